@@ -1,0 +1,58 @@
+# How every target of dlpipe is compiled, and the two functions that make targets.
+
+include(GNUInstallDirs)
+
+find_program(DLPIPE_CCACHE ccache)
+if(DLPIPE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${DLPIPE_CCACHE})
+endif()
+
+# Floating point keeps IEEE semantics (no -ffast-math, no contraction): the scalar twins, the reference kernels
+# and the golden files rely on the same bits from every compiler and ISA.
+add_library(dlpipe_flags INTERFACE)
+target_compile_features(dlpipe_flags INTERFACE cxx_std_20)
+target_compile_options(dlpipe_flags INTERFACE -ffp-contract=off)
+add_library(dlpipe_warnings INTERFACE)
+target_compile_options(dlpipe_warnings INTERFACE -Wall -Wextra $<$<BOOL:${DLPIPE_WERROR}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC bug 105651: std::string's operator+ warns about overlapping copies that can't happen.
+  target_compile_options(dlpipe_warnings INTERFACE -Wno-restrict)
+endif()
+if(DLPIPE_SANITIZE)
+  add_compile_options(-fsanitize=${DLPIPE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${DLPIPE_SANITIZE})
+endif()
+
+# dlpipe_library(NAME folder/of/this [SOURCES ...] [PUBLIC targets...] [PRIVATE targets...])
+# One static library a folder: dlpipe_NAME, alias dlpipe::NAME.
+function(dlpipe_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(dlpipe_${name} STATIC ${ARG_SOURCES})
+  add_library(dlpipe::${name} ALIAS dlpipe_${name})
+  set_target_properties(dlpipe_${name} PROPERTIES EXPORT_NAME ${name})
+  target_include_directories(
+    dlpipe_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(dlpipe_${name} PUBLIC dlpipe_flags ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE}
+                                              $<BUILD_INTERFACE:dlpipe_warnings>)
+  set_property(GLOBAL APPEND PROPERTY DLPIPE_LIBRARIES dlpipe_${name})
+endfunction()
+
+# dlpipe_test(NAME SOURCES a_test.cpp ... [LIBS targets...] [LABELS pipeline ...] [ENV VAR=VALUE ...] [TIMEOUT s])
+# One GoogleTest program; each TEST in it becomes one ctest test. DLPIPE_TEST_DATA is tests/ in the source tree.
+function(dlpipe_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;LABELS;ENV" ${ARGN})
+  if(NOT DLPIPE_TESTS)
+    return()
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS} dlpipe_warnings GTest::gtest GTest::gtest_main)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_definitions(${name} PRIVATE DLPIPE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests")
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  include(GoogleTest)
+  gtest_discover_tests(
+    ${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS "${ARG_LABELS}" ENVIRONMENT "${ARG_ENV}" TIMEOUT ${ARG_TIMEOUT})
+endfunction()

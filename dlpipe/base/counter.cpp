@@ -1,0 +1,45 @@
+#include "dlpipe/base/counter.h"
+
+#include <mutex>
+#include <vector>
+
+namespace dlpipe {
+
+namespace {
+// Numbers given back by threads that ended; guarded by its mutex, touched twice in a thread's life.
+struct FreeSlots {
+  std::mutex mutex;
+  std::vector<int> free;
+  int next = 0;
+};
+FreeSlots& free_slots() {
+  static FreeSlots* slots = new FreeSlots;  // never destroyed: threads may end after main's statics
+  return *slots;
+}
+
+struct ThreadSlot {
+  int slot;
+  ThreadSlot() {
+    FreeSlots& slots = free_slots();
+    const std::lock_guard lock(slots.mutex);
+    if (slots.free.empty()) {
+      slot = slots.next++;
+    } else {
+      slot = slots.free.back();
+      slots.free.pop_back();
+    }
+  }
+  ~ThreadSlot() {
+    FreeSlots& slots = free_slots();
+    const std::lock_guard lock(slots.mutex);
+    slots.free.push_back(slot);
+  }
+};
+}  // namespace
+
+int thread_slot() {
+  thread_local ThreadSlot slot;
+  return slot.slot;
+}
+
+}  // namespace dlpipe

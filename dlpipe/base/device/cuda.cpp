@@ -1,0 +1,181 @@
+// The CUDA side of Device: runtime API only, host code. The only file of base that may include CUDA headers.
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <mutex>
+
+#include "dlpipe/base/device/device.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe {
+
+namespace {
+
+Status cuda_status(const char* what, cudaError_t error) {
+  if (error == cudaSuccess) return {};
+  const ErrorCode code = error == cudaErrorMemoryAllocation ? ErrorCode::kOutOfMemory : ErrorCode::kIo;
+  return Status(
+      code, concat("[device] cuda: ", what, ": ", cudaGetErrorName(error), ": ", cudaGetErrorString(error)));
+}
+
+// Sets the calling thread's device and puts the former one back.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int index) {
+    cudaGetDevice(&former_);
+    if (former_ != index) cudaSetDevice(index);
+  }
+  ~CurrentDevice() { cudaSetDevice(former_); }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+ private:
+  int former_ = 0;
+};
+
+class CudaStream final : public Stream {
+ public:
+  explicit CudaStream(cudaStream_t stream) : handle(stream) {}
+  ~CudaStream() override { cudaStreamDestroy(handle); }
+  const cudaStream_t handle;
+};
+
+class CudaEvent final : public Event {
+ public:
+  explicit CudaEvent(cudaEvent_t event) : handle(event) {}
+  ~CudaEvent() override { cudaEventDestroy(handle); }
+  const cudaEvent_t handle;
+};
+
+cudaStream_t handle_of(Stream& stream) {
+  return static_cast<CudaStream&>(stream).handle;
+}
+cudaEvent_t handle_of(const Event& event) {
+  return static_cast<const CudaEvent&>(event).handle;
+}
+
+void CUDART_CB run_host_function(void* data) {
+  const std::unique_ptr<std::function<void()>> fn(static_cast<std::function<void()>*>(data));
+  (*fn)();
+}
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int index, std::string description) : index_(index), description_(std::move(description)) {}
+
+  DeviceKind kind() const override { return DeviceKind::kCuda; }
+  std::string name() const override { return concat("cuda:", index_, " ", description_); }
+
+  Result<void*> allocate(size_t bytes) override {
+    const CurrentDevice current(index_);
+    void* memory = nullptr;
+    if (const cudaError_t error = cudaMalloc(&memory, bytes); error != cudaSuccess) {
+      size_t free = 0;
+      size_t total = 0;
+      cudaMemGetInfo(&free, &total);
+      return cuda_status("cudaMalloc", error)
+          .with_context(concat("[device] ", human_bytes(bytes), " asked, ", human_bytes(free), " of ",
+                               human_bytes(total), " free: "));
+    }
+    return memory;
+  }
+  void deallocate(void* memory, size_t) noexcept override {
+    const CurrentDevice current(index_);
+    cudaFree(memory);
+  }
+  Result<void*> allocate_pinned(size_t bytes) override {
+    const CurrentDevice current(index_);
+    void* memory = nullptr;
+    DLPIPE_RETURN_IF_ERROR(
+        cuda_status("cudaHostAlloc", cudaHostAlloc(&memory, bytes, cudaHostAllocPortable)));
+    return memory;
+  }
+  void deallocate_pinned(void* memory, size_t) noexcept override { cudaFreeHost(memory); }
+
+  Result<std::unique_ptr<Stream>> create_stream() override {
+    const CurrentDevice current(index_);
+    cudaStream_t stream = nullptr;
+    DLPIPE_RETURN_IF_ERROR(
+        cuda_status("cudaStreamCreate", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)));
+    return std::unique_ptr<Stream>(std::make_unique<CudaStream>(stream));
+  }
+  Result<std::unique_ptr<Event>> create_event() override {
+    const CurrentDevice current(index_);
+    cudaEvent_t event = nullptr;
+    DLPIPE_RETURN_IF_ERROR(
+        cuda_status("cudaEventCreate", cudaEventCreateWithFlags(&event, cudaEventDisableTiming)));
+    return std::unique_ptr<Event>(std::make_unique<CudaEvent>(event));
+  }
+
+  Status copy_async(void* to, const void* from, size_t bytes, CopyKind kind, Stream& stream) override {
+    const CurrentDevice current(index_);
+    static constexpr std::array<cudaMemcpyKind, 4> kKinds = {cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost,
+                                                             cudaMemcpyDeviceToDevice, cudaMemcpyHostToHost};
+    return cuda_status("cudaMemcpyAsync", cudaMemcpyAsync(to, from, bytes, kKinds[static_cast<size_t>(kind)],
+                                                          handle_of(stream)));
+  }
+  Status record(Event& event, Stream& stream) override {
+    const CurrentDevice current(index_);
+    return cuda_status("cudaEventRecord", cudaEventRecord(handle_of(event), handle_of(stream)));
+  }
+  Status wait(Stream& stream, const Event& event) override {
+    const CurrentDevice current(index_);
+    return cuda_status("cudaStreamWaitEvent", cudaStreamWaitEvent(handle_of(stream), handle_of(event), 0));
+  }
+  Result<bool> is_complete(const Event& event) override {
+    const cudaError_t error = cudaEventQuery(handle_of(event));
+    if (error == cudaErrorNotReady) return false;
+    DLPIPE_RETURN_IF_ERROR(cuda_status("cudaEventQuery", error));
+    return true;
+  }
+  Status synchronize(Stream& stream) override {
+    return cuda_status("cudaStreamSynchronize", cudaStreamSynchronize(handle_of(stream)));
+  }
+  Status synchronize(const Event& event) override {
+    return cuda_status("cudaEventSynchronize", cudaEventSynchronize(handle_of(event)));
+  }
+  Status on_complete(Stream& stream, std::function<void()> fn) override {
+    const CurrentDevice current(index_);
+    auto owned = std::make_unique<std::function<void()>>(std::move(fn));
+    DLPIPE_RETURN_IF_ERROR(cuda_status(
+        "cudaLaunchHostFunc", cudaLaunchHostFunc(handle_of(stream), run_host_function, owned.get())));
+    owned.release();  // run_host_function owns it now
+    return {};
+  }
+
+ private:
+  int index_;
+  std::string description_;
+};
+
+}  // namespace
+
+Result<Device*> cuda_device(int index) {
+  static std::mutex mutex;
+  static std::array<std::unique_ptr<CudaDevice>, 16> devices;
+  const std::lock_guard lock(mutex);
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0) {
+    return Status(ErrorCode::kNotFound, concat("[device] no CUDA device (", cudaGetErrorString(error),
+                                               "); use --device cpu, or check the driver with nvidia-smi"));
+  }
+  if (index < 0 || index >= count || index >= static_cast<int>(devices.size())) {
+    return Status(ErrorCode::kNotFound,
+                  concat("[device] no cuda:", index, "; this machine has cuda:0 to cuda:", count - 1));
+  }
+  auto& device = devices[static_cast<size_t>(index)];
+  if (device == nullptr) {
+    cudaDeviceProp properties{};
+    DLPIPE_RETURN_IF_ERROR(
+        cuda_status("cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, index)));
+    device = std::make_unique<CudaDevice>(index, properties.name);
+  }
+  return static_cast<Device*>(device.get());
+}
+
+std::string cuda_summary() {
+  auto device = cuda_device(0);
+  return device.ok() ? (*device)->name() : device.status().message();
+}
+
+}  // namespace dlpipe

@@ -1,0 +1,14 @@
+#include "dlpipe/base/device/device.h"
+
+namespace dlpipe {
+
+Result<Device*> cuda_device(int) {
+  return Status(
+      ErrorCode::kUnsupported,
+      "[device] this dlpipe was built without CUDA; use --device cpu, or configure with -DDLPIPE_CUDA=ON");
+}
+std::string cuda_summary() {
+  return "built without CUDA";
+}
+
+}  // namespace dlpipe

@@ -1,0 +1,100 @@
+#include "dlpipe/base/error.h"
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+namespace dlpipe {
+
+std::string_view error_code_name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kOk:
+      return "ok";
+    case ErrorCode::kMisuse:
+      return "misuse";
+    case ErrorCode::kNotFound:
+      return "not_found";
+    case ErrorCode::kPermission:
+      return "permission";
+    case ErrorCode::kIo:
+      return "io";
+    case ErrorCode::kNoSpace:
+      return "no_space";
+    case ErrorCode::kCorrupt:
+      return "corrupt";
+    case ErrorCode::kUnsupported:
+      return "unsupported";
+    case ErrorCode::kOutOfMemory:
+      return "out_of_memory";
+    case ErrorCode::kChanged:
+      return "changed";
+    case ErrorCode::kNonfinite:
+      return "nonfinite";
+    case ErrorCode::kCancelled:
+      return "cancelled";
+    case ErrorCode::kInternal:
+      return "internal";
+  }
+  return "unknown";
+}
+
+Status::Status(ErrorCode code, std::string message) {
+  if (code != ErrorCode::kOk) rep_ = std::make_shared<const Rep>(Rep{code, std::move(message)});
+}
+
+const std::string& Status::message() const {
+  static const std::string empty;
+  return rep_ ? rep_->message : empty;
+}
+
+Status Status::with_context(std::string_view context) const {
+  if (ok()) return *this;
+  return Status(code(), std::string(context) + message());
+}
+
+Status status_from_current_exception(std::string_view area) {
+  const std::string prefix = "[" + std::string(area) + "] ";
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error.status();
+  } catch (const std::bad_alloc&) {
+    return Status(ErrorCode::kOutOfMemory,
+                  prefix + "out of memory; use smaller batches, fewer slots or threads");
+  } catch (const std::exception& error) {
+    return Status(ErrorCode::kInternal, prefix + "unexpected exception: " + error.what());
+  } catch (...) {
+    return Status(ErrorCode::kInternal, prefix + "unexpected exception of unknown type");
+  }
+}
+
+Status status_from_errno(std::string_view area, std::string_view what, int error_number) {
+  ErrorCode code = ErrorCode::kIo;
+  const char* advice = "";
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+      code = ErrorCode::kNoSpace;
+      advice = "; free space or choose another directory";
+      break;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      code = ErrorCode::kPermission;
+      advice = "; check the owner and mode";
+      break;
+    case ENOENT:
+    case ENOTDIR:
+      code = ErrorCode::kNotFound;
+      break;
+    case ENOMEM:
+      code = ErrorCode::kOutOfMemory;
+      break;
+    default:
+      break;
+  }
+  return Status(
+      code, "[" + std::string(area) + "] " + std::string(what) + ": " + std::strerror(error_number) + advice);
+}
+
+}  // namespace dlpipe

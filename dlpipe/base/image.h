@@ -1,0 +1,58 @@
+// Views of 8-bit images, [height, width, channels] with channels interleaved (HWC). They own nothing; the
+// pixels must outlive them. Sizes are in pixels, `stride` is bytes from a row to the next.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dlpipe {
+
+struct ImageView {
+  uint8_t* data = nullptr;
+  int width = 0;
+  int height = 0;
+  int channels = 0;
+  ptrdiff_t stride = 0;
+
+  uint8_t* row(int y) const { return data + y * stride; }
+  bool empty() const { return width == 0 || height == 0; }
+};
+
+struct ConstImageView {
+  const uint8_t* data = nullptr;
+  int width = 0;
+  int height = 0;
+  int channels = 0;
+  ptrdiff_t stride = 0;
+
+  ConstImageView() = default;
+  ConstImageView(const uint8_t* data_in, int width_in, int height_in, int channels_in, ptrdiff_t stride_in)
+      : data(data_in), width(width_in), height(height_in), channels(channels_in), stride(stride_in) {}
+  ConstImageView(const ImageView& v)  // NOLINT: a mutable view is a view
+      : data(v.data), width(v.width), height(v.height), channels(v.channels), stride(v.stride) {}
+  const uint8_t* row(int y) const { return data + y * stride; }
+};
+
+/// A rectangle of pixels; x and y are the top left corner.
+struct Region {
+  int x = 0;
+  int y = 0;
+  int width = 0;
+  int height = 0;
+  friend bool operator==(const Region&, const Region&) = default;
+};
+
+/// EXIF orientation (CIPA DC-008, tag 0x0112), 1..8: how stored rows and columns map to the picture as seen.
+using Orientation = uint8_t;
+/// True when the stored width is the seen height (5..8).
+constexpr bool swaps_axes(Orientation orientation) {
+  return orientation >= 5;
+}
+/// The stored rectangle that shows `seen`, a rectangle in the oriented picture of `seen_width` x
+/// `seen_height`.
+Region stored_region(const Region& seen, int seen_width, int seen_height, Orientation orientation);
+/// Copies `stored` (pixels as stored) into `seen` (oriented; sizes swapped where swaps_axes). Must not
+/// overlap.
+void orient_image(const ConstImageView& stored, Orientation orientation, const ImageView& seen);
+
+}  // namespace dlpipe

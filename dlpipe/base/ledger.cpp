@@ -1,0 +1,77 @@
+#include "dlpipe/base/ledger.h"
+
+#include "dlpipe/base/counter.h"
+
+namespace dlpipe {
+
+namespace {
+thread_local Ledger* current_ledger = nullptr;
+}  // namespace
+
+std::string_view span_name(Span span) {
+  static constexpr std::array<std::string_view, kSpanCount> kNames = {
+      "data decode", "data idle", "host to device", "forward", "backward",  "optimizer",
+      "collective",  "logging",   "checkpoint",     "metrics", "validation"};
+  return kNames[static_cast<size_t>(span)];
+}
+
+int64_t LedgerEntry::covered_ns() const {
+  int64_t sum = 0;
+  for (int64_t ns : span_ns) sum += ns;
+  return sum;
+}
+
+LedgerEntry& LedgerEntry::operator+=(const LedgerEntry& other) {
+  for (int i = 0; i < kSpanCount; ++i) span_ns[i] += other.span_ns[i];
+  wall_ns += other.wall_ns;
+  return *this;
+}
+
+void Ledger::make_current() {
+  current_ledger = this;
+}
+Ledger* Ledger::current() {
+  return current_ledger;
+}
+Ledger::~Ledger() {
+  if (current_ledger == this) current_ledger = nullptr;
+}
+
+void Ledger::begin_step() {
+  step_ = LedgerEntry();
+  step_begin_ns_ = now_ns();
+  in_step_ = true;
+}
+
+LedgerEntry Ledger::end_step() {
+  if (!in_step_) return {};
+  in_step_ = false;
+  step_.wall_ns = now_ns() - step_begin_ns_;
+  total_ += step_;
+  ++steps_;
+  return step_;
+}
+
+void Ledger::begin(Span span) {
+  const int64_t now = now_ns();
+  if (!open_.empty()) {
+    Open& outer = open_.back();
+    step_.span_ns[static_cast<size_t>(outer.span)] += now - outer.resumed_ns;
+  }
+  open_.push_back({span, now});
+}
+
+void Ledger::end() {
+  const int64_t now = now_ns();
+  const Open inner = open_.back();
+  open_.pop_back();
+  step_.span_ns[static_cast<size_t>(inner.span)] += now - inner.resumed_ns;
+  if (!open_.empty()) open_.back().resumed_ns = now;
+}
+
+void Ledger::reassign(Span from, Span to, int64_t ns) {
+  step_.span_ns[static_cast<size_t>(from)] -= ns;
+  step_.span_ns[static_cast<size_t>(to)] += ns;
+}
+
+}  // namespace dlpipe

@@ -1,0 +1,24 @@
+#include "dlpipe/base/log.h"
+
+#include <atomic>
+#include <cstdio>
+
+namespace dlpipe {
+
+namespace {
+void log_to_stderr(LogLevel level, std::string_view message) {
+  if (level < LogLevel::kWarning) return;
+  std::fprintf(stderr, "%s: %.*s\n", level == LogLevel::kWarning ? "warning" : "error",
+               static_cast<int>(message.size()), message.data());
+}
+std::atomic<LogFunction> log_function{log_to_stderr};
+}  // namespace
+
+LogFunction set_log_function(LogFunction function) {
+  return log_function.exchange(function != nullptr ? function : log_to_stderr);
+}
+void log(LogLevel level, std::string_view message) {
+  log_function.load()(level, message);
+}
+
+}  // namespace dlpipe

@@ -1,0 +1,23 @@
+// What this process may use of the machine it runs on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace dlpipe {
+
+/// min(CPU affinity, cgroup v1/v2 CPU quota rounded up), at least 1. Read from the system at every call.
+int available_threads();
+/// min(physical memory, cgroup memory limit) in bytes.
+uint64_t available_memory_bytes();
+/// Resident set of this process now and at its peak, in bytes (/proc/self/status).
+uint64_t resident_bytes();
+uint64_t peak_resident_bytes();
+/// CPU seconds (user + system) of this process so far.
+double process_cpu_seconds();
+/// "AMD EPYC ..., 2 threads" from /proc/cpuinfo.
+std::string cpu_model();
+/// Instruction sets found, best last: "sse4.2 avx2 avx512 avx512_bf16 amx".
+std::string cpu_isa();
+
+}  // namespace dlpipe

@@ -1,0 +1,138 @@
+#include "dlpipe/base/text.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+
+namespace dlpipe {
+
+std::string fixed(double value, int digits) {
+  std::array<char, 64> buffer;
+  const int length = std::snprintf(buffer.data(), buffer.size(), "%.*f", digits, value);
+  return std::string(buffer.data(), std::min<size_t>(length, buffer.size() - 1));
+}
+
+std::string human_bytes(uint64_t bytes) {
+  static constexpr std::array<const char*, 6> kUnits = {"B", "KB", "MB", "GB", "TB", "PB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return concat(unit == 0 ? concat(bytes) : fixed(value, 1), " ", kUnits[unit]);
+}
+
+std::string human_seconds(double seconds) {
+  if (!(seconds >= 0) || seconds > 1e9) return "?";
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  auto two = [](int64_t v) { return (v < 10 ? "0" : "") + std::to_string(v); };
+  if (whole < 60) return std::to_string(whole) + "s";
+  if (whole < 3600) return concat(whole / 60, "m", two(whole % 60), "s");
+  return concat(whole / 3600, "h", two(whole / 60 % 60), "m");
+}
+
+std::string human_count(int64_t count) {
+  std::string digits = std::to_string(count < 0 ? -count : count);
+  for (int position = static_cast<int>(digits.size()) - 3; position > 0; position -= 3)
+    digits.insert(position, ",");
+  return count < 0 ? "-" + digits : digits;
+}
+
+std::string hex64(uint64_t value) {
+  std::string text(16, '0');
+  for (int i = 15; i >= 0; --i, value >>= 4) text[i] = "0123456789abcdef"[value & 15];
+  return text;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> pieces;
+  size_t begin = 0;
+  while (true) {
+    const size_t end = text.find(separator, begin);
+    pieces.emplace_back(text.substr(begin, end == std::string_view::npos ? end : end - begin));
+    if (end == std::string_view::npos) return pieces;
+    begin = end + 1;
+  }
+}
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
+static size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {
+  const size_t limit = std::max<size_t>(2, name.size() / 3);
+  std::string best;
+  size_t best_distance = limit + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = edit_distance(name, candidate);
+    if (distance < best_distance && distance < std::max(name.size(), candidate.size())) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+std::string suggestion(std::string_view name, std::span<const std::string> candidates) {
+  if (const std::string near = nearest_name(name, candidates); !near.empty()) {
+    return concat("; did you mean '", near, "'?");
+  }
+  std::string known = "; known: ";
+  for (size_t i = 0; i < candidates.size(); ++i) known += (i ? ", " : "") + candidates[i];
+  return known;
+}
+
+bool parse_int(std::string_view text, int64_t* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+}
+
+bool parse_double(std::string_view text, double* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+}
+
+bool parse_bytes(std::string_view text, uint64_t* bytes) {
+  text = trim(text);
+  const size_t digits = text.find_first_not_of("0123456789.");
+  double value = 0;
+  if (!parse_double(text.substr(0, digits), &value)) return false;
+  std::string_view unit = digits == std::string_view::npos ? std::string_view() : trim(text.substr(digits));
+  double scale = 1;
+  if (!unit.empty()) {
+    const size_t power = std::string_view("KMGT").find(static_cast<char>(std::toupper(unit[0])));
+    if (power != std::string_view::npos) {
+      scale = std::pow(1024.0, static_cast<double>(power) + 1);
+      unit.remove_prefix(1);
+      if (!unit.empty() && (unit[0] == 'i')) unit.remove_prefix(1);
+    }
+    if (!unit.empty() && unit != "B" && unit != "b") return false;
+  }
+  if (value * scale >= 1.8e19) return false;
+  *bytes = static_cast<uint64_t>(value * scale);
+  return true;
+}
+
+}  // namespace dlpipe

@@ -1,0 +1,50 @@
+// Small text helpers that every folder's messages and tables need. Standard library only; all functions are
+// pure.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dlpipe {
+
+/// Everything streamed one after another: concat("crop ", w, "x", h).
+template <class... Args>
+std::string concat(const Args&... args) {
+  std::ostringstream out;
+  (out << ... << args);
+  return std::move(out).str();
+}
+
+/// `value` with `digits` after the point ("1180.40").
+std::string fixed(double value, int digits);
+/// 1536 -> "1.5 KB" (powers of 1024, as `ls -h`); below 1024 "17 B".
+std::string human_bytes(uint64_t bytes);
+/// 95.4 -> "1m35s"; under a minute "35s"; over an hour "2h05m".
+std::string human_seconds(double seconds);
+/// 1234567 -> "1,234,567".
+std::string human_count(int64_t count);
+/// Lower-case hex of `value`, 16 digits.
+std::string hex64(uint64_t value);
+
+/// Pieces of `text` between `separator`s, empty ones kept.
+std::vector<std::string> split(std::string_view text, char separator);
+/// Without leading and trailing blanks.
+std::string_view trim(std::string_view text);
+
+/// The candidate nearest to `name` by edit distance (at most a third of its length, at least 2 edits), or ""
+/// .
+std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
+/// "; did you mean 'hflip'?" or, without a near one, "; known: a, b, c".
+std::string suggestion(std::string_view name, std::span<const std::string> candidates);
+
+/// Whole-text numbers: false unless all of `text` is one number in range.
+bool parse_int(std::string_view text, int64_t* value);
+bool parse_double(std::string_view text, double* value);
+/// "512", "64K", "1GiB", "1.5G" (powers of 1024) in bytes.
+bool parse_bytes(std::string_view text, uint64_t* bytes);
+
+}  // namespace dlpipe
