@@ -1,0 +1,62 @@
+// Decoding images at rest: JPEG, PNG and raw pixels, whole or only a region.
+//
+// An ImageDecoder belongs to one thread and keeps its scratch between calls; it answers errors as values and
+// never throws or exits. Every layout gives the same pixels, bit for bit, for a region as for the whole
+// picture. A JPEG that libjpeg reports a *warning* for counts as bad: half of all damaged files are only
+// warned about.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/image.h"
+#include "dlpipe/io/data/dataset.h"
+
+namespace dlpipe::data {
+
+struct ImageInfo {
+  ImageLayout layout = ImageLayout::kNone;
+  int width = 0;     // as stored
+  int height = 0;    // as stored
+  int channels = 0;  // as decoded: 1 or 3
+  Orientation orientation = 1;
+};
+
+struct DecodeLimits {
+  int64_t max_pixels = 178'956'970;  // as Pillow's decompression-bomb limit
+  int max_scans = 100;               // of a progressive JPEG
+};
+
+/// Reads the header alone. kCorrupt / kUnsupported say why. `bytes` may hold anything.
+Result<ImageInfo> probe_image(std::span<const std::byte> bytes);
+
+class ImageDecoder {
+ public:
+  explicit ImageDecoder(DecodeLimits limits = {});
+  ~ImageDecoder();
+  ImageDecoder(ImageDecoder&&) noexcept;
+
+  /// Decodes `region`, given in the *stored* (unoriented) picture, into `out` (u8, HWC, region's size).
+  /// out.channels 3 gives RGB whatever is stored (grey is repeated, CMYK converted), 1 gives grey.
+  Status decode(std::span<const std::byte> bytes, const Region& region, const ImageView& out);
+  /// The same with `seen` in the oriented picture: maps it back, decodes, orients.
+  Status decode_oriented(std::span<const std::byte> bytes, const ImageInfo& info, const Region& seen,
+                         const ImageView& out);
+  /// Bytes of scratch held between calls.
+  size_t scratch_bytes() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Baseline JPEG (quality 1..100, 4:2:0 unless subsampling is false) of a 1- or 3-channel image.
+Result<std::vector<std::byte>> encode_jpeg(const ConstImageView& image, int quality, bool subsample = true);
+Result<std::vector<std::byte>> encode_png(const ConstImageView& image);
+
+}  // namespace dlpipe::data

@@ -1,0 +1,67 @@
+// The public face of the pipeline: a dataset and an expression in, an endless stream of batches out.
+//
+//   auto loader = value_or_throw(Loader::open({.data = "DST/train", .augment = "rrc(224) hflip", .batch =
+//   64})); while (auto batch = value_or_throw(loader->next())) { use(*batch); loader->release(*batch); }
+//
+// Threads: a Loader owns its worker arena and its I/O thread. next/release/state/seek belong to one consumer
+// thread, which joins the decoding while it waits. Destruction stops all work and joins all threads. Memory:
+// `slots` batches in (page-locked) memory, allocated once, and per-thread decode scratch. The same seed gives
+// the same batches, bit for bit, whatever `threads` and `slots`.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dlpipe/augment/chain.h"
+#include "dlpipe/base/batch_source.h"
+#include "dlpipe/base/device/device.h"
+#include "dlpipe/io/data/dataset.h"
+
+namespace dlpipe::pipeline {
+
+enum class LastBatch : uint8_t { kDrop, kKeep };
+enum class OnBadRecord : uint8_t { kSubstitute, kDrop, kStop };  // kDrop: weight 0 (validation)
+
+struct LoaderOptions {
+  std::string data;     // dataset directory
+  std::string augment;  // expression; empty: the dataset's images must all have one size
+  int64_t batch = 64;   // samples a batch on this rank (all ranks: batch x world)
+  int threads = 0;      // 0: what the process may use (affinity, cgroup quota)
+  int slots = 3;        // batches in flight, the one lent included; prefetch depth
+  uint64_t seed = 0;
+  bool shuffle = true;
+  LastBatch last = LastBatch::kDrop;
+  int64_t epochs = -1;  // -1: endless
+  int64_t limit = -1;   // use only the first `limit` samples of the dataset; -1: all
+  int rank = 0;
+  int world = 1;
+  int channels = 3;
+  OnBadRecord on_bad = OnBadRecord::kSubstitute;
+  int64_t max_bad = -1;  // distinct bad samples before the stream ends with an error; -1: max(10, 0.1 %)
+  int64_t max_pixels = 178'956'970;
+  std::string quarantine_file;  // bad samples are appended here when their batch is lent; empty: not written
+  bool hash_pixels = false;     // the chain covers pixels too (--receipt pixels, tests)
+  Device* device = nullptr;     // null: the CPU, batches handed over as they are
+  const augment::OpRegistry* ops = nullptr;  // null: built in
+  /// Called before a record is read, with its sample number; an error it answers is treated as an I/O error
+  /// (tests).
+  std::function<Status(int64_t sample)> inject_read_error;
+};
+
+/// Validation: file order, every sample once, nothing substituted.
+LoaderOptions validation_options(LoaderOptions options);
+
+class Loader : public BatchSource {
+ public:
+  static Result<std::unique_ptr<Loader>> open(const LoaderOptions& options);
+  virtual const data::Dataset& dataset() const = 0;
+  /// Hash of canonical expression, op versions, output schema and global batch; not of threads, slots or
+  /// layout.
+  virtual const std::string& pipeline_id() const = 0;
+  virtual int threads() const = 0;
+};
+
+}  // namespace dlpipe::pipeline
