@@ -1,0 +1,165 @@
+// One op: its shape rule, what autocast does with it, what it saves, and its sample inputs, in one record;
+// its kernels, one file of the same name a backend. `apply` is the only way an op runs.
+//
+// Adding one: ops/NAME.cpp defines `extern const OpRecord NAME_op;` and the public function declared in
+// engine/ops.h; reference/NAME.cpp defines `extern const Kernels NAME_reference;` (plain loops, f32 and f64),
+// cpu/NAME.cpp `extern const Kernels NAME_cpu;` (fast; f32 and, where it has one, bf16). `dlpipe_register(op
+// NAME BACKENDS reference cpu)` and tests/engine/ops/NAME_test.cpp, which runs `check_op(NAME_op)` and
+// whatever is special about it.
+//
+// Kernels see plain contiguous tensors, or a layout that the record lists. They may be called from one thread
+// at a time for one graph and parallelise inside with engine/cpu/parallel.h. They throw dlpipe::Error and
+// nothing else.
+#pragma once
+
+#include <any>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlpipe/engine/tensor.h"
+
+namespace dlpipe::engine {
+
+/// An op's attributes: a plain struct of its own (Conv2dAttrs...), copied into the graph.
+class Attrs {
+ public:
+  Attrs() = default;
+  template <class T>
+  Attrs(T value) : value_(std::move(value)) {}  // NOLINT: implicit by design
+  template <class T>
+  const T& as() const {
+    return *std::any_cast<T>(&value_);
+  }
+
+ private:
+  std::any value_;
+};
+
+/// What autocast to a low precision does with an op's floating inputs.
+enum class Autocast : uint8_t {
+  kLow,     // runs in the low dtype (convolution, matmul)
+  kF32,     // runs in f32 (losses, softmax, norms' statistics)
+  kFollow,  // takes what comes; mixed inputs go to the widest
+};
+
+/// Inputs of one check of an op: specs, values are drawn from (seed, uniform in [low, high)).
+struct OpSample {
+  std::string name;
+  std::vector<TensorSpec> inputs;
+  Attrs attrs;
+  double low = -1.0;
+  double high = 1.0;
+  /// Values of integer inputs are drawn in [0, int_high).
+  int64_t int_high = 4;
+};
+
+struct Tolerance {
+  double relative = 1e-5;
+  double absolute = 1e-6;
+  const char* reason = "";
+};
+
+struct ForwardArgs {
+  std::span<const Tensor> inputs;  // an absent optional input is undefined
+  std::span<Tensor> outputs;       // allocated to the shape rule's specs; hidden ones last
+  const Attrs& attrs;
+};
+struct BackwardArgs {
+  std::span<const Tensor> inputs;        // only those that the record saves are defined
+  std::span<const Tensor> outputs;       // likewise
+  std::span<const Tensor> grad_outputs;  // of the visible outputs; undefined means zero
+  std::span<Tensor> grad_inputs;         // undefined where not wanted, else allocated: write all of it
+  const Attrs& attrs;
+};
+
+struct Kernels {
+  void (*forward)(const ForwardArgs& args);
+  void (*backward)(const BackwardArgs& args);  // null: no gradient
+  /// Whether this backend can do it; null: every spec that passes the shape rule. Where false, the reference
+  /// runs.
+  bool (*supports)(std::span<const TensorSpec> inputs, const Attrs& attrs) = nullptr;
+};
+
+constexpr uint32_t bit(int i) {
+  return 1u << i;
+}
+
+struct OpRecord {
+  const char* name;
+  /// Specs of all outputs, hidden ones (kept for backward only) after the visible. Throws Error "[name]
+  /// expected ..., got ...; ..." on bad input. An undefined input has rank 0 and elements() == 1: `defined`
+  /// tells.
+  std::vector<TensorSpec> (*infer)(std::span<const TensorSpec> inputs, std::span<const bool> defined,
+                                   const Attrs& attrs);
+  int visible_outputs = 1;
+  uint32_t save_inputs = 0;       // bit(i): inputs[i] is kept for backward
+  uint32_t save_outputs = 0;      // bit(i), hidden ones counted on
+  uint32_t differentiable = ~0u;  // bit(i): inputs[i] can have a gradient
+  Autocast autocast = Autocast::kFollow;
+  /// Layouts the op takes and gives beside kPlain; bit(int(Layout)). For others a reorder is inserted.
+  uint32_t layouts = bit(static_cast<int>(Layout::kPlain));
+  std::vector<OpSample> (*samples)() = nullptr;
+  Tolerance f32 = {1e-4, 1e-5, "f32 against f64, sums of up to some thousand terms"};
+  Tolerance bf16 = {2e-2, 2e-2, "bf16 has 8 bits of significand"};
+  /// Extra FLOPs per call for summaries and rooflines; null: elements of the first output.
+  double (*flops)(std::span<const TensorSpec> inputs, const Attrs& attrs) = nullptr;
+};
+
+struct OpRow {
+  const OpRecord* record;
+  const Kernels* kernels[3];  // reference, cpu, cuda; null where there is none
+};
+enum class Backend : uint8_t { kReference = 0, kCpu = 1, kCuda = 2 };
+
+/// The built-in ops, from the generated table.
+std::span<const OpRow> op_table();
+
+/// Ops that a program adds; hand it to Session, or apply directly with op rows of its own.
+class OpRegistry {
+ public:
+  static const OpRegistry& builtin();
+  void add(const OpRow& row);
+  const OpRow* find(std::string_view name) const;
+  std::span<const OpRow> rows() const { return rows_; }
+
+ private:
+  std::vector<OpRow> rows_;
+};
+
+/// Runs an op: autocast, layout, contiguity, shape rule, allocation, kernel, graph node. Answers the visible
+/// outputs.
+std::vector<Tensor> apply(const OpRow& row, std::vector<Tensor> inputs, Attrs attrs = {});
+/// The same for a built-in op, by its record.
+std::vector<Tensor> apply(const OpRecord& record, std::vector<Tensor> inputs, Attrs attrs = {});
+inline Tensor apply_one(const OpRecord& record, std::vector<Tensor> inputs, Attrs attrs = {}) {
+  return apply(record, std::move(inputs), std::move(attrs))[0];
+}
+
+/// While one lives, ops of this thread run on `backend` (tests: the reference).
+class UseBackend {
+ public:
+  explicit UseBackend(Backend backend);
+  ~UseBackend();
+  UseBackend(const UseBackend&) = delete;
+  UseBackend& operator=(const UseBackend&) = delete;
+
+ private:
+  Backend former_;
+};
+
+/// While one lives, ops of this thread are autocast to `low` (kBF16; kF32: off).
+class UseAutocast {
+ public:
+  explicit UseAutocast(DType low);
+  ~UseAutocast();
+  UseAutocast(const UseAutocast&) = delete;
+  UseAutocast& operator=(const UseAutocast&) = delete;
+
+ private:
+  DType former_;
+};
+
+}  // namespace dlpipe::engine
