@@ -1,0 +1,64 @@
+#include "dlpipe/base/text.h"
+
+#include <gtest/gtest.h>
+
+namespace dlpipe {
+namespace {
+
+TEST(Text, WritesQuantitiesForPeople) {
+  EXPECT_EQ(human_bytes(17), "17 B");
+  EXPECT_EQ(human_bytes(1536), "1.5 KB");
+  EXPECT_EQ(human_bytes(uint64_t{3} << 40), "3.0 TB");
+  EXPECT_EQ(human_seconds(35), "35s");
+  EXPECT_EQ(human_seconds(95.4), "1m35s");
+  EXPECT_EQ(human_seconds(7500), "2h05m");
+  EXPECT_EQ(human_seconds(-1), "?");
+  EXPECT_EQ(human_count(1234567), "1,234,567");
+  EXPECT_EQ(human_count(-1000), "-1,000");
+  EXPECT_EQ(human_count(999), "999");
+  EXPECT_EQ(hex64(0x1234abcdULL), "000000001234abcd");
+  EXPECT_EQ(fixed(2.5, 2), "2.50");
+}
+
+TEST(Text, SuggestsTheNearestNameOrListsAll) {
+  const std::vector<std::string> names = {"hflip", "rrc", "resize"};
+  EXPECT_EQ(nearest_name("hflp", names), "hflip");
+  EXPECT_EQ(nearest_name("quantum", names), "");
+  EXPECT_EQ(suggestion("resise", names), "; did you mean 'resize'?");
+  EXPECT_EQ(suggestion("quantum", names), "; known: hflip, rrc, resize");
+}
+
+TEST(Text, ParsesWholeNumbersOnly) {
+  int64_t i = 0;
+  EXPECT_TRUE(parse_int("-42", &i));
+  EXPECT_EQ(i, -42);
+  EXPECT_FALSE(parse_int("42x", &i));
+  EXPECT_FALSE(parse_int("", &i));
+  EXPECT_FALSE(parse_int("99999999999999999999", &i));
+  double d = 0;
+  EXPECT_TRUE(parse_double("0.08", &d));
+  EXPECT_DOUBLE_EQ(d, 0.08);
+  EXPECT_FALSE(parse_double("0.08..1", &d));
+}
+
+TEST(Text, ParsesSizes) {
+  uint64_t bytes = 0;
+  EXPECT_TRUE(parse_bytes("512", &bytes));
+  EXPECT_EQ(bytes, 512u);
+  EXPECT_TRUE(parse_bytes("64K", &bytes));
+  EXPECT_EQ(bytes, 65536u);
+  EXPECT_TRUE(parse_bytes("1.5 GiB", &bytes));
+  EXPECT_EQ(bytes, uint64_t{3} << 29);
+  EXPECT_FALSE(parse_bytes("1X", &bytes));
+  EXPECT_FALSE(parse_bytes("", &bytes));
+  EXPECT_FALSE(parse_bytes("999999999T", &bytes));
+}
+
+TEST(Text, SplitsAndTrims) {
+  EXPECT_EQ(split("a,,b", ','), (std::vector<std::string>{"a", "", "b"}));
+  EXPECT_EQ(trim("  x y\t\n"), "x y");
+  EXPECT_EQ(trim(" \n"), "");
+}
+
+}  // namespace
+}  // namespace dlpipe
