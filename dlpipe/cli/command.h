@@ -1,0 +1,43 @@
+// One command of the program: `dlpipe NAME ...`.
+//
+// Adding one: commands/NAME.cpp defines `extern const CommandRecord NAME_command;`,
+// tests/cli/commands/NAME_test.cpp tests it as a user runs it, and `dlpipe_register(command NAME)` in
+// cli/CMakeLists.txt puts it into the table. A command parses and prints; the work itself is in run/ or
+// below.
+//
+// Threads: setup and the action run on the main thread. CLI11 is seen by the cli alone.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "dlpipe/base/error.h"
+
+namespace CLI {
+class App;
+}
+
+namespace dlpipe::cli {
+
+struct CommandRecord {
+  const char* name;
+  const char* help;  // one line, shown by `dlpipe --help`
+  /// Declares the command's options on `app` and answers what runs when they are parsed. The action owns what
+  /// the options are bound to:
+  ///
+  ///   auto options = std::make_shared<Options>();
+  ///   app.add_option("SRC", options->source, "Folder of images")->required();
+  ///   return [options] { return convert(*options); };
+  ///
+  /// The Status becomes the exit code (exit_code below), its message the last line on stderr. Exceptions are
+  /// caught by main and become a Status too.
+  std::function<Status()> (*setup)(CLI::App& app);
+};
+
+/// The commands of this program, sorted by name, from the generated table.
+std::span<const CommandRecord* const> command_table();
+
+/// 0 done, 1 failed, 2 misuse, 3 stopped by a signal after saving.
+int exit_code(const Status& status);
+
+}  // namespace dlpipe::cli

@@ -1,0 +1,81 @@
+// The program `dlpipe`: finds the command, lets it declare its options, parses, runs, and turns the outcome
+// into an exit code.
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <map>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/log_sink.h"
+#include "dlpipe/cli/misuse.h"
+#include "dlpipe/cli/output.h"
+#include "dlpipe/cli/version.h"
+
+namespace dlpipe::cli {
+
+int exit_code(const Status& status) {
+  switch (status.code()) {
+    case ErrorCode::kOk:
+      return 0;
+    case ErrorCode::kMisuse:
+      return 2;
+    case ErrorCode::kCancelled:
+      return 3;
+    default:
+      return 1;
+  }
+}
+
+static int fail(const Status& status) {
+  print_report(concat("dlpipe: ", status.message()));
+  return exit_code(status);
+}
+
+static int run_program(int argc, char** argv) {
+  CLI::App app("dlpipe: from a folder of raw files to a trained model, with every second accounted for.",
+               "dlpipe");
+  app.set_version_flag("--version", version_line());
+  app.require_subcommand(0, 1);
+  app.footer(
+      "'dlpipe COMMAND --help' shows a command's options and their defaults.\n"
+      "Exit codes: 0 done, 1 failed, 2 misuse, 3 stopped by a signal after saving.");
+  std::map<const CLI::App*, std::function<Status()>> actions;
+  for (const CommandRecord* record : command_table()) {
+    CLI::App* sub = app.add_subcommand(record->name, record->help);
+    sub->option_defaults()->always_capture_default();
+    actions[sub] = record->setup(*sub);
+  }
+  if (const Status unknown = find_unknown_command(argc, argv, command_table()); !unknown.ok())
+    return fail(unknown);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return app.exit(CLI::CallForHelp());
+  } catch (const CLI::CallForAllHelp&) {
+    return app.exit(CLI::CallForAllHelp());
+  } catch (const CLI::Success& done) {
+    return app.exit(done);
+  } catch (const CLI::ParseError& error) {
+    return fail(misuse_from_parse_error(error, app));
+  }
+  if (app.get_subcommands().empty()) {
+    print_report(app.help());
+    return 2;
+  }
+  return [&] {
+    try {
+      const Status status = actions.at(app.get_subcommands().front())();
+      return status.ok() ? 0 : fail(status);
+    } catch (...) {
+      return fail(status_from_current_exception("dlpipe"));
+    }
+  }();
+}
+
+}  // namespace dlpipe::cli
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // `dlpipe predict ... | head` ends by a write error, not by a signal
+  dlpipe::cli::install_log_sink();
+  return dlpipe::cli::run_program(argc, argv);
+}

@@ -1,0 +1,96 @@
+#include "tests/cli/program.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+extern char** environ;
+
+namespace dlpipe::test {
+
+static std::string read_all(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return std::move(text).str();
+}
+
+static std::string temporary_file() {
+  std::string name = (std::filesystem::temp_directory_path() / "dlpipe_out_XXXXXX").string();
+  const int fd = ::mkstemp(name.data());
+  if (fd < 0) throw std::runtime_error("mkstemp failed");
+  ::close(fd);
+  return name;
+}
+
+RunningProgram::RunningProgram(const std::vector<std::string>& arguments)
+    : out_file_(temporary_file()), err_file_(temporary_file()) {
+  std::vector<std::string> words = {DLPIPE_PROGRAM};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out_file_.c_str(), O_WRONLY | O_TRUNC, 0);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err_file_.c_str(), O_WRONLY | O_TRUNC, 0);
+  const int error = posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) throw std::runtime_error("cannot start " + words[0]);
+}
+
+RunningProgram::~RunningProgram() {
+  if (!ended_) {
+    ::kill(pid_, SIGKILL);
+    wait();
+  }
+  std::filesystem::remove(out_file_);
+  std::filesystem::remove(err_file_);
+}
+
+void RunningProgram::send(int signal) {
+  if (!ended_) ::kill(pid_, signal);
+}
+
+void RunningProgram::finish(int wait_status) {
+  ended_ = true;
+  if (WIFEXITED(wait_status)) outcome_.exit_code = WEXITSTATUS(wait_status);
+  if (WIFSIGNALED(wait_status)) outcome_.signal = WTERMSIG(wait_status);
+  outcome_.out = read_all(out_file_);
+  outcome_.err = read_all(err_file_);
+}
+
+bool RunningProgram::ended() {
+  int status = 0;
+  if (!ended_ && ::waitpid(pid_, &status, WNOHANG) == pid_) finish(status);
+  return ended_;
+}
+
+Outcome RunningProgram::wait() {
+  int status = 0;
+  if (!ended_ && ::waitpid(pid_, &status, 0) == pid_) finish(status);
+  return outcome_;
+}
+
+Outcome run_dlpipe(const std::vector<std::string>& arguments) {
+  return RunningProgram(arguments).wait();
+}
+
+ScratchDirectory::ScratchDirectory() {
+  path_ = (std::filesystem::temp_directory_path() / "dlpipe_test_XXXXXX").string();
+  if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+}
+ScratchDirectory::~ScratchDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace dlpipe::test

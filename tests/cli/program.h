@@ -1,0 +1,55 @@
+// Runs the program as a user does and keeps what it printed. The path comes from the build (DLPIPE_PROGRAM).
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace dlpipe::test {
+
+struct Outcome {
+  int exit_code = -1;  // -1: ended by a signal
+  int signal = 0;
+  std::string out;  // stdout
+  std::string err;  // stderr
+};
+
+/// Runs `dlpipe ARGUMENTS...` to its end.
+Outcome run_dlpipe(const std::vector<std::string>& arguments);
+
+/// A running `dlpipe`, for tests that send signals. Killed on destruction if it still runs.
+class RunningProgram {
+ public:
+  explicit RunningProgram(const std::vector<std::string>& arguments);
+  ~RunningProgram();
+  RunningProgram(const RunningProgram&) = delete;
+  RunningProgram& operator=(const RunningProgram&) = delete;
+
+  void send(int signal);
+  /// True when it has ended (its Outcome is then in outcome()).
+  bool ended();
+  Outcome wait();
+
+ private:
+  int pid_ = -1;
+  std::string out_file_;
+  std::string err_file_;
+  Outcome outcome_;
+  bool ended_ = false;
+  void finish(int wait_status);
+};
+
+/// An empty directory of the test's own, removed at the end.
+class ScratchDirectory {
+ public:
+  ScratchDirectory();
+  ~ScratchDirectory();
+  ScratchDirectory(const ScratchDirectory&) = delete;
+  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace dlpipe::test
