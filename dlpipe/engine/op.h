@@ -43,6 +43,7 @@ enum class Autocast : uint8_t {
   kLow,     // runs in the low dtype (convolution, matmul)
   kF32,     // runs in f32 (losses, softmax, norms' statistics)
   kFollow,  // takes what comes; mixed inputs go to the widest
+  kAsIs,    // takes what comes and mixes it on purpose (batch_norm: bf16 images beside f32 parameters)
 };
 
 /// Inputs of one check of an op: specs, values are drawn from (seed, uniform in [low, high)).
@@ -87,6 +88,13 @@ constexpr uint32_t bit(int i) {
   return 1u << i;
 }
 
+/// Which memory layout an op runs in on a fast backend: its image inputs are reordered to `inputs`, its image
+/// outputs are allocated in `outputs`.
+struct LayoutChoice {
+  Layout inputs = Layout::kPlain;
+  Layout outputs = Layout::kPlain;
+};
+
 struct OpRecord {
   const char* name;
   /// Specs of all outputs, hidden ones (kept for backward only) after the visible. Throws Error "[name]
@@ -101,6 +109,13 @@ struct OpRecord {
   Autocast autocast = Autocast::kFollow;
   /// Layouts the op takes and gives beside kPlain; bit(int(Layout)). For others a reorder is inserted.
   uint32_t layouts = bit(static_cast<int>(Layout::kPlain));
+  /// bit(i): inputs[i] (visible outputs[i]) is an image that takes the op's layout; all others are plain.
+  uint32_t image_inputs = 1;
+  uint32_t image_outputs = 1;
+  /// The layouts to run in, given the inputs as they come (a pure function of specs and ISA). Null: the
+  /// layout of the first image input if `layouts` has it and every image input has that shape and dtype f32,
+  /// else plain. Not asked on the reference backend, which sees plain tensors only. infer() ignores layouts.
+  LayoutChoice (*choose_layout)(std::span<const TensorSpec> inputs, const Attrs& attrs) = nullptr;
   std::vector<OpSample> (*samples)() = nullptr;
   Tolerance f32 = {1e-4, 1e-5, "f32 against f64, sums of up to some thousand terms"};
   Tolerance bf16 = {2e-2, 2e-2, "bf16 has 8 bits of significand"};
