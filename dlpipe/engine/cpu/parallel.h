@@ -1,9 +1,12 @@
 // How CPU kernels use more than one core: slices whose borders are a pure function of the problem, never of
 // the number of threads, so that results are the same bits on 1, 2 or 64 threads.
 //
-// One training arena for the process, of `engine_threads()` slots at high priority; its workers (and the
-// caller) run with omp_set_num_threads(1), so that every oneDNN call is single-threaded. May be called from
-// one thread at a time a graph; nested calls run inside the same arena.
+// One training arena for the process, of `engine_threads()` slots at high priority, one of them kept for the
+// caller; its workers (and the caller, while inside) run with omp_set_num_threads(1), so that every oneDNN
+// call is single-threaded. Several threads may call at once (one graph each): each works on its own slices
+// and helps with the others' while it waits. A call from inside a body runs its slices one after another on
+// that worker, so that a body never meets another body halfway on its own stack and its scratch stays its
+// own.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +16,37 @@
 namespace dlpipe::engine {
 
 /// Number of threads of the training arena; set once before the first op (Session does), later calls rebuild
-/// it.
+/// it. Without a call: available_threads(). `threads` < 1 is taken as 1.
 void set_engine_threads(int threads);
 int engine_threads();
 
 /// Calls body(slice) for slice = 0 .. count-1, in any order, on any thread; returns when all are done. The
-/// first exception is rethrown here.
+/// first exception is rethrown here, the slices not yet begun are dropped.
 void parallel_slices(int64_t count, const std::function<void(int64_t slice)>& body);
 
 /// Splits [0, n) into slices of `grain` (the last may be shorter) and calls body(begin, end) for each.
 void parallel_ranges(int64_t n, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
 
-/// Scratch of the calling worker: at least `bytes`, aligned to 64, valid until the worker's next call with
-/// the same slot number (0..3). Grows and stays.
+/// Scratch of the calling thread: at least `bytes`, aligned to 64, valid until this thread's next call with
+/// the same slot number. Grows and stays until the thread ends. Slots 0 .. 3 are for slice bodies; 4 .. 7 are
+/// for an op around its parallel_slices calls (bodies on other threads may use that memory, too).
+inline constexpr int kScratchSlots = 8;
 std::byte* worker_scratch(int slot, size_t bytes);
+
+/// Bytes held by all threads' scratch, for memory reports.
+size_t worker_scratch_bytes();
+
+/// While one lives, this thread's OpenMP regions have one thread: oneDNN primitives made and run outside the
+/// arena need it, too.
+class SingleOpenMpThread {
+ public:
+  SingleOpenMpThread();
+  ~SingleOpenMpThread();
+  SingleOpenMpThread(const SingleOpenMpThread&) = delete;
+  SingleOpenMpThread& operator=(const SingleOpenMpThread&) = delete;
+
+ private:
+  int former_;
+};
 
 }  // namespace dlpipe::engine
