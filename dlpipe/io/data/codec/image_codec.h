@@ -30,6 +30,8 @@ struct ImageInfo {
 struct DecodeLimits {
   int64_t max_pixels = 178'956'970;  // as Pillow's decompression-bomb limit
   int max_scans = 100;               // of a progressive JPEG
+  // Whole-picture memory of one decode (a progressive JPEG's coefficients, an interlaced PNG's pixels).
+  int64_t max_memory_bytes = int64_t{1} << 30;
 };
 
 /// Reads the header alone. kCorrupt / kUnsupported say why. `bytes` may hold anything.

@@ -1,0 +1,215 @@
+#include "dlpipe/io/data/codec/jpeg.h"
+
+// jpeglib.h needs stdio's FILE and size_t before it.
+#include <cstdio>
+
+#include <jpeglib.h>
+
+#include <algorithm>
+#include <array>
+#include <csetjmp>
+#include <cstring>
+#include <vector>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/pixels.h"
+
+namespace dlpipe::data {
+
+namespace {
+// Columns and rows decoded around a region and thrown away: fancy upsampling looks at its neighbours, and
+// libjpeg treats the first and last column of a cropped picture as the picture's edge. 2 suffices; without a
+// margin about one crop in ten differs from the full decode.
+constexpr int kMargin = 2;
+}  // namespace
+
+struct JpegDecoder::State {
+  jpeg_decompress_struct jpeg{};
+  jpeg_error_mgr errors{};
+  jpeg_progress_mgr progress{};
+  std::jmp_buf on_error{};
+  DecodeLimits limits;
+  std::vector<uint8_t> row;  // one scanline of the cropped picture
+
+  // The call in progress.
+  std::span<const std::byte> bytes;
+  Region region;
+  ImageView out;
+  ErrorCode code = ErrorCode::kCorrupt;
+  std::array<char, JMSG_LENGTH_MAX> message{};
+
+  // Leaves the decode. Frames between here and setjmp hold nothing that needs a destructor.
+  [[noreturn]] void fail(ErrorCode why, const char* text) {
+    code = why;
+    std::snprintf(message.data(), message.size(), "%s", text);
+    std::longjmp(on_error, 1);
+  }
+};
+
+namespace {
+
+JpegDecoder::State* state_of(j_common_ptr jpeg) {
+  return static_cast<JpegDecoder::State*>(jpeg->client_data);
+}
+
+void on_libjpeg_error(j_common_ptr jpeg) {
+  JpegDecoder::State* state = state_of(jpeg);
+  state->code = ErrorCode::kCorrupt;
+  (*jpeg->err->format_message)(jpeg, state->message.data());
+  std::longjmp(state->on_error, 1);
+}
+
+// Level -1 is a warning: the data are damaged, but libjpeg would go on with invented pixels.
+void on_libjpeg_message(j_common_ptr jpeg, int level) {
+  if (level < 0) on_libjpeg_error(jpeg);
+}
+
+void on_libjpeg_progress(j_common_ptr jpeg) {
+  JpegDecoder::State* state = state_of(jpeg);
+  if (reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number > state->limits.max_scans)
+    state->fail(ErrorCode::kUnsupported, "more progressive scans than the limit");
+}
+
+void create(JpegDecoder::State& s) {
+  s.jpeg.err = jpeg_std_error(&s.errors);
+  s.errors.error_exit = on_libjpeg_error;
+  s.errors.emit_message = on_libjpeg_message;
+  s.jpeg.client_data = &s;
+  if (setjmp(s.on_error) != 0) return;  // out of memory: decode() reports that the object is missing
+  jpeg_create_decompress(&s.jpeg);
+  s.progress.progress_monitor = on_libjpeg_progress;
+  s.jpeg.progress = &s.progress;
+  // libjpeg's own bound on its whole-picture arrays, behind check_memory.
+  s.jpeg.mem->max_memory_to_use = static_cast<long>(s.limits.max_memory_bytes);  // NOLINT: libjpeg's type
+}
+
+// Files of several scans hold all their coefficients at once; libjpeg has no other large memory.
+void check_memory(JpegDecoder::State& s) {
+  if (!jpeg_has_multiple_scans(&s.jpeg)) return;
+  int64_t coefficients_bytes = 0;
+  for (int c = 0; c < s.jpeg.num_components; ++c) {
+    const jpeg_component_info& component = s.jpeg.comp_info[c];
+    coefficients_bytes +=
+        int64_t{component.width_in_blocks} * component.height_in_blocks * int64_t{sizeof(JBLOCK)};
+  }
+  if (coefficients_bytes > s.limits.max_memory_bytes)
+    s.fail(ErrorCode::kUnsupported, "its coefficients take more than the decoder's memory limit");
+}
+
+void start(JpegDecoder::State& s) {
+  jpeg_decompress_struct& jpeg = s.jpeg;
+  jpeg_mem_src(&jpeg, reinterpret_cast<const unsigned char*>(s.bytes.data()), s.bytes.size());
+  jpeg_read_header(&jpeg, TRUE);
+  if (int64_t{jpeg.image_width} * jpeg.image_height > s.limits.max_pixels)
+    s.fail(ErrorCode::kUnsupported, "more pixels than the limit (--max-pixels)");
+  if (int64_t{s.region.x} + s.region.width > jpeg.image_width ||
+      int64_t{s.region.y} + s.region.height > jpeg.image_height)
+    s.fail(ErrorCode::kMisuse, "region outside the picture");
+  check_memory(s);
+  if (jpeg.num_components == 4) {
+    jpeg.out_color_space = JCS_CMYK;
+  } else if (jpeg.num_components == 3) {
+    jpeg.out_color_space = JCS_RGB;
+  } else if (jpeg.num_components == 1) {
+    jpeg.out_color_space = s.out.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  } else {
+    s.fail(ErrorCode::kUnsupported, "neither 1, 3 nor 4 components; convert it to RGB");
+  }
+  jpeg.dct_method = JDCT_ISLOW;
+  jpeg.do_fancy_upsampling = TRUE;
+  jpeg_start_decompress(&jpeg);
+}
+
+// Trims one decoded row to the region and puts it into `out`.
+void store_row(JpegDecoder::State& s, int skip_columns, int y) {
+  const int components = s.jpeg.output_components;
+  uint8_t* from = s.row.data() + static_cast<ptrdiff_t>(skip_columns) * components;
+  if (components == 4) {
+    if (s.out.channels == 3) {
+      inverted_cmyk_to_rgb_row(from, s.out.row(y), s.region.width);
+      return;
+    }
+    inverted_cmyk_to_rgb_row(from, from, s.region.width);
+    convert_row(from, 3, s.out.row(y), s.out.channels, s.region.width);
+    return;
+  }
+  convert_row(from, components, s.out.row(y), s.out.channels, s.region.width);
+}
+
+void read_rows(JpegDecoder::State& s) {
+  jpeg_decompress_struct& jpeg = s.jpeg;
+  const int picture_width = static_cast<int>(jpeg.output_width);
+  const int left = std::max(0, s.region.x - kMargin);
+  const int right = std::min(picture_width, s.region.x + s.region.width + kMargin);
+  JDIMENSION first_column = 0;
+  if (left > 0 || right < picture_width) {
+    first_column = static_cast<JDIMENSION>(left);
+    JDIMENSION columns = static_cast<JDIMENSION>(right - left);
+    jpeg_crop_scanline(&jpeg, &first_column, &columns);  // rounds to whole MCUs
+  }
+  const int skip_columns = s.region.x - static_cast<int>(first_column);
+  if (const int top = std::max(0, s.region.y - kMargin); top > 0)
+    jpeg_skip_scanlines(&jpeg, static_cast<JDIMENSION>(top));
+
+  s.row.resize(size_t{jpeg.output_width} * jpeg.output_components);
+  const bool direct =
+      jpeg.output_components == s.out.channels && static_cast<int>(jpeg.output_width) == s.region.width;
+  const int end = s.region.y + s.region.height;
+  while (static_cast<int>(jpeg.output_scanline) < end) {
+    const int y = static_cast<int>(jpeg.output_scanline) - s.region.y;
+    const bool wanted = y >= 0;
+    JSAMPROW row = direct && wanted ? s.out.row(y) : s.row.data();
+    jpeg_read_scanlines(&jpeg, &row, 1);
+    if (wanted && !direct) store_row(s, skip_columns, y);
+  }
+  // Reading on to the end of the file finds what a truncated or overlong one hides.
+  if (end == static_cast<int>(jpeg.output_height)) {
+    jpeg_finish_decompress(&jpeg);
+  } else {
+    jpeg_abort_decompress(&jpeg);
+  }
+}
+
+// The one frame that longjmp returns to; it holds no object with a destructor.
+bool decode_guarded(JpegDecoder::State& s) {
+  if (setjmp(s.on_error) != 0) return false;
+  start(s);
+  read_rows(s);
+  return true;
+}
+
+}  // namespace
+
+JpegDecoder::JpegDecoder(const DecodeLimits& limits) : state_(std::make_unique<State>()) {
+  state_->limits = limits;
+  create(*state_);
+}
+
+JpegDecoder::~JpegDecoder() {
+  jpeg_destroy_decompress(&state_->jpeg);
+}
+
+Status JpegDecoder::decode(std::span<const std::byte> bytes, const Region& region, const ImageView& out) {
+  State& s = *state_;
+  if (s.jpeg.mem == nullptr) return Status(ErrorCode::kOutOfMemory, "[codec] no memory for a JPEG decoder");
+  s.bytes = bytes;
+  s.region = region;
+  s.out = out;
+  bool decoded = false;
+  try {
+    decoded = decode_guarded(s);
+  } catch (...) {
+    jpeg_abort_decompress(&s.jpeg);
+    return status_from_current_exception("codec");
+  }
+  if (decoded) return {};
+  jpeg_abort_decompress(&s.jpeg);
+  const char* const kind = s.code == ErrorCode::kCorrupt ? "damaged JPEG: " : "JPEG: ";
+  return Status(s.code, concat("[codec] ", kind, s.message.data()));
+}
+
+size_t JpegDecoder::scratch_bytes() const {
+  return state_->row.capacity();
+}
+
+}  // namespace dlpipe::data

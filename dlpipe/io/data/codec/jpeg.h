@@ -1,0 +1,33 @@
+// JPEG through libjpeg-turbo's libjpeg interface: whole pictures or regions, decoded with the slow integer
+// DCT and fancy upsampling, so that pixels equal Pillow's.
+//
+// A JpegDecoder belongs to one thread. It keeps one libjpeg object and one row of scratch between calls;
+// libjpeg frees its per-image memory after each.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/image.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+
+namespace dlpipe::data {
+
+class JpegDecoder {
+ public:
+  explicit JpegDecoder(const DecodeLimits& limits);
+  ~JpegDecoder();
+
+  /// Decodes `region` of the stored picture into `out`. kCorrupt on any error *or warning* of libjpeg.
+  Status decode(std::span<const std::byte> bytes, const Region& region, const ImageView& out);
+  size_t scratch_bytes() const;
+
+  struct State;
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace dlpipe::data

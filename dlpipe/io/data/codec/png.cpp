@@ -1,0 +1,149 @@
+#include "dlpipe/io/data/codec/png.h"
+
+#include <png.h>
+
+#include <algorithm>
+#include <array>
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/pixels.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+struct PngCall {
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+  std::span<const std::byte> bytes;
+  size_t at = 0;
+  Region region;
+  ImageView out;
+  DecodeLimits limits;
+  std::vector<uint8_t>* pixels = nullptr;
+  std::vector<png_bytep>* rows = nullptr;
+  bool in_pixels = false;  // warnings from here on are about picture data
+  ErrorCode code = ErrorCode::kCorrupt;
+  std::array<char, 256> message{};
+  std::jmp_buf on_error{};
+
+  [[noreturn]] void fail(ErrorCode why, const char* text) {
+    code = why;
+    std::snprintf(message.data(), message.size(), "%s", text);
+    std::longjmp(on_error, 1);
+  }
+};
+
+[[noreturn]] void on_libpng_error(png_structp png, png_const_charp text) {
+  static_cast<PngCall*>(png_get_error_ptr(png))->fail(ErrorCode::kCorrupt, text);
+}
+
+void on_libpng_warning(png_structp png, png_const_charp text) {
+  auto* call = static_cast<PngCall*>(png_get_error_ptr(png));
+  if (call->in_pixels) call->fail(ErrorCode::kCorrupt, text);
+}
+
+void read_bytes(png_structp png, png_bytep to, size_t count) {
+  auto* call = static_cast<PngCall*>(png_get_io_ptr(png));
+  if (count > call->bytes.size() - call->at) call->fail(ErrorCode::kCorrupt, "the file ends too early");
+  std::memcpy(to, call->bytes.data() + call->at, count);
+  call->at += count;
+}
+
+// Vectors may throw, and an exception must not pass libpng's frames: false says that there is no memory.
+bool resize_nothrow(PngCall& call, size_t pixel_bytes, size_t row_count) {
+  try {
+    call.pixels->resize(pixel_bytes);
+    call.rows->resize(row_count);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+void start(PngCall& call) {
+  png_set_read_fn(call.png, &call, read_bytes);
+  png_set_user_limits(call.png, 0x7fffffff, 0x7fffffff);
+  png_set_chunk_malloc_max(call.png, 8u << 20);
+  png_read_info(call.png, call.info);
+  const int64_t width = png_get_image_width(call.png, call.info);
+  const int64_t height = png_get_image_height(call.png, call.info);
+  if (width * height > call.limits.max_pixels)
+    call.fail(ErrorCode::kUnsupported, "more pixels than the limit (--max-pixels)");
+  if (int64_t{call.region.x} + call.region.width > width ||
+      int64_t{call.region.y} + call.region.height > height)
+    call.fail(ErrorCode::kMisuse, "region outside the picture");
+  const int color_type = png_get_color_type(call.png, call.info);
+  if (color_type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(call.png);
+  if (color_type == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(call.png);
+  png_set_strip_16(call.png);
+  png_set_strip_alpha(call.png);
+}
+
+void read_pixels(PngCall& call) {
+  const int passes = png_set_interlace_handling(call.png);
+  call.in_pixels = true;
+  png_read_update_info(call.png, call.info);
+  const int channels = png_get_channels(call.png, call.info);
+  const int height = static_cast<int>(png_get_image_height(call.png, call.info));
+  const size_t row_bytes = png_get_rowbytes(call.png, call.info);
+  const bool whole = passes > 1;
+  if (whole && static_cast<int64_t>(row_bytes) * height > call.limits.max_memory_bytes)
+    call.fail(ErrorCode::kUnsupported, "interlaced and larger than the decoder's memory limit");
+  if (!resize_nothrow(call, whole ? row_bytes * height : row_bytes, whole ? height : 0))
+    call.fail(ErrorCode::kOutOfMemory, "out of memory");
+  uint8_t* const pixels = call.pixels->data();
+  auto store = [&](const uint8_t* row, int y) {
+    convert_row(row + static_cast<ptrdiff_t>(call.region.x) * channels, channels,
+                call.out.row(y - call.region.y), call.out.channels, call.region.width);
+  };
+  const int end = call.region.y + call.region.height;
+  if (whole) {
+    for (int y = 0; y < height; ++y) (*call.rows)[y] = pixels + row_bytes * y;
+    png_read_image(call.png, call.rows->data());
+    for (int y = call.region.y; y < end; ++y) store((*call.rows)[y], y);
+  } else {
+    for (int y = 0; y < end; ++y) {
+      png_read_row(call.png, pixels, nullptr);
+      if (y >= call.region.y) store(pixels, y);
+    }
+  }
+  if (end == height) {
+    call.in_pixels = false;  // what follows the pixels is metadata
+    png_read_end(call.png, nullptr);
+  }
+}
+
+// The one frame that longjmp returns to; it holds no object with a destructor.
+bool decode_guarded(PngCall& call) {
+  if (setjmp(call.on_error) != 0) return false;
+  call.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &call, on_libpng_error, on_libpng_warning);
+  if (call.png != nullptr) call.info = png_create_info_struct(call.png);
+  if (call.info == nullptr) call.fail(ErrorCode::kOutOfMemory, "out of memory");
+  start(call);
+  read_pixels(call);
+  return true;
+}
+
+}  // namespace
+
+Status PngDecoder::decode(std::span<const std::byte> bytes, const Region& region, const ImageView& out) {
+  std::vector<png_bytep> rows;
+  PngCall call;
+  call.bytes = bytes;
+  call.region = region;
+  call.out = out;
+  call.limits = limits_;
+  call.pixels = &pixels_;
+  call.rows = &rows;
+  const bool decoded = decode_guarded(call);
+  if (call.png != nullptr) png_destroy_read_struct(&call.png, &call.info, nullptr);
+  if (decoded) return {};
+  const char* const kind = call.code == ErrorCode::kCorrupt ? "damaged PNG: " : "PNG: ";
+  return Status(call.code, concat("[codec] ", kind, call.message.data()));
+}
+
+}  // namespace dlpipe::data

@@ -1,0 +1,31 @@
+// PNG through libpng: whole pictures or regions. 16-bit samples keep their upper byte, palettes are looked up
+// and alpha is dropped, as Pillow's convert("RGB") does. Interlaced files are decoded whole into scratch.
+// A PngDecoder belongs to one thread.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/image.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+
+namespace dlpipe::data {
+
+class PngDecoder {
+ public:
+  explicit PngDecoder(const DecodeLimits& limits) : limits_(limits) {}
+
+  /// kCorrupt on libpng's errors and on its warnings about pixel data; warnings about metadata (colour
+  /// profiles, text) don't count.
+  Status decode(std::span<const std::byte> bytes, const Region& region, const ImageView& out);
+  size_t scratch_bytes() const { return pixels_.capacity(); }
+
+ private:
+  DecodeLimits limits_;
+  std::vector<uint8_t> pixels_;  // a row, or the picture when it is interlaced
+};
+
+}  // namespace dlpipe::data

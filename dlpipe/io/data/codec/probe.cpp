@@ -1,0 +1,168 @@
+#include "dlpipe/io/data/codec/probe.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/bytes.h"
+#include "dlpipe/io/data/codec/raw.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+bool starts_with(Bytes bytes, std::string_view prefix) {
+  return bytes.size() >= prefix.size() && std::memcmp(bytes.data(), prefix.data(), prefix.size()) == 0;
+}
+
+Status corrupt(std::string_view what) {
+  return Status(ErrorCode::kCorrupt, concat("[codec] ", what, "; the file is damaged"));
+}
+
+// What a file that no decoder here takes seems to be, for the message.
+std::string_view foreign_format(Bytes bytes) {
+  if (starts_with(bytes, "GIF8")) return "GIF";
+  if (starts_with(bytes, "BM")) return "BMP";
+  if (starts_with(bytes, std::string_view("II*\0", 4)) || starts_with(bytes, std::string_view("MM\0*", 4)))
+    return "TIFF";
+  if (starts_with(bytes, "RIFF") && bytes.size() >= 12 && starts_with(bytes.subspan(8), "WEBP"))
+    return "WebP";
+  if (starts_with(bytes, std::string_view("\0\0\0\x0cjP  ", 8))) return "JPEG 2000";
+  if (bytes.size() >= 12 && starts_with(bytes.subspan(4), "ftyp")) return "HEIF or AVIF";
+  return {};
+}
+
+constexpr bool is_frame_header(uint32_t marker) {  // SOF0..15, without DHT, JPG, DAC
+  return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
+}
+
+Result<ImageInfo> parse_frame(Bytes segment, uint32_t marker, Orientation orientation) {
+  if (segment.size() < 6) return corrupt("JPEG frame header is cut short");
+  const bool decodable =
+      marker == 0xc0 || marker == 0xc1 || marker == 0xc2 || marker == 0xc9 || marker == 0xca;
+  if (!decodable) {
+    return Status(ErrorCode::kUnsupported,
+                  concat("[codec] JPEG of process SOF", marker - 0xc0,
+                         " (lossless or hierarchical) is not supported; convert it to baseline"));
+  }
+  if (load_u8(segment, 0) != 8) {
+    return Status(ErrorCode::kUnsupported, concat("[codec] JPEG with ", int{load_u8(segment, 0)},
+                                                  " bits a sample is not supported; convert it to 8 bits"));
+  }
+  ImageInfo info;
+  info.layout = ImageLayout::kJpeg;
+  info.height = static_cast<int>(load_be16(segment, 1));
+  info.width = static_cast<int>(load_be16(segment, 3));
+  info.orientation = orientation;
+  const int components = load_u8(segment, 5);
+  if (info.width == 0 || info.height == 0) return corrupt("JPEG with a width or height of 0");
+  if (components != 1 && components != 3 && components != 4) {
+    return Status(ErrorCode::kUnsupported, concat("[codec] JPEG with ", components,
+                                                  " components is not supported; convert it to RGB"));
+  }
+  info.channels = components == 1 ? 1 : 3;
+  return info;
+}
+
+}  // namespace
+
+ImageLayout sniff_layout(Bytes bytes) {
+  if (starts_with(bytes, "\xff\xd8\xff")) return ImageLayout::kJpeg;
+  if (starts_with(bytes, "\x89PNG\r\n\x1a\n")) return ImageLayout::kPng;
+  if (starts_with(bytes, kRawMagic)) return ImageLayout::kRaw;
+  return ImageLayout::kNone;
+}
+
+Orientation exif_orientation(Bytes tiff) {
+  if (tiff.size() < 8) return 1;
+  const bool big = starts_with(tiff, std::string_view("MM\0*", 4));
+  if (!big && !starts_with(tiff, std::string_view("II*\0", 4))) return 1;
+  auto u16 = [&](size_t at) { return big ? load_be16(tiff, at) : uint32_t{load_le<uint16_t>(tiff, at)}; };
+  auto u32 = [&](size_t at) { return big ? load_be32(tiff, at) : load_le<uint32_t>(tiff, at); };
+  const size_t ifd = u32(4);
+  if (ifd > tiff.size() - 2) return 1;
+  const size_t entries = u16(ifd);
+  for (size_t i = 0; i < entries; ++i) {
+    const size_t at = ifd + 2 + 12 * i;
+    if (at + 12 > tiff.size()) return 1;
+    if (u16(at) != 0x0112) continue;
+    const uint32_t type = u16(at + 2);  // SHORT by the standard; LONG is met too
+    const uint32_t value = type == 3 ? u16(at + 8) : type == 4 ? u32(at + 8) : 1;
+    return value >= 1 && value <= 8 ? static_cast<Orientation>(value) : Orientation{1};
+  }
+  return 1;
+}
+
+Result<ImageInfo> probe_jpeg(Bytes bytes) {
+  Orientation orientation = 1;
+  bool seen_exif = false;
+  size_t at = 2;
+  while (true) {
+    // Between segments libjpeg skips to the next 0xff and over fill bytes; so does this loop.
+    while (at < bytes.size() && load_u8(bytes, at) != 0xff) ++at;
+    while (at < bytes.size() && load_u8(bytes, at) == 0xff) ++at;
+    if (at >= bytes.size()) return corrupt("JPEG ends before its frame header");
+    const uint32_t marker = load_u8(bytes, at++);
+    if (marker == 0 || marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8)) continue;  // no length follows
+    if (marker == 0xd9 || marker == 0xda) return corrupt("JPEG has no frame header before its data");
+    if (bytes.size() - at < 2) return corrupt("JPEG segment is cut short");
+    const size_t length = load_be16(bytes, at);
+    if (length < 2 || length > bytes.size() - at) return corrupt("JPEG segment is cut short");
+    const Bytes segment = bytes.subspan(at + 2, length - 2);
+    if (is_frame_header(marker)) return parse_frame(segment, marker, orientation);
+    if (marker == 0xe1 && !seen_exif && starts_with(segment, std::string_view("Exif\0\0", 6))) {
+      orientation = exif_orientation(segment.subspan(6));
+      seen_exif = true;
+    }
+    at += length;
+  }
+}
+
+Result<ImageInfo> probe_png(Bytes bytes) {
+  constexpr size_t kFirstChunk = 8;
+  if (bytes.size() < kFirstChunk + 25 || !starts_with(bytes.subspan(kFirstChunk + 4), "IHDR"))
+    return corrupt("PNG is cut short or has no IHDR");
+  ImageInfo info;
+  info.layout = ImageLayout::kPng;
+  const uint32_t width = load_be32(bytes, 16);
+  const uint32_t height = load_be32(bytes, 20);
+  if (width == 0 || height == 0 || width > 0x7fffffffu || height > 0x7fffffffu)
+    return corrupt("PNG with an impossible width or height");
+  info.width = static_cast<int>(width);
+  info.height = static_cast<int>(height);
+  const int color_type = load_u8(bytes, 25);
+  info.channels = (color_type & 2) != 0 ? 3 : 1;  // bit 1: colour (palettes have it too)
+  for (size_t at = kFirstChunk; at + 12 <= bytes.size();) {
+    const size_t length = load_be32(bytes, at);
+    if (length > bytes.size() - at - 12 || starts_with(bytes.subspan(at + 4), "IDAT")) break;
+    if (starts_with(bytes.subspan(at + 4), "eXIf"))
+      info.orientation = exif_orientation(bytes.subspan(at + 8, length));
+    at += 12 + length;
+  }
+  return info;
+}
+
+Result<ImageInfo> probe_image(Bytes bytes) {
+  switch (sniff_layout(bytes)) {
+    case ImageLayout::kJpeg:
+      return probe_jpeg(bytes);
+    case ImageLayout::kPng:
+      return probe_png(bytes);
+    case ImageLayout::kRaw:
+      return probe_raw(bytes);
+    case ImageLayout::kNone:
+      break;
+  }
+  if (bytes.empty()) return Status(ErrorCode::kCorrupt, "[codec] the file is empty; fetch it again");
+  if (const std::string_view format = foreign_format(bytes); !format.empty()) {
+    return Status(ErrorCode::kUnsupported,
+                  concat("[codec] ", format, " images are not supported; convert it to JPEG or PNG"));
+  }
+  return Status(ErrorCode::kCorrupt, "[codec] neither JPEG nor PNG; fetch or convert the file again");
+}
+
+}  // namespace dlpipe::data
