@@ -1,0 +1,102 @@
+#include "dlpipe/io/formats/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::formats {
+
+static Status write_error(std::string_view what, int error_number) {
+  return status_from_errno("file", what, error_number);
+}
+
+Result<AtomicFile> AtomicFile::create(const std::string& path) {
+  AtomicFile file(path, -1);
+  file.fd_ = ::open(file.partial().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file.fd_ < 0) return write_error(concat("cannot create ", file.partial()), errno);
+  return file;
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(partial().c_str());
+}
+
+Status AtomicFile::append(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return write_error(concat("cannot write ", partial()), errno);
+    }
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+Status AtomicFile::commit() {
+  if (::fsync(fd_) != 0) return write_error(concat("cannot sync ", partial()), errno);
+  const int fd = std::exchange(fd_, -1);
+  if (::close(fd) != 0) {
+    const int error_number = errno;
+    ::unlink(partial().c_str());
+    return write_error(concat("cannot close ", partial()), error_number);
+  }
+  if (::rename(partial().c_str(), path_.c_str()) != 0) {
+    const int error_number = errno;
+    ::unlink(partial().c_str());
+    return write_error(concat("cannot rename ", partial(), " to ", path_), error_number);
+  }
+  const std::string parent = std::filesystem::path(path_).parent_path().string();
+  return sync_directory(parent.empty() ? "." : parent);
+}
+
+Status write_file(const std::string& path, std::string_view text) {
+  DLPIPE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
+  DLPIPE_RETURN_IF_ERROR(file.append(text));
+  return file.commit();
+}
+
+Result<std::string> read_file(const std::string& path, uint64_t max_bytes) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return write_error(concat("cannot open ", path), errno);
+  std::string text;
+  Status status;
+  while (status.ok()) {
+    const size_t old_size = text.size();
+    const size_t chunk = old_size < (size_t{1} << 16) ? size_t{1} << 16 : old_size;
+    text.resize(old_size + chunk);
+    const ssize_t got = ::read(fd, text.data() + old_size, chunk);
+    text.resize(old_size + static_cast<size_t>(got > 0 ? got : 0));
+    if (got == 0) break;
+    if (got < 0 && errno != EINTR) status = write_error(concat("cannot read ", path), errno);
+    if (text.size() > max_bytes) {
+      status = Status(ErrorCode::kUnsupported, concat("[file] ", path, " is larger than ",
+                                                      human_bytes(max_bytes), "; is it the right file?"));
+    }
+  }
+  ::close(fd);
+  if (!status.ok()) return status;
+  return text;
+}
+
+Status sync_directory(const std::string& directory) {
+  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return write_error(concat("cannot open the directory ", directory), errno);
+  const int result = ::fsync(fd);
+  const int error_number = errno;
+  ::close(fd);
+  // Some file systems can't sync a directory and say EINVAL; there the rename is all one can have.
+  if (result != 0 && error_number != EINVAL)
+    return write_error(concat("cannot sync ", directory), error_number);
+  return {};
+}
+
+}  // namespace dlpipe::formats

@@ -1,0 +1,20 @@
+// CRC-32C (Castagnoli; RFC 3720, appendix B.4): the checksum of tfevents and TFRecord files. Pure function,
+// one table look-up a byte.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace dlpipe::formats {
+
+uint32_t crc32c(std::span<const std::byte> bytes);
+
+/// The form that TFRecord stores: rotated right by 15 bits plus a constant, so that a checksum of data that
+/// holds checksums stays useful (TensorFlow, core/lib/hash/crc32c.h).
+inline uint32_t masked_crc32c(std::span<const std::byte> bytes) {
+  const uint32_t crc = crc32c(bytes);
+  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+
+}  // namespace dlpipe::formats

@@ -1,0 +1,83 @@
+#include "dlpipe/io/formats/atomic_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "tests/io/formats/scratch.h"
+
+namespace dlpipe::formats {
+
+using test::ScratchFolder;
+
+TEST(AtomicFile, AppearsWholeAtCommitOnly) {
+  ScratchFolder folder;
+  const std::string path = folder / "a.txt";
+  ASSERT_TRUE(write_file(path, "old").ok());
+  {
+    auto file = AtomicFile::create(path);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    ASSERT_TRUE(file->append("new ").ok());
+    EXPECT_EQ(*read_file(path), "old");
+    ASSERT_TRUE(file->append("content").ok());
+    ASSERT_TRUE(file->commit().ok());
+  }
+  EXPECT_EQ(*read_file(path), "new content");
+  EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
+}
+
+TEST(AtomicFile, WithoutCommitTheOldContentStaysAndNothingIsLeftBehind) {
+  ScratchFolder folder;
+  const std::string path = folder / "a.txt";
+  ASSERT_TRUE(write_file(path, "old").ok());
+  {
+    auto file = AtomicFile::create(path);
+    ASSERT_TRUE(file.ok());
+    ASSERT_TRUE(file->append("half").ok());
+  }
+  EXPECT_EQ(*read_file(path), "old");
+  EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
+}
+
+TEST(AtomicFile, ALeftoverOfAKilledWriterIsReplaced) {
+  ScratchFolder folder;
+  const std::string path = folder / "a.txt";
+  ASSERT_TRUE(write_file(path + ".partial", "a longer leftover").ok());
+  ASSERT_TRUE(write_file(path, "x").ok());
+  EXPECT_EQ(*read_file(path), "x");
+}
+
+TEST(AtomicFile, AFullDiskKeepsTheOldFile) {
+  ScratchFolder folder;
+  const std::string path = folder / "a.txt";
+  ASSERT_TRUE(write_file(path, "old").ok());
+  // A limit on file sizes stands in for a full disk: write() fails the same way, with another errno.
+  rlimit former{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &former), 0);
+  std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small = {1000, former.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Status status = write_file(path, std::string(5000, 'x'));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &former), 0);
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("a.txt"), std::string::npos);
+  EXPECT_EQ(*read_file(path), "old");
+  EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
+}
+
+TEST(AtomicFile, NamesTheFileThatCannotBeWritten) {
+  const Status status = write_file("/nonexistent/folder/a.txt", "x");
+  EXPECT_EQ(status.code(), ErrorCode::kNotFound);
+  EXPECT_NE(status.message().find("/nonexistent/folder/a.txt"), std::string::npos);
+}
+
+TEST(ReadFile, RefusesAFileLargerThanTheLimit) {
+  ScratchFolder folder;
+  ASSERT_TRUE(write_file(folder / "a", std::string(100'000, 'x')).ok());
+  EXPECT_EQ(read_file(folder / "a", 99'999).status().code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(read_file(folder / "a", 100'000)->size(), 100'000u);
+}
+
+}  // namespace dlpipe::formats
