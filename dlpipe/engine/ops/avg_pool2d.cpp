@@ -1,0 +1,56 @@
+// avg_pool2d: the mean of every window. Padding counts as zeros or not at all (count_include_pad); what
+// sticks out past the padding (ceil_mode) never counts.
+#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/window.h"
+
+namespace dlpipe::engine {
+namespace {
+
+std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<const bool>,
+                              const Attrs& any_attrs) {
+  const Pool2dShape s = pool2d_shape("avg_pool2d", inputs[0], any_attrs.as<Pool2dAttrs>());
+  return {{{s.n, s.oh, s.ow, s.c}, inputs[0].dtype, Layout::kPlain}};
+}
+
+OpSample sample(const char* name, Shape x, Pool2dAttrs attrs) {
+  OpSample sample;
+  sample.name = name;
+  sample.inputs = {{x}};
+  sample.attrs = attrs;
+  return sample;
+}
+
+std::vector<OpSample> samples() {
+  return {
+      sample("2x2", {2, 6, 8, 16}, {}),
+      sample("3x3 stride 2 pad 1", {2, 7, 8, 8}, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}),
+      sample("padding not counted", {1, 5, 6, 3},
+             {.kernel = {3, 2}, .stride = {1, 2}, .padding = {1, 1}, .count_include_pad = false}),
+      sample("ceil", {2, 6, 6, 4},
+             {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .ceil_mode = true}),
+      sample("stride above kernel", {1, 9, 9, 2}, {.kernel = {2, 2}, .stride = {3, 3}}),
+  };
+}
+
+double flops(std::span<const TensorSpec> inputs, const Attrs& any_attrs) {
+  const Pool2dShape s = pool2d_shape("avg_pool2d", inputs[0], any_attrs.as<Pool2dAttrs>());
+  return static_cast<double>(s.n * s.oh * s.ow * s.c * s.kernel[0] * s.kernel[1]);
+}
+
+}  // namespace
+
+extern const OpRecord avg_pool2d_op;
+const OpRecord avg_pool2d_op{
+    .name = "avg_pool2d",
+    .infer = infer,
+    .samples = samples,
+    .f32 = {1e-5, 1e-6, "f32 sums of one window"},
+    .flops = flops,
+};
+
+Tensor avg_pool2d(const Tensor& x, const Pool2dAttrs& attrs) {
+  return apply_one(avg_pool2d_op, {x}, attrs);
+}
+
+}  // namespace dlpipe::engine
