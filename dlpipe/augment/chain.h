@@ -1,15 +1,16 @@
 // A chain of augmentations as one value: parsed from an expression, planned per sample, applied to pixels.
 //
-//   auto chain = Chain::parse("rrc(224) hflip");           // errors name the op, the position and the
-//   nearest name chain->plan({width, height, 3}, key, plan);             // all random numbers of one sample,
-//   drawn before decoding decode(plan.source_region) -> pixels chain->apply(plan, pixels, slot_view,
-//   scratch);         // the last op writes straight into `slot_view`
+//   auto chain = Chain::parse("rrc(224) hflip");  // errors name the op, the position and the nearest name
+//   chain->plan({width, height, 3}, key, plan);   // all random numbers of one sample, drawn before decoding
+//   decode(plan.source_region) -> pixels
+//   chain->apply(plan, pixels, slot_view, scratch);  // the last op writes straight into `slot_view`
 //
-// A Chain is immutable after parse and may be used from any number of threads; scratch belongs to one. plan
-// and apply are pure functions of their arguments: same key, same pixels, on every ISA and thread.
+// A Chain is immutable after parse and may be used from any number of threads; a plan and a scratch belong to
+// one. plan and apply are pure functions of their arguments: same key, same pixels, on every ISA and thread.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -25,41 +26,66 @@
 
 namespace dlpipe::augment {
 
+/// One op that apply runs, and the part of the image before it that it reads.
+struct ChainStep {
+  int op = 0;  // index in the chain
+  Region input;
+};
+
 /// Everything decided for one sample. Reused between samples; holds no pixels.
 struct ChainPlan {
-  Region source_region;       // what to decode, in the oriented source picture
-  std::vector<OpDraw> draws;  // one an op
-  uint64_t hash = 0;          // over all drawn parameters: goes into the batch chain
+  Region source_region;          // what to decode, in the oriented source picture
+  ImageSize out;                 // what apply writes
+  std::vector<OpDraw> draws;     // one an op
+  std::vector<ChainStep> steps;  // what apply runs: crops, flips and inactive ops have been folded away
+  uint64_t hash = 0;             // over all drawn parameters: goes into the batch chain
+
+  /// True when source_region's pixels are the output: a caller may decode straight into the slot.
+  bool is_copy() const { return steps.empty(); }
 };
 
 /// Intermediate images of one thread; grows to the largest seen and stays.
 class ChainScratch {
  public:
-  std::vector<std::vector<uint8_t>> images;
-  std::vector<std::byte> work;  // the resize kernel's rows and weights
-  size_t bytes() const;
+  std::array<std::vector<uint8_t>, 2> images;  // written in turns by all ops but the last
+  std::vector<std::byte> work;                 // the resize kernel's rows and weights
+  size_t bytes() const { return images[0].capacity() + images[1].capacity() + work.capacity(); }
 };
 
 class Chain {
  public:
-  /// `registry` is the built-in table plus what the program added.
+  Chain() = default;  // the empty chain
+  /// `registry` is the built-in table plus what the program added; it is needed during the call only, its
+  /// records as long as the chain.
   static Result<Chain> parse(std::string_view expression, const OpRegistry& registry = OpRegistry::builtin());
 
   /// Size of the images that come out, [H, W, C]; kMisuse when it depends on the source (add a resize or
-  /// crop). Height and width are 0 for "as the source" chains only if `source` is given fixed.
+  /// crop). Zeros in `source_or_any` mean that it isn't the same for all samples.
   Result<ImageSize> output(const ImageSize& source_or_any) const;
+  /// Fails when the sample can't go through the chain (an image smaller than a crop).
   Status plan(const ImageSize& source, const SampleKey& key, ChainPlan& plan) const;
+  /// `source_region_pixels` has plan.source_region's size, `out` plan.out's. They must not overlap.
   Status apply(const ChainPlan& plan, const ConstImageView& source_region_pixels, const ImageView& out,
                ChainScratch& scratch) const;
-  /// normalize, cast and other ops that only describe what the engine does.
-  void fill_prep(BatchPrep& prep) const;
-  /// The expression with every parameter spelled out and each op's version: what the pipeline id hashes.
+  /// normalize, cast and other ops that only describe what the engine does. `normalize` without arguments
+  /// takes `dataset`'s mean and std; kMisuse when they aren't known.
+  Status fill_prep(BatchPrep& prep, const ChannelStats& dataset = {}) const;
+  /// The expression with every parameter spelled out and each op's version, "hflip(p=0.5)@1": what the
+  /// pipeline id hashes.
   std::string canonical() const;
   bool empty() const { return ops_.empty(); }
+  bool contains(std::string_view op_name) const;
 
  private:
-  std::vector<std::shared_ptr<const Op>> ops_;
-  std::vector<std::string> canonical_;
+  struct Entry {
+    std::shared_ptr<const Op> op;
+    const OpRecord* record;
+    std::string text;  // name and all parameters, "hflip(p=0.5)"
+  };
+  /// Turns the drawn op `index` into a step, or folds it into the step (or the decoding) before it.
+  void append_step(int index, ChainPlan& plan) const;
+
+  std::vector<Entry> ops_;
 };
 
 }  // namespace dlpipe::augment

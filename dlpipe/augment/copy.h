@@ -1,0 +1,24 @@
+// Moving pixels unchanged: whole images, mirrored, shifted into a frame. Plain loops over rows.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "dlpipe/base/image.h"
+
+namespace dlpipe::augment {
+
+/// Copies `in` to `out` (equal sizes and channels, no overlap), left and right swapped if `mirror`.
+void copy_image(const ConstImageView& in, const ImageView& out, bool mirror);
+
+/// One pixel's value, a byte a channel.
+using Pixel = std::array<uint8_t, 4>;
+/// Sets the part of `out` inside `region` (clipped to `out`).
+void fill_region(const ImageView& out, const Region& region, const Pixel& value);
+
+/// Lays `in` into `out` with its top left corner at (x, y), which may lie outside; what `in` doesn't cover is
+/// set to `value`. The whole result is mirrored if `mirror`.
+void place_image(const ConstImageView& in, int x, int y, const Pixel& value, const ImageView& out,
+                 bool mirror);
+
+}  // namespace dlpipe::augment

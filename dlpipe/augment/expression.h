@@ -1,0 +1,41 @@
+// The grammar of an augmentation expression, before any op is known:
+//
+//   expression := { op }                          separated by blanks
+//   op         := name [ '(' [ argument { ',' argument } ] ')' ]
+//   argument   := value | name '=' value          values hold no bracket, comma or '='
+//   name       := letter { letter | digit | '_' }
+//
+// Positions count from 1, as people do, and stand in every message.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlpipe/augment/op.h"
+#include "dlpipe/base/error.h"
+
+namespace dlpipe::augment {
+
+struct ExpressionArgument {
+  std::string name;  // empty: given by place
+  std::string value;
+  size_t position = 0;
+};
+
+struct ExpressionCall {
+  std::string name;
+  std::vector<ExpressionArgument> arguments;
+  size_t position = 0;
+};
+
+Result<std::vector<ExpressionCall>> parse_expression(std::string_view text);
+
+/// Gives every parameter of `record` its value: as written in `call`, or the default. `text` is the whole
+/// expression, for messages.
+Result<OpArguments> bind_arguments(const ExpressionCall& call, const OpRecord& record, std::string_view text);
+
+/// ` at position 10 of "rrc(224) hflp"`
+std::string at_position(size_t position, std::string_view text);
+
+}  // namespace dlpipe::augment

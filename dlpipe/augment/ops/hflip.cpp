@@ -1,0 +1,45 @@
+// hflip(p): left and right swapped with probability p. The chain folds it into the op before it, which then
+// writes mirrored; standing first it copies.
+#include "dlpipe/augment/copy.h"
+#include "dlpipe/augment/op.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::augment {
+
+namespace {
+
+class HorizontalFlip : public Op {
+ public:
+  explicit HorizontalFlip(double probability) : probability_(probability) {}
+
+  ImageSize output(const ImageSize& in) const override { return in; }
+  Status plan(const ImageSize& in, RandomStream& rng, OpDraw& draw) const override {
+    draw.active = rng.uniform_double() < probability_;
+    draw.region = {0, 0, in.width, in.height};
+    draw.out = in;
+    return {};
+  }
+  Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
+               ChainScratch&) const override {
+    copy_image(in, out, !draw.mirror);
+    return {};
+  }
+  bool can_mirror() const override { return true; }
+  bool is_mirror() const override { return true; }
+
+ private:
+  double probability_;
+};
+
+Result<std::shared_ptr<const Op>> build(const OpArguments& arguments) {
+  DLPIPE_ASSIGN_OR_RETURN(const double p, arguments.number("p"));
+  if (p < 0 || p > 1) return Status(ErrorCode::kMisuse, concat("p must lie in 0..1, got ", p));
+  return std::shared_ptr<const Op>(std::make_shared<HorizontalFlip>(p));
+}
+
+}  // namespace
+
+extern const OpRecord hflip_augmentation = {
+    "hflip", "left and right swapped at random", 1, {{"p", "float", "0.5", "probability"}}, build};
+
+}  // namespace dlpipe::augment

@@ -1,0 +1,90 @@
+// normalize(mean, std): y = (x / 255 - mean) / std per channel, written down for the engine, which does it
+// with the conversion to floating point in one pass: scale = 1 / (255 std), bias = -mean / std. Without
+// arguments the data set's mean and std are taken (or the model's, when it is evaluated).
+#include <algorithm>
+
+#include "dlpipe/augment/op.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::augment {
+
+namespace {
+
+class Normalize : public Op {
+ public:
+  Normalize(std::vector<double> mean, std::vector<double> deviation)
+      : mean_(std::move(mean)), std_(std::move(deviation)) {}
+
+  bool is_prep() const override { return true; }
+  ImageSize output(const ImageSize& in) const override { return in; }
+  Status plan(const ImageSize&, RandomStream&, OpDraw&) const override { return {}; }
+  Status apply(const OpDraw&, const ConstImageView&, const ImageView&, ChainScratch&) const override {
+    return {};
+  }
+
+  Status fill_prep(const ChannelStats& dataset, BatchPrep& prep) const override {
+    ChannelStats stats = dataset;
+    for (size_t c = 0; c < stats.mean.size() && !mean_.empty(); ++c) {
+      stats.mean[c] = mean_[std::min(c, mean_.size() - 1)];
+    }
+    for (size_t c = 0; c < stats.std.size() && !std_.empty(); ++c) {
+      stats.std[c] = std_[std::min(c, std_.size() - 1)];
+    }
+    const int channels = mean_.empty() || std_.empty() ? dataset.channels : BatchPrep::kMaxChannels;
+    if (channels <= 0) {
+      return Status(ErrorCode::kMisuse,
+                    "the data set's mean and std aren't known; write normalize(mean=r:g:b,std=r:g:b)");
+    }
+    for (int c = 0; c < channels; ++c) {
+      // A channel that never changes has no spread to divide by: it is centred alone.
+      const double deviation = stats.std[c] > 0 ? stats.std[c] : 1.0;
+      prep.scale[c] = static_cast<float>(1.0 / (255.0 * deviation));
+      prep.bias[c] = static_cast<float>(-stats.mean[c] / deviation);
+    }
+    return {};
+  }
+
+ private:
+  std::vector<double> mean_;  // empty: the data set's
+  std::vector<double> std_;
+};
+
+Result<std::shared_ptr<const Op>> build(const OpArguments& arguments) {
+  DLPIPE_ASSIGN_OR_RETURN(std::vector<double> mean, arguments.numbers("mean"));
+  DLPIPE_ASSIGN_OR_RETURN(std::vector<double> deviation, arguments.numbers("std"));
+  for (const std::vector<double>* values : {&mean, &deviation}) {
+    if (values->size() > size_t{BatchPrep::kMaxChannels}) {
+      return Status(ErrorCode::kMisuse,
+                    concat("mean and std take one value, or one a channel, got ", values->size()));
+    }
+  }
+  if (mean.size() > 1 && deviation.size() > 1 && mean.size() != deviation.size()) {
+    return Status(ErrorCode::kMisuse, concat("mean has ", mean.size(), " values and std ", deviation.size(),
+                                             "; give as many of each"));
+  }
+  for (double value : mean) {
+    if (value < 0 || value > 1) {
+      return Status(ErrorCode::kMisuse,
+                    concat("mean is of pixels scaled to 0..1, got ", value, "; divide it by 255"));
+    }
+  }
+  for (double value : deviation) {
+    if (value <= 0 || value > 1) {
+      return Status(ErrorCode::kMisuse, concat("std is of pixels scaled to 0..1 and must be positive, got ",
+                                               value, "; divide it by 255"));
+    }
+  }
+  return std::shared_ptr<const Op>(std::make_shared<Normalize>(std::move(mean), std::move(deviation)));
+}
+
+}  // namespace
+
+extern const OpRecord normalize_augmentation = {
+    "normalize",
+    "per channel, minus mean over std; without arguments the data set's own",
+    1,
+    {{"mean", "list", "none", "of pixels in 0..1, one a channel"},
+     {"std", "list", "none", "of pixels in 0..1, one a channel"}},
+    build};
+
+}  // namespace dlpipe::augment

@@ -1,0 +1,128 @@
+// pad_crop(size, pad, mode): a crop at a random place of the image widened by `pad` on every side
+// (torchvision's RandomCrop(size, padding=pad)). mode zero frames with zeros; reflect mirrors the image at
+// its border without repeating the border's own pixel.
+#include <algorithm>
+#include <cstring>
+
+#include "dlpipe/augment/copy.h"
+#include "dlpipe/augment/op.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::augment {
+
+namespace {
+
+/// The pixel that a reflected coordinate shows; -1 -> 1, size -> size - 2. Valid for -size < i < 2 size - 1.
+int reflected(int i, int size) {
+  if (i < 0) return -i;
+  return i >= size ? 2 * (size - 1) - i : i;
+}
+
+/// The pixels [begin, end) that a crop of `crop` at `at` reads: clipped, or all that its reflections need.
+void span_read(int at, int crop, int size, bool reflect, int* begin, int* length) {
+  int low = std::max(at, 0);
+  int high = std::min(at + crop, size);
+  if (reflect && at < 0) {
+    low = 0;
+    high = std::max(high, reflected(at, size) + 1);
+  }
+  if (reflect && at + crop > size) {
+    high = size;
+    low = std::min(low, reflected(at + crop - 1, size));
+  }
+  *begin = low;
+  *length = high - low;
+}
+
+class PadCrop : public Op {
+ public:
+  PadCrop(const ImageSize& size, int pad, bool reflect)
+      : width_(size.width), height_(size.height), pad_(pad), reflect_(reflect) {}
+
+  ImageSize output(const ImageSize& in) const override { return {width_, height_, in.channels}; }
+
+  Status plan(const ImageSize& in, RandomStream& rng, OpDraw& draw) const override {
+    const int free_x = in.width + 2 * pad_ - width_;
+    const int free_y = in.height + 2 * pad_ - height_;
+    if (free_x < 0 || free_y < 0) {
+      return Status(ErrorCode::kUnsupported,
+                    concat("an image of ", in.width, "x", in.height, " padded by ", pad_,
+                           " is smaller than the crop of ", width_, "x", height_,
+                           " (width x height); put a resize before it or pad more"));
+    }
+    if (reflect_ && (pad_ >= in.width || pad_ >= in.height)) {
+      return Status(ErrorCode::kUnsupported,
+                    concat("an image of ", in.width, "x", in.height, " can't be reflected over ", pad_,
+                           " pixels; use mode=zero or put a resize before it"));
+    }
+    const int y = static_cast<int>(rng.below(static_cast<uint32_t>(free_y + 1))) - pad_;
+    const int x = static_cast<int>(rng.below(static_cast<uint32_t>(free_x + 1))) - pad_;
+    span_read(x, width_, in.width, reflect_, &draw.region.x, &draw.region.width);
+    span_read(y, height_, in.height, reflect_, &draw.region.y, &draw.region.height);
+    draw.out = output(in);
+    draw.values = {static_cast<float>(x), static_cast<float>(y)};
+    draw.crop_only = x >= 0 && y >= 0 && x + width_ <= in.width && y + height_ <= in.height;
+    return {};
+  }
+
+  Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
+               ChainScratch&) const override {
+    const int x = static_cast<int>(draw.values[0]);
+    const int y = static_cast<int>(draw.values[1]);
+    place_image(in, draw.region.x - x, draw.region.y - y, Pixel{}, out, draw.mirror);
+    if (reflect_) reflect_borders(draw, in, x, y, out);
+    return {};
+  }
+  bool can_mirror() const override { return true; }
+
+ private:
+  /// Writes what place_image left as frame.
+  static void reflect_borders(const OpDraw& draw, const ConstImageView& in, int x, int y,
+                              const ImageView& out) {
+    const auto channels = static_cast<size_t>(out.channels);
+    for (int row = 0; row < out.height; ++row) {
+      const int seen_y = row + y;
+      const bool row_inside = seen_y >= 0 && seen_y < draw.in.height;
+      const uint8_t* from = in.row(reflected(seen_y, draw.in.height) - draw.region.y);
+      for (int column = 0; column < out.width; ++column) {
+        const int seen_x = column + x;
+        if (row_inside && seen_x >= 0 && seen_x < draw.in.width) continue;
+        const int to = draw.mirror ? out.width - 1 - column : column;
+        const int from_x = reflected(seen_x, draw.in.width) - draw.region.x;
+        std::memcpy(out.row(row) + size_t(to) * channels, from + size_t(from_x) * channels, channels);
+      }
+    }
+  }
+
+  int width_;
+  int height_;
+  int pad_;
+  bool reflect_;
+};
+
+Result<std::shared_ptr<const Op>> build(const OpArguments& arguments) {
+  DLPIPE_ASSIGN_OR_RETURN(const ImageSize size, arguments.size("size"));
+  DLPIPE_ASSIGN_OR_RETURN(const int64_t pad, arguments.integer("pad"));
+  DLPIPE_ASSIGN_OR_RETURN(const std::string mode, arguments.text("mode"));
+  if (pad < 0 || pad >= std::min(size.width, size.height)) {
+    return Status(ErrorCode::kMisuse, concat("pad must be at least 0 and less than the size, got ", pad));
+  }
+  const std::vector<std::string> modes = {"zero", "reflect"};
+  if (mode != "zero" && mode != "reflect") {
+    return Status(ErrorCode::kMisuse, concat("unknown mode '", mode, "'", suggestion(mode, modes)));
+  }
+  return std::shared_ptr<const Op>(std::make_shared<PadCrop>(size, static_cast<int>(pad), mode == "reflect"));
+}
+
+}  // namespace
+
+extern const OpRecord pad_crop_augmentation = {
+    "pad_crop",
+    "a crop at a random place of the image widened on every side",
+    1,
+    {{"size", "size", "", "height x width of the result, or one number for a square"},
+     {"pad", "int", "", "pixels added on every side"},
+     {"mode", "string", "zero", "what is added: zero or reflect"}},
+    build};
+
+}  // namespace dlpipe::augment

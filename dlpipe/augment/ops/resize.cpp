@@ -1,0 +1,82 @@
+// resize(size): the whole image, antialiased bilinear. One number is the length of the shorter side, the
+// other follows (rounded down, as torchvision does); HxW is exact and may change the aspect ratio.
+#include "dlpipe/augment/resize.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "dlpipe/augment/chain.h"
+#include "dlpipe/augment/op.h"
+#include "dlpipe/augment/value.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::augment {
+
+namespace {
+
+class Resize : public Op {
+ public:
+  Resize(const ImageSize& size, bool is_shorter_side) : size_(size), is_shorter_side_(is_shorter_side) {}
+
+  ImageSize output(const ImageSize& in) const override {
+    if (!is_shorter_side_) return {size_.width, size_.height, in.channels};
+    if (in.width <= 0 || in.height <= 0) return {0, 0, in.channels};
+    const int64_t shorter = size_.width;
+    const auto longer = [&](int64_t side, int64_t other) {
+      return static_cast<int>(std::min<int64_t>(shorter * side / other, std::numeric_limits<int>::max()));
+    };
+    if (in.width <= in.height) return {size_.width, longer(in.height, in.width), in.channels};
+    return {longer(in.width, in.height), size_.width, in.channels};
+  }
+
+  Status plan(const ImageSize& in, RandomStream&, OpDraw& draw) const override {
+    draw.region = {0, 0, in.width, in.height};
+    draw.out = output(in);
+    if (draw.out.width > kMaxSize || draw.out.height > kMaxSize) {
+      return Status(ErrorCode::kUnsupported,
+                    concat("an image of ", in.width, "x", in.height, " would become ", draw.out.width, "x",
+                           draw.out.height, ", more than ", kMaxSize, "; give both sides, as HxW"));
+    }
+    draw.crop_only = draw.out == in;
+    return {};
+  }
+
+  Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
+               ChainScratch& scratch) const override {
+    return resize(geometry(draw), in, out, draw.mirror, scratch.work);
+  }
+
+  bool can_mirror() const override { return true; }
+  bool narrow(const Region& needed, OpDraw& draw) const override {
+    draw.window = needed;
+    draw.region = resize_support(geometry(draw));
+    return true;
+  }
+
+ private:
+  static ResizeGeometry geometry(const OpDraw& draw) {
+    ResizeGeometry whole = whole_resize(draw.in.width, draw.in.height, draw.out.width, draw.out.height);
+    whole.window = draw.window;
+    return whole;
+  }
+
+  ImageSize size_;
+  bool is_shorter_side_;
+};
+
+Result<std::shared_ptr<const Op>> build(const OpArguments& arguments) {
+  bool is_single = false;
+  DLPIPE_ASSIGN_OR_RETURN(const ImageSize size, arguments.size("size", &is_single));
+  return std::shared_ptr<const Op>(std::make_shared<Resize>(size, is_single));
+}
+
+}  // namespace
+
+extern const OpRecord resize_augmentation = {
+    "resize",
+    "the whole image at another size, antialiased bilinear",
+    1,
+    {{"size", "size", "", "length of the shorter side, or height x width"}},
+    build};
+
+}  // namespace dlpipe::augment

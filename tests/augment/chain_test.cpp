@@ -1,0 +1,183 @@
+#include "dlpipe/augment/chain.h"
+
+#include <thread>
+
+#include "tests/augment/chain_testing.h"
+
+namespace dlpipe::augment {
+namespace {
+
+TEST(Chain, EmptyOneCopies) {
+  const OwnedImage image = noise_image(13, 9);
+  const Chain chain = parse_or_die("");
+  EXPECT_TRUE(chain.empty());
+  EXPECT_TRUE(plan_or_die(chain, {13, 9, 3}, {}).is_copy());
+  EXPECT_EQ(run_chain(chain, image, {}), image);
+}
+
+TEST(Chain, OutputIsKnownOrSaysWhatToAdd) {
+  EXPECT_EQ(*parse_or_die("rrc(192x256) hflip").output({}), (ImageSize{256, 192, 3}));
+  EXPECT_EQ(*parse_or_die("resize(256) center_crop(224) normalize(0.5,0.5)").output({0, 0, 1}),
+            (ImageSize{224, 224, 1}));
+  EXPECT_EQ(*parse_or_die("hflip").output({32, 24, 3}), (ImageSize{32, 24, 3}));
+  const auto unknown = parse_or_die("resize(256) hflip").output({});
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_EQ(unknown.status().code(), ErrorCode::kMisuse);
+  EXPECT_EQ(unknown.status().message(),
+            "[augment] \"resize(size=256)@1 hflip(p=0.5)@1\" gives images whose size follows each picture's, "
+            "which can't stand in one batch; add rrc(SIZE), resize(HxW), center_crop(SIZE) or "
+            "pad_crop(SIZE,PAD)");
+}
+
+TEST(Chain, OnlyTheFirstOpsRegionIsDecoded) {
+  const Chain chain = parse_or_die("center_crop(200) rrc(16)");
+  const ChainPlan plan = plan_or_die(chain, {500, 400, 3}, {.seed = 5});
+  EXPECT_EQ(plan.source_region.x, 150 + plan.draws[1].region.x);
+  EXPECT_EQ(plan.source_region.y, 100 + plan.draws[1].region.y);
+  EXPECT_EQ(plan.source_region.width, plan.draws[1].region.width);
+  const OwnedImage image = noise_image(500, 400);
+  // Drawn as by an rrc that stands second: the key holds the place in the chain.
+  const OwnedImage cropped = run_chain("center_crop(200)", image, {});
+  EXPECT_EQ(run_chain(chain, image, {.seed = 5}),
+            run_chain("center_crop(200) rrc(16)", cropped, {.seed = 5}));
+}
+
+// Every chain equals its ops run one at a time on whole images: folding changes no pixel. Inactive seconds
+// are kept in place by `hflip(0)`, so that each op keeps its index and with it its numbers.
+TEST(Chain, FoldingGivesThePixelsOfOneOpAfterAnother) {
+  const std::vector<std::vector<std::string>> chains = {
+      {"resize(40)", "center_crop(33)", "hflip(0.5)"},
+      {"resize(40)", "hflip(0.5)", "center_crop(33x20)", "cutout(9)"},
+      {"resize(50x60)", "pad_crop(32,4)", "hflip(0.5)", "center_crop(20)"},
+      {"resize(50x60)", "pad_crop(50,4,reflect)", "hflip(0.5)", "cutout(7,fill=9,p=0.5)", "hflip(0.5)"},
+      {"rrc(32)", "hflip(0.5)", "center_crop(40)", "rrc(16)"},
+      {"center_crop(70x60)", "resize(30)", "rrc(20)", "hflip(0.5)", "resize(25x10)"},
+      {"resize(45)", "center_crop(30)", "center_crop(20x24)", "hflip(0.5)", "center_crop(10)"},
+      {"hflip(0.5)", "rrc(20)", "hflip(0.5)"},
+      {"hflip(0.5)", "center_crop(20)", "hflip(0.5)", "pad_crop(16,2)"},
+  };
+  const OwnedImage image = noise_image(97, 83);
+  for (const std::vector<std::string>& ops : chains) {
+    std::string whole;
+    for (const std::string& op : ops) whole += op + " ";
+    for (int position = 0; position < 40; ++position) {
+      const SampleKey key{.seed = 9, .epoch = 2, .position = position};
+      OwnedImage expected = image;
+      for (size_t i = 0; i < ops.size(); ++i) {
+        std::string single;
+        for (size_t before = 0; before < i; ++before) single += "hflip(0) ";
+        expected = run_chain(single + ops[i], expected, key);
+      }
+      ASSERT_EQ(run_chain(whole, image, key), expected) << whole << "at " << position;
+    }
+  }
+}
+
+TEST(Chain, SameKeySamePixelsAndHashOnEveryThread) {
+  const Chain chain = parse_or_die("rrc(24) hflip cutout(6)");
+  const OwnedImage image = noise_image(64, 48);
+  const SampleKey key{.seed = 77, .epoch = 3, .position = 1234567890123};
+  const OwnedImage expected = run_chain(chain, image, key);
+  const uint64_t hash = plan_or_die(chain, {64, 48, 3}, key).hash;
+  std::vector<std::thread> threads;
+  std::array<bool, 4> equal{};
+  for (size_t t = 0; t < equal.size(); ++t) {
+    threads.emplace_back([&, t] {
+      equal[t] =
+          run_chain(chain, image, key) == expected && plan_or_die(chain, {64, 48, 3}, key).hash == hash;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (bool same : equal) EXPECT_TRUE(same);
+}
+
+TEST(Chain, HashFollowsEveryPartOfTheKeyAndTheDraws) {
+  const Chain chain = parse_or_die("rrc(24) hflip");
+  const auto hash = [&](const SampleKey& key) { return plan_or_die(chain, {64, 48, 3}, key).hash; };
+  const SampleKey key{.seed = 1, .epoch = 2, .position = 3, .attempt = 0};
+  EXPECT_EQ(hash(key), hash(key));
+  EXPECT_NE(hash(key), hash({.seed = 2, .epoch = 2, .position = 3}));
+  EXPECT_NE(hash(key), hash({.seed = 1, .epoch = 3, .position = 3}));
+  EXPECT_NE(hash(key), hash({.seed = 1, .epoch = 2, .position = 4}));
+  EXPECT_NE(hash(key), hash({.seed = 1, .epoch = 2, .position = 3, .attempt = 1}));
+}
+
+TEST(Chain, AReusedPlanAndScratchCarryNothingOver) {
+  const Chain chain = parse_or_die("resize(40) pad_crop(36,4) cutout(8) hflip");
+  ChainPlan plan;
+  ChainScratch scratch;
+  for (int position = 0; position < 30; ++position) {
+    const OwnedImage image = noise_image(45 + position * 3, 120 - position * 2, 3, uint64_t(position));
+    const SampleKey key{.seed = 1, .position = position};
+    ASSERT_TRUE(chain.plan({image.width, image.height, 3}, key, plan).ok());
+    OwnedImage out(36, 36);
+    ASSERT_TRUE(chain.apply(plan, image.part(plan.source_region).view(), out.view(), scratch).ok());
+    ASSERT_EQ(out, run_chain(chain, image, key));
+  }
+}
+
+TEST(Chain, ApplyRefusesImagesThatAreNotThePlans) {
+  const Chain chain = parse_or_die("center_crop(8)");
+  const ChainPlan plan = plan_or_die(chain, {20, 20, 3}, {});
+  const OwnedImage decoded(7, 8);
+  OwnedImage out(8, 8);
+  ChainScratch scratch;
+  EXPECT_EQ(
+      chain.apply(plan, decoded.view(), out.view(), scratch).message(),
+      "[augment] apply got 7x8x3 -> 8x8x3, but the plan says 8x8 -> 8x8x3; decode plan.source_region and "
+      "give plan.out's size");
+}
+
+TEST(Chain, RefusesASourceWithoutPixels) {
+  ChainPlan plan;
+  EXPECT_FALSE(Chain().plan({0, 20, 3}, {}, plan).ok());
+  EXPECT_FALSE(Chain().plan({20, 20, 5}, {}, plan).ok());
+}
+
+// What README.md shows: an op that dlpipe doesn't know.
+class Invert : public Op {
+ public:
+  ImageSize output(const ImageSize& in) const override { return in; }
+  Status plan(const ImageSize& in, RandomStream&, OpDraw& draw) const override {
+    draw.region = {0, 0, in.width, in.height};
+    draw.out = in;
+    return {};
+  }
+  Status apply(const OpDraw&, const ConstImageView& in, const ImageView& out, ChainScratch&) const override {
+    for (int y = 0; y < out.height; ++y) {
+      for (int i = 0; i < out.width * out.channels; ++i) out.row(y)[i] = 255 - in.row(y)[i];
+    }
+    return {};
+  }
+};
+
+const OpRecord kInvert = {
+    "invert", "the negative", 1, {}, [](const OpArguments&) -> Result<std::shared_ptr<const Op>> {
+      return std::shared_ptr<const Op>(std::make_shared<Invert>());
+    }};
+
+TEST(OpRegistry, TakesAProgramsOwnOp) {
+  OpRegistry registry = OpRegistry::builtin();
+  registry.add(kInvert);
+  const auto chain = Chain::parse("center_crop(10) invert hflip(1)", registry);
+  ASSERT_TRUE(chain.ok()) << chain.status().message();
+  const OwnedImage image = noise_image(20, 16);
+  OwnedImage expected = image.part({5, 3, 10, 10}).mirrored();
+  for (uint8_t& value : expected.pixels) value = 255 - value;
+  EXPECT_EQ(run_chain(*chain, image, {}), expected);
+  EXPECT_FALSE(Chain::parse("invert").ok());  // the built-in table is as it was
+  EXPECT_NE(Chain::parse("invrt", registry).status().message().find("did you mean 'invert'?"),
+            std::string::npos);
+}
+
+TEST(OpRegistry, EveryBuiltInOpDescribesItself) {
+  ASSERT_EQ(OpRegistry::builtin().records().size(), 8u);
+  for (const OpRecord* record : OpRegistry::builtin().records()) {
+    EXPECT_FALSE(std::string(record->help).empty()) << record->name;
+    EXPECT_GE(record->version, 1);
+    for (const OpParam& param : record->params) EXPECT_FALSE(param.help.empty()) << param.name;
+  }
+}
+
+}  // namespace
+}  // namespace dlpipe::augment

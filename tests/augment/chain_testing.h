@@ -1,0 +1,104 @@
+// What the augmentation tests share: images made of a formula, and a chain run from end to end.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "dlpipe/augment/chain.h"
+
+namespace dlpipe::augment {
+
+/// An image with its own pixels.
+struct OwnedImage {
+  int width = 0;
+  int height = 0;
+  int channels = 3;
+  std::vector<uint8_t> pixels;
+
+  OwnedImage(int width_in, int height_in, int channels_in = 3)
+      : width(width_in),
+        height(height_in),
+        channels(channels_in),
+        pixels(size_t(width_in) * size_t(height_in) * size_t(channels_in)) {}
+  ImageView view() { return {pixels.data(), width, height, channels, ptrdiff_t{width} * channels}; }
+  ConstImageView view() const {
+    return {pixels.data(), width, height, channels, ptrdiff_t{width} * channels};
+  }
+  uint8_t at(int x, int y, int c = 0) const {
+    return pixels[(size_t(y) * size_t(width) + size_t(x)) * size_t(channels) + size_t(c)];
+  }
+  OwnedImage part(const Region& r) const {
+    OwnedImage out(r.width, r.height, channels);
+    for (int y = 0; y < r.height; ++y) {
+      for (int x = 0; x < r.width; ++x) {
+        for (int c = 0; c < channels; ++c) {
+          out.pixels[(size_t(y) * size_t(r.width) + size_t(x)) * size_t(channels) + size_t(c)] =
+              at(r.x + x, r.y + y, c);
+        }
+      }
+    }
+    return out;
+  }
+  OwnedImage mirrored() const {
+    OwnedImage out = *this;
+    for (int y = 0; y < height; ++y) {
+      for (int x = 0; x < width; ++x) {
+        for (int c = 0; c < channels; ++c) {
+          out.pixels[(size_t(y) * size_t(width) + size_t(x)) * size_t(channels) + size_t(c)] =
+              at(width - 1 - x, y, c);
+        }
+      }
+    }
+    return out;
+  }
+  friend bool operator==(const OwnedImage& a, const OwnedImage& b) {
+    return a.width == b.width && a.height == b.height && a.channels == b.channels && a.pixels == b.pixels;
+  }
+};
+
+/// Noise: every pixel differs from its neighbours, so that a shift by one shows.
+inline OwnedImage noise_image(int width, int height, int channels = 3, uint64_t seed = 1) {
+  OwnedImage image(width, height, channels);
+  RandomStream rng(seed, 7);
+  for (uint8_t& value : image.pixels) value = static_cast<uint8_t>(rng.next_u32() >> 24);
+  return image;
+}
+
+inline Chain parse_or_die(const std::string& expression) {
+  auto chain = Chain::parse(expression);
+  EXPECT_TRUE(chain.ok()) << chain.status().message();
+  return chain.ok() ? *chain : Chain();
+}
+
+inline ChainPlan plan_or_die(const Chain& chain, const ImageSize& source, const SampleKey& key) {
+  ChainPlan plan;
+  const Status status = chain.plan(source, key, plan);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return plan;
+}
+
+/// Plans, cuts the source region out as a decoder would, and applies.
+inline OwnedImage run_chain(const Chain& chain, const OwnedImage& source, const SampleKey& key) {
+  const ChainPlan plan = plan_or_die(chain, {source.width, source.height, source.channels}, key);
+  OwnedImage out(plan.out.width, plan.out.height, plan.out.channels);
+  const OwnedImage decoded = source.part(plan.source_region);
+  ChainScratch scratch;
+  const Status status = chain.apply(plan, decoded.view(), out.view(), scratch);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return out;
+}
+inline OwnedImage run_chain(const std::string& expression, const OwnedImage& source, const SampleKey& key) {
+  return run_chain(parse_or_die(expression), source, key);
+}
+
+/// The error message of a parse that must fail.
+inline std::string parse_error(const std::string& expression) {
+  const auto chain = Chain::parse(expression);
+  EXPECT_FALSE(chain.ok()) << expression;
+  EXPECT_TRUE(chain.ok() || chain.status().code() == ErrorCode::kMisuse) << chain.status().message();
+  return chain.status().message();
+}
+
+}  // namespace dlpipe::augment

@@ -1,0 +1,63 @@
+#include "tests/augment/chain_testing.h"
+
+namespace dlpipe::augment {
+namespace {
+
+constexpr ChannelStats kStats{.channels = 3, .mean = {0.5, 0.25, 0.125}, .std = {0.25, 0.5, 0.0}};
+
+float normalized(const BatchPrep& prep, int channel, int value) {
+  return prep.scale[channel] * static_cast<float>(value) + prep.bias[channel];
+}
+
+TEST(Normalize, TakesItsArgumentsPerChannel) {
+  BatchPrep prep;
+  const Chain chain = parse_or_die("rrc(224) normalize(mean=0.485:0.456:0.406, std=0.229:0.224:0.225)");
+  ASSERT_TRUE(chain.fill_prep(prep).ok());
+  EXPECT_NEAR(normalized(prep, 0, 255), (1 - 0.485) / 0.229, 1e-6);  // float rounding of scale and bias
+  EXPECT_NEAR(normalized(prep, 1, 0), -0.456 / 0.224, 1e-6);
+  EXPECT_NEAR(normalized(prep, 2, 100), (100 / 255.0 - 0.406) / 0.225, 1e-6);
+}
+
+TEST(Normalize, WithoutArgumentsTakesTheDataSets) {
+  BatchPrep prep;
+  ASSERT_TRUE(parse_or_die("normalize").fill_prep(prep, kStats).ok());
+  EXPECT_NEAR(normalized(prep, 0, 255), (1 - 0.5) / 0.25, 1e-6);
+  EXPECT_NEAR(normalized(prep, 1, 51), (0.2 - 0.25) / 0.5, 1e-6);
+}
+
+TEST(Normalize, AChannelThatNeverChangesIsCentredAlone) {
+  BatchPrep prep;
+  ASSERT_TRUE(parse_or_die("normalize").fill_prep(prep, kStats).ok());
+  EXPECT_NEAR(normalized(prep, 2, 255), 1 - 0.125, 1e-6);
+}
+
+TEST(Normalize, OneValueServesAllChannelsAndHalfMayBeTheDataSets) {
+  BatchPrep prep;
+  ASSERT_TRUE(parse_or_die("normalize(mean=0.5)").fill_prep(prep, kStats).ok());
+  EXPECT_NEAR(normalized(prep, 1, 255), (1 - 0.5) / 0.5, 1e-6);
+  ASSERT_TRUE(parse_or_die("normalize(0.5, 0.5)").fill_prep(prep).ok());
+  EXPECT_NEAR(normalized(prep, 0, 0), -1, 1e-6);
+}
+
+TEST(Normalize, SaysWhenTheDataSetsAreNotKnown) {
+  BatchPrep prep;
+  EXPECT_EQ(parse_or_die("normalize").fill_prep(prep).message(),
+            "[augment] normalize(mean=none,std=none): the data set's mean and std aren't known; write "
+            "normalize(mean=r:g:b,std=r:g:b)");
+}
+
+TEST(Normalize, TouchesNoPixel) {
+  const OwnedImage image = noise_image(6, 4);
+  EXPECT_EQ(run_chain("normalize(0.5,0.5) cast(bf16)", image, {}), image);
+}
+
+TEST(Normalize, RefusesValuesOnTheScaleOfBytes) {
+  EXPECT_NE(parse_error("normalize(mean=123:117:104, std=1)").find("divide it by 255"), std::string::npos);
+  EXPECT_NE(parse_error("normalize(0.5, 58)").find("divide it by 255"), std::string::npos);
+  EXPECT_NE(parse_error("normalize(0.5, 0)").find("must be positive"), std::string::npos);
+  EXPECT_NE(parse_error("normalize(0.5:0.5:0.5, 0.2:0.2)").find("give as many of each"), std::string::npos);
+  EXPECT_NE(parse_error("normalize(1:1:1:1:1)").find("one a channel"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dlpipe::augment
