@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dlpipe/base/dtype.h"
@@ -49,9 +50,9 @@ struct RecordHeader {
   uint8_t channels = 0;
   Orientation orientation = 1;
   ImageLayout layout = ImageLayout::kNone;
-  uint32_t size_bytes = 0;  // of the record's stored bytes
+  uint32_t size_bytes = 0;  // of the record, as Reader::record answers it (decompressed)
   int64_t label = -1;
-  uint64_t checksum = 0;  // xxHash3-64 of the record's stored bytes
+  uint64_t checksum = 0;  // xxHash3-64 of those bytes
 };
 
 /// Statistics of all pixels at ingest, per channel, of values scaled to [0, 1].
@@ -63,36 +64,54 @@ struct PixelStats {
 
 class Dataset {
  public:
-  /// Opens DIR, or DIR/train when DIR is a split and `split` names it. Checks version, file size against
-  /// LMDB's last page, schema and counts; messages name DIR.
-  static Result<std::shared_ptr<const Dataset>> open(const std::string& directory);
+  /// Opens DIR, or DIR/SPLIT when DIR holds splits and `split` names one ("train", "val"). Checks version,
+  /// file size against LMDB's last page, schema and counts; messages name DIR.
+  static Result<std::shared_ptr<const Dataset>> open(const std::string& directory,
+                                                     std::string_view split = {});
   ~Dataset();
 
   const std::string& directory() const;
   int64_t size() const;
   std::span<const Field> fields() const;
   std::span<const std::string> classes() const;
+  /// Samples of each class, as many as classes().
+  std::span<const int64_t> class_counts() const;
   const PixelStats& pixel_stats() const;
+  /// Records packed into one LMDB value, and whether each is a zstd frame.
+  int64_t records_per_value() const;
+  bool compressed() const;
   /// Hash over the records and the schema, hex; equal datasets have equal ids wherever they lie.
   const std::string& id() const;
   /// Bytes of the data file.
   uint64_t file_bytes() const;
-  /// All rows, [size()], valid as long as the Dataset (they lie in the map or in memory of the Dataset's).
+  /// Path of the data file, and the file as mapped: for bringing pages into memory by madvise, or by pread at
+  /// the same offset. Every span that Reader::stored answers lies inside.
+  const std::string& data_file() const;
+  std::span<const std::byte> map() const;
+  /// One row of the header table: two loads from the map, no lock, no B-tree. kMisuse past size().
   Result<RecordHeader> header(int64_t sample) const;
+  /// Files that ingest left out, with its reasons, in its order.
+  struct Skipped {
+    std::string path;
+    std::string reason;
+  };
+  Result<std::vector<Skipped>> skipped() const;
 
   class Reader {
    public:
     virtual ~Reader() = default;
-    /// The stored bytes of one record (after zstd, if the dataset uses it, valid until the next call). No
-    /// checksum is computed: see record_checksum.
+    /// The bytes of one record: in the map, or, if the dataset is compressed, in this object's scratch until
+    /// the next call. No checksum is computed: compare checksum64(bytes) with the row's.
     virtual Result<std::span<const std::byte>> record(int64_t sample) = 0;
-    /// Bytes in the map that hold the record as stored (for madvise); does not touch them.
+    /// Bytes in the map that hold the record as stored, with the records packed beside it (for madvise);
+    /// does not touch them.
     virtual Result<std::span<const std::byte>> stored(int64_t sample) = 0;
   };
   Result<std::unique_ptr<Reader>> reader() const;
 
   struct Impl;
   explicit Dataset(std::unique_ptr<Impl> impl);
+  const Impl& impl() const { return *impl_; }  // this folder's
 
  private:
   std::unique_ptr<Impl> impl_;
@@ -106,6 +125,16 @@ struct RecordView {
   std::vector<std::span<const std::byte>> fields;  // in schema order
 };
 Result<RecordView> parse_record(const Dataset& dataset, std::span<const std::byte> record);
+/// The image field alone, without an allocation; empty when the schema has none.
+Result<std::span<const std::byte>> image_bytes(const Dataset& dataset, std::span<const std::byte> record);
+/// The bytes of the field called `name` ("path" is the file it came from); kNotFound when there is none.
+Result<std::span<const std::byte>> field_bytes(const Dataset& dataset, std::span<const std::byte> record,
+                                               std::string_view name);
+
+/// Names of the datasets directly in `directory` ("train", "val"), sorted; empty when it is one itself.
+std::vector<std::string> split_names(const std::string& directory);
+/// The same into a view that is reused, so that nothing is allocated a record.
+Status parse_record(const Dataset& dataset, std::span<const std::byte> record, RecordView& view);
 
 /// xxHash3-64 of `bytes`, the checksum of records and, chained through `seed`, of larger things.
 uint64_t checksum64(std::span<const std::byte> bytes, uint64_t seed = 0);

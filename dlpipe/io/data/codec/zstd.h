@@ -1,0 +1,37 @@
+// One record in one zstd frame. An object belongs to one thread and keeps its context between calls.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+
+namespace dlpipe::data {
+
+class ZstdCompressor {
+ public:
+  ZstdCompressor();
+  ~ZstdCompressor();
+  /// Replaces `out` by the frame.
+  Status compress(std::span<const std::byte> bytes, std::vector<std::byte>& out);
+
+ private:
+  struct Context;
+  std::unique_ptr<Context> context_;
+};
+
+class ZstdDecompressor {
+ public:
+  ZstdDecompressor();
+  ~ZstdDecompressor();
+  /// Fills `out` exactly; kCorrupt when the frame holds another number of bytes.
+  Status decompress(std::span<const std::byte> frame, std::span<std::byte> out);
+
+ private:
+  struct Context;
+  std::unique_ptr<Context> context_;
+};
+
+}  // namespace dlpipe::data

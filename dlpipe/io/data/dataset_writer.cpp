@@ -1,0 +1,304 @@
+#include "dlpipe/io/data/dataset_writer.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/header_table.h"
+#include "dlpipe/io/data/lmdb_env.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+// Everything a continued writer must know, one fixed-size value that each commit rewrites.
+struct Progress {
+  uint64_t position = 0;
+  uint64_t samples = 0;
+  PixelSums sums;
+};
+static_assert(sizeof(Progress) == 10 * sizeof(uint64_t));
+
+}  // namespace
+
+struct DatasetWriter::Impl {
+  std::string directory;
+  Schema schema;
+  uint64_t map_bytes = 0;
+  Progress progress;
+  bool finished = false;
+
+  // The transaction in progress.
+  EnvPtr env;
+  TxnPtr txn;
+  MDB_dbi records = 0, headers = 0, meta = 0, skips = 0;
+  std::vector<std::byte> rows;                 // of the header chunk being filled
+  std::vector<std::vector<std::byte>> packed;  // records of the value being filled
+  bool rows_stored = false;                    // the chunk stands in the file already, shorter
+  bool packed_stored = false;                  // so does the value
+
+  Status open_env();
+  Status begin();
+  Status load_progress();
+  Status load_open_ends();
+  Status put_rows();
+  Status put_packed();
+  Status put(MDB_dbi dbi, uint64_t number, std::span<const std::byte> bytes, bool replaces, const char* what);
+  Status put_meta(std::string_view name, std::string_view text);
+  Status describe();
+  Status write_out(uint64_t position);
+  Status check(int code, std::string_view what) const { return lmdb_status(code, what, directory); }
+  int64_t per_value() const { return schema.records_per_value; }
+};
+
+Status DatasetWriter::Impl::open_env() {
+  MDB_env* raw = nullptr;
+  DLPIPE_RETURN_IF_ERROR(check(mdb_env_create(&raw), "creating an environment"));
+  env.reset(raw);
+  mdb_env_set_maxdbs(raw, 8);
+  DLPIPE_RETURN_IF_ERROR(check(mdb_env_set_mapsize(raw, map_bytes), "setting the map size"));
+  return check(mdb_env_open(raw, directory.c_str(), MDB_NOLOCK, 0644), "opening data.mdb");
+}
+
+Status DatasetWriter::Impl::begin() {
+  if (txn != nullptr) return {};
+  DLPIPE_RETURN_IF_ERROR(open_env());
+  MDB_txn* raw = nullptr;
+  DLPIPE_RETURN_IF_ERROR(check(mdb_txn_begin(env.get(), nullptr, 0, &raw), "beginning to write"));
+  txn.reset(raw);
+  const auto open = [&](const char* name, unsigned flags, MDB_dbi* dbi) {
+    return check(mdb_dbi_open(raw, name, flags | MDB_CREATE, dbi), concat("opening '", name, "'"));
+  };
+  DLPIPE_RETURN_IF_ERROR(open(kMetaDb, 0, &meta));
+  DLPIPE_RETURN_IF_ERROR(open(kHeadersDb, MDB_INTEGERKEY, &headers));
+  DLPIPE_RETURN_IF_ERROR(open(kRecordsDb, MDB_INTEGERKEY, &records));
+  DLPIPE_RETURN_IF_ERROR(open(kSkippedDb, MDB_INTEGERKEY, &skips));
+  DLPIPE_RETURN_IF_ERROR(load_progress());
+  return load_open_ends();
+}
+
+Status DatasetWriter::Impl::load_progress() {
+  MDB_val key = value_of(kProgressKey);
+  MDB_val value{};
+  int code = mdb_get(txn.get(), meta, &key, &value);
+  if (code == MDB_SUCCESS) {
+    if (value.mv_size != sizeof progress)
+      return Status(ErrorCode::kCorrupt, concat("[dataset] the progress noted in ", directory,
+                                                " is malformed; remove it and ingest again"));
+    std::memcpy(&progress, value.mv_data, sizeof progress);
+    return {};
+  }
+  if (code != MDB_NOTFOUND) return check(code, "reading the progress");
+  progress = {};
+  key = value_of(kDatasetKey);
+  code = mdb_get(txn.get(), meta, &key, &value);
+  if (code == MDB_NOTFOUND) return {};
+  DLPIPE_RETURN_IF_ERROR(check(code, "reading the description"));
+  DLPIPE_ASSIGN_OR_RETURN(const DatasetInfo info, parse_dataset_info(text_of(value)));
+  progress.samples = static_cast<uint64_t>(info.samples);
+  finished = true;
+  return {};
+}
+
+// A commit stores the header chunk and the packed value that are not full yet; the next transaction takes
+// them back and stores them again when they have grown.
+Status DatasetWriter::Impl::load_open_ends() {
+  rows.clear();
+  packed.clear();
+  rows_stored = packed_stored = false;
+  if (finished) return {};
+  const uint64_t samples = progress.samples;
+  const auto damaged = [&] {
+    return Status(ErrorCode::kCorrupt, concat("[dataset] the unfinished dataset ", directory,
+                                              " is damaged; remove it and ingest again"));
+  };
+  MDB_val value{};
+  if (const uint64_t open_rows = samples % kRowsPerChunk; open_rows != 0) {
+    const uint64_t number = samples / kRowsPerChunk;
+    MDB_val key = key_of(number);
+    DLPIPE_RETURN_IF_ERROR(check(mdb_get(txn.get(), headers, &key, &value), "reading the header table"));
+    if (value.mv_size != open_rows * kRowBytes) return damaged();
+    rows.assign(bytes_of(value).begin(), bytes_of(value).end());
+    rows_stored = true;
+  }
+  const auto per = static_cast<uint64_t>(per_value());
+  if (const uint64_t open_records = samples % per; per > 1 && open_records != 0) {
+    const uint64_t number = samples / per;
+    MDB_val key = key_of(number);
+    DLPIPE_RETURN_IF_ERROR(check(mdb_get(txn.get(), records, &key, &value), "reading the last records"));
+    const std::span<const std::byte> bytes = bytes_of(value);
+    if (bytes.size() < 4 * (open_records + 1)) return damaged();
+    for (size_t i = 0; i < open_records; ++i) {
+      const size_t begin = load_le<uint32_t>(bytes, 4 * i);
+      const size_t end = load_le<uint32_t>(bytes, 4 * i + 4);
+      if (begin > end || end > bytes.size()) return damaged();
+      packed.emplace_back(bytes.begin() + begin, bytes.begin() + end);
+    }
+    packed_stored = true;
+  }
+  return {};
+}
+
+Status DatasetWriter::Impl::put(MDB_dbi dbi, uint64_t number, std::span<const std::byte> bytes, bool replaces,
+                                const char* what) {
+  MDB_val key = key_of(number);
+  MDB_val value = value_of(bytes);
+  // MDB_APPEND fills pages whole; it refuses a key that is there already.
+  return check(mdb_put(txn.get(), dbi, &key, &value, replaces ? 0 : MDB_APPEND), what);
+}
+
+Status DatasetWriter::Impl::put_meta(std::string_view name, std::string_view text) {
+  MDB_val key = value_of(name);
+  MDB_val value = value_of(text);
+  return check(mdb_put(txn.get(), meta, &key, &value, 0), "writing the description");
+}
+
+Status DatasetWriter::Impl::put_rows() {
+  const uint64_t chunk = (progress.samples - 1) / kRowsPerChunk;
+  DLPIPE_RETURN_IF_ERROR(put(headers, chunk, rows, rows_stored, "writing the header table"));
+  rows_stored = true;
+  return {};
+}
+
+Status DatasetWriter::Impl::put_packed() {
+  uint64_t size = 4 * (packed.size() + 1);
+  for (const auto& record : packed) size += record.size();
+  if (size > UINT32_MAX)
+    return Status(ErrorCode::kUnsupported,
+                  concat("[dataset] ", packed.size(), " records packed together exceed 4 GB in ", directory));
+  std::vector<std::byte> value(size);
+  size_t at = 4 * (packed.size() + 1);
+  for (size_t i = 0; i < packed.size(); ++i) {
+    store_le(value.data() + 4 * i, static_cast<uint32_t>(at));
+    if (!packed[i].empty()) std::memcpy(value.data() + at, packed[i].data(), packed[i].size());
+    at += packed[i].size();
+  }
+  store_le(value.data() + 4 * packed.size(), static_cast<uint32_t>(at));
+  const uint64_t number = (progress.samples - 1) / static_cast<uint64_t>(per_value());
+  DLPIPE_RETURN_IF_ERROR(put(records, number, value, packed_stored, "writing records"));
+  packed_stored = true;
+  return {};
+}
+
+// Counts and id come from the finished header table in one pass.
+Status DatasetWriter::Impl::describe() {
+  DatasetInfo info;
+  info.schema = schema;
+  info.samples = static_cast<int64_t>(progress.samples);
+  info.class_counts.resize(schema.classes.size());
+  info.pixel_stats = progress.sums.stats();
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), XXH3_freeState);
+  if (hash == nullptr) return Status(ErrorCode::kOutOfMemory, "[dataset] out of memory");
+  XXH3_64bits_reset(hash.get());
+  for (uint64_t chunk = 0; chunk * kRowsPerChunk < progress.samples; ++chunk) {
+    MDB_val key = key_of(chunk);
+    MDB_val value{};
+    DLPIPE_RETURN_IF_ERROR(check(mdb_get(txn.get(), headers, &key, &value), "reading the header table"));
+    const std::span<const std::byte> bytes = bytes_of(value);
+    XXH3_64bits_update(hash.get(), bytes.data(), bytes.size());
+    for (size_t at = 0; at + kRowBytes <= bytes.size(); at += kRowBytes) {
+      const int64_t label = load_row(bytes.subspan(at, kRowBytes)).label;
+      if (label >= 0 && label < static_cast<int64_t>(info.class_counts.size()))
+        ++info.class_counts[static_cast<size_t>(label)];
+    }
+  }
+  const std::string identity = identity_json(schema);
+  info.id = hex64(checksum64(std::as_bytes(std::span(identity)), XXH3_64bits_digest(hash.get())));
+  MDB_val key = value_of(kProgressKey);
+  if (const int code = mdb_del(txn.get(), meta, &key, nullptr); code != MDB_NOTFOUND)
+    DLPIPE_RETURN_IF_ERROR(check(code, "removing the progress"));
+  return put_meta(kDatasetKey, to_json(info));
+}
+
+// Ends the transaction. The environment is closed too: pages that LMDB keeps for reuse would carry stale
+// bytes of this transaction into the gaps of later pages, and two runs would differ.
+Status DatasetWriter::Impl::write_out(uint64_t position) {
+  progress.position = position;
+  if (!rows.empty() && rows.size() < kRowBytes * kRowsPerChunk) DLPIPE_RETURN_IF_ERROR(put_rows());
+  if (!packed.empty()) DLPIPE_RETURN_IF_ERROR(put_packed());
+  return {};
+}
+
+DatasetWriter::DatasetWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DatasetWriter::~DatasetWriter() = default;
+
+Result<std::unique_ptr<DatasetWriter>> DatasetWriter::open(const std::string& directory, const Schema& schema,
+                                                           uint64_t map_bytes) {
+  auto impl = std::make_unique<Impl>();
+  impl->directory = directory;
+  impl->schema = schema;
+  impl->map_bytes = map_bytes;
+  DLPIPE_RETURN_IF_ERROR(impl->begin());
+  impl->txn.reset();  // only looked: what is to be written begins with the first add
+  impl->env.reset();
+  return std::unique_ptr<DatasetWriter>(new DatasetWriter(std::move(impl)));
+}
+
+int64_t DatasetWriter::samples() const {
+  return static_cast<int64_t>(impl_->progress.samples);
+}
+uint64_t DatasetWriter::position() const {
+  return impl_->progress.position;
+}
+bool DatasetWriter::finished() const {
+  return impl_->finished;
+}
+
+Status DatasetWriter::add(const PackedRecord& record) {
+  Impl& w = *impl_;
+  DLPIPE_RETURN_IF_ERROR(w.begin());
+  const auto number = w.progress.samples++;
+  w.progress.sums.add(record.pixel_sums);
+  w.rows.resize(w.rows.size() + kRowBytes);
+  store_row(w.rows.data() + w.rows.size() - kRowBytes, record.header);
+  if (w.rows.size() == kRowBytes * kRowsPerChunk) {
+    DLPIPE_RETURN_IF_ERROR(w.put_rows());
+    w.rows.clear();
+    w.rows_stored = false;
+  }
+  if (w.per_value() == 1) return w.put(w.records, number, record.stored, false, "writing a record");
+  w.packed.push_back(record.stored);
+  if (static_cast<int64_t>(w.packed.size()) == w.per_value()) {
+    DLPIPE_RETURN_IF_ERROR(w.put_packed());
+    w.packed.clear();
+    w.packed_stored = false;
+  }
+  return {};
+}
+
+Status DatasetWriter::skip(uint64_t position, std::string_view path, std::string_view reason) {
+  Impl& w = *impl_;
+  DLPIPE_RETURN_IF_ERROR(w.begin());
+  std::string text(path);
+  text += '\0';
+  text += reason;
+  return w.put(w.skips, position, std::as_bytes(std::span(text)), false, "noting a skipped file");
+}
+
+Status DatasetWriter::commit(uint64_t position) {
+  Impl& w = *impl_;
+  DLPIPE_RETURN_IF_ERROR(w.begin());
+  DLPIPE_RETURN_IF_ERROR(w.write_out(position));
+  const auto progress = std::as_bytes(std::span(&w.progress, 1));
+  DLPIPE_RETURN_IF_ERROR(
+      w.put_meta(kProgressKey, {reinterpret_cast<const char*>(progress.data()), progress.size()}));
+  const Status status = w.check(mdb_txn_commit(w.txn.release()), "committing");
+  w.env.reset();
+  return status;
+}
+
+Status DatasetWriter::finish(uint64_t position) {
+  Impl& w = *impl_;
+  DLPIPE_RETURN_IF_ERROR(w.begin());
+  if (w.finished) return {};
+  DLPIPE_RETURN_IF_ERROR(w.write_out(position));
+  DLPIPE_RETURN_IF_ERROR(w.describe());
+  const Status status = w.check(mdb_txn_commit(w.txn.release()), "committing");
+  w.env.reset();
+  w.finished = status.ok();
+  return status;
+}
+
+}  // namespace dlpipe::data

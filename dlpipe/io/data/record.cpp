@@ -1,0 +1,132 @@
+#include "dlpipe/io/data/record.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/bytes.h"
+
+namespace dlpipe::data {
+
+void PixelSums::add(const PixelSums& other) {
+  pixels += other.pixels;
+  color_pixels += other.color_pixels;
+  for (size_t c = 0; c < sum.size(); ++c) {
+    sum[c] += other.sum[c];
+    sum_of_squares[c] += other.sum_of_squares[c];
+  }
+}
+
+void PixelSums::add_image(const ConstImageView& rgb, bool grey) {
+  const uint64_t count = static_cast<uint64_t>(rgb.width) * rgb.height;
+  pixels += count;
+  if (!grey) color_pixels += count;
+  for (int y = 0; y < rgb.height; ++y) {
+    const uint8_t* row = rgb.row(y);
+    std::array<uint64_t, 3> row_sum{};
+    std::array<uint64_t, 3> row_squares{};
+    for (int x = 0; x < rgb.width; ++x, row += 3) {
+      for (int c = 0; c < 3; ++c) {
+        row_sum[c] += row[c];
+        row_squares[c] += uint32_t{row[c]} * row[c];
+      }
+    }
+    for (int c = 0; c < 3; ++c) {
+      sum[c] += row_sum[c];
+      sum_of_squares[c] += row_squares[c];
+    }
+  }
+}
+
+PixelStats PixelSums::stats() const {
+  PixelStats stats;
+  if (pixels == 0) return stats;
+  stats.channels = color_pixels > 0 ? 3 : 1;
+  for (int c = 0; c < stats.channels; ++c) {
+    const double mean = static_cast<double>(sum[c]) / static_cast<double>(pixels);
+    const double mean_square = static_cast<double>(sum_of_squares[c]) / static_cast<double>(pixels);
+    stats.mean[c] = mean / 255.0;
+    stats.std[c] = std::sqrt(std::max(0.0, mean_square - mean * mean)) / 255.0;
+  }
+  return stats;
+}
+
+RecordLayout::RecordLayout(std::span<const Field> fields) {
+  for (size_t i = 0; i < fields.size(); ++i) {
+    Place place;
+    if (const auto bytes = fixed_field_bytes(fields[i]); bytes.has_value()) {
+      place = {true, fixed_bytes_, *bytes, 0};
+      fixed_bytes_ += *bytes;
+    } else {
+      place.index = varying_++;
+    }
+    places_.push_back(place);
+    if (fields[i].kind == FieldKind::kImage && image_field_ < 0) image_field_ = static_cast<int>(i);
+    if (fields[i].kind == FieldKind::kLabel && label_field_ < 0) label_field_ = static_cast<int>(i);
+  }
+}
+
+Result<std::vector<std::byte>> RecordLayout::build(std::span<const std::span<const std::byte>> values) const {
+  if (values.size() != places_.size())
+    return Status(ErrorCode::kMisuse,
+                  concat("[dataset] a record of ", values.size(), " fields for ", places_.size()));
+  uint64_t size = fixed_bytes_ + 4 * varying_;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (places_[i].fixed && values[i].size() != places_[i].bytes)
+      return Status(ErrorCode::kMisuse, concat("[dataset] field ", i, " has ", values[i].size(),
+                                               " bytes, its schema says ", places_[i].bytes));
+    if (!places_[i].fixed) size += values[i].size();
+  }
+  if (size > std::numeric_limits<uint32_t>::max())
+    return Status(ErrorCode::kUnsupported, "[dataset] a record larger than 4 GB; split it");
+  std::vector<std::byte> record(size);
+  size_t end = fixed_bytes_ + 4 * varying_;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Place& place = places_[i];
+    if (place.fixed) {
+      std::memcpy(record.data() + place.at, values[i].data(), values[i].size());
+      continue;
+    }
+    if (!values[i].empty()) std::memcpy(record.data() + end, values[i].data(), values[i].size());
+    end += values[i].size();
+    store_le(record.data() + fixed_bytes_ + 4 * place.index, static_cast<uint32_t>(end));
+  }
+  return record;
+}
+
+Result<std::span<const std::byte>> RecordLayout::field(std::span<const std::byte> record,
+                                                       size_t index) const {
+  const Place& place = places_[index];
+  const size_t head = fixed_bytes_ + 4 * varying_;
+  if (record.size() < head) return Status(ErrorCode::kCorrupt, "[dataset] record is cut short");
+  if (place.fixed) return record.subspan(place.at, place.bytes);
+  const size_t ends = fixed_bytes_;
+  const size_t begin = place.index == 0 ? head : load_le<uint32_t>(record, ends + 4 * (place.index - 1));
+  const size_t end = load_le<uint32_t>(record, ends + 4 * place.index);
+  const bool last = place.index + 1 == varying_;
+  if (begin < head || end < begin || end > record.size() || (last && end != record.size()))
+    return Status(ErrorCode::kCorrupt, "[dataset] record's field offsets contradict each other");
+  return record.subspan(begin, end - begin);
+}
+
+RecordPacker::RecordPacker(const Schema& schema) : layout_(schema.fields), zstd_(schema.zstd) {}
+
+Result<PackedRecord> RecordPacker::pack(std::span<const std::span<const std::byte>> values,
+                                        const RecordHeader& header) {
+  DLPIPE_ASSIGN_OR_RETURN(std::vector<std::byte> record, layout_.build(values));
+  PackedRecord packed;
+  packed.header = header;
+  packed.header.size_bytes = static_cast<uint32_t>(record.size());
+  packed.header.checksum = checksum64(record);
+  if (const int label = layout_.label_field(); label >= 0)
+    packed.header.label = load_le<int64_t>(values[static_cast<size_t>(label)], 0);
+  if (zstd_) {
+    DLPIPE_RETURN_IF_ERROR(compressor_.compress(record, packed.stored));
+  } else {
+    packed.stored = std::move(record);
+  }
+  return packed;
+}
+
+}  // namespace dlpipe::data

@@ -1,0 +1,80 @@
+// One record's bytes: fields of fixed size in schema order, then where each other field ends, then those
+// fields (FORMAT.md). Building is the writer's side; parse_record (dataset.h) the reader's.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/image.h"
+#include "dlpipe/io/data/codec/zstd.h"
+#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/data/schema.h"
+
+namespace dlpipe::data {
+
+/// Sums over pixels of 8-bit values: integers, so that their order doesn't matter.
+struct PixelSums {
+  uint64_t pixels = 0;
+  uint64_t color_pixels = 0;  // of pictures with 3 channels
+  std::array<uint64_t, 3> sum{};
+  std::array<uint64_t, 3> sum_of_squares{};
+
+  void add(const PixelSums& other);
+  /// Adds every pixel of an RGB image; `grey` says that its three channels are one repeated.
+  void add_image(const ConstImageView& rgb, bool grey);
+  /// One channel when no picture had colour.
+  PixelStats stats() const;
+};
+
+/// A record ready to be stored.
+struct PackedRecord {
+  RecordHeader header;
+  PixelSums pixel_sums;
+  std::vector<std::byte> stored;  // compressed where the dataset is
+};
+
+/// Where the fields of one schema lie in its records.
+class RecordLayout {
+ public:
+  explicit RecordLayout(std::span<const Field> fields);
+
+  /// `values` in schema order; kMisuse when one has not its fixed size. `label` is that of the label field.
+  Result<std::vector<std::byte>> build(std::span<const std::span<const std::byte>> values) const;
+  /// The bytes of field `index`; kCorrupt when the record contradicts itself.
+  Result<std::span<const std::byte>> field(std::span<const std::byte> record, size_t index) const;
+  size_t field_count() const { return places_.size(); }
+  int image_field() const { return image_field_; }  // -1: none
+  int label_field() const { return label_field_; }  // -1: none
+
+ private:
+  struct Place {
+    bool fixed = false;
+    size_t at = 0;     // offset of a fixed field
+    size_t bytes = 0;  // its size
+    size_t index = 0;  // number among the fields of varying size
+  };
+  std::vector<Place> places_;
+  size_t fixed_bytes_ = 0;
+  size_t varying_ = 0;
+  int image_field_ = -1;
+  int label_field_ = -1;
+};
+
+/// Builds, checksums and compresses records of one schema. Belongs to one thread.
+class RecordPacker {
+ public:
+  explicit RecordPacker(const Schema& schema);
+  /// Fills header.size_bytes, checksum and label; the caller has filled what describes the image.
+  Result<PackedRecord> pack(std::span<const std::span<const std::byte>> values, const RecordHeader& header);
+
+ private:
+  RecordLayout layout_;
+  bool zstd_;
+  ZstdCompressor compressor_;
+};
+
+}  // namespace dlpipe::data

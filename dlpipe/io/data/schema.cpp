@@ -1,0 +1,154 @@
+#include "dlpipe/io/data/schema.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<std::pair<FieldKind, std::string_view>, 7> kKinds = {{{FieldKind::kImage, "image"},
+                                                                           {FieldKind::kTensor, "tensor"},
+                                                                           {FieldKind::kTokens, "tokens"},
+                                                                           {FieldKind::kAudio, "audio"},
+                                                                           {FieldKind::kBytes, "bytes"},
+                                                                           {FieldKind::kLabel, "label"},
+                                                                           {FieldKind::kLabels, "labels"}}};
+
+Json fields_json(const std::vector<Field>& fields) {
+  Json all = Json::array();
+  for (const Field& field : fields) {
+    Json one;
+    one["name"] = field.name;
+    one["kind"] = field_kind_name(field.kind);
+    one["dtype"] = dtype_name(field.dtype);
+    one["shape"] = std::vector<int64_t>(field.shape.begin(), field.shape.end());
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+// Class names are bytes of file names: what isn't UTF-8 is replaced, so that any reader takes the JSON.
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Status malformed(std::string_view what) {
+  return Status(ErrorCode::kCorrupt,
+                concat("[dataset] the description is malformed: ", what, "; ingest the dataset again"));
+}
+
+Result<Field> parse_field(const Json& json) {
+  Field field;
+  field.name = json.at("name").get<std::string>();
+  DLPIPE_ASSIGN_OR_RETURN(field.kind, parse_field_kind(json.at("kind").get<std::string>()));
+  DLPIPE_ASSIGN_OR_RETURN(field.dtype, parse_dtype(json.at("dtype").get<std::string>()));
+  const auto dims = json.at("shape").get<std::vector<int64_t>>();
+  if (dims.size() > Shape::kMaxRank) return malformed("a field of too many dimensions");
+  int64_t elements = 1;
+  for (const int64_t dim : dims) {
+    if (dim < 1 || dim > (int64_t{1} << 32) || elements > (int64_t{1} << 32) / dim)
+      return malformed("a field of impossible shape");
+    elements *= dim;
+  }
+  field.shape = Shape(std::span<const int64_t>(dims));
+  return field;
+}
+
+Result<DatasetInfo> parse(const Json& json) {
+  if (json.at("format").get<std::string>() != "dlpipe-dataset") return malformed("unknown format name");
+  if (const int version = json.at("version").get<int>(); version != kFormatVersion) {
+    return Status(ErrorCode::kUnsupported,
+                  concat("[dataset] format version ", version, "; this program reads version ",
+                         kFormatVersion, "; use the program that wrote it or ingest again"));
+  }
+  DatasetInfo info;
+  info.samples = json.at("samples").get<int64_t>();
+  if (info.samples < 0) return malformed("negative sample count");
+  for (const Json& field : json.at("fields")) {
+    DLPIPE_ASSIGN_OR_RETURN(Field parsed, parse_field(field));
+    info.schema.fields.push_back(std::move(parsed));
+  }
+  if (info.schema.fields.empty() || info.schema.fields.size() > 1024) return malformed("number of fields");
+  info.schema.classes = json.at("classes").get<std::vector<std::string>>();
+  info.class_counts = json.at("class_counts").get<std::vector<int64_t>>();
+  if (info.class_counts.size() != info.schema.classes.size()) return malformed("classes and their counts");
+  info.schema.records_per_value = json.at("records_per_value").get<int64_t>();
+  if (info.schema.records_per_value < 1 || info.schema.records_per_value > (1 << 20))
+    return malformed("records_per_value");
+  const auto compression = json.at("compression").get<std::string>();
+  if (compression != "none" && compression != "zstd") return malformed("unknown compression");
+  info.schema.zstd = compression == "zstd";
+  const Json& stats = json.at("pixel_stats");
+  const auto mean = stats.at("mean").get<std::vector<double>>();
+  const auto std = stats.at("std").get<std::vector<double>>();
+  if (mean.size() != std.size() || mean.size() > info.pixel_stats.mean.size())
+    return malformed("pixel statistics");
+  info.pixel_stats.channels = static_cast<int>(mean.size());
+  std::copy(mean.begin(), mean.end(), info.pixel_stats.mean.begin());
+  std::copy(std.begin(), std.end(), info.pixel_stats.std.begin());
+  info.id = json.at("id").get<std::string>();
+  return info;
+}
+
+}  // namespace
+
+std::string_view field_kind_name(FieldKind kind) {
+  for (const auto& [value, name] : kKinds) {
+    if (value == kind) return name;
+  }
+  return "unknown";
+}
+
+Result<FieldKind> parse_field_kind(std::string_view name) {
+  for (const auto& [value, kind_name] : kKinds) {
+    if (kind_name == name) return value;
+  }
+  return Status(ErrorCode::kCorrupt, concat("[dataset] unknown kind of field '", name, "'"));
+}
+
+std::optional<size_t> fixed_field_bytes(const Field& field) {
+  if (field.kind == FieldKind::kLabel) return sizeof(int64_t);
+  if (field.kind == FieldKind::kTensor && field.shape.rank() > 0)
+    return static_cast<size_t>(field.shape.elements()) * dtype_size(field.dtype);
+  return std::nullopt;
+}
+
+std::string to_json(const DatasetInfo& info) {
+  Json json;
+  json["format"] = "dlpipe-dataset";
+  json["version"] = kFormatVersion;
+  json["id"] = info.id;
+  json["samples"] = info.samples;
+  json["records_per_value"] = info.schema.records_per_value;
+  json["compression"] = info.schema.zstd ? "zstd" : "none";
+  json["fields"] = fields_json(info.schema.fields);
+  json["classes"] = info.schema.classes;
+  json["class_counts"] = info.class_counts;
+  const PixelStats& stats = info.pixel_stats;
+  json["pixel_stats"]["mean"] = std::vector<double>(stats.mean.begin(), stats.mean.begin() + stats.channels);
+  json["pixel_stats"]["std"] = std::vector<double>(stats.std.begin(), stats.std.begin() + stats.channels);
+  return dump(json);
+}
+
+Result<DatasetInfo> parse_dataset_info(std::string_view json) {
+  try {
+    return parse(Json::parse(json));
+  } catch (const Json::exception& error) {
+    return malformed(error.what());
+  }
+}
+
+std::string identity_json(const Schema& schema) {
+  Json json;
+  json["fields"] = fields_json(schema.fields);
+  json["classes"] = schema.classes;
+  return dump(json);
+}
+
+}  // namespace dlpipe::data
