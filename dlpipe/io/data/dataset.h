@@ -84,10 +84,6 @@ class Dataset {
   const std::string& id() const;
   /// Bytes of the data file.
   uint64_t file_bytes() const;
-  /// Path of the data file, and the file as mapped: for bringing pages into memory by madvise, or by pread at
-  /// the same offset. Every span that Reader::stored answers lies inside.
-  const std::string& data_file() const;
-  std::span<const std::byte> map() const;
   /// One row of the header table: two loads from the map, no lock, no B-tree. kMisuse past size().
   Result<RecordHeader> header(int64_t sample) const;
   /// Files that ingest left out, with its reasons, in its order.
@@ -133,8 +129,6 @@ Result<std::span<const std::byte>> field_bytes(const Dataset& dataset, std::span
 
 /// Names of the datasets directly in `directory` ("train", "val"), sorted; empty when it is one itself.
 std::vector<std::string> split_names(const std::string& directory);
-/// The same into a view that is reused, so that nothing is allocated a record.
-Status parse_record(const Dataset& dataset, std::span<const std::byte> record, RecordView& view);
 
 /// xxHash3-64 of `bytes`, the checksum of records and, chained through `seed`, of larger things.
 uint64_t checksum64(std::span<const std::byte> bytes, uint64_t seed = 0);
