@@ -77,8 +77,8 @@ struct BackwardArgs {
 };
 
 struct Kernels {
-  void (*forward)(const ForwardArgs& args);
-  void (*backward)(const BackwardArgs& args);  // null: no gradient
+  void (*forward)(const ForwardArgs& args) = nullptr;
+  void (*backward)(const BackwardArgs& args) = nullptr;  // null: no gradient
   /// Whether this backend can do it; null: every spec that passes the shape rule. Where false, the reference
   /// runs.
   bool (*supports)(std::span<const TensorSpec> inputs, const Attrs& attrs) = nullptr;
@@ -107,15 +107,20 @@ struct OpRecord {
   uint32_t save_outputs = 0;      // bit(i), hidden ones counted on
   uint32_t differentiable = ~0u;  // bit(i): inputs[i] can have a gradient
   Autocast autocast = Autocast::kFollow;
-  /// Layouts the op takes and gives beside kPlain; bit(int(Layout)). For others a reorder is inserted.
+  /// Layouts the op takes and gives, kPlain among them; bit(int(Layout)). For others a reorder is inserted.
   uint32_t layouts = bit(static_cast<int>(Layout::kPlain));
   /// bit(i): inputs[i] (visible outputs[i]) is an image that takes the op's layout; all others are plain.
   uint32_t image_inputs = 1;
   uint32_t image_outputs = 1;
-  /// The layouts to run in, given the inputs as they come (a pure function of specs and ISA). Null: the
-  /// layout of the first image input if `layouts` has it and every image input has that shape and dtype f32,
+  /// The layouts to run in, given the inputs as they come (a pure function of specs and ISA). Null: the first
+  /// layout that an image input has and `layouts` lists, if every image input has one shape and dtype f32,
   /// else plain. Not asked on the reference backend, which sees plain tensors only. infer() ignores layouts.
   LayoutChoice (*choose_layout)(std::span<const TensorSpec> inputs, const Attrs& attrs) = nullptr;
+  /// For ops that only look at the same memory otherwise (reshape, transpose, slice): the output as a view of
+  /// a plain input[0], and the input's gradient as a view of the output's. Undefined where strides don't
+  /// allow it; then, and on the reference backend, the kernels copy.
+  Tensor (*view)(const Tensor& x, const Attrs& attrs) = nullptr;
+  Tensor (*view_gradient)(const Tensor& grad, const Shape& input, const Attrs& attrs) = nullptr;
   std::vector<OpSample> (*samples)() = nullptr;
   Tolerance f32 = {1e-4, 1e-5, "f32 against f64, sums of up to some thousand terms"};
   Tolerance bf16 = {2e-2, 2e-2, "bf16 has 8 bits of significand"};

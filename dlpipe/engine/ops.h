@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dlpipe/base/batch_prep.h"
+#include "dlpipe/base/text.h"
 #include "dlpipe/engine/tensor.h"
 
 namespace dlpipe::engine {
@@ -57,6 +58,7 @@ Tensor reshape(const Tensor& x, const Shape& shape);  // one size may be -1
 Tensor transpose(const Tensor& x, std::vector<int> permutation);
 Tensor slice(const Tensor& x, int axis, int64_t begin, int64_t end, int64_t step = 1);
 Tensor concat(const std::vector<Tensor>& xs, int axis);
+using dlpipe::concat;  // base/text.h's, which the name above would hide in this namespace
 /// [N,...] -> [N,K]. Image tensors [N,H,W,C] are emitted in C,H,W order, so that PyTorch's linear weights
 /// mean the same.
 Tensor flatten(const Tensor& x);

@@ -124,6 +124,7 @@ class Tensor {
   friend struct TensorImpl;
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
   void* checked_data(DType dtype) const;
+  const TensorImpl& defined_impl() const;  // throws when undefined
   std::shared_ptr<TensorImpl> impl_;
 };
 

@@ -4,7 +4,9 @@
 // a graph.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,7 +22,11 @@ struct Edge {
 
 class Node {
  public:
-  virtual ~Node() = default;
+  Node();
+  /// Lets go of the nodes behind it without recursion.
+  virtual ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
   virtual std::string name() const = 0;
   /// Gradients of the outputs in (undefined = zero), gradients of the inputs out, one an edge (undefined =
   /// none).
@@ -30,6 +36,7 @@ class Node {
   /// True after release().
   virtual bool released() const = 0;
 
+  const uint64_t sequence;  // order of creation within the thread: backward walks from the latest
   std::vector<Edge> edges;  // one an input of the op
   int outputs = 1;
   /// Specs of the outputs, so that a gradient takes its tensor's layout before it is accumulated.

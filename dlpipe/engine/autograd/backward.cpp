@@ -1,0 +1,194 @@
+#include "dlpipe/engine/autograd/backward.h"
+
+#include <queue>
+#include <unordered_map>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/tensor_impl.h"
+
+namespace dlpipe::engine {
+
+namespace {
+
+// The end of a path: adds what arrives to its leaf's gradient.
+class AccumulateGrad final : public Node {
+ public:
+  explicit AccumulateGrad(const Tensor& leaf) : leaf_(leaf) {
+    output_specs = {{leaf.shape(), leaf.dtype(), Layout::kPlain}};
+  }
+  std::string name() const override { return "gradient"; }
+  std::vector<Tensor> backward(std::vector<Tensor> grad_outputs) override {
+    Tensor grad = grad_outputs[0];
+    TensorImpl& leaf = *leaf_.impl();
+    for (const Tensor::Hook& hook : leaf.hooks) {
+      if (Tensor replaced = hook(grad); replaced.defined()) grad = conform(replaced, output_specs[0], "hook");
+    }
+    // The leaf's own memory: what arrived may be somebody else's too (a hook's, a view's).
+    grad_outputs.clear();
+    if (leaf.grad.defined()) {
+      leaf.grad = add(leaf.grad, grad);
+    } else {
+      leaf.grad = TensorImpl::is_exclusive(grad) ? std::move(grad) : grad.clone();
+    }
+    return {};
+  }
+  void release() override {}
+  bool released() const override { return false; }
+
+ private:
+  Tensor leaf_;
+};
+
+struct Walk {
+  int dependencies = 0;  // edges into the node whose gradient has not arrived
+  std::vector<Tensor> grads;
+};
+
+class BackwardWalk {
+ public:
+  BackwardWalk(const std::shared_ptr<Node>& root, bool retain_graph) : retain_graph_(retain_graph) {
+    count_dependencies(root);
+  }
+
+  void run(const std::shared_ptr<Node>& root, int output, Tensor seed) {
+    deliver(root, output, std::move(seed));
+    ready_.push(root.get());
+    while (!ready_.empty()) {
+      Node& node = *ready_.top();
+      ready_.pop();
+      visit(node);
+    }
+  }
+
+ private:
+  struct EarlierFirst {
+    bool operator()(const Node* a, const Node* b) const { return a->sequence < b->sequence; }
+  };
+
+  void count_dependencies(const std::shared_ptr<Node>& root) {
+    std::vector<Node*> open = {root.get()};
+    walks_[root.get()];
+    while (!open.empty()) {
+      Node* node = open.back();
+      open.pop_back();
+      for (const Edge& edge : node->edges) {
+        if (edge.node == nullptr) continue;
+        const auto [entry, is_new] = walks_.try_emplace(edge.node.get());
+        ++entry->second.dependencies;
+        if (is_new) open.push_back(edge.node.get());
+      }
+    }
+  }
+
+  // Adds a gradient that arrived for one output of `node`, in the form that the output has.
+  void deliver(const std::shared_ptr<Node>& node, int output, Tensor grad) {
+    if (!grad.defined()) return;
+    std::vector<Tensor>& grads = walks_[node.get()].grads;
+    if (grads.empty()) grads.resize(node->outputs);
+    grad = conform(grad, node->output_specs[output], node->name());
+    grads[output] = grads[output].defined() ? add(grads[output], grad) : std::move(grad);
+  }
+
+  void visit(Node& node) {
+    std::vector<Tensor> grads = std::move(walks_[&node].grads);
+    std::vector<Tensor> grad_inputs;
+    if (!grads.empty()) {
+      run_hooks(node, grads);
+      if (node.released()) {
+        throw Error(
+            Status(ErrorCode::kMisuse,
+                   concat("[backward] the graph of ", node.name(),
+                          " was freed by an earlier backward; pass retain_graph = true to that one")));
+      }
+      grad_inputs = node.backward(std::move(grads));
+      if (!retain_graph_) node.release();
+    }
+    grad_inputs.resize(node.edges.size());
+    for (size_t i = 0; i < node.edges.size(); ++i) {
+      const Edge& edge = node.edges[i];
+      if (edge.node == nullptr) continue;
+      deliver(edge.node, edge.output, std::move(grad_inputs[i]));
+      if (--walks_[edge.node.get()].dependencies == 0) ready_.push(edge.node.get());
+    }
+  }
+
+  static void run_hooks(Node& node, std::vector<Tensor>& grads) {
+    for (size_t output = 0; output < node.hooks.size(); ++output) {
+      if (node.hooks[output].empty() || !grads[output].defined()) continue;
+      TensorSpec spec = node.output_specs[output];
+      spec.layout = Layout::kPlain;
+      Tensor grad = conform(grads[output], spec, "hook");
+      for (const Tensor::Hook& hook : node.hooks[output]) {
+        if (Tensor replaced = hook(grad); replaced.defined()) grad = conform(replaced, spec, "hook");
+      }
+      grads[output] = conform(grad, node.output_specs[output], "hook");
+    }
+  }
+
+  bool retain_graph_;
+  std::unordered_map<Node*, Walk> walks_;
+  // The latest node first: its gradients are freed soonest.
+  std::priority_queue<Node*, std::vector<Node*>, EarlierFirst> ready_;
+};
+
+}  // namespace
+
+void run_backward(const Tensor& root, const Tensor& seed, bool retain_graph) {
+  const Edge edge = gradient_edge(root);
+  if (edge.node == nullptr) {
+    throw Error(Status(ErrorCode::kMisuse,
+                       "[backward] this tensor has no history: nothing that made it requires gradients"));
+  }
+  if (!seed.defined() && root.elements() != 1) {
+    throw Error(
+        Status(ErrorCode::kMisuse, concat("[backward] of a tensor of shape ", root.shape().to_string(),
+                                          " needs a seed gradient; pass one or reduce it to a scalar")));
+  }
+  const NoGrad no_grad;
+  const Tensor start = seed.defined() ? seed : Tensor::full(root.shape(), 1.0, root.dtype());
+  BackwardWalk(edge.node, retain_graph).run(edge.node, edge.output, start);
+}
+
+Edge gradient_edge(const Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  TensorImpl& impl = *tensor.impl();
+  if (impl.node != nullptr) return {impl.node, impl.node_output};
+  if (!impl.requires_grad) return {};
+  std::shared_ptr<Node> accumulator = impl.accumulator.lock();
+  if (accumulator == nullptr) {
+    accumulator = std::make_shared<AccumulateGrad>(tensor);
+    impl.accumulator = accumulator;
+  }
+  return {std::move(accumulator), 0};
+}
+
+void record_history(const std::shared_ptr<Node>& node, std::span<Tensor> outputs) {
+  node->outputs = static_cast<int>(outputs.size());
+  node->output_specs.clear();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    TensorImpl& impl = *outputs[i].impl();
+    node->output_specs.push_back(impl.spec);
+    if (!is_floating(impl.spec.dtype)) continue;
+    impl.node = node;
+    impl.node_output = static_cast<int>(i);
+  }
+}
+
+Tensor conform(const Tensor& grad, const TensorSpec& spec, const std::string& where) {
+  if (!(grad.shape() == spec.shape)) {
+    throw Error(
+        Status(ErrorCode::kMisuse, concat("[", where, "] got a gradient of shape ", grad.shape().to_string(),
+                                          " for a tensor of shape ", spec.shape.to_string())));
+  }
+  const UseBackend fast(Backend::kCpu);  // the reference has no layouts
+  Tensor result = grad;
+  if (result.layout() != spec.layout) result = plain(result);
+  if (result.dtype() != spec.dtype) result = cast(result, spec.dtype);
+  if (result.layout() != spec.layout) result = reorder(result, spec.layout);
+  if (result.layout() == Layout::kPlain && !result.is_contiguous()) result = result.contiguous_copy();
+  return result;
+}
+
+}  // namespace dlpipe::engine

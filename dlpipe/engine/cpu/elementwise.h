@@ -1,0 +1,132 @@
+// The fast loops around an elementwise formula (ops/elementwise.h): f32 and bf16 (computed in f32), compiled
+// for each instruction set, in parallel over fixed ranges. A blocked tensor is a flat array here: all tensors
+// of a call that is not broadcast have one layout.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "dlpipe/engine/cpu/isa.h"
+#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/ops/elementwise.h"
+
+namespace dlpipe::engine::cpu {
+
+/// Elements a slice of an elementwise op: 64 K floats in and out stay in the second-level cache's reach and
+/// cost tens of microseconds.
+inline constexpr int64_t kElementwiseGrain = 65536;
+
+DLPIPE_FORMULA float load(const float* x) {
+  return *x;
+}
+DLPIPE_FORMULA float load(const BFloat16* x) {
+  return std::bit_cast<float>(static_cast<uint32_t>(x->bits) << 16);
+}
+DLPIPE_FORMULA void store(float* to, float value) {
+  *to = value;
+}
+DLPIPE_FORMULA void store(BFloat16* to, float value) {
+  // BFloat16(value) without a branch.
+  const auto u = std::bit_cast<uint32_t>(value);
+  const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  const uint32_t nan = (u >> 16) | 0x40u;
+  to->bits = static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+}
+
+/// Calls body(T*) with a null pointer of the storage type: float or BFloat16.
+template <class Body>
+void stored(DType dtype, const Body& body) {
+  if (dtype == DType::kBF16) return body(static_cast<BFloat16*>(nullptr));
+  body(static_cast<float*>(nullptr));
+}
+
+/// What the cpu kernels of elementwise ops, norms and reductions take: f32 and bf16.
+inline bool supports_f32_bf16(std::span<const TensorSpec> inputs, const Attrs&) {
+  return std::all_of(inputs.begin(), inputs.end(), [](const TensorSpec& spec) {
+    return spec.dtype == DType::kF32 || spec.dtype == DType::kBF16;
+  });
+}
+
+template <class F>
+void unary_forward(const ForwardArgs& args) {
+  const auto& attrs = args.attrs.as<typename F::Attrs>();
+  stored(args.inputs[0].dtype(), [&]<class T>(T*) {
+    const T* __restrict x = static_cast<const T*>(args.inputs[0].raw());
+    T* __restrict y = static_cast<T*>(args.outputs[0].raw());
+    parallel_ranges(args.inputs[0].elements(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
+      on_best_isa([=]() DLPIPE_INLINE {
+        for (int64_t i = begin; i < end; ++i) store(y + i, F::template forward<float>(load(x + i), attrs));
+      });
+    });
+  });
+}
+
+template <class F>
+void unary_backward(const BackwardArgs& args) {
+  const auto& attrs = args.attrs.as<typename F::Attrs>();
+  stored(args.grad_inputs[0].dtype(), [&]<class T>(T*) {
+    const T* __restrict grad = static_cast<const T*>(args.grad_outputs[0].raw());
+    const T* __restrict saved = grad;
+    if constexpr (F::kSaved == Saved::kInput) saved = static_cast<const T*>(args.inputs[0].raw());
+    if constexpr (F::kSaved == Saved::kOutput) saved = static_cast<const T*>(args.outputs[0].raw());
+    T* __restrict to = static_cast<T*>(args.grad_inputs[0].raw());
+    parallel_ranges(args.grad_inputs[0].elements(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
+      on_best_isa([=]() DLPIPE_INLINE {
+        for (int64_t i = begin; i < end; ++i) {
+          store(to + i, F::template backward<float>(load(grad + i), load(saved + i), attrs));
+        }
+      });
+    });
+  });
+}
+
+template <class F>
+constexpr Kernels unary_kernels() {
+  return {unary_forward<F>, unary_backward<F>, supports_f32_bf16};
+}
+
+/// Two operands of one shape.
+template <class F>
+void binary_forward(const ForwardArgs& args) {
+  stored(args.outputs[0].dtype(), [&]<class T>(T*) {
+    const T* a = static_cast<const T*>(args.inputs[0].raw());
+    const T* b = static_cast<const T*>(args.inputs[1].raw());
+    T* y = static_cast<T*>(args.outputs[0].raw());
+    parallel_ranges(args.outputs[0].elements(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
+      on_best_isa([=]() DLPIPE_INLINE {
+        for (int64_t i = begin; i < end; ++i)
+          store(y + i, F::template forward<float>(load(a + i), load(b + i)));
+      });
+    });
+  });
+}
+
+template <class F>
+void binary_backward(const BackwardArgs& args) {
+  stored(args.grad_outputs[0].dtype(), [&]<class T>(T*) {
+    const T* grad = static_cast<const T*>(args.grad_outputs[0].raw());
+    const T* a = F::kSaves ? static_cast<const T*>(args.inputs[0].raw()) : grad;
+    const T* b = F::kSaves ? static_cast<const T*>(args.inputs[1].raw()) : grad;
+    auto run = [&](const Tensor& grad_in, auto formula) {
+      if (!grad_in.defined()) return;
+      T* to = static_cast<T*>(grad_in.raw());
+      parallel_ranges(grad_in.elements(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
+        on_best_isa([=]() DLPIPE_INLINE {
+          for (int64_t i = begin; i < end; ++i)
+            store(to + i, formula(load(grad + i), load(a + i), load(b + i)));
+        });
+      });
+    };
+    run(args.grad_inputs[0], [](float g, float x, float y) DLPIPE_INLINE { return F::grad_a(g, x, y); });
+    run(args.grad_inputs[1], [](float g, float x, float y) DLPIPE_INLINE { return F::grad_b(g, x, y); });
+  });
+}
+
+template <class F>
+constexpr Kernels binary_kernels() {
+  return {binary_forward<F>, binary_backward<F>, [](std::span<const TensorSpec> inputs, const Attrs& attrs) {
+            return supports_f32_bf16(inputs, attrs) && inputs[0].shape == inputs[1].shape;
+          }};
+}
+
+}  // namespace dlpipe::engine::cpu

@@ -1,0 +1,63 @@
+// One loop, compiled for several instruction sets, the best one chosen when the program runs. The loop is
+// plain C++ that the compiler turns into vectors; without fused multiply-add (-ffp-contract=off) and with
+// sums in fixed lanes it gives the same bits on every instruction set.
+//
+// Thread-safe; the choice is one relaxed load.
+#pragma once
+
+#include <cstdint>
+
+// For the body of on_best_isa and what it calls: inlined, so that it is compiled for the caller's target.
+#define DLPIPE_INLINE __attribute__((always_inline))
+
+namespace dlpipe::engine::cpu {
+
+enum class Isa : uint8_t { kBaseline = 0, kAvx2 = 1, kAvx512 = 2 };
+
+/// The best that this machine has and DNNL_MAX_CPU_ISA allows (the variable that limits oneDNN limits us,
+/// too).
+Isa isa();
+
+/// While one lives, isa() is at most `limit`, in all threads: for tests that compare instruction sets.
+class LimitIsa {
+ public:
+  explicit LimitIsa(Isa limit);
+  ~LimitIsa();
+  LimitIsa(const LimitIsa&) = delete;
+  LimitIsa& operator=(const LimitIsa&) = delete;
+
+ private:
+  Isa former_;
+};
+
+#if defined(__x86_64__)
+template <class Body>
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd"))) void run_avx512(const Body& body) {
+  const Body local = body;  // its captures in registers
+  local();
+}
+template <class Body>
+__attribute__((target("avx2"))) void run_avx2(const Body& body) {
+  const Body local = body;  // its captures in registers
+  local();
+}
+#endif
+
+/// Runs body() in the version for isa(). `body` is a lambda marked DLPIPE_INLINE:
+///   on_best_isa([&]() DLPIPE_INLINE { for (...) y[i] = ...; });
+template <class Body>
+void on_best_isa(const Body& body) {
+#if defined(__x86_64__)
+  switch (isa()) {
+    case Isa::kAvx512:
+      return run_avx512(body);
+    case Isa::kAvx2:
+      return run_avx2(body);
+    case Isa::kBaseline:
+      break;
+  }
+#endif
+  body();
+}
+
+}  // namespace dlpipe::engine::cpu

@@ -1,0 +1,356 @@
+#include "dlpipe/engine/op.h"
+
+#include <algorithm>
+#include <array>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/autograd/backward.h"
+#include "dlpipe/engine/autograd/node.h"
+#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/tensor_impl.h"
+
+namespace dlpipe::engine {
+
+namespace {
+
+thread_local Backend t_backend = Backend::kCpu;
+thread_local DType t_autocast = DType::kF32;
+
+constexpr std::array<const char*, 3> kBackendNames = {"reference", "cpu", "cuda"};
+
+std::vector<TensorSpec> specs_of(std::span<const Tensor> tensors) {
+  std::vector<TensorSpec> specs(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].defined()) specs[i] = tensors[i].spec();
+  }
+  return specs;
+}
+
+// An op in the graph: its record, what it saved, and the forms its inputs had when the kernel saw them.
+class OpNode final : public Node {
+ public:
+  OpNode(const OpRecord& record, const Kernels& kernels, Attrs attrs)
+      : record_(record), kernels_(kernels), attrs_(std::move(attrs)) {}
+
+  std::string name() const override { return record_.name; }
+
+  void save(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+    input_specs_ = specs_of(inputs);
+    inputs_.resize(inputs.size());
+    outputs_.resize(outputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (record_.save_inputs & bit(static_cast<int>(i))) inputs_[i] = SavedTensor(inputs[i]);
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (record_.save_outputs & bit(static_cast<int>(i))) outputs_[i] = SavedTensor(outputs[i]);
+    }
+    device_ = &outputs[0].device();
+  }
+
+  std::vector<Tensor> backward(std::vector<Tensor> grad_outputs) override {
+    std::vector<Tensor> grad_inputs(edges.size());
+    if (record_.view_gradient != nullptr) {
+      grad_inputs[0] = record_.view_gradient(grad_outputs[0], input_specs_[0].shape, attrs_);
+      if (grad_inputs[0].defined()) return grad_inputs;
+    }
+    for (size_t i = 0; i < edges.size(); ++i) {
+      if (edges[i].node != nullptr) grad_inputs[i] = Tensor::empty(input_specs_[i], *device_);
+    }
+    std::vector<Tensor> inputs;
+    std::vector<Tensor> outputs;
+    for (const SavedTensor& saved : inputs_) inputs.push_back(saved.unpack(record_.name));
+    for (const SavedTensor& saved : outputs_) outputs.push_back(saved.unpack(record_.name));
+    kernels_.backward({inputs, outputs, grad_outputs, grad_inputs, attrs_});
+    return grad_inputs;
+  }
+
+  void release() override {
+    inputs_.clear();
+    outputs_.clear();
+    released_ = true;
+  }
+  bool released() const override { return released_; }
+
+ private:
+  const OpRecord& record_;
+  const Kernels& kernels_;
+  const Attrs attrs_;
+  Device* device_ = nullptr;
+  std::vector<TensorSpec> input_specs_;
+  std::vector<SavedTensor> inputs_;
+  std::vector<SavedTensor> outputs_;
+  bool released_ = false;
+};
+
+// Conversions of inputs are no nodes of the graph: the edge goes to the tensor as the caller gave it, and
+// backward gives every gradient the form of the tensor it belongs to.
+void cast_inputs(std::vector<Tensor>& inputs, DType dtype, DType only_from) {
+  const NoGrad no_grad;
+  for (Tensor& input : inputs) {
+    if (input.defined() && input.dtype() == only_from) input = cast(input, dtype);
+  }
+}
+
+bool has_dtype(std::span<const Tensor> inputs, DType dtype) {
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [&](const Tensor& t) { return t.defined() && t.dtype() == dtype; });
+}
+
+void apply_dtype_rule(const OpRecord& record, std::vector<Tensor>& inputs) {
+  if (record.autocast == Autocast::kAsIs) return;
+  if (record.autocast == Autocast::kF32) cast_inputs(inputs, DType::kF32, DType::kBF16);
+  if (record.autocast == Autocast::kLow && t_autocast != DType::kF32) {
+    cast_inputs(inputs, t_autocast, DType::kF32);
+  }
+  if (has_dtype(inputs, DType::kF64)) {
+    cast_inputs(inputs, DType::kF64, DType::kF32);
+    cast_inputs(inputs, DType::kF64, DType::kBF16);
+  } else if (has_dtype(inputs, DType::kF32)) {
+    cast_inputs(inputs, DType::kF32, DType::kBF16);
+  }
+}
+
+LayoutChoice choose_layout(const OpRecord& record, std::span<const Tensor> inputs, const Attrs& attrs) {
+  if (record.choose_layout != nullptr) return record.choose_layout(specs_of(inputs), attrs);
+  Layout layout = Layout::kPlain;
+  const Shape* shape = nullptr;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined() || !(record.image_inputs & bit(static_cast<int>(i)))) continue;
+    if (inputs[i].dtype() != DType::kF32 || (shape != nullptr && !(*shape == inputs[i].shape()))) return {};
+    shape = &inputs[i].shape();
+    if (layout == Layout::kPlain) layout = inputs[i].layout();
+  }
+  if (!(record.layouts & bit(static_cast<int>(layout)))) return {};
+  return {layout, layout};
+}
+
+// Image inputs come into the op's layout, all others are plain.
+void lay_out_inputs(const OpRecord& record, std::vector<Tensor>& inputs, Layout layout) {
+  const NoGrad no_grad;
+  const UseBackend fast(Backend::kCpu);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) continue;
+    const Layout wanted = record.image_inputs & bit(static_cast<int>(i)) ? layout : Layout::kPlain;
+    if (inputs[i].layout() != wanted) inputs[i] = reorder(inputs[i], wanted);
+  }
+}
+
+void make_contiguous(std::vector<Tensor>& inputs) {
+  for (Tensor& input : inputs) {
+    if (input.defined() && input.layout() == Layout::kPlain && !input.is_contiguous()) {
+      input = input.contiguous_copy();
+    }
+  }
+}
+
+// The kernels that run: those of the wanted backend, or the reference where they don't take these inputs.
+const Kernels& choose_kernels(const OpRow& row, Backend backend, std::span<const Tensor> inputs,
+                              const Attrs& attrs, bool* is_reference) {
+  const Kernels* kernels = row.kernels[static_cast<int>(backend)];
+  *is_reference = false;
+  if (kernels != nullptr && (kernels->supports == nullptr || kernels->supports(specs_of(inputs), attrs))) {
+    *is_reference = backend == Backend::kReference;
+    return *kernels;
+  }
+  kernels = row.kernels[static_cast<int>(Backend::kReference)];
+  if (backend == Backend::kCuda || kernels == nullptr) {
+    throw Error(Status(ErrorCode::kUnsupported,
+                       concat("[", row.record->name, "] no ", kBackendNames[static_cast<int>(backend)],
+                              " kernel for these inputs; use --device cpu")));
+  }
+  *is_reference = true;
+  return *kernels;
+}
+
+Backend backend_of(std::span<const Tensor> inputs) {
+  for (const Tensor& input : inputs) {
+    if (input.defined() && input.device().kind() == DeviceKind::kCuda) return Backend::kCuda;
+  }
+  return t_backend;
+}
+
+// Runs an op that the reference computes, in f32, for bf16 inputs.
+std::vector<Tensor> apply_widened(const OpRow& row, const std::vector<Tensor>& inputs, const Attrs& attrs) {
+  const UseAutocast off(DType::kF32);
+  std::vector<Tensor> wide = inputs;
+  for (Tensor& input : wide) {
+    if (input.defined() && input.dtype() == DType::kBF16) input = cast(input, DType::kF32);
+  }
+  std::vector<Tensor> outputs = apply(row, std::move(wide), attrs);
+  for (Tensor& output : outputs) {
+    if (output.dtype() == DType::kF32) output = cast(output, DType::kBF16);
+  }
+  return outputs;
+}
+
+void check_inputs(const OpRow& row, std::span<const Tensor> inputs) {
+  const Device* device = nullptr;
+  for (const Tensor& input : inputs) {
+    if (!input.defined()) continue;
+    if (device != nullptr && device != &input.device()) {
+      throw Error(
+          Status(ErrorCode::kMisuse, concat("[", row.record->name, "] inputs on ", device->name(), " and ",
+                                            input.device().name(), "; bring them to one device")));
+    }
+    device = &input.device();
+  }
+}
+
+bool wants_gradient(const OpRecord& record, std::span<const Tensor> inputs) {
+  if (!grad_enabled()) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].defined() && (record.differentiable & bit(static_cast<int>(i))) &&
+        inputs[i].requires_grad()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+const OpRow& builtin_row(const OpRecord& record) {
+  for (const OpRow& row : op_table()) {
+    if (row.record == &record) return row;
+  }
+  throw Error(Status(ErrorCode::kInternal, concat("[", record.name, "] is not in the op table")));
+}
+
+std::vector<Tensor> allocate(const std::vector<TensorSpec>& specs, Device& device) {
+  std::vector<Tensor> outputs;
+  outputs.reserve(specs.size());
+  for (const TensorSpec& spec : specs) outputs.push_back(Tensor::empty(spec, device));
+  return outputs;
+}
+
+std::vector<TensorSpec> infer(const OpRecord& record, std::span<const Tensor> inputs, const Attrs& attrs,
+                              Layout image_layout) {
+  std::vector<TensorSpec> specs = specs_of(inputs);
+  for (TensorSpec& spec : specs) spec.layout = Layout::kPlain;
+  std::array<bool, 32> defined{};
+  for (size_t i = 0; i < inputs.size(); ++i) defined[i] = inputs[i].defined();
+  std::vector<TensorSpec> outputs =
+      record.infer(specs, std::span<const bool>(defined.data(), inputs.size()), attrs);
+  for (int i = 0; i < record.visible_outputs; ++i) {
+    if (record.image_outputs & bit(i)) outputs[i].layout = image_layout;
+  }
+  return outputs;
+}
+
+// A forward call that ran: what the graph keeps of it.
+struct Ran {
+  const Kernels* kernels = nullptr;
+  std::vector<Tensor> inputs;   // as the kernel saw them
+  std::vector<Tensor> outputs;  // hidden ones, too
+};
+
+Ran run_view(const OpRow& row, std::vector<Tensor> inputs, const Attrs& attrs) {
+  lay_out_inputs(*row.record, inputs, Layout::kPlain);
+  infer(*row.record, inputs, attrs, Layout::kPlain);  // for its errors
+  Tensor view = row.record->view(inputs[0], attrs);
+  if (!view.defined()) return {};
+  return {row.kernels[static_cast<int>(Backend::kReference)], std::move(inputs), {std::move(view)}};
+}
+
+Ran run_kernels(const OpRow& row, std::vector<Tensor> inputs, const Attrs& attrs, Backend backend) {
+  const OpRecord& record = *row.record;
+  LayoutChoice layout;
+  if (backend != Backend::kReference) layout = choose_layout(record, inputs, attrs);
+  lay_out_inputs(record, inputs, layout.inputs);
+  bool is_reference = false;
+  const Kernels& kernels = choose_kernels(row, backend, inputs, attrs, &is_reference);
+  if (is_reference) {
+    layout = {};
+    lay_out_inputs(record, inputs, Layout::kPlain);
+  }
+  make_contiguous(inputs);
+  Device& device = inputs.empty() || !inputs[0].defined() ? cpu_device() : inputs[0].device();
+  Ran ran;
+  ran.kernels = &kernels;
+  ran.outputs = allocate(infer(record, inputs, attrs, layout.outputs), device);
+  kernels.forward({inputs, ran.outputs, attrs});
+  ran.inputs = std::move(inputs);
+  return ran;
+}
+
+// Only the reference can do this, and bf16 is not for it: in f32, and the outputs back to bf16.
+bool needs_widening(const OpRow& row, std::span<const Tensor> inputs, const Attrs& attrs, Backend backend) {
+  if (row.record->autocast == Autocast::kAsIs || !has_dtype(inputs, DType::kBF16)) return false;
+  bool is_reference = false;
+  choose_kernels(row, backend, inputs, attrs, &is_reference);
+  return is_reference;
+}
+
+}  // namespace
+
+std::vector<Tensor> apply(const OpRow& row, std::vector<Tensor> inputs, Attrs attrs) {
+  const OpRecord& record = *row.record;
+  check_inputs(row, inputs);
+  const Backend backend = backend_of(inputs);
+  std::vector<Tensor> prepared = inputs;
+  apply_dtype_rule(record, prepared);
+  Ran ran;
+  if (record.view != nullptr && backend != Backend::kReference) ran = run_view(row, prepared, attrs);
+  if (ran.kernels == nullptr) {
+    if (needs_widening(row, prepared, attrs, backend)) return apply_widened(row, inputs, attrs);
+    ran = run_kernels(row, std::move(prepared), attrs, backend);
+  }
+
+  std::vector<Tensor> visible(ran.outputs.begin(), ran.outputs.begin() + record.visible_outputs);
+  if (!wants_gradient(record, inputs)) return visible;
+  if (ran.kernels->backward == nullptr) {
+    throw Error(Status(ErrorCode::kUnsupported,
+                       concat("[", record.name, "] has no gradient on ",
+                              kBackendNames[static_cast<int>(backend)], "; detach() its inputs")));
+  }
+  auto node = std::make_shared<OpNode>(record, *ran.kernels, std::move(attrs));
+  node->save(ran.inputs, ran.outputs);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool differentiable = (record.differentiable & bit(static_cast<int>(i))) != 0;
+    node->edges.push_back(differentiable ? gradient_edge(inputs[i]) : Edge{});
+  }
+  record_history(node, visible);
+  return visible;
+}
+
+std::vector<Tensor> apply(const OpRecord& record, std::vector<Tensor> inputs, Attrs attrs) {
+  return apply(builtin_row(record), std::move(inputs), std::move(attrs));
+}
+
+void OpRegistry::add(const OpRow& row) {
+  const std::string name = row.record->name;
+  if (find(name) != nullptr) {
+    throw Error(
+        Status(ErrorCode::kMisuse, concat("[", name, "] there is an op of this name already; rename yours")));
+  }
+  rows_.push_back(row);
+}
+
+const OpRow* OpRegistry::find(std::string_view name) const {
+  for (const OpRow& row : rows_) {
+    if (row.record->name == name) return &row;
+  }
+  return nullptr;
+}
+
+const OpRegistry& OpRegistry::builtin() {
+  static const OpRegistry registry = [] {
+    OpRegistry all;
+    for (const OpRow& row : op_table()) all.add(row);
+    return all;
+  }();
+  return registry;
+}
+
+UseBackend::UseBackend(Backend backend) : former_(t_backend) {
+  t_backend = backend;
+}
+UseBackend::~UseBackend() {
+  t_backend = former_;
+}
+UseAutocast::UseAutocast(DType low) : former_(t_autocast) {
+  t_autocast = low;
+}
+UseAutocast::~UseAutocast() {
+  t_autocast = former_;
+}
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,29 @@
+#include "dlpipe/engine/ops/cast.h"
+
+#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/shape_rules.h"
+
+namespace dlpipe::engine {
+
+extern const OpRecord cast_op;
+const OpRecord cast_op = {
+    .name = "cast",
+    .infer =
+        [](auto inputs, auto, const Attrs& attrs) {
+          expect_inputs("cast", inputs, 1, 1);
+          return std::vector<TensorSpec>{{inputs[0].shape, attrs.as<CastAttrs>().dtype}};
+        },
+    .autocast = Autocast::kAsIs,
+    // Rounding has no derivative to compare with: narrower targets are tested by themselves.
+    .samples =
+        [] {
+          return std::vector<OpSample>{{"to f64", {{{3, 41}}}, CastAttrs{DType::kF64}, -8, 8}};
+        },
+};
+
+Tensor cast(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  return apply_one(cast_op, {x}, CastAttrs{dtype});
+}
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,56 @@
+#include "dlpipe/engine/ops/cast.h"
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::engine {
+
+namespace {
+
+template <class Body>
+void any_type(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::kF32:
+      return body(float{});
+    case DType::kF64:
+      return body(double{});
+    case DType::kBF16:
+      return body(BFloat16{});
+    case DType::kU8:
+      return body(uint8_t{});
+    case DType::kI32:
+      return body(int32_t{});
+    case DType::kI64:
+      return body(int64_t{});
+  }
+}
+
+template <class To, class From>
+To convert(From value) {
+  if constexpr (std::is_same_v<From, BFloat16>) {
+    return convert<To>(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<To, BFloat16>) {
+    return BFloat16(static_cast<float>(value));
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+void convert_all(const Tensor& from, const Tensor& to) {
+  any_type(from.dtype(), [&]<class From>(From) {
+    any_type(to.dtype(), [&]<class To>(To) {
+      const From* x = from.data<From>();
+      To* y = to.data<To>();
+      for (int64_t i = 0; i < from.elements(); ++i) y[i] = convert<To>(x[i]);
+    });
+  });
+}
+
+}  // namespace
+
+extern const Kernels cast_reference;
+const Kernels cast_reference = {
+    .forward = [](const ForwardArgs& args) { convert_all(args.inputs[0], args.outputs[0]); },
+    .backward = [](const BackwardArgs& args) { convert_all(args.grad_outputs[0], args.grad_inputs[0]); },
+};
+
+}  // namespace dlpipe::engine

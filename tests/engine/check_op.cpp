@@ -1,0 +1,327 @@
+#include "tests/engine/check_op.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "dlpipe/base/rng.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/cpu/isa.h"
+#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/ops.h"
+
+namespace dlpipe::engine {
+
+namespace {
+
+constexpr uint64_t kSeed = 20261121;
+// Elements of each input whose derivative is taken numerically: all of a small one, some of a large one.
+constexpr int64_t kNumericElements = 60;
+
+bool is_image(const OpRecord& record, size_t input) {
+  return (record.image_inputs & bit(static_cast<int>(input))) != 0;
+}
+bool is_differentiable(const OpRecord& record, size_t input) {
+  return (record.differentiable & bit(static_cast<int>(input))) != 0;
+}
+
+// A floating input stands for "the dtype under test"; beside bf16 images, an op that takes inputs as they are
+// has f32 parameters.
+DType tested_dtype(const OpRecord& record, size_t input, DType spec, DType tested) {
+  if (!is_floating(spec)) return spec;
+  if (tested == DType::kBF16 && record.autocast == Autocast::kAsIs && !is_image(record, input))
+    return DType::kF32;
+  return tested;
+}
+
+Tensor from_doubles(const std::vector<double>& values, const Shape& shape, DType dtype) {
+  return cast(Tensor::from<double>(values, shape), dtype);
+}
+
+// The values of one sample as doubles that every tested dtype represents exactly.
+struct Values {
+  std::vector<std::vector<double>> inputs;
+
+  Values(const OpSample& sample, int number, DType exact_in) {
+    for (size_t i = 0; i < sample.inputs.size(); ++i) {
+      RandomStream random(kSeed, static_cast<uint64_t>(number) * 64 + i);
+      const TensorSpec& spec = sample.inputs[i];
+      std::vector<double> values(static_cast<size_t>(spec.shape.elements()));
+      for (double& value : values) {
+        if (is_floating(spec.dtype)) {
+          value = sample.low + (sample.high - sample.low) * random.uniform_double();
+          if (exact_in == DType::kF32) value = static_cast<float>(value);
+          if (exact_in == DType::kBF16) value = static_cast<float>(BFloat16(static_cast<float>(value)));
+        } else {
+          value = random.below(static_cast<uint32_t>(sample.int_high));
+        }
+      }
+      inputs.push_back(std::move(values));
+    }
+  }
+};
+
+struct Answer {
+  std::vector<Tensor> outputs;
+  std::vector<Tensor> grads;  // one an input, undefined where there is none
+};
+
+// Runs one sample. Nothing is shared with the caller's tensors: ops may change state in place.
+class Runner {
+ public:
+  Runner(const OpRow& row, const OpSample& sample, int number)
+      : row_(row), record_(*row.record), sample_(sample), number_(number) {}
+
+  std::vector<Tensor> make_inputs(const Values& values, DType tested) const {
+    std::vector<Tensor> inputs;
+    for (size_t i = 0; i < sample_.inputs.size(); ++i) {
+      const TensorSpec& spec = sample_.inputs[i];
+      inputs.push_back(
+          from_doubles(values.inputs[i], spec.shape, tested_dtype(record_, i, spec.dtype, tested)));
+    }
+    return inputs;
+  }
+
+  bool has_gradient() const {
+    return record_.differentiable != 0 && row_.kernels[0] != nullptr && row_.kernels[0]->backward != nullptr;
+  }
+
+  // The gradient that comes in for an output: keyed, exact in bf16.
+  Tensor seed_of(const Tensor& output, size_t index) const {
+    RandomStream random(kSeed + 1, static_cast<uint64_t>(number_) * 64 + index);
+    std::vector<double> values(static_cast<size_t>(output.elements()));
+    for (double& value : values) value = std::floor(random.uniform_double() * 64 - 32) / 32;
+    return from_doubles(values, output.shape(), output.dtype());
+  }
+
+  std::vector<Tensor> forward(const std::vector<Tensor>& inputs, Backend backend) const {
+    const NoGrad no_grad;
+    const UseBackend use(backend);
+    std::vector<Tensor> copies;
+    for (const Tensor& input : inputs) copies.push_back(input.clone());
+    return apply(row_, copies, sample_.attrs);
+  }
+
+  // `layouts`: of each input; empty: plain.
+  Answer run(const std::vector<Tensor>& inputs, Backend backend,
+             const std::vector<Layout>& layouts = {}) const {
+    const UseBackend use(backend);
+    std::vector<Tensor> leaves;
+    std::vector<Tensor> given;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      Tensor leaf = inputs[i].clone();
+      if (has_gradient() && is_differentiable(record_, i) && is_floating(leaf.dtype()))
+        leaf.set_requires_grad(true);
+      leaves.push_back(leaf);
+      given.push_back(layouts.empty() || layouts[i] == Layout::kPlain ? leaf : reorder(leaf, layouts[i]));
+    }
+    Answer answer;
+    answer.outputs = apply(row_, given, sample_.attrs);
+    if (has_gradient()) {
+      for (size_t i = 0; i < answer.outputs.size(); ++i) {
+        const Tensor& output = answer.outputs[i];
+        if (output.requires_grad()) output.backward(seed_of(output, i), i + 1 < answer.outputs.size());
+      }
+    }
+    for (const Tensor& leaf : leaves) answer.grads.push_back(leaf.grad());
+    return answer;
+  }
+
+  // sum over outputs of output * seed: what the gradients are the derivatives of.
+  double objective(const std::vector<Tensor>& inputs) const {
+    double sum = 0;
+    const std::vector<Tensor> outputs = forward(inputs, Backend::kReference);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (!is_floating(outputs[i].dtype())) continue;
+      const std::vector<double> values = outputs[i].to_doubles();
+      const std::vector<double> seed = seed_of(outputs[i], i).to_doubles();
+      for (size_t k = 0; k < values.size(); ++k) sum += values[k] * seed[k];
+    }
+    return sum;
+  }
+
+  const OpRow& row_;
+  const OpRecord& record_;
+  const OpSample& sample_;
+  int number_;
+};
+
+void expect_near(const Tensor& got, const Tensor& expected, const Tolerance& tolerance,
+                 const std::string& what) {
+  ASSERT_EQ(got.defined(), expected.defined()) << what;
+  if (!got.defined()) return;
+  ASSERT_EQ(got.shape().to_string(), expected.shape().to_string()) << what;
+  const std::vector<double> a = got.to_doubles();
+  const std::vector<double> b = expected.to_doubles();
+  int reported = 0;
+  for (size_t i = 0; i < a.size() && reported < 3; ++i) {
+    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
+    if (a[i] == b[i]) continue;  // infinities
+    const double allowed = tolerance.absolute + tolerance.relative * std::abs(b[i]);
+    if (std::abs(a[i] - b[i]) <= allowed) continue;
+    ++reported;
+    ADD_FAILURE() << what << ": element " << i << " of " << expected.shape().to_string() << " is " << a[i]
+                  << ", expected " << b[i] << ", tolerance " << allowed << " (" << tolerance.reason << ")";
+  }
+}
+
+void expect_near(const Answer& got, const Answer& expected, const Tolerance& tolerance,
+                 const std::string& what) {
+  ASSERT_EQ(got.outputs.size(), expected.outputs.size()) << what;
+  for (size_t i = 0; i < got.outputs.size(); ++i) {
+    expect_near(got.outputs[i], expected.outputs[i], tolerance, concat(what, ", output ", i));
+  }
+  for (size_t i = 0; i < got.grads.size(); ++i) {
+    expect_near(got.grads[i], expected.grads[i], tolerance, concat(what, ", gradient of input ", i));
+  }
+}
+
+void expect_same_bits(const Tensor& got, const Tensor& expected, const std::string& what) {
+  ASSERT_EQ(got.defined(), expected.defined()) << what;
+  if (!got.defined()) return;
+  ASSERT_EQ(got.spec(), expected.spec()) << what;
+  const Tensor a = got.contiguous_copy();
+  const Tensor b = expected.contiguous_copy();
+  EXPECT_EQ(std::memcmp(a.raw(), b.raw(), a.size_bytes()), 0) << what;
+}
+
+void check_numeric_gradient(const Runner& runner, const std::string& what) {
+  if (!runner.has_gradient()) return;
+  const Values values(runner.sample_, runner.number_, DType::kF64);
+  const std::vector<Tensor> inputs = runner.make_inputs(values, DType::kF64);
+  const Answer answer = runner.run(inputs, Backend::kReference);
+  constexpr double kStep = 1e-5;  // error of the difference: h^2 = 1e-10, and rounding 1e-16 / h = 1e-11
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!is_differentiable(runner.record_, i) || !is_floating(runner.sample_.inputs[i].dtype)) continue;
+    ASSERT_TRUE(answer.grads[i].defined()) << what << ": no gradient of input " << i;
+    const std::vector<double> grad = answer.grads[i].to_doubles();
+    const int64_t stride = std::max<int64_t>(1, inputs[i].elements() / kNumericElements);
+    for (int64_t k = 0; k < inputs[i].elements(); k += stride) {
+      double side[2];
+      for (int s = 0; s < 2; ++s) {
+        std::vector<Tensor> moved = inputs;
+        moved[i] = inputs[i].clone();
+        moved[i].data<double>()[k] += s == 0 ? kStep : -kStep;
+        side[s] = runner.objective(moved);
+      }
+      const double numeric = (side[0] - side[1]) / (2 * kStep);
+      // Large sums in the objective cancel in the difference and leave their rounding.
+      const double allowed = 1e-6 * std::abs(numeric) + 1e-7 + 1e-10 * std::abs(side[0]);
+      EXPECT_NEAR(grad[static_cast<size_t>(k)], numeric, allowed)
+          << what << ": gradient of input " << i << ", element " << k;
+    }
+  }
+}
+
+bool cpu_supports(const Runner& runner, const std::vector<Tensor>& inputs) {
+  const Kernels* kernels = runner.row_.kernels[static_cast<int>(Backend::kCpu)];
+  if (kernels == nullptr) return false;
+  std::vector<TensorSpec> specs;
+  for (const Tensor& input : inputs) specs.push_back(input.spec());
+  return kernels->supports == nullptr || kernels->supports(specs, runner.sample_.attrs);
+}
+
+void check_precisions(const Runner& runner, const std::string& what) {
+  const OpRecord& record = runner.record_;
+  const Values f32(runner.sample_, runner.number_, DType::kF32);
+  const Answer exact = runner.run(runner.make_inputs(f32, DType::kF64), Backend::kReference);
+  const std::vector<Tensor> inputs = runner.make_inputs(f32, DType::kF32);
+  expect_near(runner.run(inputs, Backend::kReference), exact, record.f32, what + ", reference f32");
+  expect_near(runner.run(inputs, Backend::kCpu), exact, record.f32, what + ", cpu f32");
+
+  const Values bf16(runner.sample_, runner.number_, DType::kBF16);
+  const std::vector<Tensor> low = runner.make_inputs(bf16, DType::kBF16);
+  if (!cpu_supports(runner, low)) return;
+  const Answer wide = runner.run(runner.make_inputs(bf16, DType::kF64), Backend::kReference);
+  expect_near(runner.run(low, Backend::kCpu), wide, record.bf16, what + ", cpu bf16");
+}
+
+void check_layouts(const Runner& runner, const std::string& what) {
+  const OpRecord& record = runner.record_;
+  const Values values(runner.sample_, runner.number_, DType::kF32);
+  const std::vector<Tensor> inputs = runner.make_inputs(values, DType::kF32);
+  for (Layout layout : {Layout::kBlocked8, Layout::kBlocked16}) {
+    if (!(record.layouts & bit(static_cast<int>(layout)))) continue;
+    std::vector<Layout> all(inputs.size(), Layout::kPlain);
+    int images = 0;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Shape& shape = inputs[i].shape();
+      if (!is_image(record, i) || inputs[i].dtype() != DType::kF32 || shape.rank() != 4) continue;
+      if (shape[3] % layout_block(layout) != 0) continue;
+      all[i] = layout;
+      ++images;
+    }
+    if (images == 0) continue;
+    const Answer plain_answer = runner.run(inputs, Backend::kCpu);
+    const std::string where = concat(what, ", ", layout_name(layout));
+    expect_near(runner.run(inputs, Backend::kCpu, all), plain_answer, record.f32, where);
+    expect_near(runner.run(inputs, Backend::kReference, all), plain_answer, record.f32,
+                where + ", reference");
+    if (images < 2) continue;
+    std::find(all.begin(), all.end(), layout)[0] = Layout::kPlain;
+    expect_near(runner.run(inputs, Backend::kCpu, all), plain_answer, record.f32, where + ", mixed");
+  }
+}
+
+void check_threads(const Runner& runner, const std::string& what) {
+  const Values values(runner.sample_, runner.number_, DType::kBF16);
+  const int former = engine_threads();
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    const std::vector<Tensor> inputs = runner.make_inputs(values, dtype);
+    if (!cpu_supports(runner, inputs)) continue;
+    set_engine_threads(1);
+    const Answer one = runner.run(inputs, Backend::kCpu);
+    for (int threads : {2, 3}) {
+      set_engine_threads(threads);
+      const Answer many = runner.run(inputs, Backend::kCpu);
+      const std::string where = concat(what, ", ", dtype_name(dtype), ", ", threads, " threads");
+      for (size_t i = 0; i < one.outputs.size(); ++i) {
+        expect_same_bits(many.outputs[i], one.outputs[i], concat(where, ", output ", i));
+      }
+      for (size_t i = 0; i < one.grads.size(); ++i) {
+        expect_same_bits(many.grads[i], one.grads[i], concat(where, ", gradient of input ", i));
+      }
+    }
+  }
+  set_engine_threads(former);
+}
+
+void check_isas(const Runner& runner, const std::string& what) {
+  const Values values(runner.sample_, runner.number_, DType::kF32);
+  const std::vector<Tensor> inputs = runner.make_inputs(values, DType::kF32);
+  const Answer best = runner.run(inputs, Backend::kCpu);
+  for (cpu::Isa isa : {cpu::Isa::kAvx2, cpu::Isa::kBaseline}) {
+    if (isa >= cpu::isa()) continue;
+    const cpu::LimitIsa limit(isa);
+    expect_near(runner.run(inputs, Backend::kCpu), best, runner.record_.f32,
+                concat(what, ", isa ", static_cast<int>(isa)));
+  }
+}
+
+}  // namespace
+
+void check_op(const OpRow& row) {
+  ASSERT_NE(row.record->samples, nullptr) << row.record->name << " has no samples";
+  const std::vector<OpSample> samples = row.record->samples();
+  ASSERT_FALSE(samples.empty()) << row.record->name << " has no samples";
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const Runner runner(row, samples[i], static_cast<int>(i));
+    const std::string what = concat(row.record->name, ", sample '", samples[i].name, "'");
+    check_numeric_gradient(runner, what);
+    check_precisions(runner, what);
+    check_layouts(runner, what);
+    check_threads(runner, what);
+    check_isas(runner, what);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+void check_op(const char* name) {
+  const OpRow* row = OpRegistry::builtin().find(name);
+  ASSERT_NE(row, nullptr) << "no op " << name;
+  check_op(*row);
+}
+
+}  // namespace dlpipe::engine

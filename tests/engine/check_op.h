@@ -1,0 +1,20 @@
+// Every check that an op's record makes possible, driven by its samples.
+#pragma once
+
+#include "dlpipe/engine/op.h"
+
+namespace dlpipe::engine {
+
+/// For each of the record's samples:
+///  1. the reference's backward against central differences of its forward, in f64;
+///  2. the reference in f32 and the cpu kernels in f32 against the reference in f64, forward and backward;
+///  3. the cpu kernels in bf16 against f32 on the same (rounded) values;
+///  4. each layout that the record lists, on the samples with images that fit it, against plain;
+///  5. the cpu kernels with 1, 2 and 3 engine threads, bit for bit;
+///  6. the cpu kernels on each instruction set down to the baseline, within the f32 tolerance.
+/// Failures are gtest's, with op, sample and element in the message. Values are keyed by the sample's number.
+void check_op(const OpRow& row);
+/// The same for a built-in op.
+void check_op(const char* name);
+
+}  // namespace dlpipe::engine
