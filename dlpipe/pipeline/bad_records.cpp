@@ -1,0 +1,67 @@
+#include "dlpipe/pipeline/bad_records.h"
+
+#include <cerrno>
+#include <fstream>
+#include <string_view>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::pipeline {
+
+namespace {
+
+constexpr std::string_view kTitle = "# sample\tepoch\tposition\tused instead\treason\n";
+
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (c == '\n' || c == '\t' || c == '\r') c = ' ';
+  }
+  return text;
+}
+
+}  // namespace
+
+Status BadRecords::book(int64_t epoch, std::span<const Substitution> substitutions) {
+  for (const Substitution& bad : substitutions) {
+    samples_.insert(bad.bad_sample);
+    if (!quarantine_file_.empty()) DLPIPE_RETURN_IF_ERROR(append(epoch, bad));
+    if (count() > max_bad_) {
+      return Status(ErrorCode::kCorrupt,
+                    concat("[loader] ", count(), " bad samples, more than --max-bad ", max_bad_,
+                           "; the last is ", bad.bad_sample, ": ", bad.reason,
+                           "; run `dlpipe verify --decode` on the dataset, or raise --max-bad"));
+    }
+  }
+  return {};
+}
+
+// A run that resumes an older checkpoint meets the same bad samples again; their lines are there already.
+void BadRecords::read_listed() {
+  read_listed_ = true;
+  std::ifstream file(quarantine_file_);
+  for (std::string line; std::getline(file, line);) {
+    int64_t sample = 0;
+    if (parse_int(split(line, '\t').front(), &sample)) listed_.insert(sample);
+  }
+}
+
+Status BadRecords::append(int64_t epoch, const Substitution& bad) {
+  if (!read_listed_) read_listed();
+  if (!listed_.insert(bad.bad_sample).second) return {};
+  errno = 0;
+  std::ofstream file(quarantine_file_, std::ios::app);
+  if (file && listed_.size() == 1) file << kTitle;
+  file << bad.bad_sample << '\t' << epoch << '\t' << bad.position << '\t';
+  if (bad.used_sample < 0) {
+    file << "none";
+  } else {
+    file << bad.used_sample;
+  }
+  file << '\t' << one_line(bad.reason) << '\n';
+  file.flush();
+  if (file) return {};
+  return status_from_errno("loader", concat("cannot write the quarantine file ", quarantine_file_),
+                           errno != 0 ? errno : EIO);
+}
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,39 @@
+// Which stage limited the stream lately: compares two snapshots of the counters, about a second apart.
+//
+// Any thread; a lock taken once a batch.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "dlpipe/pipeline/flow_meter.h"
+#include "dlpipe/pipeline/stage_counters.h"
+
+namespace dlpipe::pipeline {
+
+class Bottleneck {
+ public:
+  struct Snapshot {
+    FlowMeter::Totals flow;
+    std::array<int64_t, kStageCount> busy_ns{};
+  };
+  static Snapshot take(PipelineCounters& counters, FlowMeter& meter);
+  /// The stage whose work the trainer waited for between the two; empty when it hardly waited.
+  static std::string name(const Snapshot& before, const Snapshot& after);
+
+  /// Called now and then; closes a window when a second has passed since the last.
+  void observe(PipelineCounters& counters, FlowMeter& meter);
+  /// Of the last whole window, or since the beginning when there is none yet.
+  std::string last(PipelineCounters& counters, FlowMeter& meter);
+
+ private:
+  std::mutex mutex_;
+  int64_t window_begin_ns_ = 0;
+  Snapshot window_begin_;
+  bool has_window_ = false;
+  std::string last_;
+};
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,164 @@
+#include "dlpipe/pipeline/graph/graph.h"
+
+#include <pthread.h>
+#include <tbb/flow_graph.h>
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+#include <tbb/task_group.h>
+
+#include <atomic>
+#include <optional>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+namespace dlpipe::pipeline {
+
+namespace {
+
+namespace flow = tbb::flow;
+
+using PrefaultNode = flow::async_node<Run, Run, flow::lightweight>;
+
+// A deferred task keeps the group from being done; dropping its handle releases it from whatever thread. (A
+// handle that is *run* must be run inside the arena, and a device's callback thread or a consumer that
+// releases a batch isn't there.)
+struct Gate {
+  tbb::task_group group;
+  tbb::task_handle closed_by;
+  std::atomic<bool> open{true};
+};
+
+}  // namespace
+
+struct Graph::Impl {
+  Impl(int threads, int gate_count, GraphBodies& bodies_in, FlowMeter& meter_in)
+      : limit(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads)),
+        arena(threads, 1, tbb::task_arena::priority::low),
+        bodies(bodies_in),
+        meter(meter_in) {
+    // Graph, nodes and groups belong to the arena in which they are made.
+    arena.execute([&] {
+      graph.emplace();
+      build();
+      gates = std::vector<Gate>(static_cast<size_t>(gate_count));
+    });
+  }
+
+  void build();
+  void prefault_loop();
+  Gate& gate(int64_t sequence) { return gates[static_cast<size_t>(sequence) % gates.size()]; }
+
+  tbb::global_control limit;  // before the first use of TBB: the workers of this process
+  tbb::task_arena arena;
+  GraphBodies& bodies;
+  FlowMeter& meter;
+  std::optional<flow::graph> graph;
+  std::optional<flow::function_node<Run, Run>> plan;
+  std::optional<PrefaultNode> prefault;
+  std::optional<flow::function_node<Run, Run>> work;
+  std::optional<flow::multifunction_node<Run, std::tuple<Run>, flow::lightweight>> batch;
+  std::optional<flow::function_node<Run, flow::continue_msg, flow::lightweight>> stage;
+  std::vector<Gate> gates;
+  RunQueue to_prefault;  // runs for the prefault thread
+  RunQueue ready;        // runs for the workers; a message of the work node is a permit to take the oldest
+  PrefaultNode::gateway_type* gateway = nullptr;
+  std::thread prefault_thread;
+};
+
+void Graph::Impl::build() {
+  plan.emplace(*graph, flow::unlimited, [this](Run run) noexcept {
+    meter.planning(true);
+    bodies.plan(run);
+    meter.planning(false);
+    return run;
+  });
+  prefault.emplace(*graph, flow::unlimited,
+                   [this](const Run& run, PrefaultNode::gateway_type& port) noexcept {
+                     port.reserve_wait();  // the graph isn't drained while a run is with the prefault thread
+                     meter.planned();
+                     to_prefault.push(run);
+                   });
+  gateway = &prefault->gateway();
+  work.emplace(*graph, flow::unlimited, [this](Run run) noexcept {
+    ready.try_pop(&run);  // there are as many runs as messages
+    meter.work_begins();
+    bodies.work(run, tbb::this_task_arena::current_thread_index());
+    meter.work_ends();
+    return run;
+  });
+  batch.emplace(*graph, flow::unlimited, [this](const Run& run, auto& ports) noexcept {
+    if (bodies.batch(run)) std::get<0>(ports).try_put(run);
+  });
+  stage.emplace(*graph, flow::unlimited, [this](const Run& run) noexcept {
+    bodies.stage(run);
+    return flow::continue_msg();
+  });
+  flow::make_edge(*plan, *prefault);
+  flow::make_edge(*prefault, *work);
+  flow::make_edge(*work, *batch);
+  flow::make_edge(flow::output_port<0>(*batch), *stage);
+}
+
+void Graph::Impl::prefault_loop() {
+  pthread_setname_np(pthread_self(), "dlpipe-prefault");
+  for (Run run; to_prefault.wait_pop(&run);) {
+    meter.prefaulting();
+    bodies.prefault(run);
+    meter.ready();
+    ready.push(run);
+    gateway->try_put(run);
+    gateway->release_wait();
+  }
+}
+
+Graph::Graph(int threads, int gates, GraphBodies& bodies, FlowMeter& meter)
+    : impl_(std::make_unique<Impl>(threads, gates, bodies, meter)) {
+  impl_->prefault_thread = std::thread([impl = impl_.get()] { impl->prefault_loop(); });
+}
+
+Graph::~Graph() {
+  drain();
+  open_all();
+  impl_->to_prefault.close();
+  impl_->prefault_thread.join();
+  impl_->arena.execute([this] {
+    for (Gate& gate : impl_->gates) gate.group.wait();
+  });
+}
+
+void Graph::arm(int64_t sequence) {
+  Gate& gate = impl_->gate(sequence);
+  gate.closed_by = gate.group.defer([] {});
+  gate.open.store(false, std::memory_order_relaxed);
+}
+
+void Graph::put(const Run& run) {
+  impl_->plan->try_put(run);
+}
+
+void Graph::open(int64_t sequence) noexcept {
+  Gate& gate = impl_->gate(sequence);
+  tbb::task_handle handle = std::move(gate.closed_by);
+  gate.open.store(true, std::memory_order_release);
+  handle = {};  // from here the waiter may run on and close the gate for another batch
+}
+
+void Graph::wait(int64_t sequence) {
+  Gate& gate = impl_->gate(sequence);
+  if (gate.open.load(std::memory_order_acquire)) return;
+  impl_->arena.execute([&] { gate.group.wait(); });
+}
+
+void Graph::drain() {
+  impl_->arena.execute([this] { impl_->graph->wait_for_all(); });
+}
+
+void Graph::open_all() noexcept {
+  for (Gate& gate : impl_->gates) {
+    tbb::task_handle handle = std::move(gate.closed_by);
+    gate.open.store(true, std::memory_order_release);
+  }
+}
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,65 @@
+// The only TBB flow graph of dlpipe: which stage follows which, on which threads, and how a trainer waits.
+//
+//   put(run) -> plan -> prefault (async: own thread) -> work -> batch --last run of a slot--> stage -> gate
+//   opens
+//
+// Threads: an arena of exactly `threads` slots, low priority, one of them reserved for the thread that waits;
+// `threads` - 1 TBB workers at most, shared with a training arena; one prefault thread that only waits for
+// storage. Messages are Runs: handles. The bodies are noexcept, so that no exception cancels the graph.
+//
+// A gate is what the consumer waits for: wait(sequence) joins the arena and works until open(sequence) was
+// called. ([M] with one thread a condition variable would hang, with two it costs up to a third.)
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "dlpipe/pipeline/flow_meter.h"
+#include "dlpipe/pipeline/run_queue.h"
+
+namespace dlpipe::pipeline {
+
+/// What the graph's nodes call. Any arena thread, many at once, except prefault: the prefault thread alone.
+class GraphBodies {
+ public:
+  virtual ~GraphBodies() = default;
+  virtual void plan(Run& run) noexcept = 0;
+  virtual void prefault(Run& run) noexcept = 0;
+  /// `worker` is a number below Graph::worker_count() that no other thread uses meanwhile.
+  virtual void work(Run& run, int worker) noexcept = 0;
+  /// True when this was the slot's last run.
+  virtual bool batch(const Run& run) noexcept = 0;
+  /// The slot's batch is complete. Must lead to open(run.sequence), now or later.
+  virtual void stage(const Run& run) noexcept = 0;
+};
+
+class Graph {
+ public:
+  /// `gates`: batches at most between arm and wait. All references must outlive the graph.
+  Graph(int threads, int gates, GraphBodies& bodies, FlowMeter& meter);
+  /// Drains, then joins the prefault thread.
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  static int worker_count(int threads) { return threads + 1; }
+
+  /// Before the first put of a batch: closes its gate. Any one thread at a time.
+  void arm(int64_t sequence);
+  /// Lets a run into the graph. Any thread; does not run bodies itself.
+  void put(const Run& run);
+  /// Opens the gate; once a batch. Any thread.
+  void open(int64_t sequence) noexcept;
+  /// Works for the arena until the gate is open. The consumer's thread.
+  void wait(int64_t sequence);
+  /// Waits, working, until no run is in the graph. Nobody may put meanwhile.
+  void drain();
+  /// After drain: opens every gate that is still closed (batches that never reached their stage).
+  void open_all() noexcept;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,173 @@
+#include "dlpipe/pipeline/sample_worker.h"
+
+#include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::pipeline {
+
+bool is_bad_record(const Status& status) {
+  return status.code() == ErrorCode::kCorrupt || status.code() == ErrorCode::kUnsupported;
+}
+
+Result<std::unique_ptr<SampleWorker>> SampleWorker::create(const WorkerShared& shared) {
+  DLPIPE_ASSIGN_OR_RETURN(auto reader, shared.setup.dataset->reader());
+  return std::unique_ptr<SampleWorker>(new SampleWorker(shared, std::move(reader)));
+}
+
+SampleWorker::SampleWorker(const WorkerShared& shared, std::unique_ptr<data::Dataset::Reader> reader)
+    : shared_(shared),
+      dataset_reader_(std::move(reader)),
+      prefault_(shared.setup, shared.file, *dataset_reader_, shared.counters),
+      reader_(*dataset_reader_, shared.checksums),
+      decoder_(shared.setup),
+      augmenter_(shared.setup.chain),
+      clock_(shared.counters) {}
+
+int64_t SampleWorker::process(Slot& slot, const Run& run, double expected_sample_ns) noexcept {
+  read_bytes_ = decoded_bytes_ = 0;
+  clock_.begin_run(expected_sample_ns);
+  for (int32_t i = run.first; i < run.first + run.count && !run.failed; ++i) {
+    Status status;
+    try {
+      status = do_sample(slot, i);
+    } catch (...) {
+      status = status_from_current_exception("loader");
+    }
+    if (!status.ok()) slot.fail(slot.meta.range.first + i, std::move(status));
+  }
+  const int64_t elapsed_ns = clock_.end_run();
+  PipelineCounters& counters = shared_.counters;
+  for (const Stage stage : {Stage::kReader, Stage::kDecoder, Stage::kAugmenter}) {
+    counters[stage].items.add(run.count);
+  }
+  counters[Stage::kReader].bytes.add(read_bytes_);
+  counters[Stage::kDecoder].bytes.add(decoded_bytes_);
+  if (slot.setup().image_field >= 0) {
+    const auto& spec = slot.setup().schema[static_cast<size_t>(slot.setup().image_field)];
+    counters[Stage::kAugmenter].bytes.add(run.count * static_cast<int64_t>(spec.sample_bytes()));
+  }
+  scratch_bytes_.store(static_cast<int64_t>(decoder_.scratch_bytes() + augmenter_.scratch_bytes()),
+                       std::memory_order_relaxed);
+  return elapsed_ns;
+}
+
+Status SampleWorker::do_sample(Slot& slot, int64_t i) {
+  clock_.begin_sample();
+  const SamplePlan& plan = slot.plans[static_cast<size_t>(i)];
+  Status status = produce(plan, slot, i);
+  if (status.ok()) {
+    finish_sample(plan, slot, i);
+    return status;
+  }
+  if (!is_bad_record(status)) return status;
+  switch (slot.setup().options.on_bad) {
+    case OnBadRecord::kSubstitute:
+      return replace(slot, i, std::move(status));
+    case OnBadRecord::kDrop:
+      drop(slot, i, status);
+      return {};
+    case OnBadRecord::kStop:
+      break;
+  }
+  return status.with_context(
+      concat("[loader] bad sample ", plan.sample, " of ", slot.setup().options.data, ": "));
+}
+
+// Reader, decoder, augmenter: one sample's way from the map into the slot.
+Status SampleWorker::produce(const SamplePlan& plan, Slot& slot, int64_t i) {
+  const Setup& setup = slot.setup();
+  DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_.read(plan));
+  read_bytes_ += plan.header.size_bytes;
+  clock_.lap(Stage::kReader);
+  if (setup.image_field >= 0) {
+    const ImageView out = slot.image(i);
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> image,
+                            data::image_bytes(*setup.dataset, record));
+    DLPIPE_ASSIGN_OR_RETURN(const ConstImageView pixels, decoder_.decode(plan, image, out));
+    decoded_bytes_ += int64_t{pixels.width} * pixels.height * pixels.channels;
+    clock_.lap(Stage::kDecoder);
+    DLPIPE_RETURN_IF_ERROR(augmenter_.apply(plan, pixels, out));
+  }
+  const Status copied = copy_fields(plan, record, slot, i);
+  clock_.lap(Stage::kAugmenter);
+  return copied;
+}
+
+Status SampleWorker::copy_fields(const SamplePlan& plan, std::span<const std::byte> record, Slot& slot,
+                                 int64_t i) {
+  const Setup& setup = slot.setup();
+  if (setup.label_field >= 0) {
+    std::memcpy(slot.sample(setup.label_field, i), &plan.header.label, sizeof plan.header.label);
+  }
+  for (size_t f = 0; f < setup.schema.size(); ++f) {
+    if (static_cast<int>(f) == setup.image_field || static_cast<int>(f) == setup.label_field) continue;
+    const FieldSpec& spec = setup.schema[f];
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes,
+                            data::field_bytes(*setup.dataset, record, spec.name));
+    if (bytes.size() != spec.sample_bytes()) {
+      return Status(ErrorCode::kCorrupt,
+                    concat("[loader] field '", spec.name, "' of sample ", plan.sample, " has ", bytes.size(),
+                           " bytes, not the ", spec.sample_bytes(), " of its schema"));
+    }
+    std::memcpy(slot.sample(static_cast<int>(f), i), bytes.data(), bytes.size());
+  }
+  return {};
+}
+
+void SampleWorker::finish_sample(const SamplePlan& plan, Slot& slot, int64_t i) {
+  const auto at = static_cast<size_t>(i);
+  slot.meta.weight[at] = 1.0f;
+  slot.meta.sample_ids[at] = plan.sample;
+  Slot::SampleHash& hash = slot.hashes[at];
+  hash = {plan.header.checksum, plan.chain.hash, 0};
+  const Setup& setup = slot.setup();
+  if (!setup.options.hash_pixels || setup.image_field < 0) return;
+  const size_t bytes = setup.schema[static_cast<size_t>(setup.image_field)].sample_bytes();
+  hash.pixels = data::checksum64({slot.sample(setup.image_field, i), bytes});
+}
+
+Status SampleWorker::replace(Slot& slot, int64_t i, Status reason) {
+  const SamplePlan& first = slot.plans[static_cast<size_t>(i)];
+  std::vector<Substitution> bad = {{first.key.position, first.sample, -1, 0, reason.message()}};
+  for (int32_t attempt = 1; attempt <= kMaxAttempts; ++attempt) {
+    DLPIPE_RETURN_IF_ERROR(shared_.planner.plan_substitute(first, attempt, substitute_));
+    size_t failed = 0;
+    DLPIPE_RETURN_IF_ERROR(prefault_.touch({&substitute_, 1}, &failed));
+    reason = produce(substitute_, slot, i);
+    if (reason.ok()) {
+      finish_sample(substitute_, slot, i);
+      for (Substitution& one : bad) {
+        one.used_sample = substitute_.sample;
+        one.attempt = attempt;
+        slot.add_substitution(std::move(one));
+      }
+      return {};
+    }
+    if (!is_bad_record(reason)) return reason;
+    bad.push_back({first.key.position, substitute_.sample, -1, 0, reason.message()});  // a bad stand-in
+  }
+  return Status(
+      ErrorCode::kCorrupt,
+      concat("[loader] sample ", first.sample, " of ", slot.setup().options.data, " is bad, and so are the ",
+             kMaxAttempts,
+             " substitutes drawn for it; run `dlpipe verify --decode` on it: ", bad.front().reason));
+}
+
+void SampleWorker::drop(Slot& slot, int64_t i, const Status& reason) {
+  const auto at = static_cast<size_t>(i);
+  const SamplePlan& plan = slot.plans[at];
+  for (size_t f = 0; f < slot.setup().schema.size(); ++f) {
+    if (static_cast<int>(f) == slot.setup().label_field) continue;  // a report may want the label
+    std::memset(slot.sample(static_cast<int>(f), i), 0, slot.setup().schema[f].sample_bytes());
+  }
+  slot.meta.weight[at] = 0.0f;
+  slot.meta.sample_ids[at] = plan.sample;
+  slot.hashes[at] = {Slot::kDropped, static_cast<uint64_t>(plan.sample), 0};
+  slot.add_substitution({plan.key.position, plan.sample, -1, 0, reason.message()});
+}
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,75 @@
+// One thread's set of stages: takes a planned run of samples from record to slot, and finds stand-ins for bad
+// records.
+//
+// An object belongs to one thread at a time; the graph gives each thread of its arena one. process never
+// throws and never blocks, except where a substitute's record must be read from disk.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/pipeline/plan.h"
+#include "dlpipe/pipeline/run_queue.h"
+#include "dlpipe/pipeline/setup.h"
+#include "dlpipe/pipeline/slot.h"
+#include "dlpipe/pipeline/stage_counters.h"
+#include "dlpipe/pipeline/stages/augmenter.h"
+#include "dlpipe/pipeline/stages/decoder.h"
+#include "dlpipe/pipeline/stages/mapped_file.h"
+#include "dlpipe/pipeline/stages/prefault.h"
+#include "dlpipe/pipeline/stages/reader.h"
+
+namespace dlpipe::pipeline {
+
+/// What all workers of a loader share.
+struct WorkerShared {
+  const Setup& setup;
+  const Planner& planner;
+  const MappedFile& file;
+  ChecksumState& checksums;
+  PipelineCounters& counters;
+};
+
+class SampleWorker {
+ public:
+  static Result<std::unique_ptr<SampleWorker>> create(const WorkerShared& shared);
+
+  /// Fills the run's samples of `slot`; errors go into the slot. Answers the time it took in nanoseconds.
+  /// `expected_sample_ns` only tunes how often the clock is read.
+  int64_t process(Slot& slot, const Run& run, double expected_sample_ns) noexcept;
+  /// Bytes of scratch held between runs; any thread.
+  int64_t scratch_bytes() const { return scratch_bytes_.load(std::memory_order_relaxed); }
+
+  static constexpr int32_t kMaxAttempts = 8;  // substitutes tried for one position
+
+ private:
+  SampleWorker(const WorkerShared& shared, std::unique_ptr<data::Dataset::Reader> reader);
+  Status do_sample(Slot& slot, int64_t i);
+  Status produce(const SamplePlan& plan, Slot& slot, int64_t i);
+  Status copy_fields(const SamplePlan& plan, std::span<const std::byte> record, Slot& slot, int64_t i);
+  Status replace(Slot& slot, int64_t i, Status reason);
+  void drop(Slot& slot, int64_t i, const Status& reason);
+  void finish_sample(const SamplePlan& plan, Slot& slot, int64_t i);
+
+  WorkerShared shared_;
+  std::unique_ptr<data::Dataset::Reader> dataset_reader_;
+  Prefault prefault_;
+  RecordReader reader_;
+  RegionDecoder decoder_;
+  Augmenter augmenter_;
+  StageClock clock_;
+  SamplePlan substitute_;
+  int64_t read_bytes_ = 0;     // of the run at hand
+  int64_t decoded_bytes_ = 0;  // of the run at hand
+  std::atomic<int64_t> scratch_bytes_{0};
+};
+
+/// A record that can't be used, as against a run that can't go on: damaged or unsupported bytes repeat, I/O
+/// errors and wrong calls don't stand for the record.
+bool is_bad_record(const Status& status);
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,93 @@
+// Which sample stands at which place of which epoch: arithmetic and a keyed permutation, no state, O(1)
+// memory.
+//
+// All types are small values and pure functions of their arguments; any thread may use them. A position is a
+// place in an epoch's global order, 0 .. samples-1; a global batch is a run of `batch * world` positions, and
+// a rank's batch is its contiguous part of it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace dlpipe::pipeline {
+
+/// A pseudo-random permutation of [0, size) chosen by a key: an alternating Feistel network over the smallest
+/// power of two that holds `size`, walked along its cycle until it falls inside (Black and Rogaway, "Ciphers
+/// with arbitrary finite domains", CT-RSA 2002). Fewer than two walks on average. Round keys come from
+/// Philox.
+class Permutation {
+ public:
+  Permutation(int64_t size, uint64_t seed, uint64_t stream);
+  /// The image of `index`, 0 <= index < size.
+  int64_t operator()(int64_t index) const;
+  int64_t size() const { return size_; }
+
+ private:
+  static constexpr int kMaxRounds = 24;
+  int64_t size_;
+  int rounds_;  // six (Luby and Rackoff need four); more where a half has few bits
+  int low_bits_;
+  uint64_t low_mask_;
+  uint64_t high_mask_;
+  std::array<uint64_t, kMaxRounds> keys_;
+};
+
+struct SamplerOptions {
+  int64_t samples = 0;  // of the dataset, after --limit
+  int64_t batch = 1;    // samples a batch on one rank
+  int rank = 0;
+  int world = 1;
+  bool shuffle = true;
+  bool keep_last = false;  // the epoch's last, smaller global batch: kept or dropped
+  uint64_t seed = 0;
+};
+
+/// One batch of this rank: the positions [first, first + count) of an epoch.
+struct BatchRange {
+  int64_t epoch = 0;
+  int64_t index = 0;  // within the epoch
+  int64_t first = 0;
+  int64_t count = 0;  // less than the batch size, even 0, only in an epoch's last batch
+  bool last_in_epoch = false;
+};
+
+class Sampler {
+ public:
+  explicit Sampler(const SamplerOptions& options) : options_(options) {}
+
+  const SamplerOptions& options() const { return options_; }
+  int64_t batches_per_epoch() const;
+  /// Samples this rank sees in an epoch.
+  int64_t samples_per_epoch() const;
+  /// The batch with the number `sequence` counted over all epochs (epoch * batches_per_epoch + index). An
+  /// incomplete last global batch is shared out evenly, so that every sample is on exactly one rank.
+  BatchRange range(int64_t sequence) const;
+  /// Samples of all ranks before `index` of `epoch`, counted from the start of epoch 0.
+  int64_t consumed(int64_t epoch, int64_t index) const;
+  /// The order of an epoch: position to sample. Costs some dozen Philox blocks; make one a run, not one a
+  /// sample.
+  class Order {
+   public:
+    int64_t sample(int64_t position) const { return shuffle_ ? permutation_(position) : position; }
+
+   private:
+    friend class Sampler;
+    Order(const SamplerOptions& options, int64_t epoch)
+        : shuffle_(options.shuffle),
+          permutation_(options.samples, options.seed, static_cast<uint64_t>(epoch)) {}
+    bool shuffle_;
+    Permutation permutation_;
+  };
+  Order order(int64_t epoch) const { return Order(options_, epoch); }
+  /// What stands in for a bad sample at `position`: uniform over the dataset, keyed by the attempt (1, 2,
+  /// ...).
+  int64_t substitute(int64_t epoch, int64_t position, int32_t attempt) const;
+
+ private:
+  int64_t global_batch() const { return options_.batch * options_.world; }
+  int64_t samples_used_per_epoch() const;  // by all ranks
+
+  SamplerOptions options_;
+};
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,170 @@
+#include "dlpipe/pipeline/setup.h"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+
+#include "dlpipe/base/log.h"
+#include "dlpipe/base/machine.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::pipeline {
+
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+Status misuse(const std::string& message) {
+  return Status(ErrorCode::kMisuse, "[loader] " + message);
+}
+
+Status check_options(const LoaderOptions& o) {
+  if (o.data.empty()) return misuse("no dataset given; set --data to a directory made by `dlpipe ingest`");
+  if (o.batch < 1) return misuse(concat("--batch ", o.batch, "; a batch holds at least 1 sample"));
+  if (o.batch > std::numeric_limits<int32_t>::max() / 2)
+    return misuse(concat("--batch ", o.batch, " is too large"));
+  if (o.threads < 0 || o.threads > kMaxThreads) {
+    return misuse(
+        concat("--threads ", o.threads, "; use 1 to ", kMaxThreads, ", or 0 for all that may be used"));
+  }
+  if (o.slots < 1 || o.slots > 1024) return misuse(concat("--slots ", o.slots, "; use 1 to 1024"));
+  if (o.world < 1) return misuse(concat("--world ", o.world, "; at least one rank takes part"));
+  if (o.rank < 0 || o.rank >= o.world) {
+    return misuse(concat("--rank ", o.rank, "; with --world ", o.world, " ranks are 0 to ", o.world - 1));
+  }
+  if (o.epochs == 0 || o.epochs < -1)
+    return misuse(concat("--epochs ", o.epochs, "; use 1 or more, or -1 for no end"));
+  if (o.limit == 0 || o.limit < -1)
+    return misuse(concat("--limit ", o.limit, "; use 1 or more, or -1 for all samples"));
+  if (o.channels != 1 && o.channels != 3) {
+    return misuse(concat("--channels ", o.channels, "; pictures are decoded to 1 (grey) or 3 (RGB)"));
+  }
+  if (o.max_bad < -1)
+    return misuse(concat("--max-bad ", o.max_bad, "; use 0 or more, or -1 for max(10, 0.1 %)"));
+  if (o.max_pixels < 1) return misuse(concat("--max-pixels ", o.max_pixels, "; use 1 or more"));
+  return {};
+}
+
+// The one size of all pictures, or zeros when they differ. One pass over the header table.
+Result<augment::ImageSize> common_size(const data::Dataset& dataset, int64_t samples, int channels) {
+  augment::ImageSize size{0, 0, channels};
+  for (int64_t sample = 0; sample < samples; ++sample) {
+    DLPIPE_ASSIGN_OR_RETURN(const data::RecordHeader header, dataset.header(sample));
+    if (sample > 0 && (header.width != size.width || header.height != size.height)) {
+      return augment::ImageSize{0, 0, channels};
+    }
+    size.width = header.width;
+    size.height = header.height;
+  }
+  return size;
+}
+
+// What the chain makes of a picture: from the chain alone, or, where it follows its source, from the one size
+// that all pictures have.
+Result<augment::ImageSize> find_image_size(const Setup& setup, int64_t samples) {
+  augment::ImageSize any{0, 0, setup.options.channels};
+  auto size = setup.chain.output(any);
+  if (size.ok() && size->width > 0 && size->height > 0) return size;
+  DLPIPE_ASSIGN_OR_RETURN(any, common_size(*setup.dataset, samples, setup.options.channels));
+  if (any.width == 0) {
+    return misuse(concat("the pictures of ", setup.options.data, " have many sizes and --augment \"",
+                         setup.options.augment,
+                         "\" keeps them; add an op that gives one size, such as rrc(224) or resize(256) "
+                         "center_crop(224)"));
+  }
+  return setup.chain.output(any);
+}
+
+Status describe_fields(Setup& setup, int64_t samples) {
+  const std::span<const data::Field> fields = setup.dataset->fields();
+  setup.image_size.channels = 0;
+  for (const data::Field& field : fields) {
+    FieldSpec spec;
+    spec.name = field.name;
+    switch (field.kind) {
+      case data::FieldKind::kImage: {
+        if (setup.image_field >= 0) {
+          return Status(ErrorCode::kUnsupported,
+                        concat("[loader] ", setup.options.data, " has two image fields, '",
+                               setup.schema[static_cast<size_t>(setup.image_field)].name, "' and '",
+                               spec.name, "'; one is supported"));
+        }
+        DLPIPE_ASSIGN_OR_RETURN(setup.image_size, find_image_size(setup, samples));
+        spec.dtype = DType::kU8;
+        spec.shape = {setup.image_size.height, setup.image_size.width, setup.image_size.channels};
+        setup.image_field = static_cast<int>(setup.schema.size());
+        break;
+      }
+      case data::FieldKind::kLabel:
+        spec.dtype = DType::kI64;
+        setup.label_field = static_cast<int>(setup.schema.size());
+        break;
+      case data::FieldKind::kTensor:
+        spec.dtype = field.dtype;
+        spec.shape = field.shape;
+        break;
+      default:
+        log(LogLevel::kDebug, concat("[loader] field '", spec.name, "' of ", setup.options.data,
+                                     " has no fixed size and is not in the batches"));
+        continue;
+    }
+    setup.schema.push_back(std::move(spec));
+  }
+  if (setup.schema.empty()) {
+    return Status(ErrorCode::kUnsupported,
+                  concat("[loader] ", setup.options.data, " has no image, label or tensor field to load"));
+  }
+  if (setup.image_field < 0 && !setup.chain.empty()) {
+    return misuse(concat("--augment \"", setup.options.augment, "\" needs pictures, and ", setup.options.data,
+                         " has no image field"));
+  }
+  return {};
+}
+
+// Everything that decides what the batches hold, given dataset and seed; not threads, slots, rank or layout.
+std::string hash_pipeline(const Setup& setup) {
+  const LoaderOptions& o = setup.options;
+  std::string text = concat("chain ", setup.chain.canonical(), "\nglobal_batch ", o.batch * o.world,
+                            "\nshuffle ", o.shuffle, "\nlast ", static_cast<int>(o.last), "\nsamples ",
+                            setup.sampler.options().samples, "\non_bad ", static_cast<int>(o.on_bad), "\n");
+  for (const FieldSpec& spec : setup.schema) {
+    text += concat("field ", spec.name, " ", dtype_name(spec.dtype), " ", spec.shape.to_string(), "\n");
+  }
+  return hex64(data::checksum64(std::as_bytes(std::span(text))));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
+  DLPIPE_RETURN_IF_ERROR(check_options(options));
+  auto setup = std::make_unique<Setup>();
+  LoaderOptions& o = setup->options;
+  o = options;
+  if (o.threads == 0) o.threads = available_threads();
+  if (o.device == nullptr) o.device = &cpu_device();
+  DLPIPE_ASSIGN_OR_RETURN(setup->dataset, data::Dataset::open(o.data));
+  const int64_t size = setup->dataset->size();
+  if (size == 0) return misuse(concat(o.data, " is empty; ingest some samples first"));
+  const int64_t samples = o.limit < 0 ? size : std::min(o.limit, size);
+  if (o.max_bad < 0) o.max_bad = std::max<int64_t>(10, samples / 1000);
+  DLPIPE_ASSIGN_OR_RETURN(setup->chain, o.ops != nullptr ? augment::Chain::parse(o.augment, *o.ops)
+                                                         : augment::Chain::parse(o.augment));
+  DLPIPE_RETURN_IF_ERROR(describe_fields(*setup, samples));
+  const data::PixelStats& stats = setup->dataset->pixel_stats();
+  DLPIPE_RETURN_IF_ERROR(setup->chain.fill_prep(setup->prep, {stats.channels, stats.mean, stats.std}));
+  setup->sampler = Sampler({.samples = samples,
+                            .batch = o.batch,
+                            .rank = o.rank,
+                            .world = o.world,
+                            .shuffle = o.shuffle,
+                            .keep_last = o.last == LastBatch::kKeep,
+                            .seed = o.seed});
+  if (setup->sampler.batches_per_epoch() == 0) {
+    return misuse(concat(o.data, " gives ", samples, " samples, fewer than one batch of ", o.batch * o.world,
+                         ", and an incomplete batch is dropped; use a smaller --batch or --last keep"));
+  }
+  setup->pipeline_id = hash_pipeline(*setup);
+  return std::unique_ptr<const Setup>(std::move(setup));
+}
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,38 @@
+// What Loader::open found out before anything runs: options checked, dataset open, chain parsed, schema
+// known.
+//
+// Immutable once made; every stage reads it from any thread. The loader owns it and it outlives all stages.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dlpipe/augment/chain.h"
+#include "dlpipe/base/batch.h"
+#include "dlpipe/base/batch_prep.h"
+#include "dlpipe/base/error.h"
+#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/pipeline/loader.h"
+#include "dlpipe/pipeline/sampler.h"
+
+namespace dlpipe::pipeline {
+
+struct Setup {
+  /// Checks every option and answers kMisuse with the option's name and what it may be.
+  static Result<std::unique_ptr<const Setup>> make(const LoaderOptions& options);
+
+  LoaderOptions options;  // defaults filled in: threads, limit, max_bad, device
+  std::shared_ptr<const data::Dataset> dataset;
+  augment::Chain chain;
+  augment::ImageSize image_size;  // of the field "image"; channels 0: there is none
+  BatchPrep prep;
+  std::vector<FieldSpec> schema;
+  int image_field = -1;  // in schema
+  int label_field = -1;
+  Sampler sampler{SamplerOptions{}};
+  std::string pipeline_id;
+};
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,68 @@
+// The counters of all stages, and how the time of a run is split among the stages it went through.
+//
+// Counters may be written from any thread. A StageClock belongs to one thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "dlpipe/base/counter.h"
+
+namespace dlpipe::pipeline {
+
+enum class Stage : uint8_t { kPlan, kPrefault, kReader, kDecoder, kAugmenter, kBatcher, kStager };
+inline constexpr int kStageCount = 7;
+std::string_view stage_name(Stage stage);
+
+class PipelineCounters {
+ public:
+  StageCounters& operator[](Stage stage) { return stages_[static_cast<size_t>(stage)]; }
+
+ private:
+  std::array<StageCounters, kStageCount> stages_;
+};
+
+/// Charges a run's time to reader, decoder and augmenter. The run's total is exact (two clock reads); where
+/// samples are so cheap that a clock read at every border would cost over half a per cent of them, only every
+/// n-th sample's borders are read and the total is split in their proportion.
+class StageClock {
+ public:
+  explicit StageClock(PipelineCounters& counters) : counters_(counters) {}
+
+  void begin_run(double expected_sample_ns) {
+    constexpr double kClockNs = 120;  // four reads of the clock, each about 30 ns
+    stride_ = expected_sample_ns <= 0 ? 1 : static_cast<int>(200 * kClockNs / expected_sample_ns) + 1;
+    laps_ = {};
+    sample_ = 0;
+    run_begin_ns_ = now_ns();
+  }
+  void begin_sample() {
+    timed_ = sample_++ % stride_ == 0;
+    if (timed_) lap_begin_ns_ = now_ns();
+  }
+  /// The time since the last lap or the sample's begin was `stage`'s.
+  void lap(Stage stage) {
+    if (!timed_) return;
+    const int64_t now = now_ns();
+    laps_[lap_index(stage)] += now - lap_begin_ns_;
+    lap_begin_ns_ = now;
+  }
+  /// Adds the run's time to the counters and answers it.
+  int64_t end_run();
+
+ private:
+  static size_t lap_index(Stage stage) {
+    return static_cast<size_t>(stage) - static_cast<size_t>(Stage::kReader);
+  }
+
+  PipelineCounters& counters_;
+  int stride_ = 1;
+  int64_t sample_ = 0;
+  bool timed_ = false;
+  int64_t run_begin_ns_ = 0;
+  int64_t lap_begin_ns_ = 0;
+  std::array<int64_t, 3> laps_{};
+};
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,33 @@
+#include "dlpipe/pipeline/stages/batcher.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "dlpipe/io/data/dataset.h"
+
+namespace dlpipe::pipeline {
+
+bool Batcher::done(Slot& slot, int64_t count) {
+  // Releases this run's writes and, for the last one, acquires all others'.
+  if (slot.remaining.fetch_sub(count, std::memory_order_acq_rel) != count) return false;
+  finish(slot);
+  return true;
+}
+
+void Batcher::finish(Slot& slot) {
+  const Setup& setup = slot.setup();
+  const int64_t count = slot.meta.range.count;
+  const int64_t capacity = setup.options.batch;
+  for (size_t f = 0; f < setup.schema.size() && count < capacity; ++f) {
+    const size_t padding = setup.schema[f].sample_bytes() * static_cast<size_t>(capacity - count);
+    std::memset(slot.sample(static_cast<int>(f), count), 0, padding);
+  }
+  // Stable: several bad samples of one position stand in the order of the attempts.
+  std::stable_sort(slot.meta.substitutions.begin(), slot.meta.substitutions.end(),
+                   [](const Substitution& a, const Substitution& b) { return a.position < b.position; });
+  const std::span hashes(slot.hashes.data(), static_cast<size_t>(count));
+  slot.meta.hash = data::checksum64(std::as_bytes(hashes), static_cast<uint64_t>(count));
+}
+
+}  // namespace dlpipe::pipeline

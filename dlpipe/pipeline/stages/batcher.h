@@ -1,0 +1,22 @@
+// Stage 5: counts a slot's samples down; the one that makes it zero finishes the batch.
+//
+// Stateless: any thread. Cost: one atomic subtraction a run, and one pass over the batch's hashes at its end.
+#pragma once
+
+#include <cstdint>
+
+#include "dlpipe/pipeline/slot.h"
+
+namespace dlpipe::pipeline {
+
+class Batcher {
+ public:
+  /// `count` more samples of the slot are done. True for the call that finishes the batch: it has zeroed the
+  /// padding, ordered the substitutions and hashed the batch, and the slot may go on.
+  static bool done(Slot& slot, int64_t count);
+
+ private:
+  static void finish(Slot& slot);
+};
+
+}  // namespace dlpipe::pipeline

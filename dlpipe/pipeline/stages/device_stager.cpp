@@ -1,0 +1,139 @@
+#include "dlpipe/pipeline/stages/device_stager.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::pipeline {
+
+Result<std::unique_ptr<Stager>> DeviceStager::create(const Setup& setup,
+                                                     std::vector<std::unique_ptr<Slot>>& slots,
+                                                     PipelineCounters& counters, int64_t first_sequence,
+                                                     Hooks hooks) {
+  Device& device = *setup.options.device;
+  DLPIPE_ASSIGN_OR_RETURN(auto copy_stream, device.create_stream());
+  std::vector<Twin> twins;
+  for (int i = 0; i < kTwins; ++i) {
+    DLPIPE_ASSIGN_OR_RETURN(BatchMemory memory, BatchMemory::allocate(setup, Buffer::Memory::kDevice));
+    DLPIPE_ASSIGN_OR_RETURN(auto ready, device.create_event());
+    DLPIPE_ASSIGN_OR_RETURN(auto released, device.create_event());
+    twins.push_back(
+        {std::move(memory), BatchMeta(setup), std::move(ready), std::move(released), false, State::kFree});
+  }
+  return std::unique_ptr<Stager>(new DeviceStager(setup, slots, counters, first_sequence, std::move(hooks),
+                                                  std::move(copy_stream), std::move(twins)));
+}
+
+DeviceStager::DeviceStager(const Setup& setup, std::vector<std::unique_ptr<Slot>>& slots,
+                           PipelineCounters& counters, int64_t first_sequence, Hooks hooks,
+                           std::unique_ptr<Stream> copy_stream, std::vector<Twin> twins)
+    : setup_(setup),
+      device_(*setup.options.device),
+      slots_(slots),
+      counters_(counters[Stage::kStager]),
+      hooks_(std::move(hooks)),
+      copy_stream_(std::move(copy_stream)),
+      twins_(std::move(twins)),
+      finished_(static_cast<size_t>(stager_gates(setup)), nullptr),
+      next_sequence_(first_sequence) {}
+
+DeviceStager::~DeviceStager() {
+  // The copies read the slots and their callbacks call the hooks: both must be over.
+  (void)device_.synchronize(*copy_stream_);
+}
+
+void DeviceStager::stage(Slot& slot) noexcept {
+  const std::lock_guard lock(mutex_);
+  finished_[static_cast<size_t>(slot.meta.sequence) % finished_.size()] = &slot;
+  stage_waiting();
+}
+
+DeviceStager::Twin* DeviceStager::free_twin() {
+  for (Twin& twin : twins_) {
+    if (twin.state == State::kFree) return &twin;
+  }
+  return nullptr;
+}
+
+void DeviceStager::stage_waiting() noexcept {
+  while (true) {
+    Slot*& place = finished_[static_cast<size_t>(next_sequence_) % finished_.size()];
+    if (place == nullptr) return;
+    Twin* twin = free_twin();
+    if (twin == nullptr) return;  // release() comes back here
+    const ScopedTimer timer(counters_.busy_ns);
+    Slot& slot = *std::exchange(place, nullptr);
+    std::swap(twin->meta, slot.meta);
+    twin->state = State::kStaged;
+    const int64_t sequence = next_sequence_++;
+    Status status;
+    try {
+      status = copy(slot, *twin);
+    } catch (...) {
+      status = status_from_current_exception("loader");
+    }
+    if (twin->meta.error.ok()) twin->meta.error = std::move(status);
+    counters_.items.add(twin->meta.range.count);
+    hooks_.ready(sequence);
+  }
+}
+
+Status DeviceStager::copy(Slot& slot, Twin& twin) {
+  if (twin.has_reader) DLPIPE_RETURN_IF_ERROR(device_.wait(*copy_stream_, *twin.released));
+  twin.has_reader = false;
+  // One block holds all fields of a batch: one copy.
+  const size_t bytes = slot.memory().size_bytes();
+  DLPIPE_RETURN_IF_ERROR(device_.copy_async(twin.memory.field(0), slot.memory().field(0), bytes,
+                                            CopyKind::kHostToDevice, *copy_stream_));
+  counters_.bytes.add(static_cast<int64_t>(bytes));
+  DLPIPE_RETURN_IF_ERROR(device_.record(*twin.ready, *copy_stream_));
+  const int32_t index = slot.index();
+  return device_.on_complete(*copy_stream_, [this, index] { hooks_.credit(index); });
+}
+
+Batch DeviceStager::lend(int64_t sequence) {
+  const std::lock_guard lock(mutex_);
+  const auto twin = std::find_if(twins_.begin(), twins_.end(), [&](const Twin& t) {
+    return t.state == State::kStaged && t.meta.sequence == sequence;
+  });
+  twin->state = State::kLent;
+  ++lent_count_;
+  Batch batch = make_batch(setup_, twin->meta, twin->memory, static_cast<int32_t>(twin - twins_.begin()));
+  batch.ready_event = twin->ready.get();
+  return batch;
+}
+
+Status DeviceStager::release(const Batch& batch, Stream* stream) {
+  const std::lock_guard lock(mutex_);
+  if (batch.slot < 0 || batch.slot >= kTwins) return not_lent(batch);
+  Twin& twin = twins_[static_cast<size_t>(batch.slot)];
+  const bool same = twin.meta.range.epoch == batch.epoch && twin.meta.range.index == batch.index;
+  if (twin.state != State::kLent || !same) return not_lent(batch);
+  if (stream != nullptr) {
+    DLPIPE_RETURN_IF_ERROR(device_.record(*twin.released, *stream));
+    twin.has_reader = true;
+  }
+  twin.state = State::kFree;
+  --lent_count_;
+  stage_waiting();
+  return {};
+}
+
+Status DeviceStager::reset(int64_t next_sequence) {
+  const Status synchronized = device_.synchronize(*copy_stream_);
+  const std::lock_guard lock(mutex_);
+  std::fill(finished_.begin(), finished_.end(), nullptr);
+  for (Twin& twin : twins_) twin.state = State::kFree;
+  lent_count_ = 0;
+  next_sequence_ = next_sequence;
+  return synchronized;
+}
+
+int64_t DeviceStager::device_bytes() const {
+  int64_t bytes = 0;
+  for (const Twin& twin : twins_) bytes += static_cast<int64_t>(twin.memory.size_bytes());
+  return bytes;
+}
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,76 @@
+// The stager of a device: a copy stream, twins on the device, events in both directions.
+//
+//   slot (page-locked) --copy stream--> twin --ready event--> consumer's stream
+//     ^ credit when the copy is done      ^ the copy stream waits for the event of release() before it
+//     overwrites
+//
+// Batches are staged in order, or a later one could take the last twin and the one that is waited for never
+// get any. One lock guards everything; it is taken a few times a batch, by workers, the consumer and never by
+// the device's own threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "dlpipe/pipeline/stages/stager.h"
+
+namespace dlpipe::pipeline {
+
+class DeviceStager final : public Stager {
+ public:
+  static constexpr int kTwins = 2;
+
+  static Result<std::unique_ptr<Stager>> create(const Setup& setup, std::vector<std::unique_ptr<Slot>>& slots,
+                                                PipelineCounters& counters, int64_t first_sequence,
+                                                Hooks hooks);
+  ~DeviceStager() override;
+
+  void stage(Slot& slot) noexcept override;
+  Batch lend(int64_t sequence) override;
+  const BatchMeta& meta(const Batch& batch) const override {
+    return twins_[static_cast<size_t>(batch.slot)].meta;
+  }
+  Status release(const Batch& batch, Stream* stream) override;
+  int64_t lendable() const override { return kTwins; }
+  int64_t lent() const override { return lent_count_; }
+  Status reset(int64_t next_sequence) override;
+  int64_t device_bytes() const override;
+
+ private:
+  enum class State : uint8_t { kFree, kStaged, kLent };
+  struct Twin {
+    BatchMemory memory;
+    BatchMeta meta;
+    std::unique_ptr<Event> ready;
+    std::unique_ptr<Event> released;  // on the consumer's stream
+    bool has_reader = false;          // `released` was recorded and must be waited for
+    State state = State::kFree;
+  };
+
+  DeviceStager(const Setup& setup, std::vector<std::unique_ptr<Slot>>& slots, PipelineCounters& counters,
+               int64_t first_sequence, Hooks hooks, std::unique_ptr<Stream> copy_stream,
+               std::vector<Twin> twins);
+  void stage_waiting() noexcept;  // lock held
+  Status copy(Slot& slot, Twin& twin);
+  Twin* free_twin();
+
+  const Setup& setup_;
+  Device& device_;
+  std::vector<std::unique_ptr<Slot>>& slots_;
+  StageCounters& counters_;
+  Hooks hooks_;
+  std::unique_ptr<Stream> copy_stream_;
+  std::vector<Twin> twins_;
+  std::mutex mutex_;
+  std::vector<Slot*> finished_;  // by sequence, modulo; null: not yet
+  int64_t next_sequence_;        // to be staged
+  int64_t lent_count_ = 0;       // the consumer's
+};
+
+/// Shared by the two stagers.
+Batch make_batch(const Setup& setup, const BatchMeta& meta, const BatchMemory& memory, int32_t handle);
+Status not_lent(const Batch& batch);
+
+}  // namespace dlpipe::pipeline

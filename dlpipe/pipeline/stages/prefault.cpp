@@ -1,0 +1,88 @@
+#include "dlpipe/pipeline/stages/prefault.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "dlpipe/base/machine.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::pipeline {
+
+namespace {
+constexpr size_t kGranuleBytes = size_t{1} << 18;
+// How long a touched granule counts as in memory. The kernel drops pages that were used a second ago only
+// when memory is short, and then a record touched by itself would be as likely to go before it is read.
+constexpr int64_t kGranuleFreshNs = 1'000'000'000;
+}  // namespace
+
+Prefault::Prefault(const Setup& setup, const MappedFile& file, data::Dataset::Reader& reader,
+                   PipelineCounters& counters)
+    : setup_(setup), file_(file), reader_(reader), counters_(counters[Stage::kPrefault]) {
+  const size_t bytes = file.map().size();
+  if (bytes < available_memory_bytes() / 4) granule_touched_ns_.resize(bytes / kGranuleBytes + 1);
+}
+
+Status Prefault::touch(std::span<const SamplePlan> plans, size_t* failed) {
+  const ScopedTimer timer(counters_.busy_ns);
+  DLPIPE_RETURN_IF_ERROR(locate(plans, failed));
+  int64_t bytes = 0;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    *failed = i;
+    DLPIPE_RETURN_IF_ERROR(touch_one(plans[i], stored_[i]));
+    bytes += static_cast<int64_t>(stored_[i].size());
+  }
+  counters_.bytes.add(bytes);
+  return {};
+}
+
+// Finds all records first and starts their reading, so that the disk sees many requests at once.
+Status Prefault::locate(std::span<const SamplePlan> plans, size_t* failed) {
+  stored_.resize(plans.size());
+  for (size_t i = 0; i < plans.size(); ++i) {
+    *failed = i;
+    DLPIPE_ASSIGN_OR_RETURN(stored_[i], reader_.stored(plans[i].sample));
+    if (granule_touched_ns_.empty()) file_.prefetch(stored_[i]);
+  }
+  return {};
+}
+
+Status Prefault::touch_one(const SamplePlan& plan, std::span<const std::byte> stored) {
+  auto pause = std::chrono::milliseconds(10);
+  for (int attempt = 1;; ++attempt) {
+    const Status status = touch_once(plan, stored);
+    if (status.ok()) return status;
+    if (attempt == kTries) {
+      return status.with_context(concat("[loader] sample ", plan.sample, " of ", setup_.dataset->directory(),
+                                        " could not be read in ", kTries,
+                                        " attempts; check the disk, then resume: "));
+    }
+    std::this_thread::sleep_for(pause);
+    pause *= 4;
+  }
+}
+
+Status Prefault::touch_once(const SamplePlan& plan, std::span<const std::byte> stored) {
+  if (setup_.options.inject_read_error) DLPIPE_RETURN_IF_ERROR(setup_.options.inject_read_error(plan.sample));
+  return granule_touched_ns_.empty() ? file_.populate(stored) : touch_granules(stored);
+}
+
+Status Prefault::touch_granules(std::span<const std::byte> stored) {
+  if (stored.empty()) return {};
+  const std::span<const std::byte> map = file_.map();
+  const auto offset = static_cast<size_t>(stored.data() - map.data());
+  if (stored.data() < map.data() || offset + stored.size() > map.size()) return file_.populate(stored);
+  const int64_t now = now_ns();
+  for (size_t granule = offset / kGranuleBytes; granule <= (offset + stored.size() - 1) / kGranuleBytes;
+       ++granule) {
+    if (granule_touched_ns_[granule] != 0 && now - granule_touched_ns_[granule] < kGranuleFreshNs) continue;
+    const size_t begin = granule * kGranuleBytes;
+    const auto pages = map.subspan(begin, std::min(kGranuleBytes, map.size() - begin));
+    if (granule_touched_ns_[granule] == 0) file_.prefetch(pages);
+    DLPIPE_RETURN_IF_ERROR(file_.populate(pages));
+    granule_touched_ns_[granule] = now;
+  }
+  return {};
+}
+
+}  // namespace dlpipe::pipeline

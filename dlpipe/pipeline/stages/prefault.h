@@ -1,0 +1,47 @@
+// Stage 1: brings the planned records' pages into memory, so that no later stage meets a page fault, and so
+// that an unreadable disk is an error with a message.
+//
+// An object belongs to one thread: the prefault thread has one, and every worker has one for substitutes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/pipeline/plan.h"
+#include "dlpipe/pipeline/setup.h"
+#include "dlpipe/pipeline/stage_counters.h"
+#include "dlpipe/pipeline/stages/mapped_file.h"
+
+namespace dlpipe::pipeline {
+
+class Prefault {
+ public:
+  /// All must outlive this object.
+  Prefault(const Setup& setup, const MappedFile& file, data::Dataset::Reader& reader,
+           PipelineCounters& counters);
+
+  /// After it every record of `plans` can be read from the map. I/O errors are tried again (kTries times in
+  /// all, after 10, 40 and 160 ms); then the error names sample, file and offset, and *failed is its plan.
+  Status touch(std::span<const SamplePlan> plans, size_t* failed);
+
+  static constexpr int kTries = 4;
+
+ private:
+  Status locate(std::span<const SamplePlan> plans, size_t* failed);
+  Status touch_one(const SamplePlan& plan, std::span<const std::byte> stored);
+  Status touch_once(const SamplePlan& plan, std::span<const std::byte> stored);
+  Status touch_granules(std::span<const std::byte> stored);
+
+  const Setup& setup_;
+  const MappedFile& file_;
+  data::Dataset::Reader& reader_;
+  StageCounters& counters_;
+  std::vector<std::span<const std::byte>> stored_;  // of the run at hand
+  // A file that fits memory well is touched by granules, and again only after a while: small records would
+  // otherwise cost a system call each. Empty: every record is touched by itself.
+  std::vector<int64_t> granule_touched_ns_;
+};
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,115 @@
+#include "dlpipe/pipeline/stages/stager.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/pipeline/stages/device_stager.h"
+
+namespace dlpipe::pipeline {
+
+Batch make_batch(const Setup& setup, const BatchMeta& meta, const BatchMemory& memory, int32_t handle) {
+  Batch batch;
+  batch.epoch = meta.range.epoch;
+  batch.index = meta.range.index;
+  batch.last_in_epoch = meta.range.last_in_epoch;
+  batch.count = meta.range.count;
+  batch.capacity = setup.options.batch;
+  batch.fields.reserve(setup.schema.size());
+  for (size_t f = 0; f < setup.schema.size(); ++f) {
+    batch.fields.push_back({&setup.schema[f], memory.field(static_cast<int>(f)), {}});
+  }
+  batch.weight = meta.weight;
+  batch.sample_ids = meta.sample_ids;
+  batch.prep = &meta.prep;
+  batch.substitutions = meta.substitutions;
+  batch.slot = handle;
+  return batch;
+}
+
+Status not_lent(const Batch& batch) {
+  return Status(ErrorCode::kMisuse,
+                concat("[loader] release of batch ", batch.index, " of epoch ", batch.epoch,
+                       ", which is not lent; release every batch once, to the loader it came from"));
+}
+
+namespace {
+
+/// On the CPU the slot is handed over as it is.
+class HostStager final : public Stager {
+ public:
+  HostStager(const Setup& setup, std::vector<std::unique_ptr<Slot>>& slots, PipelineCounters& counters,
+             Hooks hooks)
+      : setup_(setup),
+        slots_(slots),
+        counters_(counters[Stage::kStager]),
+        hooks_(std::move(hooks)),
+        slot_of_(slots.size(), -1),
+        lent_(slots.size(), false) {}
+
+  void stage(Slot& slot) noexcept override {
+    // Written before the gate opens, read after; a sequence's place is its own while it is in flight.
+    slot_of_[static_cast<size_t>(slot.meta.sequence) % slot_of_.size()] = slot.index();
+    counters_.items.add(slot.meta.range.count);
+    hooks_.ready(slot.meta.sequence);
+  }
+
+  Batch lend(int64_t sequence) override {
+    const int32_t slot = slot_of_[static_cast<size_t>(sequence) % slot_of_.size()];
+    lent_[static_cast<size_t>(slot)] = true;
+    ++lent_count_;
+    const Slot& lent = *slots_[static_cast<size_t>(slot)];
+    return make_batch(setup_, lent.meta, lent.memory(), slot);
+  }
+
+  const BatchMeta& meta(const Batch& batch) const override {
+    return slots_[static_cast<size_t>(batch.slot)]->meta;
+  }
+
+  Status release(const Batch& batch, Stream*) override {
+    const auto slot = static_cast<size_t>(batch.slot);
+    if (batch.slot < 0 || slot >= slots_.size() || !lent_[slot]) return not_lent(batch);
+    const BatchRange& range = slots_[slot]->meta.range;
+    if (range.epoch != batch.epoch || range.index != batch.index) return not_lent(batch);
+    lent_[slot] = false;
+    --lent_count_;
+    hooks_.credit(batch.slot);
+    return {};
+  }
+
+  int64_t lendable() const override { return static_cast<int64_t>(slots_.size()); }
+  int64_t lent() const override { return lent_count_; }
+  Status reset(int64_t) override {
+    std::fill(slot_of_.begin(), slot_of_.end(), -1);
+    std::fill(lent_.begin(), lent_.end(), false);
+    lent_count_ = 0;
+    return {};
+  }
+
+ private:
+  const Setup& setup_;
+  std::vector<std::unique_ptr<Slot>>& slots_;
+  StageCounters& counters_;
+  Hooks hooks_;
+  std::vector<int32_t> slot_of_;  // by sequence, modulo
+  std::vector<bool> lent_;        // by slot; the consumer's
+  int64_t lent_count_ = 0;
+};
+
+}  // namespace
+
+int stager_gates(const Setup& setup) {
+  const bool host = setup.options.device->kind() == DeviceKind::kCpu;
+  return setup.options.slots + (host ? 0 : DeviceStager::kTwins);
+}
+
+Result<std::unique_ptr<Stager>> Stager::create(const Setup& setup, std::vector<std::unique_ptr<Slot>>& slots,
+                                               PipelineCounters& counters, int64_t first_sequence,
+                                               Hooks hooks) {
+  if (setup.options.device->kind() == DeviceKind::kCpu) {
+    return std::unique_ptr<Stager>(std::make_unique<HostStager>(setup, slots, counters, std::move(hooks)));
+  }
+  return DeviceStager::create(setup, slots, counters, first_sequence, std::move(hooks));
+}
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,301 @@
+#include "dlpipe/pipeline/stream.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "dlpipe/base/ledger.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/pipeline/stages/batcher.h"
+
+namespace dlpipe::pipeline {
+
+namespace {
+
+// Nanoseconds that this thread spent in bodies: tells how much of a wait was decoding.
+thread_local int64_t worked_ns = 0;
+
+// A message costs a microsecond or two on its way through graph and prefault thread; this much work makes
+// that less than half a per cent, and is short beside a batch.
+constexpr double kRunNs = 500'000;
+constexpr double kSmallestRunNs = 50'000;
+
+}  // namespace
+
+Result<std::unique_ptr<Loader>> BatchStream::create(std::unique_ptr<const Setup> setup) {
+  auto stream = std::unique_ptr<BatchStream>(new BatchStream(std::move(setup)));
+  DLPIPE_RETURN_IF_ERROR(stream->prepare());
+  return std::unique_ptr<Loader>(std::move(stream));
+}
+
+BatchStream::BatchStream(std::unique_ptr<const Setup> setup)
+    : setup_(std::move(setup)),
+      planner_(*setup_->dataset, setup_->chain, setup_->sampler, setup_->image_size.channels),
+      checksums_(setup_->dataset->size()),
+      meter_(setup_->options.threads),
+      bad_(setup_->options.max_bad, setup_->options.quarantine_file) {
+  const int64_t epochs = setup_->options.epochs;
+  end_ = epochs < 0 ? std::numeric_limits<int64_t>::max() : epochs * batches_per_epoch();
+}
+
+Status BatchStream::prepare() {
+  const LoaderOptions& options = setup_->options;
+  const data::Dataset& dataset = *setup_->dataset;
+  DLPIPE_ASSIGN_OR_RETURN(prefault_reader_, dataset.reader());
+  DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> first, prefault_reader_->stored(0));
+  DLPIPE_ASSIGN_OR_RETURN(file_, MappedFile::open(dataset.directory() + "/data.mdb", first.data()));
+  prefault_ = std::make_unique<Prefault>(*setup_, *file_, *prefault_reader_, counters_);
+  for (int32_t i = 0; i < options.slots; ++i) {
+    DLPIPE_ASSIGN_OR_RETURN(auto slot, Slot::create(*setup_, i));
+    slots_.push_back(std::move(slot));
+  }
+  const WorkerShared shared{*setup_, planner_, *file_, checksums_, counters_};
+  for (int i = 0; i < Graph::worker_count(options.threads); ++i) {
+    DLPIPE_ASSIGN_OR_RETURN(auto worker, SampleWorker::create(shared));
+    workers_.push_back(std::move(worker));
+  }
+  Stager::Hooks hooks{.ready = [this](int64_t sequence) { graph_->open(sequence); },
+                      .credit = [this](int32_t slot) { credit(slot); }};
+  DLPIPE_ASSIGN_OR_RETURN(stager_, Stager::create(*setup_, slots_, counters_, 0, std::move(hooks)));
+  // A first guess, by the bytes of a record; the first run replaces it.
+  sample_ns_ = 10.0 * static_cast<double>(dataset.file_bytes()) / static_cast<double>(dataset.size());
+  graph_ = std::make_unique<Graph>(options.threads, stager_gates(*setup_), static_cast<GraphBodies&>(*this),
+                                   meter_);
+  restart(0);
+  return {};
+}
+
+BatchStream::~BatchStream() {
+  if (graph_ == nullptr) return;
+  stop();
+  (void)stager_->reset(0);  // no copy and no callback is in flight any more
+  graph_.reset();
+}
+
+// --- the consumer
+// -------------------------------------------------------------------------------------------
+
+Result<std::optional<Batch>> BatchStream::next() {
+  if (!ended_.ok()) return ended_;
+  if (next_lend_ >= end_) return std::optional<Batch>();
+  if (stager_->lent() >= stager_->lendable()) {
+    return Status(ErrorCode::kMisuse,
+                  concat("[loader] next() while all ", stager_->lendable(),
+                         " batches are held; release one first, or open the loader with more slots"));
+  }
+  wait_for(next_lend_);
+  meter_.batch_lent();
+  Batch batch = stager_->lend(next_lend_);
+  ended_ = book(batch);
+  if (!ended_.ok()) return ended_;
+  ++next_lend_;
+  ++held_;
+  lent_batches_.fetch_add(1, std::memory_order_relaxed);
+  lent_samples_.fetch_add(batch.count, std::memory_order_relaxed);
+  bottleneck_.observe(counters_, meter_);
+  return std::optional<Batch>(std::move(batch));
+}
+
+void BatchStream::wait_for(int64_t sequence) {
+  const SpanScope span(Span::kDataIdle);
+  const int64_t worked_before = worked_ns;
+  meter_.trainer_waits(true);
+  graph_->wait(sequence);
+  meter_.trainer_waits(false);
+  Ledger* ledger = Ledger::current();
+  if (ledger != nullptr) ledger->reassign(Span::kDataIdle, Span::kDataDecode, worked_ns - worked_before);
+}
+
+// Errors, chain and bad samples are booked in the order of lending, which is the same for any thread count.
+Status BatchStream::book(Batch& batch) {
+  const BatchMeta& meta = stager_->meta(batch);
+  DLPIPE_RETURN_IF_ERROR(meta.error);
+  chain_ = data::checksum64(std::as_bytes(std::span(&meta.hash, 1)), chain_);
+  batch.chain = chain_;
+  if (meta.substitutions.empty()) return {};
+  const Status booked = bad_.book(meta.range.epoch, meta.substitutions);
+  bad_count_.store(bad_.count(), std::memory_order_relaxed);
+  return booked;
+}
+
+Status BatchStream::release(const Batch& batch, Stream* stream) {
+  DLPIPE_RETURN_IF_ERROR(stager_->release(batch, stream));
+  --held_;
+  return {};
+}
+
+SourceState BatchStream::state() const {
+  SourceState state;
+  state.dataset_id = setup_->dataset->id();
+  state.pipeline_id = setup_->pipeline_id;
+  state.seed = setup_->options.seed;
+  state.epoch = next_lend_ / batches_per_epoch();
+  state.batch_index = next_lend_ % batches_per_epoch();
+  state.samples_consumed = setup_->sampler.consumed(state.epoch, state.batch_index);
+  state.chain = chain_;
+  state.bad_samples = bad_.samples();
+  return state;
+}
+
+Status BatchStream::check_state(const SourceState& state) const {
+  const auto refuse = [&](const std::string& what) {
+    return Status(ErrorCode::kMisuse, concat("[loader] the state to go on from is another stream's: ", what));
+  };
+  if (state.dataset_id != setup_->dataset->id()) {
+    return refuse(concat("its dataset is ", state.dataset_id, ", and ", setup_->options.data, " is ",
+                         setup_->dataset->id(), "; give the dataset that the run began with"));
+  }
+  if (state.pipeline_id != setup_->pipeline_id) {
+    return refuse(
+        concat("its pipeline is ", state.pipeline_id, ", this one is ", setup_->pipeline_id,
+               "; keep --augment, the global batch, --limit, shuffling and what is done with bad samples"));
+  }
+  if (state.seed != setup_->options.seed) {
+    return refuse(concat("its seed is ", state.seed, ", this one's ", setup_->options.seed, "; keep --seed"));
+  }
+  const int64_t batches = batches_per_epoch();
+  if (state.epoch < 0 || state.batch_index < 0 || state.batch_index > batches ||
+      state.epoch > std::numeric_limits<int64_t>::max() / (batches + 1) - 1) {
+    return refuse(
+        concat("batch ", state.batch_index, " of epoch ", state.epoch, " of ", batches, " batches each"));
+  }
+  if (state.samples_consumed != setup_->sampler.consumed(state.epoch, state.batch_index)) {
+    return refuse(concat(state.samples_consumed, " samples consumed, where this one would have consumed ",
+                         setup_->sampler.consumed(state.epoch, state.batch_index)));
+  }
+  return {};
+}
+
+Status BatchStream::seek(const SourceState& state) {
+  DLPIPE_RETURN_IF_ERROR(check_state(state));
+  if (held_ != 0) {
+    return Status(ErrorCode::kMisuse,
+                  concat("[loader] seek while ", held_, " batches are held; release them first"));
+  }
+  stop();
+  chain_ = state.chain;
+  bad_.restore(state.bad_samples);
+  bad_count_.store(bad_.count(), std::memory_order_relaxed);
+  ended_ = Status();
+  const int64_t sequence = state.epoch * batches_per_epoch() + state.batch_index;
+  DLPIPE_RETURN_IF_ERROR(stager_->reset(sequence));
+  graph_->open_all();
+  restart(sequence);
+  return {};
+}
+
+// --- slots in and out
+// ---------------------------------------------------------------------------------------
+
+// After it no run is in the graph. What is staged or being copied is the stager's to reset.
+void BatchStream::stop() {
+  {
+    const std::lock_guard lock(inject_mutex_);  // a credit begun before it is in the graph, or comes too late
+    stopping_ = true;
+  }
+  graph_->drain();
+}
+
+void BatchStream::restart(int64_t sequence) {
+  const std::lock_guard lock(inject_mutex_);
+  meter_.reset_levels();
+  next_lend_ = next_begin_ = sequence;
+  stopping_ = false;
+  for (const auto& slot : slots_) begin_batch(*slot);
+}
+
+void BatchStream::credit(int32_t slot) {
+  const std::lock_guard lock(inject_mutex_);
+  if (!stopping_) begin_batch(*slots_[static_cast<size_t>(slot)]);
+}
+
+void BatchStream::begin_batch(Slot& slot) {
+  if (next_begin_ >= end_) return;
+  const int64_t sequence = next_begin_++;
+  const BatchRange range = setup_->sampler.range(sequence);
+  slot.begin(sequence, range);
+  graph_->arm(sequence);
+  const auto count = static_cast<int32_t>(range.count);
+  const int32_t step = run_samples(count);
+  const int32_t runs = std::max(1, (count + step - 1) / step);  // a rank's last batch may be empty
+  meter_.batch_begun(runs);
+  for (int32_t r = 0; r < runs; ++r) {
+    graph_->put({sequence, slot.index(), r * step, std::min(step, count - r * step)});
+  }
+}
+
+// As many samples as make a run worth its message, but no fewer runs than threads while those are worth one.
+int32_t BatchStream::run_samples(int64_t count) const {
+  const double sample_ns = std::max(1.0, sample_ns_.load(std::memory_order_relaxed));
+  const auto worth = static_cast<int64_t>(kRunNs / sample_ns);
+  const int64_t share = (count + setup_->options.threads - 1) / setup_->options.threads;
+  const int64_t spread = std::max(share, static_cast<int64_t>(kSmallestRunNs / sample_ns));
+  return static_cast<int32_t>(std::clamp<int64_t>(std::min(worth, spread), 1, std::max<int64_t>(count, 1)));
+}
+
+// --- the graph's bodies
+// -------------------------------------------------------------------------------------
+
+void BatchStream::plan(Run& run) noexcept {
+  if (stopping_.load(std::memory_order_relaxed)) run.failed = true;
+  if (run.failed) return;
+  const int64_t begin_ns = now_ns();
+  Slot& slot = *slots_[static_cast<size_t>(run.slot)];
+  Status status;
+  try {
+    const std::span plans(slot.plans);
+    status = planner_.plan_run(slot.meta.range, run.first,
+                               plans.subspan(static_cast<size_t>(run.first), static_cast<size_t>(run.count)));
+  } catch (...) {
+    status = status_from_current_exception("loader");
+  }
+  run.failed = !status.ok();
+  if (run.failed) slot.fail(slot.meta.range.first + run.first, std::move(status));
+  const int64_t took_ns = now_ns() - begin_ns;
+  counters_[Stage::kPlan].items.add(run.count);
+  counters_[Stage::kPlan].busy_ns.add(took_ns);
+  worked_ns += took_ns;
+}
+
+void BatchStream::prefault(Run& run) noexcept {
+  if (run.failed || stopping_.load(std::memory_order_relaxed)) return;
+  Slot& slot = *slots_[static_cast<size_t>(run.slot)];
+  const std::span<const SamplePlan> plans(slot.plans);
+  size_t failed = 0;
+  Status status;
+  try {
+    status = prefault_->touch(plans.subspan(static_cast<size_t>(run.first), static_cast<size_t>(run.count)),
+                              &failed);
+  } catch (...) {
+    status = status_from_current_exception("loader");
+  }
+  counters_[Stage::kPrefault].items.add(run.count);
+  run.failed = !status.ok();
+  if (run.failed)
+    slot.fail(slot.meta.range.first + run.first + static_cast<int64_t>(failed), std::move(status));
+}
+
+void BatchStream::work(Run& run, int worker) noexcept {
+  if (stopping_.load(std::memory_order_relaxed)) run.failed = true;
+  if (run.failed || run.count == 0) return;
+  const double expected_ns = sample_ns_.load(std::memory_order_relaxed);
+  Slot& slot = *slots_[static_cast<size_t>(run.slot)];
+  const int64_t took_ns = workers_[static_cast<size_t>(worker)]->process(slot, run, expected_ns);
+  worked_ns += took_ns;
+  const double sample_ns = static_cast<double>(took_ns) / run.count;
+  sample_ns_.store(0.9 * expected_ns + 0.1 * sample_ns, std::memory_order_relaxed);
+}
+
+bool BatchStream::batch(const Run& run) noexcept {
+  const ScopedTimer timer(counters_[Stage::kBatcher].busy_ns);
+  counters_[Stage::kBatcher].items.add(run.count);
+  return Batcher::done(*slots_[static_cast<size_t>(run.slot)], run.count);
+}
+
+void BatchStream::stage(const Run& run) noexcept {
+  if (stopping_.load(std::memory_order_relaxed)) return;  // stop() opens all gates
+  meter_.batch_finished();
+  stager_->stage(*slots_[static_cast<size_t>(run.slot)]);
+}
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,105 @@
+// The loader itself: joins sampler, slots, stages and graph into an endless stream of batches.
+//
+// Numbers that name a batch: `sequence` counts batches over all epochs (epoch * batches_per_epoch + index),
+// so the whole state of the stream is the sequence to be lent next, the chain value and the set of bad
+// samples. next, release, state and seek are the consumer's; credit comes from whoever frees a slot (the
+// consumer, or a device's callback thread); the graph's bodies run on the arena's threads.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dlpipe/pipeline/bad_records.h"
+#include "dlpipe/pipeline/bottleneck.h"
+#include "dlpipe/pipeline/flow_meter.h"
+#include "dlpipe/pipeline/graph/graph.h"
+#include "dlpipe/pipeline/loader.h"
+#include "dlpipe/pipeline/plan.h"
+#include "dlpipe/pipeline/sample_worker.h"
+#include "dlpipe/pipeline/setup.h"
+#include "dlpipe/pipeline/slot.h"
+#include "dlpipe/pipeline/stage_counters.h"
+#include "dlpipe/pipeline/stages/mapped_file.h"
+#include "dlpipe/pipeline/stages/prefault.h"
+#include "dlpipe/pipeline/stages/reader.h"
+#include "dlpipe/pipeline/stages/stager.h"
+
+namespace dlpipe::pipeline {
+
+class BatchStream final : public Loader, private GraphBodies {
+ public:
+  static Result<std::unique_ptr<Loader>> create(std::unique_ptr<const Setup> setup);
+  ~BatchStream() override;
+
+  std::span<const FieldSpec> schema() const override { return setup_->schema; }
+  int64_t batches_per_epoch() const override { return setup_->sampler.batches_per_epoch(); }
+  int64_t samples_per_epoch() const override { return setup_->sampler.samples_per_epoch(); }
+  Result<std::optional<Batch>> next() override;
+  Status release(const Batch& batch, Stream* stream) override;
+  SourceState state() const override;
+  Status seek(const SourceState& state) override;
+  SourceStats stats() const override;
+
+  const data::Dataset& dataset() const override { return *setup_->dataset; }
+  const std::string& pipeline_id() const override { return setup_->pipeline_id; }
+  int threads() const override { return setup_->options.threads; }
+
+ private:
+  explicit BatchStream(std::unique_ptr<const Setup> setup);
+  Status prepare();
+
+  // The graph's bodies.
+  void plan(Run& run) noexcept override;
+  void prefault(Run& run) noexcept override;
+  void work(Run& run, int worker) noexcept override;
+  bool batch(const Run& run) noexcept override;
+  void stage(const Run& run) noexcept override;
+
+  /// A slot is free: begins the next batch in it.
+  void credit(int32_t slot);
+  void begin_batch(Slot& slot);  // inject_mutex_ held
+  int32_t run_samples(int64_t count) const;
+  void wait_for(int64_t sequence);
+  Status book(Batch& batch);
+  Status check_state(const SourceState& state) const;
+  void stop();
+  void restart(int64_t sequence);
+
+  const std::unique_ptr<const Setup> setup_;
+  const Planner planner_;
+  ChecksumState checksums_;
+  mutable PipelineCounters counters_;
+  mutable FlowMeter meter_;
+  mutable Bottleneck bottleneck_;
+  BadRecords bad_;
+  std::unique_ptr<MappedFile> file_;
+  std::unique_ptr<data::Dataset::Reader> prefault_reader_;
+  std::unique_ptr<Prefault> prefault_;  // the prefault thread's
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::vector<std::unique_ptr<SampleWorker>> workers_;
+  std::unique_ptr<Stager> stager_;
+  std::unique_ptr<Graph> graph_;
+
+  std::atomic<bool> stopping_{true};  // bodies pass runs on without work; set under inject_mutex_
+  std::atomic<double> sample_ns_{0};  // measured cost of a sample in work(): tunes run sizes, nothing else
+  std::mutex inject_mutex_;
+  int64_t next_begin_ = 0;  // sequence of the batch to be begun next; under inject_mutex_
+
+  // The consumer's.
+  int64_t next_lend_ = 0;  // sequence of the batch to be lent next
+  int64_t end_ = 0;        // sequence after the last epoch
+  int64_t held_ = 0;       // batches the consumer has not released
+  uint64_t chain_ = 0;
+  Status ended_;  // why the stream can't go on
+  std::atomic<int64_t> lent_batches_{0};
+  std::atomic<int64_t> lent_samples_{0};
+  std::atomic<int64_t> bad_count_{0};
+};
+
+}  // namespace dlpipe::pipeline

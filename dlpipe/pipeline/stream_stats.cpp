@@ -1,0 +1,57 @@
+// What the counters say, as the tables of `train`, `bench` and `doctor` print it.
+#include <algorithm>
+
+#include "dlpipe/pipeline/stream.h"
+
+namespace dlpipe::pipeline {
+
+namespace {
+
+double mean(double level_ns, int64_t wall_ns) {
+  return wall_ns > 0 ? level_ns / static_cast<double>(wall_ns) : 0;
+}
+
+}  // namespace
+
+SourceStats BatchStream::stats() const {
+  const FlowMeter::Totals flow = meter_.totals();
+  const LoaderOptions& options = setup_->options;
+  SourceStats stats;
+  stats.wall_ns = flow.since_ns;
+  for (int i = 0; i < kStageCount; ++i) {
+    const auto stage = static_cast<Stage>(i);
+    const StageCounters& counters = counters_[stage];
+    StageStats row;
+    row.name = stage_name(stage);
+    row.items = counters.items.value();
+    row.bytes = counters.bytes.value();
+    row.busy_ns = counters.busy_ns.value();
+    const bool single = stage == Stage::kPrefault || stage == Stage::kStager;
+    row.threads = single ? 1 : options.threads;
+    // Plan, reader, decoder and augmenter share the arena's threads: their common waits are booked once, for
+    // input with the first that touches a run's bytes and for output with the last.
+    if (stage == Stage::kPrefault) row.wait_input_ns = std::max<int64_t>(0, flow.since_ns - row.busy_ns);
+    if (stage == Stage::kReader) row.wait_input_ns = flow.starved_ns;
+    if (stage == Stage::kAugmenter) row.wait_output_ns = flow.blocked_ns;
+    if (stage == Stage::kStager) {
+      row.wait_input_ns = flow.trainer_wait_ns;   // the trainer stood there
+      row.wait_output_ns = flow.finished_any_ns;  // a batch stood there
+    }
+    stats.stages.push_back(std::move(row));
+  }
+  const int64_t runs =
+      options.slots * ((options.batch + run_samples(options.batch) - 1) / run_samples(options.batch));
+  stats.edges = {{"plan -> prefault", mean(flow.prefault_queue, flow.since_ns), runs},
+                 {"prefault -> reader", mean(flow.ready_queue, flow.since_ns), runs},
+                 {"batcher -> trainer", mean(flow.finished_batches, flow.since_ns), options.slots}};
+  stats.batches = lent_batches_.load(std::memory_order_relaxed);
+  stats.samples = lent_samples_.load(std::memory_order_relaxed);
+  stats.substituted = bad_count_.load(std::memory_order_relaxed);
+  for (const auto& worker : workers_) stats.scratch_bytes += worker->scratch_bytes();
+  for (const auto& slot : slots_) stats.slot_bytes += static_cast<int64_t>(slot->memory().size_bytes());
+  stats.slot_bytes += stager_->device_bytes();
+  stats.bottleneck = bottleneck_.last(counters_, meter_);
+  return stats;
+}
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,26 @@
+// Which records have been checked since the loader was opened: a bit a sample, so that each record's checksum
+// is computed once a run. Any thread, no lock.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+namespace dlpipe::pipeline {
+
+class TouchedBits {
+ public:
+  explicit TouchedBits(int64_t samples) : words_(static_cast<size_t>((samples + 63) / 64)) {}
+  bool test(int64_t sample) const {
+    return (words_[static_cast<size_t>(sample / 64)].load(std::memory_order_relaxed) >> (sample % 64)) & 1;
+  }
+  void set(int64_t sample) {
+    words_[static_cast<size_t>(sample / 64)].fetch_or(uint64_t{1} << (sample % 64),
+                                                      std::memory_order_relaxed);
+  }
+
+ private:
+  std::vector<std::atomic<uint64_t>> words_;
+};
+
+}  // namespace dlpipe::pipeline

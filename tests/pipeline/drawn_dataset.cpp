@@ -1,0 +1,160 @@
+#include "tests/pipeline/drawn_dataset.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <stdexcept>
+
+#include "dlpipe/base/image.h"
+#include "dlpipe/base/rng.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/data/codec/raw.h"
+#include "dlpipe/io/data/dataset_writer.h"
+
+namespace dlpipe::pipeline {
+
+namespace {
+
+struct Picture {
+  int width;
+  int height;
+  int channels;
+  std::vector<uint8_t> pixels;
+  ConstImageView view() const {
+    return {pixels.data(), width, height, channels, static_cast<ptrdiff_t>(width) * channels};
+  }
+};
+
+// A gradient, some discs and noise.
+Picture draw(int64_t sample, int width, int height, int channels) {
+  RandomStream rng(77, static_cast<uint64_t>(sample));
+  Picture picture{width, height, channels, {}};
+  picture.pixels.resize(static_cast<size_t>(width) * height * channels);
+  struct Disc {
+    int x, y, r;
+    uint8_t color[3];
+  };
+  std::vector<Disc> discs;
+  for (int i = 0; i < 5; ++i) {
+    discs.push_back({static_cast<int>(rng.below(width)),
+                     static_cast<int>(rng.below(height)),
+                     static_cast<int>(rng.below(width / 2) + 1),
+                     {static_cast<uint8_t>(rng.below(256)), static_cast<uint8_t>(rng.below(256)),
+                      static_cast<uint8_t>(rng.below(256))}});
+  }
+  size_t at = 0;
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      for (int c = 0; c < channels; ++c) {
+        int value = (x * 255 / width + y * (c + 1) * 120 / height) / 2;
+        for (const Disc& disc : discs) {
+          const int dx = x - disc.x;
+          const int dy = y - disc.y;
+          if (dx * dx + dy * dy < disc.r * disc.r) value = disc.color[c];
+        }
+        value += static_cast<int>(rng.below(17)) - 8;
+        picture.pixels[at++] = static_cast<uint8_t>(std::clamp(value, 0, 255));
+      }
+    }
+  }
+  return picture;
+}
+
+// An APP1 segment with one EXIF entry, the orientation (CIPA DC-008), behind the JPEG's start marker.
+std::vector<std::byte> with_exif(const std::vector<std::byte>& jpeg, Orientation orientation) {
+  const uint8_t segment[] = {0xff, 0xe1, 0, 34, 'E', 'x',         'i', 'f', 0,    0,    'M', 'M',
+                             0,    42,   0, 0,  0,   8,           0,   1,   0x01, 0x12, 0,   3,
+                             0,    0,    0, 1,  0,   orientation, 0,   0,   0,    0,    0,   0};
+  std::vector<std::byte> out(jpeg.begin(), jpeg.begin() + 2);
+  const auto bytes = std::as_bytes(std::span(segment));
+  out.insert(out.end(), bytes.begin(), bytes.end());
+  out.insert(out.end(), jpeg.begin() + 2, jpeg.end());
+  return out;
+}
+
+struct Encoded {
+  std::vector<std::byte> bytes;
+  data::RecordHeader header;
+};
+
+Encoded encode(int64_t sample, const DrawnOptions& options) {
+  RandomStream rng(78, static_cast<uint64_t>(sample));
+  const bool varied = options.size == 0;
+  const int width = varied ? static_cast<int>(40 + rng.below(150)) : options.size;
+  const int height = varied ? static_cast<int>(40 + rng.below(150)) : options.size;
+  const int channels = varied && rng.below(4) == 0 ? 1 : 3;
+  const Picture picture = draw(sample, width, height, channels);
+  Encoded encoded;
+  encoded.header.layout = options.layout;
+  encoded.header.channels = static_cast<uint8_t>(channels);
+  switch (options.layout) {
+    case data::ImageLayout::kRaw:
+      encoded.bytes = data::encode_raw(picture.view());
+      break;
+    case data::ImageLayout::kPng:
+      encoded.bytes = value_or_throw(data::encode_png(picture.view()));
+      break;
+    default:
+      encoded.bytes = value_or_throw(data::encode_jpeg(picture.view(), 85, rng.below(2) == 0));
+      if (varied && rng.below(3) == 0) {
+        encoded.header.orientation = static_cast<Orientation>(2 + rng.below(7));
+        encoded.bytes = with_exif(encoded.bytes, encoded.header.orientation);
+      }
+  }
+  const bool swapped = swaps_axes(encoded.header.orientation);
+  encoded.header.width = swapped ? height : width;
+  encoded.header.height = swapped ? width : height;
+  if (options.truncated.contains(sample)) encoded.bytes.resize(encoded.bytes.size() / 2);
+  return encoded;
+}
+
+}  // namespace
+
+void write_drawn_dataset(const std::string& directory, const DrawnOptions& options) {
+  std::filesystem::create_directories(directory);
+  data::Schema schema;
+  schema.fields = {{"image", data::FieldKind::kImage, DType::kU8, {}},
+                   {"label", data::FieldKind::kLabel, DType::kI64, {}},
+                   {"path", data::FieldKind::kBytes, DType::kU8, {}}};
+  if (options.tensor_field) schema.fields.push_back({"meta", data::FieldKind::kTensor, DType::kF32, {3}});
+  schema.classes = {"a", "b", "c"};
+  schema.records_per_value = options.records_per_value;
+  schema.zstd = options.zstd;
+  auto writer = value_or_throw(data::DatasetWriter::open(directory, schema, uint64_t{1} << 30));
+  data::RecordPacker packer(schema);
+  for (int64_t sample = 0; sample < options.count; ++sample) {
+    const Encoded encoded = encode(sample, options);
+    const int64_t label = sample % 3;
+    const std::string path = "drawn/" + std::to_string(sample);
+    const float meta[3] = {static_cast<float>(sample), 2.0f * static_cast<float>(sample), -1.0f};
+    std::vector<std::span<const std::byte>> values = {encoded.bytes, std::as_bytes(std::span(&label, 1)),
+                                                      std::as_bytes(std::span(path))};
+    if (options.tensor_field) values.push_back(std::as_bytes(std::span(meta)));
+    throw_if_error(writer->add(value_or_throw(packer.pack(values, encoded.header))));
+  }
+  throw_if_error(writer->finish(static_cast<uint64_t>(options.count)));
+}
+
+void flip_bit(const std::string& directory, int64_t sample) {
+  const std::string path = directory + "/data.mdb";
+  std::string file;
+  {
+    std::ifstream in(path, std::ios::binary);
+    file = {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::string record;
+  {
+    const auto dataset = value_or_throw(data::Dataset::open(directory));
+    const auto reader = value_or_throw(dataset->reader());
+    const auto bytes = value_or_throw(reader->record(sample));
+    record.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  const size_t at = file.find(record);
+  if (at == std::string::npos) throw std::runtime_error("record not found in " + path);
+  file[at + record.size() / 2] = static_cast<char>(file[at + record.size() / 2] ^ 0x10);
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << file;
+}
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,32 @@
+// Datasets made at test time: drawn pictures, encoded as real JPEG, PNG or raw images and written with the
+// dataset writer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dlpipe/io/data/dataset.h"
+
+namespace dlpipe::pipeline {
+
+struct DrawnOptions {
+  int64_t count = 40;
+  data::ImageLayout layout = data::ImageLayout::kJpeg;
+  /// 0: many sizes, some grey, some with EXIF rotations; otherwise every picture is size x size in colour.
+  int size = 0;
+  int64_t records_per_value = 1;
+  bool zstd = false;
+  bool tensor_field = false;  // adds "meta", f32 [3]: sample, 2 * sample, -1
+  /// Stored cut off at half their bytes, with a right checksum: the decoder finds out.
+  std::set<int64_t> truncated = {};
+};
+
+/// Writes a dataset into the (new) directory.
+void write_drawn_dataset(const std::string& directory, const DrawnOptions& options = {});
+/// Flips a bit in the middle of a record on disk: its checksum fails.
+void flip_bit(const std::string& directory, int64_t sample);
+
+}  // namespace dlpipe::pipeline

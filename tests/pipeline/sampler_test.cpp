@@ -1,0 +1,204 @@
+#include "dlpipe/pipeline/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <vector>
+
+namespace dlpipe::pipeline {
+namespace {
+
+TEST(Permutation, IsAPermutationOfEverySize) {
+  for (const int64_t size : {1, 2, 3, 4, 5, 7, 8, 9, 31, 33, 1000, 1024, 1025, 50000}) {
+    const Permutation permutation(size, 17, 3);
+    std::vector<bool> seen(static_cast<size_t>(size));
+    for (int64_t i = 0; i < size; ++i) {
+      const int64_t image = permutation(i);
+      ASSERT_GE(image, 0);
+      ASSERT_LT(image, size);
+      ASSERT_FALSE(seen[static_cast<size_t>(image)]) << "size " << size << " repeats " << image;
+      seen[static_cast<size_t>(image)] = true;
+    }
+  }
+}
+
+TEST(Permutation, WorksBeyond32Bits) {
+  const int64_t size = (int64_t{1} << 40) + 12345;
+  const Permutation permutation(size, 1, 0);
+  std::set<int64_t> images;
+  for (int64_t i = 0; i < 10000; ++i) {
+    const int64_t image = permutation(size - 1 - i);
+    ASSERT_LT(image, size);
+    ASSERT_GE(image, 0);
+    images.insert(image);
+  }
+  EXPECT_EQ(images.size(), 10000u);
+  EXPECT_GT(*images.rbegin(), size / 2);
+}
+
+// Every one of the 5! orders comes equally often over many seeds: chi-squared with 119 degrees of freedom has
+// mean 119 and standard deviation 15.4; 5 deviations leave room for no seed but a broken one.
+TEST(Permutation, AllOrdersOfASmallSetAreEquallyLikely) {
+  std::map<std::vector<int64_t>, int> count;
+  const int trials = 24000;
+  for (int seed = 0; seed < trials; ++seed) {
+    const Permutation permutation(5, static_cast<uint64_t>(seed), 0);
+    std::vector<int64_t> order;
+    for (int64_t i = 0; i < 5; ++i) order.push_back(permutation(i));
+    ++count[order];
+  }
+  EXPECT_EQ(count.size(), 120u);
+  double chi2 = 0;
+  for (const auto& [order, n] : count) chi2 += std::pow(n - trials / 120.0, 2) / (trials / 120.0);
+  EXPECT_LT(chi2, 119 + 5 * 15.4);
+}
+
+// Where the first positions of many epochs land: 100 cells, 99 degrees of freedom.
+TEST(Permutation, ImagesAreUniformOverEpochsAndPositions) {
+  const int64_t size = 50000;
+  std::vector<int> cells(100);
+  int total = 0;
+  for (uint64_t epoch = 0; epoch < 500; ++epoch) {
+    const Permutation permutation(size, 99, epoch);
+    for (int64_t position = 0; position < 40; ++position, ++total) ++cells[permutation(position) / 500];
+  }
+  double chi2 = 0;
+  for (const int n : cells) chi2 += std::pow(n - total / 100.0, 2) / (total / 100.0);
+  EXPECT_LT(chi2, 99 + 5 * std::sqrt(2 * 99.0));
+}
+
+// Neighbours in the file don't stay neighbours: in a random order of n about 2 pairs of n are adjacent.
+TEST(Permutation, NeighboursAreTornApart) {
+  const int64_t size = 50000;
+  const Permutation permutation(size, 5, 0);
+  int adjacent = 0;
+  double sum = 0;
+  for (int64_t i = 0; i + 1 < size; ++i) {
+    const double distance = std::abs(static_cast<double>(permutation(i) - permutation(i + 1)));
+    adjacent += distance == 1;
+    sum += distance;
+  }
+  EXPECT_LT(adjacent, 15);
+  EXPECT_NEAR(sum / size, size / 3.0, size / 100.0);  // mean distance of two uniform points
+}
+
+TEST(Permutation, SeedsAndEpochsDiffer) {
+  const Permutation a(1000, 1, 0);
+  const Permutation b(1000, 1, 1);
+  const Permutation c(1000, 2, 0);
+  int same_ab = 0;
+  int same_ac = 0;
+  for (int64_t i = 0; i < 1000; ++i) {
+    same_ab += a(i) == b(i);
+    same_ac += a(i) == c(i);
+  }
+  EXPECT_LT(same_ab, 10);
+  EXPECT_LT(same_ac, 10);
+}
+
+std::vector<int64_t> epoch_of(const Sampler& sampler, int64_t epoch) {
+  std::vector<int64_t> samples;
+  const Sampler::Order order = sampler.order(epoch);
+  for (int64_t index = 0; index < sampler.batches_per_epoch(); ++index) {
+    const BatchRange range = sampler.range(epoch * sampler.batches_per_epoch() + index);
+    EXPECT_EQ(range.epoch, epoch);
+    EXPECT_EQ(range.index, index);
+    EXPECT_EQ(range.last_in_epoch, index + 1 == sampler.batches_per_epoch());
+    for (int64_t i = 0; i < range.count; ++i) samples.push_back(order.sample(range.first + i));
+  }
+  return samples;
+}
+
+TEST(Sampler, FileOrderKeepingTheLastGivesEverySampleInOrder) {
+  const Sampler sampler({.samples = 10, .batch = 4, .shuffle = false, .keep_last = true});
+  EXPECT_EQ(sampler.batches_per_epoch(), 3);
+  EXPECT_EQ(sampler.samples_per_epoch(), 10);
+  EXPECT_EQ(epoch_of(sampler, 0), (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(sampler.range(2).count, 2);
+  EXPECT_EQ(sampler.range(3).epoch, 1);
+}
+
+TEST(Sampler, DroppingTheLastLeavesOutADifferentTailEachEpoch) {
+  const Sampler sampler({.samples = 10, .batch = 4, .shuffle = true});
+  EXPECT_EQ(sampler.batches_per_epoch(), 2);
+  EXPECT_EQ(sampler.samples_per_epoch(), 8);
+  std::set<int64_t> seen;
+  for (int64_t epoch = 0; epoch < 20; ++epoch) {
+    const auto samples = epoch_of(sampler, epoch);
+    EXPECT_EQ(std::set<int64_t>(samples.begin(), samples.end()).size(), 8u);
+    seen.insert(samples.begin(), samples.end());
+  }
+  EXPECT_EQ(seen.size(), 10u);
+}
+
+TEST(Sampler, RanksPartitionEveryEpochAndHaveEquallyManyBatches) {
+  for (const bool keep : {false, true}) {
+    for (const int world : {1, 2, 3, 5}) {
+      for (const int64_t samples : {60, 61, 64, 77}) {
+        std::vector<int64_t> all;
+        int64_t batches = -1;
+        for (int rank = 0; rank < world; ++rank) {
+          const Sampler sampler({.samples = samples,
+                                 .batch = 4,
+                                 .rank = rank,
+                                 .world = world,
+                                 .shuffle = true,
+                                 .keep_last = keep,
+                                 .seed = 3});
+          if (batches < 0) batches = sampler.batches_per_epoch();
+          EXPECT_EQ(sampler.batches_per_epoch(), batches);
+          const auto mine = epoch_of(sampler, 2);
+          EXPECT_EQ(static_cast<int64_t>(mine.size()), sampler.samples_per_epoch());
+          all.insert(all.end(), mine.begin(), mine.end());
+        }
+        const std::set<int64_t> distinct(all.begin(), all.end());
+        EXPECT_EQ(distinct.size(), all.size());
+        EXPECT_EQ(static_cast<int64_t>(all.size()), keep ? samples : samples / (4 * world) * (4 * world));
+      }
+    }
+  }
+}
+
+TEST(Sampler, AWorldOfRanksSeesTheSameGlobalBatchesAsOneRank) {
+  const Sampler whole({.samples = 100, .batch = 12, .shuffle = true, .seed = 8});
+  for (int64_t sequence = 0; sequence < 2 * whole.batches_per_epoch(); ++sequence) {
+    int64_t next = whole.range(sequence).first;
+    for (int rank = 0; rank < 3; ++rank) {
+      const Sampler part({.samples = 100, .batch = 4, .rank = rank, .world = 3, .shuffle = true, .seed = 8});
+      EXPECT_EQ(part.range(sequence).first, next);
+      next += part.range(sequence).count;
+    }
+    EXPECT_EQ(next, whole.range(sequence).first + whole.range(sequence).count);
+  }
+}
+
+TEST(Sampler, ConsumedCountsAllRanksOverEpochs) {
+  const Sampler drop({.samples = 10, .batch = 2, .world = 2});
+  EXPECT_EQ(drop.consumed(0, 0), 0);
+  EXPECT_EQ(drop.consumed(0, 2), 8);
+  EXPECT_EQ(drop.consumed(1, 1), 12);
+  const Sampler keep({.samples = 10, .batch = 2, .world = 2, .keep_last = true});
+  EXPECT_EQ(keep.consumed(0, 3), 10);
+  EXPECT_EQ(keep.consumed(2, 1), 24);
+}
+
+TEST(Sampler, SubstitutesAreInRangeAndDifferByAttempt) {
+  const Sampler sampler({.samples = 1000, .batch = 2, .seed = 4});
+  std::set<int64_t> seen;
+  for (int32_t attempt = 1; attempt <= 8; ++attempt) {
+    for (int64_t position = 0; position < 50; ++position) {
+      const int64_t sample = sampler.substitute(0, position, attempt);
+      ASSERT_GE(sample, 0);
+      ASSERT_LT(sample, 1000);
+      EXPECT_EQ(sample, sampler.substitute(0, position, attempt));
+      seen.insert(sample);
+    }
+  }
+  EXPECT_GT(seen.size(), 300u);  // 400 draws of 1000: about 330 distinct
+}
+
+}  // namespace
+}  // namespace dlpipe::pipeline
