@@ -1,0 +1,83 @@
+# /// script
+# dependencies = [
+#   "torch==2.15.0", "torchvision==0.29.2", "pillow==13.0.0", "numpy==2.4.6", "numba==0.68.1",
+#   "opencv-python-headless==5.0.0.93", "pytorch-pfn-extras==0.9.0", "terminaltables==3.1.10", "fastargs==1.2.0",
+#   "assertpy==1.1", "tqdm==4.70.1", "psutil==7.2.2",
+# ]
+# [tool.dlpipe]
+# venv = "torch"
+# no-deps = ["ffcv==1.0.2"]
+# apt = ["libopencv-imgproc-dev", "libturbojpeg0-dev", "pkg-config"]
+# build-env = { PKG_CONFIG_PATH = "{here}/ffcv_build" }
+# ///
+"""FFCV on its own file: every picture re-encoded at quality 90 and full size (the writer is part of the set-up)."""
+
+import importlib.metadata
+import pathlib
+import sys
+
+import cv2
+import numpy
+import torch
+from ffcv.fields import IntField, RGBImageField
+from ffcv.fields.rgb_image import RandomResizedCropRGBImageDecoder
+from ffcv.loader import Loader, OrderOption
+from ffcv.transforms import RandomHorizontalFlip, ToTensor
+from ffcv.writer import DatasetWriter
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import loading  # noqa: E402
+
+EPOCH_SAMPLES = 20_000  # the files many times over: FFCV drains its queue at each epoch's end
+
+
+class Pictures:
+    def __init__(self, files):
+        self.files = files
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, index):
+        return cv2.imread(self.files[index], cv2.IMREAD_COLOR_RGB), 0
+
+
+def write_once(files, path):
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    fields = {"image": RGBImageField(write_mode="jpg", jpeg_quality=90), "label": IntField()}
+    writer = DatasetWriter(str(partial), fields, num_workers=1)
+    writer.from_indexed_dataset(Pictures(files))
+    partial.rename(path)
+
+
+def make_batches(args):
+    total = sum(pathlib.Path(file).stat().st_size for file in args.files)
+    path = args.cache / f"ffcv_q90_{len(args.files)}_{total}.beton"
+    write_once(args.files, path)
+    repeats = max(1, EPOCH_SAMPLES // len(args.files))
+    decoder = RandomResizedCropRGBImageDecoder((args.size, args.size), loading.SCALE, loading.RATIO)
+    loader = Loader(
+        str(path),
+        batch_size=args.batch,
+        num_workers=args.threads,
+        os_cache=True,
+        order=OrderOption.RANDOM,
+        drop_last=True,
+        indices=numpy.tile(numpy.arange(len(args.files)), repeats),
+        pipelines={"image": [decoder, RandomHorizontalFlip(), ToTensor()], "label": None},
+    )
+    while True:
+        for (batch,) in loader:
+            yield batch
+
+
+if __name__ == "__main__":
+    loading.main(
+        make_batches,
+        antialiased=True,
+        about="its own q90 copy; full decode, area average; threads",
+        versions={"FFCV": importlib.metadata.version("ffcv"), "torch": torch.__version__},
+    )

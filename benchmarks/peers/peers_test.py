@@ -1,0 +1,137 @@
+"""Tests of the contest itself, without any peer installed:  python3 -m unittest discover benchmarks/peers -p '*_test.py'"""
+
+import json
+import pathlib
+import sys
+import tempfile
+import types
+import unittest
+
+here = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(here), str(here / "input")]
+import contest  # noqa: E402
+import environment  # noqa: E402
+import loading  # noqa: E402
+import machine  # noqa: E402
+import measure  # noqa: E402
+
+
+def program(source):
+    return [sys.executable, "-c", source]
+
+
+def says(rate):
+    return program(f"print('chatter'); print('{json.dumps({'samples_per_s': rate})}')")
+
+
+class RunOnce(unittest.TestCase):
+    def test_takes_the_last_line_of_a_chatty_program(self):
+        self.assertEqual(contest.run_once(says(12.5), 30)["samples_per_s"], 12.5)
+
+    def test_takes_an_object_that_spans_lines(self):
+        spread_out = program("print('{\\n \"samples_per_s\": 3,\\n \"threads\": 1}\\n')")
+        self.assertEqual(contest.run_once(spread_out, 30)["samples_per_s"], 3.0)
+
+    def test_reports_why_a_program_failed(self):
+        outcome = contest.run_once(program("import sys; sys.exit('[x] no such file')"), 30)
+        self.assertEqual(outcome, {"error": "exit status 1: [x] no such file"})
+
+    def test_reports_output_without_a_rate(self):
+        self.assertIn("no JSON object", contest.run_once(program("print('{}')"), 30)["error"])
+        self.assertIn("no JSON object", contest.run_once(program("pass"), 30)["error"])
+
+    def test_ends_a_program_that_hangs(self):
+        self.assertEqual(contest.run_once(program("import time; time.sleep(60)"), 0.2), {"error": "not finished after 0 s"})
+
+
+class Play(unittest.TestCase):
+    def test_rotates_the_order_and_asks_a_failed_one_no_more(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "order"
+
+            def writes(name, rest):
+                return program(f"open({str(log)!r}, 'a').write({name!r}); {rest}")
+
+            good = "print('{\"samples_per_s\": 2}')"
+            contestants = [
+                contest.Contestant("a", "", lambda case: writes("a", good)),
+                contest.Contestant("b", "", lambda case: writes("b", "raise SystemExit(1)")),
+                contest.Contestant("c", "", lambda case: writes("c", good)),
+            ]
+            results = contest.play(contestants, [{"threads": 1}], rounds=3, timeout_s=30)
+            self.assertEqual(log.read_text(), "abc" + "ca" + "ca")
+        self.assertEqual([len(results["1"][name]) for name in "abc"], [3, 1, 3])
+        self.assertEqual(contest.failures(results), ["b, 1: exit status 1: no message"])
+
+
+class Summary(unittest.TestCase):
+    def runs(self, *rates):
+        return [{"samples_per_s": rate, "other_load": 0.0} if rate else {"error": "lost"} for rate in rates]
+
+    def test_takes_ratios_within_rounds(self):
+        self.assertEqual(contest.ratio(self.runs(200, 90, 300), self.runs(100, 30, 100)), 3.0)
+        self.assertEqual(contest.ratio(self.runs(200, 90), self.runs(100, 0)), 2.0)
+        self.assertIsNone(contest.ratio(self.runs(0), self.runs(100)))
+        self.assertIsNone(contest.ratio([], self.runs(100)))
+
+    def test_shows_rates_ratios_and_failures_in_a_table(self):
+        contestants = [contest.Contestant(name, "as it is", lambda case: []) for name in ("dlpipe", "slow", "broken")]
+        results = {"1": {"dlpipe": self.runs(300, 100, 200), "slow": self.runs(50.5, 50, 51), "broken": self.runs(0)}}
+        lines = contest.table(contestants, [{"threads": 1}], results)
+        self.assertEqual(
+            [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]],
+            [
+                ["dlpipe", "as it is", "200 (100-300)", ""],
+                ["slow", "as it is", "50.5 (50.0-51.0)", "3.92 x"],
+                ["broken", "as it is", "failed", "-"],
+            ],
+        )
+        self.assertEqual(len({len(line) for line in lines}), 1)
+
+    def test_keeps_paths_out_of_the_record(self):
+        args = types.SimpleNamespace(folder=pathlib.Path("/somewhere"), rounds=3, out=None)
+        self.assertEqual(contest.settings(args), {"rounds": 3})
+
+
+class Environment(unittest.TestCase):
+    def test_reads_every_peer_with_each_version_pinned(self):
+        for folder in (here / "input" / "loaders", here / "train" / "trainers"):
+            for peer in environment.find_peers(folder, None):
+                pins = peer.dependencies + peer.no_deps
+                self.assertTrue(pins, peer.name)
+                self.assertTrue(all("==" in pin for pin in pins), f"{peer.name}: {pins}")
+
+    def test_refuses_a_name_that_no_peer_has(self):
+        with self.assertRaisesRegex(SystemExit, "no peer is called 'dahli'.*dali"):
+            environment.find_peers(here / "input" / "loaders", ["dahli"])
+
+    def test_refuses_a_file_without_metadata(self):
+        with self.assertRaisesRegex(SystemExit, "has no '# /// script' block"):
+            environment.read_peer(here / "contest.py")
+
+    def test_names_the_distribution_packages_that_are_missing(self):
+        peer = environment.Peer("x", here, "x", [], [], ["no-such-package-as-this"], {})
+        if environment.missing_packages(peer.apt):  # empty where there is no dpkg
+            with self.assertRaisesRegex(environment.Unavailable, "apt-get install no-such-package-as-this"):
+                environment.prepare(peer, here / "nowhere")
+
+
+class Inside(unittest.TestCase):
+    def test_counts_samples_and_steps(self):
+        calls = []
+        result = measure.timed(lambda: calls.append(0), samples_a_step=8, seconds=0, warm_up_steps=1, min_steps=5)
+        self.assertEqual(result["samples"], 40)
+        self.assertGreater(len(calls), 5)
+
+    def test_draws_crops_inside_the_picture(self):
+        for height, width in ((1, 1), (375, 500), (3, 4000)):
+            for _ in range(200):
+                top, left, h, w = loading.random_crop(height, width)
+                self.assertTrue(0 <= top <= top + h <= height and 0 <= left <= left + w <= width and h > 0 and w > 0)
+
+    def test_describes_the_machine_on_one_line(self):
+        self.assertRegex(machine.line(machine.describe()), r"^\d+ cores, .*GB, Linux .*load [\d.]+ at the start$")
+
+
+if __name__ == "__main__":
+    unittest.main()
