@@ -1,9 +1,276 @@
 #include "dlpipe/augment/resize.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "dlpipe/augment/resize_axis.h"
-#include "dlpipe/base/text.h"
+#include "dlpipe/augment/resize_kernels.h"
 
 namespace dlpipe::augment {
+
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+/// Cuts one block of memory into arrays. With a null block it only adds up what is needed.
+class Layout {
+ public:
+  explicit Layout(std::byte* block) : block_(block) {
+    if (block != nullptr) used_ = (0 - reinterpret_cast<uintptr_t>(block)) % kAlignment;
+  }
+  template <class T>
+  T* take(size_t count) {
+    T* array = block_ == nullptr ? nullptr : reinterpret_cast<T*>(block_ + used_);
+    used_ += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    return array;
+  }
+  size_t needed() const { return used_ + kAlignment; }
+
+ private:
+  std::byte* block_;
+  size_t used_ = 0;
+};
+
+/// One axis of the window, as the kernels want it: every output pixel has the same number of weights, the
+/// missing ones zero.
+struct AxisTable {
+  int size = 0;              // output pixels
+  int pairs = 0;             // pairs of weights an output pixel
+  int max_taps = 0;          // the most source pixels with a weight
+  int32_t* begin = nullptr;  // [size + 3] first source pixel, relative to the support
+  int32_t* taps = nullptr;   // [size + 3] source pixels with a weight
+  WeightPair* weights = nullptr;
+  int32_t* raw = nullptr;  // before pairing
+  double* real = nullptr;
+
+  AxisTable(const ResizeAxis& axis, int size_in, Layout& layout) : size(size_in) {
+    const size_t bound = static_cast<size_t>(axis.max_taps());
+    const size_t padded = static_cast<size_t>(size) + 3;
+    begin = layout.take<int32_t>(padded);
+    taps = layout.take<int32_t>(padded);
+    weights = layout.take<WeightPair>(padded * (bound + 3) / 2);
+    raw = layout.take<int32_t>(padded * bound);
+    real = layout.take<double>(bound);
+  }
+
+  /// Computes the weights of output pixels [first, first + size), in reverse order if `mirror`; weights that
+  /// round to zero at either end are left out.
+  void compute(const ResizeAxis& axis, int first, int support_begin, bool mirror) {
+    const int bound = axis.max_taps();
+    max_taps = 0;
+    for (int i = 0; i < size; ++i) {
+      const int pixel = mirror ? first + size - 1 - i : first + i;
+      int32_t* fixed = raw + ptrdiff_t{i} * bound;
+      const int from = axis.begin(pixel);
+      int count = axis.end(pixel) - from;
+      axis.weights(pixel, real, fixed);
+      int zeros = 0;
+      while (count > 1 && fixed[count - 1] == 0) --count;
+      while (zeros < count - 1 && fixed[zeros] == 0) ++zeros;
+      std::copy(fixed + zeros, fixed + count, fixed);
+      begin[i] = from + zeros - support_begin;
+      taps[i] = count - zeros;
+      max_taps = std::max(max_taps, taps[i]);
+    }
+  }
+
+  /// Lays the weights out in pairs. `limit` is the number of source pixels there are: an output pixel whose
+  /// zero weights would lie behind them begins to read earlier instead, if there are enough. The horizontal
+  /// kernel takes four taps at a time, or two.
+  void pair_weights(int bound, int limit, bool by_four) {
+    pairs = (max_taps + 1) / 2;
+    if (by_four && pairs > 1) pairs = (pairs + 1) / 2 * 2;
+    for (int i = 0; i < size; ++i) {
+      const int32_t* fixed = raw + ptrdiff_t{i} * bound;
+      const int earlier = by_four ? std::max(0, std::min(begin[i], begin[i] + 2 * pairs - limit)) : 0;
+      begin[i] -= earlier;
+      const auto weight = [&](int t) {
+        return t < earlier || t >= earlier + taps[i] ? 0 : fixed[t - earlier];
+      };
+      for (int p = 0; p < pairs; ++p) {
+        weights[ptrdiff_t{i} * pairs + p] = weight_pair(weight(2 * p), weight(2 * p + 1));
+      }
+    }
+  }
+};
+
+/// The passes of one call. Rows go through in groups, so that what stands between the passes stays in the
+/// cache.
+class Resizer {
+ public:
+  Resizer(const ResizeGeometry& geometry, const ConstImageView& source, const ImageView& out, Layout& layout)
+      : geometry_(geometry),
+        source_(source),
+        out_(out),
+        channels_(out.channels),
+        group_(channels_ == 1 ? 4 * kRowGroup : kRowGroup),
+        x_axis_(ResizeAxis::horizontal(geometry)),
+        y_axis_(ResizeAxis::vertical(geometry)),
+        across_(x_axis_, geometry.window.width, layout),
+        down_(y_axis_, geometry.window.height, layout) {
+    const auto taps_bound = [](const ResizeAxis& axis) { return static_cast<size_t>(axis.max_taps()) + 4; };
+    const auto channels = static_cast<size_t>(channels_);
+    // Rows before and behind the horizontal pass, each with room for what the kernel reads and writes behind
+    // it.
+    in_row_bytes_ = (std::max(static_cast<size_t>(source.width), taps_bound(x_axis_)) * channels +
+                     kRowPadding + kAlignment - 1) /
+                    kAlignment * kAlignment;
+    out_row_bytes_ =
+        (static_cast<size_t>(out.width) * channels + kRowPadding + kAlignment - 1) / kAlignment * kAlignment;
+    ring_rows_ = y_axis_.max_taps() + group_;
+    in_rows_ = layout.take<uint8_t>(in_row_bytes_ * static_cast<size_t>(group_));
+    out_rows_ = layout.take<uint8_t>(out_row_bytes_ * static_cast<size_t>(ring_rows_));
+    row_pointers_ = layout.take<const uint8_t*>(static_cast<size_t>(y_axis_.max_taps()) + 2);
+    if (channels_ == 1) {
+      grey_in_ = layout.take<uint8_t>(4 * in_row_bytes_ * kRowGroup);
+      grey_out_ = layout.take<uint8_t>(4 * out_row_bytes_ * kRowGroup);
+      spare_row_ = layout.take<uint8_t>(out_row_bytes_);
+    }
+  }
+
+  void run(const Region& support, bool mirror) {
+    kernels_ = resize_kernels();
+    const bool only_down = x_axis_.is_identity() && !mirror;
+    const bool only_across = y_axis_.is_identity();
+    if (!only_down) {
+      across_.compute(x_axis_, geometry_.window.x, support.x, mirror);
+      across_.pair_weights(x_axis_.max_taps(), source_.width, true);
+      const int32_t pixel_bytes = channels_ == 1 ? 4 : channels_;
+      for (int i = 0; i < across_.size; ++i) across_.begin[i] *= pixel_bytes;
+      // The kernel computes four pixels at a time; those that nobody wants get no weight.
+      std::fill_n(across_.begin + across_.size, 3, 0);
+      std::fill_n(across_.weights + ptrdiff_t{across_.size} * across_.pairs, 3 * across_.pairs, WeightPair{});
+      is_narrow_ = source_.width < 2 * across_.pairs;
+    }
+    if (only_across && !only_down) return run_across();
+    down_.compute(y_axis_, geometry_.window.y, support.y, false);
+    down_.pair_weights(y_axis_.max_taps(), source_.height, false);
+    if (only_down) return run_down();
+    if (is_vertical_first(geometry_)) return run_down_across();
+    run_across_down();
+  }
+
+ private:
+  void run_across() {
+    for (int y = 0; y < out_.height; y += group_) {
+      const int count = std::min(group_, out_.height - y);
+      across(y, count, [&](int r) { return out_.row(y + r); });
+    }
+  }
+
+  void run_down() {
+    for (int y = 0; y < out_.height; ++y) {
+      down(
+          y, [&](int row) { return source_.row(row); }, source_.width, out_.row(y));
+    }
+  }
+
+  /// Horizontal pass first, into a ring of rows that holds what the next output row needs.
+  void run_across_down() {
+    int done = 0;
+    const auto ring_row = [&](int row) { return out_rows_ + size_t(row % ring_rows_) * out_row_bytes_; };
+    for (int y = 0; y < out_.height; ++y) {
+      while (done < down_.begin[y] + down_.taps[y]) {
+        const int first = done;
+        done = std::min(done + group_, source_.height);
+        across(first, done - first, [&](int r) { return ring_row(first + r); });
+      }
+      down(y, ring_row, out_.width, out_.row(y));
+    }
+  }
+
+  void run_down_across() {
+    for (int y = 0; y < out_.height; y += group_) {
+      const int count = std::min(group_, out_.height - y);
+      const uint8_t* rows[4 * kRowGroup];
+      for (int r = 0; r < count; ++r) {
+        uint8_t* row = in_rows_ + size_t(r) * in_row_bytes_;
+        down(
+            y + r, [&](int source_row) { return source_.row(source_row); }, source_.width, row);
+        rows[r] = row;
+      }
+      across_rows(rows, count, [&](int r) { return out_.row(y + r); });
+    }
+  }
+
+  /// The vertical pass of output row y over rows of `width` pixels.
+  template <class RowOf>
+  void down(int y, const RowOf& row_of, int width, uint8_t* out) {
+    for (int t = 0; t < 2 * down_.pairs; ++t) {
+      row_pointers_[t] = row_of(down_.begin[y] + std::min(t, down_.taps[y] - 1));
+    }
+    kernels_.vertical(row_pointers_, down_.weights + ptrdiff_t{y} * down_.pairs, down_.pairs,
+                      static_cast<size_t>(width) * static_cast<size_t>(channels_), out);
+  }
+
+  /// The horizontal pass of source rows [first, first + count), count <= group_.
+  template <class OutRow>
+  void across(int first, int count, const OutRow& out_row) {
+    const auto row_bytes = ptrdiff_t{source_.width} * channels_;
+    const uint8_t* end = source_.row(source_.height - 1) + row_bytes;
+    const uint8_t* rows[4 * kRowGroup];
+    for (int r = 0; r < count; ++r) {
+      rows[r] = source_.row(first + r);
+      // The kernel may read behind a row, but not behind the image.
+      if (is_narrow_ || end - rows[r] < row_bytes + ptrdiff_t{kRowPadding}) {
+        uint8_t* copy = in_rows_ + size_t(r) * in_row_bytes_;
+        std::memcpy(copy, rows[r], static_cast<size_t>(row_bytes));
+        rows[r] = copy;
+      }
+    }
+    across_rows(rows, count, out_row);
+  }
+
+  template <class OutRow>
+  void across_rows(const uint8_t** rows, int count, const OutRow& out_row) {
+    const HorizontalTable table{across_.begin, across_.weights, across_.pairs, across_.size};
+    uint8_t* out[4 * kRowGroup];
+    for (int r = 0; r < group_; ++r) {
+      rows[r] = rows[std::min(r, count - 1)];
+      out[r] = r < count ? out_row(r) : spare_row_;
+    }
+    if (channels_ != 1) {
+      kernels_.horizontal(rows, count, channels_, table, out);
+      return;
+    }
+    // Four grey rows are resized as one row of four channels.
+    const uint8_t* wide_rows[kRowGroup];
+    uint8_t* wide_out[kRowGroup];
+    for (int w = 0; w < kRowGroup; ++w) {
+      uint8_t* wide = grey_in_ + size_t(w) * 4 * in_row_bytes_;
+      kernels_.interleave(rows + 4 * w, static_cast<size_t>(source_.width), wide);
+      wide_rows[w] = wide;
+      wide_out[w] = grey_out_ + size_t(w) * 4 * out_row_bytes_;
+    }
+    kernels_.horizontal(wide_rows, kRowGroup, 4, table, wide_out);
+    for (int w = 0; w < kRowGroup; ++w) {
+      kernels_.deinterleave(wide_out[w], static_cast<size_t>(across_.size), out + 4 * w);
+    }
+  }
+
+  const ResizeGeometry& geometry_;
+  ConstImageView source_;
+  ImageView out_;
+  int channels_;
+  int group_;  // rows that go through the horizontal pass at once
+  ResizeAxis x_axis_;
+  ResizeAxis y_axis_;
+  AxisTable across_;
+  AxisTable down_;
+  size_t in_row_bytes_ = 0;
+  size_t out_row_bytes_ = 0;
+  int ring_rows_ = 0;
+  bool is_narrow_ = false;  // a row has fewer pixels than the kernel reads
+  uint8_t* in_rows_ = nullptr;
+  uint8_t* out_rows_ = nullptr;
+  const uint8_t** row_pointers_ = nullptr;
+  uint8_t* grey_in_ = nullptr;
+  uint8_t* grey_out_ = nullptr;
+  uint8_t* spare_row_ = nullptr;
+  ResizeKernels kernels_{};
+};
+
+}  // namespace
 
 ResizeGeometry whole_resize(int width, int height, int out_width, int out_height) {
   return {width, height, {0, 0, width, height}, out_width, out_height, {0, 0, out_width, out_height}};
@@ -18,10 +285,16 @@ Region resize_support(const ResizeGeometry& g) {
           down.end(g.window.y + g.window.height - 1) - y};
 }
 
-Status resize(const ResizeGeometry& geometry, const ConstImageView& source, const ImageView& out, bool mirror,
-              std::vector<std::byte>& work) {
-  (void)work;
-  return resize_scalar(geometry, source, out, mirror);
+void resize(const ResizeGeometry& geometry, const ConstImageView& source, const ImageView& out, bool mirror,
+            std::vector<std::byte>& work) {
+  if (out.channels != 1 && out.channels != 3 && out.channels != 4) {
+    return resize_scalar(geometry, source, out, mirror);
+  }
+  Layout measure(nullptr);
+  Resizer(geometry, source, out, measure);
+  if (work.size() < measure.needed()) work.resize(measure.needed());
+  Layout layout(work.data());
+  Resizer(geometry, source, out, layout).run(resize_support(geometry), mirror);
 }
 
 }  // namespace dlpipe::augment

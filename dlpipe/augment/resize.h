@@ -5,8 +5,11 @@
 // that Pillow's results show): output pixel i of an axis is centred on source coordinate
 //   c = box_begin + (i + 1/2) s,  s = box_size / out_size,
 // and takes source pixels j with weight max(0, 1 - |j + 1/2 - c| / f), f = max(s, 1), cut off at the source's
-// edges and normalised to sum 1 in double. Weights are rounded to 22 bits after the point. The horizontal
-// pass is rounded and clipped to 8 bits before the vertical pass: that rounding is why the order is fixed.
+// edges and normalised to sum 1 in double. Weights are rounded to 22 bits after the point. What the first
+// pass gives is rounded to 8 bits before the second, so the order of the passes shows in the result. The
+// order is Pillow 13's: horizontal first, unless the height shrinks, and by more than twice as many pixels as
+// the width. (Pillow 11 and older always go horizontally first: other results by one level there.
+// tests/augment/ golden/ says how this was found.)
 //
 // Pure functions; `work` belongs to one thread, grows and is kept: no allocation when it is warm. Cost at
 // 350x350x3 -> 224x224x3: benchmarks/resize.cpp prints it.
@@ -15,7 +18,6 @@
 #include <cstddef>
 #include <vector>
 
-#include "dlpipe/base/error.h"
 #include "dlpipe/base/image.h"
 
 namespace dlpipe::augment {
@@ -38,12 +40,13 @@ ResizeGeometry whole_resize(int width, int height, int out_width, int out_height
 Region resize_support(const ResizeGeometry& geometry);
 
 /// Writes `geometry.window` to `out` (its size), left and right swapped if `mirror`. `source` holds exactly
-/// resize_support's pixels, with `out.channels` channels, 1 to 4; 1, 3 and 4 are fast.
-Status resize(const ResizeGeometry& geometry, const ConstImageView& source, const ImageView& out, bool mirror,
-              std::vector<std::byte>& work);
+/// resize_support's pixels, with `out.channels` channels: 1, 3 and 4 are fast, others go through
+/// resize_scalar.
+void resize(const ResizeGeometry& geometry, const ConstImageView& source, const ImageView& out, bool mirror,
+            std::vector<std::byte>& work);
 
 /// The same by plain loops: the twin that tests hold `resize` to.
-Status resize_scalar(const ResizeGeometry& geometry, const ConstImageView& source, const ImageView& out,
-                     bool mirror);
+void resize_scalar(const ResizeGeometry& geometry, const ConstImageView& source, const ImageView& out,
+                   bool mirror);
 
 }  // namespace dlpipe::augment

@@ -15,6 +15,13 @@ inline constexpr int kWeightBits = 32 - 8 - 2;
 /// Added before the shift, so that the shift rounds to nearest.
 inline constexpr int32_t kWeightHalf = 1 << (kWeightBits - 1);
 
+/// Which pass comes first: see resize.h. Of the whole source and output, not of box and window.
+inline bool is_vertical_first(const ResizeGeometry& g) {
+  const int64_t fewer_rows = int64_t{g.source_height} - g.out_height;
+  const int64_t fewer_columns = int64_t{g.source_width} - g.out_width;
+  return fewer_rows > 0 && fewer_rows > 2 * fewer_columns;
+}
+
 struct ResizeAxis {
   int source_size = 0;
   int box_begin = 0;

@@ -5,62 +5,82 @@ namespace dlpipe::augment {
 
 namespace {
 
-uint8_t round_and_clip(int32_t sum) {
-  return static_cast<uint8_t>(std::clamp(sum >> kWeightBits, 0, 255));
+/// Weights are positive and sum to 1 (up to rounding), so the result lies in 0..255 without clipping.
+uint8_t rounded(int32_t sum) {
+  return static_cast<uint8_t>(sum >> kWeightBits);
 }
 
-struct Weights {
-  int begin = 0;
-  std::vector<int32_t> taps;
+struct Taps {
+  int begin = 0;  // relative to the source's first pixel that is there
+  std::vector<int32_t> weights;
 };
 
-std::vector<Weights> axis_weights(const ResizeAxis& axis, int first, int count) {
-  std::vector<Weights> all(static_cast<size_t>(count));
+std::vector<Taps> axis_taps(const ResizeAxis& axis, int first, int count, int support_begin) {
+  std::vector<Taps> all(static_cast<size_t>(count));
   std::vector<double> real(static_cast<size_t>(axis.max_taps()));
   for (int i = 0; i < count; ++i) {
-    all[i].begin = axis.begin(first + i);
-    all[i].taps.resize(static_cast<size_t>(axis.end(first + i) - all[i].begin));
-    axis.weights(first + i, real.data(), all[i].taps.data());
+    const int begin = axis.begin(first + i);
+    all[i].begin = begin - support_begin;
+    all[i].weights.resize(static_cast<size_t>(axis.end(first + i) - begin));
+    axis.weights(first + i, real.data(), all[i].weights.data());
   }
   return all;
 }
 
-}  // namespace
-
-Status resize_scalar(const ResizeGeometry& geometry, const ConstImageView& source, const ImageView& out,
-                     bool mirror) {
-  const Region support = resize_support(geometry);
-  const int channels = out.channels;
-  const int width = geometry.window.width;
-  const std::vector<Weights> across =
-      axis_weights(ResizeAxis::horizontal(geometry), geometry.window.x, width);
-  const std::vector<Weights> down =
-      axis_weights(ResizeAxis::vertical(geometry), geometry.window.y, geometry.window.height);
-
-  std::vector<uint8_t> rows(size_t(support.height) * size_t(width) * size_t(channels));
-  for (int y = 0; y < support.height; ++y) {
-    uint8_t* to = rows.data() + size_t(y) * size_t(width) * size_t(channels);
-    for (int x = 0; x < width; ++x) {
-      const Weights& w = across[mirror ? width - 1 - x : x];
-      for (int c = 0; c < channels; ++c) {
+void resize_rows(const std::vector<Taps>& across, const ConstImageView& in, const ImageView& out) {
+  for (int y = 0; y < out.height; ++y) {
+    uint8_t* to = out.row(y);
+    for (const Taps& taps : across) {
+      for (int c = 0; c < out.channels; ++c) {
         int32_t sum = kWeightHalf;
-        for (size_t t = 0; t < w.taps.size(); ++t) {
-          sum += w.taps[t] * source.row(y)[(w.begin - support.x + ptrdiff_t(t)) * channels + c];
+        const uint8_t* from = in.row(y) + ptrdiff_t{taps.begin} * in.channels + c;
+        for (int32_t weight : taps.weights) {
+          sum += weight * *from;
+          from += in.channels;
         }
-        *to++ = round_and_clip(sum);
+        *to++ = rounded(sum);
       }
     }
   }
-  for (int y = 0; y < geometry.window.height; ++y) {
-    const Weights& w = down[y];
-    const uint8_t* from = rows.data() + size_t(w.begin - support.y) * size_t(width) * size_t(channels);
-    for (int x = 0; x < width * channels; ++x) {
+}
+
+void resize_columns(const std::vector<Taps>& down, const ConstImageView& in, const ImageView& out) {
+  for (int y = 0; y < out.height; ++y) {
+    const Taps& taps = down[y];
+    for (int i = 0; i < out.width * out.channels; ++i) {
       int32_t sum = kWeightHalf;
-      for (size_t t = 0; t < w.taps.size(); ++t) sum += w.taps[t] * from[t * size_t(width * channels) + x];
-      out.row(y)[x] = round_and_clip(sum);
+      for (size_t t = 0; t < taps.weights.size(); ++t) {
+        sum += taps.weights[t] * in.row(taps.begin + static_cast<int>(t))[i];
+      }
+      out.row(y)[i] = rounded(sum);
     }
   }
-  return {};
+}
+
+}  // namespace
+
+void resize_scalar(const ResizeGeometry& geometry, const ConstImageView& source, const ImageView& out,
+                   bool mirror) {
+  const Region support = resize_support(geometry);
+  const Region& window = geometry.window;
+  std::vector<Taps> across = axis_taps(ResizeAxis::horizontal(geometry), window.x, window.width, support.x);
+  if (mirror) std::reverse(across.begin(), across.end());
+  const std::vector<Taps> down =
+      axis_taps(ResizeAxis::vertical(geometry), window.y, window.height, support.y);
+
+  const bool columns_first = is_vertical_first(geometry);
+  const int width = columns_first ? support.width : window.width;
+  const int height = columns_first ? window.height : support.height;
+  const ptrdiff_t stride = ptrdiff_t{width} * out.channels;
+  std::vector<uint8_t> pixels(static_cast<size_t>(stride * height));
+  const ImageView between{pixels.data(), width, height, out.channels, stride};
+  if (columns_first) {
+    resize_columns(down, source, between);
+    resize_rows(across, between, out);
+  } else {
+    resize_rows(across, source, between);
+    resize_columns(down, between, out);
+  }
 }
 
 }  // namespace dlpipe::augment

@@ -43,7 +43,8 @@ class Resize : public Op {
 
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                ChainScratch& scratch) const override {
-    return resize(geometry(draw), in, out, draw.mirror, scratch.work);
+    resize(geometry(draw), in, out, draw.mirror, scratch.work);
+    return {};
   }
 
   bool can_mirror() const override { return true; }

@@ -25,7 +25,7 @@ TEST(ResizeOp, TheSameSizeIsACopy) {
 TEST(ResizeOp, GivesTheKernelsPixels) {
   const OwnedImage image = noise_image(61, 43);
   OwnedImage expected(20, 30);
-  ASSERT_TRUE(resize_scalar(whole_resize(61, 43, 20, 30), image.view(), expected.view(), false).ok());
+  resize_scalar(whole_resize(61, 43, 20, 30), image.view(), expected.view(), false);
   EXPECT_EQ(run_chain("resize(30x20)", image, {}), expected);
 }
 
