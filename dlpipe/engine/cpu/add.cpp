@@ -1,6 +1,6 @@
 #include "dlpipe/engine/ops/add.h"
 
-#include "dlpipe/engine/cpu/elementwise.h"
+#include "dlpipe/engine/cpu/binary.h"
 
 namespace dlpipe::engine {
 

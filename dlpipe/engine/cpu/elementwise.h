@@ -85,48 +85,4 @@ constexpr Kernels unary_kernels() {
   return {unary_forward<F>, unary_backward<F>, supports_f32_bf16};
 }
 
-/// Two operands of one shape.
-template <class F>
-void binary_forward(const ForwardArgs& args) {
-  stored(args.outputs[0].dtype(), [&]<class T>(T*) {
-    const T* a = static_cast<const T*>(args.inputs[0].raw());
-    const T* b = static_cast<const T*>(args.inputs[1].raw());
-    T* y = static_cast<T*>(args.outputs[0].raw());
-    parallel_ranges(args.outputs[0].elements(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
-      on_best_isa([=]() DLPIPE_INLINE {
-        for (int64_t i = begin; i < end; ++i)
-          store(y + i, F::template forward<float>(load(a + i), load(b + i)));
-      });
-    });
-  });
-}
-
-template <class F>
-void binary_backward(const BackwardArgs& args) {
-  stored(args.grad_outputs[0].dtype(), [&]<class T>(T*) {
-    const T* grad = static_cast<const T*>(args.grad_outputs[0].raw());
-    const T* a = F::kSaves ? static_cast<const T*>(args.inputs[0].raw()) : grad;
-    const T* b = F::kSaves ? static_cast<const T*>(args.inputs[1].raw()) : grad;
-    auto run = [&](const Tensor& grad_in, auto formula) {
-      if (!grad_in.defined()) return;
-      T* to = static_cast<T*>(grad_in.raw());
-      parallel_ranges(grad_in.elements(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
-        on_best_isa([=]() DLPIPE_INLINE {
-          for (int64_t i = begin; i < end; ++i)
-            store(to + i, formula(load(grad + i), load(a + i), load(b + i)));
-        });
-      });
-    };
-    run(args.grad_inputs[0], [](float g, float x, float y) DLPIPE_INLINE { return F::grad_a(g, x, y); });
-    run(args.grad_inputs[1], [](float g, float x, float y) DLPIPE_INLINE { return F::grad_b(g, x, y); });
-  });
-}
-
-template <class F>
-constexpr Kernels binary_kernels() {
-  return {binary_forward<F>, binary_backward<F>, [](std::span<const TensorSpec> inputs, const Attrs& attrs) {
-            return supports_f32_bf16(inputs, attrs) && inputs[0].shape == inputs[1].shape;
-          }};
-}
-
 }  // namespace dlpipe::engine::cpu

@@ -34,7 +34,7 @@ Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b) {
 
 std::vector<OpSample> unary_samples(double low, double high, const Attrs& attrs) {
   std::vector<OpSample> samples;
-  for (const Shape& shape : {Shape{37}, Shape{2, 3, 5, 16}, Shape{}, Shape{0, 4}}) {
+  for (const Shape& shape : {Shape{37}, Shape{2, 3, 5, 16}, Shape{}, Shape{0, 4}, Shape{3, 70001}}) {
     samples.push_back({shape.to_string(), {{shape}}, attrs, low, high});
   }
   return samples;
@@ -51,6 +51,9 @@ std::vector<OpSample> binary_samples(double low, double high) {
   sample("column", {6, 5}, {6, 1});
   sample("both stretched", {3, 1, 5}, {1, 4, 1});
   sample("inner and outer", {2, 3, 4, 5}, {3, 1, 5});
+  sample("empty", {0, 3}, {3});
+  sample("large image and bias", {4, 50, 40, 24}, {24});
+  sample("large rows", {2, 70001}, {2, 1});
   return samples;
 }
 

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "dlpipe/engine/ops/elementwise.h"
+#include "dlpipe/engine/ops/vector_math.h"
+
+namespace dlpipe::engine {
+
+/// e^x.
+struct ExpFormula {
+  using Attrs = NoAttrs;
+  static constexpr Saved kSaved = Saved::kOutput;
+  template <class T>
+  static DLPIPE_FORMULA T forward(T x, const Attrs&) {
+    return vector_math::exp(x);
+  }
+  template <class T>
+  static DLPIPE_FORMULA T backward(T grad, T y, const Attrs&) {
+    return grad * y;
+  }
+};
+
+}  // namespace dlpipe::engine

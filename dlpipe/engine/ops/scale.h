@@ -1,0 +1,26 @@
+#pragma once
+
+#include "dlpipe/engine/ops/elementwise.h"
+
+namespace dlpipe::engine {
+
+struct ScaleAttrs {
+  double factor = 1.0;
+  double offset = 0.0;
+};
+
+/// x * factor + offset.
+struct ScaleFormula {
+  using Attrs = ScaleAttrs;
+  static constexpr Saved kSaved = Saved::kNothing;
+  template <class T>
+  static DLPIPE_FORMULA T forward(T x, const Attrs& attrs) {
+    return x * T(attrs.factor) + T(attrs.offset);
+  }
+  template <class T>
+  static DLPIPE_FORMULA T backward(T grad, T, const Attrs& attrs) {
+    return grad * T(attrs.factor);
+  }
+};
+
+}  // namespace dlpipe::engine

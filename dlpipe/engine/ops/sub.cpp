@@ -1,0 +1,20 @@
+#include "dlpipe/engine/ops/sub.h"
+
+#include "dlpipe/engine/ops.h"
+
+namespace dlpipe::engine {
+
+extern const OpRecord sub_op;
+const OpRecord sub_op = {
+    .name = "sub",
+    .infer = [](auto inputs, auto, const Attrs&) { return binary_rule("sub", inputs); },
+    .layouts = kAllLayouts,
+    .image_inputs = bit(0) | bit(1),
+    .samples = [] { return binary_samples(-1, 1); },
+};
+
+Tensor sub(const Tensor& a, const Tensor& b) {
+  return apply_one(sub_op, {a, b}, NoAttrs{});
+}
+
+}  // namespace dlpipe::engine

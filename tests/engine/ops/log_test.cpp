@@ -1,0 +1,11 @@
+#include <gtest/gtest.h>
+
+#include "tests/engine/check_op.h"
+
+namespace dlpipe::engine {
+
+TEST(LogOp, PassesEveryCheckOfItsRecord) {
+  check_op("log");
+}
+
+}  // namespace dlpipe::engine
