@@ -27,10 +27,10 @@ void parallel_slices(int64_t count, const std::function<void(int64_t slice)>& bo
 /// Splits [0, n) into slices of `grain` (the last may be shorter) and calls body(begin, end) for each.
 void parallel_ranges(int64_t n, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
 
-/// Scratch of the calling thread: at least `bytes`, aligned to 64, valid until this thread's next call with
-/// the same slot number. Grows and stays until the thread ends. Slots 0 .. 3 are for slice bodies; 4 .. 7 are
-/// for an op around its parallel_slices calls (bodies on other threads may use that memory, too).
-inline constexpr int kScratchSlots = 8;
+/// Scratch of the calling thread for slice bodies: at least `bytes`, aligned to 64, valid until this thread's
+/// next call with the same slot number (0 .. 3). Grows and stays until the thread ends. What one op's slices
+/// share comes from Tensor::empty, whose blocks all ops reuse.
+inline constexpr int kScratchSlots = 4;
 std::byte* worker_scratch(int slot, size_t bytes);
 
 /// Bytes held by all threads' scratch, for memory reports.

@@ -1,2 +1,8 @@
-# Ops on images: what works on [N,H,W,C] and may run in a channel-blocked layout. Included by engine/CMakeLists.txt.
-dlpipe_register(op reorder BACKENDS reference)
+# The ops on images and what their cpu kernels share.
+dlpipe_register(op avg_pool2d BACKENDS reference)
+dlpipe_register(op batch_norm BACKENDS reference)
+dlpipe_register(op conv2d BACKENDS reference)
+dlpipe_register(op global_avg_pool BACKENDS reference)
+dlpipe_register(op max_pool2d BACKENDS reference)
+dlpipe_register(op reorder BACKENDS reference cpu)
+list(APPEND engine_sources cpu/image_copy.cpp ops/window.cpp)

@@ -1,4 +1,5 @@
-// reorder: the same values in another memory layout; the gradient comes back in the input's.
+// reorder: the same values in another memory layout; the gradient comes back in the input's. Only f32 has
+// blocked layouts: other dtypes stay plain.
 #include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/ops/window.h"
@@ -14,16 +15,15 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
   const TensorSpec& x = inputs[0];
   const auto layout = attrs.as<Layout>();
   const int block = layout_block(layout);
-  if (layout != Layout::kPlain &&
-      (x.shape.rank() != 4 || x.dtype != DType::kF32 || x.shape[3] % block != 0)) {
-    refuse("reorder", "expected f32 images [N,H,W,C] with C a multiple of ", block, " for ",
-           layout_name(layout), ", got ", dtype_name(x.dtype), " ", x.shape.to_string());
+  if (layout != Layout::kPlain && (x.shape.rank() != 4 || x.shape[3] % block != 0)) {
+    refuse("reorder", "expected images [N,H,W,C] with C a multiple of ", block, " for ", layout_name(layout),
+           ", got ", dtype_name(x.dtype), " ", x.shape.to_string());
   }
   return {{x.shape, x.dtype, Layout::kPlain}};
 }
 
 LayoutChoice choose_layout(std::span<const TensorSpec> inputs, const Attrs& attrs) {
-  return {inputs[0].layout, attrs.as<Layout>()};
+  return {inputs[0].layout, inputs[0].dtype == DType::kF32 ? attrs.as<Layout>() : Layout::kPlain};
 }
 
 std::vector<OpSample> samples() {

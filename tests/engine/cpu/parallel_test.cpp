@@ -109,13 +109,13 @@ TEST_P(ParallelTest, SeveralCallersAtOnce) {
 INSTANTIATE_TEST_SUITE_P(Threads, ParallelTest, testing::Values(1, 2, 3, 8));
 
 TEST(ScratchTest, GrowsStaysAndIsAligned) {
-  auto* small = worker_scratch(5, 100);
+  auto* small = worker_scratch(2, 100);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(small) % 64, 0u);
-  EXPECT_EQ(worker_scratch(5, 50), small);
-  auto* large = worker_scratch(5, 1 << 20);
+  EXPECT_EQ(worker_scratch(2, 50), small);
+  auto* large = worker_scratch(2, 1 << 20);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(large) % 64, 0u);
-  EXPECT_EQ(worker_scratch(5, 100), large);
-  EXPECT_NE(worker_scratch(6, 100), large);
+  EXPECT_EQ(worker_scratch(2, 100), large);
+  EXPECT_NE(worker_scratch(3, 100), large);
   const size_t held = worker_scratch_bytes();
   std::thread([] { worker_scratch(0, 1 << 20); }).join();
   EXPECT_EQ(worker_scratch_bytes(), held);  // a thread gives its scratch back when it ends

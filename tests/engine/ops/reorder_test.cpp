@@ -1,12 +1,11 @@
 #include <gtest/gtest.h>
 
-#include "dlpipe/engine/ops.h"
+#include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {
 
-TEST(ReorderOp, PlainStaysPlain) {
-  const Tensor x = Tensor::full({1, 2, 2, 16}, 3.0);
-  EXPECT_EQ(reorder(x, Layout::kPlain).to_doubles(), x.to_doubles());
+TEST(ReorderOp, PassesEveryCheckOfItsRecord) {
+  check_op("reorder");
 }
 
 }  // namespace dlpipe::engine

@@ -1,0 +1,77 @@
+// Eight f32 lanes at a time, loaded from and stored to f32 or bf16 memory: the compiler's vector types, so
+// that one source serves every instruction set and gives the same bits on each (a lane's arithmetic is the
+// same, whether lanes travel in one register or two). For bodies of on_best_isa(). Eight, because GCC takes
+// wider comparisons apart on AVX2, and what uses this waits for memory anyway.
+//
+// Everything here is inlined into its caller, whose target decides the instructions; the compiler's warning
+// about passing vectors between functions doesn't apply.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "dlpipe/base/dtype.h"
+#include "dlpipe/engine/cpu/isa.h"
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+
+namespace dlpipe::engine::cpu {
+
+inline constexpr int64_t kLanes = 8;
+using F32x8 = float __attribute__((vector_size(32)));
+using U32x8 = uint32_t __attribute__((vector_size(32)));
+using I32x8 = int32_t __attribute__((vector_size(32)));
+using U16x8 = uint16_t __attribute__((vector_size(16)));
+using U8x8 = uint8_t __attribute__((vector_size(8)));
+
+DLPIPE_INLINE inline F32x8 load(const float* from) {
+  F32x8 lanes;
+  std::memcpy(&lanes, from, sizeof(lanes));
+  return lanes;
+}
+DLPIPE_INLINE inline void store(float* to, const F32x8& lanes) {
+  std::memcpy(to, &lanes, sizeof(lanes));
+}
+
+DLPIPE_INLINE inline F32x8 load(const BFloat16* from) {
+  U16x8 bits;
+  std::memcpy(&bits, from, sizeof(bits));
+  return reinterpret_cast<F32x8>(__builtin_convertvector(bits, U32x8) << 16);
+}
+/// Rounds to nearest even; NaN stays NaN.
+DLPIPE_INLINE inline void store(BFloat16* to, const F32x8& lanes) {
+  const U32x8 bits = reinterpret_cast<U32x8>(lanes);
+  const U32x8 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const U32x8 quiet = (bits >> 16) | 0x40u;
+  // Signed, because AVX2 has no unsigned comparison.
+  const I32x8 is_nan = reinterpret_cast<I32x8>(bits & 0x7fffffffu) > 0x7f800000;
+  const U16x8 narrow = __builtin_convertvector(is_nan ? quiet : rounded, U16x8);
+  std::memcpy(static_cast<void*>(to), &narrow, sizeof(narrow));
+}
+
+/// The same number in every lane.
+DLPIPE_INLINE inline F32x8 all(float value) {
+  return F32x8{} + value;
+}
+/// x where `condition` is positive, else 0, lane by lane.
+DLPIPE_INLINE inline F32x8 where_positive(const F32x8& condition, const F32x8& x) {
+  return condition > 0.0f ? x : F32x8{};
+}
+
+/// One element, for tails.
+DLPIPE_INLINE inline float load_one(const float* from) {
+  return *from;
+}
+DLPIPE_INLINE inline float load_one(const BFloat16* from) {
+  return static_cast<float>(*from);
+}
+DLPIPE_INLINE inline void store_one(float* to, float value) {
+  *to = value;
+}
+DLPIPE_INLINE inline void store_one(BFloat16* to, float value) {
+  *to = BFloat16(value);
+}
+
+}  // namespace dlpipe::engine::cpu

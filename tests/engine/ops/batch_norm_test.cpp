@@ -1,0 +1,11 @@
+#include <gtest/gtest.h>
+
+#include "tests/engine/check_op.h"
+
+namespace dlpipe::engine {
+
+TEST(BatchNormOp, PassesEveryCheckOfItsRecord) {
+  check_op("batch_norm");
+}
+
+}  // namespace dlpipe::engine
