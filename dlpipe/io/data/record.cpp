@@ -18,23 +18,31 @@ void PixelSums::add(const PixelSums& other) {
   }
 }
 
-void PixelSums::add_image(const ConstImageView& rgb, bool grey) {
-  const uint64_t count = static_cast<uint64_t>(rgb.width) * rgb.height;
-  pixels += count;
-  if (!grey) color_pixels += count;
-  for (int y = 0; y < rgb.height; ++y) {
-    const uint8_t* row = rgb.row(y);
-    std::array<uint64_t, 3> row_sum{};
-    std::array<uint64_t, 3> row_squares{};
-    for (int x = 0; x < rgb.width; ++x, row += 3) {
-      for (int c = 0; c < 3; ++c) {
-        row_sum[c] += row[c];
-        row_squares[c] += uint32_t{row[c]} * row[c];
-      }
+template <int kChannels>
+static void add_row(const uint8_t* row, int width, PixelSums& sums) {
+  std::array<uint64_t, kChannels> sum{};
+  std::array<uint64_t, kChannels> squares{};
+  for (int x = 0; x < width; ++x, row += kChannels) {
+    for (int c = 0; c < kChannels; ++c) {
+      sum[c] += row[c];
+      squares[c] += uint32_t{row[c]} * row[c];
     }
-    for (int c = 0; c < 3; ++c) {
-      sum[c] += row_sum[c];
-      sum_of_squares[c] += row_squares[c];
+  }
+  for (int c = 0; c < 3; ++c) {
+    sums.sum[c] += sum[kChannels == 1 ? 0 : c];
+    sums.sum_of_squares[c] += squares[kChannels == 1 ? 0 : c];
+  }
+}
+
+void PixelSums::add_image(const ConstImageView& image) {
+  const uint64_t count = static_cast<uint64_t>(image.width) * image.height;
+  pixels += count;
+  if (image.channels == 3) color_pixels += count;
+  for (int y = 0; y < image.height; ++y) {
+    if (image.channels == 3) {
+      add_row<3>(image.row(y), image.width, *this);
+    } else {
+      add_row<1>(image.row(y), image.width, *this);
     }
   }
 }

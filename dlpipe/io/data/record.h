@@ -24,8 +24,8 @@ struct PixelSums {
   std::array<uint64_t, 3> sum_of_squares{};
 
   void add(const PixelSums& other);
-  /// Adds every pixel of an RGB image; `grey` says that its three channels are one repeated.
-  void add_image(const ConstImageView& rgb, bool grey);
+  /// Adds every pixel of an image of 1 (counted into all three sums) or 3 channels.
+  void add_image(const ConstImageView& image);
   /// One channel when no picture had colour.
   PixelStats stats() const;
 };

@@ -1,0 +1,234 @@
+// IDX files, as MNIST and its kin are published: an images file [N,H,W] or [N,H,W,C] of bytes and a labels
+// file [N], each plain or gzipped. SRC is the images file, or a folder with one pair, or with a train and a
+// t10k (or test) pair, which become the splits train and val. Pictures come out as raw pixels.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/bytes.h"
+#include "dlpipe/io/data/codec/raw.h"
+#include "dlpipe/io/data/sources/gzip.h"
+#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/io/data/sources/source_file.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct IdxArray {
+  std::vector<size_t> dims;
+  std::vector<std::byte> bytes;  // the whole file, decompressed
+  size_t header_bytes = 0;
+  FileStamp stamp;
+  std::span<const std::byte> items() const { return std::span(bytes).subspan(header_bytes); }
+};
+
+Status wrong(const std::string& file, std::string_view what) {
+  return Status(ErrorCode::kCorrupt, concat("[ingest] ", file, ": ", what, "; download it again"));
+}
+
+// "\0\0", a type byte (8: unsigned bytes), the number of dimensions, and each as a big-endian u32.
+Result<IdxArray> read_idx(const std::string& file) {
+  IdxArray array;
+  DLPIPE_ASSIGN_OR_RETURN(array.stamp, stamp_file(file));
+  DLPIPE_ASSIGN_OR_RETURN(array.bytes, read_stamped_file(file, array.stamp));
+  const bool gzip = is_gzip(array.bytes);
+  const auto head = [&](size_t size) -> Result<std::vector<std::byte>> {
+    if (gzip) return gunzip(array.bytes, size, false, file);
+    if (array.bytes.size() < size) return wrong(file, "too short for an IDX file");
+    return std::vector<std::byte>(array.bytes.begin(), array.bytes.begin() + static_cast<ptrdiff_t>(size));
+  };
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> magic, head(4));
+  const size_t rank = load_u8(magic, 3);
+  if (magic[0] != std::byte{0} || magic[1] != std::byte{0} || load_u8(magic, 2) != 8 || rank < 1 || rank > 4)
+    return wrong(file, "not an IDX file of bytes with 1 to 4 dimensions");
+  array.header_bytes = 4 + 4 * rank;
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> header, head(array.header_bytes));
+  uint64_t size = 1;
+  for (size_t i = 0; i < rank; ++i) {
+    array.dims.push_back(load_be32(header, 4 + 4 * i));
+    constexpr uint64_t kMost = uint64_t{1} << 40;
+    if (array.dims.back() == 0 || size > kMost / array.dims.back())
+      return wrong(file, "its header gives an impossible size");
+    size *= array.dims.back();
+  }
+  size += array.header_bytes;
+  if (gzip) {
+    // deflate shrinks at most 1032 : 1, so a header that asks for more is damaged, not large.
+    if (size / 1032 > array.bytes.size())
+      return wrong(file, "its header asks for more than the file can hold");
+    DLPIPE_ASSIGN_OR_RETURN(array.bytes, gunzip(array.bytes, size, true, file));
+  }
+  if (array.bytes.size() != size)
+    return wrong(file, concat("it has ", array.bytes.size(), " bytes, its header asks for ", size));
+  return array;
+}
+
+struct Pair {
+  std::string images_file;
+  std::string labels_file;
+  std::string prefix;  // "train", "t10k"
+  IdxArray images;
+  IdxArray labels;
+};
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  if (const size_t at = text.rfind(from); at != std::string::npos) text.replace(at, from.size(), to);
+  return text;
+}
+
+bool is_images_name(const std::string& name) {
+  return name.find("images") != std::string::npos && name.find("idx") != std::string::npos;
+}
+
+class IdxSource final : public Source {
+ public:
+  explicit IdxSource(std::string path) : path_(std::move(path)) {}
+
+  Result<SourceListing> list() override;
+  Result<std::vector<std::byte>> read(const SourceEntry& entry) const override;
+
+ private:
+  static constexpr int kPairShift = 40;  // entry.place = pair << 40 | item
+  Status find_pairs();
+  Status load(Pair& pair);
+
+  std::string path_;
+  std::vector<Pair> pairs_;
+};
+
+Status IdxSource::find_pairs() {
+  pairs_.clear();
+  std::vector<std::string> files;
+  std::error_code error;
+  if (fs::is_directory(path_, error)) {
+    for (const auto& entry : fs::directory_iterator(path_, error)) {
+      if (is_images_name(entry.path().filename().string())) files.push_back(entry.path().string());
+    }
+    if (error) return status_from_errno("ingest", concat("cannot list ", path_), error.value());
+    std::sort(files.begin(), files.end());
+  } else {
+    files.push_back(path_);
+  }
+  for (const std::string& file : files) {
+    const std::string name = fs::path(file).filename().string();
+    if (!is_images_name(name))
+      return Status(ErrorCode::kMisuse, concat("[ingest] ", file, " is not the images file of an IDX pair; ",
+                                               "give the file named ...images-idx3-ubyte"));
+    Pair pair;
+    pair.images_file = file;
+    const std::string labels =
+        (fs::path(file).parent_path() /
+         replaced(replaced(replaced(name, "images", "labels"), "idx3", "idx1"), "idx4", "idx1"))
+            .string();
+    const std::string other = labels.size() > 3 && labels.substr(labels.size() - 3) == ".gz"
+                                  ? labels.substr(0, labels.size() - 3)
+                                  : labels + ".gz";
+    pair.labels_file = fs::exists(labels, error) ? labels : other;
+    if (!fs::exists(pair.labels_file, error))
+      return Status(ErrorCode::kNotFound,
+                    concat("[ingest] ", file, " has no labels beside it; looked for ", labels));
+    pair.prefix = name.substr(0, name.find("images"));
+    while (!pair.prefix.empty() &&
+           (pair.prefix.back() == '-' || pair.prefix.back() == '.' || pair.prefix.back() == '_'))
+      pair.prefix.pop_back();
+    if (pair.prefix.empty()) pair.prefix = "images";
+    pairs_.push_back(std::move(pair));
+  }
+  return {};
+}
+
+Status IdxSource::load(Pair& pair) {
+  DLPIPE_ASSIGN_OR_RETURN(pair.images, read_idx(pair.images_file));
+  DLPIPE_ASSIGN_OR_RETURN(pair.labels, read_idx(pair.labels_file));
+  const std::vector<size_t>& dims = pair.images.dims;
+  const bool pictures = dims.size() >= 3 && dims[1] <= 65'535 && dims[2] <= 65'535 &&
+                        (dims.size() == 3 || dims[3] == 1 || dims[3] == 3);
+  if (!pictures) return wrong(pair.images_file, "not images of [N,H,W] or [N,H,W,1 or 3]");
+  if (pair.labels.dims.size() != 1) return wrong(pair.labels_file, "not labels of [N]");
+  if (pair.labels.dims[0] != dims[0])
+    return wrong(pair.labels_file, concat(pair.labels.dims[0], " labels for ", dims[0], " images"));
+  return {};
+}
+
+// train and t10k or test: the published halves. Anything else must be one pair.
+std::string split_of(const Pair& pair, size_t pairs) {
+  if (pairs != 2) return {};
+  if (pair.prefix.find("train") != std::string::npos) return "train";
+  return pair.prefix.find("t10k") != std::string::npos || pair.prefix.find("test") != std::string::npos
+             ? "val"
+             : "";
+}
+
+Result<SourceListing> IdxSource::list() {
+  DLPIPE_RETURN_IF_ERROR(find_pairs());
+  const bool halves = pairs_.size() == 2 && split_of(pairs_[0], 2) != split_of(pairs_[1], 2) &&
+                      !split_of(pairs_[0], 2).empty() && !split_of(pairs_[1], 2).empty();
+  if (pairs_.size() > 1 && !halves)
+    return Status(
+        ErrorCode::kMisuse,
+        concat("[ingest] ", path_, " holds ", pairs_.size(),
+               " IDX image files that are no train and test pair; name one, as ", pairs_[0].images_file));
+  SourceListing listing;
+  std::vector<std::string> class_of_entry;
+  for (size_t p = 0; p < pairs_.size(); ++p) {
+    Pair& pair = pairs_[p];
+    DLPIPE_RETURN_IF_ERROR(load(pair));
+    const size_t count = pair.images.dims[0];
+    for (size_t i = 0; i < count; ++i) {
+      SourceEntry entry;
+      std::string number = std::to_string(i);
+      entry.path =
+          concat(pair.prefix, "-", std::string(number.size() < 6 ? 6 - number.size() : 0, '0'), number);
+      entry.size_bytes = kRawHeaderBytes + pair.images.items().size() / count;
+      entry.modified_ns = pair.images.stamp.modified_ns;
+      entry.split = split_of(pair, pairs_.size());
+      entry.place = (static_cast<uint64_t>(p) << kPairShift) | i;
+      listing.entries.push_back(std::move(entry));
+      class_of_entry.push_back(std::to_string(load_u8(pair.labels.items(), i)));
+    }
+  }
+  number_classes(class_of_entry, listing);
+  return listing;
+}
+
+Result<std::vector<std::byte>> IdxSource::read(const SourceEntry& entry) const {
+  const Pair& pair = pairs_[entry.place >> kPairShift];
+  const size_t item = entry.place & ((uint64_t{1} << kPairShift) - 1);
+  const std::vector<size_t>& dims = pair.images.dims;
+  const int height = static_cast<int>(dims[1]);
+  const int width = static_cast<int>(dims[2]);
+  const int channels = dims.size() == 4 ? static_cast<int>(dims[3]) : 1;
+  const size_t bytes = pair.images.items().size() / dims[0];
+  const auto* pixels = reinterpret_cast<const uint8_t*>(pair.images.items().data()) + item * bytes;
+  return encode_raw({pixels, width, height, channels, ptrdiff_t{width} * channels});
+}
+
+int recognizes_idx(const SourceOptions& options) {
+  if (!options.manifest.empty()) return 0;
+  std::error_code error;
+  if (!fs::is_directory(options.path, error))
+    return fs::path(options.path).filename().string().find("idx") != std::string::npos ? 2 : 0;
+  for (const auto& entry : fs::directory_iterator(options.path, error)) {
+    if (is_images_name(entry.path().filename().string()) && entry.is_regular_file(error)) return 2;
+  }
+  return 0;
+}
+
+Result<std::unique_ptr<Source>> open_idx(const SourceOptions& options) {
+  return std::unique_ptr<Source>(std::make_unique<IdxSource>(options.path));
+}
+
+}  // namespace
+
+extern const SourceRecord idx_source;
+const SourceRecord idx_source = {
+    "idx",
+    "an IDX images file (...images-idx3-ubyte, .gz too) with its labels beside it, or a folder of them",
+    recognizes_idx, open_idx};
+
+}  // namespace dlpipe::data

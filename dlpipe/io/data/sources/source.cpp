@@ -1,0 +1,57 @@
+#include "dlpipe/io/data/sources/source.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <unordered_map>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::data {
+
+Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
+  std::error_code error;
+  const auto status = std::filesystem::status(options.path, error);
+  if (error && error != std::errc::no_such_file_or_directory)
+    return status_from_errno("ingest", concat("cannot look at ", options.path), error.value());
+  if (!std::filesystem::exists(status))
+    return Status(ErrorCode::kNotFound, concat("[ingest] no file or folder ", options.path));
+  const SourceRecord* best = nullptr;
+  int surest = 0;
+  for (const SourceRecord* record : source_table()) {
+    const int sure = record->recognizes(options);
+    if (sure > surest) {
+      best = record;
+      surest = sure;
+    }
+  }
+  if (best != nullptr) return best->open(options);
+  std::string known;
+  for (const SourceRecord* record : source_table()) known += concat("\n  ", record->name, ": ", record->help);
+  return Status(ErrorCode::kUnsupported,
+                concat("[ingest] ", options.path, " is nothing that can be ingested; known:", known));
+}
+
+void number_classes(const std::vector<std::string>& class_of_entry, SourceListing& listing) {
+  std::vector<std::string> names = class_of_entry;
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  int64_t number = 0;
+  const bool numbers = std::all_of(names.begin(), names.end(),
+                                   [&](const std::string& name) { return parse_int(name, &number); });
+  if (numbers) {
+    std::stable_sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+      int64_t left = 0;
+      int64_t right = 0;
+      parse_int(a, &left);
+      parse_int(b, &right);
+      return left < right;
+    });
+  }
+  std::unordered_map<std::string_view, int64_t> label_of;
+  for (size_t i = 0; i < names.size(); ++i) label_of[names[i]] = static_cast<int64_t>(i);
+  for (size_t i = 0; i < listing.entries.size(); ++i)
+    listing.entries[i].label = label_of.at(class_of_entry[i]);
+  listing.classes = std::move(names);
+}
+
+}  // namespace dlpipe::data

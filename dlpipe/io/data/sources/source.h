@@ -1,0 +1,71 @@
+// Where ingest's images come from: a folder by class, a manifest, IDX files, and whatever else becomes one
+// file each.
+//
+// Adding one: NAME.cpp defines `extern const SourceRecord NAME_source;`, tests/io/data/sources/NAME_test.cpp
+// tests it, and `dlpipe_register(source NAME)` in io/data/CMakeLists.txt puts it into the table.
+//
+// Threads: list() belongs to one thread and comes first; read() may then be called from any number of
+// threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+
+namespace dlpipe::data {
+
+/// One image to be ingested.
+struct SourceEntry {
+  std::string path;                // relative name, unique in the source, bytes as the file system has them
+  uint64_t size_bytes = 0;         // of what read() answers
+  int64_t modified_ns = 0;         // of the file that holds it
+  int64_t label = -1;              // index into SourceListing::classes
+  std::string split;               // the split that the source itself puts it in; mostly empty
+  uint64_t place = 0;              // the source's own: an offset or index
+  std::vector<std::string> extra;  // one value for each of SourceListing::extra_fields
+};
+
+struct SourceListing {
+  std::vector<std::string> classes;       // sorted
+  std::vector<std::string> extra_fields;  // further columns of a manifest
+  std::vector<SourceEntry> entries;       // any order; ingest sorts them
+  std::vector<std::string> warnings;      // whole messages: what was left aside
+};
+
+class Source {
+ public:
+  virtual ~Source() = default;
+  /// Finds everything, reads no image.
+  virtual Result<SourceListing> list() = 0;
+  /// The encoded bytes of one entry. kChanged when they are not what was listed (size, time, gone);
+  /// kPermission, kIo as the system says.
+  virtual Result<std::vector<std::byte>> read(const SourceEntry& entry) const = 0;
+};
+
+struct SourceOptions {
+  std::string path;      // SRC: a folder or a file
+  std::string manifest;  // --manifest; empty: none
+};
+
+struct SourceRecord {
+  const char* name;
+  const char* help;
+  /// How surely this source is meant: 0 not, 1 by default, higher is surer. Looks at names only.
+  int (*recognizes)(const SourceOptions& options);
+  Result<std::unique_ptr<Source>> (*open)(const SourceOptions& options);
+};
+
+std::span<const SourceRecord* const> source_table();
+/// The record that recognizes the options best; kNotFound says what can be ingested.
+Result<std::unique_ptr<Source>> open_source(const SourceOptions& options);
+
+/// Sorts class names and sets each entry's label; names that are all whole numbers are sorted as numbers.
+void number_classes(const std::vector<std::string>& class_of_entry, SourceListing& listing);
+
+}  // namespace dlpipe::data

@@ -1,0 +1,198 @@
+#include "dlpipe/run/ingest/freeze.h"
+
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/run/ingest/files.h"
+#include "dlpipe/run/ingest/options.h"
+
+namespace dlpipe::ingest {
+
+namespace {
+
+using data::SourceEntry;
+using data::SourceListing;
+
+// A number for (seed, path) that decides about limit and split: it depends on nothing else, so that a file
+// keeps its place when others come or go.
+uint64_t draw(uint64_t seed, const std::string& path) {
+  return data::checksum64(std::as_bytes(std::span(path)), seed);
+}
+
+Status take_class_table(const std::string& directory, SourceListing& listing) {
+  const std::vector<std::string> splits = data::split_names(directory);
+  DLPIPE_ASSIGN_OR_RETURN(const auto dataset,
+                          data::Dataset::open(directory, splits.empty() ? std::string() : splits.front()));
+  const std::vector<std::string> classes(dataset->classes().begin(), dataset->classes().end());
+  std::vector<int64_t> label_of;
+  for (const std::string& name : listing.classes) {
+    const auto it = std::find(classes.begin(), classes.end(), name);
+    if (it == classes.end())
+      return Status(ErrorCode::kMisuse, concat("[ingest] class '", name, "' is not in --classes-from ",
+                                               directory, suggestion(name, classes)));
+    label_of.push_back(it - classes.begin());
+  }
+  for (SourceEntry& entry : listing.entries) entry.label = label_of[static_cast<size_t>(entry.label)];
+  listing.classes = classes;
+  return {};
+}
+
+void apply_limit(const IngestOptions& options, SourceListing& listing) {
+  if (options.limit < 0 || static_cast<size_t>(options.limit) >= listing.entries.size()) return;
+  constexpr uint64_t kLimitDraw = 0x6c696d6974;  // another draw than the split's
+  std::sort(listing.entries.begin(), listing.entries.end(), [&](const SourceEntry& a, const SourceEntry& b) {
+    return std::tuple(draw(options.seed ^ kLimitDraw, a.path), a.path) <
+           std::tuple(draw(options.seed ^ kLimitDraw, b.path), b.path);
+  });
+  listing.entries.resize(static_cast<size_t>(options.limit));
+}
+
+// Each class is cut at the same fractions, in the order of its files' draws.
+void assign_splits(const IngestOptions& options, SourceListing& listing) {
+  static const char* const kNames[] = {"train", "val", "test"};
+  std::map<int64_t, std::vector<SourceEntry*>> by_class;
+  for (SourceEntry& entry : listing.entries) by_class[entry.label].push_back(&entry);
+  for (auto& [label, entries] : by_class) {
+    std::sort(entries.begin(), entries.end(), [&](const SourceEntry* a, const SourceEntry* b) {
+      return std::tuple(draw(options.seed, a->path), a->path) <
+             std::tuple(draw(options.seed, b->path), b->path);
+    });
+    double before = 0;
+    size_t begin = 0;
+    for (size_t s = 0; s < options.split.size(); ++s) {
+      before += options.split[s];
+      const bool last = s + 1 == options.split.size();
+      const size_t end =
+          last ? entries.size()
+               : static_cast<size_t>(std::llround(before * static_cast<double>(entries.size())));
+      for (size_t i = begin; i < end; ++i) entries[i]->split = kNames[s];
+      begin = std::max(begin, end);
+    }
+  }
+}
+
+Result<std::vector<FrozenSplit>> make_splits(const IngestOptions& options, SourceListing& listing) {
+  const bool given = !listing.entries.front().split.empty();
+  if (given && !options.split.empty())
+    return Status(ErrorCode::kMisuse, concat("[ingest] ", options.source,
+                                             " brings its own train and val; leave "
+                                             "out --split, or name one of its files"));
+  if (!options.split.empty()) assign_splits(options, listing);
+  std::map<std::string, FrozenSplit> by_name;
+  for (SourceEntry& entry : listing.entries) by_name[entry.split].entries.push_back(std::move(entry));
+  std::vector<FrozenSplit> splits;
+  for (auto& [name, split] : by_name) {
+    split.name = name;
+    std::sort(split.entries.begin(), split.entries.end(),
+              [](const SourceEntry& a, const SourceEntry& b) { return a.path < b.path; });
+    splits.push_back(std::move(split));
+  }
+  if (!options.split.empty() && splits.size() != options.split.size())
+    return Status(ErrorCode::kMisuse,
+                  concat("[ingest] too few files for --split: only '", splits.front().name,
+                         "' would get any; add files or leave out --split"));
+  return splits;
+}
+
+Result<data::Schema> make_schema(const IngestOptions& options, const SourceListing& listing) {
+  data::Schema schema;
+  schema.fields = {{"image", data::FieldKind::kImage, DType::kU8, {}},
+                   {"label", data::FieldKind::kLabel, DType::kI64, {}},
+                   {"path", data::FieldKind::kBytes, DType::kU8, {}}};
+  for (const std::string& name : listing.extra_fields) {
+    const bool taken = std::any_of(schema.fields.begin(), schema.fields.end(),
+                                   [&](const data::Field& field) { return field.name == name; });
+    if (taken || name.empty())
+      return Status(ErrorCode::kMisuse, concat("[ingest] the manifest's column '", name,
+                                               "' is empty or there already; rename it"));
+    schema.fields.push_back({name, data::FieldKind::kBytes, DType::kU8, {}});
+  }
+  schema.classes = listing.classes;
+  schema.zstd = options.zstd;
+  return schema;
+}
+
+// Bytes that one file will take in its record, from its header.
+double estimate_record(const IngestOptions& options, std::span<const std::byte> bytes) {
+  const auto info = data::probe_image(bytes);
+  if (!info.ok()) return static_cast<double>(bytes.size());
+  double pixels = static_cast<double>(info->width) * info->height;
+  const int longer = std::max(info->width, info->height);
+  const bool resized = options.resize_max > 0 && longer > options.resize_max;
+  if (resized) pixels *= std::pow(static_cast<double>(options.resize_max) / longer, 2);
+  const bool raw = options.store == Store::kRaw ||
+                   (options.store == Store::kAuto && info->layout == data::ImageLayout::kRaw);
+  if (raw) return pixels * info->channels;
+  const bool recoded = resized || (options.store == Store::kJpeg && info->layout != data::ImageLayout::kJpeg);
+  constexpr double kJpegBytesPerPixel = 0.5;  // generous for quality 90 and 4:2:0
+  return recoded ? pixels * kJpegBytesPerPixel : static_cast<double>(bytes.size());
+}
+
+double estimate_stored_ratio(const IngestOptions& options, const data::Source& source,
+                             const std::vector<FrozenSplit>& splits) {
+  constexpr size_t kProbes = 48;
+  double file_bytes = 0;
+  double record_bytes = 0;
+  for (const FrozenSplit& split : splits) {
+    const size_t step = std::max<size_t>(1, split.entries.size() / kProbes);
+    for (size_t i = 0; i < split.entries.size(); i += step) {
+      const auto bytes = source.read(split.entries[i]);
+      if (!bytes.ok() || bytes->empty()) continue;  // what is wrong with it is found when its turn comes
+      file_bytes += static_cast<double>(bytes->size());
+      record_bytes += estimate_record(options, *bytes);
+    }
+  }
+  return file_bytes > 0 ? record_bytes / file_bytes : 1;
+}
+
+}  // namespace
+
+Result<FrozenList> freeze(const IngestOptions& options, const data::Source& source, SourceListing listing) {
+  FrozenList list;
+  list.options = canonical_options(options);
+  list.warnings = listing.warnings;
+  if (!options.classes_from.empty()) DLPIPE_RETURN_IF_ERROR(take_class_table(options.classes_from, listing));
+  DLPIPE_ASSIGN_OR_RETURN(list.schema, make_schema(options, listing));
+  apply_limit(options, listing);
+  DLPIPE_ASSIGN_OR_RETURN(list.splits, make_splits(options, listing));
+  list.stored_ratio = estimate_stored_ratio(options, source, list.splits);
+
+  double bytes = 0;
+  for (const FrozenSplit& split : list.splits) {
+    for (const SourceEntry& entry : split.entries) bytes += static_cast<double>(entry.size_bytes);
+  }
+  const auto count = static_cast<double>(list.entry_count());
+  constexpr double kSmallRecord = 2048;
+  constexpr double kPackedValue = 32768;
+  const double record = bytes * list.stored_ratio / count + 64;
+  if (record < kSmallRecord) list.schema.records_per_value = static_cast<int64_t>(kPackedValue / record);
+  // LMDB gives a record that stands alone whole pages: half a page is lost on average.
+  const double page_loss = list.schema.records_per_value == 1 ? 2048 : 0;
+  const double estimate = bytes * list.stored_ratio * 1.03 + count * (128 + page_loss) + (1 << 20);
+  list.estimated_bytes = static_cast<uint64_t>(estimate);
+  constexpr uint64_t kGigabyte = uint64_t{1} << 30;
+  list.map_bytes =
+      options.map_bytes != 0 ? options.map_bytes : (16 + 8 * list.estimated_bytes / kGigabyte) * kGigabyte;
+  return list;
+}
+
+Status check_free_space(const std::string& destination, uint64_t needed_bytes) {
+  const std::string directory = parent_of(destination);
+  struct statvfs disk {};
+  if (statvfs(directory.c_str(), &disk) != 0)
+    return status_from_errno("ingest", concat("cannot look at ", directory), errno);
+  const uint64_t free_bytes = uint64_t{disk.f_bavail} * disk.f_frsize;
+  if (free_bytes >= needed_bytes) return {};
+  return Status(ErrorCode::kNoSpace,
+                concat("[ingest] no space: ", human_bytes(needed_bytes), " needed, ", human_bytes(free_bytes),
+                       " free in ", directory, "; choose another directory or --limit"));
+}
+
+}  // namespace dlpipe::ingest

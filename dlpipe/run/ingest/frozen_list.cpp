@@ -1,0 +1,187 @@
+#include "dlpipe/run/ingest/frozen_list.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/run/ingest/files.h"
+
+namespace dlpipe::ingest {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A line holds tab-separated cells; paths may hold any byte.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f || c == '%') {
+      out += concat('%', "0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string unescaped(std::string_view text) {
+  const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size()) {
+      out += static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2]));
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+std::string header_line(const FrozenList& list) {
+  Json json;
+  json["options"] = list.options;
+  data::DatasetInfo info;
+  info.schema = list.schema;
+  info.class_counts.resize(list.schema.classes.size());
+  json["schema"] = data::to_json(info);
+  json["stored_ratio"] = list.stored_ratio;
+  json["map_bytes"] = list.map_bytes;
+  json["estimated_bytes"] = list.estimated_bytes;
+  json["warnings"] = list.warnings;
+  for (const FrozenSplit& split : list.splits)
+    json["splits"].push_back({{"name", split.name}, {"entries", split.entries.size()}});
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Status malformed(const std::string& file, std::string_view what) {
+  return Status(ErrorCode::kCorrupt, concat("[ingest] ", file, " is malformed: ", what,
+                                            "; remove its directory and ingest again"));
+}
+
+Result<data::SourceEntry> parse_entry(const std::string& line, const std::string& file) {
+  const std::vector<std::string> cells = split(line, '\t');
+  if (cells.size() < 5) return malformed(file, "a line is cut short");
+  std::array<int64_t, 4> numbers{};
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (!parse_int(cells[i], &numbers[i])) return malformed(file, "a number can't be read");
+  }
+  data::SourceEntry entry;
+  entry.size_bytes = static_cast<uint64_t>(numbers[0]);
+  entry.modified_ns = numbers[1];
+  entry.label = numbers[2];
+  entry.place = static_cast<uint64_t>(numbers[3]);
+  entry.path = unescaped(cells[4]);
+  for (size_t i = 5; i < cells.size(); ++i) entry.extra.push_back(unescaped(cells[i]));
+  return entry;
+}
+
+Result<FrozenList> parse_list(const std::string& text, const std::string& file) {
+  const size_t last_line = text.size() < 2 ? std::string::npos : text.rfind('\n', text.size() - 2);
+  if (last_line == std::string::npos) return malformed(file, "it is cut short");
+  const std::string_view body = std::string_view(text).substr(0, last_line + 1);
+  if (text.substr(last_line + 1) !=
+      concat("end ", hex64(data::checksum64(std::as_bytes(std::span(body)))), "\n"))
+    return malformed(file, "its checksum differs");
+  std::istringstream lines{std::string(body)};
+  std::string line;
+  std::getline(lines, line);
+  FrozenList list;
+  const Json json = Json::parse(line);
+  list.options = json.at("options").get<std::string>();
+  DLPIPE_ASSIGN_OR_RETURN(const data::DatasetInfo info,
+                          data::parse_dataset_info(json.at("schema").get<std::string>()));
+  list.schema = info.schema;
+  list.stored_ratio = json.at("stored_ratio").get<double>();
+  list.map_bytes = json.at("map_bytes").get<uint64_t>();
+  list.estimated_bytes = json.at("estimated_bytes").get<uint64_t>();
+  list.warnings = json.at("warnings").get<std::vector<std::string>>();
+  for (const Json& split : json.at("splits")) {
+    list.splits.push_back({split.at("name").get<std::string>(), {}});
+    const auto count = split.at("entries").get<size_t>();
+    for (size_t i = 0; i < count; ++i) {
+      if (!std::getline(lines, line)) return malformed(file, "entries are missing");
+      DLPIPE_ASSIGN_OR_RETURN(data::SourceEntry entry, parse_entry(line, file));
+      list.splits.back().entries.push_back(std::move(entry));
+    }
+  }
+  return list;
+}
+
+}  // namespace
+
+int64_t FrozenList::entry_count() const {
+  int64_t count = 0;
+  for (const FrozenSplit& split : splits) count += static_cast<int64_t>(split.entries.size());
+  return count;
+}
+
+std::vector<uint64_t> FrozenList::borders(const FrozenSplit& split, uint64_t commit_bytes,
+                                          int64_t commit_entries) const {
+  std::vector<uint64_t> ends;
+  double bytes = 0;
+  uint64_t begin = 0;
+  for (uint64_t i = 0; i < split.entries.size(); ++i) {
+    bytes += static_cast<double>(split.entries[i].size_bytes) * stored_ratio;
+    const uint64_t end = i + 1;
+    if (bytes >= static_cast<double>(commit_bytes) || end - begin >= static_cast<uint64_t>(commit_entries) ||
+        end == split.entries.size()) {
+      ends.push_back(end);
+      begin = end;
+      bytes = 0;
+    }
+  }
+  return ends;
+}
+
+Status save_list(const FrozenList& list, const std::string& file) {
+  std::string text = header_line(list) + "\n";
+  for (const FrozenSplit& split : list.splits) {
+    for (const data::SourceEntry& entry : split.entries) {
+      text += concat(entry.size_bytes, '\t', entry.modified_ns, '\t', entry.label, '\t', entry.place, '\t',
+                     escaped(entry.path));
+      for (const std::string& extra : entry.extra) text += '\t' + escaped(extra);
+      text += '\n';
+    }
+  }
+  text += concat("end ", hex64(data::checksum64(std::as_bytes(std::span(text)))), "\n");
+  return write_file_durably(file, text);
+}
+
+Result<FrozenList> load_list(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return status_from_errno("ingest", concat("cannot read ", file), errno);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  try {
+    return parse_list(text, file);
+  } catch (const Json::exception& error) {
+    return malformed(file, error.what());
+  }
+}
+
+Status compare_with_source(const FrozenList& list, const data::SourceListing& now) {
+  std::unordered_map<std::string_view, const data::SourceEntry*> found;
+  found.reserve(now.entries.size());
+  for (const data::SourceEntry& entry : now.entries) found.emplace(entry.path, &entry);
+  const auto changed = [](const std::string& path, std::string_view how) {
+    return Status(ErrorCode::kChanged,
+                  concat("[ingest] ", path, " ", how, " since this ingest began; restore it, or remove the ",
+                         ".partial directory and ingest again"));
+  };
+  for (const FrozenSplit& split : list.splits) {
+    for (const data::SourceEntry& entry : split.entries) {
+      const auto it = found.find(entry.path);
+      if (it == found.end()) return changed(entry.path, "was removed");
+      if (it->second->size_bytes != entry.size_bytes || it->second->modified_ns != entry.modified_ns)
+        return changed(entry.path, "changed");
+    }
+  }
+  return {};
+}
+
+}  // namespace dlpipe::ingest

@@ -1,0 +1,113 @@
+#include "dlpipe/run/ingest/image_worker.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dlpipe/augment/resize.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/raw.h"
+
+namespace dlpipe::ingest {
+
+bool is_bad_file(const Status& status) {
+  return status.code() == ErrorCode::kCorrupt || status.code() == ErrorCode::kUnsupported ||
+         status.code() == ErrorCode::kPermission;
+}
+
+static data::DecodeLimits limits_of(const IngestOptions& options) {
+  data::DecodeLimits limits;
+  limits.max_pixels = options.max_pixels;
+  return limits;
+}
+
+ImageWorker::ImageWorker(const IngestOptions& options, const data::Schema& schema, const data::Source& source,
+                         WorkCounters& counters)
+    : options_(options),
+      source_(source),
+      counters_(counters),
+      decoder_(limits_of(options)),
+      packer_(schema) {}
+
+Result<data::PackedRecord> ImageWorker::process(const data::SourceEntry& entry) noexcept {
+  try {
+    return process_checked(entry);
+  } catch (...) {
+    return status_from_current_exception("ingest");
+  }
+}
+
+Status ImageWorker::decode(const std::vector<std::byte>& bytes, const data::ImageInfo& info) {
+  const ScopedTimer timer(counters_.decode_ns);
+  if (int64_t{info.width} * info.height > options_.max_pixels)
+    return Status(ErrorCode::kUnsupported,
+                  concat("[codec] ", info.width, "x", info.height, " pixels are more than --max-pixels ",
+                         options_.max_pixels));
+  const bool swaps = swaps_axes(info.orientation);
+  picture_.width = swaps ? info.height : info.width;
+  picture_.height = swaps ? info.width : info.height;
+  picture_.channels = info.channels;
+  picture_.stride = ptrdiff_t{picture_.width} * picture_.channels;
+  pixels_.resize(static_cast<size_t>(picture_.stride) * picture_.height);
+  picture_.data = pixels_.data();
+  return decoder_.decode_oriented(bytes, info, {0, 0, picture_.width, picture_.height}, picture_);
+}
+
+void ImageWorker::shrink() {
+  const double scale = static_cast<double>(options_.resize_max) / std::max(picture_.width, picture_.height);
+  ImageView out = picture_;
+  out.width = std::max(1, static_cast<int>(std::lround(picture_.width * scale)));
+  out.height = std::max(1, static_cast<int>(std::lround(picture_.height * scale)));
+  out.stride = ptrdiff_t{out.width} * out.channels;
+  shrunk_.resize(static_cast<size_t>(out.stride) * out.height);
+  out.data = shrunk_.data();
+  const auto geometry = augment::whole_resize(picture_.width, picture_.height, out.width, out.height);
+  augment::resize(geometry, picture_, out, false, resize_work_);
+  picture_ = out;
+}
+
+// The file's own bytes where they may stay; otherwise the picture, oriented and perhaps smaller, coded anew.
+Result<ImageWorker::Stored> ImageWorker::store(std::vector<std::byte> bytes, const data::ImageInfo& info) {
+  const bool too_large =
+      options_.resize_max > 0 && std::max(picture_.width, picture_.height) > options_.resize_max;
+  if (too_large) shrink();
+  const bool was_raw = info.layout == data::ImageLayout::kRaw;
+  const bool to_raw = options_.store == Store::kRaw || (options_.store == Store::kAuto && was_raw);
+  const bool keeps = options_.store == Store::kAuto ||
+                     (options_.store == Store::kJpeg && info.layout == data::ImageLayout::kJpeg);
+  Stored stored;
+  stored.header.width = picture_.width;
+  stored.header.height = picture_.height;
+  stored.header.channels = static_cast<uint8_t>(picture_.channels);
+  if (keeps && !too_large) {
+    stored.header.orientation = info.orientation;
+    stored.header.layout = info.layout;
+    stored.bytes = std::move(bytes);
+  } else if (to_raw) {
+    stored.header.layout = data::ImageLayout::kRaw;
+    stored.bytes = data::encode_raw(picture_);
+  } else {
+    stored.header.layout = data::ImageLayout::kJpeg;
+    DLPIPE_ASSIGN_OR_RETURN(stored.bytes, data::encode_jpeg(picture_, options_.quality));
+  }
+  return stored;
+}
+
+Result<data::PackedRecord> ImageWorker::process_checked(const data::SourceEntry& entry) {
+  std::vector<std::byte> bytes;
+  {
+    const ScopedTimer timer(counters_.read_ns);
+    DLPIPE_ASSIGN_OR_RETURN(bytes, source_.read(entry));
+  }
+  DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_image(bytes));
+  DLPIPE_RETURN_IF_ERROR(decode(bytes, info));
+  const ScopedTimer timer(counters_.encode_ns);
+  DLPIPE_ASSIGN_OR_RETURN(const Stored stored, store(std::move(bytes), info));
+  std::vector<std::span<const std::byte>> values = {stored.bytes, std::as_bytes(std::span(&entry.label, 1)),
+                                                    std::as_bytes(std::span(entry.path))};
+  for (const std::string& extra : entry.extra) values.push_back(std::as_bytes(std::span(extra)));
+  DLPIPE_ASSIGN_OR_RETURN(data::PackedRecord record, packer_.pack(values, stored.header));
+  record.pixel_sums.add_image(picture_);
+  return record;
+}
+
+}  // namespace dlpipe::ingest

@@ -1,0 +1,56 @@
+// One file to one record: read, check, decode whole, re-code where the options ask for it, pack.
+//
+// An ImageWorker belongs to one thread and keeps its scratch; the Source and the counters are shared.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "dlpipe/base/counter.h"
+#include "dlpipe/base/error.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/data/record.h"
+#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/run/ingest/ingest.h"
+
+namespace dlpipe::ingest {
+
+struct WorkCounters {
+  Counter read_ns;
+  Counter decode_ns;
+  Counter encode_ns;  // resize, re-code, pack
+};
+
+class ImageWorker {
+ public:
+  ImageWorker(const IngestOptions& options, const data::Schema& schema, const data::Source& source,
+              WorkCounters& counters);
+
+  /// Errors of is_bad_file are this file's own; all others end the ingest. Never throws.
+  Result<data::PackedRecord> process(const data::SourceEntry& entry) noexcept;
+
+ private:
+  struct Stored {
+    std::vector<std::byte> bytes;
+    data::RecordHeader header;
+  };
+  Result<data::PackedRecord> process_checked(const data::SourceEntry& entry);
+  Status decode(const std::vector<std::byte>& bytes, const data::ImageInfo& info);
+  Result<Stored> store(std::vector<std::byte> bytes, const data::ImageInfo& info);
+  void shrink();
+
+  const IngestOptions& options_;
+  const data::Source& source_;
+  WorkCounters& counters_;
+  data::ImageDecoder decoder_;
+  data::RecordPacker packer_;
+  std::vector<uint8_t> pixels_;  // the decoded picture, as seen
+  std::vector<uint8_t> shrunk_;  // the same after --resize-max
+  std::vector<std::byte> resize_work_;
+  ImageView picture_;  // into one of the two
+};
+
+/// True for errors that are one file's fault and fall under --on-error.
+bool is_bad_file(const Status& status);
+
+}  // namespace dlpipe::ingest

@@ -1,0 +1,185 @@
+#include "dlpipe/run/ingest/ingest.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "dlpipe/base/counter.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/run/ingest/files.h"
+#include "dlpipe/run/ingest/freeze.h"
+#include "dlpipe/run/ingest/frozen_list.h"
+#include "dlpipe/run/ingest/options.h"
+#include "dlpipe/run/ingest/publish.h"
+#include "dlpipe/run/ingest/split_writer.h"
+
+namespace dlpipe::ingest {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+Status make_directory(const std::string& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (!error) return {};
+  return status_from_errno("ingest", concat("cannot make ", directory), error.value());
+}
+
+// DST inside SRC would be found by the next listing as one more class.
+Status check_places(const IngestOptions& options, const Paths& paths) {
+  std::error_code ignored;
+  const fs::path source = fs::weakly_canonical(options.source, ignored);
+  const fs::path destination = fs::weakly_canonical(paths.destination, ignored);
+  const auto [end, unused] =
+      std::mismatch(source.begin(), source.end(), destination.begin(), destination.end());
+  if (end == source.end() && fs::is_directory(source, ignored))
+    return Status(ErrorCode::kMisuse, concat("[ingest] ", paths.destination, " lies inside ", options.source,
+                                             "; choose a DST outside of SRC"));
+  return {};
+}
+
+// DST is there: fine if this very command made it, which was then killed after its last rename.
+Result<IngestReport> already_there(const IngestOptions& options, const Paths& paths) {
+  const auto provenance = read_provenance(concat(paths.destination, "/", kProvenanceName));
+  const std::string difference = provenance.ok()
+                                     ? first_difference(provenance->options, canonical_options(options))
+                                     : "it is no dataset";
+  if (!difference.empty())
+    return Status(ErrorCode::kMisuse, concat("[ingest] ", paths.destination, " exists already (", difference,
+                                             "); remove it or choose another DST"));
+  IngestReport report;
+  report.already_complete = true;
+  DLPIPE_RETURN_IF_ERROR(describe(paths, paths.destination, provenance->splits, report));
+  return report;
+}
+
+Status check_same_options(const Paths& paths, const std::string& was, const std::string& is) {
+  const std::string difference = first_difference(was, is);
+  if (difference.empty()) return {};
+  return Status(ErrorCode::kMisuse, concat("[ingest] ", paths.partial, " was begun with other options: ",
+                                           difference, "; use those, or remove it to begin again"));
+}
+
+// The frozen list: of the run that is being continued, or made now. Both are read back from the file, so
+// that both runs go on from the same bytes.
+Result<FrozenList> take_list(const IngestOptions& options, const Paths& paths, data::Source& source) {
+  const bool resumed = exists(paths.list);
+  if (resumed) {
+    DLPIPE_ASSIGN_OR_RETURN(FrozenList list, load_list(paths.list));
+    DLPIPE_RETURN_IF_ERROR(check_same_options(paths, list.options, canonical_options(options)));
+    DLPIPE_ASSIGN_OR_RETURN(const data::SourceListing now, source.list());
+    DLPIPE_RETURN_IF_ERROR(compare_with_source(list, now));
+    return list;
+  }
+  DLPIPE_ASSIGN_OR_RETURN(data::SourceListing listing, source.list());
+  DLPIPE_ASSIGN_OR_RETURN(const FrozenList list, freeze(options, source, std::move(listing)));
+  DLPIPE_RETURN_IF_ERROR(check_free_space(paths.partial, list.estimated_bytes));
+  DLPIPE_RETURN_IF_ERROR(save_list(list, paths.list));
+  return load_list(paths.list);
+}
+
+// Nothing could be stored: leave nothing that looks like a dataset, not even a partial one.
+Status check_not_empty(const Paths& paths, const IngestReport& report) {
+  for (const IngestReport::Split& split : report.splits) {
+    if (split.samples > 0) continue;
+    std::error_code ignored;
+    fs::remove_all(paths.partial, ignored);
+    const std::string first = report.skipped.empty() ? ""
+                                                     : concat("; the first: ", report.skipped[0].path, ": ",
+                                                              report.skipped[0].reason);
+    return Status(ErrorCode::kCorrupt,
+                  concat("[ingest] no usable picture",
+                         split.name.empty() ? std::string() : concat(" for the split ", split.name), ": ",
+                         report.skipped.size(), " files were skipped", first));
+  }
+  return {};
+}
+
+void fill_stages(const IngestRun& run, IngestReport& report) {
+  const auto seconds = [](int64_t ns) { return static_cast<double>(ns) * 1e-9; };
+  report.stages = {{"read", seconds(run.counters.read_ns.value())},
+                   {"decode", seconds(run.counters.decode_ns.value())},
+                   {"encode", seconds(run.counters.encode_ns.value())},
+                   {"write", seconds(run.write_ns)}};
+  report.seconds = seconds(now_ns() - run.begin_ns);
+  report.limiting = run.limiting();
+}
+
+Status fill(const IngestOptions& options, const Paths& paths, const data::Source& source,
+            const FrozenList& list, const std::function<void(const IngestProgress&)>& progress,
+            IngestReport& report) {
+  IngestRun run{options, source, list, progress};
+  run.begin_ns = run.reported_ns = now_ns();
+  run.progress.total = list.entry_count();
+  std::vector<std::string> names;
+  for (const FrozenSplit& split : list.splits) {
+    const std::string directory = paths.split(paths.partial, split.name);
+    DLPIPE_RETURN_IF_ERROR(make_directory(directory));
+    DLPIPE_RETURN_IF_ERROR(write_split(run, split, directory));
+    DLPIPE_RETURN_IF_ERROR(sync_directory(directory));
+    names.push_back(split.name);
+  }
+  run.report(true);
+  fill_stages(run, report);
+  report.warnings = list.warnings;
+  return describe(paths, paths.partial, names, report);
+}
+
+Result<IngestReport> finish_sealed(const IngestOptions& options, const Paths& paths) {
+  DLPIPE_ASSIGN_OR_RETURN(const Provenance provenance, read_provenance(paths.provenance));
+  DLPIPE_RETURN_IF_ERROR(check_same_options(paths, provenance.options, canonical_options(options)));
+  IngestReport report;
+  report.resumed = true;
+  DLPIPE_RETURN_IF_ERROR(describe(paths, paths.partial, provenance.splits, report));
+  DLPIPE_RETURN_IF_ERROR(publish(paths));
+  return report;
+}
+
+Result<IngestReport> ingest_checked(const IngestOptions& options,
+                                    const std::function<void(const IngestProgress&)>& progress) {
+  DLPIPE_RETURN_IF_ERROR(check_options(options));
+  const Paths paths(options.destination);
+  DLPIPE_ASSIGN_OR_RETURN(const auto source, data::open_source({options.source, options.manifest}));
+  DLPIPE_RETURN_IF_ERROR(check_places(options, paths));
+  if (exists(paths.destination)) return already_there(options, paths);
+
+  const bool fresh = !exists(paths.partial);
+  DLPIPE_RETURN_IF_ERROR(make_directory(paths.partial));
+  DLPIPE_ASSIGN_OR_RETURN(const DirectoryLock lock, DirectoryLock::acquire(paths.partial));
+  if (exists(paths.provenance) && !exists(paths.list)) return finish_sealed(options, paths);
+  IngestReport report;
+  report.resumed = exists(paths.list);
+  const auto list = take_list(options, paths, *source);
+  if (!list.ok()) {
+    std::error_code ignored;
+    if (fresh) fs::remove(paths.partial, ignored);  // empty: nothing was frozen
+    return list.status();
+  }
+  DLPIPE_RETURN_IF_ERROR(fill(options, paths, *source, *list, progress, report));
+  DLPIPE_RETURN_IF_ERROR(check_not_empty(paths, report));
+  DLPIPE_RETURN_IF_ERROR(seal(paths, *list, report));
+  DLPIPE_RETURN_IF_ERROR(publish(paths));
+  return report;
+}
+
+}  // namespace
+
+Result<IngestReport> ingest(const IngestOptions& options,
+                            const std::function<void(const IngestProgress&)>& progress) {
+  try {
+    return ingest_checked(options, progress);
+  } catch (...) {
+    return status_from_current_exception("ingest");
+  }
+}
+
+}  // namespace dlpipe::ingest

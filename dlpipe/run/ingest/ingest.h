@@ -1,0 +1,97 @@
+// Making a dataset of raw files: `dlpipe ingest SRC DST` as a function.
+//
+// Everything is written into DST.partial, which becomes DST by one rename at the end; until then no DST
+// exists. The list of files is frozen first. A run that was stopped or killed goes on where its last commit
+// was when it is called again with the same options, and gives the same bytes as one that was not; other
+// options or changed files are refused. Every image is decoded whole before it is stored.
+//
+// Threads: one call is one ingest; it starts `jobs` workers and calls `progress` on the calling thread. A
+// second ingest into the same DST is refused. Memory: `window_bytes` of files ahead of the writer, one
+// transaction, and one decoded picture a worker.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+
+namespace dlpipe::ingest {
+
+enum class OnError : uint8_t { kSkip, kStop };
+/// What stands in a record: the file's own bytes (raw pixels for IDX), always JPEG, always raw pixels.
+enum class Store : uint8_t { kAuto, kJpeg, kRaw };
+
+struct IngestOptions {
+  std::string source;        // SRC: folder by class, manifest, IDX file or folder
+  std::string destination;   // DST: must not exist
+  std::string manifest;      // --manifest: list of path,label below SRC
+  std::string classes_from;  // --classes-from: dataset whose class table this one takes
+  OnError on_error = OnError::kSkip;
+  int resize_max = 0;  // longer sides are scaled down to this; 0: no
+  int quality = 90;    // of the JPEGs that are re-coded
+  Store store = Store::kAuto;
+  bool zstd = false;
+  int64_t limit = -1;         // at most this many files, chosen by (seed, path); -1: all
+  std::vector<double> split;  // fractions of train, val[, test]; empty: one dataset
+  uint64_t seed = 0;          // of limit and split
+  uint64_t window_bytes = uint64_t{256} << 20;
+  int jobs = 0;                          // 0: what the process may use
+  uint64_t map_bytes = 0;                // 0: eight times the estimate and 16 GB; address space only
+  int64_t max_pixels = 178'956'970;      // larger pictures are bad
+  uint64_t commit_bytes = 32u << 20;     // of records in a transaction, about
+  int64_t commit_entries = 16'384;       // files in a transaction, at most
+  std::function<bool()> stop_requested;  // asked often; true: leave what is committed and answer kCancelled
+};
+
+struct IngestProgress {
+  std::string split;  // "" when there is one dataset
+  int64_t done = 0;   // files of all splits
+  int64_t total = 0;
+  int64_t skipped = 0;
+  uint64_t bytes_done = 0;
+  double seconds = 0;      // of this call
+  double rate_img_s = 0;   // of the last seconds
+  double remaining_s = 0;  // negative: not known yet
+  std::string limiting;    // "read", "decode", "encode" or "write"
+};
+
+struct SkippedFile {
+  std::string path;
+  std::string reason;
+};
+
+struct IngestReport {
+  struct Split {
+    std::string name;  // "" when there is one dataset
+    std::string directory;
+    std::string id;
+    int64_t samples = 0;
+    uint64_t file_bytes = 0;
+  };
+  struct Stage {
+    std::string name;
+    double busy_s = 0;  // summed over threads
+  };
+  std::vector<Split> splits;
+  std::vector<std::string> classes;
+  std::vector<SkippedFile> skipped;
+  std::vector<std::string> warnings;  // whole messages
+  std::vector<Stage> stages;          // of this call
+  double seconds = 0;
+  std::string limiting;
+  bool resumed = false;
+  bool already_complete = false;  // DST was there, made of the same files with the same options
+};
+
+/// `progress` is called a few times a second; may be empty.
+Result<IngestReport> ingest(const IngestOptions& options,
+                            const std::function<void(const IngestProgress&)>& progress = {});
+
+Result<Store> parse_store(const std::string& name);       // auto, jpeg, raw
+Result<OnError> parse_on_error(const std::string& name);  // skip, stop
+/// "0.9,0.1" -> {0.9, 0.1}; two or three positive fractions that sum to 1.
+Result<std::vector<double>> parse_split(const std::string& text);
+
+}  // namespace dlpipe::ingest

@@ -1,0 +1,101 @@
+#include "dlpipe/run/ingest/options.h"
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::ingest {
+
+using Json = nlohmann::ordered_json;
+
+static const std::vector<std::string> kStoreNames = {"auto", "jpeg", "raw"};
+static const std::vector<std::string> kOnErrorNames = {"skip", "stop"};
+
+Result<Store> parse_store(const std::string& name) {
+  for (size_t i = 0; i < kStoreNames.size(); ++i) {
+    if (name == kStoreNames[i]) return static_cast<Store>(i);
+  }
+  return Status(ErrorCode::kMisuse, concat("[ingest] --store ", name, suggestion(name, kStoreNames)));
+}
+
+Result<OnError> parse_on_error(const std::string& name) {
+  for (size_t i = 0; i < kOnErrorNames.size(); ++i) {
+    if (name == kOnErrorNames[i]) return static_cast<OnError>(i);
+  }
+  return Status(ErrorCode::kMisuse, concat("[ingest] --on-error ", name, suggestion(name, kOnErrorNames)));
+}
+
+Result<std::vector<double>> parse_split(const std::string& text) {
+  std::vector<double> fractions;
+  double sum = 0;
+  bool sane = true;
+  for (const std::string& piece : split(text, ',')) {
+    double value = 0;
+    sane = sane && parse_double(trim(piece), &value) && value > 0 && value < 1;
+    fractions.push_back(value);
+    sum += value;
+  }
+  if (!sane || fractions.size() < 2 || fractions.size() > 3 || std::abs(sum - 1) > 1e-6)
+    return Status(ErrorCode::kMisuse, concat("[ingest] --split ", text,
+                                             "; give two or three fractions that sum to 1: 0.9,0.1 for train "
+                                             "and val, 0.8,0.1,0.1 for train, val and test"));
+  return fractions;
+}
+
+Status check_options(const IngestOptions& options) {
+  const auto misuse = [](const auto&... text) {
+    return Status(ErrorCode::kMisuse, concat("[ingest] ", text...));
+  };
+  if (options.source.empty() || options.destination.empty()) return misuse("give SRC and DST");
+  if (options.quality < 1 || options.quality > 100)
+    return misuse("--quality ", options.quality, "; give 1 to 100");
+  if (options.resize_max < 0)
+    return misuse("--resize-max ", options.resize_max, "; give pixels, or 0 for none");
+  if (options.limit == 0 || options.limit < -1) return misuse("--limit ", options.limit, "; give at least 1");
+  if (options.jobs < 0 || options.jobs > 4096) return misuse("--jobs ", options.jobs, "; give 0 to 4096");
+  if (options.max_pixels < 1) return misuse("--max-pixels ", options.max_pixels, "; give at least 1");
+  if (options.commit_bytes == 0 || options.commit_entries < 1) return misuse("transactions of no size");
+  constexpr uint64_t kSmallestMap = 1 << 20;
+  if (options.map_bytes != 0 && options.map_bytes < kSmallestMap)
+    return misuse("--map-size ", human_bytes(options.map_bytes),
+                  "; give at least 1M, or 0 to let it be found");
+  return {};
+}
+
+std::string canonical_options(const IngestOptions& options) {
+  Json json;
+  std::error_code ignored;
+  const auto absolute = [&](const std::string& path) {
+    return path.empty() ? path : std::filesystem::weakly_canonical(path, ignored).string();
+  };
+  json["SRC"] = absolute(options.source);
+  json["--manifest"] = absolute(options.manifest);
+  json["--classes-from"] = absolute(options.classes_from);
+  json["--resize-max"] = options.resize_max;
+  json["--quality"] = options.quality;
+  json["--store"] = kStoreNames[static_cast<size_t>(options.store)];
+  json["--zstd"] = options.zstd;
+  json["--limit"] = options.limit;
+  json["--split"] = options.split;
+  json["--seed"] = options.seed;
+  json["--max-pixels"] = options.max_pixels;
+  json["commit_bytes"] = options.commit_bytes;
+  json["commit_entries"] = options.commit_entries;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string first_difference(const std::string& was, const std::string& is) {
+  if (was == is) return {};
+  const Json before = Json::parse(was, nullptr, false);
+  const Json after = Json::parse(is, nullptr, false);
+  if (before.is_discarded() || !before.is_object()) return "options that can't be read";
+  for (const auto& [name, value] : after.items()) {
+    if (!before.contains(name)) return concat(name, " not set, now ", value.dump());
+    if (before[name] != value) return concat(name, " ", before[name].dump(), ", now ", value.dump());
+  }
+  return "options that are not known here";
+}
+
+}  // namespace dlpipe::ingest

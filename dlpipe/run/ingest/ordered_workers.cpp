@@ -1,0 +1,74 @@
+#include "dlpipe/run/ingest/ordered_workers.h"
+
+#include <utility>
+
+namespace dlpipe::ingest {
+
+OrderedWorkers::OrderedWorkers(int workers, Job job) : job_(std::move(job)), next_item_(job_.begin) {
+  for (int worker = 0; worker < workers; ++worker) threads_.emplace_back([this, worker] { work(worker); });
+}
+
+OrderedWorkers::~OrderedWorkers() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  window_moved_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+OrderedWorkers::Run* OrderedWorkers::claim(std::unique_lock<std::mutex>& lock) {
+  constexpr uint64_t kRunCost = 64 << 10;
+  constexpr uint64_t kRunItems = 64;
+  const int64_t begin_ns = now_ns();
+  window_moved_.wait(lock, [&] {
+    return stopping_ || next_item_ == job_.end || runs_.empty() ||
+           cost_in_flight_ + job_.cost(next_item_) <= job_.window;
+  });
+  window_wait_ns_.add(now_ns() - begin_ns);
+  if (stopping_ || next_item_ == job_.end) return nullptr;
+  Run& run = runs_.emplace_back();
+  run.begin = run.end = next_item_;
+  while (run.end < job_.end && run.end - run.begin < kRunItems && run.cost < kRunCost) {
+    const uint64_t cost = job_.cost(run.end);
+    if (run.end > run.begin && cost_in_flight_ + run.cost + cost > job_.window) break;
+    run.cost += cost;
+    ++run.end;
+  }
+  next_item_ = run.end;
+  cost_in_flight_ += run.cost;
+  return &run;
+}
+
+void OrderedWorkers::work(int worker) {
+  std::unique_lock lock(mutex_);
+  while (Run* run = claim(lock)) {
+    const uint64_t begin = run->begin;
+    const uint64_t end = run->end;
+    lock.unlock();
+    std::vector<Outcome> outcomes;
+    for (uint64_t item = begin; item < end; ++item) outcomes.push_back(job_.work(worker, item));
+    lock.lock();
+    run->outcomes = std::move(outcomes);
+    run->done = true;
+    if (run == &runs_.front()) run_done_.notify_one();
+  }
+}
+
+OrderedWorkers::Outcome OrderedWorkers::next() {
+  if (taken_ == taking_.outcomes.size()) {
+    std::unique_lock lock(mutex_);
+    cost_in_flight_ -= taking_.cost;
+    taking_ = Run();
+    taken_ = 0;
+    window_moved_.notify_all();
+    const int64_t begin_ns = now_ns();
+    run_done_.wait(lock, [&] { return !runs_.empty() && runs_.front().done; });
+    taker_wait_ns_ += now_ns() - begin_ns;
+    taking_ = std::move(runs_.front());
+    runs_.pop_front();
+  }
+  return std::move(taking_.outcomes[taken_++]);
+}
+
+}  // namespace dlpipe::ingest

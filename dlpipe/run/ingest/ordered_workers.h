@@ -1,0 +1,71 @@
+// Threads that work on numbered items at once and hand the outcomes back in the items' order.
+//
+// Holds threads, one lock and two conditions; nothing else touches them. The owner's thread calls next();
+// destruction stops and joins. Workers start no item whose cost would bring what was started but not yet
+// taken over `window`; one run of items is always allowed.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "dlpipe/base/counter.h"
+#include "dlpipe/base/error.h"
+#include "dlpipe/io/data/record.h"
+
+namespace dlpipe::ingest {
+
+class OrderedWorkers {
+ public:
+  using Outcome = Result<data::PackedRecord>;
+  struct Job {
+    uint64_t begin = 0;  // items [begin, end)
+    uint64_t end = 0;
+    uint64_t window = 0;                         // in units of cost
+    std::function<uint64_t(uint64_t)> cost;      // of an item; pure
+    std::function<Outcome(int, uint64_t)> work;  // (worker, item); must not throw
+  };
+
+  OrderedWorkers(int workers, Job job);
+  ~OrderedWorkers();
+  OrderedWorkers(const OrderedWorkers&) = delete;
+  OrderedWorkers& operator=(const OrderedWorkers&) = delete;
+
+  /// The outcome of the next item, waiting for it. Call exactly end - begin times.
+  Outcome next();
+  /// Time that next() waited, and that all workers together waited for the window.
+  int64_t taker_wait_ns() const { return taker_wait_ns_; }
+  int64_t window_wait_ns() const { return window_wait_ns_.value(); }
+
+ private:
+  // Tiny items travel many at once: a lock and a wake-up for each would cost more than their work.
+  struct Run {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    uint64_t cost = 0;
+    bool done = false;
+    std::vector<Outcome> outcomes;
+  };
+  void work(int worker);
+  Run* claim(std::unique_lock<std::mutex>& lock);
+
+  Job job_;
+  std::mutex mutex_;
+  std::condition_variable run_done_;
+  std::condition_variable window_moved_;
+  std::deque<Run> runs_;  // claimed and not yet taken, in order; addresses stay while others come and go
+  uint64_t next_item_;
+  uint64_t cost_in_flight_ = 0;
+  bool stopping_ = false;
+  Run taking_;  // the taker's own
+  size_t taken_ = 0;
+  int64_t taker_wait_ns_ = 0;
+  Counter window_wait_ns_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace dlpipe::ingest

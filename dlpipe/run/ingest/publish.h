@@ -1,0 +1,44 @@
+// The states of an ingest on disk, and the steps between them:
+//
+//   nothing -> DST.partial/ingest.list -> environments filled -> provenance.json -> list removed -> DST
+//
+// Each step is one rename or removal, made durable before the next, so a killed ingest is always in one
+// state.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/run/ingest/frozen_list.h"
+#include "dlpipe/run/ingest/ingest.h"
+
+namespace dlpipe::ingest {
+
+inline constexpr const char* kListName = "ingest.list";
+inline constexpr const char* kProvenanceName = "provenance.json";
+
+struct Paths {
+  explicit Paths(std::string destination);
+  std::string destination;  // without trailing slashes
+  std::string partial;      // destination + ".partial"
+  std::string list;
+  std::string provenance;  // in partial
+  std::string split(const std::string& root, const std::string& name) const;
+};
+
+/// Writes provenance.json (where from, when, on what; outside of the dataset's id) and removes the list.
+Status seal(const Paths& paths, const FrozenList& list, const IngestReport& report);
+/// DST.partial becomes DST.
+Status publish(const Paths& paths);
+/// The options and splits that a sealed or published dataset was made with.
+struct Provenance {
+  std::string options;
+  std::vector<std::string> splits;  // names; "" alone when there is one dataset
+};
+Result<Provenance> read_provenance(const std::string& file);
+/// Opens the finished environments below `root` for the report: sizes, ids, skipped files.
+Status describe(const Paths& paths, const std::string& root, const std::vector<std::string>& splits,
+                IngestReport& report);
+
+}  // namespace dlpipe::ingest

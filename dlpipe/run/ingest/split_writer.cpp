@@ -1,0 +1,153 @@
+#include "dlpipe/run/ingest/split_writer.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "dlpipe/base/counter.h"
+#include "dlpipe/base/machine.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/dataset_writer.h"
+#include "dlpipe/run/ingest/ordered_workers.h"
+
+namespace dlpipe::ingest {
+
+std::string IngestRun::limiting() const {
+  const int64_t elapsed = std::max<int64_t>(1, now_ns() - begin_ns);
+  if (write_ns > elapsed / 2) return "write";
+  const std::pair<int64_t, const char*> stages[] = {{counters.read_ns.value(), "read"},
+                                                    {counters.decode_ns.value(), "decode"},
+                                                    {counters.encode_ns.value(), "encode"}};
+  return std::max_element(std::begin(stages), std::end(stages))->second;
+}
+
+void IngestRun::report(bool now) {
+  constexpr int64_t kInterval_ns = 250'000'000;
+  const int64_t at = now_ns();
+  if (!on_progress || (!now && at - reported_ns < kInterval_ns)) return;
+  progress.seconds = static_cast<double>(at - begin_ns) * 1e-9;
+  const double window_s = static_cast<double>(at - reported_ns) * 1e-9;
+  const double rate = window_s > 0 ? static_cast<double>(work_files - reported_files) / window_s : 0;
+  // Smoothed: single transactions make the rate jump. A window cut short by the end says nothing.
+  if (!now || progress.rate_img_s <= 0)
+    progress.rate_img_s = progress.rate_img_s > 0 ? 0.7 * progress.rate_img_s + 0.3 * rate : rate;
+  const double mean = progress.seconds > 0 ? static_cast<double>(work_files) / progress.seconds : 0;
+  progress.remaining_s = mean > 0 ? static_cast<double>(progress.total - progress.done) / mean : -1;
+  progress.limiting = limiting();
+  reported_ns = at;
+  reported_files = work_files;
+  on_progress(progress);
+}
+
+namespace {
+
+class SplitWriter {
+ public:
+  SplitWriter(IngestRun& run, const FrozenSplit& split, const std::string& directory)
+      : run_(run), split_(split), directory_(directory) {}
+
+  Status write();
+
+ private:
+  uint64_t cost(uint64_t item) const {
+    const auto size = static_cast<double>(split_.entries[item].size_bytes);
+    return static_cast<uint64_t>(size * std::max(1.0, run_.list.stored_ratio)) + 512;
+  }
+  std::unique_ptr<OrderedWorkers> start_workers(uint64_t begin);
+  Status take(uint64_t item, OrderedWorkers::Outcome outcome);
+  Status end_transaction(uint64_t position, bool last);
+
+  IngestRun& run_;
+  const FrozenSplit& split_;
+  const std::string& directory_;
+  std::unique_ptr<data::DatasetWriter> writer_;
+  std::vector<std::unique_ptr<ImageWorker>> image_workers_;
+};
+
+std::unique_ptr<OrderedWorkers> SplitWriter::start_workers(uint64_t begin) {
+  const IngestOptions& options = run_.options;
+  const int jobs = options.jobs > 0 ? options.jobs : available_threads();
+  for (int i = 0; i < jobs; ++i)
+    image_workers_.push_back(
+        std::make_unique<ImageWorker>(options, run_.list.schema, run_.source, run_.counters));
+  OrderedWorkers::Job job;
+  job.begin = begin;
+  job.end = split_.entries.size();
+  job.window = options.window_bytes;
+  job.cost = [this](uint64_t item) { return cost(item); };
+  job.work = [this](int worker, uint64_t item) {
+    return image_workers_[static_cast<size_t>(worker)]->process(split_.entries[item]);
+  };
+  return std::make_unique<OrderedWorkers>(jobs, std::move(job));
+}
+
+Status SplitWriter::take(uint64_t item, OrderedWorkers::Outcome outcome) {
+  const data::SourceEntry& entry = split_.entries[item];
+  const int64_t begin_ns = now_ns();
+  if (outcome.ok()) {
+    DLPIPE_RETURN_IF_ERROR(writer_->add(*outcome));
+  } else if (!is_bad_file(outcome.status())) {
+    return outcome.status();
+  } else if (run_.options.on_error == OnError::kStop) {
+    return outcome.status().with_context(concat("[ingest] ", entry.path, ": "));
+  } else {
+    DLPIPE_RETURN_IF_ERROR(writer_->skip(item, entry.path, outcome.status().message()));
+    ++run_.progress.skipped;
+  }
+  run_.write_ns += now_ns() - begin_ns;
+  ++run_.progress.done;
+  ++run_.work_files;
+  run_.progress.bytes_done += entry.size_bytes;
+  return {};
+}
+
+Status SplitWriter::end_transaction(uint64_t position, bool last) {
+  const int64_t begin_ns = now_ns();
+  const Status status = last ? writer_->finish(position) : writer_->commit(position);
+  run_.write_ns += now_ns() - begin_ns;
+  return status;
+}
+
+Status SplitWriter::write() {
+  const IngestOptions& options = run_.options;
+  // A larger map than at first may be asked for after a "map full".
+  const uint64_t map_bytes = std::max(run_.list.map_bytes, options.map_bytes);
+  DLPIPE_ASSIGN_OR_RETURN(writer_, data::DatasetWriter::open(directory_, run_.list.schema, map_bytes));
+  run_.progress.split = split_.name;
+  const uint64_t count = split_.entries.size();
+  const uint64_t begin = writer_->finished() ? count : writer_->position();
+  if (begin > count)
+    return Status(ErrorCode::kCorrupt,
+                  concat("[ingest] ", directory_, " holds more than its list; remove it"));
+  for (uint64_t i = 0; i < begin; ++i) run_.progress.bytes_done += split_.entries[i].size_bytes;
+  run_.progress.done += static_cast<int64_t>(begin);
+  run_.progress.skipped += static_cast<int64_t>(begin) - writer_->samples();
+  if (writer_->finished()) return {};
+
+  const std::vector<uint64_t> borders =
+      run_.list.borders(split_, options.commit_bytes, options.commit_entries);
+  auto border = std::upper_bound(borders.begin(), borders.end(), begin);
+  if (border == borders.end()) return end_transaction(count, true);
+  const std::unique_ptr<OrderedWorkers> workers = start_workers(begin);
+  for (uint64_t item = begin; item < count; ++item) {
+    DLPIPE_RETURN_IF_ERROR(take(item, workers->next()));
+    if (item + 1 == *border) {
+      DLPIPE_RETURN_IF_ERROR(end_transaction(*border, *border == count));
+      ++border;
+    }
+    run_.report(false);
+    if (options.stop_requested && options.stop_requested())
+      return Status(ErrorCode::kCancelled,
+                    concat("[ingest] stopped after ", run_.progress.done, " of ", run_.progress.total,
+                           " files; run the same command again to go on"));
+  }
+  run_.writer_wait_ns += workers->taker_wait_ns();
+  return {};
+}
+
+}  // namespace
+
+Status write_split(IngestRun& run, const FrozenSplit& split, const std::string& directory) {
+  return SplitWriter(run, split, directory).write();
+}
+
+}  // namespace dlpipe::ingest

@@ -1,0 +1,121 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "dlpipe/io/data/sources/source.h"
+#include "tests/io/data/temp_dir.h"
+
+namespace dlpipe::data {
+namespace {
+
+Result<SourceListing> list_folder(const std::string& path) {
+  auto source = open_source({path, ""});
+  if (!source.ok()) return source.status();
+  return (*source)->list();
+}
+
+TEST(FolderSource, FoldersAreClassesInByteOrder) {
+  TempDir dir;
+  for (const char* file : {"b/2.jpg", "b/1.JPG", "a/x/deep.png", "a/0.jpeg", "B/3.jpg"})
+    write_text(dir / file, "x");
+  const SourceListing listing = value_or_throw(list_folder(dir.path() + "/"));
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"B", "a", "b"}));
+  EXPECT_TRUE(listing.warnings.empty());
+  std::vector<std::string> found;
+  for (const SourceEntry& entry : listing.entries) {
+    found.push_back(entry.path + "=" + std::to_string(entry.label));
+    EXPECT_EQ(entry.size_bytes, 1u);
+    EXPECT_GT(entry.modified_ns, 0);
+  }
+  std::sort(found.begin(), found.end());
+  EXPECT_EQ(found, (std::vector<std::string>{"B/3.jpg=0", "a/0.jpeg=1", "a/x/deep.png=1", "b/1.JPG=2",
+                                             "b/2.jpg=2"}));
+}
+
+TEST(FolderSource, ReadsWhatItListedAndNoticesChanges) {
+  TempDir dir;
+  write_text(dir / "a/1.jpg", "hello");
+  write_text(dir / "b/1.jpg", "there");
+  auto source = value_or_throw(open_source({dir.path(), ""}));
+  const SourceListing listing = value_or_throw(source->list());
+  const SourceEntry& entry = listing.entries.front();
+  EXPECT_EQ(value_or_throw(source->read(entry)).size(), 5u);
+  write_text(dir / "a/1.jpg", "hello!");
+  EXPECT_EQ(source->read(entry).status().code(), ErrorCode::kChanged);
+  write_text(dir / "a/1.jpg", "HELLO");  // the old size, another time
+  EXPECT_EQ(source->read(entry).status().code(), ErrorCode::kChanged);
+  std::filesystem::remove(dir / "a/1.jpg");
+  EXPECT_EQ(source->read(entry).status().code(), ErrorCode::kChanged);
+  EXPECT_NE(source->read(entry).status().message().find("was removed"), std::string::npos);
+}
+
+TEST(FolderSource, LeavesAsideWhatIsNoPictureAndSaysSo) {
+  TempDir dir;
+  for (const char* file :
+       {"a/1.jpg", "b/1.jpg", "a/Thumbs.db", "a/.hidden.jpg", "b/notes", "beside.png", ".git/x.jpg"})
+    write_text(dir / file, "x");
+  std::filesystem::create_directories(dir / "c");
+  const SourceListing listing = value_or_throw(list_folder(dir.path()));
+  EXPECT_EQ(listing.entries.size(), 2u);
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b", "c"}));
+  std::string all;
+  for (const std::string& warning : listing.warnings) all += warning + "\n";
+  EXPECT_NE(all.find("class 'c' has no picture"), std::string::npos) << all;
+  EXPECT_NE(all.find("1 pictures beside the class folders"), std::string::npos) << all;
+  EXPECT_NE(all.find("1 x .db"), std::string::npos) << all;
+  EXPECT_NE(all.find("2 x hidden"), std::string::npos) << all;
+}
+
+TEST(FolderSource, EmptyAndClasslessFoldersAreErrors) {
+  TempDir dir;
+  EXPECT_NE(list_folder(dir.path()).status().message().find("is empty"), std::string::npos);
+  write_text(dir / "1.jpg", "x");
+  EXPECT_NE(list_folder(dir.path()).status().message().find("no folders"), std::string::npos);
+  std::filesystem::create_directories(dir / "a");
+  EXPECT_NE(list_folder(dir.path()).status().message().find("no picture in the 1 folders"),
+            std::string::npos);
+  EXPECT_EQ(list_folder(dir / "none").status().code(), ErrorCode::kNotFound);
+}
+
+TEST(FolderSource, OneClassIsAWarningThatGuessesWhatWasMeant) {
+  TempDir dir;
+  write_text(dir / "only/1.jpg", "x");
+  EXPECT_NE(value_or_throw(list_folder(dir.path())).warnings.at(0).find("only one class, 'only'"),
+            std::string::npos);
+  std::filesystem::remove(dir / "only/1.jpg");
+  write_text(dir / "only/cat/1.jpg", "x");
+  EXPECT_NE(
+      value_or_throw(list_folder(dir.path())).warnings.at(0).find("did you mean " + dir.path() + "/only?"),
+      std::string::npos);
+}
+
+TEST(FolderSource, LinksAreFollowedButLoopsAreErrors) {
+  TempDir dir;
+  TempDir elsewhere;
+  write_text(elsewhere / "1.jpg", "x");
+  write_text(dir / "a/1.jpg", "x");
+  std::filesystem::create_directory_symlink(elsewhere.path(), dir / "b");
+  EXPECT_EQ(value_or_throw(list_folder(dir.path())).entries.size(), 2u);
+  std::filesystem::create_directory_symlink(dir.path(), dir / "a/back");
+  const Status loop = list_folder(dir.path()).status();
+  EXPECT_NE(loop.message().find("symbolic link loop"), std::string::npos) << loop.message();
+  EXPECT_NE(loop.message().find("a/back leads back to"), std::string::npos) << loop.message();
+  std::filesystem::remove(dir / "a/back");
+  std::filesystem::create_symlink("self", dir / "a/self");
+  EXPECT_NE(list_folder(dir.path()).status().message().find("symbolic link loop"), std::string::npos);
+  std::filesystem::remove(dir / "a/self");
+  std::filesystem::create_symlink(dir / "gone.jpg", dir / "a/dangling.jpg");
+  EXPECT_EQ(list_folder(dir.path()).status().code(), ErrorCode::kNotFound);
+}
+
+TEST(FolderSource, NamesMayHoldAnyByte) {
+  TempDir dir;
+  write_text(dir / "a/\xff\xfe \n\t%.jpg", "x");
+  write_text(dir / "b\xc3\xa9/1.jpg", "x");
+  EXPECT_EQ(value_or_throw(list_folder(dir.path())).entries.size(), 2u);
+}
+
+}  // namespace
+}  // namespace dlpipe::data
