@@ -264,7 +264,12 @@ class LmdbReader final : public Dataset::Reader {
   }
 
   Result<std::span<const std::byte>> record(int64_t sample) override {
-    DLPIPE_ASSIGN_OR_RETURN(std::span<const std::byte> bytes, stored(sample));
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, stored(sample));
+    return record_in(bytes, sample);
+  }
+
+  Result<std::span<const std::byte>> record_in(std::span<const std::byte> bytes, int64_t sample) override {
+    DLPIPE_RETURN_IF_ERROR(dataset_.check_sample(sample));
     if (dataset_.info.schema.records_per_value > 1) {
       DLPIPE_ASSIGN_OR_RETURN(bytes, unpack(bytes, sample));
     }

@@ -102,6 +102,10 @@ class Dataset {
     /// Bytes in the map that hold the record as stored, with the records packed beside it (for madvise);
     /// does not touch them.
     virtual Result<std::span<const std::byte>> stored(int64_t sample) = 0;
+    /// record(sample), given what stored(sample) of this or another reader of the dataset answered: saves the
+    /// look-up.
+    virtual Result<std::span<const std::byte>> record_in(std::span<const std::byte> stored,
+                                                         int64_t sample) = 0;
   };
   Result<std::unique_ptr<Reader>> reader() const;
 
