@@ -1,0 +1,23 @@
+# Installs the build into a fresh prefix and builds and runs a program of its own against it, as its user would.
+# Variables: BUILD_DIR, CONSUMER, WORK_DIR, GENERATOR, CXX
+file(REMOVE_RECURSE ${WORK_DIR})
+file(MAKE_DIRECTORY ${WORK_DIR})
+
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT status EQUAL 0)
+    string(JOIN " " command ${ARGN})
+    message(FATAL_ERROR "${command}\nfailed with ${status}:\n${output}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+set(prefix ${WORK_DIR}/prefix)
+run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${prefix})
+run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK_DIR}/build -G ${GENERATOR} -DCMAKE_PREFIX_PATH=${prefix}
+    -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_BUILD_TYPE=Release)
+run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
+run(${prefix}/bin/dlpipe synth ${WORK_DIR}/jpegs --per-class 40 --size 32 --seed 1)
+run(${prefix}/bin/dlpipe ingest ${WORK_DIR}/jpegs ${WORK_DIR}/data)
+run(${WORK_DIR}/build/consumer ${WORK_DIR}/data)
+message(STATUS "consumer: ${output}")
