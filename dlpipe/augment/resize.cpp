@@ -159,10 +159,9 @@ class Resizer {
   }
 
   void run_down() {
-    for (int y = 0; y < out_.height; ++y) {
-      down(
-          y, [&](int row) { return source_.row(row); }, source_.width, out_.row(y));
-    }
+    // The support begins with the window's first column, and may have one more than the window.
+    const auto source_row = [&](int row) { return source_.row(row); };
+    for (int y = 0; y < out_.height; ++y) down(y, source_row, out_.width, out_.row(y));
   }
 
   /// Horizontal pass first, into a ring of rows that holds what the next output row needs.
