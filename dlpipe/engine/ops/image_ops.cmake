@@ -1,8 +1,17 @@
 # The ops on images and what their cpu kernels share.
 dlpipe_register(op avg_pool2d BACKENDS reference)
 dlpipe_register(op batch_norm BACKENDS reference)
-dlpipe_register(op conv2d BACKENDS reference)
+dlpipe_register(op conv2d BACKENDS reference cpu)
 dlpipe_register(op global_avg_pool BACKENDS reference)
 dlpipe_register(op max_pool2d BACKENDS reference)
 dlpipe_register(op reorder BACKENDS reference cpu)
-list(APPEND engine_sources cpu/image_copy.cpp ops/window.cpp)
+list(
+  APPEND
+  engine_sources
+  cpu/conv2d_choice.cpp
+  cpu/conv2d_plan.cpp
+  cpu/conv2d_primitive.cpp
+  cpu/image_copy.cpp
+  cpu/kernel_table.cpp
+  cpu/onednn.cpp
+  ops/window.cpp)

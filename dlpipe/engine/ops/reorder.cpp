@@ -2,14 +2,11 @@
 // blocked layouts: other dtypes stay plain.
 #include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine {
 namespace {
-
-constexpr uint32_t kAllLayouts = bit(static_cast<int>(Layout::kPlain)) |
-                                 bit(static_cast<int>(Layout::kBlocked8)) |
-                                 bit(static_cast<int>(Layout::kBlocked16));
 
 std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<const bool>, const Attrs& attrs) {
   const TensorSpec& x = inputs[0];

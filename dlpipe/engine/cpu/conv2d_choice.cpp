@@ -1,0 +1,135 @@
+#include "dlpipe/engine/cpu/conv2d_choice.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::engine::cpu {
+namespace {
+
+// Work of one slice: some milliseconds of one core, so that neither the call nor an uneven end shows.
+constexpr double kSliceFlops = 1.5e8;
+constexpr int64_t kMostSlices = 64;
+// Small problems still use a few cores, down to slices of tens of microseconds.
+constexpr double kSmallSliceFlops = 2e6;
+constexpr int64_t kFewSlices = 8;
+// Partial sums of weight gradients: at most 64 MB of f32.
+constexpr int64_t kMostPartialElements = int64_t{1} << 24;
+// Winograd transforms the weights in every call: slices of 16 images keep the full rate, slices of 4 halve it
+// in deep layers (shared measurements, Zen 4).
+constexpr int64_t kWinogradImages = 16;
+// Channels planes of a stem may have to be worth a blocked output.
+constexpr int64_t kMostPlanes = 4;
+
+int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+int64_t wanted_slices(double flops) {
+  const auto by_size = static_cast<int64_t>(flops / kSliceFlops);
+  const auto small = std::min(kFewSlices, static_cast<int64_t>(flops / kSmallSliceFlops));
+  return std::clamp<int64_t>(std::max(by_size, small), 1, kMostSlices);
+}
+
+// The largest divisor of `n` up to `most`.
+int64_t divisor_up_to(int64_t n, int64_t most) {
+  for (int64_t d = std::min(n, most); d > 1; --d) {
+    if (n % d == 0) return d;
+  }
+  return 1;
+}
+
+// oneDNN 2.6 has Winograd F(4x4,3x3) for AVX-512 in nChw16c.
+bool has_winograd(const Conv2dShape& s, int block) {
+  return kernel_isa() >= KernelIsa::kAvx512 && block == 16 && s.groups == 1 && s.kh == 3 && s.kw == 3 &&
+         s.stride == std::array{1, 1} && s.dilation == std::array{1, 1} && s.padding[0] <= 1 &&
+         s.padding[1] <= 1 && s.c % 16 == 0 && s.o % 16 == 0;
+}
+
+// Slices of the batch, as even as they can be.
+int64_t images_a_slice(int64_t images, int64_t slices) {
+  return std::max<int64_t>(1, divide_up(images, std::max<int64_t>(slices, 1)));
+}
+
+KernelChoice weights_rule(const Conv2dShape& s, int block, int64_t slices) {
+  const int64_t images = s.n * s.oh * s.ow * s.o;
+  slices = std::min(slices, std::max<int64_t>(1, kMostPartialElements / s.weights()));
+  if (block > 1 && s.groups == 1 && s.o % block == 0 && s.weights() * std::min(slices, s.n) > images) {
+    // Four blocks of channels a slice keep the kernel's inner loops full.
+    const int64_t blocks = s.o / block;
+    const int64_t parts = divisor_up_to(blocks, std::max<int64_t>(1, std::min(kMostSlices, blocks / 4)));
+    if (parts > 1) return {"direct", s.n, parts};
+  }
+  return {"direct", images_a_slice(s.n, slices), 1};
+}
+
+}  // namespace
+
+bool computes_bf16() {
+  return kernel_isa() >= KernelIsa::kAvx512Bf16;
+}
+
+std::string conv_key(const Conv2dShape& s, DType dtype) {
+  const auto pair = [](const std::array<int, 2>& values) { return concat(values[0], "x", values[1]); };
+  return concat("n", s.n, " ", s.h, "x", s.w, "x", s.c, " o", s.o, " k", s.kh, "x", s.kw, " s",
+                pair(s.stride), " p", pair(s.padding), " d", pair(s.dilation), " g", s.groups, " ",
+                dtype_name(dtype), " ", isa_name(kernel_isa()));
+}
+
+KernelChoice conv_choice_rule(ConvPass pass, const Conv2dShape& s, int block) {
+  if (has_winograd(s, block)) return {"winograd", std::min(s.n, kWinogradImages), 1};
+  const int64_t slices = wanted_slices(s.flops());
+  if (pass == ConvPass::kBackwardWeights) return weights_rule(s, block, slices);
+  if (slices <= s.n || s.n == 0) return {"direct", images_a_slice(s.n, slices), 1};
+  const int64_t parts = divide_up(slices, s.n);
+  if (block > 1) {
+    const int64_t channels = pass == ConvPass::kForward ? s.o : s.c;
+    const bool whole = s.groups == 1 && channels % block == 0;
+    return {"direct", 1, whole ? divisor_up_to(channels / block, parts) : 1};
+  }
+  // Backward data of plain images keeps whole images: an input row needs rows of several slices.
+  return {"direct", 1, pass == ConvPass::kForward ? std::min(parts, s.oh) : 1};
+}
+
+namespace {
+
+// Blocked layouts where they were faster: on AVX2 (Zen 3, one core, GFLOP/s, blocked against plain) 3x3
+// 56x56x64 forward 95/72, data 97/76, weights 70/51; 14x14x256 90/83, 101/92, 69/59; 1x1 14x14x1024->256
+// 95/55, 90/83, 87/63. On AVX-512 Winograd needs nChw16c.
+LayoutChoice layout_rule(const Conv2dShape& s) {
+  const KernelIsa isa = kernel_isa();
+  if (isa == KernelIsa::kSse41) return {};
+  const Layout layout = isa >= KernelIsa::kAvx512 ? Layout::kBlocked16 : Layout::kBlocked8;
+  const int block = layout_block(layout);
+  if (s.o % block != 0) return {};
+  const bool depthwise = s.groups > 1 && s.groups == s.c && s.c == s.o;
+  if (depthwise) return {layout, layout};
+  if (s.groups > 1 && (s.c_group() % block != 0 || s.o_group() % block != 0)) return {};
+  if (s.c % block == 0) return {layout, layout};
+  return s.c <= kMostPlanes ? LayoutChoice{Layout::kPlain, layout} : LayoutChoice{};
+}
+
+Layout parse_layout(const std::string& name, const std::string& key) {
+  for (Layout layout : {Layout::kPlain, Layout::kBlocked8, Layout::kBlocked16}) {
+    if (name == layout_name(layout)) return layout;
+  }
+  throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] unknown layout '", name, "' for '", key,
+                                                 "' in kernels.json; use ", "plain, blocked8 or blocked16")));
+}
+
+}  // namespace
+
+LayoutChoice conv_layouts(const Conv2dShape& s, DType dtype) {
+  if (dtype != DType::kF32 || s.n == 0) return {};
+  const std::string key = concat("conv2d layout ", conv_key(s, dtype));
+  const KernelChoice choice = kernel_table().find_or_add(key, [&] {
+    const LayoutChoice rule = layout_rule(s);
+    return KernelChoice{concat(layout_name(rule.inputs), " ", layout_name(rule.outputs)), 1, 1};
+  });
+  const size_t blank = choice.kernel.find(' ');
+  return {parse_layout(choice.kernel.substr(0, blank), key),
+          parse_layout(blank == std::string::npos ? "" : choice.kernel.substr(blank + 1), key)};
+}
+
+}  // namespace dlpipe::engine::cpu

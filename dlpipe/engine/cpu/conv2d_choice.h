@@ -1,0 +1,27 @@
+// The built-in rules for convolutions: which layout, kernel and slices, as functions of shape, dtype and ISA.
+// What was measured to find them is told beside them. Internal to engine/cpu.
+#pragma once
+
+#include <string>
+
+#include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/ops/window.h"
+
+namespace dlpipe::engine::cpu {
+
+enum class ConvPass : uint8_t { kForward, kBackwardData, kBackwardWeights };
+
+/// The layouts that a convolution should run in; only f32 images have blocked ones.
+LayoutChoice conv_layouts(const Conv2dShape& shape, DType dtype);
+
+/// "n32 56x56x64 o64 k3x3 s1x1 p1x1 d1x1 g1 f32 avx2": the part of a table key that all passes share.
+std::string conv_key(const Conv2dShape& shape, DType dtype);
+
+/// The rule's kernel and slices for one pass of a convolution whose output is channel-blocked or not.
+KernelChoice conv_choice_rule(ConvPass pass, const Conv2dShape& shape, int block);
+
+/// Whether the bf16 kernels of this ISA's oneDNN are used; otherwise bf16 is computed in f32.
+bool computes_bf16();
+
+}  // namespace dlpipe::engine::cpu

@@ -1,0 +1,130 @@
+#include "dlpipe/engine/cpu/onednn.h"
+
+#include <algorithm>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::engine::onednn {
+
+const dnnl::engine& cpu_engine() {
+  // Never destroyed: threads that end after main still hold streams of it.
+  static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *engine;
+}
+
+const dnnl::primitive_attr& user_scratchpad() {
+  static const auto* attributes = [] {
+    auto* made = new dnnl::primitive_attr();
+    made->set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return made;
+  }();
+  return *attributes;
+}
+
+namespace {
+
+dnnl::stream& worker_stream() {
+  thread_local dnnl::stream stream(cpu_engine());
+  return stream;
+}
+
+}  // namespace
+
+void throw_translated(const char* what, const dnnl::error& error) {
+  const ErrorCode code = error.status == dnnl_out_of_memory   ? ErrorCode::kOutOfMemory
+                         : error.status == dnnl_unimplemented ? ErrorCode::kUnsupported
+                                                              : ErrorCode::kInternal;
+  throw Error(Status(code, concat("[onednn] ", what, ": ", error.message)));
+}
+
+void Primitive::run(std::initializer_list<Argument> arguments) const {
+  translate_errors("executing a primitive", [&] {
+    std::unordered_map<int, dnnl::memory> memories;
+    for (const Argument& argument : arguments) {
+      if (argument.data == nullptr) continue;
+      memories.emplace(argument.index,
+                       dnnl::memory(*argument.desc, cpu_engine(), const_cast<void*>(argument.data)));
+    }
+    if (const size_t bytes = scratchpad_bytes(); bytes > 0) {
+      memories.emplace(DNNL_ARG_SCRATCHPAD,
+                       dnnl::memory(scratchpad_, cpu_engine(), worker_scratch(kScratchpadSlot, bytes)));
+    }
+    dnnl::stream& stream = worker_stream();
+    primitive_.execute(stream, memories);
+    stream.wait();
+  });
+}
+
+namespace {
+
+// The length that ranges along `axis` must be a multiple of: the product of that axis's inner blocks.
+int64_t inner_block(const dnnl::memory::desc& desc, int axis) {
+  const dnnl_blocking_desc_t& blocking = desc.data.format_desc.blocking;
+  int64_t block = 1;
+  for (int i = 0; i < blocking.inner_nblks; ++i) {
+    if (blocking.inner_idxs[i] == axis) block *= blocking.inner_blks[i];
+  }
+  return block;
+}
+
+bool is_strided(const dnnl::memory::desc& desc) {
+  return desc.data.format_kind == dnnl_blocked && desc.data.extra.flags == dnnl_memory_extra_flag_none;
+}
+
+int outermost_axis(const dnnl::memory::desc& desc) {
+  const auto& strides = desc.data.format_desc.blocking.strides;
+  return static_cast<int>(std::max_element(strides, strides + desc.data.ndims) - strides);
+}
+
+size_t range_step_bytes(const dnnl::memory::desc& desc, int axis, int64_t length) {
+  const int64_t stride = desc.data.format_desc.blocking.strides[axis];
+  return static_cast<size_t>(length / inner_block(desc, axis) * stride) *
+         dnnl::memory::data_type_size(desc.data_type());
+}
+
+dnnl::memory::desc first_range(const dnnl::memory::desc& desc, int axis, int64_t length) {
+  dnnl::memory::dims dims = desc.dims();
+  dims[static_cast<size_t>(axis)] = length;
+  return desc.submemory_desc(dims, dnnl::memory::dims(dims.size(), 0));
+}
+
+}  // namespace
+
+FormatCopy::FormatCopy(const dnnl::memory::desc& from, const dnnl::memory::desc& to, int64_t parts)
+    : from_(from), to_(to) {
+  translate_errors("making a reorder", [&] {
+    const SingleOpenMpThread single;
+    if (parts > 1 && is_strided(from) && is_strided(to)) {
+      // The blocked side decides; the plain side can be cut along any axis.
+      const bool to_blocked = to.data.format_desc.blocking.inner_nblks > 0;
+      const int axis = outermost_axis(to_blocked ? to : from);
+      const int64_t length = from.dims()[static_cast<size_t>(axis)];
+      const int64_t block = std::max(inner_block(from, axis), inner_block(to, axis));
+      // Equal ranges of whole blocks, so that one primitive serves all; padded tensors stay whole.
+      const bool padded = from.data.padded_dims[axis] != length || to.data.padded_dims[axis] != length;
+      while (parts > 1 && (length % parts != 0 || length / parts % block != 0)) --parts;
+      if (!padded && parts > 1) {
+        parts_ = parts;
+        from_step_bytes_ = range_step_bytes(from, axis, length / parts);
+        to_step_bytes_ = range_step_bytes(to, axis, length / parts);
+        from_ = first_range(from, axis, length / parts);
+        to_ = first_range(to, axis, length / parts);
+      }
+    }
+    primitive_ = Primitive::make<dnnl::reorder>(
+        dnnl::reorder::primitive_desc(cpu_engine(), from_, cpu_engine(), to_, user_scratchpad()));
+  });
+}
+
+void FormatCopy::run(int64_t part, const void* from, void* to) const {
+  const auto index = static_cast<size_t>(part);
+  primitive_.run({{DNNL_ARG_FROM, &from_, static_cast<const std::byte*>(from) + index * from_step_bytes_},
+                  {DNNL_ARG_TO, &to_, static_cast<std::byte*>(to) + index * to_step_bytes_}});
+}
+
+void FormatCopy::run(const void* from, void* to) const {
+  parallel_slices(parts_, [&](int64_t part) { run(part, from, to); });
+}
+
+}  // namespace dlpipe::engine::onednn
