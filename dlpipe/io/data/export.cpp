@@ -1,0 +1,163 @@
+#include "dlpipe/io/data/export.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <unordered_set>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/data/sources/source_file.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string lower_ending(const std::string& path) {
+  std::string ending = fs::path(path).extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending;
+}
+
+// The ending of `path` may stay when it is a picture's and not another layout's.
+std::string with_fitting_ending(const std::string& path, ImageLayout layout) {
+  const std::string ending = lower_ending(path);
+  const bool jpeg = ending == ".jpg" || ending == ".jpeg" || ending == ".jpe" || ending == ".jfif";
+  const bool fits =
+      (layout == ImageLayout::kJpeg && jpeg) || (layout != ImageLayout::kJpeg && ending == ".png");
+  if (fits) return path;
+  const char* wanted = layout == ImageLayout::kJpeg ? ".jpg" : ".png";
+  return has_image_name(path) ? fs::path(path).replace_extension(wanted).string() : path + wanted;
+}
+
+Status write_bytes(const std::string& file, std::span<const std::byte> bytes) {
+  std::error_code error;
+  fs::create_directories(fs::path(file).parent_path(), error);
+  if (error) return status_from_errno("export", concat("cannot make the folder of ", file), error.value());
+  errno = 0;
+  std::ofstream out(file, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  out.close();
+  if (out) return {};
+  return status_from_errno("export", concat("cannot write ", file), errno != 0 ? errno : EIO);
+}
+
+Result<std::vector<std::byte>> raw_to_png(std::span<const std::byte> image) {
+  DLPIPE_ASSIGN_OR_RETURN(const ImageInfo info, probe_image(image));
+  const ptrdiff_t stride = ptrdiff_t{info.width} * info.channels;
+  std::vector<uint8_t> pixels(static_cast<size_t>(stride) * info.height);
+  const ImageView view{pixels.data(), info.width, info.height, info.channels, stride};
+  DLPIPE_RETURN_IF_ERROR(ImageDecoder().decode(image, {0, 0, info.width, info.height}, view));
+  return encode_png(view);
+}
+
+class Exporter {
+ public:
+  Exporter(const Dataset& dataset, std::unique_ptr<Dataset::Reader> reader, std::string root)
+      : dataset_(dataset), reader_(std::move(reader)), root_(std::move(root)) {}
+
+  Result<uint64_t> write(int64_t sample) {
+    DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset_.header(sample));
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(sample));
+    if (checksum64(record) != header.checksum)
+      return Status(ErrorCode::kCorrupt, concat("[export] sample ", sample, " of ", dataset_.directory(),
+                                                " is damaged; `dlpipe verify` lists all that are"));
+    DLPIPE_ASSIGN_OR_RETURN(const RecordView view, parse_record(dataset_, record));
+    if (view.image.empty())
+      return Status(ErrorCode::kUnsupported, concat("[export] sample ", sample, " has no image to write"));
+    DLPIPE_ASSIGN_OR_RETURN(const std::string name, file_name(sample, header, record));
+    if (header.layout != ImageLayout::kRaw) {
+      DLPIPE_RETURN_IF_ERROR(write_bytes(root_ + "/" + name, view.image));
+      return view.image.size();
+    }
+    DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> png, raw_to_png(view.image));
+    DLPIPE_RETURN_IF_ERROR(write_bytes(root_ + "/" + name, png));
+    return png.size();
+  }
+
+ private:
+  Result<std::string> file_name(int64_t sample, const RecordHeader& header,
+                                std::span<const std::byte> record) {
+    const auto bytes = field_bytes(dataset_, record, "path");
+    std::string path = concat("sample-", sample);
+    if (bytes.ok() && !bytes->empty())
+      path.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    const bool known = header.label >= 0 && header.label < static_cast<int64_t>(dataset_.classes().size());
+    const std::string class_name =
+        known ? dataset_.classes()[static_cast<size_t>(header.label)] : concat("label-", header.label);
+    DLPIPE_ASSIGN_OR_RETURN(std::string name, export_name(path, class_name, header.layout));
+    // a.png and a.jpg, both re-coded, want one name: the later one gets its number.
+    if (!names_.insert(name).second) {
+      const fs::path taken(name);
+      name = (taken.parent_path() / concat(taken.stem().string(), "-", sample, taken.extension().string()))
+                 .string();
+      names_.insert(name);
+    }
+    return name;
+  }
+
+  const Dataset& dataset_;
+  std::unique_ptr<Dataset::Reader> reader_;
+  std::string root_;
+  std::unordered_set<std::string> names_;
+};
+
+}  // namespace
+
+Result<std::string> export_name(const std::string& path, const std::string& class_name, ImageLayout layout) {
+  const auto leaves = [](const std::string& name) {
+    const fs::path parts(name);
+    return parts.is_absolute() || std::find(parts.begin(), parts.end(), "..") != parts.end();
+  };
+  // A class name is one folder, whatever it holds.
+  std::string folder = class_name;
+  std::replace(folder.begin(), folder.end(), '/', '_');
+  if (leaves(path) || leaves(folder) || folder.empty() || path.find('\0') != std::string::npos)
+    return Status(ErrorCode::kUnsupported, concat("[export] the name '", folder, "/", path,
+                                                  "' would leave the output folder; it is not written"));
+  const std::string name = with_fitting_ending(path, layout);
+  const bool below = name.size() > folder.size() && name.compare(0, folder.size(), folder) == 0 &&
+                     name[folder.size()] == '/';
+  return below ? name : folder + "/" + name;
+}
+
+Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& options,
+                                  const std::function<void(int64_t, int64_t)>& progress) {
+  std::string directory = options.directory;
+  while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
+  std::error_code error;
+  if (fs::exists(directory, error))
+    return Status(ErrorCode::kMisuse,
+                  concat("[export] ", directory, " exists already; remove it or choose another"));
+  const std::string partial = directory + ".partial";
+  fs::remove_all(partial, error);
+  fs::create_directories(partial, error);
+  if (error) return status_from_errno("export", concat("cannot make ", partial), error.value());
+  DLPIPE_ASSIGN_OR_RETURN(auto reader, dataset.reader());
+  Exporter exporter(dataset, std::move(reader), partial);
+  ExportReport report;
+  report.directory = directory;
+  const int64_t total = options.limit < 0 ? dataset.size() : std::min(options.limit, dataset.size());
+  for (int64_t sample = 0; sample < total; ++sample) {
+    auto bytes = exporter.write(sample);
+    const bool stopped = options.stop_requested && options.stop_requested();
+    if (!bytes.ok() || stopped) {
+      fs::remove_all(partial, error);
+      if (!bytes.ok()) return bytes.status();
+      return Status(ErrorCode::kCancelled,
+                    concat("[export] stopped after ", sample + 1, " of ", total, " files"));
+    }
+    report.bytes += *bytes;
+    ++report.files;
+    if (progress) progress(report.files, total);
+  }
+  fs::rename(partial, directory, error);
+  if (error) return status_from_errno("export", concat("cannot rename ", partial), error.value());
+  return report;
+}
+
+}  // namespace dlpipe::data

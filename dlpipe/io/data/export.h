@@ -1,0 +1,36 @@
+// What `dlpipe export` does: a dataset back to files, OUT/CLASS/..., named as they were. JPEG and PNG bytes
+// are written as they stand, so what ingest did not re-code comes back byte for byte; raw pixels become PNG.
+//
+// Runs on the calling thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/io/data/dataset.h"
+
+namespace dlpipe::data {
+
+struct ExportOptions {
+  std::string directory;  // must not exist; appears by one rename when all is written
+  int64_t limit = -1;     // the first so many samples; -1: all
+  std::function<bool()> stop_requested;
+};
+
+struct ExportReport {
+  int64_t files = 0;
+  uint64_t bytes = 0;
+  std::string directory;
+};
+
+/// Every record's checksum is compared on the way: kCorrupt names the first that differs, and nothing stays.
+Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& options,
+                                  const std::function<void(int64_t done, int64_t total)>& progress = {});
+
+/// Where a record's file goes, below OUT: its path if that begins with its class, else class/path; the ending
+/// that fits its layout. kUnsupported for a path that would leave OUT.
+Result<std::string> export_name(const std::string& path, const std::string& class_name, ImageLayout layout);
+
+}  // namespace dlpipe::data

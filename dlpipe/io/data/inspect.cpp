@@ -1,0 +1,146 @@
+#include "dlpipe/io/data/inspect.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "dlpipe/io/data/schema.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Counts by powers of two: value v >= 1 falls into the bin [2^k, 2^(k+1)), 0 into [0, 1).
+class PowerHistogram {
+ public:
+  void add(int64_t value) { ++counts_[std::bit_width(static_cast<uint64_t>(std::max<int64_t>(0, value)))]; }
+  std::vector<HistogramBin> bins() const {
+    std::vector<HistogramBin> all;
+    size_t first = 0;
+    size_t last = counts_.size();
+    while (first < last && counts_[first] == 0) ++first;
+    while (last > first && counts_[last - 1] == 0) --last;
+    for (size_t i = first; i < last; ++i)
+      all.push_back({i == 0 ? 0 : int64_t{1} << (i - 1), int64_t{1} << i, counts_[i]});
+    return all;
+  }
+
+ private:
+  std::array<int64_t, 63> counts_{};
+};
+
+struct SpreadBuilder {
+  int64_t min = std::numeric_limits<int64_t>::max();
+  int64_t max = 0;
+  int64_t sum = 0;
+  int64_t count = 0;
+  void add(int64_t value) {
+    min = std::min(min, value);
+    max = std::max(max, value);
+    sum += value;
+    ++count;
+  }
+  Spread spread() const {
+    if (count == 0) return {};
+    return {min, static_cast<double>(sum) / static_cast<double>(count), max};
+  }
+};
+
+Json spread_json(const Spread& spread) {
+  return {{"min", spread.min}, {"mean", spread.mean}, {"max", spread.max}};
+}
+
+Json histogram_json(const std::vector<HistogramBin>& bins) {
+  Json all = Json::array();
+  for (const HistogramBin& bin : bins)
+    all.push_back({{"from", bin.from}, {"to", bin.to}, {"count", bin.count}});
+  return all;
+}
+
+void describe(const Dataset& dataset, InspectReport& report) {
+  report.directory = dataset.directory();
+  report.id = dataset.id();
+  report.samples = dataset.size();
+  report.fields.assign(dataset.fields().begin(), dataset.fields().end());
+  report.classes.assign(dataset.classes().begin(), dataset.classes().end());
+  report.class_counts.assign(dataset.class_counts().begin(), dataset.class_counts().end());
+  report.file_bytes = dataset.file_bytes();
+  report.records_per_value = dataset.records_per_value();
+  report.compression = dataset.compressed() ? "zstd" : "none";
+  report.pixel_stats = dataset.pixel_stats();
+}
+
+}  // namespace
+
+Result<InspectReport> inspect(const Dataset& dataset) {
+  InspectReport report;
+  describe(dataset, report);
+  SpreadBuilder bytes;
+  SpreadBuilder width;
+  SpreadBuilder height;
+  PowerHistogram bytes_histogram;
+  PowerHistogram side_histogram;
+  std::array<int64_t, 256> layouts{};
+  for (int64_t sample = 0; sample < dataset.size(); ++sample) {
+    DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset.header(sample));
+    bytes.add(header.size_bytes);
+    width.add(header.width);
+    height.add(header.height);
+    bytes_histogram.add(header.size_bytes);
+    side_histogram.add(std::max(header.width, header.height));
+    ++layouts[static_cast<uint8_t>(header.layout)];
+    report.grey += header.channels == 1 ? 1 : 0;
+    report.rotated += header.orientation > 1 ? 1 : 0;
+  }
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    if (layouts[i] > 0)
+      report.layouts.emplace_back(image_layout_name(static_cast<ImageLayout>(i)), layouts[i]);
+  }
+  report.record_bytes = bytes.spread();
+  report.width = width.spread();
+  report.height = height.spread();
+  report.record_bytes_histogram = bytes_histogram.bins();
+  report.longer_side_histogram = side_histogram.bins();
+  DLPIPE_ASSIGN_OR_RETURN(const auto skipped, dataset.skipped());
+  report.skipped = static_cast<int64_t>(skipped.size());
+  return report;
+}
+
+std::string to_json(const InspectReport& report) {
+  Json json;
+  json["directory"] = report.directory;
+  json["id"] = report.id;
+  json["samples"] = report.samples;
+  json["fields"] = Json::array();
+  for (const Field& field : report.fields) {
+    json["fields"].push_back({{"name", field.name},
+                              {"kind", field_kind_name(field.kind)},
+                              {"dtype", dtype_name(field.dtype)},
+                              {"shape", std::vector<int64_t>(field.shape.begin(), field.shape.end())}});
+  }
+  json["classes"] = report.classes;
+  json["class_counts"] = report.class_counts;
+  json["layouts"] = Json::object();
+  for (const auto& [name, count] : report.layouts) json["layouts"][name] = count;
+  json["file_bytes"] = report.file_bytes;
+  json["records_per_value"] = report.records_per_value;
+  json["compression"] = report.compression;
+  json["record_bytes"] = spread_json(report.record_bytes);
+  json["width"] = spread_json(report.width);
+  json["height"] = spread_json(report.height);
+  json["grey"] = report.grey;
+  json["rotated"] = report.rotated;
+  json["record_bytes_histogram"] = histogram_json(report.record_bytes_histogram);
+  json["longer_side_histogram"] = histogram_json(report.longer_side_histogram);
+  const PixelStats& stats = report.pixel_stats;
+  json["pixel_mean"] = std::vector<double>(stats.mean.begin(), stats.mean.begin() + stats.channels);
+  json["pixel_std"] = std::vector<double>(stats.std.begin(), stats.std.begin() + stats.channels);
+  json["skipped"] = report.skipped;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace dlpipe::data

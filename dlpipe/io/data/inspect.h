@@ -1,0 +1,52 @@
+// What `dlpipe inspect` shows: a dataset's description and the spread of its sizes, from the header table
+// alone (no record is read). Pure functions of the dataset.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/io/data/dataset.h"
+
+namespace dlpipe::data {
+
+struct Spread {
+  int64_t min = 0;
+  double mean = 0;
+  int64_t max = 0;
+};
+
+struct HistogramBin {
+  int64_t from = 0;  // inclusive
+  int64_t to = 0;    // exclusive
+  int64_t count = 0;
+};
+
+struct InspectReport {
+  std::string directory;
+  std::string id;
+  int64_t samples = 0;
+  std::vector<Field> fields;
+  std::vector<std::string> classes;
+  std::vector<int64_t> class_counts;
+  std::vector<std::pair<std::string, int64_t>> layouts;  // "jpeg", "png", "raw": how many
+  uint64_t file_bytes = 0;
+  int64_t records_per_value = 1;
+  std::string compression;  // "none" or "zstd"
+  Spread record_bytes;
+  Spread width;  // as seen, in pixels
+  Spread height;
+  int64_t grey = 0;                                  // pictures of one channel
+  int64_t rotated = 0;                               // with an EXIF orientation other than 1
+  std::vector<HistogramBin> record_bytes_histogram;  // bins double in width
+  std::vector<HistogramBin> longer_side_histogram;
+  PixelStats pixel_stats;
+  int64_t skipped = 0;  // files that ingest left out
+};
+
+Result<InspectReport> inspect(const Dataset& dataset);
+/// One JSON object with the members of the report.
+std::string to_json(const InspectReport& report);
+
+}  // namespace dlpipe::data

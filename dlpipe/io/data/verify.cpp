@@ -1,0 +1,181 @@
+#include "dlpipe/io/data/verify.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include "dlpipe/base/counter.h"
+#include "dlpipe/base/machine.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/data/header_table.h"
+#include "dlpipe/io/data/schema.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+// One thread's tools.
+class RecordVerifier {
+ public:
+  RecordVerifier(const Dataset& dataset, const VerifyOptions& options,
+                 std::unique_ptr<Dataset::Reader> reader)
+      : dataset_(dataset), options_(options), reader_(std::move(reader)), decoder_(limits_of(options)) {}
+
+  Status check(int64_t sample) {
+    DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset_.header(sample));
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(sample));
+    if (checksum64(record) != header.checksum)
+      return Status(ErrorCode::kCorrupt, "the checksum differs: the record's bytes are damaged");
+    DLPIPE_ASSIGN_OR_RETURN(const RecordView view, parse_record(dataset_, record));
+    if (view.label != header.label)
+      return Status(ErrorCode::kCorrupt,
+                    concat("label ", view.label, " in the record, ", header.label, " in the header table"));
+    if (header.label >= static_cast<int64_t>(dataset_.classes().size()) && !dataset_.classes().empty())
+      return Status(ErrorCode::kCorrupt,
+                    concat("label ", header.label, " of ", dataset_.classes().size(), " classes"));
+    return header.layout == ImageLayout::kNone ? Status() : check_image(header, view.image);
+  }
+
+  std::string path_of(int64_t sample) {
+    const auto record = reader_->record(sample);
+    if (!record.ok()) return {};
+    const auto path = field_bytes(dataset_, *record, "path");
+    return path.ok() ? std::string(reinterpret_cast<const char*>(path->data()), path->size()) : std::string();
+  }
+
+ private:
+  static DecodeLimits limits_of(const VerifyOptions& options) {
+    DecodeLimits limits;
+    limits.max_pixels = options.max_pixels;
+    return limits;
+  }
+
+  Status check_image(const RecordHeader& header, std::span<const std::byte> image) {
+    DLPIPE_ASSIGN_OR_RETURN(const ImageInfo info, probe_image(image));
+    const bool swaps = swaps_axes(info.orientation);
+    const int width = swaps ? info.height : info.width;
+    const int height = swaps ? info.width : info.height;
+    if (info.layout != header.layout || info.orientation != header.orientation || width != header.width ||
+        height != header.height || info.channels != header.channels)
+      return Status(ErrorCode::kCorrupt, "the image is not what the header table says");
+    if (!options_.decode) return {};
+    if (int64_t{width} * height > options_.max_pixels)
+      return Status(ErrorCode::kUnsupported,
+                    concat(width, "x", height, " pixels are more than --max-pixels"));
+    const ptrdiff_t stride = ptrdiff_t{width} * info.channels;
+    pixels_.resize(static_cast<size_t>(stride) * height);
+    return decoder_.decode_oriented(image, info, {0, 0, width, height},
+                                    {pixels_.data(), width, height, info.channels, stride});
+  }
+
+  const Dataset& dataset_;
+  const VerifyOptions& options_;
+  std::unique_ptr<Dataset::Reader> reader_;
+  ImageDecoder decoder_;
+  std::vector<uint8_t> pixels_;
+};
+
+struct Shared {
+  std::atomic<int64_t> next = 0;
+  std::atomic<int64_t> done = 0;
+  std::atomic<bool> stop = false;
+  std::atomic<int> running = 0;
+  std::mutex mutex;
+  std::vector<VerifyReport::Bad> bad;
+  Status failure;  // that no sample is to blame for
+};
+
+void verify_samples(RecordVerifier& verifier, int64_t total, Shared& shared) {
+  constexpr int64_t kRun = 64;
+  for (int64_t begin = shared.next.fetch_add(kRun); begin < total && !shared.stop;
+       begin = shared.next.fetch_add(kRun)) {
+    const int64_t end = std::min(begin + kRun, total);
+    for (int64_t sample = begin; sample < end; ++sample) {
+      const Status status = verifier.check(sample);
+      if (status.ok()) continue;
+      const std::lock_guard lock(shared.mutex);
+      shared.bad.push_back({sample, verifier.path_of(sample), status.message()});
+    }
+    shared.done += end - begin;
+  }
+}
+
+Status run_threads(const Dataset& dataset, const VerifyOptions& options, Shared& shared,
+                   const std::function<void(int64_t, int64_t)>& progress) {
+  const int jobs = options.jobs > 0 ? options.jobs : available_threads();
+  std::vector<std::unique_ptr<RecordVerifier>> verifiers;
+  for (int i = 0; i < jobs; ++i) {
+    DLPIPE_ASSIGN_OR_RETURN(auto reader, dataset.reader());
+    verifiers.push_back(std::make_unique<RecordVerifier>(dataset, options, std::move(reader)));
+  }
+  std::vector<std::thread> threads;
+  shared.running = jobs;
+  for (const auto& verifier : verifiers) {
+    threads.emplace_back([&shared, &dataset, verifier = verifier.get()] {
+      try {
+        verify_samples(*verifier, dataset.size(), shared);
+      } catch (...) {
+        const std::lock_guard lock(shared.mutex);
+        shared.failure = status_from_current_exception("verify");
+        shared.stop = true;
+      }
+      --shared.running;
+    });
+  }
+  while (shared.running > 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (progress) progress(shared.done, dataset.size());
+    if (options.stop_requested && options.stop_requested()) shared.stop = true;
+  }
+  for (std::thread& thread : threads) thread.join();
+  return shared.failure;
+}
+
+}  // namespace
+
+Result<std::string> compute_id(const Dataset& dataset) {
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), XXH3_freeState);
+  if (hash == nullptr) return Status(ErrorCode::kOutOfMemory, "[dataset] out of memory");
+  XXH3_64bits_reset(hash.get());
+  for (int64_t sample = 0; sample < dataset.size(); ++sample) {
+    DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset.header(sample));
+    std::array<std::byte, kRowBytes> row{};
+    store_row(row.data(), header);
+    XXH3_64bits_update(hash.get(), row.data(), row.size());
+  }
+  Schema schema;
+  schema.fields.assign(dataset.fields().begin(), dataset.fields().end());
+  schema.classes.assign(dataset.classes().begin(), dataset.classes().end());
+  const std::string identity = identity_json(schema);
+  return hex64(checksum64(std::as_bytes(std::span(identity)), XXH3_64bits_digest(hash.get())));
+}
+
+Result<VerifyReport> verify(const Dataset& dataset, const VerifyOptions& options,
+                            const std::function<void(int64_t, int64_t)>& progress) {
+  const int64_t begin_ns = now_ns();
+  VerifyReport report;
+  report.samples = dataset.size();
+  for (int64_t sample = 0; sample < dataset.size(); ++sample) {
+    DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset.header(sample));
+    report.bytes += header.size_bytes;
+  }
+  DLPIPE_ASSIGN_OR_RETURN(const std::string id, compute_id(dataset));
+  report.id_matches = id == dataset.id();
+  Shared shared;
+  DLPIPE_RETURN_IF_ERROR(run_threads(dataset, options, shared, progress));
+  if (shared.stop)
+    return Status(ErrorCode::kCancelled,
+                  concat("[verify] stopped after ", shared.done.load(), " of ", dataset.size(), " samples"));
+  report.bad = std::move(shared.bad);
+  std::sort(report.bad.begin(), report.bad.end(),
+            [](const auto& a, const auto& b) { return a.sample < b.sample; });
+  report.seconds = static_cast<double>(now_ns() - begin_ns) * 1e-9;
+  return report;
+}
+
+}  // namespace dlpipe::data
