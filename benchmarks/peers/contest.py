@@ -45,10 +45,12 @@ def run_once(command, timeout_s, cores=None):
     )
     try:
         stdout, stderr = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
+    except BaseException as interruption:  # whatever ends this program ends the run with all its workers
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        return {"error": f"not finished after {timeout_s:.0f} s"}
+        if isinstance(interruption, subprocess.TimeoutExpired):
+            return {"error": f"not finished after {timeout_s:g} s"}
+        raise
     elapsed = time.monotonic() - start
     if process.returncode != 0:
         lines = [line for line in (stderr or stdout).splitlines() if line.strip()] or ["no message"]
@@ -79,6 +81,7 @@ def last_json(stdout):
 
 def play(contestants, cases, rounds, timeout_s, cores_of=lambda case: None):
     """{case key: {contestant: [result of each round]}}. A contestant that failed a case is not asked again."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     results = {key(case): {one.name: [] for one in contestants} for case in cases}
     for turn in range(rounds):
         order = contestants[turn % len(contestants) :] + contestants[: turn % len(contestants)]
@@ -113,10 +116,12 @@ def ratio(reference_runs, runs):
 
 
 def table(contestants, cases, results):
-    """Lines of a Markdown table: a row a contestant; for each case the median rate, its range, and dlpipe over it."""
+    """Lines of a Markdown table: a row a contestant; for each case the median rate, its range, and dlpipe over it
+    (left out where dlpipe does not take part)."""
+    with_reference = any(one.name == REFERENCE for one in contestants)
     heads = ["contestant", "what it does"]
     for case in cases:
-        heads += [key(case), f"{REFERENCE} is"]
+        heads += [key(case), f"{REFERENCE} is"] if with_reference else [key(case)]
     rows = []
     for one in contestants:
         row = [one.name, one.about]
@@ -124,7 +129,8 @@ def table(contestants, cases, results):
             runs = results[key(case)][one.name]
             times = ratio(results[key(case)].get(REFERENCE, []), runs)
             row.append(rate_cell(runs))
-            row.append("" if one.name == REFERENCE else f"{times:.2f} x" if times else "-")
+            if with_reference:
+                row.append("" if one.name == REFERENCE else f"{times:.2f} x" if times else "-")
         rows.append(row)
     return markdown(heads, rows)
 

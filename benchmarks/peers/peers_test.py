@@ -41,7 +41,7 @@ class RunOnce(unittest.TestCase):
         self.assertIn("no JSON object", contest.run_once(program("pass"), 30)["error"])
 
     def test_ends_a_program_that_hangs(self):
-        self.assertEqual(contest.run_once(program("import time; time.sleep(60)"), 0.2), {"error": "not finished after 0 s"})
+        self.assertEqual(contest.run_once(program("import time; time.sleep(60)"), 0.2), {"error": "not finished after 0.2 s"})
 
 
 class Play(unittest.TestCase):
