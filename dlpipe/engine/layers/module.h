@@ -3,6 +3,9 @@
 // A Module owns its children (shared) and its tensors. One thread at a time. Parameters are f32 leaves that
 // require gradients; buffers (running_mean, ...) don't. Names, shapes and order in state_dict are PyTorch's:
 // conv weights OIHW, linear [out,in].
+//
+// Weights are NaN until initialize(model, seed) (layers/init.h) or load_state_dict fills them: a forgotten
+// initialisation shows in the first loss. The models of models/ initialise themselves.
 #pragma once
 
 #include <functional>
@@ -23,19 +26,31 @@ struct NamedTensor {
 
 class Module {
  public:
+  Module() = default;
   virtual ~Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
   virtual Tensor forward(const Tensor& x) = 0;
+  /// forward(x), then the forward hooks.
   Tensor operator()(const Tensor& x);
   /// "Conv2d", "BatchNorm2d", ... for summaries.
   virtual std::string kind() const = 0;
+  /// Floating-point operations of one forward call (a multiply-add is two), children not counted.
+  virtual double flops(const TensorSpec& x, const TensorSpec& y) const;
+  /// Draws this module's own parameters (not the children's) anew, from Philox streams keyed by
+  /// (seed, prefix + parameter name); `prefix` is "" or ends with a dot. Buffers go to their start values.
+  virtual void reset_parameters(uint64_t seed, const std::string& prefix);
 
-  /// All parameters, depth first, in registration order; full dotted names.
+  /// All parameters, depth first, in registration order; full dotted names. A shared one comes once.
   std::vector<NamedTensor> parameters() const;
   std::vector<NamedTensor> buffers() const;
-  /// Parameters and buffers together in PyTorch's order.
+  /// Parameters and buffers together in PyTorch's order. The tensors share storage with the module's.
   std::vector<NamedTensor> state_dict() const;
-  /// Copies by name. kMisuse lists missing, unexpected and differently shaped names unless `strict` is false;
-  /// answers the names that were not loaded.
+  /// Copies by name, converting floating dtypes. kMisuse lists missing, unexpected and differently shaped
+  /// names unless `strict` is false, and then nothing has been copied; answers the names that were not
+  /// loaded: of the module and missing or shaped differently in `state`, or of `state` and unknown here. A
+  /// missing "num_batches_tracked" is no error: files from before PyTorch 0.4.1 lack it.
   std::vector<std::string> load_state_dict(const std::vector<NamedTensor>& state, bool strict = true);
 
   void train(bool training = true);
@@ -46,7 +61,19 @@ class Module {
   int freeze(std::string_view pattern);
   void zero_grad();
 
+  struct Named {
+    std::string name;  // "" for the root
+    Module* module;
+  };
+  /// This module and all below it, depth first, in registration order.
+  std::vector<Named> modules();
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const { return children_; }
+
+  /// Called after every forward call of this module, with its input and output: summaries, and the search for
+  /// the first layer whose output isn't finite.
+  using ForwardHook = std::function<void(Module& module, const Tensor& x, const Tensor& y)>;
+  void register_forward_hook(ForwardHook hook) { forward_hooks_.push_back(std::move(hook)); }
+  void clear_forward_hooks() { forward_hooks_.clear(); }
 
  protected:
   Tensor add_parameter(std::string name, Tensor tensor);
@@ -56,11 +83,19 @@ class Module {
     children_.emplace_back(std::move(name), module);
     return module;
   }
+  /// For modules with a second way in besides forward(): runs the hooks on what it made.
+  Tensor run_forward_hooks(const Tensor& x, Tensor y);
 
  private:
+  template <class Visit>
+  void visit(const std::string& prefix, const Visit& visitor);
+  template <class Visit>
+  void visit(const std::string& prefix, const Visit& visitor) const;
+
   std::vector<NamedTensor> parameters_;
   std::vector<NamedTensor> buffers_;
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
+  std::vector<ForwardHook> forward_hooks_;
   bool training_ = true;
 };
 

@@ -30,11 +30,13 @@ struct ModelRecord {
   const char* help;
   /// The image size it is made for; used by --val-augment's default and bench. 0: any.
   int64_t default_size;
+  /// The model with its initial weights, in training mode. Error when the arguments can't be served.
   std::shared_ptr<Module> (*build)(const ModelArguments& arguments);
   /// Prefix of the classifier's parameters ("fc."), for --reset-head.
   const char* head;
 };
 
+/// A value: copy builtin() and add to it. Refers to the records, which outlive it.
 class ModelRegistry {
  public:
   static const ModelRegistry& builtin();
@@ -48,7 +50,31 @@ class ModelRegistry {
 };
 std::span<const ModelRecord* const> model_table();
 
-/// Layers, shapes, parameters, FLOPs and memory of one forward pass, as a table.
+/// Error (kMisuse, "[area] ...") unless classes, channels, height and width are positive and an image is at
+/// least min_size x min_size.
+void check_model_arguments(const char* model, const ModelArguments& arguments, int64_t min_size);
+
+/// One call of a layer without children, in the order of the forward pass.
+struct LayerSummary {
+  std::string name;
+  std::string kind;
+  Shape output;            // of the whole batch
+  int64_t parameters = 0;  // elements
+  double flops = 0;        // of one forward pass of the batch; a multiply-add is two
+  int64_t output_bytes = 0;
+};
+struct ModelSummary {
+  std::vector<LayerSummary> layers;
+  int64_t parameters = 0;
+  int64_t trainable_parameters = 0;
+  int64_t state_bytes = 0;       // parameters and buffers
+  int64_t gradient_bytes = 0;    // of what isn't frozen
+  int64_t activation_bytes = 0;  // sum of the layers' outputs, the most that a training step keeps of them
+  double flops = 0;
+};
+/// Runs one image of zeros through `model` (eval mode, no graph; the mode is put back) and scales to `batch`.
+ModelSummary summarize(Module& model, const ModelArguments& arguments, int64_t batch);
+/// The same as a table for people.
 std::string summary(Module& model, const ModelArguments& arguments, int64_t batch);
 
 }  // namespace dlpipe::engine

@@ -1,0 +1,30 @@
+#include "dlpipe/engine/layers/activation.h"
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/ops.h"
+
+namespace dlpipe::engine {
+
+ReLU::ReLU() : Activation("ReLU", relu) {}
+GELU::GELU() : Activation("GELU", gelu) {}
+SiLU::SiLU() : Activation("SiLU", silu) {}
+Sigmoid::Sigmoid() : Activation("Sigmoid", sigmoid) {}
+Tanh::Tanh() : Activation("Tanh", [](const Tensor& x) { return tanh(x); }) {}
+Softmax::Softmax() : Activation("Softmax", [](const Tensor& x) { return softmax(x); }) {}
+Flatten::Flatten() : Activation("Flatten", flatten) {}
+
+double Flatten::flops(const TensorSpec& /*x*/, const TensorSpec& /*y*/) const {
+  return 0.0;
+}
+
+Dropout::Dropout(double p) : p_(p) {
+  if (p >= 0.0 && p < 1.0) return;
+  throw Error(Status(ErrorCode::kMisuse,
+                     dlpipe::concat("[Dropout] expected a probability in [0, 1), got ", p, "; change it")));
+}
+
+Tensor Dropout::forward(const Tensor& x) {
+  return dropout(x, p_, is_training());
+}
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,34 @@
+# Layers, models, optimizers and metrics: what they add to the engine's library.
+foreach(model cifarnet lenet mlp resnet18 resnet18_cifar resnet34 resnet50)
+  dlpipe_register(model ${model})
+endforeach()
+foreach(optimizer adam adamw sgd)
+  dlpipe_register(optimizer ${optimizer} DIR optim)
+endforeach()
+dlpipe_table(model model_sources HEADER dlpipe/engine/models/model.h NAMESPACE dlpipe::engine RECORD ModelRecord)
+dlpipe_table(optimizer optimizer_sources HEADER dlpipe/engine/optim/optimizer.h NAMESPACE dlpipe::engine
+             RECORD OptimizerRecord)
+list(
+  APPEND
+  engine_sources
+  layers/activation.cpp
+  layers/conv2d.cpp
+  layers/embedding.cpp
+  layers/init.cpp
+  layers/linear.cpp
+  layers/module.cpp
+  layers/norm.cpp
+  layers/pool.cpp
+  layers/sequential.cpp
+  metrics.cpp
+  models/registry.cpp
+  models/resnet.cpp
+  models/summary.cpp
+  ${model_sources}
+  optim/adam_optimizer.cpp
+  optim/clip.cpp
+  optim/elementwise.cpp
+  optim/ema.cpp
+  optim/find_optimizer.cpp
+  optim/schedule.cpp
+  ${optimizer_sources})

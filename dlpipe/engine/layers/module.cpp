@@ -1,0 +1,188 @@
+#include "dlpipe/engine/layers/module.h"
+
+#include <fnmatch.h>
+
+#include <cstring>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::engine {
+namespace {
+
+constexpr std::string_view kBatchCount = "num_batches_tracked";
+
+void copy_values(const Tensor& from, Tensor& to) {
+  if (from.dtype() == to.dtype()) {
+    const Tensor source = from.is_contiguous() ? from : from.contiguous_copy();
+    std::memcpy(to.raw(), source.raw(), to.size_bytes());
+  } else {
+    const std::vector<double> values = from.to_doubles();
+    if (to.dtype() == DType::kF32) {
+      for (size_t i = 0; i < values.size(); ++i) to.data<float>()[i] = static_cast<float>(values[i]);
+    } else if (to.dtype() == DType::kI64) {
+      for (size_t i = 0; i < values.size(); ++i) to.data<int64_t>()[i] = static_cast<int64_t>(values[i]);
+    } else {
+      throw Error(Status(ErrorCode::kUnsupported,
+                         dlpipe::concat("[module] can't load ", dtype_name(from.dtype()), " into ",
+                                        dtype_name(to.dtype()), "; convert the file to f32")));
+    }
+  }
+  to.bump_version();
+}
+
+// A lone number is stored as [] or as [1], depending on who wrote the file.
+bool same_shape(const Shape& a, const Shape& b) {
+  return a == b || (a.elements() == 1 && b.elements() == 1 && a.rank() <= 1 && b.rank() <= 1);
+}
+
+std::string list_names(std::string_view what, const std::vector<std::string>& names) {
+  constexpr size_t kShown = 8;
+  if (names.empty()) return "";
+  std::string text = dlpipe::concat("; ", names.size(), " ", what, ": ");
+  for (size_t i = 0; i < names.size() && i < kShown; ++i) text += (i > 0 ? ", " : "") + names[i];
+  return names.size() > kShown ? text + ", ..." : text;
+}
+
+}  // namespace
+
+template <class Visit>
+void Module::visit(const std::string& prefix, const Visit& visitor) {
+  visitor(prefix, *this);
+  for (const auto& [name, child] : children_) child->visit(prefix + name + ".", visitor);
+}
+template <class Visit>
+void Module::visit(const std::string& prefix, const Visit& visitor) const {
+  visitor(prefix, *this);
+  for (const auto& [name, child] : children_) std::as_const(*child).visit(prefix + name + ".", visitor);
+}
+
+Tensor Module::operator()(const Tensor& x) {
+  return run_forward_hooks(x, forward(x));
+}
+
+Tensor Module::run_forward_hooks(const Tensor& x, Tensor y) {
+  for (const ForwardHook& hook : forward_hooks_) hook(*this, x, y);
+  return y;
+}
+
+double Module::flops(const TensorSpec& /*x*/, const TensorSpec& y) const {
+  return children_.empty() ? static_cast<double>(y.shape.elements()) : 0.0;
+}
+
+void Module::reset_parameters(uint64_t /*seed*/, const std::string& prefix) {
+  if (parameters_.empty()) return;
+  throw Error(
+      Status(ErrorCode::kMisuse, dlpipe::concat("[", kind(), "] '", prefix, parameters_[0].name,
+                                                "' has no initialisation; override reset_parameters")));
+}
+
+std::vector<NamedTensor> Module::parameters() const {
+  std::vector<NamedTensor> all;
+  std::unordered_set<const TensorImpl*> seen;
+  visit("", [&](const std::string& prefix, const Module& module) {
+    for (const NamedTensor& parameter : module.parameters_) {
+      if (seen.insert(parameter.tensor.impl()).second)
+        all.push_back({prefix + parameter.name, parameter.tensor});
+    }
+  });
+  return all;
+}
+
+std::vector<NamedTensor> Module::buffers() const {
+  std::vector<NamedTensor> all;
+  visit("", [&](const std::string& prefix, const Module& module) {
+    for (const NamedTensor& buffer : module.buffers_) all.push_back({prefix + buffer.name, buffer.tensor});
+  });
+  return all;
+}
+
+std::vector<NamedTensor> Module::state_dict() const {
+  std::vector<NamedTensor> all;
+  visit("", [&](const std::string& prefix, const Module& module) {
+    for (const NamedTensor& parameter : module.parameters_)
+      all.push_back({prefix + parameter.name, parameter.tensor});
+    for (const NamedTensor& buffer : module.buffers_) all.push_back({prefix + buffer.name, buffer.tensor});
+  });
+  return all;
+}
+
+std::vector<std::string> Module::load_state_dict(const std::vector<NamedTensor>& state, bool strict) {
+  std::unordered_map<std::string, const Tensor*> given;
+  for (const NamedTensor& entry : state) given.emplace(entry.name, &entry.tensor);
+
+  std::vector<std::pair<const Tensor*, Tensor>> copies;
+  std::vector<std::string> missing, unexpected, misshapen, not_loaded;
+  for (const NamedTensor& own : state_dict()) {
+    const auto found = given.find(own.name);
+    if (found == given.end()) {
+      not_loaded.push_back(own.name);
+      if (!own.name.ends_with(kBatchCount)) missing.push_back(own.name);
+      continue;
+    }
+    const Tensor* const tensor = found->second;
+    given.erase(found);
+    if (same_shape(tensor->shape(), own.tensor.shape())) {
+      copies.emplace_back(tensor, own.tensor);
+    } else {
+      not_loaded.push_back(own.name);
+      misshapen.push_back(dlpipe::concat(own.name, " ", tensor->shape().to_string(), " for ",
+                                         own.tensor.shape().to_string()));
+    }
+  }
+  for (const NamedTensor& entry : state) {
+    if (!given.contains(entry.name)) continue;
+    not_loaded.push_back(entry.name);
+    unexpected.push_back(entry.name);
+  }
+  if (strict && (!missing.empty() || !unexpected.empty() || !misshapen.empty())) {
+    throw Error(Status(
+        ErrorCode::kMisuse,
+        dlpipe::concat("[load_state_dict] the weights are another model's", list_names("missing", missing),
+                       list_names("unexpected", unexpected), list_names("of another shape", misshapen),
+                       "; name the right model, or load without strict")));
+  }
+  for (auto& [from, to] : copies) copy_values(*from, to);
+  return not_loaded;
+}
+
+void Module::train(bool training) {
+  visit("", [&](const std::string&, Module& module) { module.training_ = training; });
+}
+
+int Module::freeze(std::string_view pattern) {
+  const std::string glob(pattern);
+  int count = 0;
+  for (NamedTensor& parameter : parameters()) {
+    if (fnmatch(glob.c_str(), parameter.name.c_str(), 0) != 0) continue;
+    parameter.tensor.set_requires_grad(false);
+    ++count;
+  }
+  return count;
+}
+
+void Module::zero_grad() {
+  for (NamedTensor& parameter : parameters()) parameter.tensor.zero_grad();
+}
+
+std::vector<Module::Named> Module::modules() {
+  std::vector<Named> all;
+  visit("", [&](const std::string& prefix, Module& module) {
+    all.push_back({prefix.empty() ? "" : prefix.substr(0, prefix.size() - 1), &module});
+  });
+  return all;
+}
+
+Tensor Module::add_parameter(std::string name, Tensor tensor) {
+  tensor.set_requires_grad(true);
+  parameters_.push_back({std::move(name), tensor});
+  return tensor;
+}
+
+Tensor Module::add_buffer(std::string name, Tensor tensor) {
+  buffers_.push_back({std::move(name), tensor});
+  return tensor;
+}
+
+}  // namespace dlpipe::engine

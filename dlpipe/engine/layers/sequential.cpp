@@ -1,0 +1,24 @@
+#include "dlpipe/engine/layers/sequential.h"
+
+namespace dlpipe::engine {
+
+Sequential::Sequential(std::initializer_list<std::pair<std::string, std::shared_ptr<Module>>> layers) {
+  for (const auto& [name, layer] : layers) append(name, layer);
+}
+
+Sequential& Sequential::append(std::shared_ptr<Module> layer) {
+  return append(std::to_string(children().size()), std::move(layer));
+}
+
+Sequential& Sequential::append(std::string name, std::shared_ptr<Module> layer) {
+  add_module(std::move(name), std::move(layer));
+  return *this;
+}
+
+Tensor Sequential::forward(const Tensor& x) {
+  Tensor y = x;
+  for (const auto& [name, layer] : children()) y = (*layer)(y);
+  return y;
+}
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,136 @@
+#include "dlpipe/engine/optim/elementwise.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/cpu/parallel.h"
+
+namespace dlpipe::engine {
+namespace {
+
+constexpr int64_t kRun = 16384;  // elements: four arrays of it fit in a core's L2
+constexpr const char* kSteps = "steps";
+
+[[noreturn]] void fail(const std::string& message) {
+  throw Error(Status(ErrorCode::kMisuse, "[optimizer] " + message));
+}
+
+/// The gradient in one piece, or undefined when there is none.
+Tensor checked_gradient(const NamedTensor& parameter) {
+  Tensor grad = parameter.tensor.grad();
+  if (!grad.defined()) return grad;
+  if (grad.shape() != parameter.tensor.shape() || grad.dtype() != DType::kF32) {
+    fail(concat("the gradient of '", parameter.name, "' is ", dtype_name(grad.dtype()), " ",
+                grad.shape().to_string(), ", expected f32 ", parameter.tensor.shape().to_string(),
+                "; set_grad with the parameter's shape"));
+  }
+  return grad.is_contiguous() ? grad : grad.contiguous_copy();
+}
+
+}  // namespace
+
+ElementwiseOptimizer::ElementwiseOptimizer(std::vector<NamedTensor> parameters,
+                                           const OptimizerArguments& arguments,
+                                           std::vector<std::string> state_names)
+    : state_names_(std::move(state_names)) {
+  for (NamedTensor& parameter : parameters) {
+    if (parameter.tensor.dtype() != DType::kF32 || !parameter.tensor.is_contiguous()) {
+      fail(concat("'", parameter.name, "' is not a contiguous f32 tensor; optimize Module::parameters()"));
+    }
+    const bool decays = arguments.decay_vectors || parameter.tensor.rank() > 1;
+    slots_.push_back({std::move(parameter), decays, {}});
+  }
+}
+
+void ElementwiseOptimizer::append_runs(Slot& slot, std::vector<ElementRun>* runs) {
+  const Tensor& weights = slot.parameter.tensor;
+  for (size_t i = slot.states.size(); i < state_names_.size(); ++i)
+    slot.states.push_back(Tensor::zeros(weights.shape()));
+  ElementRun run;
+  run.decays = slot.decays;
+  for (int64_t begin = 0; begin < weights.elements(); begin += kRun) {
+    run.weights = weights.data<float>() + begin;
+    run.gradients = weights.grad().data<float>() + begin;
+    for (size_t i = 0; i < slot.states.size(); ++i) run.states[i] = slot.states[i].data<float>() + begin;
+    run.count = std::min(kRun, weights.elements() - begin);
+    runs->push_back(run);
+  }
+}
+
+void ElementwiseOptimizer::step(double lr) {
+  std::vector<ElementRun> runs;
+  for (Slot& slot : slots_) {
+    const Tensor grad = checked_gradient(slot.parameter);
+    if (!grad.defined()) continue;
+    slot.parameter.tensor.set_grad(grad);
+    append_runs(slot, &runs);
+  }
+  begin_step(lr, ++steps_);
+  parallel_slices(static_cast<int64_t>(runs.size()),
+                  [&](int64_t i) { update(runs[static_cast<size_t>(i)]); });
+  for (Slot& slot : slots_) {
+    if (slot.parameter.tensor.grad().defined()) slot.parameter.tensor.bump_version();
+  }
+}
+
+std::vector<NamedTensor> ElementwiseOptimizer::state() const {
+  const int64_t steps = steps_;
+  std::vector<NamedTensor> all = {{kSteps, Tensor::from<int64_t>({&steps, 1}, {1})}};
+  for (const Slot& slot : slots_) {
+    for (size_t i = 0; i < slot.states.size(); ++i)
+      all.push_back({slot.parameter.name + "." + state_names_[i], slot.states[i]});
+  }
+  return all;
+}
+
+void ElementwiseOptimizer::load_state(const std::vector<NamedTensor>& state) {
+  struct Place {
+    size_t slot;
+    size_t state;
+  };
+  std::unordered_map<std::string, Place> places;
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    for (size_t i = 0; i < state_names_.size(); ++i)
+      places[slots_[s].parameter.name + "." + state_names_[i]] = {s, i};
+  }
+  int64_t steps = -1;
+  std::vector<std::vector<Tensor>> loaded(slots_.size());
+  for (const NamedTensor& entry : state) {
+    if (entry.name == kSteps && entry.tensor.elements() == 1) {
+      steps = static_cast<int64_t>(entry.tensor.item());
+      continue;
+    }
+    const auto place = places.find(entry.name);
+    if (place == places.end())
+      fail(concat("the saved state has '", entry.name,
+                  "', which this optimizer hasn't; resume with the same one"));
+    const Tensor& weights = slots_[place->second.slot].parameter.tensor;
+    if (entry.tensor.shape() != weights.shape() || entry.tensor.dtype() != DType::kF32) {
+      fail(concat("the saved '", entry.name, "' is ", dtype_name(entry.tensor.dtype()), " ",
+                  entry.tensor.shape().to_string(), ", expected f32 ", weights.shape().to_string(),
+                  "; resume with the same model"));
+    }
+    loaded[place->second.slot].resize(state_names_.size());
+    loaded[place->second.slot][place->second.state] = entry.tensor.clone();
+  }
+  if (steps < 0) fail("the saved state has no number of steps; it is another file, or cut short");
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    for (size_t i = 0; i < loaded[s].size(); ++i) {
+      if (loaded[s][i].defined()) continue;
+      fail(concat("the saved state lacks '", slots_[s].parameter.name, ".", state_names_[i],
+                  "'; resume with the same optimizer"));
+    }
+  }
+  for (size_t s = 0; s < slots_.size(); ++s) slots_[s].states = std::move(loaded[s]);
+  steps_ = steps;
+}
+
+void check_optimizer_argument(bool valid, const char* optimizer, const char* argument, double value,
+                              const char* expected) {
+  if (valid) return;
+  throw Error(
+      Status(ErrorCode::kMisuse, concat("[", optimizer, "] ", argument, " is ", value, "; give ", expected)));
+}
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,30 @@
+// Exponential moving average of a model's weights: often better in evaluation than the last step's. One
+// thread.
+#pragma once
+
+#include <vector>
+
+#include "dlpipe/engine/layers/module.h"
+
+namespace dlpipe::engine {
+
+/// Parameters and floating buffers, kept beside the model; other buffers are copied as they are. Owns its
+/// copies; evaluate with `model.load_state_dict(ema.state())` after keeping the model's own.
+class Ema {
+ public:
+  /// Starts at the model's weights. Error (kMisuse) unless 0 <= decay < 1.
+  Ema(const Module& model, double decay);
+  /// average = decay * average + (1 - decay) * weight. The model must be the one it was built for.
+  void update(const Module& model);
+  /// Shares storage with the averages; names are the model's.
+  std::vector<NamedTensor> state() const { return averages_; }
+  /// Error (kMisuse) unless `state` has exactly the model's names and shapes.
+  void load_state(const std::vector<NamedTensor>& state);
+  double decay() const { return decay_; }
+
+ private:
+  double decay_;
+  std::vector<NamedTensor> averages_;
+};
+
+}  // namespace dlpipe::engine

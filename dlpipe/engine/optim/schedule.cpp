@@ -1,0 +1,106 @@
+#include "dlpipe/engine/optim/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string_view>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::engine {
+namespace {
+
+Status misuse(const std::string& message) {
+  return Status(ErrorCode::kMisuse, "[schedule] " + message);
+}
+
+/// From `from` to `to` along half a cosine; `share` in [0, 1].
+double anneal(double from, double to, double share) {
+  return to + (from - to) * (1.0 + std::cos(std::numbers::pi * share)) / 2.0;
+}
+
+double constant(const ScheduleArguments& schedule, int64_t /*step*/) {
+  return schedule.lr;
+}
+
+double step_down(const ScheduleArguments& schedule, int64_t step) {
+  const auto passed = std::ranges::upper_bound(schedule.milestones, step) - schedule.milestones.begin();
+  return schedule.lr * std::pow(schedule.gamma, static_cast<double>(passed));
+}
+
+double cosine(const ScheduleArguments& schedule, int64_t step) {
+  const auto length = static_cast<double>(schedule.total_steps - schedule.warmup_steps);
+  const double share = std::min(1.0, static_cast<double>(step - schedule.warmup_steps) / length);
+  return anneal(schedule.lr, schedule.lr * schedule.final_ratio, share);
+}
+
+double one_cycle(const ScheduleArguments& schedule, int64_t step) {
+  const auto total = static_cast<double>(schedule.total_steps);
+  const double last = total - 1.0;
+  const double peak = std::clamp(schedule.peak_at * total - 1.0, 0.0, last);
+  const double now = std::min(static_cast<double>(step), last);
+  if (now <= peak && peak > 0.0) return anneal(schedule.lr * schedule.warmup_start, schedule.lr, now / peak);
+  if (last <= peak) return schedule.lr;
+  return anneal(schedule.lr, schedule.lr * schedule.final_ratio, (now - peak) / (last - peak));
+}
+
+struct Curve {
+  std::string_view name;
+  double (*rate)(const ScheduleArguments& schedule, int64_t step);
+};
+constexpr Curve kCurves[] = {
+    {"constant", constant}, {"step", step_down}, {"cosine", cosine}, {"one_cycle", one_cycle}};
+
+Status check(const ScheduleArguments& schedule, int64_t step) {
+  const auto is_share = [](double value) { return value >= 0.0 && value <= 1.0; };
+  if (!(schedule.lr >= 0.0) || !std::isfinite(schedule.lr)) {
+    return misuse(concat("lr is ", schedule.lr, "; give a finite number of at least 0"));
+  }
+  if (schedule.total_steps < 1 || step < 0) {
+    return misuse(concat("step ", step, " of ", schedule.total_steps, "; both count from 0 up"));
+  }
+  if (schedule.warmup_steps < 0 || schedule.warmup_steps > schedule.total_steps) {
+    return misuse(concat("a warm-up of ", schedule.warmup_steps, " steps in a run of ", schedule.total_steps,
+                         "; make it shorter"));
+  }
+  if (!is_share(schedule.warmup_start) || !is_share(schedule.final_ratio) || !is_share(schedule.peak_at)) {
+    return misuse(concat("warmup_start ", schedule.warmup_start, ", final_ratio ", schedule.final_ratio,
+                         ", peak_at ", schedule.peak_at, "; all are shares between 0 and 1"));
+  }
+  if (!(schedule.gamma > 0.0) || !std::isfinite(schedule.gamma)) {
+    return misuse(concat("gamma is ", schedule.gamma, "; give a positive number"));
+  }
+  if (!std::ranges::is_sorted(schedule.milestones)) return misuse("milestones must ascend; sort them");
+  if (schedule.name == "one_cycle" && schedule.warmup_steps > 0) {
+    return misuse("one_cycle is its own warm-up; leave warmup_steps at 0 and set peak_at");
+  }
+  return Status();
+}
+
+}  // namespace
+
+const std::vector<std::string>& schedule_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Curve& curve : kCurves) all.emplace_back(curve.name);
+    return all;
+  }();
+  return names;
+}
+
+Result<double> learning_rate(const ScheduleArguments& schedule, int64_t step) {
+  const auto* const curve = std::ranges::find(kCurves, std::string_view(schedule.name), &Curve::name);
+  if (curve == std::end(kCurves)) {
+    return misuse(concat("no schedule '", schedule.name, "'", suggestion(schedule.name, schedule_names())));
+  }
+  DLPIPE_RETURN_IF_ERROR(check(schedule, step));
+  if (step < schedule.warmup_steps) {
+    const double share = static_cast<double>(step) / static_cast<double>(schedule.warmup_steps);
+    return schedule.lr * (schedule.warmup_start + (1.0 - schedule.warmup_start) * share);
+  }
+  // A run that is all warm-up ends at the peak.
+  if (schedule.warmup_steps == schedule.total_steps && schedule.name == "cosine") return schedule.lr;
+  return curve->rate(schedule, step);
+}
+
+}  // namespace dlpipe::engine

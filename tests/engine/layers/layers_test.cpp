@@ -1,0 +1,150 @@
+#include "dlpipe/engine/layers/layers.h"
+
+#include <gtest/gtest.h>
+
+#include "dlpipe/base/rng.h"
+#include "dlpipe/engine/layers/init.h"
+#include "dlpipe/engine/ops.h"
+
+namespace dlpipe::engine {
+namespace {
+
+Tensor random_tensor(const Shape& shape, uint64_t seed = 1) {
+  Tensor tensor = Tensor::empty(shape);
+  RandomStream random(seed, 0);
+  for (int64_t i = 0; i < tensor.elements(); ++i) tensor.data<float>()[i] = 2.0f * random.uniform() - 1.0f;
+  return tensor;
+}
+
+Tensor parameter(const Module& module, size_t i) {
+  return module.parameters().at(i).tensor;
+}
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Layers, Conv2dPassesStridePaddingDilationAndGroups) {
+  Conv2d layer(4, 6, {3, 1}, {.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 1}, .groups = 2});
+  initialize(layer, 1);
+  const Tensor x = random_tensor({2, 7, 5, 4});
+  const Tensor y = layer(x);
+  EXPECT_EQ(y.shape(), (Shape{2, 4, 5, 6}));
+  EXPECT_EQ(parameter(layer, 0).shape(), (Shape{6, 2, 3, 1}));
+  Conv2dAttrs attrs;
+  attrs.stride = {2, 1};
+  attrs.padding = {1, 0};
+  attrs.groups = 2;
+  EXPECT_EQ(y.to_doubles(), conv2d(x, parameter(layer, 0), parameter(layer, 1), attrs).to_doubles());
+}
+
+TEST(Layers, LinearIsPyTorchsWeightOrder) {
+  Linear layer(2, 3);
+  const float weight[] = {1, 2, 3, 4, 5, 6};
+  const float bias[] = {10, 20, 30};
+  layer.load_state_dict(
+      {{"weight", Tensor::from<float>(weight, {3, 2})}, {"bias", Tensor::from<float>(bias, {3})}});
+  const float x[] = {1, -1};
+  EXPECT_EQ(layer(Tensor::from<float>(x, {1, 2})).to_doubles(), (std::vector<double>{9, 19, 29}));
+}
+
+TEST(Layers, BatchNormReluAddsTheResidualFirst) {
+  BatchNorm2d layer(3);
+  BatchNorm2d twin(3);
+  const Tensor x = random_tensor({2, 3, 3, 3}, 1);
+  const Tensor residual = random_tensor({2, 3, 3, 3}, 2);
+  const std::vector<double> fused = layer.forward_relu(x, residual).to_doubles();
+  const std::vector<double> apart = relu(add(twin(x), residual)).to_doubles();
+  ASSERT_EQ(fused.size(), apart.size());
+  for (size_t i = 0; i < fused.size(); ++i) EXPECT_NEAR(fused[i], apart[i], 1e-6);
+  EXPECT_EQ(layer.buffers()[0].tensor.to_doubles(), twin.buffers()[0].tensor.to_doubles());
+}
+
+TEST(Layers, BatchNormTracksPyTorchsStatistics) {
+  BatchNorm2d layer(1);
+  const float x[] = {1, 2, 3, 6};  // mean 3, unbiased variance 14/3
+  layer(Tensor::from<float>(x, {1, 2, 2, 1}));
+  EXPECT_NEAR(layer.buffers()[0].tensor.item(), 0.3, 1e-6);
+  EXPECT_NEAR(layer.buffers()[1].tensor.item(), 0.9 + 0.1 * 14.0 / 3.0, 1e-6);
+}
+
+TEST(Layers, LayerNormNormalisesTheLastAxis) {
+  LayerNorm layer(4);
+  const std::vector<double> y = layer(random_tensor({3, 4})).to_doubles();
+  for (int row = 0; row < 3; ++row) {
+    double sum = 0.0;
+    for (int i = 0; i < 4; ++i) sum += y[static_cast<size_t>(4 * row + i)];
+    EXPECT_NEAR(sum, 0.0, 1e-5);
+  }
+}
+
+TEST(Layers, PoolsUseTheKernelAsStrideUnlessTold) {
+  const Tensor x = random_tensor({1, 6, 6, 2});
+  EXPECT_EQ(MaxPool2d(2)(x).shape(), (Shape{1, 3, 3, 2}));
+  EXPECT_EQ(AvgPool2d({3, 2})(x).shape(), (Shape{1, 2, 3, 2}));
+  EXPECT_EQ(MaxPool2d(3, {.stride = Size2(2), .padding = 1})(x).shape(), (Shape{1, 3, 3, 2}));
+  EXPECT_EQ(GlobalAvgPool()(x).shape(), (Shape{1, 2}));
+}
+
+TEST(Layers, FlattenEmitsChannelsFirst) {
+  const float x[] = {1, 10, 2, 20};  // 1x2 pixels of two channels
+  EXPECT_EQ(Flatten()(Tensor::from<float>(x, {1, 1, 2, 2})).to_doubles(),
+            (std::vector<double>{1, 2, 10, 20}));
+}
+
+TEST(Layers, DropoutOnlyActsInTraining) {
+  random_state() = {1, 0, 0};
+  Dropout layer(0.5);
+  const Tensor x = Tensor::full({1000}, 1.0);
+  int dropped = 0;
+  for (const double value : layer(x).to_doubles()) {
+    EXPECT_TRUE(value == 0.0 || value == 2.0) << value;
+    dropped += value == 0.0 ? 1 : 0;
+  }
+  EXPECT_NEAR(dropped, 500, 80);  // five standard deviations of a fair coin
+  layer.eval();
+  EXPECT_EQ(layer(x).to_doubles(), x.to_doubles());
+}
+
+TEST(Layers, EmbeddingLooksRowsUp) {
+  Embedding layer(3, 2);
+  const float table[] = {1, 2, 3, 4, 5, 6};
+  layer.load_state_dict({{"weight", Tensor::from<float>(table, {3, 2})}});
+  const int64_t ids[] = {2, 0};
+  EXPECT_EQ(layer(Tensor::from<int64_t>(ids, {2})).to_doubles(), (std::vector<double>{5, 6, 1, 2}));
+}
+
+TEST(Layers, ActivationsAreTheirOps) {
+  const Tensor x = random_tensor({2, 5});
+  EXPECT_EQ(ReLU()(x).to_doubles(), relu(x).to_doubles());
+  EXPECT_EQ(GELU()(x).to_doubles(), gelu(x).to_doubles());
+  EXPECT_EQ(SiLU()(x).to_doubles(), silu(x).to_doubles());
+  EXPECT_EQ(Sigmoid()(x).to_doubles(), sigmoid(x).to_doubles());
+  EXPECT_EQ(Tanh()(x).to_doubles(), tanh(x).to_doubles());
+  EXPECT_EQ(Softmax()(x).to_doubles(), softmax(x).to_doubles());
+}
+
+TEST(Layers, RefuseSizesThatCannotBe) {
+  EXPECT_NE(error_of([] { Conv2d(3, 4, 3, {.groups = 2}); }).find("[Conv2d]"), std::string::npos);
+  EXPECT_NE(error_of([] { Conv2d(3, 0, 3); }).find("3 -> 0"), std::string::npos);
+  EXPECT_NE(error_of([] { Linear(0, 4); }).find("[Linear]"), std::string::npos);
+  EXPECT_NE(error_of([] { BatchNorm2d(0); }).find("[BatchNorm2d]"), std::string::npos);
+  EXPECT_NE(error_of([] { LayerNorm(-1); }).find("[LayerNorm]"), std::string::npos);
+  EXPECT_NE(error_of([] { Embedding(0, 1); }).find("[Embedding]"), std::string::npos);
+  EXPECT_NE(error_of([] { Dropout(1.0); }).find("[0, 1)"), std::string::npos);
+}
+
+TEST(Layers, FlopsCountAMultiplyAddAsTwo) {
+  EXPECT_EQ(Conv2d(4, 8, 3, {.bias = false}).flops({}, {{1, 5, 5, 8}}), 2.0 * 4 * 9 * 8 * 25);
+  EXPECT_EQ(Conv2d(4, 8, 3, {.groups = 2}).flops({}, {{1, 5, 5, 8}}), (2.0 * 2 * 9 + 1) * 8 * 25);
+  EXPECT_EQ(Linear(10, 5).flops({}, {{3, 5}}), (2.0 * 10 + 1) * 15);
+  EXPECT_EQ(ReLU().flops({}, {{3, 5}}), 15.0);
+}
+
+}  // namespace
+}  // namespace dlpipe::engine

@@ -1,0 +1,136 @@
+#include "tests/engine/models/check_model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "dlpipe/base/rng.h"
+#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/optim/optimizer.h"
+
+namespace dlpipe::engine {
+namespace {
+
+Tensor random_images(const ModelArguments& arguments, int64_t count) {
+  Tensor images = Tensor::empty({count, arguments.height, arguments.width, arguments.channels});
+  RandomStream random(arguments.seed, 99);
+  for (int64_t i = 0; i < images.elements(); ++i)
+    images.data<float>()[i] = static_cast<float>(random.normal());
+  return images;
+}
+
+Tensor alternating_labels(const ModelArguments& arguments, int64_t count) {
+  std::vector<int64_t> labels;
+  for (int64_t i = 0; i < count; ++i) labels.push_back(i % arguments.classes);
+  return Tensor::from<int64_t>(labels, {count});
+}
+
+void expect_seed_decides(const ModelRecord& record, const ModelArguments& arguments) {
+  ModelArguments other = arguments;
+  other.seed = arguments.seed + 1;
+  const auto a = record.build(arguments)->state_dict();
+  const auto b = record.build(arguments)->state_dict();
+  const auto c = record.build(other)->state_dict();
+  ASSERT_EQ(a.size(), b.size());
+  bool differs = false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].tensor.to_doubles(), b[i].tensor.to_doubles()) << a[i].name;
+    differs = differs || a[i].tensor.to_doubles() != c[i].tensor.to_doubles();
+  }
+  EXPECT_TRUE(differs);
+}
+
+void expect_learns(Module& model, const ModelArguments& arguments) {
+  constexpr int64_t kBatch = 8;
+  const Tensor x = random_images(arguments, kBatch);
+  const Tensor y = alternating_labels(arguments, kBatch);
+  const auto optimizer = value_or_throw(find_optimizer("sgd"))->build(model.parameters(), {});
+  double first = 0.0;
+  double last = 0.0;
+  for (int step = 0; step < 4; ++step) {
+    model.zero_grad();
+    const Tensor loss = cross_entropy(model(x), y);
+    loss.backward();
+    if (step == 0) {
+      for (const NamedTensor& parameter : model.parameters())
+        EXPECT_TRUE(parameter.tensor.grad().defined()) << parameter.name;
+      first = loss.item();
+    }
+    last = loss.item();
+    optimizer->step(0.01);
+  }
+  EXPECT_TRUE(std::isfinite(last));
+  EXPECT_LT(last, first);
+}
+
+void expect_batch_independent(Module& model, const ModelArguments& arguments) {
+  const NoGrad no_grad;
+  model.eval();
+  const Tensor pair = random_images(arguments, 2);
+  const Tensor alone = slice(pair, 0, 1, 2);
+  const std::vector<double> together = model(pair).to_doubles();
+  const std::vector<double> single = model(alone).to_doubles();
+  ASSERT_EQ(single.size(), static_cast<size_t>(arguments.classes));
+  for (size_t i = 0; i < single.size(); ++i) {
+    const double expected = together[single.size() + i];
+    EXPECT_TRUE(std::isfinite(expected));
+    // Another batch may take other slices or kernels: rounding only.
+    EXPECT_NEAR(single[i], expected, 1e-4 * (1.0 + std::fabs(expected)));
+  }
+}
+
+}  // namespace
+
+void check_model(const std::string& name, const ModelArguments& arguments) {
+  const ModelRecord& record = *value_or_throw(ModelRegistry::builtin().find(name));
+  EXPECT_EQ(record.name, name);
+  expect_seed_decides(record, arguments);
+
+  const auto model = record.build(arguments);
+  EXPECT_TRUE(model->is_training());
+  EXPECT_EQ((*model)(random_images(arguments, 2)).shape(), (Shape{2, arguments.classes}));
+  int in_head = 0;
+  for (const NamedTensor& parameter : model->parameters()) in_head += parameter.name.starts_with(record.head);
+  EXPECT_GE(in_head, 1) << "no parameter starts with " << record.head;
+  expect_learns(*model, arguments);
+  expect_batch_independent(*model, arguments);
+
+  const auto copy =
+      record.build({arguments.classes, arguments.channels, arguments.height, arguments.width, 12345});
+  copy->load_state_dict(model->state_dict());
+  copy->eval();
+  const NoGrad no_grad;
+  const Tensor x = random_images(arguments, 2);
+  EXPECT_EQ((*copy)(x).to_doubles(), (*model)(x).to_doubles());
+}
+
+void expect_torchvision_state_dict(const std::string& name) {
+  const std::string path = std::string(DLPIPE_TEST_DATA) + "/engine/models/" + name + "_state_dict.txt";
+  std::ifstream file(path);
+  ASSERT_TRUE(file) << path;
+  const auto model = value_or_throw(ModelRegistry::builtin().find(name))->build({1000, 3, 224, 224, 0});
+  const std::vector<NamedTensor> state = model->state_dict();
+  size_t i = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line[0] == '#') continue;
+    ASSERT_LT(i, state.size()) << line;
+    std::ostringstream own;
+    own << state[i].name;
+    for (const int64_t size : state[i].tensor.shape()) own << ' ' << size;
+    EXPECT_EQ(own.str(), line);
+    ++i;
+  }
+  EXPECT_EQ(i, state.size());
+}
+
+int64_t count_parameters(const std::string& name, const ModelArguments& arguments) {
+  int64_t count = 0;
+  for (const NamedTensor& parameter :
+       value_or_throw(ModelRegistry::builtin().find(name))->build(arguments)->parameters())
+    count += parameter.tensor.elements();
+  return count;
+}
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,82 @@
+#include <gtest/gtest.h>
+
+#include "dlpipe/engine/layers/init.h"
+#include "dlpipe/engine/layers/layers.h"
+#include "dlpipe/engine/models/model.h"
+
+namespace dlpipe::engine {
+namespace {
+
+std::shared_ptr<Module> build_tiny(const ModelArguments& arguments) {
+  auto model = std::make_shared<Sequential>();
+  model->append("pool", std::make_shared<GlobalAvgPool>())
+      .append("fc", std::make_shared<Linear>(arguments.channels, arguments.classes));
+  initialize(*model, arguments.seed);
+  return model;
+}
+const ModelRecord kTiny = {"tiny", "a test's own", 0, build_tiny, "fc."};
+
+TEST(ModelRegistry, SuggestsTheNearestName) {
+  const auto found = ModelRegistry::builtin().find("resnet81");
+  ASSERT_FALSE(found.ok());
+  EXPECT_EQ(found.status().code(), ErrorCode::kMisuse);
+  EXPECT_NE(found.status().message().find("[model] no model 'resnet81'"), std::string::npos);
+  EXPECT_NE(found.status().message().find("resnet18"), std::string::npos) << found.status().message();
+}
+
+TEST(ModelRegistry, TakesAProgramsOwnModel) {
+  ModelRegistry registry = ModelRegistry::builtin();
+  registry.add(kTiny);
+  EXPECT_EQ(value_or_throw(registry.find("tiny")), &kTiny);
+  EXPECT_FALSE(ModelRegistry::builtin().find("tiny").ok());
+  EXPECT_THROW(registry.add(kTiny), Error);
+}
+
+TEST(ModelRegistry, EveryModelHasHelpAndAHead) {
+  EXPECT_GE(ModelRegistry::builtin().records().size(), 6u);
+  for (const ModelRecord* record : ModelRegistry::builtin().records()) {
+    EXPECT_GT(std::string(record->help).size(), 10u) << record->name;
+    EXPECT_TRUE(std::string(record->head).ends_with(".")) << record->name;
+  }
+}
+
+TEST(Summary, CountsOfResnet18AreTheKnownOnes) {
+  const ModelArguments arguments = {1000, 3, 224, 224, 0};
+  const auto model = value_or_throw(ModelRegistry::builtin().find("resnet18"))->build(arguments);
+  const ModelSummary totals = summarize(*model, arguments, 1);
+  EXPECT_EQ(totals.parameters, 11689512);
+  EXPECT_EQ(totals.trainable_parameters, 11689512);
+  EXPECT_EQ(totals.gradient_bytes, 4 * 11689512);
+  // Convolutions and classifier are 1.814e9 multiply-adds (He et al., table 1: "1.8e9"); norms and pools add
+  // 0.4 %.
+  EXPECT_NEAR(totals.flops, 2 * 1.814e9, 0.006 * 2 * 1.814e9);
+  EXPECT_TRUE(model->is_training());
+}
+
+TEST(Summary, ScalesWithTheBatchAndKnowsWhatIsFrozen) {
+  const ModelArguments arguments = {10, 1, 28, 28, 0};
+  const auto model = value_or_throw(ModelRegistry::builtin().find("lenet"))->build(arguments);
+  model->freeze("conv*");
+  const ModelSummary one = summarize(*model, arguments, 1);
+  const ModelSummary many = summarize(*model, arguments, 16);
+  EXPECT_EQ(one.parameters - one.trainable_parameters, 156 + 2416);
+  EXPECT_EQ(many.parameters, one.parameters);
+  EXPECT_DOUBLE_EQ(many.flops, 16 * one.flops);
+  EXPECT_EQ(many.activation_bytes, 16 * one.activation_bytes);
+  ASSERT_EQ(many.layers.size(), 12u);
+  EXPECT_EQ(many.layers[0].output, (Shape{16, 28, 28, 6}));
+}
+
+TEST(Summary, IsATableWithTotals) {
+  const ModelArguments arguments = {10, 1, 28, 28, 0};
+  const auto model = value_or_throw(ModelRegistry::builtin().find("lenet"))->build(arguments);
+  const std::string text = summary(*model, arguments, 8);
+  EXPECT_NE(text.find("conv1"), std::string::npos) << text;
+  EXPECT_NE(text.find("[8,28,28,6]"), std::string::npos) << text;
+  EXPECT_NE(text.find("61,706"), std::string::npos) << text;
+  // Hooks of the summary are gone.
+  EXPECT_EQ(summary(*model, arguments, 8), text);
+}
+
+}  // namespace
+}  // namespace dlpipe::engine

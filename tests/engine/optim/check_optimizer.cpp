@@ -1,0 +1,189 @@
+#include "tests/engine/optim/check_optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include "dlpipe/base/rng.h"
+#include "dlpipe/engine/cpu/isa.h"
+#include "dlpipe/engine/cpu/parallel.h"
+
+namespace dlpipe::engine {
+namespace {
+
+Tensor random_tensor(const Shape& shape, uint64_t stream) {
+  Tensor tensor = Tensor::empty(shape);
+  RandomStream random(7, stream);
+  for (int64_t i = 0; i < tensor.elements(); ++i) tensor.data<float>()[i] = 2.0f * random.uniform() - 1.0f;
+  return tensor;
+}
+
+/// A matrix of several runs with a rest, a vector, and one that never gets a gradient.
+std::vector<NamedTensor> make_parameters() {
+  std::vector<NamedTensor> all = {{"fc.weight", random_tensor({131, 257}, 1)},
+                                  {"fc.bias", random_tensor({131}, 2)},
+                                  {"idle", random_tensor({5}, 3)}};
+  for (NamedTensor& parameter : all) parameter.tensor.set_requires_grad(true);
+  return all;
+}
+
+void take_step(std::vector<NamedTensor>& parameters, Optimizer& optimizer, uint64_t step) {
+  for (size_t i = 0; i < 2; ++i)
+    parameters[i].tensor.set_grad(random_tensor(parameters[i].tensor.shape(), 100 + 2 * step + i));
+  optimizer.step(0.1 / static_cast<double>(1 + step));
+}
+
+std::vector<std::vector<double>> values_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<std::vector<double>> all;
+  for (const NamedTensor& entry : tensors) all.push_back(entry.tensor.to_doubles());
+  return all;
+}
+
+std::vector<NamedTensor> copy_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<NamedTensor> all;
+  for (const NamedTensor& entry : tensors) all.push_back({entry.name, entry.tensor.clone()});
+  return all;
+}
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kMisuse);
+    return error.what();
+  }
+  return "no error";
+}
+
+class Check {
+ public:
+  Check(const OptimizerRecord& record, const OptimizerArguments& arguments)
+      : record_(record), arguments_(arguments) {}
+
+  void leaves_what_has_no_gradient() const {
+    std::vector<NamedTensor> parameters = make_parameters();
+    const auto before = values_of(parameters);
+    const auto optimizer = record_.build(parameters, arguments_);
+    const uint32_t version = parameters[0].tensor.version();
+    take_step(parameters, *optimizer, 0);
+    EXPECT_NE(parameters[0].tensor.to_doubles(), before[0]);
+    EXPECT_NE(parameters[1].tensor.to_doubles(), before[1]);
+    EXPECT_EQ(parameters[2].tensor.to_doubles(), before[2]);
+    EXPECT_EQ(parameters[0].tensor.grad().to_doubles(), random_tensor({131, 257}, 100).to_doubles());
+    EXPECT_GT(parameters[0].tensor.version(), version) << "an in-place write must be counted";
+    EXPECT_EQ(optimizer->steps(), 1);
+  }
+
+  std::vector<std::vector<double>> run(int steps) const {
+    std::vector<NamedTensor> parameters = make_parameters();
+    const auto optimizer = record_.build(parameters, arguments_);
+    for (int step = 0; step < steps; ++step) take_step(parameters, *optimizer, static_cast<uint64_t>(step));
+    return values_of(parameters);
+  }
+
+  void same_on_any_number_of_threads() const {
+    const int former = engine_threads();
+    set_engine_threads(1);
+    const auto one = run(3);
+    for (const int threads : {2, 3}) {
+      set_engine_threads(threads);
+      EXPECT_EQ(run(3), one) << threads << " threads";
+    }
+    set_engine_threads(former);
+  }
+
+  void same_on_every_isa() const {
+    const auto best = run(3);
+    for (const cpu::Isa limit : {cpu::Isa::kAvx2, cpu::Isa::kBaseline}) {
+      const cpu::LimitIsa scope(limit);
+      EXPECT_EQ(run(3), best) << "isa " << static_cast<int>(limit);
+    }
+  }
+
+  void resumes_exactly() const {
+    std::vector<NamedTensor> parameters = make_parameters();
+    std::vector<NamedTensor> weights;
+    std::vector<NamedTensor> state;
+    {
+      const auto optimizer = record_.build(parameters, arguments_);
+      for (uint64_t step = 0; step < 3; ++step) take_step(parameters, *optimizer, step);
+      state = copy_of(optimizer->state());
+    }
+    const auto resumed = record_.build(parameters, arguments_);
+    resumed->load_state(state);
+    EXPECT_EQ(resumed->steps(), 3);
+    for (uint64_t step = 3; step < 5; ++step) take_step(parameters, *resumed, step);
+    EXPECT_EQ(values_of(parameters), run(5));
+  }
+
+  void refuses_states_of_others() const {
+    std::vector<NamedTensor> parameters = make_parameters();
+    const auto optimizer = record_.build(parameters, arguments_);
+    take_step(parameters, *optimizer, 0);
+    const std::vector<NamedTensor> good = copy_of(optimizer->state());
+    const auto before = values_of(good);
+
+    std::vector<NamedTensor> unknown = good;
+    unknown.push_back({"other.momentum", Tensor::zeros({2})});
+    EXPECT_NE(error_of([&] { optimizer->load_state(unknown); }).find("other.momentum"), std::string::npos);
+    std::vector<NamedTensor> cut(good.begin() + 1, good.end());
+    EXPECT_NE(error_of([&] { optimizer->load_state(cut); }).find("number of steps"), std::string::npos);
+    if (good.size() > 1) {
+      std::vector<NamedTensor> misshapen = good;
+      misshapen[1].tensor = Tensor::zeros({3});
+      EXPECT_NE(error_of([&] { optimizer->load_state(misshapen); }).find(good[1].name), std::string::npos);
+    }
+    EXPECT_EQ(values_of(optimizer->state()), before);
+  }
+
+  void spares_vectors_when_told() const {
+    OptimizerArguments decaying = arguments_;
+    decaying.weight_decay = 0.5;
+    decaying.decay_vectors = false;
+    OptimizerArguments never = arguments_;
+    never.weight_decay = 0.0;
+    const Check some(record_, decaying);
+    const Check none(record_, never);
+    const auto with = some.run(2);
+    const auto without = none.run(2);
+    EXPECT_NE(with[0], without[0]);
+    EXPECT_EQ(with[1], without[1]);
+  }
+
+  void refuses_a_gradient_of_another_shape() const {
+    std::vector<NamedTensor> parameters = make_parameters();
+    const auto optimizer = record_.build(parameters, arguments_);
+    const std::string error = error_of([&] {
+      parameters[1].tensor.set_grad(Tensor::zeros({4}));
+      optimizer->step(0.1);
+    });
+    EXPECT_NE(error, "no error");
+  }
+
+  void refuses_negative_decay() const {
+    OptimizerArguments wrong = arguments_;
+    wrong.weight_decay = -1.0;
+    EXPECT_NE(error_of([&] { record_.build(make_parameters(), wrong); }).find("weight_decay"),
+              std::string::npos);
+  }
+
+ private:
+  const OptimizerRecord& record_;
+  OptimizerArguments arguments_;
+};
+
+}  // namespace
+
+void check_optimizer(const std::string& name, const OptimizerArguments& arguments) {
+  const OptimizerRecord& record = *value_or_throw(find_optimizer(name));
+  EXPECT_EQ(record.name, name);
+  const Check check(record, arguments);
+  check.leaves_what_has_no_gradient();
+  check.same_on_any_number_of_threads();
+  check.same_on_every_isa();
+  check.resumes_exactly();
+  check.refuses_states_of_others();
+  check.spares_vectors_when_told();
+  check.refuses_a_gradient_of_another_shape();
+  check.refuses_negative_decay();
+}
+
+}  // namespace dlpipe::engine
