@@ -93,7 +93,9 @@ def play(contestants, cases, rounds, timeout_s, cores_of=lambda case: None):
                 result = run_once(one.command(case), timeout_s, cores_of(case))
                 runs.append(result)
                 shown = result.get("error") or f"{result['samples_per_s']:.1f}/s (others {result['other_load']} cores)"
-                print(f"[peers] round {turn + 1}/{rounds}  {key(case)}  {one.name}: {shown}", file=sys.stderr, flush=True)
+                print(
+                    f"[peers] round {turn + 1}/{rounds}  {key(case)}  {one.name}: {shown}", file=sys.stderr, flush=True
+                )
     return results
 
 
@@ -165,7 +167,9 @@ def failures(results):
 
 def other_load(results):
     """The median and the largest load of other programs during the runs, in cores."""
-    loads = [r["other_load"] for by_name in results.values() for runs in by_name.values() for r in runs if "error" not in r]
+    loads = [
+        r["other_load"] for by_name in results.values() for runs in by_name.values() for r in runs if "error" not in r
+    ]
     return (statistics.median(loads), max(loads)) if loads else (0.0, 0.0)
 
 

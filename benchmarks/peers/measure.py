@@ -1,4 +1,4 @@
-"""The inside of a peer: warm up, time, and print one JSON line. Runs in the peer's environment, standard library only."""
+"""The inside of a peer: warm up, time, and print one JSON line. It runs in the peer's environment."""
 
 import json
 import os

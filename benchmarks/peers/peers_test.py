@@ -1,4 +1,4 @@
-"""Tests of the contest itself, without any peer installed:  python3 -m unittest discover benchmarks/peers -p '*_test.py'"""
+"""Tests of the contest itself; no peer needed:  python3 -m unittest discover benchmarks/peers -p '*_test.py'"""
 
 import json
 import pathlib
@@ -29,7 +29,7 @@ class RunOnce(unittest.TestCase):
         self.assertEqual(contest.run_once(says(12.5), 30)["samples_per_s"], 12.5)
 
     def test_takes_an_object_that_spans_lines(self):
-        spread_out = program("print('{\\n \"samples_per_s\": 3,\\n \"threads\": 1}\\n')")
+        spread_out = program('print(\'{\\n "samples_per_s": 3,\\n "threads": 1}\\n\')')
         self.assertEqual(contest.run_once(spread_out, 30)["samples_per_s"], 3.0)
 
     def test_reports_why_a_program_failed(self):
@@ -41,7 +41,9 @@ class RunOnce(unittest.TestCase):
         self.assertIn("no JSON object", contest.run_once(program("pass"), 30)["error"])
 
     def test_ends_a_program_that_hangs(self):
-        self.assertEqual(contest.run_once(program("import time; time.sleep(60)"), 0.2), {"error": "not finished after 0.2 s"})
+        self.assertEqual(
+            contest.run_once(program("import time; time.sleep(60)"), 0.2), {"error": "not finished after 0.2 s"}
+        )
 
 
 class Play(unittest.TestCase):

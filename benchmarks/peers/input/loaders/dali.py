@@ -19,9 +19,7 @@ def pictures(files, size):
     crop = fn.decoders.image_random_crop(
         encoded, device="cpu", output_type=types.RGB, random_area=loading.SCALE, random_aspect_ratio=loading.RATIO
     )
-    small = fn.resize(
-        crop, device="cpu", resize_x=size, resize_y=size, interp_type=types.INTERP_LINEAR, antialias=True
-    )
+    small = fn.resize(crop, device="cpu", resize_x=size, resize_y=size, interp_type=types.INTERP_LINEAR, antialias=True)
     return fn.flip(small, device="cpu", horizontal=fn.random.coin_flip())
 
 
