@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dlpipe/augment/copy.h"
 #include "dlpipe/augment/resize_axis.h"
 #include "dlpipe/augment/resize_kernels.h"
 
@@ -34,62 +35,46 @@ class Layout {
 /// One axis of the window, as the kernels want it: every output pixel has the same number of weights, the
 /// missing ones zero.
 struct AxisTable {
-  int size = 0;              // output pixels
-  int pairs = 0;             // pairs of weights an output pixel
-  int max_taps = 0;          // the most source pixels with a weight
-  int32_t* begin = nullptr;  // [size + 3] first source pixel, relative to the support
-  int32_t* taps = nullptr;   // [size + 3] source pixels with a weight
-  WeightPair* weights = nullptr;
-  int32_t* raw = nullptr;  // before pairing
+  int size = 0;                   // output pixels
+  int pairs = 0;                  // pairs of weights an output pixel
+  int32_t* begin = nullptr;       // [size + 3] first source pixel, relative to the support
+  int32_t* taps = nullptr;        // [size + 3] source pixels with a weight
+  WeightPair* weights = nullptr;  // [size + 3][pairs]
+  int32_t* fixed = nullptr;       // one output pixel's weights before pairing
   double* real = nullptr;
 
   AxisTable(const ResizeAxis& axis, int size_in, Layout& layout) : size(size_in) {
-    const size_t bound = static_cast<size_t>(axis.max_taps());
+    const size_t most_taps = static_cast<size_t>(axis.max_taps());
     const size_t padded = static_cast<size_t>(size) + 3;
     begin = layout.take<int32_t>(padded);
     taps = layout.take<int32_t>(padded);
-    weights = layout.take<WeightPair>(padded * (bound + 3) / 2);
-    raw = layout.take<int32_t>(padded * bound);
-    real = layout.take<double>(bound);
+    weights = layout.take<WeightPair>(padded * ((most_taps + 3) / 2));
+    fixed = layout.take<int32_t>(most_taps + 3);
+    real = layout.take<double>(most_taps);
   }
 
-  /// Computes the weights of output pixels [first, first + size), in reverse order if `mirror`; weights that
-  /// round to zero at either end are left out.
-  void compute(const ResizeAxis& axis, int first, int support_begin, bool mirror) {
-    const int bound = axis.max_taps();
-    max_taps = 0;
+  /// The weights of output pixels [first, first + size), in reverse order if `mirror`. `by_four`: the
+  /// horizontal kernel takes four taps at a time, or two, and reads those of no weight too; an output pixel
+  /// whose reading would go behind the `limit` source pixels that there are begins earlier instead, if there
+  /// are enough.
+  void compute(const ResizeAxis& axis, int first, int support_begin, bool mirror, int limit, bool by_four) {
+    const auto pixel = [&](int i) { return mirror ? first + size - 1 - i : first + i; };
+    int most = 0;
     for (int i = 0; i < size; ++i) {
-      const int pixel = mirror ? first + size - 1 - i : first + i;
-      int32_t* fixed = raw + ptrdiff_t{i} * bound;
-      const int from = axis.begin(pixel);
-      int count = axis.end(pixel) - from;
-      axis.weights(pixel, real, fixed);
-      int zeros = 0;
-      while (count > 1 && fixed[count - 1] == 0) --count;
-      while (zeros < count - 1 && fixed[zeros] == 0) ++zeros;
-      std::copy(fixed + zeros, fixed + count, fixed);
-      begin[i] = from + zeros - support_begin;
-      taps[i] = count - zeros;
-      max_taps = std::max(max_taps, taps[i]);
+      const int from = axis.begin(pixel(i));
+      begin[i] = from - support_begin;
+      taps[i] = axis.end(pixel(i)) - from;
+      most = std::max(most, taps[i]);
     }
-  }
-
-  /// Lays the weights out in pairs. `limit` is the number of source pixels there are: an output pixel whose
-  /// zero weights would lie behind them begins to read earlier instead, if there are enough. The horizontal
-  /// kernel takes four taps at a time, or two.
-  void pair_weights(int bound, int limit, bool by_four) {
-    pairs = (max_taps + 1) / 2;
+    pairs = (most + 1) / 2;
     if (by_four && pairs > 1) pairs = (pairs + 1) / 2 * 2;
+    WeightPair* to = weights;
     for (int i = 0; i < size; ++i) {
-      const int32_t* fixed = raw + ptrdiff_t{i} * bound;
-      const int earlier = by_four ? std::max(0, std::min(begin[i], begin[i] + 2 * pairs - limit)) : 0;
+      const int earlier = by_four ? std::clamp(begin[i] + 2 * pairs - limit, 0, begin[i]) : 0;
       begin[i] -= earlier;
-      const auto weight = [&](int t) {
-        return t < earlier || t >= earlier + taps[i] ? 0 : fixed[t - earlier];
-      };
-      for (int p = 0; p < pairs; ++p) {
-        weights[ptrdiff_t{i} * pairs + p] = weight_pair(weight(2 * p), weight(2 * p + 1));
-      }
+      std::fill_n(fixed, 2 * pairs, 0);
+      axis.weights(pixel(i), real, fixed + earlier);
+      for (int p = 0; p < pairs; ++p) *to++ = weight_pair(fixed[2 * p], fixed[2 * p + 1]);
     }
   }
 };
@@ -121,10 +106,10 @@ class Resizer {
     in_rows_ = layout.take<uint8_t>(in_row_bytes_ * static_cast<size_t>(group_));
     out_rows_ = layout.take<uint8_t>(out_row_bytes_ * static_cast<size_t>(ring_rows_));
     row_pointers_ = layout.take<const uint8_t*>(static_cast<size_t>(y_axis_.max_taps()) + 2);
+    spare_row_ = layout.take<uint8_t>(out_row_bytes_);
     if (channels_ == 1) {
       grey_in_ = layout.take<uint8_t>(4 * in_row_bytes_ * kRowGroup);
       grey_out_ = layout.take<uint8_t>(4 * out_row_bytes_ * kRowGroup);
-      spare_row_ = layout.take<uint8_t>(out_row_bytes_);
     }
   }
 
@@ -133,8 +118,7 @@ class Resizer {
     const bool only_down = x_axis_.is_identity() && !mirror;
     const bool only_across = y_axis_.is_identity();
     if (!only_down) {
-      across_.compute(x_axis_, geometry_.window.x, support.x, mirror);
-      across_.pair_weights(x_axis_.max_taps(), source_.width, true);
+      across_.compute(x_axis_, geometry_.window.x, support.x, mirror, source_.width, true);
       const int32_t pixel_bytes = channels_ == 1 ? 4 : channels_;
       for (int i = 0; i < across_.size; ++i) across_.begin[i] *= pixel_bytes;
       // The kernel computes four pixels at a time; those that nobody wants get no weight.
@@ -142,9 +126,8 @@ class Resizer {
       std::fill_n(across_.weights + ptrdiff_t{across_.size} * across_.pairs, 3 * across_.pairs, WeightPair{});
       is_narrow_ = source_.width < 2 * across_.pairs;
     }
-    if (only_across && !only_down) return run_across();
-    down_.compute(y_axis_, geometry_.window.y, support.y, false);
-    down_.pair_weights(y_axis_.max_taps(), source_.height, false);
+    if (only_across) return run_across();
+    down_.compute(y_axis_, geometry_.window.y, support.y, false, source_.height, false);
     if (only_down) return run_down();
     if (is_vertical_first(geometry_)) return run_down_across();
     run_across_down();
@@ -229,7 +212,7 @@ class Resizer {
       out[r] = r < count ? out_row(r) : spare_row_;
     }
     if (channels_ != 1) {
-      kernels_.horizontal(rows, count, channels_, table, out);
+      kernels_.horizontal(rows, channels_, table, out);
       return;
     }
     // Four grey rows are resized as one row of four channels.
@@ -241,7 +224,7 @@ class Resizer {
       wide_rows[w] = wide;
       wide_out[w] = grey_out_ + size_t(w) * 4 * out_row_bytes_;
     }
-    kernels_.horizontal(wide_rows, kRowGroup, 4, table, wide_out);
+    kernels_.horizontal(wide_rows, 4, table, wide_out);
     for (int w = 0; w < kRowGroup; ++w) {
       kernels_.deinterleave(wide_out[w], static_cast<size_t>(across_.size), out + 4 * w);
     }
@@ -263,9 +246,9 @@ class Resizer {
   uint8_t* in_rows_ = nullptr;
   uint8_t* out_rows_ = nullptr;
   const uint8_t** row_pointers_ = nullptr;
+  uint8_t* spare_row_ = nullptr;  // where the rows of a group go that the image doesn't have
   uint8_t* grey_in_ = nullptr;
   uint8_t* grey_out_ = nullptr;
-  uint8_t* spare_row_ = nullptr;
   ResizeKernels kernels_{};
 };
 
@@ -286,6 +269,9 @@ Region resize_support(const ResizeGeometry& g) {
 
 void resize(const ResizeGeometry& geometry, const ConstImageView& source, const ImageView& out, bool mirror,
             std::vector<std::byte>& work) {
+  if (ResizeAxis::horizontal(geometry).is_identity() && ResizeAxis::vertical(geometry).is_identity()) {
+    return copy_image(source, out, mirror);
+  }
   if (out.channels != 1 && out.channels != 3 && out.channels != 4) {
     return resize_scalar(geometry, source, out, mirror);
   }

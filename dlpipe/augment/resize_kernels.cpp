@@ -40,9 +40,8 @@ void VerticalRow(const uint8_t* const* rows, const WeightPair* weights, int pair
   }
 }
 
-void Horizontal(const uint8_t* const* rows, int row_count, int channels, const HorizontalTable& table,
-                uint8_t* const* out) {
-  for (int r = 0; r < row_count; ++r) {
+void Horizontal(const uint8_t* const* rows, int channels, const HorizontalTable& table, uint8_t* const* out) {
+  for (int r = 0; r < kRowGroup; ++r) {
     uint8_t* to = out[r];
     for (int x = 0; x < table.count; ++x) {
       const WeightPair* weights = table.weights + ptrdiff_t{x} * table.pairs;
@@ -124,59 +123,66 @@ alignas(16) constexpr uint8_t kEvenToLower[16] = {0,     2,     4,     6,     8,
 alignas(16) constexpr uint8_t kEvenToUpper[16] = {kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone,
                                                   0,     2,     4,     6,     8,     10,    12,    14};
 
-void VerticalRow(const uint8_t* const* HWY_RESTRICT rows, const WeightPair* HWY_RESTRICT weights, int pairs,
-                 size_t size, uint8_t* HWY_RESTRICT out) {
-  if (size < kBytes) {
-    for (size_t i = 0; i < size; ++i) {
-      uint32_t low = kWeightHalf;
-      uint32_t high = 0;
-      for (int p = 0; p < pairs; ++p) {
-        const uint32_t a = rows[2 * p][i];
-        const uint32_t b = rows[2 * p + 1][i];
-        low += a * (weights[p].low & 0xffff) + b * (weights[p].low >> 16);
-        high += a * (weights[p].high & 0xffff) + b * (weights[p].high >> 16);
-      }
-      out[i] = static_cast<uint8_t>((low + (high << 15)) >> kWeightBits);
+/// The last bytes of a row that is shorter than a vector.
+void VerticalFewBytes(const uint8_t* const* rows, const WeightPair* weights, int pairs, size_t size,
+                      uint8_t* out) {
+  for (size_t i = 0; i < size; ++i) {
+    uint32_t low = kWeightHalf;
+    uint32_t high = 0;
+    for (int p = 0; p < pairs; ++p) {
+      const uint32_t a = rows[2 * p][i];
+      const uint32_t b = rows[2 * p + 1][i];
+      low += a * (weights[p].low & 0xffff) + b * (weights[p].low >> 16);
+      high += a * (weights[p].high & 0xffff) + b * (weights[p].high >> 16);
     }
-    return;
+    out[i] = static_cast<uint8_t>((low + (high << 15)) >> kWeightBits);
   }
+}
+
+/// kPairs 0: any number.
+template <int kPairs>
+void VerticalBytes(const uint8_t* const* HWY_RESTRICT rows, const WeightPair* HWY_RESTRICT weights,
+                   int any_pairs, size_t size, uint8_t* HWY_RESTRICT out) {
+  const int pairs = kPairs == 0 ? any_pairs : kPairs;
   const V8 to_lower = BlockTable(kEvenToLower);
   const V8 to_upper = BlockTable(kEvenToUpper);
   const V8 zero = hn::Zero(d8);
   for (size_t at = 0; at < size; at += kBytes) {
     const size_t i = HWY_MIN(at, size - kBytes);  // the last vector overlaps the one before it
-    V32 low0 = Half(), low1 = Half(), low2 = Half(), low3 = Half();
-    V32 high0 = hn::Zero(d32), high1 = high0, high2 = high0, high3 = high0;
+    V32 low[4] = {Half(), Half(), Half(), Half()};
+    V32 high[4] = {hn::Zero(d32), hn::Zero(d32), hn::Zero(d32), hn::Zero(d32)};
     for (int p = 0; p < pairs; ++p) {
       const V8 a = hn::LoadU(d8, rows[2 * p] + i);
       const V8 b = hn::LoadU(d8, rows[2 * p + 1] + i);
-      const V8 ab_lower = hn::InterleaveLower(d8, a, b);
-      const V8 ab_upper = hn::InterleaveUpper(d8, a, b);
-      const V8 ab0 = hn::InterleaveLower(d8, ab_lower, zero);
-      const V8 ab1 = hn::InterleaveUpper(d8, ab_lower, zero);
-      const V8 ab2 = hn::InterleaveLower(d8, ab_upper, zero);
-      const V8 ab3 = hn::InterleaveUpper(d8, ab_upper, zero);
-      const V32 low = Broadcast(weights[p].low);
-      const V32 high = Broadcast(weights[p].high);
-      low0 = AddPairProducts(ab0, low, low0);
-      low1 = AddPairProducts(ab1, low, low1);
-      low2 = AddPairProducts(ab2, low, low2);
-      low3 = AddPairProducts(ab3, low, low3);
-      high0 = AddPairProducts(ab0, high, high0);
-      high1 = AddPairProducts(ab1, high, high1);
-      high2 = AddPairProducts(ab2, high, high2);
-      high3 = AddPairProducts(ab3, high, high3);
+      const V8 lower = hn::InterleaveLower(d8, a, b);
+      const V8 upper = hn::InterleaveUpper(d8, a, b);
+      const V8 ab[4] = {hn::InterleaveLower(d8, lower, zero), hn::InterleaveUpper(d8, lower, zero),
+                        hn::InterleaveLower(d8, upper, zero), hn::InterleaveUpper(d8, upper, zero)};
+      const V32 low_weights = Broadcast(weights[p].low);
+      const V32 high_weights = Broadcast(weights[p].high);
+      for (int q = 0; q < 4; ++q) {
+        low[q] = AddPairProducts(ab[q], low_weights, low[q]);
+        high[q] = AddPairProducts(ab[q], high_weights, high[q]);
+      }
     }
-    const auto lower = hn::ReorderDemote2To(d16, Rounded(low0, high0), Rounded(low1, high1));
-    const auto upper = hn::ReorderDemote2To(d16, Rounded(low2, high2), Rounded(low3, high3));
+    const auto lower = hn::ReorderDemote2To(d16, Rounded(low[0], high[0]), Rounded(low[1], high[1]));
+    const auto upper = hn::ReorderDemote2To(d16, Rounded(low[2], high[2]), Rounded(low[3], high[3]));
     hn::StoreU(hn::Or(hn::TableLookupBytesOr0(hn::BitCast(d8, lower), to_lower),
                       hn::TableLookupBytesOr0(hn::BitCast(d8, upper), to_upper)),
                d8, out + i);
   }
 }
 
+void VerticalRow(const uint8_t* const* rows, const WeightPair* weights, int pairs, size_t size,
+                 uint8_t* out) {
+  if (size < kBytes) return VerticalFewBytes(rows, weights, pairs, size, out);
+  if (pairs == 1) return VerticalBytes<1>(rows, weights, pairs, size, out);
+  if (pairs == 2) return VerticalBytes<2>(rows, weights, pairs, size, out);
+  VerticalBytes<0>(rows, weights, pairs, size, out);
+}
+
 /// Sixteen bytes of each of kBlocks rows, a row a block.
-HWY_INLINE V8 LoadBlocks(const uint8_t* const* HWY_RESTRICT rows, ptrdiff_t offset) {
+HWY_INLINE V8 LoadBlocks(const uint8_t* const* rows, ptrdiff_t offset) {
 #if HWY_MAX_BYTES == 16
   return hn::LoadU(d8, rows[0] + offset);
 #else
@@ -220,9 +226,8 @@ struct PixelTables<4> {
 /// One output pixel of kRowGroup rows: `result[v]` holds kBlocks rows, a lane a channel. kPairs 0: any
 /// number.
 template <int kChannels, int kPairs>
-HWY_INLINE void ResizePixel(const uint8_t* const* HWY_RESTRICT rows, ptrdiff_t offset,
-                            const WeightPair* HWY_RESTRICT weights, int any_pairs, V8 taps01, V8 taps23,
-                            V32* HWY_RESTRICT result) {
+HWY_INLINE void ResizePixel(const uint8_t* const* rows, ptrdiff_t offset, const WeightPair* weights,
+                            int any_pairs, V8 taps01, V8 taps23, V32* result) {
   constexpr int kVectors = kRowGroup / kBlocks;
   const int pairs = kPairs == 0 ? any_pairs : kPairs;
   V32 low[kVectors];
@@ -250,21 +255,24 @@ HWY_INLINE void ResizePixel(const uint8_t* const* HWY_RESTRICT rows, ptrdiff_t o
 }
 
 template <int kChannels, int kPairs>
-void HorizontalRows(const uint8_t* const* HWY_RESTRICT rows, int row_count, const HorizontalTable& table,
-                    uint8_t* const* HWY_RESTRICT out) {
+void HorizontalRows(const uint8_t* const* rows, const HorizontalTable& table, uint8_t* const* out) {
   constexpr int kVectors = kRowGroup / kBlocks;
   using Tables = PixelTables<kChannels>;
   const V8 taps01 = BlockTable(Tables::kTaps01);
   const V8 taps23 = BlockTable(Tables::kTaps23);
   const V8 to_first = BlockTable(Tables::kFirst);
   const V8 to_second = BlockTable(Tables::kSecond);
-  const int stride = kPairs == 0 ? table.pairs : kPairs;
+  // Copies: a byte written through `out` might else change what these point to, for all the compiler knows.
+  const uint8_t* const from[kRowGroup] = {rows[0], rows[1], rows[2], rows[3]};
+  uint8_t* const to[kRowGroup] = {out[0], out[1], out[2], out[3]};
+  const int32_t* offsets = table.offsets;
+  const WeightPair* weights = table.weights;
+  const int pairs = kPairs == 0 ? table.pairs : kPairs;
   const size_t row_bytes = static_cast<size_t>(table.count) * kChannels;
-  for (int x = 0; x < table.count; x += 4) {
+  for (size_t at = 0; at < row_bytes; at += 4 * kChannels, offsets += 4) {
     V32 result[4][kVectors];
-    for (int i = 0; i < 4; ++i) {
-      ResizePixel<kChannels, kPairs>(rows, table.offsets[x + i], table.weights + ptrdiff_t{x + i} * stride,
-                                     stride, taps01, taps23, result[i]);
+    for (int i = 0; i < 4; ++i, weights += pairs) {
+      ResizePixel<kChannels, kPairs>(from, offsets[i], weights, pairs, taps01, taps23, result[i]);
     }
     alignas(64) uint8_t blocks[kRowGroup][16];
     for (int v = 0; v < kVectors; ++v) {
@@ -274,25 +282,23 @@ void HorizontalRows(const uint8_t* const* HWY_RESTRICT rows, int row_count, cons
                         hn::TableLookupBytesOr0(hn::BitCast(d8, second), to_second)),
                  d8, blocks[v * kBlocks]);
     }
-    const size_t at = static_cast<size_t>(x) * kChannels;
     if (at + 16 <= row_bytes) {
-      for (int r = 0; r < row_count; ++r) std::memcpy(out[r] + at, blocks[r], 16);
+      for (int r = 0; r < kRowGroup; ++r) std::memcpy(to[r] + at, blocks[r], 16);
     } else {
-      for (int r = 0; r < row_count; ++r) std::memcpy(out[r] + at, blocks[r], HWY_MIN(row_bytes - at, 16));
+      for (int r = 0; r < kRowGroup; ++r) std::memcpy(to[r] + at, blocks[r], row_bytes - at);
     }
   }
 }
 
-void Horizontal(const uint8_t* const* rows, int row_count, int channels, const HorizontalTable& table,
-                uint8_t* const* out) {
+void Horizontal(const uint8_t* const* rows, int channels, const HorizontalTable& table, uint8_t* const* out) {
   if (channels == 3) {
-    if (table.pairs == 1) return HorizontalRows<3, 1>(rows, row_count, table, out);
-    if (table.pairs == 2) return HorizontalRows<3, 2>(rows, row_count, table, out);
-    return HorizontalRows<3, 0>(rows, row_count, table, out);
+    if (table.pairs == 1) return HorizontalRows<3, 1>(rows, table, out);
+    if (table.pairs == 2) return HorizontalRows<3, 2>(rows, table, out);
+    return HorizontalRows<3, 0>(rows, table, out);
   }
-  if (table.pairs == 1) return HorizontalRows<4, 1>(rows, row_count, table, out);
-  if (table.pairs == 2) return HorizontalRows<4, 2>(rows, row_count, table, out);
-  return HorizontalRows<4, 0>(rows, row_count, table, out);
+  if (table.pairs == 1) return HorizontalRows<4, 1>(rows, table, out);
+  if (table.pairs == 2) return HorizontalRows<4, 2>(rows, table, out);
+  return HorizontalRows<4, 0>(rows, table, out);
 }
 
 void Interleave(const uint8_t* const* HWY_RESTRICT rows, size_t size, uint8_t* HWY_RESTRICT out) {

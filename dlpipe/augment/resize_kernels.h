@@ -36,9 +36,9 @@ struct HorizontalTable {
 };
 
 struct ResizeKernels {
-  /// Resizes kRowGroup rows of 3 or 4 channels; rows may repeat, the first `row_count` are written. Reads up
-  /// to kRowPadding bytes behind a row, writes nothing behind an output row.
-  void (*horizontal)(const uint8_t* const* rows, int row_count, int channels, const HorizontalTable& table,
+  /// Resizes kRowGroup rows of 3 or 4 channels; input rows may repeat, and so may output rows that nobody
+  /// wants. Reads up to kRowPadding bytes behind a row, writes nothing behind an output row.
+  void (*horizontal)(const uint8_t* const* rows, int channels, const HorizontalTable& table,
                      uint8_t* const* out);
   /// out[i] = the weighted sum of rows[0..2 pairs)[i], for i < size; reads and writes nothing behind.
   void (*vertical)(const uint8_t* const* rows, const WeightPair* weights, int pairs, size_t size,
