@@ -5,6 +5,7 @@
 // so planning allocates nothing once the vectors have grown. Cost: a header row and the chain's draws.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -21,6 +22,8 @@ struct SamplePlan {
   int64_t sample = -1;  // record of the dataset
   data::RecordHeader header;
   augment::ChainPlan chain;  // unused when the dataset has no image
+  /// Where the record stands in the map; the prefault stage finds it.
+  std::span<const std::byte> stored = {};
 };
 
 class Planner {

@@ -160,9 +160,12 @@ Status SampleWorker::replace(Slot& slot, int64_t i, Status reason) {
 void SampleWorker::drop(Slot& slot, int64_t i, const Status& reason) {
   const auto at = static_cast<size_t>(i);
   const SamplePlan& plan = slot.plans[at];
-  for (size_t f = 0; f < slot.setup().schema.size(); ++f) {
-    if (static_cast<int>(f) == slot.setup().label_field) continue;  // a report may want the label
-    std::memset(slot.sample(static_cast<int>(f), i), 0, slot.setup().schema[f].sample_bytes());
+  const Setup& setup = slot.setup();
+  for (size_t f = 0; f < setup.schema.size(); ++f) {
+    std::memset(slot.sample(static_cast<int>(f), i), 0, setup.schema[f].sample_bytes());
+  }
+  if (setup.label_field >= 0) {  // the header has it, and a report may want it
+    std::memcpy(slot.sample(setup.label_field, i), &plan.header.label, sizeof plan.header.label);
   }
   slot.meta.weight[at] = 0.0f;
   slot.meta.sample_ids[at] = plan.sample;

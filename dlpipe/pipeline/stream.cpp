@@ -179,7 +179,6 @@ Status BatchStream::seek(const SourceState& state) {
   ended_ = Status();
   const int64_t sequence = state.epoch * batches_per_epoch() + state.batch_index;
   DLPIPE_RETURN_IF_ERROR(stager_->reset(sequence));
-  graph_->open_all();
   restart(sequence);
   return {};
 }
@@ -199,6 +198,7 @@ void BatchStream::stop() {
 void BatchStream::restart(int64_t sequence) {
   const std::lock_guard lock(inject_mutex_);
   meter_.reset_levels();
+  graph_->close_gates();
   next_lend_ = next_begin_ = sequence;
   stopping_ = false;
   for (const auto& slot : slots_) begin_batch(*slot);
@@ -214,7 +214,6 @@ void BatchStream::begin_batch(Slot& slot) {
   const int64_t sequence = next_begin_++;
   const BatchRange range = setup_->sampler.range(sequence);
   slot.begin(sequence, range);
-  graph_->arm(sequence);
   const auto count = static_cast<int32_t>(range.count);
   const int32_t step = run_samples(count);
   const int32_t runs = std::max(1, (count + step - 1) / step);  // a rank's last batch may be empty
@@ -260,7 +259,7 @@ void BatchStream::plan(Run& run) noexcept {
 void BatchStream::prefault(Run& run) noexcept {
   if (run.failed || stopping_.load(std::memory_order_relaxed)) return;
   Slot& slot = *slots_[static_cast<size_t>(run.slot)];
-  const std::span<const SamplePlan> plans(slot.plans);
+  const std::span<SamplePlan> plans(slot.plans);
   size_t failed = 0;
   Status status;
   try {
@@ -282,8 +281,10 @@ void BatchStream::work(Run& run, int worker) noexcept {
   Slot& slot = *slots_[static_cast<size_t>(run.slot)];
   const int64_t took_ns = workers_[static_cast<size_t>(worker)]->process(slot, run, expected_ns);
   worked_ns += took_ns;
+  // Falls fast and rises slowly: a run during which the thread was preempted says nothing of the samples.
   const double sample_ns = static_cast<double>(took_ns) / run.count;
-  sample_ns_.store(0.9 * expected_ns + 0.1 * sample_ns, std::memory_order_relaxed);
+  const double weight = sample_ns < expected_ns ? 0.3 : 0.03;
+  sample_ns_.store(expected_ns + weight * (sample_ns - expected_ns), std::memory_order_relaxed);
 }
 
 bool BatchStream::batch(const Run& run) noexcept {
@@ -293,7 +294,7 @@ bool BatchStream::batch(const Run& run) noexcept {
 }
 
 void BatchStream::stage(const Run& run) noexcept {
-  if (stopping_.load(std::memory_order_relaxed)) return;  // stop() opens all gates
+  if (stopping_.load(std::memory_order_relaxed)) return;  // its gate stays closed
   meter_.batch_finished();
   stager_->stage(*slots_[static_cast<size_t>(run.slot)]);
 }

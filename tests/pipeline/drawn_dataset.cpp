@@ -1,6 +1,7 @@
 #include "tests/pipeline/drawn_dataset.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -67,10 +68,11 @@ std::vector<std::byte> with_exif(const std::vector<std::byte>& jpeg, Orientation
   const uint8_t segment[] = {0xff, 0xe1, 0, 34, 'E', 'x',         'i', 'f', 0,    0,    'M', 'M',
                              0,    42,   0, 0,  0,   8,           0,   1,   0x01, 0x12, 0,   3,
                              0,    0,    0, 1,  0,   orientation, 0,   0,   0,    0,    0,   0};
-  std::vector<std::byte> out(jpeg.begin(), jpeg.begin() + 2);
-  const auto bytes = std::as_bytes(std::span(segment));
-  out.insert(out.end(), bytes.begin(), bytes.end());
-  out.insert(out.end(), jpeg.begin() + 2, jpeg.end());
+  constexpr size_t kMarker = 2;
+  std::vector<std::byte> out(jpeg.size() + sizeof segment);
+  std::memcpy(out.data(), jpeg.data(), kMarker);
+  std::memcpy(out.data() + kMarker, segment, sizeof segment);
+  std::memcpy(out.data() + kMarker + sizeof segment, jpeg.data() + kMarker, jpeg.size() - kMarker);
   return out;
 }
 

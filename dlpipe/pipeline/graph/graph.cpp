@@ -23,10 +23,26 @@ using PrefaultNode = flow::async_node<Run, Run, flow::lightweight>;
 // A deferred task keeps the group from being done; dropping its handle releases it from whatever thread. (A
 // handle that is *run* must be run inside the arena, and a device's callback thread or a consumer that
 // releases a batch isn't there.)
-struct Gate {
-  tbb::task_group group;
-  tbb::task_handle closed_by;
-  std::atomic<bool> open{true};
+class Gate {
+ public:
+  void close() {
+    if (!open_.load(std::memory_order_acquire)) return;
+    closed_by_ = group_.defer([] {});
+    open_.store(false, std::memory_order_release);
+  }
+  void open() noexcept {
+    tbb::task_handle handle = std::move(closed_by_);
+    open_.store(true, std::memory_order_release);
+    handle = {};  // from here the waiter may run on and close the gate for another batch
+  }
+  bool is_open() const { return open_.load(std::memory_order_acquire); }
+  /// Inside the arena.
+  void wait() { group_.wait(); }
+
+ private:
+  tbb::task_group group_;
+  tbb::task_handle closed_by_;
+  std::atomic<bool> open_{true};
 };
 
 }  // namespace
@@ -42,6 +58,7 @@ struct Graph::Impl {
       graph.emplace();
       build();
       gates = std::vector<Gate>(static_cast<size_t>(gate_count));
+      for (Gate& gate : gates) gate.close();
     });
   }
 
@@ -119,18 +136,14 @@ Graph::Graph(int threads, int gates, GraphBodies& bodies, FlowMeter& meter)
 
 Graph::~Graph() {
   drain();
-  open_all();
   impl_->to_prefault.close();
   impl_->prefault_thread.join();
   impl_->arena.execute([this] {
-    for (Gate& gate : impl_->gates) gate.group.wait();
+    for (Gate& gate : impl_->gates) {
+      if (!gate.is_open()) gate.open();
+      gate.wait();
+    }
   });
-}
-
-void Graph::arm(int64_t sequence) {
-  Gate& gate = impl_->gate(sequence);
-  gate.closed_by = gate.group.defer([] {});
-  gate.open.store(false, std::memory_order_relaxed);
 }
 
 void Graph::put(const Run& run) {
@@ -138,27 +151,21 @@ void Graph::put(const Run& run) {
 }
 
 void Graph::open(int64_t sequence) noexcept {
-  Gate& gate = impl_->gate(sequence);
-  tbb::task_handle handle = std::move(gate.closed_by);
-  gate.open.store(true, std::memory_order_release);
-  handle = {};  // from here the waiter may run on and close the gate for another batch
+  impl_->gate(sequence).open();
 }
 
 void Graph::wait(int64_t sequence) {
   Gate& gate = impl_->gate(sequence);
-  if (gate.open.load(std::memory_order_acquire)) return;
-  impl_->arena.execute([&] { gate.group.wait(); });
+  if (!gate.is_open()) impl_->arena.execute([&] { gate.wait(); });
+  gate.close();
 }
 
 void Graph::drain() {
   impl_->arena.execute([this] { impl_->graph->wait_for_all(); });
 }
 
-void Graph::open_all() noexcept {
-  for (Gate& gate : impl_->gates) {
-    tbb::task_handle handle = std::move(gate.closed_by);
-    gate.open.store(true, std::memory_order_release);
-  }
+void Graph::close_gates() {
+  for (Gate& gate : impl_->gates) gate.close();
 }
 
 }  // namespace dlpipe::pipeline

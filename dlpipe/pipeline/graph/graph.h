@@ -8,7 +8,9 @@
 // storage. Messages are Runs: handles. The bodies are noexcept, so that no exception cancels the graph.
 //
 // A gate is what the consumer waits for: wait(sequence) joins the arena and works until open(sequence) was
-// called. ([M] with one thread a condition variable would hang, with two it costs up to a third.)
+// called. ([M] with one thread a condition variable would hang, with two it costs up to a third.) A gate
+// serves every gates-th sequence and is closed again as soon as the consumer has passed, so that the next
+// batch can be waited for before a slot was free to begin it.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +37,7 @@ class GraphBodies {
 
 class Graph {
  public:
-  /// `gates`: batches at most between arm and wait. All references must outlive the graph.
+  /// `gates`: batches at most between put and wait. All references must outlive the graph.
   Graph(int threads, int gates, GraphBodies& bodies, FlowMeter& meter);
   /// Drains, then joins the prefault thread.
   ~Graph();
@@ -44,18 +46,16 @@ class Graph {
 
   static int worker_count(int threads) { return threads + 1; }
 
-  /// Before the first put of a batch: closes its gate. Any one thread at a time.
-  void arm(int64_t sequence);
   /// Lets a run into the graph. Any thread; does not run bodies itself.
   void put(const Run& run);
   /// Opens the gate; once a batch. Any thread.
   void open(int64_t sequence) noexcept;
-  /// Works for the arena until the gate is open. The consumer's thread.
+  /// Works for the arena until the gate is open, then closes it. The consumer's thread; every sequence once.
   void wait(int64_t sequence);
   /// Waits, working, until no run is in the graph. Nobody may put meanwhile.
   void drain();
-  /// After drain: opens every gate that is still closed (batches that never reached their stage).
-  void open_all() noexcept;
+  /// After drain: closes gates whose batches were never waited for. The consumer's thread.
+  void close_gates();
 
  private:
   struct Impl;

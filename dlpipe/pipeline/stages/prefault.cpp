@@ -23,34 +23,33 @@ Prefault::Prefault(const Setup& setup, const MappedFile& file, data::Dataset::Re
   if (bytes < available_memory_bytes() / 4) granule_touched_ns_.resize(bytes / kGranuleBytes + 1);
 }
 
-Status Prefault::touch(std::span<const SamplePlan> plans, size_t* failed) {
+Status Prefault::touch(std::span<SamplePlan> plans, size_t* failed) {
   const ScopedTimer timer(counters_.busy_ns);
   DLPIPE_RETURN_IF_ERROR(locate(plans, failed));
   int64_t bytes = 0;
   for (size_t i = 0; i < plans.size(); ++i) {
     *failed = i;
-    DLPIPE_RETURN_IF_ERROR(touch_one(plans[i], stored_[i]));
-    bytes += static_cast<int64_t>(stored_[i].size());
+    DLPIPE_RETURN_IF_ERROR(touch_one(plans[i]));
+    bytes += static_cast<int64_t>(plans[i].stored.size());
   }
   counters_.bytes.add(bytes);
   return {};
 }
 
 // Finds all records first and starts their reading, so that the disk sees many requests at once.
-Status Prefault::locate(std::span<const SamplePlan> plans, size_t* failed) {
-  stored_.resize(plans.size());
+Status Prefault::locate(std::span<SamplePlan> plans, size_t* failed) {
   for (size_t i = 0; i < plans.size(); ++i) {
     *failed = i;
-    DLPIPE_ASSIGN_OR_RETURN(stored_[i], reader_.stored(plans[i].sample));
-    if (granule_touched_ns_.empty()) file_.prefetch(stored_[i]);
+    DLPIPE_ASSIGN_OR_RETURN(plans[i].stored, reader_.stored(plans[i].sample));
+    if (granule_touched_ns_.empty()) file_.prefetch(plans[i].stored);
   }
   return {};
 }
 
-Status Prefault::touch_one(const SamplePlan& plan, std::span<const std::byte> stored) {
+Status Prefault::touch_one(const SamplePlan& plan) {
   auto pause = std::chrono::milliseconds(10);
   for (int attempt = 1;; ++attempt) {
-    const Status status = touch_once(plan, stored);
+    const Status status = touch_once(plan);
     if (status.ok()) return status;
     if (attempt == kTries) {
       return status.with_context(concat("[loader] sample ", plan.sample, " of ", setup_.dataset->directory(),
@@ -62,9 +61,9 @@ Status Prefault::touch_one(const SamplePlan& plan, std::span<const std::byte> st
   }
 }
 
-Status Prefault::touch_once(const SamplePlan& plan, std::span<const std::byte> stored) {
+Status Prefault::touch_once(const SamplePlan& plan) {
   if (setup_.options.inject_read_error) DLPIPE_RETURN_IF_ERROR(setup_.options.inject_read_error(plan.sample));
-  return granule_touched_ns_.empty() ? file_.populate(stored) : touch_granules(stored);
+  return granule_touched_ns_.empty() ? file_.populate(plan.stored) : touch_granules(plan.stored);
 }
 
 Status Prefault::touch_granules(std::span<const std::byte> stored) {

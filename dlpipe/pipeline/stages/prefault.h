@@ -22,23 +22,22 @@ class Prefault {
   Prefault(const Setup& setup, const MappedFile& file, data::Dataset::Reader& reader,
            PipelineCounters& counters);
 
-  /// After it every record of `plans` can be read from the map. I/O errors are tried again (kTries times in
+  /// After it every record of `plans` can be read from the map, at plan.stored. I/O errors are tried again (kTries times in
   /// all, after 10, 40 and 160 ms); then the error names sample, file and offset, and *failed is its plan.
-  Status touch(std::span<const SamplePlan> plans, size_t* failed);
+  Status touch(std::span<SamplePlan> plans, size_t* failed);
 
   static constexpr int kTries = 4;
 
  private:
-  Status locate(std::span<const SamplePlan> plans, size_t* failed);
-  Status touch_one(const SamplePlan& plan, std::span<const std::byte> stored);
-  Status touch_once(const SamplePlan& plan, std::span<const std::byte> stored);
+  Status locate(std::span<SamplePlan> plans, size_t* failed);
+  Status touch_one(const SamplePlan& plan);
+  Status touch_once(const SamplePlan& plan);
   Status touch_granules(std::span<const std::byte> stored);
 
   const Setup& setup_;
   const MappedFile& file_;
   data::Dataset::Reader& reader_;
   StageCounters& counters_;
-  std::vector<std::span<const std::byte>> stored_;  // of the run at hand
   // A file that fits memory well is touched by granules, and again only after a while: small records would
   // otherwise cost a system call each. Empty: every record is touched by itself.
   std::vector<int64_t> granule_touched_ns_;

@@ -27,7 +27,7 @@ class RecordReader {
   RecordReader(data::Dataset::Reader& reader, ChecksumState& checksums)
       : reader_(reader), checksums_(checksums) {}
 
-  /// The record's bytes, in the map, or for a compressed dataset in scratch until the next call. kCorrupt:
+  /// The bytes of a prefaulted record: in the map, or for a compressed dataset in scratch until the next call. kCorrupt:
   /// the checksum or the record's form is wrong.
   Result<std::span<const std::byte>> read(const SamplePlan& plan);
 

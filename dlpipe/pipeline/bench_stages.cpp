@@ -1,0 +1,194 @@
+// The stages one by one on one thread, from the same classes that the graph runs.
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlpipe/base/counter.h"
+#include "dlpipe/pipeline/bench.h"
+#include "dlpipe/pipeline/plan.h"
+#include "dlpipe/pipeline/sample_worker.h"
+#include "dlpipe/pipeline/setup.h"
+#include "dlpipe/pipeline/slot.h"
+#include "dlpipe/pipeline/stage_counters.h"
+#include "dlpipe/pipeline/stages/augmenter.h"
+#include "dlpipe/pipeline/stages/decoder.h"
+#include "dlpipe/pipeline/stages/mapped_file.h"
+#include "dlpipe/pipeline/stages/prefault.h"
+#include "dlpipe/pipeline/stages/reader.h"
+
+namespace dlpipe::pipeline {
+
+namespace {
+
+// A loader's parts for one thread, and one batch of planned samples at a time.
+class Bench {
+ public:
+  static Result<std::unique_ptr<Bench>> open(const LoaderOptions& options) {
+    DLPIPE_ASSIGN_OR_RETURN(auto setup, Setup::make(options));
+    if (setup->image_field < 0)
+      return Status(ErrorCode::kUnsupported, "[bench] the dataset has no pictures to decode");
+    DLPIPE_ASSIGN_OR_RETURN(auto reader, setup->dataset->reader());
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> first, reader->stored(0));
+    DLPIPE_ASSIGN_OR_RETURN(auto file,
+                            MappedFile::open(setup->dataset->directory() + "/data.mdb", first.data()));
+    DLPIPE_ASSIGN_OR_RETURN(auto slot, Slot::create(*setup, 0));
+    return std::make_unique<Bench>(std::move(setup), std::move(reader), std::move(file), std::move(slot));
+  }
+  Bench(std::unique_ptr<const Setup> setup_in, std::unique_ptr<data::Dataset::Reader> reader,
+        std::unique_ptr<MappedFile> file, std::unique_ptr<Slot> slot_in)
+      : setup(std::move(setup_in)),
+        slot(std::move(slot_in)),
+        planner_(*setup->dataset, setup->chain, setup->sampler, setup->image_size.channels),
+        dataset_reader_(std::move(reader)),
+        file_(std::move(file)),
+        checksums_(setup->dataset->size()),
+        prefault_(*setup, *file_, *dataset_reader_, counters_),
+        reader_(*dataset_reader_, checksums_),
+        decoder_(*setup),
+        augmenter_(setup->chain) {}
+
+  Status plan(int64_t sequence) {
+    slot->begin(sequence, setup->sampler.range(sequence));
+    return planner_.plan_run(slot->meta.range, 0, plans());
+  }
+  Status prefault() {
+    size_t failed = 0;
+    return prefault_.touch(plans(), &failed);
+  }
+  std::span<SamplePlan> plans() {
+    return std::span(slot->plans).subspan(0, static_cast<size_t>(slot->meta.range.count));
+  }
+  Status read(const SamplePlan& plan, std::span<const std::byte>* image) {
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_.read(plan));
+    DLPIPE_ASSIGN_OR_RETURN(*image, data::image_bytes(*setup->dataset, record));
+    return {};
+  }
+  Status decode(const SamplePlan& plan, std::span<const std::byte> image, const ImageView& out,
+                ConstImageView* pixels) {
+    DLPIPE_ASSIGN_OR_RETURN(*pixels, decoder_.decode(plan, image, out));
+    return {};
+  }
+  Status apply(const SamplePlan& plan, const ConstImageView& pixels, const ImageView& out) {
+    return augmenter_.apply(plan, pixels, out);
+  }
+
+  const std::unique_ptr<const Setup> setup;
+  const std::unique_ptr<Slot> slot;
+
+ private:
+  const Planner planner_;
+  PipelineCounters counters_;
+  std::unique_ptr<data::Dataset::Reader> dataset_reader_;
+  std::unique_ptr<MappedFile> file_;
+  ChecksumState checksums_;
+  Prefault prefault_;
+  RecordReader reader_;
+  RegionDecoder decoder_;
+  Augmenter augmenter_;
+};
+
+// Time, samples and bytes of one stage.
+struct Lap {
+  int64_t ns = 0;
+  int64_t samples = 0;
+  int64_t bytes = 0;
+
+  void add(int64_t sample_bytes) {
+    ++samples;
+    bytes += sample_bytes;
+  }
+  StageRate rate(std::string name) const {
+    const double seconds = std::max(1.0, static_cast<double>(ns)) * 1e-9;
+    return {std::move(name), static_cast<double>(samples) / seconds, static_cast<double>(bytes) / seconds};
+  }
+};
+
+// Times `work`, which answers a Status, into `lap`.
+template <class Work>
+Status timed(Lap& lap, Work work) {
+  const int64_t begin_ns = now_ns();
+  const Status status = work();
+  lap.ns += now_ns() - begin_ns;
+  return status;
+}
+
+}  // namespace
+
+Result<std::vector<StageRate>> bench_stages(const LoaderOptions& options, double seconds) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::unique_ptr<Bench> bench, Bench::open(options));
+  Lap plan, prefault, reader, decoder, augmenter;
+  const int64_t end_ns = now_ns() + static_cast<int64_t>(seconds * 1e9);
+  for (int64_t sequence = 0; sequence == 0 || now_ns() < end_ns; ++sequence) {
+    DLPIPE_RETURN_IF_ERROR(timed(plan, [&] { return bench->plan(sequence); }));
+    DLPIPE_RETURN_IF_ERROR(timed(prefault, [&] { return bench->prefault(); }));
+    const auto plans = bench->plans();
+    plan.samples += std::ssize(plans);
+    prefault.samples += std::ssize(plans);
+    for (size_t i = 0; i < plans.size(); ++i) {
+      const ImageView out = bench->slot->image(static_cast<int64_t>(i));
+      std::span<const std::byte> image;
+      ConstImageView pixels;
+      Status status = timed(reader, [&] { return bench->read(plans[i], &image); });
+      if (status.ok()) status = timed(decoder, [&] { return bench->decode(plans[i], image, out, &pixels); });
+      if (is_bad_record(status)) continue;
+      DLPIPE_RETURN_IF_ERROR(status);
+      DLPIPE_RETURN_IF_ERROR(timed(augmenter, [&] { return bench->apply(plans[i], pixels, out); }));
+      prefault.bytes += plans[i].header.size_bytes;
+      reader.add(plans[i].header.size_bytes);
+      decoder.add(int64_t{pixels.width} * pixels.height * pixels.channels);
+      augmenter.add(int64_t{out.width} * out.height * out.channels);
+    }
+  }
+  return std::vector<StageRate>{plan.rate("plan"), prefault.rate("prefault"), reader.rate("reader"),
+                                decoder.rate("decoder"), augmenter.rate("augmenter")};
+}
+
+Result<DecodeBench> bench_decode(const LoaderOptions& options, double seconds) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::unique_ptr<Bench> bench, Bench::open(options));
+  DecodeBench result;
+  Lap full, region;
+  int64_t stored_bytes = 0;
+  SamplePlan whole;
+  std::vector<uint8_t> pixels_of_whole;
+  const int channels = bench->setup->image_size.channels;
+  const int64_t end_ns = now_ns() + static_cast<int64_t>(seconds * 1e9);
+  for (int64_t sequence = 0; sequence == 0 || now_ns() < end_ns; ++sequence) {
+    DLPIPE_RETURN_IF_ERROR(bench->plan(sequence));
+    DLPIPE_RETURN_IF_ERROR(bench->prefault());
+    const auto plans = bench->plans();
+    for (size_t i = 0; i < plans.size(); ++i) {
+      const data::RecordHeader& header = plans[i].header;
+      std::span<const std::byte> image;
+      ConstImageView pixels;
+      DLPIPE_RETURN_IF_ERROR(bench->read(plans[i], &image));
+      whole.header = header;
+      whole.chain = {};  // no steps: decodes straight into `out`
+      whole.chain.source_region = {0, 0, header.width, header.height};
+      const size_t row_bytes = static_cast<size_t>(header.width) * static_cast<size_t>(channels);
+      pixels_of_whole.resize(row_bytes * static_cast<size_t>(header.height));
+      const ImageView all{pixels_of_whole.data(), header.width, header.height, channels,
+                          static_cast<ptrdiff_t>(row_bytes)};
+      Status status = timed(full, [&] { return bench->decode(whole, image, all, &pixels); });
+      if (is_bad_record(status)) continue;
+      DLPIPE_RETURN_IF_ERROR(status);
+      full.add(std::ssize(pixels_of_whole));
+      const ImageView out = bench->slot->image(static_cast<int64_t>(i));
+      DLPIPE_RETURN_IF_ERROR(timed(region, [&] { return bench->decode(plans[i], image, out, &pixels); }));
+      region.add(int64_t{pixels.width} * pixels.height * pixels.channels);
+      stored_bytes += header.size_bytes;
+    }
+  }
+  const auto count = static_cast<double>(std::max<int64_t>(1, region.samples));
+  result.full = full.rate("full");
+  result.region = region.rate("region");
+  result.mean_pixels = static_cast<double>(full.bytes) / channels / count;
+  result.mean_region_pixels = static_cast<double>(region.bytes) / channels / count;
+  result.mean_bytes = static_cast<double>(stored_bytes) / count;
+  return result;
+}
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,402 @@
+// What a loader gives, and what it refuses.
+#include "dlpipe/pipeline/loader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "dlpipe/base/machine.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/drawn_dataset.h"
+#include "tests/pipeline/loader_testing.h"
+
+namespace dlpipe::pipeline {
+namespace {
+
+class LoaderTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    dir_ = new data::TempDir;
+    write_drawn_dataset(*dir_ / "varied", {.count = 30});
+    write_drawn_dataset(*dir_ / "square", {.count = 10, .size = 24, .tensor_field = true});
+    write_drawn_dataset(*dir_ / "one", {.count = 1, .size = 24});
+  }
+  static void TearDownTestSuite() { delete dir_; }
+  static LoaderOptions options(const std::string& name = "varied") {
+    LoaderOptions options;
+    options.data = *dir_ / name;
+    options.augment = name == "varied" ? "rrc(32)" : "";
+    options.batch = 4;
+    options.threads = 2;
+    options.epochs = 1;
+    return options;
+  }
+  static std::string error_of(const LoaderOptions& options) {
+    const auto loader = Loader::open(options);
+    EXPECT_FALSE(loader.ok());
+    EXPECT_EQ(loader.status().code(), ErrorCode::kMisuse) << loader.status().message();
+    return loader.status().message();
+  }
+  static data::TempDir* dir_;
+};
+data::TempDir* LoaderTest::dir_ = nullptr;
+
+TEST_F(LoaderTest, BatchesHoldTheSamplesTheyName) {
+  LoaderOptions o = options("square");
+  const auto loader = open_loader(o);
+  const auto reader = value_or_throw(loader->dataset().reader());
+  data::ImageDecoder decoder;
+  std::set<int64_t> seen;
+  int64_t index = 0;
+  while (const auto batch = value_or_throw(loader->next())) {
+    EXPECT_EQ(batch->epoch, 0);
+    EXPECT_EQ(batch->index, index++);
+    EXPECT_EQ(batch->count, 4);
+    EXPECT_EQ(batch->capacity, 4);
+    EXPECT_EQ(batch->ready_event, nullptr);
+    ASSERT_NE(batch->prep, nullptr);
+    const BatchField& image = *batch->field("image");
+    const BatchField& label = *batch->field("label");
+    EXPECT_EQ(image.spec->shape, (Shape{24, 24, 3}));
+    EXPECT_EQ(image.spec->dtype, DType::kU8);
+    EXPECT_EQ(label.spec->dtype, DType::kI64);
+    EXPECT_EQ(label.spec->shape.rank(), 0);
+    EXPECT_EQ(batch->field("path"), nullptr);  // no fixed size
+    for (int64_t i = 0; i < batch->count; ++i) {
+      const int64_t sample = batch->sample_ids[static_cast<size_t>(i)];
+      EXPECT_TRUE(seen.insert(sample).second);
+      EXPECT_EQ(batch->weight[static_cast<size_t>(i)], 1.0f);
+      int64_t got = -1;
+      std::memcpy(&got, label.data + i * 8, 8);
+      EXPECT_EQ(got, sample % 3);
+      float meta[3];
+      std::memcpy(meta, batch->field("meta")->data + i * 12, 12);
+      EXPECT_EQ(meta[0], static_cast<float>(sample));
+      EXPECT_EQ(meta[1], static_cast<float>(2 * sample));
+      std::vector<uint8_t> pixels(24 * 24 * 3);
+      const auto bytes =
+          value_or_throw(data::image_bytes(loader->dataset(), value_or_throw(reader->record(sample))));
+      throw_if_error(decoder.decode(bytes, {0, 0, 24, 24}, {pixels.data(), 24, 24, 3, 72}));
+      EXPECT_EQ(0, std::memcmp(pixels.data(), image.data + i * 24 * 24 * 3, pixels.size()))
+          << "sample " << sample;
+    }
+    throw_if_error(loader->release(*batch));
+  }
+  EXPECT_EQ(index, 2);
+  EXPECT_EQ(seen.size(), 8u);
+}
+
+TEST_F(LoaderTest, EveryEpochOfTrainingIsAnotherOrderOfAllSamples) {
+  LoaderOptions o = options();
+  o.batch = 5;
+  o.epochs = 4;
+  const auto loader = open_loader(o);
+  std::map<int64_t, std::vector<int64_t>> order;
+  while (const auto batch = value_or_throw(loader->next())) {
+    EXPECT_EQ(batch->last_in_epoch, batch->index == 5);
+    order[batch->epoch].insert(order[batch->epoch].end(), batch->sample_ids.begin(), batch->sample_ids.end());
+    throw_if_error(loader->release(*batch));
+  }
+  ASSERT_EQ(order.size(), 4u);
+  for (const auto& [epoch, samples] : order) {
+    EXPECT_EQ(std::set<int64_t>(samples.begin(), samples.end()).size(), 30u);
+    if (epoch > 0) {
+      EXPECT_NE(samples, order[epoch - 1]);
+    }
+  }
+}
+
+TEST_F(LoaderTest, ValidationGivesEverySampleOnceInFileOrderAndPadsTheLastBatch) {
+  LoaderOptions o = validation_options(options());
+  o.batch = 8;
+  const auto loader = open_loader(o);
+  EXPECT_EQ(loader->batches_per_epoch(), 4);
+  EXPECT_EQ(loader->samples_per_epoch(), 30);
+  int64_t next = 0;
+  while (const auto batch = value_or_throw(loader->next())) {
+    for (int64_t i = 0; i < batch->capacity; ++i) {
+      const auto at = static_cast<size_t>(i);
+      if (i < batch->count) {
+        EXPECT_EQ(batch->sample_ids[at], next++);
+        continue;
+      }
+      EXPECT_EQ(batch->sample_ids[at], -1);
+      EXPECT_EQ(batch->weight[at], 0.0f);
+      const size_t bytes = batch->fields[0].spec->sample_bytes();
+      const auto* pixels = reinterpret_cast<const uint8_t*>(batch->fields[0].data) + bytes * at;
+      EXPECT_TRUE(std::all_of(pixels, pixels + bytes, [](uint8_t p) { return p == 0; }));
+    }
+    throw_if_error(loader->release(*batch));
+  }
+  EXPECT_EQ(next, 30);
+}
+
+TEST_F(LoaderTest, RanksOfAValidationMayHaveAnEmptyLastBatch) {
+  int64_t samples = 0;
+  int64_t batches = -1;
+  for (int rank = 0; rank < 4; ++rank) {
+    LoaderOptions o = validation_options(options());
+    o.world = 4;
+    o.rank = rank;
+    o.batch = 7;
+    o.limit = 29;  // one sample is left for the last batch of four ranks
+    const auto loader = open_loader(o);
+    int64_t mine = 0;
+    while (const auto batch = value_or_throw(loader->next())) {
+      samples += batch->count;
+      ++mine;
+      throw_if_error(loader->release(*batch));
+    }
+    if (batches < 0) batches = mine;
+    EXPECT_EQ(mine, batches);
+  }
+  EXPECT_EQ(samples, 29);
+  EXPECT_EQ(batches, 2);
+}
+
+TEST_F(LoaderTest, OneSampleDatasetGivesThatSampleForever) {
+  LoaderOptions o = options("one");
+  o.batch = 1;
+  o.epochs = 5;
+  const auto loader = open_loader(o);
+  const auto hashes = read_hashes(*loader);
+  EXPECT_EQ(hashes.size(), 5u);
+}
+
+TEST_F(LoaderTest, ABatchLargerThanTheDatasetIsKeptOrRefused) {
+  LoaderOptions o = options("square");
+  o.batch = 64;
+  EXPECT_NE(error_of(o).find("fewer than one batch of 64"), std::string::npos);
+  o.last = LastBatch::kKeep;
+  const auto loader = open_loader(o);
+  const auto batch = value_or_throw(loader->next());
+  ASSERT_TRUE(batch.has_value());
+  EXPECT_EQ(batch->count, 10);
+  EXPECT_EQ(batch->capacity, 64);
+  EXPECT_TRUE(batch->last_in_epoch);
+}
+
+TEST_F(LoaderTest, LimitUsesTheFirstSamples) {
+  LoaderOptions o = options();
+  o.limit = 9;
+  o.batch = 3;
+  const auto loader = open_loader(o);
+  std::set<int64_t> seen;
+  while (const auto batch = value_or_throw(loader->next())) {
+    seen.insert(batch->sample_ids.begin(), batch->sample_ids.end());
+    throw_if_error(loader->release(*batch));
+  }
+  EXPECT_EQ(seen, (std::set<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+}
+
+TEST_F(LoaderTest, GreyChannelsAndNormalisationComeThrough) {
+  LoaderOptions o = options();
+  o.channels = 1;
+  o.augment = "rrc(16) normalize(0.5,0.25)";
+  const auto loader = open_loader(o);
+  const auto batch = value_or_throw(loader->next());
+  EXPECT_EQ(batch->fields[0].spec->shape, (Shape{16, 16, 1}));
+  EXPECT_FLOAT_EQ(batch->prep->scale[0], 1.0f / 255 / 0.25f);
+  EXPECT_FLOAT_EQ(batch->prep->bias[0], -2.0f);
+}
+
+TEST_F(LoaderTest, RefusesOptionsByName) {
+  const auto with = [](auto change) {
+    LoaderOptions o = options();
+    change(o);
+    return error_of(o);
+  };
+  const auto expect = [](const std::string& message, const std::string& part) {
+    EXPECT_EQ(message.rfind("[", 0), 0u) << message;
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  expect(with([](auto& o) { o.data.clear(); }), "--data");
+  expect(with([](auto& o) { o.batch = 0; }), "--batch 0");
+  expect(with([](auto& o) { o.threads = -1; }), "--threads -1");
+  expect(with([](auto& o) { o.slots = 0; }), "--slots 0");
+  expect(with([](auto& o) { o.rank = 1; }), "--rank 1");
+  expect(with([](auto& o) { o.world = 0; }), "--world 0");
+  expect(with([](auto& o) { o.epochs = 0; }), "--epochs 0");
+  expect(with([](auto& o) { o.limit = 0; }), "--limit 0");
+  expect(with([](auto& o) { o.channels = 2; }), "--channels 2");
+  expect(with([](auto& o) { o.max_bad = -2; }), "--max-bad -2");
+  expect(with([](auto& o) { o.max_pixels = 0; }), "--max-pixels 0");
+  expect(with([](auto& o) { o.augment = "rcc(32)"; }), "did you mean 'rrc'");
+  expect(with([](auto& o) { o.augment = "hflip"; }), "many sizes");
+}
+
+TEST_F(LoaderTest, ADatasetThatIsNotThereIsNotFound) {
+  LoaderOptions o = options();
+  o.data = *dir_ / "nothing";
+  const auto loader = Loader::open(o);
+  ASSERT_FALSE(loader.ok());
+  EXPECT_EQ(loader.status().code(), ErrorCode::kNotFound);
+}
+
+// An op that can't take narrow pictures, as a program might bring.
+class PickyOp final : public augment::Op {
+ public:
+  augment::ImageSize output(const augment::ImageSize& in) const override { return {16, 16, in.channels}; }
+  Status plan(const augment::ImageSize& in, RandomStream&, augment::OpDraw& draw) const override {
+    if (in.width < 100) return Status(ErrorCode::kMisuse, "a picture is too narrow");
+    draw.region = {0, 0, 16, 16};
+    draw.out = {16, 16, in.channels};
+    draw.crop_only = true;
+    return {};
+  }
+  Status apply(const augment::OpDraw&, const ConstImageView&, const ImageView&,
+               augment::ChainScratch&) const override {
+    return Status(ErrorCode::kInternal, "not called: the crop is folded into the decoding");
+  }
+};
+
+TEST_F(LoaderTest, AnOpThatRefusesAPictureEndsTheStreamAndNamesTheSample) {
+  const augment::OpRecord picky{
+      .name = "picky",
+      .help = "",
+      .version = 1,
+      .params = {},
+      .build = [](const augment::OpArguments&) -> Result<std::shared_ptr<const augment::Op>> {
+        return std::shared_ptr<const augment::Op>(std::make_shared<PickyOp>());
+      }};
+  augment::OpRegistry registry = augment::OpRegistry::builtin();
+  registry.add(picky);
+  LoaderOptions o = options();
+  o.ops = &registry;
+  o.augment = "picky";
+  std::string message;
+  for (const int threads : {1, 2}) {
+    o.threads = threads;
+    const auto loader = open_loader(o);
+    const Status status = read_to_error(*loader);
+    ASSERT_FALSE(status.ok());
+    EXPECT_NE(status.message().find("sample "), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("too narrow"), std::string::npos) << status.message();
+    EXPECT_EQ(loader->next().status().message(), status.message());  // and stays ended
+    if (message.empty()) message = status.message();
+    EXPECT_EQ(status.message(), message);  // the same picture whatever the threads
+  }
+}
+
+TEST_F(LoaderTest, SeekRefusesAnotherStreamsState) {
+  const auto loader = open_loader(options());
+  const SourceState good = loader->state();
+  const auto refused = [&](auto change) {
+    SourceState state = good;
+    change(state);
+    const Status status = loader->seek(state);
+    EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+    return status.message();
+  };
+  EXPECT_NE(refused([](auto& s) { s.dataset_id = "x"; }).find("dataset"), std::string::npos);
+  EXPECT_NE(refused([](auto& s) { s.pipeline_id = "x"; }).find("pipeline"), std::string::npos);
+  EXPECT_NE(refused([](auto& s) { s.seed = 77; }).find("seed"), std::string::npos);
+  EXPECT_NE(refused([](auto& s) { s.batch_index = 1000; }).find("batch 1000"), std::string::npos);
+  EXPECT_NE(refused([](auto& s) { s.samples_consumed = 3; }).find("samples"), std::string::npos);
+  EXPECT_TRUE(loader->seek(good).ok());
+}
+
+TEST_F(LoaderTest, PipelineIdFollowsWhatDecidesTheBatchesAndNothingElse) {
+  const auto id = [](auto change) {
+    LoaderOptions o = options();
+    change(o);
+    return open_loader(o)->pipeline_id();
+  };
+  const std::string base = id([](auto&) {});
+  EXPECT_EQ(id([](auto& o) { o.threads = 1; }), base);
+  EXPECT_EQ(id([](auto& o) { o.slots = 7; }), base);
+  EXPECT_EQ(id([](auto& o) { o.augment = " rrc( 32 ) "; }), base);
+  EXPECT_NE(id([](auto& o) { o.augment = "rrc(33)"; }), base);
+  EXPECT_NE(id([](auto& o) { o.batch = 5; }), base);
+  EXPECT_NE(id([](auto& o) { o.shuffle = false; }), base);
+  EXPECT_NE(id([](auto& o) { o.limit = 20; }), base);
+}
+
+TEST_F(LoaderTest, ThreadsDefaultToWhatTheProcessMayUse) {
+  LoaderOptions o = options();
+  o.threads = 0;
+  EXPECT_EQ(open_loader(o)->threads(), available_threads());
+}
+
+// --- lending and giving back
+// -----------------------------------------------------------------------------------
+
+TEST_F(LoaderTest, AConsumerThatHoldsEverySlotGetsMisuseNotADeadlock) {
+  for (const int threads : {1, 2}) {
+    LoaderOptions o = options();
+    o.slots = 2;
+    o.threads = threads;
+    const auto loader = open_loader(o);
+    const auto first = value_or_throw(loader->next());
+    const auto second = value_or_throw(loader->next());
+    const auto third = loader->next();
+    ASSERT_FALSE(third.ok());
+    EXPECT_EQ(third.status().code(), ErrorCode::kMisuse);
+    EXPECT_NE(third.status().message().find("all 2 batches are held"), std::string::npos);
+    throw_if_error(loader->release(*second));  // in any order
+    EXPECT_EQ(value_or_throw(loader->next())->index, 2);
+    throw_if_error(loader->release(*first));
+  }
+}
+
+TEST_F(LoaderTest, ALentBatchStaysAsItIsWhileOthersAreDecoded) {
+  LoaderOptions o = options();
+  o.slots = 3;
+  const auto loader = open_loader(o);
+  const auto held = value_or_throw(loader->next());
+  const uint64_t hash = batch_hash(*held);
+  read_hashes(*loader, 5);
+  EXPECT_EQ(batch_hash(*held), hash);
+}
+
+TEST_F(LoaderTest, ReleasingTwiceOrTheWrongBatchIsMisuse) {
+  const auto loader = open_loader(options());
+  const auto batch = value_or_throw(loader->next());
+  throw_if_error(loader->release(*batch));
+  EXPECT_EQ(loader->release(*batch).code(), ErrorCode::kMisuse);
+  const auto other = value_or_throw(loader->next());
+  Batch wrong = *other;
+  wrong.slot = 99;
+  EXPECT_EQ(loader->release(wrong).code(), ErrorCode::kMisuse);
+  wrong.slot = -1;
+  EXPECT_EQ(loader->release(wrong).code(), ErrorCode::kMisuse);
+  EXPECT_EQ(loader->seek(loader->state()).code(), ErrorCode::kMisuse);  // a batch is held
+  throw_if_error(loader->release(*other));
+  EXPECT_TRUE(loader->seek(loader->state()).ok());
+}
+
+TEST_F(LoaderTest, ManyStartsAndStopsInMidFlightDontHang) {
+  for (int i = 0; i < 120; ++i) {
+    LoaderOptions o = options();
+    o.threads = 1 + i % 4;
+    o.slots = 1 + i % 3;
+    o.epochs = -1;
+    const auto loader = open_loader(o);
+    for (int taken = 0; taken < i % 7; ++taken) {
+      const auto batch = value_or_throw(loader->next());
+      if (taken % 2 == 0 || o.slots == 1) throw_if_error(loader->release(*batch));
+      if (loader->stats().batches > o.slots) break;
+    }
+  }
+}
+
+TEST_F(LoaderTest, TwoLoadersInterleaveInOneThread) {
+  const auto train = open_loader(options());
+  const auto val = open_loader(validation_options(options("square")));
+  const auto alone = read_hashes(*open_loader(options()));
+  std::vector<uint64_t> mixed;
+  while (true) {
+    const auto one = read_hashes(*train, 1);
+    if (one.empty()) break;
+    mixed.push_back(one.front());
+    read_hashes(*val, 1);
+  }
+  EXPECT_EQ(mixed, alone);
+}
+
+}  // namespace
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,44 @@
+// Memory stays flat: slots, scratch and the dataset's pages, and nothing that grows with epochs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "dlpipe/base/machine.h"
+#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/drawn_dataset.h"
+#include "tests/pipeline/loader_testing.h"
+
+namespace dlpipe::pipeline {
+namespace {
+
+TEST(Soak, ResidentMemoryStaysFlatOverTwentyEpochs) {
+  data::TempDir dir;
+  write_drawn_dataset(dir / "d", {.count = 150, .truncated = {7, 99}});
+  LoaderOptions o;
+  o.data = dir / "d";
+  o.augment = "rrc(40) hflip";
+  o.batch = 16;
+  o.threads = 3;
+  o.epochs = 25;
+  o.max_bad = 10;
+  const uint64_t before = resident_bytes();
+  const auto loader = open_loader(o);
+  const int64_t epoch = loader->batches_per_epoch();
+  read_hashes(*loader, 5 * epoch);  // every picture has been the largest for some thread by now
+  const uint64_t warm = resident_bytes();
+  uint64_t most = warm;
+  for (int i = 0; i < 20; ++i) {
+    read_hashes(*loader, epoch);
+    most = std::max(most, resident_bytes());
+  }
+  // A leak of a kilobyte a sample would be 3 MB here.
+  EXPECT_LE(most, warm + (uint64_t{1} << 20)) << "grew by " << most - warm;
+  const SourceStats stats = loader->stats();
+  const uint64_t dataset_pages = loader->dataset().file_bytes();
+  const auto known = static_cast<uint64_t>(stats.slot_bytes + stats.scratch_bytes) + dataset_pages;
+  // What else comes with a loader: stacks of its threads, TBB, counters, codecs.
+  EXPECT_LE(most, before + known + (uint64_t{16} << 20)) << "known " << known << " before " << before;
+}
+
+}  // namespace
+}  // namespace dlpipe::pipeline
