@@ -2,6 +2,7 @@
 // sticks out past the padding (ceil_mode) never counts.
 #include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine {
@@ -44,6 +45,7 @@ extern const OpRecord avg_pool2d_op;
 const OpRecord avg_pool2d_op{
     .name = "avg_pool2d",
     .infer = infer,
+    .layouts = kAllLayouts,
     .samples = samples,
     .f32 = {1e-5, 1e-6, "f32 sums of one window"},
     .flops = flops,

@@ -7,6 +7,7 @@
 // Ioffe and Szegedy, "Batch Normalization", 2015: equations of algorithm 1 and of the backward in section 3.
 #include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine {
@@ -80,6 +81,7 @@ const OpRecord batch_norm_op{
     .save_outputs = bit(0) | bit(1) | bit(2),
     .differentiable = bit(0) | bit(1) | bit(2) | bit(5),
     .autocast = Autocast::kAsIs,
+    .layouts = kAllLayouts,
     .image_inputs = bit(0) | bit(5),
     .samples = samples,
     .f32 = {2e-4, 2e-5, "sums over n*h*w values; the gradient of x is a difference of near-equal terms"},

@@ -1,6 +1,7 @@
 // global_avg_pool: the mean of every channel of every image, [N,H,W,C] -> [N,C].
 #include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine {
@@ -36,6 +37,7 @@ extern const OpRecord global_avg_pool_op;
 const OpRecord global_avg_pool_op{
     .name = "global_avg_pool",
     .infer = infer,
+    .layouts = kAllLayouts,
     .image_outputs = 0,
     .samples = samples,
     .f32 = {1e-5, 1e-6, "f32 sums of h*w values"},

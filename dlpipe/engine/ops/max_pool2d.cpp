@@ -3,6 +3,7 @@
 // places, lying as the output lies.
 #include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine {
@@ -49,6 +50,7 @@ const OpRecord max_pool2d_op{
     .name = "max_pool2d",
     .infer = infer,
     .save_outputs = bit(1),
+    .layouts = kAllLayouts,
     .samples = samples,
     .f32 = {1e-6, 1e-7, "the forward copies; the gradient adds at most the overlapping windows"},
     .flops = flops,
