@@ -60,7 +60,7 @@ class OpNode final : public Node {
     std::vector<Tensor> outputs;
     for (const SavedTensor& saved : inputs_) inputs.push_back(saved.unpack(record_.name));
     for (const SavedTensor& saved : outputs_) outputs.push_back(saved.unpack(record_.name));
-    kernels_.backward({inputs, outputs, grad_outputs, grad_inputs, attrs_});
+    kernels_.backward({inputs, outputs, grad_outputs, grad_inputs, attrs_, input_specs_});
     return grad_inputs;
   }
 

@@ -74,6 +74,7 @@ struct BackwardArgs {
   std::span<const Tensor> grad_outputs;  // of the visible outputs; undefined means zero
   std::span<Tensor> grad_inputs;         // undefined where not wanted, else allocated: write all of it
   const Attrs& attrs;
+  std::span<const TensorSpec> input_specs = {};  // of all inputs as the forward kernel saw them, saved or not
 };
 
 struct Kernels {

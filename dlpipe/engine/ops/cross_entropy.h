@@ -1,0 +1,26 @@
+#pragma once
+
+#include "dlpipe/engine/op.h"
+
+namespace dlpipe::engine {
+
+struct CrossEntropyAttrs {
+  double label_smoothing = 0.0;
+};
+
+/// What forward and backward of both backends need of the targets and weights.
+struct CrossEntropyTargets {
+  const int64_t* label;
+  const float* weight32 = nullptr;  // one of the two, or neither: all 1
+  const double* weight64 = nullptr;
+  int64_t rows;
+  double weight_sum = 0;
+
+  /// Checks every label whose weight isn't 0.
+  CrossEntropyTargets(const Tensor& target, const Tensor& weight, int64_t classes);
+  double weight(int64_t row) const {
+    return weight32 != nullptr ? weight32[row] : weight64 != nullptr ? weight64[row] : 1.0;
+  }
+};
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "dlpipe/base/rng.h"
+
+namespace dlpipe::engine {
+
+/// Element i is kept if word i % 4 of Philox block i / 4 is at least p * 2^32; forward and backward draw the
+/// same words again, so no mask is stored.
+struct DropoutAttrs {
+  double p = 0.5;
+  uint64_t seed = 0;
+  int64_t step = 0;
+  uint32_t call = 0;
+
+  std::array<uint32_t, 2> key() const {
+    const uint64_t mixed = philox_mix(seed, static_cast<uint64_t>(step));
+    return {static_cast<uint32_t>(mixed), static_cast<uint32_t>(mixed >> 32)};
+  }
+  /// Names this use of the generator beside the pipeline's.
+  static constexpr uint32_t kStream = 0x64726f70;  // "drop"
+  PhiloxBlock counter(uint64_t block) const {
+    return {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), call, kStream};
+  }
+  /// Words below it drop their element. p < 1.
+  uint32_t threshold() const { return static_cast<uint32_t>(p * 4294967296.0); }
+  double scale() const { return 1.0 / (1.0 - p); }
+};
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "dlpipe/engine/tensor.h"
+
+namespace dlpipe::engine {
+
+/// Throws Error "[embedding] ..." unless every id is a row of a table of `rows`.
+void check_ids(const Tensor& ids, int64_t rows);
+
+}  // namespace dlpipe::engine

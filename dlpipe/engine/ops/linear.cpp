@@ -1,0 +1,58 @@
+// linear: y = x W^T + bias. x [..,in], weight [out,in] (PyTorch's), bias [out] or absent.
+#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/elementwise.h"
+#include "dlpipe/engine/ops/shape_rules.h"
+
+namespace dlpipe::engine {
+
+namespace {
+
+std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<const bool> defined,
+                              const Attrs&) {
+  expect_inputs("linear", inputs, 2, 3);
+  const TensorSpec& x = inputs[0];
+  const TensorSpec& weight = inputs[1];
+  expect_floating("linear", x, "x");
+  expect_rank("linear", weight, 2, "a weight [out,in]");
+  if (x.shape.rank() < 1 || x.shape[-1] != weight.shape[1]) {
+    reject("linear", concat("expected x [..,", weight.shape[1], "] for a weight ", weight.shape.to_string(),
+                            ", got ", describe(x)));
+  }
+  if (inputs.size() == 3 && defined[2]) expect_shape("linear", inputs[2], {weight.shape[0]}, "a bias [out]");
+  Shape shape = x.shape;
+  shape[-1] = weight.shape[0];
+  return {{shape, x.dtype}};
+}
+
+std::vector<OpSample> samples() {
+  return {{"with bias", {{{6, 5}}, {{3, 5}}, {{3}}}, NoAttrs{}},
+          {"without bias", {{{6, 5}}, {{3, 5}}}, NoAttrs{}},
+          {"sequence", {{{2, 4, 5}}, {{3, 5}}, {{3}}}, NoAttrs{}},
+          {"vector", {{{5}}, {{3, 5}}, {{3}}}, NoAttrs{}},
+          {"large", {{{200, 130}}, {{150, 130}}, {{150}}}, NoAttrs{}}};
+}
+
+double flops(std::span<const TensorSpec> inputs, const Attrs&) {
+  return 2.0 * static_cast<double>(inputs[0].shape.elements()) * static_cast<double>(inputs[1].shape[0]);
+}
+
+}  // namespace
+
+extern const OpRecord linear_op;
+const OpRecord linear_op = {
+    .name = "linear",
+    .infer = infer,
+    .save_inputs = bit(0) | bit(1),
+    .autocast = Autocast::kLow,
+    .samples = samples,
+    .f32 = {1e-5, 2e-5, "sums of up to 200 products of size 1"},
+    .bf16 = {2e-2, 5e-2, "sums are in f32, the result of size up to 10 is rounded to 8 bits"},
+    .flops = flops,
+};
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (!bias.defined()) return apply_one(linear_op, {x, weight}, NoAttrs{});
+  return apply_one(linear_op, {x, weight, bias}, NoAttrs{});
+}
+
+}  // namespace dlpipe::engine

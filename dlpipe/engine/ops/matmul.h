@@ -1,0 +1,22 @@
+#pragma once
+
+#include "dlpipe/engine/op.h"
+
+namespace dlpipe::engine {
+
+struct MatmulAttrs {
+  bool transpose_a = false;
+  bool transpose_b = false;
+};
+
+/// A batched product taken apart: batch axes broadcast, the matrices as the product sees them.
+struct MatmulShape {
+  Shape batch;  // of the output
+  int64_t m = 0, n = 0, k = 0;
+  std::vector<int64_t> a_matrix, b_matrix;  // which matrix of a and b belongs to each matrix of the output
+
+  MatmulShape(const Shape& a, const Shape& b, const MatmulAttrs& attrs);
+  int64_t matrices() const { return static_cast<int64_t>(a_matrix.size()); }
+};
+
+}  // namespace dlpipe::engine

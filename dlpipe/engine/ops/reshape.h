@@ -1,0 +1,11 @@
+#pragma once
+
+#include "dlpipe/base/shape.h"
+
+namespace dlpipe::engine {
+
+struct ReshapeAttrs {
+  Shape shape;  // no -1
+};
+
+}  // namespace dlpipe::engine

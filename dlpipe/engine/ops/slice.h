@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+
+#include "dlpipe/engine/tensor.h"
+
+namespace dlpipe::engine {
+
+struct SliceAttrs {
+  int axis = 0;  // from the front
+  int64_t begin = 0;
+  int64_t end = 0;  // 0 <= begin <= end <= size
+  int64_t step = 1;
+
+  int64_t count() const { return (end - begin + step - 1) / step; }
+};
+
+/// The part of `x`, without history.
+Tensor sliced_view(const Tensor& x, const SliceAttrs& attrs);
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <vector>
+
+namespace dlpipe::engine {
+
+struct TransposeAttrs {
+  std::vector<int> permutation;  // axis i of the output is axis permutation[i] of the input; from the front
+};
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,31 @@
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "dlpipe/engine/ops.h"
+#include "tests/engine/check_op.h"
+
+namespace dlpipe::engine {
+
+TEST(ConcatOp, PassesEveryCheckOfItsRecord) {
+  check_op("concat");
+}
+
+TEST(ConcatOp, BringsMixedFloatsToTheWidestAndNamesWhatDoesNotFit) {
+  const Tensor a = Tensor::full({2}, 1.5);
+  const Tensor b = Tensor::full({1}, 2.5, DType::kBF16);
+  EXPECT_EQ(concat({a, b}, 0).dtype(), DType::kF32);
+  EXPECT_EQ(concat({a, b}, 0).to_doubles(), (std::vector<double>{1.5, 1.5, 2.5}));
+  EXPECT_THROW(concat({a, Tensor::zeros({2, 2})}, 0), Error);
+  EXPECT_THROW(concat(std::vector<Tensor>{}, 0), Error);
+}
+
+TEST(ConcatOp, OnlyWantedInputsGetGradients) {
+  Tensor a = Tensor::full({2}, 1.0);
+  a.set_requires_grad(true);
+  const Tensor b = Tensor::full({3}, 1.0);
+  concat({b, a}, 0).backward(Tensor::from<float>(std::vector<float>{1, 2, 3, 4, 5}, {5}));
+  EXPECT_EQ(a.grad().to_doubles(), (std::vector<double>{4, 5}));
+}
+
+}  // namespace dlpipe::engine

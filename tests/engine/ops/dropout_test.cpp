@@ -1,0 +1,49 @@
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "dlpipe/engine/ops.h"
+#include "tests/engine/check_op.h"
+
+namespace dlpipe::engine {
+
+TEST(DropoutOp, PassesEveryCheckOfItsRecord) {
+  check_op("dropout");
+}
+
+TEST(DropoutOp, IsKeyedBySeedStepAndCall) {
+  const Tensor x = Tensor::full({10000}, 1.0);
+  auto draw = [&](uint64_t seed, int64_t step, uint32_t call) {
+    random_state() = {seed, step, call};
+    return dropout(x, 0.25, true).to_doubles();
+  };
+  const std::vector<double> first = draw(1, 2, 3);
+  EXPECT_EQ(random_state().call, 4u) << "the next random op of the step draws other numbers";
+  EXPECT_EQ(draw(1, 2, 3), first);
+  EXPECT_NE(draw(2, 2, 3), first);
+  EXPECT_NE(draw(1, 3, 3), first);
+  EXPECT_NE(draw(1, 2, 4), first);
+}
+
+TEST(DropoutOp, KeepsTheExpectedShareAndScalesIt) {
+  random_state() = {5, 0, 0};
+  const std::vector<double> y = dropout(Tensor::full({100000}, 1.0), 0.25, true).to_doubles();
+  int64_t kept = 0;
+  for (double value : y) {
+    if (value != 0) {
+      EXPECT_FLOAT_EQ(static_cast<float>(value), 4.0f / 3.0f);
+      ++kept;
+    }
+  }
+  // Standard deviation of the count is sqrt(1e5 * 0.25 * 0.75) = 137.
+  EXPECT_NEAR(static_cast<double>(kept), 75000, 700);
+}
+
+TEST(DropoutOp, DoesNothingInEvaluation) {
+  const Tensor x = Tensor::full({4}, 1.0);
+  EXPECT_TRUE(same_tensor(dropout(x, 0.5, false), x));
+  EXPECT_TRUE(same_tensor(dropout(x, 0.0, true), x));
+  EXPECT_THROW(dropout(x, 1.0, true), Error);
+}
+
+}  // namespace dlpipe::engine

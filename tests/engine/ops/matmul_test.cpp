@@ -1,0 +1,27 @@
+#include <gtest/gtest.h>
+
+#include "dlpipe/engine/ops.h"
+#include "tests/engine/check_op.h"
+
+namespace dlpipe::engine {
+
+TEST(MatmulOp, PassesEveryCheckOfItsRecord) {
+  check_op("matmul");
+}
+
+TEST(MatmulOp, NamesTheSizesThatDoNotFit) {
+  try {
+    matmul(Tensor::zeros({2, 3}), Tensor::zeros({4, 5}));
+    FAIL() << "3 and 4 were multiplied";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "[matmul] expected equal inner sizes, got 3 of [2,3] and 4 of [4,5]");
+  }
+  EXPECT_THROW(matmul(Tensor::zeros({3}), Tensor::zeros({3, 5})), Error);
+}
+
+TEST(MatmulOp, OfNoInnerElementsIsZero) {
+  const Tensor y = matmul(Tensor::zeros({2, 0}), Tensor::zeros({0, 3}));
+  EXPECT_EQ(y.to_doubles(), std::vector<double>(6, 0.0));
+}
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,34 @@
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "dlpipe/engine/ops.h"
+#include "tests/engine/check_op.h"
+
+namespace dlpipe::engine {
+
+TEST(ReshapeOp, PassesEveryCheckOfItsRecord) {
+  check_op("reshape");
+}
+
+TEST(ReshapeOp, IsAViewOfContiguousTensorsAndFillsInOneSize) {
+  const Tensor x = Tensor::zeros({2, 3, 4});
+  const Tensor y = reshape(x, {-1, 4});
+  EXPECT_EQ(y.shape(), (Shape{6, 4}));
+  EXPECT_EQ(y.raw(), x.raw());
+  EXPECT_THROW(reshape(x, {5, -1}), Error);
+  EXPECT_THROW(reshape(x, {-1, -1}), Error);
+  EXPECT_THROW(reshape(x, {2, 3}), Error);
+}
+
+TEST(ReshapeOp, CopiesWhatIsNotContiguous) {
+  const Tensor x = Tensor::from<float>(std::vector<float>{0, 1, 2, 3, 4, 5}, {2, 3});
+  EXPECT_EQ(reshape(transpose(x, {1, 0}), {6}).to_doubles(), (std::vector<double>{0, 3, 1, 4, 2, 5}));
+}
+
+TEST(ReshapeOp, TakesEveryDtype) {
+  const Tensor bytes = Tensor::from<uint8_t>(std::vector<uint8_t>{1, 2, 3, 4}, {4});
+  EXPECT_EQ(reshape(bytes, {2, 2}).to_doubles(), (std::vector<double>{1, 2, 3, 4}));
+}
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,24 @@
+#include <gtest/gtest.h>
+
+#include "dlpipe/engine/ops.h"
+#include "tests/engine/check_op.h"
+
+namespace dlpipe::engine {
+
+TEST(SumOp, PassesEveryCheckOfItsRecord) {
+  check_op("sum");
+}
+
+TEST(SumOp, CountsNegativeAxesFromTheEnd) {
+  const Tensor x = Tensor::full({2, 3, 4}, 1.0);
+  EXPECT_EQ(sum(x, {-1}).shape(), (Shape{2, 3}));
+  EXPECT_EQ(sum(x, {0, -1}, true).shape(), (Shape{1, 3, 1}));
+  EXPECT_EQ(sum(x).item(), 24);
+  EXPECT_THROW(sum(x, {3}), Error);
+}
+
+TEST(SumOp, OfNothingIsZero) {
+  EXPECT_EQ(sum(Tensor::zeros({0, 3}), {0}).to_doubles(), (std::vector<double>{0, 0, 0}));
+}
+
+}  // namespace dlpipe::engine
