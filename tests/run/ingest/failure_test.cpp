@@ -1,0 +1,316 @@
+// Everything that can go wrong is a clear message, and never a dataset that looks whole but is not.
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+
+#include "tests/run/ingest/pictures.h"
+
+namespace dlpipe::ingest {
+namespace {
+
+void expect_error(const Status& status, ErrorCode code, const std::string& part) {
+  EXPECT_EQ(error_code_name(status.code()), error_code_name(code)) << status.message();
+  EXPECT_NE(status.message().find(part), std::string::npos) << "no '" << part << "' in: " << status.message();
+}
+
+// The Status that `body` answers in a process of its own, which may lower its limits and rights.
+constexpr int kCannot = 200;  // "code" of a body that the machine refuses to set up
+Status in_child(const std::function<Status()>& body, bool* refused = nullptr) {
+  int ends[2];
+  if (pipe(ends) != 0) return Status(ErrorCode::kInternal, "no pipe");
+  const pid_t child = fork();
+  if (child == 0) {
+    const Status status = body();
+    const std::string text = static_cast<char>(status.code()) + status.message();
+    [[maybe_unused]] const ssize_t written = write(ends[1], text.data(), text.size());
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t count = 0; (count = read(ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, count);
+  close(ends[0]);
+  int unused = 0;
+  waitpid(child, &unused, 0);
+  if (text.empty()) return Status(ErrorCode::kInternal, "the child died");
+  if (refused != nullptr) *refused = static_cast<unsigned char>(text[0]) == kCannot;
+  return Status(static_cast<ErrorCode>(text[0]), text.substr(1));
+}
+
+TEST(IngestFailure, OptionsThatMakeNoSenseAreNamed) {
+  TempDir dir;
+  write_pictures(dir / "src", 4, 2, 20);
+  const IngestOptions good = options_for(dir / "src", dir / "dst");
+  const auto message = [&](auto change) {
+    IngestOptions options = good;
+    change(options);
+    const Status status = ingest(options).status();
+    EXPECT_EQ(status.code(), ErrorCode::kMisuse) << status.message();
+    return status.message();
+  };
+  EXPECT_NE(message([](auto& o) { o.quality = 0; }).find("--quality 0"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.limit = 0; }).find("--limit 0"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.resize_max = -1; }).find("--resize-max -1"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.jobs = -1; }).find("--jobs -1"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.map_bytes = 5; }).find("--map-size"), std::string::npos);
+  EXPECT_NE(message([&](auto& o) { o.destination = dir / "src/below"; }).find("lies inside"),
+            std::string::npos);
+  EXPECT_NE(message([](auto& o) {
+              o.split = {0.999, 0.001};
+            }).find("too few files for --split"),
+            std::string::npos);
+  expect_error(parse_split("0.9,0.2").status(), ErrorCode::kMisuse, "sum to 1");
+  expect_error(parse_split("0.9").status(), ErrorCode::kMisuse, "two or three");
+  expect_error(parse_split("a,b").status(), ErrorCode::kMisuse, "--split a,b");
+  expect_error(parse_store("jpg").status(), ErrorCode::kMisuse, "did you mean 'jpeg'");
+  expect_error(parse_on_error("skp").status(), ErrorCode::kMisuse, "did you mean 'skip'");
+  EXPECT_FALSE(std::filesystem::exists(dir / "dst.partial"));
+}
+
+TEST(IngestFailure, EmptyAndMissingSourcesLeaveNothing) {
+  TempDir dir;
+  std::filesystem::create_directories(dir / "empty");
+  expect_error(ingest(options_for(dir / "empty", dir / "dst")).status(), ErrorCode::kNotFound, "is empty");
+  expect_error(ingest(options_for(dir / "none", dir / "dst")).status(), ErrorCode::kNotFound,
+               "no file or folder");
+  write_text(dir / "note.txt", "hello");
+  expect_error(ingest(options_for(dir / "note.txt", dir / "dst")).status(), ErrorCode::kUnsupported,
+               "nothing that can be ingested");
+  EXPECT_FALSE(std::filesystem::exists(dir / "dst"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "dst.partial"));
+}
+
+TEST(IngestFailure, OneClassIsSaid) {
+  TempDir dir;
+  write_pictures(dir / "src", 4, 1, 20);
+  const IngestReport report = value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
+  ASSERT_EQ(report.warnings.size(), 1u);
+  EXPECT_NE(report.warnings[0].find("only one class, 'c0'"), std::string::npos);
+}
+
+TEST(IngestFailure, NamesListedTwiceAreRefused) {
+  TempDir dir;
+  write_text(dir / "src/1.jpg", jpeg_text(1, 9, 9));
+  write_text(dir / "list.csv", "1.jpg,a\n1.jpg,b\n");
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  options.manifest = dir / "list.csv";
+  expect_error(ingest(options).status(), ErrorCode::kCorrupt, "line 2: 1.jpg was listed on line 1 already");
+}
+
+TEST(IngestFailure, LinkLoopsAreRefused) {
+  TempDir dir;
+  write_pictures(dir / "src", 4, 2, 20);
+  std::filesystem::create_directory_symlink("..", dir / "src/c0/up");
+  expect_error(ingest(options_for(dir / "src", dir / "dst")).status(), ErrorCode::kUnsupported,
+               "symbolic link loop");
+}
+
+TEST(IngestFailure, OnErrorStopNamesTheFileAndCanBeResumedWithSkip) {
+  TempDir dir;
+  write_pictures(dir / "src", 40, 2, 20);  // number 5 is damaged
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  options.on_error = OnError::kStop;
+  expect_error(ingest(options).status(), ErrorCode::kCorrupt, "c1/1005.jpg: [codec] damaged JPEG");
+  EXPECT_FALSE(std::filesystem::exists(dir / "dst"));
+  options.on_error = OnError::kSkip;
+  EXPECT_EQ(value_or_throw(ingest(options)).skipped.size(), 1u);
+}
+
+TEST(IngestFailure, OnlyBadFilesMakeNoDataset) {
+  TempDir dir;
+  write_text(dir / "src/a/1.jpg", "no picture");
+  write_text(dir / "src/b/2.gif", "GIF89a");
+  expect_error(ingest(options_for(dir / "src", dir / "dst")).status(), ErrorCode::kCorrupt,
+               "no usable picture");
+  EXPECT_FALSE(std::filesystem::exists(dir / "dst"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "dst.partial"));
+}
+
+TEST(IngestFailure, SkippedFilesSayWhy) {
+  TempDir dir;
+  write_pictures(dir / "src", 4, 2, 20);
+  write_text(dir / "src/c0/animated.gif", "GIF89a");
+  write_text(dir / "src/c0/empty.jpg", "");
+  write_text(dir / "src/c1/large.jpg", jpeg_text(1, 60, 60));
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  options.max_pixels = 1000;
+  const IngestReport report = value_or_throw(ingest(options));
+  ASSERT_EQ(report.skipped.size(), 3u);
+  EXPECT_NE(report.skipped[0].reason.find("GIF images are not supported"), std::string::npos);
+  EXPECT_NE(report.skipped[1].reason.find("empty"), std::string::npos);
+  EXPECT_NE(report.skipped[2].reason.find("--max-pixels"), std::string::npos);
+}
+
+TEST(IngestFailure, AFileThatChangesUnderneathIsNoticed) {
+  TempDir dir;
+  write_pictures(dir / "src", 60, 2, 20);
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  options.jobs = 1;
+  options.window_bytes = 1;
+  const std::string victim = dir / "src/c1/1059.jpg";  // the last one
+  options.stop_requested = [&, done = false]() mutable {
+    if (!done) write_text(victim, file_text(victim) + "more");
+    done = true;
+    return false;
+  };
+  expect_error(ingest(options).status(), ErrorCode::kChanged, "c1/1059.jpg changed");
+  EXPECT_FALSE(std::filesystem::exists(dir / "dst"));
+}
+
+// Root may read and write anything, so these run as nobody where they run as root.
+bool become_nobody() {
+  constexpr uid_t kNobody = 65534;
+  return geteuid() != 0 || (setgid(kNobody) == 0 && setuid(kNobody) == 0);
+}
+
+TEST(IngestFailure, UnreadableFilesAreSkippedAndUnreadableFoldersStop) {
+  TempDir dir;
+  write_pictures(dir / "src", 8, 2, 20);
+  for (const char* open : {"", "/src", "/src/c0", "/src/c1"}) chmod((dir.path() + open).c_str(), 0777);
+  chmod((dir / "src/c0/1002.jpg").c_str(), 0);
+  Status status = in_child([&] {
+    if (!become_nobody()) return Status(static_cast<ErrorCode>(kCannot), "x");
+    umask(0);
+    IngestOptions options = options_for(dir / "src", dir / "dst");
+    const auto report = ingest(options);
+    if (!report.ok()) return report.status();
+    return Status(ErrorCode::kInternal, report->skipped.at(0).path + ": " + report->skipped.at(0).reason);
+  });
+  EXPECT_NE(status.message().find("c0/1002.jpg: [ingest] cannot read"), std::string::npos)
+      << status.message();
+  EXPECT_NE(status.message().find("Permission denied"), std::string::npos) << status.message();
+  chmod((dir / "src/c1").c_str(), 0);
+  status = in_child([&] {
+    become_nobody();
+    return ingest(options_for(dir / "src", dir / "other")).status();
+  });
+  chmod((dir / "src/c1").c_str(), 0755);
+  expect_error(status, ErrorCode::kPermission, "c1: Permission denied; check the owner and mode");
+}
+
+TEST(IngestFailure, ADestinationThatMayNotBeWrittenIsNamed) {
+  TempDir dir;
+  write_pictures(dir / "src", 8, 2, 20);
+  std::filesystem::create_directories(dir / "closed");
+  for (const char* open : {"", "/src", "/src/c0", "/src/c1", "/closed"})
+    chmod((dir.path() + open).c_str(), 0555);
+  const Status status = in_child([&] {
+    become_nobody();
+    return ingest(options_for(dir / "src", dir / "closed/dst")).status();
+  });
+  for (const char* open : {"", "/src", "/src/c0", "/src/c1", "/closed"})
+    chmod((dir.path() + open).c_str(), 0755);
+  expect_error(status, ErrorCode::kPermission, "cannot make");
+}
+
+TEST(IngestFailure, AFullMapIsNamedAndALargerOneGoesOn) {
+  TempDir dir;
+  write_pictures(dir / "src", 160, 2, 160);
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  options.store = Store::kRaw;
+  options.commit_entries = 10;
+  options.map_bytes = 2 << 20;
+  expect_error(ingest(options).status(), ErrorCode::kNoSpace, "map full");
+  EXPECT_FALSE(std::filesystem::exists(dir / "dst"));
+  options.map_bytes = 1 << 30;
+  const IngestReport report = value_or_throw(ingest(options));
+  EXPECT_TRUE(report.resumed);
+  EXPECT_EQ(report.splits[0].samples, 155);
+}
+
+TEST(IngestFailure, AFileSizeLimitIsNamedAndTheRunGoesOnWithoutIt) {
+  TempDir dir;
+  write_pictures(dir / "src", 160, 2, 160);
+  IngestOptions options = options_for(dir / "src", dir / "whole");
+  options.store = Store::kRaw;
+  options.commit_entries = 10;
+  value_or_throw(ingest(options));
+  options.destination = dir / "dst";
+  const Status status = in_child([&] {
+    signal(SIGXFSZ, SIG_IGN);
+    const struct rlimit limit = {2 << 20, 2 << 20};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    return ingest(options).status();
+  });
+  expect_error(status, ErrorCode::kNoSpace, "limit on file sizes");
+  EXPECT_FALSE(std::filesystem::exists(dir / "dst"));
+  EXPECT_TRUE(value_or_throw(ingest(options)).resumed);
+  EXPECT_TRUE(dataset_files(dir / "dst") == dataset_files(dir / "whole"));
+}
+
+// A file system of 3 MB, private to the calling process; false where the machine doesn't allow one.
+bool mount_small_disk(const std::string& at) {
+  return unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("tmpfs", at.c_str(), "tmpfs", 0, "size=3m") == 0;
+}
+
+TEST(IngestFailure, TooSmallADiskIsFoundBeforeAnythingIsWritten) {
+  TempDir dir;
+  write_pictures(dir / "src", 160, 2, 160);
+  std::filesystem::create_directories(dir / "disk");
+  bool refused = false;
+  const Status status = in_child(
+      [&] {
+        if (!mount_small_disk(dir / "disk")) return Status(static_cast<ErrorCode>(kCannot), "x");
+        IngestOptions options = options_for(dir / "src", dir / "disk/dst");
+        options.store = Store::kRaw;
+        const Status inner = ingest(options).status();
+        const bool clean = std::filesystem::is_empty(dir / "disk");
+        return Status(inner.code(), inner.message() + (clean ? "" : " and something was left"));
+      },
+      &refused);
+  if (refused) GTEST_SKIP() << "no mount namespaces here";
+  expect_error(status, ErrorCode::kNoSpace, "no space: ");
+  expect_error(status, ErrorCode::kNoSpace, "choose another directory or --limit");
+  EXPECT_EQ(status.message().find("something was left"), std::string::npos);
+}
+
+TEST(IngestFailure, ADiskThatFillsUpIsNamedAndTheRunGoesOnAfterwards) {
+  TempDir dir;
+  write_pictures(dir / "src", 300, 2, 60);
+  std::filesystem::create_directories(dir / "disk");
+  value_or_throw(ingest([&] {
+    IngestOptions options = options_for(dir / "src", dir / "whole");
+    options.commit_entries = 10;
+    return options;
+  }()));
+  bool refused = false;
+  const Status status = in_child(
+      [&] {
+        if (!mount_small_disk(dir / "disk")) return Status(static_cast<ErrorCode>(kCannot), "x");
+        IngestOptions options = options_for(dir / "src", dir / "disk/dst");
+        options.commit_entries = 10;
+        // Somebody else fills the disk once the ingest has begun.
+        options.stop_requested = [&, full = false]() mutable {
+          const int file = full ? -1 : open((dir / "disk/other").c_str(), O_WRONLY | O_CREAT, 0600);
+          const std::string block(4096, 'x');
+          while (file >= 0 && write(file, block.data(), block.size()) > 0) continue;
+          if (file >= 0) close(file);
+          full = true;
+          return false;
+        };
+        const Status inner = ingest(options).status();
+        if (std::filesystem::exists(dir / "disk/dst")) return Status(ErrorCode::kInternal, "looks whole");
+        unlink((dir / "disk/other").c_str());
+        options.stop_requested = {};
+        const auto again = ingest(options);
+        if (!again.ok()) return again.status();
+        const bool same = dataset_files(dir / "disk/dst") == dataset_files(dir / "whole");
+        return Status(inner.code(),
+                      inner.message() + (same && again->resumed ? "; then the same bytes" : ""));
+      },
+      &refused);
+  if (refused) GTEST_SKIP() << "no mount namespaces here";
+  expect_error(status, ErrorCode::kNoSpace, "no space left on the disk");
+  expect_error(status, ErrorCode::kNoSpace, "then the same bytes");
+}
+
+}  // namespace
+}  // namespace dlpipe::ingest

@@ -1,0 +1,270 @@
+#include "dlpipe/run/ingest/ingest.h"
+
+#include <cmath>
+#include <set>
+
+#include "tests/run/ingest/pictures.h"
+
+namespace dlpipe::ingest {
+namespace {
+
+TEST(Ingest, KeepsEveryFilesBytesLabelAndOrder) {
+  TempDir dir;
+  write_pictures(dir / "src", 150, 3, 40);
+  const IngestReport report = value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
+  ASSERT_EQ(report.splits.size(), 1u);
+  EXPECT_EQ(report.splits[0].samples, 146);
+  EXPECT_EQ(report.skipped.size(), 4u);
+  EXPECT_FALSE(report.resumed);
+  EXPECT_EQ(report.classes, (std::vector<std::string>{"c0", "c1", "c2"}));
+  EXPECT_FALSE(std::filesystem::exists(dir / "dst.partial"));
+  EXPECT_TRUE(std::filesystem::exists(dir / "dst/provenance.json"));
+  std::set<std::string> skipped;
+  for (const SkippedFile& file : report.skipped) {
+    skipped.insert(file.path);
+    EXPECT_NE(file.reason.find("damaged JPEG"), std::string::npos) << file.reason;
+  }
+  std::string before;
+  for (const Sample& sample : samples_of(dir / "dst")) {
+    EXPECT_EQ(sample.image, file_text(dir / ("src/" + sample.path)));
+    EXPECT_EQ(sample.label, sample.path[1] - '0');
+    EXPECT_EQ(sample.header.label, sample.label);
+    EXPECT_LT(before, sample.path) << "sorted by bytes";
+    EXPECT_EQ(skipped.count(sample.path), 0u);
+    before = sample.path;
+  }
+}
+
+TEST(Ingest, HeadersHoldOrientedSizesOfEveryStoredForm) {
+  TempDir dir;
+  const std::vector<data::Golden> goldens = data::golden_pictures();
+  for (const data::Golden& golden : goldens)
+    write_text(dir / ("src/" + std::string(golden.name[0] < 'h' ? "a/" : "b/") + golden.name),
+               to_text(data::read_picture(golden.name)));
+  value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
+  const std::vector<Sample> samples = samples_of(dir / "dst");
+  ASSERT_EQ(samples.size(), goldens.size());
+  for (const Sample& sample : samples) {
+    const std::string name = sample.path.substr(2);
+    const auto golden =
+        std::find_if(goldens.begin(), goldens.end(), [&](const auto& g) { return g.name == name; });
+    ASSERT_NE(golden, goldens.end());
+    EXPECT_EQ(sample.header.width, golden->width) << name;
+    EXPECT_EQ(sample.header.height, golden->height) << name;
+    EXPECT_EQ(sample.header.channels, name.substr(0, 4) == "grey" || name == "one_bit.png" ? 1 : 3) << name;
+    EXPECT_EQ(sample.header.orientation == 6, name.substr(0, 6) == "exif_6") << name;
+  }
+}
+
+TEST(Ingest, PixelStatisticsAreThoseOfAllPixels) {
+  TempDir dir;
+  double sum[3] = {};
+  double squares[3] = {};
+  double count = 0;
+  for (int i = 0; i < 12; ++i) {
+    const std::string text = jpeg_text(static_cast<uint64_t>(i), 10 + i, 20);
+    write_text(dir / ("src/" + std::string(i % 2 ? "a/" : "b/") + std::to_string(i) + ".jpg"), text);
+    data::Pixels pixels(10 + i, 20, 3);
+    const auto bytes = std::as_bytes(std::span(text));
+    ASSERT_TRUE(data::ImageDecoder().decode(bytes, {0, 0, 10 + i, 20}, pixels.view()).ok());
+    for (size_t p = 0; p < pixels.bytes.size(); ++p) {
+      sum[p % 3] += pixels.bytes[p];
+      squares[p % 3] += double{1} * pixels.bytes[p] * pixels.bytes[p];
+    }
+    count += (10 + i) * 20;
+  }
+  value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
+  const auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+  const data::PixelStats stats = dataset->pixel_stats();
+  ASSERT_EQ(stats.channels, 3);
+  for (int c = 0; c < 3; ++c) {
+    const double mean = sum[c] / count;
+    EXPECT_NEAR(stats.mean[c], mean / 255, 1e-12);
+    EXPECT_NEAR(stats.std[c], std::sqrt(squares[c] / count - mean * mean) / 255, 1e-9);
+  }
+}
+
+TEST(Ingest, ThreadsAndWindowDontChangeAByte) {
+  TempDir dir;
+  write_pictures(dir / "src", 200, 4, 32);
+  IngestOptions options = options_for(dir / "src", dir / "one");
+  options.jobs = 1;
+  options.commit_entries = 37;
+  value_or_throw(ingest(options));
+  const auto expected = dataset_files(dir / "one");
+  int variant = 0;
+  for (const int jobs : {2, 3, 8}) {
+    for (const uint64_t window : {uint64_t{1}, uint64_t{3000}, uint64_t{1} << 30}) {
+      options.destination = dir / ("other" + std::to_string(variant++));
+      options.jobs = jobs;
+      options.window_bytes = window;
+      value_or_throw(ingest(options));
+      EXPECT_TRUE(dataset_files(options.destination) == expected) << jobs << " jobs, window " << window;
+    }
+  }
+}
+
+TEST(Ingest, ResizesLongerSidesAndReencodes) {
+  TempDir dir;
+  write_text(dir / "src/a/wide.jpg", jpeg_text(1, 90, 30));
+  write_text(dir / "src/a/small.jpg", jpeg_text(2, 20, 30));
+  write_text(dir / "src/b/turned.jpg", to_text(data::read_picture("exif_6.jpg")));  // 18 x 29 as seen
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  options.resize_max = 30;
+  value_or_throw(ingest(options));
+  std::vector<Sample> samples = samples_of(dir / "dst");
+  EXPECT_EQ(samples[0].image, file_text(dir / "src/a/small.jpg")) << "not larger: its bytes stay";
+  EXPECT_EQ(samples[1].header.width, 30);
+  EXPECT_EQ(samples[1].header.height, 10);
+  EXPECT_EQ(samples[2].header.orientation, 6);
+  options.destination = dir / "smaller";
+  options.resize_max = 10;
+  options.quality = 100;
+  value_or_throw(ingest(options));
+  samples = samples_of(dir / "smaller");
+  EXPECT_EQ(samples[2].header.width, 6);
+  EXPECT_EQ(samples[2].header.height, 10);
+  EXPECT_EQ(samples[2].header.orientation, 1) << "re-coded pictures are stored as seen";
+  EXPECT_EQ(data::probe_image(std::as_bytes(std::span(samples[2].image)))->height, 10);
+}
+
+TEST(Ingest, StoresWhatIsAskedFor) {
+  TempDir dir;
+  write_text(dir / "src/a/1.jpg", jpeg_text(1, 20, 16));
+  write_text(dir / "src/b/2.png", to_text(data::read_picture("rgb.png")));
+  write_text(dir / "src/b/3.jpg", to_text(data::read_picture("grey.jpg")));
+  const auto layouts = [&](const std::string& name, Store store, bool zstd) {
+    IngestOptions options = options_for(dir / "src", dir / name);
+    options.store = store;
+    options.zstd = zstd;
+    value_or_throw(ingest(options));
+    std::vector<data::ImageLayout> all;
+    for (const Sample& sample : samples_of(dir / name)) all.push_back(sample.header.layout);
+    return all;
+  };
+  using enum data::ImageLayout;
+  EXPECT_EQ(layouts("auto", Store::kAuto, false), (std::vector{kJpeg, kPng, kJpeg}));
+  EXPECT_EQ(layouts("jpeg", Store::kJpeg, false), (std::vector{kJpeg, kJpeg, kJpeg}));
+  EXPECT_EQ(layouts("raw", Store::kRaw, false), (std::vector{kRaw, kRaw, kRaw}));
+  EXPECT_EQ(layouts("zstd", Store::kRaw, true), (std::vector{kRaw, kRaw, kRaw}));
+  EXPECT_EQ(value_or_throw(data::Dataset::open(dir / "raw"))->id(),
+            value_or_throw(data::Dataset::open(dir / "zstd"))->id());
+  // Raw pixels are those of the file.
+  const std::vector<Sample> raw = samples_of(dir / "raw");
+  data::Pixels expected(53, 37, 1);
+  data::Pixels got(53, 37, 1);
+  ASSERT_TRUE(
+      data::ImageDecoder().decode(data::read_picture("grey.jpg"), {0, 0, 53, 37}, expected.view()).ok());
+  ASSERT_EQ(raw[2].header.channels, 1);
+  ASSERT_TRUE(
+      data::ImageDecoder().decode(std::as_bytes(std::span(raw[2].image)), {0, 0, 53, 37}, got.view()).ok());
+  EXPECT_EQ(got.bytes, expected.bytes);
+}
+
+TEST(Ingest, SplitsAreStratifiedAndKeyedBySeedAndPath) {
+  TempDir dir;
+  for (int i = 0; i < 100; ++i)
+    write_text(dir / ("src/" + std::string(i < 60 ? "a/" : "b/") + std::to_string(i) + ".jpg"),
+               jpeg_text(7, 9, 9));
+  IngestOptions options = options_for(dir / "src", dir / "one");
+  options.split = {0.8, 0.2};
+  options.seed = 5;
+  const IngestReport report = value_or_throw(ingest(options));
+  ASSERT_EQ(report.splits.size(), 2u);
+  EXPECT_EQ(report.splits[0].name, "train");
+  EXPECT_EQ(report.splits[1].name, "val");
+  const auto paths = [](const std::vector<Sample>& samples) {
+    std::set<std::string> all;
+    for (const Sample& sample : samples) all.insert(sample.path);
+    return all;
+  };
+  const auto train = paths(samples_of(dir / "one", "train"));
+  const auto val = paths(samples_of(dir / "one/val"));
+  EXPECT_EQ(train.size(), 80u);
+  EXPECT_EQ(std::count_if(val.begin(), val.end(), [](const std::string& p) { return p[0] == 'a'; }), 12);
+  EXPECT_EQ(std::count_if(val.begin(), val.end(), [](const std::string& p) { return p[0] == 'b'; }), 8);
+  for (const std::string& path : val) EXPECT_EQ(train.count(path), 0u);
+  options.destination = dir / "same";
+  value_or_throw(ingest(options));
+  EXPECT_TRUE(dataset_files(dir / "same") == dataset_files(dir / "one"));
+  options.destination = dir / "other";
+  options.seed = 6;
+  value_or_throw(ingest(options));
+  EXPECT_NE(paths(samples_of(dir / "other/val")), val);
+}
+
+TEST(Ingest, LimitTakesFilesOfAllClasses) {
+  TempDir dir;
+  for (int i = 0; i < 90; ++i)
+    write_text(dir / ("src/c" + std::to_string(i % 3) + "/" + std::to_string(i) + ".jpg"),
+               jpeg_text(7, 9, 9));
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  options.limit = 30;
+  EXPECT_EQ(value_or_throw(ingest(options)).splits[0].samples, 30);
+  std::set<int64_t> labels;
+  for (const Sample& sample : samples_of(dir / "dst")) labels.insert(sample.label);
+  EXPECT_EQ(labels.size(), 3u);
+}
+
+TEST(Ingest, ClassOrderCanComeFromAnotherDataset) {
+  TempDir dir;
+  for (const char* file :
+       {"one/bird/1.jpg", "one/cat/1.jpg", "one/dog/1.jpg", "two/cat/1.jpg", "two/dog/1.jpg"})
+    write_text(dir / file, jpeg_text(7, 9, 9));
+  IngestOptions first = options_for(dir / "one", dir / "d1");
+  value_or_throw(ingest(first));
+  IngestOptions second = options_for(dir / "two", dir / "d2");
+  second.classes_from = dir / "d1";
+  value_or_throw(ingest(second));
+  const auto dataset = value_or_throw(data::Dataset::open(dir / "d2"));
+  EXPECT_EQ(dataset->classes().size(), 3u);
+  EXPECT_EQ(samples_of(dir / "d2")[0].label, 1);
+  write_text(dir / "two/cta/1.jpg", jpeg_text(7, 9, 9));
+  second.destination = dir / "d3";
+  const Status status = ingest(second).status();
+  EXPECT_NE(status.message().find("class 'cta' is not in --classes-from"), std::string::npos)
+      << status.message();
+  EXPECT_NE(status.message().find("did you mean 'cat'"), std::string::npos) << status.message();
+}
+
+TEST(Ingest, FurtherColumnsOfAManifestBecomeFields) {
+  TempDir dir;
+  write_text(dir / "src/1.jpg", jpeg_text(1, 9, 9));
+  write_text(dir / "src/2.jpg", jpeg_text(2, 9, 9));
+  write_text(dir / "src/list.csv", "path,label,camera\n2.jpg,dog,left\n1.jpg,cat,right\n");
+  value_or_throw(ingest(options_for(dir / "src/list.csv", dir / "dst")));
+  const auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+  auto reader = value_or_throw(dataset->reader());
+  const auto record = value_or_throw(reader->record(1));
+  EXPECT_EQ(to_text(value_or_throw(data::field_bytes(*dataset, record, "camera"))), "left");
+  EXPECT_EQ(value_or_throw(dataset->header(1)).label, 1);
+}
+
+TEST(Ingest, PacksSmallRecordsAndLeavesLargeOnesAlone) {
+  TempDir dir;
+  write_pictures(dir / "small", 60, 2, 12);
+  for (int i = 0; i < 6; ++i)
+    write_text(dir / ("large/" + std::string(i % 2 ? "a/" : "b/") + std::to_string(i) + ".jpg"),
+               jpeg_text(3, 200, 200));
+  value_or_throw(ingest(options_for(dir / "small", dir / "s")));
+  value_or_throw(ingest(options_for(dir / "large", dir / "l")));
+  EXPECT_GT(value_or_throw(data::Dataset::open(dir / "s"))->records_per_value(), 10);
+  EXPECT_EQ(value_or_throw(data::Dataset::open(dir / "l"))->records_per_value(), 1);
+}
+
+TEST(Ingest, ReportsProgressAndStages) {
+  TempDir dir;
+  write_pictures(dir / "src", 80, 2, 60);
+  IngestProgress last;
+  const IngestReport report = value_or_throw(ingest(
+      options_for(dir / "src", dir / "dst"), [&](const IngestProgress& progress) { last = progress; }));
+  EXPECT_EQ(last.done, 80);
+  EXPECT_EQ(last.total, 80);
+  EXPECT_EQ(last.skipped, 3);
+  EXPECT_GT(last.bytes_done, 0u);
+  EXPECT_EQ(report.stages.size(), 4u);
+  EXPECT_FALSE(report.limiting.empty());
+}
+
+}  // namespace
+}  // namespace dlpipe::ingest

@@ -1,0 +1,212 @@
+// A dataset must come out byte for byte the same, whatever happens on the way.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "dlpipe/run/ingest/files.h"
+#include "tests/run/ingest/pictures.h"
+
+namespace dlpipe::ingest {
+namespace {
+
+// Runs the ingest in a process of its own and kills it with SIGKILL after `wait`; true when it had ended.
+bool run_and_kill(const IngestOptions& options, std::chrono::microseconds wait) {
+  const pid_t child = fork();
+  if (child == 0) _exit(ingest(options).ok() ? 0 : 1);
+  const auto end = std::chrono::steady_clock::now() + wait;
+  int status = 0;
+  while (std::chrono::steady_clock::now() < end) {
+    if (waitpid(child, &status, WNOHANG) == child) {
+      EXPECT_TRUE(WIFEXITED(status));
+      EXPECT_EQ(WEXITSTATUS(status), 0) << "the ingest failed";
+      return true;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+struct Form {
+  const char* name;
+  int files;
+  int side;
+  std::vector<double> split;
+  Store store;
+  int64_t commit_entries;
+};
+
+class KilledIngest : public testing::TestWithParam<Form> {};
+
+TEST_P(KilledIngest, GoesOnAndGivesTheSameBytes) {
+  const Form& form = GetParam();
+  TempDir dir;
+  write_pictures(dir / "src", form.files, 3, form.side);
+  IngestOptions options = options_for(dir / "src", dir / "whole");
+  options.split = form.split;
+  options.store = form.store;
+  options.commit_entries = form.commit_entries;
+  const auto begin = std::chrono::steady_clock::now();
+  value_or_throw(ingest(options));
+  const auto whole =
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
+  const auto expected = dataset_files(dir / "whole");
+
+  RandomStream random(2024, static_cast<uint64_t>(form.files));
+  int kills = 0;
+  const char* const more = std::getenv("DLPIPE_KILL_ROUNDS");  // to look for rare moments by hand
+  const int rounds = more != nullptr ? std::atoi(more) : 5;
+  for (int round = 0; round < rounds; ++round) {
+    SCOPED_TRACE(round);
+    options.destination = dir / ("killed" + std::to_string(round));
+    // Moments are drawn within a sixth of a whole run, so that a run takes several attempts. A run that makes
+    // no headway (a loaded machine) is given longer and longer.
+    double longest = 0.16 * static_cast<double>(whole.count());
+    while (!run_and_kill(options,
+                         std::chrono::microseconds(1 + static_cast<int64_t>(longest * random.uniform())))) {
+      // Killed between the last rename and its exit, it is whole.
+      if (std::filesystem::exists(options.destination)) {
+        ASSERT_TRUE(dataset_files(options.destination) == expected) << "looks whole before it is";
+      }
+      ++kills;
+      longest *= 1.03;
+      ASSERT_LT(kills, 1000 * rounds);
+    }
+    ASSERT_TRUE(dataset_files(options.destination) == expected) << "after " << kills << " kills";
+    EXPECT_FALSE(std::filesystem::exists(options.destination + ".partial"));
+    std::filesystem::remove_all(options.destination);
+  }
+  EXPECT_GT(kills, rounds);
+  RecordProperty("kills", kills);
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, KilledIngest,
+                         testing::Values(Form{"alone", 240, 120, {}, Store::kRaw, 9},
+                                         Form{"packed", 700, 16, {}, Store::kAuto, 23},
+                                         Form{"split", 400, 24, {0.7, 0.3}, Store::kAuto, 31}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(ResumedIngest, AfterAStopGoesOnWhereItWas) {
+  TempDir dir;
+  write_pictures(dir / "src", 300, 3, 20);
+  IngestOptions options = options_for(dir / "src", dir / "whole");
+  options.commit_entries = 20;
+  value_or_throw(ingest(options));
+  options.destination = dir / "stopped";
+  options.window_bytes = 1;
+  int asked = 0;
+  options.stop_requested = [&] { return ++asked > 150; };
+  const Status status = ingest(options).status();
+  EXPECT_EQ(status.code(), ErrorCode::kCancelled);
+  EXPECT_NE(status.message().find("stopped after 151 of 300 files"), std::string::npos) << status.message();
+  EXPECT_FALSE(std::filesystem::exists(dir / "stopped"));
+  EXPECT_NE(data::Dataset::open(dir / "stopped.partial").status().message().find("incomplete"),
+            std::string::npos);
+  options.stop_requested = {};
+  IngestProgress first;
+  const IngestReport report = value_or_throw(ingest(options, [&](const IngestProgress& progress) {
+    if (first.total == 0) first = progress;
+  }));
+  EXPECT_TRUE(report.resumed);
+  EXPECT_GE(first.done, 140) << "committed files are not done again";
+  EXPECT_TRUE(dataset_files(dir / "stopped") == dataset_files(dir / "whole"));
+}
+
+// What a run that was killed at a commit leaves behind.
+void begin_ingest(IngestOptions options) {
+  int asked = 0;
+  options.commit_entries = 10;
+  options.stop_requested = [&] { return ++asked > 30; };
+  ASSERT_EQ(ingest(options).status().code(), ErrorCode::kCancelled);
+}
+
+TEST(ResumedIngest, RefusesOtherOptionsAndNamesThem) {
+  TempDir dir;
+  write_pictures(dir / "src", 60, 3, 20);
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  begin_ingest(options);
+  options.commit_entries = 10;
+  IngestOptions other = options;
+  other.quality = 70;
+  Status status = ingest(other).status();
+  EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+  EXPECT_NE(status.message().find("--quality 90, now 70"), std::string::npos) << status.message();
+  other = options;
+  other.split = {0.5, 0.5};
+  EXPECT_NE(ingest(other).status().message().find("--split"), std::string::npos);
+  other = options;
+  other.jobs = 1;
+  other.window_bytes = 5000;
+  other.on_error = OnError::kStop;
+  EXPECT_NE(ingest(other).status().code(), ErrorCode::kMisuse) << "these may differ";
+  EXPECT_TRUE(ingest(options).ok());
+}
+
+TEST(ResumedIngest, RefusesChangedFilesAndNamesThem) {
+  TempDir dir;
+  write_pictures(dir / "src", 60, 3, 20);
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  begin_ingest(options);
+  options.commit_entries = 10;
+  const std::string victim = dir / "src/c0/1000.jpg";  // committed long ago
+  const std::string was = file_text(victim);
+  const auto time = std::filesystem::last_write_time(victim);
+  write_text(victim, was + "x");
+  Status status = ingest(options).status();
+  EXPECT_EQ(status.code(), ErrorCode::kChanged);
+  EXPECT_NE(status.message().find("c0/1000.jpg changed"), std::string::npos) << status.message();
+  std::filesystem::remove(victim);
+  EXPECT_NE(ingest(options).status().message().find("c0/1000.jpg was removed"), std::string::npos);
+  write_text(victim, was);
+  std::filesystem::last_write_time(victim, time);
+  write_text(dir / "src/c0/new.jpg", was);  // not in the frozen list: left out
+  EXPECT_EQ(value_or_throw(ingest(options)).splits[0].samples, 58);
+}
+
+TEST(ResumedIngest, ADamagedListIsNotFollowed) {
+  TempDir dir;
+  write_pictures(dir / "src", 60, 3, 20);
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  begin_ingest(options);
+  options.commit_entries = 10;
+  std::string text = file_text(dir / "dst.partial/ingest.list");
+  text[text.size() / 2] ^= 1;
+  write_text(dir / "dst.partial/ingest.list", text);
+  EXPECT_EQ(ingest(options).status().code(), ErrorCode::kCorrupt);
+  write_text(dir / "dst.partial/ingest.list", "");
+  EXPECT_EQ(ingest(options).status().code(), ErrorCode::kCorrupt);
+}
+
+TEST(ResumedIngest, AFinishedDatasetIsRecognized) {
+  TempDir dir;
+  write_pictures(dir / "src", 40, 2, 20);
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  const IngestReport first = value_or_throw(ingest(options));
+  const IngestReport again = value_or_throw(ingest(options));
+  EXPECT_TRUE(again.already_complete);
+  EXPECT_EQ(again.splits[0].id, first.splits[0].id);
+  EXPECT_EQ(again.skipped.size(), first.skipped.size());
+  options.zstd = true;
+  const Status status = ingest(options).status();
+  EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+  EXPECT_NE(status.message().find("exists already (--zstd false, now true)"), std::string::npos)
+      << status.message();
+}
+
+TEST(ResumedIngest, ASecondIngestIntoTheSamePlaceIsRefused) {
+  TempDir dir;
+  write_pictures(dir / "src", 10, 2, 20);
+  std::filesystem::create_directories(dir / "dst.partial");
+  auto lock = DirectoryLock::acquire(dir / "dst.partial");
+  ASSERT_TRUE(lock.ok());
+  const Status status = ingest(options_for(dir / "src", dir / "dst")).status();
+  EXPECT_NE(status.message().find("another ingest is writing"), std::string::npos) << status.message();
+}
+
+}  // namespace
+}  // namespace dlpipe::ingest
