@@ -72,8 +72,7 @@ class RandomResizedCrop : public Op {
 
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                ChainScratch& scratch) const override {
-    resize(whole_resize(in.width, in.height, out.width, out.height), in, out, draw.mirror,
-                  scratch.work);
+    resize(whole_resize(in.width, in.height, out.width, out.height), in, out, draw.mirror, scratch.work);
     return {};
   }
   bool can_mirror() const override { return true; }
