@@ -34,7 +34,7 @@ std::vector<NamedTensor> copy_of(const std::vector<NamedTensor>& state) {
   return copy;
 }
 
-const Tensor& find(const std::vector<NamedTensor>& tensors, const std::string& name) {
+Tensor find(const std::vector<NamedTensor>& tensors, const std::string& name) {
   const auto found = std::ranges::find(tensors, name, &NamedTensor::name);
   if (found == tensors.end()) throw std::runtime_error("no " + name);
   return found->tensor;
@@ -139,8 +139,8 @@ TEST(Module, TrainAndEvalReachEveryChild) {
 
 TEST(Module, EvalUsesAndKeepsRunningStatistics) {
   const auto net = make_net();
-  const Tensor& mean = find(net->buffers(), "block.bn.running_mean");
-  const Tensor& count = find(net->buffers(), "block.bn.num_batches_tracked");
+  const Tensor mean = find(net->buffers(), "block.bn.running_mean");
+  const Tensor count = find(net->buffers(), "block.bn.num_batches_tracked");
   (*net)(some_images());
   const std::vector<double> after_one = mean.to_doubles();
   EXPECT_NE(after_one, (std::vector<double>{0, 0, 0, 0}));

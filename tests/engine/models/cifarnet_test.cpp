@@ -9,5 +9,9 @@ TEST(Cifarnet, DoesWhatModelsDo) {
   check_model("cifarnet", {4, 3, 16, 24, 1});
 }
 
+TEST(Cifarnet, HasSevenConvolutions) {
+  EXPECT_EQ(count_parameters("cifarnet", {10, 3, 32, 32, 0}), 1166506);
+}
+
 }  // namespace
 }  // namespace dlpipe::engine
