@@ -22,8 +22,9 @@ class Prefault {
   Prefault(const Setup& setup, const MappedFile& file, data::Dataset::Reader& reader,
            PipelineCounters& counters);
 
-  /// After it every record of `plans` can be read from the map, at plan.stored. I/O errors are tried again (kTries times in
-  /// all, after 10, 40 and 160 ms); then the error names sample, file and offset, and *failed is its plan.
+  /// After it every record of `plans` can be read from the map, at plan.stored. I/O errors are tried again
+  /// (kTries times in all, after 10, 40 and 160 ms); then the error names sample, file and offset, and
+  /// *failed is its plan.
   Status touch(std::span<SamplePlan> plans, size_t* failed);
 
   static constexpr int kTries = 4;

@@ -27,8 +27,8 @@ class RecordReader {
   RecordReader(data::Dataset::Reader& reader, ChecksumState& checksums)
       : reader_(reader), checksums_(checksums) {}
 
-  /// The bytes of a prefaulted record: in the map, or for a compressed dataset in scratch until the next call. kCorrupt:
-  /// the checksum or the record's form is wrong.
+  /// The bytes of a prefaulted record: in the map, or for a compressed dataset in scratch until the next
+  /// call. kCorrupt: the checksum or the record's form is wrong.
   Result<std::span<const std::byte>> read(const SamplePlan& plan);
 
  private:
