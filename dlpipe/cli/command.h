@@ -10,6 +10,8 @@
 
 #include <functional>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "dlpipe/base/error.h"
 
@@ -32,6 +34,8 @@ struct CommandRecord {
   /// The Status becomes the exit code (exit_code below), its message the last line on stderr. Exceptions are
   /// caught by main and become a Status too.
   std::function<Status()> (*setup)(CLI::App& app);
+  /// Text for `dlpipe NAME --help TOPIC`, or "" for a topic that there isn't. Null: no topics.
+  std::string (*help_topic)(std::string_view topic) = nullptr;
 };
 
 /// The commands of this program, sorted by name, from the generated table.

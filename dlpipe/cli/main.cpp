@@ -9,7 +9,7 @@
 #include "dlpipe/cli/log_sink.h"
 #include "dlpipe/cli/misuse.h"
 #include "dlpipe/cli/output.h"
-#include "dlpipe/cli/version.h"
+#include "dlpipe/run/build_info.h"
 
 namespace dlpipe::cli {
 
@@ -31,10 +31,24 @@ static int fail(const Status& status) {
   return exit_code(status);
 }
 
+// `dlpipe train --help ops`: the word after --help names a topic of the command.
+static int show_help(const CLI::App& app, const CLI::CallForHelp& call) {
+  const std::vector<std::string> words = app.remaining(true);
+  if (words.empty() || app.get_subcommands().empty()) return app.exit(call);
+  for (const CommandRecord* record : command_table()) {
+    if (record->name != app.get_subcommands().front()->get_name() || record->help_topic == nullptr) continue;
+    const std::string text = record->help_topic(words.front());
+    if (text.empty()) break;
+    std::fputs(text.c_str(), stdout);
+    return 0;
+  }
+  return app.exit(call);
+}
+
 static int run_program(int argc, char** argv) {
   CLI::App app("dlpipe: from a folder of raw files to a trained model, with every second accounted for.",
                "dlpipe");
-  app.set_version_flag("--version", version_line());
+  app.set_version_flag("--version", run::build_line());
   app.require_subcommand(0, 1);
   app.footer(
       "'dlpipe COMMAND --help' shows a command's options and their defaults.\n"
@@ -49,8 +63,8 @@ static int run_program(int argc, char** argv) {
     return fail(unknown);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    return app.exit(CLI::CallForHelp());
+  } catch (const CLI::CallForHelp& call) {
+    return show_help(app, call);
   } catch (const CLI::CallForAllHelp&) {
     return app.exit(CLI::CallForAllHelp());
   } catch (const CLI::Success& done) {

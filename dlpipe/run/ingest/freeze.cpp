@@ -169,11 +169,11 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
     for (const SourceEntry& entry : split.entries) bytes += static_cast<double>(entry.size_bytes);
   }
   const auto count = static_cast<double>(list.entry_count());
-  constexpr double kSmallRecord = 2048;
-  constexpr double kPackedValue = 32768;
+  // A record that stands alone takes whole 4 KB pages: below 8 KB too much of them would be air.
+  constexpr double kSmallRecord = 8192;
+  constexpr double kPackedValue = 65536;
   const double record = bytes * list.stored_ratio / count + 64;
   if (record < kSmallRecord) list.schema.records_per_value = static_cast<int64_t>(kPackedValue / record);
-  // LMDB gives a record that stands alone whole pages: half a page is lost on average.
   const double page_loss = list.schema.records_per_value == 1 ? 2048 : 0;
   const double estimate = bytes * list.stored_ratio * 1.03 + count * (128 + page_loss) + (1 << 20);
   list.estimated_bytes = static_cast<uint64_t>(estimate);

@@ -1,0 +1,65 @@
+// `dlpipe eval`: loss and metrics of a checkpoint on a dataset.
+#include <CLI/CLI.hpp>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/output.h"
+#include "dlpipe/cli/stop_signal.h"
+#include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/loaded_model.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+struct Options {
+  run::EvaluateOptions evaluate;
+  bool json = false;
+};
+
+Status evaluate(Options options) {
+  options.evaluate.stop = catch_stop_signals();
+  const run::Evaluation evaluation = run::evaluate_checkpoint(options.evaluate);
+  const run::EvalReport& report = evaluation.report;
+  if (options.json) {
+    using formats::Json;
+    Json json = Json::object({{"checkpoint", evaluation.model.directory},
+                              {"data", evaluation.data},
+                              {"step", evaluation.model.step},
+                              {"samples", report.samples},
+                              {"dropped", report.dropped},
+                              {"loss", report.loss}});
+    for (const auto& [name, value] : report.metrics) json.set(name, value);
+    json.set("samples_per_s", static_cast<double>(report.samples) / report.seconds);
+    print_json(json.dump());
+    return {};
+  }
+  std::vector<std::vector<std::string>> rows = {{"metric", "value"}, {"loss", fixed(report.loss, 4)}};
+  for (const auto& [name, value] : report.metrics) rows.push_back({name, fixed(100 * value, 2) + " %"});
+  print_report(concat(evaluation.model.directory, " (", evaluation.model.state.model, ", step ",
+                      evaluation.model.step, ") on ", evaluation.data, "\n", format_table(rows),
+                      human_count(report.samples), " images, ",
+                      fixed(static_cast<double>(report.samples) / report.seconds, 1), " img/s"));
+  if (report.dropped > 0) print_report(concat(report.dropped, " records could not be used and don't count"));
+  return {};
+}
+
+std::function<Status()> setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("--ckpt", options->evaluate.checkpoint, "Checkpoint, or run directory (its best)")
+      ->required();
+  app.add_option("--data", options->evaluate.data, "Dataset, or a split (its val)")->required();
+  app.add_option("--batch", options->evaluate.batch, "Images a batch")->check(CLI::Range(1, 1'000'000));
+  app.add_option("--threads", options->evaluate.threads, "Threads; 0: what the process may use")
+      ->check(CLI::Range(0, 4096));
+  app.add_option("--limit", options->evaluate.limit, "Only the first N images; -1: all");
+  app.add_flag("--json", options->json, "Print one JSON line on stdout");
+  return [options] { return evaluate(*options); };
+}
+
+}  // namespace
+
+extern const CommandRecord eval_command;
+const CommandRecord eval_command = {"eval", "Judge a checkpoint on a dataset", setup};
+
+}  // namespace dlpipe::cli

@@ -1,0 +1,61 @@
+// `dlpipe export DST OUT`: a dataset back to files.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/dataset_arguments.h"
+#include "dlpipe/cli/output.h"
+#include "dlpipe/cli/progress_line.h"
+#include "dlpipe/cli/stop_signal.h"
+#include "dlpipe/io/data/export.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+struct Options {
+  std::string directory;
+  data::ExportOptions files;
+};
+
+Status run(const Options& options) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets, open_all(options.directory));
+  std::error_code ignored;
+  if (std::filesystem::exists(options.files.directory, ignored))
+    return Status(ErrorCode::kMisuse, concat("[export] ", options.files.directory,
+                                             " exists already; remove it or choose another"));
+  const std::atomic<bool>* stop = catch_stop_signals();
+  for (const NamedDataset& one : datasets) {
+    data::ExportOptions files = options.files;
+    if (!one.split.empty()) files.directory += "/" + one.split;
+    files.stop_requested = [stop] { return stop->load(); };
+    ProgressLine line;
+    const auto report = data::export_files(*one.dataset, files, [&](int64_t done, int64_t total) {
+      if (line.is_terminal() && (done % 100 == 0 || done == total))
+        line.show(concat(progress_bar(done, total, 24), " ", human_count(done), "/", human_count(total)));
+    });
+    line.end();
+    if (!report.ok()) return report.status();
+    print_report(
+        concat(report->directory, ": ", human_count(report->files), " files, ", human_bytes(report->bytes)));
+  }
+  return {};
+}
+
+std::function<Status()> setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("DST", options->directory, "Dataset, or directory of splits")->required();
+  app.add_option("OUT", options->files.directory, "Folder to make: OUT/CLASS/FILE, or OUT/SPLIT/CLASS/FILE")
+      ->required();
+  app.add_option("--limit", options->files.limit, "Only the first N samples; -1: all");
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+extern const CommandRecord export_command;
+const CommandRecord export_command = {"export", "Write a dataset's images back to files", setup};
+
+}  // namespace dlpipe::cli

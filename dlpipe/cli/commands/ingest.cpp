@@ -1,0 +1,129 @@
+// `dlpipe ingest SRC DST`: raw files to a dataset.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/output.h"
+#include "dlpipe/cli/progress_line.h"
+#include "dlpipe/cli/stop_signal.h"
+#include "dlpipe/run/ingest/ingest.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+struct Options {
+  ingest::IngestOptions ingest;
+  std::string on_error = "skip";
+  std::string store = "auto";
+  std::string split;
+  std::string window = "256M";
+  std::string map_size = "0";
+};
+
+Status parse_texts(Options& options) {
+  DLPIPE_ASSIGN_OR_RETURN(options.ingest.on_error, ingest::parse_on_error(options.on_error));
+  DLPIPE_ASSIGN_OR_RETURN(options.ingest.store, ingest::parse_store(options.store));
+  if (!options.split.empty()) {
+    DLPIPE_ASSIGN_OR_RETURN(options.ingest.split, ingest::parse_split(options.split));
+  }
+  for (const auto& [name, text, bytes] :
+       {std::tuple("--window", &options.window, &options.ingest.window_bytes),
+        std::tuple("--map-size", &options.map_size, &options.ingest.map_bytes)}) {
+    if (!parse_bytes(*text, bytes))
+      return Status(ErrorCode::kMisuse, concat("[ingest] ", name, " ", *text, "; give bytes, as 512M or 2G"));
+  }
+  return {};
+}
+
+std::string line_of(const ingest::IngestProgress& progress, bool bar) {
+  return concat(bar ? progress_bar(progress.done, progress.total, 24) + " " : std::string("ingest "),
+                human_count(progress.done), "/", human_count(progress.total), "  ",
+                fixed(progress.rate_img_s, 0), " img/s  eta ",
+                progress.remaining_s < 0 ? "?" : human_seconds(progress.remaining_s),
+                progress.skipped > 0 ? concat("  skipped ", human_count(progress.skipped)) : std::string(),
+                "  limit ", progress.limiting);
+}
+
+void print_skipped(const ingest::IngestReport& report) {
+  if (report.skipped.empty()) return;
+  constexpr size_t kShown = 20;
+  std::string text = concat(human_count(static_cast<int64_t>(report.skipped.size())), " files skipped:");
+  for (size_t i = 0; i < std::min(kShown, report.skipped.size()); ++i)
+    text += concat("\n  ", report.skipped[i].path, ": ", report.skipped[i].reason);
+  if (report.skipped.size() > kShown)
+    text += concat("\n  ... all of them: dlpipe inspect --skipped ", report.splits[0].directory);
+  print_report(text);
+}
+
+void print_result(const ingest::IngestReport& report) {
+  for (const std::string& warning : report.warnings) print_report(warning);
+  print_skipped(report);
+  std::vector<std::vector<std::string>> rows = {{"dataset", "images", "classes", "bytes", "id"}};
+  int64_t images = 0;
+  for (const ingest::IngestReport::Split& split : report.splits) {
+    rows.push_back({split.directory, human_count(split.samples),
+                    human_count(static_cast<int64_t>(report.classes.size())), human_bytes(split.file_bytes),
+                    split.id});
+    images += split.samples;
+  }
+  print_report(format_table(rows));
+  if (report.already_complete) {
+    print_report("it was there already, made of the same files with the same options");
+    return;
+  }
+  if (report.stages.empty()) return;
+  std::string stages;
+  for (const auto& stage : report.stages) stages += concat(stage.name, " ", fixed(stage.busy_s, 1), " s  ");
+  print_report(concat(human_seconds(report.seconds), report.resumed ? " (gone on from an earlier run)" : "",
+                      "; threads were busy with: ", stages, "limit: ", report.limiting));
+}
+
+Status run(Options options) {
+  DLPIPE_RETURN_IF_ERROR(parse_texts(options));
+  const std::atomic<bool>* stop = catch_stop_signals();
+  options.ingest.stop_requested = [stop] { return stop->load(); };
+  ProgressLine line;
+  const auto report = ingest::ingest(options.ingest, [&](const ingest::IngestProgress& progress) {
+    line.show(line_of(progress, line.is_terminal()), progress.done == progress.total);
+  });
+  line.end();
+  if (!report.ok()) return report.status();
+  print_result(*report);
+  return {};
+}
+
+std::function<Status()> setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  ingest::IngestOptions& ingest = options->ingest;
+  app.add_option(
+         "SRC", ingest.source,
+         "Folder with a folder a class; .csv or .tsv list of path,label; IDX file or folder (.gz too)")
+      ->required();
+  app.add_option("DST", ingest.destination,
+                 "Dataset to make; an interrupted run is continued by the same command")
+      ->required();
+  app.add_option("--manifest", ingest.manifest, "List of path,label[,...], paths below SRC");
+  app.add_option("--classes-from", ingest.classes_from, "Dataset whose class order to take");
+  app.add_option("--on-error", options->on_error, "What to do about a bad file: skip (and list it), stop");
+  app.add_option("--store", options->store, "auto (the file's own bytes; raw for IDX), jpeg, raw");
+  app.add_option("--resize-max", ingest.resize_max, "Scale longer sides down to N pixels; 0: no");
+  app.add_option("--quality", ingest.quality, "Of the JPEGs that are re-coded, 1 to 100");
+  app.add_flag("--zstd", ingest.zstd, "Compress each record; pays for raw pixels");
+  app.add_option("--limit", ingest.limit, "At most N files, chosen by --seed; -1: all");
+  app.add_option("--split", options->split, "Fractions of train,val[,test], each class alike: 0.9,0.1");
+  app.add_option("--seed", ingest.seed, "Of --split and --limit");
+  app.add_option("--window", options->window, "Bytes read ahead of the writer");
+  app.add_option("--jobs", ingest.jobs, "Threads; 0: what the process may use");
+  app.add_option("--map-size", options->map_size, "Most bytes of a dataset; 0: eight times the estimate");
+  app.add_option("--max-pixels", ingest.max_pixels, "Larger pictures are bad files");
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+extern const CommandRecord ingest_command;
+const CommandRecord ingest_command = {"ingest", "Make a dataset of raw files", setup};
+
+}  // namespace dlpipe::cli

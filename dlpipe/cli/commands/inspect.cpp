@@ -1,0 +1,125 @@
+// `dlpipe inspect DST`: what a dataset holds.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/dataset_arguments.h"
+#include "dlpipe/cli/output.h"
+#include "dlpipe/io/data/inspect.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+struct Options {
+  std::string directory;
+  bool json = false;
+  bool skipped = false;
+};
+
+std::string spread_text(const data::Spread& spread) {
+  return concat(spread.min, " .. ", spread.max, ", mean ", fixed(spread.mean, 1));
+}
+
+std::string histogram_text(const char* title, const std::vector<data::HistogramBin>& bins) {
+  int64_t most = 1;
+  for (const data::HistogramBin& bin : bins) most = std::max(most, bin.count);
+  std::vector<std::vector<std::string>> rows = {{title, "images", ""}};
+  constexpr int64_t kBar = 40;
+  for (const data::HistogramBin& bin : bins)
+    rows.push_back({concat(bin.from, " .. ", bin.to - 1), human_count(bin.count),
+                    std::string(static_cast<size_t>((bin.count * kBar + most - 1) / most), '#')});
+  return format_table(rows);
+}
+
+std::string classes_text(const data::InspectReport& report) {
+  std::vector<std::vector<std::string>> rows = {{"label", "class", "images"}};
+  constexpr size_t kShown = 30;
+  for (size_t i = 0; i < std::min(kShown, report.classes.size()); ++i)
+    rows.push_back({std::to_string(i), report.classes[i], human_count(report.class_counts[i])});
+  std::string text = format_table(rows);
+  if (report.classes.size() > kShown)
+    text += concat("... and ", report.classes.size() - kShown, " more; --json has all\n");
+  return text;
+}
+
+void print_report_of(const data::InspectReport& report) {
+  std::string fields;
+  for (const data::Field& field : report.fields) fields += concat(fields.empty() ? "" : ", ", field.name);
+  std::string layouts;
+  for (const auto& [name, count] : report.layouts)
+    layouts += concat(layouts.empty() ? "" : ", ", human_count(count), " ", name);
+  std::string stats;
+  for (int c = 0; c < report.pixel_stats.channels; ++c)
+    stats += concat(c > 0 ? "  " : "", fixed(report.pixel_stats.mean[c], 4), " +- ",
+                    fixed(report.pixel_stats.std[c], 4));
+  print_report(concat(report.directory, "  id ", report.id, "\nsamples    ", human_count(report.samples),
+                      "\nclasses    ", report.classes.size(), "\nfields     ", fields, "\nimages     ",
+                      layouts, ", ", human_count(report.grey), " grey, ", human_count(report.rotated),
+                      " with an orientation", "\nfile       ", human_bytes(report.file_bytes), ", ",
+                      report.records_per_value, " records a value, compression ", report.compression,
+                      "\nrecord     ", spread_text(report.record_bytes), " bytes\nwidth      ",
+                      spread_text(report.width), "\nheight     ", spread_text(report.height), "\npixels     ",
+                      stats, "\nskipped    ", human_count(report.skipped), "\n"));
+  print_report(classes_text(report));
+  print_report(histogram_text("longer side", report.longer_side_histogram));
+  print_report(histogram_text("record bytes", report.record_bytes_histogram));
+}
+
+Status print_skipped(const std::vector<NamedDataset>& datasets) {
+  for (const NamedDataset& one : datasets) {
+    DLPIPE_ASSIGN_OR_RETURN(const auto skipped, one.dataset->skipped());
+    for (const auto& file : skipped) print_report(concat(file.path, ": ", file.reason));
+  }
+  return {};
+}
+
+// A split directory is one object: what the splits share, their sum, and each by its name.
+std::string json_of(const std::vector<NamedDataset>& datasets,
+                    const std::vector<data::InspectReport>& reports) {
+  using Json = nlohmann::ordered_json;
+  if (datasets.size() == 1 && datasets[0].split.empty()) return data::to_json(reports[0]);
+  Json json;
+  int64_t samples = 0;
+  Json splits;
+  for (size_t i = 0; i < datasets.size(); ++i) {
+    samples += reports[i].samples;
+    splits[datasets[i].split] = Json::parse(data::to_json(reports[i]));
+  }
+  json["samples"] = samples;
+  json["fields"] = splits[datasets[0].split]["fields"];
+  json["classes"] = splits[datasets[0].split]["classes"];
+  json["splits"] = std::move(splits);
+  return json.dump(2);
+}
+
+Status run(const Options& options) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets, open_all(options.directory));
+  if (options.skipped) return print_skipped(datasets);
+  std::vector<data::InspectReport> reports;
+  for (const NamedDataset& one : datasets) {
+    DLPIPE_ASSIGN_OR_RETURN(data::InspectReport report, data::inspect(*one.dataset));
+    if (!options.json) print_report_of(report);
+    reports.push_back(std::move(report));
+  }
+  if (options.json) print_json(json_of(datasets, reports));
+  return {};
+}
+
+std::function<Status()> setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("DST", options->directory, "Dataset, or directory of splits")->required();
+  app.add_flag("--json", options->json, "Print JSON on stdout");
+  app.add_flag("--skipped", options->skipped, "List the files that ingest left out, and why");
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+extern const CommandRecord inspect_command;
+const CommandRecord inspect_command = {"inspect", "Show what a dataset holds", setup};
+
+}  // namespace dlpipe::cli

@@ -1,0 +1,67 @@
+// `dlpipe predict`: classes for image files, one JSON line a file on stdout.
+#include <CLI/CLI.hpp>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/output.h"
+#include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/predictor.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+struct Options {
+  run::PredictOptions predict;
+  std::vector<std::string> paths;
+};
+
+std::string json_line(const run::Prediction& prediction, int64_t top_count) {
+  using formats::Json;
+  if (!prediction.error.empty())
+    return Json::object({{"path", prediction.path}, {"error", prediction.error}}).dump();
+  Json top = Json::array();
+  for (const auto& [name, probability] : prediction.top) {
+    top.push_back(Json::object({{"class", name}, {"probability", probability}}));
+  }
+  return Json::object({{"path", prediction.path},
+                       {"class", prediction.top.front().first},
+                       {"probability", prediction.top.front().second},
+                       {concat("top", top_count), std::move(top)}})
+      .dump();
+}
+
+Status predict(const Options& options) {
+  const std::vector<std::string> files = value_or_throw(run::list_images(options.paths));
+  if (files.empty()) return {ErrorCode::kNotFound, "[predict] no .jpg, .jpeg or .png file in what was given"};
+  run::Predictor predictor(options.predict);
+  int64_t unusable = 0;
+  predictor.predict(files, [&](const run::Prediction& prediction) {
+    unusable += prediction.error.empty() ? 0 : 1;
+    print_json(json_line(prediction, options.predict.top));
+  });
+  if (unusable == 0) return {};
+  return {ErrorCode::kCorrupt, concat("[predict] ", unusable, " of ", files.size(),
+                                      " files could not be used; "
+                                      "their lines hold an \"error\"")};
+}
+
+std::function<Status()> setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("--ckpt", options->predict.checkpoint, "Checkpoint, or run directory (its best)")
+      ->required();
+  app.add_option("PATH", options->paths, "Image files, or folders of them")->required();
+  app.add_option("--top", options->predict.top, "Classes a file")->check(CLI::Range(1, 1'000'000));
+  app.add_option("--batch", options->predict.batch, "Images a batch")->check(CLI::Range(1, 1'000'000));
+  app.add_option("--threads", options->predict.threads, "Threads; 0: what the process may use")
+      ->check(CLI::Range(0, 4096));
+  app.add_option("--max-pixels", options->predict.max_pixels, "Refuse to decode images with more pixels");
+  return [options] { return predict(*options); };
+}
+
+}  // namespace
+
+extern const CommandRecord predict_command;
+const CommandRecord predict_command = {"predict", "Classify image files with a checkpoint", setup};
+
+}  // namespace dlpipe::cli

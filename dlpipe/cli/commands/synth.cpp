@@ -1,0 +1,59 @@
+// `dlpipe synth OUT`: a drawn dataset to try everything with.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/output.h"
+#include "dlpipe/run/ingest/synth.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+struct Options {
+  ingest::SynthOptions synth;
+  std::string size = "32";
+};
+
+Status parse_size(const std::string& text, ingest::SynthOptions& synth) {
+  const size_t dots = text.find("..");
+  int64_t low = 0;
+  int64_t high = 0;
+  const bool range = dots != std::string::npos;
+  const bool numbers =
+      parse_int(text.substr(0, dots), &low) && parse_int(range ? text.substr(dots + 2) : text, &high);
+  if (!numbers || low < 1 || high > 100'000)
+    return Status(ErrorCode::kMisuse,
+                  concat("[synth] --size ", text, "; give pixels, as 32, or a range, as 32..64"));
+  synth.size_min = static_cast<int>(low);
+  synth.size_max = static_cast<int>(high);
+  return {};
+}
+
+Status run(Options options) {
+  DLPIPE_RETURN_IF_ERROR(parse_size(options.size, options.synth));
+  DLPIPE_ASSIGN_OR_RETURN(const ingest::SynthReport report, ingest::synth(options.synth));
+  print_report(concat(options.synth.directory, ": ", human_count(report.files), " JPEGs, ",
+                      human_bytes(report.bytes), ", ", report.classes.size(), " classes"));
+  return {};
+}
+
+std::function<Status()> setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("OUT", options->synth.directory, "Folder to make: OUT/CLASS/NNNNN.jpg")->required();
+  app.add_option("--per-class", options->synth.per_class, "Pictures of each of the ten classes");
+  app.add_option("--size", options->size, "Sides in pixels: N, or N..M to draw each");
+  app.add_option("--quality", options->synth.quality, "Of the JPEGs")->check(CLI::Range(1, 100));
+  app.add_option("--seed", options->synth.seed, "Equal seeds give equal files");
+  app.add_option("--jobs", options->synth.jobs, "Threads; 0: what the process may use")
+      ->check(CLI::Range(0, 4096));
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+extern const CommandRecord synth_command;
+const CommandRecord synth_command = {"synth", "Draw a synthetic dataset of JPEGs", setup};
+
+}  // namespace dlpipe::cli

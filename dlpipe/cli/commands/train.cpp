@@ -1,0 +1,118 @@
+// `dlpipe train`: a dataset and a model to a run directory; `--resume RUN` goes on with one.
+#include <CLI/CLI.hpp>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/config_flags.h"
+#include "dlpipe/cli/help_topics.h"
+#include "dlpipe/cli/output.h"
+#include "dlpipe/cli/stop_signal.h"
+#include "dlpipe/cli/train_view.h"
+#include "dlpipe/run/session.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+struct Options {
+  std::string config_file;
+  std::string resume;
+  bool json = false;
+  std::shared_ptr<GivenOptions> given = std::make_shared<GivenOptions>();
+};
+
+std::unique_ptr<run::Session> open_session(const Options& options, TrainView& view) {
+  if (!options.resume.empty()) return run::Session::resume(options.resume, *options.given, {}, &view);
+  run::TrainConfig config;
+  if (!options.config_file.empty()) throw_if_error(run::read_config(options.config_file, config));
+  for (const auto& [name, text] : *options.given) {
+    throw_if_error(run::set_option(*run::find_config_option(name), text, config));
+  }
+  if (config.out.empty() && config.overfit_batch == 0) {
+    throw Error(Status(ErrorCode::kMisuse, "[train] no run directory; give --out runs/NAME"));
+  }
+  return std::make_unique<run::Session>(config, run::Registries{}, &view);
+}
+
+std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfig& config) {
+  std::string text = concat(human_count(outcome.steps), " steps; this session ",
+                            human_seconds(outcome.seconds), ", ", human_count(outcome.samples), " images, ",
+                            fixed(static_cast<double>(outcome.samples) / outcome.seconds, 1), " img/s\n");
+  if (outcome.best_step >= 0) {
+    text += concat("best ", config.metrics.empty() ? "loss" : config.metrics.front(), " ",
+                   fixed(outcome.best, 4), " at step ", human_count(outcome.best_step), "\n");
+  }
+  if (outcome.skipped_steps > 0) text += concat(outcome.skipped_steps, " steps were skipped: not finite\n");
+  if (outcome.early_stopped) text += "stopped early: validation did not get better\n";
+  if (!config.out.empty()) text += concat("run directory ", config.out, "\n");
+  return text;
+}
+
+void print_result_json(const run::TrainOutcome& outcome, const run::TrainConfig& config) {
+  using formats::Json;
+  Json json = Json::object({{"run", config.out},
+                            {"steps", outcome.steps},
+                            {"samples", outcome.samples},
+                            {"seconds", outcome.seconds},
+                            {"samples_per_s", static_cast<double>(outcome.samples) / outcome.seconds},
+                            {"loss", outcome.loss},
+                            {"stopped", outcome.stopped}});
+  if (outcome.last_validation) {
+    json.set("val_loss", outcome.last_validation->result.loss);
+    for (const auto& [name, value] : outcome.last_validation->result.metrics) json.set("val_" + name, value);
+  }
+  if (outcome.best_step >= 0) json.set("best", outcome.best).set("best_step", outcome.best_step);
+  print_json(json.dump());
+}
+
+// `--overfit-batch`: a net that can't learn one batch by heart is built or fed wrongly.
+Status judge_overfit(const run::TrainOutcome& outcome) {
+  constexpr double kLearnt = 0.1;
+  print_report(concat("one batch, ", outcome.steps, " steps: loss ", fixed(outcome.first_loss, 4), " -> ",
+                      fixed(outcome.loss, 4)));
+  if (outcome.loss <= kLearnt * outcome.first_loss) return {};
+  return {ErrorCode::kUnsupported,
+          concat("[train] the batch was not learnt by heart: its loss fell to ",
+                 fixed(100 * outcome.loss / outcome.first_loss, 0),
+                 " % of its start; try more steps, another --lr, or look at labels and model")};
+}
+
+Status train(const Options& options) {
+  TrainView view;
+  const auto session = open_session(options, view);
+  const run::TrainOutcome outcome = session->train(catch_stop_signals());
+  view.end_line();
+  const run::TrainConfig& config = session->config();
+  if (config.overfit_batch > 0 && !outcome.stopped) return judge_overfit(outcome);
+  const run::LedgerReport ledger = run::report_ledger(outcome.ledger);
+  print_report(stage_table(run::report_stages(outcome.stats, ledger.data_wait_share)));
+  print_report(ledger_table(ledger));
+  print_report(result_lines(outcome, config));
+  if (options.json) print_result_json(outcome, config);
+  if (!outcome.stopped) return {};
+  return {ErrorCode::kCancelled, concat("[train] stopped by a signal after step ", outcome.steps,
+                                        "; saved; go on with: dlpipe train --resume ", config.out)};
+}
+
+std::function<Status()> setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::Option* config = app.add_option("--config", options->config_file,
+                                       "TOML file of options by these names; flags override it")
+                            ->type_name("FILE");
+  app.add_option("--resume", options->resume,
+                 "Go on with this run; only --threads, --slots, --keep, "
+                 "--checkpoint-every and --max-bad may change")
+      ->type_name("RUN")
+      ->excludes(config);
+  app.add_flag("--json", options->json, "Print the result as one JSON line on stdout");
+  add_config_flags(app, options->given);
+  app.footer("More help: --help ops | models | optimizers | schedules | losses | metrics");
+  return [options] { return train(*options); };
+}
+
+}  // namespace
+
+extern const CommandRecord train_command;
+const CommandRecord train_command = {"train", "Train a model on a dataset", setup, train_help_topic};
+
+}  // namespace dlpipe::cli

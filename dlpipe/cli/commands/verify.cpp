@@ -1,0 +1,92 @@
+// `dlpipe verify DST`: every record against its checksum.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/dataset_arguments.h"
+#include "dlpipe/cli/output.h"
+#include "dlpipe/cli/progress_line.h"
+#include "dlpipe/cli/stop_signal.h"
+#include "dlpipe/io/data/verify.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+struct Options {
+  std::string directory;
+  data::VerifyOptions verify;
+  bool json = false;
+};
+
+nlohmann::ordered_json json_of(const data::Dataset& dataset, const data::VerifyReport& report) {
+  nlohmann::ordered_json json = {
+      {"directory", dataset.directory()}, {"id", dataset.id()},    {"id_matches", report.id_matches},
+      {"samples", report.samples},        {"bytes", report.bytes}, {"ok", report.ok()}};
+  json["bad"] = nlohmann::ordered_json::array();
+  for (const auto& bad : report.bad)
+    json["bad"].push_back({{"sample", bad.sample}, {"path", bad.path}, {"reason", bad.reason}});
+  return json;
+}
+
+void print_report_of(const data::Dataset& dataset, const data::VerifyReport& report, bool decoded) {
+  for (const auto& bad : report.bad)
+    print_report(concat("bad: sample ", bad.sample, bad.path.empty() ? "" : concat(" (", bad.path, ")"), ": ",
+                        bad.reason));
+  if (!report.id_matches)
+    print_report("bad: the id differs from the records' and the schema's: one of them is damaged");
+  print_report(concat(dataset.directory(), ": ", human_count(report.samples), " samples, ",
+                      human_bytes(report.bytes), decoded ? ", checksums and pixels, " : ", checksums, ",
+                      human_seconds(report.seconds), ": ",
+                      report.ok() ? std::string("all good") : concat(report.bad.size(), " bad")));
+}
+
+Status run(Options options) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets, open_all(options.directory));
+  const std::atomic<bool>* stop = catch_stop_signals();
+  options.verify.stop_requested = [stop] { return stop->load(); };
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  bool good = true;
+  for (const NamedDataset& one : datasets) {
+    ProgressLine line;
+    const auto report = data::verify(*one.dataset, options.verify, [&](int64_t done, int64_t total) {
+      if (line.is_terminal())
+        line.show(concat(progress_bar(done, total, 24), " ", human_count(done), "/", human_count(total)));
+    });
+    line.end();
+    if (!report.ok()) return report.status();
+    good = good && report->ok();
+    if (options.json)
+      all.push_back(json_of(*one.dataset, *report));
+    else
+      print_report_of(*one.dataset, *report, options.verify.decode);
+  }
+  if (options.json) {
+    // A dataset is one object; splits are a list of them.
+    const nlohmann::ordered_json& shown = datasets.size() == 1 ? all.front() : all;
+    print_json(shown.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  }
+  if (good) return {};
+  return Status(ErrorCode::kCorrupt, concat("[verify] ", options.directory,
+                                            " is damaged; copy it again, or ingest its files again"));
+}
+
+std::function<Status()> setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("DST", options->directory, "Dataset, or directory of splits")->required();
+  app.add_flag("--decode", options->verify.decode, "Decode every image too");
+  app.add_option("--jobs", options->verify.jobs, "Threads; 0: what the process may use")
+      ->check(CLI::Range(0, 4096));
+  app.add_option("--max-pixels", options->verify.max_pixels, "Larger pictures are bad");
+  app.add_flag("--json", options->json, "Print JSON on stdout");
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+extern const CommandRecord verify_command;
+const CommandRecord verify_command = {"verify", "Check every record of a dataset", setup};
+
+}  // namespace dlpipe::cli

@@ -1,0 +1,42 @@
+#include "dlpipe/cli/config_flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/run/config.h"
+
+namespace dlpipe::cli {
+
+void add_config_flags(CLI::App& app, const std::shared_ptr<GivenOptions>& given) {
+  const run::TrainConfig defaults;
+  for (const run::ConfigOption& option : run::config_options()) {
+    const std::string name = option.name;
+    const std::string flag = "--" + name;
+    std::string group = option.group;
+    group[0] = static_cast<char>(std::toupper(group[0]));
+    std::string help = option.help;
+    for (size_t i = 0; i < option.choices.size(); ++i) help += (i == 0 ? ": " : ", ") + option.choices[i];
+    CLI::Option* added = nullptr;
+    if (std::holds_alternative<bool run::TrainConfig::*>(option.member)) {
+      const auto set = [given, name](int64_t count) {
+        given->emplace_back(name, count > 0 ? "true" : "false");
+      };
+      added = app.add_flag_function(concat(flag, ",!--no-", name), set, help);
+    } else {
+      const auto set = [given, name](const std::vector<std::string>& words) {
+        std::string text;
+        for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
+        given->emplace_back(name, text);
+      };
+      added = app.add_option_function<std::vector<std::string>>(flag, set, help);
+      const bool is_list =
+          std::holds_alternative<std::vector<std::string> run::TrainConfig::*>(option.member);
+      if (!is_list) added->expected(1);
+      added->type_name(std::string(run::option_type(option)));
+      added->default_str(run::option_text(option, defaults));
+    }
+    added->group(group);
+  }
+}
+
+}  // namespace dlpipe::cli

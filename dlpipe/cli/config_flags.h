@@ -1,0 +1,21 @@
+// The flags of `dlpipe train`, from the option table of run/config.h.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace dlpipe::cli {
+
+/// Options given on the command line, (name, text), in order.
+using GivenOptions = std::vector<std::pair<std::string, std::string>>;
+
+/// One flag an option, with its default and group; what is given is appended to `given` when it is parsed.
+void add_config_flags(CLI::App& app, const std::shared_ptr<GivenOptions>& given);
+
+}  // namespace dlpipe::cli

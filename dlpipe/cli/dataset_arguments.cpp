@@ -1,0 +1,16 @@
+#include "dlpipe/cli/dataset_arguments.h"
+
+namespace dlpipe::cli {
+
+Result<std::vector<NamedDataset>> open_all(const std::string& directory) {
+  std::vector<std::string> splits = data::split_names(directory);
+  if (splits.empty()) splits.push_back("");
+  std::vector<NamedDataset> all;
+  for (const std::string& split : splits) {
+    DLPIPE_ASSIGN_OR_RETURN(auto dataset, data::Dataset::open(directory, split));
+    all.push_back({split, std::move(dataset)});
+  }
+  return all;
+}
+
+}  // namespace dlpipe::cli

@@ -1,0 +1,78 @@
+#include "dlpipe/cli/help_topics.h"
+
+#include "dlpipe/augment/op.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/cli/output.h"
+#include "dlpipe/engine/metrics.h"
+#include "dlpipe/engine/models/model.h"
+#include "dlpipe/engine/optim/optimizer.h"
+#include "dlpipe/run/loss.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string describe_ops() {
+  std::string text =
+      "Augmentations, written one after another: --augment \"pad_crop(32,4) hflip\".\n"
+      "Arguments come in order or by name, hflip(p=0.3); those with a default may be left out.\n\n";
+  for (const augment::OpRecord* record : augment::OpRegistry::builtin().records()) {
+    std::string signature;
+    for (const augment::OpParam& param : record->params)
+      signature += (signature.empty() ? "" : ", ") + param.name;
+    text += concat(record->name, "(", signature, ")  ", record->help, "\n");
+    for (const augment::OpParam& param : record->params) {
+      text += concat("    ", param.name, " (", param.kind, ", ",
+                     param.default_value.empty() ? "required" : "default " + param.default_value, ")  ",
+                     param.help, "\n");
+    }
+  }
+  return text;
+}
+
+std::string describe_models() {
+  Rows rows = {{"model", "image size", "what"}};
+  for (const engine::ModelRecord* record : engine::ModelRegistry::builtin().records()) {
+    rows.push_back({record->name, record->default_size > 0 ? std::to_string(record->default_size) : "any",
+                    record->help});
+  }
+  return format_table(rows);
+}
+
+template <class Records>
+std::string describe(const char* kind, const Records& records) {
+  Rows rows = {{kind, "what"}};
+  for (const auto* record : records) rows.push_back({record->name, record->help});
+  return format_table(rows);
+}
+
+std::string describe_metrics() {
+  Rows rows = {{"metric", "what"}};
+  for (const engine::MetricRecord& record : engine::metric_table())
+    rows.push_back({record.name, record.help});
+  return format_table(rows);
+}
+
+std::string describe_schedules() {
+  std::string text = "Schedules of the learning rate, after --warmup epochs of linear rise:\n";
+  for (const std::string& name : engine::schedule_names()) text += "  " + name + "\n";
+  return text +
+         "step uses --milestones and --gamma; cosine and one_cycle end at --final-ratio; one_cycle peaks at "
+         "--peak-at.\n";
+}
+
+}  // namespace
+
+std::string train_help_topic(std::string_view topic) {
+  if (topic == "ops") return describe_ops();
+  if (topic == "models") return describe_models();
+  if (topic == "optimizers") return describe("optimizer", engine::optimizer_table());
+  if (topic == "losses") return describe("loss", run::loss_table());
+  if (topic == "metrics") return describe_metrics();
+  if (topic == "schedules") return describe_schedules();
+  return "";
+}
+
+}  // namespace dlpipe::cli

@@ -1,0 +1,32 @@
+#include "dlpipe/cli/stop_signal.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <string_view>
+
+namespace dlpipe::cli {
+
+static std::atomic<bool> stop_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may set it");
+
+extern "C" {
+static void request_stop(int) {
+  stop_requested.store(true);
+  constexpr std::string_view kText = "\nstopping after this step; once more to stop at once\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
+}
+}
+
+const std::atomic<bool>* catch_stop_signals() {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    struct sigaction action {};
+    action.sa_handler = request_stop;
+    action.sa_flags =
+        static_cast<int>(SA_RESETHAND) | SA_RESTART;  // the default action is back for the second one
+    ::sigaction(signal, &action, nullptr);
+  }
+  return &stop_requested;
+}
+
+}  // namespace dlpipe::cli

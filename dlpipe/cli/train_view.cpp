@@ -1,0 +1,108 @@
+#include "dlpipe/cli/train_view.h"
+
+#include <cmath>
+#include <cstdio>
+
+#include "dlpipe/base/counter.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/cli/output.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+std::string percent(double share) {
+  return fixed(100 * share, 1) + " %";
+}
+std::string count(double value) {
+  return human_count(std::llround(value));
+}
+
+}  // namespace
+
+TrainView::TrainView() : is_terminal_(stderr_is_terminal()) {}
+
+void TrainView::print(const std::string& line) {
+  end_line();
+  print_report(line);
+}
+
+void TrainView::end_line() {
+  if (line_is_open_) std::fputs("\r\x1b[K", stderr);
+  line_is_open_ = false;
+}
+
+void TrainView::on_start(const run::StartReport& report) {
+  std::string line =
+      concat(human_count(report.train_samples), " training images, ",
+             report.val_samples > 0 ? human_count(report.val_samples) : "no", " validation images, ",
+             human_count(report.parameters), " parameters, ", human_count(report.total_steps), " steps, ",
+             report.threads, report.threads == 1 ? " thread" : " threads");
+  if (report.first_step > 0) line += concat("; going on at step ", human_count(report.first_step));
+  print(line);
+  last_plain_ns_ = now_ns();
+}
+
+void TrainView::on_progress(const run::ProgressReport& report) {
+  const std::string line = progress_line(report);
+  if (is_terminal_) {
+    std::fputs(concat("\r", line, "\x1b[K").c_str(), stderr);
+    line_is_open_ = true;
+    if (report.epoch_ended) {
+      std::fputc('\n', stderr);
+      line_is_open_ = false;
+    }
+    return;
+  }
+  constexpr int64_t kPlainEveryNs = 10'000'000'000;
+  const int64_t now = now_ns();
+  if (!report.epoch_ended && report.step != report.total_steps && now - last_plain_ns_ < kPlainEveryNs)
+    return;
+  last_plain_ns_ = now;
+  print_report(line);
+}
+
+void TrainView::on_validation(const run::ValidationReport& report) {
+  std::string line =
+      concat("validation after epoch ", fixed(report.epoch, 2), ": loss ", fixed(report.result.loss, 4));
+  for (const auto& [name, value] : report.result.metrics)
+    line += concat("  ", name, " ", fixed(100 * value, 2), " %");
+  line +=
+      concat("  (", human_count(report.result.samples), " images, ", fixed(report.result.seconds, 1), " s)");
+  if (report.result.dropped > 0) line += concat("  ", report.result.dropped, " unusable");
+  if (report.is_best) line += "  best";
+  print(line);
+}
+
+void TrainView::on_note(std::string_view text) {
+  print(std::string(text));
+}
+
+std::string progress_line(const run::ProgressReport& r) {
+  return concat("epoch ", fixed(r.epoch, 2), "/", fixed(r.epochs, 0), "  step ", human_count(r.step), "/",
+                human_count(r.total_steps), "  loss ", fixed(r.loss, 4), "  lr ", fixed(r.lr, 4), "  ",
+                count(r.rate_img_s), " img/s  data ", percent(r.data_wait_share), "  eta ",
+                human_seconds(r.eta_seconds), "  limit ", r.limiting_stage);
+}
+
+std::string stage_table(const run::StageReport& report) {
+  std::vector<std::vector<std::string>> rows = {{"stage", "items", "img/s alone", "busy", "waiting"}};
+  for (const run::StageRow& row : report.rows) {
+    rows.push_back({row.name, human_count(row.items), row.alone_img_s > 0 ? count(row.alone_img_s) : "",
+                    percent(row.busy_share), percent(row.wait_share)});
+  }
+  return concat(format_table(rows), report.advice, "\n");
+}
+
+std::string ledger_table(const run::LedgerReport& report) {
+  std::vector<std::vector<std::string>> rows = {{"training step", "seconds", "share"}};
+  for (const run::LedgerRow& row : report.rows)
+    rows.push_back({row.name, fixed(row.seconds, 2), percent(row.share)});
+  rows.push_back({"all", fixed(report.wall_seconds, 2), "100.0 %"});
+  return concat(format_table(rows), "unaccounted: ", fixed(report.unaccounted_seconds, 3), " s, ",
+                fixed(100 * report.unaccounted_share, 2), " %",
+                report.adds_up() ? "" : " - more than 1 %: something in the training loop is not measured",
+                "\n");
+}
+
+}  // namespace dlpipe::cli

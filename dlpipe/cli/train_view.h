@@ -1,0 +1,38 @@
+// Draws a training run on stderr: a line that is overwritten on a terminal, plain lines now and then
+// elsewhere, and the tables at the end. Main thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "dlpipe/run/observer.h"
+#include "dlpipe/run/stage_report.h"
+#include "dlpipe/run/trainer.h"
+
+namespace dlpipe::cli {
+
+class TrainView : public run::TrainObserver {
+ public:
+  TrainView();
+  void on_start(const run::StartReport& report) override;
+  void on_progress(const run::ProgressReport& report) override;
+  void on_validation(const run::ValidationReport& report) override;
+  void on_note(std::string_view text) override;
+  /// Ends the overwritten line, so that other output begins on a fresh one.
+  void end_line();
+
+ private:
+  void print(const std::string& line);
+  bool is_terminal_;
+  bool line_is_open_ = false;
+  int64_t last_plain_ns_ = 0;
+};
+
+/// "epoch 1.50/10  step 1,170/7,800  loss 0.8123  lr 0.0921  1,204 img/s  data 2.1 %  eta 1m20s  limit model"
+std::string progress_line(const run::ProgressReport& report);
+/// The stage table and its sentence.
+std::string stage_table(const run::StageReport& report);
+/// The ledger table; what no span covers stands by itself.
+std::string ledger_table(const run::LedgerReport& report);
+
+}  // namespace dlpipe::cli

@@ -1,0 +1,88 @@
+#include "dlpipe/run/bench_train.h"
+
+#include <algorithm>
+
+#include "dlpipe/base/counter.h"
+#include "dlpipe/base/ledger.h"
+#include "dlpipe/base/machine.h"
+#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/optim/optimizer.h"
+#include "dlpipe/run/cached_batch.h"
+#include "dlpipe/run/train_step.h"
+
+namespace dlpipe::run {
+
+static BenchTrainOptions with_defaults(BenchTrainOptions options, const engine::ModelRecord& record) {
+  constexpr int64_t kImageNetLike = 96;
+  if (options.size == 0) options.size = record.default_size > 0 ? record.default_size : 32;
+  if (options.classes == 0) options.classes = options.size >= kImageNetLike ? 1000 : 10;
+  if (options.threads == 0) options.threads = available_threads();
+  return options;
+}
+
+BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& registries) {
+  const engine::ModelRecord* record = value_or_throw(registries.model_registry().find(given.model));
+  const engine::OptimizerRecord* optimizer_record = value_or_throw(engine::find_optimizer(given.optimizer));
+  BenchTrainReport report;
+  const BenchTrainOptions& options = report.options = with_defaults(given, *record);
+  engine::set_engine_threads(options.threads);
+
+  const engine::ModelArguments arguments{options.classes, options.channels, options.size, options.size, 1};
+  const std::shared_ptr<engine::Module> model = record->build(arguments);
+  engine::OptimizerArguments optimizer_arguments;
+  optimizer_arguments.weight_decay = 1e-4;
+  const auto optimizer = optimizer_record->build(model->parameters(), optimizer_arguments);
+  TrainStepOptions step_options;
+  step_options.dtype = value_or_throw(parse_dtype(options.dtype));
+  step_options.loss = value_or_throw(find_loss("cross_entropy"));
+  TrainStep step(*model, *optimizer, nullptr, step_options);
+  report.forward_gflop = engine::summarize(*model, arguments, options.batch).flops * 1e-9;
+  model->train();
+
+  const auto source =
+      CachedBatch::random(options.batch, {options.size, options.size, options.channels}, options.classes, 1);
+  constexpr double kSmall = 1e-3;  // so small a rate that no random batch makes the weights overflow
+  Ledger ledger;
+  ledger.make_current();
+  LedgerEntry sum;
+  std::vector<double> step_ns;
+  double cpu_begin = 0;
+  int64_t begin_ns = 0;
+  for (int64_t i = 0;; ++i) {
+    if (i == options.warmup) {
+      begin_ns = now_ns();
+      cpu_begin = process_cpu_seconds();
+    }
+    const bool is_measured = i >= options.warmup;
+    if (is_measured && !step_ns.empty() && static_cast<double>(now_ns() - begin_ns) * 1e-9 >= options.seconds)
+      break;
+    ledger.begin_step();
+    step.run(*source, i, kSmall);
+    const LedgerEntry entry = ledger.end_step();
+    if (!is_measured) continue;
+    step_ns.push_back(static_cast<double>(entry.wall_ns));
+    sum += entry;
+  }
+  const auto steps = static_cast<double>(step_ns.size());
+  report.cpu_seconds_per_step = (process_cpu_seconds() - cpu_begin) / steps;
+  const auto mean_ms = [&](Span span) {
+    return static_cast<double>(sum.span_ns[static_cast<size_t>(span)]) * 1e-6 / steps;
+  };
+  report.forward_ms = mean_ms(Span::kForward);
+  report.backward_ms = mean_ms(Span::kBackward);
+  report.optimizer_ms = mean_ms(Span::kOptimizer);
+  std::sort(step_ns.begin(), step_ns.end());
+  const auto at = [&](double share) {
+    return step_ns[static_cast<size_t>(share * static_cast<double>(step_ns.size() - 1))];
+  };
+  const auto rate = [&](double ns) { return static_cast<double>(options.batch) / (ns * 1e-9); };
+  report.steps = static_cast<int64_t>(step_ns.size());
+  report.step_ms = at(0.5) * 1e-6;
+  report.samples_per_s = rate(at(0.5));
+  report.low_samples_per_s = rate(at(0.9));
+  report.high_samples_per_s = rate(at(0.1));
+  report.peak_memory_bytes = peak_resident_bytes();
+  return report;
+}
+
+}  // namespace dlpipe::run

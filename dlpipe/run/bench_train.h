@@ -1,0 +1,42 @@
+// `dlpipe bench train`: the training step alone, on one batch that is already there. The same TrainStep as in
+// training.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dlpipe/run/registries.h"
+
+namespace dlpipe::run {
+
+struct BenchTrainOptions {
+  std::string model = "resnet18";
+  std::string dtype = "f32";
+  std::string optimizer = "sgd";
+  int64_t batch = 32;
+  int64_t size = 0;  // height and width; 0: the model's own
+  int64_t channels = 3;
+  int64_t classes = 0;  // 0: 1000 from 96 pixels on, else 10
+  int threads = 0;      // 0: what the process may use
+  double seconds = 10;  // of measuring, after the warm-up
+  int64_t warmup = 3;   // steps
+};
+
+struct BenchTrainReport {
+  BenchTrainOptions options;  // as run: defaults filled in
+  int64_t steps = 0;
+  double samples_per_s = 0;       // from the median step
+  double low_samples_per_s = 0;   // from the 90th percentile of step times
+  double high_samples_per_s = 0;  // from the 10th
+  double step_ms = 0;             // median
+  double forward_ms = 0;          // means over the measured steps
+  double backward_ms = 0;
+  double optimizer_ms = 0;
+  double forward_gflop = 0;  // of the model's forward pass on the batch
+  double cpu_seconds_per_step = 0;
+  uint64_t peak_memory_bytes = 0;
+};
+BenchTrainReport bench_train(const BenchTrainOptions& options, const Registries& registries = {});
+
+}  // namespace dlpipe::run

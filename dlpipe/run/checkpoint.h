@@ -1,0 +1,84 @@
+// Checkpoints: a directory that holds all that eval, predict and resume need, and nothing else is needed.
+//
+//   checkpoints/step-000000500/    appears by one rename, after everything in it is on disk
+//     model.safetensors            weights and buffers, PyTorch's names and shapes
+//     optimizer.safetensors        momentum, moments
+//     ema.safetensors              with --ema: the averaged weights, which eval and predict take
+//     state.json                   CheckpointState, and the size and checksum of each file beside it
+//   checkpoints/last, best         symbolic links
+//
+// One writer a run directory (the run's lock sees to it); readers may come at any time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dlpipe/base/batch_source.h"
+#include "dlpipe/base/error.h"
+#include "dlpipe/engine/layers/module.h"
+#include "dlpipe/engine/models/model.h"
+#include "dlpipe/io/formats/json.h"
+
+namespace dlpipe::run {
+
+/// Where training stands, beside the tensors.
+struct TrainerState {
+  int64_t step = 0;  // optimizer steps done
+  double best = 0;   // value of the deciding metric at best_step
+  int64_t best_step = -1;
+  int64_t worse_validations = 0;  // in a row, for --early-stop
+  int64_t skipped_steps = 0;
+  uint64_t parameters_chain = 0;
+  int64_t validated_step = -1;   // the last validation came after this many steps
+  int64_t chained_step = -1;     // parameters_chain last grew after this many
+  int64_t metrics_bytes = 0;     // of metrics.jsonl up to this step
+  int64_t quarantine_bytes = 0;  // of quarantine.txt
+};
+
+/// What a model is and how its inputs are made; enough to evaluate it anywhere.
+struct ModelState {
+  std::string model;
+  engine::ModelArguments arguments;
+  std::vector<std::string> classes;
+  std::string val_augment;  // the whole chain, normalisation with its numbers included
+  std::string dtype = "f32";
+  std::string loss;
+  std::vector<std::string> metrics;
+};
+
+struct CheckpointState {
+  ModelState model;
+  TrainerState trainer;
+  SourceState source;
+};
+
+formats::Json to_json(const CheckpointState& state);
+Result<CheckpointState> checkpoint_state_from_json(const formats::Json& json, const std::string& file);
+
+struct CheckpointTensors {
+  std::vector<engine::NamedTensor> model;
+  std::vector<engine::NamedTensor> optimizer;
+  std::vector<engine::NamedTensor> ema;  // empty: none
+};
+
+/// Writes `checkpoints`/step-N, points `last` (and `best`, when `is_best`) to it, and removes all but the
+/// `keep` latest and the best. Answers the directory. On an error what was there before stays as it was.
+Result<std::string> save_checkpoint(const std::string& checkpoints, const CheckpointState& state,
+                                    const CheckpointTensors& tensors, int64_t keep, bool is_best);
+
+struct Checkpoint {
+  std::string directory;
+  CheckpointState state;
+  CheckpointTensors tensors;
+};
+/// Reads one back, sizes and checksums verified. `with_optimizer` false leaves the optimizer's state out.
+Result<Checkpoint> load_checkpoint(const std::string& directory, bool with_optimizer = true);
+
+/// The checkpoint that a user means: a checkpoint's directory, a file in one, or a run directory (its best,
+/// else its last). kNotFound says what was looked for.
+Result<std::string> find_checkpoint(const std::string& path);
+/// The whole checkpoints of a run's checkpoints directory, latest first.
+std::vector<std::string> list_checkpoints(const std::string& checkpoints);
+
+}  // namespace dlpipe::run

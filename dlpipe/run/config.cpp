@@ -1,0 +1,267 @@
+#include "dlpipe/run/config.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+constexpr bool kFree = true;
+constexpr double kMany = 1e15;
+
+const std::vector<ConfigOption>& table() {
+  using C = TrainConfig;
+  static const std::vector<ConfigOption> kOptions = {
+      {"data", "data",
+       "Dataset to train on (made by `dlpipe ingest`); DST/train, or DST where DST is a split", &C::data},
+      {"val", "data", "Dataset to validate on; default: DATA/val when DATA is a split", &C::val},
+      {"augment", "data", "Augmentations of training images, e.g. \"rrc(224) hflip\" (--help ops lists them)",
+       &C::augment},
+      {"val-augment", "data",
+       "The same for validation; default: resize and center_crop to the model's input size", &C::val_augment},
+      {"batch", "data", "Samples a batch", &C::batch, false, 1, 1e7},
+      {"limit", "data", "Use only the first N samples of the training data; -1: all", &C::limit, false, -1,
+       kMany},
+      {"max-bad", "data", "Distinct bad samples before the run ends; -1: max(10, 0.1 %)", &C::max_bad, kFree,
+       -1, kMany},
+      {"max-pixels", "data", "Refuse to decode images with more pixels", &C::max_pixels, false, 1, kMany},
+      {"slots", "data", "Batches in flight: how far the pipeline reads ahead", &C::slots, kFree, 1, 4096},
+
+      {"model", "model", "Model by name (--help models lists them)", &C::model},
+      {"init", "model", "Start from these weights: a safetensors file (PyTorch's names) or a checkpoint",
+       &C::init},
+      {"freeze", "model", "Don't train parameters whose names match, e.g. \"layer1.*\"", &C::freeze},
+      {"reset-head", "model", "With --init: keep the classifier's fresh weights", &C::reset_head},
+      {"dtype",
+       "model",
+       "Precision of convolutions and matrix products",
+       &C::dtype,
+       false,
+       0,
+       0,
+       {"f32", "bf16"}},
+      {"device", "model", "Where to train", &C::device},
+
+      {"epochs", "optimisation", "Passes over the training data", &C::epochs, false, 0, 1e9},
+      {"max-steps", "optimisation", "Stop after N steps, whatever --epochs says; -1: no limit", &C::max_steps,
+       false, -1, kMany},
+      {"accumulate", "optimisation", "Batches whose gradients are averaged into one step", &C::accumulate,
+       false, 1, 1e6},
+      {"optimizer", "optimisation", "Optimizer by name (--help optimizers lists them)", &C::optimizer},
+      {"lr", "optimisation", "Learning rate at its peak", &C::lr, false, 0, 1e6},
+      {"momentum", "optimisation", "sgd: momentum", &C::momentum, false, 0, 1},
+      {"nesterov", "optimisation", "sgd: Nesterov's momentum", &C::nesterov},
+      {"weight-decay", "optimisation", "Weight decay", &C::weight_decay, false, 0, 1e6},
+      {"decoupled", "optimisation", "sgd: weight decay apart from the gradient (SGDW)", &C::decoupled},
+      {"decay-vectors", "optimisation", "Decay biases and normalisation weights too", &C::decay_vectors},
+      {"beta1", "optimisation", "adam, adamw: decay of the first moment", &C::beta1, false, 0, 1},
+      {"beta2", "optimisation", "adam, adamw: decay of the second moment", &C::beta2, false, 0, 1},
+      {"epsilon", "optimisation", "adam, adamw: added to the root of the second moment", &C::epsilon, false,
+       0, 1},
+      {"schedule",
+       "optimisation",
+       "Learning rate over the run",
+       &C::schedule,
+       false,
+       0,
+       0,
+       {"constant", "step", "cosine", "one_cycle"}},
+      {"warmup", "optimisation", "Epochs of linear warm-up", &C::warmup, false, 0, 1e9},
+      {"warmup-start", "optimisation", "Warm-up begins at this share of the peak", &C::warmup_start, false, 0,
+       1},
+      {"milestones", "optimisation", "step: epochs after which the rate is multiplied by --gamma",
+       &C::milestones},
+      {"gamma", "optimisation", "step: the factor", &C::gamma, false, 0, 1e6},
+      {"final-ratio", "optimisation", "cosine, one_cycle: rate at the end over the peak", &C::final_ratio,
+       false, 0, 1},
+      {"peak-at", "optimisation", "one_cycle: share of the steps before the peak", &C::peak_at, false, 0, 1},
+      {"clip", "optimisation", "Scale gradients to at most this L2 norm; 0: don't", &C::clip, false, 0, 1e9},
+      {"ema", "optimisation", "Keep an exponential moving average of the weights and validate it; 0: don't",
+       &C::ema, false, 0, 1},
+      {"loss", "optimisation", "Loss by name (--help losses lists them)", &C::loss},
+      {"label-smoothing", "optimisation", "cross_entropy: share of the target spread over all classes",
+       &C::label_smoothing, false, 0, 1},
+
+      {"metrics", "judging", "What validation reports, the first one decides which checkpoint is best",
+       &C::metrics},
+      {"val-every", "judging", "Validate every 1epoch, 500steps, 10min, or never", &C::val_every},
+      {"early-stop", "judging", "Stop after N validations without a better one; 0: don't", &C::early_stop,
+       false, 0, 1e9},
+      {"on-nonfinite",
+       "judging",
+       "A loss or gradient that isn't finite ends the run, or skips the step",
+       &C::on_nonfinite,
+       false,
+       0,
+       0,
+       {"stop", "skip"}},
+      {"overfit-batch", "judging", "Smoke test: N steps on one batch, which must be learnt by heart; 0: off",
+       &C::overfit_batch, false, 0, 1e9},
+
+      {"out", "run", "Run directory; must not hold a run yet", &C::out},
+      {"checkpoint-every", "run", "Save every 5min, 500steps, 1epoch, or never (the end always)",
+       &C::checkpoint_every, kFree},
+      {"keep", "run", "Latest checkpoints to keep, beside the best", &C::keep, kFree, 1, 1e6},
+      {"receipt",
+       "run",
+       "What the batch chain hashes: record checksums and drawn parameters, or pixels too",
+       &C::receipt,
+       false,
+       0,
+       0,
+       {"params", "pixels"}},
+      {"threads", "run", "Threads for everything; 0: what the process may use", &C::threads, kFree, 0, 4096},
+      {"seed", "run", "Of the weights, the order and every random draw", &C::seed, false, 0, 9.2e18},
+  };
+  return kOptions;
+}
+
+std::string number_text(double value) {
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
+  return {buffer.data(), end};
+}
+
+Status bad_value(const ConfigOption& option, std::string_view given, std::string_view expected) {
+  return {ErrorCode::kMisuse, concat("[config] --", option.name, " is '", given, "'; expected ", expected)};
+}
+
+template <class T>
+Status set_number(const ConfigOption& option, std::string_view text, T& member) {
+  T value{};
+  bool is_number = false;
+  if constexpr (std::is_same_v<T, double>) {
+    is_number = parse_double(text, &value) && std::isfinite(value);
+  } else {
+    is_number = parse_int(text, &value);
+  }
+  if (!is_number) return bad_value(option, text, std::is_same_v<T, double> ? "a number" : "a whole number");
+  if (static_cast<double>(value) < option.low) {
+    return bad_value(option, text, concat("at least ", number_text(option.low)));
+  }
+  if (static_cast<double>(value) > option.high) {
+    return bad_value(option, text, concat("at most ", number_text(option.high)));
+  }
+  member = value;
+  return {};
+}
+
+Status set_text(const ConfigOption& option, std::string_view text, std::string& member) {
+  if (!option.choices.empty() &&
+      std::find(option.choices.begin(), option.choices.end(), text) == option.choices.end()) {
+    return {ErrorCode::kMisuse,
+            concat("[config] --", option.name, " can't be '", text, "'", suggestion(text, option.choices))};
+  }
+  member = std::string(text);
+  return {};
+}
+
+Status set_switch(const ConfigOption& option, std::string_view text, bool& member) {
+  if (text != "true" && text != "false") return bad_value(option, text, "true or false");
+  member = text == "true";
+  return {};
+}
+
+}  // namespace
+
+std::span<const ConfigOption> config_options() {
+  return table();
+}
+
+const ConfigOption* find_config_option(std::string_view name) {
+  for (const ConfigOption& option : table()) {
+    if (option.name == name) return &option;
+  }
+  return nullptr;
+}
+
+std::string_view option_type(const ConfigOption& option) {
+  static constexpr std::array<std::string_view, 5> kTypes = {"TEXT", "INT", "FLOAT", "", "TEXT,..."};
+  return kTypes[option.member.index()];
+}
+
+std::string option_text(const ConfigOption& option, const TrainConfig& config) {
+  return std::visit(
+      [&](auto member) -> std::string {
+        const auto& value = config.*member;
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::string>) {
+          return value;
+        } else if constexpr (std::is_same_v<T, bool>) {
+          return value ? "true" : "false";
+        } else if constexpr (std::is_same_v<T, double>) {
+          return number_text(value);
+        } else if constexpr (std::is_same_v<T, int64_t>) {
+          return std::to_string(value);
+        } else {
+          std::string text;
+          for (const std::string& item : value) text += (text.empty() ? "" : ",") + item;
+          return text;
+        }
+      },
+      option.member);
+}
+
+Status set_option(const ConfigOption& option, std::string_view text, TrainConfig& config) {
+  return std::visit(
+      [&](auto member) -> Status {
+        auto& value = config.*member;
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::string>) {
+          return set_text(option, text, value);
+        } else if constexpr (std::is_same_v<T, bool>) {
+          return set_switch(option, text, value);
+        } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+          value.clear();
+          for (const std::string& item : split(text, ',')) {
+            if (!trim(item).empty()) value.emplace_back(trim(item));
+          }
+          return {};
+        } else {
+          return set_number(option, text, value);
+        }
+      },
+      option.member);
+}
+
+Result<Interval> parse_interval(std::string_view text, std::string_view option) {
+  struct UnitName {
+    std::string_view name;
+    Interval::Unit unit;
+    double factor;
+  };
+  using Unit = Interval::Unit;
+  static constexpr std::array<UnitName, 13> kUnits = {{{"", Unit::kSteps, 1},
+                                                       {"step", Unit::kSteps, 1},
+                                                       {"steps", Unit::kSteps, 1},
+                                                       {"epoch", Unit::kEpochs, 1},
+                                                       {"epochs", Unit::kEpochs, 1},
+                                                       {"s", Unit::kSeconds, 1},
+                                                       {"sec", Unit::kSeconds, 1},
+                                                       {"seconds", Unit::kSeconds, 1},
+                                                       {"m", Unit::kSeconds, 60},
+                                                       {"min", Unit::kSeconds, 60},
+                                                       {"minutes", Unit::kSeconds, 60},
+                                                       {"h", Unit::kSeconds, 3600},
+                                                       {"hours", Unit::kSeconds, 3600}}};
+  text = trim(text);
+  if (text == "never") return Interval{};
+  const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  double amount = 0;
+  if (parse_double(text.substr(0, digits), &amount) && amount > 0) {
+    for (const UnitName& unit : kUnits) {
+      if (unit.name != trim(text.substr(digits))) continue;
+      if (unit.unit == Unit::kSteps && amount != std::floor(amount)) break;
+      return Interval{unit.unit, amount * unit.factor};
+    }
+  }
+  return Status(ErrorCode::kMisuse, concat("[config] --", option, " is '", text,
+                                           "'; expected 500steps, 1epoch, 30s, 5min, 2h or never"));
+}
+
+}  // namespace dlpipe::run

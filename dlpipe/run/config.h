@@ -1,0 +1,120 @@
+// Everything that decides a training run, as one plain struct, and the one table of its options: from it are
+// made the flags of `dlpipe train`, the keys of the TOML file, the config.toml that a run directory keeps,
+// and `--help`.
+//
+// Adding an option: one member of TrainConfig and one row in config.cpp. Values only; no threads.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+
+namespace dlpipe::run {
+
+struct TrainConfig {
+  // Data.
+  std::string data;
+  std::string val;  // empty: DATA/val when DATA is a split, else no validation
+  std::string augment;
+  std::string val_augment;  // empty: resize and center_crop to the model's input size
+  int64_t batch = 128;
+  int64_t limit = -1;
+  int64_t max_bad = -1;
+  int64_t max_pixels = 178'956'970;
+  int64_t slots = 3;
+  // Model.
+  std::string model;
+  std::string init;
+  std::vector<std::string> freeze;
+  bool reset_head = false;
+  std::string dtype = "f32";
+  std::string device = "cpu";
+  // Optimisation.
+  double epochs = 10;
+  int64_t max_steps = -1;
+  int64_t accumulate = 1;
+  std::string optimizer = "sgd";
+  double lr = 0.1;
+  double momentum = 0.9;
+  bool nesterov = false;
+  double weight_decay = 0;
+  bool decoupled = false;
+  bool decay_vectors = true;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  std::string schedule = "cosine";
+  double warmup = 0;
+  double warmup_start = 0;
+  std::vector<std::string> milestones;
+  double gamma = 0.1;
+  double final_ratio = 0;
+  double peak_at = 0.3;
+  double clip = 0;
+  double ema = 0;
+  std::string loss = "cross_entropy";
+  double label_smoothing = 0;
+  // Judging and stopping.
+  std::vector<std::string> metrics = {"top1", "top5"};
+  std::string val_every = "1epoch";
+  int64_t early_stop = 0;
+  std::string on_nonfinite = "stop";
+  int64_t overfit_batch = 0;
+  // The run.
+  std::string out;
+  std::string checkpoint_every = "5min";
+  int64_t keep = 2;
+  std::string receipt = "params";
+  int64_t threads = 0;
+  int64_t seed = 0;
+
+  friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
+};
+
+/// One option: its name (`--name` and the TOML key), where it lies, what it means.
+struct ConfigOption {
+  using Member = std::variant<std::string TrainConfig::*, int64_t TrainConfig::*, double TrainConfig::*,
+                              bool TrainConfig::*, std::vector<std::string> TrainConfig::*>;
+  const char* name;
+  const char* group;  // heading in --help and in config.toml
+  const char* help;
+  Member member;
+  /// May be changed on --resume: it changes nothing of what is computed.
+  bool free_on_resume = false;
+  /// Least and greatest value of a number.
+  double low = -1e300;
+  double high = 1e300;
+  /// The words that a text may be; empty: any.
+  std::vector<std::string> choices = {};
+};
+
+std::span<const ConfigOption> config_options();
+const ConfigOption* find_config_option(std::string_view name);
+
+/// "TEXT", "INT", "FLOAT", "" (a switch), "TEXT ...".
+std::string_view option_type(const ConfigOption& option);
+/// The value as written on a command line; lists with commas between.
+std::string option_text(const ConfigOption& option, const TrainConfig& config);
+/// Sets from such a text. kMisuse names the option, what was given and what is expected.
+Status set_option(const ConfigOption& option, std::string_view text, TrainConfig& config);
+
+/// A TOML file over `config`: keys are option names, an unknown one suggests the nearest.
+Status read_config(const std::string& path, TrainConfig& config);
+Status parse_config(std::string_view toml, std::string_view name_for_messages, TrainConfig& config);
+/// Complete: every option with its value and its help.
+std::string write_config(const TrainConfig& config);
+
+/// "5min", "30s", "2h", "500" or "500steps", "1epoch", "0.5epoch", "never".
+struct Interval {
+  enum class Unit : uint8_t { kNever, kSteps, kEpochs, kSeconds };
+  Unit unit = Unit::kNever;
+  double amount = 0;
+};
+Result<Interval> parse_interval(std::string_view text, std::string_view option);
+
+}  // namespace dlpipe::run

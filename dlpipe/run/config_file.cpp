@@ -1,0 +1,132 @@
+// TrainConfig as TOML: keys are the options' names, in groups by comments alone, so that a file is flat.
+#include <toml++/toml.h>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/config.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+std::string at_line(std::string_view file, const toml::source_region& region) {
+  return concat(file, " line ", region.begin.line);
+}
+
+// What a TOML value would be on a command line; lists of texts or numbers become one with commas.
+Result<std::string> value_text(const ConfigOption& option, const toml::node& node, const std::string& where) {
+  const bool wants_list = std::holds_alternative<std::vector<std::string> TrainConfig::*>(option.member);
+  const bool wants_text = std::holds_alternative<std::string TrainConfig::*>(option.member);
+  const bool wants_switch = std::holds_alternative<bool TrainConfig::*>(option.member);
+  auto wrong = [&](std::string_view expected) {
+    return Status(ErrorCode::kMisuse,
+                  concat("[config] '", option.name, "' in ", where, " must be ", expected));
+  };
+  if (const toml::array* items = node.as_array()) {
+    if (!wants_list) return wrong("one value, not a list");
+    std::string text;
+    for (const toml::node& item : *items) {
+      std::string word;
+      if (const auto value = item.value_exact<std::string>())
+        word = *value;
+      else if (const auto whole = item.value_exact<int64_t>())
+        word = std::to_string(*whole);
+      else if (const auto number = item.value_exact<double>())
+        word = concat(*number);
+      else
+        return wrong("a list of texts or numbers");
+      if (word.find(',') != std::string::npos) return wrong("a list of words without commas");
+      text += (text.empty() ? "" : ",") + word;
+    }
+    return text;
+  }
+  if (wants_list) return wrong("a list, as [\"a\", \"b\"]");
+  if (wants_text) {
+    const auto value = node.value_exact<std::string>();
+    return value ? Result<std::string>(*value) : Result<std::string>(wrong("a text in quotes"));
+  }
+  if (wants_switch) {
+    const auto value = node.value_exact<bool>();
+    return value ? Result<std::string>(*value ? "true" : "false")
+                 : Result<std::string>(wrong("true or false"));
+  }
+  if (const auto value = node.value_exact<int64_t>()) return std::to_string(*value);
+  if (const auto value = node.value_exact<double>()) {
+    std::ostringstream text;
+    text.precision(17);
+    text << *value;
+    return std::move(text).str();
+  }
+  return wrong("a number");
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      out += concat("\\u00", "0123456789abcdef"[(c >> 4) & 15], "0123456789abcdef"[c & 15]);
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string toml_value(const ConfigOption& option, const TrainConfig& config) {
+  if (const auto* member = std::get_if<std::string TrainConfig::*>(&option.member))
+    return quoted(config.**member);
+  if (const auto* member = std::get_if<std::vector<std::string> TrainConfig::*>(&option.member)) {
+    std::string text;
+    for (const std::string& item : config.**member) text += (text.empty() ? "" : ", ") + quoted(item);
+    return concat("[", text, "]");
+  }
+  return option_text(option, config);
+}
+
+}  // namespace
+
+Status parse_config(std::string_view toml_text, std::string_view file, TrainConfig& config) {
+  try {
+    const toml::table table = toml::parse(toml_text);
+    std::vector<std::string> names;
+    for (const ConfigOption& option : config_options()) names.emplace_back(option.name);
+    for (const auto& [key, node] : table) {
+      const std::string where = at_line(file, node.source());
+      const ConfigOption* option = find_config_option(key.str());
+      if (option == nullptr) {
+        return {ErrorCode::kMisuse, concat("[config] there is no option '", key.str(), "' (", where, ")",
+                                           suggestion(key.str(), names))};
+      }
+      DLPIPE_ASSIGN_OR_RETURN(const std::string text, value_text(*option, node, where));
+      const Status status = set_option(*option, text, config);
+      if (!status.ok()) return {status.code(), concat(status.message(), " (", where, ")")};
+    }
+  } catch (const toml::parse_error& error) {
+    return {ErrorCode::kMisuse, concat("[config] not valid TOML: ", error.description(), " (",
+                                       at_line(file, error.source()), ")")};
+  }
+  return {};
+}
+
+Status read_config(const std::string& path, TrainConfig& config) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, formats::read_file(path, uint64_t{1} << 20));
+  return parse_config(text, path, config);
+}
+
+std::string write_config(const TrainConfig& config) {
+  std::string text = "# Written by dlpipe; `dlpipe train --config THIS --out ANOTHER` runs the same again.\n";
+  std::string_view group;
+  for (const ConfigOption& option : config_options()) {
+    if (group != option.group) {
+      group = option.group;
+      text += concat("\n# ---- ", group, " ----\n");
+    }
+    text += concat("# ", option.help, "\n", option.name, " = ", toml_value(option, config), "\n");
+  }
+  return text;
+}
+
+}  // namespace dlpipe::run

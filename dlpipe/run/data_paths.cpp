@@ -1,0 +1,50 @@
+#include "dlpipe/run/data_paths.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/dataset.h"
+
+namespace dlpipe::run {
+
+namespace fs = std::filesystem;
+
+static bool has_split(const std::string& directory, std::string_view name) {
+  const std::vector<std::string> names = data::split_names(directory);
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+static Result<std::string> part_of(const std::string& directory, std::string_view part) {
+  const std::vector<std::string> names = data::split_names(directory);
+  if (names.empty()) return directory;
+  if (has_split(directory, part)) return concat(directory, "/", part);
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  return Status(ErrorCode::kMisuse,
+                concat("[data] ", directory, " holds ", list, " and no '", part, "'; give one of them"));
+}
+
+Result<std::string> training_data(const std::string& data) {
+  return part_of(data, "train");
+}
+
+Result<std::string> validation_data(const std::string& data, const std::string& val) {
+  if (!val.empty()) return part_of(val, "val");
+  if (has_split(data, "val")) return data + "/val";
+  fs::path path = fs::path(data).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // "DST/train/"
+  if (path.filename() == "train") {
+    const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
+    if (has_split(parent.string(), "val")) return (parent / "val").string();
+  }
+  return std::string();
+}
+
+Result<int> image_channels(const std::string& dataset) {
+  DLPIPE_ASSIGN_OR_RETURN(const auto opened, data::Dataset::open(dataset));
+  return opened->pixel_stats().channels == 1 ? 1 : 3;
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,57 @@
+#include "dlpipe/run/loaded_model.h"
+
+#include "dlpipe/base/machine.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/pipeline/loader.h"
+#include "dlpipe/run/data_paths.h"
+#include "dlpipe/run/preprocess.h"
+
+namespace dlpipe::run {
+
+LoadedModel load_model(const std::string& path, const Registries& registries) {
+  const std::string directory = value_or_throw(find_checkpoint(path));
+  const Checkpoint checkpoint = value_or_throw(load_checkpoint(directory, false));
+  LoadedModel loaded{nullptr, checkpoint.state.model, directory, checkpoint.state.trainer.step};
+  const engine::ModelRecord* record = value_or_throw(registries.model_registry().find(loaded.state.model));
+  loaded.model = record->build(loaded.state.arguments);
+  loaded.model->load_state_dict(checkpoint.tensors.ema.empty() ? checkpoint.tensors.model
+                                                               : checkpoint.tensors.ema);
+  loaded.model->eval();
+  return loaded;
+}
+
+Evaluation evaluate_checkpoint(const EvaluateOptions& options, const Registries& registries,
+                               const LogitsObserver& observer) {
+  const int threads = options.threads > 0 ? options.threads : available_threads();
+  engine::set_engine_threads(threads);
+  Evaluation evaluation;
+  evaluation.model = load_model(options.checkpoint, registries);
+  const ModelState& state = evaluation.model.state;
+  evaluation.data = value_or_throw(validation_data("", options.data));
+
+  pipeline::LoaderOptions loader;
+  loader.data = evaluation.data;
+  loader.augment = state.val_augment;
+  loader.channels = static_cast<int>(state.arguments.channels);
+  loader.batch = options.batch;
+  loader.threads = threads;
+  loader.limit = options.limit;
+  loader.epochs = 1;
+  loader.ops = registries.augmentations;
+  const auto source = value_or_throw(pipeline::Loader::open(pipeline::validation_options(loader)));
+  throw_if_error(
+      check_classes("the checkpoint", state.classes, evaluation.data, source->dataset().classes()));
+
+  EvalOptions eval;
+  eval.loss = value_or_throw(find_loss(state.loss, registries.losses));
+  eval.dtype = value_or_throw(parse_dtype(state.dtype));
+  eval.stop = options.stop;
+  for (const std::string& metric : state.metrics) {
+    eval.metrics.push_back(value_or_throw(registries.find_metric(metric)));
+  }
+  evaluation.report = evaluate(*evaluation.model.model, *source, eval, observer);
+  return evaluation;
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,33 @@
+// Losses by name (`--loss`; metrics are in engine/metrics.h). Adding one is one row of the table in loss.cpp;
+// a program passes a record of its own in Registries. Pure functions of their arguments.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/engine/tensor.h"
+
+namespace dlpipe::run {
+
+struct LossArguments {
+  double label_smoothing = 0;
+};
+
+struct LossRecord {
+  const char* name;
+  const char* help;
+  /// logits [N,K] floating, target i64 [N], weight f32 [N] (0 leaves a sample out) -> scalar, mean over
+  /// samples.
+  engine::Tensor (*compute)(const engine::Tensor& logits, const engine::Tensor& target,
+                            const engine::Tensor& weight, const LossArguments& arguments);
+};
+
+std::span<const LossRecord* const> loss_table();
+/// kMisuse with the nearest name. `extra` holds a program's own records.
+Result<const LossRecord*> find_loss(std::string_view name, std::span<const LossRecord* const> extra = {});
+
+}  // namespace dlpipe::run

@@ -1,0 +1,21 @@
+// Finding where numbers stopped being finite, so that the message can name a layer. Only called when
+// something is wrong, except all_finite, which costs one pass over the memory.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "dlpipe/engine/layers/module.h"
+
+namespace dlpipe::run {
+
+/// True when no element is NaN or infinite. f32, f64 and bf16; other dtypes are finite.
+bool all_finite(const engine::Tensor& tensor);
+
+/// "layer1.0.conv1 (Conv2d): its output" or "fc.weight: the weights", of the first in forward order; "" when
+/// all is finite. Runs the model on `pixels` once more without recording a graph.
+std::string first_nonfinite_layer(engine::Module& model, const engine::Tensor& pixels);
+/// "fc.weight: its gradient", of the first that backward reached (the last in forward order); "".
+std::string first_nonfinite_gradient(std::span<const engine::NamedTensor> parameters);
+
+}  // namespace dlpipe::run

@@ -1,0 +1,58 @@
+// What a training run tells while it goes on. The program's command line draws its progress line from it;
+// another program overrides what it wants. All calls come on the training thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "dlpipe/run/evaluate.h"
+
+namespace dlpipe::run {
+
+struct StartReport {
+  int64_t first_step = 0;  // above 0: resumed
+  int64_t total_steps = 0;
+  int64_t batches_per_epoch = 0;
+  int64_t train_samples = 0;
+  int64_t val_samples = 0;  // 0: no validation
+  int64_t parameters = 0;
+  int threads = 1;
+};
+
+struct ProgressReport {
+  int64_t step = 0;  // done
+  int64_t total_steps = 0;
+  double epoch = 0;   // done, with fraction
+  double epochs = 0;  // of the whole run
+  double loss = 0;    // mean since the last report
+  double lr = 0;
+  double rate_img_s = 0;       // since the last report
+  double data_wait_share = 0;  // since the last report
+  double eta_seconds = 0;
+  std::string limiting_stage;  // a pipeline stage, or "model"
+  bool epoch_ended = false;
+};
+
+struct ValidationReport {
+  int64_t step = 0;
+  double epoch = 0;
+  EvalReport result;
+  bool is_best = false;
+};
+
+class TrainObserver {
+ public:
+  virtual ~TrainObserver() = default;
+  virtual void on_start(const StartReport&) {}
+  /// At most ten times a second, and at every epoch's end.
+  virtual void on_progress(const ProgressReport&) {}
+  virtual void on_validation(const ValidationReport&) {}
+  virtual void on_checkpoint(const std::string& /*directory*/, bool /*is_best*/) {}
+  /// Something a person should read: no validation set, a skipped step, weights that were not loaded.
+  virtual void on_note(std::string_view) {}
+  /// After every step, outside all spans: time spent here shows as unaccounted.
+  virtual void on_step(int64_t /*step*/, double /*loss*/) {}
+};
+
+}  // namespace dlpipe::run

@@ -1,0 +1,127 @@
+#include "dlpipe/run/predictor.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include "dlpipe/base/machine.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/ops.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/formats/atomic_file.h"
+
+namespace dlpipe::run {
+
+namespace fs = std::filesystem;
+using engine::Tensor;
+
+Predictor::Predictor(const PredictOptions& options, const Registries& registries) : options_(options) {
+  engine::set_engine_threads(options.threads > 0 ? options.threads : available_threads());
+  model_ = load_model(options.checkpoint, registries);
+  chain_ =
+      value_or_throw(augment::Chain::parse(model_.state.val_augment, registries.augmentation_registry()));
+  throw_if_error(chain_.fill_prep(prep_));
+}
+
+void Predictor::predict(std::span<const std::string> files,
+                        const std::function<void(const Prediction&)>& sink) {
+  const auto batch = static_cast<size_t>(options_.batch);
+  for (size_t begin = 0; begin < files.size(); begin += batch) {
+    predict_batch(files.subspan(begin, std::min(batch, files.size() - begin)), sink);
+  }
+}
+
+std::string Predictor::load_image(const std::string& path, uint8_t* pixels) const {
+  const engine::ModelArguments& arguments = model_.state.arguments;
+  const auto channels = static_cast<int>(arguments.channels);
+  const auto load = [&]() -> Status {
+    DLPIPE_ASSIGN_OR_RETURN(const std::string text, formats::read_file(path));
+    const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+    DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_image(bytes));
+    const bool is_turned = swaps_axes(info.orientation);
+    augment::ImageSize size{is_turned ? info.height : info.width, is_turned ? info.width : info.height,
+                            channels};
+    augment::ChainPlan plan;
+    DLPIPE_RETURN_IF_ERROR(chain_.plan(size, SampleKey{}, plan));
+    const Region& region = plan.source_region;
+    std::vector<uint8_t> decoded(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) *
+                                 static_cast<size_t>(channels));
+    const ImageView source{decoded.data(), region.width, region.height, channels,
+                           static_cast<ptrdiff_t>(region.width) * channels};
+    data::ImageDecoder decoder({.max_pixels = options_.max_pixels});
+    DLPIPE_RETURN_IF_ERROR(decoder.decode_oriented(bytes, info, region, source));
+    const ImageView out{pixels, static_cast<int>(arguments.width), static_cast<int>(arguments.height),
+                        channels, static_cast<ptrdiff_t>(arguments.width) * channels};
+    augment::ChainScratch scratch;
+    return chain_.apply(plan, source, out, scratch);
+  };
+  return load().message();
+}
+
+void Predictor::predict_batch(std::span<const std::string> files,
+                              const std::function<void(const Prediction&)>& sink) {
+  const engine::ModelArguments& a = model_.state.arguments;
+  const Tensor bytes = Tensor::zeros({options_.batch, a.height, a.width, a.channels}, DType::kU8);
+  std::vector<Prediction> predictions(files.size());
+  const int64_t image_bytes = a.height * a.width * a.channels;
+  engine::parallel_slices(static_cast<int64_t>(files.size()), [&](int64_t i) {
+    Prediction& prediction = predictions[static_cast<size_t>(i)];
+    prediction.path = files[static_cast<size_t>(i)];
+    prediction.error = load_image(prediction.path, bytes.data<uint8_t>() + i * image_bytes);
+  });
+  const engine::NoGrad no_grad;
+  const engine::UseAutocast autocast(value_or_throw(parse_dtype(model_.state.dtype)));
+  const Tensor logits = (*model_.model)(engine::batch_prep(bytes, prep_));
+  const Tensor probabilities =
+      engine::plain(engine::softmax(engine::cast(logits, DType::kF32))).contiguous_copy();
+  const auto classes = static_cast<size_t>(probabilities.size(1));
+  std::vector<size_t> order(classes);
+  const auto top = std::min(classes, static_cast<size_t>(std::max<int64_t>(options_.top, 1)));
+  for (size_t i = 0; i < files.size(); ++i) {
+    Prediction& prediction = predictions[i];
+    const float* row = probabilities.data<float>() + i * classes;
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return row[x] > row[y]; });
+    for (size_t k = 0; k < top && prediction.error.empty(); ++k) {
+      prediction.top.emplace_back(model_.state.classes.at(order[k]), row[order[k]]);
+    }
+    sink(prediction);
+  }
+}
+
+static bool has_image_name(const fs::path& path) {
+  std::string extension = path.extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
+}
+
+Result<std::vector<std::string>> list_images(std::span<const std::string> paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) {
+      if (!fs::exists(path, error)) {
+        return Status(ErrorCode::kNotFound, concat("[predict] there is no file or folder ", path));
+      }
+      files.push_back(path);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (auto entry = fs::recursive_directory_iterator(path, error);
+         !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+      if (entry->is_regular_file(error) && has_image_name(entry->path()))
+        found.push_back(entry->path().string());
+    }
+    if (error) return status_from_errno("predict", concat("cannot list ", path), error.value());
+    std::sort(found.begin(), found.end());
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,57 @@
+// Classes for image files, from a checkpoint alone. The same decoder, chain and model as evaluation, so that
+// a dataset made from the files gives the same probabilities.
+//
+// A Predictor owns its model; one thread calls it, decoding runs on the engine's threads. Throws Error,
+// except for files that can't be read or decoded: those answer their message.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlpipe/augment/chain.h"
+#include "dlpipe/run/loaded_model.h"
+
+namespace dlpipe::run {
+
+struct Prediction {
+  std::string path;
+  std::vector<std::pair<std::string, double>> top;  // class and probability, the most probable first
+  std::string error;                                // not empty: the file could not be used, and why
+};
+
+struct PredictOptions {
+  std::string checkpoint;
+  int64_t batch = 64;
+  int threads = 0;  // 0: what the process may use
+  int64_t top = 5;
+  int64_t max_pixels = 178'956'970;
+};
+
+class Predictor {
+ public:
+  explicit Predictor(const PredictOptions& options, const Registries& registries = {});
+
+  /// Predictions in the order of `files`, each handed on as soon as its batch is done.
+  void predict(std::span<const std::string> files, const std::function<void(const Prediction&)>& sink);
+  const LoadedModel& model() const { return model_; }
+
+ private:
+  void predict_batch(std::span<const std::string> files, const std::function<void(const Prediction&)>& sink);
+  /// Reads, decodes and augments one file into `pixels` [H,W,C]; answers the message when it can't.
+  std::string load_image(const std::string& path, uint8_t* pixels) const;
+
+  PredictOptions options_;
+  LoadedModel model_;
+  augment::Chain chain_;
+  BatchPrep prep_;
+};
+
+/// Files as given; folders give the .jpg, .jpeg and .png files below them, sorted by bytes. kNotFound for a
+/// path that is neither.
+Result<std::vector<std::string>> list_images(std::span<const std::string> paths);
+
+}  // namespace dlpipe::run

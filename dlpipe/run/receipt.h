@@ -1,0 +1,60 @@
+// The receipt of a run: what it was made from and what came out, so that "did I get the same run?" is one
+// comparison.
+//
+// It holds nothing that two equal runs don't share: no times, no threads, no paths. batches_chain covers
+// every batch consumed (record checksums and drawn parameters; pixels too with --receipt pixels),
+// parameters_chain the weights at every epoch's end and at the end. Values; pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/io/formats/json.h"
+
+namespace dlpipe::run {
+
+struct Receipt {
+  std::string dataset_id;
+  std::string pipeline_id;
+  int64_t seed = 0;
+  std::string build;
+  std::string isa;           // or the GPU
+  std::string kernels_hash;  // of kernels.json
+  std::string model;
+  std::string dtype;
+  int64_t steps = 0;
+  int64_t samples = 0;
+  bool finished = false;  // false: stopped before the configured end
+  std::string batches_chain;
+  std::string parameters_chain;
+
+  friend bool operator==(const Receipt&, const Receipt&) = default;
+};
+
+formats::Json to_json(const Receipt& receipt);
+/// receipt.json of a run directory.
+Result<Receipt> read_receipt(const std::string& run_directory);
+
+struct ReceiptDifference {
+  std::string field;
+  std::string first;
+  std::string second;
+};
+
+struct RunDifference {
+  std::vector<ReceiptDifference> receipt;
+  /// First step whose line in metrics.jsonl differs (or that one run lacks); -1: none.
+  int64_t first_step = -1;
+  std::string first_line;
+  std::string second_line;
+
+  /// Same batches and same weights. Build, ISA and kernels may differ all the same.
+  bool same_batches() const;
+  bool same_weights() const;
+  bool same() const { return receipt.empty() && first_step < 0; }
+};
+Result<RunDifference> compare_runs(const std::string& first, const std::string& second);
+
+}  // namespace dlpipe::run

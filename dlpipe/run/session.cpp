@@ -1,0 +1,324 @@
+#include "dlpipe/run/session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "dlpipe/base/machine.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/build_info.h"
+#include "dlpipe/run/cached_batch.h"
+#include "dlpipe/run/data_paths.h"
+#include "dlpipe/run/initial_weights.h"
+#include "dlpipe/run/preprocess.h"
+#include "dlpipe/run/stage_report.h"
+
+namespace dlpipe::run {
+
+namespace fs = std::filesystem;
+
+static std::unique_ptr<RunDirectory> make_directory(const TrainConfig& config) {
+  if (config.out.empty() || config.overfit_batch > 0) return nullptr;
+  return value_or_throw(RunDirectory::create(config.out));
+}
+
+Session::Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer)
+    : Session(config, registries, observer, make_directory(config), std::nullopt) {}
+
+// With a directory that holds a config this is a resumed run, from `checkpoint` or from the start. The order
+// matters: options first, because they fail fastest; data before the model, which takes its sizes from the
+// images; weights before the optimizer and the average, which start from them; files last, when nothing can
+// fail.
+Session::Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer,
+                 std::unique_ptr<RunDirectory> directory, std::optional<Checkpoint> checkpoint)
+    : config_(config), registries_(registries), observer_(observer), directory_(std::move(directory)) {
+  const bool is_resumed = directory_ != nullptr && fs::exists(directory_->config_file());
+  check_options();
+  set_threads();
+  if (checkpoint) state_ = checkpoint->state.trainer;
+  if (is_resumed) throw_if_error(directory_->cut_logs(state_.metrics_bytes, state_.quarantine_bytes));
+  open_train();
+  open_val();
+  build_model();
+  load_initial_weights();
+  freeze_parameters();
+  build_optimizer();
+  if (checkpoint) restore(*checkpoint);
+  if (config_.overfit_batch > 0) use_one_batch();
+  if (directory_ != nullptr) {
+    throw_if_error(directory_->start_logs(state_.step));
+    throw_if_error(formats::write_file(directory_->config_file(), write_config(config_)));
+  }
+}
+
+Session::~Session() = default;
+
+void Session::note(const std::string& text) const {
+  if (observer_ != nullptr) observer_->on_note(text);
+}
+
+void Session::check_options() {
+  const auto misuse = [](const std::string& text) {
+    throw Error(Status(ErrorCode::kMisuse, "[train] " + text));
+  };
+  if (config_.data.empty()) misuse("no dataset; give --data DIR, made by `dlpipe ingest`");
+  if (config_.model.empty()) misuse("no model; give --model NAME (--help models lists them)");
+  if (config_.device != "cpu") misuse(concat("no ", config_.device, " kernels yet; use --device cpu"));
+  if (config_.reset_head && config_.init.empty()) misuse("--reset-head goes with --init FILE");
+  value_or_throw(registries_.model_registry().find(config_.model));
+  value_or_throw(engine::find_optimizer(config_.optimizer));
+
+  settings_.step.loss = value_or_throw(find_loss(config_.loss, registries_.losses));
+  settings_.step.loss_arguments.label_smoothing = config_.overfit_batch > 0 ? 0 : config_.label_smoothing;
+  settings_.step.accumulate = config_.accumulate;
+  settings_.step.clip = config_.clip;
+  settings_.step.dtype = value_or_throw(parse_dtype(config_.dtype));
+  settings_.step.seed = static_cast<uint64_t>(config_.seed);
+  settings_.step.skip_nonfinite = config_.on_nonfinite == "skip";
+  settings_.eval.loss = settings_.step.loss;
+  settings_.eval.dtype = settings_.step.dtype;
+  for (const std::string& metric : config_.metrics) {
+    settings_.eval.metrics.push_back(value_or_throw(registries_.find_metric(metric)));
+  }
+  settings_.val_every = value_or_throw(parse_interval(config_.val_every, "val-every"));
+  settings_.checkpoint_every = value_or_throw(parse_interval(config_.checkpoint_every, "checkpoint-every"));
+  settings_.early_stop = config_.early_stop;
+  settings_.keep = config_.keep;
+}
+
+void Session::set_threads() {
+  threads_ = config_.threads > 0 ? static_cast<int>(config_.threads) : available_threads();
+  engine::set_engine_threads(threads_);
+}
+
+pipeline::LoaderOptions Session::loader_options() const {
+  pipeline::LoaderOptions options;
+  options.batch = config_.batch;
+  options.threads = threads_;
+  options.slots = static_cast<int>(config_.slots);
+  options.seed = static_cast<uint64_t>(config_.seed);
+  options.max_bad = config_.max_bad;
+  options.max_pixels = config_.max_pixels;
+  options.ops = registries_.augmentations;
+  return options;
+}
+
+void Session::open_train() {
+  pipeline::LoaderOptions options = loader_options();
+  options.data = value_or_throw(training_data(config_.data));
+  options.augment = value_or_throw(training_chain(config_.augment, registries_.augmentation_registry()));
+  options.limit = config_.limit;
+  options.hash_pixels = config_.receipt == "pixels";
+  options.channels = value_or_throw(image_channels(options.data));
+  if (directory_ != nullptr) options.quarantine_file = directory_->quarantine_file();
+  if (config_.max_steps < 0 && config_.overfit_batch == 0) {
+    options.epochs = std::max<int64_t>(1, std::llround(std::ceil(config_.epochs)));
+  }
+  auto loader = value_or_throw(pipeline::Loader::open(options));
+  const data::Dataset& dataset = loader->dataset();
+  const FieldSpec* image = image_field(loader->schema());
+  if (image == nullptr || label_field(loader->schema()) == nullptr || dataset.classes().empty()) {
+    throw Error(
+        Status(ErrorCode::kUnsupported, concat("[train] ", options.data, " has no images with classes")));
+  }
+  ModelState& model = settings_.model_state;
+  model.model = config_.model;
+  model.classes.assign(dataset.classes().begin(), dataset.classes().end());
+  model.arguments = {static_cast<int64_t>(model.classes.size()), image->shape[2], image->shape[0],
+                     image->shape[1], static_cast<uint64_t>(config_.seed)};
+  model.val_augment =
+      value_or_throw(validation_chain(config_.val_augment, options.augment, image->shape,
+                                      dataset.pixel_stats(), registries_.augmentation_registry()));
+  model.dtype = config_.dtype;
+  model.loss = config_.loss;
+  model.metrics = config_.metrics;
+  dataset_id_ = dataset.id();
+  pipeline_id_ = loader->pipeline_id();
+
+  const double steps_per_epoch =
+      static_cast<double>(loader->batches_per_epoch()) / static_cast<double>(config_.accumulate);
+  engine::ScheduleArguments& schedule = settings_.schedule;
+  schedule.total_steps = std::llround(std::floor(config_.epochs * steps_per_epoch + 1e-9));
+  if (config_.max_steps >= 0) schedule.total_steps = std::min(schedule.total_steps, config_.max_steps);
+  if (config_.overfit_batch > 0) schedule.total_steps = config_.overfit_batch;
+  schedule.name = config_.schedule;
+  schedule.lr = config_.lr;
+  schedule.warmup_steps = std::llround(config_.warmup * steps_per_epoch);
+  schedule.warmup_start = config_.warmup_start;
+  schedule.gamma = config_.gamma;
+  schedule.final_ratio = config_.final_ratio;
+  schedule.peak_at = config_.peak_at;
+  for (const std::string& milestone : config_.milestones) {
+    double epoch = 0;
+    if (!parse_double(milestone, &epoch) || epoch < 0) {
+      throw Error(Status(ErrorCode::kMisuse, concat("[config] --milestones holds '", milestone,
+                                                    "'; expected epochs, "
+                                                    "as 30,60,80")));
+    }
+    schedule.milestones.push_back(std::llround(epoch * steps_per_epoch));
+  }
+  value_or_throw(engine::learning_rate(schedule, 0));
+  train_ = std::move(loader);
+}
+
+void Session::open_val() {
+  const std::string data = value_or_throw(validation_data(config_.data, config_.val));
+  if (data.empty()) {
+    note("no validation set: --val isn't given and --data is no split");
+    return;
+  }
+  if (config_.overfit_batch > 0) return;
+  pipeline::LoaderOptions options = pipeline::validation_options(loader_options());
+  options.data = data;
+  options.augment = settings_.model_state.val_augment;
+  options.channels = static_cast<int>(settings_.model_state.arguments.channels);
+  options.epochs = 1;
+  val_ = value_or_throw(pipeline::Loader::open(options));
+  throw_if_error(check_classes(config_.data, classes(), data, val_->dataset().classes()));
+}
+
+void Session::build_model() {
+  const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
+  model_ = record->build(settings_.model_state.arguments);
+}
+
+void Session::load_initial_weights() {
+  if (config_.init.empty()) return;
+  const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
+  for (const std::string& line :
+       load_weights(config_.init, classes(), config_.reset_head ? record->head : "", *model_)) {
+    note(line);
+  }
+}
+
+void Session::freeze_parameters() {
+  for (const std::string& pattern : config_.freeze) {
+    const int frozen = model_->freeze(pattern);
+    if (frozen == 0) {
+      throw Error(
+          Status(ErrorCode::kMisuse, concat("[train] --freeze ", pattern, " matches no parameter of ",
+                                            config_.model, "; the first is ", model_->parameters()[0].name)));
+    }
+    note(concat("frozen: ", frozen, " parameters match ", pattern));
+  }
+}
+
+void Session::build_optimizer() {
+  engine::OptimizerArguments arguments;
+  arguments.lr = config_.lr;
+  arguments.momentum = config_.momentum;
+  arguments.nesterov = config_.nesterov;
+  arguments.weight_decay = config_.weight_decay;
+  arguments.decoupled = config_.decoupled;
+  arguments.beta1 = config_.beta1;
+  arguments.beta2 = config_.beta2;
+  arguments.epsilon = config_.epsilon;
+  arguments.decay_vectors = config_.decay_vectors;
+  optimizer_ =
+      value_or_throw(engine::find_optimizer(config_.optimizer))->build(model_->parameters(), arguments);
+  if (config_.ema > 0) ema_ = std::make_unique<engine::Ema>(*model_, config_.ema);
+}
+
+void Session::restore(const Checkpoint& checkpoint) {
+  throw_if_error(check_classes("the checkpoint", checkpoint.state.model.classes, config_.data, classes()));
+  model_->load_state_dict(checkpoint.tensors.model);
+  optimizer_->load_state(checkpoint.tensors.optimizer);
+  if (ema_ != nullptr) ema_->load_state(checkpoint.tensors.ema);
+  throw_if_error(train_->seek(checkpoint.state.source));
+}
+
+void Session::use_one_batch() {
+  std::optional<Batch> batch = value_or_throw(train_->next());
+  auto cached = std::make_unique<CachedBatch>(*batch);
+  throw_if_error(train_->release(*batch));
+  train_ = std::move(cached);
+}
+
+std::unique_ptr<Session> Session::resume(const std::string& run_directory,
+                                         const std::vector<std::pair<std::string, std::string>>& changes,
+                                         const Registries& registries, TrainObserver* observer) {
+  auto directory = value_or_throw(RunDirectory::reopen(run_directory));
+  TrainConfig config;
+  throw_if_error(read_config(directory->config_file(), config));
+  config.out = run_directory;
+  for (const auto& [name, text] : changes) {
+    const ConfigOption* option = find_config_option(name);
+    if (option == nullptr || !option->free_on_resume) {
+      throw Error(Status(ErrorCode::kMisuse, concat("[train] --", name,
+                                                    " can't be changed on --resume: the run would "
+                                                    "not be the same; start another with --config ",
+                                                    directory->config_file(), " --out")));
+    }
+    throw_if_error(set_option(*option, text, config));
+  }
+  std::optional<Checkpoint> checkpoint;
+  for (const std::string& path : list_checkpoints(directory->checkpoints())) {
+    Result<Checkpoint> loaded = load_checkpoint(path);
+    if (loaded.ok()) {
+      checkpoint = *std::move(loaded);
+      break;
+    }
+    if (observer != nullptr)
+      observer->on_note(concat("skipping a damaged checkpoint: ", loaded.status().message()));
+  }
+  if (fs::exists(directory->kernels_file())) {
+    throw_if_error(
+        engine::kernel_table().load(value_or_throw(formats::read_file(directory->kernels_file()))));
+  }
+  return std::unique_ptr<Session>(
+      new Session(config, registries, observer, std::move(directory), std::move(checkpoint)));
+}
+
+TrainOutcome Session::train(const std::atomic<bool>* stop) {
+  if (observer_ != nullptr) {
+    StartReport start;
+    start.first_step = state_.step;
+    start.total_steps = settings_.schedule.total_steps;
+    start.batches_per_epoch = train_->batches_per_epoch();
+    start.train_samples = train_->samples_per_epoch();
+    start.val_samples = val_ != nullptr ? val_->samples_per_epoch() : 0;
+    for (const engine::NamedTensor& parameter : model_->parameters())
+      start.parameters += parameter.tensor.elements();
+    start.threads = threads_;
+    observer_->on_start(start);
+  }
+  TrainerParts parts;
+  parts.model = model_.get();
+  parts.optimizer = optimizer_.get();
+  parts.ema = ema_.get();
+  parts.train = train_.get();
+  parts.val = val_.get();
+  parts.directory = directory_.get();
+  parts.observer = observer_;
+  const TrainOutcome outcome = Trainer(parts, settings_, state_).train(stop);
+  if (directory_ != nullptr) write_results(outcome);
+  return outcome;
+}
+
+void Session::write_results(const TrainOutcome& outcome) const {
+  const LedgerReport ledger = report_ledger(outcome.ledger);
+  const StageReport stages = report_stages(outcome.stats, ledger.data_wait_share);
+  throw_if_error(formats::write_json(directory_->ledger_file(), to_json(ledger, stages, outcome.steps)));
+  const std::string kernels = engine::kernel_table().save();
+  Receipt receipt;
+  receipt.dataset_id = dataset_id_;
+  receipt.pipeline_id = pipeline_id_;
+  receipt.seed = config_.seed;
+  receipt.build = build_line();
+  receipt.isa = engine::isa_name(engine::kernel_isa());
+  receipt.kernels_hash = hex64(data::checksum64(std::as_bytes(std::span(kernels.data(), kernels.size()))));
+  receipt.model = config_.model;
+  receipt.dtype = config_.dtype;
+  receipt.steps = outcome.steps;
+  receipt.samples = train_->state().samples_consumed;
+  receipt.finished = !outcome.stopped;
+  receipt.batches_chain = hex64(outcome.batches_chain);
+  receipt.parameters_chain = hex64(outcome.parameters_chain);
+  throw_if_error(formats::write_json(directory_->receipt_file(), to_json(receipt)));
+}
+
+}  // namespace dlpipe::run

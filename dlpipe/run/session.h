@@ -1,0 +1,91 @@
+// The public face of training: a dataset, a model and a loop from one TrainConfig.
+//
+//   dlpipe::run::TrainConfig config;
+//   config.data = "DST/train"; config.model = "resnet18"; config.augment = "rrc(224) hflip"; config.out =
+//   "runs/a"; dlpipe::run::Session session(config); const dlpipe::run::TrainOutcome outcome =
+//   session.train();
+//
+// A Session owns loaders, model, optimizer and its place in the run directory. One thread constructs and
+// trains; the loaders have threads of their own. The engine's number of threads is set for the process.
+// Everything here throws dlpipe::Error. Without `out` nothing is written.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlpipe/engine/layers/module.h"
+#include "dlpipe/pipeline/loader.h"
+#include "dlpipe/run/checkpoint.h"
+#include "dlpipe/run/config.h"
+#include "dlpipe/run/observer.h"
+#include "dlpipe/run/receipt.h"
+#include "dlpipe/run/registries.h"
+#include "dlpipe/run/run_directory.h"
+#include "dlpipe/run/trainer.h"
+
+namespace dlpipe::run {
+
+class Session {
+ public:
+  /// Opens the data, builds the model, makes the run directory. `observer` may be null and lives longer.
+  explicit Session(const TrainConfig& config, const Registries& registries = {},
+                   TrainObserver* observer = nullptr);
+  /// Goes on with a run where its latest checkpoint stands: the same losses and weights, bit for bit, as if
+  /// it had never stopped. `changes` are options (name, text) that may differ: threads, slots, keep,
+  /// checkpoint-every, max-bad.
+  static std::unique_ptr<Session> resume(const std::string& run_directory,
+                                         const std::vector<std::pair<std::string, std::string>>& changes = {},
+                                         const Registries& registries = {},
+                                         TrainObserver* observer = nullptr);
+  ~Session();
+
+  /// Trains to the configured end, or until `stop` is set: then a checkpoint is saved and outcome.stopped is
+  /// true. Call once.
+  TrainOutcome train(const std::atomic<bool>* stop = nullptr);
+
+  const TrainConfig& config() const { return config_; }
+  engine::Module& model() { return *model_; }
+  const std::vector<std::string>& classes() const { return settings_.model_state.classes; }
+  /// The chain that validation images go through, normalisation included.
+  const std::string& validation_augment() const { return settings_.model_state.val_augment; }
+  int threads() const { return threads_; }
+
+ private:
+  Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer,
+          std::unique_ptr<RunDirectory> directory, std::optional<Checkpoint> checkpoint);
+  void check_options();
+  void set_threads();
+  void open_train();
+  void open_val();
+  void build_model();
+  void load_initial_weights();
+  void freeze_parameters();
+  void build_optimizer();
+  void restore(const Checkpoint& checkpoint);
+  void use_one_batch();
+  void write_results(const TrainOutcome& outcome) const;
+  void note(const std::string& text) const;
+  pipeline::LoaderOptions loader_options() const;
+
+  TrainConfig config_;
+  Registries registries_;
+  TrainObserver* observer_;
+  int threads_ = 1;
+  std::unique_ptr<RunDirectory> directory_;  // null: nothing is written
+  std::unique_ptr<BatchSource> train_;
+  std::unique_ptr<pipeline::Loader> val_;
+  data::PixelStats pixel_stats_;
+  std::string dataset_id_;
+  std::string pipeline_id_;
+  std::shared_ptr<engine::Module> model_;
+  std::unique_ptr<engine::Optimizer> optimizer_;
+  std::unique_ptr<engine::Ema> ema_;
+  TrainerSettings settings_;
+  TrainerState state_;
+};
+
+}  // namespace dlpipe::run

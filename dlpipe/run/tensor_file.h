@@ -1,0 +1,22 @@
+// Named tensors of the engine in safetensors files, and the hash over them that receipts hold.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/engine/layers/module.h"
+
+namespace dlpipe::run {
+
+/// Writes aside and renames; tensors are stored plain and row-major, in PyTorch's names and shapes.
+Status save_tensors(const std::string& path, std::span<const engine::NamedTensor> tensors);
+/// All tensors of a file. F16 comes as f32; other element types that dlpipe lacks are kUnsupported, by name.
+Result<std::vector<engine::NamedTensor>> load_tensors(const std::string& path);
+
+/// xxHash3-64 over names, shapes, dtypes and bytes in order, chained from `seed`.
+uint64_t hash_tensors(std::span<const engine::NamedTensor> tensors, uint64_t seed);
+
+}  // namespace dlpipe::run

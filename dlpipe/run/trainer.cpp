@@ -1,0 +1,293 @@
+#include "dlpipe/run/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dlpipe/base/counter.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/tensor_file.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+using engine::NamedTensor;
+using formats::Json;
+using formats::Scalar;
+
+constexpr int64_t kProgressNs = 100'000'000;
+constexpr int64_t kMaxSkippedInARow = 100;
+
+// Makes another ledger the thread's for its scope: spans of validation's batches are not training's.
+class AsideLedger {
+ public:
+  explicit AsideLedger(Ledger& former) : former_(former) { aside_.make_current(); }
+  ~AsideLedger() { former_.make_current(); }
+  AsideLedger(const AsideLedger&) = delete;
+  AsideLedger& operator=(const AsideLedger&) = delete;
+
+ private:
+  Ledger& former_;
+  Ledger aside_;
+};
+
+// Puts averaged weights into the model for its scope; does nothing without an average.
+class EmaWeights {
+ public:
+  EmaWeights(engine::Module& model, const engine::Ema* ema) : model_(model) {
+    if (ema == nullptr) return;
+    for (const NamedTensor& named : model.state_dict()) own_.push_back({named.name, named.tensor.clone()});
+    model_.load_state_dict(ema->state());
+  }
+  ~EmaWeights() {
+    if (!own_.empty()) model_.load_state_dict(own_);
+  }
+  EmaWeights(const EmaWeights&) = delete;
+  EmaWeights& operator=(const EmaWeights&) = delete;
+
+ private:
+  engine::Module& model_;
+  std::vector<NamedTensor> own_;
+};
+
+double share(int64_t part, int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+int64_t data_ns(const LedgerEntry& entry) {
+  return entry.span_ns[static_cast<size_t>(Span::kDataDecode)] +
+         entry.span_ns[static_cast<size_t>(Span::kDataIdle)];
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainerParts& parts, const TrainerSettings& settings, const TrainerState& state)
+    : parts_(parts),
+      settings_(settings),
+      state_(state),
+      step_(*parts.model, *parts.optimizer, parts.ema, settings.step) {
+  static TrainObserver silent;
+  if (parts_.observer == nullptr) parts_.observer = &silent;
+  if (parts_.val != nullptr) val_begin_ = parts_.val->state();
+}
+
+double Trainer::steps_per_epoch() const {
+  return static_cast<double>(parts_.train->batches_per_epoch()) /
+         static_cast<double>(settings_.step.accumulate);
+}
+
+TrainOutcome Trainer::train(const std::atomic<bool>* stop) {
+  stop_ = stop;
+  settings_.eval.stop = stop;
+  begin_ns_ = window_.begin_ns = last_validation_ns_ = last_checkpoint_ns_ = now_ns();
+  ledger_.make_current();
+  parts_.model->train();
+  ended_ = settings_.early_stop > 0 && state_.worse_validations >= settings_.early_stop;
+  if (state_.step > 0) validate_if_due(false);  // a signal may have come in the middle of it
+
+  while (state_.step < settings_.schedule.total_steps && !ended_ && !stop_requested()) one_step();
+
+  if (!stop_requested()) {
+    chain_parameters();
+    validate_if_due(true);
+  }
+  outcome_.stopped = stop_requested() && !ended_;
+  if (saved_step_ != state_.step) save(false);
+
+  outcome_.steps = state_.step;
+  outcome_.seconds = static_cast<double>(now_ns() - begin_ns_) * 1e-9;
+  outcome_.best = state_.best;
+  outcome_.best_step = state_.best_step;
+  outcome_.skipped_steps = state_.skipped_steps;
+  outcome_.batches_chain = parts_.train->state().chain;
+  outcome_.parameters_chain = state_.parameters_chain;
+  outcome_.ledger = ledger_.total();
+  outcome_.stats = parts_.train->stats();
+  return outcome_;
+}
+
+void Trainer::one_step() {
+  ledger_.begin_step();
+  const double lr = value_or_throw(engine::learning_rate(settings_.schedule, state_.step));
+  const StepOutcome outcome = step_.run(*parts_.train, state_.step, lr);
+  if (outcome.source_ended) {
+    ended_ = true;
+    ledger_.end_step();
+    return;
+  }
+  ++state_.step;
+  log_step(outcome, lr);
+  if (outcome.epoch_ended) chain_parameters();
+  parts_.observer->on_step(state_.step, outcome.loss);
+  validate_if_due(false);
+  if (saved_step_ != state_.step && is_due(settings_.checkpoint_every, last_checkpoint_ns_)) save(false);
+  report_progress(outcome, lr);
+  ledger_.end_step();
+}
+
+void Trainer::log_step(const StepOutcome& outcome, double lr) {
+  const SpanScope span(Span::kLogging);
+  if (outcome_.samples == 0) outcome_.first_loss = outcome.loss;
+  outcome_.samples += outcome.samples;
+  outcome_.loss = outcome.loss;
+  skipped_in_a_row_ = outcome.skipped ? skipped_in_a_row_ + 1 : 0;
+  if (outcome.skipped) {
+    ++state_.skipped_steps;
+    parts_.observer->on_note(concat("step ", state_.step, " skipped: not finite in ", outcome.reason));
+    if (skipped_in_a_row_ >= kMaxSkippedInARow) {
+      throw Error(Status(ErrorCode::kNonfinite,
+                         concat("[train] ", kMaxSkippedInARow,
+                                " steps in a row were not finite, the last in ", outcome.reason)));
+    }
+  }
+  if (parts_.directory == nullptr) return;
+  Json line =
+      Json::object({{"step", state_.step}, {"epoch", outcome.epoch}, {"loss", outcome.loss}, {"lr", lr}});
+  if (outcome.skipped) line.set("skipped", outcome.reason);
+  throw_if_error(parts_.directory->log_line(line));
+  const std::vector<Scalar> scalars = {{"train/loss", outcome.loss}, {"train/lr", lr}};
+  throw_if_error(parts_.directory->log_scalars(state_.step, scalars));
+}
+
+void Trainer::chain_parameters() {
+  if (state_.chained_step == state_.step) return;
+  const SpanScope span(Span::kMetrics);
+  state_.parameters_chain = hash_tensors(parts_.model->state_dict(), state_.parameters_chain);
+  state_.chained_step = state_.step;
+}
+
+bool Trainer::is_due(const Interval& interval, int64_t last_ns) const {
+  const auto step = static_cast<double>(state_.step);
+  switch (interval.unit) {
+    case Interval::Unit::kNever:
+      return false;
+    case Interval::Unit::kSteps:
+      return std::fmod(step, interval.amount) == 0;
+    case Interval::Unit::kEpochs: {
+      const double steps = interval.amount * steps_per_epoch();
+      return std::floor(step / steps) > std::floor((step - 1) / steps);
+    }
+    case Interval::Unit::kSeconds:
+      return static_cast<double>(now_ns() - last_ns) * 1e-9 >= interval.amount;
+  }
+  return false;
+}
+
+void Trainer::validate_if_due(bool at_end) {
+  if (parts_.val == nullptr || settings_.val_every.unit == Interval::Unit::kNever) return;
+  if (state_.validated_step == state_.step) return;
+  if (at_end || is_due(settings_.val_every, last_validation_ns_)) validate();
+}
+
+void Trainer::validate() {
+  EvalReport result;
+  {
+    const SpanScope span(Span::kValidation);
+    const AsideLedger aside(ledger_);
+    const EmaWeights weights(*parts_.model, parts_.ema);
+    throw_if_error(parts_.val->seek(val_begin_));
+    try {
+      result = evaluate(*parts_.model, *parts_.val, settings_.eval);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kCancelled)
+        return;  // comes again after --resume: validated_step is behind
+      throw;
+    }
+  }
+  last_validation_ns_ = now_ns();
+  state_.validated_step = state_.step;
+  judge(result);
+}
+
+void Trainer::judge(const EvalReport& result) {
+  const engine::MetricRecord* first =
+      settings_.eval.metrics.empty() ? nullptr : settings_.eval.metrics.front();
+  const double value = result.value(first != nullptr ? first->name : "loss");
+  const bool lower_is_better = first == nullptr || first->lower_is_better;
+  const bool is_best =
+      std::isfinite(value) &&
+      (state_.best_step < 0 || (lower_is_better ? value < state_.best : value > state_.best));
+  if (is_best) {
+    state_.best = value;
+    state_.best_step = state_.step;
+  }
+  state_.worse_validations = is_best ? 0 : state_.worse_validations + 1;
+  outcome_.last_validation = ValidationReport{state_.step, epoch(), result, is_best};
+  if (settings_.early_stop > 0 && state_.worse_validations >= settings_.early_stop) {
+    ended_ = outcome_.early_stopped = true;
+  }
+  {
+    const SpanScope span(Span::kLogging);
+    parts_.observer->on_validation(*outcome_.last_validation);
+    if (parts_.directory != nullptr) {
+      Json line =
+          Json::object({{"step", state_.step}, {"val_loss", result.loss}, {"val_samples", result.samples}});
+      std::vector<Scalar> scalars = {{"val/loss", result.loss}};
+      for (const auto& [name, metric] : result.metrics) {
+        line.set("val_" + name, metric);
+        scalars.push_back({"val/" + name, metric});
+      }
+      throw_if_error(parts_.directory->log_line(line));
+      throw_if_error(parts_.directory->log_scalars(state_.step, scalars));
+    }
+  }
+  if (is_best) save(true);
+}
+
+void Trainer::save(bool is_best) {
+  if (parts_.directory == nullptr) return;
+  const SpanScope span(Span::kCheckpoint);
+  const RunDirectory::LogSizes sizes = value_or_throw(parts_.directory->sync_logs());
+  state_.metrics_bytes = sizes.metrics_bytes;
+  state_.quarantine_bytes = sizes.quarantine_bytes;
+  throw_if_error(formats::write_file(parts_.directory->kernels_file(), engine::kernel_table().save()));
+  CheckpointTensors tensors{parts_.model->state_dict(), parts_.optimizer->state(), {}};
+  if (parts_.ema != nullptr) tensors.ema = parts_.ema->state();
+  const std::string directory = value_or_throw(
+      save_checkpoint(parts_.directory->checkpoints(), {settings_.model_state, state_, parts_.train->state()},
+                      tensors, settings_.keep, is_best));
+  saved_step_ = state_.step;
+  last_checkpoint_ns_ = now_ns();
+  parts_.observer->on_checkpoint(directory, is_best);
+}
+
+void Trainer::report_progress(const StepOutcome& outcome, double lr) {
+  const SpanScope span(Span::kLogging);
+  window_.samples += outcome.samples;
+  window_.steps += 1;
+  window_.loss_sum += outcome.loss;
+  const int64_t now = now_ns();
+  const bool is_last = state_.step == settings_.schedule.total_steps;
+  if (now - window_.begin_ns < kProgressNs && !outcome.epoch_ended && !is_last) return;
+
+  const LedgerEntry& total = ledger_.total();
+  ProgressReport report;
+  report.step = state_.step;
+  report.total_steps = settings_.schedule.total_steps;
+  report.epoch = epoch();
+  report.epochs = static_cast<double>(report.total_steps) / steps_per_epoch();
+  report.loss = window_.loss_sum / static_cast<double>(window_.steps);
+  report.lr = lr;
+  report.rate_img_s =
+      static_cast<double>(window_.samples) / (static_cast<double>(now - window_.begin_ns) * 1e-9);
+  report.data_wait_share = share(data_ns(total) - window_.data_ns, total.wall_ns - window_.wall_ns);
+  const double seconds_a_step = static_cast<double>(now - begin_ns_) * 1e-9 /
+                                static_cast<double>(std::max<int64_t>(ledger_.steps() + 1, 1));
+  report.eta_seconds = seconds_a_step * static_cast<double>(report.total_steps - report.step);
+  constexpr double kHardlyWaits = 0.05;
+  const std::string bottleneck =
+      report.data_wait_share < kHardlyWaits ? "" : parts_.train->stats().bottleneck;
+  report.limiting_stage = bottleneck.empty() ? "model" : bottleneck;
+  report.epoch_ended = outcome.epoch_ended;
+  parts_.observer->on_progress(report);
+  if (parts_.directory != nullptr) {
+    const std::vector<Scalar> scalars = {{"time/img_s", report.rate_img_s},
+                                         {"time/data_wait", report.data_wait_share}};
+    throw_if_error(parts_.directory->log_scalars(state_.step, scalars));
+  }
+  window_ = {now, 0, 0, 0, total.wall_ns, data_ns(total)};
+}
+
+}  // namespace dlpipe::run
