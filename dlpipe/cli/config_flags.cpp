@@ -23,15 +23,20 @@ void add_config_flags(CLI::App& app, const std::shared_ptr<GivenOptions>& given)
       };
       added = app.add_flag_function(concat(flag, ",!--no-", name), set, help);
     } else {
-      const auto set = [given, name](const std::vector<std::string>& words) {
-        std::string text;
-        for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
-        given->emplace_back(name, text);
-      };
-      added = app.add_option_function<std::vector<std::string>>(flag, set, help);
       const bool is_list =
           std::holds_alternative<std::vector<std::string> run::TrainConfig::*>(option.member);
-      if (!is_list) added->expected(1);
+      if (is_list) {
+        const auto set = [given, name](const std::vector<std::string>& words) {
+          std::string text;
+          for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
+          given->emplace_back(name, text);
+        };
+        added = app.add_option_function<std::vector<std::string>>(flag, set, help);
+      } else {
+        const auto set = [given, name](const std::string& text) { given->emplace_back(name, text); };
+        added = app.add_option_function<std::string>(flag, set, help);
+        added->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      }
       added->type_name(std::string(run::option_type(option)));
       added->default_str(run::option_text(option, defaults));
     }
