@@ -32,9 +32,9 @@ TEST(Program, UnknownCommandSuggestsTheNearest) {
 }
 
 TEST(Program, UnknownOptionSuggestsTheNearest) {
-  const Outcome outcome = run_dlpipe({"info", "--hepl"});
+  const Outcome outcome = run_dlpipe({"info", "--jsno"});
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_NE(outcome.err.find("there is no option '--hepl'; did you mean '--help'?"), std::string::npos)
+  EXPECT_NE(outcome.err.find("there is no option '--jsno'; did you mean '--json'?"), std::string::npos)
       << outcome.err;
 }
 

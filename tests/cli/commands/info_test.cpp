@@ -1,15 +1,27 @@
 #include <gtest/gtest.h>
 
+#include "dlpipe/io/formats/json.h"
 #include "tests/cli/program.h"
 
 namespace dlpipe::test {
 
-TEST(Info, TellsBuildIsaThreadsAndMemory) {
+TEST(Info, TellsBuildIsaThreadsMemoryAndLibraries) {
   const Outcome outcome = run_dlpipe({"info"});
   EXPECT_EQ(outcome.exit_code, 0);
-  for (const char* word : {"build", "isa", "threads", "memory", "cuda"}) {
+  for (const char* word : {"build", "isa", "threads", "memory", "gpu", "oneTBB", "LMDB", "oneDNN"}) {
     EXPECT_NE(outcome.err.find(word), std::string::npos) << word;
   }
+}
+
+TEST(Info, JsonGoesToStdoutAlone) {
+  const Outcome outcome = run_dlpipe({"info", "--json"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err, "");
+  const auto json = formats::Json::parse(outcome.out);
+  ASSERT_TRUE(json.ok()) << outcome.out;
+  EXPECT_GE((*json)["threads"].as_int(), 1);
+  for (const auto& [name, version] : (*json)["libraries"].members())
+    EXPECT_NE(version.as_string(), "") << name;
 }
 
 }  // namespace dlpipe::test

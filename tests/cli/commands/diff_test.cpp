@@ -1,0 +1,37 @@
+#include <gtest/gtest.h>
+
+#include "dlpipe/io/formats/json.h"
+#include "tests/cli/program.h"
+#include "tests/cli/trained_run.h"
+
+namespace dlpipe::test {
+
+TEST(Diff, ARunEqualsItselfOnOtherThreads) {
+  ScratchDirectory folder;
+  const std::string config = trained_run().run + "/config.toml";
+  ASSERT_EQ(run_dlpipe({"train", "--config", config, "--threads", "1", "--out", folder / "b"}).exit_code, 0);
+  const Outcome outcome = run_dlpipe({"diff", trained_run().run, folder / "b"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("the same run"), std::string::npos);
+}
+
+TEST(Diff, AnotherSeedIsToldFieldByField) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe(train_arguments(folder / "b", {"--seed", "4"})).exit_code, 0);
+  const Outcome outcome = run_dlpipe({"diff", trained_run().run, folder / "b", "--json"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  const auto json = formats::Json::parse(outcome.out);
+  ASSERT_TRUE(json.ok()) << outcome.out;
+  EXPECT_FALSE((*json)["same"].as_bool(true));
+  EXPECT_TRUE((*json)["receipt"].contains("seed"));
+  EXPECT_EQ((*json)["first_different_step"].as_int(), 1);
+}
+
+TEST(Diff, AFolderWithoutAReceiptIsNamed) {
+  ScratchDirectory folder;
+  const Outcome outcome = run_dlpipe({"diff", trained_run().run, folder.path()});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find("has no readable receipt"), std::string::npos) << outcome.err;
+}
+
+}  // namespace dlpipe::test
