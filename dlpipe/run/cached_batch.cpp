@@ -25,7 +25,7 @@ CachedBatch::CachedBatch(const Batch& batch)
   batch_.prep = &prep_;
   batch_.substitutions = {};
   batch_.ready_event = nullptr;
-  batch_.last_in_epoch = true;
+  batch_.last_in_epoch = false;  // it never ends
 }
 
 std::unique_ptr<CachedBatch> CachedBatch::random(int64_t count, const Shape& image, int64_t classes,
@@ -55,8 +55,8 @@ std::unique_ptr<CachedBatch> CachedBatch::random(int64_t count, const Shape& ima
 
 Result<std::optional<Batch>> CachedBatch::next() {
   Batch batch = batch_;
-  batch.epoch = state_.epoch++;
-  batch.index = 0;
+  batch.epoch = 0;
+  batch.index = state_.batch_index++;
   state_.samples_consumed += batch.count;
   return std::optional<Batch>(batch);
 }
@@ -72,7 +72,7 @@ Status CachedBatch::seek(const SourceState& state) {
 
 SourceStats CachedBatch::stats() const {
   SourceStats stats;
-  stats.batches = state_.epoch;
+  stats.batches = state_.batch_index;
   stats.samples = state_.samples_consumed;
   return stats;
 }

@@ -1,0 +1,136 @@
+// A table of bad inputs and what `dlpipe` says to each: an area in brackets, what happened, to what, what to
+// do.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/cli/program.h"
+#include "tests/run/sample_data.h"
+
+namespace dlpipe::test {
+
+namespace fs = std::filesystem;
+
+struct Case {
+  std::vector<std::string> arguments;
+  int exit_code;
+  std::vector<std::string> words;  // each must stand in the message
+};
+
+class ErrorsTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<ScratchDirectory>();
+    data_ = make_sample_data(folder_->path(), 5);
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  static void expect_messages(const std::vector<Case>& cases) {
+    for (const Case& c : cases) {
+      std::string line;
+      for (const std::string& word : c.arguments) line += word + " ";
+      const Outcome outcome = run_dlpipe(c.arguments);
+      EXPECT_EQ(outcome.exit_code, c.exit_code) << line << "\n" << outcome.err;
+      EXPECT_NE(outcome.err.find("["), std::string::npos) << line << "\n" << outcome.err;
+      for (const std::string& word : c.words)
+        EXPECT_NE(outcome.err.find(word), std::string::npos) << line << "\n" << outcome.err;
+      EXPECT_EQ(outcome.out, "") << line;
+    }
+  }
+
+  static std::unique_ptr<ScratchDirectory> folder_;
+  static SampleData data_;
+};
+std::unique_ptr<ScratchDirectory> ErrorsTest::folder_;
+SampleData ErrorsTest::data_;
+
+TEST_F(ErrorsTest, OfTrainsOptions) {
+  const std::string out = *folder_ / "run";
+  const auto train = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"train",   "--data", data_.train, "--model", "lenet",
+                                          "--batch", "8",      "--out",     out};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  expect_messages({
+      {{"train"}, 2, {"no run directory", "--out"}},
+      {{"train", "--out", out}, 2, {"no dataset", "--data"}},
+      {{"train", "--out", out, "--data", data_.train}, 2, {"no model", "--model"}},
+      {{"train", "--out", out, "--data", "/nonexistent", "--model", "lenet"}, 1, {"/nonexistent"}},
+      {train({"--model", "lenett"}), 2, {"lenett", "did you mean 'lenet'?"}},
+      {train({"--optimizer", "sdg"}), 2, {"sdg", "sgd"}},
+      {train({"--loss", "mes"}), 2, {"'mes'", "'mse'"}},
+      {train({"--metrics", "top2"}), 2, {"top2", "top1"}},
+      {train({"--schedule", "cosin"}), 2, {"--schedule", "'cosin'", "'cosine'"}},
+      {train({"--dtype", "f16"}), 2, {"--dtype", "f16"}},
+      {train({"--device", "cuda"}), 2, {"cuda", "--device cpu"}},
+      {train({"--batch", "0"}), 2, {"--batch", "'0'", "at least 1"}},
+      {train({"--batch", "many"}), 2, {"--batch", "'many'", "a whole number"}},
+      {train({"--batch", "1000"}), 2, {"--batch"}},
+      {train({"--lr", "-1"}), 2, {"--lr", "'-1'"}},
+      {train({"--val-every", "soon"}), 2, {"--val-every", "'soon'", "1epoch"}},
+      {train({"--milestones", "x"}), 2, {"--milestones", "'x'"}},
+      {train({"--augment", "rrc(32) hflp"}), 2, {"hflp", "hflip"}},
+      {train({"--augment", "rrc()"}), 2, {"rrc"}},
+      {train({"--freeze", "layer9.*"}), 2, {"--freeze", "layer9.*", "matches no parameter"}},
+      {train({"--reset-head"}), 2, {"--reset-head", "--init"}},
+      {train({"--init", "/nonexistent.safetensors"}), 1, {"/nonexistent.safetensors"}},
+      {train({"--lerning-rate", "1"}), 2, {"--lerning-rate"}},
+      {train({"--epoch", "1"}), 2, {"--epoch", "--epochs"}},
+      {train({"stray"}), 2, {"unexpected argument 'stray'"}},
+      {train({"--config", "/nonexistent.toml"}), 1, {"/nonexistent.toml"}},
+      {{"train", "--resume", "/nonexistent"}, 1, {"/nonexistent", "no run"}},
+      {{"train", "--resume", out, "--config", "x.toml"}, 2, {"--resume", "--config"}},
+  });
+  EXPECT_FALSE(fs::exists(out)) << "a refused run leaves no directory";
+}
+
+TEST_F(ErrorsTest, OfConfigFiles) {
+  const std::string file = *folder_ / "c.toml";
+  const auto with = [&](const std::string& text) {
+    const std::string name = *folder_ / ("c" + std::to_string(std::hash<std::string>()(text)) + ".toml");
+    std::ofstream(name) << text;
+    return std::vector<std::string>{"train", "--config", name};
+  };
+  expect_messages({
+      {with("bacth = 3"), 2, {"'bacth'", "line 1", "'batch'"}},
+      {with("batch = 3\nlr = \"x\""), 2, {"'lr'", "line 2", "a number"}},
+      {with("= 3"), 2, {"not valid TOML", "line 1"}},
+  });
+}
+
+TEST_F(ErrorsTest, OfDatasetsThatDoNotFit) {
+  const std::string other = *folder_ / "other";
+  fs::create_directories(other + "/src/cat");
+  fs::create_directories(other + "/src/dog");
+  for (const char* name : {"cat/1.jpg", "dog/1.jpg", "cat/2.jpg", "dog/2.jpg"}) {
+    fs::copy_file(data_.jpegs + "/ring/00000.jpg", other + "/src/" + name);
+  }
+  ASSERT_EQ(run_dlpipe({"ingest", other + "/src", other + "/data"}).exit_code, 0);
+  expect_messages({
+      {{"train", "--data", data_.train, "--val", other + "/data", "--model", "lenet", "--batch", "8", "--out",
+        *folder_ / "r"},
+       2,
+       {"different classes", "cat, dog", "ring", "--classes-from"}},
+  });
+}
+
+TEST_F(ErrorsTest, OfRunsThatAreThereAlready) {
+  const std::string run = *folder_ / "done";
+  const std::vector<std::string> train = {"train", "--data",   data_.train, "--model", "lenet", "--batch",
+                                          "8",     "--epochs", "1",         "--out",   run};
+  ASSERT_EQ(run_dlpipe(train).exit_code, 0);
+  std::ofstream(run + "/checkpoints/last/model.safetensors", std::ios::app) << "x";
+  expect_messages({
+      {train, 2, {run, "already holds a run", "--resume"}},
+      {{"train", "--resume", run, "--lr", "1"}, 2, {"--lr", "can't be changed"}},
+      {{"eval", "--ckpt", run + "/checkpoints/last", "--data", data_.val},
+       1,
+       {"model.safetensors", "state.json"}},
+      {{"predict", "--ckpt", run, data_.jpegs}, 1, {"model.safetensors"}},
+      {{"diff", run, "/nonexistent"}, 1, {"/nonexistent"}},
+  });
+}
+
+}  // namespace dlpipe::test

@@ -1,0 +1,87 @@
+#include "dlpipe/run/evaluate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/run/fake_source.h"
+#include "tests/run/small_net.h"
+
+namespace dlpipe::run {
+
+using test::FakeOptions;
+using test::FakeSource;
+
+static EvalOptions eval_options() {
+  EvalOptions options;
+  options.loss = *find_loss("cross_entropy");
+  options.metrics = {*engine::find_metric("top1"), *engine::find_metric("top5")};
+  return options;
+}
+
+TEST(Evaluate, CountsEverySampleOnceAndNoPadding) {
+  FakeSource source({.samples = 21, .batch = 8, .shuffle = false});
+  const auto net = test::small_net(8, 4, 1);
+  const EvalReport report = evaluate(*net, source, eval_options());
+  EXPECT_EQ(report.samples, 21);
+  EXPECT_EQ(report.dropped, 0);
+  EXPECT_EQ(report.value("top5"), 1.0);  // there are four classes
+  EXPECT_TRUE(std::isfinite(report.loss));
+}
+
+TEST(Evaluate, DoesNotDependOnTheBatchSize) {
+  const auto net = test::small_net(8, 4, 1);
+  FakeSource small({.samples = 21, .batch = 4, .shuffle = false});
+  FakeSource large({.samples = 21, .batch = 21, .shuffle = false});
+  const EvalReport a = evaluate(*net, small, eval_options());
+  const EvalReport b = evaluate(*net, large, eval_options());
+  EXPECT_NEAR(a.loss, b.loss, 1e-6);
+  EXPECT_EQ(a.value("top1"), b.value("top1"));
+}
+
+TEST(Evaluate, RowsOfWeightZeroDoNotCountAndAreTold) {
+  const auto net = test::small_net(8, 4, 1);
+  FakeSource whole({.samples = 16, .batch = 8, .shuffle = false});
+  FakeSource holed({.samples = 16, .batch = 8, .shuffle = false, .dropped = {3, 9}});
+  double kept_loss = 0;
+  int64_t kept = 0;
+  evaluate(*net, whole, eval_options(),
+           [&](const Batch& batch, std::span<const float> logits, int64_t classes) {
+             const auto* labels = reinterpret_cast<const int64_t*>(batch.fields[1].data);
+             for (int64_t n = 0; n < batch.count; ++n) {
+               if (batch.sample_ids[n] == 3 || batch.sample_ids[n] == 9) continue;
+               kept_loss += engine::cross_entropy_of(logits.subspan(n * classes, classes), labels[n]);
+               ++kept;
+             }
+           });
+  const EvalReport report = evaluate(*net, holed, eval_options());
+  EXPECT_EQ(report.samples, 14);
+  EXPECT_EQ(report.dropped, 2);
+  EXPECT_NEAR(report.loss, kept_loss / static_cast<double>(kept), 1e-6);
+}
+
+TEST(Evaluate, LeavesTheModelAsItWas) {
+  const auto net = test::small_net(8, 4, 1);
+  net->train();
+  FakeSource source(FakeOptions{});
+  const auto before = net->buffers()[0].tensor.to_doubles();
+  evaluate(*net, source, eval_options());
+  EXPECT_TRUE(net->is_training());
+  EXPECT_EQ(net->buffers()[0].tensor.to_doubles(), before);
+}
+
+TEST(Evaluate, AStopRequestEndsItAsCancelled) {
+  const auto net = test::small_net(8, 4, 1);
+  FakeSource source(FakeOptions{});
+  EvalOptions options = eval_options();
+  const std::atomic<bool> stop{true};
+  options.stop = &stop;
+  try {
+    evaluate(*net, source, options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCancelled);
+  }
+}
+
+}  // namespace dlpipe::run

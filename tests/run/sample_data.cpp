@@ -1,0 +1,25 @@
+#include "tests/run/sample_data.h"
+
+#include "dlpipe/run/ingest/ingest.h"
+#include "dlpipe/run/ingest/synth.h"
+
+namespace dlpipe::test {
+
+SampleData make_sample_data(const std::string& folder, int per_class, int side) {
+  const SampleData data{folder + "/jpegs", folder + "/data", folder + "/data/train", folder + "/data/val"};
+  ingest::SynthOptions synth;
+  synth.directory = data.jpegs;
+  synth.per_class = per_class;
+  synth.size_min = synth.size_max = side;
+  synth.seed = 1;
+  value_or_throw(ingest::synth(synth));
+  ingest::IngestOptions options;
+  options.source = data.jpegs;
+  options.destination = data.split;
+  options.split = {0.8, 0.2};
+  options.seed = 1;
+  value_or_throw(ingest::ingest(options));
+  return data;
+}
+
+}  // namespace dlpipe::test

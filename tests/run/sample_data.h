@@ -1,0 +1,19 @@
+// A dataset of drawn JPEGs for tests that need the real pipeline: synth, then ingest with a split. Made once
+// a process and folder; deterministic.
+#pragma once
+
+#include <string>
+
+namespace dlpipe::test {
+
+struct SampleData {
+  std::string jpegs;  // CLASS/NNNNN.jpg
+  std::string split;  // holds train and val
+  std::string train;
+  std::string val;
+};
+
+/// Ten classes, `per_class` pictures each of `side` pixels, a fifth of them for validation, below `folder`.
+SampleData make_sample_data(const std::string& folder, int per_class, int side = 32);
+
+}  // namespace dlpipe::test

@@ -1,0 +1,268 @@
+// Training with everything real: JPEGs, dataset, pipeline, engine.
+#include "dlpipe/run/session.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/loaded_model.h"
+#include "dlpipe/run/predictor.h"
+#include "dlpipe/run/stage_report.h"
+#include "dlpipe/run/tensor_file.h"
+#include "tests/io/formats/scratch.h"
+#include "tests/run/sample_data.h"
+
+namespace dlpipe::run {
+
+namespace fs = std::filesystem;
+using test::SampleData;
+using test::ScratchFolder;
+
+class SessionTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<ScratchFolder>();
+    data_ = test::make_sample_data(folder_->path(), 40);
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  static TrainConfig config(const std::string& out) {
+    TrainConfig config;
+    config.data = data_.split;
+    config.model = "lenet";
+    config.augment = "pad_crop(32,4) hflip";
+    config.batch = 16;
+    config.epochs = 2;
+    config.lr = 0.02;
+    config.out = out;
+    config.seed = 3;
+    config.threads = 2;
+    return config;
+  }
+
+  static std::unique_ptr<ScratchFolder> folder_;
+  static SampleData data_;
+};
+std::unique_ptr<ScratchFolder> SessionTest::folder_;
+SampleData SessionTest::data_;
+
+// Stops after some steps.
+class StopAfter : public TrainObserver {
+ public:
+  explicit StopAfter(int64_t step) : step_(step) {}
+  void on_step(int64_t step, double) override { stop = step == step_; }
+  std::atomic<bool> stop{false};
+
+ private:
+  int64_t step_;
+};
+
+static std::string text_of(const std::string& path) {
+  return *formats::read_file(path);
+}
+
+TEST_F(SessionTest, TrainsAndLeavesACompleteRunDirectory) {
+  ScratchFolder runs;
+  Session session(config(runs / "a"));
+  const TrainOutcome outcome = session.train();
+  EXPECT_EQ(outcome.steps, 40);  // 320 images, 16 a batch, 2 epochs
+  EXPECT_TRUE(outcome.last_validation.has_value());
+  for (const char* file : {"config.toml", "metrics.jsonl", "ledger.json", "kernels.json", "receipt.json",
+                           "checkpoints/last/model.safetensors", "checkpoints/best/state.json"}) {
+    EXPECT_TRUE(fs::exists(runs / "a/" + file)) << file;
+  }
+  EXPECT_TRUE(report_ledger(outcome.ledger).adds_up()) << report_ledger(outcome.ledger).unaccounted_share;
+}
+
+TEST_F(SessionTest, TheSameConfigOnOtherThreadsIsTheSameRun) {
+  ScratchFolder runs;
+  TrainConfig first = config(runs / "a");
+  Session(first).train();
+  TrainConfig second;
+  ASSERT_TRUE(read_config(runs / "a/config.toml", second).ok());
+  second.out = runs / "b";
+  second.threads = 3;
+  second.slots = 5;
+  Session(second).train();
+  const auto difference = compare_runs(runs / "a", runs / "b");
+  ASSERT_TRUE(difference.ok()) << difference.status().message();
+  EXPECT_TRUE(difference->same());
+  EXPECT_EQ(text_of(runs / "a/receipt.json"), text_of(runs / "b/receipt.json"));
+  EXPECT_EQ(text_of(runs / "a/checkpoints/last/model.safetensors"),
+            text_of(runs / "b/checkpoints/last/model.safetensors"));
+}
+
+TEST_F(SessionTest, AnotherSeedIsAnotherRun) {
+  ScratchFolder runs;
+  TrainConfig first = config(runs / "a");
+  TrainConfig second = config(runs / "b");
+  first.epochs = second.epochs = 0.5;
+  second.seed = 4;
+  Session(first).train();
+  Session(second).train();
+  const auto difference = compare_runs(runs / "a", runs / "b");
+  EXPECT_FALSE(difference->same_batches());
+  EXPECT_FALSE(difference->same_weights());
+  EXPECT_EQ(difference->first_step, 1);
+}
+
+TEST_F(SessionTest, AStoppedRunResumesBitForBitWithOtherThreadCounts) {
+  ScratchFolder runs;
+  Session(config(runs / "whole")).train();
+  {
+    StopAfter observer(7);
+    Session session(config(runs / "parts"), {}, &observer);
+    EXPECT_TRUE(session.train(&observer.stop).stopped);
+  }
+  {
+    StopAfter observer(20);  // an epoch's end: its validation is still to come
+    const auto session = Session::resume(runs / "parts", {{"threads", "1"}}, {}, &observer);
+    EXPECT_TRUE(session->train(&observer.stop).stopped);
+  }
+  const auto session = Session::resume(runs / "parts", {{"threads", "3"}, {"slots", "4"}});
+  EXPECT_FALSE(session->train().stopped);
+  const auto difference = compare_runs(runs / "whole", runs / "parts");
+  ASSERT_TRUE(difference.ok());
+  EXPECT_TRUE(difference->same()) << difference->first_step << difference->first_line
+                                  << difference->second_line;
+  EXPECT_EQ(text_of(runs / "whole/checkpoints/last/optimizer.safetensors"),
+            text_of(runs / "parts/checkpoints/last/optimizer.safetensors"));
+}
+
+TEST_F(SessionTest, ResumeWithoutACheckpointBeginsAgain) {
+  ScratchFolder runs;
+  TrainConfig c = config(runs / "a");
+  c.epochs = 0.5;
+  Session(c).train();
+  const std::string receipt = text_of(runs / "a/receipt.json");
+  fs::remove_all(runs / "a/checkpoints");
+  fs::create_directories(runs / "a/checkpoints");
+  Session::resume(runs / "a")->train();
+  EXPECT_EQ(text_of(runs / "a/receipt.json"), receipt);
+}
+
+TEST_F(SessionTest, ResumeTakesTheLatestWholeCheckpoint) {
+  ScratchFolder runs;
+  TrainConfig c = config(runs / "a");
+  c.checkpoint_every = "5steps";
+  c.val_every = "never";
+  c.keep = 3;
+  Session(c).train();
+  const std::string receipt = text_of(runs / "a/receipt.json");
+  const std::string last = list_checkpoints(runs / "a/checkpoints").front();
+  std::ofstream(last + "/model.safetensors", std::ios::app) << "x";
+  Session::resume(runs / "a")->train();
+  EXPECT_EQ(text_of(runs / "a/receipt.json"), receipt);
+}
+
+TEST_F(SessionTest, WhatWouldChangeTheRunCannotChangeOnResume) {
+  ScratchFolder runs;
+  TrainConfig c = config(runs / "a");
+  c.epochs = 0.5;
+  Session(c).train();
+  try {
+    Session::resume(runs / "a", {{"lr", "1"}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kMisuse);
+    EXPECT_NE(std::string(error.what()).find("--lr can't be changed on --resume"), std::string::npos);
+  }
+}
+
+TEST_F(SessionTest, EvaluationOfTheCheckpointGivesTheValidationsNumbers) {
+  ScratchFolder runs;
+  TrainConfig c = config(runs / "a");
+  c.val_every = "1epoch";
+  const TrainOutcome outcome = Session(c).train();
+  const Evaluation evaluation =
+      evaluate_checkpoint({.checkpoint = runs / "a/checkpoints/last", .data = data_.split, .batch = 16});
+  ASSERT_TRUE(outcome.last_validation.has_value());
+  EXPECT_EQ(evaluation.report.loss, outcome.last_validation->result.loss);
+  EXPECT_EQ(evaluation.report.value("top1"), outcome.last_validation->result.value("top1"));
+  EXPECT_EQ(evaluation.report.samples, 80);
+}
+
+TEST_F(SessionTest, PredictionEqualsEvaluationOnTheSameImages) {
+  ScratchFolder runs;
+  Session(config(runs / "a")).train();
+  // The validation set's own pictures, in its order, through evaluation...
+  std::vector<double> wanted;  // probability of the class that evaluation found greatest
+  std::vector<int64_t> wanted_class;
+  const Evaluation evaluation = evaluate_checkpoint(
+      {.checkpoint = runs / "a", .data = data_.val, .batch = 16}, {},
+      [&](const Batch& batch, std::span<const float> logits, int64_t classes) {
+        for (int64_t n = 0; n < batch.count; ++n) {
+          const auto row = logits.subspan(static_cast<size_t>(n * classes), static_cast<size_t>(classes));
+          const auto top = std::max_element(row.begin(), row.end()) - row.begin();
+          wanted_class.push_back(top);
+          wanted.push_back(std::exp(-engine::cross_entropy_of(row, top)));
+        }
+      });
+  // ... and as files through prediction. Records hold their file's path.
+  const auto dataset = value_or_throw(data::Dataset::open(data_.val));
+  const auto reader = value_or_throw(dataset->reader());
+  std::vector<std::string> files;
+  for (int64_t i = 0; i < dataset->size(); ++i) {
+    const auto record = value_or_throw(reader->record(i));
+    const auto path = value_or_throw(data::field_bytes(*dataset, record, "path"));
+    files.push_back(data_.jpegs + "/" + std::string(reinterpret_cast<const char*>(path.data()), path.size()));
+  }
+  Predictor predictor({.checkpoint = runs / "a", .batch = 16});
+  std::vector<Prediction> predictions;
+  predictor.predict(files, [&](const Prediction& prediction) { predictions.push_back(prediction); });
+  ASSERT_EQ(predictions.size(), wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    ASSERT_EQ(predictions[i].error, "");
+    EXPECT_EQ(predictions[i].top[0].first,
+              evaluation.model.state.classes[static_cast<size_t>(wanted_class[i])]);
+    EXPECT_NEAR(predictions[i].top[0].second, wanted[i], 1e-6);
+  }
+}
+
+TEST_F(SessionTest, FineTunesFromWeightsWithAFreshHead) {
+  ScratchFolder runs;
+  TrainConfig c = config(runs / "a");
+  c.epochs = 0.5;
+  Session(c).train();
+  TrainConfig tuned = c;
+  tuned.out = runs / "b";
+  tuned.init = runs / "a/checkpoints/last/model.safetensors";
+  tuned.reset_head = true;
+  tuned.freeze = {"conv1.*"};
+  Session(tuned).train();
+  const auto before = value_or_throw(load_checkpoint(runs / "a/checkpoints/last", false));
+  const auto after = value_or_throw(load_checkpoint(runs / "b/checkpoints/last", false));
+  for (size_t i = 0; i < before.tensors.model.size(); ++i) {
+    const auto& name = before.tensors.model[i].name;
+    const bool is_equal =
+        hash_tensors({&before.tensors.model[i], 1}, 0) == hash_tensors({&after.tensors.model[i], 1}, 0);
+    EXPECT_EQ(is_equal, name.rfind("conv1.", 0) == 0) << name;
+  }
+}
+
+TEST_F(SessionTest, OneBatchCanBeLearntByHeart) {
+  TrainConfig c = config("");
+  c.overfit_batch = 60;
+  c.schedule = "constant";
+  const TrainOutcome outcome = Session(c).train();
+  EXPECT_EQ(outcome.steps, 60);
+  EXPECT_LT(outcome.loss, 0.1 * outcome.first_loss);
+}
+
+TEST_F(SessionTest, PixelReceiptsAgreeAcrossThreadsToo) {
+  ScratchFolder runs;
+  for (const char* name : {"a", "b"}) {
+    TrainConfig c = config(runs / name);
+    c.receipt = "pixels";
+    c.epochs = 0.5;
+    c.threads = name[0] == 'a' ? 1 : 3;
+    Session(c).train();
+  }
+  EXPECT_TRUE(compare_runs(runs / "a", runs / "b")->same());
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,54 @@
+#include "dlpipe/run/stage_report.h"
+
+#include <gtest/gtest.h>
+
+namespace dlpipe::run {
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+static SourceStats two_stages() {
+  SourceStats stats;
+  stats.wall_ns = 10 * kSecond;
+  stats.samples = 1000;
+  stats.stages = {{"reader", 1000, 0, 1 * kSecond, 2 * kSecond, 0, 1},
+                  {"decoder", 1000, 0, 16 * kSecond, kSecond, kSecond, 2}};
+  stats.bottleneck = "decoder";
+  return stats;
+}
+
+TEST(StageReport, RatesAndSharesFollowFromTheCounters) {
+  const StageReport report = report_stages(two_stages(), 0.5);
+  EXPECT_DOUBLE_EQ(report.rows[0].alone_img_s, 1000);  // 1000 items in 1 busy second of its one thread
+  EXPECT_DOUBLE_EQ(report.rows[1].alone_img_s, 125);   // 16 busy seconds over two threads
+  EXPECT_DOUBLE_EQ(report.rows[1].busy_share, 0.8);
+  EXPECT_DOUBLE_EQ(report.rows[1].wait_share, 0.1);
+  EXPECT_DOUBLE_EQ(report.rate_img_s, 100);
+}
+
+TEST(StageReport, NamesTheStageWhenTrainingWaitsAndTheModelWhenNot) {
+  EXPECT_EQ(report_stages(two_stages(), 0.5).advice.rfind("Speed up decoder", 0), 0u);
+  EXPECT_EQ(report_stages(two_stages(), 0.01).advice.rfind("Speed up the model", 0), 0u);
+  EXPECT_EQ(report_stages(two_stages(), -1).advice.rfind("Speed up decoder", 0), 0u);
+}
+
+TEST(StageReport, NothingMeasuredIsNoDivisionByZero) {
+  const StageReport report = report_stages(SourceStats{}, 0);
+  EXPECT_EQ(report.rate_img_s, 0);
+  EXPECT_EQ(report.advice, "Nothing was measured.");
+}
+
+TEST(LedgerReport, SharesAddUpWithTheUnaccounted) {
+  LedgerEntry entry;
+  entry.wall_ns = 100;
+  entry.span_ns[static_cast<size_t>(Span::kForward)] = 60;
+  entry.span_ns[static_cast<size_t>(Span::kDataIdle)] = 30;
+  const LedgerReport report = report_ledger(entry);
+  double sum = report.unaccounted_share;
+  for (const LedgerRow& row : report.rows) sum += row.share;
+  EXPECT_DOUBLE_EQ(sum, 1.0);
+  EXPECT_DOUBLE_EQ(report.unaccounted_share, 0.1);
+  EXPECT_DOUBLE_EQ(report.data_wait_share, 0.3);
+  EXPECT_FALSE(report.adds_up());
+}
+
+}  // namespace dlpipe::run
