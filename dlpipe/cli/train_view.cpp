@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "dlpipe/base/counter.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/output.h"
 
@@ -40,7 +39,12 @@ void TrainView::on_start(const run::StartReport& report) {
              report.threads, report.threads == 1 ? " thread" : " threads");
   if (report.first_step > 0) line += concat("; going on at step ", human_count(report.first_step));
   print(line);
-  last_plain_ns_ = now_ns();
+}
+
+int64_t TrainView::progress_interval_ns() const {
+  constexpr int64_t kLineNs = 300'000'000;
+  constexpr int64_t kPlainLineNs = 10'000'000'000;
+  return is_terminal_ ? kLineNs : kPlainLineNs;
 }
 
 void TrainView::on_progress(const run::ProgressReport& report) {
@@ -54,11 +58,6 @@ void TrainView::on_progress(const run::ProgressReport& report) {
     }
     return;
   }
-  constexpr int64_t kPlainEveryNs = 10'000'000'000;
-  const int64_t now = now_ns();
-  if (!report.epoch_ended && report.step != report.total_steps && now - last_plain_ns_ < kPlainEveryNs)
-    return;
-  last_plain_ns_ = now;
   print_report(line);
 }
 

@@ -15,6 +15,7 @@ class TrainView : public run::TrainObserver {
  public:
   TrainView();
   void on_start(const run::StartReport& report) override;
+  int64_t progress_interval_ns() const override;
   void on_progress(const run::ProgressReport& report) override;
   void on_validation(const run::ValidationReport& report) override;
   void on_note(std::string_view text) override;
@@ -25,7 +26,6 @@ class TrainView : public run::TrainObserver {
   void print(const std::string& line);
   bool is_terminal_;
   bool line_is_open_ = false;
-  int64_t last_plain_ns_ = 0;
 };
 
 /// "epoch 1.50/10  step 1,170/7,800  loss 0.8123  lr 0.0921  1,204 img/s  data 2.1 %  eta 1m20s  limit model"

@@ -25,10 +25,10 @@ struct ProgressReport {
   int64_t total_steps = 0;
   double epoch = 0;   // done, with fraction
   double epochs = 0;  // of the whole run
-  double loss = 0;    // mean since the last report
+  double loss = 0;    // mean
   double lr = 0;
-  double rate_img_s = 0;       // since the last report
-  double data_wait_share = 0;  // since the last report
+  double rate_img_s = 0;       // of training, without validations and checkpoints
+  double data_wait_share = 0;  // of the steps' wall time
   double eta_seconds = 0;
   std::string limiting_stage;  // a pipeline stage, or "model"
   bool epoch_ended = false;
@@ -45,7 +45,9 @@ class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
   virtual void on_start(const StartReport&) {}
-  /// At most ten times a second, and at every epoch's end.
+  /// Least time between two progress reports other than an epoch's last.
+  virtual int64_t progress_interval_ns() const { return 500'000'000; }
+  /// What happened since the report before; at an epoch's end, in the whole epoch.
   virtual void on_progress(const ProgressReport&) {}
   virtual void on_validation(const ValidationReport&) {}
   virtual void on_checkpoint(const std::string& /*directory*/, bool /*is_best*/) {}

@@ -21,28 +21,41 @@ std::string percent(double share) {
   return fixed(100 * share, 1) + " %";
 }
 
-std::string advise(const SourceStats& stats, const std::vector<StageRow>& rows, double data_wait_share) {
-  constexpr double kHardlyWaits = 0.05;
+// What all stages together could give if they had the threads to themselves and waited for nothing.
+double pipeline_rate(const SourceStats& stats) {
+  double busy_s_per_item = 0;
+  for (const StageStats& stage : stats.stages) {
+    if (stage.items > 0) {
+      busy_s_per_item +=
+          static_cast<double>(stage.busy_ns) / kSecond / static_cast<double>(stage.items) / stage.threads;
+    }
+  }
+  return ratio(1, busy_s_per_item);
+}
+
+std::string advise(const SourceStats& stats, const StageReport& report, double data_wait_share) {
   const StageRow* slowest = nullptr;
-  for (const StageRow& row : rows) {
+  for (const StageRow& row : report.rows) {
     if (row.alone_img_s > 0 && (slowest == nullptr || row.busy_share > slowest->busy_share)) slowest = &row;
   }
   if (slowest == nullptr) return "Nothing was measured.";
-  const bool has_trainer = data_wait_share >= 0;
-  if (has_trainer && data_wait_share < kHardlyWaits) {
-    return concat("Speed up the model: training waited for data only ", percent(data_wait_share),
-                  " of the time; the pipeline's busiest stage, ", slowest->name, ", could give ",
-                  human_count(std::llround(slowest->alone_img_s)), " img/s alone.");
-  }
+  const auto rate = [](double img_s) { return human_count(std::llround(img_s)) + " img/s"; };
   std::string name = slowest->name;
-  for (const StageRow& row : rows) {
+  for (const StageRow& row : report.rows) {
     if (row.name == stats.bottleneck) name = row.name;
   }
-  if (has_trainer) {
-    return concat("Speed up ", name, ": training waited for data ", percent(data_wait_share),
-                  " of the time, and ", name, " is the stage that limits it.");
+  if (data_wait_share < 0)
+    return concat("Speed up the ", name, ": it is the stage that limits the pipeline.");
+  const std::string waited = concat("training waited for data ", percent(data_wait_share), " of the time");
+  // A pipeline that could give several times what training takes is not what limits it, whoever waits for
+  // whom: the wait comes from sharing the cores.
+  constexpr double kPlenty = 3;
+  const double possible = pipeline_rate(stats);
+  if (data_wait_share < kNegligibleWait || possible > kPlenty * report.rate_img_s) {
+    return concat("Speed up the model: ", waited, ", and the pipeline alone could give ", rate(possible),
+                  ", most of its work in the ", slowest->name, ".");
   }
-  return concat("Speed up ", name, ": it is the stage that limits the pipeline.");
+  return concat("Speed up the ", name, ": ", waited, ", and this stage limits it.");
 }
 
 }  // namespace
@@ -63,7 +76,7 @@ StageReport report_stages(const SourceStats& stats, double data_wait_share) {
     report.rows.push_back(std::move(row));
   }
   report.rate_img_s = ratio(static_cast<double>(stats.samples), static_cast<double>(stats.wall_ns) / kSecond);
-  report.advice = advise(stats, report.rows, data_wait_share);
+  report.advice = advise(stats, report, data_wait_share);
   return report;
 }
 

@@ -12,6 +12,9 @@
 
 namespace dlpipe::run {
 
+/// Below this share of the time training is said not to wait for data.
+inline constexpr double kNegligibleWait = 0.05;
+
 struct StageRow {
   std::string name;
   int64_t items = 0;

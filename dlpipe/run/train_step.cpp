@@ -42,8 +42,8 @@ StepOutcome TrainStep::run(BatchSource& source, int64_t step, double lr) {
       outcome.epoch_ended |= batch->last_in_epoch;
       throw_if_error(source.release(*batch));
     }
-    outcome.loss +=
-        accumulate_gradients(input, step, micro, reason) / static_cast<double>(options_.accumulate);
+    outcome.loss += accumulate_gradients(std::move(input), step, micro, reason) /
+                    static_cast<double>(options_.accumulate);
   }
   finish(step, lr, std::move(reason), outcome);
   return outcome;
@@ -62,8 +62,7 @@ StepOutcome TrainStep::run(const BatchInput& input, int64_t step, double lr) {
   return outcome;
 }
 
-double TrainStep::accumulate_gradients(const BatchInput& input, int64_t step, int64_t micro,
-                                       std::string& reason) {
+double TrainStep::accumulate_gradients(BatchInput input, int64_t step, int64_t micro, std::string& reason) {
   Tensor loss;
   double value = 0;
   const auto seed_dropout = [&] {
@@ -91,7 +90,8 @@ double TrainStep::accumulate_gradients(const BatchInput& input, int64_t step, in
   }
   const SpanScope span(Span::kBackward);
   if (reason.empty()) loss.backward();
-  loss = Tensor();  // the graph goes here, inside the span
+  loss = Tensor();  // the graph and the input go here, inside the span
+  input = BatchInput();
   return value;
 }
 

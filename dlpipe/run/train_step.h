@@ -54,7 +54,7 @@ class TrainStep {
  private:
   /// Forward and backward of one batch; answers the loss, adds gradients. `reason` is set when it isn't
   /// finite.
-  double accumulate_gradients(const BatchInput& input, int64_t step, int64_t micro, std::string& reason);
+  double accumulate_gradients(BatchInput input, int64_t step, int64_t micro, std::string& reason);
   /// The update, or, when something isn't finite (`reason`, or a gradient), what the options say.
   void finish(int64_t step, double lr, std::string reason, StepOutcome& outcome);
 

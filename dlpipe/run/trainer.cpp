@@ -7,6 +7,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cpu/kernel_table.h"
 #include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/stage_report.h"
 #include "dlpipe/run/tensor_file.h"
 
 namespace dlpipe::run {
@@ -17,7 +18,6 @@ using engine::NamedTensor;
 using formats::Json;
 using formats::Scalar;
 
-constexpr int64_t kProgressNs = 100'000'000;
 constexpr int64_t kMaxSkippedInARow = 100;
 
 // Makes another ledger the thread's for its scope: spans of validation's batches are not training's.
@@ -81,8 +81,9 @@ double Trainer::steps_per_epoch() const {
 TrainOutcome Trainer::train(const std::atomic<bool>* stop) {
   stop_ = stop;
   settings_.eval.stop = stop;
-  begin_ns_ = window_.begin_ns = last_validation_ns_ = last_checkpoint_ns_ = now_ns();
   ledger_.make_current();
+  begin_ns_ = last_validation_ns_ = last_checkpoint_ns_ = now_ns();
+  window_ = epoch_window_ = begin_window();
   parts_.model->train();
   ended_ = settings_.early_stop > 0 && state_.worse_validations >= settings_.early_stop;
   if (state_.step > 0) validate_if_due(false);  // a signal may have come in the middle of it
@@ -121,10 +122,20 @@ void Trainer::one_step() {
   log_step(outcome, lr);
   if (outcome.epoch_ended) chain_parameters();
   parts_.observer->on_step(state_.step, outcome.loss);
+  report_progress(outcome, lr);
+  validate_and_save();
+  ledger_.end_step();
+}
+
+void Trainer::validate_and_save() {
+  const int64_t begin_ns = now_ns();
   validate_if_due(false);
   if (saved_step_ != state_.step && is_due(settings_.checkpoint_every, last_checkpoint_ns_)) save(false);
-  report_progress(outcome, lr);
-  ledger_.end_step();
+  const int64_t pause_ns = now_ns() - begin_ns;
+  for (Window* window : {&window_, &epoch_window_}) {
+    window->begin_ns += pause_ns;
+    window->ledger_wall_ns += pause_ns;
+  }
 }
 
 void Trainer::log_step(const StepOutcome& outcome, double lr) {
@@ -253,32 +264,44 @@ void Trainer::save(bool is_best) {
   parts_.observer->on_checkpoint(directory, is_best);
 }
 
+Trainer::Window Trainer::begin_window() const {
+  Window window;
+  window.begin_ns = now_ns();
+  window.ledger_wall_ns = ledger_.total().wall_ns;
+  window.ledger_data_ns = data_ns(ledger_.total());
+  return window;
+}
+
 void Trainer::report_progress(const StepOutcome& outcome, double lr) {
   const SpanScope span(Span::kLogging);
-  window_.samples += outcome.samples;
-  window_.steps += 1;
-  window_.loss_sum += outcome.loss;
+  for (Window* window : {&window_, &epoch_window_}) {
+    window->samples += outcome.samples;
+    window->steps += 1;
+    window->loss_sum += outcome.loss;
+  }
   const int64_t now = now_ns();
   const bool is_last = state_.step == settings_.schedule.total_steps;
-  if (now - window_.begin_ns < kProgressNs && !outcome.epoch_ended && !is_last) return;
+  if (now - window_.begin_ns < parts_.observer->progress_interval_ns() && !outcome.epoch_ended && !is_last)
+    return;
 
+  const Window& window = outcome.epoch_ended ? epoch_window_ : window_;
   const LedgerEntry& total = ledger_.total();
   ProgressReport report;
   report.step = state_.step;
   report.total_steps = settings_.schedule.total_steps;
   report.epoch = epoch();
   report.epochs = static_cast<double>(report.total_steps) / steps_per_epoch();
-  report.loss = window_.loss_sum / static_cast<double>(window_.steps);
+  report.loss = window.loss_sum / static_cast<double>(window.steps);
   report.lr = lr;
   report.rate_img_s =
-      static_cast<double>(window_.samples) / (static_cast<double>(now - window_.begin_ns) * 1e-9);
-  report.data_wait_share = share(data_ns(total) - window_.data_ns, total.wall_ns - window_.wall_ns);
-  const double seconds_a_step = static_cast<double>(now - begin_ns_) * 1e-9 /
-                                static_cast<double>(std::max<int64_t>(ledger_.steps() + 1, 1));
+      static_cast<double>(window.samples) / (static_cast<double>(now - window.begin_ns) * 1e-9);
+  report.data_wait_share =
+      share(data_ns(total) - window.ledger_data_ns, total.wall_ns - window.ledger_wall_ns);
+  const double seconds_a_step =
+      static_cast<double>(now - begin_ns_) * 1e-9 / static_cast<double>(ledger_.steps() + 1);
   report.eta_seconds = seconds_a_step * static_cast<double>(report.total_steps - report.step);
-  constexpr double kHardlyWaits = 0.05;
   const std::string bottleneck =
-      report.data_wait_share < kHardlyWaits ? "" : parts_.train->stats().bottleneck;
+      report.data_wait_share < kNegligibleWait ? "" : parts_.train->stats().bottleneck;
   report.limiting_stage = bottleneck.empty() ? "model" : bottleneck;
   report.epoch_ended = outcome.epoch_ended;
   parts_.observer->on_progress(report);
@@ -287,7 +310,8 @@ void Trainer::report_progress(const StepOutcome& outcome, double lr) {
                                          {"time/data_wait", report.data_wait_share}};
     throw_if_error(parts_.directory->log_scalars(state_.step, scalars));
   }
-  window_ = {now, 0, 0, 0, total.wall_ns, data_ns(total)};
+  window_ = begin_window();
+  if (outcome.epoch_ended) epoch_window_ = window_;
 }
 
 }  // namespace dlpipe::run

@@ -79,6 +79,7 @@ class Trainer {
   void judge(const EvalReport& result);
   void save(bool is_best);
   void report_progress(const StepOutcome& outcome, double lr);
+  void validate_and_save();
   bool is_due(const Interval& interval, int64_t last_ns) const;
   bool stop_requested() const { return stop_ != nullptr && stop_->load(); }
   double steps_per_epoch() const;
@@ -98,15 +99,18 @@ class Trainer {
   int64_t begin_ns_ = 0;
   int64_t last_validation_ns_ = 0;
   int64_t last_checkpoint_ns_ = 0;
-  // Since the last progress report.
+  /// Sums since a moment, without the time of validations and checkpoints.
   struct Window {
     int64_t begin_ns = 0;
     int64_t samples = 0;
     int64_t steps = 0;
     double loss_sum = 0;
-    int64_t wall_ns = 0;  // of the ledger's total
-    int64_t data_ns = 0;
-  } window_;
+    int64_t ledger_wall_ns = 0;  // of the ledger's total at the beginning
+    int64_t ledger_data_ns = 0;
+  };
+  Window begin_window() const;
+  Window window_;        // since the last report
+  Window epoch_window_;  // since the last epoch's end
 };
 
 }  // namespace dlpipe::run

@@ -26,9 +26,16 @@ TEST(StageReport, RatesAndSharesFollowFromTheCounters) {
 }
 
 TEST(StageReport, NamesTheStageWhenTrainingWaitsAndTheModelWhenNot) {
-  EXPECT_EQ(report_stages(two_stages(), 0.5).advice.rfind("Speed up decoder", 0), 0u);
+  EXPECT_EQ(report_stages(two_stages(), 0.5).advice.rfind("Speed up the decoder", 0), 0u);
   EXPECT_EQ(report_stages(two_stages(), 0.01).advice.rfind("Speed up the model", 0), 0u);
-  EXPECT_EQ(report_stages(two_stages(), -1).advice.rfind("Speed up decoder", 0), 0u);
+  EXPECT_EQ(report_stages(two_stages(), -1).advice.rfind("Speed up the decoder", 0), 0u);
+}
+
+TEST(StageReport, APipelineWithPlentyToSpareIsNotWhatLimits) {
+  SourceStats stats = two_stages();
+  for (StageStats& stage : stats.stages) stage.busy_ns /= 100;
+  EXPECT_EQ(report_stages(stats, 0.2).advice.rfind("Speed up the model", 0), 0u)
+      << report_stages(stats, 0.2).advice;
 }
 
 TEST(StageReport, NothingMeasuredIsNoDivisionByZero) {

@@ -38,6 +38,9 @@ class Watcher : public TrainObserver {
 };
 
 struct RunOptions {
+  int64_t samples = 60;
+  int64_t batch = 8;
+  int64_t side = 8;
   int64_t epochs = 4;
   int64_t accumulate = 1;
   bool with_ema = false;
@@ -53,9 +56,12 @@ struct RunOptions {
 // One session of a run in `path`: fresh, or from its latest checkpoint, as Session does with real data.
 static TrainOutcome run_session(const std::string& path, const RunOptions& options, Watcher& watcher,
                                 std::vector<engine::NamedTensor>* weights = nullptr) {
-  FakeSource train({.samples = 60, .batch = 8, .bright_from_step = options.bright_from_step});
-  FakeSource val({.samples = 30, .batch = 8, .epochs = 1, .seed = 1, .shuffle = false});
-  const auto net = test::small_net(8, 4, 1, 0.2);
+  FakeSource train({.samples = options.samples,
+                    .batch = options.batch,
+                    .side = options.side,
+                    .bright_from_step = options.bright_from_step});
+  FakeSource val({.samples = 30, .batch = 8, .side = options.side, .epochs = 1, .seed = 1, .shuffle = false});
+  const auto net = test::small_net(options.side, 4, 1, 0.2);
   engine::OptimizerArguments arguments;
   arguments.weight_decay = 1e-3;
   const auto optimizer = (*engine::find_optimizer("adamw"))->build(net->parameters(), arguments);
@@ -164,7 +170,8 @@ TEST(Trainer, ARunThatIsDoneStaysDone) {
 TEST(Trainer, TheLedgerAddsUp) {
   ScratchFolder folder;
   Watcher watcher;
-  const TrainOutcome outcome = run_session(folder / "run", {.epochs = 40}, watcher);
+  const TrainOutcome outcome =
+      run_session(folder / "run", {.samples = 1024, .batch = 128, .side = 48}, watcher);
   const LedgerReport report = report_ledger(outcome.ledger);
   EXPECT_TRUE(report.adds_up()) << report.unaccounted_share;
 }
