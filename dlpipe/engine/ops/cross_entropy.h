@@ -1,3 +1,4 @@
+// The attributes of the op cross_entropy, shared by its record and its kernels on every backend.
 #pragma once
 
 #include "dlpipe/engine/op.h"

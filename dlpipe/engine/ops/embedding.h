@@ -1,3 +1,4 @@
+// The declarations of the op embedding, shared by its record and its kernels on every backend.
 #pragma once
 
 #include "dlpipe/engine/tensor.h"

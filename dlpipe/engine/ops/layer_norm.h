@@ -1,3 +1,4 @@
+// The attributes of the op layer_norm, shared by its record and its kernels on every backend.
 #pragma once
 
 namespace dlpipe::engine {

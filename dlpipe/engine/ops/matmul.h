@@ -1,3 +1,4 @@
+// The attributes of the op matmul, shared by its record and its kernels on every backend.
 #pragma once
 
 #include "dlpipe/engine/op.h"

@@ -1,3 +1,4 @@
+// The attributes of the op reshape, shared by its record and its kernels on every backend.
 #pragma once
 
 #include "dlpipe/base/shape.h"

@@ -1,3 +1,4 @@
+// The formula of the op silu, shared by its record and its kernels on every backend.
 #pragma once
 
 #include "dlpipe/engine/ops/elementwise.h"

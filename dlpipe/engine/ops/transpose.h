@@ -1,3 +1,4 @@
+// The attributes of the op transpose, shared by its record and its kernels on every backend.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,7 @@
 // A program of its own: an augmentation, an op and a model that dlpipe doesn't have, trained end to end.
 // Usage: consumer DATASET
 #include <dlpipe/augment/op.h>
+#include <dlpipe/engine/layers/init.h>
 #include <dlpipe/engine/layers/layers.h>
 #include <dlpipe/engine/op.h>
 #include <dlpipe/engine/ops.h>
@@ -67,7 +68,9 @@ const engine::OpRow kLeakyReluRow{&kLeakyRelu, {&kLeakyReluKernels, &kLeakyReluK
 struct Small final : engine::Module {
   explicit Small(const engine::ModelArguments& a)
       : hidden(add_module("hidden", std::make_shared<engine::Linear>(a.channels * a.height * a.width, 64))),
-        head(add_module("head", std::make_shared<engine::Linear>(64, a.classes))) {}
+        head(add_module("head", std::make_shared<engine::Linear>(64, a.classes))) {
+    engine::initialize(*this, a.seed);
+  }
   engine::Tensor forward(const engine::Tensor& x) override {
     return (*head)(engine::apply(kLeakyReluRow, {(*hidden)(engine::flatten(x))})[0]);
   }
