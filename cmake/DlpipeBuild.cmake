@@ -51,8 +51,22 @@ function(dlpipe_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
+  if(NOT ARG_LABELS) # the folder below tests/
+    file(RELATIVE_PATH ARG_LABELS ${PROJECT_SOURCE_DIR}/tests ${CMAKE_CURRENT_SOURCE_DIR})
+    string(REGEX REPLACE "/.*" "" ARG_LABELS ${ARG_LABELS})
+  endif()
+  foreach(label ${ARG_LABELS}) # `ninja tests_pipeline` builds the programs of one label
+    if(NOT TARGET tests_${label})
+      add_custom_target(tests_${label})
+    endif()
+    add_dependencies(tests_${label} ${name})
+  endforeach()
+  set(environment "") # an empty value would be dropped on the way and shift the properties after it
+  if(ARG_ENV)
+    set(environment ENVIRONMENT "${ARG_ENV}")
+  endif()
   include(GoogleTest)
   gtest_discover_tests(
     ${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS "${ARG_LABELS}" ENVIRONMENT "${ARG_ENV}" TIMEOUT ${ARG_TIMEOUT})
+    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ${environment})
 endfunction()
