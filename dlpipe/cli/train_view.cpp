@@ -78,10 +78,11 @@ void TrainView::on_note(std::string_view text) {
 }
 
 std::string progress_line(const run::ProgressReport& r) {
-  return concat("epoch ", fixed(r.epoch, 2), "/", fixed(r.epochs, 0), "  step ", human_count(r.step), "/",
-                human_count(r.total_steps), "  loss ", fixed(r.loss, 4), "  lr ", fixed(r.lr, 4), "  ",
-                count(r.rate_img_s), " img/s  data ", percent(r.data_wait_share), "  eta ",
-                human_seconds(r.eta_seconds), "  limit ", r.limiting_stage);
+  return concat("epoch ", fixed(r.epoch, 2), "/", fixed(r.epochs, r.epochs == std::floor(r.epochs) ? 0 : 2),
+                "  step ", human_count(r.step), "/", human_count(r.total_steps), "  loss ", fixed(r.loss, 4),
+                "  lr ", fixed(r.lr, 4), "  ", count(r.rate_img_s), " img/s  data ",
+                percent(r.data_wait_share), "  eta ", human_seconds(r.eta_seconds), "  limit ",
+                r.limiting_stage);
 }
 
 std::string stage_table(const run::StageReport& report) {
