@@ -62,8 +62,8 @@ struct Cut {
   int64_t rows, columns;  // of a slice
   Cut(int64_t m, int64_t n, int64_t k) {
     const int64_t wanted = std::clamp<int64_t>(2 * m * n * k / 4'000'000, 1, 64);
-    const int64_t row_slices = std::clamp<int64_t>(m / 32, 1, wanted);
-    const int64_t column_slices = std::clamp<int64_t>(wanted / row_slices, 1, std::max<int64_t>(1, n / 64));
+    const int64_t row_slices = std::clamp<int64_t>(m / 64, 1, wanted);
+    const int64_t column_slices = std::clamp<int64_t>(wanted / row_slices, 1, std::max<int64_t>(1, n / 256));
     rows = step(m, row_slices);
     columns = step(n, column_slices);
   }
