@@ -3,9 +3,11 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "dlpipe/base/log.h"
+#include "dlpipe/cli/output.h"
 
 namespace dlpipe::cli {
 
@@ -24,6 +26,7 @@ static spdlog::level::level_enum spdlog_level(LogLevel level) {
 }
 
 static void log_to_spdlog(LogLevel level, std::string_view message) {
+  if (stderr_is_terminal()) std::fputs("\r\x1b[K", stderr);  // over a progress line, which is drawn again
   spdlog::default_logger_raw()->log(spdlog_level(level), "{}", message);
 }
 

@@ -39,6 +39,11 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
   const bool is_resumed = directory_ != nullptr && fs::exists(directory_->config_file());
   check_options();
   set_threads();
+  engine::kernel_table().clear();  // what the table holds in the end is this run's, whatever ran before
+  if (is_resumed && fs::exists(directory_->kernels_file())) {
+    throw_if_error(
+        engine::kernel_table().load(value_or_throw(formats::read_file(directory_->kernels_file()))));
+  }
   if (checkpoint) state_ = checkpoint->state.trainer;
   if (is_resumed) throw_if_error(directory_->cut_logs(state_.metrics_bytes, state_.quarantine_bytes));
   open_train();
@@ -264,10 +269,6 @@ std::unique_ptr<Session> Session::resume(const std::string& run_directory,
     }
     if (observer != nullptr)
       observer->on_note(concat("skipping a damaged checkpoint: ", loaded.status().message()));
-  }
-  if (fs::exists(directory->kernels_file())) {
-    throw_if_error(
-        engine::kernel_table().load(value_or_throw(formats::read_file(directory->kernels_file()))));
   }
   return std::unique_ptr<Session>(
       new Session(config, registries, observer, std::move(directory), std::move(checkpoint)));

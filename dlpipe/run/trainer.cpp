@@ -88,7 +88,13 @@ TrainOutcome Trainer::train(const std::atomic<bool>* stop) {
   ended_ = settings_.early_stop > 0 && state_.worse_validations >= settings_.early_stop;
   if (state_.step > 0) validate_if_due(false);  // a signal may have come in the middle of it
 
-  while (state_.step < settings_.schedule.total_steps && !ended_ && !stop_requested()) one_step();
+  try {
+    while (state_.step < settings_.schedule.total_steps && !ended_ && !stop_requested()) one_step();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kNonfinite)
+      throw Error(Status(error.code(), error.what() + nonfinite_advice()));
+    throw;
+  }
 
   if (!stop_requested()) {
     chain_parameters();
@@ -107,6 +113,14 @@ TrainOutcome Trainer::train(const std::atomic<bool>* stop) {
   outcome_.ledger = ledger_.total();
   outcome_.stats = parts_.train->stats();
   return outcome_;
+}
+
+std::string Trainer::nonfinite_advice() const {
+  std::string advice = "; try a lower --lr, --clip 1, or --on-nonfinite skip";
+  if (parts_.directory == nullptr) return advice;
+  const std::vector<std::string> saved = list_checkpoints(parts_.directory->checkpoints());
+  return advice +
+         (saved.empty() ? "; no checkpoint was saved yet" : "; the last good checkpoint is " + saved.front());
 }
 
 void Trainer::one_step() {

@@ -80,6 +80,7 @@ class Trainer {
   void save(bool is_best);
   void report_progress(const StepOutcome& outcome, double lr);
   void validate_and_save();
+  std::string nonfinite_advice() const;
   bool is_due(const Interval& interval, int64_t last_ns) const;
   bool stop_requested() const { return stop_ != nullptr && stop_->load(); }
   double steps_per_epoch() const;

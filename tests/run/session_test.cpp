@@ -223,6 +223,67 @@ TEST_F(SessionTest, PredictionEqualsEvaluationOnTheSameImages) {
   }
 }
 
+// Flips one byte of a JPEG of class `name` inside a dataset's file; answers whether it lay in this dataset.
+static bool damage_record(const std::string& dataset, const std::string& jpeg) {
+  const std::string wanted = text_of(jpeg);
+  const std::string file = dataset + "/data.mdb";
+  const size_t place = text_of(file).find(wanted);
+  if (place == std::string::npos) return false;
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekp(static_cast<std::streamoff>(place + wanted.size() / 2));
+  stream.put(static_cast<char>(wanted[wanted.size() / 2] ^ 0x55));
+  return true;
+}
+
+TEST_F(SessionTest, DamagedRecordsAreSubstitutedAndQuarantinedOnceAlsoOverAResume) {
+  ScratchFolder runs;
+  const SampleData damaged = test::make_sample_data(runs / "damaged", 40);
+  int64_t in_train = 0;
+  int64_t in_val = 0;
+  for (const char* name :
+       {"ring/00001.jpg", "disc/00002.jpg", "star/00003.jpg", "plus/00004.jpg", "bar/00005.jpg"}) {
+    in_train += damage_record(damaged.train, damaged.jpegs + "/" + name) ? 1 : 0;
+    in_val += damage_record(damaged.val, damaged.jpegs + "/" + name) ? 1 : 0;
+  }
+  ASSERT_EQ(in_train + in_val, 5);
+  ASSERT_GT(in_train, 0);
+  TrainConfig c = config(runs / "whole");
+  c.data = damaged.split;
+  const TrainOutcome outcome = Session(c).train();
+  const std::string quarantine = text_of(runs / "whole/quarantine.txt");
+  EXPECT_EQ(std::count(quarantine.begin(), quarantine.end(), '\n'), 1 + in_train)
+      << quarantine;  // a head and one line each
+  EXPECT_EQ(outcome.last_validation->result.dropped, in_val);
+  EXPECT_EQ(outcome.last_validation->result.samples, 80 - in_val);
+
+  c.out = runs / "parts";
+  for (const int64_t stop : {9, 25}) {
+    StopAfter observer(stop);
+    const auto session = stop == 9 ? std::make_unique<Session>(c, Registries{}, &observer)
+                                   : Session::resume(runs / "parts", {{"threads", "3"}}, {}, &observer);
+    ASSERT_TRUE(session->train(&observer.stop).stopped);
+  }
+  std::ofstream(runs / "parts/quarantine.txt", std::ios::app) << "a line of a killed process\n";
+  Session::resume(runs / "parts")->train();
+  EXPECT_EQ(text_of(runs / "parts/quarantine.txt"), quarantine);
+  EXPECT_TRUE(compare_runs(runs / "whole", runs / "parts")->same());
+}
+
+TEST_F(SessionTest, TooManyDamagedRecordsEndTheRun) {
+  ScratchFolder runs;
+  const SampleData damaged = test::make_sample_data(runs / "damaged", 10);
+  for (const char* name : {"ring", "disc", "star", "plus", "bar"}) {
+    for (int i = 0; i < 10; ++i) {
+      damage_record(damaged.train, damaged.jpegs + "/" + name + "/0000" + std::to_string(i) + ".jpg");
+    }
+  }
+  TrainConfig c = config(runs / "a");
+  c.data = damaged.split;
+  c.max_bad = 3;
+  Session session(c);
+  EXPECT_THROW(session.train(), Error);
+}
+
 TEST_F(SessionTest, FineTunesFromWeightsWithAFreshHead) {
   ScratchFolder runs;
   TrainConfig c = config(runs / "a");

@@ -8,6 +8,7 @@
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/engine/models/model.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/build_info.h"
 
@@ -20,10 +21,10 @@ void print_info() {
   for (const auto& [name, version] : run::library_versions()) {
     libraries += (libraries.empty() ? "" : ", ") + name + " " + version;
   }
-  print_report(concat("build      ", run::build_line(), "\ncpu        ", cpu_model(), "\nisa        ", cpu_isa(),
-                      " (engine: ", engine::isa_name(engine::kernel_isa()), ")\nthreads    ", available_threads(),
-                      "\nmemory     ", human_bytes(available_memory_bytes()), "\ngpu        ", cuda_summary(),
-                      "\nlibraries  ", libraries));
+  print_report(concat("build      ", run::build_line(), "\ncpu        ", cpu_model(), "\nisa        ",
+                      cpu_isa(), " (engine: ", engine::isa_name(engine::kernel_isa()), ")\nthreads    ",
+                      available_threads(), "\nmemory     ", human_bytes(available_memory_bytes()),
+                      "\ngpu        ", cuda_summary(), "\nlibraries  ", libraries));
 }
 
 void print_info_json() {
@@ -41,19 +42,50 @@ void print_info_json() {
                  .dump());
 }
 
+struct Options {
+  bool json = false;
+  std::string model;
+  engine::ModelArguments arguments = {.classes = 10, .channels = 3, .height = 0, .width = 0, .seed = 0};
+  int64_t batch = 1;
+};
+
+// Layers, shapes, parameters, FLOPs and memory of a model.
+Status print_model(const Options& options) {
+  DLPIPE_ASSIGN_OR_RETURN(const engine::ModelRecord* record,
+                          engine::ModelRegistry::builtin().find(options.model));
+  engine::ModelArguments arguments = options.arguments;
+  if (arguments.height == 0) arguments.height = record->default_size > 0 ? record->default_size : 32;
+  arguments.width = arguments.height;
+  const auto model = record->build(arguments);
+  print_report(engine::summary(*model, arguments, options.batch));
+  return {};
+}
+
+Status info(const Options& options) {
+  if (!options.model.empty()) return print_model(options);
+  if (options.json) {
+    print_info_json();
+  } else {
+    print_info();
+  }
+  return {};
+}
+
 std::function<Status()> setup(CLI::App& app) {
-  auto json = std::make_shared<bool>(false);
-  app.add_flag("--json", *json, "Print one JSON line on stdout");
-  return [json] {
-    if (*json) print_info_json();
-    else print_info();
-    return Status();
-  };
+  auto options = std::make_shared<Options>();
+  app.add_flag("--json", options->json, "Print one JSON line on stdout");
+  app.add_option("--model", options->model, "Show this model's layers instead");
+  app.add_option("--size", options->arguments.height, "Of the model's images; 0: its own")
+      ->check(CLI::Range(0, 65536));
+  app.add_option("--channels", options->arguments.channels, "Of the model's images")->check(CLI::Range(1, 4));
+  app.add_option("--classes", options->arguments.classes, "Of the model")->check(CLI::Range(1, 1 << 24));
+  app.add_option("--batch", options->batch, "Images, for FLOPs and memory")->check(CLI::Range(1, 1 << 24));
+  return [options] { return info(*options); };
 }
 
 }  // namespace
 
 extern const CommandRecord info_command;
-const CommandRecord info_command = {"info", "Show the build, the machine and the libraries", setup};
+const CommandRecord info_command = {"info", "Show the build and the machine, or a model's layers", setup};
 
 }  // namespace dlpipe::cli

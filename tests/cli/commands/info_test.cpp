@@ -24,4 +24,10 @@ TEST(Info, JsonGoesToStdoutAlone) {
     EXPECT_NE(version.as_string(), "") << name;
 }
 
+TEST(Info, ShowsAModelsLayers) {
+  const Outcome outcome = run_dlpipe({"info", "--model", "lenet", "--size", "28", "--channels", "1"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("Conv2d"), std::string::npos) << outcome.err;
+}
+
 }  // namespace dlpipe::test
