@@ -17,11 +17,21 @@ void add_config_flags(CLI::App& app, const std::shared_ptr<GivenOptions>& given)
     std::string help = option.help;
     for (size_t i = 0; i < option.choices.size(); ++i) help += (i == 0 ? ": " : ", ") + option.choices[i];
     CLI::Option* added = nullptr;
-    if (std::holds_alternative<bool run::TrainConfig::*>(option.member)) {
-      const auto set = [given, name](int64_t count) {
-        given->emplace_back(name, count > 0 ? "true" : "false");
+    if (const auto* member = std::get_if<bool run::TrainConfig::*>(&option.member)) {
+      // Both directions can be given, because either may stand in a config file; the one that isn't the
+      // default is shown.
+      const bool is_on = defaults.**member;
+      const std::string shown = is_on ? "--no-" + name : flag;
+      const std::string hidden = is_on ? flag : "--no-" + name;
+      const auto set_shown = [given, name, is_on](int64_t) {
+        given->emplace_back(name, is_on ? "false" : "true");
       };
-      added = app.add_flag_function(concat(flag, ",!--no-", name), set, help);
+      const auto set_hidden = [given, name, is_on](int64_t) {
+        given->emplace_back(name, is_on ? "true" : "false");
+      };
+      app.add_flag_function(hidden, set_hidden)->group("");
+      added = app.add_flag_function(
+          shown, set_shown, concat(is_on ? "Switch off: " : "", help, "; default ", is_on ? "on" : "off"));
     } else {
       const bool is_list =
           std::holds_alternative<std::vector<std::string> run::TrainConfig::*>(option.member);

@@ -27,11 +27,18 @@ Status misuse_from_parse_error(const CLI::ParseError& error, const CLI::App& app
   const CLI::App& command = innermost(app);
   const std::string where = &command == &app ? "dlpipe" : concat("dlpipe ", command.get_name());
   const std::string help = concat("; see '", where, " --help'");
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    const std::vector<std::string> extras = app.remaining(true);
+  const std::vector<std::string> extras = app.remaining(true);
+  // A mistyped part (`bench trian`) is told as a part that is missing; what was typed is what matters.
+  const bool is_mistyped_part = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !extras.empty();
+  if (is_mistyped_part || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::string extra = extras.empty() ? std::string("?") : split(extras.front(), '=').front();
     if (extra.rfind("-", 0) != 0) {
-      return {ErrorCode::kMisuse, concat("[", where, "] unexpected argument '", extra, "'", help)};
+      std::vector<std::string> parts;
+      for (const CLI::App* part : command.get_subcommands([](const CLI::App*) { return true; })) {
+        parts.push_back(part->get_name());
+      }
+      const std::string near = parts.empty() ? "" : suggestion(extra, parts);
+      return {ErrorCode::kMisuse, concat("[", where, "] unexpected argument '", extra, "'", near, help)};
     }
     std::vector<std::string> names;
     for (const CLI::Option* option : command.get_options()) {

@@ -216,11 +216,8 @@ void BatchStream::begin_batch(Slot& slot) {
   slot.begin(sequence, range);
   const auto count = static_cast<int32_t>(range.count);
   const int32_t step = run_samples(count);
-  const int32_t runs = std::max(1, (count + step - 1) / step);  // a rank's last batch may be empty
-  meter_.batch_begun(runs);
-  for (int32_t r = 0; r < runs; ++r) {
-    graph_->put({sequence, slot.index(), r * step, std::min(step, count - r * step)});
-  }
+  meter_.batch_begun(std::max(1, (count + step - 1) / step));
+  graph_->put({.sequence = sequence, .slot = slot.index(), .first = 0, .count = count}, step);
 }
 
 // As many samples as make a run worth its message, but no fewer runs than threads while those are worth one.

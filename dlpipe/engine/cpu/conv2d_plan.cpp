@@ -61,11 +61,13 @@ class PlanMaker {
   }
 
   ConvPlan make() {
-    if (plan_.pass == ConvPass::kBackwardWeights && choice_.parts > 1) {
+    const bool forward = plan_.pass == ConvPass::kForward;
+    const bool one_image = choice_.images == 1;
+    if (plan_.pass == ConvPass::kBackwardWeights && parts_of(s_.o) > 1) {
       cut_channels_of_batch();
-    } else if (choice_.images == 1 && choice_.parts > 1 && block_ > 1) {
+    } else if (plan_.pass != ConvPass::kBackwardWeights && one_image && parts_of(forward ? s_.o : s_.c) > 1) {
       cut_channels_of_images();
-    } else if (choice_.images == 1 && choice_.parts > 1 && reach(s_, 0) > s_.padding[0]) {
+    } else if (forward && one_image && block_ == 1 && choice_.parts > 1 && reach(s_, 0) > s_.padding[0]) {
       cut_rows();
     } else {
       cut_batch();
@@ -117,7 +119,7 @@ class PlanMaker {
   // Backward weights: every slice sees all images and makes the gradient of its own output channels.
   void cut_channels_of_batch() {
     plan_.slices_cut_channels = true;
-    plan_.parts = whole_parts(s_.o);
+    plan_.parts = parts_of(s_.o);
     ConvGeometry g = geometry(s_.n);
     g.o = s_.o / plan_.parts;
     for (int64_t part = 0; part < plan_.parts; ++part) {
@@ -128,7 +130,7 @@ class PlanMaker {
 
   void cut_channels_of_images() {
     const bool forward = plan_.pass == ConvPass::kForward;
-    plan_.parts = whole_parts(forward ? s_.o : s_.c);
+    plan_.parts = parts_of(forward ? s_.o : s_.c);
     ConvGeometry g = geometry(1);
     int64_t& channels = forward ? g.o : g.c;
     channels /= plan_.parts;
@@ -164,10 +166,10 @@ class PlanMaker {
     }
   }
 
-  // The table's parts, or one where they don't cut `channels` into whole blocks.
-  int64_t whole_parts(int64_t channels) const {
-    const bool whole =
-        s_.groups == 1 && channels % choice_.parts == 0 && channels / choice_.parts % block_ == 0;
+  // The table's parts, or one where they don't cut `channels` of a blocked image into whole blocks.
+  int64_t parts_of(int64_t channels) const {
+    const bool whole = block_ > 1 && s_.groups == 1 && channels % choice_.parts == 0 &&
+                       channels / choice_.parts % block_ == 0;
     return whole ? choice_.parts : 1;
   }
 

@@ -253,14 +253,9 @@ class LmdbReader final : public Dataset::Reader {
   LmdbReader(const Dataset::Impl& dataset, TxnPtr txn) : dataset_(dataset), txn_(std::move(txn)) {}
 
   Result<std::span<const std::byte>> stored(int64_t sample) override {
-    DLPIPE_RETURN_IF_ERROR(dataset_.check_sample(sample));
-    const auto number = static_cast<uint64_t>(sample / dataset_.info.schema.records_per_value);
-    MDB_val key = key_of(number);
-    MDB_val value{};
-    const int code = mdb_get(txn_.get(), dataset_.records, &key, &value);
-    if (code == MDB_NOTFOUND) return dataset_.damaged(concat("sample ", sample, " is missing"));
-    DLPIPE_RETURN_IF_ERROR(lmdb_status(code, concat("reading sample ", sample), dataset_.directory));
-    return bytes_of(value);
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, value(sample));
+    if (per_value() == 1 || dataset_.info.schema.zstd) return bytes;
+    return packed(bytes, sample);
   }
 
   Result<std::span<const std::byte>> record(int64_t sample) override {
@@ -270,23 +265,33 @@ class LmdbReader final : public Dataset::Reader {
 
   Result<std::span<const std::byte>> record_in(std::span<const std::byte> bytes, int64_t sample) override {
     DLPIPE_RETURN_IF_ERROR(dataset_.check_sample(sample));
-    if (dataset_.info.schema.records_per_value > 1) {
-      DLPIPE_ASSIGN_OR_RETURN(bytes, unpack(bytes, sample));
-    }
     const size_t size = dataset_.row(sample).size_bytes;
-    if (dataset_.info.schema.zstd) {
-      try {
-        scratch_.resize(size);
-      } catch (...) {
-        return status_from_current_exception("dataset");
-      }
-      const Status status = zstd_.decompress(bytes, scratch_);
-      if (!status.ok()) return status.with_context(where(sample));
-      return std::span<const std::byte>(scratch_);
-    }
-    if (bytes.size() != size)
+    if (!dataset_.info.schema.zstd) {
+      if (bytes.size() == size) return bytes;
       return dataset_.damaged(concat("sample ", sample, " has ", bytes.size(), " bytes of ", size));
-    return bytes;
+    }
+    if (per_value() > 1) {
+      DLPIPE_ASSIGN_OR_RETURN(bytes, packed_by_offsets(bytes, sample));
+    }
+    try {
+      scratch_.resize(size);
+    } catch (...) {
+      return status_from_current_exception("dataset");
+    }
+    const Status status = zstd_.decompress(bytes, scratch_);
+    if (!status.ok()) return status.with_context(where(sample));
+    return std::span<const std::byte>(scratch_);
+  }
+
+  Status check_packing(int64_t sample) override {
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, value(sample));
+    if (per_value() == 1) return {};
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> by_offsets, packed_by_offsets(bytes, sample));
+    if (dataset_.info.schema.zstd) return {};
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> by_sizes, packed(bytes, sample));
+    if (by_offsets.data() == by_sizes.data() && by_offsets.size() == by_sizes.size()) return {};
+    return dataset_.damaged(
+        concat("the offsets around sample ", sample, " are not those of the header table"));
   }
 
  private:
@@ -294,15 +299,44 @@ class LmdbReader final : public Dataset::Reader {
     return concat("[dataset] sample ", sample, " of ", dataset_.directory, ": ");
   }
 
+  int64_t per_value() const { return dataset_.info.schema.records_per_value; }
+
+  Result<std::span<const std::byte>> value(int64_t sample) const {
+    DLPIPE_RETURN_IF_ERROR(dataset_.check_sample(sample));
+    const auto number = static_cast<uint64_t>(sample / per_value());
+    MDB_val key = key_of(number);
+    MDB_val value{};
+    const int code = mdb_get(txn_.get(), dataset_.records, &key, &value);
+    if (code == MDB_NOTFOUND) return dataset_.damaged(concat("sample ", sample, " is missing"));
+    DLPIPE_RETURN_IF_ERROR(lmdb_status(code, concat("reading sample ", sample), dataset_.directory));
+    return bytes_of(value);
+  }
+
   // A packed value is u32 offsets[n + 1], counted from its start, and the n records.
-  Result<std::span<const std::byte>> unpack(std::span<const std::byte> value, int64_t sample) const {
-    const int64_t per_value = dataset_.info.schema.records_per_value;
-    const int64_t first = sample / per_value * per_value;
-    const auto count = static_cast<size_t>(std::min(per_value, dataset_.info.samples - first));
-    const auto index = static_cast<size_t>(sample - first);
-    const size_t table_bytes = 4 * (count + 1);
+  int64_t first_of_value(int64_t sample) const { return sample / per_value() * per_value(); }
+  size_t offsets_bytes(int64_t sample) const {
+    const int64_t count = std::min(per_value(), dataset_.info.samples - first_of_value(sample));
+    return 4 * (static_cast<size_t>(count) + 1);
+  }
+
+  // Records that are not compressed have the sizes that the header table gives: adding them up finds the
+  // record without touching the value, whose offsets may lie on another page that nobody has loaded.
+  Result<std::span<const std::byte>> packed(std::span<const std::byte> value, int64_t sample) const {
+    size_t begin = offsets_bytes(sample);
+    for (int64_t before = first_of_value(sample); before < sample; ++before)
+      begin += dataset_.row(before).size_bytes;
+    const size_t size = dataset_.row(sample).size_bytes;
+    if (begin > value.size() || size > value.size() - begin)
+      return dataset_.damaged(concat("the value of sample ", sample, " is too short"));
+    return value.subspan(begin, size);
+  }
+
+  Result<std::span<const std::byte>> packed_by_offsets(std::span<const std::byte> value,
+                                                       int64_t sample) const {
+    const size_t table_bytes = offsets_bytes(sample);
+    const auto index = static_cast<size_t>(sample - first_of_value(sample));
     if (value.size() < table_bytes)
-      return dataset_.damaged(concat("the value of sample ", sample, " is cut"));
+      return dataset_.damaged(concat("the value of sample ", sample, " is too short"));
     const size_t begin = load_le<uint32_t>(value, 4 * index);
     const size_t end = load_le<uint32_t>(value, 4 * index + 4);
     if (begin < table_bytes || end < begin || end > value.size())

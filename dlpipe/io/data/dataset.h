@@ -99,9 +99,11 @@ class Dataset {
     /// The bytes of one record: in the map, or, if the dataset is compressed, in this object's scratch until
     /// the next call. No checksum is computed: compare checksum64(bytes) with the row's.
     virtual Result<std::span<const std::byte>> record(int64_t sample) = 0;
-    /// Bytes in the map that hold the record as stored, with the records packed beside it (for madvise);
-    /// does not touch them.
+    /// Bytes in the map that record() will touch (for madvise), without touching them: the record, or, where
+    /// records are packed and compressed, the value that holds it.
     virtual Result<std::span<const std::byte>> stored(int64_t sample) = 0;
+    /// Compares how the record is found with the offsets beside it; `verify` does, nobody else needs to.
+    virtual Status check_packing(int64_t sample) = 0;
     /// record(sample), given what stored(sample) of this or another reader of the dataset answered: saves the
     /// look-up.
     virtual Result<std::span<const std::byte>> record_in(std::span<const std::byte> stored,

@@ -29,6 +29,7 @@ class RecordVerifier {
   Status check(int64_t sample) {
     DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset_.header(sample));
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(sample));
+    DLPIPE_RETURN_IF_ERROR(reader_->check_packing(sample));
     if (checksum64(record) != header.checksum)
       return Status(ErrorCode::kCorrupt, "the checksum differs: the record's bytes are damaged");
     DLPIPE_ASSIGN_OR_RETURN(const RecordView view, parse_record(dataset_, record));

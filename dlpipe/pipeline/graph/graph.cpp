@@ -6,6 +6,7 @@
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <thread>
@@ -17,6 +18,12 @@ namespace dlpipe::pipeline {
 namespace {
 
 namespace flow = tbb::flow;
+
+// A batch on its way in. One message, because the trainer's thread sends it.
+struct Begin {
+  Run whole;
+  int32_t step = 1;
+};
 
 using PrefaultNode = flow::async_node<Run, Run, flow::lightweight>;
 
@@ -71,6 +78,7 @@ struct Graph::Impl {
   GraphBodies& bodies;
   FlowMeter& meter;
   std::optional<flow::graph> graph;
+  std::optional<flow::multifunction_node<Begin, std::tuple<Run>>> split;
   std::optional<flow::function_node<Run, Run>> plan;
   std::optional<PrefaultNode> prefault;
   std::optional<flow::function_node<Run, Run>> work;
@@ -84,6 +92,14 @@ struct Graph::Impl {
 };
 
 void Graph::Impl::build() {
+  split.emplace(*graph, flow::unlimited, [](const Begin& begin, auto& ports) noexcept {
+    Run run = begin.whole;
+    do {  // at least one: a rank's last batch may be empty
+      run.count = std::min(begin.step, begin.whole.count - run.first);
+      std::get<0>(ports).try_put(run);
+      run.first += run.count;
+    } while (run.first < begin.whole.count);
+  });
   plan.emplace(*graph, flow::unlimited, [this](Run run) noexcept {
     meter.planning(true);
     bodies.plan(run);
@@ -111,6 +127,7 @@ void Graph::Impl::build() {
     bodies.stage(run);
     return flow::continue_msg();
   });
+  flow::make_edge(flow::output_port<0>(*split), *plan);
   flow::make_edge(*plan, *prefault);
   flow::make_edge(*prefault, *work);
   flow::make_edge(*work, *batch);
@@ -146,8 +163,8 @@ Graph::~Graph() {
   });
 }
 
-void Graph::put(const Run& run) {
-  impl_->plan->try_put(run);
+void Graph::put(const Run& whole, int32_t step) {
+  impl_->split->try_put({whole, step});
 }
 
 void Graph::open(int64_t sequence) noexcept {

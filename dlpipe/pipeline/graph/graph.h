@@ -46,8 +46,8 @@ class Graph {
 
   static int worker_count(int threads) { return threads + 1; }
 
-  /// Lets a run into the graph. Any thread; does not run bodies itself.
-  void put(const Run& run);
+  /// Lets a batch into the graph, as runs of `step` samples. Any thread; does not run bodies itself.
+  void put(const Run& whole, int32_t step);
   /// Opens the gate; once a batch. Any thread.
   void open(int64_t sequence) noexcept;
   /// Works for the arena until the gate is open, then closes it. The consumer's thread; every sequence once.

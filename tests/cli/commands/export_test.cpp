@@ -1,0 +1,39 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/cli/program.h"
+
+namespace dlpipe::test {
+
+static std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(ExportCommand, GivesTheFilesBack) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "10", "--size", "24"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--split", "0.7,0.3"}).exit_code, 0);
+  const Outcome outcome = run_dlpipe({"export", dir / "data", dir / "out"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("70 files"), std::string::npos) << outcome.err;
+  int files = 0;
+  for (const char* split : {"train", "val"}) {
+    const std::filesystem::path root = dir / ("out/" + std::string(split));
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+      if (!entry.is_regular_file()) continue;
+      ++files;
+      const std::string name = std::filesystem::relative(entry.path(), root).string();
+      EXPECT_EQ(bytes_of(entry.path().string()), bytes_of(dir / ("jpegs/" + name))) << name;
+    }
+  }
+  EXPECT_EQ(files, 100);
+  const Outcome again = run_dlpipe({"export", dir / "data", dir / "out"});
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_NE(again.err.find("exists already"), std::string::npos) << again.err;
+}
+
+}  // namespace dlpipe::test

@@ -1,0 +1,72 @@
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "dlpipe/io/data/dataset.h"
+#include "tests/cli/program.h"
+
+namespace dlpipe::test {
+
+TEST(IngestCommand, MakesSplitsAndSaysSo) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "20", "--size", "24"}).exit_code, 0);
+  std::filesystem::resize_file(dir / "jpegs/bar/00003.jpg", 200);
+  const Outcome outcome =
+      run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--split", "0.8,0.2", "--seed", "1", "--jobs", "2"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "") << "reports go to stderr";
+  for (const char* part :
+       {"200/200", "img/s", "limit ", "1 files skipped", "bar/00003.jpg: ", "data/train", "data/val"})
+    EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " in\n" << outcome.err;
+  EXPECT_EQ(outcome.err.find('\r'), std::string::npos) << "plain lines when stderr is no terminal";
+  EXPECT_EQ(value_or_throw(data::Dataset::open(dir / "data/val"))->size(), 40);
+  const Outcome again =
+      run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--split", "0.8,0.2", "--seed", "1"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_NE(again.err.find("it was there already"), std::string::npos);
+}
+
+TEST(IngestCommand, MistakesExitWithTwoAndFailuresWithOne) {
+  const ScratchDirectory dir;
+  const auto expect = [&](std::vector<std::string> arguments, int code, const std::string& part) {
+    const Outcome outcome = run_dlpipe(arguments);
+    EXPECT_EQ(outcome.exit_code, code) << outcome.err;
+    EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
+  };
+  std::filesystem::create_directories(dir / "empty");
+  expect({"ingest", dir / "empty", dir / "d"}, 1, "is empty");
+  expect({"ingest", dir / "none", dir / "d"}, 1, "no file or folder");
+  expect({"ingest", dir / "empty"}, 2, "DST");
+  expect({"ingest", dir / "empty", dir / "d", "--store", "jpg"}, 2, "did you mean 'jpeg'");
+  expect({"ingest", dir / "empty", dir / "d", "--split", "0.9"}, 2, "--split 0.9");
+  expect({"ingest", dir / "empty", dir / "d", "--window", "lots"}, 2, "--window lots");
+  expect({"ingest", dir / "empty", dir / "d", "--quality", "0"}, 2, "--quality 0");
+}
+
+TEST(IngestCommand, CtrlCStopsAndTheSameCommandGoesOn) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "300", "--size", "24"}).exit_code, 0);
+  const std::vector<std::string> command = {"ingest", dir / "jpegs", dir / "data", "--jobs",
+                                            "1",      "--window",    "1"};
+  Outcome outcome;
+  {
+    RunningProgram program(command);
+    while (!std::filesystem::exists(dir / "data.partial/data.mdb") && !program.ended())
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    program.send(SIGINT);
+    outcome = program.wait();
+  }
+  // A fast machine may have finished before the signal came.
+  if (outcome.exit_code != 0) {
+    EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
+    EXPECT_NE(outcome.err.find("run the same command again to go on"), std::string::npos) << outcome.err;
+    EXPECT_FALSE(std::filesystem::exists(dir / "data"));
+  }
+  EXPECT_EQ(run_dlpipe(command).exit_code, 0);
+  EXPECT_EQ(value_or_throw(data::Dataset::open(dir / "data"))->size(), 3000);
+}
+
+}  // namespace dlpipe::test

@@ -1,0 +1,38 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+
+namespace dlpipe::test {
+
+TEST(VerifyCommand, TellsGoodFromDamaged) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "6", "--size", "24"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data"}).exit_code, 0);
+  const Outcome good = run_dlpipe({"verify", dir / "data", "--decode"});
+  EXPECT_EQ(good.exit_code, 0) << good.err;
+  EXPECT_NE(good.err.find("60 samples"), std::string::npos) << good.err;
+  EXPECT_NE(good.err.find("all good"), std::string::npos) << good.err;
+
+  std::string bytes;
+  {
+    std::ifstream file(dir / "data/data.mdb", std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  const size_t at = bytes.find("star/00002.jpg");
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 9] = '7';
+  std::ofstream(dir / "data/data.mdb", std::ios::binary) << bytes;
+  const Outcome bad = run_dlpipe({"verify", dir / "data"});
+  EXPECT_EQ(bad.exit_code, 1);
+  EXPECT_NE(bad.err.find("bad: sample 50"), std::string::npos) << bad.err;
+  EXPECT_NE(bad.err.find("is damaged; copy it again"), std::string::npos) << bad.err;
+  const auto json = nlohmann::json::parse(run_dlpipe({"verify", dir / "data", "--json"}).out);
+  EXPECT_EQ(json["ok"], false);
+  EXPECT_EQ(json["bad"][0]["sample"], 50);
+}
+
+}  // namespace dlpipe::test

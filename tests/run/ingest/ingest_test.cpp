@@ -245,7 +245,7 @@ TEST(Ingest, PacksSmallRecordsAndLeavesLargeOnesAlone) {
   write_pictures(dir / "small", 60, 2, 12);
   for (int i = 0; i < 6; ++i)
     write_text(dir / ("large/" + std::string(i % 2 ? "a/" : "b/") + std::to_string(i) + ".jpg"),
-               jpeg_text(3, 200, 200));
+               jpeg_text(3, 320, 320));
   value_or_throw(ingest(options_for(dir / "small", dir / "s")));
   value_or_throw(ingest(options_for(dir / "large", dir / "l")));
   EXPECT_GT(value_or_throw(data::Dataset::open(dir / "s"))->records_per_value(), 10);

@@ -1,0 +1,238 @@
+// `dlpipe bench pipeline | decode | storage | train`: how fast each part is on this machine.
+#include <CLI/CLI.hpp>
+#include <cmath>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/output.h"
+#include "dlpipe/cli/train_view.h"
+#include "dlpipe/io/data/bench_storage.h"
+#include "dlpipe/io/formats/json.h"
+#include "dlpipe/pipeline/bench.h"
+#include "dlpipe/run/bench_train.h"
+#include "dlpipe/run/data_paths.h"
+#include "dlpipe/run/stage_report.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+using formats::Json;
+
+struct Options {
+  bool json = false;
+  double seconds = 10;
+  pipeline::LoaderOptions loader;
+  run::BenchTrainOptions train;
+};
+
+std::string count(double value) {
+  return human_count(std::llround(value));
+}
+
+// The training part of a split, and as many channels as its pictures have.
+Status find_data(pipeline::LoaderOptions& loader) {
+  DLPIPE_ASSIGN_OR_RETURN(loader.data, run::training_data(loader.data));
+  DLPIPE_ASSIGN_OR_RETURN(loader.channels, run::image_channels(loader.data));
+  return {};
+}
+
+Json stages_json(const run::StageReport& report, const std::vector<pipeline::StageRate>& alone) {
+  Json stages = Json::array();
+  for (const run::StageRow& row : report.rows) {
+    Json stage = Json::object({{"name", row.name},
+                               {"items", row.items},
+                               {"busy_share", row.busy_share},
+                               {"wait_share", row.wait_share},
+                               {"samples_per_s_alone", row.alone_img_s}});
+    for (const pipeline::StageRate& rate : alone) {
+      if (rate.name == row.name) stage.set("samples_per_s_one_thread", rate.samples_per_s);
+    }
+    stages.push_back(std::move(stage));
+  }
+  return stages;
+}
+
+Status bench_pipeline(Options options) {
+  DLPIPE_RETURN_IF_ERROR(find_data(options.loader));
+  DLPIPE_ASSIGN_OR_RETURN(const pipeline::PipelineBench bench,
+                          pipeline::bench_pipeline(options.loader, options.seconds));
+  const run::StageReport report = run::report_stages(bench.stats, -1);
+  if (options.json) {
+    const double share_of_stages = 0.3;
+    DLPIPE_ASSIGN_OR_RETURN(const std::vector<pipeline::StageRate> alone,
+                            pipeline::bench_stages(options.loader, share_of_stages * options.seconds));
+    print_json(Json::object({{"samples_per_s", bench.samples_per_s},
+                             {"slowest_samples_per_s", bench.slowest_samples_per_s},
+                             {"fastest_samples_per_s", bench.fastest_samples_per_s},
+                             {"threads", bench.threads},
+                             {"batch", bench.batch},
+                             {"augment", options.loader.augment},
+                             {"samples", bench.samples},
+                             {"seconds", bench.seconds},
+                             {"cpu_ns_per_sample", bench.cpu_ns_per_sample},
+                             {"peak_memory_bytes", static_cast<int64_t>(bench.peak_resident_bytes)},
+                             {"stages", stages_json(report, alone)},
+                             {"advice", report.advice}})
+                   .dump());
+    return {};
+  }
+  print_report(stage_table(report));
+  print_report(concat(fixed(bench.samples_per_s, 1), " img/s (", fixed(bench.slowest_samples_per_s, 1),
+                      " to ", fixed(bench.fastest_samples_per_s, 1), ") with ", bench.threads,
+                      bench.threads == 1 ? " thread; " : " threads; ",
+                      fixed(bench.cpu_ns_per_sample * 1e-3, 1), " us CPU an image; peak memory ",
+                      human_bytes(bench.peak_resident_bytes)));
+  return {};
+}
+
+Json rate_json(const pipeline::StageRate& rate) {
+  return Json::object({{"samples_per_s", rate.samples_per_s}, {"bytes_per_s", rate.bytes_per_s}});
+}
+
+Status bench_decode(Options options) {
+  DLPIPE_RETURN_IF_ERROR(find_data(options.loader));
+  DLPIPE_ASSIGN_OR_RETURN(const pipeline::DecodeBench bench,
+                          pipeline::bench_decode(options.loader, options.seconds));
+  if (options.json) {
+    print_json(Json::object({{"samples_per_s", bench.region.samples_per_s},
+                             {"threads", 1},
+                             {"full", rate_json(bench.full)},
+                             {"region", rate_json(bench.region)},
+                             {"mean_pixels", bench.mean_pixels},
+                             {"mean_region_pixels", bench.mean_region_pixels},
+                             {"mean_bytes", bench.mean_bytes}})
+                   .dump());
+    return {};
+  }
+  print_report(format_table(
+      {{"decoding, one thread", "img/s", "pixels an image"},
+       {"whole pictures", count(bench.full.samples_per_s), count(bench.mean_pixels)},
+       {"the crop's part", count(bench.region.samples_per_s), count(bench.mean_region_pixels)}}));
+  return {};
+}
+
+Status bench_storage(Options options) {
+  DLPIPE_RETURN_IF_ERROR(find_data(options.loader));
+  DLPIPE_ASSIGN_OR_RETURN(const auto dataset, data::Dataset::open(options.loader.data));
+  DLPIPE_ASSIGN_OR_RETURN(const data::StorageBench bench,
+                          data::bench_storage(*dataset, {.seconds = options.seconds / 4, .seed = 1}));
+  if (options.json) {
+    print_json(Json::object({{"samples_per_s", bench.samples_per_s},
+                             {"threads", 1},
+                             {"samples", bench.samples},
+                             {"file_bytes", static_cast<int64_t>(bench.file_bytes)},
+                             {"header_ns", bench.header_ns},
+                             {"random_record_ns", bench.random_record_ns},
+                             {"random_spread", bench.random_spread},
+                             {"sequential_record_ns", bench.sequential_record_ns},
+                             {"checksum_bytes_per_s", bench.checksum_bytes_per_s}})
+                   .dump());
+    return {};
+  }
+  print_report(format_table({{"storage, one thread", "ns a record"},
+                             {"header, random order", fixed(bench.header_ns, 0)},
+                             {"record, random order", fixed(bench.random_record_ns, 0)},
+                             {"record, in order", fixed(bench.sequential_record_ns, 0)}}));
+  print_report(concat(count(bench.samples_per_s), " records/s in random order; checksums ",
+                      human_bytes(static_cast<uint64_t>(bench.checksum_bytes_per_s)), "/s; ",
+                      human_count(bench.samples), " records, ", human_bytes(bench.file_bytes)));
+  return {};
+}
+
+Status bench_train(Options options) {
+  options.train.seconds = options.seconds;
+  const run::BenchTrainReport bench = run::bench_train(options.train);
+  const run::BenchTrainOptions& o = bench.options;
+  const double other_ms = bench.step_ms - bench.forward_ms - bench.backward_ms - bench.optimizer_ms;
+  if (options.json) {
+    print_json(Json::object({{"samples_per_s", bench.samples_per_s},
+                             {"low_samples_per_s", bench.low_samples_per_s},
+                             {"high_samples_per_s", bench.high_samples_per_s},
+                             {"threads", o.threads},
+                             {"model", o.model},
+                             {"dtype", o.dtype},
+                             {"batch", o.batch},
+                             {"size", o.size},
+                             {"steps", bench.steps},
+                             {"step_ms", bench.step_ms},
+                             {"forward_ms", bench.forward_ms},
+                             {"backward_ms", bench.backward_ms},
+                             {"optimizer_ms", bench.optimizer_ms},
+                             {"forward_gflop", bench.forward_gflop},
+                             {"cpu_seconds_per_step", bench.cpu_seconds_per_step},
+                             {"peak_memory_bytes", static_cast<int64_t>(bench.peak_memory_bytes)}})
+                   .dump());
+    return {};
+  }
+  print_report(format_table({{"one step", "ms"},
+                             {"forward", fixed(bench.forward_ms, 2)},
+                             {"backward", fixed(bench.backward_ms, 2)},
+                             {"optimizer", fixed(bench.optimizer_ms, 2)},
+                             {"between", fixed(std::max(other_ms, 0.0), 2)},
+                             {"median step", fixed(bench.step_ms, 2)}}));
+  print_report(concat(fixed(bench.samples_per_s, 1), " img/s (", fixed(bench.low_samples_per_s, 1), " to ",
+                      fixed(bench.high_samples_per_s, 1), "), ", o.model, " ", o.dtype, ", batch ", o.batch,
+                      " of ", o.size, "x", o.size, ", ", o.threads,
+                      o.threads == 1 ? " thread; " : " threads; ", fixed(bench.forward_gflop, 2),
+                      " GFLOP forward; peak memory ", human_bytes(bench.peak_memory_bytes)));
+  return {};
+}
+
+CLI::App* add_part(CLI::App& app, const std::string& name, const std::string& help, Options& options) {
+  CLI::App* part = app.add_subcommand(name, help);
+  part->option_defaults()->always_capture_default();
+  part->add_option("--seconds", options.seconds, "Time to measure")->check(CLI::Range(0.1, 1e5));
+  part->add_flag("--json", options.json, "Print one JSON line on stdout");
+  return part;
+}
+
+void add_loader_options(CLI::App& part, pipeline::LoaderOptions& loader) {
+  part.add_option("--data", loader.data, "Dataset, or a split (its train)")->required();
+  part.add_option("--augment", loader.augment, "Augmentations, e.g. \"rrc(224) hflip\"");
+  part.add_option("--batch", loader.batch, "Images a batch");
+  part.add_option("--slots", loader.slots, "Batches in flight");
+  part.add_option("--seed", loader.seed, "Of order and draws");
+}
+
+std::function<Status()> setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* pipeline_part =
+      add_part(app, "pipeline", "Reading, decoding, augmenting, without a trainer", *options);
+  add_loader_options(*pipeline_part, options->loader);
+  pipeline_part->add_option("--threads", options->loader.threads, "Threads; 0: what the process may use");
+
+  CLI::App* decode_part = add_part(app, "decode", "Decoding alone, on one thread", *options);
+  add_loader_options(*decode_part, options->loader);
+
+  CLI::App* storage_part = add_part(app, "storage", "Finding and touching records", *options);
+  storage_part->add_option("--data", options->loader.data, "Dataset, or a split (its train)")->required();
+
+  CLI::App* train_part = add_part(app, "train", "The training step on one cached batch", *options);
+  run::BenchTrainOptions& train = options->train;
+  train_part->add_option("--model", train.model, "Model by name");
+  train_part->add_option("--dtype", train.dtype, "f32 or bf16");
+  train_part->add_option("--optimizer", train.optimizer, "Optimizer by name");
+  train_part->add_option("--batch", train.batch, "Images a batch")->check(CLI::Range(1, 1'000'000));
+  train_part->add_option("--size", train.size, "Height and width; 0: the model's own")
+      ->check(CLI::Range(0, 65536));
+  train_part->add_option("--channels", train.channels, "Channels")->check(CLI::Range(1, 4));
+  train_part->add_option("--classes", train.classes, "Classes; 0: 1000 from 96 pixels on, else 10");
+  train_part->add_option("--threads", train.threads, "Threads; 0: what the process may use");
+  train_part->add_option("--warmup", train.warmup, "Steps before measuring")->check(CLI::Range(0, 1'000'000));
+  app.require_subcommand(1);
+
+  return [=]() -> Status {
+    if (pipeline_part->parsed()) return bench_pipeline(*options);
+    if (decode_part->parsed()) return bench_decode(*options);
+    if (storage_part->parsed()) return bench_storage(*options);
+    return bench_train(*options);
+  };
+}
+
+}  // namespace
+
+extern const CommandRecord bench_command;
+const CommandRecord bench_command = {"bench", "Measure pipeline, decoding, storage or training", setup};
+
+}  // namespace dlpipe::cli

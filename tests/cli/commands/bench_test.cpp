@@ -1,0 +1,68 @@
+// That each bench runs and prints what it promises; no test here holds a time.
+#include <gtest/gtest.h>
+
+#include "dlpipe/io/formats/json.h"
+#include "tests/cli/program.h"
+#include "tests/cli/trained_run.h"
+
+namespace dlpipe::test {
+
+using formats::Json;
+
+static Json bench_json(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "bench");
+  arguments.insert(arguments.end(), {"--seconds", "0.2", "--json"});
+  const Outcome outcome = run_dlpipe(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto json = Json::parse(outcome.out);
+  EXPECT_TRUE(json.ok()) << outcome.out;
+  return json.ok() ? *json : Json();
+}
+
+TEST(Bench, PipelineGivesRateThreadsAndStages) {
+  const Json json = bench_json({"pipeline", "--data", trained_run().data.split, "--augment", "rrc(24) hflip",
+                                "--batch", "16", "--threads", "2"});
+  EXPECT_GT(json["samples_per_s"].as_double(), 0);
+  EXPECT_EQ(json["threads"].as_int(), 2);
+  bool has_decoder = false;
+  for (const Json& stage : json["stages"].items()) {
+    if (stage["name"].as_string() != "decoder") continue;
+    has_decoder = true;
+    EXPECT_GT(stage["samples_per_s_alone"].as_double(), 0);
+  }
+  EXPECT_TRUE(has_decoder);
+}
+
+TEST(Bench, TrainGivesRateAndThePartsOfAStep) {
+  const Json json =
+      bench_json({"train", "--model", "lenet", "--batch", "8", "--size", "28", "--threads", "1"});
+  for (const char* key : {"samples_per_s", "forward_ms", "backward_ms", "optimizer_ms", "forward_gflop"}) {
+    EXPECT_GT(json[key].as_double(), 0) << key;
+  }
+  EXPECT_EQ(json["threads"].as_int(), 1);
+}
+
+TEST(Bench, StorageAndDecodeGiveRates) {
+  EXPECT_GT(bench_json({"storage", "--data", trained_run().data.split})["samples_per_s"].as_double(), 0);
+  const Json decode =
+      bench_json({"decode", "--data", trained_run().data.split, "--augment", "rrc(24)", "--batch", "16"});
+  EXPECT_GT(decode["full"]["samples_per_s"].as_double(), 0);
+  EXPECT_GT(decode["region"]["samples_per_s"].as_double(), 0);
+}
+
+TEST(Bench, WithoutJsonATableIsForPeople) {
+  const Outcome outcome =
+      run_dlpipe({"bench", "train", "--model", "mlp", "--batch", "4", "--size", "8", "--seconds", "0.1"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_NE(outcome.err.find("backward"), std::string::npos) << outcome.err;
+}
+
+TEST(Bench, NoOrAnUnknownPartIsMisuse) {
+  EXPECT_EQ(run_dlpipe({"bench"}).exit_code, 2);
+  const Outcome outcome = run_dlpipe({"bench", "trian"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("'train'"), std::string::npos) << outcome.err;
+}
+
+}  // namespace dlpipe::test

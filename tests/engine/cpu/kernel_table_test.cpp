@@ -1,0 +1,54 @@
+#include "dlpipe/engine/cpu/kernel_table.h"
+
+#include <gtest/gtest.h>
+
+#include "dlpipe/io/formats/json.h"
+
+namespace dlpipe::engine {
+namespace {
+
+TEST(KernelTableTest, RemembersWhatTheRuleSaid) {
+  KernelTable table;
+  int asked = 0;
+  const auto rule = [&] {
+    ++asked;
+    return KernelChoice{"direct", 4, 1};
+  };
+  EXPECT_EQ(table.find_or_add("a", rule), (KernelChoice{"direct", 4, 1}));
+  EXPECT_EQ(table.find_or_add("a", rule), (KernelChoice{"direct", 4, 1}));
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(table.generation(), 0u);
+}
+
+TEST(KernelTableTest, WhatIsSavedAndLoadedDecides) {
+  KernelTable table;
+  table.set("conv b", {"winograd", 16, 1});
+  table.set("conv a", {"direct", 32, 4});
+  const std::string text = table.save();
+  KernelTable other;
+  ASSERT_TRUE(other.load(text).ok());
+  EXPECT_EQ(other.save(), text);
+  EXPECT_GT(other.generation(), 0u);
+  const auto never = []() -> KernelChoice { throw std::logic_error("the table has it"); };
+  EXPECT_EQ(other.find_or_add("conv b", never), (KernelChoice{"winograd", 16, 1}));
+  const formats::Json json = *formats::Json::parse(text);
+  EXPECT_EQ(json["isa"].as_string(), isa_name(kernel_isa()));
+  EXPECT_EQ(json["choices"].members().front().first, "conv a");  // sorted: the same choices, the same bytes
+}
+
+TEST(KernelTableTest, RefusesWhatItCannotUse) {
+  KernelTable table;
+  EXPECT_EQ(table.load("{").code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(table.load("{}").code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(table.load(R"({"version":99,"choices":{}})").code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(table.load(R"({"version":1,"choices":{"a":{"kernel":"direct","images":4}}})").code(),
+            ErrorCode::kCorrupt);
+  const Status zero = table.load(
+      R"({"version":1,"choices":{"a":{"kernel":"direct","images":1,"parts":1},"b":{"kernel":"direct","images":0,"parts":1}}})");
+  EXPECT_EQ(zero.code(), ErrorCode::kCorrupt);
+  EXPECT_NE(zero.message().find("'b'"), std::string::npos) << zero.message();
+  EXPECT_EQ(table.size(), 0u);  // nothing was taken
+}
+
+}  // namespace
+}  // namespace dlpipe::engine

@@ -1,0 +1,150 @@
+#include "dlpipe/engine/cpu/onednn.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/cpu/conv2d_plan.h"
+
+namespace dlpipe::engine {
+namespace {
+
+using cpu::ConvPass;
+using cpu::ConvPlan;
+using cpu::ConvVariant;
+
+Conv2dShape square(int64_t n, int64_t size, int64_t channels) {
+  return conv2d_shape({n, size, size, channels}, {channels, channels, 3, 3}, {.padding = {1, 1}});
+}
+
+std::vector<float> ramp(const dnnl::memory::desc& desc) {
+  std::vector<float> values(desc.get_size() / sizeof(float));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i * 37) % 101) / 101.0f - 0.5f;
+  return values;
+}
+
+/// Runs the plan's first primitive on the calling thread.
+std::vector<float> run(const ConvPlan& plan) {
+  const ConvVariant& v = plan.variants.front();
+  const std::vector<float> x = ramp(v.x);
+  const std::vector<float> weights = ramp(v.weights);
+  std::vector<float> y(v.y.get_size() / sizeof(float));
+  v.primitive.run({{DNNL_ARG_SRC, &v.x, x.data()},
+                   {DNNL_ARG_WEIGHTS, &v.weights, weights.data()},
+                   {DNNL_ARG_DST, &v.y, y.data()}});
+  return y;
+}
+
+// On AVX-512 this is a Winograd primitive, which crashes when its scratchpad belongs to the thread that made
+// it; elsewhere a direct one.
+TEST(OneDnnTest, PrimitivesMadeInOneThreadRunInEight) {
+  const LayoutChoice layouts = cpu::conv_layouts(square(4, 14, 64), DType::kF32);
+  std::shared_ptr<const ConvPlan> plan;
+  std::thread([&] {
+    plan = cpu::conv_plan(ConvPass::kForward, square(4, 14, 64), DType::kF32, layouts, false);
+  }).join();
+  const std::vector<float> expected = run(*plan);
+  std::vector<std::vector<float>> got(8);
+  std::vector<std::thread> threads;
+  for (auto& answer : got) {
+    threads.emplace_back([&] {
+      const SingleOpenMpThread single;
+      for (int round = 0; round < 3; ++round) answer = run(*plan);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& answer : got) {
+    EXPECT_EQ(std::memcmp(answer.data(), expected.data(), expected.size() * sizeof(float)), 0);
+  }
+}
+
+TEST(OneDnnTest, PlansAreMadeOnceUntilTheTableChanges) {
+  const LayoutChoice layouts = cpu::conv_layouts(square(2, 8, 32), DType::kF32);
+  const auto plan = [&] {
+    return cpu::conv_plan(ConvPass::kForward, square(2, 8, 32), DType::kF32, layouts, false);
+  };
+  const auto first = plan();
+  EXPECT_EQ(plan(), first);
+  kernel_table().set("something else", {"direct", 1, 1});
+  EXPECT_NE(plan(), first);
+  kernel_table().clear();
+}
+
+TEST(OneDnnTest, SlicesDependOnTheShapeAlone) {
+  const Conv2dShape shape = square(32, 28, 128);
+  const KernelChoice choice = cpu::conv_choice_rule(ConvPass::kForward, shape, 8);
+  const int former = engine_threads();
+  for (int threads : {1, 3, 8}) {
+    set_engine_threads(threads);
+    EXPECT_EQ(cpu::conv_choice_rule(ConvPass::kForward, shape, 8), choice);
+  }
+  set_engine_threads(former);
+}
+
+TEST(OneDnnTest, FormatCopyGoesThereAndBackInParts) {
+  using dnnl::memory;
+  const auto f32 = memory::data_type::f32;
+  for (const auto tag :
+       {memory::format_tag::OIhw8i8o, memory::format_tag::OIhw16i16o, memory::format_tag::OIhw8o8i,
+        memory::format_tag::Ohwi8o, memory::format_tag::hwio}) {
+    const memory::desc oihw({96, 32, 3, 3}, f32, memory::format_tag::oihw);
+    const memory::desc inner({96, 32, 3, 3}, f32, tag);
+    const onednn::FormatCopy there(oihw, inner, 16);
+    const onednn::FormatCopy back(inner, oihw, 16);
+    EXPECT_GT(there.parts(), 1);
+    const std::vector<float> values = ramp(oihw);
+    std::vector<float> copied(inner.get_size() / sizeof(float));
+    std::vector<float> returned(values.size());
+    there.run(values.data(), copied.data());
+    back.run(copied.data(), returned.data());
+    EXPECT_EQ(returned, values);
+    // One part at a time is the same as the whole.
+    const onednn::FormatCopy whole(oihw, inner, 1);
+    std::vector<float> at_once(copied.size());
+    whole.run(values.data(), at_once.data());
+    EXPECT_EQ(at_once, copied);
+  }
+}
+
+TEST(OneDnnTest, ErrorsNameWhatWasTried) {
+  using dnnl::memory;
+  const memory::desc a({2, 3}, memory::data_type::f32, memory::format_tag::ab);
+  const memory::desc b({3, 2}, memory::data_type::f32, memory::format_tag::ab);
+  try {
+    onednn::FormatCopy(a, b, 1);
+    FAIL() << "shapes differ";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("[onednn] making a reorder"), std::string::npos) << error.what();
+  }
+}
+
+TEST(LruCacheTest, KeepsWhatWasUsedLast) {
+  onednn::LruCache<int64_t, std::string> cache(2);
+  int made = 0;
+  const auto get = [&](int64_t key) {
+    return cache.find_or_make(key, [&] {
+      ++made;
+      return std::to_string(key);
+    });
+  };
+  const auto one = get(1);
+  get(2);
+  get(1);
+  get(3);  // drops 2
+  EXPECT_EQ(cache.size(), 2u);
+  EXPECT_EQ(made, 3);
+  get(1);
+  EXPECT_EQ(made, 3);
+  get(2);
+  EXPECT_EQ(made, 4);
+  EXPECT_EQ(*one, "1");
+  EXPECT_THROW(cache.find_or_make(9, []() -> std::string { throw std::runtime_error("no"); }),
+               std::runtime_error);
+  EXPECT_EQ(cache.size(), 2u);  // a failed make leaves nothing behind
+}
+
+}  // namespace
+}  // namespace dlpipe::engine

@@ -1,0 +1,208 @@
+// From files to a dataset and back, and what inspect and verify say on the way.
+#include <algorithm>
+
+#include "dlpipe/io/data/bench_storage.h"
+#include "dlpipe/io/data/export.h"
+#include "dlpipe/io/data/inspect.h"
+#include "dlpipe/io/data/verify.h"
+#include "tests/run/ingest/pictures.h"
+
+namespace dlpipe::ingest {
+namespace {
+
+std::map<std::string, std::string> tree(const std::string& root) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    if (entry.is_regular_file())
+      files[std::filesystem::relative(entry.path(), root).string()] = file_text(entry.path().string());
+  }
+  return files;
+}
+
+TEST(RoundTrip, FolderToDatasetToFolderGivesTheSameBytes) {
+  TempDir dir;
+  write_pictures(dir / "src", 80, 3, 30);
+  write_text(dir / "src/c1/deep/er/picture.PNG", to_text(data::read_picture("rgba.png")));
+  write_text(dir / "src/c2/turned.jpeg", to_text(data::read_picture("exif_7.jpg")));
+  write_text(dir / "src/c2/\xff odd\n.jpg", to_text(data::read_picture("cmyk.jpg")));
+  const IngestReport report = value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
+  auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+  const data::ExportReport exported =
+      value_or_throw(data::export_files(*dataset, {.directory = dir / "out", .stop_requested = {}}));
+  std::map<std::string, std::string> expected = tree(dir / "src");
+  for (const SkippedFile& file : report.skipped) expected.erase(file.path);
+  EXPECT_TRUE(tree(dir / "out") == expected);
+  EXPECT_EQ(exported.files, static_cast<int64_t>(expected.size()));
+  // And once more: the same files make the same dataset.
+  value_or_throw(ingest(options_for(dir / "out", dir / "again")));
+  EXPECT_EQ(value_or_throw(data::Dataset::open(dir / "again"))->id(), dataset->id());
+}
+
+TEST(RoundTrip, RawPixelsComeBackAsPngs) {
+  TempDir dir;
+  write_text(dir / "src/a/1.jpg", jpeg_text(1, 20, 16));
+  write_text(dir / "src/b/1.jpg", to_text(data::read_picture("grey.jpg")));
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  options.store = Store::kRaw;
+  value_or_throw(ingest(options));
+  auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+  value_or_throw(data::export_files(*dataset, {.directory = dir / "out", .stop_requested = {}}));
+  const auto out = tree(dir / "out");
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_EQ(out.begin()->first, "a/1.png");
+  options = options_for(dir / "out", dir / "again");
+  options.store = Store::kRaw;
+  value_or_throw(ingest(options));
+  const auto first = samples_of(dir / "dst");
+  const auto second = samples_of(dir / "again");
+  for (size_t i = 0; i < first.size(); ++i) EXPECT_EQ(first[i].image, second[i].image);
+}
+
+TEST(RoundTrip, ExportNamesStayBelowTheOutput) {
+  using data::export_name;
+  using enum data::ImageLayout;
+  EXPECT_EQ(value_or_throw(export_name("cat/1.jpg", "cat", kJpeg)), "cat/1.jpg");
+  EXPECT_EQ(value_or_throw(export_name("p/1.jpg", "cat", kJpeg)), "cat/p/1.jpg");
+  EXPECT_EQ(value_or_throw(export_name("train-000001", "7", kRaw)), "7/train-000001.png");
+  EXPECT_EQ(value_or_throw(export_name("cat/1.png", "cat", kJpeg)), "cat/1.jpg");
+  EXPECT_EQ(value_or_throw(export_name("cat/1.jpg", "cat", kPng)), "cat/1.png");
+  EXPECT_EQ(value_or_throw(export_name("category/1.jpg", "cat", kJpeg)), "cat/category/1.jpg");
+  EXPECT_EQ(value_or_throw(export_name("1.jpg", "a/b", kJpeg)), "a_b/1.jpg");
+  EXPECT_FALSE(export_name("../1.jpg", "cat", kJpeg).ok());
+  EXPECT_FALSE(export_name("/etc/1.jpg", "cat", kJpeg).ok());
+  EXPECT_FALSE(export_name("1.jpg", "..", kJpeg).ok());
+}
+
+TEST(RoundTrip, ExportLeavesNothingHalfDone) {
+  TempDir dir;
+  write_pictures(dir / "src", 20, 2, 30);
+  value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
+  auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+  EXPECT_EQ(data::export_files(*dataset, {.directory = dir / "dst", .stop_requested = {}}).status().code(),
+            ErrorCode::kMisuse);
+  data::ExportOptions options{.directory = dir / "out", .stop_requested = [] { return true; }};
+  EXPECT_EQ(data::export_files(*dataset, options).status().code(), ErrorCode::kCancelled);
+  EXPECT_FALSE(std::filesystem::exists(dir / "out"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "out.partial"));
+}
+
+// Flips one bit of the `nth` place where `text` stands in a file.
+void flip_bit(const std::string& file, const std::string& text, size_t offset) {
+  std::string all = file_text(file);
+  const size_t at = all.find(text);
+  ASSERT_NE(at, std::string::npos);
+  all[at + offset] = static_cast<char>(all[at + offset] ^ 1);
+  write_text(file, all);
+}
+
+TEST(Verify, FindsEveryDamagedRecord) {
+  for (const bool zstd : {false, true}) {
+    SCOPED_TRACE(zstd);
+    TempDir dir;
+    write_pictures(dir / "src", 90, 3, 30);
+    IngestOptions options = options_for(dir / "src", dir / "dst");
+    options.zstd = zstd;
+    value_or_throw(ingest(options));
+    {
+      auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+      data::VerifyOptions verify;
+      verify.decode = true;
+      verify.jobs = 3;
+      const data::VerifyReport good = value_or_throw(data::verify(*dataset, verify));
+      EXPECT_TRUE(good.ok());
+      EXPECT_EQ(good.samples, dataset->size());
+    }
+    const std::string path = "c1/1034.jpg";  // stands in the record as it is, compressed or not
+    flip_bit(dir / "dst/data.mdb", path, 3);
+    auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+    const data::VerifyReport bad = value_or_throw(data::verify(*dataset, {}));
+    EXPECT_FALSE(bad.ok());
+    ASSERT_EQ(bad.bad.size(), 1u);
+    EXPECT_NE(bad.bad[0].reason.find("checksum differs"), std::string::npos) << bad.bad[0].reason;
+    EXPECT_TRUE(bad.id_matches) << "the header table is whole";
+  }
+}
+
+TEST(Verify, FindsDamagedOffsetsOfPackedRecords) {
+  TempDir dir;
+  write_pictures(dir / "src", 30, 3, 20);
+  value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
+  std::string first;
+  {
+    auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+    ASSERT_GT(dataset->records_per_value(), dataset->size()) << "all records in one value";
+    first = to_text(value_or_throw(value_or_throw(dataset->reader())->record(0)));
+  }
+  // The offsets end where the first record begins: this is the last but one.
+  std::string all = file_text(dir / "dst/data.mdb");
+  const size_t at = all.find(first);
+  ASSERT_NE(at, std::string::npos);
+  all[at - 8] = static_cast<char>(all[at - 8] ^ 1);
+  write_text(dir / "dst/data.mdb", all);
+  auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+  const data::VerifyReport bad = value_or_throw(data::verify(*dataset, {}));
+  EXPECT_EQ(bad.bad.size(), 2u) << "the records before and after that offset";
+}
+
+TEST(Verify, FindsADamagedHeaderTable) {
+  TempDir dir;
+  write_pictures(dir / "src", 30, 3, 30);
+  value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
+  std::string row;
+  {
+    auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+    const uint64_t checksum = value_or_throw(dataset->header(4)).checksum;
+    row.assign(reinterpret_cast<const char*>(&checksum), sizeof checksum);
+  }
+  flip_bit(dir / "dst/data.mdb", row, 0);
+  auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+  const data::VerifyReport bad = value_or_throw(data::verify(*dataset, {}));
+  EXPECT_FALSE(bad.id_matches);
+  ASSERT_EQ(bad.bad.size(), 1u);
+  EXPECT_EQ(bad.bad[0].sample, 4);
+  EXPECT_FALSE(bad.bad[0].path.empty());
+}
+
+TEST(Inspect, CountsWhatIsThere) {
+  TempDir dir;
+  write_text(dir / "src/a/1.jpg", jpeg_text(1, 20, 16));
+  write_text(dir / "src/a/2.png", to_text(data::read_picture("grey.png")));
+  write_text(dir / "src/b/3.jpg", to_text(data::read_picture("exif_6.jpg")));
+  write_text(dir / "src/b/4.jpg", "no picture");
+  value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
+  auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+  const data::InspectReport report = value_or_throw(data::inspect(*dataset));
+  EXPECT_EQ(report.samples, 3);
+  EXPECT_EQ(report.class_counts, (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(report.layouts, (std::vector<std::pair<std::string, int64_t>>{{"jpeg", 2}, {"png", 1}}));
+  EXPECT_EQ(report.width.min, 18);
+  EXPECT_EQ(report.width.max, 53);
+  EXPECT_EQ(report.height.max, 37);
+  EXPECT_EQ(report.grey, 1);
+  EXPECT_EQ(report.rotated, 1);
+  EXPECT_EQ(report.skipped, 1);
+  int64_t counted = 0;
+  for (const data::HistogramBin& bin : report.longer_side_histogram) counted += bin.count;
+  EXPECT_EQ(counted, 3);
+  EXPECT_EQ(report.longer_side_histogram.front().from, 16);
+  const std::string json = data::to_json(report);
+  for (const char* name : {"\"samples\": 3", "\"classes\"", "\"fields\"", "\"id\""})
+    EXPECT_NE(json.find(name), std::string::npos) << json;
+}
+
+TEST(BenchStorage, MeasuresEveryWayOfReading) {
+  TempDir dir;
+  write_pictures(dir / "src", 30, 3, 30);
+  value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
+  auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+  const data::StorageBench bench = value_or_throw(data::bench_storage(*dataset, {.seconds = 0.01}));
+  EXPECT_EQ(bench.samples, dataset->size());
+  EXPECT_GT(bench.header_ns, 0);
+  EXPECT_GT(bench.random_record_ns, 0);
+  EXPECT_GT(bench.sequential_record_ns, 0);
+  EXPECT_GT(bench.checksum_bytes_per_s, 0);
+  EXPECT_GT(bench.samples_per_s, 0);
+}
+
+}  // namespace
+}  // namespace dlpipe::ingest
