@@ -252,6 +252,7 @@ Ran run_view(const OpRow& row, std::vector<Tensor> inputs, const Attrs& attrs) {
 
 Ran run_kernels(const OpRow& row, std::vector<Tensor> inputs, const Attrs& attrs, Backend backend) {
   const OpRecord& record = *row.record;
+  infer(record, inputs, attrs, Layout::kPlain);  // for its errors: what follows relies on sound inputs
   LayoutChoice layout;
   if (backend != Backend::kReference) layout = choose_layout(record, inputs, attrs);
   lay_out_inputs(record, inputs, layout.inputs);

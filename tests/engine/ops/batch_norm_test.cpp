@@ -1,11 +1,171 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "dlpipe/base/rng.h"
+#include "dlpipe/engine/cpu/isa.h"
+#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/ops.h"
 #include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {
+namespace {
 
 TEST(BatchNormOp, PassesEveryCheckOfItsRecord) {
   check_op("batch_norm");
 }
 
+Tensor noise(const Shape& shape, uint64_t key, double mean = 0, double spread = 1) {
+  RandomStream random(20261121, key);
+  std::vector<float> values(static_cast<size_t>(shape.elements()));
+  for (float& value : values) value = static_cast<float>(mean + spread * (random.uniform_double() * 2 - 1));
+  return Tensor::from<float>(values, shape);
+}
+
+/// Layer state of `channels`, as a module has it.
+struct State {
+  explicit State(int64_t channels)
+      : gamma(noise({channels}, 90, 1, 0.5)),
+        beta(noise({channels}, 91)),
+        mean(Tensor::zeros({channels})),
+        var(Tensor::full({channels}, 1.0)) {
+    gamma.set_requires_grad(true);
+    beta.set_requires_grad(true);
+  }
+  Tensor gamma, beta, mean, var;
+};
+
+TEST(BatchNormOp, RunningStatisticsFollowPyTorchsRule) {
+  // x = 1 2 3 6: mean 3, unbiased variance 14/3.
+  const std::vector<float> values = {1, 2, 3, 6};
+  State state(1);
+  const BatchNormAttrs attrs{.momentum = 0.1};
+  const uint32_t version = state.mean.version();
+  batch_norm(Tensor::from<float>(values, {4, 1}), state.gamma, state.beta, state.mean, state.var, attrs);
+  EXPECT_FLOAT_EQ(static_cast<float>(state.mean.item()), 0.3f);
+  EXPECT_FLOAT_EQ(static_cast<float>(state.var.item()), 0.9f + 0.1f * 14.0f / 3.0f);
+  EXPECT_GT(state.mean.version(), version);  // a graph that saved them would notice
+  BatchNormAttrs eval = attrs;
+  eval.training = false;
+  batch_norm(Tensor::from<float>(values, {4, 1}), state.gamma, state.beta, state.mean, state.var, eval);
+  EXPECT_FLOAT_EQ(static_cast<float>(state.mean.item()), 0.3f);
+}
+
+TEST(BatchNormOp, ALargeMeanDoesNotDrownTheVariance) {
+  for (Layout layout : {Layout::kPlain, Layout::kBlocked8}) {
+    const Tensor x = noise({8, 20, 20, 64}, 7, 4096, 0.5);
+    State state(64);
+    const BatchNormAttrs attrs{.momentum = 1.0};
+    batch_norm(reorder(x, layout), state.gamma, state.beta, state.mean, state.var, attrs);
+    const std::vector<double> values = x.to_doubles();
+    for (int64_t c = 0; c < 64; ++c) {
+      double mean = 0;
+      double squares = 0;
+      for (size_t i = static_cast<size_t>(c); i < values.size(); i += 64) mean += values[i] / 3200;
+      for (size_t i = static_cast<size_t>(c); i < values.size(); i += 64) {
+        squares += (values[i] - mean) * (values[i] - mean);
+      }
+      EXPECT_NEAR(state.var.to_doubles()[static_cast<size_t>(c)], squares / 3199, 1e-4 * squares / 3199);
+    }
+  }
+}
+
+struct Answer {
+  Tensor y, dx, dresidual, dgamma, dbeta;
+};
+Answer run(const Shape& shape, Layout layout, DType dtype, bool residual, bool training = true) {
+  Tensor x = cast(noise(shape, 1), dtype).detach().set_requires_grad(true);
+  Tensor other = cast(noise(shape, 2), dtype).detach().set_requires_grad(true);
+  State state(shape[-1]);
+  const BatchNormAttrs attrs{.training = training, .relu = true};
+  const auto in = [&](const Tensor& t) { return layout == Layout::kPlain ? t : reorder(t, layout); };
+  const Tensor y = batch_norm(in(x), state.gamma, state.beta, state.mean, state.var, attrs,
+                              residual ? in(other) : Tensor());
+  y.backward(cast(noise(shape, 3), dtype));
+  return {plain(y.detach()), x.grad(), residual ? other.grad() : Tensor(), state.gamma.grad(),
+          state.beta.grad()};
+}
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.defined() == b.defined() && (!a.defined() || std::memcmp(a.raw(), b.raw(), a.size_bytes()) == 0);
+}
+bool same_bits(const Answer& a, const Answer& b) {
+  return same_bits(a.y, b.y) && same_bits(a.dx, b.dx) && same_bits(a.dresidual, b.dresidual) &&
+         same_bits(a.dgamma, b.dgamma) && same_bits(a.dbeta, b.dbeta);
+}
+
+TEST(BatchNormOp, GivesTheSameBitsOnAnyNumberOfThreadsAndAnyInstructionSet) {
+  const int former = engine_threads();
+  for (const Shape& shape :
+       {Shape{6, 13, 11, 64}, Shape{9, 30, 31, 16}, Shape{5, 17, 3, 7}, Shape{700, 33}}) {
+    for (Layout layout : {Layout::kPlain, Layout::kBlocked8, Layout::kBlocked16}) {
+      if (shape.rank() != 4 || shape[3] % layout_block(layout) != 0) {
+        if (layout != Layout::kPlain) continue;
+      }
+      for (DType dtype : {DType::kF32, DType::kBF16}) {
+        if (layout != Layout::kPlain && dtype != DType::kF32) continue;
+        set_engine_threads(1);
+        const Answer one = run(shape, layout, dtype, true);
+        for (int threads : {2, 3, 8}) {
+          set_engine_threads(threads);
+          EXPECT_TRUE(same_bits(run(shape, layout, dtype, true), one))
+              << shape.to_string() << ", " << threads;
+        }
+        // The vector kernels do the same additions in the same order on all of them.
+        const cpu::LimitIsa limit(cpu::Isa::kBaseline);
+        EXPECT_TRUE(same_bits(run(shape, layout, dtype, true), one)) << shape.to_string() << ", baseline";
+      }
+    }
+  }
+  set_engine_threads(former);
+}
+
+TEST(BatchNormOp, EqualsTheReferenceForShapesThatFillChunksUnevenly) {
+  for (const Shape& shape :
+       {Shape{3, 29, 31, 24}, Shape{40, 40, 37, 8}, Shape{2, 65, 67, 40}, Shape{5000, 9}}) {
+    for (bool residual : {false, true}) {
+      Answer expected;
+      {
+        const UseBackend use(Backend::kReference);
+        expected = run(shape, Layout::kPlain, DType::kF32, residual);
+      }
+      const Answer got = run(shape, Layout::kPlain, DType::kF32, residual);
+      const auto near = [&](const Tensor& a, const Tensor& b, double tolerance, const char* what) {
+        ASSERT_EQ(a.defined(), b.defined());
+        if (!a.defined()) return;
+        const std::vector<double> x = a.to_doubles();
+        const std::vector<double> y = b.to_doubles();
+        double worst = 0;
+        for (size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(x[i] - y[i]));
+        EXPECT_LE(worst, tolerance) << what << " of " << shape.to_string();
+      };
+      near(got.y, expected.y, 1e-5, "output");
+      near(got.dx, expected.dx, 1e-5, "gradient of images");
+      near(got.dresidual, expected.dresidual, 0, "gradient of the residual");
+      // Sums of up to 59,200 values of size 1 in f32 chunks.
+      near(got.dgamma, expected.dgamma, 1e-2, "gradient of gamma");
+      near(got.dbeta, expected.dbeta, 1e-2, "gradient of beta");
+    }
+  }
+}
+
+TEST(BatchNormOp, SaysWhatIsWrongWithItsInputs) {
+  State state(4);
+  const auto message = [&](const Tensor& x, const Tensor& residual) -> std::string {
+    try {
+      batch_norm(x, state.gamma, state.beta, state.mean, state.var, {}, residual);
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  EXPECT_NE(message(noise({2, 3}, 1), Tensor()).find("[batch_norm] expected f32 gamma [3], got f32 [4]"),
+            std::string::npos);
+  EXPECT_NE(message(noise({1, 4}, 1), Tensor()).find("more than one value a channel"), std::string::npos);
+  EXPECT_NE(message(noise({2, 4}, 1), noise({3, 4}, 1)).find("expected a residual like x"),
+            std::string::npos);
+}
+
+}  // namespace
 }  // namespace dlpipe::engine
