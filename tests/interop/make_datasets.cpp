@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
     }
     fs::copy_file(__FILE__, out / "forms.src/odd/text.jpg");
     for (const auto& [name, size] :
-         {std::pair("packed", 24), std::pair("packed_zstd", 24), std::pair("alone", 96)}) {
+         {std::pair("packed", 24), std::pair("packed_zstd", 24), std::pair("alone", 256)}) {
       ingest::SynthOptions options;
       options.directory = (out / (std::string(name) + ".src")).string();
       options.per_class = 60;
