@@ -19,7 +19,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(dlpipe_warnings INTERFACE -Wno-restrict)
 endif()
 if(DLPIPE_SANITIZE)
-  add_compile_options(-fsanitize=${DLPIPE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_compile_options(-fsanitize=${DLPIPE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
+                      -fno-sanitize=vptr) # oneTBB's task types lie in its own library
   add_link_options(-fsanitize=${DLPIPE_SANITIZE})
 endif()
 
