@@ -11,9 +11,10 @@ namespace dlpipe::pipeline {
 
 namespace {
 constexpr size_t kGranuleBytes = size_t{1} << 18;
-// How long a touched granule counts as in memory. The kernel drops pages that were used a second ago only
-// when memory is short, and then a record touched by itself would be as likely to go before it is read.
-constexpr int64_t kGranuleFreshNs = 1'000'000'000;
+// How long a touched granule counts as in memory. The file is small beside the memory, and the kernel drops
+// pages that were used seconds ago only when memory is short; a record touched by itself could go just as
+// well before it is read.
+constexpr int64_t kGranuleFreshNs = 5'000'000'000;
 }  // namespace
 
 Prefault::Prefault(const Setup& setup, const MappedFile& file, data::Dataset::Reader& reader,
