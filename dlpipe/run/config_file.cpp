@@ -60,7 +60,7 @@ Result<std::string> value_text(const ConfigOption& option, const toml::node& nod
   return wrong("a number");
 }
 
-std::string quoted(std::string_view text) {
+std::string toml_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -77,10 +77,10 @@ std::string quoted(std::string_view text) {
 
 std::string toml_value(const ConfigOption& option, const TrainConfig& config) {
   if (const auto* member = std::get_if<std::string TrainConfig::*>(&option.member))
-    return quoted(config.**member);
+    return toml_string(config.**member);
   if (const auto* member = std::get_if<std::vector<std::string> TrainConfig::*>(&option.member)) {
     std::string text;
-    for (const std::string& item : config.**member) text += (text.empty() ? "" : ", ") + quoted(item);
+    for (const std::string& item : config.**member) text += (text.empty() ? "" : ", ") + toml_string(item);
     return concat("[", text, "]");
   }
   return option_text(option, config);

@@ -42,27 +42,26 @@ void expect_seed_decides(const ModelRecord& record, const ModelArguments& argume
   EXPECT_TRUE(differs);
 }
 
+// One step against the gradient lowers the loss by what the gradient says. The step is as long as lowers it by a
+// thousandth: with batch norm over few values a network's curvature leaves no fixed rate that suits every model.
 void expect_learns(Module& model, const ModelArguments& arguments) {
   constexpr int64_t kBatch = 8;
   const Tensor x = random_images(arguments, kBatch);
   const Tensor y = alternating_labels(arguments, kBatch);
-  const auto optimizer = value_or_throw(find_optimizer("sgd"))->build(model.parameters(), {});
-  double first = 0.0;
-  double last = 0.0;
-  for (int step = 0; step < 4; ++step) {
-    model.zero_grad();
-    const Tensor loss = cross_entropy(model(x), y);
-    loss.backward();
-    if (step == 0) {
-      for (const NamedTensor& parameter : model.parameters())
-        EXPECT_TRUE(parameter.tensor.grad().defined()) << parameter.name;
-      first = loss.item();
-    }
-    last = loss.item();
-    optimizer->step(1e-5);  // so small that the loss must fall, whatever the curvature
+  const Tensor loss = cross_entropy(model(x), y);
+  loss.backward();
+  double squares = 0.0;
+  for (const NamedTensor& parameter : model.parameters()) {
+    ASSERT_TRUE(parameter.tensor.grad().defined()) << parameter.name;
+    for (const double value : parameter.tensor.grad().to_doubles()) squares += value * value;
   }
-  EXPECT_TRUE(std::isfinite(last));
-  EXPECT_LT(last, first);
+  ASSERT_TRUE(std::isfinite(squares));
+  const double expected_fall = 1e-3 * loss.item();
+  OptimizerArguments plain;
+  plain.momentum = 0.0;
+  value_or_throw(find_optimizer("sgd"))->build(model.parameters(), plain)->step(expected_fall / squares);
+  const NoGrad no_grad;
+  EXPECT_NEAR(loss.item() - cross_entropy(model(x), y).item(), expected_fall, 0.3 * expected_fall);
 }
 
 void expect_batch_independent(Module& model, const ModelArguments& arguments) {
