@@ -37,6 +37,11 @@ function(dlpipe_precompile target)
   endif()
 endfunction()
 
+# For code whose own speed nobody notices: tests, the command line.
+function(dlpipe_compile_sooner target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 # dlpipe_library(NAME folder/of/this [SOURCES ...] [PUBLIC targets...] [PRIVATE targets...])
 # One static library a folder: dlpipe_NAME, alias dlpipe::NAME.
 function(dlpipe_library name)
@@ -61,12 +66,14 @@ function(dlpipe_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} dlpipe_warnings GTest::gtest GTest::gtest_main)
+  dlpipe_compile_sooner(${name})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   if(DLPIPE_PRECOMPILE AND NOT "OpenMP::OpenMP_CXX" IN_LIST ARG_LIBS) # its flag would need a header of its own
     if(NOT TARGET dlpipe_tests_precompiled)
       file(WRITE ${PROJECT_BINARY_DIR}/tests_precompiled.cpp "int main() {}\n")
       add_executable(dlpipe_tests_precompiled EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/tests_precompiled.cpp)
       target_link_libraries(dlpipe_tests_precompiled PRIVATE dlpipe_flags dlpipe_warnings GTest::gtest)
+      dlpipe_compile_sooner(dlpipe_tests_precompiled)
       dlpipe_precompile(dlpipe_tests_precompiled <gtest/gtest.h>)
     endif()
     target_precompile_headers(${name} REUSE_FROM dlpipe_tests_precompiled)
@@ -91,6 +98,6 @@ function(dlpipe_test name)
   endif()
   include(GoogleTest)
   gtest_discover_tests(
-    ${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
+    ${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
     PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ${environment})
 endfunction()

@@ -10,6 +10,7 @@
 #include "dlpipe/engine/cpu/parallel.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/batch_input.h"
 #include "dlpipe/run/build_info.h"
 #include "dlpipe/run/cached_batch.h"
 #include "dlpipe/run/data_paths.h"
@@ -49,7 +50,7 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
   open_train();
   open_val();
   build_model();
-  load_initial_weights();
+  if (!checkpoint) initialize_weights();
   freeze_parameters();
   build_optimizer();
   if (checkpoint) restore(*checkpoint);
@@ -191,8 +192,34 @@ void Session::build_model() {
   model_ = record->build(settings_.model_state.arguments);
 }
 
+void Session::initialize_weights() {
+  if (config_.init.empty()) {
+    initialize_from_images();
+  } else {
+    load_initial_weights();
+  }
+}
+
+// Training images in the run's own order, prepared as for validation.
+void Session::initialize_from_images() {
+  constexpr int64_t kImages = 512;
+  const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
+  if (record->initialize_from_images == nullptr) return;
+  pipeline::LoaderOptions options = loader_options();
+  options.data = value_or_throw(training_data(config_.data));
+  options.augment = settings_.model_state.val_augment;
+  options.channels = static_cast<int>(settings_.model_state.arguments.channels);
+  options.limit = config_.limit;
+  options.batch = std::min(kImages, train_->samples_per_epoch());
+  options.slots = 2;
+  const auto loader = value_or_throw(pipeline::Loader::open(options));
+  const std::optional<Batch> batch = value_or_throw(loader->next());
+  if (!batch) return;
+  record->initialize_from_images(*model_, batch_input(*batch).pixels);
+  throw_if_error(loader->release(*batch));
+}
+
 void Session::load_initial_weights() {
-  if (config_.init.empty()) return;
   const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
   for (const std::string& line :
        load_weights(config_.init, classes(), config_.reset_head ? record->head : "", *model_)) {

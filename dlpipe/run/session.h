@@ -62,6 +62,8 @@ class Session {
   void open_train();
   void open_val();
   void build_model();
+  void initialize_weights();
+  void initialize_from_images();
   void load_initial_weights();
   void freeze_parameters();
   void build_optimizer();

@@ -96,6 +96,46 @@ TEST_F(SessionTest, TheSameConfigOnOtherThreadsIsTheSameRun) {
             text_of(runs / "b/checkpoints/last/model.safetensors"));
 }
 
+// cifarnet's first convolution starts with filters computed from the images, each followed by its negative.
+TEST_F(SessionTest, AModelMayTakeFirstWeightsFromTheImages) {
+  ScratchFolder runs;
+  const auto stem_after = [&](const std::string& run, int64_t threads, double lr) {
+    TrainConfig c = config(runs / run);
+    c.model = "cifarnet";
+    c.max_steps = 1;
+    c.lr = lr;
+    c.threads = threads;
+    Session(c).train();
+    for (const engine::NamedTensor& named :
+         value_or_throw(load_checkpoint(runs / run + "/checkpoints/last", false)).tensors.model) {
+      if (named.name == "stem.conv.weight") return named.tensor.to_doubles();
+    }
+    return std::vector<double>();
+  };
+  const std::vector<double> stem = stem_after("a", 1, 0.0);
+  ASSERT_EQ(stem.size(), 32u * 27u);
+  for (size_t i = 0; i < stem.size(); ++i) {
+    if (i / 27 % 2 == 0) EXPECT_EQ(stem[i], -stem[i + 27]) << i;
+  }
+  EXPECT_EQ(stem_after("b", 3, 0.0), stem);
+
+  // Weights from elsewhere stay as they are.
+  TrainConfig c = config(runs / "c");
+  c.model = "cifarnet";
+  c.max_steps = 1;
+  c.lr = 0.5;
+  Session(c).train();
+  TrainConfig tuned = c;
+  tuned.out = runs / "d";
+  tuned.init = runs / "c/checkpoints/last";
+  tuned.lr = 0.0;
+  Session(tuned).train();
+  const auto given = value_or_throw(load_checkpoint(runs / "c/checkpoints/last", false)).tensors.model;
+  const auto kept = value_or_throw(load_checkpoint(runs / "d/checkpoints/last", false)).tensors.model;
+  ASSERT_EQ(given[0].name, "stem.conv.weight");
+  EXPECT_EQ(kept[0].tensor.to_doubles(), given[0].tensor.to_doubles());
+}
+
 TEST_F(SessionTest, AnotherSeedIsAnotherRun) {
   ScratchFolder runs;
   TrainConfig first = config(runs / "a");

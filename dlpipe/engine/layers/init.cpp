@@ -65,6 +65,18 @@ void fill_kaiming_normal_fan_out(Tensor& weight, const InitKey& key) {
   fill_normal(weight, key, 0.0, std::sqrt(2.0 / static_cast<double>(fans(weight.shape()).out)));
 }
 
+void fill_dirac(Tensor& weight) {
+  const Shape& shape = weight.shape();
+  const int64_t field = shape[2] * shape[3];
+  const int64_t middle = shape[2] / 2 * shape[3] + shape[3] / 2;
+  for (int64_t o = 0; o < std::min(shape[0], shape[1]); ++o) {
+    float* const filter = weight.data<float>() + o * shape[1] * field;
+    std::fill_n(filter, shape[1] * field, 0.0f);
+    filter[o * field + middle] = 1.0f;
+  }
+  weight.bump_version();
+}
+
 void reset_affine(Tensor& weight, Tensor& bias, uint64_t seed, const std::string& prefix) {
   fill_kaiming_uniform(weight, {seed, prefix + "weight"}, std::sqrt(5.0));
   if (!bias.defined()) return;

@@ -36,6 +36,10 @@ void fill_kaiming_uniform(Tensor& weight, const InitKey& key, double a);
 /// The same paper's equation 14 (backward case) for ReLU, normal: standard deviation sqrt(2 / fan_out).
 void fill_kaiming_normal_fan_out(Tensor& weight, const InitKey& key);
 
+/// Output channel o of a convolution's weight [out, in, KH, KW] passes input channel o on, for o below
+/// min(in, out): its filter becomes 1 in the middle of that channel and 0 elsewhere. The others stay.
+void fill_dirac(Tensor& weight);
+
 /// Weight (and bias, when defined) as PyTorch's Conv2d and Linear start: both uniform within
 /// 1 / sqrt(fan_in).
 void reset_affine(Tensor& weight, Tensor& bias, uint64_t seed, const std::string& prefix);

@@ -20,6 +20,7 @@ list(
   layers/norm.cpp
   layers/pool.cpp
   layers/sequential.cpp
+  layers/whiten.cpp
   metrics.cpp
   models/registry.cpp
   models/resnet.cpp

@@ -34,6 +34,9 @@ struct ModelRecord {
   std::shared_ptr<Module> (*build)(const ModelArguments& arguments);
   /// Prefix of the classifier's parameters ("fc."), for --reset-head.
   const char* head;
+  /// Optional: sets weights that are computed from data. Called once before a training run's first step, with
+  /// images [N,H,W,C] (f32, prepared as for validation, N at most 512), unless weights come from elsewhere.
+  void (*initialize_from_images)(Module& model, const Tensor& images) = nullptr;
 };
 
 /// A value: copy builtin() and add to it. Refers to the records, which outlive it.

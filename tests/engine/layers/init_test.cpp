@@ -86,5 +86,19 @@ TEST(Init, FanOutChangesConvolutionsAlone) {
   EXPECT_EQ(plain->parameters()[2].tensor.to_doubles(), fan_out->parameters()[2].tensor.to_doubles());
 }
 
+TEST(Init, DiracPassesChannelsOn) {
+  Tensor weight = Tensor::full({3, 2, 3, 3}, 0.5);
+  fill_dirac(weight);
+  const std::vector<double> values = weight.to_doubles();
+  for (size_t o = 0; o < 3; ++o) {
+    for (size_t c = 0; c < 2; ++c) {
+      for (size_t i = 0; i < 9; ++i) {
+        const double expected = o == 2 ? 0.5 : o == c && i == 4 ? 1.0 : 0.0;
+        EXPECT_EQ(values[(o * 2 + c) * 9 + i], expected) << o << ' ' << c << ' ' << i;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dlpipe::engine

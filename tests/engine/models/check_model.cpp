@@ -42,8 +42,9 @@ void expect_seed_decides(const ModelRecord& record, const ModelArguments& argume
   EXPECT_TRUE(differs);
 }
 
-// One step against the gradient lowers the loss by what the gradient says. The step is as long as lowers it by a
-// thousandth: with batch norm over few values a network's curvature leaves no fixed rate that suits every model.
+// One step against the gradient lowers the loss by what the gradient says. The step is as long as lowers it
+// by a thousandth: with batch norm over few values a network's curvature leaves no fixed rate that suits
+// every model.
 void expect_learns(Module& model, const ModelArguments& arguments) {
   constexpr int64_t kBatch = 8;
   const Tensor x = random_images(arguments, kBatch);
