@@ -5,6 +5,7 @@
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>
+#include <tbb/task_scheduler_observer.h>
 
 #include <algorithm>
 #include <atomic>
@@ -52,12 +53,25 @@ class Gate {
   std::atomic<bool> open_{true};
 };
 
+// Names TBB's workers for top, perf and debuggers: they inherit the name of the thread that woke them first.
+class WorkerNames : public tbb::task_scheduler_observer {
+ public:
+  explicit WorkerNames(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) { observe(true); }
+  ~WorkerNames() override { observe(false); }
+  void on_scheduler_entry(bool is_worker) override {
+    thread_local bool named = false;
+    if (is_worker && !named) pthread_setname_np(pthread_self(), "dlpipe-worker");
+    named = true;
+  }
+};
+
 }  // namespace
 
 struct Graph::Impl {
   Impl(int threads, int gate_count, GraphBodies& bodies_in, FlowMeter& meter_in)
       : limit(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads)),
         arena(threads, 1, tbb::task_arena::priority::low),
+        names(arena),
         bodies(bodies_in),
         meter(meter_in) {
     // Graph, nodes and groups belong to the arena in which they are made.
@@ -75,6 +89,7 @@ struct Graph::Impl {
 
   tbb::global_control limit;  // before the first use of TBB: the workers of this process
   tbb::task_arena arena;
+  WorkerNames names;
   GraphBodies& bodies;
   FlowMeter& meter;
   std::optional<flow::graph> graph;
