@@ -70,6 +70,10 @@ void take_back(Form form, const void* scratch, const Tensor& held, const Piece& 
   if (form == Form::kAsHeld) return;
   const auto* from = static_cast<const float*>(scratch);
   std::byte* to = element(held, piece.offset);
+  if (held.layout() != Layout::kPlain) {
+    cpu::plain_to_blocked(piece.run, layout_block(held.layout()), from, reinterpret_cast<float*>(to));
+    return;
+  }
   with_type(held.dtype(), [&](auto type) {
     auto* plain = reinterpret_cast<decltype(type)*>(to);
     if (form == Form::kPlanes) {

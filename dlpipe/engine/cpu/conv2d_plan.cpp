@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
 
 #include "dlpipe/base/text.h"
@@ -25,11 +26,18 @@ Form form_of(Layout computed) {
                                          : Form::kBlocked16;
 }
 
+enum class Compute : uint8_t {
+  kF32,
+  kF32Plain,  // on plain images, whatever the tensors hold
+  kBF16,
+};
+
 class PlanMaker {
  public:
-  /// `low`: computes on bf16.
-  PlanMaker(ConvPass pass, const Conv2dShape& shape, DType dtype, LayoutChoice held, bool bias, bool low)
+  PlanMaker(ConvPass pass, const Conv2dShape& shape, DType dtype, LayoutChoice held, bool bias,
+            Compute compute)
       : s_(shape), held_(held) {
+    const bool low = compute == Compute::kBF16;
     plan_.pass = pass;
     plan_.shape = shape;
     plan_.bias = bias;
@@ -39,6 +47,14 @@ class PlanMaker {
       computed = conv_layouts(shape, DType::kF32);
       plan_.x_form = form_of(computed.inputs);
       plan_.y_form = form_of(computed.outputs);
+    }
+    if (compute == Compute::kF32Plain) {
+      const auto plain_form = [&](Layout layout) {
+        return layout == Layout::kPlain && dtype == DType::kF32 ? Form::kAsHeld : Form::kPlain;
+      };
+      computed = {Layout::kPlain, Layout::kPlain};
+      plan_.x_form = plain_form(held.inputs);
+      plan_.y_form = plain_form(held.outputs);
     }
     if (computed.inputs == Layout::kPlain && computed.outputs != Layout::kPlain) {
       if (pass == ConvPass::kBackwardData) {
@@ -53,6 +69,11 @@ class PlanMaker {
     const std::string key =
         concat("conv2d ", kPassNames.at(static_cast<size_t>(pass)), " ", conv_key(shape, dtype));
     choice_ = kernel_table().find_or_add(key, [&] { return conv_choice_rule(pass, shape, block_); });
+    if (compute == Compute::kF32Plain) {
+      // Small images with many channels: each slice would make all of the weights' gradient.
+      if (pass == ConvPass::kBackwardWeights) choice_.images = s_.n;
+      choice_.parts = 1;
+    }
     plan_.kernel = choice_.kernel;
     if (plan_.kernel != "direct" && plan_.kernel != "winograd") {
       throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] unknown kernel '", plan_.kernel, "' for '",
@@ -216,17 +237,29 @@ PlanKey plan_key(ConvPass pass, const Conv2dShape& s, DType dtype, LayoutChoice 
           kernel_table().generation()};
 }
 
+// oneDNN's plain loops, for shapes that none of its fast kernels takes: a hundred times slower.
+bool is_reference(const ConvPlan& plan) {
+  return plan.variants.front().primitive.implementation().find("ref") != std::string::npos;
+}
+
 ConvPlan make_plan(ConvPass pass, const Conv2dShape& shape, DType dtype, LayoutChoice held, bool bias) {
-  if (dtype == DType::kBF16 && computes_bf16()) {
+  const auto fast_plan = [&](Compute compute) -> std::optional<ConvPlan> {
     try {
-      ConvPlan plan = PlanMaker(pass, shape, dtype, held, bias, true).make();
-      const std::string& implementation = plan.variants.front().primitive.implementation();
-      if (implementation.find("ref") == std::string::npos) return plan;
+      ConvPlan plan = PlanMaker(pass, shape, dtype, held, bias, compute).make();
+      if (!is_reference(plan)) return plan;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kUnsupported) throw;
     }
+    return std::nullopt;
+  };
+  if (dtype == DType::kBF16 && computes_bf16()) {
+    if (auto plan = fast_plan(Compute::kBF16)) return *std::move(plan);
   }
-  return PlanMaker(pass, shape, dtype, held, bias, false).make();
+  // AVX2's kernels for blocked images want them at least as wide as the filter; those for plain ones don't.
+  for (const Compute compute : {Compute::kF32, Compute::kF32Plain}) {
+    if (auto plan = fast_plan(compute)) return *std::move(plan);
+  }
+  return PlanMaker(pass, shape, dtype, held, bias, Compute::kF32).make();
 }
 
 }  // namespace

@@ -146,5 +146,18 @@ TEST(LruCacheTest, KeepsWhatWasUsedLast) {
   EXPECT_EQ(cache.size(), 2u);  // a failed make leaves nothing behind
 }
 
+// What the last layers of a ResNet see of small images: oneDNN's AVX2 kernels for blocked images refuse some.
+TEST(ConvPlan, NoPassOfASmallImageFallsToPlainLoops) {
+  for (const int64_t size : {1, 2, 3, 4}) {
+    const Conv2dShape shape = square(4, size, 64);
+    for (const ConvPass pass : {ConvPass::kForward, ConvPass::kBackwardData, ConvPass::kBackwardWeights}) {
+      const auto plan =
+          cpu::conv_plan(pass, shape, DType::kF32, cpu::conv_layouts(shape, DType::kF32), false);
+      const std::string& kernel = plan->variants.front().primitive.implementation();
+      EXPECT_EQ(kernel.find("ref"), std::string::npos) << kernel << ", " << size << "x" << size;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dlpipe::engine

@@ -99,6 +99,8 @@ std::vector<Case> cases() {
       {"blocks", {3, 9, 10, 32}, {48, 32, 3, 3}, {.padding = {1, 1}}, true},
       {"blocks, stride 2", {2, 9, 11, 16}, {32, 16, 3, 3}, {.stride = {2, 2}, .padding = {1, 1}}},
       {"deep", {2, 4, 4, 128}, {128, 128, 3, 3}, {.padding = {1, 1}}, true},
+      {"narrower than the filter", {3, 2, 2, 48}, {64, 48, 3, 3}, {.padding = {1, 1}}, true},
+      {"narrow, stride 2", {3, 2, 1, 32}, {16, 32, 3, 3}, {.stride = {2, 2}, .padding = {1, 1}}},
       {"1x1", {3, 7, 5, 64}, {24, 64, 1, 1}, {}, true},
       {"1x1 stride 2", {2, 7, 8, 32}, {64, 32, 1, 1}, {.stride = {2, 2}}},
       {"to odd channels", {2, 6, 6, 16}, {10, 16, 3, 3}, {.padding = {1, 1}}, true},
