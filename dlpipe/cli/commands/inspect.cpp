@@ -2,13 +2,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/dataset_arguments.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/io/data/inspect.h"
+#include "dlpipe/io/formats/json.h"
 
 namespace dlpipe::cli {
 
@@ -78,21 +78,20 @@ Status print_skipped(const std::vector<NamedDataset>& datasets) {
 }
 
 // A split directory is one object: what the splits share, their sum, and each by its name.
-std::string json_of(const std::vector<NamedDataset>& datasets,
-                    const std::vector<data::InspectReport>& reports) {
-  using Json = nlohmann::ordered_json;
+Result<std::string> json_of(const std::vector<NamedDataset>& datasets,
+                            const std::vector<data::InspectReport>& reports) {
   if (datasets.size() == 1 && datasets[0].split.empty()) return data::to_json(reports[0]);
-  Json json;
   int64_t samples = 0;
-  Json splits;
+  formats::Json splits;
   for (size_t i = 0; i < datasets.size(); ++i) {
     samples += reports[i].samples;
-    splits[datasets[i].split] = Json::parse(data::to_json(reports[i]));
+    DLPIPE_ASSIGN_OR_RETURN(formats::Json split, formats::Json::parse(data::to_json(reports[i])));
+    splits.set(datasets[i].split, std::move(split));
   }
-  json["samples"] = samples;
-  json["fields"] = splits[datasets[0].split]["fields"];
-  json["classes"] = splits[datasets[0].split]["classes"];
-  json["splits"] = std::move(splits);
+  const formats::Json& first = splits[datasets[0].split];
+  formats::Json json = formats::Json::object(
+      {{"samples", samples}, {"fields", first["fields"]}, {"classes", first["classes"]}});
+  json.set("splits", std::move(splits));
   return json.dump(2);
 }
 
@@ -105,7 +104,10 @@ Status run(const Options& options) {
     if (!options.json) print_report_of(report);
     reports.push_back(std::move(report));
   }
-  if (options.json) print_json(json_of(datasets, reports));
+  if (options.json) {
+    DLPIPE_ASSIGN_OR_RETURN(const std::string json, json_of(datasets, reports));
+    print_json(json);
+  }
   return {};
 }
 

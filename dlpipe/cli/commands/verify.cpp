@@ -1,7 +1,6 @@
 // `dlpipe verify DST`: every record against its checksum.
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
@@ -10,6 +9,7 @@
 #include "dlpipe/cli/progress_line.h"
 #include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/io/data/verify.h"
+#include "dlpipe/io/formats/json.h"
 
 namespace dlpipe::cli {
 
@@ -21,14 +21,19 @@ struct Options {
   bool json = false;
 };
 
-nlohmann::ordered_json json_of(const data::Dataset& dataset, const data::VerifyReport& report) {
-  nlohmann::ordered_json json = {
-      {"directory", dataset.directory()}, {"id", dataset.id()},    {"id_matches", report.id_matches},
-      {"samples", report.samples},        {"bytes", report.bytes}, {"ok", report.ok()}};
-  json["bad"] = nlohmann::ordered_json::array();
-  for (const auto& bad : report.bad)
-    json["bad"].push_back({{"sample", bad.sample}, {"path", bad.path}, {"reason", bad.reason}});
-  return json;
+using formats::Json;
+
+Json json_of(const data::Dataset& dataset, const data::VerifyReport& report) {
+  Json bad = Json::array();
+  for (const auto& one : report.bad)
+    bad.push_back(Json::object({{"sample", one.sample}, {"path", one.path}, {"reason", one.reason}}));
+  return Json::object({{"directory", dataset.directory()},
+                       {"id", dataset.id()},
+                       {"id_matches", report.id_matches},
+                       {"samples", report.samples},
+                       {"bytes", static_cast<int64_t>(report.bytes)},
+                       {"ok", report.ok()},
+                       {"bad", std::move(bad)}});
 }
 
 void print_report_of(const data::Dataset& dataset, const data::VerifyReport& report, bool decoded) {
@@ -47,7 +52,7 @@ Status run(Options options) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets, open_all(options.directory));
   const std::atomic<bool>* stop = catch_stop_signals();
   options.verify.stop_requested = [stop] { return stop->load(); };
-  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  Json all = Json::array();
   bool good = true;
   for (const NamedDataset& one : datasets) {
     ProgressLine line;
@@ -65,8 +70,7 @@ Status run(Options options) {
   }
   if (options.json) {
     // A dataset is one object; splits are a list of them.
-    const nlohmann::ordered_json& shown = datasets.size() == 1 ? all.front() : all;
-    print_json(shown.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    print_json((datasets.size() == 1 ? all.items().front() : all).dump(2));
   }
   if (good) return {};
   return Status(ErrorCode::kCorrupt, concat("[verify] ", options.directory,
