@@ -322,7 +322,7 @@ TrainOutcome Session::train(const std::atomic<bool>* stop) {
   parts.val = val_.get();
   parts.directory = directory_.get();
   parts.observer = observer_;
-  const TrainOutcome outcome = Trainer(parts, settings_, state_).train(stop);
+  TrainOutcome outcome = Trainer(parts, settings_, state_).train(stop);
   if (directory_ != nullptr) write_results(outcome);
   return outcome;
 }
