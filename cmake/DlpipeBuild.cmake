@@ -19,6 +19,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC bug 105651: std::string's operator+ warns about overlapping or endless copies that can't happen.
   target_compile_options(dlpipe_warnings INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
 endif()
+if(CMAKE_UNITY_BUILD) # the sanitizers' builds: one compilation for several files
+  add_compile_options(-Wno-subobject-linkage) # an Impl with local types, where GCC takes the unity source for a header
+endif()
 if(DLPIPE_SANITIZE)
   add_compile_options(-fsanitize=${DLPIPE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
                       # oneTBB's task types lie in its own library; the other two AddressSanitizer reports itself, and

@@ -31,6 +31,8 @@ function(dlpipe_register kind name)
     message(FATAL_ERROR "dlpipe_register(${kind} ${name}): tests/${ARG_TEST} is missing; every ${kind} has a test")
   endif()
   set_property(GLOBAL APPEND PROPERTY DLPIPE_${kind}_NAMES ${name})
+  # The files of one kind share their local names by habit (build, setup, forward): never two in one unity source.
+  set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   set_property(GLOBAL APPEND PROPERTY DLPIPE_${kind}_SOURCES ${sources})
   set_property(GLOBAL APPEND PROPERTY DLPIPE_${kind}_TESTS ${PROJECT_SOURCE_DIR}/tests/${ARG_TEST})
   set_property(GLOBAL PROPERTY DLPIPE_${kind}_${name}_BACKENDS "${ARG_BACKENDS}")

@@ -9,7 +9,7 @@
 namespace dlpipe::engine {
 namespace {
 
-[[noreturn]] void fail(const std::string& message) {
+[[noreturn]] void fail_ema(const std::string& message) {
   throw Error(Status(ErrorCode::kMisuse, "[ema] " + message));
 }
 
@@ -28,18 +28,19 @@ void average(Tensor& mean, const Tensor& weight, double decay) {
 }  // namespace
 
 Ema::Ema(const Module& model, double decay) : decay_(decay) {
-  if (!(decay >= 0.0 && decay < 1.0)) fail(concat("decay is ", decay, "; give a number in [0, 1)"));
+  if (!(decay >= 0.0 && decay < 1.0)) fail_ema(concat("decay is ", decay, "; give a number in [0, 1)"));
   for (const NamedTensor& entry : model.state_dict()) averages_.push_back({entry.name, entry.tensor.clone()});
 }
 
 void Ema::update(const Module& model) {
   const std::vector<NamedTensor> weights = model.state_dict();
-  if (weights.size() != averages_.size()) fail("the model has changed since the averages began; begin anew");
+  if (weights.size() != averages_.size())
+    fail_ema("the model has changed since the averages began; begin anew");
   for (size_t i = 0; i < weights.size(); ++i) {
     Tensor& mean = averages_[i].tensor;
     const Tensor& weight = weights[i].tensor;
     if (weights[i].name != averages_[i].name || weight.spec() != mean.spec()) {
-      fail(concat("'", weights[i].name, "' is not what it was when the averages began; begin anew"));
+      fail_ema(concat("'", weights[i].name, "' is not what it was when the averages began; begin anew"));
     }
     if (mean.dtype() == DType::kF32) {
       average(mean, weight, decay_);
@@ -53,14 +54,15 @@ void Ema::load_state(const std::vector<NamedTensor>& state) {
   std::unordered_map<std::string, Tensor> given;
   for (const NamedTensor& entry : state) given.emplace(entry.name, entry.tensor);
   if (given.size() != averages_.size()) {
-    fail(concat("expected ", averages_.size(), " averages, got ", given.size(), "; load the same model's"));
+    fail_ema(
+        concat("expected ", averages_.size(), " averages, got ", given.size(), "; load the same model's"));
   }
   for (const NamedTensor& mean : averages_) {
     const auto found = given.find(mean.name);
     if (found == given.end() || found->second.shape() != mean.tensor.shape() ||
         found->second.dtype() != mean.tensor.dtype()) {
-      fail(concat("no average '", mean.name, "' of shape ", mean.tensor.shape().to_string(),
-                  "; load the same model's"));
+      fail_ema(concat("no average '", mean.name, "' of shape ", mean.tensor.shape().to_string(),
+                      "; load the same model's"));
     }
   }
   for (NamedTensor& mean : averages_) mean.tensor = given.at(mean.name).clone();

@@ -3,17 +3,18 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
+#include <sstream>
 #include <unordered_map>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/ingest/files.h"
 
 namespace dlpipe::ingest {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using formats::Json;
 
 // A line holds tab-separated cells; paths may hold any byte.
 std::string escaped(std::string_view text) {
@@ -44,19 +45,23 @@ std::string unescaped(std::string_view text) {
 }
 
 std::string header_line(const FrozenList& list) {
-  Json json;
-  json["options"] = list.options;
   data::DatasetInfo info;
   info.schema = list.schema;
   info.class_counts.resize(list.schema.classes.size());
-  json["schema"] = data::to_json(info);
-  json["stored_ratio"] = list.stored_ratio;
-  json["map_bytes"] = list.map_bytes;
-  json["estimated_bytes"] = list.estimated_bytes;
-  json["warnings"] = list.warnings;
+  Json warnings = Json::array();
+  for (const std::string& warning : list.warnings) warnings.push_back(warning);
+  Json splits = Json::array();
   for (const FrozenSplit& split : list.splits)
-    json["splits"].push_back({{"name", split.name}, {"entries", split.entries.size()}});
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+    splits.push_back(
+        Json::object({{"name", split.name}, {"entries", static_cast<int64_t>(split.entries.size())}}));
+  return Json::object({{"options", list.options},
+                       {"schema", data::to_json(info)},
+                       {"stored_ratio", list.stored_ratio},
+                       {"map_bytes", static_cast<int64_t>(list.map_bytes)},
+                       {"estimated_bytes", static_cast<int64_t>(list.estimated_bytes)},
+                       {"warnings", std::move(warnings)},
+                       {"splits", std::move(splits)}})
+      .dump();
 }
 
 Status malformed(const std::string& file, std::string_view what) {
@@ -92,19 +97,21 @@ Result<FrozenList> parse_list(const std::string& text, const std::string& file) 
   std::string line;
   std::getline(lines, line);
   FrozenList list;
-  const Json json = Json::parse(line);
-  list.options = json.at("options").get<std::string>();
-  DLPIPE_ASSIGN_OR_RETURN(const data::DatasetInfo info,
-                          data::parse_dataset_info(json.at("schema").get<std::string>()));
+  DLPIPE_ASSIGN_OR_RETURN(const Json json, Json::parse(line));
+  list.options = json["options"].as_string();
+  DLPIPE_ASSIGN_OR_RETURN(const data::DatasetInfo info, data::parse_dataset_info(json["schema"].as_string()));
   list.schema = info.schema;
-  list.stored_ratio = json.at("stored_ratio").get<double>();
-  list.map_bytes = json.at("map_bytes").get<uint64_t>();
-  list.estimated_bytes = json.at("estimated_bytes").get<uint64_t>();
-  list.warnings = json.at("warnings").get<std::vector<std::string>>();
-  for (const Json& split : json.at("splits")) {
-    list.splits.push_back({split.at("name").get<std::string>(), {}});
-    const auto count = split.at("entries").get<size_t>();
-    for (size_t i = 0; i < count; ++i) {
+  list.stored_ratio = json["stored_ratio"].as_double(-1);
+  if (!(list.stored_ratio >= 0)) return malformed(file, "no 'stored_ratio'");
+  DLPIPE_ASSIGN_OR_RETURN(const int64_t map_bytes, formats::require_int(json, "map_bytes", file));
+  DLPIPE_ASSIGN_OR_RETURN(const int64_t estimated_bytes, formats::require_int(json, "estimated_bytes", file));
+  list.map_bytes = static_cast<uint64_t>(map_bytes);
+  list.estimated_bytes = static_cast<uint64_t>(estimated_bytes);
+  for (const Json& warning : json["warnings"].items()) list.warnings.push_back(warning.as_string());
+  for (const Json& split : json["splits"].items()) {
+    list.splits.push_back({split["name"].as_string(), {}});
+    DLPIPE_ASSIGN_OR_RETURN(const int64_t count, formats::require_int(split, "entries", file));
+    for (int64_t i = 0; i < count; ++i) {
       if (!std::getline(lines, line)) return malformed(file, "entries are missing");
       DLPIPE_ASSIGN_OR_RETURN(data::SourceEntry entry, parse_entry(line, file));
       list.splits.back().entries.push_back(std::move(entry));
@@ -157,11 +164,7 @@ Result<FrozenList> load_list(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) return status_from_errno("ingest", concat("cannot read ", file), errno);
   const std::string text((std::istreambuf_iterator<char>(in)), {});
-  try {
-    return parse_list(text, file);
-  } catch (const Json::exception& error) {
-    return malformed(file, error.what());
-  }
+  return parse_list(text, file);
 }
 
 Status compare_with_source(const FrozenList& list, const data::SourceListing& now) {

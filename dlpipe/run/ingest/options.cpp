@@ -2,13 +2,13 @@
 
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/formats/json.h"
 
 namespace dlpipe::ingest {
 
-using Json = nlohmann::ordered_json;
+using formats::Json;
 
 static const std::vector<std::string> kStoreNames = {"auto", "jpeg", "raw"};
 static const std::vector<std::string> kOnErrorNames = {"skip", "stop"};
@@ -65,35 +65,36 @@ Status check_options(const IngestOptions& options) {
 }
 
 std::string canonical_options(const IngestOptions& options) {
-  Json json;
   std::error_code ignored;
   const auto absolute = [&](const std::string& path) {
     return path.empty() ? path : std::filesystem::weakly_canonical(path, ignored).string();
   };
-  json["SRC"] = absolute(options.source);
-  json["--manifest"] = absolute(options.manifest);
-  json["--classes-from"] = absolute(options.classes_from);
-  json["--resize-max"] = options.resize_max;
-  json["--quality"] = options.quality;
-  json["--store"] = kStoreNames[static_cast<size_t>(options.store)];
-  json["--zstd"] = options.zstd;
-  json["--limit"] = options.limit;
-  json["--split"] = options.split;
-  json["--seed"] = options.seed;
-  json["--max-pixels"] = options.max_pixels;
-  json["commit_bytes"] = options.commit_bytes;
-  json["commit_entries"] = options.commit_entries;
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  Json split = Json::array();
+  for (const double fraction : options.split) split.push_back(fraction);
+  return Json::object({{"SRC", absolute(options.source)},
+                       {"--manifest", absolute(options.manifest)},
+                       {"--classes-from", absolute(options.classes_from)},
+                       {"--resize-max", options.resize_max},
+                       {"--quality", options.quality},
+                       {"--store", kStoreNames[static_cast<size_t>(options.store)]},
+                       {"--zstd", options.zstd},
+                       {"--limit", options.limit},
+                       {"--split", std::move(split)},
+                       {"--seed", static_cast<int64_t>(options.seed)},
+                       {"--max-pixels", options.max_pixels},
+                       {"commit_bytes", static_cast<int64_t>(options.commit_bytes)},
+                       {"commit_entries", options.commit_entries}})
+      .dump();
 }
 
 std::string first_difference(const std::string& was, const std::string& is) {
   if (was == is) return {};
-  const Json before = Json::parse(was, nullptr, false);
-  const Json after = Json::parse(is, nullptr, false);
-  if (before.is_discarded() || !before.is_object()) return "options that can't be read";
-  for (const auto& [name, value] : after.items()) {
-    if (!before.contains(name)) return concat(name, " not set, now ", value.dump());
-    if (before[name] != value) return concat(name, " ", before[name].dump(), ", now ", value.dump());
+  const Result<Json> before = Json::parse(was);
+  const Result<Json> after = Json::parse(is);
+  if (!before.ok() || !after.ok() || !before->is_object()) return "options that can't be read";
+  for (const auto& [name, value] : after->members()) {
+    if (!before->contains(name)) return concat(name, " not set, now ", value.dump());
+    if ((*before)[name] != value) return concat(name, " ", (*before)[name].dump(), ", now ", value.dump());
   }
   return "options that are not known here";
 }

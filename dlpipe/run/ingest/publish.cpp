@@ -6,18 +6,16 @@
 #include <cerrno>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/ingest/files.h"
 
 namespace dlpipe::ingest {
 
-using Json = nlohmann::ordered_json;
+using formats::Json;
 
 Paths::Paths(std::string destination_in) : destination(std::move(destination_in)) {
   while (destination.size() > 1 && destination.back() == '/') destination.pop_back();
@@ -42,18 +40,20 @@ static std::string utc_now() {
 Status seal(const Paths& paths, const FrozenList& list, const IngestReport& report) {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
-  Json json;
-  json["options"] = list.options;
-  json["finished"] = utc_now();
-  json["host"] = host.data();
-  json["cpu"] = cpu_model();
-  json["files"] = list.entry_count();
-  json["skipped"] = report.skipped.size();
-  json["warnings"] = report.warnings;
+  Json warnings = Json::array();
+  for (const std::string& warning : report.warnings) warnings.push_back(warning);
+  Json splits = Json::array();
   for (const IngestReport::Split& split : report.splits)
-    json["splits"].push_back({{"name", split.name}, {"samples", split.samples}, {"id", split.id}});
-  DLPIPE_RETURN_IF_ERROR(
-      write_file_durably(paths.provenance, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"));
+    splits.push_back(Json::object({{"name", split.name}, {"samples", split.samples}, {"id", split.id}}));
+  const Json json = Json::object({{"options", list.options},
+                                  {"finished", utc_now()},
+                                  {"host", host.data()},
+                                  {"cpu", cpu_model()},
+                                  {"files", list.entry_count()},
+                                  {"skipped", static_cast<int64_t>(report.skipped.size())},
+                                  {"warnings", std::move(warnings)},
+                                  {"splits", std::move(splits)}});
+  DLPIPE_RETURN_IF_ERROR(write_file_durably(paths.provenance, json.dump(2) + "\n"));
   if (::unlink(paths.list.c_str()) != 0 && errno != ENOENT)
     return status_from_errno("ingest", concat("cannot remove ", paths.list), errno);
   return sync_directory(paths.partial);
@@ -64,18 +64,14 @@ Status publish(const Paths& paths) {
 }
 
 Result<Provenance> read_provenance(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return status_from_errno("ingest", concat("cannot read ", file), errno);
-  try {
-    const Json json = Json::parse(std::string((std::istreambuf_iterator<char>(in)), {}));
-    Provenance provenance;
-    provenance.options = json.at("options").get<std::string>();
-    for (const Json& split : json.at("splits"))
-      provenance.splits.push_back(split.at("name").get<std::string>());
-    return provenance;
-  } catch (const Json::exception& error) {
-    return Status(ErrorCode::kCorrupt, concat("[ingest] ", file, " is malformed: ", error.what()));
+  DLPIPE_ASSIGN_OR_RETURN(const Json json, formats::read_json(file));
+  Provenance provenance;
+  DLPIPE_ASSIGN_OR_RETURN(provenance.options, formats::require_string(json, "options", file));
+  for (const Json& split : json["splits"].items()) {
+    DLPIPE_ASSIGN_OR_RETURN(std::string name, formats::require_string(split, "name", file));
+    provenance.splits.push_back(std::move(name));
   }
+  return provenance;
 }
 
 Status describe(const Paths& paths, const std::string& root, const std::vector<std::string>& splits,

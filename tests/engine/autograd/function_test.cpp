@@ -31,13 +31,13 @@ struct StraightThroughClamp : Function {
   Tensor seen;
 };
 
-Tensor leaf(const std::vector<float>& values) {
+Tensor clamp_leaf(const std::vector<float>& values) {
   Tensor x = Tensor::from<float>(values, {static_cast<int64_t>(values.size())});
   return x.set_requires_grad(true);
 }
 
 TEST(Function, OfAProgramTakesPartInTheGraph) {
-  Tensor x = leaf({-3, 0.5, 3});
+  Tensor x = clamp_leaf({-3, 0.5, 3});
   auto clamp = std::make_shared<StraightThroughClamp>();
   const Tensor y = run_function(clamp, {scale(x, 2.0)})[0];
   EXPECT_EQ(y.to_doubles(), (std::vector<double>{-1, 1, 1}));
@@ -49,13 +49,13 @@ TEST(Function, OfAProgramTakesPartInTheGraph) {
 TEST(Function, RecordsNothingWhereNoInputNeedsIt) {
   const Tensor x = Tensor::full({2}, 1.0);
   EXPECT_FALSE(run_function(std::make_shared<StraightThroughClamp>(), {x})[0].requires_grad());
-  Tensor wanted = leaf({1});
+  Tensor wanted = clamp_leaf({1});
   const NoGrad no_grad;
   EXPECT_FALSE(run_function(std::make_shared<StraightThroughClamp>(), {wanted})[0].requires_grad());
 }
 
 TEST(Function, SavedTensorsAreWatchedAndFreed) {
-  Tensor x = leaf({1, 2});
+  Tensor x = clamp_leaf({1, 2});
   const Tensor y = run_function(std::make_shared<StraightThroughClamp>(), {x})[0];
   x.bump_version();
   try {
@@ -74,7 +74,7 @@ struct TooMany : Function {
 };
 
 TEST(Function, ThatAnswersTooManyGradientsIsNamed) {
-  Tensor x = leaf({1});
+  Tensor x = clamp_leaf({1});
   const Tensor y = run_function(std::make_shared<TooMany>(), {x})[0];
   EXPECT_TRUE(x.is_leaf()) << "an input handed through keeps its own history";
   EXPECT_THROW(y.backward(), Error);
@@ -119,7 +119,7 @@ TEST(OpRegistry, TakesAnOpOfAProgramAndItPassesTheSameChecks) {
   const OpRow* row = registry.find("cube");
   ASSERT_NE(row, nullptr);
   check_op(*row);
-  Tensor x = leaf({2});
+  Tensor x = clamp_leaf({2});
   apply(*row, {x})[0].backward();
   EXPECT_EQ(x.grad().item(), 12);
   EXPECT_EQ(OpRegistry::builtin().find("cube"), nullptr);

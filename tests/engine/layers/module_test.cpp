@@ -40,7 +40,7 @@ Tensor find(const std::vector<NamedTensor>& tensors, const std::string& name) {
   return found->tensor;
 }
 
-std::string error_of(const std::function<void()>& call) {
+std::string misuse_of(const std::function<void()>& call) {
   try {
     call();
   } catch (const Error& error) {
@@ -104,7 +104,7 @@ TEST(Module, StrictLoadNamesWhatDoesNotFitAndCopiesNothing) {
   state.back() = {"fc.bias", Tensor::zeros({9})};        // another shape
   state.push_back({"head.weight", Tensor::zeros({1})});  // unknown
   const std::vector<NamedTensor> before = copy_of(net->state_dict());
-  const std::string error = error_of([&] { net->load_state_dict(state); });
+  const std::string error = misuse_of([&] { net->load_state_dict(state); });
   EXPECT_NE(error.find("1 missing: block.conv.weight"), std::string::npos) << error;
   EXPECT_NE(error.find("1 unexpected: head.weight"), std::string::npos) << error;
   EXPECT_NE(error.find("fc.bias [9] for [3]"), std::string::npos) << error;
@@ -196,7 +196,7 @@ TEST(Module, ModuleWithoutAnInitialisationSaysSo) {
     std::string kind() const override { return "Own"; }
   };
   Own own;
-  EXPECT_NE(error_of([&] { initialize(own, 1); }).find("override reset_parameters"), std::string::npos);
+  EXPECT_NE(misuse_of([&] { initialize(own, 1); }).find("override reset_parameters"), std::string::npos);
 }
 
 }  // namespace

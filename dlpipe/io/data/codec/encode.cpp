@@ -25,7 +25,7 @@ struct JpegEncoding {
   unsigned long size = 0;          // NOLINT: libjpeg's type
 };
 
-void on_libjpeg_error(j_common_ptr jpeg) {
+void on_encode_error(j_common_ptr jpeg) {
   auto* encoding = static_cast<JpegEncoding*>(jpeg->client_data);
   (*jpeg->err->format_message)(jpeg, encoding->message.data());
   std::longjmp(encoding->on_error, 1);
@@ -64,12 +64,12 @@ struct PngEncoding {
   std::jmp_buf on_error{};
 };
 
-[[noreturn]] void on_libpng_error(png_structp png, png_const_charp text) {
+[[noreturn]] void on_png_encode_error(png_structp png, png_const_charp text) {
   auto* encoding = static_cast<PngEncoding*>(png_get_error_ptr(png));
   std::snprintf(encoding->message.data(), encoding->message.size(), "%s", text);
   std::longjmp(encoding->on_error, 1);
 }
-void on_libpng_warning(png_structp, png_const_charp) {}
+void ignore_png_warning(png_structp, png_const_charp) {}
 
 bool append_nothrow(std::vector<std::byte>& bytes, const png_byte* from, size_t count) {
   try {
@@ -89,7 +89,7 @@ void flush_bytes(png_structp) {}
 // Holds no object with a destructor: longjmp returns here.
 bool encode_guarded(PngEncoding& e, const ConstImageView& image) {
   if (setjmp(e.on_error) != 0) return false;
-  e.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &e, on_libpng_error, on_libpng_warning);
+  e.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &e, on_png_encode_error, ignore_png_warning);
   if (e.png != nullptr) e.info = png_create_info_struct(e.png);
   if (e.info == nullptr) return false;
   png_set_write_fn(e.png, &e, write_bytes, flush_bytes);
@@ -117,7 +117,7 @@ Result<std::vector<std::byte>> encode_jpeg(const ConstImageView& image, int qual
     return Status(ErrorCode::kMisuse, concat("[codec] JPEG quality ", quality, "; give 1 to 100"));
   JpegEncoding encoding;
   encoding.jpeg.err = jpeg_std_error(&encoding.errors);
-  encoding.errors.error_exit = on_libjpeg_error;
+  encoding.errors.error_exit = on_encode_error;
   encoding.jpeg.client_data = &encoding;
   const bool encoded = encode_guarded(encoding, image, quality, subsample);
   std::vector<std::byte> bytes;
