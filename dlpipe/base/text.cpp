@@ -1,5 +1,7 @@
 #include "dlpipe/base/text.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -57,6 +59,10 @@ std::vector<std::string> split(std::string_view text, char separator) {
     if (end == std::string_view::npos) return pieces;
     begin = end + 1;
   }
+}
+
+bool matches_glob(const std::string& text, const std::string& glob) {
+  return fnmatch(glob.c_str(), text.c_str(), 0) == 0;
 }
 
 std::string_view trim(std::string_view text) {

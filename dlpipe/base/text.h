@@ -34,6 +34,8 @@ std::string hex64(uint64_t value);
 std::vector<std::string> split(std::string_view text, char separator);
 /// Without leading and trailing blanks.
 std::string_view trim(std::string_view text);
+/// Whether all of `text` fits the shell's pattern `glob`: *, ?, [a-z].
+bool matches_glob(const std::string& text, const std::string& glob);
 
 /// The candidate nearest to `name` by edit distance (at most a third of its length, at least 2 edits), or ""
 /// .

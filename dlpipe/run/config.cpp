@@ -59,6 +59,8 @@ const std::vector<ConfigOption>& table() {
       {"weight-decay", "optimisation", "Weight decay", &C::weight_decay, false, 0, 1e6},
       {"decoupled", "optimisation", "sgd: weight decay apart from the gradient (SGDW)", &C::decoupled},
       {"decay-vectors", "optimisation", "Decay of biases and normalisation weights too", &C::decay_vectors},
+      {"lr-scale", "optimisation", "Multiply the rate of parameters whose names match, e.g. \"*.bn.bias=64\"",
+       &C::lr_scale},
       {"beta1", "optimisation", "adam, adamw: decay of the first moment", &C::beta1, false, 0, 1},
       {"beta2", "optimisation", "adam, adamw: decay of the second moment", &C::beta2, false, 0, 1},
       {"epsilon", "optimisation", "adam, adamw: added to the root of the second moment", &C::epsilon, false,

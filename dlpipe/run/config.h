@@ -45,6 +45,7 @@ struct TrainConfig {
   double weight_decay = 0;
   bool decoupled = false;
   bool decay_vectors = true;
+  std::vector<std::string> lr_scale;  // "GLOB=FACTOR"
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;

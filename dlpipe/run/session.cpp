@@ -239,6 +239,28 @@ void Session::freeze_parameters() {
   }
 }
 
+static std::vector<engine::OptimizerArguments::LrScale> parse_lr_scales(const TrainConfig& config,
+                                                                        engine::Module& model) {
+  std::vector<engine::OptimizerArguments::LrScale> scales;
+  for (const std::string& text : config.lr_scale) {
+    const size_t equals = text.rfind('=');
+    engine::OptimizerArguments::LrScale scale;
+    if (equals == std::string::npos || !parse_double(text.substr(equals + 1), &scale.factor)) {
+      throw Error(Status(ErrorCode::kMisuse,
+                         concat("[train] --lr-scale ", text, "; give GLOB=FACTOR, as in *.bias=2")));
+    }
+    scale.pattern = text.substr(0, equals);
+    const std::vector<engine::NamedTensor> all = model.parameters();
+    if (std::none_of(all.begin(), all.end(),
+                     [&](const auto& parameter) { return matches_glob(parameter.name, scale.pattern); })) {
+      throw Error(Status(ErrorCode::kMisuse, concat("[train] --lr-scale ", text, " matches no parameter of ",
+                                                    config.model, "; the first is ", all[0].name)));
+    }
+    scales.push_back(std::move(scale));
+  }
+  return scales;
+}
+
 void Session::build_optimizer() {
   engine::OptimizerArguments arguments;
   arguments.lr = config_.lr;
@@ -250,6 +272,7 @@ void Session::build_optimizer() {
   arguments.beta2 = config_.beta2;
   arguments.epsilon = config_.epsilon;
   arguments.decay_vectors = config_.decay_vectors;
+  arguments.lr_scales = parse_lr_scales(config_, *model_);
   optimizer_ =
       value_or_throw(engine::find_optimizer(config_.optimizer))->build(model_->parameters(), arguments);
   if (config_.ema > 0) ema_ = std::make_unique<engine::Ema>(*model_, config_.ema);

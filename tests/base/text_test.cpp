@@ -60,5 +60,12 @@ TEST(Text, SplitsAndTrims) {
   EXPECT_EQ(trim(" \n"), "");
 }
 
+TEST(Text, GlobsFitTheWholeText) {
+  EXPECT_TRUE(matches_glob("layer1.0.bias", "layer1.*"));
+  EXPECT_TRUE(matches_glob("layer1.0.bias", "*.bias"));
+  EXPECT_FALSE(matches_glob("layer10.bias", "layer1.*"));
+  EXPECT_FALSE(matches_glob("bias", "*.bias"));
+}
+
 }  // namespace
 }  // namespace dlpipe

@@ -74,6 +74,8 @@ TEST_F(ErrorsTest, OfTrainsOptions) {
       {train({"--augment", "rrc(32) hflp"}), 2, {"hflp", "hflip"}},
       {train({"--augment", "rrc()"}), 2, {"rrc"}},
       {train({"--freeze", "layer9.*"}), 2, {"--freeze", "layer9.*", "matches no parameter"}},
+      {train({"--lr-scale", "layer9.*=2"}), 2, {"--lr-scale", "layer9.*=2", "matches no parameter"}},
+      {train({"--lr-scale", "fc.bias"}), 2, {"--lr-scale", "fc.bias", "GLOB=FACTOR"}},
       {train({"--reset-head"}), 2, {"--reset-head", "--init"}},
       {train({"--init", "/nonexistent.safetensors"}), 1, {"/nonexistent.safetensors"}},
       {train({"--lerning-rate", "1"}), 2, {"--lerning-rate"}},

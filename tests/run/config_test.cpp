@@ -20,6 +20,7 @@ static TrainConfig changed_config() {
   config.nesterov = true;
   config.decay_vectors = false;
   config.freeze = {"layer1.*", "conv1.weight"};
+  config.lr_scale = {"*.bias=64", "fc.*=0.5"};
   config.milestones = {"30", "60.5"};
   config.metrics = {};
   config.seed = 1234567890123;

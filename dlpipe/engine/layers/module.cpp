@@ -1,7 +1,5 @@
 #include "dlpipe/engine/layers/module.h"
 
-#include <fnmatch.h>
-
 #include <cstring>
 #include <unordered_map>
 #include <unordered_set>
@@ -155,7 +153,7 @@ int Module::freeze(std::string_view pattern) {
   const std::string glob(pattern);
   int count = 0;
   for (NamedTensor& parameter : parameters()) {
-    if (fnmatch(glob.c_str(), parameter.name.c_str(), 0) != 0) continue;
+    if (!matches_glob(parameter.name, glob)) continue;
     parameter.tensor.set_requires_grad(false);
     ++count;
   }

@@ -15,15 +15,16 @@ struct Coefficients {
   float step_size = 0.0f;   // lr / (1 - beta1^t)
   float root_scale = 0.0f;  // 1 / sqrt(1 - beta2^t)
   float epsilon = 0.0f;
-  float decay = 0.0f;  // added to the gradient as decay * weight
-  float keep = 1.0f;   // the weight is first multiplied by it: decoupled decay
+  float decay = 0.0f;   // added to the gradient as decay * weight
+  float shrink = 0.0f;  // the weight first loses this share of itself: decoupled decay
 };
 
 void update_run(const Coefficients& c, const ElementRun& run) {
-  cpu::on_best_isa([c, count = run.count, weights = run.weights, gradients = run.gradients,
+  const float keep = 1.0f - c.shrink;
+  cpu::on_best_isa([c, keep, count = run.count, weights = run.weights, gradients = run.gradients,
                     mean = run.states[0], square = run.states[1]]() DLPIPE_INLINE {
     for (int64_t i = 0; i < count; ++i) {
-      const float weight = c.keep * weights[i];
+      const float weight = keep * weights[i];
       const float gradient = gradients[i] + c.decay * weight;
       mean[i] += c.take1 * (gradient - mean[i]);
       square[i] = c.beta2 * square[i] + c.take2 * (gradient * gradient);
@@ -51,15 +52,14 @@ class AdamOptimizer final : public ElementwiseOptimizer {
     c.root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(arguments_.beta2, power)));
     c.epsilon = static_cast<float>(arguments_.epsilon);
     c.decay = decoupled_ ? 0.0f : static_cast<float>(arguments_.weight_decay);
-    c.keep = decoupled_ ? static_cast<float>(1.0 - lr * arguments_.weight_decay) : 1.0f;
+    c.shrink = decoupled_ ? static_cast<float>(lr * arguments_.weight_decay) : 0.0f;
   }
 
   void update(const ElementRun& run) const override {
     Coefficients coefficients = coefficients_;
-    if (!run.decays) {
-      coefficients.decay = 0.0f;
-      coefficients.keep = 1.0f;
-    }
+    coefficients.step_size *= run.lr_scale;
+    coefficients.shrink *= run.lr_scale;
+    if (!run.decays) coefficients.decay = coefficients.shrink = 0.0f;
     update_run(coefficients, run);
   }
 

@@ -1,6 +1,7 @@
 #include "dlpipe/engine/optim/elementwise.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 
 #include "dlpipe/base/text.h"
@@ -28,6 +29,16 @@ Tensor checked_gradient(const NamedTensor& parameter) {
   return grad.is_contiguous() ? grad : grad.contiguous_copy();
 }
 
+float lr_scale_of(const std::string& name, const std::vector<OptimizerArguments::LrScale>& scales) {
+  double factor = 1.0;
+  for (const OptimizerArguments::LrScale& scale : scales) {
+    check_optimizer_argument(std::isfinite(scale.factor) && scale.factor >= 0.0, "optimizer", "lr_scale",
+                             scale.factor, "a number of at least 0");
+    if (matches_glob(name, scale.pattern)) factor = scale.factor;
+  }
+  return static_cast<float>(factor);
+}
+
 }  // namespace
 
 ElementwiseOptimizer::ElementwiseOptimizer(std::vector<NamedTensor> parameters,
@@ -39,7 +50,8 @@ ElementwiseOptimizer::ElementwiseOptimizer(std::vector<NamedTensor> parameters,
       fail(concat("'", parameter.name, "' is not a contiguous f32 tensor; optimize Module::parameters()"));
     }
     const bool decays = arguments.decay_vectors || parameter.tensor.rank() > 1;
-    slots_.push_back({std::move(parameter), decays, {}});
+    const float lr_scale = lr_scale_of(parameter.name, arguments.lr_scales);
+    slots_.push_back({std::move(parameter), decays, lr_scale, {}});
   }
 }
 
@@ -49,6 +61,7 @@ void ElementwiseOptimizer::append_runs(Slot& slot, std::vector<ElementRun>* runs
     slot.states.push_back(Tensor::zeros(weights.shape()));
   ElementRun run;
   run.decays = slot.decays;
+  run.lr_scale = slot.lr_scale;
   for (int64_t begin = 0; begin < weights.elements(); begin += kRun) {
     run.weights = weights.data<float>() + begin;
     run.gradients = weights.grad().data<float>() + begin;

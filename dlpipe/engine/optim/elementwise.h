@@ -19,7 +19,8 @@ struct ElementRun {
   const float* gradients = nullptr;
   std::array<float*, kMaxStates> states{};  // as many as the optimizer named; zero before the first step
   int64_t count = 0;
-  bool decays = true;  // whether weight decay applies to this parameter
+  bool decays = true;     // whether weight decay applies to this parameter
+  float lr_scale = 1.0f;  // factor on this parameter's learning rate
 };
 
 class ElementwiseOptimizer : public Optimizer {
@@ -42,6 +43,7 @@ class ElementwiseOptimizer : public Optimizer {
   struct Slot {
     NamedTensor parameter;
     bool decays = true;
+    float lr_scale = 1.0f;
     std::vector<Tensor> states;  // empty before the first gradient
   };
   void append_runs(Slot& slot, std::vector<ElementRun>* runs);

@@ -36,6 +36,13 @@ struct OptimizerArguments {
   double epsilon = 1e-8;
   /// False: biases and the weights of normalisation layers (rank below 2) don't decay.
   bool decay_vectors = true;
+  /// The learning rate of parameters whose names match `pattern` (a glob, "*.bias") is lr * factor; where
+  /// several match, the last one counts.
+  struct LrScale {
+    std::string pattern;
+    double factor = 1.0;
+  };
+  std::vector<LrScale> lr_scales = {};
 };
 
 class Optimizer {

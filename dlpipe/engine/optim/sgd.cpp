@@ -7,16 +7,17 @@ namespace {
 struct Coefficients {
   float lr = 0.0f;
   float momentum = 0.0f;
-  float decay = 0.0f;  // added to the gradient as decay * weight
-  float keep = 1.0f;   // the weight is first multiplied by it: decoupled decay
+  float decay = 0.0f;   // added to the gradient as decay * weight
+  float shrink = 0.0f;  // the weight first loses this share of itself: decoupled decay
 };
 
 template <bool kMomentum, bool kNesterov>
 void update_run(const Coefficients& c, const ElementRun& run) {
-  cpu::on_best_isa([c, count = run.count, weights = run.weights, gradients = run.gradients,
+  const float keep = 1.0f - c.shrink;
+  cpu::on_best_isa([c, keep, count = run.count, weights = run.weights, gradients = run.gradients,
                     velocity = run.states[0]]() DLPIPE_INLINE {
     for (int64_t i = 0; i < count; ++i) {
-      const float weight = c.keep * weights[i];
+      const float weight = keep * weights[i];
       float direction = gradients[i] + c.decay * weight;
       if constexpr (kMomentum) {
         velocity[i] = c.momentum * velocity[i] + direction;
@@ -44,15 +45,14 @@ class Sgd final : public ElementwiseOptimizer {
     coefficients_.lr = static_cast<float>(lr);
     coefficients_.momentum = static_cast<float>(arguments_.momentum);
     coefficients_.decay = decoupled ? 0.0f : static_cast<float>(arguments_.weight_decay);
-    coefficients_.keep = decoupled ? static_cast<float>(1.0 - lr * arguments_.weight_decay) : 1.0f;
+    coefficients_.shrink = decoupled ? static_cast<float>(lr * arguments_.weight_decay) : 0.0f;
   }
 
   void update(const ElementRun& run) const override {
     Coefficients coefficients = coefficients_;
-    if (!run.decays) {
-      coefficients.decay = 0.0f;
-      coefficients.keep = 1.0f;
-    }
+    coefficients.lr *= run.lr_scale;
+    coefficients.shrink *= run.lr_scale;
+    if (!run.decays) coefficients.decay = coefficients.shrink = 0.0f;
     if (arguments_.momentum == 0.0) return update_run<false, false>(coefficients, run);
     if (arguments_.nesterov) return update_run<true, true>(coefficients, run);
     update_run<true, false>(coefficients, run);

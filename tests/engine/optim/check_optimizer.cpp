@@ -148,6 +148,21 @@ class Check {
     EXPECT_EQ(with[1], without[1]);
   }
 
+  void scales_the_rate_of_what_matches() const {
+    OptimizerArguments scaled = arguments_;
+    scaled.lr_scales = {{"*", 0.5}, {"*.bias", 0.0}};
+    const Check check(record_, scaled);
+    const auto still = values_of(make_parameters());
+    const auto whole = run(1);
+    const auto with = check.run(1);
+    EXPECT_EQ(with[1], still[1]) << "the last pattern that matches counts";
+    for (size_t i = 0; i < still[0].size(); ++i)
+      ASSERT_NEAR(with[0][i] - still[0][i], 0.5 * (whole[0][i] - still[0][i]), 1e-6);
+    scaled.lr_scales = {{"*", -1.0}};
+    EXPECT_NE(error_of([&] { record_.build(make_parameters(), scaled); }).find("lr_scale"),
+              std::string::npos);
+  }
+
   void refuses_a_gradient_of_another_shape() const {
     std::vector<NamedTensor> parameters = make_parameters();
     const auto optimizer = record_.build(parameters, arguments_);
@@ -182,6 +197,7 @@ void check_optimizer(const std::string& name, const OptimizerArguments& argument
   check.resumes_exactly();
   check.refuses_states_of_others();
   check.spares_vectors_when_told();
+  check.scales_the_rate_of_what_matches();
   check.refuses_a_gradient_of_another_shape();
   check.refuses_negative_decay();
 }

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/coef/decoder.h"
 #include "dlpipe/io/data/codec/jpeg.h"
 #include "dlpipe/io/data/codec/png.h"
 #include "dlpipe/io/data/codec/probe.h"
@@ -20,16 +21,20 @@ std::string_view image_layout_name(ImageLayout layout) {
       return "png";
     case ImageLayout::kRaw:
       return "raw";
+    case ImageLayout::kCoefficients:
+      return "coefficients";
   }
   return "unknown";
 }
 
 struct ImageDecoder::Impl {
-  explicit Impl(const DecodeLimits& limits_in) : limits(limits_in), jpeg(limits_in), png(limits_in) {}
+  explicit Impl(const DecodeLimits& limits_in)
+      : limits(limits_in), jpeg(limits_in), png(limits_in), coefficients(limits_in) {}
 
   DecodeLimits limits;
   JpegDecoder jpeg;
   PngDecoder png;
+  CoefDecoder coefficients;
   std::vector<uint8_t> unoriented;  // pixels before a rotation
 };
 
@@ -57,6 +62,8 @@ Status ImageDecoder::decode(std::span<const std::byte> bytes, const Region& regi
       return impl_->png.decode(bytes, region, out);
     case ImageLayout::kRaw:
       return decode_raw(bytes, region, out);
+    case ImageLayout::kCoefficients:
+      return impl_->coefficients.decode(bytes, region, out);
     case ImageLayout::kNone:
       break;
   }
@@ -87,7 +94,8 @@ Status ImageDecoder::decode_oriented(std::span<const std::byte> bytes, const Ima
 }
 
 size_t ImageDecoder::scratch_bytes() const {
-  return impl_->jpeg.scratch_bytes() + impl_->png.scratch_bytes() + impl_->unoriented.capacity();
+  return impl_->jpeg.scratch_bytes() + impl_->png.scratch_bytes() + impl_->coefficients.scratch_bytes() +
+         impl_->unoriented.capacity();
 }
 
 }  // namespace dlpipe::data

@@ -7,6 +7,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
+#include "dlpipe/io/data/codec/coef/record.h"
 #include "dlpipe/io/data/codec/raw.h"
 
 namespace dlpipe::data {
@@ -74,6 +75,7 @@ ImageLayout sniff_layout(Bytes bytes) {
   if (starts_with(bytes, "\xff\xd8\xff")) return ImageLayout::kJpeg;
   if (starts_with(bytes, "\x89PNG\r\n\x1a\n")) return ImageLayout::kPng;
   if (starts_with(bytes, kRawMagic)) return ImageLayout::kRaw;
+  if (starts_with(bytes, coef::kMagic)) return ImageLayout::kCoefficients;
   return ImageLayout::kNone;
 }
 
@@ -146,6 +148,17 @@ Result<ImageInfo> probe_png(Bytes bytes) {
   return info;
 }
 
+static Result<ImageInfo> probe_coefficients(Bytes bytes) {
+  DLPIPE_ASSIGN_OR_RETURN(const coef::Frame frame, coef::parse_frame(bytes));
+  ImageInfo info;
+  info.layout = ImageLayout::kCoefficients;
+  info.width = frame.width;
+  info.height = frame.height;
+  info.channels = frame.components == 1 ? 1 : 3;
+  info.orientation = frame.orientation;
+  return info;
+}
+
 Result<ImageInfo> probe_image(Bytes bytes) {
   switch (sniff_layout(bytes)) {
     case ImageLayout::kJpeg:
@@ -154,6 +167,8 @@ Result<ImageInfo> probe_image(Bytes bytes) {
       return probe_png(bytes);
     case ImageLayout::kRaw:
       return probe_raw(bytes);
+    case ImageLayout::kCoefficients:
+      return probe_coefficients(bytes);
     case ImageLayout::kNone:
       break;
   }

@@ -1,0 +1,75 @@
+// One block of 8 x 8 quantised DCT coefficients as symbols and bits. Writing side; reading is in
+// tile_reader.h, where every cycle counts.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "dlpipe/io/data/codec/coef/prefix_code.h"
+
+namespace dlpipe::data::coef {
+
+/// Natural (row by row) position of each zigzag position (ITU-T T.81, figure 5).
+inline constexpr std::array<uint8_t, 64> kZigzag = {
+    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
+    41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
+    30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
+inline constexpr int kGroups = 8;       // of eight coefficients in zigzag order
+inline constexpr int kTileBlocks = 16;  // blocks of one row that share a beginning: the unit of random access
+
+/// Bits, from the least significant end of each byte.
+class BitWriter {
+ public:
+  void put(uint64_t bits, int count) {  // count <= 32
+    held_ |= bits << held_bits_;
+    held_bits_ += count;
+    while (held_bits_ >= 8) {
+      bytes_.push_back(static_cast<std::byte>(held_));
+      held_ >>= 8;
+      held_bits_ -= 8;
+    }
+  }
+  void put(Code code) { put(code.bits, code.length); }
+  /// Fills the last byte with zeros; the bytes since the last call.
+  std::vector<std::byte> take();
+
+ private:
+  std::vector<std::byte> bytes_;
+  uint64_t held_ = 0;
+  int held_bits_ = 0;
+};
+
+/// A block's symbols, without the choice of codes.
+struct BlockSymbols {
+  int dc_class = 0;
+  uint32_t dc_bits = 0;  // dc_class of them: the difference, or the difference - 1 + 2^dc_class below zero
+  int groups = 0;        // up to the last that isn't empty
+  std::array<uint8_t, kGroups> width{};  // bits a value, 0: empty
+  std::array<uint8_t, kGroups> mask{};
+};
+
+/// `coefficients` in natural order; `dc_before` is the block's before it in the tile, 0 at its begin.
+BlockSymbols symbols_of(const int16_t* coefficients, int dc_before);
+
+inline Token token_of(int width) {
+  return static_cast<Token>(width < kWide ? width : kWide);
+}
+
+/// Writes the blocks of one tile after one another; the code's contexts begin anew with each object.
+class TileWriter {
+ public:
+  TileWriter(int plane_class, BitWriter& out) : plane_(plane_class), out_(out) {}
+  void add(const int16_t* coefficients);
+
+ private:
+  void put_values(const int16_t* coefficients, int group, int width);
+
+  int plane_;
+  BitWriter& out_;
+  int dc_ = 0;
+  int dc_context_ = kDcContexts - 1;
+};
+
+}  // namespace dlpipe::data::coef

@@ -1,0 +1,288 @@
+#include "dlpipe/io/data/codec/coef/decoder.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/coef/kernels.h"
+#include "dlpipe/io/data/codec/coef/record.h"
+#include "dlpipe/io/data/codec/coef/tile_reader.h"
+#include "dlpipe/io/data/codec/pixels.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+using coef::ColorModel;
+using coef::Component;
+using coef::Frame;
+
+constexpr ptrdiff_t kMargin = 64;  // bytes before each row, and kRowPadding behind
+
+/// How a component's samples become as many as the picture has pixels: libjpeg's choice (jdsample.c).
+enum class Upsampling : uint8_t { kNone, kWide, kWideAndHigh, kHigh, kRepeat };
+
+Upsampling upsampling_of(const Component& component, int fx, int fy) {
+  if (fx == 1 && fy == 1) return Upsampling::kNone;
+  if (fx == 2 && fy == 1 && component.width > 2) return Upsampling::kWide;
+  if (fx == 2 && fy == 2 && component.width > 2) return Upsampling::kWideAndHigh;
+  if (fx == 1 && fy == 2) return Upsampling::kHigh;
+  return Upsampling::kRepeat;
+}
+
+/// What a region needs of one component, and the samples of the last two MCU rows.
+struct Plane {
+  int fx = 1;  // pixels a sample
+  int fy = 1;
+  Upsampling upsampling = Upsampling::kNone;
+  int first_block = 0;  // columns of blocks: [first_block, end_block)
+  int end_block = 0;
+  int first_row = 0;  // rows of blocks: [first_row, end_row)
+  int end_row = 0;
+  int ring_rows = 0;  // sample rows kept: those of two MCU rows
+  ptrdiff_t stride = 0;
+  coef::QuantTable quant{};
+  std::vector<uint8_t> samples;
+  std::vector<uint8_t> widened;  // one row of pixels
+
+  uint8_t* row(int y) { return samples.data() + kMargin + (y % ring_rows) * stride; }
+};
+
+}  // namespace
+
+struct CoefDecoder::State {
+  DecodeLimits limits;
+  std::array<Plane, coef::kMaxComponents> planes;
+  coef::TileBlocks blocks;
+  std::vector<std::byte> padded;  // a tile too near the record's end
+  std::vector<uint16_t> columns;
+  std::vector<uint8_t> pixels;  // one row
+  std::vector<uint8_t> cmyk;
+
+  // The call in progress.
+  const std::byte* end = nullptr;  // of the record
+  Region region;
+  ImageView out;
+};
+
+namespace {
+
+using State = CoefDecoder::State;
+
+Status damaged() {
+  return Status(ErrorCode::kCorrupt, "[codec] coefficient record: a tile is damaged; ingest the file again");
+}
+
+int divide_up(int value, int by) {
+  return (value + by - 1) / by;
+}
+
+/// Samples and blocks around the region that upsampling looks at: one sample to each side.
+void plan(const Frame& frame, State& s) {
+  const Region& region = s.region;
+  for (int c = 0; c < frame.components; ++c) {
+    const Component& component = frame.component[c];
+    Plane& plane = s.planes[c];
+    plane.fx = frame.max_h / component.h;
+    plane.fy = frame.max_v / component.v;
+    plane.upsampling = upsampling_of(component, plane.fx, plane.fy);
+    const int around_x = plane.fx > 1 ? 1 : 0;
+    const int around_y = plane.fy > 1 ? 1 : 0;
+    const int left = std::max(0, region.x / plane.fx - around_x);
+    const int right = std::min(component.width, divide_up(region.x + region.width, plane.fx) + around_x);
+    const int top = std::max(0, region.y / plane.fy - around_y);
+    const int bottom = std::min(component.height, divide_up(region.y + region.height, plane.fy) + around_y);
+    plane.first_block = left / 8;
+    plane.end_block = divide_up(right, 8);
+    plane.first_row = top / 8;
+    plane.end_row = divide_up(bottom, 8);
+    plane.ring_rows = 2 * 8 * component.v;
+    plane.stride =
+        kMargin + ptrdiff_t{8} * (plane.end_block - plane.first_block) + ptrdiff_t{coef::kRowPadding};
+    plane.samples.resize(static_cast<size_t>(plane.stride * plane.ring_rows + kMargin));
+    if (plane.upsampling != Upsampling::kNone)
+      plane.widened.resize(static_cast<size_t>((plane.stride + kMargin) * plane.fx));
+    for (size_t i = 0; i < plane.quant.size(); ++i) plane.quant[i] = static_cast<int16_t>(component.quant[i]);
+    s.columns.resize(std::max(s.columns.size(), static_cast<size_t>(plane.stride + kMargin)));
+  }
+  s.pixels.resize(static_cast<size_t>(region.width) * 4 + coef::kRowPadding);
+}
+
+Status decode_tile(const coef::RowTiles::Tile& tile, State& s) {
+  Plane& plane = s.planes[tile.component];
+  const int begin = std::max(tile.first_block, plane.first_block);
+  const int end = std::min(tile.first_block + tile.blocks, plane.end_block);
+  if (begin >= end || tile.block_row < plane.first_row || tile.block_row >= plane.end_row) return {};
+  const std::byte* bytes = tile.bytes.data();
+  if (static_cast<size_t>(s.end - (bytes + tile.bytes.size())) < coef::kTilePadding) {
+    s.padded.assign(tile.bytes.begin(), tile.bytes.end());
+    s.padded.resize(tile.bytes.size() + coef::kTilePadding);
+    bytes = s.padded.data();
+  }
+  const int first = begin - tile.first_block;
+  const int count = end - tile.first_block;
+  if (!coef::read_tile(bytes, tile.bytes.size(), tile.component == 0 ? 0 : 1, first, count,
+                       count == tile.blocks, s.blocks))
+    return damaged();
+  uint8_t* const to = plane.row(8 * tile.block_row) + ptrdiff_t{8} * (begin - plane.first_block);
+  coef::kernels().samples(s.blocks, first, count - first, plane.quant, to, plane.stride);
+  return {};
+}
+
+Status decode_mcu_row(const coef::Record& record, int row, State& s) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, record.row(row));
+  coef::RowTiles tiles(record.frame, row, bytes);
+  for (coef::RowTiles::Tile tile; tiles.next(&tile);) DLPIPE_RETURN_IF_ERROR(decode_tile(tile, s));
+  return tiles.complete() ? Status() : damaged();
+}
+
+/// Row y of the picture in one component, from pixel `first_block * 8 * fx` on.
+const uint8_t* component_row(const Frame& frame, int c, int y, State& s) {
+  const Component& component = frame.component[c];
+  Plane& plane = s.planes[c];
+  const int here = y / plane.fy;
+  if (plane.upsampling == Upsampling::kNone) return plane.row(here);
+  const coef::Kernels& kernels = coef::kernels();
+  const int count = std::min(8 * plane.end_block, component.width) - 8 * plane.first_block;
+  uint8_t* const out = plane.widened.data();
+  // The nearer of the rows above and below; the first and last row stand in for what is beyond them.
+  const int other = std::clamp(y % plane.fy < plane.fy / 2 ? here - 1 : here + 1, 0, component.height - 1);
+  switch (plane.upsampling) {
+    case Upsampling::kNone:
+      break;
+    case Upsampling::kHigh:
+      kernels.between(plane.row(here), plane.row(other), y % 2 == 0 ? 1 : 2, count, out);
+      break;
+    case Upsampling::kWide:
+    case Upsampling::kWideAndHigh: {
+      const bool vertical = plane.upsampling == Upsampling::kWideAndHigh;
+      uint16_t* const columns = s.columns.data() + kMargin / 2;
+      kernels.columns(plane.row(here), vertical ? plane.row(other) : nullptr, count, columns);
+      columns[-1] = columns[0];
+      columns[count] = columns[count - 1];
+      kernels.widen(columns, count, vertical, out);
+      break;
+    }
+    case Upsampling::kRepeat: {
+      const uint8_t* const from = plane.row(here);
+      for (int x = 0; x < count; ++x)
+        std::memset(out + ptrdiff_t{x} * plane.fx, from[x], static_cast<size_t>(plane.fx));
+      break;
+    }
+  }
+  return out;
+}
+
+/// Components of one row to grey, RGB or CMYK pixels; answers their number of channels.
+int join_components(const Frame& frame, const std::array<const uint8_t*, coef::kMaxComponents>& from,
+                    int count, uint8_t* to) {
+  switch (frame.color) {
+    case ColorModel::kGrey:
+      std::memcpy(to, from[0], static_cast<size_t>(count));
+      return 1;
+    case ColorModel::kYCbCr:
+      coef::kernels().ycc_to_rgb(from[0], from[1], from[2], count, to);
+      return 3;
+    case ColorModel::kRgb:
+      for (int x = 0; x < count; ++x) {
+        for (int c = 0; c < 3; ++c) to[3 * x + c] = from[c][x];
+      }
+      return 3;
+    case ColorModel::kCmyk:
+      for (int x = 0; x < count; ++x) {
+        for (int c = 0; c < 4; ++c) to[4 * x + c] = from[c][x];
+      }
+      return 4;
+    case ColorModel::kYcck:
+      break;
+  }
+  return 0;
+}
+
+void store_row(const Frame& frame, int y, State& s) {
+  const int count = s.region.width;
+  std::array<const uint8_t*, coef::kMaxComponents> from{};
+  for (int c = 0; c < frame.components; ++c) {
+    const Plane& plane = s.planes[c];
+    from[c] = component_row(frame, c, y, s) + (s.region.x - ptrdiff_t{8} * plane.first_block * plane.fx);
+  }
+  uint8_t* const to = s.out.row(y - s.region.y);
+  const bool direct =
+      (frame.components == 3 && s.out.channels == 3) || (frame.components == 1 && s.out.channels == 1);
+  uint8_t* const pixels = direct ? to : s.pixels.data();
+  int channels = 0;
+  if (frame.color == ColorModel::kYcck) {  // inverted RGB, then K
+    s.cmyk.resize(static_cast<size_t>(count) * 3);
+    coef::kernels().ycc_to_rgb(from[0], from[1], from[2], count, s.cmyk.data());
+    for (int x = 0; x < count; ++x) {
+      for (int c = 0; c < 3; ++c)
+        pixels[4 * x + c] = static_cast<uint8_t>(255 - s.cmyk[static_cast<size_t>(3 * x + c)]);
+      pixels[4 * x + 3] = from[3][x];
+    }
+    channels = 4;
+  } else {
+    channels = join_components(frame, from, count, pixels);
+  }
+  if (direct) return;
+  if (channels == 4) {
+    inverted_cmyk_to_rgb_row(pixels, pixels, count);
+    channels = 3;
+  }
+  convert_row(pixels, channels, to, s.out.channels, count);
+}
+
+Status decode_region(const coef::Record& record, State& s) {
+  const Frame& frame = record.frame;
+  plan(frame, s);
+  int first = frame.mcu_rows;
+  int end = 0;
+  for (int c = 0; c < frame.components; ++c) {
+    first = std::min(first, s.planes[c].first_row / frame.component[c].v);
+    end = std::max(end, divide_up(s.planes[c].end_row, frame.component[c].v));
+  }
+  const int bottom = s.region.y + s.region.height;
+  int y = s.region.y;
+  for (int row = first; row < end; ++row) {
+    DLPIPE_RETURN_IF_ERROR(decode_mcu_row(record, row, s));
+    // The last pixel rows of an MCU row wait for the chroma below them.
+    const int waiting = row + 1 < end ? frame.max_v / 2 : 0;
+    for (; y < std::min(bottom, 8 * frame.max_v * (row + 1) - waiting); ++y) store_row(frame, y, s);
+  }
+  return {};
+}
+
+}  // namespace
+
+CoefDecoder::CoefDecoder(const DecodeLimits& limits) : state_(std::make_unique<State>()) {
+  state_->limits = limits;
+}
+CoefDecoder::~CoefDecoder() = default;
+
+Status CoefDecoder::decode(std::span<const std::byte> bytes, const Region& region, const ImageView& out) {
+  State& s = *state_;
+  DLPIPE_ASSIGN_OR_RETURN(const coef::Record record, coef::parse_record(bytes));
+  const Frame& frame = record.frame;
+  if (int64_t{frame.width} * frame.height > s.limits.max_pixels)
+    return Status(ErrorCode::kUnsupported,
+                  "[codec] coefficient record of more pixels than the limit (--max-pixels)");
+  if (int64_t{region.x} + region.width > frame.width || int64_t{region.y} + region.height > frame.height)
+    return Status(ErrorCode::kMisuse, "[codec] region outside the picture");
+  s.end = bytes.data() + bytes.size();
+  s.region = region;
+  s.out = out;
+  try {
+    return decode_region(record, s);
+  } catch (...) {
+    return status_from_current_exception("codec");
+  }
+}
+
+size_t CoefDecoder::scratch_bytes() const {
+  size_t bytes = sizeof(State) + state_->columns.capacity() * sizeof(uint16_t) + state_->pixels.capacity();
+  for (const Plane& plane : state_->planes) bytes += plane.samples.capacity() + plane.widened.capacity();
+  return bytes;
+}
+
+}  // namespace dlpipe::data

@@ -1,0 +1,34 @@
+// Regions of pictures from coefficient records: only the tiles that a region touches are read, and pixels are
+// libjpeg-turbo's (accurate integer transform, fancy upsampling), bit for bit.
+//
+// A CoefDecoder belongs to one thread and keeps its scratch between calls: two MCU rows of samples, as wide
+// as the region.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/image.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+
+namespace dlpipe::data {
+
+class CoefDecoder {
+ public:
+  explicit CoefDecoder(const DecodeLimits& limits);
+  ~CoefDecoder();
+
+  /// Decodes `region` of the stored picture into `out` (1 or 3 channels, region's size). kCorrupt when the
+  /// record is damaged. `bytes` may hold anything.
+  Status decode(std::span<const std::byte> bytes, const Region& region, const ImageView& out);
+  size_t scratch_bytes() const;
+
+  struct State;
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace dlpipe::data

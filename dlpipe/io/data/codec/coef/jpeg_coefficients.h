@@ -1,0 +1,28 @@
+// From a JPEG to a coefficient record and back, through libjpeg's coefficient interface.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+
+namespace dlpipe::data {
+
+/// A coefficient record of a baseline, extended or progressive JPEG with 8 bits a sample. kUnsupported says
+/// why a picture has to stay as it is; kCorrupt as the JPEG decoder. The caller compares pixels where it
+/// wants to be sure (run/ingest does). Thread-safe.
+Result<std::vector<std::byte>> encode_coefficients(std::span<const std::byte> jpeg,
+                                                   const DecodeLimits& limits = {});
+
+/// A JPEG with the record's coefficients, tables and metadata: the source's own bytes where the source was
+/// one baseline scan whose Huffman tables reproduce it, otherwise one baseline scan with fitted tables.
+/// Thread-safe.
+Result<std::vector<std::byte>> coefficients_to_jpeg(std::span<const std::byte> record,
+                                                    const DecodeLimits& limits = {});
+
+/// True when coefficients_to_jpeg gives the source's own bytes.
+Result<bool> keeps_source_bytes(std::span<const std::byte> record);
+
+}  // namespace dlpipe::data

@@ -1,0 +1,261 @@
+#include "dlpipe/io/data/codec/coef/jpeg_scan.h"
+
+#include <bit>
+#include <cstdlib>
+#include <utility>
+
+#include "dlpipe/io/data/bytes.h"
+
+namespace dlpipe::data::coef {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+struct HuffmanTable {
+  std::array<uint16_t, 256> code{};
+  std::array<uint8_t, 256> length{};  // 0: no code
+};
+
+/// What the segments before a scan declare.
+struct Head {
+  std::array<HuffmanTable, 4> dc;
+  std::array<HuffmanTable, 4> ac;
+  uint32_t restart_interval = 0;
+  int frames = 0;
+  bool sequential = false;
+  int components = 0;
+  std::array<uint8_t, kMaxComponents> id{};
+  // Of the scan, by its order.
+  int scan_components = 0;
+  std::array<uint8_t, kMaxComponents> scan_component{};  // index into the frame's
+  std::array<uint8_t, kMaxComponents> tables{};          // DC << 4 | AC
+  size_t end = 0;                                        // of the scan's header
+};
+
+bool read_huffman(Bytes segment, Head& head) {
+  while (!segment.empty()) {
+    if (segment.size() < 17) return false;
+    const uint32_t place = load_u8(segment, 0);
+    if ((place & 15) > 3 || place >> 4 > 1) return false;
+    HuffmanTable& table = (place >> 4 == 0 ? head.dc : head.ac)[place & 15];
+    table = {};
+    uint32_t code = 0;
+    size_t at = 17;
+    for (int length = 1; length <= 16; ++length, code <<= 1) {
+      for (uint32_t i = 0; i < load_u8(segment, static_cast<size_t>(length)); ++i) {
+        if (at >= segment.size() || code >= (1u << length)) return false;
+        const uint32_t symbol = load_u8(segment, at++);
+        table.code[symbol] = static_cast<uint16_t>(code++);
+        table.length[symbol] = static_cast<uint8_t>(length);
+      }
+    }
+    segment = segment.subspan(at);
+  }
+  return true;
+}
+
+bool read_frame_header(Bytes segment, uint32_t marker, Head& head) {
+  if (segment.size() < 6) return false;
+  ++head.frames;
+  head.sequential = marker == 0xc0 || marker == 0xc1;
+  head.components = load_u8(segment, 5);
+  if (head.components < 1 || head.components > kMaxComponents ||
+      segment.size() < 6 + 3 * static_cast<size_t>(head.components))
+    return false;
+  for (int c = 0; c < head.components; ++c) head.id[c] = load_u8(segment, 6 + 3 * static_cast<size_t>(c));
+  return true;
+}
+
+bool read_scan_header(Bytes segment, Head& head) {
+  if (segment.empty()) return false;
+  head.scan_components = load_u8(segment, 0);
+  if (head.scan_components != head.components ||
+      segment.size() < 1 + 2 * static_cast<size_t>(head.scan_components))
+    return false;
+  for (int i = 0; i < head.scan_components; ++i) {
+    const uint8_t id = load_u8(segment, 1 + 2 * static_cast<size_t>(i));
+    int index = 0;
+    while (index < head.components && head.id[index] != id) ++index;
+    if (index == head.components) return false;
+    head.scan_component[i] = static_cast<uint8_t>(index);
+    head.tables[i] = load_u8(segment, 2 + 2 * static_cast<size_t>(i));
+    if ((head.tables[i] & 15) > 3 || head.tables[i] >> 4 > 3) return false;
+  }
+  return true;
+}
+
+/// Everything up to the first scan's data. Plain files only: no fill bytes or rubbish between segments.
+std::optional<Head> read_head(Bytes jpeg) {
+  Head head;
+  size_t at = 2;
+  while (at + 4 <= jpeg.size()) {
+    if (load_u8(jpeg, at) != 0xff) return std::nullopt;
+    const uint32_t marker = load_u8(jpeg, at + 1);
+    const size_t length = load_be16(jpeg, at + 2);
+    if (length < 2 || length > jpeg.size() - at - 2) return std::nullopt;
+    const Bytes segment = jpeg.subspan(at + 4, length - 2);
+    at += 2 + length;
+    bool fine = true;
+    if (marker == 0xc4) {
+      fine = read_huffman(segment, head);
+    } else if (marker == 0xdd) {
+      fine = segment.size() >= 2;
+      if (fine) head.restart_interval = load_be16(segment, 0);
+    } else if (marker >= 0xc0 && marker <= 0xcf && marker != 0xc8 && marker != 0xcc) {
+      fine = read_frame_header(segment, marker, head);
+    } else if (marker == 0xda) {
+      head.end = at;
+      if (head.frames != 1 || !head.sequential || !read_scan_header(segment, head)) return std::nullopt;
+      return head;
+    }
+    if (!fine) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+/// Bits from the most significant end, with a zero byte stuffed behind every 0xff.
+class ScanWriter {
+ public:
+  void put(uint32_t bits, int count) {
+    held_ = held_ << count | bits;
+    held_bits_ += count;
+    for (; held_bits_ >= 8; held_bits_ -= 8) {
+      const auto byte = static_cast<uint8_t>(held_ >> (held_bits_ - 8));
+      bytes_.push_back(std::byte{byte});
+      if (byte == 0xff) bytes_.push_back(std::byte{0});
+    }
+  }
+  bool put(const HuffmanTable& table, uint32_t symbol) {
+    if (table.length[symbol] == 0) return false;
+    put(table.code[symbol], table.length[symbol]);
+    return true;
+  }
+  /// A symbol of a size class, then the value's bits.
+  bool put_value(const HuffmanTable& table, int run, int value) {
+    const int size = static_cast<int>(std::bit_width(static_cast<unsigned>(std::abs(value))));
+    if (size > 15 || !put(table, static_cast<uint32_t>(run << 4 | size))) return false;
+    if (size > 0) put(static_cast<uint32_t>(value < 0 ? value - 1 : value) & ((1u << size) - 1), size);
+    return true;
+  }
+  void fill() {
+    if (held_bits_ > 0) put((1u << (8 - held_bits_)) - 1, 8 - held_bits_);
+  }
+  void restart(uint32_t number) {
+    fill();
+    bytes_.push_back(std::byte{0xff});
+    bytes_.push_back(static_cast<std::byte>(0xd0 + (number & 7)));
+  }
+  std::vector<std::byte> take() {
+    fill();
+    return std::move(bytes_);
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+  uint64_t held_ = 0;
+  int held_bits_ = 0;
+};
+
+bool put_block(ScanWriter& out, const HuffmanTable& dc, const HuffmanTable& ac, const int16_t* block,
+               int dc_before) {
+  if (!out.put_value(dc, 0, block[0] - dc_before)) return false;
+  int run = 0;
+  for (int i = 1; i < 64; ++i) {
+    const int value = block[kZigzag[static_cast<size_t>(i)]];
+    if (value == 0) {
+      ++run;
+      continue;
+    }
+    for (; run > 15; run -= 16) {
+      if (!out.put(ac, 0xf0)) return false;
+    }
+    if (!out.put_value(ac, run, value)) return false;
+    run = 0;
+  }
+  return run == 0 || out.put(ac, 0);
+}
+
+/// The blocks of one MCU after one another.
+class McuWriter {
+ public:
+  McuWriter(const Frame& frame, const Head& head, BlockSource block, void* context)
+      : frame_(frame), head_(head), block_(block), context_(context) {}
+
+  bool put(ScanWriter& out, int mcu_x, int mcu_y) {
+    const bool interleaved = head_.scan_components > 1;
+    for (int i = 0; i < head_.scan_components; ++i) {
+      const int c = head_.scan_component[i];
+      const int wide = interleaved ? frame_.component[c].h : 1;
+      const int high = interleaved ? frame_.component[c].v : 1;
+      for (int y = 0; y < high; ++y) {
+        for (int x = 0; x < wide; ++x) {
+          if (!put_one(out, i, mcu_x * wide + x, mcu_y * high + y)) return false;
+        }
+      }
+    }
+    return true;
+  }
+  void restart() { dc_before_ = {}; }
+
+ private:
+  bool put_one(ScanWriter& out, int i, int x, int y) {
+    const int c = head_.scan_component[i];
+    const Component& component = frame_.component[c];
+    std::array<int16_t, 64> filling{};
+    const int16_t* block = filling.data();
+    if (x < component.blocks_wide && y < component.blocks_high) {
+      block = block_(context_, c, x, y);
+    } else {
+      filling[0] = static_cast<int16_t>(dc_before_[i]);
+    }
+    const int before = std::exchange(dc_before_[i], block[0]);
+    return put_block(out, head_.dc[head_.tables[i] >> 4], head_.ac[head_.tables[i] & 15], block, before);
+  }
+
+  const Frame& frame_;
+  const Head& head_;
+  BlockSource block_;
+  void* context_;
+  std::array<int, kMaxComponents> dc_before_{};
+};
+
+}  // namespace
+
+std::optional<SourceScan> find_scan(std::span<const std::byte> jpeg) {
+  const std::optional<Head> head = read_head(jpeg);
+  if (!head) return std::nullopt;
+  size_t at = head->end;
+  while (at + 1 < jpeg.size()) {
+    const uint32_t next = load_u8(jpeg, at + 1);
+    const bool marker = load_u8(jpeg, at) == 0xff && next != 0 && !(next >= 0xd0 && next <= 0xd7);
+    if (marker) break;
+    ++at;
+  }
+  if (at + 1 >= jpeg.size() || load_u8(jpeg, at + 1) != 0xd9) return std::nullopt;
+  return SourceScan{head->end, at};
+}
+
+std::optional<std::vector<std::byte>> write_scan(const Frame& frame, std::span<const std::byte> head_bytes,
+                                                 BlockSource block, void* context) {
+  const std::optional<Head> head = read_head(head_bytes);
+  if (!head || head->components != frame.components) return std::nullopt;
+  const bool interleaved = head->scan_components > 1;
+  const Component& only = frame.component[0];
+  const int wide = interleaved ? (frame.width + 8 * frame.max_h - 1) / (8 * frame.max_h) : only.blocks_wide;
+  const int high = interleaved ? frame.mcu_rows : only.blocks_high;
+  ScanWriter out;
+  McuWriter mcus(frame, *head, block, context);
+  uint32_t written = 0;
+  for (int y = 0; y < high; ++y) {
+    for (int x = 0; x < wide; ++x, ++written) {
+      if (head->restart_interval > 0 && written > 0 && written % head->restart_interval == 0) {
+        out.restart(written / head->restart_interval - 1);
+        mcus.restart();
+      }
+      if (!mcus.put(out, x, y)) return std::nullopt;
+    }
+  }
+  return out.take();
+}
+
+}  // namespace dlpipe::data::coef

@@ -1,0 +1,66 @@
+// The prefix codes of coefficient records (FORMAT.md): what a tile's bits mean. Fixed for a version of the
+// format; their lengths stand in code_lengths.inc, which benchmarks/coefficient_codes counted on real
+// pictures.
+//
+// Bits are read from the least significant end. Every code is complete: any bits decode to something.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace dlpipe::data::coef {
+
+/// A picture's planes share codes in two classes: the first (luma or grey), and all others.
+inline constexpr int kPlaneClasses = 2;
+
+/// Size in bits of a DC difference's magnitude, after the size before it in the tile.
+inline constexpr int kDcClasses = 17;               // 0..16
+inline constexpr int kDcContexts = kDcClasses + 1;  // the last: at a tile's begin
+inline constexpr int kDcMaxLength = 8;
+
+/// What a group of eight coefficients is, after what the group before it was.
+enum Token : uint8_t {
+  kEmpty = 0,  // 1..7: that many bits a value, its sign included
+  kWide = 8,   // the number of bits follows: 4 bits, plus 8
+  kEnd = 9,    // this group and all later ones are empty
+  kTokens = 10,
+};
+inline constexpr int kTokenContexts = 10;  // the token before; 9: the block's first
+inline constexpr int kTokenMaxLength = 7;
+
+/// Which of a group's eight coefficients are not zero, by group and bits a value.
+inline constexpr int kMaskGroups = 4;  // the last: fourth group and later
+inline constexpr int kMaskWidths = 3;  // the last: three bits and more
+inline constexpr int kMaskContexts = kMaskGroups * kMaskWidths;
+inline constexpr int kMaskMaxLength = 10;
+
+inline int mask_context(int group, int bits) {
+  return (group < kMaskGroups ? group : kMaskGroups - 1) * kMaskWidths +
+         (bits < kMaskWidths ? bits : kMaskWidths) - 1;
+}
+
+struct Code {
+  uint16_t bits = 0;
+  uint8_t length = 0;  // 0: the symbol can't occur
+};
+
+/// Codes to write with, by [class][context][symbol].
+struct EncodeTables {
+  std::array<std::array<std::array<Code, kDcClasses>, kDcContexts>, kPlaneClasses> dc;
+  std::array<std::array<std::array<Code, kTokens>, kTokenContexts>, kPlaneClasses> token;
+  std::array<std::array<Code, 256>, kMaskContexts> mask;
+};
+
+/// Tables to read with, indexed by the next bits. An entry: symbol, length << 8; of masks also the number of
+/// set bits << 12.
+struct DecodeTables {
+  std::array<std::array<std::array<uint16_t, 1 << kDcMaxLength>, kDcContexts>, kPlaneClasses> dc;
+  std::array<std::array<std::array<uint16_t, 1 << kTokenMaxLength>, kTokenContexts>, kPlaneClasses> token;
+  std::array<std::array<uint16_t, 1 << kMaskMaxLength>, kMaskContexts> mask;
+};
+
+/// Built at first use; immutable, shared by all threads.
+const EncodeTables& encode_tables();
+const DecodeTables& decode_tables();
+
+}  // namespace dlpipe::data::coef

@@ -1,0 +1,278 @@
+#include "dlpipe/io/data/codec/coef/record.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/bytes.h"
+
+namespace dlpipe::data::coef {
+namespace {
+
+constexpr size_t kFixedBytes = 24;
+constexpr int kMaxSide = 65535;
+constexpr std::array<int, 5> kComponentsOf = {1, 3, 3, 4, 4};  // by ColorModel
+
+Status corrupt(std::string_view what) {
+  return Status(ErrorCode::kCorrupt, concat("[codec] coefficient record: ", what, "; ingest the file again"));
+}
+
+int divide_up(int64_t value, int64_t by) {
+  return static_cast<int>((value + by - 1) / by);
+}
+
+void put_bytes(std::vector<std::byte>& out, std::span<const std::byte> bytes) {
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+template <class T>
+void put(std::vector<std::byte>& out, T value) {
+  std::array<std::byte, sizeof(T)> bytes;
+  store_le(bytes.data(), value);
+  put_bytes(out, bytes);
+}
+
+// Tables in zigzag order, one byte a value where all fit.
+void put_table(const std::array<uint16_t, 64>& quant, std::vector<std::byte>& out) {
+  const bool wide = *std::max_element(quant.begin(), quant.end()) > 255;
+  put<uint8_t>(out, wide ? 16 : 8);
+  for (const uint8_t natural : kZigzag) {
+    if (wide) {
+      put<uint16_t>(out, quant[natural]);
+    } else {
+      put(out, static_cast<uint8_t>(quant[natural]));
+    }
+  }
+}
+
+/// Reads one after another and remembers whether anything was missing.
+class Cursor {
+ public:
+  explicit Cursor(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  template <class T>
+  T get() {
+    const std::span<const std::byte> part = take(sizeof(T));
+    return part.empty() ? T{} : load_le<T>(part, 0);
+  }
+  std::span<const std::byte> take(uint64_t count) {
+    if (count > bytes_.size() - at_) {
+      complete_ = false;
+      return {};
+    }
+    const auto part = bytes_.subspan(at_, count);
+    at_ += count;
+    return part;
+  }
+  bool complete() const { return complete_; }
+  size_t left() const { return bytes_.size() - at_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+  size_t at_ = 0;
+  bool complete_ = true;
+};
+
+bool read_table(Cursor& cursor, std::array<uint16_t, 64>& quant) {
+  const auto bits = cursor.get<uint8_t>();
+  if (bits != 8 && bits != 16) return false;
+  for (const uint8_t natural : kZigzag)
+    quant[natural] = bits == 8 ? cursor.get<uint8_t>() : cursor.get<uint16_t>();
+  return cursor.complete();
+}
+
+struct Sizes {
+  uint32_t head = 0;
+  uint32_t tail = 0;
+  uint8_t flags = 0;
+};
+
+Result<Frame> read_frame(Cursor& cursor, Sizes* sizes) {
+  const std::span<const std::byte> magic = cursor.take(kMagic.size());
+  if (magic.empty() || std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0)
+    return corrupt("it does not begin with 'dlc1'");
+  Frame frame;
+  frame.width = cursor.get<uint16_t>();
+  frame.height = cursor.get<uint16_t>();
+  const auto color = cursor.get<uint8_t>();
+  frame.components = cursor.get<uint8_t>();
+  frame.orientation = cursor.get<uint8_t>();
+  sizes->flags = cursor.get<uint8_t>();
+  sizes->head = cursor.get<uint32_t>();
+  sizes->tail = cursor.get<uint32_t>();
+  const auto tables = cursor.get<uint32_t>();
+  if (!cursor.complete()) return corrupt("it is cut short");
+  if (color >= kComponentsOf.size() || frame.components != kComponentsOf[color])
+    return corrupt("its colours don't fit its components");
+  if (frame.orientation < 1 || frame.orientation > 8) return corrupt("an orientation beyond 1 to 8");
+  if (tables < 1 || tables > kMaxComponents) return corrupt("a wrong number of tables");
+  frame.color = static_cast<ColorModel>(color);
+  std::array<uint8_t, kMaxComponents> table_of{};
+  for (int c = 0; c < frame.components; ++c) {
+    const auto factors = cursor.get<uint8_t>();
+    frame.component[c].h = factors >> 4;
+    frame.component[c].v = factors & 15;
+    table_of[c] = cursor.get<uint8_t>();
+    if (table_of[c] >= tables) return corrupt("a component without a table");
+  }
+  std::array<std::array<uint16_t, 64>, kMaxComponents> quant{};
+  for (uint32_t i = 0; i < tables; ++i) {
+    if (!read_table(cursor, quant[i])) return corrupt("a quantisation table is damaged");
+  }
+  for (int c = 0; c < frame.components; ++c) frame.component[c].quant = quant[table_of[c]];
+  DLPIPE_RETURN_IF_ERROR(frame.set_geometry());
+  return frame;
+}
+
+}  // namespace
+
+Status Frame::set_geometry() {
+  if (width < 1 || height < 1 || width > kMaxSide || height > kMaxSide)
+    return corrupt("a width or height of 0");
+  max_h = max_v = 1;
+  for (int c = 0; c < components; ++c) {
+    max_h = std::max(max_h, component[c].h);
+    max_v = std::max(max_v, component[c].v);
+  }
+  for (int c = 0; c < components; ++c) {
+    Component& one = component[c];
+    if (one.h < 1 || one.v < 1 || max_h > 4 || max_v > 4 || max_h % one.h != 0 || max_v % one.v != 0)
+      return Status(ErrorCode::kUnsupported, "[codec] JPEG of fractional sampling");
+    one.width = divide_up(int64_t{width} * one.h, max_h);
+    one.height = divide_up(int64_t{height} * one.v, max_v);
+    one.blocks_wide = divide_up(one.width, 8);
+    one.blocks_high = divide_up(one.height, 8);
+  }
+  mcu_rows = divide_up(height, 8 * max_v);
+  return {};
+}
+
+int Frame::block_rows(int c, int row) const {
+  const Component& one = component[c];
+  return std::clamp(one.blocks_high - row * one.v, 0, one.v);
+}
+
+Result<std::span<const std::byte>> Record::row(int row) const {
+  const size_t begin =
+      row == 0 ? 0 : load_le<uint32_t>(row_ends, sizeof(uint32_t) * static_cast<size_t>(row - 1));
+  const size_t end = load_le<uint32_t>(row_ends, sizeof(uint32_t) * static_cast<size_t>(row));
+  if (begin > end || end > data.size()) return corrupt("its table of rows contradicts itself");
+  return data.subspan(begin, end - begin);
+}
+
+Result<Record> parse_record(std::span<const std::byte> bytes) {
+  Cursor cursor(bytes);
+  Sizes sizes;
+  Record record;
+  DLPIPE_ASSIGN_OR_RETURN(record.frame, read_frame(cursor, &sizes));
+  record.source_bytes = (sizes.flags & 1) != 0;
+  record.row_ends = cursor.take(sizeof(uint32_t) * static_cast<size_t>(record.frame.mcu_rows));
+  if (!cursor.complete()) return corrupt("it is cut short");
+  record.data = cursor.take(load_le<uint32_t>(record.row_ends, record.row_ends.size() - sizeof(uint32_t)));
+  record.head = cursor.take(sizes.head);
+  record.tail = cursor.take(sizes.tail);
+  if (!cursor.complete() || cursor.left() != 0) return corrupt("its parts don't add up to its size");
+  // A tile takes two bytes at least: no size that the data can't fill is believed.
+  int64_t tiles = 0;
+  for (int c = 0; c < record.frame.components; ++c)
+    tiles += int64_t{record.frame.component[c].blocks_high} * record.frame.component[c].tiles();
+  if (2 * tiles > static_cast<int64_t>(record.data.size()))
+    return corrupt("it is too short for its size in pixels");
+  return record;
+}
+
+Result<Frame> parse_frame(std::span<const std::byte> bytes) {
+  Cursor cursor(bytes);
+  Sizes sizes;
+  return read_frame(cursor, &sizes);
+}
+
+RowTiles::RowTiles(const Frame& frame, int row, std::span<const std::byte> bytes)
+    : frame_(frame), row_(row), bytes_(bytes) {
+  for (int c = 0; c < frame.components; ++c)
+    left_ += int64_t{frame.block_rows(c, row)} * frame.component[c].tiles();
+  for (int64_t i = 0; i < left_ && !damaged_; ++i) {
+    uint32_t length = 0;
+    damaged_ = !read_length(bytes, &at_, &length);
+  }
+  place_.block_row = row * frame.component[0].v;
+}
+
+bool RowTiles::next(Tile* tile) {
+  if (damaged_ || left_ == 0) return false;
+  while (place_.block_row >= row_ * frame_.component[place_.component].v +
+                                 frame_.block_rows(place_.component, row_)) {  // none of this component
+    ++place_.component;
+    place_.block_row = row_ * frame_.component[place_.component].v;
+  }
+  const Component& component = frame_.component[place_.component];
+  uint32_t length = 0;
+  if (!read_length(bytes_, &length_at_, &length) || length > bytes_.size() - at_) {
+    damaged_ = true;
+    return false;
+  }
+  *tile = place_;
+  tile->blocks = std::min(kTileBlocks, component.blocks_wide - place_.first_block);
+  tile->bytes = bytes_.subspan(at_, length);
+  at_ += length;
+  --left_;
+  place_.first_block += kTileBlocks;
+  if (place_.first_block >= component.blocks_wide) {
+    place_.first_block = 0;
+    ++place_.block_row;
+  }
+  return true;
+}
+
+std::vector<std::byte> build_record(const Frame& frame, bool source_bytes,
+                                    const std::vector<std::vector<std::byte>>& rows,
+                                    std::span<const std::byte> head, std::span<const std::byte> tail) {
+  std::vector<std::byte> out;
+  put_bytes(out, std::as_bytes(std::span(kMagic)));
+  put(out, static_cast<uint16_t>(frame.width));
+  put(out, static_cast<uint16_t>(frame.height));
+  put(out, static_cast<uint8_t>(frame.color));
+  put(out, static_cast<uint8_t>(frame.components));
+  put(out, static_cast<uint8_t>(frame.orientation));
+  put(out, static_cast<uint8_t>(source_bytes ? 1 : 0));
+  put(out, static_cast<uint32_t>(head.size()));
+  put(out, static_cast<uint32_t>(tail.size()));
+  std::vector<const std::array<uint16_t, 64>*> tables;
+  std::vector<uint8_t> table_of;
+  for (int c = 0; c < frame.components; ++c) {
+    const auto& quant = frame.component[c].quant;
+    const auto known =
+        std::find_if(tables.begin(), tables.end(), [&](const auto* other) { return *other == quant; });
+    table_of.push_back(static_cast<uint8_t>(known - tables.begin()));
+    if (known == tables.end()) tables.push_back(&quant);
+  }
+  put(out, static_cast<uint32_t>(tables.size()));
+  static_assert(kFixedBytes == kMagic.size() + 2 * 2 + 4 + 3 * 4);
+  for (int c = 0; c < frame.components; ++c) {
+    put(out, static_cast<uint8_t>(frame.component[c].h << 4 | frame.component[c].v));
+    put(out, table_of[c]);
+  }
+  for (const auto* table : tables) put_table(*table, out);
+  uint32_t end = 0;
+  for (const auto& row : rows) put(out, end += static_cast<uint32_t>(row.size()));
+  for (const auto& row : rows) put_bytes(out, row);
+  put_bytes(out, head);
+  put_bytes(out, tail);
+  return out;
+}
+
+void put_length(uint64_t length, std::vector<std::byte>& out) {
+  for (; length >= 128; length >>= 7) out.push_back(static_cast<std::byte>(length | 128));
+  out.push_back(static_cast<std::byte>(length));
+}
+
+bool read_length(std::span<const std::byte> bytes, size_t* at, uint32_t* length) {
+  *length = 0;
+  for (int shift = 0; shift < 28; shift += 7) {
+    if (*at >= bytes.size()) return false;
+    const uint32_t byte = load_u8(bytes, (*at)++);
+    *length |= (byte & 127) << shift;
+    if (byte < 128) return true;
+  }
+  return false;
+}
+
+}  // namespace dlpipe::data::coef

@@ -1,0 +1,113 @@
+// The bytes of a coefficient record (FORMAT.md, "Coefficients"): a JPEG's quantised DCT coefficients,
+// losslessly, in tiles that can be read apart from each other.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/image.h"
+#include "dlpipe/io/data/codec/coef/block_code.h"
+
+namespace dlpipe::data::coef {
+
+inline constexpr std::string_view kMagic = "dlc1";
+inline constexpr int kMaxComponents = 4;
+
+/// What the components mean, as the JPEG says (JFIF, Adobe's marker, component ids) and libjpeg decides.
+enum class ColorModel : uint8_t { kGrey = 0, kYCbCr = 1, kRgb = 2, kCmyk = 3, kYcck = 4 };
+
+struct Component {
+  int h = 1;  // sampling factors
+  int v = 1;
+  int width = 0;  // in samples, without what fills the last block
+  int height = 0;
+  int blocks_wide = 0;
+  int blocks_high = 0;
+  std::array<uint16_t, 64> quant{};  // natural order
+
+  int tiles() const { return (blocks_wide + kTileBlocks - 1) / kTileBlocks; }
+};
+
+/// A picture's geometry and tables.
+struct Frame {
+  int width = 0;
+  int height = 0;
+  ColorModel color = ColorModel::kGrey;
+  Orientation orientation = 1;
+  int components = 0;
+  std::array<Component, kMaxComponents> component;
+  int max_h = 1;
+  int max_v = 1;
+  int mcu_rows = 0;
+
+  /// Fills the sizes of components from width, height and the sampling factors; kUnsupported when a factor is
+  /// out of 1..4 or doesn't divide the largest.
+  Status set_geometry();
+  /// Block rows of component `c` in MCU row `row`; the last has fewer where the picture ends.
+  int block_rows(int c, int row) const;
+};
+
+/// A record taken apart; spans lie in it.
+struct Record {
+  Frame frame;
+  /// The tiles written as one baseline scan with the head's own tables are the source's own bytes.
+  bool source_bytes = false;
+  std::span<const std::byte> row_ends;  // u32 a MCU row: where it ends in `data`
+  std::span<const std::byte> data;
+  std::span<const std::byte> head;  // of the source: everything before the entropy-coded data
+  std::span<const std::byte> tail;  // everything behind it
+
+  /// The bytes of MCU row `row`: the tiles' lengths, then the tiles. kCorrupt when the table contradicts
+  /// itself.
+  Result<std::span<const std::byte>> row(int row) const;
+};
+
+/// Checks every size against what is there. kCorrupt / kUnsupported say why. `bytes` may hold anything.
+Result<Record> parse_record(std::span<const std::byte> bytes);
+
+/// Just the picture's description.
+Result<Frame> parse_frame(std::span<const std::byte> bytes);
+
+/// The tiles of one MCU row in their order: by component, block row, tile.
+class RowTiles {
+ public:
+  struct Tile {
+    int component = 0;
+    int block_row = 0;    // of the component
+    int first_block = 0;  // of that row
+    int blocks = 0;
+    std::span<const std::byte> bytes;
+  };
+  RowTiles(const Frame& frame, int row, std::span<const std::byte> bytes);
+  /// False behind the last one, and when the row's bytes end too early.
+  bool next(Tile* tile);
+  /// After the last: whether the tiles were all there and took all of the row's bytes.
+  bool complete() const { return !damaged_ && left_ == 0 && at_ == bytes_.size(); }
+
+ private:
+  const Frame& frame_;
+  int row_;
+  std::span<const std::byte> bytes_;
+  size_t length_at_ = 0;
+  size_t at_ = 0;
+  int64_t left_ = 0;
+  bool damaged_ = false;
+  Tile place_;  // of the next one
+};
+
+/// Puts a record together; `rows` are the MCU rows' bytes.
+std::vector<std::byte> build_record(const Frame& frame, bool source_bytes,
+                                    const std::vector<std::vector<std::byte>>& rows,
+                                    std::span<const std::byte> head, std::span<const std::byte> tail);
+
+/// Lengths of tiles: seven bits a byte, least significant first, the top bit set where more follow.
+void put_length(uint64_t length, std::vector<std::byte>& out);
+/// Moves `at` behind it; false when it is cut short or takes more than four bytes.
+bool read_length(std::span<const std::byte> bytes, size_t* at, uint32_t* length);
+
+}  // namespace dlpipe::data::coef

@@ -1,0 +1,265 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "dlpipe/base/rng.h"
+#include "dlpipe/io/data/codec/coef/decoder.h"
+#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
+#include "dlpipe/io/data/codec/coef/kernels.h"
+#include "dlpipe/io/data/codec/coef/record.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/data/codec/probe.h"
+#include "tests/io/data/codec/image_files.h"
+
+namespace dlpipe::data {
+namespace {
+
+Region all_of(const Pixels& pixels) {
+  return {0, 0, pixels.width, pixels.height};
+}
+
+bool is_jpeg(const std::string& name) {
+  return name.ends_with(".jpg");
+}
+
+Pixels decoded(std::span<const std::byte> bytes, const Region& region, int channels = 3) {
+  Pixels pixels(region.width, region.height, channels);
+  ImageDecoder decoder;
+  const Status status = decoder.decode(bytes, region, pixels.view());
+  EXPECT_TRUE(status.ok()) << status.message();
+  return pixels;
+}
+
+/// Smooth shapes with noise on them: blocks of every kind.
+Pixels drawing(int width, int height, int channels, uint64_t seed, uint32_t noise) {
+  Pixels pixels(width, height, channels);
+  RandomStream random(seed, 0);
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width * channels; ++x) {
+      const int smooth = (x * (1 + x % channels) / 3 + y * 2 + (x / 17 * y / 11) * 30) % 256;
+      const int rough = noise == 0 || (x / 40 + y / 24) % 3 == 0 ? 0 : static_cast<int>(random.below(noise));
+      pixels.view().row(y)[x] = static_cast<uint8_t>(std::min(255, smooth * 3 / 4 + rough));
+    }
+  }
+  return pixels;
+}
+
+TEST(Coefficients, EveryGoldenJpegKeepsItsPixels) {
+  int kept = 0;
+  for (const Golden& golden : golden_pictures()) {
+    if (!is_jpeg(golden.name)) continue;
+    SCOPED_TRACE(golden.name);
+    const std::vector<std::byte> jpeg = read_picture(golden.name);
+    const auto record = encode_coefficients(jpeg);
+    ASSERT_TRUE(record.ok()) << record.status().message();
+    const ImageInfo info = *probe_image(*record);
+    const ImageInfo source = *probe_image(jpeg);
+    EXPECT_EQ(info.layout, ImageLayout::kCoefficients);
+    EXPECT_EQ(info.width, source.width);
+    EXPECT_EQ(info.height, source.height);
+    EXPECT_EQ(info.channels, source.channels);
+    EXPECT_EQ(info.orientation, source.orientation);
+    for (const int channels : {3, 1}) {
+      Pixels pixels(golden.width, golden.height, channels);
+      const Status status = ImageDecoder().decode_oriented(*record, info, all_of(pixels), pixels.view());
+      ASSERT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(fnv1a(pixels.bytes), channels == 3 ? golden.rgb : golden.grey) << channels << " channels";
+    }
+    ++kept;
+  }
+  EXPECT_GE(kept, 15);
+}
+
+TEST(Coefficients, AnyRegionEqualsTheSamePartOfTheWhole) {
+  RandomStream random(5, 0);
+  for (const Golden& golden : golden_pictures()) {
+    if (!is_jpeg(golden.name)) continue;
+    SCOPED_TRACE(golden.name);
+    const std::vector<std::byte> record = *encode_coefficients(read_picture(golden.name));
+    const ImageInfo info = *probe_image(record);
+    const Pixels full = decoded(record, {0, 0, info.width, info.height});
+    for (int i = 0; i < 60; ++i) {
+      const int width = 1 + static_cast<int>(random.below(static_cast<uint32_t>(info.width)));
+      const int height = 1 + static_cast<int>(random.below(static_cast<uint32_t>(info.height)));
+      const int x = static_cast<int>(random.below(static_cast<uint32_t>(info.width - width + 1)));
+      const int y = static_cast<int>(random.below(static_cast<uint32_t>(info.height - height + 1)));
+      Pixels part = decoded(record, {x, y, width, height});
+      for (int row = 0; row < height; ++row) {
+        ASSERT_EQ(
+            std::memcmp(part.view().row(row), full.bytes.data() + (ptrdiff_t{y + row} * info.width + x) * 3,
+                        static_cast<size_t>(width) * 3),
+            0)
+            << width << "x" << height << "+" << x << "+" << y << ", row " << row;
+      }
+    }
+  }
+}
+
+TEST(Coefficients, PicturesOfAllSizesAndQualitiesEqualLibjpegs) {
+  RandomStream random(9, 0);
+  for (int i = 0; i < 120; ++i) {
+    const int width = 1 + static_cast<int>(random.below(i % 3 == 0 ? 40 : 400));
+    const int height = 1 + static_cast<int>(random.below(i % 3 == 0 ? 40 : 300));
+    const int quality = i % 10 == 0 ? 100 : i % 10 == 1 ? 1 : 20 + static_cast<int>(random.below(79));
+    Pixels picture = drawing(width, height, i % 4 == 0 ? 1 : 3, static_cast<uint64_t>(i), random.below(255));
+    const std::vector<std::byte> jpeg = *encode_jpeg(picture.view(), quality, i % 2 == 0);
+    const auto record = encode_coefficients(jpeg);
+    ASSERT_TRUE(record.ok()) << record.status().message();
+    const Region all = {0, 0, width, height};
+    ASSERT_EQ(decoded(*record, all).bytes, decoded(jpeg, all).bytes)
+        << width << "x" << height << " quality " << quality;
+    EXPECT_TRUE(*keeps_source_bytes(*record));
+    EXPECT_EQ(*coefficients_to_jpeg(*record), jpeg);
+  }
+}
+
+TEST(Coefficients, ExportedJpegsHaveTheSamePixelsAndMetadata) {
+  for (const Golden& golden : golden_pictures()) {
+    if (!is_jpeg(golden.name)) continue;
+    SCOPED_TRACE(golden.name);
+    const std::vector<std::byte> jpeg = read_picture(golden.name);
+    const std::vector<std::byte> record = *encode_coefficients(jpeg);
+    const auto back = coefficients_to_jpeg(record);
+    ASSERT_TRUE(back.ok()) << back.status().message();
+    if (*keeps_source_bytes(record)) {
+      EXPECT_EQ(*back, jpeg);
+    }
+    const ImageInfo info = *probe_image(*back);
+    EXPECT_EQ(info.orientation, probe_image(jpeg)->orientation);
+    const Region all = {0, 0, info.width, info.height};
+    EXPECT_EQ(decoded(*back, all).bytes, decoded(jpeg, all).bytes);
+  }
+}
+
+TEST(Coefficients, TheVectorsEqualTheirScalarTwin) {
+  RandomStream random(3, 0);
+  const coef::Kernels& fast = coef::kernels();
+  const coef::Kernels& plain = coef::scalar_kernels();
+  coef::TileBlocks blocks;
+  for (int round = 0; round < 300; ++round) {
+    coef::QuantTable quant;
+    for (int16_t& q : quant) q = static_cast<int16_t>(1 + random.below(round % 5 == 0 ? 120 : 20));
+    blocks.wide_count = 0;
+    for (int b = 0; b < coef::kTileBlocks; ++b) {
+      blocks.groups[b] = static_cast<uint8_t>(random.below(round % 2 == 0 ? 9 : 3));
+      blocks.dc[b] = static_cast<int16_t>(static_cast<int>(random.below(200)) - 100);
+      for (size_t i = 0; i < 64; ++i)  // garbage behind the last group is ignored
+        blocks.values[b][i] = static_cast<uint8_t>(random.below(3) == 0 ? 2 + random.below(20) : 0);
+      blocks.values[b][0] = 0;
+      if (blocks.groups[b] > 4 && round % 7 == 0)
+        blocks.wide[static_cast<size_t>(blocks.wide_count++)] = {static_cast<uint8_t>(b), 9, -90};
+    }
+    const int first = static_cast<int>(random.below(coef::kTileBlocks));
+    const int count = 1 + static_cast<int>(random.below(static_cast<uint32_t>(coef::kTileBlocks - first)));
+    constexpr ptrdiff_t kStride = 8 * coef::kTileBlocks + coef::kRowPadding;
+    std::vector<uint8_t> a(8 * kStride), b(8 * kStride);
+    fast.samples(blocks, first, count, quant, a.data(), kStride);
+    plain.samples(blocks, first, count, quant, b.data(), kStride);
+    for (int y = 0; y < 8; ++y)
+      ASSERT_EQ(std::memcmp(a.data() + y * kStride, b.data() + y * kStride, static_cast<size_t>(8 * count)),
+                0)
+          << "round " << round << " row " << y;
+  }
+}
+
+TEST(Coefficients, RowKernelsEqualTheirScalarTwins) {
+  RandomStream random(4, 0);
+  const coef::Kernels& fast = coef::kernels();
+  const coef::Kernels& plain = coef::scalar_kernels();
+  for (int count = 1; count < 200; count += 1 + count / 8) {
+    const size_t room = 2 * static_cast<size_t>(count) + 4 * coef::kRowPadding;
+    std::vector<uint8_t> x(room), y(room), z(room), a(room), b(room);
+    for (auto* row : {&x, &y, &z}) {
+      for (uint8_t& value : *row) value = static_cast<uint8_t>(random.below(256));
+    }
+    fast.between(x.data(), y.data(), 1 + count % 2, count, a.data());
+    plain.between(x.data(), y.data(), 1 + count % 2, count, b.data());
+    ASSERT_EQ(std::memcmp(a.data(), b.data(), static_cast<size_t>(count)), 0) << count;
+    for (const bool vertical : {false, true}) {
+      std::vector<uint16_t> fast_columns(room), plain_columns(room);
+      fast.columns(x.data(), vertical ? y.data() : nullptr, count, fast_columns.data() + 32);
+      plain.columns(x.data(), vertical ? y.data() : nullptr, count, plain_columns.data() + 32);
+      for (auto* columns : {&fast_columns, &plain_columns}) {
+        (*columns)[31] = (*columns)[32];
+        (*columns)[32 + static_cast<size_t>(count)] = (*columns)[31 + static_cast<size_t>(count)];
+      }
+      fast.widen(fast_columns.data() + 32, count, vertical, a.data());
+      plain.widen(plain_columns.data() + 32, count, vertical, b.data());
+      ASSERT_EQ(std::memcmp(a.data(), b.data(), 2 * static_cast<size_t>(count)), 0) << count;
+    }
+    std::vector<uint8_t> rgb(3 * static_cast<size_t>(count) + 1, 0xee), twin = rgb;
+    fast.ycc_to_rgb(x.data(), y.data(), z.data(), count, rgb.data());
+    plain.ycc_to_rgb(x.data(), y.data(), z.data(), count, twin.data());
+    ASSERT_EQ(rgb, twin) << count;
+    ASSERT_EQ(rgb.back(), 0xee) << "wrote past the row";
+  }
+}
+
+TEST(Coefficients, ColoursOfEveryTripleAreLibjpegs) {
+  // All pairs of chroma with lumas that clamp and that don't: the formula in 32 bits against the vectors.
+  const coef::Kernels& fast = coef::kernels();
+  const coef::Kernels& plain = coef::scalar_kernels();
+  std::vector<uint8_t> y(256 + coef::kRowPadding), cb(y.size()), cr(y.size()), a(768), b(768);
+  for (int i = 0; i < 256; ++i) cr[static_cast<size_t>(i)] = static_cast<uint8_t>(i);
+  for (const int luma : {0, 1, 90, 128, 200, 255}) {
+    for (int blue = 0; blue < 256; ++blue) {
+      std::fill(y.begin(), y.end(), static_cast<uint8_t>(luma));
+      std::fill(cb.begin(), cb.end(), static_cast<uint8_t>(blue));
+      fast.ycc_to_rgb(y.data(), cb.data(), cr.data(), 256, a.data());
+      plain.ycc_to_rgb(y.data(), cb.data(), cr.data(), 256, b.data());
+      ASSERT_EQ(a, b) << luma << " " << blue;
+    }
+  }
+}
+
+TEST(Coefficients, DamagedRecordsNeverCrash) {
+  RandomStream random(11, 0);
+  Pixels picture = drawing(150, 90, 3, 1, 120);
+  const std::vector<std::byte> good = *encode_coefficients(*encode_jpeg(picture.view(), 85));
+  ImageDecoder decoder;
+  int refused = 0;
+  for (int i = 0; i < 4000; ++i) {
+    std::vector<std::byte> bad = good;
+    const uint32_t flips = 1 + random.below(6);
+    for (uint32_t flip = 0; flip < flips; ++flip) {
+      const size_t at = i % 4 == 0 ? random.below(200) : random.below(static_cast<uint32_t>(bad.size()));
+      bad[at] = static_cast<std::byte>(random.below(256));
+    }
+    if (i % 5 == 0) bad.resize(random.below(static_cast<uint32_t>(bad.size())));
+    std::vector<std::byte> exact(bad);  // no slack behind it: asan sees a read past the end
+    exact.shrink_to_fit();
+    const auto info = probe_image(exact);
+    if (!info.ok() || int64_t{info->width} * info->height > 100'000) {
+      ++refused;
+      continue;
+    }
+    Pixels pixels(info->width, info->height, 3);
+    if (!decoder.decode(exact, all_of(pixels), pixels.view()).ok()) ++refused;
+    (void)coefficients_to_jpeg(exact);
+  }
+  EXPECT_GT(refused, 500);
+}
+
+TEST(Coefficients, BothWaysToReadATileAgree) {
+  RandomStream random(12, 0);
+  const auto a = std::make_unique<coef::TileBlocks>();
+  const auto b = std::make_unique<coef::TileBlocks>();
+  for (int i = 0; i < 3000; ++i) {
+    std::vector<std::byte> bytes(40 + random.below(400) + coef::kTilePadding);
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.below(256));
+    const size_t size = bytes.size() - coef::kTilePadding;
+    const bool whole = i % 2 == 0;
+    const bool fast = coef::read_tile(bytes.data(), size, i % 3 == 0, 0, 4, whole, *a);
+    ASSERT_EQ(fast, coef::read_tile_portable(bytes.data(), size, i % 3 == 0, 0, 4, whole, *b));
+    if (!fast) continue;
+    for (int block = 0; block < 4; ++block) {
+      int16_t x[64], y[64];
+      coef::natural_coefficients(*a, block, x);
+      coef::natural_coefficients(*b, block, y);
+      ASSERT_EQ(std::memcmp(x, y, sizeof x), 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dlpipe::data
