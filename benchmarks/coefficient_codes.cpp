@@ -20,17 +20,18 @@ namespace {
 using Counts = std::vector<double>;
 
 struct Histograms {
-  std::vector<std::vector<Counts>> dc;     // [class][context][symbol]
-  std::vector<std::vector<Counts>> token;  // [class][context][symbol]
-  std::vector<Counts> mask;                // [context][mask]
+  std::vector<std::vector<Counts>> dc;  // [class of plane][context][symbol]
+  std::vector<Counts> token;            // [context][symbol]
+  std::vector<Counts> mask;             // [context][mask]
   Histograms()
       : dc(kPlaneClasses, std::vector<Counts>(kDcContexts, Counts(kDcClasses, 0.02))),
-        token(kPlaneClasses, std::vector<Counts>(kTokenContexts, Counts(kTokens, 0.02))),
+        token(kTokenContexts, Counts(kTokens, 0.02)),
         mask(kMaskContexts, Counts(256, 0.02)) {
     // Symbols that can't be: no mask is empty, none of the first group holds the DC.
     for (int context = 0; context < kMaskContexts; ++context) {
       for (size_t symbol = 0; symbol < 256; ++symbol) {
-        if (symbol == 0 || (context < kMaskWidths && symbol % 2 == 1)) mask[context][symbol] = 0;
+        const bool first_group = context % (kMaskGroups * kMaskWidths) < kMaskWidths;
+        if (symbol == 0 || (first_group && symbol % 2 == 1)) mask[context][symbol] = 0;
       }
     }
   }
@@ -39,15 +40,15 @@ struct Histograms {
 void count_block(const BlockSymbols& block, int plane, int* dc_context, Histograms& all) {
   ++all.dc[plane][*dc_context][block.dc_class];
   *dc_context = block.dc_class;
-  int before = kTokenContexts - 1;
+  int before = kTokensBefore - 1;
   for (int group = 0; group < block.groups; ++group) {
     const int width = block.width[group];
     const Token token = token_of(width);
-    ++all.token[plane][before][token];
+    ++all.token[token_context(plane, group, before)][token];
     before = token;
-    if (width > 0) ++all.mask[mask_context(group, width)][block.mask[group]];
+    if (width > 0) ++all.mask[mask_context(plane, group, width)][block.mask[group]];
   }
-  if (block.groups < kGroups) ++all.token[plane][before][kEnd];
+  if (block.groups < kGroups) ++all.token[token_context(plane, block.groups, before)][kEnd];
 }
 
 void count_file(const std::string& path, Histograms& all) {
@@ -152,7 +153,9 @@ int main(int count, char** arguments) {
   for (int i = 1; i < count; ++i) count_file(arguments[i], all);
   std::printf("// Made by benchmarks/coefficient_codes from %d files; see there.\n", count - 1);
   print_classes("kDcLengths", all.dc, kDcMaxLength);
-  print_classes("kTokenLengths", all.token, kTokenMaxLength);
+  std::printf("constexpr std::string_view kTokenLengths[%d] = {\n", kTokenContexts);
+  print_rows(all.token, kTokenMaxLength, "  ");
+  std::printf("};\n");
   std::printf("constexpr std::string_view kMaskLengths[%d] = {\n", kMaskContexts);
   print_rows(all.mask, kMaskMaxLength, "  ");
   std::printf("};\n");

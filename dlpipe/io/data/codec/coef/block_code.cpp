@@ -51,18 +51,18 @@ void TileWriter::add(const int16_t* coefficients) {
   out_.put(block.dc_bits, block.dc_class);
   dc_ = coefficients[0];
   dc_context_ = block.dc_class;
-  int before = kTokenContexts - 1;
+  int before = kTokensBefore - 1;
   for (int group = 0; group < block.groups; ++group) {
     const int width = block.width[group];
     const Token token = token_of(width);
-    out_.put(codes.token[plane_][before][token]);
+    out_.put(codes.token[token_context(plane_, group, before)][token]);
     before = token;
     if (width == 0) continue;
     if (token == kWide) out_.put(static_cast<uint64_t>(width - 8), 4);
-    out_.put(codes.mask[mask_context(group, width)][block.mask[group]]);
+    out_.put(codes.mask[mask_context(plane_, group, width)][block.mask[group]]);
     put_values(coefficients, group, width);
   }
-  if (block.groups < kGroups) out_.put(codes.token[plane_][before][kEnd]);
+  if (block.groups < kGroups) out_.put(codes.token[token_context(plane_, block.groups, before)][kEnd]);
 }
 
 }  // namespace dlpipe::data::coef

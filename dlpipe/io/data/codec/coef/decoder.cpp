@@ -123,8 +123,8 @@ Status decode_tile(const coef::RowTiles::Tile& tile, State& s) {
   }
   const int first = begin - tile.first_block;
   const int count = end - tile.first_block;
-  if (!coef::read_tile(bytes, tile.bytes.size(), tile.component == 0 ? 0 : 1, first, count,
-                       count == tile.blocks, s.blocks))
+  if (!coef::read_tile(bytes, tile.bytes.size(), tile.component == 0 ? 0 : 1, count, count == tile.blocks,
+                       s.blocks))
     return damaged();
   uint8_t* const to = plane.row(8 * tile.block_row) + ptrdiff_t{8} * (begin - plane.first_block);
   coef::kernels().samples(s.blocks, first, count - first, plane.quant, to, plane.stride);

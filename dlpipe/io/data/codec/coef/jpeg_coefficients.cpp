@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/coef/head.h"
 #include "dlpipe/io/data/codec/coef/jpeg_scan.h"
 #include "dlpipe/io/data/codec/coef/record.h"
 #include "dlpipe/io/data/codec/coef/tile_reader.h"
@@ -260,8 +261,8 @@ Status read_all(const coef::Record& record, Blocks& blocks) {
     for (coef::RowTiles::Tile tile; tiles.next(&tile);) {
       padded.assign(tile.bytes.begin(), tile.bytes.end());
       padded.resize(tile.bytes.size() + coef::kTilePadding);
-      if (!coef::read_tile(padded.data(), tile.bytes.size(), tile.component == 0 ? 0 : 1, 0, tile.blocks,
-                           true, *tile_blocks))
+      if (!coef::read_tile(padded.data(), tile.bytes.size(), tile.component == 0 ? 0 : 1, tile.blocks, true,
+                           *tile_blocks))
         return damaged();
       for (int i = 0; i < tile.blocks; ++i)
         coef::natural_coefficients(*tile_blocks, i,
@@ -371,16 +372,19 @@ Result<std::vector<std::byte>> coefficients_to_jpeg(Bytes bytes, const DecodeLim
                   "[codec] coefficient record of more pixels than the limit (--max-pixels)");
   Blocks blocks(record.frame);
   DLPIPE_RETURN_IF_ERROR(read_all(record, blocks));
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> around,
+                          coef::unpack_head(record.around, size_t{record.head_bytes} + record.tail_bytes));
+  const Bytes head = Bytes(around).first(record.head_bytes);
   if (record.source_bytes) {
-    const auto scan = coef::write_scan(record.frame, record.head, Blocks::source, &blocks);
+    const auto scan = coef::write_scan(record.frame, head, Blocks::source, &blocks);
     if (!scan) return Status(ErrorCode::kCorrupt, "[codec] coefficient record: its JPEG head is damaged");
-    std::vector<std::byte> jpeg(record.head.begin(), record.head.end());
+    std::vector<std::byte> jpeg(head.begin(), head.end());
     jpeg.insert(jpeg.end(), scan->begin(), scan->end());
-    jpeg.insert(jpeg.end(), record.tail.begin(), record.tail.end());
+    jpeg.insert(jpeg.end(), around.begin() + record.head_bytes, around.end());
     return jpeg;
   }
   const auto writing = std::make_unique<Writing>();
-  if (!write_guarded(*writing, record.frame, blocks, record.head)) return writing->status();
+  if (!write_guarded(*writing, record.frame, blocks, head)) return writing->status();
   const auto* first = reinterpret_cast<const std::byte*>(writing->bytes);
   return std::vector<std::byte>(first, first + writing->size);
 }

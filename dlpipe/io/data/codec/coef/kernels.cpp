@@ -35,17 +35,6 @@ constexpr Shuffles make_shuffles() {
 }
 inline constexpr Shuffles kShuffles = make_shuffles();
 
-/// 64 bytes from `64 - n`: n times 0xff, then zeros.
-struct Keep {
-  uint8_t bytes[128];
-};
-constexpr Keep make_keep() {
-  Keep keep{};
-  for (int i = 0; i < 64; ++i) keep.bytes[i] = 0xff;
-  return keep;
-}
-inline constexpr Keep kKeep = make_keep();
-
 // jidctint.c's constants in 13 bits of fraction, summed up for each output: an odd output is a sum over
 // inputs 1, 3, 5, 7, an even one over 0, 4 and 2, 6. Sums of integers: the same as libjpeg's factored form.
 inline constexpr int kFraction = 13;
@@ -258,62 +247,78 @@ HWY_INLINE void StoreTransposed(const V16 (&r)[8], uint8_t* out, ptrdiff_t strid
   StoreRowPair(InterleaveUpper8(even_high, odd_high), out + 6 * stride, stride);
 }
 
-// ---- one block: signs, order, dequantisation
+// ---- blocks: signs, order, dequantisation
 
-using D128 = hn::Full128<uint8_t>;
-using V128 = hn::VFromD<D128>;
-constexpr int kRowLanes = 8 * kBlocks;
+/// Sixteen bytes from each of `from`, one of them in each 16-byte block of the vector.
+template <int kCount>  // kBlocks: a template, so that branches for other sizes aren't compiled
+HWY_INLINE V8 Gather(const uint8_t* const (&from)[kCount], int offset) {
+  const hn::Full128<uint8_t> d;
+  const auto load = [&](int i) HWY_ATTR { return hn::Load(d, from[i] + offset); };
+  if constexpr (kCount == 1) {
+    return load(0);
+  } else if constexpr (kCount == 2) {
+    return hn::Combine(d8, load(1), load(0));
+  } else {
+    const hn::Half<D8> half;
+    return hn::Combine(d8, hn::Combine(half, load(3), load(2)), hn::Combine(half, load(1), load(0)));
+  }
+}
 
-/// From |value| << 1 | sign to signed bytes, `i`-th sixteen of the zigzag order.
-HWY_INLINE V128 SignedValues(const uint8_t* values, int groups, int i) {
-  const D128 d;
-  const V128 coded =
-      hn::And(hn::Load(d, values + 16 * i), hn::LoadU(d, kKeep.bytes + 64 - 8 * groups + 16 * i));
-  const V128 one = hn::Set(d, 1);
-  const hn::Repartition<uint16_t, D128> d2;
-  const V128 size = hn::And(hn::BitCast(d, hn::ShiftRight<1>(hn::BitCast(d2, coded))), hn::Set(d, 0x7f));
-  const V128 sign = hn::Sub(hn::Zero(d), hn::And(coded, one));
+/// From |value| << 1 | sign to signed bytes.
+HWY_INLINE V8 SignedValues(V8 coded) {
+  const V8 size = hn::And(hn::BitCast(d8, hn::ShiftRight<1>(hn::BitCast(du16, coded))), hn::Set(d8, 0x7f));
+  const V8 sign = hn::Sub(hn::Zero(d8), hn::And(coded, hn::Set(d8, 1)));
   return hn::Sub(hn::Xor(size, sign), sign);
 }
 
-HWY_INLINE V128 Shuffled(V128 values, int output, int input) {
-  return hn::TableLookupBytesOr0(values, hn::Load(D128(), kShuffles.at[output][input]));
+HWY_INLINE V8 Shuffled(V8 values, int output, int input) {
+  return hn::TableLookupBytesOr0(values, hn::LoadDup128(d8, kShuffles.at[output][input]));
 }
 
-/// Two rows, dequantised.
-HWY_INLINE void StoreRows(V128 values, int output, const int16_t* quant, int16_t* to) {
-  const hn::Full128<int16_t> d;
-  const hn::Full64<int8_t> half;
-  const auto bytes = hn::BitCast(hn::Full128<int8_t>(), values);
-  const auto first = hn::PromoteTo(d, hn::LowerHalf(half, bytes));
-  const auto second = hn::PromoteTo(d, hn::UpperHalf(half, bytes));
-  const ptrdiff_t row = 2 * output;
-  hn::StoreU(hn::Mul(first, hn::Load(d, quant + 8 * row)), d, to + row * kRowLanes);
-  hn::StoreU(hn::Mul(second, hn::Load(d, quant + 8 * row + 8)), d, to + (row + 1) * kRowLanes);
+/// Two rows of sixteen bytes.
+HWY_INLINE void Widen2(V8 values, V16& first, V16& second) {
+  const V8 zero = hn::Zero(d8);
+  first = hn::ShiftRight<8>(hn::BitCast(d16, hn::InterleaveLower(d8, zero, values)));
+  second = hn::ShiftRight<8>(hn::BitCast(d16, hn::InterleaveUpper(d8, zero, values)));
 }
 
-HWY_INLINE void LoadBlock(const uint8_t* values, int groups, const int16_t* quant, int16_t* to) {
-  const V128 z0 = SignedValues(values, groups, 0);
+/// Rows of coefficients, not yet dequantised; DC is 0.
+HWY_INLINE void LoadRows(const uint8_t* const (&values)[kBlocks], int groups, V16 (&r)[8]) {
+  const V8 z0 = SignedValues(Gather(values, 0));
   if (groups <= 2) {
-    StoreRows(Shuffled(z0, 0, 0), 0, quant, to);
-    StoreRows(Shuffled(z0, 1, 0), 1, quant, to);
-    StoreRows(Shuffled(z0, 2, 0), 2, quant, to);
-    const hn::Full128<int16_t> d;
-    hn::StoreU(hn::Zero(d), d, to + 6 * kRowLanes);
-    hn::StoreU(hn::Zero(d), d, to + 7 * kRowLanes);
+    Widen2(Shuffled(z0, 0, 0), r[0], r[1]);
+    Widen2(Shuffled(z0, 1, 0), r[2], r[3]);
+    Widen2(Shuffled(z0, 2, 0), r[4], r[5]);
+    r[6] = r[7] = hn::Zero(d16);
     return;
   }
-  const V128 z1 = SignedValues(values, groups, 1);
-  const V128 z2 = SignedValues(values, groups, 2);
-  const V128 z3 = SignedValues(values, groups, 3);
-  StoreRows(hn::Or(hn::Or(Shuffled(z0, 0, 0), Shuffled(z1, 0, 1)), Shuffled(z2, 0, 2)), 0, quant, to);
-  StoreRows(
+  const V8 z1 = SignedValues(Gather(values, 16));
+  const V8 z2 = SignedValues(Gather(values, 32));
+  const V8 z3 = SignedValues(Gather(values, 48));
+  Widen2(hn::Or(hn::Or(Shuffled(z0, 0, 0), Shuffled(z1, 0, 1)), Shuffled(z2, 0, 2)), r[0], r[1]);
+  Widen2(
       hn::Or(hn::Or(Shuffled(z0, 1, 0), Shuffled(z1, 1, 1)), hn::Or(Shuffled(z2, 1, 2), Shuffled(z3, 1, 3))),
-      1, quant, to);
-  StoreRows(
+      r[2], r[3]);
+  Widen2(
       hn::Or(hn::Or(Shuffled(z0, 2, 0), Shuffled(z1, 2, 1)), hn::Or(Shuffled(z2, 2, 2), Shuffled(z3, 2, 3))),
-      2, quant, to);
-  StoreRows(hn::Or(hn::Or(Shuffled(z1, 3, 1), Shuffled(z2, 3, 2)), Shuffled(z3, 3, 3)), 3, quant, to);
+      r[4], r[5]);
+  Widen2(hn::Or(hn::Or(Shuffled(z1, 3, 1), Shuffled(z2, 3, 2)), Shuffled(z3, 3, 3)), r[6], r[7]);
+}
+
+/// Puts values beyond +-64 into the rows. Rare.
+HWY_NOINLINE void PatchRows(const TileBlocks& blocks, int first, int count, const QuantTable& quant,
+                            V16 (&r)[8]) {
+  constexpr int kRowLanes = 8 * kBlocks;
+  alignas(64) int16_t rows[size_t{8} * kRowLanes];
+  for (int y = 0; y < 8; ++y) hn::Store(r[y], d16, rows + ptrdiff_t{y} * kRowLanes);
+  for (int i = 0; i < blocks.wide_count; ++i) {
+    const TileBlocks::Wide& wide = blocks.wide[static_cast<size_t>(i)];
+    const int at = wide.block - first;
+    if (at < 0 || at >= count) continue;
+    rows[(wide.position / 8) * kRowLanes + 8 * at + wide.position % 8] =
+        static_cast<int16_t>(wide.value * quant[wide.position]);
+  }
+  for (int y = 0; y < 8; ++y) r[y] = hn::Load(d16, rows + ptrdiff_t{y} * kRowLanes);
 }
 
 /// Blocks of one value: its sample, as both passes round it.
@@ -324,34 +329,30 @@ HWY_INLINE uint8_t FlatSample(int16_t dc) {
 
 void Samples(const TileBlocks& blocks, int first, int count, const QuantTable& quant, uint8_t* out,
              ptrdiff_t stride) {
-  alignas(64) int16_t rows[size_t{8} * kRowLanes];
-  alignas(16) int16_t table[64];
-  std::memcpy(table, quant.data(), sizeof table);
-  for (int begin = 0; begin < count; begin += kBlocks, out += 8 * kBlocks) {
-    const int here = std::min(kBlocks, count - begin);
+  for (int begin = first; begin < first + count; begin += kBlocks, out += 8 * kBlocks) {
+    const int here = std::min(kBlocks, first + count - begin);
+    const uint8_t* values[kBlocks];
+    const uint8_t* dc[kBlocks];
     int groups = 0;
-    for (int i = 0; i < here; ++i) groups |= blocks.groups[static_cast<size_t>(first + begin + i)];
-    for (int i = 0; i < here; ++i) {
-      const auto number = static_cast<size_t>(first + begin + i);
-      const auto dc = static_cast<int16_t>(blocks.dc[number] * quant[0]);
-      if (groups == 0) {
-        const uint64_t eight = uint64_t{0x0101010101010101} * FlatSample(dc);
-        for (int y = 0; y < 8; ++y) std::memcpy(out + y * stride + 8 * i, &eight, sizeof eight);
-        continue;
-      }
-      LoadBlock(blocks.values[number].data(), blocks.groups[number], table, rows + 8 * i);
-      rows[8 * i] = dc;
+    for (int i = 0; i < kBlocks; ++i) {
+      const auto number = static_cast<size_t>(begin + std::min(i, here - 1));
+      groups = std::max(groups, int{blocks.groups[number]});
+      values[i] = blocks.values[number].data();
+      dc[i] = reinterpret_cast<const uint8_t*>(blocks.dc[number].data());
     }
-    if (groups == 0) continue;
-    for (int i = 0; i < blocks.wide_count; ++i) {
-      const TileBlocks::Wide& wide = blocks.wide[static_cast<size_t>(i)];
-      const int at = wide.block - first - begin;
-      if (at < 0 || at >= here) continue;
-      rows[(wide.position / 8) * kRowLanes + 8 * at + wide.position % 8] =
-          static_cast<int16_t>(wide.value * quant[wide.position]);
+    if (groups == 0) {
+      for (int i = 0; i < here; ++i) {
+        const auto value = static_cast<int16_t>(blocks.dc[static_cast<size_t>(begin + i)][0] * quant[0]);
+        const uint64_t eight = uint64_t{0x0101010101010101} * FlatSample(value);
+        for (int y = 0; y < 8; ++y) std::memcpy(out + y * stride + 8 * i, &eight, sizeof eight);
+      }
+      continue;
     }
     V16 r[8];
-    for (int y = 0; y < 8; ++y) r[y] = hn::Load(d16, rows + ptrdiff_t{y} * kRowLanes);
+    LoadRows(values, groups, r);
+    r[0] = hn::Or(r[0], hn::BitCast(d16, Gather(dc, 0)));
+    for (int y = 0; y < 8; ++y) r[y] = hn::Mul(r[y], hn::LoadDup128(d16, quant.data() + ptrdiff_t{8} * y));
+    if (blocks.wide_count > 0) PatchRows(blocks, begin, here, quant, r);
     Transform<kFraction - kPass1>(r);
     Transpose(r);
     Transform<kFraction + kPass1 + 3>(r);

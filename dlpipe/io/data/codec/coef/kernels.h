@@ -14,7 +14,7 @@ namespace dlpipe::data::coef {
 /// Bytes (elements of 16-bit rows) that kernels may read and write behind a row's end.
 inline constexpr size_t kRowPadding = 64;
 
-using QuantTable = std::array<int16_t, 64>;  // natural order
+struct alignas(64) QuantTable : std::array<int16_t, 64> {};  // natural order
 
 struct Kernels {
   /// Dequantises and transforms blocks [first, first + count) of a tile to 8 rows of 8 * count samples,

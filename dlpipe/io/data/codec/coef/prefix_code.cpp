@@ -48,9 +48,9 @@ EncodeTables make_encode_tables() {
   for (int plane = 0; plane < kPlaneClasses; ++plane) {
     for (int context = 0; context < kDcContexts; ++context)
       assign(kDcLengths[plane][context], tables.dc[plane][context]);
-    for (int context = 0; context < kTokenContexts; ++context)
-      assign(kTokenLengths[plane][context], tables.token[plane][context]);
   }
+  for (int context = 0; context < kTokenContexts; ++context)
+    assign(kTokenLengths[context], tables.token[context]);
   for (int context = 0; context < kMaskContexts; ++context)
     assign(kMaskLengths[context], tables.mask[context]);
   return tables;
@@ -62,9 +62,9 @@ DecodeTables make_decode_tables() {
   for (int plane = 0; plane < kPlaneClasses; ++plane) {
     for (int context = 0; context < kDcContexts; ++context)
       fill(codes.dc[plane][context], tables.dc[plane][context], false);
-    for (int context = 0; context < kTokenContexts; ++context)
-      fill(codes.token[plane][context], tables.token[plane][context], false);
   }
+  for (int context = 0; context < kTokenContexts; ++context)
+    fill(codes.token[context], tables.token[context], false);
   for (int context = 0; context < kMaskContexts; ++context)
     fill(codes.mask[context], tables.mask[context], true);
   return tables;

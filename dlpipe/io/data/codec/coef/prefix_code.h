@@ -18,24 +18,30 @@ inline constexpr int kDcClasses = 17;               // 0..16
 inline constexpr int kDcContexts = kDcClasses + 1;  // the last: at a tile's begin
 inline constexpr int kDcMaxLength = 8;
 
-/// What a group of eight coefficients is, after what the group before it was.
+/// What a group of eight coefficients is, by plane, group and what the group before it was.
 enum Token : uint8_t {
   kEmpty = 0,  // 1..7: that many bits a value, its sign included
   kWide = 8,   // the number of bits follows: 4 bits, plus 8
   kEnd = 9,    // this group and all later ones are empty
   kTokens = 10,
 };
-inline constexpr int kTokenContexts = 10;  // the token before; 9: the block's first
+inline constexpr int kTokensBefore = 10;  // the token before; 9: none
+inline constexpr int kTokenGroups = 3;    // the last: third group and later
+inline constexpr int kTokenContexts = kPlaneClasses * kTokenGroups * kTokensBefore;
 inline constexpr int kTokenMaxLength = 7;
 
-/// Which of a group's eight coefficients are not zero, by group and bits a value.
+/// Which of a group's eight coefficients are not zero, by plane, group and bits a value.
 inline constexpr int kMaskGroups = 4;  // the last: fourth group and later
 inline constexpr int kMaskWidths = 3;  // the last: three bits and more
-inline constexpr int kMaskContexts = kMaskGroups * kMaskWidths;
+inline constexpr int kMaskContexts = kPlaneClasses * kMaskGroups * kMaskWidths;
 inline constexpr int kMaskMaxLength = 10;
 
-inline int mask_context(int group, int bits) {
-  return (group < kMaskGroups ? group : kMaskGroups - 1) * kMaskWidths +
+constexpr int token_context(int plane_class, int group, int before) {
+  return (plane_class * kTokenGroups + (group < kTokenGroups ? group : kTokenGroups - 1)) * kTokensBefore +
+         before;
+}
+constexpr int mask_context(int plane_class, int group, int bits) {
+  return (plane_class * kMaskGroups + (group < kMaskGroups ? group : kMaskGroups - 1)) * kMaskWidths +
          (bits < kMaskWidths ? bits : kMaskWidths) - 1;
 }
 
@@ -44,10 +50,10 @@ struct Code {
   uint8_t length = 0;  // 0: the symbol can't occur
 };
 
-/// Codes to write with, by [class][context][symbol].
+/// Codes to write with, by [context][symbol]; of DC classes by [class of plane] before.
 struct EncodeTables {
   std::array<std::array<std::array<Code, kDcClasses>, kDcContexts>, kPlaneClasses> dc;
-  std::array<std::array<std::array<Code, kTokens>, kTokenContexts>, kPlaneClasses> token;
+  std::array<std::array<Code, kTokens>, kTokenContexts> token;
   std::array<std::array<Code, 256>, kMaskContexts> mask;
 };
 
@@ -55,7 +61,7 @@ struct EncodeTables {
 /// set bits << 12.
 struct DecodeTables {
   std::array<std::array<std::array<uint16_t, 1 << kDcMaxLength>, kDcContexts>, kPlaneClasses> dc;
-  std::array<std::array<std::array<uint16_t, 1 << kTokenMaxLength>, kTokenContexts>, kPlaneClasses> token;
+  std::array<std::array<uint16_t, 1 << kTokenMaxLength>, kTokenContexts> token;
   std::array<std::array<uint16_t, 1 << kMaskMaxLength>, kMaskContexts> mask;
 };
 

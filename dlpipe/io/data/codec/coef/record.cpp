@@ -5,6 +5,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
+#include "dlpipe/io/data/codec/coef/head.h"
 
 namespace dlpipe::data::coef {
 namespace {
@@ -167,9 +168,10 @@ Result<Record> parse_record(std::span<const std::byte> bytes) {
   record.row_ends = cursor.take(sizeof(uint32_t) * static_cast<size_t>(record.frame.mcu_rows));
   if (!cursor.complete()) return corrupt("it is cut short");
   record.data = cursor.take(load_le<uint32_t>(record.row_ends, record.row_ends.size() - sizeof(uint32_t)));
-  record.head = cursor.take(sizes.head);
-  record.tail = cursor.take(sizes.tail);
-  if (!cursor.complete() || cursor.left() != 0) return corrupt("its parts don't add up to its size");
+  record.around = cursor.take(cursor.left());
+  record.head_bytes = sizes.head;
+  record.tail_bytes = sizes.tail;
+  if (!cursor.complete()) return corrupt("it is cut short");
   // A tile takes two bytes at least: no size that the data can't fill is believed.
   int64_t tiles = 0;
   for (int c = 0; c < record.frame.components; ++c)
@@ -254,8 +256,9 @@ std::vector<std::byte> build_record(const Frame& frame, bool source_bytes,
   uint32_t end = 0;
   for (const auto& row : rows) put(out, end += static_cast<uint32_t>(row.size()));
   for (const auto& row : rows) put_bytes(out, row);
-  put_bytes(out, head);
-  put_bytes(out, tail);
+  std::vector<std::byte> around(head.begin(), head.end());
+  put_bytes(around, tail);
+  put_bytes(out, pack_head(around));
   return out;
 }
 

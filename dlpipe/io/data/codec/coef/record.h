@@ -59,8 +59,10 @@ struct Record {
   bool source_bytes = false;
   std::span<const std::byte> row_ends;  // u32 a MCU row: where it ends in `data`
   std::span<const std::byte> data;
-  std::span<const std::byte> head;  // of the source: everything before the entropy-coded data
-  std::span<const std::byte> tail;  // everything behind it
+  /// Of the source, packed (head.h): `head_bytes` before the entropy-coded data, then `tail_bytes` behind it.
+  std::span<const std::byte> around;
+  uint32_t head_bytes = 0;
+  uint32_t tail_bytes = 0;
 
   /// The bytes of MCU row `row`: the tiles' lengths, then the tiles. kCorrupt when the table contradicts
   /// itself.

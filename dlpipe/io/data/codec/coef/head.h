@@ -1,0 +1,17 @@
+// The bytes of a JPEG around its entropy-coded data, small: zstd with the tables of ITU-T T.81 annex K, which
+// most files carry, as its dictionary. Read by export alone.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+
+namespace dlpipe::data::coef {
+
+std::vector<std::byte> pack_head(std::span<const std::byte> bytes);
+/// kCorrupt unless exactly `size` bytes come out.
+Result<std::vector<std::byte>> unpack_head(std::span<const std::byte> packed, size_t size);
+
+}  // namespace dlpipe::data::coef
