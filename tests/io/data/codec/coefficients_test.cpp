@@ -140,6 +140,7 @@ TEST(Coefficients, TheVectorsEqualTheirScalarTwin) {
     coef::QuantTable quant;
     for (int16_t& q : quant) q = static_cast<int16_t>(1 + random.below(round % 5 == 0 ? 120 : 20));
     blocks.wide_count = 0;
+    blocks.wide_blocks = 0;
     for (int b = 0; b < coef::kTileBlocks; ++b) {
       blocks.groups[b] = static_cast<uint8_t>(random.below(round % 2 == 0 ? 9 : 3));
       blocks.dc[b][0] = static_cast<int16_t>(static_cast<int>(random.below(200)) - 100);
@@ -147,8 +148,10 @@ TEST(Coefficients, TheVectorsEqualTheirScalarTwin) {
       for (size_t i = 0; i < size_t{8} * blocks.groups[b]; ++i)
         blocks.values[b][i] = static_cast<uint8_t>(random.below(3) == 0 ? 2 + random.below(20) : 0);
       blocks.values[b][0] = 0;
-      if (blocks.groups[b] > 4 && round % 7 == 0)
+      if (blocks.groups[b] > 4 && round % 7 == 0) {
         blocks.wide[static_cast<size_t>(blocks.wide_count++)] = {static_cast<uint8_t>(b), 9, -90};
+        blocks.wide_blocks |= 1u << b;
+      }
     }
     const int first = static_cast<int>(random.below(coef::kTileBlocks));
     const int count = 1 + static_cast<int>(random.below(static_cast<uint32_t>(coef::kTileBlocks - first)));

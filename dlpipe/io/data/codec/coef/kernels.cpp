@@ -352,7 +352,7 @@ void Samples(const TileBlocks& blocks, int first, int count, const QuantTable& q
     LoadRows(values, groups, r);
     r[0] = hn::Or(r[0], hn::BitCast(d16, Gather(dc, 0)));
     for (int y = 0; y < 8; ++y) r[y] = hn::Mul(r[y], hn::LoadDup128(d16, quant.data() + ptrdiff_t{8} * y));
-    if (blocks.wide_count > 0) PatchRows(blocks, begin, here, quant, r);
+    if (((blocks.wide_blocks >> begin) & ((1u << here) - 1)) != 0) PatchRows(blocks, begin, here, quant, r);
     Transform<kFraction - kPass1>(r);
     Transpose(r);
     Transform<kFraction + kPass1 + 3>(r);

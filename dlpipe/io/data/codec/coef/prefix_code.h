@@ -30,18 +30,19 @@ inline constexpr int kTokenGroups = 3;    // the last: third group and later
 inline constexpr int kTokenContexts = kPlaneClasses * kTokenGroups * kTokensBefore;
 inline constexpr int kTokenMaxLength = 7;
 
-/// Which of a group's eight coefficients are not zero, by plane, group and bits a value.
+/// Which of a group's eight coefficients are not zero, by group and bits a value. Its tables
+/// are read once a group and must stay in the first-level cache: planes share them.
 inline constexpr int kMaskGroups = 4;  // the last: fourth group and later
 inline constexpr int kMaskWidths = 3;  // the last: three bits and more
-inline constexpr int kMaskContexts = kPlaneClasses * kMaskGroups * kMaskWidths;
+inline constexpr int kMaskContexts = kMaskGroups * kMaskWidths;
 inline constexpr int kMaskMaxLength = 10;
 
 constexpr int token_context(int plane_class, int group, int before) {
   return (plane_class * kTokenGroups + (group < kTokenGroups ? group : kTokenGroups - 1)) * kTokensBefore +
          before;
 }
-constexpr int mask_context(int plane_class, int group, int bits) {
-  return (plane_class * kMaskGroups + (group < kMaskGroups ? group : kMaskGroups - 1)) * kMaskWidths +
+constexpr int mask_context(int group, int bits) {
+  return (group < kMaskGroups ? group : kMaskGroups - 1) * kMaskWidths +
          (bits < kMaskWidths ? bits : kMaskWidths) - 1;
 }
 

@@ -109,6 +109,7 @@ bool read(const std::byte* bytes, size_t size, int plane, int count, bool whole,
   int dc = 0;
   uint32_t dc_context = kDcContexts - 1;
   blocks.wide_count = 0;
+  blocks.wide_blocks = 0;
   for (int block = 0; block < count; ++block) {
     const auto number = static_cast<size_t>(block);
     reader.refill();
@@ -138,14 +139,16 @@ bool read(const std::byte* bytes, size_t size, int plane, int count, bool whole,
         width = static_cast<uint32_t>(8 + (reader.word & 15));
         reader.skip(4);
       }
-      const uint32_t mask_entry = tables.mask[mask_context(plane, group, static_cast<int>(width))]
-                                             [reader.word & ((1 << kMaskMaxLength) - 1)];
+      const uint32_t mask_entry =
+          tables
+              .mask[mask_context(group, static_cast<int>(width))][reader.word & ((1 << kMaskMaxLength) - 1)];
       const uint32_t mask = mask_entry & 0xff;
       reader.skip((mask_entry >> 8) & 15);
       if (reader.next > limit) return false;
       if (width > kSafeWidth) {
         reader.refill();
         if (token == kWide) {
+          blocks.wide_blocks |= 1u << block;
           reader = read_wide(reader, mask, width, group, block, blocks);
           continue;
         }

@@ -25,6 +25,7 @@ struct TileBlocks {
   };
   std::array<Wide, size_t{64} * kTileBlocks> wide;
   int wide_count = 0;
+  uint32_t wide_blocks = 0;  // bit i: block i has some
 };
 
 /// Bytes behind a tile that may be read (and are ignored).
