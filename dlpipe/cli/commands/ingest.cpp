@@ -17,6 +17,7 @@ struct Options {
   ingest::IngestOptions ingest;
   std::string on_error = "skip";
   std::string store = "auto";
+  std::string jpeg = "standard";
   std::string split;
   std::string window = "256M";
   std::string map_size = "0";
@@ -25,6 +26,7 @@ struct Options {
 Status parse_texts(Options& options) {
   DLPIPE_ASSIGN_OR_RETURN(options.ingest.on_error, ingest::parse_on_error(options.on_error));
   DLPIPE_ASSIGN_OR_RETURN(options.ingest.store, ingest::parse_store(options.store));
+  DLPIPE_ASSIGN_OR_RETURN(options.ingest.jpeg, ingest::parse_jpeg_layout(options.jpeg));
   if (!options.split.empty()) {
     DLPIPE_ASSIGN_OR_RETURN(options.ingest.split, ingest::parse_split(options.split));
   }
@@ -108,6 +110,10 @@ std::function<Status()> setup(CLI::App& app) {
   app.add_option("--classes-from", ingest.classes_from, "Dataset whose class order to take");
   app.add_option("--on-error", options->on_error, "What to do about a bad file: skip (and list it), stop");
   app.add_option("--store", options->store, "auto (the file's own bytes; raw for IDX), jpeg, raw");
+  app.add_option(
+      "--jpeg", options->jpeg,
+      "Layout of JPEGs: standard (the file), coefficients (same pixels and size; crops decode faster)");
+  app.add_flag("--trust", ingest.trust, "Don't compare the pixels of coefficient records with the JPEG's");
   app.add_option("--resize-max", ingest.resize_max, "Scale longer sides down to N pixels; 0: no");
   app.add_option("--quality", ingest.quality, "Of the JPEGs that are re-coded, 1 to 100");
   app.add_flag("--zstd", ingest.zstd, "Compress each record; pays for raw pixels");

@@ -101,7 +101,12 @@ Status run(const Options& options) {
   std::vector<data::InspectReport> reports;
   for (const NamedDataset& one : datasets) {
     DLPIPE_ASSIGN_OR_RETURN(data::InspectReport report, data::inspect(*one.dataset));
-    if (!options.json) print_report_of(report);
+    if (!options.json) {
+      print_report_of(report);
+      DLPIPE_ASSIGN_OR_RETURN(const auto kept, data::kept_as_jpeg(*one.dataset));
+      for (const auto& [reason, count] : kept)
+        print_report(concat(human_count(count), " stayed JPEG: ", reason));
+    }
     reports.push_back(std::move(report));
   }
   if (options.json) {

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/sources/source_file.h"
 
@@ -26,11 +27,10 @@ std::string lower_ending(const std::string& path) {
 // The ending of `path` may stay when it is a picture's and not another layout's.
 std::string with_fitting_ending(const std::string& path, ImageLayout layout) {
   const std::string ending = lower_ending(path);
-  const bool jpeg = ending == ".jpg" || ending == ".jpeg" || ending == ".jpe" || ending == ".jfif";
-  const bool fits =
-      (layout == ImageLayout::kJpeg && jpeg) || (layout != ImageLayout::kJpeg && ending == ".png");
-  if (fits) return path;
-  const char* wanted = layout == ImageLayout::kJpeg ? ".jpg" : ".png";
+  const bool has_jpeg = ending == ".jpg" || ending == ".jpeg" || ending == ".jpe" || ending == ".jfif";
+  const bool is_jpeg = layout == ImageLayout::kJpeg || layout == ImageLayout::kCoefficients;
+  if (is_jpeg ? has_jpeg : ending == ".png") return path;
+  const char* wanted = is_jpeg ? ".jpg" : ".png";
   return has_image_name(path) ? fs::path(path).replace_extension(wanted).string() : path + wanted;
 }
 
@@ -70,13 +70,17 @@ class Exporter {
     if (view.image.empty())
       return Status(ErrorCode::kUnsupported, concat("[export] sample ", sample, " has no image to write"));
     DLPIPE_ASSIGN_OR_RETURN(const std::string name, file_name(sample, header, record));
-    if (header.layout != ImageLayout::kRaw) {
-      DLPIPE_RETURN_IF_ERROR(write_bytes(root_ + "/" + name, view.image));
-      return view.image.size();
+    std::span<const std::byte> file = view.image;
+    std::vector<std::byte> made;
+    if (header.layout == ImageLayout::kRaw) {
+      DLPIPE_ASSIGN_OR_RETURN(made, raw_to_png(view.image));
+      file = made;
+    } else if (header.layout == ImageLayout::kCoefficients) {
+      DLPIPE_ASSIGN_OR_RETURN(made, coefficients_to_jpeg(view.image));
+      file = made;
     }
-    DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> png, raw_to_png(view.image));
-    DLPIPE_RETURN_IF_ERROR(write_bytes(root_ + "/" + name, png));
-    return png.size();
+    DLPIPE_RETURN_IF_ERROR(write_bytes(root_ + "/" + name, file));
+    return file.size();
   }
 
  private:

@@ -4,8 +4,10 @@
 #include <array>
 #include <bit>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "dlpipe/io/data/schema.h"
 
 namespace dlpipe::data {
@@ -108,6 +110,27 @@ Result<InspectReport> inspect(const Dataset& dataset) {
   DLPIPE_ASSIGN_OR_RETURN(const auto skipped, dataset.skipped());
   report.skipped = static_cast<int64_t>(skipped.size());
   return report;
+}
+
+Result<std::vector<std::pair<std::string, int64_t>>> kept_as_jpeg(const Dataset& dataset) {
+  std::map<std::string, int64_t> reasons;
+  int64_t records = 0;
+  DLPIPE_ASSIGN_OR_RETURN(const auto reader, dataset.reader());
+  std::vector<int64_t> jpegs;
+  for (int64_t sample = 0; sample < dataset.size(); ++sample) {
+    DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset.header(sample));
+    records += header.layout == ImageLayout::kCoefficients ? 1 : 0;
+    if (header.layout == ImageLayout::kJpeg) jpegs.push_back(sample);
+  }
+  if (records == 0) jpegs.clear();
+  for (const int64_t sample : jpegs) {
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader->record(sample));
+    DLPIPE_ASSIGN_OR_RETURN(const RecordView view, parse_record(dataset, record));
+    const auto coefficients = encode_coefficients(view.image);
+    ++reasons[coefficients.ok() ? "the coefficients decode to other pixels"
+                                : coefficients.status().message()];
+  }
+  return std::vector<std::pair<std::string, int64_t>>(reasons.begin(), reasons.end());
 }
 
 std::string to_json(const InspectReport& report) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "dlpipe/augment/resize.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "dlpipe/io/data/codec/raw.h"
 
 namespace dlpipe::ingest {
@@ -89,7 +91,35 @@ Result<ImageWorker::Stored> ImageWorker::store(std::vector<std::byte> bytes, con
     stored.header.layout = data::ImageLayout::kJpeg;
     DLPIPE_ASSIGN_OR_RETURN(stored.bytes, data::encode_jpeg(picture_, options_.quality));
   }
+  if (options_.jpeg == JpegLayout::kCoefficients && stored.header.layout == data::ImageLayout::kJpeg)
+    DLPIPE_RETURN_IF_ERROR(use_coefficients(keeps && !too_large, stored));
   return stored;
+}
+
+Status ImageWorker::use_coefficients(bool is_source, Stored& stored) {
+  Result<std::vector<std::byte>> record = data::encode_coefficients(stored.bytes, limits_of(options_));
+  if (!record.ok()) return {};  // it stays a JPEG; `dlpipe inspect` tells why
+  if (!options_.trust) {
+    data::ImageInfo info;
+    info.width = swaps_axes(stored.header.orientation) ? stored.header.height : stored.header.width;
+    info.height = swaps_axes(stored.header.orientation) ? stored.header.width : stored.header.height;
+    info.orientation = stored.header.orientation;
+    const Region whole{0, 0, picture_.width, picture_.height};
+    ImageView view = picture_;
+    if (!is_source) {
+      expected_.resize(static_cast<size_t>(picture_.stride) * static_cast<size_t>(picture_.height));
+      view.data = expected_.data();
+      DLPIPE_RETURN_IF_ERROR(decoder_.decode_oriented(stored.bytes, info, whole, view));
+    }
+    decoded_.resize(static_cast<size_t>(picture_.stride) * static_cast<size_t>(picture_.height));
+    ImageView again = picture_;
+    again.data = decoded_.data();
+    const Status decoded = decoder_.decode_oriented(*record, info, whole, again);
+    if (!decoded.ok() || std::memcmp(view.data, again.data, decoded_.size()) != 0) return {};
+  }
+  stored.bytes = std::move(*record);
+  stored.header.layout = data::ImageLayout::kCoefficients;
+  return {};
 }
 
 Result<data::PackedRecord> ImageWorker::process_checked(const data::SourceEntry& entry) {

@@ -37,6 +37,8 @@ class ImageWorker {
   Result<data::PackedRecord> process_checked(const data::SourceEntry& entry);
   Status decode(const std::vector<std::byte>& bytes, const data::ImageInfo& info);
   Result<Stored> store(std::vector<std::byte> bytes, const data::ImageInfo& info);
+  /// Replaces a JPEG by its coefficient record, unless that can't be or its pixels would differ.
+  Status use_coefficients(bool is_source, Stored& stored);
   void shrink();
 
   const IngestOptions& options_;
@@ -47,7 +49,9 @@ class ImageWorker {
   std::vector<uint8_t> pixels_;  // the decoded picture, as seen
   std::vector<uint8_t> shrunk_;  // the same after --resize-max
   std::vector<std::byte> resize_work_;
-  ImageView picture_;  // into one of the two
+  std::vector<uint8_t> expected_;  // a re-coded JPEG's pixels
+  std::vector<uint8_t> decoded_;   // a coefficient record's
+  ImageView picture_;              // into one of the two
 };
 
 /// True for errors that are one file's fault and fall under --on-error.

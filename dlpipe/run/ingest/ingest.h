@@ -22,6 +22,8 @@ namespace dlpipe::ingest {
 enum class OnError : uint8_t { kSkip, kStop };
 /// What stands in a record: the file's own bytes (raw pixels for IDX), always JPEG, always raw pixels.
 enum class Store : uint8_t { kAuto, kJpeg, kRaw };
+/// How a record holds a JPEG: the file as it is, or its coefficients in tiles, whose crops decode faster.
+enum class JpegLayout : uint8_t { kStandard, kCoefficients };
 
 struct IngestOptions {
   std::string source;        // SRC: folder by class, manifest, IDX file or folder
@@ -32,6 +34,8 @@ struct IngestOptions {
   int resize_max = 0;  // longer sides are scaled down to this; 0: no
   int quality = 90;    // of the JPEGs that are re-coded
   Store store = Store::kAuto;
+  JpegLayout jpeg = JpegLayout::kStandard;
+  bool trust = false;  // don't compare the pixels of coefficient records with the JPEG's
   bool zstd = false;
   int64_t limit = -1;         // at most this many files, chosen by (seed, path); -1: all
   std::vector<double> split;  // fractions of train, val[, test]; empty: one dataset
@@ -89,8 +93,9 @@ struct IngestReport {
 Result<IngestReport> ingest(const IngestOptions& options,
                             const std::function<void(const IngestProgress&)>& progress = {});
 
-Result<Store> parse_store(const std::string& name);       // auto, jpeg, raw
-Result<OnError> parse_on_error(const std::string& name);  // skip, stop
+Result<Store> parse_store(const std::string& name);             // auto, jpeg, raw
+Result<JpegLayout> parse_jpeg_layout(const std::string& name);  // standard, coefficients
+Result<OnError> parse_on_error(const std::string& name);        // skip, stop
 /// "0.9,0.1" -> {0.9, 0.1}; two or three positive fractions that sum to 1.
 Result<std::vector<double>> parse_split(const std::string& text);
 

@@ -11,6 +11,7 @@ namespace dlpipe::ingest {
 using formats::Json;
 
 static const std::vector<std::string> kStoreNames = {"auto", "jpeg", "raw"};
+static const std::vector<std::string> kJpegNames = {"standard", "coefficients"};
 static const std::vector<std::string> kOnErrorNames = {"skip", "stop"};
 
 Result<Store> parse_store(const std::string& name) {
@@ -18,6 +19,13 @@ Result<Store> parse_store(const std::string& name) {
     if (name == kStoreNames[i]) return static_cast<Store>(i);
   }
   return Status(ErrorCode::kMisuse, concat("[ingest] --store ", name, suggestion(name, kStoreNames)));
+}
+
+Result<JpegLayout> parse_jpeg_layout(const std::string& name) {
+  for (size_t i = 0; i < kJpegNames.size(); ++i) {
+    if (name == kJpegNames[i]) return static_cast<JpegLayout>(i);
+  }
+  return Status(ErrorCode::kMisuse, concat("[ingest] --jpeg ", name, suggestion(name, kJpegNames)));
 }
 
 Result<OnError> parse_on_error(const std::string& name) {
@@ -77,6 +85,8 @@ std::string canonical_options(const IngestOptions& options) {
                        {"--resize-max", options.resize_max},
                        {"--quality", options.quality},
                        {"--store", kStoreNames[static_cast<size_t>(options.store)]},
+                       {"--jpeg", kJpegNames[static_cast<size_t>(options.jpeg)]},
+                       {"--trust", options.trust},
                        {"--zstd", options.zstd},
                        {"--limit", options.limit},
                        {"--split", std::move(split)},

@@ -161,6 +161,51 @@ TEST(Ingest, StoresWhatIsAskedFor) {
   EXPECT_EQ(got.bytes, expected.bytes);
 }
 
+TEST(Ingest, JpegsMayStandAsCoefficients) {
+  TempDir dir;
+  write_text(dir / "src/a/1.jpg", jpeg_text(1, 200, 160));
+  write_text(dir / "src/a/2.png", to_text(data::read_picture("rgb.png")));
+  write_text(dir / "src/b/3.jpg", to_text(data::read_picture("exif_6.jpg")));
+  write_text(dir / "src/b/4.jpg", to_text(data::read_picture("cmyk.jpg")));
+  IngestOptions options = options_for(dir / "src", dir / "standard");
+  value_or_throw(ingest(options));
+  using enum data::ImageLayout;
+  for (const bool trust : {false, true}) {
+    options.destination = dir / (trust ? "trusted" : "checked");
+    options.jpeg = JpegLayout::kCoefficients;
+    options.trust = trust;
+    const IngestReport report = value_or_throw(ingest(options));
+    EXPECT_TRUE(report.skipped.empty());
+    const std::vector<Sample> standard = samples_of(dir / "standard");
+    const std::vector<Sample> samples = samples_of(options.destination);
+    ASSERT_EQ(samples.size(), 4u);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      const data::RecordHeader& header = samples[i].header;
+      EXPECT_EQ(header.layout, i == 1 ? kPng : kCoefficients) << i;
+      EXPECT_EQ(header.width, standard[i].header.width);
+      EXPECT_EQ(header.orientation, standard[i].header.orientation);
+      data::Pixels expected(header.width, header.height, 3);
+      data::Pixels got(header.width, header.height, 3);
+      data::ImageDecoder decoder;
+      for (auto* pair : {&expected, &got}) {
+        const std::string& bytes = pair == &got ? samples[i].image : standard[i].image;
+        const auto image = std::as_bytes(std::span(bytes));
+        ASSERT_TRUE(decoder
+                        .decode_oriented(image, *data::probe_image(image),
+                                         {0, 0, header.width, header.height}, pair->view())
+                        .ok());
+      }
+      EXPECT_EQ(got.bytes, expected.bytes) << i;
+    }
+  }
+  // Re-coded pictures too.
+  options.destination = dir / "smaller";
+  options.resize_max = 30;
+  options.trust = false;
+  value_or_throw(ingest(options));
+  for (const Sample& sample : samples_of(dir / "smaller")) EXPECT_EQ(sample.header.layout, kCoefficients);
+}
+
 TEST(Ingest, SplitsAreStratifiedAndKeyedBySeedAndPath) {
   TempDir dir;
   for (int i = 0; i < 100; ++i)

@@ -38,6 +38,22 @@ TEST(RoundTrip, FolderToDatasetToFolderGivesTheSameBytes) {
   EXPECT_EQ(value_or_throw(data::Dataset::open(dir / "again"))->id(), dataset->id());
 }
 
+TEST(RoundTrip, CoefficientRecordsGiveTheSameBytesBack) {
+  TempDir dir;
+  write_pictures(dir / "src", 20, 2, 30);
+  write_text(dir / "src/c1/turned.jpeg", to_text(data::read_picture("exif_7.jpg")));
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  options.jpeg = JpegLayout::kCoefficients;
+  const IngestReport report = value_or_throw(ingest(options));
+  auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+  EXPECT_TRUE(value_or_throw(data::kept_as_jpeg(*dataset)).empty());
+  EXPECT_TRUE(value_or_throw(data::verify(*dataset, {.decode = true, .stop_requested = {}})).ok());
+  value_or_throw(data::export_files(*dataset, {.directory = dir / "out", .stop_requested = {}}));
+  std::map<std::string, std::string> expected = tree(dir / "src");
+  for (const SkippedFile& file : report.skipped) expected.erase(file.path);
+  EXPECT_TRUE(tree(dir / "out") == expected);
+}
+
 TEST(RoundTrip, RawPixelsComeBackAsPngs) {
   TempDir dir;
   write_text(dir / "src/a/1.jpg", jpeg_text(1, 20, 16));
