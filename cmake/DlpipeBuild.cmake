@@ -19,7 +19,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC bug 105651: std::string's operator+ warns about overlapping or endless copies that can't happen.
   target_compile_options(dlpipe_warnings INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
 endif()
-if(CMAKE_UNITY_BUILD) # the sanitizers' builds: one compilation for several files
+if(CMAKE_UNITY_BUILD OR DLPIPE_UNITY_TESTS) # the sanitizers' builds: one compilation for several files
   add_compile_options(-Wno-subobject-linkage) # an Impl with local types, where GCC takes the unity source for a header
 endif()
 if(DLPIPE_SANITIZE)
@@ -42,7 +42,7 @@ endfunction()
 
 # For code whose own speed nobody notices: tests, the command line.
 function(dlpipe_compile_sooner target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> $<$<BOOL:${DLPIPE_SANITIZE}>:-O0>)
 endfunction()
 
 # dlpipe_library(NAME folder/of/this [SOURCES ...] [PUBLIC targets...] [PRIVATE targets...])
@@ -68,6 +68,9 @@ function(dlpipe_test name)
     return()
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  if(DLPIPE_UNITY_TESTS)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
+  endif()
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} dlpipe_warnings GTest::gtest GTest::gtest_main)
   dlpipe_compile_sooner(${name})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})

@@ -5,17 +5,20 @@
 namespace dlpipe::data::coef {
 namespace {
 
+// The loop is compiled twice: with BMI2's shifts and bit deposits, and without.
+#define DLPIPE_COEF_INLINE __attribute__((always_inline)) inline
+
 constexpr uint64_t kOnes = 0x0101010101010101;
 
 // Two ways to lay n values of `width` bits into those bytes of eight that `mask` names.
 
-/// With BMI2. As an asm statement, it needs no function of its own target and is inlined everywhere.
+/// With BMI2's pdep, as an asm statement: the intrinsic can't be inlined into a function for any machine.
 struct Deposit {
 #if defined(__x86_64__)
   static bool available() {
     return __builtin_cpu_supports("bmi2") != 0;
   }
-  static uint64_t pdep(uint64_t bits, uint64_t mask) {
+  DLPIPE_COEF_INLINE static uint64_t pdep(uint64_t bits, uint64_t mask) {
     uint64_t out;
     asm("pdepq %2, %1, %0" : "=r"(out) : "r"(bits), "r"(mask));
     return out;
@@ -64,14 +67,14 @@ struct BitReader {
   uint64_t word = 0;
   uint32_t bits = 0;
 
-  void refill() {
+  DLPIPE_COEF_INLINE void refill() {
     uint64_t more;
     std::memcpy(&more, next, sizeof more);
     word |= more << bits;
     next += (63 - bits) >> 3;
     bits |= 56;
   }
-  void skip(uint32_t count) {
+  DLPIPE_COEF_INLINE void skip(uint32_t count) {
     word >>= count;
     bits -= count;
   }
@@ -94,7 +97,7 @@ BitReader read_wide(BitReader reader, uint32_t mask, uint32_t width, int group, 
   return reader;
 }
 
-void store(uint8_t* to, uint64_t eight) {
+DLPIPE_COEF_INLINE void store(uint8_t* to, uint64_t eight) {
   std::memcpy(to, &eight, sizeof eight);
 }
 
@@ -102,7 +105,8 @@ constexpr uint32_t kSafeWidth =
     4;  // 7 bits of token, 10 of mask and 8 values of this many fit into one refill
 
 template <class How>
-bool read(const std::byte* bytes, size_t size, int plane, int count, bool whole, TileBlocks& blocks) {
+DLPIPE_COEF_INLINE bool read(const std::byte* bytes, size_t size, int plane, int count, bool whole,
+                             TileBlocks& blocks) {
   const DecodeTables& tables = decode_tables();
   const std::byte* const limit = bytes + size + sizeof(uint64_t);
   BitReader reader{bytes};
@@ -163,13 +167,21 @@ bool read(const std::byte* bytes, size_t size, int plane, int count, bool whole,
   return !whole || (reader.position(bytes) + 7) / 8 == size;
 }
 
+#if defined(__x86_64__)
+__attribute__((target("bmi,bmi2,lzcnt,popcnt")))
+#endif
+bool read_with_deposits(const std::byte* bytes, size_t size, int plane_class, int count, bool whole,
+                        TileBlocks& blocks) {
+  return read<Deposit>(bytes, size, plane_class, count, whole, blocks);
+}
+
 }  // namespace
 
 bool read_tile(const std::byte* bytes, size_t size, int plane_class, int count, bool whole,
                TileBlocks& blocks) {
   static const bool deposits = Deposit::available();
-  return deposits ? read<Deposit>(bytes, size, plane_class, count, whole, blocks)
-                  : read<Portable>(bytes, size, plane_class, count, whole, blocks);
+  return deposits ? read_with_deposits(bytes, size, plane_class, count, whole, blocks)
+                  : read_tile_portable(bytes, size, plane_class, count, whole, blocks);
 }
 
 bool read_tile_portable(const std::byte* bytes, size_t size, int plane_class, int count, bool whole,
