@@ -244,22 +244,33 @@ TEST(Coefficients, DamagedRecordsNeverCrash) {
   EXPECT_GT(refused, 500);
 }
 
-TEST(Coefficients, BothWaysToReadATileAgree) {
+TEST(Coefficients, AllWaysToReadATileAgree) {
   RandomStream random(12, 0);
   const auto a = std::make_unique<coef::TileBlocks>();
   const auto b = std::make_unique<coef::TileBlocks>();
+  const auto c = std::make_unique<coef::TileBlocks>();
+  const auto d = std::make_unique<coef::TileBlocks>();
   for (int i = 0; i < 3000; ++i) {
     std::vector<std::byte> bytes(40 + random.below(400) + coef::kTilePadding);
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.below(256));
     const size_t size = bytes.size() - coef::kTilePadding;
     const bool whole = i % 2 == 0;
-    const bool fast = coef::read_tile(bytes.data(), size, i % 3 == 0, 4, whole, *a);
-    ASSERT_EQ(fast, coef::read_tile_portable(bytes.data(), size, i % 3 == 0, 4, whole, *b));
+    const coef::Tile tile{bytes.data(), size, i % 3 == 0 ? 1 : 0, 4, whole};
+    const bool fast = coef::read_tile(tile, *a);
+    ASSERT_EQ(fast, coef::read_tile_portable(tile, *b));
+    if (fast) {
+      coef::Tile shorter = tile;
+      shorter.count = 2;
+      shorter.whole = false;
+      ASSERT_TRUE(coef::read_tiles(i % 2 == 0 ? tile : shorter, *c, i % 2 == 0 ? shorter : tile, *d));
+    }
     if (!fast) continue;
     for (int block = 0; block < 4; ++block) {
       int16_t x[64], y[64];
       coef::natural_coefficients(*a, block, x);
       coef::natural_coefficients(*b, block, y);
+      ASSERT_EQ(std::memcmp(x, y, sizeof x), 0);
+      coef::natural_coefficients(i % 2 == 0 ? *c : *d, block, y);
       ASSERT_EQ(std::memcmp(x, y, sizeof x), 0);
     }
   }

@@ -55,8 +55,8 @@ struct Plane {
 struct CoefDecoder::State {
   DecodeLimits limits;
   std::array<Plane, coef::kMaxComponents> planes;
-  coef::TileBlocks blocks;
-  std::vector<std::byte> padded;  // a tile too near the record's end
+  std::array<coef::TileBlocks, 2> blocks;
+  std::array<std::vector<std::byte>, 2> padded;  // tiles too near the record's end
   std::vector<uint16_t> columns;
   std::vector<uint8_t> pixels;  // one row
   std::vector<uint8_t> cmyk;
@@ -110,31 +110,58 @@ void plan(const Frame& frame, State& s) {
   s.pixels.resize(static_cast<size_t>(region.width) * 4 + coef::kRowPadding);
 }
 
-Status decode_tile(const coef::RowTiles::Tile& tile, State& s) {
-  Plane& plane = s.planes[tile.component];
+/// A tile that the region touches.
+struct Wanted {
+  coef::Tile coded;
+  int component = 0;
+  int block_row = 0;
+  int first_block = 0;  // of the tile, in its row
+  int begin = 0;        // the first one wanted, counted from there
+};
+
+/// False: the region has nothing of this tile. `padded` holds it if the record ends too soon behind it.
+bool select(const coef::RowTiles::Tile& tile, State& s, std::vector<std::byte>& padded, Wanted* wanted) {
+  const Plane& plane = s.planes[tile.component];
   const int begin = std::max(tile.first_block, plane.first_block);
   const int end = std::min(tile.first_block + tile.blocks, plane.end_block);
-  if (begin >= end || tile.block_row < plane.first_row || tile.block_row >= plane.end_row) return {};
+  if (begin >= end || tile.block_row < plane.first_row || tile.block_row >= plane.end_row) return false;
   const std::byte* bytes = tile.bytes.data();
   if (static_cast<size_t>(s.end - (bytes + tile.bytes.size())) < coef::kTilePadding) {
-    s.padded.assign(tile.bytes.begin(), tile.bytes.end());
-    s.padded.resize(tile.bytes.size() + coef::kTilePadding);
-    bytes = s.padded.data();
+    padded.assign(tile.bytes.begin(), tile.bytes.end());
+    padded.resize(tile.bytes.size() + coef::kTilePadding);
+    bytes = padded.data();
   }
-  const int first = begin - tile.first_block;
   const int count = end - tile.first_block;
-  if (!coef::read_tile(bytes, tile.bytes.size(), tile.component == 0 ? 0 : 1, count, count == tile.blocks,
-                       s.blocks))
-    return damaged();
-  uint8_t* const to = plane.row(8 * tile.block_row) + ptrdiff_t{8} * (begin - plane.first_block);
-  coef::kernels().samples(s.blocks, first, count - first, plane.quant, to, plane.stride);
-  return {};
+  *wanted = {{bytes, tile.bytes.size(), tile.component == 0 ? 0 : 1, count, count == tile.blocks},
+             tile.component,
+             tile.block_row,
+             tile.first_block,
+             begin - tile.first_block};
+  return true;
+}
+
+void store_samples(const Wanted& tile, const coef::TileBlocks& blocks, State& s) {
+  Plane& plane = s.planes[tile.component];
+  uint8_t* const to =
+      plane.row(8 * tile.block_row) + ptrdiff_t{8} * (tile.first_block + tile.begin - plane.first_block);
+  coef::kernels().samples(blocks, tile.begin, tile.coded.count - tile.begin, plane.quant, to, plane.stride);
 }
 
 Status decode_mcu_row(const coef::Record& record, int row, State& s) {
   DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, record.row(row));
   coef::RowTiles tiles(record.frame, row, bytes);
-  for (coef::RowTiles::Tile tile; tiles.next(&tile);) DLPIPE_RETURN_IF_ERROR(decode_tile(tile, s));
+  std::array<Wanted, 2> pair;
+  size_t waiting = 0;
+  for (coef::RowTiles::Tile tile; tiles.next(&tile);) {
+    if (!select(tile, s, s.padded[waiting], &pair[waiting]) || ++waiting < 2) continue;
+    waiting = 0;
+    if (!coef::read_tiles(pair[0].coded, s.blocks[0], pair[1].coded, s.blocks[1])) return damaged();
+    for (size_t i = 0; i < 2; ++i) store_samples(pair[i], s.blocks[i], s);
+  }
+  if (waiting == 1) {
+    if (!coef::read_tile(pair[0].coded, s.blocks[0])) return damaged();
+    store_samples(pair[0], s.blocks[0], s);
+  }
   return tiles.complete() ? Status() : damaged();
 }
 

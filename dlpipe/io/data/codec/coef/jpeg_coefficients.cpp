@@ -261,9 +261,9 @@ Status read_all(const coef::Record& record, Blocks& blocks) {
     for (coef::RowTiles::Tile tile; tiles.next(&tile);) {
       padded.assign(tile.bytes.begin(), tile.bytes.end());
       padded.resize(tile.bytes.size() + coef::kTilePadding);
-      if (!coef::read_tile(padded.data(), tile.bytes.size(), tile.component == 0 ? 0 : 1, tile.blocks, true,
-                           *tile_blocks))
-        return damaged();
+      const coef::Tile coded{padded.data(), tile.bytes.size(), tile.component == 0 ? 0 : 1, tile.blocks,
+                             true};
+      if (!coef::read_tile(coded, *tile_blocks)) return damaged();
       for (int i = 0; i < tile.blocks; ++i)
         coef::natural_coefficients(*tile_blocks, i,
                                    blocks.at(tile.component, tile.first_block + i, tile.block_row));

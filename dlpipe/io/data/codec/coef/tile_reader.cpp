@@ -104,89 +104,178 @@ DLPIPE_COEF_INLINE void store(uint8_t* to, uint64_t eight) {
 constexpr uint32_t kSafeWidth =
     4;  // 7 bits of token, 10 of mask and 8 values of this many fit into one refill
 
+/// A tile being read.
 template <class How>
-DLPIPE_COEF_INLINE bool read(const std::byte* bytes, size_t size, int plane, int count, bool whole,
-                             TileBlocks& blocks) {
-  const DecodeTables& tables = decode_tables();
-  const std::byte* const limit = bytes + size + sizeof(uint64_t);
-  BitReader reader{bytes};
-  int dc = 0;
-  uint32_t dc_context = kDcContexts - 1;
-  blocks.wide_count = 0;
-  blocks.wide_blocks = 0;
-  for (int block = 0; block < count; ++block) {
-    const auto number = static_cast<size_t>(block);
-    reader.refill();
-    const uint32_t dc_entry = tables.dc[plane][dc_context][reader.word & ((1 << kDcMaxLength) - 1)];
-    dc_context = dc_entry & 0xff;
-    reader.skip(dc_entry >> 8);
-    const auto coded = static_cast<int>(reader.word & ((1u << dc_context) - 1));
-    reader.skip(dc_context);
-    const int below_zero = coded < ((1 << dc_context) >> 1) ? 1 - (1 << dc_context) : 0;
-    dc += coded + below_zero;
-    blocks.dc[number][0] = static_cast<int16_t>(dc);
-
-    uint8_t* const values = blocks.values[number].data();
-    std::memset(values, 0, 64);
-    int group = 0;
-    for (int before = kTokensBefore - 1; group < kGroups; ++group) {
-      reader.refill();
-      const uint32_t token_entry =
-          tables.token[token_context(plane, group, before)][reader.word & ((1 << kTokenMaxLength) - 1)];
-      const uint32_t token = token_entry & 0xff;
-      reader.skip(token_entry >> 8);
-      before = static_cast<int>(token);
-      if (token == kEmpty) continue;
-      if (token == kEnd) break;
-      uint32_t width = token;
-      if (token == kWide) {
-        width = static_cast<uint32_t>(8 + (reader.word & 15));
-        reader.skip(4);
-      }
-      const uint32_t mask_entry =
-          tables
-              .mask[mask_context(group, static_cast<int>(width))][reader.word & ((1 << kMaskMaxLength) - 1)];
-      const uint32_t mask = mask_entry & 0xff;
-      reader.skip((mask_entry >> 8) & 15);
-      if (reader.next > limit) return false;
-      if (width > kSafeWidth) {
-        reader.refill();
-        if (token == kWide) {
-          blocks.wide_blocks |= 1u << block;
-          reader = read_wide(reader, mask, width, group, block, blocks);
-          continue;
-        }
-      }
-      const uint64_t present = How::present(mask);
-      store(values + 8 * group, How::spread(reader.word, present, static_cast<int>(width)) + 2 * present);
-      reader.skip((mask_entry >> 12) * width);
-    }
-    blocks.groups[number] = static_cast<uint8_t>(group);
-    if (reader.next > limit || reader.position(bytes) > 8 * size) return false;
+class Stream {
+ public:
+  DLPIPE_COEF_INLINE explicit Stream(const Tile& tile, TileBlocks& blocks)
+      : reader_{tile.bytes},
+        begin_(tile.bytes),
+        limit_(tile.bytes + tile.size + sizeof(uint64_t)),
+        bits_(8 * tile.size),
+        plane_(tile.plane_class),
+        blocks_(blocks),
+        tables_(decode_tables()) {
+    blocks.wide_count = 0;
+    blocks.wide_blocks = 0;
   }
-  return !whole || (reader.position(bytes) + 7) / 8 == size;
+
+  DLPIPE_COEF_INLINE void begin_block(int block) {
+    reader_.refill();
+    const uint32_t entry = tables_.dc[plane_][dc_context_][reader_.word & ((1 << kDcMaxLength) - 1)];
+    dc_context_ = entry & 0xff;
+    reader_.skip(entry >> 8);
+    const auto coded = static_cast<int>(reader_.word & ((1u << dc_context_) - 1));
+    reader_.skip(dc_context_);
+    dc_ += coded + (coded < ((1 << dc_context_) >> 1) ? 1 - (1 << dc_context_) : 0);
+    blocks_.dc[static_cast<size_t>(block)][0] = static_cast<int16_t>(dc_);
+    values_ = blocks_.values[static_cast<size_t>(block)].data();
+    std::memset(values_, 0, 64);
+    before_ = kTokensBefore - 1;
+    group_ = 0;
+  }
+
+  /// One group; false behind the block's last.
+  DLPIPE_COEF_INLINE bool read_group(int block) {
+    reader_.refill();
+    const uint32_t token_entry =
+        tables_.token[token_context(plane_, group_, before_)][reader_.word & ((1 << kTokenMaxLength) - 1)];
+    const uint32_t token = token_entry & 0xff;
+    reader_.skip(token_entry >> 8);
+    if (token == kEnd) return false;
+    before_ = static_cast<int>(token);
+    const int group = group_++;
+    if (token != kEmpty && !read_values(block, group, token)) return false;
+    return group_ < kGroups;
+  }
+
+  /// False when the bits have run past the tile's end.
+  DLPIPE_COEF_INLINE bool end_block(int block) {
+    blocks_.groups[static_cast<size_t>(block)] = static_cast<uint8_t>(group_);
+    return reader_.next <= limit_ && reader_.position(begin_) <= bits_;
+  }
+
+  /// After a tile's last block.
+  bool is_whole() const { return (reader_.position(begin_) + 7) / 8 * 8 == bits_; }
+
+ private:
+  DLPIPE_COEF_INLINE bool read_values(int block, int group, uint32_t token) {
+    uint32_t width = token;
+    if (token == kWide) {
+      width = static_cast<uint32_t>(8 + (reader_.word & 15));
+      reader_.skip(4);
+    }
+    const uint32_t entry =
+        tables_
+            .mask[mask_context(group, static_cast<int>(width))][reader_.word & ((1 << kMaskMaxLength) - 1)];
+    const uint32_t mask = entry & 0xff;
+    reader_.skip((entry >> 8) & 15);
+    if (reader_.next > limit_) return false;  // end_block says so
+    if (width > kSafeWidth) {
+      reader_.refill();
+      if (token == kWide) {
+        blocks_.wide_blocks |= 1u << block;
+        reader_ = read_wide(reader_, mask, width, group, block, blocks_);
+        return true;
+      }
+    }
+    const uint64_t present = How::present(mask);
+    store(values_ + 8 * group, How::spread(reader_.word, present, static_cast<int>(width)) + 2 * present);
+    reader_.skip((entry >> 12) * width);
+    return true;
+  }
+
+  BitReader reader_;
+  const std::byte* begin_;
+  const std::byte* limit_;
+  size_t bits_;
+  int plane_;
+  TileBlocks& blocks_;
+  const DecodeTables& tables_;
+  int dc_ = 0;
+  uint32_t dc_context_ = kDcContexts - 1;
+  // Of the block in progress.
+  uint8_t* values_ = nullptr;
+  int before_ = 0;
+  int group_ = 0;
+};
+
+template <class How>
+DLPIPE_COEF_INLINE bool read_blocks(Stream<How>& stream, int first, const Tile& tile) {
+  for (int block = first; block < tile.count; ++block) {
+    stream.begin_block(block);
+    while (stream.read_group(block)) {
+    }
+    if (!stream.end_block(block)) return false;
+  }
+  return !tile.whole || stream.is_whole();
+}
+
+template <class How>
+DLPIPE_COEF_INLINE bool read(const Tile& tile, TileBlocks& blocks) {
+  Stream<How> stream(tile, blocks);
+  return read_blocks(stream, 0, tile);
+}
+
+/// Two tiles in lockstep: each waits for its own bits most of the time.
+template <class How>
+DLPIPE_COEF_INLINE bool read_two(const Tile& tile_a, TileBlocks& blocks_a, const Tile& tile_b,
+                                 TileBlocks& blocks_b) {
+  Stream<How> a(tile_a, blocks_a);
+  Stream<How> b(tile_b, blocks_b);
+  const int both = tile_a.count < tile_b.count ? tile_a.count : tile_b.count;
+  for (int block = 0; block < both; ++block) {
+    a.begin_block(block);
+    b.begin_block(block);
+    while (true) {
+      if (!a.read_group(block)) {
+        while (b.read_group(block)) {
+        }
+        break;
+      }
+      if (!b.read_group(block)) {
+        while (a.read_group(block)) {
+        }
+        break;
+      }
+    }
+    if (!a.end_block(block) || !b.end_block(block)) return false;
+  }
+  return read_blocks(a, both, tile_a) && read_blocks(b, both, tile_b);
 }
 
 #if defined(__x86_64__)
-__attribute__((target("bmi,bmi2,lzcnt,popcnt")))
+#define DLPIPE_COEF_TARGET __attribute__((target("bmi,bmi2,lzcnt,popcnt")))
+#else
+#define DLPIPE_COEF_TARGET
 #endif
-bool read_with_deposits(const std::byte* bytes, size_t size, int plane_class, int count, bool whole,
-                        TileBlocks& blocks) {
-  return read<Deposit>(bytes, size, plane_class, count, whole, blocks);
+
+DLPIPE_COEF_TARGET bool read_deposit(const Tile& tile, TileBlocks& blocks) {
+  return read<Deposit>(tile, blocks);
+}
+DLPIPE_COEF_TARGET bool read_two_deposit(const Tile& tile_a, TileBlocks& blocks_a, const Tile& tile_b,
+                                         TileBlocks& blocks_b) {
+  return read_two<Deposit>(tile_a, blocks_a, tile_b, blocks_b);
+}
+
+bool has_deposit() {
+  static const bool available = Deposit::available();
+  return available;
 }
 
 }  // namespace
 
-bool read_tile(const std::byte* bytes, size_t size, int plane_class, int count, bool whole,
-               TileBlocks& blocks) {
-  static const bool deposits = Deposit::available();
-  return deposits ? read_with_deposits(bytes, size, plane_class, count, whole, blocks)
-                  : read_tile_portable(bytes, size, plane_class, count, whole, blocks);
+bool read_tile(const Tile& tile, TileBlocks& blocks) {
+  return has_deposit() ? read_deposit(tile, blocks) : read_tile_portable(tile, blocks);
 }
 
-bool read_tile_portable(const std::byte* bytes, size_t size, int plane_class, int count, bool whole,
-                        TileBlocks& blocks) {
-  return read<Portable>(bytes, size, plane_class, count, whole, blocks);
+bool read_tiles(const Tile& tile_a, TileBlocks& blocks_a, const Tile& tile_b, TileBlocks& blocks_b) {
+  return has_deposit() ? read_two_deposit(tile_a, blocks_a, tile_b, blocks_b)
+                       : read_two<Portable>(tile_a, blocks_a, tile_b, blocks_b);
+}
+
+bool read_tile_portable(const Tile& tile, TileBlocks& blocks) {
+  return read<Portable>(tile, blocks);
 }
 
 void natural_coefficients(const TileBlocks& blocks, int block, int16_t* out) {

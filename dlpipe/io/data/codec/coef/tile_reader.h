@@ -31,15 +31,21 @@ struct TileBlocks {
 /// Bytes behind a tile that may be read (and are ignored).
 inline constexpr size_t kTilePadding = 64;
 
-/// Reads the first `count` blocks of a tile whose `size` bytes begin at `bytes`, with kTilePadding readable
-/// behind them. False when the bits run past the tile's end or, when these are all of its blocks (`whole`),
-/// stop before it.
-bool read_tile(const std::byte* bytes, size_t size, int plane_class, int count, bool whole,
-               TileBlocks& blocks);
+/// A tile's bits, and how much of it is wanted.
+struct Tile {
+  const std::byte* bytes = nullptr;  // kTilePadding readable behind them
+  size_t size = 0;                   // of its bytes, without the padding
+  int plane_class = 0;
+  int count = 0;       // blocks to read, from the first
+  bool whole = false;  // these are all of its blocks
+};
 
-/// The same without the bit-deposit instruction: the twin that the tests compare with.
-bool read_tile_portable(const std::byte* bytes, size_t size, int plane_class, int count, bool whole,
-                        TileBlocks& blocks);
+/// False when the bits run past the tile's end or, if it is read whole, stop before it.
+bool read_tile(const Tile& tile, TileBlocks& blocks);
+/// The same for two tiles at once, which takes less time than one after the other.
+bool read_tiles(const Tile& tile_a, TileBlocks& blocks_a, const Tile& tile_b, TileBlocks& blocks_b);
+/// read_tile without the bit-deposit instruction: the twin that the tests compare with.
+bool read_tile_portable(const Tile& tile, TileBlocks& blocks);
 
 /// The 64 coefficients of a block that was read, natural order.
 void natural_coefficients(const TileBlocks& blocks, int block, int16_t* out);
