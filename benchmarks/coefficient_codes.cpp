@@ -30,7 +30,7 @@ struct Histograms {
     // Symbols that can't be: no mask is empty, none of the first group holds the DC.
     for (int context = 0; context < kMaskContexts; ++context) {
       for (size_t symbol = 0; symbol < 256; ++symbol) {
-        const bool first_group = context < kMaskWidths;
+        const bool first_group = context % (kMaskGroups * kMaskWidths) < kMaskWidths;
         if (symbol == 0 || (first_group && symbol % 2 == 1)) mask[context][symbol] = 0;
       }
     }
@@ -46,7 +46,7 @@ void count_block(const BlockSymbols& block, int plane, int* dc_context, Histogra
     const Token token = token_of(width);
     ++all.token[token_context(plane, group, before)][token];
     before = token;
-    if (width > 0) ++all.mask[mask_context(group, width)][block.mask[group]];
+    if (width > 0) ++all.mask[mask_context(plane, group, width)][block.mask[group]];
   }
   if (block.groups < kGroups) ++all.token[token_context(plane, block.groups, before)][kEnd];
 }

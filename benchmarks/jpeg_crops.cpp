@@ -19,6 +19,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/data/codec/restart.h"
 
 namespace dlpipe::data {
 namespace {
@@ -26,6 +27,7 @@ namespace {
 struct Picture {
   std::vector<std::byte> jpeg;
   std::vector<std::byte> coefficients;
+  std::vector<std::byte> restart;
   int width = 0;
   int height = 0;
 };
@@ -46,7 +48,7 @@ Region draw_region(const Picture& picture, RandomStream& random) {
 }
 
 struct Totals {
-  size_t files = 0, kept = 0, source_bytes = 0, record_bytes = 0, jpeg_bytes = 0;
+  size_t files = 0, kept = 0, source_bytes = 0, record_bytes = 0, restart_bytes = 0, jpeg_bytes = 0;
 };
 
 std::vector<Picture> load(const std::string& directory, Totals& totals) {
@@ -70,6 +72,8 @@ std::vector<Picture> load(const std::string& directory, Totals& totals) {
       continue;
     }
     picture.coefficients = std::move(*record);
+    picture.restart = value_or_throw(encode_restart(picture.jpeg));
+    totals.restart_bytes += picture.restart.size();
     picture.width = info->width;
     picture.height = info->height;
     ++totals.kept;
@@ -98,11 +102,13 @@ size_t count_differences(const std::vector<Picture>& pictures, size_t* samples) 
     for (int i = 0; i < 3; ++i) {
       const Region region = i == 0 ? all : draw_region(picture, random);
       const ImageView out = view_of(part, region);
-      throw_if_error(decoder.decode(picture.coefficients, region, out));
-      *samples += part.size();
-      for (int y = 0; y < region.height; ++y) {
-        const uint8_t* const expected = full.row(region.y + y) + ptrdiff_t{3} * region.x;
-        for (int x = 0; x < 3 * region.width; ++x) differing += out.row(y)[x] != expected[x] ? 1 : 0;
+      for (const auto* layout : {&picture.coefficients, &picture.restart}) {
+        throw_if_error(decoder.decode(*layout, region, out));
+        *samples += part.size();
+        for (int y = 0; y < region.height; ++y) {
+          const uint8_t* const expected = full.row(region.y + y) + ptrdiff_t{3} * region.x;
+          for (int x = 0; x < 3 * region.width; ++x) differing += out.row(y)[x] != expected[x] ? 1 : 0;
+        }
       }
     }
   }
@@ -111,7 +117,7 @@ size_t count_differences(const std::vector<Picture>& pictures, size_t* samples) 
 
 struct Contender {
   const char* name;
-  bool coefficients;
+  std::vector<std::byte> Picture::*layout;
   bool whole;
   std::vector<double> rates;
 };
@@ -129,7 +135,7 @@ double measure(const Contender& contender, const std::vector<Picture>& pictures,
     for (const Picture& picture : pictures) {
       const Region region =
           contender.whole ? Region{0, 0, picture.width, picture.height} : draw_region(picture, random);
-      throw_if_error(decoder.decode(contender.coefficients ? picture.coefficients : picture.jpeg, region,
+      throw_if_error(decoder.decode(picture.*contender.layout, region,
                                     view_of(pixels, region)));
       ++images;
     }
@@ -151,17 +157,20 @@ int run(const std::string& directory, double seconds) {
     return 1;
   }
   std::printf("%s, %s\n", cpu_model().c_str(), directory.c_str());
-  std::printf(
-      "%zu JPEGs, %zu as coefficients (%zu give back the file's own bytes), %.4f of the JPEGs' bytes\n",
-      totals.files, totals.kept, totals.source_bytes,
-      static_cast<double>(totals.record_bytes) / static_cast<double>(totals.jpeg_bytes));
+  const auto of_jpeg = [&](size_t bytes) {
+    return static_cast<double>(bytes) / static_cast<double>(totals.jpeg_bytes);
+  };
+  std::printf("%zu JPEGs, %zu as coefficients (%zu give back the file's own bytes), %.4f of the JPEGs' bytes\n",
+              totals.files, totals.kept, totals.source_bytes, of_jpeg(totals.record_bytes));
+  std::printf("with a restart index: %.4f of the JPEGs' bytes\n", of_jpeg(totals.restart_bytes));
   size_t samples = 0;
   const size_t differing = count_differences(pictures, &samples);
   std::printf("%zu of %zu samples differ from libjpeg-turbo's\n", differing, samples);
-  std::vector<Contender> contenders = {{"libjpeg-turbo, whole picture", false, true, {}},
-                                       {"libjpeg-turbo, crop and skip", false, false, {}},
-                                       {"coefficients, whole picture", true, true, {}},
-                                       {"coefficients, crop", true, false, {}}};
+  std::vector<Contender> contenders = {{"libjpeg-turbo, whole picture", &Picture::jpeg, true, {}},
+                                       {"libjpeg-turbo, crop and skip", &Picture::jpeg, false, {}},
+                                       {"restart index, crop", &Picture::restart, false, {}},
+                                       {"coefficients, whole picture", &Picture::coefficients, true, {}},
+                                       {"coefficients, crop", &Picture::coefficients, false, {}}};
   constexpr uint64_t kRounds = 5;
   for (uint64_t round = 0; round < kRounds; ++round) {
     for (Contender& contender : contenders)

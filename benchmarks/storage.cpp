@@ -1,12 +1,11 @@
-// How long does it take to find a record? Datasets written here: 100,000 small records packed 64 to a value
+// How long does it take to find a record? What `dlpipe bench storage` measures, on datasets written here: 100,000 small records packed 64 to a value
 // (115 MB), the same compressed, and 4,000 that stand alone (400 MB). In memory: the disk is not part of it.
-#include <benchmark/benchmark.h>
-
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/io/data/bench_storage.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/data/dataset_writer.h"
 
@@ -60,68 +59,26 @@ std::shared_ptr<const Dataset> make(const Form& form) {
     if (i % 2000 == 1999) throw_if_error(writer->commit(static_cast<uint64_t>(i)));
   }
   throw_if_error(writer->finish(static_cast<uint64_t>(form.samples)));
-  auto dataset = value_or_throw(Dataset::open(directory));
-  auto reader = value_or_throw(dataset->reader());
-  for (int64_t i = 0; i < form.samples; ++i)
-    benchmark::DoNotOptimize(checksum64(value_or_throw(reader->record(i))));
-  return dataset;
+  return value_or_throw(Dataset::open(directory));
 }
 
-const Dataset& dataset_of(const Form& form) {
-  static std::map<std::string, std::shared_ptr<const Dataset>> made;
-  auto& dataset = made[form.name];
-  if (dataset == nullptr) dataset = make(form);
-  return *dataset;
-}
-
-void random_record(benchmark::State& state, const Form& form) {
-  const Dataset& dataset = dataset_of(form);
-  auto reader = value_or_throw(dataset.reader());
-  RandomStream random(2, 2);
-  for (auto unused : state) {
-    const auto record = value_or_throw(reader->record(random.below(static_cast<uint32_t>(form.samples))));
-    benchmark::DoNotOptimize(record.front());
-    benchmark::DoNotOptimize(record.back());
+int run() {
+  std::printf("%-12s %9s %9s %14s %7s %14s %14s %13s\n", "records", "samples", "MB", "random read ns", "spread",
+              "in order ns", "header row ns", "checksum GB/s");
+  for (const Form& form : kForms) {
+    const std::shared_ptr<const Dataset> dataset = make(form);
+    const StorageBench bench = value_or_throw(bench_storage(*dataset, {.seconds = 2, .seed = 2}));
+    std::printf("%-12s %9lld %9.1f %14.0f %6.0f%% %14.0f %14.1f %13.2f\n", form.name,
+                static_cast<long long>(bench.samples), static_cast<double>(bench.file_bytes) / 1e6,
+                bench.random_record_ns, 100 * bench.random_spread, bench.sequential_record_ns, bench.header_ns,
+                bench.checksum_bytes_per_s / 1e9);
   }
-  state.SetItemsProcessed(state.iterations());
-}
-
-void random_header(benchmark::State& state, const Form& form) {
-  const Dataset& dataset = dataset_of(form);
-  RandomStream random(2, 2);
-  for (auto unused : state)
-    benchmark::DoNotOptimize(dataset.header(random.below(static_cast<uint32_t>(form.samples))));
-  state.SetItemsProcessed(state.iterations());
-}
-
-void checksum_all(benchmark::State& state, const Form& form) {
-  const Dataset& dataset = dataset_of(form);
-  auto reader = value_or_throw(dataset.reader());
-  int64_t sample = 0;
-  int64_t bytes = 0;
-  for (auto unused : state) {
-    const auto record = value_or_throw(reader->record(sample));
-    benchmark::DoNotOptimize(checksum64(record));
-    bytes += static_cast<int64_t>(record.size());
-    sample = (sample + 1) % form.samples;
-  }
-  state.SetBytesProcessed(bytes);
+  return 0;
 }
 
 }  // namespace
 }  // namespace dlpipe::data
 
-int main(int argc, char** argv) {
-  using namespace dlpipe::data;
-  for (const Form& form : kForms) {
-    const std::string name = form.name;
-    benchmark::RegisterBenchmark(("random_record/" + name).c_str(), random_record, form);
-    benchmark::RegisterBenchmark(("random_header/" + name).c_str(), random_header, form);
-    benchmark::RegisterBenchmark(("checksum/" + name).c_str(), checksum_all, form);
-  }
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+int main() {
+  return dlpipe::data::run();
 }

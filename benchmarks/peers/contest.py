@@ -179,9 +179,15 @@ def settings(args):
     return {name: value for name, value in values.items() if value is not None}
 
 
+def commit():
+    here = pathlib.Path(__file__).resolve().parent
+    run = subprocess.run(["git", "-C", here, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return run.stdout.strip() or "unknown"
+
+
 def publish(lines, record, out):
     """Prints the lines; with `out`, writes them there and the whole record (every round) to `out`.json beside it."""
-    text = "\n".join(lines) + "\n"
+    text = "\n".join([*lines, "", f"dlpipe at commit {commit()}."]) + "\n"
     sys.stdout.write(text)
     if out:
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
+#include "dlpipe/io/data/codec/restart.h"
 #include "dlpipe/io/data/schema.h"
 
 namespace dlpipe::data {
@@ -114,21 +115,21 @@ Result<InspectReport> inspect(const Dataset& dataset) {
 
 Result<std::vector<std::pair<std::string, int64_t>>> kept_as_jpeg(const Dataset& dataset) {
   std::map<std::string, int64_t> reasons;
-  int64_t records = 0;
+  std::array<int64_t, 256> layouts{};
   DLPIPE_ASSIGN_OR_RETURN(const auto reader, dataset.reader());
   std::vector<int64_t> jpegs;
   for (int64_t sample = 0; sample < dataset.size(); ++sample) {
     DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset.header(sample));
-    records += header.layout == ImageLayout::kCoefficients ? 1 : 0;
+    ++layouts[static_cast<uint8_t>(header.layout)];
     if (header.layout == ImageLayout::kJpeg) jpegs.push_back(sample);
   }
-  if (records == 0) jpegs.clear();
+  const bool coefficients = layouts[static_cast<uint8_t>(ImageLayout::kCoefficients)] > 0;
+  if (!coefficients && layouts[static_cast<uint8_t>(ImageLayout::kRestart)] == 0) jpegs.clear();
   for (const int64_t sample : jpegs) {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader->record(sample));
     DLPIPE_ASSIGN_OR_RETURN(const RecordView view, parse_record(dataset, record));
-    const auto coefficients = encode_coefficients(view.image);
-    ++reasons[coefficients.ok() ? "the coefficients decode to other pixels"
-                                : coefficients.status().message()];
+    const Status again = (coefficients ? encode_coefficients(view.image) : encode_restart(view.image)).status();
+    ++reasons[again.ok() ? "it would decode to other pixels" : again.message()];
   }
   return std::vector<std::pair<std::string, int64_t>>(reasons.begin(), reasons.end());
 }

@@ -30,7 +30,7 @@ struct InspectReport {
   std::vector<Field> fields;
   std::vector<std::string> classes;
   std::vector<int64_t> class_counts;
-  std::vector<std::pair<std::string, int64_t>> layouts;  // "jpeg", "coefficients", "png", "raw": how many
+  std::vector<std::pair<std::string, int64_t>> layouts;  // "jpeg", "restart", "coefficients", "png", "raw": how many
   uint64_t file_bytes = 0;
   int64_t records_per_value = 1;
   std::string compression;  // "none" or "zstd"
@@ -47,8 +47,8 @@ struct InspectReport {
 
 Result<InspectReport> inspect(const Dataset& dataset);
 
-/// Why JPEGs of a dataset with coefficient records stayed JPEGs, with how many: each is tried again. Empty
-/// when the dataset holds no coefficient records.
+/// Why JPEGs of a dataset of restart or coefficient records stayed as they were, with how many: each is tried
+/// again. Empty for other datasets.
 Result<std::vector<std::pair<std::string, int64_t>>> kept_as_jpeg(const Dataset& dataset);
 /// One JSON object with the members of the report.
 std::string to_json(const InspectReport& report);

@@ -8,6 +8,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "dlpipe/io/data/codec/raw.h"
+#include "dlpipe/io/data/codec/restart.h"
 
 namespace dlpipe::ingest {
 
@@ -91,13 +92,15 @@ Result<ImageWorker::Stored> ImageWorker::store(std::vector<std::byte> bytes, con
     stored.header.layout = data::ImageLayout::kJpeg;
     DLPIPE_ASSIGN_OR_RETURN(stored.bytes, data::encode_jpeg(picture_, options_.quality));
   }
-  if (options_.jpeg == JpegLayout::kCoefficients && stored.header.layout == data::ImageLayout::kJpeg)
-    DLPIPE_RETURN_IF_ERROR(use_coefficients(keeps && !too_large, stored));
+  if (options_.jpeg != JpegLayout::kStandard && stored.header.layout == data::ImageLayout::kJpeg)
+    DLPIPE_RETURN_IF_ERROR(use_jpeg_layout(keeps && !too_large, stored));
   return stored;
 }
 
-Status ImageWorker::use_coefficients(bool is_source, Stored& stored) {
-  Result<std::vector<std::byte>> record = data::encode_coefficients(stored.bytes, limits_of(options_));
+Status ImageWorker::use_jpeg_layout(bool is_source, Stored& stored) {
+  const bool restart = options_.jpeg == JpegLayout::kRestart;
+  Result<std::vector<std::byte>> record = restart ? data::encode_restart(stored.bytes, limits_of(options_))
+                                                  : data::encode_coefficients(stored.bytes, limits_of(options_));
   if (!record.ok()) return {};  // it stays a JPEG; `dlpipe inspect` tells why
   if (!options_.trust) {
     data::ImageInfo info;
@@ -118,7 +121,7 @@ Status ImageWorker::use_coefficients(bool is_source, Stored& stored) {
     if (!decoded.ok() || std::memcmp(view.data, again.data, decoded_.size()) != 0) return {};
   }
   stored.bytes = std::move(*record);
-  stored.header.layout = data::ImageLayout::kCoefficients;
+  stored.header.layout = restart ? data::ImageLayout::kRestart : data::ImageLayout::kCoefficients;
   return {};
 }
 

@@ -37,8 +37,8 @@ class ImageWorker {
   Result<data::PackedRecord> process_checked(const data::SourceEntry& entry);
   Status decode(const std::vector<std::byte>& bytes, const data::ImageInfo& info);
   Result<Stored> store(std::vector<std::byte> bytes, const data::ImageInfo& info);
-  /// Replaces a JPEG by its coefficient record, unless that can't be or its pixels would differ.
-  Status use_coefficients(bool is_source, Stored& stored);
+  /// Gives a JPEG the layout of --jpeg, unless that can't be or its pixels would differ.
+  Status use_jpeg_layout(bool is_source, Stored& stored);
   void shrink();
 
   const IngestOptions& options_;

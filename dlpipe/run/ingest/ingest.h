@@ -22,8 +22,9 @@ namespace dlpipe::ingest {
 enum class OnError : uint8_t { kSkip, kStop };
 /// What stands in a record: the file's own bytes (raw pixels for IDX), always JPEG, always raw pixels.
 enum class Store : uint8_t { kAuto, kJpeg, kRaw };
-/// How a record holds a JPEG: the file as it is, or its coefficients in tiles, whose crops decode faster.
-enum class JpegLayout : uint8_t { kStandard, kCoefficients };
+/// How a record holds a JPEG: the file as it is; the same coefficients with restart markers and an index of them
+/// (still a JPEG); or the coefficients in tiles. Crops of the latter two decode faster, to the same pixels.
+enum class JpegLayout : uint8_t { kStandard, kRestart, kCoefficients };
 
 struct IngestOptions {
   std::string source;        // SRC: folder by class, manifest, IDX file or folder
@@ -94,7 +95,7 @@ Result<IngestReport> ingest(const IngestOptions& options,
                             const std::function<void(const IngestProgress&)>& progress = {});
 
 Result<Store> parse_store(const std::string& name);             // auto, jpeg, raw
-Result<JpegLayout> parse_jpeg_layout(const std::string& name);  // standard, coefficients
+Result<JpegLayout> parse_jpeg_layout(const std::string& name);  // standard, restart, coefficients
 Result<OnError> parse_on_error(const std::string& name);        // skip, stop
 /// "0.9,0.1" -> {0.9, 0.1}; two or three positive fractions that sum to 1.
 Result<std::vector<double>> parse_split(const std::string& text);

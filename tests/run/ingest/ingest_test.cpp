@@ -198,6 +198,12 @@ TEST(Ingest, JpegsMayStandAsCoefficients) {
       EXPECT_EQ(got.bytes, expected.bytes) << i;
     }
   }
+  options.destination = dir / "indexed";
+  options.jpeg = JpegLayout::kRestart;
+  value_or_throw(ingest(options));
+  const std::vector<Sample> indexed = samples_of(dir / "indexed");
+  for (size_t i = 0; i < indexed.size(); ++i) EXPECT_EQ(indexed[i].header.layout, i == 1 ? kPng : kRestart) << i;
+  options.jpeg = JpegLayout::kCoefficients;
   // Re-coded pictures too.
   options.destination = dir / "smaller";
   options.resize_max = 30;

@@ -8,6 +8,7 @@
 #include "dlpipe/io/data/codec/png.h"
 #include "dlpipe/io/data/codec/probe.h"
 #include "dlpipe/io/data/codec/raw.h"
+#include "dlpipe/io/data/codec/restart.h"
 
 namespace dlpipe::data {
 
@@ -23,6 +24,8 @@ std::string_view image_layout_name(ImageLayout layout) {
       return "raw";
     case ImageLayout::kCoefficients:
       return "coefficients";
+    case ImageLayout::kRestart:
+      return "restart";
   }
   return "unknown";
 }
@@ -35,6 +38,7 @@ struct ImageDecoder::Impl {
   JpegDecoder jpeg;
   PngDecoder png;
   CoefDecoder coefficients;
+  RestartDecoder restart;
   std::vector<uint8_t> unoriented;  // pixels before a rotation
 };
 
@@ -64,6 +68,8 @@ Status ImageDecoder::decode(std::span<const std::byte> bytes, const Region& regi
       return decode_raw(bytes, region, out);
     case ImageLayout::kCoefficients:
       return impl_->coefficients.decode(bytes, region, out);
+    case ImageLayout::kRestart:
+      return impl_->restart.decode(bytes, region, out, impl_->jpeg);
     case ImageLayout::kNone:
       break;
   }
@@ -94,7 +100,7 @@ Status ImageDecoder::decode_oriented(std::span<const std::byte> bytes, const Ima
 }
 
 size_t ImageDecoder::scratch_bytes() const {
-  return impl_->jpeg.scratch_bytes() + impl_->png.scratch_bytes() + impl_->coefficients.scratch_bytes() +
+  return impl_->jpeg.scratch_bytes() + impl_->png.scratch_bytes() + impl_->coefficients.scratch_bytes() + impl_->restart.scratch_bytes() +
          impl_->unoriented.capacity();
 }
 

@@ -9,6 +9,7 @@
 #include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/coef/record.h"
 #include "dlpipe/io/data/codec/raw.h"
+#include "dlpipe/io/data/codec/restart.h"
 
 namespace dlpipe::data {
 
@@ -55,7 +56,6 @@ Result<ImageInfo> parse_frame(Bytes segment, uint32_t marker, Orientation orient
                                                   " bits a sample is not supported; convert it to 8 bits"));
   }
   ImageInfo info;
-  info.layout = ImageLayout::kJpeg;
   info.height = static_cast<int>(load_be16(segment, 1));
   info.width = static_cast<int>(load_be16(segment, 3));
   info.orientation = orientation;
@@ -72,6 +72,7 @@ Result<ImageInfo> parse_frame(Bytes segment, uint32_t marker, Orientation orient
 }  // namespace
 
 ImageLayout sniff_layout(Bytes bytes) {
+  if (has_restart_index(bytes)) return ImageLayout::kRestart;
   if (starts_with(bytes, "\xff\xd8\xff")) return ImageLayout::kJpeg;
   if (starts_with(bytes, "\x89PNG\r\n\x1a\n")) return ImageLayout::kPng;
   if (starts_with(bytes, kRawMagic)) return ImageLayout::kRaw;
@@ -115,7 +116,11 @@ Result<ImageInfo> probe_jpeg(Bytes bytes) {
     const size_t length = load_be16(bytes, at);
     if (length < 2 || length > bytes.size() - at) return corrupt("JPEG segment is cut short");
     const Bytes segment = bytes.subspan(at + 2, length - 2);
-    if (is_frame_header(marker)) return parse_frame(segment, marker, orientation);
+    if (is_frame_header(marker)) {
+      DLPIPE_ASSIGN_OR_RETURN(ImageInfo info, parse_frame(segment, marker, orientation));
+      info.layout = sniff_layout(bytes);
+      return info;
+    }
     if (marker == 0xe1 && !seen_exif && starts_with(segment, std::string_view("Exif\0\0", 6))) {
       orientation = exif_orientation(segment.subspan(6));
       seen_exif = true;
@@ -162,6 +167,7 @@ static Result<ImageInfo> probe_coefficients(Bytes bytes) {
 Result<ImageInfo> probe_image(Bytes bytes) {
   switch (sniff_layout(bytes)) {
     case ImageLayout::kJpeg:
+    case ImageLayout::kRestart:
       return probe_jpeg(bytes);
     case ImageLayout::kPng:
       return probe_png(bytes);

@@ -59,7 +59,7 @@ void TileWriter::add(const int16_t* coefficients) {
     before = token;
     if (width == 0) continue;
     if (token == kWide) out_.put(static_cast<uint64_t>(width - 8), 4);
-    out_.put(codes.mask[mask_context(group, width)][block.mask[group]]);
+    out_.put(codes.mask[mask_context(plane_, group, width)][block.mask[group]]);
     put_values(coefficients, group, width);
   }
   if (block.groups < kGroups) out_.put(codes.token[token_context(plane_, block.groups, before)][kEnd]);

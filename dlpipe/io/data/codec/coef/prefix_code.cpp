@@ -63,10 +63,25 @@ DecodeTables make_decode_tables() {
     for (int context = 0; context < kDcContexts; ++context)
       fill(codes.dc[plane][context], tables.dc[plane][context], false);
   }
-  for (int context = 0; context < kTokenContexts; ++context)
-    fill(codes.token[context], tables.token[context], false);
-  for (int context = 0; context < kMaskContexts; ++context)
-    fill(codes.mask[context], tables.mask[context], true);
+  constexpr size_t kMaskTable = size_t{1} << kMaskMaxLength;
+  for (size_t context = 0; context < kMaskContexts; ++context)
+    fill(codes.mask[context], std::span(tables.mask).subspan(context * kMaskTable, kMaskTable), true);
+  for (int plane = 0; plane < kPlaneClasses; ++plane) {
+    for (int group = 0; group < kTokenGroups; ++group) {
+      auto& rows = tables.token[plane][group];
+      for (int before = 0; before < kTokensBefore; ++before)
+        fill(codes.token[token_context(plane, group, before)],
+             rows[before == kTokensBefore - 1 ? DecodeTables::kFirstRow : before], false);
+      rows[kEnd].fill(kEnd);
+    }
+    for (int group = 0; group < kMaskGroups; ++group) {
+      for (int token = 0; token < kTokens; ++token) {
+        const bool empty = token == kEmpty || token == kEnd;
+        const auto context = static_cast<uint32_t>(empty ? kMaskContexts : mask_context(plane, group, token));
+        tables.mask_place[plane][group][token] = {context << kMaskMaxLength, empty ? 0 : (1u << kMaskMaxLength) - 1};
+      }
+    }
+  }
   return tables;
 }
 

@@ -30,19 +30,18 @@ inline constexpr int kTokenGroups = 3;    // the last: third group and later
 inline constexpr int kTokenContexts = kPlaneClasses * kTokenGroups * kTokensBefore;
 inline constexpr int kTokenMaxLength = 7;
 
-/// Which of a group's eight coefficients are not zero, by group and bits a value. Its tables
-/// are read once a group and must stay in the first-level cache: planes share them.
+/// Which of a group's eight coefficients are not zero, by plane, group and bits a value.
 inline constexpr int kMaskGroups = 4;  // the last: fourth group and later
 inline constexpr int kMaskWidths = 3;  // the last: three bits and more
-inline constexpr int kMaskContexts = kMaskGroups * kMaskWidths;
+inline constexpr int kMaskContexts = kPlaneClasses * kMaskGroups * kMaskWidths;
 inline constexpr int kMaskMaxLength = 10;
 
 constexpr int token_context(int plane_class, int group, int before) {
   return (plane_class * kTokenGroups + (group < kTokenGroups ? group : kTokenGroups - 1)) * kTokensBefore +
          before;
 }
-constexpr int mask_context(int group, int bits) {
-  return (group < kMaskGroups ? group : kMaskGroups - 1) * kMaskWidths +
+constexpr int mask_context(int plane_class, int group, int bits) {
+  return (plane_class * kMaskGroups + (group < kMaskGroups ? group : kMaskGroups - 1)) * kMaskWidths +
          (bits < kMaskWidths ? bits : kMaskWidths) - 1;
 }
 
@@ -59,11 +58,22 @@ struct EncodeTables {
 };
 
 /// Tables to read with, indexed by the next bits. An entry: symbol, length << 8; of masks also the number of
-/// set bits << 12.
+/// set bits << 12. Made for reading without branches: behind a block's end there are only ends, of no bits, and
+/// a group that is empty has the mask 0, of no bits.
 struct DecodeTables {
+  using TokenTable = std::array<uint16_t, 1 << kTokenMaxLength>;
+  /// Rows by the token before: 0..8, kEnd (only ends), then a block's first.
+  static constexpr int kFirstRow = kTokens;
+  static constexpr int kTokenRows = kTokens + 1;
+  /// Where a group's mask code begins in `mask`, and which of the next bits choose in it.
+  struct MaskPlace {
+    uint32_t offset = 0;
+    uint32_t bits = 0;
+  };
   std::array<std::array<std::array<uint16_t, 1 << kDcMaxLength>, kDcContexts>, kPlaneClasses> dc;
-  std::array<std::array<uint16_t, 1 << kTokenMaxLength>, kTokenContexts> token;
-  std::array<std::array<uint16_t, 1 << kMaskMaxLength>, kMaskContexts> mask;
+  std::array<std::array<std::array<TokenTable, kTokenRows>, kTokenGroups>, kPlaneClasses> token;
+  std::array<std::array<std::array<MaskPlace, kTokens>, kMaskGroups>, kPlaneClasses> mask_place;
+  std::array<uint16_t, (kMaskContexts << kMaskMaxLength) + 1> mask;  // the last: an empty group's
 };
 
 /// Built at first use; immutable, shared by all threads.

@@ -38,7 +38,7 @@ struct Deposit {
   static uint64_t present(uint32_t mask) {
     return pdep(mask, kOnes);
   }
-  static uint64_t spread(uint64_t bits, uint64_t present, int width) {
+  static uint64_t spread(uint64_t bits, uint64_t present, uint32_t width) {
     return pdep(bits, present * 0xff & kOnes * ((1u << width) - 1));
   }
 };
@@ -49,7 +49,7 @@ struct Portable {
     for (int i = 0; i < 8; ++i) out |= uint64_t{(mask >> i) & 1} << (8 * i);
     return out;
   }
-  static uint64_t spread(uint64_t bits, uint64_t present, int width) {
+  static uint64_t spread(uint64_t bits, uint64_t present, uint32_t width) {
     uint64_t out = 0;
     for (int i = 0; i < 64; i += 8) {
       if (((present >> i) & 1) == 0) continue;
@@ -97,30 +97,24 @@ BitReader read_wide(BitReader reader, uint32_t mask, uint32_t width, int group, 
   return reader;
 }
 
-DLPIPE_COEF_INLINE void store(uint8_t* to, uint64_t eight) {
-  std::memcpy(to, &eight, sizeof eight);
-}
-
-constexpr uint32_t kSafeWidth =
-    4;  // 7 bits of token, 10 of mask and 8 values of this many fit into one refill
-
-/// A tile being read.
+/// A tile being read. Blocks are read a group at a time without branches that depend on the data, but for rare
+/// wide values: an empty group stores zeros, and behind the end of a block nothing is read any more.
 template <class How>
-class Stream {
+class Lane {
  public:
-  DLPIPE_COEF_INLINE explicit Stream(const Tile& tile, TileBlocks& blocks)
+  DLPIPE_COEF_INLINE Lane(const Tile& tile, TileBlocks& blocks)
       : reader_{tile.bytes},
         begin_(tile.bytes),
         limit_(tile.bytes + tile.size + sizeof(uint64_t)),
-        bits_(8 * tile.size),
-        plane_(tile.plane_class),
+        size_(tile.size),
+        plane_(static_cast<size_t>(tile.plane_class)),
         blocks_(blocks),
         tables_(decode_tables()) {
     blocks.wide_count = 0;
     blocks.wide_blocks = 0;
   }
 
-  DLPIPE_COEF_INLINE void begin_block(int block) {
+  DLPIPE_COEF_INLINE void begin_block(size_t block) {
     reader_.refill();
     const uint32_t entry = tables_.dc[plane_][dc_context_][reader_.word & ((1 << kDcMaxLength) - 1)];
     dc_context_ = entry & 0xff;
@@ -128,120 +122,115 @@ class Stream {
     const auto coded = static_cast<int>(reader_.word & ((1u << dc_context_) - 1));
     reader_.skip(dc_context_);
     dc_ += coded + (coded < ((1 << dc_context_) >> 1) ? 1 - (1 << dc_context_) : 0);
-    blocks_.dc[static_cast<size_t>(block)][0] = static_cast<int16_t>(dc_);
-    values_ = blocks_.values[static_cast<size_t>(block)].data();
+    blocks_.dc[block][0] = static_cast<int16_t>(dc_);
+    values_ = blocks_.values[block].data();
     std::memset(values_, 0, 64);
-    before_ = kTokensBefore - 1;
-    group_ = 0;
+    before_ = DecodeTables::kFirstRow;
+    groups_ = 0;
   }
 
-  /// One group; false behind the block's last.
-  DLPIPE_COEF_INLINE bool read_group(int block) {
+  DLPIPE_COEF_INLINE void read_group(size_t block, size_t group) {
     reader_.refill();
     const uint32_t token_entry =
-        tables_.token[token_context(plane_, group_, before_)][reader_.word & ((1 << kTokenMaxLength) - 1)];
+        tables_.token[plane_][group < kTokenGroups ? group : kTokenGroups - 1][before_]
+                     [reader_.word & ((1 << kTokenMaxLength) - 1)];
     const uint32_t token = token_entry & 0xff;
+    before_ = token;
     reader_.skip(token_entry >> 8);
-    if (token == kEnd) return false;
-    before_ = static_cast<int>(token);
-    const int group = group_++;
-    if (token != kEmpty && !read_values(block, group, token)) return false;
-    return group_ < kGroups;
+    if (token == kWide) [[unlikely]] {
+      read_wide_group(block, group);
+      return;
+    }
+    const DecodeTables::MaskPlace place =
+        tables_.mask_place[plane_][group < kMaskGroups ? group : kMaskGroups - 1][token];
+    const uint32_t entry = tables_.mask[place.offset + (reader_.word & place.bits)];
+    reader_.skip((entry >> 8) & 15);
+    reader_.refill();
+    const uint64_t present = How::present(entry & 0xff);
+    const uint64_t values = How::spread(reader_.word, present, token) + 2 * present;
+    std::memcpy(values_ + 8 * group, &values, sizeof values);
+    reader_.skip((entry >> 12) * token);
+    groups_ = values != 0 ? static_cast<uint32_t>(group) + 1 : groups_;
   }
 
-  /// False when the bits have run past the tile's end.
-  DLPIPE_COEF_INLINE bool end_block(int block) {
-    blocks_.groups[static_cast<size_t>(block)] = static_cast<uint8_t>(group_);
-    return reader_.next <= limit_ && reader_.position(begin_) <= bits_;
-  }
+  bool ended() const { return before_ == kEnd; }
+  bool past_limit() const { return reader_.next > limit_; }
+  DLPIPE_COEF_INLINE void end_block(size_t block) { blocks_.groups[block] = static_cast<uint8_t>(groups_); }
 
-  /// After a tile's last block.
-  bool is_whole() const { return (reader_.position(begin_) + 7) / 8 * 8 == bits_; }
+  /// After the last block: the bits haven't run past the tile's end and, where it was read whole, reach it.
+  bool is_fine(bool whole) const {
+    const size_t used = (reader_.position(begin_) + 7) / 8;
+    return whole ? used == size_ : used <= size_;
+  }
 
  private:
-  DLPIPE_COEF_INLINE bool read_values(int block, int group, uint32_t token) {
-    uint32_t width = token;
-    if (token == kWide) {
-      width = static_cast<uint32_t>(8 + (reader_.word & 15));
-      reader_.skip(4);
-    }
-    const uint32_t entry =
-        tables_
-            .mask[mask_context(group, static_cast<int>(width))][reader_.word & ((1 << kMaskMaxLength) - 1)];
-    const uint32_t mask = entry & 0xff;
+  void read_wide_group(size_t block, size_t group) {
+    const auto width = static_cast<uint32_t>(8 + (reader_.word & 15));
+    reader_.skip(4);
+    const DecodeTables::MaskPlace place =
+        tables_.mask_place[plane_][group < kMaskGroups ? group : kMaskGroups - 1][kWide];
+    const uint32_t entry = tables_.mask[place.offset + (reader_.word & place.bits)];
     reader_.skip((entry >> 8) & 15);
-    if (reader_.next > limit_) return false;  // end_block says so
-    if (width > kSafeWidth) {
-      reader_.refill();
-      if (token == kWide) {
-        blocks_.wide_blocks |= 1u << block;
-        reader_ = read_wide(reader_, mask, width, group, block, blocks_);
-        return true;
-      }
-    }
-    const uint64_t present = How::present(mask);
-    store(values_ + 8 * group, How::spread(reader_.word, present, static_cast<int>(width)) + 2 * present);
-    reader_.skip((entry >> 12) * width);
-    return true;
+    blocks_.wide_blocks |= 1u << block;
+    reader_ = read_wide(reader_, entry & 0xff, width, static_cast<int>(group), static_cast<int>(block), blocks_);
+    groups_ = static_cast<uint32_t>(group) + 1;
   }
 
   BitReader reader_;
   const std::byte* begin_;
   const std::byte* limit_;
-  size_t bits_;
-  int plane_;
+  size_t size_;
+  size_t plane_;
   TileBlocks& blocks_;
   const DecodeTables& tables_;
   int dc_ = 0;
   uint32_t dc_context_ = kDcContexts - 1;
   // Of the block in progress.
   uint8_t* values_ = nullptr;
-  int before_ = 0;
-  int group_ = 0;
+  uint32_t before_ = 0;
+  uint32_t groups_ = 0;
 };
 
+/// Blocks [first, count); false when the bits run far past the tile's end.
 template <class How>
-DLPIPE_COEF_INLINE bool read_blocks(Stream<How>& stream, int first, const Tile& tile) {
-  for (int block = first; block < tile.count; ++block) {
-    stream.begin_block(block);
-    while (stream.read_group(block)) {
+DLPIPE_COEF_INLINE bool read_blocks(Lane<How>& lane, int first, int count) {
+  for (auto block = static_cast<size_t>(first); block < static_cast<size_t>(count); ++block) {
+    lane.begin_block(block);
+    for (size_t group = 0; group < kGroups && !lane.ended(); ++group) {
+      lane.read_group(block, group);
+      if (lane.past_limit()) return false;
     }
-    if (!stream.end_block(block)) return false;
+    lane.end_block(block);
   }
-  return !tile.whole || stream.is_whole();
+  return true;
 }
 
 template <class How>
 DLPIPE_COEF_INLINE bool read(const Tile& tile, TileBlocks& blocks) {
-  Stream<How> stream(tile, blocks);
-  return read_blocks(stream, 0, tile);
+  Lane<How> lane(tile, blocks);
+  return read_blocks(lane, 0, tile.count) && lane.is_fine(tile.whole);
 }
 
 /// Two tiles in lockstep: each waits for its own bits most of the time.
 template <class How>
 DLPIPE_COEF_INLINE bool read_two(const Tile& tile_a, TileBlocks& blocks_a, const Tile& tile_b,
                                  TileBlocks& blocks_b) {
-  Stream<How> a(tile_a, blocks_a);
-  Stream<How> b(tile_b, blocks_b);
+  Lane<How> a(tile_a, blocks_a);
+  Lane<How> b(tile_b, blocks_b);
   const int both = tile_a.count < tile_b.count ? tile_a.count : tile_b.count;
-  for (int block = 0; block < both; ++block) {
+  for (size_t block = 0; block < static_cast<size_t>(both); ++block) {
     a.begin_block(block);
     b.begin_block(block);
-    while (true) {
-      if (!a.read_group(block)) {
-        while (b.read_group(block)) {
-        }
-        break;
-      }
-      if (!b.read_group(block)) {
-        while (a.read_group(block)) {
-        }
-        break;
-      }
+    for (size_t group = 0; group < kGroups && !(a.ended() && b.ended()); ++group) {
+      a.read_group(block, group);
+      b.read_group(block, group);
+      if (a.past_limit() || b.past_limit()) return false;
     }
-    if (!a.end_block(block) || !b.end_block(block)) return false;
+    a.end_block(block);
+    b.end_block(block);
   }
-  return read_blocks(a, both, tile_a) && read_blocks(b, both, tile_b);
+  return read_blocks(a, both, tile_a.count) && read_blocks(b, both, tile_b.count) && a.is_fine(tile_a.whole) &&
+         b.is_fine(tile_b.whole);
 }
 
 #if defined(__x86_64__)

@@ -1,0 +1,53 @@
+// A JPEG's quantised coefficients in memory, read and written by libjpeg.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/io/data/codec/coef/record.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+
+namespace dlpipe::data::coef {
+
+/// All coefficients of a picture, natural order, by component and block. Blocks that only fill up an MCU are
+/// not there.
+class Blocks {
+ public:
+  Blocks() = default;
+  explicit Blocks(const Frame& frame);
+  int16_t* at(int component, int x, int y) {
+    return of_[component].data() +
+           size_t{64} *
+               (static_cast<size_t>(y) * static_cast<size_t>(wide_[component]) + static_cast<size_t>(x));
+  }
+  /// A BlockSource (jpeg_scan.h); `self` is a Blocks.
+  static const int16_t* source(void* self, int component, int x, int y) {
+    return static_cast<Blocks*>(self)->at(component, x, y);
+  }
+
+ private:
+  std::array<std::vector<int16_t>, kMaxComponents> of_;
+  std::array<int, kMaxComponents> wide_{};
+};
+
+struct JpegPicture {
+  Frame frame;
+  Blocks blocks;
+};
+
+/// kCorrupt for damaged files, warnings included; kUnsupported for what has no Frame.
+Result<JpegPicture> read_jpeg(std::span<const std::byte> jpeg, const DecodeLimits& limits);
+
+/// One baseline scan with fitted Huffman tables and, if it isn't 0, a restart marker every `restart_interval`
+/// MCUs. `segments`: whole APPn and COM segments to put before it.
+Result<std::vector<std::byte>> write_jpeg(const Frame& frame, Blocks& blocks,
+                                          std::span<const std::byte> segments, int restart_interval);
+
+/// The APPn and COM segments of a file, with their markers.
+std::vector<std::byte> metadata_of(std::span<const std::byte> jpeg);
+
+}  // namespace dlpipe::data::coef
