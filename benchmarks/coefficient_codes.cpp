@@ -43,7 +43,7 @@ void count_block(const BlockSymbols& block, int plane, int* dc_context, Histogra
   int before = kTokensBefore - 1;
   for (int group = 0; group < block.groups; ++group) {
     const int width = block.width[group];
-    const Token token = token_of(width);
+    const int token = block.token[group];
     ++all.token[token_context(plane, group, before)][token];
     before = token;
     if (width > 0) ++all.mask[mask_context(plane, group, width)][block.mask[group]];

@@ -135,8 +135,7 @@ double measure(const Contender& contender, const std::vector<Picture>& pictures,
     for (const Picture& picture : pictures) {
       const Region region =
           contender.whole ? Region{0, 0, picture.width, picture.height} : draw_region(picture, random);
-      throw_if_error(decoder.decode(picture.*contender.layout, region,
-                                    view_of(pixels, region)));
+      throw_if_error(decoder.decode(picture.*contender.layout, region, view_of(pixels, region)));
       ++images;
     }
     spent = std::chrono::duration<double>(Clock::now() - start).count();
@@ -160,8 +159,9 @@ int run(const std::string& directory, double seconds) {
   const auto of_jpeg = [&](size_t bytes) {
     return static_cast<double>(bytes) / static_cast<double>(totals.jpeg_bytes);
   };
-  std::printf("%zu JPEGs, %zu as coefficients (%zu give back the file's own bytes), %.4f of the JPEGs' bytes\n",
-              totals.files, totals.kept, totals.source_bytes, of_jpeg(totals.record_bytes));
+  std::printf(
+      "%zu JPEGs, %zu as coefficients (%zu give back the file's own bytes), %.4f of the JPEGs' bytes\n",
+      totals.files, totals.kept, totals.source_bytes, of_jpeg(totals.record_bytes));
   std::printf("with a restart index: %.4f of the JPEGs' bytes\n", of_jpeg(totals.restart_bytes));
   size_t samples = 0;
   const size_t differing = count_differences(pictures, &samples);

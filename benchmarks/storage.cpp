@@ -1,5 +1,6 @@
-// How long does it take to find a record? What `dlpipe bench storage` measures, on datasets written here: 100,000 small records packed 64 to a value
-// (115 MB), the same compressed, and 4,000 that stand alone (400 MB). In memory: the disk is not part of it.
+// How long does it take to find a record? What `dlpipe bench storage` measures, on datasets written here:
+// 100,000 small records packed 64 to a value (115 MB), the same compressed, and 4,000 that stand alone (400
+// MB). In memory: the disk is not part of it.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -63,15 +64,15 @@ std::shared_ptr<const Dataset> make(const Form& form) {
 }
 
 int run() {
-  std::printf("%-12s %9s %9s %14s %7s %14s %14s %13s\n", "records", "samples", "MB", "random read ns", "spread",
-              "in order ns", "header row ns", "checksum GB/s");
+  std::printf("%-12s %9s %9s %14s %7s %14s %14s %13s\n", "records", "samples", "MB", "random read ns",
+              "spread", "in order ns", "header row ns", "checksum GB/s");
   for (const Form& form : kForms) {
     const std::shared_ptr<const Dataset> dataset = make(form);
     const StorageBench bench = value_or_throw(bench_storage(*dataset, {.seconds = 2, .seed = 2}));
     std::printf("%-12s %9lld %9.1f %14.0f %6.0f%% %14.0f %14.1f %13.2f\n", form.name,
                 static_cast<long long>(bench.samples), static_cast<double>(bench.file_bytes) / 1e6,
-                bench.random_record_ns, 100 * bench.random_spread, bench.sequential_record_ns, bench.header_ns,
-                bench.checksum_bytes_per_s / 1e9);
+                bench.random_record_ns, 100 * bench.random_spread, bench.sequential_record_ns,
+                bench.header_ns, bench.checksum_bytes_per_s / 1e9);
   }
   return 0;
 }

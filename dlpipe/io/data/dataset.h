@@ -22,7 +22,14 @@
 namespace dlpipe::data {
 
 /// How an image's bytes stand in the record. Values stand in files.
-enum class ImageLayout : uint8_t { kNone = 0, kJpeg = 1, kPng = 2, kRaw = 3, kCoefficients = 4, kRestart = 5 };
+enum class ImageLayout : uint8_t {
+  kNone = 0,
+  kJpeg = 1,
+  kPng = 2,
+  kRaw = 3,
+  kCoefficients = 4,
+  kRestart = 5
+};
 std::string_view image_layout_name(ImageLayout layout);
 
 /// What a field holds. Values stand in files.

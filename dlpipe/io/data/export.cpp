@@ -28,8 +28,8 @@ std::string lower_ending(const std::string& path) {
 std::string with_fitting_ending(const std::string& path, ImageLayout layout) {
   const std::string ending = lower_ending(path);
   const bool has_jpeg = ending == ".jpg" || ending == ".jpeg" || ending == ".jpe" || ending == ".jfif";
-  const bool is_jpeg = layout == ImageLayout::kJpeg || layout == ImageLayout::kCoefficients ||
-                       layout == ImageLayout::kRestart;
+  const bool is_jpeg =
+      layout == ImageLayout::kJpeg || layout == ImageLayout::kCoefficients || layout == ImageLayout::kRestart;
   if (is_jpeg ? has_jpeg : ending == ".png") return path;
   const char* wanted = is_jpeg ? ".jpg" : ".png";
   return has_image_name(path) ? fs::path(path).replace_extension(wanted).string() : path + wanted;

@@ -30,7 +30,8 @@ struct InspectReport {
   std::vector<Field> fields;
   std::vector<std::string> classes;
   std::vector<int64_t> class_counts;
-  std::vector<std::pair<std::string, int64_t>> layouts;  // "jpeg", "restart", "coefficients", "png", "raw": how many
+  std::vector<std::pair<std::string, int64_t>>
+      layouts;  // "jpeg", "restart", "coefficients", "png", "raw": how many
   uint64_t file_bytes = 0;
   int64_t records_per_value = 1;
   std::string compression;  // "none" or "zstd"

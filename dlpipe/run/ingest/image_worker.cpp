@@ -99,8 +99,9 @@ Result<ImageWorker::Stored> ImageWorker::store(std::vector<std::byte> bytes, con
 
 Status ImageWorker::use_jpeg_layout(bool is_source, Stored& stored) {
   const bool restart = options_.jpeg == JpegLayout::kRestart;
-  Result<std::vector<std::byte>> record = restart ? data::encode_restart(stored.bytes, limits_of(options_))
-                                                  : data::encode_coefficients(stored.bytes, limits_of(options_));
+  Result<std::vector<std::byte>> record = restart
+                                              ? data::encode_restart(stored.bytes, limits_of(options_))
+                                              : data::encode_coefficients(stored.bytes, limits_of(options_));
   if (!record.ok()) return {};  // it stays a JPEG; `dlpipe inspect` tells why
   if (!options_.trust) {
     data::ImageInfo info;

@@ -22,8 +22,9 @@ namespace dlpipe::ingest {
 enum class OnError : uint8_t { kSkip, kStop };
 /// What stands in a record: the file's own bytes (raw pixels for IDX), always JPEG, always raw pixels.
 enum class Store : uint8_t { kAuto, kJpeg, kRaw };
-/// How a record holds a JPEG: the file as it is; the same coefficients with restart markers and an index of them
-/// (still a JPEG); or the coefficients in tiles. Crops of the latter two decode faster, to the same pixels.
+/// How a record holds a JPEG: the file as it is; the same coefficients with restart markers and an index of
+/// them (still a JPEG); or the coefficients in tiles. Crops of the latter two decode faster, to the same
+/// pixels.
 enum class JpegLayout : uint8_t { kStandard, kRestart, kCoefficients };
 
 struct IngestOptions {

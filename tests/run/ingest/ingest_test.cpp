@@ -202,7 +202,8 @@ TEST(Ingest, JpegsMayStandAsCoefficients) {
   options.jpeg = JpegLayout::kRestart;
   value_or_throw(ingest(options));
   const std::vector<Sample> indexed = samples_of(dir / "indexed");
-  for (size_t i = 0; i < indexed.size(); ++i) EXPECT_EQ(indexed[i].header.layout, i == 1 ? kPng : kRestart) << i;
+  for (size_t i = 0; i < indexed.size(); ++i)
+    EXPECT_EQ(indexed[i].header.layout, i == 1 ? kPng : kRestart) << i;
   options.jpeg = JpegLayout::kCoefficients;
   // Re-coded pictures too.
   options.destination = dir / "smaller";

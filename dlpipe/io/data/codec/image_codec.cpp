@@ -100,8 +100,8 @@ Status ImageDecoder::decode_oriented(std::span<const std::byte> bytes, const Ima
 }
 
 size_t ImageDecoder::scratch_bytes() const {
-  return impl_->jpeg.scratch_bytes() + impl_->png.scratch_bytes() + impl_->coefficients.scratch_bytes() + impl_->restart.scratch_bytes() +
-         impl_->unoriented.capacity();
+  return impl_->jpeg.scratch_bytes() + impl_->png.scratch_bytes() + impl_->coefficients.scratch_bytes() +
+         impl_->restart.scratch_bytes() + impl_->unoriented.capacity();
 }
 
 }  // namespace dlpipe::data

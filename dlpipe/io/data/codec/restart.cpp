@@ -17,9 +17,10 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::string_view kName = "dlrst1";
 constexpr size_t kSegmentBegin = 4;  // SOI and the marker
-// Behind the segment's length and name: u16 MCUs an interval, u16 intervals a row of MCUs, u32 where the scan's
-// data begin and u32 where the frame's height stands, both counted from the segment's end; then for each row of
-// MCUs a u32, where it begins in the scan's data, and the lengths of its intervals (coef::put_length).
+// Behind the segment's length and name: u16 MCUs an interval, u16 intervals a row of MCUs, u32 where the
+// scan's data begin and u32 where the frame's height stands, both counted from the segment's end; then for
+// each row of MCUs a u32, where it begins in the scan's data, and the lengths of its intervals
+// (coef::put_length).
 constexpr size_t kFixedBytes = 2 + kName.size() + 2 + 2 + 4 + 4;
 constexpr size_t kMaxSegment = 65'535;
 constexpr int kLeastInterval = 4;  // MCUs: shorter ones cost bytes and save little
@@ -87,7 +88,7 @@ struct Index {
   int per_row = 0;    // intervals
   size_t height = 0;  // absolute places
   size_t scan = 0;
-  size_t rest = 0;    // the file behind the segment
+  size_t rest = 0;  // the file behind the segment
   Bytes rows;
 };
 
@@ -267,15 +268,16 @@ Result<std::vector<std::byte>> encode_restart(Bytes jpeg, const DecodeLimits& li
 }
 
 bool has_restart_index(Bytes bytes) {
-  return bytes.size() > kSegmentBegin + kFixedBytes && load_u8(bytes, 0) == 0xff && load_u8(bytes, 1) == 0xd8 &&
-         load_u8(bytes, 2) == 0xff && load_u8(bytes, 3) == 0xeb &&
+  return bytes.size() > kSegmentBegin + kFixedBytes && load_u8(bytes, 0) == 0xff &&
+         load_u8(bytes, 1) == 0xd8 && load_u8(bytes, 2) == 0xff && load_u8(bytes, 3) == 0xeb &&
          std::memcmp(bytes.data() + kSegmentBegin + 2, kName.data(), kName.size()) == 0;
 }
 
 Status RestartDecoder::decode(Bytes bytes, const Region& region, const ImageView& out, JpegDecoder& jpeg) {
   DLPIPE_ASSIGN_OR_RETURN(const Index index, read_index(bytes));
   DLPIPE_ASSIGN_OR_RETURN(const Geometry geometry, read_geometry(bytes, index));
-  if (int64_t{region.x} + region.width > geometry.width || int64_t{region.y} + region.height > geometry.height)
+  if (int64_t{region.x} + region.width > geometry.width ||
+      int64_t{region.y} + region.height > geometry.height)
     return Status(ErrorCode::kMisuse, "[codec] region outside the picture");
   const Part part = part_of(geometry, index, region);
   const int rows = (geometry.height + geometry.mcu_height - 1) / geometry.mcu_height;

@@ -24,7 +24,8 @@ Pixels wavy(int width, int height, uint64_t seed) {
   RandomStream random(seed, 0);
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < 3 * width; ++x)
-      pixels.view().row(y)[x] = static_cast<uint8_t>((x * x / 90 + y * 3 + static_cast<int>(random.below(50))) % 256);
+      pixels.view().row(y)[x] =
+          static_cast<uint8_t>((x * x / 90 + y * 3 + static_cast<int>(random.below(50))) % 256);
   }
   return pixels;
 }
@@ -76,9 +77,10 @@ TEST(RestartIndex, AnyRegionEqualsTheSamePartOfTheWhole) {
       const int y = static_cast<int>(random.below(static_cast<uint32_t>(info.height - height + 1)));
       Pixels part = decode(file, {x, y, width, height});
       for (int row = 0; row < height; ++row) {
-        ASSERT_EQ(std::memcmp(part.view().row(row), full.bytes.data() + (ptrdiff_t{y + row} * info.width + x) * 3,
-                              static_cast<size_t>(width) * 3),
-                  0)
+        ASSERT_EQ(
+            std::memcmp(part.view().row(row), full.bytes.data() + (ptrdiff_t{y + row} * info.width + x) * 3,
+                        static_cast<size_t>(width) * 3),
+            0)
             << info.width << "x" << info.height << ": " << width << "x" << height << "+" << x << "+" << y;
       }
     }
@@ -94,7 +96,8 @@ TEST(RestartIndex, DamageNeverCrashes) {
   for (int i = 0; i < 2000; ++i) {
     std::vector<std::byte> bad = good;
     for (uint32_t flip = 0; flip <= random.below(6); ++flip)
-      bad[random.below(i % 2 == 0 ? 600 : static_cast<uint32_t>(bad.size()))] = static_cast<std::byte>(random.below(256));
+      bad[random.below(i % 2 == 0 ? 600 : static_cast<uint32_t>(bad.size()))] =
+          static_cast<std::byte>(random.below(256));
     if (i % 5 == 0) bad.resize(random.below(static_cast<uint32_t>(bad.size())));
     const auto info = probe_image(bad);
     if (!info.ok() || info->width < 40 || info->height < 40) {

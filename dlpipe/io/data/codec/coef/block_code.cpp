@@ -31,6 +31,9 @@ BlockSymbols symbols_of(const int16_t* coefficients, int dc_before) {
     }
     if (largest == 0) continue;
     block.width[group] = static_cast<uint8_t>(1 + bit_length(largest - 1));
+    const bool fits = block.width[group] < 8 || (largest <= 127 && std::popcount(block.mask[group]) <
+                                                                       8);  // 8: 56 bits at most, in bytes
+    block.token[group] = fits && block.width[group] <= 8 ? block.width[group] : uint8_t{kWide};
     block.groups = group + 1;
   }
   return block;
@@ -54,7 +57,7 @@ void TileWriter::add(const int16_t* coefficients) {
   int before = kTokensBefore - 1;
   for (int group = 0; group < block.groups; ++group) {
     const int width = block.width[group];
-    const Token token = token_of(width);
+    const int token = block.token[group];
     out_.put(codes.token[token_context(plane_, group, before)][token]);
     before = token;
     if (width == 0) continue;

@@ -46,16 +46,13 @@ struct BlockSymbols {
   int dc_class = 0;
   uint32_t dc_bits = 0;  // dc_class of them: the difference, or the difference - 1 + 2^dc_class below zero
   int groups = 0;        // up to the last that isn't empty
+  std::array<uint8_t, kGroups> token{};
   std::array<uint8_t, kGroups> width{};  // bits a value, 0: empty
   std::array<uint8_t, kGroups> mask{};
 };
 
 /// `coefficients` in natural order; `dc_before` is the block's before it in the tile, 0 at its begin.
 BlockSymbols symbols_of(const int16_t* coefficients, int dc_before);
-
-inline Token token_of(int width) {
-  return static_cast<Token>(width < kWide ? width : kWide);
-}
 
 /// Writes the blocks of one tile after one another; the code's contexts begin anew with each object.
 class TileWriter {

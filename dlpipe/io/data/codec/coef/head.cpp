@@ -12,7 +12,7 @@
 namespace dlpipe::data::coef {
 namespace {
 
-constexpr int kLevel = 6;                 // a few hundred bytes: higher ones cost milliseconds
+constexpr int kLevel = 6;                // a few hundred bytes: higher ones cost milliseconds
 constexpr size_t kMaxBytes = 64u << 20;  // of a head, unpacked
 
 void put_table(const JHUFF_TBL& table, int place, std::vector<std::byte>& out) {

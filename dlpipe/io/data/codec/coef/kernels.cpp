@@ -305,7 +305,7 @@ HWY_INLINE void LoadRows(const uint8_t* const (&values)[kBlocks], int groups, V1
   Widen2(hn::Or(hn::Or(Shuffled(z1, 3, 1), Shuffled(z2, 3, 2)), Shuffled(z3, 3, 3)), r[6], r[7]);
 }
 
-/// Puts values beyond +-64 into the rows. Rare.
+/// Puts values of wide groups into the rows. Rare.
 HWY_NOINLINE void PatchRows(const TileBlocks& blocks, int first, int count, const QuantTable& quant,
                             V16 (&r)[8]) {
   constexpr int kRowLanes = 8 * kBlocks;

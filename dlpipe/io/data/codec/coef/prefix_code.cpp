@@ -78,7 +78,8 @@ DecodeTables make_decode_tables() {
       for (int token = 0; token < kTokens; ++token) {
         const bool empty = token == kEmpty || token == kEnd;
         const auto context = static_cast<uint32_t>(empty ? kMaskContexts : mask_context(plane, group, token));
-        tables.mask_place[plane][group][token] = {context << kMaskMaxLength, empty ? 0 : (1u << kMaskMaxLength) - 1};
+        tables.mask_place[plane][group][token] = {context << kMaskMaxLength,
+                                                  empty ? 0 : (1u << kMaskMaxLength) - 1};
       }
     }
   }

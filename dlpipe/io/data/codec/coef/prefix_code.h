@@ -20,12 +20,12 @@ inline constexpr int kDcMaxLength = 8;
 
 /// What a group of eight coefficients is, by plane, group and what the group before it was.
 enum Token : uint8_t {
-  kEmpty = 0,  // 1..7: that many bits a value, its sign included
-  kWide = 8,   // the number of bits follows: 4 bits, plus 8
-  kEnd = 9,    // this group and all later ones are empty
-  kTokens = 10,
+  kEmpty = 0,  // 1..8: that many bits a value, its sign included; 8 for at most 7 values within +-127
+  kWide = 9,   // the number of bits follows: 4 bits, plus 8
+  kEnd = 10,   // this group and all later ones are empty
+  kTokens = 11,
 };
-inline constexpr int kTokensBefore = 10;  // the token before; 9: none
+inline constexpr int kTokensBefore = 11;  // the token before; 10: none
 inline constexpr int kTokenGroups = 3;    // the last: third group and later
 inline constexpr int kTokenContexts = kPlaneClasses * kTokenGroups * kTokensBefore;
 inline constexpr int kTokenMaxLength = 7;
@@ -58,11 +58,11 @@ struct EncodeTables {
 };
 
 /// Tables to read with, indexed by the next bits. An entry: symbol, length << 8; of masks also the number of
-/// set bits << 12. Made for reading without branches: behind a block's end there are only ends, of no bits, and
-/// a group that is empty has the mask 0, of no bits.
+/// set bits << 12. Made for reading without branches: behind a block's end there are only ends, of no bits,
+/// and a group that is empty has the mask 0, of no bits.
 struct DecodeTables {
   using TokenTable = std::array<uint16_t, 1 << kTokenMaxLength>;
-  /// Rows by the token before: 0..8, kEnd (only ends), then a block's first.
+  /// Rows by the token before: 0..9, kEnd (only ends), then a block's first.
   static constexpr int kFirstRow = kTokens;
   static constexpr int kTokenRows = kTokens + 1;
   /// Where a group's mask code begins in `mask`, and which of the next bits choose in it.

@@ -97,8 +97,8 @@ BitReader read_wide(BitReader reader, uint32_t mask, uint32_t width, int group, 
   return reader;
 }
 
-/// A tile being read. Blocks are read a group at a time without branches that depend on the data, but for rare
-/// wide values: an empty group stores zeros, and behind the end of a block nothing is read any more.
+/// A tile being read. Blocks are read a group at a time without branches that depend on the data, but for
+/// rare wide values: an empty group stores zeros, and behind the end of a block nothing is read any more.
 template <class How>
 class Lane {
  public:
@@ -131,9 +131,8 @@ class Lane {
 
   DLPIPE_COEF_INLINE void read_group(size_t block, size_t group) {
     reader_.refill();
-    const uint32_t token_entry =
-        tables_.token[plane_][group < kTokenGroups ? group : kTokenGroups - 1][before_]
-                     [reader_.word & ((1 << kTokenMaxLength) - 1)];
+    const uint32_t token_entry = tables_.token[plane_][group < kTokenGroups ? group : kTokenGroups - 1]
+                                              [before_][reader_.word & ((1 << kTokenMaxLength) - 1)];
     const uint32_t token = token_entry & 0xff;
     before_ = token;
     reader_.skip(token_entry >> 8);
@@ -149,7 +148,9 @@ class Lane {
     const uint64_t present = How::present(entry & 0xff);
     const uint64_t values = How::spread(reader_.word, present, token) + 2 * present;
     std::memcpy(values_ + 8 * group, &values, sizeof values);
-    reader_.skip((entry >> 12) * token);
+    // More than 56 bits are only asked for by damaged data.
+    const uint32_t used = (entry >> 12) * token;
+    reader_.skip(used < 56 ? used : 56);
     groups_ = values != 0 ? static_cast<uint32_t>(group) + 1 : groups_;
   }
 
@@ -172,7 +173,8 @@ class Lane {
     const uint32_t entry = tables_.mask[place.offset + (reader_.word & place.bits)];
     reader_.skip((entry >> 8) & 15);
     blocks_.wide_blocks |= 1u << block;
-    reader_ = read_wide(reader_, entry & 0xff, width, static_cast<int>(group), static_cast<int>(block), blocks_);
+    reader_ =
+        read_wide(reader_, entry & 0xff, width, static_cast<int>(group), static_cast<int>(block), blocks_);
     groups_ = static_cast<uint32_t>(group) + 1;
   }
 
@@ -229,8 +231,8 @@ DLPIPE_COEF_INLINE bool read_two(const Tile& tile_a, TileBlocks& blocks_a, const
     a.end_block(block);
     b.end_block(block);
   }
-  return read_blocks(a, both, tile_a.count) && read_blocks(b, both, tile_b.count) && a.is_fine(tile_a.whole) &&
-         b.is_fine(tile_b.whole);
+  return read_blocks(a, both, tile_a.count) && read_blocks(b, both, tile_b.count) &&
+         a.is_fine(tile_a.whole) && b.is_fine(tile_b.whole);
 }
 
 #if defined(__x86_64__)

@@ -12,12 +12,12 @@ namespace dlpipe::data::coef {
 
 /// Blocks of one tile as the kernels take them. Not cleared between uses.
 struct TileBlocks {
-  /// In zigzag order: |value| << 1 | sign for values within +-64, else 0.
+  /// In zigzag order: |value| << 1 | sign for values within +-127, else 0.
   alignas(64) std::array<std::array<uint8_t, 64>, kTileBlocks> values;
   /// In the first of eight lanes; the others are and stay zero.
   alignas(64) std::array<std::array<int16_t, 8>, kTileBlocks> dc{};
   std::array<uint8_t, kTileBlocks> groups;  // of eight, up to the last that isn't empty
-  /// Values beyond +-64, by block.
+  /// Values of wide groups, by block.
   struct Wide {
     uint8_t block;
     uint8_t position;  // natural order
