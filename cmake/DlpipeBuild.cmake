@@ -42,7 +42,11 @@ endfunction()
 
 # For code whose own speed nobody notices: tests, the command line.
 function(dlpipe_compile_sooner target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> $<$<BOOL:${DLPIPE_SANITIZE}>:-O0>)
+  if(DLPIPE_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
+  else()
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
 endfunction()
 
 # dlpipe_library(NAME folder/of/this [SOURCES ...] [PUBLIC targets...] [PRIVATE targets...])

@@ -24,9 +24,9 @@ constexpr size_t kSegmentBegin = 4;  // SOI and the marker
 constexpr size_t kFixedBytes = 2 + kName.size() + 2 + 2 + 4 + 4;
 constexpr size_t kMaxSegment = 65'535;
 constexpr int kLeastInterval = 4;  // MCUs: shorter ones cost bytes and save little
-constexpr int kMargin = 2;         // pixels around a region that upsampling looks at
+constexpr int kSurroundings = 2;   // pixels around a region that upsampling looks at
 
-Status corrupt(std::string_view what) {
+Status bad_index(std::string_view what) {
   return Status(ErrorCode::kCorrupt, concat("[codec] restart index: ", what, "; ingest the file again"));
 }
 
@@ -59,7 +59,7 @@ Result<Places> find_places(Bytes jpeg) {
     places.scan = at;
     return places;
   }
-  return corrupt("no scan in the written file");
+  return bad_index("no scan in the written file");
 }
 
 template <class T>
@@ -94,7 +94,7 @@ struct Index {
 
 Result<Index> read_index(Bytes bytes) {
   const size_t length = load_be16(bytes, kSegmentBegin);
-  if (length < kFixedBytes || kSegmentBegin + length > bytes.size()) return corrupt("it is cut short");
+  if (length < kFixedBytes || kSegmentBegin + length > bytes.size()) return bad_index("it is cut short");
   Index index;
   const size_t at = kSegmentBegin + 2 + kName.size();
   index.interval = load_le<uint16_t>(bytes, at);
@@ -105,7 +105,7 @@ Result<Index> read_index(Bytes bytes) {
   index.rows = bytes.subspan(kSegmentBegin + kFixedBytes, length - kFixedBytes);
   if (index.interval < 1 || index.per_row < 1 || index.scan > bytes.size() || index.height + 4 > index.scan ||
       index.height < index.rest + 5)
-    return corrupt("its numbers contradict each other");
+    return bad_index("its numbers contradict each other");
   return index;
 }
 
@@ -122,10 +122,10 @@ Result<Geometry> read_geometry(Bytes bytes, const Index& index) {
   geometry.height = static_cast<int>(load_be16(bytes, index.height));
   geometry.width = static_cast<int>(load_be16(bytes, index.height + 2));
   const size_t components_at = index.height + 4;
-  if (components_at >= index.scan) return corrupt("its frame header is cut short");
+  if (components_at >= index.scan) return bad_index("its frame header is cut short");
   const int components = load_u8(bytes, components_at);
   if (components_at + 1 + 3 * static_cast<size_t>(components) > index.scan)
-    return corrupt("its frame header is cut short");
+    return bad_index("its frame header is cut short");
   int h = 1;
   int v = 1;
   for (int c = 0; components > 1 && c < components; ++c) {  // one component alone: an MCU is a block
@@ -137,7 +137,7 @@ Result<Geometry> read_geometry(Bytes bytes, const Index& index) {
   geometry.mcu_height = 8 * v;
   const int mcus = (geometry.width + geometry.mcu_width - 1) / geometry.mcu_width;
   if (geometry.width < 1 || geometry.height < 1 || mcus != index.interval * index.per_row)
-    return corrupt("its intervals don't fill the rows");
+    return bad_index("its intervals don't fill the rows");
   return geometry;
 }
 
@@ -185,10 +185,10 @@ struct Part {
 
 Part part_of(const Geometry& geometry, const Index& index, const Region& region) {
   const int wide = index.interval * geometry.mcu_width;
-  const int right = std::min(geometry.width, region.x + region.width + kMargin);
-  const int bottom = std::min(geometry.height, region.y + region.height + kMargin);
-  return {std::max(0, region.x - kMargin) / wide, (right + wide - 1) / wide,
-          std::max(0, region.y - kMargin) / geometry.mcu_height,
+  const int right = std::min(geometry.width, region.x + region.width + kSurroundings);
+  const int bottom = std::min(geometry.height, region.y + region.height + kSurroundings);
+  return {std::max(0, region.x - kSurroundings) / wide, (right + wide - 1) / wide,
+          std::max(0, region.y - kSurroundings) / geometry.mcu_height,
           (bottom + geometry.mcu_height - 1) / geometry.mcu_height};
 }
 
@@ -208,11 +208,11 @@ Status splice(Bytes bytes, const Index& index, const Geometry& geometry, const P
   unsigned number = 0;
   for (int row = 0; row < part.end_row; ++row) {
     size_t begin = 0;
-    if (!walker.next(part.first, part.end, &begin, &lengths)) return corrupt("it is cut short");
+    if (!walker.next(part.first, part.end, &begin, &lengths)) return bad_index("it is cut short");
     if (row < part.first_row) continue;
     begin += index.scan;
     for (const uint32_t length : lengths) {
-      if (begin > bytes.size() || length > bytes.size() - begin) return corrupt("an interval lies outside");
+      if (begin > bytes.size() || length > bytes.size() - begin) return bad_index("an interval lies outside");
       append(out, bytes.subspan(begin, length));
       begin += size_t{length} + 2;
       out.push_back(std::byte{0xff});

@@ -14,10 +14,6 @@
 namespace dlpipe::data {
 namespace {
 
-Region all_of(const Pixels& pixels) {
-  return {0, 0, pixels.width, pixels.height};
-}
-
 bool is_jpeg(const std::string& name) {
   return name.ends_with(".jpg");
 }

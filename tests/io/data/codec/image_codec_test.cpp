@@ -11,10 +11,6 @@
 namespace dlpipe::data {
 namespace {
 
-Region all_of(const Pixels& pixels) {
-  return {0, 0, pixels.width, pixels.height};
-}
-
 Pixels noise(int width, int height, int channels, uint64_t seed) {
   Pixels pixels(width, height, channels);
   RandomStream random(seed, 0);

@@ -60,4 +60,8 @@ struct Pixels {
   std::vector<uint8_t> bytes;
 };
 
+inline Region all_of(const Pixels& pixels) {
+  return {0, 0, pixels.width, pixels.height};
+}
+
 }  // namespace dlpipe::data

@@ -19,7 +19,7 @@ using coef::ColorModel;
 using coef::Component;
 using coef::Frame;
 
-constexpr ptrdiff_t kMargin = 64;  // bytes before each row, and kRowPadding behind
+constexpr ptrdiff_t kRowMargin = 64;  // bytes before each row, and kRowPadding behind
 
 /// How a component's samples become as many as the picture has pixels: libjpeg's choice (jdsample.c).
 enum class Upsampling : uint8_t { kNone, kWide, kWideAndHigh, kHigh, kRepeat };
@@ -47,7 +47,7 @@ struct Plane {
   std::vector<uint8_t> samples;
   std::vector<uint8_t> widened;  // one row of pixels
 
-  uint8_t* row(int y) { return samples.data() + kMargin + (y % ring_rows) * stride; }
+  uint8_t* row(int y) { return samples.data() + kRowMargin + (y % ring_rows) * stride; }
 };
 
 }  // namespace
@@ -100,12 +100,12 @@ void plan(const Frame& frame, State& s) {
     plane.end_row = divide_up(bottom, 8);
     plane.ring_rows = 2 * 8 * component.v;
     plane.stride =
-        kMargin + ptrdiff_t{8} * (plane.end_block - plane.first_block) + ptrdiff_t{coef::kRowPadding};
-    plane.samples.resize(static_cast<size_t>(plane.stride * plane.ring_rows + kMargin));
+        kRowMargin + ptrdiff_t{8} * (plane.end_block - plane.first_block) + ptrdiff_t{coef::kRowPadding};
+    plane.samples.resize(static_cast<size_t>(plane.stride * plane.ring_rows + kRowMargin));
     if (plane.upsampling != Upsampling::kNone)
-      plane.widened.resize(static_cast<size_t>((plane.stride + kMargin) * plane.fx));
+      plane.widened.resize(static_cast<size_t>((plane.stride + kRowMargin) * plane.fx));
     for (size_t i = 0; i < plane.quant.size(); ++i) plane.quant[i] = static_cast<int16_t>(component.quant[i]);
-    s.columns.resize(std::max(s.columns.size(), static_cast<size_t>(plane.stride + kMargin)));
+    s.columns.resize(std::max(s.columns.size(), static_cast<size_t>(plane.stride + kRowMargin)));
   }
   s.pixels.resize(static_cast<size_t>(region.width) * 4 + coef::kRowPadding);
 }
@@ -185,7 +185,7 @@ const uint8_t* component_row(const Frame& frame, int c, int y, State& s) {
     case Upsampling::kWide:
     case Upsampling::kWideAndHigh: {
       const bool vertical = plane.upsampling == Upsampling::kWideAndHigh;
-      uint16_t* const columns = s.columns.data() + kMargin / 2;
+      uint16_t* const columns = s.columns.data() + kRowMargin / 2;
       kernels.columns(plane.row(here), vertical ? plane.row(other) : nullptr, count, columns);
       columns[-1] = columns[0];
       columns[count] = columns[count - 1];
