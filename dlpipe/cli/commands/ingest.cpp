@@ -63,12 +63,10 @@ void print_result(const ingest::IngestReport& report) {
   for (const std::string& warning : report.warnings) print_report(warning);
   print_skipped(report);
   std::vector<std::vector<std::string>> rows = {{"dataset", "images", "classes", "bytes", "id"}};
-  int64_t images = 0;
   for (const ingest::IngestReport::Split& split : report.splits) {
     rows.push_back({split.directory, human_count(split.samples),
                     human_count(static_cast<int64_t>(report.classes.size())), human_bytes(split.file_bytes),
                     split.id});
-    images += split.samples;
   }
   print_report(format_table(rows));
   if (report.already_complete) {

@@ -245,7 +245,8 @@ void store_row(const Frame& frame, int y, State& s) {
     coef::kernels().ycc_to_rgb(from[0], from[1], from[2], count, s.cmyk.data());
     for (int x = 0; x < count; ++x) {
       for (int c = 0; c < 3; ++c)
-        pixels[4 * x + c] = static_cast<uint8_t>(255 - s.cmyk[static_cast<size_t>(3 * x + c)]);
+        pixels[4 * x + c] =
+            static_cast<uint8_t>(255 - s.cmyk[size_t{3} * static_cast<size_t>(x) + static_cast<size_t>(c)]);
       pixels[4 * x + 3] = from[3][x];
     }
     channels = 4;

@@ -342,7 +342,8 @@ void Samples(const TileBlocks& blocks, int first, int count, const QuantTable& q
     }
     if (groups == 0) {
       for (int i = 0; i < here; ++i) {
-        const auto value = static_cast<int16_t>(blocks.dc[static_cast<size_t>(begin + i)][0] * quant[0]);
+        const auto value = static_cast<int16_t>(
+            blocks.dc[static_cast<size_t>(begin) + static_cast<size_t>(i)][0] * quant[0]);
         const uint64_t eight = uint64_t{0x0101010101010101} * FlatSample(value);
         for (int y = 0; y < 8; ++y) std::memcpy(out + y * stride + 8 * i, &eight, sizeof eight);
       }
@@ -453,7 +454,7 @@ void YccToRgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int count,
   if (i < count) {
     uint8_t last[3 * kPixels];
     convert(i, last);
-    std::memcpy(rgb + ptrdiff_t{3} * i, last, static_cast<size_t>(3 * (count - i)));
+    std::memcpy(rgb + ptrdiff_t{3} * i, last, size_t{3} * static_cast<size_t>(count - i));
   }
 }
 

@@ -91,7 +91,7 @@ BitReader read_wide(BitReader reader, uint32_t mask, uint32_t width, int group, 
     reader.skip(width);
     const int size = static_cast<int>(coded >> 1) + 1;
     blocks.wide[static_cast<size_t>(blocks.wide_count++)] = {
-        static_cast<uint8_t>(block), kZigzag[static_cast<size_t>(8 * group + i)],
+        static_cast<uint8_t>(block), kZigzag[size_t{8} * static_cast<size_t>(group) + static_cast<size_t>(i)],
         static_cast<int16_t>((coded & 1) != 0 ? -size : size)};
   }
   return reader;
