@@ -19,7 +19,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC bug 105651: std::string's operator+ warns about overlapping or endless copies that can't happen.
   target_compile_options(dlpipe_warnings INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
 endif()
-if(CMAKE_UNITY_BUILD OR DLPIPE_UNITY_TESTS) # the sanitizers' builds: one compilation for several files
+if(CMAKE_UNITY_BUILD) # the sanitizers' builds: one compilation for several files
   add_compile_options(-Wno-subobject-linkage) # an Impl with local types, where GCC takes the unity source for a header
 endif()
 if(DLPIPE_SANITIZE)
@@ -72,9 +72,6 @@ function(dlpipe_test name)
     return()
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  if(DLPIPE_UNITY_TESTS)
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
-  endif()
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} dlpipe_warnings GTest::gtest GTest::gtest_main)
   dlpipe_compile_sooner(${name})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
