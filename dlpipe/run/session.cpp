@@ -241,6 +241,7 @@ void Session::freeze_parameters() {
 
 static std::vector<engine::OptimizerArguments::LrScale> parse_lr_scales(const TrainConfig& config,
                                                                         engine::Module& model) {
+  const std::vector<engine::NamedTensor> all = model.parameters();
   std::vector<engine::OptimizerArguments::LrScale> scales;
   for (const std::string& text : config.lr_scale) {
     const size_t equals = text.rfind('=');
@@ -250,7 +251,6 @@ static std::vector<engine::OptimizerArguments::LrScale> parse_lr_scales(const Tr
                          concat("[train] --lr-scale ", text, "; give GLOB=FACTOR, as in *.bias=2")));
     }
     scale.pattern = text.substr(0, equals);
-    const std::vector<engine::NamedTensor> all = model.parameters();
     if (std::none_of(all.begin(), all.end(),
                      [&](const auto& parameter) { return matches_glob(parameter.name, scale.pattern); })) {
       throw Error(Status(ErrorCode::kMisuse, concat("[train] --lr-scale ", text, " matches no parameter of ",

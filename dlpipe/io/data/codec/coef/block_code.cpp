@@ -31,9 +31,8 @@ BlockSymbols symbols_of(const int16_t* coefficients, int dc_before) {
     }
     if (largest == 0) continue;
     block.width[group] = static_cast<uint8_t>(1 + bit_length(largest - 1));
-    const bool fits = block.width[group] < 8 || (largest <= 127 && std::popcount(block.mask[group]) <
-                                                                       8);  // 8: 56 bits at most, in bytes
-    block.token[group] = fits && block.width[group] <= 8 ? block.width[group] : uint8_t{kWide};
+    const bool fits = block.width[group] < 8 || (largest <= 127 && std::popcount(block.mask[group]) < 8);
+    block.token[group] = fits ? block.width[group] : uint8_t{kWide};
     block.groups = group + 1;
   }
   return block;

@@ -59,7 +59,7 @@ struct CoefDecoder::State {
   std::array<std::vector<std::byte>, 2> padded;  // tiles too near the record's end
   std::vector<uint16_t> columns;
   std::vector<uint8_t> pixels;  // one row
-  std::vector<uint8_t> cmyk;
+  std::vector<uint8_t> rgb;     // one row of a YCCK picture
 
   // The call in progress.
   const std::byte* end = nullptr;  // of the record
@@ -75,10 +75,6 @@ Status damaged() {
   return Status(ErrorCode::kCorrupt, "[codec] coefficient record: a tile is damaged; ingest the file again");
 }
 
-int divide_up(int value, int by) {
-  return (value + by - 1) / by;
-}
-
 /// Samples and blocks around the region that upsampling looks at: one sample to each side.
 void plan(const Frame& frame, State& s) {
   const Region& region = s.region;
@@ -91,13 +87,15 @@ void plan(const Frame& frame, State& s) {
     const int around_x = plane.fx > 1 ? 1 : 0;
     const int around_y = plane.fy > 1 ? 1 : 0;
     const int left = std::max(0, region.x / plane.fx - around_x);
-    const int right = std::min(component.width, divide_up(region.x + region.width, plane.fx) + around_x);
+    const int right =
+        std::min(component.width, coef::divide_up(region.x + region.width, plane.fx) + around_x);
     const int top = std::max(0, region.y / plane.fy - around_y);
-    const int bottom = std::min(component.height, divide_up(region.y + region.height, plane.fy) + around_y);
+    const int bottom =
+        std::min(component.height, coef::divide_up(region.y + region.height, plane.fy) + around_y);
     plane.first_block = left / 8;
-    plane.end_block = divide_up(right, 8);
+    plane.end_block = coef::divide_up(right, 8);
     plane.first_row = top / 8;
-    plane.end_row = divide_up(bottom, 8);
+    plane.end_row = coef::divide_up(bottom, 8);
     plane.ring_rows = 2 * 8 * component.v;
     plane.stride =
         kRowMargin + ptrdiff_t{8} * (plane.end_block - plane.first_block) + ptrdiff_t{coef::kRowPadding};
@@ -132,7 +130,7 @@ bool select(const coef::RowTiles::Tile& tile, State& s, std::vector<std::byte>& 
     bytes = padded.data();
   }
   const int count = end - tile.first_block;
-  *wanted = {{bytes, tile.bytes.size(), tile.component == 0 ? 0 : 1, count, count == tile.blocks},
+  *wanted = {{bytes, tile.bytes.size(), coef::plane_class_of(tile.component), count, count == tile.blocks},
              tile.component,
              tile.block_row,
              tile.first_block,
@@ -204,7 +202,7 @@ const uint8_t* component_row(const Frame& frame, int c, int y, State& s) {
 
 /// Components of one row to grey, RGB or CMYK pixels; answers their number of channels.
 int join_components(const Frame& frame, const std::array<const uint8_t*, coef::kMaxComponents>& from,
-                    int count, uint8_t* to) {
+                    int count, std::vector<uint8_t>& rgb, uint8_t* to) {
   switch (frame.color) {
     case ColorModel::kGrey:
       std::memcpy(to, from[0], static_cast<size_t>(count));
@@ -222,8 +220,15 @@ int join_components(const Frame& frame, const std::array<const uint8_t*, coef::k
         for (int c = 0; c < 4; ++c) to[4 * x + c] = from[c][x];
       }
       return 4;
-    case ColorModel::kYcck:
-      break;
+    case ColorModel::kYcck:  // inverted RGB, then K
+      rgb.resize(static_cast<size_t>(count) * 3);
+      coef::kernels().ycc_to_rgb(from[0], from[1], from[2], count, rgb.data());
+      for (int x = 0; x < count; ++x) {
+        const uint8_t* const color = rgb.data() + ptrdiff_t{3} * x;
+        for (int c = 0; c < 3; ++c) to[4 * x + c] = static_cast<uint8_t>(255 - color[c]);
+        to[4 * x + 3] = from[3][x];
+      }
+      return 4;
   }
   return 0;
 }
@@ -239,20 +244,7 @@ void store_row(const Frame& frame, int y, State& s) {
   const bool direct =
       (frame.components == 3 && s.out.channels == 3) || (frame.components == 1 && s.out.channels == 1);
   uint8_t* const pixels = direct ? to : s.pixels.data();
-  int channels = 0;
-  if (frame.color == ColorModel::kYcck) {  // inverted RGB, then K
-    s.cmyk.resize(static_cast<size_t>(count) * 3);
-    coef::kernels().ycc_to_rgb(from[0], from[1], from[2], count, s.cmyk.data());
-    for (int x = 0; x < count; ++x) {
-      for (int c = 0; c < 3; ++c)
-        pixels[4 * x + c] =
-            static_cast<uint8_t>(255 - s.cmyk[size_t{3} * static_cast<size_t>(x) + static_cast<size_t>(c)]);
-      pixels[4 * x + 3] = from[3][x];
-    }
-    channels = 4;
-  } else {
-    channels = join_components(frame, from, count, pixels);
-  }
+  int channels = join_components(frame, from, count, s.rgb, pixels);
   if (direct) return;
   if (channels == 4) {
     inverted_cmyk_to_rgb_row(pixels, pixels, count);
@@ -268,7 +260,7 @@ Status decode_region(const coef::Record& record, State& s) {
   int end = 0;
   for (int c = 0; c < frame.components; ++c) {
     first = std::min(first, s.planes[c].first_row / frame.component[c].v);
-    end = std::max(end, divide_up(s.planes[c].end_row, frame.component[c].v));
+    end = std::max(end, coef::divide_up(s.planes[c].end_row, frame.component[c].v));
   }
   const int bottom = s.region.y + s.region.height;
   int y = s.region.y;
@@ -308,7 +300,9 @@ Status CoefDecoder::decode(std::span<const std::byte> bytes, const Region& regio
 }
 
 size_t CoefDecoder::scratch_bytes() const {
-  size_t bytes = sizeof(State) + state_->columns.capacity() * sizeof(uint16_t) + state_->pixels.capacity();
+  size_t bytes = sizeof(State) + state_->columns.capacity() * sizeof(uint16_t) + state_->pixels.capacity() +
+                 state_->rgb.capacity();
+  for (const auto& tile : state_->padded) bytes += tile.capacity();
   for (const Plane& plane : state_->planes) bytes += plane.samples.capacity() + plane.widened.capacity();
   return bytes;
 }

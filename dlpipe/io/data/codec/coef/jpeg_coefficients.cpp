@@ -26,7 +26,7 @@ std::vector<std::byte> encode_row(const Frame& frame, int row, Blocks& blocks) {
     const coef::Component& component = frame.component[c];
     for (int y = row * component.v; y < row * component.v + frame.block_rows(c, row); ++y) {
       for (int first = 0; first < component.blocks_wide; first += coef::kTileBlocks) {
-        coef::TileWriter writer(c == 0 ? 0 : 1, bits);
+        coef::TileWriter writer(coef::plane_class_of(c), bits);
         const int end = std::min(first + coef::kTileBlocks, component.blocks_wide);
         for (int x = first; x < end; ++x) writer.add(blocks.at(c, x, y));
         const std::vector<std::byte> tile = bits.take();
@@ -70,8 +70,8 @@ Status read_all(const coef::Record& record, Blocks& blocks) {
     for (coef::RowTiles::Tile tile; tiles.next(&tile);) {
       padded.assign(tile.bytes.begin(), tile.bytes.end());
       padded.resize(tile.bytes.size() + coef::kTilePadding);
-      const coef::Tile coded{padded.data(), tile.bytes.size(), tile.component == 0 ? 0 : 1, tile.blocks,
-                             true};
+      const coef::Tile coded{padded.data(), tile.bytes.size(), coef::plane_class_of(tile.component),
+                             tile.blocks, true};
       if (!coef::read_tile(coded, *tile_blocks)) return damaged();
       for (int i = 0; i < tile.blocks; ++i)
         coef::natural_coefficients(*tile_blocks, i,

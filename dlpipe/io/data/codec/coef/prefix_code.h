@@ -12,6 +12,9 @@ namespace dlpipe::data::coef {
 
 /// A picture's planes share codes in two classes: the first (luma or grey), and all others.
 inline constexpr int kPlaneClasses = 2;
+constexpr int plane_class_of(int component) {
+  return component == 0 ? 0 : 1;
+}
 
 /// Size in bits of a DC difference's magnitude, after the size before it in the tile.
 inline constexpr int kDcClasses = 17;               // 0..16

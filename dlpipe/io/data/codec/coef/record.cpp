@@ -18,10 +18,6 @@ Status corrupt(std::string_view what) {
   return Status(ErrorCode::kCorrupt, concat("[codec] coefficient record: ", what, "; ingest the file again"));
 }
 
-int divide_up(int64_t value, int64_t by) {
-  return static_cast<int>((value + by - 1) / by);
-}
-
 void put_bytes(std::vector<std::byte>& out, std::span<const std::byte> bytes) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }

@@ -21,6 +21,10 @@ inline constexpr int kMaxComponents = 4;
 /// What the components mean, as the JPEG says (JFIF, Adobe's marker, component ids) and libjpeg decides.
 enum class ColorModel : uint8_t { kGrey = 0, kYCbCr = 1, kRgb = 2, kCmyk = 3, kYcck = 4 };
 
+constexpr int divide_up(int64_t value, int64_t by) {
+  return static_cast<int>((value + by - 1) / by);
+}
+
 struct Component {
   int h = 1;  // sampling factors
   int v = 1;
@@ -30,7 +34,7 @@ struct Component {
   int blocks_high = 0;
   std::array<uint16_t, 64> quant{};  // natural order
 
-  int tiles() const { return (blocks_wide + kTileBlocks - 1) / kTileBlocks; }
+  int tiles() const { return divide_up(blocks_wide, kTileBlocks); }
 };
 
 /// A picture's geometry and tables.

@@ -140,10 +140,7 @@ class Lane {
       read_wide_group(block, group);
       return;
     }
-    const DecodeTables::MaskPlace place =
-        tables_.mask_place[plane_][group < kMaskGroups ? group : kMaskGroups - 1][token];
-    const uint32_t entry = tables_.mask[place.offset + (reader_.word & place.bits)];
-    reader_.skip((entry >> 8) & 15);
+    const uint32_t entry = take_mask(group, token);
     reader_.refill();
     const uint64_t present = How::present(entry & 0xff);
     const uint64_t values = How::spread(reader_.word, present, token) + 2 * present;
@@ -165,13 +162,19 @@ class Lane {
   }
 
  private:
+  /// Which of a group's coefficients there are: an entry of DecodeTables::mask.
+  DLPIPE_COEF_INLINE uint32_t take_mask(size_t group, uint32_t token) {
+    const DecodeTables::MaskPlace place =
+        tables_.mask_place[plane_][group < kMaskGroups ? group : kMaskGroups - 1][token];
+    const uint32_t entry = tables_.mask[place.offset + (reader_.word & place.bits)];
+    reader_.skip((entry >> 8) & 15);
+    return entry;
+  }
+
   void read_wide_group(size_t block, size_t group) {
     const auto width = static_cast<uint32_t>(8 + (reader_.word & 15));
     reader_.skip(4);
-    const DecodeTables::MaskPlace place =
-        tables_.mask_place[plane_][group < kMaskGroups ? group : kMaskGroups - 1][kWide];
-    const uint32_t entry = tables_.mask[place.offset + (reader_.word & place.bits)];
-    reader_.skip((entry >> 8) & 15);
+    const uint32_t entry = take_mask(group, kWide);
     blocks_.wide_blocks |= 1u << block;
     reader_ =
         read_wide(reader_, entry & 0xff, width, static_cast<int>(group), static_cast<int>(block), blocks_);
