@@ -41,7 +41,8 @@ struct ModelState {
   std::string model;
   engine::ModelArguments arguments;
   std::vector<std::string> classes;
-  std::string val_augment;  // the whole chain, normalisation with its numbers included
+  std::string val_augment;   // the whole chain, normalisation with its numbers included
+  std::string tta = "none";  // views that evaluation averages over (views.h)
   std::string dtype = "f32";
   std::string loss;
   std::vector<std::string> metrics;

@@ -41,6 +41,7 @@ Json model_json(const ModelState& model) {
                        {"weights_seed", hex64(model.arguments.seed)},
                        {"classes", texts(model.classes)},
                        {"val_augment", model.val_augment},
+                       {"tta", model.tta},
                        {"dtype", model.dtype},
                        {"loss", model.loss},
                        {"metrics", texts(model.metrics)}});
@@ -55,6 +56,7 @@ Result<ModelState> model_from(const Json& json, std::string_view file) {
   DLPIPE_ASSIGN_OR_RETURN(model.arguments.width, formats::require_int(json, "width", file));
   DLPIPE_ASSIGN_OR_RETURN(model.arguments.seed, require_hex(json, "weights_seed", file));
   DLPIPE_ASSIGN_OR_RETURN(model.val_augment, formats::require_string(json, "val_augment", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.tta, formats::require_string(json, "tta", file));
   DLPIPE_ASSIGN_OR_RETURN(model.dtype, formats::require_string(json, "dtype", file));
   DLPIPE_ASSIGN_OR_RETURN(model.loss, formats::require_string(json, "loss", file));
   model.classes = texts(json["classes"]);

@@ -61,6 +61,7 @@ struct TrainConfig {
   std::string loss = "cross_entropy";
   double label_smoothing = 0;
   // Judging and stopping.
+  std::string tta = "none";
   std::vector<std::string> metrics = {"top1", "top5"};
   std::string val_every = "1epoch";
   int64_t early_stop = 0;

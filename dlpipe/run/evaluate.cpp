@@ -63,7 +63,7 @@ EvalReport evaluate(engine::Module& model, BatchSource& source, const EvalOption
     if (!batch) break;
     const BatchInput input = batch_input(*batch);
     const engine::UseAutocast autocast(options.dtype);
-    const Tensor logits = engine::plain(engine::cast(model(input.pixels), DType::kF32)).contiguous_copy();
+    const Tensor logits = view_logits(model, input.pixels, options.views).contiguous_copy();
     metrics.add(logits, input.labels, input.weight);
     const int64_t dropped = dropped_rows(input, batch->count);
     report.dropped += dropped;

@@ -16,6 +16,7 @@
 #include "dlpipe/engine/layers/module.h"
 #include "dlpipe/engine/metrics.h"
 #include "dlpipe/run/loss.h"
+#include "dlpipe/run/views.h"
 
 namespace dlpipe::run {
 
@@ -24,6 +25,7 @@ struct EvalOptions {
   LossArguments loss_arguments = {};  // none: validation smooths no labels
   std::vector<const engine::MetricRecord*> metrics;
   DType dtype = DType::kF32;
+  Views views = Views::kOne;
   /// Set by a signal: evaluation ends at the next batch with kCancelled. May be null.
   const std::atomic<bool>* stop = nullptr;
 };

@@ -46,6 +46,7 @@ Evaluation evaluate_checkpoint(const EvaluateOptions& options, const Registries&
   EvalOptions eval;
   eval.loss = value_or_throw(find_loss(state.loss, registries.losses));
   eval.dtype = value_or_throw(parse_dtype(state.dtype));
+  eval.views = value_or_throw(parse_views(state.tta));
   eval.stop = options.stop;
   for (const std::string& metric : state.metrics) {
     eval.metrics.push_back(value_or_throw(registries.find_metric(metric)));

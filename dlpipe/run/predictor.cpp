@@ -75,9 +75,9 @@ void Predictor::predict_batch(std::span<const std::string> files,
   });
   const engine::NoGrad no_grad;
   const engine::UseAutocast autocast(value_or_throw(parse_dtype(model_.state.dtype)));
-  const Tensor logits = (*model_.model)(engine::batch_prep(bytes, prep_));
-  const Tensor probabilities =
-      engine::plain(engine::softmax(engine::cast(logits, DType::kF32))).contiguous_copy();
+  const Tensor logits = view_logits(*model_.model, engine::batch_prep(bytes, prep_),
+                                    value_or_throw(parse_views(model_.state.tta)));
+  const Tensor probabilities = engine::plain(engine::softmax(logits)).contiguous_copy();
   const auto classes = static_cast<size_t>(probabilities.size(1));
   std::vector<size_t> order(classes);
   const auto top = std::min(classes, static_cast<size_t>(std::max<int64_t>(options_.top, 1)));

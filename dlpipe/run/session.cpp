@@ -87,6 +87,7 @@ void Session::check_options() {
   settings_.step.skip_nonfinite = config_.on_nonfinite == "skip";
   settings_.eval.loss = settings_.step.loss;
   settings_.eval.dtype = settings_.step.dtype;
+  settings_.eval.views = value_or_throw(parse_views(config_.tta));
   for (const std::string& metric : config_.metrics) {
     settings_.eval.metrics.push_back(value_or_throw(registries_.find_metric(metric)));
   }
@@ -139,6 +140,7 @@ void Session::open_train() {
   model.val_augment =
       value_or_throw(validation_chain(config_.val_augment, options.augment, image->shape,
                                       dataset.pixel_stats(), registries_.augmentation_registry()));
+  model.tta = config_.tta;
   model.dtype = config_.dtype;
   model.loss = config_.loss;
   model.metrics = config_.metrics;

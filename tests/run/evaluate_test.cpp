@@ -39,6 +39,30 @@ TEST(Evaluate, DoesNotDependOnTheBatchSize) {
   EXPECT_EQ(a.value("top1"), b.value("top1"));
 }
 
+// Averaged over a picture and its mirror image, an answer is the same for both.
+TEST(Evaluate, FlippedViewsMakeMirrorImagesEqual) {
+  const auto net = test::small_net(8, 4, 1);
+  net->eval();
+  const engine::NoGrad no_grad;
+  const engine::Tensor pixels = engine::Tensor::zeros({2, 8, 8, 1}, DType::kF32);
+  float* const values = pixels.data<float>();
+  for (int y = 0; y < 8; ++y) {
+    for (int x = 0; x < 8; ++x) {
+      values[y * 8 + x] = static_cast<float>(y * y + 3 * x) / 10;
+      values[64 + y * 8 + 7 - x] = values[y * 8 + x];
+    }
+  }
+  const auto one = view_logits(*net, pixels, Views::kOne).to_doubles();
+  const auto two = view_logits(*net, pixels, Views::kFlip).to_doubles();
+  ASSERT_EQ(two.size(), 8u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(two[i], two[4 + i]);
+    EXPECT_NEAR(two[i], (one[i] + one[4 + i]) / 2, 1e-6);
+    EXPECT_NE(one[i], one[4 + i]);
+  }
+  EXPECT_NE(parse_views("flipp").status().message().find("did you mean 'flip'"), std::string::npos);
+}
+
 TEST(Evaluate, RowsOfWeightZeroDoNotCountAndAreTold) {
   const auto net = test::small_net(8, 4, 1);
   FakeSource whole({.samples = 16, .batch = 8, .shuffle = false});
