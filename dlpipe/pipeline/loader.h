@@ -42,6 +42,9 @@ struct LoaderOptions {
   OnBadRecord on_bad = OnBadRecord::kSubstitute;
   int64_t max_bad = -1;  // distinct bad samples before the stream ends with an error; -1: max(10, 0.1 %)
   int64_t max_pixels = 178'956'970;
+  /// The most that the process may take with the loader's slots, scratch and dataset pages; 0: no ceiling of
+  /// its own. The page cache counts: pages of batches that are over leave it.
+  int64_t memory_bytes = 0;
   std::string quarantine_file;  // bad samples are appended here when their batch is lent; empty: not written
   bool hash_pixels = false;     // the chain covers pixels too (--receipt pixels, tests)
   Device* device = nullptr;     // null: the CPU, batches handed over as they are

@@ -41,6 +41,8 @@ Status check_options(const LoaderOptions& o) {
   }
   if (o.max_bad < -1)
     return misuse(concat("--max-bad ", o.max_bad, "; use 0 or more, or -1 for max(10, 0.1 %)"));
+  if (o.memory_bytes < 0)
+    return misuse(concat("--memory ", o.memory_bytes, "; use a size such as 1GiB, or 0"));
   if (o.max_pixels < 1) return misuse(concat("--max-pixels ", o.max_pixels, "; use 1 or more"));
   return {};
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dlpipe/base/ledger.h"
+#include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/pipeline/stages/batcher.h"
 
@@ -54,6 +55,7 @@ Status BatchStream::prepare() {
     DLPIPE_ASSIGN_OR_RETURN(auto worker, SampleWorker::create(shared));
     workers_.push_back(std::move(worker));
   }
+  DLPIPE_RETURN_IF_ERROR(check_memory());
   Stager::Hooks hooks{.ready = [this](int64_t sequence) { graph_->open(sequence); },
                       .credit = [this](int32_t slot) { credit(slot); }};
   DLPIPE_ASSIGN_OR_RETURN(stager_, Stager::create(*setup_, slots_, counters_, 0, std::move(hooks)));
@@ -63,6 +65,28 @@ Status BatchStream::prepare() {
                                    meter_);
   restart(0);
   return {};
+}
+
+// What slots and decoding take beside the pages must fit a ceiling with room for some of these.
+Status BatchStream::check_memory() {
+  const int64_t ceiling = setup_->options.memory_bytes;
+  if (ceiling == 0) return {};
+  resident_before_ = static_cast<int64_t>(resident_bytes());
+  int64_t slot_bytes = 0;
+  for (const auto& slot : slots_) slot_bytes += static_cast<int64_t>(slot->memory().size_bytes());
+  const dlpipe::data::Dataset& dataset = *setup_->dataset;
+  const auto mean_record = static_cast<int64_t>(dataset.file_bytes()) / std::max<int64_t>(1, dataset.size());
+  const int64_t live_pages = setup_->options.slots * setup_->options.batch *
+                             std::min<int64_t>(static_cast<int64_t>(dataset.file_bytes()),
+                                               mean_record + static_cast<int64_t>(PageWindow::kBlockBytes));
+  const int64_t needed =
+      resident_before_ + slot_bytes + std::min(live_pages, static_cast<int64_t>(dataset.file_bytes()));
+  if (needed <= ceiling) return {};
+  return Status(ErrorCode::kOutOfMemory,
+                concat("[loader] --memory ", human_bytes(static_cast<uint64_t>(ceiling)), " is less than ",
+                       human_bytes(static_cast<uint64_t>(needed)), ", which ", setup_->options.slots,
+                       " batches of ", setup_->options.batch,
+                       " samples and their records take; use a smaller --batch or fewer --slots"));
 }
 
 BatchStream::~BatchStream() {
@@ -260,6 +284,13 @@ void BatchStream::prefault(Run& run) noexcept {
   size_t failed = 0;
   Status status;
   try {
+    if (const int64_t ceiling = setup_->options.memory_bytes; ceiling > 0) {
+      int64_t taken = resident_before_;
+      for (const auto& one : slots_) taken += static_cast<int64_t>(one->memory().size_bytes());
+      for (const auto& worker : workers_) taken += worker->scratch_bytes();
+      prefault_->make_room(plans.subspan(static_cast<size_t>(run.first), static_cast<size_t>(run.count)),
+                           run.sequence, run.sequence - setup_->options.slots + 1, ceiling - taken);
+    }
     status = prefault_->touch(plans.subspan(static_cast<size_t>(run.first), static_cast<size_t>(run.count)),
                               &failed);
   } catch (...) {

@@ -65,6 +65,7 @@ class BatchStream final : public Loader, private GraphBodies {
   void credit(int32_t slot);
   void begin_batch(Slot& slot);  // inject_mutex_ held
   int32_t run_samples(int64_t count) const;
+  Status check_memory();
   void wait_for(int64_t sequence);
   Status book(Batch& batch);
   Status check_state(const SourceState& state) const;
@@ -81,6 +82,7 @@ class BatchStream final : public Loader, private GraphBodies {
   std::unique_ptr<MappedFile> file_;
   std::unique_ptr<data::Dataset::Reader> prefault_reader_;
   std::unique_ptr<Prefault> prefault_;  // the prefault thread's
+  int64_t resident_before_ = 0;         // of the process, without slots, scratch and pages
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<std::unique_ptr<SampleWorker>> workers_;
   std::unique_ptr<Stager> stager_;

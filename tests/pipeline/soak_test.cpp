@@ -40,5 +40,35 @@ TEST(Soak, ResidentMemoryStaysFlatOverTwentyEpochs) {
   EXPECT_LE(most, before + known + (uint64_t{16} << 20)) << "known " << known << " before " << before;
 }
 
+// Pages of records that were used leave the process, and the batches stay the same.
+TEST(Soak, ACeilingHoldsForADatasetSeveralTimesAsLarge) {
+  data::TempDir dir;
+  write_drawn_dataset(dir / "d", {.count = 1000, .layout = data::ImageLayout::kRaw, .size = 160});
+  LoaderOptions o;
+  o.data = dir / "d";
+  o.augment = "rrc(32) hflip";
+  o.batch = 2;
+  o.slots = 2;  // the kernel may map a megabyte for each of a batch's records
+  o.threads = 2;
+  o.epochs = 2;
+  const std::vector<uint64_t> expected = read_hashes(*open_loader(o));
+  constexpr uint64_t kRoom = uint64_t{20} << 20;
+  o.memory_bytes = static_cast<int64_t>(resident_bytes() + kRoom);
+  const auto loader = open_loader(o);
+  ASSERT_GT(loader->dataset().file_bytes(), 3 * kRoom);
+  uint64_t most = 0;
+  for (const uint64_t hash : expected) {
+    ASSERT_EQ(read_hashes(*loader, 1), std::vector<uint64_t>{hash});
+    most = std::max(most, resident_bytes());
+  }
+  // What a loader brings along: stacks of its threads, TBB, codecs.
+  EXPECT_LE(most, static_cast<uint64_t>(o.memory_bytes) + (uint64_t{12} << 20));
+
+  o.memory_bytes = 1 << 20;
+  const Status refused = Loader::open(o).status();
+  EXPECT_EQ(refused.code(), ErrorCode::kOutOfMemory);
+  EXPECT_NE(refused.message().find("--memory 1.0 MB"), std::string::npos) << refused.message();
+}
+
 }  // namespace
 }  // namespace dlpipe::pipeline

@@ -22,6 +22,7 @@ using formats::Json;
 struct Options {
   bool json = false;
   double seconds = 10;
+  std::string memory = "0";
   pipeline::LoaderOptions loader;
   run::BenchTrainOptions train;
 };
@@ -54,6 +55,10 @@ Json stages_json(const run::StageReport& report, const std::vector<pipeline::Sta
 }
 
 Status bench_pipeline(Options options) {
+  uint64_t memory = 0;
+  if (!parse_bytes(options.memory, &memory))
+    return Status(ErrorCode::kMisuse, concat("--memory ", options.memory, "; use a size such as 1GiB, or 0"));
+  options.loader.memory_bytes = static_cast<int64_t>(memory);
   DLPIPE_RETURN_IF_ERROR(find_data(options.loader));
   DLPIPE_ASSIGN_OR_RETURN(const pipeline::PipelineBench bench,
                           pipeline::bench_pipeline(options.loader, options.seconds));
@@ -201,6 +206,8 @@ std::function<Status()> setup(CLI::App& app) {
       add_part(app, "pipeline", "Reading, decoding, augmenting, without a trainer", *options);
   add_loader_options(*pipeline_part, options->loader);
   pipeline_part->add_option("--threads", options->loader.threads, "Threads; 0: what the process may use");
+  pipeline_part->add_option("--memory", options->memory,
+                            "Most memory for batches and dataset pages, as 1GiB; 0: any");
 
   CLI::App* decode_part = add_part(app, "decode", "Decoding alone, on one thread", *options);
   add_loader_options(*decode_part, options->loader);

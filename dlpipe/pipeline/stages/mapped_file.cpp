@@ -81,6 +81,15 @@ void MappedFile::prefetch(std::span<const std::byte> range) const noexcept {
   ::posix_fadvise(file_, static_cast<off_t>(offset), static_cast<off_t>(range.size()), POSIX_FADV_WILLNEED);
 }
 
+void MappedFile::evict(std::span<const std::byte> range) const noexcept {
+  const auto offset = static_cast<size_t>(range.data() - map_.data());
+  ::posix_fadvise(file_, static_cast<off_t>(offset), static_cast<off_t>(range.size()), POSIX_FADV_DONTNEED);
+}
+
+void MappedFile::forget() const noexcept {
+  ::madvise(const_cast<std::byte*>(map_.data()), map_.size(), MADV_DONTNEED);
+}
+
 Status MappedFile::populate(std::span<const std::byte> range) const {
   if (range.empty()) return {};
   const auto offset = static_cast<size_t>(range.data() - map_.data());

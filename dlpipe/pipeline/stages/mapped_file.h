@@ -33,6 +33,10 @@ class MappedFile {
   void prefetch(std::span<const std::byte> range) const noexcept;
   /// All pages of `range` are in memory; kIo names file and offset when they can't be read.
   Status populate(std::span<const std::byte> range) const;
+  /// Takes the pages of `range`, which begins at a page, out of the page cache unless somebody uses them.
+  void evict(std::span<const std::byte> range) const noexcept;
+  /// Takes all pages out of the process; those in the page cache come back at a touch, for a minor fault.
+  void forget() const noexcept;
   std::span<const std::byte> map() const { return map_; }
 
  private:

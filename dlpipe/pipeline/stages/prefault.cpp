@@ -19,17 +19,40 @@ constexpr int64_t kGranuleFreshNs = 5'000'000'000;
 
 Prefault::Prefault(const Setup& setup, const MappedFile& file, data::Dataset::Reader& reader,
                    PipelineCounters& counters)
-    : setup_(setup), file_(file), reader_(reader), counters_(counters[Stage::kPrefault]) {
+    : setup_(setup), file_(file), reader_(reader), counters_(counters[Stage::kPrefault]), window_(file) {
   const size_t bytes = file.map().size();
-  if (bytes < available_memory_bytes() / 4) granule_touched_ns_.resize(bytes / kGranuleBytes + 1);
+  const auto ceiling = static_cast<uint64_t>(setup.options.memory_bytes);
+  const uint64_t memory =
+      ceiling > 0 ? std::min(ceiling, available_memory_bytes()) : available_memory_bytes();
+  if (bytes < memory / 4) granule_touched_ns_.resize(bytes / kGranuleBytes + 1);
+}
+
+void Prefault::make_room(std::span<SamplePlan> plans, int64_t sequence, int64_t live, int64_t most_bytes) {
+  if (!granule_touched_ns_.empty()) return;  // the whole file is small beside the ceiling
+  for (const SamplePlan& plan : plans) {
+    const auto stored = reader_.stored(plan.sample);
+    if (stored.ok()) window_.enter(sequence, *stored);  // touch() tells what is wrong
+  }
+  window_.shrink(live, most_bytes);
+}
+
+// How much around a touched page the kernel maps is its own affair (whole large folios, a megabyte or more
+// since Linux 6.18): what counts is what came of it.
+void Prefault::keep_below_ceiling() {
+  const int64_t ceiling = setup_.options.memory_bytes;
+  if (ceiling == 0 || !granule_touched_ns_.empty()) return;
+  constexpr int64_t kMargin = 32;
+  if (static_cast<int64_t>(resident_bytes()) > ceiling - ceiling / kMargin) file_.forget();
 }
 
 Status Prefault::touch(std::span<SamplePlan> plans, size_t* failed) {
   const ScopedTimer timer(counters_.busy_ns);
   DLPIPE_RETURN_IF_ERROR(locate(plans, failed));
+  run_begin_ns_ = now_ns();
   int64_t bytes = 0;
   for (size_t i = 0; i < plans.size(); ++i) {
     *failed = i;
+    keep_below_ceiling();
     DLPIPE_RETURN_IF_ERROR(touch_one(plans[i]));
     bytes += static_cast<int64_t>(plans[i].stored.size());
   }
@@ -72,15 +95,15 @@ Status Prefault::touch_granules(std::span<const std::byte> stored) {
   const std::span<const std::byte> map = file_.map();
   const auto offset = static_cast<size_t>(stored.data() - map.data());
   if (stored.data() < map.data() || offset + stored.size() > map.size()) return file_.populate(stored);
-  const int64_t now = now_ns();
   for (size_t granule = offset / kGranuleBytes; granule <= (offset + stored.size() - 1) / kGranuleBytes;
        ++granule) {
-    if (granule_touched_ns_[granule] != 0 && now - granule_touched_ns_[granule] < kGranuleFreshNs) continue;
+    if (granule_touched_ns_[granule] != 0 && run_begin_ns_ - granule_touched_ns_[granule] < kGranuleFreshNs)
+      continue;
     const size_t begin = granule * kGranuleBytes;
     const auto pages = map.subspan(begin, std::min(kGranuleBytes, map.size() - begin));
     if (granule_touched_ns_[granule] == 0) file_.prefetch(pages);
     DLPIPE_RETURN_IF_ERROR(file_.populate(pages));
-    granule_touched_ns_[granule] = now;
+    granule_touched_ns_[granule] = run_begin_ns_;
   }
   return {};
 }

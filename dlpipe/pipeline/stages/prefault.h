@@ -13,6 +13,7 @@
 #include "dlpipe/pipeline/setup.h"
 #include "dlpipe/pipeline/stage_counters.h"
 #include "dlpipe/pipeline/stages/mapped_file.h"
+#include "dlpipe/pipeline/stages/page_window.h"
 
 namespace dlpipe::pipeline {
 
@@ -26,6 +27,9 @@ class Prefault {
   /// (kTries times in all, after 10, 40 and 160 ms); then the error names sample, file and offset, and
   /// *failed is its plan.
   Status touch(std::span<SamplePlan> plans, size_t* failed);
+  /// Where a ceiling is set: before touch(), for plans of batch `sequence`, when batches before `live` are
+  /// over and the file may take `most_bytes` beside all else.
+  void make_room(std::span<SamplePlan> plans, int64_t sequence, int64_t live, int64_t most_bytes);
 
   static constexpr int kTries = 4;
 
@@ -33,6 +37,7 @@ class Prefault {
   Status locate(std::span<SamplePlan> plans, size_t* failed);
   Status touch_one(const SamplePlan& plan);
   Status touch_once(const SamplePlan& plan);
+  void keep_below_ceiling();
   Status touch_granules(std::span<const std::byte> stored);
 
   const Setup& setup_;
@@ -42,6 +47,8 @@ class Prefault {
   // A file that fits memory well is touched by granules, and again only after a while: small records would
   // otherwise cost a system call each. Empty: every record is touched by itself.
   std::vector<int64_t> granule_touched_ns_;
+  int64_t run_begin_ns_ = 0;  // one clock read a run
+  PageWindow window_;
 };
 
 }  // namespace dlpipe::pipeline
