@@ -120,6 +120,7 @@ Status Chain::plan(const ImageSize& source, const SampleKey& key, ChainPlan& pla
   plan.source_region = {0, 0, source.width, source.height};
   plan.hash = 0;
   ImageSize size = source;
+  const uint64_t epoch_key = RandomStream::epoch_key(key);
   for (size_t i = 0; i < ops_.size(); ++i) {
     OpDraw& draw = plan.draws[i] = OpDraw{};
     const Op& op = *ops_[i].op;
@@ -127,7 +128,7 @@ Status Chain::plan(const ImageSize& source, const SampleKey& key, ChainPlan& pla
       draw.active = false;
       continue;
     }
-    RandomStream rng(key, static_cast<uint32_t>(i));
+    RandomStream rng(epoch_key, key, static_cast<uint32_t>(i));
     draw.in = size;
     if (Status status = op.plan(size, rng, draw); !status.ok()) {
       return status.with_context(concat("[augment] ", ops_[i].text, ": "));

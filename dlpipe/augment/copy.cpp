@@ -7,13 +7,25 @@ namespace dlpipe::augment {
 
 namespace {
 
-template <int kChannels>
-void mirror_row(const uint8_t* from, uint8_t* to, int width) {
-  to += ptrdiff_t{width} * kChannels;
-  for (int x = 0; x < width; ++x, from += kChannels) {
-    to -= kChannels;
-    for (int c = 0; c < kChannels; ++c) to[c] = from[c];
+void mirror_pixels(const uint8_t* from, uint8_t* to, int width, int channels) {
+  from += ptrdiff_t{width} * channels;
+  for (int x = 0; x < width; ++x, to += channels) {
+    from -= channels;
+    std::memcpy(to, from, size_t(channels));
   }
+}
+
+// A pixel and the byte behind it move as one word, to where the next pixel goes; but the ends, where the word
+// would reach out of the row.
+void mirror_rgb(const uint8_t* from, uint8_t* to, int width) {
+  if (width < 3) return mirror_pixels(from, to, width, 3);
+  mirror_pixels(from + ptrdiff_t{3} * (width - 1), to, 1, 3);
+  for (int x = 1; x < width - 1; ++x) std::memcpy(to + 3 * x, from + 3 * (width - 1 - x), 4);
+  mirror_pixels(from, to + ptrdiff_t{3} * (width - 1), 1, 3);
+}
+
+void mirror_grey(const uint8_t* from, uint8_t* to, int width) {
+  std::reverse_copy(from, from + width, to);
 }
 
 void copy_row(const uint8_t* from, uint8_t* to, int width, int channels, bool mirror) {
@@ -21,19 +33,9 @@ void copy_row(const uint8_t* from, uint8_t* to, int width, int channels, bool mi
     std::memcpy(to, from, size_t(width) * size_t(channels));
     return;
   }
-  switch (channels) {
-    case 1:
-      return mirror_row<1>(from, to, width);
-    case 3:
-      return mirror_row<3>(from, to, width);
-    case 4:
-      return mirror_row<4>(from, to, width);
-    default:
-      to += ptrdiff_t{width - 1} * channels;
-      for (int x = 0; x < width; ++x, from += channels, to -= channels) {
-        std::memcpy(to, from, size_t(channels));
-      }
-  }
+  if (channels == 3) return mirror_rgb(from, to, width);
+  if (channels == 1) return mirror_grey(from, to, width);
+  mirror_pixels(from, to, width, channels);
 }
 
 void fill_row(uint8_t* to, int width, int channels, const Pixel& value) {

@@ -44,14 +44,19 @@ struct SampleKey {
 /// A short sequence of numbers for one op on one sample. Value type; copy freely; two with equal keys agree.
 class RandomStream {
  public:
-  RandomStream(const SampleKey& key, uint32_t op_index)
-      : key_{static_cast<uint32_t>(philox_mix(key.seed, static_cast<uint64_t>(key.epoch))),
-             static_cast<uint32_t>(philox_mix(key.seed, static_cast<uint64_t>(key.epoch)) >> 32)},
+  RandomStream(const SampleKey& key, uint32_t op_index) : RandomStream(epoch_key(key), key, op_index) {}
+  /// The same with epoch_key(key) given, which all of a sample's ops share.
+  RandomStream(uint64_t epoch_key, const SampleKey& key, uint32_t op_index)
+      : key_{static_cast<uint32_t>(epoch_key), static_cast<uint32_t>(epoch_key >> 32)},
         counter_{static_cast<uint32_t>(key.position), static_cast<uint32_t>(key.position >> 32),
                  (static_cast<uint32_t>(key.attempt) << 16) | (op_index & 0xffffu), 0} {}
   RandomStream(uint64_t seed, uint64_t stream)
       : key_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)},
         counter_{static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32), 0xffffffffu, 0} {}
+
+  static uint64_t epoch_key(const SampleKey& key) {
+    return philox_mix(key.seed, static_cast<uint64_t>(key.epoch));
+  }
 
   uint32_t next_u32() {
     if (used_ == 4) {

@@ -79,17 +79,19 @@ class PadCrop : public Op {
   /// Writes what place_image left as frame.
   static void reflect_borders(const OpDraw& draw, const ConstImageView& in, int x, int y,
                               const ImageView& out) {
-    const auto channels = static_cast<size_t>(out.channels);
+    const int left = std::clamp(-x, 0, out.width);  // columns of the image: [left, right)
+    const int right = std::clamp(draw.in.width - x, left, out.width);
     for (int row = 0; row < out.height; ++row) {
       const int seen_y = row + y;
-      const bool row_inside = seen_y >= 0 && seen_y < draw.in.height;
       const uint8_t* from = in.row(reflected(seen_y, draw.in.height) - draw.region.y);
+      const bool row_inside = seen_y >= 0 && seen_y < draw.in.height;
       for (int column = 0; column < out.width; ++column) {
-        const int seen_x = column + x;
-        if (row_inside && seen_x >= 0 && seen_x < draw.in.width) continue;
+        if (row_inside && column == left) column = right;
+        if (column == out.width) break;
         const int to = draw.mirror ? out.width - 1 - column : column;
-        const int from_x = reflected(seen_x, draw.in.width) - draw.region.x;
-        std::memcpy(out.row(row) + size_t(to) * channels, from + size_t(from_x) * channels, channels);
+        const int from_x = reflected(column + x, draw.in.width) - draw.region.x;
+        std::memcpy(out.row(row) + ptrdiff_t{to} * out.channels, from + ptrdiff_t{from_x} * out.channels,
+                    size_t(out.channels));
       }
     }
   }

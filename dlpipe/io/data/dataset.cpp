@@ -301,9 +301,20 @@ class LmdbReader final : public Dataset::Reader {
 
   int64_t per_value() const { return dataset_.info.schema.records_per_value; }
 
-  Result<std::span<const std::byte>> value(int64_t sample) const {
+  Result<std::span<const std::byte>> value(int64_t sample) {
     DLPIPE_RETURN_IF_ERROR(dataset_.check_sample(sample));
     const auto number = static_cast<uint64_t>(sample / per_value());
+    if (per_value() == 1) return find_value(number, sample);
+    if (packed_values_.empty())
+      packed_values_.resize(static_cast<size_t>((dataset_.info.samples - 1) / per_value() + 1));
+    std::span<const std::byte>& found = packed_values_[number];
+    if (found.empty()) {
+      DLPIPE_ASSIGN_OR_RETURN(found, find_value(number, sample));
+    }
+    return found;
+  }
+
+  Result<std::span<const std::byte>> find_value(uint64_t number, int64_t sample) const {
     MDB_val key = key_of(number);
     MDB_val value{};
     const int code = mdb_get(txn_.get(), dataset_.records, &key, &value);
@@ -347,6 +358,9 @@ class LmdbReader final : public Dataset::Reader {
 
   const Dataset::Impl& dataset_;
   TxnPtr txn_;
+  // Where packed values were found: a look-up takes as long as copying a small record, the map never moves,
+  // and many records share a value.
+  std::vector<std::span<const std::byte>> packed_values_;
   ZstdDecompressor zstd_;
   std::vector<std::byte> scratch_;
 };
