@@ -72,7 +72,7 @@ void count_file(const std::string& path, Histograms& all) {
       int before = 0;
       int context = kDcContexts - 1;
       for (JDIMENSION x = 0; x < component.width_in_blocks; ++x) {
-        if (x % kTileBlocks == 0) {
+        if (x % kMaxTileBlocks == 0) {
           before = 0;
           context = kDcContexts - 1;
         }

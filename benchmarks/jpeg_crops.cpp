@@ -3,13 +3,13 @@
 //   jpeg_crops DIR [--seconds S]      DIR: any folder of JPEG files
 // Every picture's regions are first compared with libjpeg-turbo's whole decode, sample by sample.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -24,10 +24,30 @@
 namespace dlpipe::data {
 namespace {
 
+using Bytes = std::vector<std::byte>;
+
+/// A way to store a JPEG.
+struct Layout {
+  const char* name;
+  Result<Bytes> (*encode)(const Bytes& jpeg);
+};
+
+template <int kTileBlocks>
+Result<Bytes> in_tiles_of(const Bytes& jpeg) {
+  return encode_coefficients(jpeg, {}, kTileBlocks);
+}
+
+constexpr std::array<Layout, 5> kLayouts = {{
+    {"JPEG", [](const Bytes& jpeg) -> Result<Bytes> { return jpeg; }},
+    {"restart index", [](const Bytes& jpeg) { return encode_restart(jpeg); }},
+    {"coefficients, tiles of 16", in_tiles_of<16>},
+    {"coefficients, tiles of 8", in_tiles_of<8>},
+    {"coefficients, tiles of 4", in_tiles_of<4>},
+}};
+constexpr size_t kCoefficients = 3;  // what `dlpipe ingest --jpeg coefficients` writes
+
 struct Picture {
-  std::vector<std::byte> jpeg;
-  std::vector<std::byte> coefficients;
-  std::vector<std::byte> restart;
+  std::array<Bytes, kLayouts.size()> stored;
   int width = 0;
   int height = 0;
 };
@@ -48,8 +68,22 @@ Region draw_region(const Picture& picture, RandomStream& random) {
 }
 
 struct Totals {
-  size_t files = 0, kept = 0, source_bytes = 0, record_bytes = 0, restart_bytes = 0, jpeg_bytes = 0;
+  size_t files = 0, source_bytes = 0;
+  std::array<size_t, kLayouts.size()> bytes{};
 };
+
+/// False when a layout can't hold it.
+bool encode(const Bytes& jpeg, const std::string& name, Picture& picture) {
+  for (size_t i = 0; i < kLayouts.size(); ++i) {
+    auto stored = kLayouts[i].encode(jpeg);
+    if (!stored.ok()) {
+      std::printf("%s stays a JPEG: %s\n", name.c_str(), stored.status().message().c_str());
+      return false;
+    }
+    picture.stored[i] = *std::move(stored);
+  }
+  return true;
+}
 
 std::vector<Picture> load(const std::string& directory, Totals& totals) {
   std::vector<std::filesystem::path> paths;
@@ -61,25 +95,16 @@ std::vector<Picture> load(const std::string& directory, Totals& totals) {
     std::ifstream file(path, std::ios::binary);
     const std::string text((std::istreambuf_iterator<char>(file)), {});
     const auto* first = reinterpret_cast<const std::byte*>(text.data());
-    Picture picture;
-    picture.jpeg.assign(first, first + text.size());
-    const auto info = probe_image(picture.jpeg);
+    const Bytes jpeg(first, first + text.size());
+    const auto info = probe_image(jpeg);
     if (!info.ok() || info->layout != ImageLayout::kJpeg) continue;
     ++totals.files;
-    auto record = encode_coefficients(picture.jpeg);
-    if (!record.ok()) {
-      std::printf("%s stays a JPEG: %s\n", path.filename().c_str(), record.status().message().c_str());
-      continue;
-    }
-    picture.coefficients = std::move(*record);
-    picture.restart = value_or_throw(encode_restart(picture.jpeg));
-    totals.restart_bytes += picture.restart.size();
+    Picture picture;
+    if (!encode(jpeg, path.filename().string(), picture)) continue;
     picture.width = info->width;
     picture.height = info->height;
-    ++totals.kept;
-    totals.jpeg_bytes += picture.jpeg.size();
-    totals.record_bytes += picture.coefficients.size();
-    totals.source_bytes += *keeps_source_bytes(picture.coefficients) ? 1 : 0;
+    for (size_t i = 0; i < kLayouts.size(); ++i) totals.bytes[i] += picture.stored[i].size();
+    totals.source_bytes += *keeps_source_bytes(picture.stored[kCoefficients]) ? 1 : 0;
     pictures.push_back(std::move(picture));
   }
   return pictures;
@@ -98,12 +123,12 @@ size_t count_differences(const std::vector<Picture>& pictures, size_t* samples) 
   for (const Picture& picture : pictures) {
     const Region all{0, 0, picture.width, picture.height};
     const ImageView full = view_of(whole, all);
-    throw_if_error(decoder.decode(picture.jpeg, all, full));
+    throw_if_error(decoder.decode(picture.stored[0], all, full));
     for (int i = 0; i < 3; ++i) {
       const Region region = i == 0 ? all : draw_region(picture, random);
       const ImageView out = view_of(part, region);
-      for (const auto* layout : {&picture.coefficients, &picture.restart}) {
-        throw_if_error(decoder.decode(*layout, region, out));
+      for (size_t layout = 1; layout < kLayouts.size(); ++layout) {
+        throw_if_error(decoder.decode(picture.stored[layout], region, out));
         *samples += part.size();
         for (int y = 0; y < region.height; ++y) {
           const uint8_t* const expected = full.row(region.y + y) + ptrdiff_t{3} * region.x;
@@ -116,8 +141,7 @@ size_t count_differences(const std::vector<Picture>& pictures, size_t* samples) 
 }
 
 struct Contender {
-  const char* name;
-  std::vector<std::byte> Picture::*layout;
+  size_t layout;
   bool whole;
   std::vector<double> rates;
 };
@@ -135,7 +159,7 @@ double measure(const Contender& contender, const std::vector<Picture>& pictures,
     for (const Picture& picture : pictures) {
       const Region region =
           contender.whole ? Region{0, 0, picture.width, picture.height} : draw_region(picture, random);
-      throw_if_error(decoder.decode(picture.*contender.layout, region, view_of(pixels, region)));
+      throw_if_error(decoder.decode(picture.stored[contender.layout], region, view_of(pixels, region)));
       ++images;
     }
     spent = std::chrono::duration<double>(Clock::now() - start).count();
@@ -156,21 +180,15 @@ int run(const std::string& directory, double seconds) {
     return 1;
   }
   std::printf("%s, %s\n", cpu_model().c_str(), directory.c_str());
-  const auto of_jpeg = [&](size_t bytes) {
-    return static_cast<double>(bytes) / static_cast<double>(totals.jpeg_bytes);
-  };
-  std::printf(
-      "%zu JPEGs, %zu as coefficients (%zu give back the file's own bytes), %.4f of the JPEGs' bytes\n",
-      totals.files, totals.kept, totals.source_bytes, of_jpeg(totals.record_bytes));
-  std::printf("with a restart index: %.4f of the JPEGs' bytes\n", of_jpeg(totals.restart_bytes));
+  std::printf("%zu JPEGs, %zu as coefficients, of which %zu give back the file's own bytes\n", totals.files,
+              pictures.size(), totals.source_bytes);
   size_t samples = 0;
   const size_t differing = count_differences(pictures, &samples);
   std::printf("%zu of %zu samples differ from libjpeg-turbo's\n", differing, samples);
-  std::vector<Contender> contenders = {{"libjpeg-turbo, whole picture", &Picture::jpeg, true, {}},
-                                       {"libjpeg-turbo, crop and skip", &Picture::jpeg, false, {}},
-                                       {"restart index, crop", &Picture::restart, false, {}},
-                                       {"coefficients, whole picture", &Picture::coefficients, true, {}},
-                                       {"coefficients, crop", &Picture::coefficients, false, {}}};
+  std::vector<Contender> contenders;
+  for (size_t layout = 0; layout < kLayouts.size(); ++layout) {
+    for (const bool whole : {true, false}) contenders.push_back({layout, whole, {}});
+  }
   constexpr uint64_t kRounds = 5;
   for (uint64_t round = 0; round < kRounds; ++round) {
     for (Contender& contender : contenders)
@@ -178,10 +196,13 @@ int run(const std::string& directory, double seconds) {
   }
   const double whole = median(contenders[0].rates);
   const double crop = median(contenders[1].rates);
-  std::printf("%-30s %9s %9s %9s\n", "one thread", "img/s", "/ whole", "/ crop");
+  std::printf("%-34s %9s %9s %9s %9s\n", "one thread", "bytes", "img/s", "/ whole", "/ crop");
   for (const Contender& contender : contenders) {
     const double rate = median(contender.rates);
-    std::printf("%-30s %9.0f %9.2f %9.2f\n", contender.name, rate, rate / whole, rate / crop);
+    const double bytes =
+        static_cast<double>(totals.bytes[contender.layout]) / static_cast<double>(totals.bytes[0]);
+    std::printf("%-26s %-7s %9.4f %9.0f %9.2f %9.2f\n", kLayouts[contender.layout].name,
+                contender.whole ? "whole" : "crop", bytes, rate, rate / whole, rate / crop);
   }
   return differing == 0 ? 0 : 1;
 }

@@ -16,6 +16,7 @@ static void make(const fs::path& out, const std::string& name, bool zstd, ingest
   options.zstd = zstd;
   options.store = store;
   options.jobs = 2;
+  options.jpeg = ingest::JpegLayout::kStandard;  // coefficient records are read by dlpipe alone
   value_or_throw(ingest::ingest(options));
 }
 

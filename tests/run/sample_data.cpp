@@ -18,6 +18,7 @@ SampleData make_sample_data(const std::string& folder, int per_class, int side) 
   options.destination = data.split;
   options.split = {0.8, 0.2};
   options.seed = 1;
+  options.jpeg = ingest::JpegLayout::kStandard;  // tests look for the files' bytes and damage them
   value_or_throw(ingest::ingest(options));
   return data;
 }

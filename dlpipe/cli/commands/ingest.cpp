@@ -17,7 +17,7 @@ struct Options {
   ingest::IngestOptions ingest;
   std::string on_error = "skip";
   std::string store = "auto";
-  std::string jpeg = "standard";
+  std::string jpeg = "auto";
   std::string split;
   std::string window = "256M";
   std::string map_size = "0";
@@ -108,9 +108,11 @@ std::function<Status()> setup(CLI::App& app) {
   app.add_option("--classes-from", ingest.classes_from, "Dataset whose class order to take");
   app.add_option("--on-error", options->on_error, "What to do about a bad file: skip (and list it), stop");
   app.add_option("--store", options->store, "auto (the file's own bytes; raw for IDX), jpeg, raw");
-  app.add_option("--jpeg", options->jpeg,
-                 "Layout of JPEGs: standard (the file), restart (an indexed JPEG, faster crops), "
-                 "coefficients (the same pixels in as many bytes, fastest crops)");
+  app.add_option(
+      "--jpeg", options->jpeg,
+      "Layout of JPEGs: coefficients (fastest crops, the same pixels and bytes), coefficients-dense "
+      "(1 % fewer bytes), restart (an indexed JPEG, faster crops), standard (the file); auto: coefficients "
+      "where they take no more bytes");
   app.add_flag("--trust", ingest.trust, "Don't compare the pixels of --jpeg's layout with the file's");
   app.add_option("--resize-max", ingest.resize_max, "Scale longer sides down to N pixels; 0: no");
   app.add_option("--quality", ingest.quality, "Of the JPEGs that are re-coded, 1 to 100");

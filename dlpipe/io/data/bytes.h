@@ -8,6 +8,7 @@
 #include <cstring>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 namespace dlpipe::data {
 
@@ -26,6 +27,12 @@ template <class T>
 void store_le(std::byte* to, T value) {
   static_assert(std::is_trivially_copyable_v<T>);
   std::memcpy(to, &value, sizeof value);
+}
+
+template <class T>
+void append_le(std::vector<std::byte>& out, T value) {
+  out.resize(out.size() + sizeof value);
+  store_le(out.data() + out.size() - sizeof value, value);
 }
 
 inline uint8_t load_u8(std::span<const std::byte> bytes, size_t offset) {

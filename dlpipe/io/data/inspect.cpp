@@ -128,9 +128,12 @@ Result<std::vector<std::pair<std::string, int64_t>>> kept_as_jpeg(const Dataset&
   for (const int64_t sample : jpegs) {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader->record(sample));
     DLPIPE_ASSIGN_OR_RETURN(const RecordView view, parse_record(dataset, record));
-    const Status again =
-        (coefficients ? encode_coefficients(view.image) : encode_restart(view.image)).status();
-    ++reasons[again.ok() ? "it would decode to other pixels" : again.message()];
+    const auto again = coefficients ? encode_coefficients(view.image) : encode_restart(view.image);
+    const double most = kMostBytesByDefault * static_cast<double>(view.image.size());
+    ++reasons[!again.ok() ? again.status().message()
+              : coefficients && static_cast<double>(again->size()) > most
+                  ? "as coefficients it would take more bytes"
+                  : "it would decode to other pixels"];
   }
   return std::vector<std::pair<std::string, int64_t>>(reasons.begin(), reasons.end());
 }

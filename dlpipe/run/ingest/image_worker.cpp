@@ -99,10 +99,14 @@ Result<ImageWorker::Stored> ImageWorker::store(std::vector<std::byte> bytes, con
 
 Status ImageWorker::use_jpeg_layout(bool is_source, Stored& stored) {
   const bool restart = options_.jpeg == JpegLayout::kRestart;
-  Result<std::vector<std::byte>> record = restart
-                                              ? data::encode_restart(stored.bytes, limits_of(options_))
-                                              : data::encode_coefficients(stored.bytes, limits_of(options_));
+  const int tile_blocks =
+      options_.jpeg == JpegLayout::kDenseCoefficients ? data::kDenseTileBlocks : data::kFastTileBlocks;
+  Result<std::vector<std::byte>> record =
+      restart ? data::encode_restart(stored.bytes, limits_of(options_))
+              : data::encode_coefficients(stored.bytes, limits_of(options_), tile_blocks);
   if (!record.ok()) return {};  // it stays a JPEG; `dlpipe inspect` tells why
+  const double share = static_cast<double>(record->size()) / static_cast<double>(stored.bytes.size());
+  if (options_.jpeg == JpegLayout::kAuto && share > data::kMostBytesByDefault) return {};
   if (!options_.trust) {
     data::ImageInfo info;
     info.width = swaps_axes(stored.header.orientation) ? stored.header.height : stored.header.width;

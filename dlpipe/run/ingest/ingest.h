@@ -22,10 +22,11 @@ namespace dlpipe::ingest {
 enum class OnError : uint8_t { kSkip, kStop };
 /// What stands in a record: the file's own bytes (raw pixels for IDX), always JPEG, always raw pixels.
 enum class Store : uint8_t { kAuto, kJpeg, kRaw };
-/// How a record holds a JPEG: the file as it is; the same coefficients with restart markers and an index of
-/// them (still a JPEG); or the coefficients in tiles. Crops of the latter two decode faster, to the same
-/// pixels.
-enum class JpegLayout : uint8_t { kStandard, kRestart, kCoefficients };
+/// How a record holds a JPEG: as coefficients unless that takes more bytes (data::kMostBytesByDefault); the
+/// file as it is; the same coefficients with restart markers and an index of them (still a JPEG); or always
+/// the coefficients, in small tiles or (fewer bytes, slower crops) large ones. Crops of all but the file
+/// decode faster, to the same pixels.
+enum class JpegLayout : uint8_t { kAuto, kStandard, kRestart, kCoefficients, kDenseCoefficients };
 
 struct IngestOptions {
   std::string source;        // SRC: folder by class, manifest, IDX file or folder
@@ -36,7 +37,7 @@ struct IngestOptions {
   int resize_max = 0;  // longer sides are scaled down to this; 0: no
   int quality = 90;    // of the JPEGs that are re-coded
   Store store = Store::kAuto;
-  JpegLayout jpeg = JpegLayout::kStandard;
+  JpegLayout jpeg = JpegLayout::kAuto;
   bool trust = false;  // don't compare the pixels of coefficient records with the JPEG's
   bool zstd = false;
   int64_t limit = -1;         // at most this many files, chosen by (seed, path); -1: all
@@ -96,7 +97,7 @@ Result<IngestReport> ingest(const IngestOptions& options,
                             const std::function<void(const IngestProgress&)>& progress = {});
 
 Result<Store> parse_store(const std::string& name);             // auto, jpeg, raw
-Result<JpegLayout> parse_jpeg_layout(const std::string& name);  // standard, restart, coefficients
+Result<JpegLayout> parse_jpeg_layout(const std::string& name);  // auto, standard, restart, coefficients...
 Result<OnError> parse_on_error(const std::string& name);        // skip, stop
 /// "0.9,0.1" -> {0.9, 0.1}; two or three positive fractions that sum to 1.
 Result<std::vector<double>> parse_split(const std::string& text);

@@ -11,7 +11,8 @@ namespace dlpipe::ingest {
 using formats::Json;
 
 static const std::vector<std::string> kStoreNames = {"auto", "jpeg", "raw"};
-static const std::vector<std::string> kJpegNames = {"standard", "restart", "coefficients"};
+static const std::vector<std::string> kJpegNames = {"auto", "standard", "restart", "coefficients",
+                                                    "coefficients-dense"};
 static const std::vector<std::string> kOnErrorNames = {"skip", "stop"};
 
 Result<Store> parse_store(const std::string& name) {

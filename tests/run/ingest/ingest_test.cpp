@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "tests/run/ingest/pictures.h"
 
 namespace dlpipe::ingest {
@@ -204,6 +205,22 @@ TEST(Ingest, JpegsMayStandAsCoefficients) {
   const std::vector<Sample> indexed = samples_of(dir / "indexed");
   for (size_t i = 0; i < indexed.size(); ++i)
     EXPECT_EQ(indexed[i].header.layout, i == 1 ? kPng : kRestart) << i;
+  // By default where that takes no more bytes.
+  options.destination = dir / "default";
+  options.jpeg = IngestOptions().jpeg;
+  value_or_throw(ingest(options));
+  const std::vector<Sample> standard = samples_of(dir / "standard");
+  const std::vector<Sample> coefficients = samples_of(dir / "checked");
+  const std::vector<Sample> by_default = samples_of(dir / "default");
+  int chosen = 0;
+  for (size_t i = 0; i < by_default.size(); ++i) {
+    const double share =
+        static_cast<double>(coefficients[i].image.size()) / static_cast<double>(standard[i].image.size());
+    const bool is_chosen = i != 1 && share <= data::kMostBytesByDefault;
+    EXPECT_EQ(by_default[i].image, is_chosen ? coefficients[i].image : standard[i].image) << i;
+    chosen += is_chosen ? 1 : 0;
+  }
+  EXPECT_GT(chosen, 0);
   options.jpeg = JpegLayout::kCoefficients;
   // Re-coded pictures too.
   options.destination = dir / "smaller";

@@ -8,6 +8,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/coef/record.h"
+#include "dlpipe/io/data/codec/jpeg_segments.h"
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/codec/restart.h"
 
@@ -103,30 +104,21 @@ Orientation exif_orientation(Bytes tiff) {
 Result<ImageInfo> probe_jpeg(Bytes bytes) {
   Orientation orientation = 1;
   bool seen_exif = false;
-  size_t at = 2;
-  while (true) {
-    // Between segments libjpeg skips to the next 0xff and over fill bytes; so does this loop.
-    while (at < bytes.size() && load_u8(bytes, at) != 0xff) ++at;
-    while (at < bytes.size() && load_u8(bytes, at) == 0xff) ++at;
-    if (at >= bytes.size()) return corrupt("JPEG ends before its frame header");
-    const uint32_t marker = load_u8(bytes, at++);
-    if (marker == 0 || marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8)) continue;  // no length follows
-    if (marker == 0xd9 || marker == 0xda) return corrupt("JPEG has no frame header before its data");
-    if (bytes.size() - at < 2) return corrupt("JPEG segment is cut short");
-    const size_t length = load_be16(bytes, at);
-    if (length < 2 || length > bytes.size() - at) return corrupt("JPEG segment is cut short");
-    const Bytes segment = bytes.subspan(at + 2, length - 2);
-    if (is_frame_header(marker)) {
-      DLPIPE_ASSIGN_OR_RETURN(ImageInfo info, parse_frame(segment, marker, orientation));
+  JpegSegments segments(bytes);
+  for (JpegSegments::Segment segment; segments.next(&segment);) {
+    if (segment.marker == JpegSegments::kStartOfScan)
+      return corrupt("JPEG has no frame header before its data");
+    if (is_frame_header(segment.marker)) {
+      DLPIPE_ASSIGN_OR_RETURN(ImageInfo info, parse_frame(segment.body, segment.marker, orientation));
       info.layout = sniff_layout(bytes);
       return info;
     }
-    if (marker == 0xe1 && !seen_exif && starts_with(segment, std::string_view("Exif\0\0", 6))) {
-      orientation = exif_orientation(segment.subspan(6));
+    if (segment.marker == 0xe1 && !seen_exif && starts_with(segment.body, std::string_view("Exif\0\0", 6))) {
+      orientation = exif_orientation(segment.body.subspan(6));
       seen_exif = true;
     }
-    at += length;
   }
+  return corrupt(segments.cut_short() ? "JPEG segment is cut short" : "JPEG ends before its frame header");
 }
 
 Result<ImageInfo> probe_png(Bytes bytes) {

@@ -8,6 +8,7 @@
 #include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/coef/jpeg_blocks.h"
 #include "dlpipe/io/data/codec/coef/record.h"
+#include "dlpipe/io/data/codec/jpeg_segments.h"
 
 namespace dlpipe::data {
 
@@ -49,24 +50,14 @@ struct Places {
 };
 Result<Places> find_places(Bytes jpeg) {
   Places places;
-  size_t at = 2;
-  while (at + 4 <= jpeg.size() && load_u8(jpeg, at) == 0xff) {
-    const uint32_t marker = load_u8(jpeg, at + 1);
-    const size_t length = load_be16(jpeg, at + 2);
-    if (marker >= 0xc0 && marker <= 0xc2) places.height = at + 5;
-    at += 2 + length;
-    if (marker != 0xda) continue;
-    places.scan = at;
+  JpegSegments segments(jpeg);
+  for (JpegSegments::Segment segment; segments.next(&segment);) {
+    if (segment.marker >= 0xc0 && segment.marker <= 0xc2) places.height = segment.begin + 5;
+    if (segment.marker != JpegSegments::kStartOfScan) continue;
+    places.scan = segment.end;
     return places;
   }
   return bad_index("no scan in the written file");
-}
-
-template <class T>
-void put(std::vector<std::byte>& out, T value) {
-  std::byte bytes[sizeof(T)];
-  store_le(bytes, value);
-  out.insert(out.end(), bytes, bytes + sizeof(T));
 }
 
 /// The lengths of all intervals, markers not counted.
@@ -244,13 +235,13 @@ Result<std::vector<std::byte>> encode_restart(Bytes jpeg, const DecodeLimits& li
     return Status(ErrorCode::kUnsupported, "[codec] JPEG whose restart markers can't be counted");
   std::vector<std::byte> index;
   append(index, std::as_bytes(std::span(kName)));
-  put(index, static_cast<uint16_t>(interval));
-  put(index, static_cast<uint16_t>(per_row));
-  put(index, static_cast<uint32_t>(places.scan - 2));
-  put(index, static_cast<uint32_t>(places.height - 2));
+  append_le(index, static_cast<uint16_t>(interval));
+  append_le(index, static_cast<uint16_t>(per_row));
+  append_le(index, static_cast<uint32_t>(places.scan - 2));
+  append_le(index, static_cast<uint32_t>(places.height - 2));
   size_t begin = 0;
   for (size_t i = 0; i < lengths.size(); ++i) {
-    if (i % static_cast<size_t>(per_row) == 0) put(index, static_cast<uint32_t>(begin));
+    if (i % static_cast<size_t>(per_row) == 0) append_le(index, static_cast<uint32_t>(begin));
     coef::put_length(lengths[i], index);
     begin += lengths[i] + 2;
   }

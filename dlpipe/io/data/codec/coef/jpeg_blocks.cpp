@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/jpeg_segments.h"
 
 namespace dlpipe::data::coef {
 namespace {
@@ -262,15 +263,12 @@ Result<std::vector<std::byte>> write_jpeg(const Frame& frame, Blocks& blocks, By
 
 std::vector<std::byte> metadata_of(Bytes jpeg) {
   std::vector<std::byte> kept;
-  size_t at = 2;
-  while (at + 4 <= jpeg.size() && jpeg[at] == std::byte{0xff}) {
-    const auto marker = static_cast<unsigned>(jpeg[at + 1]);
-    const size_t length = static_cast<size_t>(jpeg[at + 2]) << 8 | static_cast<size_t>(jpeg[at + 3]);
-    if (marker == 0xda || length < 2 || length > jpeg.size() - at - 2) break;
-    if ((marker >= 0xe0 && marker <= 0xef) || marker == 0xfe)
-      kept.insert(kept.end(), jpeg.begin() + static_cast<ptrdiff_t>(at),
-                  jpeg.begin() + static_cast<ptrdiff_t>(at + 2 + length));
-    at += 2 + length;
+  JpegSegments segments(jpeg);
+  for (JpegSegments::Segment segment; segments.next(&segment);) {
+    const bool is_metadata = (segment.marker >= 0xe0 && segment.marker <= 0xef) || segment.marker == 0xfe;
+    if (!is_metadata) continue;
+    const Bytes whole = jpeg.subspan(segment.begin, segment.end - segment.begin);
+    kept.insert(kept.end(), whole.begin(), whole.end());
   }
   return kept;
 }

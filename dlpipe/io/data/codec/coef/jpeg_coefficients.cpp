@@ -25,9 +25,9 @@ std::vector<std::byte> encode_row(const Frame& frame, int row, Blocks& blocks) {
   for (int c = 0; c < frame.components; ++c) {
     const coef::Component& component = frame.component[c];
     for (int y = row * component.v; y < row * component.v + frame.block_rows(c, row); ++y) {
-      for (int first = 0; first < component.blocks_wide; first += coef::kTileBlocks) {
+      for (int first = 0; first < component.blocks_wide; first += frame.tile_blocks) {
         coef::TileWriter writer(coef::plane_class_of(c), bits);
-        const int end = std::min(first + coef::kTileBlocks, component.blocks_wide);
+        const int end = std::min(first + frame.tile_blocks, component.blocks_wide);
         for (int x = first; x < end; ++x) writer.add(blocks.at(c, x, y));
         const std::vector<std::byte> tile = bits.take();
         coef::put_length(tile.size(), lengths);
@@ -84,8 +84,9 @@ Status read_all(const coef::Record& record, Blocks& blocks) {
 
 }  // namespace
 
-Result<std::vector<std::byte>> encode_coefficients(Bytes jpeg, const DecodeLimits& limits) {
+Result<std::vector<std::byte>> encode_coefficients(Bytes jpeg, const DecodeLimits& limits, int tile_blocks) {
   DLPIPE_ASSIGN_OR_RETURN(coef::JpegPicture picture, coef::read_jpeg(jpeg, limits));
+  picture.frame.tile_blocks = tile_blocks;
   const Frame& frame = picture.frame;
   uint64_t size = 0;
   std::vector<std::vector<std::byte>> rows;

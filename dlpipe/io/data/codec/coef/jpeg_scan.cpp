@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dlpipe/io/data/bytes.h"
+#include "dlpipe/io/data/codec/jpeg_segments.h"
 
 namespace dlpipe::data::coef {
 namespace {
@@ -87,25 +88,20 @@ bool read_scan_header(Bytes segment, Head& head) {
 /// Everything up to the first scan's data. Plain files only: no fill bytes or rubbish between segments.
 std::optional<Head> read_head(Bytes jpeg) {
   Head head;
-  size_t at = 2;
-  while (at + 4 <= jpeg.size()) {
-    if (load_u8(jpeg, at) != 0xff) return std::nullopt;
-    const uint32_t marker = load_u8(jpeg, at + 1);
-    const size_t length = load_be16(jpeg, at + 2);
-    if (length < 2 || length > jpeg.size() - at - 2) return std::nullopt;
-    const Bytes segment = jpeg.subspan(at + 4, length - 2);
-    at += 2 + length;
+  JpegSegments segments(jpeg);
+  for (JpegSegments::Segment segment; segments.next(&segment) && segment.adjoins;) {
+    const uint32_t marker = segment.marker;
     bool fine = true;
     if (marker == 0xc4) {
-      fine = read_huffman(segment, head);
+      fine = read_huffman(segment.body, head);
     } else if (marker == 0xdd) {
-      fine = segment.size() >= 2;
-      if (fine) head.restart_interval = load_be16(segment, 0);
+      fine = segment.body.size() >= 2;
+      if (fine) head.restart_interval = load_be16(segment.body, 0);
     } else if (marker >= 0xc0 && marker <= 0xcf && marker != 0xc8 && marker != 0xcc) {
-      fine = read_frame_header(segment, marker, head);
-    } else if (marker == 0xda) {
-      head.end = at;
-      if (head.frames != 1 || !head.sequential || !read_scan_header(segment, head)) return std::nullopt;
+      fine = read_frame_header(segment.body, marker, head);
+    } else if (marker == JpegSegments::kStartOfScan) {
+      head.end = segment.end;
+      if (head.frames != 1 || !head.sequential || !read_scan_header(segment.body, head)) return std::nullopt;
       return head;
     }
     if (!fine) return std::nullopt;

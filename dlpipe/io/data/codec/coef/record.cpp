@@ -12,6 +12,11 @@ namespace {
 
 constexpr size_t kFixedBytes = 24;
 constexpr int kMaxSide = 65535;
+// Of the flags.
+constexpr unsigned kSourceBytes = 1;
+constexpr unsigned kTileShift = 1;  // two bits: how often the tiles' 16 blocks are halved
+constexpr unsigned kTileMask = 3;
+constexpr unsigned kMaxHalvings = 2;
 constexpr std::array<int, 5> kComponentsOf = {1, 3, 3, 4, 4};  // by ColorModel
 
 Status corrupt(std::string_view what) {
@@ -21,22 +26,15 @@ Status corrupt(std::string_view what) {
 void put_bytes(std::vector<std::byte>& out, std::span<const std::byte> bytes) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
-template <class T>
-void put(std::vector<std::byte>& out, T value) {
-  std::array<std::byte, sizeof(T)> bytes;
-  store_le(bytes.data(), value);
-  put_bytes(out, bytes);
-}
-
 // Tables in zigzag order, one byte a value where all fit.
 void put_table(const std::array<uint16_t, 64>& quant, std::vector<std::byte>& out) {
   const bool wide = *std::max_element(quant.begin(), quant.end()) > 255;
-  put<uint8_t>(out, wide ? 16 : 8);
+  append_le<uint8_t>(out, wide ? 16 : 8);
   for (const uint8_t natural : kZigzag) {
     if (wide) {
-      put<uint16_t>(out, quant[natural]);
+      append_le<uint16_t>(out, quant[natural]);
     } else {
-      put(out, static_cast<uint8_t>(quant[natural]));
+      append_le(out, static_cast<uint8_t>(quant[natural]));
     }
   }
 }
@@ -101,6 +99,11 @@ Result<Frame> read_frame(Cursor& cursor, Sizes* sizes) {
     return corrupt("its colours don't fit its components");
   if (frame.orientation < 1 || frame.orientation > 8) return corrupt("an orientation beyond 1 to 8");
   if (tables < 1 || tables > kMaxComponents) return corrupt("a wrong number of tables");
+  const unsigned halvings = sizes->flags >> kTileShift & kTileMask;
+  if (sizes->flags >> (kTileShift + 2) != 0 || halvings > kMaxHalvings)
+    return Status(ErrorCode::kUnsupported,
+                  "[codec] coefficient record of a newer kind; use the dlpipe that wrote it, or a later one");
+  frame.tile_blocks = kMaxTileBlocks >> halvings;
   frame.color = static_cast<ColorModel>(color);
   std::array<uint8_t, kMaxComponents> table_of{};
   for (int c = 0; c < frame.components; ++c) {
@@ -160,7 +163,7 @@ Result<Record> parse_record(std::span<const std::byte> bytes) {
   Sizes sizes;
   Record record;
   DLPIPE_ASSIGN_OR_RETURN(record.frame, read_frame(cursor, &sizes));
-  record.source_bytes = (sizes.flags & 1) != 0;
+  record.source_bytes = (sizes.flags & kSourceBytes) != 0;
   record.row_ends = cursor.take(sizeof(uint32_t) * static_cast<size_t>(record.frame.mcu_rows));
   if (!cursor.complete()) return corrupt("it is cut short");
   record.data = cursor.take(load_le<uint32_t>(record.row_ends, record.row_ends.size() - sizeof(uint32_t)));
@@ -171,7 +174,7 @@ Result<Record> parse_record(std::span<const std::byte> bytes) {
   // A tile takes two bytes at least: no size that the data can't fill is believed.
   int64_t tiles = 0;
   for (int c = 0; c < record.frame.components; ++c)
-    tiles += int64_t{record.frame.component[c].blocks_high} * record.frame.component[c].tiles();
+    tiles += int64_t{record.frame.component[c].blocks_high} * record.frame.tiles(c);
   if (2 * tiles > static_cast<int64_t>(record.data.size()))
     return corrupt("it is too short for its size in pixels");
   return record;
@@ -185,8 +188,7 @@ Result<Frame> parse_frame(std::span<const std::byte> bytes) {
 
 RowTiles::RowTiles(const Frame& frame, int row, std::span<const std::byte> bytes)
     : frame_(frame), row_(row), bytes_(bytes) {
-  for (int c = 0; c < frame.components; ++c)
-    left_ += int64_t{frame.block_rows(c, row)} * frame.component[c].tiles();
+  for (int c = 0; c < frame.components; ++c) left_ += int64_t{frame.block_rows(c, row)} * frame.tiles(c);
   for (int64_t i = 0; i < left_ && !damaged_; ++i) {
     uint32_t length = 0;
     damaged_ = !read_length(bytes, &at_, &length);
@@ -208,11 +210,11 @@ bool RowTiles::next(Tile* tile) {
     return false;
   }
   *tile = place_;
-  tile->blocks = std::min(kTileBlocks, component.blocks_wide - place_.first_block);
+  tile->blocks = std::min(frame_.tile_blocks, component.blocks_wide - place_.first_block);
   tile->bytes = bytes_.subspan(at_, length);
   at_ += length;
   --left_;
-  place_.first_block += kTileBlocks;
+  place_.first_block += frame_.tile_blocks;
   if (place_.first_block >= component.blocks_wide) {
     place_.first_block = 0;
     ++place_.block_row;
@@ -225,14 +227,16 @@ std::vector<std::byte> build_record(const Frame& frame, bool source_bytes,
                                     std::span<const std::byte> head, std::span<const std::byte> tail) {
   std::vector<std::byte> out;
   put_bytes(out, std::as_bytes(std::span(kMagic)));
-  put(out, static_cast<uint16_t>(frame.width));
-  put(out, static_cast<uint16_t>(frame.height));
-  put(out, static_cast<uint8_t>(frame.color));
-  put(out, static_cast<uint8_t>(frame.components));
-  put(out, static_cast<uint8_t>(frame.orientation));
-  put(out, static_cast<uint8_t>(source_bytes ? 1 : 0));
-  put(out, static_cast<uint32_t>(head.size()));
-  put(out, static_cast<uint32_t>(tail.size()));
+  append_le(out, static_cast<uint16_t>(frame.width));
+  append_le(out, static_cast<uint16_t>(frame.height));
+  append_le(out, static_cast<uint8_t>(frame.color));
+  append_le(out, static_cast<uint8_t>(frame.components));
+  append_le(out, static_cast<uint8_t>(frame.orientation));
+  unsigned flags = source_bytes ? kSourceBytes : 0;
+  for (int blocks = kMaxTileBlocks; blocks > frame.tile_blocks; blocks /= 2) flags += 1u << kTileShift;
+  append_le(out, static_cast<uint8_t>(flags));
+  append_le(out, static_cast<uint32_t>(head.size()));
+  append_le(out, static_cast<uint32_t>(tail.size()));
   std::vector<const std::array<uint16_t, 64>*> tables;
   std::vector<uint8_t> table_of;
   for (int c = 0; c < frame.components; ++c) {
@@ -242,15 +246,15 @@ std::vector<std::byte> build_record(const Frame& frame, bool source_bytes,
     table_of.push_back(static_cast<uint8_t>(known - tables.begin()));
     if (known == tables.end()) tables.push_back(&quant);
   }
-  put(out, static_cast<uint32_t>(tables.size()));
+  append_le(out, static_cast<uint32_t>(tables.size()));
   static_assert(kFixedBytes == kMagic.size() + 2 * 2 + 4 + 3 * 4);
   for (int c = 0; c < frame.components; ++c) {
-    put(out, static_cast<uint8_t>(frame.component[c].h << 4 | frame.component[c].v));
-    put(out, table_of[c]);
+    append_le(out, static_cast<uint8_t>(frame.component[c].h << 4 | frame.component[c].v));
+    append_le(out, table_of[c]);
   }
   for (const auto* table : tables) put_table(*table, out);
   uint32_t end = 0;
-  for (const auto& row : rows) put(out, end += static_cast<uint32_t>(row.size()));
+  for (const auto& row : rows) append_le(out, end += static_cast<uint32_t>(row.size()));
   for (const auto& row : rows) put_bytes(out, row);
   std::vector<std::byte> around(head.begin(), head.end());
   put_bytes(around, tail);

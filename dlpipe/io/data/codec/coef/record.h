@@ -33,8 +33,6 @@ struct Component {
   int blocks_wide = 0;
   int blocks_high = 0;
   std::array<uint16_t, 64> quant{};  // natural order
-
-  int tiles() const { return divide_up(blocks_wide, kTileBlocks); }
 };
 
 /// A picture's geometry and tables.
@@ -48,12 +46,15 @@ struct Frame {
   int max_h = 1;
   int max_v = 1;
   int mcu_rows = 0;
+  int tile_blocks = kMaxTileBlocks;  // 4, 8 or 16
 
   /// Fills the sizes of components from width, height and the sampling factors; kUnsupported when a factor is
   /// out of 1..4 or doesn't divide the largest.
   Status set_geometry();
   /// Block rows of component `c` in MCU row `row`; the last has fewer where the picture ends.
   int block_rows(int c, int row) const;
+  /// Tiles of a row of blocks of component `c`.
+  int tiles(int c) const { return divide_up(component[c].blocks_wide, tile_blocks); }
 };
 
 /// A record taken apart; spans lie in it.

@@ -141,12 +141,14 @@ class Lane {
       return;
     }
     const uint32_t entry = take_mask(group, token);
-    reader_.refill();
+    const uint32_t used = (entry >> 12) * token;
+    constexpr uint32_t kLeft = 56 - kTokenMaxLength - kMaskMaxLength;
+    if (used > kLeft) [[unlikely]]
+      reader_.refill();
     const uint64_t present = How::present(entry & 0xff);
     const uint64_t values = How::spread(reader_.word, present, token) + 2 * present;
     std::memcpy(values_ + 8 * group, &values, sizeof values);
     // More than 56 bits are only asked for by damaged data.
-    const uint32_t used = (entry >> 12) * token;
     reader_.skip(used < 56 ? used : 56);
     groups_ = values != 0 ? static_cast<uint32_t>(group) + 1 : groups_;
   }
@@ -203,8 +205,8 @@ DLPIPE_COEF_INLINE bool read_blocks(Lane<How>& lane, int first, int count) {
     lane.begin_block(block);
     for (size_t group = 0; group < kGroups && !lane.ended(); ++group) {
       lane.read_group(block, group);
-      if (lane.past_limit()) return false;
     }
+    if (lane.past_limit()) return false;
     lane.end_block(block);
   }
   return true;
@@ -229,8 +231,8 @@ DLPIPE_COEF_INLINE bool read_two(const Tile& tile_a, TileBlocks& blocks_a, const
     for (size_t group = 0; group < kGroups && !(a.ended() && b.ended()); ++group) {
       a.read_group(block, group);
       b.read_group(block, group);
-      if (a.past_limit() || b.past_limit()) return false;
     }
+    if (a.past_limit() || b.past_limit()) return false;
     a.end_block(block);
     b.end_block(block);
   }

@@ -13,23 +13,25 @@ namespace dlpipe::data::coef {
 /// Blocks of one tile as the kernels take them. Not cleared between uses.
 struct TileBlocks {
   /// In zigzag order: |value| << 1 | sign for values within +-127, else 0.
-  alignas(64) std::array<std::array<uint8_t, 64>, kTileBlocks> values;
+  alignas(64) std::array<std::array<uint8_t, 64>, kMaxTileBlocks> values;
   /// In the first of eight lanes; the others are and stay zero.
-  alignas(64) std::array<std::array<int16_t, 8>, kTileBlocks> dc{};
-  std::array<uint8_t, kTileBlocks> groups;  // of eight, up to the last that isn't empty
+  alignas(64) std::array<std::array<int16_t, 8>, kMaxTileBlocks> dc{};
+  std::array<uint8_t, kMaxTileBlocks> groups;  // of eight, up to the last that isn't empty
   /// Values of wide groups, by block.
   struct Wide {
     uint8_t block;
     uint8_t position;  // natural order
     int16_t value;
   };
-  std::array<Wide, size_t{64} * kTileBlocks> wide;
+  std::array<Wide, size_t{64} * kMaxTileBlocks> wide;
   int wide_count = 0;
   uint32_t wide_blocks = 0;  // bit i: block i has some
 };
 
-/// Bytes behind a tile that may be read (and are ignored).
-inline constexpr size_t kTilePadding = 64;
+/// Bytes behind a tile that may be read (and are ignored): as many as a block of damaged bits can ask for
+/// (its DC, then eight groups of a token, a mask and eight values of 23 bits, and a refill), since the end is
+/// looked for a block at a time.
+inline constexpr size_t kTilePadding = 256;
 
 /// A tile's bits, and how much of it is wanted.
 struct Tile {

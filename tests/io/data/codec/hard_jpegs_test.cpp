@@ -1,0 +1,158 @@
+// JPEGs at the edges of the format, written by libjpeg itself: every sampling, sizes up to 65,500, extreme
+// quantisers, progressive, with restart markers. Both layouts of ours give libjpeg's pixels, whole and in
+// part, and the JPEG back.
+#include <gtest/gtest.h>
+
+// jpeglib.h needs stdio's FILE and size_t before it.
+#include <cstdio>
+
+#include <jpeglib.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+#include "dlpipe/base/rng.h"
+#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/data/codec/restart.h"
+#include "tests/io/data/codec/image_files.h"
+
+namespace dlpipe::data {
+namespace {
+
+/// How a test's JPEG is written.
+struct Hard {
+  int width = 64;
+  int height = 48;
+  int channels = 3;
+  int h = 2;  // luma's sampling factors
+  int v = 2;
+  int dc_quant = 16;
+  int ac_quant = 16;
+  bool progressive = false;
+  int restart_rows = 0;
+  bool noise = true;  // black and white, else a ramp
+};
+
+std::vector<std::byte> written(const Hard& hard) {
+  jpeg_compress_struct jpeg;
+  jpeg_error_mgr errors;
+  jpeg.err = jpeg_std_error(&errors);  // a mistake of this test ends it
+  jpeg_create_compress(&jpeg);
+  unsigned char* memory = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&jpeg, &memory, &size);
+  jpeg.image_width = static_cast<JDIMENSION>(hard.width);
+  jpeg.image_height = static_cast<JDIMENSION>(hard.height);
+  jpeg.input_components = hard.channels;
+  jpeg.in_color_space = hard.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg_set_defaults(&jpeg);
+  jpeg.dct_method = JDCT_ISLOW;
+  std::array<unsigned int, 64> table;
+  table.fill(static_cast<unsigned>(hard.ac_quant));
+  table[0] = static_cast<unsigned>(hard.dc_quant);
+  for (int i = 0; i < 2; ++i) jpeg_add_quant_table(&jpeg, i, table.data(), 100, FALSE);
+  jpeg.comp_info[0].h_samp_factor = hard.channels == 1 ? 1 : hard.h;
+  jpeg.comp_info[0].v_samp_factor = hard.channels == 1 ? 1 : hard.v;
+  jpeg.restart_in_rows = hard.restart_rows;
+  if (hard.progressive) jpeg_simple_progression(&jpeg);
+  jpeg_start_compress(&jpeg, TRUE);
+  RandomStream random(static_cast<uint64_t>(hard.width), 0);
+  std::vector<uint8_t> row(static_cast<size_t>(hard.width) * static_cast<size_t>(hard.channels));
+  for (int y = 0; y < hard.height; ++y) {
+    for (size_t x = 0; x < row.size(); ++x)
+      row[x] = hard.noise ? static_cast<uint8_t>(255 * random.below(2)) : static_cast<uint8_t>(x / 5 + 3 * y);
+    uint8_t* rows[] = {row.data()};
+    jpeg_write_scanlines(&jpeg, rows, 1);
+  }
+  jpeg_finish_compress(&jpeg);
+  jpeg_destroy_compress(&jpeg);
+  const auto* first = reinterpret_cast<const std::byte*>(memory);
+  std::vector<std::byte> bytes(first, first + size);
+  std::free(memory);
+  return bytes;
+}
+
+Pixels region_pixels(std::span<const std::byte> bytes, const Region& region) {
+  Pixels pixels(region.width, region.height, 3);
+  const Status status = ImageDecoder().decode(bytes, region, pixels.view());
+  EXPECT_TRUE(status.ok()) << status.message();
+  return pixels;
+}
+
+void check_hard(const Hard& hard) {
+  SCOPED_TRACE(std::to_string(hard.width) + "x" + std::to_string(hard.height) + "x" +
+               std::to_string(hard.channels) + ", luma " + std::to_string(hard.h) + "x" +
+               std::to_string(hard.v) + ", quantisers " + std::to_string(hard.dc_quant) + " and " +
+               std::to_string(hard.ac_quant) + (hard.progressive ? ", progressive" : ""));
+  const std::vector<std::byte> jpeg = written(hard);
+  const Region all{0, 0, hard.width, hard.height};
+  const Pixels expected = region_pixels(jpeg, all);
+  const auto record = encode_coefficients(jpeg);
+  ASSERT_TRUE(record.ok()) << record.status().message();
+  EXPECT_EQ(region_pixels(*record, all).bytes, expected.bytes);
+  const auto back = coefficients_to_jpeg(*record);
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  if (hard.progressive) {
+    EXPECT_EQ(region_pixels(*back, all).bytes, expected.bytes);
+  } else {
+    EXPECT_EQ(*back, jpeg);
+  }
+  const auto indexed = encode_restart(jpeg);
+  RandomStream random(static_cast<uint64_t>(hard.height), 1);
+  for (int i = 0; i < 8; ++i) {
+    const int width = 1 + static_cast<int>(random.below(static_cast<uint32_t>(std::min(hard.width, 300))));
+    const int height = 1 + static_cast<int>(random.below(static_cast<uint32_t>(std::min(hard.height, 300))));
+    const Region part{static_cast<int>(random.below(static_cast<uint32_t>(hard.width - width + 1))),
+                      static_cast<int>(random.below(static_cast<uint32_t>(hard.height - height + 1))), width,
+                      height};
+    Pixels pixels(width, height, 3);
+    for (int y = 0; y < height; ++y)
+      std::memcpy(pixels.view().row(y),
+                  expected.bytes.data() + (ptrdiff_t{part.y + y} * hard.width + part.x) * 3,
+                  static_cast<size_t>(width) * 3);
+    EXPECT_EQ(region_pixels(*record, part).bytes, pixels.bytes);
+    if (indexed.ok()) {
+      EXPECT_EQ(region_pixels(*indexed, part).bytes, pixels.bytes);
+    }
+  }
+}
+
+TEST(HardJpegs, EverySampling) {
+  for (const bool progressive : {false, true}) {
+    for (const auto& [h, v] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}, {4, 2}, {2, 4}})
+      check_hard({.width = 157, .height = 91, .h = h, .v = v, .progressive = progressive});
+    check_hard({.width = 157, .height = 91, .channels = 1, .progressive = progressive});
+  }
+}
+
+TEST(HardJpegs, SmallestAndLongestSides) {
+  for (int width = 1; width < 20; ++width) {
+    for (const int height : {1, 2, 7, 8, 9, 16, 17}) check_hard({.width = width, .height = height});
+  }
+  for (const int channels : {1, 3}) {
+    check_hard({.width = 65'500, .height = 1, .channels = channels});
+    check_hard({.width = 1, .height = 65'500, .channels = channels});
+    check_hard({.width = 65'500, .height = 17, .channels = channels, .noise = false});
+    check_hard({.width = 33, .height = 65'500, .channels = channels, .noise = false});
+  }
+}
+
+// Quantisers of 8 and 16 bits, from none to ones that leave the DC alone.
+TEST(HardJpegs, ExtremeQuantisers) {
+  for (const int quant : {1, 2, 255, 256, 2000, 16'000, 32'767}) {
+    for (const bool noise : {false, true}) {
+      check_hard({.dc_quant = quant, .ac_quant = quant, .noise = noise});
+      check_hard({.dc_quant = 1, .ac_quant = quant, .noise = noise});
+      check_hard({.dc_quant = quant, .ac_quant = 1, .progressive = true, .noise = noise});
+    }
+  }
+}
+
+TEST(HardJpegs, RestartMarkers) {
+  for (const int rows : {1, 2, 3}) check_hard({.width = 200, .height = 120, .restart_rows = rows});
+}
+
+}  // namespace
+}  // namespace dlpipe::data
