@@ -1,0 +1,67 @@
+// Any bytes as an image: probe, decode whole or in part, to a coefficient record and a restart index and
+// back. What decodes must decode to the same pixels from both.
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/data/codec/restart.h"
+
+namespace dlpipe::data {
+namespace {
+
+constexpr int64_t kMaxPixels = 1 << 18;
+
+struct Picture {
+  std::vector<uint8_t> pixels;
+  bool ok = false;
+};
+
+Picture decode(ImageDecoder& decoder, std::span<const std::byte> bytes, const Region& region) {
+  Picture picture;
+  picture.pixels.resize(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * 3);
+  const ImageView view{picture.pixels.data(), region.width, region.height, 3, ptrdiff_t{3} * region.width};
+  picture.ok = decoder.decode(bytes, region, view).ok();
+  return picture;
+}
+
+/// A part of the picture that depends on its bytes.
+Region some_region(const ImageInfo& info, std::span<const std::byte> bytes) {
+  const auto at = [&](size_t i) { return static_cast<int>(bytes[bytes.size() - 1 - i % bytes.size()]); };
+  const int width = 1 + at(0) * (info.width - 1) / 255;
+  const int height = 1 + at(1) * (info.height - 1) / 255;
+  return {at(2) * (info.width - width) / 255, at(3) * (info.height - height) / 255, width, height};
+}
+
+void check(std::span<const std::byte> bytes) {
+  const auto info = probe_image(bytes);
+  if (!info.ok() || int64_t{info->width} * info->height > kMaxPixels) return;
+  DecodeLimits limits;
+  limits.max_pixels = kMaxPixels;
+  limits.max_scans = 20;
+  ImageDecoder decoder(limits);
+  const Region part = some_region(*info, bytes);
+  decode(decoder, bytes, part);
+  const Region whole{0, 0, info->width, info->height};
+  const Picture expected = decode(decoder, bytes, whole);
+  if (info->layout == ImageLayout::kCoefficients) (void)coefficients_to_jpeg(bytes, limits);
+  if (info->layout != ImageLayout::kJpeg || !expected.ok) return;
+  if (const auto record = encode_coefficients(bytes, limits); record.ok()) {
+    // Pixels may differ where a damaged file's coefficients leave the range that both transforms keep: ingest
+    // compares them. Reading it must never fail.
+    if (!decode(decoder, *record, whole).ok || !coefficients_to_jpeg(*record, limits).ok()) std::abort();
+  }
+  if (const auto indexed = encode_restart(bytes, limits); indexed.ok()) {
+    if (!decode(decoder, *indexed, part).ok) std::abort();
+  }
+}
+
+}  // namespace
+}  // namespace dlpipe::data
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  dlpipe::data::check(std::as_bytes(std::span(data, size)));
+  return 0;
+}
