@@ -3,7 +3,7 @@
 A peer is one Python file that opens with inline script metadata (PEP 723): the pinned `dependencies`, and in
 [tool.dlpipe] the name of the environment (`venv`; peers that pin the same big package share one), packages to install
 without what they depend on (`no-deps`), distribution packages that a build needs (`apt`), and environment variables
-for that build (`build-env`; {here} is the peer's folder). A peer that cannot be installed gets a reason, and the others
+for that build (`build-env`; {here} is the peer's folder), and the tasks it can do where it can't do all (`tasks`). A peer that cannot be installed gets a reason, and the others
 go on without it. Standard library only.
 """
 
@@ -37,6 +37,7 @@ class Peer:
     no_deps: list[str]
     apt: list[str]
     build_env: dict[str, str]
+    tasks: list[str] | None = None  # None: all
 
 
 def read_peer(path):
@@ -54,6 +55,7 @@ def read_peer(path):
         no_deps=own.get("no-deps", []),
         apt=own.get("apt", []),
         build_env={key: value.format(here=path.parent) for key, value in own.get("build-env", {}).items()},
+        tasks=own.get("tasks"),
     )
 
 

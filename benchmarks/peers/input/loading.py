@@ -1,6 +1,9 @@
 """The command line and the clock that every loader in loaders/ shares.
 
-    python loaders/NAME.py FOLDER --threads T --seconds S [--batch 64] [--size 224] [--cache DIR]
+    python loaders/NAME.py FOLDER --threads T --seconds S [--task rrc] [--batch 64] [--size 224] [--cache DIR]
+
+Tasks: rrc, RandomResizedCrop(size) and a random flip; val, the shorter side to 8/7 of size and the middle; small, a
+random crop of the picture padded by four black pixels, and a random flip.
 
 A loader hands `main` a function that makes an endless iterator of uint8 batches [N,H,W,C]; `main` checks the first
 one, warms up, times, and prints one JSON line. Files a loader must write beforehand go to --cache and are not timed.
@@ -20,9 +23,16 @@ SCALE = (0.08, 1.0)
 RATIO = (3 / 4, 4 / 3)
 
 
+PADDING = 4  # of the task small
+
+
+TASKS = ("rrc", "val", "small")
+
+
 def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path, help="JPEGs, at any depth")
+    parser.add_argument("--task", choices=TASKS, default="rrc")
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--batch", type=int, default=64)
@@ -36,8 +46,16 @@ def arguments():
     return args
 
 
+def resized_side(size):
+    """Of the shorter side, before the middle is taken: 256 for 224."""
+    return round(size * 8 / 7)
+
+
 def main(make_batches, antialiased, about, versions):
+    """`about` is a sentence, or one for each task."""
     args = arguments()
+    if not isinstance(about, str):
+        about = about[args.task]
     batches = make_batches(args)
     first = next(batches)
     want = (args.batch, args.size, args.size, 3)

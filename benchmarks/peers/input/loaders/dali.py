@@ -1,7 +1,7 @@
 # /// script
 # dependencies = ["nvidia-dali-cuda120==2.4.0", "numpy==2.4.6"]
 # ///
-"""NVIDIA DALI's CPU backend: random crop fused with the decoder, antialiased bilinear resize."""
+"""NVIDIA DALI's CPU backend: the random crop fused with the decoder, antialiased bilinear resize."""
 
 import pathlib
 import sys
@@ -14,7 +14,7 @@ import loading  # noqa: E402
 
 
 @pipeline_def
-def pictures(files, size):
+def rrc(files, size):
     encoded, _ = fn.readers.file(files=files, random_shuffle=True, initial_fill=min(1024, len(files)))
     crop = fn.decoders.image_random_crop(
         encoded, device="cpu", output_type=types.RGB, random_area=loading.SCALE, random_aspect_ratio=loading.RATIO
@@ -23,8 +23,33 @@ def pictures(files, size):
     return fn.flip(small, device="cpu", horizontal=fn.random.coin_flip())
 
 
+@pipeline_def
+def val(files, size):
+    encoded, _ = fn.readers.file(files=files)
+    picture = fn.decoders.image(encoded, device="cpu", output_type=types.RGB)
+    side = loading.resized_side(size)
+    small = fn.resize(picture, device="cpu", resize_shorter=side, interp_type=types.INTERP_LINEAR, antialias=True)
+    return fn.crop(small, device="cpu", crop=(size, size))
+
+
+@pipeline_def
+def small(files, size):
+    encoded, _ = fn.readers.file(files=files, random_shuffle=True, initial_fill=min(1024, len(files)))
+    picture = fn.decoders.image(encoded, device="cpu", output_type=types.RGB)
+    places = [float(place) for place in range(-loading.PADDING, loading.PADDING + 1)]
+    crop = fn.slice(
+        picture,
+        start=fn.cast(fn.random.uniform(values=places, shape=2), dtype=types.INT32),
+        shape=(size, size),
+        axes=(0, 1),
+        out_of_bounds_policy="pad",
+        fill_values=0,
+    )
+    return fn.flip(crop, device="cpu", horizontal=fn.random.coin_flip())
+
+
 def make_batches(args):
-    pipe = pictures(
+    pipe = {"rrc": rrc, "val": val, "small": small}[args.task](
         args.files, args.size, batch_size=args.batch, num_threads=args.threads, device_id=None, prefetch_queue_depth=2
     )
     pipe.build()
@@ -37,6 +62,10 @@ if __name__ == "__main__":
     loading.main(
         make_batches,
         antialiased=True,
-        about="decodes the crop only, antialiased bilinear; threads",
+        about={
+            "rrc": "decodes the crop only, antialiased bilinear; threads",
+            "val": "full decode, antialiased bilinear; threads",
+            "small": "threads",
+        },
         versions={"DALI": nvidia.dali.__version__},
     )

@@ -10,7 +10,8 @@
 # apt = ["libopencv-imgproc-dev", "libturbojpeg0-dev", "pkg-config"]
 # build-env = { PKG_CONFIG_PATH = "{here}/ffcv_build" }
 # ///
-"""FFCV on its own file: every picture re-encoded at quality 90 and full size (the writer is part of the set-up)."""
+"""FFCV on its own file (the writer is part of the set-up): every picture re-encoded at quality 90 and full size; for the
+task small, raw pixels."""
 
 import importlib.metadata
 import pathlib
@@ -20,15 +21,19 @@ import cv2
 import numpy
 import torch
 from ffcv.fields import IntField, RGBImageField
-from ffcv.fields.rgb_image import RandomResizedCropRGBImageDecoder
+from ffcv.fields.rgb_image import (
+    CenterCropRGBImageDecoder,
+    RandomResizedCropRGBImageDecoder,
+    SimpleRGBImageDecoder,
+)
 from ffcv.loader import Loader, OrderOption
-from ffcv.transforms import RandomHorizontalFlip, ToTensor
+from ffcv.transforms import RandomHorizontalFlip, RandomTranslate, ToTensor
 from ffcv.writer import DatasetWriter
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import loading  # noqa: E402
 
-EPOCH_SAMPLES = 20_000  # the files many times over: FFCV drains its queue at each epoch's end
+EPOCH_SAMPLES = {"rrc": 20_000, "val": 20_000, "small": 400_000}  # the files many times over: FFCV drains its queue at each epoch's end
 
 
 class Pictures:
@@ -42,12 +47,12 @@ class Pictures:
         return cv2.imread(self.files[index], cv2.IMREAD_COLOR_RGB), 0
 
 
-def write_once(files, path):
+def write_once(files, path, mode):
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
-    fields = {"image": RGBImageField(write_mode="jpg", jpeg_quality=90), "label": IntField()}
+    fields = {"image": RGBImageField(write_mode=mode, jpeg_quality=90), "label": IntField()}
     writer = DatasetWriter(str(partial), fields, num_workers=1)
     writer.from_indexed_dataset(Pictures(files))
     partial.rename(path)
@@ -55,10 +60,16 @@ def write_once(files, path):
 
 def make_batches(args):
     total = sum(pathlib.Path(file).stat().st_size for file in args.files)
-    path = args.cache / f"ffcv_q90_{len(args.files)}_{total}.beton"
-    write_once(args.files, path)
-    repeats = max(1, EPOCH_SAMPLES // len(args.files))
-    decoder = RandomResizedCropRGBImageDecoder((args.size, args.size), loading.SCALE, loading.RATIO)
+    mode = "raw" if args.task == "small" else "jpg"
+    path = args.cache / f"ffcv_{mode}_{len(args.files)}_{total}.beton"
+    write_once(args.files, path, mode)
+    repeats = max(1, EPOCH_SAMPLES[args.task] // len(args.files))
+    size = (args.size, args.size)
+    steps = {
+        "rrc": lambda: [RandomResizedCropRGBImageDecoder(size, loading.SCALE, loading.RATIO), RandomHorizontalFlip()],
+        "val": lambda: [CenterCropRGBImageDecoder(size, args.size / loading.resized_side(args.size))],
+        "small": lambda: [SimpleRGBImageDecoder(), RandomTranslate(loading.PADDING), RandomHorizontalFlip()],
+    }[args.task]()
     loader = Loader(
         str(path),
         batch_size=args.batch,
@@ -67,7 +78,7 @@ def make_batches(args):
         order=OrderOption.RANDOM,
         drop_last=True,
         indices=numpy.tile(numpy.arange(len(args.files)), repeats),
-        pipelines={"image": [decoder, RandomHorizontalFlip(), ToTensor()], "label": None},
+        pipelines={"image": [*steps, ToTensor()], "label": None},
     )
     while True:
         for (batch,) in loader:
@@ -78,6 +89,10 @@ if __name__ == "__main__":
     loading.main(
         make_batches,
         antialiased=True,
-        about="its own q90 copy; full decode, area average; threads",
+        about={
+            "rrc": "its own q90 copy; full decode, area average; threads",
+            "val": "its own q90 copy; full decode, area average; threads",
+            "small": "its own copy of raw pixels; threads",
+        },
         versions={"FFCV": importlib.metadata.version("ffcv"), "torch": torch.__version__},
     )

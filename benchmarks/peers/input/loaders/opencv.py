@@ -1,7 +1,7 @@
 # /// script
 # dependencies = ["opencv-python-headless==5.0.0.93", "numpy==2.4.6"]
 # ///
-"""OpenCV in a pool of threads, as a careful user would write it: full decode, crop, INTER_AREA into the batch."""
+"""OpenCV in a pool of threads, as a careful user would write it: full decode, INTER_AREA into the batch."""
 
 import collections
 import concurrent.futures
@@ -19,23 +19,45 @@ import loading  # noqa: E402
 own = threading.local()
 
 
-def load(path, size, out):
-    """Decodes `path` and writes its crop into out [H,W,C]."""
+def shrunk(image, width, height):
+    # INTER_AREA averages all source pixels; where the picture grows instead, it is the bilinear filter.
+    shrinks = image.shape[0] > height or image.shape[1] > width
+    return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
+
+
+def rrc(image, size, rng):
+    top, left, height, width = loading.random_crop(*image.shape[:2], rng)
+    small = shrunk(image[top : top + height, left : left + width], size, size)
+    return cv2.flip(small, 1) if rng.random() < 0.5 else small
+
+
+def val(image, size, rng):
+    scale = loading.resized_side(size) / min(image.shape[:2])
+    small = shrunk(image, round(image.shape[1] * scale), round(image.shape[0] * scale))
+    top, left = (small.shape[0] - size) // 2, (small.shape[1] - size) // 2
+    return small[top : top + size, left : left + size]
+
+
+def small(image, size, rng):
+    padded = cv2.copyMakeBorder(image, *[loading.PADDING] * 4, cv2.BORDER_CONSTANT)
+    top, left = rng.randint(0, padded.shape[0] - size), rng.randint(0, padded.shape[1] - size)
+    crop = padded[top : top + size, left : left + size]
+    return cv2.flip(crop, 1) if rng.random() < 0.5 else crop
+
+
+def load(path, task, size, out):
+    """Decodes `path` and writes what the task makes of it into out [H,W,C]."""
     if not hasattr(own, "rng"):
         own.rng = random.Random()
     image = cv2.imdecode(numpy.fromfile(path, numpy.uint8), cv2.IMREAD_COLOR_RGB)
     if image is None:
         raise ValueError(f"OpenCV cannot decode {path}")
-    top, left, height, width = loading.random_crop(*image.shape[:2], own.rng)
-    crop = image[top : top + height, left : left + width]
-    # INTER_AREA averages all source pixels; where the crop grows instead, it is the bilinear filter.
-    shrinks = height > size or width > size
-    small = cv2.resize(crop, (size, size), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
-    out[...] = cv2.flip(small, 1) if own.rng.random() < 0.5 else small
+    out[...] = task(image, size, own.rng)
 
 
 def make_batches(args):
     cv2.setNumThreads(0)
+    task = {"rrc": rrc, "val": val, "small": small}[args.task]
     pool = concurrent.futures.ThreadPoolExecutor(args.threads)
     order = []
 
@@ -44,7 +66,7 @@ def make_batches(args):
         while len(order) < args.batch:
             order.extend(random.sample(args.files, len(args.files)))
         paths = [order.pop() for _ in range(args.batch)]
-        return batch, [pool.submit(load, path, args.size, batch[i]) for i, path in enumerate(paths)]
+        return batch, [pool.submit(load, path, task, args.size, batch[i]) for i, path in enumerate(paths)]
 
     ahead = collections.deque(submit() for _ in range(2))
     while True:

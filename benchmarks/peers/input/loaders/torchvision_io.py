@@ -11,19 +11,16 @@ import sys
 import torch
 import torchvision
 from torchvision.io import ImageReadMode, decode_jpeg, read_file
-from torchvision.transforms import v2
-from torchvision_pillow import batches_of
+from torchvision_pillow import batches_of, transform_of
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import loading  # noqa: E402
 
 
 class Tensors(torch.utils.data.Dataset):
-    def __init__(self, files, size):
+    def __init__(self, files, task, size):
         self.files = files
-        self.transform = v2.Compose(
-            [v2.RandomResizedCrop(size, loading.SCALE, loading.RATIO, antialias=True), v2.RandomHorizontalFlip()]
-        )
+        self.transform = transform_of(task, size)
 
     def __len__(self):
         return len(self.files)
@@ -35,7 +32,7 @@ class Tensors(torch.utils.data.Dataset):
 
 def make_batches(args):
     torch.set_num_threads(1)
-    return batches_of(Tensors(args.files, args.size), args)
+    return batches_of(Tensors(args.files, args.task, args.size), args)
 
 
 if __name__ == "__main__":

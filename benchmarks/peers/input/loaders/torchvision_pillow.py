@@ -19,12 +19,21 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import loading  # noqa: E402
 
 
+def transform_of(task, size):
+    """As torchvision's references write it; antialiased on Pillow images and tensors alike."""
+    if task == "rrc":
+        steps = [v2.RandomResizedCrop(size, loading.SCALE, loading.RATIO, antialias=True), v2.RandomHorizontalFlip()]
+    elif task == "val":
+        steps = [v2.Resize(loading.resized_side(size), antialias=True), v2.CenterCrop(size)]
+    else:
+        steps = [v2.RandomCrop(size, padding=loading.PADDING), v2.RandomHorizontalFlip()]
+    return v2.Compose(steps)
+
+
 class Pictures(torch.utils.data.Dataset):
-    def __init__(self, files, size):
+    def __init__(self, files, task, size):
         self.files = files
-        self.transform = v2.Compose(
-            [v2.RandomResizedCrop(size, loading.SCALE, loading.RATIO), v2.RandomHorizontalFlip()]
-        )
+        self.transform = transform_of(task, size)
 
     def __len__(self):
         return len(self.files)
@@ -59,7 +68,7 @@ def batches_of(pictures, args):
 
 def make_batches(args):
     torch.set_num_threads(1)
-    return batches_of(Pictures(args.files, args.size), args)
+    return batches_of(Pictures(args.files, args.task, args.size), args)
 
 
 if __name__ == "__main__":
