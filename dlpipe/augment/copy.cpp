@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dlpipe/augment/copy_kernels.h"
+
 namespace dlpipe::augment {
 
 namespace {
@@ -15,27 +17,30 @@ void mirror_pixels(const uint8_t* from, uint8_t* to, int width, int channels) {
   }
 }
 
-// A pixel and the byte behind it move as one word, to where the next pixel goes; but the ends, where the word
-// would reach out of the row.
-void mirror_rgb(const uint8_t* from, uint8_t* to, int width) {
-  if (width < 3) return mirror_pixels(from, to, width, 3);
-  mirror_pixels(from + ptrdiff_t{3} * (width - 1), to, 1, 3);
-  for (int x = 1; x < width - 1; ++x) std::memcpy(to + 3 * x, from + 3 * (width - 1 - x), 4);
-  mirror_pixels(from, to + ptrdiff_t{3} * (width - 1), 1, 3);
-}
-
-void mirror_grey(const uint8_t* from, uint8_t* to, int width) {
-  std::reverse_copy(from, from + width, to);
-}
-
-void copy_row(const uint8_t* from, uint8_t* to, int width, int channels, bool mirror) {
-  if (!mirror) {
-    std::memcpy(to, from, size_t(width) * size_t(channels));
+// A small picture's rows are tens of bytes: calling memcpy takes longer than copying them.
+void copy_bytes(const uint8_t* from, uint8_t* to, size_t size) {
+  constexpr size_t kPiece = 16;
+  constexpr size_t kShort = 256;
+  if (size < kPiece || size > kShort) {
+    std::memcpy(to, from, size);
     return;
   }
-  if (channels == 3) return mirror_rgb(from, to, width);
-  if (channels == 1) return mirror_grey(from, to, width);
-  mirror_pixels(from, to, width, channels);
+  for (size_t at = 0; at < size - kPiece; at += kPiece) std::memcpy(to + at, from + at, kPiece);
+  std::memcpy(to + size - kPiece, from + size - kPiece, kPiece);  // overlaps the one before
+}
+
+void copy_rows(const uint8_t* from, ptrdiff_t from_stride, uint8_t* to, ptrdiff_t to_stride, int width,
+               int height, int channels, bool mirror) {
+  if (mirror && channels == 3) return mirror_rgb()(from, from_stride, to, to_stride, width, height);
+  for (int y = 0; y < height; ++y, from += from_stride, to += to_stride) {
+    if (!mirror) {
+      copy_bytes(from, to, size_t(width) * size_t(channels));
+    } else if (channels == 1) {
+      std::reverse_copy(from, from + width, to);
+    } else {
+      mirror_pixels(from, to, width, channels);
+    }
+  }
 }
 
 void fill_row(uint8_t* to, int width, int channels, const Pixel& value) {
@@ -50,10 +55,16 @@ void fill_row(uint8_t* to, int width, int channels, const Pixel& value) {
   }
 }
 
+void fill_image(const ImageView& out, const Pixel& value) {
+  if (out.stride == ptrdiff_t{out.width} * out.channels)
+    return fill_row(out.data, out.width * out.height, out.channels, value);
+  for (int y = 0; y < out.height; ++y) fill_row(out.row(y), out.width, out.channels, value);
+}
+
 }  // namespace
 
 void copy_image(const ConstImageView& in, const ImageView& out, bool mirror) {
-  for (int y = 0; y < out.height; ++y) copy_row(in.row(y), out.row(y), out.width, out.channels, mirror);
+  copy_rows(in.data, in.stride, out.data, out.stride, out.width, out.height, out.channels, mirror);
 }
 
 void fill_region(const ImageView& out, const Region& region, const Pixel& value) {
@@ -72,21 +83,16 @@ void place_image(const ConstImageView& in, int x, int y, const Pixel& value, con
   const int channels = out.channels;
   const int left = std::clamp(x, 0, out.width);
   const int right = std::clamp(x + in.width, left, out.width);
+  const int top = std::clamp(y, 0, out.height);
+  const int bottom = std::clamp(y + in.height, top, out.height);
+  const bool covers = left == 0 && right == out.width && top == 0 && bottom == out.height;
+  if (!covers) fill_image(out, value);
+  if (left == right) return;
   // A mirrored frame has the covered columns on the other side.
   const int first = mirror ? out.width - right : left;
-  const int last = mirror ? out.width - left : right;
-  for (int row = 0; row < out.height; ++row) {
-    uint8_t* to = out.row(row);
-    const int from_row = row - y;
-    if (from_row < 0 || from_row >= in.height || left == right) {
-      fill_row(to, out.width, channels, value);
-      continue;
-    }
-    fill_row(to, first, channels, value);
-    copy_row(in.row(from_row) + ptrdiff_t{left - x} * channels, to + ptrdiff_t{first} * channels,
-             right - left, channels, mirror);
-    fill_row(to + ptrdiff_t{last} * channels, out.width - last, channels, value);
-  }
+  copy_rows(in.row(top - y) + ptrdiff_t{left - x} * channels, in.stride,
+            out.row(top) + ptrdiff_t{first} * channels, out.stride, right - left, bottom - top, channels,
+            mirror);
 }
 
 }  // namespace dlpipe::augment

@@ -1,4 +1,4 @@
-// Moving pixels unchanged: whole images, mirrored, shifted into a frame. Plain loops over rows.
+// Moving pixels unchanged: whole images, mirrored, shifted into a frame.
 #pragma once
 
 #include <array>

@@ -6,10 +6,16 @@ namespace dlpipe::pipeline {
 
 Status Planner::plan_run(const BatchRange& range, int64_t first, std::span<SamplePlan> plans) const {
   const Sampler::Order order = sampler_.order(range.epoch);
+  const int64_t begin = range.first + first;
+  // Header rows lie anywhere: all are on their way before the first is read.
   for (size_t i = 0; i < plans.size(); ++i) {
-    const int64_t position = range.first + first + static_cast<int64_t>(i);
+    plans[i].sample = order.sample(begin + static_cast<int64_t>(i));
+    dataset_.prefetch_header(plans[i].sample);
+  }
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const int64_t position = begin + static_cast<int64_t>(i);
     DLPIPE_RETURN_IF_ERROR(
-        fill(order.sample(position), {sampler_.options().seed, range.epoch, position, 0}, plans[i]));
+        fill(plans[i].sample, {sampler_.options().seed, range.epoch, position, 0}, plans[i]));
   }
   return {};
 }

@@ -14,11 +14,13 @@ bool is_bad_record(const Status& status) {
   return status.code() == ErrorCode::kCorrupt || status.code() == ErrorCode::kUnsupported;
 }
 
-// Records lie anywhere: the first lines of the next one come into the cache while this one is worked on.
+// Records lie anywhere: the next one's first lines come into the cache while this one is worked on; all lines
+// of a small one, which is worked on for no longer than that takes.
 static void fetch_ahead(std::span<const std::byte> stored) {
   constexpr size_t kLine = 64;
-  for (size_t at = 0; at < std::min(stored.size(), 4 * kLine); at += kLine)
-    __builtin_prefetch(stored.data() + at);
+  constexpr size_t kSmall = 4096;
+  const size_t bytes = stored.size() <= kSmall ? stored.size() : 4 * kLine;
+  for (size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(stored.data() + at);
 }
 
 Result<std::unique_ptr<SampleWorker>> SampleWorker::create(const WorkerShared& shared) {

@@ -222,6 +222,12 @@ Result<RecordHeader> Dataset::header(int64_t sample) const {
   return impl_->row(sample);
 }
 
+void Dataset::prefetch_header(int64_t sample) const {
+  if (sample < 0 || sample >= impl_->info.samples) return;
+  __builtin_prefetch(impl_->header_chunks[static_cast<size_t>(sample / kRowsPerChunk)] +
+                     (sample % kRowsPerChunk) * kRowBytes);
+}
+
 Result<std::vector<Dataset::Skipped>> Dataset::skipped() const {
   std::vector<Skipped> all;
   if (!impl_->has_skipped) return all;
@@ -260,12 +266,12 @@ class LmdbReader final : public Dataset::Reader {
 
   Result<std::span<const std::byte>> record(int64_t sample) override {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, stored(sample));
-    return record_in(bytes, sample);
+    return record_in(bytes, sample, dataset_.row(sample).size_bytes);
   }
 
-  Result<std::span<const std::byte>> record_in(std::span<const std::byte> bytes, int64_t sample) override {
-    DLPIPE_RETURN_IF_ERROR(dataset_.check_sample(sample));
-    const size_t size = dataset_.row(sample).size_bytes;
+  Result<std::span<const std::byte>> record_in(std::span<const std::byte> bytes, int64_t sample,
+                                               uint32_t size_bytes) override {
+    const size_t size = size_bytes;
     if (!dataset_.info.schema.zstd) {
       if (bytes.size() == size) return bytes;
       return dataset_.damaged(concat("sample ", sample, " has ", bytes.size(), " bytes of ", size));

@@ -93,6 +93,8 @@ class Dataset {
   uint64_t file_bytes() const;
   /// One row of the header table: two loads from the map, no lock, no B-tree. kMisuse past size().
   Result<RecordHeader> header(int64_t sample) const;
+  /// Starts loading the row of a sample that header() will be asked for soon; nothing past size().
+  void prefetch_header(int64_t sample) const;
   /// Files that ingest left out, with its reasons, in its order.
   struct Skipped {
     std::string path;
@@ -111,10 +113,10 @@ class Dataset {
     virtual Result<std::span<const std::byte>> stored(int64_t sample) = 0;
     /// Compares how the record is found with the offsets beside it; `verify` does, nobody else needs to.
     virtual Status check_packing(int64_t sample) = 0;
-    /// record(sample), given what stored(sample) of this or another reader of the dataset answered: saves the
-    /// look-up.
-    virtual Result<std::span<const std::byte>> record_in(std::span<const std::byte> stored,
-                                                         int64_t sample) = 0;
+    /// record(sample), given what stored(sample) of this or another reader of the dataset answered, and the
+    /// header's size_bytes: saves both look-ups.
+    virtual Result<std::span<const std::byte>> record_in(std::span<const std::byte> stored, int64_t sample,
+                                                         uint32_t size_bytes) = 0;
   };
   Result<std::unique_ptr<Reader>> reader() const;
 

@@ -6,7 +6,7 @@ namespace dlpipe::pipeline {
 
 Result<std::span<const std::byte>> RecordReader::read(const SamplePlan& plan) {
   DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record,
-                          reader_.record_in(plan.stored, plan.sample));
+                          reader_.record_in(plan.stored, plan.sample, plan.header.size_bytes));
   if (!checksums_.checked.test(plan.sample)) {
     if (data::checksum64(record) != plan.header.checksum) checksums_.damaged.set(plan.sample);
     checksums_.checked.set(plan.sample);
