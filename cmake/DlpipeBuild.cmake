@@ -29,6 +29,7 @@ if(CMAKE_UNITY_BUILD) # the sanitizers' builds: one compilation for several file
   add_compile_options(-Wno-subobject-linkage) # an Impl with local types, where GCC takes the unity source for a header
 endif()
 if(DLPIPE_SANITIZE)
+  add_compile_definitions(DLPIPE_ONE_ISA)
   add_compile_options(-fsanitize=${DLPIPE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
                       # oneTBB's task types lie in its own library; the other two AddressSanitizer reports itself, and
                       # they double the time to compile
@@ -60,6 +61,11 @@ endfunction()
 function(dlpipe_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(dlpipe_${name} STATIC ${ARG_SOURCES})
+  foreach(source ${ARG_SOURCES}) # Highway's foreach_target works once a compilation
+    if(source MATCHES "_kernels\\.cpp$")
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
   add_library(dlpipe::${name} ALIAS dlpipe_${name})
   set_target_properties(dlpipe_${name} PROPERTIES EXPORT_NAME ${name})
   target_include_directories(

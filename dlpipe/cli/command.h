@@ -5,7 +5,8 @@
 // cli/CMakeLists.txt puts it into the table. A command parses and prints; the work itself is in run/ or
 // below.
 //
-// Threads: setup and the action run on the main thread. CLI11 is seen by the cli alone.
+// Threads: setup and the action run on the main thread. CLI11 is seen by flags.cpp, config_flags.cpp,
+// misuse.cpp and main.cpp alone.
 #pragma once
 
 #include <functional>
@@ -15,25 +16,23 @@
 
 #include "dlpipe/base/error.h"
 
-namespace CLI {
-class App;
-}
-
 namespace dlpipe::cli {
+
+class Flags;
 
 struct CommandRecord {
   const char* name;
   const char* help;  // one line, shown by `dlpipe --help`
-  /// Declares the command's options on `app` and answers what runs when they are parsed. The action owns what
+  /// Declares the command's options and answers what runs when they are parsed. The action owns what
   /// the options are bound to:
   ///
   ///   auto options = std::make_shared<Options>();
-  ///   app.add_option("SRC", options->source, "Folder of images")->required();
+  ///   flags.add_option("SRC", options->source, "Folder of images").required();
   ///   return [options] { return convert(*options); };
   ///
   /// The Status becomes the exit code (exit_code below), its message the last line on stderr. Exceptions are
   /// caught by main and become a Status too.
-  std::function<Status()> (*setup)(CLI::App& app);
+  std::function<Status()> (*setup)(Flags& flags);
   /// Text for `dlpipe NAME --help TOPIC`, or "" for a topic that there isn't. Null: no topics.
   std::string (*help_topic)(std::string_view topic) = nullptr;
 };

@@ -7,7 +7,8 @@
 
 namespace dlpipe::cli {
 
-void add_config_flags(CLI::App& app, const std::shared_ptr<GivenOptions>& given) {
+void add_config_flags(Flags& flags, const std::shared_ptr<GivenOptions>& given) {
+  CLI::App& app = flags.app();
   const run::TrainConfig defaults;
   for (const run::ConfigOption& option : run::config_options()) {
     const std::string name = option.name;

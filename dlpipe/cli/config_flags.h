@@ -6,9 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "dlpipe/cli/flags.h"
 
 namespace dlpipe::cli {
 
@@ -16,6 +14,6 @@ namespace dlpipe::cli {
 using GivenOptions = std::vector<std::pair<std::string, std::string>>;
 
 /// One flag an option, with its default and group; what is given is appended to `given` when it is parsed.
-void add_config_flags(CLI::App& app, const std::shared_ptr<GivenOptions>& given);
+void add_config_flags(Flags& flags, const std::shared_ptr<GivenOptions>& given);
 
 }  // namespace dlpipe::cli

@@ -6,6 +6,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
+#include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/log_sink.h"
 #include "dlpipe/cli/misuse.h"
 #include "dlpipe/cli/output.h"
@@ -57,7 +58,8 @@ static int run_program(int argc, char** argv) {
   for (const CommandRecord* record : command_table()) {
     CLI::App* sub = app.add_subcommand(record->name, record->help);
     sub->option_defaults()->always_capture_default();
-    actions[sub] = record->setup(*sub);
+    Flags flags(sub);
+    actions[sub] = record->setup(flags);
   }
   if (const Status unknown = find_unknown_command(argc, argv, command_table()); !unknown.ok())
     return fail(unknown);

@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
          {std::pair("packed", 24), std::pair("packed_zstd", 24), std::pair("alone", 256)}) {
       ingest::SynthOptions options;
       options.directory = (out / (std::string(name) + ".src")).string();
-      options.per_class = 60;
+      options.per_class = size > 100 ? 8 : 60;
       options.size_min = options.size_max = size;
       value_or_throw(ingest::synth(options));
     }

@@ -44,6 +44,8 @@ class SessionTest : public testing::Test {
     return config;
   }
 
+  static void expect_equal_judgement(const std::string& run);
+
   static std::unique_ptr<ScratchFolder> folder_;
   static SampleData data_;
 };
@@ -215,14 +217,13 @@ TEST_F(SessionTest, EvaluationOfTheCheckpointGivesTheValidationsNumbers) {
   EXPECT_EQ(evaluation.report.samples, 80);
 }
 
-TEST_F(SessionTest, PredictionEqualsEvaluationOnTheSameImages) {
-  ScratchFolder runs;
-  Session(config(runs / "a")).train();
+// Evaluation and prediction of a run say the same of the same pictures.
+void SessionTest::expect_equal_judgement(const std::string& run) {
   // The validation set's own pictures, in its order, through evaluation...
   std::vector<double> wanted;  // probability of the class that evaluation found greatest
   std::vector<int64_t> wanted_class;
   const Evaluation evaluation = evaluate_checkpoint(
-      {.checkpoint = runs / "a", .data = data_.val, .batch = 16}, {},
+      {.checkpoint = run, .data = data_.val, .batch = 16}, {},
       [&](const Batch& batch, std::span<const float> logits, int64_t classes) {
         for (int64_t n = 0; n < batch.count; ++n) {
           const auto row = logits.subspan(static_cast<size_t>(n * classes), static_cast<size_t>(classes));
@@ -240,7 +241,7 @@ TEST_F(SessionTest, PredictionEqualsEvaluationOnTheSameImages) {
     const auto path = value_or_throw(data::field_bytes(*dataset, record, "path"));
     files.push_back(data_.jpegs + "/" + std::string(reinterpret_cast<const char*>(path.data()), path.size()));
   }
-  Predictor predictor({.checkpoint = runs / "a", .batch = 16});
+  Predictor predictor({.checkpoint = run, .batch = 16});
   std::vector<Prediction> predictions;
   predictor.predict(files, [&](const Prediction& prediction) { predictions.push_back(prediction); });
   ASSERT_EQ(predictions.size(), wanted.size());
@@ -249,6 +250,17 @@ TEST_F(SessionTest, PredictionEqualsEvaluationOnTheSameImages) {
     EXPECT_EQ(predictions[i].top[0].first,
               evaluation.model.state.classes[static_cast<size_t>(wanted_class[i])]);
     EXPECT_NEAR(predictions[i].top[0].second, wanted[i], 1e-6);
+  }
+}
+
+TEST_F(SessionTest, PredictionEqualsEvaluationOnTheSameImages) {
+  ScratchFolder runs;
+  for (const std::string tta : {"none", "flip"}) {
+    SCOPED_TRACE(tta);
+    TrainConfig c = config(runs / tta);
+    c.tta = tta;
+    Session(c).train();
+    expect_equal_judgement(c.out);
   }
 }
 

@@ -1,9 +1,9 @@
 // `dlpipe bench pipeline | decode | storage | train`: how fast each part is on this machine.
-#include <CLI/CLI.hpp>
 #include <cmath>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
+#include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/train_view.h"
 #include "dlpipe/io/data/bench_storage.h"
@@ -184,55 +184,53 @@ Status bench_train(Options options) {
   return {};
 }
 
-CLI::App* add_part(CLI::App& app, const std::string& name, const std::string& help, Options& options) {
-  CLI::App* part = app.add_subcommand(name, help);
-  part->option_defaults()->always_capture_default();
-  part->add_option("--seconds", options.seconds, "Time to measure")->check(CLI::Range(0.1, 1e5));
-  part->add_flag("--json", options.json, "Print one JSON line on stdout");
+Flags add_part(Flags& flags, const std::string& name, const std::string& help, Options& options) {
+  Flags part = flags.add_part(name, help);
+  part.add_option("--seconds", options.seconds, "Time to measure").range(0.1, 1e5);
+  part.add_flag("--json", options.json, "Print one JSON line on stdout");
   return part;
 }
 
-void add_loader_options(CLI::App& part, pipeline::LoaderOptions& loader) {
-  part.add_option("--data", loader.data, "Dataset, or a split (its train)")->required();
+void add_loader_options(Flags& part, pipeline::LoaderOptions& loader) {
+  part.add_option("--data", loader.data, "Dataset, or a split (its train)").required();
   part.add_option("--augment", loader.augment, "Augmentations, e.g. \"rrc(224) hflip\"");
   part.add_option("--batch", loader.batch, "Images a batch");
   part.add_option("--slots", loader.slots, "Batches in flight");
   part.add_option("--seed", loader.seed, "Of order and draws");
 }
 
-std::function<Status()> setup(CLI::App& app) {
+std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  CLI::App* pipeline_part =
-      add_part(app, "pipeline", "Reading, decoding, augmenting, without a trainer", *options);
-  add_loader_options(*pipeline_part, options->loader);
-  pipeline_part->add_option("--threads", options->loader.threads, "Threads; 0: what the process may use");
-  pipeline_part->add_option("--memory", options->memory,
-                            "Most memory for batches and dataset pages, as 1GiB; 0: any");
+  Flags pipeline_part =
+      add_part(flags, "pipeline", "Reading, decoding, augmenting, without a trainer", *options);
+  add_loader_options(pipeline_part, options->loader);
+  pipeline_part.add_option("--threads", options->loader.threads, "Threads; 0: what the process may use");
+  pipeline_part.add_option("--memory", options->memory,
+                           "Most memory for batches and dataset pages, as 1GiB; 0: any");
 
-  CLI::App* decode_part = add_part(app, "decode", "Decoding alone, on one thread", *options);
-  add_loader_options(*decode_part, options->loader);
+  Flags decode_part = add_part(flags, "decode", "Decoding alone, on one thread", *options);
+  add_loader_options(decode_part, options->loader);
 
-  CLI::App* storage_part = add_part(app, "storage", "Finding and touching records", *options);
-  storage_part->add_option("--data", options->loader.data, "Dataset, or a split (its train)")->required();
+  Flags storage_part = add_part(flags, "storage", "Finding and touching records", *options);
+  storage_part.add_option("--data", options->loader.data, "Dataset, or a split (its train)").required();
 
-  CLI::App* train_part = add_part(app, "train", "The training step on one cached batch", *options);
+  Flags train_part = add_part(flags, "train", "The training step on one cached batch", *options);
   run::BenchTrainOptions& train = options->train;
-  train_part->add_option("--model", train.model, "Model by name");
-  train_part->add_option("--dtype", train.dtype, "f32 or bf16");
-  train_part->add_option("--optimizer", train.optimizer, "Optimizer by name");
-  train_part->add_option("--batch", train.batch, "Images a batch")->check(CLI::Range(1, 1'000'000));
-  train_part->add_option("--size", train.size, "Height and width; 0: the model's own")
-      ->check(CLI::Range(0, 65536));
-  train_part->add_option("--channels", train.channels, "Channels")->check(CLI::Range(1, 4));
-  train_part->add_option("--classes", train.classes, "Classes; 0: 1000 from 96 pixels on, else 10");
-  train_part->add_option("--threads", train.threads, "Threads; 0: what the process may use");
-  train_part->add_option("--warmup", train.warmup, "Steps before measuring")->check(CLI::Range(0, 1'000'000));
-  app.require_subcommand(1);
+  train_part.add_option("--model", train.model, "Model by name");
+  train_part.add_option("--dtype", train.dtype, "f32 or bf16");
+  train_part.add_option("--optimizer", train.optimizer, "Optimizer by name");
+  train_part.add_option("--batch", train.batch, "Images a batch").range(1, 1'000'000);
+  train_part.add_option("--size", train.size, "Height and width; 0: the model's own").range(0, 65536);
+  train_part.add_option("--channels", train.channels, "Channels").range(1, 4);
+  train_part.add_option("--classes", train.classes, "Classes; 0: 1000 from 96 pixels on, else 10");
+  train_part.add_option("--threads", train.threads, "Threads; 0: what the process may use");
+  train_part.add_option("--warmup", train.warmup, "Steps before measuring").range(0, 1'000'000);
+  flags.require_part();
 
   return [=]() -> Status {
-    if (pipeline_part->parsed()) return bench_pipeline(*options);
-    if (decode_part->parsed()) return bench_decode(*options);
-    if (storage_part->parsed()) return bench_storage(*options);
+    if (pipeline_part.parsed()) return bench_pipeline(*options);
+    if (decode_part.parsed()) return bench_decode(*options);
+    if (storage_part.parsed()) return bench_storage(*options);
     return bench_train(*options);
   };
 }

@@ -1,8 +1,8 @@
 // `dlpipe diff RUN RUN`: did I get the same run? Exit code 0 when equal, 1 when not.
-#include <CLI/CLI.hpp>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
+#include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/receipt.h"
@@ -59,11 +59,11 @@ Status compare(const Options& options) {
           concat("[diff] ", options.first, " and ", options.second, " are not the same run")};
 }
 
-std::function<Status()> setup(CLI::App& app) {
+std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  app.add_option("FIRST", options->first, "Run directory")->required();
-  app.add_option("SECOND", options->second, "Run directory")->required();
-  app.add_flag("--json", options->json, "Print one JSON line on stdout");
+  flags.add_option("FIRST", options->first, "Run directory").required();
+  flags.add_option("SECOND", options->second, "Run directory").required();
+  flags.add_flag("--json", options->json, "Print one JSON line on stdout");
   return [options] { return compare(*options); };
 }
 

@@ -1,8 +1,8 @@
 // `dlpipe eval`: loss and metrics of a checkpoint on a dataset.
-#include <CLI/CLI.hpp>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
+#include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/io/formats/json.h"
@@ -44,16 +44,16 @@ Status evaluate(Options options) {
   return {};
 }
 
-std::function<Status()> setup(CLI::App& app) {
+std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  app.add_option("--ckpt", options->evaluate.checkpoint, "Checkpoint, or run directory (its best)")
-      ->required();
-  app.add_option("--data", options->evaluate.data, "Dataset, or a split (its val)")->required();
-  app.add_option("--batch", options->evaluate.batch, "Images a batch")->check(CLI::Range(1, 1'000'000));
-  app.add_option("--threads", options->evaluate.threads, "Threads; 0: what the process may use")
-      ->check(CLI::Range(0, 4096));
-  app.add_option("--limit", options->evaluate.limit, "Only the first N images; -1: all");
-  app.add_flag("--json", options->json, "Print one JSON line on stdout");
+  flags.add_option("--ckpt", options->evaluate.checkpoint, "Checkpoint, or run directory (its best)")
+      .required();
+  flags.add_option("--data", options->evaluate.data, "Dataset, or a split (its val)").required();
+  flags.add_option("--batch", options->evaluate.batch, "Images a batch").range(1, 1'000'000);
+  flags.add_option("--threads", options->evaluate.threads, "Threads; 0: what the process may use")
+      .range(0, 4096);
+  flags.add_option("--limit", options->evaluate.limit, "Only the first N images; -1: all");
+  flags.add_flag("--json", options->json, "Print one JSON line on stdout");
   return [options] { return evaluate(*options); };
 }
 

@@ -1,11 +1,11 @@
 // `dlpipe export DST OUT`: a dataset back to files.
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/dataset_arguments.h"
+#include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/progress_line.h"
 #include "dlpipe/cli/stop_signal.h"
@@ -44,12 +44,12 @@ Status run(const Options& options) {
   return {};
 }
 
-std::function<Status()> setup(CLI::App& app) {
+std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  app.add_option("DST", options->directory, "Dataset, or directory of splits")->required();
-  app.add_option("OUT", options->files.directory, "Folder to make: OUT/CLASS/FILE, or OUT/SPLIT/CLASS/FILE")
-      ->required();
-  app.add_option("--limit", options->files.limit, "Only the first N samples; -1: all");
+  flags.add_option("DST", options->directory, "Dataset, or directory of splits").required();
+  flags.add_option("OUT", options->files.directory, "Folder to make: OUT/CLASS/FILE, or OUT/SPLIT/CLASS/FILE")
+      .required();
+  flags.add_option("--limit", options->files.limit, "Only the first N samples; -1: all");
   return [options] { return run(*options); };
 }
 

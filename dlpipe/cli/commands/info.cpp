@@ -1,11 +1,11 @@
 // `dlpipe info`: the build and what this process may use of the machine.
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
+#include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/engine/cpu/kernel_table.h"
 #include "dlpipe/engine/models/model.h"
@@ -71,15 +71,14 @@ Status info(const Options& options) {
   return {};
 }
 
-std::function<Status()> setup(CLI::App& app) {
+std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  app.add_flag("--json", options->json, "Print one JSON line on stdout");
-  app.add_option("--model", options->model, "Show this model's layers instead");
-  app.add_option("--size", options->arguments.height, "Of the model's images; 0: its own")
-      ->check(CLI::Range(0, 65536));
-  app.add_option("--channels", options->arguments.channels, "Of the model's images")->check(CLI::Range(1, 4));
-  app.add_option("--classes", options->arguments.classes, "Of the model")->check(CLI::Range(1, 1 << 24));
-  app.add_option("--batch", options->batch, "Images, for FLOPs and memory")->check(CLI::Range(1, 1 << 24));
+  flags.add_flag("--json", options->json, "Print one JSON line on stdout");
+  flags.add_option("--model", options->model, "Show this model's layers instead");
+  flags.add_option("--size", options->arguments.height, "Of the model's images; 0: its own").range(0, 65536);
+  flags.add_option("--channels", options->arguments.channels, "Of the model's images").range(1, 4);
+  flags.add_option("--classes", options->arguments.classes, "Of the model").range(1, 1 << 24);
+  flags.add_option("--batch", options->batch, "Images, for FLOPs and memory").range(1, 1 << 24);
   return [options] { return info(*options); };
 }
 

@@ -1,9 +1,9 @@
 // `dlpipe ingest SRC DST`: raw files to a dataset.
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
+#include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/progress_line.h"
 #include "dlpipe/cli/stop_signal.h"
@@ -94,36 +94,38 @@ Status run(Options options) {
   return {};
 }
 
-std::function<Status()> setup(CLI::App& app) {
+std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   ingest::IngestOptions& ingest = options->ingest;
-  app.add_option(
-         "SRC", ingest.source,
-         "Folder with a folder a class; .csv or .tsv list of path,label; IDX file or folder (.gz too)")
-      ->required();
-  app.add_option("DST", ingest.destination,
-                 "Dataset to make; an interrupted run is continued by the same command")
-      ->required();
-  app.add_option("--manifest", ingest.manifest, "List of path,label[,...], paths below SRC");
-  app.add_option("--classes-from", ingest.classes_from, "Dataset whose class order to take");
-  app.add_option("--on-error", options->on_error, "What to do about a bad file: skip (and list it), stop");
-  app.add_option("--store", options->store, "auto (the file's own bytes; raw for IDX), jpeg, raw");
-  app.add_option(
+  flags
+      .add_option(
+          "SRC", ingest.source,
+          "Folder with a folder a class; .csv or .tsv list of path,label; IDX file or folder (.gz too)")
+      .required();
+  flags
+      .add_option("DST", ingest.destination,
+                  "Dataset to make; an interrupted run is continued by the same command")
+      .required();
+  flags.add_option("--manifest", ingest.manifest, "List of path,label[,...], paths below SRC");
+  flags.add_option("--classes-from", ingest.classes_from, "Dataset whose class order to take");
+  flags.add_option("--on-error", options->on_error, "What to do about a bad file: skip (and list it), stop");
+  flags.add_option("--store", options->store, "auto (the file's own bytes; raw for IDX), jpeg, raw");
+  flags.add_option(
       "--jpeg", options->jpeg,
       "Layout of JPEGs: coefficients (fastest crops, the same pixels and bytes), coefficients-dense "
       "(1 % fewer bytes), restart (an indexed JPEG, faster crops), standard (the file); auto: coefficients "
       "where they take no more bytes");
-  app.add_flag("--trust", ingest.trust, "Don't compare the pixels of --jpeg's layout with the file's");
-  app.add_option("--resize-max", ingest.resize_max, "Scale longer sides down to N pixels; 0: no");
-  app.add_option("--quality", ingest.quality, "Of the JPEGs that are re-coded, 1 to 100");
-  app.add_flag("--zstd", ingest.zstd, "Compress each record; pays for raw pixels");
-  app.add_option("--limit", ingest.limit, "At most N files, chosen by --seed; -1: all");
-  app.add_option("--split", options->split, "Fractions of train,val[,test], each class alike: 0.9,0.1");
-  app.add_option("--seed", ingest.seed, "Of --split and --limit");
-  app.add_option("--window", options->window, "Bytes read ahead of the writer");
-  app.add_option("--jobs", ingest.jobs, "Threads; 0: what the process may use");
-  app.add_option("--map-size", options->map_size, "Most bytes of a dataset; 0: eight times the estimate");
-  app.add_option("--max-pixels", ingest.max_pixels, "Larger pictures are bad files");
+  flags.add_flag("--trust", ingest.trust, "Don't compare the pixels of --jpeg's layout with the file's");
+  flags.add_option("--resize-max", ingest.resize_max, "Scale longer sides down to N pixels; 0: no");
+  flags.add_option("--quality", ingest.quality, "Of the JPEGs that are re-coded, 1 to 100");
+  flags.add_flag("--zstd", ingest.zstd, "Compress each record; pays for raw pixels");
+  flags.add_option("--limit", ingest.limit, "At most N files, chosen by --seed; -1: all");
+  flags.add_option("--split", options->split, "Fractions of train,val[,test], each class alike: 0.9,0.1");
+  flags.add_option("--seed", ingest.seed, "Of --split and --limit");
+  flags.add_option("--window", options->window, "Bytes read ahead of the writer");
+  flags.add_option("--jobs", ingest.jobs, "Threads; 0: what the process may use");
+  flags.add_option("--map-size", options->map_size, "Most bytes of a dataset; 0: eight times the estimate");
+  flags.add_option("--max-pixels", ingest.max_pixels, "Larger pictures are bad files");
   return [options] { return run(*options); };
 }
 

@@ -1,11 +1,11 @@
 // `dlpipe inspect DST`: what a dataset holds.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/dataset_arguments.h"
+#include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/io/data/inspect.h"
 #include "dlpipe/io/formats/json.h"
@@ -116,11 +116,11 @@ Status run(const Options& options) {
   return {};
 }
 
-std::function<Status()> setup(CLI::App& app) {
+std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  app.add_option("DST", options->directory, "Dataset, or directory of splits")->required();
-  app.add_flag("--json", options->json, "Print JSON on stdout");
-  app.add_flag("--skipped", options->skipped, "List the files that ingest left out, and why");
+  flags.add_option("DST", options->directory, "Dataset, or directory of splits").required();
+  flags.add_flag("--json", options->json, "Print JSON on stdout");
+  flags.add_flag("--skipped", options->skipped, "List the files that ingest left out, and why");
   return [options] { return run(*options); };
 }
 

@@ -1,8 +1,8 @@
 // `dlpipe predict`: classes for image files, one JSON line a file on stdout.
-#include <CLI/CLI.hpp>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
+#include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/predictor.h"
@@ -46,16 +46,16 @@ Status predict(const Options& options) {
                                       "their lines hold an \"error\"")};
 }
 
-std::function<Status()> setup(CLI::App& app) {
+std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  app.add_option("--ckpt", options->predict.checkpoint, "Checkpoint, or run directory (its best)")
-      ->required();
-  app.add_option("PATH", options->paths, "Image files, or folders of them")->required();
-  app.add_option("--top", options->predict.top, "Classes a file")->check(CLI::Range(1, 1'000'000));
-  app.add_option("--batch", options->predict.batch, "Images a batch")->check(CLI::Range(1, 1'000'000));
-  app.add_option("--threads", options->predict.threads, "Threads; 0: what the process may use")
-      ->check(CLI::Range(0, 4096));
-  app.add_option("--max-pixels", options->predict.max_pixels, "Refuse to decode images with more pixels");
+  flags.add_option("--ckpt", options->predict.checkpoint, "Checkpoint, or run directory (its best)")
+      .required();
+  flags.add_option("PATH", options->paths, "Image files, or folders of them").required();
+  flags.add_option("--top", options->predict.top, "Classes a file").range(1, 1'000'000);
+  flags.add_option("--batch", options->predict.batch, "Images a batch").range(1, 1'000'000);
+  flags.add_option("--threads", options->predict.threads, "Threads; 0: what the process may use")
+      .range(0, 4096);
+  flags.add_option("--max-pixels", options->predict.max_pixels, "Refuse to decode images with more pixels");
   return [options] { return predict(*options); };
 }
 

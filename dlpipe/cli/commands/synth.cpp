@@ -1,9 +1,9 @@
 // `dlpipe synth OUT`: a drawn dataset to try everything with.
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
+#include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/run/ingest/synth.h"
 
@@ -39,15 +39,14 @@ Status run(Options options) {
   return {};
 }
 
-std::function<Status()> setup(CLI::App& app) {
+std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  app.add_option("OUT", options->synth.directory, "Folder to make: OUT/CLASS/NNNNN.jpg")->required();
-  app.add_option("--per-class", options->synth.per_class, "Pictures of each of the ten classes");
-  app.add_option("--size", options->size, "Sides in pixels: N, or N..M to draw each");
-  app.add_option("--quality", options->synth.quality, "Of the JPEGs")->check(CLI::Range(1, 100));
-  app.add_option("--seed", options->synth.seed, "Equal seeds give equal files");
-  app.add_option("--jobs", options->synth.jobs, "Threads; 0: what the process may use")
-      ->check(CLI::Range(0, 4096));
+  flags.add_option("OUT", options->synth.directory, "Folder to make: OUT/CLASS/NNNNN.jpg").required();
+  flags.add_option("--per-class", options->synth.per_class, "Pictures of each of the ten classes");
+  flags.add_option("--size", options->size, "Sides in pixels: N, or N..M to draw each");
+  flags.add_option("--quality", options->synth.quality, "Of the JPEGs").range(1, 100);
+  flags.add_option("--seed", options->synth.seed, "Equal seeds give equal files");
+  flags.add_option("--jobs", options->synth.jobs, "Threads; 0: what the process may use").range(0, 4096);
   return [options] { return run(*options); };
 }
 

@@ -1,9 +1,9 @@
 // `dlpipe train`: a dataset and a model to a run directory; `--resume RUN` goes on with one.
-#include <CLI/CLI.hpp>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/config_flags.h"
+#include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/help_topics.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/stop_signal.h"
@@ -94,19 +94,21 @@ Status train(const Options& options) {
                                         "; saved; go on with: dlpipe train --resume ", config.out)};
 }
 
-std::function<Status()> setup(CLI::App& app) {
+std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  CLI::Option* config = app.add_option("--config", options->config_file,
-                                       "TOML file of options by these names; flags override it")
-                            ->type_name("FILE");
-  app.add_option("--resume", options->resume,
-                 "Go on with this run; only --threads, --slots, --keep, "
-                 "--checkpoint-every and --max-bad may change")
-      ->type_name("RUN")
-      ->excludes(config);
-  app.add_flag("--json", options->json, "Print the result as one JSON line on stdout");
-  add_config_flags(app, options->given);
-  app.footer("More help: --help ops | models | optimizers | schedules | losses | metrics");
+  const Flag config = flags
+                          .add_option("--config", options->config_file,
+                                      "TOML file of options by these names; flags override it")
+                          .type_name("FILE");
+  flags
+      .add_option("--resume", options->resume,
+                  "Go on with this run; only --threads, --slots, --keep, "
+                  "--checkpoint-every and --max-bad may change")
+      .type_name("RUN")
+      .excludes(config);
+  flags.add_flag("--json", options->json, "Print the result as one JSON line on stdout");
+  add_config_flags(flags, options->given);
+  flags.footer("More help: --help ops | models | optimizers | schedules | losses | metrics");
   return [options] { return train(*options); };
 }
 

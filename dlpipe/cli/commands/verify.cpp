@@ -1,10 +1,10 @@
 // `dlpipe verify DST`: every record against its checksum.
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/dataset_arguments.h"
+#include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/progress_line.h"
 #include "dlpipe/cli/stop_signal.h"
@@ -77,14 +77,13 @@ Status run(Options options) {
                                             " is damaged; copy it again, or ingest its files again"));
 }
 
-std::function<Status()> setup(CLI::App& app) {
+std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  app.add_option("DST", options->directory, "Dataset, or directory of splits")->required();
-  app.add_flag("--decode", options->verify.decode, "Decode every image too");
-  app.add_option("--jobs", options->verify.jobs, "Threads; 0: what the process may use")
-      ->check(CLI::Range(0, 4096));
-  app.add_option("--max-pixels", options->verify.max_pixels, "Larger pictures are bad");
-  app.add_flag("--json", options->json, "Print JSON on stdout");
+  flags.add_option("DST", options->directory, "Dataset, or directory of splits").required();
+  flags.add_flag("--decode", options->verify.decode, "Decode every image too");
+  flags.add_option("--jobs", options->verify.jobs, "Threads; 0: what the process may use").range(0, 4096);
+  flags.add_option("--max-pixels", options->verify.max_pixels, "Larger pictures are bad");
+  flags.add_flag("--json", options->json, "Print JSON on stdout");
   return [options] { return run(*options); };
 }
 

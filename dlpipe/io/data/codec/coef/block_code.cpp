@@ -7,9 +7,13 @@
 
 namespace dlpipe::data::coef {
 
-std::vector<std::byte> BitWriter::take() {
-  if (held_bits_ > 0) put(0, 8 - held_bits_);
-  return std::exchange(bytes_, {});
+size_t BitWriter::take(std::vector<std::byte>& out) {
+  const auto whole = bytes_.begin() + static_cast<ptrdiff_t>(size_);
+  out.insert(out.end(), bytes_.begin(), whole);
+  size_t taken = std::exchange(size_, 0);
+  for (; held_bits_ > 0; held_bits_ -= 8, held_ >>= 8, ++taken) out.push_back(static_cast<std::byte>(held_));
+  held_bits_ = 0;
+  return taken;
 }
 
 static int bit_length(int value) {

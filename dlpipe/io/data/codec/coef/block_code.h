@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/coef/prefix_code.h"
 
 namespace dlpipe::data::coef {
@@ -27,20 +28,22 @@ class BitWriter {
   void put(uint64_t bits, int count) {  // count <= 32
     held_ |= bits << held_bits_;
     held_bits_ += count;
-    while (held_bits_ >= 8) {
-      bytes_.push_back(static_cast<std::byte>(held_));
-      held_ >>= 8;
-      held_bits_ -= 8;
-    }
+    if (held_bits_ < 32) return;
+    if (bytes_.size() < size_ + sizeof held_) bytes_.resize(2 * bytes_.size() + 4096);
+    store_le(bytes_.data() + size_, held_);
+    size_ += 4;
+    held_ >>= 32;
+    held_bits_ -= 32;
   }
   void put(Code code) { put(code.bits, code.length); }
-  /// Fills the last byte with zeros; the bytes since the last call.
-  std::vector<std::byte> take();
+  /// Fills the last byte with zeros and appends what came since the last call; answers how many bytes.
+  size_t take(std::vector<std::byte>& out);
 
  private:
-  std::vector<std::byte> bytes_;
+  std::vector<std::byte> bytes_;  // kept from one take to the next; the first size_ are written
+  size_t size_ = 0;
   uint64_t held_ = 0;
-  int held_bits_ = 0;
+  int held_bits_ = 0;  // below 32 between calls
 };
 
 /// A block's symbols, without the choice of codes.

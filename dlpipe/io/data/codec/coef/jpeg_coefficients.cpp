@@ -29,9 +29,7 @@ std::vector<std::byte> encode_row(const Frame& frame, int row, Blocks& blocks) {
         coef::TileWriter writer(coef::plane_class_of(c), bits);
         const int end = std::min(first + frame.tile_blocks, component.blocks_wide);
         for (int x = first; x < end; ++x) writer.add(blocks.at(c, x, y));
-        const std::vector<std::byte> tile = bits.take();
-        coef::put_length(tile.size(), lengths);
-        tiles.insert(tiles.end(), tile.begin(), tile.end());
+        coef::put_length(bits.take(tiles), lengths);
       }
     }
   }

@@ -112,14 +112,10 @@ std::optional<Head> read_head(Bytes jpeg) {
 /// Bits from the most significant end, with a zero byte stuffed behind every 0xff.
 class ScanWriter {
  public:
-  void put(uint32_t bits, int count) {
+  void put(uint32_t bits, int count) {  // count <= 16
     held_ = held_ << count | bits;
     held_bits_ += count;
-    for (; held_bits_ >= 8; held_bits_ -= 8) {
-      const auto byte = static_cast<uint8_t>(held_ >> (held_bits_ - 8));
-      bytes_.push_back(std::byte{byte});
-      if (byte == 0xff) bytes_.push_back(std::byte{0});
-    }
+    if (held_bits_ >= 32) store(4);
   }
   bool put(const HuffmanTable& table, uint32_t symbol) {
     if (table.length[symbol] == 0) return false;
@@ -133,21 +129,42 @@ class ScanWriter {
     if (size > 0) put(static_cast<uint32_t>(value < 0 ? value - 1 : value) & ((1u << size) - 1), size);
     return true;
   }
+  /// Ones up to the end of a byte.
   void fill() {
-    if (held_bits_ > 0) put((1u << (8 - held_bits_)) - 1, 8 - held_bits_);
+    const int missing = -held_bits_ & 7;
+    put((1u << missing) - 1, missing);
+    store(held_bits_ / 8);
   }
   void restart(uint32_t number) {
     fill();
-    bytes_.push_back(std::byte{0xff});
-    bytes_.push_back(static_cast<std::byte>(0xd0 + (number & 7)));
+    reserve(2);
+    bytes_[size_++] = std::byte{0xff};
+    bytes_[size_++] = static_cast<std::byte>(0xd0 + (number & 7));
   }
   std::vector<std::byte> take() {
     fill();
+    bytes_.resize(size_);
     return std::move(bytes_);
   }
 
  private:
-  std::vector<std::byte> bytes_;
+  void reserve(size_t count) {
+    if (bytes_.size() < size_ + count) bytes_.resize(2 * bytes_.size() + 4096);
+  }
+  /// The first `count` held bytes.
+  void store(int count) {
+    reserve(2 * static_cast<size_t>(count));
+    for (; count > 0; --count) {
+      held_bits_ -= 8;
+      const auto byte = static_cast<std::byte>(held_ >> held_bits_);
+      bytes_[size_++] = byte;
+      bytes_[size_] = std::byte{0};  // kept behind 0xff, else written over
+      size_ += byte == std::byte{0xff} ? 1 : 0;
+    }
+  }
+
+  std::vector<std::byte> bytes_;  // the first size_ are written
+  size_t size_ = 0;
   uint64_t held_ = 0;
   int held_bits_ = 0;
 };

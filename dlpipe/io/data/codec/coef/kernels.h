@@ -19,8 +19,9 @@ struct alignas(64) QuantTable : std::array<int16_t, 64> {};  // natural order
 struct Kernels {
   /// Dequantises and transforms blocks [first, first + count) of a tile to 8 rows of 8 * count samples,
   /// `stride` bytes apart; the rows need kRowPadding.
-  void (*samples)(const TileBlocks& blocks, int first, int count, const QuantTable& quant, uint8_t* out,
-                  ptrdiff_t stride);
+  using SamplesKernel = void (*)(const TileBlocks& blocks, int first, int count, const QuantTable& quant,
+                                 uint8_t* out, ptrdiff_t stride);
+  SamplesKernel samples;
   /// out[i] = near[i], or 3 * near[i] + far[i] with `far`: what widen() takes.
   void (*columns)(const uint8_t* near, const uint8_t* far, int count, uint16_t* out);
   /// Twice as many columns: libjpeg's triangle filter. columns[-1] and columns[count] are read too.
@@ -34,6 +35,9 @@ struct Kernels {
 
 /// The kernels of the best instruction set that this CPU has.
 const Kernels& kernels();
+
+/// The best of block_kernels.cpp, for kernels() alone.
+Kernels::SamplesKernel best_samples();
 
 /// The same in plain C++: the twin that the tests compare with.
 const Kernels& scalar_kernels();

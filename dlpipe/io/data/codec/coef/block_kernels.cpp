@@ -7,13 +7,15 @@
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "dlpipe/io/data/codec/coef/kernels.cpp"
+#define HWY_TARGET_INCLUDE "dlpipe/io/data/codec/coef/block_kernels.cpp"
 #include <hwy/foreach_target.h>  // NOLINT: includes this file once a target
 
 #include <hwy/highway.h>
 
-#ifndef DLPIPE_COEF_KERNELS_TABLES
-#define DLPIPE_COEF_KERNELS_TABLES
+#include "dlpipe/io/data/codec/coef/vectors-inl.h"
+
+#ifndef DLPIPE_COEF_BLOCK_TABLES
+#define DLPIPE_COEF_BLOCK_TABLES
 namespace dlpipe::data::coef {
 
 /// [output][input]: where the bytes of two rows lie among sixteen zigzag positions; 0x80: elsewhere.
@@ -47,99 +49,15 @@ HWY_BEFORE_NAMESPACE();
 namespace dlpipe::data::coef {
 namespace HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
 #if HWY_TARGET == HWY_SCALAR
 
 void Samples(const TileBlocks& blocks, int first, int count, const QuantTable& quant, uint8_t* out,
              ptrdiff_t stride) {
   scalar_kernels().samples(blocks, first, count, quant, out, stride);
 }
-void Columns(const uint8_t* near, const uint8_t* far, int count, uint16_t* out) {
-  scalar_kernels().columns(near, far, count, out);
-}
-void Widen(const uint16_t* columns, int count, bool vertical, uint8_t* out) {
-  scalar_kernels().widen(columns, count, vertical, out);
-}
-void Between(const uint8_t* near, const uint8_t* far, int bias, int count, uint8_t* out) {
-  scalar_kernels().between(near, far, bias, count, out);
-}
-void YccToRgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int count, uint8_t* rgb) {
-  scalar_kernels().ycc_to_rgb(y, cb, cr, count, rgb);
-}
-
 #else
 
-using D8 = hn::ScalableTag<uint8_t>;
-using D16 = hn::ScalableTag<int16_t>;
-using DU16 = hn::ScalableTag<uint16_t>;
-using D32 = hn::ScalableTag<int32_t>;
-using D64 = hn::ScalableTag<uint64_t>;
-using V8 = hn::VFromD<D8>;
-using V16 = hn::VFromD<D16>;
-using VU16 = hn::VFromD<DU16>;
-using V32 = hn::VFromD<D32>;
-constexpr D8 d8;
-constexpr D16 d16;
-constexpr DU16 du16;
-constexpr D32 d32;
-constexpr D64 d64;
 constexpr int kBlocks = static_cast<int>(hn::MaxLanes(D8()) / 16);  // 16-byte blocks of a vector
-
-/// a[2i] * b[2i] + a[2i+1] * b[2i+1] + sum[i].
-HWY_INLINE V32 AddPairProducts(V16 a, V16 b, V32 sum) {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_EMU128
-  V32 unused = hn::Zero(d32);
-  return hn::ReorderWidenMulAccumulate(d32, a, b, sum, unused);
-#else
-  const V32 x = hn::BitCast(d32, a);
-  const V32 y = hn::BitCast(d32, b);
-  const V32 even =
-      hn::Mul(hn::ShiftRight<16>(hn::ShiftLeft<16>(x)), hn::ShiftRight<16>(hn::ShiftLeft<16>(y)));
-  return hn::Add(hn::Add(sum, even), hn::Mul(hn::ShiftRight<16>(x), hn::ShiftRight<16>(y)));
-#endif
-}
-
-/// Alternating constants.
-HWY_INLINE V16 Pair(int first, int second) {
-  return hn::BitCast(d16, hn::Set(d32, static_cast<int32_t>(static_cast<uint32_t>(first & 0xffff) |
-                                                            static_cast<uint32_t>(second) << 16)));
-}
-
-/// The four 32-bit lanes that begin and end a block's eight lanes.
-struct Wide {
-  V32 lower;
-  V32 upper;
-};
-HWY_INLINE Wide operator+(Wide a, Wide b) {
-  return {hn::Add(a.lower, b.lower), hn::Add(a.upper, b.upper)};
-}
-HWY_INLINE Wide operator-(Wide a, Wide b) {
-  return {hn::Sub(a.lower, b.lower), hn::Sub(a.upper, b.upper)};
-}
-
-/// Two inputs, interleaved.
-struct Inputs {
-  V16 lower;
-  V16 upper;
-  HWY_INLINE Inputs(V16 a, V16 b)
-      : lower(hn::InterleaveLower(d16, a, b)), upper(hn::InterleaveUpper(d16, a, b)) {}
-};
-/// a * first + b * second + start.
-HWY_INLINE Wide Combine(const Inputs& inputs, int first, int second, V32 start) {
-  const V16 factors = Pair(first, second);
-  return {AddPairProducts(inputs.lower, factors, start), AddPairProducts(inputs.upper, factors, start)};
-}
-HWY_INLINE Wide Combine(const Inputs& inputs, int first, int second, Wide start) {
-  const V16 factors = Pair(first, second);
-  return {AddPairProducts(inputs.lower, factors, start.lower),
-          AddPairProducts(inputs.upper, factors, start.upper)};
-}
-
-template <int kShift>
-HWY_INLINE V16 Descale(Wide sum) {
-  return hn::ReorderDemote2To(d16, hn::ShiftRight<kShift>(sum.lower), hn::ShiftRight<kShift>(sum.upper));
-}
 
 /// The inverse transform of one dimension: r[k] holds input k, then output k.
 template <int kShift>
@@ -361,103 +279,6 @@ void Samples(const TileBlocks& blocks, int first, int count, const QuantTable& q
   }
 }
 
-// ---- rows
-
-constexpr int kLanes16 = static_cast<int>(hn::MaxLanes(D16()));
-
-HWY_INLINE VU16 Widened(const uint8_t* from) {
-  const hn::Half<D8> half;
-  return hn::PromoteTo(du16, hn::LoadU(half, from));
-}
-
-void Columns(const uint8_t* near, const uint8_t* far, int count, uint16_t* out) {
-  for (int i = 0; i < count; i += kLanes16) {
-    VU16 value = Widened(near + i);
-    if (far != nullptr) value = hn::Add(hn::Add(value, hn::Add(value, value)), Widened(far + i));
-    hn::StoreU(value, du16, out + i);
-  }
-}
-
-template <int kShift>
-HWY_INLINE void WidenBy(const uint16_t* columns, int count, int even_bias, int odd_bias, uint8_t* out) {
-  const VU16 even_half = hn::Set(du16, static_cast<uint16_t>(even_bias));
-  const VU16 odd_half = hn::Set(du16, static_cast<uint16_t>(odd_bias));
-  for (int i = 0; i < count; i += kLanes16) {
-    const VU16 here = hn::LoadU(du16, columns + i);
-    const VU16 thrice = hn::Add(here, hn::Add(here, here));
-    const VU16 even =
-        hn::ShiftRight<kShift>(hn::Add(hn::Add(thrice, hn::LoadU(du16, columns + i - 1)), even_half));
-    const VU16 odd =
-        hn::ShiftRight<kShift>(hn::Add(hn::Add(thrice, hn::LoadU(du16, columns + i + 1)), odd_half));
-    hn::StoreU(hn::BitCast(d8, hn::Or(even, hn::ShiftLeft<8>(odd))), d8, out + ptrdiff_t{2} * i);
-  }
-}
-
-void Widen(const uint16_t* columns, int count, bool vertical, uint8_t* out) {
-  if (vertical) {
-    WidenBy<4>(columns, count, 8, 7, out);
-  } else {
-    WidenBy<2>(columns, count, 1, 2, out);
-  }
-}
-
-void Between(const uint8_t* near, const uint8_t* far, int bias, int count, uint8_t* out) {
-  const VU16 half = hn::Set(du16, static_cast<uint16_t>(bias));
-  for (int i = 0; i < count; i += kLanes16) {
-    const VU16 value = Widened(near + i);
-    const VU16 sum = hn::Add(hn::Add(value, hn::Add(value, value)), hn::Add(Widened(far + i), half));
-    const auto quarter = hn::BitCast(d16, hn::ShiftRight<2>(sum));
-    hn::StoreU(hn::DemoteTo(hn::Half<D8>(), quarter), hn::Half<D8>(), out + i);
-  }
-}
-
-/// (factor * value + 2^15) >> 16 for a factor within 16 bits, exactly.
-HWY_INLINE V16 Scaled(V16 twice_value, int16_t factor) {
-  return hn::ShiftRight<1>(hn::Add(hn::MulHigh(twice_value, hn::Set(d16, factor)), hn::Set(d16, 1)));
-}
-
-struct Rgb16 {
-  V16 r, g, b;
-};
-
-// 91881 = 65536 + 26345 (1.402), 116130 = 2 * 65536 - 14942 (1.772), 46802 = 65536 - 18734 (0.71414), 22554
-// (0.34414).
-HWY_INLINE Rgb16 Convert(V16 y, V16 cb_raw, V16 cr_raw) {
-  const V16 centre = hn::Set(d16, 128);
-  const V16 cb = hn::Sub(cb_raw, centre);
-  const V16 cr = hn::Sub(cr_raw, centre);
-  const V16 cb2 = hn::Add(cb, cb);
-  const V16 cr2 = hn::Add(cr, cr);
-  const Wide green = Combine(Inputs(cb, cr), -22554, 18734, hn::Set(d32, 1 << 15));
-  return {hn::Add(y, hn::Add(cr, Scaled(cr2, 26345))), hn::Add(y, hn::Sub(Descale<16>(green), cr)),
-          hn::Add(y, hn::Add(cb2, Scaled(cb2, -14942)))};
-}
-
-HWY_INLINE V16 Signed(const uint8_t* from) {
-  return hn::BitCast(d16, Widened(from));
-}
-
-void YccToRgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int count, uint8_t* rgb) {
-  constexpr int kPixels = 2 * kLanes16;
-  const hn::Half<D8> half;
-  const auto convert = [&](int i, uint8_t* to) HWY_ATTR {
-    const Rgb16 a = Convert(Signed(y + i), Signed(cb + i), Signed(cr + i));
-    const int j = i + kLanes16;
-    const Rgb16 b = Convert(Signed(y + j), Signed(cb + j), Signed(cr + j));
-    const V8 red = hn::Combine(d8, hn::DemoteTo(half, b.r), hn::DemoteTo(half, a.r));
-    const V8 green = hn::Combine(d8, hn::DemoteTo(half, b.g), hn::DemoteTo(half, a.g));
-    const V8 blue = hn::Combine(d8, hn::DemoteTo(half, b.b), hn::DemoteTo(half, a.b));
-    hn::StoreInterleaved3(red, green, blue, d8, to);
-  };
-  int i = 0;
-  for (; i + kPixels <= count; i += kPixels) convert(i, rgb + ptrdiff_t{3} * i);
-  if (i < count) {
-    uint8_t last[3 * kPixels];
-    convert(i, last);
-    std::memcpy(rgb + ptrdiff_t{3} * i, last, size_t{3} * static_cast<size_t>(count - i));
-  }
-}
-
 #endif
 
 }  // namespace HWY_NAMESPACE
@@ -468,19 +289,9 @@ HWY_AFTER_NAMESPACE();
 namespace dlpipe::data::coef {
 
 HWY_EXPORT(Samples);
-HWY_EXPORT(Columns);
-HWY_EXPORT(Widen);
-HWY_EXPORT(Between);
-HWY_EXPORT(YccToRgb);
 
-const Kernels& kernels() {
-  static const Kernels best = [] {
-    // Before that, every entry of Highway's tables is a function that asks the CPU first, at every call.
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    return Kernels{HWY_DYNAMIC_DISPATCH(Samples), HWY_DYNAMIC_DISPATCH(Columns), HWY_DYNAMIC_DISPATCH(Widen),
-                   HWY_DYNAMIC_DISPATCH(Between), HWY_DYNAMIC_DISPATCH(YccToRgb)};
-  }();
-  return best;
+Kernels::SamplesKernel best_samples() {
+  return HWY_DYNAMIC_DISPATCH(Samples);
 }
 
 }  // namespace dlpipe::data::coef
