@@ -77,7 +77,7 @@ void count_file(const std::string& path, Histograms& all) {
           context = kDcContexts - 1;
         }
         const int16_t* const block = row[0][x];
-        count_block(symbols_of(block, before), plane_class_of(c), &context, all);
+        count_block(symbols_of(ZigzagBlock(block), before), plane_class_of(c), &context, all);
         before = block[0];
       }
     }

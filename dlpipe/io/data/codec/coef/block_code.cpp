@@ -1,5 +1,9 @@
 #include "dlpipe/io/data/codec/coef/block_code.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -20,22 +24,47 @@ static int bit_length(int value) {
   return std::bit_width(static_cast<unsigned>(std::abs(value)));
 }
 
-BlockSymbols symbols_of(const int16_t* coefficients, int dc_before) {
+static uint64_t nonzero_of(const std::array<int16_t, 64>& values) {
+#if defined(__SSE2__)
+  const auto* from = reinterpret_cast<const __m128i*>(values.data());
+  const __m128i zero = _mm_setzero_si128();
+  uint64_t zeros = 0;
+  for (int i = 0; i < 4; ++i) {
+    const __m128i low = _mm_cmpeq_epi16(_mm_loadu_si128(from + 2 * i), zero);
+    const __m128i high = _mm_cmpeq_epi16(_mm_loadu_si128(from + 2 * i + 1), zero);
+    zeros |= static_cast<uint64_t>(_mm_movemask_epi8(_mm_packs_epi16(low, high))) << (16 * i);
+  }
+  return ~zeros;
+#else
+  uint64_t nonzero = 0;
+  for (size_t i = 0; i < 64; ++i) nonzero |= uint64_t{values[i] != 0} << i;
+  return nonzero;
+#endif
+}
+
+ZigzagBlock::ZigzagBlock(const int16_t* natural) {
+#pragma GCC unroll 64
+  for (size_t i = 0; i < 64; ++i) values[i] = natural[kZigzag[i]];
+  nonzero = nonzero_of(values);
+}
+
+BlockSymbols symbols_of(const ZigzagBlock& zigzag, int dc_before) {
   BlockSymbols block;
-  const int difference = coefficients[0] - dc_before;
+  const int difference = zigzag.values[0] - dc_before;
   block.dc_class = bit_length(difference);
   block.dc_bits = static_cast<uint32_t>(difference < 0 ? difference - 1 + (1 << block.dc_class) : difference);
+  const uint64_t ac = zigzag.nonzero & ~uint64_t{1};
   for (int group = 0; group < kGroups; ++group) {
+    const auto mask = static_cast<uint8_t>(ac >> (8 * group));
+    if (mask == 0) continue;
     int largest = 0;
-    for (int i = group == 0 ? 1 : 0; i < 8; ++i) {
-      const int value = coefficients[kZigzag[8 * group + i]];
-      if (value == 0) continue;
-      block.mask[group] |= static_cast<uint8_t>(1 << i);
-      largest = std::max(largest, std::abs(value));
-    }
-    if (largest == 0) continue;
+    for (size_t i = 0; i < 8; ++i)  // group 0's DC doesn't count
+      largest = std::max(largest, group + static_cast<int>(i) == 0
+                                      ? 0
+                                      : std::abs(zigzag.values[8 * static_cast<size_t>(group) + i]));
+    block.mask[group] = mask;
     block.width[group] = static_cast<uint8_t>(1 + bit_length(largest - 1));
-    const bool fits = block.width[group] < 8 || (largest <= 127 && std::popcount(block.mask[group]) < 8);
+    const bool fits = block.width[group] < 8 || (largest <= 127 && std::popcount(mask) < 8);
     block.token[group] = fits ? block.width[group] : uint8_t{kWide};
     block.groups = group + 1;
   }
@@ -43,16 +72,17 @@ BlockSymbols symbols_of(const int16_t* coefficients, int dc_before) {
 }
 
 // A value: its sign in the lowest bit, |value| - 1 above it.
-void TileWriter::put_values(const int16_t* coefficients, int group, int width) {
-  for (int i = group == 0 ? 1 : 0; i < 8; ++i) {
-    const int value = coefficients[kZigzag[8 * group + i]];
-    if (value != 0) out_.put(static_cast<uint64_t>(std::abs(value) - 1) << 1 | (value < 0 ? 1 : 0), width);
+void TileWriter::put_values(const ZigzagBlock& block, int group, uint32_t mask, int width) {
+  for (; mask != 0; mask &= mask - 1) {
+    const int value = block.values[static_cast<size_t>(8 * group + std::countr_zero(mask))];
+    out_.put(static_cast<uint64_t>(std::abs(value) - 1) << 1 | (value < 0 ? 1 : 0), width);
   }
 }
 
 void TileWriter::add(const int16_t* coefficients) {
   const EncodeTables& codes = encode_tables();
-  const BlockSymbols block = symbols_of(coefficients, dc_);
+  const ZigzagBlock zigzag(coefficients);
+  const BlockSymbols block = symbols_of(zigzag, dc_);
   out_.put(codes.dc[plane_][dc_context_][block.dc_class]);
   out_.put(block.dc_bits, block.dc_class);
   dc_ = coefficients[0];
@@ -66,7 +96,7 @@ void TileWriter::add(const int16_t* coefficients) {
     if (width == 0) continue;
     if (token == kWide) out_.put(static_cast<uint64_t>(width - 8), 4);
     out_.put(codes.mask[mask_context(plane_, group, width)][block.mask[group]]);
-    put_values(coefficients, group, width);
+    put_values(zigzag, group, block.mask[group], width);
   }
   if (block.groups < kGroups) out_.put(codes.token[token_context(plane_, block.groups, before)][kEnd]);
 }

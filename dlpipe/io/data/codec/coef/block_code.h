@@ -46,6 +46,13 @@ class BitWriter {
   int held_bits_ = 0;  // below 32 between calls
 };
 
+/// A block in zigzag order, and which of its coefficients are not zero (bit i: position i): most are.
+struct ZigzagBlock {
+  explicit ZigzagBlock(const int16_t* natural);
+  std::array<int16_t, 64> values;
+  uint64_t nonzero = 0;
+};
+
 /// A block's symbols, without the choice of codes.
 struct BlockSymbols {
   int dc_class = 0;
@@ -56,17 +63,18 @@ struct BlockSymbols {
   std::array<uint8_t, kGroups> mask{};
 };
 
-/// `coefficients` in natural order; `dc_before` is the block's before it in the tile, 0 at its begin.
-BlockSymbols symbols_of(const int16_t* coefficients, int dc_before);
+/// `dc_before` is the DC of the block before it in the tile, 0 at its begin.
+BlockSymbols symbols_of(const ZigzagBlock& block, int dc_before);
 
 /// Writes the blocks of one tile after one another; the code's contexts begin anew with each object.
 class TileWriter {
  public:
   TileWriter(int plane_class, BitWriter& out) : plane_(plane_class), out_(out) {}
+  /// `coefficients` in natural order.
   void add(const int16_t* coefficients);
 
  private:
-  void put_values(const int16_t* coefficients, int group, int width);
+  void put_values(const ZigzagBlock& block, int group, uint32_t mask, int width);
 
   int plane_;
   BitWriter& out_;

@@ -112,10 +112,10 @@ std::optional<Head> read_head(Bytes jpeg) {
 /// Bits from the most significant end, with a zero byte stuffed behind every 0xff.
 class ScanWriter {
  public:
-  void put(uint32_t bits, int count) {  // count <= 16
+  void put(uint32_t bits, int count) {  // count <= 32
     held_ = held_ << count | bits;
     held_bits_ += count;
-    if (held_bits_ >= 32) store(4);
+    if (held_bits_ >= 32) store_word();
   }
   bool put(const HuffmanTable& table, uint32_t symbol) {
     if (table.length[symbol] == 0) return false;
@@ -125,8 +125,10 @@ class ScanWriter {
   /// A symbol of a size class, then the value's bits.
   bool put_value(const HuffmanTable& table, int run, int value) {
     const int size = static_cast<int>(std::bit_width(static_cast<unsigned>(std::abs(value))));
-    if (size > 15 || !put(table, static_cast<uint32_t>(run << 4 | size))) return false;
-    if (size > 0) put(static_cast<uint32_t>(value < 0 ? value - 1 : value) & ((1u << size) - 1), size);
+    const auto symbol = static_cast<size_t>(run << 4 | size);
+    if (size > 15 || table.length[symbol] == 0) return false;
+    const uint32_t bits = static_cast<uint32_t>(value < 0 ? value - 1 : value) & ((1u << size) - 1);
+    put(uint32_t{table.code[symbol]} << size | bits, table.length[symbol] + size);
     return true;
   }
   /// Ones up to the end of a byte.
@@ -151,6 +153,15 @@ class ScanWriter {
   void reserve(size_t count) {
     if (bytes_.size() < size_ + count) bytes_.resize(2 * bytes_.size() + 4096);
   }
+  /// The first four held bytes: as they are unless one is 0xff.
+  void store_word() {
+    const auto word = static_cast<uint32_t>(held_ >> (held_bits_ - 32));
+    if ((word & 0x80808080u & ~(word + 0x01010101u)) != 0) return store(4);
+    reserve(4);
+    store_le(bytes_.data() + size_, __builtin_bswap32(word));
+    size_ += 4;
+    held_bits_ -= 32;
+  }
   /// The first `count` held bytes.
   void store(int count) {
     reserve(2 * static_cast<size_t>(count));
@@ -169,23 +180,20 @@ class ScanWriter {
   int held_bits_ = 0;
 };
 
-bool put_block(ScanWriter& out, const HuffmanTable& dc, const HuffmanTable& ac, const int16_t* block,
+bool put_block(ScanWriter& out, const HuffmanTable& dc, const HuffmanTable& ac, const ZigzagBlock& block,
                int dc_before) {
-  if (!out.put_value(dc, 0, block[0] - dc_before)) return false;
-  int run = 0;
-  for (int i = 1; i < 64; ++i) {
-    const int value = block[kZigzag[static_cast<size_t>(i)]];
-    if (value == 0) {
-      ++run;
-      continue;
-    }
+  if (!out.put_value(dc, 0, block.values[0] - dc_before)) return false;
+  int last = 0;
+  for (uint64_t left = block.nonzero & ~uint64_t{1}; left != 0; left &= left - 1) {
+    const int at = std::countr_zero(left);
+    int run = at - last - 1;
     for (; run > 15; run -= 16) {
       if (!out.put(ac, 0xf0)) return false;
     }
-    if (!out.put_value(ac, run, value)) return false;
-    run = 0;
+    if (!out.put_value(ac, run, block.values[static_cast<size_t>(at)])) return false;
+    last = at;
   }
-  return run == 0 || out.put(ac, 0);
+  return last == 63 || out.put(ac, 0);
 }
 
 /// The blocks of one MCU after one another.
@@ -222,7 +230,8 @@ class McuWriter {
       filling[0] = static_cast<int16_t>(dc_before_[i]);
     }
     const int before = std::exchange(dc_before_[i], block[0]);
-    return put_block(out, head_.dc[head_.tables[i] >> 4], head_.ac[head_.tables[i] & 15], block, before);
+    return put_block(out, head_.dc[head_.tables[i] >> 4], head_.ac[head_.tables[i] & 15], ZigzagBlock(block),
+                     before);
   }
 
   const Frame& frame_;
