@@ -125,7 +125,7 @@ struct Lap {
 template <class Work>
 Status timed(Lap& lap, Work work) {
   const int64_t begin_ns = now_ns();
-  const Status status = work();
+  Status status = work();
   lap.ns += now_ns() - begin_ns;
   ++lap.times;
   return status;

@@ -104,7 +104,7 @@ Status SampleWorker::produce(const SamplePlan& plan, Slot& slot, int64_t i) {
     clock_.lap(Stage::kDecoder);
     DLPIPE_RETURN_IF_ERROR(augmenter_.apply(plan, pixels, out));
   }
-  const Status copied = copy_fields(plan, record, slot, i);
+  Status copied = copy_fields(plan, record, slot, i);
   clock_.lap(Stage::kAugmenter);
   return copied;
 }

@@ -137,7 +137,7 @@ Status BatchStream::book(Batch& batch) {
   chain_ = data::checksum64(std::as_bytes(std::span(&meta.hash, 1)), chain_);
   batch.chain = chain_;
   if (meta.substitutions.empty()) return {};
-  const Status booked = bad_.book(meta.range.epoch, meta.substitutions);
+  Status booked = bad_.book(meta.range.epoch, meta.substitutions);
   bad_count_.store(bad_.count(), std::memory_order_relaxed);
   return booked;
 }

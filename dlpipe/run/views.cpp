@@ -16,7 +16,7 @@ namespace {
 
 Tensor mirrored(const Tensor& pixels) {
   const Tensor from = engine::plain(engine::cast(pixels, DType::kF32)).contiguous_copy();
-  const Tensor to = Tensor::zeros(from.shape(), DType::kF32);
+  Tensor to = Tensor::zeros(from.shape(), DType::kF32);
   const int64_t width = from.size(2);
   const int64_t channels = from.size(3);
   const int64_t rows = from.size(1);
@@ -47,7 +47,7 @@ Result<Views> parse_views(const std::string& name) {
 }
 
 Tensor view_logits(engine::Module& model, const Tensor& pixels, Views views) {
-  const Tensor logits = plain_logits(model, pixels);
+  Tensor logits = plain_logits(model, pixels);
   if (views == Views::kOne) return logits;
   return engine::scale(engine::add(logits, plain_logits(model, mirrored(pixels))), 0.5);
 }

@@ -19,7 +19,7 @@ namespace {
 void print_info() {
   std::string libraries;
   for (const auto& [name, version] : run::library_versions()) {
-    libraries += (libraries.empty() ? "" : ", ") + name + " " + version;
+    libraries += concat(libraries.empty() ? "" : ", ", name, " ", version);
   }
   print_report(concat("build      ", run::build_line(), "\ncpu        ", cpu_model(), "\nisa        ",
                       cpu_isa(), " (engine: ", engine::isa_name(engine::kernel_isa()), ")\nthreads    ",

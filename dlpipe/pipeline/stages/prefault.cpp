@@ -73,7 +73,7 @@ Status Prefault::locate(std::span<SamplePlan> plans, size_t* failed) {
 Status Prefault::touch_one(const SamplePlan& plan) {
   auto pause = std::chrono::milliseconds(10);
   for (int attempt = 1;; ++attempt) {
-    const Status status = touch_once(plan);
+    Status status = touch_once(plan);
     if (status.ok()) return status;
     if (attempt == kTries) {
       return status.with_context(concat("[loader] sample ", plan.sample, " of ", setup_.dataset->directory(),

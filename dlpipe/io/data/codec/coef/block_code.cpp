@@ -74,7 +74,8 @@ BlockSymbols symbols_of(const ZigzagBlock& zigzag, int dc_before) {
 // A value: its sign in the lowest bit, |value| - 1 above it.
 void TileWriter::put_values(const ZigzagBlock& block, int group, uint32_t mask, int width) {
   for (; mask != 0; mask &= mask - 1) {
-    const int value = block.values[static_cast<size_t>(8 * group + std::countr_zero(mask))];
+    const int value =
+        block.values[size_t{8} * static_cast<size_t>(group) + static_cast<size_t>(std::countr_zero(mask))];
     out_.put(static_cast<uint64_t>(std::abs(value) - 1) << 1 | (value < 0 ? 1 : 0), width);
   }
 }
