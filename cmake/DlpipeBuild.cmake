@@ -8,7 +8,7 @@ if(DLPIPE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${DLPIPE_CCACHE})
 endif()
 
-# A test program a folder, each linked with most of dlpipe: a faster linker saves minutes.
+# A test program a folder, each linked with most of dlpipe: by the faster linker where there is one.
 find_program(DLPIPE_MOLD mold)
 if(DLPIPE_MOLD AND NOT (CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12.1))
   add_link_options(-fuse-ld=mold)

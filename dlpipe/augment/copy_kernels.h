@@ -1,5 +1,5 @@
-// Mirrored rows in Highway, chosen at run time for the CPU: a flip of a small picture costs as much as all
-// else that is done to it. Pure functions.
+// Mirrored rows in Highway, chosen at run time for the CPU: what small pictures are flipped with. Pure
+// functions.
 #pragma once
 
 #include <cstddef>
