@@ -33,6 +33,10 @@ uint64_t hash_draw(uint64_t hash, const OpDraw& draw) {
   return hash;
 }
 
+int64_t turn_of(const SampleKey& key) {
+  return key.epoch + RandomStream(key.seed, static_cast<uint64_t>(key.sample)).below(2);
+}
+
 std::string call_text(const OpRecord& record, const OpArguments& arguments) {
   std::string text = record.name;
   if (arguments.values.empty()) return text;
@@ -130,6 +134,7 @@ Status Chain::plan(const ImageSize& source, const SampleKey& key, ChainPlan& pla
     }
     RandomStream rng(epoch_key, key, static_cast<uint32_t>(i));
     draw.in = size;
+    if (op.takes_turns()) draw.turn = turn_of(key);
     if (Status status = op.plan(size, rng, draw); !status.ok()) {
       return status.with_context(concat("[augment] ", ops_[i].text, ": "));
     }

@@ -29,8 +29,8 @@ struct ImageSize {
   friend bool operator==(const ImageSize&, const ImageSize&) = default;
 };
 
-/// What one op decided for one sample: plain data, hashed into the batch chain. `in`, `window` and `mirror`
-/// are the chain's to set, the rest the op's.
+/// What one op decided for one sample: plain data, hashed into the batch chain. `in`, `turn`, `window` and
+/// `mirror` are the chain's to set, the rest the op's.
 struct OpDraw {
   ImageSize in;                   // the size of the op's whole input
   Region region;                  // the part of it that the op reads
@@ -38,6 +38,8 @@ struct OpDraw {
   bool active = true;             // false: the op passes its input on unchanged
   bool crop_only = false;         // the output is the region's pixels as they are: the chain needs no copy
   std::array<float, 4> values{};  // anything else
+  /// Grows by one from epoch to epoch, and starts at 0 or 1 by the sample: for what takes turns.
+  int64_t turn = 0;
   /// The part of `out` that is written: all of it, unless a later op reads less and Op::narrow agreed.
   Region window;
   /// Left and right are swapped in what is written (a folded hflip); only where Op::can_mirror.
@@ -103,6 +105,8 @@ class Op {
     (void)needed, (void)draw;
     return false;
   }
+  /// True when plan looks at draw.turn.
+  virtual bool takes_turns() const { return false; }
   /// True for hflip: an active draw asks the op before it to write mirrored.
   virtual bool is_mirror() const { return false; }
 

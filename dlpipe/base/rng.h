@@ -39,6 +39,7 @@ struct SampleKey {
   int64_t epoch = 0;
   int64_t position = 0;  // place in the epoch's global order
   int32_t attempt = 0;   // 0, or the substitution attempt
+  int64_t sample = 0;    // the record; names what a sample keeps over all epochs, no other draw
 };
 
 /// A short sequence of numbers for one op on one sample. Value type; copy freely; two with equal keys agree.

@@ -59,7 +59,8 @@ std::string describe_schedules() {
   std::string text = "Schedules of the learning rate, after --warmup epochs of linear rise:\n";
   for (const std::string& name : engine::schedule_names()) text += "  " + name + "\n";
   return text +
-         "step uses --milestones and --gamma; cosine and one_cycle end at --final-ratio; one_cycle peaks at "
+         "step uses --milestones and --gamma; cosine, linear and one_cycle end at --final-ratio; one_cycle "
+         "peaks at "
          "--peak-at.\n";
 }
 

@@ -31,6 +31,20 @@ void TrainView::end_line() {
   line_is_open_ = false;
 }
 
+static std::string memory_table(const run::MemoryPlan& plan) {
+  const auto row = [](const char* what, uint64_t bytes) -> std::vector<std::string> {
+    return {what, human_bytes(bytes)};
+  };
+  return format_table({{"memory plan", concat("batch ", plan.batch)},
+                       row("parameters", plan.parameters),
+                       row("gradients", plan.gradients),
+                       row("optimizer", plan.optimizer),
+                       row("activations", plan.activations),
+                       row("workspace", plan.workspace),
+                       row("batch slots", plan.slots),
+                       row("all", plan.total())});
+}
+
 void TrainView::on_start(const run::StartReport& report) {
   std::string line =
       concat(human_count(report.train_samples), " training images, ",
@@ -39,6 +53,7 @@ void TrainView::on_start(const run::StartReport& report) {
              report.threads, report.threads == 1 ? " thread" : " threads");
   if (report.first_step > 0) line += concat("; going on at step ", human_count(report.first_step));
   print(line);
+  if (report.memory.total() > 0) print(memory_table(report.memory));
 }
 
 int64_t TrainView::progress_interval_ns() const {

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include "dlpipe/base/counter.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/autograd/backward.h"
 #include "dlpipe/engine/autograd/node.h"
+#include "dlpipe/engine/op_profile.h"
 #include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/tensor_impl.h"
 
@@ -17,14 +19,6 @@ thread_local Backend t_backend = Backend::kCpu;
 thread_local DType t_autocast = DType::kF32;
 
 constexpr std::array<const char*, 3> kBackendNames = {"reference", "cpu", "cuda"};
-
-std::vector<TensorSpec> specs_of(std::span<const Tensor> tensors) {
-  std::vector<TensorSpec> specs(tensors.size());
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].defined()) specs[i] = tensors[i].spec();
-  }
-  return specs;
-}
 
 // An op in the graph: its record, what it saved, and the forms its inputs had when the kernel saw them.
 class OpNode final : public Node {
@@ -60,7 +54,14 @@ class OpNode final : public Node {
     std::vector<Tensor> outputs;
     for (const SavedTensor& saved : inputs_) inputs.push_back(saved.unpack(record_.name));
     for (const SavedTensor& saved : outputs_) outputs.push_back(saved.unpack(record_.name));
-    kernels_.backward({inputs, outputs, grad_outputs, grad_inputs, attrs_, input_specs_});
+    const BackwardArgs args{inputs, outputs, grad_outputs, grad_inputs, attrs_, input_specs_};
+    if (OpProfile* const profile = OpProfile::current(); profile != nullptr) {
+      const int64_t begin = now_ns();
+      kernels_.backward(args);
+      profile->add_backward(record_, kernels_, args, now_ns() - begin);
+    } else {
+      kernels_.backward(args);
+    }
     return grad_inputs;
   }
 
@@ -267,7 +268,14 @@ Ran run_kernels(const OpRow& row, std::vector<Tensor> inputs, const Attrs& attrs
   Ran ran;
   ran.kernels = &kernels;
   ran.outputs = allocate(infer(record, inputs, attrs, layout.outputs), device);
-  kernels.forward({inputs, ran.outputs, attrs});
+  const ForwardArgs args{inputs, ran.outputs, attrs};
+  if (OpProfile* const profile = OpProfile::current(); profile != nullptr) {
+    const int64_t begin = now_ns();
+    kernels.forward(args);
+    profile->add_forward(row, kernels, args, now_ns() - begin);
+  } else {
+    kernels.forward(args);
+  }
   ran.inputs = std::move(inputs);
   return ran;
 }
@@ -281,6 +289,14 @@ bool needs_widening(const OpRow& row, std::span<const Tensor> inputs, const Attr
 }
 
 }  // namespace
+
+std::vector<TensorSpec> specs_of(std::span<const Tensor> tensors) {
+  std::vector<TensorSpec> specs(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].defined()) specs[i] = tensors[i].spec();
+  }
+  return specs;
+}
 
 std::vector<Tensor> apply(const OpRow& row, std::vector<Tensor> inputs, Attrs attrs) {
   const OpRecord& record = *row.record;
@@ -346,6 +362,9 @@ UseBackend::UseBackend(Backend backend) : former_(t_backend) {
 }
 UseBackend::~UseBackend() {
   t_backend = former_;
+}
+DType autocast_dtype() {
+  return t_autocast;
 }
 UseAutocast::UseAutocast(DType low) : former_(t_autocast) {
   t_autocast = low;

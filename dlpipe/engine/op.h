@@ -83,6 +83,9 @@ struct Kernels {
   /// Whether this backend can do it; null: every spec that passes the shape rule. Where false, the reference
   /// runs.
   bool (*supports)(std::span<const TensorSpec> inputs, const Attrs& attrs) = nullptr;
+  /// Which kernel these inputs get and, where it isn't the fastest there is, why: for people. Null: there is
+  /// but one.
+  std::string (*explain)(std::span<const TensorSpec> inputs, const Attrs& attrs, bool backward) = nullptr;
 };
 
 constexpr uint32_t bit(int i) {
@@ -150,6 +153,9 @@ class OpRegistry {
   std::vector<OpRow> rows_;
 };
 
+/// One a tensor; of rank 0 where it is undefined.
+std::vector<TensorSpec> specs_of(std::span<const Tensor> tensors);
+
 /// Runs an op: autocast, layout, contiguity, shape rule, allocation, kernel, graph node. Answers the visible
 /// outputs.
 std::vector<Tensor> apply(const OpRow& row, std::vector<Tensor> inputs, Attrs attrs = {});
@@ -170,6 +176,9 @@ class UseBackend {
  private:
   Backend former_;
 };
+
+/// What ops of this thread are autocast to; kF32: nothing.
+DType autocast_dtype();
 
 /// While one lives, ops of this thread are autocast to `low` (kBF16; kF32: off).
 class UseAutocast {

@@ -69,6 +69,9 @@ Tensor flatten(const Tensor& x);
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
 /// x [.., in], weight [out, in], bias [out] or undefined -> [.., out].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
+/// qkv [B,T,3*H*D], queries of all heads, then keys, then values -> [B,T,H*D]: scaled dot-product attention
+/// in blocks, without a matrix of all pairs; `causal`: position t sees positions up to t.
+Tensor self_attention(const Tensor& qkv, int heads, bool causal);
 /// table [V, D], ids i64 [...] -> [..., D].
 Tensor embedding(const Tensor& table, const Tensor& ids);
 

@@ -358,6 +358,12 @@ NoGrad::NoGrad() : former_(t_grad_enabled) {
 NoGrad::~NoGrad() {
   t_grad_enabled = former_;
 }
+EnableGrad::EnableGrad() : former_(t_grad_enabled) {
+  t_grad_enabled = true;
+}
+EnableGrad::~EnableGrad() {
+  t_grad_enabled = former_;
+}
 bool grad_enabled() {
   return t_grad_enabled;
 }

@@ -139,6 +139,17 @@ class NoGrad {
  private:
   bool former_;
 };
+/// The other way: inside a NoGrad, ops of this thread record again.
+class EnableGrad {
+ public:
+  EnableGrad();
+  ~EnableGrad();
+  EnableGrad(const EnableGrad&) = delete;
+  EnableGrad& operator=(const EnableGrad&) = delete;
+
+ private:
+  bool former_;
+};
 bool grad_enabled();
 
 }  // namespace dlpipe::engine

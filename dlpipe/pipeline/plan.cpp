@@ -15,7 +15,7 @@ Status Planner::plan_run(const BatchRange& range, int64_t first, std::span<Sampl
   for (size_t i = 0; i < plans.size(); ++i) {
     const int64_t position = begin + static_cast<int64_t>(i);
     DLPIPE_RETURN_IF_ERROR(
-        fill(plans[i].sample, {sampler_.options().seed, range.epoch, position, 0}, plans[i]));
+        fill(plans[i].sample, {sampler_.options().seed, range.epoch, position, 0, 0}, plans[i]));
   }
   return {};
 }
@@ -28,10 +28,11 @@ Status Planner::plan_substitute(const SamplePlan& bad, int32_t attempt, SamplePl
 
 Status Planner::fill(int64_t sample, const SampleKey& key, SamplePlan& out) const {
   out.key = key;
+  out.key.sample = sample;
   out.sample = sample;
   DLPIPE_ASSIGN_OR_RETURN(out.header, dataset_.header(sample));
   if (channels_ == 0) return {};
-  const Status planned = chain_.plan({out.header.width, out.header.height, channels_}, key, out.chain);
+  const Status planned = chain_.plan({out.header.width, out.header.height, channels_}, out.key, out.chain);
   if (planned.ok()) return {};
   return planned.with_context(concat("[loader] sample ", sample, " (", out.header.width, "x",
                                      out.header.height, ") of ", dataset_.directory(), ": "));

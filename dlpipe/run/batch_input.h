@@ -7,14 +7,16 @@
 
 namespace dlpipe::run {
 
+/// Of images, or of tokens: a field u8 or i64 [T+1] becomes inputs, its first T, and labels, its last T.
 struct BatchInput {
-  engine::Tensor pixels;  // floating [N,H,W,C], prepared as batch.prep says
-  engine::Tensor labels;  // i64 [N]
-  engine::Tensor weight;  // f32 [N]; 0: the row doesn't count
+  engine::Tensor pixels;  // floating [N,H,W,C], prepared as batch.prep says; tokens: i64 [N,T]
+  engine::Tensor labels;  // i64 [N]; tokens: [N * T]
+  engine::Tensor weight;  // f32, one a label; 0: the row doesn't count
   double total_weight = 0;
 };
 
-/// Throws Error (kUnsupported) when the batch has no image field (u8 [H,W,C]) or no label field (i64 []).
+/// Throws Error (kUnsupported) when the batch has neither tokens nor an image field (u8 [H,W,C]) with a label
+/// field (i64 []).
 BatchInput batch_input(const Batch& batch);
 
 /// The image and label fields of a schema; null where there is none.

@@ -5,6 +5,7 @@
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/ledger.h"
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/text.h"
 #include "dlpipe/engine/cpu/parallel.h"
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/run/cached_batch.h"
@@ -14,8 +15,11 @@ namespace dlpipe::run {
 
 static BenchTrainOptions with_defaults(BenchTrainOptions options, const engine::ModelRecord& record) {
   constexpr int64_t kImageNetLike = 96;
+  const int64_t given_classes = options.classes;
+  constexpr int64_t kCharacters = 65;
   if (options.size == 0) options.size = record.default_size > 0 ? record.default_size : 32;
   if (options.classes == 0) options.classes = options.size >= kImageNetLike ? 1000 : 10;
+  if (given_classes == 0 && record.input == engine::ModelInput::kTokens) options.classes = kCharacters;
   if (options.threads == 0) options.threads = available_threads();
   return options;
 }
@@ -27,8 +31,16 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   const BenchTrainOptions& options = report.options = with_defaults(given, *record);
   engine::set_engine_threads(options.threads);
 
-  const engine::ModelArguments arguments{options.classes, options.channels, options.size, options.size, 1};
+  const bool tokens = record->input == engine::ModelInput::kTokens;
+  const engine::ModelArguments arguments{
+      options.classes, options.channels, options.size, options.size, 1, tokens ? options.size : 0};
   const std::shared_ptr<engine::Module> model = record->build(arguments);
+  if (!options.checkpoint_activations.empty() &&
+      model->checkpoint_activations(options.checkpoint_activations) == 0) {
+    throw Error(
+        Status(ErrorCode::kMisuse, concat("[bench] --checkpoint-activations ", options.checkpoint_activations,
+                                          " matches no module of ", options.model)));
+  }
   engine::OptimizerArguments optimizer_arguments;
   optimizer_arguments.weight_decay = 1e-4;
   const auto optimizer = optimizer_record->build(model->parameters(), optimizer_arguments);
@@ -39,8 +51,10 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   report.forward_gflop = engine::summarize(*model, arguments, options.batch).flops * 1e-9;
   model->train();
 
-  const auto source =
-      CachedBatch::random(options.batch, {options.size, options.size, options.channels}, options.classes, 1);
+  const auto source = tokens
+                          ? CachedBatch::random_tokens(options.batch, options.size, options.classes, 1)
+                          : CachedBatch::random(options.batch, {options.size, options.size, options.channels},
+                                                options.classes, 1);
   constexpr double kSmall = 1e-3;  // so small a rate that no random batch makes the weights overflow
   Ledger ledger;
   ledger.make_current();
@@ -82,6 +96,20 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   report.low_samples_per_s = rate(at(0.9));
   report.high_samples_per_s = rate(at(0.1));
   report.peak_memory_bytes = peak_resident_bytes();
+  if (options.explain) {
+    // Before and after: other programs may slow either down.
+    const engine::Roofline before = engine::measure_roofline();
+    constexpr int64_t kSteps = 3;
+    const engine::OpProfile profile;
+    const int64_t begin = now_ns();
+    for (int64_t i = 0; i < kSteps; ++i) step.run(*source, options.warmup + report.steps + i, kSmall);
+    report.explained_ms = static_cast<double>(now_ns() - begin) * 1e-6 / kSteps;
+    report.explained_steps = kSteps;
+    report.costs = profile.costs();
+    const engine::Roofline after = engine::measure_roofline();
+    report.roofline = {std::max(before.flops_per_s, after.flops_per_s),
+                       std::max(before.bytes_per_s, after.bytes_per_s)};
+  }
   return report;
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "dlpipe/engine/cpu/roofline.h"
+#include "dlpipe/engine/op_profile.h"
 #include "dlpipe/run/registries.h"
 
 namespace dlpipe::run {
@@ -15,12 +17,14 @@ struct BenchTrainOptions {
   std::string dtype = "f32";
   std::string optimizer = "sgd";
   int64_t batch = 32;
-  int64_t size = 0;  // height and width; 0: the model's own
+  int64_t size = 0;  // height and width, or tokens of a sequence; 0: the model's own
   int64_t channels = 3;
-  int64_t classes = 0;  // 0: 1000 from 96 pixels on, else 10
-  int threads = 0;      // 0: what the process may use
-  double seconds = 10;  // of measuring, after the warm-up
-  int64_t warmup = 3;   // steps
+  int64_t classes = 0;                 // 0: 1000 from 96 pixels on, else 10; 65 tokens
+  int threads = 0;                     // 0: what the process may use
+  double seconds = 10;                 // of measuring, after the warm-up
+  int64_t warmup = 3;                  // steps
+  std::string checkpoint_activations;  // modules by a glob
+  bool explain = false;                // measure each op, and the machine, after the rest
 };
 
 struct BenchTrainReport {
@@ -36,6 +40,11 @@ struct BenchTrainReport {
   double forward_gflop = 0;  // of the model's forward pass on the batch
   double cpu_seconds_per_step = 0;
   uint64_t peak_memory_bytes = 0;
+  /// explain: of explained_steps more steps, dearest first.
+  std::vector<engine::OpCost> costs = {};
+  int64_t explained_steps = 0;
+  double explained_ms = 0;  // a step, all ops and what lies between
+  engine::Roofline roofline = {};
 };
 BenchTrainReport bench_train(const BenchTrainOptions& options, const Registries& registries = {});
 

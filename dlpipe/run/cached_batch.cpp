@@ -28,6 +28,21 @@ CachedBatch::CachedBatch(const Batch& batch)
   batch_.last_in_epoch = false;  // it never ends
 }
 
+/// A batch of `count` samples that all count, in memory that the caller keeps.
+static Batch whole_batch(int64_t count, std::vector<BatchField> fields, std::vector<float>& weight,
+                         std::vector<int64_t>& ids) {
+  weight.assign(static_cast<size_t>(count), 1.0f);
+  ids.resize(static_cast<size_t>(count));
+  std::iota(ids.begin(), ids.end(), 0);
+  Batch batch;
+  batch.count = count;
+  batch.capacity = count;
+  batch.fields = std::move(fields);
+  batch.weight = weight;
+  batch.sample_ids = ids;
+  return batch;
+}
+
 std::unique_ptr<CachedBatch> CachedBatch::random(int64_t count, const Shape& image, int64_t classes,
                                                  uint64_t seed) {
   const std::vector<FieldSpec> specs = {{"image", DType::kU8, image}, {"label", DType::kI64, {}}};
@@ -36,21 +51,29 @@ std::unique_ptr<CachedBatch> CachedBatch::random(int64_t count, const Shape& ima
   RandomStream random(seed, 0);
   for (uint8_t& pixel : pixels) pixel = static_cast<uint8_t>(random.next_u32());
   for (int64_t& label : labels) label = random.below(static_cast<uint32_t>(classes));
-  std::vector<float> weight(labels.size(), 1.0f);
-  std::vector<int64_t> ids(labels.size());
-  std::iota(ids.begin(), ids.end(), 0);
   BatchPrep prep;  // to about zero mean and unit deviation
   prep.scale.fill(1.0f / 64.0f);
   prep.bias.fill(-2.0f);
-  Batch batch;
-  batch.count = count;
-  batch.capacity = count;
-  batch.fields = {{&specs[0], reinterpret_cast<std::byte*>(pixels.data()), {}},
-                  {&specs[1], reinterpret_cast<std::byte*>(labels.data()), {}}};
-  batch.weight = weight;
-  batch.sample_ids = ids;
+  std::vector<float> weight;
+  std::vector<int64_t> ids;
+  Batch batch = whole_batch(count,
+                            {{&specs[0], reinterpret_cast<std::byte*>(pixels.data()), {}},
+                             {&specs[1], reinterpret_cast<std::byte*>(labels.data()), {}}},
+                            weight, ids);
   batch.prep = &prep;
   return std::make_unique<CachedBatch>(batch);
+}
+
+std::unique_ptr<CachedBatch> CachedBatch::random_tokens(int64_t count, int64_t length, int64_t vocabulary,
+                                                        uint64_t seed) {
+  const FieldSpec spec = {"tokens", DType::kI64, {length + 1}};
+  std::vector<int64_t> tokens(static_cast<size_t>(count * (length + 1)));
+  RandomStream random(seed, 0);
+  for (int64_t& token : tokens) token = random.below(static_cast<uint32_t>(vocabulary));
+  std::vector<float> weight;
+  std::vector<int64_t> ids;
+  return std::make_unique<CachedBatch>(
+      whole_batch(count, {{&spec, reinterpret_cast<std::byte*>(tokens.data()), {}}}, weight, ids));
 }
 
 Result<std::optional<Batch>> CachedBatch::next() {

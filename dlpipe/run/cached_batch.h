@@ -17,6 +17,9 @@ class CachedBatch : public BatchSource {
   /// `count` images of random bytes [height, width, channels] with random labels, from `seed`.
   static std::unique_ptr<CachedBatch> random(int64_t count, const Shape& image, int64_t classes,
                                              uint64_t seed);
+  /// `count` sequences of length + 1 random tokens below `vocabulary`.
+  static std::unique_ptr<CachedBatch> random_tokens(int64_t count, int64_t length, int64_t vocabulary,
+                                                    uint64_t seed);
 
   std::span<const FieldSpec> schema() const override { return specs_; }
   int64_t batches_per_epoch() const override { return 1; }

@@ -32,6 +32,7 @@ struct TrainConfig {
   std::string init;
   std::vector<std::string> freeze;
   bool reset_head = false;
+  std::vector<std::string> checkpoint_activations;
   std::string dtype = "f32";
   std::string device = "cpu";
   // Optimisation.
@@ -46,6 +47,11 @@ struct TrainConfig {
   bool decoupled = false;
   bool decay_vectors = true;
   std::vector<std::string> lr_scale;  // "GLOB=FACTOR"
+  std::vector<std::string> wd_scale;
+  std::vector<std::string> muon;
+  double muon_momentum = 0.95;
+  int64_t muon_iterations = 5;
+  bool muon_normalize = false;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
@@ -73,6 +79,7 @@ struct TrainConfig {
   int64_t keep = 2;
   std::string receipt = "params";
   int64_t threads = 0;
+  std::string memory;  // "8GiB"; empty: no limit
   int64_t seed = 0;
 
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;

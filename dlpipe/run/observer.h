@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "dlpipe/run/evaluate.h"
+#include "dlpipe/run/memory_plan.h"
 
 namespace dlpipe::run {
 
@@ -18,6 +19,7 @@ struct StartReport {
   int64_t val_samples = 0;  // 0: no validation
   int64_t parameters = 0;
   int threads = 1;
+  MemoryPlan memory;  // total() is 0 where none was made
 };
 
 struct ProgressReport {

@@ -52,7 +52,9 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
   build_model();
   if (!checkpoint) initialize_weights();
   freeze_parameters();
+  checkpoint_activations();
   build_optimizer();
+  plan_memory();
   if (checkpoint) restore(*checkpoint);
   if (config_.overfit_batch > 0) use_one_batch();
   if (directory_ != nullptr) {
@@ -241,29 +243,47 @@ void Session::freeze_parameters() {
   }
 }
 
-static std::vector<engine::OptimizerArguments::LrScale> parse_lr_scales(const TrainConfig& config,
-                                                                        engine::Module& model) {
-  const std::vector<engine::NamedTensor> all = model.parameters();
-  std::vector<engine::OptimizerArguments::LrScale> scales;
-  for (const std::string& text : config.lr_scale) {
+void Session::checkpoint_activations() {
+  for (const std::string& pattern : config_.checkpoint_activations) {
+    const int count = model_->checkpoint_activations(pattern);
+    if (count == 0) {
+      throw Error(Status(ErrorCode::kMisuse,
+                         concat("[train] --checkpoint-activations ", pattern, " matches no module of ",
+                                config_.model, "; the first is ", model_->modules().at(1).name)));
+    }
+    note(concat("recomputed in backward: ", count, " modules match ", pattern));
+  }
+}
+
+/// Error unless `pattern`, from `option`, matches a parameter.
+static void check_matches(const char* option, const std::string& pattern, const std::string& text,
+                          const std::string& model, const std::vector<engine::NamedTensor>& all) {
+  const bool matches = std::any_of(
+      all.begin(), all.end(), [&](const auto& parameter) { return matches_glob(parameter.name, pattern); });
+  if (matches) return;
+  throw Error(Status(ErrorCode::kMisuse, concat("[train] ", option, " ", text, " matches no parameter of ",
+                                                model, "; the first is ", all[0].name)));
+}
+
+static std::vector<engine::OptimizerArguments::Scale> parse_scales(
+    const char* option, const std::vector<std::string>& texts, const std::string& model,
+    const std::vector<engine::NamedTensor>& all) {
+  std::vector<engine::OptimizerArguments::Scale> scales;
+  for (const std::string& text : texts) {
     const size_t equals = text.rfind('=');
-    engine::OptimizerArguments::LrScale scale;
+    engine::OptimizerArguments::Scale scale;
     if (equals == std::string::npos || !parse_double(text.substr(equals + 1), &scale.factor)) {
       throw Error(Status(ErrorCode::kMisuse,
-                         concat("[train] --lr-scale ", text, "; give GLOB=FACTOR, as in *.bias=2")));
+                         concat("[train] ", option, " ", text, "; give GLOB=FACTOR, as in *.bias=2")));
     }
     scale.pattern = text.substr(0, equals);
-    if (std::none_of(all.begin(), all.end(),
-                     [&](const auto& parameter) { return matches_glob(parameter.name, scale.pattern); })) {
-      throw Error(Status(ErrorCode::kMisuse, concat("[train] --lr-scale ", text, " matches no parameter of ",
-                                                    config.model, "; the first is ", all[0].name)));
-    }
+    check_matches(option, scale.pattern, text, model, all);
     scales.push_back(std::move(scale));
   }
   return scales;
 }
 
-void Session::build_optimizer() {
+engine::OptimizerArguments Session::optimizer_arguments() const {
   engine::OptimizerArguments arguments;
   arguments.lr = config_.lr;
   arguments.momentum = config_.momentum;
@@ -274,10 +294,48 @@ void Session::build_optimizer() {
   arguments.beta2 = config_.beta2;
   arguments.epsilon = config_.epsilon;
   arguments.decay_vectors = config_.decay_vectors;
-  arguments.lr_scales = parse_lr_scales(config_, *model_);
-  optimizer_ =
-      value_or_throw(engine::find_optimizer(config_.optimizer))->build(model_->parameters(), arguments);
+  const std::vector<engine::NamedTensor> all = model_->parameters();
+  arguments.lr_scales = parse_scales("--lr-scale", config_.lr_scale, config_.model, all);
+  arguments.decay_scales = parse_scales("--wd-scale", config_.wd_scale, config_.model, all);
+  for (const std::string& pattern : config_.muon)
+    check_matches("--muon", pattern, pattern, config_.model, all);
+  arguments.muon = {config_.muon, config_.muon_momentum, static_cast<int>(config_.muon_iterations),
+                    config_.muon_normalize};
+  return arguments;
+}
+
+void Session::build_optimizer() {
+  optimizer_ = value_or_throw(engine::find_optimizer(config_.optimizer))
+                   ->build(model_->parameters(), optimizer_arguments());
   if (config_.ema > 0) ema_ = std::make_unique<engine::Ema>(*model_, config_.ema);
+}
+
+void Session::plan_memory() {
+  uint64_t limit = 0;
+  if (!config_.memory.empty() && (!parse_bytes(config_.memory, &limit) || limit == 0)) {
+    throw Error(Status(ErrorCode::kMisuse,
+                       concat("[train] --memory ", config_.memory, "; give an amount above 0, as 8GiB")));
+  }
+  if (limit == 0 && observer_ == nullptr) return;
+  MemoryPlanArguments arguments;
+  arguments.model = value_or_throw(registries_.model_registry().find(config_.model));
+  arguments.model_arguments = settings_.model_state.arguments;
+  arguments.freeze = config_.freeze;
+  arguments.checkpoint_activations = config_.checkpoint_activations;
+  arguments.optimizer = value_or_throw(engine::find_optimizer(config_.optimizer));
+  arguments.optimizer_arguments = optimizer_arguments();
+  arguments.step = settings_.step;
+  arguments.step.accumulate = 1;
+  arguments.batch = config_.batch;
+  arguments.slot_bytes = static_cast<uint64_t>(train_->stats().slot_bytes);
+  memory_ = run::plan_memory(arguments);
+  if (limit == 0 || memory_.total() <= limit) return;
+  const int64_t most = memory_.largest_batch(limit);
+  throw Error(Status(ErrorCode::kMisuse,
+                     concat("[train] batch ", config_.batch, " takes about ", human_bytes(memory_.total()),
+                            ", more than --memory ", config_.memory, "; ",
+                            most > 0 ? concat("the largest batch that fits is ", most)
+                                     : std::string("not even one sample fits: take a smaller model"))));
 }
 
 void Session::restore(const Checkpoint& checkpoint) {
@@ -337,6 +395,7 @@ TrainOutcome Session::train(const std::atomic<bool>* stop) {
     for (const engine::NamedTensor& parameter : model_->parameters())
       start.parameters += parameter.tensor.elements();
     start.threads = threads_;
+    start.memory = memory_;
     observer_->on_start(start);
   }
   TrainerParts parts;
@@ -347,7 +406,10 @@ TrainOutcome Session::train(const std::atomic<bool>* stop) {
   parts.val = val_.get();
   parts.directory = directory_.get();
   parts.observer = observer_;
+  start_memory_measurement();
   TrainOutcome outcome = Trainer(parts, settings_, state_).train(stop);
+  outcome.memory_plan = memory_;
+  outcome.memory_bytes = measured_engine_bytes() + static_cast<uint64_t>(outcome.stats.slot_bytes);
   if (directory_ != nullptr) write_results(outcome);
   return outcome;
 }

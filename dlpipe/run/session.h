@@ -66,7 +66,10 @@ class Session {
   void initialize_from_images();
   void load_initial_weights();
   void freeze_parameters();
+  void checkpoint_activations();
   void build_optimizer();
+  engine::OptimizerArguments optimizer_arguments() const;
+  void plan_memory();
   void restore(const Checkpoint& checkpoint);
   void use_one_batch();
   void write_results(const TrainOutcome& outcome) const;
@@ -88,6 +91,7 @@ class Session {
   std::unique_ptr<engine::Ema> ema_;
   TrainerSettings settings_;
   TrainerState state_;
+  MemoryPlan memory_;
 };
 
 }  // namespace dlpipe::run

@@ -54,7 +54,7 @@ StepOutcome TrainStep::run(const BatchInput& input, int64_t step, double lr) {
   std::string reason;
   model_.zero_grad();
   for (int64_t micro = 0; micro < options_.accumulate; ++micro) {
-    outcome.samples += input.labels.elements();
+    outcome.samples += input.pixels.size(0);
     outcome.loss +=
         accumulate_gradients(input, step, micro, reason) / static_cast<double>(options_.accumulate);
   }

@@ -59,7 +59,9 @@ struct TrainOutcome {
   uint64_t batches_chain = 0;
   uint64_t parameters_chain = 0;
   LedgerEntry ledger;
-  SourceStats stats;  // of the training source
+  SourceStats stats;          // of the training source
+  MemoryPlan memory_plan;     // total() is 0 where none was made
+  uint64_t memory_bytes = 0;  // most that tensors, scratch and slots took
 };
 
 class Trainer {

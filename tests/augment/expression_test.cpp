@@ -31,7 +31,8 @@ TEST(ExpressionError, UnknownOp) {
   EXPECT_EQ(parse_error("rrc(224) hflp"),
             "[augment] unknown op 'hflp' at position 10 of \"rrc(224) hflp\"; did you mean 'hflip'?");
   EXPECT_EQ(parse_error("sharpen_everything"),
-            "[augment] unknown op 'sharpen_everything' at position 1 of \"sharpen_everything\"; known: cast, "
+            "[augment] unknown op 'sharpen_everything' at position 1 of \"sharpen_everything\"; known: "
+            "alternating_flip, cast, "
             "center_crop, cutout, hflip, normalize, pad_crop, resize, rrc");
 }
 

@@ -60,6 +60,21 @@ TEST(Evaluate, FlippedViewsMakeMirrorImagesEqual) {
     EXPECT_NEAR(two[i], (one[i] + one[4 + i]) / 2, 1e-6);
     EXPECT_NE(one[i], one[4 + i]);
   }
+  // The corner pixel and its neighbours, moved by one: the edge shows what lies a pixel inside it.
+  const auto six = view_logits(*net, pixels, Views::kFlipTranslate).to_doubles();
+  const auto moved = [&](int by) {
+    const engine::Tensor to = engine::Tensor::zeros({2, 8, 8, 1}, DType::kF32);
+    const auto from = [&](int at) { return at + by < 0 ? 1 : at + by > 7 ? 6 : at + by; };
+    for (int n = 0; n < 2; ++n) {
+      for (int y = 0; y < 8; ++y) {
+        for (int x = 0; x < 8; ++x)
+          to.data<float>()[n * 64 + y * 8 + x] = values[n * 64 + from(y) * 8 + from(x)];
+      }
+    }
+    return view_logits(*net, to, Views::kFlip).to_doubles();
+  };
+  const auto less = moved(-1), more = moved(1);
+  for (size_t i = 0; i < 8; ++i) EXPECT_NEAR(six[i], two[i] / 2 + less[i] / 4 + more[i] / 4, 1e-6);
   EXPECT_NE(parse_views("flipp").status().message().find("did you mean 'flip'"), std::string::npos);
 }
 

@@ -255,7 +255,7 @@ void SessionTest::expect_equal_judgement(const std::string& run) {
 
 TEST_F(SessionTest, PredictionEqualsEvaluationOnTheSameImages) {
   ScratchFolder runs;
-  for (const std::string tta : {"none", "flip"}) {
+  for (const std::string tta : {"none", "flip", "flip_translate"}) {
     SCOPED_TRACE(tta);
     TrainConfig c = config(runs / tta);
     c.tta = tta;

@@ -1,31 +1,20 @@
 // hflip(p): left and right swapped with probability p. The chain folds it into the op before it, which then
 // writes mirrored; standing first it copies.
-#include "dlpipe/augment/copy.h"
 #include "dlpipe/augment/op.h"
+#include "dlpipe/augment/ops/mirror.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::augment {
 
 namespace {
 
-class HorizontalFlip : public Op {
+class HorizontalFlip : public MirrorOp {
  public:
   explicit HorizontalFlip(double probability) : probability_(probability) {}
 
-  ImageSize output(const ImageSize& in) const override { return in; }
   Status plan(const ImageSize& in, RandomStream& rng, OpDraw& draw) const override {
-    draw.active = rng.uniform_double() < probability_;
-    draw.region = {0, 0, in.width, in.height};
-    draw.out = in;
-    return {};
+    return draw_mirror(rng.uniform_double() < probability_, in, draw);
   }
-  Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
-               ChainScratch&) const override {
-    copy_image(in, out, !draw.mirror);
-    return {};
-  }
-  bool can_mirror() const override { return true; }
-  bool is_mirror() const override { return true; }
 
  private:
   double probability_;

@@ -1,7 +1,7 @@
-#include <cstdlib>
 #include <cstring>
 
 #include "dlpipe/base/device/device.h"
+#include "dlpipe/base/host_memory.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe {
@@ -14,17 +14,14 @@ class CpuDevice final : public Device {
   std::string name() const override { return "cpu"; }
 
   Result<void*> allocate(size_t bytes) override {
-    constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
-    const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    void* memory =
-        rounded < bytes ? nullptr : std::aligned_alloc(kAlignment, rounded != 0 ? rounded : kAlignment);
+    void* const memory = allocate_host(bytes);
     if (memory == nullptr) {
       return Status(ErrorCode::kOutOfMemory, concat("[device] cpu: cannot allocate ", human_bytes(bytes),
                                                     "; use a smaller batch, fewer slots or threads"));
     }
     return memory;
   }
-  void deallocate(void* memory, size_t) noexcept override { std::free(memory); }
+  void deallocate(void* memory, size_t) noexcept override { free_host(memory); }
   Result<void*> allocate_pinned(size_t bytes) override { return allocate(bytes); }
   void deallocate_pinned(void* memory, size_t bytes) noexcept override { deallocate(memory, bytes); }
 

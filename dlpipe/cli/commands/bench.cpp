@@ -23,6 +23,7 @@ struct Options {
   bool json = false;
   double seconds = 10;
   std::string memory = "0";
+  bool sequential = false;
   pipeline::LoaderOptions loader;
   run::BenchTrainOptions train;
 };
@@ -59,6 +60,7 @@ Status bench_pipeline(Options options) {
   if (!parse_bytes(options.memory, &memory))
     return Status(ErrorCode::kMisuse, concat("--memory ", options.memory, "; use a size such as 1GiB, or 0"));
   options.loader.memory_bytes = static_cast<int64_t>(memory);
+  options.loader.shuffle = !options.sequential;
   DLPIPE_RETURN_IF_ERROR(find_data(options.loader));
   DLPIPE_ASSIGN_OR_RETURN(const pipeline::PipelineBench bench,
                           pipeline::bench_pipeline(options.loader, options.seconds));
@@ -145,6 +147,42 @@ Status bench_storage(Options options) {
   return {};
 }
 
+// Each op against the roofline: the time that its arithmetic or its bytes need at the machine's measured
+// rates.
+void print_costs(const run::BenchTrainReport& bench) {
+  const auto steps = static_cast<double>(bench.explained_steps);
+  const engine::Roofline& roof = bench.roofline;
+  std::vector<std::vector<std::string>> rows = {
+      {"op", "inputs", "kernel", "calls", "ms a step", "share", "GFLOP/s", "GB/s", "roofline"}};
+  double total_ms = 0, rest_ms = 0;
+  for (const engine::OpCost& cost : bench.costs) {
+    const double seconds = static_cast<double>(cost.ns) * 1e-9;
+    const double ms = seconds * 1e3 / steps;
+    total_ms += ms;
+    constexpr double kSmallShare = 0.005;
+    if (ms < kSmallShare * bench.explained_ms) {
+      rest_ms += ms;
+      continue;
+    }
+    const double least = std::max(cost.flops / roof.flops_per_s, cost.bytes / roof.bytes_per_s);
+    rows.push_back({cost.op + (cost.backward ? " backward" : ""), cost.inputs, cost.kernel,
+                    fixed(static_cast<double>(cost.calls) / steps, 0), fixed(ms, 2),
+                    fixed(100 * ms / bench.explained_ms, 1) + " %",
+                    cost.flops > 0 ? fixed(cost.flops * 1e-9 / seconds, 0) : "",
+                    fixed(cost.bytes * 1e-9 / seconds, 1), fixed(100 * least / seconds, 0) + " %"});
+  }
+  rows.push_back(
+      {"smaller ops", "", "", "", fixed(rest_ms, 2), fixed(100 * rest_ms / bench.explained_ms, 1) + " %"});
+  rows.push_back({"between ops, optimizer", "", "", "", fixed(bench.explained_ms - total_ms, 2),
+                  fixed(100 * (1 - total_ms / bench.explained_ms), 1) + " %"});
+  for (auto& row : rows) row.resize(rows[0].size());
+  print_report(format_table(rows));
+  print_report(concat("roofline: ", fixed(roof.flops_per_s * 1e-9, 0), " GFLOP/s of f32 multiply-adds and ",
+                      fixed(roof.bytes_per_s * 1e-9, 1), " GB/s of memory, measured on ",
+                      bench.options.threads, bench.options.threads == 1 ? " thread" : " threads",
+                      "; GFLOP/s count the plain algorithm, so Winograd may be above"));
+}
+
 Status bench_train(Options options) {
   options.train.seconds = options.seconds;
   const run::BenchTrainReport bench = run::bench_train(options.train);
@@ -181,6 +219,7 @@ Status bench_train(Options options) {
                       " of ", o.size, "x", o.size, ", ", o.threads,
                       o.threads == 1 ? " thread; " : " threads; ", fixed(bench.forward_gflop, 2),
                       " GFLOP forward; peak memory ", human_bytes(bench.peak_memory_bytes)));
+  if (o.explain) print_costs(bench);
   return {};
 }
 
@@ -208,6 +247,9 @@ std::function<Status()> setup(Flags& flags) {
   pipeline_part.add_option("--memory", options->memory,
                            "Most memory for batches and dataset pages, as 1GiB; 0: any");
 
+  pipeline_part.add_flag("--sequential", options->sequential,
+                         "In the dataset's order instead of a shuffled one");
+
   Flags decode_part = add_part(flags, "decode", "Decoding alone, on one thread", *options);
   add_loader_options(decode_part, options->loader);
 
@@ -220,10 +262,16 @@ std::function<Status()> setup(Flags& flags) {
   train_part.add_option("--dtype", train.dtype, "f32 or bf16");
   train_part.add_option("--optimizer", train.optimizer, "Optimizer by name");
   train_part.add_option("--batch", train.batch, "Images a batch").range(1, 1'000'000);
-  train_part.add_option("--size", train.size, "Height and width; 0: the model's own").range(0, 65536);
+  train_part.add_option("--size", train.size, "Height and width, or tokens; 0: the model's own")
+      .range(0, 65536);
   train_part.add_option("--channels", train.channels, "Channels").range(1, 4);
-  train_part.add_option("--classes", train.classes, "Classes; 0: 1000 from 96 pixels on, else 10");
+  train_part.add_option("--classes", train.classes,
+                        "Classes; 0: 1000 from 96 pixels on, else 10; of tokens 65");
   train_part.add_option("--threads", train.threads, "Threads; 0: what the process may use");
+  train_part.add_option("--checkpoint-activations", train.checkpoint_activations,
+                        "Modules (a glob) that run again in backward instead of keeping what they made");
+  train_part.add_flag("--explain", train.explain,
+                      "Each op's kernel, rates and share of the machine's roofline");
   train_part.add_option("--warmup", train.warmup, "Steps before measuring").range(0, 1'000'000);
   flags.require_part();
 

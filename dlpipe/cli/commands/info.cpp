@@ -56,6 +56,7 @@ Status print_model(const Options& options) {
   engine::ModelArguments arguments = options.arguments;
   if (arguments.height == 0) arguments.height = record->default_size > 0 ? record->default_size : 32;
   arguments.width = arguments.height;
+  if (record->input == engine::ModelInput::kTokens) arguments.length = arguments.height;
   const auto model = record->build(arguments);
   print_report(engine::summary(*model, arguments, options.batch));
   return {};
@@ -75,7 +76,8 @@ std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   flags.add_flag("--json", options->json, "Print one JSON line on stdout");
   flags.add_option("--model", options->model, "Show this model's layers instead");
-  flags.add_option("--size", options->arguments.height, "Of the model's images; 0: its own").range(0, 65536);
+  flags.add_option("--size", options->arguments.height, "Of the model's images, or tokens; 0: its own")
+      .range(0, 65536);
   flags.add_option("--channels", options->arguments.channels, "Of the model's images").range(1, 4);
   flags.add_option("--classes", options->arguments.classes, "Of the model").range(1, 1 << 24);
   flags.add_option("--batch", options->batch, "Images, for FLOPs and memory").range(1, 1 << 24);

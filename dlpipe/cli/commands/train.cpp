@@ -44,6 +44,14 @@ std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfi
   }
   if (outcome.skipped_steps > 0) text += concat(outcome.skipped_steps, " steps were skipped: not finite\n");
   if (outcome.early_stopped) text += "stopped early: validation did not get better\n";
+  if (outcome.memory_plan.total() > 0) {
+    constexpr double kNear = 0.1;
+    const double off =
+        static_cast<double>(outcome.memory_bytes) / static_cast<double>(outcome.memory_plan.total()) - 1;
+    text += concat("memory: ", human_bytes(outcome.memory_bytes), " at most, planned ",
+                   human_bytes(outcome.memory_plan.total()), " (", off >= 0 ? "+" : "", fixed(100 * off, 1),
+                   " %", std::abs(off) > kNear ? ": the plan was wrong" : "", ")\n");
+  }
   if (!config.out.empty()) text += concat("run directory ", config.out, "\n");
   return text;
 }

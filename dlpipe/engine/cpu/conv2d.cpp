@@ -6,6 +6,7 @@
 
 #include "dlpipe/base/log.h"
 #include "dlpipe/engine/cpu/conv2d_plan.h"
+#include "dlpipe/engine/cpu/conv2d_winograd.h"
 #include "dlpipe/engine/cpu/parallel.h"
 #include "dlpipe/engine/cpu/vec.h"
 #include "dlpipe/engine/op.h"
@@ -240,17 +241,24 @@ void backward_weights_by_channels(const ConvPlan& plan, const Tensor& x, const T
   });
 }
 
-void backward_weights(const ConvPlan& plan, const Tensor& x, const Tensor& dy, const Tensor& weight_grad,
+/// Both gradients of one convolution, by whichever kernel, in f32; narrowed where the gradients are bf16.
+void backward_weights(const Conv2dShape& shape, const Tensor& x, const Tensor& dy, const Tensor& weight_grad,
                       const Tensor& bias_grad) {
   const auto in_f32 = [](const Tensor& grad, int64_t elements) {
     const bool own = grad.defined() && grad.dtype() == DType::kF32;
     return own ? grad : Tensor::empty({elements});
   };
-  const Tensor dweight = in_f32(weight_grad, plan.shape.weights());
-  const Tensor dbias = plan.bias ? in_f32(bias_grad, plan.shape.o) : Tensor();
-  float* bias = plan.bias ? floats(dbias) : nullptr;
-  plan.slices_cut_channels ? backward_weights_by_channels(plan, x, dy, floats(dweight), bias)
-                           : backward_weights_by_images(plan, x, dy, floats(dweight), bias);
+  const Tensor dweight = in_f32(weight_grad, shape.weights());
+  const Tensor dbias = bias_grad.defined() ? in_f32(bias_grad, shape.o) : Tensor();
+  float* bias = dbias.defined() ? floats(dbias) : nullptr;
+  if (const auto choice = cpu::winograd_choice(ConvPass::kBackwardWeights, shape, x.dtype())) {
+    cpu::winograd_backward_weights(shape, *choice, x, dy, floats(dweight), bias);
+  } else {
+    const auto plan = cpu::conv_plan(ConvPass::kBackwardWeights, shape, x.dtype(), {x.layout(), dy.layout()},
+                                     bias != nullptr);
+    plan->slices_cut_channels ? backward_weights_by_channels(*plan, x, dy, floats(dweight), bias)
+                              : backward_weights_by_images(*plan, x, dy, floats(dweight), bias);
+  }
   if (weight_grad.defined() && weight_grad.dtype() == DType::kBF16) narrow_into(dweight, weight_grad);
   if (bias_grad.defined() && bias_grad.dtype() == DType::kBF16) narrow_into(dbias, bias_grad);
 }
@@ -281,6 +289,10 @@ void run_forward(const ForwardArgs& args) {
   if (shape.n == 0) return;
   say_once_how_bf16_is_computed(x.dtype());
   const bool bias = has_input(args.inputs, 2);
+  if (const auto choice = cpu::winograd_choice(ConvPass::kForward, shape, x.dtype())) {
+    return cpu::winograd_forward(shape, *choice, x, widened(args.inputs[1]),
+                                 bias ? widened(args.inputs[2]) : Tensor(), y);
+  }
   const auto plan = cpu::conv_plan(ConvPass::kForward, shape, x.dtype(), {x.layout(), y.layout()}, bias);
   forward(*plan, x, args.inputs[1], bias ? args.inputs[2] : Tensor(), y);
 }
@@ -297,16 +309,25 @@ void run_backward(const BackwardArgs& args) {
     zero(dbias);
     return;
   }
-  const LayoutChoice held{x.layout(), dy.layout()};
   if (dx.defined()) {
-    backward_data(*cpu::conv_plan(ConvPass::kBackwardData, shape, x.dtype(), held, false), dy, args.inputs[1],
-                  dx);
+    if (const auto choice = cpu::winograd_choice(ConvPass::kBackwardData, shape, x.dtype())) {
+      cpu::winograd_backward_data(shape, *choice, dy, widened(args.inputs[1]), dx);
+    } else {
+      const LayoutChoice held{x.layout(), dy.layout()};
+      backward_data(*cpu::conv_plan(ConvPass::kBackwardData, shape, x.dtype(), held, false), dy,
+                    args.inputs[1], dx);
+    }
   }
-  if (dweight.defined() || dbias.defined()) {
-    const bool bias = dbias.defined();
-    backward_weights(*cpu::conv_plan(ConvPass::kBackwardWeights, shape, x.dtype(), held, bias), x, dy,
-                     dweight, dbias);
-  }
+  if (dweight.defined() || dbias.defined()) backward_weights(shape, x, dy, dweight, dbias);
+}
+
+std::string explain(std::span<const TensorSpec> inputs, const Attrs& attrs, bool backward) {
+  const Conv2dShape shape = conv2d_shape(inputs[0].shape, inputs[1].shape, attrs.as<Conv2dAttrs>());
+  if (shape.n == 0) return "nothing to do";
+  const auto of = [&](ConvPass pass) { return cpu::conv_explanation(pass, shape, inputs[0].dtype); };
+  if (!backward) return of(ConvPass::kForward);
+  const std::string data = of(ConvPass::kBackwardData), weights = of(ConvPass::kBackwardWeights);
+  return data == weights ? data : concat(data, ", weights ", weights);
 }
 
 }  // namespace
@@ -317,6 +338,7 @@ const Kernels conv2d_cpu{
     .backward = run_backward,
     .supports = [](std::span<const TensorSpec> inputs,
                    const Attrs&) { return inputs[0].dtype != DType::kF64; },
+    .explain = explain,
 };
 
 }  // namespace dlpipe::engine

@@ -1,9 +1,12 @@
 #include "dlpipe/engine/cpu/conv2d_choice.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/cpu/conv2d_winograd.h"
+#include "dlpipe/engine/cpu/parallel.h"
 
 namespace dlpipe::engine::cpu {
 namespace {
@@ -19,12 +22,16 @@ constexpr int64_t kMostPartialElements = int64_t{1} << 24;
 // Winograd transforms the weights in every call: slices of 16 images keep the full rate, slices of 4 halve it
 // in deep layers (shared measurements, Zen 4).
 constexpr int64_t kWinogradImages = 16;
+// Our Winograd, on Zen 3 (AVX2): a forward slice of 48 tiles or more keeps its rate; a slice of the weights'
+// gradient transforms its sums back, which wants four times as many. Parts of 64 channels lose a tenth to
+// transforming images once a part.
+constexpr int64_t kTilesASlice = 48;
+constexpr int64_t kTilesAWeightsSlice = 192;
+constexpr int64_t kMostWeightsSlices = 16;
+constexpr int64_t kChannelsAPart = 64;
+constexpr int64_t kFewestTiles = 8;
 // Channels planes of a stem may have to be worth a blocked output.
 constexpr int64_t kMostPlanes = 4;
-
-int64_t divide_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 int64_t wanted_slices(double flops) {
   const auto by_size = static_cast<int64_t>(flops / kSliceFlops);
@@ -47,6 +54,16 @@ bool has_winograd(const Conv2dShape& s, int block) {
          s.padding[1] <= 1 && s.c % 16 == 0 && s.o % 16 == 0;
 }
 
+// Ours, with fused multiply-add; on AVX-512 oneDNN's is there already. Two kinds of small problem stay with
+// the direct kernels: outputs that fill their tiles badly (2x2 fills a quarter, which is all that is saved),
+// and so few tiles that transforming the weights outweighs them.
+bool prefers_own_winograd(ConvPass pass, const Conv2dShape& s) {
+  if (kernel_isa() != KernelIsa::kAvx2 || !winograd_fits(s)) return false;
+  const int64_t tiles = winograd_tiles_an_image(pass, s);
+  const int64_t pixels = pass == ConvPass::kBackwardData ? s.h * s.w : s.oh * s.ow;
+  return 5 * pixels >= 2 * 16 * tiles && s.n * tiles >= kFewestTiles;
+}
+
 // Slices of the batch, as even as they can be.
 int64_t images_a_slice(int64_t images, int64_t slices) {
   return std::max<int64_t>(1, divide_up(images, std::max<int64_t>(slices, 1)));
@@ -64,6 +81,22 @@ KernelChoice weights_rule(const Conv2dShape& s, int block, int64_t slices) {
   return {"direct", images_a_slice(s.n, slices), 1};
 }
 
+// Ours: what a slice does before and after its tiles wants enough of them; then channels are cut.
+KernelChoice own_winograd_rule(ConvPass pass, const Conv2dShape& s) {
+  const int64_t tiles_an_image = winograd_tiles_an_image(pass, s);
+  const bool weights = pass == ConvPass::kBackwardWeights;
+  const int64_t most_slices =
+      std::max<int64_t>(1, s.n * tiles_an_image / (weights ? kTilesAWeightsSlice : kTilesASlice));
+  const int64_t slices =
+      std::min({most_slices, wanted_slices(s.flops()), weights ? kMostWeightsSlices : s.n});
+  const int64_t images = images_a_slice(s.n, slices);
+  const int64_t wanted_parts =
+      divide_up(std::min(kFewSlices, wanted_slices(s.flops())), divide_up(s.n, images));
+  const int64_t channels = pass == ConvPass::kBackwardData ? s.c : s.o;
+  const int64_t blocks = divide_up(channels, kChannelsAPart) * (weights ? divide_up(s.c, kChannelsAPart) : 1);
+  return {kOwnWinograd, images, std::min(wanted_parts, blocks)};
+}
+
 }  // namespace
 
 bool computes_bf16() {
@@ -77,8 +110,11 @@ std::string conv_key(const Conv2dShape& s, DType dtype) {
                 dtype_name(dtype), " ", isa_name(kernel_isa()));
 }
 
-KernelChoice conv_choice_rule(ConvPass pass, const Conv2dShape& s, int block) {
+namespace {
+
+KernelChoice choice_rule(ConvPass pass, const Conv2dShape& s, int block) {
   if (has_winograd(s, block)) return {"winograd", std::min(s.n, kWinogradImages), 1};
+  if (prefers_own_winograd(pass, s)) return own_winograd_rule(pass, s);
   const int64_t slices = wanted_slices(s.flops());
   if (pass == ConvPass::kBackwardWeights) return weights_rule(s, block, slices);
   if (slices <= s.n || s.n == 0) return {"direct", images_a_slice(s.n, slices), 1};
@@ -90,6 +126,47 @@ KernelChoice conv_choice_rule(ConvPass pass, const Conv2dShape& s, int block) {
   }
   // Backward data of plain images keeps whole images: an input row needs rows of several slices.
   return {"direct", 1, pass == ConvPass::kForward ? std::min(parts, s.oh) : 1};
+}
+
+}  // namespace
+
+KernelChoice conv_choice(ConvPass pass, const Conv2dShape& s, DType dtype, int block) {
+  constexpr std::array kPassNames = {"forward", "backward_data", "backward_weights"};
+  const std::string key =
+      concat("conv2d ", kPassNames.at(static_cast<size_t>(pass)), " ", conv_key(s, dtype));
+  KernelChoice choice = kernel_table().find_or_add(key, [&] { return choice_rule(pass, s, block); });
+  const bool known = choice.kernel == "direct" || choice.kernel == "winograd" ||
+                     (choice.kernel == kOwnWinograd && winograd_fits(s));
+  if (!known) {
+    throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is no kernel for '", key,
+                                                   "' in kernels.json; use direct, winograd or ",
+                                                   kOwnWinograd, " (3x3, stride 1, channels in eights)")));
+  }
+  return choice;
+}
+
+static std::string why_not_winograd(ConvPass pass, const Conv2dShape& s) {
+  if (s.kh != 3 || s.kw != 3) return concat(s.kh, "x", s.kw);
+  if (s.stride != std::array{1, 1}) return concat("stride ", s.stride[0], "x", s.stride[1]);
+  if (s.groups > 1) return concat(s.groups, " groups");
+  if (!winograd_fits(s)) return "channels not in eights, dilation or padding";
+  if (kernel_isa() < KernelIsa::kAvx2) return "no fused multiply-add";
+  if (s.n * winograd_tiles_an_image(pass, s) < kFewestTiles)
+    return "too few tiles for the weights' transform";
+  return prefers_own_winograd(pass, s) ? "kernels.json says so" : "images fill their tiles badly";
+}
+
+std::string conv_explanation(ConvPass pass, const Conv2dShape& s, DType dtype) {
+  const KernelChoice choice = conv_choice(pass, s, dtype, layout_block(conv_layouts(s, DType::kF32).outputs));
+  if (choice.kernel != "direct") return choice.kernel;
+  return concat("direct: ", why_not_winograd(pass, s));
+}
+
+std::optional<KernelChoice> winograd_choice(ConvPass pass, const Conv2dShape& s, DType dtype) {
+  if (!winograd_fits(s)) return std::nullopt;
+  KernelChoice choice = conv_choice(pass, s, dtype, layout_block(conv_layouts(s, DType::kF32).outputs));
+  if (choice.kernel != kOwnWinograd) return std::nullopt;
+  return choice;
 }
 
 namespace {

@@ -2,6 +2,7 @@
 // What was measured to find them is told beside them. Internal to engine/cpu.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "dlpipe/engine/cpu/kernel_table.h"
@@ -18,8 +19,16 @@ LayoutChoice conv_layouts(const Conv2dShape& shape, DType dtype);
 /// "n32 56x56x64 o64 k3x3 s1x1 p1x1 d1x1 g1 f32 avx2": the part of a table key that all passes share.
 std::string conv_key(const Conv2dShape& shape, DType dtype);
 
-/// The rule's kernel and slices for one pass of a convolution whose output is channel-blocked or not.
-KernelChoice conv_choice_rule(ConvPass pass, const Conv2dShape& shape, int block);
+/// Kernel and slices for one pass of a convolution whose output is channel-blocked or not: the table's, or
+/// the rule's.
+KernelChoice conv_choice(ConvPass pass, const Conv2dShape& shape, DType dtype, int block);
+
+/// What conv_choice takes, and why not something faster: for --explain.
+std::string conv_explanation(ConvPass pass, const Conv2dShape& shape, DType dtype);
+
+/// The same where that is our Winograd (conv2d_winograd.h).
+std::optional<KernelChoice> winograd_choice(ConvPass pass, const Conv2dShape& shape, DType dtype);
+inline constexpr const char* kOwnWinograd = "winograd4x4";
 
 /// Whether the bf16 kernels of this ISA's oneDNN are used; otherwise bf16 is computed in f32.
 bool computes_bf16();

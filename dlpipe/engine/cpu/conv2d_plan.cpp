@@ -11,7 +11,6 @@
 namespace dlpipe::engine::cpu {
 namespace {
 
-constexpr std::array<const char*, 3> kPassNames = {"forward", "backward_data", "backward_weights"};
 // Weights below this are copied to the primitive's format by one worker.
 constexpr int64_t kSmallWeights = 1 << 14;
 constexpr int64_t kCopyParts = 16;
@@ -66,19 +65,13 @@ class PlanMaker {
       }
     }
     block_ = layout_block(computed.outputs);
-    const std::string key =
-        concat("conv2d ", kPassNames.at(static_cast<size_t>(pass)), " ", conv_key(shape, dtype));
-    choice_ = kernel_table().find_or_add(key, [&] { return conv_choice_rule(pass, shape, block_); });
+    choice_ = conv_choice(pass, shape, dtype, block_);
     if (compute == Compute::kF32Plain) {
       // Small images with many channels: each slice would make all of the weights' gradient.
       if (pass == ConvPass::kBackwardWeights) choice_.images = s_.n;
       choice_.parts = 1;
     }
     plan_.kernel = choice_.kernel;
-    if (plan_.kernel != "direct" && plan_.kernel != "winograd") {
-      throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] unknown kernel '", plan_.kernel, "' for '",
-                                                     key, "' in kernels.json; use direct or winograd")));
-    }
   }
 
   ConvPlan make() {

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <new>
 
+#include "dlpipe/base/host_memory.h"
 #include "dlpipe/base/machine.h"
 
 namespace dlpipe::engine {
@@ -88,13 +89,13 @@ struct Scratch {
   void grow(size_t bytes) {
     release();
     const size_t rounded = (bytes + 4095) / 4096 * 4096;
-    data = static_cast<std::byte*>(std::aligned_alloc(64, rounded));
+    data = static_cast<std::byte*>(allocate_host(rounded));
     if (data == nullptr) throw std::bad_alloc();
     size = rounded;
     scratch_total += size;
   }
   void release() {
-    std::free(data);
+    free_host(data);
     scratch_total -= size;
     data = nullptr;
     size = 0;

@@ -20,6 +20,11 @@ namespace dlpipe::engine {
 void set_engine_threads(int threads);
 int engine_threads();
 
+/// How many slices of `b` cover `a`: a / b, rounded up.
+constexpr int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
 /// Calls body(slice) for slice = 0 .. count-1, in any order, on any thread; returns when all are done. The
 /// first exception is rethrown here, the slices not yet begun are dropped.
 void parallel_slices(int64_t count, const std::function<void(int64_t slice)>& body);

@@ -1,8 +1,8 @@
 # Layers, models, optimizers and metrics: what they add to the engine's library.
-foreach(model cifarnet lenet mlp resnet18 resnet18_cifar resnet34 resnet50)
+foreach(model airbench cifarnet gpt_char lenet mlp resnet18 resnet18_cifar resnet34 resnet50 vit_small_cifar)
   dlpipe_register(model ${model})
 endforeach()
-foreach(optimizer adam adamw sgd)
+foreach(optimizer adam adamw muon sgd)
   dlpipe_register(optimizer ${optimizer} DIR optim)
 endforeach()
 dlpipe_table(model model_sources HEADER dlpipe/engine/models/model.h NAMESPACE dlpipe::engine RECORD ModelRecord)
@@ -19,7 +19,9 @@ list(
   layers/module.cpp
   layers/norm.cpp
   layers/pool.cpp
+  layers/recompute.cpp
   layers/sequential.cpp
+  layers/transformer.cpp
   layers/whiten.cpp
   metrics.cpp
   models/registry.cpp

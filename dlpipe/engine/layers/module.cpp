@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/layers/recompute.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -57,7 +58,20 @@ void Module::visit(const std::string& prefix, const Visit& visitor) const {
 }
 
 Tensor Module::operator()(const Tensor& x) {
-  return run_forward_hooks(x, forward(x));
+  return run_forward_hooks(x, recomputed_ && !is_recomputing() ? forward_recomputed(*this, x) : forward(x));
+}
+
+int Module::checkpoint_activations(std::string_view pattern) {
+  int count = 0;
+  std::string outer;
+  for (const Named& named : modules()) {
+    if (named.name.empty() || !matches_glob(named.name, std::string(pattern))) continue;
+    if (!outer.empty() && named.name.starts_with(outer)) continue;
+    named.module->recomputed_ = true;
+    outer = named.name + ".";
+    ++count;
+  }
+  return count;
 }
 
 Tensor Module::run_forward_hooks(const Tensor& x, Tensor y) {

@@ -60,6 +60,9 @@ class Module {
   /// batch norms also keep their running statistics.
   int freeze(std::string_view pattern);
   void zero_grad();
+  /// Modules whose names match a glob ("layer?.*") run again in backward instead of keeping their
+  /// activations; answers how many. Of nested ones the outermost counts.
+  int checkpoint_activations(std::string_view pattern);
 
   struct Named {
     std::string name;  // "" for the root
@@ -97,6 +100,7 @@ class Module {
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
   std::vector<ForwardHook> forward_hooks_;
   bool training_ = true;
+  bool recomputed_ = false;
 };
 
 }  // namespace dlpipe::engine

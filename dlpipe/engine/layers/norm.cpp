@@ -2,6 +2,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/layers/init.h"
+#include "dlpipe/engine/layers/recompute.h"
 #include "dlpipe/engine/ops.h"
 
 namespace dlpipe::engine {
@@ -27,11 +28,16 @@ BatchNorm2d::BatchNorm2d(int64_t channels, double epsilon, double momentum)
 
 Tensor BatchNorm2d::normalize(const Tensor& x, bool relu, const Tensor& residual) {
   const bool training = is_training() && weight_.requires_grad();
+  const BatchNormAttrs attrs{epsilon_, momentum_, training, relu};
+  if (training && is_recomputing()) {
+    // The batch has been counted.
+    Tensor mean = running_mean_.clone(), var = running_var_.clone();
+    return batch_norm(x, weight_, bias_, mean, var, attrs, residual);
+  }
   if (training) {
     ++*batches_tracked_.data<int64_t>();
     batches_tracked_.bump_version();
   }
-  const BatchNormAttrs attrs{epsilon_, momentum_, training, relu};
   return batch_norm(x, weight_, bias_, running_mean_, running_var_, attrs, residual);
 }
 

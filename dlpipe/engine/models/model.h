@@ -22,13 +22,20 @@ struct ModelArguments {
   int64_t channels = 3;
   int64_t height = 32;
   int64_t width = 32;
-  uint64_t seed = 0;  // of the initial weights
+  uint64_t seed = 0;   // of the initial weights
+  int64_t length = 0;  // most tokens of a sequence; models of images don't look at it
+};
+
+/// What a model's forward takes.
+enum class ModelInput : uint8_t {
+  kImages,  // floating [N,H,W,C] -> logits [N, classes]
+  kTokens,  // i64 ids [N,T] -> logits of the next token [N * T, classes]
 };
 
 struct ModelRecord {
   const char* name;
   const char* help;
-  /// The image size it is made for; used by --val-augment's default and bench. 0: any.
+  /// The image size (or number of tokens) it is made for; used by --val-augment's default and bench. 0: any.
   int64_t default_size;
   /// The model with its initial weights, in training mode. Error when the arguments can't be served.
   std::shared_ptr<Module> (*build)(const ModelArguments& arguments);
@@ -37,7 +44,12 @@ struct ModelRecord {
   /// Optional: sets weights that are computed from data. Called once before a training run's first step, with
   /// images [N,H,W,C] (f32, prepared as for validation, N at most 512), unless weights come from elsewhere.
   void (*initialize_from_images)(Module& model, const Tensor& images) = nullptr;
+  ModelInput input = ModelInput::kImages;
 };
+
+/// Zeros of the shape that a model of `arguments` takes, `batch` of them: tokens where arguments.length is
+/// set.
+Tensor blank_input(const ModelArguments& arguments, int64_t batch);
 
 /// A value: copy builtin() and add to it. Refers to the records, which outlive it.
 class ModelRegistry {
@@ -57,6 +69,9 @@ std::span<const ModelRecord* const> model_table();
 /// least min_size x min_size.
 void check_model_arguments(const char* model, const ModelArguments& arguments, int64_t min_size);
 
+/// The same for models of tokens: classes and length.
+void check_token_model_arguments(const char* model, const ModelArguments& arguments);
+
 /// One call of a layer without children, in the order of the forward pass.
 struct LayerSummary {
   std::string name;
@@ -75,7 +90,7 @@ struct ModelSummary {
   int64_t activation_bytes = 0;  // sum of the layers' outputs, the most that a training step keeps of them
   double flops = 0;
 };
-/// Runs one image of zeros through `model` (eval mode, no graph; the mode is put back) and scales to `batch`.
+/// Runs one blank input through `model` (eval mode, no graph; the mode is put back) and scales to `batch`.
 ModelSummary summarize(Module& model, const ModelArguments& arguments, int64_t batch);
 /// The same as a table for people.
 std::string summary(Module& model, const ModelArguments& arguments, int64_t batch);

@@ -42,4 +42,17 @@ void check_model_arguments(const char* model, const ModelArguments& arguments, i
   }
 }
 
+void check_token_model_arguments(const char* model, const ModelArguments& arguments) {
+  if (arguments.classes < 1 || arguments.length < 1) {
+    throw Error(Status(ErrorCode::kMisuse,
+                       concat("[", model, "] expected a vocabulary and sequences of a token or more, got ",
+                              arguments.classes, " and ", arguments.length, "; set both")));
+  }
+}
+
+Tensor blank_input(const ModelArguments& arguments, int64_t batch) {
+  if (arguments.length > 0) return Tensor::zeros({batch, arguments.length}, DType::kI64);
+  return Tensor::zeros({batch, arguments.height, arguments.width, arguments.channels});
+}
+
 }  // namespace dlpipe::engine

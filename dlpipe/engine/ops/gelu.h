@@ -13,13 +13,12 @@ struct GeluFormula {
   static constexpr Saved kSaved = Saved::kInput;
   template <class T>
   static DLPIPE_FORMULA T forward(T x, const Attrs&) {
-    return x * T(0.5) * (T(1) + vector_math::erf(x * T(0.70710678118654752)));  // x / sqrt(2)
+    return x * vector_math::normal(x).cdf;
   }
   template <class T>
   static DLPIPE_FORMULA T backward(T grad, T x, const Attrs&) {
-    const T phi = T(0.5) * (T(1) + vector_math::erf(x * T(0.70710678118654752)));
-    const T density = T(0.39894228040143268) * vector_math::exp(T(-0.5) * x * x);  // 1 / sqrt(2 pi)
-    return grad * (phi + x * density);
+    const vector_math::Normal<T> normal = vector_math::normal(x);
+    return grad * (normal.cdf + x * (T(0.39894228040143268) * normal.exponential));  // 1 / sqrt(2 pi)
   }
 };
 

@@ -11,7 +11,9 @@ list(
   cpu/conv2d_choice.cpp
   cpu/conv2d_plan.cpp
   cpu/conv2d_primitive.cpp
+  cpu/conv2d_winograd.cpp
   cpu/image_copy.cpp
   cpu/kernel_table.cpp
   cpu/onednn.cpp
+  cpu/winograd_kernels.cpp
   ops/window.cpp)

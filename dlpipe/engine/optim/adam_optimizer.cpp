@@ -58,8 +58,8 @@ class AdamOptimizer final : public ElementwiseOptimizer {
   void update(const ElementRun& run) const override {
     Coefficients coefficients = coefficients_;
     coefficients.step_size *= run.lr_scale;
-    coefficients.shrink *= run.lr_scale;
-    if (!run.decays) coefficients.decay = coefficients.shrink = 0.0f;
+    coefficients.shrink *= run.lr_scale * run.decay_scale;
+    coefficients.decay *= run.decay_scale;
     update_run(coefficients, run);
   }
 

@@ -29,10 +29,11 @@ Tensor checked_gradient(const NamedTensor& parameter) {
   return grad.is_contiguous() ? grad : grad.contiguous_copy();
 }
 
-float lr_scale_of(const std::string& name, const std::vector<OptimizerArguments::LrScale>& scales) {
+float scale_of(const std::string& name, const char* argument,
+               const std::vector<OptimizerArguments::Scale>& scales) {
   double factor = 1.0;
-  for (const OptimizerArguments::LrScale& scale : scales) {
-    check_optimizer_argument(std::isfinite(scale.factor) && scale.factor >= 0.0, "optimizer", "lr_scale",
+  for (const OptimizerArguments::Scale& scale : scales) {
+    check_optimizer_argument(std::isfinite(scale.factor) && scale.factor >= 0.0, "optimizer", argument,
                              scale.factor, "a number of at least 0");
     if (matches_glob(name, scale.pattern)) factor = scale.factor;
   }
@@ -43,45 +44,60 @@ float lr_scale_of(const std::string& name, const std::vector<OptimizerArguments:
 
 ElementwiseOptimizer::ElementwiseOptimizer(std::vector<NamedTensor> parameters,
                                            const OptimizerArguments& arguments,
-                                           std::vector<std::string> state_names)
+                                           std::vector<std::string> state_names,
+                                           const std::vector<std::string>& whole)
     : state_names_(std::move(state_names)) {
   for (NamedTensor& parameter : parameters) {
     if (parameter.tensor.dtype() != DType::kF32 || !parameter.tensor.is_contiguous()) {
       fail(concat("'", parameter.name, "' is not a contiguous f32 tensor; optimize Module::parameters()"));
     }
+    Slot slot;
+    const std::string& name = parameter.name;
     const bool decays = arguments.decay_vectors || parameter.tensor.rank() > 1;
-    const float lr_scale = lr_scale_of(parameter.name, arguments.lr_scales);
-    slots_.push_back({std::move(parameter), decays, lr_scale, {}});
+    slot.lr_scale = scale_of(name, "lr_scale", arguments.lr_scales);
+    slot.decay_scale = decays ? scale_of(name, "decay_scale", arguments.decay_scales) : 0.0f;
+    slot.whole = std::any_of(whole.begin(), whole.end(),
+                             [&](const std::string& pattern) { return matches_glob(name, pattern); });
+    slot.parameter = std::move(parameter);
+    slots_.push_back(std::move(slot));
   }
 }
 
-void ElementwiseOptimizer::append_runs(Slot& slot, std::vector<ElementRun>* runs) {
+void ElementwiseOptimizer::append_runs(Slot& slot, int64_t run_length, std::vector<ElementRun>* runs) {
   const Tensor& weights = slot.parameter.tensor;
   for (size_t i = slot.states.size(); i < state_names_.size(); ++i)
     slot.states.push_back(Tensor::zeros(weights.shape()));
   ElementRun run;
-  run.decays = slot.decays;
   run.lr_scale = slot.lr_scale;
-  for (int64_t begin = 0; begin < weights.elements(); begin += kRun) {
+  run.decay_scale = slot.decay_scale;
+  for (int64_t begin = 0; begin < weights.elements(); begin += run_length) {
     run.weights = weights.data<float>() + begin;
     run.gradients = weights.grad().data<float>() + begin;
     for (size_t i = 0; i < slot.states.size(); ++i) run.states[i] = slot.states[i].data<float>() + begin;
-    run.count = std::min(kRun, weights.elements() - begin);
+    run.count = std::min(run_length, weights.elements() - begin);
     runs->push_back(run);
   }
 }
 
 void ElementwiseOptimizer::step(double lr) {
   std::vector<ElementRun> runs;
+  std::vector<ElementRun> wholes;
+  std::vector<int64_t> rows;
   for (Slot& slot : slots_) {
     const Tensor grad = checked_gradient(slot.parameter);
     if (!grad.defined()) continue;
     slot.parameter.tensor.set_grad(grad);
-    append_runs(slot, &runs);
+    if (!slot.whole) {
+      append_runs(slot, kRun, &runs);
+    } else if (grad.elements() > 0) {
+      append_runs(slot, grad.elements(), &wholes);
+      rows.push_back(grad.rank() > 0 ? grad.size(0) : 1);
+    }
   }
   begin_step(lr, ++steps_);
   parallel_slices(static_cast<int64_t>(runs.size()),
                   [&](int64_t i) { update(runs[static_cast<size_t>(i)]); });
+  for (size_t i = 0; i < wholes.size(); ++i) update_whole(wholes[i], rows[i]);
   for (Slot& slot : slots_) {
     if (slot.parameter.tensor.grad().defined()) slot.parameter.tensor.bump_version();
   }

@@ -36,13 +36,21 @@ struct OptimizerArguments {
   double epsilon = 1e-8;
   /// False: biases and the weights of normalisation layers (rank below 2) don't decay.
   bool decay_vectors = true;
-  /// The learning rate of parameters whose names match `pattern` (a glob, "*.bias") is lr * factor; where
-  /// several match, the last one counts.
-  struct LrScale {
+  /// A factor for parameters whose names match `pattern` (a glob, "*.bias"); where several match, the last
+  /// one counts.
+  struct Scale {
     std::string pattern;
     double factor = 1.0;
   };
-  std::vector<LrScale> lr_scales = {};
+  std::vector<Scale> lr_scales = {};     // of the learning rate
+  std::vector<Scale> decay_scales = {};  // of the weight decay
+  /// muon: which parameters it orthogonalises, and how; the rest are sgd's.
+  struct Muon {
+    std::vector<std::string> patterns = {};
+    double momentum = 0.95;
+    int iterations = 5;      // of Newton and Schulz
+    bool normalize = false;  // weights are first scaled to a norm of sqrt(outputs)
+  } muon = {};
 };
 
 class Optimizer {

@@ -28,10 +28,20 @@ double step_down(const ScheduleArguments& schedule, int64_t step) {
   return schedule.lr * std::pow(schedule.gamma, static_cast<double>(passed));
 }
 
+/// How much of the way from the end of the warm-up to the end is done; a run that is all warm-up ends at the
+/// peak.
+double share_done(const ScheduleArguments& schedule, int64_t step) {
+  const int64_t length = schedule.total_steps - schedule.warmup_steps;
+  if (length == 0) return 0.0;
+  return std::min(1.0, static_cast<double>(step - schedule.warmup_steps) / static_cast<double>(length));
+}
+
 double cosine(const ScheduleArguments& schedule, int64_t step) {
-  const auto length = static_cast<double>(schedule.total_steps - schedule.warmup_steps);
-  const double share = std::min(1.0, static_cast<double>(step - schedule.warmup_steps) / length);
-  return anneal(schedule.lr, schedule.lr * schedule.final_ratio, share);
+  return anneal(schedule.lr, schedule.lr * schedule.final_ratio, share_done(schedule, step));
+}
+
+double linear(const ScheduleArguments& schedule, int64_t step) {
+  return schedule.lr * (1.0 - (1.0 - schedule.final_ratio) * share_done(schedule, step));
 }
 
 double one_cycle(const ScheduleArguments& schedule, int64_t step) {
@@ -48,8 +58,11 @@ struct Curve {
   std::string_view name;
   double (*rate)(const ScheduleArguments& schedule, int64_t step);
 };
-constexpr Curve kCurves[] = {
-    {"constant", constant}, {"step", step_down}, {"cosine", cosine}, {"one_cycle", one_cycle}};
+constexpr Curve kCurves[] = {{"constant", constant},
+                             {"step", step_down},
+                             {"cosine", cosine},
+                             {"linear", linear},
+                             {"one_cycle", one_cycle}};
 
 Status check(const ScheduleArguments& schedule, int64_t step) {
   const auto is_share = [](double value) { return value >= 0.0 && value <= 1.0; };
@@ -98,8 +111,6 @@ Result<double> learning_rate(const ScheduleArguments& schedule, int64_t step) {
     const double share = static_cast<double>(step) / static_cast<double>(schedule.warmup_steps);
     return schedule.lr * (schedule.warmup_start + (1.0 - schedule.warmup_start) * share);
   }
-  // A run that is all warm-up ends at the peak.
-  if (schedule.warmup_steps == schedule.total_steps && schedule.name == "cosine") return schedule.lr;
   return curve->rate(schedule, step);
 }
 

@@ -14,12 +14,22 @@
 namespace dlpipe::engine {
 namespace {
 
-Tensor random_images(const ModelArguments& arguments, int64_t count) {
-  Tensor images = Tensor::empty({count, arguments.height, arguments.width, arguments.channels});
+Tensor random_input(const ModelArguments& arguments, int64_t count) {
+  Tensor input = blank_input(arguments, count);
   RandomStream random(arguments.seed, 99);
-  for (int64_t i = 0; i < images.elements(); ++i)
-    images.data<float>()[i] = static_cast<float>(random.normal());
-  return images;
+  for (int64_t i = 0; i < input.elements(); ++i) {
+    if (input.dtype() == DType::kI64) {
+      input.data<int64_t>()[i] = random.below(static_cast<uint32_t>(arguments.classes));
+    } else {
+      input.data<float>()[i] = static_cast<float>(random.normal());
+    }
+  }
+  return input;
+}
+
+/// Rows of logits a sample.
+int64_t rows_of(const ModelArguments& arguments) {
+  return std::max<int64_t>(1, arguments.length);
 }
 
 Tensor alternating_labels(const ModelArguments& arguments, int64_t count) {
@@ -52,8 +62,8 @@ void expect_seed_decides(const Module& model, const Module& twin, const Module& 
 // every model.
 void expect_learns(Module& model, const ModelArguments& arguments) {
   constexpr int64_t kBatch = 8;
-  const Tensor x = random_images(arguments, kBatch);
-  const Tensor y = alternating_labels(arguments, kBatch);
+  const Tensor x = random_input(arguments, kBatch);
+  const Tensor y = alternating_labels(arguments, kBatch * rows_of(arguments));
   const Tensor loss = cross_entropy(model(x), y);
   loss.backward();
   double squares = 0.0;
@@ -73,11 +83,11 @@ void expect_learns(Module& model, const ModelArguments& arguments) {
 void expect_batch_independent(Module& model, const ModelArguments& arguments) {
   const NoGrad no_grad;
   model.eval();
-  const Tensor pair = random_images(arguments, 2);
+  const Tensor pair = random_input(arguments, 2);
   const Tensor alone = slice(pair, 0, 1, 2);
   const std::vector<double> together = model(pair).to_doubles();
   const std::vector<double> single = model(alone).to_doubles();
-  ASSERT_EQ(single.size(), static_cast<size_t>(arguments.classes));
+  ASSERT_EQ(single.size(), static_cast<size_t>(rows_of(arguments) * arguments.classes));
   for (size_t i = 0; i < single.size(); ++i) {
     const double expected = together[single.size() + i];
     EXPECT_TRUE(std::isfinite(expected));
@@ -98,7 +108,7 @@ void check_model(const std::string& name, const ModelArguments& arguments) {
   expect_seed_decides(*model, *record.build(arguments), *other);
 
   EXPECT_TRUE(model->is_training());
-  EXPECT_EQ((*model)(random_images(arguments, 2)).shape(), (Shape{2, arguments.classes}));
+  EXPECT_EQ((*model)(random_input(arguments, 2)).shape(), (Shape{2 * rows_of(arguments), arguments.classes}));
   int in_head = 0;
   for (const NamedTensor& parameter : model->parameters()) in_head += parameter.name.starts_with(record.head);
   EXPECT_GE(in_head, 1) << "no parameter starts with " << record.head;
@@ -108,7 +118,7 @@ void check_model(const std::string& name, const ModelArguments& arguments) {
   other->load_state_dict(model->state_dict());
   other->eval();
   const NoGrad no_grad;
-  const Tensor x = random_images(arguments, 2);
+  const Tensor x = random_input(arguments, 2);
   EXPECT_EQ((*other)(x).to_doubles(), (*model)(x).to_doubles());
 }
 

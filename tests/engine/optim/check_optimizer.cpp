@@ -163,6 +163,18 @@ class Check {
               std::string::npos);
   }
 
+  void scales_the_decay_of_what_matches() const {
+    OptimizerArguments scaled = arguments_;
+    scaled.weight_decay = 0.5;
+    scaled.decay_scales = {{"*.bias", 0.0}};
+    OptimizerArguments never = arguments_;
+    never.weight_decay = 0.0;
+    const auto with = Check(record_, scaled).run(2);
+    const auto without = Check(record_, never).run(2);
+    EXPECT_NE(with[0], without[0]);
+    EXPECT_EQ(with[1], without[1]);
+  }
+
   void refuses_a_gradient_of_another_shape() const {
     std::vector<NamedTensor> parameters = make_parameters();
     const auto optimizer = record_.build(parameters, arguments_);
@@ -198,6 +210,7 @@ void check_optimizer(const std::string& name, const OptimizerArguments& argument
   check.refuses_states_of_others();
   check.spares_vectors_when_told();
   check.scales_the_rate_of_what_matches();
+  check.scales_the_decay_of_what_matches();
   check.refuses_a_gradient_of_another_shape();
   check.refuses_negative_decay();
 }

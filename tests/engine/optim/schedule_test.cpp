@@ -30,10 +30,16 @@ TEST(Schedule, StaysAtItsEndAfterTheLastStep) {
   EXPECT_NEAR(rate({.name = "cosine", .lr = 1.0, .total_steps = 10, .final_ratio = 0.1}, 1000), 0.1, 1e-12);
   EXPECT_NEAR(rate({.name = "one_cycle", .lr = 1.0, .total_steps = 10, .final_ratio = 0.1}, 1000), 0.1,
               1e-12);
+  EXPECT_NEAR(rate({.name = "linear", .lr = 1.0, .total_steps = 10, .final_ratio = 0.1}, 1000), 0.1, 1e-12);
+}
+
+TEST(Schedule, LinearFallsByTheSameAmountAStep) {
+  const ScheduleArguments schedule = {.name = "linear", .lr = 0.5, .total_steps = 20, .warmup_steps = 10};
+  for (int step = 0; step <= 10; ++step) EXPECT_NEAR(rate(schedule, 10 + step), 0.05 * (10 - step), 1e-12);
 }
 
 TEST(Schedule, WarmsUpLinearlyBeforeAny) {
-  for (const std::string name : {"constant", "step", "cosine"}) {
+  for (const std::string name : {"constant", "step", "cosine", "linear"}) {
     const ScheduleArguments schedule = {
         .name = name, .lr = 0.4, .total_steps = 100, .warmup_steps = 10, .warmup_start = 0.5};
     EXPECT_NEAR(rate(schedule, 0), 0.2, 1e-12) << name;

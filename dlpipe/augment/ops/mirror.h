@@ -1,0 +1,31 @@
+// What the flips share: everything but when. Internal to augment/ops.
+#pragma once
+
+#include "dlpipe/augment/copy.h"
+#include "dlpipe/augment/op.h"
+
+namespace dlpipe::augment {
+
+/// Left and right swapped where plan says so. The chain folds it into the op before it, which then writes
+/// mirrored; standing first it copies.
+class MirrorOp : public Op {
+ public:
+  ImageSize output(const ImageSize& in) const override { return in; }
+  Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
+               ChainScratch&) const override {
+    copy_image(in, out, !draw.mirror);
+    return {};
+  }
+  bool can_mirror() const override { return true; }
+  bool is_mirror() const override { return true; }
+
+ protected:
+  static Status draw_mirror(bool active, const ImageSize& in, OpDraw& draw) {
+    draw.active = active;
+    draw.region = {0, 0, in.width, in.height};
+    draw.out = in;
+    return {};
+  }
+};
+
+}  // namespace dlpipe::augment

@@ -1,0 +1,77 @@
+// The transforms of Winograd's convolution F(4x4, 3x3), of images, weights and gradients, in Highway, chosen
+// at run time for the CPU. conv2d_winograd.cpp puts them around the 36 products.
+//
+// A tile is 4x4 pixels of the output and the 6x6 of the input that they need. Transformed, a convolution is
+// one product of matrices a frequency, 36 of them: 2.25 multiplications an output pixel and pair of channels
+// where the plain loop has 9. The points are 0, +-1/sqrt(2), +-sqrt(2) and infinity, whose transforms round
+// about half as much as those of 0, +-1, +-2 (which most libraries take); the formulas follow from
+// Y = A^T [(G g G^T) * (B^T d B)] A (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks").
+// The gradient of the weights is that expression's adjoint: G^T [sum over tiles of V * (A dY A^T)] G.
+//
+// Every sum runs in one order that vectors' widths and blocks don't change, so all instruction sets with
+// fused multiply-add give the same bits. Pure functions; any thread. Internal to engine/cpu.
+#pragma once
+
+#include <cstdint>
+
+namespace dlpipe::engine::cpu {
+
+inline constexpr int64_t kWinogradTile = 4;          // output pixels along a tile's side
+inline constexpr int64_t kWinogradFrequencies = 36;  // matrices that a convolution becomes
+inline constexpr int64_t kWinogradChannels = 8;      // channels come in multiples of this
+inline constexpr int64_t kWinogradMostTiles = 192;   // of a WinogradRange
+
+/// A tensor of images as transforms address it: pixel (n, y, x), channel c is element
+/// n * image + (c / block) * plane + (y * width + x) * pixel + c % block. Blocks are multiples of 8.
+struct WinogradImages {
+  void* data = nullptr;
+  bool low = false;  // bf16, else f32
+  int64_t height = 0, width = 0;
+  int64_t image = 0, plane = 0, pixel = 0, block = 0;  // elements
+};
+
+/// Tiles of each image, numbered row by row and image after image. A tile's pixels begin at 4 * its place -
+/// pad: the convolution's padding for its input, none for its output.
+struct WinogradTiles {
+  int64_t rows = 0, columns = 0;
+  int64_t pad_top = 0, pad_left = 0;
+};
+
+/// One range of tiles and channels, and where its transform lies: element (frequency, tile, channel) at
+/// data + frequency * plane + tile * row + channel, tile and channel counted from the range's first.
+struct WinogradRange {
+  int64_t first_tile = 0, tiles = 0;
+  int64_t first_channel = 0, channels = 0;
+  float* data = nullptr;
+  int64_t row = 0, plane = 0;
+};
+
+/// How OIHW weights are read: element (out, in, tap) at data + out * out_step + in * in_step + tap.
+struct WinogradWeights {
+  const float* data = nullptr;
+  int64_t outs = 0, ins = 0;
+  int64_t out_step = 0, in_step = 0;
+  bool flipped = false;  // taps from last to first: for the gradient of the images
+};
+
+struct WinogradKernels {
+  /// B^T d B of the range's tiles; pixels outside the image are zeros.
+  void (*input)(const WinogradImages& x, const WinogradTiles& tiles, const WinogradRange& to);
+  /// A dy A^T of the range's tiles (4x4 each), and, where `sums` is given, sums[channel] += dy.
+  void (*gradient)(const WinogradImages& dy, const WinogradTiles& tiles, const WinogradRange& to,
+                   float* sums);
+  /// A^T m A of the range's tiles into the pixels that lie inside the image, plus bias[channel] where given.
+  void (*output)(const WinogradRange& from, const WinogradImages& y, const WinogradTiles& tiles,
+                 const float* bias);
+  /// G g G^T of `panel` outs from `first` on, zeros after the last: element (frequency, in, out) at
+  /// to + frequency * plane + in * panel + out. Panels are multiples of a vector, at most 64.
+  void (*weights)(const WinogradWeights& weights, int64_t first, int64_t panel, float* to, int64_t plane);
+  /// G^T d G of one row of `outs` (a multiple of 8): tap k of out at to + k * to_tap + out.
+  void (*weights_gradient)(const float* d, int64_t d_plane, int64_t outs, float* to, int64_t to_tap);
+};
+
+/// For the best instruction set of this machine. Without fused multiply-add (below AVX2) there is no point
+/// in using them, but they work.
+const WinogradKernels& winograd_kernels();
+
+}  // namespace dlpipe::engine::cpu

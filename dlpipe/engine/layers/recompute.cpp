@@ -1,0 +1,94 @@
+#include "dlpipe/engine/layers/recompute.h"
+
+#include "dlpipe/engine/autograd/node.h"
+#include "dlpipe/engine/layers/module.h"
+#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/ops.h"
+
+namespace dlpipe::engine {
+namespace {
+
+thread_local bool t_recomputing = false;
+
+/// A second forward as the first was: recorded, with the random numbers and precision of then.
+class RecomputeScope {
+ public:
+  RecomputeScope(const RandomState& state, DType low)
+      : autocast_(low), former_state_(random_state()), former_(t_recomputing) {
+    random_state() = state;
+    t_recomputing = true;
+  }
+  ~RecomputeScope() {
+    random_state() = former_state_;
+    t_recomputing = former_;
+  }
+  RecomputeScope(const RecomputeScope&) = delete;
+  RecomputeScope& operator=(const RecomputeScope&) = delete;
+
+ private:
+  EnableGrad grad_;
+  UseAutocast autocast_;
+  RandomState former_state_;
+  bool former_;
+};
+
+/// Inputs: x, then the module's parameters, so that the graph knows where their gradients go.
+class Recomputed final : public Function {
+ public:
+  explicit Recomputed(Module& module) : module_(module), state_(random_state()), low_(autocast_dtype()) {}
+  std::string name() const override { return module_.kind() + " (recomputed)"; }
+
+  std::vector<Tensor> forward(std::span<const Tensor> inputs) override {
+    save(inputs[0]);
+    wants_x_ = inputs[0].requires_grad();
+    parameters_.assign(inputs.begin() + 1, inputs.end());
+    return {module_.forward(inputs[0])};
+  }
+
+  std::vector<Tensor> backward(std::span<const Tensor> grad_outputs) override {
+    Tensor x = saved(0).detach();
+    if (wants_x_) x.set_requires_grad(true);
+    // Gradients of this pass alone; what was there is put back, and the outer walk adds.
+    std::vector<Tensor> before;
+    for (Tensor& parameter : parameters_) {
+      before.push_back(parameter.grad());
+      parameter.zero_grad();
+    }
+    Tensor y;
+    {
+      const RecomputeScope scope(state_, low_);
+      y = module_.forward(x);
+    }
+    y.backward(grad_outputs[0]);
+    std::vector<Tensor> grads = {wants_x_ ? x.grad() : Tensor()};
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      grads.push_back(parameters_[i].grad());
+      parameters_[i].set_grad(before[i]);
+    }
+    return grads;
+  }
+
+ private:
+  Module& module_;
+  RandomState state_;
+  DType low_;
+  bool wants_x_ = false;
+  std::vector<Tensor> parameters_;
+};
+
+}  // namespace
+
+bool is_recomputing() {
+  return t_recomputing;
+}
+
+Tensor forward_recomputed(Module& module, const Tensor& x) {
+  if (!grad_enabled()) return module.forward(x);
+  std::vector<Tensor> inputs = {x};
+  for (const NamedTensor& parameter : module.parameters()) {
+    if (parameter.tensor.requires_grad()) inputs.push_back(parameter.tensor);
+  }
+  return run_function(std::make_shared<Recomputed>(module), std::move(inputs))[0];
+}
+
+}  // namespace dlpipe::engine

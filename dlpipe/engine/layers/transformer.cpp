@@ -1,0 +1,51 @@
+#include "dlpipe/engine/layers/transformer.h"
+
+#include <cmath>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/layers/init.h"
+#include "dlpipe/engine/ops.h"
+
+namespace dlpipe::engine {
+
+SelfAttention::SelfAttention(int64_t width, int heads, bool causal) : heads_(heads), causal_(causal) {
+  if (heads < 1 || width < 1 || width % heads != 0) {
+    throw Error(Status(ErrorCode::kMisuse, dlpipe::concat("[SelfAttention] expected a width that ", heads,
+                                                          " heads divide, got ", width, "; change one")));
+  }
+  qkv_ = add_module("qkv", std::make_shared<Linear>(width, 3 * width));
+  proj_ = add_module("proj", std::make_shared<Linear>(width, width));
+}
+
+Tensor SelfAttention::forward(const Tensor& x) {
+  return (*proj_)(self_attention((*qkv_)(x), heads_, causal_));
+}
+
+TransformerBlock::TransformerBlock(int64_t width, int heads, bool causal)
+    : norm1_(add_module("norm1", std::make_shared<LayerNorm>(width))),
+      attn_(add_module("attn", std::make_shared<SelfAttention>(width, heads, causal))),
+      norm2_(add_module("norm2", std::make_shared<LayerNorm>(width))),
+      fc1_(add_module("fc1", std::make_shared<Linear>(width, 4 * width))),
+      fc2_(add_module("fc2", std::make_shared<Linear>(4 * width, width))) {}
+
+Tensor TransformerBlock::forward(const Tensor& x) {
+  const Tensor seen = x + (*attn_)((*norm1_)(x));
+  return seen + (*fc2_)(gelu((*fc1_)((*norm2_)(seen))));
+}
+
+void initialize_transformer(Module& model, uint64_t seed, int blocks) {
+  initialize(model, seed);
+  constexpr double kDeviation = 0.02;
+  for (NamedTensor& parameter : model.parameters()) {
+    const std::string& name = parameter.name;
+    const bool ends_branch = name.ends_with("attn.proj.weight") || name.ends_with("fc2.weight");
+    if (parameter.tensor.rank() > 1) {
+      fill_normal(parameter.tensor, {seed, name}, 0.0,
+                  ends_branch ? kDeviation / std::sqrt(2.0 * blocks) : kDeviation);
+    } else if (name.ends_with("bias")) {
+      fill_constant(parameter.tensor, 0.0);
+    }
+  }
+}
+
+}  // namespace dlpipe::engine

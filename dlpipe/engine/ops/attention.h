@@ -1,0 +1,25 @@
+// self_attention's attributes and sizes, shared by its record and kernels.
+#pragma once
+
+#include <cstdint>
+
+#include "dlpipe/base/shape.h"
+
+namespace dlpipe::engine {
+
+struct AttentionAttrs {
+  int heads = 1;
+  bool causal = false;  // position t sees positions up to t
+};
+
+/// qkv [B,T,3*H*D]: queries of all heads, then keys, then values.
+struct AttentionShape {
+  AttentionShape(const Shape& qkv, const AttentionAttrs& attrs);
+  int64_t batch, length, heads, width;  // B, T, H, D
+  double scale;                         // of query times key: 1 / sqrt(D)
+  /// Elements from one position to the next, of qkv and of the output.
+  int64_t qkv_row() const { return 3 * heads * width; }
+  int64_t out_row() const { return heads * width; }
+};
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <cmath>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/cpu/gemm.h"
+#include "dlpipe/engine/optim/sgd_optimizer.h"
+
+namespace dlpipe::engine {
+namespace {
+
+double norm(const float* values, int64_t count) {
+  double sum = 0.0;
+  for (int64_t i = 0; i < count; ++i) sum += double{values[i]} * values[i];
+  return std::sqrt(sum);
+}
+
+void transpose_into(const float* from, int64_t rows, int64_t columns, float* to) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) to[c * rows + r] = from[r * columns + c];
+  }
+}
+
+/// The nearest matrix with orthonormal rows (or columns, where it has more rows), roughly: `iterations` of
+/// X <- a X + (b X X^T + c (X X^T)^2) X, which drives singular values towards 1 and leaves them between 0.7
+/// and 1.2. In place; rows <= columns.
+void orthogonalize(float* x, int64_t rows, int64_t columns, int iterations) {
+  constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;
+  const auto scale = static_cast<float>(1.0 / (norm(x, rows * columns) + 1e-7));
+  for (int64_t i = 0; i < rows * columns; ++i) x[i] *= scale;
+  const Tensor gram = Tensor::empty({rows, rows});
+  const Tensor square = Tensor::empty({rows, rows});
+  const Tensor product = Tensor::empty({rows, columns});
+  float* const g = gram.data<float>();
+  float* const s = square.data<float>();
+  float* const p = product.data<float>();
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    cpu::gemm(rows, rows, columns, {x}, {x, true}, nullptr, g, DType::kF32);
+    cpu::gemm(rows, rows, rows, {g}, {g}, nullptr, s, DType::kF32);
+    for (int64_t i = 0; i < rows * rows; ++i) s[i] = kB * g[i] + kC * s[i];
+    cpu::gemm(rows, columns, rows, {s}, {x}, nullptr, p, DType::kF32);
+    for (int64_t i = 0; i < rows * columns; ++i) x[i] = kA * x[i] + p[i];
+  }
+}
+
+/// Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024: the momentum of a matrix
+/// (filters as [outputs, the rest]) is orthogonalised before it is applied. Without `normalize` the update is
+/// scaled by sqrt(max(1, rows / columns)) and decay is decoupled; with it weights keep a norm of sqrt(rows)
+/// and neither applies, as in the same author's CIFAR-10 speed runs. Everything else takes sgd's step.
+class Muon final : public SgdOptimizer {
+ public:
+  Muon(std::vector<NamedTensor> parameters, const OptimizerArguments& arguments)
+      : SgdOptimizer(std::move(parameters), arguments, true, arguments.muon.patterns) {}
+
+ protected:
+  void begin_step(double lr, int64_t step) override {
+    SgdOptimizer::begin_step(lr, step);
+    lr_ = static_cast<float>(lr);
+  }
+
+  void update_whole(const ElementRun& run, int64_t rows) const override {
+    const OptimizerArguments::Muon& muon = arguments_.muon;
+    const int64_t columns = run.count / rows;
+    const auto momentum = static_cast<float>(muon.momentum);
+    const Tensor direction = Tensor::empty({run.count});
+    float* const update = direction.data<float>();
+    float* const velocity = run.states[0];
+    for (int64_t i = 0; i < run.count; ++i) {
+      velocity[i] = momentum * velocity[i] + run.gradients[i];
+      update[i] = arguments_.nesterov ? run.gradients[i] + momentum * velocity[i] : velocity[i];
+    }
+    if (rows <= columns) {
+      orthogonalize(update, rows, columns, muon.iterations);
+    } else {
+      const Tensor turned = Tensor::empty({run.count});
+      transpose_into(update, rows, columns, turned.data<float>());
+      orthogonalize(turned.data<float>(), columns, rows, muon.iterations);
+      transpose_into(turned.data<float>(), columns, rows, update);
+    }
+    const float lr = lr_ * run.lr_scale;
+    float keep = 1.0f, step = lr;
+    if (muon.normalize) {
+      const double length = norm(run.weights, run.count);
+      if (length > 0.0) keep = static_cast<float>(std::sqrt(static_cast<double>(rows)) / length);
+    } else {
+      keep = 1.0f - lr * static_cast<float>(arguments_.weight_decay) * run.decay_scale;
+      step = lr * std::sqrt(std::max(1.0f, static_cast<float>(rows) / static_cast<float>(columns)));
+    }
+    for (int64_t i = 0; i < run.count; ++i) run.weights[i] = keep * run.weights[i] - step * update[i];
+  }
+
+ private:
+  float lr_ = 0.0f;
+};
+
+std::unique_ptr<Optimizer> build(std::vector<NamedTensor> parameters, const OptimizerArguments& arguments) {
+  check_sgd_arguments("muon", arguments);
+  const OptimizerArguments::Muon& muon = arguments.muon;
+  check_optimizer_argument(muon.momentum >= 0.0 && muon.momentum < 1.0, "muon", "muon-momentum",
+                           muon.momentum, "a number in [0, 1)");
+  check_optimizer_argument(muon.iterations >= 1 && muon.iterations <= 100, "muon", "muon-iterations",
+                           muon.iterations, "a number in [1, 100]");
+  for (const NamedTensor& parameter : parameters) {
+    const bool whole =
+        std::any_of(muon.patterns.begin(), muon.patterns.end(),
+                    [&](const std::string& pattern) { return matches_glob(parameter.name, pattern); });
+    if (whole && parameter.tensor.rank() < 2) {
+      throw Error(Status(ErrorCode::kMisuse,
+                         concat("[muon] '", parameter.name, "' is ", parameter.tensor.shape().to_string(),
+                                ", which is no matrix; name weights alone, as in *.weight")));
+    }
+  }
+  return std::make_unique<Muon>(std::move(parameters), arguments);
+}
+
+}  // namespace
+
+extern const OptimizerRecord muon_optimizer;
+const OptimizerRecord muon_optimizer = {
+    "muon", "orthogonalised momentum for the matrices that --muon names, sgd's step for the rest", build};
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,107 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "dlpipe/base/rng.h"
+#include "dlpipe/engine/allocator.h"
+#include "dlpipe/engine/ops.h"
+#include "tests/engine/check_op.h"
+
+namespace dlpipe::engine {
+namespace {
+
+TEST(SelfAttentionOp, PassesEveryCheckOfItsRecord) {
+  check_op("self_attention");
+}
+
+Tensor noise(const Shape& shape, double scale) {
+  RandomStream random(5, 1);
+  std::vector<float> values(static_cast<size_t>(shape.elements()));
+  for (float& value : values) value = static_cast<float>(scale * (random.uniform_double() * 2 - 1));
+  return Tensor::from<float>(values, shape);
+}
+
+// The same by ops that keep the whole matrix of weights.
+Tensor composed(const Tensor& qkv, int64_t heads) {
+  const int64_t batch = qkv.size(0), length = qkv.size(1), width = qkv.size(2) / 3 / heads;
+  const auto part = [&](int64_t i) {
+    const Tensor x = slice(qkv, 2, i * heads * width, (i + 1) * heads * width);
+    return transpose(reshape(x, {batch, length, heads, width}), {0, 2, 1, 3});
+  };
+  const Tensor scores =
+      scale(matmul(part(0), part(1), false, true), 1.0 / std::sqrt(static_cast<double>(width)));
+  const Tensor out = matmul(softmax(scores), part(2));
+  return reshape(transpose(out, {0, 2, 1, 3}), {batch, length, heads * width});
+}
+
+TEST(SelfAttentionOp, EqualsItsComposition) {
+  // More keys than a block and queries than a slice has.
+  const Tensor seed = noise({2, 600, 64}, 1);
+  const auto gradient = [&](auto attention) {
+    Tensor x = noise({2, 600, 192}, 3).set_requires_grad(true);
+    const Tensor y = attention(x);
+    y.backward(seed);
+    return std::pair(y.to_doubles(), x.grad().to_doubles());
+  };
+  const auto fused = gradient([](const Tensor& x) { return self_attention(x, 2, false); });
+  const auto plain = gradient([](const Tensor& x) { return composed(x, 2); });
+  for (size_t i = 0; i < plain.first.size(); ++i) ASSERT_NEAR(fused.first[i], plain.first[i], 1e-5) << i;
+  for (size_t i = 0; i < plain.second.size(); ++i) ASSERT_NEAR(fused.second[i], plain.second[i], 2e-5) << i;
+}
+
+TEST(SelfAttentionOp, CausalPositionsDoNotSeeLaterOnes) {
+  const Tensor x = noise({1, 70, 48}, 2);
+  const std::vector<double> before = self_attention(x, 2, true).to_doubles();
+  for (int64_t i = 50 * 48; i < 70 * 48; ++i) x.data<float>()[i] = 1e3f;
+  const std::vector<double> after = self_attention(x, 2, true).to_doubles();
+  for (size_t i = 0; i < 50 * 16; ++i) EXPECT_EQ(after[i], before[i]) << i;
+  EXPECT_NE(after[50 * 16], before[50 * 16]);
+}
+
+TEST(SelfAttentionOp, LargeScoresDoNotOverflow) {
+  // The second key wins by far for every query; the running maximum grows from block to block.
+  const int64_t length = 300;
+  const Tensor x = Tensor::zeros({1, length, 3});
+  for (int64_t t = 0; t < length; ++t) {
+    float* const row = x.data<float>() + 3 * t;
+    row[0] = 1e3f, row[1] = static_cast<float>(t), row[2] = static_cast<float>(t % 7);
+  }
+  for (double value : self_attention(x, 1, false).to_doubles()) EXPECT_EQ(value, (length - 1) % 7);
+}
+
+TEST(SelfAttentionOp, KeepsNoMatrixOfAllPairs) {
+  const int64_t length = 2048;
+  Tensor x = noise({1, length, 48}, 1).set_requires_grad(true);
+  const size_t before = allocator_statistics().used_bytes;
+  const Tensor y = self_attention(x, 1, true);
+  EXPECT_LT(allocator_statistics().used_bytes - before, static_cast<size_t>(length * 64 * 4));
+  y.backward(Tensor::full(y.shape(), 1.0));
+  EXPECT_EQ(x.grad().shape(), x.shape());
+}
+
+TEST(SelfAttentionOp, SaysWhatIsWrongWithItsInputs) {
+  const auto error = [](const Tensor& x, int heads) -> std::string {
+    try {
+      self_attention(x, heads, false);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  EXPECT_NE(error(Tensor::zeros({2, 5, 10}), 2).find("[B,T,3*H*D] of 2 heads"), std::string::npos);
+  EXPECT_NE(error(Tensor::zeros({5, 12}), 2).find("[B,T,3*H*D]"), std::string::npos);
+  EXPECT_NE(error(Tensor::zeros({2, 5, 12}), 0).find("at least one head"), std::string::npos);
+}
+
+TEST(SelfAttentionOp, AnEmptyBatchIsEmpty) {
+  Tensor x = Tensor::zeros({0, 5, 12}).set_requires_grad(true);
+  const Tensor y = self_attention(x, 2, false);
+  EXPECT_EQ(y.shape(), (Shape{0, 5, 4}));
+  y.backward(Tensor::zeros(y.shape()));
+  EXPECT_EQ(x.grad().shape(), x.shape());
+}
+
+}  // namespace
+}  // namespace dlpipe::engine
