@@ -9,6 +9,7 @@
 #include "dlpipe/engine/cpu/parallel.h"
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/run/cached_batch.h"
+#include "dlpipe/run/kernel_measurements.h"
 #include "dlpipe/run/train_step.h"
 
 namespace dlpipe::run {
@@ -30,6 +31,7 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   BenchTrainReport report;
   const BenchTrainOptions& options = report.options = with_defaults(given, *record);
   engine::set_engine_threads(options.threads);
+  use_kernels(options.kernels);
 
   const bool tokens = record->input == engine::ModelInput::kTokens;
   const engine::ModelArguments arguments{

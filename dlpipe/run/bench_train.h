@@ -24,6 +24,7 @@ struct BenchTrainOptions {
   double seconds = 10;                 // of measuring, after the warm-up
   int64_t warmup = 3;                  // steps
   std::string checkpoint_activations;  // modules by a glob
+  std::string kernels = "auto";        // measured, rules, auto
   bool explain = false;                // measure each op, and the machine, after the rest
 };
 

@@ -138,6 +138,16 @@ const std::vector<ConfigOption>& table() {
        0,
        {"params", "pixels"}},
       {"threads", "run", "Threads for everything; 0: what the process may use", &C::threads, kFree, 0, 4096},
+      {"kernels",
+       "run",
+       "measured: the fastest of several kernels, found at first use and kept for this machine; rules: "
+       "built-in "
+       "choices; auto: the environment's DLPIPE_KERNELS, else measured",
+       &C::kernels,
+       false,
+       0,
+       0,
+       {"auto", "measured", "rules"}},
       {"memory", "run", "Refuse a run whose batches, tensors and scratch would take more, as 8GiB",
        &C::memory, kFree},
       {"seed", "run", "Of the weights, the order and every random draw", &C::seed, false, 0, 9.2e18},

@@ -79,6 +79,7 @@ struct TrainConfig {
   int64_t keep = 2;
   std::string receipt = "params";
   int64_t threads = 0;
+  std::string kernels = "auto";
   std::string memory;  // "8GiB"; empty: no limit
   int64_t seed = 0;
 

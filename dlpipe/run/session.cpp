@@ -15,6 +15,7 @@
 #include "dlpipe/run/cached_batch.h"
 #include "dlpipe/run/data_paths.h"
 #include "dlpipe/run/initial_weights.h"
+#include "dlpipe/run/kernel_measurements.h"
 #include "dlpipe/run/preprocess.h"
 #include "dlpipe/run/stage_report.h"
 
@@ -55,6 +56,7 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
   checkpoint_activations();
   build_optimizer();
   plan_memory();
+  use_kernels(config_.kernels);  // after the plan, whose batches no run has
   if (checkpoint) restore(*checkpoint);
   if (config_.overfit_batch > 0) use_one_batch();
   if (directory_ != nullptr) {

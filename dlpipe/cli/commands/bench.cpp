@@ -272,6 +272,8 @@ std::function<Status()> setup(Flags& flags) {
                         "Modules (a glob) that run again in backward instead of keeping what they made");
   train_part.add_flag("--explain", train.explain,
                       "Each op's kernel, rates and share of the machine's roofline");
+  train_part.add_option("--kernels", train.kernels,
+                        "measured, rules, or auto: the environment's DLPIPE_KERNELS, else measured");
   train_part.add_option("--warmup", train.warmup, "Steps before measuring").range(0, 1'000'000);
   flags.require_part();
 

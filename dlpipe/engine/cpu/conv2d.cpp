@@ -241,7 +241,26 @@ void backward_weights_by_channels(const ConvPlan& plan, const Tensor& x, const T
   });
 }
 
-/// Both gradients of one convolution, by whichever kernel, in f32; narrowed where the gradients are bf16.
+/// run(), after finding out by it which kernel is best, where that is to be measured.
+template <class Run>
+void run_chosen(ConvPass pass, const Conv2dShape& shape, DType dtype, const Run& run) {
+  cpu::measure_conv(pass, shape, dtype, run);
+  run();
+}
+
+/// Both gradients of one convolution, by whichever kernel, in f32.
+void backward_weights_in_f32(const Conv2dShape& shape, const Tensor& x, const Tensor& dy, float* dweight,
+                             float* dbias) {
+  if (const auto choice = cpu::winograd_choice(ConvPass::kBackwardWeights, shape, x.dtype())) {
+    return cpu::winograd_backward_weights(shape, *choice, x, dy, dweight, dbias);
+  }
+  const auto plan = cpu::conv_plan(ConvPass::kBackwardWeights, shape, x.dtype(), {x.layout(), dy.layout()},
+                                   dbias != nullptr);
+  plan->slices_cut_channels ? backward_weights_by_channels(*plan, x, dy, dweight, dbias)
+                            : backward_weights_by_images(*plan, x, dy, dweight, dbias);
+}
+
+/// The same, narrowed where the gradients are bf16.
 void backward_weights(const Conv2dShape& shape, const Tensor& x, const Tensor& dy, const Tensor& weight_grad,
                       const Tensor& bias_grad) {
   const auto in_f32 = [](const Tensor& grad, int64_t elements) {
@@ -250,15 +269,9 @@ void backward_weights(const Conv2dShape& shape, const Tensor& x, const Tensor& d
   };
   const Tensor dweight = in_f32(weight_grad, shape.weights());
   const Tensor dbias = bias_grad.defined() ? in_f32(bias_grad, shape.o) : Tensor();
-  float* bias = dbias.defined() ? floats(dbias) : nullptr;
-  if (const auto choice = cpu::winograd_choice(ConvPass::kBackwardWeights, shape, x.dtype())) {
-    cpu::winograd_backward_weights(shape, *choice, x, dy, floats(dweight), bias);
-  } else {
-    const auto plan = cpu::conv_plan(ConvPass::kBackwardWeights, shape, x.dtype(), {x.layout(), dy.layout()},
-                                     bias != nullptr);
-    plan->slices_cut_channels ? backward_weights_by_channels(*plan, x, dy, floats(dweight), bias)
-                              : backward_weights_by_images(*plan, x, dy, floats(dweight), bias);
-  }
+  float* const bias = dbias.defined() ? floats(dbias) : nullptr;
+  run_chosen(ConvPass::kBackwardWeights, shape, x.dtype(),
+             [&] { backward_weights_in_f32(shape, x, dy, floats(dweight), bias); });
   if (weight_grad.defined() && weight_grad.dtype() == DType::kBF16) narrow_into(dweight, weight_grad);
   if (bias_grad.defined() && bias_grad.dtype() == DType::kBF16) narrow_into(dbias, bias_grad);
 }
@@ -285,22 +298,26 @@ void zero(const Tensor& grad) {
 void run_forward(const ForwardArgs& args) {
   const Tensor& x = args.inputs[0];
   const Tensor& y = args.outputs[0];
-  const Conv2dShape shape = conv2d_shape(x.shape(), args.inputs[1].shape(), args.attrs.as<Conv2dAttrs>());
+  const Tensor& weight = args.inputs[1];
+  const Conv2dShape shape = conv2d_shape(x.shape(), weight.shape(), args.attrs.as<Conv2dAttrs>());
   if (shape.n == 0) return;
   say_once_how_bf16_is_computed(x.dtype());
-  const bool bias = has_input(args.inputs, 2);
-  if (const auto choice = cpu::winograd_choice(ConvPass::kForward, shape, x.dtype())) {
-    return cpu::winograd_forward(shape, *choice, x, widened(args.inputs[1]),
-                                 bias ? widened(args.inputs[2]) : Tensor(), y);
-  }
-  const auto plan = cpu::conv_plan(ConvPass::kForward, shape, x.dtype(), {x.layout(), y.layout()}, bias);
-  forward(*plan, x, args.inputs[1], bias ? args.inputs[2] : Tensor(), y);
+  const Tensor bias = has_input(args.inputs, 2) ? args.inputs[2] : Tensor();
+  run_chosen(ConvPass::kForward, shape, x.dtype(), [&] {
+    if (const auto choice = cpu::winograd_choice(ConvPass::kForward, shape, x.dtype())) {
+      return cpu::winograd_forward(shape, *choice, x, widened(weight),
+                                   bias.defined() ? widened(bias) : Tensor(), y);
+    }
+    const LayoutChoice held{x.layout(), y.layout()};
+    forward(*cpu::conv_plan(ConvPass::kForward, shape, x.dtype(), held, bias.defined()), x, weight, bias, y);
+  });
 }
 
 void run_backward(const BackwardArgs& args) {
   const Tensor& x = args.inputs[0];
   const Tensor& dy = args.grad_outputs[0];
-  const Conv2dShape shape = conv2d_shape(x.shape(), args.inputs[1].shape(), args.attrs.as<Conv2dAttrs>());
+  const Tensor& weight = args.inputs[1];
+  const Conv2dShape shape = conv2d_shape(x.shape(), weight.shape(), args.attrs.as<Conv2dAttrs>());
   const Tensor dx = grad_of(args.grad_inputs, 0);
   const Tensor dweight = grad_of(args.grad_inputs, 1);
   const Tensor dbias = grad_of(args.grad_inputs, 2);
@@ -309,15 +326,14 @@ void run_backward(const BackwardArgs& args) {
     zero(dbias);
     return;
   }
-  if (dx.defined()) {
+  const auto run_data = [&] {
     if (const auto choice = cpu::winograd_choice(ConvPass::kBackwardData, shape, x.dtype())) {
-      cpu::winograd_backward_data(shape, *choice, dy, widened(args.inputs[1]), dx);
-    } else {
-      const LayoutChoice held{x.layout(), dy.layout()};
-      backward_data(*cpu::conv_plan(ConvPass::kBackwardData, shape, x.dtype(), held, false), dy,
-                    args.inputs[1], dx);
+      return cpu::winograd_backward_data(shape, *choice, dy, widened(weight), dx);
     }
-  }
+    const LayoutChoice held{x.layout(), dy.layout()};
+    backward_data(*cpu::conv_plan(ConvPass::kBackwardData, shape, x.dtype(), held, false), dy, weight, dx);
+  };
+  if (dx.defined()) run_chosen(ConvPass::kBackwardData, shape, x.dtype(), run_data);
   if (dweight.defined() || dbias.defined()) backward_weights(shape, x, dy, dweight, dbias);
 }
 

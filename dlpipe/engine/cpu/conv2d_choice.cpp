@@ -6,6 +6,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cpu/conv2d_winograd.h"
+#include "dlpipe/engine/cpu/measured_kernels.h"
 #include "dlpipe/engine/cpu/parallel.h"
 
 namespace dlpipe::engine::cpu {
@@ -112,9 +113,7 @@ std::string conv_key(const Conv2dShape& s, DType dtype) {
 
 namespace {
 
-KernelChoice choice_rule(ConvPass pass, const Conv2dShape& s, int block) {
-  if (has_winograd(s, block)) return {"winograd", std::min(s.n, kWinogradImages), 1};
-  if (prefers_own_winograd(pass, s)) return own_winograd_rule(pass, s);
+KernelChoice direct_rule(ConvPass pass, const Conv2dShape& s, int block) {
   const int64_t slices = wanted_slices(s.flops());
   if (pass == ConvPass::kBackwardWeights) return weights_rule(s, block, slices);
   if (slices <= s.n || s.n == 0) return {"direct", images_a_slice(s.n, slices), 1};
@@ -128,12 +127,37 @@ KernelChoice choice_rule(ConvPass pass, const Conv2dShape& s, int block) {
   return {"direct", 1, pass == ConvPass::kForward ? std::min(parts, s.oh) : 1};
 }
 
+KernelChoice choice_rule(ConvPass pass, const Conv2dShape& s, int block) {
+  if (has_winograd(s, block)) return {"winograd", std::min(s.n, kWinogradImages), 1};
+  if (prefers_own_winograd(pass, s)) return own_winograd_rule(pass, s);
+  return direct_rule(pass, s, block);
+}
+
+/// What is worth measuring, the rule's choice first.
+std::vector<KernelChoice> candidates(ConvPass pass, const Conv2dShape& s, int block) {
+  std::vector<KernelChoice> all = {choice_rule(pass, s, block)};
+  const auto add = [&](const KernelChoice& choice) {
+    if (std::find(all.begin(), all.end(), choice) == all.end()) all.push_back(choice);
+  };
+  add(direct_rule(pass, s, block));
+  if (has_winograd(s, block)) add({"winograd", std::min(s.n, kWinogradImages), 1});
+  if (kernel_isa() >= KernelIsa::kAvx2 && winograd_fits(s)) add(own_winograd_rule(pass, s));
+  return all;
+}
+
+std::string choice_key(ConvPass pass, const Conv2dShape& s, DType dtype) {
+  constexpr std::array kPassNames = {"forward", "backward_data", "backward_weights"};
+  return concat("conv2d ", kPassNames.at(static_cast<size_t>(pass)), " ", conv_key(s, dtype));
+}
+
+int output_block(const Conv2dShape& s) {
+  return layout_block(conv_layouts(s, DType::kF32).outputs);
+}
+
 }  // namespace
 
 KernelChoice conv_choice(ConvPass pass, const Conv2dShape& s, DType dtype, int block) {
-  constexpr std::array kPassNames = {"forward", "backward_data", "backward_weights"};
-  const std::string key =
-      concat("conv2d ", kPassNames.at(static_cast<size_t>(pass)), " ", conv_key(s, dtype));
+  const std::string key = choice_key(pass, s, dtype);
   KernelChoice choice = kernel_table().find_or_add(key, [&] { return choice_rule(pass, s, block); });
   const bool known = choice.kernel == "direct" || choice.kernel == "winograd" ||
                      (choice.kernel == kOwnWinograd && winograd_fits(s));
@@ -143,6 +167,12 @@ KernelChoice conv_choice(ConvPass pass, const Conv2dShape& s, DType dtype, int b
                                                    kOwnWinograd, " (3x3, stride 1, channels in eights)")));
   }
   return choice;
+}
+
+void measure_conv(ConvPass pass, const Conv2dShape& s, DType dtype, const std::function<void()>& run) {
+  if (kernel_table().measured() == nullptr) return;  // no need of a key
+  measure_choices(
+      choice_key(pass, s, dtype), [&] { return candidates(pass, s, output_block(s)); }, run);
 }
 
 static std::string why_not_winograd(ConvPass pass, const Conv2dShape& s) {
@@ -157,14 +187,15 @@ static std::string why_not_winograd(ConvPass pass, const Conv2dShape& s) {
 }
 
 std::string conv_explanation(ConvPass pass, const Conv2dShape& s, DType dtype) {
-  const KernelChoice choice = conv_choice(pass, s, dtype, layout_block(conv_layouts(s, DType::kF32).outputs));
+  const KernelChoice choice = conv_choice(pass, s, dtype, output_block(s));
+  if (!choice.why.empty()) return concat(choice.kernel, " (", choice.why, ")");
   if (choice.kernel != "direct") return choice.kernel;
   return concat("direct: ", why_not_winograd(pass, s));
 }
 
 std::optional<KernelChoice> winograd_choice(ConvPass pass, const Conv2dShape& s, DType dtype) {
   if (!winograd_fits(s)) return std::nullopt;
-  KernelChoice choice = conv_choice(pass, s, dtype, layout_block(conv_layouts(s, DType::kF32).outputs));
+  KernelChoice choice = conv_choice(pass, s, dtype, output_block(s));
   if (choice.kernel != kOwnWinograd) return std::nullopt;
   return choice;
 }

@@ -2,6 +2,7 @@
 // What was measured to find them is told beside them. Internal to engine/cpu.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -22,6 +23,9 @@ std::string conv_key(const Conv2dShape& shape, DType dtype);
 /// Kernel and slices for one pass of a convolution whose output is channel-blocked or not: the table's, or
 /// the rule's.
 KernelChoice conv_choice(ConvPass pass, const Conv2dShape& shape, DType dtype, int block);
+
+/// Where the table is told to measure: which kernel is best for this pass, by run(), which does it.
+void measure_conv(ConvPass pass, const Conv2dShape& shape, DType dtype, const std::function<void()>& run);
 
 /// What conv_choice takes, and why not something faster: for --explain.
 std::string conv_explanation(ConvPass pass, const Conv2dShape& shape, DType dtype);

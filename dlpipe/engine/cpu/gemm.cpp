@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dlpipe/base/text.h"
 #include "dlpipe/engine/cpu/block_gemm.h"
 #include "dlpipe/engine/cpu/block_product.h"
 #include "dlpipe/engine/cpu/elementwise.h"
 #include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/engine/cpu/measured_kernels.h"
 #include "dlpipe/engine/cpu/onednn.h"
 
 namespace dlpipe::engine::cpu {
@@ -81,19 +83,24 @@ const std::byte* corner(const GemmMatrix& matrix, int64_t ld, int64_t i, int64_t
   return at(matrix.data, matrix.transposed ? j * ld + i : i * ld + j, dtype);
 }
 
-// Ours on AVX2: on a transformer's shapes (`bench train --model gpt_char --explain`, Zen 3) oneDNN 2.6
-// reached 53 to 75 % of the roofline and ours 72 to 94. With few rows packing b outweighs the rest.
-bool prefers_blocks(int64_t m, int64_t n, DType dtype) {
+constexpr const char* kBlocks = "blocks";
+constexpr const char* kOneDnn = "onednn";
+
+/// Whether block_gemm is worth thinking of. With few rows packing b outweighs the rest.
+bool blocks_fit(int64_t m, int64_t n, DType dtype) {
   constexpr int64_t kFewestRows = 24;
-  return dtype == DType::kF32 && kernel_isa() == KernelIsa::kAvx2 && m >= kFewestRows &&
+  return dtype == DType::kF32 && kernel_isa() >= KernelIsa::kAvx2 && m >= kFewestRows &&
          n >= block_product().panel;
 }
 
-void gemm_sliced(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const void* bias,
+// Ours on AVX2: on a transformer's shapes (`bench train --model gpt_char --explain`, Zen 3) oneDNN 2.6
+// reached 53 to 75 % of the roofline and ours 72 to 94.
+KernelChoice gemm_rule() {
+  return {kernel_isa() == KernelIsa::kAvx2 ? kBlocks : kOneDnn};
+}
+
+void gemm_onednn(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const void* bias,
                  void* c, DType dtype) {
-  if (prefers_blocks(m, n, dtype)) {
-    return block_gemm(m, n, k, a, b, static_cast<const float*>(bias), static_cast<float*>(c));
-  }
   const Cut cut(m, n, k);
   const int64_t lda = a.transposed ? m : k;
   const int64_t ldb = b.transposed ? k : n;
@@ -118,6 +125,28 @@ void gemm_sliced(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const Gem
                          {DNNL_ARG_BIAS, &made->bias, bias == nullptr ? nullptr : at(bias, column, dtype)},
                          {DNNL_ARG_DST, &made->c, at(c, row * n + column, dtype)}});
   });
+}
+
+void gemm_by_choice(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b,
+                    const void* bias, void* c, DType dtype) {
+  if (!blocks_fit(m, n, dtype)) return gemm_onednn(m, n, k, a, b, bias, c, dtype);
+  const auto letter = [](const GemmMatrix& matrix) { return matrix.transposed ? 't' : 'n'; };
+  const std::string key =
+      concat("gemm ", m, "x", n, "x", k, " ", letter(a), letter(b), " f32 ", isa_name(kernel_isa()));
+  const auto run = [&] {
+    const KernelChoice choice = kernel_table().find_or_add(key, gemm_rule);
+    if (choice.kernel == kBlocks)
+      return block_gemm(m, n, k, a, b, static_cast<const float*>(bias), static_cast<float*>(c));
+    if (choice.kernel == kOneDnn) return gemm_onednn(m, n, k, a, b, bias, c, dtype);
+    throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is no kernel for '", key,
+                                                   "' in kernels.json; use ", kBlocks, " or ", kOneDnn)));
+  };
+  const auto candidates = [] {
+    const KernelChoice rule = gemm_rule();
+    return std::vector<KernelChoice>{rule, {rule.kernel == kBlocks ? kOneDnn : kBlocks}};
+  };
+  measure_choices(key, candidates, run);
+  run();
 }
 
 // An f32 copy of `count` bf16 elements.
@@ -150,13 +179,13 @@ void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix
     }
     return;
   }
-  if (dtype == DType::kF32 || has_bf16_gemm()) return gemm_sliced(m, n, k, a, b, bias, c, dtype);
+  if (dtype == DType::kF32 || has_bf16_gemm()) return gemm_by_choice(m, n, k, a, b, bias, c, dtype);
   const Tensor wide_a = widened(a.data, m * k);
   const Tensor wide_b = widened(b.data, k * n);
   const Tensor wide_bias = bias == nullptr ? Tensor() : widened(bias, n);
   const Tensor wide_c = Tensor::empty({m * n});
-  gemm_sliced(m, n, k, {wide_a.raw(), a.transposed}, {wide_b.raw(), b.transposed},
-              bias == nullptr ? nullptr : wide_bias.raw(), wide_c.raw(), DType::kF32);
+  gemm_by_choice(m, n, k, {wide_a.raw(), a.transposed}, {wide_b.raw(), b.transposed},
+                 bias == nullptr ? nullptr : wide_bias.raw(), wide_c.raw(), DType::kF32);
   const float* from = wide_c.data<float>();
   auto* to = static_cast<BFloat16*>(c);
   parallel_ranges(m * n, kElementwiseGrain, [&](int64_t begin, int64_t end) {

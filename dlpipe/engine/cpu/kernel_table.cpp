@@ -19,6 +19,7 @@ Result<KernelChoice> parse_choice(const std::string& key, const formats::Json& j
     DLPIPE_ASSIGN_OR_RETURN(read.kernel, formats::require_string(json, "kernel", "kernels.json"));
     DLPIPE_ASSIGN_OR_RETURN(read.images, formats::require_int(json, "images", "kernels.json"));
     DLPIPE_ASSIGN_OR_RETURN(read.parts, formats::require_int(json, "parts", "kernels.json"));
+    if (json["why"].is_string()) read.why = json["why"].as_string();
     return read;
   }());
   if (choice.images < 1 || choice.parts < 1) {
@@ -60,10 +61,26 @@ KernelChoice KernelTable::find_or_add(const std::string& key, const std::functio
   return found != choices_.end() ? found->second : choices_.emplace(key, rule()).first->second;
 }
 
+std::optional<KernelChoice> KernelTable::find(const std::string& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = choices_.find(key);
+  return found != choices_.end() ? std::optional(found->second) : std::nullopt;
+}
+
 void KernelTable::set(const std::string& key, const KernelChoice& choice) {
   const std::lock_guard lock(mutex_);
   choices_[key] = choice;
   ++generation_;
+}
+
+void KernelTable::measure_with(std::shared_ptr<cpu::MeasuredKernels> measured) {
+  const std::lock_guard lock(mutex_);
+  measured_ = std::move(measured);
+}
+
+std::shared_ptr<cpu::MeasuredKernels> KernelTable::measured() const {
+  const std::lock_guard lock(mutex_);
+  return measured_;
 }
 
 Status KernelTable::load(std::string_view text) {
@@ -89,8 +106,10 @@ std::string KernelTable::save() const {
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [key, choice] : choices_) {
-      choices.set(key, formats::Json::object(
-                           {{"kernel", choice.kernel}, {"images", choice.images}, {"parts", choice.parts}}));
+      formats::Json entry = formats::Json::object(
+          {{"kernel", choice.kernel}, {"images", choice.images}, {"parts", choice.parts}});
+      if (!choice.why.empty()) entry.set("why", choice.why);
+      choices.set(key, std::move(entry));
     }
   }
   return formats::Json::object(
@@ -101,6 +120,7 @@ std::string KernelTable::save() const {
 void KernelTable::clear() {
   const std::lock_guard lock(mutex_);
   choices_.clear();
+  measured_.reset();
   ++generation_;
 }
 

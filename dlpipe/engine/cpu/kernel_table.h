@@ -2,15 +2,18 @@
 // run can write its choices down (kernels.json), hash them into receipt and checkpoint, and a resumed run or
 // another machine of the same ISA can repeat them bit for bit.
 //
-// A choice is a pure function of the key (op, pass, shape, dtype, ISA): what the table holds, or the built-in
-// rule, whose answer the table then remembers. Nothing here measures time. All functions may be called from
-// any thread; load() before the first step of a run.
+// A choice is what the table holds under a key (op, pass, shape, dtype, ISA), or, where the table has
+// measurements to ask (measured_kernels.h), what is fastest on this machine, or the built-in rule. The table
+// remembers it: a key has one answer for the rest of the run. Nothing in this file measures time. All
+// functions may be called from any thread; load() and measure_with() before the first step of a run.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,22 +29,34 @@ KernelIsa kernel_isa();
 std::string_view isa_name(KernelIsa isa);
 
 struct KernelChoice {
-  std::string kernel;  // "direct", "winograd", ...: the op's names
-  int64_t images = 1;  // a slice is this many images
-  int64_t parts = 1;   // or a part of one image, when above 1: channels or rows
+  std::string kernel;    // "direct", "winograd", ...: the op's names
+  int64_t images = 1;    // a slice is this many images
+  int64_t parts = 1;     // or a part of one image, when above 1: channels or rows
+  std::string why = {};  // for people: what was measured; empty: a rule's
   friend bool operator==(const KernelChoice&, const KernelChoice&) = default;
 };
+
+namespace cpu {
+class MeasuredKernels;
+}
 
 class KernelTable {
  public:
   /// The choice under `key`; where there is none, `rule`'s, which is kept.
   KernelChoice find_or_add(const std::string& key, const std::function<KernelChoice()>& rule);
-  /// Sets a choice, e.g. one that was measured to be better.
+  /// The choice under `key`, if there is one.
+  std::optional<KernelChoice> find(const std::string& key) const;
+  /// Sets a choice, e.g. one that is to be tried.
   void set(const std::string& key, const KernelChoice& choice);
+  /// What ops ask before they ask a rule; null: nothing. Until clear().
+  void measure_with(std::shared_ptr<cpu::MeasuredKernels> measured);
+  /// Whom to ask about a key that the table doesn't hold; may be null.
+  std::shared_ptr<cpu::MeasuredKernels> measured() const;
   /// Adds the entries of `json`, replacing equal keys. kCorrupt or kUnsupported names what is wrong with it,
   /// and nothing is taken.
   Status load(std::string_view json);
-  /// All entries, sorted: {"version":1,"isa":"avx2","choices":{KEY:{"kernel":..,"images":..,"parts":..}}}.
+  /// All entries, sorted: {"version":1,"isa":"avx2","choices":{KEY:{"kernel":..,"images":..,"parts":..}}},
+  /// each with "why" if it was measured.
   std::string save() const;
   void clear();
   size_t size() const;
@@ -52,6 +67,7 @@ class KernelTable {
   mutable std::mutex mutex_;
   std::map<std::string, KernelChoice> choices_;
   uint64_t generation_ = 0;
+  std::shared_ptr<cpu::MeasuredKernels> measured_;
 };
 
 /// The table that the kernels of this process use.

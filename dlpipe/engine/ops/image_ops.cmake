@@ -14,6 +14,7 @@ list(
   cpu/conv2d_winograd.cpp
   cpu/image_copy.cpp
   cpu/kernel_table.cpp
+  cpu/measured_kernels.cpp
   cpu/onednn.cpp
   cpu/winograd_kernels.cpp
   ops/window.cpp)

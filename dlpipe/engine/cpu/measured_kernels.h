@@ -1,0 +1,47 @@
+// Which of several kernels is fastest for a shape on this machine: measured by the op that first meets it, on
+// its own tensors, and kept in a file that all processes share. A key has one answer a file, whoever asks and
+// whenever: two runs of one seed take the same kernels, also side by side.
+//
+// kernel_table() asks, where it was told to (KernelTable::measure_with). Internal to engine.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "dlpipe/engine/cpu/kernel_table.h"
+
+namespace dlpipe::engine::cpu {
+
+/// Thread-safe.
+class MeasuredKernels {
+ public:
+  /// Kept at `path` (a file like kernels.json, made when there is something to keep); empty: in memory only.
+  /// A file that can't be read is replaced; one that can't be written is said once in the log, and choices
+  /// stay in memory.
+  explicit MeasuredKernels(std::string path) : path_(std::move(path)) {}
+
+  /// The file's choice for `key`, or what `measure` finds, which is kept. Holds a lock that keeps other
+  /// processes from measuring at the same time.
+  KernelChoice find_or_measure(const std::string& key, const std::function<KernelChoice()>& measure);
+
+ private:
+  void read();
+  void write();
+
+  std::string path_;
+  std::mutex mutex_;
+  KernelTable known_;
+  bool has_said_ = false;
+};
+
+/// Where kernel_table() has nobody's choice for `key` but measurements to ask: asks them. They set each of
+/// candidates() in turn, call run(), which does the op's whole work with what the table says and may be
+/// called any number of times, and leave the fastest in the table. The first candidate is the rule's: another
+/// must be clearly faster. Takes tens of runs of small ops, a few of large ones; candidates far behind are
+/// given up after two. Any thread; while another one measures, the rule decides.
+void measure_choices(const std::string& key, const std::function<std::vector<KernelChoice>()>& candidates,
+                     const std::function<void()>& run);
+
+}  // namespace dlpipe::engine::cpu

@@ -1,0 +1,16 @@
+// Whether runs measure their kernels, and where the answers are kept on this machine.
+#pragma once
+
+#include <string>
+
+namespace dlpipe::run {
+
+/// Where choices measured on this machine are kept, by CPU model: in $XDG_CACHE_HOME/dlpipe or
+/// ~/.cache/dlpipe; empty where there is neither.
+std::string measured_kernels_file();
+
+/// Has kernel_table() measure, unless `option` is "rules" or, being "auto", the environment's DLPIPE_KERNELS
+/// is. Throws Error kMisuse for what is none of auto, measured and rules.
+void use_kernels(const std::string& option);
+
+}  // namespace dlpipe::run
