@@ -99,6 +99,27 @@ TEST_F(SessionTest, TheSameConfigOnOtherThreadsIsTheSameRun) {
 }
 
 // cifarnet's first convolution starts with filters computed from the images, each followed by its negative.
+// The first run measures, the second takes its answers: the same kernels, the same bits.
+TEST_F(SessionTest, RunsThatMeasureTheirKernelsAgree) {
+  ScratchFolder runs;
+  ::setenv("XDG_CACHE_HOME", runs.path().c_str(), 1);
+  TrainConfig measured = config(runs / "a");
+  measured.kernels = "measured";
+  measured.epochs = 1;
+  Session(measured).train();
+  EXPECT_NE(text_of(runs / "a/kernels.json").find("measured"), std::string::npos);
+  measured.out = runs / "b";
+  measured.threads = 1;
+  Session(measured).train();
+  EXPECT_EQ(text_of(runs / "a/kernels.json"), text_of(runs / "b/kernels.json"));
+  EXPECT_EQ(text_of(runs / "a/checkpoints/last/model.safetensors"),
+            text_of(runs / "b/checkpoints/last/model.safetensors"));
+  ::unsetenv("XDG_CACHE_HOME");
+  measured.kernels = "guessed";
+  measured.out = runs / "c";
+  EXPECT_THROW(Session{measured}, Error);
+}
+
 TEST_F(SessionTest, AModelMayTakeFirstWeightsFromTheImages) {
   ScratchFolder runs;
   const auto stem_after_a_step = [&](const std::string& run, int64_t threads, double lr,

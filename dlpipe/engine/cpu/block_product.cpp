@@ -46,23 +46,30 @@ HWY_INLINE void product(const float* a, int64_t a_row, int64_t a_step, const flo
   }
 }
 
-// All of `rows`, the remainder by ever fewer at a time.
+// The last `rows` < R + 1, all in one go.
 template <int R, bool kFresh>
-HWY_INLINE void product_rows(const float* a, int64_t a_row, int64_t a_step, const float* b, int64_t b_row,
+HWY_INLINE void product_rest(const float* a, int64_t a_row, int64_t a_step, const float* b, int64_t b_row,
                              int64_t terms, float* c, int64_t c_row, int64_t rows) {
-  for (; rows >= R; rows -= R, a += R * a_row, c += R * c_row) {
-    product<R, kFresh>(a, a_row, a_step, b, b_row, terms, c, c_row);
+  if (rows == R) return product<R, kFresh>(a, a_row, a_step, b, b_row, terms, c, c_row);
+  if constexpr (R > 1) product_rest<R - 1, kFresh>(a, a_row, a_step, b, b_row, terms, c, c_row, rows);
+}
+
+template <bool kFresh>
+HWY_NOINLINE void product_rows(const float* a, int64_t a_row, int64_t a_step, const float* b, int64_t b_row,
+                               int64_t terms, float* c, int64_t c_row, int64_t rows) {
+  for (; rows >= kRows; rows -= kRows, a += kRows * a_row, c += kRows * c_row) {
+    product<kRows, kFresh>(a, a_row, a_step, b, b_row, terms, c, c_row);
   }
-  if constexpr (R > 1) product_rows<R / 2, kFresh>(a, a_row, a_step, b, b_row, terms, c, c_row, rows);
+  product_rest<kRows - 1, kFresh>(a, a_row, a_step, b, b_row, terms, c, c_row, rows);
 }
 
 void Run(const BlockMatrix& a, const float* b, int64_t b_row, int64_t terms, float* c, int64_t c_row,
          int64_t rows, int64_t columns, bool accumulate) {
   for (int64_t column = 0; column < columns; column += kPanel) {
     if (accumulate) {
-      product_rows<kRows, false>(a.data, a.row, a.step, b + column, b_row, terms, c + column, c_row, rows);
+      product_rows<false>(a.data, a.row, a.step, b + column, b_row, terms, c + column, c_row, rows);
     } else {
-      product_rows<kRows, true>(a.data, a.row, a.step, b + column, b_row, terms, c + column, c_row, rows);
+      product_rows<true>(a.data, a.row, a.step, b + column, b_row, terms, c + column, c_row, rows);
     }
   }
 }

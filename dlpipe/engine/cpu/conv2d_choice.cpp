@@ -188,7 +188,7 @@ static std::string why_not_winograd(ConvPass pass, const Conv2dShape& s) {
 
 std::string conv_explanation(ConvPass pass, const Conv2dShape& s, DType dtype) {
   const KernelChoice choice = conv_choice(pass, s, dtype, output_block(s));
-  if (!choice.why.empty()) return concat(choice.kernel, " (", choice.why, ")");
+  if (!choice.why.empty()) return concat(choice.kernel, ", measured");
   if (choice.kernel != "direct") return choice.kernel;
   return concat("direct: ", why_not_winograd(pass, s));
 }

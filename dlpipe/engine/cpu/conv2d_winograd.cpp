@@ -15,11 +15,16 @@ constexpr int kWinogradSlot = 1;  // of worker_scratch; 0 is oneDNN's
 // Planes of a transformed range lie this much further apart than they are long: rows of all frequencies would
 // share a few sets of the cache otherwise.
 constexpr int64_t kPlanesApart = 16;
-// Tiles that are transformed, multiplied and transformed back together. From 18 to 96 made no difference that
-// the machine's noise didn't hide (Zen 3): fewer stay in the second-level cache, more read the weights less
-// often.
-constexpr int64_t kTilesAStep = 48;
+// Tiles that are transformed, multiplied and transformed back together, at most. From 18 to 128 made no
+// difference that the machines' noise didn't hide (Zen 3, Cascade Lake): fewer stay in the second-level
+// cache, more read the weights less often.
+constexpr int64_t kTilesAStep = 64;
 static_assert(kTilesAStep <= kWinogradMostTiles);
+
+/// Steps of a slice's tiles, as even as they can be.
+int64_t tiles_a_step(int64_t tiles) {
+  return divide_up(tiles, divide_up(tiles, kTilesAStep));
+}
 
 /// A slice's part of [0, whole): part `index` of `parts`, in multiples of `unit`.
 struct Range {
@@ -88,7 +93,7 @@ void convolve(const WinogradWeights& weights, const KernelChoice& choice, const 
   const int64_t images = x.shape()[0];
   const int64_t parts = std::min(choice.parts, divide_up(weights.outs, panel));
   const int64_t tiles_an_image = tiles.rows * tiles.columns;
-  const int64_t step = kTilesAStep;
+  const int64_t step = tiles_a_step(std::min(images, choice.images) * tiles_an_image);
   parallel_slices(divide_up(images, choice.images) * parts, [&](int64_t slice) {
     const int64_t first = slice / parts * choice.images;
     const int64_t last_tile = std::min(images, first + choice.images) * tiles_an_image;
@@ -148,8 +153,9 @@ class WeightsGradient {
     const int64_t columns = divide_up(outs.size(), product_.panel) * product_.panel;
     const int64_t outs_row = columns + kPlanesApart;
     WinogradRange v, z;
-    const int64_t v_floats = lay_out(v, kTilesAStep, ins.size() + kPlanesApart, nullptr);
-    const int64_t z_floats = lay_out(z, kTilesAStep, outs_row, nullptr);
+    const int64_t step = tiles_a_step(std::min(s_.n, images_a_part_) * tiles_.rows * tiles_.columns);
+    const int64_t v_floats = lay_out(v, step, ins.size() + kPlanesApart, nullptr);
+    const int64_t z_floats = lay_out(z, step, outs_row, nullptr);
     const int64_t d_plane = ins.size() * outs_row;
     const int64_t floats = v_floats + z_floats + kWinogradFrequencies * d_plane;
     v.data =
@@ -163,9 +169,9 @@ class WeightsGradient {
     const int64_t tiles_an_image = tiles_.rows * tiles_.columns;
     const int64_t first = image_part * images_a_part_ * tiles_an_image;
     const int64_t last = std::min(s_.n, (image_part + 1) * images_a_part_) * tiles_an_image;
-    for (int64_t tile = first; tile < last; tile += kTilesAStep) {
+    for (int64_t tile = first; tile < last; tile += step) {
       v.first_tile = z.first_tile = tile;
-      v.tiles = z.tiles = std::min(kTilesAStep, last - tile);
+      v.tiles = z.tiles = std::min(step, last - tile);
       kernels_.input(x_, tiles_, v);
       kernels_.gradient(dy_, unpadded(tiles_), z, bias_sums);
       for (int64_t f = 0; f < kWinogradFrequencies; ++f) {

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <vector>
 
 #include "dlpipe/engine/cpu/channel_walk.h"
 #include "dlpipe/engine/cpu/parallel.h"
@@ -24,7 +26,11 @@ struct PoolImages {
   PoolImages(const Pool2dShape& s, Layout layout)
       : shape(s),
         width(layout == Layout::kPlain ? s.c : layout_block(layout)),
-        groups(s.c / std::max<int64_t>(width, 1)) {}
+        groups(s.c / std::max<int64_t>(width, 1)) {
+    for (size_t axis : {0, 1}) {
+      for (int64_t i = 0; i < (axis == 0 ? s.h : s.w); ++i) covering_[axis].push_back(find_windows(axis, i));
+    }
+  }
 
   /// Calls rows(input group's offset, output group's offset, first row, end row) for slices of the rows of
   /// all groups: output rows, or input rows when `of_input`.
@@ -43,7 +49,10 @@ struct PoolImages {
   }
 
   /// The windows along an axis that cover input row (or column) `i`: [begin, end).
-  Pool2dShape::Range windows(int axis, int64_t i) const {
+  Pool2dShape::Range windows(size_t axis, int64_t i) const { return covering_[axis][static_cast<size_t>(i)]; }
+
+ private:
+  Pool2dShape::Range find_windows(size_t axis, int64_t i) const {
     const int64_t stride = shape.stride[axis];
     const int64_t past =
         i + shape.padding[axis] - shape.kernel[axis] + 1;  // the first window's begin, at least
@@ -51,6 +60,9 @@ struct PoolImages {
     const int64_t count = axis == 0 ? shape.oh : shape.ow;
     return {begin, std::min(count, (i + shape.padding[axis]) / stride + 1)};
   }
+
+  // A division a pixel took longer than the pixel's gradient.
+  std::array<std::vector<Pool2dShape::Range>, 2> covering_;
 };
 
 /// Calls at(io, c) for every vector of `width` channels, the last perhaps in part.

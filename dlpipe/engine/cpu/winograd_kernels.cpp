@@ -20,23 +20,28 @@ constexpr float kB = 1.41421356237309504880f;
 constexpr int64_t kFrequencies = kWinogradFrequencies;
 constexpr int64_t kAhead = 2;  // tiles whose pixels are asked for early
 
-// Transforms take eight channels at a time (fewer where vectors are shorter).
-using D = hn::CappedTag<float, kWinogradChannels>;
-using V = hn::Vec<D>;
+// Transforms take a vector of channels at a time: eight or, where there are whole groups of them and vectors
+// hold as many, sixteen (fewer where vectors are shorter).
+using Narrow = hn::CappedTag<float, kWinogradChannels>;
+using Wide = hn::CappedTag<float, 2 * kWinogradChannels>;
 
-HWY_INLINE V load(D d, const float* from) {
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const float* from) {
   return hn::LoadU(d, from);
 }
-HWY_INLINE V load([[maybe_unused]] D d, const uint16_t* from) {
+template <class D>
+HWY_INLINE hn::Vec<D> load([[maybe_unused]] D d, const uint16_t* from) {
   const hn::Rebind<uint16_t, D> du16;
   const hn::Rebind<uint32_t, D> du32;
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du32, hn::LoadU(du16, from))));
 }
-HWY_INLINE void store(D d, V value, float* to) {
+template <class D>
+HWY_INLINE void store(D d, hn::Vec<D> value, float* to) {
   hn::StoreU(value, d, to);
 }
 // Rounds to nearest even; NaN stays NaN.
-HWY_INLINE void store([[maybe_unused]] D d, V value, uint16_t* to) {
+template <class D>
+HWY_INLINE void store([[maybe_unused]] D d, hn::Vec<D> value, uint16_t* to) {
   const hn::Rebind<uint16_t, D> du16;
   const hn::Rebind<uint32_t, D> du32;
   const hn::Rebind<int32_t, D> di32;
@@ -49,6 +54,7 @@ HWY_INLINE void store([[maybe_unused]] D d, V value, uint16_t* to) {
 }
 
 // B^T: six pixels to six frequencies.
+template <class D, class V = hn::Vec<D>>
 HWY_INLINE void transform_input(D d, const V (&x)[6], V (&y)[6]) {
   const V two = hn::Set(d, 2.0f), half = hn::Set(d, 0.5f), five_halves = hn::Set(d, 2.5f);
   const V a = hn::Set(d, kA), b = hn::Set(d, kB);
@@ -63,6 +69,7 @@ HWY_INLINE void transform_input(D d, const V (&x)[6], V (&y)[6]) {
 }
 
 // A^T: six frequencies to four pixels.
+template <class D, class V = hn::Vec<D>>
 HWY_INLINE void transform_output(D d, const V (&m)[6], V (&y)[4]) {
   const V sum_a = hn::Add(m[1], m[2]), difference_a = hn::Sub(m[1], m[2]);
   const V sum_b = hn::Add(m[3], m[4]), difference_b = hn::Sub(m[3], m[4]);
@@ -74,6 +81,7 @@ HWY_INLINE void transform_output(D d, const V (&m)[6], V (&y)[4]) {
 }
 
 // A: four pixels to six frequencies.
+template <class D, class V = hn::Vec<D>>
 HWY_INLINE void transform_gradient(D d, const V (&y)[4], V (&z)[6]) {
   const V two = hn::Set(d, 2.0f), half = hn::Set(d, 0.5f);
   const V a = hn::Set(d, kA), b = hn::Set(d, kB);
@@ -88,6 +96,7 @@ HWY_INLINE void transform_gradient(D d, const V (&y)[4], V (&z)[6]) {
 }
 
 // G: three taps to six frequencies.
+template <class D, class V = hn::Vec<D>>
 HWY_INLINE void transform_taps(D d, const V (&g)[3], V (&u)[6]) {
   const V scale_a = hn::Set(d, -2.0f / 3.0f), scale_b = hn::Set(d, 1.0f / 6.0f);
   const V even_a = hn::Mul(scale_a, hn::MulAdd(hn::Set(d, 0.5f), g[2], g[0]));
@@ -103,6 +112,7 @@ HWY_INLINE void transform_taps(D d, const V (&g)[3], V (&u)[6]) {
 }
 
 // G^T: six frequencies to three taps.
+template <class D, class V = hn::Vec<D>>
 HWY_INLINE void transform_taps_gradient(D d, const V (&u)[6], V (&g)[3]) {
   const V sum_a = hn::Add(u[1], u[2]), difference_a = hn::Sub(u[1], u[2]);
   const V sum_b = hn::Add(u[3], u[4]), difference_b = hn::Sub(u[3], u[4]);
@@ -139,10 +149,10 @@ HWY_INLINE Place place_of(const WinogradImages& images, const WinogradTiles& til
 // Calls body(tile, its place, channel) for every tile and group of channels of a range. Two vectors of
 // channels, a line of the transformed range, go along the tiles together: images are read in order, which
 // processors prefetch, and lines are written whole.
-template <class Body>
+template <class D, class Body>
 HWY_INLINE void for_each_tile(const WinogradImages& images, const WinogradTiles& tiles,
                               const WinogradRange& range, int64_t side, const Body& body) {
-  constexpr int64_t kLine = 2 * kWinogradChannels;
+  constexpr int64_t kLine = 2 * kWinogradChannels;  // floats
   const auto lanes = static_cast<int64_t>(hn::Lanes(D()));
   Place places[kWinogradMostTiles];
   for (int64_t tile = 0; tile < range.tiles; ++tile) {
@@ -195,16 +205,17 @@ class EdgePixels {
   }
 
  private:
-  HWY_ALIGN static constexpr T kZeros[kWinogradChannels] = {};
+  HWY_ALIGN static constexpr T kZeros[2 * kWinogradChannels] = {};
   uintptr_t base_, row_, pixel_;
   uintptr_t inside_rows_[kSide], inside_columns_[kSide];
 };
 
 // Applies a transform to columns, then rows, of a tile of vectors pixel(i, j); take(i, j, value) gets the
 // transformed one.
-template <int kFrom, int kTo, class Transform, class Pixel, class Take>
+template <int kFrom, int kTo, class D, class Transform, class Pixel, class Take>
 HWY_INLINE void transform_tile(D d, const Transform& transform, const Pixel& pixel, const Take& take) {
   HWY_ALIGN float columns[kTo * kFrom * hn::MaxLanes(D())];
+  using V = hn::Vec<D>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t j = 0; j < kFrom; ++j) {
     V in[kFrom], out[kTo];
@@ -225,18 +236,17 @@ HWY_INLINE void transform_tile(D d, const Transform& transform, const Pixel& pix
 }
 
 // Transforms the tiles of `range` from images to frequencies; extra(tile, channel, pixel) sees each as well.
-template <int kFrom, class T, class Transform, class Extra>
-HWY_INLINE void transform_images(const WinogradImages& images, const WinogradTiles& tiles,
+template <int kFrom, class T, class D, class Transform, class Extra>
+HWY_INLINE void transform_images(D d, const WinogradImages& images, const WinogradTiles& tiles,
                                  const WinogradRange& to, const Transform& transform, const Extra& extra) {
-  const D d;
   const int64_t row = images.width * images.pixel;
-  for_each_tile(images, tiles, to, kFrom, [&](int64_t tile, const Place* place, int64_t channel) HWY_ATTR {
+  for_each_tile<D>(images, tiles, to, kFrom, [&](int64_t tile, const Place* place, int64_t channel) HWY_ATTR {
     const T* const from =
         channel_of<const T>(images, place->image, to.first_channel + channel) + place->first;
     float* const at = to.data + tile * to.row + channel;
     if (tile + kAhead < to.tiles)
       prefetch_pixels<kFrom, T>(images, place[kAhead], to.first_channel + channel);
-    const auto take = [&](int64_t i, int64_t j, V value)
+    const auto take = [&](int64_t i, int64_t j, hn::Vec<D> value)
                           HWY_ATTR { hn::StoreU(value, d, at + (i * 6 + j) * to.plane); };
     const auto run = [&](const auto& pixel) HWY_ATTR {
       transform_tile<kFrom, 6>(d, transform, pixel, take);
@@ -251,20 +261,22 @@ HWY_INLINE void transform_images(const WinogradImages& images, const WinogradTil
   });
 }
 
-template <class T>
-void InputOf(const WinogradImages& x, const WinogradTiles& tiles, const WinogradRange& to) {
+template <class T, class D>
+void input_of(D d, const WinogradImages& x, const WinogradTiles& tiles, const WinogradRange& to) {
+  using V = hn::Vec<D>;
   transform_images<6, T>(
-      x, tiles, to, [](D d, const V(&in)[6], V(&out)[6]) HWY_ATTR { transform_input(d, in, out); },
+      d, x, tiles, to, [](D dd, const V(&in)[6], V(&out)[6]) HWY_ATTR { transform_input(dd, in, out); },
       [](int64_t, const auto&) HWY_ATTR {});
 }
 
-template <class T>
-void GradientOf(const WinogradImages& dy, const WinogradTiles& tiles, const WinogradRange& to, float* sums) {
+template <class T, class D>
+void gradient_of(D d, const WinogradImages& dy, const WinogradTiles& tiles, const WinogradRange& to,
+                 float* sums) {
+  using V = hn::Vec<D>;
   transform_images<4, T>(
-      dy, tiles, to, [](D d, const V(&in)[4], V(&out)[6]) HWY_ATTR { transform_gradient(d, in, out); },
+      d, dy, tiles, to, [](D dd, const V(&in)[4], V(&out)[6]) HWY_ATTR { transform_gradient(dd, in, out); },
       [=](int64_t channel, const auto& pixel) HWY_ATTR {
         if (sums == nullptr) return;
-        const D d;
         V sum = hn::LoadU(d, sums + channel);
         for (int64_t i = 0; i < kWinogradTile; ++i) {
           for (int64_t j = 0; j < kWinogradTile; ++j) sum = hn::Add(sum, pixel(i, j));
@@ -273,12 +285,12 @@ void GradientOf(const WinogradImages& dy, const WinogradTiles& tiles, const Wino
       });
 }
 
-template <class T>
-void OutputOf(const WinogradRange& from, const WinogradImages& y, const WinogradTiles& tiles,
-              const float* bias) {
-  const D d;
+template <class T, class D>
+void output_of(D d, const WinogradRange& from, const WinogradImages& y, const WinogradTiles& tiles,
+               const float* bias) {
+  using V = hn::Vec<D>;
   const int64_t row = y.width * y.pixel;
-  for_each_tile(
+  for_each_tile<D>(
       y, tiles, from, kWinogradTile, [&](int64_t tile, const Place* place, int64_t channel) HWY_ATTR {
         T* const to = channel_of<T>(y, place->image, from.first_channel + channel) + place->first;
         const float* const at = from.data + tile * from.row + channel;
@@ -299,19 +311,31 @@ void OutputOf(const WinogradRange& from, const WinogradImages& y, const Winograd
       });
 }
 
+// work(vectors, pixels' type) for a range of images' channels.
+template <class Work>
+HWY_INLINE void with_vectors(const WinogradImages& images, const WinogradRange& range, const Work& work) {
+  const bool is_wide = (images.block | range.first_channel | range.channels) % (2 * kWinogradChannels) == 0;
+  if (is_wide) {
+    images.low ? work(Wide(), uint16_t()) : work(Wide(), float());
+  } else {
+    images.low ? work(Narrow(), uint16_t()) : work(Narrow(), float());
+  }
+}
+
 void Input(const WinogradImages& x, const WinogradTiles& tiles, const WinogradRange& to) {
-  x.low ? InputOf<uint16_t>(x, tiles, to) : InputOf<float>(x, tiles, to);
+  with_vectors(x, to, [&](auto d, auto type) { input_of<decltype(type)>(d, x, tiles, to); });
 }
 void Gradient(const WinogradImages& dy, const WinogradTiles& tiles, const WinogradRange& to, float* sums) {
-  dy.low ? GradientOf<uint16_t>(dy, tiles, to, sums) : GradientOf<float>(dy, tiles, to, sums);
+  with_vectors(dy, to, [&](auto d, auto type) { gradient_of<decltype(type)>(d, dy, tiles, to, sums); });
 }
 void Output(const WinogradRange& from, const WinogradImages& y, const WinogradTiles& tiles,
             const float* bias) {
-  y.low ? OutputOf<uint16_t>(from, y, tiles, bias) : OutputOf<float>(from, y, tiles, bias);
+  with_vectors(y, from, [&](auto d, auto type) { output_of<decltype(type)>(d, from, y, tiles, bias); });
 }
 
 void Weights(const WinogradWeights& weights, int64_t first, int64_t panel, float* to, int64_t plane) {
-  const D d;
+  const Wide d;  // panels hold whole vectors
+  using V = hn::Vec<Wide>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   constexpr int64_t kTaps = 9;
   constexpr int64_t kMostOuts = 64;  // two vectors of the widest kind
@@ -325,7 +349,7 @@ void Weights(const WinogradWeights& weights, int64_t first, int64_t panel, float
     }
     for (int64_t lane = 0; lane < panel; lane += lanes) {
       transform_tile<3, 6>(
-          d, [](D dd, const V(&g)[3], V(&u)[6]) HWY_ATTR { transform_taps(dd, g, u); },
+          d, [](Wide dd, const V(&g)[3], V(&u)[6]) HWY_ATTR { transform_taps(dd, g, u); },
           [&](int64_t i, int64_t j) HWY_ATTR { return hn::Load(d, taps + (i * 3 + j) * panel + lane); },
           [&](int64_t i, int64_t j, V value)
               HWY_ATTR { hn::Store(value, d, transformed + (i * 6 + j) * panel + lane); });
@@ -337,11 +361,12 @@ void Weights(const WinogradWeights& weights, int64_t first, int64_t panel, float
 }
 
 void WeightsGradient(const float* from, int64_t plane, int64_t outs, float* to, int64_t to_tap) {
-  const D d;
+  const Narrow d;
+  using V = hn::Vec<Narrow>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t out = 0; out < outs; out += lanes) {
     transform_tile<6, 3>(
-        d, [](D dd, const V(&u)[6], V(&g)[3]) HWY_ATTR { transform_taps_gradient(dd, u, g); },
+        d, [](Narrow dd, const V(&u)[6], V(&g)[3]) HWY_ATTR { transform_taps_gradient(dd, u, g); },
         [&](int64_t i, int64_t j) HWY_ATTR { return hn::LoadU(d, from + (i * 6 + j) * plane + out); },
         [&](int64_t i, int64_t j, V value)
             HWY_ATTR { hn::StoreU(value, d, to + (i * 3 + j) * to_tap + out); });
