@@ -111,9 +111,14 @@ function(dlpipe_test name)
     endif()
     add_dependencies(tests_${label} ${name})
   endforeach()
-  list(PREPEND ARG_ENV DLPIPE_KERNELS=rules) # the same kernels on every machine, nothing in anybody's ~/.cache
+  set(environment "") # an empty value would be dropped on the way and shift the properties after it
+  if(ARG_ENV)
+    set(environment ENVIRONMENT "${ARG_ENV}")
+  endif()
   include(GoogleTest)
   gtest_discover_tests(
     ${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
-    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${ARG_ENV}")
+    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ${environment}
+               # the same kernels on every machine, nothing in anybody's ~/.cache
+               ENVIRONMENT_MODIFICATION DLPIPE_KERNELS=set:rules)
 endfunction()

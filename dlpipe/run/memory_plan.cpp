@@ -61,7 +61,8 @@ MemoryPlan probe(const MemoryPlanArguments& arguments, int64_t batch) {
   plan.optimizer = bytes_of(optimizer->state());
   const uint64_t peak = engine::allocator_statistics().peak_used_bytes - before;
   plan.activations = peak - std::min(peak, plan.parameters + plan.gradients + plan.optimizer);
-  plan.workspace = engine::worker_scratch_bytes();
+  // A probe's few slices may all have run on one worker.
+  plan.workspace = engine::largest_worker_scratch_bytes() * static_cast<uint64_t>(engine::engine_threads());
   return plan;
 }
 

@@ -153,6 +153,7 @@ def optimizer_runs():
         ("sgd.decoupled", lambda p: DecoupledSgd(p, decay)),
         ("adam.plain", lambda p: torch.optim.Adam(p, lr=1.0, betas=(0.9, 0.99), eps=1e-6)),
         ("adam.decay", lambda p: torch.optim.Adam(p, lr=1.0, betas=(0.9, 0.99), eps=1e-6, weight_decay=decay)),
+        ("adafactor.decay", lambda p: torch.optim.Adafactor(p, lr=1.0, weight_decay=decay)),
         ("adamw.decay", lambda p: torch.optim.AdamW(p, lr=1.0, betas=(0.9, 0.99), eps=1e-6, weight_decay=decay)),
     ]
 

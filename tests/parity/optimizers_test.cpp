@@ -97,6 +97,11 @@ TEST(OptimizerParity, AdamW) {
   arguments.weight_decay = 0.05;
   check_optimizer("adamw", "adamw.decay", arguments);
 }
+TEST(OptimizerParity, Adafactor) {
+  OptimizerArguments arguments;
+  arguments.weight_decay = 0.05;
+  check_optimizer("adafactor", "adafactor.decay", arguments);
+}
 
 TEST(OptimizerParity, ClippingScalesByTheGlobalNorm) {
   const Golden golden("optimizers");

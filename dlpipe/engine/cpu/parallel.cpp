@@ -80,7 +80,7 @@ struct BodyScope {
   ~BodyScope() { --body_depth; }
 };
 
-std::atomic<size_t> scratch_total{0};
+std::atomic<size_t> scratch_total{0}, scratch_largest{0};
 
 struct Scratch {
   std::byte* data = nullptr;
@@ -145,12 +145,21 @@ void parallel_ranges(int64_t n, int64_t grain, const std::function<void(int64_t 
 std::byte* worker_scratch(int slot, size_t bytes) {
   thread_local std::array<Scratch, kScratchSlots> scratch;
   Scratch& mine = scratch.at(static_cast<size_t>(slot));
-  if (mine.size < bytes || mine.data == nullptr) mine.grow(std::max<size_t>(bytes, 1));
+  if (mine.size >= bytes && mine.data != nullptr) return mine.data;
+  mine.grow(std::max<size_t>(bytes, 1));
+  size_t all = 0;
+  for (const Scratch& each : scratch) all += each.size;
+  size_t largest = scratch_largest.load();
+  while (all > largest && !scratch_largest.compare_exchange_weak(largest, all)) continue;
   return mine.data;
 }
 
 size_t worker_scratch_bytes() {
   return scratch_total.load();
+}
+
+size_t largest_worker_scratch_bytes() {
+  return scratch_largest.load();
 }
 
 SingleOpenMpThread::SingleOpenMpThread() : former_(omp_get_max_threads()) {

@@ -40,6 +40,8 @@ std::byte* worker_scratch(int slot, size_t bytes);
 
 /// Bytes held by all threads' scratch, for memory reports.
 size_t worker_scratch_bytes();
+/// The most that one worker has had so far.
+size_t largest_worker_scratch_bytes();
 
 /// While one lives, this thread's OpenMP regions have one thread: oneDNN primitives made and run outside the
 /// arena need it, too.

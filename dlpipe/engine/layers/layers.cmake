@@ -2,7 +2,7 @@
 foreach(model airbench cifarnet gpt_char lenet mlp resnet18 resnet18_cifar resnet34 resnet50 vit_small_cifar)
   dlpipe_register(model ${model})
 endforeach()
-foreach(optimizer adam adamw muon sgd)
+foreach(optimizer adafactor adam adam8bit adamw muon sgd)
   dlpipe_register(optimizer ${optimizer} DIR optim)
 endforeach()
 dlpipe_table(model model_sources HEADER dlpipe/engine/models/model.h NAMESPACE dlpipe::engine RECORD ModelRecord)

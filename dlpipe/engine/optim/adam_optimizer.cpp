@@ -22,7 +22,7 @@ struct Coefficients {
 void update_run(const Coefficients& c, const ElementRun& run) {
   const float keep = 1.0f - c.shrink;
   cpu::on_best_isa([c, keep, count = run.count, weights = run.weights, gradients = run.gradients,
-                    mean = run.states[0], square = run.states[1]]() DLPIPE_INLINE {
+                    mean = run.state(0), square = run.state(1)]() DLPIPE_INLINE {
     for (int64_t i = 0; i < count; ++i) {
       const float weight = keep * weights[i];
       const float gradient = gradients[i] + c.decay * weight;
@@ -37,7 +37,7 @@ void update_run(const Coefficients& c, const ElementRun& run) {
 class AdamOptimizer final : public ElementwiseOptimizer {
  public:
   AdamOptimizer(std::vector<NamedTensor> parameters, const OptimizerArguments& arguments, bool decoupled)
-      : ElementwiseOptimizer(std::move(parameters), arguments, {"mean", "square"}),
+      : ElementwiseOptimizer(std::move(parameters), arguments, a_float_each({"mean", "square"})),
         arguments_(arguments),
         decoupled_(decoupled) {}
 
@@ -71,14 +71,17 @@ class AdamOptimizer final : public ElementwiseOptimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> build_adam(const char* name, std::vector<NamedTensor> parameters,
-                                      const OptimizerArguments& arguments, bool decoupled) {
-  const OptimizerArguments& a = arguments;
+void check_adam_arguments(const char* name, const OptimizerArguments& a) {
   check_optimizer_argument(a.beta1 >= 0.0 && a.beta1 < 1.0, name, "beta1", a.beta1, "a number in [0, 1)");
   check_optimizer_argument(a.beta2 >= 0.0 && a.beta2 < 1.0, name, "beta2", a.beta2, "a number in [0, 1)");
   check_optimizer_argument(a.epsilon > 0.0, name, "epsilon", a.epsilon, "a number above 0");
   check_optimizer_argument(a.weight_decay >= 0.0, name, "weight_decay", a.weight_decay,
                            "a number of at least 0");
+}
+
+std::unique_ptr<Optimizer> build_adam(const char* name, std::vector<NamedTensor> parameters,
+                                      const OptimizerArguments& arguments, bool decoupled) {
+  check_adam_arguments(name, arguments);
   return std::make_unique<AdamOptimizer>(std::move(parameters), arguments, decoupled);
 }
 

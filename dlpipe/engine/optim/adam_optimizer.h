@@ -14,4 +14,7 @@ namespace dlpipe::engine {
 std::unique_ptr<Optimizer> build_adam(const char* name, std::vector<NamedTensor> parameters,
                                       const OptimizerArguments& arguments, bool decoupled);
 
+/// Error (kMisuse) that names `optimizer` where an argument is out of range.
+void check_adam_arguments(const char* optimizer, const OptimizerArguments& arguments);
+
 }  // namespace dlpipe::engine

@@ -43,10 +43,8 @@ float scale_of(const std::string& name, const char* argument,
 }  // namespace
 
 ElementwiseOptimizer::ElementwiseOptimizer(std::vector<NamedTensor> parameters,
-                                           const OptimizerArguments& arguments,
-                                           std::vector<std::string> state_names,
-                                           const std::vector<std::string>& whole)
-    : state_names_(std::move(state_names)) {
+                                           const OptimizerArguments& arguments, StateForms states,
+                                           const std::function<bool(const NamedTensor&)>& whole) {
   for (NamedTensor& parameter : parameters) {
     if (parameter.tensor.dtype() != DType::kF32 || !parameter.tensor.is_contiguous()) {
       fail(concat("'", parameter.name, "' is not a contiguous f32 tensor; optimize Module::parameters()"));
@@ -56,8 +54,8 @@ ElementwiseOptimizer::ElementwiseOptimizer(std::vector<NamedTensor> parameters,
     const bool decays = arguments.decay_vectors || parameter.tensor.rank() > 1;
     slot.lr_scale = scale_of(name, "lr_scale", arguments.lr_scales);
     slot.decay_scale = decays ? scale_of(name, "decay_scale", arguments.decay_scales) : 0.0f;
-    slot.whole = std::any_of(whole.begin(), whole.end(),
-                             [&](const std::string& pattern) { return matches_glob(name, pattern); });
+    slot.whole = whole != nullptr && whole(parameter);
+    slot.forms = states(parameter.tensor.shape());
     slot.parameter = std::move(parameter);
     slots_.push_back(std::move(slot));
   }
@@ -65,16 +63,20 @@ ElementwiseOptimizer::ElementwiseOptimizer(std::vector<NamedTensor> parameters,
 
 void ElementwiseOptimizer::append_runs(Slot& slot, int64_t run_length, std::vector<ElementRun>* runs) {
   const Tensor& weights = slot.parameter.tensor;
-  for (size_t i = slot.states.size(); i < state_names_.size(); ++i)
-    slot.states.push_back(Tensor::zeros(weights.shape()));
+  for (size_t i = slot.states.size(); i < slot.forms.size(); ++i)
+    slot.states.push_back(Tensor::zeros(slot.forms[i].shape, slot.forms[i].dtype));
   ElementRun run;
   run.lr_scale = slot.lr_scale;
   run.decay_scale = slot.decay_scale;
   for (int64_t begin = 0; begin < weights.elements(); begin += run_length) {
     run.weights = weights.data<float>() + begin;
     run.gradients = weights.grad().data<float>() + begin;
-    for (size_t i = 0; i < slot.states.size(); ++i) run.states[i] = slot.states[i].data<float>() + begin;
+    for (size_t i = 0; i < slot.states.size(); ++i) {
+      const auto bytes = static_cast<int64_t>(dtype_size(slot.forms[i].dtype));
+      run.states[i] = static_cast<std::byte*>(slot.states[i].raw()) + begin / slot.forms[i].block * bytes;
+    }
     run.count = std::min(run_length, weights.elements() - begin);
+    run.key = static_cast<uint32_t>(runs->size());
     runs->push_back(run);
   }
 }
@@ -108,7 +110,7 @@ std::vector<NamedTensor> ElementwiseOptimizer::state() const {
   std::vector<NamedTensor> all = {{kSteps, Tensor::from<int64_t>({&steps, 1}, {1})}};
   for (const Slot& slot : slots_) {
     for (size_t i = 0; i < slot.states.size(); ++i)
-      all.push_back({slot.parameter.name + "." + state_names_[i], slot.states[i]});
+      all.push_back({slot.parameter.name + "." + slot.forms[i].name, slot.states[i]});
   }
   return all;
 }
@@ -120,8 +122,8 @@ void ElementwiseOptimizer::load_state(const std::vector<NamedTensor>& state) {
   };
   std::unordered_map<std::string, Place> places;
   for (size_t s = 0; s < slots_.size(); ++s) {
-    for (size_t i = 0; i < state_names_.size(); ++i)
-      places[slots_[s].parameter.name + "." + state_names_[i]] = {s, i};
+    for (size_t i = 0; i < slots_[s].forms.size(); ++i)
+      places[slots_[s].parameter.name + "." + slots_[s].forms[i].name] = {s, i};
   }
   int64_t steps = -1;
   std::vector<std::vector<Tensor>> loaded(slots_.size());
@@ -134,25 +136,34 @@ void ElementwiseOptimizer::load_state(const std::vector<NamedTensor>& state) {
     if (place == places.end())
       fail(concat("the saved state has '", entry.name,
                   "', which this optimizer hasn't; resume with the same one"));
-    const Tensor& weights = slots_[place->second.slot].parameter.tensor;
-    if (entry.tensor.shape() != weights.shape() || entry.tensor.dtype() != DType::kF32) {
+    const std::vector<StateForm>& forms = slots_[place->second.slot].forms;
+    const StateForm& form = forms[place->second.state];
+    if (entry.tensor.shape() != form.shape || entry.tensor.dtype() != form.dtype) {
       fail(concat("the saved '", entry.name, "' is ", dtype_name(entry.tensor.dtype()), " ",
-                  entry.tensor.shape().to_string(), ", expected f32 ", weights.shape().to_string(),
-                  "; resume with the same model"));
+                  entry.tensor.shape().to_string(), ", expected ", dtype_name(form.dtype), " ",
+                  form.shape.to_string(), "; resume with the same model"));
     }
-    loaded[place->second.slot].resize(state_names_.size());
+    loaded[place->second.slot].resize(forms.size());
     loaded[place->second.slot][place->second.state] = entry.tensor.clone();
   }
   if (steps < 0) fail("the saved state has no number of steps; it is another file, or cut short");
   for (size_t s = 0; s < slots_.size(); ++s) {
     for (size_t i = 0; i < loaded[s].size(); ++i) {
       if (loaded[s][i].defined()) continue;
-      fail(concat("the saved state lacks '", slots_[s].parameter.name, ".", state_names_[i],
+      fail(concat("the saved state lacks '", slots_[s].parameter.name, ".", slots_[s].forms[i].name,
                   "'; resume with the same optimizer"));
     }
   }
   for (size_t s = 0; s < slots_.size(); ++s) slots_[s].states = std::move(loaded[s]);
   steps_ = steps;
+}
+
+StateForms a_float_each(std::vector<std::string> names) {
+  return [names = std::move(names)](const Shape& parameter) {
+    std::vector<StateForm> forms;
+    for (const std::string& name : names) forms.push_back({name, parameter});
+    return forms;
+  };
 }
 
 void check_optimizer_argument(bool valid, const char* optimizer, const char* argument, double value,

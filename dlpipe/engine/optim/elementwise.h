@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,15 +13,33 @@
 
 namespace dlpipe::engine {
 
+/// One of the tensors that an optimizer keeps for a parameter.
+struct StateForm {
+  std::string name;
+  Shape shape;
+  DType dtype = DType::kF32;
+  int64_t block = 1;  // so many elements of the parameter share one of the state; a divisor of 16,384
+};
+/// What an optimizer keeps for a parameter of this shape.
+using StateForms = std::function<std::vector<StateForm>(const Shape& parameter)>;
+/// An f32 of each name for every element.
+StateForms a_float_each(std::vector<std::string> names);
+
 /// A run of elements of one parameter, with their gradients and state.
 struct ElementRun {
-  static constexpr int kMaxStates = 2;
+  static constexpr int kMaxStates = 4;
   float* weights = nullptr;
   const float* gradients = nullptr;
-  std::array<float*, kMaxStates> states{};  // as many as the optimizer named; zero before the first step
+  std::array<void*, kMaxStates> states{};  // where the run's share begins; zeros before the first step
   int64_t count = 0;
+  uint32_t key = 0;          // another one for every run
   float lr_scale = 1.0f;     // factor on this parameter's learning rate
   float decay_scale = 1.0f;  // and on its weight decay; 0 where it has none
+
+  template <class T = float>
+  T* state(size_t i) const {
+    return static_cast<T*>(states[i]);
+  }
 };
 
 class ElementwiseOptimizer : public Optimizer {
@@ -31,10 +50,10 @@ class ElementwiseOptimizer : public Optimizer {
   int64_t steps() const final { return steps_; }
 
  protected:
-  /// `state_names`: at most ElementRun::kMaxStates, e.g. {"momentum"}. Parameters whose names match a glob of
-  /// `whole` go to update_whole.
+  /// At most ElementRun::kMaxStates states a parameter. Those for which `whole` answers yes go to
+  /// update_whole.
   ElementwiseOptimizer(std::vector<NamedTensor> parameters, const OptimizerArguments& arguments,
-                       std::vector<std::string> state_names, const std::vector<std::string>& whole = {});
+                       StateForms states, const std::function<bool(const NamedTensor&)>& whole = nullptr);
   /// Called once before the updates of a step; `step` counts from 1.
   virtual void begin_step(double lr, int64_t step) = 0;
   /// Called for many runs at once, from many threads.
@@ -49,12 +68,12 @@ class ElementwiseOptimizer : public Optimizer {
     float lr_scale = 1.0f;
     float decay_scale = 1.0f;
     bool whole = false;
+    std::vector<StateForm> forms;
     std::vector<Tensor> states;  // empty before the first gradient
   };
-  void append_runs(Slot& slot, int64_t run_length, std::vector<ElementRun>* runs);
+  static void append_runs(Slot& slot, int64_t run_length, std::vector<ElementRun>* runs);
 
   std::vector<Slot> slots_;
-  std::vector<std::string> state_names_;
   int64_t steps_ = 0;
 };
 

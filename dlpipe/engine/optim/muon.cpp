@@ -14,6 +14,11 @@ double norm(const float* values, int64_t count) {
   return std::sqrt(sum);
 }
 
+bool takes(const OptimizerArguments::Muon& muon, const std::string& name) {
+  return std::any_of(muon.patterns.begin(), muon.patterns.end(),
+                     [&](const std::string& pattern) { return matches_glob(name, pattern); });
+}
+
 void transpose_into(const float* from, int64_t rows, int64_t columns, float* to) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; ++c) to[c * rows + r] = from[r * columns + c];
@@ -49,7 +54,8 @@ void orthogonalize(float* x, int64_t rows, int64_t columns, int iterations) {
 class Muon final : public SgdOptimizer {
  public:
   Muon(std::vector<NamedTensor> parameters, const OptimizerArguments& arguments)
-      : SgdOptimizer(std::move(parameters), arguments, true, arguments.muon.patterns) {}
+      : SgdOptimizer(std::move(parameters), arguments, true,
+                     [&](const NamedTensor& parameter) { return takes(arguments.muon, parameter.name); }) {}
 
  protected:
   void begin_step(double lr, int64_t step) override {
@@ -63,7 +69,7 @@ class Muon final : public SgdOptimizer {
     const auto momentum = static_cast<float>(muon.momentum);
     const Tensor direction = Tensor::empty({run.count});
     float* const update = direction.data<float>();
-    float* const velocity = run.states[0];
+    float* const velocity = run.state(0);
     for (int64_t i = 0; i < run.count; ++i) {
       velocity[i] = momentum * velocity[i] + run.gradients[i];
       update[i] = arguments_.nesterov ? run.gradients[i] + momentum * velocity[i] : velocity[i];
@@ -100,10 +106,7 @@ std::unique_ptr<Optimizer> build(std::vector<NamedTensor> parameters, const Opti
   check_optimizer_argument(muon.iterations >= 1 && muon.iterations <= 100, "muon", "muon-iterations",
                            muon.iterations, "a number in [1, 100]");
   for (const NamedTensor& parameter : parameters) {
-    const bool whole =
-        std::any_of(muon.patterns.begin(), muon.patterns.end(),
-                    [&](const std::string& pattern) { return matches_glob(parameter.name, pattern); });
-    if (whole && parameter.tensor.rank() < 2) {
+    if (takes(muon, parameter.name) && parameter.tensor.rank() < 2) {
       throw Error(Status(ErrorCode::kMisuse,
                          concat("[muon] '", parameter.name, "' is ", parameter.tensor.shape().to_string(),
                                 ", which is no matrix; name weights alone, as in *.weight")));

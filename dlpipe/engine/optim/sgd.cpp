@@ -7,7 +7,7 @@ template <bool kMomentum, bool kNesterov>
 void SgdOptimizer::update_run(const Coefficients& c, const ElementRun& run) {
   const float keep = 1.0f - c.shrink;
   cpu::on_best_isa([c, keep, count = run.count, weights = run.weights, gradients = run.gradients,
-                    velocity = run.states[0]]() DLPIPE_INLINE {
+                    velocity = run.state(0)]() DLPIPE_INLINE {
     for (int64_t i = 0; i < count; ++i) {
       const float weight = keep * weights[i];
       float direction = gradients[i] + c.decay * weight;
@@ -21,11 +21,12 @@ void SgdOptimizer::update_run(const Coefficients& c, const ElementRun& run) {
 }
 
 SgdOptimizer::SgdOptimizer(std::vector<NamedTensor> parameters, const OptimizerArguments& arguments,
-                           bool keeps_momentum, const std::vector<std::string>& whole)
-    : ElementwiseOptimizer(std::move(parameters), arguments,
-                           keeps_momentum || arguments.momentum != 0.0 ? std::vector<std::string>{"momentum"}
-                                                                       : std::vector<std::string>{},
-                           whole),
+                           bool keeps_momentum, const std::function<bool(const NamedTensor&)>& whole)
+    : ElementwiseOptimizer(
+          std::move(parameters), arguments,
+          a_float_each(keeps_momentum || arguments.momentum != 0.0 ? std::vector<std::string>{"momentum"}
+                                                                   : std::vector<std::string>{}),
+          whole),
       arguments_(arguments) {}
 
 void SgdOptimizer::begin_step(double lr, int64_t /*step*/) {

@@ -12,7 +12,7 @@ class SgdOptimizer : public ElementwiseOptimizer {
  public:
   /// `keeps_momentum`: even where arguments.momentum is 0, because parameters taken `whole` need it.
   SgdOptimizer(std::vector<NamedTensor> parameters, const OptimizerArguments& arguments,
-               bool keeps_momentum = false, const std::vector<std::string>& whole = {});
+               bool keeps_momentum = false, const std::function<bool(const NamedTensor&)>& whole = nullptr);
 
  protected:
   void begin_step(double lr, int64_t step) override;
