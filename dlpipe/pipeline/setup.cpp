@@ -36,9 +36,6 @@ Status check_options(const LoaderOptions& o) {
     return misuse(concat("--epochs ", o.epochs, "; use 1 or more, or -1 for no end"));
   if (o.limit == 0 || o.limit < -1)
     return misuse(concat("--limit ", o.limit, "; use 1 or more, or -1 for all samples"));
-  if (o.channels != 1 && o.channels != 3) {
-    return misuse(concat("--channels ", o.channels, "; pictures are decoded to 1 (grey) or 3 (RGB)"));
-  }
   if (o.max_bad < -1)
     return misuse(concat("--max-bad ", o.max_bad, "; use 0 or more, or -1 for max(10, 0.1 %)"));
   if (o.memory_bytes < 0)
@@ -64,6 +61,9 @@ Result<augment::ImageSize> common_size(const data::Dataset& dataset, int64_t sam
 // What the chain makes of a picture: from the chain alone, or, where it follows its source, from the one size
 // that all pictures have.
 Result<augment::ImageSize> find_image_size(const Setup& setup, int64_t samples) {
+  const int channels = setup.options.channels;
+  if (channels != 1 && channels != 3)
+    return misuse(concat("--channels ", channels, "; pictures are decoded to 1 (grey) or 3 (RGB)"));
   augment::ImageSize any{0, 0, setup.options.channels};
   auto size = setup.chain.output(any);
   if (size.ok() && size->width > 0 && size->height > 0) return size;

@@ -1,5 +1,7 @@
 #include "dlpipe/run/batch_input.h"
 
+#include <algorithm>
+
 #include "dlpipe/base/error.h"
 #include "dlpipe/engine/ops.h"
 
@@ -16,17 +18,18 @@ static bool is_label(const FieldSpec& spec) {
   return !spec.ragged && spec.dtype == DType::kI64 && spec.shape.rank() == 0;
 }
 
+static const FieldSpec* find_field(std::span<const FieldSpec> schema, bool (*matches)(const FieldSpec&)) {
+  const auto found = std::find_if(schema.begin(), schema.end(), matches);
+  return found != schema.end() ? &*found : nullptr;
+}
 const FieldSpec* image_field(std::span<const FieldSpec> schema) {
-  for (const FieldSpec& spec : schema) {
-    if (is_image(spec)) return &spec;
-  }
-  return nullptr;
+  return find_field(schema, is_image);
 }
 const FieldSpec* label_field(std::span<const FieldSpec> schema) {
-  for (const FieldSpec& spec : schema) {
-    if (is_label(spec)) return &spec;
-  }
-  return nullptr;
+  return find_field(schema, is_label);
+}
+const FieldSpec* token_field(std::span<const FieldSpec> schema) {
+  return find_field(schema, is_tokens);
 }
 
 /// Inputs and labels of next-token prediction.

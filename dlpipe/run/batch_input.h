@@ -19,8 +19,9 @@ struct BatchInput {
 /// field (i64 []).
 BatchInput batch_input(const Batch& batch);
 
-/// The image and label fields of a schema; null where there is none.
+/// The image, label and token fields of a schema; null where there is none.
 const FieldSpec* image_field(std::span<const FieldSpec> schema);
 const FieldSpec* label_field(std::span<const FieldSpec> schema);
+const FieldSpec* token_field(std::span<const FieldSpec> schema);
 
 }  // namespace dlpipe::run

@@ -38,6 +38,7 @@ Json model_json(const ModelState& model) {
                        {"channels", model.arguments.channels},
                        {"height", model.arguments.height},
                        {"width", model.arguments.width},
+                       {"length", model.arguments.length},
                        {"weights_seed", hex64(model.arguments.seed)},
                        {"classes", texts(model.classes)},
                        {"val_augment", model.val_augment},
@@ -54,6 +55,7 @@ Result<ModelState> model_from(const Json& json, std::string_view file) {
   DLPIPE_ASSIGN_OR_RETURN(model.arguments.channels, formats::require_int(json, "channels", file));
   DLPIPE_ASSIGN_OR_RETURN(model.arguments.height, formats::require_int(json, "height", file));
   DLPIPE_ASSIGN_OR_RETURN(model.arguments.width, formats::require_int(json, "width", file));
+  if (json["length"].is_integer()) model.arguments.length = json["length"].as_int();  // not in older ones
   DLPIPE_ASSIGN_OR_RETURN(model.arguments.seed, require_hex(json, "weights_seed", file));
   DLPIPE_ASSIGN_OR_RETURN(model.val_augment, formats::require_string(json, "val_augment", file));
   DLPIPE_ASSIGN_OR_RETURN(model.tta, formats::require_string(json, "tta", file));
@@ -62,9 +64,9 @@ Result<ModelState> model_from(const Json& json, std::string_view file) {
   model.classes = texts(json["classes"]);
   model.metrics = texts(json["metrics"]);
   const engine::ModelArguments& a = model.arguments;
-  constexpr int64_t kMaxSide = 1 << 16;
+  constexpr int64_t kMaxSide = 1 << 16, kMaxLength = 1 << 20;
   if (a.classes < 1 || a.classes > (int64_t{1} << 24) || a.channels < 1 || a.channels > 4 || a.height < 1 ||
-      a.height > kMaxSide || a.width < 1 || a.width > kMaxSide) {
+      a.height > kMaxSide || a.width < 1 || a.width > kMaxSide || a.length < 0 || a.length > kMaxLength) {
     return Status(ErrorCode::kCorrupt, concat("[checkpoint] impossible model sizes in ", file));
   }
   return model;

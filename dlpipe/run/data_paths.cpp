@@ -44,7 +44,10 @@ Result<std::string> validation_data(const std::string& data, const std::string& 
 
 Result<int> image_channels(const std::string& dataset) {
   DLPIPE_ASSIGN_OR_RETURN(const auto opened, data::Dataset::open(dataset));
-  return opened->pixel_stats().channels == 1 ? 1 : 3;
+  const bool has_images =
+      std::any_of(opened->fields().begin(), opened->fields().end(),
+                  [](const data::Field& field) { return field.kind == data::FieldKind::kImage; });
+  return !has_images ? 0 : opened->pixel_stats().channels == 1 ? 1 : 3;
 }
 
 }  // namespace dlpipe::run

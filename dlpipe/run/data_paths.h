@@ -13,7 +13,8 @@ Result<std::string> training_data(const std::string& data);
 /// data;
 /// "" when there is none.
 Result<std::string> validation_data(const std::string& data, const std::string& val);
-/// Channels that the dataset's images are best decoded to: 1 when all are grey, else 3.
+/// Channels that the dataset's images are best decoded to: 1 when all are grey, else 3;
+/// 0 where it has no image field.
 Result<int> image_channels(const std::string& dataset);
 
 }  // namespace dlpipe::run

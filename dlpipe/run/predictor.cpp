@@ -22,6 +22,10 @@ using engine::Tensor;
 Predictor::Predictor(const PredictOptions& options, const Registries& registries) : options_(options) {
   engine::set_engine_threads(options.threads > 0 ? options.threads : available_threads());
   model_ = load_model(options.checkpoint, registries);
+  if (model_.state.arguments.length > 0) {
+    throw Error(Status(ErrorCode::kMisuse, concat("[predict] ", model_.state.model,
+                                                  " takes tokens, no pictures; see dlpipe generate")));
+  }
   chain_ =
       value_or_throw(augment::Chain::parse(model_.state.val_augment, registries.augmentation_registry()));
   throw_if_error(chain_.fill_prep(prep_));

@@ -121,29 +121,25 @@ pipeline::LoaderOptions Session::loader_options() const {
 void Session::open_train() {
   pipeline::LoaderOptions options = loader_options();
   options.data = value_or_throw(training_data(config_.data));
-  options.augment = value_or_throw(training_chain(config_.augment, registries_.augmentation_registry()));
+  options.channels = value_or_throw(image_channels(options.data));
+  options.augment =
+      options.channels == 0
+          ? config_.augment
+          : value_or_throw(training_chain(config_.augment, registries_.augmentation_registry()));
   options.limit = config_.limit;
   options.hash_pixels = config_.receipt == "pixels";
-  options.channels = value_or_throw(image_channels(options.data));
   if (directory_ != nullptr) options.quarantine_file = directory_->quarantine_file();
   if (config_.max_steps < 0 && config_.overfit_batch == 0) {
     options.epochs = std::max<int64_t>(1, std::llround(std::ceil(config_.epochs)));
   }
   auto loader = value_or_throw(pipeline::Loader::open(options));
   const data::Dataset& dataset = loader->dataset();
-  const FieldSpec* image = image_field(loader->schema());
-  if (image == nullptr || label_field(loader->schema()) == nullptr || dataset.classes().empty()) {
-    throw Error(
-        Status(ErrorCode::kUnsupported, concat("[train] ", options.data, " has no images with classes")));
-  }
   ModelState& model = settings_.model_state;
   model.model = config_.model;
   model.classes.assign(dataset.classes().begin(), dataset.classes().end());
-  model.arguments = {static_cast<int64_t>(model.classes.size()), image->shape[2], image->shape[0],
-                     image->shape[1], static_cast<uint64_t>(config_.seed)};
-  model.val_augment =
-      value_or_throw(validation_chain(config_.val_augment, options.augment, image->shape,
-                                      dataset.pixel_stats(), registries_.augmentation_registry()));
+  model.arguments.classes = static_cast<int64_t>(model.classes.size());
+  model.arguments.seed = static_cast<uint64_t>(config_.seed);
+  take_input_sizes(*loader, options.augment);
   model.tta = config_.tta;
   model.dtype = config_.dtype;
   model.loss = config_.loss;
@@ -175,6 +171,35 @@ void Session::open_train() {
   }
   value_or_throw(engine::learning_rate(schedule, 0));
   train_ = std::move(loader);
+}
+
+// The model's input as the data have it: pictures' sizes and how they are prepared, or a sequence's length.
+void Session::take_input_sizes(const pipeline::Loader& loader, const std::string& train_chain) {
+  ModelState& model = settings_.model_state;
+  const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
+  const FieldSpec* image = image_field(loader.schema());
+  const FieldSpec* tokens = token_field(loader.schema());
+  const bool wants_tokens = record->input == engine::ModelInput::kTokens;
+  const auto fail = [&](const char* what) {
+    throw Error(Status(ErrorCode::kUnsupported, concat("[train] ", config_.model, " takes ", what, ", and ",
+                                                       loader.dataset().directory(), " has none")));
+  };
+  if (model.classes.empty() || (wants_tokens ? tokens == nullptr : label_field(loader.schema()) == nullptr))
+    fail(wants_tokens ? "sequences of tokens" : "images with classes");
+  if (wants_tokens) {
+    if (settings_.eval.views != Views::kOne)
+      throw Error(Status(ErrorCode::kMisuse,
+                         concat("[train] --tta is for pictures; ", config_.model, " takes tokens")));
+    model.arguments.length = tokens->shape[0] - 1;
+    return;
+  }
+  if (image == nullptr) fail("images");
+  model.arguments.height = image->shape[0];
+  model.arguments.width = image->shape[1];
+  model.arguments.channels = image->shape[2];
+  model.val_augment =
+      value_or_throw(validation_chain(config_.val_augment, train_chain, image->shape,
+                                      loader.dataset().pixel_stats(), registries_.augmentation_registry()));
 }
 
 void Session::open_val() {

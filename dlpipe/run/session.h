@@ -60,6 +60,7 @@ class Session {
   void check_options();
   void set_threads();
   void open_train();
+  void take_input_sizes(const pipeline::Loader& loader, const std::string& train_chain);
   void open_val();
   void build_model();
   void initialize_weights();

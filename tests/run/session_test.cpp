@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/ingest/ingest.h"
 #include "dlpipe/run/loaded_model.h"
 #include "dlpipe/run/predictor.h"
 #include "dlpipe/run/stage_report.h"
@@ -183,6 +184,43 @@ TEST_F(SessionTest, AStoppedRunResumesBitForBitWithOtherThreadCounts) {
                                   << difference->second_line;
   EXPECT_EQ(text_of(runs / "whole/checkpoints/last/optimizer.safetensors"),
             text_of(runs / "parts/checkpoints/last/optimizer.safetensors"));
+}
+
+TEST_F(SessionTest, ATextResumesBitForBitToo) {
+  ScratchFolder folder;
+  std::ofstream text(folder / "verse.txt");
+  for (int i = 0; i < 100; ++i) text << "one two three; four five six.\n";
+  text.close();
+  ingest::IngestOptions options;
+  options.source = folder / "verse.txt";
+  options.destination = folder / "data";
+  options.split = {0.9, 0.1};
+  options.length = 16;
+  value_or_throw(ingest::ingest(options));
+  const auto config_of = [&](const std::string& out) {
+    TrainConfig c = config(folder / out);
+    c.data = folder / "data";
+    c.model = "gpt_char_tiny";
+    c.augment = "";
+    c.optimizer = "adafactor";
+    return c;
+  };
+  Session(config_of("whole")).train();
+  {
+    StopAfter observer(7);
+    Session session(config_of("parts"), {}, &observer);
+    EXPECT_TRUE(session.train(&observer.stop).stopped);
+  }
+  EXPECT_FALSE(Session::resume(folder / "parts", {{"threads", "1"}})->train().stopped);
+  const auto difference = compare_runs(folder / "whole", folder / "parts");
+  ASSERT_TRUE(difference.ok());
+  EXPECT_TRUE(difference->same()) << difference->first_step << difference->first_line;
+  TrainConfig pictures = config_of("pictures");
+  pictures.model = "lenet";
+  EXPECT_THROW(Session{pictures}, Error);
+  TrainConfig views = config_of("views");
+  views.tta = "flip";
+  EXPECT_THROW(Session{views}, Error);
 }
 
 TEST_F(SessionTest, ResumeWithoutACheckpointBeginsAgain) {

@@ -100,7 +100,7 @@ std::function<Status()> setup(Flags& flags) {
   flags
       .add_option(
           "SRC", ingest.source,
-          "Folder with a folder a class; .csv or .tsv list of path,label; IDX file or folder (.gz too)")
+          "Folder with a folder a class; .csv or .tsv list of path,label; IDX file or folder (.gz too); .txt")
       .required();
   flags
       .add_option("DST", ingest.destination,
@@ -120,7 +120,9 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--quality", ingest.quality, "Of the JPEGs that are re-coded, 1 to 100");
   flags.add_flag("--zstd", ingest.zstd, "Compress each record; pays for raw pixels");
   flags.add_option("--limit", ingest.limit, "At most N files, chosen by --seed; -1: all");
-  flags.add_option("--split", options->split, "Fractions of train,val[,test], each class alike: 0.9,0.1");
+  flags.add_option("--split", options->split,
+                   "Fractions of train,val[,test], each class alike, texts in order: 0.9,0.1");
+  flags.add_option("--length", ingest.length, "Tokens of a sequence, of texts");
   flags.add_option("--seed", ingest.seed, "Of --split and --limit");
   flags.add_option("--window", options->window, "Bytes read ahead of the writer");
   flags.add_option("--jobs", ingest.jobs, "Threads; 0: what the process may use");

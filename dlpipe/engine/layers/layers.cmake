@@ -1,5 +1,5 @@
 # Layers, models, optimizers and metrics: what they add to the engine's library.
-foreach(model airbench cifarnet gpt_char lenet mlp resnet18 resnet18_cifar resnet34 resnet50 vit_small_cifar)
+foreach(model airbench cifarnet gpt_char gpt_char_tiny lenet mlp resnet18 resnet18_cifar resnet34 resnet50 vit_small_cifar)
   dlpipe_register(model ${model})
 endforeach()
 foreach(optimizer adafactor adam adam8bit adamw muon sgd)
@@ -24,6 +24,7 @@ list(
   layers/transformer.cpp
   layers/whiten.cpp
   metrics.cpp
+  models/gpt.cpp
   models/registry.cpp
   models/resnet.cpp
   models/summary.cpp

@@ -54,16 +54,17 @@ void apply_limit(const IngestOptions& options, SourceListing& listing) {
   listing.entries.resize(static_cast<size_t>(options.limit));
 }
 
-// Each class is cut at the same fractions, in the order of its files' draws.
+// Each class is cut at the same fractions, in the order of its files' draws; a sequence as it is.
 void assign_splits(const IngestOptions& options, SourceListing& listing) {
   static const char* const kNames[] = {"train", "val", "test"};
   std::map<int64_t, std::vector<SourceEntry*>> by_class;
   for (SourceEntry& entry : listing.entries) by_class[entry.label].push_back(&entry);
   for (auto& [label, entries] : by_class) {
-    std::sort(entries.begin(), entries.end(), [&](const SourceEntry* a, const SourceEntry* b) {
-      return std::tuple(draw(options.seed, a->path), a->path) <
-             std::tuple(draw(options.seed, b->path), b->path);
-    });
+    const auto order = [&](const SourceEntry* entry) {
+      return std::tuple(listing.in_sequence ? 0 : draw(options.seed, entry->path), entry->path);
+    };
+    std::sort(entries.begin(), entries.end(),
+              [&](const SourceEntry* a, const SourceEntry* b) { return order(a) < order(b); });
     double before = 0;
     size_t begin = 0;
     for (size_t s = 0; s < options.split.size(); ++s) {
@@ -103,6 +104,12 @@ Result<std::vector<FrozenSplit>> make_splits(const IngestOptions& options, Sourc
 
 Result<data::Schema> make_schema(const IngestOptions& options, const SourceListing& listing) {
   data::Schema schema;
+  schema.classes = listing.classes;
+  schema.zstd = options.zstd;
+  if (listing.tokens > 0) {
+    schema.fields = {{"tokens", data::FieldKind::kTensor, DType::kU8, {listing.tokens}}};
+    return schema;
+  }
   schema.fields = {{"image", data::FieldKind::kImage, DType::kU8, {}},
                    {"label", data::FieldKind::kLabel, DType::kI64, {}},
                    {"path", data::FieldKind::kBytes, DType::kU8, {}}};
@@ -114,8 +121,6 @@ Result<data::Schema> make_schema(const IngestOptions& options, const SourceListi
                                                "' is empty or there already; rename it"));
     schema.fields.push_back({name, data::FieldKind::kBytes, DType::kU8, {}});
   }
-  schema.classes = listing.classes;
-  schema.zstd = options.zstd;
   return schema;
 }
 

@@ -1,6 +1,7 @@
 #include "dlpipe/run/ingest/image_worker.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -29,7 +30,8 @@ ImageWorker::ImageWorker(const IngestOptions& options, const data::Schema& schem
       source_(source),
       counters_(counters),
       decoder_(limits_of(options)),
-      packer_(schema) {}
+      packer_(schema),
+      has_image_(schema.fields.front().kind == data::FieldKind::kImage) {}
 
 Result<data::PackedRecord> ImageWorker::process(const data::SourceEntry& entry) noexcept {
   try {
@@ -135,6 +137,10 @@ Result<data::PackedRecord> ImageWorker::process_checked(const data::SourceEntry&
   {
     const ScopedTimer timer(counters_.read_ns);
     DLPIPE_ASSIGN_OR_RETURN(bytes, source_.read(entry));
+  }
+  if (!has_image_) {
+    const std::array values = {std::span<const std::byte>(bytes)};
+    return packer_.pack(values, {});
   }
   DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_image(bytes));
   DLPIPE_RETURN_IF_ERROR(decode(bytes, info));

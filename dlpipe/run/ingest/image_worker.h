@@ -46,6 +46,7 @@ class ImageWorker {
   WorkCounters& counters_;
   data::ImageDecoder decoder_;
   data::RecordPacker packer_;
+  bool has_image_;               // else what the source reads is the record: tokens
   std::vector<uint8_t> pixels_;  // the decoded picture, as seen
   std::vector<uint8_t> shrunk_;  // the same after --resize-max
   std::vector<std::byte> resize_work_;

@@ -148,7 +148,8 @@ Result<IngestReport> ingest_checked(const IngestOptions& options,
                                     const std::function<void(const IngestProgress&)>& progress) {
   DLPIPE_RETURN_IF_ERROR(check_options(options));
   const Paths paths(options.destination);
-  DLPIPE_ASSIGN_OR_RETURN(const auto source, data::open_source({options.source, options.manifest}));
+  DLPIPE_ASSIGN_OR_RETURN(const auto source,
+                          data::open_source({options.source, options.manifest, options.length}));
   DLPIPE_RETURN_IF_ERROR(check_places(options, paths));
   if (exists(paths.destination)) return already_there(options, paths);
 

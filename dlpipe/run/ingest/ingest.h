@@ -42,6 +42,7 @@ struct IngestOptions {
   bool zstd = false;
   int64_t limit = -1;         // at most this many files, chosen by (seed, path); -1: all
   std::vector<double> split;  // fractions of train, val[, test]; empty: one dataset
+  int64_t length = 256;       // tokens of a sequence, of texts
   uint64_t seed = 0;          // of limit and split
   uint64_t window_bytes = uint64_t{256} << 20;
   int jobs = 0;                          // 0: what the process may use

@@ -80,9 +80,12 @@ TEST(IngestFailure, EmptyAndMissingSourcesLeaveNothing) {
   expect_error(ingest(options_for(dir / "empty", dir / "dst")).status(), ErrorCode::kNotFound, "is empty");
   expect_error(ingest(options_for(dir / "none", dir / "dst")).status(), ErrorCode::kNotFound,
                "no file or folder");
-  write_text(dir / "note.txt", "hello");
-  expect_error(ingest(options_for(dir / "note.txt", dir / "dst")).status(), ErrorCode::kUnsupported,
+  write_text(dir / "note.doc", "hello");
+  expect_error(ingest(options_for(dir / "note.doc", dir / "dst")).status(), ErrorCode::kUnsupported,
                "nothing that can be ingested");
+  write_text(dir / "note.txt", "hello");
+  expect_error(ingest(options_for(dir / "note.txt", dir / "dst")).status(), ErrorCode::kMisuse,
+               "give a smaller --length");
   EXPECT_FALSE(std::filesystem::exists(dir / "dst"));
   EXPECT_FALSE(std::filesystem::exists(dir / "dst.partial"));
 }

@@ -1,5 +1,5 @@
-// Where ingest's images come from: a folder by class, a manifest, IDX files, and whatever else becomes one
-// file each.
+// Where ingest's samples come from: images of a folder by class, of a manifest, of IDX files, and whatever
+// else becomes one file each; sequences of tokens of a text.
 //
 // Adding one: NAME.cpp defines `extern const SourceRecord NAME_source;`, tests/io/data/sources/NAME_test.cpp
 // tests it, and `dlpipe_register(source NAME)` in io/data/CMakeLists.txt puts it into the table.
@@ -20,7 +20,7 @@
 
 namespace dlpipe::data {
 
-/// One image to be ingested.
+/// One image, or sequence of tokens, to be ingested.
 struct SourceEntry {
   std::string path;                // relative name, unique in the source, bytes as the file system has them
   uint64_t size_bytes = 0;         // of what read() answers
@@ -36,12 +36,14 @@ struct SourceListing {
   std::vector<std::string> extra_fields;  // further columns of a manifest
   std::vector<SourceEntry> entries;       // any order; ingest sorts them
   std::vector<std::string> warnings;      // whole messages: what was left aside
+  int64_t tokens = 0;        // above 0: entries are no images, but u8 tokens, so many each; classes name them
+  bool in_sequence = false;  // splits are runs of entries by path, not drawn
 };
 
 class Source {
  public:
   virtual ~Source() = default;
-  /// Finds everything, reads no image.
+  /// Finds everything, decodes no image.
   virtual Result<SourceListing> list() = 0;
   /// The encoded bytes of one entry. kChanged when they are not what was listed (size, time, gone);
   /// kPermission, kIo as the system says.
@@ -49,8 +51,9 @@ class Source {
 };
 
 struct SourceOptions {
-  std::string path;      // SRC: a folder or a file
-  std::string manifest;  // --manifest; empty: none
+  std::string path;           // SRC: a folder or a file
+  std::string manifest = {};  // --manifest; empty: none
+  int64_t length = 256;       // of a sequence, in tokens
 };
 
 struct SourceRecord {

@@ -1,0 +1,43 @@
+// `dlpipe generate`: text from a checkpoint, on stdout as it comes.
+#include <cstdio>
+
+#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/flags.h"
+#include "dlpipe/run/text_generator.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+Status generate(const run::GenerateOptions& options) {
+  // Until nobody reads any more: `dlpipe generate ... | head`.
+  run::generate(options, [](const std::string& text) {
+    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  });
+  std::fputs("\n", stdout);
+  return {};
+}
+
+std::function<Status()> setup(Flags& flags) {
+  auto options = std::make_shared<run::GenerateOptions>();
+  flags.add_option("--ckpt", options->checkpoint, "Checkpoint, or run directory (its best)").required();
+  flags.add_option("--prompt", options->prompt, "Text to go on from").type_name("TEXT");
+  flags.add_option("--tokens", options->tokens, "How many to add").range(0, 100'000'000);
+  flags
+      .add_option("--temperature", options->temperature,
+                  "Below 1 bolder, above 1 wilder; 0: always the likeliest")
+      .range(0.0, 1e6);
+  flags.add_option("--top-k", options->top_k, "Draw from so many of the likeliest; 0: all")
+      .range(0, 1'000'000);
+  flags.add_option("--seed", options->seed, "Of the draws");
+  flags.add_option("--threads", options->threads, "Threads; 0: what the process may use").range(0, 4096);
+  return [options] { return generate(*options); };
+}
+
+}  // namespace
+
+extern const CommandRecord generate_command;
+const CommandRecord generate_command = {"generate", "Write text with a checkpoint of a character model",
+                                        setup};
+
+}  // namespace dlpipe::cli

@@ -1,0 +1,154 @@
+// A text file as sequences of characters: record i holds length + 1 tokens from place i * length on, so that
+// every character is predicted once an epoch from those before it in its record. Characters are numbered in
+// code point order; where a text has more than 256 different ones, or is no UTF-8, tokens are its bytes.
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/io/data/sources/source_file.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+constexpr size_t kMostTokens = 256;  // a token is a byte
+
+/// The bytes of the character that begins at `at`: 0 where that is no UTF-8.
+size_t character_bytes(std::string_view text, size_t at) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(at);
+  const size_t count = first < 0x80   ? 1
+                       : first < 0xc2 ? 0
+                       : first < 0xe0 ? 2
+                       : first < 0xf0 ? 3
+                       : first < 0xf5 ? 4
+                                      : 0;
+  if (count == 0 || at + count > text.size()) return 0;
+  for (size_t i = 1; i < count; ++i) {
+    if ((byte(at + i) & 0xc0) != 0x80) return 0;
+  }
+  return count;
+}
+
+/// Where each character begins, and the text's end; empty where it is no UTF-8.
+std::vector<size_t> character_places(std::string_view text) {
+  std::vector<size_t> places;
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t count = character_bytes(text, at);
+    if (count == 0) return {};
+    places.push_back(at);
+    at += count;
+  }
+  places.push_back(at);
+  return places;
+}
+
+class TextSource final : public Source {
+ public:
+  TextSource(std::string path, int64_t length) : path_(std::move(path)), length_(length) {}
+
+  Result<SourceListing> list() override;
+  Result<std::vector<std::byte>> read(const SourceEntry& entry) const override;
+
+ private:
+  void number_bytes(std::string_view text, SourceListing& listing);
+  /// False where there are too many.
+  bool number_characters(std::string_view text, SourceListing& listing);
+
+  std::string path_;
+  int64_t length_;
+  FileStamp stamp_;
+  std::vector<std::byte> tokens_;
+};
+
+void TextSource::number_bytes(std::string_view text, SourceListing& listing) {
+  for (size_t value = 0; value < kMostTokens; ++value) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    listing.classes.push_back({'0', 'x', kDigits[value / 16], kDigits[value % 16]});
+  }
+  const auto bytes = std::as_bytes(std::span(text));
+  tokens_.assign(bytes.begin(), bytes.end());
+}
+
+bool TextSource::number_characters(std::string_view text, SourceListing& listing) {
+  const std::vector<size_t> places = character_places(text);
+  if (places.empty()) return false;
+  std::map<std::string_view, std::byte> numbers;  // UTF-8 sorts as its code points do
+  for (size_t i = 0; i + 1 < places.size(); ++i)
+    numbers[text.substr(places[i], places[i + 1] - places[i])] = {};
+  if (numbers.size() > kMostTokens) return false;
+  for (auto& [character, number] : numbers) {
+    number = static_cast<std::byte>(listing.classes.size());
+    listing.classes.emplace_back(character);
+  }
+  for (size_t i = 0; i + 1 < places.size(); ++i)
+    tokens_.push_back(numbers[text.substr(places[i], places[i + 1] - places[i])]);
+  return true;
+}
+
+Result<SourceListing> TextSource::list() {
+  DLPIPE_ASSIGN_OR_RETURN(stamp_, stamp_file(path_));
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(path_, stamp_));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  SourceListing listing;
+  listing.in_sequence = true;
+  listing.tokens = length_ + 1;
+  tokens_.clear();
+  if (!number_characters(text, listing)) {
+    listing.classes.clear();
+    number_bytes(text, listing);
+    listing.warnings.push_back(concat("[ingest] ", path_, " has more than ", kMostTokens,
+                                      " different characters or is no UTF-8: its tokens are bytes"));
+  }
+  const int64_t count = (static_cast<int64_t>(tokens_.size()) - 1) / length_;
+  if (count < 1) {
+    return Status(ErrorCode::kMisuse,
+                  concat("[ingest] ", path_, " has ", tokens_.size(), " tokens, --length asks for ",
+                         length_ + 1, " a sequence; give a smaller --length"));
+  }
+  const std::string name = std::filesystem::path(path_).filename().string();
+  for (int64_t i = 0; i < count; ++i) {
+    SourceEntry entry;
+    const std::string number = std::to_string(i);
+    entry.path = concat(name, "-", std::string(number.size() < 9 ? 9 - number.size() : 0, '0'), number);
+    entry.size_bytes = static_cast<uint64_t>(listing.tokens);
+    entry.modified_ns = stamp_.modified_ns;
+    entry.place = static_cast<uint64_t>(i * length_);
+    listing.entries.push_back(std::move(entry));
+  }
+  return listing;
+}
+
+Result<std::vector<std::byte>> TextSource::read(const SourceEntry& entry) const {
+  const auto first = tokens_.begin() + static_cast<ptrdiff_t>(entry.place);
+  return std::vector<std::byte>(first, first + static_cast<ptrdiff_t>(entry.size_bytes));
+}
+
+int recognizes_text(const SourceOptions& options) {
+  const std::string extension = std::filesystem::path(options.path).extension().string();
+  constexpr std::array kExtensions = {".txt", ".text", ".md"};
+  return options.manifest.empty() &&
+                 std::find(kExtensions.begin(), kExtensions.end(), extension) != kExtensions.end()
+             ? 2
+             : 0;
+}
+
+Result<std::unique_ptr<Source>> open_text(const SourceOptions& options) {
+  if (options.length < 1 || options.length > 1'000'000) {
+    return Status(ErrorCode::kMisuse,
+                  concat("[ingest] --length ", options.length, "; give the tokens a sequence, 1 to 1000000"));
+  }
+  return std::unique_ptr<Source>(std::make_unique<TextSource>(options.path, options.length));
+}
+
+}  // namespace
+
+extern const SourceRecord text_source;
+const SourceRecord text_source = {"text", "a text file (.txt, .text, .md): sequences of --length characters",
+                                  recognizes_text, open_text};
+
+}  // namespace dlpipe::data
