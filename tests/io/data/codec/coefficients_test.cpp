@@ -241,6 +241,15 @@ TEST(Coefficients, DamagedRecordsNeverCrash) {
   EXPECT_GT(refused, 500);
 }
 
+// Found by fuzzing: it decodes, but no JPEG can be written with what it decodes to.
+TEST(Coefficients, WhatCouldNotBeExportedStaysAJpeg) {
+  const std::vector<std::byte> jpeg =
+      read_test_file(DLPIPE_TEST_DATA "/fuzz/corpus/image/coefficient_out_of_range.jpg");
+  const auto record = encode_coefficients(jpeg);
+  ASSERT_FALSE(record.ok());
+  EXPECT_NE(record.status().message().find("out of range"), std::string::npos) << record.status().message();
+}
+
 TEST(Coefficients, AllWaysToReadATileAgree) {
   RandomStream random(12, 0);
   const auto a = std::make_unique<coef::TileBlocks>();

@@ -96,7 +96,11 @@ Result<std::vector<std::byte>> encode_coefficients(Bytes jpeg, const DecodeLimit
     return Status(ErrorCode::kUnsupported, "[codec] JPEG of more than 4 GiB of coefficients");
   const Around around = compare_scan(jpeg, frame, picture.blocks);
   if (around.same) return coef::build_record(frame, true, rows, around.head, around.tail);
-  return coef::build_record(frame, false, rows, coef::metadata_of(jpeg), {});
+  // A damaged file may hold coefficients that no JPEG can be written with: it would never be exported.
+  const std::vector<std::byte> metadata = coef::metadata_of(jpeg);
+  const auto again = coef::write_jpeg(frame, picture.blocks, metadata, 0);
+  if (!again.ok()) return again.status();
+  return coef::build_record(frame, false, rows, metadata, {});
 }
 
 Result<std::vector<std::byte>> coefficients_to_jpeg(Bytes bytes, const DecodeLimits& limits) {
