@@ -6,10 +6,10 @@
 #include <thread>
 #include <vector>
 
+#include "tests/base/device/simulated_device.h"
 #include "tests/io/data/temp_dir.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
-#include "tests/pipeline/simulated_device.h"
 
 namespace dlpipe::pipeline {
 namespace {
@@ -54,13 +54,15 @@ class DeviceTest : public testing::Test {
       EXPECT_NE(batch->ready_event, nullptr);
       throw_if_error(device.wait(*stream, *batch->ready_event));
       const std::span<const std::byte> pixels(batch->field("image")->data, image_bytes(*batch));
-      SimulatedDevice::put(*stream, [&hashes, pixels, work, chain = batch->chain] {
-        std::this_thread::sleep_for(work);
-        hashes.push_back(data::checksum64(pixels, chain));
-      });
+      device.launch(*stream, "training", {{pixels.data(), pixels.size()}}, {},
+                    [&hashes, pixels, work, chain = batch->chain] {
+                      std::this_thread::sleep_for(work);
+                      hashes.push_back(data::checksum64(pixels, chain));
+                    });
       throw_if_error(loader.release(*batch, stream.get()));
     }
     throw_if_error(device.synchronize(*stream));
+    EXPECT_EQ(device.violations(), std::vector<std::string>{});
     return hashes;
   }
   static data::TempDir* dir_;

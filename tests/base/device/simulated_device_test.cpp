@@ -1,0 +1,230 @@
+// The watchman watched: correct use raises no violation, and each planted bug its own.
+#include "tests/base/device/simulated_device.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace dlpipe {
+namespace {
+
+constexpr size_t kBytes = 1000;
+
+/// A slot, two twins, a copy stream and the trainer's: the stager's world.
+class SimulatedDeviceTest : public testing::Test {
+ protected:
+  SimulatedDeviceTest() {
+    slot_ = value_or_throw(device_.allocate_pinned(kBytes));
+    twin_ = value_or_throw(device_.allocate(kBytes));
+    copy_ = value_or_throw(device_.create_stream());
+    train_ = value_or_throw(device_.create_stream());
+    ready_ = value_or_throw(device_.create_event());
+    released_ = value_or_throw(device_.create_event());
+  }
+  ~SimulatedDeviceTest() override {
+    quiet();
+    if (slot_ != nullptr) device_.deallocate_pinned(slot_, kBytes);
+    if (twin_ != nullptr) device_.deallocate(twin_, kBytes);
+  }
+
+  void quiet() {
+    throw_if_error(device_.synchronize(*copy_));
+    throw_if_error(device_.synchronize(*train_));
+  }
+  void stage() {
+    throw_if_error(device_.copy_async(twin_, slot_, kBytes, CopyKind::kHostToDevice, *copy_));
+    throw_if_error(device_.record(*ready_, *copy_));
+  }
+  void train() { device_.launch(*train_, "training", {twin()}, {}); }
+  SimulatedDevice::Range slot() const { return {slot_, kBytes}; }
+  SimulatedDevice::Range twin() const { return {twin_, kBytes}; }
+
+  /// That exactly this kind of violation was seen.
+  void expect_violation(const std::string& words) {
+    quiet();
+    const std::vector<std::string> seen = device_.violations();
+    ASSERT_FALSE(seen.empty()) << "nothing was noticed";
+    for (const std::string& violation : seen)
+      EXPECT_NE(violation.find(words), std::string::npos) << violation;
+  }
+  void expect_none() {
+    quiet();
+    EXPECT_EQ(device_.violations(), std::vector<std::string>{});
+  }
+
+  SimulatedDevice device_{std::chrono::microseconds(2000)};
+  void* slot_ = nullptr;
+  void* twin_ = nullptr;
+  std::unique_ptr<Stream> copy_, train_;
+  std::unique_ptr<Event> ready_, released_;
+};
+
+TEST_F(SimulatedDeviceTest, TheStagersOrderIsInOrder) {
+  for (int i = 0; i < 5; ++i) {
+    const SimulatedDevice::Step step(device_);
+    if (i > 0) throw_if_error(device_.wait(*copy_, *released_));
+    stage();
+    throw_if_error(device_.wait(*train_, *ready_));
+    train();
+    throw_if_error(device_.record(*released_, *train_));
+  }
+  expect_none();
+  device_.host_writes(slot());
+  device_.host_reads(twin());
+  expect_none();
+}
+
+TEST_F(SimulatedDeviceTest, CopiesHappenLateAndWhole) {
+  std::memset(slot_, 7, kBytes);
+  stage();
+  EXPECT_EQ(*static_cast<uint8_t*>(twin_), SimulatedDevice::kFresh);
+  throw_if_error(device_.synchronize(*ready_));
+  EXPECT_EQ(*static_cast<uint8_t*>(twin_), 7);
+  expect_none();
+}
+
+TEST_F(SimulatedDeviceTest, ACapturedStepCanBeReplayed) {
+  int runs = 0;
+  device_.begin_capture(*train_);
+  device_.launch(*train_, "a kernel", {}, {twin()}, [&] { ++runs; });
+  const SimulatedDevice::Graph graph = device_.end_capture(*train_);
+  quiet();
+  EXPECT_EQ(runs, 0);
+  for (int i = 0; i < 3; ++i) SimulatedDevice::replay(graph, *train_);
+  expect_none();
+  EXPECT_EQ(runs, 3);
+}
+
+TEST_F(SimulatedDeviceTest, WhatAnotherStreamDidBeforeACallbackIsKnown) {
+  stage();
+  std::atomic<bool> credited = false;
+  throw_if_error(device_.on_complete(*copy_, [&] { credited = true; }));
+  while (!credited) std::this_thread::yield();
+  device_.host_writes(slot());
+  expect_none();
+}
+
+// Planted bugs from here on.
+
+TEST_F(SimulatedDeviceTest, BugTrainingBeforeTheReadyEvent) {
+  stage();
+  train();
+  expect_violation("training reads without waiting for a copy writes");
+}
+
+TEST_F(SimulatedDeviceTest, BugOverwritingATwinThatIsBeingRead) {
+  stage();
+  throw_if_error(device_.wait(*train_, *ready_));
+  train();
+  throw_if_error(device_.record(*released_, *train_));
+  stage();
+  expect_violation("a copy writes without waiting for training reads");
+}
+
+TEST_F(SimulatedDeviceTest, BugWaitingForAnEventThatIsRecordedLater) {
+  throw_if_error(device_.wait(*train_, *ready_));
+  stage();
+  train();
+  expect_violation("training reads without waiting for a copy writes");
+}
+
+TEST_F(SimulatedDeviceTest, BugAnEventRecordedBeforeTheCopy) {
+  throw_if_error(device_.record(*ready_, *copy_));
+  throw_if_error(device_.copy_async(twin_, slot_, kBytes, CopyKind::kHostToDevice, *copy_));
+  throw_if_error(device_.wait(*train_, *ready_));
+  train();
+  expect_violation("training reads without waiting for a copy writes");
+}
+
+TEST_F(SimulatedDeviceTest, BugWaitingForTheEventOfAnotherStream) {
+  stage();
+  throw_if_error(device_.record(*released_, *train_));
+  throw_if_error(device_.wait(*train_, *released_));
+  train();
+  expect_violation("training reads without waiting for a copy writes");
+}
+
+TEST_F(SimulatedDeviceTest, BugFillingASlotThatIsBeingCopied) {
+  stage();
+  std::memset(slot_, 3, kBytes);
+  quiet();
+  expect_violation("changed memory while a copy of it was under way");
+}
+
+TEST_F(SimulatedDeviceTest, BugSayingSoBeforeTheCopyIsDone) {
+  stage();
+  device_.host_writes(slot());
+  expect_violation("the host writes or frees memory without waiting for a copy reads");
+}
+
+TEST_F(SimulatedDeviceTest, BugReadingAResultBeforeItIsThere) {
+  throw_if_error(device_.copy_async(slot_, twin_, kBytes, CopyKind::kDeviceToHost, *copy_));
+  device_.host_reads(slot());
+  expect_violation("the host reads memory without waiting for a copy writes");
+}
+
+TEST_F(SimulatedDeviceTest, BugFreeingWhatAKernelUses) {
+  train();
+  std::vector<std::string> seen;
+  device_.host_writes(twin());  // what deallocate asks first; really freed, the kernel would run on anything
+  expect_violation("the host writes or frees memory without waiting for training reads");
+}
+
+TEST_F(SimulatedDeviceTest, BugTwoStreamsWriteTheSameMemory) {
+  device_.launch(*copy_, "one kernel", {}, {twin()});
+  device_.launch(*train_, "another", {}, {twin()});
+  expect_violation("another writes without waiting for one kernel writes");
+}
+
+TEST_F(SimulatedDeviceTest, BugAHostWaitInAStep) {
+  stage();
+  {
+    const SimulatedDevice::Step step(device_);
+    throw_if_error(device_.synchronize(*ready_));
+  }
+  expect_violation("the host waits for an event in a step");
+}
+
+TEST_F(SimulatedDeviceTest, BugAnAllocationInACapture) {
+  device_.begin_capture(*train_);
+  device_.deallocate(value_or_throw(device_.allocate(10)), 10);
+  device_.end_capture(*train_);
+  expect_violation("an allocation in a capture");
+}
+
+TEST_F(SimulatedDeviceTest, BugAHostWaitInACapture) {
+  device_.begin_capture(*train_);
+  throw_if_error(device_.synchronize(*copy_));
+  device_.end_capture(*train_);
+  expect_violation("the host waits for a stream in a capture");
+}
+
+TEST_F(SimulatedDeviceTest, BugAGraphThatDoesNotWaitForItsInput) {
+  device_.begin_capture(*train_);
+  train();
+  const SimulatedDevice::Graph graph = device_.end_capture(*train_);
+  stage();
+  SimulatedDevice::replay(graph, *train_);
+  expect_violation("training reads without waiting for a copy writes");
+}
+
+TEST_F(SimulatedDeviceTest, BugCopyingFromMemoryThatIsNotPageLocked) {
+  std::vector<std::byte> pageable(kBytes);
+  throw_if_error(device_.copy_async(twin_, pageable.data(), kBytes, CopyKind::kHostToDevice, *copy_));
+  expect_violation("isn't page-locked");
+}
+
+TEST_F(SimulatedDeviceTest, BugAKernelThatLeavesItsMemory) {
+  device_.launch(*train_, "training", {}, {{twin_, kBytes + 1}});
+  expect_violation("training writes outside of any allocation");
+}
+
+TEST_F(SimulatedDeviceTest, BugUsingFreedMemory) {
+  device_.deallocate(twin_, kBytes);
+  train();
+  twin_ = nullptr;
+  expect_violation("training reads outside of any allocation");
+}
+
+}  // namespace
+}  // namespace dlpipe
