@@ -127,7 +127,7 @@ Result<Geometry> read_geometry(Bytes bytes, const Index& index) {
   geometry.mcu_width = 8 * h;
   geometry.mcu_height = 8 * v;
   const int mcus = (geometry.width + geometry.mcu_width - 1) / geometry.mcu_width;
-  if (geometry.width < 1 || geometry.height < 1 || mcus != index.interval * index.per_row)
+  if (geometry.width < 1 || geometry.height < 1 || mcus != int64_t{index.interval} * index.per_row)
     return bad_index("its intervals don't fill the rows");
   return geometry;
 }

@@ -110,5 +110,17 @@ TEST(RestartIndex, DamageNeverCrashes) {
   EXPECT_GT(refused, 300);
 }
 
+// Found by fuzzing: an index of 65,287 x 65,535 MCUs a row, whose product is no int.
+TEST(RestartIndex, AnIndexOfTooManyMcusIsRefused) {
+  const std::vector<std::byte> jpeg =
+      read_test_file(DLPIPE_TEST_DATA "/fuzz/corpus/image/mcu_count_overflow.restart");
+  const auto info = probe_image(jpeg);
+  ASSERT_TRUE(info.ok()) << info.status().message();
+  EXPECT_EQ(info->layout, ImageLayout::kRestart);
+  Pixels pixels(8, 8, 3);
+  const Status decoded = ImageDecoder().decode(jpeg, {0, 0, 8, 8}, pixels.view());
+  EXPECT_EQ(decoded.code(), ErrorCode::kCorrupt) << decoded.message();
+}
+
 }  // namespace
 }  // namespace dlpipe::data
