@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "dlpipe/base/buffer.h"
 #include "tests/base/device/simulated_device.h"
 #include "tests/io/data/temp_dir.h"
 #include "tests/pipeline/drawn_dataset.h"
@@ -86,6 +87,28 @@ TEST_F(DeviceTest, BatchesEqualTheCpusWhoeverIsSlow) {
       }
     }
   }
+}
+
+// Runs only where a GPU is.
+TEST_F(DeviceTest, BatchesOnCudaEqualTheCpus) {
+  const auto found = cuda_device(0);
+  if (!found.ok()) GTEST_SKIP() << found.status().message();
+  Device& device = **found;
+  const auto loader = open_loader(options(&device));
+  const auto stream = value_or_throw(device.create_stream());
+  Buffer back;
+  std::vector<uint64_t> hashes;
+  while (const auto batch = value_or_throw(loader->next())) {
+    const size_t bytes = image_bytes(*batch);
+    if (!back) back = value_or_throw(Buffer::allocate(device, bytes, Buffer::Memory::kPinned));
+    throw_if_error(device.wait(*stream, *batch->ready_event));
+    throw_if_error(
+        device.copy_async(back.data(), batch->field("image")->data, bytes, CopyKind::kDeviceToHost, *stream));
+    throw_if_error(loader->release(*batch, stream.get()));
+    throw_if_error(device.synchronize(*stream));
+    hashes.push_back(data::checksum64({back.data(), bytes}, batch->chain));
+  }
+  EXPECT_EQ(hashes, cpu_hashes());
 }
 
 TEST_F(DeviceTest, AConsumerThatHoldsBothTwinsGetsMisuse) {

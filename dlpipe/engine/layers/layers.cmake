@@ -25,6 +25,7 @@ list(
   layers/whiten.cpp
   metrics.cpp
   models/gpt.cpp
+  models/half_group.cpp
   models/registry.cpp
   models/resnet.cpp
   models/summary.cpp

@@ -3,6 +3,7 @@
 #include "dlpipe/engine/layers/init.h"
 #include "dlpipe/engine/layers/layers.h"
 #include "dlpipe/engine/layers/whiten.h"
+#include "dlpipe/engine/models/half_group.h"
 #include "dlpipe/engine/models/model.h"
 
 namespace dlpipe::engine {
@@ -11,32 +12,9 @@ namespace {
 constexpr double kNormMomentum = 0.4;  // PyTorch's sense: what the batch adds to running statistics
 constexpr double kNormEpsilon = 1e-12;
 
-/// Half the size, then a second convolution: 3x3, 2x2 maximum, batch norm, GELU; 3x3, batch norm, GELU.
-class Group final : public Module {
- public:
-  Group(int64_t in, int64_t out)
-      : conv1_(add_module("conv1", convolution(in, out))),
-        pool_(add_module("pool", std::make_shared<MaxPool2d>(2))),
-        norm1_(add_module("norm1", std::make_shared<BatchNorm2d>(out, kNormEpsilon, kNormMomentum))),
-        conv2_(add_module("conv2", convolution(out, out))),
-        norm2_(add_module("norm2", std::make_shared<BatchNorm2d>(out, kNormEpsilon, kNormMomentum))) {}
-  Tensor forward(const Tensor& x) override {
-    const Tensor half = gelu((*norm1_)((*pool_)((*conv1_)(x))));
-    return gelu((*norm2_)((*conv2_)(half)));
-  }
-  std::string kind() const override { return "Group"; }
-
- private:
-  static std::shared_ptr<Conv2d> convolution(int64_t in, int64_t out) {
-    return std::make_shared<Conv2d>(in, out, 3, Conv2dArguments{.padding = 1, .bias = false});
-  }
-
-  std::shared_ptr<Conv2d> conv1_;
-  std::shared_ptr<MaxPool2d> pool_;
-  std::shared_ptr<BatchNorm2d> norm1_;
-  std::shared_ptr<Conv2d> conv2_;
-  std::shared_ptr<BatchNorm2d> norm2_;
-};
+std::shared_ptr<Module> group(int64_t in, int64_t out) {
+  return std::make_shared<HalfGroup>(in, out, GroupActivation::kGelu, kNormEpsilon, kNormMomentum);
+}
 
 /// A linear layer without a bias, its outputs divided by the number of inputs.
 class Head final : public Module {
@@ -62,9 +40,9 @@ std::shared_ptr<Module> build(const ModelArguments& arguments) {
   auto model = std::shared_ptr<Sequential>(new Sequential{
       {"stem", std::make_shared<Conv2d>(arguments.channels, kStemChannels, 2)},
       {"gelu", std::make_shared<GELU>()},
-      {"group1", std::make_shared<Group>(kStemChannels, 64)},
-      {"group2", std::make_shared<Group>(64, 256)},
-      {"group3", std::make_shared<Group>(256, 256)},
+      {"group1", group(kStemChannels, 64)},
+      {"group2", group(64, 256)},
+      {"group3", group(256, 256)},
       {"pool", std::make_shared<MaxPool2d>(Size2(left(arguments.height), left(arguments.width)))},
       {"flatten", std::make_shared<Flatten>()},
       {"head", std::make_shared<Head>(256, arguments.classes)},

@@ -1,37 +1,15 @@
 #include "dlpipe/engine/layers/init.h"
 #include "dlpipe/engine/layers/layers.h"
 #include "dlpipe/engine/layers/whiten.h"
+#include "dlpipe/engine/models/half_group.h"
 #include "dlpipe/engine/models/model.h"
 
 namespace dlpipe::engine {
 namespace {
 
-/// Half the size, then a second convolution: 3x3, 2x2 maximum, batch norm, ReLU; 3x3, batch norm, ReLU.
-class Group final : public Module {
- public:
-  Group(int64_t in, int64_t out)
-      : conv1_(add_module("conv1", convolution(in, out))),
-        pool_(add_module("pool", std::make_shared<MaxPool2d>(2))),
-        norm1_(add_module("norm1", std::make_shared<BatchNorm2d>(out))),
-        conv2_(add_module("conv2", convolution(out, out))),
-        norm2_(add_module("norm2", std::make_shared<BatchNorm2d>(out))) {}
-  Tensor forward(const Tensor& x) override {
-    const Tensor half = norm1_->forward_relu((*pool_)((*conv1_)(x)));
-    return norm2_->forward_relu((*conv2_)(half));
-  }
-  std::string kind() const override { return "Group"; }
-
- private:
-  static std::shared_ptr<Conv2d> convolution(int64_t in, int64_t out) {
-    return std::make_shared<Conv2d>(in, out, 3, Conv2dArguments{.padding = 1, .bias = false});
-  }
-
-  std::shared_ptr<Conv2d> conv1_;
-  std::shared_ptr<MaxPool2d> pool_;
-  std::shared_ptr<BatchNorm2d> norm1_;
-  std::shared_ptr<Conv2d> conv2_;
-  std::shared_ptr<BatchNorm2d> norm2_;
-};
+std::shared_ptr<Module> group(int64_t in, int64_t out) {
+  return std::make_shared<HalfGroup>(in, out, GroupActivation::kRelu);
+}
 
 /// 2x2 convolution with a bias, ReLU: no norm, as whitened patches need none.
 class Stem final : public Module {
@@ -53,9 +31,9 @@ std::shared_ptr<Module> build(const ModelArguments& arguments) {
   check_model_arguments("cifarnet", arguments, 9);
   auto model = std::shared_ptr<Sequential>(new Sequential{
       {"stem", std::make_shared<Stem>(arguments.channels, kStemChannels)},
-      {"group1", std::make_shared<Group>(kStemChannels, 64)},
-      {"group2", std::make_shared<Group>(64, 128)},
-      {"group3", std::make_shared<Group>(128, 256)},
+      {"group1", group(kStemChannels, 64)},
+      {"group2", group(64, 128)},
+      {"group3", group(128, 256)},
       {"pool", std::make_shared<GlobalAvgPool>()},
       {"fc", std::make_shared<Linear>(256, arguments.classes)},
   });

@@ -13,7 +13,6 @@
 
 #include "dlpipe/engine/cpu/isa.h"
 #include "dlpipe/engine/optim/adam_optimizer.h"
-#include "dlpipe/engine/optim/elementwise.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -51,13 +50,6 @@ DLPIPE_INLINE inline float uniform(uint32_t key, uint32_t i) {
   return static_cast<float>(static_cast<int32_t>(x >> 8)) * 0x1p-24f;
 }
 
-struct Coefficients {
-  float take1 = 0.0f, keep2 = 0.0f, take2 = 0.0f;
-  float step_size = 0.0f, root_scale = 0.0f, epsilon = 0.0f;
-  float decay = 0.0f, keep = 1.0f;
-  uint32_t key = 0;
-};
-
 /// Where a block lies. Not inlined lambdas' captures: values, so that loops become vectors.
 struct Block {
   float* weights;
@@ -73,8 +65,8 @@ DLPIPE_INLINE inline float inverse(float largest) {
   return largest > 0.0f ? 1.0f / largest : 0.0f;
 }
 
-/// Adam's step on a block, in f32 (see adam_optimizer.cpp), between reading the moments and rounding them.
-DLPIPE_INLINE inline void update_block(const Coefficients& c, const Block& block) {
+/// Adam's step on a block, in f32, between reading the moments and rounding them.
+DLPIPE_INLINE inline void update_block(const AdamStep& c, uint32_t key, const Block& block) {
   float mean[kBlock], square[kBlock];
   const float mean_scale = *block.mean_scale, old_root_scale = *block.root_scale;
   // Of numbers that aren't negative the order of the bits is the order of the numbers, and an integer's
@@ -100,7 +92,7 @@ DLPIPE_INLINE inline void update_block(const Coefficients& c, const Block& block
   const float mean_factor = inverse(most_mean), root_factor = inverse(most_root);
   for (int64_t i = 0; i < block.count; ++i) {
     const auto index = static_cast<uint32_t>(i);
-    const float draw = uniform(c.key, index);
+    const float draw = uniform(key, index);
     const float value = std::min(std::abs(mean[i]) * mean_factor, 1.0f);
     uint32_t code = MeanCode::below(value);
     const float low = MeanCode::decode(code), high = MeanCode::decode(code + 1);
@@ -138,17 +130,7 @@ class Adam8bit final : public ElementwiseOptimizer {
   }
 
   void update(const ElementRun& run) const override {
-    const auto power = static_cast<double>(step_);
-    const double lr = lr_ * run.lr_scale, decay = arguments_.weight_decay * run.decay_scale;
-    Coefficients c;
-    c.take1 = static_cast<float>(1.0 - arguments_.beta1);
-    c.keep2 = static_cast<float>(arguments_.beta2);
-    c.take2 = static_cast<float>(1.0 - arguments_.beta2);
-    c.step_size = static_cast<float>(lr / (1.0 - std::pow(arguments_.beta1, power)));
-    c.root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(arguments_.beta2, power)));
-    c.epsilon = static_cast<float>(arguments_.epsilon);
-    (arguments_.decoupled ? c.keep : c.decay) =
-        static_cast<float>(arguments_.decoupled ? 1.0 - lr * decay : decay);
+    const AdamStep step = adam_step(arguments_, arguments_.decoupled, lr_, step_, run);
     for (int64_t begin = 0; begin < run.count; begin += kBlock) {
       const Block block = {run.weights + begin,
                            run.gradients + begin,
@@ -157,9 +139,9 @@ class Adam8bit final : public ElementwiseOptimizer {
                            run.state<uint8_t>(2) + begin,
                            run.state<float>(3) + begin / kBlock,
                            std::min(kBlock, run.count - begin)};
-      c.key =
+      const uint32_t key =
           (static_cast<uint32_t>(step_) * 0x27d4eb2fu + run.key) * 0x165667b1u + static_cast<uint32_t>(begin);
-      cpu::on_best_isa([=]() DLPIPE_INLINE { update_block(c, block); });
+      cpu::on_best_isa([=]() DLPIPE_INLINE { update_block(step, key, block); });
     }
   }
 

@@ -8,32 +8,19 @@
 namespace dlpipe::engine {
 namespace {
 
-struct Coefficients {
-  float take1 = 0.0f;  // 1 - beta1
-  float beta2 = 0.0f;
-  float take2 = 0.0f;       // 1 - beta2
-  float step_size = 0.0f;   // lr / (1 - beta1^t)
-  float root_scale = 0.0f;  // 1 / sqrt(1 - beta2^t)
-  float epsilon = 0.0f;
-  float decay = 0.0f;   // added to the gradient as decay * weight
-  float shrink = 0.0f;  // the weight first loses this share of itself: decoupled decay
-};
-
-void update_run(const Coefficients& c, const ElementRun& run) {
-  const float keep = 1.0f - c.shrink;
-  cpu::on_best_isa([c, keep, count = run.count, weights = run.weights, gradients = run.gradients,
+void update_run(const AdamStep& c, const ElementRun& run) {
+  cpu::on_best_isa([c, count = run.count, weights = run.weights, gradients = run.gradients,
                     mean = run.state(0), square = run.state(1)]() DLPIPE_INLINE {
     for (int64_t i = 0; i < count; ++i) {
-      const float weight = keep * weights[i];
+      const float weight = c.keep * weights[i];
       const float gradient = gradients[i] + c.decay * weight;
       mean[i] += c.take1 * (gradient - mean[i]);
-      square[i] = c.beta2 * square[i] + c.take2 * (gradient * gradient);
+      square[i] = c.keep2 * square[i] + c.take2 * (gradient * gradient);
       weights[i] = weight - c.step_size * (mean[i] / (std::sqrt(square[i]) * c.root_scale + c.epsilon));
     }
   });
 }
 
-/// Kingma and Ba, "Adam", 2015, algorithm 1, with its bias corrections folded into step_size and root_scale.
 class AdamOptimizer final : public ElementwiseOptimizer {
  public:
   AdamOptimizer(std::vector<NamedTensor> parameters, const OptimizerArguments& arguments, bool decoupled)
@@ -43,33 +30,37 @@ class AdamOptimizer final : public ElementwiseOptimizer {
 
  protected:
   void begin_step(double lr, int64_t step) override {
-    const auto power = static_cast<double>(step);
-    Coefficients& c = coefficients_;
-    c.take1 = static_cast<float>(1.0 - arguments_.beta1);
-    c.beta2 = static_cast<float>(arguments_.beta2);
-    c.take2 = static_cast<float>(1.0 - arguments_.beta2);
-    c.step_size = static_cast<float>(lr / (1.0 - std::pow(arguments_.beta1, power)));
-    c.root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(arguments_.beta2, power)));
-    c.epsilon = static_cast<float>(arguments_.epsilon);
-    c.decay = decoupled_ ? 0.0f : static_cast<float>(arguments_.weight_decay);
-    c.shrink = decoupled_ ? static_cast<float>(lr * arguments_.weight_decay) : 0.0f;
+    lr_ = lr;
+    step_ = step;
   }
-
   void update(const ElementRun& run) const override {
-    Coefficients coefficients = coefficients_;
-    coefficients.step_size *= run.lr_scale;
-    coefficients.shrink *= run.lr_scale * run.decay_scale;
-    coefficients.decay *= run.decay_scale;
-    update_run(coefficients, run);
+    update_run(adam_step(arguments_, decoupled_, lr_, step_, run), run);
   }
 
  private:
   OptimizerArguments arguments_;
   bool decoupled_;
-  Coefficients coefficients_;
+  double lr_ = 0.0;
+  int64_t step_ = 0;
 };
 
 }  // namespace
+
+AdamStep adam_step(const OptimizerArguments& arguments, bool decoupled, double lr, int64_t t,
+                   const ElementRun& run) {
+  const auto power = static_cast<double>(t);
+  const double rate = lr * run.lr_scale, decay = arguments.weight_decay * run.decay_scale;
+  AdamStep step;
+  step.take1 = static_cast<float>(1.0 - arguments.beta1);
+  step.keep2 = static_cast<float>(arguments.beta2);
+  step.take2 = static_cast<float>(1.0 - arguments.beta2);
+  step.step_size = static_cast<float>(rate / (1.0 - std::pow(arguments.beta1, power)));
+  step.root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(arguments.beta2, power)));
+  step.epsilon = static_cast<float>(arguments.epsilon);
+  step.decay = decoupled ? 0.0f : static_cast<float>(decay);
+  step.keep = decoupled ? 1.0f - static_cast<float>(rate * decay) : 1.0f;
+  return step;
+}
 
 void check_adam_arguments(const char* name, const OptimizerArguments& a) {
   check_optimizer_argument(a.beta1 >= 0.0 && a.beta1 < 1.0, name, "beta1", a.beta1, "a number in [0, 1)");
