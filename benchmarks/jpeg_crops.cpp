@@ -224,5 +224,10 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "usage: jpeg_crops DIR [--seconds S]\n");
     return 2;
   }
-  return dlpipe::data::run(directory, seconds);
+  try {
+    return dlpipe::data::run(directory, seconds);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "jpeg_crops: %s\n", error.what());
+    return 1;
+  }
 }
