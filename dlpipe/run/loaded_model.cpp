@@ -1,13 +1,29 @@
 #include "dlpipe/run/loaded_model.h"
 
+#include <filesystem>
+
+#include "dlpipe/base/log.h"
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/cpu/kernel_table.h"
 #include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/pipeline/loader.h"
 #include "dlpipe/run/data_paths.h"
 #include "dlpipe/run/preprocess.h"
 
 namespace dlpipe::run {
+
+// The kernels that the run took, where the checkpoint still lies in it: so evaluation gives the validation's
+// numbers to the last bit.
+static void take_kernels_of_run(const std::string& checkpoint) {
+  const std::filesystem::path file =
+      std::filesystem::path(checkpoint).parent_path().parent_path() / "kernels.json";
+  if (!std::filesystem::exists(file)) return;
+  const Result<std::string> text = formats::read_file(file.string());
+  const Status status = text.ok() ? engine::kernel_table().load(*text) : text.status();
+  if (!status.ok()) log(LogLevel::kWarning, concat(status.message(), "; ", file.string(), " is not used"));
+}
 
 LoadedModel load_model(const std::string& path, const Registries& registries) {
   const std::string directory = value_or_throw(find_checkpoint(path));
@@ -18,6 +34,7 @@ LoadedModel load_model(const std::string& path, const Registries& registries) {
   loaded.model->load_state_dict(checkpoint.tensors.ema.empty() ? checkpoint.tensors.model
                                                                : checkpoint.tensors.ema);
   loaded.model->eval();
+  take_kernels_of_run(directory);
   return loaded;
 }
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "dlpipe/engine/cpu/kernel_table.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/ingest/ingest.h"
 #include "dlpipe/run/loaded_model.h"
@@ -107,7 +108,7 @@ TEST_F(SessionTest, RunsThatMeasureTheirKernelsAgree) {
   TrainConfig measured = config(runs / "a");
   measured.kernels = "measured";
   measured.epochs = 1;
-  Session(measured).train();
+  const TrainOutcome outcome = Session(measured).train();
   EXPECT_NE(text_of(runs / "a/kernels.json").find("measured"), std::string::npos);
   measured.out = runs / "b";
   measured.threads = 1;
@@ -116,6 +117,12 @@ TEST_F(SessionTest, RunsThatMeasureTheirKernelsAgree) {
   EXPECT_EQ(text_of(runs / "a/checkpoints/last/model.safetensors"),
             text_of(runs / "b/checkpoints/last/model.safetensors"));
   ::unsetenv("XDG_CACHE_HOME");
+  // A checkpoint is judged with the kernels of its run.
+  engine::kernel_table().clear();
+  const Evaluation evaluation =
+      evaluate_checkpoint({.checkpoint = runs / "a/checkpoints/last", .data = data_.split, .batch = 16});
+  EXPECT_EQ(evaluation.report.loss, outcome.last_validation->result.loss);
+  EXPECT_NE(engine::kernel_table().save().find("measured"), std::string::npos);
   measured.kernels = "guessed";
   measured.out = runs / "c";
   EXPECT_THROW(Session{measured}, Error);
