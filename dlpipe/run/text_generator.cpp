@@ -51,6 +51,7 @@ int64_t draw(std::span<const float> logits, const GenerateOptions& options, Rand
     order.resize(static_cast<size_t>(options.top_k));
   const double largest = logits[static_cast<size_t>(order.front())];
   std::vector<double> weights;
+  weights.reserve(order.size());
   for (const int64_t token : order)
     weights.push_back(std::exp((logits[static_cast<size_t>(token)] - largest) / options.temperature));
   double left = random.uniform_double() * std::accumulate(weights.begin(), weights.end(), 0.0);

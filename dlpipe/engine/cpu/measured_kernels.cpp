@@ -122,7 +122,7 @@ KernelChoice MeasuredKernels::find_or_measure(const std::string& key,
   const FileLock file_lock(path_.empty() ? "" : path_ + ".lock");
   read();
   if (const auto choice = known_.find(key)) return *choice;
-  const KernelChoice choice = measure();
+  KernelChoice choice = measure();
   known_.set(key, choice);
   write();
   return choice;

@@ -315,11 +315,13 @@ void output_of(D d, const WinogradRange& from, const WinogradImages& y, const Wi
 template <class Work>
 HWY_INLINE void with_vectors(const WinogradImages& images, const WinogradRange& range, const Work& work) {
   const bool is_wide = (images.block | range.first_channel | range.channels) % (2 * kWinogradChannels) == 0;
+  // NOLINTBEGIN(bugprone-branch-clone): where vectors are short, both are the same
   if (is_wide) {
     images.low ? work(Wide(), uint16_t()) : work(Wide(), float());
   } else {
     images.low ? work(Narrow(), uint16_t()) : work(Narrow(), float());
   }
+  // NOLINTEND(bugprone-branch-clone)
 }
 
 void Input(const WinogradImages& x, const WinogradTiles& tiles, const WinogradRange& to) {

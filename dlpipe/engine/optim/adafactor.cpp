@@ -94,14 +94,14 @@ class Adafactor final : public ElementwiseOptimizer {
     const bool factored = run.states[1] != nullptr;
     const Matrix m = {run.weights, run.gradients, factored ? first_axis : 1,
                       factored ? run.count / first_axis : run.count};
-    if (!factored) return step(run, m, run.state(0), 1.0f);
+    if (!factored) return apply(run, m, run.state(0), 1.0f);
     float* const row = run.state(0);
     float* const column = run.state(1);
     average_rows(m, row);
     average_columns(m, column);
     const double mean =
         sum_of(m.rows, [=](int64_t r) DLPIPE_INLINE { return row[r]; }) / static_cast<double>(m.rows);
-    step(run, m, column, 1.0f / std::max(static_cast<float>(mean), kTiny));
+    apply(run, m, column, 1.0f / std::max(static_cast<float>(mean), kTiny));
   }
 
  private:
@@ -131,7 +131,7 @@ class Adafactor final : public ElementwiseOptimizer {
 
   /// One row's or a vector's step: the second moment of element c is scale * column[c]. Where a vector's
   /// moments are, they are brought up to date first.
-  void step(const ElementRun& run, const Matrix& m, float* column, float inverse_mean) const {
+  void apply(const ElementRun& run, const Matrix& m, float* column, float inverse_mean) const {
     const bool factored = m.rows > 1;
     if (!factored) {
       for (int64_t c = 0; c < m.columns; ++c)

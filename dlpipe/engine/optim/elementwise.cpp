@@ -43,7 +43,7 @@ float scale_of(const std::string& name, const char* argument,
 }  // namespace
 
 ElementwiseOptimizer::ElementwiseOptimizer(std::vector<NamedTensor> parameters,
-                                           const OptimizerArguments& arguments, StateForms states,
+                                           const OptimizerArguments& arguments, const StateForms& states,
                                            const std::function<bool(const NamedTensor&)>& whole) {
   for (NamedTensor& parameter : parameters) {
     if (parameter.tensor.dtype() != DType::kF32 || !parameter.tensor.is_contiguous()) {

@@ -53,7 +53,8 @@ class ElementwiseOptimizer : public Optimizer {
   /// At most ElementRun::kMaxStates states a parameter. Those for which `whole` answers yes go to
   /// update_whole.
   ElementwiseOptimizer(std::vector<NamedTensor> parameters, const OptimizerArguments& arguments,
-                       StateForms states, const std::function<bool(const NamedTensor&)>& whole = nullptr);
+                       const StateForms& states,
+                       const std::function<bool(const NamedTensor&)>& whole = nullptr);
   /// Called once before the updates of a step; `step` counts from 1.
   virtual void begin_step(double lr, int64_t step) = 0;
   /// Called for many runs at once, from many threads.
