@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 namespace dlpipe {
 namespace {
@@ -27,7 +29,14 @@ class SimulatedDeviceTest : public testing::Test {
     if (twin_ != nullptr) device_.deallocate(twin_, kBytes);
   }
 
+  /// Keeps the copy stream from what comes next until quiet().
+  void hold() {
+    device_.launch(*copy_, "a gate", {}, {}, [this] {
+      while (!open_) std::this_thread::yield();
+    });
+  }
   void quiet() {
+    open_ = true;
     throw_if_error(device_.synchronize(*copy_));
     throw_if_error(device_.synchronize(*train_));
   }
@@ -57,6 +66,7 @@ class SimulatedDeviceTest : public testing::Test {
   void* twin_ = nullptr;
   std::unique_ptr<Stream> copy_, train_;
   std::unique_ptr<Event> ready_, released_;
+  std::atomic<bool> open_{false};
 };
 
 TEST_F(SimulatedDeviceTest, TheStagersOrderIsInOrder) {
@@ -76,8 +86,10 @@ TEST_F(SimulatedDeviceTest, TheStagersOrderIsInOrder) {
 
 TEST_F(SimulatedDeviceTest, CopiesHappenLateAndWhole) {
   std::memset(slot_, 7, kBytes);
+  hold();
   stage();
   EXPECT_EQ(*static_cast<uint8_t*>(twin_), SimulatedDevice::kFresh);
+  open_ = true;
   throw_if_error(device_.synchronize(*ready_));
   EXPECT_EQ(*static_cast<uint8_t*>(twin_), 7);
   expect_none();
@@ -145,6 +157,7 @@ TEST_F(SimulatedDeviceTest, BugWaitingForTheEventOfAnotherStream) {
 }
 
 TEST_F(SimulatedDeviceTest, BugFillingASlotThatIsBeingCopied) {
+  hold();
   stage();
   std::memset(slot_, 3, kBytes);
   quiet();
@@ -165,7 +178,6 @@ TEST_F(SimulatedDeviceTest, BugReadingAResultBeforeItIsThere) {
 
 TEST_F(SimulatedDeviceTest, BugFreeingWhatAKernelUses) {
   train();
-  std::vector<std::string> seen;
   device_.host_writes(twin());  // what deallocate asks first; really freed, the kernel would run on anything
   expect_violation("the host writes or frees memory without waiting for training reads");
 }
