@@ -180,12 +180,14 @@ void Session::take_input_sizes(const pipeline::Loader& loader, const std::string
   const FieldSpec* image = image_field(loader.schema());
   const FieldSpec* tokens = token_field(loader.schema());
   const bool wants_tokens = record->input == engine::ModelInput::kTokens;
-  const auto fail = [&](const char* what) {
-    throw Error(Status(ErrorCode::kUnsupported, concat("[train] ", config_.model, " takes ", what, ", and ",
-                                                       loader.dataset().directory(), " has none")));
-  };
-  if (model.classes.empty() || (wants_tokens ? tokens == nullptr : label_field(loader.schema()) == nullptr))
-    fail(wants_tokens ? "sequences of tokens" : "images with classes");
+  const bool has_input =
+      wants_tokens ? tokens != nullptr : image != nullptr && label_field(loader.schema()) != nullptr;
+  if (!has_input || model.classes.empty()) {
+    throw Error(
+        Status(ErrorCode::kUnsupported, concat("[train] ", config_.model, " takes ",
+                                               wants_tokens ? "sequences of tokens" : "images with classes",
+                                               ", and ", loader.dataset().directory(), " has none")));
+  }
   if (wants_tokens) {
     if (settings_.eval.views != Views::kOne)
       throw Error(Status(ErrorCode::kMisuse,
@@ -193,7 +195,6 @@ void Session::take_input_sizes(const pipeline::Loader& loader, const std::string
     model.arguments.length = tokens->shape[0] - 1;
     return;
   }
-  if (image == nullptr) fail("images");
   model.arguments.height = image->shape[0];
   model.arguments.width = image->shape[1];
   model.arguments.channels = image->shape[2];

@@ -6,13 +6,12 @@
 // Filters are taken as [outputs, the rest], where PyTorch factors each 3x3 window for itself. Vectors keep
 // all moments.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
 #include "dlpipe/engine/cpu/parallel.h"
-#include "dlpipe/engine/cpu/vec.h"
 #include "dlpipe/engine/optim/elementwise.h"
+#include "dlpipe/engine/optim/lane_sum.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -50,21 +49,6 @@ void for_rows(const Matrix& m, const Row& row) {
   });
 }
 
-/// Sum of value(i), i < count, in eight chains, the same on every instruction set.
-template <class Value>
-DLPIPE_INLINE inline double sum_of(int64_t count, const Value& value) {
-  std::array<double, cpu::kLanes> sums{};
-  int64_t i = 0;
-  for (; i + cpu::kLanes <= count; i += cpu::kLanes) {
-    for (int64_t lane = 0; lane < cpu::kLanes; ++lane)
-      sums[static_cast<size_t>(lane)] += double{value(i + lane)};
-  }
-  for (int64_t lane = 0; i < count; ++i, ++lane) sums[static_cast<size_t>(lane)] += double{value(i)};
-  double total = 0;
-  for (const double sum : sums) total += sum;
-  return total;
-}
-
 /// The sum over all rows of row(r), in the rows' order.
 template <class Row>
 double sum_rows(const Matrix& m, const Row& row) {
@@ -100,7 +84,7 @@ class Adafactor final : public ElementwiseOptimizer {
     average_rows(m, row);
     average_columns(m, column);
     const double mean =
-        sum_of(m.rows, [=](int64_t r) DLPIPE_INLINE { return row[r]; }) / static_cast<double>(m.rows);
+        lane_sum(m.rows, [=](int64_t r) DLPIPE_INLINE { return row[r]; }) / static_cast<double>(m.rows);
     apply(run, m, column, 1.0f / std::max(static_cast<float>(mean), kTiny));
   }
 
@@ -109,7 +93,7 @@ class Adafactor final : public ElementwiseOptimizer {
     for_rows(m, [&](int64_t r) {
       double sum = 0;
       cpu::on_best_isa([&sum, g = m.gradients + r * m.columns, n = m.columns]() DLPIPE_INLINE {
-        sum = sum_of(n, [g](int64_t i) DLPIPE_INLINE { return double{g[i]} * g[i]; });
+        sum = lane_sum(n, [g](int64_t i) DLPIPE_INLINE { return double{g[i]} * g[i]; });
       });
       row[r] += take_ * (static_cast<float>(sum / static_cast<double>(m.columns)) - row[r]);
     });
@@ -147,12 +131,12 @@ class Adafactor final : public ElementwiseOptimizer {
       double sum = 0;
       cpu::on_best_isa([&, g = m.gradients + r * m.columns, w = m.weights + r * m.columns, n = m.columns,
                         scale = scale_of(r)]() DLPIPE_INLINE {
-        sum = sum_of(n, [=](int64_t i) DLPIPE_INLINE {
+        sum = lane_sum(n, [=](int64_t i) DLPIPE_INLINE {
           const double u = update(scale, g, i);
           return u * u;
         });
         squares[static_cast<size_t>(r)] =
-            sum_of(n, [=](int64_t i) DLPIPE_INLINE { return double{w[i]} * w[i]; });
+            lane_sum(n, [=](int64_t i) DLPIPE_INLINE { return double{w[i]} * w[i]; });
       });
       return sum;
     });

@@ -12,6 +12,7 @@
 #include <cmath>
 
 #include "dlpipe/engine/cpu/isa.h"
+#include "dlpipe/engine/cpu/parallel.h"
 #include "dlpipe/engine/optim/adam_optimizer.h"
 
 namespace dlpipe::engine {
@@ -111,7 +112,7 @@ DLPIPE_INLINE inline void update_block(const AdamStep& c, uint32_t key, const Bl
 }
 
 std::vector<StateForm> states_of(const Shape& parameter) {
-  const Shape blocks = {(parameter.elements() + kBlock - 1) / kBlock};
+  const Shape blocks = {divide_up(parameter.elements(), kBlock)};
   return {{"mean", parameter, DType::kU8},
           {"mean_scale", blocks, DType::kF32, kBlock},
           {"root", parameter, DType::kU8},

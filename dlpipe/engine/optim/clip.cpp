@@ -1,11 +1,11 @@
 #include "dlpipe/engine/optim/clip.h"
 
-#include <array>
 #include <cmath>
 #include <vector>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/optim/lane_sum.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -13,22 +13,8 @@ namespace {
 // Part of the definition of the norm: one partial sum a slice.
 constexpr int64_t kSlice = 16384;
 
-/// Sum of squares with eight running sums, so that a compiler may keep them in vectors without changing any
-/// bit.
 double sum_of_squares(const float* values, int64_t count) {
-  constexpr int64_t kLanes = 8;
-  std::array<double, kLanes> sums{};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      const double value = values[i + lane];
-      sums[lane] += value * value;
-    }
-  }
-  for (int64_t lane = 0; i < count; ++i, ++lane) sums[lane] += double{values[i]} * values[i];
-  double total = 0.0;
-  for (const double sum : sums) total += sum;
-  return total;
+  return lane_sum(count, [values](int64_t i) { return double{values[i]} * values[i]; });
 }
 
 struct Slice {

@@ -181,9 +181,7 @@ Result<SourceListing> IdxSource::list() {
     const size_t count = pair.images.dims[0];
     for (size_t i = 0; i < count; ++i) {
       SourceEntry entry;
-      std::string number = std::to_string(i);
-      entry.path =
-          concat(pair.prefix, "-", std::string(number.size() < 6 ? 6 - number.size() : 0, '0'), number);
+      entry.path = numbered_path(pair.prefix, i, 6);
       entry.size_bytes = kRawHeaderBytes + pair.images.items().size() / count;
       entry.modified_ns = pair.images.stamp.modified_ns;
       entry.split = split_of(pair, pairs_.size());

@@ -54,4 +54,9 @@ void number_classes(const std::vector<std::string>& class_of_entry, SourceListin
   listing.classes = std::move(names);
 }
 
+std::string numbered_path(const std::string& prefix, size_t number, size_t digits) {
+  const std::string text = std::to_string(number);
+  return concat(prefix, "-", std::string(digits - std::min(digits, text.size()), '0'), text);
+}
+
 }  // namespace dlpipe::data

@@ -71,4 +71,7 @@ Result<std::unique_ptr<Source>> open_source(const SourceOptions& options);
 /// Sorts class names and sets each entry's label; names that are all whole numbers are sorted as numbers.
 void number_classes(const std::vector<std::string>& class_of_entry, SourceListing& listing);
 
+/// "train-000123": the path of a sample that is no file of its own, in at least so many digits.
+std::string numbered_path(const std::string& prefix, size_t number, size_t digits);
+
 }  // namespace dlpipe::data

@@ -113,8 +113,7 @@ Result<SourceListing> TextSource::list() {
   const std::string name = std::filesystem::path(path_).filename().string();
   for (int64_t i = 0; i < count; ++i) {
     SourceEntry entry;
-    const std::string number = std::to_string(i);
-    entry.path = concat(name, "-", std::string(number.size() < 9 ? 9 - number.size() : 0, '0'), number);
+    entry.path = numbered_path(name, static_cast<size_t>(i), 9);
     entry.size_bytes = static_cast<uint64_t>(listing.tokens);
     entry.modified_ns = stamp_.modified_ns;
     entry.place = static_cast<uint64_t>(i * length_);
