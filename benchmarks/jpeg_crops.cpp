@@ -1,7 +1,10 @@
 // How fast are RandomResizedCrop regions decoded from each layout of a JPEG at rest? One thread, one process,
 // rounds interleaved, no resize:
-//   jpeg_crops DIR [--seconds S]      DIR: any folder of JPEG files
+//   jpeg_crops DIR [--seconds S] [--avx2]      DIR: any folder of JPEG files; --avx2: as on a machine without
+//                                              AVX-512 (our code; libjpeg-turbo has none of it)
 // Every picture's regions are first compared with libjpeg-turbo's whole decode, sample by sample.
+#include <hwy/targets.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -32,19 +35,21 @@ struct Layout {
   Result<Bytes> (*encode)(const Bytes& jpeg);
 };
 
-template <int kTileBlocks>
-Result<Bytes> in_tiles_of(const Bytes& jpeg) {
-  return encode_coefficients(jpeg, {}, kTileBlocks);
+template <coef::TileForm kForm, int kBlocks>
+Result<Bytes> in_tiles(const Bytes& jpeg) {
+  return encode_coefficients(jpeg, {}, {kForm, kBlocks});
 }
 
-constexpr std::array<Layout, 5> kLayouts = {{
+constexpr std::array<Layout, 7> kLayouts = {{
     {"JPEG", [](const Bytes& jpeg) -> Result<Bytes> { return jpeg; }},
     {"restart index", [](const Bytes& jpeg) { return encode_restart(jpeg); }},
-    {"coefficients, tiles of 16", in_tiles_of<16>},
-    {"coefficients, tiles of 8", in_tiles_of<8>},
-    {"coefficients, tiles of 4", in_tiles_of<4>},
+    {"coded, tiles of 16", in_tiles<coef::TileForm::kCoded, 16>},
+    {"coded, tiles of 8", in_tiles<coef::TileForm::kCoded, 8>},
+    {"packed, tiles of 16", in_tiles<coef::TileForm::kPacked, 16>},
+    {"packed, tiles of 8", in_tiles<coef::TileForm::kPacked, 8>},
+    {"packed, tiles of 4", in_tiles<coef::TileForm::kPacked, 4>},
 }};
-constexpr size_t kCoefficients = 3;  // what `dlpipe ingest --jpeg coefficients` writes
+constexpr size_t kCoefficients = 5;  // what `dlpipe ingest --jpeg coefficients` writes
 
 struct Picture {
   std::array<Bytes, kLayouts.size()> stored;
@@ -216,12 +221,14 @@ int main(int count, char** arguments) {
   for (int i = 1; i < count; ++i) {
     if (std::strcmp(arguments[i], "--seconds") == 0 && i + 1 < count) {
       dlpipe::parse_double(arguments[++i], &seconds);
+    } else if (std::strcmp(arguments[i], "--avx2") == 0) {
+      hwy::DisableTargets(HWY_AVX3 | HWY_AVX3_DL);
     } else {
       directory = arguments[i];
     }
   }
   if (directory.empty()) {
-    std::fprintf(stderr, "usage: jpeg_crops DIR [--seconds S]\n");
+    std::fprintf(stderr, "usage: jpeg_crops DIR [--seconds S] [--avx2]\n");
     return 2;
   }
   try {

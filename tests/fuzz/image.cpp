@@ -48,7 +48,9 @@ void check(std::span<const std::byte> bytes) {
   const Picture expected = decode(decoder, bytes, whole);
   if (info->layout == ImageLayout::kCoefficients) (void)coefficients_to_jpeg(bytes, limits);
   if (info->layout != ImageLayout::kJpeg || !expected.ok) return;
-  if (const auto record = encode_coefficients(bytes, limits); record.ok()) {
+  for (const TileKind& tiles : {kFastTiles, kDenseTiles}) {
+    const auto record = encode_coefficients(bytes, limits, tiles);
+    if (!record.ok()) continue;
     // Pixels may differ where a damaged file's coefficients leave the range that both transforms keep: ingest
     // compares them. Reading it must never fail.
     if (!decode(decoder, *record, whole).ok || !coefficients_to_jpeg(*record, limits).ok()) std::abort();

@@ -235,6 +235,12 @@ bool is_reference(const ConvPlan& plan) {
   return plan.variants.front().primitive.implementation().find("ref") != std::string::npos;
 }
 
+// oneDNN 2.6's bf16 gradient of weights reads memory that nobody wrote where images are narrower than the
+// stride (tests/engine/ops/conv2d_test.cpp): nonsense, not an error.
+bool has_sound_bf16(ConvPass pass, const Conv2dShape& shape) {
+  return pass != ConvPass::kBackwardWeights || shape.w >= shape.stride[1];
+}
+
 ConvPlan make_plan(ConvPass pass, const Conv2dShape& shape, DType dtype, LayoutChoice held, bool bias) {
   const auto fast_plan = [&](Compute compute) -> std::optional<ConvPlan> {
     try {
@@ -245,7 +251,7 @@ ConvPlan make_plan(ConvPass pass, const Conv2dShape& shape, DType dtype, LayoutC
     }
     return std::nullopt;
   };
-  if (dtype == DType::kBF16 && computes_bf16()) {
+  if (dtype == DType::kBF16 && computes_bf16() && has_sound_bf16(pass, shape)) {
     if (auto plan = fast_plan(Compute::kBF16)) return *std::move(plan);
   }
   // AVX2's kernels for blocked images want them at least as wide as the filter; those for plain ones don't.

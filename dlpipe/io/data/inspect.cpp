@@ -132,7 +132,7 @@ Result<std::vector<std::pair<std::string, int64_t>>> kept_as_jpeg(const Dataset&
     const double most = kMostBytesByDefault * static_cast<double>(view.image.size());
     ++reasons[!again.ok() ? again.status().message()
               : coefficients && static_cast<double>(again->size()) > most
-                  ? "as coefficients it would take more bytes"
+                  ? "as coefficients it would take over 1.25 times as many bytes"
                   : "it would decode to other pixels"];
   }
   return std::vector<std::pair<std::string, int64_t>>(reasons.begin(), reasons.end());

@@ -101,11 +101,11 @@ Result<ImageWorker::Stored> ImageWorker::store(std::vector<std::byte> bytes, con
 
 Status ImageWorker::use_jpeg_layout(bool is_source, Stored& stored) {
   const bool restart = options_.jpeg == JpegLayout::kRestart;
-  const int tile_blocks =
-      options_.jpeg == JpegLayout::kDenseCoefficients ? data::kDenseTileBlocks : data::kFastTileBlocks;
+  const data::TileKind& tiles =
+      options_.jpeg == JpegLayout::kDenseCoefficients ? data::kDenseTiles : data::kFastTiles;
   Result<std::vector<std::byte>> record =
       restart ? data::encode_restart(stored.bytes, limits_of(options_))
-              : data::encode_coefficients(stored.bytes, limits_of(options_), tile_blocks);
+              : data::encode_coefficients(stored.bytes, limits_of(options_), tiles);
   if (!record.ok()) return {};  // it stays a JPEG; `dlpipe inspect` tells why
   const double share = static_cast<double>(record->size()) / static_cast<double>(stored.bytes.size());
   if (options_.jpeg == JpegLayout::kAuto && share > data::kMostBytesByDefault) return {};

@@ -22,10 +22,10 @@ namespace dlpipe::ingest {
 enum class OnError : uint8_t { kSkip, kStop };
 /// What stands in a record: the file's own bytes (raw pixels for IDX), always JPEG, always raw pixels.
 enum class Store : uint8_t { kAuto, kJpeg, kRaw };
-/// How a record holds a JPEG: as coefficients unless that takes more bytes (data::kMostBytesByDefault); the
-/// file as it is; the same coefficients with restart markers and an index of them (still a JPEG); or always
-/// the coefficients, in small tiles or (fewer bytes, slower crops) large ones. Crops of all but the file
-/// decode faster, to the same pixels.
+/// How a record holds a JPEG: as coefficients unless that takes many more bytes (data::kMostBytesByDefault);
+/// the file as it is; the same coefficients with restart markers and an index of them (still a JPEG); or
+/// always the coefficients, packed or (fewer bytes, slower crops) with prefix codes. Crops of all but the
+/// file decode faster, to the same pixels.
 enum class JpegLayout : uint8_t { kAuto, kStandard, kRestart, kCoefficients, kDenseCoefficients };
 
 struct IngestOptions {

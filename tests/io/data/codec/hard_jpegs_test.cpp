@@ -89,15 +89,18 @@ void check_hard(const Hard& hard) {
   const std::vector<std::byte> jpeg = written(hard);
   const Region all{0, 0, hard.width, hard.height};
   const Pixels expected = region_pixels(jpeg, all);
-  const auto record = encode_coefficients(jpeg);
-  ASSERT_TRUE(record.ok()) << record.status().message();
-  EXPECT_EQ(region_pixels(*record, all).bytes, expected.bytes);
-  const auto back = coefficients_to_jpeg(*record);
-  ASSERT_TRUE(back.ok()) << back.status().message();
-  if (hard.progressive) {
-    EXPECT_EQ(region_pixels(*back, all).bytes, expected.bytes);
-  } else {
-    EXPECT_EQ(*back, jpeg);
+  const auto record = encode_coefficients(jpeg, {}, kFastTiles);
+  const auto dense = encode_coefficients(jpeg, {}, kDenseTiles);
+  for (const auto* one : {&record, &dense}) {
+    ASSERT_TRUE(one->ok()) << one->status().message();
+    EXPECT_EQ(region_pixels(**one, all).bytes, expected.bytes);
+    const auto back = coefficients_to_jpeg(**one);
+    ASSERT_TRUE(back.ok()) << back.status().message();
+    if (hard.progressive) {
+      EXPECT_EQ(region_pixels(*back, all).bytes, expected.bytes);
+    } else {
+      EXPECT_EQ(*back, jpeg);
+    }
   }
   const auto indexed = encode_restart(jpeg);
   RandomStream random(static_cast<uint64_t>(hard.height), 1);
@@ -113,6 +116,7 @@ void check_hard(const Hard& hard) {
                   expected.bytes.data() + (ptrdiff_t{part.y + y} * hard.width + part.x) * 3,
                   static_cast<size_t>(width) * 3);
     EXPECT_EQ(region_pixels(*record, part).bytes, pixels.bytes);
+    EXPECT_EQ(region_pixels(*dense, part).bytes, pixels.bytes);
     if (indexed.ok()) {
       EXPECT_EQ(region_pixels(*indexed, part).bytes, pixels.bytes);
     }

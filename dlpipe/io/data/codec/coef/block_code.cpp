@@ -71,12 +71,11 @@ BlockSymbols symbols_of(const ZigzagBlock& zigzag, int dc_before) {
   return block;
 }
 
-// A value: its sign in the lowest bit, |value| - 1 above it.
-void TileWriter::put_values(const ZigzagBlock& block, int group, uint32_t mask, int width) {
+void put_values(const ZigzagBlock& block, int group, uint32_t mask, int width, BitWriter& out) {
   for (; mask != 0; mask &= mask - 1) {
     const int value =
         block.values[size_t{8} * static_cast<size_t>(group) + static_cast<size_t>(std::countr_zero(mask))];
-    out_.put(static_cast<uint64_t>(std::abs(value) - 1) << 1 | (value < 0 ? 1 : 0), width);
+    out.put(static_cast<uint64_t>(std::abs(value) - 1) << 1 | (value < 0 ? 1 : 0), width);
   }
 }
 
@@ -97,7 +96,7 @@ void TileWriter::add(const int16_t* coefficients) {
     if (width == 0) continue;
     if (token == kWide) out_.put(static_cast<uint64_t>(width - 8), 4);
     out_.put(codes.mask[mask_context(plane_, group, width)][block.mask[group]]);
-    put_values(zigzag, group, block.mask[group], width);
+    put_values(zigzag, group, block.mask[group], width, out_);
   }
   if (block.groups < kGroups) out_.put(codes.token[token_context(plane_, block.groups, before)][kEnd]);
 }

@@ -21,6 +21,9 @@ inline constexpr int kGroups = 8;  // of eight coefficients in zigzag order
 /// Blocks of one row that share a beginning are a tile, the unit of random access; a record's tiles have this
 /// many, or a half or a quarter.
 inline constexpr int kMaxTileBlocks = 16;
+/// How a record's tiles are written: with prefix codes (prefix_code.h), or in fields of fixed width, which
+/// take more bytes and less time (packed_code.h).
+enum class TileForm : uint8_t { kCoded, kPacked };
 
 /// Bits, from the least significant end of each byte.
 class BitWriter {
@@ -66,7 +69,10 @@ struct BlockSymbols {
 /// `dc_before` is the DC of the block before it in the tile, 0 at its begin.
 BlockSymbols symbols_of(const ZigzagBlock& block, int dc_before);
 
-/// Writes the blocks of one tile after one another; the code's contexts begin anew with each object.
+/// The values of a group, `width` bits each: the sign in the lowest bit, |value| - 1 above it.
+void put_values(const ZigzagBlock& block, int group, uint32_t mask, int width, BitWriter& out);
+
+/// Writes the blocks of one coded tile after one another; the code's contexts begin anew with each object.
 class TileWriter {
  public:
   TileWriter(int plane_class, BitWriter& out) : plane_(plane_class), out_(out) {}
@@ -74,8 +80,6 @@ class TileWriter {
   void add(const int16_t* coefficients);
 
  private:
-  void put_values(const ZigzagBlock& block, int group, uint32_t mask, int width);
-
   int plane_;
   BitWriter& out_;
   int dc_ = 0;

@@ -63,6 +63,7 @@ struct CoefDecoder::State {
 
   // The call in progress.
   const std::byte* end = nullptr;  // of the record
+  coef::TileForm tile_form = coef::TileForm::kCoded;
   Region region;
   ImageView out;
 };
@@ -114,7 +115,6 @@ struct Wanted {
   int component = 0;
   int block_row = 0;
   int first_block = 0;  // of the tile, in its row
-  int begin = 0;        // the first one wanted, counted from there
 };
 
 /// False: the region has nothing of this tile. `padded` holds it if the record ends too soon behind it.
@@ -129,20 +129,20 @@ bool select(const coef::RowTiles::Tile& tile, State& s, std::vector<std::byte>& 
     padded.resize(tile.bytes.size() + coef::kTilePadding);
     bytes = padded.data();
   }
-  const int count = end - tile.first_block;
-  *wanted = {{bytes, tile.bytes.size(), coef::plane_class_of(tile.component), count, count == tile.blocks},
+  *wanted = {{bytes, tile.bytes.size(), s.tile_form, coef::plane_class_of(tile.component), tile.blocks,
+              begin - tile.first_block, end - tile.first_block},
              tile.component,
              tile.block_row,
-             tile.first_block,
-             begin - tile.first_block};
+             tile.first_block};
   return true;
 }
 
 void store_samples(const Wanted& tile, const coef::TileBlocks& blocks, State& s) {
   Plane& plane = s.planes[tile.component];
-  uint8_t* const to =
-      plane.row(8 * tile.block_row) + ptrdiff_t{8} * (tile.first_block + tile.begin - plane.first_block);
-  coef::kernels().samples(blocks, tile.begin, tile.coded.count - tile.begin, plane.quant, to, plane.stride);
+  uint8_t* const to = plane.row(8 * tile.block_row) +
+                      ptrdiff_t{8} * (tile.first_block + tile.coded.begin - plane.first_block);
+  coef::kernels().samples(blocks, tile.coded.begin, tile.coded.end - tile.coded.begin, plane.quant, to,
+                          plane.stride);
 }
 
 Status decode_mcu_row(const coef::Record& record, int row, State& s) {
@@ -290,6 +290,7 @@ Status CoefDecoder::decode(std::span<const std::byte> bytes, const Region& regio
   if (int64_t{region.x} + region.width > frame.width || int64_t{region.y} + region.height > frame.height)
     return Status(ErrorCode::kMisuse, "[codec] region outside the picture");
   s.end = bytes.data() + bytes.size();
+  s.tile_form = frame.tile_form;
   s.region = region;
   s.out = out;
   try {

@@ -1,12 +1,14 @@
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/coef/head.h"
 #include "dlpipe/io/data/codec/coef/jpeg_blocks.h"
 #include "dlpipe/io/data/codec/coef/jpeg_scan.h"
+#include "dlpipe/io/data/codec/coef/packed_code.h"
 #include "dlpipe/io/data/codec/coef/record.h"
 #include "dlpipe/io/data/codec/coef/tile_reader.h"
 
@@ -18,6 +20,16 @@ using Bytes = std::span<const std::byte>;
 using coef::Blocks;
 using coef::Frame;
 
+void put_tile(coef::TileForm form, int plane_class, std::span<const int16_t* const> blocks,
+              coef::BitWriter& bits) {
+  if (form == coef::TileForm::kPacked) {
+    coef::put_packed_tile(blocks, bits);
+    return;
+  }
+  coef::TileWriter writer(plane_class, bits);
+  for (const int16_t* block : blocks) writer.add(block);
+}
+
 std::vector<std::byte> encode_row(const Frame& frame, int row, Blocks& blocks) {
   std::vector<std::byte> lengths;
   std::vector<std::byte> tiles;
@@ -26,9 +38,11 @@ std::vector<std::byte> encode_row(const Frame& frame, int row, Blocks& blocks) {
     const coef::Component& component = frame.component[c];
     for (int y = row * component.v; y < row * component.v + frame.block_rows(c, row); ++y) {
       for (int first = 0; first < component.blocks_wide; first += frame.tile_blocks) {
-        coef::TileWriter writer(coef::plane_class_of(c), bits);
-        const int end = std::min(first + frame.tile_blocks, component.blocks_wide);
-        for (int x = first; x < end; ++x) writer.add(blocks.at(c, x, y));
+        const int count = std::min(frame.tile_blocks, component.blocks_wide - first);
+        std::array<const int16_t*, coef::kMaxTileBlocks> tile{};
+        for (int i = 0; i < count; ++i) tile[static_cast<size_t>(i)] = blocks.at(c, first + i, y);
+        put_tile(frame.tile_form, coef::plane_class_of(c), std::span(tile).first(static_cast<size_t>(count)),
+                 bits);
         coef::put_length(bits.take(tiles), lengths);
       }
     }
@@ -68,8 +82,10 @@ Status read_all(const coef::Record& record, Blocks& blocks) {
     for (coef::RowTiles::Tile tile; tiles.next(&tile);) {
       padded.assign(tile.bytes.begin(), tile.bytes.end());
       padded.resize(tile.bytes.size() + coef::kTilePadding);
-      const coef::Tile coded{padded.data(), tile.bytes.size(), coef::plane_class_of(tile.component),
-                             tile.blocks, true};
+      const coef::Tile coded{padded.data(),   tile.bytes.size(),
+                             frame.tile_form, coef::plane_class_of(tile.component),
+                             tile.blocks,     0,
+                             tile.blocks};
       if (!coef::read_tile(coded, *tile_blocks)) return damaged();
       for (int i = 0; i < tile.blocks; ++i)
         coef::natural_coefficients(*tile_blocks, i,
@@ -82,9 +98,11 @@ Status read_all(const coef::Record& record, Blocks& blocks) {
 
 }  // namespace
 
-Result<std::vector<std::byte>> encode_coefficients(Bytes jpeg, const DecodeLimits& limits, int tile_blocks) {
+Result<std::vector<std::byte>> encode_coefficients(Bytes jpeg, const DecodeLimits& limits,
+                                                   const TileKind& tiles) {
   DLPIPE_ASSIGN_OR_RETURN(coef::JpegPicture picture, coef::read_jpeg(jpeg, limits));
-  picture.frame.tile_blocks = tile_blocks;
+  picture.frame.tile_form = tiles.form;
+  picture.frame.tile_blocks = tiles.blocks;
   const Frame& frame = picture.frame;
   uint64_t size = 0;
   std::vector<std::vector<std::byte>> rows;

@@ -6,25 +6,30 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/io/data/codec/coef/block_code.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 
 namespace dlpipe::data {
 
-/// Blocks of a tile, 4, 8 or 16. A crop reads on average half a tile a row of blocks for nothing; a tile
-/// costs about three bytes.
-inline constexpr int kFastTileBlocks = 8;
-inline constexpr int kDenseTileBlocks = 16;
+/// How a record's tiles are made. A crop reads on average half a tile a row of blocks for nothing; a tile
+/// costs about three bytes, four if packed.
+struct TileKind {
+  coef::TileForm form;
+  int blocks;  // 4, 8 or 16
+};
+inline constexpr TileKind kFastTiles = {coef::TileForm::kPacked, 8};
+inline constexpr TileKind kDenseTiles = {coef::TileForm::kCoded, 16};
 
-/// More than this share of the JPEG's bytes isn't worth it, where nobody asked for coefficients: a small
+/// More than this share of the JPEG's bytes isn't worth it, where nobody asked for coefficients: a tiny
 /// picture, whose tables weigh as much as its blocks.
-inline constexpr double kMostBytesByDefault = 1.05;
+inline constexpr double kMostBytesByDefault = 1.25;
 
 /// A coefficient record of a baseline, extended or progressive JPEG with 8 bits a sample. kUnsupported says
 /// why a picture has to stay as it is; kCorrupt as the JPEG decoder. The caller compares pixels where it
 /// wants to be sure (run/ingest does). Thread-safe.
 Result<std::vector<std::byte>> encode_coefficients(std::span<const std::byte> jpeg,
                                                    const DecodeLimits& limits = {},
-                                                   int tile_blocks = kFastTileBlocks);
+                                                   const TileKind& tiles = kFastTiles);
 
 /// A JPEG with the record's coefficients, tables and metadata: the source's own bytes where the source was
 /// one baseline scan whose Huffman tables reproduce it, otherwise one baseline scan with fitted tables.

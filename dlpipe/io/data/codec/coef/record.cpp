@@ -17,6 +17,7 @@ constexpr unsigned kSourceBytes = 1;
 constexpr unsigned kTileShift = 1;  // two bits: how often the tiles' 16 blocks are halved
 constexpr unsigned kTileMask = 3;
 constexpr unsigned kMaxHalvings = 2;
+constexpr unsigned kPacked = 8;
 constexpr std::array<int, 5> kComponentsOf = {1, 3, 3, 4, 4};  // by ColorModel
 
 Status corrupt(std::string_view what) {
@@ -100,10 +101,11 @@ Result<Frame> read_frame(Cursor& cursor, Sizes* sizes) {
   if (frame.orientation < 1 || frame.orientation > 8) return corrupt("an orientation beyond 1 to 8");
   if (tables < 1 || tables > kMaxComponents) return corrupt("a wrong number of tables");
   const unsigned halvings = sizes->flags >> kTileShift & kTileMask;
-  if (sizes->flags >> (kTileShift + 2) != 0 || halvings > kMaxHalvings)
+  if (sizes->flags >= 2 * kPacked || halvings > kMaxHalvings)
     return Status(ErrorCode::kUnsupported,
                   "[codec] coefficient record of a newer kind; use the dlpipe that wrote it, or a later one");
   frame.tile_blocks = kMaxTileBlocks >> halvings;
+  frame.tile_form = (sizes->flags & kPacked) != 0 ? TileForm::kPacked : TileForm::kCoded;
   frame.color = static_cast<ColorModel>(color);
   std::array<uint8_t, kMaxComponents> table_of{};
   for (int c = 0; c < frame.components; ++c) {
@@ -232,7 +234,7 @@ std::vector<std::byte> build_record(const Frame& frame, bool source_bytes,
   append_le(out, static_cast<uint8_t>(frame.color));
   append_le(out, static_cast<uint8_t>(frame.components));
   append_le(out, static_cast<uint8_t>(frame.orientation));
-  unsigned flags = source_bytes ? kSourceBytes : 0;
+  unsigned flags = (source_bytes ? kSourceBytes : 0) | (frame.tile_form == TileForm::kPacked ? kPacked : 0);
   for (int blocks = kMaxTileBlocks; blocks > frame.tile_blocks; blocks /= 2) flags += 1u << kTileShift;
   append_le(out, static_cast<uint8_t>(flags));
   append_le(out, static_cast<uint32_t>(head.size()));

@@ -47,6 +47,7 @@ struct Frame {
   int max_v = 1;
   int mcu_rows = 0;
   int tile_blocks = kMaxTileBlocks;  // 4, 8 or 16
+  TileForm tile_form = TileForm::kCoded;
 
   /// Fills the sizes of components from width, height and the sampling factors; kUnsupported when a factor is
   /// out of 1..4 or doesn't divide the largest.

@@ -2,63 +2,11 @@
 
 #include <cstring>
 
+#include "dlpipe/io/data/codec/coef/bit_deposit.h"
+#include "dlpipe/io/data/codec/coef/packed_reader.h"
+
 namespace dlpipe::data::coef {
 namespace {
-
-// The loop is compiled twice: with BMI2's shifts and bit deposits, and without.
-#define DLPIPE_COEF_INLINE __attribute__((always_inline)) inline
-
-constexpr uint64_t kOnes = 0x0101010101010101;
-
-// Two ways to lay n values of `width` bits into those bytes of eight that `mask` names.
-
-/// With BMI2's pdep, as an asm statement: the intrinsic can't be inlined into a function for any machine.
-struct Deposit {
-#if defined(__x86_64__)
-  static bool available() {
-    return __builtin_cpu_supports("bmi2") != 0;
-  }
-  DLPIPE_COEF_INLINE static uint64_t pdep(uint64_t bits, uint64_t mask) {
-    uint64_t out;
-    asm("pdepq %2, %1, %0" : "=r"(out) : "r"(bits), "r"(mask));
-    return out;
-  }
-#else
-  static bool available() {
-    return false;
-  }
-  static uint64_t pdep(uint64_t bits, uint64_t mask) {
-    uint64_t out = 0;
-    for (uint64_t bit = 1; mask != 0; bit <<= 1, mask &= mask - 1)
-      if ((bits & bit) != 0) out |= mask & -mask;
-    return out;
-  }
-#endif
-  /// 1 in the bytes of `mask`.
-  static uint64_t present(uint32_t mask) {
-    return pdep(mask, kOnes);
-  }
-  static uint64_t spread(uint64_t bits, uint64_t present, uint32_t width) {
-    return pdep(bits, present * 0xff & kOnes * ((1u << width) - 1));
-  }
-};
-
-struct Portable {
-  static uint64_t present(uint32_t mask) {
-    uint64_t out = 0;
-    for (int i = 0; i < 8; ++i) out |= uint64_t{(mask >> i) & 1} << (8 * i);
-    return out;
-  }
-  static uint64_t spread(uint64_t bits, uint64_t present, uint32_t width) {
-    uint64_t out = 0;
-    for (int i = 0; i < 64; i += 8) {
-      if (((present >> i) & 1) == 0) continue;
-      out |= (bits & ((1u << width) - 1)) << i;
-      bits >>= width;
-    }
-    return out;
-  }
-};
 
 /// The next bits of a tile, at least 56 of them after refill() (after Giesen, "Reading bits in far too many
 /// ways", 2018, variant 4). Loads up to 8 bytes behind what is used.
@@ -89,10 +37,10 @@ BitReader read_wide(BitReader reader, uint32_t mask, uint32_t width, int group, 
     reader.refill();
     const auto coded = static_cast<uint32_t>(reader.word & ((uint64_t{1} << width) - 1));
     reader.skip(width);
-    const int size = static_cast<int>(coded >> 1) + 1;
+    const uint32_t minus = 0 - (coded & 1);  // no branch: signs can't be foretold
     blocks.wide[static_cast<size_t>(blocks.wide_count++)] = {
         static_cast<uint8_t>(block), kZigzag[size_t{8} * static_cast<size_t>(group) + static_cast<size_t>(i)],
-        static_cast<int16_t>((coded & 1) != 0 ? -size : size)};
+        static_cast<int16_t>((((coded >> 1) + 1) ^ minus) - minus)};
   }
   return reader;
 }
@@ -215,7 +163,7 @@ DLPIPE_COEF_INLINE bool read_blocks(Lane<How>& lane, int first, int count) {
 template <class How>
 DLPIPE_COEF_INLINE bool read(const Tile& tile, TileBlocks& blocks) {
   Lane<How> lane(tile, blocks);
-  return read_blocks(lane, 0, tile.count) && lane.is_fine(tile.whole);
+  return read_blocks(lane, 0, tile.end) && lane.is_fine(tile.end == tile.blocks);
 }
 
 /// Two tiles in lockstep: each waits for its own bits most of the time.
@@ -224,7 +172,7 @@ DLPIPE_COEF_INLINE bool read_two(const Tile& tile_a, TileBlocks& blocks_a, const
                                  TileBlocks& blocks_b) {
   Lane<How> a(tile_a, blocks_a);
   Lane<How> b(tile_b, blocks_b);
-  const int both = tile_a.count < tile_b.count ? tile_a.count : tile_b.count;
+  const int both = tile_a.end < tile_b.end ? tile_a.end : tile_b.end;
   for (size_t block = 0; block < static_cast<size_t>(both); ++block) {
     a.begin_block(block);
     b.begin_block(block);
@@ -236,15 +184,9 @@ DLPIPE_COEF_INLINE bool read_two(const Tile& tile_a, TileBlocks& blocks_a, const
     a.end_block(block);
     b.end_block(block);
   }
-  return read_blocks(a, both, tile_a.count) && read_blocks(b, both, tile_b.count) &&
-         a.is_fine(tile_a.whole) && b.is_fine(tile_b.whole);
+  return read_blocks(a, both, tile_a.end) && read_blocks(b, both, tile_b.end) &&
+         a.is_fine(tile_a.end == tile_a.blocks) && b.is_fine(tile_b.end == tile_b.blocks);
 }
-
-#if defined(__x86_64__)
-#define DLPIPE_COEF_TARGET __attribute__((target("bmi,bmi2,lzcnt,popcnt")))
-#else
-#define DLPIPE_COEF_TARGET
-#endif
 
 DLPIPE_COEF_TARGET bool read_deposit(const Tile& tile, TileBlocks& blocks) {
   return read<Deposit>(tile, blocks);
@@ -262,15 +204,18 @@ bool has_deposit() {
 }  // namespace
 
 bool read_tile(const Tile& tile, TileBlocks& blocks) {
+  if (tile.form == TileForm::kPacked) return packed_reader().one(tile, blocks);
   return has_deposit() ? read_deposit(tile, blocks) : read_tile_portable(tile, blocks);
 }
 
 bool read_tiles(const Tile& tile_a, TileBlocks& blocks_a, const Tile& tile_b, TileBlocks& blocks_b) {
+  if (tile_a.form == TileForm::kPacked) return packed_reader().two(tile_a, blocks_a, tile_b, blocks_b);
   return has_deposit() ? read_two_deposit(tile_a, blocks_a, tile_b, blocks_b)
                        : read_two<Portable>(tile_a, blocks_a, tile_b, blocks_b);
 }
 
 bool read_tile_portable(const Tile& tile, TileBlocks& blocks) {
+  if (tile.form == TileForm::kPacked) return portable_packed_reader().one(tile, blocks);
   return read<Portable>(tile, blocks);
 }
 

@@ -29,24 +29,26 @@ struct TileBlocks {
 };
 
 /// Bytes behind a tile that may be read (and are ignored): as many as a block of damaged bits can ask for
-/// (its DC, then eight groups of a token, a mask and eight values of 23 bits, and a refill), since the end is
-/// looked for a block at a time.
+/// (its DC, then eight groups of a token, a mask and eight values of 23 bits, and a refill; a packed tile's
+/// DCs take 34 bytes, a block's values 128 and a vector), since the end is looked for a block at a time.
 inline constexpr size_t kTilePadding = 256;
 
 /// A tile's bits, and how much of it is wanted.
 struct Tile {
   const std::byte* bytes = nullptr;  // kTilePadding readable behind them
   size_t size = 0;                   // of its bytes, without the padding
-  int plane_class = 0;
-  int count = 0;       // blocks to read, from the first
-  bool whole = false;  // these are all of its blocks
+  TileForm form = TileForm::kCoded;
+  int plane_class = 0;  // chooses the prefix codes
+  int blocks = 0;       // all that it has
+  int begin = 0;        // those wanted: [begin, end); of others nothing is promised
+  int end = 0;
 };
 
-/// False when the bits run past the tile's end or, if it is read whole, stop before it.
+/// False when the bits run past the tile's end or, if it is read to its last block, stop before it.
 bool read_tile(const Tile& tile, TileBlocks& blocks);
 /// The same for two tiles at once, which takes less time than one after the other.
 bool read_tiles(const Tile& tile_a, TileBlocks& blocks_a, const Tile& tile_b, TileBlocks& blocks_b);
-/// read_tile without the bit-deposit instruction: the twin that the tests compare with.
+/// read_tile for any machine: the twin that the tests compare with.
 bool read_tile_portable(const Tile& tile, TileBlocks& blocks);
 
 /// The 64 coefficients of a block that was read, natural order.
