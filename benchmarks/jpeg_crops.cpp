@@ -49,7 +49,7 @@ constexpr std::array<Layout, 7> kLayouts = {{
     {"packed, tiles of 8", in_tiles<coef::TileForm::kPacked, 8>},
     {"packed, tiles of 4", in_tiles<coef::TileForm::kPacked, 4>},
 }};
-constexpr size_t kCoefficients = 5;  // what `dlpipe ingest --jpeg coefficients` writes
+constexpr size_t kCoefficients = 4;  // what `dlpipe ingest --jpeg coefficients` writes
 
 struct Picture {
   std::array<Bytes, kLayouts.size()> stored;

@@ -111,7 +111,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--on-error", options->on_error, "What to do about a bad file: skip (and list it), stop");
   flags.add_option("--store", options->store, "auto (the file's own bytes; raw for IDX), jpeg, raw");
   flags.add_option("--jpeg", options->jpeg,
-                   "Layout of JPEGs: coefficients (fastest crops, the same pixels, about 14 % more bytes), "
+                   "Layout of JPEGs: coefficients (fastest crops, the same pixels, about 13 % more bytes), "
                    "coefficients-dense (fast crops, no more bytes), restart (an indexed JPEG, faster crops), "
                    "standard (the "
                    "file); auto: coefficients, but for tiny pictures that would grow by over 25 %");

@@ -11,13 +11,13 @@
 
 namespace dlpipe::data {
 
-/// How a record's tiles are made. A crop reads on average half a tile a row of blocks for nothing; a tile
+/// How a record's tiles are made. A crop passes over half a tile a row of blocks on average; a tile
 /// costs about three bytes, four if packed.
 struct TileKind {
   coef::TileForm form;
   int blocks;  // 4, 8 or 16
 };
-inline constexpr TileKind kFastTiles = {coef::TileForm::kPacked, 8};
+inline constexpr TileKind kFastTiles = {coef::TileForm::kPacked, 16};
 inline constexpr TileKind kDenseTiles = {coef::TileForm::kCoded, 16};
 
 /// More than this share of the JPEG's bytes isn't worth it, where nobody asked for coefficients: a tiny
