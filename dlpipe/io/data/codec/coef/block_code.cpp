@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 namespace dlpipe::data::coef {
@@ -46,6 +47,12 @@ ZigzagBlock::ZigzagBlock(const int16_t* natural) {
 #pragma GCC unroll 64
   for (size_t i = 0; i < 64; ++i) values[i] = natural[kZigzag[i]];
   nonzero = nonzero_of(values);
+  for (size_t i = 0; i < 64; ++i) {
+    const int16_t minus = static_cast<int16_t>(values[i] >> 15);
+    const auto size = static_cast<uint16_t>((values[i] ^ minus) - minus - 1);
+    coded[i] = values[i] == 0 ? uint16_t{0} : static_cast<uint16_t>(size << 1 | (minus & 1));
+  }
+  coded[0] = 0;  // the DC is coded by itself
 }
 
 BlockSymbols symbols_of(const ZigzagBlock& zigzag, int dc_before) {
@@ -54,17 +61,20 @@ BlockSymbols symbols_of(const ZigzagBlock& zigzag, int dc_before) {
   block.dc_class = bit_length(difference);
   block.dc_bits = static_cast<uint32_t>(difference < 0 ? difference - 1 + (1 << block.dc_class) : difference);
   const uint64_t ac = zigzag.nonzero & ~uint64_t{1};
-  for (int group = 0; group < kGroups; ++group) {
+  for (int group = 0; group < kGroups && ac >> (8 * group) != 0; ++group) {
     const auto mask = static_cast<uint8_t>(ac >> (8 * group));
     if (mask == 0) continue;
-    int largest = 0;
-    for (size_t i = 0; i < 8; ++i)  // group 0's DC doesn't count
-      largest = std::max(largest, group + static_cast<int>(i) == 0
-                                      ? 0
-                                      : std::abs(zigzag.values[8 * static_cast<size_t>(group) + i]));
+    const uint16_t* const values = zigzag.coded.data() + ptrdiff_t{8} * group;
+    std::array<uint64_t, 2> halves;
+    std::memcpy(halves.data(), values, sizeof halves);
+    uint64_t any = halves[0] | halves[1];  // as long as the longest
+    any |= any >> 32;
+    any |= any >> 16;
+    const int width = std::max(1, static_cast<int>(std::bit_width(any & 0xffff)));
+    const bool fits = width < 8 || (width == 8 && std::popcount(mask) < 8 &&
+                                    *std::max_element(values, values + 8) < 2 * 127);
     block.mask[group] = mask;
-    block.width[group] = static_cast<uint8_t>(1 + bit_length(largest - 1));
-    const bool fits = block.width[group] < 8 || (largest <= 127 && std::popcount(mask) < 8);
+    block.width[group] = static_cast<uint8_t>(width);
     block.token[group] = fits ? block.width[group] : uint8_t{kWide};
     block.groups = group + 1;
   }
@@ -72,11 +82,18 @@ BlockSymbols symbols_of(const ZigzagBlock& zigzag, int dc_before) {
 }
 
 void put_values(const ZigzagBlock& block, int group, uint32_t mask, int width, BitWriter& out) {
+  uint64_t bits = 0;
+  int count = 0;
   for (; mask != 0; mask &= mask - 1) {
-    const int value =
-        block.values[size_t{8} * static_cast<size_t>(group) + static_cast<size_t>(std::countr_zero(mask))];
-    out.put(static_cast<uint64_t>(std::abs(value) - 1) << 1 | (value < 0 ? 1 : 0), width);
+    const size_t at = size_t{8} * static_cast<size_t>(group) + static_cast<size_t>(std::countr_zero(mask));
+    bits |= uint64_t{block.coded[at]} << count;
+    count += width;
+    if (count + width <= 56) continue;
+    out.put(bits, count);
+    bits = 0;
+    count = 0;
   }
+  out.put(bits, count);
 }
 
 void TileWriter::add(const int16_t* coefficients) {

@@ -28,15 +28,15 @@ enum class TileForm : uint8_t { kCoded, kPacked };
 /// Bits, from the least significant end of each byte.
 class BitWriter {
  public:
-  void put(uint64_t bits, int count) {  // count <= 32
-    held_ |= bits << held_bits_;
-    held_bits_ += count;
-    if (held_bits_ < 32) return;
+  void put(uint64_t bits, int count) {  // count <= 56
     if (bytes_.size() < size_ + sizeof held_) bytes_.resize(2 * bytes_.size() + 4096);
+    held_ |= bits << held_bits_;
     store_le(bytes_.data() + size_, held_);
-    size_ += 4;
-    held_ >>= 32;
-    held_bits_ -= 32;
+    held_bits_ += count;
+    const int whole = held_bits_ & ~7;
+    size_ += static_cast<size_t>(whole / 8);
+    held_ >>= whole;  // 63 at most: below 8 held, 56 put
+    held_bits_ -= whole;
   }
   void put(Code code) { put(code.bits, code.length); }
   /// Fills the last byte with zeros and appends what came since the last call; answers how many bytes.
@@ -46,13 +46,15 @@ class BitWriter {
   std::vector<std::byte> bytes_;  // kept from one take to the next; the first size_ are written
   size_t size_ = 0;
   uint64_t held_ = 0;
-  int held_bits_ = 0;  // below 32 between calls
+  int held_bits_ = 0;  // below 8 between calls
 };
 
 /// A block in zigzag order, and which of its coefficients are not zero (bit i: position i): most are.
 struct ZigzagBlock {
   explicit ZigzagBlock(const int16_t* natural);
   std::array<int16_t, 64> values;
+  /// The sign in the lowest bit, |value| - 1 above it; 0 where the value is.
+  std::array<uint16_t, 64> coded;
   uint64_t nonzero = 0;
 };
 
@@ -69,7 +71,7 @@ struct BlockSymbols {
 /// `dc_before` is the DC of the block before it in the tile, 0 at its begin.
 BlockSymbols symbols_of(const ZigzagBlock& block, int dc_before);
 
-/// The values of a group, `width` bits each: the sign in the lowest bit, |value| - 1 above it.
+/// The coded values of a group, `width` bits each.
 void put_values(const ZigzagBlock& block, int group, uint32_t mask, int width, BitWriter& out);
 
 /// Writes the blocks of one coded tile after one another; the code's contexts begin anew with each object.
