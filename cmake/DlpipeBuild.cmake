@@ -18,12 +18,19 @@ endif()
 # and the golden files rely on the same bits from every compiler and ISA.
 add_library(dlpipe_flags INTERFACE)
 target_compile_features(dlpipe_flags INTERFACE cxx_std_20)
-target_compile_options(dlpipe_flags INTERFACE -ffp-contract=off)
+target_compile_options(dlpipe_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>
+                                              $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
 add_library(dlpipe_warnings INTERFACE)
-target_compile_options(dlpipe_warnings INTERFACE -Wall -Wextra $<$<BOOL:${DLPIPE_WERROR}>:-Werror>)
+set(for_cxx $<COMPILE_LANGUAGE:CXX>)
+set(for_cuda $<COMPILE_LANGUAGE:CUDA>)
+target_compile_options(
+  dlpipe_warnings INTERFACE $<${for_cxx}:-Wall> $<${for_cxx}:-Wextra> $<$<AND:${for_cxx},$<BOOL:${DLPIPE_WERROR}>>:-Werror>
+                            $<${for_cuda}:-Xcompiler=-Wall> $<$<AND:${for_cuda},$<BOOL:${DLPIPE_WERROR}>>:-Werror=all-warnings>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC bug 105651: std::string's operator+ warns about overlapping or endless copies that can't happen.
-  target_compile_options(dlpipe_warnings INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
+  foreach(warning -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
+    target_compile_options(dlpipe_warnings INTERFACE $<${for_cxx}:${warning}> $<${for_cuda}:-Xcompiler=${warning}>)
+  endforeach()
 endif()
 if(CMAKE_UNITY_BUILD) # the sanitizers' builds: one compilation for several files
   add_compile_options(-Wno-subobject-linkage) # an Impl with local types, where GCC takes the unity source for a header

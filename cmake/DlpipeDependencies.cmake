@@ -23,13 +23,23 @@ if(DLPIPE_BENCHMARKS)
   find_package(benchmark REQUIRED)
 endif()
 
-# CUDA: the toolkit alone is enough for base/device/cuda.cpp (runtime API, host code).
+# CUDA: base/device/cuda.cpp is host code for the runtime API; engine/cuda needs nvcc, cuBLAS and cuDNN.
 set(DLPIPE_HAVE_CUDA OFF)
 if(NOT DLPIPE_CUDA STREQUAL "OFF")
   find_package(CUDAToolkit QUIET)
   if(CUDAToolkit_FOUND)
     set(DLPIPE_HAVE_CUDA ON)
-    message(STATUS "dlpipe: CUDA ${CUDAToolkit_VERSION}")
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 90) # releases: 80;86;89;90;120
+    endif()
+    set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+    enable_language(CUDA)
+    if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION) # not known to CMake 3.25
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+    endif()
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/nvcc_noting_resources)
+    message(STATUS "dlpipe: CUDA ${CUDAToolkit_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")
   elseif(DLPIPE_CUDA STREQUAL "ON")
     message(FATAL_ERROR "DLPIPE_CUDA=ON, but no CUDA Toolkit was found; install it or set DLPIPE_CUDA=OFF")
   else()

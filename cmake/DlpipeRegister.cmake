@@ -6,7 +6,8 @@
 # adds KINDDIR/NAME.cpp (and BACKEND/NAME.cpp for every backend) to the folder's sources, requires the test
 # tests/<folder>/KINDDIR/NAME_test.cpp (a missing one is an error here, at configure time) and a row of the
 # folder's table, the only generated file. Every NAME.cpp defines `extern const RECORD NAME_KIND;`, e.g.
-# `const OpRecord relu_op{...};`; a backend file defines `const Kernels relu_reference{...};`.
+# `const OpRecord relu_op{...};`; a backend file defines `const Kernels relu_reference{...};`. Of the backend cuda it is
+# NAME.cu, compiled where there is a CUDA compiler; without one the row has no such kernels.
 
 # dlpipe_register(KIND NAME [DIR ops] [BACKENDS ...] [TEST path-below-tests])
 function(dlpipe_register kind name)
@@ -19,8 +20,18 @@ function(dlpipe_register kind name)
     set(ARG_TEST ${folder}/${ARG_DIR}/${name}_test.cpp)
   endif()
   set(sources ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_DIR}/${name}.cpp)
+  if(cuda IN_LIST ARG_BACKENDS)
+    set_property(GLOBAL APPEND PROPERTY DLPIPE_${kind}_CUDA_NAMES ${name}) # what tests run over a simulated grid
+    if(NOT DLPIPE_HAVE_CUDA)
+      list(REMOVE_ITEM ARG_BACKENDS cuda)
+    endif()
+  endif()
   foreach(backend ${ARG_BACKENDS})
-    list(APPEND sources ${CMAKE_CURRENT_SOURCE_DIR}/${backend}/${name}.cpp)
+    if(backend STREQUAL "cuda")
+      list(APPEND sources ${CMAKE_CURRENT_SOURCE_DIR}/cuda/${name}.cu)
+    else()
+      list(APPEND sources ${CMAKE_CURRENT_SOURCE_DIR}/${backend}/${name}.cpp)
+    endif()
   endforeach()
   foreach(source ${sources})
     if(NOT EXISTS ${source})

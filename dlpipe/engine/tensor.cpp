@@ -7,6 +7,7 @@
 #include "dlpipe/engine/allocator.h"
 #include "dlpipe/engine/autograd/backward.h"
 #include "dlpipe/engine/autograd/node.h"
+#include "dlpipe/engine/device_memory.h"
 #include "dlpipe/engine/strided_copy.h"
 #include "dlpipe/engine/tensor_impl.h"
 
@@ -139,7 +140,8 @@ Tensor Tensor::zeros(const Shape& shape, DType dtype) {
   return tensor;
 }
 
-Tensor Tensor::full(const Shape& shape, double value, DType dtype) {
+Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device& device) {
+  if (device.kind() != DeviceKind::kCpu) return full(shape, value, dtype).to(device);
   Tensor tensor = empty(shape, dtype);
   switch (dtype) {
     case DType::kF32:
@@ -221,7 +223,7 @@ double Tensor::item() const {
 }
 
 std::vector<double> Tensor::to_doubles() const {
-  const Tensor row_major = is_contiguous() ? *this : contiguous_copy();
+  const Tensor row_major = (is_contiguous() ? *this : contiguous_copy()).to(cpu_device());
   const ToDouble read = reader_of(dtype());
   const auto* element = static_cast<const std::byte*>(row_major.raw());
   std::vector<double> values(static_cast<size_t>(elements()));
@@ -237,7 +239,7 @@ void Tensor::copy_from_host(const void* source, size_t bytes) {
     fail(concat("copy_from_host of ", bytes, " bytes into ", is_contiguous() ? "" : "strided or blocked ",
                 dtype_name(dtype()), " ", shape().to_string(), ", which takes ", size_bytes()));
   }
-  if (bytes != 0) std::memcpy(raw(), source, bytes);
+  copy_memory(device(), raw(), cpu_device(), source, bytes);
   bump_version();
 }
 
@@ -256,16 +258,24 @@ Tensor Tensor::view_as(const Shape& shape, std::span<const int64_t> strides, int
   return Tensor(std::move(view));
 }
 
+Tensor Tensor::to(Device& to) const {
+  if (&to == &device()) return detach();
+  const Tensor source = is_contiguous() ? *this : contiguous_copy();
+  Tensor copy = empty({shape(), dtype(), Layout::kPlain}, to);
+  copy_memory(to, copy.raw(), device(), source.raw(), size_bytes());
+  return copy;
+}
+
 Tensor Tensor::contiguous_copy() const {
   const TensorImpl& impl = defined_impl();
   Tensor copy = empty({impl.spec.shape, impl.spec.dtype, Layout::kPlain}, device());
   if (impl.contiguous) {
-    if (size_bytes() != 0) std::memcpy(copy.raw(), raw(), size_bytes());
+    copy_memory(device(), copy.raw(), device(), raw(), size_bytes());
     return copy;
   }
   const size_t element = dtype_size(impl.spec.dtype);
   if (impl.spec.layout == Layout::kPlain) {
-    copy_strided(copy.raw(), impl.data, impl.spec.shape, strides(), element);
+    copy_strided_on(device(), copy.raw(), impl.data, impl.spec.shape, strides(), element);
     return copy;
   }
   // Blocked [N, C/b, H, W, b] read as [N, H, W, C/b, b] is plain NHWC.

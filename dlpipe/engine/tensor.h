@@ -53,7 +53,8 @@ class Tensor {
     return empty({shape, dtype, Layout::kPlain});
   }
   static Tensor zeros(const Shape& shape, DType dtype = DType::kF32);
-  static Tensor full(const Shape& shape, double value, DType dtype = DType::kF32);
+  static Tensor full(const Shape& shape, double value, DType dtype = DType::kF32,
+                     Device& device = cpu_device());
   template <class T>
   static Tensor from(std::span<const T> values, const Shape& shape) {
     Tensor tensor = empty(shape, DTypeOf<T>::value);
@@ -77,14 +78,18 @@ class Tensor {
   /// Plain and row-major without gaps.
   bool is_contiguous() const;
 
-  /// First element. kMisuse if T isn't the dtype, or the layout is blocked.
+  /// Its values on `device`, plain and contiguous, without history; the tensor itself, detached, if it is
+  /// there.
+  Tensor to(Device& device) const;
+
+  /// First element. kMisuse if T isn't the dtype, or the layout is blocked. Memory of the tensor's device.
   template <class T>
   T* data() const {
     return static_cast<T*>(checked_data(DTypeOf<T>::value));
   }
   /// First byte, whatever the dtype and layout: for kernels.
   void* raw() const;
-  /// The only element, as double.
+  /// The only element, as double. Waits for the tensor's device, as all that answers values does.
   double item() const;
   std::vector<double> to_doubles() const;  // row-major, any dtype and layout: for tests and printing
   void copy_from_host(const void* source, size_t bytes);

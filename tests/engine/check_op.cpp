@@ -124,7 +124,8 @@ class Runner {
     if (has_gradient()) {
       for (size_t i = 0; i < answer.outputs.size(); ++i) {
         const Tensor& output = answer.outputs[i];
-        if (output.requires_grad()) output.backward(seed_of(output, i), i + 1 < answer.outputs.size());
+        if (output.requires_grad())
+          output.backward(seed_of(output, i).to(output.device()), i + 1 < answer.outputs.size());
       }
     }
     for (const Tensor& leaf : leaves) answer.grads.push_back(leaf.grad());
@@ -322,6 +323,48 @@ void check_op(const OpRow& row) {
     check_isas(runner, what);
     if (testing::Test::HasFatalFailure()) return;
   }
+}
+
+void check_kernels(const char* name, const Kernels& kernels) {
+  const OpRow* const builtin = OpRegistry::builtin().find(name);
+  ASSERT_NE(builtin, nullptr) << "no op " << name;
+  OpRecord record = *builtin->record;
+  record.layouts = bit(static_cast<int>(Layout::kPlain));
+  record.choose_layout = [](std::span<const TensorSpec>, const Attrs&) { return LayoutChoice(); };
+  const OpRow row = {&record, {builtin->kernels[0], &kernels, nullptr}};
+  const std::vector<OpSample> samples = record.samples();
+  int taken = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const Runner runner(row, samples[i], static_cast<int>(i));
+    const Values values(samples[i], static_cast<int>(i), DType::kF32);
+    if (!cpu_supports(runner, runner.make_inputs(values, DType::kF32))) continue;
+    ++taken;
+    check_precisions(runner, concat(name, " of ", samples[i].name));
+  }
+  EXPECT_GT(taken, 0) << "no sample of " << name << " is what its kernels take";
+}
+
+void check_on_device(const char* name, Device& device) {
+  const OpRow* const row = OpRegistry::builtin().find(name);
+  ASSERT_NE(row, nullptr) << "no op " << name;
+  const Kernels& kernels = *row->kernels[static_cast<int>(Backend::kCuda)];
+  const std::vector<OpSample> samples = row->record->samples();
+  int taken = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const Runner runner(*row, samples[i], static_cast<int>(i));
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      const Values values(samples[i], static_cast<int>(i), dtype);
+      std::vector<Tensor> inputs = runner.make_inputs(values, dtype);
+      if (kernels.supports != nullptr && !kernels.supports(specs_of(inputs), samples[i].attrs)) continue;
+      ++taken;
+      const Answer exact = runner.run(runner.make_inputs(values, DType::kF64), Backend::kReference);
+      for (Tensor& input : inputs) input = input.to(device);
+      expect_near(runner.run(inputs, Backend::kCpu), exact,
+                  dtype == DType::kF32 ? row->record->f32 : row->record->bf16,
+                  concat(name, " of ", samples[i].name, ", ", dtype_name(dtype), " on ", device.name()));
+    }
+  }
+  EXPECT_GT(taken, 0) << "no sample of " << name << " is what its kernels take";
 }
 
 void check_op(const char* name) {

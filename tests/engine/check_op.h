@@ -17,4 +17,10 @@ void check_op(const OpRow& row);
 /// The same for a built-in op.
 void check_op(const char* name);
 
+/// Number 2 and 3 for other kernels of a built-in op, on plain tensors in host memory: those of CUDA over a
+/// simulated grid. At least one sample has to be theirs.
+void check_kernels(const char* name, const Kernels& kernels);
+/// The same for a built-in op's kernels on a CUDA device, tensors there.
+void check_on_device(const char* name, Device& device);
+
 }  // namespace dlpipe::engine

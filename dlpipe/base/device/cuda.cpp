@@ -37,6 +37,7 @@ class CudaStream final : public Stream {
  public:
   explicit CudaStream(cudaStream_t stream) : handle(stream) {}
   ~CudaStream() override { cudaStreamDestroy(handle); }
+  void* native() const override { return handle; }
   const cudaStream_t handle;
 };
 

@@ -26,6 +26,8 @@ enum class CopyKind : uint8_t { kHostToDevice, kDeviceToHost, kDeviceToDevice, k
 class Stream {
  public:
   virtual ~Stream() = default;
+  /// What the device's own interface calls it (cudaStream_t); null where there is none.
+  virtual void* native() const { return nullptr; }
 };
 
 /// A point in a stream's work. Unrecorded events count as complete.

@@ -147,7 +147,7 @@ void run_backward(const Tensor& root, const Tensor& seed, bool retain_graph) {
                                           " needs a seed gradient; pass one or reduce it to a scalar")));
   }
   const NoGrad no_grad;
-  const Tensor start = seed.defined() ? seed : Tensor::full(root.shape(), 1.0, root.dtype());
+  const Tensor start = seed.defined() ? seed : Tensor::full(root.shape(), 1.0, root.dtype(), root.device());
   BackwardWalk(edge.node, retain_graph).run(edge.node, edge.output, start);
 }
 

@@ -22,7 +22,7 @@ struct DropoutAttrs {
   }
   /// Names this use of the generator beside the pipeline's.
   static constexpr uint32_t kStream = 0x64726f70;  // "drop"
-  PhiloxBlock counter(uint64_t block) const {
+  constexpr PhiloxBlock counter(uint64_t block) const {
     return {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), call, kStream};
   }
   /// Words below it drop their element. p < 1.

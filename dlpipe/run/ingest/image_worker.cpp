@@ -54,7 +54,16 @@ Status ImageWorker::decode(const std::vector<std::byte>& bytes, const data::Imag
   picture_.stride = ptrdiff_t{picture_.width} * picture_.channels;
   pixels_.resize(static_cast<size_t>(picture_.stride) * picture_.height);
   picture_.data = pixels_.data();
+  if (decode_with_coefficients(bytes, info)) return {};
   return decoder_.decode_oriented(bytes, info, {0, 0, picture_.width, picture_.height}, picture_);
+}
+
+bool ImageWorker::decode_with_coefficients(const std::vector<std::byte>& bytes, const data::ImageInfo& info) {
+  const bool wanted = options_.jpeg != JpegLayout::kStandard && options_.jpeg != JpegLayout::kRestart &&
+                      options_.store != Store::kRaw;
+  has_coefficients_ = wanted && info.layout == data::ImageLayout::kJpeg && info.orientation == 1 &&
+                      coefficients_.read(bytes, limits_of(options_), &picture_).ok();
+  return has_coefficients_;
 }
 
 void ImageWorker::shrink() {
@@ -103,9 +112,13 @@ Status ImageWorker::use_jpeg_layout(bool is_source, Stored& stored) {
   const bool restart = options_.jpeg == JpegLayout::kRestart;
   const data::TileKind& tiles =
       options_.jpeg == JpegLayout::kDenseCoefficients ? data::kDenseTiles : data::kFastTiles;
+  const auto coefficients = [&] {
+    return is_source && has_coefficients_
+               ? coefficients_.encode(stored.bytes, tiles)
+               : data::encode_coefficients(stored.bytes, limits_of(options_), tiles);
+  };
   Result<std::vector<std::byte>> record =
-      restart ? data::encode_restart(stored.bytes, limits_of(options_))
-              : data::encode_coefficients(stored.bytes, limits_of(options_), tiles);
+      restart ? data::encode_restart(stored.bytes, limits_of(options_)) : coefficients();
   if (!record.ok()) return {};  // it stays a JPEG; `dlpipe inspect` tells why
   const double share = static_cast<double>(record->size()) / static_cast<double>(stored.bytes.size());
   if (options_.jpeg == JpegLayout::kAuto && share > data::kMostBytesByDefault) return {};

@@ -8,6 +8,7 @@
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/error.h"
+#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/record.h"
 #include "dlpipe/io/data/sources/source.h"
@@ -37,6 +38,8 @@ class ImageWorker {
   Result<data::PackedRecord> process_checked(const data::SourceEntry& entry);
   Status decode(const std::vector<std::byte>& bytes, const data::ImageInfo& info);
   Result<Stored> store(std::vector<std::byte> bytes, const data::ImageInfo& info);
+  /// Decodes into picture_ and keeps what a coefficient record is made of; false: to be decoded as any other.
+  bool decode_with_coefficients(const std::vector<std::byte>& bytes, const data::ImageInfo& info);
   /// Gives a JPEG the layout of --jpeg, unless that can't be or its pixels would differ.
   Status use_jpeg_layout(bool is_source, Stored& stored);
   void shrink();
@@ -45,6 +48,8 @@ class ImageWorker {
   const data::Source& source_;
   WorkCounters& counters_;
   data::ImageDecoder decoder_;
+  data::CoefficientEncoder coefficients_;
+  bool has_coefficients_ = false;  // of the file in work
   data::RecordPacker packer_;
   bool has_image_;               // else what the source reads is the record: tokens
   std::vector<uint8_t> pixels_;  // the decoded picture, as seen

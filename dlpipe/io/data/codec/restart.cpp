@@ -217,7 +217,8 @@ Status splice(Bytes bytes, const Index& index, const Geometry& geometry, const P
 }  // namespace
 
 Result<std::vector<std::byte>> encode_restart(Bytes jpeg, const DecodeLimits& limits) {
-  DLPIPE_ASSIGN_OR_RETURN(coef::JpegPicture picture, coef::read_jpeg(jpeg, limits));
+  coef::JpegPicture picture;
+  DLPIPE_RETURN_IF_ERROR(coef::read_jpeg(jpeg, limits, picture));
   const coef::Frame& frame = picture.frame;
   const bool single = frame.components == 1;
   const int mcu_width = single ? 8 : 8 * frame.max_h;

@@ -73,7 +73,29 @@ struct Reading : Call {
   }
 };
 
-bool read_coefficients(Reading& r, Bytes bytes, const DecodeLimits& limits) {
+// libjpeg's buffered-image mode, which keeps all coefficients and shows pictures made of them: JpegDecoder's
+// pixels.
+void show_pixels(Reading& r, const ImageView& pixels) {
+  jpeg_decompress_struct& jpeg = r.jpeg;
+  if (jpeg.num_components != pixels.channels || (pixels.channels != 1 && pixels.channels != 3) ||
+      static_cast<int>(jpeg.image_width) != pixels.width ||
+      static_cast<int>(jpeg.image_height) != pixels.height)
+    r.fail(ErrorCode::kUnsupported, "pixels of another form");
+  jpeg.buffered_image = TRUE;
+  jpeg.out_color_space = pixels.channels == 3 ? JCS_RGB : JCS_GRAYSCALE;
+  jpeg.dct_method = JDCT_ISLOW;
+  jpeg.do_fancy_upsampling = TRUE;
+  jpeg_start_decompress(&jpeg);
+  while (!jpeg_input_complete(&jpeg)) jpeg_consume_input(&jpeg);
+  jpeg_start_output(&jpeg, jpeg.input_scan_number);
+  for (int y = 0; y < pixels.height; ++y) {
+    JSAMPROW row = pixels.row(y);
+    jpeg_read_scanlines(&jpeg, &row, 1);
+  }
+  jpeg_finish_output(&jpeg);
+}
+
+bool read_coefficients(Reading& r, Bytes bytes, const DecodeLimits& limits, const ImageView* pixels) {
   if (setjmp(r.on_error) != 0) return false;
   jpeg_create_decompress(&r.jpeg);
   r.progress.progress_monitor = on_coefficient_progress;
@@ -85,6 +107,7 @@ bool read_coefficients(Reading& r, Bytes bytes, const DecodeLimits& limits) {
   if (int64_t{r.jpeg.image_width} * r.jpeg.image_height * 3 * int64_t{sizeof(JCOEF)} >
       limits.max_memory_bytes)
     r.fail(ErrorCode::kUnsupported, "its coefficients take more than the decoder's memory limit");
+  if (pixels != nullptr) show_pixels(r, *pixels);
   r.arrays = jpeg_read_coefficients(&r.jpeg);
   return true;
 }
@@ -229,7 +252,7 @@ bool write_guarded(Writing& w, const Frame& frame, Blocks& blocks, Bytes segment
 
 }  // namespace
 
-Blocks::Blocks(const Frame& frame) {
+void Blocks::reset(const Frame& frame) {
   for (int c = 0; c < frame.components; ++c) {
     wide_[c] = frame.component[c].blocks_wide;
     of_[c].resize(size_t{64} * static_cast<size_t>(wide_[c]) *
@@ -237,20 +260,19 @@ Blocks::Blocks(const Frame& frame) {
   }
 }
 
-Result<JpegPicture> read_jpeg(Bytes jpeg, const DecodeLimits& limits) {
+Status read_jpeg(Bytes jpeg, const DecodeLimits& limits, JpegPicture& picture, const ImageView* pixels) {
   const auto reading = std::make_unique<Reading>(limits);
-  if (!read_coefficients(*reading, jpeg, limits)) return reading->status();
-  JpegPicture picture;
+  if (!read_coefficients(*reading, jpeg, limits, pixels)) return reading->status();
   DLPIPE_ASSIGN_OR_RETURN(picture.frame, describe(reading->jpeg, jpeg));
   const Frame& frame = picture.frame;
-  picture.blocks = Blocks(frame);
+  picture.blocks.reset(frame);
   for (int c = 0; c < frame.components; ++c) {
     for (int y = 0; y < frame.component[c].blocks_high; ++y) {
       if (!copy_row(*reading, c, y, frame.component[c].blocks_wide, picture.blocks.at(c, 0, y)))
         return reading->status();
     }
   }
-  return picture;
+  return {};
 }
 
 Result<std::vector<std::byte>> write_jpeg(const Frame& frame, Blocks& blocks, Bytes segments,

@@ -18,7 +18,9 @@ namespace dlpipe::data::coef {
 class Blocks {
  public:
   Blocks() = default;
-  explicit Blocks(const Frame& frame);
+  explicit Blocks(const Frame& frame) { reset(frame); }
+  /// Makes room for another picture's blocks, whose values are left open where there were some before.
+  void reset(const Frame& frame);
   int16_t* at(int component, int x, int y) {
     return of_[component].data() +
            size_t{64} *
@@ -39,8 +41,11 @@ struct JpegPicture {
   Blocks blocks;
 };
 
-/// kCorrupt for damaged files, warnings included; kUnsupported for what has no Frame.
-Result<JpegPicture> read_jpeg(std::span<const std::byte> jpeg, const DecodeLimits& limits);
+/// Fills `picture`, whose memory is used again, and, where given, `pixels` (the whole picture as stored, of
+/// as many channels as its components: 1 or 3), both out of one reading of the entropy-coded data. kCorrupt
+/// for damaged files, warnings included; kUnsupported for what has no Frame.
+Status read_jpeg(std::span<const std::byte> jpeg, const DecodeLimits& limits, JpegPicture& picture,
+                 const ImageView* pixels = nullptr);
 
 /// One baseline scan with fitted Huffman tables and, if it isn't 0, a restart marker every `restart_interval`
 /// MCUs. `segments`: whole APPn and COM segments to put before it.

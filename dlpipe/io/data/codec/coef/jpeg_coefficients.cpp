@@ -98,27 +98,43 @@ Status read_all(const coef::Record& record, Blocks& blocks) {
 
 }  // namespace
 
-Result<std::vector<std::byte>> encode_coefficients(Bytes jpeg, const DecodeLimits& limits,
-                                                   const TileKind& tiles) {
-  DLPIPE_ASSIGN_OR_RETURN(coef::JpegPicture picture, coef::read_jpeg(jpeg, limits));
-  picture.frame.tile_form = tiles.form;
-  picture.frame.tile_blocks = tiles.blocks;
-  const Frame& frame = picture.frame;
+struct CoefficientEncoder::State {
+  coef::JpegPicture picture;
+};
+CoefficientEncoder::CoefficientEncoder() : state_(std::make_unique<State>()) {}
+CoefficientEncoder::~CoefficientEncoder() = default;
+
+Status CoefficientEncoder::read(Bytes jpeg, const DecodeLimits& limits, const ImageView* pixels) {
+  return coef::read_jpeg(jpeg, limits, state_->picture, pixels);
+}
+
+Result<std::vector<std::byte>> CoefficientEncoder::encode(Bytes jpeg, const TileKind& tiles) {
+  Frame& frame = state_->picture.frame;
+  Blocks& blocks = state_->picture.blocks;
+  frame.tile_form = tiles.form;
+  frame.tile_blocks = tiles.blocks;
   uint64_t size = 0;
   std::vector<std::vector<std::byte>> rows;
   for (int row = 0; row < frame.mcu_rows; ++row) {
-    rows.push_back(encode_row(frame, row, picture.blocks));
+    rows.push_back(encode_row(frame, row, blocks));
     size += rows.back().size();
   }
   if (size > UINT32_MAX)
     return Status(ErrorCode::kUnsupported, "[codec] JPEG of more than 4 GiB of coefficients");
-  const Around around = compare_scan(jpeg, frame, picture.blocks);
+  const Around around = compare_scan(jpeg, frame, blocks);
   if (around.same) return coef::build_record(frame, true, rows, around.head, around.tail);
   // A damaged file may hold coefficients that no JPEG can be written with: it would never be exported.
   const std::vector<std::byte> metadata = coef::metadata_of(jpeg);
-  const auto again = coef::write_jpeg(frame, picture.blocks, metadata, 0);
+  const auto again = coef::write_jpeg(frame, blocks, metadata, 0);
   if (!again.ok()) return again.status();
   return coef::build_record(frame, false, rows, metadata, {});
+}
+
+Result<std::vector<std::byte>> encode_coefficients(Bytes jpeg, const DecodeLimits& limits,
+                                                   const TileKind& tiles) {
+  CoefficientEncoder encoder;
+  DLPIPE_RETURN_IF_ERROR(encoder.read(jpeg, limits, nullptr));
+  return encoder.encode(jpeg, tiles);
 }
 
 Result<std::vector<std::byte>> coefficients_to_jpeg(Bytes bytes, const DecodeLimits& limits) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -30,6 +31,23 @@ inline constexpr double kMostBytesByDefault = 1.25;
 Result<std::vector<std::byte>> encode_coefficients(std::span<const std::byte> jpeg,
                                                    const DecodeLimits& limits = {},
                                                    const TileKind& tiles = kFastTiles);
+
+/// The same in two steps, of which the first can decode the picture in passing: JpegDecoder's pixels, for
+/// less than a decode of their own. Keeps its memory from one picture to the next; for one thread.
+class CoefficientEncoder {
+ public:
+  CoefficientEncoder();
+  ~CoefficientEncoder();
+  /// `pixels`: the whole picture as stored, 1 or 3 channels as the JPEG has components; or null. Errors as
+  /// encode_coefficients, and kUnsupported for other pixels; then they may be half written.
+  Status read(std::span<const std::byte> jpeg, const DecodeLimits& limits, const ImageView* pixels);
+  /// Of the picture read last; `jpeg` as it was then.
+  Result<std::vector<std::byte>> encode(std::span<const std::byte> jpeg, const TileKind& tiles);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 /// A JPEG with the record's coefficients, tables and metadata: the source's own bytes where the source was
 /// one baseline scan whose Huffman tables reproduce it, otherwise one baseline scan with fitted tables.

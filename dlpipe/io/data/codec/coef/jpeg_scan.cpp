@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "dlpipe/io/data/bytes.h"
@@ -109,13 +110,23 @@ std::optional<Head> read_head(Bytes jpeg) {
   return std::nullopt;
 }
 
-/// Bits from the most significant end, with a zero byte stuffed behind every 0xff.
+/// Bits from the most significant end, with a zero byte stuffed behind every 0xff: afterwards, since to look
+/// for those while writing would be a branch a value.
 class ScanWriter {
  public:
-  void put(uint32_t bits, int count) {  // count <= 32
-    held_ = held_ << count | bits;
+  /// Room for one block, before it is put: 64 values of a code (16 bits) and bits of their own (15), and a
+  /// store.
+  void begin_block() {
+    constexpr size_t kBlockBytes = 64 * 31 / 8 + 2 * sizeof held_;
+    if (raw_.size() < size_ + kBlockBytes) raw_.resize(2 * raw_.size() + 4096);
+  }
+  void put(uint32_t bits, int count) {  // 0 < count <= 32
+    held_ |= uint64_t{bits} << (64 - count - held_bits_);
+    store_le(raw_.data() + size_, __builtin_bswap64(held_));
     held_bits_ += count;
-    if (held_bits_ >= 32) store_word();
+    size_ += static_cast<size_t>(held_bits_ / 8);
+    held_ <<= held_bits_ & ~7;
+    held_bits_ &= 7;
   }
   bool put(const HuffmanTable& table, uint32_t symbol) {
     if (table.length[symbol] == 0) return false;
@@ -127,61 +138,48 @@ class ScanWriter {
     const int size = static_cast<int>(std::bit_width(static_cast<unsigned>(std::abs(value))));
     const auto symbol = static_cast<size_t>(run << 4 | size);
     if (size > 15 || table.length[symbol] == 0) return false;
-    const uint32_t bits = static_cast<uint32_t>(value < 0 ? value - 1 : value) & ((1u << size) - 1);
+    const uint32_t bits = static_cast<uint32_t>(value - (value < 0 ? 1 : 0)) & ((1u << size) - 1);
     put(uint32_t{table.code[symbol]} << size | bits, table.length[symbol] + size);
     return true;
   }
-  /// Ones up to the end of a byte.
-  void fill() {
-    const int missing = -held_bits_ & 7;
-    put((1u << missing) - 1, missing);
-    store(held_bits_ / 8);
-  }
   void restart(uint32_t number) {
-    fill();
-    reserve(2);
-    bytes_[size_++] = std::byte{0xff};
-    bytes_[size_++] = static_cast<std::byte>(0xd0 + (number & 7));
+    end_interval();
+    bytes_.push_back(std::byte{0xff});
+    bytes_.push_back(static_cast<std::byte>(0xd0 + (number & 7)));
   }
   std::vector<std::byte> take() {
-    fill();
-    bytes_.resize(size_);
+    end_interval();
     return std::move(bytes_);
   }
 
  private:
-  void reserve(size_t count) {
-    if (bytes_.size() < size_ + count) bytes_.resize(2 * bytes_.size() + 4096);
-  }
-  /// The first four held bytes: as they are unless one is 0xff.
-  void store_word() {
-    const auto word = static_cast<uint32_t>(held_ >> (held_bits_ - 32));
-    if ((word & 0x80808080u & ~(word + 0x01010101u)) != 0) return store(4);
-    reserve(4);
-    store_le(bytes_.data() + size_, __builtin_bswap32(word));
-    size_ += 4;
-    held_bits_ -= 32;
-  }
-  /// The first `count` held bytes.
-  void store(int count) {
-    reserve(2 * static_cast<size_t>(count));
-    for (; count > 0; --count) {
-      held_bits_ -= 8;
-      const auto byte = static_cast<std::byte>(held_ >> held_bits_);
-      bytes_[size_++] = byte;
-      bytes_[size_] = std::byte{0};  // kept behind 0xff, else written over
-      size_ += byte == std::byte{0xff} ? 1 : 0;
+  /// Ones up to the end of a byte; then the interval's bytes, stuffed.
+  void end_interval() {
+    begin_block();
+    if (const int missing = -held_bits_ & 7; missing > 0) put((1u << missing) - 1, missing);
+    const std::byte* from = raw_.data();
+    const std::byte* const end = from + size_;
+    while (from < end) {
+      const auto* found =
+          static_cast<const std::byte*>(std::memchr(from, 0xff, static_cast<size_t>(end - from)));
+      const std::byte* const until = found == nullptr ? end : found + 1;
+      bytes_.insert(bytes_.end(), from, until);
+      if (found != nullptr) bytes_.push_back(std::byte{0});
+      from = until;
     }
+    size_ = 0;
   }
 
-  std::vector<std::byte> bytes_;  // the first size_ are written
+  std::vector<std::byte> bytes_;  // what is done
+  std::vector<std::byte> raw_;    // of the interval in work; the first size_ are written
   size_t size_ = 0;
-  uint64_t held_ = 0;
-  int held_bits_ = 0;
+  uint64_t held_ = 0;  // the next bits, from the most significant end
+  int held_bits_ = 0;  // below 8 between calls
 };
 
 bool put_block(ScanWriter& out, const HuffmanTable& dc, const HuffmanTable& ac, const ZigzagBlock& block,
                int dc_before) {
+  out.begin_block();
   if (!out.put_value(dc, 0, block.values[0] - dc_before)) return false;
   int last = 0;
   for (uint64_t left = block.nonzero & ~uint64_t{1}; left != 0; left &= left - 1) {

@@ -1,0 +1,12 @@
+#include "dlpipe/engine/cuda/arena_steps.h"
+
+namespace dlpipe::engine::cuda {
+
+#if defined(__CUDACC__)
+const ArenaSteps arena_steps_cuda
+#else
+const ArenaSteps arena_steps_cuda_simulated
+#endif
+    = {step_sgd, step_adam, step_lamb, update_ema, sum_squares, finish_norm, unscale, end_step};
+
+}  // namespace dlpipe::engine::cuda

@@ -1,0 +1,138 @@
+#include "dlpipe/engine/ops/cross_entropy.h"
+
+#include "dlpipe/engine/cuda/axis_sums.h"
+#include "dlpipe/engine/ops/vector_math.h"
+
+namespace dlpipe::engine {
+namespace {
+
+/// A row's share of the loss; a label that is no class makes it NaN, since a kernel can't throw.
+struct CrossEntropyRows {
+  static constexpr const char* kName = "cross_entropy";
+  static constexpr int kThreads = cuda::kRowThreads;
+  using Shared = cuda::ReduceSpace<float, kThreads>;
+  const float* logits;
+  const int64_t* labels;
+  const float* weights;  // or null: all 1
+  float* log_ps;
+  float* losses;  // [rows], then the rows' weights
+  int64_t rows;
+  int64_t classes;
+  float smoothing;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
+    const int64_t row = block.index();
+    const float* x = logits + row * classes;
+    float* log_p = log_ps + row * classes;
+    const float largest =
+        cuda::reduce_row(block, shared, classes, x[0], cuda::Larger(), [&](int64_t i) { return x[i]; });
+    const float sum = cuda::reduce_row(block, shared, classes, 0.0f, cuda::Add(),
+                                       [&](int64_t i) { return vector_math::exp(x[i] - largest); });
+    const float log_sum = vector_math::log(sum);
+    const float all = cuda::reduce_row(block, shared, classes, 0.0f, cuda::Add(),
+                                       [&](int64_t i) { return x[i] - largest - log_sum; });
+    block.each([&](int thread) {
+      for (int64_t i = thread; i < classes; i += kThreads) log_p[i] = x[i] - largest - log_sum;
+      if (thread != 0) return;
+      const float weight = weights != nullptr ? weights[row] : 1.0f;
+      const int64_t label = labels[row];
+      const bool is_class = label >= 0 && label < classes;
+      const float own = is_class ? x[label] - largest - log_sum : NAN;
+      losses[row] = weight == 0
+                        ? 0.0f
+                        : -weight * ((1 - smoothing) * own + smoothing / static_cast<float>(classes) * all);
+      losses[rows + row] = weight;
+    });
+  }
+};
+
+/// loss = sum of losses / sum of weights; both, the second first for backward.
+struct CrossEntropyMean {
+  static constexpr const char* kName = "cross_entropy mean";
+  static constexpr int kThreads = cuda::kRowThreads;
+  using Shared = cuda::ReduceSpace<float, kThreads>;
+  const float* losses;
+  float* loss;
+  int64_t rows;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
+    const float sum =
+        cuda::reduce_row(block, shared, rows, 0.0f, cuda::Add(), [&](int64_t i) { return losses[i]; });
+    const float weight =
+        cuda::reduce_row(block, shared, rows, 0.0f, cuda::Add(), [&](int64_t i) { return losses[rows + i]; });
+    block.each([&](int thread) {
+      if (thread == 0) loss[0] = weight == 0 ? 0.0f : sum / weight;
+    });
+  }
+};
+
+/// dx[n,k] = w_n / sum w (p[n,k] - (1-s) [k == label] - s/K); every block sums the weights for itself.
+struct CrossEntropyGradientRows {
+  static constexpr const char* kName = "cross_entropy gradient";
+  static constexpr int kThreads = cuda::kRowThreads;
+  using Shared = cuda::ReduceSpace<float, kThreads>;
+  const float* log_ps;
+  const int64_t* labels;
+  const float* weights;  // or null: all 1
+  const float* grad;
+  float* to;
+  int64_t rows;
+  int64_t classes;
+  float smoothing;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
+    const int64_t row = block.index();
+    float total = static_cast<float>(rows);
+    if (weights != nullptr)
+      total = cuda::reduce_row(block, shared, rows, 0.0f, cuda::Add(), [&](int64_t i) { return weights[i]; });
+    block.each([&](int thread) {
+      const float weight = weights != nullptr ? weights[row] : 1.0f;
+      const float factor = weight == 0 ? 0.0f : weight / total * grad[0];
+      const int64_t label = labels[row];
+      for (int64_t k = thread; k < classes; k += kThreads) {
+        const float expected = smoothing / static_cast<float>(classes) + (k == label ? 1 - smoothing : 0.0f);
+        to[row * classes + k] =
+            weight == 0 ? 0.0f : factor * (vector_math::exp(log_ps[row * classes + k]) - expected);
+      }
+    });
+  }
+};
+
+const float* weights_of(std::span<const Tensor> inputs) {
+  return inputs.size() > 2 && inputs[2].defined() ? inputs[2].data<float>() : nullptr;
+}
+
+void forward(const ForwardArgs& args) {
+  const Tensor& logits = args.inputs[0];
+  const int64_t rows = logits.size(0);
+  const Tensor losses = Tensor::empty({{2, rows}, DType::kF32}, logits.device());
+  cuda::launch(CrossEntropyRows{logits.data<float>(), args.inputs[1].data<int64_t>(), weights_of(args.inputs),
+                                args.outputs[1].data<float>(), losses.data<float>(), rows, logits.size(1),
+                                static_cast<float>(args.attrs.as<CrossEntropyAttrs>().label_smoothing)},
+               rows);
+  cuda::launch(CrossEntropyMean{losses.data<float>(), args.outputs[0].data<float>(), rows}, 1);
+}
+
+void backward(const BackwardArgs& args) {
+  const Tensor& grad_x = args.grad_inputs[0];
+  const int64_t rows = grad_x.size(0);
+  cuda::launch(
+      CrossEntropyGradientRows{args.outputs[1].data<float>(), args.inputs[1].data<int64_t>(),
+                               weights_of(args.inputs), args.grad_outputs[0].data<float>(),
+                               grad_x.data<float>(), rows, grad_x.size(1),
+                               static_cast<float>(args.attrs.as<CrossEntropyAttrs>().label_smoothing)},
+      rows);
+}
+
+bool supports(std::span<const TensorSpec> inputs, const Attrs&) {
+  return inputs[0].dtype == DType::kF32 && (inputs.size() < 3 || inputs[2].dtype == DType::kF32);
+}
+
+}  // namespace
+
+DLPIPE_CUDA_KERNELS(cross_entropy) = {forward, backward, supports};
+
+}  // namespace dlpipe::engine

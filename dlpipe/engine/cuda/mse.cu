@@ -1,0 +1,81 @@
+#include "dlpipe/engine/cuda/axis_sums.h"
+
+namespace dlpipe::engine {
+namespace {
+
+/// Squares of differences, one block a chunk.
+struct SquaresOfChunk {
+  static constexpr const char* kName = "mse";
+  static constexpr int kThreads = cuda::kRowThreads;
+  static constexpr int64_t kChunk = 16384;
+  using Shared = cuda::ReduceSpace<float, kThreads>;
+  const float* x;
+  const float* target;
+  float* to;
+  int64_t count;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
+    const int64_t first = block.index() * kChunk;
+    const int64_t terms = count - first < kChunk ? count - first : kChunk;
+    const float sum = cuda::reduce_row(block, shared, terms, 0.0f, cuda::Add(), [&](int64_t i) {
+      const float difference = x[first + i] - target[first + i];
+      return difference * difference;
+    });
+    block.each([&](int thread) {
+      if (thread == 0) to[block.index()] = sum;
+    });
+  }
+};
+
+/// to = 2 grad / count (x - other); the gradient is on the device.
+struct MseGradient {
+  static constexpr const char* kName = "mse gradient";
+  static constexpr int kThreads = 256;
+  using Shared = cuda::NoShared;
+  const float* x;
+  const float* other;
+  const float* grad;
+  float* to;
+  int64_t count;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
+    const float factor = 2.0f * grad[0] / static_cast<float>(count);
+    block.each([&](int thread) {
+      const int64_t i = block.index() * kThreads + thread;
+      if (i < count) to[i] = factor * (x[i] - other[i]);
+    });
+  }
+};
+
+void forward(const ForwardArgs& args) {
+  const Tensor& x = args.inputs[0];
+  const int64_t chunks = cuda::blocks_for(x.elements(), SquaresOfChunk::kChunk);
+  const Tensor parts = Tensor::empty({{chunks}, DType::kF32}, x.device());
+  cuda::launch(
+      SquaresOfChunk{x.data<float>(), args.inputs[1].data<float>(), parts.data<float>(), x.elements()},
+      chunks);
+  const auto factor = static_cast<float>(1.0 / static_cast<double>(x.elements()));
+  cuda::sum_axes<float, float>(parts, 1, factor, args.outputs[0]);
+}
+
+void backward(const BackwardArgs& args) {
+  for (size_t side = 0; side < 2; ++side) {
+    const Tensor& to = args.grad_inputs[side];
+    if (!to.defined()) continue;
+    cuda::launch(MseGradient{args.inputs[side].data<float>(), args.inputs[1 - side].data<float>(),
+                             args.grad_outputs[0].data<float>(), to.data<float>(), to.elements()},
+                 cuda::blocks_for(to.elements(), MseGradient::kThreads));
+  }
+}
+
+bool supports(std::span<const TensorSpec> inputs, const Attrs&) {
+  return inputs[0].dtype == DType::kF32;
+}
+
+}  // namespace
+
+DLPIPE_CUDA_KERNELS(mse) = {forward, backward, supports};
+
+}  // namespace dlpipe::engine

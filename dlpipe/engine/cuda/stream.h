@@ -1,0 +1,18 @@
+// The stream that the calling thread's kernels go to, and what launching them may report.
+#pragma once
+
+#include <cstdint>
+
+struct CUstream_st;  // what cudaStream_t points to
+
+namespace dlpipe::engine::cuda {
+
+/// The calling thread's stream (engine/device_memory.h) on the first device.
+CUstream_st* current_stream();
+
+/// Throws Error "[cuda] KERNEL: ..." for more blocks than a grid may have.
+void check_grid(const char* kernel, int64_t blocks);
+/// Throws Error "[cuda] KERNEL: ..." if the launch just made was refused.
+void check_launch(const char* kernel);
+
+}  // namespace dlpipe::engine::cuda

@@ -1,0 +1,31 @@
+// Tensors' memory on devices other than the host: streams, copies. On the host everything here is plain
+// memory access.
+//
+// Each thread has one stream a device, made when it is first asked for; tensor copies and kernels of that
+// thread are in its order, and blocks of the device's cache are used again in that order. So a tensor that
+// another thread goes on with has to be waited for: synchronize().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "dlpipe/base/device/device.h"
+#include "dlpipe/base/shape.h"
+
+namespace dlpipe::engine {
+
+/// The calling thread's stream on `device`.
+Stream& engine_stream(Device& device);
+/// Waits until everything in it is done.
+void synchronize(Device& device);
+
+/// `bytes` from memory of one device to memory of another, or the same. Copies with the host wait, through
+/// page-locked memory; others are in the stream. Throws Error.
+void copy_memory(Device& to_device, void* to, Device& from_device, const void* from, size_t bytes);
+
+/// copy_strided (strided_copy.h) within `device`.
+void copy_strided_on(Device& device, void* to, const void* from, const Shape& shape,
+                     std::span<const int64_t> strides, size_t element_bytes);
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,48 @@
+// Every op's kernels on the first CUDA device. Skips where there is none.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "dlpipe/engine/ops.h"
+
+#include "tests/engine/check_op.h"
+
+namespace dlpipe::engine {
+namespace {
+
+std::vector<std::string> cuda_ops() {
+  std::vector<std::string> names;
+  for (const OpRow& row : op_table()) {
+    const std::string name = row.record->name;  // cast's samples are of f64, which CUDA has no kernels for
+    if (row.kernels[static_cast<int>(Backend::kCuda)] != nullptr && name != "cast") names.push_back(name);
+  }
+  return names;
+}
+
+class DeviceKernels : public testing::TestWithParam<std::string> {};
+
+TEST_P(DeviceKernels, GiveTheReferencesValues) {
+  const Result<Device*> device = cuda_device(0);
+  if (!device.ok()) GTEST_SKIP() << device.status().message();
+  check_on_device(GetParam().c_str(), **device);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceKernels, testing::ValuesIn(cuda_ops()),
+                         [](const auto& param) { return param.param; });
+
+TEST(CudaCast, RoundsAsTheCpuDoes) {
+  const Result<Device*> device = cuda_device(0);
+  if (!device.ok()) GTEST_SKIP() << device.status().message();
+  std::vector<float> values;
+  for (uint64_t bits = 0; bits < 0x7f800000u; bits += 0x00012345u)
+    values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  const Tensor x = Tensor::from<float>(values, {static_cast<int64_t>(values.size())});
+  const Tensor there = cast(x.to(**device), DType::kBF16);
+  EXPECT_EQ(there.to_doubles(), cast(x, DType::kBF16).to_doubles());
+  EXPECT_EQ(cast(there, DType::kF32).to_doubles(), there.to_doubles());
+}
+
+}  // namespace
+}  // namespace dlpipe::engine

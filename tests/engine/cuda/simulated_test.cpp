@@ -1,0 +1,59 @@
+#include "tests/engine/cuda/simulated.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/cast.h"
+#include "tests/engine/check_op.h"
+
+namespace dlpipe::engine {
+namespace {
+
+class SimulatedKernels : public testing::TestWithParam<SimulatedRow> {};
+
+TEST_P(SimulatedKernels, GiveTheReferencesValues) {
+  check_kernels(GetParam().name, *GetParam().kernels);
+}
+
+/// cast has a test of its own: its samples are of f64, which CUDA has no kernels for.
+std::vector<SimulatedRow> rows_with_samples() {
+  std::vector<SimulatedRow> rows;
+  for (const SimulatedRow& row : simulated_table()) {
+    if (std::string_view(row.name) != "cast") rows.push_back(row);
+  }
+  return rows;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuda, SimulatedKernels, testing::ValuesIn(rows_with_samples()),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+TEST(SimulatedCast, RoundsAsTheCpuDoes) {
+  const auto row = std::find_if(simulated_table().begin(), simulated_table().end(),
+                                [](const SimulatedRow& one) { return std::string_view(one.name) == "cast"; });
+  std::vector<float> values;
+  for (uint64_t bits = 0; bits < 0xffff0000u; bits += 0x00012345u)
+    values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  values.insert(values.end(), {NAN, INFINITY, -INFINITY, -0.0f});
+  const Tensor x = Tensor::from<float>(values, {static_cast<int64_t>(values.size())});
+  const Tensor expected = cast(x, DType::kBF16);
+  const std::vector<Tensor> inputs = {x};
+  std::vector<Tensor> outputs = {Tensor::empty(x.shape(), DType::kBF16)};
+  const Attrs attrs(CastAttrs{DType::kBF16});
+  row->kernels->forward({inputs, outputs, attrs});
+  EXPECT_EQ(std::memcmp(outputs[0].raw(), expected.raw(), expected.size_bytes()), 0);
+  std::vector<Tensor> wide = {Tensor::empty(x.shape())};
+  row->kernels->backward({{}, {}, outputs, wide, attrs});
+  const Tensor expected_wide = cast(expected, DType::kF32);
+  EXPECT_EQ(std::memcmp(wide[0].raw(), expected_wide.raw(), expected_wide.size_bytes()), 0);
+}
+
+}  // namespace
+}  // namespace dlpipe::engine
