@@ -28,8 +28,7 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__CUDACC__)
-#include <cuda_runtime.h>
+#if defined(__CUDACC__)  // nvcc brings its own headers along
 #define DLPIPE_DEVICE __device__ __forceinline__
 #define DLPIPE_GRID_NAMESPACE on_device
 #else

@@ -1,9 +1,9 @@
 # The ops on images and what their cpu kernels share.
-dlpipe_register(op avg_pool2d BACKENDS reference cpu)
-dlpipe_register(op batch_norm BACKENDS reference cpu)
-dlpipe_register(op conv2d BACKENDS reference cpu)
-dlpipe_register(op global_avg_pool BACKENDS reference cpu)
-dlpipe_register(op max_pool2d BACKENDS reference cpu)
+dlpipe_register(op avg_pool2d BACKENDS reference cpu cuda)
+dlpipe_register(op batch_norm BACKENDS reference cpu cuda)
+dlpipe_register(op conv2d BACKENDS reference cpu cuda)
+dlpipe_register(op global_avg_pool BACKENDS reference cpu cuda)
+dlpipe_register(op max_pool2d BACKENDS reference cpu cuda)
 dlpipe_register(op reorder BACKENDS reference cpu)
 list(
   APPEND

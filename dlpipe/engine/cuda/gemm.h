@@ -1,0 +1,67 @@
+// Matrix products on CUDA: cuBLAS's (gemm.cpp), over the simulated grid plain loops (tests/engine/cuda).
+#pragma once
+
+#include "dlpipe/engine/cuda/elements.h"
+
+namespace dlpipe::engine::cuda {
+
+/// A row-major matrix in device memory, or a block of columns of a wider one.
+struct GemmMatrix {
+  const void* data = nullptr;
+  int64_t row = 0;          // elements from one row in memory to the next
+  bool transposed = false;  // the product sees it so
+  int64_t stride = 0;       // elements from one matrix of a batch to the next; 0: one for all
+};
+struct GemmResult {
+  void* data = nullptr;
+  int64_t row = 0;
+  int64_t stride = 0;
+  DType dtype = DType::kF32;  // f32 or the operands'
+  bool accumulate = false;    // add to what is there
+};
+
+inline namespace DLPIPE_GRID_NAMESPACE {
+
+/// c[m,n] = sum over k of a[m,k] b[k,n] for each matrix of a batch; `dtype` of a and b is f32 or bf16, sums
+/// are in f32 (with `tf32` of factors with 10 bits of significand). Zero for k = 0. The matrices of c don't
+/// overlap. A thread's first product takes memory: don't capture that one into a graph.
+void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const GemmResult& c,
+          DType dtype, int64_t batch = 1, bool tf32 = false);
+
+/// Each row of to[rows, columns] becomes `row`. A product accumulated onto a bias is rounded once.
+template <class T>
+struct FillRows {
+  static constexpr const char* kName = "rows of a bias";
+  static constexpr int kThreads = 256;
+  using Shared = NoShared;
+  const T* row;
+  T* to;
+  int64_t elements;
+  int64_t columns;
+  bool in_packs;  // rows are whole packs, and aligned
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
+    block.each([&](int thread) {
+      const int64_t first = (block.index() * kThreads + thread) * kPackWidth<T>;
+      if (in_packs) {
+        if (first >= elements) return;
+        *reinterpret_cast<Pack<T>*>(to + first) = *reinterpret_cast<const Pack<T>*>(row + first % columns);
+        return;
+      }
+      for (int64_t i = first; i < first + kPackWidth<T> && i < elements; ++i) to[i] = row[i % columns];
+    });
+  }
+};
+
+template <class T>
+void fill_rows(const Tensor& row, const Tensor& to) {
+  const int64_t columns = row.elements();
+  const bool in_packs =
+      columns % kPackWidth<T> == 0 && is_pack_aligned(row.raw()) && is_pack_aligned(to.raw());
+  launch(FillRows<T>{elements_of<T>(row), elements_to<T>(to), to.elements(), columns, in_packs},
+         blocks_for(to.elements(), int64_t{FillRows<T>::kThreads} * kPackWidth<T>));
+}
+
+}  // namespace DLPIPE_GRID_NAMESPACE
+}  // namespace dlpipe::engine::cuda

@@ -1,0 +1,53 @@
+#include "dlpipe/engine/cuda/axis_sums.h"
+#include "dlpipe/engine/cuda/gemm.h"
+
+namespace dlpipe::engine {
+namespace {
+
+struct Sizes {
+  int64_t rows, in, out;
+  Sizes(const Tensor& y, const Tensor& weight)
+      : rows(weight.size(0) == 0 ? 0 : y.elements() / weight.size(0)),
+        in(weight.size(1)),
+        out(weight.size(0)) {}
+};
+
+void forward(const ForwardArgs& args) {
+  const Tensor& x = args.inputs[0];
+  const Tensor& weight = args.inputs[1];
+  const Tensor& y = args.outputs[0];
+  const Sizes s(y, weight);
+  const bool has_bias = args.inputs.size() > 2 && args.inputs[2].defined();
+  if (has_bias)
+    cuda::stored(y.dtype(), [&](auto type) { cuda::fill_rows<decltype(type)>(args.inputs[2], y); });
+  cuda::gemm(s.rows, s.out, s.in, {x.raw(), s.in}, {weight.raw(), s.in, true},
+             {y.raw(), s.out, 0, y.dtype(), has_bias}, x.dtype());
+}
+
+void backward(const BackwardArgs& args) {
+  const Tensor& x = args.inputs[0];
+  const Tensor& weight = args.inputs[1];
+  const Tensor& grad = args.grad_outputs[0];
+  const Sizes s(grad, weight);
+  const DType dtype = grad.dtype();
+  if (const Tensor& grad_x = args.grad_inputs[0]; grad_x.defined()) {
+    cuda::gemm(s.rows, s.in, s.out, {grad.raw(), s.out}, {weight.raw(), s.in}, {grad_x.raw(), s.in, 0, dtype},
+               dtype);
+  }
+  if (const Tensor& grad_weight = args.grad_inputs[1]; grad_weight.defined()) {
+    cuda::gemm(s.out, s.in, s.rows, {grad.raw(), s.out, true}, {x.raw(), s.in},
+               {grad_weight.raw(), s.in, 0, dtype}, dtype);
+  }
+  if (args.grad_inputs.size() > 2 && args.grad_inputs[2].defined()) {
+    cuda::stored(dtype, [&](auto type) {
+      using T = decltype(type);
+      cuda::sum_axes<T, T>(grad, bit(grad.rank() - 1) - 1, 1.0f, args.grad_inputs[2]);
+    });
+  }
+}
+
+}  // namespace
+
+DLPIPE_CUDA_KERNELS(linear) = {forward, backward, cuda::supports_f32_bf16};
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,58 @@
+// Matrix products for the simulated grid: plain loops over host memory.
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/cuda/gemm.h"
+
+namespace dlpipe::engine::cuda {
+inline namespace simulated {
+namespace {
+
+/// What cuBLAS refuses.
+void check_row(const char* name, int64_t row, int64_t columns) {
+  if (row >= columns) return;
+  throw Error(Status(ErrorCode::kMisuse, concat("[cuda] gemm: rows of ", name, " are ", row,
+                                                " apart and have ", columns, " columns")));
+}
+
+template <class T, class Out>
+void multiply(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b,
+              const GemmResult& c) {
+  const auto at = [](const GemmMatrix& matrix, int64_t row, int64_t column) {
+    const int64_t i = matrix.transposed ? column * matrix.row + row : row * matrix.row + column;
+    return widened(static_cast<const T*>(matrix.data)[i]);
+  };
+  for (int64_t row = 0; row < m; ++row) {
+    for (int64_t column = 0; column < n; ++column) {
+      float sum = 0;
+      for (int64_t i = 0; i < k; ++i) sum += at(a, row, i) * at(b, i, column);
+      Out& to = static_cast<Out*>(c.data)[row * c.row + column];
+      to = narrowed<Out>(c.accumulate ? widened(to) + sum : sum);
+    }
+  }
+}
+
+}  // namespace
+
+void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const GemmResult& c,
+          DType dtype, int64_t batch, bool) {
+  if (m == 0 || n == 0) return;
+  if (dtype != DType::kBF16 && c.dtype != dtype)
+    throw Error(Status(ErrorCode::kMisuse, "[cuda] gemm: a result in bf16 is one of operands in bf16"));
+  check_row("a", a.row, a.transposed ? m : k);
+  check_row("b", b.row, b.transposed ? k : n);
+  check_row("c", c.row, n);
+  stored(dtype, [&](auto operand) {
+    stored(c.dtype, [&](auto result) {
+      using T = decltype(operand);
+      using Out = decltype(result);
+      for (int64_t i = 0; i < batch; ++i) {
+        multiply<T, Out>(m, n, k, {static_cast<const T*>(a.data) + i * a.stride, a.row, a.transposed},
+                         {static_cast<const T*>(b.data) + i * b.stride, b.row, b.transposed},
+                         {static_cast<Out*>(c.data) + i * c.stride, c.row, 0, c.dtype, c.accumulate});
+      }
+    });
+  });
+}
+
+}  // namespace simulated
+}  // namespace dlpipe::engine::cuda
