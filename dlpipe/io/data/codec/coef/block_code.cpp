@@ -1,7 +1,12 @@
 #include "dlpipe/io/data/codec/coef/block_code.h"
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
+#if defined(__x86_64__)
+// GCC 12 takes the undefined lanes inside its own intrinsics for a mistake.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
 #endif
 
 #include <algorithm>
@@ -26,7 +31,7 @@ static int bit_length(int value) {
 }
 
 static uint64_t nonzero_of(const std::array<int16_t, 64>& values) {
-#if defined(__SSE2__)
+#if defined(__x86_64__)
   const auto* from = reinterpret_cast<const __m128i*>(values.data());
   const __m128i zero = _mm_setzero_si128();
   uint64_t zeros = 0;
@@ -43,15 +48,51 @@ static uint64_t nonzero_of(const std::array<int16_t, 64>& values) {
 #endif
 }
 
-ZigzagBlock::ZigzagBlock(const int16_t* natural) {
+static void fill_portable(const int16_t* natural, ZigzagBlock& block) {
 #pragma GCC unroll 64
-  for (size_t i = 0; i < 64; ++i) values[i] = natural[kZigzag[i]];
-  nonzero = nonzero_of(values);
+  for (size_t i = 0; i < 64; ++i) block.values[i] = natural[kZigzag[i]];
+  block.nonzero = nonzero_of(block.values);
   for (size_t i = 0; i < 64; ++i) {
-    const int16_t minus = static_cast<int16_t>(values[i] >> 15);
-    const auto size = static_cast<uint16_t>((values[i] ^ minus) - minus - 1);
-    coded[i] = values[i] == 0 ? uint16_t{0} : static_cast<uint16_t>(size << 1 | (minus & 1));
+    const int16_t value = block.values[i];
+    const int16_t minus = static_cast<int16_t>(value >> 15);
+    const auto size = static_cast<uint16_t>((value ^ minus) - minus - 1);
+    block.coded[i] = value == 0 ? uint16_t{0} : static_cast<uint16_t>(size << 1 | (minus & 1));
   }
+}
+
+#if defined(__x86_64__)
+/// The same with AVX-512's permutation of 64 words: a tenth of the time.
+__attribute__((target("avx512f,avx512bw"))) static void fill_avx512(const int16_t* natural,
+                                                                    ZigzagBlock& block) {
+  alignas(64) static constexpr auto kFrom = [] {
+    std::array<uint16_t, 64> from{};
+    for (size_t i = 0; i < 64; ++i) from[i] = kZigzag[i];
+    return from;
+  }();
+  const __m512i first = _mm512_loadu_si512(natural);
+  const __m512i second = _mm512_loadu_si512(natural + 32);
+  block.nonzero = 0;
+  for (size_t half = 0; half < 64; half += 32) {
+    const __m512i values = _mm512_permutex2var_epi16(first, _mm512_load_si512(kFrom.data() + half), second);
+    const __mmask32 nonzero = _mm512_test_epi16_mask(values, values);
+    const __m512i minus = _mm512_srai_epi16(values, 15);
+    const __m512i one = _mm512_set1_epi16(1);
+    const __m512i size = _mm512_sub_epi16(_mm512_sub_epi16(_mm512_xor_si512(values, minus), minus), one);
+    const __m512i coded = _mm512_or_si512(_mm512_slli_epi16(size, 1), _mm512_and_si512(minus, one));
+    _mm512_storeu_si512(block.values.data() + half, values);
+    _mm512_storeu_si512(block.coded.data() + half, _mm512_maskz_mov_epi16(nonzero, coded));
+    block.nonzero |= uint64_t{nonzero} << half;
+  }
+}
+#endif
+
+ZigzagBlock::ZigzagBlock(const int16_t* natural) {
+#if defined(__x86_64__)
+  static const auto fill = __builtin_cpu_supports("avx512bw") ? fill_avx512 : fill_portable;
+#else
+  constexpr auto fill = fill_portable;
+#endif
+  fill(natural, *this);
   coded[0] = 0;  // the DC is coded by itself
 }
 

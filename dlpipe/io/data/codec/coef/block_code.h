@@ -52,9 +52,9 @@ class BitWriter {
 /// A block in zigzag order, and which of its coefficients are not zero (bit i: position i): most are.
 struct ZigzagBlock {
   explicit ZigzagBlock(const int16_t* natural);
-  std::array<int16_t, 64> values;
+  alignas(64) std::array<int16_t, 64> values;
   /// The sign in the lowest bit, |value| - 1 above it; 0 where the value is.
-  std::array<uint16_t, 64> coded;
+  alignas(64) std::array<uint16_t, 64> coded;
   uint64_t nonzero = 0;
 };
 

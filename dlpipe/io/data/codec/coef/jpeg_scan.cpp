@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "dlpipe/io/data/bytes.h"
+#include "dlpipe/io/data/codec/coef/bit_deposit.h"
 #include "dlpipe/io/data/codec/jpeg_segments.h"
 
 namespace dlpipe::data::coef {
@@ -110,37 +111,76 @@ std::optional<Head> read_head(Bytes jpeg) {
   return std::nullopt;
 }
 
-/// Bits from the most significant end, with a zero byte stuffed behind every 0xff: afterwards, since to look
-/// for those while writing would be a branch a value.
-class ScanWriter {
- public:
-  /// Room for one block, before it is put: 64 values of a code (16 bits) and bits of their own (15), and a
-  /// store.
-  void begin_block() {
-    constexpr size_t kBlockBytes = 64 * 31 / 8 + 2 * sizeof held_;
-    if (raw_.size() < size_ + kBlockBytes) raw_.resize(2 * raw_.size() + 4096);
+/// Bits from the most significant end. Held apart from the memory that they go to: a store of bytes may
+/// change anything that memory holds, to the compiler, and a loop would load its own state anew for every
+/// value.
+struct BitCursor {
+  std::byte* to;
+  uint64_t held = 0;  // the next bits, from the most significant end
+  int held_bits = 0;  // below 8 between calls
+
+  DLPIPE_COEF_INLINE void put(uint32_t bits, int count) {  // 0 < count <= 32
+    held |= uint64_t{bits} << (64 - count - held_bits);
+    store_le(to, __builtin_bswap64(held));
+    held_bits += count;
+    to += held_bits / 8;
+    held <<= held_bits & ~7;
+    held_bits &= 7;
   }
-  void put(uint32_t bits, int count) {  // 0 < count <= 32
-    held_ |= uint64_t{bits} << (64 - count - held_bits_);
-    store_le(raw_.data() + size_, __builtin_bswap64(held_));
-    held_bits_ += count;
-    size_ += static_cast<size_t>(held_bits_ / 8);
-    held_ <<= held_bits_ & ~7;
-    held_bits_ &= 7;
-  }
-  bool put(const HuffmanTable& table, uint32_t symbol) {
+  DLPIPE_COEF_INLINE bool put(const HuffmanTable& table, uint32_t symbol) {
     if (table.length[symbol] == 0) return false;
     put(table.code[symbol], table.length[symbol]);
     return true;
   }
   /// A symbol of a size class, then the value's bits.
-  bool put_value(const HuffmanTable& table, int run, int value) {
+  DLPIPE_COEF_INLINE bool put_value(const HuffmanTable& table, int run, int value) {
     const int size = static_cast<int>(std::bit_width(static_cast<unsigned>(std::abs(value))));
     const auto symbol = static_cast<size_t>(run << 4 | size);
     if (size > 15 || table.length[symbol] == 0) return false;
     const uint32_t bits = static_cast<uint32_t>(value - (value < 0 ? 1 : 0)) & ((1u << size) - 1);
     put(uint32_t{table.code[symbol]} << size | bits, table.length[symbol] + size);
     return true;
+  }
+};
+
+// Compiled twice: BMI2 shifts by a count in any register.
+DLPIPE_COEF_INLINE bool put_symbols(BitCursor& to, const HuffmanTable& dc, const HuffmanTable& ac,
+                                    const ZigzagBlock& block, int dc_before) {
+  BitCursor out = to;
+  if (!out.put_value(dc, 0, block.values[0] - dc_before)) return false;
+  int last = 0;
+  for (uint64_t left = block.nonzero & ~uint64_t{1}; left != 0; left &= left - 1) {
+    const int at = std::countr_zero(left);
+    int run = at - last - 1;
+    for (; run > 15; run -= 16) {
+      if (!out.put(ac, 0xf0)) return false;
+    }
+    if (!out.put_value(ac, run, block.values[static_cast<size_t>(at)])) return false;
+    last = at;
+  }
+  if (last != 63 && !out.put(ac, 0)) return false;
+  to = out;
+  return true;
+}
+
+bool put_block_portable(BitCursor& out, const HuffmanTable& dc, const HuffmanTable& ac,
+                        const ZigzagBlock& block, int dc_before) {
+  return put_symbols(out, dc, ac, block, dc_before);
+}
+DLPIPE_COEF_TARGET bool put_block_bmi2(BitCursor& out, const HuffmanTable& dc, const HuffmanTable& ac,
+                                       const ZigzagBlock& block, int dc_before) {
+  return put_symbols(out, dc, ac, block, dc_before);
+}
+
+/// A scan's bytes, with a zero stuffed behind every 0xff: after an interval, since to look for those at each
+/// value would be a branch that nobody can foretell.
+class ScanWriter {
+ public:
+  /// False when a table has no code for what the block holds.
+  bool put(const HuffmanTable& dc, const HuffmanTable& ac, const ZigzagBlock& block, int dc_before) {
+    static const auto put_block = Deposit::available() ? put_block_bmi2 : put_block_portable;
+    reserve();
+    return put_block(cursor_, dc, ac, block, dc_before);
   }
   void restart(uint32_t number) {
     end_interval();
@@ -153,46 +193,34 @@ class ScanWriter {
   }
 
  private:
+  /// Room for one block: 64 values of a code (16 bits) and bits of their own (15), and a store.
+  void reserve() {
+    constexpr size_t kBlockBytes = 64 * 31 / 8 + 2 * sizeof(uint64_t);
+    const auto size = static_cast<size_t>(cursor_.to - raw_.data());
+    if (raw_.size() >= size + kBlockBytes) return;
+    raw_.resize(2 * raw_.size() + 4096);
+    cursor_.to = raw_.data() + size;
+  }
   /// Ones up to the end of a byte; then the interval's bytes, stuffed.
   void end_interval() {
-    begin_block();
-    if (const int missing = -held_bits_ & 7; missing > 0) put((1u << missing) - 1, missing);
+    reserve();
+    if (const int missing = -cursor_.held_bits & 7; missing > 0) cursor_.put((1u << missing) - 1, missing);
     const std::byte* from = raw_.data();
-    const std::byte* const end = from + size_;
-    while (from < end) {
-      const auto* found =
-          static_cast<const std::byte*>(std::memchr(from, 0xff, static_cast<size_t>(end - from)));
-      const std::byte* const until = found == nullptr ? end : found + 1;
+    while (from < cursor_.to) {
+      const auto left = static_cast<size_t>(cursor_.to - from);
+      const auto* found = static_cast<const std::byte*>(std::memchr(from, 0xff, left));
+      const std::byte* const until = found == nullptr ? cursor_.to : found + 1;
       bytes_.insert(bytes_.end(), from, until);
       if (found != nullptr) bytes_.push_back(std::byte{0});
       from = until;
     }
-    size_ = 0;
+    cursor_.to = raw_.data();
   }
 
   std::vector<std::byte> bytes_;  // what is done
-  std::vector<std::byte> raw_;    // of the interval in work; the first size_ are written
-  size_t size_ = 0;
-  uint64_t held_ = 0;  // the next bits, from the most significant end
-  int held_bits_ = 0;  // below 8 between calls
+  std::vector<std::byte> raw_;    // of the interval in work, up to the cursor
+  BitCursor cursor_{raw_.data()};
 };
-
-bool put_block(ScanWriter& out, const HuffmanTable& dc, const HuffmanTable& ac, const ZigzagBlock& block,
-               int dc_before) {
-  out.begin_block();
-  if (!out.put_value(dc, 0, block.values[0] - dc_before)) return false;
-  int last = 0;
-  for (uint64_t left = block.nonzero & ~uint64_t{1}; left != 0; left &= left - 1) {
-    const int at = std::countr_zero(left);
-    int run = at - last - 1;
-    for (; run > 15; run -= 16) {
-      if (!out.put(ac, 0xf0)) return false;
-    }
-    if (!out.put_value(ac, run, block.values[static_cast<size_t>(at)])) return false;
-    last = at;
-  }
-  return last == 63 || out.put(ac, 0);
-}
 
 /// The blocks of one MCU after one another.
 class McuWriter {
@@ -228,8 +256,8 @@ class McuWriter {
       filling[0] = static_cast<int16_t>(dc_before_[i]);
     }
     const int before = std::exchange(dc_before_[i], block[0]);
-    return put_block(out, head_.dc[head_.tables[i] >> 4], head_.ac[head_.tables[i] & 15], ZigzagBlock(block),
-                     before);
+    return out.put(head_.dc[head_.tables[i] >> 4], head_.ac[head_.tables[i] & 15], ZigzagBlock(block),
+                   before);
   }
 
   const Frame& frame_;
