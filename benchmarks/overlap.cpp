@@ -1,4 +1,4 @@
-// How well do decoding and training share the cores? Two cases in one process, each interleaving windows of
+// How well do decoding and training share the cores? Three cases in one process, each interleaving windows of
 //   cached    training steps on one batch that is already there
 //   pipeline  the same steps on batches that are decoded meanwhile
 //   decode    the same number of batches without a trainer
@@ -39,6 +39,7 @@ struct Case {
   int64_t size;  // of what the model gets
   int64_t batch;
   int64_t steps;  // a window
+  DType dtype = DType::kF32;
 };
 
 struct Cost {
@@ -89,6 +90,7 @@ void run_case(const Case& c, const std::string& folder, int rounds, int cores) {
   const auto optimizer = value_or_throw(engine::find_optimizer("sgd"))->build(model->parameters(), {});
   run::TrainStepOptions options;
   options.loss = value_or_throw(run::find_loss("cross_entropy"));
+  options.dtype = c.dtype;
   run::TrainStep step(*model, *optimizer, nullptr, options);
   pipeline::LoaderOptions loader_options;
   loader_options.data = make_data(folder, c.jpeg_side);
@@ -159,6 +161,8 @@ int main(int argc, char** argv) {
              cores);
     run_case({"decoding is cheap (32 px)", 32, "pad_crop(32,4) hflip", "cifarnet", 32, 64, 20}, folder,
              rounds, cores);
+    run_case({"ResNet-18 in bf16 (500 px)", 500, "rrc(224) hflip", "resnet18", 224, 32, 12, DType::kBF16},
+             folder, rounds, cores);
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     result = 1;

@@ -77,7 +77,7 @@ struct Normalise {
       for (int v = 0; v < kVectors; ++v) {
         F32x8 value = (io.get(x + here + v * kLanes) - means[v]) * scales[v] + betas[v];
         if constexpr (kResidual) value += io.get(residual + here + v * kLanes);
-        if constexpr (kRelu) value = where_positive(value, value);
+        if constexpr (kRelu) value = relu_of(value);
         io.put(y + here + v * kLanes, value);
       }
     }

@@ -59,6 +59,10 @@ DLPIPE_INLINE inline F32x8 all(float value) {
 DLPIPE_INLINE inline F32x8 where_positive(const F32x8& condition, const F32x8& x) {
   return condition > 0.0f ? x : F32x8{};
 }
+/// max(x, 0); NaN stays NaN, as in ReluFormula.
+DLPIPE_INLINE inline F32x8 relu_of(const F32x8& x) {
+  return x < 0.0f ? F32x8{} : x;
+}
 
 /// One element, for tails.
 DLPIPE_INLINE inline float load_one(const float* from) {

@@ -1,5 +1,9 @@
 #include "dlpipe/engine/cuda/arena_steps.h"
 
+#include "dlpipe/engine/cuda/arena_kernels.h"
+#include "dlpipe/engine/cuda/arena_lamb.h"
+#include "dlpipe/engine/cuda/arena_norms.h"
+
 namespace dlpipe::engine::cuda {
 
 #if defined(__CUDACC__)

@@ -15,6 +15,9 @@
 #include <vector>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/engine/cuda/arena_kernels.h"
+#include "dlpipe/engine/cuda/arena_lamb.h"
+#include "dlpipe/engine/cuda/arena_norms.h"
 #include "dlpipe/engine/layers/layers.h"
 #include "dlpipe/engine/optim/optimizer.h"
 

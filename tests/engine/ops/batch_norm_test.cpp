@@ -150,6 +150,21 @@ TEST(BatchNormOp, EqualsTheReferenceForShapesThatFillChunksUnevenly) {
   }
 }
 
+// A relu that makes zeros of NaN would hide a broken step from --on-nonfinite.
+TEST(BatchNormOp, ReluKeepsNan) {
+  for (const bool training : {true, false}) {
+    Tensor x = noise({2, 3, 3, 16}, 1);
+    x.data<float>()[5] = NAN;
+    State state(16);
+    BatchNormAttrs attrs;
+    attrs.relu = true;
+    attrs.training = training;
+    const Tensor y = batch_norm(x, state.gamma, state.beta, state.mean, state.var, attrs);
+    EXPECT_TRUE(std::isnan(y.to_doubles()[5])) << (training ? "training" : "evaluation");
+    EXPECT_FALSE(std::isnan(y.to_doubles()[6]));
+  }
+}
+
 TEST(BatchNormOp, SaysWhatIsWrongWithItsInputs) {
   State state(4);
   const auto message = [&](const Tensor& x, const Tensor& residual) -> std::string {

@@ -15,6 +15,8 @@
 #include <cstring>
 #include <utility>
 
+#include "dlpipe/io/data/codec/coef/bit_deposit.h"
+
 namespace dlpipe::data::coef {
 
 size_t BitWriter::take(std::vector<std::byte>& out) {
@@ -122,7 +124,24 @@ BlockSymbols symbols_of(const ZigzagBlock& zigzag, int dc_before) {
   return block;
 }
 
+#if defined(__x86_64__)
+/// A group whose coded values fit bytes, at once.
+DLPIPE_COEF_TARGET static void put_bytes(const ZigzagBlock& block, int group, uint32_t mask, int width,
+                                         BitWriter& out) {
+  const __m128i words =
+      _mm_load_si128(reinterpret_cast<const __m128i*>(block.coded.data() + ptrdiff_t{8} * group));
+  const auto bytes = static_cast<uint64_t>(_mm_cvtsi128_si64(_mm_packus_epi16(words, words)));
+  const uint64_t fields = Deposit::present(mask) * ((1u << width) - 1);
+  out.put(Deposit::pext(bytes, fields), std::popcount(fields));
+}
+#endif
+
 void put_values(const ZigzagBlock& block, int group, uint32_t mask, int width, BitWriter& out) {
+#if defined(__x86_64__)
+  static const bool has_deposit = Deposit::available();
+  const bool fits = width < 8 || (width == 8 && mask != 0xff);  // into one put
+  if (fits && has_deposit) return put_bytes(block, group, mask, width, out);
+#endif
   uint64_t bits = 0;
   int count = 0;
   for (; mask != 0; mask &= mask - 1) {

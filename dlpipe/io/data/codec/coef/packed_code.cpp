@@ -36,7 +36,7 @@ int field_of(const BlockSymbols& block, int group) {
   return block.token[group] == kWide ? std::max(width, 10) - 1 : width;
 }
 
-void put_block(const int16_t* coefficients, BitWriter& out) {
+void put_packed_block(const int16_t* coefficients, BitWriter& out) {
   const ZigzagBlock zigzag(coefficients);
   const BlockSymbols block = symbols_of(zigzag, 0);
   bool narrow = true;
@@ -59,7 +59,7 @@ void put_block(const int16_t* coefficients, BitWriter& out) {
 
 void put_packed_tile(std::span<const int16_t* const> blocks, BitWriter& out) {
   put_dc(blocks, out);
-  for (const int16_t* block : blocks) put_block(block, out);
+  for (const int16_t* block : blocks) put_packed_block(block, out);
 }
 
 }  // namespace dlpipe::data::coef

@@ -59,7 +59,7 @@ DLPIPE_COEF_INLINE uint64_t all_bits_at(const std::byte* bytes, size_t at) {
 }
 
 /// What stands before a block's values.
-struct Head {
+struct BlockHead {
   uint64_t widths;   // a byte a group: its field
   uint64_t present;  // bit i: zigzag position i isn't zero
   uint32_t groups;
@@ -67,10 +67,10 @@ struct Head {
 
 /// Moves `at` behind it.
 template <class How>
-DLPIPE_COEF_INLINE Head read_head(const std::byte* bytes, size_t& at) {
+DLPIPE_COEF_INLINE BlockHead read_block_head(const std::byte* bytes, size_t& at) {
   const uint64_t word = bits_at(bytes, at);
   const Kind& kind = kKinds[word & ((1 << kKindBits) - 1)];
-  Head head;
+  BlockHead head;
   head.groups = kind.groups;
   head.widths = How::pdep(word >> kKindBits, kind.width_fields);
   at += kind.bits;
@@ -83,14 +83,14 @@ DLPIPE_COEF_INLINE Head read_head(const std::byte* bytes, size_t& at) {
 }
 
 /// 1 in the bytes of groups whose values may be too large for a byte.
-DLPIPE_COEF_INLINE uint64_t wide_groups(const Head& head) {
+DLPIPE_COEF_INLINE uint64_t wide_groups(const BlockHead& head) {
   return ((head.widths + kOnes * (0x7f - 8)) >> 7) & kOnes;
 }
 
 /// One group's values into its eight bytes; answers how many bits they took.
 template <class How>
-DLPIPE_COEF_INLINE uint32_t read_group(const std::byte* bytes, size_t at, const Head& head, size_t group,
-                                       uint8_t* values) {
+DLPIPE_COEF_INLINE uint32_t read_packed_group(const std::byte* bytes, size_t at, const BlockHead& head,
+                                              size_t group, uint8_t* values) {
   const auto width = static_cast<uint32_t>(head.widths >> (8 * group) & 0xff);
   const uint64_t present = How::present(static_cast<uint32_t>(head.present >> (8 * group) & 0xff));
   const uint64_t fields = present * ((1u << width) - 1);
@@ -102,7 +102,7 @@ DLPIPE_COEF_INLINE uint32_t read_group(const std::byte* bytes, size_t at, const 
 }
 
 /// A wide group's values, one by one; answers where they end.
-DLPIPE_COEF_INLINE size_t store_wide(const std::byte* bytes, size_t at, const Head& head, size_t group,
+DLPIPE_COEF_INLINE size_t store_wide(const std::byte* bytes, size_t at, const BlockHead& head, size_t group,
                                      size_t block, TileBlocks& blocks) {
   const auto width = static_cast<uint32_t>(packed_width(static_cast<int>(head.widths >> (8 * group) & 0xff)));
   const uint8_t* const positions = kZigzag.data() + 8 * group;
@@ -119,7 +119,7 @@ DLPIPE_COEF_INLINE size_t store_wide(const std::byte* bytes, size_t at, const He
 
 /// Bits of a block's values, where none are wide: a bit of the widths at a time, which is known before the
 /// masks.
-DLPIPE_COEF_INLINE size_t count_bits(const Head& head) {
+DLPIPE_COEF_INLINE size_t count_bits(const BlockHead& head) {
   size_t bits = 0;
   for (int plane = 0; plane < 4; ++plane) {
     const uint64_t groups = ((head.widths >> plane) & kOnes) * 0xff;
@@ -129,7 +129,7 @@ DLPIPE_COEF_INLINE size_t count_bits(const Head& head) {
 }
 
 /// Whether a group has eight values of eight bits, which is more than is read at once; a writer takes ten.
-bool is_overfull(const Head& head) {
+bool is_overfull(const BlockHead& head) {
   for (size_t group = 0; group < kGroups; ++group) {
     if ((head.widths >> (8 * group) & 0xff) == 8 && (head.present >> (8 * group) & 0xff) == 0xff) return true;
   }
@@ -159,9 +159,9 @@ DLPIPE_COEF_INLINE size_t read_dc(const Tile& tile, TileBlocks& blocks) {
 
 /// A tile being read.
 template <class How, class Values>
-class Lane {
+class PackedLane {
  public:
-  DLPIPE_COEF_INLINE Lane(const Tile& tile, TileBlocks& blocks)
+  DLPIPE_COEF_INLINE PackedLane(const Tile& tile, TileBlocks& blocks)
       : tile_(tile), blocks_(blocks), at_(read_dc(tile, blocks)), limit_(8 * (tile.size + sizeof(uint64_t))) {
     blocks.wide_count = 0;
     blocks.wide_blocks = 0;
@@ -169,7 +169,7 @@ class Lane {
   /// False for what no writer writes.
   DLPIPE_COEF_INLINE bool read(int number) {
     const auto block = static_cast<size_t>(number);
-    const Head head = read_head<How>(tile_.bytes, at_);
+    const BlockHead head = read_block_head<How>(tile_.bytes, at_);
     blocks_.groups[block] = static_cast<uint8_t>(head.groups);
     if (wide_groups(head) != 0) [[unlikely]] {
       if (is_overfull(head)) return false;
@@ -195,8 +195,8 @@ class Lane {
 };
 
 template <class How, class Values>
-DLPIPE_COEF_INLINE bool read_one(const Tile& tile, TileBlocks& blocks) {
-  Lane<How, Values> lane(tile, blocks);
+DLPIPE_COEF_INLINE bool packed_one(const Tile& tile, TileBlocks& blocks) {
+  PackedLane<How, Values> lane(tile, blocks);
   bool fine = lane.begins_well();
   for (int block = 0; fine && block < tile.end; ++block) fine = lane.read(block);
   return fine && lane.ends_well();
@@ -204,10 +204,10 @@ DLPIPE_COEF_INLINE bool read_one(const Tile& tile, TileBlocks& blocks) {
 
 /// In lockstep: where a block begins is known when the one before it has been looked at.
 template <class How, class Values>
-DLPIPE_COEF_INLINE bool read_two(const Tile& tile_a, TileBlocks& blocks_a, const Tile& tile_b,
-                                 TileBlocks& blocks_b) {
-  Lane<How, Values> a(tile_a, blocks_a);
-  Lane<How, Values> b(tile_b, blocks_b);
+DLPIPE_COEF_INLINE bool packed_two(const Tile& tile_a, TileBlocks& blocks_a, const Tile& tile_b,
+                                   TileBlocks& blocks_b) {
+  PackedLane<How, Values> a(tile_a, blocks_a);
+  PackedLane<How, Values> b(tile_b, blocks_b);
   bool fine = a.begins_well() && b.begins_well();
   const int both = tile_a.end < tile_b.end ? tile_a.end : tile_b.end;
   for (int block = 0; fine && block < both; ++block) fine = a.read(block) & b.read(block);
@@ -220,11 +220,12 @@ DLPIPE_COEF_INLINE bool read_two(const Tile& tile_a, TileBlocks& blocks_a, const
 template <class How>
 struct ByGroups {
   /// False if a group is overfull.
-  DLPIPE_COEF_INLINE static bool read(const std::byte* bytes, size_t at, const Head& head, uint8_t* values) {
+  DLPIPE_COEF_INLINE static bool read(const std::byte* bytes, size_t at, const BlockHead& head,
+                                      uint8_t* values) {
     std::memset(values, 0, 64);
     uint32_t longest = 0;
     for (size_t group = 0; group < head.groups; ++group) {
-      const uint32_t bits = read_group<How>(bytes, at, head, group, values);
+      const uint32_t bits = read_packed_group<How>(bytes, at, head, group, values);
       longest = bits > longest ? bits : longest;
       at += bits;
     }
@@ -232,7 +233,7 @@ struct ByGroups {
   }
   /// A block with wide groups; answers where it ends. Out of line: rare, and so that what calls it stays
   /// small.
-  __attribute__((noinline)) static size_t read_wide(const std::byte* bytes, size_t at, const Head& head,
+  __attribute__((noinline)) static size_t read_wide(const std::byte* bytes, size_t at, const BlockHead& head,
                                                     size_t block, TileBlocks& blocks) {
     uint8_t* const values = blocks.values[block].data();
     std::memset(values, 0, 64);
@@ -240,23 +241,23 @@ struct ByGroups {
     const uint64_t wide = wide_groups(head);
     for (size_t group = 0; group < head.groups; ++group)
       at = (wide >> (8 * group) & 1) != 0 ? store_wide(bytes, at, head, group, block, blocks)
-                                          : at + read_group<How>(bytes, at, head, group, values);
+                                          : at + read_packed_group<How>(bytes, at, head, group, values);
     return at;
   }
 };
 
-DLPIPE_COEF_TARGET bool read_bmi2(const Tile& tile, TileBlocks& blocks) {
-  return read_one<Deposit, ByGroups<Deposit>>(tile, blocks);
+DLPIPE_COEF_TARGET bool packed_one_bmi2(const Tile& tile, TileBlocks& blocks) {
+  return packed_one<Deposit, ByGroups<Deposit>>(tile, blocks);
 }
-DLPIPE_COEF_TARGET bool read_two_bmi2(const Tile& tile_a, TileBlocks& blocks_a, const Tile& tile_b,
-                                      TileBlocks& blocks_b) {
-  return read_two<Deposit, ByGroups<Deposit>>(tile_a, blocks_a, tile_b, blocks_b);
+DLPIPE_COEF_TARGET bool packed_two_bmi2(const Tile& tile_a, TileBlocks& blocks_a, const Tile& tile_b,
+                                        TileBlocks& blocks_b) {
+  return packed_two<Deposit, ByGroups<Deposit>>(tile_a, blocks_a, tile_b, blocks_b);
 }
-bool read_portable(const Tile& tile, TileBlocks& blocks) {
-  return read_one<Portable, ByGroups<Portable>>(tile, blocks);
+bool packed_one_portable(const Tile& tile, TileBlocks& blocks) {
+  return packed_one<Portable, ByGroups<Portable>>(tile, blocks);
 }
-bool read_two_portable(const Tile& tile_a, TileBlocks& blocks_a, const Tile& tile_b, TileBlocks& blocks_b) {
-  return read_two<Portable, ByGroups<Portable>>(tile_a, blocks_a, tile_b, blocks_b);
+bool packed_two_portable(const Tile& tile_a, TileBlocks& blocks_a, const Tile& tile_b, TileBlocks& blocks_b) {
+  return packed_two<Portable, ByGroups<Portable>>(tile_a, blocks_a, tile_b, blocks_b);
 }
 
 #if defined(__x86_64__)
@@ -327,13 +328,14 @@ struct ByBlock {
     _mm512_store_si512(values, _mm512_maskz_expand_epi8(present, packed));
   }
   /// False if a group is overfull.
-  DLPIPE_COEF_AVX512 static bool read(const std::byte* bytes, size_t at, const Head& head, uint8_t* values) {
+  DLPIPE_COEF_AVX512 static bool read(const std::byte* bytes, size_t at, const BlockHead& head,
+                                      uint8_t* values) {
     const Sizes sizes = sizes_of(head.widths, head.present);
     store(bytes, at, sizes, head.widths, head.present, values);
     return _mm_cmpeq_epi16_mask(sizes.bits, _mm_set1_epi16(64)) == 0;
   }
   DLPIPE_COEF_AVX512 __attribute__((noinline)) static size_t read_wide(const std::byte* bytes, size_t at,
-                                                                       const Head& head, size_t block,
+                                                                       const BlockHead& head, size_t block,
                                                                        TileBlocks& blocks) {
     const uint64_t wide = wide_groups(head);
     const uint64_t widths = head.widths + wide;
@@ -352,12 +354,12 @@ struct ByBlock {
   }
 };
 
-DLPIPE_COEF_AVX512 bool read_avx512(const Tile& tile, TileBlocks& blocks) {
-  return read_one<Deposit, ByBlock>(tile, blocks);
+DLPIPE_COEF_AVX512 bool packed_one_avx512(const Tile& tile, TileBlocks& blocks) {
+  return packed_one<Deposit, ByBlock>(tile, blocks);
 }
-DLPIPE_COEF_AVX512 bool read_two_avx512(const Tile& tile_a, TileBlocks& blocks_a, const Tile& tile_b,
-                                        TileBlocks& blocks_b) {
-  return read_two<Deposit, ByBlock>(tile_a, blocks_a, tile_b, blocks_b);
+DLPIPE_COEF_AVX512 bool packed_two_avx512(const Tile& tile_a, TileBlocks& blocks_a, const Tile& tile_b,
+                                          TileBlocks& blocks_b) {
+  return packed_two<Deposit, ByBlock>(tile_a, blocks_a, tile_b, blocks_b);
 }
 
 #endif
@@ -365,18 +367,18 @@ DLPIPE_COEF_AVX512 bool read_two_avx512(const Tile& tile_a, TileBlocks& blocks_a
 }  // namespace
 
 const PackedReader& portable_packed_reader() {
-  static constexpr PackedReader kReader = {read_portable, read_two_portable};
+  static constexpr PackedReader kReader = {packed_one_portable, packed_two_portable};
   return kReader;
 }
 
 const PackedReader* bmi2_packed_reader() {
-  static constexpr PackedReader kReader = {read_bmi2, read_two_bmi2};
+  static constexpr PackedReader kReader = {packed_one_bmi2, packed_two_bmi2};
   return (hwy::SupportedTargets() & HWY_AVX2) != 0 && Deposit::available() ? &kReader : nullptr;
 }
 
 const PackedReader* avx512_packed_reader() {
 #if defined(__x86_64__)
-  static constexpr PackedReader kReader = {read_avx512, read_two_avx512};
+  static constexpr PackedReader kReader = {packed_one_avx512, packed_two_avx512};
   if ((hwy::SupportedTargets() & HWY_AVX3_DL) != 0) return &kReader;
 #endif
   return nullptr;

@@ -1,0 +1,171 @@
+// The gradients' norm, whether they are finite, and the loss scale (arena_steps.h).
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "dlpipe/engine/cuda/arena_kernels.h"
+
+namespace dlpipe::engine::cuda {
+inline namespace DLPIPE_GRID_NAMESPACE {
+
+struct AddDoubles {
+  DLPIPE_DEVICE double operator()(double a, double b) const { return a + b; }
+};
+
+/// In f64, where no sum of squares of finite f32 overflows. One block a chunk.
+struct SquaresOfChunk {
+  static constexpr const char* kName = "sum of squares";
+  static constexpr int kThreads = kArenaThreads;
+  using Shared = ReduceSpace<double, kThreads>;
+  const float* gradients;
+  int64_t count;
+  double* parts;
+  bool aligned;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
+    typename Block::template PerThread<double> squares;
+    block.each([&](int thread) {
+      double sum = 0;
+      each_four(block.index() * kArenaChunk, chunk_end(block.index(), count), thread, aligned,
+                [&](const Four& four) {
+                  const Pack<float> pack = load(gradients, four);
+                  for (int k = 0; k < 4; ++k) sum += double{pack.at[k]} * pack.at[k];
+                });
+      squares[thread] = sum;
+    });
+    const double sum = block.reduce(squares, AddDoubles(), shared);
+    block.each([&](int thread) {
+      if (thread == 0) parts[block.index()] = sum;
+    });
+  }
+};
+
+/// The sum of every `stride`-th of `count` parts, the same for all threads. Two phases.
+template <class Block, class Space>
+DLPIPE_DEVICE double sum_parts(Block& block, Space& space, const double* parts, int64_t count,
+                               int64_t stride) {
+  typename Block::template PerThread<double> part;
+  block.each([&](int thread) {
+    double sum = 0;
+    for (int64_t i = thread; i < count; i += Block::kThreads) sum += parts[i * stride];
+    part[thread] = sum;
+  });
+  return block.reduce(part, AddDoubles(), space);
+}
+
+/// One block.
+struct FinishNorm {
+  static constexpr const char* kName = "gradient norm";
+  static constexpr int kThreads = 1024;
+  using Shared = ReduceSpace<double, kThreads>;
+  const double* parts;
+  int64_t count;
+  double max_norm;
+  const float* inverse_scale;
+  NormScalars to;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
+    const double squares = sum_parts(block, shared, parts, count, 1);
+    block.each([&](int thread) {
+      if (thread != 0) return;
+      const float scale = scale_of(inverse_scale);
+      const bool finite = squares <= std::numeric_limits<double>::max();  // false for NaN
+      const double norm = std::sqrt(squares) * scale;
+      const auto factor = static_cast<float>(max_norm / (norm + 1e-6));
+      if (to.norm != nullptr) *to.norm = static_cast<float>(norm);
+      if (to.grad_scale != nullptr) *to.grad_scale = finite && factor < 1.0f ? scale * factor : scale;
+      if (to.found_inf != nullptr) *to.found_inf = finite ? 0 : 1;
+    });
+  }
+};
+
+struct Unscale {
+  static constexpr const char* kName = "unscale";
+  static constexpr int kThreads = kArenaThreads;
+  using Shared = NoShared;
+  float* gradients;
+  int64_t count;
+  const float* inverse_scale;
+  int* found_inf;
+  bool aligned;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
+    const float scale = scale_of(inverse_scale);
+    block.each([&](int thread) {
+      bool finite = true;
+      each_four(block.index() * kArenaChunk, chunk_end(block.index(), count), thread, aligned,
+                [&](const Four& four) {
+                  Pack<float> pack = load(gradients, four);
+                  for (int k = 0; k < 4; ++k) {
+                    finite = finite && std::fabs(pack.at[k]) <= std::numeric_limits<float>::max();
+                    pack.at[k] *= scale;
+                  }
+                  store(pack, four, gradients);
+                });
+      if (!finite) *found_inf = 1;  // by several threads, all the same
+    });
+  }
+};
+
+/// One thread.
+struct EndStep {
+  static constexpr const char* kName = "end of step";
+  static constexpr int kThreads = kWarp;
+  using Shared = NoShared;
+  int64_t* steps;
+  int* found_inf;
+  LossScale loss;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
+    block.each([&](int thread) {
+      if (thread != 0) return;
+      const bool good = found_inf == nullptr || *found_inf == 0;
+      if (good) ++*steps;
+      if (found_inf != nullptr) *found_inf = 0;
+      if (loss.scale != nullptr) rescale(good);
+    });
+  }
+
+  DLPIPE_DEVICE void rescale(bool good) const {
+    const int good_steps = good ? *loss.good_steps + 1 : 0;
+    const bool grows = good_steps >= loss.interval;
+    const float factor = !good ? loss.backoff : grows ? loss.growth : 1.0f;
+    const float scale = *loss.scale * factor;
+    if (scale <= std::numeric_limits<float>::max()) *loss.scale = scale;
+    *loss.inverse = static_cast<float>(1.0 / double{*loss.scale});
+    *loss.good_steps = grows ? 0 : good_steps;
+  }
+};
+
+/// Partial sums for finish_norm, norm_parts(count) of them.
+inline void sum_squares(const float* gradients, int64_t count, double* parts) {
+  launch(SquaresOfChunk{gradients, count, parts, is_pack_aligned(gradients)}, norm_parts(count));
+}
+
+/// The norm of the gradients times inverse_scale (null: 1), and what the steps multiply them by so that it is
+/// at most max_norm: as clip_grad_norm, a norm that isn't finite clips nothing. max_norm may be infinity.
+inline void finish_norm(const double* parts, int64_t count, double max_norm, const float* inverse_scale,
+                        const NormScalars& to) {
+  launch(FinishNorm{parts, count, max_norm, inverse_scale, to}, 1);
+}
+
+/// In place, for callers that look at gradients before the step; their grad_scale is then null. Sets
+/// found_inf where a gradient isn't finite, and leaves it alone otherwise: it begins as 0, to which end_step
+/// sets it back.
+inline void unscale(float* gradients, int64_t count, const float* inverse_scale, int* found_inf) {
+  launch(Unscale{gradients, count, inverse_scale, found_inf, is_pack_aligned(gradients)}, norm_parts(count));
+}
+
+/// After all arenas' steps: counts the step unless found_inf (may be null) is set, moves the loss scale, and
+/// sets found_inf back to 0.
+inline void end_step(int64_t* steps, int* found_inf, const LossScale& loss_scale) {
+  launch(EndStep{steps, found_inf, loss_scale}, 1);
+}
+
+}  // namespace DLPIPE_GRID_NAMESPACE
+}  // namespace dlpipe::engine::cuda
