@@ -90,10 +90,11 @@ function(dlpipe_table kind outvar)
 
 namespace ${ARG_NAMESPACE} {
 ${declarations}
-static constexpr ${row_type} const kRows[] = {
-${rows}};
-
-std::span<${row_type} const> ${kind}_table() { return kRows; }
+std::span<${row_type} const> ${kind}_table() {
+  static constexpr ${row_type} const kRows[] = {
+${rows}  };
+  return kRows;
+}
 }  // namespace ${ARG_NAMESPACE}
 ")
   set(file ${CMAKE_CURRENT_BINARY_DIR}/${kind}_table.cpp)
