@@ -210,7 +210,11 @@ DLPIPE_COEF_INLINE bool packed_two(const Tile& tile_a, TileBlocks& blocks_a, con
   PackedLane<How, Values> b(tile_b, blocks_b);
   bool fine = a.begins_well() && b.begins_well();
   const int both = tile_a.end < tile_b.end ? tile_a.end : tile_b.end;
-  for (int block = 0; fine && block < both; ++block) fine = a.read(block) & b.read(block);
+  for (int block = 0; fine && block < both; ++block) {
+    const bool fine_a = a.read(block);
+    const bool fine_b = b.read(block);
+    fine = fine_a && fine_b;
+  }
   for (int block = both; fine && block < tile_a.end; ++block) fine = a.read(block);
   for (int block = both; fine && block < tile_b.end; ++block) fine = b.read(block);
   return fine && a.ends_well() && b.ends_well();
