@@ -11,9 +11,10 @@
 namespace dlpipe::engine::cuda {
 
 CUstream_st* current_stream() {
-  const Result<Device*> device = cuda_device(0);
-  throw_if_error(device.status());
-  return static_cast<CUstream_st*>(engine_stream(**device).native());
+  // Asked for at every launch; a thread's stream stays what it is.
+  static thread_local CUstream_st* const t_stream =
+      static_cast<CUstream_st*>(engine_stream(*value_or_throw(cuda_device(0))).native());
+  return t_stream;
 }
 
 void check_grid(const char* kernel, int64_t blocks) {

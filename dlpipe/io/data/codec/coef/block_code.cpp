@@ -1,14 +1,5 @@
 #include "dlpipe/io/data/codec/coef/block_code.h"
 
-#if defined(__x86_64__)
-// GCC 12 takes the undefined lanes inside its own intrinsics for a mistake.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#include <immintrin.h>
-#pragma GCC diagnostic pop
-#endif
-
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -16,6 +7,7 @@
 #include <utility>
 
 #include "dlpipe/io/data/codec/coef/bit_deposit.h"
+#include "dlpipe/io/data/codec/coef/intrinsics.h"
 
 namespace dlpipe::data::coef {
 

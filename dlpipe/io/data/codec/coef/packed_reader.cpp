@@ -7,16 +7,8 @@
 #include <cstring>
 
 #include "dlpipe/io/data/codec/coef/bit_deposit.h"
+#include "dlpipe/io/data/codec/coef/intrinsics.h"
 #include "dlpipe/io/data/codec/coef/packed_code.h"
-
-#if defined(__x86_64__)
-// GCC 12 takes the undefined lanes inside its own intrinsics for a mistake.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#include <immintrin.h>
-#pragma GCC diagnostic pop
-#endif
 
 namespace dlpipe::data::coef {
 namespace {
