@@ -102,7 +102,10 @@ void run_case(const Case& c, const std::string& folder, int rounds, int cores) {
 
   constexpr double kRate = 1e-4;
   const auto train = [&](BatchSource& source, int64_t steps) {
-    for (int64_t i = 0; i < steps; ++i) step.run(source, i, kRate);
+    for (int64_t i = 0; i < steps; ++i) {
+      step.run(source, i, kRate);
+      step.take_outcome();
+    }
   };
   const auto decode = [&](int64_t batches) {
     for (int64_t i = 0; i < batches; ++i) {

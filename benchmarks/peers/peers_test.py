@@ -8,12 +8,13 @@ import types
 import unittest
 
 here = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(here), str(here / "input")]
+sys.path[:0] = [str(here), str(here / "input"), str(here / "train")]
 import contest  # noqa: E402
 import environment  # noqa: E402
 import loading  # noqa: E402
 import machine  # noqa: E402
 import measure  # noqa: E402
+import recipe  # noqa: E402
 
 
 def program(source):
@@ -116,6 +117,34 @@ class Environment(unittest.TestCase):
         if environment.missing_packages(peer.apt):  # empty where there is no dpkg
             with self.assertRaisesRegex(environment.Unavailable, "apt-get install no-such-package-as-this"):
                 environment.prepare(peer, here / "nowhere")
+
+
+class Recipe(unittest.TestCase):
+    def test_reads_the_recipes_that_cifar10_trains(self):
+        airbench, resnet18 = (recipe.read(recipe.FILES[name]) for name in ("airbench", "resnet18"))
+        self.assertEqual((airbench.model, airbench.padding, airbench.flip), ("airbench", 2, "alternating_flip"))
+        self.assertEqual((resnet18.model, resnet18.padding, resnet18.flip), ("resnet18_cifar", 4, "hflip"))
+        self.assertEqual(resnet18.warmup, resnet18.epochs / 4)
+
+    def test_refuses_what_cifar10_has_no_code_for(self):
+        text = 'model = "airbench"\nschedule = "linear"\naugment = "pad_crop(32,2,reflect) hflip"\n'
+        self.assertEqual(recipe.parse(text, "x")["batch"], 128)
+        refused = [("clip = 1", "'clip'"), ('tta = "flip"', "tta is 'flip'"), ('optimizer = "muon"', "muon")]
+        for more, message in refused:
+            with self.assertRaisesRegex(SystemExit, f"x: .*{message}"):
+                recipe.parse(text + more, "x")
+        with self.assertRaisesRegex(SystemExit, "augment 'pad_crop\\(32,2,zero\\) hflip'"):
+            recipe.parse(text.replace("reflect", "zero"), "x")
+
+    def test_scales_by_the_last_pattern_that_matches(self):
+        scales = ["group*.norm?.bias=441.7", "*.bias=2"]
+        self.assertEqual(recipe.factor("group1.norm2.bias", scales[::-1]), 441.7)
+        self.assertEqual(recipe.factor("group1.norm2.bias", scales), 2.0)
+        self.assertEqual(recipe.factor("head.fc.weight", scales), 1.0)
+
+    def test_goes_straight_up_and_straight_down(self):
+        self.assertEqual([recipe.rate(step, 8, 2) for step in (0, 1, 2, 5, 8)], [0, 0.5, 1, 0.5, 0])
+        self.assertEqual([recipe.rate(step, 4, 0) for step in (0, 1, 3)], [1, 0.75, 0.25])
 
 
 class Inside(unittest.TestCase):

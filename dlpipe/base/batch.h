@@ -54,13 +54,15 @@ struct Batch {
   int64_t count = 0;     // samples that are there
   int64_t capacity = 0;  // samples that fit: the batch size
   std::vector<BatchField> fields;
-  std::span<const float> weight;        // [capacity], host; 0 = padding or dropped
+  std::span<const float> weight;        // [capacity], host; 0 = padding or dropped: zeros, but for a label
   std::span<const int64_t> sample_ids;  // [capacity], host; -1 = padding
   const BatchPrep* prep = nullptr;
   std::span<const Substitution> substitutions;
   /// Set when the fields live on a device: the consumer's stream waits on it before it reads. Null on the
   /// CPU.
   const Event* ready_event = nullptr;
+  /// Where the fields are on a device: the weights, there too.
+  const float* device_weight = nullptr;
   /// batches_chain after this batch: a hash over record checksums and drawn parameters of all batches so far.
   uint64_t chain = 0;
   int32_t slot = -1;  // the source's own handle

@@ -19,11 +19,9 @@
 
 namespace dlpipe::engine {
 
-namespace {
-
 // Sizes are rounded up to an eighth of their power of two, so at most 1/8 is lost and near sizes share
 // blocks.
-size_t rounded_size(size_t bytes) {
+static size_t rounded_size(size_t bytes) {
   constexpr size_t kSmallest = 256;
   if (bytes <= kSmallest) return kSmallest;
   const size_t step = std::max<size_t>(std::bit_floor(bytes) / 8, 64);
@@ -33,15 +31,24 @@ size_t rounded_size(size_t bytes) {
 // Holds the lock and the free lists of one device; the only class that touches them.
 class BlockCache {
  public:
-  explicit BlockCache(Device& device) : device_(device) {}
+  /// `owner` counts what this one takes from the device as used; null for a device's own cache.
+  explicit BlockCache(Device& device, BlockCache* owner = nullptr) : device_(device), owner_(owner) {}
+  ~BlockCache() {
+    const std::lock_guard lock(mutex_);
+    release_locked();
+  }
+  BlockCache(const BlockCache&) = delete;
+  BlockCache& operator=(const BlockCache&) = delete;
 
   void* allocate(size_t bytes, size_t* block_bytes) {
     const size_t wanted = rounded_size(bytes);
     const std::lock_guard lock(mutex_);
     ++statistics_.requests;
     // A block up to a quarter larger serves too: the last, smaller batch of an epoch brings no new memory.
+    // Not in a pool, where the same step again must find all it needs.
+    const size_t largest = owner_ == nullptr ? wanted + wanted / 4 : wanted;
     auto entry = free_.lower_bound(wanted);
-    if (entry != free_.end() && entry->first <= wanted + wanted / 4) {
+    if (entry != free_.end() && entry->first <= largest) {
       void* block = entry->second.back();
       *block_bytes = entry->first;
       entry->second.pop_back();
@@ -52,8 +59,10 @@ class BlockCache {
     }
     ++statistics_.device_allocations;
     Result<void*> block = device_.allocate(wanted);
-    if (!block.ok() && release_locked() > 0) block = device_.allocate(wanted);
+    if (!block.ok() && release_locked() + (owner_ != nullptr ? owner_->release() : 0) > 0)
+      block = device_.allocate(wanted);
     throw_if_error(block.status());
+    if (owner_ != nullptr) owner_->count_used(static_cast<int64_t>(wanted));
     *block_bytes = wanted;
     hand_out(*block, bytes, wanted);
     return *block;
@@ -67,6 +76,7 @@ class BlockCache {
     free_[block_bytes].push_back(block);
   }
 
+  Device& device() const { return device_; }
   AllocatorStatistics statistics() {
     const std::lock_guard lock(mutex_);
     return statistics_;
@@ -88,8 +98,14 @@ class BlockCache {
     DLPIPE_UNPOISON(block, block_bytes);
     DLPIPE_POISON(static_cast<std::byte*>(block) + (bytes + 7) / 8 * 8, block_bytes - (bytes + 7) / 8 * 8);
   }
+  void count_used(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    statistics_.used_bytes = static_cast<size_t>(static_cast<int64_t>(statistics_.used_bytes) + bytes);
+    statistics_.peak_used_bytes = std::max(statistics_.peak_used_bytes, statistics_.used_bytes);
+  }
   size_t release_locked() {
     const size_t released = statistics_.cached_bytes;
+    if (owner_ != nullptr) owner_->count_used(-static_cast<int64_t>(released));
     for (auto& [size, blocks] : free_) {
       for (void* block : blocks) {
         if (device_.kind() == DeviceKind::kCpu) DLPIPE_UNPOISON(block, size);
@@ -102,12 +118,13 @@ class BlockCache {
   }
 
   Device& device_;
+  BlockCache* const owner_;
   std::mutex mutex_;
   std::map<size_t, std::vector<void*>> free_;
   AllocatorStatistics statistics_;
 };
 
-BlockCache& cache_of(Device& device) {
+static BlockCache& cache_of(Device& device) {
   // Never destroyed: tensors with static lifetime may outlive any order of destruction.
   static std::mutex* const mutex = new std::mutex;
   static auto* const caches = new std::map<Device*, std::unique_ptr<BlockCache>>;
@@ -119,14 +136,30 @@ BlockCache& cache_of(Device& device) {
   return *cache;
 }
 
-}  // namespace
+// The pool that this thread's tensors on its device come from.
+static thread_local const std::shared_ptr<BlockCache>* t_pool = nullptr;
 
-void* allocate_block(Device& device, size_t bytes, size_t* block_bytes) {
-  return cache_of(device).allocate(bytes, block_bytes);
+Block allocate_block(Device& device, size_t bytes) {
+  Block block;
+  if (t_pool != nullptr && &(*t_pool)->device() == &device) block.pool = *t_pool;
+  BlockCache& cache = block.pool != nullptr ? *block.pool : cache_of(device);
+  block.data = cache.allocate(bytes, &block.bytes);
+  return block;
 }
-void deallocate_block(Device& device, void* block, size_t block_bytes) noexcept {
-  cache_of(device).deallocate(block, block_bytes);
+void deallocate_block(Device& device, Block& block) noexcept {
+  BlockCache& cache = block.pool != nullptr ? *block.pool : cache_of(device);
+  cache.deallocate(block.data, block.bytes);
+  block.pool.reset();
 }
+
+BlockPool::BlockPool(Device& device) : cache_(std::make_shared<BlockCache>(device, &cache_of(device))) {}
+BlockPool::Use::Use(const BlockPool& pool) {
+  t_pool = &pool.cache_;
+}
+BlockPool::Use::~Use() {
+  t_pool = nullptr;
+}
+
 AllocatorStatistics allocator_statistics(Device& device) {
   return cache_of(device).statistics();
 }

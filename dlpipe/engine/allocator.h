@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "dlpipe/base/device/device.h"
 
@@ -22,11 +23,36 @@ struct AllocatorStatistics {
   int64_t device_allocations = 0;  // requests that no cached block could serve
 };
 
-/// At least `bytes` of `device`; `block_bytes` receives the block's real size, which deallocate_block wants
-/// back. Throws Error kOutOfMemory after the cache was emptied in vain.
-void* allocate_block(Device& device, size_t bytes, size_t* block_bytes);
-void deallocate_block(Device& device, void* block, size_t block_bytes) noexcept;
+class BlockCache;
 
+struct Block {
+  void* data = nullptr;
+  size_t bytes = 0;                  // its real size
+  std::shared_ptr<BlockCache> pool;  // null: the device's own cache
+};
+/// At least `bytes` of `device`. Throws Error kOutOfMemory after the cache was emptied in vain.
+Block allocate_block(Device& device, size_t bytes);
+void deallocate_block(Device& device, Block& block) noexcept;
+
+/// Blocks kept apart: what a captured graph computes in must be nobody else's between its runs. A tensor made
+/// while a Use lives on its thread has its memory from the pool, and gives it back there, whenever.
+class BlockPool {
+ public:
+  explicit BlockPool(Device& device);
+
+  class Use {
+   public:
+    explicit Use(const BlockPool& pool);
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+  };
+
+ private:
+  std::shared_ptr<BlockCache> cache_;
+};
+
+/// Pools included: all of their memory counts as used.
 AllocatorStatistics allocator_statistics(Device& device = cpu_device());
 void reset_peak(Device& device = cpu_device());
 /// Gives all free blocks back to the device; answers how many bytes.

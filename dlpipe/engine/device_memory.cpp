@@ -6,18 +6,10 @@
 #include <memory>
 
 #include "dlpipe/base/error.h"
-#include "dlpipe/base/text.h"
+#include "dlpipe/engine/device_code.h"
 #include "dlpipe/engine/strided_copy.h"
 
 namespace dlpipe::engine {
-
-#if DLPIPE_HAVE_CUDA
-namespace cuda {
-// cuda/strided_copy.cu
-void copy_strided_on_device(void* to, const void* from, const Shape& shape, std::span<const int64_t> strides,
-                            size_t element_bytes);
-}  // namespace cuda
-#endif
 
 namespace {
 
@@ -89,7 +81,28 @@ Stream& engine_stream(Device& device) {
   return thread_stream(device).stream();
 }
 
+static thread_local bool t_captures = false;
+
+Capture::Capture(Device& device) : device_(device) {
+  throw_if_error(device_.begin_capture(engine_stream(device_)));
+  t_captures = true;
+}
+Capture::~Capture() {
+  if (!open_) return;
+  t_captures = false;
+  (void)device_.end_capture(engine_stream(device_));
+}
+std::unique_ptr<Graph> Capture::finish() {
+  open_ = false;
+  t_captures = false;
+  return value_or_throw(device_.end_capture(engine_stream(device_)));
+}
+void refuse_capture(const char* reason) {
+  if (t_captures) throw Error(Status(ErrorCode::kUnsupported, reason));
+}
+
 void synchronize(Device& device) {
+  if (!is_host(device)) refuse_capture("something waits for the device");
   if (!is_host(device)) thread_stream(device).wait();
 }
 
@@ -100,8 +113,10 @@ void copy_memory(Device& to_device, void* to, Device& from_device, const void* f
   if (is_host(to_device) && is_host(from_device)) {
     std::memcpy(to, from, bytes);
   } else if (is_host(from_device)) {
+    refuse_capture("something is copied from the host");
     thread_stream(to_device).from_host(target, source, bytes);
   } else if (is_host(to_device)) {
+    refuse_capture("something is copied to the host");
     thread_stream(from_device).to_host(target, source, bytes);
   } else {
     if (&to_device != &from_device) synchronize(from_device);
@@ -113,11 +128,7 @@ void copy_memory(Device& to_device, void* to, Device& from_device, const void* f
 void copy_strided_on(Device& device, void* to, const void* from, const Shape& shape,
                      std::span<const int64_t> strides, size_t element_bytes) {
   if (is_host(device)) return copy_strided(to, from, shape, strides, element_bytes);
-#if DLPIPE_HAVE_CUDA
-  if (device.kind() == DeviceKind::kCuda)
-    return cuda::copy_strided_on_device(to, from, shape, strides, element_bytes);
-#endif
-  throw Error(Status(ErrorCode::kUnsupported, concat("[tensor] no strided copies on ", device.name())));
+  device_code(device).copy_strided(to, from, shape, strides, element_bytes);
 }
 
 }  // namespace dlpipe::engine

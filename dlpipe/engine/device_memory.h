@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "dlpipe/base/device/device.h"
@@ -19,6 +20,23 @@ namespace dlpipe::engine {
 Stream& engine_stream(Device& device);
 /// Waits until everything in it is done.
 void synchronize(Device& device);
+
+/// Work of the calling thread's stream, kept to be run again as it is (base/device/device.h). What can't be
+/// so kept says why: refuse_capture() throws Error (kUnsupported, "REASON") while this thread captures, and
+/// does nothing otherwise. Copies with the host and waits refuse.
+class Capture {
+ public:
+  explicit Capture(Device& device);
+  ~Capture();  // unless it was finished, what was captured is thrown away
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  std::unique_ptr<Graph> finish();
+
+ private:
+  Device& device_;
+  bool open_ = true;
+};
+void refuse_capture(const char* reason);
 
 /// `bytes` from memory of one device to memory of another, or the same. Copies with the host wait, through
 /// page-locked memory; others are in the stream. Throws Error.

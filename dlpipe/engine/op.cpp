@@ -7,6 +7,8 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/autograd/backward.h"
 #include "dlpipe/engine/autograd/node.h"
+#include "dlpipe/engine/device_code.h"
+#include "dlpipe/engine/device_memory.h"
 #include "dlpipe/engine/op_profile.h"
 #include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/tensor_impl.h"
@@ -56,8 +58,10 @@ class OpNode final : public Node {
     for (const SavedTensor& saved : outputs_) outputs.push_back(saved.unpack(record_.name));
     const BackwardArgs args{inputs, outputs, grad_outputs, grad_inputs, attrs_, input_specs_};
     if (OpProfile* const profile = OpProfile::current(); profile != nullptr) {
+      synchronize(*device_);
       const int64_t begin = now_ns();
       kernels_.backward(args);
+      synchronize(*device_);
       profile->add_backward(record_, kernels_, args, now_ns() - begin);
     } else {
       kernels_.backward(args);
@@ -144,10 +148,18 @@ void make_contiguous(std::vector<Tensor>& inputs) {
   }
 }
 
+Device& device_of(std::span<const Tensor> inputs) {
+  for (const Tensor& input : inputs) {
+    if (input.defined()) return input.device();
+  }
+  return cpu_device();
+}
+
 // The kernels that run: those of the wanted backend, or the reference where they don't take these inputs.
 const Kernels& choose_kernels(const OpRow& row, Backend backend, std::span<const Tensor> inputs,
                               const Attrs& attrs, bool* is_reference) {
-  const Kernels* kernels = row.kernels[static_cast<int>(backend)];
+  const Kernels* kernels = backend == Backend::kCuda ? device_code(device_of(inputs)).kernels(row)
+                                                     : row.kernels[static_cast<int>(backend)];
   *is_reference = false;
   if (kernels != nullptr && (kernels->supports == nullptr || kernels->supports(specs_of(inputs), attrs))) {
     *is_reference = backend == Backend::kReference;
@@ -164,10 +176,7 @@ const Kernels& choose_kernels(const OpRow& row, Backend backend, std::span<const
 }
 
 Backend backend_of(std::span<const Tensor> inputs) {
-  for (const Tensor& input : inputs) {
-    if (input.defined() && input.device().kind() == DeviceKind::kCuda) return Backend::kCuda;
-  }
-  return t_backend;
+  return device_of(inputs).kind() == DeviceKind::kCpu ? t_backend : Backend::kCuda;
 }
 
 // Runs an op that the reference computes, in f32, for bf16 inputs.
@@ -265,14 +274,16 @@ Ran run_kernels(const OpRow& row, std::vector<Tensor> inputs, const Attrs& attrs
     lay_out_inputs(record, inputs, Layout::kPlain);
   }
   make_contiguous(inputs);
-  Device& device = inputs.empty() || !inputs[0].defined() ? cpu_device() : inputs[0].device();
+  Device& device = device_of(inputs);
   Ran ran;
   ran.kernels = &kernels;
   ran.outputs = allocate(infer(record, inputs, attrs, layout.outputs), device);
   const ForwardArgs args{inputs, ran.outputs, attrs};
   if (OpProfile* const profile = OpProfile::current(); profile != nullptr) {
+    synchronize(device);
     const int64_t begin = now_ns();
     kernels.forward(args);
+    synchronize(device);
     profile->add_forward(row, kernels, args, now_ns() - begin);
   } else {
     kernels.forward(args);

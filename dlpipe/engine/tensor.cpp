@@ -7,6 +7,7 @@
 #include "dlpipe/engine/allocator.h"
 #include "dlpipe/engine/autograd/backward.h"
 #include "dlpipe/engine/autograd/node.h"
+#include "dlpipe/engine/device_code.h"
 #include "dlpipe/engine/device_memory.h"
 #include "dlpipe/engine/strided_copy.h"
 #include "dlpipe/engine/tensor_impl.h"
@@ -107,11 +108,12 @@ std::string_view layout_name(Layout layout) {
 }
 
 Storage::Storage(Device& device_in, size_t bytes) : device(&device_in), owned(true) {
-  data = allocate_block(device_in, bytes, &block_bytes);
+  block = allocate_block(device_in, bytes);
+  data = block.data;
 }
 Storage::Storage(Device& device_in, void* borrowed) : device(&device_in), data(borrowed) {}
 Storage::~Storage() {
-  if (owned) deallocate_block(*device, data, block_bytes);
+  if (owned) deallocate_block(*device, block);
 }
 
 TensorImpl::~TensorImpl() {
@@ -140,8 +142,18 @@ Tensor Tensor::zeros(const Shape& shape, DType dtype) {
   return tensor;
 }
 
+/// Without a wait: the value travels with the kernel.
+static Tensor full_on(Device& device, const Shape& shape, double value, DType dtype) {
+  const Tensor one = Tensor::full({1}, value, dtype);
+  uint64_t bits = 0;
+  std::memcpy(&bits, one.raw(), dtype_size(dtype));
+  Tensor tensor = Tensor::empty({shape, dtype, Layout::kPlain}, device);
+  device_code(device).fill(tensor.raw(), tensor.elements(), bits, dtype_size(dtype));
+  return tensor;
+}
+
 Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device& device) {
-  if (device.kind() != DeviceKind::kCpu) return full(shape, value, dtype).to(device);
+  if (device.kind() != DeviceKind::kCpu) return full_on(device, shape, value, dtype);
   Tensor tensor = empty(shape, dtype);
   switch (dtype) {
     case DType::kF32:
@@ -241,6 +253,20 @@ void Tensor::copy_from_host(const void* source, size_t bytes) {
   }
   copy_memory(device(), raw(), cpu_device(), source, bytes);
   bump_version();
+}
+
+void Tensor::set_data(const Tensor& other) {
+  const TensorImpl& from = other.defined_impl();
+  if (!(spec() == from.spec) || impl_->node != nullptr) {
+    fail(concat("set_data of ", dtype_name(from.spec.dtype), " ", from.spec.shape.to_string(), " on ",
+                impl_->node != nullptr ? "the result of an op" : "a tensor of ", dtype_name(dtype()), " ",
+                shape().to_string()));
+  }
+  impl_->storage = from.storage;
+  impl_->data = from.data;
+  impl_->strides = from.strides;
+  impl_->contiguous = from.contiguous;
+  impl_->grad = Tensor();
 }
 
 Tensor Tensor::view_as(const Shape& shape, std::span<const int64_t> strides, int64_t offset_elements) const {

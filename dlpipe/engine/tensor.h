@@ -94,6 +94,10 @@ class Tensor {
   std::vector<double> to_doubles() const;  // row-major, any dtype and layout: for tests and printing
   void copy_from_host(const void* source, size_t bytes);
 
+  /// Takes the memory of `other`, of the same shape and dtype, in place of its own: every handle of this
+  /// tensor sees it, views made before don't. For parameters that move to a device or into an arena.
+  void set_data(const Tensor& other);
+
   // Views and copies without gradient tracking; the differentiable forms are ops (engine/ops.h).
   Tensor view_as(const Shape& shape, std::span<const int64_t> strides, int64_t offset_elements) const;
   Tensor contiguous_copy() const;  // plain, row-major, own storage

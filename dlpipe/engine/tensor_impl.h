@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "dlpipe/engine/allocator.h"
 #include "dlpipe/engine/tensor.h"
 
 namespace dlpipe::engine {
@@ -15,7 +16,7 @@ namespace dlpipe::engine {
 struct Storage {
   Device* device = nullptr;
   void* data = nullptr;
-  size_t block_bytes = 0;
+  Block block;  // what `data` is of, where it is owned
   bool owned = false;
   uint32_t version = 0;
 

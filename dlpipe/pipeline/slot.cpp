@@ -35,6 +35,8 @@ Result<BatchMemory> BatchMemory::allocate(const Setup& setup, Buffer::Memory kin
                            " bytes does not fit an address; use a smaller --batch"));
     }
   }
+  memory.weight_offset_ = bytes;
+  bytes += static_cast<size_t>(setup.options.batch) * sizeof(float);
   auto buffer = Buffer::allocate(*setup.options.device, bytes, kind);
   if (!buffer.ok()) {
     return buffer.status().with_context(concat("[loader] no memory for --slots ", setup.options.slots,

@@ -1,11 +1,18 @@
 #include "dlpipe/run/batch_input.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
+#include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/engine/device_code.h"
+#include "dlpipe/engine/device_memory.h"
 #include "dlpipe/engine/ops.h"
 
 namespace dlpipe::run {
+
+using engine::Tensor;
 
 static bool is_image(const FieldSpec& spec) {
   return !spec.ragged && spec.dtype == DType::kU8 && spec.shape.rank() == 3;
@@ -32,43 +39,88 @@ const FieldSpec* token_field(std::span<const FieldSpec> schema) {
   return find_field(schema, is_tokens);
 }
 
-/// Inputs and labels of next-token prediction.
-static BatchInput token_input(const Batch& batch, const BatchField& field) {
-  const int64_t n = batch.capacity;
-  const int64_t length = field.spec->shape[0] - 1;
-  BatchInput input;
-  input.pixels = engine::Tensor::empty({n, length}, DType::kI64);
-  input.labels = engine::Tensor::empty({n * length}, DType::kI64);
-  input.weight = engine::Tensor::empty({n * length});
-  const auto* bytes = reinterpret_cast<const uint8_t*>(field.data);
-  const auto* wide = reinterpret_cast<const int64_t*>(field.data);
-  const bool narrow = field.spec->dtype == DType::kU8;
-  const auto token = [&](int64_t i) { return narrow ? int64_t{bytes[i]} : wide[i]; };
-  for (int64_t row = 0; row < n; ++row) {
-    const float weight = batch.weight[static_cast<size_t>(row)];
-    for (int64_t t = 0; t < length; ++t) {
-      const int64_t from = row * (length + 1) + t, to = row * length + t;
-      // A row that doesn't count may hold anything.
-      input.pixels.data<int64_t>()[to] = weight == 0 ? 0 : token(from);
-      input.labels.data<int64_t>()[to] = weight == 0 ? 0 : token(from + 1);
-      input.weight.data<float>()[to] = weight;
-      input.total_weight += weight;
-    }
+namespace {
+
+/// A batch's memory as tensors that don't own it.
+class BatchTensors {
+ public:
+  BatchTensors(const Batch& batch, Device& device)
+      : batch_(batch), device_(batch.ready_event != nullptr ? device : cpu_device()) {
+    if (batch.ready_event != nullptr)
+      throw_if_error(device_.wait(engine::engine_stream(device_), *batch.ready_event));
   }
+  Tensor field(const BatchField& field) const {
+    std::vector<int64_t> sizes = {batch_.capacity};
+    for (const int64_t size : field.spec->shape) sizes.push_back(size);
+    return Tensor::borrow(field.data, Shape(std::span<const int64_t>(sizes)), field.spec->dtype, device_);
+  }
+  Tensor weight() const {
+    const float* const weight = batch_.ready_event != nullptr ? batch_.device_weight : batch_.weight.data();
+    return Tensor::borrow(const_cast<float*>(weight), {batch_.capacity}, DType::kF32, device_);
+  }
+
+ private:
+  const Batch& batch_;
+  Device& device_;
+};
+
+Tensor widened(const Tensor& bytes) {
+  if (bytes.dtype() == DType::kI64) return bytes;
+  Tensor wide = Tensor::empty({bytes.shape(), DType::kI64, engine::Layout::kPlain}, bytes.device());
+  const auto* const from = bytes.data<uint8_t>();
+  if (bytes.device().kind() == DeviceKind::kCpu) {
+    std::copy(from, from + bytes.elements(), wide.data<int64_t>());
+  } else {
+    engine::device_code(bytes.device()).widen(from, wide.data<int64_t>(), bytes.elements());
+  }
+  return wide;
+}
+
+/// Inputs and labels of next-token prediction.
+BatchInput token_input(const Batch& batch, const BatchField& field, const BatchTensors& tensors) {
+  const int64_t n = batch.capacity, length = field.spec->shape[0] - 1;
+  const Tensor tokens = widened(tensors.field(field));
+  const auto rows = [&](int64_t first) {
+    return tokens.view_as({n, length}, std::array<int64_t, 2>{length + 1, 1}, first).contiguous_copy();
+  };
+  const auto flat = [&](const Tensor& x) { return x.view_as({n * length}, std::array<int64_t, 1>{1}, 0); };
+  BatchInput input;
+  input.pixels = rows(0);
+  input.labels = flat(rows(1));
+  input.weight =
+      flat(tensors.weight().view_as({n, length}, std::array<int64_t, 2>{1, 0}, 0).contiguous_copy());
+  for (const float weight : batch.weight) input.total_weight += weight * static_cast<double>(length);
   return input;
 }
 
-BatchInput batch_input(const Batch& batch) {
-  for (const BatchField& field : batch.fields) {
-    if (is_tokens(*field.spec)) return token_input(batch, field);
-  }
+BatchInput image_input(const Batch& batch, const BatchField& image, const BatchField& label,
+                       const BatchTensors& tensors) {
+  const engine::NoGrad no_grad;
+  BatchInput input;
+  input.pixels = engine::batch_prep(tensors.field(image), batch.prep != nullptr ? *batch.prep : BatchPrep());
+  input.labels = tensors.field(label).clone();
+  input.weight = tensors.weight().clone();
+  for (const float weight : batch.weight) input.total_weight += weight;
+  return input;
+}
+
+/// As far as it isn't there.
+void move(BatchInput& input, Device& device) {
+  for (Tensor* tensor : {&input.pixels, &input.labels, &input.weight}) *tensor = tensor->to(device);
+}
+
+}  // namespace
+
+BatchInput batch_input(const Batch& batch, Device& device) {
   const BatchField* image = nullptr;
   const BatchField* label = nullptr;
+  const BatchField* tokens = nullptr;
   for (const BatchField& field : batch.fields) {
+    if (tokens == nullptr && is_tokens(*field.spec)) tokens = &field;
     if (image == nullptr && is_image(*field.spec)) image = &field;
     if (label == nullptr && is_label(*field.spec)) label = &field;
   }
-  if (image == nullptr || label == nullptr) {
+  if (tokens == nullptr && (image == nullptr || label == nullptr)) {
     throw Error(
         Status(ErrorCode::kUnsupported,
                "[train] the dataset has no images with one label each; other kinds can't be trained on yet"));
@@ -77,23 +129,10 @@ BatchInput batch_input(const Batch& batch) {
     throw Error(
         Status(ErrorCode::kUnsupported, "[train] mixed samples (mixup, cutmix) can't be trained on yet"));
   }
-  const int64_t n = batch.capacity;
-  const Shape& shape = image->spec->shape;
-  const engine::Tensor bytes =
-      engine::Tensor::borrow(image->data, {n, shape[0], shape[1], shape[2]}, DType::kU8);
-  BatchInput input;
-  {
-    const engine::NoGrad no_grad;
-    input.pixels = engine::batch_prep(bytes, batch.prep != nullptr ? *batch.prep : BatchPrep());
-  }
-  const auto* labels = reinterpret_cast<const int64_t*>(label->data);
-  input.labels = engine::Tensor::from(std::span(labels, static_cast<size_t>(n)), {n});
-  input.weight = engine::Tensor::from(batch.weight, {n});
-  for (int64_t i = 0; i < n; ++i) {
-    input.total_weight += batch.weight[static_cast<size_t>(i)];
-    // A row that doesn't count may hold no label at all; the loss wants a class.
-    if (batch.weight[static_cast<size_t>(i)] == 0) input.labels.data<int64_t>()[i] = 0;
-  }
+  const BatchTensors tensors(batch, device);
+  BatchInput input =
+      tokens != nullptr ? token_input(batch, *tokens, tensors) : image_input(batch, *image, *label, tensors);
+  move(input, device);
   return input;
 }
 

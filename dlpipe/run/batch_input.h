@@ -17,7 +17,9 @@ struct BatchInput {
 
 /// Throws Error (kUnsupported) when the batch has neither tokens nor an image field (u8 [H,W,C]) with a label
 /// field (i64 []).
-BatchInput batch_input(const Batch& batch);
+/// On `device`: where the batch is there already, in the calling thread's stream, which first waits for the
+/// batch (the host doesn't); release() it with that stream.
+BatchInput batch_input(const Batch& batch, Device& device = cpu_device());
 
 /// The image, label and token fields of a schema; null where there is none.
 const FieldSpec* image_field(std::span<const FieldSpec> schema);

@@ -6,7 +6,10 @@
 #include "dlpipe/base/ledger.h"
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/allocator.h"
 #include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/run/cached_batch.h"
 #include "dlpipe/run/kernel_measurements.h"
@@ -23,6 +26,29 @@ static BenchTrainOptions with_defaults(BenchTrainOptions options, const engine::
   if (given_classes == 0 && record.input == engine::ModelInput::kTokens) options.classes = kCharacters;
   if (options.threads == 0) options.threads = available_threads();
   return options;
+}
+
+/// What a device's library makes of a large product, and its memory of a large copy: the better of a few.
+static engine::Roofline device_roofline(Device& device, DType dtype) {
+  constexpr int64_t kSide = 4096, kFloats = int64_t{1} << 26, kRounds = 5;
+  const engine::NoGrad no_grad;
+  const engine::Tensor a = engine::Tensor::full({kSide, kSide}, 0.5, dtype, device);
+  const engine::Tensor large = engine::Tensor::full({kFloats}, 1.0, DType::kF32, device);
+  engine::Roofline best;
+  for (int64_t i = 0; i < kRounds; ++i) {
+    const auto seconds = [&](const auto& work) {
+      engine::synchronize(device);
+      const int64_t begin = now_ns();
+      work();
+      engine::synchronize(device);
+      return static_cast<double>(now_ns() - begin) * 1e-9;
+    };
+    constexpr double kFlops = 2.0 * kSide * kSide * kSide;
+    best.flops_per_s = std::max(best.flops_per_s, kFlops / seconds([&] { (void)engine::matmul(a, a); }));
+    constexpr double kBytes = 2.0 * kFloats * sizeof(float);
+    best.bytes_per_s = std::max(best.bytes_per_s, kBytes / seconds([&] { (void)large.clone(); }));
+  }
+  return best;
 }
 
 BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& registries) {
@@ -43,12 +69,19 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
         Status(ErrorCode::kMisuse, concat("[bench] --checkpoint-activations ", options.checkpoint_activations,
                                           " matches no module of ", options.model)));
   }
+  Device& device = *value_or_throw(registries.find_device(options.device));
+  const bool is_host = device.kind() == DeviceKind::kCpu;
+  if (!is_host && !optimizer_record->on_device)
+    throw Error(Status(ErrorCode::kUnsupported, concat("[bench] ", options.optimizer, " has no step on ",
+                                                       device.name(), "; take sgd, adam or adamw")));
+  model->to(device);
   engine::OptimizerArguments optimizer_arguments;
   optimizer_arguments.weight_decay = 1e-4;
   const auto optimizer = optimizer_record->build(model->parameters(), optimizer_arguments);
   TrainStepOptions step_options;
   step_options.dtype = value_or_throw(parse_dtype(options.dtype));
   step_options.loss = value_or_throw(find_loss("cross_entropy"));
+  step_options.graph = value_or_throw(parse_graph(options.graph));
   TrainStep step(*model, *optimizer, nullptr, step_options);
   report.forward_gflop = engine::summarize(*model, arguments, options.batch).flops * 1e-9;
   model->train();
@@ -57,6 +90,15 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
                           ? CachedBatch::random_tokens(options.batch, options.size, options.classes, 1)
                           : CachedBatch::random(options.batch, {options.size, options.size, options.channels},
                                                 options.classes, 1);
+  const std::optional<Batch> batch = value_or_throw(source->next());
+  const BatchInput on_device = is_host ? BatchInput() : batch_input(*batch, device);
+  const auto run_step = [&](TrainStep& one, int64_t number, double lr) {
+    if (is_host) {
+      one.run(*source, number, lr);  // from bytes, as in training
+    } else {
+      one.run(on_device, number, lr);
+    }
+  };
   constexpr double kSmall = 1e-3;  // so small a rate that no random batch makes the weights overflow
   Ledger ledger;
   ledger.make_current();
@@ -73,7 +115,8 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
     if (is_measured && !step_ns.empty() && static_cast<double>(now_ns() - begin_ns) * 1e-9 >= options.seconds)
       break;
     ledger.begin_step();
-    step.run(*source, i, kSmall);
+    run_step(step, i, kSmall);
+    while (step.take_outcome()) continue;
     const LedgerEntry entry = ledger.end_step();
     if (!is_measured) continue;
     step_ns.push_back(static_cast<double>(entry.wall_ns));
@@ -97,18 +140,29 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   report.samples_per_s = rate(at(0.5));
   report.low_samples_per_s = rate(at(0.9));
   report.high_samples_per_s = rate(at(0.1));
-  report.peak_memory_bytes = peak_resident_bytes();
+  while (step.take_outcome(true)) continue;
+  report.peak_memory_bytes =
+      is_host ? peak_resident_bytes() : engine::allocator_statistics(device).peak_used_bytes;
+  report.graph_reason = step.graph_reason();
   if (options.explain) {
     // Before and after: other programs may slow either down.
-    const engine::Roofline before = engine::measure_roofline();
+    const auto measure = [&] {
+      return is_host ? engine::measure_roofline() : device_roofline(device, step_options.dtype);
+    };
+    step_options.graph = TrainStepOptions::Graph::kOff;  // a graph's ops can't be told apart
+    TrainStep eager(*model, *optimizer, nullptr, step_options);
+    const engine::Roofline before = measure();
     constexpr int64_t kSteps = 3;
     const engine::OpProfile profile;
     const int64_t begin = now_ns();
-    for (int64_t i = 0; i < kSteps; ++i) step.run(*source, options.warmup + report.steps + i, kSmall);
+    for (int64_t i = 0; i < kSteps; ++i) {
+      run_step(eager, options.warmup + report.steps + i, kSmall);
+      eager.take_outcome(true);
+    }
     report.explained_ms = static_cast<double>(now_ns() - begin) * 1e-6 / kSteps;
     report.explained_steps = kSteps;
     report.costs = profile.costs();
-    const engine::Roofline after = engine::measure_roofline();
+    const engine::Roofline after = measure();
     report.roofline = {std::max(before.flops_per_s, after.flops_per_s),
                        std::max(before.bytes_per_s, after.bytes_per_s)};
   }

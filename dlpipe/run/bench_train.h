@@ -25,7 +25,9 @@ struct BenchTrainOptions {
   int64_t warmup = 3;                  // steps
   std::string checkpoint_activations;  // modules by a glob
   std::string kernels = "auto";        // measured, rules, auto
-  bool explain = false;                // measure each op, and the machine, after the rest
+  std::string device = "cpu";
+  std::string graph = "auto";  // on a device: auto, on, off
+  bool explain = false;        // measure each op, and the machine, after the rest
 };
 
 struct BenchTrainReport {
@@ -40,13 +42,16 @@ struct BenchTrainReport {
   double optimizer_ms = 0;
   double forward_gflop = 0;  // of the model's forward pass on the batch
   double cpu_seconds_per_step = 0;
-  uint64_t peak_memory_bytes = 0;
+  uint64_t peak_memory_bytes = 0;  // of the process; of a device, what the engine took there
+  std::string graph_reason;        // why a device's steps weren't one graph; empty where they were
   /// explain: of explained_steps more steps, dearest first.
   std::vector<engine::OpCost> costs = {};
   int64_t explained_steps = 0;
   double explained_ms = 0;  // a step, all ops and what lies between
   engine::Roofline roofline = {};
 };
+/// On a device a step's time is from one outcome to the next; forward and backward are then what asking for
+/// them took, and with `explain` each op is waited for.
 BenchTrainReport bench_train(const BenchTrainOptions& options, const Registries& registries = {});
 
 }  // namespace dlpipe::run

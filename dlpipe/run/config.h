@@ -35,6 +35,7 @@ struct TrainConfig {
   std::vector<std::string> checkpoint_activations;
   std::string dtype = "f32";
   std::string device = "cpu";
+  std::string graph = "auto";
   // Optimisation.
   double epochs = 10;
   int64_t max_steps = -1;

@@ -1,10 +1,12 @@
 #include "dlpipe/run/evaluate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/ledger.h"
+#include "dlpipe/engine/device_memory.h"
 #include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops.h"
 #include "dlpipe/run/batch_input.h"
@@ -30,10 +32,9 @@ class EvalMode {
   bool was_training_;
 };
 
-int64_t dropped_rows(const BatchInput& input, int64_t count) {
-  int64_t dropped = 0;
-  for (int64_t n = 0; n < count; ++n) dropped += input.weight.data<float>()[n] == 0 ? 1 : 0;
-  return dropped;
+int64_t dropped_rows(const Batch& batch) {
+  const std::span<const float> there = batch.weight.first(static_cast<size_t>(batch.count));
+  return std::count(there.begin(), there.end(), 0.0f);
 }
 
 }  // namespace
@@ -51,6 +52,8 @@ EvalReport evaluate(engine::Module& model, BatchSource& source, const EvalOption
   const int64_t begin_ns = now_ns();
   const EvalMode mode(model);
   const engine::NoGrad no_grad;
+  Device& device = model.device();
+  const bool is_host = device.kind() == DeviceKind::kCpu;
   EvalReport report;
   engine::MetricSums metrics(options.metrics);
   double loss_sum = 0;
@@ -61,15 +64,16 @@ EvalReport evaluate(engine::Module& model, BatchSource& source, const EvalOption
     }
     const std::optional<Batch> batch = value_or_throw(source.next());
     if (!batch) break;
-    const BatchInput input = batch_input(*batch);
+    const BatchInput input = batch_input(*batch, device);
     const engine::UseAutocast autocast(options.dtype);
-    const Tensor logits = view_logits(model, input.pixels, options.views).contiguous_copy();
-    metrics.add(logits, input.labels, input.weight);
-    const int64_t dropped = dropped_rows(input, batch->count);
+    const Tensor there = view_logits(model, input.pixels, options.views);
+    const Tensor logits = there.contiguous_copy().to(cpu_device());
+    metrics.add(logits, input.labels.to(cpu_device()), input.weight.to(cpu_device()));
+    const int64_t dropped = dropped_rows(*batch);
     report.dropped += dropped;
     report.samples += batch->count - dropped;
     if (input.total_weight > 0) {
-      const Tensor loss = options.loss->compute(logits, input.labels, input.weight, options.loss_arguments);
+      const Tensor loss = options.loss->compute(there, input.labels, input.weight, options.loss_arguments);
       loss_sum += loss.item() * input.total_weight;
       weight_sum += input.total_weight;
     }
@@ -77,7 +81,7 @@ EvalReport evaluate(engine::Module& model, BatchSource& source, const EvalOption
       observer(*batch, {logits.data<float>(), static_cast<size_t>(logits.elements())}, logits.size(1));
     }
     const bool is_last = batch->last_in_epoch;
-    throw_if_error(source.release(*batch));
+    throw_if_error(source.release(*batch, is_host ? nullptr : &engine::engine_stream(device)));
     if (is_last) break;
   }
   report.loss = weight_sum > 0 ? loss_sum / weight_sum : std::numeric_limits<double>::quiet_NaN();

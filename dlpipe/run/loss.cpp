@@ -21,15 +21,16 @@ Tensor mse_loss(const Tensor& logits, const Tensor& target, const Tensor& weight
   const int64_t samples = logits.size(0);
   const int64_t classes = logits.size(1);
   Tensor wanted = Tensor::zeros({samples, classes});
+  const Tensor labels = target.to(cpu_device());
   for (int64_t n = 0; n < samples; ++n) {
-    const int64_t label = target.data<int64_t>()[n];
+    const int64_t label = labels.data<int64_t>()[n];
     if (label >= 0 && label < classes) wanted.data<float>()[n * classes + label] = 1;
   }
-  const Tensor difference = engine::sub(logits, wanted);
+  const Tensor difference = engine::sub(logits, wanted.to(logits.device()));
   const Tensor squares = engine::mul(difference, difference);
   if (!weight.defined()) return engine::mean(squares);
   double total = 0;
-  for (int64_t n = 0; n < samples; ++n) total += weight.data<float>()[n];
+  for (const double w : weight.to_doubles()) total += w;
   const Tensor weighted = engine::mul(squares, engine::reshape(weight, {samples, 1}));
   return engine::scale(engine::sum(weighted), 1.0 / (total * static_cast<double>(classes)));
 }

@@ -34,10 +34,13 @@ uint64_t bytes_of(const std::vector<engine::NamedTensor>& tensors) {
 
 /// A plan as measured on steps of `batch` samples.
 MemoryPlan probe(const MemoryPlanArguments& arguments, int64_t batch) {
-  const size_t before = engine::allocator_statistics().used_bytes;
+  Device& device = *arguments.device;
+  const bool is_host = device.kind() == DeviceKind::kCpu;
+  const size_t before = engine::allocator_statistics(device).used_bytes;
   const std::shared_ptr<engine::Module> model = arguments.model->build(arguments.model_arguments);
   for (const std::string& pattern : arguments.freeze) model->freeze(pattern);
   for (const std::string& pattern : arguments.checkpoint_activations) model->checkpoint_activations(pattern);
+  model->to(device);
   const auto optimizer = arguments.optimizer->build(model->parameters(), arguments.optimizer_arguments);
   model->train();
   const engine::ModelArguments& m = arguments.model_arguments;
@@ -47,10 +50,13 @@ MemoryPlan probe(const MemoryPlanArguments& arguments, int64_t batch) {
   TrainStepOptions options = arguments.step;
   options.skip_nonfinite = true;  // random pictures may do anything; memory is what counts
   options.clip = 0;
+  options.graph = TrainStepOptions::Graph::kOff;
   TrainStep step(*model, *optimizer, nullptr, options);
   step.run(*source, 0, 0.0);  // makes the optimizer's state
-  engine::reset_peak();
+  step.take_outcome(true);
+  engine::reset_peak(device);
   step.run(*source, 1, 0.0);
+  step.take_outcome(true);
 
   MemoryPlan plan;
   plan.batch = batch;
@@ -59,10 +65,11 @@ MemoryPlan probe(const MemoryPlanArguments& arguments, int64_t batch) {
     if (parameter.tensor.requires_grad()) plan.gradients += parameter.tensor.size_bytes();
   }
   plan.optimizer = bytes_of(optimizer->state());
-  const uint64_t peak = engine::allocator_statistics().peak_used_bytes - before;
+  const uint64_t peak = engine::allocator_statistics(device).peak_used_bytes - before;
   plan.activations = peak - std::min(peak, plan.parameters + plan.gradients + plan.optimizer);
   // A probe's few slices may all have run on one worker.
-  plan.workspace = engine::largest_worker_scratch_bytes() * static_cast<uint64_t>(engine::engine_threads());
+  if (is_host)
+    plan.workspace = engine::largest_worker_scratch_bytes() * static_cast<uint64_t>(engine::engine_threads());
   return plan;
 }
 
@@ -90,16 +97,17 @@ MemoryPlan plan_memory(const MemoryPlanArguments& arguments) {
   plan.slots = arguments.slot_bytes;
   plan.bytes_a_sample = slope + static_cast<double>(arguments.slot_bytes) /
                                     static_cast<double>(std::max<int64_t>(1, arguments.batch));
-  engine::release_cached_blocks();
+  engine::release_cached_blocks(*arguments.device);
   return plan;
 }
 
-void start_memory_measurement() {
-  engine::reset_peak();
+void start_memory_measurement(Device& device) {
+  engine::reset_peak(device);
 }
 
-uint64_t measured_engine_bytes() {
-  return engine::allocator_statistics().peak_used_bytes + engine::worker_scratch_bytes();
+uint64_t measured_engine_bytes(Device& device) {
+  const uint64_t scratch = device.kind() == DeviceKind::kCpu ? engine::worker_scratch_bytes() : 0;
+  return engine::allocator_statistics(device).peak_used_bytes + scratch;
 }
 
 }  // namespace dlpipe::run

@@ -38,6 +38,7 @@ struct MemoryPlanArguments {
   const engine::OptimizerRecord* optimizer = nullptr;
   engine::OptimizerArguments optimizer_arguments;
   TrainStepOptions step;
+  Device* device = &cpu_device();
   int64_t batch = 1;
   uint64_t slot_bytes = 0;
 };
@@ -46,8 +47,8 @@ struct MemoryPlanArguments {
 /// as before. One thread.
 MemoryPlan plan_memory(const MemoryPlanArguments& arguments);
 
-/// What the engine holds at most since the last start of a measurement: tensors and scratch.
-void start_memory_measurement();
-uint64_t measured_engine_bytes();
+/// What the engine holds on a device at most since the last start of a measurement: tensors and scratch.
+void start_memory_measurement(Device& device = cpu_device());
+uint64_t measured_engine_bytes(Device& device = cpu_device());
 
 }  // namespace dlpipe::run

@@ -26,7 +26,8 @@ bool bits_finite(const Bits* bits, int64_t count, Bits exponent) {
 bool all_finite(const Tensor& tensor) {
   if (!tensor.defined() || !is_floating(tensor.dtype())) return true;
   const bool is_flat = tensor.layout() != engine::Layout::kPlain || tensor.is_contiguous();
-  const Tensor flat = is_flat ? tensor : tensor.contiguous_copy();
+  const Tensor on_host = (is_flat ? tensor : tensor.contiguous_copy());
+  const Tensor flat = tensor.device().kind() == DeviceKind::kCpu ? on_host : on_host.to(cpu_device());
   switch (flat.dtype()) {
     case DType::kF64:
       return bits_finite(static_cast<const uint64_t*>(flat.raw()), flat.elements(),

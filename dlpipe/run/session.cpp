@@ -8,6 +8,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cpu/kernel_table.h"
 #include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/device_code.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/batch_input.h"
@@ -54,6 +55,7 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
   if (!checkpoint) initialize_weights();
   freeze_parameters();
   checkpoint_activations();
+  model_->to(*device_);
   build_optimizer();
   plan_memory();
   use_kernels(config_.kernels);  // after the plan, whose batches no run has
@@ -77,10 +79,9 @@ void Session::check_options() {
   };
   if (config_.data.empty()) misuse("no dataset; give --data DIR, made by `dlpipe ingest`");
   if (config_.model.empty()) misuse("no model; give --model NAME (--help models lists them)");
-  if (config_.device != "cpu") misuse(concat("no ", config_.device, " kernels yet; use --device cpu"));
   if (config_.reset_head && config_.init.empty()) misuse("--reset-head goes with --init FILE");
   value_or_throw(registries_.model_registry().find(config_.model));
-  value_or_throw(engine::find_optimizer(config_.optimizer));
+  check_device(*value_or_throw(engine::find_optimizer(config_.optimizer)));
 
   settings_.step.loss = value_or_throw(find_loss(config_.loss, registries_.losses));
   settings_.step.loss_arguments.label_smoothing = config_.overfit_batch > 0 ? 0 : config_.label_smoothing;
@@ -89,6 +90,7 @@ void Session::check_options() {
   settings_.step.dtype = value_or_throw(parse_dtype(config_.dtype));
   settings_.step.seed = static_cast<uint64_t>(config_.seed);
   settings_.step.skip_nonfinite = config_.on_nonfinite == "skip";
+  settings_.step.graph = value_or_throw(parse_graph(config_.graph));
   settings_.eval.loss = settings_.step.loss;
   settings_.eval.dtype = settings_.step.dtype;
   settings_.eval.views = value_or_throw(parse_views(config_.tta));
@@ -99,6 +101,20 @@ void Session::check_options() {
   settings_.checkpoint_every = value_or_throw(parse_interval(config_.checkpoint_every, "checkpoint-every"));
   settings_.early_stop = config_.early_stop;
   settings_.keep = config_.keep;
+}
+
+void Session::check_device(const engine::OptimizerRecord& optimizer) {
+  device_ = value_or_throw(registries_.find_device(config_.device));
+  if (is_on_host()) return;
+  engine::device_code(*device_);  // for its error
+  if (optimizer.on_device) return;
+  std::string names;
+  for (const engine::OptimizerRecord* record : engine::optimizer_table()) {
+    if (record->on_device) names += (names.empty() ? "" : ", ") + std::string(record->name);
+  }
+  throw Error(
+      Status(ErrorCode::kUnsupported, concat("[train] --optimizer ", optimizer.name, " has no step on ",
+                                             device_->name(), "; take one of ", names, ", or --device cpu")));
 }
 
 void Session::set_threads() {
@@ -128,6 +144,7 @@ void Session::open_train() {
           : value_or_throw(training_chain(config_.augment, registries_.augmentation_registry()));
   options.limit = config_.limit;
   options.hash_pixels = config_.receipt == "pixels";
+  if (config_.overfit_batch == 0) options.device = device_;
   if (directory_ != nullptr) options.quarantine_file = directory_->quarantine_file();
   if (config_.max_steps < 0 && config_.overfit_batch == 0) {
     options.epochs = std::max<int64_t>(1, std::llround(std::ceil(config_.epochs)));
@@ -215,6 +232,7 @@ void Session::open_val() {
   options.augment = settings_.model_state.val_augment;
   options.channels = static_cast<int>(settings_.model_state.arguments.channels);
   options.epochs = 1;
+  options.device = device_;
   val_ = value_or_throw(pipeline::Loader::open(options));
   throw_if_error(check_classes(config_.data, classes(), data, val_->dataset().classes()));
 }
@@ -355,6 +373,7 @@ void Session::plan_memory() {
   arguments.step = settings_.step;
   arguments.step.accumulate = 1;
   arguments.batch = config_.batch;
+  arguments.device = device_;
   arguments.slot_bytes = static_cast<uint64_t>(train_->stats().slot_bytes);
   memory_ = run::plan_memory(arguments);
   if (limit == 0 || memory_.total() <= limit) return;
@@ -434,25 +453,26 @@ TrainOutcome Session::train(const std::atomic<bool>* stop) {
   parts.val = val_.get();
   parts.directory = directory_.get();
   parts.observer = observer_;
-  start_memory_measurement();
+  start_memory_measurement(*device_);
   TrainOutcome outcome = Trainer(parts, settings_, state_).train(stop);
   outcome.memory_plan = memory_;
-  outcome.memory_bytes = measured_engine_bytes() + static_cast<uint64_t>(outcome.stats.slot_bytes);
+  outcome.memory_bytes = measured_engine_bytes(*device_) + static_cast<uint64_t>(outcome.stats.slot_bytes);
   if (directory_ != nullptr) write_results(outcome);
   return outcome;
 }
 
 void Session::write_results(const TrainOutcome& outcome) const {
   const LedgerReport ledger = report_ledger(outcome.ledger);
-  const StageReport stages = report_stages(outcome.stats, ledger.data_wait_share);
-  throw_if_error(formats::write_json(directory_->ledger_file(), to_json(ledger, stages, outcome.steps)));
+  const StageReport stages = report_stages(outcome.stats, outcome.data_wait_share());
+  throw_if_error(
+      formats::write_json(directory_->ledger_file(), to_json(ledger, stages, outcome.device, outcome.steps)));
   const std::string kernels = engine::kernel_table().save();
   Receipt receipt;
   receipt.dataset_id = dataset_id_;
   receipt.pipeline_id = pipeline_id_;
   receipt.seed = config_.seed;
   receipt.build = build_line();
-  receipt.isa = engine::isa_name(engine::kernel_isa());
+  receipt.isa = is_on_host() ? std::string(engine::isa_name(engine::kernel_isa())) : device_->name();
   receipt.kernels_hash = hex64(data::checksum64(std::as_bytes(std::span(kernels.data(), kernels.size()))));
   receipt.model = config_.model;
   receipt.dtype = config_.dtype;

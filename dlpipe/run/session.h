@@ -58,6 +58,8 @@ class Session {
   Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer,
           std::unique_ptr<RunDirectory> directory, std::optional<Checkpoint> checkpoint);
   void check_options();
+  void check_device(const engine::OptimizerRecord& optimizer);
+  bool is_on_host() const { return device_->kind() == DeviceKind::kCpu; }
   void set_threads();
   void open_train();
   void take_input_sizes(const pipeline::Loader& loader, const std::string& train_chain);
@@ -81,6 +83,7 @@ class Session {
   Registries registries_;
   TrainObserver* observer_;
   int threads_ = 1;
+  Device* device_ = nullptr;
   std::unique_ptr<RunDirectory> directory_;  // null: nothing is written
   std::unique_ptr<BatchSource> train_;
   std::unique_ptr<pipeline::Loader> val_;

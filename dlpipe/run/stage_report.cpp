@@ -100,7 +100,8 @@ LedgerReport report_ledger(const LedgerEntry& total) {
   return report;
 }
 
-Json to_json(const LedgerReport& ledger, const StageReport& stages, int64_t steps) {
+Json to_json(const LedgerReport& ledger, const StageReport& stages, const DeviceTimes& device,
+             int64_t steps) {
   Json spans = Json::object();
   for (const LedgerRow& row : ledger.rows) {
     spans.set(row.name, Json::object({{"seconds", row.seconds}, {"share", row.share}}));
@@ -113,15 +114,21 @@ Json to_json(const LedgerReport& ledger, const StageReport& stages, int64_t step
                                  {"busy_share", row.busy_share},
                                  {"wait_share", row.wait_share}}));
   }
-  return Json::object({{"steps", steps},
-                       {"wall_seconds", ledger.wall_seconds},
-                       {"spans", std::move(spans)},
-                       {"unaccounted_seconds", ledger.unaccounted_seconds},
-                       {"unaccounted_share", ledger.unaccounted_share},
-                       {"adds_up", ledger.adds_up()},
-                       {"data_wait_share", ledger.data_wait_share},
-                       {"stages", std::move(rows)},
-                       {"advice", stages.advice}});
+  Json json = Json::object({{"steps", steps},
+                            {"wall_seconds", ledger.wall_seconds},
+                            {"spans", std::move(spans)},
+                            {"unaccounted_seconds", ledger.unaccounted_seconds},
+                            {"unaccounted_share", ledger.unaccounted_share},
+                            {"adds_up", ledger.adds_up()},
+                            {"data_wait_share", ledger.data_wait_share},
+                            {"stages", std::move(rows)},
+                            {"advice", stages.advice}});
+  if (device.steps > 0) {
+    json.set("device", Json::object({{"steps", device.steps},
+                                     {"waited_seconds", device.waited_s},
+                                     {"worked_seconds", device.worked_s}}));
+  }
+  return json;
 }
 
 }  // namespace dlpipe::run

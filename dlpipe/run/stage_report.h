@@ -9,6 +9,7 @@
 #include "dlpipe/base/batch_source.h"
 #include "dlpipe/base/ledger.h"
 #include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/step_results.h"
 
 namespace dlpipe::run {
 
@@ -47,7 +48,8 @@ struct LedgerReport {
 };
 LedgerReport report_ledger(const LedgerEntry& total);
 
-/// ledger.json: both, and the step count.
-formats::Json to_json(const LedgerReport& ledger, const StageReport& stages, int64_t steps);
+/// ledger.json: both, the device's times where there was one, and the step count.
+formats::Json to_json(const LedgerReport& ledger, const StageReport& stages, const DeviceTimes& device,
+                      int64_t steps);
 
 }  // namespace dlpipe::run

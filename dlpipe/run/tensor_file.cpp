@@ -15,7 +15,7 @@ using engine::NamedTensor;
 using engine::Tensor;
 
 Tensor plain_contiguous(const Tensor& tensor) {
-  return tensor.is_contiguous() ? tensor : tensor.contiguous_copy();
+  return (tensor.is_contiguous() ? tensor : tensor.contiguous_copy()).to(cpu_device());
 }
 std::span<const std::byte> bytes_of(const Tensor& contiguous) {
   return {static_cast<const std::byte*>(contiguous.raw()), contiguous.size_bytes()};

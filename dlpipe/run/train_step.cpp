@@ -5,6 +5,8 @@
 
 #include "dlpipe/base/ledger.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/device_code.h"
+#include "dlpipe/engine/device_memory.h"
 #include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops.h"
 #include "dlpipe/run/nonfinite.h"
@@ -14,107 +16,225 @@ namespace dlpipe::run {
 using engine::NamedTensor;
 using engine::Tensor;
 
+namespace {
+
+bool is_host(const Device& device) {
+  return device.kind() == DeviceKind::kCpu;
+}
+
+[[noreturn]] void fail_nonfinite(int64_t step, const std::string& reason) {
+  throw Error(Status(ErrorCode::kNonfinite,
+                     concat("[train] step ", step, ": a number is not finite; the first is in ", reason)));
+}
+
+}  // namespace
+
+Result<TrainStepOptions::Graph> parse_graph(std::string_view name) {
+  const std::vector<std::string> names = {"auto", "on", "off"};
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (name == names[i]) return static_cast<TrainStepOptions::Graph>(i);
+  }
+  return Status(ErrorCode::kMisuse, concat("[train] --graph ", name, suggestion(std::string(name), names)));
+}
+
 TrainStep::TrainStep(engine::Module& model, engine::Optimizer& optimizer, engine::Ema* ema,
                      const TrainStepOptions& options)
     : model_(model),
       optimizer_(optimizer),
       ema_(ema),
       options_(options),
+      device_(model.device()),
       parameters_(model.parameters()),
-      buffers_(model.buffers()) {}
-
-StepOutcome TrainStep::run(BatchSource& source, int64_t step, double lr) {
-  StepOutcome outcome;
+      buffers_(model.buffers()) {
+  if (is_host(device_)) return;
   std::string reason;
+  if (options_.graph == TrainStepOptions::Graph::kOff) reason = "--graph off";
+  if (options_.accumulate > 1) reason = "a step is several batches (--accumulate)";
+  graph_ = std::make_unique<StepGraph>(device_, model_, reason);
+  results_ = std::make_unique<StepResults>(device_);
+}
+
+const StepOutcome* TrainStep::run(BatchSource& source, int64_t step, double lr) {
+  StepOutcome outcome = begin(step, lr);
   for (int64_t micro = 0; micro < options_.accumulate; ++micro) {
     std::optional<Batch> batch = value_or_throw(source.next());  // writes its own spans
-    if (!batch) {
-      outcome.source_ended = true;
-      return outcome;
-    }
+    if (!batch) return nullptr;
     BatchInput input;
     {
       const SpanScope span(Span::kForward);
-      if (micro == 0) model_.zero_grad();
-      input = batch_input(*batch);
+      if (batch->ready_event != nullptr && micro == 0) {
+        throw_if_error(device_.wait(engine::engine_stream(device_), *batch->ready_event));
+        results_->mark_ready();
+      }
+      input = batch_input(*batch, device_);
       outcome.samples += batch->count;
       outcome.epoch = batch->epoch;
       outcome.epoch_ended |= batch->last_in_epoch;
-      throw_if_error(source.release(*batch));
+      throw_if_error(source.release(*batch, is_host(device_) ? nullptr : &engine::engine_stream(device_)));
     }
-    outcome.loss += accumulate_gradients(std::move(input), step, micro, reason) /
-                    static_cast<double>(options_.accumulate);
+    take(std::move(input), micro, outcome);
   }
-  finish(step, lr, std::move(reason), outcome);
-  return outcome;
+  return finish(std::move(outcome));
 }
 
-StepOutcome TrainStep::run(const BatchInput& input, int64_t step, double lr) {
-  StepOutcome outcome;
-  std::string reason;
-  model_.zero_grad();
+const StepOutcome* TrainStep::run(const BatchInput& input, int64_t step, double lr) {
+  StepOutcome outcome = begin(step, lr);
   for (int64_t micro = 0; micro < options_.accumulate; ++micro) {
-    outcome.samples += input.pixels.size(0);
-    outcome.loss +=
-        accumulate_gradients(input, step, micro, reason) / static_cast<double>(options_.accumulate);
+    outcome.samples += input.labels.size(0);
+    take(input, micro, outcome);
   }
-  finish(step, lr, std::move(reason), outcome);
+  return finish(std::move(outcome));
+}
+
+StepOutcome TrainStep::begin(int64_t step, double lr) {
+  StepOutcome outcome;
+  outcome.step = step;
+  outcome.lr = lr;
+  if (!is_host(device_)) optimizer_.set_rate_on_device(lr);
   return outcome;
 }
 
-double TrainStep::accumulate_gradients(BatchInput input, int64_t step, int64_t micro, std::string& reason) {
+// On a device the whole step is one piece of work, or one for each batch, so that it can be captured.
+void TrainStep::take(BatchInput input, int64_t micro, StepOutcome& outcome) {
+  if (is_host(device_)) {
+    if (micro == 0) clear_gradients();
+    return accumulate_gradients(std::move(input), micro, outcome);
+  }
+  const SpanScope span(Span::kForward);
+  const bool had_graph = graph_->is_captured();
+  const bool launched = graph_->run(input, [&](const BatchInput& prepared) {
+    if (micro == 0) clear_gradients();
+    accumulate_gradients(prepared, micro, outcome);
+    if (micro + 1 == options_.accumulate) update_on_device();
+  });
+  if (launched && !had_graph) graph_loss_ = loss_;  // where every launch leaves it
+  if (launched) loss_ = graph_loss_;
+  if (options_.graph == TrainStepOptions::Graph::kOn && !graph_->reason().empty())
+    throw Error(Status(ErrorCode::kUnsupported, concat("[train] --graph on: ", graph_->reason())));
+  last_input_ = std::move(input);
+}
+
+void TrainStep::clear_gradients() {
+  model_.zero_grad();
+  loss_ = Tensor();
+  if (options_.skip_nonfinite) save_buffers();
+}
+
+// Batch norms see the batch before anybody knows whether it counts.
+void TrainStep::save_buffers() {
+  saved_buffers_.clear();
+  for (const NamedTensor& buffer : buffers_) saved_buffers_.push_back(buffer.tensor.clone());
+}
+
+void TrainStep::seed_dropout(int64_t step, int64_t micro) const {
+  engine::random_state() = {options_.seed, step * options_.accumulate + micro, 0};
+}
+
+std::string TrainStep::find_layer(const BatchInput& input, int64_t step, int64_t micro) {
+  const engine::UseAutocast autocast(options_.dtype);
+  seed_dropout(step, micro);
+  const std::string layer = first_nonfinite_layer(model_, input.pixels);
+  return layer.empty() ? "the loss itself" : layer;
+}
+
+void TrainStep::accumulate_gradients(BatchInput input, int64_t micro, StepOutcome& outcome) {
+  if (input.total_weight == 0) return;  // a batch of nothing but dropped rows has no gradient
   Tensor loss;
-  double value = 0;
-  const auto seed_dropout = [&] {
-    engine::random_state() = {options_.seed, step * options_.accumulate + micro, 0};
-  };
   {
     const SpanScope span(Span::kForward);
-    if (options_.skip_nonfinite && micro == 0) {
-      saved_buffers_.clear();
-      for (const NamedTensor& buffer : buffers_) saved_buffers_.push_back(buffer.tensor.clone());
-    }
-    if (input.total_weight == 0) return 0;  // a batch of nothing but dropped rows has no gradient
-    seed_dropout();
+    seed_dropout(outcome.step, micro);
     const engine::UseAutocast autocast(options_.dtype);
     const Tensor logits = model_(input.pixels);
     loss = options_.loss->compute(logits, input.labels, input.weight, options_.loss_arguments);
-    value = loss.item();
-    if (!std::isfinite(value) && reason.empty()) {
-      seed_dropout();
-      reason = first_nonfinite_layer(model_, input.pixels);
-      if (reason.empty()) reason = "the loss itself";
+    if (is_host(device_)) {
+      const double value = loss.item();
+      outcome.loss += value / static_cast<double>(options_.accumulate);
+      if (!std::isfinite(value) && outcome.reason.empty())
+        outcome.reason = find_layer(input, outcome.step, micro);
     }
-    if (reason.empty() && options_.accumulate > 1)
-      loss = engine::scale(loss, 1.0 / static_cast<double>(options_.accumulate));
+    if (options_.accumulate > 1) loss = engine::scale(loss, 1.0 / static_cast<double>(options_.accumulate));
+    if (!is_host(device_)) {
+      const engine::NoGrad no_grad;
+      loss_ = loss_.defined() ? engine::add(loss_, loss.detach()) : loss.detach();
+    }
   }
   const SpanScope span(Span::kBackward);
-  if (reason.empty()) loss.backward();
+  if (outcome.reason.empty()) loss.backward();
   loss = Tensor();  // the graph and the input go here, inside the span
   input = BatchInput();
-  return value;
 }
 
-void TrainStep::finish(int64_t step, double lr, std::string reason, StepOutcome& outcome) {
+const StepOutcome* TrainStep::finish(StepOutcome outcome) {
   const SpanScope span(Span::kOptimizer);
-  if (reason.empty()) reason = first_nonfinite_gradient(parameters_);
-  if (reason.empty()) {
+  if (is_host(device_)) {
+    update_on_host(outcome);
+  } else {
+    if (ema_ != nullptr) ema_->copy_counts(model_);
+    results_->push(loss_, flags_);
+  }
+  issued_.push_back({std::move(outcome), std::move(last_input_)});
+  last_input_ = BatchInput();
+  return &issued_.back().outcome;
+}
+
+void TrainStep::update_on_host(StepOutcome& outcome) {
+  if (outcome.reason.empty()) outcome.reason = first_nonfinite_gradient(parameters_);
+  if (outcome.reason.empty()) {
     if (options_.clip > 0) engine::clip_grad_norm(parameters_, options_.clip);
-    optimizer_.step(lr);
+    optimizer_.step(outcome.lr);
     if (ema_ != nullptr) ema_->update(model_);
     return;
   }
-  if (!options_.skip_nonfinite) {
-    throw Error(Status(ErrorCode::kNonfinite,
-                       concat("[train] step ", step, ": a number is not finite; the first is in ", reason)));
-  }
+  if (!options_.skip_nonfinite) fail_nonfinite(outcome.step, outcome.reason);
   outcome.skipped = true;
-  outcome.reason = std::move(reason);
   model_.zero_grad();
   for (size_t i = 0; i < buffers_.size(); ++i) {  // batch norms have seen the bad batch; they forget it
     std::memcpy(buffers_[i].tensor.raw(), saved_buffers_[i].raw(), saved_buffers_[i].size_bytes());
     buffers_[i].tensor.bump_version();
   }
+}
+
+void TrainStep::update_on_device() {
+  const SpanScope span(Span::kOptimizer);
+  engine::DeviceStep step;
+  if (options_.clip > 0) step.max_norm = options_.clip;
+  step.loss = loss_;
+  step.halts = !options_.skip_nonfinite;
+  flags_ = optimizer_.step_on_device(step);
+  if (ema_ != nullptr) ema_->update(model_, flags_.found_inf);
+  for (size_t i = 0; i < buffers_.size() && options_.skip_nonfinite; ++i) {
+    Tensor& buffer = buffers_[i].tensor;
+    if (is_host(buffer.device())) continue;
+    engine::device_code(device_).steps->restore(buffer.data<float>(), saved_buffers_[i].data<float>(),
+                                                buffer.elements(), flags_.found_inf);
+    buffer.bump_version();
+  }
+}
+
+std::optional<StepOutcome> TrainStep::take_outcome(bool wait) {
+  if (issued_.empty()) return std::nullopt;
+  if (results_ != nullptr) {
+    if (!wait && !results_->is_full() && !results_->is_ready()) return std::nullopt;
+    const SpanScope span(Span::kOptimizer);
+    complete(issued_.front().outcome, results_->pop(), issued_.front().input);
+  }
+  StepOutcome outcome = std::move(issued_.front().outcome);
+  issued_.pop_front();
+  return outcome;
+}
+
+void TrainStep::complete(StepOutcome& outcome, const StepResults::Result& result, const BatchInput& input) {
+  outcome.loss = result.loss;
+  if (result.counted) return;
+  // Nothing has changed since: the step and all after it were halted.
+  if (!options_.skip_nonfinite)
+    fail_nonfinite(outcome.step, find_layer(input, outcome.step, options_.accumulate - 1));
+  outcome.skipped = true;
+  outcome.reason = "the loss or its gradients";
+  for (const NamedTensor& buffer : buffers_) {  // the host's own counts of batches
+    if (buffer.tensor.dtype() == DType::kI64) *buffer.tensor.data<int64_t>() -= options_.accumulate;
+  }
+  if (ema_ != nullptr) ema_->copy_counts(model_);
 }
 
 }  // namespace dlpipe::run

@@ -63,6 +63,11 @@ int64_t data_ns(const LedgerEntry& entry) {
 
 }  // namespace
 
+double TrainOutcome::data_wait_share() const {
+  if (device.steps > 0) return device.waited_s / (device.waited_s + device.worked_s);
+  return share(data_ns(ledger), ledger.wall_ns);
+}
+
 Trainer::Trainer(const TrainerParts& parts, const TrainerSettings& settings, const TrainerState& state)
     : parts_(parts),
       settings_(settings),
@@ -90,6 +95,7 @@ TrainOutcome Trainer::train(const std::atomic<bool>* stop) {
 
   try {
     while (state_.step < settings_.schedule.total_steps && !ended_ && !stop_requested()) one_step();
+    take_outcomes(true);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kNonfinite)
       throw Error(Status(error.code(), error.what() + nonfinite_advice()));
@@ -111,6 +117,7 @@ TrainOutcome Trainer::train(const std::atomic<bool>* stop) {
   outcome_.batches_chain = parts_.train->state().chain;
   outcome_.parameters_chain = state_.parameters_chain;
   outcome_.ledger = ledger_.total();
+  outcome_.device = step_.device_times();
   outcome_.stats = parts_.train->stats();
   return outcome_;
 }
@@ -126,19 +133,30 @@ std::string Trainer::nonfinite_advice() const {
 void Trainer::one_step() {
   ledger_.begin_step();
   const double lr = value_or_throw(engine::learning_rate(settings_.schedule, state_.step));
-  const StepOutcome outcome = step_.run(*parts_.train, state_.step, lr);
-  if (outcome.source_ended) {
+  const StepOutcome* const issued = step_.run(*parts_.train, state_.step, lr);
+  if (issued == nullptr) {
     ended_ = true;
     ledger_.end_step();
     return;
   }
+  const bool epoch_ended = issued->epoch_ended;
+  if (const std::string reason = step_.graph_reason(); reason != graph_reason_) {
+    graph_reason_ = reason;
+    parts_.observer->on_note(concat("steps are launched kernel by kernel: ", reason));
+  }
   ++state_.step;
-  log_step(outcome, lr);
-  if (outcome.epoch_ended) chain_parameters();
-  parts_.observer->on_step(state_.step, outcome.loss);
-  report_progress(outcome, lr);
+  take_outcomes(epoch_ended);
+  if (epoch_ended) chain_parameters();
   validate_and_save();
   ledger_.end_step();
+}
+
+void Trainer::take_outcomes(bool all) {
+  while (const std::optional<StepOutcome> outcome = step_.take_outcome(all)) {
+    log_step(*outcome);
+    parts_.observer->on_step(outcome->step + 1, outcome->loss);
+    report_progress(*outcome);
+  }
 }
 
 void Trainer::validate_and_save() {
@@ -152,7 +170,7 @@ void Trainer::validate_and_save() {
   }
 }
 
-void Trainer::log_step(const StepOutcome& outcome, double lr) {
+void Trainer::log_step(const StepOutcome& outcome) {
   const SpanScope span(Span::kLogging);
   if (outcome_.samples == 0) outcome_.first_loss = outcome.loss;
   outcome_.samples += outcome.samples;
@@ -160,7 +178,7 @@ void Trainer::log_step(const StepOutcome& outcome, double lr) {
   skipped_in_a_row_ = outcome.skipped ? skipped_in_a_row_ + 1 : 0;
   if (outcome.skipped) {
     ++state_.skipped_steps;
-    parts_.observer->on_note(concat("step ", state_.step, " skipped: not finite in ", outcome.reason));
+    parts_.observer->on_note(concat("step ", outcome.step + 1, " skipped: not finite in ", outcome.reason));
     if (skipped_in_a_row_ >= kMaxSkippedInARow) {
       throw Error(Status(ErrorCode::kNonfinite,
                          concat("[train] ", kMaxSkippedInARow,
@@ -168,12 +186,12 @@ void Trainer::log_step(const StepOutcome& outcome, double lr) {
     }
   }
   if (parts_.directory == nullptr) return;
-  Json line =
-      Json::object({{"step", state_.step}, {"epoch", outcome.epoch}, {"loss", outcome.loss}, {"lr", lr}});
+  Json line = Json::object(
+      {{"step", outcome.step + 1}, {"epoch", outcome.epoch}, {"loss", outcome.loss}, {"lr", outcome.lr}});
   if (outcome.skipped) line.set("skipped", outcome.reason);
   throw_if_error(parts_.directory->log_line(line));
-  const std::vector<Scalar> scalars = {{"train/loss", outcome.loss}, {"train/lr", lr}};
-  throw_if_error(parts_.directory->log_scalars(state_.step, scalars));
+  const std::vector<Scalar> scalars = {{"train/loss", outcome.loss}, {"train/lr", outcome.lr}};
+  throw_if_error(parts_.directory->log_scalars(outcome.step + 1, scalars));
 }
 
 void Trainer::chain_parameters() {
@@ -207,6 +225,7 @@ void Trainer::validate_if_due(bool at_end) {
 }
 
 void Trainer::validate() {
+  take_outcomes(true);
   EvalReport result;
   {
     const SpanScope span(Span::kValidation);
@@ -263,6 +282,7 @@ void Trainer::judge(const EvalReport& result) {
 
 void Trainer::save(bool is_best) {
   if (parts_.directory == nullptr) return;
+  take_outcomes(true);
   const SpanScope span(Span::kCheckpoint);
   const RunDirectory::LogSizes sizes = value_or_throw(parts_.directory->sync_logs());
   state_.metrics_bytes = sizes.metrics_bytes;
@@ -286,7 +306,7 @@ Trainer::Window Trainer::begin_window() const {
   return window;
 }
 
-void Trainer::report_progress(const StepOutcome& outcome, double lr) {
+void Trainer::report_progress(const StepOutcome& outcome) {
   const SpanScope span(Span::kLogging);
   for (Window* window : {&window_, &epoch_window_}) {
     window->samples += outcome.samples;
@@ -294,19 +314,19 @@ void Trainer::report_progress(const StepOutcome& outcome, double lr) {
     window->loss_sum += outcome.loss;
   }
   const int64_t now = now_ns();
-  const bool is_last = state_.step == settings_.schedule.total_steps;
+  const bool is_last = outcome.step + 1 == settings_.schedule.total_steps;
   if (now - window_.begin_ns < parts_.observer->progress_interval_ns() && !outcome.epoch_ended && !is_last)
     return;
 
   const Window& window = outcome.epoch_ended ? epoch_window_ : window_;
   const LedgerEntry& total = ledger_.total();
   ProgressReport report;
-  report.step = state_.step;
+  report.step = outcome.step + 1;
   report.total_steps = settings_.schedule.total_steps;
   report.epoch = epoch();
   report.epochs = static_cast<double>(report.total_steps) / steps_per_epoch();
   report.loss = window.loss_sum / static_cast<double>(window.steps);
-  report.lr = lr;
+  report.lr = outcome.lr;
   report.rate_img_s =
       static_cast<double>(window.samples) / (static_cast<double>(now - window.begin_ns) * 1e-9);
   report.data_wait_share =
@@ -322,7 +342,7 @@ void Trainer::report_progress(const StepOutcome& outcome, double lr) {
   if (parts_.directory != nullptr) {
     const std::vector<Scalar> scalars = {{"time/img_s", report.rate_img_s},
                                          {"time/data_wait", report.data_wait_share}};
-    throw_if_error(parts_.directory->log_scalars(state_.step, scalars));
+    throw_if_error(parts_.directory->log_scalars(outcome.step + 1, scalars));
   }
   window_ = begin_window();
   if (outcome.epoch_ended) epoch_window_ = window_;

@@ -59,9 +59,13 @@ struct TrainOutcome {
   uint64_t batches_chain = 0;
   uint64_t parameters_chain = 0;
   LedgerEntry ledger;
+  DeviceTimes device;         // no steps: it was the host
   SourceStats stats;          // of the training source
   MemoryPlan memory_plan;     // total() is 0 where none was made
   uint64_t memory_bytes = 0;  // most that tensors, scratch and slots took
+
+  /// Share of the time that training waited for data: of the device's where there is one, else of the host's.
+  double data_wait_share() const;
 };
 
 class Trainer {
@@ -74,13 +78,15 @@ class Trainer {
 
  private:
   void one_step();
-  void log_step(const StepOutcome& outcome, double lr);
+  /// Logs and reports steps that are over; `all`: waits for those that aren't.
+  void take_outcomes(bool all);
+  void log_step(const StepOutcome& outcome);
   void chain_parameters();
   void validate_if_due(bool at_end);
   void validate();
   void judge(const EvalReport& result);
   void save(bool is_best);
-  void report_progress(const StepOutcome& outcome, double lr);
+  void report_progress(const StepOutcome& outcome);
   void validate_and_save();
   std::string nonfinite_advice() const;
   bool is_due(const Interval& interval, int64_t last_ns) const;
@@ -92,7 +98,8 @@ class Trainer {
   TrainerSettings settings_;
   TrainerState state_;
   TrainStep step_;
-  SourceState val_begin_;  // every validation begins here, so that all see the same draws
+  std::string graph_reason_;  // as last told
+  SourceState val_begin_;     // every validation begins here, so that all see the same draws
   Ledger ledger_;
   TrainOutcome outcome_;
   const std::atomic<bool>* stop_ = nullptr;

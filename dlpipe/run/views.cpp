@@ -1,11 +1,10 @@
 #include "dlpipe/run/views.h"
 
-#include <algorithm>
+#include <array>
+#include <span>
 #include <vector>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/parallel.h"
-#include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops.h"
 
 namespace dlpipe::run {
@@ -14,40 +13,31 @@ using engine::Tensor;
 
 namespace {
 
-/// Pictures whose pixel (y, x) is the given ones' (row(y), column(x)).
-template <class Row, class Column>
-Tensor rearranged(const Tensor& pixels, const Row& row, const Column& column) {
-  const Tensor from = engine::plain(engine::cast(pixels, DType::kF32)).contiguous_copy();
-  Tensor to = Tensor::empty(from.shape(), DType::kF32);
-  const int64_t rows = from.size(1), columns = from.size(2), channels = from.size(3);
-  engine::parallel_slices(from.size(0), [&](int64_t n) {
-    const float* image = from.data<float>() + n * rows * columns * channels;
-    float* out = to.data<float>() + n * rows * columns * channels;
-    for (int64_t y = 0; y < rows; ++y) {
-      const float* line = image + row(y) * columns * channels;
-      for (int64_t x = 0; x < columns; ++x, out += channels)
-        std::copy_n(line + column(x) * channels, channels, out);
-    }
-  });
-  return to;
+/// Places [first, last) of an axis.
+Tensor part(const Tensor& pixels, int axis, int64_t first, int64_t last) {
+  return engine::slice(pixels, axis, first, last);
 }
 
 Tensor mirrored(const Tensor& pixels) {
-  const int64_t last = pixels.size(2) - 1;
-  return rearranged(
-      pixels, [](int64_t y) { return y; }, [=](int64_t x) { return last - x; });
+  const Tensor x = engine::plain(pixels);
+  const Tensor whole = x.is_contiguous() ? x : x.contiguous_copy();
+  const int64_t columns = whole.size(2), channels = whole.size(3);
+  const std::span<const int64_t> strides = whole.strides();
+  const std::array<int64_t, 4> turned = {strides[0], strides[1], -channels, 1};
+  return whole.view_as(whole.shape(), turned, (columns - 1) * channels).contiguous_copy();
 }
 
-// Moved so that (y, x) shows what was at (y + by, x + by), edges reflected about the outermost pixel.
+// Place i shows what was at i + by (1 or -1), the edge reflected about the outermost place.
+Tensor moved(const Tensor& pixels, int axis, int64_t by) {
+  const int64_t size = pixels.size(axis);
+  if (size < 2) return pixels;
+  const Tensor reflected = by > 0 ? part(pixels, axis, size - 2, size - 1) : part(pixels, axis, 1, 2);
+  if (by > 0) return engine::concat({part(pixels, axis, 1, size), reflected}, axis);
+  return engine::concat({reflected, part(pixels, axis, 0, size - 1)}, axis);
+}
+
 Tensor translated(const Tensor& pixels, int64_t by) {
-  const auto moved_along = [=](int64_t size) {
-    return [=](int64_t at) {
-      const int64_t wanted = at + by;
-      const int64_t inside = wanted < 0 ? -wanted : wanted >= size ? 2 * (size - 1) - wanted : wanted;
-      return std::clamp<int64_t>(inside, 0, size - 1);
-    };
-  };
-  return rearranged(pixels, moved_along(pixels.size(1)), moved_along(pixels.size(2)));
+  return moved(moved(engine::plain(pixels), 1, by), 2, by);
 }
 
 Tensor plain_logits(engine::Module& model, const Tensor& pixels) {

@@ -6,8 +6,9 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/tensor.h"
-#include "tests/base/device/simulated_device.h"
+#include "tests/engine/cuda/simulated.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -49,8 +50,11 @@ TEST_F(DeviceTensor, LargerThanOneCopy) {
 }
 
 TEST_F(DeviceTensor, IsFilledAndWrittenFromTheHost) {
-  Tensor there = Tensor::full({4}, 1.5, DType::kBF16, device());
-  EXPECT_EQ(there.to_doubles(), (std::vector<double>{1.5, 1.5, 1.5, 1.5}));
+  const SimulatedCuda kernels(device());
+  for (const DType dtype : {DType::kU8, DType::kBF16, DType::kF32, DType::kF64, DType::kI64}) {
+    const Tensor there = Tensor::full({300}, 3, dtype, device());
+    EXPECT_EQ(there.to_doubles(), std::vector<double>(300, 3)) << dtype_name(dtype);
+  }
   Tensor number = Tensor::empty({Shape(), DType::kF32}, device());
   const float value = 7;
   const uint32_t version = number.version();
@@ -60,12 +64,24 @@ TEST_F(DeviceTensor, IsFilledAndWrittenFromTheHost) {
 }
 
 TEST_F(DeviceTensor, WhatIsThereIsNotCopied) {
-  const Tensor there = Tensor::full({4}, 1.0, DType::kF32, device());
+  const Tensor there = Tensor::full({4}, 1.0).to(device());
   EXPECT_EQ(there.to(device()).raw(), there.raw());
 }
 
-TEST_F(DeviceTensor, WithoutKernelsStridedCopiesSayWhy) {
-  const Tensor there = Tensor::full({2, 3}, 1.0, DType::kF32, device());
+TEST_F(DeviceTensor, OpsAndViewsRunThere) {
+  const SimulatedCuda kernels(device());
+  const Tensor host = Tensor::from<float>(std::array<float, 6>{0, 1, 2, 3, 4, 5}, {2, 3});
+  const Tensor there = host.to(device());
+  EXPECT_EQ(transpose(there, {1, 0}).contiguous_copy().to_doubles(), (std::vector<double>{0, 3, 1, 4, 2, 5}));
+  Tensor weight = host.to(device());
+  weight.set_requires_grad(true);
+  sum(mul(weight, add(there, there))).backward();
+  EXPECT_EQ(&weight.grad().device(), &device());
+  EXPECT_EQ(weight.grad().to_doubles(), (std::vector<double>{0, 2, 4, 6, 8, 10}));
+}
+
+TEST_F(DeviceTensor, WithoutKernelsItSaysWhy) {
+  const Tensor there = Tensor::full({2, 3}, 1.0).to(device());
   const Tensor transposed = there.view_as({3, 2}, std::array<int64_t, 2>{1, 3}, 0);
   try {
     (void)transposed.contiguous_copy();

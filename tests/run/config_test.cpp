@@ -130,7 +130,7 @@ TEST(Config, IntervalsAreStepsEpochsOrTime) {
 
 // Recipes are read by nobody until someone trains with them; this keeps them valid.
 TEST(Config, CommittedRecipesParse) {
-  for (const char* name : {"quickstart", "mnist_mlp", "mnist_lenet", "cifar10"}) {
+  for (const char* name : {"quickstart", "mnist_mlp", "mnist_lenet", "cifar10", "cifar10_resnet18"}) {
     TrainConfig config;
     const Status status = read_config(std::string(DLPIPE_TEST_DATA "/../recipes/") + name + ".toml", config);
     EXPECT_TRUE(status.ok()) << status.message();

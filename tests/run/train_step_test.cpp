@@ -21,6 +21,11 @@ struct Rig {
     step = std::make_unique<TrainStep>(*net, *optimizer, nullptr, options);
     net->train();
   }
+  /// A step, to its end.
+  StepOutcome run(BatchSource& source, int64_t number, double lr) {
+    EXPECT_NE(step->run(source, number, lr), nullptr);
+    return step->take_outcome(true).value();
+  }
   uint64_t weights() const { return hash_tensors(net->state_dict(), 0); }
 
   std::shared_ptr<engine::Module> net;
@@ -34,7 +39,7 @@ TEST(TrainStep, LearnsASimpleTask) {
   double first = 0;
   double last = 0;
   for (int64_t i = 0; i < 60; ++i) {
-    last = rig.step->run(source, i, 0.05).loss;
+    last = rig.run(source, i, 0.05).loss;
     if (i == 0) first = last;
   }
   EXPECT_LT(last, 0.2 * first);
@@ -49,8 +54,8 @@ TEST(TrainStep, AccumulationAveragesTheGradientsOfItsBatches) {
   FakeSource large({.samples = 64, .batch = 32});
   FakeSource small({.samples = 64, .batch = 8});
   for (int64_t i = 0; i < 3; ++i) {
-    const StepOutcome a = whole.step->run(large, i, 0.1);
-    const StepOutcome b = parts.step->run(small, i, 0.1);
+    const StepOutcome a = whole.run(large, i, 0.1);
+    const StepOutcome b = parts.run(small, i, 0.1);
     EXPECT_NEAR(a.loss, b.loss, 1e-5);
     EXPECT_EQ(a.samples, b.samples);
   }
@@ -70,9 +75,9 @@ TEST(TrainStep, DropoutIsAPureFunctionOfTheStep) {
   FakeSource source_a({});
   FakeSource source_b({});
   FakeSource source_other({});
-  EXPECT_EQ(a.step->run(source_a, 7, 0.1).loss, b.step->run(source_b, 7, 0.1).loss);
+  EXPECT_EQ(a.run(source_a, 7, 0.1).loss, b.run(source_b, 7, 0.1).loss);
   EXPECT_EQ(a.weights(), b.weights());
-  other.step->run(source_other, 7, 0.1);
+  other.run(source_other, 7, 0.1);
   EXPECT_NE(a.weights(), other.weights());
 }
 
@@ -81,7 +86,7 @@ TEST(TrainStep, ClippingBoundsTheUpdate) {
   FakeSource source({});
   std::vector<std::vector<double>> before;
   for (const auto& parameter : rig.net->parameters()) before.push_back(parameter.tensor.to_doubles());
-  rig.step->run(source, 0, 1.0);
+  rig.run(source, 0, 1.0);
   double squares = 0;
   for (size_t i = 0; i < before.size(); ++i) {
     const auto after = rig.net->parameters()[i].tensor.to_doubles();
@@ -97,7 +102,7 @@ TEST(TrainStep, ANonfiniteStepNamesStepAndLayer) {
   }
   FakeSource source({});
   try {
-    rig.step->run(source, 41, 0.1);
+    rig.run(source, 41, 0.1);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kNonfinite);
@@ -114,7 +119,7 @@ TEST(TrainStep, AnOverflowingLayerIsNamedByItsOutput) {
   }
   FakeSource source({});
   try {
-    rig.step->run(source, 2, 0.1);
+    rig.run(source, 2, 0.1);
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("fc2 (Linear): its output"), std::string::npos) << error.what();
@@ -124,10 +129,10 @@ TEST(TrainStep, AnOverflowingLayerIsNamedByItsOutput) {
 TEST(TrainStep, ASkippedStepLeavesWeightsAndStatisticsAlone) {
   Rig rig({.skip_nonfinite = true});
   FakeSource source({.bright_from_step = 2});
-  rig.step->run(source, 0, 0.1);
-  rig.step->run(source, 1, 0.1);
+  rig.run(source, 0, 0.1);
+  rig.run(source, 1, 0.1);
   const uint64_t before = rig.weights();
-  const StepOutcome outcome = rig.step->run(source, 2, 0.1);
+  const StepOutcome outcome = rig.run(source, 2, 0.1);
   EXPECT_TRUE(outcome.skipped);
   EXPECT_NE(outcome.reason, "");
   EXPECT_EQ(rig.weights(), before);
@@ -136,10 +141,11 @@ TEST(TrainStep, ASkippedStepLeavesWeightsAndStatisticsAlone) {
 TEST(TrainStep, TheSourcesEndIsToldAndMakesNoStep) {
   Rig rig;
   FakeSource source({.samples = 16, .batch = 8, .epochs = 1});
-  EXPECT_FALSE(rig.step->run(source, 0, 0.1).epoch_ended);
-  EXPECT_TRUE(rig.step->run(source, 1, 0.1).epoch_ended);
+  EXPECT_FALSE(rig.run(source, 0, 0.1).epoch_ended);
+  EXPECT_TRUE(rig.run(source, 1, 0.1).epoch_ended);
   const uint64_t before = rig.weights();
-  EXPECT_TRUE(rig.step->run(source, 2, 0.1).source_ended);
+  EXPECT_EQ(rig.step->run(source, 2, 0.1), nullptr);
+  EXPECT_FALSE(rig.step->take_outcome(true).has_value());
   EXPECT_EQ(rig.weights(), before);
 }
 
@@ -149,7 +155,7 @@ TEST(TrainStep, FrozenParametersStay) {
   const auto before = hash_tensors({&rig.net->parameters()[2], 1}, 0);
   ASSERT_EQ(rig.net->parameters()[2].name, "fc1.weight");
   FakeSource source({});
-  rig.step->run(source, 0, 0.1);
+  rig.run(source, 0, 0.1);
   EXPECT_EQ(hash_tensors({&rig.net->parameters()[2], 1}, 0), before);
 }
 
@@ -163,7 +169,7 @@ TEST(CachedBatch, RepeatsOneBatchForever) {
   double first = 0;
   double last = 0;
   for (int64_t i = 0; i < 100; ++i) {
-    last = a.step->run(cached, i, 0.05).loss;
+    last = a.run(cached, i, 0.05).loss;
     if (i == 0) first = last;
   }
   EXPECT_LT(last, 0.1 * first);

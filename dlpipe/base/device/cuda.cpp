@@ -48,6 +48,13 @@ class CudaEvent final : public Event {
   const cudaEvent_t handle;
 };
 
+class CudaGraph final : public Graph {
+ public:
+  explicit CudaGraph(cudaGraphExec_t graph) : handle(graph) {}
+  ~CudaGraph() override { cudaGraphExecDestroy(handle); }
+  const cudaGraphExec_t handle;
+};
+
 cudaStream_t handle_of(Stream& stream) {
   return static_cast<CudaStream&>(stream).handle;
 }
@@ -100,12 +107,13 @@ class CudaDevice final : public Device {
         cuda_status("cudaStreamCreate", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)));
     return std::unique_ptr<Stream>(std::make_unique<CudaStream>(stream));
   }
-  Result<std::unique_ptr<Event>> create_event() override {
-    const CurrentDevice current(index_);
-    cudaEvent_t event = nullptr;
-    DLPIPE_RETURN_IF_ERROR(
-        cuda_status("cudaEventCreate", cudaEventCreateWithFlags(&event, cudaEventDisableTiming)));
-    return std::unique_ptr<Event>(std::make_unique<CudaEvent>(event));
+  Result<std::unique_ptr<Event>> create_event() override { return new_event(cudaEventDisableTiming); }
+  Result<std::unique_ptr<Event>> create_timed_event() override { return new_event(cudaEventDefault); }
+  Result<double> seconds_between(const Event& from, const Event& to) override {
+    float milliseconds = 0;
+    DLPIPE_RETURN_IF_ERROR(cuda_status("cudaEventElapsedTime",
+                                       cudaEventElapsedTime(&milliseconds, handle_of(from), handle_of(to))));
+    return double{milliseconds} * 1e-3;
   }
 
   Status copy_async(void* to, const void* from, size_t bytes, CopyKind kind, Stream& stream) override {
@@ -144,7 +152,37 @@ class CudaDevice final : public Device {
     return {};
   }
 
+  // Of this thread alone: a loader's page-locked allocation elsewhere must not break it.
+  Status begin_capture(Stream& stream) override {
+    const CurrentDevice current(index_);
+    return cuda_status("cudaStreamBeginCapture",
+                       cudaStreamBeginCapture(handle_of(stream), cudaStreamCaptureModeThreadLocal));
+  }
+  Result<std::unique_ptr<Graph>> end_capture(Stream& stream) override {
+    const CurrentDevice current(index_);
+    cudaGraph_t captured = nullptr;
+    DLPIPE_RETURN_IF_ERROR(
+        cuda_status("cudaStreamEndCapture", cudaStreamEndCapture(handle_of(stream), &captured)));
+    cudaGraphExec_t graph = nullptr;
+    const cudaError_t error = cudaGraphInstantiate(&graph, captured, 0);
+    cudaGraphDestroy(captured);
+    DLPIPE_RETURN_IF_ERROR(cuda_status("cudaGraphInstantiate", error));
+    return std::unique_ptr<Graph>(std::make_unique<CudaGraph>(graph));
+  }
+  Status launch(const Graph& graph, Stream& stream) override {
+    const CurrentDevice current(index_);
+    return cuda_status("cudaGraphLaunch",
+                       cudaGraphLaunch(static_cast<const CudaGraph&>(graph).handle, handle_of(stream)));
+  }
+
  private:
+  Result<std::unique_ptr<Event>> new_event(unsigned flags) {
+    const CurrentDevice current(index_);
+    cudaEvent_t event = nullptr;
+    DLPIPE_RETURN_IF_ERROR(cuda_status("cudaEventCreate", cudaEventCreateWithFlags(&event, flags)));
+    return std::unique_ptr<Event>(std::make_unique<CudaEvent>(event));
+  }
+
   int index_;
   std::string description_;
 };

@@ -6,6 +6,29 @@
 
 namespace dlpipe {
 
+static Status no_times(const Device& device) {
+  return Status(ErrorCode::kUnsupported, concat("[device] events of ", device.name(), " have no times"));
+}
+Result<std::unique_ptr<Event>> Device::create_timed_event() {
+  return no_times(*this);
+}
+Result<double> Device::seconds_between(const Event&, const Event&) {
+  return no_times(*this);
+}
+
+static Status no_graphs(const Device& device) {
+  return Status(ErrorCode::kUnsupported, concat("[device] no graphs on ", device.name()));
+}
+Status Device::begin_capture(Stream&) {
+  return no_graphs(*this);
+}
+Result<std::unique_ptr<Graph>> Device::end_capture(Stream&) {
+  return no_graphs(*this);
+}
+Status Device::launch(const Graph&, Stream&) {
+  return no_graphs(*this);
+}
+
 std::string_view device_kind_name(DeviceKind kind) {
   static constexpr std::array<std::string_view, 3> kNames = {"cpu", "cuda", "simulated"};
   return kNames[static_cast<size_t>(kind)];

@@ -30,6 +30,12 @@ class Stream {
   virtual void* native() const { return nullptr; }
 };
 
+/// Work of a stream that was kept to be asked for again, as often as wanted, in one call.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+};
+
 /// A point in a stream's work. Unrecorded events count as complete.
 class Event {
  public:
@@ -53,6 +59,9 @@ class Device {
 
   virtual Result<std::unique_ptr<Stream>> create_stream() = 0;
   virtual Result<std::unique_ptr<Event>> create_event() = 0;
+  /// One that also knows when it was reached: seconds_between two that are complete is the device's own time.
+  virtual Result<std::unique_ptr<Event>> create_timed_event();
+  virtual Result<double> seconds_between(const Event& from, const Event& to);
   virtual Status copy_async(void* to, const void* from, size_t bytes, CopyKind kind, Stream& stream) = 0;
   virtual Status record(Event& event, Stream& stream) = 0;
   /// Work put into `stream` from now on runs after `event`; the host does not wait.
@@ -63,6 +72,14 @@ class Device {
   /// Calls `fn` once everything now in `stream` is done, from a thread of the device's. `fn` makes no call of
   /// this interface and doesn't block: it only posts.
   virtual Status on_complete(Stream& stream, std::function<void()> fn) = 0;
+
+  /// From here to end_capture what the calling thread puts into `stream` is kept and not run; other threads
+  /// go on as ever. Meanwhile this thread neither waits nor allocates. kUnsupported where there are no
+  /// graphs.
+  virtual Status begin_capture(Stream& stream);
+  virtual Result<std::unique_ptr<Graph>> end_capture(Stream& stream);
+  /// Runs it in `stream`'s order. The memory that it names is still there.
+  virtual Status launch(const Graph& graph, Stream& stream);
 };
 
 /// The host: copies are memcpy, streams and events are complete at once.

@@ -1,4 +1,4 @@
-// `dlpipe bench pipeline | decode | storage | train`: how fast each part is on this machine.
+// `dlpipe bench pipeline | decode | storage | train | h2d`: how fast each part is on this machine.
 #include <cmath>
 
 #include "dlpipe/base/text.h"
@@ -9,6 +9,7 @@
 #include "dlpipe/io/data/bench_storage.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/pipeline/bench.h"
+#include "dlpipe/run/bench_copies.h"
 #include "dlpipe/run/bench_train.h"
 #include "dlpipe/run/data_paths.h"
 #include "dlpipe/run/stage_report.h"
@@ -24,6 +25,7 @@ struct Options {
   double seconds = 10;
   std::string memory = "0";
   bool sequential = false;
+  std::string device = "cuda";
   pipeline::LoaderOptions loader;
   run::BenchTrainOptions train;
 };
@@ -193,6 +195,9 @@ Status bench_train(Options options) {
                              {"low_samples_per_s", bench.low_samples_per_s},
                              {"high_samples_per_s", bench.high_samples_per_s},
                              {"threads", o.threads},
+                             {"device", o.device},
+                             {"graph", bench.graph_reason.empty() ? Json(o.device != "cpu")
+                                                                  : Json(bench.graph_reason)},
                              {"model", o.model},
                              {"dtype", o.dtype},
                              {"batch", o.batch},
@@ -219,7 +224,39 @@ Status bench_train(Options options) {
                       " of ", o.size, "x", o.size, ", ", o.threads,
                       o.threads == 1 ? " thread; " : " threads; ", fixed(bench.forward_gflop, 2),
                       " GFLOP forward; peak memory ", human_bytes(bench.peak_memory_bytes)));
+  if (o.device != "cpu")
+    print_report(bench.graph_reason.empty() ? std::string("each step was one graph")
+                                            : "launched kernel by kernel: " + bench.graph_reason);
   if (o.explain) print_costs(bench);
+  return {};
+}
+
+Status bench_copies(const Options& options) {
+  DLPIPE_ASSIGN_OR_RETURN(Device* const device, find_device(options.device));
+  const std::vector<run::CopyRate> rates = run::bench_copies(*device, options.seconds);
+  if (options.json) {
+    Json sizes = Json::array();
+    for (const run::CopyRate& rate : rates) {
+      sizes.push_back(Json::object({{"bytes", rate.bytes},
+                                    {"pinned_to_device_bytes_per_s", rate.pinned_to_device},
+                                    {"pinned_to_host_bytes_per_s", rate.pinned_to_host},
+                                    {"pageable_to_device_bytes_per_s", rate.pageable_to_device},
+                                    {"pageable_to_host_bytes_per_s", rate.pageable_to_host}}));
+    }
+    print_json(Json::object({{"device", device->name()}, {"sizes", std::move(sizes)}}).dump());
+    return {};
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"GB/s", "pinned to device", "to host", "pageable to device", "to host"}};
+  for (const run::CopyRate& rate : rates) {
+    std::vector<std::string> row = {human_bytes(static_cast<uint64_t>(rate.bytes))};
+    for (const double value :
+         {rate.pinned_to_device, rate.pinned_to_host, rate.pageable_to_device, rate.pageable_to_host})
+      row.push_back(fixed(value * 1e-9, 2));
+    rows.push_back(std::move(row));
+  }
+  print_report(format_table(rows));
+  print_report(device->name() + (device->kind() == DeviceKind::kCpu ? ", where a copy is memcpy" : ""));
   return {};
 }
 
@@ -274,13 +311,18 @@ std::function<Status()> setup(Flags& flags) {
                       "Each op's kernel, rates and share of the machine's roofline");
   train_part.add_option("--kernels", train.kernels,
                         "measured, rules, or auto: the environment's DLPIPE_KERNELS, else measured");
+  train_part.add_option("--device", train.device, "cpu, cuda, cuda:1");
+  train_part.add_option("--graph", train.graph, "On a device, each step as one graph: auto, on, off");
   train_part.add_option("--warmup", train.warmup, "Steps before measuring").range(0, 1'000'000);
+  Flags copies_part = add_part(flags, "h2d", "Copies between host and device, by size", *options);
+  copies_part.add_option("--device", options->device, "cuda, cuda:1, cpu");
   flags.require_part();
 
   return [=]() -> Status {
     if (pipeline_part.parsed()) return bench_pipeline(*options);
     if (decode_part.parsed()) return bench_decode(*options);
     if (storage_part.parsed()) return bench_storage(*options);
+    if (copies_part.parsed()) return bench_copies(*options);
     return bench_train(*options);
   };
 }
@@ -288,6 +330,7 @@ std::function<Status()> setup(Flags& flags) {
 }  // namespace
 
 extern const CommandRecord bench_command;
-const CommandRecord bench_command = {"bench", "Measure pipeline, decoding, storage or training", setup};
+const CommandRecord bench_command = {
+    "bench", "Measure pipeline, decoding, storage, training or copies to a device", setup};
 
 }  // namespace dlpipe::cli

@@ -62,8 +62,7 @@ struct FinishNorm {
   using Shared = ReduceSpace<double, kThreads>;
   const double* parts;
   int64_t count;
-  double max_norm;
-  const float* inverse_scale;
+  NormInputs inputs;
   NormScalars to;
 
   template <class Block>
@@ -71,42 +70,51 @@ struct FinishNorm {
     const double squares = sum_parts(block, shared, parts, count, 1);
     block.each([&](int thread) {
       if (thread != 0) return;
-      const float scale = scale_of(inverse_scale);
-      const bool finite = squares <= std::numeric_limits<double>::max();  // false for NaN
+      const float scale = scale_of(inputs.inverse_scale);
+      bool finite = squares <= std::numeric_limits<double>::max();  // false for NaN
       const double norm = std::sqrt(squares) * scale;
-      const auto factor = static_cast<float>(max_norm / (norm + 1e-6));
+      const auto factor = static_cast<float>(inputs.max_norm / (norm + 1e-6));
       if (to.norm != nullptr) *to.norm = static_cast<float>(norm);
       if (to.grad_scale != nullptr) *to.grad_scale = finite && factor < 1.0f ? scale * factor : scale;
-      if (to.found_inf != nullptr) *to.found_inf = finite ? 0 : 1;
+      if (inputs.loss != nullptr)
+        finite = finite && std::fabs(*inputs.loss) <= std::numeric_limits<float>::max();
+      if (to.halted != nullptr && !finite) *to.halted = 1;
+      const bool halted = to.halted != nullptr && *to.halted != 0;
+      if (to.found_inf != nullptr) *to.found_inf = finite && !halted ? 0 : 1;
     });
   }
 };
 
-struct Unscale {
-  static constexpr const char* kName = "unscale";
-  static constexpr int kThreads = kArenaThreads;
+struct SetScalar {
+  static constexpr const char* kName = "scalar";
+  static constexpr int kThreads = kWarp;
   using Shared = NoShared;
-  float* gradients;
-  int64_t count;
-  const float* inverse_scale;
-  int* found_inf;
-  bool aligned;
+  float* to;
+  float value;
 
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
-    const float scale = scale_of(inverse_scale);
     block.each([&](int thread) {
-      bool finite = true;
-      each_four(block.index() * kArenaChunk, chunk_end(block.index(), count), thread, aligned,
-                [&](const Four& four) {
-                  Pack<float> pack = load(gradients, four);
-                  for (int k = 0; k < 4; ++k) {
-                    finite = finite && std::fabs(pack.at[k]) <= std::numeric_limits<float>::max();
-                    pack.at[k] *= scale;
-                  }
-                  store(pack, four, gradients);
-                });
-      if (!finite) *found_inf = 1;  // by several threads, all the same
+      if (thread == 0) *to = value;
+    });
+  }
+};
+
+struct Restore {
+  static constexpr const char* kName = "restore";
+  static constexpr int kThreads = kArenaThreads;
+  using Shared = NoShared;
+  float* to;
+  const float* from;
+  int64_t count;
+  const int* found_inf;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
+    if (*found_inf == 0) return;
+    block.each([&](int thread) {
+      const int64_t i = block.index() * kThreads + thread;
+      if (i < count) to[i] = from[i];
     });
   }
 };
@@ -117,7 +125,7 @@ struct EndStep {
   static constexpr int kThreads = kWarp;
   using Shared = NoShared;
   int64_t* steps;
-  int* found_inf;
+  const int* found_inf;
   LossScale loss;
 
   template <class Block>
@@ -126,7 +134,6 @@ struct EndStep {
       if (thread != 0) return;
       const bool good = found_inf == nullptr || *found_inf == 0;
       if (good) ++*steps;
-      if (found_inf != nullptr) *found_inf = 0;
       if (loss.scale != nullptr) rescale(good);
     });
   }
@@ -147,23 +154,22 @@ inline void sum_squares(const float* gradients, int64_t count, double* parts) {
   launch(SquaresOfChunk{gradients, count, parts, is_pack_aligned(gradients)}, norm_parts(count));
 }
 
-/// The norm of the gradients times inverse_scale (null: 1), and what the steps multiply them by so that it is
-/// at most max_norm: as clip_grad_norm, a norm that isn't finite clips nothing. max_norm may be infinity.
-inline void finish_norm(const double* parts, int64_t count, double max_norm, const float* inverse_scale,
-                        const NormScalars& to) {
-  launch(FinishNorm{parts, count, max_norm, inverse_scale, to}, 1);
+/// The norm of the gradients times the inverse scale, and what the steps multiply them by so that it is at
+/// most max_norm: as clip_grad_norm, a norm that isn't finite clips nothing.
+inline void finish_norm(const double* parts, int64_t count, const NormInputs& inputs, const NormScalars& to) {
+  launch(FinishNorm{parts, count, inputs, to}, 1);
 }
 
-/// In place, for callers that look at gradients before the step; their grad_scale is then null. Sets
-/// found_inf where a gradient isn't finite, and leaves it alone otherwise: it begins as 0, to which end_step
-/// sets it back.
-inline void unscale(float* gradients, int64_t count, const float* inverse_scale, int* found_inf) {
-  launch(Unscale{gradients, count, inverse_scale, found_inf, is_pack_aligned(gradients)}, norm_parts(count));
+inline void set(float* to, float value) {
+  launch(SetScalar{to, value}, 1);
 }
 
-/// After all arenas' steps: counts the step unless found_inf (may be null) is set, moves the loss scale, and
-/// sets found_inf back to 0.
-inline void end_step(int64_t* steps, int* found_inf, const LossScale& loss_scale) {
+inline void restore(float* to, const float* from, int64_t count, const int* found_inf) {
+  launch(Restore{to, from, count, found_inf}, blocks_for(count, Restore::kThreads));
+}
+
+/// After all arenas' steps: counts the step unless found_inf (may be null) is set, and moves the loss scale.
+inline void end_step(int64_t* steps, const int* found_inf, const LossScale& loss_scale) {
   launch(EndStep{steps, found_inf, loss_scale}, 1);
 }
 

@@ -11,6 +11,6 @@ const ArenaSteps arena_steps_cuda
 #else
 const ArenaSteps arena_steps_cuda_simulated
 #endif
-    = {step_sgd, step_adam, step_lamb, update_ema, sum_squares, finish_norm, unscale, end_step};
+    = {step_sgd, step_adam, step_lamb, update_ema, sum_squares, finish_norm, end_step, set, restore};
 
 }  // namespace dlpipe::engine::cuda

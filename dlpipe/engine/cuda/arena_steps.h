@@ -6,8 +6,9 @@
 // ema.cpp), in f32; nvcc may contract a product and a sum into one operation. What changes from step to step
 // is read from device memory, so that a step can be captured in a graph once and replayed:
 //
+//   set(lr, rate);
 //   sum_squares(gradients, count, parts);          // once for each arena, into parts of its own
-//   finish_norm(parts, all_parts, max_norm, inverse_loss_scale, {norm, grad_scale, found_inf});
+//   finish_norm(parts, all_parts, {max_norm, inverse_loss_scale, loss}, {norm, grad_scale, found_inf});
 //   step_adam(arena, {steps, lr, grad_scale, found_inf}, options);        // once for each arena
 //   update_ema(averages, weights, count, decay, found_inf);
 //   end_step(steps, found_inf, loss_scale);        // last: counts the step, or doesn't
@@ -79,11 +80,17 @@ struct Segments {
   float* ratios = nullptr;  // count
 };
 
+struct NormInputs {
+  double max_norm = 0;                   // to clip to; may be infinity
+  const float* inverse_scale = nullptr;  // of the gradients: 1 / loss scale; null: 1
+  const float* loss = nullptr;           // looked at too; null: it isn't
+};
 /// In device memory, each null where it isn't wanted.
 struct NormScalars {
   float* norm = nullptr;
   float* grad_scale = nullptr;  // for the steps: inverse loss scale and clipping in one
-  int* found_inf = nullptr;     // 1 where a gradient isn't finite, else 0
+  int* found_inf = nullptr;     // 1 where a gradient or the loss isn't finite, or `halted` is set; else 0
+  int* halted = nullptr;        // set to 1 where something isn't finite, and left alone otherwise
 };
 
 /// PyTorch's GradScaler. Pointers are to device memory.
@@ -103,10 +110,12 @@ struct ArenaSteps {
   void (*lamb)(const Arena&, const StepScalars&, const LambOptions&, const Segments&);
   void (*ema)(float* averages, const float* weights, int64_t count, double decay, const int* found_inf);
   void (*sum_squares)(const float* gradients, int64_t count, double* parts);
-  void (*finish_norm)(const double* parts, int64_t count, double max_norm, const float* inverse_scale,
-                      const NormScalars& to);
-  void (*unscale)(float* gradients, int64_t count, const float* inverse_scale, int* found_inf);
-  void (*end_step)(int64_t* steps, int* found_inf, const LossScale& loss_scale);
+  void (*finish_norm)(const double* parts, int64_t count, const NormInputs& inputs, const NormScalars& to);
+  void (*end_step)(int64_t* steps, const int* found_inf, const LossScale& loss_scale);
+  /// to = value, which travels with the kernel.
+  void (*set)(float* to, float value);
+  /// to = from where found_inf is set: what a step that didn't count has changed goes back.
+  void (*restore)(float* to, const float* from, int64_t count, const int* found_inf);
 };
 extern const ArenaSteps arena_steps_cuda;
 extern const ArenaSteps arena_steps_cuda_simulated;

@@ -33,6 +33,7 @@
 #define DLPIPE_GRID_NAMESPACE on_device
 #else
 #include <array>
+#include <functional>
 #include <memory>
 #define DLPIPE_DEVICE inline
 #define DLPIPE_GRID_NAMESPACE simulated
@@ -173,9 +174,13 @@ class Block {
   int64_t count_;
 };
 
+/// For the tests: where a simulated kernel goes instead of running at once (their device's stream).
+using SimulatedQueue = void (*)(const char* name, std::function<void()> work);
+inline SimulatedQueue simulated_queue = nullptr;
+
 /// Runs the kernel's blocks one after another, in an order that nothing may rely on.
 template <class Kernel>
-void launch(const Kernel& kernel, int64_t blocks) {
+void run_blocks(const Kernel& kernel, int64_t blocks) {
   static_assert(Kernel::kThreads % kWarp == 0 && Kernel::kThreads % 37 != 0);
   const auto shared = std::make_unique<typename Kernel::Shared>();
   for (int64_t i = 0; i < blocks; ++i) {
@@ -183,6 +188,12 @@ void launch(const Kernel& kernel, int64_t blocks) {
     Block<Kernel::kThreads> block(blocks - 1 - i, blocks);
     kernel(block, *shared);
   }
+}
+
+template <class Kernel>
+void launch(const Kernel& kernel, int64_t blocks) {
+  if (simulated_queue == nullptr) return run_blocks(kernel, blocks);
+  simulated_queue(Kernel::kName, [kernel, blocks] { run_blocks(kernel, blocks); });
 }
 
 #endif

@@ -32,6 +32,7 @@ list(
   ${model_sources}
   optim/adam_optimizer.cpp
   optim/clip.cpp
+  optim/device_arenas.cpp
   optim/elementwise.cpp
   optim/ema.cpp
   optim/find_optimizer.cpp

@@ -1,10 +1,10 @@
 #include "dlpipe/engine/layers/module.h"
 
-#include <cstring>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/device_memory.h"
 #include "dlpipe/engine/layers/recompute.h"
 
 namespace dlpipe::engine {
@@ -15,7 +15,11 @@ constexpr std::string_view kBatchCount = "num_batches_tracked";
 void copy_values(const Tensor& from, Tensor& to) {
   if (from.dtype() == to.dtype()) {
     const Tensor source = from.is_contiguous() ? from : from.contiguous_copy();
-    std::memcpy(to.raw(), source.raw(), to.size_bytes());
+    copy_memory(to.device(), to.raw(), source.device(), source.raw(), to.size_bytes());
+  } else if (to.device().kind() != DeviceKind::kCpu) {
+    Tensor converted = Tensor::empty(to.shape(), to.dtype());
+    copy_values(from, converted);
+    return copy_values(converted, to);
   } else {
     const std::vector<double> values = from.to_doubles();
     if (to.dtype() == DType::kF32) {
@@ -157,6 +161,18 @@ std::vector<std::string> Module::load_state_dict(const std::vector<NamedTensor>&
   }
   for (auto& [from, to] : copies) copy_values(*from, to);
   return not_loaded;
+}
+
+void Module::to(Device& device) {
+  for (NamedTensor& entry : state_dict()) {
+    if (is_floating(entry.tensor.dtype()) && &entry.tensor.device() != &device)
+      entry.tensor.set_data(entry.tensor.to(device));
+  }
+}
+
+Device& Module::device() const {
+  const std::vector<NamedTensor> all = parameters();
+  return all.empty() ? cpu_device() : all.front().tensor.device();
 }
 
 void Module::train(bool training) {

@@ -53,6 +53,12 @@ class Module {
   /// missing "num_batches_tracked" is no error: files from before PyTorch 0.4.1 lack it.
   std::vector<std::string> load_state_dict(const std::vector<NamedTensor>& state, bool strict = true);
 
+  /// Parameters and floating buffers move to `device`, in place: optimizers are built afterwards. Counters
+  /// (num_batches_tracked) stay on the host, which counts.
+  void to(Device& device);
+  /// Where the parameters are; the host if there are none.
+  Device& device() const;
+
   void train(bool training = true);
   void eval() { train(false); }
   bool is_training() const { return training_; }

@@ -11,6 +11,7 @@ std::unique_ptr<Optimizer> build(std::vector<NamedTensor> parameters, const Opti
 
 extern const OptimizerRecord adam_optimizer;
 const OptimizerRecord adam_optimizer = {
-    "adam", "Adam (Kingma and Ba, 2015); beta1, beta2, epsilon, weight_decay (through the gradient)", build};
+    "adam", "Adam (Kingma and Ba, 2015); beta1, beta2, epsilon, weight_decay (through the gradient)", build,
+    true};
 
 }  // namespace dlpipe::engine

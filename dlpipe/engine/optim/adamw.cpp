@@ -13,6 +13,6 @@ extern const OptimizerRecord adamw_optimizer;
 const OptimizerRecord adamw_optimizer = {
     "adamw",
     "Adam with decoupled weight decay (Loshchilov and Hutter, 2019); beta1, beta2, epsilon, weight_decay",
-    build};
+    build, true};
 
 }  // namespace dlpipe::engine

@@ -6,6 +6,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/device_memory.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -81,6 +82,43 @@ void ElementwiseOptimizer::append_runs(Slot& slot, int64_t run_length, std::vect
   }
 }
 
+void ElementwiseOptimizer::update_arena(const cuda::ArenaSteps&, const cuda::Arena&, const cuda::StepScalars&,
+                                        float, float) const {
+  throw Error(Status(ErrorCode::kUnsupported,
+                     "[optimizer] this one has no step on devices; take sgd, adam or adamw"));
+}
+
+// Frozen parameters stay where they are.
+DeviceArenas& ElementwiseOptimizer::arenas() {
+  if (arenas_ != nullptr) return *arenas_;
+  std::vector<DeviceArenas::Member> members;
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    const Slot& slot = slots_[s];
+    if (!slot.parameter.tensor.requires_grad()) continue;
+    members.push_back({slot.parameter, slot.lr_scale, slot.decay_scale});
+    arena_slots_.push_back(s);
+  }
+  const size_t states = slots_.empty() ? 0 : slots_.front().forms.size();
+  Device& device = slots_.empty() ? cpu_device() : slots_.front().parameter.tensor.device();
+  arenas_ = std::make_unique<DeviceArenas>(device, members, static_cast<int>(states));
+  for (size_t i = 0; i < arena_slots_.size(); ++i) {
+    for (size_t k = 0; k < states; ++k)
+      slots_[arena_slots_[i]].states.push_back(arenas_->state(i, static_cast<int>(k)));
+  }
+  return *arenas_;
+}
+
+void ElementwiseOptimizer::set_rate_on_device(double lr) {
+  arenas().set_rate(lr);
+}
+
+DeviceStepFlags ElementwiseOptimizer::step_on_device(const DeviceStep& step) {
+  return arenas().step(step, [this](const cuda::ArenaSteps& steps, const cuda::Arena& arena,
+                                    const cuda::StepScalars& scalars, float lr_scale, float decay_scale) {
+    update_arena(steps, arena, scalars, lr_scale, decay_scale);
+  });
+}
+
 void ElementwiseOptimizer::step(double lr) {
   std::vector<ElementRun> runs;
   std::vector<ElementRun> wholes;
@@ -106,7 +144,7 @@ void ElementwiseOptimizer::step(double lr) {
 }
 
 std::vector<NamedTensor> ElementwiseOptimizer::state() const {
-  const int64_t steps = steps_;
+  const int64_t steps = this->steps();
   std::vector<NamedTensor> all = {{kSteps, Tensor::from<int64_t>({&steps, 1}, {1})}};
   for (const Slot& slot : slots_) {
     for (size_t i = 0; i < slot.states.size(); ++i)
@@ -154,8 +192,19 @@ void ElementwiseOptimizer::load_state(const std::vector<NamedTensor>& state) {
                   "'; resume with the same optimizer"));
     }
   }
-  for (size_t s = 0; s < slots_.size(); ++s) slots_[s].states = std::move(loaded[s]);
   steps_ = steps;
+  if (slots_.empty() || slots_.front().parameter.tensor.device().kind() == DeviceKind::kCpu) {
+    for (size_t s = 0; s < slots_.size(); ++s) slots_[s].states = std::move(loaded[s]);
+    return;
+  }
+  arenas();
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    for (size_t i = 0; i < std::min(loaded[s].size(), slots_[s].states.size()); ++i) {
+      const Tensor& state = slots_[s].states[i];
+      copy_memory(state.device(), state.raw(), loaded[s][i].device(), loaded[s][i].raw(), state.size_bytes());
+    }
+  }
+  arenas_->set_steps(steps);
 }
 
 StateForms a_float_each(std::vector<std::string> names) {

@@ -6,9 +6,11 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "dlpipe/engine/optim/device_arenas.h"
 #include "dlpipe/engine/optim/optimizer.h"
 
 namespace dlpipe::engine {
@@ -45,9 +47,11 @@ struct ElementRun {
 class ElementwiseOptimizer : public Optimizer {
  public:
   void step(double lr) final;
+  void set_rate_on_device(double lr) final;
+  DeviceStepFlags step_on_device(const DeviceStep& step) final;
   std::vector<NamedTensor> state() const final;
   void load_state(const std::vector<NamedTensor>& state) final;
-  int64_t steps() const final { return steps_; }
+  int64_t steps() const final { return arenas_ != nullptr ? arenas_->steps() : steps_; }
 
  protected:
   /// At most ElementRun::kMaxStates states a parameter. Those for which `whole` answers yes go to
@@ -62,6 +66,9 @@ class ElementwiseOptimizer : public Optimizer {
   /// Called for each parameter that was named as one to be taken whole, on the caller's thread: `run` is all
   /// of it, `rows` its first axis.
   virtual void update_whole(const ElementRun& run, int64_t rows) const { (void)run, (void)rows; }
+  /// The update of an arena on a device; only called where the optimizer's record says `on_device`.
+  virtual void update_arena(const cuda::ArenaSteps& steps, const cuda::Arena& arena,
+                            const cuda::StepScalars& scalars, float lr_scale, float decay_scale) const;
 
  private:
   struct Slot {
@@ -72,10 +79,13 @@ class ElementwiseOptimizer : public Optimizer {
     std::vector<StateForm> forms;
     std::vector<Tensor> states;  // empty before the first gradient
   };
+  DeviceArenas& arenas();
   static void append_runs(Slot& slot, int64_t run_length, std::vector<ElementRun>* runs);
 
   std::vector<Slot> slots_;
   int64_t steps_ = 0;
+  std::unique_ptr<DeviceArenas> arenas_;  // where the parameters are on a device: made by the first step
+  std::vector<size_t> arena_slots_;       // the slots that are in it
 };
 
 /// Error (kMisuse, "[optimizer] ...") unless `valid`.

@@ -1,10 +1,15 @@
 #include "dlpipe/engine/optim/ema.h"
 
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/device_code.h"
+#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/optim/device_arenas.h"
+#include "dlpipe/engine/tensor_impl.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -32,7 +37,42 @@ Ema::Ema(const Module& model, double decay) : decay_(decay) {
   for (const NamedTensor& entry : model.state_dict()) averages_.push_back({entry.name, entry.tensor.clone()});
 }
 
-void Ema::update(const Module& model) {
+// Gaps of an arena between two tensors are averaged with them; they are zeros.
+void Ema::build_runs(const std::vector<NamedTensor>& weights) {
+  constexpr int64_t kGap = 64;
+  std::vector<size_t> order;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i].tensor.device().kind() != DeviceKind::kCpu) order.push_back(i);
+  }
+  const auto address = [&](size_t i) { return weights[i].tensor.data<float>(); };
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return address(a) < address(b); });
+  runs_.clear();
+  for (size_t first = 0; first < order.size();) {
+    const float* const begin = address(order[first]);
+    const float* end = begin;
+    const size_t head = order[first];
+    size_t last = first;
+    for (; last < order.size(); ++last) {
+      const Tensor& tensor = weights[order[last]].tensor;
+      const bool near =
+          last == first || (address(order[last]) - end < kGap &&
+                            tensor.impl()->storage == weights[order[first]].tensor.impl()->storage);
+      if (!near) break;
+      end = address(order[last]) + tensor.elements();
+    }
+    Device& device = weights[order[first]].tensor.device();
+    const Tensor all = Tensor::full({end - begin}, 0.0, DType::kF32, device);
+    for (; first < last; ++first) {
+      NamedTensor& mean = averages_[order[first]];
+      const Tensor share = share_of(all, address(order[first]) - begin, mean.tensor.shape());
+      copy_memory(device, share.raw(), device, mean.tensor.raw(), share.size_bytes());
+      mean.tensor = share;
+    }
+    runs_.push_back({head, begin, all});
+  }
+}
+
+void Ema::update(const Module& model, const int32_t* found_inf) {
   const std::vector<NamedTensor> weights = model.state_dict();
   if (weights.size() != averages_.size())
     fail_ema("the model has changed since the averages began; begin anew");
@@ -42,11 +82,23 @@ void Ema::update(const Module& model) {
     if (weights[i].name != averages_[i].name || weight.spec() != mean.spec()) {
       fail_ema(concat("'", weights[i].name, "' is not what it was when the averages began; begin anew"));
     }
-    if (mean.dtype() == DType::kF32) {
-      average(mean, weight, decay_);
-    } else {
-      std::memcpy(mean.raw(), weight.raw(), mean.size_bytes());
-    }
+    const bool is_host = mean.device().kind() == DeviceKind::kCpu;
+    if (is_host && is_floating(mean.dtype())) average(mean, weight, decay_);
+  }
+  if (model.device().kind() == DeviceKind::kCpu) return copy_counts(model);
+  const auto has_moved = [&](const Run& run) { return weights[run.first].tensor.raw() != run.weights; };
+  if (runs_.empty() || std::any_of(runs_.begin(), runs_.end(), has_moved)) build_runs(weights);
+  for (const Run& run : runs_) {
+    device_code(run.averages.device())
+        .steps->ema(run.averages.data<float>(), run.weights, run.averages.elements(), decay_, found_inf);
+  }
+}
+
+void Ema::copy_counts(const Module& model) {
+  const std::vector<NamedTensor> weights = model.state_dict();
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const Tensor& mean = averages_[i].tensor;
+    if (!is_floating(mean.dtype())) std::memcpy(mean.raw(), weights[i].tensor.raw(), mean.size_bytes());
   }
 }
 
@@ -65,7 +117,8 @@ void Ema::load_state(const std::vector<NamedTensor>& state) {
                       "; load the same model's"));
     }
   }
-  for (NamedTensor& mean : averages_) mean.tensor = given.at(mean.name).clone();
+  for (NamedTensor& mean : averages_) mean.tensor = given.at(mean.name).to(mean.tensor.device()).clone();
+  runs_.clear();
 }
 
 }  // namespace dlpipe::engine

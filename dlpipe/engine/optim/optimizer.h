@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -53,11 +54,27 @@ struct OptimizerArguments {
   } muon = {};
 };
 
+/// A step on a device. Nothing of it waits: what it found is in the device's memory, to be read later.
+struct DeviceStep {
+  double max_norm = std::numeric_limits<double>::infinity();  // of all gradients together
+  Tensor loss = {};    // f32, one element: a step whose loss or gradients aren't finite changes nothing
+  bool halts = false;  // and no later one does
+};
+/// On the device, until the next step.
+struct DeviceStepFlags {
+  const int32_t* found_inf = nullptr;  // not 0: the step changed nothing
+  const float* norm = nullptr;         // of the gradients, before clipping
+};
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   /// Applies the gradients now in the parameters, with `lr`. Parameters without a gradient are left alone.
   virtual void step(double lr) = 0;
+  /// The same for parameters on a device, in its stream, with the rate that was set before (apart, since what
+  /// a graph captured keeps its arguments); only optimizers whose record says `on_device`.
+  virtual void set_rate_on_device(double lr) = 0;
+  virtual DeviceStepFlags step_on_device(const DeviceStep& step) = 0;
   /// Everything a resumed run needs. The tensors share storage with the optimizer's.
   virtual std::vector<NamedTensor> state() const = 0;
   /// Error (kMisuse) naming the first entry that fits no parameter; then nothing has been changed.
@@ -71,6 +88,7 @@ struct OptimizerRecord {
   /// Error (kMisuse) when an argument is out of range.
   std::unique_ptr<Optimizer> (*build)(std::vector<NamedTensor> parameters,
                                       const OptimizerArguments& arguments);
+  bool on_device = false;  // has step_on_device
 };
 std::span<const OptimizerRecord* const> optimizer_table();
 /// kMisuse with the nearest name when there is none.

@@ -47,6 +47,18 @@ void SgdOptimizer::update(const ElementRun& run) const {
   update_run<true, false>(coefficients, run);
 }
 
+void SgdOptimizer::update_arena(const cuda::ArenaSteps& steps, const cuda::Arena& arena,
+                                const cuda::StepScalars& scalars, float lr_scale, float decay_scale) const {
+  cuda::SgdOptions options;
+  options.momentum = arguments_.momentum;
+  options.nesterov = arguments_.nesterov;
+  options.weight_decay = arguments_.weight_decay;
+  options.decoupled = arguments_.decoupled;
+  options.lr_scale = lr_scale;
+  options.decay_scale = decay_scale;
+  steps.sgd(arena, scalars, options);
+}
+
 void check_sgd_arguments(const char* optimizer, const OptimizerArguments& a) {
   check_optimizer_argument(a.momentum >= 0.0 && a.momentum < 1.0, optimizer, "momentum", a.momentum,
                            "a number in [0, 1)");
@@ -67,6 +79,7 @@ std::unique_ptr<Optimizer> build(std::vector<NamedTensor> parameters, const Opti
 
 extern const OptimizerRecord sgd_optimizer;
 const OptimizerRecord sgd_optimizer = {
-    "sgd", "gradient descent; momentum, nesterov, weight_decay (through the gradient, or decoupled)", build};
+    "sgd", "gradient descent; momentum, nesterov, weight_decay (through the gradient, or decoupled)", build,
+    true};
 
 }  // namespace dlpipe::engine

@@ -23,6 +23,7 @@ void Batcher::finish(Slot& slot) {
     const size_t padding = setup.schema[f].sample_bytes() * static_cast<size_t>(capacity - count);
     std::memset(slot.sample(static_cast<int>(f), count), 0, padding);
   }
+  std::copy(slot.meta.weight.begin(), slot.meta.weight.end(), slot.memory().weight());
   // Stable: several bad samples of one position stand in the order of the attempts.
   std::stable_sort(slot.meta.substitutions.begin(), slot.meta.substitutions.end(),
                    [](const Substitution& a, const Substitution& b) { return a.position < b.position; });

@@ -19,7 +19,12 @@ class Mark {
   void set() {
     const std::lock_guard lock(mutex_);
     done_ = true;
+    time_ = std::chrono::steady_clock::now();
     changed_.notify_all();
+  }
+  std::chrono::steady_clock::time_point time() {
+    const std::lock_guard lock(mutex_);
+    return time_;
   }
   void wait() {
     std::unique_lock lock(mutex_);
@@ -34,6 +39,7 @@ class Mark {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;
+  std::chrono::steady_clock::time_point time_;
 };
 
 uint64_t hash_of(const void* from, size_t bytes) {
@@ -66,7 +72,7 @@ class SimulatedDevice::ThreadStream final : public Stream {
   // Under the device's lock.
   const int id;
   Clock clock;  // what is done when everything now in the queue is
-  Graph captured;
+  std::vector<std::function<void(Stream&)>> captured;
 
  private:
   void run() {
@@ -253,6 +259,15 @@ Status SimulatedDevice::wait(Stream& on, const Event& event) {
   return {};
 }
 
+Result<double> SimulatedDevice::seconds_between(const Event& from, const Event& to) {
+  const auto& first = static_cast<const CountedEvent&>(from);
+  const auto& last = static_cast<const CountedEvent&>(to);
+  const std::lock_guard lock(mutex_);
+  if (first.mark == nullptr || last.mark == nullptr || !first.mark->done() || !last.mark->done())
+    return Status(ErrorCode::kMisuse, "[device] simulated: times of events that aren't complete");
+  return std::chrono::duration<double>(last.mark->time() - first.mark->time()).count();
+}
+
 Result<bool> SimulatedDevice::is_complete(const Event& event) {
   const auto& counted = static_cast<const CountedEvent&>(event);
   const std::lock_guard lock(mutex_);
@@ -300,15 +315,27 @@ Status SimulatedDevice::on_complete(Stream& on, std::function<void()> fn) {
   return {};
 }
 
-void SimulatedDevice::begin_capture(Stream& stream) {
+struct KeptWork final : Graph {
+  std::vector<std::function<void(Stream&)>> work;
+};
+
+Status SimulatedDevice::begin_capture(Stream& stream) {
   const std::lock_guard lock(mutex_);
   capturing_.insert(&stream);
+  return {};
 }
 
-SimulatedDevice::Graph SimulatedDevice::end_capture(Stream& stream) {
+Result<std::unique_ptr<Graph>> SimulatedDevice::end_capture(Stream& stream) {
   const std::lock_guard lock(mutex_);
   capturing_.erase(&stream);
-  return std::exchange(static_cast<ThreadStream&>(stream).captured, {});
+  auto graph = std::make_unique<KeptWork>();
+  graph->work = std::exchange(static_cast<ThreadStream&>(stream).captured, {});
+  return std::unique_ptr<Graph>(std::move(graph));
+}
+
+Status SimulatedDevice::launch(const Graph& graph, Stream& stream) {
+  for (const auto& work : static_cast<const KeptWork&>(graph).work) work(stream);
+  return {};
 }
 
 }  // namespace dlpipe

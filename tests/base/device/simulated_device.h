@@ -48,6 +48,8 @@ class SimulatedDevice final : public Device {
   void deallocate_pinned(void* memory, size_t bytes) noexcept override { give(memory, bytes); }
   Result<std::unique_ptr<Stream>> create_stream() override;
   Result<std::unique_ptr<Event>> create_event() override;
+  Result<std::unique_ptr<Event>> create_timed_event() override { return create_event(); }
+  Result<double> seconds_between(const Event& from, const Event& to) override;
   Status copy_async(void* to, const void* from, size_t bytes, CopyKind kind, Stream& stream) override;
   Status record(Event& event, Stream& stream) override;
   Status wait(Stream& stream, const Event& event) override;
@@ -80,14 +82,10 @@ class SimulatedDevice final : public Device {
     SimulatedDevice& device_;
   };
 
-  /// Copies and kernels of `stream` are kept from here on instead of run; end_capture answers them, and
-  /// replay runs them, each time as if they were asked for then.
-  using Graph = std::vector<std::function<void(Stream&)>>;
-  void begin_capture(Stream& stream);
-  Graph end_capture(Stream& stream);
-  static void replay(const Graph& graph, Stream& stream) {
-    for (const auto& work : graph) work(stream);
-  }
+  /// A graph's copies and kernels are each launched as if they were asked for then.
+  Status begin_capture(Stream& stream) override;
+  Result<std::unique_ptr<Graph>> end_capture(Stream& stream) override;
+  Status launch(const Graph& graph, Stream& stream) override;
 
   std::vector<std::string> violations() const;
 

@@ -97,12 +97,12 @@ TEST_F(SimulatedDeviceTest, CopiesHappenLateAndWhole) {
 
 TEST_F(SimulatedDeviceTest, ACapturedStepCanBeReplayed) {
   int runs = 0;
-  device_.begin_capture(*train_);
+  throw_if_error(device_.begin_capture(*train_));
   device_.launch(*train_, "a kernel", {}, {twin()}, [&] { ++runs; });
-  const SimulatedDevice::Graph graph = device_.end_capture(*train_);
+  const auto graph = value_or_throw(device_.end_capture(*train_));
   quiet();
   EXPECT_EQ(runs, 0);
-  for (int i = 0; i < 3; ++i) SimulatedDevice::replay(graph, *train_);
+  for (int i = 0; i < 3; ++i) throw_if_error(device_.launch(*graph, *train_));
   expect_none();
   EXPECT_EQ(runs, 3);
 }
@@ -198,25 +198,25 @@ TEST_F(SimulatedDeviceTest, BugAHostWaitInAStep) {
 }
 
 TEST_F(SimulatedDeviceTest, BugAnAllocationInACapture) {
-  device_.begin_capture(*train_);
+  throw_if_error(device_.begin_capture(*train_));
   device_.deallocate(value_or_throw(device_.allocate(10)), 10);
-  device_.end_capture(*train_);
+  (void)value_or_throw(device_.end_capture(*train_));
   expect_violation("an allocation in a capture");
 }
 
 TEST_F(SimulatedDeviceTest, BugAHostWaitInACapture) {
-  device_.begin_capture(*train_);
+  throw_if_error(device_.begin_capture(*train_));
   throw_if_error(device_.synchronize(*copy_));
-  device_.end_capture(*train_);
+  (void)value_or_throw(device_.end_capture(*train_));
   expect_violation("the host waits for a stream in a capture");
 }
 
 TEST_F(SimulatedDeviceTest, BugAGraphThatDoesNotWaitForItsInput) {
-  device_.begin_capture(*train_);
+  throw_if_error(device_.begin_capture(*train_));
   train();
-  const SimulatedDevice::Graph graph = device_.end_capture(*train_);
+  const auto graph = value_or_throw(device_.end_capture(*train_));
   stage();
-  SimulatedDevice::replay(graph, *train_);
+  throw_if_error(device_.launch(*graph, *train_));
   expect_violation("training reads without waiting for a copy writes");
 }
 

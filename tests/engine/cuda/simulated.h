@@ -4,6 +4,7 @@
 #include <span>
 
 #include "dlpipe/engine/op.h"
+#include "tests/base/device/simulated_device.h"
 
 namespace dlpipe::engine {
 
@@ -14,5 +15,14 @@ struct SimulatedRow {
 
 /// One row an op that has a CUDA backend.
 std::span<const SimulatedRow> simulated_table();
+
+/// While one lives, simulated devices run these kernels on this device, each thread's in its stream.
+class SimulatedCuda {
+ public:
+  explicit SimulatedCuda(SimulatedDevice& device);
+  ~SimulatedCuda();
+  SimulatedCuda(const SimulatedCuda&) = delete;
+  SimulatedCuda& operator=(const SimulatedCuda&) = delete;
+};
 
 }  // namespace dlpipe::engine

@@ -33,14 +33,8 @@ void multiply(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMa
 
 }  // namespace
 
-void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const GemmResult& c,
-          DType dtype, int64_t batch, bool) {
-  if (m == 0 || n == 0) return;
-  if (dtype != DType::kBF16 && c.dtype != dtype)
-    throw Error(Status(ErrorCode::kMisuse, "[cuda] gemm: a result in bf16 is one of operands in bf16"));
-  check_row("a", a.row, a.transposed ? m : k);
-  check_row("b", b.row, b.transposed ? k : n);
-  check_row("c", c.row, n);
+static void multiply_all(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b,
+                         const GemmResult& c, DType dtype, int64_t batch) {
   stored(dtype, [&](auto operand) {
     stored(c.dtype, [&](auto result) {
       using T = decltype(operand);
@@ -52,6 +46,19 @@ void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix
       }
     });
   });
+}
+
+void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const GemmResult& c,
+          DType dtype, int64_t batch, bool) {
+  if (m == 0 || n == 0) return;
+  if (dtype != DType::kBF16 && c.dtype != dtype)
+    throw Error(Status(ErrorCode::kMisuse, "[cuda] gemm: a result in bf16 is one of operands in bf16"));
+  check_row("a", a.row, a.transposed ? m : k);
+  check_row("b", b.row, b.transposed ? k : n);
+  check_row("c", c.row, n);
+  const auto work = [=] { multiply_all(m, n, k, a, b, c, dtype, batch); };
+  if (simulated_queue == nullptr) return work();
+  simulated_queue("gemm", work);
 }
 
 }  // namespace simulated

@@ -1,0 +1,90 @@
+// What engine/device_code.h asks of CUDA beside the ops.
+#include "dlpipe/engine/device_code.h"
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/cuda/strided.h"
+#include "dlpipe/engine/ops/view.h"
+
+namespace dlpipe::engine::cuda {
+namespace {
+
+template <class Word>
+struct Fill {
+  static constexpr const char* kName = "fill";
+  static constexpr int kThreads = 256;
+  using Shared = NoShared;
+  Word* to;
+  Word value;
+  int64_t count;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
+    block.each([&](int thread) {
+      const int64_t i = block.index() * kThreads + thread;
+      if (i < count) to[i] = value;
+    });
+  }
+};
+
+template <class Word>
+void fill_words(void* to, int64_t count, uint64_t bits) {
+  launch(Fill<Word>{static_cast<Word*>(to), static_cast<Word>(bits), count},
+         blocks_for(count, Fill<Word>::kThreads));
+}
+
+void fill(void* to, int64_t count, uint64_t bits, size_t element_bytes) {
+  switch (element_bytes) {
+    case 1:
+      return fill_words<uint8_t>(to, count, bits);
+    case 2:
+      return fill_words<uint16_t>(to, count, bits);
+    case 4:
+      return fill_words<uint32_t>(to, count, bits);
+    default:
+      return fill_words<uint64_t>(to, count, bits);
+  }
+}
+
+struct Widen {
+  static constexpr const char* kName = "widen";
+  static constexpr int kThreads = 256;
+  using Shared = NoShared;
+  const uint8_t* from;
+  int64_t* to;
+  int64_t count;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
+    block.each([&](int thread) {
+      const int64_t i = block.index() * kThreads + thread;
+      if (i < count) to[i] = from[i];
+    });
+  }
+};
+
+void widen(const uint8_t* from, int64_t* to, int64_t count) {
+  launch(Widen{from, to, count}, blocks_for(count, Widen::kThreads));
+}
+
+void copy_strided(void* to, const void* from, const Shape& shape, std::span<const int64_t> strides,
+                  size_t element_bytes) {
+  strided_copy(to, row_major(shape), from, strides, shape, element_bytes);
+}
+
+}  // namespace
+
+#if defined(__CUDACC__)
+static const Kernels* kernels_of(const OpRow& row) {
+  return row.kernels[static_cast<int>(Backend::kCuda)];
+}
+extern const DeviceCode device_code_cuda;
+const DeviceCode device_code_cuda = {kernels_of, copy_strided, fill, widen, &arena_steps_cuda};
+#else
+// tests/engine/cuda/simulated.cpp has the table of simulated kernels.
+const Kernels* simulated_kernels_of(const OpRow& row);
+extern const DeviceCode device_code_cuda_simulated;
+const DeviceCode device_code_cuda_simulated = {simulated_kernels_of, copy_strided, fill, widen,
+                                               &arena_steps_cuda_simulated};
+#endif
+
+}  // namespace dlpipe::engine::cuda

@@ -1,0 +1,31 @@
+// What the engine runs on memory that the host doesn't touch: the ops' kernels and a few helpers, by kind of
+// device. CUDA's are built in where dlpipe was built with CUDA; the tests hand in those of their simulated
+// device. Everything here goes into the calling thread's stream (device_memory.h) and returns at once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "dlpipe/base/device/device.h"
+#include "dlpipe/engine/cuda/arena_steps.h"
+#include "dlpipe/engine/op.h"
+
+namespace dlpipe::engine {
+
+struct DeviceCode {
+  /// Null: there are none.
+  const Kernels* (*kernels)(const OpRow& row);
+  void (*copy_strided)(void* to, const void* from, const Shape& shape, std::span<const int64_t> strides,
+                       size_t element_bytes);
+  /// `count` times the low `element_bytes` (1, 2, 4 or 8) of `bits`.
+  void (*fill)(void* to, int64_t count, uint64_t bits, size_t element_bytes);
+  void (*widen)(const uint8_t* from, int64_t* to, int64_t count);
+  const cuda::ArenaSteps* steps;
+};
+
+/// Error (kUnsupported) for a device that this program has no code for. Not for the host.
+const DeviceCode& device_code(const Device& device);
+/// For tests: what kSimulated devices run. It lives longer than they do.
+void set_simulated_device_code(const DeviceCode* code);
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,127 @@
+#include "dlpipe/engine/optim/device_arenas.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/device_code.h"
+#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/ops/view.h"
+
+namespace dlpipe::engine {
+namespace {
+
+constexpr int64_t kAlign = 64;  // elements: every tensor begins where any kernel may read in vectors
+
+}  // namespace
+
+Tensor share_of(const Tensor& arena, int64_t offset, const Shape& shape) {
+  return arena.view_as(shape, row_major(shape), offset);
+}
+
+DeviceArenas::DeviceArenas(Device& device, std::vector<Member> members, int states)
+    : device_(device), code_(*device_code(device).steps), members_(std::move(members)) {
+  place_members(states);
+  for (size_t i = 0; i < members_.size(); ++i) {
+    Tensor& parameter = members_[i].parameter.tensor;
+    const Tensor share = share_of(groups_[places_[i].group].weights, places_[i].offset, parameter.shape());
+    copy_memory(device_, share.raw(), device_, parameter.raw(), parameter.size_bytes());
+    parameter.set_data(share);
+  }
+  scalars_ = Tensor::full({static_cast<int64_t>(sizeof(Scalars))}, 0, DType::kU8, device_);
+  int64_t parts = 0;
+  for (const Group& group : groups_) parts += cuda::norm_parts(group.count);
+  parts_ = Tensor::empty({{std::max<int64_t>(parts, 1)}, DType::kF64, Layout::kPlain}, device_);
+}
+
+void DeviceArenas::place_members(int states) {
+  for (const Member& member : members_) {
+    const auto same = [&](const Group& group) {
+      return group.lr_scale == member.lr_scale && group.decay_scale == member.decay_scale;
+    };
+    const auto found = std::find_if(groups_.begin(), groups_.end(), same);
+    const auto index = static_cast<size_t>(found - groups_.begin());
+    if (found == groups_.end()) groups_.push_back({member.lr_scale, member.decay_scale, 0, {}, {}, {}});
+    places_.push_back({index, groups_[index].count});
+    groups_[index].count += (member.parameter.tensor.elements() + kAlign - 1) / kAlign * kAlign;
+  }
+  for (Group& group : groups_) {
+    const auto zeros = [&] { return Tensor::full({group.count}, 0.0, DType::kF32, device_); };
+    group.weights = zeros();
+    group.gradients = zeros();
+    for (int i = 0; i < states; ++i) group.states.push_back(zeros());
+  }
+}
+
+bool DeviceArenas::gather_gradients() {
+  size_t found = 0;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const Tensor grad = members_[i].parameter.tensor.grad();
+    if (!grad.defined()) continue;
+    ++found;
+    const Tensor whole = grad.is_contiguous() ? grad : grad.contiguous_copy();
+    const Tensor share = share_of(groups_[places_[i].group].gradients, places_[i].offset, grad.shape());
+    copy_memory(device_, share.raw(), device_, whole.raw(), share.size_bytes());
+  }
+  if (found == 0 || found == members_.size()) return found > 0;
+  const auto missing = std::find_if(members_.begin(), members_.end(), [](const Member& member) {
+    return !member.parameter.tensor.grad().defined();
+  });
+  throw Error(Status(ErrorCode::kUnsupported, concat("[optimizer] '", missing->parameter.name,
+                                                     "' has no gradient and others have; on ", device_.name(),
+                                                     " freeze parameters that take no part")));
+}
+
+void DeviceArenas::set_rate(double lr) {
+  code_.set(scalar<float>(offsetof(Scalars, lr)), static_cast<float>(lr));
+}
+
+DeviceStepFlags DeviceArenas::step(const DeviceStep& step, const Update& update) {
+  int32_t* const found_inf = scalar<int32_t>(offsetof(Scalars, found_inf));
+  float* const norm = scalar<float>(offsetof(Scalars, norm));
+  const float* const lr = scalar<float>(offsetof(Scalars, lr));
+  int64_t parts = 0;
+  const bool has_gradients = gather_gradients();
+  for (const Group& group : groups_) {
+    if (!has_gradients) break;
+    code_.sum_squares(group.gradients.data<float>(), group.count, parts_.data<double>() + parts);
+    parts += cuda::norm_parts(group.count);
+  }
+  const float* const loss = step.loss.defined() ? step.loss.data<float>() : nullptr;
+  code_.finish_norm(parts_.data<double>(), parts, {step.max_norm, nullptr, loss},
+                    {norm, scalar<float>(offsetof(Scalars, grad_scale)), found_inf,
+                     step.halts ? scalar<int32_t>(offsetof(Scalars, halted)) : nullptr});
+  const cuda::StepScalars scalars = {scalar<int64_t>(offsetof(Scalars, steps)), lr,
+                                     scalar<float>(offsetof(Scalars, grad_scale)), found_inf};
+  for (Group& group : groups_) {
+    if (!has_gradients) break;
+    cuda::Arena arena;
+    arena.weights = group.weights.data<float>();
+    arena.gradients = group.gradients.data<float>();
+    for (size_t i = 0; i < group.states.size(); ++i) arena.states[i] = group.states[i].data<float>();
+    arena.count = group.count;
+    update(code_, arena, scalars, group.lr_scale, group.decay_scale);
+  }
+  code_.end_step(scalar<int64_t>(offsetof(Scalars, steps)), found_inf, {});
+  for (Member& member : members_) member.parameter.tensor.bump_version();
+  return {found_inf, norm};
+}
+
+Tensor DeviceArenas::state(size_t member, int state) const {
+  return share_of(groups_[places_[member].group].states[static_cast<size_t>(state)], places_[member].offset,
+                  members_[member].parameter.tensor.shape());
+}
+
+int64_t DeviceArenas::steps() const {
+  Scalars scalars{};
+  copy_memory(cpu_device(), &scalars, device_, scalars_.raw(), sizeof scalars);
+  return scalars.steps;
+}
+
+void DeviceArenas::set_steps(int64_t steps) {
+  Scalars scalars{};
+  scalars.steps = steps;
+  copy_memory(device_, scalars_.raw(), cpu_device(), &scalars, sizeof scalars);
+}
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,78 @@
+// An optimizer's parameters on a device, as cuda/arena_steps.h wants them: parameters that share their
+// factors lie one after another in one block, and so do their gradients and states, so that a step is a few
+// kernels whatever the number of tensors. Internal to engine/optim; one thread.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "dlpipe/engine/cuda/arena_steps.h"
+#include "dlpipe/engine/optim/optimizer.h"
+
+namespace dlpipe::engine {
+
+/// A view of `arena` [N] as `shape`, from an element on.
+Tensor share_of(const Tensor& arena, int64_t offset, const Shape& shape);
+
+class DeviceArenas {
+ public:
+  struct Member {
+    NamedTensor parameter;
+    float lr_scale = 1.0f;
+    float decay_scale = 1.0f;
+  };
+  /// The parameters' memory moves into the arenas. Each gets `states` (at most two) f32 an element, zeros.
+  DeviceArenas(Device& device, std::vector<Member> members, int states);
+
+  /// What the optimizer's rule does with one arena.
+  using Update = std::function<void(const cuda::ArenaSteps& steps, const cuda::Arena& arena,
+                                    const cuda::StepScalars& scalars, float lr_scale, float decay_scale)>;
+  void set_rate(double lr);
+  /// Takes the gradients now in the parameters. They all have one, or none has: then only the step counts.
+  DeviceStepFlags step(const DeviceStep& step, const Update& update);
+
+  /// A view of a member's share.
+  Tensor state(size_t member, int state) const;
+  /// Waits for the device.
+  int64_t steps() const;
+  void set_steps(int64_t steps);
+
+ private:
+  struct Scalars {
+    int64_t steps;
+    float lr;
+    float grad_scale;
+    float norm;
+    int32_t found_inf;
+    int32_t halted;
+  };
+  struct Group {
+    float lr_scale = 1.0f;
+    float decay_scale = 1.0f;
+    int64_t count = 0;  // elements, gaps included
+    Tensor weights, gradients;
+    std::vector<Tensor> states;
+  };
+  struct Place {
+    size_t group = 0;
+    int64_t offset = 0;
+  };
+  void place_members(int states);
+  bool gather_gradients();
+  /// The address of a member of Scalars, on the device.
+  template <class T>
+  T* scalar(size_t offset) const {
+    return reinterpret_cast<T*>(static_cast<std::byte*>(scalars_.raw()) + offset);
+  }
+
+  Device& device_;
+  const cuda::ArenaSteps& code_;
+  std::vector<Member> members_;
+  std::vector<Place> places_;  // one a member
+  std::vector<Group> groups_;
+  Tensor scalars_;  // u8, holds Scalars
+  Tensor parts_;    // f64, the partial sums of the gradients' norm
+};
+
+}  // namespace dlpipe::engine

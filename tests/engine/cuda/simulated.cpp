@@ -1,0 +1,42 @@
+#include "tests/engine/cuda/simulated.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "dlpipe/engine/cuda/grid.h"
+#include "dlpipe/engine/device_code.h"
+#include "dlpipe/engine/device_memory.h"
+
+namespace dlpipe::engine {
+
+namespace cuda {
+
+extern const DeviceCode device_code_cuda_simulated;  // engine/cuda/device_code.cu, as plain C++
+
+const Kernels* simulated_kernels_of(const OpRow& row);
+const Kernels* simulated_kernels_of(const OpRow& row) {
+  const auto found =
+      std::find_if(simulated_table().begin(), simulated_table().end(),
+                   [&](const SimulatedRow& one) { return std::string_view(one.name) == row.record->name; });
+  return found != simulated_table().end() ? found->kernels : nullptr;
+}
+
+}  // namespace cuda
+
+static SimulatedDevice* s_device = nullptr;
+
+SimulatedCuda::SimulatedCuda(SimulatedDevice& device) {
+  s_device = &device;
+  set_simulated_device_code(&cuda::device_code_cuda_simulated);
+  cuda::simulated_queue = [](const char* name, std::function<void()> work) {
+    s_device->launch(engine_stream(*s_device), name, {}, {}, std::move(work));
+  };
+}
+
+SimulatedCuda::~SimulatedCuda() {
+  synchronize(*s_device);
+  cuda::simulated_queue = nullptr;
+  set_simulated_device_code(nullptr);
+}
+
+}  // namespace dlpipe::engine

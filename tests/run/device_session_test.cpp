@@ -1,0 +1,157 @@
+// Whole runs on a device, the simulated one with CUDA's kernels as plain C++: the real pipeline stages
+// batches there, and the run is the host's but for the last bits of sums.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/loaded_model.h"
+#include "dlpipe/run/session.h"
+#include "tests/engine/cuda/simulated.h"
+#include "tests/io/formats/scratch.h"
+#include "tests/run/sample_data.h"
+
+namespace dlpipe::run {
+namespace {
+
+namespace fs = std::filesystem;
+using test::ScratchFolder;
+
+SimulatedDevice& simulated() {
+  static SimulatedDevice device(std::chrono::microseconds(2));
+  return device;
+}
+
+class DeviceSession : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<ScratchFolder>();
+    data_ = test::make_sample_data(folder_->path(), 10);
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+  void TearDown() override {
+    for (const std::string& violation : simulated().violations()) ADD_FAILURE() << violation;
+  }
+  static TrainConfig config(const std::string& out, const std::string& device) {
+    TrainConfig config;
+    config.data = data_.split;
+    config.model = "lenet";
+    config.augment = "pad_crop(32,4) hflip";
+    config.batch = 16;
+    config.epochs = 2;
+    config.lr = 0.02;
+    config.out = out;
+    config.seed = 3;
+    config.threads = 2;
+    config.device = device;
+    return config;
+  }
+  static Registries registries() {
+    Registries registries;
+    registries.devices = {&simulated()};
+    return registries;
+  }
+  static std::string text_of(const std::string& path) { return *formats::read_file(path); }
+
+  engine::SimulatedCuda kernels_{simulated()};
+  static std::unique_ptr<ScratchFolder> folder_;
+  static test::SampleData data_;
+};
+std::unique_ptr<ScratchFolder> DeviceSession::folder_;
+test::SampleData DeviceSession::data_;
+
+class StopAfter : public TrainObserver {
+ public:
+  explicit StopAfter(int64_t step) : step_(step) {}
+  void on_step(int64_t step, double) override { stop = stop || step == step_; }
+  std::atomic<bool> stop{false};
+
+ private:
+  int64_t step_;
+};
+
+TEST_F(DeviceSession, IsTheHostsRun) {
+  ScratchFolder runs;
+  const TrainOutcome here = Session(config(runs / "a", "cpu")).train();
+  const TrainOutcome there = Session(config(runs / "b", "simulated"), registries()).train();
+  EXPECT_EQ(there.steps, here.steps);
+  EXPECT_EQ(there.batches_chain, here.batches_chain);
+  EXPECT_EQ(there.samples, here.samples);
+  EXPECT_NEAR(there.first_loss, here.first_loss, 1e-4);
+  EXPECT_NEAR(there.loss, here.loss, 2e-2 * here.loss);
+  EXPECT_NEAR(there.last_validation->result.loss, here.last_validation->result.loss,
+              2e-2 * here.last_validation->result.loss);
+  const auto lines = [&](const std::string& run) {
+    const std::string text = text_of(runs / run + "/metrics.jsonl");
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  EXPECT_EQ(lines("b"), lines("a"));
+  EXPECT_NE(text_of(runs / "b/receipt.json").find("simulated"), std::string::npos);
+  // Its checkpoint is anybody's.
+  const Evaluation evaluation =
+      evaluate_checkpoint({.checkpoint = runs / "b/checkpoints/last", .data = data_.split, .batch = 16});
+  EXPECT_NEAR(evaluation.report.loss, there.last_validation->result.loss, 1e-4);
+}
+
+TEST_F(DeviceSession, ResumedIsTheSameRunBitForBit) {
+  ScratchFolder runs;
+  TrainConfig whole = config(runs / "a", "simulated");
+  whole.optimizer = "adamw";
+  whole.lr = 0.002;
+  whole.ema = 0.9;
+  whole.dtype = "bf16";
+  Session(whole, registries()).train();
+  TrainConfig cut = whole;
+  cut.out = runs / "b";
+  StopAfter stop(7);
+  EXPECT_TRUE(Session(cut, registries(), &stop).train(&stop.stop).stopped);
+  EXPECT_FALSE(Session::resume(runs / "b", {}, registries())->train().stopped);
+  for (const char* file : {"receipt.json", "checkpoints/last/model.safetensors",
+                           "checkpoints/last/optimizer.safetensors", "checkpoints/last/ema.safetensors"})
+    EXPECT_EQ(text_of(runs / "a/" + file), text_of(runs / "b/" + file)) << file;
+}
+
+TEST_F(DeviceSession, ARunGoesOnOnTheHost) {
+  ScratchFolder runs;
+  const TrainOutcome whole = Session(config(runs / "a", "cpu")).train();
+  StopAfter stop(5);
+  Session(config(runs / "b", "simulated"), registries(), &stop).train(&stop.stop);
+  const TrainOutcome outcome = Session::resume(runs / "b", {{"device", "cpu"}})->train();
+  EXPECT_EQ(outcome.batches_chain, whole.batches_chain);
+  EXPECT_NEAR(outcome.last_validation->result.loss, whole.last_validation->result.loss,
+              2e-2 * whole.last_validation->result.loss);
+}
+
+TEST_F(DeviceSession, ViewsAndOtherLossesRunThere) {
+  ScratchFolder runs;
+  for (const char* device : {"cpu", "simulated"}) {
+    TrainConfig c = config(runs / device, device);
+    c.max_steps = 2;
+    c.tta = "flip_translate";
+    c.loss = "mse";
+    c.clip = 1;
+    c.accumulate = 2;
+    Session(c, registries()).train();
+  }
+  const auto last_line = [&](const std::string& run) {
+    const std::string text = text_of(runs / run + "/metrics.jsonl");
+    return formats::Json::parse(std::string_view(text).substr(text.rfind('\n', text.size() - 2) + 1));
+  };
+  const double here = (*last_line("cpu"))["val_loss"].as_double();
+  EXPECT_NEAR((*last_line("simulated"))["val_loss"].as_double(), here, 1e-3 * here);
+}
+
+TEST_F(DeviceSession, WhatADeviceCannotDoIsSaid) {
+  TrainConfig c = config("", "simulated");
+  c.optimizer = "adafactor";
+  try {
+    Session session(c, registries());
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("sgd"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(Session(config("", "tpu")), Error);
+}
+
+}  // namespace
+}  // namespace dlpipe::run

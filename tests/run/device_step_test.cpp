@@ -1,0 +1,271 @@
+// Training steps on a device, the simulated one with CUDA's kernels as plain C++: the host's values, nothing
+// that waits.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "dlpipe/run/tensor_file.h"
+#include "dlpipe/run/train_step.h"
+#include "tests/engine/cuda/simulated.h"
+#include "tests/run/fake_source.h"
+#include "tests/run/small_net.h"
+
+namespace dlpipe::run {
+namespace {
+
+using test::FakeSource;
+
+// Lives as long as the streams that threads have on it.
+SimulatedDevice& simulated() {
+  static SimulatedDevice device(std::chrono::microseconds(2));
+  return device;
+}
+
+class DeviceStep : public testing::Test {
+ protected:
+  void TearDown() override {
+    for (const std::string& violation : simulated().violations()) ADD_FAILURE() << violation;
+  }
+  engine::SimulatedCuda kernels_{simulated()};
+};
+
+struct Variant {
+  const char* name = "";
+  std::string optimizer = "sgd";
+  engine::OptimizerArguments arguments = {};
+  TrainStepOptions options = {};
+  double dropout = 0;
+  double ema = 0;
+};
+
+struct Rig {
+  Rig(Device& device, const Variant& variant)
+      : net(test::small_net(8, 4, 1, variant.dropout)), options(variant.options) {
+    options.loss = *find_loss("cross_entropy");
+    net->to(device);
+    optimizer = (*engine::find_optimizer(variant.optimizer))->build(net->parameters(), variant.arguments);
+    if (variant.ema > 0) ema = std::make_unique<engine::Ema>(*net, variant.ema);
+    step = std::make_unique<TrainStep>(*net, *optimizer, ema.get(), options);
+    net->train();
+  }
+  /// Asks for `count` steps and answers all their outcomes.
+  std::vector<StepOutcome> run(BatchSource& source, int64_t count, double lr = 0.05) {
+    std::vector<StepOutcome> outcomes;
+    for (int64_t i = 0; i < count; ++i) {
+      EXPECT_NE(step->run(source, i, lr), nullptr);
+      while (auto outcome = step->take_outcome()) outcomes.push_back(*std::move(outcome));
+    }
+    while (auto outcome = step->take_outcome(true)) outcomes.push_back(*std::move(outcome));
+    return outcomes;
+  }
+  uint64_t hash() const { return hash_tensors(net->state_dict(), hash_tensors(optimizer->state(), 0)); }
+
+  std::shared_ptr<engine::Module> net;
+  TrainStepOptions options;
+  std::unique_ptr<engine::Optimizer> optimizer;
+  std::unique_ptr<engine::Ema> ema;
+  std::unique_ptr<TrainStep> step;
+};
+
+void expect_near(const std::vector<engine::NamedTensor>& got,
+                 const std::vector<engine::NamedTensor>& expected, double tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(got[i].name, expected[i].name);
+    const std::vector<double> a = got[i].tensor.to_doubles(), b = expected[i].tensor.to_doubles();
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t k = 0; k < a.size(); ++k)
+      ASSERT_NEAR(a[k], b[k], tolerance * (1 + std::abs(b[k]))) << got[i].name << " " << k;
+  }
+}
+
+std::vector<Variant> variants() {
+  engine::OptimizerArguments nesterov;
+  nesterov.nesterov = true;
+  nesterov.weight_decay = 0.01;
+  nesterov.decay_vectors = false;
+  nesterov.lr_scales = {{"fc2.*", 0.5}};
+  engine::OptimizerArguments plain;
+  plain.momentum = 0;
+  return {{.name = "sgd"},
+          {.name = "plain sgd", .arguments = plain},
+          {.name = "nesterov, groups", .arguments = nesterov},
+          {.name = "adamw", .optimizer = "adamw", .arguments = nesterov},
+          {.name = "clipped", .options = {.clip = 0.1}},
+          {.name = "accumulated", .options = {.accumulate = 3}},
+          {.name = "dropout", .options = {.seed = 5}, .dropout = 0.4},
+          {.name = "average", .ema = 0.8}};
+}
+
+TEST_F(DeviceStep, GivesTheHostsLossesAndWeights) {
+  for (const Variant& variant : variants()) {
+    SCOPED_TRACE(variant.name);
+    Rig here(cpu_device(), variant), there(simulated(), variant);
+    FakeSource source_here({.dropped = {3, 17}}), source_there({.dropped = {3, 17}});
+    const auto expected = here.run(source_here, 6), got = there.run(source_there, 6);
+    ASSERT_EQ(got.size(), expected.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(got[i].step, static_cast<int64_t>(i));
+      EXPECT_NEAR(got[i].loss, expected[i].loss, 1e-4 * (1 + expected[i].loss)) << i;
+      EXPECT_EQ(got[i].samples, expected[i].samples);
+    }
+    expect_near(there.net->state_dict(), here.net->state_dict(), 1e-3);
+    expect_near(there.optimizer->state(), here.optimizer->state(), 1e-3);
+    if (here.ema != nullptr) expect_near(there.ema->state(), here.ema->state(), 1e-3);
+    EXPECT_EQ(there.optimizer->steps(), here.optimizer->steps());
+  }
+}
+
+TEST_F(DeviceStep, IsTheSameBitsEveryTime) {
+  Variant variant = {.options = {.clip = 1.0, .seed = 2}, .dropout = 0.3, .ema = 0.9};
+  Rig first(simulated(), variant), second(simulated(), variant);
+  FakeSource a({}), b({});
+  first.run(a, 5);
+  second.run(b, 5);
+  EXPECT_EQ(first.hash(), second.hash());
+  EXPECT_EQ(hash_tensors(first.ema->state(), 0), hash_tensors(second.ema->state(), 0));
+}
+
+// Steps after the first: the first makes memory, which goes to the device through a wait.
+TEST_F(DeviceStep, NothingWaitsForTheDevice) {
+  Rig rig(simulated(), {.options = {.clip = 1.0, .skip_nonfinite = true}, .dropout = 0.3, .ema = 0.9});
+  FakeSource source({});
+  const std::optional<Batch> batch = *source.next();
+  const BatchInput input = batch_input(*batch, simulated());
+  rig.step->run(input, 0, 0.1);
+  EXPECT_TRUE(rig.step->take_outcome(true).has_value());
+  {
+    const SimulatedDevice::Step step(simulated());
+    rig.step->run(input, 1, 0.1);
+    rig.step->run(input, 2, 0.1);
+  }
+  EXPECT_EQ(rig.step->take_outcome(true)->step, 1);
+  EXPECT_EQ(rig.step->take_outcome(true)->step, 2);
+}
+
+TEST_F(DeviceStep, ANonfiniteStepEndsTheRunWithItsLayer) {
+  Rig rig(simulated(), {});
+  FakeSource source({.bright_from_step = 2});
+  try {
+    rig.run(source, 6);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNonfinite);
+    const std::string text = error.what();
+    EXPECT_NE(text.find("step 2"), std::string::npos) << text;
+    EXPECT_NE(text.find("bn"), std::string::npos) << text;
+  }
+  // As they were after step 1, whatever was asked for meanwhile.
+  Rig expected(simulated(), {});
+  FakeSource good({});
+  expected.run(good, 2);
+  expect_near(rig.net->parameters(), expected.net->parameters(), 0);
+}
+
+TEST_F(DeviceStep, ASkippedStepLeavesNoTrace) {
+  const Variant variant = {.optimizer = "adamw", .options = {.skip_nonfinite = true}, .ema = 0.9};
+  Rig rig(simulated(), variant), expected(simulated(), variant);
+  FakeSource bad({.bright_from_step = 2}), good({});
+  const auto outcomes = rig.run(bad, 4);
+  expected.run(good, 2);
+  ASSERT_EQ(outcomes.size(), 4u);
+  for (int64_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(outcomes[static_cast<size_t>(i)].skipped, i >= 2) << i;
+    EXPECT_EQ(outcomes[static_cast<size_t>(i)].reason.empty(), i < 2) << i;
+  }
+  EXPECT_EQ(rig.hash(), expected.hash());
+  EXPECT_EQ(hash_tensors(rig.ema->state(), 0), hash_tensors(expected.ema->state(), 0));
+}
+
+TEST_F(DeviceStep, StateMovesBetweenDevices) {
+  for (const char* optimizer : {"sgd", "adam"}) {
+    const Variant variant = {.optimizer = optimizer};
+    Rig here(cpu_device(), variant), there(simulated(), variant), back(cpu_device(), variant);
+    FakeSource source({});
+    here.run(source, 2);
+    there.net->load_state_dict(here.net->state_dict());
+    there.optimizer->load_state(here.optimizer->state());
+    EXPECT_EQ(there.hash(), here.hash());
+    EXPECT_EQ(there.optimizer->steps(), 2);
+    FakeSource again({});
+    there.run(again, 1);
+    back.net->load_state_dict(there.net->state_dict());
+    back.optimizer->load_state(there.optimizer->state());
+    EXPECT_EQ(back.hash(), there.hash());
+    EXPECT_EQ(back.optimizer->steps(), 3);
+  }
+}
+
+using GraphMode = TrainStepOptions::Graph;
+
+TEST_F(DeviceStep, AsOneGraphItIsTheSameBits) {
+  for (const char* optimizer : {"sgd", "adamw"}) {
+    for (const bool skips : {false, true}) {
+      Variant variant = {
+          .optimizer = optimizer, .options = {.clip = 1.0, .skip_nonfinite = skips}, .ema = 0.9};
+      variant.options.graph = GraphMode::kOff;
+      Rig eager(simulated(), variant);
+      variant.options.graph = GraphMode::kOn;
+      Rig graph(simulated(), variant);
+      // The fifth batch's samples are all dropped: that step is done by itself.
+      const test::FakeOptions options = {.shuffle = false, .dropped = {32, 33, 34, 35, 36, 37, 38, 39}};
+      FakeSource a(options), b(options);
+      const auto expected = eager.run(a, 9), got = graph.run(b, 9);
+      for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].loss, expected[i].loss) << i;
+      EXPECT_EQ(graph.hash(), eager.hash());
+      EXPECT_EQ(hash_tensors(graph.ema->state(), 0), hash_tensors(eager.ema->state(), 0));
+      EXPECT_EQ(graph.step->graph_reason(), "");
+      EXPECT_EQ(eager.step->graph_reason(), "--graph off");
+    }
+  }
+}
+
+TEST_F(DeviceStep, AGraphSkipsBadStepsToo) {
+  const Variant variant = {.options = {.skip_nonfinite = true, .graph = GraphMode::kOn}};
+  Rig rig(simulated(), variant), expected(simulated(), variant);
+  FakeSource bad({.bright_from_step = 5}), good({});
+  const auto outcomes = rig.run(bad, 7);
+  expected.run(good, 5);
+  EXPECT_FALSE(outcomes[4].skipped);
+  EXPECT_TRUE(outcomes[5].skipped && outcomes[6].skipped);
+  EXPECT_EQ(rig.hash(), expected.hash());
+}
+
+TEST_F(DeviceStep, WhatCannotBeCapturedSaysWhy) {
+  Rig dropout(simulated(), {.dropout = 0.3});
+  FakeSource source({});
+  dropout.run(source, 4);
+  EXPECT_NE(dropout.step->graph_reason().find("dropout"), std::string::npos) << dropout.step->graph_reason();
+  Rig accumulated(simulated(), {.options = {.accumulate = 2}});
+  EXPECT_NE(accumulated.step->graph_reason().find("accumulate"), std::string::npos);
+  Rig waiting(simulated(), {});
+  waiting.net->register_forward_hook(
+      [](engine::Module&, const engine::Tensor&, const engine::Tensor& y) { (void)y.to_doubles(); });
+  FakeSource again({});
+  const auto outcomes = waiting.run(again, 4);
+  EXPECT_EQ(outcomes.size(), 4u);
+  EXPECT_NE(waiting.step->graph_reason().find("host"), std::string::npos) << waiting.step->graph_reason();
+  Rig strict(simulated(), {.options = {.graph = GraphMode::kOn}, .dropout = 0.3});
+  FakeSource third({});
+  EXPECT_THROW(strict.run(third, 4), Error);
+}
+
+TEST_F(DeviceStep, FrozenParametersStay) {
+  Rig rig(simulated(), {});
+  ASSERT_GT(rig.net->freeze("fc1.*"), 0);
+  const auto frozen = [&] {
+    std::vector<double> values;
+    for (const auto& parameter : rig.net->parameters()) {
+      if (parameter.name == "fc1.weight") values = parameter.tensor.to_doubles();
+    }
+    return values;
+  };
+  const std::vector<double> before = frozen();
+  FakeSource source({});
+  rig.run(source, 2);
+  EXPECT_EQ(frozen(), before);
+}
+
+}  // namespace
+}  // namespace dlpipe::run
