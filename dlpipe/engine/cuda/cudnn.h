@@ -3,7 +3,6 @@
 // to one thread at a time, all else here may be called from any. Host code: no CUDA headers.
 #pragma once
 
-#include <concepts>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,7 +30,7 @@ struct CloseHandle {
   void operator()(Context* handle) const;
 };
 using Handle = std::unique_ptr<Context, CloseHandle>;
-/// On the calling thread's current device; not the library's status where that isn't there, but an error.
+/// On the calling thread's current device. An error where the library isn't there or doesn't take the device.
 Result<Handle> make_handle();
 
 template <class T>
