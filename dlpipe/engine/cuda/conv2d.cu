@@ -1,6 +1,8 @@
-// conv2d on CUDA: the windows of a chunk of images as a matrix (im2col), times the weights as rows (kh, kw,
-// c): one product a group. Filters that see one channel each (depthwise) have kernels of their own.
+// conv2d on CUDA: cuDNN's where it is there and has a plan for the shape (cudnn_conv.h), else the windows of
+// a chunk of images as a matrix (im2col), times the weights as rows (kh, kw, c): one product a group. Filters
+// that see one channel each (depthwise) have kernels of their own.
 #include "dlpipe/engine/cuda/axis_sums.h"
+#include "dlpipe/engine/cuda/cudnn_conv.h"
 #include "dlpipe/engine/cuda/gemm.h"
 #include "dlpipe/engine/cuda/im2col.h"
 #include "dlpipe/engine/cuda/strided.h"
@@ -160,8 +162,16 @@ class Conv {
                                  blocks_for(elements, DepthwiseConv<T>::kThreads));
                         });
     }
-    if (bias.defined()) cuda::fill_rows<T>(bias, y);
     const Tensor weights = weight_rows();
+    cuda::Convolution convolution = pass(cuda::ConvPass::kForward, x, weights, y);
+    if (bias.defined()) {
+      convolution.bias = bias.raw();
+      if (cuda::convolve(convolution)) return;
+      convolution.bias = nullptr;
+      convolution.accumulate = true;
+      cuda::fill_rows<T>(bias, y);
+    }
+    if (cuda::convolve(convolution)) return;
     each_window_matrix(x, [&](int64_t first, const Conv2dShape& s, const T* windows) {
       cuda::gemm(rows(s), s.o_group(), columns(), {windows, s.groups * columns(), false, columns()},
                  {weights.raw(), columns(), true, s.o_group() * columns()},
@@ -180,6 +190,7 @@ class Conv {
                         });
     }
     const Tensor weights = weight_rows();
+    if (cuda::convolve(pass(cuda::ConvPass::kImageGradient, grad_x, weights, grad))) return;
     const auto multiply = [&](int64_t first, const Conv2dShape& s, void* to, DType dtype) {
       cuda::gemm(rows(s), columns(), s.o_group(), {output(grad, first), s.o, false, s.o_group()},
                  {weights.raw(), columns(), false, s.o_group() * columns()},
@@ -198,6 +209,7 @@ class Conv {
 
   void weight_gradient(const Tensor& x, const Tensor& grad, const Tensor& grad_weight) const {
     if (is_depthwise()) return depthwise_weight_gradient(x, grad, grad_weight);
+    if (library_weight_gradient(x, grad, grad_weight)) return;
     const Tensor sum = Tensor::empty({{s_.o, columns()}, DType::kF32}, x.device());
     cuda::zero(sum);
     each_window_matrix(x, [&](int64_t first, const Conv2dShape& s, const T* windows) {
@@ -236,6 +248,19 @@ class Conv {
     const Tensor weights = Tensor::empty({{s_.o, columns()}, weight_.dtype()}, weight_.device());
     cuda::transpose_matrices<T, T>(weight_, weights, s_.c_group(), s_.kh * s_.kw);
     return weights;
+  }
+
+  cuda::Convolution pass(cuda::ConvPass pass, const Tensor& images, const Tensor& weights,
+                         const Tensor& outputs) const {
+    return {pass, s_, weight_.dtype(), images.raw(), weights.raw(), outputs.raw()};
+  }
+  bool library_weight_gradient(const Tensor& x, const Tensor& grad, const Tensor& grad_weight) const {
+    const bool in_place = s_.kh * s_.kw == 1;  // rows as weight_rows() gives them
+    const Tensor rows =
+        in_place ? grad_weight : Tensor::empty({{s_.o, columns()}, grad_weight.dtype()}, x.device());
+    if (!cuda::convolve(pass(cuda::ConvPass::kWeightGradient, x, rows, grad))) return false;
+    if (!in_place) cuda::transpose_matrices<T, T>(rows, grad_weight, s_.kh * s_.kw, s_.c_group());
+    return true;
   }
 
   /// Calls use(first image, the convolution of a chunk of images, their windows).

@@ -1,0 +1,137 @@
+// The part of cuDNN 9's graph API (its C "backend" API) that is used here, declared by us: machines that
+// build dlpipe have no cuDNN headers. Names on the right are cuDNN's. Source: cuDNN backend API, "cudnn_graph
+// Library", https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html. Where
+// <cudnn.h> is found, tests/engine/cuda/cudnn_api_test.cpp compares every value and signature with it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+struct CUstream_st;  // what cudaStream_t points to
+
+namespace dlpipe::engine::cuda::cudnn {
+
+struct Context;  // what cudnnHandle_t points to
+struct Backend;  // what cudnnBackendDescriptor_t points to
+
+enum class Code : uint32_t {  // cudnnStatus_t
+  kSuccess = 0,
+  kNotSupported = 3000,  // and up to the next: more exact reasons
+  kInternalError = 4000,
+  kHostAllocationFailed = 4003,
+  kDeviceAllocationFailed = 4004,
+};
+
+enum class DescriptorType : uint32_t {  // cudnnBackendDescriptorType_t: CUDNN_BACKEND_..._DESCRIPTOR
+  kPointwise = 0,
+  kConvolution = 1,
+  kEngine = 2,
+  kEngineConfig = 3,
+  kEngineHeuristics = 4,
+  kExecutionPlan = 5,
+  kForward = 10,         // OPERATION_CONVOLUTION_FORWARD
+  kWeightGradient = 11,  // OPERATION_CONVOLUTION_BACKWARD_FILTER
+  kImageGradient = 12,   // OPERATION_CONVOLUTION_BACKWARD_DATA
+  kPointwiseOperation = 13,
+  kOperationGraph = 15,
+  kVariantPack = 16,
+  kTensor = 17,
+};
+
+enum class AttributeType : uint32_t {  // cudnnBackendAttributeType_t: CUDNN_TYPE_...
+  kHandle = 0,
+  kDataType = 1,
+  kBoolean = 2,
+  kInt64 = 3,
+  kFloat = 4,
+  kPointer = 6,
+  kConvolutionMode = 7,
+  kHeuristicsMode = 8,
+  kNumericalNote = 11,
+  kPointwiseMode = 14,
+  kDescriptor = 15,
+};
+
+enum class Attribute : uint32_t {  // cudnnBackendAttributeName_t: CUDNN_ATTR_...
+  kPointwiseMode = 0,
+  kPointwiseMathType = 1,  // POINTWISE_MATH_PREC
+  kConvolutionMathType = 100,
+  kConvolutionMode = 101,
+  kConvolutionDilations = 102,
+  kConvolutionStrides = 103,
+  kConvolutionPaddingAfter = 104,
+  kConvolutionPaddingBefore = 105,
+  kConvolutionSpatialAxes = 106,
+  kHeuristicsMode = 200,
+  kHeuristicsGraph = 201,
+  kHeuristicsResults = 202,
+  kConfigEngine = 300,
+  kPlanHandle = 400,
+  kPlanConfig = 401,
+  kPlanWorkspaceBytes = 402,
+  kForwardAlpha = 700,
+  kForwardBeta = 701,
+  kForwardConvolution = 702,
+  kForwardWeights = 703,
+  kForwardImages = 704,
+  kForwardOutputs = 705,
+  kImageGradientAlpha = 706,  // OPERATION_CONVOLUTION_BWD_DATA_...
+  kImageGradientBeta = 707,
+  kImageGradientConvolution = 708,
+  kImageGradientWeights = 709,
+  kImageGradientImages = 710,
+  kImageGradientOutputs = 711,
+  kWeightGradientAlpha = 712,  // OPERATION_CONVOLUTION_BWD_FILTER_...
+  kWeightGradientBeta = 713,
+  kWeightGradientConvolution = 714,
+  kWeightGradientWeights = 715,
+  kWeightGradientImages = 716,
+  kWeightGradientOutputs = 717,
+  kPointwiseOperationMode = 750,  // OPERATION_POINTWISE_PW_DESCRIPTOR
+  kPointwiseOperationX = 751,
+  kPointwiseOperationB = 752,
+  kPointwiseOperationY = 753,
+  kGraphHandle = 800,
+  kGraphOperations = 801,
+  kTensorAlignment = 900,
+  kTensorDataType = 901,
+  kTensorDimensions = 902,
+  kTensorStrides = 903,
+  kTensorId = 906,
+  kTensorIsVirtual = 907,
+  kVariantPackIds = 1000,
+  kVariantPackPointers = 1001,
+  kVariantPackWorkspace = 1003,
+  kEngineNumericalNotes = 1303,
+};
+
+enum class DataType : uint32_t { kF32 = 0, kBF16 = 9 };          // cudnnDataType_t
+enum class ConvolutionMode : uint32_t { kCorrelation = 1 };      // cudnnConvolutionMode_t
+enum class PointwiseMode : uint32_t { kAdd = 0 };                // cudnnPointwiseMode_t
+enum class HeuristicsMode : uint32_t { kFallback = 2, kA = 3 };  // cudnnBackendHeurMode_t
+enum class NumericalNote : uint32_t {                            // cudnnBackendNumericalNote_t
+  kTensorCore = 0,
+  kDownConvertInputs = 1,
+  kReducedPrecisionReduction = 2,
+  kNondeterministic = 4,
+};
+
+/// Functions of the library, each named in cudnn.cpp.
+struct Functions {
+  size_t (*version)();
+  const char* (*error_string)(Code code);
+  void (*last_error)(char* message, size_t size);
+  Code (*create)(Context** handle);
+  Code (*destroy)(Context* handle);
+  Code (*set_stream)(Context* handle, CUstream_st* stream);
+  Code (*create_descriptor)(DescriptorType type, Backend** descriptor);
+  Code (*destroy_descriptor)(Backend* descriptor);
+  Code (*finalize)(Backend* descriptor);
+  Code (*set_attribute)(Backend* descriptor, Attribute name, AttributeType type, int64_t count,
+                        const void* elements);
+  Code (*get_attribute)(Backend* descriptor, Attribute name, AttributeType type, int64_t wanted,
+                        int64_t* count, void* elements);
+  Code (*execute)(Context* handle, Backend* plan, Backend* variant_pack);
+};
+
+}  // namespace dlpipe::engine::cuda::cudnn

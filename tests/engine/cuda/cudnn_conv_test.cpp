@@ -1,0 +1,136 @@
+// conv2d by cuDNN beside conv2d by im2col and cuBLAS, on the first CUDA device; each skips where one of them
+// isn't.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <iostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/cuda/cudnn.h"
+#include "dlpipe/engine/cuda/cudnn_conv.h"
+#include "dlpipe/engine/ops.h"
+#include "tests/engine/check_op.h"
+
+namespace dlpipe::engine {
+namespace {
+
+using cuda::ConvLibrary;
+using cuda::UseConvLibrary;
+
+struct ConvCase {
+  const char* name;
+  Shape images;
+  Shape weights;
+  bool bias;
+  Conv2dAttrs attrs;
+};
+
+std::vector<ConvCase> resnet_cases() {
+  return {
+      {"stem", {4, 64, 64, 3}, {64, 3, 7, 7}, false, {.stride = {2, 2}, .padding = {3, 3}}},
+      {"1x1 up", {4, 14, 14, 64}, {256, 64, 1, 1}, false, {}},
+      {"1x1 stride 2", {4, 14, 14, 256}, {512, 256, 1, 1}, false, {.stride = {2, 2}}},
+      {"3x3", {4, 28, 28, 64}, {64, 64, 3, 3}, false, {.padding = {1, 1}}},
+      {"3x3 stride 2", {4, 28, 28, 128}, {128, 128, 3, 3}, false, {.stride = {2, 2}, .padding = {1, 1}}},
+      {"3x3 deep", {4, 7, 7, 512}, {512, 512, 3, 3}, false, {.padding = {1, 1}}},
+      {"3x3 with bias", {4, 14, 14, 64}, {128, 64, 3, 3}, true, {.padding = {1, 1}}},
+      {"3x3 dilated", {4, 14, 14, 64}, {64, 64, 3, 3}, false, {.padding = {2, 2}, .dilation = {2, 2}}},
+      {"32 groups", {4, 14, 14, 256}, {256, 8, 3, 3}, false, {.padding = {1, 1}, .groups = 32}},
+  };
+}
+
+Tensor random_tensor(const Shape& shape, DType dtype, Device& device, int seed) {
+  std::mt19937 generator(static_cast<unsigned>(seed));
+  std::uniform_real_distribution<float> values(-1, 1);
+  std::vector<float> out(static_cast<size_t>(shape.elements()));
+  for (float& value : out) value = values(generator);
+  return cast(Tensor::from<float>(out, shape), dtype).to(device);
+}
+
+/// Outputs and the gradients of images, weights and bias.
+std::vector<std::vector<double>> run_conv(const ConvCase& c, DType dtype, Device& device,
+                                          ConvLibrary library) {
+  const UseConvLibrary use(library);
+  std::vector<Tensor> inputs = {random_tensor(c.images, dtype, device, 1),
+                                random_tensor(c.weights, dtype, device, 2)};
+  if (c.bias) inputs.push_back(random_tensor({c.weights[0]}, dtype, device, 3));
+  for (Tensor& input : inputs) input.set_requires_grad(true);
+  const Tensor outputs = conv2d(inputs[0], inputs[1], c.bias ? inputs[2] : Tensor(), c.attrs);
+  outputs.backward(random_tensor(outputs.shape(), dtype, device, 4));
+  std::vector<std::vector<double>> out = {outputs.to_doubles()};
+  for (const Tensor& input : inputs) out.push_back(input.grad().to_doubles());
+  return out;
+}
+
+double relative_error(const std::vector<double>& got, const std::vector<double>& expected) {
+  double error = 0;
+  double norm = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    error += (got[i] - expected[i]) * (got[i] - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  return std::sqrt(error / norm);
+}
+
+/// The device, if it and cuDNN are there; else null, and why.
+Device* device_with_cudnn(std::string& why) {
+  const Result<Device*> device = cuda_device(0);
+  if (!device.ok()) {
+    why = device.status().message();
+    return nullptr;
+  }
+  const Result<cuda::cudnn::Handle> handle = cuda::cudnn::make_handle();
+  if (handle.ok()) return *device;
+  why = handle.status().message();
+  return nullptr;
+}
+
+TEST(Cudnn, SaysWhatThereIs) {
+  const std::string summary = cuda::cudnn_summary();
+  std::cerr << summary << '\n';
+  EXPECT_NE(summary.find("cuDNN"), std::string::npos);
+  EXPECT_EQ(cuda::cudnn_summary(), summary);
+}
+
+TEST(CudnnConv2d, HasASlowTwinOfTheSameValues) {
+  const Result<Device*> device = cuda_device(0);
+  if (!device.ok()) GTEST_SKIP() << device.status().message();
+  const UseConvLibrary use(ConvLibrary::kIm2col);  // DeviceKernels checks the same samples by cuDNN
+  check_on_device("conv2d", **device);
+}
+
+// In f32 sums differ by their order and by Winograd's transforms, some 1e-6; factors rounded to TF32 would
+// leave 3e-4. In bf16 both round f32 sums to 8 bits, of which some fall to the other side: at most 2^-9.
+TEST(CudnnConv2d, GivesIm2colsValuesForResnetsShapes) {
+  std::string why;
+  Device* const device = device_with_cudnn(why);
+  if (device == nullptr) GTEST_SKIP() << why;
+  for (const ConvCase& c : resnet_cases()) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      const std::string what = dlpipe::concat(c.name, ", ", dtype_name(dtype), ", tensor ");
+      const auto expected = run_conv(c, dtype, *device, ConvLibrary::kIm2col);
+      const auto got = run_conv(c, dtype, *device, ConvLibrary::kCudnn);
+      for (size_t i = 0; i < expected.size(); ++i)
+        EXPECT_LT(relative_error(got[i], expected[i]), dtype == DType::kF32 ? 5e-5 : 2e-3) << what << i;
+    }
+  }
+}
+
+TEST(CudnnConv2d, GivesTheSameBitsAgain) {
+  std::string why;
+  Device* const device = device_with_cudnn(why);
+  if (device == nullptr) GTEST_SKIP() << why;
+  for (const ConvCase& c : resnet_cases()) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      const auto first = run_conv(c, dtype, *device, ConvLibrary::kAuto);
+      EXPECT_EQ(run_conv(c, dtype, *device, ConvLibrary::kAuto), first)
+          << c.name << ", " << dtype_name(dtype);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dlpipe::engine
