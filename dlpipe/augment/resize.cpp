@@ -89,8 +89,8 @@ class Resizer {
         out_(out),
         channels_(out.channels),
         group_(channels_ == 1 ? 4 * kRowGroup : kRowGroup),
-        x_axis_(ResizeAxis::horizontal(geometry)),
-        y_axis_(ResizeAxis::vertical(geometry)),
+        x_axis_(horizontal_axis(geometry)),
+        y_axis_(vertical_axis(geometry)),
         across_(x_axis_, geometry.window.width, layout),
         down_(y_axis_, geometry.window.height, layout) {
     const auto taps_bound = [](const ResizeAxis& axis) { return static_cast<size_t>(axis.max_taps()) + 4; };
@@ -259,8 +259,8 @@ ResizeGeometry whole_resize(int width, int height, int out_width, int out_height
 }
 
 Region resize_support(const ResizeGeometry& g) {
-  const ResizeAxis across = ResizeAxis::horizontal(g);
-  const ResizeAxis down = ResizeAxis::vertical(g);
+  const ResizeAxis across = horizontal_axis(g);
+  const ResizeAxis down = vertical_axis(g);
   const int x = across.begin(g.window.x);
   const int y = down.begin(g.window.y);
   return {x, y, across.end(g.window.x + g.window.width - 1) - x,
@@ -269,7 +269,7 @@ Region resize_support(const ResizeGeometry& g) {
 
 void resize(const ResizeGeometry& geometry, const ConstImageView& source, const ImageView& out, bool mirror,
             std::vector<std::byte>& work) {
-  if (ResizeAxis::horizontal(geometry).is_identity() && ResizeAxis::vertical(geometry).is_identity()) {
+  if (horizontal_axis(geometry).is_identity() && vertical_axis(geometry).is_identity()) {
     return copy_image(source, out, mirror);
   }
   if (out.channels != 1 && out.channels != 3 && out.channels != 4) {

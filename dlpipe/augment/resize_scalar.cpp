@@ -1,14 +1,12 @@
+#include <algorithm>
+#include <vector>
+
 #include "dlpipe/augment/resize.h"
 #include "dlpipe/augment/resize_axis.h"
 
 namespace dlpipe::augment {
 
 namespace {
-
-/// Weights are positive and sum to 1 (up to rounding), so the result lies in 0..255 without clipping.
-uint8_t rounded(int32_t sum) {
-  return static_cast<uint8_t>(sum >> kWeightBits);
-}
 
 struct Taps {
   int begin = 0;  // relative to the source's first pixel that is there
@@ -38,7 +36,7 @@ void resize_rows(const std::vector<Taps>& across, const ConstImageView& in, cons
           sum += weight * *from;
           from += in.channels;
         }
-        *to++ = rounded(sum);
+        *to++ = weighted_pixel(sum);
       }
     }
   }
@@ -52,7 +50,7 @@ void resize_columns(const std::vector<Taps>& down, const ConstImageView& in, con
       for (size_t t = 0; t < taps.weights.size(); ++t) {
         sum += taps.weights[t] * in.row(taps.begin + static_cast<int>(t))[i];
       }
-      out.row(y)[i] = rounded(sum);
+      out.row(y)[i] = weighted_pixel(sum);
     }
   }
 }
@@ -63,10 +61,9 @@ void resize_scalar(const ResizeGeometry& geometry, const ConstImageView& source,
                    bool mirror) {
   const Region support = resize_support(geometry);
   const Region& window = geometry.window;
-  std::vector<Taps> across = axis_taps(ResizeAxis::horizontal(geometry), window.x, window.width, support.x);
+  std::vector<Taps> across = axis_taps(horizontal_axis(geometry), window.x, window.width, support.x);
   if (mirror) std::reverse(across.begin(), across.end());
-  const std::vector<Taps> down =
-      axis_taps(ResizeAxis::vertical(geometry), window.y, window.height, support.y);
+  const std::vector<Taps> down = axis_taps(vertical_axis(geometry), window.y, window.height, support.y);
 
   const bool columns_first = is_vertical_first(geometry);
   const int width = columns_first ? support.width : window.width;

@@ -4,18 +4,6 @@
 
 namespace dlpipe {
 
-namespace {
-// A stored pixel (x, y) of a w x h stored picture is seen at:
-//   1 (x, y)          2 (w-1-x, y)          3 (w-1-x, h-1-y)      4 (x, h-1-y)
-//   5 (y, x)          6 (h-1-y, x)          7 (h-1-y, w-1-x)      8 (y, w-1-x)
-constexpr bool mirrors_stored_x(Orientation o) {
-  return o == 2 || o == 3 || o == 7 || o == 8;
-}
-constexpr bool mirrors_stored_y(Orientation o) {
-  return o == 3 || o == 4 || o == 6 || o == 7;
-}
-}  // namespace
-
 Region stored_region(const Region& seen, int seen_width, int seen_height, Orientation orientation) {
   Region stored = seen;
   int width = seen_width;

@@ -48,6 +48,15 @@ using Orientation = uint8_t;
 constexpr bool swaps_axes(Orientation orientation) {
   return orientation >= 5;
 }
+// A stored pixel (x, y) of a w x h stored picture is seen at:
+//   1 (x, y)          2 (w-1-x, y)          3 (w-1-x, h-1-y)      4 (x, h-1-y)
+//   5 (y, x)          6 (h-1-y, x)          7 (h-1-y, w-1-x)      8 (y, w-1-x)
+constexpr bool mirrors_stored_x(Orientation orientation) {
+  return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+}
+constexpr bool mirrors_stored_y(Orientation orientation) {
+  return orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+}
 /// The stored rectangle that shows `seen`, a rectangle in the oriented picture of `seen_width` x
 /// `seen_height`.
 Region stored_region(const Region& seen, int seen_width, int seen_height, Orientation orientation);

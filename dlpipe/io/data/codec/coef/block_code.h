@@ -7,20 +7,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "dlpipe/base/coef_format.h"
 #include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/coef/prefix_code.h"
 
 namespace dlpipe::data::coef {
 
-/// Natural (row by row) position of each zigzag position (ITU-T T.81, figure 5).
-inline constexpr std::array<uint8_t, 64> kZigzag = {
-    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
-    41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
-    30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
-inline constexpr int kGroups = 8;  // of eight coefficients in zigzag order
-/// Blocks of one row that share a beginning are a tile, the unit of random access; a record's tiles have this
-/// many, or a half or a quarter.
-inline constexpr int kMaxTileBlocks = 16;
+using namespace dlpipe::coef;  // NOLINT: kZigzag, kGroups, ..., which a GPU's reader shares
+
 /// How a record's tiles are written: with prefix codes (prefix_code.h), or in fields of fixed width, which
 /// take more bytes and less time (packed_code.h).
 enum class TileForm : uint8_t { kCoded, kPacked };

@@ -8,6 +8,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/coef/kernels.h"
 #include "dlpipe/io/data/codec/coef/record.h"
+#include "dlpipe/io/data/codec/coef/region_blocks.h"
 #include "dlpipe/io/data/codec/coef/tile_reader.h"
 #include "dlpipe/io/data/codec/pixels.h"
 
@@ -18,29 +19,12 @@ namespace {
 using coef::ColorModel;
 using coef::Component;
 using coef::Frame;
+using coef::Upsampling;
 
 constexpr ptrdiff_t kRowMargin = 64;  // bytes before each row, and kRowPadding behind
 
-/// How a component's samples become as many as the picture has pixels: libjpeg's choice (jdsample.c).
-enum class Upsampling : uint8_t { kNone, kWide, kWideAndHigh, kHigh, kRepeat };
-
-Upsampling upsampling_of(const Component& component, int fx, int fy) {
-  if (fx == 1 && fy == 1) return Upsampling::kNone;
-  if (fx == 2 && fy == 1 && component.width > 2) return Upsampling::kWide;
-  if (fx == 2 && fy == 2 && component.width > 2) return Upsampling::kWideAndHigh;
-  if (fx == 1 && fy == 2) return Upsampling::kHigh;
-  return Upsampling::kRepeat;
-}
-
 /// What a region needs of one component, and the samples of the last two MCU rows.
-struct Plane {
-  int fx = 1;  // pixels a sample
-  int fy = 1;
-  Upsampling upsampling = Upsampling::kNone;
-  int first_block = 0;  // columns of blocks: [first_block, end_block)
-  int end_block = 0;
-  int first_row = 0;  // rows of blocks: [first_row, end_row)
-  int end_row = 0;
+struct Plane : coef::RegionBlocks {
   int ring_rows = 0;  // sample rows kept: those of two MCU rows
   ptrdiff_t stride = 0;
   coef::QuantTable quant{};
@@ -76,27 +60,12 @@ Status damaged() {
   return Status(ErrorCode::kCorrupt, "[codec] coefficient record: a tile is damaged; ingest the file again");
 }
 
-/// Samples and blocks around the region that upsampling looks at: one sample to each side.
 void plan(const Frame& frame, State& s) {
   const Region& region = s.region;
   for (int c = 0; c < frame.components; ++c) {
     const Component& component = frame.component[c];
     Plane& plane = s.planes[c];
-    plane.fx = frame.max_h / component.h;
-    plane.fy = frame.max_v / component.v;
-    plane.upsampling = upsampling_of(component, plane.fx, plane.fy);
-    const int around_x = plane.fx > 1 ? 1 : 0;
-    const int around_y = plane.fy > 1 ? 1 : 0;
-    const int left = std::max(0, region.x / plane.fx - around_x);
-    const int right =
-        std::min(component.width, coef::divide_up(region.x + region.width, plane.fx) + around_x);
-    const int top = std::max(0, region.y / plane.fy - around_y);
-    const int bottom =
-        std::min(component.height, coef::divide_up(region.y + region.height, plane.fy) + around_y);
-    plane.first_block = left / 8;
-    plane.end_block = coef::divide_up(right, 8);
-    plane.first_row = top / 8;
-    plane.end_row = coef::divide_up(bottom, 8);
+    static_cast<coef::RegionBlocks&>(plane) = coef::region_blocks(frame, c, region);
     plane.ring_rows = 2 * 8 * component.v;
     plane.stride =
         kRowMargin + ptrdiff_t{8} * (plane.end_block - plane.first_block) + ptrdiff_t{coef::kRowPadding};
@@ -178,7 +147,7 @@ const uint8_t* component_row(const Frame& frame, int c, int y, State& s) {
     case Upsampling::kNone:
       break;
     case Upsampling::kHigh:
-      kernels.between(plane.row(here), plane.row(other), y % 2 == 0 ? 1 : 2, count, out);
+      kernels.between(plane.row(here), plane.row(other), coef::row_bias(y % 2 != 0), count, out);
       break;
     case Upsampling::kWide:
     case Upsampling::kWideAndHigh: {
@@ -256,18 +225,13 @@ void store_row(const Frame& frame, int y, State& s) {
 Status decode_region(const coef::Record& record, State& s) {
   const Frame& frame = record.frame;
   plan(frame, s);
-  int first = frame.mcu_rows;
-  int end = 0;
-  for (int c = 0; c < frame.components; ++c) {
-    first = std::min(first, s.planes[c].first_row / frame.component[c].v);
-    end = std::max(end, coef::divide_up(s.planes[c].end_row, frame.component[c].v));
-  }
+  const coef::RowRange rows = coef::region_rows(frame, s.region);
   const int bottom = s.region.y + s.region.height;
   int y = s.region.y;
-  for (int row = first; row < end; ++row) {
+  for (int row = rows.first; row < rows.end; ++row) {
     DLPIPE_RETURN_IF_ERROR(decode_mcu_row(record, row, s));
     // The last pixel rows of an MCU row wait for the chroma below them.
-    const int waiting = row + 1 < end ? frame.max_v / 2 : 0;
+    const int waiting = row + 1 < rows.end ? frame.max_v / 2 : 0;
     for (; y < std::min(bottom, 8 * frame.max_v * (row + 1) - waiting); ++y) store_row(frame, y, s);
   }
   return {};

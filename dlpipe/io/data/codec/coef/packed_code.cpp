@@ -26,7 +26,7 @@ void put_dc(std::span<const int16_t* const> blocks, BitWriter& out) {
   if (fits) {
     for (size_t i = 1; i < blocks.size(); ++i) out.put(folded(blocks[i][0] - blocks[i - 1][0]), width);
   } else {
-    for (const int16_t* block : blocks) out.put(static_cast<uint16_t>(block[0]), 16);
+    for (const int16_t* block : blocks) out.put(static_cast<uint16_t>(block[0]), kRawDcBits);
   }
 }
 
@@ -41,11 +41,12 @@ void put_packed_block(const int16_t* coefficients, BitWriter& out) {
   const BlockSymbols block = symbols_of(zigzag, 0);
   bool narrow = true;
   for (int group = 0; group < block.groups; ++group)
-    narrow = narrow && field_of(block, group) < 1 << kNarrowWidthBits[group];
+    narrow = narrow && field_of(block, group) < 1 << narrow_width_bits(group);
   const int groups = narrow ? block.groups : std::max(block.groups, kFewestWideGroups);
   out.put(static_cast<uint64_t>(narrow ? groups : kFirstWideKind + groups - kFewestWideGroups), kKindBits);
   for (int group = 0; group < groups; ++group)
-    out.put(static_cast<uint64_t>(field_of(block, group)), narrow ? kNarrowWidthBits[group] : kWideWidthBits);
+    out.put(static_cast<uint64_t>(field_of(block, group)),
+            narrow ? narrow_width_bits(group) : kWideWidthBits);
   for (int group = 0; group < block.groups; ++group) {
     if (block.mask[group] == 0) continue;
     const int dc = group == 0 ? 1 : 0;  // has no bit in its group's mask

@@ -28,7 +28,7 @@ constexpr std::array<Kind, 1 << kKindBits> make_kinds() {
     kind.groups = static_cast<uint8_t>(wide ? number - kFirstWideKind + kFewestWideGroups : number);
     kind.bits = kKindBits;
     for (int group = 0; group < kind.groups; ++group) {
-      const int width = wide ? kWideWidthBits : kNarrowWidthBits[static_cast<size_t>(group)];
+      const int width = wide ? kWideWidthBits : narrow_width_bits(group);
       kind.width_fields |= uint64_t{(1u << width) - 1} << (8 * group);
       kind.bits = static_cast<uint8_t>(kind.bits + width);
     }
@@ -135,7 +135,7 @@ DLPIPE_COEF_INLINE size_t read_dc(const Tile& tile, TileBlocks& blocks) {
   size_t at = kDcWidthBits + kFirstDcBits;
   if (width > kMaxDcWidth) {
     if (width != kRawDc) return 0;
-    for (size_t i = 0; i < static_cast<size_t>(tile.blocks); ++i, at += 16)
+    for (size_t i = 0; i < static_cast<size_t>(tile.blocks); ++i, at += kRawDcBits)
       blocks.dc[i][0] = static_cast<int16_t>(bits_at(tile.bytes, at));
     return at;
   }

@@ -16,10 +16,6 @@
 namespace dlpipe::data::coef {
 
 inline constexpr std::string_view kMagic = "dlc1";
-inline constexpr int kMaxComponents = 4;
-
-/// What the components mean, as the JPEG says (JFIF, Adobe's marker, component ids) and libjpeg decides.
-enum class ColorModel : uint8_t { kGrey = 0, kYCbCr = 1, kRgb = 2, kCmyk = 3, kYcck = 4 };
 
 constexpr int divide_up(int64_t value, int64_t by) {
   return static_cast<int>((value + by - 1) / by);

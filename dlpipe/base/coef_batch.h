@@ -1,0 +1,122 @@
+// A batch of JPEG crops on its way to a GPU as packed coefficient tiles: plain data that io/data fills
+// (codec/coef/tile_selection.h) and engine/cuda reads (coef_decode.h).
+//
+// All of it lies in one arena, so that one copy carries it to the device:
+//
+//   CoefSample[capacity]               what each sample needs: tables, geometry, the resize
+//   u32[kCoefSteps][capacity + 1]      which of a kernel's blocks work for which sample
+//   each sample's tiles, 8-aligned     TileRange[...], then the tiles' bytes
+//
+// Samples' parts may lie in any order: a worker takes room by moving one counter. A sample that is decoded on
+// the host has no components; no kernel touches its pixels. number_coef_blocks() is called when all are
+// there, on the arena in host memory. Nothing here owns memory. Sizes are bytes unless said otherwise.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "dlpipe/base/coef_math.h"
+#include "dlpipe/base/error.h"
+
+namespace dlpipe::coef {
+
+/// The kernels, in their order.
+enum CoefStep : int { kWeights, kTiles, kColors, kFirstPass, kSecondPass, kCoefSteps };
+/// What one block of threads takes: output pixels of both axes, a tile, pixels, bytes.
+inline constexpr int64_t kWeightsPerBlock = 128;
+inline constexpr int64_t kPixelsPerBlock = 1024;
+inline constexpr int64_t kBytesPerBlock = 2048;
+inline constexpr size_t kCoefAlignment = 8;
+
+/// A tile's bytes, counted from the begin of its sample's part of the arena.
+struct TileRange {
+  uint32_t begin;
+  uint32_t size;
+};
+
+/// A component of a sample, and which of its blocks are decoded.
+struct CoefPlane {
+  int16_t quant[64];  // natural order
+  Sampling sampling;
+  int32_t blocks_wide;  // of the component
+  int32_t first_block;  // decoded: columns of blocks [first_block, end_block),
+  int32_t end_block;
+  int32_t first_row;  // rows of blocks [first_row, end_row)
+  int32_t end_row;
+  int32_t first_tile;   // of a row of blocks; a tile may have blocks that aren't decoded
+  int32_t tiles;        // in each row
+  uint32_t tile_table;  // the first one's TileRange
+  uint32_t samples;     // in the sample's scratch: rows of 8 (end_block - first_block) bytes
+};
+
+/// One axis of the resize.
+struct CoefAxis {
+  int32_t source_size;
+  int32_t out_size;
+  int32_t first;  // the window: output pixels [first, first + count)
+  int32_t count;
+  int32_t source_begin;  // the first source pixel that is there
+  int32_t source_count;
+  int32_t most_taps;
+  /// In the sample's scratch: i32 begins[count], counted from source_begin, taps[count],
+  /// weights[most_taps][count].
+  uint32_t table;
+};
+
+/// One sample: the region of a stored picture that is decoded, oriented, resized and flipped.
+struct CoefSample {
+  CoefPlane plane[kMaxComponents];
+  CoefAxis across;
+  CoefAxis down;
+  int32_t components;  // 0: decoded on the host
+  int32_t channels;    // 1 or 3, of what comes out: u8 [down.count, across.count, channels]
+  int32_t tile_blocks;
+  int32_t tile_count;
+  int32_t x, y, width, height;  // the region, in the picture as stored
+  ColorModel color;
+  bool swap_axes, mirror_x, mirror_y;  // from stored to seen (base/image.h)
+  bool flip;                           // left and right swapped in what comes out
+  bool vertical_first;
+  uint32_t pixels;         // in the sample's scratch: the region as seen, [height, width, channels]
+  uint32_t between;        // and what the first pass gives
+  uint32_t scratch_bytes;  // a multiple of kCoefAlignment
+  uint32_t arena_bytes;    // likewise
+  uint64_t arena;          // where the sample's part begins in the arena
+  uint64_t scratch;        // its scratch in all samples' (number_coef_blocks)
+  uint64_t out;            // its pixels in the batch's
+
+  DLPIPE_HOST_DEVICE int seen_width() const { return swap_axes ? height : width; }
+  DLPIPE_HOST_DEVICE int seen_height() const { return swap_axes ? width : height; }
+  /// Bytes of a row, and rows, of what the first pass gives.
+  DLPIPE_HOST_DEVICE int between_row() const {
+    return (vertical_first ? seen_width() : across.count) * channels;
+  }
+  DLPIPE_HOST_DEVICE int between_rows() const { return vertical_first ? down.count : seen_height(); }
+};
+
+/// The begin of an arena of `capacity` samples.
+struct CoefHead {
+  std::span<CoefSample> samples;
+  std::span<uint32_t> begins;
+};
+constexpr size_t coef_head_bytes(size_t capacity) {
+  const size_t bytes =
+      capacity * sizeof(CoefSample) + (capacity + 1) * static_cast<size_t>(kCoefSteps) * sizeof(uint32_t);
+  return (bytes + kCoefAlignment - 1) / kCoefAlignment * kCoefAlignment;
+}
+/// `arena`: aligned to kCoefAlignment, in host memory.
+CoefHead coef_head(std::byte* arena, size_t capacity);
+
+/// What decoding a batch takes.
+struct CoefWork {
+  int64_t blocks[kCoefSteps] = {};
+  uint64_t scratch_bytes = 0;
+};
+
+/// Gives every sample its scratch and every kernel's block its sample: begins[step][i] is the first of sample
+/// i's. `samples` are all of the head's, those behind a batch's count without components. kUnsupported when
+/// a grid would be too large.
+Result<CoefWork> number_coef_blocks(const CoefHead& head);
+
+}  // namespace dlpipe::coef
