@@ -1,6 +1,7 @@
 #include "dlpipe/base/ledger.h"
 
 #include "dlpipe/base/counter.h"
+#include "dlpipe/base/device/ranges.h"
 
 namespace dlpipe {
 
@@ -59,12 +60,14 @@ void Ledger::begin(Span span) {
     step_.span_ns[static_cast<size_t>(outer.span)] += now - outer.resumed_ns;
   }
   open_.push_back({span, now});
+  push_range(span_name(span).data());  // of literals
 }
 
 void Ledger::end() {
   const int64_t now = now_ns();
   const Open inner = open_.back();
   open_.pop_back();
+  pop_range();
   step_.span_ns[static_cast<size_t>(inner.span)] += now - inner.resumed_ns;
   if (!open_.empty()) open_.back().resumed_ns = now;
 }

@@ -43,7 +43,9 @@ Evaluation evaluate_checkpoint(const EvaluateOptions& options, const Registries&
   const int threads = options.threads > 0 ? options.threads : available_threads();
   engine::set_engine_threads(threads);
   Evaluation evaluation;
+  Device& device = *value_or_throw(registries.find_device(options.device));
   evaluation.model = load_model(options.checkpoint, registries);
+  evaluation.model.model->to(device);
   const ModelState& state = evaluation.model.state;
   evaluation.data = value_or_throw(validation_data("", options.data));
 
@@ -56,6 +58,7 @@ Evaluation evaluate_checkpoint(const EvaluateOptions& options, const Registries&
   loader.limit = options.limit;
   loader.epochs = 1;
   loader.ops = registries.augmentations;
+  loader.device = &device;
   const auto source = value_or_throw(pipeline::Loader::open(pipeline::validation_options(loader)));
   throw_if_error(
       check_classes("the checkpoint", state.classes, evaluation.data, source->dataset().classes()));

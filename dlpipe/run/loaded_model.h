@@ -27,6 +27,7 @@ struct EvaluateOptions {
   int64_t batch = 64;
   int threads = 0;  // 0: what the process may use
   int64_t limit = -1;
+  std::string device = "cpu";
   const std::atomic<bool>* stop = nullptr;
 };
 struct Evaluation {

@@ -22,6 +22,7 @@ using engine::Tensor;
 Predictor::Predictor(const PredictOptions& options, const Registries& registries) : options_(options) {
   engine::set_engine_threads(options.threads > 0 ? options.threads : available_threads());
   model_ = load_model(options.checkpoint, registries);
+  model_.model->to(*value_or_throw(registries.find_device(options.device)));
   if (model_.state.arguments.length > 0) {
     throw Error(Status(ErrorCode::kMisuse, concat("[predict] ", model_.state.model,
                                                   " takes tokens, no pictures; see dlpipe generate")));
@@ -79,9 +80,10 @@ void Predictor::predict_batch(std::span<const std::string> files,
   });
   const engine::NoGrad no_grad;
   const engine::UseAutocast autocast(value_or_throw(parse_dtype(model_.state.dtype)));
-  const Tensor logits = view_logits(*model_.model, engine::batch_prep(bytes, prep_),
-                                    value_or_throw(parse_views(model_.state.tta)));
-  const Tensor probabilities = engine::plain(engine::softmax(logits)).contiguous_copy();
+  const Tensor logits =
+      view_logits(*model_.model, engine::batch_prep(bytes.to(model_.model->device()), prep_),
+                  value_or_throw(parse_views(model_.state.tta)));
+  const Tensor probabilities = engine::plain(engine::softmax(logits)).contiguous_copy().to(cpu_device());
   const auto classes = static_cast<size_t>(probabilities.size(1));
   std::vector<size_t> order(classes);
   const auto top = std::min(classes, static_cast<size_t>(std::max<int64_t>(options_.top, 1)));

@@ -28,6 +28,7 @@ struct PredictOptions {
   int64_t batch = 64;
   int threads = 0;  // 0: what the process may use
   int64_t top = 5;
+  std::string device = "cpu";
   int64_t max_pixels = 178'956'970;
 };
 

@@ -6,6 +6,7 @@
 
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/loaded_model.h"
+#include "dlpipe/run/predictor.h"
 #include "dlpipe/run/session.h"
 #include "tests/engine/cuda/simulated.h"
 #include "tests/io/formats/scratch.h"
@@ -91,6 +92,20 @@ TEST_F(DeviceSession, IsTheHostsRun) {
   const Evaluation evaluation =
       evaluate_checkpoint({.checkpoint = runs / "b/checkpoints/last", .data = data_.split, .batch = 16});
   EXPECT_NEAR(evaluation.report.loss, there.last_validation->result.loss, 1e-4);
+  const Evaluation on_device = evaluate_checkpoint(
+      {.checkpoint = runs / "b/checkpoints/last", .data = data_.split, .batch = 16, .device = "simulated"},
+      registries());
+  EXPECT_EQ(on_device.report.loss, there.last_validation->result.loss);
+  Predictor predictor({.checkpoint = runs / "b/checkpoints/last", .batch = 4, .device = "simulated"},
+                      registries());
+  const std::vector<std::string> folders = {data_.jpegs};
+  const std::vector<std::string> files = value_or_throw(list_images(folders));
+  int64_t predictions = 0;
+  predictor.predict(std::span(files).first(6), [&](const Prediction& one) {
+    EXPECT_EQ(one.error, "");
+    ++predictions;
+  });
+  EXPECT_EQ(predictions, 6);
 }
 
 TEST_F(DeviceSession, ResumedIsTheSameRunBitForBit) {

@@ -200,10 +200,11 @@ TEST_F(DeviceStep, StateMovesBetweenDevices) {
 using GraphMode = TrainStepOptions::Graph;
 
 TEST_F(DeviceStep, AsOneGraphItIsTheSameBits) {
-  for (const char* optimizer : {"sgd", "adamw"}) {
+  for (const char* optimizer : {"sgd", "adamw", "muon"}) {
     for (const bool skips : {false, true}) {
       Variant variant = {
           .optimizer = optimizer, .options = {.clip = 1.0, .skip_nonfinite = skips}, .ema = 0.9};
+      variant.arguments.muon.patterns = {"fc*.weight"};
       variant.options.graph = GraphMode::kOff;
       Rig eager(simulated(), variant);
       variant.options.graph = GraphMode::kOn;

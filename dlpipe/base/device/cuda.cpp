@@ -1,10 +1,12 @@
 // The CUDA side of Device: runtime API only, host code. The only file of base that may include CUDA headers.
 #include <cuda_runtime_api.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include <array>
 #include <mutex>
 
 #include "dlpipe/base/device/device.h"
+#include "dlpipe/base/device/ranges.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe {
@@ -210,6 +212,13 @@ Result<Device*> cuda_device(int index) {
     device = std::make_unique<CudaDevice>(index, properties.name);
   }
   return static_cast<Device*>(device.get());
+}
+
+void push_range(const char* name) {
+  nvtxRangePushA(name);
+}
+void pop_range() {
+  nvtxRangePop();
 }
 
 std::string cuda_summary() {

@@ -1,4 +1,5 @@
 #include "dlpipe/base/device/device.h"
+#include "dlpipe/base/device/ranges.h"
 
 namespace dlpipe {
 
@@ -7,6 +8,9 @@ Result<Device*> cuda_device(int) {
       ErrorCode::kUnsupported,
       "[device] this dlpipe was built without CUDA; use --device cpu, or configure with -DDLPIPE_CUDA=ON");
 }
+void push_range(const char*) {}
+void pop_range() {}
+
 std::string cuda_summary() {
   return "built without CUDA";
 }

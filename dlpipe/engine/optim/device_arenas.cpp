@@ -35,13 +35,18 @@ DeviceArenas::DeviceArenas(Device& device, std::vector<Member> members, int stat
 }
 
 void DeviceArenas::place_members(int states) {
-  for (const Member& member : members_) {
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const Member& member = members_[i];
     const auto same = [&](const Group& group) {
-      return group.lr_scale == member.lr_scale && group.decay_scale == member.decay_scale;
+      return group.whole < 0 && !member.whole && group.lr_scale == member.lr_scale &&
+             group.decay_scale == member.decay_scale;
     };
     const auto found = std::find_if(groups_.begin(), groups_.end(), same);
     const auto index = static_cast<size_t>(found - groups_.begin());
-    if (found == groups_.end()) groups_.push_back({member.lr_scale, member.decay_scale, 0, {}, {}, {}});
+    if (found == groups_.end()) {
+      const auto whole = member.whole ? static_cast<int64_t>(i) : int64_t{-1};
+      groups_.push_back({member.lr_scale, member.decay_scale, whole, 0, {}, {}, {}});
+    }
     places_.push_back({index, groups_[index].count});
     groups_[index].count += (member.parameter.tensor.elements() + kAlign - 1) / kAlign * kAlign;
   }
@@ -76,7 +81,18 @@ void DeviceArenas::set_rate(double lr) {
   code_.set(scalar<float>(offsetof(Scalars, lr)), static_cast<float>(lr));
 }
 
-DeviceStepFlags DeviceArenas::step(const DeviceStep& step, const Update& update) {
+void DeviceArenas::update_whole(const Group& group, const cuda::StepScalars& scalars,
+                                const WholeUpdate& update) {
+  const Shape& shape = members_[static_cast<size_t>(group.whole)].parameter.tensor.shape();
+  const auto number = [&](const float* at) {
+    return Tensor::borrow(const_cast<float*>(at), {1}, DType::kF32, device_);
+  };
+  update({share_of(group.weights, 0, shape), share_of(group.gradients, 0, shape),
+          share_of(group.states.at(0), 0, shape), number(scalars.lr), number(scalars.grad_scale), code_,
+          scalars.found_inf, group.lr_scale, group.decay_scale});
+}
+
+DeviceStepFlags DeviceArenas::step(const DeviceStep& step, const Update& update, const WholeUpdate& whole) {
   int32_t* const found_inf = scalar<int32_t>(offsetof(Scalars, found_inf));
   float* const norm = scalar<float>(offsetof(Scalars, norm));
   const float* const lr = scalar<float>(offsetof(Scalars, lr));
@@ -95,6 +111,10 @@ DeviceStepFlags DeviceArenas::step(const DeviceStep& step, const Update& update)
                                      scalar<float>(offsetof(Scalars, grad_scale)), found_inf};
   for (Group& group : groups_) {
     if (!has_gradients) break;
+    if (group.whole >= 0) {
+      update_whole(group, scalars, whole);
+      continue;
+    }
     cuda::Arena arena;
     arena.weights = group.weights.data<float>();
     arena.gradients = group.gradients.data<float>();

@@ -21,6 +21,7 @@ class DeviceArenas {
     NamedTensor parameter;
     float lr_scale = 1.0f;
     float decay_scale = 1.0f;
+    bool whole = false;  // an arena of its own, for a rule that looks at all of it
   };
   /// The parameters' memory moves into the arenas. Each gets `states` (at most two) f32 an element, zeros.
   DeviceArenas(Device& device, std::vector<Member> members, int states);
@@ -28,9 +29,19 @@ class DeviceArenas {
   /// What the optimizer's rule does with one arena.
   using Update = std::function<void(const cuda::ArenaSteps& steps, const cuda::Arena& arena,
                                     const cuda::StepScalars& scalars, float lr_scale, float decay_scale)>;
+  /// A member taken whole: its tensors in the parameter's shape, scalars as f32 [1]. The update changes
+  /// nothing where scalars.found_inf is set.
+  struct Whole {
+    Tensor weights, gradients, state;
+    Tensor lr, grad_scale;
+    const cuda::ArenaSteps& code;
+    const int* found_inf;
+    float lr_scale, decay_scale;
+  };
+  using WholeUpdate = std::function<void(const Whole& whole)>;
   void set_rate(double lr);
   /// Takes the gradients now in the parameters. They all have one, or none has: then only the step counts.
-  DeviceStepFlags step(const DeviceStep& step, const Update& update);
+  DeviceStepFlags step(const DeviceStep& step, const Update& update, const WholeUpdate& whole);
 
   /// A view of a member's share.
   Tensor state(size_t member, int state) const;
@@ -50,7 +61,8 @@ class DeviceArenas {
   struct Group {
     float lr_scale = 1.0f;
     float decay_scale = 1.0f;
-    int64_t count = 0;  // elements, gaps included
+    int64_t whole = -1;  // the member, where it has an arena of its own
+    int64_t count = 0;   // elements, gaps included
     Tensor weights, gradients;
     std::vector<Tensor> states;
   };
@@ -60,6 +72,7 @@ class DeviceArenas {
   };
   void place_members(int states);
   bool gather_gradients();
+  void update_whole(const Group& group, const cuda::StepScalars& scalars, const WholeUpdate& update);
   /// The address of a member of Scalars, on the device.
   template <class T>
   T* scalar(size_t offset) const {

@@ -95,7 +95,7 @@ DeviceArenas& ElementwiseOptimizer::arenas() {
   for (size_t s = 0; s < slots_.size(); ++s) {
     const Slot& slot = slots_[s];
     if (!slot.parameter.tensor.requires_grad()) continue;
-    members.push_back({slot.parameter, slot.lr_scale, slot.decay_scale});
+    members.push_back({slot.parameter, slot.lr_scale, slot.decay_scale, slot.whole});
     arena_slots_.push_back(s);
   }
   const size_t states = slots_.empty() ? 0 : slots_.front().forms.size();
@@ -113,10 +113,12 @@ void ElementwiseOptimizer::set_rate_on_device(double lr) {
 }
 
 DeviceStepFlags ElementwiseOptimizer::step_on_device(const DeviceStep& step) {
-  return arenas().step(step, [this](const cuda::ArenaSteps& steps, const cuda::Arena& arena,
-                                    const cuda::StepScalars& scalars, float lr_scale, float decay_scale) {
+  const auto update = [this](const cuda::ArenaSteps& steps, const cuda::Arena& arena,
+                             const cuda::StepScalars& scalars, float lr_scale, float decay_scale) {
     update_arena(steps, arena, scalars, lr_scale, decay_scale);
-  });
+  };
+  return arenas().step(step, update,
+                       [this](const DeviceArenas::Whole& whole) { update_whole_on_device(whole); });
 }
 
 void ElementwiseOptimizer::step(double lr) {

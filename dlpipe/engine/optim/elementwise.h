@@ -66,6 +66,8 @@ class ElementwiseOptimizer : public Optimizer {
   /// Called for each parameter that was named as one to be taken whole, on the caller's thread: `run` is all
   /// of it, `rows` its first axis.
   virtual void update_whole(const ElementRun& run, int64_t rows) const { (void)run, (void)rows; }
+  /// update_whole on a device.
+  virtual void update_whole_on_device(const DeviceArenas::Whole& whole) const { (void)whole; }
   /// The update of an arena on a device; only called where the optimizer's record says `on_device`.
   virtual void update_arena(const cuda::ArenaSteps& steps, const cuda::Arena& arena,
                             const cuda::StepScalars& scalars, float lr_scale, float decay_scale) const;

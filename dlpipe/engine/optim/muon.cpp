@@ -3,6 +3,8 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cpu/gemm.h"
+#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/optim/sgd_optimizer.h"
 
 namespace dlpipe::engine {
@@ -45,6 +47,18 @@ void orthogonalize(float* x, int64_t rows, int64_t columns, int iterations) {
     cpu::gemm(rows, columns, rows, {s}, {x}, nullptr, p, DType::kF32);
     for (int64_t i = 0; i < rows * columns; ++i) x[i] = kA * x[i] + p[i];
   }
+}
+
+/// The same of a matrix on a device, as ops; not in place.
+Tensor orthogonalized(Tensor x, int iterations) {
+  constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
+  x = div(x, scale(sqrt(sum(mul(x, x))), 1.0, 1e-7));
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    const Tensor gram = matmul(x, transpose(x, {1, 0}));
+    const Tensor polynomial = add(scale(gram, kB), scale(matmul(gram, gram), kC));
+    x = add(scale(x, kA), matmul(polynomial, x));
+  }
+  return x;
 }
 
 /// Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024: the momentum of a matrix
@@ -94,7 +108,43 @@ class Muon final : public SgdOptimizer {
     for (int64_t i = 0; i < run.count; ++i) run.weights[i] = keep * run.weights[i] - step * update[i];
   }
 
+  void update_whole_on_device(const DeviceArenas::Whole& whole) const override {
+    const NoGrad no_grad;
+    const OptimizerArguments::Muon& muon = arguments_.muon;
+    const int64_t rows = whole.weights.size(0), columns = whole.weights.elements() / rows;
+    const auto matrix = [&](const Tensor& x) { return reshape(x, {rows, columns}); };
+    const Tensor weights = matrix(whole.weights), gradient = mul(matrix(whole.gradients), whole.grad_scale);
+    const Tensor velocity = add(scale(matrix(whole.state), muon.momentum), gradient);
+    Tensor update = arguments_.nesterov ? add(gradient, scale(velocity, muon.momentum)) : velocity;
+    if (rows <= columns) {
+      update = orthogonalized(update, muon.iterations);
+    } else {
+      update =
+          transpose(orthogonalized(transpose(update, {1, 0}).contiguous_copy(), muon.iterations), {1, 0});
+    }
+    const Tensor lr = scale(whole.lr, whole.lr_scale);
+    Tensor kept = weights;
+    double step = 1;
+    if (muon.normalize) {
+      // A norm of 0 stays 0: the smallest number keeps the quotient finite.
+      const Tensor squares = scale(sum(mul(weights, weights)), 1.0, 1e-38);
+      kept = scale(div(weights, sqrt(squares)), std::sqrt(static_cast<double>(rows)));
+    } else {
+      kept = sub(weights, mul(weights, scale(lr, arguments_.weight_decay * whole.decay_scale)));
+      step = std::sqrt(std::max(1.0, static_cast<double>(rows) / static_cast<double>(columns)));
+    }
+    write(whole, whole.weights, sub(kept, mul(scale(update, step), lr)));
+    write(whole, whole.state, velocity);
+  }
+
  private:
+  /// to = values, unless the step doesn't count.
+  static void write(const DeviceArenas::Whole& whole, const Tensor& to, const Tensor& values) {
+    const Tensor before = to.clone(), now = values.contiguous_copy();
+    copy_memory(to.device(), to.raw(), now.device(), now.raw(), to.size_bytes());
+    whole.code.restore(to.data<float>(), before.data<float>(), to.elements(), whole.found_inf);
+  }
+
   float lr_ = 0.0f;
 };
 
@@ -119,6 +169,7 @@ std::unique_ptr<Optimizer> build(std::vector<NamedTensor> parameters, const Opti
 
 extern const OptimizerRecord muon_optimizer;
 const OptimizerRecord muon_optimizer = {
-    "muon", "orthogonalised momentum for the matrices that --muon names, sgd's step for the rest", build};
+    "muon", "orthogonalised momentum for the matrices that --muon names, sgd's step for the rest", build,
+    true};
 
 }  // namespace dlpipe::engine

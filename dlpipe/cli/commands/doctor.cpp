@@ -1,0 +1,89 @@
+// `dlpipe doctor RUN`: who waited for whom in a run, and what to try.
+#include "dlpipe/run/doctor.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "dlpipe/base/machine.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/flags.h"
+#include "dlpipe/cli/output.h"
+#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/config.h"
+#include "dlpipe/run/data_paths.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+struct Options {
+  std::string run;
+  bool json = false;
+};
+
+std::string layout_of(const data::Dataset& dataset) {
+  if (dataset.size() == 0) return "";
+  const auto header = dataset.header(0);
+  return header.ok() ? std::string(data::image_layout_name(header->layout)) : "";
+}
+
+run::MachineFacts facts_of(const std::string& folder, const run::TrainConfig& config) {
+  run::MachineFacts facts;
+  facts.has_bf16 = cpu_isa().find("bf16") != std::string::npos;
+  if (const auto data = run::training_data(config.data); data.ok()) {
+    if (const auto dataset = data::Dataset::open(*data); dataset.ok())
+      facts.dataset_layout = layout_of(**dataset);
+  }
+  if (const auto bad = formats::read_file(folder + "/quarantine.txt"); bad.ok())
+    facts.quarantined_samples = std::count(bad->begin(), bad->end(), '\n');
+  return facts;
+}
+
+std::string diagnosis_json(const run::Diagnosis& diagnosis) {
+  using formats::Json;
+  Json findings = Json::array();
+  for (const run::Finding& finding : diagnosis.findings) {
+    findings.push_back(
+        Json::object({{"what", finding.what}, {"advice", finding.advice}, {"share", finding.share}}));
+  }
+  return Json::object({{"verdict", diagnosis.verdict}, {"findings", std::move(findings)}}).dump();
+}
+
+Status examine(const Options& options) {
+  const auto ledger = formats::read_json(options.run + "/ledger.json");
+  if (!ledger.ok()) {
+    return ledger.status().with_context(concat(
+        "[doctor] ", options.run, " has no ledger: give the --out of a `dlpipe train` that has ended: "));
+  }
+  run::TrainConfig config;
+  DLPIPE_RETURN_IF_ERROR(run::read_config(options.run + "/config.toml", config));
+  DLPIPE_ASSIGN_OR_RETURN(const run::Diagnosis diagnosis,
+                          run::diagnose(*ledger, config, facts_of(options.run, config)));
+  if (options.json) {
+    print_json(diagnosis_json(diagnosis));
+    return {};
+  }
+  print_report(diagnosis.verdict);
+  for (const run::Finding& finding : diagnosis.findings)
+    print_report(concat("- ", finding.what, "\n  ", finding.advice));
+  if (diagnosis.findings.empty())
+    print_report("nothing else stands out; `dlpipe bench train --explain` looks at each op");
+  return {};
+}
+
+std::function<Status()> setup(Flags& flags) {
+  auto options = std::make_shared<Options>();
+  flags.add_option("RUN", options->run, "Run directory").required();
+  flags.add_flag("--json", options->json, "Print one JSON line on stdout");
+  return [options] { return examine(*options); };
+}
+
+}  // namespace
+
+extern const CommandRecord doctor_command;
+const CommandRecord doctor_command = {"doctor", "Say who waited for whom in a run, and what to try", setup};
+
+}  // namespace dlpipe::cli

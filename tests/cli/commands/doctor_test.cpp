@@ -1,0 +1,76 @@
+#include <gtest/gtest.h>
+
+#include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/doctor.h"
+#include "tests/cli/program.h"
+#include "tests/cli/trained_run.h"
+
+namespace dlpipe::test {
+
+using formats::Json;
+
+static Json ledger(double wait, double validation, double unaccounted, const char* busiest) {
+  return Json::object(
+      {{"wall_seconds", 10.0},
+       {"data_wait_share", wait},
+       {"unaccounted_share", unaccounted},
+       {"advice", "Speed it up."},
+       {"spans", Json::object({{"forward", Json::object({{"share", 0.3}})},
+                               {"backward", Json::object({{"share", 0.3}})},
+                               {"validation", Json::object({{"share", validation}})}})},
+       {"stages", Json(Json::Array{Json::object({{"name", "reader"}, {"busy_share", 0.2}}),
+                                   Json::object({{"name", busiest}, {"busy_share", 0.9}})})}});
+}
+
+TEST(Doctor, NamesTheStageThatIsWaitedFor) {
+  const auto found = *run::diagnose(ledger(0.4, 0, 0, "decoder"), {}, {.dataset_layout = "jpeg"});
+  EXPECT_NE(found.verdict.find("40.0 %"), std::string::npos) << found.verdict;
+  EXPECT_NE(found.verdict.find("decoder"), std::string::npos) << found.verdict;
+  ASSERT_EQ(found.findings.size(), 1u);
+  EXPECT_NE(found.findings[0].advice.find("--jpeg coefficients"), std::string::npos);
+  const auto fast = *run::diagnose(ledger(0.4, 0, 0, "decoder"), {}, {.dataset_layout = "coefficients"});
+  EXPECT_NE(fast.findings[0].advice.find("--threads"), std::string::npos);
+}
+
+TEST(Doctor, ALimitOfTheModelIsSaidAsSuch) {
+  const auto found = *run::diagnose(ledger(0.01, 0, 0, "decoder"), {}, {.has_bf16 = true});
+  EXPECT_NE(found.verdict.find("the model is the limit"), std::string::npos);
+  ASSERT_EQ(found.findings.size(), 1u);
+  EXPECT_NE(found.findings[0].advice.find("bf16"), std::string::npos);
+  run::TrainConfig low;
+  low.dtype = "bf16";
+  EXPECT_TRUE(run::diagnose(ledger(0.01, 0, 0, "decoder"), low, {.has_bf16 = true})->findings.empty());
+}
+
+TEST(Doctor, ADevicesOwnClockCounts) {
+  Json json = ledger(0.01, 0, 0, "augmenter");
+  json.set("device", Json::object({{"waited_seconds", 3.0}, {"worked_seconds", 1.0}}));
+  const auto found = *run::diagnose(json, {}, {});
+  EXPECT_NE(found.verdict.find("the device waited for data 75.0 %"), std::string::npos) << found.verdict;
+}
+
+TEST(Doctor, TheLargestShareComesFirst) {
+  const auto found = *run::diagnose(ledger(0.1, 0.5, 0.03, "prefault"), {}, {.quarantined_samples = 2});
+  ASSERT_EQ(found.findings.size(), 4u);
+  EXPECT_NE(found.findings[0].what.find("validation"), std::string::npos);
+  EXPECT_NE(found.findings[1].advice.find("storage"), std::string::npos);
+  EXPECT_NE(found.findings[3].what.find("2 samples"), std::string::npos);
+}
+
+TEST(Doctor, LooksAtARealRun) {
+  const Outcome outcome = run_dlpipe({"doctor", trained_run().run});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("data"), std::string::npos) << outcome.err;
+  const Outcome json = run_dlpipe({"doctor", trained_run().run, "--json"});
+  ASSERT_TRUE(Json::parse(json.out).ok()) << json.out;
+  EXPECT_NE((*Json::parse(json.out))["verdict"].as_string(), "");
+}
+
+TEST(Doctor, WhatIsNoRunIsSaid) {
+  ScratchDirectory folder;
+  const Outcome outcome = run_dlpipe({"doctor", folder.path()});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find("has no ledger"), std::string::npos) << outcome.err;
+}
+
+}  // namespace dlpipe::test
