@@ -8,6 +8,9 @@
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/engine/cpu/kernel_table.h"
+#if DLPIPE_HAVE_CUDA
+#include "dlpipe/engine/cuda/cudnn.h"
+#endif
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/build_info.h"
@@ -16,30 +19,41 @@ namespace dlpipe::cli {
 
 namespace {
 
+// What convolutions run on; nothing where there is no GPU for them.
+std::string convolution_library() {
+#if DLPIPE_HAVE_CUDA
+  if (cuda_device(0).ok()) return engine::cuda::cudnn_summary();
+#endif
+  return {};
+}
+
 void print_info() {
   std::string libraries;
   for (const auto& [name, version] : run::library_versions()) {
     libraries += concat(libraries.empty() ? "" : ", ", name, " ", version);
   }
+  const std::string cudnn = convolution_library();
   print_report(concat("build      ", run::build_line(), "\ncpu        ", cpu_model(), "\nisa        ",
                       cpu_isa(), " (engine: ", engine::isa_name(engine::kernel_isa()), ")\nthreads    ",
                       available_threads(), "\nmemory     ", human_bytes(available_memory_bytes()),
-                      "\ngpu        ", cuda_summary(), "\nlibraries  ", libraries));
+                      "\ngpu        ", cuda_summary(), cudnn.empty() ? "" : "\ncudnn      ", cudnn,
+                      "\nlibraries  ", libraries));
 }
 
 void print_info_json() {
   using formats::Json;
   Json libraries = Json::object();
   for (const auto& [name, version] : run::library_versions()) libraries.set(name, version);
-  print_json(Json::object({{"build", run::build_line()},
-                           {"cpu", cpu_model()},
-                           {"isa", cpu_isa()},
-                           {"engine_isa", engine::isa_name(engine::kernel_isa())},
-                           {"threads", available_threads()},
-                           {"memory_bytes", static_cast<int64_t>(available_memory_bytes())},
-                           {"gpu", cuda_summary()},
-                           {"libraries", std::move(libraries)}})
-                 .dump());
+  Json json = Json::object({{"build", run::build_line()},
+                            {"cpu", cpu_model()},
+                            {"isa", cpu_isa()},
+                            {"engine_isa", engine::isa_name(engine::kernel_isa())},
+                            {"threads", available_threads()},
+                            {"memory_bytes", static_cast<int64_t>(available_memory_bytes())},
+                            {"gpu", cuda_summary()},
+                            {"libraries", std::move(libraries)}});
+  if (const std::string cudnn = convolution_library(); !cudnn.empty()) json.set("cudnn", cudnn);
+  print_json(json.dump());
 }
 
 struct Options {
