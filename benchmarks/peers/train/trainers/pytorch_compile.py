@@ -4,7 +4,7 @@
 # venv = "torch"
 # apt = ["g++"]
 # ///
-"""PyTorch with torch.compile (Inductor's C++ back end), channels_last; bf16 by autocast."""
+"""PyTorch with torch.compile (Inductor: its C++ back end, on a GPU Triton), channels_last; bf16 by autocast."""
 
 import pathlib
 import sys
@@ -14,5 +14,10 @@ import torch
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import training  # noqa: E402
 
+
+def compiled(model, args):
+    return torch.compile(model, mode=args.compile_mode)
+
+
 if __name__ == "__main__":
-    training.main(about="torch.compile, channels_last; bf16 by autocast", prepare=torch.compile)
+    training.main(about="torch.compile, channels_last; bf16 by autocast", prepare=compiled)
