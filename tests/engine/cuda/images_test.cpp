@@ -84,6 +84,29 @@ TEST(SimulatedImages, BatchPrepInSeveralBlocks) {
   });
 }
 
+std::vector<SampleMix> some_mixes(int width, int height) {
+  return {{1, 0.3f, {}}, {2, 0.5f, {3, 4, width - 5, height - 4}}, {}, {0, 0.123f, {0, 0, 1, height}}};
+}
+
+TEST(SimulatedImages, BatchPrepMixesInSeveralBlocks) {
+  check("batch_prep", []() -> std::vector<OpSample> {
+    std::vector<OpSample> samples;
+    for (const int64_t channels : {1, 2, 3, 4}) {
+      for (const DType dtype : {DType::kF32, DType::kBF16}) {
+        for (const int side : {41, 48}) {  // samples that aren't whole packs, and that are
+          BatchPrep prep;
+          prep.scale = {0.017f, 0.0175f, 0.0174f, 0.5f};
+          prep.bias = {-2.1f, -2.03f, -1.8f, 0.25f};
+          prep.dtype = dtype;
+          prep.mix = some_mixes(side + 2, side);
+          samples.push_back({"mixed", {{{4, side, side + 2, channels}, DType::kU8}}, prep, 0, 0, 256});
+        }
+      }
+    }
+    return samples;
+  });
+}
+
 Tensor noise(const Shape& shape, uint64_t key, double mean = 0, double spread = 1) {
   RandomStream random(20261122, key);
   std::vector<float> values(static_cast<size_t>(shape.elements()));
@@ -203,6 +226,23 @@ TEST(SimulatedImages, UnalignedBytesArePrepared) {
   const Unaligned moved(bytes);
   EXPECT_TRUE(
       same_bits(apply(op.row, {bytes}, BatchPrep())[0], apply(op.row, {moved.tensor}, BatchPrep())[0]));
+}
+
+TEST(SimulatedImages, MixedBatchesHaveTheCpusBits) {
+  const SimulatedOp op("batch_prep");
+  for (const int side : {41, 48}) {
+    BatchPrep prep;
+    prep.scale = {0.017f, 0.0175f, 0.0174f, 0};
+    prep.bias = {-2.1f, -2.03f, -1.8f, 0};
+    prep.mix = some_mixes(side, side);
+    const Tensor bytes = cast(noise({4, side, side, 3}, 5, 128, 127), DType::kU8);
+    const Tensor expected = batch_prep(bytes, prep);
+    EXPECT_TRUE(same_bits(apply(op.row, {bytes}, prep)[0], expected));
+    const Tensor mixes =
+        Tensor::borrow(prep.mix.data(), {4, static_cast<int64_t>(sizeof(SampleMix))}, DType::kU8);
+    EXPECT_TRUE(same_bits(apply(op.row, {bytes, mixes}, prep)[0], expected));
+    EXPECT_TRUE(same_bits(apply(op.row, {Unaligned(bytes).tensor}, prep)[0], expected));
+  }
 }
 
 TEST(SimulatedImages, NanIsTheLargestOfAWindowAndThenTheFirst) {
