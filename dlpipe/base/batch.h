@@ -61,8 +61,9 @@ struct Batch {
   /// Set when the fields live on a device: the consumer's stream waits on it before it reads. Null on the
   /// CPU.
   const Event* ready_event = nullptr;
-  /// Where the fields are on a device: the weights, there too.
+  /// Where the fields are on a device: the weights and, unless prep->mix is empty, what it holds, there too.
   const float* device_weight = nullptr;
+  const SampleMix* device_mixes = nullptr;
   /// batches_chain after this batch: a hash over record checksums and drawn parameters of all batches so far.
   uint64_t chain = 0;
   int32_t slot = -1;  // the source's own handle

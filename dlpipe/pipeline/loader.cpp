@@ -9,6 +9,7 @@ LoaderOptions validation_options(LoaderOptions options) {
   options.shuffle = false;
   options.last = LastBatch::kKeep;
   options.on_bad = OnBadRecord::kDrop;
+  options.mixup = options.cutmix = 0;
   return options;
 }
 

@@ -39,6 +39,9 @@ struct LoaderOptions {
   int rank = 0;
   int world = 1;
   int channels = 3;
+  /// alpha of mixup and of CutMix (mixing.h); 0: off. Partners are of this rank's batch.
+  double mixup = 0;
+  double cutmix = 0;
   OnBadRecord on_bad = OnBadRecord::kSubstitute;
   int64_t max_bad = -1;  // distinct bad samples before the stream ends with an error; -1: max(10, 0.1 %)
   int64_t max_pixels = 178'956'970;

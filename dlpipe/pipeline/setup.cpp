@@ -1,6 +1,8 @@
 #include "dlpipe/pipeline/setup.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <limits>
 #include <span>
 
@@ -16,6 +18,17 @@ constexpr int kMaxThreads = 1024;
 
 Status misuse(const std::string& message) {
   return Status(ErrorCode::kMisuse, "[loader] " + message);
+}
+
+Status check_alpha(const char* option, double alpha, int64_t batch) {
+  if (!(alpha >= 0) || std::isinf(alpha)) {
+    return misuse(
+        concat(option, " ", alpha, "; use the alpha of Beta(alpha, alpha), such as 0.2 or 1, or 0 for off"));
+  }
+  if (alpha > 0 && batch < 2) {
+    return misuse(concat(option, " ", alpha, " mixes samples of a batch; use --batch 2 or more"));
+  }
+  return {};
 }
 
 Status check_options(const LoaderOptions& o) {
@@ -41,7 +54,8 @@ Status check_options(const LoaderOptions& o) {
   if (o.memory_bytes < 0)
     return misuse(concat("--memory ", o.memory_bytes, "; use a size such as 1GiB, or 0"));
   if (o.max_pixels < 1) return misuse(concat("--max-pixels ", o.max_pixels, "; use 1 or more"));
-  return {};
+  DLPIPE_RETURN_IF_ERROR(check_alpha("--mixup", o.mixup, o.batch));
+  return check_alpha("--cutmix", o.cutmix, o.batch);
 }
 
 // The one size of all pictures, or zeros when they differ. One pass over the header table.
@@ -120,6 +134,10 @@ Status describe_fields(Setup& setup, int64_t samples) {
     return misuse(concat("--augment \"", setup.options.augment, "\" needs pictures, and ", setup.options.data,
                          " has no image field"));
   }
+  if (setup.image_field < 0 && setup.mixing.is_on()) {
+    return misuse(concat("--mixup and --cutmix are for pictures, and ", setup.options.data,
+                         " has no image field; leave them out"));
+  }
   return {};
 }
 
@@ -129,6 +147,10 @@ std::string hash_pipeline(const Setup& setup) {
   std::string text = concat("chain ", setup.chain.canonical(), "\nglobal_batch ", o.batch * o.world,
                             "\nshuffle ", o.shuffle, "\nlast ", static_cast<int>(o.last), "\nsamples ",
                             setup.sampler.options().samples, "\non_bad ", static_cast<int>(o.on_bad), "\n");
+  if (setup.mixing.is_on()) {  // partners are of one rank's batch
+    text += concat("mixup ", hex64(std::bit_cast<uint64_t>(o.mixup)), "\ncutmix ",
+                   hex64(std::bit_cast<uint64_t>(o.cutmix)), "\nbatch ", o.batch, "\n");
+  }
   for (const FieldSpec& spec : setup.schema) {
     text += concat("field ", spec.name, " ", dtype_name(spec.dtype), " ", spec.shape.to_string(), "\n");
   }
@@ -144,6 +166,7 @@ Result<std::unique_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
   o = options;
   if (o.threads == 0) o.threads = available_threads();
   if (o.device == nullptr) o.device = &cpu_device();
+  setup->mixing = {o.mixup, o.cutmix};
   DLPIPE_ASSIGN_OR_RETURN(setup->dataset, data::Dataset::open(o.data));
   const int64_t size = setup->dataset->size();
   if (size == 0) return misuse(concat(o.data, " is empty; ingest some samples first"));

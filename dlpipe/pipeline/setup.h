@@ -15,6 +15,7 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/pipeline/loader.h"
+#include "dlpipe/pipeline/mixing.h"
 #include "dlpipe/pipeline/sampler.h"
 
 namespace dlpipe::pipeline {
@@ -28,6 +29,7 @@ struct Setup {
   augment::Chain chain;
   augment::ImageSize image_size;  // of the field "image"; channels 0: there is none
   BatchPrep prep;
+  MixingOptions mixing;
   std::vector<FieldSpec> schema;
   int image_field = -1;  // in schema
   int label_field = -1;

@@ -9,6 +9,7 @@ namespace dlpipe::pipeline {
 BatchMeta::BatchMeta(const Setup& setup) : prep(setup.prep) {
   weight.resize(static_cast<size_t>(setup.options.batch));
   sample_ids.resize(static_cast<size_t>(setup.options.batch));
+  if (setup.mixing.is_on()) prep.mix.resize(static_cast<size_t>(setup.options.batch));
 }
 
 void BatchMeta::begin(int64_t batch_sequence, const BatchRange& batch_range) {
@@ -37,6 +38,10 @@ Result<BatchMemory> BatchMemory::allocate(const Setup& setup, Buffer::Memory kin
   }
   memory.weight_offset_ = bytes;
   bytes += static_cast<size_t>(setup.options.batch) * sizeof(float);
+  if (setup.mixing.is_on()) {
+    memory.mixes_offset_ = bytes;
+    bytes += static_cast<size_t>(setup.options.batch) * sizeof(SampleMix);
+  }
   auto buffer = Buffer::allocate(*setup.options.device, bytes, kind);
   if (!buffer.ok()) {
     return buffer.status().with_context(concat("[loader] no memory for --slots ", setup.options.slots,

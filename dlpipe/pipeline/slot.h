@@ -36,19 +36,24 @@ struct BatchMeta {
   void begin(int64_t batch_sequence, const BatchRange& batch_range);
 };
 
-/// One block of memory with every field of a batch in it, and the samples' weights, so that one copy moves
-/// all.
+/// One block of memory with every field of a batch in it, the samples' weights and how they are mixed, so
+/// that one copy moves all.
 class BatchMemory {
  public:
   static Result<BatchMemory> allocate(const Setup& setup, Buffer::Memory kind);
   std::byte* field(int index) const { return buffer_.data() + offsets_[static_cast<size_t>(index)]; }
   float* weight() const { return reinterpret_cast<float*>(buffer_.data() + weight_offset_); }
+  /// Null where nothing is mixed.
+  SampleMix* mixes() const {
+    return mixes_offset_ > 0 ? reinterpret_cast<SampleMix*>(buffer_.data() + mixes_offset_) : nullptr;
+  }
   size_t size_bytes() const { return buffer_.size_bytes(); }
 
  private:
   Buffer buffer_;
   std::vector<size_t> offsets_;
   size_t weight_offset_ = 0;
+  size_t mixes_offset_ = 0;
 };
 
 class Slot {

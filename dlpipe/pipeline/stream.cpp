@@ -170,9 +170,10 @@ Status BatchStream::check_state(const SourceState& state) const {
                          setup_->dataset->id(), "; give the dataset that the run began with"));
   }
   if (state.pipeline_id != setup_->pipeline_id) {
-    return refuse(
-        concat("its pipeline is ", state.pipeline_id, ", this one is ", setup_->pipeline_id,
-               "; keep --augment, the global batch, --limit, shuffling and what is done with bad samples"));
+    return refuse(concat(
+        "its pipeline is ", state.pipeline_id, ", this one is ", setup_->pipeline_id,
+        "; keep --augment, --mixup, --cutmix, the global batch, --limit, shuffling and what is done with "
+        "bad samples"));
   }
   if (state.seed != setup_->options.seed) {
     return refuse(concat("its seed is ", state.seed, ", this one's ", setup_->options.seed, "; keep --seed"));

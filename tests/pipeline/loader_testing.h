@@ -17,7 +17,7 @@ inline std::unique_ptr<Loader> open_loader(const LoaderOptions& options) {
   return value_or_throw(Loader::open(options));
 }
 
-/// Pixels, labels, ids, weights, place in the epoch and chain of one batch on the CPU.
+/// Pixels, labels, ids, weights, mixes, place in the epoch and chain of one batch on the CPU.
 inline uint64_t batch_hash(const Batch& batch) {
   uint64_t hash = 0;
   const auto add = [&](std::span<const std::byte> bytes) { hash = data::checksum64(bytes, hash); };
@@ -26,6 +26,7 @@ inline uint64_t batch_hash(const Batch& batch) {
   }
   add(std::as_bytes(batch.weight));
   add(std::as_bytes(batch.sample_ids));
+  add(std::as_bytes(std::span(batch.prep->mix)));
   const int64_t place[] = {batch.epoch, batch.index, batch.count, batch.last_in_epoch};
   add(std::as_bytes(std::span(place)));
   add(std::as_bytes(std::span(&batch.chain, 1)));

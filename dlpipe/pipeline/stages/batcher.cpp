@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include "dlpipe/io/data/dataset.h"
+#include "dlpipe/pipeline/mixing.h"
 
 namespace dlpipe::pipeline {
 
@@ -24,11 +26,18 @@ void Batcher::finish(Slot& slot) {
     std::memset(slot.sample(static_cast<int>(f), count), 0, padding);
   }
   std::copy(slot.meta.weight.begin(), slot.meta.weight.end(), slot.memory().weight());
+  std::vector<SampleMix>& mixes = slot.meta.prep.mix;
+  if (setup.mixing.is_on()) {
+    draw_mixes(setup.mixing, setup.options.seed, slot.meta.range, setup.image_size, slot.meta.weight, mixes);
+    std::copy(mixes.begin(), mixes.end(), slot.memory().mixes());
+  }
   // Stable: several bad samples of one position stand in the order of the attempts.
   std::stable_sort(slot.meta.substitutions.begin(), slot.meta.substitutions.end(),
                    [](const Substitution& a, const Substitution& b) { return a.position < b.position; });
   const std::span hashes(slot.hashes.data(), static_cast<size_t>(count));
   slot.meta.hash = data::checksum64(std::as_bytes(hashes), static_cast<uint64_t>(count));
+  static_assert(sizeof(SampleMix) == 6 * sizeof(int32_t), "bytes between its members would be hashed");
+  if (!mixes.empty()) slot.meta.hash = data::checksum64(std::as_bytes(std::span(mixes)), slot.meta.hash);
 }
 
 }  // namespace dlpipe::pipeline

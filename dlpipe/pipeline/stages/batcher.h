@@ -12,7 +12,8 @@ namespace dlpipe::pipeline {
 class Batcher {
  public:
   /// `count` more samples of the slot are done. True for the call that finishes the batch: it has zeroed the
-  /// padding, ordered the substitutions and hashed the batch, and the slot may go on.
+  /// padding, drawn who is mixed with whom, ordered the substitutions and hashed the batch, and the slot may
+  /// go on.
   static bool done(Slot& slot, int64_t count);
 
  private:

@@ -102,6 +102,7 @@ Batch DeviceStager::lend(int64_t sequence) {
   Batch batch = make_batch(setup_, twin->meta, twin->memory, static_cast<int32_t>(twin - twins_.begin()));
   batch.ready_event = twin->ready.get();
   batch.device_weight = twin->memory.weight();
+  batch.device_mixes = twin->memory.mixes();
   return batch;
 }
 
