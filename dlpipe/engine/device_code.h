@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "dlpipe/base/batch_prep.h"
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/engine/cuda/arena_steps.h"
 #include "dlpipe/engine/op.h"
@@ -20,6 +21,9 @@ struct DeviceCode {
   /// `count` times the low `element_bytes` (1, 2, 4 or 8) of `bits`.
   void (*fill)(void* to, int64_t count, uint64_t bits, size_t element_bytes);
   void (*widen)(const uint8_t* from, int64_t* to, int64_t count);
+  /// mixed_target (ops/batch_prep.h) of rows 0 .. 2n-1.
+  void (*mix_targets)(const int64_t* labels, const float* weights, const SampleMix* mixes, int64_t n,
+                      int64_t* to_labels, float* to_weights);
   const cuda::ArenaSteps* steps;
 };
 

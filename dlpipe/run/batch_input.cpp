@@ -9,6 +9,7 @@
 #include "dlpipe/engine/device_code.h"
 #include "dlpipe/engine/device_memory.h"
 #include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/batch_prep.h"
 
 namespace dlpipe::run {
 
@@ -58,6 +59,13 @@ class BatchTensors {
     const float* const weight = batch_.ready_event != nullptr ? batch_.device_weight : batch_.weight.data();
     return Tensor::borrow(const_cast<float*>(weight), {batch_.capacity}, DType::kF32, device_);
   }
+  /// What batch.prep->mix holds, a row of bytes a sample.
+  Tensor mixes() const {
+    const SampleMix* const mixes =
+        batch_.ready_event != nullptr ? batch_.device_mixes : batch_.prep->mix.data();
+    return Tensor::borrow(const_cast<SampleMix*>(mixes),
+                          {batch_.capacity, static_cast<int64_t>(sizeof(SampleMix))}, DType::kU8, device_);
+  }
 
  private:
   const Batch& batch_;
@@ -93,14 +101,46 @@ BatchInput token_input(const Batch& batch, const BatchField& field, const BatchT
   return input;
 }
 
+/// Two rows a sample, from labels and weights as they came.
+void mix_targets(BatchInput& input, const Tensor& mixes) {
+  const int64_t n = input.labels.size(0);
+  Device& device = mixes.device();
+  const Tensor labels = Tensor::empty({{2 * n}, DType::kI64, engine::Layout::kPlain}, device);
+  const Tensor weight = Tensor::empty({{2 * n}, DType::kF32, engine::Layout::kPlain}, device);
+  const auto* const records = static_cast<const SampleMix*>(mixes.raw());
+  const auto* const own_labels = input.labels.data<int64_t>();
+  const auto* const own_weight = input.weight.data<float>();
+  if (device.kind() == DeviceKind::kCpu) {
+    for (int64_t row = 0; row < 2 * n; ++row) {
+      const auto target = engine::mixed_target(own_labels, own_weight, records, n, row);
+      labels.data<int64_t>()[row] = target.label;
+      weight.data<float>()[row] = target.weight;
+    }
+  } else {
+    engine::device_code(device).mix_targets(own_labels, own_weight, records, n, labels.data<int64_t>(),
+                                            weight.data<float>());
+  }
+  input.labels = labels;
+  input.weight = weight;
+  input.is_mixed = true;
+}
+
 BatchInput image_input(const Batch& batch, const BatchField& image, const BatchField& label,
                        const BatchTensors& tensors) {
   const engine::NoGrad no_grad;
   BatchInput input;
-  input.pixels = engine::batch_prep(tensors.field(image), batch.prep != nullptr ? *batch.prep : BatchPrep());
+  const BatchPrep prep = batch.prep != nullptr ? *batch.prep : BatchPrep();
+  for (const float weight : batch.weight) input.total_weight += weight;
+  if (!prep.mix.empty()) {
+    input.pixels = engine::batch_prep(tensors.field(image), prep, tensors.mixes());
+    input.labels = tensors.field(label);
+    input.weight = tensors.weight();
+    mix_targets(input, tensors.mixes());
+    return input;
+  }
+  input.pixels = engine::batch_prep(tensors.field(image), prep);
   input.labels = tensors.field(label).clone();
   input.weight = tensors.weight().clone();
-  for (const float weight : batch.weight) input.total_weight += weight;
   return input;
 }
 
@@ -110,6 +150,10 @@ void move(BatchInput& input, Device& device) {
 }
 
 }  // namespace
+
+Tensor BatchInput::rows(const Tensor& logits) const {
+  return is_mixed ? engine::concat({logits, logits}, 0) : logits;
+}
 
 BatchInput batch_input(const Batch& batch, Device& device) {
   const BatchField* image = nullptr;
@@ -125,9 +169,9 @@ BatchInput batch_input(const Batch& batch, Device& device) {
         Status(ErrorCode::kUnsupported,
                "[train] the dataset has no images with one label each; other kinds can't be trained on yet"));
   }
-  if (batch.prep != nullptr && !batch.prep->mix.empty()) {
-    throw Error(
-        Status(ErrorCode::kUnsupported, "[train] mixed samples (mixup, cutmix) can't be trained on yet"));
+  if (tokens != nullptr && batch.prep != nullptr && !batch.prep->mix.empty()) {
+    throw Error(Status(ErrorCode::kUnsupported,
+                       "[train] mixing samples (mixup, cutmix) is for pictures; these are tokens"));
   }
   const BatchTensors tensors(batch, device);
   BatchInput input =

@@ -10,9 +10,16 @@ namespace dlpipe::run {
 /// Of images, or of tokens: a field u8 or i64 [T+1] becomes inputs, its first T, and labels, its last T.
 struct BatchInput {
   engine::Tensor pixels;  // floating [N,H,W,C], prepared as batch.prep says; tokens: i64 [N,T]
-  engine::Tensor labels;  // i64 [N]; tokens: [N * T]
+  engine::Tensor labels;  // i64 [N]; tokens: [N * T]; mixed: [2N]
   engine::Tensor weight;  // f32, one a label; 0: the row doesn't count
   double total_weight = 0;
+  /// The batch's samples are mixed: labels are their own and then their partners', weights lambda w and
+  /// (1 - lambda) w. Logits that stand twice, one below the other, so have the mixed loss whatever the loss,
+  /// as long as it is a mean by weight.
+  bool is_mixed = false;
+
+  /// A model's outputs for `pixels`, one row a label.
+  engine::Tensor rows(const engine::Tensor& logits) const;
 };
 
 /// Throws Error (kUnsupported) when the batch has neither tokens nor an image field (u8 [H,W,C]) with a label

@@ -12,6 +12,7 @@ CachedBatch::CachedBatch(const Batch& batch)
       sample_ids_(batch.sample_ids.begin(), batch.sample_ids.end()),
       batch_(batch) {
   if (batch.prep != nullptr) prep_ = *batch.prep;
+  prep_.mix.clear();
   for (const BatchField& field : batch.fields) {
     if (field.spec->ragged) continue;
     const size_t size = field.spec->sample_bytes() * static_cast<size_t>(batch.capacity);

@@ -12,7 +12,7 @@ namespace dlpipe::run {
 
 class CachedBatch : public BatchSource {
  public:
-  /// Copies `batch`; its source may go.
+  /// Copies `batch`, whose samples won't be mixed; its source may go.
   explicit CachedBatch(const Batch& batch);
   /// `count` images of random bytes [height, width, channels] with random labels, from `seed`.
   static std::unique_ptr<CachedBatch> random(int64_t count, const Shape& image, int64_t classes,

@@ -24,6 +24,14 @@ const std::vector<ConfigOption>& table() {
        &C::augment},
       {"val-augment", "data",
        "The same for validation; default: resize and center_crop to the model's input size", &C::val_augment},
+      {"mixup", "data",
+       "Mixup: average each training image with another of its batch, lambda drawn for each from Beta(ALPHA, "
+       "ALPHA), and their losses alike; 0: off",
+       &C::mixup, false, 0, 1e6},
+      {"cutmix", "data",
+       "CutMix: put a box of the other image, 1 - lambda of the area, into each; with --mixup, half of the "
+       "batches take each; 0: off",
+       &C::cutmix, false, 0, 1e6},
       {"batch", "data", "Samples a batch", &C::batch, false, 1, 1e7},
       {"limit", "data", "Use only the first N samples of the training data; -1: all", &C::limit, false, -1,
        kMany},

@@ -22,6 +22,8 @@ struct TrainConfig {
   std::string val;  // empty: DATA/val when DATA is a split, else no validation
   std::string augment;
   std::string val_augment;  // empty: resize and center_crop to the model's input size
+  double mixup = 0;
+  double cutmix = 0;
   int64_t batch = 128;
   int64_t limit = -1;
   int64_t max_bad = -1;

@@ -21,7 +21,8 @@ struct LossRecord {
   const char* name;
   const char* help;
   /// logits [N,K] floating, target i64 [N], weight f32 [N] (0 leaves a sample out) -> scalar, mean over
-  /// samples.
+  /// samples by weight. A sample that is mixed with another (mixup, cutmix) comes as two rows of the same
+  /// logits.
   engine::Tensor (*compute)(const engine::Tensor& logits, const engine::Tensor& target,
                             const engine::Tensor& weight, const LossArguments& arguments);
 };

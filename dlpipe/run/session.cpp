@@ -143,6 +143,10 @@ void Session::open_train() {
           ? config_.augment
           : value_or_throw(training_chain(config_.augment, registries_.augmentation_registry()));
   options.limit = config_.limit;
+  if (config_.overfit_batch == 0) {
+    options.mixup = config_.mixup;
+    options.cutmix = config_.cutmix;
+  }
   options.hash_pixels = config_.receipt == "pixels";
   if (config_.overfit_batch == 0) options.device = device_;
   if (directory_ != nullptr) options.quarantine_file = directory_->quarantine_file();

@@ -80,7 +80,7 @@ const StepOutcome* TrainStep::run(BatchSource& source, int64_t step, double lr) 
 const StepOutcome* TrainStep::run(const BatchInput& input, int64_t step, double lr) {
   StepOutcome outcome = begin(step, lr);
   for (int64_t micro = 0; micro < options_.accumulate; ++micro) {
-    outcome.samples += input.labels.size(0);
+    outcome.samples += input.labels.size(0) / (input.is_mixed ? 2 : 1);
     take(input, micro, outcome);
   }
   return finish(std::move(outcome));
@@ -144,7 +144,7 @@ void TrainStep::accumulate_gradients(BatchInput input, int64_t micro, StepOutcom
     const SpanScope span(Span::kForward);
     seed_dropout(outcome.step, micro);
     const engine::UseAutocast autocast(options_.dtype);
-    const Tensor logits = model_(input.pixels);
+    const Tensor logits = input.rows(model_(input.pixels));
     loss = options_.loss->compute(logits, input.labels, input.weight, options_.loss_arguments);
     if (is_host(device_)) {
       const double value = loss.item();

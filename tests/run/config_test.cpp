@@ -82,6 +82,7 @@ TEST(Config, MessagesNameOptionPlaceAndRemedy) {
       {"batch = 2.5", "--batch is '2.5'; expected a whole number (c.toml line 1)"},
       {"batch = 0", "--batch is '0'; expected at least 1"},
       {"momentum = 1.5", "--momentum is '1.5'; expected at most 1"},
+      {"mixup = -0.5", "--mixup is '-0.5'; expected at least 0"},
       {"model = 3", "'model' in c.toml line 1 must be a text in quotes"},
       {"nesterov = 1", "'nesterov' in c.toml line 1 must be true or false"},
       {"freeze = \"a\"", "'freeze' in c.toml line 1 must be a list"},

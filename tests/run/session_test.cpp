@@ -193,6 +193,31 @@ TEST_F(SessionTest, AStoppedRunResumesBitForBitWithOtherThreadCounts) {
             text_of(runs / "parts/checkpoints/last/optimizer.safetensors"));
 }
 
+TEST_F(SessionTest, MixedBatchesResumeBitForBitToo) {
+  const auto mixed = [](const std::string& out) {
+    TrainConfig c = config(out);
+    c.mixup = 0.3;
+    c.cutmix = 1;
+    c.label_smoothing = 0.1;
+    return c;
+  };
+  ScratchFolder runs;
+  const TrainOutcome plain = Session(config(runs / "plain")).train();
+  const TrainOutcome whole = Session(mixed(runs / "whole")).train();
+  EXPECT_NE(whole.batches_chain, plain.batches_chain);
+  {
+    StopAfter observer(7);
+    Session session(mixed(runs / "parts"), {}, &observer);
+    EXPECT_TRUE(session.train(&observer.stop).stopped);
+  }
+  EXPECT_FALSE(Session::resume(runs / "parts", {{"threads", "1"}, {"slots", "5"}})->train().stopped);
+  const auto difference = compare_runs(runs / "whole", runs / "parts");
+  ASSERT_TRUE(difference.ok());
+  EXPECT_TRUE(difference->same()) << difference->first_step << difference->first_line;
+  EXPECT_EQ(text_of(runs / "whole/checkpoints/last/model.safetensors"),
+            text_of(runs / "parts/checkpoints/last/model.safetensors"));
+}
+
 TEST_F(SessionTest, ATextResumesBitForBitToo) {
   ScratchFolder folder;
   std::ofstream text(folder / "verse.txt");
@@ -228,6 +253,15 @@ TEST_F(SessionTest, ATextResumesBitForBitToo) {
   TrainConfig views = config_of("views");
   views.tta = "flip";
   EXPECT_THROW(Session{views}, Error);
+  TrainConfig mixed = config_of("mixed");
+  mixed.mixup = 0.2;
+  try {
+    Session session(mixed);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("--mixup and --cutmix are for pictures"), std::string::npos)
+        << error.what();
+  }
 }
 
 TEST_F(SessionTest, ResumeWithoutACheckpointBeginsAgain) {
