@@ -21,7 +21,7 @@ def run(context, part):
             "--config", context.root / RECIPE, "--data", data, "--out", out, "--device", device, "--dtype", dtype,
             "--epochs", EPOCHS, "--val-every", f"{EPOCHS}epochs", "--json",
         ]  # fmt: skip
-        log = out.with_name(out.name + ".log")
+        log = context.out / f"{out.name}.log"
         outcome = programs.run(context.programs.dlpipe("train", *options), part.left(), log)
         name = f"{place}, {dtype}"
         if outcome.ok:

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Proves the GPU side on this machine: tests, training, an accuracy, speed, waiting for data, tables. One report.
 
 scripts/gpu_check finds the programs and calls this. Standard library only, Python 3.9 or newer; PyTorch is asked for
@@ -32,14 +31,14 @@ import same_run  # noqa: E402
 import speed  # noqa: E402
 import tables  # noqa: E402
 
-# name: (seconds, what it does, what it asks). A part may also use what those before it left.
+# name: (seconds, what it does, what it asks). A part may use what those before it left, and speed has use for it all.
 PARTS = {
     "tests": (70, device_tests.run_tests, "do the tests of a real device pass?"),
     "training": (50, same_run.run, "is a run on the device the host's run, and the same bits every time?"),
     "accuracy": (50, accuracy.run, "does the device learn what the host learns?"),
     "end-to-end": (45, end_to_end.run, "from LMDB to trained steps: does the device wait for data?"),
-    "tables": (55, tables.run, "how fast are copies, and each model beside the host?"),
     "speed": (150, speed.run, "how fast is a training step beside PyTorch's?"),
+    "tables": (55, tables.run, "how fast are copies, and each model beside the host?"),
     "sanitizer": (40, device_tests.run_sanitizer, "do the kernels touch only what is theirs?"),
 }
 

@@ -10,6 +10,11 @@ KERNEL_TESTS = "*DeviceKernels*:CudaCast*:FillRows*"
 
 
 def run_tests(context, part):
+    if context.device != "cpu":
+        options = ["h2d", "--device", context.device, "--seconds", 0.1, "--json"]
+        outcome = programs.run(context.programs.dlpipe("bench", *options), part.left())
+        name = outputs.last_json(outcome.stdout).get("device", "")
+        part.check("dlpipe finds the device", outcome.ok, name if outcome.ok else outcome.why())
     tests = context.programs.tests()
     if not tests:
         part.not_checked("tests", f"no test programs in {context.programs.folder}")

@@ -28,7 +28,7 @@ def run(context, part):
             "--epochs", 10000, "--max-steps", steps, "--lr", 0.01, "--val-every", "never", "--seed", 1,
             "--checkpoint-every", "never", "--device", context.device, "--out", out, "--json",
         ]  # fmt: skip
-        log = out.with_name(out.name + ".log")
+        log = context.out / f"{out.name}.log"
         outcome = programs.run(context.programs.dlpipe("train", *options), part.left(), log)
         if outcome.code is None:
             part.not_checked(name, outcome.why())

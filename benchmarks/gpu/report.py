@@ -16,7 +16,8 @@ class Part:
 
     def __init__(self, name, question, deadline, say, clock=time.monotonic):
         self.name, self.question = name, question
-        self.checks, self.tables, self.notes, self.figures = [], [], [], {}
+        self.checks, self.tables, self.notes = [], [], []
+        self.targets, self.figures = {}, {}
         self._deadline, self._say, self._clock = deadline, say, clock
         self._started = clock()
         self.budget_s = max(0.0, deadline - self._started)
@@ -41,7 +42,7 @@ class Part:
 
     def target(self, name, figure, wanted, met):
         """A figure beside the one that is wanted. It is reported, and fails nothing."""
-        self.figures[name] = {"figure": figure, "target": wanted, "met": met}
+        self.targets[name] = {"figure": figure, "target": wanted, "met": met}
         self._say(f"  target {'met' if met else 'MISSED'}: {name}: {figure}; wanted {wanted}")
 
     def table(self, title, heads, rows):
@@ -61,6 +62,7 @@ class Part:
             "seconds": round(self.seconds(), 1),
             "budget_s": round(self.budget_s, 1),
             "checks": self.checks,
+            "targets": self.targets,
             "figures": self.figures,
             "tables": self.tables,
             "notes": self.notes,
@@ -83,7 +85,7 @@ def verdict(parts):
     """The result of all, and one line that says it. Passing with something unchecked is "skip"."""
     checks = [(part["name"], check) for part in parts for check in part["checks"]]
     count = {result: sum(check["result"] == result for _, check in checks) for result in RESULTS}
-    missed = [name for part in parts for name, figure in part["figures"].items() if not figure["met"]]
+    missed = [name for part in parts for name, figure in part["targets"].items() if not figure["met"]]
     line = f"{count['pass']} checks passed, {count['fail']} failed, {count['skip']} not checked"
     if missed:
         line += f"; targets missed: {', '.join(missed)}"

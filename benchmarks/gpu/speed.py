@@ -6,7 +6,6 @@ then torch.compile on the rest.
 """
 
 import dataclasses
-import json
 import statistics
 import sys
 
@@ -29,7 +28,7 @@ CASES = [
     ("airbench", "f32", 32, 2000),
 ]
 QUICK_CASES = [("airbench", "f32", 32, 16), ("gpt_char", "f32", 32, 2)]
-DLPIPE, EAGER, COMPILE, GRAPHS = "dlpipe", "eager", "compile", "compile, CUDA graphs"
+DLPIPE, EAGER, COMPILE, GRAPHS = "dlpipe", "eager", "compile", "compile as CUDA graphs"
 TRAINERS = {EAGER: ("pytorch_eager", "default"), COMPILE: ("pytorch_compile", "default"),
             GRAPHS: ("pytorch_compile", "reduce-overhead")}  # fmt: skip
 # A median may be above the mean, by so much at most; of fewer steps it says nothing.
@@ -45,6 +44,7 @@ class Turn:
     case: tuple
     name: str
     round: int
+    beside: str = ""  # only where this one ran in the same round
 
 
 def turns(cases, peers):
@@ -64,9 +64,9 @@ def turns(cases, peers):
     one_round(first, with_eager + compilers, 1)
     for case in rest:
         one_round(case, with_eager, 1)
-    for number, compiler in enumerate(compilers):
+    for number, compiler in enumerate(compilers, 2):
         for case in rest:
-            one_round(case, [DLPIPE, compiler], 2 + number)
+            plan += [Turn(case, compiler, number), Turn(case, DLPIPE, number, compiler)]
     return plan
 
 
@@ -77,7 +77,7 @@ def run(context, part):
     for turn in turns(cases, peers):
         key = (turn.case, turn.name)
         expected = (QUICK_EXPECTED_S if context.quick else EXPECTED_S)[turn.name]
-        if failed(results.get(key)):
+        if failed(results.get(key)) or turn.beside and turn.round not in results.get((turn.case, turn.beside), {}):
             continue
         if part.left() < took.get(key, expected):
             left_out.append(turn)
@@ -171,10 +171,12 @@ def show(context, part, cases, peers, results, left_out):
         label = f"{' '.join(map(str, case))}, {name}"
         seconds = QUICK_SECONDS if context.quick else SECONDS
         judge(part, label, name, [runs[number] for number in sorted(runs)], seconds)
-    for case, name in dict.fromkeys((turn.case, turn.name) for turn in left_out):
-        if (case, name) not in results:
-            part.not_checked(f"{' '.join(map(str, case))}, {name}", "no time left")
-    (context.out / "speed.json").write_text(json.dumps(list_of(results), indent=1) + "\n")
+    for name in dict.fromkeys(turn.name for turn in left_out):
+        cases_left_out = dict.fromkeys(turn.case for turn in left_out if turn.name == name)
+        missing = [case for case in cases_left_out if (case, name) not in results]
+        if missing:
+            part.not_checked(f"{name} on {', '.join(f'{case[0]} {case[1]}' for case in missing)}", "no time left")
+    part.figures["runs"] = list_of(results)
     target(part, cases[0], peers, results)
 
 
@@ -220,8 +222,9 @@ def target(part, case, peers, results):
     """The first case beside the best that torch.compile gives."""
     name = f"{case[0]} {case[1]} beside torch.compile's best"
     ours = results.get((case, DLPIPE))
-    ratios = [median_ratio(ours, results.get((case, peer))) for peer in peers if peer != EAGER]
-    ratios = [times for times in ratios if times]
+    ratios = {peer: median_ratio(ours, results.get((case, peer))) for peer in peers if peer != EAGER}
+    ratios = {peer: times for peer, times in ratios.items() if times}
     if not ratios:
         return part.not_checked(name, "one of the two gave no figure")
-    return part.target(name, f"{min(ratios):.2f} x", f"at least {TARGET_TIMES} x", min(ratios) >= TARGET_TIMES)
+    least = min(ratios.values())
+    return part.target(name, f"{least:.2f} x, of {' and '.join(ratios)}", f"{TARGET_TIMES} x", least >= TARGET_TIMES)

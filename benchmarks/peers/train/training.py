@@ -110,8 +110,8 @@ def make_step(args, device, prepare):
     make_batch = getattr(model, "batch", None) or (lambda count, size: image_batch(model, count, size))
     inputs, labels = (values.to(device) for values in make_batch(args.batch, args.size))
     model.to(device)
-    on_gpu = device.type == "cuda"
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True if on_gpu else None)
+    fastest = {"fused": True} if device.type == "cuda" else {}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, **fastest)
     forward = prepare(model, args)
 
     def step():
