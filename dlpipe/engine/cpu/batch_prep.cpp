@@ -56,7 +56,8 @@ void prepare_mixed_rows(const Tensor& images, const BatchPrep& prep, const Chann
     const uint8_t* const own = images.data<uint8_t>() + row * row_elements;
     T* const to = y + row * row_elements;
     const int64_t at = row % height;
-    const uint8_t* const other = own + (mix.partner - row / height) * height * row_elements;
+    const int64_t distance = mix.partner < 0 ? 0 : (mix.partner - row / height) * height;  // in rows
+    const uint8_t* const other = own + distance * row_elements;
     if (mix.partner >= 0 && !has_box(mix)) {
       prepare(channels, row_elements, to, [=, lambda = mix.lambda](int64_t i) DLPIPE_INLINE {
         return averaged(static_cast<float>(own[i]), static_cast<float>(other[i]), lambda);
