@@ -85,7 +85,7 @@ def arguments():
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART",
                         help=f"only these of: {', '.join(PARTS)}")  # fmt: skip
     parser.add_argument("--torch", default=sys.executable, metavar="PYTHON", help="a Python that has PyTorch")
-    parser.add_argument("--device", default="cuda", help="cuda, cuda:1; cpu tries the script itself, without a GPU")
+    parser.add_argument("--device", default="cuda", help="cuda (default); cpu tries the script itself, without a GPU")
     parser.add_argument("--quick", action="store_true", help="small sizes, to try the script itself")
     parser.add_argument("--keep", action="store_true", help="keep drawn data and runs")
     return parser.parse_args()

@@ -13,7 +13,7 @@ WAITING_TARGET = 0.01
 
 def run(context, part):
     quick = context.quick
-    pictures = ("48..64", 40) if quick else ("350..500", 150)
+    pictures = ("48..64", 40) if quick else ("350..500", 90)
     data = context.draw(part, "large", *pictures)
     if data is None:
         return

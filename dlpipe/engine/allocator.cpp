@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/engine/device_memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -105,6 +106,7 @@ class BlockCache {
   }
   size_t release_locked() {
     const size_t released = statistics_.cached_bytes;
+    if (released > 0) synchronize(device_);  // kernels that were asked for may still use the blocks
     if (owner_ != nullptr) owner_->count_used(-static_cast<int64_t>(released));
     for (auto& [size, blocks] : free_) {
       for (void* block : blocks) {

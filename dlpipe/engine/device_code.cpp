@@ -18,7 +18,13 @@ void set_simulated_device_code(const DeviceCode* code) {
 
 const DeviceCode& device_code(const Device& device) {
 #if DLPIPE_HAVE_CUDA
-  if (device.kind() == DeviceKind::kCuda) return cuda::device_code_cuda;
+  if (device.kind() == DeviceKind::kCuda) {
+    // Launches go to the thread's stream on the first device (cuda/stream.h).
+    if (&device == value_or_throw(cuda_device(0))) return cuda::device_code_cuda;
+    throw Error(Status(ErrorCode::kUnsupported,
+                       concat("[engine] kernels run on the first GPU; make ", device.name(),
+                              " the first with CUDA_VISIBLE_DEVICES, and use --device cuda")));
+  }
 #endif
   if (device.kind() == DeviceKind::kSimulated && s_simulated != nullptr) return *s_simulated;
   throw Error(Status(ErrorCode::kUnsupported, concat("[engine] nothing was built for ", device.name(),

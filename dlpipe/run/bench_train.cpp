@@ -82,6 +82,7 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   step_options.dtype = value_or_throw(parse_dtype(options.dtype));
   step_options.loss = value_or_throw(find_loss("cross_entropy"));
   step_options.graph = value_or_throw(parse_graph(options.graph));
+  step_options.accumulate = options.accumulate;
   TrainStep step(*model, *optimizer, nullptr, step_options);
   report.forward_gflop = engine::summarize(*model, arguments, options.batch).flops * 1e-9;
   model->train();
@@ -134,7 +135,9 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   const auto at = [&](double share) {
     return step_ns[static_cast<size_t>(share * static_cast<double>(step_ns.size() - 1))];
   };
-  const auto rate = [&](double ns) { return static_cast<double>(options.batch) / (ns * 1e-9); };
+  const auto rate = [&](double ns) {
+    return static_cast<double>(options.batch * options.accumulate) / (ns * 1e-9);
+  };
   report.steps = static_cast<int64_t>(step_ns.size());
   report.step_ms = at(0.5) * 1e-6;
   report.samples_per_s = rate(at(0.5));

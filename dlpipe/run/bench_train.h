@@ -23,6 +23,7 @@ struct BenchTrainOptions {
   int threads = 0;                     // 0: what the process may use
   double seconds = 10;                 // of measuring, after the warm-up
   int64_t warmup = 3;                  // steps
+  int64_t accumulate = 1;              // batches of `batch` a step
   std::string checkpoint_activations;  // modules by a glob
   std::string kernels = "auto";        // measured, rules, auto
   std::string device = "cpu";

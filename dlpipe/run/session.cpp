@@ -11,10 +11,7 @@
 #include "dlpipe/engine/device_code.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/run/batch_input.h"
 #include "dlpipe/run/build_info.h"
-#include "dlpipe/run/cached_batch.h"
-#include "dlpipe/run/data_paths.h"
 #include "dlpipe/run/initial_weights.h"
 #include "dlpipe/run/kernel_measurements.h"
 #include "dlpipe/run/preprocess.h"
@@ -122,125 +119,6 @@ void Session::set_threads() {
   engine::set_engine_threads(threads_);
 }
 
-pipeline::LoaderOptions Session::loader_options() const {
-  pipeline::LoaderOptions options;
-  options.batch = config_.batch;
-  options.threads = threads_;
-  options.slots = static_cast<int>(config_.slots);
-  options.seed = static_cast<uint64_t>(config_.seed);
-  options.max_bad = config_.max_bad;
-  options.max_pixels = config_.max_pixels;
-  options.ops = registries_.augmentations;
-  return options;
-}
-
-void Session::open_train() {
-  pipeline::LoaderOptions options = loader_options();
-  options.data = value_or_throw(training_data(config_.data));
-  options.channels = value_or_throw(image_channels(options.data));
-  options.augment =
-      options.channels == 0
-          ? config_.augment
-          : value_or_throw(training_chain(config_.augment, registries_.augmentation_registry()));
-  options.limit = config_.limit;
-  if (config_.overfit_batch == 0) {
-    options.mixup = config_.mixup;
-    options.cutmix = config_.cutmix;
-  }
-  options.hash_pixels = config_.receipt == "pixels";
-  if (config_.overfit_batch == 0) options.device = device_;
-  if (directory_ != nullptr) options.quarantine_file = directory_->quarantine_file();
-  if (config_.max_steps < 0 && config_.overfit_batch == 0) {
-    options.epochs = std::max<int64_t>(1, std::llround(std::ceil(config_.epochs)));
-  }
-  auto loader = value_or_throw(pipeline::Loader::open(options));
-  const data::Dataset& dataset = loader->dataset();
-  ModelState& model = settings_.model_state;
-  model.model = config_.model;
-  model.classes.assign(dataset.classes().begin(), dataset.classes().end());
-  model.arguments.classes = static_cast<int64_t>(model.classes.size());
-  model.arguments.seed = static_cast<uint64_t>(config_.seed);
-  take_input_sizes(*loader, options.augment);
-  model.tta = config_.tta;
-  model.dtype = config_.dtype;
-  model.loss = config_.loss;
-  model.metrics = config_.metrics;
-  dataset_id_ = dataset.id();
-  pipeline_id_ = loader->pipeline_id();
-
-  const double steps_per_epoch =
-      static_cast<double>(loader->batches_per_epoch()) / static_cast<double>(config_.accumulate);
-  engine::ScheduleArguments& schedule = settings_.schedule;
-  schedule.total_steps = std::llround(std::floor(config_.epochs * steps_per_epoch + 1e-9));
-  if (config_.max_steps >= 0) schedule.total_steps = std::min(schedule.total_steps, config_.max_steps);
-  if (config_.overfit_batch > 0) schedule.total_steps = config_.overfit_batch;
-  schedule.name = config_.schedule;
-  schedule.lr = config_.lr;
-  schedule.warmup_steps = std::llround(config_.warmup * steps_per_epoch);
-  schedule.warmup_start = config_.warmup_start;
-  schedule.gamma = config_.gamma;
-  schedule.final_ratio = config_.final_ratio;
-  schedule.peak_at = config_.peak_at;
-  for (const std::string& milestone : config_.milestones) {
-    double epoch = 0;
-    if (!parse_double(milestone, &epoch) || epoch < 0) {
-      throw Error(Status(ErrorCode::kMisuse, concat("[config] --milestones holds '", milestone,
-                                                    "'; expected epochs, "
-                                                    "as 30,60,80")));
-    }
-    schedule.milestones.push_back(std::llround(epoch * steps_per_epoch));
-  }
-  value_or_throw(engine::learning_rate(schedule, 0));
-  train_ = std::move(loader);
-}
-
-// The model's input as the data have it: pictures' sizes and how they are prepared, or a sequence's length.
-void Session::take_input_sizes(const pipeline::Loader& loader, const std::string& train_chain) {
-  ModelState& model = settings_.model_state;
-  const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
-  const FieldSpec* image = image_field(loader.schema());
-  const FieldSpec* tokens = token_field(loader.schema());
-  const bool wants_tokens = record->input == engine::ModelInput::kTokens;
-  const bool has_input =
-      wants_tokens ? tokens != nullptr : image != nullptr && label_field(loader.schema()) != nullptr;
-  if (!has_input || model.classes.empty()) {
-    throw Error(
-        Status(ErrorCode::kUnsupported, concat("[train] ", config_.model, " takes ",
-                                               wants_tokens ? "sequences of tokens" : "images with classes",
-                                               ", and ", loader.dataset().directory(), " has none")));
-  }
-  if (wants_tokens) {
-    if (settings_.eval.views != Views::kOne)
-      throw Error(Status(ErrorCode::kMisuse,
-                         concat("[train] --tta is for pictures; ", config_.model, " takes tokens")));
-    model.arguments.length = tokens->shape[0] - 1;
-    return;
-  }
-  model.arguments.height = image->shape[0];
-  model.arguments.width = image->shape[1];
-  model.arguments.channels = image->shape[2];
-  model.val_augment =
-      value_or_throw(validation_chain(config_.val_augment, train_chain, image->shape,
-                                      loader.dataset().pixel_stats(), registries_.augmentation_registry()));
-}
-
-void Session::open_val() {
-  const std::string data = value_or_throw(validation_data(config_.data, config_.val));
-  if (data.empty()) {
-    note("no validation set: --val isn't given and --data is no split");
-    return;
-  }
-  if (config_.overfit_batch > 0) return;
-  pipeline::LoaderOptions options = pipeline::validation_options(loader_options());
-  options.data = data;
-  options.augment = settings_.model_state.val_augment;
-  options.channels = static_cast<int>(settings_.model_state.arguments.channels);
-  options.epochs = 1;
-  options.device = device_;
-  val_ = value_or_throw(pipeline::Loader::open(options));
-  throw_if_error(check_classes(config_.data, classes(), data, val_->dataset().classes()));
-}
-
 void Session::build_model() {
   const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
   model_ = record->build(settings_.model_state.arguments);
@@ -252,25 +130,6 @@ void Session::initialize_weights() {
   } else {
     load_initial_weights();
   }
-}
-
-// Training images in the run's own order, prepared as for validation.
-void Session::initialize_from_images() {
-  constexpr int64_t kImages = 512;
-  const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
-  if (record->initialize_from_images == nullptr) return;
-  pipeline::LoaderOptions options = loader_options();
-  options.data = value_or_throw(training_data(config_.data));
-  options.augment = settings_.model_state.val_augment;
-  options.channels = static_cast<int>(settings_.model_state.arguments.channels);
-  options.limit = config_.limit;
-  options.batch = std::min(kImages, train_->samples_per_epoch());
-  options.slots = 2;
-  const auto loader = value_or_throw(pipeline::Loader::open(options));
-  const std::optional<Batch> batch = value_or_throw(loader->next());
-  if (!batch) return;
-  record->initialize_from_images(*model_, batch_input(*batch).pixels);
-  throw_if_error(loader->release(*batch));
 }
 
 void Session::load_initial_weights() {
@@ -389,19 +248,22 @@ void Session::plan_memory() {
                                      : std::string("not even one sample fits: take a smaller model"))));
 }
 
+// What was held when there was no more is taken for all there is.
+std::string Session::memory_advice() const {
+  std::string advice = "; take a smaller --batch, --checkpoint-activations, or --dtype bf16";
+  if (memory_.total() == 0) return advice;
+  const uint64_t held = measured_engine_bytes(*device_) + memory_.slots;
+  const int64_t fits = std::min(memory_.largest_batch(held), config_.batch - 1);
+  advice += concat("; planned were ", human_bytes(memory_.total()), " for --batch ", config_.batch);
+  return fits > 0 ? concat(advice, ", and ", fits, " should fit") : advice;
+}
+
 void Session::restore(const Checkpoint& checkpoint) {
   throw_if_error(check_classes("the checkpoint", checkpoint.state.model.classes, config_.data, classes()));
   model_->load_state_dict(checkpoint.tensors.model);
   optimizer_->load_state(checkpoint.tensors.optimizer);
   if (ema_ != nullptr) ema_->load_state(checkpoint.tensors.ema);
   throw_if_error(train_->seek(checkpoint.state.source));
-}
-
-void Session::use_one_batch() {
-  std::optional<Batch> batch = value_or_throw(train_->next());
-  auto cached = std::make_unique<CachedBatch>(*batch);
-  throw_if_error(train_->release(*batch));
-  train_ = std::move(cached);
 }
 
 std::unique_ptr<Session> Session::resume(const std::string& run_directory,
@@ -458,7 +320,13 @@ TrainOutcome Session::train(const std::atomic<bool>* stop) {
   parts.directory = directory_.get();
   parts.observer = observer_;
   start_memory_measurement(*device_);
-  TrainOutcome outcome = Trainer(parts, settings_, state_).train(stop);
+  TrainOutcome outcome;
+  try {
+    outcome = Trainer(parts, settings_, state_).train(stop);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kOutOfMemory) throw;
+    throw Error(Status(error.code(), error.what() + memory_advice()));
+  }
   outcome.memory_plan = memory_;
   outcome.memory_bytes = measured_engine_bytes(*device_) + static_cast<uint64_t>(outcome.stats.slot_bytes);
   if (directory_ != nullptr) write_results(outcome);

@@ -73,6 +73,7 @@ class Session {
   void build_optimizer();
   engine::OptimizerArguments optimizer_arguments() const;
   void plan_memory();
+  std::string memory_advice() const;
   void restore(const Checkpoint& checkpoint);
   void use_one_batch();
   void write_results(const TrainOutcome& outcome) const;

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 
+#include "dlpipe/engine/allocator.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/loaded_model.h"
 #include "dlpipe/run/predictor.h"
@@ -154,6 +156,47 @@ TEST_F(DeviceSession, ViewsAndOtherLossesRunThere) {
   };
   const double here = (*last_line("cpu"))["val_loss"].as_double();
   EXPECT_NEAR((*last_line("simulated"))["val_loss"].as_double(), here, 1e-3 * here);
+}
+
+TEST_F(DeviceSession, MemoryThatDoesNotSufficeNamesABatchThatShould) {
+  TrainObserver observer;  // with one, memory is planned
+  TrainConfig c = config("", "simulated");
+  c.batch = 64;
+  c.max_steps = 4;
+  const int64_t before = simulated().bytes_held;
+  engine::release_cached_blocks(simulated());
+  int64_t held = 0;
+  {
+    Session session(c, registries(), &observer);
+    session.train();
+    held = simulated().bytes_held;
+  }
+  engine::release_cached_blocks(simulated());
+  simulated().memory_bytes = before + (held - before) * 7 / 10;
+  try {
+    Session(c, registries(), &observer).train();
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
+    EXPECT_NE(std::string(error.what()).find("should fit"), std::string::npos) << error.what();
+  }
+  simulated().memory_bytes = int64_t{1} << 40;
+}
+
+// After the step that captures, nothing is asked of the device's allocator.
+TEST_F(DeviceSession, NothingAllocatesAfterTheFirstSteps) {
+  class Watcher : public TrainObserver {
+   public:
+    void on_step(int64_t step, double) override {
+      counts[step] = engine::allocator_statistics(simulated()).device_allocations;
+    }
+    std::map<int64_t, int64_t> counts;
+  } watcher;
+  TrainConfig c = config("", "simulated");
+  c.val_every = "never";
+  Session(c, registries(), &watcher).train();
+  ASSERT_EQ(watcher.counts.size(), 10u);
+  EXPECT_EQ(watcher.counts[9], watcher.counts[6]);
 }
 
 TEST_F(DeviceSession, WhatADeviceCannotDoIsSaid) {

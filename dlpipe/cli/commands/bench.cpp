@@ -299,6 +299,8 @@ std::function<Status()> setup(Flags& flags) {
   train_part.add_option("--dtype", train.dtype, "f32 or bf16");
   train_part.add_option("--optimizer", train.optimizer, "Optimizer by name");
   train_part.add_option("--batch", train.batch, "Images a batch").range(1, 1'000'000);
+  train_part.add_option("--accumulate", train.accumulate, "Batches whose gradients make one step")
+      .range(1, 1'000'000);
   train_part.add_option("--size", train.size, "Height and width, or tokens; 0: the model's own")
       .range(0, 65536);
   train_part.add_option("--channels", train.channels, "Channels").range(1, 4);
@@ -311,7 +313,7 @@ std::function<Status()> setup(Flags& flags) {
                       "Each op's kernel, rates and share of the machine's roofline");
   train_part.add_option("--kernels", train.kernels,
                         "measured, rules, or auto: the environment's DLPIPE_KERNELS, else measured");
-  train_part.add_option("--device", train.device, "cpu, cuda, cuda:1");
+  train_part.add_option("--device", train.device, "cpu, cuda");
   train_part.add_option("--graph", train.graph, "On a device, each step as one graph: auto, on, off");
   train_part.add_option("--warmup", train.warmup, "Steps before measuring").range(0, 1'000'000);
   Flags copies_part = add_part(flags, "h2d", "Copies between host and device, by size", *options);

@@ -52,7 +52,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--batch", options->evaluate.batch, "Images a batch").range(1, 1'000'000);
   flags.add_option("--threads", options->evaluate.threads, "Threads; 0: what the process may use")
       .range(0, 4096);
-  flags.add_option("--device", options->evaluate.device, "cpu, cuda, cuda:1");
+  flags.add_option("--device", options->evaluate.device, "cpu, cuda");
   flags.add_option("--limit", options->evaluate.limit, "Only the first N images; -1: all");
   flags.add_flag("--json", options->json, "Print one JSON line on stdout");
   return [options] { return evaluate(*options); };

@@ -53,7 +53,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("PATH", options->paths, "Image files, or folders of them").required();
   flags.add_option("--top", options->predict.top, "Classes a file").range(1, 1'000'000);
   flags.add_option("--batch", options->predict.batch, "Images a batch").range(1, 1'000'000);
-  flags.add_option("--device", options->predict.device, "cpu, cuda, cuda:1");
+  flags.add_option("--device", options->predict.device, "cpu, cuda");
   flags.add_option("--threads", options->predict.threads, "Threads; 0: what the process may use")
       .range(0, 4096);
   flags.add_option("--max-pixels", options->predict.max_pixels, "Refuse to decode images with more pixels");

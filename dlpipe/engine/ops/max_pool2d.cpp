@@ -30,6 +30,8 @@ std::vector<OpSample> samples() {
   return {
       sample("2x2", {2, 6, 8, 16}, {}),
       sample("3x3 stride 2 pad 1", {2, 7, 8, 8}, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}),
+      sample("3x3 stride 2 pad 1, wide", {1, 8, 7, 40},
+             {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}),
       sample("odd channels", {1, 5, 6, 3}, {.kernel = {3, 2}, .stride = {1, 2}, .padding = {1, 0}}),
       sample("ceil", {2, 6, 6, 4}, {.kernel = {3, 3}, .stride = {2, 2}, .ceil_mode = true}),
       sample("stride above kernel", {1, 9, 9, 2}, {.kernel = {2, 2}, .stride = {3, 3}}),

@@ -118,6 +118,8 @@ std::chrono::microseconds SimulatedDevice::delay() {
 }
 
 Result<void*> SimulatedDevice::take(size_t bytes, bool pinned) {
+  if (bytes_held + static_cast<int64_t>(bytes) > memory_bytes)
+    return Status(ErrorCode::kOutOfMemory, concat("[device] ", human_bytes(bytes), " asked of simulated"));
   const size_t rounded = std::max<size_t>(256, (bytes + 255) / 256 * 256);
   void* const memory = std::aligned_alloc(256, rounded);
   std::memset(memory, kFresh, rounded);

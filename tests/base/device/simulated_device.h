@@ -92,6 +92,7 @@ class SimulatedDevice final : public Device {
   std::atomic<int64_t> bytes_held{0};
   std::atomic<int> copies{0};
   std::atomic<bool> fail_copies{false};
+  std::atomic<int64_t> memory_bytes{int64_t{1} << 40};  // of device and page-locked memory that there is
 
  private:
   using Clock = std::map<int, int64_t>;  // by stream: how many of its pieces of work are done

@@ -1,0 +1,159 @@
+// A session's data: the loaders, and what the model takes from them.
+#include <algorithm>
+#include <cmath>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/run/batch_input.h"
+#include "dlpipe/run/cached_batch.h"
+#include "dlpipe/run/data_paths.h"
+#include "dlpipe/run/preprocess.h"
+#include "dlpipe/run/session.h"
+
+namespace dlpipe::run {
+
+pipeline::LoaderOptions Session::loader_options() const {
+  pipeline::LoaderOptions options;
+  options.batch = config_.batch;
+  options.threads = threads_;
+  options.slots = static_cast<int>(config_.slots);
+  options.seed = static_cast<uint64_t>(config_.seed);
+  options.max_bad = config_.max_bad;
+  options.max_pixels = config_.max_pixels;
+  options.ops = registries_.augmentations;
+  return options;
+}
+
+void Session::open_train() {
+  pipeline::LoaderOptions options = loader_options();
+  options.data = value_or_throw(training_data(config_.data));
+  options.channels = value_or_throw(image_channels(options.data));
+  options.augment =
+      options.channels == 0
+          ? config_.augment
+          : value_or_throw(training_chain(config_.augment, registries_.augmentation_registry()));
+  options.limit = config_.limit;
+  if (config_.overfit_batch == 0) {
+    options.mixup = config_.mixup;
+    options.cutmix = config_.cutmix;
+  }
+  options.hash_pixels = config_.receipt == "pixels";
+  if (config_.overfit_batch == 0) options.device = device_;
+  if (directory_ != nullptr) options.quarantine_file = directory_->quarantine_file();
+  if (config_.max_steps < 0 && config_.overfit_batch == 0) {
+    options.epochs = std::max<int64_t>(1, std::llround(std::ceil(config_.epochs)));
+  }
+  auto loader = value_or_throw(pipeline::Loader::open(options));
+  const data::Dataset& dataset = loader->dataset();
+  ModelState& model = settings_.model_state;
+  model.model = config_.model;
+  model.classes.assign(dataset.classes().begin(), dataset.classes().end());
+  model.arguments.classes = static_cast<int64_t>(model.classes.size());
+  model.arguments.seed = static_cast<uint64_t>(config_.seed);
+  take_input_sizes(*loader, options.augment);
+  model.tta = config_.tta;
+  model.dtype = config_.dtype;
+  model.loss = config_.loss;
+  model.metrics = config_.metrics;
+  dataset_id_ = dataset.id();
+  pipeline_id_ = loader->pipeline_id();
+
+  const double steps_per_epoch =
+      static_cast<double>(loader->batches_per_epoch()) / static_cast<double>(config_.accumulate);
+  engine::ScheduleArguments& schedule = settings_.schedule;
+  schedule.total_steps = std::llround(std::floor(config_.epochs * steps_per_epoch + 1e-9));
+  if (config_.max_steps >= 0) schedule.total_steps = std::min(schedule.total_steps, config_.max_steps);
+  if (config_.overfit_batch > 0) schedule.total_steps = config_.overfit_batch;
+  schedule.name = config_.schedule;
+  schedule.lr = config_.lr;
+  schedule.warmup_steps = std::llround(config_.warmup * steps_per_epoch);
+  schedule.warmup_start = config_.warmup_start;
+  schedule.gamma = config_.gamma;
+  schedule.final_ratio = config_.final_ratio;
+  schedule.peak_at = config_.peak_at;
+  for (const std::string& milestone : config_.milestones) {
+    double epoch = 0;
+    if (!parse_double(milestone, &epoch) || epoch < 0) {
+      throw Error(Status(ErrorCode::kMisuse, concat("[config] --milestones holds '", milestone,
+                                                    "'; expected epochs, "
+                                                    "as 30,60,80")));
+    }
+    schedule.milestones.push_back(std::llround(epoch * steps_per_epoch));
+  }
+  value_or_throw(engine::learning_rate(schedule, 0));
+  train_ = std::move(loader);
+}
+
+// The model's input as the data have it: pictures' sizes and how they are prepared, or a sequence's length.
+void Session::take_input_sizes(const pipeline::Loader& loader, const std::string& train_chain) {
+  ModelState& model = settings_.model_state;
+  const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
+  const FieldSpec* image = image_field(loader.schema());
+  const FieldSpec* tokens = token_field(loader.schema());
+  const bool wants_tokens = record->input == engine::ModelInput::kTokens;
+  const bool has_input =
+      wants_tokens ? tokens != nullptr : image != nullptr && label_field(loader.schema()) != nullptr;
+  if (!has_input || model.classes.empty()) {
+    throw Error(
+        Status(ErrorCode::kUnsupported, concat("[train] ", config_.model, " takes ",
+                                               wants_tokens ? "sequences of tokens" : "images with classes",
+                                               ", and ", loader.dataset().directory(), " has none")));
+  }
+  if (wants_tokens) {
+    if (settings_.eval.views != Views::kOne)
+      throw Error(Status(ErrorCode::kMisuse,
+                         concat("[train] --tta is for pictures; ", config_.model, " takes tokens")));
+    model.arguments.length = tokens->shape[0] - 1;
+    return;
+  }
+  model.arguments.height = image->shape[0];
+  model.arguments.width = image->shape[1];
+  model.arguments.channels = image->shape[2];
+  model.val_augment =
+      value_or_throw(validation_chain(config_.val_augment, train_chain, image->shape,
+                                      loader.dataset().pixel_stats(), registries_.augmentation_registry()));
+}
+
+void Session::open_val() {
+  const std::string data = value_or_throw(validation_data(config_.data, config_.val));
+  if (data.empty()) {
+    note("no validation set: --val isn't given and --data is no split");
+    return;
+  }
+  if (config_.overfit_batch > 0) return;
+  pipeline::LoaderOptions options = pipeline::validation_options(loader_options());
+  options.data = data;
+  options.augment = settings_.model_state.val_augment;
+  options.channels = static_cast<int>(settings_.model_state.arguments.channels);
+  options.epochs = 1;
+  options.device = device_;
+  val_ = value_or_throw(pipeline::Loader::open(options));
+  throw_if_error(check_classes(config_.data, classes(), data, val_->dataset().classes()));
+}
+
+// Training images in the run's own order, prepared as for validation.
+void Session::initialize_from_images() {
+  constexpr int64_t kImages = 512;
+  const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
+  if (record->initialize_from_images == nullptr) return;
+  pipeline::LoaderOptions options = loader_options();
+  options.data = value_or_throw(training_data(config_.data));
+  options.augment = settings_.model_state.val_augment;
+  options.channels = static_cast<int>(settings_.model_state.arguments.channels);
+  options.limit = config_.limit;
+  options.batch = std::min(kImages, train_->samples_per_epoch());
+  options.slots = 2;
+  const auto loader = value_or_throw(pipeline::Loader::open(options));
+  const std::optional<Batch> batch = value_or_throw(loader->next());
+  if (!batch) return;
+  record->initialize_from_images(*model_, batch_input(*batch).pixels);
+  throw_if_error(loader->release(*batch));
+}
+
+void Session::use_one_batch() {
+  std::optional<Batch> batch = value_or_throw(train_->next());
+  auto cached = std::make_unique<CachedBatch>(*batch);
+  throw_if_error(train_->release(*batch));
+  train_ = std::move(cached);
+}
+
+}  // namespace dlpipe::run
