@@ -1,5 +1,5 @@
 // What still has to happen to a batch of bytes before it is a training input. Plain data: augment's last ops
-// fill it, engine/ops/batch_prep executes it in one pass; neither includes the other.
+// and pipeline's mixing fill it, engine/ops/batch_prep executes it in one pass; neither includes the other.
 #pragma once
 
 #include <array>

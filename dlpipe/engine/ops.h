@@ -120,7 +120,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& w
                      double label_smoothing = 0.0);
 Tensor mse(const Tensor& x, const Tensor& target);
 
-/// u8 [N,H,W,C] -> normalised floating [N,H,W,C] (no gradient): prep's scale, bias, dtype.
+/// u8 [N,H,W,C] -> normalised floating [N,H,W,C] (no gradient): prep's scale, bias, mixes, dtype.
 Tensor batch_prep(const Tensor& images, const BatchPrep& prep);
 
 /// Keys of random ops of this thread: set by the training loop before every step, so that a resumed run draws

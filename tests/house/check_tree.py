@@ -30,6 +30,7 @@ THIRD_PARTY = {
     "omp.h": ["engine/cpu/"],
     "hwy/": ["io/data/", "augment/", "engine/cpu/", "engine/optim/", "engine/ops/"],
     "cuda": ["engine/cuda/", "base/device/cuda.cpp"],
+    "nvtx3/": ["base/device/cuda.cpp"],
     "cudnn": ["engine/cuda/"],
     "cublas": ["engine/cuda/"],
     "spdlog/": ["cli/"],

@@ -75,6 +75,13 @@ MODELS = {
 }
 
 
+OPTIMIZERS = {
+    "sgd": lambda weights, fastest: torch.optim.SGD(weights, lr=0.01, momentum=0.9, **fastest),
+    "adamw": lambda weights, fastest: torch.optim.AdamW(weights, lr=1e-4, **fastest),
+    "adafactor": lambda weights, _: torch.optim.Adafactor(weights, lr=1e-4),
+}
+
+
 def image_batch(model, count, size):
     """Images in channels_last and labels."""
     classes = model.fc.out_features if hasattr(model, "fc") else model.head.out_features
@@ -90,6 +97,8 @@ def arguments():
     parser.add_argument("--size", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd")
+    parser.add_argument("--accumulate", type=int, default=1, help="batches whose gradients make one step")
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1")
     parser.add_argument("--compile-mode", default="default", help="torch.compile's mode, where it compiles")
     return parser.parse_args()
@@ -111,14 +120,15 @@ def make_step(args, device, prepare):
     inputs, labels = (values.to(device) for values in make_batch(args.batch, args.size))
     model.to(device)
     fastest = {"fused": True} if device.type == "cuda" else {}
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, **fastest)
+    optimizer = OPTIMIZERS[args.optimizer](model.parameters(), fastest)
     forward = prepare(model, args)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.dtype == "bf16"):
-            loss = torch.nn.functional.cross_entropy(forward(inputs), labels)
-        loss.backward()
+        for _ in range(args.accumulate):
+            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.dtype == "bf16"):
+                loss = torch.nn.functional.cross_entropy(forward(inputs), labels)
+            (loss / args.accumulate).backward()
         optimizer.step()
         return loss
 
@@ -158,10 +168,10 @@ def main(about, prepare=keep_model):
         raise SystemExit("[peers] the first loss is not finite")
     versions = {"torch": torch.__version__} | ({"torchvision": torchvision.__version__} if torchvision else {})
     if device.type == "cuda":
-        result = timed_in_blocks(step, lambda: torch.cuda.synchronize(device), args.batch, args.seconds)
+        result = timed_in_blocks(step, lambda: torch.cuda.synchronize(device), args.batch * args.accumulate, args.seconds)
         result["device"] = torch.cuda.get_device_name(device)
         result["peak_memory_bytes"] = torch.cuda.max_memory_reserved(device)
         versions["cudnn"] = str(torch.backends.cudnn.version())
     else:
-        result = measure.timed(step, args.batch, args.seconds, warm_up_steps=1, min_steps=1)
+        result = measure.timed(step, args.batch * args.accumulate, args.seconds, warm_up_steps=1, min_steps=1)
     measure.report(**result, about=about, versions=versions, isa=torch.backends.cpu.get_cpu_capability())
