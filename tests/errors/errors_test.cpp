@@ -65,7 +65,7 @@ TEST_F(ErrorsTest, OfTrainsOptions) {
       {train({"--schedule", "cosin"}), 2, {"--schedule", "'cosin'", "'cosine'"}},
       {train({"--dtype", "f16"}), 2, {"--dtype", "f16"}},
       {train({"--device", "tpu"}), 2, {"'tpu'", "cpu, cuda"}},
-      {train({"--device", "cuda:99"}), 1, {"cuda"}},
+      {train({"--device", "cuda:99"}), 1, {"[device]"}},
       {train({"--graph", "maybe"}), 2, {"--graph", "'maybe'"}},
       {train({"--batch", "0"}), 2, {"--batch", "'0'", "at least 1"}},
       {train({"--batch", "many"}), 2, {"--batch", "'many'", "a whole number"}},
