@@ -70,7 +70,7 @@ def main():
     print("| step | dlpipe MB | PyTorch MB | ratio | dlpipe img/s | PyTorch img/s |\n|---|---|---|---|---|---|")
     seen = {}
     for what, ours, theirs in VARIANTS:
-        mine, my_bytes = run([str(args.dlpipe), "bench", "train", "--json", "--warmup", "1",
+        mine, my_bytes = run([str(args.dlpipe), "bench", "train", "--json", "--warmup", "3",
                               *with_last([*common, *ours])])  # fmt: skip
         key = tuple(theirs)
         if key not in seen:

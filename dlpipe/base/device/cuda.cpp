@@ -15,6 +15,7 @@ namespace {
 
 Status cuda_status(const char* what, cudaError_t error) {
   if (error == cudaSuccess) return {};
+  cudaGetLastError();  // told here, not again by whoever asks next
   const ErrorCode code = error == cudaErrorMemoryAllocation ? ErrorCode::kOutOfMemory : ErrorCode::kIo;
   return Status(
       code, concat("[device] cuda: ", what, ": ", cudaGetErrorName(error), ": ", cudaGetErrorString(error)));
