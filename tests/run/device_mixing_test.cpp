@@ -8,59 +8,25 @@
 #include "dlpipe/pipeline/loader.h"
 #include "dlpipe/run/batch_input.h"
 #include "dlpipe/run/session.h"
-#include "tests/engine/cuda/simulated.h"
-#include "tests/io/formats/scratch.h"
-#include "tests/run/sample_data.h"
+#include "tests/run/device_fixture.h"
 
 namespace dlpipe::run {
 namespace {
 
 using test::ScratchFolder;
 
-SimulatedDevice& mixing_device() {
-  static SimulatedDevice device(std::chrono::microseconds(2));
-  return device;
-}
+using test::simulated;
 
-class DeviceMixing : public testing::Test {
+class DeviceMixing : public test::DeviceFixture {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = std::make_unique<ScratchFolder>();
-    data_ = test::make_sample_data(folder_->path(), 10);
-  }
-  static void TearDownTestSuite() { folder_.reset(); }
-  void TearDown() override {
-    for (const std::string& violation : mixing_device().violations()) ADD_FAILURE() << violation;
-  }
-  static Registries registries() {
-    Registries registries;
-    registries.devices = {&mixing_device()};
-    return registries;
-  }
   static TrainConfig config(const std::string& out, const std::string& device) {
-    TrainConfig config;
-    config.data = data_.split;
-    config.model = "lenet";
-    config.augment = "pad_crop(32,4) hflip";
-    config.batch = 16;
-    config.epochs = 2;
-    config.lr = 0.02;
+    TrainConfig config = DeviceFixture::config(out, device);
     config.label_smoothing = 0.1;
     config.mixup = 0.4;
     config.cutmix = 1;
-    config.out = out;
-    config.seed = 3;
-    config.threads = 2;
-    config.device = device;
     return config;
   }
-
-  engine::SimulatedCuda kernels_{mixing_device()};
-  static std::unique_ptr<ScratchFolder> folder_;
-  static test::SampleData data_;
 };
-std::unique_ptr<ScratchFolder> DeviceMixing::folder_;
-test::SampleData DeviceMixing::data_;
 
 void expect_same_bits(const engine::Tensor& there, const engine::Tensor& here) {
   const engine::Tensor copy = there.to(cpu_device());
@@ -79,15 +45,15 @@ TEST_F(DeviceMixing, InputsAreTheHostsAndNobodyWaits) {
   options.cutmix = 1;
   options.last = pipeline::LastBatch::kKeep;
   const auto here = value_or_throw(pipeline::Loader::open(options));
-  options.device = &mixing_device();
+  options.device = &simulated();
   const auto there = value_or_throw(pipeline::Loader::open(options));
-  Stream& stream = engine::engine_stream(mixing_device());
+  Stream& stream = engine::engine_stream(simulated());
   while (const auto batch = value_or_throw(there->next())) {
     const auto expected = value_or_throw(here->next());
     BatchInput input;
     {
-      const SimulatedDevice::Step step(mixing_device());
-      input = batch_input(*batch, mixing_device());
+      const SimulatedDevice::Step step(simulated());
+      input = batch_input(*batch, simulated());
     }
     const BatchInput host = batch_input(*expected);
     EXPECT_TRUE(input.is_mixed && host.is_mixed);

@@ -10,9 +10,7 @@
 #include "dlpipe/run/loaded_model.h"
 #include "dlpipe/run/predictor.h"
 #include "dlpipe/run/session.h"
-#include "tests/engine/cuda/simulated.h"
-#include "tests/io/formats/scratch.h"
-#include "tests/run/sample_data.h"
+#include "tests/run/device_fixture.h"
 
 namespace dlpipe::run {
 namespace {
@@ -20,48 +18,12 @@ namespace {
 namespace fs = std::filesystem;
 using test::ScratchFolder;
 
-SimulatedDevice& simulated() {
-  static SimulatedDevice device(std::chrono::microseconds(2));
-  return device;
-}
+using test::simulated;
 
-class DeviceSession : public testing::Test {
+class DeviceSession : public test::DeviceFixture {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = std::make_unique<ScratchFolder>();
-    data_ = test::make_sample_data(folder_->path(), 10);
-  }
-  static void TearDownTestSuite() { folder_.reset(); }
-  void TearDown() override {
-    for (const std::string& violation : simulated().violations()) ADD_FAILURE() << violation;
-  }
-  static TrainConfig config(const std::string& out, const std::string& device) {
-    TrainConfig config;
-    config.data = data_.split;
-    config.model = "lenet";
-    config.augment = "pad_crop(32,4) hflip";
-    config.batch = 16;
-    config.epochs = 2;
-    config.lr = 0.02;
-    config.out = out;
-    config.seed = 3;
-    config.threads = 2;
-    config.device = device;
-    return config;
-  }
-  static Registries registries() {
-    Registries registries;
-    registries.devices = {&simulated()};
-    return registries;
-  }
   static std::string text_of(const std::string& path) { return *formats::read_file(path); }
-
-  engine::SimulatedCuda kernels_{simulated()};
-  static std::unique_ptr<ScratchFolder> folder_;
-  static test::SampleData data_;
 };
-std::unique_ptr<ScratchFolder> DeviceSession::folder_;
-test::SampleData DeviceSession::data_;
 
 class StopAfter : public TrainObserver {
  public:

@@ -1,0 +1,58 @@
+// Sessions on the simulated device with CUDA's kernels: one device and one small data set a test program, a
+// config to vary, and the device's violations as failures.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "dlpipe/run/session.h"
+#include "tests/engine/cuda/simulated.h"
+#include "tests/io/formats/scratch.h"
+#include "tests/run/sample_data.h"
+
+namespace dlpipe::test {
+
+/// Lives as long as the streams that threads have on it.
+inline SimulatedDevice& simulated() {
+  static SimulatedDevice device(std::chrono::microseconds(2));
+  return device;
+}
+
+class DeviceFixture : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<ScratchFolder>();
+    data_ = make_sample_data(folder_->path(), 10);
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+  void TearDown() override {
+    for (const std::string& violation : simulated().violations()) ADD_FAILURE() << violation;
+  }
+  static run::TrainConfig config(const std::string& out, const std::string& device) {
+    run::TrainConfig config;
+    config.data = data_.split;
+    config.model = "lenet";
+    config.augment = "pad_crop(32,4) hflip";
+    config.batch = 16;
+    config.epochs = 2;
+    config.lr = 0.02;
+    config.out = out;
+    config.seed = 3;
+    config.threads = 2;
+    config.device = device;
+    return config;
+  }
+  static run::Registries registries() {
+    run::Registries registries;
+    registries.devices = {&simulated()};
+    return registries;
+  }
+
+  engine::SimulatedCuda kernels_{simulated()};
+  inline static std::unique_ptr<ScratchFolder> folder_;
+  inline static SampleData data_;
+};
+
+}  // namespace dlpipe::test
