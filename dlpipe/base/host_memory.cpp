@@ -23,4 +23,8 @@ void free_host(void* memory) noexcept {
   std::free(memory);
 }
 
+void discard_host(void* memory, size_t bytes) noexcept {
+  (void)madvise(memory, bytes, MADV_DONTNEED);
+}
+
 }  // namespace dlpipe

@@ -11,5 +11,8 @@ namespace dlpipe {
 void* allocate_host(size_t bytes) noexcept;
 /// Of allocate_host, or null.
 void free_host(void* memory) noexcept;
+/// What lies in these whole pages of allocate_host's memory is forgotten and costs no memory until it is
+/// written again.
+void discard_host(void* memory, size_t bytes) noexcept;
 
 }  // namespace dlpipe

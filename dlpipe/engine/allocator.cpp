@@ -7,15 +7,18 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/engine/arena.h"
 #include "dlpipe/engine/device_memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #define DLPIPE_POISON(address, bytes) ASAN_POISON_MEMORY_REGION(address, bytes)
 #define DLPIPE_UNPOISON(address, bytes) ASAN_UNPOISON_MEMORY_REGION(address, bytes)
+static constexpr size_t kRedZone = dlpipe::engine::Arena::kGrain;  // between an arena's blocks
 #else
 #define DLPIPE_POISON(address, bytes) static_cast<void>(address)
 #define DLPIPE_UNPOISON(address, bytes) static_cast<void>(address)
+static constexpr size_t kRedZone = 0;
 #endif
 
 namespace dlpipe::engine {
@@ -29,11 +32,19 @@ static size_t rounded_size(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+// From here on blocks of the host are an arena's, whose free blocks serve any size.
+static constexpr size_t kLarge = size_t{256} << 10;
+
+static size_t large_size(size_t bytes) {
+  return std::max((bytes + kRedZone + Arena::kGrain - 1) / Arena::kGrain * Arena::kGrain, kLarge);
+}
+
 // Holds the lock and the free lists of one device; the only class that touches them.
 class BlockCache {
  public:
   /// `owner` counts what this one takes from the device as used; null for a device's own cache.
-  explicit BlockCache(Device& device, BlockCache* owner = nullptr) : device_(device), owner_(owner) {}
+  explicit BlockCache(Device& device, BlockCache* owner = nullptr)
+      : device_(device), owner_(owner), arena_(device) {}
   ~BlockCache() {
     const std::lock_guard lock(mutex_);
     release_locked();
@@ -42,9 +53,10 @@ class BlockCache {
   BlockCache& operator=(const BlockCache&) = delete;
 
   void* allocate(size_t bytes, size_t* block_bytes) {
-    const size_t wanted = rounded_size(bytes);
     const std::lock_guard lock(mutex_);
     ++statistics_.requests;
+    const size_t wanted = rounded_size(bytes);
+    if (is_large(wanted)) return allocate_large(bytes, block_bytes);
     // A block up to a quarter larger serves too: the last, smaller batch of an epoch brings no new memory.
     // Not in a pool, where the same step again must find all it needs.
     const size_t largest = owner_ == nullptr ? wanted + wanted / 4 : wanted;
@@ -72,15 +84,18 @@ class BlockCache {
   void deallocate(void* block, size_t block_bytes) {
     const std::lock_guard lock(mutex_);
     statistics_.used_bytes -= block_bytes;
-    statistics_.cached_bytes += block_bytes;
     if (device_.kind() == DeviceKind::kCpu) DLPIPE_POISON(block, block_bytes);
+    if (is_large(block_bytes)) return arena_.deallocate(block, block_bytes);
+    statistics_.cached_bytes += block_bytes;
     free_[block_bytes].push_back(block);
   }
 
   Device& device() const { return device_; }
   AllocatorStatistics statistics() {
     const std::lock_guard lock(mutex_);
-    return statistics_;
+    AllocatorStatistics statistics = statistics_;
+    statistics.cached_bytes += arena_.resident_bytes();
+    return statistics;
   }
   void reset_peak() {
     const std::lock_guard lock(mutex_);
@@ -92,6 +107,18 @@ class BlockCache {
   }
 
  private:
+  bool is_large(size_t bytes) const { return bytes >= kLarge && device_.kind() == DeviceKind::kCpu; }
+  void* allocate_large(size_t bytes, size_t* block_bytes) {
+    const size_t wanted = large_size(bytes);
+    const size_t resident = arena_.resident_bytes();
+    Result<void*> block = arena_.allocate(wanted);
+    if (!block.ok() && release_locked() > 0) block = arena_.allocate(wanted);
+    throw_if_error(block.status());
+    if (resident - arena_.resident_bytes() < wanted) ++statistics_.device_allocations;
+    *block_bytes = wanted;
+    hand_out(*block, bytes, wanted);
+    return *block;
+  }
   void hand_out(void* block, size_t bytes, size_t block_bytes) {
     statistics_.used_bytes += block_bytes;
     statistics_.peak_used_bytes = std::max(statistics_.peak_used_bytes, statistics_.used_bytes);
@@ -105,7 +132,7 @@ class BlockCache {
     statistics_.peak_used_bytes = std::max(statistics_.peak_used_bytes, statistics_.used_bytes);
   }
   size_t release_locked() {
-    const size_t released = statistics_.cached_bytes;
+    const size_t released = statistics_.cached_bytes + arena_.release();
     if (released > 0) synchronize(device_);  // kernels that were asked for may still use the blocks
     if (owner_ != nullptr) owner_->count_used(-static_cast<int64_t>(released));
     for (auto& [size, blocks] : free_) {
@@ -123,6 +150,7 @@ class BlockCache {
   BlockCache* const owner_;
   std::mutex mutex_;
   std::map<size_t, std::vector<void*>> free_;
+  Arena arena_;  // empty but on the host
   AllocatorStatistics statistics_;
 };
 
