@@ -231,8 +231,10 @@ def make_optimizers(model, settings):
 # Training and judging.
 
 
-def train(pictures, settings, normalize, autocast):
-    """The trained model and the mean loss of each epoch."""
+def train(pictures, settings, normalize, autocast, state):
+    """The trained model, the mean loss of each epoch, the seconds and CPU seconds they took. A file `state`, where one
+    is named, holds the run after its last whole epoch; where it exists the run goes on from there."""
+    start, cpu_start = time.monotonic(), measure.cpu_seconds()
     first = torch.randperm(len(pictures))[:WHITENING_IMAGES]
     model = MODELS[settings.model](normalize(pictures.pixels[first]))
     model = model.to(memory_format=torch.channels_last).train()
@@ -245,8 +247,17 @@ def train(pictures, settings, normalize, autocast):
     ]
     coins = torch.randint(2, (len(pictures),))
     losses = []
-    for epoch in range(settings.epochs):
-        start, epoch_loss = time.monotonic(), 0.0
+    parts = [model, *optimizers, *schedules]
+    if state and state.exists():
+        settings_then, states, coins, losses, spent, random_state = torch.load(state, weights_only=False)
+        if settings_then != vars(settings):
+            raise SystemExit(f"[cifar10] {state} is of a run with other settings; name another --state")
+        for part, saved in zip(parts, states):
+            part.load_state_dict(saved)
+        torch.set_rng_state(random_state)
+        start, cpu_start = start - spent[0], cpu_start - spent[1]
+    for epoch in range(len(losses), settings.epochs):
+        epoch_start, epoch_loss = time.monotonic(), 0.0
         for pixels, labels in training_batches(pictures, settings, epoch, coins):
             with autocast():
                 logits = model(normalize(pixels))
@@ -260,9 +271,20 @@ def train(pictures, settings, normalize, autocast):
         if not numpy.isfinite(epoch_loss):
             raise SystemExit(f"[cifar10] the loss of epoch {epoch + 1} is not finite; try a lower --lr")
         losses.append(epoch_loss)
-        rate = steps * settings.batch / (time.monotonic() - start)
+        rate = steps * settings.batch / (time.monotonic() - epoch_start)
+        spent = (time.monotonic() - start, measure.cpu_seconds() - cpu_start)
         say(f"epoch {epoch + 1}/{settings.epochs}  loss {epoch_loss:.4f}  {rate:.1f} img/s")
-    return model, losses
+        if state:
+            states = [part.state_dict() for part in parts]
+            save(state, (vars(settings), states, coins, losses, spent, torch.get_rng_state()))
+    return model, losses, *spent
+
+
+def save(path, what):
+    """Whole or not at all."""
+    aside = path.with_suffix(".new")
+    torch.save(what, aside)
+    aside.replace(path)
 
 
 @torch.inference_mode()
@@ -293,6 +315,7 @@ def arguments():
     parser.add_argument("--epochs", type=int, help="default: the recipe's; a warm-up keeps its share of them")
     parser.add_argument("--batch", type=int, help="default: the recipe's")
     parser.add_argument("--lr", type=float, help="at its peak; scaled rates follow it; default: the recipe's")
+    parser.add_argument("--state", type=pathlib.Path, help="file to go on from if a run ends early")
     parser.add_argument("--limit", type=int, help="only N random pictures of train and of test, for a quick look")
     return parser.parse_args()
 
@@ -327,11 +350,9 @@ def main():
     say(f"decoded {len(pictures):,} training and {len(test):,} test pictures in {decode_s:.1f} s")
     if len(pictures) < settings.batch:
         raise SystemExit(f"[cifar10] {len(pictures)} training pictures fill no batch of {settings.batch}; give --batch")
-    cpu_start = measure.cpu_seconds()
     normalize, normalize_s = timed(lambda: Normalize(*pictures.statistics()))
-    (model, losses), train_s = timed(train, pictures, settings, normalize, autocast)
+    model, losses, train_s, train_cpu_s = train(pictures, settings, normalize, autocast, args.state)
     train_s += normalize_s
-    train_cpu_s = measure.cpu_seconds() - cpu_start
     top1, eval_s = timed(accuracy, model, test, settings, normalize, autocast)
 
     samples = settings.epochs * (len(pictures) // settings.batch) * settings.batch
