@@ -247,7 +247,7 @@ def init_file():
 
 
 def names_files():
-    for name in ("resnet18", "resnet34", "resnet50"):
+    for name in ("resnet18", "resnet34", "resnet50", "vgg16"):
         model = getattr(torchvision.models, name)(num_classes=1000)
         lines = [" ".join([key] + [str(size) for size in t.shape]) for key, t in model.state_dict().items()]
         write(HERE.parent / f"engine/models/{name}_state_dict.txt", ["state_dict in order: name, shape"], lines)

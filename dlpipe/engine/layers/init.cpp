@@ -33,10 +33,10 @@ void fill(Tensor& tensor, const InitKey& key, const Draw& draw) {
 }  // namespace
 
 void fill_uniform(Tensor& tensor, const InitKey& key, double low, double high) {
+  // Rounding to float may reach `high`; the largest float below it is still in the interval.
+  const float last = std::nextafterf(static_cast<float>(high), static_cast<float>(low));
   fill(tensor, key, [=](RandomStream& random) {
-    // Rounding to float may reach `high`; the largest float below it is still in the interval.
-    const auto value = static_cast<float>(low + (high - low) * random.uniform_double());
-    return std::min(value, std::nextafterf(static_cast<float>(high), static_cast<float>(low)));
+    return std::min(static_cast<float>(low + (high - low) * random.uniform_double()), last);
   });
 }
 

@@ -1,5 +1,6 @@
 # Layers, models, optimizers and metrics: what they add to the engine's library.
-foreach(model airbench cifarnet gpt_char gpt_char_tiny lenet mlp resnet18 resnet18_cifar resnet34 resnet50 vit_small_cifar)
+foreach(model airbench cifarnet gpt2_small gpt_char gpt_char_tiny lenet mlp resnet18 resnet18_cifar resnet200 resnet34
+              resnet50 vgg16 vgg19 vit_small_cifar)
   dlpipe_register(model ${model})
 endforeach()
 foreach(optimizer adafactor adam adam8bit adamw muon sgd)
@@ -29,6 +30,7 @@ list(
   models/registry.cpp
   models/resnet.cpp
   models/summary.cpp
+  models/vgg.cpp
   ${model_sources}
   optim/adam_optimizer.cpp
   optim/clip.cpp
