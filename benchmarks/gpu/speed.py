@@ -20,7 +20,7 @@ TARGET_TIMES = 1.1
 CASES = [
     ("resnet50", "bf16", 224, 256),
     ("resnet18", "bf16", 224, 256),
-    ("gpt_char", "bf16", 256, 64),
+    ("gpt2_small", "bf16", 1024, 8),
     ("vit_small_cifar", "bf16", 32, 512),
     ("airbench", "bf16", 32, 2000),
     ("resnet50", "f32", 224, 256),

@@ -19,11 +19,9 @@ namespace dlpipe::run {
 
 static BenchTrainOptions with_defaults(BenchTrainOptions options, const engine::ModelRecord& record) {
   constexpr int64_t kImageNetLike = 96;
-  const int64_t given_classes = options.classes;
-  constexpr int64_t kCharacters = 65;
   if (options.size == 0) options.size = record.default_size > 0 ? record.default_size : 32;
+  if (options.classes == 0) options.classes = record.default_classes;
   if (options.classes == 0) options.classes = options.size >= kImageNetLike ? 1000 : 10;
-  if (given_classes == 0 && record.input == engine::ModelInput::kTokens) options.classes = kCharacters;
   if (options.threads == 0) options.threads = available_threads();
   return options;
 }

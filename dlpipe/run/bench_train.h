@@ -19,7 +19,7 @@ struct BenchTrainOptions {
   int64_t batch = 32;
   int64_t size = 0;  // height and width, or tokens of a sequence; 0: the model's own
   int64_t channels = 3;
-  int64_t classes = 0;                 // 0: 1000 from 96 pixels on, else 10; 65 tokens
+  int64_t classes = 0;                 // 0: the model's own, else 1000 from 96 pixels on and 10 below
   int threads = 0;                     // 0: what the process may use
   double seconds = 10;                 // of measuring, after the warm-up
   int64_t warmup = 3;                  // steps

@@ -1,4 +1,4 @@
-"""dlpipe's two transformers in PyTorch: the same sizes, norms before, scaled_dot_product_attention, tied head."""
+"""dlpipe's transformers in PyTorch: the same sizes, norms before, scaled_dot_product_attention, tied head."""
 
 import torch
 from torch import nn
@@ -22,8 +22,8 @@ class Block(nn.Module):
         return x + self.fc2(functional.gelu(self.fc1(self.norm2(x))))
 
 
-class GptChar(nn.Module):
-    def __init__(self, vocabulary=65, length=256, width=384, heads=6, blocks=6):
+class Gpt(nn.Module):
+    def __init__(self, vocabulary, length, width, heads, blocks):
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = nn.Parameter(torch.zeros(length, width))
@@ -37,6 +37,14 @@ class GptChar(nn.Module):
     def batch(self, count, size):
         ids = torch.randint(self.tokens.num_embeddings, (count, size + 1))
         return ids[:, :-1].contiguous(), ids[:, 1:].flatten()
+
+
+def gpt_char():
+    return Gpt(vocabulary=65, length=256, width=384, heads=6, blocks=6)
+
+
+def gpt2_small():
+    return Gpt(vocabulary=50257, length=1024, width=768, heads=12, blocks=12)
 
 
 class VitSmallCifar(nn.Module):

@@ -70,7 +70,8 @@ MODELS = {
     "resnet34": resnet34,
     "resnet50": resnet50,
     "resnet18_cifar": resnet18_cifar,
-    "gpt_char": attention_models.GptChar,
+    "gpt_char": attention_models.gpt_char,
+    "gpt2_small": attention_models.gpt2_small,
     "vit_small_cifar": attention_models.VitSmallCifar,
 }
 

@@ -304,8 +304,9 @@ std::function<Status()> setup(Flags& flags) {
   train_part.add_option("--size", train.size, "Height and width, or tokens; 0: the model's own")
       .range(0, 65536);
   train_part.add_option("--channels", train.channels, "Channels").range(1, 4);
-  train_part.add_option("--classes", train.classes,
-                        "Classes; 0: 1000 from 96 pixels on, else 10; of tokens 65");
+  train_part.add_option(
+      "--classes", train.classes,
+      "Classes, or the vocabulary; 0: the model's own, else 1000 from 96 pixels on and 10 below");
   train_part.add_option("--threads", train.threads, "Threads; 0: what the process may use");
   train_part.add_option("--checkpoint-activations", train.checkpoint_activations,
                         "Modules (a glob) that run again in backward instead of keeping what they made");

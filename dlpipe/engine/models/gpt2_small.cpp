@@ -17,6 +17,7 @@ const ModelRecord gpt2_small_model = {
     .default_size = 1024,
     .build = build,
     .head = "tokens.",
-    .input = ModelInput::kTokens};
+    .input = ModelInput::kTokens,
+    .default_classes = 50257};
 
 }  // namespace dlpipe::engine

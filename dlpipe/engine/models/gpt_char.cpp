@@ -16,6 +16,7 @@ const ModelRecord gpt_char_model = {
     .default_size = 256,
     .build = build,
     .head = "tokens.",
-    .input = ModelInput::kTokens};
+    .input = ModelInput::kTokens,
+    .default_classes = 65};
 
 }  // namespace dlpipe::engine

@@ -17,6 +17,7 @@ const ModelRecord gpt_char_tiny_model = {.name = "gpt_char_tiny",
                                          .default_size = 64,
                                          .build = build,
                                          .head = "tokens.",
-                                         .input = ModelInput::kTokens};
+                                         .input = ModelInput::kTokens,
+                                         .default_classes = 65};
 
 }  // namespace dlpipe::engine

@@ -45,6 +45,8 @@ struct ModelRecord {
   /// images [N,H,W,C] (f32, prepared as for validation, N at most 512), unless weights come from elsewhere.
   void (*initialize_from_images)(Module& model, const Tensor& images) = nullptr;
   ModelInput input = ModelInput::kImages;
+  /// Classes (a vocabulary) that it is measured with. 0: 1000 from 96x96 on, else 10.
+  int64_t default_classes = 0;
 };
 
 /// Zeros of the shape that a model of `arguments` takes, `batch` of them: tokens where arguments.length is
