@@ -70,8 +70,9 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   Device& device = *value_or_throw(registries.find_device(options.device));
   const bool is_host = device.kind() == DeviceKind::kCpu;
   if (!is_host && !optimizer_record->on_device)
-    throw Error(Status(ErrorCode::kUnsupported, concat("[bench] ", options.optimizer, " has no step on ",
-                                                       device.name(), "; take sgd, adam or adamw")));
+    throw Error(
+        Status(ErrorCode::kUnsupported, concat("[bench] ", options.optimizer, " has no step on ",
+                                               device.name(), "; take sgd, adam, adamw, lamb or muon")));
   model->to(device);
   engine::OptimizerArguments optimizer_arguments;
   optimizer_arguments.weight_decay = 1e-4;

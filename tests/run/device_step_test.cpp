@@ -92,6 +92,7 @@ std::vector<Variant> variants() {
           {.name = "plain sgd", .arguments = plain},
           {.name = "nesterov, groups", .arguments = nesterov},
           {.name = "adamw", .optimizer = "adamw", .arguments = nesterov},
+          {.name = "lamb", .optimizer = "lamb", .arguments = nesterov},
           {.name = "clipped", .options = {.clip = 0.1}},
           {.name = "accumulated", .options = {.accumulate = 3}},
           {.name = "dropout", .options = {.seed = 5}, .dropout = 0.4},
@@ -179,7 +180,7 @@ TEST_F(DeviceStep, ASkippedStepLeavesNoTrace) {
 }
 
 TEST_F(DeviceStep, StateMovesBetweenDevices) {
-  for (const char* optimizer : {"sgd", "adam"}) {
+  for (const char* optimizer : {"sgd", "adam", "lamb"}) {
     const Variant variant = {.optimizer = optimizer};
     Rig here(cpu_device(), variant), there(simulated(), variant), back(cpu_device(), variant);
     FakeSource source({});
@@ -200,7 +201,7 @@ TEST_F(DeviceStep, StateMovesBetweenDevices) {
 using GraphMode = TrainStepOptions::Graph;
 
 TEST_F(DeviceStep, AsOneGraphItIsTheSameBits) {
-  for (const char* optimizer : {"sgd", "adamw", "muon"}) {
+  for (const char* optimizer : {"sgd", "adamw", "lamb", "muon"}) {
     for (const bool skips : {false, true}) {
       Variant variant = {
           .optimizer = optimizer, .options = {.clip = 1.0, .skip_nonfinite = skips}, .ema = 0.9};

@@ -3,7 +3,7 @@ foreach(model airbench cifarnet gpt2_small gpt_char gpt_char_tiny lenet mlp resn
               resnet50 vgg16 vgg19 vit_small_cifar)
   dlpipe_register(model ${model})
 endforeach()
-foreach(optimizer adafactor adam adam8bit adamw muon sgd)
+foreach(optimizer adafactor adam adam8bit adamw lamb muon sgd)
   dlpipe_register(optimizer ${optimizer} DIR optim)
 endforeach()
 dlpipe_table(model model_sources HEADER dlpipe/engine/models/model.h NAMESPACE dlpipe::engine RECORD ModelRecord)

@@ -36,11 +36,10 @@ class AdamOptimizer final : public ElementwiseOptimizer {
   void update(const ElementRun& run) const override {
     update_run(adam_step(arguments_, decoupled_, lr_, step_, run), run);
   }
-  void update_arena(const cuda::ArenaSteps& steps, const cuda::Arena& arena, const cuda::StepScalars& scalars,
-                    float lr_scale, float decay_scale) const override {
-    steps.adam(arena, scalars,
-               {arguments_.beta1, arguments_.beta2, arguments_.epsilon, arguments_.weight_decay, decoupled_,
-                lr_scale, decay_scale});
+  void update_arena(const DeviceArenas::Part& part) const override {
+    part.code.adam(part.arena, part.scalars,
+                   {arguments_.beta1, arguments_.beta2, arguments_.epsilon, arguments_.weight_decay,
+                    decoupled_, part.lr_scale, part.decay_scale});
   }
 
  private:

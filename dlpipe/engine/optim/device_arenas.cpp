@@ -19,9 +19,10 @@ Tensor share_of(const Tensor& arena, int64_t offset, const Shape& shape) {
   return arena.view_as(shape, row_major(shape), offset);
 }
 
-DeviceArenas::DeviceArenas(Device& device, std::vector<Member> members, int states)
+DeviceArenas::DeviceArenas(Device& device, std::vector<Member> members, int states, bool segments)
     : device_(device), code_(*device_code(device).steps), members_(std::move(members)) {
   place_members(states);
+  for (size_t g = 0; segments && g < groups_.size(); ++g) find_segments(g);
   for (size_t i = 0; i < members_.size(); ++i) {
     Tensor& parameter = members_[i].parameter.tensor;
     const Tensor share = share_of(groups_[places_[i].group].weights, places_[i].offset, parameter.shape());
@@ -45,7 +46,7 @@ void DeviceArenas::place_members(int states) {
     const auto index = static_cast<size_t>(found - groups_.begin());
     if (found == groups_.end()) {
       const auto whole = member.whole ? static_cast<int64_t>(i) : int64_t{-1};
-      groups_.push_back({member.lr_scale, member.decay_scale, whole, 0, {}, {}, {}});
+      groups_.push_back({member.lr_scale, member.decay_scale, whole, 0, {}, {}, {}, {}, {}, {}, {}});
     }
     places_.push_back({index, groups_[index].count});
     groups_[index].count += (member.parameter.tensor.elements() + kAlign - 1) / kAlign * kAlign;
@@ -56,6 +57,21 @@ void DeviceArenas::place_members(int states) {
     group.gradients = zeros();
     for (int i = 0; i < states; ++i) group.states.push_back(zeros());
   }
+}
+
+void DeviceArenas::find_segments(size_t index) {
+  Group& group = groups_[index];
+  std::vector<int64_t> offsets;
+  for (const Place& place : places_) {
+    if (place.group == index) offsets.push_back(place.offset);
+  }
+  offsets.push_back(group.count);
+  const auto count = static_cast<int64_t>(offsets.size()) - 1;
+  group.offsets = Tensor::from<int64_t>(offsets, {count + 1}).to(device_);
+  group.parts = Tensor::empty({{cuda::lamb_parts(group.count, count)}, DType::kF64, Layout::kPlain}, device_);
+  group.ratios = Tensor::empty({{count}, DType::kF32, Layout::kPlain}, device_);
+  group.segments = {group.offsets.data<int64_t>(), count, group.parts.data<double>(),
+                    group.ratios.data<float>()};
 }
 
 bool DeviceArenas::gather_gradients() {
@@ -120,7 +136,7 @@ DeviceStepFlags DeviceArenas::step(const DeviceStep& step, const Update& update,
     arena.gradients = group.gradients.data<float>();
     for (size_t i = 0; i < group.states.size(); ++i) arena.states[i] = group.states[i].data<float>();
     arena.count = group.count;
-    update(code_, arena, scalars, group.lr_scale, group.decay_scale);
+    update({code_, arena, scalars, group.segments, group.lr_scale, group.decay_scale});
   }
   code_.end_step(scalar<int64_t>(offsetof(Scalars, steps)), found_inf, {});
   for (Member& member : members_) member.parameter.tensor.bump_version();

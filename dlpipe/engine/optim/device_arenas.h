@@ -23,12 +23,20 @@ class DeviceArenas {
     float decay_scale = 1.0f;
     bool whole = false;  // an arena of its own, for a rule that looks at all of it
   };
-  /// The parameters' memory moves into the arenas. Each gets `states` (at most two) f32 an element, zeros.
-  DeviceArenas(Device& device, std::vector<Member> members, int states);
+  /// The parameters' memory moves into the arenas. Each gets `states` (at most two) f32 an element, zeros;
+  /// with `segments`, arenas know where their tensors begin.
+  DeviceArenas(Device& device, std::vector<Member> members, int states, bool segments);
 
-  /// What the optimizer's rule does with one arena.
-  using Update = std::function<void(const cuda::ArenaSteps& steps, const cuda::Arena& arena,
-                                    const cuda::StepScalars& scalars, float lr_scale, float decay_scale)>;
+  /// One arena of tensors that share their factors.
+  struct Part {
+    const cuda::ArenaSteps& code;
+    const cuda::Arena& arena;
+    const cuda::StepScalars& scalars;
+    const cuda::Segments& segments;  // none unless they were asked for
+    float lr_scale, decay_scale;
+  };
+  /// What the optimizer's rule does with one.
+  using Update = std::function<void(const Part& part)>;
   /// A member taken whole: its tensors in the parameter's shape, scalars as f32 [1]. The update changes
   /// nothing where scalars.found_inf is set.
   struct Whole {
@@ -65,12 +73,16 @@ class DeviceArenas {
     int64_t count = 0;   // elements, gaps included
     Tensor weights, gradients;
     std::vector<Tensor> states;
+    Tensor offsets, parts, ratios;  // the segments' memory
+    cuda::Segments segments;
   };
   struct Place {
     size_t group = 0;
     int64_t offset = 0;
   };
   void place_members(int states);
+  /// Of groups[index]; a gap after a tensor is its own.
+  void find_segments(size_t index);
   bool gather_gradients();
   void update_whole(const Group& group, const cuda::StepScalars& scalars, const WholeUpdate& update);
   /// The address of a member of Scalars, on the device.

@@ -82,10 +82,9 @@ void ElementwiseOptimizer::append_runs(Slot& slot, int64_t run_length, std::vect
   }
 }
 
-void ElementwiseOptimizer::update_arena(const cuda::ArenaSteps&, const cuda::Arena&, const cuda::StepScalars&,
-                                        float, float) const {
+void ElementwiseOptimizer::update_arena(const DeviceArenas::Part&) const {
   throw Error(Status(ErrorCode::kUnsupported,
-                     "[optimizer] this one has no step on devices; take sgd, adam or adamw"));
+                     "[optimizer] this one has no step on devices; take sgd, adam, adamw, lamb or muon"));
 }
 
 // Frozen parameters stay where they are.
@@ -95,12 +94,12 @@ DeviceArenas& ElementwiseOptimizer::arenas() {
   for (size_t s = 0; s < slots_.size(); ++s) {
     const Slot& slot = slots_[s];
     if (!slot.parameter.tensor.requires_grad()) continue;
-    members.push_back({slot.parameter, slot.lr_scale, slot.decay_scale, slot.whole});
+    members.push_back({slot.parameter, slot.lr_scale, slot.decay_scale, slot.whole && !takes_segments()});
     arena_slots_.push_back(s);
   }
   const size_t states = slots_.empty() ? 0 : slots_.front().forms.size();
   Device& device = slots_.empty() ? cpu_device() : slots_.front().parameter.tensor.device();
-  arenas_ = std::make_unique<DeviceArenas>(device, members, static_cast<int>(states));
+  arenas_ = std::make_unique<DeviceArenas>(device, members, static_cast<int>(states), takes_segments());
   for (size_t i = 0; i < arena_slots_.size(); ++i) {
     for (size_t k = 0; k < states; ++k)
       slots_[arena_slots_[i]].states.push_back(arenas_->state(i, static_cast<int>(k)));
@@ -113,12 +112,9 @@ void ElementwiseOptimizer::set_rate_on_device(double lr) {
 }
 
 DeviceStepFlags ElementwiseOptimizer::step_on_device(const DeviceStep& step) {
-  const auto update = [this](const cuda::ArenaSteps& steps, const cuda::Arena& arena,
-                             const cuda::StepScalars& scalars, float lr_scale, float decay_scale) {
-    update_arena(steps, arena, scalars, lr_scale, decay_scale);
-  };
-  return arenas().step(step, update,
-                       [this](const DeviceArenas::Whole& whole) { update_whole_on_device(whole); });
+  return arenas().step(
+      step, [this](const DeviceArenas::Part& part) { update_arena(part); },
+      [this](const DeviceArenas::Whole& whole) { update_whole_on_device(whole); });
 }
 
 void ElementwiseOptimizer::step(double lr) {

@@ -69,8 +69,10 @@ class ElementwiseOptimizer : public Optimizer {
   /// update_whole on a device.
   virtual void update_whole_on_device(const DeviceArenas::Whole& whole) const { (void)whole; }
   /// The update of an arena on a device; only called where the optimizer's record says `on_device`.
-  virtual void update_arena(const cuda::ArenaSteps& steps, const cuda::Arena& arena,
-                            const cuda::StepScalars& scalars, float lr_scale, float decay_scale) const;
+  virtual void update_arena(const DeviceArenas::Part& part) const;
+  /// Yes: on a device, parameters taken whole lie in arenas with the others, and update_arena finds each in
+  /// part.segments.
+  virtual bool takes_segments() const { return false; }
 
  private:
   struct Slot {

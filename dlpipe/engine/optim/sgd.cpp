@@ -47,16 +47,15 @@ void SgdOptimizer::update(const ElementRun& run) const {
   update_run<true, false>(coefficients, run);
 }
 
-void SgdOptimizer::update_arena(const cuda::ArenaSteps& steps, const cuda::Arena& arena,
-                                const cuda::StepScalars& scalars, float lr_scale, float decay_scale) const {
+void SgdOptimizer::update_arena(const DeviceArenas::Part& part) const {
   cuda::SgdOptions options;
   options.momentum = arguments_.momentum;
   options.nesterov = arguments_.nesterov;
   options.weight_decay = arguments_.weight_decay;
   options.decoupled = arguments_.decoupled;
-  options.lr_scale = lr_scale;
-  options.decay_scale = decay_scale;
-  steps.sgd(arena, scalars, options);
+  options.lr_scale = part.lr_scale;
+  options.decay_scale = part.decay_scale;
+  part.code.sgd(part.arena, part.scalars, options);
 }
 
 void check_sgd_arguments(const char* optimizer, const OptimizerArguments& a) {

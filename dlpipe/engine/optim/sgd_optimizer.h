@@ -17,8 +17,7 @@ class SgdOptimizer : public ElementwiseOptimizer {
  protected:
   void begin_step(double lr, int64_t step) override;
   void update(const ElementRun& run) const override;
-  void update_arena(const cuda::ArenaSteps& steps, const cuda::Arena& arena, const cuda::StepScalars& scalars,
-                    float lr_scale, float decay_scale) const override;
+  void update_arena(const DeviceArenas::Part& part) const override;
 
   OptimizerArguments arguments_;
 

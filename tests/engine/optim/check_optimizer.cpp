@@ -138,7 +138,7 @@ class Check {
     OptimizerArguments decaying = arguments_;
     decaying.weight_decay = 0.5;
     decaying.decay_vectors = false;
-    OptimizerArguments never = arguments_;
+    OptimizerArguments never = decaying;
     never.weight_decay = 0.0;
     const Check some(record_, decaying);
     const Check none(record_, never);
@@ -167,7 +167,7 @@ class Check {
     OptimizerArguments scaled = arguments_;
     scaled.weight_decay = 0.5;
     scaled.decay_scales = {{"*.bias", 0.0}};
-    OptimizerArguments never = arguments_;
+    OptimizerArguments never = scaled;
     never.weight_decay = 0.0;
     const auto with = Check(record_, scaled).run(2);
     const auto without = Check(record_, never).run(2);
