@@ -97,6 +97,10 @@ std::unique_ptr<Graph> Capture::finish() {
   t_captures = false;
   return value_or_throw(device_.end_capture(engine_stream(device_)));
 }
+bool is_capturing() {
+  return t_captures;
+}
+
 void refuse_capture(const char* reason) {
   if (t_captures) throw Error(Status(ErrorCode::kUnsupported, reason));
 }

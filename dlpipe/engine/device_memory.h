@@ -37,6 +37,8 @@ class Capture {
   bool open_ = true;
 };
 void refuse_capture(const char* reason);
+/// Whether this thread captures.
+bool is_capturing();
 
 /// `bytes` from memory of one device to memory of another, or the same. Copies with the host wait, through
 /// page-locked memory; others are in the stream. Throws Error.

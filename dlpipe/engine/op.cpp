@@ -19,6 +19,7 @@ namespace {
 
 thread_local Backend t_backend = Backend::kCpu;
 thread_local DType t_autocast = DType::kF32;
+thread_local bool t_tf32 = false;
 
 constexpr std::array<const char*, 3> kBackendNames = {"reference", "cpu", "cuda"};
 
@@ -383,6 +384,15 @@ UseAutocast::UseAutocast(DType low) : former_(t_autocast) {
 }
 UseAutocast::~UseAutocast() {
   t_autocast = former_;
+}
+
+bool tf32_allowed() {
+  return t_tf32;
+}
+
+UseTf32::UseTf32(bool allowed) : former_(std::exchange(t_tf32, allowed)) {}
+UseTf32::~UseTf32() {
+  t_tf32 = former_;
 }
 
 }  // namespace dlpipe::engine

@@ -192,4 +192,20 @@ class UseAutocast {
   DType former_;
 };
 
+/// Whether f32 products and convolutions of this thread may round their factors to TF32 (10 bits of
+/// significand) for tensor cores. Only CUDA has them.
+bool tf32_allowed();
+
+/// While one lives, they may, or may not.
+class UseTf32 {
+ public:
+  explicit UseTf32(bool allowed);
+  ~UseTf32();
+  UseTf32(const UseTf32&) = delete;
+  UseTf32& operator=(const UseTf32&) = delete;
+
+ private:
+  bool former_;
+};
+
 }  // namespace dlpipe::engine

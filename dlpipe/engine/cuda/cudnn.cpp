@@ -1,42 +1,32 @@
 #include "dlpipe/engine/cuda/cudnn.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/cuda/loaded_library.h"
 
 namespace dlpipe::engine::cuda::cudnn {
 namespace {
 
-constexpr const char* kLibraryName = "libcudnn.so.9";
-
 Result<Functions> load() {
-  void* const library = dlopen(kLibraryName, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return Status(ErrorCode::kUnsupported, concat("[cuda] cuDNN: ", dlerror()));
+  LoadedLibrary library({"libcudnn.so.9"});
   Functions out{};
-  const char* missing = nullptr;
-  const auto find = [&](const char* name, auto& to) {
-    void* const symbol = dlsym(library, name);
-    if (symbol == nullptr && missing == nullptr) missing = name;
-    to = reinterpret_cast<std::remove_reference_t<decltype(to)>>(symbol);
-  };
-  find("cudnnGetVersion", out.version);
-  find("cudnnGetErrorString", out.error_string);
-  find("cudnnGetLastErrorString", out.last_error);
-  find("cudnnCreate", out.create);
-  find("cudnnDestroy", out.destroy);
-  find("cudnnSetStream", out.set_stream);
-  find("cudnnBackendCreateDescriptor", out.create_descriptor);
-  find("cudnnBackendDestroyDescriptor", out.destroy_descriptor);
-  find("cudnnBackendFinalize", out.finalize);
-  find("cudnnBackendSetAttribute", out.set_attribute);
-  find("cudnnBackendGetAttribute", out.get_attribute);
-  find("cudnnBackendExecute", out.execute);
-  if (missing != nullptr)
-    return Status(ErrorCode::kUnsupported, concat("[cuda] cuDNN: ", kLibraryName, " has no ", missing));
+  library.find("cudnnGetVersion", out.version);
+  library.find("cudnnGetErrorString", out.error_string);
+  library.find("cudnnGetLastErrorString", out.last_error);
+  library.find("cudnnCreate", out.create);
+  library.find("cudnnDestroy", out.destroy);
+  library.find("cudnnSetStream", out.set_stream);
+  library.find("cudnnBackendCreateDescriptor", out.create_descriptor);
+  library.find("cudnnBackendDestroyDescriptor", out.destroy_descriptor);
+  library.find("cudnnBackendFinalize", out.finalize);
+  library.find("cudnnBackendSetAttribute", out.set_attribute);
+  library.find("cudnnBackendGetAttribute", out.get_attribute);
+  library.find("cudnnBackendExecute", out.execute);
+  if (!library.status().ok())
+    return Status(library.status().code(), concat("[cuda] cuDNN: ", library.status().message()));
   return out;
 }
 

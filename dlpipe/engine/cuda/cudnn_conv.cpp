@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <utility>
 #include <vector>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cuda/cudnn.h"
+#include "dlpipe/engine/cuda/plan_cache.h"
+#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/op.h"
 
 namespace dlpipe::engine::cuda {
 namespace {
@@ -22,13 +24,14 @@ using cudnn::DescriptorType;
 thread_local ConvLibrary t_conv_library = ConvLibrary::kAuto;
 
 constexpr int64_t kMostWorkspaceBytes = int64_t{1} << 30;
+constexpr size_t kMostPlans = 512;  // a thread: a ResNet-50's step takes some sixty
 
 /// Of tensors in a graph.
 enum TensorId : int64_t { kImagesId = 1, kWeightsId, kOutputsId, kBiasId, kSumsId };
 
 /// Batch (of weights: output channels), channels, rows, columns; memory has channels last.
 using ConvDims = std::array<int64_t, 4>;
-using ConvKey = std::array<int64_t, 19>;
+using ConvKey = std::array<int64_t, 20>;
 
 /// What a pass's operation is called.
 struct PassNames {
@@ -60,10 +63,16 @@ int64_t common_alignment(const Convolution& c) {
   return bits % 16 == 0 ? 16 : static_cast<int64_t>(dtype_size(c.dtype));
 }
 
+/// Whether engines that round factors to TF32 are taken.
+bool may_round(const Convolution& c) {
+  return c.dtype == DType::kF32 && tf32_allowed();
+}
+
 ConvKey key_of(const Convolution& c) {
   const Conv2dShape& s = c.shape;
   return {static_cast<int64_t>(c.pass),
           static_cast<int64_t>(c.dtype),
+          may_round(c),
           c.bias != nullptr,
           c.accumulate,
           common_alignment(c),
@@ -176,7 +185,7 @@ class ConvGraph {
 };
 
 /// Whether an engine's sums are the same on every run and of f32. Tensor cores round factors of f32 to TF32.
-Result<bool> engine_fits(cudnn::Descriptor& config, DType dtype) {
+Result<bool> engine_fits(cudnn::Descriptor& config, const Convolution& c) {
   std::vector<cudnn::Descriptor> engines =
       config.get_descriptors(Attribute::kConfigEngine, DescriptorType::kEngine);
   if (engines.empty()) return Status(ErrorCode::kInternal, "[cuda] cuDNN: a configuration without an engine");
@@ -187,7 +196,7 @@ Result<bool> engine_fits(cudnn::Descriptor& config, DType dtype) {
     return note == cudnn::NumericalNote::kNondeterministic ||
            note == cudnn::NumericalNote::kReducedPrecisionReduction ||
            note == cudnn::NumericalNote::kDownConvertInputs ||
-           (note == cudnn::NumericalNote::kTensorCore && dtype == DType::kF32);
+           (note == cudnn::NumericalNote::kTensorCore && c.dtype == DType::kF32 && !may_round(c));
   });
 }
 
@@ -210,7 +219,7 @@ Result<ConvPlan> build_plan(cudnn::Context* handle, const Convolution& c) {
         .finalize();
     for (cudnn::Descriptor& config :
          heuristics.get_descriptors(Attribute::kHeuristicsResults, DescriptorType::kEngineConfig)) {
-      const Result<bool> fitting = engine_fits(config, c.dtype);
+      const Result<bool> fitting = engine_fits(config, c);
       if (!fitting.ok()) refusal = fitting.status();
       if (!fitting.ok() || !*fitting) continue;
       cudnn::Descriptor plan(DescriptorType::kExecutionPlan);
@@ -240,11 +249,11 @@ class ConvPlanner {
   /// Built once a shape and kept; what was refused stays refused.
   const Result<ConvPlan>& plan(const Convolution& c) {
     const ConvKey key = key_of(c);
-    const auto known = plans_.find(key);
-    if (known != plans_.end()) return known->second;
-    return plans_
-        .emplace(key, handle_.ok() ? build_plan(handle_->get(), c) : Result<ConvPlan>(handle_.status()))
-        .first->second;
+    if (const Result<ConvPlan>* known = plans_.find(key, is_capturing())) return *known;
+    // Kernels that were compiled for the plan that goes may still run.
+    if (plans_.is_full()) synchronize(*value_or_throw(cuda_device(0)));
+    return plans_.insert(key,
+                         handle_.ok() ? build_plan(handle_->get(), c) : Result<ConvPlan>(handle_.status()));
   }
 
   void run(const ConvPlan& plan, const Convolution& c) const {
@@ -269,7 +278,7 @@ class ConvPlanner {
 
  private:
   Result<cudnn::Handle> handle_;
-  std::map<ConvKey, Result<ConvPlan>> plans_;  // gone before the handle
+  PlanCache<ConvKey, Result<ConvPlan>> plans_{kMostPlans};  // gone before the handle
 };
 
 ConvPlanner& current_planner() {

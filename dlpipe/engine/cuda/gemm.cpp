@@ -2,16 +2,20 @@
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
+#include <utility>
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/cuda/cublas_lt.h"
+#include "dlpipe/engine/cuda/loaded_library.h"
 
 namespace dlpipe::engine::cuda {
 namespace {
 
-/// cuBLAS, loaded when the first product is asked for: a program that trains on the CPU needs none of its
-/// half a gigabyte.
+thread_local GemmLibrary t_gemm_library = GemmLibrary::kAuto;
+
+/// cuBLAS, loaded when the first product is asked for that cublasLt hasn't: a program that trains on the CPU
+/// needs none of its half a gigabyte.
 struct Cublas {
   decltype(&cublasCreate_v2) create;
   decltype(&cublasDestroy_v2) destroy;
@@ -22,33 +26,21 @@ struct Cublas {
   decltype(&cublasGemmStridedBatchedEx_64) gemm;
 };
 
-template <class Function>
-void find(void* library, const char* name, Function& to) {
-  void* const symbol = dlsym(library, name);
-  if (symbol == nullptr)
-    throw Error(Status(ErrorCode::kUnsupported,
-                       concat("[cuda] gemm: this cuBLAS has no ", name, "; take that of CUDA 12 or 13")));
-  to = reinterpret_cast<Function>(symbol);
-}
-
 Cublas load_cublas() {
-  void* library = nullptr;
-  for (const char* name : {"libcublas.so.13", "libcublas.so.12"}) {
-    if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  }
-  if (library == nullptr) {
-    throw Error(Status(
-        ErrorCode::kUnsupported,
-        concat("[cuda] gemm: ", dlerror(), "; install cuBLAS or put its folder into LD_LIBRARY_PATH")));
-  }
+  LoadedLibrary library({"libcublas.so.13", "libcublas.so.12"});
   Cublas out{};
-  find(library, "cublasCreate_v2", out.create);
-  find(library, "cublasDestroy_v2", out.destroy);
-  find(library, "cublasSetMathMode", out.set_math_mode);
-  find(library, "cublasSetStream_v2", out.set_stream);
-  find(library, "cublasSetWorkspace_v2", out.set_workspace);
-  find(library, "cublasGetStatusName", out.status_name);
-  find(library, "cublasGemmStridedBatchedEx_64", out.gemm);
+  library.find("cublasCreate_v2", out.create);
+  library.find("cublasDestroy_v2", out.destroy);
+  library.find("cublasSetMathMode", out.set_math_mode);
+  library.find("cublasSetStream_v2", out.set_stream);
+  library.find("cublasSetWorkspace_v2", out.set_workspace);
+  library.find("cublasGetStatusName", out.status_name);
+  library.find("cublasGemmStridedBatchedEx_64", out.gemm);
+  if (!library.status().ok()) {
+    throw Error(Status(library.status().code(),
+                       concat("[cuda] gemm: ", library.status().message(),
+                              "; install cuBLAS of CUDA 12 or 13, or put its folder into LD_LIBRARY_PATH")));
+  }
   return out;
 }
 
@@ -68,19 +60,26 @@ void check(cudaError_t error) {
                      concat("[cuda] gemm: ", cudaGetErrorName(error), ": ", cudaGetErrorString(error))));
 }
 
-/// A thread's handle on the first device, where its stream is. Its products are in the stream's order, so
-/// they share a workspace.
+/// Of the calling thread's products on the first device: they are in its stream's order, so they share it.
+const Tensor& workspace() {
+  constexpr int64_t kBytes = int64_t{32} << 20;  // what cuBLAS asks for on Hopper
+  current_stream();                              // asked for first, it outlives the workspace
+  static thread_local const Tensor t_workspace =
+      Tensor::empty({{kBytes}, DType::kU8}, *value_or_throw(cuda_device(0)));
+  return t_workspace;
+}
+
+/// A thread's handle on the first device, where its stream is.
 class Handle {
  public:
-  explicit Handle(CUstream_st* stream)
-      : workspace_(Tensor::empty({{kWorkspaceBytes}, DType::kU8}, *value_or_throw(cuda_device(0)))) {
+  Handle(CUstream_st* stream, const Tensor& workspace) {
     check(cublas().create(&handle_));
     // Sums of bf16 products that are cut along k stay f32.
     check(cublas().set_math_mode(
         handle_,
         static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
     check(cublas().set_stream(handle_, stream));  // before the workspace: it puts cuBLAS's own back
-    check(cublas().set_workspace(handle_, workspace_.raw(), kWorkspaceBytes));
+    check(cublas().set_workspace(handle_, workspace.raw(), workspace.size_bytes()));
   }
   ~Handle() { cublas().destroy(handle_); }  // waits for the device: nothing uses the workspace any more
   Handle(const Handle&) = delete;
@@ -89,14 +88,11 @@ class Handle {
   cublasHandle_t get() const { return handle_; }
 
  private:
-  static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;  // what cuBLAS asks for on Hopper
-  Tensor workspace_;
   cublasHandle_t handle_ = nullptr;
 };
 
 cublasHandle_t current_handle() {
-  CUstream_st* const stream = current_stream();  // one a thread; asked for first, it outlives the handle
-  static thread_local const Handle t_handle(stream);
+  static thread_local const Handle t_handle(current_stream(), workspace());  // both outlive it
   return t_handle.get();
 }
 
@@ -117,25 +113,51 @@ void zero(int64_t m, int64_t n, const GemmResult& c, int64_t batch) {
   }
 }
 
+void multiply_by_cublas(const GemmProblem& p) {
+  const float one = 1;
+  const float former = p.c.accumulate ? 1.0f : 0.0f;
+  // Row-major memory is the transposed matrix to cuBLAS: c^T = b^T a^T.
+  check(cublas().gemm(current_handle(), operation(p.b), operation(p.a), p.n, p.m, p.k, &one, p.b.data,
+                      type_of(p.dtype), p.b.row, p.b.stride, p.a.data, type_of(p.dtype), p.a.row, p.a.stride,
+                      &former, p.c.data, type_of(p.c.dtype), p.c.row, p.c.stride, p.batch,
+                      p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+}
+
+/// Whether cublasLt did it.
+bool multiply_first_by_lt(const GemmProblem& p) {
+  if (t_gemm_library == GemmLibrary::kCublas) return false;
+  const Status status = multiply_by_lt(p, workspace());
+  if (!status.ok() && (status.code() != ErrorCode::kUnsupported || t_gemm_library == GemmLibrary::kCublasLt))
+    throw Error(status);
+  return status.ok();
+}
+
 }  // namespace
+
+UseGemmLibrary::UseGemmLibrary(GemmLibrary library) : former_(std::exchange(t_gemm_library, library)) {}
+UseGemmLibrary::~UseGemmLibrary() {
+  t_gemm_library = former_;
+}
 
 // This file is host code, which grid.h takes for the simulated grid's.
 namespace on_device {
 
 void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const GemmResult& c,
-          DType dtype, int64_t batch, bool tf32) {
+          DType dtype, int64_t batch) {
   if (m == 0 || n == 0 || batch == 0) return;
   if (k == 0) {
     if (!c.accumulate) zero(m, n, c, batch);
     return;
   }
-  const float one = 1;
-  const float former = c.accumulate ? 1.0f : 0.0f;
-  // Row-major memory is the transposed matrix to cuBLAS: c^T = b^T a^T.
-  check(cublas().gemm(
-      current_handle(), operation(b), operation(a), n, m, k, &one, b.data, type_of(dtype), b.row, b.stride,
-      a.data, type_of(dtype), a.row, a.stride, &former, c.data, type_of(c.dtype), c.row, c.stride, batch,
-      tf32 && dtype == DType::kF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+  const GemmProblem problem = {m, n, k, a, b, c, dtype, batch, dtype == DType::kF32 && tf32_allowed()};
+  if (!multiply_first_by_lt(problem)) multiply_by_cublas(problem);
+}
+
+bool gemm_with(GemmEpilogue epilogue, void* vector, int64_t m, int64_t n, int64_t k, const GemmMatrix& a,
+               const GemmMatrix& b, const GemmResult& c, DType dtype) {
+  if (m == 0 || n == 0 || k == 0) return false;
+  return multiply_first_by_lt(
+      {m, n, k, a, b, c, dtype, 1, dtype == DType::kF32 && tf32_allowed(), epilogue, vector});
 }
 
 }  // namespace on_device

@@ -1,4 +1,5 @@
-// Matrix products on CUDA: cuBLAS's (gemm.cpp), over the simulated grid plain loops (tests/engine/cuda).
+// Matrix products on CUDA: cublasLt's (cublas_lt.h), or cuBLAS's where it has none (gemm.cpp); over the
+// simulated grid plain loops (tests/engine/cuda).
 #pragma once
 
 #include "dlpipe/engine/cuda/elements.h"
@@ -20,13 +21,46 @@ struct GemmResult {
   bool accumulate = false;    // add to what is there
 };
 
+/// What a product does with a vector beside, in the same kernel.
+enum class GemmEpilogue : uint8_t {
+  kNone,
+  kBias,     // adds it, [n], to each row of c, before c is rounded
+  kSumsOfA,  // it becomes the sums over k of a, [m]: the gradient of a bias beside that of weights
+};
+
+/// Whose products gemm() takes.
+enum class GemmLibrary : uint8_t {
+  kAuto,      // cublasLt's; cuBLAS's where it isn't there or has none for a shape
+  kCublas,    // only those
+  kCublasLt,  // only cublasLt's; where it has none, an Error says why (tests, benchmarks)
+};
+
+/// While one lives, products of this thread are taken from `library`.
+class UseGemmLibrary {
+ public:
+  explicit UseGemmLibrary(GemmLibrary library);
+  ~UseGemmLibrary();
+  UseGemmLibrary(const UseGemmLibrary&) = delete;
+  UseGemmLibrary& operator=(const UseGemmLibrary&) = delete;
+
+ private:
+  GemmLibrary former_;
+};
+
 inline namespace DLPIPE_GRID_NAMESPACE {
 
 /// c[m,n] = sum over k of a[m,k] b[k,n] for each matrix of a batch; `dtype` of a and b is f32 or bf16, sums
-/// are in f32 (with `tf32` of factors with 10 bits of significand). Zero for k = 0. The matrices of c don't
-/// overlap. A thread's first product takes memory: don't capture that one into a graph.
+/// are in f32, the same on every run (where tf32_allowed() of factors with 10 bits of significand). Zero for
+/// k = 0. The matrices of c don't overlap. A thread's first product takes memory, and the first of a shape
+/// builds a plan: don't capture those into a graph.
 void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const GemmResult& c,
-          DType dtype, int64_t batch = 1, bool tf32 = false);
+          DType dtype, int64_t batch = 1);
+
+/// gemm() of one pair of matrices and an epilogue, whose vector is of c's dtype. False, with nothing done,
+/// where cublasLt isn't there, isn't wanted or has no such kernel, and for matrices without elements: do both
+/// by themselves.
+bool gemm_with(GemmEpilogue epilogue, void* vector, int64_t m, int64_t n, int64_t k, const GemmMatrix& a,
+               const GemmMatrix& b, const GemmResult& c, DType dtype);
 
 /// Each row of to[rows, columns] becomes `row`. A product accumulated onto a bias is rounded once.
 template <class T>

@@ -18,10 +18,14 @@ void forward(const ForwardArgs& args) {
   const Tensor& y = args.outputs[0];
   const Sizes s(y, weight);
   const bool has_bias = args.inputs.size() > 2 && args.inputs[2].defined();
+  const cuda::GemmMatrix of_x = {x.raw(), s.in};
+  const cuda::GemmMatrix of_weight = {weight.raw(), s.in, true};
+  if (has_bias && cuda::gemm_with(cuda::GemmEpilogue::kBias, args.inputs[2].raw(), s.rows, s.out, s.in, of_x,
+                                  of_weight, {y.raw(), s.out, 0, y.dtype()}, x.dtype()))
+    return;
   if (has_bias)
     cuda::stored(y.dtype(), [&](auto type) { cuda::fill_rows<decltype(type)>(args.inputs[2], y); });
-  cuda::gemm(s.rows, s.out, s.in, {x.raw(), s.in}, {weight.raw(), s.in, true},
-             {y.raw(), s.out, 0, y.dtype(), has_bias}, x.dtype());
+  cuda::gemm(s.rows, s.out, s.in, of_x, of_weight, {y.raw(), s.out, 0, y.dtype(), has_bias}, x.dtype());
 }
 
 void backward(const BackwardArgs& args) {
@@ -34,11 +38,17 @@ void backward(const BackwardArgs& args) {
     cuda::gemm(s.rows, s.in, s.out, {grad.raw(), s.out}, {weight.raw(), s.in}, {grad_x.raw(), s.in, 0, dtype},
                dtype);
   }
+  const bool wants_bias = args.grad_inputs.size() > 2 && args.grad_inputs[2].defined();
   if (const Tensor& grad_weight = args.grad_inputs[1]; grad_weight.defined()) {
-    cuda::gemm(s.out, s.in, s.rows, {grad.raw(), s.out, true}, {x.raw(), s.in},
-               {grad_weight.raw(), s.in, 0, dtype}, dtype);
+    const cuda::GemmMatrix of_grad = {grad.raw(), s.out, true};
+    const cuda::GemmMatrix of_x = {x.raw(), s.in};
+    const cuda::GemmResult to = {grad_weight.raw(), s.in, 0, dtype};
+    if (wants_bias && cuda::gemm_with(cuda::GemmEpilogue::kSumsOfA, args.grad_inputs[2].raw(), s.out, s.in,
+                                      s.rows, of_grad, of_x, to, dtype))
+      return;
+    cuda::gemm(s.out, s.in, s.rows, of_grad, of_x, to, dtype);
   }
-  if (args.grad_inputs.size() > 2 && args.grad_inputs[2].defined()) {
+  if (wants_bias) {
     cuda::stored(dtype, [&](auto type) {
       using T = decltype(type);
       cuda::sum_axes<T, T>(grad, bit(grad.rank() - 1) - 1, 1.0f, args.grad_inputs[2]);

@@ -1,5 +1,5 @@
 // Matrix products against double loops: as C++ those of the simulated grid, compiled by nvcc (-x cu)
-// cuBLAS's. Factors are whole numbers, so that every order of a sum gives the same bits.
+// cublasLt's and cuBLAS's. Factors are whole numbers, so that every order of a sum gives the same bits.
 #include "dlpipe/engine/cuda/gemm.h"
 
 #include <gtest/gtest.h>
@@ -83,8 +83,7 @@ class Gemm : public testing::TestWithParam<Case> {
   }
 };
 
-TEST_P(Gemm, GivesTheSumsOfTheLoop) {
-  const Case& c = GetParam();
+void expect_the_sums_of_the_loop(const Case& c) {
   const Place at_a(c, c.transpose_a ? c.k : c.m, c.transpose_a ? c.m : c.k, false);
   const Place at_b(c, c.transpose_b ? c.n : c.k, c.transpose_b ? c.k : c.n, c.one_b);
   const Place at_c(c, c.m, c.n, false);
@@ -110,6 +109,10 @@ TEST_P(Gemm, GivesTheSumsOfTheLoop) {
        {in_b.raw(), at_b.row, c.transpose_b, at_b.stride},
        {out.raw(), at_c.row, at_c.stride, c.result, c.accumulate}, c.dtype, c.batch);
   EXPECT_EQ(out.to_doubles(), expected);  // and what lies between rows and matrices is as it was
+}
+
+TEST_P(Gemm, GivesTheSumsOfTheLoop) {
+  expect_the_sums_of_the_loop(GetParam());
 }
 
 constexpr DType kF32 = DType::kF32;

@@ -49,7 +49,7 @@ static void multiply_all(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, c
 }
 
 void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const GemmResult& c,
-          DType dtype, int64_t batch, bool) {
+          DType dtype, int64_t batch) {
   if (m == 0 || n == 0) return;
   if (dtype != DType::kBF16 && c.dtype != dtype)
     throw Error(Status(ErrorCode::kMisuse, "[cuda] gemm: a result in bf16 is one of operands in bf16"));
@@ -59,6 +59,11 @@ void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix
   const auto work = [=] { multiply_all(m, n, k, a, b, c, dtype, batch); };
   if (simulated_queue == nullptr) return work();
   simulated_queue("gemm", work);
+}
+
+bool gemm_with(GemmEpilogue, void*, int64_t, int64_t, int64_t, const GemmMatrix&, const GemmMatrix&,
+               const GemmResult&, DType) {
+  return false;  // as on a device without cublasLt
 }
 
 }  // namespace simulated
