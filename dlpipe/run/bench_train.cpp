@@ -14,6 +14,7 @@
 #include "dlpipe/run/cached_batch.h"
 #include "dlpipe/run/kernel_measurements.h"
 #include "dlpipe/run/train_step.h"
+#include "dlpipe/run/precision.h"
 
 namespace dlpipe::run {
 
@@ -57,6 +58,7 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   engine::set_engine_threads(options.threads);
   use_kernels(options.kernels);
 
+  step_options.tf32 = take_tf32(options.tf32, device);
   const bool tokens = record->input == engine::ModelInput::kTokens;
   const engine::ModelArguments arguments{
       options.classes, options.channels, options.size, options.size, 1, tokens ? options.size : 0};

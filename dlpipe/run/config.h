@@ -36,6 +36,7 @@ struct TrainConfig {
   bool reset_head = false;
   std::vector<std::string> checkpoint_activations;
   std::string dtype = "f32";
+  bool tf32 = false;
   std::string device = "cpu";
   std::string graph = "auto";
   // Optimisation.

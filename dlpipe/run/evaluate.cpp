@@ -66,6 +66,7 @@ EvalReport evaluate(engine::Module& model, BatchSource& source, const EvalOption
     if (!batch) break;
     const BatchInput input = batch_input(*batch, device);
     const engine::UseAutocast autocast(options.dtype);
+    const engine::UseTf32 tf32(options.tf32);
     const Tensor there = view_logits(model, input.pixels, options.views);
     const Tensor logits = there.contiguous_copy().to(cpu_device());
     metrics.add(logits, input.labels.to(cpu_device()), input.weight.to(cpu_device()));

@@ -25,6 +25,7 @@ struct EvalOptions {
   LossArguments loss_arguments = {};  // none: validation smooths no labels
   std::vector<const engine::MetricRecord*> metrics;
   DType dtype = DType::kF32;
+  bool tf32 = false;
   Views views = Views::kOne;
   /// Set by a signal: evaluation ends at the next batch with kCancelled. May be null.
   const std::atomic<bool>* stop = nullptr;

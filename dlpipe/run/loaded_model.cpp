@@ -10,6 +10,7 @@
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/pipeline/loader.h"
 #include "dlpipe/run/data_paths.h"
+#include "dlpipe/run/precision.h"
 #include "dlpipe/run/preprocess.h"
 
 namespace dlpipe::run {
@@ -66,6 +67,7 @@ Evaluation evaluate_checkpoint(const EvaluateOptions& options, const Registries&
   EvalOptions eval;
   eval.loss = value_or_throw(find_loss(state.loss, registries.losses));
   eval.dtype = value_or_throw(parse_dtype(state.dtype));
+  eval.tf32 = take_tf32(options.tf32, device);
   eval.views = value_or_throw(parse_views(state.tta));
   eval.stop = options.stop;
   for (const std::string& metric : state.metrics) {

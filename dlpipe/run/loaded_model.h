@@ -28,6 +28,7 @@ struct EvaluateOptions {
   int threads = 0;  // 0: what the process may use
   int64_t limit = -1;
   std::string device = "cpu";
+  bool tf32 = false;  // precision.h
   const std::atomic<bool>* stop = nullptr;
 };
 struct Evaluation {

@@ -18,6 +18,7 @@ Json to_json(const Receipt& r) {
                        {"kernels_hash", r.kernels_hash},
                        {"model", r.model},
                        {"dtype", r.dtype},
+                       {"tf32", r.tf32},
                        {"steps", r.steps},
                        {"samples", r.samples},
                        {"finished", r.finished},
@@ -50,6 +51,7 @@ Result<Receipt> read_receipt(const std::string& run_directory) {
   DLPIPE_ASSIGN_OR_RETURN(receipt.steps, formats::require_int(*json, "steps", file));
   DLPIPE_ASSIGN_OR_RETURN(receipt.samples, formats::require_int(*json, "samples", file));
   receipt.finished = (*json)["finished"].as_bool();
+  receipt.tf32 = (*json)["tf32"].as_bool();  // false where a former version wrote none
   return receipt;
 }
 

@@ -24,6 +24,7 @@ struct Receipt {
   std::string kernels_hash;  // of kernels.json
   std::string model;
   std::string dtype;
+  bool tf32 = false;  // taken for f32: false on the host
   int64_t steps = 0;
   int64_t samples = 0;
   bool finished = false;  // false: stopped before the configured end

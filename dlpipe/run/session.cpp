@@ -14,6 +14,7 @@
 #include "dlpipe/run/build_info.h"
 #include "dlpipe/run/initial_weights.h"
 #include "dlpipe/run/kernel_measurements.h"
+#include "dlpipe/run/precision.h"
 #include "dlpipe/run/preprocess.h"
 #include "dlpipe/run/stage_report.h"
 
@@ -85,11 +86,13 @@ void Session::check_options() {
   settings_.step.accumulate = config_.accumulate;
   settings_.step.clip = config_.clip;
   settings_.step.dtype = value_or_throw(parse_dtype(config_.dtype));
+  settings_.step.tf32 = take_tf32(config_.tf32, *device_);
   settings_.step.seed = static_cast<uint64_t>(config_.seed);
   settings_.step.skip_nonfinite = config_.on_nonfinite == "skip";
   settings_.step.graph = value_or_throw(parse_graph(config_.graph));
   settings_.eval.loss = settings_.step.loss;
   settings_.eval.dtype = settings_.step.dtype;
+  settings_.eval.tf32 = settings_.step.tf32;
   settings_.eval.views = value_or_throw(parse_views(config_.tta));
   for (const std::string& metric : config_.metrics) {
     settings_.eval.metrics.push_back(value_or_throw(registries_.find_metric(metric)));
@@ -348,6 +351,7 @@ void Session::write_results(const TrainOutcome& outcome) const {
   receipt.kernels_hash = hex64(data::checksum64(std::as_bytes(std::span(kernels.data(), kernels.size()))));
   receipt.model = config_.model;
   receipt.dtype = config_.dtype;
+  receipt.tf32 = settings_.step.tf32;
   receipt.steps = outcome.steps;
   receipt.samples = train_->state().samples_consumed;
   receipt.finished = !outcome.stopped;

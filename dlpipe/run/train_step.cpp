@@ -139,6 +139,7 @@ std::string TrainStep::find_layer(const BatchInput& input, int64_t step, int64_t
 
 void TrainStep::accumulate_gradients(BatchInput input, int64_t micro, StepOutcome& outcome) {
   if (input.total_weight == 0) return;  // a batch of nothing but dropped rows has no gradient
+  const engine::UseTf32 tf32(options_.tf32);
   Tensor loss;
   {
     const SpanScope span(Span::kForward);

@@ -30,6 +30,7 @@ struct TrainStepOptions {
   int64_t accumulate = 1;
   double clip = 0;  // 0: don't
   DType dtype = DType::kF32;
+  bool tf32 = false;  // forward and backward may take it (engine/op.h)
   uint64_t seed = 0;
   const LossRecord* loss = nullptr;
   LossArguments loss_arguments = {};

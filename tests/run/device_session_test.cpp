@@ -80,6 +80,7 @@ TEST_F(DeviceSession, ResumedIsTheSameRunBitForBit) {
   whole.ema = 0.9;
   whole.dtype = "bf16";
   Session(whole, registries()).train();
+  whole.tf32 = true;  // of what isn't bf16; the simulated device has none
   TrainConfig cut = whole;
   cut.out = runs / "b";
   StopAfter stop(7);
@@ -89,6 +90,8 @@ TEST_F(DeviceSession, ResumedIsTheSameRunBitForBit) {
                            "checkpoints/last/optimizer.safetensors", "checkpoints/last/ema.safetensors"})
     EXPECT_EQ(text_of(runs / "a/" + file), text_of(runs / "b/" + file)) << file;
 }
+  EXPECT_TRUE((*formats::Json::parse(text_of(runs / "b/receipt.json")))["tf32"].as_bool());
+  EXPECT_THROW(Session::resume(runs / "b", {{"tf32", "false"}}, registries()), Error);
 
 TEST_F(DeviceSession, ARunGoesOnOnTheHost) {
   ScratchFolder runs;

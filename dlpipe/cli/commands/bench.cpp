@@ -202,6 +202,7 @@ Status bench_train(Options options) {
                              {"dtype", o.dtype},
                              {"batch", o.batch},
                              {"size", o.size},
+                             {"tf32", o.tf32 && o.device != "cpu"},
                              {"steps", bench.steps},
                              {"step_ms", bench.step_ms},
                              {"forward_ms", bench.forward_ms},
@@ -337,3 +338,4 @@ const CommandRecord bench_command = {
     "bench", "Measure pipeline, decoding, storage, training or copies to a device", setup};
 
 }  // namespace dlpipe::cli
+  train_part.add_flag("--tf32", train.tf32, "On CUDA: f32 products and convolutions may take TF32");

@@ -53,6 +53,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--threads", options->evaluate.threads, "Threads; 0: what the process may use")
       .range(0, 4096);
   flags.add_option("--device", options->evaluate.device, "cpu, cuda");
+  flags.add_flag("--tf32", options->evaluate.tf32, "On CUDA: f32 products and convolutions may take TF32");
   flags.add_option("--limit", options->evaluate.limit, "Only the first N images; -1: all");
   flags.add_flag("--json", options->json, "Print one JSON line on stdout");
   return [options] { return evaluate(*options); };

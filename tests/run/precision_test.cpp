@@ -1,0 +1,44 @@
+#include "dlpipe/run/precision.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "dlpipe/base/log.h"
+#include "dlpipe/engine/op.h"
+
+namespace dlpipe::run {
+namespace {
+
+std::string& logged() {
+  static std::string text;
+  return text;
+}
+
+TEST(Precision, Tf32ChangesNothingOnTheHostAndSaysSo) {
+  const LogFunction former =
+      set_log_function([](LogLevel, std::string_view message) { logged() += message; });
+  EXPECT_FALSE(take_tf32(false, cpu_device()));
+  EXPECT_EQ(logged(), "");
+  EXPECT_FALSE(take_tf32(true, cpu_device()));
+  set_log_function(former);
+  EXPECT_NE(logged().find("--tf32"), std::string::npos) << logged();
+  EXPECT_NE(logged().find("--device cuda"), std::string::npos) << logged();
+}
+
+TEST(Precision, Tf32IsTheThreadsAndEndsWithItsScope) {
+  EXPECT_FALSE(engine::tf32_allowed());
+  {
+    const engine::UseTf32 use(true);
+    EXPECT_TRUE(engine::tf32_allowed());
+    {
+      const engine::UseTf32 not_here(false);
+      EXPECT_FALSE(engine::tf32_allowed());
+    }
+    EXPECT_TRUE(engine::tf32_allowed());
+  }
+  EXPECT_FALSE(engine::tf32_allowed());
+}
+
+}  // namespace
+}  // namespace dlpipe::run
