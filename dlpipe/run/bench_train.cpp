@@ -12,9 +12,10 @@
 #include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/run/cached_batch.h"
+#include "dlpipe/run/device_roofline.h"
 #include "dlpipe/run/kernel_measurements.h"
-#include "dlpipe/run/train_step.h"
 #include "dlpipe/run/precision.h"
+#include "dlpipe/run/train_step.h"
 
 namespace dlpipe::run {
 
@@ -27,29 +28,6 @@ static BenchTrainOptions with_defaults(BenchTrainOptions options, const engine::
   return options;
 }
 
-/// What a device's library makes of a large product, and its memory of a large copy: the better of a few.
-static engine::Roofline device_roofline(Device& device, DType dtype) {
-  constexpr int64_t kSide = 4096, kFloats = int64_t{1} << 26, kRounds = 5;
-  const engine::NoGrad no_grad;
-  const engine::Tensor a = engine::Tensor::full({kSide, kSide}, 0.5, dtype, device);
-  const engine::Tensor large = engine::Tensor::full({kFloats}, 1.0, DType::kF32, device);
-  engine::Roofline best;
-  for (int64_t i = 0; i < kRounds; ++i) {
-    const auto seconds = [&](const auto& work) {
-      engine::synchronize(device);
-      const int64_t begin = now_ns();
-      work();
-      engine::synchronize(device);
-      return static_cast<double>(now_ns() - begin) * 1e-9;
-    };
-    constexpr double kFlops = 2.0 * kSide * kSide * kSide;
-    best.flops_per_s = std::max(best.flops_per_s, kFlops / seconds([&] { (void)engine::matmul(a, a); }));
-    constexpr double kBytes = 2.0 * kFloats * sizeof(float);
-    best.bytes_per_s = std::max(best.bytes_per_s, kBytes / seconds([&] { (void)large.clone(); }));
-  }
-  return best;
-}
-
 BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& registries) {
   const engine::ModelRecord* record = value_or_throw(registries.model_registry().find(given.model));
   const engine::OptimizerRecord* optimizer_record = value_or_throw(engine::find_optimizer(given.optimizer));
@@ -58,7 +36,6 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   engine::set_engine_threads(options.threads);
   use_kernels(options.kernels);
 
-  step_options.tf32 = take_tf32(options.tf32, device);
   const bool tokens = record->input == engine::ModelInput::kTokens;
   const engine::ModelArguments arguments{
       options.classes, options.channels, options.size, options.size, 1, tokens ? options.size : 0};
@@ -81,6 +58,7 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   const auto optimizer = optimizer_record->build(model->parameters(), optimizer_arguments);
   TrainStepOptions step_options;
   step_options.dtype = value_or_throw(parse_dtype(options.dtype));
+  step_options.tf32 = take_tf32(options.tf32, device);
   step_options.loss = value_or_throw(find_loss("cross_entropy"));
   step_options.graph = value_or_throw(parse_graph(options.graph));
   step_options.accumulate = options.accumulate;
@@ -151,7 +129,8 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   if (options.explain) {
     // Before and after: other programs may slow either down.
     const auto measure = [&] {
-      return is_host ? engine::measure_roofline() : device_roofline(device, step_options.dtype);
+      const engine::UseTf32 tf32(step_options.tf32);
+      return measure_roofline(device, step_options.dtype);
     };
     step_options.graph = TrainStepOptions::Graph::kOff;  // a graph's ops can't be told apart
     TrainStep eager(*model, *optimizer, nullptr, step_options);

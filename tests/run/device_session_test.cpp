@@ -7,6 +7,7 @@
 
 #include "dlpipe/engine/allocator.h"
 #include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/bench_ops.h"
 #include "dlpipe/run/loaded_model.h"
 #include "dlpipe/run/predictor.h"
 #include "dlpipe/run/session.h"
@@ -79,8 +80,8 @@ TEST_F(DeviceSession, ResumedIsTheSameRunBitForBit) {
   whole.lr = 0.002;
   whole.ema = 0.9;
   whole.dtype = "bf16";
-  Session(whole, registries()).train();
   whole.tf32 = true;  // of what isn't bf16; the simulated device has none
+  Session(whole, registries()).train();
   TrainConfig cut = whole;
   cut.out = runs / "b";
   StopAfter stop(7);
@@ -89,9 +90,9 @@ TEST_F(DeviceSession, ResumedIsTheSameRunBitForBit) {
   for (const char* file : {"receipt.json", "checkpoints/last/model.safetensors",
                            "checkpoints/last/optimizer.safetensors", "checkpoints/last/ema.safetensors"})
     EXPECT_EQ(text_of(runs / "a/" + file), text_of(runs / "b/" + file)) << file;
-}
   EXPECT_TRUE((*formats::Json::parse(text_of(runs / "b/receipt.json")))["tf32"].as_bool());
   EXPECT_THROW(Session::resume(runs / "b", {{"tf32", "false"}}, registries()), Error);
+}
 
 TEST_F(DeviceSession, ARunGoesOnOnTheHost) {
   ScratchFolder runs;
@@ -174,6 +175,16 @@ TEST_F(DeviceSession, WhatADeviceCannotDoIsSaid) {
     EXPECT_NE(std::string(error.what()).find("sgd"), std::string::npos) << error.what();
   }
   EXPECT_THROW(Session(config("", "tpu")), Error);
+}
+
+TEST_F(DeviceSession, EveryOpIsBenchedThere) {
+  const BenchOpsReport report =
+      bench_ops({.seconds = 0.01, .quick = true, .threads = 1, .device = "simulated"}, registries());
+  EXPECT_GT(report.roofline.bytes_per_s, 0);
+  std::map<std::string, int> timed;
+  for (const OpRate& rate : report.rates) timed[rate.cost.op] += rate.note.empty() ? 1 : 0;
+  for (const char* op : {"conv2d", "linear", "embedding", "layer_norm", "cross_entropy", "self_attention"})
+    EXPECT_GE(timed[op], 2) << op;
 }
 
 }  // namespace

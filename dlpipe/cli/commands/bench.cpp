@@ -1,4 +1,4 @@
-// `dlpipe bench pipeline | decode | storage | train | h2d`: how fast each part is on this machine.
+// `dlpipe bench pipeline | decode | storage | train | ops | h2d`: how fast each part is on this machine.
 #include <cmath>
 
 #include "dlpipe/base/text.h"
@@ -10,6 +10,7 @@
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/pipeline/bench.h"
 #include "dlpipe/run/bench_copies.h"
+#include "dlpipe/run/bench_ops.h"
 #include "dlpipe/run/bench_train.h"
 #include "dlpipe/run/data_paths.h"
 #include "dlpipe/run/stage_report.h"
@@ -28,6 +29,7 @@ struct Options {
   std::string device = "cuda";
   pipeline::LoaderOptions loader;
   run::BenchTrainOptions train;
+  run::BenchOpsOptions ops;
 };
 
 std::string count(double value) {
@@ -200,9 +202,9 @@ Status bench_train(Options options) {
                                                                   : Json(bench.graph_reason)},
                              {"model", o.model},
                              {"dtype", o.dtype},
+                             {"tf32", o.tf32 && o.device != "cpu"},
                              {"batch", o.batch},
                              {"size", o.size},
-                             {"tf32", o.tf32 && o.device != "cpu"},
                              {"steps", bench.steps},
                              {"step_ms", bench.step_ms},
                              {"forward_ms", bench.forward_ms},
@@ -229,6 +231,53 @@ Status bench_train(Options options) {
     print_report(bench.graph_reason.empty() ? std::string("each step was one graph")
                                             : "launched kernel by kernel: " + bench.graph_reason);
   if (o.explain) print_costs(bench);
+  return {};
+}
+
+Status bench_ops(Options options) {
+  options.ops.seconds = options.seconds;
+  const run::BenchOpsReport bench = run::bench_ops(options.ops);
+  const engine::Roofline& roof = bench.roofline;
+  Json ops = Json::array();
+  std::vector<std::vector<std::string>> rows = {
+      {"op", "sample", "inputs", "kernel", "us", "GFLOP/s", "GB/s", "roofline"}};
+  for (const run::OpRate& rate : bench.rates) {
+    const engine::OpCost& cost = rate.cost;
+    if (!rate.note.empty()) {
+      rows.push_back({cost.op, rate.name, "", rate.note, "", "", "", ""});
+      ops.push_back(Json::object({{"op", cost.op}, {"sample", rate.name}, {"note", rate.note}}));
+      continue;
+    }
+    const auto ns = static_cast<double>(std::max<int64_t>(cost.ns, 1));
+    const double share = run::roofline_share(cost, roof);
+    rows.push_back({cost.op + (cost.backward ? " backward" : ""), rate.name, cost.inputs, cost.kernel,
+                    fixed(ns * 1e-3, 1), cost.flops > 0 ? fixed(cost.flops / ns, 0) : "",
+                    fixed(cost.bytes / ns, 1), fixed(100 * share, 0) + " %"});
+    ops.push_back(Json::object({{"op", cost.op},
+                                {"backward", cost.backward},
+                                {"sample", rate.name},
+                                {"inputs", cost.inputs},
+                                {"kernel", cost.kernel},
+                                {"ns", cost.ns},
+                                {"flops_per_s", cost.flops / ns * 1e9},
+                                {"bytes_per_s", cost.bytes / ns * 1e9},
+                                {"roofline_share", share}}));
+  }
+  if (options.json) {
+    print_json(Json::object({{"device", bench.device},
+                             {"dtype", bench.options.dtype},
+                             {"threads", bench.options.threads},
+                             {"roofline_flops_per_s", roof.flops_per_s},
+                             {"roofline_bytes_per_s", roof.bytes_per_s},
+                             {"ops", std::move(ops)}})
+                   .dump());
+    return {};
+  }
+  print_report(format_table(rows));
+  print_report(
+      concat("roofline of ", bench.device, ": ", fixed(roof.flops_per_s * 1e-9, 0), " GFLOP/s and ",
+             fixed(roof.bytes_per_s * 1e-9, 1),
+             " GB/s of memory; GFLOP/s count the plain algorithm, and what stays in a cache may be above"));
   return {};
 }
 
@@ -298,6 +347,7 @@ std::function<Status()> setup(Flags& flags) {
   run::BenchTrainOptions& train = options->train;
   train_part.add_option("--model", train.model, "Model by name");
   train_part.add_option("--dtype", train.dtype, "f32 or bf16");
+  train_part.add_flag("--tf32", train.tf32, "On CUDA: f32 products and convolutions may take TF32");
   train_part.add_option("--optimizer", train.optimizer, "Optimizer by name");
   train_part.add_option("--batch", train.batch, "Images a batch").range(1, 1'000'000);
   train_part.add_option("--accumulate", train.accumulate, "Batches whose gradients make one step")
@@ -318,6 +368,15 @@ std::function<Status()> setup(Flags& flags) {
   train_part.add_option("--device", train.device, "cpu, cuda");
   train_part.add_option("--graph", train.graph, "On a device, each step as one graph: auto, on, off");
   train_part.add_option("--warmup", train.warmup, "Steps before measuring").range(0, 1'000'000);
+  Flags ops_part = add_part(flags, "ops", "Every op by itself, against the machine's roofline", *options);
+  run::BenchOpsOptions& ops = options->ops;
+  ops_part.add_option("--ops", ops.ops, "Ops whose names match, e.g. \"*norm\"");
+  ops_part.add_option("--dtype", ops.dtype, "f32 or bf16");
+  ops_part.add_flag("--tf32", ops.tf32, "On CUDA: f32 products and convolutions may take TF32");
+  ops_part.add_option("--threads", ops.threads, "Threads; 0: what the process may use");
+  ops_part.add_option("--kernels", ops.kernels, "measured, rules, or auto, as of bench train");
+  ops_part.add_option("--device", ops.device, "cpu, cuda");
+  ops_part.add_flag("--quick", ops.quick, "The ops' small test samples: to see that all run");
   Flags copies_part = add_part(flags, "h2d", "Copies between host and device, by size", *options);
   copies_part.add_option("--device", options->device, "cuda, cuda:1, cpu");
   flags.require_part();
@@ -327,6 +386,7 @@ std::function<Status()> setup(Flags& flags) {
     if (decode_part.parsed()) return bench_decode(*options);
     if (storage_part.parsed()) return bench_storage(*options);
     if (copies_part.parsed()) return bench_copies(*options);
+    if (ops_part.parsed()) return bench_ops(*options);
     return bench_train(*options);
   };
 }
@@ -335,7 +395,6 @@ std::function<Status()> setup(Flags& flags) {
 
 extern const CommandRecord bench_command;
 const CommandRecord bench_command = {
-    "bench", "Measure pipeline, decoding, storage, training or copies to a device", setup};
+    "bench", "Measure pipeline, decoding, storage, training, ops or copies to a device", setup};
 
 }  // namespace dlpipe::cli
-  train_part.add_flag("--tf32", train.tf32, "On CUDA: f32 products and convolutions may take TF32");

@@ -1,6 +1,10 @@
 // That each bench runs and prints what it promises; no test here holds a time.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
+#include "dlpipe/engine/op.h"
 #include "dlpipe/io/formats/json.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
@@ -48,6 +52,39 @@ TEST(Bench, StorageAndDecodeGiveRates) {
       bench_json({"decode", "--data", trained_run().data.split, "--augment", "rrc(24)", "--batch", "16"});
   EXPECT_GT(decode["full"]["samples_per_s"].as_double(), 0);
   EXPECT_GT(decode["region"]["samples_per_s"].as_double(), 0);
+}
+
+TEST(Bench, OpsGiveEachOpsRatesAndItsShareOfTheRoofline) {
+  const Json json = bench_json({"ops", "--quick", "--threads", "1", "--kernels", "rules"});
+  EXPECT_GT(json["roofline_flops_per_s"].as_double(), 0);
+  EXPECT_GT(json["roofline_bytes_per_s"].as_double(), 0);
+  std::map<std::string, int> forward, backward;
+  double share = 0;
+  for (const Json& op : json["ops"].items()) {
+    if (op["note"].is_string()) continue;
+    ++(op["backward"].as_bool() ? backward : forward)[op["op"].as_string()];
+    EXPECT_GT(op["ns"].as_int(), 0) << op.dump();
+    share += op["roofline_share"].as_double();
+  }
+  EXPECT_GT(share, 0);
+  for (const engine::OpRow& row : engine::op_table()) {
+    const std::string name = row.record->name;
+    if (row.record->view != nullptr) continue;  // may compute nothing
+    EXPECT_GT(forward[name], 0) << name;
+    const bool learns = row.record->differentiable != 0 && row.kernels[0]->backward != nullptr;
+    EXPECT_GE(backward[name], learns ? 1 : 0) << name;
+  }
+}
+
+TEST(Bench, OpsTakeAGlobAndSayWhenNoneMatches) {
+  const Outcome outcome =
+      run_dlpipe({"bench", "ops", "--quick", "--ops", "soft*", "--seconds", "0.1", "--threads", "1"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("softmax backward"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("linear"), std::string::npos) << outcome.err;
+  const Outcome none = run_dlpipe({"bench", "ops", "--ops", "sofd*"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_NE(none.err.find("sofd*"), std::string::npos) << none.err;
 }
 
 TEST(Bench, WithoutJsonATableIsForPeople) {
