@@ -78,9 +78,6 @@ struct DestroyLt {
 template <class Handle>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, DestroyLt>;
 
-cudaDataType_t type_of(DType dtype) {
-  return dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F;
-}
 cublasLtEpilogue_t epilogue_of(GemmEpilogue epilogue) {
   if (epilogue == GemmEpilogue::kBias) return CUBLASLT_EPILOGUE_BIAS;
   return epilogue == GemmEpilogue::kSumsOfA ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_DEFAULT;

@@ -96,9 +96,14 @@ cublasHandle_t current_handle() {
   return t_handle.get();
 }
 
+}  // namespace
+
 cudaDataType_t type_of(DType dtype) {
   return dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
+
+namespace {
+
 cublasOperation_t operation(const GemmMatrix& matrix) {
   return matrix.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
