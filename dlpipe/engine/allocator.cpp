@@ -84,7 +84,7 @@ class BlockCache {
   void deallocate(void* block, size_t block_bytes) {
     const std::lock_guard lock(mutex_);
     statistics_.used_bytes -= block_bytes;
-    if (device_.kind() == DeviceKind::kCpu) DLPIPE_POISON(block, block_bytes);
+    if (device_.is_host()) DLPIPE_POISON(block, block_bytes);
     if (is_large(block_bytes)) return arena_.deallocate(block, block_bytes);
     statistics_.cached_bytes += block_bytes;
     free_[block_bytes].push_back(block);
@@ -107,7 +107,7 @@ class BlockCache {
   }
 
  private:
-  bool is_large(size_t bytes) const { return bytes >= kLarge && device_.kind() == DeviceKind::kCpu; }
+  bool is_large(size_t bytes) const { return bytes >= kLarge && device_.is_host(); }
   void* allocate_large(size_t bytes, size_t* block_bytes) {
     const size_t wanted = large_size(bytes);
     const size_t resident = arena_.resident_bytes();
@@ -122,7 +122,7 @@ class BlockCache {
   void hand_out(void* block, size_t bytes, size_t block_bytes) {
     statistics_.used_bytes += block_bytes;
     statistics_.peak_used_bytes = std::max(statistics_.peak_used_bytes, statistics_.used_bytes);
-    if (device_.kind() != DeviceKind::kCpu) return;
+    if (!device_.is_host()) return;
     DLPIPE_UNPOISON(block, block_bytes);
     DLPIPE_POISON(static_cast<std::byte*>(block) + (bytes + 7) / 8 * 8, block_bytes - (bytes + 7) / 8 * 8);
   }
@@ -137,7 +137,7 @@ class BlockCache {
     if (owner_ != nullptr) owner_->count_used(-static_cast<int64_t>(released));
     for (auto& [size, blocks] : free_) {
       for (void* block : blocks) {
-        if (device_.kind() == DeviceKind::kCpu) DLPIPE_UNPOISON(block, size);
+        if (device_.is_host()) DLPIPE_UNPOISON(block, size);
         device_.deallocate(block, size);
       }
     }

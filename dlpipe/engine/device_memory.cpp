@@ -13,10 +13,6 @@ namespace dlpipe::engine {
 
 namespace {
 
-bool is_host(const Device& device) {
-  return device.kind() == DeviceKind::kCpu;
-}
-
 /// A thread's stream on a device, and page-locked memory for its copies with the host.
 class ThreadStream {
  public:
@@ -106,20 +102,20 @@ void refuse_capture(const char* reason) {
 }
 
 void synchronize(Device& device) {
-  if (!is_host(device)) refuse_capture("something waits for the device");
-  if (!is_host(device)) thread_stream(device).wait();
+  if (!device.is_host()) refuse_capture("something waits for the device");
+  if (!device.is_host()) thread_stream(device).wait();
 }
 
 void copy_memory(Device& to_device, void* to, Device& from_device, const void* from, size_t bytes) {
   if (bytes == 0) return;
   auto* const target = static_cast<std::byte*>(to);
   const auto* const source = static_cast<const std::byte*>(from);
-  if (is_host(to_device) && is_host(from_device)) {
+  if (to_device.is_host() && from_device.is_host()) {
     std::memcpy(to, from, bytes);
-  } else if (is_host(from_device)) {
+  } else if (from_device.is_host()) {
     refuse_capture("something is copied from the host");
     thread_stream(to_device).from_host(target, source, bytes);
-  } else if (is_host(to_device)) {
+  } else if (to_device.is_host()) {
     refuse_capture("something is copied to the host");
     thread_stream(from_device).to_host(target, source, bytes);
   } else {
@@ -131,7 +127,7 @@ void copy_memory(Device& to_device, void* to, Device& from_device, const void* f
 
 void copy_strided_on(Device& device, void* to, const void* from, const Shape& shape,
                      std::span<const int64_t> strides, size_t element_bytes) {
-  if (is_host(device)) return copy_strided(to, from, shape, strides, element_bytes);
+  if (device.is_host()) return copy_strided(to, from, shape, strides, element_bytes);
   device_code(device).copy_strided(to, from, shape, strides, element_bytes);
 }
 

@@ -177,7 +177,7 @@ const Kernels& choose_kernels(const OpRow& row, Backend backend, std::span<const
 }
 
 Backend backend_of(std::span<const Tensor> inputs) {
-  return device_of(inputs).kind() == DeviceKind::kCpu ? t_backend : Backend::kCuda;
+  return device_of(inputs).is_host() ? t_backend : Backend::kCuda;
 }
 
 // Runs an op that the reference computes, in f32, for bf16 inputs.

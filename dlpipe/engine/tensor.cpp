@@ -153,7 +153,7 @@ static Tensor full_on(Device& device, const Shape& shape, double value, DType dt
 }
 
 Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device& device) {
-  if (device.kind() != DeviceKind::kCpu) return full_on(device, shape, value, dtype);
+  if (!device.is_host()) return full_on(device, shape, value, dtype);
   Tensor tensor = empty(shape, dtype);
   switch (dtype) {
     case DType::kF32:

@@ -76,7 +76,7 @@ Tensor widened(const Tensor& bytes) {
   if (bytes.dtype() == DType::kI64) return bytes;
   Tensor wide = Tensor::empty({bytes.shape(), DType::kI64, engine::Layout::kPlain}, bytes.device());
   const auto* const from = bytes.data<uint8_t>();
-  if (bytes.device().kind() == DeviceKind::kCpu) {
+  if (bytes.device().is_host()) {
     std::copy(from, from + bytes.elements(), wide.data<int64_t>());
   } else {
     engine::device_code(bytes.device()).widen(from, wide.data<int64_t>(), bytes.elements());
@@ -110,7 +110,7 @@ void mix_targets(BatchInput& input, const Tensor& mixes) {
   const auto* const records = static_cast<const SampleMix*>(mixes.raw());
   const auto* const own_labels = input.labels.data<int64_t>();
   const auto* const own_weight = input.weight.data<float>();
-  if (device.kind() == DeviceKind::kCpu) {
+  if (device.is_host()) {
     for (int64_t row = 0; row < 2 * n; ++row) {
       const auto target = engine::mixed_target(own_labels, own_weight, records, n, row);
       labels.data<int64_t>()[row] = target.label;

@@ -47,7 +47,7 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
                                           " matches no module of ", options.model)));
   }
   Device& device = *value_or_throw(registries.find_device(options.device));
-  const bool is_host = device.kind() == DeviceKind::kCpu;
+  const bool is_host = device.is_host();
   if (!is_host && !optimizer_record->on_device)
     throw Error(
         Status(ErrorCode::kUnsupported, concat("[bench] ", options.optimizer, " has no step on ",

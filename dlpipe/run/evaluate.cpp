@@ -53,7 +53,7 @@ EvalReport evaluate(engine::Module& model, BatchSource& source, const EvalOption
   const EvalMode mode(model);
   const engine::NoGrad no_grad;
   Device& device = model.device();
-  const bool is_host = device.kind() == DeviceKind::kCpu;
+  const bool is_host = device.is_host();
   EvalReport report;
   engine::MetricSums metrics(options.metrics);
   double loss_sum = 0;

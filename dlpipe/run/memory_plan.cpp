@@ -35,7 +35,7 @@ uint64_t bytes_of(const std::vector<engine::NamedTensor>& tensors) {
 /// A plan as measured on steps of `batch` samples.
 MemoryPlan probe(const MemoryPlanArguments& arguments, int64_t batch) {
   Device& device = *arguments.device;
-  const bool is_host = device.kind() == DeviceKind::kCpu;
+  const bool is_host = device.is_host();
   const size_t before = engine::allocator_statistics(device).used_bytes;
   const std::shared_ptr<engine::Module> model = arguments.model->build(arguments.model_arguments);
   for (const std::string& pattern : arguments.freeze) model->freeze(pattern);
@@ -106,7 +106,7 @@ void start_memory_measurement(Device& device) {
 }
 
 uint64_t measured_engine_bytes(Device& device) {
-  const uint64_t scratch = device.kind() == DeviceKind::kCpu ? engine::worker_scratch_bytes() : 0;
+  const uint64_t scratch = device.is_host() ? engine::worker_scratch_bytes() : 0;
   return engine::allocator_statistics(device).peak_used_bytes + scratch;
 }
 

@@ -27,7 +27,7 @@ bool all_finite(const Tensor& tensor) {
   if (!tensor.defined() || !is_floating(tensor.dtype())) return true;
   const bool is_flat = tensor.layout() != engine::Layout::kPlain || tensor.is_contiguous();
   const Tensor on_host = (is_flat ? tensor : tensor.contiguous_copy());
-  const Tensor flat = tensor.device().kind() == DeviceKind::kCpu ? on_host : on_host.to(cpu_device());
+  const Tensor flat = tensor.device().is_host() ? on_host : on_host.to(cpu_device());
   switch (flat.dtype()) {
     case DType::kF64:
       return bits_finite(static_cast<const uint64_t*>(flat.raw()), flat.elements(),

@@ -59,7 +59,7 @@ class Session {
           std::unique_ptr<RunDirectory> directory, std::optional<Checkpoint> checkpoint);
   void check_options();
   void check_device(const engine::OptimizerRecord& optimizer);
-  bool is_on_host() const { return device_->kind() == DeviceKind::kCpu; }
+  bool is_on_host() const { return device_->is_host(); }
   void set_threads();
   void open_train();
   void take_input_sizes(const pipeline::Loader& loader, const std::string& train_chain);

@@ -18,10 +18,6 @@ using engine::Tensor;
 
 namespace {
 
-bool is_host(const Device& device) {
-  return device.kind() == DeviceKind::kCpu;
-}
-
 [[noreturn]] void fail_nonfinite(int64_t step, const std::string& reason) {
   throw Error(Status(ErrorCode::kNonfinite,
                      concat("[train] step ", step, ": a number is not finite; the first is in ", reason)));
@@ -46,7 +42,7 @@ TrainStep::TrainStep(engine::Module& model, engine::Optimizer& optimizer, engine
       device_(model.device()),
       parameters_(model.parameters()),
       buffers_(model.buffers()) {
-  if (is_host(device_)) return;
+  if (device_.is_host()) return;
   std::string reason;
   if (options_.graph == TrainStepOptions::Graph::kOff) reason = "--graph off";
   if (options_.accumulate > 1) reason = "a step is several batches (--accumulate)";
@@ -70,7 +66,7 @@ const StepOutcome* TrainStep::run(BatchSource& source, int64_t step, double lr) 
       outcome.samples += batch->count;
       outcome.epoch = batch->epoch;
       outcome.epoch_ended |= batch->last_in_epoch;
-      throw_if_error(source.release(*batch, is_host(device_) ? nullptr : &engine::engine_stream(device_)));
+      throw_if_error(source.release(*batch, device_.is_host() ? nullptr : &engine::engine_stream(device_)));
     }
     take(std::move(input), micro, outcome);
   }
@@ -90,13 +86,13 @@ StepOutcome TrainStep::begin(int64_t step, double lr) {
   StepOutcome outcome;
   outcome.step = step;
   outcome.lr = lr;
-  if (!is_host(device_)) optimizer_.set_rate_on_device(lr);
+  if (!device_.is_host()) optimizer_.set_rate_on_device(lr);
   return outcome;
 }
 
 // On a device the whole step is one piece of work, or one for each batch, so that it can be captured.
 void TrainStep::take(BatchInput input, int64_t micro, StepOutcome& outcome) {
-  if (is_host(device_)) {
+  if (device_.is_host()) {
     if (micro == 0) clear_gradients();
     return accumulate_gradients(std::move(input), micro, outcome);
   }
@@ -147,14 +143,14 @@ void TrainStep::accumulate_gradients(BatchInput input, int64_t micro, StepOutcom
     const engine::UseAutocast autocast(options_.dtype);
     const Tensor logits = input.rows(model_(input.pixels));
     loss = options_.loss->compute(logits, input.labels, input.weight, options_.loss_arguments);
-    if (is_host(device_)) {
+    if (device_.is_host()) {
       const double value = loss.item();
       outcome.loss += value / static_cast<double>(options_.accumulate);
       if (!std::isfinite(value) && outcome.reason.empty())
         outcome.reason = find_layer(input, outcome.step, micro);
     }
     if (options_.accumulate > 1) loss = engine::scale(loss, 1.0 / static_cast<double>(options_.accumulate));
-    if (!is_host(device_)) {
+    if (!device_.is_host()) {
       const engine::NoGrad no_grad;
       loss_ = loss_.defined() ? engine::add(loss_, loss.detach()) : loss.detach();
     }
@@ -167,7 +163,7 @@ void TrainStep::accumulate_gradients(BatchInput input, int64_t micro, StepOutcom
 
 const StepOutcome* TrainStep::finish(StepOutcome outcome) {
   const SpanScope span(Span::kOptimizer);
-  if (is_host(device_)) {
+  if (device_.is_host()) {
     update_on_host(outcome);
   } else {
     if (ema_ != nullptr) ema_->copy_counts(model_);
@@ -205,7 +201,7 @@ void TrainStep::update_on_device() {
   if (ema_ != nullptr) ema_->update(model_, flags_.found_inf);
   for (size_t i = 0; i < buffers_.size() && options_.skip_nonfinite; ++i) {
     Tensor& buffer = buffers_[i].tensor;
-    if (is_host(buffer.device())) continue;
+    if (buffer.device().is_host()) continue;
     engine::device_code(device_).steps->restore(buffer.data<float>(), saved_buffers_[i].data<float>(),
                                                 buffer.elements(), flags_.found_inf);
     buffer.bump_version();

@@ -47,6 +47,8 @@ class Device {
   virtual ~Device() = default;
 
   virtual DeviceKind kind() const = 0;
+  /// Its memory is the host's own, and what is asked of it is done when the call returns.
+  bool is_host() const { return kind() == DeviceKind::kCpu; }
   /// "cpu", "cuda:0 NVIDIA ...".
   virtual std::string name() const = 0;
 

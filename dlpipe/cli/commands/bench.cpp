@@ -306,7 +306,7 @@ Status bench_copies(const Options& options) {
     rows.push_back(std::move(row));
   }
   print_report(format_table(rows));
-  print_report(device->name() + (device->kind() == DeviceKind::kCpu ? ", where a copy is memcpy" : ""));
+  print_report(device->name() + (device->is_host() ? ", where a copy is memcpy" : ""));
   return {};
 }
 

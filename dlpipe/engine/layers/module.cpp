@@ -16,7 +16,7 @@ void copy_values(const Tensor& from, Tensor& to) {
   if (from.dtype() == to.dtype()) {
     const Tensor source = from.is_contiguous() ? from : from.contiguous_copy();
     copy_memory(to.device(), to.raw(), source.device(), source.raw(), to.size_bytes());
-  } else if (to.device().kind() != DeviceKind::kCpu) {
+  } else if (!to.device().is_host()) {
     Tensor converted = Tensor::empty(to.shape(), to.dtype());
     copy_values(from, converted);
     return copy_values(converted, to);

@@ -191,7 +191,7 @@ void ElementwiseOptimizer::load_state(const std::vector<NamedTensor>& state) {
     }
   }
   steps_ = steps;
-  if (slots_.empty() || slots_.front().parameter.tensor.device().kind() == DeviceKind::kCpu) {
+  if (slots_.empty() || slots_.front().parameter.tensor.device().is_host()) {
     for (size_t s = 0; s < slots_.size(); ++s) slots_[s].states = std::move(loaded[s]);
     return;
   }

@@ -42,7 +42,7 @@ void Ema::build_runs(const std::vector<NamedTensor>& weights) {
   constexpr int64_t kGap = 64;
   std::vector<size_t> order;
   for (size_t i = 0; i < weights.size(); ++i) {
-    if (weights[i].tensor.device().kind() != DeviceKind::kCpu) order.push_back(i);
+    if (!weights[i].tensor.device().is_host()) order.push_back(i);
   }
   const auto address = [&](size_t i) { return weights[i].tensor.data<float>(); };
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return address(a) < address(b); });
@@ -82,10 +82,10 @@ void Ema::update(const Module& model, const int32_t* found_inf) {
     if (weights[i].name != averages_[i].name || weight.spec() != mean.spec()) {
       fail_ema(concat("'", weights[i].name, "' is not what it was when the averages began; begin anew"));
     }
-    const bool is_host = mean.device().kind() == DeviceKind::kCpu;
+    const bool is_host = mean.device().is_host();
     if (is_host && is_floating(mean.dtype())) average(mean, weight, decay_);
   }
-  if (model.device().kind() == DeviceKind::kCpu) return copy_counts(model);
+  if (model.device().is_host()) return copy_counts(model);
   const auto has_moved = [&](const Run& run) { return weights[run.first].tensor.raw() != run.weights; };
   if (runs_.empty() || std::any_of(runs_.begin(), runs_.end(), has_moved)) build_runs(weights);
   for (const Run& run : runs_) {

@@ -99,14 +99,14 @@ class HostStager final : public Stager {
 }  // namespace
 
 int stager_gates(const Setup& setup) {
-  const bool host = setup.options.device->kind() == DeviceKind::kCpu;
+  const bool host = setup.options.device->is_host();
   return setup.options.slots + (host ? 0 : DeviceStager::kTwins);
 }
 
 Result<std::unique_ptr<Stager>> Stager::create(const Setup& setup, std::vector<std::unique_ptr<Slot>>& slots,
                                                PipelineCounters& counters, int64_t first_sequence,
                                                Hooks hooks) {
-  if (setup.options.device->kind() == DeviceKind::kCpu) {
+  if (setup.options.device->is_host()) {
     return std::unique_ptr<Stager>(std::make_unique<HostStager>(setup, slots, counters, std::move(hooks)));
   }
   return DeviceStager::create(setup, slots, counters, first_sequence, std::move(hooks));
