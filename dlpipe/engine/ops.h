@@ -129,7 +129,12 @@ struct RandomState {
   uint64_t seed = 0;
   int64_t step = 0;
   uint32_t call = 0;  // counts random ops within the step
+  /// i64 [1] on a device, from write_random_key: ops there read it instead of seed and step, so that a
+  /// captured step draws anew in every launch.
+  Tensor device_key = {};
 };
 RandomState& random_state();
+/// What the state's seed and step come to, into its device_key, in the calling thread's stream.
+void write_random_key(const RandomState& state);
 
 }  // namespace dlpipe::engine

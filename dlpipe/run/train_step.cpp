@@ -48,6 +48,7 @@ TrainStep::TrainStep(engine::Module& model, engine::Optimizer& optimizer, engine
   if (options_.accumulate > 1) reason = "a step is several batches (--accumulate)";
   graph_ = std::make_unique<StepGraph>(device_, model_, reason);
   results_ = std::make_unique<StepResults>(device_);
+  random_key_ = Tensor::empty({{1}, DType::kI64, engine::Layout::kPlain}, device_);
 }
 
 const StepOutcome* TrainStep::run(BatchSource& source, int64_t step, double lr) {
@@ -97,6 +98,8 @@ void TrainStep::take(BatchInput input, int64_t micro, StepOutcome& outcome) {
     return accumulate_gradients(std::move(input), micro, outcome);
   }
   const SpanScope span(Span::kForward);
+  seed_dropout(outcome.step, micro);
+  engine::write_random_key(engine::random_state());
   const bool had_graph = graph_->is_captured();
   const bool launched = graph_->run(input, [&](const BatchInput& prepared) {
     if (micro == 0) clear_gradients();
@@ -123,12 +126,13 @@ void TrainStep::save_buffers() {
 }
 
 void TrainStep::seed_dropout(int64_t step, int64_t micro) const {
-  engine::random_state() = {options_.seed, step * options_.accumulate + micro, 0};
+  engine::random_state() = {options_.seed, step * options_.accumulate + micro, 0, random_key_};
 }
 
 std::string TrainStep::find_layer(const BatchInput& input, int64_t step, int64_t micro) {
   const engine::UseAutocast autocast(options_.dtype);
   seed_dropout(step, micro);
+  if (random_key_.defined()) engine::write_random_key(engine::random_state());
   const std::string layer = first_nonfinite_layer(model_, input.pixels);
   return layer.empty() ? "the loss itself" : layer;
 }

@@ -110,6 +110,7 @@ class TrainStep {
   std::deque<Issued> issued_;
   // On a device alone.
   engine::DeviceStepFlags flags_;  // of the last step
+  engine::Tensor random_key_;      // of the batch (engine/ops.h: RandomState::device_key)
   std::unique_ptr<StepGraph> graph_;
   std::unique_ptr<StepResults> results_;
 };

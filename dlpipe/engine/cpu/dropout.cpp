@@ -42,7 +42,7 @@ void mask(const Tensor& from, const Tensor& to, const DropoutAttrs& attrs) {
   const auto scale = static_cast<float>(attrs.scale());
   const uint32_t threshold = attrs.threshold();
   const std::array<uint32_t, 2> key = attrs.key();
-  const PhiloxBlock start = attrs.counter(0);
+  const PhiloxBlock start = DropoutAttrs::counter(0, attrs.call);
   cpu::stored(from.dtype(), [&]<class T>(T*) {
     const T* x = static_cast<const T*>(from.raw());
     T* y = static_cast<T*>(to.raw());

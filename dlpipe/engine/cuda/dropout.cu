@@ -8,19 +8,23 @@ namespace {
 /// The very words of the cpu's kernel: element i has word i % 4 of block i / 4.
 struct DropoutMap {
   static constexpr int kInputs = 1;
-  DropoutAttrs attrs;
   std::array<uint32_t, 2> key;
+  const uint64_t* device_key;  // instead of `key`; null: there is none
+  uint32_t call;
   uint32_t threshold;
   float scale;
 
   DLPIPE_DEVICE float operator()(const float (&in)[1], int64_t i) const {
-    const PhiloxBlock block = philox4x32(attrs.counter(static_cast<uint64_t>(i) / 4), key);
+    const std::array<uint32_t, 2> of_step = device_key != nullptr ? DropoutAttrs::split(*device_key) : key;
+    const PhiloxBlock block = philox4x32(DropoutAttrs::counter(static_cast<uint64_t>(i) / 4, call), of_step);
     return block[static_cast<size_t>(i % 4)] >= threshold ? in[0] * scale : 0.0f;
   }
 };
 
 void mask(const Tensor& from, const Tensor& to, const DropoutAttrs& attrs) {
-  const DropoutMap map{attrs, attrs.key(), attrs.threshold(), static_cast<float>(attrs.scale())};
+  const void* const device_key = attrs.device_key.defined() ? attrs.device_key.raw() : nullptr;
+  const DropoutMap map{attrs.key(), static_cast<const uint64_t*>(device_key), attrs.call, attrs.threshold(),
+                       static_cast<float>(attrs.scale())};
   cuda::stored(from.dtype(), [&](auto type) { cuda::launch_map<decltype(type)>({from}, to, map); });
 }
 void forward(const ForwardArgs& args) {

@@ -1,6 +1,7 @@
 // dropout: zeroes elements with probability p and scales the rest by 1/(1-p) (Srivastava et al., 2014).
 #include "dlpipe/engine/ops/dropout.h"
 
+#include "dlpipe/engine/device_code.h"
 #include "dlpipe/engine/device_memory.h"
 #include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/ops/elementwise.h"
@@ -26,9 +27,19 @@ RandomState& random_state() {
 Tensor dropout(const Tensor& x, double p, bool training) {
   if (!(p >= 0 && p < 1)) reject("dropout", concat("expected a probability from 0 to below 1, got ", p));
   if (!training || p == 0) return x;
-  refuse_capture("dropout draws by the step's number, which the host knows");
   RandomState& state = random_state();
-  return apply_one(dropout_op, {x}, DropoutAttrs{p, state.seed, state.step, state.call++});
+  DropoutAttrs attrs{p, state.seed, state.step, state.call++};
+  if (state.device_key.defined() && &state.device_key.device() == &x.device()) {
+    attrs.device_key = state.device_key;
+  } else {
+    refuse_capture("dropout draws by a key that the host knows (RandomState::device_key)");
+  }
+  return apply_one(dropout_op, {x}, std::move(attrs));
+}
+
+void write_random_key(const RandomState& state) {
+  device_code(state.device_key.device())
+      .fill(state.device_key.raw(), 1, DropoutAttrs::mixed_key(state.seed, state.step), sizeof(uint64_t));
 }
 
 }  // namespace dlpipe::engine

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/engine/tensor.h"
 
 namespace dlpipe::engine {
 
@@ -15,14 +16,19 @@ struct DropoutAttrs {
   uint64_t seed = 0;
   int64_t step = 0;
   uint32_t call = 0;
+  Tensor device_key =
+      {};  // i64 [1] on x's device: holds mixed_key(seed, step); undefined: those are to be used
 
-  std::array<uint32_t, 2> key() const {
-    const uint64_t mixed = philox_mix(seed, static_cast<uint64_t>(step));
+  static constexpr uint64_t mixed_key(uint64_t seed, int64_t step) {
+    return philox_mix(seed, static_cast<uint64_t>(step));
+  }
+  static constexpr std::array<uint32_t, 2> split(uint64_t mixed) {
     return {static_cast<uint32_t>(mixed), static_cast<uint32_t>(mixed >> 32)};
   }
+  std::array<uint32_t, 2> key() const { return split(mixed_key(seed, step)); }
   /// Names this use of the generator beside the pipeline's.
   static constexpr uint32_t kStream = 0x64726f70;  // "drop"
-  constexpr PhiloxBlock counter(uint64_t block) const {
+  static constexpr PhiloxBlock counter(uint64_t block, uint32_t call) {
     return {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), call, kStream};
   }
   /// Words below it drop their element. p < 1.

@@ -9,7 +9,8 @@ namespace {
 void mask(const Tensor& from, const Tensor& to, const DropoutAttrs& attrs) {
   reference::typed(from.dtype(), [&]<class T>(T) {
     for (int64_t i = 0; i < from.elements(); ++i) {
-      const PhiloxBlock words = philox4x32(attrs.counter(static_cast<uint64_t>(i) / 4), attrs.key());
+      const PhiloxBlock words =
+          philox4x32(DropoutAttrs::counter(static_cast<uint64_t>(i) / 4, attrs.call), attrs.key());
       const bool kept = words[static_cast<size_t>(i % 4)] >= attrs.threshold();
       to.data<T>()[i] = kept ? from.data<T>()[i] * static_cast<T>(attrs.scale()) : T(0);
     }
