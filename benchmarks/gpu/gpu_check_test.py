@@ -90,7 +90,7 @@ class Outputs(unittest.TestCase):
         self.assertEqual(outputs.last_json(""), {})
 
     def test_waiting_is_by_the_devices_clock_where_there_is_one(self):
-        ledger = {"data_wait_share": 0.5, "device": {"waited_seconds": 1.0, "worked_seconds": 3.0}}
+        ledger = {"data_wait_share": 0.5, "device": {"waited_seconds": 1.0, "wall_seconds": 4.0}}
         self.assertEqual(outputs.waiting_share(ledger), (0.25, "the device's clock"))
         del ledger["device"]
         self.assertEqual(outputs.waiting_share(ledger), (0.5, "the host's clock"))
@@ -201,7 +201,7 @@ class Judging(unittest.TestCase):
 
     def test_waiting_is_held_to_its_target(self):
         part = new_part()
-        ledger = {"steps": 5, "advice": "", "data_wait_share": 0, "device": {"waited_seconds": 2, "worked_seconds": 98}}
+        ledger = {"steps": 5, "advice": "", "data_wait_share": 0, "device": {"waited_seconds": 2, "wall_seconds": 100}}
         end_to_end.judge(types.SimpleNamespace(device="cuda"), part, "r", {"steps": 5, "samples_per_s": 9.0}, ledger)
         self.assertEqual([one["met"] for one in part.targets.values()], [False])
         self.assertEqual(results(part), [("r", "pass")])

@@ -87,6 +87,6 @@ def waiting_share(ledger):
     """(share of time without work for want of a batch, by whose clock) of a ledger.json."""
     device = ledger.get("device")
     if device:
-        total = device["waited_seconds"] + device["worked_seconds"]
+        total = device["wall_seconds"]
         return (device["waited_seconds"] / total if total > 0 else 0.0), "the device's clock"
     return ledger["data_wait_share"], "the host's clock"

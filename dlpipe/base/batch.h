@@ -61,6 +61,9 @@ struct Batch {
   /// Set when the fields live on a device: the consumer's stream waits on it before it reads. Null on the
   /// CPU.
   const Event* ready_event = nullptr;
+  /// May be set with it: reached when the copy to the device begins, so that waiting for the batch and
+  /// waiting for its copy can be told apart.
+  const Event* copy_event = nullptr;
   /// Where the fields are on a device: the weights and, unless prep->mix is empty, what it holds, there too.
   const float* device_weight = nullptr;
   const SampleMix* device_mixes = nullptr;

@@ -11,8 +11,8 @@ thread_local Ledger* current_ledger = nullptr;
 
 std::string_view span_name(Span span) {
   static constexpr std::array<std::string_view, kSpanCount> kNames = {
-      "data decode", "data idle", "host to device", "forward", "backward",  "optimizer",
-      "collective",  "logging",   "checkpoint",     "metrics", "validation"};
+      "data decode", "data idle", "host to device", "forward", "backward",   "optimizer",
+      "collective",  "logging",   "checkpoint",     "metrics", "validation", "launch gap"};
   return kNames[static_cast<size_t>(span)];
 }
 
@@ -25,6 +25,12 @@ int64_t LedgerEntry::covered_ns() const {
 LedgerEntry& LedgerEntry::operator+=(const LedgerEntry& other) {
   for (int i = 0; i < kSpanCount; ++i) span_ns[i] += other.span_ns[i];
   wall_ns += other.wall_ns;
+  return *this;
+}
+
+LedgerEntry& LedgerEntry::operator-=(const LedgerEntry& other) {
+  for (int i = 0; i < kSpanCount; ++i) span_ns[i] -= other.span_ns[i];
+  wall_ns -= other.wall_ns;
   return *this;
 }
 

@@ -25,8 +25,9 @@ enum class Span : uint8_t {
   kCheckpoint,
   kMetrics,
   kValidation,
+  kLaunchGap,  // of a device alone: the host hadn't asked for the next step yet
 };
-inline constexpr int kSpanCount = 11;
+inline constexpr int kSpanCount = 12;
 /// "data decode", "data idle", "host to device", ...
 std::string_view span_name(Span span);
 
@@ -38,6 +39,7 @@ struct LedgerEntry {
   int64_t covered_ns() const;
   int64_t unaccounted_ns() const { return wall_ns - covered_ns(); }
   LedgerEntry& operator+=(const LedgerEntry& other);
+  LedgerEntry& operator-=(const LedgerEntry& other);
 };
 
 class Ledger {

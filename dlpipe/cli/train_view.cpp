@@ -109,8 +109,14 @@ std::string stage_table(const run::StageReport& report) {
   return concat(format_table(rows), report.advice, "\n");
 }
 
-std::string ledger_table(const run::LedgerReport& report) {
-  std::vector<std::vector<std::string>> rows = {{"training step", "seconds", "share"}};
+std::string device_table(const run::DeviceTimes& device) {
+  if (device.steps == 0) return "";
+  return ledger_table(run::report_ledger(device.entry),
+                      concat("the device, ", human_count(device.steps), " steps"));
+}
+
+std::string ledger_table(const run::LedgerReport& report, const std::string& head) {
+  std::vector<std::vector<std::string>> rows = {{head, "seconds", "share"}};
   for (const run::LedgerRow& row : report.rows)
     rows.push_back({row.name, fixed(row.seconds, 2), percent(row.share)});
   rows.push_back({"all", fixed(report.wall_seconds, 2), "100.0 %"});

@@ -46,10 +46,7 @@ namespace {
 class BatchTensors {
  public:
   BatchTensors(const Batch& batch, Device& device)
-      : batch_(batch), device_(batch.ready_event != nullptr ? device : cpu_device()) {
-    if (batch.ready_event != nullptr)
-      throw_if_error(device_.wait(engine::engine_stream(device_), *batch.ready_event));
-  }
+      : batch_(batch), device_(batch.ready_event != nullptr ? device : cpu_device()) {}
   Tensor field(const BatchField& field) const {
     std::vector<int64_t> sizes = {batch_.capacity};
     for (const int64_t size : field.spec->shape) sizes.push_back(size);
@@ -156,6 +153,16 @@ Tensor BatchInput::rows(const Tensor& logits) const {
 }
 
 BatchInput batch_input(const Batch& batch, Device& device) {
+  wait_for_batch(batch, device);
+  return arrived_batch_input(batch, device);
+}
+
+void wait_for_batch(const Batch& batch, Device& device) {
+  if (batch.ready_event != nullptr)
+    throw_if_error(device.wait(engine::engine_stream(device), *batch.ready_event));
+}
+
+BatchInput arrived_batch_input(const Batch& batch, Device& device) {
   const BatchField* image = nullptr;
   const BatchField* label = nullptr;
   const BatchField* tokens = nullptr;

@@ -27,6 +27,9 @@ struct BatchInput {
 /// On `device`: where the batch is there already, in the calling thread's stream, which first waits for the
 /// batch (the host doesn't); release() it with that stream.
 BatchInput batch_input(const Batch& batch, Device& device = cpu_device());
+/// Its two halves, for who wants to know when the batch was there.
+void wait_for_batch(const Batch& batch, Device& device);
+BatchInput arrived_batch_input(const Batch& batch, Device& device);
 
 /// The image, label and token fields of a schema; null where there is none.
 const FieldSpec* image_field(std::span<const FieldSpec> schema);

@@ -88,6 +88,8 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   int64_t begin_ns = 0;
   for (int64_t i = 0;; ++i) {
     if (i == options.warmup) {
+      while (step.take_outcome(true)) continue;
+      report.device = step.device_times();
       begin_ns = now_ns();
       cpu_begin = process_cpu_seconds();
     }
@@ -123,6 +125,10 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   report.low_samples_per_s = rate(at(0.9));
   report.high_samples_per_s = rate(at(0.1));
   while (step.take_outcome(true)) continue;
+  DeviceTimes times = step.device_times();
+  times.entry -= report.device.entry;
+  times.steps -= report.device.steps;
+  report.device = times;
   report.peak_memory_bytes =
       is_host ? peak_resident_bytes() : engine::allocator_statistics(device).peak_used_bytes;
   report.graph_reason = step.graph_reason();

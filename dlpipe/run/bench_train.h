@@ -8,6 +8,7 @@
 
 #include "dlpipe/engine/cpu/roofline.h"
 #include "dlpipe/engine/op_profile.h"
+#include "dlpipe/run/device_ledger.h"
 #include "dlpipe/run/registries.h"
 
 namespace dlpipe::run {
@@ -45,6 +46,7 @@ struct BenchTrainReport {
   double forward_gflop = 0;  // of the model's forward pass on the batch
   double cpu_seconds_per_step = 0;
   uint64_t peak_memory_bytes = 0;  // of the process; of a device, what the engine took there
+  DeviceTimes device = {};         // of the measured steps, by its own clock; no steps on the host
   std::string graph_reason;        // why a device's steps weren't one graph; empty where they were
   /// explain: of explained_steps more steps, dearest first.
   std::vector<engine::OpCost> costs = {};

@@ -25,7 +25,7 @@ CachedBatch::CachedBatch(const Batch& batch)
   batch_.sample_ids = sample_ids_;
   batch_.prep = &prep_;
   batch_.substitutions = {};
-  batch_.ready_event = nullptr;
+  batch_.ready_event = batch_.copy_event = nullptr;
   batch_.last_in_epoch = false;  // it never ends
 }
 

@@ -9,7 +9,7 @@
 namespace dlpipe::run {
 
 engine::Roofline measure_roofline(Device& device, DType dtype, const RooflineSizes& sizes) {
-  if (device.kind() == DeviceKind::kCpu) return engine::measure_roofline();
+  if (device.is_host()) return engine::measure_roofline();
   constexpr int kRounds = 5;
   const engine::NoGrad no_grad;
   const engine::Tensor a = engine::Tensor::full({sizes.side, sizes.side}, 0.5, dtype, device);

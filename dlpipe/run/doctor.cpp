@@ -24,14 +24,16 @@ class Doctor {
  public:
   Doctor(const Json& ledger, const TrainConfig& config, const MachineFacts& facts)
       : ledger_(ledger), config_(config), facts_(facts) {
-    const Json& device = ledger["device"];
-    const double waited = number(device["waited_seconds"]), worked = number(device["worked_seconds"]);
-    has_device_ = waited + worked > 0;
-    wait_share_ = has_device_ ? waited / (waited + worked) : number(ledger["data_wait_share"]);
+    has_device_ = number(ledger["device"]["wall_seconds"]) > 0;
+    wait_share_ = has_device_ ? device_share("data idle") : number(ledger["data_wait_share"]);
+    copy_share_ = has_device_ ? device_share("host to device") : 0;
+    gap_share_ = has_device_ ? device_share("launch gap") : 0;
   }
 
   Diagnosis examine() {
     look_at_data();
+    look_at_copies();
+    look_at_launches();
     look_at_pauses();
     look_at_arithmetic();
     look_at_the_rest();
@@ -46,6 +48,7 @@ class Doctor {
  private:
   std::string trainer() const { return has_device_ ? "the device" : "training"; }
   double span_share(const char* name) const { return number(ledger_["spans"][name]["share"]); }
+  double device_share(const char* name) const { return number(ledger_["device"]["spans"][name]["share"]); }
 
   /// The stage whose threads were busiest.
   std::string busiest_stage() const {
@@ -60,6 +63,12 @@ class Doctor {
   }
 
   std::string verdict() const {
+    if (wait_share_ < std::max(copy_share_, gap_share_) &&
+        wait_share_ + copy_share_ + gap_share_ >= kNegligibleWait) {
+      return concat("the device waited ", percent(wait_share_ + copy_share_ + gap_share_),
+                    " of its time: for data ", percent(wait_share_), ", for copies to it ",
+                    percent(copy_share_), ", for the host to ask for the next step ", percent(gap_share_));
+    }
     if (wait_share_ >= kNegligibleWait) {
       return concat(trainer(), " waited for data ", percent(wait_share_),
                     " of its time; most of the pipeline's work is in the ", busiest_stage(), ". ",
@@ -86,6 +95,24 @@ class Doctor {
                          advice, wait_share_});
   }
 
+  void look_at_copies() {
+    if (copy_share_ < kNegligibleWait) return;
+    findings_.push_back(
+        {concat("the device waited ", percent(copy_share_), " of its time for copies of batches to it"),
+         "`dlpipe bench h2d` says what the link gives; smaller crops need less of it", copy_share_});
+  }
+
+  void look_at_launches() {
+    if (gap_share_ < kNegligibleWait) return;
+    findings_.push_back({concat("the device waited ", percent(gap_share_),
+                                " of its time for the host to ask for the next step"),
+                         config_.graph == "off"
+                             ? "leave --graph at auto: a step is one launch then"
+                             : "leave the training thread a core (fewer --threads); a larger --batch has "
+                               "fewer steps",
+                         gap_share_});
+  }
+
   void look_at_pauses() {
     constexpr double kMuch = 0.1;
     if (const double share = span_share("validation"); share > kMuch)
@@ -104,7 +131,7 @@ class Doctor {
       findings_.push_back({concat("forward and backward ran in f32, ",
                                   has_device_ ? "on the device" : percent(share) + " of the time"),
                            "try --dtype bf16, and compare the accuracy",
-                           has_device_ ? 1 - wait_share_ : share});
+                           has_device_ ? 1 - wait_share_ - copy_share_ - gap_share_ : share});
     }
     if (has_device_ && config_.graph == "off")
       findings_.push_back({"steps were launched kernel by kernel (--graph off)", "leave --graph at auto", 0});
@@ -125,7 +152,9 @@ class Doctor {
   const TrainConfig& config_;
   const MachineFacts& facts_;
   bool has_device_ = false;
-  double wait_share_ = 0;
+  double wait_share_ = 0;  // for data
+  double copy_share_ = 0;  // of a device, for what is copied to it
+  double gap_share_ = 0;   // of a device, for the host
   std::vector<Finding> findings_;
 };
 

@@ -6,7 +6,7 @@
 namespace dlpipe::run {
 
 bool take_tf32(bool wanted, const Device& device) {
-  if (!wanted || device.kind() != DeviceKind::kCpu) return wanted;
+  if (!wanted || !device.is_host()) return wanted;
   log(LogLevel::kWarning,
       concat("--tf32 changes nothing on ", device.name(), ": it goes with --device cuda"));
   return false;

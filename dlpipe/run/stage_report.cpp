@@ -100,12 +100,27 @@ LedgerReport report_ledger(const LedgerEntry& total) {
   return report;
 }
 
-Json to_json(const LedgerReport& ledger, const StageReport& stages, const DeviceTimes& device,
-             int64_t steps) {
+static Json spans_json(const LedgerReport& ledger) {
   Json spans = Json::object();
   for (const LedgerRow& row : ledger.rows) {
     spans.set(row.name, Json::object({{"seconds", row.seconds}, {"share", row.share}}));
   }
+  return spans;
+}
+
+Json to_json(const DeviceTimes& device) {
+  const LedgerReport ledger = report_ledger(device.entry);
+  return Json::object({{"steps", device.steps},
+                       {"wall_seconds", ledger.wall_seconds},
+                       {"spans", spans_json(ledger)},
+                       {"unaccounted_seconds", ledger.unaccounted_seconds},
+                       {"adds_up", ledger.adds_up()},
+                       {"waited_seconds", device.waited_s()},
+                       {"worked_seconds", device.worked_s()}});
+}
+
+Json to_json(const LedgerReport& ledger, const StageReport& stages, const DeviceTimes& device,
+             int64_t steps) {
   Json rows = Json::array();
   for (const StageRow& row : stages.rows) {
     rows.push_back(Json::object({{"name", row.name},
@@ -116,18 +131,14 @@ Json to_json(const LedgerReport& ledger, const StageReport& stages, const Device
   }
   Json json = Json::object({{"steps", steps},
                             {"wall_seconds", ledger.wall_seconds},
-                            {"spans", std::move(spans)},
+                            {"spans", spans_json(ledger)},
                             {"unaccounted_seconds", ledger.unaccounted_seconds},
                             {"unaccounted_share", ledger.unaccounted_share},
                             {"adds_up", ledger.adds_up()},
                             {"data_wait_share", ledger.data_wait_share},
                             {"stages", std::move(rows)},
                             {"advice", stages.advice}});
-  if (device.steps > 0) {
-    json.set("device", Json::object({{"steps", device.steps},
-                                     {"waited_seconds", device.waited_s},
-                                     {"worked_seconds", device.worked_s}}));
-  }
+  if (device.steps > 0) json.set("device", to_json(device));
   return json;
 }
 

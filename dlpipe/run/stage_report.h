@@ -9,7 +9,7 @@
 #include "dlpipe/base/batch_source.h"
 #include "dlpipe/base/ledger.h"
 #include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/step_results.h"
+#include "dlpipe/run/device_ledger.h"
 
 namespace dlpipe::run {
 
@@ -48,7 +48,9 @@ struct LedgerReport {
 };
 LedgerReport report_ledger(const LedgerEntry& total);
 
-/// ledger.json: both, the device's times where there was one, and the step count.
+/// The same of a device, by its own clock.
+formats::Json to_json(const DeviceTimes& device);
+/// ledger.json: both, the device's ledger where there was one, and the step count.
 formats::Json to_json(const LedgerReport& ledger, const StageReport& stages, const DeviceTimes& device,
                       int64_t steps);
 

@@ -6,12 +6,8 @@ namespace dlpipe::run {
 
 using engine::Tensor;
 
-StepGraph::StepGraph(Device& device, const engine::Module& model, std::string reason)
-    : device_(device), reason_(std::move(reason)), pool_(device) {
-  for (const engine::NamedTensor& buffer : model.buffers()) {
-    if (buffer.tensor.dtype() == DType::kI64) counters_.push_back(buffer.tensor);
-  }
-}
+StepGraph::StepGraph(Device& device, const engine::Module& model, DeviceLedger& ledger, std::string reason)
+    : device_(device), reason_(std::move(reason)), ledger_(ledger), counters_(model), pool_(device) {}
 
 bool StepGraph::fits(const BatchInput& input) const {
   return !input_.pixels.defined() ||
@@ -30,18 +26,10 @@ void StepGraph::take(const BatchInput& input) {
   copy(input_.weight, input.weight);
 }
 
-std::vector<int64_t> StepGraph::counts() const {
-  std::vector<int64_t> values;
-  for (const Tensor& counter : counters_) values.push_back(*counter.data<int64_t>());
-  return values;
-}
-void StepGraph::set_counts(const std::vector<int64_t>& values) {
-  for (size_t i = 0; i < values.size(); ++i) *counters_[i].data<int64_t>() = values[i];
-}
-
 // Nothing runs meanwhile: a step that can't be captured is done anew.
 void StepGraph::capture(const Work& work) {
-  const std::vector<int64_t> before = counts();
+  const HostCounters::Values before = counters_.values();
+  ledger_.begin_capture();
   try {
     const engine::BlockPool::Use use(pool_);
     engine::Capture capture(device_);
@@ -50,9 +38,9 @@ void StepGraph::capture(const Work& work) {
   } catch (const Error& error) {
     reason_ = error.what();
   }
-  counts_a_step_ = counts();
-  for (size_t i = 0; i < before.size(); ++i) counts_a_step_[i] -= before[i];
-  set_counts(before);
+  marks_ = ledger_.end_capture();
+  counts_a_step_ = counters_.since(before);
+  counters_.take_back(counts_a_step_);
 }
 
 bool StepGraph::run(const BatchInput& input, const Work& work) {
@@ -73,10 +61,9 @@ bool StepGraph::run(const BatchInput& input, const Work& work) {
     work(input);
     return false;
   }
+  ledger_.replay(marks_, *graph_);
   throw_if_error(device_.launch(*graph_, engine::engine_stream(device_)));
-  std::vector<int64_t> values = counts();
-  for (size_t i = 0; i < values.size(); ++i) values[i] += counts_a_step_[i];
-  set_counts(values);
+  counters_.add(counts_a_step_);
   return true;
 }
 

@@ -6,20 +6,13 @@ namespace dlpipe::run {
 
 StepResults::StepResults(Device& device)
     : device_(device),
-      memory_(value_or_throw(Buffer::allocate(device, kDepth * sizeof(Entry), Buffer::Memory::kPinned))) {
-  for (auto& event : over_) event = value_or_throw(device.create_timed_event());
-  for (auto& event : ready_) event = value_or_throw(device.create_timed_event());
+      memory_(value_or_throw(Buffer::allocate(device, kDepth * sizeof(Entry), Buffer::Memory::kPinned))),
+      ledger_(device, kDepth) {
+  for (auto& event : over_) event = value_or_throw(device.create_event());
 }
 
 StepResults::~StepResults() {
-  if (pending() > 0) (void)device_.synchronize(*over_[static_cast<size_t>(pushed_ - 1) % kEvents]);
-}
-
-void StepResults::mark_ready() {
-  if (pending() == 0) first_in_row_ = pushed_;
-  throw_if_error(
-      device_.record(*ready_[static_cast<size_t>(pushed_) % kEvents], engine::engine_stream(device_)));
-  marked_ = pushed_;
+  if (pending() > 0) (void)device_.synchronize(over(pushed_ - 1));
 }
 
 void StepResults::push(const engine::Tensor& loss, const engine::DeviceStepFlags& flags) {
@@ -33,26 +26,18 @@ void StepResults::push(const engine::Tensor& loss, const engine::DeviceStepFlags
     throw_if_error(device_.copy_async(&to.found_inf, flags.found_inf, sizeof to.found_inf,
                                       CopyKind::kDeviceToHost, stream));
   }
-  throw_if_error(device_.record(*over_[static_cast<size_t>(pushed_) % kEvents], stream));
+  ledger_.end_step(Span::kOptimizer);
+  throw_if_error(device_.record(over(pushed_), stream));
   ++pushed_;
 }
 
-void StepResults::add_times(int64_t number) {
-  if (number == first_in_row_ || number > marked_ || marked_ < 0) return;
-  const auto at = static_cast<size_t>(number);
-  const Event& ready = *ready_[at % kEvents];
-  times_.waited_s += value_or_throw(device_.seconds_between(*over_[(at - 1) % kEvents], ready));
-  times_.worked_s += value_or_throw(device_.seconds_between(ready, *over_[at % kEvents]));
-  ++times_.steps;
-}
-
 bool StepResults::is_ready() const {
-  return pending() > 0 && value_or_throw(device_.is_complete(*over_[static_cast<size_t>(popped_) % kEvents]));
+  return pending() > 0 && value_or_throw(device_.is_complete(over(popped_)));
 }
 
 StepResults::Result StepResults::pop() {
-  throw_if_error(device_.synchronize(*over_[static_cast<size_t>(popped_) % kEvents]));
-  add_times(popped_);
+  throw_if_error(device_.synchronize(over(popped_)));
+  ledger_.take_step();
   const Entry& found = entry(popped_++);
   return {found.loss, found.found_inf == 0};
 }

@@ -41,14 +41,15 @@ TrainStep::TrainStep(engine::Module& model, engine::Optimizer& optimizer, engine
       options_(options),
       device_(model.device()),
       parameters_(model.parameters()),
-      buffers_(model.buffers()) {
+      buffers_(model.buffers()),
+      counters_(model) {
   if (device_.is_host()) return;
   std::string reason;
   if (options_.graph == TrainStepOptions::Graph::kOff) reason = "--graph off";
   if (options_.accumulate > 1) reason = "a step is several batches (--accumulate)";
-  graph_ = std::make_unique<StepGraph>(device_, model_, reason);
-  results_ = std::make_unique<StepResults>(device_);
   random_key_ = Tensor::empty({{1}, DType::kI64, engine::Layout::kPlain}, device_);
+  results_ = std::make_unique<StepResults>(device_);
+  graph_ = std::make_unique<StepGraph>(device_, model_, results_->ledger(), reason);
 }
 
 const StepOutcome* TrainStep::run(BatchSource& source, int64_t step, double lr) {
@@ -59,11 +60,7 @@ const StepOutcome* TrainStep::run(BatchSource& source, int64_t step, double lr) 
     BatchInput input;
     {
       const SpanScope span(Span::kForward);
-      if (batch->ready_event != nullptr && micro == 0) {
-        throw_if_error(device_.wait(engine::engine_stream(device_), *batch->ready_event));
-        results_->mark_ready();
-      }
-      input = batch_input(*batch, device_);
+      input = arrive(*batch);
       outcome.samples += batch->count;
       outcome.epoch = batch->epoch;
       outcome.epoch_ended |= batch->last_in_epoch;
@@ -87,8 +84,28 @@ StepOutcome TrainStep::begin(int64_t step, double lr) {
   StepOutcome outcome;
   outcome.step = step;
   outcome.lr = lr;
-  if (!device_.is_host()) optimizer_.set_rate_on_device(lr);
+  counts_before_ = counters_.values();
+  if (device_.is_host()) return outcome;
+  results_->ledger().begin_step();
+  optimizer_.set_rate_on_device(lr);
   return outcome;
+}
+
+void TrainStep::mark(Span span) {
+  if (results_ != nullptr) results_->ledger().mark(span);
+}
+
+// A batch that comes from the host's memory is copied within its preparation.
+BatchInput TrainStep::arrive(const Batch& batch) {
+  if (device_.is_host()) return batch_input(batch, device_);
+  if (batch.copy_event != nullptr)
+    throw_if_error(device_.wait(engine::engine_stream(device_), *batch.copy_event));
+  mark(Span::kDataIdle);
+  wait_for_batch(batch, device_);
+  if (batch.ready_event != nullptr) mark(Span::kHostToDevice);
+  BatchInput input = arrived_batch_input(batch, device_);
+  if (batch.ready_event == nullptr) mark(Span::kHostToDevice);
+  return input;
 }
 
 // On a device the whole step is one piece of work, or one for each batch, so that it can be captured.
@@ -158,9 +175,11 @@ void TrainStep::accumulate_gradients(BatchInput input, int64_t micro, StepOutcom
       const engine::NoGrad no_grad;
       loss_ = loss_.defined() ? engine::add(loss_, loss.detach()) : loss.detach();
     }
+    mark(Span::kForward);
   }
   const SpanScope span(Span::kBackward);
   if (outcome.reason.empty()) loss.backward();
+  mark(Span::kBackward);
   loss = Tensor();  // the graph and the input go here, inside the span
   input = BatchInput();
 }
@@ -173,7 +192,7 @@ const StepOutcome* TrainStep::finish(StepOutcome outcome) {
     if (ema_ != nullptr) ema_->copy_counts(model_);
     results_->push(loss_, flags_);
   }
-  issued_.push_back({std::move(outcome), std::move(last_input_)});
+  issued_.push_back({std::move(outcome), std::move(last_input_), counters_.since(counts_before_)});
   last_input_ = BatchInput();
   return &issued_.back().outcome;
 }
@@ -217,24 +236,24 @@ std::optional<StepOutcome> TrainStep::take_outcome(bool wait) {
   if (results_ != nullptr) {
     if (!wait && !results_->is_full() && !results_->is_ready()) return std::nullopt;
     const SpanScope span(Span::kOptimizer);
-    complete(issued_.front().outcome, results_->pop(), issued_.front().input);
+    complete(issued_.front(), results_->pop());
+    if (wait && results_->pending() == 0) results_->ledger().interrupt();
   }
   StepOutcome outcome = std::move(issued_.front().outcome);
   issued_.pop_front();
   return outcome;
 }
 
-void TrainStep::complete(StepOutcome& outcome, const StepResults::Result& result, const BatchInput& input) {
+void TrainStep::complete(Issued& issued, const StepResults::Result& result) {
+  StepOutcome& outcome = issued.outcome;
   outcome.loss = result.loss;
   if (result.counted) return;
   // Nothing has changed since: the step and all after it were halted.
   if (!options_.skip_nonfinite)
-    fail_nonfinite(outcome.step, find_layer(input, outcome.step, options_.accumulate - 1));
+    fail_nonfinite(outcome.step, find_layer(issued.input, outcome.step, options_.accumulate - 1));
   outcome.skipped = true;
   outcome.reason = "the loss or its gradients";
-  for (const NamedTensor& buffer : buffers_) {  // the host's own counts of batches
-    if (buffer.tensor.dtype() == DType::kI64) *buffer.tensor.data<int64_t>() -= options_.accumulate;
-  }
+  counters_.take_back(issued.counted);
   if (ema_ != nullptr) ema_->copy_counts(model_);
 }
 

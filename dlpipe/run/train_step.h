@@ -20,6 +20,7 @@
 #include "dlpipe/engine/layers/module.h"
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/run/batch_input.h"
+#include "dlpipe/run/host_counters.h"
 #include "dlpipe/run/loss.h"
 #include "dlpipe/run/step_graph.h"
 #include "dlpipe/run/step_results.h"
@@ -69,18 +70,21 @@ class TrainStep {
   /// far behind as it may be, waits for it. kNonfinite names the step and the layer.
   std::optional<StepOutcome> take_outcome(bool wait = false);
 
-  /// Why a device's steps aren't one graph; empty where they are or may come to be, and on the host.
-  /// Of a device, over steps on batches that came there by themselves.
+  /// Where a device's time went, over the steps whose outcome was taken; no steps on the host. A step asked
+  /// for after all outcomes were waited for begins anew and is left out.
   DeviceTimes device_times() const { return results_ != nullptr ? results_->times() : DeviceTimes(); }
+  /// Why a device's steps aren't one graph; empty where they are or may come to be, and on the host.
   std::string graph_reason() const { return graph_ != nullptr ? graph_->reason() : ""; }
 
  private:
   /// A step whose outcome wasn't taken.
   struct Issued {
     StepOutcome outcome;
-    BatchInput input;  // the last, to look for the layer; on a device alone
+    BatchInput input;              // the last, to look for the layer; on a device alone
+    HostCounters::Values counted;  // by the step
   };
   StepOutcome begin(int64_t step, double lr);
+  BatchInput arrive(const Batch& batch);
   /// The step's batch number `micro`.
   void take(BatchInput input, int64_t micro, StepOutcome& outcome);
   void clear_gradients();
@@ -92,9 +96,11 @@ class TrainStep {
   void update_on_host(StepOutcome& outcome);
   void update_on_device();
   void save_buffers();
-  void complete(StepOutcome& outcome, const StepResults::Result& result, const BatchInput& input);
+  void complete(Issued& issued, const StepResults::Result& result);
   std::string find_layer(const BatchInput& input, int64_t step, int64_t micro);
   void seed_dropout(int64_t step, int64_t micro) const;
+  /// In a device's ledger; nothing on the host.
+  void mark(Span span);
 
   engine::Module& model_;
   engine::Optimizer& optimizer_;
@@ -103,6 +109,8 @@ class TrainStep {
   Device& device_;
   std::vector<engine::NamedTensor> parameters_;
   std::vector<engine::NamedTensor> buffers_;
+  HostCounters counters_;
+  HostCounters::Values counts_before_;         // the step under way
   std::vector<engine::Tensor> saved_buffers_;  // as before the step, with skip_nonfinite
   engine::Tensor loss_;                        // of the step so far, on a device
   engine::Tensor graph_loss_;                  // where the captured step leaves it
@@ -111,8 +119,8 @@ class TrainStep {
   // On a device alone.
   engine::DeviceStepFlags flags_;  // of the last step
   engine::Tensor random_key_;      // of the batch (engine/ops.h: RandomState::device_key)
-  std::unique_ptr<StepGraph> graph_;
   std::unique_ptr<StepResults> results_;
+  std::unique_ptr<StepGraph> graph_;
 };
 
 }  // namespace dlpipe::run

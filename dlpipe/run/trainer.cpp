@@ -64,7 +64,7 @@ int64_t data_ns(const LedgerEntry& entry) {
 }  // namespace
 
 double TrainOutcome::data_wait_share() const {
-  if (device.steps > 0) return device.waited_s / (device.waited_s + device.worked_s);
+  if (device.steps > 0) return device.wait_share();
   return share(data_ns(ledger), ledger.wall_ns);
 }
 
@@ -303,6 +303,7 @@ Trainer::Window Trainer::begin_window() const {
   window.begin_ns = now_ns();
   window.ledger_wall_ns = ledger_.total().wall_ns;
   window.ledger_data_ns = data_ns(ledger_.total());
+  window.device = step_.device_times().entry;
   return window;
 }
 
@@ -329,8 +330,12 @@ void Trainer::report_progress(const StepOutcome& outcome) {
   report.lr = outcome.lr;
   report.rate_img_s =
       static_cast<double>(window.samples) / (static_cast<double>(now - window.begin_ns) * 1e-9);
+  DeviceTimes device = step_.device_times();
+  device.entry -= window.device;
+  const bool has_device_times = device.entry.wall_ns > 0;
   report.data_wait_share =
-      share(data_ns(total) - window.ledger_data_ns, total.wall_ns - window.ledger_wall_ns);
+      has_device_times ? device.wait_share()
+                       : share(data_ns(total) - window.ledger_data_ns, total.wall_ns - window.ledger_wall_ns);
   const double seconds_a_step =
       static_cast<double>(now - begin_ns_) * 1e-9 / static_cast<double>(ledger_.steps() + 1);
   report.eta_seconds = seconds_a_step * static_cast<double>(report.total_steps - report.step);
@@ -340,8 +345,12 @@ void Trainer::report_progress(const StepOutcome& outcome) {
   report.epoch_ended = outcome.epoch_ended;
   parts_.observer->on_progress(report);
   if (parts_.directory != nullptr) {
-    const std::vector<Scalar> scalars = {{"time/img_s", report.rate_img_s},
-                                         {"time/data_wait", report.data_wait_share}};
+    std::vector<Scalar> scalars = {{"time/img_s", report.rate_img_s},
+                                   {"time/data_wait", report.data_wait_share}};
+    if (has_device_times) {
+      for (const LedgerRow& row : report_ledger(device.entry).rows)
+        scalars.push_back({"device/" + row.name, row.share});
+    }
     throw_if_error(parts_.directory->log_scalars(outcome.step + 1, scalars));
   }
   window_ = begin_window();

@@ -117,6 +117,7 @@ class Trainer {
     double loss_sum = 0;
     int64_t ledger_wall_ns = 0;  // of the ledger's total at the beginning
     int64_t ledger_data_ns = 0;
+    LedgerEntry device = {};  // of a device's total
   };
   Window begin_window() const;
   Window window_;        // since the last report

@@ -11,6 +11,7 @@
 #include "dlpipe/run/loaded_model.h"
 #include "dlpipe/run/predictor.h"
 #include "dlpipe/run/session.h"
+#include "dlpipe/run/stage_report.h"
 #include "tests/run/device_fixture.h"
 
 namespace dlpipe::run {
@@ -53,6 +54,12 @@ TEST_F(DeviceSession, IsTheHostsRun) {
   };
   EXPECT_EQ(lines("b"), lines("a"));
   EXPECT_NE(text_of(runs / "b/receipt.json").find("simulated"), std::string::npos);
+  // Where the device's time went adds up, and is told.
+  EXPECT_EQ(here.device.steps, 0);
+  EXPECT_GT(there.device.steps, 0);
+  EXPECT_TRUE(report_ledger(there.device.entry).adds_up());
+  EXPECT_TRUE((*formats::read_json(runs / "b/ledger.json"))["device"]["adds_up"].as_bool());
+  EXPECT_EQ(there.data_wait_share(), there.device.wait_share());
   // Its checkpoint is anybody's.
   const Evaluation evaluation =
       evaluate_checkpoint({.checkpoint = runs / "b/checkpoints/last", .data = data_.split, .batch = 16});

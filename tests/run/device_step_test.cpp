@@ -249,6 +249,22 @@ TEST_F(DeviceStep, AGraphDrawsDropoutAnew) {
   }
 }
 
+// Rows that are dropped are seen by nobody: a skipped step takes back what it counted, not what steps usually
+// count.
+TEST_F(DeviceStep, ASkippedStepOfFewerBatchesLeavesNoTrace) {
+  const Variant variant = {.options = {.accumulate = 2, .skip_nonfinite = true}};
+  Rig rig(simulated(), variant), expected(simulated(), variant);
+  // The sixth batch is bright and the fifth has no samples: both are the third step's.
+  test::FakeOptions options = {.shuffle = false, .dropped = {32, 33, 34, 35, 36, 37, 38, 39}};
+  FakeSource good(options);
+  options.bright_from_step = 5;
+  FakeSource bad(options);
+  const auto outcomes = rig.run(bad, 3);
+  expected.run(good, 2);
+  EXPECT_TRUE(outcomes[2].skipped);
+  EXPECT_EQ(rig.hash(), expected.hash());
+}
+
 TEST_F(DeviceStep, AGraphSkipsBadStepsToo) {
   const Variant variant = {.options = {.skip_nonfinite = true, .graph = GraphMode::kOn}};
   Rig rig(simulated(), variant), expected(simulated(), variant);

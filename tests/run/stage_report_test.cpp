@@ -58,4 +58,21 @@ TEST(LedgerReport, SharesAddUpWithTheUnaccounted) {
   EXPECT_FALSE(report.adds_up());
 }
 
+TEST(LedgerReport, ADevicesGoesIntoTheJson) {
+  DeviceTimes device;
+  device.steps = 3;
+  device.entry.wall_ns = 10 * kSecond;
+  device.entry.span_ns[static_cast<size_t>(Span::kDataIdle)] = 1 * kSecond;
+  device.entry.span_ns[static_cast<size_t>(Span::kHostToDevice)] = 2 * kSecond;
+  device.entry.span_ns[static_cast<size_t>(Span::kBackward)] = 4 * kSecond;
+  device.entry.span_ns[static_cast<size_t>(Span::kLaunchGap)] = 3 * kSecond;
+  EXPECT_DOUBLE_EQ(device.wait_share(), 0.3);
+  const formats::Json json = to_json(LedgerReport(), StageReport(), device, 4)["device"];
+  EXPECT_TRUE(json["adds_up"].as_bool());
+  EXPECT_DOUBLE_EQ(json["waited_seconds"].as_double(), 3);
+  EXPECT_DOUBLE_EQ(json["worked_seconds"].as_double(), 4);
+  EXPECT_DOUBLE_EQ(json["spans"]["launch gap"]["share"].as_double(), 0.3);
+  EXPECT_TRUE(to_json(LedgerReport(), StageReport(), DeviceTimes(), 4)["device"].is_null());
+}
+
 }  // namespace dlpipe::run

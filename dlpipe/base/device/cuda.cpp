@@ -4,6 +4,8 @@
 
 #include <array>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/base/device/ranges.h"
@@ -42,6 +44,7 @@ class CudaStream final : public Stream {
   ~CudaStream() override { cudaStreamDestroy(handle); }
   void* native() const override { return handle; }
   const cudaStream_t handle;
+  bool captures = false;
 };
 
 class CudaEvent final : public Event {
@@ -51,11 +54,45 @@ class CudaEvent final : public Event {
   const cudaEvent_t handle;
 };
 
+// What was captured lives as long: its nodes name those of the executable graph.
 class CudaGraph final : public Graph {
  public:
-  explicit CudaGraph(cudaGraphExec_t graph) : handle(graph) {}
-  ~CudaGraph() override { cudaGraphExecDestroy(handle); }
-  const cudaGraphExec_t handle;
+  explicit CudaGraph(cudaGraph_t captured) : captured_(captured) {}
+  ~CudaGraph() override {
+    if (handle != nullptr) cudaGraphExecDestroy(handle);
+    cudaGraphDestroy(captured_);
+  }
+  Status instantiate() {
+    DLPIPE_RETURN_IF_ERROR(cuda_status("cudaGraphInstantiate", cudaGraphInstantiate(&handle, captured_, 0)));
+    size_t count = 0;
+    DLPIPE_RETURN_IF_ERROR(cuda_status("cudaGraphGetNodes", cudaGraphGetNodes(captured_, nullptr, &count)));
+    std::vector<cudaGraphNode_t> nodes(count);
+    DLPIPE_RETURN_IF_ERROR(
+        cuda_status("cudaGraphGetNodes", cudaGraphGetNodes(captured_, nodes.data(), &count)));
+    for (const cudaGraphNode_t node : nodes) {
+      cudaGraphNodeType type{};
+      DLPIPE_RETURN_IF_ERROR(cuda_status("cudaGraphNodeGetType", cudaGraphNodeGetType(node, &type)));
+      if (type != cudaGraphNodeTypeEventRecord) continue;
+      cudaEvent_t event = nullptr;
+      DLPIPE_RETURN_IF_ERROR(
+          cuda_status("cudaGraphEventRecordNodeGetEvent", cudaGraphEventRecordNodeGetEvent(node, &event)));
+      records_.emplace_back(event, node);
+    }
+    return {};
+  }
+  Status set_event(cudaEvent_t captured, cudaEvent_t now) {
+    for (const auto& [event, node] : records_) {
+      if (event == captured)
+        return cuda_status("cudaGraphExecEventRecordNodeSetEvent",
+                           cudaGraphExecEventRecordNodeSetEvent(handle, node, now));
+    }
+    return Status(ErrorCode::kMisuse, "[device] cuda: the graph doesn't record this event");
+  }
+  cudaGraphExec_t handle = nullptr;
+
+ private:
+  const cudaGraph_t captured_;
+  std::vector<std::pair<cudaEvent_t, cudaGraphNode_t>> records_;  // the event it was captured with
 };
 
 cudaStream_t handle_of(Stream& stream) {
@@ -126,9 +163,14 @@ class CudaDevice final : public Device {
     return cuda_status("cudaMemcpyAsync", cudaMemcpyAsync(to, from, bytes, kKinds[static_cast<size_t>(kind)],
                                                           handle_of(stream)));
   }
+  // "External" makes a node of the graph, which each launch records; a plain record in a capture would only
+  // order the capture's streams, and its times can't be read.
   Status record(Event& event, Stream& stream) override {
     const CurrentDevice current(index_);
-    return cuda_status("cudaEventRecord", cudaEventRecord(handle_of(event), handle_of(stream)));
+    const unsigned flags =
+        static_cast<CudaStream&>(stream).captures ? cudaEventRecordExternal : cudaEventRecordDefault;
+    return cuda_status("cudaEventRecordWithFlags",
+                       cudaEventRecordWithFlags(handle_of(event), handle_of(stream), flags));
   }
   Status wait(Stream& stream, const Event& event) override {
     const CurrentDevice current(index_);
@@ -158,24 +200,30 @@ class CudaDevice final : public Device {
   // Of this thread alone: a loader's page-locked allocation elsewhere must not break it.
   Status begin_capture(Stream& stream) override {
     const CurrentDevice current(index_);
-    return cuda_status("cudaStreamBeginCapture",
-                       cudaStreamBeginCapture(handle_of(stream), cudaStreamCaptureModeThreadLocal));
+    DLPIPE_RETURN_IF_ERROR(
+        cuda_status("cudaStreamBeginCapture",
+                    cudaStreamBeginCapture(handle_of(stream), cudaStreamCaptureModeThreadLocal)));
+    static_cast<CudaStream&>(stream).captures = true;
+    return {};
   }
   Result<std::unique_ptr<Graph>> end_capture(Stream& stream) override {
     const CurrentDevice current(index_);
+    static_cast<CudaStream&>(stream).captures = false;
     cudaGraph_t captured = nullptr;
     DLPIPE_RETURN_IF_ERROR(
         cuda_status("cudaStreamEndCapture", cudaStreamEndCapture(handle_of(stream), &captured)));
-    cudaGraphExec_t graph = nullptr;
-    const cudaError_t error = cudaGraphInstantiate(&graph, captured, 0);
-    cudaGraphDestroy(captured);
-    DLPIPE_RETURN_IF_ERROR(cuda_status("cudaGraphInstantiate", error));
-    return std::unique_ptr<Graph>(std::make_unique<CudaGraph>(graph));
+    auto graph = std::make_unique<CudaGraph>(captured);
+    DLPIPE_RETURN_IF_ERROR(graph->instantiate());
+    return std::unique_ptr<Graph>(std::move(graph));
   }
   Status launch(const Graph& graph, Stream& stream) override {
     const CurrentDevice current(index_);
     return cuda_status("cudaGraphLaunch",
                        cudaGraphLaunch(static_cast<const CudaGraph&>(graph).handle, handle_of(stream)));
+  }
+  Status set_event(Graph& graph, const Event& captured, Event& now) override {
+    const CurrentDevice current(index_);
+    return static_cast<CudaGraph&>(graph).set_event(handle_of(captured), handle_of(now));
   }
 
  private:

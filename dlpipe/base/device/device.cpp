@@ -28,6 +28,9 @@ Result<std::unique_ptr<Graph>> Device::end_capture(Stream&) {
 Status Device::launch(const Graph&, Stream&) {
   return no_graphs(*this);
 }
+Status Device::set_event(Graph&, const Event&, Event&) {
+  return no_graphs(*this);
+}
 
 std::string_view device_kind_name(DeviceKind kind) {
   static constexpr std::array<std::string_view, 3> kNames = {"cpu", "cuda", "simulated"};

@@ -65,6 +65,7 @@ class Device {
   virtual Result<std::unique_ptr<Event>> create_timed_event();
   virtual Result<double> seconds_between(const Event& from, const Event& to);
   virtual Status copy_async(void* to, const void* from, size_t bytes, CopyKind kind, Stream& stream) = 0;
+  /// In a capture: every launch of the graph records it, or what set_event puts in its place.
   virtual Status record(Event& event, Stream& stream) = 0;
   /// Work put into `stream` from now on runs after `event`; the host does not wait.
   virtual Status wait(Stream& stream, const Event& event) = 0;
@@ -82,6 +83,9 @@ class Device {
   virtual Result<std::unique_ptr<Graph>> end_capture(Stream& stream);
   /// Runs it in `stream`'s order. The memory that it names is still there.
   virtual Status launch(const Graph& graph, Stream& stream);
+  /// From its next launch on, `graph` records `now` where it was captured to record `captured`: so launches
+  /// that follow one another don't overwrite each other's times. Both live as long as launches are under way.
+  virtual Status set_event(Graph& graph, const Event& captured, Event& now);
 };
 
 /// The host: copies are memcpy, streams and events are complete at once.

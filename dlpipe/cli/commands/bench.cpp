@@ -193,27 +193,27 @@ Status bench_train(Options options) {
   const run::BenchTrainOptions& o = bench.options;
   const double other_ms = bench.step_ms - bench.forward_ms - bench.backward_ms - bench.optimizer_ms;
   if (options.json) {
-    print_json(Json::object({{"samples_per_s", bench.samples_per_s},
-                             {"low_samples_per_s", bench.low_samples_per_s},
-                             {"high_samples_per_s", bench.high_samples_per_s},
-                             {"threads", o.threads},
-                             {"device", o.device},
-                             {"graph", bench.graph_reason.empty() ? Json(o.device != "cpu")
-                                                                  : Json(bench.graph_reason)},
-                             {"model", o.model},
-                             {"dtype", o.dtype},
-                             {"tf32", o.tf32 && o.device != "cpu"},
-                             {"batch", o.batch},
-                             {"size", o.size},
-                             {"steps", bench.steps},
-                             {"step_ms", bench.step_ms},
-                             {"forward_ms", bench.forward_ms},
-                             {"backward_ms", bench.backward_ms},
-                             {"optimizer_ms", bench.optimizer_ms},
-                             {"forward_gflop", bench.forward_gflop},
-                             {"cpu_seconds_per_step", bench.cpu_seconds_per_step},
-                             {"peak_memory_bytes", static_cast<int64_t>(bench.peak_memory_bytes)}})
-                   .dump());
+    Json json = Json::object(
+        {{"samples_per_s", bench.samples_per_s},
+         {"low_samples_per_s", bench.low_samples_per_s},
+         {"high_samples_per_s", bench.high_samples_per_s},
+         {"threads", o.threads},
+         {"device", o.device},
+         {"graph", bench.graph_reason.empty() ? Json(o.device != "cpu") : Json(bench.graph_reason)},
+         {"model", o.model},
+         {"dtype", o.dtype},
+         {"batch", o.batch},
+         {"size", o.size},
+         {"steps", bench.steps},
+         {"step_ms", bench.step_ms},
+         {"forward_ms", bench.forward_ms},
+         {"backward_ms", bench.backward_ms},
+         {"optimizer_ms", bench.optimizer_ms},
+         {"forward_gflop", bench.forward_gflop},
+         {"cpu_seconds_per_step", bench.cpu_seconds_per_step},
+         {"peak_memory_bytes", static_cast<int64_t>(bench.peak_memory_bytes)}});
+    if (bench.device.steps > 0) json.set("device_times", run::to_json(bench.device));
+    print_json(json.dump());
     return {};
   }
   print_report(format_table({{"one step", "ms"},
@@ -222,6 +222,7 @@ Status bench_train(Options options) {
                              {"optimizer", fixed(bench.optimizer_ms, 2)},
                              {"between", fixed(std::max(other_ms, 0.0), 2)},
                              {"median step", fixed(bench.step_ms, 2)}}));
+  if (bench.device.steps > 0) print_report(device_table(bench.device));
   print_report(concat(fixed(bench.samples_per_s, 1), " img/s (", fixed(bench.low_samples_per_s, 1), " to ",
                       fixed(bench.high_samples_per_s, 1), "), ", o.model, " ", o.dtype, ", batch ", o.batch,
                       " of ", o.size, "x", o.size, ", ", o.threads,

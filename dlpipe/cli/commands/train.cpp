@@ -95,11 +95,7 @@ Status train(const Options& options) {
   const run::LedgerReport ledger = run::report_ledger(outcome.ledger);
   print_report(stage_table(run::report_stages(outcome.stats, outcome.data_wait_share())));
   print_report(ledger_table(ledger));
-  if (outcome.device.steps > 0) {
-    print_report(concat("the device waited for batches ", fixed(outcome.device.waited_s, 2), " s and worked ",
-                        fixed(outcome.device.worked_s, 2), " s, by its own clock over ", outcome.device.steps,
-                        " steps in a row"));
-  }
+  if (outcome.device.steps > 0) print_report(device_table(outcome.device));
   print_report(result_lines(outcome, config));
   if (options.json) print_result_json(outcome, config);
   if (!outcome.stopped) return {};

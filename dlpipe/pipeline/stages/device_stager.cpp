@@ -16,10 +16,11 @@ Result<std::unique_ptr<Stager>> DeviceStager::create(const Setup& setup,
   std::vector<Twin> twins;
   for (int i = 0; i < kTwins; ++i) {
     DLPIPE_ASSIGN_OR_RETURN(BatchMemory memory, BatchMemory::allocate(setup, Buffer::Memory::kDevice));
+    DLPIPE_ASSIGN_OR_RETURN(auto copying, device.create_event());
     DLPIPE_ASSIGN_OR_RETURN(auto ready, device.create_event());
     DLPIPE_ASSIGN_OR_RETURN(auto released, device.create_event());
-    twins.push_back(
-        {std::move(memory), BatchMeta(setup), std::move(ready), std::move(released), false, State::kFree});
+    twins.push_back({std::move(memory), BatchMeta(setup), std::move(copying), std::move(ready),
+                     std::move(released), false, State::kFree});
   }
   return std::unique_ptr<Stager>(new DeviceStager(setup, slots, counters, first_sequence, std::move(hooks),
                                                   std::move(copy_stream), std::move(twins)));
@@ -82,6 +83,7 @@ void DeviceStager::stage_waiting() noexcept {
 Status DeviceStager::copy(Slot& slot, Twin& twin) {
   if (twin.has_reader) DLPIPE_RETURN_IF_ERROR(device_.wait(*copy_stream_, *twin.released));
   twin.has_reader = false;
+  DLPIPE_RETURN_IF_ERROR(device_.record(*twin.copying, *copy_stream_));
   // One block holds all fields of a batch: one copy.
   const size_t bytes = slot.memory().size_bytes();
   DLPIPE_RETURN_IF_ERROR(device_.copy_async(twin.memory.field(0), slot.memory().field(0), bytes,
@@ -101,6 +103,7 @@ Batch DeviceStager::lend(int64_t sequence) {
   ++lent_count_;
   Batch batch = make_batch(setup_, twin->meta, twin->memory, static_cast<int32_t>(twin - twins_.begin()));
   batch.ready_event = twin->ready.get();
+  batch.copy_event = twin->copying.get();
   batch.device_weight = twin->memory.weight();
   batch.device_mixes = twin->memory.mixes();
   return batch;

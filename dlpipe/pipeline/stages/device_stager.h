@@ -43,6 +43,7 @@ class DeviceStager final : public Stager {
   struct Twin {
     BatchMemory memory;
     BatchMeta meta;
+    std::unique_ptr<Event> copying;  // its copy begins
     std::unique_ptr<Event> ready;
     std::unique_ptr<Event> released;  // on the consumer's stream
     bool has_reader = false;          // `released` was recorded and must be waited for

@@ -52,8 +52,9 @@ uint64_t hash_of(const void* from, size_t bytes) {
 }  // namespace
 
 struct SimulatedDevice::CountedEvent final : Event {
-  std::shared_ptr<Mark> mark;  // of the last record
-  Clock clock;                 // what is done when it is reached
+  std::shared_ptr<Mark> mark;        // of the last record
+  Clock clock;                       // what is done when it is reached
+  std::chrono::nanoseconds time{0};  // steered
 };
 
 class SimulatedDevice::ThreadStream final : public Stream {
@@ -71,8 +72,14 @@ class SimulatedDevice::ThreadStream final : public Stream {
 
   // Under the device's lock.
   const int id;
-  Clock clock;  // what is done when everything now in the queue is
-  std::vector<std::function<void(Stream&)>> captured;
+  Clock clock;                       // what is done when everything now in the queue is
+  std::chrono::nanoseconds time{0};  // steered: when that is
+  struct Captured {
+    std::function<void(Stream&)> launch;
+    Event* event = nullptr;  // or it is recorded
+    const Event* captured = nullptr;
+  };
+  std::vector<Captured> captured;
 
  private:
   void run() {
@@ -226,9 +233,11 @@ void SimulatedDevice::launch(Stream& on, const std::string& name, const std::vec
   auto& stream = static_cast<ThreadStream&>(on);
   const std::lock_guard lock(mutex_);
   if (capturing_.contains(&on)) {
-    stream.captured.push_back([=, this](Stream& replayed) { launch(replayed, name, reads, writes, work); });
+    stream.captured.push_back(
+        {[=, this](Stream& replayed) { launch(replayed, name, reads, writes, work); }, nullptr, nullptr});
     return;
   }
+  if (duration_ != nullptr) stream.time = std::max(stream.time, host_time_) + duration_(name);
   join(stream.clock, host_);
   ++stream.clock[stream.id];
   for (const Range& range : reads) access(stream, range, false, concat(name, " reads"));
@@ -244,6 +253,12 @@ Status SimulatedDevice::record(Event& event, Stream& on) {
   auto& counted = static_cast<CountedEvent&>(event);
   auto mark = std::make_shared<Mark>();
   const std::lock_guard lock(mutex_);
+  if (capturing_.contains(&on)) {
+    stream.captured.push_back({nullptr, &event, &event});
+    return {};
+  }
+  stream.time = std::max(stream.time, host_time_);
+  counted.time = stream.time;
   join(stream.clock, host_);
   counted.mark = mark;
   counted.clock = stream.clock;
@@ -256,6 +271,7 @@ Status SimulatedDevice::wait(Stream& on, const Event& event) {
   const auto& counted = static_cast<const CountedEvent&>(event);
   const std::lock_guard lock(mutex_);
   if (counted.mark == nullptr) return {};
+  stream.time = std::max(stream.time, counted.time);
   join(stream.clock, counted.clock);
   stream.put([mark = counted.mark] { mark->wait(); });
   return {};
@@ -267,6 +283,7 @@ Result<double> SimulatedDevice::seconds_between(const Event& from, const Event& 
   const std::lock_guard lock(mutex_);
   if (first.mark == nullptr || last.mark == nullptr || !first.mark->done() || !last.mark->done())
     return Status(ErrorCode::kMisuse, "[device] simulated: times of events that aren't complete");
+  if (duration_ != nullptr) return std::chrono::duration<double>(last.time - first.time).count();
   return std::chrono::duration<double>(last.mark->time() - first.mark->time()).count();
 }
 
@@ -285,6 +302,7 @@ Status SimulatedDevice::synchronize(Stream& on) {
   {
     const std::lock_guard lock(mutex_);
     host_waits("the host waits for a stream", stream.clock);
+    host_time_ = std::max(host_time_, stream.time);
     stream.put([&mark] { mark.set(); });
   }
   mark.wait();
@@ -298,6 +316,7 @@ Status SimulatedDevice::synchronize(const Event& event) {
     const std::lock_guard lock(mutex_);
     if (counted.mark == nullptr) return {};
     host_waits("the host waits for an event", counted.clock);
+    host_time_ = std::max(host_time_, counted.time);
     mark = counted.mark;
   }
   mark->wait();
@@ -317,8 +336,17 @@ Status SimulatedDevice::on_complete(Stream& on, std::function<void()> fn) {
   return {};
 }
 
-struct KeptWork final : Graph {
-  std::vector<std::function<void(Stream&)>> work;
+void SimulatedDevice::steer_time(Duration duration) {
+  const std::lock_guard lock(mutex_);
+  duration_ = std::move(duration);
+}
+void SimulatedDevice::host_works(std::chrono::nanoseconds time) {
+  const std::lock_guard lock(mutex_);
+  host_time_ += time;
+}
+
+struct SimulatedDevice::KeptWork final : Graph {
+  std::vector<ThreadStream::Captured> work;
 };
 
 Status SimulatedDevice::begin_capture(Stream& stream) {
@@ -336,8 +364,23 @@ Result<std::unique_ptr<Graph>> SimulatedDevice::end_capture(Stream& stream) {
 }
 
 Status SimulatedDevice::launch(const Graph& graph, Stream& stream) {
-  for (const auto& work : static_cast<const KeptWork&>(graph).work) work(stream);
+  for (const ThreadStream::Captured& one : static_cast<const KeptWork&>(graph).work) {
+    if (one.event != nullptr) {
+      DLPIPE_RETURN_IF_ERROR(record(*one.event, stream));
+    } else {
+      one.launch(stream);
+    }
+  }
   return {};
+}
+
+Status SimulatedDevice::set_event(Graph& graph, const Event& captured, Event& now) {
+  for (ThreadStream::Captured& one : static_cast<KeptWork&>(graph).work) {
+    if (one.captured != &captured) continue;
+    one.event = &now;
+    return {};
+  }
+  return Status(ErrorCode::kMisuse, "[device] simulated: the graph doesn't record this event");
 }
 
 }  // namespace dlpipe

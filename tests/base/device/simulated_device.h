@@ -82,10 +82,18 @@ class SimulatedDevice final : public Device {
     SimulatedDevice& device_;
   };
 
-  /// A graph's copies and kernels are each launched as if they were asked for then.
+  /// A graph's copies, kernels and recorded events are each launched as if they were asked for then.
   Status begin_capture(Stream& stream) override;
   Result<std::unique_ptr<Graph>> end_capture(Stream& stream) override;
   Status launch(const Graph& graph, Stream& stream) override;
+  Status set_event(Graph& graph, const Event& captured, Event& now) override;
+
+  /// From here on times of events are not the machine's but follow from what was asked for: a piece of work
+  /// takes what `duration` says of its name and begins when its stream's work before it, the events that it
+  /// waits for and the host's asking allow. The host's time stands still but for host_works().
+  using Duration = std::function<std::chrono::nanoseconds(const std::string& name)>;
+  void steer_time(Duration duration);
+  void host_works(std::chrono::nanoseconds time);
 
   std::vector<std::string> violations() const;
 
@@ -110,6 +118,7 @@ class SimulatedDevice final : public Device {
   };
   class ThreadStream;
   struct CountedEvent;
+  struct KeptWork;
 
   Result<void*> take(size_t bytes, bool pinned);
   void give(void* memory, size_t bytes) noexcept;
@@ -130,6 +139,8 @@ class SimulatedDevice final : public Device {
   int streams_ = 0;
   std::atomic<int> steps_{0};
   std::set<const Stream*> capturing_;
+  Duration duration_;  // null: the machine's time
+  std::chrono::nanoseconds host_time_{0};
   std::vector<std::string> violations_;
 };
 

@@ -42,11 +42,38 @@ TEST(Doctor, ALimitOfTheModelIsSaidAsSuch) {
   EXPECT_TRUE(run::diagnose(ledger(0.01, 0, 0, "decoder"), low, {.has_bf16 = true})->findings.empty());
 }
 
+static Json device_ledger(double data, double copies, double gaps) {
+  const auto row = [](double share) { return Json::object({{"seconds", 4 * share}, {"share", share}}); };
+  return Json::object({{"wall_seconds", 4.0},
+                       {"spans", Json::object({{"data idle", row(data)},
+                                               {"host to device", row(copies)},
+                                               {"launch gap", row(gaps)}})}});
+}
+
 TEST(Doctor, ADevicesOwnClockCounts) {
   Json json = ledger(0.01, 0, 0, "augmenter");
-  json.set("device", Json::object({{"waited_seconds", 3.0}, {"worked_seconds", 1.0}}));
+  json.set("device", device_ledger(0.75, 0, 0));
   const auto found = *run::diagnose(json, {}, {});
   EXPECT_NE(found.verdict.find("the device waited for data 75.0 %"), std::string::npos) << found.verdict;
+}
+
+TEST(Doctor, SaysWhomADeviceWaitsFor) {
+  run::TrainConfig config;
+  config.dtype = "bf16";
+  Json json = ledger(0.01, 0, 0, "augmenter");
+  json.set("device", device_ledger(0.01, 0.2, 0.02));
+  const auto copies = *run::diagnose(json, config, {});
+  EXPECT_NE(copies.verdict.find("for copies to it 20.0 %"), std::string::npos) << copies.verdict;
+  ASSERT_EQ(copies.findings.size(), 1u);
+  EXPECT_NE(copies.findings[0].advice.find("bench h2d"), std::string::npos);
+  json.set("device", device_ledger(0.01, 0.02, 0.3));
+  const auto host = *run::diagnose(json, config, {});
+  EXPECT_NE(host.verdict.find("the host to ask for the next step 30.0 %"), std::string::npos) << host.verdict;
+  ASSERT_EQ(host.findings.size(), 1u);
+  json.set("device", device_ledger(0.01, 0.01, 0.01));
+  const auto busy = *run::diagnose(json, config, {});
+  EXPECT_NE(busy.verdict.find("the model is the limit"), std::string::npos) << busy.verdict;
+  EXPECT_TRUE(busy.findings.empty());
 }
 
 TEST(Doctor, TheLargestShareComesFirst) {
