@@ -3,6 +3,7 @@
 #include <array>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops.h"
 
 namespace dlpipe::run {
@@ -16,23 +17,39 @@ Tensor cross_entropy_loss(const Tensor& logits, const Tensor& target, const Tens
   return engine::cross_entropy(logits, target, weight, arguments.label_smoothing);
 }
 
+Tensor identity(int64_t size, Device& device) {
+  // 1 0 0 ... again and again, one element longer than a row: the one moves on by a place a row.
+  const Tensor one = Tensor::full({1}, 1.0, DType::kF32, device);
+  const Tensor zeros = Tensor::full({size}, 0.0, DType::kF32, device);
+  const Tensor longer = engine::concat({one, zeros}, 0)
+                            .view_as({size, size + 1}, std::array<int64_t, 2>{0, 1}, 0)
+                            .contiguous_copy();
+  return longer.view_as({size, size}, std::array<int64_t, 2>{size, 1}, 0);
+}
+
+/// f32 [N,K]; a label that is no class is a row of zeros. On target's device, without the host.
+Tensor one_hot(const Tensor& target, int64_t classes) {
+  const engine::NoGrad no_grad;
+  const engine::UseAutocast off(DType::kF32);
+  if (!target.device().is_host()) return engine::embedding(identity(classes, target.device()), target);
+  Tensor rows = Tensor::zeros({target.elements(), classes});
+  for (int64_t n = 0; n < target.elements(); ++n) {
+    const int64_t label = target.data<int64_t>()[n];
+    if (label >= 0 && label < classes) rows.data<float>()[n * classes + label] = 1;
+  }
+  return rows;
+}
+
 // Mean over classes, and over samples by weight, of (logit - one-hot)^2.
 Tensor mse_loss(const Tensor& logits, const Tensor& target, const Tensor& weight, const LossArguments&) {
   const int64_t samples = logits.size(0);
   const int64_t classes = logits.size(1);
-  Tensor wanted = Tensor::zeros({samples, classes});
-  const Tensor labels = target.to(cpu_device());
-  for (int64_t n = 0; n < samples; ++n) {
-    const int64_t label = labels.data<int64_t>()[n];
-    if (label >= 0 && label < classes) wanted.data<float>()[n * classes + label] = 1;
-  }
-  const Tensor difference = engine::sub(logits, wanted.to(logits.device()));
+  const Tensor difference = engine::sub(logits, one_hot(target, classes));
   const Tensor squares = engine::mul(difference, difference);
   if (!weight.defined()) return engine::mean(squares);
-  double total = 0;
-  for (const double w : weight.to_doubles()) total += w;
   const Tensor weighted = engine::mul(squares, engine::reshape(weight, {samples, 1}));
-  return engine::scale(engine::sum(weighted), 1.0 / (total * static_cast<double>(classes)));
+  const Tensor total = engine::scale(engine::sum(weight), static_cast<double>(classes));
+  return engine::div(engine::sum(weighted), total);
 }
 
 constexpr LossRecord kCrossEntropy = {"cross_entropy", "softmax and the logarithm of the label's probability",

@@ -37,12 +37,13 @@ struct Variant {
   TrainStepOptions options = {};
   double dropout = 0;
   double ema = 0;
+  const char* loss = "cross_entropy";
 };
 
 struct Rig {
   Rig(Device& device, const Variant& variant)
       : net(test::small_net(8, 4, 1, variant.dropout)), options(variant.options) {
-    options.loss = *find_loss("cross_entropy");
+    options.loss = *find_loss(variant.loss);
     net->to(device);
     optimizer = (*engine::find_optimizer(variant.optimizer))->build(net->parameters(), variant.arguments);
     if (variant.ema > 0) ema = std::make_unique<engine::Ema>(*net, variant.ema);
@@ -96,7 +97,8 @@ std::vector<Variant> variants() {
           {.name = "clipped", .options = {.clip = 0.1}},
           {.name = "accumulated", .options = {.accumulate = 3}},
           {.name = "dropout", .options = {.seed = 5}, .dropout = 0.4},
-          {.name = "average", .ema = 0.8}};
+          {.name = "average", .ema = 0.8},
+          {.name = "squares", .loss = "mse"}};
 }
 
 TEST_F(DeviceStep, GivesTheHostsLossesAndWeights) {
@@ -263,6 +265,17 @@ TEST_F(DeviceStep, ASkippedStepOfFewerBatchesLeavesNoTrace) {
   expected.run(good, 2);
   EXPECT_TRUE(outcomes[2].skipped);
   EXPECT_EQ(rig.hash(), expected.hash());
+}
+
+TEST_F(DeviceStep, SquaresAreCapturedToo) {
+  Variant variant = {.options = {.graph = GraphMode::kOff}, .loss = "mse"};
+  Rig eager(simulated(), variant);
+  variant.options.graph = GraphMode::kOn;
+  Rig graph(simulated(), variant);
+  FakeSource a({}), b({});
+  eager.run(a, 6);
+  graph.run(b, 6);
+  EXPECT_EQ(graph.hash(), eager.hash());
 }
 
 TEST_F(DeviceStep, AGraphSkipsBadStepsToo) {
