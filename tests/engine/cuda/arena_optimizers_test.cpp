@@ -1,0 +1,150 @@
+// Sgd and adam over arenas on the simulated grid, against engine/optim: the same bits.
+#include <gtest/gtest.h>
+
+#include "tests/engine/cuda/arena_rig.h"
+
+namespace dlpipe::engine::cuda {
+namespace {
+
+using namespace test;  // NOLINT: the rig alone
+
+float factor_of(const std::vector<OptimizerArguments::Scale>& scales) {
+  return scales.empty() ? 1.0f : static_cast<float>(scales.back().factor);
+}
+SgdOptions sgd_options(const OptimizerArguments& a) {
+  return {.momentum = a.momentum,
+          .nesterov = a.nesterov,
+          .weight_decay = a.weight_decay,
+          .decoupled = a.decoupled,
+          .lr_scale = factor_of(a.lr_scales),
+          .decay_scale = factor_of(a.decay_scales)};
+}
+AdamOptions adam_options(const OptimizerArguments& a) {
+  return {a.beta1,
+          a.beta2,
+          a.epsilon,
+          a.weight_decay,
+          a.decoupled,
+          factor_of(a.lr_scales),
+          factor_of(a.decay_scales)};
+}
+
+/// Five steps of both, each gradient scaled by 1024 and back; the same bits, since nothing is contracted
+/// here.
+template <class Step>
+void expect_the_cpus_bits(const char* optimizer, const OptimizerArguments& arguments, const Step& step) {
+  for (const std::vector<int64_t>& sizes : {kSizes, {3}, {4}, {4 * kArenaThreads + 2}}) {
+    for (const int64_t shift : {0, 1}) {
+      Device device(sizes, shift);
+      device.grad_scale = 1.0f / 1024.0f;
+      Cpu cpu(optimizer, arguments, device);
+      for (int i = 0; i < 5; ++i) {
+        device.new_gradients();
+        cpu.take_gradients(device);
+        for (int64_t k = 0; k < device.count; ++k) device.gradients[k] *= 1024.0f;
+        device.lr = rate_of(i);
+        cpu.step(device.lr);
+        step(device.arena(), device.scalars());
+        device.end();
+        ASSERT_EQ(device.weights.values(), cpu.weights()) << "step " << i << ", shift " << shift;
+        device.expect_low_is_the_weights();
+      }
+      EXPECT_EQ(device.steps, 5);
+    }
+  }
+}
+
+std::vector<OptimizerArguments> kinds_of_decay() {
+  std::vector<OptimizerArguments> all(4);
+  all[1].weight_decay = 0.05;
+  all[2].weight_decay = 0.05;
+  all[2].decoupled = true;
+  all[3] = all[2];
+  all[3].lr_scales = {{"*", 0.3}};
+  all[3].decay_scales = {{"*", 0.7}};
+  return all;
+}
+
+TEST(ArenaSteps, SgdGivesTheCpusBits) {
+  for (OptimizerArguments arguments : kinds_of_decay()) {
+    for (const double momentum : {0.0, 0.9}) {
+      for (const bool nesterov : {false, true}) {
+        if (nesterov && momentum == 0.0) continue;
+        arguments.momentum = momentum;
+        arguments.nesterov = nesterov;
+        expect_the_cpus_bits("sgd", arguments, [&](const Arena& arena, const StepScalars& scalars) {
+          step_sgd(arena, scalars, sgd_options(arguments));
+        });
+      }
+    }
+  }
+}
+
+TEST(ArenaSteps, SgdWithoutMomentumNeedsNoState) {
+  Device device({4099});
+  device.new_gradients();
+  device.lr = 0.5f;
+  const std::vector<float> before = device.weights.values();
+  Arena arena = device.arena();
+  arena.states[0] = arena.states[1] = nullptr;
+  arena.low = nullptr;
+  step_sgd(arena, {&device.steps, &device.lr}, {.momentum = 0.0});
+  for (int64_t i = 0; i < device.count; ++i)
+    ASSERT_EQ(device.weights[i], before[static_cast<size_t>(i)] - 0.5f * device.gradients[i]);
+}
+
+TEST(ArenaSteps, DampeningBeginsWithTheSecondStep) {
+  Device device({5000});
+  std::vector<double> weights;
+  for (const float weight : device.weights.values()) weights.push_back(weight);
+  std::vector<double> velocity(weights.size(), 0.0);
+  for (int step = 0; step < 4; ++step) {
+    device.new_gradients();
+    device.lr = rate_of(step);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const double gradient = device.gradients[static_cast<int64_t>(i)] + 0.01 * weights[i];
+      velocity[i] = step == 0 ? gradient : 0.9 * velocity[i] + (1 - 0.25) * gradient;
+      weights[i] -= double{device.lr} * velocity[i];
+    }
+    step_sgd(device.arena(), device.scalars(), {.dampening = 0.25, .weight_decay = 0.01});
+    device.end();
+  }
+  expect_close(device.weights.values(), {weights.begin(), weights.end()}, kTerms);
+}
+
+TEST(ArenaSteps, AdamGivesTheCpusBits) {
+  for (const OptimizerArguments& arguments : kinds_of_decay()) {
+    expect_the_cpus_bits("adam", arguments, [&](const Arena& arena, const StepScalars& scalars) {
+      step_adam(arena, scalars, adam_options(arguments));
+    });
+  }
+}
+TEST(ArenaSteps, AdamWGivesTheCpusBits) {
+  OptimizerArguments arguments;
+  arguments.beta1 = 0.8;
+  arguments.beta2 = 0.95;
+  arguments.epsilon = 1e-3;
+  arguments.weight_decay = 0.1;
+  AdamOptions options = adam_options(arguments);
+  options.decoupled = true;
+  expect_the_cpus_bits("adamw", arguments, [&](const Arena& arena, const StepScalars& scalars) {
+    step_adam(arena, scalars, options);
+  });
+}
+
+TEST(ArenaSteps, AdamReadsTheStepFromTheDevice) {
+  Device device({64});
+  device.new_gradients();
+  device.lr = 0.1f;
+  for (int i = 0; i < 3; ++i) {  // nobody counts: each is step 1, whose moments are new
+    std::fill_n(device.first.data(), device.count, 0.0f);
+    std::fill_n(device.second.data(), device.count, 0.0f);
+    const std::vector<float> before = device.weights.values();
+    step_adam(device.arena(), device.scalars(), {});
+    for (int64_t k = 0; k < device.count; ++k)
+      ASSERT_NEAR(std::abs(device.weights[k] - before[static_cast<size_t>(k)]), 0.1f, 1e-6);
+  }
+}
+
+}  // namespace
+}  // namespace dlpipe::engine::cuda

@@ -1,0 +1,100 @@
+// What a session's checkpoint is good for: evaluation, prediction, fine-tuning.
+#include "dlpipe/run/session.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "dlpipe/run/loaded_model.h"
+#include "dlpipe/run/predictor.h"
+#include "dlpipe/run/tensor_file.h"
+#include "tests/run/session_fixture.h"
+
+namespace dlpipe::run {
+
+using test::ScratchFolder;
+using test::SessionTest;
+
+TEST_F(SessionTest, EvaluationOfTheCheckpointGivesTheValidationsNumbers) {
+  ScratchFolder runs;
+  TrainConfig c = config(runs / "a");
+  c.val_every = "1epoch";
+  const TrainOutcome outcome = Session(c).train();
+  const Evaluation evaluation =
+      evaluate_checkpoint({.checkpoint = runs / "a/checkpoints/last", .data = data_.split, .batch = 16});
+  ASSERT_TRUE(outcome.last_validation.has_value());
+  EXPECT_EQ(evaluation.report.loss, outcome.last_validation->result.loss);
+  EXPECT_EQ(evaluation.report.value("top1"), outcome.last_validation->result.value("top1"));
+  EXPECT_EQ(evaluation.report.samples, 80);
+}
+
+// Evaluation and prediction of a run say the same of the same pictures.
+static void expect_equal_judgement(const std::string& run, const test::SampleData& data) {
+  // The validation set's own pictures, in its order, through evaluation...
+  std::vector<double> wanted;  // probability of the class that evaluation found greatest
+  std::vector<int64_t> wanted_class;
+  const Evaluation evaluation = evaluate_checkpoint(
+      {.checkpoint = run, .data = data.val, .batch = 16}, {},
+      [&](const Batch& batch, std::span<const float> logits, int64_t classes) {
+        for (int64_t n = 0; n < batch.count; ++n) {
+          const auto row = logits.subspan(static_cast<size_t>(n * classes), static_cast<size_t>(classes));
+          const auto top = std::max_element(row.begin(), row.end()) - row.begin();
+          wanted_class.push_back(top);
+          wanted.push_back(std::exp(-engine::cross_entropy_of(row, top)));
+        }
+      });
+  // ... and as files through prediction. Records hold their file's path.
+  const auto dataset = value_or_throw(data::Dataset::open(data.val));
+  const auto reader = value_or_throw(dataset->reader());
+  std::vector<std::string> files;
+  for (int64_t i = 0; i < dataset->size(); ++i) {
+    const auto record = value_or_throw(reader->record(i));
+    const auto path = value_or_throw(data::field_bytes(*dataset, record, "path"));
+    files.push_back(data.jpegs + "/" + std::string(reinterpret_cast<const char*>(path.data()), path.size()));
+  }
+  Predictor predictor({.checkpoint = run, .batch = 16});
+  std::vector<Prediction> predictions;
+  predictor.predict(files, [&](const Prediction& prediction) { predictions.push_back(prediction); });
+  ASSERT_EQ(predictions.size(), wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    ASSERT_EQ(predictions[i].error, "");
+    EXPECT_EQ(predictions[i].top[0].first,
+              evaluation.model.state.classes[static_cast<size_t>(wanted_class[i])]);
+    EXPECT_NEAR(predictions[i].top[0].second, wanted[i], 1e-6);
+  }
+}
+
+TEST_F(SessionTest, PredictionEqualsEvaluationOnTheSameImages) {
+  ScratchFolder runs;
+  for (const std::string tta : {"none", "flip", "flip_translate"}) {
+    SCOPED_TRACE(tta);
+    TrainConfig c = config(runs / tta);
+    c.tta = tta;
+    Session(c).train();
+    expect_equal_judgement(c.out, data_);
+  }
+}
+
+TEST_F(SessionTest, FineTunesFromWeightsWithAFreshHead) {
+  ScratchFolder runs;
+  TrainConfig c = config(runs / "a");
+  c.epochs = 0.5;
+  Session(c).train();
+  TrainConfig tuned = c;
+  tuned.out = runs / "b";
+  tuned.init = runs / "a/checkpoints/last/model.safetensors";
+  tuned.reset_head = true;
+  tuned.freeze = {"conv1.*"};
+  Session(tuned).train();
+  const auto before = value_or_throw(load_checkpoint(runs / "a/checkpoints/last", false));
+  const auto after = value_or_throw(load_checkpoint(runs / "b/checkpoints/last", false));
+  for (size_t i = 0; i < before.tensors.model.size(); ++i) {
+    const auto& name = before.tensors.model[i].name;
+    const bool is_equal =
+        hash_tensors({&before.tensors.model[i], 1}, 0) == hash_tensors({&after.tensors.model[i], 1}, 0);
+    EXPECT_EQ(is_equal, name.rfind("conv1.", 0) == 0) << name;
+  }
+}
+
+}  // namespace dlpipe::run
