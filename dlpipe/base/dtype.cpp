@@ -14,12 +14,13 @@ struct Row {
   const char* name;
   size_t size;
 };
-constexpr std::array<Row, 6> kRows = {{{DType::kF32, "f32", 4},
+constexpr std::array<Row, 7> kRows = {{{DType::kF32, "f32", 4},
                                        {DType::kF64, "f64", 8},
                                        {DType::kBF16, "bf16", 2},
                                        {DType::kU8, "u8", 1},
                                        {DType::kI32, "i32", 4},
-                                       {DType::kI64, "i64", 8}}};
+                                       {DType::kI64, "i64", 8},
+                                       {DType::kF16, "f16", 2}}};
 }  // namespace
 
 size_t dtype_size(DType dtype) {

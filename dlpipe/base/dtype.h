@@ -7,10 +7,11 @@
 #include <string_view>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/host_device.h"
 
 namespace dlpipe {
 
-enum class DType : uint8_t { kF32 = 0, kF64 = 1, kBF16 = 2, kU8 = 3, kI32 = 4, kI64 = 5 };
+enum class DType : uint8_t { kF32 = 0, kF64 = 1, kBF16 = 2, kU8 = 3, kI32 = 4, kI64 = 5, kF16 = 6 };
 
 /// bfloat16: the upper half of an IEEE binary32, rounded to nearest even on the way in. NaN stays NaN.
 struct BFloat16 {
@@ -30,12 +31,57 @@ struct BFloat16 {
 };
 static_assert(sizeof(BFloat16) == 2);
 
+/// IEEE 754 binary16: 5 bits of exponent (bias 15), 10 of fraction; its largest number is 65504, its smallest
+/// 2^-24. Rounded to nearest even on the way in, from 65520 on to infinity. NaN stays NaN.
+struct Float16 {
+  uint16_t bits = 0;
+
+  Float16() = default;
+  DLPIPE_HOST_DEVICE explicit Float16(float value) {
+    const auto u = std::bit_cast<uint32_t>(value);
+    const uint32_t sign = u >> 16 & 0x8000u;
+    const uint32_t magnitude = u & 0x7fffffffu;
+    uint32_t half = 0;
+    if (magnitude > 0x7f800000u) {
+      half = 0x7e00u;
+    } else if (magnitude >= 0x47800000u) {  // 65536
+      half = 0x7c00u;
+    } else if (magnitude >= 0x38800000u) {  // 2^-14, the smallest normal number: another bias, 13 bits less
+      half = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+    } else {  // neighbours of 1/2 are 2^-24 apart, as the numbers here are: the sum rounds as it should
+      half = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+    }
+    bits = static_cast<uint16_t>(sign | half);
+  }
+  DLPIPE_HOST_DEVICE explicit operator float() const {
+    const uint32_t sign = (bits & 0x8000u) << 16;
+    const uint32_t magnitude = (bits & 0x7fffu) << 13;
+    uint32_t u = magnitude + 0x38000000u;
+    if (magnitude >= 0x0f800000u) {  // infinity and NaN: all bits of the exponent
+      u += 0x38000000u;
+    } else if (magnitude < 0x00800000u) {  // subnormal: as a fraction of 2^-14 that has lost its leading one
+      u = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude + 0x38800000u) - 0x1p-14f);
+    }
+    return std::bit_cast<float>(sign | u);
+  }
+  friend bool operator==(Float16, Float16) = default;
+};
+static_assert(sizeof(Float16) == 2);
+
 size_t dtype_size(DType dtype);
-/// "f32", "f64", "bf16", "u8", "i32", "i64".
+/// "f32", "f64", "bf16", "u8", "i32", "i64", "f16".
 std::string_view dtype_name(DType dtype);
 Result<DType> parse_dtype(std::string_view name);
-inline bool is_floating(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kBF16;
+/// Of sixteen bits: stored, while computing is in f32.
+constexpr bool is_low(DType dtype) {
+  return dtype == DType::kBF16 || dtype == DType::kF16;
+}
+/// What the host computes fast.
+constexpr bool is_f32_or_bf16(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kBF16;
+}
+constexpr bool is_floating(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF64 || is_low(dtype);
 }
 
 template <class T>
@@ -51,6 +97,10 @@ struct DTypeOf<double> {
 template <>
 struct DTypeOf<BFloat16> {
   static constexpr DType value = DType::kBF16;
+};
+template <>
+struct DTypeOf<Float16> {
+  static constexpr DType value = DType::kF16;
 };
 template <>
 struct DTypeOf<uint8_t> {

@@ -23,27 +23,35 @@ constexpr std::array<MetricRecord, 3> kMetrics = {{
      false},
 }};
 
+template <class T>
+void widen_row(const T* row, size_t classes, std::vector<float>* to) {
+  for (size_t i = 0; i < classes; ++i) to->push_back(static_cast<float>(row[i]));
+}
+
 /// Row `n` of [N,K] logits as f32, in `scratch` where it has to be converted.
 std::span<const float> logits_row(const Tensor& logits, int64_t n, std::vector<float>* scratch) {
   const auto classes = static_cast<size_t>(logits.size(1));
   if (logits.dtype() == DType::kF32) return {logits.data<float>() + n * logits.size(1), classes};
-  const BFloat16* const row = logits.data<BFloat16>() + n * logits.size(1);
   scratch->clear();
-  for (size_t i = 0; i < classes; ++i) scratch->push_back(static_cast<float>(row[i]));
+  if (logits.dtype() == DType::kBF16) {
+    widen_row(logits.data<BFloat16>() + n * logits.size(1), classes, scratch);
+  } else {
+    widen_row(logits.data<Float16>() + n * logits.size(1), classes, scratch);
+  }
   return *scratch;
 }
 
 void check(const Tensor& logits, const Tensor& target, const Tensor& weight) {
-  const bool good_logits =
-      logits.rank() == 2 && (logits.dtype() == DType::kF32 || logits.dtype() == DType::kBF16);
+  const bool good_logits = logits.rank() == 2 && (logits.dtype() == DType::kF32 || is_low(logits.dtype()));
   const bool good_target =
       good_logits && target.dtype() == DType::kI64 && target.shape() == Shape{logits.size(0)};
   const bool good_weight =
       !weight.defined() || (good_target && weight.dtype() == DType::kF32 && weight.shape() == target.shape());
   if (good_logits && good_target && good_weight) return;
   fail(concat(
-      "expected logits f32 or bf16 [N,K], target i64 [N], weight f32 [N]; got ", dtype_name(logits.dtype()),
-      " ", logits.shape().to_string(), ", ", dtype_name(target.dtype()), " ", target.shape().to_string(),
+      "expected logits f32, bf16 or f16 [N,K], target i64 [N], weight f32 [N]; got ",
+      dtype_name(logits.dtype()), " ", logits.shape().to_string(), ", ", dtype_name(target.dtype()), " ",
+      target.shape().to_string(),
       weight.defined() ? concat(", ", dtype_name(weight.dtype()), " ", weight.shape().to_string()) : "",
       "; give what the loss takes"));
 }

@@ -38,8 +38,8 @@ class MetricSums {
   explicit MetricSums(std::vector<const MetricRecord*> metrics) : metrics_(std::move(metrics)) {
     sums_.resize(metrics_.size());
   }
-  /// logits f32 or bf16 [N,K]; target i64 [N]; weight f32 [N], or undefined for all 1. Error (kMisuse) on
-  /// other shapes and dtypes, or a target outside [0, K) whose weight isn't 0.
+  /// logits f32, bf16 or f16 [N,K]; target i64 [N]; weight f32 [N], or undefined for all 1. Error (kMisuse)
+  /// on other shapes and dtypes, or a target outside [0, K) whose weight isn't 0.
   void add(const Tensor& logits, const Tensor& target, const Tensor& weight = Tensor());
   void reset();
 

@@ -90,11 +90,14 @@ class OpNode final : public Node {
 
 // Conversions of inputs are no nodes of the graph: the edge goes to the tensor as the caller gave it, and
 // backward gives every gradient the form of the tensor it belongs to.
-void cast_inputs(std::vector<Tensor>& inputs, DType dtype, DType only_from) {
+void cast_inputs(std::vector<Tensor>& inputs, DType dtype, bool (*is_cast)(DType)) {
   const NoGrad no_grad;
   for (Tensor& input : inputs) {
-    if (input.defined() && input.dtype() == only_from) input = cast(input, dtype);
+    if (input.defined() && input.dtype() != dtype && is_cast(input.dtype())) input = cast(input, dtype);
   }
+}
+bool is_f32_or_low(DType dtype) {
+  return dtype == DType::kF32 || is_low(dtype);
 }
 
 bool has_dtype(std::span<const Tensor> inputs, DType dtype) {
@@ -102,17 +105,25 @@ bool has_dtype(std::span<const Tensor> inputs, DType dtype) {
                      [&](const Tensor& t) { return t.defined() && t.dtype() == dtype; });
 }
 
+/// The first low dtype among the inputs; kF32: there is none.
+DType low_dtype(std::span<const Tensor> inputs) {
+  for (const Tensor& input : inputs) {
+    if (input.defined() && is_low(input.dtype())) return input.dtype();
+  }
+  return DType::kF32;
+}
+
 void apply_dtype_rule(const OpRecord& record, std::vector<Tensor>& inputs) {
   if (record.autocast == Autocast::kAsIs) return;
-  if (record.autocast == Autocast::kF32) cast_inputs(inputs, DType::kF32, DType::kBF16);
+  if (record.autocast == Autocast::kF32) cast_inputs(inputs, DType::kF32, is_low);
   if (record.autocast == Autocast::kLow && t_autocast != DType::kF32) {
-    cast_inputs(inputs, t_autocast, DType::kF32);
+    cast_inputs(inputs, t_autocast, is_f32_or_low);
   }
+  const bool mixes_low = has_dtype(inputs, DType::kBF16) && has_dtype(inputs, DType::kF16);
   if (has_dtype(inputs, DType::kF64)) {
-    cast_inputs(inputs, DType::kF64, DType::kF32);
-    cast_inputs(inputs, DType::kF64, DType::kBF16);
-  } else if (has_dtype(inputs, DType::kF32)) {
-    cast_inputs(inputs, DType::kF32, DType::kBF16);
+    cast_inputs(inputs, DType::kF64, is_f32_or_low);
+  } else if (mixes_low || has_dtype(inputs, DType::kF32)) {
+    cast_inputs(inputs, DType::kF32, is_low);
   }
 }
 
@@ -180,16 +191,17 @@ Backend backend_of(std::span<const Tensor> inputs) {
   return device_of(inputs).is_host() ? t_backend : Backend::kCuda;
 }
 
-// Runs an op that the reference computes, in f32, for bf16 inputs.
-std::vector<Tensor> apply_widened(const OpRow& row, const std::vector<Tensor>& inputs, const Attrs& attrs) {
+// Runs an op that the reference computes, in f32, for inputs of the dtype `low`.
+std::vector<Tensor> apply_widened(const OpRow& row, const std::vector<Tensor>& inputs, DType low,
+                                  const Attrs& attrs) {
   const UseAutocast off(DType::kF32);
   std::vector<Tensor> wide = inputs;
   for (Tensor& input : wide) {
-    if (input.defined() && input.dtype() == DType::kBF16) input = cast(input, DType::kF32);
+    if (input.defined() && is_low(input.dtype())) input = cast(input, DType::kF32);
   }
   std::vector<Tensor> outputs = apply(row, std::move(wide), attrs);
   for (Tensor& output : outputs) {
-    if (output.dtype() == DType::kF32) output = cast(output, DType::kBF16);
+    if (output.dtype() == DType::kF32) output = cast(output, low);
   }
   return outputs;
 }
@@ -293,9 +305,10 @@ Ran run_kernels(const OpRow& row, std::vector<Tensor> inputs, const Attrs& attrs
   return ran;
 }
 
-// Only the reference can do this, and bf16 is not for it: in f32, and the outputs back to bf16.
-bool needs_widening(const OpRow& row, std::span<const Tensor> inputs, const Attrs& attrs, Backend backend) {
-  if (row.record->autocast == Autocast::kAsIs || !has_dtype(inputs, DType::kBF16)) return false;
+// Only the reference can do this, and low dtypes are not for it: in f32, and the outputs back to `low`.
+bool needs_widening(const OpRow& row, std::span<const Tensor> inputs, DType low, const Attrs& attrs,
+                    Backend backend) {
+  if (row.record->autocast == Autocast::kAsIs || !is_low(low)) return false;
   bool is_reference = false;
   choose_kernels(row, backend, inputs, attrs, &is_reference);
   return is_reference;
@@ -320,7 +333,8 @@ std::vector<Tensor> apply(const OpRow& row, std::vector<Tensor> inputs, Attrs at
   Ran ran;
   if (record.view != nullptr && backend != Backend::kReference) ran = run_view(row, prepared, attrs);
   if (ran.kernels == nullptr) {
-    if (needs_widening(row, prepared, attrs, backend)) return apply_widened(row, inputs, attrs);
+    const DType low = low_dtype(prepared);
+    if (needs_widening(row, prepared, low, attrs, backend)) return apply_widened(row, inputs, low, attrs);
     ran = run_kernels(row, std::move(prepared), attrs, backend);
   }
 

@@ -42,8 +42,8 @@ class Attrs {
 enum class Autocast : uint8_t {
   kLow,     // runs in the low dtype (convolution, matmul)
   kF32,     // runs in f32 (losses, softmax, norms' statistics)
-  kFollow,  // takes what comes; mixed inputs go to the widest
-  kAsIs,    // takes what comes and mixes it on purpose (batch_norm: bf16 images beside f32 parameters)
+  kFollow,  // takes what comes; mixed inputs go to the widest, bf16 beside f16 to f32
+  kAsIs,    // takes what comes and mixes it on purpose (batch_norm: low images beside f32 parameters)
 };
 
 /// Inputs of one check of an op: specs, values are drawn from (seed, uniform in [low, high)).
@@ -128,6 +128,7 @@ struct OpRecord {
   std::vector<OpSample> (*samples)() = nullptr;
   Tolerance f32 = {1e-4, 1e-5, "f32 against f64, sums of up to some thousand terms"};
   Tolerance bf16 = {2e-2, 2e-2, "bf16 has 8 bits of significand"};
+  Tolerance f16 = {2.5e-3, 2.5e-3, "f16 has 11 bits of significand"};
   /// Extra FLOPs per call for summaries and rooflines; null: elements of the first output.
   double (*flops)(std::span<const TensorSpec> inputs, const Attrs& attrs) = nullptr;
 };
@@ -180,7 +181,7 @@ class UseBackend {
 /// What ops of this thread are autocast to; kF32: nothing.
 DType autocast_dtype();
 
-/// While one lives, ops of this thread are autocast to `low` (kBF16; kF32: off).
+/// While one lives, ops of this thread are autocast to `low` (kBF16, kF16; kF32: off).
 class UseAutocast {
  public:
   explicit UseAutocast(DType low);

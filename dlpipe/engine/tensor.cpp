@@ -52,13 +52,13 @@ void check_spec(const TensorSpec& spec) {
   }
 }
 
+/// What an element is computed with: float for those of sixteen bits.
+template <class T>
+using Widened = std::conditional_t<is_low(DTypeOf<T>::value), float, T>;
+
 template <class T>
 double to_double(const void* element) {
-  if constexpr (std::is_same_v<T, BFloat16>) {
-    return static_cast<float>(*static_cast<const BFloat16*>(element));
-  } else {
-    return static_cast<double>(*static_cast<const T*>(element));
-  }
+  return static_cast<double>(static_cast<Widened<T>>(*static_cast<const T*>(element)));
 }
 
 using ToDouble = double (*)(const void*);
@@ -70,6 +70,8 @@ ToDouble reader_of(DType dtype) {
       return to_double<double>;
     case DType::kBF16:
       return to_double<BFloat16>;
+    case DType::kF16:
+      return to_double<Float16>;
     case DType::kU8:
       return to_double<uint8_t>;
     case DType::kI32:
@@ -82,13 +84,7 @@ ToDouble reader_of(DType dtype) {
 
 template <class T>
 void fill(void* data, int64_t count, double value) {
-  T element;
-  if constexpr (std::is_same_v<T, BFloat16>) {
-    element = BFloat16(static_cast<float>(value));
-  } else {
-    element = static_cast<T>(value);
-  }
-  std::fill_n(static_cast<T*>(data), count, element);
+  std::fill_n(static_cast<T*>(data), count, T(static_cast<Widened<T>>(value)));
 }
 
 thread_local bool t_grad_enabled = true;
@@ -164,6 +160,9 @@ Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device& devic
       break;
     case DType::kBF16:
       fill<BFloat16>(tensor.raw(), tensor.elements(), value);
+      break;
+    case DType::kF16:
+      fill<Float16>(tensor.raw(), tensor.elements(), value);
       break;
     case DType::kU8:
       fill<uint8_t>(tensor.raw(), tensor.elements(), value);

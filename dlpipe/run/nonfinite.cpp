@@ -34,6 +34,8 @@ bool all_finite(const Tensor& tensor) {
                          uint64_t{0x7ff0000000000000});
     case DType::kBF16:
       return bits_finite(static_cast<const uint16_t*>(flat.raw()), flat.elements(), uint16_t{0x7f80});
+    case DType::kF16:
+      return bits_finite(static_cast<const uint16_t*>(flat.raw()), flat.elements(), uint16_t{0x7c00});
     default:
       return bits_finite(static_cast<const uint32_t*>(flat.raw()), flat.elements(), uint32_t{0x7f800000});
   }

@@ -1,8 +1,5 @@
 #include "dlpipe/run/tensor_file.h"
 
-#include <bit>
-#include <cmath>
-
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/safetensors.h"
@@ -21,21 +18,6 @@ std::span<const std::byte> bytes_of(const Tensor& contiguous) {
   return {static_cast<const std::byte*>(contiguous.raw()), contiguous.size_bytes()};
 }
 
-// IEEE 754 binary16: 1 sign, 5 exponent (bias 15), 10 fraction bits.
-float half_to_float(uint16_t half) {
-  const int exponent = (half >> 10) & 31;
-  const int fraction = half & 1023;
-  float magnitude = 0;
-  if (exponent == 31) {
-    magnitude = fraction != 0 ? std::nanf("") : HUGE_VALF;
-  } else if (exponent == 0) {
-    magnitude = std::ldexp(static_cast<float>(fraction), -24);
-  } else {
-    magnitude = std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
-  }
-  return (half & 0x8000) != 0 ? -magnitude : magnitude;
-}
-
 Result<Tensor> read_tensor(const formats::SafetensorsFile& file, const formats::SafetensorsEntry& entry) {
   if (entry.shape.size() > static_cast<size_t>(Shape::kMaxRank)) {
     return Status(ErrorCode::kUnsupported,
@@ -43,19 +25,12 @@ Result<Tensor> read_tensor(const formats::SafetensorsFile& file, const formats::
                          " dimensions; at most ", Shape::kMaxRank, " are supported"));
   }
   const Shape shape{std::span<const int64_t>(entry.shape)};
-  if (entry.dtype) {
-    Tensor tensor = Tensor::empty(shape, *entry.dtype);
-    DLPIPE_RETURN_IF_ERROR(file.read(entry, {static_cast<std::byte*>(tensor.raw()), tensor.size_bytes()}));
-    return tensor;
-  }
-  if (entry.dtype_text != "F16") {
+  if (!entry.dtype) {
     return Status(ErrorCode::kUnsupported, concat("[weights] tensor '", entry.name, "' of ", file.path(),
                                                   " is ", entry.dtype_text, "; convert it to F32"));
   }
-  std::vector<uint16_t> halves(entry.size_bytes() / sizeof(uint16_t));
-  DLPIPE_RETURN_IF_ERROR(file.read(entry, std::as_writable_bytes(std::span(halves))));
-  Tensor tensor = Tensor::empty(shape, DType::kF32);
-  for (size_t i = 0; i < halves.size(); ++i) tensor.data<float>()[i] = half_to_float(halves[i]);
+  Tensor tensor = Tensor::empty(shape, *entry.dtype);
+  DLPIPE_RETURN_IF_ERROR(file.read(entry, {static_cast<std::byte*>(tensor.raw()), tensor.size_bytes()}));
   return tensor;
 }
 

@@ -13,7 +13,7 @@ namespace dlpipe::run {
 
 /// Writes aside and renames; tensors are stored plain and row-major, in PyTorch's names and shapes.
 Status save_tensors(const std::string& path, std::span<const engine::NamedTensor> tensors);
-/// All tensors of a file. F16 comes as f32; other element types that dlpipe lacks are kUnsupported, by name.
+/// All tensors of a file. Element types that dlpipe lacks are kUnsupported, by name.
 Result<std::vector<engine::NamedTensor>> load_tensors(const std::string& path);
 
 /// xxHash3-64 over names, shapes, dtypes and bytes in order, chained from `seed`.

@@ -29,17 +29,24 @@ bool is_differentiable(const OpRecord& record, size_t input) {
   return (record.differentiable & bit(static_cast<int>(input))) != 0;
 }
 
-// A floating input stands for "the dtype under test"; beside bf16 images, an op that takes inputs as they are
+// A floating input stands for "the dtype under test"; beside low images, an op that takes inputs as they are
 // has f32 parameters.
 DType tested_dtype(const OpRecord& record, size_t input, DType spec, DType tested) {
   if (!is_floating(spec)) return spec;
-  if (tested == DType::kBF16 && record.autocast == Autocast::kAsIs && !is_image(record, input))
-    return DType::kF32;
+  if (is_low(tested) && record.autocast == Autocast::kAsIs && !is_image(record, input)) return DType::kF32;
   return tested;
 }
 
 Tensor from_doubles(const std::vector<double>& values, const Shape& shape, DType dtype) {
   return cast(Tensor::from<double>(values, shape), dtype);
+}
+
+double rounded(double value, DType dtype) {
+  const auto narrow = static_cast<float>(value);
+  if (dtype == DType::kF32) return narrow;
+  if (dtype == DType::kBF16) return static_cast<float>(BFloat16(narrow));
+  if (dtype == DType::kF16) return static_cast<float>(Float16(narrow));
+  return value;
 }
 
 // The values of one sample as doubles that every tested dtype represents exactly.
@@ -54,8 +61,7 @@ struct Values {
       for (double& value : values) {
         if (is_floating(spec.dtype)) {
           value = sample.low + (sample.high - sample.low) * random.uniform_double();
-          if (exact_in == DType::kF32) value = static_cast<float>(value);
-          if (exact_in == DType::kBF16) value = static_cast<float>(BFloat16(static_cast<float>(value)));
+          value = rounded(value, exact_in);
         } else {
           value = random.below(static_cast<uint32_t>(sample.int_high));
         }
@@ -90,7 +96,7 @@ class Runner {
     return record_.differentiable != 0 && row_.kernels[0] != nullptr && row_.kernels[0]->backward != nullptr;
   }
 
-  // The gradient that comes in for an output: keyed, exact in bf16.
+  // The gradient that comes in for an output: keyed, exact in bf16 and f16.
   Tensor seed_of(const Tensor& output, size_t index) const {
     RandomStream random(kSeed + 1, static_cast<uint64_t>(number_) * 64 + index);
     std::vector<double> values(static_cast<size_t>(output.elements()));
@@ -238,11 +244,14 @@ void check_precisions(const Runner& runner, const std::string& what) {
   expect_near(runner.run(inputs, Backend::kReference), exact, record.f32, what + ", reference f32");
   expect_near(runner.run(inputs, Backend::kCpu), exact, record.f32, what + ", cpu f32");
 
-  const Values bf16(runner.sample_, runner.number_, DType::kBF16);
-  const std::vector<Tensor> low = runner.make_inputs(bf16, DType::kBF16);
-  if (!cpu_supports(runner, low)) return;
-  const Answer wide = runner.run(runner.make_inputs(bf16, DType::kF64), Backend::kReference);
-  expect_near(runner.run(low, Backend::kCpu), wide, record.bf16, what + ", cpu bf16");
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    const Values rounded(runner.sample_, runner.number_, dtype);
+    const std::vector<Tensor> low = runner.make_inputs(rounded, dtype);
+    if (!cpu_supports(runner, low)) continue;
+    const Answer wide = runner.run(runner.make_inputs(rounded, DType::kF64), Backend::kReference);
+    expect_near(runner.run(low, Backend::kCpu), wide, tolerance_of(record, dtype),
+                concat(what, ", cpu ", dtype_name(dtype)));
+  }
 }
 
 void check_layouts(const Runner& runner, const std::string& what) {
@@ -309,6 +318,10 @@ void check_isas(const Runner& runner, const std::string& what) {
 
 }  // namespace
 
+const Tolerance& tolerance_of(const OpRecord& record, DType dtype) {
+  return dtype == DType::kBF16 ? record.bf16 : dtype == DType::kF16 ? record.f16 : record.f32;
+}
+
 void check_op(const OpRow& row) {
   ASSERT_NE(row.record->samples, nullptr) << row.record->name << " has no samples";
   const std::vector<OpSample> samples = row.record->samples();
@@ -352,15 +365,14 @@ void check_on_device(const char* name, Device& device) {
   int taken = 0;
   for (size_t i = 0; i < samples.size(); ++i) {
     const Runner runner(*row, samples[i], static_cast<int>(i));
-    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
       const Values values(samples[i], static_cast<int>(i), dtype);
       std::vector<Tensor> inputs = runner.make_inputs(values, dtype);
       if (kernels.supports != nullptr && !kernels.supports(specs_of(inputs), samples[i].attrs)) continue;
       ++taken;
       const Answer exact = runner.run(runner.make_inputs(values, DType::kF64), Backend::kReference);
       for (Tensor& input : inputs) input = input.to(device);
-      expect_near(runner.run(inputs, Backend::kCpu), exact,
-                  dtype == DType::kF32 ? row->record->f32 : row->record->bf16,
+      expect_near(runner.run(inputs, Backend::kCpu), exact, tolerance_of(*row->record, dtype),
                   concat(name, " of ", samples[i].name, ", ", dtype_name(dtype), " on ", device.name()));
     }
   }

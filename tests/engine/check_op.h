@@ -8,7 +8,7 @@ namespace dlpipe::engine {
 /// For each of the record's samples:
 ///  1. the reference's backward against central differences of its forward, in f64;
 ///  2. the reference in f32 and the cpu kernels in f32 against the reference in f64, forward and backward;
-///  3. the cpu kernels in bf16 against f32 on the same (rounded) values;
+///  3. the cpu kernels in bf16, and in f16 where they take it, against f64 on the same (rounded) values;
 ///  4. each layout that the record lists, on the samples with images that fit it, against plain;
 ///  5. the cpu kernels with 1, 2 and 3 engine threads, bit for bit;
 ///  6. the cpu kernels on each instruction set down to the baseline, within the f32 tolerance.
@@ -22,5 +22,8 @@ void check_op(const char* name);
 void check_kernels(const char* name, const Kernels& kernels);
 /// The same for a built-in op's kernels on a CUDA device, tensors there.
 void check_on_device(const char* name, Device& device);
+
+/// Of the record, for inputs of `dtype`.
+const Tolerance& tolerance_of(const OpRecord& record, DType dtype);
 
 }  // namespace dlpipe::engine

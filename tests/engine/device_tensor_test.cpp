@@ -51,7 +51,7 @@ TEST_F(DeviceTensor, LargerThanOneCopy) {
 
 TEST_F(DeviceTensor, IsFilledAndWrittenFromTheHost) {
   const SimulatedCuda kernels(device());
-  for (const DType dtype : {DType::kU8, DType::kBF16, DType::kF32, DType::kF64, DType::kI64}) {
+  for (const DType dtype : {DType::kU8, DType::kBF16, DType::kF16, DType::kF32, DType::kF64, DType::kI64}) {
     const Tensor there = Tensor::full({300}, 3, dtype, device());
     EXPECT_EQ(there.to_doubles(), std::vector<double>(300, 3)) << dtype_name(dtype);
   }

@@ -72,6 +72,14 @@ TEST(Metrics, ReadsBf16Logits) {
   EXPECT_EQ(sums.mean(0), 1.0);
 }
 
+TEST(Metrics, ReadsF16Logits) {
+  Tensor logits = Tensor::full({1, 2}, 0.0, DType::kF16);
+  logits.data<Float16>()[1] = Float16(2.0f);
+  MetricSums sums = make_sums({"top1"});
+  sums.add(logits, targets({1}));
+  EXPECT_EQ(sums.mean(0), 1.0);
+}
+
 TEST(Metrics, RefusesClassesTheModelHasNot) {
   MetricSums sums = make_sums({"top1"});
   try {

@@ -27,7 +27,8 @@ TEST(TensorFile, TensorsComeBackWhateverTheirDtypeAndStrides) {
   const std::vector<NamedTensor> tensors = {{"matrix", matrix},
                                             {"transposed", matrix.view_as({3, 2}, swapped, 0)},
                                             {"count", Tensor::full({}, 7, DType::kI64)},
-                                            {"low", Tensor::full({2}, 0.5, DType::kBF16)}};
+                                            {"low", Tensor::full({2}, 0.5, DType::kBF16)},
+                                            {"half", Tensor::full({2}, 0.1, DType::kF16)}};
   ASSERT_TRUE(save_tensors(folder / "a", tensors).ok());
   const auto back = load_tensors(folder / "a");
   ASSERT_TRUE(back.ok()) << back.status().message();
@@ -35,14 +36,15 @@ TEST(TensorFile, TensorsComeBackWhateverTheirDtypeAndStrides) {
   EXPECT_EQ(find(*back, "count").dtype(), DType::kI64);
   EXPECT_EQ(find(*back, "count").to_doubles(), std::vector<double>{7});
   EXPECT_EQ(find(*back, "low").to_doubles(), (std::vector<double>{0.5, 0.5}));
+  EXPECT_EQ(find(*back, "half").to_doubles(), find(tensors, "half").to_doubles());
 }
 
 // The file was written by numpy and the safetensors package (tests/io/formats/golden/make_safetensors.py).
-TEST(TensorFile, HalfPrecisionBecomesF32) {
+TEST(TensorFile, HalfPrecisionIsRead) {
   const auto tensors = load_tensors(DLPIPE_TEST_DATA "/io/formats/golden/reference.safetensors");
   ASSERT_TRUE(tensors.ok()) << tensors.status().message();
   const Tensor& half = find(*tensors, "half");
-  EXPECT_EQ(half.dtype(), DType::kF32);
+  EXPECT_EQ(half.dtype(), DType::kF16);
   EXPECT_EQ(half.to_doubles(), (std::vector<double>{1, -0.5, 65504, std::ldexp(1.0, -24)}));
 }
 

@@ -27,7 +27,7 @@ class Cast : public Op {
 
 Result<std::shared_ptr<const Op>> build(const OpArguments& arguments) {
   DLPIPE_ASSIGN_OR_RETURN(const std::string name, arguments.text("dtype"));
-  const std::vector<std::string> known = {"f32", "bf16", "f64"};
+  const std::vector<std::string> known = {"f32", "bf16", "f16", "f64"};
   const auto dtype = parse_dtype(name);
   if (!dtype.ok() || !is_floating(*dtype)) {
     return Status(ErrorCode::kMisuse,
@@ -41,7 +41,7 @@ Result<std::shared_ptr<const Op>> build(const OpArguments& arguments) {
 extern const OpRecord cast_augmentation = {"cast",
                                            "the element type of the training input",
                                            1,
-                                           {{"dtype", "string", "", "f32, bf16 or f64"}},
+                                           {{"dtype", "string", "", "f32, bf16, f16 or f64"}},
                                            build};
 
 }  // namespace dlpipe::augment

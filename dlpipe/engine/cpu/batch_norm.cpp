@@ -313,7 +313,7 @@ const Kernels batch_norm_cpu{
           with_type(args.inputs[0].dtype(), [&](auto type) { backward<decltype(type)>(args); });
         },
     .supports = [](std::span<const TensorSpec> inputs,
-                   const Attrs&) { return inputs[0].dtype != DType::kF64; },
+                   const Attrs&) { return is_f32_or_bf16(inputs[0].dtype); },
 };
 
 }  // namespace dlpipe::engine

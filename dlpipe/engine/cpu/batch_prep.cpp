@@ -101,7 +101,7 @@ extern const Kernels batch_prep_cpu;
 const Kernels batch_prep_cpu = {
     .forward = forward,
     .supports = [](std::span<const TensorSpec>,
-                   const Attrs& attrs) { return attrs.as<BatchPrep>().dtype != DType::kF64; },
+                   const Attrs& attrs) { return is_f32_or_bf16(attrs.as<BatchPrep>().dtype); },
 };
 
 }  // namespace dlpipe::engine

@@ -21,10 +21,6 @@ void convert_all(const Tensor& from, const Tensor& to) {
   });
 }
 
-bool is_low_or_f32(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kBF16;
-}
-
 }  // namespace
 
 extern const Kernels cast_cpu;
@@ -33,7 +29,7 @@ const Kernels cast_cpu = {
     .backward = [](const BackwardArgs& args) { convert_all(args.grad_outputs[0], args.grad_inputs[0]); },
     .supports =
         [](std::span<const TensorSpec> inputs, const Attrs& attrs) {
-          return is_low_or_f32(inputs[0].dtype) && is_low_or_f32(attrs.as<CastAttrs>().dtype);
+          return is_f32_or_bf16(inputs[0].dtype) && is_f32_or_bf16(attrs.as<CastAttrs>().dtype);
         },
 };
 

@@ -353,7 +353,7 @@ const Kernels conv2d_cpu{
     .forward = run_forward,
     .backward = run_backward,
     .supports = [](std::span<const TensorSpec> inputs,
-                   const Attrs&) { return inputs[0].dtype != DType::kF64; },
+                   const Attrs&) { return is_f32_or_bf16(inputs[0].dtype); },
     .explain = explain,
 };
 

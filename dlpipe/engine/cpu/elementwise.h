@@ -42,9 +42,8 @@ void stored(DType dtype, const Body& body) {
 
 /// What the cpu kernels of elementwise ops, norms and reductions take: f32 and bf16.
 inline bool supports_f32_bf16(std::span<const TensorSpec> inputs, const Attrs&) {
-  return std::all_of(inputs.begin(), inputs.end(), [](const TensorSpec& spec) {
-    return spec.dtype == DType::kF32 || spec.dtype == DType::kBF16;
-  });
+  return std::all_of(inputs.begin(), inputs.end(),
+                     [](const TensorSpec& spec) { return is_f32_or_bf16(spec.dtype); });
 }
 
 template <class F>

@@ -107,7 +107,7 @@ const Kernels global_avg_pool_cpu{
                                      : backward<float>(args.grad_outputs[0], dx);
         },
     .supports = [](std::span<const TensorSpec> inputs,
-                   const Attrs&) { return inputs[0].dtype != DType::kF64; },
+                   const Attrs&) { return is_f32_or_bf16(inputs[0].dtype); },
 };
 
 }  // namespace dlpipe::engine

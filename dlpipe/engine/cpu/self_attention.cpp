@@ -339,7 +339,7 @@ const Kernels self_attention_cpu = {
     .forward = forward,
     .backward = backward,
     .supports = [](std::span<const TensorSpec> inputs,
-                   const Attrs&) { return inputs[0].dtype != DType::kF64; },
+                   const Attrs&) { return is_f32_or_bf16(inputs[0].dtype); },
 };
 
 }  // namespace dlpipe::engine

@@ -102,6 +102,6 @@ void backward(const BackwardArgs& args) {
 
 }  // namespace
 
-DLPIPE_CUDA_KERNELS(avg_pool2d) = {forward, backward, cuda::supports_f32_bf16};
+DLPIPE_CUDA_KERNELS(avg_pool2d) = {forward, backward, cuda::supports_stored};
 
 }  // namespace dlpipe::engine

@@ -409,7 +409,7 @@ void backward(const BackwardArgs& args) {
 }
 
 bool supports(std::span<const TensorSpec> inputs, const Attrs&) {
-  return inputs[0].dtype != DType::kF64;
+  return cuda::is_stored(inputs[0].dtype);
 }
 
 }  // namespace

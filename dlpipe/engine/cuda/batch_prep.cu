@@ -183,7 +183,7 @@ bool supports(std::span<const TensorSpec> inputs, const Attrs& attrs) {
   const Shape& images = inputs[0].shape;
   // Indices into a sample are of 32 bits.
   const bool is_small = images[1] * images[2] * images[3] <= std::numeric_limits<int32_t>::max();
-  return prep.dtype != DType::kF64 && (prep.mix.empty() || is_small);
+  return cuda::is_stored(prep.dtype) && (prep.mix.empty() || is_small);
 }
 
 }  // namespace

@@ -157,7 +157,7 @@ void binary_backward(const BackwardArgs& args) {
 
 template <class F>
 constexpr Kernels binary_kernels() {
-  return {binary_forward<F>, binary_backward<F>, supports_f32_bf16};
+  return {binary_forward<F>, binary_backward<F>, supports_stored};
 }
 
 }  // namespace DLPIPE_GRID_NAMESPACE

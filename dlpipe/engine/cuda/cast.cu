@@ -5,7 +5,7 @@
 namespace dlpipe::engine {
 namespace {
 
-/// Between f32 and bf16, the pair of autocast.
+/// Between f32, bf16 and f16, those of autocast.
 template <class From, class To>
 struct CastKernel {
   static constexpr const char* kName = "cast";
@@ -37,11 +37,8 @@ void convert_all(const Tensor& from, const Tensor& to) {
   });
 }
 
-bool is_low_or_f32(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kBF16;
-}
 bool supports(std::span<const TensorSpec> inputs, const Attrs& attrs) {
-  return is_low_or_f32(inputs[0].dtype) && is_low_or_f32(attrs.as<CastAttrs>().dtype);
+  return cuda::is_stored(inputs[0].dtype) && cuda::is_stored(attrs.as<CastAttrs>().dtype);
 }
 void forward(const ForwardArgs& args) {
   convert_all(args.inputs[0], args.outputs[0]);

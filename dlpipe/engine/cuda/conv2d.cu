@@ -324,7 +324,7 @@ void backward(const BackwardArgs& args) {
 /// Elements of one image's windows are numbered in 32 bits.
 bool supports(std::span<const TensorSpec> inputs, const Attrs& attrs) {
   const Conv2dShape s = conv2d_shape(inputs[0].shape, inputs[1].shape, attrs.as<Conv2dAttrs>());
-  return cuda::supports_f32_bf16(inputs.first(2), attrs) &&
+  return cuda::supports_stored(inputs.first(2), attrs) &&
          std::max({image_elements(s), output_elements(s), window_elements(s)}) <= cuda::kMostElements;
 }
 

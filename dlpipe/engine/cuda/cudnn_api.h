@@ -105,11 +105,11 @@ enum class Attribute : uint32_t {  // cudnnBackendAttributeName_t: CUDNN_ATTR_..
   kEngineNumericalNotes = 1303,
 };
 
-enum class DataType : uint32_t { kF32 = 0, kBF16 = 9 };          // cudnnDataType_t
-enum class ConvolutionMode : uint32_t { kCorrelation = 1 };      // cudnnConvolutionMode_t
-enum class PointwiseMode : uint32_t { kAdd = 0 };                // cudnnPointwiseMode_t
-enum class HeuristicsMode : uint32_t { kFallback = 2, kA = 3 };  // cudnnBackendHeurMode_t
-enum class NumericalNote : uint32_t {                            // cudnnBackendNumericalNote_t
+enum class DataType : uint32_t { kF32 = 0, kF16 = 2, kBF16 = 9 };  // cudnnDataType_t
+enum class ConvolutionMode : uint32_t { kCorrelation = 1 };        // cudnnConvolutionMode_t
+enum class PointwiseMode : uint32_t { kAdd = 0 };                  // cudnnPointwiseMode_t
+enum class HeuristicsMode : uint32_t { kFallback = 2, kA = 3 };    // cudnnBackendHeurMode_t
+enum class NumericalNote : uint32_t {                              // cudnnBackendNumericalNote_t
   kTensorCore = 0,
   kDownConvertInputs = 1,
   kReducedPrecisionReduction = 2,

@@ -51,6 +51,7 @@ constexpr PassNames kPassNames[] = {
 };
 
 cudnn::DataType data_type(DType dtype) {
+  if (dtype == DType::kF16) return cudnn::DataType::kF16;
   return dtype == DType::kBF16 ? cudnn::DataType::kBF16 : cudnn::DataType::kF32;
 }
 

@@ -10,8 +10,8 @@ namespace dlpipe::engine::cuda {
 enum class ConvPass : uint8_t { kForward, kImageGradient, kWeightGradient };
 
 /// One pass over images [N,H,W,C], weights as rows [O,KH,KW,C/G] and outputs [N,OH,OW,O], all contiguous in
-/// device memory and of `dtype`, f32 or bf16. The pass writes one of them from the other two: outputs, the
-/// images' gradient (from the outputs') or the weights' gradient (likewise).
+/// device memory and of `dtype`, f32, bf16 or f16. The pass writes one of them from the other two: outputs,
+/// the images' gradient (from the outputs') or the weights' gradient (likewise).
 struct Convolution {
   ConvPass pass = ConvPass::kForward;
   Conv2dShape shape;

@@ -36,6 +36,6 @@ void backward(const BackwardArgs& args) {
 
 }  // namespace
 
-DLPIPE_CUDA_KERNELS(dropout) = {forward, backward, cuda::supports_f32_bf16};
+DLPIPE_CUDA_KERNELS(dropout) = {forward, backward, cuda::supports_stored};
 
 }  // namespace dlpipe::engine

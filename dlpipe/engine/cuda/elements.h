@@ -1,5 +1,5 @@
-// Elements of f32 and bf16 in memory, sixteen bytes at a time; computing is in f32. The bits are the cpu
-// kernels'.
+// Elements of f32, bf16 and f16 in memory, sixteen bytes at a time; computing is in f32. The bits are the
+// host's, but for the payload of a NaN.
 #pragma once
 
 #include <bit>
@@ -18,6 +18,16 @@ DLPIPE_DEVICE float widened(BFloat16 value) {
   return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
 }
 
+DLPIPE_DEVICE float widened(Float16 value) {
+#if defined(__CUDA_ARCH__)
+  float out;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(value.bits));
+  return out;
+#else
+  return static_cast<float>(value);
+#endif
+}
+
 template <class T>
 DLPIPE_DEVICE T narrowed(float value);
 template <>
@@ -33,6 +43,17 @@ DLPIPE_DEVICE BFloat16 narrowed<BFloat16>(float value) {
   return out;
 }
 
+template <>
+DLPIPE_DEVICE Float16 narrowed<Float16>(float value) {
+#if defined(__CUDA_ARCH__)
+  Float16 out;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(value));
+  return out;
+#else
+  return Float16(value);
+#endif
+}
+
 /// As many elements as sixteen bytes hold.
 template <class T>
 inline constexpr int kPackWidth = static_cast<int>(16 / sizeof(T));
@@ -45,10 +66,15 @@ inline bool is_pack_aligned(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % sizeof(Pack<float>) == 0;
 }
 
-/// Calls body(T()) with the storage type: float or BFloat16.
+/// Whether `stored` knows it.
+inline bool is_stored(DType dtype) {
+  return dtype == DType::kF32 || is_low(dtype);
+}
+/// Calls body(T()) with the storage type: float, BFloat16 or Float16.
 template <class Body>
 void stored(DType dtype, const Body& body) {
   if (dtype == DType::kBF16) return body(BFloat16());
+  if (dtype == DType::kF16) return body(Float16());
   body(float());
 }
 
@@ -61,10 +87,10 @@ T* elements_to(const Tensor& tensor) {
   return static_cast<T*>(tensor.raw());
 }
 
-/// What most kernels take: f32 and bf16, plain.
-inline bool supports_f32_bf16(std::span<const TensorSpec> inputs, const Attrs&) {
+/// What most kernels take: those dtypes, plain.
+inline bool supports_stored(std::span<const TensorSpec> inputs, const Attrs&) {
   for (const TensorSpec& spec : inputs) {
-    if (spec.dtype != DType::kF32 && spec.dtype != DType::kBF16) return false;
+    if (!is_stored(spec.dtype)) return false;
   }
   return true;
 }

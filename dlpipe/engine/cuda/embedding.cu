@@ -124,7 +124,7 @@ void backward(const BackwardArgs& args) {
 }
 
 bool supports(std::span<const TensorSpec> inputs, const Attrs& attrs) {
-  return cuda::supports_f32_bf16(inputs.first(1), attrs);
+  return cuda::supports_stored(inputs.first(1), attrs);
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ class Handle {
  public:
   Handle(CUstream_st* stream, const Tensor& workspace) {
     check(cublas().create(&handle_));
-    // Sums of bf16 products that are cut along k stay f32.
+    // Sums of bf16 and f16 products that are cut along k stay f32.
     check(cublas().set_math_mode(
         handle_,
         static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
@@ -99,6 +99,7 @@ cublasHandle_t current_handle() {
 }  // namespace
 
 cudaDataType_t type_of(DType dtype) {
+  if (dtype == DType::kF16) return CUDA_R_16F;
   return dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 

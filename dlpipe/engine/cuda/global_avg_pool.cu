@@ -77,6 +77,6 @@ void backward(const BackwardArgs& args) {
 
 }  // namespace
 
-DLPIPE_CUDA_KERNELS(global_avg_pool) = {forward, backward, cuda::supports_f32_bf16};
+DLPIPE_CUDA_KERNELS(global_avg_pool) = {forward, backward, cuda::supports_stored};
 
 }  // namespace dlpipe::engine

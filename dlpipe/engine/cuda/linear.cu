@@ -58,6 +58,6 @@ void backward(const BackwardArgs& args) {
 
 }  // namespace
 
-DLPIPE_CUDA_KERNELS(linear) = {forward, backward, cuda::supports_f32_bf16};
+DLPIPE_CUDA_KERNELS(linear) = {forward, backward, cuda::supports_stored};
 
 }  // namespace dlpipe::engine

@@ -90,11 +90,15 @@ void operand_gradient(int64_t count, const Operand& left, bool transpose_left, c
              {to, operand.matrix_of, operand.rows, operand.columns}, accumulate);
   };
   if (grad.elements() == count * operand.rows * operand.columns) return multiply_into(grad, false);
-  const bool narrow = grad.dtype() == DType::kBF16;
+  const bool narrow = is_low(grad.dtype());
   const Tensor sum = narrow ? Tensor::empty({grad.shape(), DType::kF32}, grad.device()) : grad;
   cuda::zero(sum);
   multiply_into(sum, true);
-  if (narrow) cuda::launch_stretched<float, BFloat16>(grad.shape(), sum, sum, grad, Same());
+  cuda::stored(grad.dtype(), [&](auto type) {
+    using T = decltype(type);
+    if constexpr (!std::is_same_v<T, float>)
+      cuda::launch_stretched<float, T>(grad.shape(), sum, sum, grad, Same());
+  });
 }
 
 /// dA = dC B^T and dB = A^T dC, each in the form in which the operand was given.
@@ -116,6 +120,6 @@ void backward(const BackwardArgs& args) {
 
 }  // namespace
 
-DLPIPE_CUDA_KERNELS(matmul) = {forward, backward, cuda::supports_f32_bf16};
+DLPIPE_CUDA_KERNELS(matmul) = {forward, backward, cuda::supports_stored};
 
 }  // namespace dlpipe::engine

@@ -83,6 +83,6 @@ void backward(const BackwardArgs& args) {
 
 }  // namespace
 
-DLPIPE_CUDA_KERNELS(max) = {forward, backward, cuda::supports_f32_bf16};
+DLPIPE_CUDA_KERNELS(max) = {forward, backward, cuda::supports_stored};
 
 }  // namespace dlpipe::engine

@@ -125,6 +125,6 @@ void backward(const BackwardArgs& args) {
 
 }  // namespace
 
-DLPIPE_CUDA_KERNELS(max_pool2d) = {forward, backward, cuda::supports_f32_bf16};
+DLPIPE_CUDA_KERNELS(max_pool2d) = {forward, backward, cuda::supports_stored};
 
 }  // namespace dlpipe::engine

@@ -44,7 +44,7 @@ void reduce_backward(const BackwardArgs& args) {
 
 template <bool kMean>
 constexpr Kernels reduction_kernels() {
-  return {reduce_forward<kMean>, reduce_backward<kMean>, supports_f32_bf16};
+  return {reduce_forward<kMean>, reduce_backward<kMean>, supports_stored};
 }
 
 }  // namespace DLPIPE_GRID_NAMESPACE

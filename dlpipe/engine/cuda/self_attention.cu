@@ -407,7 +407,7 @@ void backward(const BackwardArgs& args) {
 }
 
 bool supports(std::span<const TensorSpec> inputs, const Attrs& attrs) {
-  return cuda::supports_f32_bf16(inputs, attrs) &&
+  return cuda::supports_stored(inputs, attrs) &&
          AttentionShape(inputs[0].shape, attrs.as<AttentionAttrs>()).width <= kMostWidth;
 }
 

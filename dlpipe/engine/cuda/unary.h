@@ -97,7 +97,7 @@ void unary_backward(const BackwardArgs& args) {
 
 template <class F>
 constexpr Kernels unary_kernels() {
-  return {unary_forward<F>, unary_backward<F>, supports_f32_bf16};
+  return {unary_forward<F>, unary_backward<F>, supports_stored};
 }
 
 }  // namespace DLPIPE_GRID_NAMESPACE

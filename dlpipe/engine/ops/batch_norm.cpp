@@ -2,9 +2,9 @@
 // shifts, and when asked adds a residual and applies relu in the same pass.
 //
 // Inputs: x [...,C], gamma [C], beta [C], running_mean [C], running_var [C], residual like x (optional). The
-// parameters and statistics are f32 for f32 and bf16 images, f64 for f64. Hidden outputs, kept for backward:
-// mean [C] and 1/sqrt(var + epsilon) [C], those that were used.
-// Ioffe and Szegedy, "Batch Normalization", 2015: equations of algorithm 1 and of the backward in section 3.
+// parameters and statistics are f32 for f32, bf16 and f16 images, f64 for f64. Hidden outputs, kept for
+// backward: mean [C] and 1/sqrt(var + epsilon) [C], those that were used. Ioffe and Szegedy, "Batch
+// Normalization", 2015: equations of algorithm 1 and of the backward in section 3.
 #include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/ops/elementwise.h"
@@ -86,6 +86,7 @@ const OpRecord batch_norm_op{
     .samples = samples,
     .f32 = {2e-4, 2e-5, "sums over n*h*w values; the gradient of x is a difference of near-equal terms"},
     .bf16 = {3e-2, 3e-2, "images are rounded to 8 bits; statistics are f32"},
+    .f16 = {4e-3, 4e-3, "images are rounded to 11 bits; statistics are f32"},
     .flops = flops,
 };
 

@@ -66,9 +66,11 @@ std::vector<OpSample> samples() {
   sample("grey", {3, 5, 7, 1}, DType::kF32);
   sample("four channels", {2, 3, 3, 4}, DType::kF32);
   sample("to bf16", {2, 5, 7, 3}, DType::kBF16);
+  sample("to f16", {2, 5, 7, 3}, DType::kF16);
   sample("large", {4, 61, 67, 3}, DType::kF32);
   const std::vector<SampleMix> averages = {{2, 0.3f, {}}, {}, {0, 0.75f, {}}};
   sample("averaged", {3, 5, 7, 3}, DType::kF32, averages);
+  sample("averaged, packs to f16", {3, 4, 16, 1}, DType::kF16, averages);
   sample("averaged, packs to bf16", {3, 4, 16, 1}, DType::kBF16, averages);
   const std::vector<SampleMix> boxes = {{1, 0.9f, {0, 0, 1, 1}}, {2, 0.1f, {2, 1, 5, 4}}, {}};
   sample("boxes", {3, 5, 7, 3}, DType::kF32, boxes);

@@ -48,10 +48,11 @@ const OpRecord concat_op = {
 Tensor concat(const std::vector<Tensor>& xs, int axis) {
   if (xs.empty()) reject("concat", "expected at least one tensor, got none");
   if (xs.size() > kMostInputs) reject("concat", concat("at most ", kMostInputs, " tensors, got ", xs.size()));
-  const bool has_f64 =
-      std::any_of(xs.begin(), xs.end(), [](const Tensor& x) { return x.dtype() == DType::kF64; });
-  const bool has_f32 =
-      std::any_of(xs.begin(), xs.end(), [](const Tensor& x) { return x.dtype() == DType::kF32; });
+  const auto has = [&](DType dtype) {
+    return std::any_of(xs.begin(), xs.end(), [&](const Tensor& x) { return x.dtype() == dtype; });
+  };
+  const bool has_f64 = has(DType::kF64);
+  const bool has_f32 = has(DType::kF32) || (has(DType::kBF16) && has(DType::kF16));
   std::vector<Tensor> parts = xs;
   for (Tensor& part : parts) {
     if ((has_f64 || has_f32) && is_floating(part.dtype()))

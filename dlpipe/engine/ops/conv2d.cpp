@@ -103,6 +103,7 @@ const OpRecord conv2d_op{
     .samples = samples,
     .f32 = {2e-4, 2e-5, "f32 sums of kh*kw*c products (backward: n*oh*ow), in another order than f64's"},
     .bf16 = {3e-2, 3e-2, "inputs and outputs are rounded to 8 bits; sums are f32"},
+    .f16 = {4e-3, 4e-3, "inputs and outputs are rounded to 11 bits; sums are f32"},
     .flops = flops,
 };
 

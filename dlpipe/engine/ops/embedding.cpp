@@ -52,6 +52,7 @@ const OpRecord embedding_op = {
     .samples = samples,
     .f32 = {1e-4, 1e-4, "a row's gradient is the sum of up to 200 terms"},
     .bf16 = {2e-2, 2e-1, "a row's gradient is the sum of up to 200 terms, rounded to 8 bits once"},
+    .f16 = {2.5e-3, 2.5e-2, "a row's gradient is the sum of up to 200 terms, rounded to 11 bits once"},
     .flops = [](std::span<const TensorSpec>, const Attrs&) { return 0.0; },
 };
 

@@ -47,6 +47,7 @@ const OpRecord linear_op = {
     .samples = samples,
     .f32 = {1e-5, 2e-5, "sums of up to 200 products of size 1"},
     .bf16 = {2e-2, 5e-2, "sums are in f32, the result of size up to 10 is rounded to 8 bits"},
+    .f16 = {2.5e-3, 6e-3, "sums are in f32, the result of size up to 10 is rounded to 11 bits"},
     .flops = flops,
 };
 

@@ -53,6 +53,7 @@ const OpRecord reorder_op{
     .samples = samples,
     .f32 = {0.0, 0.0, "copies"},
     .bf16 = {0.0, 0.0, "copies"},
+    .f16 = {0.0, 0.0, "copies"},
     .flops = flops,
 };
 

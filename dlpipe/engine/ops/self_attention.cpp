@@ -59,6 +59,7 @@ const OpRecord self_attention_op = {
     .save_outputs = bit(0) | bit(1),
     .samples = samples,
     .bf16 = {3e-2, 3e-2, "queries, keys, values and outputs are rounded to 8 bits; sums are f32"},
+    .f16 = {4e-3, 4e-3, "queries, keys, values and outputs are rounded to 11 bits; sums are f32"},
     .flops = flops,
 };
 

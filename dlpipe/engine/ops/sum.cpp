@@ -10,6 +10,7 @@ const OpRecord sum_op = {
     .samples = reduction_samples,
     .f32 = {1e-5, 1e-4, "sums of up to 120,000 terms of size 1"},
     .bf16 = {1e-2, 1e-1, "sums are in f32, the result is rounded to 8 bits"},
+    .f16 = {2e-3, 2e-2, "sums are in f32, the result is rounded to 11 bits"},
 };
 
 Tensor sum(const Tensor& x, std::vector<int> axes, bool keep_dims) {

@@ -36,6 +36,7 @@ void forward(const ForwardArgs& args) {
   if (prep.dtype == DType::kF32) prepare(images, prep, out.data<float>());
   if (prep.dtype == DType::kF64) prepare(images, prep, out.data<double>());
   if (prep.dtype == DType::kBF16) prepare(images, prep, out.data<BFloat16>());
+  if (prep.dtype == DType::kF16) prepare(images, prep, out.data<Float16>());
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ void any_type(DType dtype, const Body& body) {
       return body(double{});
     case DType::kBF16:
       return body(BFloat16{});
+    case DType::kF16:
+      return body(Float16{});
     case DType::kU8:
       return body(uint8_t{});
     case DType::kI32:
@@ -26,10 +28,10 @@ void any_type(DType dtype, const Body& body) {
 
 template <class To, class From>
 To convert(From value) {
-  if constexpr (std::is_same_v<From, BFloat16>) {
+  if constexpr (is_low(DTypeOf<From>::value)) {
     return convert<To>(static_cast<float>(value));
-  } else if constexpr (std::is_same_v<To, BFloat16>) {
-    return BFloat16(static_cast<float>(value));
+  } else if constexpr (is_low(DTypeOf<To>::value)) {
+    return To(static_cast<float>(value));
   } else {
     return static_cast<To>(value);
   }

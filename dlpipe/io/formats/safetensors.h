@@ -29,7 +29,7 @@ namespace dlpipe::formats {
 struct SafetensorsEntry {
   std::string name;
   std::string dtype_text;      // "F32", "BF16", "F16", "I64", ... as the file says
-  std::optional<DType> dtype;  // empty for types that dlpipe has none for (F16, BOOL, I8, ...)
+  std::optional<DType> dtype;  // empty for types that dlpipe has none for (BOOL, I8, ...)
   std::vector<int64_t> shape;
   uint64_t begin = 0;  // of its bytes, from the end of the header
   uint64_t end = 0;

@@ -8,6 +8,8 @@ TEST(Cast, SetsTheElementTypeOfTheInput) {
   EXPECT_EQ(prep.dtype, DType::kF32);
   ASSERT_TRUE(parse_or_die("cast(bf16)").fill_prep(prep).ok());
   EXPECT_EQ(prep.dtype, DType::kBF16);
+  ASSERT_TRUE(parse_or_die("cast(f16)").fill_prep(prep).ok());
+  EXPECT_EQ(prep.dtype, DType::kF16);
   ASSERT_TRUE(parse_or_die("cast(f64)").fill_prep(prep).ok());
   EXPECT_EQ(prep.dtype, DType::kF64);
 }

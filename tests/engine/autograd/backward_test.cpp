@@ -243,6 +243,7 @@ TEST(Autocast, LowPrecisionReachesTheGraphAndGradientsComeBackWide) {
     const Tensor y = matmul(x, w);
     EXPECT_EQ(y.dtype(), DType::kBF16);
     EXPECT_EQ(add(y, y).dtype(), DType::kBF16) << "elementwise ops follow";
+    EXPECT_EQ(add(y, cast(y, DType::kF16)).dtype(), DType::kF32) << "neither holds the other";
     EXPECT_EQ(add(y, Tensor::zeros({3})).dtype(), DType::kF32) << "mixed goes wide";
     loss = mse(y, Tensor::zeros({2, 3}));
     EXPECT_EQ(loss.dtype(), DType::kF32) << "losses are f32";

@@ -135,6 +135,7 @@ static_assert(same(Attribute::kVariantPackPointers, CUDNN_ATTR_VARIANT_PACK_DATA
 static_assert(same(Attribute::kVariantPackWorkspace, CUDNN_ATTR_VARIANT_PACK_WORKSPACE));
 static_assert(same(Attribute::kEngineNumericalNotes, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE));
 static_assert(same(DataType::kF32, CUDNN_DATA_FLOAT));
+static_assert(same(DataType::kF16, CUDNN_DATA_HALF));
 static_assert(same(DataType::kBF16, CUDNN_DATA_BFLOAT16));
 static_assert(same(ConvolutionMode::kCorrelation, CUDNN_CROSS_CORRELATION));
 static_assert(same(PointwiseMode::kAdd, CUDNN_POINTWISE_ADD));

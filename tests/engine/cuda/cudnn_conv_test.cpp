@@ -103,13 +103,14 @@ TEST(CudnnConv2d, HasASlowTwinOfTheSameValues) {
 }
 
 // In f32 sums differ by their order and by Winograd's transforms, some 1e-6; factors rounded to TF32 would
-// leave 3e-4. In bf16 both round f32 sums to 8 bits, of which some fall to the other side: at most 2^-9.
+// leave 3e-4. In bf16 both round f32 sums to 8 bits, of which some fall to the other side: at most 2^-9; in
+// f16 less.
 TEST(CudnnConv2d, GivesIm2colsValuesForResnetsShapes) {
   std::string why;
   Device* const device = device_with_cudnn(why);
   if (device == nullptr) GTEST_SKIP() << why;
   for (const ConvCase& c : resnet_cases()) {
-    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
       const std::string what = dlpipe::concat(c.name, ", ", dtype_name(dtype), ", tensor ");
       const auto expected = run_conv(c, dtype, *device, ConvLibrary::kIm2col);
       const auto got = run_conv(c, dtype, *device, ConvLibrary::kCudnn);
@@ -124,7 +125,7 @@ TEST(CudnnConv2d, GivesTheSameBitsAgain) {
   Device* const device = device_with_cudnn(why);
   if (device == nullptr) GTEST_SKIP() << why;
   for (const ConvCase& c : resnet_cases()) {
-    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
       const auto first = run_conv(c, dtype, *device, ConvLibrary::kAuto);
       EXPECT_EQ(run_conv(c, dtype, *device, ConvLibrary::kAuto), first)
           << c.name << ", " << dtype_name(dtype);

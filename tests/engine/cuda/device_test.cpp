@@ -39,9 +39,11 @@ TEST(CudaCast, RoundsAsTheCpuDoes) {
   for (uint64_t bits = 0; bits < 0x7f800000u; bits += 0x00012345u)
     values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
   const Tensor x = Tensor::from<float>(values, {static_cast<int64_t>(values.size())});
-  const Tensor there = cast(x.to(**device), DType::kBF16);
-  EXPECT_EQ(there.to_doubles(), cast(x, DType::kBF16).to_doubles());
-  EXPECT_EQ(cast(there, DType::kF32).to_doubles(), there.to_doubles());
+  for (const DType low : {DType::kBF16, DType::kF16}) {
+    const Tensor there = cast(x.to(**device), low);
+    EXPECT_EQ(there.to_doubles(), cast(x, low).to_doubles()) << dtype_name(low);
+    EXPECT_EQ(cast(there, DType::kF32).to_doubles(), there.to_doubles()) << dtype_name(low);
+  }
 }
 
 }  // namespace

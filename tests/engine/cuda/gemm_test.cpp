@@ -19,21 +19,21 @@ Device* device() {
 }
 
 double rounded(double value, DType dtype) {
-  const auto narrow = static_cast<float>(value);
-  return dtype == DType::kBF16 ? static_cast<double>(static_cast<float>(BFloat16(narrow))) : narrow;
+  double out = 0;
+  stored(dtype, [&](auto type) {
+    out = static_cast<double>(static_cast<float>(decltype(type)(static_cast<float>(value))));
+  });
+  return out;
 }
 
 Tensor on_device_of(const std::vector<double>& values, DType dtype) {
   const Tensor tensor = Tensor::empty({{static_cast<int64_t>(values.size())}, dtype}, *device());
   Tensor to = tensor;
-  if (dtype == DType::kBF16) {
-    std::vector<BFloat16> narrow;
+  stored(dtype, [&](auto type) {
+    std::vector<decltype(type)> narrow;
     for (const double value : values) narrow.emplace_back(static_cast<float>(value));
     to.copy_from_host(narrow.data(), tensor.size_bytes());
-  } else {
-    const std::vector<float> narrow(values.begin(), values.end());
-    to.copy_from_host(narrow.data(), tensor.size_bytes());
-  }
+  });
   return tensor;
 }
 
@@ -117,6 +117,7 @@ TEST_P(Gemm, GivesTheSumsOfTheLoop) {
 
 constexpr DType kF32 = DType::kF32;
 constexpr DType kBF16 = DType::kBF16;
+constexpr DType kF16 = DType::kF16;
 const Case kCases[] = {
     {.name = "Plain", .m = 5, .n = 3, .k = 7},
     {.name = "ATransposed", .m = 5, .n = 3, .k = 7, .transpose_a = true},
@@ -149,6 +150,9 @@ const Case kCases[] = {
      .accumulate = true,
      .dtype = kBF16,
      .result = kF32},
+    {.name = "Half", .m = 17, .n = 9, .k = 40, .transpose_b = true, .dtype = kF16, .result = kF16},
+    {.name = "HalfAccumulates", .m = 17, .n = 9, .k = 40, .accumulate = true, .dtype = kF16, .result = kF16},
+    {.name = "HalfIntoF32", .m = 8, .n = 8, .k = 999, .transpose_a = true, .dtype = kF16, .result = kF32},
     {.name = "NoTermsAreZero", .m = 3, .n = 2, .k = 0, .gap = 2, .batch = 2},
     {.name = "NoTermsAddNothing", .m = 3, .n = 2, .k = 0, .accumulate = true},
     {.name = "NoRows", .m = 0, .n = 2, .k = 3},
@@ -170,16 +174,18 @@ TEST(GemmPrecision, F32KeepsAllBits) {
 
 TEST(GemmPrecision, LowSumsAreF32) {
   if (device() == nullptr) GTEST_SKIP() << "no CUDA device";
-  const Tensor ones = on_device_of(std::vector<double>(4096, 1.0), kBF16);  // a sum in bf16 stays at 256
-  const Tensor c = on_device_of({0.0}, kBF16);
-  gemm(1, 1, 4096, {ones.raw(), 4096}, {ones.raw(), 1}, {c.raw(), 1, 0, kBF16}, kBF16);
-  EXPECT_EQ(c.item(), 4096);
+  for (const DType dtype : {kBF16, kF16}) {
+    const Tensor ones = on_device_of(std::vector<double>(4096, 1.0), dtype);  // sums would stay at 256, 2048
+    const Tensor c = on_device_of({0.0}, dtype);
+    gemm(1, 1, 4096, {ones.raw(), 4096}, {ones.raw(), 1}, {c.raw(), 1, 0, dtype}, dtype);
+    EXPECT_EQ(c.item(), 4096) << dtype_name(dtype);
+  }
 }
 
 TEST(FillRowsKernel, WritesEveryRow) {
   if (device() == nullptr) GTEST_SKIP() << "no CUDA device";
   for (const int64_t columns : {5, 8, 300}) {  // in elements and in packs, several blocks
-    for (const DType dtype : {kF32, kBF16}) {
+    for (const DType dtype : {kF32, kBF16, kF16}) {
       const std::vector<double> row = numbers(columns, 4);
       const Tensor to = on_device_of(std::vector<double>(static_cast<size_t>(columns * 21), 9.0), dtype);
       stored(dtype, [&](auto type) { fill_rows<decltype(type)>(on_device_of(row, dtype), to); });

@@ -72,7 +72,7 @@ TEST(SimulatedImages, BatchPrepInSeveralBlocks) {
   check("batch_prep", []() -> std::vector<OpSample> {
     std::vector<OpSample> samples;
     for (const int64_t channels : {1, 2, 3, 4}) {
-      for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
         BatchPrep prep;
         prep.scale = {0.017f, 0.0175f, 0.0174f, 0.5f};
         prep.bias = {-2.1f, -2.03f, -1.8f, 0.25f};
@@ -92,7 +92,7 @@ TEST(SimulatedImages, BatchPrepMixesInSeveralBlocks) {
   check("batch_prep", []() -> std::vector<OpSample> {
     std::vector<OpSample> samples;
     for (const int64_t channels : {1, 2, 3, 4}) {
-      for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
         for (const int side : {41, 48}) {  // samples that aren't whole packs, and that are
           BatchPrep prep;
           prep.scale = {0.017f, 0.0175f, 0.0174f, 0.5f};
@@ -152,10 +152,10 @@ TEST(SimulatedImages, BatchNormOfSeveralChunksAndTiles) {
            NormCase{"eval", {4, 13, 13, 72}, true, {.training = false, .relu = true}},
            NormCase{"eval of odd channels", {4, 13, 13, 33}, false, {.training = false}},
        }) {
-    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
       const std::vector<Tensor> got = run_norm(op.row, norm, dtype, dtype);
       const std::vector<Tensor> exact = run_norm(op.row, norm, dtype, DType::kF64);  // by the reference
-      const Tolerance& tolerance = dtype == DType::kF32 ? op.record.f32 : op.record.bf16;
+      const Tolerance& tolerance = tolerance_of(op.record, dtype);
       for (size_t i = 0; i < exact.size(); ++i) {
         const std::vector<double> a = got[i].to_doubles();
         const std::vector<double> b = exact[i].to_doubles();
@@ -198,7 +198,7 @@ Answer run(const OpRow& row, std::vector<Tensor> inputs, const Attrs& attrs) {
 
 TEST(SimulatedImages, AlignmentChangesNoBit) {
   const Shape shape{3, 11, 13, 72};
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
     const Tensor x = cast(noise(shape, 1), dtype);
     const Unaligned moved(x);
     const auto expect_same = [&](const char* name, const std::vector<Tensor>& others, const Attrs& attrs) {

@@ -33,26 +33,31 @@ void multiply(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMa
 
 }  // namespace
 
+template <class T, class Out>
+static void multiply_batch(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b,
+                           const GemmResult& c, int64_t batch) {
+  for (int64_t i = 0; i < batch; ++i) {
+    multiply<T, Out>(m, n, k, {static_cast<const T*>(a.data) + i * a.stride, a.row, a.transposed},
+                     {static_cast<const T*>(b.data) + i * b.stride, b.row, b.transposed},
+                     {static_cast<Out*>(c.data) + i * c.stride, c.row, 0, c.dtype, c.accumulate});
+  }
+}
+
 static void multiply_all(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b,
                          const GemmResult& c, DType dtype, int64_t batch) {
   stored(dtype, [&](auto operand) {
-    stored(c.dtype, [&](auto result) {
-      using T = decltype(operand);
-      using Out = decltype(result);
-      for (int64_t i = 0; i < batch; ++i) {
-        multiply<T, Out>(m, n, k, {static_cast<const T*>(a.data) + i * a.stride, a.row, a.transposed},
-                         {static_cast<const T*>(b.data) + i * b.stride, b.row, b.transposed},
-                         {static_cast<Out*>(c.data) + i * c.stride, c.row, 0, c.dtype, c.accumulate});
-      }
-    });
+    using T = decltype(operand);
+    c.dtype == dtype ? multiply_batch<T, T>(m, n, k, a, b, c, batch)
+                     : multiply_batch<T, float>(m, n, k, a, b, c, batch);
   });
 }
 
 void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const GemmResult& c,
           DType dtype, int64_t batch) {
   if (m == 0 || n == 0) return;
-  if (dtype != DType::kBF16 && c.dtype != dtype)
-    throw Error(Status(ErrorCode::kMisuse, "[cuda] gemm: a result in bf16 is one of operands in bf16"));
+  if (c.dtype != DType::kF32 && c.dtype != dtype)
+    throw Error(Status(ErrorCode::kMisuse, concat("[cuda] gemm: a result in ", dtype_name(c.dtype),
+                                                  " of operands in ", dtype_name(dtype))));
   check_row("a", a.row, a.transposed ? m : k);
   check_row("b", b.row, b.transposed ? k : n);
   check_row("c", c.row, n);

@@ -43,16 +43,19 @@ TEST(SimulatedCast, RoundsAsTheCpuDoes) {
     values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
   values.insert(values.end(), {NAN, INFINITY, -INFINITY, -0.0f});
   const Tensor x = Tensor::from<float>(values, {static_cast<int64_t>(values.size())});
-  const Tensor expected = cast(x, DType::kBF16);
-  const std::vector<Tensor> inputs = {x};
-  std::vector<Tensor> outputs = {Tensor::empty(x.shape(), DType::kBF16)};
-  const Attrs attrs(CastAttrs{DType::kBF16});
-  row->kernels->forward({inputs, outputs, attrs});
-  EXPECT_EQ(std::memcmp(outputs[0].raw(), expected.raw(), expected.size_bytes()), 0);
-  std::vector<Tensor> wide = {Tensor::empty(x.shape())};
-  row->kernels->backward({{}, {}, outputs, wide, attrs});
-  const Tensor expected_wide = cast(expected, DType::kF32);
-  EXPECT_EQ(std::memcmp(wide[0].raw(), expected_wide.raw(), expected_wide.size_bytes()), 0);
+  for (const DType low : {DType::kBF16, DType::kF16}) {
+    const Tensor expected = cast(x, low);
+    const std::vector<Tensor> inputs = {x};
+    std::vector<Tensor> outputs = {Tensor::empty(x.shape(), low)};
+    const Attrs attrs(CastAttrs{low});
+    row->kernels->forward({inputs, outputs, attrs});
+    EXPECT_EQ(std::memcmp(outputs[0].raw(), expected.raw(), expected.size_bytes()), 0) << dtype_name(low);
+    std::vector<Tensor> wide = {Tensor::empty(x.shape())};
+    row->kernels->backward({{}, {}, outputs, wide, attrs});
+    const Tensor expected_wide = cast(expected, DType::kF32);
+    EXPECT_EQ(std::memcmp(wide[0].raw(), expected_wide.raw(), expected_wide.size_bytes()), 0)
+        << dtype_name(low);
+  }
 }
 
 }  // namespace

@@ -13,6 +13,15 @@ TEST(CastOp, PassesEveryCheckOfItsRecord) {
   check_op("cast");
 }
 
+TEST(CastOp, RoundsToF16AsFloat16Does) {
+  const std::vector<float> values = {0.1f, -65519.0f, 65520.0f, 1e-7f, NAN};
+  const Tensor half = cast(Tensor::from<float>(values, {5}), DType::kF16);
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(half.data<Float16>()[i].bits, Float16(values[i]).bits) << values[i];
+  const Tensor low = cast(half, DType::kBF16);  // through f32
+  EXPECT_EQ(low.data<BFloat16>()[0].bits, BFloat16(static_cast<float>(Float16(0.1f))).bits);
+}
+
 // The plain conversions of base/dtype.h judge the vector ones.
 TEST(CastOp, RoundsToBf16AsBFloat16Does) {
   std::vector<float> values = {0.0f,

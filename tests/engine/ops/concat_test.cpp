@@ -14,6 +14,7 @@ TEST(ConcatOp, PassesEveryCheckOfItsRecord) {
 TEST(ConcatOp, BringsMixedFloatsToTheWidestAndNamesWhatDoesNotFit) {
   const Tensor a = Tensor::full({2}, 1.5);
   const Tensor b = Tensor::full({1}, 2.5, DType::kBF16);
+  EXPECT_EQ(concat({b, Tensor::full({1}, 1.5, DType::kF16)}, 0).dtype(), DType::kF32);
   EXPECT_EQ(concat({a, b}, 0).dtype(), DType::kF32);
   EXPECT_EQ(concat({a, b}, 0).to_doubles(), (std::vector<double>{1.5, 1.5, 2.5}));
   EXPECT_THROW(concat({a, Tensor::zeros({2, 2})}, 0), Error);

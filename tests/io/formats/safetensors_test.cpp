@@ -63,7 +63,7 @@ TEST(Safetensors, ReadsAFileWrittenByTheReferencePackage) {
   EXPECT_EQ(file->find("fc.weight")->shape, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(read_values<int64_t>(*file, "bn.num_batches_tracked"), (std::vector<int64_t>{42}));
   EXPECT_EQ(file->find("half")->dtype_text, "F16");
-  EXPECT_FALSE(file->find("half")->dtype.has_value());
+  EXPECT_EQ(file->find("half")->dtype, DType::kF16);
   EXPECT_EQ(file->metadata().at("format"), "np");
 }
 
