@@ -57,7 +57,7 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   optimizer_arguments.weight_decay = 1e-4;
   const auto optimizer = optimizer_record->build(model->parameters(), optimizer_arguments);
   TrainStepOptions step_options;
-  step_options.dtype = value_or_throw(parse_dtype(options.dtype));
+  step_options.dtype = value_or_throw(training_dtype(options.dtype, device));
   step_options.tf32 = take_tf32(options.tf32, device);
   step_options.loss = value_or_throw(find_loss("cross_entropy"));
   step_options.graph = value_or_throw(parse_graph(options.graph));

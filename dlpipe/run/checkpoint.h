@@ -29,6 +29,9 @@ struct TrainerState {
   int64_t best_step = -1;
   int64_t worse_validations = 0;  // in a row, for --early-stop
   int64_t skipped_steps = 0;
+  int64_t overflowed_steps = 0;  // skipped because the loss scale was too large
+  double loss_scale = 0;         // with f16: of the next step; 0: the loss isn't scaled
+  int64_t good_steps = 0;        // with f16: since the loss scale last changed
   uint64_t parameters_chain = 0;
   int64_t validated_step = -1;   // the last validation came after this many steps
   int64_t chained_step = -1;     // parameters_chain last grew after this many

@@ -1,5 +1,6 @@
 // CheckpointState as JSON. 64-bit hashes are hex texts: JSON's numbers don't hold them everywhere.
 #include <charconv>
+#include <limits>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/run/checkpoint.h"
@@ -78,6 +79,9 @@ Json trainer_json(const TrainerState& trainer) {
                        {"best_step", trainer.best_step},
                        {"worse_validations", trainer.worse_validations},
                        {"skipped_steps", trainer.skipped_steps},
+                       {"overflowed_steps", trainer.overflowed_steps},
+                       {"loss_scale", trainer.loss_scale},
+                       {"good_steps", trainer.good_steps},
                        {"parameters_chain", hex64(trainer.parameters_chain)},
                        {"validated_step", trainer.validated_step},
                        {"chained_step", trainer.chained_step},
@@ -97,6 +101,15 @@ Result<TrainerState> trainer_from(const Json& json, std::string_view file) {
   DLPIPE_ASSIGN_OR_RETURN(trainer.metrics_bytes, formats::require_int(json, "metrics_bytes", file));
   DLPIPE_ASSIGN_OR_RETURN(trainer.quarantine_bytes, formats::require_int(json, "quarantine_bytes", file));
   trainer.best = json["best"].as_double();
+  // Older ones have no loss scale.
+  trainer.overflowed_steps = json["overflowed_steps"].as_int();
+  trainer.loss_scale = json["loss_scale"].as_double();
+  trainer.good_steps = json["good_steps"].as_int();
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (!(trainer.loss_scale >= 0 && trainer.loss_scale <= std::numeric_limits<float>::max()) ||
+      trainer.good_steps < 0 || trainer.good_steps > kMost) {
+    return Status(ErrorCode::kCorrupt, concat("[checkpoint] impossible loss scale in ", file));
+  }
   return trainer;
 }
 

@@ -66,7 +66,7 @@ Evaluation evaluate_checkpoint(const EvaluateOptions& options, const Registries&
 
   EvalOptions eval;
   eval.loss = value_or_throw(find_loss(state.loss, registries.losses));
-  eval.dtype = value_or_throw(parse_dtype(state.dtype));
+  eval.dtype = value_or_throw(inference_dtype(state.dtype, device));
   eval.tf32 = take_tf32(options.tf32, device);
   eval.views = value_or_throw(parse_views(state.tta));
   eval.stop = options.stop;

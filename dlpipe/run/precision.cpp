@@ -5,6 +5,19 @@
 
 namespace dlpipe::run {
 
+Result<DType> training_dtype(std::string_view name, const Device& device) {
+  DLPIPE_ASSIGN_OR_RETURN(const DType dtype, parse_dtype(name));
+  if (dtype != DType::kF16 || !device.is_host()) return dtype;
+  return Status(
+      ErrorCode::kMisuse,
+      "[dtype] --dtype f16 is for GPUs; give --device cuda, or --dtype bf16, which the host computes");
+}
+
+Result<DType> inference_dtype(std::string_view name, const Device& device) {
+  DLPIPE_ASSIGN_OR_RETURN(const DType dtype, parse_dtype(name));
+  return dtype == DType::kF16 && device.is_host() ? DType::kF32 : dtype;
+}
+
 bool take_tf32(bool wanted, const Device& device) {
   if (!wanted || !device.is_host()) return wanted;
   log(LogLevel::kWarning,

@@ -1,9 +1,19 @@
-// What may be less precise than f32, as options say it. dtypes are autocast's (engine/op.h).
+// What --dtype and --tf32 mean on a device.
 #pragma once
 
+#include <string_view>
+
 #include "dlpipe/base/device/device.h"
+#include "dlpipe/base/dtype.h"
+#include "dlpipe/base/error.h"
 
 namespace dlpipe::run {
+
+/// The dtype that training on `device` is autocast to. kMisuse for what there is none of: f16 on the host.
+Result<DType> training_dtype(std::string_view name, const Device& device);
+
+/// The same for a trained model, which runs anywhere: f32 where the host has to do what was trained in f16.
+Result<DType> inference_dtype(std::string_view name, const Device& device);
 
 /// Whether `--tf32` is taken on `device`. Where it is `wanted` on the host, a warning says that it changes
 /// nothing there.

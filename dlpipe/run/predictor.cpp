@@ -13,6 +13,7 @@
 #include "dlpipe/engine/ops.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/precision.h"
 
 namespace dlpipe::run {
 
@@ -79,7 +80,8 @@ void Predictor::predict_batch(std::span<const std::string> files,
     prediction.error = load_image(prediction.path, bytes.data<uint8_t>() + i * image_bytes);
   });
   const engine::NoGrad no_grad;
-  const engine::UseAutocast autocast(value_or_throw(parse_dtype(model_.state.dtype)));
+  const engine::UseAutocast autocast(
+      value_or_throw(inference_dtype(model_.state.dtype, model_.model->device())));
   const Tensor logits =
       view_logits(*model_.model, engine::batch_prep(bytes.to(model_.model->device()), prep_),
                   value_or_throw(parse_views(model_.state.tta)));

@@ -85,7 +85,7 @@ void Session::check_options() {
   settings_.step.loss_arguments.label_smoothing = config_.overfit_batch > 0 ? 0 : config_.label_smoothing;
   settings_.step.accumulate = config_.accumulate;
   settings_.step.clip = config_.clip;
-  settings_.step.dtype = value_or_throw(parse_dtype(config_.dtype));
+  settings_.step.dtype = value_or_throw(training_dtype(config_.dtype, *device_));
   settings_.step.tf32 = take_tf32(config_.tf32, *device_);
   settings_.step.seed = static_cast<uint64_t>(config_.seed);
   settings_.step.skip_nonfinite = config_.on_nonfinite == "skip";

@@ -6,7 +6,7 @@ namespace dlpipe::run {
 
 StepResults::StepResults(Device& device)
     : device_(device),
-      memory_(value_or_throw(Buffer::allocate(device, kDepth * sizeof(Entry), Buffer::Memory::kPinned))),
+      memory_(value_or_throw(Buffer::allocate(device, kDepth * sizeof(Result), Buffer::Memory::kPinned))),
       ledger_(device, kDepth) {
   for (auto& event : over_) event = value_or_throw(device.create_event());
 }
@@ -16,16 +16,16 @@ StepResults::~StepResults() {
 }
 
 void StepResults::push(const engine::Tensor& loss, const engine::DeviceStepFlags& flags) {
-  Entry& to = entry(pushed_);
-  to = {0, 0};
+  Result& to = entry(pushed_);
+  to = {};
   Stream& stream = engine::engine_stream(device_);
-  if (loss.defined()) {
-    throw_if_error(device_.copy_async(&to.loss, loss.raw(), sizeof to.loss, CopyKind::kDeviceToHost, stream));
-  }
-  if (flags.found_inf != nullptr) {
-    throw_if_error(device_.copy_async(&to.found_inf, flags.found_inf, sizeof to.found_inf,
-                                      CopyKind::kDeviceToHost, stream));
-  }
+  const auto fetch = [&]<class T>(T& value, const void* from) {
+    if (from != nullptr)
+      throw_if_error(device_.copy_async(&value, from, sizeof value, CopyKind::kDeviceToHost, stream));
+  };
+  fetch(to.loss, loss.defined() ? loss.raw() : nullptr);
+  fetch(to.found_inf, flags.found_inf);
+  fetch(to.loss_scale, flags.loss_scale);
   ledger_.end_step(Span::kOptimizer);
   throw_if_error(device_.record(over(pushed_), stream));
   ++pushed_;
@@ -38,8 +38,7 @@ bool StepResults::is_ready() const {
 StepResults::Result StepResults::pop() {
   throw_if_error(device_.synchronize(over(popped_)));
   ledger_.take_step();
-  const Entry& found = entry(popped_++);
-  return {found.loss, found.found_inf == 0};
+  return entry(popped_++);
 }
 
 }  // namespace dlpipe::run

@@ -11,6 +11,7 @@
 
 #include "dlpipe/base/buffer.h"
 #include "dlpipe/base/device/device.h"
+#include "dlpipe/engine/cuda/arena_steps.h"
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/engine/tensor.h"
 #include "dlpipe/run/device_ledger.h"
@@ -27,7 +28,8 @@ class StepResults {
 
   struct Result {
     float loss = 0;
-    bool counted = true;  // else something wasn't finite
+    int32_t found_inf = engine::cuda::kAllFinite;  // a FoundInf: whether the step counted, or why it didn't
+    float loss_scale = 0;                          // of the next step; 0: the loss isn't scaled
   };
   /// Behind what is in the thread's stream now: `loss` (f32, one element; undefined: 0) and the flags. Ends
   /// the ledger's step. Not while is_full().
@@ -43,12 +45,8 @@ class StepResults {
   const DeviceTimes& times() const { return ledger_.times(); }
 
  private:
-  struct Entry {
-    float loss;
-    int32_t found_inf;
-  };
   Event& over(int64_t number) const { return *over_[static_cast<size_t>(number % kDepth)]; }
-  Entry& entry(int64_t number) const { return reinterpret_cast<Entry*>(memory_.data())[number % kDepth]; }
+  Result& entry(int64_t number) const { return reinterpret_cast<Result*>(memory_.data())[number % kDepth]; }
 
   Device& device_;
   Buffer memory_;

@@ -13,6 +13,7 @@
 #include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops.h"
 #include "dlpipe/run/loaded_model.h"
+#include "dlpipe/run/precision.h"
 
 namespace dlpipe::run {
 
@@ -77,7 +78,8 @@ void generate(const GenerateOptions& options, const std::function<bool(const std
   if (tokens.empty()) throw Error(Status(ErrorCode::kMisuse, "[generate] --prompt is empty; give some text"));
   if (!sink(options.prompt)) return;
   const engine::NoGrad no_grad;
-  const engine::UseAutocast autocast(value_or_throw(parse_dtype(loaded.state.dtype)));
+  const engine::UseAutocast autocast(
+      value_or_throw(inference_dtype(loaded.state.dtype, loaded.model->device())));
   RandomStream random(options.seed, 0);
   for (int64_t i = 0; i < options.tokens; ++i) {
     const size_t seen = std::min(tokens.size(), static_cast<size_t>(length));

@@ -49,6 +49,7 @@ TrainStep::TrainStep(engine::Module& model, engine::Optimizer& optimizer, engine
   if (options_.accumulate > 1) reason = "a step is several batches (--accumulate)";
   random_key_ = Tensor::empty({{1}, DType::kI64, engine::Layout::kPlain}, device_);
   results_ = std::make_unique<StepResults>(device_);
+  if (options_.dtype == DType::kF16) scaler_ = std::make_unique<engine::GradScaler>(device_);
   graph_ = std::make_unique<StepGraph>(device_, model_, results_->ledger(), reason);
 }
 
@@ -178,7 +179,7 @@ void TrainStep::accumulate_gradients(BatchInput input, int64_t micro, StepOutcom
     mark(Span::kForward);
   }
   const SpanScope span(Span::kBackward);
-  if (outcome.reason.empty()) loss.backward();
+  if (outcome.reason.empty()) loss.backward(scaler_ != nullptr ? scaler_->seed(loss.shape()) : Tensor());
   mark(Span::kBackward);
   loss = Tensor();  // the graph and the input go here, inside the span
   input = BatchInput();
@@ -220,6 +221,7 @@ void TrainStep::update_on_device() {
   if (options_.clip > 0) step.max_norm = options_.clip;
   step.loss = loss_;
   step.halts = !options_.skip_nonfinite;
+  step.scaler = scaler_.get();
   flags_ = optimizer_.step_on_device(step);
   if (ema_ != nullptr) ema_->update(model_, flags_.found_inf);
   for (size_t i = 0; i < buffers_.size() && options_.skip_nonfinite; ++i) {
@@ -247,12 +249,17 @@ std::optional<StepOutcome> TrainStep::take_outcome(bool wait) {
 void TrainStep::complete(Issued& issued, const StepResults::Result& result) {
   StepOutcome& outcome = issued.outcome;
   outcome.loss = result.loss;
-  if (result.counted) return;
+  outcome.loss_scale = result.loss_scale;
+  if (result.found_inf == engine::cuda::kAllFinite) return;
+  outcome.overflowed = result.found_inf == engine::cuda::kOverflow;
   // Nothing has changed since: the step and all after it were halted.
-  if (!options_.skip_nonfinite)
-    fail_nonfinite(outcome.step, find_layer(issued.input, outcome.step, options_.accumulate - 1));
+  if (!options_.skip_nonfinite && !outcome.overflowed)
+    fail_nonfinite(outcome.step, std::isfinite(result.loss)
+                                     ? "the gradients; the loss is finite"
+                                     : find_layer(issued.input, outcome.step, options_.accumulate - 1));
   outcome.skipped = true;
-  outcome.reason = "the loss or its gradients";
+  outcome.reason = outcome.overflowed ? "gradients times the loss scale" : "the loss or its gradients";
+  if (!options_.skip_nonfinite) return;  // the loss was finite: batch norms keep what they saw, as PyTorch's
   counters_.take_back(issued.counted);
   if (ema_ != nullptr) ema_->copy_counts(model_);
 }

@@ -18,6 +18,7 @@
 
 #include "dlpipe/base/batch_source.h"
 #include "dlpipe/engine/layers/module.h"
+#include "dlpipe/engine/optim/grad_scaler.h"
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/run/batch_input.h"
 #include "dlpipe/run/host_counters.h"
@@ -29,13 +30,14 @@ namespace dlpipe::run {
 
 struct TrainStepOptions {
   int64_t accumulate = 1;
-  double clip = 0;  // 0: don't
-  DType dtype = DType::kF32;
-  bool tf32 = false;  // forward and backward may take it (engine/op.h)
+  double clip = 0;            // 0: don't
+  DType dtype = DType::kF32;  // kF16: on a device alone, and the loss is scaled (engine/optim/grad_scaler.h)
+  bool tf32 = false;          // forward and backward may take it (engine/op.h)
   uint64_t seed = 0;
   const LossRecord* loss = nullptr;
   LossArguments loss_arguments = {};
-  bool skip_nonfinite = false;  // else the step ends in kNonfinite
+  /// Else the step ends in kNonfinite, unless its loss scale may be why: such a step is always skipped.
+  bool skip_nonfinite = false;
   /// On a device: whether steps are launched as one graph (step_graph.h). kOn: an error where they can't be.
   enum class Graph : uint8_t { kAuto, kOn, kOff } graph = Graph::kAuto;
 };
@@ -51,6 +53,8 @@ struct StepOutcome {
   bool epoch_ended = false;  // the last batch of an epoch was among them
   bool skipped = false;      // not finite: no update was made
   std::string reason;        // why it was skipped: the layer
+  bool overflowed = false;   // skipped because the loss scale was too large; it is smaller now
+  double loss_scale = 0;     // for the next step; 0: the loss isn't scaled
 };
 
 class TrainStep {
@@ -75,6 +79,8 @@ class TrainStep {
   DeviceTimes device_times() const { return results_ != nullptr ? results_->times() : DeviceTimes(); }
   /// Why a device's steps aren't one graph; empty where they are or may come to be, and on the host.
   std::string graph_reason() const { return graph_ != nullptr ? graph_->reason() : ""; }
+  /// Null where the loss isn't scaled. Its state is that after the last step asked for.
+  engine::GradScaler* scaler() const { return scaler_.get(); }
 
  private:
   /// A step whose outcome wasn't taken.
@@ -117,8 +123,9 @@ class TrainStep {
   BatchInput last_input_;                      // likewise
   std::deque<Issued> issued_;
   // On a device alone.
-  engine::DeviceStepFlags flags_;  // of the last step
-  engine::Tensor random_key_;      // of the batch (engine/ops.h: RandomState::device_key)
+  engine::DeviceStepFlags flags_;               // of the last step
+  std::unique_ptr<engine::GradScaler> scaler_;  // with f16
+  engine::Tensor random_key_;                   // of the batch (engine/ops.h: RandomState::device_key)
   std::unique_ptr<StepResults> results_;
   std::unique_ptr<StepGraph> graph_;
 };

@@ -76,6 +76,9 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerSettings& settings, con
   static TrainObserver silent;
   if (parts_.observer == nullptr) parts_.observer = &silent;
   if (parts_.val != nullptr) val_begin_ = parts_.val->state();
+  if (step_.scaler() != nullptr && state_.loss_scale > 0)
+    step_.scaler()->set_state(
+        {static_cast<float>(state_.loss_scale), static_cast<int32_t>(state_.good_steps)});
 }
 
 double Trainer::steps_per_epoch() const {
@@ -114,6 +117,7 @@ TrainOutcome Trainer::train(const std::atomic<bool>* stop) {
   outcome_.best = state_.best;
   outcome_.best_step = state_.best_step;
   outcome_.skipped_steps = state_.skipped_steps;
+  outcome_.overflowed_steps = state_.overflowed_steps;
   outcome_.batches_chain = parts_.train->state().chain;
   outcome_.parameters_chain = state_.parameters_chain;
   outcome_.ledger = ledger_.total();
@@ -124,6 +128,7 @@ TrainOutcome Trainer::train(const std::atomic<bool>* stop) {
 
 std::string Trainer::nonfinite_advice() const {
   std::string advice = "; try a lower --lr, --clip 1, or --on-nonfinite skip";
+  if (step_.scaler() != nullptr) advice = "; f16 ends at 65504: try --dtype bf16" + advice;
   if (parts_.directory == nullptr) return advice;
   const std::vector<std::string> saved = list_checkpoints(parts_.directory->checkpoints());
   return advice +
@@ -175,8 +180,11 @@ void Trainer::log_step(const StepOutcome& outcome) {
   if (outcome_.samples == 0) outcome_.first_loss = outcome.loss;
   outcome_.samples += outcome.samples;
   outcome_.loss = outcome.loss;
-  skipped_in_a_row_ = outcome.skipped ? skipped_in_a_row_ + 1 : 0;
-  if (outcome.skipped) {
+  outcome_.loss_scale = outcome.loss_scale;
+  if (outcome.overflowed) ++state_.overflowed_steps;
+  const bool is_bad = outcome.skipped && !outcome.overflowed;
+  skipped_in_a_row_ = is_bad ? skipped_in_a_row_ + 1 : 0;
+  if (is_bad) {
     ++state_.skipped_steps;
     parts_.observer->on_note(concat("step ", outcome.step + 1, " skipped: not finite in ", outcome.reason));
     if (skipped_in_a_row_ >= kMaxSkippedInARow) {
@@ -190,7 +198,8 @@ void Trainer::log_step(const StepOutcome& outcome) {
       {{"step", outcome.step + 1}, {"epoch", outcome.epoch}, {"loss", outcome.loss}, {"lr", outcome.lr}});
   if (outcome.skipped) line.set("skipped", outcome.reason);
   throw_if_error(parts_.directory->log_line(line));
-  const std::vector<Scalar> scalars = {{"train/loss", outcome.loss}, {"train/lr", outcome.lr}};
+  std::vector<Scalar> scalars = {{"train/loss", outcome.loss}, {"train/lr", outcome.lr}};
+  if (outcome.loss_scale > 0) scalars.push_back({"train/loss_scale", outcome.loss_scale});
   throw_if_error(parts_.directory->log_scalars(outcome.step + 1, scalars));
 }
 
@@ -287,6 +296,10 @@ void Trainer::save(bool is_best) {
   const RunDirectory::LogSizes sizes = value_or_throw(parts_.directory->sync_logs());
   state_.metrics_bytes = sizes.metrics_bytes;
   state_.quarantine_bytes = sizes.quarantine_bytes;
+  const engine::GradScaler::State scaler =
+      step_.scaler() != nullptr ? step_.scaler()->state() : engine::GradScaler::State{0, 0};
+  state_.loss_scale = scaler.scale;
+  state_.good_steps = scaler.good_steps;
   throw_if_error(formats::write_file(parts_.directory->kernels_file(), engine::kernel_table().save()));
   CheckpointTensors tensors{parts_.model->state_dict(), parts_.optimizer->state(), {}};
   if (parts_.ema != nullptr) tensors.ema = parts_.ema->state();

@@ -56,6 +56,8 @@ struct TrainOutcome {
   double best = 0;
   int64_t best_step = -1;
   int64_t skipped_steps = 0;
+  int64_t overflowed_steps = 0;  // skipped because the loss scale was too large
+  double loss_scale = 0;         // of the last step; 0: the loss isn't scaled
   uint64_t batches_chain = 0;
   uint64_t parameters_chain = 0;
   LedgerEntry ledger;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <iostream>
 #include <map>
 
 #include "dlpipe/engine/allocator.h"
@@ -99,6 +100,96 @@ TEST_F(DeviceSession, ResumedIsTheSameRunBitForBit) {
     EXPECT_EQ(text_of(runs / "a/" + file), text_of(runs / "b/" + file)) << file;
   EXPECT_TRUE((*formats::Json::parse(text_of(runs / "b/receipt.json")))["tf32"].as_bool());
   EXPECT_THROW(Session::resume(runs / "b", {{"tf32", "false"}}, registries()), Error);
+}
+
+formats::Json trainer_of(const std::string& run) {
+  return (*formats::Json::parse(*formats::read_file(run + "/checkpoints/last/state.json")))["trainer"];
+}
+
+TEST_F(DeviceSession, InF16ItIsNearTheRunInF32AndTellsItsScale) {
+  ScratchFolder runs;
+  TrainConfig c = config(runs / "a", "simulated");
+  const TrainOutcome wide = Session(c, registries()).train();
+  c.out = runs / "b";
+  c.dtype = "f16";
+  const TrainOutcome half = Session(c, registries()).train();
+  EXPECT_EQ(half.batches_chain, wide.batches_chain);
+  EXPECT_NEAR(half.first_loss, wide.first_loss, 1e-3);
+  EXPECT_NEAR(half.last_validation->result.loss, wide.last_validation->result.loss,
+              2e-2 * wide.last_validation->result.loss);
+  std::cerr << "validation loss " << half.last_validation->result.loss << " in f16, "
+            << wide.last_validation->result.loss << " in f32\n";
+  EXPECT_EQ(half.loss_scale, 65536);
+  EXPECT_EQ(half.overflowed_steps, 0);
+  EXPECT_EQ(wide.loss_scale, 0);
+  EXPECT_EQ(trainer_of(runs / "b")["loss_scale"].as_double(), 65536);
+  EXPECT_EQ(trainer_of(runs / "b")["good_steps"].as_int(), half.steps);
+  // Anybody evaluates it, in f32 where there is no f16.
+  const Evaluation evaluation =
+      evaluate_checkpoint({.checkpoint = runs / "b/checkpoints/last", .data = data_.split, .batch = 16});
+  EXPECT_NEAR(evaluation.report.loss, half.last_validation->result.loss, 1e-2);
+}
+
+TEST_F(DeviceSession, InF16ResumedIsTheSameRunBitForBitScaleIncluded) {
+  ScratchFolder runs;
+  TrainConfig begin = config(runs / "a", "simulated");
+  begin.optimizer = "adamw";
+  begin.lr = 0.002;
+  begin.dtype = "f16";
+  begin.epochs = 4;
+  StopAfter early(2);
+  Session(begin, registries(), &early).train(&early.stop);
+  // From here on gradients are too large until the scale has come down, which the cut is in the middle of.
+  const std::string state = runs / "a/checkpoints/last/state.json";
+  std::string text = text_of(state);
+  const std::string scale = "65536";
+  ASSERT_NE(text.find(scale), std::string::npos) << text;
+  text.replace(text.find(scale), scale.size(), "1073741824");
+  ASSERT_TRUE(formats::write_file(state, text).ok());
+  std::filesystem::copy(
+      runs / "a", runs / "b",
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
+  const TrainOutcome whole = Session::resume(runs / "a", {}, registries())->train();
+  EXPECT_GT(whole.overflowed_steps, 5);
+  EXPECT_LT(whole.overflowed_steps, whole.steps - 7);
+  EXPECT_LT(whole.loss, whole.first_loss);
+  std::cerr << whole.overflowed_steps << " of " << whole.steps << " steps overflowed, scale "
+            << whole.loss_scale << ", loss " << whole.first_loss << " to " << whole.loss << '\n';
+  StopAfter stop(5);
+  EXPECT_TRUE(Session::resume(runs / "b", {}, registries(), &stop)->train(&stop.stop).stopped);
+  EXPECT_GT(trainer_of(runs / "b")["loss_scale"].as_double(), whole.loss_scale);
+  const TrainOutcome rest = Session::resume(runs / "b", {}, registries())->train();
+  EXPECT_EQ(rest.overflowed_steps, whole.overflowed_steps);
+  EXPECT_EQ(rest.loss_scale, whole.loss_scale);
+  EXPECT_EQ(trainer_of(runs / "b")["good_steps"].as_int(), trainer_of(runs / "a")["good_steps"].as_int());
+  for (const char* file : {"receipt.json", "metrics.jsonl", "checkpoints/last/model.safetensors",
+                           "checkpoints/last/optimizer.safetensors"})
+    EXPECT_EQ(text_of(runs / "a/" + file), text_of(runs / "b/" + file)) << file;
+}
+
+TEST_F(DeviceSession, ARunInF16GoesOnInOtherDtypesAndTheReverse) {
+  ScratchFolder runs;
+  TrainConfig half = config(runs / "a", "simulated");
+  half.dtype = "f16";
+  StopAfter stop(5);
+  Session(half, registries(), &stop).train(&stop.stop);
+  try {
+    Session::resume(runs / "a", {{"device", "cpu"}});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("bf16"), std::string::npos) << error.what();
+  }
+  StopAfter again(8);
+  Session::resume(runs / "a", {{"device", "cpu"}, {"dtype", "bf16"}}, {}, &again)->train(&again.stop);
+  EXPECT_EQ(trainer_of(runs / "a")["loss_scale"].as_double(), 0);
+  const TrainOutcome outcome =
+      Session::resume(runs / "a", {{"device", "simulated"}, {"dtype", "f16"}}, registries())->train();
+  EXPECT_EQ(outcome.loss_scale, 65536);
+  EXPECT_EQ(trainer_of(runs / "a")["good_steps"].as_int(), outcome.steps - 8);
+  const TrainOutcome whole = Session(config(runs / "b", "cpu")).train();
+  EXPECT_EQ(outcome.batches_chain, whole.batches_chain);
+  EXPECT_NEAR(outcome.last_validation->result.loss, whole.last_validation->result.loss,
+              2e-2 * whole.last_validation->result.loss);
 }
 
 TEST_F(DeviceSession, ARunGoesOnOnTheHost) {

@@ -304,6 +304,100 @@ TEST_F(DeviceStep, WhatCannotBeCapturedSaysWhy) {
   EXPECT_THROW(strict.run(third, 4), Error);
 }
 
+TEST_F(DeviceStep, InF16ItIsNearTheHostsF32) {
+  for (const Variant& variant : variants()) {
+    SCOPED_TRACE(variant.name);
+    Variant half = variant;
+    half.options.dtype = DType::kF16;
+    Rig here(cpu_device(), variant), there(simulated(), half);
+    FakeSource source_here({}), source_there({});
+    const auto expected = here.run(source_here, 6), got = there.run(source_there, 6);
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_FALSE(got[i].skipped) << i;
+      EXPECT_EQ(got[i].loss_scale, 65536) << i;
+      EXPECT_NEAR(got[i].loss, expected[i].loss, 3e-3 * (1 + expected[i].loss))
+          << i;  // 11 bits of significand
+    }
+    // Adam's steps are of one size whatever the gradient's, so that tiny ones are where f16 shows most.
+    expect_near(there.net->parameters(), here.net->parameters(), variant.optimizer == "adamw" ? 1e-1 : 2e-2);
+  }
+}
+
+// Gradients times 2^30 are beyond f16. Each such step halves the scale and leaves no other trace.
+TEST_F(DeviceStep, AnOverflowHalvesTheScaleAndTheRunGoesOn) {
+  const Variant variant = {.optimizer = "adamw", .options = {.clip = 1.0, .dtype = DType::kF16}, .ema = 0.9};
+  Rig rig(simulated(), variant);
+  rig.step->scaler()->set_state({0x1p30f, 5});
+  const auto weights = [&] { return hash_tensors(rig.net->parameters(), 0); };
+  const uint64_t begin = weights();
+  FakeSource source({});
+  double scale = 0x1p30;
+  bool is_over = false;
+  int64_t overflowed = 0;
+  for (int64_t i = 0; i < 25; ++i) {
+    ASSERT_NE(rig.step->run(source, i, 0.05), nullptr);
+    const StepOutcome outcome = *rig.step->take_outcome(true);
+    EXPECT_TRUE(std::isfinite(outcome.loss));
+    EXPECT_EQ(outcome.overflowed, outcome.skipped);
+    EXPECT_FALSE(is_over && outcome.skipped) << "the scale only falls";
+    is_over = !outcome.skipped;
+    overflowed += outcome.skipped ? 1 : 0;
+    if (outcome.skipped) scale /= 2;
+    EXPECT_EQ(outcome.loss_scale, scale) << i;
+    EXPECT_EQ(weights() == begin, !is_over) << i;
+  }
+  EXPECT_GT(overflowed, 5);
+  EXPECT_LT(overflowed, 20);
+  EXPECT_EQ(rig.optimizer->steps(), 25 - overflowed);
+  EXPECT_EQ(rig.step->scaler()->state().good_steps, 25 - overflowed);
+}
+
+TEST_F(DeviceStep, InF16ALossThatIsNotFiniteEndsTheRun) {
+  Rig rig(simulated(), {.options = {.dtype = DType::kF16}});
+  FakeSource source({.bright_from_step = 2});
+  try {
+    rig.run(source, 6);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNonfinite);
+    EXPECT_NE(std::string(error.what()).find("step 2"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(DeviceStep, InF16AsOneGraphItIsTheSameBits) {
+  for (const bool skips : {false, true}) {
+    Variant variant = {.options = {.clip = 1.0, .dtype = DType::kF16, .skip_nonfinite = skips}, .ema = 0.9};
+    variant.options.graph = GraphMode::kOff;
+    Rig eager(simulated(), variant);
+    variant.options.graph = GraphMode::kOn;
+    Rig graph(simulated(), variant);
+    // Skipped eagerly and in the graph; then the 2000th good step in a row, whose larger scale is too large.
+    for (Rig* rig : {&eager, &graph}) rig->step->scaler()->set_state({0x1p26f, 0});
+    FakeSource a({}), b({});
+    const auto first = eager.run(a, 16), second = graph.run(b, 16);
+    for (Rig* rig : {&eager, &graph}) {
+      const engine::GradScaler::State state = rig->step->scaler()->state();
+      rig->step->scaler()->set_state({state.scale, 1997});
+    }
+    const auto third = eager.run(a, 9), fourth = graph.run(b, 9);
+    int64_t overflowed = 0;
+    for (const auto& [expected, got] : {std::pair(first, second), std::pair(third, fourth)}) {
+      ASSERT_EQ(got.size(), expected.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_EQ(got[i].loss, expected[i].loss) << i;
+        EXPECT_EQ(got[i].loss_scale, expected[i].loss_scale) << i;
+        EXPECT_EQ(got[i].overflowed, expected[i].overflowed) << i;
+        overflowed += got[i].overflowed ? 1 : 0;
+      }
+    }
+    EXPECT_GT(overflowed, 3) << "some in the captured step";
+    EXPECT_EQ(third[2].loss_scale, 2 * first.back().loss_scale) << "the third was the 2000th";
+    EXPECT_EQ(graph.hash(), eager.hash());
+    EXPECT_EQ(hash_tensors(graph.ema->state(), 0), hash_tensors(eager.ema->state(), 0));
+    EXPECT_EQ(graph.step->graph_reason(), "");
+  }
+}
+
 TEST_F(DeviceStep, FrozenParametersStay) {
   Rig rig(simulated(), {});
   ASSERT_GT(rig.net->freeze("fc1.*"), 0);

@@ -40,5 +40,18 @@ TEST(Precision, Tf32IsTheThreadsAndEndsWithItsScope) {
   EXPECT_FALSE(engine::tf32_allowed());
 }
 
+TEST(Precision, TheHostTrainsInAllButF16AndSaysWhatToDo) {
+  for (const char* name : {"f32", "bf16"}) {
+    EXPECT_EQ(*training_dtype(name, cpu_device()), *parse_dtype(name));
+    EXPECT_EQ(*inference_dtype(name, cpu_device()), *parse_dtype(name));
+  }
+  const Status status = training_dtype("f16", cpu_device()).status();
+  EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+  for (const char* part : {"--device cuda", "--dtype bf16"})
+    EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+  EXPECT_EQ(*inference_dtype("f16", cpu_device()), DType::kF32);
+  EXPECT_FALSE(inference_dtype("f17", cpu_device()).ok());
+}
+
 }  // namespace
 }  // namespace dlpipe::run

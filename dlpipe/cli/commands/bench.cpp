@@ -347,7 +347,7 @@ std::function<Status()> setup(Flags& flags) {
   Flags train_part = add_part(flags, "train", "The training step on one cached batch", *options);
   run::BenchTrainOptions& train = options->train;
   train_part.add_option("--model", train.model, "Model by name");
-  train_part.add_option("--dtype", train.dtype, "f32 or bf16");
+  train_part.add_option("--dtype", train.dtype, "f32 or bf16; on a GPU f16, too");
   train_part.add_flag("--tf32", train.tf32, "On CUDA: f32 products and convolutions may take TF32");
   train_part.add_option("--optimizer", train.optimizer, "Optimizer by name");
   train_part.add_option("--batch", train.batch, "Images a batch").range(1, 1'000'000);

@@ -43,6 +43,10 @@ std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfi
                    fixed(outcome.best, 4), " at step ", human_count(outcome.best_step), "\n");
   }
   if (outcome.skipped_steps > 0) text += concat(outcome.skipped_steps, " steps were skipped: not finite\n");
+  if (outcome.loss_scale > 0) {
+    text += concat("loss scale ", fixed(outcome.loss_scale, outcome.loss_scale < 1 ? 6 : 0), "; ",
+                   outcome.overflowed_steps, " steps were skipped to make it smaller\n");
+  }
   if (outcome.early_stopped) text += "stopped early: validation did not get better\n";
   if (outcome.memory_plan.total() > 0) {
     constexpr double kNear = 0.1;
@@ -111,7 +115,7 @@ std::function<Status()> setup(Flags& flags) {
                           .type_name("FILE");
   flags
       .add_option("--resume", options->resume,
-                  "Go on with this run; only --threads, --slots, --keep, "
+                  "Go on with this run; only --device, --dtype, --threads, --slots, --keep, "
                   "--checkpoint-every and --max-bad may change")
       .type_name("RUN")
       .excludes(config);

@@ -71,16 +71,20 @@ struct FinishNorm {
     block.each([&](int thread) {
       if (thread != 0) return;
       const float scale = scale_of(inputs.inverse_scale);
-      bool finite = squares <= std::numeric_limits<double>::max();  // false for NaN
+      const bool finite = squares <= std::numeric_limits<double>::max();  // false for NaN
       const double norm = std::sqrt(squares) * scale;
       const auto factor = static_cast<float>(inputs.max_norm / (norm + 1e-6));
       if (to.norm != nullptr) *to.norm = static_cast<float>(norm);
       if (to.grad_scale != nullptr) *to.grad_scale = finite && factor < 1.0f ? scale * factor : scale;
-      if (inputs.loss != nullptr)
-        finite = finite && std::fabs(*inputs.loss) <= std::numeric_limits<float>::max();
-      if (to.halted != nullptr && !finite) *to.halted = 1;
+      const bool finite_loss =
+          inputs.loss == nullptr || std::fabs(*inputs.loss) <= std::numeric_limits<float>::max();
+      const int found = !finite_loss   ? kNonfinite
+                        : finite       ? kAllFinite
+                        : scale < 1.0f ? kOverflow
+                                       : kNonfinite;
+      if (to.halted != nullptr && found == kNonfinite) *to.halted = 1;
       const bool halted = to.halted != nullptr && *to.halted != 0;
-      if (to.found_inf != nullptr) *to.found_inf = finite && !halted ? 0 : 1;
+      if (to.found_inf != nullptr) *to.found_inf = halted ? kNonfinite : found;
     });
   }
 };

@@ -8,7 +8,7 @@
 //
 //   set(lr, rate);
 //   sum_squares(gradients, count, parts);          // once for each arena, into parts of its own
-//   finish_norm(parts, all_parts, {max_norm, inverse_loss_scale, loss}, {norm, grad_scale, found_inf});
+//   finish_norm(parts, all_parts, {max_norm, inverse_scale, loss}, {norm, grad_scale, found_inf});
 //   step_adam(arena, {steps, lr, grad_scale, found_inf}, options);        // once for each arena
 //   update_ema(averages, weights, count, decay, found_inf);
 //   end_step(steps, found_inf, loss_scale);        // last: counts the step, or doesn't
@@ -82,15 +82,21 @@ struct Segments {
 
 struct NormInputs {
   double max_norm = 0;                   // to clip to; may be infinity
-  const float* inverse_scale = nullptr;  // of the gradients: 1 / loss scale; null: 1
+  const float* inverse_scale = nullptr;  // of the gradients: 1 / the loss scale; null: 1
   const float* loss = nullptr;           // looked at too; null: it isn't
+};
+/// What a norm finds. A step changes nothing unless all is finite.
+enum FoundInf : int {
+  kAllFinite = 0,
+  kOverflow = 1,  // a gradient isn't finite, which a loss scale above 1 may have done: a smaller one mends it
+  kNonfinite = 2,  // the loss isn't finite, or a gradient at a scale of 1 or less; or `halted` is set
 };
 /// In device memory, each null where it isn't wanted.
 struct NormScalars {
   float* norm = nullptr;
   float* grad_scale = nullptr;  // for the steps: inverse loss scale and clipping in one
-  int* found_inf = nullptr;     // 1 where a gradient or the loss isn't finite, or `halted` is set; else 0
-  int* halted = nullptr;        // set to 1 where something isn't finite, and left alone otherwise
+  int* found_inf = nullptr;     // a FoundInf
+  int* halted = nullptr;        // set to 1 by kNonfinite, and left alone otherwise
 };
 
 /// PyTorch's GradScaler. Pointers are to device memory.

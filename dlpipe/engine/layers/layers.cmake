@@ -35,6 +35,7 @@ list(
   optim/adam_optimizer.cpp
   optim/clip.cpp
   optim/device_arenas.cpp
+  optim/grad_scaler.cpp
   optim/elementwise.cpp
   optim/ema.cpp
   optim/find_optimizer.cpp

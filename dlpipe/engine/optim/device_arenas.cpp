@@ -7,6 +7,7 @@
 #include "dlpipe/engine/device_code.h"
 #include "dlpipe/engine/device_memory.h"
 #include "dlpipe/engine/ops/view.h"
+#include "dlpipe/engine/optim/grad_scaler.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -120,7 +121,8 @@ DeviceStepFlags DeviceArenas::step(const DeviceStep& step, const Update& update,
     parts += cuda::norm_parts(group.count);
   }
   const float* const loss = step.loss.defined() ? step.loss.data<float>() : nullptr;
-  code_.finish_norm(parts_.data<double>(), parts, {step.max_norm, nullptr, loss},
+  const cuda::LossScale loss_scale = step.scaler != nullptr ? step.scaler->loss_scale() : cuda::LossScale();
+  code_.finish_norm(parts_.data<double>(), parts, {step.max_norm, loss_scale.inverse, loss},
                     {norm, scalar<float>(offsetof(Scalars, grad_scale)), found_inf,
                      step.halts ? scalar<int32_t>(offsetof(Scalars, halted)) : nullptr});
   const cuda::StepScalars scalars = {scalar<int64_t>(offsetof(Scalars, steps)), lr,
@@ -138,9 +140,9 @@ DeviceStepFlags DeviceArenas::step(const DeviceStep& step, const Update& update,
     arena.count = group.count;
     update({code_, arena, scalars, group.segments, group.lr_scale, group.decay_scale});
   }
-  code_.end_step(scalar<int64_t>(offsetof(Scalars, steps)), found_inf, {});
+  code_.end_step(scalar<int64_t>(offsetof(Scalars, steps)), found_inf, loss_scale);
   for (Member& member : members_) member.parameter.tensor.bump_version();
-  return {found_inf, norm};
+  return {found_inf, norm, loss_scale.scale};
 }
 
 Tensor DeviceArenas::state(size_t member, int state) const {

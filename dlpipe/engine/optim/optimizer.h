@@ -54,16 +54,21 @@ struct OptimizerArguments {
   } muon = {};
 };
 
+class GradScaler;
+
 /// A step on a device. Nothing of it waits: what it found is in the device's memory, to be read later.
 struct DeviceStep {
   double max_norm = std::numeric_limits<double>::infinity();  // of all gradients together
-  Tensor loss = {};    // f32, one element: a step whose loss or gradients aren't finite changes nothing
-  bool halts = false;  // and no later one does
+  Tensor loss = {};  // f32, one element: a step whose loss or gradients aren't finite changes nothing
+  /// Nor does a later one, unless the gradients' scale may have been what was too large.
+  bool halts = false;
+  const GradScaler* scaler = nullptr;  // whose scale the gradients are times too large; null: 1
 };
 /// On the device, until the next step.
 struct DeviceStepFlags {
-  const int32_t* found_inf = nullptr;  // not 0: the step changed nothing
+  const int32_t* found_inf = nullptr;  // a cuda::FoundInf; not 0: the step changed nothing
   const float* norm = nullptr;         // of the gradients, before clipping
+  const float* loss_scale = nullptr;   // of the next step; null: there is no scaler
 };
 
 class Optimizer {

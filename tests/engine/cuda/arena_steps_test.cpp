@@ -96,7 +96,7 @@ TEST(ArenaSteps, GradientsThatAreNotFiniteAreFoundAndClipNothing) {
       fill_random(gradients.data(), count, 5);
       gradients[at] = bad;
       const Norm norm = norm_of(gradients.data(), count, 0.1, &inverse);
-      EXPECT_EQ(norm.found_inf, 1);
+      EXPECT_EQ(norm.found_inf, kOverflow);
       EXPECT_EQ(norm.grad_scale, inverse);
       EXPECT_FALSE(std::isfinite(norm.norm));
     }
@@ -113,7 +113,7 @@ TEST(ArenaSteps, ALossThatIsNotFiniteIsFoundAndClipsNothing) {
     finish_norm(&part, 1, {kInf, nullptr, &loss}, {&norm.norm, &norm.grad_scale, &norm.found_inf});
     EXPECT_EQ(norm.norm, 4.0f);
     EXPECT_EQ(norm.grad_scale, 1.0f);
-    EXPECT_EQ(norm.found_inf, loss == 2.0f ? 0 : 1);
+    EXPECT_EQ(norm.found_inf, loss == 2.0f ? kAllFinite : kNonfinite);
   }
 }
 
@@ -122,10 +122,30 @@ TEST(ArenaSteps, AHaltedRunStaysHalted) {
   const struct {
     double part;
     int found_inf;
-  } expected[] = {{1, 0}, {std::numeric_limits<double>::quiet_NaN(), 1}, {1, 1}, {1, 1}};
+  } expected[] = {{1, kAllFinite}, {kNan, kNonfinite}, {1, kNonfinite}, {1, kNonfinite}};
   for (const auto& e : expected) {
     finish_norm(&e.part, 1, {kInf}, {nullptr, nullptr, &found_inf, &halted});
     EXPECT_EQ(found_inf, e.found_inf);
+  }
+}
+
+TEST(ArenaSteps, GradientsThatTheLossScaleMadeTooLargeHaltNothing) {
+  int found_inf = 0, halted = 0;
+  const struct {
+    float inverse, loss;
+    double part;
+    int found_inf, halted;
+  } expected[] = {{1 / 65536.0f, 1, kInf, kOverflow, 0},
+                  {1 / 65536.0f, 1, 1, kAllFinite, 0},
+                  {0.5f, 1, kNan, kOverflow, 0},
+                  {0.5f, kInf, kInf, kNonfinite, 1},  // no scale makes a loss finite
+                  {1, 1, kInf, kNonfinite, 1},        // these would be too large without one
+                  {2, 1, kInf, kNonfinite, 1}};
+  for (const auto& e : expected) {
+    halted = 0;
+    finish_norm(&e.part, 1, {kInf, &e.inverse, &e.loss}, {nullptr, nullptr, &found_inf, &halted});
+    EXPECT_EQ(found_inf, e.found_inf) << e.inverse << " " << e.loss << " " << e.part;
+    EXPECT_EQ(halted, e.halted) << e.inverse << " " << e.loss << " " << e.part;
   }
 }
 
@@ -198,7 +218,7 @@ TEST(ArenaSteps, FoundInfLeavesEverythingAsItIs) {
       sum_squares(device.gradients.data(), device.count, parts.data());
       finish_norm(parts.data(), norm_parts(device.count), {1.0},
                   {nullptr, &device.grad_scale, &device.found_inf});
-      ASSERT_EQ(device.found_inf, 1);
+      ASSERT_EQ(device.found_inf, kNonfinite);
       step();
       update_ema(averages.data(), device.weights.data(), device.count, 0.5, &device.found_inf);
       device.end();
@@ -262,6 +282,42 @@ TEST(ArenaSteps, TheLossScaleGrowsAfterGoodStepsAndBacksOff) {
     EXPECT_EQ(scaler.scale, e.scale);
     EXPECT_EQ(scaler.good_steps, e.good_steps);
     EXPECT_EQ(scaler.steps, e.steps);
+  }
+}
+
+// torch/csrc: _amp_update_scale_, in f32 as there.
+struct TorchScaler {
+  float scale;
+  int growth_tracker = 0;
+
+  void update(bool found_inf, int interval) {
+    if (found_inf) {
+      scale *= 0.5f;
+      growth_tracker = 0;
+    } else if (growth_tracker + 1 == interval) {
+      if (std::isfinite(scale * 2.0f)) scale *= 2.0f;
+      growth_tracker = 0;
+    } else {
+      ++growth_tracker;
+    }
+  }
+};
+
+TEST(ArenaSteps, TheLossScaleIsPyTorchsWhereverInfinitiesCome) {
+  for (const int interval : {1, 2, 7, 2000}) {
+    for (const float begin : {65536.0f, 0x1p126f, 0x1p-3f}) {
+      Scaler scaler{.scale = begin};
+      TorchScaler torch{begin};
+      RandomStream random(7, static_cast<uint64_t>(interval));
+      for (int step = 0; step < 4500; ++step) {
+        const bool found_inf = step < 2400 ? random.below(9) == 0 : step == 2600;  // then a long good run
+        scaler.end(found_inf ? kOverflow : kAllFinite, interval);
+        torch.update(found_inf, interval);
+        ASSERT_EQ(scaler.scale, torch.scale) << interval << ", step " << step;
+        ASSERT_EQ(scaler.good_steps, torch.growth_tracker) << interval << ", step " << step;
+        if (torch.scale < 0x1p-100f) scaler.scale = torch.scale = begin;  // 1 / scale stays finite
+      }
+    }
   }
 }
 
