@@ -13,7 +13,8 @@ def run(context, part):
     data = context.pictures(part)
     if data is None:
         return
-    runs = [("host", "cpu", "f32"), ("device", context.device, "f32"), ("device", context.device, "bf16")]
+    dtypes = ["f32", "bf16"] if context.device == "cpu" else ["f32", "bf16", "f16"]
+    runs = [("host", "cpu", "f32"), *[("device", context.device, dtype) for dtype in dtypes]]
     found = {}
     for place, device, dtype in runs[:2] if context.quick else runs:
         out = context.out / "runs" / f"accuracy-{place}-{dtype}"

@@ -23,6 +23,7 @@ CASES = [
     ("gpt2_small", "bf16", 1024, 8),
     ("vit_small_cifar", "bf16", 32, 512),
     ("airbench", "bf16", 32, 2000),
+    ("resnet50", "f16", 224, 256),
     ("resnet50", "f32", 224, 256),
     ("resnet18", "f32", 224, 256),
     ("airbench", "f32", 32, 2000),

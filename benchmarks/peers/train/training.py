@@ -93,7 +93,7 @@ def image_batch(model, count, size):
 def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", choices=MODELS, required=True)
-    parser.add_argument("--dtype", choices=["f32", "bf16"], required=True)
+    parser.add_argument("--dtype", choices=["f32", "bf16", "f16"], required=True)
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--size", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
@@ -123,14 +123,17 @@ def make_step(args, device, prepare):
     fastest = {"fused": True} if device.type == "cuda" else {}
     optimizer = OPTIMIZERS[args.optimizer](model.parameters(), fastest)
     forward = prepare(model, args)
+    low = {"bf16": torch.bfloat16, "f16": torch.float16}.get(args.dtype)
+    scaler = torch.amp.GradScaler(device.type, enabled=args.dtype == "f16")  # else does nothing
 
     def step():
         optimizer.zero_grad(set_to_none=True)
         for _ in range(args.accumulate):
-            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.dtype == "bf16"):
+            with torch.autocast(device.type, dtype=low or torch.bfloat16, enabled=low is not None):
                 loss = torch.nn.functional.cross_entropy(forward(inputs), labels)
-            (loss / args.accumulate).backward()
-        optimizer.step()
+            scaler.scale(loss / args.accumulate).backward()
+        scaler.step(optimizer)
+        scaler.update()
         return loss
 
     return step
