@@ -126,8 +126,8 @@ class TrainStep {
   engine::DeviceStepFlags flags_;               // of the last step
   std::unique_ptr<engine::GradScaler> scaler_;  // with f16
   engine::Tensor random_key_;                   // of the batch (engine/ops.h: RandomState::device_key)
-  std::unique_ptr<StepResults> results_;
   std::unique_ptr<StepGraph> graph_;
+  std::unique_ptr<StepResults> results_;  // goes first: waits for steps that use the graph's memory
 };
 
 }  // namespace dlpipe::run
