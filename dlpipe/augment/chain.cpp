@@ -221,6 +221,15 @@ Status Chain::apply(const ChainPlan& plan, const ConstImageView& source_region_p
   return {};
 }
 
+std::optional<PlannedResize> Chain::as_resize(const ChainPlan& plan) const {
+  const Region& source = plan.source_region;
+  if (plan.steps.empty())
+    return PlannedResize{whole_resize(source.width, source.height, source.width, source.height)};
+  const ChainStep& step = plan.steps.front();
+  if (plan.steps.size() > 1 || step.input != Region{0, 0, source.width, source.height}) return std::nullopt;
+  return ops_[step.op].op->as_resize(plan.draws[step.op]);
+}
+
 Status Chain::fill_prep(BatchPrep& prep, const ChannelStats& dataset) const {
   for (const Entry& entry : ops_) {
     Status status = entry.op->fill_prep(dataset, prep);

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -67,6 +68,9 @@ class Chain {
   /// `source_region_pixels` has plan.source_region's size, `out` plan.out's. They must not overlap.
   Status apply(const ChainPlan& plan, const ConstImageView& source_region_pixels, const ImageView& out,
                ChainScratch& scratch) const;
+  /// The plan as one resize of plan.source_region (a part of what is resized, or all of it) and a flip, where
+  /// it is no more than that. Nothing: apply has to do it.
+  std::optional<PlannedResize> as_resize(const ChainPlan& plan) const;
   /// normalize, cast and other ops that only describe what the engine does. `normalize` without arguments
   /// takes `dataset`'s mean and std; kMisuse when they aren't known.
   Status fill_prep(BatchPrep& prep, const ChannelStats& dataset = {}) const;

@@ -9,12 +9,14 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "dlpipe/augment/resize.h"
 #include "dlpipe/base/batch_prep.h"
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/image.h"
@@ -104,6 +106,12 @@ class Op {
   virtual bool narrow(const Region& needed, OpDraw& draw) const {
     (void)needed, (void)draw;
     return false;
+  }
+  /// What apply does to draw.region's pixels, where that is one resize of them or less: a device may do it in
+  /// its place, and gives the same pixels. Nothing: it is something else.
+  virtual std::optional<PlannedResize> as_resize(const OpDraw& draw) const {
+    (void)draw;
+    return std::nullopt;
   }
   /// True when plan looks at draw.turn.
   virtual bool takes_turns() const { return false; }

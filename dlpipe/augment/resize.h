@@ -36,6 +36,13 @@ struct ResizeGeometry {
 /// All of a `width` x `height` source to all of an `out_width` x `out_height` output.
 ResizeGeometry whole_resize(int width, int height, int out_width, int out_height);
 
+/// What a planned sample comes to where that is no more than a crop, a resize and a flip: `geometry`'s source
+/// is what is cropped, the same size in and out means that nothing is scaled.
+struct PlannedResize {
+  ResizeGeometry geometry;
+  bool mirror = false;
+};
+
 /// The part of the source that the window's pixels depend on.
 Region resize_support(const ResizeGeometry& geometry);
 

@@ -73,6 +73,37 @@ TEST(Chain, FoldingGivesThePixelsOfOneOpAfterAnother) {
   }
 }
 
+// Whoever does the one resize that a plan comes to gets apply's pixels; what is more than that says so.
+TEST(Chain, APlanThatIsOneResizeSaysWhich) {
+  const OwnedImage image = noise_image(97, 83);
+  const auto count = [&](const char* expression) {
+    const Chain chain = parse_or_die(expression);
+    int resizes = 0;
+    for (int position = 0; position < 40; ++position) {
+      const SampleKey key{.seed = 9, .epoch = 2, .position = position};
+      const ChainPlan plan = plan_or_die(chain, {97, 83, 3}, key);
+      const std::optional<PlannedResize> planned = chain.as_resize(plan);
+      if (!planned) continue;
+      ++resizes;
+      EXPECT_EQ(resize_support(planned->geometry).width, plan.source_region.width) << expression;
+      OwnedImage out(planned->geometry.window.width, planned->geometry.window.height);
+      resize_scalar(planned->geometry, image.part(plan.source_region).view(), out.view(), planned->mirror);
+      EXPECT_EQ(out, run_chain(chain, image, key)) << expression << " at " << position;
+    }
+    return resizes;
+  };
+  for (const char* always : {"", "hflip", "rrc(24) hflip", "resize(40) center_crop(33) hflip center_crop(20)",
+                             "center_crop(60) hflip(1)", "center_crop(70x60) resize(30x20) hflip",
+                             "resize(50) hflip pad_crop(30,0)"})
+    EXPECT_EQ(count(always), 40) << always;
+  for (const char* at_times : {"hflip rrc(24)", "pad_crop(60,20)", "rrc(24) cutout(8,p=0.5)"}) {
+    EXPECT_GT(count(at_times), 0) << at_times;
+    EXPECT_LT(count(at_times), 40) << at_times;
+  }
+  for (const char* never : {"rrc(24) rrc(16)", "center_crop(120)", "cutout(8)"})
+    EXPECT_EQ(count(never), 0) << never;
+}
+
 TEST(Chain, SameKeySamePixelsAndHashOnEveryThread) {
   const Chain chain = parse_or_die("rrc(24) hflip cutout(6)");
   const OwnedImage image = noise_image(64, 48);

@@ -17,6 +17,10 @@ class MirrorOp : public Op {
     return {};
   }
   bool can_mirror() const override { return true; }
+  std::optional<PlannedResize> as_resize(const OpDraw& draw) const override {
+    const Region& all = draw.region;
+    return PlannedResize{whole_resize(all.width, all.height, all.width, all.height), !draw.mirror};
+  }
   bool is_mirror() const override { return true; }
 
  protected:

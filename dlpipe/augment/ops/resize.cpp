@@ -48,6 +48,9 @@ class Resize : public Op {
   }
 
   bool can_mirror() const override { return true; }
+  std::optional<PlannedResize> as_resize(const OpDraw& draw) const override {
+    return PlannedResize{geometry(draw), draw.mirror};
+  }
   bool narrow(const Region& needed, OpDraw& draw) const override {
     draw.window = needed;
     draw.region = resize_support(geometry(draw));

@@ -76,6 +76,9 @@ class RandomResizedCrop : public Op {
     return {};
   }
   bool can_mirror() const override { return true; }
+  std::optional<PlannedResize> as_resize(const OpDraw& draw) const override {
+    return PlannedResize{whole_resize(draw.region.width, draw.region.height, width_, height_), draw.mirror};
+  }
 
  private:
   /// The largest crop around the centre whose ratio is within bounds.
