@@ -1,5 +1,6 @@
 // A batch of JPEG crops on its way to a GPU as packed coefficient tiles: plain data that io/data fills
-// (codec/coef/tile_selection.h) and engine/cuda reads (coef_decode.h).
+// (codec/coef/tile_selection.h), pipeline carries (stages/tile_sender.h, stages/tile_decode.h) and
+// engine/cuda reads (coef_decode.h).
 //
 // All of it lies in one arena, so that one copy carries it to the device:
 //
@@ -18,6 +19,10 @@
 
 #include "dlpipe/base/coef_math.h"
 #include "dlpipe/base/error.h"
+
+namespace dlpipe {
+class Stream;  // device/device.h
+}
 
 namespace dlpipe::coef {
 
@@ -118,5 +123,24 @@ struct CoefWork {
 /// i's. `samples` are all of the head's, those behind a batch's count without components. kUnsupported when
 /// a grid would be too large.
 Result<CoefWork> number_coef_blocks(const CoefHead& head);
+
+/// An arena on a device and where its samples' pixels go: device memory, arena and scratch aligned to
+/// kCoefAlignment.
+struct CoefBatch {
+  const std::byte* arena = nullptr;
+  int64_t capacity = 0;  // the arena's samples
+  CoefWork work;
+  std::byte* scratch = nullptr;
+  uint8_t* pixels = nullptr;    // sample i's at CoefSample::out
+  int32_t* statuses = nullptr;  // [capacity]: 0, or 1 where a tile is damaged and the pixels mean nothing
+  size_t arena_bytes = 0;       // used; this and the next only for who watches the device's memory
+  size_t pixel_bytes = 0;
+};
+
+/// Puts the batch's decoding into `stream`, a stream of a device that has such a function, and returns.
+/// Scratch and pixels of all samples but those without components are overwritten; nothing outside of a
+/// sample's own parts is read or written, whatever its tiles hold. Throws Error when the device takes no
+/// work.
+using CoefDecode = void (*)(const CoefBatch& batch, Stream& stream);
 
 }  // namespace dlpipe::coef

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "dlpipe/base/batch_prep.h"
+#include "dlpipe/base/coef_batch.h"
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/engine/cuda/arena_steps.h"
 #include "dlpipe/engine/op.h"
@@ -25,6 +26,7 @@ struct DeviceCode {
   void (*mix_targets)(const int64_t* labels, const float* weights, const SampleMix* mixes, int64_t n,
                       int64_t* to_labels, float* to_weights);
   const cuda::ArenaSteps* steps;
+  coef::CoefDecode decode_coefficients;  // in the stream it is given
 };
 
 /// Error (kUnsupported) for a device that this program has no code for. Not for the host.

@@ -73,8 +73,20 @@ ThreadStream& thread_stream(Device& device) {
 
 }  // namespace
 
+static thread_local Stream* t_used_stream = nullptr;
+
+UseStream::UseStream(Stream& stream) {
+  t_used_stream = &stream;
+}
+UseStream::~UseStream() {
+  t_used_stream = nullptr;
+}
+Stream* used_stream() {
+  return t_used_stream;
+}
+
 Stream& engine_stream(Device& device) {
-  return thread_stream(device).stream();
+  return t_used_stream != nullptr ? *t_used_stream : thread_stream(device).stream();
 }
 
 static thread_local bool t_captures = false;

@@ -18,7 +18,18 @@ namespace dlpipe::engine {
 
 /// The calling thread's stream on `device`.
 Stream& engine_stream(Device& device);
-/// Waits until everything in it is done.
+/// While one lives, the calling thread's stream is `stream`, of the device that it works for: kernels that
+/// belong to a copy stream. No tensor is made, freed or waited for meanwhile.
+class UseStream {
+ public:
+  explicit UseStream(Stream& stream);
+  ~UseStream();
+  UseStream(const UseStream&) = delete;
+  UseStream& operator=(const UseStream&) = delete;
+};
+/// That stream; null outside of such scopes.
+Stream* used_stream();
+/// Waits until everything in the thread's stream is done.
 void synchronize(Device& device);
 
 /// Work of the calling thread's stream, kept to be run again as it is (base/device/device.h). What can't be

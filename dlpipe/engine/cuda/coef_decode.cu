@@ -1,14 +1,18 @@
 #include "dlpipe/engine/cuda/coef_decode.h"
 
 #include "dlpipe/engine/cuda/coef_kernels.h"
+#include "dlpipe/engine/device_memory.h"
 
 namespace dlpipe::engine::cuda {
 
 #if defined(__CUDACC__)
-const CoefDecode coef_decode_cuda
+void coef_decode_cuda
 #else
-const CoefDecode coef_decode_cuda_simulated
+void coef_decode_cuda_simulated
 #endif
-    = {decode_coefficients};
+    (const CoefBatch& batch, Stream& stream) {
+  const UseStream use(stream);
+  decode_coefficients(batch);
+}
 
 }  // namespace dlpipe::engine::cuda

@@ -4,34 +4,19 @@
 //
 //   const Result<CoefWork> work = number_coef_blocks(coef_head(host_arena, capacity));
 //   ... one copy of the arena to the device, scratch of work->scratch_bytes there ...
-//   coef_decode_cuda.decode({device_arena, capacity, *work, scratch, pixels, statuses});
+//   coef_decode_cuda({device_arena, capacity, *work, scratch, pixels, statuses}, stream);
 //
-// All work goes to the calling thread's stream. Scratch and pixels of all samples but those without
-// components are overwritten; nothing outside of a sample's own parts is read or written, whatever its tiles
-// hold.
+// pipeline/stages/tile_decode.h does that for the loader's batches.
 #pragma once
-
-#include <cstdint>
 
 #include "dlpipe/base/coef_batch.h"
 
 namespace dlpipe::engine::cuda {
 
-/// Device memory; arena and scratch aligned to kCoefAlignment.
-struct CoefBatch {
-  const std::byte* arena = nullptr;  // base/coef_batch.h
-  int64_t capacity = 0;              // the arena's samples
-  coef::CoefWork work;
-  std::byte* scratch = nullptr;
-  uint8_t* pixels = nullptr;    // sample i's at CoefSample::out
-  int32_t* statuses = nullptr;  // [capacity]: 0, or 1 where a tile is damaged and the pixels mean nothing
-};
+using coef::CoefBatch;
 
-/// As nvcc compiled it, for callers that it doesn't compile; and as g++ did.
-struct CoefDecode {
-  void (*decode)(const CoefBatch&);
-};
-extern const CoefDecode coef_decode_cuda;
-extern const CoefDecode coef_decode_cuda_simulated;
+/// A coef::CoefDecode as nvcc compiled it, and as g++ did.
+void coef_decode_cuda(const CoefBatch& batch, Stream& stream);
+void coef_decode_cuda_simulated(const CoefBatch& batch, Stream& stream);
 
 }  // namespace dlpipe::engine::cuda

@@ -11,7 +11,9 @@
 namespace dlpipe::engine::cuda {
 
 CUstream_st* current_stream() {
-  // Asked for at every launch; a thread's stream stays what it is.
+  if (const Stream* const used = used_stream(); used != nullptr)
+    return static_cast<CUstream_st*>(used->native());
+  // Asked for at every launch; a thread's own stream stays what it is.
   static thread_local CUstream_st* const t_stream =
       static_cast<CUstream_st*>(engine_stream(*value_or_throw(cuda_device(0))).native());
   return t_stream;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
+#include "dlpipe/engine/cuda/coef_decode.h"
 #include "dlpipe/engine/cuda/grid.h"
 #include "dlpipe/engine/device_code.h"
 #include "dlpipe/engine/device_memory.h"
@@ -25,11 +27,32 @@ const Kernels* simulated_kernels_of(const OpRow& row) {
 
 static SimulatedDevice* s_device = nullptr;
 
+/// What the kernels that the thread launches read and write, where somebody says so.
+struct Touched {
+  std::vector<SimulatedDevice::Range> reads;
+  std::vector<SimulatedDevice::Range> writes;
+};
+static thread_local Touched t_touched;
+
+namespace cuda {
+
+void simulated_coef_decode(const coef::CoefBatch& batch, Stream& stream);
+void simulated_coef_decode(const coef::CoefBatch& batch, Stream& stream) {
+  const SimulatedDevice::Range statuses{batch.statuses,
+                                        static_cast<size_t>(batch.capacity) * sizeof(int32_t)};
+  t_touched = {{{batch.arena, batch.arena_bytes}},
+               {{batch.scratch, batch.work.scratch_bytes}, {batch.pixels, batch.pixel_bytes}, statuses}};
+  coef_decode_cuda_simulated(batch, stream);
+  t_touched = {};
+}
+
+}  // namespace cuda
+
 SimulatedCuda::SimulatedCuda(SimulatedDevice& device) {
   s_device = &device;
   set_simulated_device_code(&cuda::device_code_cuda_simulated);
   cuda::simulated_queue = [](const char* name, std::function<void()> work) {
-    s_device->launch(engine_stream(*s_device), name, {}, {}, std::move(work));
+    s_device->launch(engine_stream(*s_device), name, t_touched.reads, t_touched.writes, std::move(work));
   };
 }
 
