@@ -33,6 +33,10 @@ class FlowMeter {
   void batch_begun(int runs) {
     change([&] { on_way_ += runs; });
   }
+  /// A batch that was finished isn't: some of it goes its way once more.
+  void batch_again(int runs) {
+    change([&] { --finished_, on_way_ += runs; });
+  }
   void planning(bool begins) {
     change([&] { active_ += begins ? 1 : -1; });
   }

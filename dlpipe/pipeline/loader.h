@@ -17,12 +17,14 @@
 
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/base/batch_source.h"
+#include "dlpipe/base/coef_batch.h"
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/io/data/dataset.h"
 
 namespace dlpipe::pipeline {
 
 enum class LastBatch : uint8_t { kDrop, kKeep };
+enum class Decode : uint8_t { kAuto, kHost, kDevice };
 enum class OnBadRecord : uint8_t { kSubstitute, kDrop, kStop };  // kDrop: weight 0 (validation)
 
 struct LoaderOptions {
@@ -51,6 +53,11 @@ struct LoaderOptions {
   std::string quarantine_file;  // bad samples are appended here when their batch is lent; empty: not written
   bool hash_pixels = false;     // the chain covers pixels too (--receipt pixels, tests)
   Device* device = nullptr;     // null: the CPU, batches handed over as they are
+  /// Decodes packed coefficients on `device`; null: nothing does (the engine's device_code has CUDA's).
+  coef::CoefDecode coef_decode = nullptr;
+  /// Where the device's images are decoded: kAuto: there where it can be (device_decode.h). Pixels are the
+  /// same.
+  Decode decode = Decode::kAuto;
   const augment::OpRegistry* ops = nullptr;  // null: built in
   /// Called before a record is read, with its sample number; an error it answers is treated as an I/O error
   /// (tests).
@@ -68,6 +75,8 @@ class Loader : public BatchSource {
   /// layout.
   virtual const std::string& pipeline_id() const = 0;
   virtual int threads() const = 0;
+  /// Why a device's images are decoded on the host; empty where the device does it, or nobody asked it to.
+  virtual const std::string& decode_reason() const = 0;
 };
 
 }  // namespace dlpipe::pipeline

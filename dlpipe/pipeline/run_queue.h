@@ -18,7 +18,8 @@ struct Run {
   int32_t slot = 0;
   int32_t first = 0;  // of the batch's samples
   int32_t count = 0;
-  bool failed = false;  // its error stands in the slot; later stages pass it on
+  bool on_host = false;  // decoded there, whoever decodes the others
+  bool failed = false;   // its error stands in the slot; later stages pass it on
 };
 
 class RunQueue {

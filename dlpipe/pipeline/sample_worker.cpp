@@ -33,12 +33,14 @@ SampleWorker::SampleWorker(const WorkerShared& shared, std::unique_ptr<data::Dat
       dataset_reader_(std::move(reader)),
       prefault_(shared.setup, shared.file, *dataset_reader_, shared.counters),
       reader_(*dataset_reader_, shared.checksums),
+      sender_(shared.setup.device_decode.is_on() ? std::make_unique<TileSender>(shared.setup) : nullptr),
       decoder_(shared.setup),
       augmenter_(shared.setup.chain),
       clock_(shared.counters) {}
 
 int64_t SampleWorker::process(Slot& slot, const Run& run, double expected_sample_ns) noexcept {
-  read_bytes_ = decoded_bytes_ = 0;
+  on_host_ = run.on_host;
+  read_bytes_ = sent_ = sent_bytes_ = decoded_bytes_ = 0;
   clock_.begin_run(expected_sample_ns);
   const int32_t end = run.first + run.count;
   for (int32_t i = run.first; i < end && !run.failed; ++i) {
@@ -53,14 +55,17 @@ int64_t SampleWorker::process(Slot& slot, const Run& run, double expected_sample
   }
   const int64_t elapsed_ns = clock_.end_run();
   PipelineCounters& counters = shared_.counters;
-  for (const Stage stage : {Stage::kReader, Stage::kDecoder, Stage::kAugmenter}) {
-    counters[stage].items.add(run.count);
-  }
+  counters[Stage::kReader].items.add(run.count);
   counters[Stage::kReader].bytes.add(read_bytes_);
+  counters[Stage::kSelector].items.add(sent_);
+  counters[Stage::kSelector].bytes.add(sent_bytes_);
+  const int64_t decoded = run.count - sent_;
+  counters[Stage::kDecoder].items.add(decoded);
+  counters[Stage::kAugmenter].items.add(decoded);
   counters[Stage::kDecoder].bytes.add(decoded_bytes_);
   if (slot.setup().image_field >= 0) {
     const auto& spec = slot.setup().schema[static_cast<size_t>(slot.setup().image_field)];
-    counters[Stage::kAugmenter].bytes.add(run.count * static_cast<int64_t>(spec.sample_bytes()));
+    counters[Stage::kAugmenter].bytes.add(decoded * static_cast<int64_t>(spec.sample_bytes()));
   }
   scratch_bytes_.store(static_cast<int64_t>(decoder_.scratch_bytes() + augmenter_.scratch_bytes()),
                        std::memory_order_relaxed);
@@ -89,24 +94,36 @@ Status SampleWorker::do_sample(Slot& slot, int64_t i) {
       concat("[loader] bad sample ", plan.sample, " of ", slot.setup().options.data, ": "));
 }
 
-// Reader, decoder, augmenter: one sample's way from the map into the slot.
+// Reader, decoder, augmenter: one sample's way from the map into the slot. The picture is the last of it:
+// what goes to the device doesn't come back.
 Status SampleWorker::produce(const SamplePlan& plan, Slot& slot, int64_t i) {
   const Setup& setup = slot.setup();
   DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_.read(plan));
   read_bytes_ += plan.header.size_bytes;
   clock_.lap(Stage::kReader);
+  DLPIPE_RETURN_IF_ERROR(copy_fields(plan, record, slot, i));
   if (setup.image_field >= 0) {
     const ImageView out = slot.image(i);
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> image,
                             data::image_bytes(*setup.dataset, record));
+    if (sender_ != nullptr && send(plan, image, slot, i)) return {};
     DLPIPE_ASSIGN_OR_RETURN(const ConstImageView pixels, decoder_.decode(plan, image, out));
     decoded_bytes_ += int64_t{pixels.width} * pixels.height * pixels.channels;
     clock_.lap(Stage::kDecoder);
     DLPIPE_RETURN_IF_ERROR(augmenter_.apply(plan, pixels, out));
   }
-  Status copied = copy_fields(plan, record, slot, i);
   clock_.lap(Stage::kAugmenter);
-  return copied;
+  return {};
+}
+
+bool SampleWorker::send(const SamplePlan& plan, std::span<const std::byte> image, Slot& slot, int64_t i) {
+  if (on_host_) return false;
+  const size_t bytes = sender_->send(plan, image, slot, i);
+  clock_.lap(Stage::kSelector);
+  if (bytes == 0) return false;
+  ++sent_;
+  sent_bytes_ += static_cast<int64_t>(bytes);
+  return true;
 }
 
 Status SampleWorker::copy_fields(const SamplePlan& plan, std::span<const std::byte> record, Slot& slot,

@@ -22,6 +22,7 @@
 #include "dlpipe/pipeline/stages/mapped_file.h"
 #include "dlpipe/pipeline/stages/prefault.h"
 #include "dlpipe/pipeline/stages/reader.h"
+#include "dlpipe/pipeline/stages/tile_sender.h"
 
 namespace dlpipe::pipeline {
 
@@ -50,6 +51,8 @@ class SampleWorker {
   SampleWorker(const WorkerShared& shared, std::unique_ptr<data::Dataset::Reader> reader);
   Status do_sample(Slot& slot, int64_t i);
   Status produce(const SamplePlan& plan, Slot& slot, int64_t i);
+  /// False: the host has to decode it.
+  bool send(const SamplePlan& plan, std::span<const std::byte> image, Slot& slot, int64_t i);
   Status copy_fields(const SamplePlan& plan, std::span<const std::byte> record, Slot& slot, int64_t i);
   Status replace(Slot& slot, int64_t i, Status reason);
   void drop(Slot& slot, int64_t i, const Status& reason);
@@ -59,12 +62,17 @@ class SampleWorker {
   std::unique_ptr<data::Dataset::Reader> dataset_reader_;
   Prefault prefault_;
   RecordReader reader_;
+  std::unique_ptr<TileSender> sender_;  // null: the host decodes everything
   RegionDecoder decoder_;
   Augmenter augmenter_;
   StageClock clock_;
   SamplePlan substitute_;
-  int64_t read_bytes_ = 0;     // of the run at hand
-  int64_t decoded_bytes_ = 0;  // of the run at hand
+  // Of the run at hand:
+  bool on_host_ = false;
+  int64_t read_bytes_ = 0;
+  int64_t sent_ = 0;  // samples
+  int64_t sent_bytes_ = 0;
+  int64_t decoded_bytes_ = 0;
   std::atomic<int64_t> scratch_bytes_{0};
 };
 

@@ -189,6 +189,7 @@ Result<std::unique_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
                          ", and an incomplete batch is dropped; use a smaller --batch or --last keep"));
   }
   setup->pipeline_id = hash_pipeline(*setup);
+  DLPIPE_ASSIGN_OR_RETURN(setup->device_decode, choose_decode(*setup));
   return std::unique_ptr<const Setup>(std::move(setup));
 }
 

@@ -14,6 +14,7 @@
 #include "dlpipe/base/batch_prep.h"
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/data/dataset.h"
+#include "dlpipe/pipeline/device_decode.h"
 #include "dlpipe/pipeline/loader.h"
 #include "dlpipe/pipeline/mixing.h"
 #include "dlpipe/pipeline/sampler.h"
@@ -35,6 +36,7 @@ struct Setup {
   int label_field = -1;
   Sampler sampler{SamplerOptions{}};
   std::string pipeline_id;
+  DeviceDecode device_decode;
 };
 
 }  // namespace dlpipe::pipeline

@@ -22,19 +22,34 @@ void BatchMeta::begin(int64_t batch_sequence, const BatchRange& batch_range) {
   error = Status();
 }
 
+static constexpr size_t kAlignment = 256;  // enough for any vector and for a device's copies
+
+static size_t aligned_up(size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// Moves `end` behind a batch of the field.
+static Status add_field(const FieldSpec& spec, int64_t batch, size_t* end) {
+  size_t field = 0;
+  if (!__builtin_mul_overflow(spec.sample_bytes(), static_cast<size_t>(batch), &field) &&
+      !__builtin_add_overflow(*end, aligned_up(field), end))
+    return {};
+  return Status(ErrorCode::kOutOfMemory,
+                concat("[loader] a batch of ", batch, " samples of ", spec.sample_bytes(),
+                       " bytes does not fit an address; use a smaller --batch"));
+}
+
 Result<BatchMemory> BatchMemory::allocate(const Setup& setup, Buffer::Memory kind) {
-  constexpr size_t kAlignment = 256;  // enough for any vector and for a device's copies
   BatchMemory memory;
   size_t bytes = 0;
-  for (const FieldSpec& spec : setup.schema) {
-    memory.offsets_.push_back(bytes);
-    size_t field = 0;
-    if (__builtin_mul_overflow(spec.sample_bytes(), static_cast<size_t>(setup.options.batch), &field) ||
-        __builtin_add_overflow(bytes, (field + kAlignment - 1) / kAlignment * kAlignment, &bytes)) {
-      return Status(ErrorCode::kOutOfMemory,
-                    concat("[loader] a batch of ", setup.options.batch, " samples of ", spec.sample_bytes(),
-                           " bytes does not fit an address; use a smaller --batch"));
+  memory.offsets_.resize(setup.schema.size());
+  for (const bool pixels : {true, false}) {
+    for (size_t f = 0; f < setup.schema.size(); ++f) {
+      if ((static_cast<int>(f) == setup.image_field) != pixels) continue;
+      memory.offsets_[f] = bytes;
+      DLPIPE_RETURN_IF_ERROR(add_field(setup.schema[f], setup.options.batch, &bytes));
     }
+    if (pixels) memory.pixels_end_ = bytes;
   }
   memory.weight_offset_ = bytes;
   bytes += static_cast<size_t>(setup.options.batch) * sizeof(float);
@@ -42,6 +57,9 @@ Result<BatchMemory> BatchMemory::allocate(const Setup& setup, Buffer::Memory kin
     memory.mixes_offset_ = bytes;
     bytes += static_cast<size_t>(setup.options.batch) * sizeof(SampleMix);
   }
+  if (setup.device_decode.is_on()) bytes = aligned_up(bytes);
+  memory.arena_begin_ = bytes;
+  bytes += setup.device_decode.arena_bytes;
   auto buffer = Buffer::allocate(*setup.options.device, bytes, kind);
   if (!buffer.ok()) {
     return buffer.status().with_context(concat("[loader] no memory for --slots ", setup.options.slots,
@@ -75,6 +93,47 @@ void Slot::begin(int64_t sequence, const BatchRange& range) {
   meta.begin(sequence, range);
   failed_position_ = 0;
   remaining.store(range.count, std::memory_order_relaxed);  // published with the runs
+  if (!setup_.device_decode.is_on()) return;
+  arena_used_.store(coef::coef_head_bytes(plans.size()), std::memory_order_relaxed);
+  scratch_used_.store(0, std::memory_order_relaxed);
+  for (coef::CoefSample& sample : tiles().samples) sample.components = 0;
+}
+
+int64_t Slot::begin_again(std::span<const int32_t> statuses) {
+  int64_t count = 0;
+  for (size_t i = 0; i < statuses.size(); ++i) {
+    if (statuses[i] == 0) continue;
+    ++count;
+    tiles().samples[i].components = 0;
+    // Where a stand-in was damaged: the host finds it, and what it stands for, once more.
+    const int64_t position = meta.range.first + static_cast<int64_t>(i);
+    std::erase_if(meta.substitutions, [&](const Substitution& one) { return one.position == position; });
+  }
+  remaining.store(count, std::memory_order_relaxed);
+  return count;
+}
+
+coef::CoefHead Slot::tiles() const {
+  return coef::coef_head(memory_.arena(), plans.size());
+}
+
+/// `bytes` of what is left of `most`; false: there are not so many.
+static bool take(std::atomic<size_t>& used, size_t bytes, size_t most, size_t* begin) {
+  *begin = used.load(std::memory_order_relaxed);
+  do {
+    if (*begin > most || bytes > most - *begin) return false;
+  } while (!used.compare_exchange_weak(*begin, *begin + bytes, std::memory_order_relaxed));
+  return true;
+}
+
+std::span<std::byte> Slot::take_arena(coef::CoefSample& sample) {
+  size_t scratch = 0;
+  size_t begin = 0;
+  if (!take(scratch_used_, sample.scratch_bytes, setup_.device_decode.scratch_bytes, &scratch) ||
+      !take(arena_used_, sample.arena_bytes, setup_.device_decode.arena_bytes, &begin))
+    return {};
+  sample.arena = begin;
+  return {memory_.arena() + begin, sample.arena_bytes};
 }
 
 void Slot::add_substitution(Substitution substitution) {

@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "dlpipe/base/batch.h"
 #include "dlpipe/base/buffer.h"
+#include "dlpipe/base/coef_batch.h"
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/image.h"
 #include "dlpipe/pipeline/plan.h"
@@ -37,10 +39,16 @@ struct BatchMeta {
 };
 
 /// One block of memory with every field of a batch in it, the samples' weights and how they are mixed, so
-/// that one copy moves all.
+/// that one copy moves all: the pixels first, last the arena of coefficients where the device decodes, so
+/// that one copy leaves out what isn't needed of either.
 class BatchMemory {
  public:
   static Result<BatchMemory> allocate(const Setup& setup, Buffer::Memory kind);
+  std::byte* begin() const { return buffer_.data(); }
+  /// Where the pixels end, and where the arena begins (at the end where there is none), from begin().
+  size_t pixels_end() const { return pixels_end_; }
+  size_t arena_begin() const { return arena_begin_; }
+  std::byte* arena() const { return buffer_.data() + arena_begin_; }
   std::byte* field(int index) const { return buffer_.data() + offsets_[static_cast<size_t>(index)]; }
   float* weight() const { return reinterpret_cast<float*>(buffer_.data() + weight_offset_); }
   /// Null where nothing is mixed.
@@ -54,6 +62,8 @@ class BatchMemory {
   std::vector<size_t> offsets_;
   size_t weight_offset_ = 0;
   size_t mixes_offset_ = 0;
+  size_t pixels_end_ = 0;
+  size_t arena_begin_ = 0;
 };
 
 class Slot {
@@ -78,9 +88,25 @@ class Slot {
            static_cast<size_t>(i) * setup_.schema[static_cast<size_t>(field)].sample_bytes();
   }
   void begin(int64_t sequence, const BatchRange& range);
+  /// The places whose status isn't 0 are filled once more, by the host: the device found their tiles damaged.
+  /// Answers how many. Called when the slot's batch was complete and nothing reads it any more.
+  int64_t begin_again(std::span<const int32_t> statuses);
   void add_substitution(Substitution substitution);
   /// Keeps the error of the lowest position. Any thread.
   void fail(int64_t position, Status status);
+
+  // Where the device decodes (setup.device_decode):
+
+  /// What the device knows of each place; one without components is the host's.
+  coef::CoefHead tiles() const;
+  /// Room for the sample's tiles and, on the device, its scratch; sets sample.arena. Empty: there is no more.
+  std::span<std::byte> take_arena(coef::CoefSample& sample);
+  /// Of the arena, its head included.
+  size_t arena_used() const { return arena_used_.load(std::memory_order_relaxed); }
+  /// Where place `i`'s pixels begin in the image field.
+  size_t pixel_offset(int64_t i) const {
+    return static_cast<size_t>(i) * setup_.schema[static_cast<size_t>(setup_.image_field)].sample_bytes();
+  }
 
   std::vector<SamplePlan> plans;   // [capacity]
   std::vector<SampleHash> hashes;  // [capacity]
@@ -93,6 +119,8 @@ class Slot {
   const Setup& setup_;
   int32_t index_;
   BatchMemory memory_;
+  std::atomic<size_t> arena_used_{0};
+  std::atomic<size_t> scratch_used_{0};
   std::mutex mutex_;
   int64_t failed_position_ = 0;
 };

@@ -1,18 +1,20 @@
 #include "dlpipe/pipeline/stage_counters.h"
 
+#include <numeric>
+
 namespace dlpipe::pipeline {
 
 std::string_view stage_name(Stage stage) {
   static constexpr std::array<std::string_view, kStageCount> kNames = {
-      "plan", "prefault", "reader", "decoder", "augmenter", "batcher", "stager"};
+      "plan", "prefault", "reader", "selector", "decoder", "augmenter", "batcher", "stager"};
   return kNames[static_cast<size_t>(stage)];
 }
 
 int64_t StageClock::end_run() {
   const int64_t total = now_ns() - run_begin_ns_;
-  const int64_t timed = laps_[0] + laps_[1] + laps_[2];
+  const int64_t timed = std::accumulate(laps_.begin(), laps_.end(), int64_t{0});
   int64_t rest = total;
-  for (const Stage stage : {Stage::kReader, Stage::kAugmenter}) {
+  for (const Stage stage : {Stage::kReader, Stage::kSelector, Stage::kAugmenter}) {
     const double share =
         timed == 0 ? 0 : static_cast<double>(laps_[lap_index(stage)]) / static_cast<double>(timed);
     const auto part = static_cast<int64_t>(static_cast<double>(total) * share);

@@ -11,8 +11,9 @@
 
 namespace dlpipe::pipeline {
 
-enum class Stage : uint8_t { kPlan, kPrefault, kReader, kDecoder, kAugmenter, kBatcher, kStager };
-inline constexpr int kStageCount = 7;
+/// kSelector: where the device decodes, in the place of decoder and augmenter.
+enum class Stage : uint8_t { kPlan, kPrefault, kReader, kSelector, kDecoder, kAugmenter, kBatcher, kStager };
+inline constexpr int kStageCount = 8;
 std::string_view stage_name(Stage stage);
 
 class PipelineCounters {
@@ -23,9 +24,9 @@ class PipelineCounters {
   std::array<StageCounters, kStageCount> stages_;
 };
 
-/// Charges a run's time to reader, decoder and augmenter. The run's total is exact (two clock reads); where
-/// samples are so cheap that a clock read at every border would cost over half a per cent of them, only every
-/// n-th sample's borders are read and the total is split in their proportion.
+/// Charges a run's time to reader, selector, decoder and augmenter. The run's total is exact (two clock
+/// reads); where samples are so cheap that a clock read at every border would cost over half a per cent of
+/// them, only every n-th sample's borders are read and the total is split in their proportion.
 class StageClock {
  public:
   explicit StageClock(PipelineCounters& counters) : counters_(counters) {}
@@ -62,7 +63,7 @@ class StageClock {
   bool timed_ = false;
   int64_t run_begin_ns_ = 0;
   int64_t lap_begin_ns_ = 0;
-  std::array<int64_t, 3> laps_{};
+  std::array<int64_t, 4> laps_{};
 };
 
 }  // namespace dlpipe::pipeline

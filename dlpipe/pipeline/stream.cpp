@@ -56,8 +56,10 @@ Status BatchStream::prepare() {
     workers_.push_back(std::move(worker));
   }
   DLPIPE_RETURN_IF_ERROR(check_memory());
-  Stager::Hooks hooks{.ready = [this](int64_t sequence) { graph_->open(sequence); },
-                      .credit = [this](int32_t slot) { credit(slot); }};
+  Stager::Hooks hooks{
+      .ready = [this](int64_t sequence) { graph_->open(sequence); },
+      .credit = [this](int32_t slot) { credit(slot); },
+      .again = [this](int32_t slot, std::span<const int32_t> statuses) { again(slot, statuses); }};
   DLPIPE_ASSIGN_OR_RETURN(stager_, Stager::create(*setup_, slots_, counters_, 0, std::move(hooks)));
   // A first guess, by the bytes of a record; the first run replaces it.
   sample_ns_ = 10.0 * static_cast<double>(dataset.file_bytes()) / static_cast<double>(dataset.size());
@@ -232,6 +234,22 @@ void BatchStream::restart(int64_t sequence) {
 void BatchStream::credit(int32_t slot) {
   const std::lock_guard lock(inject_mutex_);
   if (!stopping_) begin_batch(*slots_[static_cast<size_t>(slot)]);
+}
+
+void BatchStream::again(int32_t index, std::span<const int32_t> statuses) {
+  const std::lock_guard lock(inject_mutex_);
+  if (stopping_) return;
+  Slot& slot = *slots_[static_cast<size_t>(index)];
+  meter_.batch_again(static_cast<int>(slot.begin_again(statuses)));
+  for (size_t i = 0; i < statuses.size(); ++i) {
+    if (statuses[i] == 0) continue;
+    graph_->put({.sequence = slot.meta.sequence,
+                 .slot = index,
+                 .first = static_cast<int32_t>(i),
+                 .count = 1,
+                 .on_host = true},
+                1);
+  }
 }
 
 void BatchStream::begin_batch(Slot& slot) {

@@ -49,6 +49,7 @@ class BatchStream final : public Loader, private GraphBodies {
   const data::Dataset& dataset() const override { return *setup_->dataset; }
   const std::string& pipeline_id() const override { return setup_->pipeline_id; }
   int threads() const override { return setup_->options.threads; }
+  const std::string& decode_reason() const override { return setup_->device_decode.reason; }
 
  private:
   explicit BatchStream(std::unique_ptr<const Setup> setup);
@@ -63,6 +64,9 @@ class BatchStream final : public Loader, private GraphBodies {
 
   /// A slot is free: begins the next batch in it.
   void credit(int32_t slot);
+  /// The device found a slot's tiles damaged where the status isn't 0: those places go through the graph
+  /// again.
+  void again(int32_t slot, std::span<const int32_t> statuses);
   void begin_batch(Slot& slot);  // inject_mutex_ held
   int32_t run_samples(int64_t count) const;
   Status check_memory();

@@ -20,6 +20,7 @@ SourceStats BatchStream::stats() const {
   stats.wall_ns = flow.since_ns;
   for (int i = 0; i < kStageCount; ++i) {
     const auto stage = static_cast<Stage>(i);
+    if (stage == Stage::kSelector && !setup_->device_decode.is_on()) continue;
     const StageCounters& counters = counters_[stage];
     StageStats row;
     row.name = stage_name(stage);
@@ -28,8 +29,8 @@ SourceStats BatchStream::stats() const {
     row.busy_ns = counters.busy_ns.value();
     const bool single = stage == Stage::kPrefault || stage == Stage::kStager;
     row.threads = single ? 1 : options.threads;
-    // Plan, reader, decoder and augmenter share the arena's threads: their common waits are booked once, for
-    // input with the first that touches a run's bytes and for output with the last.
+    // Plan, reader, selector, decoder and augmenter share the arena's threads: their common waits are booked
+    // once, for input with the first that touches a run's bytes and for output with the last.
     if (stage == Stage::kPrefault) row.wait_input_ns = std::max<int64_t>(0, flow.since_ns - row.busy_ns);
     if (stage == Stage::kReader) row.wait_input_ns = flow.starved_ns;
     if (stage == Stage::kAugmenter) row.wait_output_ns = flow.blocked_ns;

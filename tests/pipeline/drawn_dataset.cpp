@@ -10,6 +10,8 @@
 
 #include "dlpipe/base/image.h"
 #include "dlpipe/base/rng.h"
+#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
+#include "dlpipe/io/data/codec/coef/record.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/dataset_writer.h"
@@ -81,11 +83,32 @@ struct Encoded {
   data::RecordHeader header;
 };
 
+// Fields that ask for more bits than any tile has.
+void damage_tiles(std::vector<std::byte>& bytes) {
+  const auto record = value_or_throw(data::coef::parse_record(bytes));
+  for (int row = 0; row < record.frame.mcu_rows; ++row) {
+    data::coef::RowTiles tiles(record.frame, row, value_or_throw(record.row(row)));
+    for (data::coef::RowTiles::Tile tile; tiles.next(&tile);)
+      std::memset(bytes.data() + (tile.bytes.data() - bytes.data()), 0xff, tile.bytes.size());
+  }
+}
+
+void as_coefficients(int64_t sample, const DrawnOptions& options, Encoded& encoded) {
+  if (options.jpegs.contains(sample)) {
+    encoded.header.layout = data::ImageLayout::kJpeg;
+    return;
+  }
+  const data::TileKind tiles = options.coded.contains(sample) ? data::kDenseTiles : data::kFastTiles;
+  encoded.bytes = value_or_throw(data::encode_coefficients(encoded.bytes, {}, tiles));
+  if (options.damaged.contains(sample)) damage_tiles(encoded.bytes);
+}
+
 Encoded encode(int64_t sample, const DrawnOptions& options) {
   RandomStream rng(78, static_cast<uint64_t>(sample));
   const bool varied = options.size == 0;
-  const int width = varied ? static_cast<int>(40 + rng.below(150)) : options.size;
-  const int height = varied ? static_cast<int>(40 + rng.below(150)) : options.size;
+  const int times = options.large.contains(sample) ? 12 : 1;
+  const int width = times * (varied ? static_cast<int>(40 + rng.below(150)) : options.size);
+  const int height = times * (varied ? static_cast<int>(40 + rng.below(150)) : options.size);
   const int channels = varied && rng.below(4) == 0 ? 1 : 3;
   const Picture picture = draw(sample, width, height, channels);
   Encoded encoded;
@@ -104,6 +127,7 @@ Encoded encode(int64_t sample, const DrawnOptions& options) {
         encoded.header.orientation = static_cast<Orientation>(2 + rng.below(7));
         encoded.bytes = with_exif(encoded.bytes, encoded.header.orientation);
       }
+      if (options.layout == data::ImageLayout::kCoefficients) as_coefficients(sample, options, encoded);
   }
   const bool swapped = swaps_axes(encoded.header.orientation);
   encoded.header.width = swapped ? height : width;

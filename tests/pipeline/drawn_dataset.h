@@ -22,6 +22,12 @@ struct DrawnOptions {
   bool tensor_field = false;  // adds "meta", f32 [3]: sample, 2 * sample, -1
   /// Stored cut off at half their bytes, with a right checksum: the decoder finds out.
   std::set<int64_t> truncated = {};
+  /// Of a dataset of coefficients: stored as JPEGs, and in coded tiles; a picture of twelve times the sides;
+  /// all tiles damaged, with a right checksum, so that only whoever decodes them finds out.
+  std::set<int64_t> jpegs = {};
+  std::set<int64_t> coded = {};
+  std::set<int64_t> large = {};
+  std::set<int64_t> damaged = {};
 };
 
 /// Writes a dataset into the (new) directory.

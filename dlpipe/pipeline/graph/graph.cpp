@@ -109,11 +109,12 @@ struct Graph::Impl {
 void Graph::Impl::build() {
   split.emplace(*graph, flow::unlimited, [](const Begin& begin, auto& ports) noexcept {
     Run run = begin.whole;
+    const int32_t end = run.first + run.count;
     do {  // at least one: a rank's last batch may be empty
-      run.count = std::min(begin.step, begin.whole.count - run.first);
+      run.count = std::min(begin.step, end - run.first);
       std::get<0>(ports).try_put(run);
       run.first += run.count;
-    } while (run.first < begin.whole.count);
+    } while (run.first < end);
   });
   plan.emplace(*graph, flow::unlimited, [this](Run run) noexcept {
     meter.planning(true);

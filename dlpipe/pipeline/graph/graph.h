@@ -46,7 +46,8 @@ class Graph {
 
   static int worker_count(int threads) { return threads + 1; }
 
-  /// Lets a batch into the graph, as runs of `step` samples. Any thread; does not run bodies itself.
+  /// Lets a batch, or a part of one, into the graph, as runs of `step` samples. Any thread; does not run
+  /// bodies itself.
   void put(const Run& whole, int32_t step);
   /// Opens the gate; once a batch. Any thread.
   void open(int64_t sequence) noexcept;

@@ -20,15 +20,21 @@ Result<std::unique_ptr<Stager>> DeviceStager::create(const Setup& setup,
     DLPIPE_ASSIGN_OR_RETURN(auto ready, device.create_event());
     DLPIPE_ASSIGN_OR_RETURN(auto released, device.create_event());
     twins.push_back({std::move(memory), BatchMeta(setup), std::move(copying), std::move(ready),
-                     std::move(released), false, State::kFree});
+                     std::move(released)});
+  }
+  std::optional<TileDecode> tiles;
+  if (setup.device_decode.is_on()) {
+    DLPIPE_ASSIGN_OR_RETURN(tiles, TileDecode::create(setup));
   }
   return std::unique_ptr<Stager>(new DeviceStager(setup, slots, counters, first_sequence, std::move(hooks),
-                                                  std::move(copy_stream), std::move(twins)));
+                                                  std::move(copy_stream), std::move(twins),
+                                                  std::move(tiles)));
 }
 
 DeviceStager::DeviceStager(const Setup& setup, std::vector<std::unique_ptr<Slot>>& slots,
                            PipelineCounters& counters, int64_t first_sequence, Hooks hooks,
-                           std::unique_ptr<Stream> copy_stream, std::vector<Twin> twins)
+                           std::unique_ptr<Stream> copy_stream, std::vector<Twin> twins,
+                           std::optional<TileDecode> tiles)
     : setup_(setup),
       device_(*setup.options.device),
       slots_(slots),
@@ -36,6 +42,7 @@ DeviceStager::DeviceStager(const Setup& setup, std::vector<std::unique_ptr<Slot>
       hooks_(std::move(hooks)),
       copy_stream_(std::move(copy_stream)),
       twins_(std::move(twins)),
+      tiles_(std::move(tiles)),
       finished_(static_cast<size_t>(stager_gates(setup)), nullptr),
       next_sequence_(first_sequence) {}
 
@@ -46,6 +53,7 @@ DeviceStager::~DeviceStager() {
 
 void DeviceStager::stage(Slot& slot) noexcept {
   const std::lock_guard lock(mutex_);
+  if (Twin* const twin = staged_twin(slot.meta.sequence); twin != nullptr) return put(slot, *twin);  // again
   finished_[static_cast<size_t>(slot.meta.sequence) % finished_.size()] = &slot;
   stage_waiting();
 }
@@ -57,47 +65,82 @@ DeviceStager::Twin* DeviceStager::free_twin() {
   return nullptr;
 }
 
+DeviceStager::Twin* DeviceStager::staged_twin(int64_t sequence) {
+  for (Twin& twin : twins_) {
+    if (twin.state == State::kStaged && twin.sequence == sequence) return &twin;
+  }
+  return nullptr;
+}
+
 void DeviceStager::stage_waiting() noexcept {
   while (true) {
     Slot*& place = finished_[static_cast<size_t>(next_sequence_) % finished_.size()];
     if (place == nullptr) return;
     Twin* twin = free_twin();
     if (twin == nullptr) return;  // release() comes back here
-    const ScopedTimer timer(counters_.busy_ns);
-    Slot& slot = *std::exchange(place, nullptr);
-    std::swap(twin->meta, slot.meta);
     twin->state = State::kStaged;
-    const int64_t sequence = next_sequence_++;
-    Status status;
-    try {
-      status = copy(slot, *twin);
-    } catch (...) {
-      status = status_from_current_exception("loader");
-    }
-    if (twin->meta.error.ok()) twin->meta.error = std::move(status);
-    counters_.items.add(twin->meta.range.count);
-    hooks_.ready(sequence);
+    twin->sequence = next_sequence_++;
+    put(*std::exchange(place, nullptr), *twin);
   }
 }
 
-Status DeviceStager::copy(Slot& slot, Twin& twin) {
+void DeviceStager::put(Slot& slot, Twin& twin) noexcept {
+  const ScopedTimer timer(counters_.busy_ns);
+  std::swap(twin.meta, slot.meta);
+  counters_.items.add(twin.meta.range.count);
+  Result<bool> has_tiles = false;
+  try {
+    has_tiles = copy(slot, twin);
+  } catch (...) {
+    has_tiles = status_from_current_exception("loader");
+  }
+  if (has_tiles.ok() && *has_tiles) return;  // copied() goes on
+  if (twin.meta.error.ok()) twin.meta.error = has_tiles.status();
+  hooks_.ready(twin.sequence);
+}
+
+Result<bool> DeviceStager::copy(Slot& slot, Twin& twin) {
   if (twin.has_reader) DLPIPE_RETURN_IF_ERROR(device_.wait(*copy_stream_, *twin.released));
   twin.has_reader = false;
   DLPIPE_RETURN_IF_ERROR(device_.record(*twin.copying, *copy_stream_));
-  // One block holds all fields of a batch: one copy.
-  const size_t bytes = slot.memory().size_bytes();
-  DLPIPE_RETURN_IF_ERROR(device_.copy_async(twin.memory.field(0), slot.memory().field(0), bytes,
-                                            CopyKind::kHostToDevice, *copy_stream_));
-  counters_.bytes.add(static_cast<int64_t>(bytes));
+  // One block holds all fields of a batch: one copy. Without the arena where nothing is in it, without the
+  // pixels where the device makes them all.
+  size_t begin = 0;
+  size_t end = slot.memory().arena_begin();
+  coef::CoefWork work;
+  if (tiles_) {
+    DLPIPE_ASSIGN_OR_RETURN(work, coef::number_coef_blocks(slot.tiles()));
+    if (work.blocks[coef::kTiles] > 0) end += slot.arena_used();
+    const auto is_sent = [](const coef::CoefSample& sample) { return sample.components > 0; };
+    if (std::ranges::all_of(slot.tiles().samples, is_sent)) begin = slot.memory().pixels_end();
+  }
+  DLPIPE_RETURN_IF_ERROR(device_.copy_async(twin.memory.begin() + begin, slot.memory().begin() + begin,
+                                            end - begin, CopyKind::kHostToDevice, *copy_stream_));
+  counters_.bytes.add(static_cast<int64_t>(end - begin));
+  const bool has_tiles = work.blocks[coef::kTiles] > 0;
+  if (has_tiles) DLPIPE_RETURN_IF_ERROR(tiles_->put(work, slot.arena_used(), twin.memory, *copy_stream_));
   DLPIPE_RETURN_IF_ERROR(device_.record(*twin.ready, *copy_stream_));
-  const int32_t index = slot.index();
-  return device_.on_complete(*copy_stream_, [this, index] { hooks_.credit(index); });
+  DLPIPE_RETURN_IF_ERROR(
+      device_.on_complete(*copy_stream_, [this, &slot, &twin, has_tiles] { copied(slot, twin, has_tiles); }));
+  return has_tiles;
+}
+
+void DeviceStager::copied(Slot& slot, Twin& twin, bool has_tiles) noexcept {
+  if (has_tiles) {
+    const std::span<const int32_t> statuses = tiles_->statuses();
+    if (std::ranges::any_of(statuses, [](int32_t status) { return status != 0; })) {
+      std::swap(twin.meta, slot.meta);
+      return hooks_.again(slot.index(), statuses);
+    }
+    hooks_.ready(twin.sequence);
+  }
+  hooks_.credit(slot.index());
 }
 
 Batch DeviceStager::lend(int64_t sequence) {
   const std::lock_guard lock(mutex_);
   const auto twin = std::find_if(twins_.begin(), twins_.end(), [&](const Twin& t) {
-    return t.state == State::kStaged && t.meta.sequence == sequence;
+    return t.state == State::kStaged && t.sequence == sequence;
   });
   twin->state = State::kLent;
   ++lent_count_;
@@ -113,8 +156,8 @@ Status DeviceStager::release(const Batch& batch, Stream* stream) {
   const std::lock_guard lock(mutex_);
   if (batch.slot < 0 || batch.slot >= kTwins) return not_lent(batch);
   Twin& twin = twins_[static_cast<size_t>(batch.slot)];
-  const bool same = twin.meta.range.epoch == batch.epoch && twin.meta.range.index == batch.index;
-  if (twin.state != State::kLent || !same) return not_lent(batch);
+  if (twin.state != State::kLent) return not_lent(batch);
+  if (twin.meta.range.epoch != batch.epoch || twin.meta.range.index != batch.index) return not_lent(batch);
   if (stream != nullptr) {
     DLPIPE_RETURN_IF_ERROR(device_.record(*twin.released, *stream));
     twin.has_reader = true;
@@ -136,7 +179,7 @@ Status DeviceStager::reset(int64_t next_sequence) {
 }
 
 int64_t DeviceStager::device_bytes() const {
-  int64_t bytes = 0;
+  int64_t bytes = tiles_ ? static_cast<int64_t>(tiles_->size_bytes()) : 0;
   for (const Twin& twin : twins_) bytes += static_cast<int64_t>(twin.memory.size_bytes());
   return bytes;
 }

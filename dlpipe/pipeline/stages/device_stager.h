@@ -4,6 +4,11 @@
 //     ^ credit when the copy is done      ^ the copy stream waits for the event of release() before it
 //     overwrites
 //
+// Where the device decodes, what is copied is coefficients, and the copy stream goes on to make pixels of
+// them (tile_decode.h). Such a batch is ready when the device has said that all tiles were sound; if they
+// weren't, the slot goes back to the workers for those samples (Hooks::again) and is staged once more, to the
+// same twin.
+//
 // Batches are staged in order, or a later one could take the last twin and the one that is waited for never
 // get any. One lock guards everything; it is taken a few times a batch, by workers, the consumer and never by
 // the device's own threads.
@@ -12,9 +17,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "dlpipe/pipeline/stages/stager.h"
+#include "dlpipe/pipeline/stages/tile_decode.h"
 
 namespace dlpipe::pipeline {
 
@@ -48,14 +55,23 @@ class DeviceStager final : public Stager {
     std::unique_ptr<Event> released;  // on the consumer's stream
     bool has_reader = false;          // `released` was recorded and must be waited for
     State state = State::kFree;
+    int64_t sequence = -1;  // of the batch that is staged or lent
   };
 
   DeviceStager(const Setup& setup, std::vector<std::unique_ptr<Slot>>& slots, PipelineCounters& counters,
                int64_t first_sequence, Hooks hooks, std::unique_ptr<Stream> copy_stream,
-               std::vector<Twin> twins);
-  void stage_waiting() noexcept;  // lock held
-  Status copy(Slot& slot, Twin& twin);
+               std::vector<Twin> twins, std::optional<TileDecode> tiles);
+  // With the lock held:
+  void stage_waiting() noexcept;
+  void put(Slot& slot, Twin& twin) noexcept;
+  /// Answers whether the batch has tiles, and is ready only when the device has decoded them.
+  Result<bool> copy(Slot& slot, Twin& twin);
   Twin* free_twin();
+  Twin* staged_twin(int64_t sequence);
+
+  /// From the copy stream, when what copy() put there is done. Without the lock: until then slot and twin are
+  /// nobody else's.
+  void copied(Slot& slot, Twin& twin, bool has_tiles) noexcept;
 
   const Setup& setup_;
   Device& device_;
@@ -64,6 +80,7 @@ class DeviceStager final : public Stager {
   Hooks hooks_;
   std::unique_ptr<Stream> copy_stream_;
   std::vector<Twin> twins_;
+  std::optional<TileDecode> tiles_;  // where the device decodes
   std::mutex mutex_;
   std::vector<Slot*> finished_;  // by sequence, modulo; null: not yet
   int64_t next_sequence_;        // to be staged

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "dlpipe/base/batch.h"
@@ -29,6 +30,8 @@ class Stager {
   struct Hooks {
     std::function<void(int64_t sequence)> ready;  // the batch may be lent
     std::function<void(int32_t slot)> credit;     // the slot may be filled again
+    /// Its places whose status isn't 0 must be filled once more, and the slot staged once more.
+    std::function<void(int32_t slot, std::span<const int32_t> statuses)> again;
   };
 
   virtual ~Stager() = default;
