@@ -69,6 +69,15 @@ const std::vector<ConfigOption>& table() {
        0,
        0,
        {"auto", "on", "off"}},
+      {"decode",
+       "model",
+       "With a device: where stored coefficients are decoded, to the same pixels; auto: there where it can "
+       "be",
+       &C::decode,
+       kFree,
+       0,
+       0,
+       {"auto", "host", "device"}},
 
       {"epochs", "optimisation", "Passes over the training data", &C::epochs, false, 0, 1e9},
       {"max-steps", "optimisation", "Stop after N steps, whatever --epochs says; -1: no limit", &C::max_steps,

@@ -39,6 +39,7 @@ struct TrainConfig {
   bool tf32 = false;
   std::string device = "cpu";
   std::string graph = "auto";
+  std::string decode = "auto";
   // Optimisation.
   double epochs = 10;
   int64_t max_steps = -1;

@@ -7,6 +7,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cpu/kernel_table.h"
 #include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/device_code.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/pipeline/loader.h"
 #include "dlpipe/run/data_paths.h"
@@ -60,6 +61,7 @@ Evaluation evaluate_checkpoint(const EvaluateOptions& options, const Registries&
   loader.epochs = 1;
   loader.ops = registries.augmentations;
   loader.device = &device;
+  if (device.kind() != DeviceKind::kCpu) loader.coef_decode = engine::device_code(device).decode_coefficients;
   const auto source = value_or_throw(pipeline::Loader::open(pipeline::validation_options(loader)));
   throw_if_error(
       check_classes("the checkpoint", state.classes, evaluation.data, source->dataset().classes()));

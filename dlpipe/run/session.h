@@ -79,6 +79,8 @@ class Session {
   void write_results(const TrainOutcome& outcome) const;
   void note(const std::string& text) const;
   pipeline::LoaderOptions loader_options() const;
+  /// Batches go to the run's device.
+  void use_device(pipeline::LoaderOptions& options) const;
 
   TrainConfig config_;
   Registries registries_;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/device_code.h"
 #include "dlpipe/run/batch_input.h"
 #include "dlpipe/run/cached_batch.h"
 #include "dlpipe/run/data_paths.h"
@@ -23,6 +24,12 @@ pipeline::LoaderOptions Session::loader_options() const {
   return options;
 }
 
+void Session::use_device(pipeline::LoaderOptions& options) const {
+  options.device = device_;
+  if (!is_on_host()) options.coef_decode = engine::device_code(*device_).decode_coefficients;
+  if (config_.decode == "host") options.decode = pipeline::Decode::kHost;
+}
+
 void Session::open_train() {
   pipeline::LoaderOptions options = loader_options();
   options.data = value_or_throw(training_data(config_.data));
@@ -37,12 +44,17 @@ void Session::open_train() {
     options.cutmix = config_.cutmix;
   }
   options.hash_pixels = config_.receipt == "pixels";
-  if (config_.overfit_batch == 0) options.device = device_;
+  if (config_.overfit_batch == 0) {
+    use_device(options);
+    if (config_.decode == "device") options.decode = pipeline::Decode::kDevice;
+  }
   if (directory_ != nullptr) options.quarantine_file = directory_->quarantine_file();
   if (config_.max_steps < 0 && config_.overfit_batch == 0) {
     options.epochs = std::max<int64_t>(1, std::llround(std::ceil(config_.epochs)));
   }
   auto loader = value_or_throw(pipeline::Loader::open(options));
+  if (!loader->decode_reason().empty())
+    note(concat("images are decoded on the host: ", loader->decode_reason()));
   const data::Dataset& dataset = loader->dataset();
   ModelState& model = settings_.model_state;
   model.model = config_.model;
@@ -125,7 +137,7 @@ void Session::open_val() {
   options.augment = settings_.model_state.val_augment;
   options.channels = static_cast<int>(settings_.model_state.arguments.channels);
   options.epochs = 1;
-  options.device = device_;
+  use_device(options);
   val_ = value_or_throw(pipeline::Loader::open(options));
   throw_if_error(check_classes(config_.data, classes(), data, val_->dataset().classes()));
 }

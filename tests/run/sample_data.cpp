@@ -5,7 +5,7 @@
 
 namespace dlpipe::test {
 
-SampleData make_sample_data(const std::string& folder, int per_class, int side) {
+SampleData make_sample_data(const std::string& folder, int per_class, int side, bool coefficients) {
   const SampleData data{folder + "/jpegs", folder + "/data", folder + "/data/train", folder + "/data/val"};
   ingest::SynthOptions synth;
   synth.directory = data.jpegs;
@@ -18,7 +18,7 @@ SampleData make_sample_data(const std::string& folder, int per_class, int side) 
   options.destination = data.split;
   options.split = {0.8, 0.2};
   options.seed = 1;
-  options.jpeg = ingest::JpegLayout::kStandard;  // tests look for the files' bytes and damage them
+  options.jpeg = coefficients ? ingest::JpegLayout::kCoefficients : ingest::JpegLayout::kStandard;
   value_or_throw(ingest::ingest(options));
   return data;
 }

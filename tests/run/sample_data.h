@@ -14,6 +14,8 @@ struct SampleData {
 };
 
 /// Ten classes, `per_class` pictures each of `side` pixels, a fifth of them for validation, below `folder`.
-SampleData make_sample_data(const std::string& folder, int per_class, int side = 32);
+/// JPEGs stay as they are (tests look for the files' bytes and damage them) or become `coefficients`.
+SampleData make_sample_data(const std::string& folder, int per_class, int side = 32,
+                            bool coefficients = false);
 
 }  // namespace dlpipe::test
