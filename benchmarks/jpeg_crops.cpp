@@ -2,6 +2,7 @@
 // rounds interleaved, no resize:
 //   jpeg_crops DIR [--seconds S] [--avx2]      DIR: any folder of JPEG files; --avx2: as on a machine without
 //                                              AVX-512 (our code; libjpeg-turbo has none of it)
+// The last row is what a host does where the GPU decodes (tile_selection.h): it copies the crop's tiles.
 // Every picture's regions are first compared with libjpeg-turbo's whole decode, sample by sample.
 #include <hwy/targets.h>
 
@@ -21,6 +22,7 @@
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
+#include "dlpipe/io/data/codec/coef/tile_selection.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/codec/restart.h"
 
@@ -145,31 +147,61 @@ size_t count_differences(const std::vector<Picture>& pictures, size_t* samples) 
   return differing;
 }
 
+enum class Work : uint8_t { kWhole, kCrop, kSelect };
+
 struct Contender {
   size_t layout;
-  bool whole;
+  Work work;
   std::vector<double> rates;
 };
+
+/// The tiles under a region, as they go to a GPU that resizes to 224x224; answers their bytes.
+size_t select_tiles(TileSelector& selector, const Bytes& record, const Region& region, Bytes& arena) {
+  coef::CoefSample sample;
+  const size_t bytes = value_or_throw(selector.select(record, whole_crop(region, 224, 224, false), sample));
+  if (arena.size() < bytes) arena.resize(bytes);
+  selector.copy({arena.data(), bytes});
+  return bytes;
+}
 
 double measure(const Contender& contender, const std::vector<Picture>& pictures, uint64_t round,
                double seconds) {
   using Clock = std::chrono::steady_clock;
   ImageDecoder decoder;
+  TileSelector selector;
   RandomStream random(2, round);  // the same regions for every contender
   std::vector<uint8_t> pixels;
+  Bytes arena;
   size_t images = 0;
   const Clock::time_point start = Clock::now();
   double spent = 0;
   while (spent < seconds) {
     for (const Picture& picture : pictures) {
-      const Region region =
-          contender.whole ? Region{0, 0, picture.width, picture.height} : draw_region(picture, random);
-      throw_if_error(decoder.decode(picture.stored[contender.layout], region, view_of(pixels, region)));
+      const Bytes& stored = picture.stored[contender.layout];
+      const Region region = contender.work == Work::kWhole ? Region{0, 0, picture.width, picture.height}
+                                                           : draw_region(picture, random);
+      if (contender.work == Work::kSelect) {
+        select_tiles(selector, stored, region, arena);
+      } else {
+        throw_if_error(decoder.decode(stored, region, view_of(pixels, region)));
+      }
       ++images;
     }
     spent = std::chrono::duration<double>(Clock::now() - start).count();
   }
   return static_cast<double>(images) / spent;
+}
+
+void print_selection(const std::vector<Picture>& pictures, double crop_rate, double selection_rate) {
+  TileSelector selector;
+  RandomStream random(2, 0);
+  Bytes arena;
+  size_t bytes = 0;
+  for (const Picture& picture : pictures)
+    bytes += select_tiles(selector, picture.stored[kCoefficients], draw_region(picture, random), arena);
+  std::printf("selecting a crop's tiles takes %.1f %% of the time of decoding it; they are %.0f bytes\n",
+              100 * crop_rate / selection_rate,
+              static_cast<double>(bytes) / static_cast<double>(pictures.size()));
 }
 
 double median(std::vector<double> values) {
@@ -192,8 +224,9 @@ int run(const std::string& directory, double seconds) {
   std::printf("%zu of %zu samples differ from libjpeg-turbo's\n", differing, samples);
   std::vector<Contender> contenders;
   for (size_t layout = 0; layout < kLayouts.size(); ++layout) {
-    for (const bool whole : {true, false}) contenders.push_back({layout, whole, {}});
+    for (const Work work : {Work::kWhole, Work::kCrop}) contenders.push_back({layout, work, {}});
   }
+  contenders.push_back({kCoefficients, Work::kSelect, {}});
   constexpr uint64_t kRounds = 5;
   for (uint64_t round = 0; round < kRounds; ++round) {
     for (Contender& contender : contenders)
@@ -202,13 +235,15 @@ int run(const std::string& directory, double seconds) {
   const double whole = median(contenders[0].rates);
   const double crop = median(contenders[1].rates);
   std::printf("%-34s %9s %9s %9s %9s\n", "one thread", "bytes", "img/s", "/ whole", "/ crop");
+  constexpr std::array<const char*, 3> kNames = {"whole", "crop", "select"};
   for (const Contender& contender : contenders) {
     const double rate = median(contender.rates);
     const double bytes =
         static_cast<double>(totals.bytes[contender.layout]) / static_cast<double>(totals.bytes[0]);
     std::printf("%-26s %-7s %9.4f %9.0f %9.2f %9.2f\n", kLayouts[contender.layout].name,
-                contender.whole ? "whole" : "crop", bytes, rate, rate / whole, rate / crop);
+                kNames[static_cast<size_t>(contender.work)], bytes, rate, rate / whole, rate / crop);
   }
+  print_selection(pictures, median(contenders[2 * kCoefficients + 1].rates), median(contenders.back().rates));
   return differing == 0 ? 0 : 1;
 }
 

@@ -195,33 +195,15 @@ RowTiles::RowTiles(const Frame& frame, int row, std::span<const std::byte> bytes
     uint32_t length = 0;
     damaged_ = !read_length(bytes, &at_, &length);
   }
-  place_.block_row = row * frame.component[0].v;
+  enter(0);
 }
 
-bool RowTiles::next(Tile* tile) {
-  if (damaged_ || left_ == 0) return false;
-  while (place_.block_row >= row_ * frame_.component[place_.component].v +
-                                 frame_.block_rows(place_.component, row_)) {  // none of this component
-    ++place_.component;
-    place_.block_row = row_ * frame_.component[place_.component].v;
-  }
-  const Component& component = frame_.component[place_.component];
-  uint32_t length = 0;
-  if (!read_length(bytes_, &length_at_, &length) || length > bytes_.size() - at_) {
-    damaged_ = true;
-    return false;
-  }
-  *tile = place_;
-  tile->blocks = std::min(frame_.tile_blocks, component.blocks_wide - place_.first_block);
-  tile->bytes = bytes_.subspan(at_, length);
-  at_ += length;
-  --left_;
-  place_.first_block += frame_.tile_blocks;
-  if (place_.first_block >= component.blocks_wide) {
-    place_.first_block = 0;
-    ++place_.block_row;
-  }
-  return true;
+void RowTiles::enter(int component) {
+  const Component& one = frame_.component[component];
+  place_.component = component;
+  place_.block_row = row_ * one.v;
+  end_row_ = place_.block_row + frame_.block_rows(component, row_);
+  blocks_wide_ = one.blocks_wide;
 }
 
 std::vector<std::byte> build_record(const Frame& frame, bool source_bytes,
@@ -267,17 +249,6 @@ std::vector<std::byte> build_record(const Frame& frame, bool source_bytes,
 void put_length(uint64_t length, std::vector<std::byte>& out) {
   for (; length >= 128; length >>= 7) out.push_back(static_cast<std::byte>(length | 128));
   out.push_back(static_cast<std::byte>(length));
-}
-
-bool read_length(std::span<const std::byte> bytes, size_t* at, uint32_t* length) {
-  *length = 0;
-  for (int shift = 0; shift < 28; shift += 7) {
-    if (*at >= bytes.size()) return false;
-    const uint32_t byte = load_u8(bytes, (*at)++);
-    *length |= (byte & 127) << shift;
-    if (byte < 128) return true;
-  }
-  return false;
 }
 
 }  // namespace dlpipe::data::coef

@@ -2,6 +2,7 @@
 // losslessly, in tiles that can be read apart from each other.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -77,6 +78,20 @@ Result<Record> parse_record(std::span<const std::byte> bytes);
 /// Just the picture's description.
 Result<Frame> parse_frame(std::span<const std::byte> bytes);
 
+/// Lengths of tiles: seven bits a byte, least significant first, the top bit set where more follow.
+void put_length(uint64_t length, std::vector<std::byte>& out);
+/// Moves `at` behind it; false when it is cut short or takes more than four bytes.
+inline bool read_length(std::span<const std::byte> bytes, size_t* at, uint32_t* length) {
+  *length = 0;
+  for (int shift = 0; shift < 28; shift += 7) {
+    if (*at >= bytes.size()) return false;
+    const auto byte = static_cast<uint32_t>(bytes[(*at)++]);
+    *length |= (byte & 127) << shift;
+    if (byte < 128) return true;
+  }
+  return false;
+}
+
 /// The tiles of one MCU row in their order: by component, block row, tile.
 class RowTiles {
  public:
@@ -88,12 +103,34 @@ class RowTiles {
     std::span<const std::byte> bytes;
   };
   RowTiles(const Frame& frame, int row, std::span<const std::byte> bytes);
-  /// False behind the last one, and when the row's bytes end too early.
-  bool next(Tile* tile);
+  /// False behind the last one, and when the row's bytes end too early. (Here, because selecting tiles for a
+  /// GPU is little more than this.)
+  bool next(Tile* tile) {
+    if (damaged_ || left_ == 0) return false;
+    while (place_.block_row >= end_row_) enter(place_.component + 1);  // none of this component
+    uint32_t length = 0;
+    if (!read_length(bytes_, &length_at_, &length) || length > bytes_.size() - at_) {
+      damaged_ = true;
+      return false;
+    }
+    *tile = place_;
+    tile->blocks = std::min(frame_.tile_blocks, blocks_wide_ - place_.first_block);
+    tile->bytes = bytes_.subspan(at_, length);
+    at_ += length;
+    --left_;
+    place_.first_block += frame_.tile_blocks;
+    if (place_.first_block >= blocks_wide_) {
+      place_.first_block = 0;
+      ++place_.block_row;
+    }
+    return true;
+  }
   /// After the last: whether the tiles were all there and took all of the row's bytes.
   bool complete() const { return !damaged_ && left_ == 0 && at_ == bytes_.size(); }
 
  private:
+  void enter(int component);
+
   const Frame& frame_;
   int row_;
   std::span<const std::byte> bytes_;
@@ -102,16 +139,13 @@ class RowTiles {
   int64_t left_ = 0;
   bool damaged_ = false;
   Tile place_;  // of the next one
+  int end_row_ = 0;
+  int blocks_wide_ = 0;  // of its component
 };
 
 /// Puts a record together; `rows` are the MCU rows' bytes.
 std::vector<std::byte> build_record(const Frame& frame, bool source_bytes,
                                     const std::vector<std::vector<std::byte>>& rows,
                                     std::span<const std::byte> head, std::span<const std::byte> tail);
-
-/// Lengths of tiles: seven bits a byte, least significant first, the top bit set where more follow.
-void put_length(uint64_t length, std::vector<std::byte>& out);
-/// Moves `at` behind it; false when it is cut short or takes more than four bytes.
-bool read_length(std::span<const std::byte> bytes, size_t* at, uint32_t* length);
 
 }  // namespace dlpipe::data::coef

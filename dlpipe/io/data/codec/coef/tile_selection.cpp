@@ -1,6 +1,7 @@
 #include "dlpipe/io/data/codec/coef/tile_selection.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -159,32 +160,13 @@ Result<size_t> TileSelector::select(std::span<const std::byte> bytes, const Coef
   return size_t{sample.arena_bytes};
 }
 
-Status TileSelector::fill_tiles(const coef::Record& record, const Region& stored, CoefSample& sample) {
-  ranges_.assign(static_cast<size_t>(sample.tile_count), coef::TileRange{0, 0});
-  runs_.clear();
-  bytes_ = 0;
-  const coef::RowRange rows = coef::region_rows(record.frame, stored);
-  for (int row = rows.first; row < rows.end; ++row) {
-    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, record.row(row));
-    coef::RowTiles tiles(record.frame, row, bytes);
-    for (coef::RowTiles::Tile tile; tiles.next(&tile);) DLPIPE_RETURN_IF_ERROR(take_tile(tile, sample));
-    if (!tiles.complete())
-      return Status(ErrorCode::kCorrupt,
-                    "[codec] coefficient record: a tile is damaged; ingest the file again");
-  }
-  const uint64_t all = aligned(ranges_.size() * sizeof(coef::TileRange) + bytes_);
-  if (all > std::numeric_limits<int32_t>::max()) return not_for_a_gpu("[codec] crop of too many bytes");
-  sample.arena_bytes = static_cast<uint32_t>(all);
-  return {};
-}
-
-Status TileSelector::take_tile(const coef::RowTiles::Tile& tile, const CoefSample& sample) {
+bool TileSelector::take_tile(const coef::RowTiles::Tile& tile, const CoefSample& sample) {
   const CoefPlane& plane = sample.plane[tile.component];
   const int row = tile.block_row - plane.first_row;
-  const int column = tile.first_block / sample.tile_blocks - plane.first_tile;
-  if (row < 0 || tile.block_row >= plane.end_row || column < 0 || column >= plane.tiles) return {};
-  if (tile.bytes.size() > static_cast<size_t>(coef::kMaxPackedTileBytes))
-    return not_for_a_gpu("[codec] a tile larger than any");
+  const int column =
+      (tile.first_block >> std::countr_zero(static_cast<unsigned>(sample.tile_blocks))) - plane.first_tile;
+  if (row < 0 || tile.block_row >= plane.end_row || column < 0 || column >= plane.tiles) return true;
+  if (tile.bytes.size() > static_cast<size_t>(coef::kMaxPackedTileBytes)) return false;
   ranges_[plane.tile_table + static_cast<size_t>(row) * static_cast<size_t>(plane.tiles) +
           static_cast<size_t>(column)] = {
       static_cast<uint32_t>(ranges_.size() * sizeof(coef::TileRange) + bytes_),
@@ -195,6 +177,27 @@ Status TileSelector::take_tile(const coef::RowTiles::Tile& tile, const CoefSampl
   } else {
     runs_.push_back({tile.bytes.data(), tile.bytes.size()});
   }
+  return true;
+}
+
+Status TileSelector::fill_tiles(const coef::Record& record, const Region& stored, CoefSample& sample) {
+  ranges_.assign(static_cast<size_t>(sample.tile_count), coef::TileRange{0, 0});
+  runs_.clear();
+  bytes_ = 0;
+  const coef::RowRange rows = coef::region_rows(record.frame, stored);
+  for (int row = rows.first; row < rows.end; ++row) {
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, record.row(row));
+    coef::RowTiles tiles(record.frame, row, bytes);
+    for (coef::RowTiles::Tile tile; tiles.next(&tile);) {
+      if (!take_tile(tile, sample)) return not_for_a_gpu("[codec] a tile larger than any");
+    }
+    if (!tiles.complete())
+      return Status(ErrorCode::kCorrupt,
+                    "[codec] coefficient record: a tile is damaged; ingest the file again");
+  }
+  const uint64_t all = aligned(ranges_.size() * sizeof(coef::TileRange) + bytes_);
+  if (all > std::numeric_limits<int32_t>::max()) return not_for_a_gpu("[codec] crop of too many bytes");
+  sample.arena_bytes = static_cast<uint32_t>(all);
   return {};
 }
 

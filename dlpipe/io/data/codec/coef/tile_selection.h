@@ -51,7 +51,8 @@ class TileSelector {
   };
 
   Status fill_tiles(const coef::Record& record, const Region& stored, coef::CoefSample& sample);
-  Status take_tile(const coef::RowTiles::Tile& tile, const coef::CoefSample& sample);
+  /// False: it is larger than any.
+  bool take_tile(const coef::RowTiles::Tile& tile, const coef::CoefSample& sample);
 
   DecodeLimits limits_;
   std::vector<coef::TileRange> ranges_;
