@@ -68,6 +68,8 @@ TEST_F(ErrorsTest, OfTrainsOptions) {
       {train({"--device", "tpu"}), 2, {"'tpu'", "cpu, cuda"}},
       {train({"--device", "cuda:99"}), 1, {"[device]"}},
       {train({"--graph", "maybe"}), 2, {"--graph", "'maybe'"}},
+      {train({"--decode", "gpu"}), 2, {"--decode", "'gpu'"}},
+      {train({"--decode", "device"}), 2, {"--decode device", "--device cuda"}},
       {train({"--batch", "0"}), 2, {"--batch", "'0'", "at least 1"}},
       {train({"--batch", "many"}), 2, {"--batch", "'many'", "a whole number"}},
       {train({"--batch", "1000"}), 2, {"--batch"}},
