@@ -116,7 +116,7 @@ TEST_F(DeviceSession, InF16ItIsNearTheRunInF32AndTellsItsScale) {
   EXPECT_EQ(half.batches_chain, wide.batches_chain);
   EXPECT_NEAR(half.first_loss, wide.first_loss, 1e-3);
   EXPECT_NEAR(half.last_validation->result.loss, wide.last_validation->result.loss,
-              2e-2 * wide.last_validation->result.loss);
+              1e-3 * wide.last_validation->result.loss);
   std::cerr << "validation loss " << half.last_validation->result.loss << " in f16, "
             << wide.last_validation->result.loss << " in f32\n";
   EXPECT_EQ(half.loss_scale, 65536);
@@ -136,7 +136,7 @@ TEST_F(DeviceSession, InF16ResumedIsTheSameRunBitForBitScaleIncluded) {
   begin.optimizer = "adamw";
   begin.lr = 0.002;
   begin.dtype = "f16";
-  begin.epochs = 4;
+  begin.epochs = 3;
   StopAfter early(2);
   Session(begin, registries(), &early).train(&early.stop);
   // From here on gradients are too large until the scale has come down, which the cut is in the middle of.
@@ -144,14 +144,14 @@ TEST_F(DeviceSession, InF16ResumedIsTheSameRunBitForBitScaleIncluded) {
   std::string text = text_of(state);
   const std::string scale = "65536";
   ASSERT_NE(text.find(scale), std::string::npos) << text;
-  text.replace(text.find(scale), scale.size(), "1073741824");
+  text.replace(text.find(scale), scale.size(), "67108864");
   ASSERT_TRUE(formats::write_file(state, text).ok());
   std::filesystem::copy(
       runs / "a", runs / "b",
       std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
   const TrainOutcome whole = Session::resume(runs / "a", {}, registries())->train();
   EXPECT_GT(whole.overflowed_steps, 5);
-  EXPECT_LT(whole.overflowed_steps, whole.steps - 7);
+  EXPECT_LT(whole.overflowed_steps, whole.steps - 5);
   EXPECT_LT(whole.loss, whole.first_loss);
   std::cerr << whole.overflowed_steps << " of " << whole.steps << " steps overflowed, scale "
             << whole.loss_scale << ", loss " << whole.first_loss << " to " << whole.loss << '\n';
