@@ -46,11 +46,10 @@ TrainStep::TrainStep(engine::Module& model, engine::Optimizer& optimizer, engine
   if (device_.is_host()) return;
   std::string reason;
   if (options_.graph == TrainStepOptions::Graph::kOff) reason = "--graph off";
-  if (options_.accumulate > 1) reason = "a step is several batches (--accumulate)";
   random_key_ = Tensor::empty({{1}, DType::kI64, engine::Layout::kPlain}, device_);
   results_ = std::make_unique<StepResults>(device_);
   if (options_.dtype == DType::kF16) scaler_ = std::make_unique<engine::GradScaler>(device_);
-  graph_ = std::make_unique<StepGraph>(device_, model_, results_->ledger(), reason);
+  graph_ = std::make_unique<StepGraph>(device_, model_, results_->ledger(), options_.accumulate, reason);
 }
 
 const StepOutcome* TrainStep::run(BatchSource& source, int64_t step, double lr) {
@@ -109,7 +108,7 @@ BatchInput TrainStep::arrive(const Batch& batch) {
   return input;
 }
 
-// On a device the whole step is one piece of work, or one for each batch, so that it can be captured.
+// On a device each batch of a step is one piece of work, so that it can be captured.
 void TrainStep::take(BatchInput input, int64_t micro, StepOutcome& outcome) {
   if (device_.is_host()) {
     if (micro == 0) clear_gradients();
@@ -118,14 +117,11 @@ void TrainStep::take(BatchInput input, int64_t micro, StepOutcome& outcome) {
   const SpanScope span(Span::kForward);
   seed_dropout(outcome.step, micro);
   engine::write_random_key(engine::random_state());
-  const bool had_graph = graph_->is_captured();
-  const bool launched = graph_->run(input, [&](const BatchInput& prepared) {
+  graph_->run(input, micro, loss_, [&](const BatchInput& prepared) {
     if (micro == 0) clear_gradients();
     accumulate_gradients(prepared, micro, outcome);
     if (micro + 1 == options_.accumulate) update_on_device();
   });
-  if (launched && !had_graph) graph_loss_ = loss_;  // where every launch leaves it
-  if (launched) loss_ = graph_loss_;
   if (options_.graph == TrainStepOptions::Graph::kOn && !graph_->reason().empty())
     throw Error(Status(ErrorCode::kUnsupported, concat("[train] --graph on: ", graph_->reason())));
   last_input_ = std::move(input);
@@ -137,10 +133,18 @@ void TrainStep::clear_gradients() {
   if (options_.skip_nonfinite) save_buffers();
 }
 
-// Batch norms see the batch before anybody knows whether it counts.
+// Batch norms see the batch before anybody knows whether it counts. Always at the same addresses, which a
+// captured step knows.
 void TrainStep::save_buffers() {
-  saved_buffers_.clear();
-  for (const NamedTensor& buffer : buffers_) saved_buffers_.push_back(buffer.tensor.clone());
+  if (saved_buffers_.size() != buffers_.size()) {
+    for (const NamedTensor& buffer : buffers_) saved_buffers_.push_back(buffer.tensor.clone());
+    return;
+  }
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    const Tensor& now = buffers_[i].tensor;
+    engine::copy_memory(saved_buffers_[i].device(), saved_buffers_[i].raw(), now.device(), now.raw(),
+                        now.size_bytes());
+  }
 }
 
 void TrainStep::seed_dropout(int64_t step, int64_t micro) const {

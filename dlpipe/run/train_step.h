@@ -119,7 +119,6 @@ class TrainStep {
   HostCounters::Values counts_before_;         // the step under way
   std::vector<engine::Tensor> saved_buffers_;  // as before the step, with skip_nonfinite
   engine::Tensor loss_;                        // of the step so far, on a device
-  engine::Tensor graph_loss_;                  // where the captured step leaves it
   BatchInput last_input_;                      // likewise
   std::deque<Issued> issued_;
   // On a device alone.

@@ -294,18 +294,85 @@ TEST_F(DeviceStep, AGraphSkipsBadStepsToo) {
 }
 
 TEST_F(DeviceStep, WhatCannotBeCapturedSaysWhy) {
-  Rig accumulated(simulated(), {.options = {.accumulate = 2}});
-  EXPECT_NE(accumulated.step->graph_reason().find("accumulate"), std::string::npos);
-  Rig waiting(simulated(), {});
-  waiting.net->register_forward_hook(
-      [](engine::Module&, const engine::Tensor&, const engine::Tensor& y) { (void)y.to_doubles(); });
-  FakeSource again({});
-  const auto outcomes = waiting.run(again, 4);
-  EXPECT_EQ(outcomes.size(), 4u);
-  EXPECT_NE(waiting.step->graph_reason().find("host"), std::string::npos) << waiting.step->graph_reason();
-  Rig strict(simulated(), {.options = {.accumulate = 2, .graph = GraphMode::kOn}});
-  FakeSource third({});
-  EXPECT_THROW(strict.run(third, 4), Error);
+  const auto reads_on_the_host = [](engine::Module&, const engine::Tensor&, const engine::Tensor& y) {
+    (void)y.to_doubles();
+  };
+  for (const int64_t accumulate : {1, 3}) {
+    Variant variant = {.options = {.accumulate = accumulate}};
+    Rig waiting(simulated(), variant), plain(simulated(), variant);
+    waiting.net->register_forward_hook(reads_on_the_host);
+    FakeSource a({}), b({});
+    EXPECT_EQ(waiting.run(a, 5).size(), 5u);
+    EXPECT_NE(waiting.step->graph_reason().find("host"), std::string::npos) << waiting.step->graph_reason();
+    plain.run(b, 5);
+    EXPECT_EQ(waiting.hash(), plain.hash());
+    variant.options.graph = GraphMode::kOn;
+    Rig strict(simulated(), variant);
+    strict.net->register_forward_hook(reads_on_the_host);
+    FakeSource c({});
+    EXPECT_THROW(strict.run(c, 4), Error);
+  }
+  Rig many(simulated(), {.options = {.accumulate = StepGraph::kMostBatches + 1}});
+  EXPECT_NE(many.step->graph_reason().find("accumulate"), std::string::npos);
+}
+
+// A batch can't be captured in the middle of a step: what the batches before it left is there all the same.
+TEST_F(DeviceStep, ABatchThatCannotBeCapturedGoesOnFromTheGraphsBefore) {
+  const Variant variant = {.options = {.accumulate = 3}};
+  Rig waiting(simulated(), variant), plain(simulated(), variant);
+  int forwards = 0;
+  waiting.net->register_forward_hook([&](engine::Module&, const engine::Tensor&, const engine::Tensor& y) {
+    if (++forwards >= 8) (void)y.to_doubles();  // the second batch of the step that captures
+  });
+  FakeSource a({}), b({});
+  const auto got = waiting.run(a, 5), expected = plain.run(b, 5);
+  EXPECT_NE(waiting.step->graph_reason(), "");
+  EXPECT_EQ(plain.step->graph_reason(), "");
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].loss, expected[i].loss) << i;
+  EXPECT_EQ(waiting.hash(), plain.hash());
+}
+
+// As many graphs as batches; batches of nothing but dropped samples come in the first place, in the middle,
+// and in the step that captures.
+TEST_F(DeviceStep, StepsOfSeveralBatchesAreGraphsToo) {
+  for (const int64_t empty : {-1, 7, 9, 10, 11}) {
+    for (const bool skips : {false, true}) {
+      SCOPED_TRACE(empty);
+      Variant variant = {.optimizer = "adamw",
+                         .options = {.accumulate = 3, .clip = 1.0, .seed = 5, .skip_nonfinite = skips},
+                         .dropout = 0.2,
+                         .ema = 0.9};
+      variant.options.graph = GraphMode::kOff;
+      Rig eager(simulated(), variant);
+      variant.options.graph = GraphMode::kOn;
+      Rig graph(simulated(), variant);
+      test::FakeOptions options = {.samples = 200, .shuffle = false};
+      for (int64_t i = 0; empty >= 0 && i < 8; ++i) options.dropped.insert(empty * 8 + i);
+      FakeSource a(options), b(options);
+      const auto expected = eager.run(a, 8), got = graph.run(b, 8);
+      for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].loss, expected[i].loss) << i;
+      EXPECT_EQ(graph.hash(), eager.hash());
+      EXPECT_EQ(hash_tensors(graph.ema->state(), 0), hash_tensors(eager.ema->state(), 0));
+      EXPECT_EQ(graph.step->graph_reason(), "");
+    }
+  }
+}
+
+TEST_F(DeviceStep, SkippedStepsOfSeveralBatchesLeaveNoTraceAsGraphs) {
+  const Variant variant = {.options = {.accumulate = 2, .skip_nonfinite = true, .graph = GraphMode::kOn}};
+  Rig rig(simulated(), variant), expected(simulated(), variant);
+  // The tenth batch has no samples, the ninth and all others after it are bright: steps five to seven are
+  // skipped.
+  test::FakeOptions options = {.samples = 200, .shuffle = false};
+  for (int64_t i = 0; i < 8; ++i) options.dropped.insert(9 * 8 + i);
+  FakeSource good(options);
+  options.bright_from_step = 8;
+  FakeSource bad(options);
+  const auto outcomes = rig.run(bad, 7);
+  expected.run(good, 4);
+  EXPECT_FALSE(outcomes[3].skipped);
+  EXPECT_TRUE(outcomes[4].skipped && outcomes[5].skipped && outcomes[6].skipped);
+  EXPECT_EQ(rig.hash(), expected.hash());
 }
 
 TEST_F(DeviceStep, InF16ItIsNearTheHostsF32) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/run/loaded_model.h"
 #include "dlpipe/run/stage_report.h"
 #include "tests/run/session_fixture.h"
 
