@@ -124,7 +124,7 @@ class Recipe(unittest.TestCase):
         airbench, resnet18 = (recipe.read(recipe.FILES[name]) for name in ("airbench", "resnet18"))
         self.assertEqual((airbench.model, airbench.padding, airbench.flip), ("airbench", 2, "alternating_flip"))
         self.assertEqual((resnet18.model, resnet18.padding, resnet18.flip), ("resnet18_cifar", 4, "hflip"))
-        self.assertEqual(resnet18.warmup, resnet18.epochs / 4)
+        self.assertEqual((resnet18.warmup, resnet18.epochs, resnet18.tta), (2, 10, "flip_translate"))
 
     def test_refuses_what_cifar10_has_no_code_for(self):
         text = 'model = "airbench"\nschedule = "linear"\naugment = "pad_crop(32,2,reflect) hflip"\n'

@@ -50,9 +50,9 @@ class UseGemmLibrary {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
 /// c[m,n] = sum over k of a[m,k] b[k,n] for each matrix of a batch; `dtype` of a and b is f32, bf16 or
-/// f16, sums are in f32, the same on every run (where tf32_allowed() of factors with 10 bits of significand). Zero for
-/// k = 0. The matrices of c don't overlap. A thread's first product takes memory, and the first of a shape
-/// builds a plan: don't capture those into a graph.
+/// f16, sums are in f32, the same on every run (where tf32_allowed() of factors with 10 bits of significand).
+/// Zero for k = 0. The matrices of c don't overlap. A thread's first product takes memory, and the first of a
+/// shape builds a plan: don't capture those into a graph.
 void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const GemmResult& c,
           DType dtype, int64_t batch = 1);
 

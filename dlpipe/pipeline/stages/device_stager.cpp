@@ -19,8 +19,8 @@ Result<std::unique_ptr<Stager>> DeviceStager::create(const Setup& setup,
     DLPIPE_ASSIGN_OR_RETURN(auto copying, device.create_event());
     DLPIPE_ASSIGN_OR_RETURN(auto ready, device.create_event());
     DLPIPE_ASSIGN_OR_RETURN(auto released, device.create_event());
-    twins.push_back({std::move(memory), BatchMeta(setup), std::move(copying), std::move(ready),
-                     std::move(released)});
+    twins.push_back(
+        {std::move(memory), BatchMeta(setup), std::move(copying), std::move(ready), std::move(released)});
   }
   std::optional<TileDecode> tiles;
   if (setup.device_decode.is_on()) {
