@@ -4,6 +4,7 @@ import json
 
 import outputs
 import programs
+import same_run
 
 # (model, dtype, size, batch, steps)
 CASES = [("resnet50", "bf16", 224, 256, 60), ("resnet18", "bf16", 224, 256, 80)]
@@ -13,7 +14,7 @@ WAITING_TARGET = 0.01
 
 def run(context, part):
     quick = context.quick
-    pictures = ("48..64", 40) if quick else ("350..500", 90)
+    pictures = ("48..64", 40) if quick else same_run.LARGE_PICTURES
     data = context.draw(part, "large", *pictures)
     if data is None:
         return

@@ -18,6 +18,7 @@ CASES = [
 ]
 HOST_DTYPES = {"f16": "f32"}  # what the host takes for a dtype that it has not
 QUICK_CASES = CASES[:2]
+LARGE_PICTURES = ("350..500", 90)  # sizes, and how many of a class, as end_to_end.py draws them
 
 
 def run(context, part):
@@ -29,6 +30,22 @@ def run(context, part):
             part.not_checked(f"{case[0]} {case[1]}", "no time left")
             continue
         check_case(context, part, data, *case)
+    check_decoding(context, part)
+
+
+def check_decoding(context, part):
+    """JPEGs decoded by the device and by the host: the same pixels, hence the same bits of a run."""
+    name = "pictures decoded there and on the host"
+    if context.device == "cpu":
+        return part.not_checked(name, "is for a GPU")
+    if part.left() < 10:
+        return part.not_checked(name, "no time left")
+    data = context.draw(part, "large", *LARGE_PICTURES)
+    if data is None:
+        return None
+    runs = Runs(context, part, data, "cifarnet", "f32", "rrc(32) hflip")
+    there, here = (runs.train(f"decode-{where}", context.device, "auto", where) for where in ("device", "host"))
+    return there and here and same_bits(context, part, name, there, here)
 
 
 def check_case(context, part, data, model, dtype, first_apart, mean_apart):
@@ -54,20 +71,21 @@ def check_case(context, part, data, model, dtype, first_apart, mean_apart):
 class Runs:
     """Runs of one config below one folder; what fails is a failed check and None."""
 
-    def __init__(self, context, part, data, model, dtype):
+    def __init__(self, context, part, data, model, dtype, augment="pad_crop(32,4) hflip"):
         self.context, self.part = context, part
         self.name = f"{model} {dtype}"
         self.folder = context.out / "runs" / f"{model}-{dtype}"
         self.dtype = dtype
         self.options = [
-            "--data", data, "--model", model, "--augment", "pad_crop(32,4) hflip", "--batch", 64,
+            "--data", data, "--model", model, "--augment", augment, "--batch", 64,
             "--epochs", 1, "--lr", 0.02, "--seed", 3, "--kernels", "rules", "--checkpoint-every", "3steps",
             "--keep", 100, "--val-every", "1epoch",
         ]  # fmt: skip
 
-    def train(self, name, device, graph):
+    def train(self, name, device, graph, decode="auto"):
         out = self.folder / name
-        return self._finish(out, [*self.options, *self._place(device), "--graph", graph, "--out", out])
+        place = [*self._place(device), "--graph", graph, "--decode", decode]
+        return self._finish(out, [*self.options, *place, "--out", out])
 
     def resume_copy(self, source, name, device):
         """A copy of `source` as if it had been stopped half-way, resumed."""

@@ -114,7 +114,7 @@ Status measure(const Setup& setup, DeviceDecode& chosen) {
 Result<DeviceDecode> choose_decode(const Setup& setup) {
   const LoaderOptions& o = setup.options;
   DeviceDecode chosen;
-  const bool has_device = o.device->kind() != DeviceKind::kCpu;
+  const bool has_device = !o.device->is_host();
   if (o.decode == Decode::kHost || (o.decode == Decode::kAuto && (!has_device || setup.image_field < 0)))
     return chosen;
   if (!has_device) {

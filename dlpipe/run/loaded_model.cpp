@@ -61,7 +61,7 @@ Evaluation evaluate_checkpoint(const EvaluateOptions& options, const Registries&
   loader.epochs = 1;
   loader.ops = registries.augmentations;
   loader.device = &device;
-  if (device.kind() != DeviceKind::kCpu) loader.coef_decode = engine::device_code(device).decode_coefficients;
+  if (!device.is_host()) loader.coef_decode = engine::device_code(device).decode_coefficients;
   const auto source = value_or_throw(pipeline::Loader::open(pipeline::validation_options(loader)));
   throw_if_error(
       check_classes("the checkpoint", state.classes, evaluation.data, source->dataset().classes()));
