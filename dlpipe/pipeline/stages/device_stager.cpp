@@ -7,10 +7,8 @@
 
 namespace dlpipe::pipeline {
 
-Result<std::unique_ptr<Stager>> DeviceStager::create(const Setup& setup,
-                                                     std::vector<std::unique_ptr<Slot>>& slots,
-                                                     PipelineCounters& counters, int64_t first_sequence,
-                                                     Hooks hooks) {
+Result<std::unique_ptr<Stager>> DeviceStager::create(const Setup& setup, PipelineCounters& counters,
+                                                     int64_t first_sequence, Hooks hooks) {
   Device& device = *setup.options.device;
   DLPIPE_ASSIGN_OR_RETURN(auto copy_stream, device.create_stream());
   std::vector<Twin> twins;
@@ -26,18 +24,16 @@ Result<std::unique_ptr<Stager>> DeviceStager::create(const Setup& setup,
   if (setup.device_decode.is_on()) {
     DLPIPE_ASSIGN_OR_RETURN(tiles, TileDecode::create(setup));
   }
-  return std::unique_ptr<Stager>(new DeviceStager(setup, slots, counters, first_sequence, std::move(hooks),
+  return std::unique_ptr<Stager>(new DeviceStager(setup, counters, first_sequence, std::move(hooks),
                                                   std::move(copy_stream), std::move(twins),
                                                   std::move(tiles)));
 }
 
-DeviceStager::DeviceStager(const Setup& setup, std::vector<std::unique_ptr<Slot>>& slots,
-                           PipelineCounters& counters, int64_t first_sequence, Hooks hooks,
-                           std::unique_ptr<Stream> copy_stream, std::vector<Twin> twins,
+DeviceStager::DeviceStager(const Setup& setup, PipelineCounters& counters, int64_t first_sequence,
+                           Hooks hooks, std::unique_ptr<Stream> copy_stream, std::vector<Twin> twins,
                            std::optional<TileDecode> tiles)
     : setup_(setup),
       device_(*setup.options.device),
-      slots_(slots),
       counters_(counters[Stage::kStager]),
       hooks_(std::move(hooks)),
       copy_stream_(std::move(copy_stream)),
@@ -169,7 +165,7 @@ Status DeviceStager::release(const Batch& batch, Stream* stream) {
 }
 
 Status DeviceStager::reset(int64_t next_sequence) {
-  const Status synchronized = device_.synchronize(*copy_stream_);
+  Status synchronized = device_.synchronize(*copy_stream_);
   const std::lock_guard lock(mutex_);
   std::fill(finished_.begin(), finished_.end(), nullptr);
   for (Twin& twin : twins_) twin.state = State::kFree;

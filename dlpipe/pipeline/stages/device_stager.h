@@ -29,9 +29,8 @@ class DeviceStager final : public Stager {
  public:
   static constexpr int kTwins = 2;
 
-  static Result<std::unique_ptr<Stager>> create(const Setup& setup, std::vector<std::unique_ptr<Slot>>& slots,
-                                                PipelineCounters& counters, int64_t first_sequence,
-                                                Hooks hooks);
+  static Result<std::unique_ptr<Stager>> create(const Setup& setup, PipelineCounters& counters,
+                                                int64_t first_sequence, Hooks hooks);
   ~DeviceStager() override;
 
   void stage(Slot& slot) noexcept override;
@@ -58,9 +57,8 @@ class DeviceStager final : public Stager {
     int64_t sequence = -1;  // of the batch that is staged or lent
   };
 
-  DeviceStager(const Setup& setup, std::vector<std::unique_ptr<Slot>>& slots, PipelineCounters& counters,
-               int64_t first_sequence, Hooks hooks, std::unique_ptr<Stream> copy_stream,
-               std::vector<Twin> twins, std::optional<TileDecode> tiles);
+  DeviceStager(const Setup& setup, PipelineCounters& counters, int64_t first_sequence, Hooks hooks,
+               std::unique_ptr<Stream> copy_stream, std::vector<Twin> twins, std::optional<TileDecode> tiles);
   // With the lock held:
   void stage_waiting() noexcept;
   void put(Slot& slot, Twin& twin) noexcept;
@@ -75,7 +73,6 @@ class DeviceStager final : public Stager {
 
   const Setup& setup_;
   Device& device_;
-  std::vector<std::unique_ptr<Slot>>& slots_;
   StageCounters& counters_;
   Hooks hooks_;
   std::unique_ptr<Stream> copy_stream_;

@@ -109,7 +109,7 @@ Result<std::unique_ptr<Stager>> Stager::create(const Setup& setup, std::vector<s
   if (setup.options.device->is_host()) {
     return std::unique_ptr<Stager>(std::make_unique<HostStager>(setup, slots, counters, std::move(hooks)));
   }
-  return DeviceStager::create(setup, slots, counters, first_sequence, std::move(hooks));
+  return DeviceStager::create(setup, counters, first_sequence, std::move(hooks));
 }
 
 }  // namespace dlpipe::pipeline

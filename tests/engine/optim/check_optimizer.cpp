@@ -7,7 +7,6 @@
 #include "dlpipe/engine/cpu/parallel.h"
 
 namespace dlpipe::engine {
-namespace {
 
 Tensor random_tensor(const Shape& shape, uint64_t stream) {
   Tensor tensor = Tensor::empty(shape);
@@ -15,6 +14,8 @@ Tensor random_tensor(const Shape& shape, uint64_t stream) {
   for (int64_t i = 0; i < tensor.elements(); ++i) tensor.data<float>()[i] = 2.0f * random.uniform() - 1.0f;
   return tensor;
 }
+
+namespace {
 
 /// A matrix of several runs with a rest, a vector, and one that never gets a gradient.
 std::vector<NamedTensor> make_parameters() {

@@ -14,4 +14,7 @@ namespace dlpipe::engine {
 /// range are refused.
 void check_optimizer(const std::string& name, const OptimizerArguments& arguments);
 
+/// Uniform in [-1, 1), f32; the same for the same `stream`.
+Tensor random_tensor(const Shape& shape, uint64_t stream);
+
 }  // namespace dlpipe::engine

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "dlpipe/base/rng.h"
 #include "tests/engine/optim/check_optimizer.h"
 
 namespace dlpipe::engine {
@@ -52,13 +51,6 @@ class Formula {
   std::vector<double> weights_, mean_, square_;
 };
 
-Tensor noise(const Shape& shape, uint64_t key) {
-  Tensor tensor = Tensor::empty(shape);
-  RandomStream random(5, key);
-  for (int64_t i = 0; i < tensor.elements(); ++i) tensor.data<float>()[i] = 2.0f * random.uniform() - 1.0f;
-  return tensor;
-}
-
 struct LambCase {
   const char* name;
   OptimizerArguments arguments;
@@ -73,8 +65,9 @@ TEST(Lamb, IsThePapersFormula) {
   for (const LambCase& c : cases) {
     SCOPED_TRACE(c.name);
     // More than a slice of elements, a vector, and weights that begin at zero as a bias does.
-    std::vector<NamedTensor> parameters = {
-        {"fc.weight", noise({131, 257}, 1)}, {"fc.bias", noise({131}, 2)}, {"fc2.bias", Tensor::zeros({7})}};
+    std::vector<NamedTensor> parameters = {{"fc.weight", random_tensor({131, 257}, 1)},
+                                           {"fc.bias", random_tensor({131}, 2)},
+                                           {"fc2.bias", Tensor::zeros({7})}};
     std::vector<Formula> expected;
     for (NamedTensor& parameter : parameters) {
       parameter.tensor.set_requires_grad(true);
@@ -85,7 +78,7 @@ TEST(Lamb, IsThePapersFormula) {
     for (uint64_t step = 0; step < 6; ++step) {
       const double lr = 0.1 / static_cast<double>(1 + step);
       for (size_t i = 0; i < parameters.size(); ++i) {
-        parameters[i].tensor.set_grad(noise(parameters[i].tensor.shape(), 10 + 3 * step + i));
+        parameters[i].tensor.set_grad(random_tensor(parameters[i].tensor.shape(), 10 + 3 * step + i));
         expected[i].step(lr, parameters[i].tensor.grad().to_doubles());
       }
       optimizer->step(lr);
@@ -102,10 +95,10 @@ TEST(Lamb, IsThePapersFormula) {
 // The factor makes a step as long as the rate times the weights, whatever the gradients' size.
 TEST(Lamb, StepsAreRelativeToTheWeights) {
   for (const float size : {1e-4f, 1e4f}) {
-    std::vector<NamedTensor> parameters = {{"w", noise({40, 30}, 1)}};
+    std::vector<NamedTensor> parameters = {{"w", random_tensor({40, 30}, 1)}};
     parameters[0].tensor.set_requires_grad(true);
     const std::vector<double> before = parameters[0].tensor.to_doubles();
-    Tensor gradient = noise({40, 30}, 2);
+    Tensor gradient = random_tensor({40, 30}, 2);
     for (int64_t i = 0; i < gradient.elements(); ++i) gradient.data<float>()[i] *= size;
     parameters[0].tensor.set_grad(gradient);
     value_or_throw(find_optimizer("lamb"))->build(parameters, {})->step(0.01);

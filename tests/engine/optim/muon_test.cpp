@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "dlpipe/base/rng.h"
 #include "tests/engine/optim/check_optimizer.h"
 
 namespace dlpipe::engine {
@@ -28,19 +27,12 @@ TEST(Muon, IsSgdWhereItTakesNoMatrix) {
   check_optimizer("muon", {});
 }
 
-Tensor noise(const Shape& shape, uint64_t key) {
-  Tensor tensor = Tensor::empty(shape);
-  RandomStream random(3, key);
-  for (int64_t i = 0; i < tensor.elements(); ++i) tensor.data<float>()[i] = 2.0f * random.uniform() - 1.0f;
-  return tensor;
-}
-
 /// The weights' change over one step of rate 1, as [rows][columns].
 std::vector<std::vector<double>> first_update(const Shape& shape, const OptimizerArguments& arguments) {
-  std::vector<NamedTensor> parameters = {{"conv.weight", noise(shape, 1)}};
+  std::vector<NamedTensor> parameters = {{"conv.weight", random_tensor(shape, 1)}};
   parameters[0].tensor.set_requires_grad(true);
   const std::vector<double> before = parameters[0].tensor.to_doubles();
-  parameters[0].tensor.set_grad(noise(shape, 2));
+  parameters[0].tensor.set_grad(random_tensor(shape, 2));
   value_or_throw(find_optimizer("muon"))->build(parameters, arguments)->step(1.0);
   const std::vector<double> after = parameters[0].tensor.to_doubles();
   const auto rows = static_cast<size_t>(shape[0]);
@@ -91,8 +83,8 @@ TEST(Muon, OrColumnsScaledByTheSquareRootOfTheShape) {
 TEST(Muon, NormalizesWeightsToTheSquareRootOfTheirOutputs) {
   OptimizerArguments arguments = for_matrices();
   arguments.muon.normalize = true;
-  std::vector<NamedTensor> parameters = {{"conv.weight", noise({9, 4, 3, 3}, 1)}};
-  parameters[0].tensor.set_requires_grad(true).set_grad(noise({9, 4, 3, 3}, 2));
+  std::vector<NamedTensor> parameters = {{"conv.weight", random_tensor({9, 4, 3, 3}, 1)}};
+  parameters[0].tensor.set_requires_grad(true).set_grad(random_tensor({9, 4, 3, 3}, 2));
   value_or_throw(find_optimizer("muon"))->build(parameters, arguments)->step(0.0);
   double sum = 0;
   for (const double weight : parameters[0].tensor.to_doubles()) sum += weight * weight;
