@@ -14,6 +14,7 @@ namespace dlpipe::run {
 namespace {
 
 using test::ScratchFolder;
+using test::text_of;
 
 class DeviceDecode : public test::DeviceFixture {
  protected:
@@ -35,7 +36,6 @@ class DeviceDecode : public test::DeviceFixture {
     config.decode = decode;
     return config;
   }
-  static std::string text_of(const std::string& path) { return *formats::read_file(path); }
   static std::map<std::string, int64_t> items(const TrainOutcome& outcome) {
     std::map<std::string, int64_t> items;
     for (const StageStats& stage : outcome.stats.stages) items[stage.name] = stage.items;

@@ -9,8 +9,7 @@
 
 #include "dlpipe/run/session.h"
 #include "tests/engine/cuda/simulated.h"
-#include "tests/io/formats/scratch.h"
-#include "tests/run/sample_data.h"
+#include "tests/run/session_fixture.h"
 
 namespace dlpipe::test {
 
@@ -31,16 +30,7 @@ class DeviceFixture : public testing::Test {
     for (const std::string& violation : simulated().violations()) ADD_FAILURE() << violation;
   }
   static run::TrainConfig config(const std::string& out, const std::string& device) {
-    run::TrainConfig config;
-    config.data = data_.split;
-    config.model = "lenet";
-    config.augment = "pad_crop(32,4) hflip";
-    config.batch = 16;
-    config.epochs = 2;
-    config.lr = 0.02;
-    config.out = out;
-    config.seed = 3;
-    config.threads = 2;
+    run::TrainConfig config = session_config(data_, out);
     config.device = device;
     return config;
   }

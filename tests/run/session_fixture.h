@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -14,6 +15,21 @@
 
 namespace dlpipe::test {
 
+/// A few steps of a small network on all of `data`.
+inline run::TrainConfig session_config(const SampleData& data, const std::string& out) {
+  run::TrainConfig config;
+  config.data = data.split;
+  config.model = "lenet";
+  config.augment = "pad_crop(32,4) hflip";
+  config.batch = 16;
+  config.epochs = 2;
+  config.lr = 0.02;
+  config.out = out;
+  config.seed = 3;
+  config.threads = 2;
+  return config;
+}
+
 class SessionTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -22,19 +38,7 @@ class SessionTest : public testing::Test {
   }
   static void TearDownTestSuite() { folder_.reset(); }
 
-  static run::TrainConfig config(const std::string& out) {
-    run::TrainConfig config;
-    config.data = data_.split;
-    config.model = "lenet";
-    config.augment = "pad_crop(32,4) hflip";
-    config.batch = 16;
-    config.epochs = 2;
-    config.lr = 0.02;
-    config.out = out;
-    config.seed = 3;
-    config.threads = 2;
-    return config;
-  }
+  static run::TrainConfig config(const std::string& out) { return session_config(data_, out); }
 
   inline static std::unique_ptr<ScratchFolder> folder_;
   inline static SampleData data_;
