@@ -33,7 +33,7 @@ std::string describe_ops() {
 }
 
 std::string describe_models() {
-  Rows rows = {{"model", "image size", "what"}};
+  Rows rows = {{"model", "image size or tokens", "what"}};
   for (const engine::ModelRecord* record : engine::ModelRegistry::builtin().records()) {
     rows.push_back({record->name, record->default_size > 0 ? std::to_string(record->default_size) : "any",
                     record->help});

@@ -47,8 +47,8 @@ static std::string memory_table(const run::MemoryPlan& plan) {
 
 void TrainView::on_start(const run::StartReport& report) {
   std::string line =
-      concat(human_count(report.train_samples), " training images, ",
-             report.val_samples > 0 ? human_count(report.val_samples) : "no", " validation images, ",
+      concat(human_count(report.train_samples), " training samples, ",
+             report.val_samples > 0 ? human_count(report.val_samples) : "no", " validation samples, ",
              human_count(report.parameters), " parameters, ", human_count(report.total_steps), " steps, ",
              report.threads, report.threads == 1 ? " thread" : " threads");
   if (report.first_step > 0) line += concat("; going on at step ", human_count(report.first_step));
@@ -82,7 +82,7 @@ void TrainView::on_validation(const run::ValidationReport& report) {
   for (const auto& [name, value] : report.result.metrics)
     line += concat("  ", name, " ", fixed(100 * value, 2), " %");
   line +=
-      concat("  (", human_count(report.result.samples), " images, ", fixed(report.result.seconds, 1), " s)");
+      concat("  (", human_count(report.result.samples), " samples, ", fixed(report.result.seconds, 1), " s)");
   if (report.result.dropped > 0) line += concat("  ", report.result.dropped, " unusable");
   if (report.is_best) line += "  best";
   print(line);
@@ -95,15 +95,16 @@ void TrainView::on_note(std::string_view text) {
 std::string progress_line(const run::ProgressReport& r) {
   return concat("epoch ", fixed(r.epoch, 2), "/", fixed(r.epochs, r.epochs == std::floor(r.epochs) ? 0 : 2),
                 "  step ", human_count(r.step), "/", human_count(r.total_steps), "  loss ", fixed(r.loss, 4),
-                "  lr ", fixed(r.lr, 4), "  ", count(r.rate_img_s), " img/s  data ",
+                "  lr ", fixed(r.lr, 4), "  ", count(r.samples_per_s), " samples/s  data ",
                 percent(r.data_wait_share), "  eta ", human_seconds(r.eta_seconds), "  limit ",
                 r.limiting_stage);
 }
 
 std::string stage_table(const run::StageReport& report) {
-  std::vector<std::vector<std::string>> rows = {{"stage", "items", "img/s alone", "busy", "waiting"}};
+  std::vector<std::vector<std::string>> rows = {{"stage", "items", "samples/s alone", "busy", "waiting"}};
   for (const run::StageRow& row : report.rows) {
-    rows.push_back({row.name, human_count(row.items), row.alone_img_s > 0 ? count(row.alone_img_s) : "",
+    rows.push_back({row.name, human_count(row.items),
+                    row.alone_samples_per_s > 0 ? count(row.alone_samples_per_s) : "",
                     percent(row.busy_share), percent(row.wait_share)});
   }
   return concat(format_table(rows), report.advice, "\n");

@@ -37,6 +37,7 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   use_kernels(options.kernels);
 
   const bool tokens = record->input == engine::ModelInput::kTokens;
+  report.tokens = tokens ? options.size : 0;
   const engine::ModelArguments arguments{
       options.classes, options.channels, options.size, options.size, 1, tokens ? options.size : 0};
   const std::shared_ptr<engine::Module> model = record->build(arguments);

@@ -36,6 +36,7 @@ struct BenchTrainOptions {
 struct BenchTrainReport {
   BenchTrainOptions options;  // as run: defaults filled in
   int64_t steps = 0;
+  int64_t tokens = 0;             // of a sample; 0: they are images
   double samples_per_s = 0;       // from the median step
   double low_samples_per_s = 0;   // from the 90th percentile of step times
   double high_samples_per_s = 0;  // from the 10th

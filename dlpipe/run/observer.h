@@ -29,7 +29,7 @@ struct ProgressReport {
   double epochs = 0;  // of the whole run
   double loss = 0;    // mean
   double lr = 0;
-  double rate_img_s = 0;       // of training, without validations and checkpoints
+  double samples_per_s = 0;    // of training, without validations and checkpoints
   double data_wait_share = 0;  // of the steps' wall time
   double eta_seconds = 0;
   std::string limiting_stage;  // a pipeline stage, or "model"

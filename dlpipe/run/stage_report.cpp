@@ -36,10 +36,13 @@ double pipeline_rate(const SourceStats& stats) {
 std::string advise(const SourceStats& stats, const StageReport& report, double data_wait_share) {
   const StageRow* slowest = nullptr;
   for (const StageRow& row : report.rows) {
-    if (row.alone_img_s > 0 && (slowest == nullptr || row.busy_share > slowest->busy_share)) slowest = &row;
+    if (row.alone_samples_per_s > 0 && (slowest == nullptr || row.busy_share > slowest->busy_share))
+      slowest = &row;
   }
   if (slowest == nullptr) return "Nothing was measured.";
-  const auto rate = [](double img_s) { return human_count(std::llround(img_s)) + " img/s"; };
+  const auto rate = [](double samples_per_s) {
+    return human_count(std::llround(samples_per_s)) + " samples/s";
+  };
   std::string name = slowest->name;
   for (const StageRow& row : report.rows) {
     if (row.name == stats.bottleneck) name = row.name;
@@ -51,7 +54,7 @@ std::string advise(const SourceStats& stats, const StageReport& report, double d
   // whom: the wait comes from sharing the cores.
   constexpr double kPlenty = 3;
   const double possible = pipeline_rate(stats);
-  if (data_wait_share < kNegligibleWait || possible > kPlenty * report.rate_img_s) {
+  if (data_wait_share < kNegligibleWait || possible > kPlenty * report.samples_per_s) {
     return concat("Speed up the model: ", waited, ", and the pipeline alone could give ", rate(possible),
                   ", most of its work in the ", slowest->name, ".");
   }
@@ -70,12 +73,13 @@ StageReport report_stages(const SourceStats& stats, double data_wait_share) {
     StageRow row;
     row.name = stage.name;
     row.items = stage.items;
-    row.alone_img_s = ratio(static_cast<double>(stage.items) * stage.threads, busy / kSecond);
+    row.alone_samples_per_s = ratio(static_cast<double>(stage.items) * stage.threads, busy / kSecond);
     row.busy_share = ratio(busy, thread_ns);
     row.wait_share = ratio(waiting, thread_ns);
     report.rows.push_back(std::move(row));
   }
-  report.rate_img_s = ratio(static_cast<double>(stats.samples), static_cast<double>(stats.wall_ns) / kSecond);
+  report.samples_per_s =
+      ratio(static_cast<double>(stats.samples), static_cast<double>(stats.wall_ns) / kSecond);
   report.advice = advise(stats, report, data_wait_share);
   return report;
 }
@@ -125,7 +129,7 @@ Json to_json(const LedgerReport& ledger, const StageReport& stages, const Device
   for (const StageRow& row : stages.rows) {
     rows.push_back(Json::object({{"name", row.name},
                                  {"items", row.items},
-                                 {"alone_img_s", row.alone_img_s},
+                                 {"alone_samples_per_s", row.alone_samples_per_s},
                                  {"busy_share", row.busy_share},
                                  {"wait_share", row.wait_share}}));
   }

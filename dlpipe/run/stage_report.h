@@ -19,13 +19,14 @@ inline constexpr double kNegligibleWait = 0.05;
 struct StageRow {
   std::string name;
   int64_t items = 0;
-  double alone_img_s = 0;  // what the stage's threads could do if nothing else ran and nothing made it wait
-  double busy_share = 0;   // of its threads' time
+  double alone_samples_per_s =
+      0;                  // what the stage's threads could do if nothing else ran and nothing made it wait
+  double busy_share = 0;  // of its threads' time
   double wait_share = 0;
 };
 struct StageReport {
   std::vector<StageRow> rows;
-  double rate_img_s = 0;
+  double samples_per_s = 0;
   std::string advice;  // one sentence
 };
 /// `data_wait_share` is the share of the training steps' wall time that went to data; negative: no trainer

@@ -341,7 +341,7 @@ void Trainer::report_progress(const StepOutcome& outcome) {
   report.epochs = static_cast<double>(report.total_steps) / steps_per_epoch();
   report.loss = window.loss_sum / static_cast<double>(window.steps);
   report.lr = outcome.lr;
-  report.rate_img_s =
+  report.samples_per_s =
       static_cast<double>(window.samples) / (static_cast<double>(now - window.begin_ns) * 1e-9);
   DeviceTimes device = step_.device_times();
   device.entry -= window.device;
@@ -358,7 +358,7 @@ void Trainer::report_progress(const StepOutcome& outcome) {
   report.epoch_ended = outcome.epoch_ended;
   parts_.observer->on_progress(report);
   if (parts_.directory != nullptr) {
-    std::vector<Scalar> scalars = {{"time/img_s", report.rate_img_s},
+    std::vector<Scalar> scalars = {{"time/samples_per_s", report.samples_per_s},
                                    {"time/data_wait", report.data_wait_share}};
     if (has_device_times) {
       for (const LedgerRow& row : report_ledger(device.entry).rows)

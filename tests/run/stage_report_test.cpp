@@ -18,11 +18,12 @@ static SourceStats two_stages() {
 
 TEST(StageReport, RatesAndSharesFollowFromTheCounters) {
   const StageReport report = report_stages(two_stages(), 0.5);
-  EXPECT_DOUBLE_EQ(report.rows[0].alone_img_s, 1000);  // 1000 items in 1 busy second of its one thread
-  EXPECT_DOUBLE_EQ(report.rows[1].alone_img_s, 125);   // 16 busy seconds over two threads
+  EXPECT_DOUBLE_EQ(report.rows[0].alone_samples_per_s,
+                   1000);                                     // 1000 items in 1 busy second of its one thread
+  EXPECT_DOUBLE_EQ(report.rows[1].alone_samples_per_s, 125);  // 16 busy seconds over two threads
   EXPECT_DOUBLE_EQ(report.rows[1].busy_share, 0.8);
   EXPECT_DOUBLE_EQ(report.rows[1].wait_share, 0.1);
-  EXPECT_DOUBLE_EQ(report.rate_img_s, 100);
+  EXPECT_DOUBLE_EQ(report.samples_per_s, 100);
 }
 
 TEST(StageReport, NamesTheStageWhenTrainingWaitsAndTheModelWhenNot) {
@@ -40,7 +41,7 @@ TEST(StageReport, APipelineWithPlentyToSpareIsNotWhatLimits) {
 
 TEST(StageReport, NothingMeasuredIsNoDivisionByZero) {
   const StageReport report = report_stages(SourceStats{}, 0);
-  EXPECT_EQ(report.rate_img_s, 0);
+  EXPECT_EQ(report.samples_per_s, 0);
   EXPECT_EQ(report.advice, "Nothing was measured.");
 }
 

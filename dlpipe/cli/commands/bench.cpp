@@ -50,7 +50,7 @@ Json stages_json(const run::StageReport& report, const std::vector<pipeline::Sta
                                {"items", row.items},
                                {"busy_share", row.busy_share},
                                {"wait_share", row.wait_share},
-                               {"samples_per_s_alone", row.alone_img_s}});
+                               {"samples_per_s_alone", row.alone_samples_per_s}});
     for (const pipeline::StageRate& rate : alone) {
       if (rate.name == row.name) stage.set("samples_per_s_one_thread", rate.samples_per_s);
     }
@@ -89,10 +89,10 @@ Status bench_pipeline(Options options) {
     return {};
   }
   print_report(stage_table(report));
-  print_report(concat(fixed(bench.samples_per_s, 1), " img/s (", fixed(bench.slowest_samples_per_s, 1),
+  print_report(concat(fixed(bench.samples_per_s, 1), " samples/s (", fixed(bench.slowest_samples_per_s, 1),
                       " to ", fixed(bench.fastest_samples_per_s, 1), ") with ", bench.threads,
                       bench.threads == 1 ? " thread; " : " threads; ",
-                      fixed(bench.cpu_ns_per_sample * 1e-3, 1), " us CPU an image; peak memory ",
+                      fixed(bench.cpu_ns_per_sample * 1e-3, 1), " us CPU a sample; peak memory ",
                       human_bytes(bench.peak_resident_bytes)));
   return {};
 }
@@ -187,6 +187,19 @@ void print_costs(const run::BenchTrainReport& bench) {
                       "; GFLOP/s count the plain algorithm, so Winograd may be above"));
 }
 
+std::string rate_line(const run::BenchTrainReport& bench) {
+  const run::BenchTrainOptions& o = bench.options;
+  std::string line = concat(fixed(bench.samples_per_s, 1), " samples/s (", fixed(bench.low_samples_per_s, 1),
+                            " to ", fixed(bench.high_samples_per_s, 1), "), ");
+  if (bench.tokens > 0)
+    line += concat(count(bench.samples_per_s * static_cast<double>(bench.tokens)), " tokens/s, ");
+  line += concat(o.model, " ", o.dtype, ", batch ", o.batch, " of ", o.size);
+  line += bench.tokens > 0 ? std::string(" tokens") : concat("x", o.size);
+  return line + concat(", ", o.threads, o.threads == 1 ? " thread; " : " threads; ",
+                       fixed(bench.forward_gflop, 2), " GFLOP forward; peak memory ",
+                       human_bytes(bench.peak_memory_bytes));
+}
+
 Status bench_train(Options options) {
   options.train.seconds = options.seconds;
   const run::BenchTrainReport bench = run::bench_train(options.train);
@@ -223,11 +236,7 @@ Status bench_train(Options options) {
                              {"between", fixed(std::max(other_ms, 0.0), 2)},
                              {"median step", fixed(bench.step_ms, 2)}}));
   if (bench.device.steps > 0) print_report(device_table(bench.device));
-  print_report(concat(fixed(bench.samples_per_s, 1), " img/s (", fixed(bench.low_samples_per_s, 1), " to ",
-                      fixed(bench.high_samples_per_s, 1), "), ", o.model, " ", o.dtype, ", batch ", o.batch,
-                      " of ", o.size, "x", o.size, ", ", o.threads,
-                      o.threads == 1 ? " thread; " : " threads; ", fixed(bench.forward_gflop, 2),
-                      " GFLOP forward; peak memory ", human_bytes(bench.peak_memory_bytes)));
+  print_report(rate_line(bench));
   if (o.device != "cpu")
     print_report(bench.graph_reason.empty() ? std::string("each step was one graph")
                                             : "launched kernel by kernel: " + bench.graph_reason);

@@ -38,8 +38,8 @@ Status evaluate(Options options) {
   for (const auto& [name, value] : report.metrics) rows.push_back({name, fixed(100 * value, 2) + " %"});
   print_report(concat(evaluation.model.directory, " (", evaluation.model.state.model, ", step ",
                       evaluation.model.step, ") on ", evaluation.data, "\n", format_table(rows),
-                      human_count(report.samples), " images, ",
-                      fixed(static_cast<double>(report.samples) / report.seconds, 1), " img/s"));
+                      human_count(report.samples), " samples, ",
+                      fixed(static_cast<double>(report.samples) / report.seconds, 1), " samples/s"));
   if (report.dropped > 0) print_report(concat(report.dropped, " records could not be used and don't count"));
   return {};
 }

@@ -42,7 +42,7 @@ Status parse_texts(Options& options) {
 std::string line_of(const ingest::IngestProgress& progress, bool bar) {
   return concat(bar ? progress_bar(progress.done, progress.total, 24) + " " : std::string("ingest "),
                 human_count(progress.done), "/", human_count(progress.total), "  ",
-                fixed(progress.rate_img_s, 0), " img/s  eta ",
+                fixed(progress.samples_per_s, 0), " samples/s  eta ",
                 progress.remaining_s < 0 ? "?" : human_seconds(progress.remaining_s),
                 progress.skipped > 0 ? concat("  skipped ", human_count(progress.skipped)) : std::string(),
                 "  limit ", progress.limiting);
@@ -62,7 +62,7 @@ void print_skipped(const ingest::IngestReport& report) {
 void print_result(const ingest::IngestReport& report) {
   for (const std::string& warning : report.warnings) print_report(warning);
   print_skipped(report);
-  std::vector<std::vector<std::string>> rows = {{"dataset", "images", "classes", "bytes", "id"}};
+  std::vector<std::vector<std::string>> rows = {{"dataset", "samples", "classes", "bytes", "id"}};
   for (const ingest::IngestReport::Split& split : report.splits) {
     rows.push_back({split.directory, human_count(split.samples),
                     human_count(static_cast<int64_t>(report.classes.size())), human_bytes(split.file_bytes),

@@ -27,7 +27,7 @@ std::string spread_text(const data::Spread& spread) {
 std::string histogram_text(const char* title, const std::vector<data::HistogramBin>& bins) {
   int64_t most = 1;
   for (const data::HistogramBin& bin : bins) most = std::max(most, bin.count);
-  std::vector<std::vector<std::string>> rows = {{title, "images", ""}};
+  std::vector<std::vector<std::string>> rows = {{title, "samples", ""}};
   constexpr int64_t kBar = 40;
   for (const data::HistogramBin& bin : bins)
     rows.push_back({concat(bin.from, " .. ", bin.to - 1), human_count(bin.count),
@@ -36,7 +36,7 @@ std::string histogram_text(const char* title, const std::vector<data::HistogramB
 }
 
 std::string classes_text(const data::InspectReport& report) {
-  std::vector<std::vector<std::string>> rows = {{"label", "class", "images"}};
+  std::vector<std::vector<std::string>> rows = {{"label", "class", "samples"}};
   constexpr size_t kShown = 30;
   for (size_t i = 0; i < std::min(kShown, report.classes.size()); ++i)
     rows.push_back({std::to_string(i), report.classes[i], human_count(report.class_counts[i])});
@@ -46,9 +46,8 @@ std::string classes_text(const data::InspectReport& report) {
   return text;
 }
 
-void print_report_of(const data::InspectReport& report) {
-  std::string fields;
-  for (const data::Field& field : report.fields) fields += concat(fields.empty() ? "" : ", ", field.name);
+/// What is only to be said of images: the lines between a report's head and its file.
+std::string image_lines(const data::InspectReport& report) {
   std::string layouts;
   for (const auto& [name, count] : report.layouts)
     layouts += concat(layouts.empty() ? "" : ", ", human_count(count), " ", name);
@@ -56,14 +55,36 @@ void print_report_of(const data::InspectReport& report) {
   for (int c = 0; c < report.pixel_stats.channels; ++c)
     stats += concat(c > 0 ? "  " : "", fixed(report.pixel_stats.mean[c], 4), " +- ",
                     fixed(report.pixel_stats.std[c], 4));
+  return concat("images     ", layouts, ", ", human_count(report.grey), " grey, ",
+                human_count(report.rotated), " with an orientation\nwidth      ", spread_text(report.width),
+                "\nheight     ", spread_text(report.height), "\npixels     ", stats, "\n");
+}
+
+/// The characters that tokens stand for, in their order, each class's text as JSON writes it.
+std::string alphabet_lines(const data::InspectReport& report, int64_t length) {
+  std::string alphabet;
+  for (const std::string& character : report.classes) {
+    const std::string quoted = formats::Json(character).dump();
+    alphabet += quoted.substr(1, quoted.size() - 2);
+  }
+  return concat("tokens     ", length, " a sample, the last one only predicted\nalphabet   ",
+                report.classes.size(), ": ", alphabet, "\n");
+}
+
+void print_report_of(const data::InspectReport& report) {
+  std::string fields;
+  for (const data::Field& field : report.fields) fields += concat(fields.empty() ? "" : ", ", field.name);
+  const auto tokens = std::find_if(report.fields.begin(), report.fields.end(),
+                                   [](const data::Field& field) { return field.name == "tokens"; });
+  const bool is_text = tokens != report.fields.end();
   print_report(concat(report.directory, "  id ", report.id, "\nsamples    ", human_count(report.samples),
-                      "\nclasses    ", report.classes.size(), "\nfields     ", fields, "\nimages     ",
-                      layouts, ", ", human_count(report.grey), " grey, ", human_count(report.rotated),
-                      " with an orientation", "\nfile       ", human_bytes(report.file_bytes), ", ",
-                      report.records_per_value, " records a value, compression ", report.compression,
-                      "\nrecord     ", spread_text(report.record_bytes), " bytes\nwidth      ",
-                      spread_text(report.width), "\nheight     ", spread_text(report.height), "\npixels     ",
-                      stats, "\nskipped    ", human_count(report.skipped), "\n"));
+                      is_text ? std::string() : concat("\nclasses    ", report.classes.size()),
+                      "\nfields     ", fields, "\n",
+                      is_text ? alphabet_lines(report, tokens->shape[0]) : image_lines(report), "record     ",
+                      spread_text(report.record_bytes), " bytes\nfile       ", human_bytes(report.file_bytes),
+                      ", ", report.records_per_value, " records a value, compression ", report.compression,
+                      "\nskipped    ", human_count(report.skipped), "\n"));
+  if (is_text) return;
   print_report(classes_text(report));
   print_report(histogram_text("longer side", report.longer_side_histogram));
   print_report(histogram_text("record bytes", report.record_bytes_histogram));

@@ -36,8 +36,8 @@ std::unique_ptr<run::Session> open_session(const Options& options, TrainView& vi
 
 std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfig& config) {
   std::string text = concat(human_count(outcome.steps), " steps; this session ",
-                            human_seconds(outcome.seconds), ", ", human_count(outcome.samples), " images, ",
-                            fixed(static_cast<double>(outcome.samples) / outcome.seconds, 1), " img/s\n");
+                            human_seconds(outcome.seconds), ", ", human_count(outcome.samples), " samples, ",
+                            fixed(static_cast<double>(outcome.samples) / outcome.seconds, 1), " samples/s\n");
   if (outcome.best_step >= 0) {
     text += concat("best ", config.metrics.empty() ? "loss" : config.metrics.front(), " ",
                    fixed(outcome.best, 4), " at step ", human_count(outcome.best_step), "\n");

@@ -59,10 +59,10 @@ struct IngestProgress {
   int64_t total = 0;
   int64_t skipped = 0;
   uint64_t bytes_done = 0;
-  double seconds = 0;      // of this call
-  double rate_img_s = 0;   // of the last seconds
-  double remaining_s = 0;  // negative: not known yet
-  std::string limiting;    // "read", "decode", "encode" or "write"
+  double seconds = 0;        // of this call
+  double samples_per_s = 0;  // of the last seconds
+  double remaining_s = 0;    // negative: not known yet
+  std::string limiting;      // "read", "decode", "encode" or "write"
 };
 
 struct SkippedFile {

@@ -28,8 +28,8 @@ void IngestRun::report(bool now) {
   const double window_s = static_cast<double>(at - reported_ns) * 1e-9;
   const double rate = window_s > 0 ? static_cast<double>(work_files - reported_files) / window_s : 0;
   // Smoothed: single transactions make the rate jump. A window cut short by the end says nothing.
-  if (!now || progress.rate_img_s <= 0)
-    progress.rate_img_s = progress.rate_img_s > 0 ? 0.7 * progress.rate_img_s + 0.3 * rate : rate;
+  if (!now || progress.samples_per_s <= 0)
+    progress.samples_per_s = progress.samples_per_s > 0 ? 0.7 * progress.samples_per_s + 0.3 * rate : rate;
   const double mean = progress.seconds > 0 ? static_cast<double>(work_files) / progress.seconds : 0;
   progress.remaining_s = mean > 0 ? static_cast<double>(progress.total - progress.done) / mean : -1;
   progress.limiting = limiting();

@@ -50,6 +50,15 @@ TEST_F(Generate, GoesOnAsTheTextDoes) {
   EXPECT_GT(json["top1"].as_double(), 0.85);
 }
 
+TEST_F(Generate, InspectSpeaksOfTokens) {
+  const Outcome shown = run_dlpipe({"inspect", folder_ / "data/train"});
+  ASSERT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_NE(shown.err.find("tokens     11 a sample"), std::string::npos) << shown.err;
+  EXPECT_NE(shown.err.find("alphabet   10: \\n ,abcdefg\n"), std::string::npos) << shown.err;
+  for (const char* of_images : {"image", "pixels", "width", "longer side"})
+    EXPECT_EQ(shown.err.find(of_images), std::string::npos) << shown.err;
+}
+
 TEST_F(Generate, DrawsTheSameForASeedAndOthersForAnother) {
   train("0.5");
   const auto drawn = [&](const std::vector<std::string>& more) {

@@ -19,7 +19,7 @@ TEST(IngestCommand, MakesSplitsAndSaysSo) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "") << "reports go to stderr";
   for (const char* part :
-       {"200/200", "img/s", "limit ", "1 files skipped", "bar/00003.jpg: ", "data/train", "data/val"})
+       {"200/200", "samples/s", "limit ", "1 files skipped", "bar/00003.jpg: ", "data/train", "data/val"})
     EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " in\n" << outcome.err;
   EXPECT_EQ(outcome.err.find('\r'), std::string::npos) << "plain lines when stderr is no terminal";
   EXPECT_EQ(value_or_throw(data::Dataset::open(dir / "data/val"))->size(), 40);

@@ -106,7 +106,7 @@ TEST(Train, EndsWithTablesThatAddUp) {
   const Outcome outcome = run_dlpipe(train_arguments(folder / "run"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   for (const char* word :
-       {"img/s alone", "Speed up", "training step", "unaccounted: ", "validation after epoch"}) {
+       {"samples/s alone", "Speed up", "training step", "unaccounted: ", "validation after epoch"}) {
     EXPECT_NE(outcome.err.find(word), std::string::npos) << word << "\n" << outcome.err;
   }
   const auto ledger = formats::read_json(folder / "run/ledger.json");
