@@ -55,19 +55,23 @@ struct PartVectors {
   }
 };
 
-/// A row of 32 values keeps four sums going at once, which hides the latency of an addition.
-inline constexpr int kStrip = 4;
+/// Vectors of a strip of a wide row: 64 channels, whole lines of memory of any type. Narrower strips walk the
+/// same rows again for every other line, which took twice as long in bf16.
+inline constexpr int kStrip = 8;
+/// Vectors of what is left of such a row, and of a row of several pixels: four sums at once hide the latency
+/// of an addition.
+inline constexpr int kPackedVectors = 4;
 
 template <int kPixel, class Visitor>
 DLPIPE_INLINE inline void walk_pixels(const Chunk& chunk, const Visitor& visitor) {
-  constexpr int64_t kPixels = kStrip / kPixel;
+  constexpr int64_t kPixels = kPackedVectors / kPixel;
   const int64_t packed = chunk.rows / kPixels;
   const int64_t rest = chunk.rows - packed * kPixels;
-  visitor.template strip<kStrip, kPixel>(WholeVectors{}, chunk.channel, chunk.offset, packed,
-                                         kStrip * kLanes);
+  visitor.template strip<kPackedVectors, kPixel>(WholeVectors{}, chunk.channel, chunk.offset, packed,
+                                                 kPackedVectors * kLanes);
   if (rest > 0) {
-    visitor.template strip<kPixel, kPixel>(WholeVectors{}, chunk.channel,
-                                           chunk.offset + packed * kStrip * kLanes, rest, chunk.stride);
+    visitor.template strip<kPixel, kPixel>(
+        WholeVectors{}, chunk.channel, chunk.offset + packed * kPackedVectors * kLanes, rest, chunk.stride);
   }
 }
 
@@ -79,6 +83,10 @@ DLPIPE_INLINE inline void walk(const Chunk& chunk, const Visitor& visitor) {
   for (; c + kStrip * kLanes <= chunk.channels; c += kStrip * kLanes) {
     visitor.template strip<kStrip, kStrip>(WholeVectors{}, chunk.channel + c, chunk.offset + c, chunk.rows,
                                            chunk.stride);
+  }
+  for (; c + kPackedVectors * kLanes <= chunk.channels; c += kPackedVectors * kLanes) {
+    visitor.template strip<kPackedVectors, kPackedVectors>(WholeVectors{}, chunk.channel + c,
+                                                           chunk.offset + c, chunk.rows, chunk.stride);
   }
   for (; c + kLanes <= chunk.channels; c += kLanes) {
     visitor.template strip<1, 1>(WholeVectors{}, chunk.channel + c, chunk.offset + c, chunk.rows,

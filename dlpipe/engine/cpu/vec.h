@@ -24,6 +24,7 @@ using F32x8 = float __attribute__((vector_size(32)));
 using U32x8 = uint32_t __attribute__((vector_size(32)));
 using I32x8 = int32_t __attribute__((vector_size(32)));
 using U16x8 = uint16_t __attribute__((vector_size(16)));
+using U16x16 = uint16_t __attribute__((vector_size(32)));
 using U8x8 = uint8_t __attribute__((vector_size(8)));
 
 DLPIPE_INLINE inline F32x8 load(const float* from) {
@@ -35,18 +36,22 @@ DLPIPE_INLINE inline void store(float* to, const F32x8& lanes) {
   std::memcpy(to, &lanes, sizeof(lanes));
 }
 
+/// Each behind sixteen zero bits. By a shuffle, one instruction: GCC takes a conversion to 32 bits apart into
+/// halves.
 DLPIPE_INLINE inline F32x8 load(const BFloat16* from) {
   U16x8 bits;
   std::memcpy(&bits, from, sizeof(bits));
-  return reinterpret_cast<F32x8>(__builtin_convertvector(bits, U32x8) << 16);
+  const U16x16 wide =
+      __builtin_shufflevector(bits, U16x8{}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  return reinterpret_cast<F32x8>(
+      __builtin_shufflevector(wide, wide, 8, 0, 8, 1, 8, 2, 8, 3, 8, 4, 8, 5, 8, 6, 8, 7));
 }
 /// Rounds to nearest even; NaN stays NaN.
 DLPIPE_INLINE inline void store(BFloat16* to, const F32x8& lanes) {
   const U32x8 bits = reinterpret_cast<U32x8>(lanes);
   const U32x8 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   const U32x8 quiet = (bits >> 16) | 0x40u;
-  // Signed, because AVX2 has no unsigned comparison.
-  const I32x8 is_nan = reinterpret_cast<I32x8>(bits & 0x7fffffffu) > 0x7f800000;
+  const I32x8 is_nan = lanes != lanes;  // NOLINT(misc-redundant-expression)
   const U16x8 narrow = __builtin_convertvector(is_nan ? quiet : rounded, U16x8);
   std::memcpy(static_cast<void*>(to), &narrow, sizeof(narrow));
 }
