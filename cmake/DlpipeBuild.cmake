@@ -41,16 +41,24 @@ if(DLPIPE_SANITIZE)
                       # oneTBB's task types lie in its own library; the other two AddressSanitizer reports itself, and
                       # they double the time to compile
                       -fno-sanitize=vptr,null,object-size)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU") # unity sources are large: collecting the compiler's garbage took a tenth
+    add_compile_options(--param=ggc-min-expand=400)
+  endif()
   add_link_options(-fsanitize=${DLPIPE_SANITIZE})
 endif()
 
-# Reading the standard library is most of a compilation: once a target is enough. The precompiled header is an addition;
-# every file includes what it uses (the debug preset builds without).
+# Reading the standard library is most of a small compilation, and precompiling it takes as long as ten of those: it is
+# done once for targets whose flags are alike. REUSE names the target that does it; the others take theirs with more
+# headers if they like. The header is an addition; every file includes what it uses (the debug preset builds without).
+# dlpipe_precompile(TARGET [REUSE target] [<header> ...])
 function(dlpipe_precompile target)
-  if(DLPIPE_PRECOMPILE)
+  cmake_parse_arguments(ARG "" "REUSE" "" ${ARGN})
+  if(DLPIPE_PRECOMPILE AND ARG_REUSE)
+    target_precompile_headers(${target} REUSE_FROM ${ARG_REUSE})
+  elseif(DLPIPE_PRECOMPILE)
     target_precompile_headers(
       ${target} PRIVATE <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <filesystem> <functional> <map>
-      <memory> <mutex> <optional> <span> <string> <string_view> <thread> <utility> <vector> ${ARGN})
+      <memory> <mutex> <optional> <span> <string> <string_view> <thread> <utility> <vector> ${ARG_UNPARSED_ARGUMENTS})
   endif()
 endfunction()
 
@@ -63,10 +71,11 @@ function(dlpipe_compile_sooner target)
   endif()
 endfunction()
 
-# dlpipe_library(NAME folder/of/this [SOURCES ...] [PUBLIC targets...] [PRIVATE targets...])
-# One static library a folder: dlpipe_NAME, alias dlpipe::NAME.
+# dlpipe_library(NAME [NO_HOT_LOOPS] SOURCES ... [PUBLIC targets...] [PRIVATE targets...])
+# One static library a folder: dlpipe_NAME, alias dlpipe::NAME. NO_HOT_LOOPS: the sanitizers' builds optimize it less,
+# which compiles in two thirds of the time.
 function(dlpipe_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "NO_HOT_LOOPS" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(dlpipe_${name} STATIC ${ARG_SOURCES})
   foreach(source ${ARG_SOURCES}) # Highway's foreach_target works once a compilation
     if(source MATCHES "_kernels\\.cpp$")
@@ -79,12 +88,29 @@ function(dlpipe_library name)
     dlpipe_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(dlpipe_${name} PUBLIC dlpipe_flags ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE}
                                               $<BUILD_INTERFACE:dlpipe_warnings>)
-  dlpipe_precompile(dlpipe_${name})
+  if(name STREQUAL "base" OR "OpenMP::OpenMP_CXX" IN_LIST ARG_PRIVATE) # whose flag needs a header of its own
+    dlpipe_precompile(dlpipe_${name})
+  else()
+    dlpipe_precompile(dlpipe_${name} REUSE dlpipe_base)
+  endif()
+  if(DLPIPE_SANITIZE AND ARG_NO_HOT_LOOPS)
+    target_compile_options(dlpipe_${name} PRIVATE -Og)
+  endif()
   set_property(GLOBAL APPEND PROPERTY DLPIPE_LIBRARIES dlpipe_${name})
 endfunction()
 
+# dlpipe_test_library(NAME SOURCES ... [LIBS targets...]): what several test programs share.
+function(dlpipe_test_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC dlpipe_base ${ARG_LIBS} PRIVATE dlpipe_warnings)
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  dlpipe_precompile(${name} REUSE dlpipe_base)
+endfunction()
+
 # dlpipe_test(NAME SOURCES a_test.cpp ... [LIBS targets...] [LABELS pipeline ...] [ENV VAR=VALUE ...] [TIMEOUT s])
-# One GoogleTest program; each TEST in it becomes one ctest test. DLPIPE_TEST_DATA is tests/ in the source tree.
+# One GoogleTest program; each TEST in it becomes one ctest test, or with DLPIPE_TEST_SHARDS=n the program becomes n of
+# them, NAME.1 to NAME.n, which share its TESTs (TIMEOUT is then a shard's). DLPIPE_TEST_DATA is tests/ in the source tree.
 function(dlpipe_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;LABELS;ENV" ${ARGN})
   if(NOT DLPIPE_TESTS)
@@ -94,7 +120,7 @@ function(dlpipe_test name)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} dlpipe_warnings GTest::gtest GTest::gtest_main)
   dlpipe_compile_sooner(${name})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  if(DLPIPE_PRECOMPILE AND NOT "OpenMP::OpenMP_CXX" IN_LIST ARG_LIBS) # its flag would need a header of its own
+  if(NOT "OpenMP::OpenMP_CXX" IN_LIST ARG_LIBS) # its flag would need a header of its own
     if(NOT TARGET dlpipe_tests_precompiled)
       file(WRITE ${PROJECT_BINARY_DIR}/tests_precompiled.cpp "int main() {}\n")
       add_executable(dlpipe_tests_precompiled EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/tests_precompiled.cpp)
@@ -102,7 +128,7 @@ function(dlpipe_test name)
       dlpipe_compile_sooner(dlpipe_tests_precompiled)
       dlpipe_precompile(dlpipe_tests_precompiled <gtest/gtest.h>)
     endif()
-    target_precompile_headers(${name} REUSE_FROM dlpipe_tests_precompiled)
+    dlpipe_precompile(${name} REUSE dlpipe_tests_precompiled)
   endif()
   target_compile_definitions(${name} PRIVATE DLPIPE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests")
   if(NOT ARG_TIMEOUT)
@@ -118,14 +144,23 @@ function(dlpipe_test name)
     endif()
     add_dependencies(tests_${label} ${name})
   endforeach()
-  set(environment "") # an empty value would be dropped on the way and shift the properties after it
-  if(ARG_ENV)
-    set(environment ENVIRONMENT "${ARG_ENV}")
+  # the same kernels on every machine, nothing in anybody's ~/.cache
+  set(properties LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT_MODIFICATION DLPIPE_KERNELS=set:rules)
+  if(NOT DLPIPE_TEST_SHARDS)
+    set(environment "") # an empty value would be dropped on the way and shift the properties after it
+    if(ARG_ENV)
+      set(environment ENVIRONMENT "${ARG_ENV}")
+    endif()
+    include(GoogleTest)
+    gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
+                         PROPERTIES ${environment} ${properties})
+    return()
   endif()
-  include(GoogleTest)
-  gtest_discover_tests(
-    ${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
-    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ${environment}
-               # the same kernels on every machine, nothing in anybody's ~/.cache
-               ENVIRONMENT_MODIFICATION DLPIPE_KERNELS=set:rules)
+  foreach(shard RANGE 1 ${DLPIPE_TEST_SHARDS})
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${name}.${shard} COMMAND ${name})
+    set_tests_properties(
+      ${name}.${shard} PROPERTIES ENVIRONMENT "GTEST_TOTAL_SHARDS=${DLPIPE_TEST_SHARDS};GTEST_SHARD_INDEX=${index};${ARG_ENV}"
+                                  ${properties})
+  endforeach()
 endfunction()
