@@ -54,6 +54,7 @@ struct ResizeAxis {
   /// True when every output pixel is one source pixel: the pass changes nothing.
   bool is_identity() const { return box_begin == 0 && scale == 1.0 && out_size == source_size; }
   DLPIPE_HOST_DEVICE double center(int i) const { return box_begin + rounded_product(i + 0.5, scale); }
+  // NOLINTBEGIN(bugprone-incorrect-roundings): Pillow rounds so, and nothing here is far below 0
   /// Source pixels [begin, end) that output pixel i may take.
   DLPIPE_HOST_DEVICE int begin(int i) const {
     const int first = static_cast<int>(center(i) - support + 0.5);
@@ -63,6 +64,7 @@ struct ResizeAxis {
     const int last = static_cast<int>(center(i) + support + 0.5);
     return last < source_size ? last : source_size;
   }
+  // NOLINTEND(bugprone-incorrect-roundings)
   /// An upper bound of end(i) - begin(i).
   int max_taps() const { return static_cast<int>(std::ceil(support)) * 2 + 1; }
 
@@ -75,6 +77,7 @@ struct ResizeAxis {
   /// The fixed point of a weight, given the sum of all of them.
   DLPIPE_HOST_DEVICE static int32_t fixed_weight(double real, double sum) {
     const double weight = sum != 0 ? real / sum : real;
+    // NOLINTNEXTLINE(bugprone-incorrect-roundings): as Pillow, of what is not negative
     return static_cast<int32_t>(0.5 + rounded_product(weight, 1 << kWeightBits));
   }
 

@@ -51,8 +51,8 @@ inline Tensor plain(const Tensor& x) {
 }
 
 // Reductions over `axes` (empty: all).
-Tensor sum(const Tensor& x, std::vector<int> axes = {}, bool keep_dims = false);
-Tensor mean(const Tensor& x, std::vector<int> axes = {}, bool keep_dims = false);
+Tensor sum(const Tensor& x, const std::vector<int>& axes = {}, bool keep_dims = false);
+Tensor mean(const Tensor& x, const std::vector<int>& axes = {}, bool keep_dims = false);
 Tensor max(const Tensor& x, int axis, bool keep_dims = false);  // gradient to the first maximum
 
 // Shape. reshape, transpose and slice are views where strides allow.

@@ -13,12 +13,6 @@
 
 namespace dlpipe::test {
 
-/// Lives as long as the streams that threads have on it.
-inline SimulatedDevice& simulated() {
-  static SimulatedDevice device(std::chrono::microseconds(2));
-  return device;
-}
-
 class DeviceFixture : public testing::Test {
  protected:
   static void SetUpTestSuite() {

@@ -4,83 +4,19 @@
 
 #include <cmath>
 #include <iostream>
-#include <map>
 
-#include "dlpipe/run/tensor_file.h"
-#include "dlpipe/run/train_step.h"
-#include "tests/engine/cuda/simulated.h"
-#include "tests/run/fake_source.h"
-#include "tests/run/small_net.h"
+#include "tests/run/device_step_fixture.h"
 
 namespace dlpipe::run {
 namespace {
 
+using test::DeviceStep;
+using test::expect_near;
 using test::FakeSource;
-
-// Lives as long as the streams that threads have on it.
-SimulatedDevice& simulated() {
-  static SimulatedDevice device(std::chrono::microseconds(2));
-  return device;
-}
-
-class DeviceStep : public testing::Test {
- protected:
-  void TearDown() override {
-    for (const std::string& violation : simulated().violations()) ADD_FAILURE() << violation;
-  }
-  engine::SimulatedCuda kernels_{simulated()};
-};
-
-struct Variant {
-  const char* name = "";
-  std::string optimizer = "sgd";
-  engine::OptimizerArguments arguments = {};
-  TrainStepOptions options = {};
-  double dropout = 0;
-  double ema = 0;
-  const char* loss = "cross_entropy";
-};
-
-struct Rig {
-  Rig(Device& device, const Variant& variant)
-      : net(test::small_net(8, 4, 1, variant.dropout)), options(variant.options) {
-    options.loss = *find_loss(variant.loss);
-    net->to(device);
-    optimizer = (*engine::find_optimizer(variant.optimizer))->build(net->parameters(), variant.arguments);
-    if (variant.ema > 0) ema = std::make_unique<engine::Ema>(*net, variant.ema);
-    step = std::make_unique<TrainStep>(*net, *optimizer, ema.get(), options);
-    net->train();
-  }
-  /// Asks for `count` steps and answers all their outcomes.
-  std::vector<StepOutcome> run(BatchSource& source, int64_t count, double lr = 0.05) {
-    std::vector<StepOutcome> outcomes;
-    for (int64_t i = 0; i < count; ++i) {
-      EXPECT_NE(step->run(source, i, lr), nullptr);
-      while (auto outcome = step->take_outcome()) outcomes.push_back(*std::move(outcome));
-    }
-    while (auto outcome = step->take_outcome(true)) outcomes.push_back(*std::move(outcome));
-    return outcomes;
-  }
-  uint64_t hash() const { return hash_tensors(net->state_dict(), hash_tensors(optimizer->state(), 0)); }
-
-  std::shared_ptr<engine::Module> net;
-  TrainStepOptions options;
-  std::unique_ptr<engine::Optimizer> optimizer;
-  std::unique_ptr<engine::Ema> ema;
-  std::unique_ptr<TrainStep> step;
-};
-
-void expect_near(const std::vector<engine::NamedTensor>& got,
-                 const std::vector<engine::NamedTensor>& expected, double tolerance) {
-  ASSERT_EQ(got.size(), expected.size());
-  for (size_t i = 0; i < got.size(); ++i) {
-    EXPECT_EQ(got[i].name, expected[i].name);
-    const std::vector<double> a = got[i].tensor.to_doubles(), b = expected[i].tensor.to_doubles();
-    ASSERT_EQ(a.size(), b.size());
-    for (size_t k = 0; k < a.size(); ++k)
-      ASSERT_NEAR(a[k], b[k], tolerance * (1 + std::abs(b[k]))) << got[i].name << " " << k;
-  }
-}
+using test::Rig;
+using test::simulated;
+using test::Variant;
+using GraphMode = TrainStepOptions::Graph;
 
 std::vector<Variant> variants() {
   engine::OptimizerArguments nesterov;
@@ -204,8 +140,6 @@ TEST_F(DeviceStep, StateMovesBetweenDevices) {
   }
 }
 
-using GraphMode = TrainStepOptions::Graph;
-
 TEST_F(DeviceStep, AsOneGraphItIsTheSameBits) {
   for (const char* optimizer : {"sgd", "adamw", "lamb", "muon"}) {
     for (const bool skips : {false, true}) {
@@ -255,22 +189,6 @@ TEST_F(DeviceStep, AGraphDrawsDropoutAnew) {
   }
 }
 
-// Rows that are dropped are seen by nobody: a skipped step takes back what it counted, not what steps usually
-// count.
-TEST_F(DeviceStep, ASkippedStepOfFewerBatchesLeavesNoTrace) {
-  const Variant variant = {.options = {.accumulate = 2, .skip_nonfinite = true}};
-  Rig rig(simulated(), variant), expected(simulated(), variant);
-  // The sixth batch is bright and the fifth has no samples: both are the third step's.
-  test::FakeOptions options = {.shuffle = false, .dropped = {32, 33, 34, 35, 36, 37, 38, 39}};
-  FakeSource good(options);
-  options.bright_from_step = 5;
-  FakeSource bad(options);
-  const auto outcomes = rig.run(bad, 3);
-  expected.run(good, 2);
-  EXPECT_TRUE(outcomes[2].skipped);
-  EXPECT_EQ(rig.hash(), expected.hash());
-}
-
 TEST_F(DeviceStep, SquaresAreCapturedToo) {
   Variant variant = {.options = {.graph = GraphMode::kOff}, .loss = "mse"};
   Rig eager(simulated(), variant);
@@ -314,65 +232,6 @@ TEST_F(DeviceStep, WhatCannotBeCapturedSaysWhy) {
   }
   Rig many(simulated(), {.options = {.accumulate = StepGraph::kMostBatches + 1}});
   EXPECT_NE(many.step->graph_reason().find("accumulate"), std::string::npos);
-}
-
-// A batch can't be captured in the middle of a step: what the batches before it left is there all the same.
-TEST_F(DeviceStep, ABatchThatCannotBeCapturedGoesOnFromTheGraphsBefore) {
-  const Variant variant = {.options = {.accumulate = 3}};
-  Rig waiting(simulated(), variant), plain(simulated(), variant);
-  int forwards = 0;
-  waiting.net->register_forward_hook([&](engine::Module&, const engine::Tensor&, const engine::Tensor& y) {
-    if (++forwards >= 8) (void)y.to_doubles();  // the second batch of the step that captures
-  });
-  FakeSource a({}), b({});
-  const auto got = waiting.run(a, 5), expected = plain.run(b, 5);
-  EXPECT_NE(waiting.step->graph_reason(), "");
-  EXPECT_EQ(plain.step->graph_reason(), "");
-  for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].loss, expected[i].loss) << i;
-  EXPECT_EQ(waiting.hash(), plain.hash());
-}
-
-// As many graphs as batches; batches of nothing but dropped samples come in the first place, in the middle,
-// and in the step that captures.
-TEST_F(DeviceStep, StepsOfSeveralBatchesAreGraphsToo) {
-  for (const int64_t empty : {-1, 7, 9, 10, 11}) {
-    for (const bool skips : {false, true}) {
-      SCOPED_TRACE(empty);
-      Variant variant = {.optimizer = "adamw",
-                         .options = {.accumulate = 3, .clip = 1.0, .seed = 5, .skip_nonfinite = skips},
-                         .dropout = 0.2,
-                         .ema = 0.9};
-      variant.options.graph = GraphMode::kOff;
-      Rig eager(simulated(), variant);
-      variant.options.graph = GraphMode::kOn;
-      Rig graph(simulated(), variant);
-      test::FakeOptions options = {.samples = 200, .shuffle = false};
-      for (int64_t i = 0; empty >= 0 && i < 8; ++i) options.dropped.insert(empty * 8 + i);
-      FakeSource a(options), b(options);
-      const auto expected = eager.run(a, 8), got = graph.run(b, 8);
-      for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].loss, expected[i].loss) << i;
-      EXPECT_EQ(graph.hash(), eager.hash());
-      EXPECT_EQ(hash_tensors(graph.ema->state(), 0), hash_tensors(eager.ema->state(), 0));
-      EXPECT_EQ(graph.step->graph_reason(), "");
-    }
-  }
-}
-
-TEST_F(DeviceStep, SkippedStepsOfSeveralBatchesLeaveNoTraceAsGraphs) {
-  const Variant variant = {.options = {.accumulate = 2, .skip_nonfinite = true, .graph = GraphMode::kOn}};
-  Rig rig(simulated(), variant), expected(simulated(), variant);
-  // The tenth batch has no samples, the ninth and all others after it are bright: steps five to seven are
-  // skipped.
-  test::FakeOptions options = {.samples = 200, .shuffle = false};
-  for (int64_t i = 0; i < 8; ++i) options.dropped.insert(9 * 8 + i);
-  FakeSource good(options);
-  options.bright_from_step = 8;
-  FakeSource bad(options);
-  const auto outcomes = rig.run(bad, 7);
-  expected.run(good, 4);
-  EXPECT_FALSE(outcomes[3].skipped);
-  EXPECT_TRUE(outcomes[4].skipped && outcomes[5].skipped && outcomes[6].skipped);
-  EXPECT_EQ(rig.hash(), expected.hash());
 }
 
 TEST_F(DeviceStep, InF16ItIsNearTheHostsF32) {

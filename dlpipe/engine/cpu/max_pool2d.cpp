@@ -87,7 +87,7 @@ DLPIPE_INLINE inline void find_maximum(const Io& io, const Window<T>& window, in
           I32x8{} + (window.place + static_cast<int32_t>(row) * window.width + static_cast<int32_t>(column));
       for (int v = 0; v < kVectors; ++v) {
         const F32x8 value = io.get(here + v * cpu::kLanes);
-        // NaN is larger than any number, and the first one stays.
+        // NaN is larger than any number, and the first one stays. NOLINTNEXTLINE(misc-redundant-expression)
         const I32x8 better = ~(value <= best[v]) & (best[v] == best[v]);
         best[v] = better ? value : best[v];
         place[v] = better ? number : place[v];
@@ -224,7 +224,8 @@ void backward_stem(const PoolImages& images, const T* dy, const Index* index, T*
 template <class Work>
 void with_types(DType image, DType index, const Work& work) {
   const auto with_index = [&](auto type) {
-    index == DType::kU8 ? work(type, uint8_t()) : work(type, int32_t());
+    if (index == DType::kU8) return work(type, uint8_t());
+    work(type, int32_t());
   };
   image == DType::kBF16 ? with_index(BFloat16()) : with_index(float());
 }

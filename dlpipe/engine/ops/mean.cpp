@@ -13,7 +13,7 @@ const OpRecord mean_op = {
     .f16 = {2e-3, 2e-4, "sums are in f32, the result is rounded to 11 bits"},
 };
 
-Tensor mean(const Tensor& x, std::vector<int> axes, bool keep_dims) {
+Tensor mean(const Tensor& x, const std::vector<int>& axes, bool keep_dims) {
   return apply_one(mean_op, {x}, reduction_attrs("mean", x, axes, keep_dims));
 }
 

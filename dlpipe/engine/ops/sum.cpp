@@ -13,7 +13,7 @@ const OpRecord sum_op = {
     .f16 = {2e-3, 2e-2, "sums are in f32, the result is rounded to 11 bits"},
 };
 
-Tensor sum(const Tensor& x, std::vector<int> axes, bool keep_dims) {
+Tensor sum(const Tensor& x, const std::vector<int>& axes, bool keep_dims) {
   return apply_one(sum_op, {x}, reduction_attrs("sum", x, axes, keep_dims));
 }
 

@@ -1,6 +1,7 @@
 // The kernels of engine/cuda compiled for a simulated grid.
 #pragma once
 
+#include <chrono>
 #include <span>
 
 #include "dlpipe/engine/op.h"
@@ -26,3 +27,13 @@ class SimulatedCuda {
 };
 
 }  // namespace dlpipe::engine
+
+namespace dlpipe::test {
+
+/// The simulated device of a test program. Lives as long as the streams that threads have on it.
+inline SimulatedDevice& simulated() {
+  static SimulatedDevice device(std::chrono::microseconds(2));
+  return device;
+}
+
+}  // namespace dlpipe::test
