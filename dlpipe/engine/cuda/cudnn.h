@@ -60,6 +60,8 @@ struct AttributeTypeOf<NumericalNote> : AttributeTypeIs<AttributeType::kNumerica
 template <>
 struct AttributeTypeOf<PointwiseMode> : AttributeTypeIs<AttributeType::kPointwiseMode> {};
 template <>
+struct AttributeTypeOf<ReductionMode> : AttributeTypeIs<AttributeType::kReductionMode> {};
+template <>
 struct AttributeTypeOf<Backend*> : AttributeTypeIs<AttributeType::kDescriptor> {};
 
 /// What an attribute's elements are as an array.

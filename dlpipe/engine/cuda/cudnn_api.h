@@ -36,6 +36,11 @@ enum class DescriptorType : uint32_t {  // cudnnBackendDescriptorType_t: CUDNN_B
   kOperationGraph = 15,
   kVariantPack = 16,
   kTensor = 17,
+  kMatmul = 18,
+  kMatmulOperation = 19,
+  kReduction = 21,
+  kReductionOperation = 22,
+  kReshapeOperation = 31,
 };
 
 enum class AttributeType : uint32_t {  // cudnnBackendAttributeType_t: CUDNN_TYPE_...
@@ -50,11 +55,13 @@ enum class AttributeType : uint32_t {  // cudnnBackendAttributeType_t: CUDNN_TYP
   kNumericalNote = 11,
   kPointwiseMode = 14,
   kDescriptor = 15,
+  kReductionMode = 18,  // REDUCTION_OPERATOR_TYPE
 };
 
 enum class Attribute : uint32_t {  // cudnnBackendAttributeName_t: CUDNN_ATTR_...
   kPointwiseMode = 0,
   kPointwiseMathType = 1,  // POINTWISE_MATH_PREC
+  kPointwiseAxis = 9,
   kConvolutionMathType = 100,
   kConvolutionMode = 101,
   kConvolutionDilations = 102,
@@ -91,6 +98,7 @@ enum class Attribute : uint32_t {  // cudnnBackendAttributeName_t: CUDNN_ATTR_..
   kPointwiseOperationX = 751,
   kPointwiseOperationB = 752,
   kPointwiseOperationY = 753,
+  kPointwiseOperationT = 758,
   kGraphHandle = 800,
   kGraphOperations = 801,
   kTensorAlignment = 900,
@@ -99,17 +107,41 @@ enum class Attribute : uint32_t {  // cudnnBackendAttributeName_t: CUDNN_ATTR_..
   kTensorStrides = 903,
   kTensorId = 906,
   kTensorIsVirtual = 907,
+  kTensorIsByValue = 908,
   kVariantPackIds = 1000,
   kVariantPackPointers = 1001,
   kVariantPackWorkspace = 1003,
   kEngineNumericalNotes = 1303,
+  kMatmulMathType = 1500,
+  kMatmulOperationA = 1520,
+  kMatmulOperationB = 1521,
+  kMatmulOperationC = 1522,
+  kMatmulOperationMatmul = 1523,  // OPERATION_MATMUL_DESC
+  kReductionMode = 1600,          // REDUCTION_OPERATOR
+  kReductionMathType = 1601,
+  kReductionOperationX = 1610,
+  kReductionOperationY = 1611,
+  kReductionOperationReduction = 1612,  // OPERATION_REDUCTION_DESC
+  kReshapeOperationX = 2200,
+  kReshapeOperationY = 2201,
 };
 
-enum class DataType : uint32_t { kF32 = 0, kF16 = 2, kBF16 = 9 };  // cudnnDataType_t
-enum class ConvolutionMode : uint32_t { kCorrelation = 1 };        // cudnnConvolutionMode_t
-enum class PointwiseMode : uint32_t { kAdd = 0 };                  // cudnnPointwiseMode_t
-enum class HeuristicsMode : uint32_t { kFallback = 2, kA = 3 };    // cudnnBackendHeurMode_t
-enum class NumericalNote : uint32_t {                              // cudnnBackendNumericalNote_t
+enum class DataType : uint32_t { kF32 = 0, kF16 = 2, kI32 = 4, kBF16 = 9, kBoolean = 11 };  // cudnnDataType_t
+enum class ConvolutionMode : uint32_t { kCorrelation = 1 };      // cudnnConvolutionMode_t
+enum class ReductionMode : uint32_t { kSum = 0, kLargest = 3 };  // cudnnReduceTensorOp_t
+enum class PointwiseMode : uint32_t {                            // cudnnPointwiseMode_t
+  kAdd = 0,
+  kMultiply = 1,
+  kDivide = 6,
+  kSubtract = 9,
+  kExp = 13,
+  kLog = 15,
+  kGreaterOrEqual = 303,
+  kIndex = 501,   // of each element along an axis
+  kSelect = 601,  // x where t, else b
+};
+enum class HeuristicsMode : uint32_t { kFallback = 2, kA = 3 };  // cudnnBackendHeurMode_t
+enum class NumericalNote : uint32_t {                            // cudnnBackendNumericalNote_t
   kTensorCore = 0,
   kDownConvertInputs = 1,
   kReducedPrecisionReduction = 2,

@@ -1,7 +1,3 @@
-// What the descriptors mean and which attributes they need: cuDNN backend API,
-// https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html; what engines
-// promise: "Numerical notes" there and "Reproducibility",
-// https://docs.nvidia.com/deeplearning/cudnn/latest/developer/misc.html.
 #include "dlpipe/engine/cuda/cudnn_conv.h"
 
 #include <algorithm>
@@ -9,10 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/cuda/cudnn.h"
-#include "dlpipe/engine/cuda/plan_cache.h"
-#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/cuda/cudnn_plan.h"
 #include "dlpipe/engine/op.h"
 
 namespace dlpipe::engine::cuda {
@@ -23,14 +16,11 @@ using cudnn::DescriptorType;
 
 thread_local ConvLibrary t_conv_library = ConvLibrary::kAuto;
 
-constexpr int64_t kMostWorkspaceBytes = int64_t{1} << 30;
 constexpr size_t kMostPlans = 512;  // a thread: a ResNet-50's step takes some sixty
 
 /// Of tensors in a graph.
 enum TensorId : int64_t { kImagesId = 1, kWeightsId, kOutputsId, kBiasId, kSumsId };
 
-/// Batch (of weights: output channels), channels, rows, columns; memory has channels last.
-using ConvDims = std::array<int64_t, 4>;
 using ConvKey = std::array<int64_t, 20>;
 
 /// What a pass's operation is called.
@@ -49,11 +39,6 @@ constexpr PassNames kPassNames[] = {
      Attribute::kWeightGradientWeights, Attribute::kWeightGradientOutputs, Attribute::kWeightGradientAlpha,
      Attribute::kWeightGradientBeta},
 };
-
-cudnn::DataType data_type(DType dtype) {
-  if (dtype == DType::kF16) return cudnn::DataType::kF16;
-  return dtype == DType::kBF16 ? cudnn::DataType::kBF16 : cudnn::DataType::kF32;
-}
 
 /// Bytes that all its pointers are multiples of: a pack's, or an element's.
 int64_t common_alignment(const Convolution& c) {
@@ -93,17 +78,11 @@ ConvKey key_of(const Convolution& c) {
           s.dilation[1]};
 }
 
-cudnn::Descriptor graph_tensor(TensorId id, cudnn::DataType type, const ConvDims& dims, int64_t alignment) {
+/// `dims`: batch (of weights: output channels), channels, rows, columns; memory has channels last.
+cudnn::GraphTensor graph_tensor(TensorId id, cudnn::DataType type, const cudnn::Extents& dims,
+                                int64_t alignment) {
   const auto [n, c, h, w] = dims;
-  const ConvDims strides = {h * w * c, 1, w * c, c};
-  cudnn::Descriptor out(DescriptorType::kTensor);
-  out.set(Attribute::kTensorId, static_cast<int64_t>(id))
-      .set(Attribute::kTensorDataType, type)
-      .set<int64_t>(Attribute::kTensorDimensions, dims)
-      .set<int64_t>(Attribute::kTensorStrides, strides)
-      .set(Attribute::kTensorAlignment, alignment)
-      .set(Attribute::kTensorIsVirtual, id == kSumsId);
-  return std::move(out.finalize());
+  return {id, type, dims, {h * w * c, 1, w * c, c}, alignment, id == kSumsId};
 }
 
 cudnn::Descriptor attributes_of(const Conv2dShape& s) {
@@ -121,170 +100,58 @@ cudnn::Descriptor attributes_of(const Conv2dShape& s) {
   return std::move(out.finalize());
 }
 
-/// The descriptors of an operation graph, the graph last. They refer to one another.
-class ConvGraph {
- public:
-  ConvGraph(cudnn::Context* handle, const Convolution& c) : c_(c), alignment_(common_alignment(c)) {
-    const Conv2dShape& s = c.shape;
-    const cudnn::DataType type = data_type(c.dtype);
-    const PassNames& names = kPassNames[static_cast<size_t>(c.pass)];
-    const size_t images = add(graph_tensor(kImagesId, type, {s.n, s.c, s.h, s.w}, alignment_));
-    const size_t weights = add(graph_tensor(kWeightsId, type, {s.o, s.c_group(), s.kh, s.kw}, alignment_));
-    const size_t outputs = add(graph_tensor(kOutputsId, type, {s.n, s.o, s.oh, s.ow}, alignment_));
-    const size_t sums = c.bias == nullptr
-                            ? outputs
-                            : add(graph_tensor(kSumsId, cudnn::DataType::kF32, {s.n, s.o, s.oh, s.ow}, 16));
-    const size_t convolution = add(attributes_of(s));
-    cudnn::Descriptor operation(names.operation);
-    operation.set(names.convolution, at(convolution))
-        .set(names.images, at(images))
-        .set(names.weights, at(weights))
-        .set(names.outputs, at(sums))
-        .set(names.alpha, 1.0f)
-        .set(names.beta, c.accumulate ? 1.0f : 0.0f);
-    std::vector<cudnn::Backend*> operations = {at(add(std::move(operation.finalize()))).get()};
-    if (c.bias != nullptr) operations.push_back(at(add_bias(sums, outputs)).get());
-    cudnn::Descriptor graph(DescriptorType::kOperationGraph);
-    graph.set(Attribute::kGraphHandle, handle).set<cudnn::Backend*>(Attribute::kGraphOperations, operations);
-    add(std::move(graph.finalize()));
+cudnn::Graph graph_of(cudnn::Context* handle, const Convolution& c) {
+  const Conv2dShape& s = c.shape;
+  const cudnn::DataType type = cudnn::data_type(c.dtype);
+  const int64_t alignment = common_alignment(c);
+  const PassNames& names = kPassNames[static_cast<size_t>(c.pass)];
+  cudnn::Graph graph(handle);
+  const cudnn::GraphTensor outputs = graph_tensor(kOutputsId, type, {s.n, s.o, s.oh, s.ow}, alignment);
+  const cudnn::GraphTensor sums = graph_tensor(kSumsId, cudnn::DataType::kF32, outputs.dims, 16);
+  cudnn::Descriptor operation(names.operation);
+  operation.set(names.convolution, graph.keep(attributes_of(s)))
+      .set(names.images, graph.tensor(graph_tensor(kImagesId, type, {s.n, s.c, s.h, s.w}, alignment)))
+      .set(names.weights,
+           graph.tensor(graph_tensor(kWeightsId, type, {s.o, s.c_group(), s.kh, s.kw}, alignment)))
+      .set(names.alpha, 1.0f)
+      .set(names.beta, c.accumulate ? 1.0f : 0.0f);
+  if (c.bias == nullptr) {
+    operation.set(names.outputs, graph.tensor(outputs));
+    graph.operation(std::move(operation.finalize()));
+    return graph;
   }
-
-  /// Of the first that failed.
-  Status status() const {
-    for (const cudnn::Descriptor& part : parts_) {
-      if (!part.status().ok()) return part.status();
-    }
-    return {};
-  }
-  const cudnn::Descriptor& graph() const { return parts_.back(); }
-  std::vector<cudnn::Descriptor> take_parts() && { return std::move(parts_); }
-
- private:
-  size_t add(cudnn::Descriptor part) {
-    parts_.push_back(std::move(part));
-    return parts_.size() - 1;
-  }
-  const cudnn::Descriptor& at(size_t i) const { return parts_[i]; }
-
-  size_t add_bias(size_t sums, size_t outputs) {
-    const size_t bias = add(graph_tensor(kBiasId, data_type(c_.dtype), {1, c_.shape.o, 1, 1}, alignment_));
-    cudnn::Descriptor mode(DescriptorType::kPointwise);
-    mode.set(Attribute::kPointwiseMode, cudnn::PointwiseMode::kAdd)
-        .set(Attribute::kPointwiseMathType, cudnn::DataType::kF32);
-    const size_t plus = add(std::move(mode.finalize()));
-    cudnn::Descriptor operation(DescriptorType::kPointwiseOperation);
-    operation.set(Attribute::kPointwiseOperationMode, at(plus))
-        .set(Attribute::kPointwiseOperationX, at(sums))
-        .set(Attribute::kPointwiseOperationB, at(bias))
-        .set(Attribute::kPointwiseOperationY, at(outputs));
-    return add(std::move(operation.finalize()));
-  }
-
-  const Convolution& c_;
-  int64_t alignment_;
-  std::vector<cudnn::Descriptor> parts_;
-};
-
-/// Whether an engine's sums are the same on every run and of f32. Tensor cores round factors of f32 to TF32.
-Result<bool> engine_fits(cudnn::Descriptor& config, const Convolution& c) {
-  std::vector<cudnn::Descriptor> engines =
-      config.get_descriptors(Attribute::kConfigEngine, DescriptorType::kEngine);
-  if (engines.empty()) return Status(ErrorCode::kInternal, "[cuda] cuDNN: a configuration without an engine");
-  cudnn::Descriptor& engine = engines.front();
-  const auto notes = engine.get_all<cudnn::NumericalNote>(Attribute::kEngineNumericalNotes);
-  if (!engine.status().ok()) return engine.status();
-  return std::none_of(notes.begin(), notes.end(), [&](cudnn::NumericalNote note) {
-    return note == cudnn::NumericalNote::kNondeterministic ||
-           note == cudnn::NumericalNote::kReducedPrecisionReduction ||
-           note == cudnn::NumericalNote::kDownConvertInputs ||
-           (note == cudnn::NumericalNote::kTensorCore && c.dtype == DType::kF32 && !may_round(c));
-  });
+  operation.set(names.outputs, graph.tensor(sums));
+  graph.operation(std::move(operation.finalize()));
+  cudnn::Operations plus_bias;
+  plus_bias.add({.x = plus_bias.add(sums),
+                 .y = plus_bias.add(outputs),
+                 .b = plus_bias.add(graph_tensor(kBiasId, type, {1, s.o, 1, 1}, alignment))});
+  graph.add(plus_bias);
+  return graph;
 }
 
-/// An execution plan and all it was made of.
-struct ConvPlan {
-  std::vector<cudnn::Descriptor> parts;
-  cudnn::Descriptor plan;  // gone before its parts
-  int64_t workspace_bytes = 0;
-};
-
-/// The first engine that fits, best first: by heuristics A, then of those that take nearly everything.
-Result<ConvPlan> build_plan(cudnn::Context* handle, const Convolution& c) {
-  ConvGraph graph(handle, c);
-  if (!graph.status().ok()) return graph.status();
-  Status refusal(ErrorCode::kUnsupported, "[cuda] cuDNN: no deterministic engine for this convolution");
-  for (const cudnn::HeuristicsMode mode : {cudnn::HeuristicsMode::kA, cudnn::HeuristicsMode::kFallback}) {
-    cudnn::Descriptor heuristics(DescriptorType::kEngineHeuristics);
-    heuristics.set(Attribute::kHeuristicsGraph, graph.graph())
-        .set(Attribute::kHeuristicsMode, mode)
-        .finalize();
-    for (cudnn::Descriptor& config :
-         heuristics.get_descriptors(Attribute::kHeuristicsResults, DescriptorType::kEngineConfig)) {
-      const Result<bool> fitting = engine_fits(config, c);
-      if (!fitting.ok()) refusal = fitting.status();
-      if (!fitting.ok() || !*fitting) continue;
-      cudnn::Descriptor plan(DescriptorType::kExecutionPlan);
-      plan.set(Attribute::kPlanHandle, handle).set(Attribute::kPlanConfig, config).finalize();
-      const auto bytes = plan.get<int64_t>(Attribute::kPlanWorkspaceBytes);
-      if (!plan.status().ok()) refusal = plan.status();
-      if (!plan.status().ok() || bytes > kMostWorkspaceBytes) continue;
-      ConvPlan out{std::move(graph).take_parts(), std::move(plan), bytes};
-      out.parts.push_back(std::move(config));
-      return out;
-    }
-    if (!heuristics.status().ok()) refusal = heuristics.status();
-  }
-  return refusal;
+/// Tensor cores round factors of f32 to TF32.
+bool takes_notes(const Convolution& c, std::span<const cudnn::NumericalNote> notes) {
+  return c.dtype != DType::kF32 || may_round(c) ||
+         std::find(notes.begin(), notes.end(), cudnn::NumericalNote::kTensorCore) == notes.end();
 }
 
-/// A thread's handle on the first device, where its stream is, and the plans built for it.
-class ConvPlanner {
- public:
-  explicit ConvPlanner(CUstream_st* stream) : handle_(cudnn::make_handle()) {
-    if (!handle_.ok()) return;
-    const Status status =
-        cudnn::status_of(cudnn::library()->set_stream(handle_->get(), stream), "cudnnSetStream");
-    if (!status.ok()) handle_ = status;
-  }
+Result<cudnn::Plan> build_plan(cudnn::Context* handle, const Convolution& c) {
+  return cudnn::build_plan(
+      graph_of(handle, c), "convolution",
+      [&](std::span<const cudnn::NumericalNote> notes) { return takes_notes(c, notes); });
+}
 
-  /// Built once a shape and kept; what was refused stays refused.
-  const Result<ConvPlan>& plan(const Convolution& c) {
-    const ConvKey key = key_of(c);
-    if (const Result<ConvPlan>* known = plans_.find(key, is_capturing())) return *known;
-    // Kernels that were compiled for the plan that goes may still run.
-    if (plans_.is_full()) synchronize(*value_or_throw(cuda_device(0)));
-    return plans_.insert(key,
-                         handle_.ok() ? build_plan(handle_->get(), c) : Result<ConvPlan>(handle_.status()));
-  }
+void run(const cudnn::Plan& plan, const Convolution& c) {
+  std::vector<cudnn::Binding> bindings = {
+      {kImagesId, c.images}, {kWeightsId, c.weights}, {kOutputsId, c.outputs}};
+  if (c.bias != nullptr) bindings.push_back({kBiasId, const_cast<void*>(c.bias)});
+  cudnn::execute(plan, bindings, "conv2d");
+}
 
-  void run(const ConvPlan& plan, const Convolution& c) const {
-    const Tensor workspace = plan.workspace_bytes == 0 ? Tensor()
-                                                       : Tensor::empty({{plan.workspace_bytes}, DType::kU8},
-                                                                       *value_or_throw(cuda_device(0)));
-    std::vector<int64_t> ids = {kImagesId, kWeightsId, kOutputsId};
-    std::vector<void*> pointers = {c.images, c.weights, c.outputs};
-    if (c.bias != nullptr) {
-      ids.push_back(kBiasId);
-      pointers.push_back(const_cast<void*>(c.bias));
-    }
-    cudnn::Descriptor pack(DescriptorType::kVariantPack);
-    pack.set<int64_t>(Attribute::kVariantPackIds, ids)
-        .set<void*>(Attribute::kVariantPackPointers, pointers)
-        .set(Attribute::kVariantPackWorkspace, workspace.defined() ? workspace.raw() : nullptr)
-        .finalize();
-    throw_if_error(pack.status());
-    throw_if_error(
-        cudnn::status_of(cudnn::library()->execute(handle_->get(), plan.plan.get(), pack.get()), "conv2d"));
-  }
-
- private:
-  Result<cudnn::Handle> handle_;
-  PlanCache<ConvKey, Result<ConvPlan>> plans_{kMostPlans};  // gone before the handle
-};
-
+using ConvPlanner = cudnn::Planner<ConvKey>;
 ConvPlanner& current_planner() {
-  CUstream_st* const stream = current_stream();  // one a thread; asked for first, it outlives the handle
-  static thread_local ConvPlanner t_planner(stream);
+  static thread_local ConvPlanner t_planner(kMostPlans);
   return t_planner;
 }
 
@@ -300,9 +167,10 @@ namespace on_device {
 
 bool convolve(const Convolution& convolution) {
   if (t_conv_library == ConvLibrary::kIm2col) return false;
-  const Result<ConvPlan>& plan = current_planner().plan(convolution);
+  const Result<cudnn::Plan>& plan = current_planner().plan(
+      key_of(convolution), [&](cudnn::Context* handle) { return build_plan(handle, convolution); });
   if (plan.ok()) {
-    current_planner().run(*plan, convolution);
+    run(*plan, convolution);
     return true;
   }
   if (t_conv_library == ConvLibrary::kCudnn && convolution.bias == nullptr) throw Error(plan.status());
