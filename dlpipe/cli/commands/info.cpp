@@ -19,7 +19,7 @@ namespace dlpipe::cli {
 
 namespace {
 
-// What convolutions run on; nothing where there is no GPU for them.
+// What convolutions and attention run on; nothing where there is no GPU for them.
 std::string convolution_library() {
 #if DLPIPE_HAVE_CUDA
   if (cuda_device(0).ok()) return engine::cuda::cudnn_summary();

@@ -135,7 +135,7 @@ std::vector<Descriptor> Descriptor::get_descriptors(Attribute name, DescriptorTy
 namespace dlpipe::engine::cuda {
 
 std::string cudnn_summary() {
-  constexpr const char* kWithout = "; convolutions run as products by cuBLAS";
+  constexpr const char* kWithout = "; convolutions run as products by cuBLAS, attention by our own kernels";
   if (!cudnn::library().ok()) return concat("no cuDNN 9: ", cudnn::library().status().message(), kWithout);
   const std::string version = cudnn::version_text(cudnn::library()->version());
   const Result<cudnn::Handle> handle = cudnn::make_handle();

@@ -1,7 +1,9 @@
-// self_attention on CUDA: blocks of queries against blocks of keys with a running softmax, so that nothing
-// larger than a block of weights exists (Dao, "FlashAttention-2", 2023, algorithms 1 and 2). One block of
-// threads a block of queries (backward also: of keys) of one head of one sequence; it walks the other side in
-// order, so there are no atomics.
+// self_attention on CUDA: cuDNN's where it is there and takes it (cudnn_attention.h), which has tensor cores.
+// Else, and for f32, kernels of our own, which are also its twin in tests: blocks of queries against blocks
+// of keys with a running softmax, so that nothing larger than a block of weights exists (Dao,
+// "FlashAttention-2", 2023, algorithms 1 and 2). One block of threads a block of queries (backward also: of
+// keys) of one head of one sequence; it walks the other side in order, so there are no atomics.
+#include "dlpipe/engine/cuda/cudnn_attention.h"
 #include "dlpipe/engine/cuda/rows.h"
 #include "dlpipe/engine/ops/attention.h"
 #include "dlpipe/engine/ops/vector_math.h"
@@ -374,6 +376,14 @@ void with_kernels(DType dtype, int64_t width, const Run& run) {
 void forward(const ForwardArgs& args) {
   const auto& attrs = args.attrs.as<AttentionAttrs>();
   const AttentionShape s(args.inputs[0].shape(), attrs);
+  if (cuda::attend({.pass = cuda::AttentionPass::kForward,
+                    .shape = s,
+                    .causal = attrs.causal,
+                    .dtype = args.inputs[0].dtype(),
+                    .qkv = args.inputs[0].raw(),
+                    .outputs = args.outputs[0].raw(),
+                    .log_sums = args.outputs[1].raw()}))
+    return;
   with_kernels(args.inputs[0].dtype(), s.width, [&](auto type, auto width) {
     using Kernel = Attention<decltype(type), decltype(width)::value>;
     cuda::launch(
@@ -389,6 +399,17 @@ void backward(const BackwardArgs& args) {
   const Heads h(s, attrs.causal);
   const Tensor& log_sums = args.outputs[1];
   const Tensor deltas = Tensor::empty(log_sums.spec(), log_sums.device());
+  if (cuda::attend({.pass = cuda::AttentionPass::kBackward,
+                    .shape = s,
+                    .causal = attrs.causal,
+                    .dtype = args.inputs[0].dtype(),
+                    .qkv = args.inputs[0].raw(),
+                    .outputs = args.outputs[0].raw(),
+                    .log_sums = log_sums.raw(),
+                    .grad_outputs = args.grad_outputs[0].raw(),
+                    .deltas = deltas.raw(),
+                    .grad_qkv = args.grad_inputs[0].raw()}))
+    return;
   with_kernels(args.inputs[0].dtype(), s.width, [&](auto type, auto width) {
     using T = decltype(type);
     const T* grad = elements_of<T>(args.grad_outputs[0]);

@@ -2,17 +2,14 @@
 // isn't.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <iostream>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cuda/cudnn.h"
 #include "dlpipe/engine/cuda/cudnn_conv.h"
-#include "dlpipe/engine/ops.h"
 #include "tests/engine/check_op.h"
+#include "tests/engine/cuda/cudnn_rig.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -42,14 +39,6 @@ std::vector<ConvCase> resnet_cases() {
   };
 }
 
-Tensor random_tensor(const Shape& shape, DType dtype, Device& device, int seed) {
-  std::mt19937 generator(static_cast<unsigned>(seed));
-  std::uniform_real_distribution<float> values(-1, 1);
-  std::vector<float> out(static_cast<size_t>(shape.elements()));
-  for (float& value : out) value = values(generator);
-  return cast(Tensor::from<float>(out, shape), dtype).to(device);
-}
-
 /// Outputs and the gradients of images, weights and bias.
 std::vector<std::vector<double>> run_conv(const ConvCase& c, DType dtype, Device& device,
                                           ConvLibrary library) {
@@ -63,29 +52,6 @@ std::vector<std::vector<double>> run_conv(const ConvCase& c, DType dtype, Device
   std::vector<std::vector<double>> out = {outputs.to_doubles()};
   for (const Tensor& input : inputs) out.push_back(input.grad().to_doubles());
   return out;
-}
-
-double relative_error(const std::vector<double>& got, const std::vector<double>& expected) {
-  double error = 0;
-  double norm = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    error += (got[i] - expected[i]) * (got[i] - expected[i]);
-    norm += expected[i] * expected[i];
-  }
-  return std::sqrt(error / norm);
-}
-
-/// The device, if it and cuDNN are there; else null, and why.
-Device* device_with_cudnn(std::string& why) {
-  const Result<Device*> device = cuda_device(0);
-  if (!device.ok()) {
-    why = device.status().message();
-    return nullptr;
-  }
-  const Result<cuda::cudnn::Handle> handle = cuda::cudnn::make_handle();
-  if (handle.ok()) return *device;
-  why = handle.status().message();
-  return nullptr;
 }
 
 TEST(Cudnn, SaysWhatThereIs) {
