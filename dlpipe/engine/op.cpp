@@ -6,12 +6,13 @@
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/autograd/backward.h"
-#include "dlpipe/engine/autograd/node.h"
+#include "dlpipe/engine/autograd/op_node.h"
 #include "dlpipe/engine/device_code.h"
 #include "dlpipe/engine/device_memory.h"
 #include "dlpipe/engine/op_inputs.h"
 #include "dlpipe/engine/op_profile.h"
 #include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/tensor_impl.h"
 
 namespace dlpipe::engine {
@@ -23,71 +24,6 @@ thread_local DType t_autocast = DType::kF32;
 thread_local bool t_tf32 = false;
 
 constexpr std::array<const char*, 3> kBackendNames = {"reference", "cpu", "cuda"};
-
-// An op in the graph: its record, what it saved, and the forms its inputs had when the kernel saw them.
-class OpNode final : public Node {
- public:
-  OpNode(const OpRecord& record, const Kernels& kernels, Attrs attrs)
-      : record_(record), kernels_(kernels), attrs_(std::move(attrs)) {}
-
-  std::string name() const override { return record_.name; }
-
-  void save(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
-    input_specs_ = specs_of(inputs);
-    inputs_.resize(inputs.size());
-    outputs_.resize(outputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (record_.save_inputs & bit(static_cast<int>(i))) inputs_[i] = SavedTensor(inputs[i]);
-    }
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      if (record_.save_outputs & bit(static_cast<int>(i))) outputs_[i] = SavedTensor(outputs[i]);
-    }
-    device_ = &outputs[0].device();
-  }
-
-  std::vector<Tensor> backward(std::vector<Tensor> grad_outputs) override {
-    std::vector<Tensor> grad_inputs(edges.size());
-    if (record_.view_gradient != nullptr) {
-      grad_inputs[0] = record_.view_gradient(grad_outputs[0], input_specs_[0].shape, attrs_);
-      if (grad_inputs[0].defined()) return grad_inputs;
-    }
-    for (size_t i = 0; i < edges.size(); ++i) {
-      if (edges[i].node != nullptr) grad_inputs[i] = Tensor::empty(input_specs_[i], *device_);
-    }
-    std::vector<Tensor> inputs;
-    std::vector<Tensor> outputs;
-    for (const SavedTensor& saved : inputs_) inputs.push_back(saved.unpack(record_.name));
-    for (const SavedTensor& saved : outputs_) outputs.push_back(saved.unpack(record_.name));
-    const BackwardArgs args{inputs, outputs, grad_outputs, grad_inputs, attrs_, input_specs_};
-    if (OpProfile* const profile = OpProfile::current(); profile != nullptr) {
-      synchronize(*device_);
-      const int64_t begin = now_ns();
-      kernels_.backward(args);
-      synchronize(*device_);
-      profile->add_backward(record_, kernels_, args, now_ns() - begin);
-    } else {
-      kernels_.backward(args);
-    }
-    return grad_inputs;
-  }
-
-  void release() override {
-    inputs_.clear();
-    outputs_.clear();
-    released_ = true;
-  }
-  bool released() const override { return released_; }
-
- private:
-  const OpRecord& record_;
-  const Kernels& kernels_;
-  const Attrs attrs_;
-  Device* device_ = nullptr;
-  std::vector<TensorSpec> input_specs_;
-  std::vector<SavedTensor> inputs_;
-  std::vector<SavedTensor> outputs_;
-  bool released_ = false;
-};
 
 Device& device_of(std::span<const Tensor> inputs) {
   for (const Tensor& input : inputs) {
@@ -243,6 +179,34 @@ bool needs_widening(const OpRow& row, std::span<const Tensor> inputs, DType low,
   return is_reference;
 }
 
+// The node of a call that ran on `inputs`, which the caller gave as `given`.
+std::shared_ptr<OpNode> node_of(const OpRecord& record, const Kernels& kernels, Backend backend, Attrs attrs,
+                                std::span<const Tensor> given, std::span<const Tensor> inputs,
+                                std::span<const Tensor> outputs) {
+  if (kernels.backward == nullptr) {
+    throw Error(Status(ErrorCode::kUnsupported,
+                       concat("[", record.name, "] has no gradient on ",
+                              kBackendNames[static_cast<int>(backend)], "; detach() its inputs")));
+  }
+  auto node = std::make_shared<OpNode>(record, kernels, std::move(attrs));
+  node->save(inputs, outputs);
+  for (size_t i = 0; i < given.size(); ++i) {
+    const bool differentiable = (record.differentiable & bit(static_cast<int>(i))) != 0;
+    node->edges.push_back(differentiable ? gradient_edge(given[i]) : Edge{});
+  }
+  return node;
+}
+
+// Records `node`, and behind it that of the op that its kernels did as well. Where that one's backward
+// doesn't want its input, nothing holds it: a handle of the same form stands for it in the graph.
+void record_both(const std::shared_ptr<OpNode>& node, const OpRecord& second, const Kernels& kernels,
+                 Backend backend, std::span<Tensor> outputs) {
+  std::vector<Tensor> between = {outputs.size() > 1 ? outputs[1] : outputs[0].detach()};
+  record_history(node, between);
+  const std::span<Tensor> visible = outputs.first(1);
+  record_history(node_of(second, kernels, backend, NoAttrs{}, between, between, visible), visible);
+}
+
 }  // namespace
 
 std::vector<TensorSpec> specs_of(std::span<const Tensor> tensors) {
@@ -269,18 +233,14 @@ std::vector<Tensor> apply(const OpRow& row, std::vector<Tensor> inputs, Attrs at
 
   std::vector<Tensor> visible(ran.outputs.begin(), ran.outputs.begin() + record.visible_outputs);
   if (!wants_gradient(record, inputs)) return visible;
-  if (ran.kernels->backward == nullptr) {
-    throw Error(Status(ErrorCode::kUnsupported,
-                       concat("[", record.name, "] has no gradient on ",
-                              kBackendNames[static_cast<int>(backend)], "; detach() its inputs")));
+  const OpRecord* const second = record.fused == nullptr ? nullptr : record.fused(attrs);
+  const Kernels* const second_kernels = second == nullptr ? nullptr : ran.kernels->fused(attrs);
+  const auto node = node_of(record, *ran.kernels, backend, std::move(attrs), inputs, ran.inputs, ran.outputs);
+  if (second == nullptr) {
+    record_history(node, visible);
+  } else {
+    record_both(node, *second, *second_kernels, backend, ran.outputs);
   }
-  auto node = std::make_shared<OpNode>(record, *ran.kernels, std::move(attrs));
-  node->save(ran.inputs, ran.outputs);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const bool differentiable = (record.differentiable & bit(static_cast<int>(i))) != 0;
-    node->edges.push_back(differentiable ? gradient_edge(inputs[i]) : Edge{});
-  }
-  record_history(node, visible);
   return visible;
 }
 

@@ -86,6 +86,9 @@ struct Kernels {
   /// Which kernel these inputs get and, where it isn't the fastest there is, why: for people. Null: there is
   /// but one.
   std::string (*explain)(std::span<const TensorSpec> inputs, const Attrs& attrs, bool backward) = nullptr;
+  /// Where the record's `fused` names a second op: this backend's kernels of that one, which take what these
+  /// do.
+  const Kernels* (*fused)(const Attrs& attrs) = nullptr;
 };
 
 constexpr uint32_t bit(int i) {
@@ -125,6 +128,11 @@ struct OpRecord {
   /// allow it; then, and on the reference backend, the kernels copy.
   Tensor (*view)(const Tensor& x, const Attrs& attrs) = nullptr;
   Tensor (*view_gradient)(const Tensor& grad, const Shape& input, const Attrs& attrs) = nullptr;
+  /// The op that forward goes on with in the same pass (a product's activation), null for most attributes:
+  /// one without attributes, of one input and output. Forward leaves its result in outputs[0] and, where its
+  /// backward wants its input, that in the hidden outputs[1]. The graph gets a node of each, so that backward
+  /// here is given the gradient of what this op alone would have answered.
+  const OpRecord* (*fused)(const Attrs& attrs) = nullptr;
   std::vector<OpSample> (*samples)() = nullptr;
   Tolerance f32 = {1e-4, 1e-5, "f32 against f64, sums of up to some thousand terms"};
   Tolerance bf16 = {2e-2, 2e-2, "bf16 has 8 bits of significand"};

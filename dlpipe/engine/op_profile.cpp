@@ -48,6 +48,8 @@ OpCost& OpProfile::cost_of(const OpRecord& record, const Kernels& kernels, std::
   std::string kernel;
   if (kernels.explain != nullptr) kernel = kernels.explain(inputs, attrs, backward);
   if (is_reference(kernels)) kernel = "reference: no fast kernel takes these inputs";
+  const OpRecord* const second = backward || record.fused == nullptr ? nullptr : record.fused(attrs);
+  if (second != nullptr) kernel += concat(kernel.empty() ? "with " : ", with ", second->name);
   OpCost& cost = costs_[concat(record.name, backward ? " b " : " f ", shapes, " ", kernel)];
   cost.op = record.name;
   cost.inputs = shapes;

@@ -19,7 +19,7 @@ struct OpCost {
   std::string op;
   std::string inputs;  // shapes of the inputs, "[32,56,56,64] [64,64,3,3]"
   bool backward = false;
-  std::string kernel;  // which one, and where a slower one was taken, why
+  std::string kernel;  // which one, where a slower one was taken, why, and what it did as well: "with relu"
   int64_t calls = 0;
   int64_t ns = 0;
   double flops = 0;  // 0 where the op's record has no count

@@ -9,6 +9,7 @@
 
 #include "dlpipe/base/batch_prep.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/activation.h"
 #include "dlpipe/engine/tensor.h"
 
 namespace dlpipe::engine {
@@ -27,6 +28,8 @@ Tensor log(const Tensor& x);
 Tensor sqrt(const Tensor& x);
 Tensor relu(const Tensor& x);
 Tensor gelu(const Tensor& x);  // exact, erf
+/// x, relu(x) or gelu(x).
+Tensor activate(const Tensor& x, Activation activation);
 Tensor silu(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
 Tensor tanh(const Tensor& x);
@@ -67,8 +70,13 @@ Tensor flatten(const Tensor& x);
 
 // Linear algebra. matmul: [..,M,K] x [..,K,N], batch axes broadcast; either side may be transposed.
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
-/// x [.., in], weight [out, in], bias [out] or undefined -> [.., out].
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
+struct LinearAttrs {
+  Activation activation = Activation::kNone;
+};
+/// x [.., in], weight [out, in], bias [out] or undefined -> [.., out], activated in the same pass: the bits
+/// of activate(linear(x, weight, bias), activation) and of its gradients.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+              Activation activation = Activation::kNone);
 /// qkv [B,T,3*H*D], queries of all heads, then keys, then values -> [B,T,H*D]: scaled dot-product attention
 /// in blocks, without a matrix of all pairs; `causal`: position t sees positions up to t.
 Tensor self_attention(const Tensor& qkv, int heads, bool causal);
@@ -80,6 +88,7 @@ struct Conv2dAttrs {
   std::array<int, 2> padding = {0, 0};
   std::array<int, 2> dilation = {1, 1};
   int groups = 1;
+  Activation activation = Activation::kNone;  // or kRelu: in the same pass, as linear's
 };
 /// x [N,H,W,C], weight [O, C/groups, KH, KW] (PyTorch's OIHW), bias [O] or undefined -> [N,OH,OW,O].
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dAttrs& attrs = {});

@@ -55,7 +55,7 @@ std::vector<Large> image_samples() {
 std::vector<Large> matrix_samples() {
   const TensorSpec rows = f32({16384, 1024}), width = f32({1024});
   return {
-      {"linear", {"with bias", {f32({4096, 1024}), f32({4096, 1024}), f32({4096})}, engine::NoAttrs{}}},
+      {"linear", {"with bias", {f32({4096, 1024}), f32({4096, 1024}), f32({4096})}, engine::LinearAttrs{}}},
       {"matmul", {"square", {f32({2048, 2048}), f32({2048, 2048})}, engine::MatmulAttrs{}}},
       {"matmul", {"batch", {f32({96, 512, 64}), f32({96, 64, 512})}, engine::MatmulAttrs{}}},
       {"self_attention", {"12 heads", {f32({8, 512, 3 * 768})}, engine::AttentionAttrs{12, true}}},

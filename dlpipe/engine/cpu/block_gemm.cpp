@@ -122,7 +122,7 @@ class LeftBlock {
 }  // namespace
 
 void block_gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const float* bias,
-                float* c) {
+                float* c, const GemmPartDone& done) {
   const int64_t panel = block_product().panel;
   // A few slices even of small products, so that cores have something to share.
   int64_t most_rows = kSliceRows, most_columns = kSliceColumns;
@@ -161,6 +161,7 @@ void block_gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const Gemm
     }
     for (int64_t r = 0; whole < s.columns && r < s.rows; ++r)
       std::copy_n(rest + r * panel, s.columns - whole, out + r * n + whole);
+    if (done) done(s.row, s.rows, s.column, s.columns);
   });
 }
 

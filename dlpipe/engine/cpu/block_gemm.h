@@ -12,6 +12,6 @@ namespace dlpipe::engine::cpu {
 /// multiply-adds: the same bits however the work is cut, on any number of threads and all instruction sets
 /// that have them.
 void block_gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const float* bias,
-                float* c);
+                float* c, const GemmPartDone& done = nullptr);
 
 }  // namespace dlpipe::engine::cpu

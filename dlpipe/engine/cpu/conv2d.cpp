@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "dlpipe/base/log.h"
+#include "dlpipe/engine/cpu/activation.h"
 #include "dlpipe/engine/cpu/conv2d_plan.h"
 #include "dlpipe/engine/cpu/conv2d_winograd.h"
 #include "dlpipe/engine/cpu/parallel.h"
@@ -23,6 +24,8 @@ using cpu::Piece;
 
 constexpr int kXSlot = 1, kYSlot = 2, kWeightsSlot = 3;  // of worker_scratch; 0 is oneDNN's
 constexpr int64_t kElementsARange = 1 << 15;
+// Of a slice's output, to be activated by the worker that has it in its second-level cache.
+constexpr size_t kActivatedSliceBytes = size_t{1} << 20;
 
 std::byte* element(const Tensor& tensor, int64_t offset) {
   return static_cast<std::byte*>(tensor.raw()) + static_cast<size_t>(offset) * dtype_size(tensor.dtype());
@@ -131,8 +134,24 @@ Tensor prepared_weights(const ConvPlan& plan, const Tensor& oihw) {
   return prepared;
 }
 
-void forward(const ConvPlan& plan, const Tensor& x, const Tensor& weight, const Tensor& bias,
-             const Tensor& y) {
+/// `piece` of y, in place.
+void activate_piece(Activation activation, const Tensor& y, const Piece& piece) {
+  std::byte* const first = element(y, piece.offset);
+  const int64_t pixels = piece.run.images * piece.run.pixels;
+  const int64_t channels = piece.run.channels;
+  if (y.layout() != Layout::kPlain)  // whole blocks of channels lie together
+    return cpu::activate_rows(activation, y.dtype(), first, first, 1, pixels * channels, pixels * channels);
+  cpu::activate_rows(activation, y.dtype(), first, first, pixels, channels, piece.run.plain_channels);
+}
+
+size_t piece_bytes(const Piece& piece, DType dtype) {
+  return static_cast<size_t>(piece.run.images * piece.run.pixels * piece.run.channels) * dtype_size(dtype);
+}
+
+void forward(const ConvPlan& plan, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
+             Activation activation) {
+  // Not by oneDNN: its relu makes NaN 0.
+  const bool by_slices = piece_bytes(plan.slices.front().y, y.dtype()) <= kActivatedSliceBytes;
   const Tensor weights = prepared_weights(plan, weight);
   const Tensor wide_bias = plan.bias ? widened(bias) : Tensor();
   parallel_slices(static_cast<int64_t>(plan.slices.size()), [&](int64_t i) {
@@ -147,7 +166,9 @@ void forward(const ConvPlan& plan, const Tensor& x, const Tensor& weight, const 
                      {DNNL_ARG_BIAS, &v.bias, part_bias},
                      {DNNL_ARG_DST, &v.y, out}});
     take_back(plan.y_form, out, y, slice.y);
+    if (by_slices) activate_piece(activation, y, slice.y);
   });
+  if (!by_slices) cpu::activate_in_place(activation, y);
 }
 
 void backward_data(const ConvPlan& plan, const Tensor& dy, const Tensor& weight, const Tensor& dx) {
@@ -299,17 +320,19 @@ void run_forward(const ForwardArgs& args) {
   const Tensor& x = args.inputs[0];
   const Tensor& y = args.outputs[0];
   const Tensor& weight = args.inputs[1];
-  const Conv2dShape shape = conv2d_shape(x.shape(), weight.shape(), args.attrs.as<Conv2dAttrs>());
+  const auto& attrs = args.attrs.as<Conv2dAttrs>();
+  const Conv2dShape shape = conv2d_shape(x.shape(), weight.shape(), attrs);
   if (shape.n == 0) return;
   say_once_how_bf16_is_computed(x.dtype());
   const Tensor bias = has_input(args.inputs, 2) ? args.inputs[2] : Tensor();
   run_chosen(ConvPass::kForward, shape, x.dtype(), [&] {
     if (const auto choice = cpu::winograd_choice(ConvPass::kForward, shape, x.dtype())) {
       return cpu::winograd_forward(shape, *choice, x, widened(weight),
-                                   bias.defined() ? widened(bias) : Tensor(), y);
+                                   bias.defined() ? widened(bias) : Tensor(), y, attrs.activation);
     }
     const LayoutChoice held{x.layout(), y.layout()};
-    forward(*cpu::conv_plan(ConvPass::kForward, shape, x.dtype(), held, bias.defined()), x, weight, bias, y);
+    forward(*cpu::conv_plan(ConvPass::kForward, shape, x.dtype(), held, bias.defined()), x, weight, bias, y,
+            attrs.activation);
   });
 }
 
@@ -355,6 +378,7 @@ const Kernels conv2d_cpu{
     .supports = [](std::span<const TensorSpec> inputs,
                    const Attrs&) { return is_f32_or_bf16(inputs[0].dtype); },
     .explain = explain,
+    .fused = cpu::fused_kernels<Conv2dAttrs>,
 };
 
 }  // namespace dlpipe::engine

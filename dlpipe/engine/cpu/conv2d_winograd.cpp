@@ -83,7 +83,7 @@ Tensor transformed_weights(const WinogradWeights& weights) {
 
 /// Forward, and backward data, which is the forward pass of the flipped weights.
 void convolve(const WinogradWeights& weights, const KernelChoice& choice, const Tensor& x,
-              const WinogradTiles& tiles, const float* bias, const Tensor& y) {
+              const WinogradTiles& tiles, const float* bias, const Tensor& y, Activation activation) {
   const WinogradKernels& kernels = winograd_kernels();
   const Tensor u = transformed_weights(weights);
   const WinogradImages in = images_of(x), out = images_of(y);
@@ -117,7 +117,7 @@ void convolve(const WinogradWeights& weights, const KernelChoice& choice, const 
                       m.data + f * m.plane + o, m.row, v.tiles, panel, false);
         }
       }
-      kernels.output(m, out, unpadded(tiles), bias == nullptr ? nullptr : bias + outs.begin);
+      kernels.output(m, out, unpadded(tiles), bias == nullptr ? nullptr : bias + outs.begin, activation);
     }
   });
 }
@@ -241,16 +241,17 @@ int64_t winograd_tiles_an_image(ConvPass pass, const Conv2dShape& s) {
 }
 
 void winograd_forward(const Conv2dShape& s, const KernelChoice& choice, const Tensor& x, const Tensor& weight,
-                      const Tensor& bias, const Tensor& y) {
+                      const Tensor& bias, const Tensor& y, Activation activation) {
   const WinogradWeights weights{weight.data<float>(), s.o, s.c, s.c * kTaps, kTaps, false};
   convolve(weights, choice, x, tiles_of(s.oh, s.ow, s.padding[0], s.padding[1]),
-           bias.defined() ? bias.data<float>() : nullptr, y);
+           bias.defined() ? bias.data<float>() : nullptr, y, activation);
 }
 
 void winograd_backward_data(const Conv2dShape& s, const KernelChoice& choice, const Tensor& dy,
                             const Tensor& weight, const Tensor& dx) {
   const WinogradWeights weights{weight.data<float>(), s.c, s.o, kTaps, s.c * kTaps, true};
-  convolve(weights, choice, dy, tiles_of(s.h, s.w, 2 - s.padding[0], 2 - s.padding[1]), nullptr, dx);
+  convolve(weights, choice, dy, tiles_of(s.h, s.w, 2 - s.padding[0], 2 - s.padding[1]), nullptr, dx,
+           Activation::kNone);
 }
 
 void winograd_backward_weights(const Conv2dShape& s, const KernelChoice& choice, const Tensor& x,

@@ -19,9 +19,9 @@ bool winograd_fits(const Conv2dShape& shape);
 /// Tiles of 4x4 pixels of what a pass computes (backward weights: of the output).
 int64_t winograd_tiles_an_image(ConvPass pass, const Conv2dShape& shape);
 
-/// y of x; weight is f32 OIHW; bias (f32) may be undefined.
+/// y of x; weight is f32 OIHW; bias (f32) may be undefined; kNone or kRelu.
 void winograd_forward(const Conv2dShape& shape, const KernelChoice& choice, const Tensor& x,
-                      const Tensor& weight, const Tensor& bias, const Tensor& y);
+                      const Tensor& weight, const Tensor& bias, const Tensor& y, Activation activation);
 /// dx of dy.
 void winograd_backward_data(const Conv2dShape& shape, const KernelChoice& choice, const Tensor& dy,
                             const Tensor& weight, const Tensor& dx);

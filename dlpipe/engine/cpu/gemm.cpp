@@ -100,7 +100,7 @@ KernelChoice gemm_rule() {
 }
 
 void gemm_onednn(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const void* bias,
-                 void* c, DType dtype) {
+                 void* c, DType dtype, const GemmPartDone& done) {
   const Cut cut(m, n, k);
   const int64_t lda = a.transposed ? m : k;
   const int64_t ldb = b.transposed ? k : n;
@@ -124,20 +124,21 @@ void gemm_onednn(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const Gem
                          {DNNL_ARG_WEIGHTS, &made->b, corner(b, ldb, 0, column, dtype)},
                          {DNNL_ARG_BIAS, &made->bias, bias == nullptr ? nullptr : at(bias, column, dtype)},
                          {DNNL_ARG_DST, &made->c, at(c, row * n + column, dtype)}});
+    if (done) done(row, key.m, column, key.n);
   });
 }
 
 void gemm_by_choice(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b,
-                    const void* bias, void* c, DType dtype) {
-  if (!blocks_fit(m, n, dtype)) return gemm_onednn(m, n, k, a, b, bias, c, dtype);
+                    const void* bias, void* c, DType dtype, const GemmPartDone& done) {
+  if (!blocks_fit(m, n, dtype)) return gemm_onednn(m, n, k, a, b, bias, c, dtype, done);
   const auto letter = [](const GemmMatrix& matrix) { return matrix.transposed ? 't' : 'n'; };
   const std::string key =
       concat("gemm ", m, "x", n, "x", k, " ", letter(a), letter(b), " f32 ", isa_name(kernel_isa()));
   const auto run = [&] {
     const KernelChoice choice = kernel_table().find_or_add(key, gemm_rule);
     if (choice.kernel == kBlocks)
-      return block_gemm(m, n, k, a, b, static_cast<const float*>(bias), static_cast<float*>(c));
-    if (choice.kernel == kOneDnn) return gemm_onednn(m, n, k, a, b, bias, c, dtype);
+      return block_gemm(m, n, k, a, b, static_cast<const float*>(bias), static_cast<float*>(c), done);
+    if (choice.kernel == kOneDnn) return gemm_onednn(m, n, k, a, b, bias, c, dtype, done);
     throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is no kernel for '", key,
                                                    "' in kernels.json; use ", kBlocks, " or ", kOneDnn)));
   };
@@ -169,7 +170,7 @@ bool has_bf16_gemm() {
 }
 
 void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const void* bias,
-          void* c, DType dtype) {
+          void* c, DType dtype, const GemmPartDone& done) {
   if (m == 0 || n == 0) return;
   if (k == 0) {
     for (int64_t row = 0; row < m; ++row) {
@@ -177,21 +178,23 @@ void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix
       if (bias != nullptr) std::memcpy(to, bias, static_cast<size_t>(n) * dtype_size(dtype));
       if (bias == nullptr) std::memset(to, 0, static_cast<size_t>(n) * dtype_size(dtype));
     }
+    if (done) done(0, m, 0, n);
     return;
   }
-  if (dtype == DType::kF32 || has_bf16_gemm()) return gemm_by_choice(m, n, k, a, b, bias, c, dtype);
+  if (dtype == DType::kF32 || has_bf16_gemm()) return gemm_by_choice(m, n, k, a, b, bias, c, dtype, done);
   const Tensor wide_a = widened(a.data, m * k);
   const Tensor wide_b = widened(b.data, k * n);
   const Tensor wide_bias = bias == nullptr ? Tensor() : widened(bias, n);
   const Tensor wide_c = Tensor::empty({m * n});
   gemm_by_choice(m, n, k, {wide_a.raw(), a.transposed}, {wide_b.raw(), b.transposed},
-                 bias == nullptr ? nullptr : wide_bias.raw(), wide_c.raw(), DType::kF32);
+                 bias == nullptr ? nullptr : wide_bias.raw(), wide_c.raw(), DType::kF32, nullptr);
   const float* from = wide_c.data<float>();
   auto* to = static_cast<BFloat16*>(c);
-  parallel_ranges(m * n, kElementwiseGrain, [&](int64_t begin, int64_t end) {
+  parallel_ranges(m, std::max<int64_t>(1, kElementwiseGrain / n), [&](int64_t begin, int64_t end) {
     on_best_isa([=]() DLPIPE_INLINE {
-      for (int64_t i = begin; i < end; ++i) store(to + i, from[i]);
+      for (int64_t i = begin * n; i < end * n; ++i) store(to + i, from[i]);
     });
+    if (done) done(begin, end - begin, 0, n);
   });
 }
 

@@ -1,6 +1,8 @@
+#include "dlpipe/engine/cpu/activation.h"
 #include "dlpipe/engine/cpu/elementwise.h"
 #include "dlpipe/engine/cpu/gemm.h"
 #include "dlpipe/engine/cpu/reduce.h"
+#include "dlpipe/engine/ops.h"
 
 namespace dlpipe::engine {
 
@@ -18,8 +20,17 @@ void forward(const ForwardArgs& args) {
   const Tensor& weight = args.inputs[1];
   const Sizes s(args.outputs[0], weight);
   const bool has_bias = args.inputs.size() > 2 && args.inputs[2].defined();
+  const Tensor& product = product_of(args.outputs);
+  const Tensor& y = args.outputs[0];
+  const Activation activation = args.attrs.as<LinearAttrs>().activation;
+  const auto activate = [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
+    const int64_t first = (row * s.out + column) * static_cast<int64_t>(dtype_size(y.dtype()));
+    cpu::activate_rows(activation, y.dtype(), static_cast<const std::byte*>(product.raw()) + first,
+                       static_cast<std::byte*>(y.raw()) + first, rows, columns, s.out);
+  };
   cpu::gemm(s.rows, s.out, s.in, {x.raw()}, {weight.raw(), true}, has_bias ? args.inputs[2].raw() : nullptr,
-            args.outputs[0].raw(), x.dtype());
+            product.raw(), x.dtype(),
+            activation == Activation::kNone ? cpu::GemmPartDone() : cpu::GemmPartDone(activate));
 }
 
 void backward(const BackwardArgs& args) {
@@ -41,6 +52,9 @@ void backward(const BackwardArgs& args) {
 }  // namespace
 
 extern const Kernels linear_cpu;
-const Kernels linear_cpu = {.forward = forward, .backward = backward, .supports = cpu::supports_f32_bf16};
+const Kernels linear_cpu = {.forward = forward,
+                            .backward = backward,
+                            .supports = cpu::supports_f32_bf16,
+                            .fused = cpu::fused_kernels<LinearAttrs>};
 
 }  // namespace dlpipe::engine

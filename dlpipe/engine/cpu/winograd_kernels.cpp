@@ -287,9 +287,12 @@ void gradient_of(D d, const WinogradImages& dy, const WinogradTiles& tiles, cons
 
 template <class T, class D>
 void output_of(D d, const WinogradRange& from, const WinogradImages& y, const WinogradTiles& tiles,
-               const float* bias) {
+               const float* bias, Activation activation) {
   using V = hn::Vec<D>;
   const int64_t row = y.width * y.pixel;
+  // What is below becomes 0; NaN is not. What rounds to -0 in bf16 stays, as relu does with it.
+  constexpr float kLeast = sizeof(T) == sizeof(float) ? 0.0f : -0x1p-134f;
+  const V least = hn::Set(d, activation == Activation::kRelu ? kLeast : -__builtin_inff());
   for_each_tile<D>(
       y, tiles, from, kWinogradTile, [&](int64_t tile, const Place* place, int64_t channel) HWY_ATTR {
         T* const to = channel_of<T>(y, place->image, from.first_channel + channel) + place->first;
@@ -299,8 +302,10 @@ void output_of(D d, const WinogradRange& from, const WinogradImages& y, const Wi
                                    HWY_ATTR { transform_output(dd, in, out); };
         const auto frequency = [&](int64_t i, int64_t j)
                                    HWY_ATTR { return hn::LoadU(d, at + (i * 6 + j) * from.plane); };
-        const auto take = [&](int64_t i, int64_t j, V value)
-                              HWY_ATTR { store(d, hn::Add(value, add), to + i * row + j * y.pixel); };
+        const auto take = [&](int64_t i, int64_t j, V value) HWY_ATTR {
+          const V sum = hn::Add(value, add);
+          store(d, hn::IfThenZeroElse(hn::Lt(sum, least), sum), to + i * row + j * y.pixel);
+        };
         if (place->whole) {
           transform_tile<6, 4>(d, transform, frequency, take);
         } else {
@@ -330,9 +335,10 @@ void Input(const WinogradImages& x, const WinogradTiles& tiles, const WinogradRa
 void Gradient(const WinogradImages& dy, const WinogradTiles& tiles, const WinogradRange& to, float* sums) {
   with_vectors(dy, to, [&](auto d, auto type) { gradient_of<decltype(type)>(d, dy, tiles, to, sums); });
 }
-void Output(const WinogradRange& from, const WinogradImages& y, const WinogradTiles& tiles,
-            const float* bias) {
-  with_vectors(y, from, [&](auto d, auto type) { output_of<decltype(type)>(d, from, y, tiles, bias); });
+void Output(const WinogradRange& from, const WinogradImages& y, const WinogradTiles& tiles, const float* bias,
+            Activation activation) {
+  with_vectors(y, from,
+               [&](auto d, auto type) { output_of<decltype(type)>(d, from, y, tiles, bias, activation); });
 }
 
 void Weights(const WinogradWeights& weights, int64_t first, int64_t panel, float* to, int64_t plane) {

@@ -14,6 +14,8 @@
 
 #include <cstdint>
 
+#include "dlpipe/engine/activation.h"
+
 namespace dlpipe::engine::cpu {
 
 inline constexpr int64_t kWinogradTile = 4;          // output pixels along a tile's side
@@ -60,9 +62,10 @@ struct WinogradKernels {
   /// A dy A^T of the range's tiles (4x4 each), and, where `sums` is given, sums[channel] += dy.
   void (*gradient)(const WinogradImages& dy, const WinogradTiles& tiles, const WinogradRange& to,
                    float* sums);
-  /// A^T m A of the range's tiles into the pixels that lie inside the image, plus bias[channel] where given.
+  /// A^T m A of the range's tiles into the pixels that lie inside the image, plus bias[channel] where given,
+  /// then relu (kNone, kRelu).
   void (*output)(const WinogradRange& from, const WinogradImages& y, const WinogradTiles& tiles,
-                 const float* bias);
+                 const float* bias, Activation activation);
   /// G g G^T of `panel` outs from `first` on, zeros after the last: element (frequency, in, out) at
   /// to + frequency * plane + in * panel + out. Panels are multiples of a vector, at most 64.
   void (*weights)(const WinogradWeights& weights, int64_t first, int64_t panel, float* to, int64_t plane);

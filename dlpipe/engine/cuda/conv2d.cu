@@ -1,6 +1,7 @@
 // conv2d on CUDA: cuDNN's where it is there and has a plan for the shape (cudnn_conv.h), else the windows of
 // a chunk of images as a matrix (im2col), times the weights as rows (kh, kw, c): one product a group. Filters
 // that see one channel each (depthwise) have kernels of their own.
+#include "dlpipe/engine/cuda/activation.h"
 #include "dlpipe/engine/cuda/axis_sums.h"
 #include "dlpipe/engine/cuda/cudnn_conv.h"
 #include "dlpipe/engine/cuda/gemm.h"
@@ -151,7 +152,20 @@ class Conv {
   Conv(const Tensor& x, const Tensor& weight, const Attrs& attrs)
       : s_(conv2d_shape(x.shape(), weight.shape(), attrs.as<Conv2dAttrs>())), weight_(weight) {}
 
-  void forward(const Tensor& x, const Tensor& bias, const Tensor& y) const {
+  void forward(const Tensor& x, const Tensor& bias, const Tensor& y, Activation activation) const {
+    const Tensor weights = is_depthwise() ? Tensor() : weight_rows();
+    if (activation == Activation::kRelu && !is_depthwise()) {
+      cuda::Convolution convolution = pass(cuda::ConvPass::kForward, x, weights, y);
+      convolution.bias = bias.defined() ? bias.raw() : nullptr;
+      convolution.relu = true;
+      if (cuda::convolve(convolution)) return;
+    }
+    convolve(x, weights, bias, y);
+    cuda::activate(activation, y, y);
+  }
+
+  /// `weights`: as rows; not looked at where filters see one channel each.
+  void convolve(const Tensor& x, const Tensor& weights, const Tensor& bias, const Tensor& y) const {
     if (is_depthwise()) {
       return each_chunk(s_, chunk_images(s_, 1, cuda::kMostElements),
                         [&](int64_t first, const Conv2dShape& s) {
@@ -162,7 +176,6 @@ class Conv {
                                  blocks_for(elements, DepthwiseConv<T>::kThreads));
                         });
     }
-    const Tensor weights = weight_rows();
     cuda::Convolution convolution = pass(cuda::ConvPass::kForward, x, weights, y);
     if (bias.defined()) {
       convolution.bias = bias.raw();
@@ -307,7 +320,7 @@ void forward(const ForwardArgs& args) {
   const Tensor bias = has_input(args.inputs, 2) ? args.inputs[2] : Tensor();
   cuda::stored(args.inputs[0].dtype(), [&](auto type) {
     Conv<decltype(type)>(args.inputs[0], args.inputs[1], args.attrs)
-        .forward(args.inputs[0], bias, args.outputs[0]);
+        .forward(args.inputs[0], bias, args.outputs[0], args.attrs.as<Conv2dAttrs>().activation);
   });
 }
 
@@ -330,6 +343,6 @@ bool supports(std::span<const TensorSpec> inputs, const Attrs& attrs) {
 
 }  // namespace
 
-DLPIPE_CUDA_KERNELS(conv2d) = {forward, backward, supports};
+DLPIPE_CUDA_KERNELS(conv2d) = {forward, backward, supports, nullptr, cuda::fused_kernels<Conv2dAttrs>};
 
 }  // namespace dlpipe::engine

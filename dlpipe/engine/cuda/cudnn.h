@@ -62,6 +62,8 @@ struct AttributeTypeOf<PointwiseMode> : AttributeTypeIs<AttributeType::kPointwis
 template <>
 struct AttributeTypeOf<ReductionMode> : AttributeTypeIs<AttributeType::kReductionMode> {};
 template <>
+struct AttributeTypeOf<NanPropagation> : AttributeTypeIs<AttributeType::kNanPropagation> {};
+template <>
 struct AttributeTypeOf<Backend*> : AttributeTypeIs<AttributeType::kDescriptor> {};
 
 /// What an attribute's elements are as an array.

@@ -52,6 +52,7 @@ enum class AttributeType : uint32_t {  // cudnnBackendAttributeType_t: CUDNN_TYP
   kPointer = 6,
   kConvolutionMode = 7,
   kHeuristicsMode = 8,
+  kNanPropagation = 10,  // cuDNN's header has it as CUDNN_TYPE_NAN_PROPOGATION
   kNumericalNote = 11,
   kPointwiseMode = 14,
   kDescriptor = 15,
@@ -61,6 +62,7 @@ enum class AttributeType : uint32_t {  // cudnnBackendAttributeType_t: CUDNN_TYP
 enum class Attribute : uint32_t {  // cudnnBackendAttributeName_t: CUDNN_ATTR_...
   kPointwiseMode = 0,
   kPointwiseMathType = 1,  // POINTWISE_MATH_PREC
+  kPointwiseNanPropagation = 2,
   kPointwiseAxis = 9,
   kConvolutionMathType = 100,
   kConvolutionMode = 101,
@@ -136,10 +138,12 @@ enum class PointwiseMode : uint32_t {                            // cudnnPointwi
   kSubtract = 9,
   kExp = 13,
   kLog = 15,
+  kRelu = 100,
   kGreaterOrEqual = 303,
   kIndex = 501,   // of each element along an axis
   kSelect = 601,  // x where t, else b
 };
+enum class NanPropagation : uint32_t { kPropagate = 1 };         // cudnnNanPropagation_t
 enum class HeuristicsMode : uint32_t { kFallback = 2, kA = 3 };  // cudnnBackendHeurMode_t
 enum class NumericalNote : uint32_t {                            // cudnnBackendNumericalNote_t
   kTensorCore = 0,

@@ -19,9 +19,9 @@ thread_local ConvLibrary t_conv_library = ConvLibrary::kAuto;
 constexpr size_t kMostPlans = 512;  // a thread: a ResNet-50's step takes some sixty
 
 /// Of tensors in a graph.
-enum TensorId : int64_t { kImagesId = 1, kWeightsId, kOutputsId, kBiasId, kSumsId };
+enum TensorId : int64_t { kImagesId = 1, kWeightsId, kOutputsId, kBiasId, kSumsId, kBiasedId };
 
-using ConvKey = std::array<int64_t, 20>;
+using ConvKey = std::array<int64_t, 21>;
 
 /// What a pass's operation is called.
 struct PassNames {
@@ -61,6 +61,7 @@ ConvKey key_of(const Convolution& c) {
           may_round(c),
           c.bias != nullptr,
           c.accumulate,
+          c.relu,
           common_alignment(c),
           s.n,
           s.h,
@@ -82,7 +83,7 @@ ConvKey key_of(const Convolution& c) {
 cudnn::GraphTensor graph_tensor(TensorId id, cudnn::DataType type, const cudnn::Extents& dims,
                                 int64_t alignment) {
   const auto [n, c, h, w] = dims;
-  return {id, type, dims, {h * w * c, 1, w * c, c}, alignment, id == kSumsId};
+  return {id, type, dims, {h * w * c, 1, w * c, c}, alignment, id == kSumsId || id == kBiasedId};
 }
 
 cudnn::Descriptor attributes_of(const Conv2dShape& s) {
@@ -107,7 +108,6 @@ cudnn::Graph graph_of(cudnn::Context* handle, const Convolution& c) {
   const PassNames& names = kPassNames[static_cast<size_t>(c.pass)];
   cudnn::Graph graph(handle);
   const cudnn::GraphTensor outputs = graph_tensor(kOutputsId, type, {s.n, s.o, s.oh, s.ow}, alignment);
-  const cudnn::GraphTensor sums = graph_tensor(kSumsId, cudnn::DataType::kF32, outputs.dims, 16);
   cudnn::Descriptor operation(names.operation);
   operation.set(names.convolution, graph.keep(attributes_of(s)))
       .set(names.images, graph.tensor(graph_tensor(kImagesId, type, {s.n, s.c, s.h, s.w}, alignment)))
@@ -115,18 +115,24 @@ cudnn::Graph graph_of(cudnn::Context* handle, const Convolution& c) {
            graph.tensor(graph_tensor(kWeightsId, type, {s.o, s.c_group(), s.kh, s.kw}, alignment)))
       .set(names.alpha, 1.0f)
       .set(names.beta, c.accumulate ? 1.0f : 0.0f);
-  if (c.bias == nullptr) {
+  if (c.bias == nullptr && !c.relu) {
     operation.set(names.outputs, graph.tensor(outputs));
     graph.operation(std::move(operation.finalize()));
     return graph;
   }
+  const auto between = [&](TensorId id) { return graph_tensor(id, cudnn::DataType::kF32, outputs.dims, 16); };
+  const cudnn::GraphTensor sums = between(kSumsId);
   operation.set(names.outputs, graph.tensor(sums));
   graph.operation(std::move(operation.finalize()));
-  cudnn::Operations plus_bias;
-  plus_bias.add({.x = plus_bias.add(sums),
-                 .y = plus_bias.add(outputs),
-                 .b = plus_bias.add(graph_tensor(kBiasId, type, {1, s.o, 1, 1}, alignment))});
-  graph.add(plus_bias);
+  cudnn::Operations behind;
+  size_t from = behind.add(sums);
+  const size_t last = behind.add(outputs);
+  if (c.bias != nullptr) {
+    const size_t bias = behind.add(graph_tensor(kBiasId, type, {1, s.o, 1, 1}, alignment));
+    from = behind.add({.x = from, .y = c.relu ? behind.add(between(kBiasedId)) : last, .b = bias});
+  }
+  if (c.relu) behind.add({.x = from, .y = last, .pointwise = cudnn::PointwiseMode::kRelu});
+  graph.add(behind);
   return graph;
 }
 
@@ -173,7 +179,8 @@ bool convolve(const Convolution& convolution) {
     run(*plan, convolution);
     return true;
   }
-  if (t_conv_library == ConvLibrary::kCudnn && convolution.bias == nullptr) throw Error(plan.status());
+  if (t_conv_library == ConvLibrary::kCudnn && convolution.bias == nullptr && !convolution.relu)
+    throw Error(plan.status());
   return false;
 }
 

@@ -21,6 +21,7 @@ struct Convolution {
   void* outputs = nullptr;
   const void* bias = nullptr;  // [O], added in the same kernel; forward only
   bool accumulate = false;     // add to what the outputs hold; forward only, without a bias
+  bool relu = false;           // of the result, NaN kept, in the same kernel; forward only
 };
 
 /// Whose convolutions conv2d takes, except depthwise ones, which have kernels of their own.
@@ -46,8 +47,8 @@ inline namespace DLPIPE_GRID_NAMESPACE {
 
 /// Puts it into the calling thread's stream; sums are of f32 products, in f32, and the same on every run.
 /// False, with nothing done, where cuDNN isn't there, isn't wanted, or has no such engine: ask again without
-/// the bias, then do it some other way. The first call for a shape on a thread builds a plan, which may take
-/// a second and memory: don't capture that one into a graph.
+/// relu, then without the bias, then do it some other way. The first call for a shape on a thread builds a
+/// plan, which may take a second and memory: don't capture that one into a graph.
 bool convolve(const Convolution& convolution);
 
 }  // namespace DLPIPE_GRID_NAMESPACE

@@ -42,6 +42,8 @@ Descriptor pointwise(const Operation& operation) {
   Descriptor out(DescriptorType::kPointwise);
   out.set(Attribute::kPointwiseMode, operation.pointwise).set(Attribute::kPointwiseMathType, operation.math);
   if (operation.axis) out.set(Attribute::kPointwiseAxis, *operation.axis);
+  if (operation.pointwise == PointwiseMode::kRelu)
+    out.set(Attribute::kPointwiseNanPropagation, NanPropagation::kPropagate);
   return std::move(out.finalize());
 }
 

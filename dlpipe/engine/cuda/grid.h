@@ -211,8 +211,10 @@ constexpr int64_t blocks_for(int64_t items, int64_t per_block) {
 #define DLPIPE_CUDA_KERNELS(name)   \
   extern const Kernels name##_cuda; \
   const Kernels name##_cuda
+#define DLPIPE_CUDA_KERNELS_OF(name) name##_cuda  // to call another op's
 #else
 #define DLPIPE_CUDA_KERNELS(name)             \
   extern const Kernels name##_cuda_simulated; \
   const Kernels name##_cuda_simulated
+#define DLPIPE_CUDA_KERNELS_OF(name) name##_cuda_simulated
 #endif

@@ -1,5 +1,7 @@
+#include "dlpipe/engine/cuda/activation.h"
 #include "dlpipe/engine/cuda/axis_sums.h"
 #include "dlpipe/engine/cuda/gemm.h"
+#include "dlpipe/engine/ops.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -12,10 +14,9 @@ struct Sizes {
         out(weight.size(0)) {}
 };
 
-void forward(const ForwardArgs& args) {
+void multiply(const ForwardArgs& args, const Tensor& y) {
   const Tensor& x = args.inputs[0];
   const Tensor& weight = args.inputs[1];
-  const Tensor& y = args.outputs[0];
   const Sizes s(y, weight);
   const bool has_bias = args.inputs.size() > 2 && args.inputs[2].defined();
   const cuda::GemmMatrix of_x = {x.raw(), s.in};
@@ -26,6 +27,12 @@ void forward(const ForwardArgs& args) {
   if (has_bias)
     cuda::stored(y.dtype(), [&](auto type) { cuda::fill_rows<decltype(type)>(args.inputs[2], y); });
   cuda::gemm(s.rows, s.out, s.in, of_x, of_weight, {y.raw(), s.out, 0, y.dtype(), has_bias}, x.dtype());
+}
+
+void forward(const ForwardArgs& args) {
+  const Tensor& product = product_of(args.outputs);
+  multiply(args, product);
+  cuda::activate(args.attrs.as<LinearAttrs>().activation, product, args.outputs[0]);
 }
 
 void backward(const BackwardArgs& args) {
@@ -58,6 +65,7 @@ void backward(const BackwardArgs& args) {
 
 }  // namespace
 
-DLPIPE_CUDA_KERNELS(linear) = {forward, backward, cuda::supports_stored};
+DLPIPE_CUDA_KERNELS(linear) = {forward, backward, cuda::supports_stored, nullptr,
+                               cuda::fused_kernels<LinearAttrs>};
 
 }  // namespace dlpipe::engine

@@ -5,13 +5,13 @@
 
 namespace dlpipe::engine {
 
-ReLU::ReLU() : Activation("ReLU", relu) {}
-GELU::GELU() : Activation("GELU", gelu) {}
-SiLU::SiLU() : Activation("SiLU", silu) {}
-Sigmoid::Sigmoid() : Activation("Sigmoid", sigmoid) {}
-Tanh::Tanh() : Activation("Tanh", [](const Tensor& x) { return tanh(x); }) {}
-Softmax::Softmax() : Activation("Softmax", [](const Tensor& x) { return softmax(x); }) {}
-Flatten::Flatten() : Activation("Flatten", flatten) {}
+ReLU::ReLU() : ActivationLayer("ReLU", relu, Activation::kRelu) {}
+GELU::GELU() : ActivationLayer("GELU", gelu, Activation::kGelu) {}
+SiLU::SiLU() : ActivationLayer("SiLU", silu) {}
+Sigmoid::Sigmoid() : ActivationLayer("Sigmoid", sigmoid) {}
+Tanh::Tanh() : ActivationLayer("Tanh", [](const Tensor& x) { return tanh(x); }) {}
+Softmax::Softmax() : ActivationLayer("Softmax", [](const Tensor& x) { return softmax(x); }) {}
+Flatten::Flatten() : ActivationLayer("Flatten", flatten) {}
 
 double Flatten::flops(const TensorSpec& /*x*/, const TensorSpec& /*y*/) const {
   return 0.0;

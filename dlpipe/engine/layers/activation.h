@@ -9,40 +9,46 @@
 namespace dlpipe::engine {
 
 /// A module around an elementwise op.
-class Activation : public Module {
+class ActivationLayer : public Module {
  public:
   using Function = Tensor (*)(const Tensor& x);
-  Activation(const char* kind, Function function) : kind_(kind), function_(function) {}
+  /// `activation`: what a product calls this function, if it knows it.
+  ActivationLayer(const char* kind, Function function, Activation activation = Activation::kNone)
+      : kind_(kind), function_(function), activation_(activation) {}
   Tensor forward(const Tensor& x) override { return function_(x); }
   std::string kind() const override { return kind_; }
+
+ protected:
+  Activation activation() const override { return activation_; }
 
  private:
   const char* kind_;
   Function function_;
+  Activation activation_;
 };
 
-struct ReLU final : Activation {
+struct ReLU final : ActivationLayer {
   ReLU();
 };
 /// Exact (erf), as PyTorch's default.
-struct GELU final : Activation {
+struct GELU final : ActivationLayer {
   GELU();
 };
-struct SiLU final : Activation {
+struct SiLU final : ActivationLayer {
   SiLU();
 };
-struct Sigmoid final : Activation {
+struct Sigmoid final : ActivationLayer {
   Sigmoid();
 };
-struct Tanh final : Activation {
+struct Tanh final : ActivationLayer {
   Tanh();
 };
 /// Over the last axis.
-struct Softmax final : Activation {
+struct Softmax final : ActivationLayer {
   Softmax();
 };
 /// [N,...] -> [N,K], images in PyTorch's C,H,W order.
-struct Flatten final : Activation {
+struct Flatten final : ActivationLayer {
   Flatten();
   double flops(const TensorSpec& x, const TensorSpec& y) const override;
 };

@@ -8,7 +8,7 @@
 namespace dlpipe::engine {
 
 Conv2d::Conv2d(int64_t in, int64_t out, Size2 kernel, const Conv2dArguments& arguments)
-    : attrs_{arguments.stride, arguments.padding, arguments.dilation, arguments.groups} {
+    : attrs_{arguments.stride, arguments.padding, arguments.dilation, arguments.groups, Activation::kNone} {
   if (in < 1 || out < 1 || kernel.height < 1 || kernel.width < 1 || arguments.groups < 1 ||
       in % arguments.groups != 0 || out % arguments.groups != 0) {
     throw Error(
@@ -25,6 +25,13 @@ Conv2d::Conv2d(int64_t in, int64_t out, Size2 kernel, const Conv2dArguments& arg
 
 Tensor Conv2d::forward(const Tensor& x) {
   return conv2d(x, weight_, bias_, attrs_);
+}
+
+Tensor Conv2d::forward_activated(const Tensor& x, Activation activation) {
+  if (activation != Activation::kRelu) return {};
+  Conv2dAttrs attrs = attrs_;
+  attrs.activation = activation;
+  return conv2d(x, weight_, bias_, attrs);
 }
 
 double Conv2d::flops(const TensorSpec& /*x*/, const TensorSpec& y) const {

@@ -27,6 +27,9 @@ class Conv2d final : public Module {
   double flops(const TensorSpec& x, const TensorSpec& y) const override;
   void reset_parameters(uint64_t seed, const std::string& prefix) override;
 
+ protected:
+  Tensor forward_activated(const Tensor& x, Activation activation) override;
+
  private:
   Conv2dAttrs attrs_;
   Tensor weight_;

@@ -22,6 +22,10 @@ Tensor Linear::forward(const Tensor& x) {
   return linear(x, weight_, bias_);
 }
 
+Tensor Linear::forward_activated(const Tensor& x, Activation activation) {
+  return linear(x, weight_, bias_, activation);
+}
+
 double Linear::flops(const TensorSpec& /*x*/, const TensorSpec& y) const {
   const double a_point = 2.0 * static_cast<double>(weight_.size(1)) + (bias_.defined() ? 1.0 : 0.0);
   return a_point * static_cast<double>(y.shape.elements());

@@ -17,6 +17,9 @@ class Linear final : public Module {
   double flops(const TensorSpec& x, const TensorSpec& y) const override;
   void reset_parameters(uint64_t seed, const std::string& prefix) override;
 
+ protected:
+  Tensor forward_activated(const Tensor& x, Activation activation) override;
+
  private:
   Tensor weight_;
   Tensor bias_;

@@ -6,6 +6,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/device_memory.h"
 #include "dlpipe/engine/layers/recompute.h"
+#include "dlpipe/engine/ops.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -63,6 +64,23 @@ void Module::visit(const std::string& prefix, const Visit& visitor) const {
 
 Tensor Module::operator()(const Tensor& x) {
   return run_forward_hooks(x, recomputed_ && !is_recomputing() ? forward_recomputed(*this, x) : forward(x));
+}
+
+Tensor Module::operator()(const Tensor& x, Activation activation) {
+  Tensor y = forward_fused(x, activation);
+  return y.defined() ? y : activate((*this)(x), activation);
+}
+
+Tensor Module::forward_fused(const Tensor& x, Activation activation) {
+  return activation == Activation::kNone || is_watched() ? Tensor() : forward_activated(x, activation);
+}
+
+Tensor Module::forward_activated(const Tensor& /*x*/, Activation /*activation*/) {
+  return {};
+}
+
+Activation Module::fusible_activation() const {
+  return is_watched() ? Activation::kNone : activation();
 }
 
 int Module::checkpoint_activations(std::string_view pattern) {

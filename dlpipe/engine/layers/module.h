@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "dlpipe/engine/activation.h"
 #include "dlpipe/engine/tensor.h"
 
 namespace dlpipe::engine {
@@ -34,6 +35,14 @@ class Module {
   virtual Tensor forward(const Tensor& x) = 0;
   /// forward(x), then the forward hooks.
   Tensor operator()(const Tensor& x);
+  /// activate((*this)(x), activation), in one pass over memory where forward_fused has one.
+  Tensor operator()(const Tensor& x, Activation activation);
+  /// The same in one pass, to the same bits; undefined where this module has none or somebody wants what lies
+  /// between: a forward hook of this module, or recomputation of it alone.
+  Tensor forward_fused(const Tensor& x, Activation activation);
+  /// What Sequential may have the module in front of this one do, instead of calling it: kNone where it is no
+  /// such activation, or where somebody wants to see it called.
+  Activation fusible_activation() const;
   /// "Conv2d", "BatchNorm2d", ... for summaries.
   virtual std::string kind() const = 0;
   /// Floating-point operations of one forward call (a multiply-add is two), children not counted.
@@ -94,12 +103,17 @@ class Module {
   }
   /// For modules with a second way in besides forward(): runs the hooks on what it made.
   Tensor run_forward_hooks(const Tensor& x, Tensor y);
+  /// activate(forward(x), activation) in one pass over memory; undefined: there is none.
+  virtual Tensor forward_activated(const Tensor& x, Activation activation);
+  /// Which one this module is, as far as products know it.
+  virtual Activation activation() const { return Activation::kNone; }
 
  private:
   template <class Visit>
   void visit(const std::string& prefix, const Visit& visitor);
   template <class Visit>
   void visit(const std::string& prefix, const Visit& visitor) const;
+  bool is_watched() const { return recomputed_ || !forward_hooks_.empty(); }
 
   std::vector<NamedTensor> parameters_;
   std::vector<NamedTensor> buffers_;

@@ -17,7 +17,14 @@ Sequential& Sequential::append(std::string name, std::shared_ptr<Module> layer) 
 
 Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;
-  for (const auto& [name, layer] : children()) y = (*layer)(y);
+  for (size_t i = 0; i < children().size(); ++i) {
+    Module& layer = *children()[i].second;
+    Tensor both;  // of this layer and the activation behind it
+    if (i + 1 < children().size())
+      both = layer.forward_fused(y, children()[i + 1].second->fusible_activation());
+    if (both.defined()) ++i;
+    y = both.defined() ? both : layer(y);
+  }
   return y;
 }
 

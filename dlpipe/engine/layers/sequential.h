@@ -11,7 +11,8 @@
 namespace dlpipe::engine {
 
 /// Sequential({{"conv", std::make_shared<Conv2d>(3, 8, 3)}, {"relu", std::make_shared<ReLU>()}}), or
-/// append() without names: "0", "1", ... as in PyTorch.
+/// append() without names: "0", "1", ... as in PyTorch. A layer may do the activation behind it in its own
+/// pass (Module::forward_fused), to the same bits.
 class Sequential final : public Module {
  public:
   Sequential() = default;

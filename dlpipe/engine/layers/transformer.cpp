@@ -30,7 +30,7 @@ TransformerBlock::TransformerBlock(int64_t width, int heads, bool causal)
 
 Tensor TransformerBlock::forward(const Tensor& x) {
   const Tensor seen = x + (*attn_)((*norm1_)(x));
-  return seen + (*fc2_)(gelu((*fc1_)((*norm2_)(seen))));
+  return seen + (*fc2_)((*fc1_)((*norm2_)(seen), Activation::kGelu));
 }
 
 void initialize_transformer(Module& model, uint64_t seed, int blocks) {

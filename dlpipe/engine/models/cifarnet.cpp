@@ -15,7 +15,7 @@ std::shared_ptr<Module> group(int64_t in, int64_t out) {
 class Stem final : public Module {
  public:
   Stem(int64_t in, int64_t out) : conv_(add_module("conv", std::make_shared<Conv2d>(in, out, 2))) {}
-  Tensor forward(const Tensor& x) override { return relu((*conv_)(x)); }
+  Tensor forward(const Tensor& x) override { return (*conv_)(x, Activation::kRelu); }
   std::string kind() const override { return "Stem"; }
 
  private:

@@ -1,9 +1,9 @@
 // conv2d: two-dimensional convolution (cross-correlation, as every framework means it) of NHWC images with
-// OIHW weights.
+// OIHW weights, and the relu behind it when asked.
 #include "dlpipe/engine/cpu/conv2d_choice.h"
 #include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops.h"
-#include "dlpipe/engine/ops/elementwise.h"
+#include "dlpipe/engine/ops/activation.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine {
@@ -16,6 +16,8 @@ void check_attrs(const Conv2dAttrs& attrs) {
              attrs.stride[axis], ", ", attrs.dilation[axis], " and ", attrs.padding[axis]);
     }
   }
+  if (attrs.activation == Activation::kGelu)
+    refuse("conv2d", "expected no activation or relu, got gelu; call gelu() on the result");
 }
 
 std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<const bool> defined,
@@ -78,6 +80,14 @@ std::vector<OpSample> samples() {
       sample("depthwise", {2, 6, 5, 8}, {8, 1, 3, 3}, false, {.padding = {1, 1}, .groups = 8}),
       sample("7x7 stride 2 stem", {2, 14, 14, 3}, {16, 3, 7, 7}, false,
              {.stride = {2, 2}, .padding = {3, 3}}),
+      sample("3x3, bias and relu", {2, 5, 6, 3}, {4, 3, 3, 3}, true,
+             {.padding = {1, 1}, .activation = Activation::kRelu}),
+      sample("blocks of channels, relu", {2, 6, 7, 16}, {32, 16, 3, 3}, false,
+             {.padding = {1, 1}, .activation = Activation::kRelu}),
+      sample("groups, bias and relu", {2, 5, 5, 6}, {4, 3, 3, 3}, true,
+             {.padding = {1, 1}, .groups = 2, .activation = Activation::kRelu}),
+      sample("depthwise, relu", {2, 6, 5, 8}, {8, 1, 3, 3}, false,
+             {.padding = {1, 1}, .groups = 8, .activation = Activation::kRelu}),
   };
 }
 
@@ -100,6 +110,7 @@ const OpRecord conv2d_op{
     .autocast = Autocast::kLow,
     .layouts = kAllLayouts,
     .choose_layout = choose_layout,
+    .fused = fused_op<Conv2dAttrs>,
     .samples = samples,
     .f32 = {2e-4, 2e-5, "f32 sums of kh*kw*c products (backward: n*oh*ow), in another order than f64's"},
     .bf16 = {3e-2, 3e-2, "inputs and outputs are rounded to 8 bits; sums are f32"},

@@ -1,6 +1,7 @@
-// linear: y = x W^T + bias. x [..,in], weight [out,in] (PyTorch's), bias [out] or absent.
+// linear: y = activation(x W^T + bias). x [..,in], weight [out,in] (PyTorch's), bias [out] or absent. Hidden
+// output, with gelu: x W^T + bias.
 #include "dlpipe/engine/ops.h"
-#include "dlpipe/engine/ops/elementwise.h"
+#include "dlpipe/engine/ops/activation.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
 namespace dlpipe::engine {
@@ -8,7 +9,7 @@ namespace dlpipe::engine {
 namespace {
 
 std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<const bool> defined,
-                              const Attrs&) {
+                              const Attrs& attrs) {
   expect_inputs("linear", inputs, 2, 3);
   const TensorSpec& x = inputs[0];
   const TensorSpec& weight = inputs[1];
@@ -21,15 +22,22 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
   if (inputs.size() == 3 && defined[2]) expect_shape("linear", inputs[2], {weight.shape[0]}, "a bias [out]");
   Shape shape = x.shape;
   shape[-1] = weight.shape[0];
-  return {{shape, x.dtype}};
+  const TensorSpec y = {shape, x.dtype};
+  if (attrs.as<LinearAttrs>().activation == Activation::kGelu) return {y, y};
+  return {y};
 }
 
 std::vector<OpSample> samples() {
-  return {{"with bias", {{{6, 5}}, {{3, 5}}, {{3}}}, NoAttrs{}},
-          {"without bias", {{{6, 5}}, {{3, 5}}}, NoAttrs{}},
-          {"sequence", {{{2, 4, 5}}, {{3, 5}}, {{3}}}, NoAttrs{}},
-          {"vector", {{{5}}, {{3, 5}}, {{3}}}, NoAttrs{}},
-          {"large", {{{200, 130}}, {{150, 130}}, {{150}}}, NoAttrs{}}};
+  return {{"with bias", {{{6, 5}}, {{3, 5}}, {{3}}}, LinearAttrs{}},
+          {"without bias", {{{6, 5}}, {{3, 5}}}, LinearAttrs{}},
+          {"sequence", {{{2, 4, 5}}, {{3, 5}}, {{3}}}, LinearAttrs{}},
+          {"vector", {{{5}}, {{3, 5}}, {{3}}}, LinearAttrs{}},
+          {"large", {{{200, 130}}, {{150, 130}}, {{150}}}, LinearAttrs{}},
+          {"relu", {{{6, 5}}, {{3, 5}}, {{3}}}, LinearAttrs{Activation::kRelu}},
+          {"relu without bias, sequence", {{{2, 4, 5}}, {{3, 5}}}, LinearAttrs{Activation::kRelu}},
+          {"gelu", {{{6, 5}}, {{3, 5}}, {{3}}}, LinearAttrs{Activation::kGelu}},
+          {"gelu without bias, vector", {{{5}}, {{3, 5}}}, LinearAttrs{Activation::kGelu}},
+          {"large, gelu", {{{200, 130}}, {{150, 130}}, {{150}}}, LinearAttrs{Activation::kGelu}}};
 }
 
 double flops(std::span<const TensorSpec> inputs, const Attrs&) {
@@ -44,6 +52,7 @@ const OpRecord linear_op = {
     .infer = infer,
     .save_inputs = bit(0) | bit(1),
     .autocast = Autocast::kLow,
+    .fused = fused_op<LinearAttrs>,
     .samples = samples,
     .f32 = {1e-5, 2e-5, "sums of up to 200 products of size 1"},
     .bf16 = {2e-2, 5e-2, "sums are in f32, the result of size up to 10 is rounded to 8 bits"},
@@ -51,9 +60,14 @@ const OpRecord linear_op = {
     .flops = flops,
 };
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (!bias.defined()) return apply_one(linear_op, {x, weight}, NoAttrs{});
-  return apply_one(linear_op, {x, weight, bias}, NoAttrs{});
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  if (!bias.defined()) return apply_one(linear_op, {x, weight}, LinearAttrs{activation});
+  return apply_one(linear_op, {x, weight, bias}, LinearAttrs{activation});
+}
+
+Tensor activate(const Tensor& x, Activation activation) {
+  const OpRecord* const op = of_activation(activation, relu_op, gelu_op);
+  return op == nullptr ? x : apply_one(*op, {x}, NoAttrs{});
 }
 
 }  // namespace dlpipe::engine

@@ -3,6 +3,7 @@
 
 #include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops/window.h"
+#include "dlpipe/engine/reference/activation.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -51,6 +52,7 @@ void forward(const ForwardArgs& args) {
     for_window(s, n, oh, ow, o, [&](int64_t xi, int64_t wi) { sum += x[xi] * weight[wi]; });
     y[i] = sum;
   });
+  reference::activate(args.attrs.as<Conv2dAttrs>().activation, args.outputs[0], args.outputs[0]);
 }
 
 template <class T>
@@ -91,6 +93,7 @@ const Kernels conv2d_reference{
         [](const BackwardArgs& args) {
           args.inputs[0].dtype() == DType::kF64 ? backward<double>(args) : backward<float>(args);
         },
+    .fused = reference::fused_kernels<Conv2dAttrs>,
 };
 
 }  // namespace dlpipe::engine

@@ -1,6 +1,7 @@
 #include <algorithm>
 
-#include "dlpipe/engine/reference/typed.h"
+#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/reference/activation.h"
 
 namespace dlpipe::engine {
 
@@ -14,7 +15,7 @@ void forward(const ForwardArgs& args) {
   reference::typed(args.outputs[0].dtype(), [&]<class T>(T) {
     const T* x = args.inputs[0].data<T>();
     const T* weight = args.inputs[1].data<T>();
-    T* y = args.outputs[0].data<T>();
+    T* y = product_of(args.outputs).data<T>();
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t o = 0; o < out; ++o) {
         T sum = has_bias ? args.inputs[2].data<T>()[o] : T(0);
@@ -23,6 +24,7 @@ void forward(const ForwardArgs& args) {
       }
     }
   });
+  reference::activate(args.attrs.as<LinearAttrs>().activation, product_of(args.outputs), args.outputs[0]);
 }
 
 void backward(const BackwardArgs& args) {
@@ -55,6 +57,7 @@ void backward(const BackwardArgs& args) {
 }  // namespace
 
 extern const Kernels linear_reference;
-const Kernels linear_reference = {.forward = forward, .backward = backward};
+const Kernels linear_reference = {
+    .forward = forward, .backward = backward, .fused = reference::fused_kernels<LinearAttrs>};
 
 }  // namespace dlpipe::engine

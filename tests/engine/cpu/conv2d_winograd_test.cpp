@@ -73,7 +73,7 @@ Answer by_winograd(const Case& c, const KernelChoice& choice) {
   const Tensor weight = cast(in.weight, DType::kF32), bias = cast(in.bias, DType::kF32);
   const Tensor y = Tensor::empty(dy.spec()), dx = Tensor::empty(x.spec());
   const Tensor dweight = Tensor::empty(weight.shape()), dbias = Tensor::empty(bias.shape());
-  winograd_forward(in.shape, choice, x, weight, bias, y);
+  winograd_forward(in.shape, choice, x, weight, bias, y, Activation::kNone);
   winograd_backward_data(in.shape, choice, dy, weight, dx);
   winograd_backward_weights(in.shape, choice, x, dy, dweight.data<float>(), dbias.data<float>());
   return {plain(y), plain(dx), dweight, dbias};

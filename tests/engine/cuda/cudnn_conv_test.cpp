@@ -34,6 +34,16 @@ std::vector<ConvCase> resnet_cases() {
       {"3x3 stride 2", {4, 28, 28, 128}, {128, 128, 3, 3}, false, {.stride = {2, 2}, .padding = {1, 1}}},
       {"3x3 deep", {4, 7, 7, 512}, {512, 512, 3, 3}, false, {.padding = {1, 1}}},
       {"3x3 with bias", {4, 14, 14, 64}, {128, 64, 3, 3}, true, {.padding = {1, 1}}},
+      {"3x3 with bias and relu",
+       {4, 14, 14, 64},
+       {128, 64, 3, 3},
+       true,
+       {.padding = {1, 1}, .activation = Activation::kRelu}},
+      {"3x3 with relu",
+       {4, 14, 14, 64},
+       {128, 64, 3, 3},
+       false,
+       {.padding = {1, 1}, .activation = Activation::kRelu}},
       {"3x3 dilated", {4, 14, 14, 64}, {64, 64, 3, 3}, false, {.padding = {2, 2}, .dilation = {2, 2}}},
       {"32 groups", {4, 14, 14, 256}, {256, 8, 3, 3}, false, {.padding = {1, 1}, .groups = 32}},
   };
@@ -83,6 +93,25 @@ TEST(CudnnConv2d, GivesIm2colsValuesForResnetsShapes) {
       for (size_t i = 0; i < expected.size(); ++i)
         EXPECT_LT(relative_error(got[i], expected[i]), dtype == DType::kF32 ? 5e-5 : 2e-3) << what << i;
     }
+  }
+}
+
+TEST(CudnnConv2d, ItsReluKeepsNan) {
+  std::string why;
+  Device* const device = device_with_cudnn(why);
+  if (device == nullptr) GTEST_SKIP() << why;
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    std::vector<float> values(4 * 14 * 14 * 64, 0.5f);
+    values[values.size() / 2] = NAN;
+    const Tensor images = cast(Tensor::from<float>(values, {4, 14, 14, 64}), dtype).to(*device);
+    const Tensor weights = random_tensor({128, 64, 3, 3}, dtype, *device, 2);
+    const Tensor bias = random_tensor({128}, dtype, *device, 3);
+    const UseConvLibrary use(ConvLibrary::kCudnn);
+    const Tensor outputs =
+        conv2d(images, weights, bias, {.padding = {1, 1}, .activation = Activation::kRelu});
+    int64_t nan = 0;
+    for (const double value : outputs.to_doubles()) nan += std::isnan(value) ? 1 : 0;
+    EXPECT_EQ(nan, 9 * 128) << dtype_name(dtype);  // of the nine windows that see it
   }
 }
 

@@ -26,8 +26,10 @@ void check(std::string_view name, std::vector<OpSample> (*samples)()) {
 
 TEST(Products, OfLinear) {
   check("linear", []() -> std::vector<OpSample> {
-    return {{"packs of a bias", {{{40, 9}}, {{16, 9}}, {{16}}}, NoAttrs{}},
-            {"several blocks of a bias", {{{3, 70, 4}}, {{37, 4}}, {{37}}}, NoAttrs{}}};
+    return {{"packs of a bias", {{{40, 9}}, {{16, 9}}, {{16}}}, LinearAttrs{}},
+            {"several blocks of a bias", {{{3, 70, 4}}, {{37, 4}}, {{37}}}, LinearAttrs{}},
+            {"several blocks, relu", {{{3, 11, 4}}, {{37, 4}}, {{37}}}, LinearAttrs{Activation::kRelu}},
+            {"several blocks, gelu", {{{3, 70, 4}}, {{37, 4}}}, LinearAttrs{Activation::kGelu}}};
   });
 }
 

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/layers/init.h"
+#include "dlpipe/engine/op_profile.h"
 #include "dlpipe/engine/ops.h"
 
 namespace dlpipe::engine {
@@ -127,6 +132,99 @@ TEST(Layers, ActivationsAreTheirOps) {
   EXPECT_EQ(Sigmoid()(x).to_doubles(), sigmoid(x).to_doubles());
   EXPECT_EQ(Tanh()(x).to_doubles(), tanh(x).to_doubles());
   EXPECT_EQ(Softmax()(x).to_doubles(), softmax(x).to_doubles());
+}
+
+/// Convolutions and linear layers with activations that they take along, that they don't, and none.
+std::shared_ptr<Sequential> activated_net() {
+  auto net = std::shared_ptr<Sequential>(new Sequential{
+      {"conv1", std::make_shared<Conv2d>(3, 8, 3, Conv2dArguments{.padding = 1})},
+      {"relu1", std::make_shared<ReLU>()},
+      {"conv2", std::make_shared<Conv2d>(8, 8, 3)},
+      {"gelu", std::make_shared<GELU>()},
+      {"pool", std::make_shared<MaxPool2d>(2)},
+      {"flatten", std::make_shared<Flatten>()},
+      {"fc1", std::make_shared<Linear>(32, 12)},
+      {"relu2", std::make_shared<ReLU>()},
+      {"fc2", std::make_shared<Linear>(12, 12)},
+      {"gelu2", std::make_shared<GELU>()},
+      {"fc3", std::make_shared<Linear>(12, 12)},
+      {"silu", std::make_shared<SiLU>()},
+      {"fc4", std::make_shared<Linear>(12, 4)},
+  });
+  initialize(*net, 1);
+  return net;
+}
+
+/// Outputs and all gradients.
+std::vector<std::vector<double>> outcome_of(Module& net) {
+  const Tensor y = net(random_tensor({2, 6, 6, 3}, 2));
+  y.backward(random_tensor(y.shape(), 3));
+  std::vector<std::vector<double>> all = {y.to_doubles()};
+  for (const NamedTensor& named : net.parameters()) all.push_back(named.tensor.grad().to_doubles());
+  return all;
+}
+
+/// Whether a forward pass runs `op`, and with that activation ("" for none).
+bool runs(Module& net, const std::string& op, const std::string& activation = "") {
+  const OpProfile profile;
+  const NoGrad no_grad;
+  net(random_tensor({2, 6, 6, 3}, 2));
+  const std::vector<OpCost> costs = profile.costs();
+  return std::any_of(costs.begin(), costs.end(), [&](const OpCost& cost) {
+    const size_t with = cost.kernel.find("with ");
+    return cost.op == op && (with == std::string::npos ? "" : cost.kernel.substr(with + 5)) == activation;
+  });
+}
+
+TEST(Layers, SequentialTakesActivationsAlong) {
+  const auto net = activated_net();
+  EXPECT_TRUE(runs(*net, "conv2d", "relu"));
+  EXPECT_TRUE(runs(*net, "linear", "relu"));
+  EXPECT_TRUE(runs(*net, "linear", "gelu"));
+  EXPECT_FALSE(runs(*net, "relu"));
+  EXPECT_TRUE(runs(*net, "gelu"));  // behind a convolution
+}
+
+// Who looks at a layer sees each call with what it answers: the layers' own outputs, before activations.
+TEST(Layers, HooksSeeEveryLayerAndChangeNoBit) {
+  const auto net = activated_net(), watched = activated_net();
+  std::vector<std::string> calls;
+  for (const auto& [name, layer] : watched->children()) {
+    layer->register_forward_hook([&calls, name = name](Module&, const Tensor& x, const Tensor& y) {
+      calls.push_back(name);
+      if (name.starts_with("relu")) {
+        EXPECT_EQ(relu(x).to_doubles(), y.to_doubles());
+        EXPECT_NE(x.to_doubles(), y.to_doubles());
+      }
+    });
+  }
+  EXPECT_EQ(outcome_of(*watched), outcome_of(*net));
+  std::vector<std::string> expected;
+  for (const auto& [name, layer] : net->children()) expected.push_back(name);
+  EXPECT_EQ(calls, expected);
+  EXPECT_FALSE(runs(*watched, "conv2d", "relu"));
+}
+
+TEST(Layers, ARecomputedLayerKeepsItsActivationToItself) {
+  const auto net = activated_net(), again = activated_net();
+  EXPECT_EQ(again->checkpoint_activations("fc1"), 1);
+  EXPECT_EQ(again->checkpoint_activations("relu1"), 1);
+  EXPECT_EQ(outcome_of(*again), outcome_of(*net));
+  EXPECT_FALSE(runs(*again, "conv2d", "relu"));
+  EXPECT_FALSE(runs(*again, "linear", "relu"));
+  EXPECT_TRUE(runs(*again, "linear", "gelu"));
+}
+
+TEST(Layers, AnyModuleCanBeCalledWithAnActivation) {
+  Linear linear_layer(5, 7);
+  BatchNorm2d norm(3);
+  initialize(linear_layer, 1);
+  const Tensor x = random_tensor({4, 5}), images = random_tensor({2, 3, 3, 3});
+  EXPECT_EQ(linear_layer(x, Activation::kGelu).to_doubles(), gelu(linear_layer(x)).to_doubles());
+  EXPECT_EQ(linear_layer(x, Activation::kNone).to_doubles(), linear_layer(x).to_doubles());
+  EXPECT_FALSE(norm.forward_fused(images, Activation::kRelu).defined());
+  norm.eval();
+  EXPECT_EQ(norm(images, Activation::kRelu).to_doubles(), relu(norm(images)).to_doubles());
 }
 
 TEST(Layers, RefuseSizesThatCannotBe) {

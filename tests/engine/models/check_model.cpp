@@ -98,6 +98,25 @@ void expect_batch_independent(Module& model, const ModelArguments& arguments) {
   }
 }
 
+/// Loss and gradients of one step.
+std::vector<std::vector<double>> step_of(Module& model, const ModelArguments& arguments) {
+  random_state() = {3, 0, 0};
+  const Tensor loss =
+      cross_entropy(model(random_input(arguments, 2)), alternating_labels(arguments, 2 * rows_of(arguments)));
+  loss.backward();
+  std::vector<std::vector<double>> all = {loss.to_doubles()};
+  for (const NamedTensor& parameter : model.parameters()) all.push_back(parameter.tensor.grad().to_doubles());
+  return all;
+}
+
+// A hook wants what lies between a product and its activation, so that they are two ops then.
+void expect_activations_alone_are_the_same(const ModelRecord& record, const ModelArguments& arguments) {
+  const auto model = record.build(arguments), watched = record.build(arguments);
+  for (const Module::Named& named : watched->modules())
+    named.module->register_forward_hook([](Module&, const Tensor&, const Tensor&) {});
+  EXPECT_EQ(step_of(*watched, arguments), step_of(*model, arguments));
+}
+
 }  // namespace
 
 void check_model(const std::string& name, const ModelArguments& arguments) {
@@ -114,6 +133,7 @@ void check_model(const std::string& name, const ModelArguments& arguments) {
   int in_head = 0;
   for (const NamedTensor& parameter : model->parameters()) in_head += parameter.name.starts_with(record.head);
   EXPECT_GE(in_head, 1) << "no parameter starts with " << record.head;
+  expect_activations_alone_are_the_same(record, arguments);
   expect_learns(*model, arguments);
   expect_batch_independent(*model, arguments);
 

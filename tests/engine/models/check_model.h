@@ -8,9 +8,9 @@
 namespace dlpipe::engine {
 
 /// gtest failures unless: the model is found by name; logits are finite and [N,classes]; the seed alone
-/// decides the weights; every parameter gets a gradient from one step and the loss of a repeated batch falls;
-/// an image's logits in eval mode don't depend on its batch; the head's prefix names parameters; the state
-/// dict of one instance makes another answer the same.
+/// decides the weights; hooks on its layers change no bit of a step; every parameter gets a gradient from one
+/// step and the loss of a repeated batch falls; an image's logits in eval mode don't depend on its batch; the
+/// head's prefix names parameters; the state dict of one instance makes another answer the same.
 void check_model(const std::string& name, const ModelArguments& arguments);
 
 /// gtest failures unless names, shapes and order of the model's state dict are those of

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -9,6 +10,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/allocator.h"
 #include "dlpipe/engine/cpu/conv2d_choice.h"
+#include "dlpipe/engine/cpu/conv2d_winograd.h"
 #include "dlpipe/engine/cpu/parallel.h"
 #include "dlpipe/engine/ops.h"
 #include "tests/engine/check_op.h"
@@ -192,6 +194,47 @@ TEST(Conv2dOp, EveryWayOfSlicingGivesTheSameValues) {
   }
 }
 
+/// As run(), with relu by one op or by two, and a NaN in x.
+Answer run_relu(const Case& c, DType dtype, bool together) {
+  Tensor values = noise(c.x, 1);
+  values.data<float>()[values.elements() / 2] = NAN;
+  Tensor x = cast(values, dtype).detach().set_requires_grad(true);
+  Tensor weight = cast(noise(c.weight, 2), dtype).detach().set_requires_grad(true);
+  Tensor bias = c.bias ? cast(noise({c.weight[0]}, 3), dtype).detach().set_requires_grad(true) : Tensor();
+  Conv2dAttrs attrs = c.attrs;
+  attrs.activation = together ? Activation::kRelu : Activation::kNone;
+  const Tensor out = conv2d(x, weight, bias, attrs);
+  const Tensor y = together ? out : relu(out);
+  y.backward(cast(noise(y.shape(), 4), dtype));
+  return {plain(y.detach()), x.grad(), weight.grad(), c.bias ? bias.grad() : Tensor()};
+}
+
+TEST(Conv2dOp, WithReluGivesTheBitsOfTwoOps) {
+  std::vector<Case> all = cases();
+  // More than a slice's output that is activated while it lies in the cache.
+  all.push_back({"large slices", {4, 48, 48, 16}, {64, 16, 3, 3}, {.padding = {1, 1}}, true});
+  all.push_back({"large slices of odd channels", {2, 90, 90, 5}, {35, 5, 3, 3}, {}, true});
+  for (const Case& c : all) {
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      const auto expect_same = [&](const char* kernel) {
+        const Answer got = run_relu(c, dtype, true);
+        EXPECT_TRUE(same_bits(got, run_relu(c, dtype, false)))
+            << c.name << ", " << dtype_name(dtype) << ", " << kernel;
+        const std::vector<double> y = got.y.to_doubles();
+        EXPECT_TRUE(std::any_of(y.begin(), y.end(), [](double value) { return std::isnan(value); }))
+            << c.name;
+      };
+      expect_same("the rule's");
+      for (const KernelChoice& choice : {KernelChoice{"direct", 4, 1}, KernelChoice{"direct", 1, 2},
+                                         KernelChoice{cpu::kOwnWinograd, 2, 2}}) {
+        if (choice.kernel == cpu::kOwnWinograd && !cpu::winograd_fits(shape_of(c))) continue;
+        const ForcedChoice forward(c, "forward", choice, dtype);
+        expect_same(choice.kernel.c_str());
+      }
+    }
+  }
+}
+
 TEST(Conv2dOp, GivesTheSameBitsOnAnyNumberOfThreads) {
   const std::vector<Case> several = {
       {"batch", {12, 16, 16, 32}, {32, 32, 3, 3}, {.padding = {1, 1}}, true},
@@ -253,6 +296,8 @@ TEST(Conv2dOp, SaysWhatIsWrongWithItsInputs) {
   expect_error({"", {2, 5, 5, 4}, {4, 2, 3, 3}, {.groups = 3}}, "expected groups that divide 4");
   expect_error({"", {2, 5, 5, 3}, {4, 3, 3, 3}, {.stride = {0, 1}}},
                "expected stride and dilation of at least 1");
+  expect_error({"", {2, 5, 5, 3}, {4, 3, 3, 3}, {.activation = Activation::kGelu}},
+               "expected no activation or relu, got gelu");
 }
 
 }  // namespace

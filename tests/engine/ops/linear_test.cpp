@@ -1,9 +1,21 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "dlpipe/base/rng.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/allocator.h"
+#include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/engine/op_profile.h"
 #include "dlpipe/engine/ops.h"
 #include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {
+namespace {
 
 TEST(LinearOp, PassesEveryCheckOfItsRecord) {
   check_op("linear");
@@ -21,4 +33,108 @@ TEST(LinearOp, UnderAutocastComputesInBf16AndGivesTheWeightAnF32Gradient) {
   EXPECT_EQ(weight.grad().to_doubles(), std::vector<double>(24, 2.0));
 }
 
+struct LinearCase {
+  int64_t rows, in, out;
+  bool bias;
+};
+
+Tensor signed_noise(const Shape& shape, uint64_t key, DType dtype) {
+  RandomStream random(20261122, key);
+  std::vector<float> values(static_cast<size_t>(shape.elements()));
+  for (float& value : values) value = static_cast<float>(random.uniform_double() * 2 - 1);
+  return cast(Tensor::from<float>(values, shape), dtype).detach();
+}
+
+/// y, and the gradients of x, weight and bias; by one op or by two. x has a NaN and, to leave -0 at the bias,
+/// a row of zeros.
+std::vector<Tensor> linear_then(const LinearCase& c, DType dtype, Activation activation, bool together) {
+  Tensor x = signed_noise({c.rows, c.in}, 1, DType::kF32);
+  if (c.rows > 2 && c.in > 0) {
+    x.data<float>()[c.in] = NAN;
+    std::fill_n(x.data<float>() + 2 * c.in, c.in, 0.0f);
+  }
+  x = cast(x, dtype).detach().set_requires_grad(true);
+  Tensor weight = signed_noise({c.out, c.in}, 2, dtype).set_requires_grad(true);
+  Tensor bias = signed_noise({c.out}, 3, DType::kF32);
+  bias.data<float>()[0] = -0.0f;
+  bias = c.bias ? cast(bias, dtype).detach().set_requires_grad(true) : Tensor();
+  const Tensor y =
+      together ? linear(x, weight, bias, activation) : activate(linear(x, weight, bias), activation);
+  y.backward(signed_noise(y.shape(), 4, dtype));
+  return {y.detach(), x.grad(), weight.grad(), c.bias ? bias.grad() : Tensor()};
+}
+
+void expect_same_memory(const std::vector<Tensor>& got, const std::vector<Tensor>& expected,
+                        const std::string& what) {
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!expected[i].defined()) continue;
+    EXPECT_EQ(std::memcmp(got[i].raw(), expected[i].raw(), expected[i].size_bytes()), 0) << what << ", " << i;
+  }
+}
+
+TEST(LinearOp, WithAnActivationGivesTheBitsOfTwoOps) {
+  for (const char* kernel : {"onednn", "blocks"}) {
+    for (const LinearCase& c :
+         {LinearCase{6, 5, 3, true}, LinearCase{1, 7, 9, false}, LinearCase{4, 0, 3, true},
+          LinearCase{300, 130, 210, true}, LinearCase{257, 64, 640, false}}) {
+      kernel_table().set(
+          dlpipe::concat("gemm ", c.rows, "x", c.out, "x", c.in, " nt f32 ", isa_name(kernel_isa())),
+          {kernel, 1, 1});
+      for (const Activation activation : {Activation::kRelu, Activation::kGelu}) {
+        for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF64}) {
+          expect_same_memory(
+              linear_then(c, dtype, activation, true), linear_then(c, dtype, activation, false),
+              dlpipe::concat(kernel, " ", c.rows, "x", c.in, " to ", c.out, ", ", dtype_name(dtype),
+                             activation == Activation::kRelu ? ", relu" : ", gelu"));
+        }
+      }
+    }
+  }
+  kernel_table().clear();
+}
+
+struct Memory {
+  size_t kept = 0;  // with y, for backward
+  size_t peak = 0;
+};
+
+Memory memory_of(Activation activation, bool together) {
+  const Tensor x = signed_noise({64, 64}, 1, DType::kF32).set_requires_grad(true);
+  const Tensor weight = signed_noise({256, 64}, 2, DType::kF32);
+  const size_t before = allocator_statistics().used_bytes;
+  reset_peak();
+  const Tensor y =
+      together ? linear(x, weight, Tensor(), activation) : activate(linear(x, weight, Tensor()), activation);
+  return {allocator_statistics().used_bytes - before, allocator_statistics().peak_used_bytes - before};
+}
+
+// relu's backward wants y alone, gelu's also what it read.
+TEST(LinearOp, WithAnActivationKeepsWhatTwoOpsKeepAndMakesOneOutputLess) {
+  const size_t output = 64 * 256 * sizeof(float);
+  for (const Activation activation : {Activation::kRelu, Activation::kGelu}) {
+    const Memory two = memory_of(activation, false), one = memory_of(activation, true);
+    EXPECT_EQ(one.kept, two.kept);
+    if (activation == Activation::kRelu) {
+      EXPECT_LE(one.peak + output, two.peak);
+    } else {
+      EXPECT_EQ(one.peak, two.peak);
+    }
+  }
+}
+
+TEST(LinearOp, IsProfiledWithItsActivationAndTheActivationsOwnBackward) {
+  const OpProfile profile;
+  Tensor x = Tensor::full({4, 8}, 0.5).set_requires_grad(true);
+  const Tensor weight = Tensor::full({3, 8}, 0.25);
+  sum(linear(x, weight, Tensor(), Activation::kRelu)).backward();
+  std::vector<std::string> seen;
+  for (const OpCost& cost : profile.costs())
+    seen.push_back(
+        dlpipe::concat(cost.op, cost.backward ? " back" : "", " ", cost.op == "sum" ? "" : cost.kernel));
+  std::sort(seen.begin(), seen.end());
+  EXPECT_EQ(seen, (std::vector<std::string>{"linear back ", "linear with relu", "relu back ", "sum ",
+                                            "sum back "}));
+}
+
+}  // namespace
 }  // namespace dlpipe::engine
