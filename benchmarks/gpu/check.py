@@ -24,6 +24,7 @@ import machine  # noqa: E402
 import accuracy  # noqa: E402
 import device_tests  # noqa: E402
 import end_to_end  # noqa: E402
+import ops  # noqa: E402
 import outputs  # noqa: E402
 import programs  # noqa: E402
 import report  # noqa: E402
@@ -37,8 +38,9 @@ PARTS = {
     "training": (50, same_run.run, "is a run on the device the host's run, and the same bits every time?"),
     "accuracy": (50, accuracy.run, "does the device learn what the host learns?"),
     "end-to-end": (45, end_to_end.run, "from LMDB to trained steps: does the device wait for data?"),
-    "speed": (150, speed.run, "how fast is a training step beside PyTorch's?"),
-    "tables": (55, tables.run, "how fast are copies, and each model beside the host?"),
+    "speed": (130, speed.run, "how fast is a training step beside PyTorch's?"),
+    "ops": (35, ops.run, "how near does each op come to what the device can do, and what is cuDNN worth?"),
+    "tables": (40, tables.run, "how fast are copies, and each model beside the host?"),
     "sanitizer": (40, device_tests.run_sanitizer, "do the kernels touch only what is theirs?"),
 }
 

@@ -15,6 +15,7 @@ import accuracy  # noqa: E402
 import check  # noqa: E402
 import device_tests  # noqa: E402
 import end_to_end  # noqa: E402
+import ops  # noqa: E402
 import outputs  # noqa: E402
 import programs  # noqa: E402
 import report  # noqa: E402
@@ -253,6 +254,28 @@ class Speed(unittest.TestCase):
         speed.judge(part, "a", speed.EAGER, [{"error": "exit status 1: out of memory"}], 2.0)
         speed.judge(part, "b", speed.DLPIPE, [{"error": "exit status 1: out of memory"}], 2.0)
         self.assertEqual(results(part), [("a", "skip"), ("b", "fail")])
+
+
+class Ops(unittest.TestCase):
+    def row(self, op="conv2d", backward=False, ns=10, flops=1e12):
+        return {"op": op, "backward": backward, "sample": "3x3", "inputs": "", "kernel": "", "ns": ns,
+                "flops_per_s": flops, "bytes_per_s": 1e9, "roofline_share": 0.5}  # fmt: skip
+
+    def test_an_op_above_the_roofline_fails(self):
+        def judged(*rows):
+            part = new_part()
+            roofline = {"roofline_flops_per_s": 1e12, "roofline_bytes_per_s": 1e12}
+            ops.show(part, {"device": "d", "dtype": "bf16", **roofline, "ops": list(rows)}, False)
+            return results(part)[0][1]
+
+        view = {"op": "reshape", "backward": False, "sample": "large", "note": "a view"}
+        self.assertEqual([judged(self.row(), view), judged(self.row(flops=2e12)), judged(view)], ["pass", "fail", "fail"])
+
+    def test_what_both_measured_is_compared(self):
+        fast = [self.row(), self.row(backward=True), self.row("other"), {"op": "reshape", "sample": "s", "note": "a view"}]
+        slow = [self.row(ns=40), {"op": "conv2d", "backward": True, "sample": "3x3", "note": "none"}]
+        rows = ops.compared("f32", fast, slow)
+        self.assertEqual(rows, [["f32", "conv2d", "3x3", "0.0", "0.0", "4.0"]])
 
 
 class Script(unittest.TestCase):

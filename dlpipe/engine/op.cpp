@@ -22,6 +22,7 @@ namespace {
 thread_local Backend t_backend = Backend::kCpu;
 thread_local DType t_autocast = DType::kF32;
 thread_local bool t_tf32 = false;
+thread_local Cudnn t_cudnn = Cudnn::kAuto;
 
 constexpr std::array<const char*, 3> kBackendNames = {"reference", "cpu", "cuda"};
 
@@ -296,6 +297,15 @@ bool tf32_allowed() {
 UseTf32::UseTf32(bool allowed) : former_(std::exchange(t_tf32, allowed)) {}
 UseTf32::~UseTf32() {
   t_tf32 = former_;
+}
+
+Cudnn cudnn_use() {
+  return t_cudnn;
+}
+
+UseCudnn::UseCudnn(Cudnn use) : former_(std::exchange(t_cudnn, use)) {}
+UseCudnn::~UseCudnn() {
+  t_cudnn = former_;
 }
 
 }  // namespace dlpipe::engine

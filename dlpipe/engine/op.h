@@ -217,4 +217,24 @@ class UseTf32 {
   bool former_;
 };
 
+/// Whose convolutions and attention this thread takes on CUDA.
+enum class Cudnn : uint8_t {
+  kAuto,   // cuDNN's; our own where it isn't there or has none for a shape
+  kNever,  // our own: im2col and products, self_attention.cu
+  kOnly,   // cuDNN's; where it has none, an Error says why (tests)
+};
+Cudnn cudnn_use();
+
+/// While one lives, this one.
+class UseCudnn {
+ public:
+  explicit UseCudnn(Cudnn use);
+  ~UseCudnn();
+  UseCudnn(const UseCudnn&) = delete;
+  UseCudnn& operator=(const UseCudnn&) = delete;
+
+ private:
+  Cudnn former_;
+};
+
 }  // namespace dlpipe::engine

@@ -35,6 +35,7 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   const BenchTrainOptions& options = report.options = with_defaults(given, *record);
   engine::set_engine_threads(options.threads);
   use_kernels(options.kernels);
+  const engine::UseCudnn cudnn(options.no_cudnn ? engine::Cudnn::kNever : engine::Cudnn::kAuto);
 
   const bool tokens = record->input == engine::ModelInput::kTokens;
   report.tokens = tokens ? options.size : 0;

@@ -358,6 +358,8 @@ std::function<Status()> setup(Flags& flags) {
   train_part.add_option("--model", train.model, "Model by name");
   train_part.add_option("--dtype", train.dtype, "f32 or bf16; on a GPU f16, too");
   train_part.add_flag("--tf32", train.tf32, "On CUDA: f32 products and convolutions may take TF32");
+  train_part.add_flag("--no-cudnn", train.no_cudnn,
+                      "On CUDA: convolutions and attention by our own kernels alone");
   train_part.add_option("--optimizer", train.optimizer, "Optimizer by name");
   train_part.add_option("--batch", train.batch, "Images a batch").range(1, 1'000'000);
   train_part.add_option("--accumulate", train.accumulate, "Batches whose gradients make one step")
@@ -383,6 +385,8 @@ std::function<Status()> setup(Flags& flags) {
   ops_part.add_option("--ops", ops.ops, "Ops whose names match, e.g. \"*norm\"");
   ops_part.add_option("--dtype", ops.dtype, "f32 or bf16");
   ops_part.add_flag("--tf32", ops.tf32, "On CUDA: f32 products and convolutions may take TF32");
+  ops_part.add_flag("--no-cudnn", ops.no_cudnn,
+                    "On CUDA: convolutions and attention by our own kernels alone");
   ops_part.add_option("--threads", ops.threads, "Threads; 0: what the process may use");
   ops_part.add_option("--kernels", ops.kernels, "measured, rules, or auto, as of bench train");
   ops_part.add_option("--device", ops.device, "cpu, cuda");

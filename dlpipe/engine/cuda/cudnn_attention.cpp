@@ -9,8 +9,6 @@
 namespace dlpipe::engine::cuda {
 namespace {
 
-thread_local AttentionLibrary t_attention_library = AttentionLibrary::kAuto;
-
 constexpr size_t kMostAttentionPlans = 64;  // a thread: a transformer's step takes two
 
 /// Major number of the first device's; 0 where it doesn't say.
@@ -34,17 +32,11 @@ const Result<cudnn::Plan>& plan_of(const AttentionProblem& p) {
 
 }  // namespace
 
-UseAttentionLibrary::UseAttentionLibrary(AttentionLibrary library)
-    : former_(std::exchange(t_attention_library, library)) {}
-UseAttentionLibrary::~UseAttentionLibrary() {
-  t_attention_library = former_;
-}
-
 // This file is host code, which grid.h takes for the simulated grid's.
 namespace on_device {
 
 bool attend(const AttentionProblem& problem) {
-  if (t_attention_library == AttentionLibrary::kOwn) return false;
+  if (cudnn_use() == Cudnn::kNever) return false;
   Status refusal = cudnn_takes(problem);
   if (refusal.ok()) {
     const Result<cudnn::Plan>& plan = plan_of(problem);
@@ -54,7 +46,7 @@ bool attend(const AttentionProblem& problem) {
     }
     refusal = plan.status();
   }
-  if (t_attention_library == AttentionLibrary::kCudnn) throw Error(refusal);
+  if (cudnn_use() == Cudnn::kOnly) throw Error(refusal);
   return false;
 }
 

@@ -7,25 +7,6 @@
 
 namespace dlpipe::engine::cuda {
 
-/// Whose kernels self_attention takes.
-enum class AttentionLibrary : uint8_t {
-  kAuto,   // cuDNN's; our own where it isn't there or has none for a shape
-  kOwn,    // only those
-  kCudnn,  // only cuDNN's; where it has none, an Error says why (tests, benchmarks)
-};
-
-/// While one lives, attention of this thread is taken from `library`.
-class UseAttentionLibrary {
- public:
-  explicit UseAttentionLibrary(AttentionLibrary library);
-  ~UseAttentionLibrary();
-  UseAttentionLibrary(const UseAttentionLibrary&) = delete;
-  UseAttentionLibrary& operator=(const UseAttentionLibrary&) = delete;
-
- private:
-  AttentionLibrary former_;
-};
-
 inline namespace DLPIPE_GRID_NAMESPACE {
 
 /// Puts it into the calling thread's stream; sums are in f32 and the same on every run. False, with nothing

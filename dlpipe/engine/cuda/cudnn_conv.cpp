@@ -14,8 +14,6 @@ namespace {
 using cudnn::Attribute;
 using cudnn::DescriptorType;
 
-thread_local ConvLibrary t_conv_library = ConvLibrary::kAuto;
-
 constexpr size_t kMostPlans = 512;  // a thread: a ResNet-50's step takes some sixty
 
 /// Of tensors in a graph.
@@ -163,23 +161,18 @@ ConvPlanner& current_planner() {
 
 }  // namespace
 
-UseConvLibrary::UseConvLibrary(ConvLibrary library) : former_(std::exchange(t_conv_library, library)) {}
-UseConvLibrary::~UseConvLibrary() {
-  t_conv_library = former_;
-}
-
 // This file is host code, which grid.h takes for the simulated grid's.
 namespace on_device {
 
 bool convolve(const Convolution& convolution) {
-  if (t_conv_library == ConvLibrary::kIm2col) return false;
+  if (cudnn_use() == Cudnn::kNever) return false;
   const Result<cudnn::Plan>& plan = current_planner().plan(
       key_of(convolution), [&](cudnn::Context* handle) { return build_plan(handle, convolution); });
   if (plan.ok()) {
     run(*plan, convolution);
     return true;
   }
-  if (t_conv_library == ConvLibrary::kCudnn && convolution.bias == nullptr && !convolution.relu)
+  if (cudnn_use() == Cudnn::kOnly && convolution.bias == nullptr && !convolution.relu)
     throw Error(plan.status());
   return false;
 }

@@ -24,25 +24,6 @@ struct Convolution {
   bool relu = false;           // of the result, NaN kept, in the same kernel; forward only
 };
 
-/// Whose convolutions conv2d takes, except depthwise ones, which have kernels of their own.
-enum class ConvLibrary : uint8_t {
-  kAuto,    // cuDNN's; products of im2col's matrices where it isn't there or has none for a shape
-  kIm2col,  // only those
-  kCudnn,   // only cuDNN's; where it has none, an Error says why (tests, benchmarks)
-};
-
-/// While one lives, convolutions of this thread are taken from `library`.
-class UseConvLibrary {
- public:
-  explicit UseConvLibrary(ConvLibrary library);
-  ~UseConvLibrary();
-  UseConvLibrary(const UseConvLibrary&) = delete;
-  UseConvLibrary& operator=(const UseConvLibrary&) = delete;
-
- private:
-  ConvLibrary former_;
-};
-
 inline namespace DLPIPE_GRID_NAMESPACE {
 
 /// Puts it into the calling thread's stream; sums are of f32 products, in f32, and the same on every run.

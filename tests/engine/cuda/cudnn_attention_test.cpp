@@ -19,9 +19,6 @@ bool attend(const AttentionProblem& problem);
 namespace dlpipe::engine {
 namespace {
 
-using cuda::AttentionLibrary;
-using cuda::UseAttentionLibrary;
-
 struct AttentionCase {
   const char* name;
   int64_t batch, length;
@@ -40,7 +37,7 @@ std::vector<AttentionCase> attention_cases() {
 
 /// Outputs and the gradient of qkv, on `device` or, in f64, by the reference.
 std::vector<std::vector<double>> run_attention(const AttentionCase& c, DType dtype, Device& device,
-                                               AttentionLibrary forward, AttentionLibrary backward) {
+                                               Cudnn forward, Cudnn backward) {
   const auto input = [&](int64_t parts, int seed) {
     return random_tensor({c.batch, c.length, parts * c.heads * c.width}, dtype, device, seed);
   };
@@ -48,15 +45,15 @@ std::vector<std::vector<double>> run_attention(const AttentionCase& c, DType dty
   qkv.set_requires_grad(true);
   Tensor outputs;
   {
-    const UseAttentionLibrary use(forward);
+    const UseCudnn use(forward);
     outputs = self_attention(qkv, c.heads, c.causal);
   }
-  const UseAttentionLibrary use(backward);
+  const UseCudnn use(backward);
   outputs.backward(input(1, 2));
   return {outputs.to_doubles(), qkv.grad().to_doubles()};
 }
 std::vector<std::vector<double>> run_attention(const AttentionCase& c, DType dtype, Device& device,
-                                               AttentionLibrary library) {
+                                               Cudnn library) {
   return run_attention(c, dtype, device, library, library);
 }
 /// The reference's values in f64 of what was rounded to `dtype`.
@@ -73,15 +70,14 @@ std::vector<std::vector<double>> reference_attention(const AttentionCase& c, DTy
 }
 
 /// cuDNN's backward is taken of Hopper alone (attention_graph.h).
-AttentionLibrary backward_library(Device& device) {
+Cudnn backward_library(Device& device) {
   try {
-    run_attention({"", 1, 64, 1, 64, false}, DType::kBF16, device, AttentionLibrary::kOwn,
-                  AttentionLibrary::kCudnn);
+    run_attention({"", 1, 64, 1, 64, false}, DType::kBF16, device, Cudnn::kNever, Cudnn::kOnly);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kUnsupported) throw;
-    return AttentionLibrary::kOwn;
+    return Cudnn::kNever;
   }
-  return AttentionLibrary::kCudnn;
+  return Cudnn::kOnly;
 }
 
 /// cuDNN rounds the softmax and its gradient before it multiplies with them, both round the results: in bf16
@@ -99,7 +95,7 @@ void expect_near(const std::vector<std::vector<double>>& got,
 TEST(CudnnAttention, HasASlowTwinOfTheSameValues) {
   const Result<Device*> device = cuda_device(0);
   if (!device.ok()) GTEST_SKIP() << device.status().message();
-  const UseAttentionLibrary use(AttentionLibrary::kOwn);  // DeviceKernels checks the same samples by cuDNN
+  const UseCudnn use(Cudnn::kNever);  // DeviceKernels checks the same samples by cuDNN
   check_on_device("self_attention", **device);
 }
 
@@ -107,12 +103,12 @@ TEST(CudnnAttention, GivesTheReferencesValues) {
   std::string why;
   Device* const device = device_with_cudnn(why);
   if (device == nullptr) GTEST_SKIP() << why;
-  const AttentionLibrary backward = backward_library(*device);
+  const Cudnn backward = backward_library(*device);
   for (const AttentionCase& c : attention_cases()) {
     if (c.length > 256) continue;  // slow on the host
     for (const DType dtype : {DType::kBF16, DType::kF16}) {
-      expect_near(run_attention(c, dtype, *device, AttentionLibrary::kCudnn, backward),
-                  reference_attention(c, dtype), dtype, dlpipe::concat(c.name, ", ", dtype_name(dtype)));
+      expect_near(run_attention(c, dtype, *device, Cudnn::kOnly, backward), reference_attention(c, dtype),
+                  dtype, dlpipe::concat(c.name, ", ", dtype_name(dtype)));
     }
   }
 }
@@ -121,17 +117,16 @@ TEST(CudnnAttention, GivesOurKernelsValues) {
   std::string why;
   Device* const device = device_with_cudnn(why);
   if (device == nullptr) GTEST_SKIP() << why;
-  const AttentionLibrary backward = backward_library(*device);
+  const Cudnn backward = backward_library(*device);
   for (const AttentionCase& c : attention_cases()) {
     for (const DType dtype : {DType::kBF16, DType::kF16}) {
-      const auto expected = run_attention(c, dtype, *device, AttentionLibrary::kOwn);
+      const auto expected = run_attention(c, dtype, *device, Cudnn::kNever);
       const std::string what = dlpipe::concat(c.name, ", ", dtype_name(dtype));
-      expect_near(run_attention(c, dtype, *device, AttentionLibrary::kCudnn, backward), expected, dtype,
-                  what);
+      expect_near(run_attention(c, dtype, *device, Cudnn::kOnly, backward), expected, dtype, what);
       // What either's forward leaves is the other's backward to go on with.
-      expect_near(run_attention(c, dtype, *device, AttentionLibrary::kCudnn, AttentionLibrary::kOwn),
-                  expected, dtype, what + ", backward by our kernels");
-      expect_near(run_attention(c, dtype, *device, AttentionLibrary::kOwn, backward), expected, dtype,
+      expect_near(run_attention(c, dtype, *device, Cudnn::kOnly, Cudnn::kNever), expected, dtype,
+                  what + ", backward by our kernels");
+      expect_near(run_attention(c, dtype, *device, Cudnn::kNever, backward), expected, dtype,
                   what + ", forward by our kernels");
     }
   }
@@ -143,9 +138,9 @@ TEST(CudnnAttention, GivesTheSameBitsAgain) {
   if (device == nullptr) GTEST_SKIP() << why;
   for (const AttentionCase& c : attention_cases()) {
     for (const DType dtype : {DType::kBF16, DType::kF16}) {
-      const auto first = run_attention(c, dtype, *device, AttentionLibrary::kAuto);
+      const auto first = run_attention(c, dtype, *device, Cudnn::kAuto);
       for (int again = 0; again < 2; ++again)  // atomics would differ now and then, at large sizes
-        EXPECT_EQ(run_attention(c, dtype, *device, AttentionLibrary::kAuto), first)
+        EXPECT_EQ(run_attention(c, dtype, *device, Cudnn::kAuto), first)
             << c.name << ", " << dtype_name(dtype);
     }
   }
@@ -158,12 +153,12 @@ TEST(CudnnAttention, LeavesTheRestToOurKernels) {
                                     .dtype = dtype});
   };
   {
-    const UseAttentionLibrary use(AttentionLibrary::kOwn);
+    const UseCudnn use(Cudnn::kNever);
     EXPECT_FALSE(attend(DType::kBF16, 64));
   }
   EXPECT_FALSE(attend(DType::kF32, 64));
   EXPECT_FALSE(attend(DType::kBF16, 100));
-  const UseAttentionLibrary use(AttentionLibrary::kCudnn);
+  const UseCudnn use(Cudnn::kOnly);
   try {
     attend(DType::kF32, 64);
     ADD_FAILURE() << "cuDNN took f32";

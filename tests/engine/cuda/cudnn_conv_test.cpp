@@ -14,9 +14,6 @@
 namespace dlpipe::engine {
 namespace {
 
-using cuda::ConvLibrary;
-using cuda::UseConvLibrary;
-
 struct ConvCase {
   const char* name;
   Shape images;
@@ -50,9 +47,8 @@ std::vector<ConvCase> resnet_cases() {
 }
 
 /// Outputs and the gradients of images, weights and bias.
-std::vector<std::vector<double>> run_conv(const ConvCase& c, DType dtype, Device& device,
-                                          ConvLibrary library) {
-  const UseConvLibrary use(library);
+std::vector<std::vector<double>> run_conv(const ConvCase& c, DType dtype, Device& device, Cudnn library) {
+  const UseCudnn use(library);
   std::vector<Tensor> inputs = {random_tensor(c.images, dtype, device, 1),
                                 random_tensor(c.weights, dtype, device, 2)};
   if (c.bias) inputs.push_back(random_tensor({c.weights[0]}, dtype, device, 3));
@@ -74,7 +70,7 @@ TEST(Cudnn, SaysWhatThereIs) {
 TEST(CudnnConv2d, HasASlowTwinOfTheSameValues) {
   const Result<Device*> device = cuda_device(0);
   if (!device.ok()) GTEST_SKIP() << device.status().message();
-  const UseConvLibrary use(ConvLibrary::kIm2col);  // DeviceKernels checks the same samples by cuDNN
+  const UseCudnn use(Cudnn::kNever);  // DeviceKernels checks the same samples by cuDNN
   check_on_device("conv2d", **device);
 }
 
@@ -88,8 +84,8 @@ TEST(CudnnConv2d, GivesIm2colsValuesForResnetsShapes) {
   for (const ConvCase& c : resnet_cases()) {
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
       const std::string what = dlpipe::concat(c.name, ", ", dtype_name(dtype), ", tensor ");
-      const auto expected = run_conv(c, dtype, *device, ConvLibrary::kIm2col);
-      const auto got = run_conv(c, dtype, *device, ConvLibrary::kCudnn);
+      const auto expected = run_conv(c, dtype, *device, Cudnn::kNever);
+      const auto got = run_conv(c, dtype, *device, Cudnn::kOnly);
       for (size_t i = 0; i < expected.size(); ++i)
         EXPECT_LT(relative_error(got[i], expected[i]), dtype == DType::kF32 ? 5e-5 : 2e-3) << what << i;
     }
@@ -106,7 +102,7 @@ TEST(CudnnConv2d, ItsReluKeepsNan) {
     const Tensor images = cast(Tensor::from<float>(values, {4, 14, 14, 64}), dtype).to(*device);
     const Tensor weights = random_tensor({128, 64, 3, 3}, dtype, *device, 2);
     const Tensor bias = random_tensor({128}, dtype, *device, 3);
-    const UseConvLibrary use(ConvLibrary::kCudnn);
+    const UseCudnn use(Cudnn::kOnly);
     const Tensor outputs =
         conv2d(images, weights, bias, {.padding = {1, 1}, .activation = Activation::kRelu});
     int64_t nan = 0;
@@ -121,9 +117,8 @@ TEST(CudnnConv2d, GivesTheSameBitsAgain) {
   if (device == nullptr) GTEST_SKIP() << why;
   for (const ConvCase& c : resnet_cases()) {
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
-      const auto first = run_conv(c, dtype, *device, ConvLibrary::kAuto);
-      EXPECT_EQ(run_conv(c, dtype, *device, ConvLibrary::kAuto), first)
-          << c.name << ", " << dtype_name(dtype);
+      const auto first = run_conv(c, dtype, *device, Cudnn::kAuto);
+      EXPECT_EQ(run_conv(c, dtype, *device, Cudnn::kAuto), first) << c.name << ", " << dtype_name(dtype);
     }
   }
 }
