@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dlpipe/engine/cuda/cudnn_plan.h"
+#include "dlpipe/engine/op.h"
 
 namespace dlpipe::engine::cuda {
 namespace {
