@@ -132,6 +132,8 @@ class HostGraph {
         return std::exp(x);
       case PointwiseMode::kLog:
         return std::log(x);
+      case PointwiseMode::kRelu:
+        return x < 0 ? 0.0f : x;
       case PointwiseMode::kGreaterOrEqual:
         return x >= b() ? 1.0f : 0.0f;
       case PointwiseMode::kIndex:
