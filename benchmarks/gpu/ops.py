@@ -3,6 +3,7 @@ steps with it and with our own code in its place."""
 
 import outputs
 import programs
+import tables
 
 LOW, PLAIN = "bf16", "f32"
 BATCH = 16
@@ -18,10 +19,11 @@ def run(context, part):
     if report:
         show(part, report, context.quick)
     if context.device == "cpu":
-        return part.not_checked("with and without cuDNN", "it is for a GPU")
+        part.not_checked("with and without cuDNN", "it is for a GPU")
+        return
     for op in CUDNN_OPS:
         beside(context, part, op)
-    return steps(context, part)
+    steps(context, part)
 
 
 def bench(context, part, name, options):
@@ -96,16 +98,11 @@ def steps(context, part):
         if part.left() < 8:
             part.not_checked(f"{model}'s step without cuDNN", "no time left")
             continue
-        found = []
-        for _, flag in WAYS:
-            options = ["--model", model, "--batch", BATCH, "--device", context.device, "--seconds", 1, "--json", *flag]
-            outcome = programs.run(context.programs.dlpipe("bench", "train", *options), part.left())
-            found.append(outputs.last_json(outcome.stdout))
-            if not outcome.ok or "step_ms" not in found[-1]:
-                return part.check(f"{model}'s step {' '.join(flag)}", False, outcome.why())
+        found = [tables.step(context, part, model, BATCH, context.device, *flag) for _, flag in WAYS]
+        if None in found:
+            continue
         with_ms, without_ms = (one["step_ms"] for one in found)
         rows.append([model, f"{with_ms:.2f}", f"{without_ms:.2f}", f"{without_ms / with_ms:.1f}"])
     if rows:
         part.table(f"training step, f32, batch {BATCH}, with cuDNN and without",
                    ["model", "ms", "ms without", "times as fast"], rows)  # fmt: skip
-    return None

@@ -58,10 +58,11 @@ def steps(context, part, models):
         part.not_checked(f"the steps of {', '.join(left_out)}", "no time left")
 
 
-def step(context, part, model, batch, device):
+def step(context, part, model, batch, device, *more):
+    """One step's report, or None; `more`: options of bench train."""
     options = [
         "--model", model, "--batch", batch, "--device", device, "--seconds", 0.2 if context.quick else 1,
-        "--warmup", 1 if device == "cpu" else 5, "--threads", context.cores, "--json",
+        "--warmup", 1 if device == "cpu" else 5, "--threads", context.cores, "--json", *more,
     ]  # fmt: skip
     outcome = programs.run(context.programs.dlpipe("bench", "train", *options), part.left())
     result = outputs.last_json(outcome.stdout)

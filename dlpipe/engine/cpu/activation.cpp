@@ -38,6 +38,7 @@ void activate_rows(Activation activation, DType dtype, const void* from, void* t
 }
 
 void activate_in_place(Activation activation, const Tensor& tensor) {
+  if (activation == Activation::kNone) return;
   auto* const data = static_cast<std::byte*>(tensor.raw());
   const auto size = static_cast<int64_t>(dtype_size(tensor.dtype()));
   parallel_ranges(tensor.elements(), kElementwiseGrain, [&](int64_t begin, int64_t end) {

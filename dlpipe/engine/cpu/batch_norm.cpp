@@ -83,8 +83,8 @@ class Chunks {
 template <class Visitor>
 void walk_tiles(Chunk chunk, const Visitor& visitor) {
   cpu::on_best_isa([=]() DLPIPE_INLINE {
-    const bool strips = chunk.channels > cpu::kStrip * cpu::kLanes;
-    const int64_t tile = strips ? std::max<int64_t>(8, kTileElements / chunk.channels) : chunk.rows;
+    const int64_t tile =
+        is_one_pass(chunk) ? chunk.rows : std::max<int64_t>(8, kTileElements / chunk.channels);
     for (int64_t row = 0; row < chunk.rows; row += tile) {
       Chunk part = chunk;
       part.offset += row * chunk.stride;

@@ -75,6 +75,11 @@ DLPIPE_INLINE inline void walk_pixels(const Chunk& chunk, const Visitor& visitor
   }
 }
 
+/// Whether walk() goes through the rows once: more strips come by the same lines of memory again.
+inline bool is_one_pass(const Chunk& chunk) {
+  return chunk.channels <= kPackedVectors * kLanes || chunk.channels == kStrip * kLanes;
+}
+
 template <class Visitor>
 DLPIPE_INLINE inline void walk(const Chunk& chunk, const Visitor& visitor) {
   if (chunk.stride == kLanes && chunk.channels == kLanes) return walk_pixels<1>(chunk, visitor);
