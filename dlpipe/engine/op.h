@@ -72,7 +72,8 @@ struct BackwardArgs {
   std::span<const Tensor> inputs;        // only those that the record saves are defined
   std::span<const Tensor> outputs;       // likewise
   std::span<const Tensor> grad_outputs;  // of the visible outputs; undefined means zero
-  std::span<Tensor> grad_inputs;         // undefined where not wanted, else allocated: write all of it
+  /// Undefined where not wanted, else allocated: write all of it, or put another tensor in its place.
+  std::span<Tensor> grad_inputs;
   const Attrs& attrs;
   std::span<const TensorSpec> input_specs = {};  // of all inputs as the forward kernel saw them, saved or not
 };
@@ -124,10 +125,12 @@ struct OpRecord {
   /// else plain. Not asked on the reference backend, which sees plain tensors only. infer() ignores layouts.
   LayoutChoice (*choose_layout)(std::span<const TensorSpec> inputs, const Attrs& attrs) = nullptr;
   /// For ops that only look at the same memory otherwise (reshape, transpose, slice): the output as a view of
-  /// a plain input[0], and the input's gradient as a view of the output's. Undefined where strides don't
-  /// allow it; then, and on the reference backend, the kernels copy.
+  /// a plain input[0]. Undefined where strides don't allow it; then, and on the reference backend, the
+  /// kernels copy.
   Tensor (*view)(const Tensor& x, const Attrs& attrs) = nullptr;
-  Tensor (*view_gradient)(const Tensor& grad, const Shape& input, const Attrs& attrs) = nullptr;
+  /// The gradient of inputs[input], of shape `shape`, where it is the output's or a view of it (reshape, both
+  /// sides of add). Undefined where it isn't; then the kernels compute it.
+  Tensor (*view_gradient)(size_t input, const Tensor& grad, const Shape& shape, const Attrs& attrs) = nullptr;
   /// The op that forward goes on with in the same pass (a product's activation), null for most attributes:
   /// one without attributes, of one input and output. Forward leaves its result in outputs[0] and, where its
   /// backward wants its input, that in the hidden outputs[1]. The graph gets a node of each, so that backward

@@ -21,13 +21,17 @@ void OpNode::save(std::span<const Tensor> inputs, std::span<const Tensor> output
 
 std::vector<Tensor> OpNode::backward(std::vector<Tensor> grad_outputs) {
   std::vector<Tensor> grad_inputs(edges.size());
-  if (record_.view_gradient != nullptr) {
-    grad_inputs[0] = record_.view_gradient(grad_outputs[0], input_specs_[0].shape, attrs_);
-    if (grad_inputs[0].defined()) return grad_inputs;
-  }
+  std::vector<Tensor> views(edges.size());
+  bool needs_kernel = false;
   for (size_t i = 0; i < edges.size(); ++i) {
-    if (edges[i].node != nullptr) grad_inputs[i] = Tensor::empty(input_specs_[i], *device_);
+    if (edges[i].node == nullptr) continue;
+    if (record_.view_gradient != nullptr)
+      views[i] = record_.view_gradient(i, grad_outputs[0], input_specs_[i].shape, attrs_);
+    if (views[i].defined()) continue;
+    grad_inputs[i] = Tensor::empty(input_specs_[i], *device_);
+    needs_kernel = true;
   }
+  if (!needs_kernel) return views;
   std::vector<Tensor> inputs;
   std::vector<Tensor> outputs;
   for (const SavedTensor& saved : inputs_) inputs.push_back(saved.unpack(record_.name));
@@ -41,6 +45,9 @@ std::vector<Tensor> OpNode::backward(std::vector<Tensor> grad_outputs) {
     profile->add_backward(record_, kernels_, args, now_ns() - begin);
   } else {
     kernels_.backward(args);
+  }
+  for (size_t i = 0; i < edges.size(); ++i) {
+    if (views[i].defined()) grad_inputs[i] = std::move(views[i]);
   }
   return grad_inputs;
 }

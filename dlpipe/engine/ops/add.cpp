@@ -10,6 +10,8 @@ const OpRecord add_op = {
     .infer = [](auto inputs, auto, const Attrs&) { return binary_rule("add", inputs); },
     .layouts = kAllLayouts,
     .image_inputs = bit(0) | bit(1),
+    .view_gradient = [](size_t, const Tensor& grad, const Shape& shape,
+                        const Attrs&) { return grad.shape() == shape ? grad : Tensor(); },
     .samples = [] { return binary_samples(-1, 1); },
 };
 

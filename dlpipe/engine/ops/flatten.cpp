@@ -42,7 +42,7 @@ const OpRecord flatten_op = {
         [](const Tensor& x, const Attrs&) {
           return keeps_order(x.shape()) ? reshaped_view(x, flat_shape(x.shape())) : Tensor();
         },
-    .view_gradient = [](const Tensor& grad, const Shape& input,
+    .view_gradient = [](size_t, const Tensor& grad, const Shape& input,
                         const Attrs&) { return keeps_order(input) ? reshaped_view(grad, input) : Tensor(); },
     .samples = samples,
 };

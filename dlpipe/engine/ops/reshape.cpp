@@ -55,7 +55,7 @@ const OpRecord reshape_op = {
     .autocast = Autocast::kAsIs,
     .view = [](const Tensor& x,
                const Attrs& attrs) { return reshaped_view(x, attrs.as<ReshapeAttrs>().shape); },
-    .view_gradient = [](const Tensor& grad, const Shape& input,
+    .view_gradient = [](size_t, const Tensor& grad, const Shape& input,
                         const Attrs&) { return reshaped_view(grad, input); },
     .samples = samples,
 };

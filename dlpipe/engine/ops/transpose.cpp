@@ -33,7 +33,7 @@ const OpRecord transpose_op = {
     .view = [](const Tensor& x,
                const Attrs& attrs) { return permuted_view(x, attrs.as<TransposeAttrs>().permutation); },
     .view_gradient =
-        [](const Tensor& grad, const Shape&, const Attrs& attrs) {
+        [](size_t, const Tensor& grad, const Shape&, const Attrs& attrs) {
           return permuted_view(grad, inverse_permutation(attrs.as<TransposeAttrs>().permutation));
         },
     .samples = samples,
