@@ -115,8 +115,14 @@ struct BatchNormAttrs {
 };
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Tensor& running_mean,
                   Tensor& running_var, const BatchNormAttrs& attrs, const Tensor& residual = Tensor());
-Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                  double epsilon = 1e-5);  // last axis
+/// Over the last axis: x [..,C], gamma and beta f32 [C] -> y like x, of dtype `output` (f64 where x is).
+/// Computed in f32, whatever x is.
+Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon = 1e-5,
+                  DType output = DType::kF32);
+/// {s, layer_norm(s)} of s = x + branch, shaped alike, in one pass: the bits of the two ops. s has the wider
+/// dtype of both, f32 for bf16 beside f16.
+std::array<Tensor, 2> add_layer_norm(const Tensor& x, const Tensor& branch, const Tensor& gamma,
+                                     const Tensor& beta, double epsilon = 1e-5, DType output = DType::kF32);
 
 Tensor softmax(const Tensor& x, int axis = -1);
 Tensor log_softmax(const Tensor& x, int axis = -1);

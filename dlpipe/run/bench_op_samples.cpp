@@ -60,6 +60,7 @@ std::vector<Large> matrix_samples() {
       {"matmul", {"batch", {f32({96, 512, 64}), f32({96, 64, 512})}, engine::MatmulAttrs{}}},
       {"self_attention", {"12 heads", {f32({8, 512, 3 * 768})}, engine::AttentionAttrs{12, true}}},
       {"layer_norm", {"rows", {rows, width, width}, engine::LayerNormAttrs{}}},
+      {"add_layer_norm", {"rows", {rows, rows, width, width}, engine::LayerNormAttrs{}}},
       {"softmax", {"rows", {rows}, engine::SoftmaxAttrs{1}}},
       {"log_softmax", {"rows", {rows}, engine::SoftmaxAttrs{1}}},
       {"cross_entropy",

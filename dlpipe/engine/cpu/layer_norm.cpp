@@ -1,111 +1,243 @@
-#include "dlpipe/engine/ops/layer_norm.h"
+#include "dlpipe/engine/cpu/layer_norm.h"
 
-#include "dlpipe/engine/cpu/elementwise.h"
-#include "dlpipe/engine/cpu/reduce.h"
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "dlpipe/engine/cpu/parallel.h"
 #include "dlpipe/engine/cpu/rows.h"
+#include "dlpipe/engine/cpu/vec.h"
+#include "dlpipe/engine/ops/layer_norm.h"
 
 namespace dlpipe::engine {
 
+namespace cpu {
 namespace {
 
-void forward(const ForwardArgs& args) {
-  const int64_t channels = args.inputs[0].size(-1);
-  const int64_t rows = args.inputs[0].elements() / channels;
-  const auto epsilon = static_cast<float>(args.attrs.as<LayerNormAttrs>().epsilon);
-  const float* x = args.inputs[0].data<float>();
-  const float* gamma = args.inputs[1].data<float>();
-  const float* beta = args.inputs[2].data<float>();
-  float* y = args.outputs[0].data<float>();
-  float* means = args.outputs[1].data<float>();
-  float* inverses = args.outputs[2].data<float>();
-  parallel_ranges(rows, cpu::rows_per_slice(channels), [&](int64_t begin, int64_t end) {
-    cpu::on_best_isa([=]() DLPIPE_INLINE {
-      for (int64_t row = begin; row < end; ++row) {
-        const float* __restrict from = x + row * channels;
-        float* __restrict to = y + row * channels;
-        const auto count = static_cast<float>(channels);
-        const float mean =
-            cpu::sum_terms(channels, [from](int64_t c) DLPIPE_INLINE { return from[c]; }) / count;
-        const float variance =
-            cpu::sum_terms(channels, [from, mean](int64_t c)
-                                         DLPIPE_INLINE { return (from[c] - mean) * (from[c] - mean); }) /
-            count;
-        const float inverse = 1.0f / vector_math::sqrt(variance + epsilon);
-        for (int64_t c = 0; c < channels; ++c) to[c] = (from[c] - mean) * inverse * gamma[c] + beta[c];
-        means[row] = mean;
-        inverses[row] = inverse;
-      }
-    });
-  });
+/// A tensor's memory, f32 or bf16; none where it is undefined.
+struct Rows {
+  void* data = nullptr;
+  bool low = false;
+
+  explicit Rows(const Tensor& tensor) {
+    if (!tensor.defined()) return;
+    data = tensor.raw();
+    low = tensor.dtype() == DType::kBF16;
+  }
+  DLPIPE_INLINE float* floats(int64_t at) const { return static_cast<float*>(data) + at; }
+  DLPIPE_INLINE BFloat16* lows(int64_t at) const { return static_cast<BFloat16*>(data) + at; }
+
+  /// A row from element `at` on as floats: where it is, or in `scratch`.
+  DLPIPE_INLINE const float* read(int64_t at, int64_t count, float* scratch) const {
+    if (!low) return floats(at);
+    const BFloat16* const from = lows(at);
+    int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) store(scratch + i, load(from + i));
+    for (; i < count; ++i) scratch[i] = load_one(from + i);
+    return scratch;
+  }
+  /// Where to compute a row for `write`.
+  DLPIPE_INLINE float* target(int64_t at, float* scratch) const {
+    return data == nullptr || low ? scratch : floats(at);
+  }
+  /// Puts a row there, unless that is where it was computed.
+  DLPIPE_INLINE void write(int64_t at, int64_t count, const float* row) const {
+    if (data == nullptr) return;
+    if (!low) {
+      if (row != floats(at)) std::copy_n(row, count, floats(at));
+      return;
+    }
+    BFloat16* const to = lows(at);
+    int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) store(to + i, load(row + i));
+    for (; i < count; ++i) store_one(to + i, row[i]);
+  }
+};
+
+/// The first `count` lanes of memory, the others 0; eight known to the compiler are one load.
+DLPIPE_INLINE inline F32x8 load_some(const float* from, int64_t count) {
+  F32x8 lanes = {};
+  std::memcpy(&lanes, from, static_cast<size_t>(count) * sizeof(float));
+  return lanes;
+}
+/// The same number in the first `count` lanes.
+DLPIPE_INLINE inline F32x8 some(float value, int64_t count) {
+  const F32x8 lanes = all(value);
+  return load_some(reinterpret_cast<const float*>(&lanes), count);
+}
+DLPIPE_INLINE inline void store_some(float* to, const F32x8& lanes, int64_t count) {
+  std::memcpy(to, &lanes, static_cast<size_t>(count) * sizeof(float));
+}
+/// Calls body(first, count) for eight channels at a time, then for the rest.
+template <class Body>
+DLPIPE_INLINE inline void for_lanes(int64_t channels, const Body& body) {
+  int64_t c = 0;
+  for (; c + kLanes <= channels; c += kLanes) body(c, std::integral_constant<int64_t, kLanes>());
+  if (c < channels) body(c, channels - c);
+}
+/// Of all lanes, in pairs.
+DLPIPE_INLINE inline float total_of(const F32x8& lanes) {
+  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
-// With n = (x - mean) / std and g = dy gamma: dx = (g - mean(g) - n mean(g n)) / std.
-void grad_of_x(const BackwardArgs& args, int64_t rows, int64_t channels) {
-  const float* x = args.inputs[0].data<float>();
-  const float* gamma = args.inputs[1].data<float>();
-  const float* means = args.outputs[1].data<float>();
-  const float* inverses = args.outputs[2].data<float>();
-  const float* grad_y = args.grad_outputs[0].data<float>();
-  float* grad_x = args.grad_inputs[0].data<float>();
-  parallel_ranges(rows, cpu::rows_per_slice(channels), [&](int64_t begin, int64_t end) {
-    cpu::on_best_isa([=]() DLPIPE_INLINE {
-      for (int64_t row = begin; row < end; ++row) {
-        const float* __restrict from = x + row * channels;
-        const float* __restrict g = grad_y + row * channels;
-        float* __restrict to = grad_x + row * channels;
-        const float mean = means[row];
-        const float inverse = inverses[row];
-        const auto count = static_cast<float>(channels);
-        const float mean_g =
-            cpu::sum_terms(channels, [=](int64_t c) DLPIPE_INLINE { return g[c] * gamma[c]; }) / count;
-        const float mean_gn = cpu::sum_terms(channels,
-                                             [=](int64_t c) DLPIPE_INLINE {
-                                               return g[c] * gamma[c] * ((from[c] - mean) * inverse);
-                                             }) /
-                              count;
-        for (int64_t c = 0; c < channels; ++c) {
-          to[c] = (g[c] * gamma[c] - mean_g - (from[c] - mean) * inverse * mean_gn) * inverse;
-        }
-      }
-    });
-  });
+/// So many rows of floats of the calling worker.
+float* scratch_rows(int64_t rows, int64_t channels) {
+  return reinterpret_cast<float*>(worker_scratch(0, static_cast<size_t>(rows * channels) * sizeof(float)));
 }
 
-void backward(const BackwardArgs& args) {
-  const int64_t channels = args.inputs[0].size(-1);
-  const int64_t rows = args.inputs[0].elements() / channels;
-  if (args.grad_inputs[0].defined()) grad_of_x(args, rows, channels);
-  const uint32_t all_but_last = bit(args.inputs[0].rank() - 1) - 1;
-  if (args.grad_inputs[2].defined())
-    cpu::reduce_sum(args.grad_outputs[0], all_but_last, 1.0, args.grad_inputs[2]);
-  if (!args.grad_inputs[1].defined()) return;
-  const Tensor products = Tensor::empty({rows, channels});
-  const float* x = args.inputs[0].data<float>();
-  const float* means = args.outputs[1].data<float>();
-  const float* inverses = args.outputs[2].data<float>();
-  const float* grad = args.grad_outputs[0].data<float>();
-  float* to = products.data<float>();
-  parallel_ranges(rows, cpu::rows_per_slice(channels), [&](int64_t begin, int64_t end) {
-    cpu::on_best_isa([=]() DLPIPE_INLINE {
-      for (int64_t row = begin; row < end; ++row) {
-        const float mean = means[row];
-        const float inverse = inverses[row];
-        for (int64_t i = row * channels; i < (row + 1) * channels; ++i)
-          to[i] = grad[i] * ((x[i] - mean) * inverse);
-      }
-    });
+/// to[c] = the sum over slices of parts[slice, which, c].
+void sum_parts(const Tensor& parts, int64_t which, const Tensor& to) {
+  if (!to.defined()) return;
+  const int64_t slices = parts.size(0);
+  const int64_t channels = parts.size(2);
+  const float* from = parts.data<float>() + which * channels;
+  float* sums = to.data<float>();
+  on_best_isa([=]() DLPIPE_INLINE {
+    std::fill_n(sums, channels, 0.0f);
+    for (int64_t slice = 0; slice < slices; ++slice) {
+      for (int64_t c = 0; c < channels; ++c) sums[c] += from[slice * 2 * channels + c];
+    }
   });
-  cpu::reduce_sum(products, bit(0), 1.0, args.grad_inputs[1]);
 }
 
 }  // namespace
 
+void normalize_rows(const Tensor& x, const Tensor& branch, const Tensor& sum, const Tensor& gamma,
+                    const Tensor& beta, double epsilon, const Tensor& y, const Tensor& means,
+                    const Tensor& inverses) {
+  const int64_t channels = x.size(-1);
+  const Rows x_rows(x), branch_rows(branch), sum_rows(sum), y_rows(y);
+  const float* scale = gamma.data<float>();
+  const float* shift = beta.data<float>();
+  float* mean_of = means.data<float>();
+  float* inverse_of = inverses.data<float>();
+  const auto small = static_cast<float>(epsilon);
+  parallel_ranges(means.elements(), rows_per_slice(channels), [&](int64_t begin, int64_t end) {
+    float* const scratch = scratch_rows(4, channels);
+    on_best_isa([=]() DLPIPE_INLINE {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t at = row * channels;
+        const float* from = x_rows.read(at, channels, scratch);
+        if (branch_rows.data != nullptr) {
+          const float* const other = branch_rows.read(at, channels, scratch + channels);
+          float* const both = sum_rows.target(at, scratch + 2 * channels);
+          for_lanes(channels, [=](int64_t c, auto count) DLPIPE_INLINE {
+            store_some(both + c, load_some(from + c, count) + load_some(other + c, count), count);
+          });
+          sum_rows.write(at, channels, both);
+          from = sum_rows.read(at, channels, both);
+        }
+        F32x8 sum_x = {}, sum_squares = {};
+        for_lanes(channels,
+                  [&](int64_t c, auto count) DLPIPE_INLINE { sum_x += load_some(from + c, count); });
+        const float mean = total_of(sum_x) / static_cast<float>(channels);
+        for_lanes(channels, [&](int64_t c, auto count) DLPIPE_INLINE {
+          const F32x8 distance = load_some(from + c, count) - some(mean, count);
+          sum_squares += distance * distance;
+        });
+        const float variance = total_of(sum_squares) / static_cast<float>(channels);
+        const float inverse = 1.0f / vector_math::sqrt(variance + small);
+        float* const to = y_rows.target(at, scratch + 3 * channels);
+        for_lanes(channels, [=](int64_t c, auto count) DLPIPE_INLINE {
+          const F32x8 normal = (load_some(from + c, count) - mean) * inverse;
+          store_some(to + c, normal * load_some(scale + c, count) + load_some(shift + c, count), count);
+        });
+        y_rows.write(at, channels, to);
+        mean_of[row] = mean;
+        inverse_of[row] = inverse;
+      }
+    });
+  });
+}
+
+// With n = (x - mean) / std and g = dy gamma: dx = (g - mean(g) - n mean(g n)) / std, and what came for x
+// itself.
+void normalize_rows_gradient(const Tensor& x, const Tensor& gamma, const Tensor& means,
+                             const Tensor& inverses, const Tensor& grad_x, const Tensor& grad_y,
+                             std::span<const Tensor> to_x, const Tensor& to_gamma, const Tensor& to_beta) {
+  const int64_t channels = x.size(-1);
+  const int64_t rows = means.elements();
+  const int64_t per_slice = rows_per_slice(channels);
+  const Rows x_rows(x), grad_x_rows(grad_x), grad_y_rows(grad_y);
+  const Rows first(to_x[0]), second(to_x.size() > 1 ? to_x[1] : Tensor());
+  const float* scale = gamma.data<float>();
+  const float* mean_of = means.data<float>();
+  const float* inverse_of = inverses.data<float>();
+  const Tensor parts = Tensor::empty({divide_up(rows, per_slice), 2, channels});  // of gamma's and beta's
+  float* const all_parts = parts.data<float>();
+  parallel_slices(parts.size(0), [&](int64_t slice) {
+    const int64_t begin = slice * per_slice;
+    const int64_t end = std::min(rows, begin + per_slice);
+    float* const scratch = scratch_rows(4, channels);
+    float* const part = all_parts + slice * 2 * channels;
+    on_best_isa([=]() DLPIPE_INLINE {
+      float* const gamma_sums = part;
+      float* const beta_sums = part + channels;
+      std::fill_n(part, 2 * channels, 0.0f);
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t at = row * channels;
+        float* const to = first.target(at, scratch);
+        const float* const own =
+            grad_x_rows.data != nullptr ? grad_x_rows.read(at, channels, scratch + 3 * channels) : nullptr;
+        if (grad_y_rows.data != nullptr) {
+          const float* const from = x_rows.read(at, channels, scratch + channels);
+          const float* const g = grad_y_rows.read(at, channels, scratch + 2 * channels);
+          const float mean = mean_of[row];
+          const float inverse = inverse_of[row];
+          F32x8 sum_g = {}, sum_gn = {};
+          for_lanes(channels, [&](int64_t c, auto count) DLPIPE_INLINE {
+            const F32x8 scaled = load_some(g + c, count) * load_some(scale + c, count);
+            sum_g += scaled;
+            sum_gn += scaled * ((load_some(from + c, count) - mean) * inverse);
+          });
+          const float mean_g = total_of(sum_g) / static_cast<float>(channels);
+          const float mean_gn = total_of(sum_gn) / static_cast<float>(channels);
+          for_lanes(channels, [=](int64_t c, auto count) DLPIPE_INLINE {
+            const F32x8 grad = load_some(g + c, count);
+            const F32x8 normal = (load_some(from + c, count) - mean) * inverse;
+            F32x8 sum = (grad * load_some(scale + c, count) - mean_g - normal * mean_gn) * inverse;
+            if (own != nullptr) sum += load_some(own + c, count);
+            store_some(to + c, sum, count);
+            store_some(gamma_sums + c, load_some(gamma_sums + c, count) + grad * normal, count);
+            store_some(beta_sums + c, load_some(beta_sums + c, count) + grad, count);
+          });
+        } else if (own != nullptr) {
+          std::copy_n(own, channels, to);
+        } else {
+          std::fill_n(to, channels, 0.0f);
+        }
+        first.write(at, channels, to);
+        second.write(at, channels, to);
+      }
+    });
+  });
+  sum_parts(parts, 0, to_gamma);
+  sum_parts(parts, 1, to_beta);
+}
+
+bool supports_normalize_rows(std::span<const TensorSpec> inputs, const Attrs& attrs) {
+  return std::all_of(inputs.begin(), inputs.end(),
+                     [](const TensorSpec& spec) { return is_f32_or_bf16(spec.dtype); }) &&
+         is_f32_or_bf16(attrs.as<LayerNormAttrs>().output);
+}
+
+}  // namespace cpu
+
 extern const Kernels layer_norm_cpu;
 const Kernels layer_norm_cpu = {
-    .forward = forward,
-    .backward = backward,
-    .supports = [](std::span<const TensorSpec> inputs,
-                   const Attrs&) { return inputs[0].dtype == DType::kF32; },
+    .forward =
+        [](const ForwardArgs& args) {
+          cpu::normalize_rows(args.inputs[0], Tensor(), Tensor(), args.inputs[1], args.inputs[2],
+                              args.attrs.as<LayerNormAttrs>().epsilon, args.outputs[0], args.outputs[1],
+                              args.outputs[2]);
+        },
+    .backward =
+        [](const BackwardArgs& args) {
+          cpu::normalize_rows_gradient(args.inputs[0], args.inputs[1], args.outputs[1], args.outputs[2],
+                                       Tensor(), args.grad_outputs[0], args.grad_inputs.first(1),
+                                       args.grad_inputs[1], args.grad_inputs[2]);
+        },
+    .supports = cpu::supports_normalize_rows,
 };
 
 }  // namespace dlpipe::engine

@@ -107,14 +107,14 @@ class Module {
   virtual Tensor forward_activated(const Tensor& x, Activation activation);
   /// Which one this module is, as far as products know it.
   virtual Activation activation() const { return Activation::kNone; }
+  /// Whether somebody wants it called by itself: a forward hook, or recomputation.
+  bool is_watched() const { return recomputed_ || !forward_hooks_.empty(); }
 
  private:
   template <class Visit>
   void visit(const std::string& prefix, const Visit& visitor);
   template <class Visit>
   void visit(const std::string& prefix, const Visit& visitor) const;
-  bool is_watched() const { return recomputed_ || !forward_hooks_.empty(); }
-
   std::vector<NamedTensor> parameters_;
   std::vector<NamedTensor> buffers_;
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;

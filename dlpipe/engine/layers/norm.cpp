@@ -3,6 +3,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/layers/init.h"
 #include "dlpipe/engine/layers/recompute.h"
+#include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops.h"
 
 namespace dlpipe::engine {
@@ -64,8 +65,23 @@ LayerNorm::LayerNorm(int64_t size, double epsilon) : epsilon_(epsilon) {
   bias_ = add_parameter("bias", Tensor::zeros({size}));
 }
 
+Tensor Residual::value() const {
+  return branch.defined() ? x + branch : x;
+}
+
 Tensor LayerNorm::forward(const Tensor& x) {
   return layer_norm(x, weight_, bias_, epsilon_);
+}
+
+Tensor LayerNorm::forward_residual(Residual& stream) {
+  if (is_watched()) {
+    stream = {stream.value()};
+    return (*this)(stream.x);
+  }
+  if (!stream.branch.defined()) return layer_norm(stream.x, weight_, bias_, epsilon_, autocast_dtype());
+  auto [x, y] = add_layer_norm(stream.x, stream.branch, weight_, bias_, epsilon_, autocast_dtype());
+  stream = {std::move(x)};
+  return y;
 }
 
 double LayerNorm::flops(const TensorSpec& /*x*/, const TensorSpec& y) const {

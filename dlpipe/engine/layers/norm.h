@@ -34,11 +34,23 @@ class BatchNorm2d final : public Module {
   Tensor batches_tracked_;
 };
 
+/// What residual branches are added to, and a branch that is not added yet: x + branch, or x alone while that
+/// is undefined. So the next norm adds in its own pass over memory.
+struct Residual {
+  Tensor x;
+  Tensor branch = {};
+
+  Tensor value() const;
+};
+
 /// Over the last axis. weight, bias [size].
 class LayerNorm final : public Module {
  public:
   explicit LayerNorm(int64_t size, double epsilon = 1e-5);
   Tensor forward(const Tensor& x) override;
+  /// forward(stream.value()) in the dtype that products take under autocast, rounded in the same pass. The
+  /// stream's branch is added to its x.
+  Tensor forward_residual(Residual& stream);
   std::string kind() const override { return "LayerNorm"; }
   double flops(const TensorSpec& x, const TensorSpec& y) const override;
   void reset_parameters(uint64_t seed, const std::string& prefix) override;

@@ -28,9 +28,21 @@ TransformerBlock::TransformerBlock(int64_t width, int heads, bool causal)
       fc1_(add_module("fc1", std::make_shared<Linear>(width, 4 * width))),
       fc2_(add_module("fc2", std::make_shared<Linear>(4 * width, width))) {}
 
+Residual TransformerBlock::run(Residual stream) {
+  Tensor normal = norm1_->forward_residual(stream);
+  stream.branch = (*attn_)(normal);
+  normal = norm2_->forward_residual(stream);
+  stream.branch = (*fc2_)((*fc1_)(normal, Activation::kGelu));
+  return stream;
+}
+
 Tensor TransformerBlock::forward(const Tensor& x) {
-  const Tensor seen = x + (*attn_)((*norm1_)(x));
-  return seen + (*fc2_)((*fc1_)((*norm2_)(seen), Activation::kGelu));
+  return run({x}).value();
+}
+
+Residual TransformerBlock::operator()(Residual stream) {
+  if (is_watched()) return {(*this)(stream.value())};
+  return run(std::move(stream));
 }
 
 void initialize_transformer(Module& model, uint64_t seed, int blocks) {

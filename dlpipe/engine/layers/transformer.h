@@ -33,9 +33,15 @@ class TransformerBlock final : public Module {
  public:
   TransformerBlock(int64_t width, int heads, bool causal);
   Tensor forward(const Tensor& x) override;
+  /// The same of a stream, whose last branch is left to be added by whoever comes next: block after block,
+  /// the stream is read and written once a branch.
+  Residual operator()(Residual stream);
+  using Module::operator();
   std::string kind() const override { return "TransformerBlock"; }
 
  private:
+  Residual run(Residual stream);
+
   std::shared_ptr<LayerNorm> norm1_;
   std::shared_ptr<SelfAttention> attn_;
   std::shared_ptr<LayerNorm> norm2_;

@@ -27,9 +27,9 @@ class Gpt final : public Module {
           Status(ErrorCode::kMisuse, dlpipe::concat("[", name_, "] expected at most ", positions_.size(0),
                                                     " tokens, got ", length, "; cut the sequence")));
     }
-    Tensor x = (*tokens_)(ids) + slice(positions_, 0, 0, length);
-    for (const auto& block : blocks_) x = (*block)(x);
-    const Tensor rows = reshape((*norm_)(x), {ids.elements(), positions_.size(1)});
+    Residual stream = {(*tokens_)(ids) + slice(positions_, 0, 0, length)};
+    for (const auto& block : blocks_) stream = (*block)(std::move(stream));
+    const Tensor rows = reshape(norm_->forward_residual(stream), {ids.elements(), positions_.size(1)});
     return linear(rows, tokens_->parameters()[0].tensor, Tensor());
   }
   std::string kind() const override { return "Gpt"; }

@@ -32,9 +32,9 @@ class VitSmall final : public Module {
 
   Tensor forward(const Tensor& images) override {
     const Tensor patches = plain((*patches_)(images));
-    Tensor x = reshape(patches, {images.size(0), -1, kWidth}) + positions_;
-    for (const auto& block : blocks_) x = (*block)(x);
-    return (*head_)(mean((*norm_)(x), {1}));
+    Residual stream = {reshape(patches, {images.size(0), -1, kWidth}) + positions_};
+    for (const auto& block : blocks_) stream = (*block)(std::move(stream));
+    return (*head_)(mean((*norm_)(stream.value()), {1}));
   }
   std::string kind() const override { return "VitSmall"; }
   void reset_parameters(uint64_t seed, const std::string& prefix) override {

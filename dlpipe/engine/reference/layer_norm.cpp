@@ -1,77 +1,90 @@
-#include "dlpipe/engine/ops/layer_norm.h"
+#include "dlpipe/engine/reference/layer_norm.h"
 
-#include <algorithm>
 #include <cmath>
+#include <vector>
 
-#include "dlpipe/engine/reference/typed.h"
+#include "dlpipe/engine/ops/layer_norm.h"
+#include "dlpipe/engine/reference/element.h"
 
 namespace dlpipe::engine {
 
-namespace {
+namespace reference {
 
-void forward(const ForwardArgs& args) {
-  const Tensor& x = args.inputs[0];
+void normalize_rows(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon, const Tensor& y,
+                    const Tensor& means, const Tensor& inverses) {
   const int64_t channels = x.size(-1);
-  const double epsilon = args.attrs.as<LayerNormAttrs>().epsilon;
-  reference::typed(x.dtype(), [&]<class T>(T) {
-    const T* gamma = args.inputs[1].data<T>();
-    const T* beta = args.inputs[2].data<T>();
-    for (int64_t row = 0; row < x.elements() / channels; ++row) {
-      const T* from = x.data<T>() + row * channels;
-      T* to = args.outputs[0].data<T>() + row * channels;
-      T mean = 0;
-      for (int64_t c = 0; c < channels; ++c) mean += from[c];
-      mean /= static_cast<T>(channels);
-      T variance = 0;
-      for (int64_t c = 0; c < channels; ++c) variance += (from[c] - mean) * (from[c] - mean);
-      const T inverse = T(1) / std::sqrt(variance / static_cast<T>(channels) + static_cast<T>(epsilon));
-      for (int64_t c = 0; c < channels; ++c) to[c] = (from[c] - mean) * inverse * gamma[c] + beta[c];
-      args.outputs[1].data<T>()[row] = mean;
-      args.outputs[2].data<T>()[row] = inverse;
+  const auto count = static_cast<double>(channels);
+  for (int64_t row = 0; row < x.elements() / channels; ++row) {
+    const int64_t at = row * channels;
+    double mean = 0;
+    for (int64_t c = 0; c < channels; ++c) mean += element(x, at + c) / count;
+    double variance = 0;
+    for (int64_t c = 0; c < channels; ++c) {
+      const double distance = element(x, at + c) - mean;
+      variance += distance * distance / count;
     }
-  });
+    const double inverse = 1 / std::sqrt(variance + epsilon);
+    for (int64_t c = 0; c < channels; ++c) {
+      const double normal = (element(x, at + c) - mean) * inverse;
+      set_element(y, at + c, normal * element(gamma, c) + element(beta, c));
+    }
+    set_element(means, row, mean);
+    set_element(inverses, row, inverse);
+  }
 }
 
-// With n = (x - mean) / std and g = dy gamma: dx = (g - mean(g) - n mean(g n)) / std.
-void backward(const BackwardArgs& args) {
-  const Tensor& x = args.inputs[0];
+// With n = (x - mean) / std and g = dy gamma: dx = (g - mean(g) - n mean(g n)) / std, and what came for x
+// itself.
+void normalize_rows_gradient(const Tensor& x, const Tensor& gamma, const Tensor& means,
+                             const Tensor& inverses, const Tensor& grad_x, const Tensor& grad_y,
+                             std::span<const Tensor> to_x, const Tensor& to_gamma, const Tensor& to_beta) {
   const int64_t channels = x.size(-1);
-  reference::typed(x.dtype(), [&]<class T>(T) {
-    const T* gamma = args.inputs[1].data<T>();
-    T* grads[3] = {nullptr, nullptr, nullptr};
-    for (size_t i = 0; i < 3; ++i) {
-      if (!args.grad_inputs[i].defined()) continue;
-      grads[i] = args.grad_inputs[i].data<T>();
-      std::fill_n(grads[i], args.grad_inputs[i].elements(), T(0));
+  const auto count = static_cast<double>(channels);
+  std::vector<double> gamma_sums(static_cast<size_t>(channels));
+  std::vector<double> beta_sums(static_cast<size_t>(channels));
+  for (int64_t row = 0; row < x.elements() / channels; ++row) {
+    const double mean = element(means, row);
+    const double inverse = element(inverses, row);
+    const auto normal = [&](int64_t c) { return (element(x, row * channels + c) - mean) * inverse; };
+    const auto grad = [&](int64_t c) { return grad_y.defined() ? element(grad_y, row * channels + c) : 0.0; };
+    double mean_g = 0;
+    double mean_gn = 0;
+    for (int64_t c = 0; c < channels; ++c) {
+      mean_g += grad(c) * element(gamma, c) / count;
+      mean_gn += grad(c) * element(gamma, c) * normal(c) / count;
+      gamma_sums[static_cast<size_t>(c)] += grad(c) * normal(c);
+      beta_sums[static_cast<size_t>(c)] += grad(c);
     }
-    for (int64_t row = 0; row < x.elements() / channels; ++row) {
-      const T* from = x.data<T>() + row * channels;
-      const T* grad = args.grad_outputs[0].data<T>() + row * channels;
-      const T mean = args.outputs[1].data<T>()[row];
-      const T inverse = args.outputs[2].data<T>()[row];
-      T sum_g = 0;
-      T sum_gn = 0;
-      for (int64_t c = 0; c < channels; ++c) {
-        const T n = (from[c] - mean) * inverse;
-        sum_g += grad[c] * gamma[c];
-        sum_gn += grad[c] * gamma[c] * n;
-        if (grads[1]) grads[1][c] += grad[c] * n;
-        if (grads[2]) grads[2][c] += grad[c];
-      }
-      if (!grads[0]) continue;
-      for (int64_t c = 0; c < channels; ++c) {
-        const T n = (from[c] - mean) * inverse;
-        grads[0][row * channels + c] =
-            (grad[c] * gamma[c] - sum_g / static_cast<T>(channels) - n * sum_gn / static_cast<T>(channels)) *
-            inverse;
+    for (int64_t c = 0; c < channels; ++c) {
+      double sum = (grad(c) * element(gamma, c) - mean_g - normal(c) * mean_gn) * inverse;
+      if (grad_x.defined()) sum += element(grad_x, row * channels + c);
+      for (const Tensor& to : to_x) {
+        if (to.defined()) set_element(to, row * channels + c, sum);
       }
     }
-  });
+  }
+  for (int64_t c = 0; c < channels; ++c) {
+    if (to_gamma.defined()) set_element(to_gamma, c, gamma_sums[static_cast<size_t>(c)]);
+    if (to_beta.defined()) set_element(to_beta, c, beta_sums[static_cast<size_t>(c)]);
+  }
 }
 
-}  // namespace
+}  // namespace reference
 
 extern const Kernels layer_norm_reference;
-const Kernels layer_norm_reference = {.forward = forward, .backward = backward};
+const Kernels layer_norm_reference = {
+    .forward =
+        [](const ForwardArgs& args) {
+          reference::normalize_rows(args.inputs[0], args.inputs[1], args.inputs[2],
+                                    args.attrs.as<LayerNormAttrs>().epsilon, args.outputs[0], args.outputs[1],
+                                    args.outputs[2]);
+        },
+    .backward =
+        [](const BackwardArgs& args) {
+          reference::normalize_rows_gradient(args.inputs[0], args.inputs[1], args.outputs[1], args.outputs[2],
+                                             Tensor(), args.grad_outputs[0], args.grad_inputs.first(1),
+                                             args.grad_inputs[1], args.grad_inputs[2]);
+        },
+};
 
 }  // namespace dlpipe::engine
