@@ -19,11 +19,6 @@ namespace dlpipe::engine {
 
 namespace {
 
-thread_local Backend t_backend = Backend::kCpu;
-thread_local DType t_autocast = DType::kF32;
-thread_local bool t_tf32 = false;
-thread_local Cudnn t_cudnn = Cudnn::kAuto;
-
 constexpr std::array<const char*, 3> kBackendNames = {"reference", "cpu", "cuda"};
 
 Device& device_of(std::span<const Tensor> inputs) {
@@ -54,7 +49,7 @@ const Kernels& choose_kernels(const OpRow& row, Backend backend, std::span<const
 }
 
 Backend backend_of(std::span<const Tensor> inputs) {
-  return device_of(inputs).is_host() ? t_backend : Backend::kCuda;
+  return device_of(inputs).is_host() ? thread_state::backend() : Backend::kCuda;
 }
 
 // Runs an op that the reference computes, in f32, for inputs of the dtype `low`.
@@ -274,38 +269,35 @@ const OpRegistry& OpRegistry::builtin() {
   return registry;
 }
 
-UseBackend::UseBackend(Backend backend) : former_(t_backend) {
-  t_backend = backend;
-}
-UseBackend::~UseBackend() {
-  t_backend = former_;
-}
-DType autocast_dtype() {
-  return t_autocast;
-}
-UseAutocast::UseAutocast(DType low) : former_(t_autocast) {
-  t_autocast = low;
-}
-UseAutocast::~UseAutocast() {
-  t_autocast = former_;
-}
+namespace thread_state {
 
-bool tf32_allowed() {
-  return t_tf32;
+Backend& backend() {
+  thread_local Backend t_backend = Backend::kCpu;
+  return t_backend;
 }
-
-UseTf32::UseTf32(bool allowed) : former_(std::exchange(t_tf32, allowed)) {}
-UseTf32::~UseTf32() {
-  t_tf32 = former_;
+DType& autocast() {
+  thread_local DType t_dtype = DType::kF32;
+  return t_dtype;
 }
-
-Cudnn cudnn_use() {
+bool& tf32() {
+  thread_local bool t_allowed = false;
+  return t_allowed;
+}
+Cudnn& cudnn() {
+  thread_local Cudnn t_cudnn = Cudnn::kAuto;
   return t_cudnn;
 }
 
-UseCudnn::UseCudnn(Cudnn use) : former_(std::exchange(t_cudnn, use)) {}
-UseCudnn::~UseCudnn() {
-  t_cudnn = former_;
+}  // namespace thread_state
+
+DType autocast_dtype() {
+  return thread_state::autocast();
+}
+bool tf32_allowed() {
+  return thread_state::tf32();
+}
+Cudnn cudnn_use() {
+  return thread_state::cudnn();
 }
 
 }  // namespace dlpipe::engine

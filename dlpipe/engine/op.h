@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dlpipe/base/scoped_value.h"
 #include "dlpipe/engine/tensor.h"
 
 namespace dlpipe::engine {
@@ -177,67 +178,38 @@ inline Tensor apply_one(const OpRecord& record, std::vector<Tensor> inputs, Attr
   return apply(record, std::move(inputs), std::move(attrs))[0];
 }
 
-/// While one lives, ops of this thread run on `backend` (tests: the reference).
-class UseBackend {
- public:
-  explicit UseBackend(Backend backend);
-  ~UseBackend();
-  UseBackend(const UseBackend&) = delete;
-  UseBackend& operator=(const UseBackend&) = delete;
-
- private:
-  Backend former_;
-};
-
-/// What ops of this thread are autocast to; kF32: nothing.
-DType autocast_dtype();
-
-/// While one lives, ops of this thread are autocast to `low` (kBF16, kF16; kF32: off).
-class UseAutocast {
- public:
-  explicit UseAutocast(DType low);
-  ~UseAutocast();
-  UseAutocast(const UseAutocast&) = delete;
-  UseAutocast& operator=(const UseAutocast&) = delete;
-
- private:
-  DType former_;
-};
-
-/// Whether f32 products and convolutions of this thread may round their factors to TF32 (10 bits of
-/// significand) for tensor cores. Only CUDA has them.
-bool tf32_allowed();
-
-/// While one lives, they may, or may not.
-class UseTf32 {
- public:
-  explicit UseTf32(bool allowed);
-  ~UseTf32();
-  UseTf32(const UseTf32&) = delete;
-  UseTf32& operator=(const UseTf32&) = delete;
-
- private:
-  bool former_;
-};
-
-/// Whose convolutions and attention this thread takes on CUDA.
+/// Whose convolutions and attention a thread takes on CUDA.
 enum class Cudnn : uint8_t {
   kAuto,   // cuDNN's; our own where it isn't there or has none for a shape
   kNever,  // our own: im2col and products, self_attention.cu
   kOnly,   // cuDNN's; where it has none, an Error says why (tests)
 };
+
+/// The calling thread's variables; read and set them by what follows.
+namespace thread_state {
+Backend& backend();
+DType& autocast();
+bool& tf32();
+Cudnn& cudnn();
+}  // namespace thread_state
+
+/// While one lives, ops of this thread run on the backend given (tests: the reference).
+using UseBackend = ScopedValue<thread_state::backend>;
+
+/// What ops of this thread are autocast to; kF32: nothing.
+DType autocast_dtype();
+/// While one lives, ops of this thread are autocast to the dtype given (kBF16, kF16; kF32: off).
+using UseAutocast = ScopedValue<thread_state::autocast>;
+
+/// Whether f32 products and convolutions of this thread may round their factors to TF32 (10 bits of
+/// significand) for tensor cores. Only CUDA has them.
+bool tf32_allowed();
+/// While one lives, they may (true), or may not.
+using UseTf32 = ScopedValue<thread_state::tf32>;
+
+/// Whose convolutions and attention this thread takes on CUDA.
 Cudnn cudnn_use();
-
-/// While one lives, this one.
-class UseCudnn {
- public:
-  explicit UseCudnn(Cudnn use);
-  ~UseCudnn();
-  UseCudnn(const UseCudnn&) = delete;
-  UseCudnn& operator=(const UseCudnn&) = delete;
-
- private:
-  Cudnn former_;
-};
+/// While one lives, the one given.
+using UseCudnn = ScopedValue<thread_state::cudnn>;
 
 }  // namespace dlpipe::engine

@@ -87,8 +87,6 @@ void fill(void* data, int64_t count, double value) {
   std::fill_n(static_cast<T*>(data), count, T(static_cast<Widened<T>>(value)));
 }
 
-thread_local bool t_grad_enabled = true;
-
 }  // namespace
 
 std::string_view layout_name(Layout layout) {
@@ -387,20 +385,12 @@ void Tensor::bump_version() {
   ++impl_->storage->version;
 }
 
-NoGrad::NoGrad() : former_(t_grad_enabled) {
-  t_grad_enabled = false;
-}
-NoGrad::~NoGrad() {
-  t_grad_enabled = former_;
-}
-EnableGrad::EnableGrad() : former_(t_grad_enabled) {
-  t_grad_enabled = true;
-}
-EnableGrad::~EnableGrad() {
-  t_grad_enabled = former_;
+bool& thread_state::grad() {
+  thread_local bool t_enabled = true;
+  return t_enabled;
 }
 bool grad_enabled() {
-  return t_grad_enabled;
+  return thread_state::grad();
 }
 
 }  // namespace dlpipe::engine

@@ -21,6 +21,7 @@
 
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/base/dtype.h"
+#include "dlpipe/base/scoped_value.h"
 #include "dlpipe/base/shape.h"
 
 namespace dlpipe::engine {
@@ -137,28 +138,29 @@ class Tensor {
   std::shared_ptr<TensorImpl> impl_;
 };
 
+/// Whether ops of this thread record a graph.
+bool grad_enabled();
+
+/// The calling thread's variable; read and set it by grad_enabled() and what follows.
+namespace thread_state {
+bool& grad();
+}
+
 /// While one lives, ops of this thread record no graph.
 class NoGrad {
  public:
-  NoGrad();
-  ~NoGrad();
-  NoGrad(const NoGrad&) = delete;
-  NoGrad& operator=(const NoGrad&) = delete;
+  NoGrad() : grad_(false) {}
 
  private:
-  bool former_;
+  ScopedValue<thread_state::grad> grad_;
 };
 /// The other way: inside a NoGrad, ops of this thread record again.
 class EnableGrad {
  public:
-  EnableGrad();
-  ~EnableGrad();
-  EnableGrad(const EnableGrad&) = delete;
-  EnableGrad& operator=(const EnableGrad&) = delete;
+  EnableGrad() : grad_(true) {}
 
  private:
-  bool former_;
+  ScopedValue<thread_state::grad> grad_;
 };
-bool grad_enabled();
 
 }  // namespace dlpipe::engine

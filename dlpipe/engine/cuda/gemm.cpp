@@ -2,7 +2,6 @@
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
-#include <utility>
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/text.h"
@@ -11,8 +10,6 @@
 
 namespace dlpipe::engine::cuda {
 namespace {
-
-thread_local GemmLibrary t_gemm_library = GemmLibrary::kAuto;
 
 /// cuBLAS, loaded when the first product is asked for that cublasLt hasn't: a program that trains on the CPU
 /// needs none of its half a gigabyte.
@@ -131,18 +128,19 @@ void multiply_by_cublas(const GemmProblem& p) {
 
 /// Whether cublasLt did it.
 bool multiply_first_by_lt(const GemmProblem& p) {
-  if (t_gemm_library == GemmLibrary::kCublas) return false;
+  const GemmLibrary library = thread_state::gemm_library();
+  if (library == GemmLibrary::kCublas) return false;
   const Status status = multiply_by_lt(p, workspace());
-  if (!status.ok() && (status.code() != ErrorCode::kUnsupported || t_gemm_library == GemmLibrary::kCublasLt))
+  if (!status.ok() && (status.code() != ErrorCode::kUnsupported || library == GemmLibrary::kCublasLt))
     throw Error(status);
   return status.ok();
 }
 
 }  // namespace
 
-UseGemmLibrary::UseGemmLibrary(GemmLibrary library) : former_(std::exchange(t_gemm_library, library)) {}
-UseGemmLibrary::~UseGemmLibrary() {
-  t_gemm_library = former_;
+GemmLibrary& thread_state::gemm_library() {
+  thread_local GemmLibrary t_library = GemmLibrary::kAuto;
+  return t_library;
 }
 
 // This file is host code, which grid.h takes for the simulated grid's.

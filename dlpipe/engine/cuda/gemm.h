@@ -2,6 +2,7 @@
 // simulated grid plain loops (tests/engine/cuda).
 #pragma once
 
+#include "dlpipe/base/scoped_value.h"
 #include "dlpipe/engine/cuda/elements.h"
 
 namespace dlpipe::engine::cuda {
@@ -35,17 +36,13 @@ enum class GemmLibrary : uint8_t {
   kCublasLt,  // only cublasLt's; where it has none, an Error says why (tests, benchmarks)
 };
 
-/// While one lives, products of this thread are taken from `library`.
-class UseGemmLibrary {
- public:
-  explicit UseGemmLibrary(GemmLibrary library);
-  ~UseGemmLibrary();
-  UseGemmLibrary(const UseGemmLibrary&) = delete;
-  UseGemmLibrary& operator=(const UseGemmLibrary&) = delete;
+/// The calling thread's variable; set it by what follows.
+namespace thread_state {
+GemmLibrary& gemm_library();
+}
 
- private:
-  GemmLibrary former_;
-};
+/// While one lives, products of this thread are taken from the library given.
+using UseGemmLibrary = ScopedValue<thread_state::gemm_library>;
 
 inline namespace DLPIPE_GRID_NAMESPACE {
 
