@@ -8,6 +8,7 @@
 #include "dlpipe/engine/device_memory.h"
 #include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/tensor.h"
+#include "tests/base/device/violations.h"
 #include "tests/engine/cuda/simulated.h"
 
 namespace dlpipe::engine {
@@ -22,7 +23,8 @@ SimulatedDevice& device() {
 class DeviceTensor : public testing::Test {
  protected:
   void TearDown() override {
-    for (const std::string& violation : device().violations()) ADD_FAILURE() << violation;
+    synchronize(device());
+    expect_no_violations(device());
   }
 };
 

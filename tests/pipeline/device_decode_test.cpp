@@ -13,6 +13,7 @@
 
 #include "dlpipe/engine/cuda/coef_kernels.h"
 #include "tests/base/device/simulated_device.h"
+#include "tests/base/device/violations.h"
 #include "tests/io/data/temp_dir.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
@@ -131,8 +132,7 @@ class DeviceDecodeTest : public testing::Test {
   }
   static void TearDownTestSuite() { delete dir_; }
   void TearDown() override {
-    for (SimulatedDevice* device : {&quick(), &slow()})
-      EXPECT_EQ(device->violations(), std::vector<std::string>{});
+    for (SimulatedDevice* device : {&quick(), &slow()}) expect_no_violations(*device);
   }
 
   /// With the device's kernels there.
@@ -370,9 +370,9 @@ TEST_F(DeviceDecodeTest, APlantedOrderingProblemIsFound) {
     const auto batch = value_or_throw(loader->next());
     throw_if_error(device.synchronize(*other));
   }
-  ASSERT_FALSE(device.violations().empty());
-  EXPECT_NE(device.violations().front().find("without waiting for"), std::string::npos)
-      << device.violations().front();
+  const std::vector<std::string> violations = device.take_violations();
+  ASSERT_FALSE(violations.empty());
+  EXPECT_NE(violations.front().find("without waiting for"), std::string::npos) << violations.front();
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "dlpipe/base/buffer.h"
 #include "tests/base/device/simulated_device.h"
+#include "tests/base/device/violations.h"
 #include "tests/io/data/temp_dir.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
@@ -63,7 +64,7 @@ class DeviceTest : public testing::Test {
       throw_if_error(loader.release(*batch, stream.get()));
     }
     throw_if_error(device.synchronize(*stream));
-    EXPECT_EQ(device.violations(), std::vector<std::string>{});
+    expect_no_violations(device);
     return hashes;
   }
   static data::TempDir* dir_;

@@ -7,7 +7,9 @@
 #include <memory>
 #include <string>
 
+#include "dlpipe/engine/device_memory.h"
 #include "dlpipe/run/session.h"
+#include "tests/base/device/violations.h"
 #include "tests/engine/cuda/simulated.h"
 #include "tests/run/session_fixture.h"
 
@@ -21,7 +23,8 @@ class DeviceFixture : public testing::Test {
   }
   static void TearDownTestSuite() { folder_.reset(); }
   void TearDown() override {
-    for (const std::string& violation : simulated().violations()) ADD_FAILURE() << violation;
+    engine::synchronize(simulated());
+    expect_no_violations(simulated());
   }
   static run::TrainConfig config(const std::string& out, const std::string& device) {
     run::TrainConfig config = session_config(data_, out);

@@ -10,6 +10,7 @@
 #include "dlpipe/engine/device_memory.h"
 #include "dlpipe/run/stage_report.h"
 #include "dlpipe/run/train_step.h"
+#include "tests/base/device/violations.h"
 #include "tests/engine/cuda/simulated.h"
 #include "tests/run/fake_source.h"
 #include "tests/run/small_net.h"
@@ -44,7 +45,7 @@ class DeviceTime : public testing::Test {
  protected:
   void TearDown() override {
     engine::synchronize(device_);
-    for (const std::string& violation : device_.violations()) ADD_FAILURE() << violation;
+    expect_no_violations(device_);
   }
   void work(int64_t time_ns) {
     device_.launch(engine::engine_stream(device_), std::to_string(time_ns), {}, {});

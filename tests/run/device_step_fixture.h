@@ -11,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "dlpipe/engine/device_memory.h"
 #include "dlpipe/run/tensor_file.h"
 #include "dlpipe/run/train_step.h"
+#include "tests/base/device/violations.h"
 #include "tests/engine/cuda/simulated.h"
 #include "tests/run/fake_source.h"
 #include "tests/run/small_net.h"
@@ -23,7 +25,8 @@ namespace dlpipe::test {
 class DeviceStep : public testing::Test {
  protected:
   void TearDown() override {
-    for (const std::string& violation : simulated().violations()) ADD_FAILURE() << violation;
+    engine::synchronize(simulated());
+    expect_no_violations(simulated());
   }
   engine::SimulatedCuda kernels_{simulated()};
 };

@@ -114,9 +114,9 @@ void SimulatedDevice::report(const std::string& violation) {
   if (violations_.size() < 1000) violations_.push_back(violation);
 }
 
-std::vector<std::string> SimulatedDevice::violations() const {
+std::vector<std::string> SimulatedDevice::take_violations() {
   const std::lock_guard lock(mutex_);
-  return violations_;
+  return std::exchange(violations_, {});
 }
 
 std::chrono::microseconds SimulatedDevice::delay() {

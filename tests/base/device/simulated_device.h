@@ -11,7 +11,7 @@
 // host count as one, so that what they tell each other need not be known. Further violations: memory that is
 // written, changed or freed by the host while a copy of it is under way; copies from memory that isn't
 // page-locked; accesses outside of allocations; waits of the host in a step, or in a capture; allocations in
-// a capture. violations() lists them in words.
+// a capture. take_violations() lists them in words.
 #pragma once
 
 #include <atomic>
@@ -95,7 +95,9 @@ class SimulatedDevice final : public Device {
   void steer_time(Duration duration);
   void host_works(std::chrono::nanoseconds time);
 
-  std::vector<std::string> violations() const;
+  /// Those since they were last taken: a device lives as long as its program's threads, but what a test did
+  /// is no other's. Tests end with expect_no_violations() (violations.h).
+  std::vector<std::string> take_violations();
 
   std::atomic<int64_t> bytes_held{0};
   std::atomic<int> copies{0};

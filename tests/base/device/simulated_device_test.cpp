@@ -1,11 +1,14 @@
 // The watchman watched: correct use raises no violation, and each planted bug its own.
 #include "tests/base/device/simulated_device.h"
 
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstring>
 #include <thread>
+
+#include "tests/base/device/violations.h"
 
 namespace dlpipe {
 namespace {
@@ -51,14 +54,14 @@ class SimulatedDeviceTest : public testing::Test {
   /// That exactly this kind of violation was seen.
   void expect_violation(const std::string& words) {
     quiet();
-    const std::vector<std::string> seen = device_.violations();
+    const std::vector<std::string> seen = device_.take_violations();
     ASSERT_FALSE(seen.empty()) << "nothing was noticed";
     for (const std::string& violation : seen)
       EXPECT_NE(violation.find(words), std::string::npos) << violation;
   }
   void expect_none() {
     quiet();
-    EXPECT_EQ(device_.violations(), std::vector<std::string>{});
+    expect_no_violations(device_);
   }
 
   SimulatedDevice device_{std::chrono::microseconds(2000)};
@@ -114,6 +117,21 @@ TEST_F(SimulatedDeviceTest, WhatAnotherStreamDidBeforeACallbackIsKnown) {
   while (!credited) std::this_thread::yield();
   device_.host_writes(slot());
   expect_none();
+}
+
+// A device that several tests share: each fails for what it did, and for nothing else.
+TEST_F(SimulatedDeviceTest, AViolationFailsTheTestItHappenedInAndNoOther) {
+  for (int test = 0; test < 2; ++test) {
+    stage();
+    train();
+    quiet();
+    EXPECT_NONFATAL_FAILURE(expect_no_violations(device_),
+                            "training reads without waiting for a copy writes");
+    stage();
+    throw_if_error(device_.wait(*train_, *ready_));
+    train();
+    expect_none();
+  }
 }
 
 // Planted bugs from here on.
