@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dlpipe/engine/ops.h"
+#include "tests/engine/cuda/attention_case.h"
 #include "tests/engine/cuda/simulated.h"
 
 namespace dlpipe::engine::cuda {
@@ -152,16 +153,6 @@ class HostGraph {
   std::vector<std::vector<float>> own_;
 };
 
-struct AttentionCase {
-  const char* name;
-  int64_t batch, length;
-  int heads;
-  int64_t width;
-  bool causal;
-
-  Shape qkv() const { return {batch, length, 3 * heads * width}; }
-  AttentionAttrs attrs() const { return {heads, causal}; }
-};
 std::vector<AttentionCase> attention_cases() {
   return {{"one head", 2, 5, 1, 4, false},         {"causal", 2, 7, 3, 8, true},
           {"odd length", 1, 33, 2, 16, false},     {"odd length, causal", 2, 35, 2, 16, true},
@@ -182,12 +173,11 @@ AttentionTensors random_attention(const AttentionCase& c, DType dtype) {
     for (float& value : out) value = values(generator);
     return cast(Tensor::from<float>(out, shape), dtype);
   };
-  const Shape outputs = {c.batch, c.length, c.heads * c.width};
   const auto unwritten = [&](const Shape& shape) {
     return Tensor::full(shape, std::numeric_limits<double>::quiet_NaN(), dtype);
   };
-  return {random(c.qkv()), unwritten(outputs), unwritten({c.batch, c.heads, c.length}), random(outputs),
-          unwritten(c.qkv())};
+  return {random(c.qkv()), unwritten(c.outputs()), unwritten({c.batch, c.heads, c.length}),
+          random(c.outputs()), unwritten(c.qkv())};
 }
 
 void run_forward(const Kernels& kernels, const AttentionCase& c, AttentionTensors& t) {

@@ -9,6 +9,7 @@
 
 #include "dlpipe/base/text.h"
 #include "tests/engine/check_op.h"
+#include "tests/engine/cuda/attention_case.h"
 #include "tests/engine/cuda/cudnn_rig.h"
 
 // This file is host code, which grid.h takes for the simulated grid's.
@@ -18,14 +19,6 @@ bool attend(const AttentionProblem& problem);
 
 namespace dlpipe::engine {
 namespace {
-
-struct AttentionCase {
-  const char* name;
-  int64_t batch, length;
-  int heads;
-  int64_t width;
-  bool causal;
-};
 
 std::vector<AttentionCase> attention_cases() {
   return {{"gpt_char", 4, 256, 6, 64, true},      {"gpt_char_tiny", 16, 64, 4, 32, true},
@@ -38,10 +31,7 @@ std::vector<AttentionCase> attention_cases() {
 /// Outputs and the gradient of qkv, on `device` or, in f64, by the reference.
 std::vector<std::vector<double>> run_attention(const AttentionCase& c, DType dtype, Device& device,
                                                Cudnn forward, Cudnn backward) {
-  const auto input = [&](int64_t parts, int seed) {
-    return random_tensor({c.batch, c.length, parts * c.heads * c.width}, dtype, device, seed);
-  };
-  Tensor qkv = input(3, 1);
+  Tensor qkv = random_tensor(c.qkv(), dtype, device, 1);
   qkv.set_requires_grad(true);
   Tensor outputs;
   {
@@ -49,7 +39,7 @@ std::vector<std::vector<double>> run_attention(const AttentionCase& c, DType dty
     outputs = self_attention(qkv, c.heads, c.causal);
   }
   const UseCudnn use(backward);
-  outputs.backward(input(1, 2));
+  outputs.backward(random_tensor(c.outputs(), dtype, device, 2));
   return {outputs.to_doubles(), qkv.grad().to_doubles()};
 }
 std::vector<std::vector<double>> run_attention(const AttentionCase& c, DType dtype, Device& device,
@@ -58,14 +48,13 @@ std::vector<std::vector<double>> run_attention(const AttentionCase& c, DType dty
 }
 /// The reference's values in f64 of what was rounded to `dtype`.
 std::vector<std::vector<double>> reference_attention(const AttentionCase& c, DType dtype) {
-  const auto input = [&](int64_t parts, int seed) {
-    return cast(random_tensor({c.batch, c.length, parts * c.heads * c.width}, dtype, cpu_device(), seed),
-                DType::kF64);
+  const auto input = [&](const Shape& shape, int seed) {
+    return cast(random_tensor(shape, dtype, cpu_device(), seed), DType::kF64);
   };
-  Tensor qkv = input(3, 1);
+  Tensor qkv = input(c.qkv(), 1);
   qkv.set_requires_grad(true);
   const Tensor outputs = self_attention(qkv, c.heads, c.causal);
-  outputs.backward(input(1, 2));
+  outputs.backward(input(c.outputs(), 2));
   return {outputs.to_doubles(), qkv.grad().to_doubles()};
 }
 
