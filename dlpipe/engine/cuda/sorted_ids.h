@@ -50,23 +50,28 @@ struct DigitCounts {
   uint32_t of[kDigits][kSortThreads];
   uint32_t groups[kDigits][kDigits];  // of sixteen threads each
 
-  /// A phase: calls each(digit, item) for the thread's items, in their order.
+  /// Part of a phase: calls each(digit, item) for the thread's items, in their order.
   template <class Each>
   DLPIPE_DEVICE static void each_item(const IdAt* items, int64_t first, int64_t count, int shift,
                                       const Each& each) {
     for (int64_t i = first; i < first + kSortItems && i < count; ++i)
       each(static_cast<int>(items[i].id >> shift) % kDigits, items[i]);
   }
-  DLPIPE_DEVICE void count_own(const IdAt* items, int64_t first, int64_t count, int shift, int thread) {
-    for (int digit = 0; digit < kDigits; ++digit) of[digit][thread] = 0;
-    each_item(items, first, count, shift, [&](int digit, const IdAt&) { ++of[digit][thread]; });
-  }
-  /// A phase: one thread a digit and group.
-  DLPIPE_DEVICE void sum_group(int thread) {
-    const int digit = thread / kDigits, group = thread % kDigits;
-    uint32_t sum = 0;
-    for (int i = 0; i < kDigits; ++i) sum += of[digit][group * kDigits + i];
-    groups[digit][group] = sum;
+  /// Two phases: `of` is each thread's own count; then one thread sums a digit and group.
+  template <class Block>
+  DLPIPE_DEVICE void count_chunk(Block& block, const IdAt* items, int64_t count, int shift) {
+    const int64_t begin = block.index() * kSortChunk;
+    block.each([&](int thread) {
+      for (int digit = 0; digit < kDigits; ++digit) of[digit][thread] = 0;
+      each_item(items, begin + thread * kSortItems, count, shift,
+                [&](int digit, const IdAt&) { ++of[digit][thread]; });
+    });
+    block.each([&](int thread) {
+      const int digit = thread / kDigits, group = thread % kDigits;
+      uint32_t sum = 0;
+      for (int i = 0; i < kDigits; ++i) sum += of[digit][group * kDigits + i];
+      groups[digit][group] = sum;
+    });
   }
 };
 static_assert(kSortThreads == kDigits * kDigits);
@@ -83,10 +88,7 @@ struct CountDigits {
 
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
-    const int64_t begin = block.index() * kSortChunk;
-    block.each(
-        [&](int thread) { shared.count_own(items, begin + thread * kSortItems, count, shift, thread); });
-    block.each([&](int thread) { shared.sum_group(thread); });
+    shared.count_chunk(block, items, count, shift);
     block.each([&](int thread) {
       if (thread >= kDigits) return;
       uint32_t sum = 0;
@@ -150,10 +152,7 @@ struct ScatterByDigit {
 
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
-    const int64_t begin = block.index() * kSortChunk;
-    block.each(
-        [&](int thread) { shared.count_own(items, begin + thread * kSortItems, count, shift, thread); });
-    block.each([&](int thread) { shared.sum_group(thread); });
+    shared.count_chunk(block, items, count, shift);
     block.each([&](int thread) {
       const int digit = thread / kDigits, group = thread % kDigits;
       uint32_t place = starts[digit * block.count() + block.index()];
@@ -165,6 +164,7 @@ struct ScatterByDigit {
         place += here;
       }
     });
+    const int64_t begin = block.index() * kSortChunk;
     block.each([&](int thread) {
       DigitCounts::each_item(items, begin + thread * kSortItems, count, shift,
                              [&](int digit, const IdAt& item) { to[shared.of[digit][thread]++] = item; });
