@@ -3,6 +3,7 @@
 // of keys with a running softmax, so that nothing larger than a block of weights exists (Dao,
 // "FlashAttention-2", 2023, algorithms 1 and 2). One block of threads a block of queries (backward also: of
 // keys) of one head of one sequence; it walks the other side in order, so there are no atomics.
+#include "dlpipe/engine/cuda/attention_tiles.h"
 #include "dlpipe/engine/cuda/cudnn_attention.h"
 #include "dlpipe/engine/cuda/rows.h"
 #include "dlpipe/engine/ops/attention.h"
@@ -11,148 +12,27 @@
 namespace dlpipe::engine {
 namespace {
 
+using cuda::AttentionHeads;
+using cuda::AttentionScores;
+using cuda::AttentionSums;
+using cuda::AttentionTile;
 using cuda::elements_of;
 using cuda::elements_to;
-using cuda::kWarp;
-using cuda::narrowed;
 using cuda::widened;
 
-constexpr int kThreads = 128;
-constexpr int kWarps = kThreads / kWarp;
 constexpr int kMostWidth = 128;
-
-/// What the kernels know of an AttentionShape.
-struct Heads {
-  int64_t heads, qkv_row, out_row;
-  int length, width;
-  float scale;
-  bool causal;
-
-  Heads(const AttentionShape& s, bool is_causal)
-      : heads(s.heads),
-        qkv_row(s.qkv_row()),
-        out_row(s.out_row()),
-        length(static_cast<int>(s.length)),
-        width(static_cast<int>(s.width)),
-        scale(static_cast<float>(s.scale)),
-        causal(is_causal) {}
-
-  /// First elements of head `index` of all sequences' heads: of its queries (keys and values follow out_row
-  /// apart), of its outputs, of its softmax sums.
-  DLPIPE_DEVICE int64_t qkv(int64_t index) const {
-    return index / heads * length * qkv_row + index % heads * width;
-  }
-  DLPIPE_DEVICE int64_t out(int64_t index) const {
-    return index / heads * length * out_row + index % heads * width;
-  }
-  DLPIPE_DEVICE int64_t sums(int64_t index) const { return index * length; }
-  DLPIPE_DEVICE bool sees(int query, int key) const {
-    return query < length && key < length && (!causal || key <= query);
-  }
-};
-
-/// kRows positions of kWidth numbers in shared memory; threads that read one column of rows meet different
-/// banks.
-template <int kRows, int kWidth>
-struct Tile {
-  float at[kRows][kWidth + 1];
-};
-
-/// `count` positions from memory, zero beyond them and beyond `width`. Part of a phase.
-template <class T, int kRows, int kWidth>
-DLPIPE_DEVICE void load_tile(int thread, const T* from, int64_t row, int count, int width,
-                             Tile<kRows, kWidth>& to) {
-  for (int i = thread; i < kRows * kWidth; i += kThreads) {
-    const int r = i / kWidth;
-    const int d = i % kWidth;
-    to.at[r][d] = r < count && d < width ? widened(from[r * row + d]) : 0.0f;
-  }
-}
-
-/// A thread's share of the products of kRows rows with kOthers others: rows thread / 8 + 16 i and
-/// others thread % 8 + 8 j.
-template <int kRows, int kOthers>
-struct Scores {
-  static constexpr int kLanes = 8;
-  static constexpr int kStep = kThreads / kLanes;
-  static constexpr int kEachRows = kRows / kStep;
-  static constexpr int kEachOthers = kOthers / kLanes;
-  static_assert(kRows % kStep == 0 && kOthers % kLanes == 0);
-  float at[kEachRows][kEachOthers] = {};
-
-  DLPIPE_DEVICE static int row(int thread, int i) { return thread / kLanes + i * kStep; }
-  DLPIPE_DEVICE static int other(int thread, int j) { return thread % kLanes + j * kLanes; }
-
-  template <int kWidth>
-  DLPIPE_DEVICE void multiply(int thread, const Tile<kRows, kWidth>& rows,
-                              const Tile<kOthers, kWidth>& others, int width) {
-    for (int d = 0; d < width; ++d) {
-      float left[kEachRows];
-      float right[kEachOthers];
-      for (int i = 0; i < kEachRows; ++i) left[i] = rows.at[row(thread, i)][d];
-      for (int j = 0; j < kEachOthers; ++j) right[j] = others.at[other(thread, j)][d];
-      for (int i = 0; i < kEachRows; ++i) {
-        for (int j = 0; j < kEachOthers; ++j) at[i][j] += left[i] * right[j];
-      }
-    }
-  }
-};
-
-/// A thread's share of kRows sums of rows of kWidth: rows warp + kWarps i, columns lane + kWarp j.
-template <int kRows, int kWidth>
-struct RowSums {
-  static constexpr int kEachRows = kRows / kWarps;
-  static constexpr int kEachColumns = kWidth / kWarp;
-  float at[kEachRows][kEachColumns];
-
-  DLPIPE_DEVICE void clear() {
-    for (auto& row : at) {
-      for (float& sum : row) sum = 0;
-    }
-  }
-  /// Adds weights[row][k] values[k] for each k.
-  template <int kOthers>
-  DLPIPE_DEVICE void add(int thread, const Tile<kRows, kOthers>& weights,
-                         const Tile<kOthers, kWidth>& values) {
-    for (int k = 0; k < kOthers; ++k) {
-      float value[kEachColumns];
-      for (int j = 0; j < kEachColumns; ++j) value[j] = values.at[k][thread % kWarp + j * kWarp];
-      for (int i = 0; i < kEachRows; ++i) {
-        const float weight = weights.at[thread / kWarp + i * kWarps][k];
-        for (int j = 0; j < kEachColumns; ++j) at[i][j] += weight * value[j];
-      }
-    }
-  }
-  /// Multiplies each row by factors[row].
-  DLPIPE_DEVICE void scale(int thread, const float* factors) {
-    for (int i = 0; i < kEachRows; ++i) {
-      for (int j = 0; j < kEachColumns; ++j) at[i][j] *= factors[thread / kWarp + i * kWarps];
-    }
-  }
-  /// The first `count` rows, times `factor`.
-  template <class T>
-  DLPIPE_DEVICE void store(int thread, float factor, int count, int width, T* to, int64_t to_row) const {
-    for (int i = 0; i < kEachRows; ++i) {
-      const int row = thread / kWarp + i * kWarps;
-      for (int j = 0; j < kEachColumns; ++j) {
-        const int d = thread % kWarp + j * kWarp;
-        if (row < count && d < width) to[row * to_row + d] = narrowed<T>(at[i][j] * factor);
-      }
-    }
-  }
-};
 
 /// One block kRows queries.
 template <class T, int kWidth>
 struct Attention {
   static constexpr const char* kName = "self_attention";
-  static constexpr int kThreads = engine::kThreads;
+  static constexpr int kThreads = cuda::kAttentionThreads;
   static constexpr int kRows = 32;
   static constexpr int kParts = kThreads / kRows;  // threads a query in the softmax
   struct Shared {
-    Tile<kRows, kWidth> queries;
-    Tile<kRows, kWidth> others;  // keys, then their values
-    Tile<kRows, kRows> weights;
+    AttentionTile<kRows, kWidth> queries;
+    AttentionTile<kRows, kWidth> others;  // keys, then their values
+    AttentionTile<kRows, kRows> weights;
     float part[kRows][kParts];  // largest scores, in the end sums of exponentials
     float factor[kRows];
   };
@@ -164,7 +44,7 @@ struct Attention {
   const T* qkv;
   T* out;
   float* log_sums;
-  Heads h;
+  AttentionHeads h;
 
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
@@ -174,7 +54,7 @@ struct Attention {
     const int count = h.length - first < kRows ? h.length - first : kRows;
     const int end = h.causal ? first + count : h.length;
     const T* queries = qkv + h.qkv(head);
-    typename Block::template PerThread<RowSums<kRows, kWidth>> sums;
+    typename Block::template PerThread<AttentionSums<kRows, kWidth>> sums;
     typename Block::template PerThread<Softmax> softmax;
     block.each([&](int thread) {
       load_tile(thread, queries + first * h.qkv_row, h.qkv_row, count, h.width, shared.queries);
@@ -186,7 +66,7 @@ struct Attention {
       block.each(
           [&](int thread) { load_tile(thread, keys, h.qkv_row, h.length - key, h.width, shared.others); });
       block.each([&](int thread) {
-        Scores<kRows, kRows> scores;
+        AttentionScores<kRows, kRows> scores;
         scores.multiply(thread, shared.queries, shared.others, h.width);
         for (int i = 0; i < scores.kEachRows; ++i) {
           for (int j = 0; j < scores.kEachOthers; ++j)
@@ -247,12 +127,12 @@ struct Attention {
 template <class T>
 struct AttentionDeltas {
   static constexpr const char* kName = "self_attention gradient, deltas";
-  static constexpr int kThreads = engine::kThreads;
+  static constexpr int kThreads = cuda::kAttentionThreads;
   using Shared = cuda::NoShared;
   const T* out;
   const T* grad_out;
   float* deltas;
-  Heads h;
+  AttentionHeads h;
   int64_t count;
 
   template <class Block>
@@ -275,14 +155,14 @@ template <class T, int kWidth, bool kOfKeys>
 struct AttentionGradient {
   static constexpr const char* kName =
       kOfKeys ? "self_attention gradient of keys" : "self_attention gradient of queries";
-  static constexpr int kThreads = engine::kThreads;
+  static constexpr int kThreads = cuda::kAttentionThreads;
   static constexpr int kRows = kWidth > 64 ? 16 : 32;  // four tiles and the weights in 48 KB
-  using Rows = Tile<kRows, kWidth>;
+  using Rows = AttentionTile<kRows, kWidth>;
   struct Shared {
-    Rows own, own_beside;            // queries and dO, or keys and values
-    Rows other, other_beside;        // keys and values, or queries and dO
-    Tile<kRows, kRows> weights;      // P^T, for dV alone
-    Tile<kRows, kRows> grad_scores;  // dS
+    Rows own, own_beside;                     // queries and dO, or keys and values
+    Rows other, other_beside;                 // keys and values, or queries and dO
+    AttentionTile<kRows, kRows> weights;      // P^T, for dV alone
+    AttentionTile<kRows, kRows> grad_scores;  // dS
     float log_sums[kRows];
     float deltas[kRows];
   };
@@ -291,7 +171,7 @@ struct AttentionGradient {
   const float* log_sums;
   const float* deltas;
   T* grad_qkv;
-  Heads h;
+  AttentionHeads h;
 
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
@@ -302,8 +182,8 @@ struct AttentionGradient {
     // The others that own rows see or are seen by.
     const int begin = kOfKeys && h.causal ? first : 0;
     const int end = !kOfKeys && h.causal ? first + count : h.length;
-    typename Block::template PerThread<RowSums<kRows, kWidth>> sums;  // dQ or dK
-    typename Block::template PerThread<RowSums<kRows, kWidth>> value_sums;
+    typename Block::template PerThread<AttentionSums<kRows, kWidth>> sums;  // dQ or dK
+    typename Block::template PerThread<AttentionSums<kRows, kWidth>> value_sums;
     block.each([&](int thread) {
       load(thread, kOfKeys, head, first, shared.own, shared.own_beside, shared);
       sums[thread].clear();
@@ -314,8 +194,8 @@ struct AttentionGradient {
         load(thread, !kOfKeys, head, other, shared.other, shared.other_beside, shared);
       });
       block.each([&](int thread) {
-        Scores<kRows, kRows> scores;
-        Scores<kRows, kRows> grads;
+        AttentionScores<kRows, kRows> scores;
+        AttentionScores<kRows, kRows> grads;
         scores.multiply(thread, shared.own, shared.other, h.width);
         grads.multiply(thread, shared.own_beside, shared.other_beside, h.width);
         for (int i = 0; i < scores.kEachRows; ++i) {
@@ -388,7 +268,7 @@ void forward(const ForwardArgs& args) {
     using Kernel = Attention<decltype(type), decltype(width)::value>;
     cuda::launch(
         Kernel{elements_of<decltype(type)>(args.inputs[0]), elements_to<decltype(type)>(args.outputs[0]),
-               args.outputs[1].data<float>(), Heads(s, attrs.causal)},
+               args.outputs[1].data<float>(), AttentionHeads(s, attrs.causal)},
         s.batch * s.heads * cuda::blocks_for(s.length, Kernel::kRows));
   });
 }
@@ -396,7 +276,7 @@ void forward(const ForwardArgs& args) {
 void backward(const BackwardArgs& args) {
   const auto& attrs = args.attrs.as<AttentionAttrs>();
   const AttentionShape s(args.inputs[0].shape(), attrs);
-  const Heads h(s, attrs.causal);
+  const AttentionHeads h(s, attrs.causal);
   const Tensor& log_sums = args.outputs[1];
   const Tensor deltas = Tensor::empty(log_sums.spec(), log_sums.device());
   if (cuda::attend({.pass = cuda::AttentionPass::kBackward,
@@ -415,7 +295,7 @@ void backward(const BackwardArgs& args) {
     const T* grad = elements_of<T>(args.grad_outputs[0]);
     cuda::launch(
         AttentionDeltas<T>{elements_of<T>(args.outputs[0]), grad, deltas.data<float>(), h, deltas.elements()},
-        cuda::blocks_for(deltas.elements(), kThreads));
+        cuda::blocks_for(deltas.elements(), cuda::kAttentionThreads));
     const auto run = [&](auto of_keys) {
       using Kernel = AttentionGradient<T, decltype(width)::value, decltype(of_keys)::value>;
       cuda::launch(Kernel{elements_of<T>(args.inputs[0]), grad, log_sums.data<float>(), deltas.data<float>(),
