@@ -132,7 +132,7 @@ BenchOpsReport bench_ops(const BenchOpsOptions& given, const Registries& registr
   report.device = device.name();
   const DType low = value_or_throw(parse_dtype(options.dtype));
   const engine::UseTf32 tf32(take_tf32(options.tf32, device));
-  const engine::UseCudnn cudnn(options.no_cudnn ? engine::Cudnn::kNever : engine::Cudnn::kAuto);
+  const engine::UseCudnn cudnn(value_or_throw(take_cudnn(options.no_cudnn, device)));
   report.roofline =
       measure_roofline(device, low, options.quick ? RooflineSizes{256, 1 << 16} : RooflineSizes());
 

@@ -14,7 +14,7 @@ struct BenchOpsOptions {
   std::string ops = "*";      // a glob
   std::string dtype = "f32";  // of what autocast would make low: products, convolutions, elementwise ops
   bool tf32 = false;          // precision.h
-  bool no_cudnn = false;      // engine::Cudnn::kNever
+  bool no_cudnn = false;      // precision.h
   double seconds = 10;        // of measuring, all ops together; each op runs thrice at least
   bool quick = false;         // the ops' own small samples and a small roofline: to see that all run
   int threads = 0;            // 0: what the process may use

@@ -35,7 +35,8 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   const BenchTrainOptions& options = report.options = with_defaults(given, *record);
   engine::set_engine_threads(options.threads);
   use_kernels(options.kernels);
-  const engine::UseCudnn cudnn(options.no_cudnn ? engine::Cudnn::kNever : engine::Cudnn::kAuto);
+  Device& device = *value_or_throw(registries.find_device(options.device));
+  const engine::UseCudnn cudnn(value_or_throw(take_cudnn(options.no_cudnn, device)));
 
   const bool tokens = record->input == engine::ModelInput::kTokens;
   report.tokens = tokens ? options.size : 0;
@@ -48,7 +49,6 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
         Status(ErrorCode::kMisuse, concat("[bench] --checkpoint-activations ", options.checkpoint_activations,
                                           " matches no module of ", options.model)));
   }
-  Device& device = *value_or_throw(registries.find_device(options.device));
   const bool is_host = device.is_host();
   if (!is_host && !optimizer_record->on_device)
     throw Error(

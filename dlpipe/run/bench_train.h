@@ -17,7 +17,7 @@ struct BenchTrainOptions {
   std::string model = "resnet18";
   std::string dtype = "f32";
   bool tf32 = false;      // precision.h
-  bool no_cudnn = false;  // engine::Cudnn::kNever
+  bool no_cudnn = false;  // precision.h
   std::string optimizer = "sgd";
   int64_t batch = 32;
   int64_t size = 0;  // height and width, or tokens of a sequence; 0: the model's own

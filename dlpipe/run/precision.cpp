@@ -25,4 +25,11 @@ bool take_tf32(bool wanted, const Device& device) {
   return false;
 }
 
+Result<engine::Cudnn> take_cudnn(bool no_cudnn, const Device& device) {
+  if (!no_cudnn) return engine::Cudnn::kAuto;
+  if (!device.is_host()) return engine::Cudnn::kNever;
+  return Status(ErrorCode::kMisuse, concat("[bench] --no-cudnn changes nothing on ", device.name(),
+                                           ", which has no cuDNN; give --device cuda, or leave it out"));
+}
+
 }  // namespace dlpipe::run

@@ -1,4 +1,4 @@
-// What --dtype and --tf32 mean on a device.
+// What --dtype, --tf32 and --no-cudnn mean on a device.
 #pragma once
 
 #include <string_view>
@@ -6,6 +6,7 @@
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/base/dtype.h"
 #include "dlpipe/base/error.h"
+#include "dlpipe/engine/op.h"
 
 namespace dlpipe::run {
 
@@ -18,5 +19,9 @@ Result<DType> inference_dtype(std::string_view name, const Device& device);
 /// Whether `--tf32` is taken on `device`. Where it is `wanted` on the host, a warning says that it changes
 /// nothing there.
 bool take_tf32(bool wanted, const Device& device);
+
+/// Whose convolutions and attention a bench takes on `device`, with `--no-cudnn` or without. kMisuse for
+/// --no-cudnn on the host: it would measure the same twice and call one of them without cuDNN.
+Result<engine::Cudnn> take_cudnn(bool no_cudnn, const Device& device);
 
 }  // namespace dlpipe::run

@@ -40,6 +40,14 @@ TEST(Precision, Tf32IsTheThreadsAndEndsWithItsScope) {
   EXPECT_FALSE(engine::tf32_allowed());
 }
 
+TEST(Precision, TheHostHasNoCudnnToDoWithoutAndSaysWhatToDo) {
+  EXPECT_EQ(*take_cudnn(false, cpu_device()), engine::Cudnn::kAuto);
+  const Status status = take_cudnn(true, cpu_device()).status();
+  EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+  for (const char* part : {"--no-cudnn", "--device cuda"})
+    EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+}
+
 TEST(Precision, TheHostTrainsInAllButF16AndSaysWhatToDo) {
   for (const char* name : {"f32", "bf16"}) {
     EXPECT_EQ(*training_dtype(name, cpu_device()), *parse_dtype(name));

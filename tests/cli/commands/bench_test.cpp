@@ -87,6 +87,20 @@ TEST(Bench, OpsTakeAGlobAndSayWhenNoneMatches) {
   EXPECT_NE(none.err.find("sofd*"), std::string::npos) << none.err;
 }
 
+TEST(Bench, NoCudnnOnTheHostIsMisuse) {
+  for (const std::vector<std::string>& part :
+       {std::vector<std::string>{"train", "--model", "mlp"}, std::vector<std::string>{"ops", "--quick"}}) {
+    std::vector<std::string> arguments = {"bench"};
+    arguments.insert(arguments.end(), part.begin(), part.end());
+    arguments.insert(arguments.end(), {"--no-cudnn", "--seconds", "0.1"});
+    const Outcome outcome = run_dlpipe(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_NE(outcome.err.find("--no-cudnn changes nothing on cpu"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("give --device cuda"), std::string::npos) << outcome.err;
+  }
+}
+
 TEST(Bench, WithoutJsonATableIsForPeople) {
   const Outcome outcome =
       run_dlpipe({"bench", "train", "--model", "mlp", "--batch", "4", "--size", "8", "--seconds", "0.1"});
