@@ -54,6 +54,8 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
     throw Error(
         Status(ErrorCode::kUnsupported, concat("[bench] ", options.optimizer, " has no step on ",
                                                device.name(), "; take sgd, adam, adamw, lamb or muon")));
+  // While it is on the host, where it runs on a blank input.
+  report.forward_gflop = engine::summarize(*model, arguments, options.batch).flops * 1e-9;
   model->to(device);
   engine::OptimizerArguments optimizer_arguments;
   optimizer_arguments.weight_decay = 1e-4;
@@ -65,7 +67,6 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   step_options.graph = value_or_throw(parse_graph(options.graph));
   step_options.accumulate = options.accumulate;
   TrainStep step(*model, *optimizer, nullptr, step_options);
-  report.forward_gflop = engine::summarize(*model, arguments, options.batch).flops * 1e-9;
   model->train();
 
   const auto source = tokens
