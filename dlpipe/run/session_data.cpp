@@ -30,6 +30,33 @@ void Session::use_device(pipeline::LoaderOptions& options) const {
   if (config_.decode == "host") options.decode = pipeline::Decode::kHost;
 }
 
+/// Throws Error for what is no schedule.
+static engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t batches_per_epoch) {
+  const double steps_per_epoch =
+      static_cast<double>(batches_per_epoch) / static_cast<double>(config.accumulate);
+  engine::ScheduleArguments schedule;
+  schedule.total_steps = std::llround(std::floor(config.epochs * steps_per_epoch + 1e-9));
+  if (config.max_steps >= 0) schedule.total_steps = std::min(schedule.total_steps, config.max_steps);
+  if (config.overfit_batch > 0) schedule.total_steps = config.overfit_batch;
+  schedule.name = config.schedule;
+  schedule.lr = config.lr;
+  schedule.warmup_steps = std::llround(config.warmup * steps_per_epoch);
+  schedule.warmup_start = config.warmup_start;
+  schedule.gamma = config.gamma;
+  schedule.final_ratio = config.final_ratio;
+  schedule.peak_at = config.peak_at;
+  for (const std::string& milestone : config.milestones) {
+    double epoch = 0;
+    if (!parse_double(milestone, &epoch) || epoch < 0) {
+      throw Error(Status(ErrorCode::kMisuse, concat("[config] --milestones holds '", milestone,
+                                                    "'; expected epochs, as 30,60,80")));
+    }
+    schedule.milestones.push_back(std::llround(epoch * steps_per_epoch));
+  }
+  value_or_throw(engine::learning_rate(schedule, 0));
+  return schedule;
+}
+
 void Session::open_train() {
   pipeline::LoaderOptions options = loader_options();
   options.data = value_or_throw(training_data(config_.data));
@@ -68,30 +95,7 @@ void Session::open_train() {
   model.metrics = config_.metrics;
   dataset_id_ = dataset.id();
   pipeline_id_ = loader->pipeline_id();
-
-  const double steps_per_epoch =
-      static_cast<double>(loader->batches_per_epoch()) / static_cast<double>(config_.accumulate);
-  engine::ScheduleArguments& schedule = settings_.schedule;
-  schedule.total_steps = std::llround(std::floor(config_.epochs * steps_per_epoch + 1e-9));
-  if (config_.max_steps >= 0) schedule.total_steps = std::min(schedule.total_steps, config_.max_steps);
-  if (config_.overfit_batch > 0) schedule.total_steps = config_.overfit_batch;
-  schedule.name = config_.schedule;
-  schedule.lr = config_.lr;
-  schedule.warmup_steps = std::llround(config_.warmup * steps_per_epoch);
-  schedule.warmup_start = config_.warmup_start;
-  schedule.gamma = config_.gamma;
-  schedule.final_ratio = config_.final_ratio;
-  schedule.peak_at = config_.peak_at;
-  for (const std::string& milestone : config_.milestones) {
-    double epoch = 0;
-    if (!parse_double(milestone, &epoch) || epoch < 0) {
-      throw Error(Status(ErrorCode::kMisuse, concat("[config] --milestones holds '", milestone,
-                                                    "'; expected epochs, "
-                                                    "as 30,60,80")));
-    }
-    schedule.milestones.push_back(std::llround(epoch * steps_per_epoch));
-  }
-  value_or_throw(engine::learning_rate(schedule, 0));
+  settings_.schedule = schedule_of(config_, loader->batches_per_epoch());
   train_ = std::move(loader);
 }
 
