@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/cli/bench_view.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
@@ -151,143 +152,15 @@ Status bench_storage(Options options) {
   return {};
 }
 
-// Each op against the roofline: the time that its arithmetic or its bytes need at the machine's measured
-// rates.
-void print_costs(const run::BenchTrainReport& bench) {
-  const auto steps = static_cast<double>(bench.explained_steps);
-  const engine::Roofline& roof = bench.roofline;
-  std::vector<std::vector<std::string>> rows = {
-      {"op", "inputs", "kernel", "calls", "ms a step", "share", "GFLOP/s", "GB/s", "roofline"}};
-  double total_ms = 0, rest_ms = 0;
-  for (const engine::OpCost& cost : bench.costs) {
-    const double seconds = static_cast<double>(cost.ns) * 1e-9;
-    const double ms = seconds * 1e3 / steps;
-    total_ms += ms;
-    constexpr double kSmallShare = 0.005;
-    if (ms < kSmallShare * bench.explained_ms) {
-      rest_ms += ms;
-      continue;
-    }
-    const double least = std::max(cost.flops / roof.flops_per_s, cost.bytes / roof.bytes_per_s);
-    rows.push_back({cost.op + (cost.backward ? " backward" : ""), cost.inputs, cost.kernel,
-                    fixed(static_cast<double>(cost.calls) / steps, 0), fixed(ms, 2),
-                    fixed(100 * ms / bench.explained_ms, 1) + " %",
-                    cost.flops > 0 ? fixed(cost.flops * 1e-9 / seconds, 0) : "",
-                    fixed(cost.bytes * 1e-9 / seconds, 1), fixed(100 * least / seconds, 0) + " %"});
-  }
-  rows.push_back(
-      {"smaller ops", "", "", "", fixed(rest_ms, 2), fixed(100 * rest_ms / bench.explained_ms, 1) + " %"});
-  rows.push_back({"between ops, optimizer", "", "", "", fixed(bench.explained_ms - total_ms, 2),
-                  fixed(100 * (1 - total_ms / bench.explained_ms), 1) + " %"});
-  for (auto& row : rows) row.resize(rows[0].size());
-  print_report(format_table(rows));
-  print_report(concat("roofline: ", fixed(roof.flops_per_s * 1e-9, 0), " GFLOP/s of f32 multiply-adds and ",
-                      fixed(roof.bytes_per_s * 1e-9, 1), " GB/s of memory, measured on ",
-                      bench.options.threads, bench.options.threads == 1 ? " thread" : " threads",
-                      "; GFLOP/s count the plain algorithm, so Winograd may be above"));
-}
-
-std::string rate_line(const run::BenchTrainReport& bench) {
-  const run::BenchTrainOptions& o = bench.options;
-  std::string line = concat(fixed(bench.samples_per_s, 1), " samples/s (", fixed(bench.low_samples_per_s, 1),
-                            " to ", fixed(bench.high_samples_per_s, 1), "), ");
-  if (bench.tokens > 0)
-    line += concat(count(bench.samples_per_s * static_cast<double>(bench.tokens)), " tokens/s, ");
-  line += concat(o.model, " ", o.dtype, ", batch ", o.batch, " of ", o.size);
-  line += bench.tokens > 0 ? std::string(" tokens") : concat("x", o.size);
-  return line + concat(", ", o.threads, o.threads == 1 ? " thread; " : " threads; ",
-                       fixed(bench.forward_gflop, 2), " GFLOP forward; peak memory ",
-                       human_bytes(bench.peak_memory_bytes));
-}
-
 Status bench_train(Options options) {
   options.train.seconds = options.seconds;
-  const run::BenchTrainReport bench = run::bench_train(options.train);
-  const run::BenchTrainOptions& o = bench.options;
-  const double other_ms = bench.step_ms - bench.forward_ms - bench.backward_ms - bench.optimizer_ms;
-  if (options.json) {
-    Json json = Json::object(
-        {{"samples_per_s", bench.samples_per_s},
-         {"low_samples_per_s", bench.low_samples_per_s},
-         {"high_samples_per_s", bench.high_samples_per_s},
-         {"threads", o.threads},
-         {"device", o.device},
-         {"graph", bench.graph_reason.empty() ? Json(o.device != "cpu") : Json(bench.graph_reason)},
-         {"model", o.model},
-         {"dtype", o.dtype},
-         {"batch", o.batch},
-         {"size", o.size},
-         {"steps", bench.steps},
-         {"step_ms", bench.step_ms},
-         {"forward_ms", bench.forward_ms},
-         {"backward_ms", bench.backward_ms},
-         {"optimizer_ms", bench.optimizer_ms},
-         {"forward_gflop", bench.forward_gflop},
-         {"cpu_seconds_per_step", bench.cpu_seconds_per_step},
-         {"peak_memory_bytes", static_cast<int64_t>(bench.peak_memory_bytes)}});
-    if (bench.device.steps > 0) json.set("device_times", run::to_json(bench.device));
-    print_json(json.dump());
-    return {};
-  }
-  print_report(format_table({{"one step", "ms"},
-                             {"forward", fixed(bench.forward_ms, 2)},
-                             {"backward", fixed(bench.backward_ms, 2)},
-                             {"optimizer", fixed(bench.optimizer_ms, 2)},
-                             {"between", fixed(std::max(other_ms, 0.0), 2)},
-                             {"median step", fixed(bench.step_ms, 2)}}));
-  if (bench.device.steps > 0) print_report(device_table(bench.device));
-  print_report(rate_line(bench));
-  if (o.device != "cpu")
-    print_report(bench.graph_reason.empty() ? std::string("each step was one graph")
-                                            : "launched kernel by kernel: " + bench.graph_reason);
-  if (o.explain) print_costs(bench);
+  print_bench(run::bench_train(options.train), options.json);
   return {};
 }
 
 Status bench_ops(Options options) {
   options.ops.seconds = options.seconds;
-  const run::BenchOpsReport bench = run::bench_ops(options.ops);
-  const engine::Roofline& roof = bench.roofline;
-  Json ops = Json::array();
-  std::vector<std::vector<std::string>> rows = {
-      {"op", "sample", "inputs", "kernel", "us", "GFLOP/s", "GB/s", "roofline"}};
-  for (const run::OpRate& rate : bench.rates) {
-    const engine::OpCost& cost = rate.cost;
-    if (!rate.note.empty()) {
-      rows.push_back({cost.op, rate.name, "", rate.note, "", "", "", ""});
-      ops.push_back(Json::object({{"op", cost.op}, {"sample", rate.name}, {"note", rate.note}}));
-      continue;
-    }
-    const auto ns = static_cast<double>(std::max<int64_t>(cost.ns, 1));
-    const double share = run::roofline_share(cost, roof);
-    rows.push_back({cost.op + (cost.backward ? " backward" : ""), rate.name, cost.inputs, cost.kernel,
-                    fixed(ns * 1e-3, 1), cost.flops > 0 ? fixed(cost.flops / ns, 0) : "",
-                    fixed(cost.bytes / ns, 1), fixed(100 * share, 0) + " %"});
-    ops.push_back(Json::object({{"op", cost.op},
-                                {"backward", cost.backward},
-                                {"sample", rate.name},
-                                {"inputs", cost.inputs},
-                                {"kernel", cost.kernel},
-                                {"ns", cost.ns},
-                                {"flops_per_s", cost.flops / ns * 1e9},
-                                {"bytes_per_s", cost.bytes / ns * 1e9},
-                                {"roofline_share", share}}));
-  }
-  if (options.json) {
-    print_json(Json::object({{"device", bench.device},
-                             {"dtype", bench.options.dtype},
-                             {"threads", bench.options.threads},
-                             {"roofline_flops_per_s", roof.flops_per_s},
-                             {"roofline_bytes_per_s", roof.bytes_per_s},
-                             {"ops", std::move(ops)}})
-                   .dump());
-    return {};
-  }
-  print_report(format_table(rows));
-  print_report(
-      concat("roofline of ", bench.device, ": ", fixed(roof.flops_per_s * 1e-9, 0), " GFLOP/s and ",
-             fixed(roof.bytes_per_s * 1e-9, 1),
-             " GB/s of memory; GFLOP/s count the plain algorithm, and what stays in a cache may be above"));
+  print_bench(run::bench_ops(options.ops), options.json);
   return {};
 }
 
@@ -335,6 +208,41 @@ void add_loader_options(Flags& part, pipeline::LoaderOptions& loader) {
   part.add_option("--seed", loader.seed, "Of order and draws");
 }
 
+void add_train_options(Flags& part, run::BenchTrainOptions& train) {
+  part.add_option("--model", train.model, "Model by name");
+  part.add_option("--dtype", train.dtype, "f32 or bf16; on a GPU f16, too");
+  part.add_flag("--tf32", train.tf32, "On CUDA: f32 products and convolutions may take TF32");
+  part.add_flag("--no-cudnn", train.no_cudnn, "On CUDA: convolutions and attention by our own kernels alone");
+  part.add_option("--optimizer", train.optimizer, "Optimizer by name");
+  part.add_option("--batch", train.batch, "Images a batch").range(1, 1'000'000);
+  part.add_option("--accumulate", train.accumulate, "Batches whose gradients make one step")
+      .range(1, 1'000'000);
+  part.add_option("--size", train.size, "Height and width, or tokens; 0: the model's own").range(0, 65536);
+  part.add_option("--channels", train.channels, "Channels").range(1, 4);
+  part.add_option("--classes", train.classes,
+                  "Classes, or the vocabulary; 0: the model's own, else 1000 from 96 pixels on and 10 below");
+  part.add_option("--threads", train.threads, "Threads; 0: what the process may use");
+  part.add_option("--checkpoint-activations", train.checkpoint_activations,
+                  "Modules (a glob) that run again in backward instead of keeping what they made");
+  part.add_flag("--explain", train.explain, "Each op's kernel, rates and share of the machine's roofline");
+  part.add_option("--kernels", train.kernels,
+                  "measured, rules, or auto: the environment's DLPIPE_KERNELS, else measured");
+  part.add_option("--device", train.device, "cpu, cuda");
+  part.add_option("--graph", train.graph, "On a device, each step as one graph: auto, on, off");
+  part.add_option("--warmup", train.warmup, "Steps before measuring").range(0, 1'000'000);
+}
+
+void add_ops_options(Flags& part, run::BenchOpsOptions& ops) {
+  part.add_option("--ops", ops.ops, "Ops whose names match, e.g. \"*norm\"");
+  part.add_option("--dtype", ops.dtype, "f32 or bf16");
+  part.add_flag("--tf32", ops.tf32, "On CUDA: f32 products and convolutions may take TF32");
+  part.add_flag("--no-cudnn", ops.no_cudnn, "On CUDA: convolutions and attention by our own kernels alone");
+  part.add_option("--threads", ops.threads, "Threads; 0: what the process may use");
+  part.add_option("--kernels", ops.kernels, "measured, rules, or auto, as of bench train");
+  part.add_option("--device", ops.device, "cpu, cuda");
+  part.add_flag("--quick", ops.quick, "The ops' small test samples: to see that all run");
+}
+
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   Flags pipeline_part =
@@ -343,7 +251,6 @@ std::function<Status()> setup(Flags& flags) {
   pipeline_part.add_option("--threads", options->loader.threads, "Threads; 0: what the process may use");
   pipeline_part.add_option("--memory", options->memory,
                            "Most memory for batches and dataset pages, as 1GiB; 0: any");
-
   pipeline_part.add_flag("--sequential", options->sequential,
                          "In the dataset's order instead of a shuffled one");
 
@@ -354,43 +261,11 @@ std::function<Status()> setup(Flags& flags) {
   storage_part.add_option("--data", options->loader.data, "Dataset, or a split (its train)").required();
 
   Flags train_part = add_part(flags, "train", "The training step on one cached batch", *options);
-  run::BenchTrainOptions& train = options->train;
-  train_part.add_option("--model", train.model, "Model by name");
-  train_part.add_option("--dtype", train.dtype, "f32 or bf16; on a GPU f16, too");
-  train_part.add_flag("--tf32", train.tf32, "On CUDA: f32 products and convolutions may take TF32");
-  train_part.add_flag("--no-cudnn", train.no_cudnn,
-                      "On CUDA: convolutions and attention by our own kernels alone");
-  train_part.add_option("--optimizer", train.optimizer, "Optimizer by name");
-  train_part.add_option("--batch", train.batch, "Images a batch").range(1, 1'000'000);
-  train_part.add_option("--accumulate", train.accumulate, "Batches whose gradients make one step")
-      .range(1, 1'000'000);
-  train_part.add_option("--size", train.size, "Height and width, or tokens; 0: the model's own")
-      .range(0, 65536);
-  train_part.add_option("--channels", train.channels, "Channels").range(1, 4);
-  train_part.add_option(
-      "--classes", train.classes,
-      "Classes, or the vocabulary; 0: the model's own, else 1000 from 96 pixels on and 10 below");
-  train_part.add_option("--threads", train.threads, "Threads; 0: what the process may use");
-  train_part.add_option("--checkpoint-activations", train.checkpoint_activations,
-                        "Modules (a glob) that run again in backward instead of keeping what they made");
-  train_part.add_flag("--explain", train.explain,
-                      "Each op's kernel, rates and share of the machine's roofline");
-  train_part.add_option("--kernels", train.kernels,
-                        "measured, rules, or auto: the environment's DLPIPE_KERNELS, else measured");
-  train_part.add_option("--device", train.device, "cpu, cuda");
-  train_part.add_option("--graph", train.graph, "On a device, each step as one graph: auto, on, off");
-  train_part.add_option("--warmup", train.warmup, "Steps before measuring").range(0, 1'000'000);
+  add_train_options(train_part, options->train);
+
   Flags ops_part = add_part(flags, "ops", "Every op by itself, against the machine's roofline", *options);
-  run::BenchOpsOptions& ops = options->ops;
-  ops_part.add_option("--ops", ops.ops, "Ops whose names match, e.g. \"*norm\"");
-  ops_part.add_option("--dtype", ops.dtype, "f32 or bf16");
-  ops_part.add_flag("--tf32", ops.tf32, "On CUDA: f32 products and convolutions may take TF32");
-  ops_part.add_flag("--no-cudnn", ops.no_cudnn,
-                    "On CUDA: convolutions and attention by our own kernels alone");
-  ops_part.add_option("--threads", ops.threads, "Threads; 0: what the process may use");
-  ops_part.add_option("--kernels", ops.kernels, "measured, rules, or auto, as of bench train");
-  ops_part.add_option("--device", ops.device, "cpu, cuda");
-  ops_part.add_flag("--quick", ops.quick, "The ops' small test samples: to see that all run");
+  add_ops_options(ops_part, options->ops);
+
   Flags copies_part = add_part(flags, "h2d", "Copies between host and device, by size", *options);
   copies_part.add_option("--device", options->device, "cuda, cuda:1, cpu");
   flags.require_part();

@@ -1,0 +1,12 @@
+// What `bench train` and `bench ops` print: a table for people on stderr, or one JSON line on stdout.
+#pragma once
+
+#include "dlpipe/run/bench_ops.h"
+#include "dlpipe/run/bench_train.h"
+
+namespace dlpipe::cli {
+
+void print_bench(const run::BenchTrainReport& bench, bool json);
+void print_bench(const run::BenchOpsReport& bench, bool json);
+
+}  // namespace dlpipe::cli
