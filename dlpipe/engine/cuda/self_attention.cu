@@ -75,27 +75,9 @@ struct Attention {
       });
       block.each([&](int thread) {
         load_tile(thread, keys + h.out_row, h.qkv_row, h.length - key, h.width, shared.others);
-        const int q = thread / kParts;
-        float largest = softmax[thread].largest;
-        for (int k = thread % kParts; k < kRows; k += kParts) {
-          if (seen(first + q, key + k)) largest = cuda::Larger()(shared.weights.at[q][k], largest);
-        }
-        shared.part[q][thread % kParts] = largest;
+        find_largest(thread, first, key, softmax[thread], shared);
       });
-      block.each([&](int thread) {
-        const int q = thread / kParts;
-        Softmax& own = softmax[thread];
-        float largest = shared.part[q][0];
-        for (int i = 1; i < kParts; ++i) largest = cuda::Larger()(shared.part[q][i], largest);
-        const float factor = vector_math::exp(own.largest - largest);
-        own = {largest, own.sum * factor};
-        for (int k = thread % kParts; k < kRows; k += kParts) {
-          float& weight = shared.weights.at[q][k];
-          weight = seen(first + q, key + k) ? vector_math::exp(weight - largest) : 0.0f;
-          own.sum += weight;
-        }
-        if (thread % kParts == 0) shared.factor[q] = factor;
-      });
+      block.each([&](int thread) { take_exponentials(thread, first, key, softmax[thread], shared); });
       block.each([&](int thread) {
         sums[thread].scale(thread, shared.factor);
         sums[thread].add(thread, shared.weights, shared.others);
@@ -120,6 +102,29 @@ struct Attention {
   /// Rows beyond the last query are computed, and not stored, as if they were the last.
   DLPIPE_DEVICE bool seen(int query, int key) const {
     return h.sees(query < h.length ? query : h.length - 1, key);
+  }
+  /// Of the thread's share of a query's scores, and of those before. Part of a phase.
+  DLPIPE_DEVICE void find_largest(int thread, int first, int key, const Softmax& own, Shared& shared) const {
+    const int q = thread / kParts;
+    float largest = own.largest;
+    for (int k = thread % kParts; k < kRows; k += kParts) {
+      if (seen(first + q, key + k)) largest = cuda::Larger()(shared.weights.at[q][k], largest);
+    }
+    shared.part[q][thread % kParts] = largest;
+  }
+  /// Scores become weights relative to the largest so far, which may be another than before. Part of a phase.
+  DLPIPE_DEVICE void take_exponentials(int thread, int first, int key, Softmax& own, Shared& shared) const {
+    const int q = thread / kParts;
+    float largest = shared.part[q][0];
+    for (int i = 1; i < kParts; ++i) largest = cuda::Larger()(shared.part[q][i], largest);
+    const float factor = vector_math::exp(own.largest - largest);
+    own = {largest, own.sum * factor};
+    for (int k = thread % kParts; k < kRows; k += kParts) {
+      float& weight = shared.weights.at[q][k];
+      weight = seen(first + q, key + k) ? vector_math::exp(weight - largest) : 0.0f;
+      own.sum += weight;
+    }
+    if (thread % kParts == 0) shared.factor[q] = factor;
   }
 };
 
