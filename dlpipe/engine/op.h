@@ -112,8 +112,10 @@ struct OpRecord {
   std::vector<TensorSpec> (*infer)(std::span<const TensorSpec> inputs, std::span<const bool> defined,
                                    const Attrs& attrs);
   int visible_outputs = 1;
-  uint32_t save_inputs = 0;       // bit(i): inputs[i] is kept for backward
-  uint32_t save_outputs = 0;      // bit(i), hidden ones counted on
+  uint32_t save_inputs = 0;   // bit(i): inputs[i] is kept for backward
+  uint32_t save_outputs = 0;  // bit(i), hidden ones counted on
+  /// Those of save_outputs that backward reads, where that depends on the attributes; null: all.
+  uint32_t (*reads_outputs)(const Attrs& attrs) = nullptr;
   uint32_t differentiable = ~0u;  // bit(i): inputs[i] can have a gradient
   Autocast autocast = Autocast::kFollow;
   /// Layouts the op takes and gives, kPlain among them; bit(int(Layout)). For others a reorder is inserted.

@@ -43,7 +43,13 @@ TrainStep::TrainStep(engine::Module& model, engine::Optimizer& optimizer, engine
       parameters_(model.parameters()),
       buffers_(model.buffers()),
       counters_(model) {
-  if (device_.is_host()) return;
+  if (device_.is_host()) {
+    if (options_.graph == TrainStepOptions::Graph::kOn)
+      throw Error(
+          Status(ErrorCode::kMisuse, concat("[train] --graph on: ", device_.name(),
+                                            " launches nothing; give --device cuda, or leave --graph auto")));
+    return;
+  }
   std::string reason;
   if (options_.graph == TrainStepOptions::Graph::kOff) reason = "--graph off";
   random_key_ = Tensor::empty({{1}, DType::kI64, engine::Layout::kPlain}, device_);

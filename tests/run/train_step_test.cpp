@@ -159,6 +159,17 @@ TEST(TrainStep, FrozenParametersStay) {
   EXPECT_EQ(hash_tensors({&rig.net->parameters()[2], 1}, 0), before);
 }
 
+TEST(TrainStep, TheHostRefusesAGraphAndSaysWhatToDo) {
+  try {
+    Rig({.graph = TrainStepOptions::Graph::kOn});
+    FAIL() << "the host captured a graph";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status().code(), ErrorCode::kMisuse);
+    EXPECT_EQ(error.status().message(),
+              "[train] --graph on: cpu launches nothing; give --device cuda, or leave --graph auto");
+  }
+}
+
 TEST(CachedBatch, RepeatsOneBatchForever) {
   FakeSource source({});
   const std::optional<Batch> batch = *source.next();

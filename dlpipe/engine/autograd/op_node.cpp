@@ -13,8 +13,10 @@ void OpNode::save(std::span<const Tensor> inputs, std::span<const Tensor> output
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (record_.save_inputs & bit(static_cast<int>(i))) inputs_[i] = SavedTensor(inputs[i]);
   }
+  const uint32_t saved =
+      record_.reads_outputs == nullptr ? record_.save_outputs : record_.reads_outputs(attrs_);
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (record_.save_outputs & bit(static_cast<int>(i))) outputs_[i] = SavedTensor(outputs[i]);
+    if (saved & bit(static_cast<int>(i))) outputs_[i] = SavedTensor(outputs[i]);
   }
   device_ = &outputs[0].device();
 }

@@ -264,7 +264,7 @@ void backward(const BackwardArgs& args) {
   const Tensor factors = Tensor::empty({3, chunks.channels()});
   auto* a = static_cast<float*>(factors.raw());
   const auto* x = static_cast<const T*>(args.inputs[0].raw());
-  const auto* y = static_cast<const T*>(args.outputs[0].raw());
+  const auto* y = data_of<const T>(args.outputs, 0);  // where relu wants it
   const auto* dy = static_cast<const T*>(args.grad_outputs[0].raw());
   auto* dx = data_of<T>(args.grad_inputs, 0);
   auto* dresidual = data_of<T>(args.grad_inputs, 5);

@@ -1,5 +1,6 @@
 #include "dlpipe/engine/layers/recompute.h"
 
+#include "dlpipe/base/scoped_value.h"
 #include "dlpipe/engine/autograd/node.h"
 #include "dlpipe/engine/layers/module.h"
 #include "dlpipe/engine/op.h"
@@ -8,28 +9,19 @@
 namespace dlpipe::engine {
 namespace {
 
-thread_local bool t_recomputing = false;
+bool& recomputing() {
+  thread_local bool value = false;
+  return value;
+}
 
 /// A second forward as the first was: recorded, with the random numbers and precision of then.
-class RecomputeScope {
- public:
-  RecomputeScope(const RandomState& state, DType low)
-      : autocast_(low), former_state_(random_state()), former_(t_recomputing) {
-    random_state() = state;
-    t_recomputing = true;
-  }
-  ~RecomputeScope() {
-    random_state() = former_state_;
-    t_recomputing = former_;
-  }
-  RecomputeScope(const RecomputeScope&) = delete;
-  RecomputeScope& operator=(const RecomputeScope&) = delete;
+struct RecomputeScope {
+  RecomputeScope(const RandomState& random, DType low) : autocast(low), state(random) {}
 
- private:
-  EnableGrad grad_;
-  UseAutocast autocast_;
-  RandomState former_state_;
-  bool former_;
+  EnableGrad grad;
+  UseAutocast autocast;
+  ScopedValue<random_state> state;
+  ScopedValue<recomputing> flag{true};
 };
 
 /// Inputs: x, then the module's parameters, so that the graph knows where their gradients go.
@@ -79,7 +71,7 @@ class Recomputed final : public Function {
 }  // namespace
 
 bool is_recomputing() {
-  return t_recomputing;
+  return recomputing();
 }
 
 Tensor forward_recomputed(Module& module, const Tensor& x) {

@@ -68,7 +68,7 @@ ModelSummary summarize(Module& model, const ModelArguments& arguments, int64_t b
           result.layers.push_back(std::move(row));
         });
   }
-  model(blank_input(arguments, 1));
+  model(blank_input(arguments, 1).to(model.device()));
 
   for (const LayerSummary& layer : result.layers) {
     result.flops += layer.flops;

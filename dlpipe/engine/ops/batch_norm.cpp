@@ -79,6 +79,11 @@ const OpRecord batch_norm_op{
     .infer = infer,
     .save_inputs = bit(0) | bit(1),
     .save_outputs = bit(0) | bit(1) | bit(2),
+    .reads_outputs =
+        [](const Attrs& attrs) {
+          // relu's gradient asks where y is positive.
+          return (attrs.as<BatchNormAttrs>().relu ? bit(0) : 0) | bit(1) | bit(2);
+        },
     .differentiable = bit(0) | bit(1) | bit(2) | bit(5),
     .autocast = Autocast::kAsIs,
     .layouts = kAllLayouts,

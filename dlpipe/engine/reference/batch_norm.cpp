@@ -57,7 +57,7 @@ void backward(const BackwardArgs& args) {
   const int64_t count = args.inputs[0].elements() / channels;
   const T* x = args.inputs[0].data<T>();
   const T* gamma = args.inputs[1].data<T>();
-  const T* y = args.outputs[0].data<T>();
+  const T* y = attrs.relu ? args.outputs[0].data<T>() : nullptr;
   const T* dy = args.grad_outputs[0].data<T>();
   const auto wanted = [&](size_t i) -> T* {
     return has_input(args.grad_inputs, i) ? args.grad_inputs[i].data<T>() : nullptr;

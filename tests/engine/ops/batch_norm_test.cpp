@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/engine/allocator.h"
 #include "dlpipe/engine/cpu/isa.h"
 #include "dlpipe/engine/cpu/parallel.h"
 #include "dlpipe/engine/ops.h"
@@ -36,6 +37,24 @@ struct State {
   }
   Tensor gamma, beta, mean, var;
 };
+
+/// Bytes that live on in the graph when whoever got the output has dropped it.
+size_t kept_bytes(bool relu) {
+  State state(16);
+  Tensor x = noise({4, 32, 32, 16}, 1);
+  x.set_requires_grad(true);
+  const size_t before = allocator_statistics().used_bytes;
+  const Tensor behind = mean(batch_norm(x, state.gamma, state.beta, state.mean, state.var, {.relu = relu}));
+  const size_t kept = allocator_statistics().used_bytes - before;
+  behind.backward();
+  return kept;
+}
+
+TEST(BatchNormOp, KeepsItsOutputForRelusGradientAlone) {
+  const size_t image_bytes = size_t{4} * 32 * 32 * 16 * sizeof(float);
+  EXPECT_GE(kept_bytes(true), image_bytes);
+  EXPECT_LT(kept_bytes(false), image_bytes / 8);
+}
 
 TEST(BatchNormOp, RunningStatisticsFollowPyTorchsRule) {
   // x = 1 2 3 6: mean 3, unbiased variance 14/3.
