@@ -44,7 +44,7 @@ if(NOT DLPIPE_CUDA STREQUAL "OFF")
   if(CMAKE_CUDA_COMPILER)
     set(DLPIPE_HAVE_CUDA ON)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES 90) # releases: 80;86;89;90;120
+      set(CMAKE_CUDA_ARCHITECTURES 90) # releases: the preset cuda-all
     endif()
     enable_language(CUDA)
     if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION) # not known to CMake 3.25
