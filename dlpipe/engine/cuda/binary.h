@@ -1,107 +1,109 @@
 // Elementwise formulas of two inputs (ops/elementwise.h) on CUDA, with broadcasting.
 #pragma once
 
+#include <algorithm>
+
+#include "dlpipe/engine/cuda/axes.h"
 #include "dlpipe/engine/cuda/axis_sums.h"
 #include "dlpipe/engine/cuda/unary.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-/// Where the elements of one shape come from in two operands that are stretched to it.
-struct Stretch {
-  int count = 0;  // axes, from the outermost; neighbours that both operands walk alike are one
-  int64_t size[Shape::kMaxRank] = {};
-  int64_t stride[2][Shape::kMaxRank] = {};
-
-  Stretch(const Shape& shape, const Shape& a, const Shape& b) {
-    const Shape* const operands[2] = {&a, &b};
-    int64_t step[2] = {1, 1};
-    int axes = 0;
-    // From the innermost; turned round at the end.
-    for (int i = 1; i <= shape.rank(); ++i) {
-      if (shape[-i] == 1) continue;
-      int64_t strides[2];
-      for (int k = 0; k < 2; ++k) {
-        const int64_t own = i <= operands[k]->rank() ? (*operands[k])[-i] : 1;
-        strides[k] = own == 1 ? 0 : step[k];
-        step[k] *= own;
-      }
-      const bool joins = axes > 0 && strides[0] == stride[0][axes - 1] * size[axes - 1] &&
-                         strides[1] == stride[1][axes - 1] * size[axes - 1];
-      if (!joins) {
-        size[axes] = 1;
-        stride[0][axes] = strides[0];
-        stride[1][axes] = strides[1];
-        ++axes;
-      }
-      size[axes - 1] *= shape[-i];
+/// Axes of `shape`, to which operands are stretched.
+template <int kOperands>
+Axes<kOperands> stretched_to(const Shape& shape, const Tensor (&operands)[kOperands]) {
+  Axes<kOperands> axes;
+  int64_t step[kOperands];
+  std::fill(step, step + kOperands, 1);
+  for (int i = 1; i <= shape.rank(); ++i) {
+    int64_t strides[kOperands];
+    for (int k = 0; k < kOperands; ++k) {
+      const Shape& own = operands[k].shape();
+      const int64_t length = i <= own.rank() ? own[-i] : 1;
+      strides[k] = length == 1 ? 0 : step[k];
+      step[k] *= length;
     }
-    count = axes;
-    std::reverse(size, size + axes);
-    std::reverse(stride[0], stride[0] + axes);
-    std::reverse(stride[1], stride[1] + axes);
+    axes.add(shape[-i], strides);
   }
+  return axes;
+}
 
-  DLPIPE_DEVICE void offsets(int64_t i, int64_t& a, int64_t& b) const {
-    a = b = 0;
-    for (int axis = count - 1; axis >= 0; --axis) {
-      const int64_t at = axis > 0 ? i % size[axis] : i;
-      a += at * stride[0][axis];
-      b += at * stride[1][axis];
-      i /= size[axis];
-    }
-  }
-};
-
-/// to[i] = map(a, b, i) with a and b stretched.
+/// to[i] = map(i's elements of the stretched operands): `Map` as in MapKernel.
 template <class In, class Out, class Map>
 struct StretchedKernel {
   static constexpr const char* kName = "stretched map";
   static constexpr int kThreads = 256;
+  static constexpr int kWidth = kMapWidth<In, Out>;
   using Shared = NoShared;
-  const In* a;
-  const In* b;
+  const In* from[Map::kInputs];
   Out* to;
   int64_t elements;
-  Stretch stretch;
+  Axes<Map::kInputs> axes;
+  bool in_packs;  // the innermost axis is whole packs of kWidth, and all pointers are aligned to them
   Map map;
 
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
     block.each([&](int thread) {
-      const int64_t i = block.index() * kThreads + thread;
-      if (i >= elements) return;
-      int64_t at_a;
-      int64_t at_b;
-      stretch.offsets(i, at_a, at_b);
-      to[i] = narrowed<Out>(map(widened(a[at_a]), widened(b[at_b]), i));
+      const int64_t first = (block.index() * kThreads + thread) * (in_packs ? kWidth : 1);
+      if (first >= elements) return;
+      int64_t at[Map::kInputs];
+      axes.offsets(first, at);
+      float values[Map::kInputs];
+      if (!in_packs) {
+        for (int i = 0; i < Map::kInputs; ++i) values[i] = widened(from[i][at[i]]);
+        to[first] = narrowed<Out>(map(values, first));
+        return;
+      }
+      Pack<In, kWidth> in[Map::kInputs];
+      for (int i = 0; i < Map::kInputs; ++i) {
+        if (axes.stride[i][0] == 1) {
+          in[i] = *reinterpret_cast<const Pack<In, kWidth>*>(from[i] + at[i]);
+        } else {  // the same one for all
+          for (int k = 0; k < kWidth; ++k) in[i].at[k] = from[i][at[i]];
+        }
+      }
+      Pack<Out, kWidth> out;
+      for (int k = 0; k < kWidth; ++k) {
+        for (int i = 0; i < Map::kInputs; ++i) values[i] = widened(in[i].at[k]);
+        out.at[k] = narrowed<Out>(map(values, first + k));
+      }
+      *reinterpret_cast<Pack<Out, kWidth>*>(to + first) = out;
     });
   }
 };
 
+/// Launches one; `to` has as many elements as `shape`.
 template <class In, class Out, class Map>
-void launch_stretched(const Shape& shape, const Tensor& a, const Tensor& b, const Tensor& to,
+void launch_stretched(const Shape& shape, const Tensor (&operands)[Map::kInputs], const Tensor& to,
                       const Map& map) {
-  launch(StretchedKernel<In, Out, Map>{elements_of<In>(a), elements_of<In>(b), elements_to<Out>(to),
-                                       shape.elements(), Stretch(shape, a.shape(), b.shape()), map},
-         blocks_for(shape.elements(), 256));
+  StretchedKernel<In, Out, Map> kernel{
+      {}, elements_to<Out>(to), to.elements(), stretched_to(shape, operands), is_pack_aligned(to.raw()), map};
+  kernel.in_packs = kernel.in_packs && kernel.axes.count > 0 && kernel.axes.size[0] % kernel.kWidth == 0;
+  for (int i = 0; i < Map::kInputs; ++i) {
+    kernel.from[i] = elements_of<In>(operands[i]);
+    kernel.in_packs = kernel.in_packs && is_pack_aligned(operands[i].raw());
+  }
+  launch(kernel,
+         blocks_for(kernel.elements, int64_t{kernel.kThreads} * (kernel.in_packs ? kernel.kWidth : 1)));
 }
 
 template <class F>
 struct BinaryMap {
   static constexpr int kInputs = 2;
-  DLPIPE_DEVICE float operator()(float a, float b, int64_t) const { return F::template forward<float>(a, b); }
   DLPIPE_DEVICE float operator()(const float (&in)[2], int64_t) const {
     return F::template forward<float>(in[0], in[1]);
   }
 };
 
-template <class F, class T, int kOperand>
+/// Inputs: the gradient, a and b.
+template <class F, int kOperand>
 struct BinaryGradientMap {
-  const T* grad;
-  DLPIPE_DEVICE float operator()(float a, float b, int64_t i) const {
-    if constexpr (kOperand == 0) return F::template grad_a<float>(widened(grad[i]), a, b);
-    return F::template grad_b<float>(widened(grad[i]), a, b);
+  static constexpr int kInputs = 3;
+  DLPIPE_DEVICE float operator()(const float (&in)[3], int64_t) const {
+    if constexpr (kOperand == 0) return F::template grad_a<float>(in[0], in[1], in[2]);
+    return F::template grad_b<float>(in[0], in[1], in[2]);
   }
 };
 
@@ -113,7 +115,7 @@ void binary_forward(const ForwardArgs& args) {
   stored(to.dtype(), [&](auto type) {
     using T = decltype(type);
     if (a.shape() == b.shape()) return launch_map<T>({a, b}, to, BinaryMap<F>());
-    launch_stretched<T, T>(to.shape(), a, b, to, BinaryMap<F>());
+    launch_stretched<T, T>(to.shape(), {a, b}, to, BinaryMap<F>());
   });
 }
 
@@ -132,18 +134,22 @@ void binary_gradient(const BackwardArgs& args) {
   if (!grad_in.defined()) return;
   const Tensor& grad = args.grad_outputs[0];
   const uint32_t stretched = stretched_axes(grad.shape(), grad_in.shape());
+  const bool is_sum = grad_in.elements() != grad.elements();
   stored(grad.dtype(), [&](auto type) {
     using T = decltype(type);
     if constexpr (!F::kSaves) {  // linear: the gradient times a factor
       const float factor =
           kOperand == 0 ? F::template grad_a<float>(1, 0, 0) : F::template grad_b<float>(1, 0, 0);
-      return sum_axes<T, T>(grad, stretched, factor, grad_in);
+      if (!is_sum) return launch_map<T>({grad}, grad_in, Times{factor});
+      sum_axes<T, T>(grad, stretched, factor, grad_in);
     } else {
-      const BinaryGradientMap<F, T, kOperand> map{elements_of<T>(grad)};
-      if (stretched == 0)
-        return launch_stretched<T, T>(grad.shape(), args.inputs[0], args.inputs[1], grad_in, map);
+      const Tensor& a = args.inputs[0];
+      const Tensor& b = args.inputs[1];
+      const BinaryGradientMap<F, kOperand> map;
+      if (a.shape() == b.shape()) return launch_map<T>({grad, a, b}, grad_in, map);
+      if (!is_sum) return launch_stretched<T, T>(grad.shape(), {grad, a, b}, grad_in, map);
       const Tensor wide = Tensor::empty({grad.shape(), DType::kF32}, grad.device());
-      launch_stretched<T, float>(grad.shape(), args.inputs[0], args.inputs[1], wide, map);
+      launch_stretched<T, float>(grad.shape(), {grad, a, b}, wide, map);
       sum_axes<float, T>(wide, stretched, 1.0f, grad_in);
     }
   });

@@ -308,8 +308,8 @@ class Conv {
     const Tensor parts = Tensor::empty({{chunks, s_.weights()}, DType::kF32}, x.device());
     launch(Kernel{image(x, 0), output(grad, 0), parts.data<float>(), s_, filters(), chunk},
            chunks * s_.kh * s_.kw * blocks_for(s_.o, Kernel::kTile));
-    launch(cuda::SumChunks<T>{parts.data<float>(), elements_to<T>(grad_weight), chunks, s_.weights(), 1.0f},
-           blocks_for(s_.weights(), cuda::SumChunks<T>::kThreads));
+    cuda::sum_columns(static_cast<const float*>(parts.data<float>()), chunks, s_.weights(), 1.0f,
+                      elements_to<T>(grad_weight), x.device());
   }
 
   Conv2dShape s_;

@@ -10,43 +10,6 @@
 namespace dlpipe::engine::cuda {
 namespace {
 
-template <class Word>
-struct Fill {
-  static constexpr const char* kName = "fill";
-  static constexpr int kThreads = 256;
-  using Shared = NoShared;
-  Word* to;
-  Word value;
-  int64_t count;
-
-  template <class Block>
-  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
-    block.each([&](int thread) {
-      const int64_t i = block.index() * kThreads + thread;
-      if (i < count) to[i] = value;
-    });
-  }
-};
-
-template <class Word>
-void fill_words(void* to, int64_t count, uint64_t bits) {
-  launch(Fill<Word>{static_cast<Word*>(to), static_cast<Word>(bits), count},
-         blocks_for(count, Fill<Word>::kThreads));
-}
-
-void fill(void* to, int64_t count, uint64_t bits, size_t element_bytes) {
-  switch (element_bytes) {
-    case 1:
-      return fill_words<uint8_t>(to, count, bits);
-    case 2:
-      return fill_words<uint16_t>(to, count, bits);
-    case 4:
-      return fill_words<uint32_t>(to, count, bits);
-    default:
-      return fill_words<uint64_t>(to, count, bits);
-  }
-}
-
 struct Widen {
   static constexpr const char* kName = "widen";
   static constexpr int kThreads = 256;
@@ -109,15 +72,15 @@ static const Kernels* kernels_of(const OpRow& row) {
   return row.kernels[static_cast<int>(Backend::kCuda)];
 }
 extern const DeviceCode device_code_cuda;
-const DeviceCode device_code_cuda = {kernels_of,        copy_strided,    fill, widen, mix_targets,
-                                     &arena_steps_cuda, coef_decode_cuda};
+const DeviceCode device_code_cuda = {kernels_of,  copy_strided,      fill_elements,   widen,
+                                     mix_targets, &arena_steps_cuda, coef_decode_cuda};
 #else
 // tests/engine/cuda/simulated.cpp has the table of simulated kernels, and knows what the decoding touches.
 const Kernels* simulated_kernels_of(const OpRow& row);
 void simulated_coef_decode(const coef::CoefBatch& batch, Stream& stream);
 extern const DeviceCode device_code_cuda_simulated;
 const DeviceCode device_code_cuda_simulated = {
-    simulated_kernels_of,        copy_strided,         fill, widen, mix_targets,
+    simulated_kernels_of,        copy_strided,         fill_elements, widen, mix_targets,
     &arena_steps_cuda_simulated, simulated_coef_decode};
 #endif
 

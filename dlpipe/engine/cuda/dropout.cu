@@ -13,11 +13,16 @@ struct DropoutMap {
   uint32_t call;
   uint32_t threshold;
   float scale;
+  PhiloxBlock words = {};  // of the four elements that i is one of: drawn once, at the first
 
-  DLPIPE_DEVICE float operator()(const float (&in)[1], int64_t i) const {
-    const std::array<uint32_t, 2> of_step = device_key != nullptr ? DropoutAttrs::split(*device_key) : key;
-    const PhiloxBlock block = philox4x32(DropoutAttrs::counter(static_cast<uint64_t>(i) / 4, call), of_step);
-    return block[static_cast<size_t>(i % 4)] >= threshold ? in[0] * scale : 0.0f;
+  DLPIPE_DEVICE float operator()(const float (&in)[1], int64_t i) {
+    const auto place = static_cast<uint32_t>(i) % 4;
+    if (place == 0) {
+      const std::array<uint32_t, 2> of_step = device_key != nullptr ? DropoutAttrs::split(*device_key) : key;
+      words = philox4x32(DropoutAttrs::counter(static_cast<uint64_t>(i) / 4, call), of_step);
+    }
+    const uint32_t word = place == 0 ? words[0] : place == 1 ? words[1] : place == 2 ? words[2] : words[3];
+    return word >= threshold ? in[0] * scale : 0.0f;
   }
 };
 

@@ -57,10 +57,14 @@ DLPIPE_DEVICE Float16 narrowed<Float16>(float value) {
 /// As many elements as sixteen bytes hold.
 template <class T>
 inline constexpr int kPackWidth = static_cast<int>(16 / sizeof(T));
-template <class T>
-struct alignas(16) Pack {
-  T at[kPackWidth<T>];
+/// Neighbours that are read and written at once.
+template <class T, int kCount = kPackWidth<T>>
+struct alignas(sizeof(T) * kCount) Pack {
+  T at[kCount];
 };
+/// Neighbours that a thread makes of as many of another dtype: none takes more than sixteen bytes.
+template <class In, class Out>
+inline constexpr int kMapWidth = kPackWidth<In> < kPackWidth<Out> ? kPackWidth<In> : kPackWidth<Out>;
 
 inline bool is_pack_aligned(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % sizeof(Pack<float>) == 0;

@@ -174,6 +174,14 @@ class Block {
   int64_t count_;
 };
 
+/// For the tests: what a launch asks for, and who is told of each and answers whether it is to run at all.
+struct SimulatedLaunch {
+  const char* kernel;
+  int64_t blocks;
+  int threads;  // of a block
+};
+inline std::function<bool(const SimulatedLaunch&)> simulated_watch;
+
 /// For the tests: where a simulated kernel goes instead of running at once (their device's stream).
 using SimulatedQueue = void (*)(const char* name, std::function<void()> work);
 inline SimulatedQueue simulated_queue = nullptr;
@@ -192,6 +200,7 @@ void run_blocks(const Kernel& kernel, int64_t blocks) {
 
 template <class Kernel>
 void launch(const Kernel& kernel, int64_t blocks) {
+  if (simulated_watch && !simulated_watch({Kernel::kName, blocks, Kernel::kThreads})) return;
   if (simulated_queue == nullptr) return run_blocks(kernel, blocks);
   simulated_queue(Kernel::kName, [kernel, blocks] { run_blocks(kernel, blocks); });
 }

@@ -1,8 +1,8 @@
 #include "dlpipe/engine/ops/matmul.h"
 
-#include "dlpipe/engine/cuda/binary.h"
 #include "dlpipe/engine/cuda/gemm.h"
 #include "dlpipe/engine/cuda/strided.h"
+#include "dlpipe/engine/cuda/unary.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -77,10 +77,6 @@ void forward(const ForwardArgs& args) {
   multiply(of.s.matrices(), of.a, attrs.transpose_a, of.b, attrs.transpose_b, of.c, false);
 }
 
-struct Same {
-  DLPIPE_DEVICE float operator()(float a, float, int64_t) const { return a; }
-};
-
 /// The gradient of a stretched operand is the sum of products in their order, in f32.
 void operand_gradient(int64_t count, const Operand& left, bool transpose_left, const Operand& right,
                       bool transpose_right, const Operand& operand, const Tensor& grad) {
@@ -96,8 +92,7 @@ void operand_gradient(int64_t count, const Operand& left, bool transpose_left, c
   multiply_into(sum, true);
   cuda::stored(grad.dtype(), [&](auto type) {
     using T = decltype(type);
-    if constexpr (!std::is_same_v<T, float>)
-      cuda::launch_stretched<float, T>(grad.shape(), sum, sum, grad, Same());
+    if constexpr (!std::is_same_v<T, float>) cuda::launch_map<float, T>({sum}, grad, cuda::Same());
   });
 }
 

@@ -1,4 +1,5 @@
 #include "dlpipe/engine/cuda/axis_sums.h"
+#include "dlpipe/engine/cuda/unary.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -7,7 +8,7 @@ namespace {
 struct SquaresOfChunk {
   static constexpr const char* kName = "mse";
   static constexpr int kThreads = cuda::kRowThreads;
-  static constexpr int64_t kChunk = 16384;
+  static constexpr int64_t kChunk = 4096;
   using Shared = cuda::ReduceSpace<float, kThreads>;
   const float* x;
   const float* target;
@@ -28,24 +29,13 @@ struct SquaresOfChunk {
   }
 };
 
-/// to = 2 grad / count (x - other); the gradient is on the device.
+/// 2 grad / count (x - other); the gradient is on the device.
 struct MseGradient {
-  static constexpr const char* kName = "mse gradient";
-  static constexpr int kThreads = 256;
-  using Shared = cuda::NoShared;
-  const float* x;
-  const float* other;
+  static constexpr int kInputs = 2;
   const float* grad;
-  float* to;
-  int64_t count;
-
-  template <class Block>
-  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
-    const float factor = 2.0f * grad[0] / static_cast<float>(count);
-    block.each([&](int thread) {
-      const int64_t i = block.index() * kThreads + thread;
-      if (i < count) to[i] = factor * (x[i] - other[i]);
-    });
+  float count;
+  DLPIPE_DEVICE float operator()(const float (&in)[2], int64_t) const {
+    return 2.0f * grad[0] / count * (in[0] - in[1]);
   }
 };
 
@@ -64,9 +54,9 @@ void backward(const BackwardArgs& args) {
   for (size_t side = 0; side < 2; ++side) {
     const Tensor& to = args.grad_inputs[side];
     if (!to.defined()) continue;
-    cuda::launch(MseGradient{args.inputs[side].data<float>(), args.inputs[1 - side].data<float>(),
-                             args.grad_outputs[0].data<float>(), to.data<float>(), to.elements()},
-                 cuda::blocks_for(to.elements(), MseGradient::kThreads));
+    cuda::launch_map<float>(
+        {args.inputs[side], args.inputs[1 - side]}, to,
+        MseGradient{args.grad_outputs[0].data<float>(), static_cast<float>(to.elements())});
   }
 }
 

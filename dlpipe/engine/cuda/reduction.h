@@ -3,6 +3,7 @@
 
 #include "dlpipe/engine/cuda/binary.h"
 #include "dlpipe/engine/ops/reduction.h"
+#include "dlpipe/engine/ops/view.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
@@ -21,24 +22,16 @@ void reduce_forward(const ForwardArgs& args) {
   });
 }
 
-struct TimesFactor {
-  float factor;
-  DLPIPE_DEVICE float operator()(float grad, float, int64_t) const { return grad * factor; }
-};
-
 template <bool kMean>
 void reduce_backward(const BackwardArgs& args) {
   const uint32_t axes = args.attrs.as<ReductionAttrs>().axes;
   const Tensor& grad_x = args.grad_inputs[0];
-  const Tensor& grad = args.grad_outputs[0];
   const Shape kept = kept_shape(grad_x.shape(), axes);
-  const TimesFactor map{reduction_factor(grad_x.shape(), axes, kMean)};
+  const Tensor grad = args.grad_outputs[0].view_as(kept, row_major(kept), 0);
   stored(grad_x.dtype(), [&](auto type) {
     using T = decltype(type);
-    launch(
-        StretchedKernel<T, T, TimesFactor>{elements_of<T>(grad), elements_of<T>(grad), elements_to<T>(grad_x),
-                                           grad_x.elements(), Stretch(grad_x.shape(), kept, kept), map},
-        blocks_for(grad_x.elements(), 256));
+    launch_stretched<T, T>(grad_x.shape(), {grad}, grad_x,
+                           Times{reduction_factor(grad_x.shape(), axes, kMean)});
   });
 }
 

@@ -1,4 +1,4 @@
-// Elementwise formulas of one input (ops/elementwise.h) on CUDA: one thread a pack of sixteen bytes.
+// Elementwise formulas of one input (ops/elementwise.h) on CUDA: one thread sixteen bytes.
 #pragma once
 
 #include "dlpipe/engine/cuda/elements.h"
@@ -8,14 +8,17 @@ namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
 /// to[i] = map(i's loaded inputs): `Map` is a struct with
-///   static constexpr int kInputs; template <class T> float operator()(const float (&in)[kInputs]) const.
-template <class T, class Map>
+///   static constexpr int kInputs; float operator()(const float (&in)[kInputs], int64_t i).
+/// A thread has a copy, and its elements come in order, the first at a multiple of four.
+template <class In, class Out, class Map>
 struct MapKernel {
   static constexpr const char* kName = "map";
   static constexpr int kThreads = 256;
+  static constexpr int kWidth = kMapWidth<In, Out>;
+  static_assert(kWidth % 4 == 0);
   using Shared = NoShared;
-  const T* from[Map::kInputs];
-  T* to;
+  const In* from[Map::kInputs];
+  Out* to;
   int64_t count;
   bool in_packs;  // all pointers are aligned to packs
   Map map;
@@ -23,38 +26,50 @@ struct MapKernel {
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
     block.each([&](int thread) {
-      const int64_t first = (block.index() * kThreads + thread) * kPackWidth<T>;
-      if (in_packs && first + kPackWidth<T> <= count) {
-        Pack<T> in[Map::kInputs];
-        for (int i = 0; i < Map::kInputs; ++i) in[i] = *reinterpret_cast<const Pack<T>*>(from[i] + first);
-        Pack<T> out;
-        for (int k = 0; k < kPackWidth<T>; ++k) {
+      const int64_t first = (block.index() * kThreads + thread) * kWidth;
+      Map own = map;
+      if (in_packs && first + kWidth <= count) {
+        Pack<In, kWidth> in[Map::kInputs];
+        for (int i = 0; i < Map::kInputs; ++i)
+          in[i] = *reinterpret_cast<const Pack<In, kWidth>*>(from[i] + first);
+        Pack<Out, kWidth> out;
+        for (int k = 0; k < kWidth; ++k) {
           float values[Map::kInputs];
           for (int i = 0; i < Map::kInputs; ++i) values[i] = widened(in[i].at[k]);
-          out.at[k] = narrowed<T>(map(values, first + k));
+          out.at[k] = narrowed<Out>(own(values, first + k));
         }
-        *reinterpret_cast<Pack<T>*>(to + first) = out;
+        *reinterpret_cast<Pack<Out, kWidth>*>(to + first) = out;
         return;
       }
-      for (int64_t k = first; k < first + kPackWidth<T> && k < count; ++k) {
+      for (int64_t k = first; k < first + kWidth && k < count; ++k) {
         float values[Map::kInputs];
         for (int i = 0; i < Map::kInputs; ++i) values[i] = widened(from[i][k]);
-        to[k] = narrowed<T>(map(values, k));
+        to[k] = narrowed<Out>(own(values, k));
       }
     });
   }
 };
 
-/// Launches one; `inputs` and `to` have `count` elements of T.
-template <class T, class Map>
+/// Launches one; `inputs` are of In and `to` of Out, all with as many elements.
+template <class In, class Out = In, class Map>
 void launch_map(const Tensor (&inputs)[Map::kInputs], const Tensor& to, const Map& map) {
-  MapKernel<T, Map> kernel{{}, elements_to<T>(to), to.elements(), is_pack_aligned(to.raw()), map};
+  MapKernel<In, Out, Map> kernel{{}, elements_to<Out>(to), to.elements(), is_pack_aligned(to.raw()), map};
   for (int i = 0; i < Map::kInputs; ++i) {
-    kernel.from[i] = elements_of<T>(inputs[i]);
+    kernel.from[i] = elements_of<In>(inputs[i]);
     kernel.in_packs = kernel.in_packs && is_pack_aligned(inputs[i].raw());
   }
-  launch(kernel, blocks_for(kernel.count, int64_t{kernel.kThreads} * kPackWidth<T>));
+  launch(kernel, blocks_for(kernel.count, int64_t{kernel.kThreads} * kernel.kWidth));
 }
+
+struct Same {
+  static constexpr int kInputs = 1;
+  DLPIPE_DEVICE float operator()(const float (&in)[1], int64_t) const { return in[0]; }
+};
+struct Times {
+  static constexpr int kInputs = 1;
+  float factor;
+  DLPIPE_DEVICE float operator()(const float (&in)[1], int64_t) const { return in[0] * factor; }
+};
 
 template <class F>
 struct ForwardMap {

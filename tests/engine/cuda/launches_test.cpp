@@ -1,0 +1,261 @@
+// What every op asks of a GPU at the sizes of real networks, without one and without computing anything: the
+// simulated grid tells of launches and skips them. No time is measured; what is held to is what made kernels
+// a hundred times too slow before: threads without work, blocks too few to fill a GPU, scratch, launches.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/allocator.h"
+#include "dlpipe/engine/cuda/grid.h"
+#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/cast.h"
+#include "dlpipe/engine/ops/cross_entropy.h"
+#include "dlpipe/engine/ops/elementwise.h"
+#include "dlpipe/engine/ops/max.h"
+#include "dlpipe/engine/ops/reduction.h"
+#include "dlpipe/engine/ops/slice.h"
+#include "dlpipe/engine/ops/transpose.h"
+#include "dlpipe/run/bench_op_samples.h"
+#include "tests/engine/cuda/simulated.h"
+
+namespace dlpipe::engine {
+namespace {
+
+constexpr int64_t kLarge = int64_t{1} << 20;  // elements of a tensor that is worth a whole GPU
+constexpr int64_t kEnoughBlocks = 132;        // an H100's multiprocessors
+constexpr int64_t kThreadsAnElement = 2;
+constexpr int64_t kSmallScratch = int64_t{2} << 20;  // bytes that any op may take
+
+/// What a kernel may do that others may not.
+struct Exception {
+  const char* kernel;
+  int64_t threads = kThreadsAnElement;  // an element of the largest tensor
+  bool few_blocks = false;              // beside larger launches
+  const char* reason;
+  bool alone = false;  // few blocks, and nothing else
+};
+constexpr Exception kExceptions[] = {
+    {"cross_entropy mean", 2, true, "two numbers a row"},
+    {"sums", 2, true, "the second pass: what a thousand blocks left"},
+    {"batch_norm statistics", 2, true, "channels"},
+    {"batch_norm parameters' gradients", 2, true, "channels"},
+    {"ids with their places", 2, true, "as many threads as ids"},
+    {"digits of ids", 2, true, "a block has 2048 ids"},
+    {"scan of digits", 2, true, "sixteen numbers a block of ids"},
+    {"ids by digit", 2, true, "a block has 2048 ids"},
+    {"sums of spans of a row", 2, true, "a span has 128 ids"},
+    {"transposed matrices", 2, true, "weights"},
+    {"rows of a bias", 2, true, "of a product that cublasLt doesn't do"},
+    {"fill", 2, true, "a gradient of weights"},
+    {"max", 2, true, "over another axis than the last: a thread a result; no model has it", true},
+    {"im2col", 9, false, "each pixel stands in nine windows; cuDNN needs none of it"},
+};
+const Exception* exception_of(std::string_view kernel) {
+  for (const Exception& one : kExceptions) {
+    if (one.kernel == kernel) return &one;
+  }
+  return nullptr;
+}
+
+/// Launches and scratch that an op may take where it is more than others may.
+struct Budget {
+  const char* op;
+  bool backward;
+  size_t launches;
+  double scratch;  // of the largest tensor's bytes, in f32
+  const char* reason;
+};
+constexpr size_t kLaunches = 4;
+constexpr double kScratch = 0.1;
+constexpr Budget kBudgets[] = {
+    {"embedding", true, 16, 0.1, "a radix sort of four bits a pass"},
+    {"mul", true, 6, 1.01, "a stretched operand's gradient is there in f32 before it is summed"},
+    {"div", true, 6, 1.01, "as of mul"},
+    {"layer_norm", true, 6, 1.01, "products for gamma's gradient"},
+    {"conv2d", false, 24, 9, "im2col; cuDNN needs none"},
+    {"conv2d", true, 48, 9, "as forward"},
+};
+Budget budget_of(std::string_view op, bool backward) {
+  for (const Budget& one : kBudgets) {
+    if (one.op == op && one.backward == backward) return one;
+  }
+  return {"", backward, kLaunches, kScratch, ""};
+}
+
+/// While one lives, launches are noted and nothing runs.
+class DryGrid {
+ public:
+  DryGrid() {
+    cuda::simulated_watch = [this](const cuda::SimulatedLaunch& launch) {
+      launches_.push_back(launch);
+      return false;
+    };
+  }
+  ~DryGrid() { cuda::simulated_watch = nullptr; }
+  DryGrid(const DryGrid&) = delete;
+  DryGrid& operator=(const DryGrid&) = delete;
+
+  std::vector<cuda::SimulatedLaunch> take() { return std::exchange(launches_, {}); }
+
+ private:
+  std::vector<cuda::SimulatedLaunch> launches_;
+};
+
+TensorSpec f32(const Shape& shape) {
+  return {shape, DType::kF32};
+}
+
+/// What bench's samples leave out: operands stretched in each way, reductions to few and to many.
+std::vector<OpSample> more_samples(std::string_view op) {
+  const TensorSpec images = f32({64, 56, 56, 64}), tokens = f32({8, 1024, 768});
+  if (op == "add" || op == "sub" || op == "mul" || op == "div")
+    return {{"images", {images, images}, Attrs{}},
+            {"a channel's", {images, f32({64})}, Attrs{}},
+            {"an image's channel's", {images, f32({64, 1, 1, 64})}, Attrs{}},
+            {"positions", {tokens, f32({1024, 768})}, Attrs{}},
+            {"a row's", {tokens, f32({8, 1024, 1})}, Attrs{}},
+            {"a number", {tokens, f32({})}, Attrs{}}};
+  if (op == "sum" || op == "mean")
+    return {{"all", {images}, ReductionAttrs{15, false}},
+            {"channels", {images}, ReductionAttrs{7, false}},
+            {"pixels", {images}, ReductionAttrs{6, false}},
+            {"planes", {f32({64, 64, 3136})}, ReductionAttrs{5, false}},
+            {"tokens", {tokens}, ReductionAttrs{4, false}},
+            {"batches", {tokens}, ReductionAttrs{1, false}},
+            {"colours", {f32({1 << 21, 3})}, ReductionAttrs{2, false}},
+            {"nothing", {f32({1 << 21, 1})}, ReductionAttrs{2, false}},
+            {"of few columns", {f32({1 << 21, 3})}, ReductionAttrs{1, false}}};
+  if (op == "transpose")
+    return {{"heads", {f32({8, 1024, 12, 64})}, TransposeAttrs{{0, 2, 1, 3}}},
+            {"pixels", {f32({64, 3136, 64})}, TransposeAttrs{{0, 2, 1}}}};
+  if (op == "slice") return {{"queries", {f32({8192, 2304})}, SliceAttrs{1, 768, 1536, 1}}};
+  if (op == "cast")
+    return {{"to bf16", {images}, CastAttrs{DType::kBF16}}, {"to f32", {images}, CastAttrs{DType::kF32}}};
+  if (op == "max") return {{"images", {f32({64, 3136, 64})}, MaxAttrs{1, false}}};
+  if (op == "cross_entropy")
+    return {{"a vocabulary", {f32({8192, 50257}), {{8192}, DType::kI64}}, CrossEntropyAttrs{}}};
+  if (op == "linear")
+    return {{"tokens", {tokens, f32({3072, 768}), f32({3072})}, LinearAttrs{Activation::kGelu}}};
+  if (op == "conv2d")
+    return {{"a filter a channel",
+             {f32({64, 56, 56, 128}), f32({128, 1, 3, 3}), f32({128})},
+             Conv2dAttrs{.padding = {1, 1}, .groups = 128}}};
+  if (op == "global_avg_pool") return {{"ResNet's", {f32({64, 7, 7, 2048})}, Attrs{}}};
+  return {};
+}
+
+class Launches : public testing::TestWithParam<SimulatedRow> {
+ protected:
+  /// An op's tensors, whose memory nobody touches.
+  struct Case {
+    std::vector<Tensor> inputs, outputs, grad_outputs, grad_inputs;
+    std::vector<TensorSpec> specs;
+    int64_t largest = 0;  // elements
+  };
+
+  Case make(const OpRecord& record, const OpSample& sample, DType dtype) const {
+    Case made;
+    for (size_t i = 0; i < sample.inputs.size(); ++i) {
+      TensorSpec spec = sample.inputs[i];
+      const bool is_image = (record.image_inputs & bit(static_cast<int>(i))) != 0;
+      if (is_floating(spec.dtype) &&
+          (record.autocast != Autocast::kAsIs || is_image || sample.inputs.size() == 1))
+        spec.dtype = dtype;
+      made.specs.push_back(spec);
+    }
+    return made;
+  }
+
+  void fill(const OpRecord& record, const OpSample& sample, Case& made) const {
+    const auto defined = std::make_unique<bool[]>(made.specs.size());
+    std::fill_n(defined.get(), made.specs.size(), true);
+    const auto tensor = [&](const TensorSpec& spec) {
+      made.largest = std::max(made.largest, spec.shape.elements());
+      return Tensor::empty(spec);
+    };
+    for (const TensorSpec& spec : made.specs) made.inputs.push_back(tensor(spec));
+    const auto outputs = record.infer(made.specs, {defined.get(), made.specs.size()}, sample.attrs);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      made.outputs.push_back(tensor(outputs[i]));
+      if (i < static_cast<size_t>(record.visible_outputs))
+        made.grad_outputs.push_back(Tensor::empty(outputs[i]));
+    }
+    for (size_t i = 0; i < made.specs.size(); ++i) {
+      const bool wanted =
+          (record.differentiable & bit(static_cast<int>(i))) != 0 && is_floating(made.specs[i].dtype);
+      made.grad_inputs.push_back(wanted ? Tensor::empty(made.specs[i]) : Tensor());
+    }
+  }
+
+  template <class Pass>
+  void check(DryGrid& grid, std::string_view op, bool backward, const Case& made, const Pass& pass) const {
+    SCOPED_TRACE(backward ? "backward" : "forward");
+    reset_peak();
+    const size_t before = allocator_statistics().used_bytes;
+    pass();
+    const auto scratch = static_cast<double>(allocator_statistics().peak_used_bytes - before);
+    const std::vector<cuda::SimulatedLaunch> launches = grid.take();
+    const Budget budget = budget_of(op, backward);
+    EXPECT_LE(launches.size(), budget.launches);
+    EXPECT_LE(scratch, budget.scratch * 4 * static_cast<double>(made.largest) + kSmallScratch);
+    int64_t most_blocks = 0;
+    for (const auto& [kernel, blocks, threads] : launches) {
+      if (threads == 0) {  // a library's
+        most_blocks = kEnoughBlocks;
+        continue;
+      }
+      const Exception* const exception = exception_of(kernel);
+      const int64_t each = exception != nullptr ? exception->threads : kThreadsAnElement;
+      EXPECT_LE(blocks * threads, each * made.largest + threads) << kernel << ": " << blocks << " blocks";
+      const bool alone = exception != nullptr && exception->alone;
+      most_blocks = std::max(most_blocks, alone ? kEnoughBlocks : blocks);
+      if (made.largest >= kLarge && (exception == nullptr || !exception->few_blocks)) {
+        EXPECT_GE(blocks, kEnoughBlocks) << kernel;
+      }
+    }
+    if (made.largest >= kLarge && !launches.empty()) {
+      EXPECT_GE(most_blocks, kEnoughBlocks) << launches.front().kernel;
+    }
+  }
+};
+
+TEST_P(Launches, FillAGpuAndWasteNothing) {
+  const OpRecord& record = *OpRegistry::builtin().find(GetParam().name)->record;
+  const Kernels& kernels = *GetParam().kernels;
+  std::vector<OpSample> samples;
+  // bench's slice takes four rows of very many.
+  if (std::string_view(record.name) != "slice") samples = run::large_samples(record);
+  for (OpSample& sample : more_samples(record.name)) samples.push_back(std::move(sample));
+  int checked = 0;
+  for (const OpSample& sample : samples) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      SCOPED_TRACE(concat(sample.name, ", ", dtype_name(dtype)));
+      Case made = make(record, sample, dtype);
+      if (kernels.supports != nullptr && !kernels.supports(made.specs, sample.attrs)) continue;
+      fill(record, sample, made);
+      DryGrid grid;
+      check(grid, record.name, false, made, [&] {
+        kernels.forward({made.inputs, made.outputs, sample.attrs});
+      });
+      if (kernels.backward != nullptr) {
+        check(grid, record.name, true, made, [&] {
+          kernels.backward(
+              {made.inputs, made.outputs, made.grad_outputs, made.grad_inputs, sample.attrs, made.specs});
+        });
+      }
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 0) << "no sample of a real network's size; give it one in more_samples";
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuda, Launches,
+                         testing::ValuesIn(simulated_table().begin(), simulated_table().end()),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+}  // namespace
+}  // namespace dlpipe::engine

@@ -1,0 +1,130 @@
+// Kernels that take packs, tiles and chunks, over the simulated grid, on what their ops' samples leave out:
+// whole packs and tails, memory that isn't aligned, sums in each shape of block.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "dlpipe/base/rng.h"
+#include "dlpipe/engine/cuda/axis_sums.h"
+#include "dlpipe/engine/cuda/strided.h"
+#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/elementwise.h"
+#include "tests/engine/check_op.h"
+#include "tests/engine/cuda/simulated.h"
+
+namespace dlpipe::engine {
+namespace {
+
+const Kernels& simulated_kernels(std::string_view name) {
+  const auto rows = simulated_table();
+  return *std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.name == name; })->kernels;
+}
+
+void check(std::string_view name, std::vector<OpSample> (*samples)()) {
+  const OpRow& builtin = *OpRegistry::builtin().find(name);
+  OpRecord record = *builtin.record;
+  record.samples = samples;
+  record.layouts = bit(static_cast<int>(Layout::kPlain));
+  record.choose_layout = [](std::span<const TensorSpec>, const Attrs&) { return LayoutChoice(); };
+  check_op(OpRow{&record, {builtin.kernels[0], &simulated_kernels(name), nullptr}});
+}
+
+std::vector<OpSample> stretched_samples() {
+  return {{"whole packs of a bias", {{{3, 5, 16}}, {{16}}}, Attrs{}, 0.5, 2},
+          {"packs and one number", {{{2, 8}}, {{}}}, Attrs{}, 0.5, 2},
+          {"packs of a row's", {{{6, 24}}, {{6, 1}}}, Attrs{}, 0.5, 2},
+          {"both, in packs", {{{4, 1, 8}}, {{4, 3, 1}}}, Attrs{}, 0.5, 2},
+          {"an axis of one", {{{1, 11}}, {{11}}}, Attrs{}, 0.5, 2}};
+}
+TEST(Packs, OfStretchedOperands) {
+  for (const char* name : {"add", "sub", "mul", "div"}) check(name, stretched_samples);
+}
+
+TEST(AxisSums, InEveryShapeOfBlock) {
+  struct {
+    int64_t outer, terms, inner;
+  } const cases[] = {{1, 300000, 1}, {1, 70000, 3}, {90000, 3, 1}, {2, 1, 100}, {5000, 17, 1}, {3, 500, 70},
+                     {1, 8, 9000},   {7, 33, 33},   {1, 4000, 40}, {2, 0, 5},   {300, 300, 1}, {1, 2, 1}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(testing::Message() << c.outer << " x " << c.terms << " x " << c.inner);
+    std::vector<float> from(static_cast<size_t>(c.outer * c.terms * c.inner));
+    // Small whole numbers: exact in any order.
+    for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<float>(i * 7 % 11) - 5;
+    std::vector<double> expected(static_cast<size_t>(c.outer * c.inner), 0.0);
+    for (size_t i = 0; i < from.size(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      expected[static_cast<size_t>(at / (c.terms * c.inner) * c.inner + at % c.inner)] += from[i];
+    }
+    std::vector<float> to(expected.size(), NAN);
+    cuda::sum_terms(static_cast<const float*>(from.data()), c.outer, c.terms, c.inner, 2.0f, to.data(),
+                    cpu_device());
+    for (size_t i = 0; i < to.size(); ++i) ASSERT_EQ(to[i], 2 * expected[i]) << i;
+  }
+}
+
+/// Copies a permuted tensor of `bytes` an element and compares with what its strides say.
+void check_permuted(const Shape& shape, const std::vector<int>& permutation, size_t bytes, size_t offset) {
+  SCOPED_TRACE(testing::Message() << shape.to_string() << ", " << bytes << " bytes, " << offset << " in");
+  const auto count = static_cast<size_t>(shape.elements());
+  std::vector<uint64_t> memory(count * bytes / 8 + 16), copy(memory.size(), 0);
+  auto* const from = reinterpret_cast<std::byte*>(memory.data()) + offset * bytes;
+  auto* const to = reinterpret_cast<std::byte*>(copy.data()) + offset * bytes;
+  for (size_t i = 0; i < count * bytes; ++i) from[i] = static_cast<std::byte>(i * 131 >> 3);
+  std::vector<int64_t> own(static_cast<size_t>(shape.rank()), 1), strides, to_strides(own.size(), 1);
+  for (int i = shape.rank() - 2; i >= 0; --i)
+    own[static_cast<size_t>(i)] = own[static_cast<size_t>(i) + 1] * shape[i + 1];
+  Shape turned;
+  for (const int axis : permutation) {
+    turned.push_back(shape[axis]);
+    strides.push_back(own[static_cast<size_t>(axis)]);
+  }
+  for (int i = turned.rank() - 2; i >= 0; --i)
+    to_strides[static_cast<size_t>(i)] = to_strides[static_cast<size_t>(i) + 1] * turned[i + 1];
+  cuda::strided_copy(to, to_strides, from, strides, turned, bytes);
+  for (size_t i = 0; i < count; ++i) {
+    auto rest = static_cast<int64_t>(i);
+    int64_t at = 0;
+    for (int axis = turned.rank() - 1; axis >= 0; --axis) {
+      at += rest % turned[axis] * strides[static_cast<size_t>(axis)];
+      rest /= turned[axis];
+    }
+    ASSERT_EQ(std::memcmp(to + i * bytes, from + static_cast<size_t>(at) * bytes, bytes), 0) << i;
+  }
+  EXPECT_EQ(copy.back(), 0u);  // nothing behind
+}
+
+TEST(StridedCopy, PermutesInTilesAndUnitsOfEachSize) {
+  for (const size_t bytes : {1, 2, 4, 8}) {
+    for (const size_t offset : {0, 1, 4}) {
+      check_permuted({40, 70}, {1, 0}, bytes, offset);              // tiles
+      check_permuted({3, 33, 65}, {0, 2, 1}, bytes, offset);        // with an axis outside
+      check_permuted({20, 5, 17, 2}, {2, 3, 1, 0}, bytes, offset);  // axes on both sides
+      check_permuted({2, 6, 3, 16}, {0, 2, 1, 3}, bytes, offset);   // heads: whole units
+      check_permuted({4, 9, 6}, {2, 0, 1}, bytes, offset);          // too small for tiles
+      check_permuted({1, 7, 1}, {2, 1, 0}, bytes, offset);
+      check_permuted({}, {}, bytes, offset);
+    }
+  }
+}
+
+TEST(Fill, RepeatsAnElementOfEachSize) {
+  for (const size_t bytes : {1, 2, 4, 8}) {
+    for (const size_t offset : {0, 3}) {
+      constexpr size_t kCount = 3001;
+      const uint64_t value = 0x123456789abcdef0u;
+      std::vector<uint64_t> memory(kCount + 8, 0);
+      auto* const to = reinterpret_cast<std::byte*>(memory.data()) + offset * bytes;
+      cuda::fill_elements(to, kCount, value, bytes);
+      for (size_t i = 0; i < kCount; ++i)
+        ASSERT_EQ(std::memcmp(to + i * bytes, &value, bytes), 0) << bytes << ", " << i;
+      EXPECT_EQ(to[kCount * bytes], std::byte{0});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dlpipe::engine
