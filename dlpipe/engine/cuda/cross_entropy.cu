@@ -25,13 +25,13 @@ struct CrossEntropyRows {
     const int64_t row = block.index();
     const float* x = logits + row * classes;
     float* log_p = log_ps + row * classes;
-    const float largest =
-        cuda::reduce_row(block, shared, classes, x[0], cuda::Larger(), [&](int64_t i) { return x[i]; });
-    const float sum = cuda::reduce_row(block, shared, classes, 0.0f, cuda::Add(),
-                                       [&](int64_t i) { return vector_math::exp(x[i] - largest); });
-    const float log_sum = vector_math::log(sum);
-    const float all = cuda::reduce_row(block, shared, classes, 0.0f, cuda::Add(),
-                                       [&](int64_t i) { return x[i] - largest - log_sum; });
+    const cuda::ExpSum e = cuda::reduce_exponentials(block, shared, classes, [&](int64_t i) { return x[i]; });
+    const float largest = e.largest;
+    const float log_sum = vector_math::log(e.sum);
+    float all = 0;  // without smoothing nobody wants it, and rows of a vocabulary don't stay in a cache
+    if (smoothing != 0)
+      all = cuda::reduce_row(block, shared, classes, 0.0f, cuda::Add(),
+                             [&](int64_t i) { return x[i] - largest - log_sum; });
     block.each([&](int thread) {
       for (int64_t i = thread; i < classes; i += kThreads) log_p[i] = x[i] - largest - log_sum;
       if (thread != 0) return;

@@ -30,12 +30,10 @@ struct SoftmaxRows {
   DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
     const float* from = x + block.index() * columns;
     float* to = y + block.index() * columns;
-    const float largest =
-        reduce_row(block, shared, columns, from[0], Larger(), [&](int64_t i) { return from[i]; });
-    const float norm = Rule::norm(reduce_row(block, shared, columns, 0.0f, Add(),
-                                             [&](int64_t i) { return vector_math::exp(from[i] - largest); }));
+    const ExpSum e = reduce_exponentials(block, shared, columns, [&](int64_t i) { return from[i]; });
+    const float norm = Rule::norm(e.sum);
     block.each([&](int thread) {
-      for (int64_t i = thread; i < columns; i += kThreads) to[i] = Rule::value(from[i] - largest, norm);
+      for (int64_t i = thread; i < columns; i += kThreads) to[i] = Rule::value(from[i] - e.largest, norm);
     });
   }
 };

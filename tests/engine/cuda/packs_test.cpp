@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -12,7 +13,10 @@
 #include "dlpipe/engine/cuda/axis_sums.h"
 #include "dlpipe/engine/cuda/strided.h"
 #include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/cross_entropy.h"
 #include "dlpipe/engine/ops/elementwise.h"
+#include "dlpipe/engine/ops/max.h"
+#include "dlpipe/engine/ops/softmax.h"
 #include "tests/engine/check_op.h"
 #include "tests/engine/cuda/simulated.h"
 
@@ -42,6 +46,56 @@ std::vector<OpSample> stretched_samples() {
 }
 TEST(Packs, OfStretchedOperands) {
   for (const char* name : {"add", "sub", "mul", "div"}) check(name, stretched_samples);
+}
+
+TEST(Packs, OfEmbeddings) {
+  check("embedding", []() -> std::vector<OpSample> {
+    return {{"packs", {{{9, 24}}, {{2, 5}, DType::kI64}}, Attrs{}, -1, 1, 9},
+            {"packs of spans", {{{3, 16}}, {{700}, DType::kI64}}, Attrs{}, -1, 1, 3}};
+  });
+}
+
+TEST(Packs, OfRowsLongerThanABlock) {
+  const auto rows = []() -> std::vector<OpSample> {
+    return {{"rows", {{{3, 700}}}, SoftmaxAttrs{1}, -9, 9}};
+  };
+  check("softmax", rows);
+  check("log_softmax", rows);
+  check("cross_entropy", []() -> std::vector<OpSample> {
+    const std::vector<TensorSpec> inputs = {{{3, 700}}, {{3}, DType::kI64}};
+    return {{"plain", inputs, CrossEntropyAttrs{}, -9, 9, 700},
+            {"smoothed", inputs, CrossEntropyAttrs{0.1}, -9, 9, 700}};
+  });
+}
+
+TEST(Packs, SoftmaxOfMaskedRows) {
+  const float low = -INFINITY;
+  std::vector<float> values(600, low);
+  values[1] = 1, values[300] = 2, values[599] = 1;
+  const Tensor inputs[] = {Tensor::from<float>(values, {1, 600})};
+  Tensor outputs[] = {Tensor::empty({1, 600})};
+  simulated_kernels("softmax").forward({inputs, outputs, SoftmaxAttrs{1}});
+  const double sum = 2 * std::exp(-1.0) + 1;
+  EXPECT_NEAR(outputs[0].data<float>()[300], 1 / sum, 1e-6);
+  EXPECT_NEAR(outputs[0].data<float>()[1], std::exp(-1.0) / sum, 1e-6);
+  EXPECT_EQ(outputs[0].data<float>()[0], 0);
+}
+
+TEST(Packs, MaxOfALongRowIsTheFirstLargest) {
+  constexpr int64_t kColumns = 500;
+  std::vector<float> values(4 * kColumns, -3);
+  values[70] = values[400] = 5;                             // a tie
+  std::fill_n(values.begin() + kColumns, kColumns, -0.0f);  // 0 is no larger than -0
+  values[kColumns + 200] = 0;
+  values[2 * kColumns + 300] = values[2 * kColumns + 80] = std::numeric_limits<float>::quiet_NaN();
+  values[2 * kColumns + 5] = INFINITY;
+  std::fill_n(values.begin() + 3 * kColumns, kColumns, -INFINITY);
+  const Tensor inputs[] = {Tensor::from<float>(values, {4, kColumns})};
+  Tensor outputs[] = {Tensor::empty({4}), Tensor::empty({4}, DType::kI64)};
+  simulated_kernels("max").forward({inputs, outputs, MaxAttrs{1, false}});
+  EXPECT_EQ(outputs[1].to_doubles(), (std::vector<double>{70, 0, 80, 0}));
+  EXPECT_EQ(outputs[0].data<float>()[0], 5);
+  EXPECT_TRUE(std::isnan(outputs[0].data<float>()[2]));
 }
 
 TEST(AxisSums, InEveryShapeOfBlock) {
