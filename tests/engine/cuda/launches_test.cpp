@@ -10,6 +10,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/allocator.h"
+#include "dlpipe/engine/cuda/arena_norms.h"
 #include "dlpipe/engine/cuda/grid.h"
 #include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/ops/cast.h"
@@ -137,7 +138,7 @@ std::vector<OpSample> more_samples(std::string_view op) {
     return {{"to bf16", {images}, CastAttrs{DType::kBF16}}, {"to f32", {images}, CastAttrs{DType::kF32}}};
   if (op == "max") return {{"images", {f32({64, 3136, 64})}, MaxAttrs{1, false}}};
   if (op == "cross_entropy")
-    return {{"a vocabulary", {f32({8192, 50257}), {{8192}, DType::kI64}}, CrossEntropyAttrs{}}};
+    return {{"a vocabulary", {f32({2048, 50257}), {{2048}, DType::kI64}}, CrossEntropyAttrs{}}};
   if (op == "linear")
     return {{"tokens", {tokens, f32({3072, 768}), f32({3072})}, LinearAttrs{Activation::kGelu}}};
   if (op == "conv2d")
@@ -251,6 +252,24 @@ TEST_P(Launches, FillAGpuAndWasteNothing) {
     }
   }
   EXPECT_GT(checked, 0) << "no sample of a real network's size; give it one in more_samples";
+}
+
+/// The optimizers' launches: no memory is there at all.
+TEST(LaunchesOfOptimizers, AreOfPacks) {
+  constexpr int64_t kWeights = 25'000'000;  // ResNet-50's
+  DryGrid grid;
+  const cuda::Arena arena{.count = kWeights};
+  cuda::step_sgd(arena, {}, {.momentum = 0.9});
+  cuda::step_adam(arena, {}, {});
+  cuda::update_ema(nullptr, nullptr, kWeights, 0.999, nullptr);
+  cuda::sum_squares(nullptr, kWeights, nullptr);
+  cuda::restore(nullptr, nullptr, kWeights, nullptr);
+  const std::vector<cuda::SimulatedLaunch> launches = grid.take();
+  EXPECT_EQ(launches.size(), 5u);
+  for (const auto& [kernel, blocks, threads] : launches) {
+    EXPECT_GE(blocks, kEnoughBlocks) << kernel;
+    EXPECT_LE(blocks * threads, kWeights + threads) << kernel;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, Launches,
