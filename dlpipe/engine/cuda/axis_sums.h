@@ -85,16 +85,17 @@ struct SumPlan {
     const auto bits_of = [](int64_t n) {
       return static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(1, n)) - 1));
     };
-    side_bits = std::min(5, bits_of(inner));
-    const int most = std::min(8 - side_bits, bits_of(terms));
     const int64_t sums = outer * inner;
+    const bool is_small = sums * terms <= kSmall;  // then what takes long is a lane's terms, not reading
+    side_bits = std::min(is_small ? 3 : 5, bits_of(inner));
+    const int most = std::min(8 - side_bits, bits_of(terms));
     // A warp reads neighbours; then as many lanes as give the GPU enough to do.
     while (lane_bits < most && (side_bits + lane_bits < 5 || sums << lane_bits < kManyThreads)) ++lane_bits;
     // Threads that neither lanes nor outer places need go on along the inner axis.
     const int free_bits = 8 - side_bits - lane_bits - std::min(8 - side_bits - lane_bits, bits_of(outer));
     side_bits = std::min(side_bits + free_bits, std::max(side_bits, bits_of(inner)));
     const int64_t lanes = int64_t{1} << lane_bits;
-    if (sums > 0 && sums * terms > kSmall)
+    if (!is_small)
       chunks = std::clamp<int64_t>(kManyThreads / (sums * lanes), 1, blocks_for(terms, 8 * lanes));
     chunks = std::max(chunks, blocks_for(terms, kMostOfLane * lanes));
     chunk = blocks_for(terms, chunks);
