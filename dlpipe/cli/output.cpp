@@ -1,10 +1,15 @@
 #include "dlpipe/cli/output.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdio>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/text.h"
 
 namespace dlpipe::cli {
 
@@ -13,14 +18,25 @@ void print_report(std::string_view text) {
   if (text.empty() || text.back() != '\n') std::fputc('\n', stderr);
 }
 
-void print_json(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fputc('\n', stdout);
-  std::fflush(stdout);
+bool print_json(std::string_view text) {
+  return write_stdout(concat(text, "\n"));
+}
+
+bool write_stdout(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
+    return true;
+  if (errno == EPIPE) return false;
+  throw Error(status_from_errno("cli", "cannot write to stdout", errno));
 }
 
 bool stderr_is_terminal() {
   return ::isatty(STDERR_FILENO) == 1;
+}
+
+std::string fit_terminal(const std::string& line) {
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2) return line;
+  return line.substr(0, size.ws_col - 1U);  // a full line may wrap already
 }
 
 static bool looks_numeric(std::string_view cell) {

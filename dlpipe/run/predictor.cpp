@@ -34,10 +34,12 @@ Predictor::Predictor(const PredictOptions& options, const Registries& registries
 }
 
 void Predictor::predict(std::span<const std::string> files,
-                        const std::function<void(const Prediction&)>& sink) {
-  const auto batch = static_cast<size_t>(options_.batch);
+                        const std::function<bool(const Prediction&)>& sink) {
+  // All batches are of one size, so that a kernel is chosen once; rows without a file are computed, too.
+  const size_t batch = std::min(static_cast<size_t>(options_.batch), files.size());
   for (size_t begin = 0; begin < files.size(); begin += batch) {
-    predict_batch(files.subspan(begin, std::min(batch, files.size() - begin)), sink);
+    const auto there = files.subspan(begin, std::min(batch, files.size() - begin));
+    if (!predict_batch(there, static_cast<int64_t>(batch), sink)) return;
   }
 }
 
@@ -68,10 +70,10 @@ std::string Predictor::load_image(const std::string& path, uint8_t* pixels) cons
   return load().message();
 }
 
-void Predictor::predict_batch(std::span<const std::string> files,
-                              const std::function<void(const Prediction&)>& sink) {
+bool Predictor::predict_batch(std::span<const std::string> files, int64_t batch,
+                              const std::function<bool(const Prediction&)>& sink) {
   const engine::ModelArguments& a = model_.state.arguments;
-  const Tensor bytes = Tensor::zeros({options_.batch, a.height, a.width, a.channels}, DType::kU8);
+  const Tensor bytes = Tensor::zeros({batch, a.height, a.width, a.channels}, DType::kU8);
   std::vector<Prediction> predictions(files.size());
   const int64_t image_bytes = a.height * a.width * a.channels;
   engine::parallel_slices(static_cast<int64_t>(files.size()), [&](int64_t i) {
@@ -97,8 +99,9 @@ void Predictor::predict_batch(std::span<const std::string> files,
     for (size_t k = 0; k < top && prediction.error.empty(); ++k) {
       prediction.top.emplace_back(model_.state.classes.at(order[k]), row[order[k]]);
     }
-    sink(prediction);
+    if (!sink(prediction)) return false;
   }
+  return true;
 }
 
 static bool has_image_name(const fs::path& path) {

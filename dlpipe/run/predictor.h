@@ -36,12 +36,15 @@ class Predictor {
  public:
   explicit Predictor(const PredictOptions& options, const Registries& registries = {});
 
-  /// Predictions in the order of `files`, each handed on as soon as its batch is done.
-  void predict(std::span<const std::string> files, const std::function<void(const Prediction&)>& sink);
+  /// Hands predictions to `sink` in the order of `files`, each as soon as its batch is done, until it answers
+  /// false. Batches are no larger than there are files.
+  void predict(std::span<const std::string> files, const std::function<bool(const Prediction&)>& sink);
   const LoadedModel& model() const { return model_; }
 
  private:
-  void predict_batch(std::span<const std::string> files, const std::function<void(const Prediction&)>& sink);
+  /// One batch of `batch` rows, of which the first have files; false once the sink wants no more.
+  bool predict_batch(std::span<const std::string> files, int64_t batch,
+                     const std::function<bool(const Prediction&)>& sink);
   /// Reads, decodes and augments one file into `pixels` [H,W,C]; answers the message when it can't.
   std::string load_image(const std::string& path, uint8_t* pixels) const;
 

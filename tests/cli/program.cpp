@@ -30,8 +30,8 @@ static std::string temporary_file() {
   return name;
 }
 
-RunningProgram::RunningProgram(const std::vector<std::string>& arguments)
-    : out_file_(temporary_file()), err_file_(temporary_file()) {
+RunningProgram::RunningProgram(const std::vector<std::string>& arguments, Streams streams)
+    : streams_(std::move(streams)), out_file_(temporary_file()), err_file_(temporary_file()) {
   std::vector<std::string> words = {DLPIPE_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -40,8 +40,10 @@ RunningProgram::RunningProgram(const std::vector<std::string>& arguments)
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out_file_.c_str(), O_WRONLY | O_TRUNC, 0);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err_file_.c_str(), O_WRONLY | O_TRUNC, 0);
+  const std::string& out = streams_.out.empty() ? out_file_ : streams_.out;
+  const std::string& err = streams_.err.empty() ? err_file_ : streams_.err;
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY, 0);
   const int error = posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw std::runtime_error("cannot start " + words[0]);
@@ -80,8 +82,8 @@ Outcome RunningProgram::wait() {
   return outcome_;
 }
 
-Outcome run_dlpipe(const std::vector<std::string>& arguments) {
-  return RunningProgram(arguments).wait();
+Outcome run_dlpipe(const std::vector<std::string>& arguments, const Streams& streams) {
+  return RunningProgram(arguments, streams).wait();
 }
 
 ScratchDirectory::ScratchDirectory() {

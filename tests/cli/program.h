@@ -13,13 +13,19 @@ struct Outcome {
   std::string err;  // stderr
 };
 
+/// Files that a program's streams are, instead of files that the Outcome holds.
+struct Streams {
+  std::string out = {};
+  std::string err = {};
+};
+
 /// Runs `dlpipe ARGUMENTS...` to its end.
-Outcome run_dlpipe(const std::vector<std::string>& arguments);
+Outcome run_dlpipe(const std::vector<std::string>& arguments, const Streams& streams = {});
 
 /// A running `dlpipe`, for tests that send signals. Killed on destruction if it still runs.
 class RunningProgram {
  public:
-  explicit RunningProgram(const std::vector<std::string>& arguments);
+  explicit RunningProgram(const std::vector<std::string>& arguments, Streams streams = {});
   ~RunningProgram();
   RunningProgram(const RunningProgram&) = delete;
   RunningProgram& operator=(const RunningProgram&) = delete;
@@ -31,6 +37,7 @@ class RunningProgram {
 
  private:
   int pid_ = -1;
+  Streams streams_;
   std::string out_file_;
   std::string err_file_;
   Outcome outcome_;

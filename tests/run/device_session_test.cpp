@@ -77,6 +77,7 @@ TEST_F(DeviceSession, IsTheHostsRun) {
   predictor.predict(std::span(files).first(6), [&](const Prediction& one) {
     EXPECT_EQ(one.error, "");
     ++predictions;
+    return true;
   });
   EXPECT_EQ(predictions, 6);
 }

@@ -55,7 +55,10 @@ static void expect_equal_judgement(const std::string& run, const test::SampleDat
   }
   Predictor predictor({.checkpoint = run, .batch = 16});
   std::vector<Prediction> predictions;
-  predictor.predict(files, [&](const Prediction& prediction) { predictions.push_back(prediction); });
+  predictor.predict(files, [&](const Prediction& prediction) {
+    predictions.push_back(prediction);
+    return true;
+  });
   ASSERT_EQ(predictions.size(), wanted.size());
   for (size_t i = 0; i < wanted.size(); ++i) {
     ASSERT_EQ(predictions[i].error, "");
@@ -63,6 +66,16 @@ static void expect_equal_judgement(const std::string& run, const test::SampleDat
               evaluation.model.state.classes[static_cast<size_t>(wanted_class[i])]);
     EXPECT_NEAR(predictions[i].top[0].second, wanted[i], 1e-6);
   }
+
+  int64_t seen = 0;
+  predictor.predict(files, [&](const Prediction&) { return ++seen < 3; });
+  EXPECT_EQ(seen, 3) << "nobody wants more";
+  // A batch is no larger than what there is: this one would take 100 GB.
+  Predictor large({.checkpoint = run, .batch = 10'000'000});
+  large.predict(std::span(files).first(1), [&](const Prediction& prediction) {
+    EXPECT_NEAR(prediction.top[0].second, wanted[0], 1e-5);
+    return true;
+  });
 }
 
 TEST_F(SessionTest, PredictionEqualsEvaluationOnTheSameImages) {

@@ -1,8 +1,7 @@
 // `dlpipe generate`: text from a checkpoint, on stdout as it comes.
-#include <cstdio>
-
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
+#include "dlpipe/cli/output.h"
 #include "dlpipe/run/text_generator.h"
 
 namespace dlpipe::cli {
@@ -10,11 +9,8 @@ namespace dlpipe::cli {
 namespace {
 
 Status generate(const run::GenerateOptions& options) {
-  // Until nobody reads any more: `dlpipe generate ... | head`.
-  run::generate(options, [](const std::string& text) {
-    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  });
-  std::fputs("\n", stdout);
+  run::generate(options, write_stdout);  // until nobody reads any more: `dlpipe generate ... | head`
+  write_stdout("\n");
   return {};
 }
 

@@ -1,4 +1,7 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -76,6 +79,18 @@ TEST(Predict, AFileThatIsNoImageHasItsOwnErrorLineAndTheOthersGoOn) {
   EXPECT_TRUE(lines[0].contains("error"));
   EXPECT_TRUE(lines[1].contains("class"));
   EXPECT_NE(outcome.err.find("1 of 2 files"), std::string::npos) << outcome.err;
+}
+
+TEST(Predict, EndsWithoutFussWhenNobodyReadsAnyMore) {
+  const ScratchDirectory folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  const int reader = open((folder / "pipe").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  RunningProgram program({"predict", "--ckpt", trained_run().run, trained_run().data.jpegs, "--batch", "1"},
+                         {.out = folder / "pipe"});
+  close(reader);  // the program holds the other end since it was started
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
 }
 
 TEST(Predict, APathThatIsNotThereIsNamed) {
