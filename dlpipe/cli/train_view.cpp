@@ -31,6 +31,15 @@ void TrainView::end_line() {
   line_is_open_ = false;
 }
 
+// Small rates keep their digits: 3e-05 is no 0.0000.
+static std::string rate_text(double lr) {
+  constexpr double kFourDecimals = 1e-3;
+  if (lr == 0 || lr >= kFourDecimals) return fixed(lr, 4);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", lr);
+  return text;
+}
+
 static std::string memory_table(const run::MemoryPlan& plan) {
   const auto row = [](const char* what, uint64_t bytes) -> std::vector<std::string> {
     return {what, human_bytes(bytes)};
@@ -65,7 +74,7 @@ int64_t TrainView::progress_interval_ns() const {
 void TrainView::on_progress(const run::ProgressReport& report) {
   const std::string line = progress_line(report);
   if (is_terminal_) {
-    std::fputs(concat("\r", line, "\x1b[K").c_str(), stderr);
+    std::fputs(concat("\r", fit_terminal(line), "\x1b[K").c_str(), stderr);
     line_is_open_ = true;
     if (report.epoch_ended) {
       std::fputc('\n', stderr);
@@ -95,7 +104,7 @@ void TrainView::on_note(std::string_view text) {
 std::string progress_line(const run::ProgressReport& r) {
   return concat("epoch ", fixed(r.epoch, 2), "/", fixed(r.epochs, r.epochs == std::floor(r.epochs) ? 0 : 2),
                 "  step ", human_count(r.step), "/", human_count(r.total_steps), "  loss ", fixed(r.loss, 4),
-                "  lr ", fixed(r.lr, 4), "  ", count(r.samples_per_s), " samples/s  data ",
+                "  lr ", rate_text(r.lr), "  ", count(r.samples_per_s), " samples/s  data ",
                 percent(r.data_wait_share), "  eta ", human_seconds(r.eta_seconds), "  limit ",
                 r.limiting_stage);
 }
