@@ -1,6 +1,9 @@
 #include "dlpipe/cli/flags.h"
 
 #include <CLI/CLI.hpp>
+#include <type_traits>
+
+#include "dlpipe/base/text.h"
 
 namespace dlpipe::cli {
 
@@ -31,7 +34,13 @@ Flag& Flag::excludes(const Flag& other) {
 
 template <class T>
 Flag Flags::add_option(const std::string& name, T& value, const std::string& help) {
-  return Flag(app_->add_option(name, value, help));
+  CLI::Option* option = app_->add_option(name, value, help);
+  if constexpr (std::is_same_v<T, uint64_t>) {  // CLI11 takes -1 for 2^64 - 1
+    option->check([](const std::string& text) {
+      return text.rfind('-', 0) == 0 ? concat(text, " is below 0") : std::string();
+    });
+  }
+  return Flag(option);
 }
 template Flag Flags::add_option(const std::string&, std::string&, const std::string&);
 template Flag Flags::add_option(const std::string&, int&, const std::string&);

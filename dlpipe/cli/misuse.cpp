@@ -17,15 +17,19 @@ Status find_unknown_command(int argc, char** argv, std::span<const CommandRecord
           concat("[cli] there is no command '", argv[1], "'", suggestion(argv[1], names))};
 }
 
-static const CLI::App& innermost(const CLI::App& app) {
+static const CLI::App& innermost(const CLI::App& app, std::string& words) {
   const CLI::App* current = &app;
-  while (!current->get_subcommands().empty()) current = current->get_subcommands().front();
+  words = "dlpipe";
+  while (!current->get_subcommands().empty()) {
+    current = current->get_subcommands().front();
+    words += " " + current->get_name();
+  }
   return *current;
 }
 
 Status misuse_from_parse_error(const CLI::ParseError& error, const CLI::App& app) {
-  const CLI::App& command = innermost(app);
-  const std::string where = &command == &app ? "dlpipe" : concat("dlpipe ", command.get_name());
+  std::string where;  // as it is typed: "dlpipe bench train"
+  const CLI::App& command = innermost(app, where);
   const std::string help = concat("; see '", where, " --help'");
   const std::vector<std::string> extras = app.remaining(true);
   // A mistyped part (`bench trian`) is told as a part that is missing; what was typed is what matters.

@@ -38,4 +38,26 @@ TEST(Program, UnknownOptionSuggestsTheNearest) {
       << outcome.err;
 }
 
+TEST(Program, APartIsNamedAsItIsTyped) {
+  const Outcome outcome = run_dlpipe({"bench", "pipeline"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("see 'dlpipe bench pipeline --help'"), std::string::npos) << outcome.err;
+}
+
+TEST(Program, SeedsBelowZeroAreMisuse) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"synth", "/nonexistent/out", "--seed", "-1"},
+        {"ingest", "/nonexistent", "/nonexistent/out", "--seed", "-1"}}) {
+    const Outcome outcome = run_dlpipe(command);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find("-1 is below 0"), std::string::npos) << outcome.err;
+  }
+}
+
+TEST(Program, WhatStdoutDoesNotTakeIsAFailure) {
+  const Outcome outcome = run_dlpipe({"info", "--json"}, {.out = "/dev/full"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find("cannot write to stdout: No space left"), std::string::npos) << outcome.err;
+}
+
 }  // namespace dlpipe::test

@@ -77,6 +77,8 @@ Status print_model(const Options& options) {
 }
 
 Status info(const Options& options) {
+  if (!options.model.empty() && options.json)
+    return {ErrorCode::kMisuse, "[info] --json is for the build and the machine; leave it out with --model"};
   if (!options.model.empty()) return print_model(options);
   if (options.json) {
     print_info_json();
@@ -88,7 +90,7 @@ Status info(const Options& options) {
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  flags.add_flag("--json", options->json, "Print one JSON line on stdout");
+  flags.add_flag("--json", options->json, "Print one JSON line on stdout; not with --model");
   flags.add_option("--model", options->model, "Show this model's layers instead");
   flags.add_option("--size", options->arguments.height, "Of the model's images, or tokens; 0: its own")
       .range(0, 65536);

@@ -28,6 +28,9 @@ TEST(Info, ShowsAModelsLayers) {
   const Outcome outcome = run_dlpipe({"info", "--model", "lenet", "--size", "28", "--channels", "1"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("Conv2d"), std::string::npos) << outcome.err;
+  const Outcome json = run_dlpipe({"info", "--model", "lenet", "--json"});
+  EXPECT_EQ(json.exit_code, 2) << "not an empty stdout and success";
+  EXPECT_NE(json.err.find("--json"), std::string::npos) << json.err;
 }
 
 }  // namespace dlpipe::test
