@@ -120,7 +120,7 @@ class Doctor {
           {concat("validation took ", percent(share)), "validate less often: --val-every 5epochs", share});
     if (const double share = span_share("checkpoint"); share > kMuch)
       findings_.push_back({concat("saving checkpoints took ", percent(share)),
-                           "save less often: --checkpoint-every 10m", share});
+                           "save less often: --checkpoint-every 10min", share});
   }
 
   void look_at_arithmetic() {
@@ -144,7 +144,8 @@ class Doctor {
                            "please report it: the ledger should add up", unaccounted});
     if (facts_.quarantined_samples > 0)
       findings_.push_back(
-          {concat(facts_.quarantined_samples, " samples were bad and replaced"),
+          {concat(facts_.quarantined_samples,
+                  facts_.quarantined_samples == 1 ? " sample was" : " samples were", " bad and replaced"),
            "quarantine.txt in the run directory names them; `dlpipe verify --decode` finds all", 0});
   }
 

@@ -37,8 +37,10 @@ run::MachineFacts facts_of(const std::string& folder, const run::TrainConfig& co
     if (const auto dataset = data::Dataset::open(*data); dataset.ok())
       facts.dataset_layout = layout_of(**dataset);
   }
-  if (const auto bad = formats::read_file(folder + "/quarantine.txt"); bad.ok())
-    facts.quarantined_samples = std::count(bad->begin(), bad->end(), '\n');
+  if (const auto bad = formats::read_file(folder + "/quarantine.txt"); bad.ok()) {
+    for (const std::string& line : split(*bad, '\n'))
+      facts.quarantined_samples += line.empty() || line[0] == '#' ? 0 : 1;  // '#': the columns' names
+  }
   return facts;
 }
 

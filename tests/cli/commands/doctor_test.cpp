@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/doctor.h"
 #include "tests/cli/program.h"
@@ -91,6 +94,15 @@ TEST(Doctor, LooksAtARealRun) {
   const Outcome json = run_dlpipe({"doctor", trained_run().run, "--json"});
   ASSERT_TRUE(Json::parse(json.out).ok()) << json.out;
   EXPECT_NE((*Json::parse(json.out))["verdict"].as_string(), "");
+}
+
+TEST(Doctor, CountsQuarantinedSamplesWithoutTheHeadOfTheirList) {
+  const ScratchDirectory folder;
+  std::filesystem::copy(trained_run().run, folder / "run", std::filesystem::copy_options::recursive);
+  std::ofstream(folder / "run/quarantine.txt") << "# sample\tepoch\n23\t0\n";
+  const Outcome outcome = run_dlpipe({"doctor", folder / "run"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_NE(outcome.err.find("1 sample was bad"), std::string::npos) << outcome.err;
 }
 
 TEST(Doctor, WhatIsNoRunIsSaid) {
