@@ -52,6 +52,7 @@ Status Dataset::Impl::open_env() {
   if (::stat(file.c_str(), &stat) != 0)
     return status_from_errno("dataset", concat("cannot open ", file), errno);
   file_bytes = static_cast<uint64_t>(stat.st_size);
+  if (file_bytes == 0) return damaged("data.mdb is empty");  // LMDB would answer "Bad file descriptor"
 
   MDB_env* raw = nullptr;
   DLPIPE_RETURN_IF_ERROR(lmdb_status(mdb_env_create(&raw), "creating an environment", directory));

@@ -180,6 +180,9 @@ TEST(Dataset, OpenSaysWhatIsWrong) {
   EXPECT_NE(message(dir / "empty").find("no data.mdb"), std::string::npos);
   write_text(dir / "text/data.mdb", "hello");
   EXPECT_FALSE(message(dir / "text").empty());
+  write_text(dir / "nothing/data.mdb", "");
+  EXPECT_NE(message(dir / "nothing").find("data.mdb is empty; copy or ingest"), std::string::npos)
+      << message(dir / "nothing");
   write_text(dir / "zeros/data.mdb", std::string(100'000, '\0'));
   EXPECT_NE(message(dir / "zeros").find("damaged or not a dataset"), std::string::npos)
       << message(dir / "zeros");

@@ -1,5 +1,5 @@
-// A folder by class: SRC/CLASS/.../PICTURE. Links are followed; hidden names and files that are no pictures
-// are left aside and counted.
+// A folder by class: SRC/CLASS/.../PICTURE. Links are followed; hidden names, links to nothing and files that
+// are no pictures are left aside and counted.
 #include <dirent.h>
 #include <sys/stat.h>
 
@@ -41,6 +41,7 @@ class FolderSource final : public Source {
   Status walk(const std::string& relative, size_t class_index, SourceListing& listing);
   Status enter(const std::string& relative);
   Status check_classes(const Names& top, const SourceListing& listing) const;
+  std::string ignored_text() const;
   void warn_about_the_rest(const Names& top, SourceListing& listing) const;
   std::string full(const std::string& relative) const {
     return relative.empty() ? root_ : root_ + "/" + relative;
@@ -48,7 +49,7 @@ class FolderSource final : public Source {
 
   std::string root_;
   std::vector<DirectoryId> open_;  // from the root to the folder being read: a link back to one is a loop
-  std::map<std::string, int64_t> ignored_;  // ending or "hidden" -> how many
+  std::map<std::string, int64_t> ignored_;  // ending, "hidden" or "link to nothing" -> how many
 };
 
 Result<FolderSource::Names> FolderSource::names_in(const std::string& relative) {
@@ -71,6 +72,10 @@ Result<FolderSource::Names> FolderSource::names_in(const std::string& relative) 
       if (errno == ELOOP)
         return Status(ErrorCode::kUnsupported,
                       concat("[ingest] symbolic link loop: ", path, "/", name, "; remove the link"));
+      if (errno == ENOENT && ::lstat((path + "/" + name).c_str(), &stat) == 0) {
+        ++ignored_["link to nothing"];
+        continue;
+      }
       return status_from_errno("ingest", concat("cannot look at ", path, "/", name), errno);
     }
     if (S_ISDIR(stat.st_mode)) {
@@ -131,7 +136,8 @@ Status FolderSource::check_classes(const Names& top, const SourceListing& listin
   }
   if (listing.entries.empty())
     return Status(ErrorCode::kNotFound, concat("[ingest] no picture in the ", top.folders.size(),
-                                               " folders of ", root_, "; looked for .jpg, .jpeg, .png, ..."));
+                                               " folders of ", root_, "; looked for .jpg, .jpeg, .png, ...",
+                                               ignored_.empty() ? "" : ", there is ", ignored_text()));
   return {};
 }
 
@@ -155,9 +161,14 @@ void FolderSource::warn_about_the_rest(const Names& top, SourceListing& listing)
   if (beside > 0)
     listing.warnings.push_back(concat(
         "[ingest] ", beside, " pictures beside the class folders were left aside: they have no class"));
-  std::string rest;
-  for (const auto& [ending, count] : ignored_) rest += concat(rest.empty() ? "" : ", ", count, " x ", ending);
-  if (!rest.empty()) listing.warnings.push_back(concat("[ingest] left aside, no pictures: ", rest));
+  if (const std::string rest = ignored_text(); !rest.empty())
+    listing.warnings.push_back(concat("[ingest] left aside, no pictures: ", rest));
+}
+
+std::string FolderSource::ignored_text() const {
+  std::string text;
+  for (const auto& [ending, count] : ignored_) text += concat(text.empty() ? "" : ", ", count, " x ", ending);
+  return text;
 }
 
 Result<SourceListing> FolderSource::list() {
