@@ -5,6 +5,7 @@
 #include <map>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/cli/bus_error.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/log_sink.h"
@@ -92,6 +93,7 @@ static int run_program(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // `dlpipe predict ... | head` ends by a write error, not by a signal
+  dlpipe::cli::explain_bus_errors();
   dlpipe::cli::install_log_sink();
   return dlpipe::cli::run_program(argc, argv);
 }

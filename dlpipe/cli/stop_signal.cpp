@@ -13,7 +13,7 @@ static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may set 
 extern "C" {
 static void request_stop(int) {
   stop_requested.store(true);
-  constexpr std::string_view kText = "\nstopping after this step; once more to stop at once\n";
+  constexpr std::string_view kText = "\nstopping as soon as all is saved; once more to stop at once\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
 }
 }
