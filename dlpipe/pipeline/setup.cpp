@@ -186,7 +186,7 @@ Result<std::unique_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
                             .seed = o.seed});
   if (setup->sampler.batches_per_epoch() == 0) {
     return misuse(concat(o.data, " gives ", samples, " samples, fewer than one batch of ", o.batch * o.world,
-                         ", and an incomplete batch is dropped; use a smaller --batch or --last keep"));
+                         ", and an incomplete batch is dropped; use a smaller --batch"));
   }
   setup->pipeline_id = hash_pipeline(*setup);
   DLPIPE_ASSIGN_OR_RETURN(setup->device_decode, choose_decode(*setup));

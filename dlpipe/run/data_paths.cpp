@@ -50,4 +50,14 @@ Result<int> image_channels(const std::string& dataset) {
   return !has_images ? 0 : opened->pixel_stats().channels == 1 ? 1 : 3;
 }
 
+Status check_input_kind(const std::string& model, bool takes_tokens, const std::string& dataset,
+                        int channels) {
+  const bool has_images = channels > 0;
+  if (takes_tokens != has_images) return {};
+  return {ErrorCode::kMisuse,
+          concat("[data] ", model, " takes ", takes_tokens ? "sequences of tokens" : "images with classes",
+                 ", and ", dataset, " holds ", has_images ? "pictures" : "none",
+                 "; give another dataset or another model")};
+}
+
 }  // namespace dlpipe::run

@@ -16,5 +16,8 @@ Result<std::string> validation_data(const std::string& data, const std::string& 
 /// Channels that the dataset's images are best decoded to: 1 when all are grey, else 3;
 /// 0 where it has no image field.
 Result<int> image_channels(const std::string& dataset);
+/// kMisuse where `model` takes tokens and the dataset has pictures, or the other way round.
+Status check_input_kind(const std::string& model, bool takes_tokens, const std::string& dataset,
+                        int channels);
 
 }  // namespace dlpipe::run

@@ -1,5 +1,6 @@
 #include "dlpipe/run/loaded_model.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "dlpipe/base/log.h"
@@ -8,6 +9,7 @@
 #include "dlpipe/engine/cpu/kernel_table.h"
 #include "dlpipe/engine/cpu/parallel.h"
 #include "dlpipe/engine/device_code.h"
+#include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/pipeline/loader.h"
 #include "dlpipe/run/data_paths.h"
@@ -40,6 +42,15 @@ LoadedModel load_model(const std::string& path, const Registries& registries) {
   return loaded;
 }
 
+// The largest batch that is of use: rows without a sample are computed, too. In 64s, so that a validation set
+// that fits one of the run's batches is judged in the shapes, and by the kernels, of the run.
+static int64_t rows_for(const std::string& dataset, int64_t limit) {
+  constexpr int64_t kRows = 64;
+  const auto opened = value_or_throw(data::Dataset::open(dataset));
+  const int64_t samples = limit < 0 ? opened->size() : std::min(limit, opened->size());
+  return std::max<int64_t>(1, (samples + kRows - 1) / kRows) * kRows;
+}
+
 Evaluation evaluate_checkpoint(const EvaluateOptions& options, const Registries& registries,
                                const LogitsObserver& observer) {
   const int threads = options.threads > 0 ? options.threads : available_threads();
@@ -51,11 +62,14 @@ Evaluation evaluate_checkpoint(const EvaluateOptions& options, const Registries&
   const ModelState& state = evaluation.model.state;
   evaluation.data = value_or_throw(validation_data("", options.data));
 
+  throw_if_error(check_input_kind(state.model, state.arguments.length > 0, evaluation.data,
+                                  value_or_throw(image_channels(evaluation.data))));
+
   pipeline::LoaderOptions loader;
   loader.data = evaluation.data;
   loader.augment = state.val_augment;
   loader.channels = static_cast<int>(state.arguments.channels);
-  loader.batch = options.batch;
+  loader.batch = std::min(options.batch, rows_for(evaluation.data, options.limit));
   loader.threads = threads;
   loader.limit = options.limit;
   loader.epochs = 1;

@@ -337,10 +337,13 @@ TrainOutcome Session::train(const std::atomic<bool>* stop) {
 }
 
 void Session::write_results(const TrainOutcome& outcome) const {
-  const LedgerReport ledger = report_ledger(outcome.ledger);
-  const StageReport stages = report_stages(outcome.stats, outcome.data_wait_share());
-  throw_if_error(
-      formats::write_json(directory_->ledger_file(), to_json(ledger, stages, outcome.device, outcome.steps)));
+  // Resuming a run that has ended trains nothing: its ledger stays that of the session that did.
+  if (outcome.samples > 0 || !fs::exists(directory_->ledger_file())) {
+    const LedgerReport ledger = report_ledger(outcome.ledger);
+    const StageReport stages = report_stages(outcome.stats, outcome.data_wait_share());
+    throw_if_error(formats::write_json(directory_->ledger_file(),
+                                       to_json(ledger, stages, outcome.device, outcome.steps)));
+  }
   const std::string kernels = engine::kernel_table().save();
   Receipt receipt;
   receipt.dataset_id = dataset_id_;

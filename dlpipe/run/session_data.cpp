@@ -30,6 +30,17 @@ void Session::use_device(pipeline::LoaderOptions& options) const {
   if (config_.decode == "host") options.decode = pipeline::Decode::kHost;
 }
 
+static Status no_steps(const TrainConfig& config, int64_t batches_per_epoch) {
+  const bool by_limit = config.max_steps == 0;
+  return {ErrorCode::kMisuse,
+          concat("[train] there is no step to train: ",
+                 by_limit ? std::string("--max-steps 0")
+                          : concat("--epochs ", config.epochs, " of ", batches_per_epoch,
+                                   batches_per_epoch == 1 ? " batch" : " batches", ", and a step takes ",
+                                   config.accumulate, " (--accumulate)"),
+                 "; give more")};
+}
+
 /// Throws Error for what is no schedule.
 static engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t batches_per_epoch) {
   const double steps_per_epoch =
@@ -53,6 +64,7 @@ static engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t 
     }
     schedule.milestones.push_back(std::llround(epoch * steps_per_epoch));
   }
+  if (schedule.total_steps < 1) throw Error(no_steps(config, batches_per_epoch));
   value_or_throw(engine::learning_rate(schedule, 0));
   return schedule;
 }
@@ -61,6 +73,9 @@ void Session::open_train() {
   pipeline::LoaderOptions options = loader_options();
   options.data = value_or_throw(training_data(config_.data));
   options.channels = value_or_throw(image_channels(options.data));
+  const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
+  throw_if_error(check_input_kind(config_.model, record->input == engine::ModelInput::kTokens, options.data,
+                                  options.channels));
   options.augment =
       options.channels == 0
           ? config_.augment
@@ -110,9 +125,9 @@ void Session::take_input_sizes(const pipeline::Loader& loader, const std::string
       wants_tokens ? tokens != nullptr : image != nullptr && label_field(loader.schema()) != nullptr;
   if (!has_input || model.classes.empty()) {
     throw Error(
-        Status(ErrorCode::kUnsupported, concat("[train] ", config_.model, " takes ",
-                                               wants_tokens ? "sequences of tokens" : "images with classes",
-                                               ", and ", loader.dataset().directory(), " has none")));
+        Status(ErrorCode::kMisuse, concat("[train] ", config_.model, " takes ",
+                                          wants_tokens ? "sequences of tokens" : "images with classes",
+                                          ", and ", loader.dataset().directory(), " has none")));
   }
   if (wants_tokens) {
     if (settings_.eval.views != Views::kOne)

@@ -30,9 +30,13 @@ std::vector<int64_t> tokens_of(const std::string& text, const std::vector<std::s
         found = static_cast<int64_t>(i);
     }
     if (found < 0) {
-      throw Error(
-          Status(ErrorCode::kMisuse, concat("[generate] the training text has no '", text.substr(at, 4),
-                                            "' (place ", at, " of --prompt); leave it out")));
+      throw Error(Status(
+          ErrorCode::kMisuse,
+          text == GenerateOptions().prompt
+              ? std::string("[generate] the training text has no line breaks, which text begins with by "
+                            "default; give --prompt some of its characters")
+              : concat("[generate] the training text has no '", text.substr(at, 4), "' (place ", at,
+                       " of --prompt); leave it out")));
     }
     tokens.push_back(found);
     at += vocabulary[static_cast<size_t>(found)].size();

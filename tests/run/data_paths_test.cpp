@@ -58,4 +58,13 @@ TEST_F(DataPathsTest, ColourPicturesHaveThreeChannels) {
   EXPECT_FALSE(image_channels("/nonexistent").ok());
 }
 
+TEST_F(DataPathsTest, WhatAModelTakesAndADatasetHoldsMustBeOneKind) {
+  EXPECT_TRUE(check_input_kind("lenet", false, "d", 3).ok());
+  EXPECT_TRUE(check_input_kind("gpt_char", true, "d", 0).ok());
+  const Status tokens = check_input_kind("gpt_char", true, "d", 3);
+  EXPECT_EQ(tokens.code(), ErrorCode::kMisuse);
+  EXPECT_NE(tokens.message().find("takes sequences of tokens, and d holds pictures"), std::string::npos);
+  EXPECT_FALSE(check_input_kind("lenet", false, "d", 0).ok());
+}
+
 }  // namespace dlpipe::run

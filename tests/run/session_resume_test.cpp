@@ -183,6 +183,7 @@ TEST_F(SessionTest, DamagedRecordsAreSubstitutedAndQuarantinedOnceAlsoOverAResum
   const std::string quarantine = text_of(runs / "whole/quarantine.txt");
   EXPECT_EQ(std::count(quarantine.begin(), quarantine.end(), '\n'), 1 + in_train)
       << quarantine;  // a head and one line each
+  EXPECT_EQ(outcome.stats.substituted, in_train);
   EXPECT_EQ(outcome.last_validation->result.dropped, in_val);
   EXPECT_EQ(outcome.last_validation->result.samples, 80 - in_val);
 

@@ -35,9 +35,12 @@ std::unique_ptr<run::Session> open_session(const Options& options, TrainView& vi
 }
 
 std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfig& config) {
-  std::string text = concat(human_count(outcome.steps), " steps; this session ",
-                            human_seconds(outcome.seconds), ", ", human_count(outcome.samples), " samples, ",
-                            fixed(static_cast<double>(outcome.samples) / outcome.seconds, 1), " samples/s\n");
+  std::string text =
+      outcome.samples == 0
+          ? concat("nothing was left to train: the run is at step ", human_count(outcome.steps), "\n")
+          : concat(human_count(outcome.steps), outcome.steps == 1 ? " step" : " steps", "; this session ",
+                   human_seconds(outcome.seconds), ", ", human_count(outcome.samples), " samples, ",
+                   fixed(static_cast<double>(outcome.samples) / outcome.seconds, 1), " samples/s\n");
   if (outcome.best_step >= 0) {
     text += concat("best ", config.metrics.empty() ? "loss" : config.metrics.front(), " ",
                    fixed(outcome.best, 4), " at step ", human_count(outcome.best_step), "\n");
@@ -47,8 +50,12 @@ std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfi
     text += concat("loss scale ", fixed(outcome.loss_scale, outcome.loss_scale < 1 ? 6 : 0), "; ",
                    outcome.overflowed_steps, " steps were skipped to make it smaller\n");
   }
+  if (const int64_t bad = outcome.stats.substituted; bad > 0) {
+    text += concat(human_count(bad), bad == 1 ? " bad sample was" : " bad samples were",
+                   " replaced by others: ", config.out, "/quarantine.txt\n");
+  }
   if (outcome.early_stopped) text += "stopped early: validation did not get better\n";
-  if (outcome.memory_plan.total() > 0) {
+  if (outcome.memory_plan.total() > 0 && outcome.samples > 0) {
     constexpr double kNear = 0.1;
     const double off =
         static_cast<double>(outcome.memory_bytes) / static_cast<double>(outcome.memory_plan.total()) - 1;
@@ -68,6 +75,7 @@ void print_result_json(const run::TrainOutcome& outcome, const run::TrainConfig&
                             {"seconds", outcome.seconds},
                             {"samples_per_s", static_cast<double>(outcome.samples) / outcome.seconds},
                             {"loss", outcome.loss},
+                            {"bad_samples", outcome.stats.substituted},
                             {"stopped", outcome.stopped}});
   if (outcome.last_validation) {
     json.set("val_loss", outcome.last_validation->result.loss);
@@ -97,8 +105,10 @@ Status train(const Options& options) {
   const run::TrainConfig& config = session->config();
   if (config.overfit_batch > 0 && !outcome.stopped) return judge_overfit(outcome);
   const run::LedgerReport ledger = run::report_ledger(outcome.ledger);
-  print_report(stage_table(run::report_stages(outcome.stats, outcome.data_wait_share())));
-  print_report(ledger_table(ledger));
+  if (outcome.samples > 0) {
+    print_report(stage_table(run::report_stages(outcome.stats, outcome.data_wait_share())));
+    print_report(ledger_table(ledger));
+  }
   if (outcome.device.steps > 0) print_report(device_table(outcome.device));
   print_report(result_lines(outcome, config));
   if (options.json) print_result_json(outcome, config);

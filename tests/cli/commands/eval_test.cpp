@@ -28,6 +28,13 @@ TEST(Eval, DoesNotDependOnThreadsOrBatchSize) {
   EXPECT_NEAR(loss[0], loss[1], 1e-5);
 }
 
+TEST(Eval, ABatchIsNoLargerThanTheData) {  // rows without a sample would be computed, too: minutes and 12 GB
+  const Outcome outcome = run_dlpipe({"eval", "--ckpt", trained_run().run, "--data", trained_run().data.val,
+                                      "--json", "--batch", "1000000", "--limit", "20"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ((*formats::Json::parse(outcome.out))["samples"].as_int(), 20);
+}
+
 TEST(Eval, ACheckpointThatIsNotThereIsNamed) {
   const Outcome outcome = run_dlpipe({"eval", "--ckpt", "/nonexistent", "--data", trained_run().data.val});
   EXPECT_EQ(outcome.exit_code, 1);

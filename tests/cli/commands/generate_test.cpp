@@ -88,8 +88,11 @@ TEST_F(Generate, SaysWhatDoesNotFit) {
   EXPECT_NE(pictures.err.find("lenet takes images with classes"), std::string::npos) << pictures.err;
   const Outcome text = run_dlpipe(
       {"train", "--data", trained_run().data.split, "--model", "gpt_char_tiny", "--out", folder_ / "no"});
-  EXPECT_NE(text.exit_code, 0);
+  EXPECT_EQ(text.exit_code, 2);
   EXPECT_NE(text.err.find("sequences of tokens"), std::string::npos) << text.err;
+  fails(run_dlpipe({"eval", "--ckpt", folder_ / "run", "--data", trained_run().data.val}),
+        "sequences of tokens");
+  fails(run_dlpipe({"eval", "--ckpt", trained_run().run, "--data", folder_ / "data"}), "images with classes");
 }
 
 TEST_F(Generate, TheDataCommandsKnowTexts) {

@@ -1,9 +1,14 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "dlpipe/base/rng.h"
@@ -112,6 +117,96 @@ TEST(Train, EndsWithTablesThatAddUp) {
   const auto ledger = formats::read_json(folder / "run/ledger.json");
   ASSERT_TRUE(ledger.ok());
   EXPECT_LT((*ledger)["unaccounted_share"].as_double(1), 0.1);  // the strict check is in trainer_test
+}
+
+TEST(Train, SmallLearningRatesKeepTheirDigits) {
+  ScratchDirectory folder;
+  const Outcome outcome = run_dlpipe(
+      train_arguments(folder / "run", {"--lr", "3e-5", "--schedule", "constant", "--epochs", "1"}));
+  EXPECT_NE(outcome.err.find("lr 3.0e-05 "), std::string::npos) << outcome.err;
+}
+
+TEST(Train, ARunWithoutAStepSaysWhy) {
+  const auto expect = [](const std::vector<std::string>& more, const std::string& part) {
+    ScratchDirectory folder;
+    const Outcome outcome = run_dlpipe(train_arguments(folder / "run", more));
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
+  };
+  expect({"--epochs", "0"}, "no step to train: --epochs 0 of 20 batches");
+  expect({"--max-steps", "0"}, "no step to train: --max-steps 0");
+  expect({"--epochs", "1", "--accumulate", "50"}, "a step takes 50 (--accumulate)");
+}
+
+TEST(Train, ResumingARunThatHasEndedSaysSoAndKeepsItsLedger) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe(train_arguments(folder / "run")).exit_code, 0);
+  const std::string ledger = text_of(folder / "run/ledger.json");
+  const Outcome outcome = run_dlpipe({"train", "--resume", folder / "run"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("nothing was left to train: the run is at step 40"), std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(outcome.err.find("the plan was wrong"), std::string::npos) << outcome.err;
+  EXPECT_EQ(text_of(folder / "run/ledger.json"), ledger);
+}
+
+TEST(Train, SaysAtItsEndHowManySamplesWereReplaced) {
+  ScratchDirectory folder;
+  fs::copy(trained_run().data.train, folder / "data", fs::copy_options::recursive);
+  std::string bytes = text_of(folder / "data/data.mdb");
+  int64_t damaged = 0;
+  for (int i = 0; i < 3; ++i) {  // those that the split put there
+    const size_t at = bytes.find("star/0000" + std::to_string(i) + ".jpg");
+    if (at == std::string::npos) continue;
+    bytes[at] = 'S';  // a record's checksum is of its path, too
+    ++damaged;
+  }
+  ASSERT_GT(damaged, 0);
+  std::ofstream(folder / "data/data.mdb", std::ios::binary) << bytes;
+  const Outcome outcome = run_dlpipe(train_arguments(folder / "run", {"--data", folder / "data"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string told = std::to_string(damaged) +
+                           (damaged == 1 ? " bad sample was" : " bad samples were") +
+                           " replaced by others: " + folder / "run/quarantine.txt";
+  EXPECT_NE(outcome.err.find(told), std::string::npos) << outcome.err;
+}
+
+TEST(Train, ADatasetCutShortUnderItIsExplained) {
+  ScratchDirectory folder;
+  fs::copy(trained_run().data.train, folder / "data", fs::copy_options::recursive);
+  RunningProgram program(train_arguments(
+      folder / "run", {"--data", folder / "data", "--epochs", "100000", "--checkpoint-every", "never"}));
+  ASSERT_TRUE(wait_for_step(program, folder / "run", 3));
+  fs::resize_file(folder / "data/data.mdb", 4096);
+  const Outcome outcome = program.wait();
+  EXPECT_NE(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("dlpipe verify"), std::string::npos) << outcome.err;
+}
+
+// A terminal of 40 columns: a line that wraps can't be overwritten, and each update would leave its rest.
+TEST(Train, TheProgressLineFitsTheTerminal) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(terminal, 0);
+  ASSERT_EQ(grantpt(terminal), 0);
+  ASSERT_EQ(unlockpt(terminal), 0);
+  winsize size{};
+  size.ws_row = 24;
+  size.ws_col = 40;
+  ASSERT_EQ(ioctl(terminal, TIOCSWINSZ, &size), 0);
+  ScratchDirectory folder;
+  std::string shown;
+  {
+    RunningProgram program(train_arguments(folder / "run"), {.err = ptsname(terminal)});
+    std::array<char, 4096> part{};
+    for (ssize_t got = 0; (got = read(terminal, part.data(), part.size())) > 0;)
+      shown.append(part.data(), static_cast<size_t>(got));  // ends by EIO, when the program does
+    EXPECT_EQ(program.wait().exit_code, 0) << shown;
+  }
+  close(terminal);
+  const size_t begin = shown.find("\repoch ");
+  ASSERT_NE(begin, std::string::npos) << shown;
+  const size_t end = shown.find("\x1b[K", begin);
+  EXPECT_EQ(end - begin - 1, 39u) << shown.substr(begin, 200);
 }
 
 TEST(Train, HelpShowsEveryOptionWithItsDefaultAndTheTopics) {
