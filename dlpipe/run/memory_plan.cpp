@@ -84,7 +84,10 @@ int64_t MemoryPlan::largest_batch(uint64_t limit) const {
 
 MemoryPlan plan_memory(const MemoryPlanArguments& arguments) {
   const KernelTableScope kernels;
-  const int64_t large = std::max<int64_t>(2, arguments.batch / 4);
+  // Below a few samples the peak may lie in the optimizer's step, which does not grow: no line begins there.
+  constexpr int64_t kFewest = 4;
+  const int64_t large =
+      std::max<int64_t>(2, std::min(arguments.batch, std::max(kFewest, arguments.batch / 4)));
   const int64_t small = std::max<int64_t>(1, large / 2);
   const MemoryPlan less = probe(arguments, small);
   MemoryPlan plan = probe(arguments, large);
