@@ -70,7 +70,7 @@ void print_result(const ingest::IngestReport& report) {
   }
   print_report(format_table(rows));
   if (report.already_complete) {
-    print_report("it was there already, made of the same files with the same options");
+    print_report("it was there already, made of files of the same names and sizes with the same options");
     return;
   }
   if (report.stages.empty()) return;

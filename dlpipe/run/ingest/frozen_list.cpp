@@ -146,6 +146,20 @@ std::vector<uint64_t> FrozenList::borders(const FrozenSplit& split, uint64_t com
   return ends;
 }
 
+std::string source_hash(const FrozenList& list) {
+  std::string text;
+  for (const std::string& name : list.schema.classes) text += escaped(name) + '\n';
+  for (const FrozenSplit& split : list.splits) {
+    text += concat("split ", split.name, '\n');
+    for (const data::SourceEntry& entry : split.entries) {
+      text += concat(entry.size_bytes, '\t', entry.label, '\t', escaped(entry.path));
+      for (const std::string& extra : entry.extra) text += '\t' + escaped(extra);
+      text += '\n';
+    }
+  }
+  return hex64(data::checksum64(std::as_bytes(std::span(text))));
+}
+
 Status save_list(const FrozenList& list, const std::string& file) {
   std::string text = header_line(list) + "\n";
   for (const FrozenSplit& split : list.splits) {

@@ -34,6 +34,9 @@ struct FrozenList {
                                 int64_t commit_entries) const;
 };
 
+/// A hash of classes, splits and each file's name, size and label: what a later listing is compared with. Not
+/// of times, which a copy of the files may have its own of.
+std::string source_hash(const FrozenList& list);
 Status save_list(const FrozenList& list, const std::string& file);
 /// kCorrupt when the file isn't whole.
 Result<FrozenList> load_list(const std::string& file);

@@ -47,8 +47,23 @@ Status check_places(const IngestOptions& options, const Paths& paths) {
   return {};
 }
 
+// Error where SRC holds other files now than those that DST was made of.
+Status check_same_files(const IngestOptions& options, const Paths& paths, const Provenance& provenance,
+                        data::Source& source) {
+  if (provenance.source.empty()) return {};
+  DLPIPE_ASSIGN_OR_RETURN(data::SourceListing listing, source.list());
+  DLPIPE_ASSIGN_OR_RETURN(const FrozenList now, freeze(options, source, std::move(listing)));
+  if (source_hash(now) == provenance.source) return {};
+  return Status(ErrorCode::kMisuse, concat("[ingest] ", paths.destination, " exists already, made of ",
+                                           provenance.files == now.entry_count()
+                                               ? concat("other files than ", options.source, " holds now")
+                                               : concat(provenance.files, " files; ", options.source,
+                                                        " holds ", now.entry_count(), " now"),
+                                           "; remove it or choose another DST"));
+}
+
 // DST is there: fine if this very command made it, which was then killed after its last rename.
-Result<IngestReport> already_there(const IngestOptions& options, const Paths& paths) {
+Result<IngestReport> already_there(const IngestOptions& options, const Paths& paths, data::Source& source) {
   const auto provenance = read_provenance(concat(paths.destination, "/", kProvenanceName));
   const std::string difference = provenance.ok()
                                      ? first_difference(provenance->options, canonical_options(options))
@@ -56,6 +71,7 @@ Result<IngestReport> already_there(const IngestOptions& options, const Paths& pa
   if (!difference.empty())
     return Status(ErrorCode::kMisuse, concat("[ingest] ", paths.destination, " exists already (", difference,
                                              "); remove it or choose another DST"));
+  DLPIPE_RETURN_IF_ERROR(check_same_files(options, paths, *provenance, source));
   IngestReport report;
   report.already_complete = true;
   DLPIPE_RETURN_IF_ERROR(describe(paths, paths.destination, provenance->splits, report));
@@ -151,7 +167,7 @@ Result<IngestReport> ingest_checked(const IngestOptions& options,
   DLPIPE_ASSIGN_OR_RETURN(const auto source,
                           data::open_source({options.source, options.manifest, options.length}));
   DLPIPE_RETURN_IF_ERROR(check_places(options, paths));
-  if (exists(paths.destination)) return already_there(options, paths);
+  if (exists(paths.destination)) return already_there(options, paths, *source);
 
   const bool fresh = !exists(paths.partial);
   DLPIPE_RETURN_IF_ERROR(make_directory(paths.partial));

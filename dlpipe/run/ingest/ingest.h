@@ -90,7 +90,8 @@ struct IngestReport {
   double seconds = 0;
   std::string limiting;
   bool resumed = false;
-  bool already_complete = false;  // DST was there, made of the same files with the same options
+  bool already_complete =
+      false;  // DST was there, made of the same files (names, sizes) with the same options
 };
 
 /// `progress` is called a few times a second; may be empty.

@@ -50,6 +50,7 @@ Status seal(const Paths& paths, const FrozenList& list, const IngestReport& repo
                                   {"host", host.data()},
                                   {"cpu", cpu_model()},
                                   {"files", list.entry_count()},
+                                  {"source", source_hash(list)},
                                   {"skipped", static_cast<int64_t>(report.skipped.size())},
                                   {"warnings", std::move(warnings)},
                                   {"splits", std::move(splits)}});
@@ -67,6 +68,8 @@ Result<Provenance> read_provenance(const std::string& file) {
   DLPIPE_ASSIGN_OR_RETURN(const Json json, formats::read_json(file));
   Provenance provenance;
   DLPIPE_ASSIGN_OR_RETURN(provenance.options, formats::require_string(json, "options", file));
+  DLPIPE_ASSIGN_OR_RETURN(provenance.files, formats::require_int(json, "files", file));
+  if (json["source"].is_string()) provenance.source = json["source"].as_string();
   for (const Json& split : json["splits"].items()) {
     DLPIPE_ASSIGN_OR_RETURN(std::string name, formats::require_string(split, "name", file));
     provenance.splits.push_back(std::move(name));

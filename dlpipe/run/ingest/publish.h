@@ -31,9 +31,11 @@ struct Paths {
 Status seal(const Paths& paths, const FrozenList& list, const IngestReport& report);
 /// DST.partial becomes DST.
 Status publish(const Paths& paths);
-/// The options and splits that a sealed or published dataset was made with.
+/// What a sealed or published dataset was made of.
 struct Provenance {
   std::string options;
+  std::string source;  // source_hash of its files; "" of datasets that don't know it
+  int64_t files = 0;
   std::vector<std::string> splits;  // names; "" alone when there is one dataset
 };
 Result<Provenance> read_provenance(const std::string& file);

@@ -198,6 +198,25 @@ TEST(ResumedIngest, AFinishedDatasetIsRecognized) {
       << status.message();
 }
 
+TEST(ResumedIngest, AFinishedDatasetOfOtherFilesIsRefused) {
+  TempDir dir;
+  write_pictures(dir / "src", 40, 2, 20);
+  const IngestOptions options = options_for(dir / "src", dir / "dst");
+  ASSERT_TRUE(ingest(options).ok());
+  const std::string picture = dir / "src/c0/new.jpg";
+  const auto refusal = [&] { return ingest(options).status().message(); };
+  write_text(picture, file_text(dir / "src/c0/1000.jpg"));
+  EXPECT_NE(refusal().find("made of 40 files; " + dir / "src holds 41 now"), std::string::npos) << refusal();
+  std::filesystem::rename(dir / "src/c0/1000.jpg", dir / "aside.jpg");
+  EXPECT_NE(refusal().find("made of other files than"), std::string::npos) << refusal();
+  std::filesystem::remove(picture);
+  // The same file copied back, with another time, is the same.
+  std::filesystem::copy_file(dir / "aside.jpg", dir / "src/c0/1000.jpg");
+  EXPECT_TRUE(value_or_throw(ingest(options)).already_complete);
+  std::filesystem::create_directories(dir / "src/c9");
+  EXPECT_NE(refusal(), "") << "a class more";
+}
+
 TEST(ResumedIngest, ASecondIngestIntoTheSamePlaceIsRefused) {
   TempDir dir;
   write_pictures(dir / "src", 10, 2, 20);
