@@ -153,6 +153,9 @@ void Session::freeze_parameters() {
     }
     note(concat("frozen: ", frozen, " parameters match ", pattern));
   }
+  const std::vector<engine::NamedTensor> all = model_->parameters();
+  if (std::none_of(all.begin(), all.end(), [](const auto& one) { return one.tensor.requires_grad(); }))
+    throw Error(Status(ErrorCode::kMisuse, "[train] --freeze leaves nothing to train; freeze less"));
 }
 
 void Session::checkpoint_activations() {

@@ -61,7 +61,7 @@ std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfi
         static_cast<double>(outcome.memory_bytes) / static_cast<double>(outcome.memory_plan.total()) - 1;
     text += concat("memory: ", human_bytes(outcome.memory_bytes), " at most, planned ",
                    human_bytes(outcome.memory_plan.total()), " (", off >= 0 ? "+" : "", fixed(100 * off, 1),
-                   " %", std::abs(off) > kNear ? ": the plan was wrong" : "", ")\n");
+                   " %", off > kNear ? ": the plan was too low" : "", ")\n");
   }
   if (!config.out.empty()) text += concat("run directory ", config.out, "\n");
   return text;
