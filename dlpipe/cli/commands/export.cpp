@@ -22,6 +22,8 @@ struct Options {
 
 Status run(const Options& options) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets, open_all(options.directory));
+  if (options.files.directory.empty())  // an unset variable: OUT/SPLIT would lie at the root
+    return Status(ErrorCode::kMisuse, "[export] OUT is empty; give the folder to make");
   std::error_code ignored;
   if (std::filesystem::exists(options.files.directory, ignored))
     return Status(ErrorCode::kMisuse, concat("[export] ", options.files.directory,

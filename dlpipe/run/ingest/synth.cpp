@@ -137,6 +137,7 @@ Status check(const SynthOptions& options) {
   if (options.size_min < 16 || options.size_max > 4096 || options.size_min > options.size_max)
     return misuse("--size ", options.size_min, "..", options.size_max, "; give 16 to 4096 pixels");
   std::error_code error;
+  if (options.directory.empty()) return misuse("OUT is empty; give the folder to make", "");
   if (std::filesystem::exists(options.directory, error))
     return misuse(options.directory, " exists already; remove it or choose another");
   return {};

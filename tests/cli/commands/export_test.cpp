@@ -34,6 +34,9 @@ TEST(ExportCommand, GivesTheFilesBack) {
   const Outcome again = run_dlpipe({"export", dir / "data", dir / "out"});
   EXPECT_EQ(again.exit_code, 2);
   EXPECT_NE(again.err.find("exists already"), std::string::npos) << again.err;
+  const Outcome nowhere = run_dlpipe({"export", dir / "data/train", ""});
+  EXPECT_EQ(nowhere.exit_code, 2);
+  EXPECT_NE(nowhere.err.find("OUT is empty"), std::string::npos) << nowhere.err;
 }
 
 }  // namespace dlpipe::test

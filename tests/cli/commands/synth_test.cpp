@@ -24,6 +24,9 @@ TEST(SynthCommand, MistakesExitWithTwo) {
     EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
   }
   EXPECT_EQ(run_dlpipe({"synth", dir.path()}).exit_code, 2);
+  const Outcome nowhere = run_dlpipe({"synth", "", "--per-class", "1"});
+  EXPECT_EQ(nowhere.exit_code, 2);
+  EXPECT_NE(nowhere.err.find("OUT is empty"), std::string::npos) << nowhere.err;
 }
 
 }  // namespace dlpipe::test
