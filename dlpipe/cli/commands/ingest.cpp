@@ -70,7 +70,9 @@ void print_result(const ingest::IngestReport& report) {
   }
   print_report(format_table(rows));
   if (report.already_complete) {
-    print_report("it was there already, made of files of the same names and sizes with the same options");
+    print_report(concat("it was there already, made with the same options",
+                        report.files_compared ? " of files of the same names and sizes"
+                                              : "; its files were not compared, it doesn't know them"));
     return;
   }
   if (report.stages.empty()) return;

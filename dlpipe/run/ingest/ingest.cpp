@@ -74,6 +74,7 @@ Result<IngestReport> already_there(const IngestOptions& options, const Paths& pa
   DLPIPE_RETURN_IF_ERROR(check_same_files(options, paths, *provenance, source));
   IngestReport report;
   report.already_complete = true;
+  report.files_compared = !provenance->source.empty();
   DLPIPE_RETURN_IF_ERROR(describe(paths, paths.destination, provenance->splits, report));
   return report;
 }

@@ -91,7 +91,8 @@ struct IngestReport {
   std::string limiting;
   bool resumed = false;
   bool already_complete =
-      false;  // DST was there, made of the same files (names, sizes) with the same options
+      false;                   // DST was there, made of files of the same names and sizes by the same options
+  bool files_compared = true;  // false: DST is older and doesn't know its files
 };
 
 /// `progress` is called a few times a second; may be empty.

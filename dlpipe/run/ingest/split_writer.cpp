@@ -111,7 +111,11 @@ Status SplitWriter::write() {
   const IngestOptions& options = run_.options;
   // A larger map than at first may be asked for after a "map full".
   const uint64_t map_bytes = std::max(run_.list.map_bytes, options.map_bytes);
-  DLPIPE_ASSIGN_OR_RETURN(writer_, data::DatasetWriter::open(directory_, run_.list.schema, map_bytes));
+  auto writer = data::DatasetWriter::open(directory_, run_.list.schema, map_bytes);
+  if (writer.status().code() == ErrorCode::kCorrupt)  // this very command would meet it again
+    return writer.status().with_context(
+        concat("[ingest] ", directory_, " can't be gone on with, remove it to begin again: "));
+  DLPIPE_ASSIGN_OR_RETURN(writer_, std::move(writer));
   run_.progress.split = split_.name;
   const uint64_t count = split_.entries.size();
   const uint64_t begin = writer_->finished() ? count : writer_->position();

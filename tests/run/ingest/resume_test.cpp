@@ -182,6 +182,19 @@ TEST(ResumedIngest, ADamagedListIsNotFollowed) {
   EXPECT_EQ(ingest(options).status().code(), ErrorCode::kCorrupt);
 }
 
+TEST(ResumedIngest, ADamagedPartSaysWhatToRemove) {
+  TempDir dir;
+  write_pictures(dir / "src", 60, 3, 20);
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  begin_ingest(options);
+  options.commit_entries = 10;
+  write_text(dir / "dst.partial/data.mdb", std::string(10'000, 'x'));
+  const Status status = ingest(options).status();
+  EXPECT_EQ(status.code(), ErrorCode::kCorrupt);
+  EXPECT_NE(status.message().find("dst.partial can't be gone on with, remove it"), std::string::npos)
+      << status.message();
+}
+
 TEST(ResumedIngest, AFinishedDatasetIsRecognized) {
   TempDir dir;
   write_pictures(dir / "src", 40, 2, 20);
@@ -215,6 +228,12 @@ TEST(ResumedIngest, AFinishedDatasetOfOtherFilesIsRefused) {
   EXPECT_TRUE(value_or_throw(ingest(options)).already_complete);
   std::filesystem::create_directories(dir / "src/c9");
   EXPECT_NE(refusal(), "") << "a class more";
+  std::string provenance = file_text(dir / "dst/provenance.json");  // as datasets were before
+  provenance.replace(provenance.find("\"source\""), 8, "\"former\"");
+  write_text(dir / "dst/provenance.json", provenance);
+  const IngestReport older = value_or_throw(ingest(options));
+  EXPECT_TRUE(older.already_complete);
+  EXPECT_FALSE(older.files_compared);
 }
 
 TEST(ResumedIngest, ASecondIngestIntoTheSamePlaceIsRefused) {
