@@ -41,7 +41,11 @@ Status run(const Options& options) {
     line.end();
     if (!report.ok()) return report.status();
     print_report(
-        concat(report->directory, ": ", human_count(report->files), " files, ", human_bytes(report->bytes)));
+        concat(report->directory, ": ", human_count(report->files), " files, ", human_bytes(report->bytes),
+               report->rewritten > 0 ? concat("; ", human_count(report->rewritten),
+                                              " of them with the source's pixels in other bytes: their JPEGs "
+                                              "were no single baseline scan")
+                                     : std::string()));
   }
   return {};
 }

@@ -78,11 +78,14 @@ class Exporter {
       file = made;
     } else if (header.layout == ImageLayout::kCoefficients) {
       DLPIPE_ASSIGN_OR_RETURN(made, coefficients_to_jpeg(view.image));
+      DLPIPE_ASSIGN_OR_RETURN(const bool same, keeps_source_bytes(view.image));
+      rewritten_ += same ? 0 : 1;
       file = made;
     }
     DLPIPE_RETURN_IF_ERROR(write_bytes(root_ + "/" + name, file));
     return file.size();
   }
+  int64_t rewritten() const { return rewritten_; }
 
  private:
   Result<std::string> file_name(int64_t sample, const RecordHeader& header,
@@ -109,6 +112,7 @@ class Exporter {
   std::unique_ptr<Dataset::Reader> reader_;
   std::string root_;
   std::unordered_set<std::string> names_;
+  int64_t rewritten_ = 0;
 };
 
 }  // namespace
@@ -160,6 +164,7 @@ Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& o
     ++report.files;
     if (progress) progress(report.files, total);
   }
+  report.rewritten = exporter.rewritten();
   fs::rename(partial, directory, error);
   if (error) return status_from_errno("export", concat("cannot rename ", partial), error.value());
   return report;

@@ -1,5 +1,7 @@
 // What `dlpipe export` does: a dataset back to files, OUT/CLASS/..., named as they were. JPEG and PNG bytes
 // are written as they stand, so what ingest did not re-code comes back byte for byte; raw pixels become PNG.
+// JPEGs stored as coefficients come back byte for byte, too, but for those that were no single baseline scan
+// (progressive ones): they come back as one, with the same pixels.
 //
 // Runs on the calling thread.
 #pragma once
@@ -21,6 +23,7 @@ struct ExportOptions {
 
 struct ExportReport {
   int64_t files = 0;
+  int64_t rewritten = 0;  // of these, JPEGs with the source's pixels in other bytes
   uint64_t bytes = 0;
   std::string directory;
 };

@@ -39,4 +39,19 @@ TEST(ExportCommand, GivesTheFilesBack) {
   EXPECT_NE(nowhere.err.find("OUT is empty"), std::string::npos) << nowhere.err;
 }
 
+TEST(ExportCommand, CountsWhatDoesNotComeBackByteForByte) {
+  const ScratchDirectory dir;
+  const std::string pictures = std::string(DLPIPE_TEST_DATA) + "/io/data/codec/images/";
+  std::filesystem::create_directories(dir / "jpegs/a");
+  for (const char* name : {"rgb_420.jpg", "progressive_420.jpg"})
+    std::filesystem::copy_file(pictures + name, dir / "jpegs/a/" + name);
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--jpeg", "coefficients"}).exit_code, 0);
+  const Outcome outcome = run_dlpipe({"export", dir / "data", dir / "out"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("2 files"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("; 1 of them with the source's pixels in other bytes"), std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(bytes_of(dir / "out/a/rgb_420.jpg"), bytes_of(pictures + "rgb_420.jpg"));
+}
+
 }  // namespace dlpipe::test
