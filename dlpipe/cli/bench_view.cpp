@@ -148,7 +148,10 @@ std::vector<std::string> table_row(const run::OpRate& rate, const engine::Roofli
 }  // namespace
 
 void print_bench(const run::BenchTrainReport& bench, bool json) {
-  if (json) return print_json(to_json(bench).dump());
+  if (json) {
+    print_json(to_json(bench).dump());
+    return;
+  }
   print_report(parts_table(bench));
   if (bench.device.steps > 0) print_report(device_table(bench.device));
   print_report(rate_line(bench));
@@ -159,7 +162,10 @@ void print_bench(const run::BenchTrainReport& bench, bool json) {
 }
 
 void print_bench(const run::BenchOpsReport& bench, bool json) {
-  if (json) return print_json(to_json(bench).dump());
+  if (json) {
+    print_json(to_json(bench).dump());
+    return;
+  }
   std::vector<std::vector<std::string>> rows = {
       {"op", "sample", "inputs", "kernel", "us", "GFLOP/s", "GB/s", "roofline"}};
   for (const run::OpRate& rate : bench.rates) rows.push_back(table_row(rate, bench.roofline));

@@ -6,53 +6,13 @@
 
 #include "dlpipe/engine/cpu/parallel.h"
 #include "dlpipe/engine/cpu/rows.h"
-#include "dlpipe/engine/cpu/vec.h"
+#include "dlpipe/engine/cpu/stored_rows.h"
 #include "dlpipe/engine/ops/layer_norm.h"
 
 namespace dlpipe::engine {
 
 namespace cpu {
 namespace {
-
-/// A tensor's memory, f32 or bf16; none where it is undefined.
-struct Rows {
-  void* data = nullptr;
-  bool low = false;
-
-  explicit Rows(const Tensor& tensor) {
-    if (!tensor.defined()) return;
-    data = tensor.raw();
-    low = tensor.dtype() == DType::kBF16;
-  }
-  DLPIPE_INLINE float* floats(int64_t at) const { return static_cast<float*>(data) + at; }
-  DLPIPE_INLINE BFloat16* lows(int64_t at) const { return static_cast<BFloat16*>(data) + at; }
-
-  /// A row from element `at` on as floats: where it is, or in `scratch`.
-  DLPIPE_INLINE const float* read(int64_t at, int64_t count, float* scratch) const {
-    if (!low) return floats(at);
-    const BFloat16* const from = lows(at);
-    int64_t i = 0;
-    for (; i + kLanes <= count; i += kLanes) store(scratch + i, load(from + i));
-    for (; i < count; ++i) scratch[i] = load_one(from + i);
-    return scratch;
-  }
-  /// Where to compute a row for `write`.
-  DLPIPE_INLINE float* target(int64_t at, float* scratch) const {
-    return data == nullptr || low ? scratch : floats(at);
-  }
-  /// Puts a row there, unless that is where it was computed.
-  DLPIPE_INLINE void write(int64_t at, int64_t count, const float* row) const {
-    if (data == nullptr) return;
-    if (!low) {
-      if (row != floats(at)) std::copy_n(row, count, floats(at));
-      return;
-    }
-    BFloat16* const to = lows(at);
-    int64_t i = 0;
-    for (; i + kLanes <= count; i += kLanes) store(to + i, load(row + i));
-    for (; i < count; ++i) store_one(to + i, row[i]);
-  }
-};
 
 /// The first `count` lanes of memory, the others 0; eight known to the compiler are one load.
 DLPIPE_INLINE inline F32x8 load_some(const float* from, int64_t count) {
@@ -80,11 +40,6 @@ DLPIPE_INLINE inline float total_of(const F32x8& lanes) {
   return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
-/// So many rows of floats of the calling worker.
-float* scratch_rows(int64_t rows, int64_t channels) {
-  return reinterpret_cast<float*>(worker_scratch(0, static_cast<size_t>(rows * channels) * sizeof(float)));
-}
-
 /// to[c] = the sum over slices of parts[slice, which, c].
 void sum_parts(const Tensor& parts, int64_t which, const Tensor& to) {
   if (!to.defined()) return;
@@ -106,7 +61,7 @@ void normalize_rows(const Tensor& x, const Tensor& branch, const Tensor& sum, co
                     const Tensor& beta, double epsilon, const Tensor& y, const Tensor& means,
                     const Tensor& inverses) {
   const int64_t channels = x.size(-1);
-  const Rows x_rows(x), branch_rows(branch), sum_rows(sum), y_rows(y);
+  const StoredRows x_rows(x), branch_rows(branch), sum_rows(sum), y_rows(y);
   const float* scale = gamma.data<float>();
   const float* shift = beta.data<float>();
   float* mean_of = means.data<float>();
@@ -158,8 +113,8 @@ void normalize_rows_gradient(const Tensor& x, const Tensor& gamma, const Tensor&
   const int64_t channels = x.size(-1);
   const int64_t rows = means.elements();
   const int64_t per_slice = rows_per_slice(channels);
-  const Rows x_rows(x), grad_x_rows(grad_x), grad_y_rows(grad_y);
-  const Rows first(to_x[0]), second(to_x.size() > 1 ? to_x[1] : Tensor());
+  const StoredRows x_rows(x), grad_x_rows(grad_x), grad_y_rows(grad_y);
+  const StoredRows first(to_x[0]), second(to_x.size() > 1 ? to_x[1] : Tensor());
   const float* scale = gamma.data<float>();
   const float* mean_of = means.data<float>();
   const float* inverse_of = inverses.data<float>();

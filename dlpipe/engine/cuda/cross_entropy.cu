@@ -7,15 +7,16 @@ namespace dlpipe::engine {
 namespace {
 
 /// A row's share of the loss; a label that is no class makes it NaN, since a kernel can't throw.
+template <class T>
 struct CrossEntropyRows {
   static constexpr const char* kName = "cross_entropy";
   static constexpr int kThreads = cuda::kRowThreads;
   using Shared = cuda::ReduceSpace<float, kThreads>;
-  const float* logits;
+  const T* logits;
   const int64_t* labels;
   const float* weights;  // or null: all 1
-  float* log_ps;
-  float* losses;  // [rows], then the rows' weights
+  float* kept;           // of each row, for backward: its largest logit, log sum exp(logit - largest)
+  float* losses;         // [rows], then the rows' weights
   int64_t rows;
   int64_t classes;
   float smoothing;
@@ -23,22 +24,23 @@ struct CrossEntropyRows {
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
     const int64_t row = block.index();
-    const float* x = logits + row * classes;
-    float* log_p = log_ps + row * classes;
-    const cuda::ExpSum e = cuda::reduce_exponentials(block, shared, classes, [&](int64_t i) { return x[i]; });
+    const T* x = logits + row * classes;
+    const cuda::ExpSum e =
+        cuda::reduce_exponentials(block, shared, classes, [&](int64_t i) { return cuda::widened(x[i]); });
     const float largest = e.largest;
     const float log_sum = vector_math::log(e.sum);
     float all = 0;  // without smoothing nobody wants it, and rows of a vocabulary don't stay in a cache
     if (smoothing != 0)
       all = cuda::reduce_row(block, shared, classes, 0.0f, cuda::Add(),
-                             [&](int64_t i) { return x[i] - largest - log_sum; });
+                             [&](int64_t i) { return cuda::widened(x[i]) - largest - log_sum; });
     block.each([&](int thread) {
-      for (int64_t i = thread; i < classes; i += kThreads) log_p[i] = x[i] - largest - log_sum;
       if (thread != 0) return;
+      kept[2 * row] = largest;
+      kept[2 * row + 1] = log_sum;
       const float weight = weights != nullptr ? weights[row] : 1.0f;
       const int64_t label = labels[row];
       const bool is_class = label >= 0 && label < classes;
-      const float own = is_class ? x[label] - largest - log_sum : NAN;
+      const float own = is_class ? cuda::widened(x[label]) - largest - log_sum : NAN;
       losses[row] = weight == 0
                         ? 0.0f
                         : -weight * ((1 - smoothing) * own + smoothing / static_cast<float>(classes) * all);
@@ -69,15 +71,17 @@ struct CrossEntropyMean {
 };
 
 /// dx[n,k] = w_n / sum w (p[n,k] - (1-s) [k == label] - s/K); every block sums the weights for itself.
+template <class T>
 struct CrossEntropyGradientRows {
   static constexpr const char* kName = "cross_entropy gradient";
   static constexpr int kThreads = cuda::kRowThreads;
   using Shared = cuda::ReduceSpace<float, kThreads>;
-  const float* log_ps;
+  const T* logits;
+  const float* kept;
   const int64_t* labels;
   const float* weights;  // or null: all 1
   const float* grad;
-  float* to;
+  T* to;
   int64_t rows;
   int64_t classes;
   float smoothing;
@@ -94,8 +98,9 @@ struct CrossEntropyGradientRows {
       const int64_t label = labels[row];
       for (int64_t k = thread; k < classes; k += kThreads) {
         const float expected = smoothing / static_cast<float>(classes) + (k == label ? 1 - smoothing : 0.0f);
+        const float log_p = cuda::widened(logits[row * classes + k]) - kept[2 * row] - kept[2 * row + 1];
         to[row * classes + k] =
-            weight == 0 ? 0.0f : factor * (vector_math::exp(log_ps[row * classes + k]) - expected);
+            cuda::narrowed<T>(weight == 0 ? 0.0f : factor * (vector_math::exp(log_p) - expected));
       }
     });
   }
@@ -109,26 +114,34 @@ void forward(const ForwardArgs& args) {
   const Tensor& logits = args.inputs[0];
   const int64_t rows = logits.size(0);
   const Tensor losses = Tensor::empty({{2, rows}, DType::kF32}, logits.device());
-  cuda::launch(CrossEntropyRows{logits.data<float>(), args.inputs[1].data<int64_t>(), weights_of(args.inputs),
-                                args.outputs[1].data<float>(), losses.data<float>(), rows, logits.size(1),
-                                static_cast<float>(args.attrs.as<CrossEntropyAttrs>().label_smoothing)},
-               rows);
+  cuda::stored(logits.dtype(), [&](auto type) {
+    using T = decltype(type);
+    cuda::launch(CrossEntropyRows<T>{cuda::elements_of<T>(logits), args.inputs[1].data<int64_t>(),
+                                     weights_of(args.inputs), args.outputs[1].data<float>(),
+                                     losses.data<float>(), rows, logits.size(1),
+                                     static_cast<float>(args.attrs.as<CrossEntropyAttrs>().label_smoothing)},
+                 rows);
+  });
   cuda::launch(CrossEntropyMean{losses.data<float>(), args.outputs[0].data<float>(), rows}, 1);
 }
 
 void backward(const BackwardArgs& args) {
+  const Tensor& logits = args.inputs[0];
   const Tensor& grad_x = args.grad_inputs[0];
   const int64_t rows = grad_x.size(0);
-  cuda::launch(
-      CrossEntropyGradientRows{args.outputs[1].data<float>(), args.inputs[1].data<int64_t>(),
-                               weights_of(args.inputs), args.grad_outputs[0].data<float>(),
-                               grad_x.data<float>(), rows, grad_x.size(1),
-                               static_cast<float>(args.attrs.as<CrossEntropyAttrs>().label_smoothing)},
-      rows);
+  cuda::stored(logits.dtype(), [&](auto type) {
+    using T = decltype(type);
+    cuda::launch(
+        CrossEntropyGradientRows<T>{
+            cuda::elements_of<T>(logits), args.outputs[1].data<float>(), args.inputs[1].data<int64_t>(),
+            weights_of(args.inputs), args.grad_outputs[0].data<float>(), cuda::elements_to<T>(grad_x), rows,
+            grad_x.size(1), static_cast<float>(args.attrs.as<CrossEntropyAttrs>().label_smoothing)},
+        rows);
+  });
 }
 
 bool supports(std::span<const TensorSpec> inputs, const Attrs&) {
-  return inputs[0].dtype == DType::kF32 && (inputs.size() < 3 || inputs[2].dtype == DType::kF32);
+  return cuda::is_stored(inputs[0].dtype);
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 // cross_entropy: sum of w_n l_n / sum of w_n with l_n = -(1-s) log p_n[label_n] - s/K sum_k log p_n[k], p =
 // softmax of the logits, s = label smoothing (Szegedy et al., "Rethinking the Inception Architecture", 2016,
 // section 7). Inputs: logits [N,K], target i64 [N], weight [N] or absent. A sample of weight 0 counts for
-// nothing, its label may be anything; if all are 0, the loss is 0. Hidden output: log p [N,K].
+// nothing, its label may be anything; if all are 0, the loss is 0. Logits of any precision are read as they
+// are and computed in f32, as is the loss (f64 of f64). Hidden output: each row's largest logit and the
+// logarithm of the sum of exp(logit - largest), [N,2], so that log p is never in memory: of a vocabulary it
+// is the largest tensor there is.
 #include "dlpipe/engine/ops/cross_entropy.h"
 
 #include "dlpipe/engine/ops.h"
@@ -20,15 +23,16 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
   expect_dtype("cross_entropy", inputs[1], DType::kI64, "targets");
   expect_shape("cross_entropy", inputs[1], {logits.shape[0]}, "targets [N]");
   if (logits.shape[1] == 0) reject("cross_entropy", "expected at least one class, got none");
+  const DType computed = logits.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
   if (inputs.size() == 3 && defined[2]) {
-    expect_floating("cross_entropy", inputs[2], "weight");
+    expect_dtype("cross_entropy", inputs[2], computed, "weights");
     expect_shape("cross_entropy", inputs[2], {logits.shape[0]}, "weights [N]");
   }
   const double smoothing = attrs.as<CrossEntropyAttrs>().label_smoothing;
   if (!(smoothing >= 0 && smoothing <= 1)) {
     reject("cross_entropy", concat("expected a label smoothing from 0 to 1, got ", smoothing));
   }
-  return {{{}, logits.dtype}, {logits.shape, logits.dtype}};
+  return {{{}, computed}, {{logits.shape[0], 2}, computed}};
 }
 
 std::vector<OpSample> samples() {
@@ -61,10 +65,10 @@ extern const OpRecord cross_entropy_op;
 const OpRecord cross_entropy_op = {
     .name = "cross_entropy",
     .infer = infer,
-    .save_inputs = bit(1) | bit(2),
+    .save_inputs = bit(0) | bit(1) | bit(2),
     .save_outputs = bit(1),
     .differentiable = bit(0),
-    .autocast = Autocast::kF32,
+    .autocast = Autocast::kAsIs,
     .samples = samples,
     .f32 = {1e-5, 1e-6, "a mean over 900 samples, added in double"},
 };

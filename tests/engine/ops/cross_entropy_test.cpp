@@ -3,6 +3,8 @@
 #include <cmath>
 #include <vector>
 
+#include "dlpipe/base/rng.h"
+#include "dlpipe/engine/allocator.h"
 #include "dlpipe/engine/ops.h"
 #include "tests/engine/check_op.h"
 
@@ -42,6 +44,30 @@ TEST(CrossEntropyOp, OfNoWeightAtAllIsZeroWithoutGradient) {
   EXPECT_EQ(loss.item(), 0);
   loss.backward();
   EXPECT_EQ(logits.grad().to_doubles(), std::vector<double>(6, 0.0));
+}
+
+/// Bits and memory of what a cast of the logits by itself would give.
+TEST(CrossEntropyOp, ReadsLowLogitsAsTheyAreAndKeepsNothingOfTheirSize) {
+  constexpr int64_t kRows = 64, kClasses = 1031;
+  std::vector<float> values(kRows * kClasses);
+  std::vector<int64_t> targets(kRows);
+  RandomStream random(3, 1);
+  for (float& value : values) value = 8 * static_cast<float>(random.uniform_double()) - 4;
+  for (int64_t& target : targets) target = random.below(kClasses);
+  Tensor low = cast(Tensor::from<float>(values, {kRows, kClasses}), DType::kBF16);
+  Tensor wide = cast(low, DType::kF32);
+  low.set_requires_grad(true);
+  wide.set_requires_grad(true);
+  const size_t before = allocator_statistics().used_bytes;
+  const Tensor loss = cross_entropy(low, labels(targets), Tensor(), 0.1);
+  EXPECT_LT(allocator_statistics().used_bytes - before, low.size_bytes() / 8);
+  const Tensor expected = cross_entropy(wide, labels(targets), Tensor(), 0.1);
+  EXPECT_EQ(loss.dtype(), DType::kF32);
+  EXPECT_EQ(loss.item(), expected.item());
+  loss.backward();
+  expected.backward();
+  EXPECT_EQ(low.grad().dtype(), DType::kBF16);
+  EXPECT_EQ(low.grad().to_doubles(), cast(wide.grad(), DType::kBF16).to_doubles());
 }
 
 TEST(CrossEntropyOp, NamesTheLabelThatIsNoClass) {
