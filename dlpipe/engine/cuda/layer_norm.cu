@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "dlpipe/engine/cuda/axis_sums.h"
+#include "dlpipe/engine/cuda/rows.h"
 #include "dlpipe/engine/ops/layer_norm.h"
-#include "dlpipe/engine/ops/vector_math.h"
 
 namespace dlpipe::engine {
 
@@ -245,6 +244,45 @@ struct NormalizeRowsGradient {
   }
 };
 
+/// The gradients of gamma and beta: sums of the chunks' shares, of 32 channels a block.
+struct SumShares {
+  static constexpr const char* kName = "layer_norm parameters' gradients";
+  static constexpr int kTile = 32;
+  static constexpr int kLanes = 16;  // chunks side by side
+  static constexpr int kThreads = kTile * kLanes;
+  struct Shared {
+    float part[kLanes][kTile];
+  };
+  struct Shares {
+    const float* parts;  // [chunks, C]
+    float* to;
+  };
+  Shares shares[2];  // those that are wanted come first
+  int64_t chunks;
+  int64_t channels;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
+    const int64_t tiles = (channels + kTile - 1) / kTile;
+    const Shares& own = shares[block.index() / tiles];
+    const int64_t left = block.index() % tiles * kTile;
+    block.each([&](int thread) {
+      const int64_t channel = left + thread % kTile;
+      float sum = 0;
+      if (channel < channels) {
+        for (int64_t i = thread / kTile; i < chunks; i += kLanes) sum += own.parts[i * channels + channel];
+      }
+      shared.part[thread / kTile][thread % kTile] = sum;
+    });
+    block.each([&](int thread) {
+      if (thread >= kTile || left + thread >= channels) return;
+      float sum = 0;
+      for (int lane = 0; lane < kLanes; ++lane) sum += shared.part[lane][thread];
+      own.to[left + thread] = sum;
+    });
+  }
+};
+
 /// Calls body(threads) with a constant: the fewest threads that hold a row.
 template <class Body>
 void with_threads(int64_t channels, const Body& body) {
@@ -306,9 +344,12 @@ void normalize_rows_gradient(const Tensor& x, const Tensor& gamma, const Tensor&
                                           in_packs},
            chunks);
   });
+  SumShares sums{{}, chunks, channels};
+  int64_t wanted = 0;
   for (const auto& [parts, to] : {std::pair(gamma_parts, to_gamma), std::pair(beta_parts, to_beta)}) {
-    if (to.defined()) sum_columns(parts.data<float>(), chunks, channels, 1.0f, to.data<float>(), x.device());
+    if (to.defined()) sums.shares[wanted++] = {parts.data<float>(), to.data<float>()};
   }
+  launch(sums, wanted * blocks_for(channels, SumShares::kTile));
 }
 
 bool supports_normalize_rows(std::span<const TensorSpec> inputs, const Attrs& attrs) {

@@ -44,6 +44,7 @@ constexpr Exception kExceptions[] = {
     {"sums", 2, true, "the second pass: what a thousand blocks left"},
     {"batch_norm statistics", 2, true, "channels"},
     {"batch_norm parameters' gradients", 2, true, "channels"},
+    {"layer_norm parameters' gradients", 2, true, "channels"},
     {"ids with their places", 2, true, "as many threads as ids"},
     {"digits of ids", 2, true, "a block has 2048 ids"},
     {"scan of digits", 2, true, "sixteen numbers a block of ids"},
