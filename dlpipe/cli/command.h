@@ -33,8 +33,9 @@ struct CommandRecord {
   /// The Status becomes the exit code (exit_code below), its message the last line on stderr. Exceptions are
   /// caught by main and become a Status too.
   std::function<Status()> (*setup)(Flags& flags);
-  /// Text for `dlpipe NAME --help TOPIC`, or "" for a topic that there isn't. Null: no topics.
-  std::string (*help_topic)(std::string_view topic) = nullptr;
+  /// Text for `dlpipe NAME --help TOPIC`; kMisuse names the topics where there is none of that name. Null: no
+  /// topics.
+  Result<std::string> (*help_topic)(std::string_view topic) = nullptr;
 };
 
 /// The commands of this program, sorted by name, from the generated table.

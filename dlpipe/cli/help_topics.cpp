@@ -66,14 +66,15 @@ std::string describe_schedules() {
 
 }  // namespace
 
-std::string train_help_topic(std::string_view topic) {
+Result<std::string> train_help_topic(std::string_view topic) {
   if (topic == "ops") return describe_ops();
   if (topic == "models") return describe_models();
   if (topic == "optimizers") return describe("optimizer", engine::optimizer_table());
   if (topic == "losses") return describe("loss", run::loss_table());
   if (topic == "metrics") return describe_metrics();
   if (topic == "schedules") return describe_schedules();
-  return "";
+  const std::vector<std::string> topics = {"losses", "metrics", "models", "ops", "optimizers", "schedules"};
+  return Status(ErrorCode::kMisuse, concat("[train] --help ", topic, suggestion(topic, topics)));
 }
 
 }  // namespace dlpipe::cli

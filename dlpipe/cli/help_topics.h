@@ -4,9 +4,11 @@
 #include <string>
 #include <string_view>
 
+#include "dlpipe/base/error.h"
+
 namespace dlpipe::cli {
 
-/// ops, models, optimizers, schedules, losses, metrics; "" for another word.
-std::string train_help_topic(std::string_view topic);
+/// ops, models, optimizers, schedules, losses, metrics; kMisuse for another word.
+Result<std::string> train_help_topic(std::string_view topic);
 
 }  // namespace dlpipe::cli

@@ -1,6 +1,10 @@
 // The program `dlpipe`: finds the command, lets it declare its options, parses, runs, and turns the outcome
 // into an exit code.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <csignal>
 #include <map>
 
@@ -39,12 +43,21 @@ static int show_help(const CLI::App& app, const CLI::CallForHelp& call) {
   if (words.empty() || app.get_subcommands().empty()) return app.exit(call);
   for (const CommandRecord* record : command_table()) {
     if (record->name != app.get_subcommands().front()->get_name() || record->help_topic == nullptr) continue;
-    const std::string text = record->help_topic(words.front());
-    if (text.empty()) break;
-    std::fputs(text.c_str(), stdout);
+    const Result<std::string> text = record->help_topic(words.front());
+    if (!text.ok()) return fail(text.status());
+    std::fputs(text->c_str(), stdout);
     return 0;
   }
   return app.exit(call);
+}
+
+/// A file of the run must not take the number of a standard stream that the caller closed, and get what is
+/// said there. What stands in for it can't be used either, in the direction that it has.
+static void fill_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    (void)::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // takes the lowest number free
+  }
 }
 
 static int run_program(int argc, char** argv) {
@@ -92,6 +105,7 @@ static int run_program(int argc, char** argv) {
 }  // namespace dlpipe::cli
 
 int main(int argc, char** argv) {
+  dlpipe::cli::fill_standard_streams();
   std::signal(SIGPIPE, SIG_IGN);  // `dlpipe predict ... | head` ends by a write error, not by a signal
   dlpipe::cli::explain_bus_errors();
   dlpipe::cli::install_log_sink();

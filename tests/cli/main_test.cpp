@@ -60,4 +60,18 @@ TEST(Program, WhatStdoutDoesNotTakeIsAFailure) {
   EXPECT_NE(outcome.err.find("cannot write to stdout: No space left"), std::string::npos) << outcome.err;
 }
 
+TEST(Program, AClosedStdoutIsAFailureAndNoFileTakesItsPlace) {
+  const Outcome outcome = run_dlpipe({"info", "--json"}, {.has_out = false});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find("cannot write to stdout: Bad file descriptor"), std::string::npos)
+      << outcome.err;
+}
+
+TEST(Program, AHelpTopicThatThereIsNotIsMisuse) {
+  const Outcome outcome = run_dlpipe({"train", "--help", "optimisers"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "dlpipe: [train] --help optimisers; did you mean 'optimizers'?\n");
+}
+
 }  // namespace dlpipe::test

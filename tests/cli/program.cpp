@@ -42,7 +42,11 @@ RunningProgram::RunningProgram(const std::vector<std::string>& arguments, Stream
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   const std::string& out = streams_.out.empty() ? out_file_ : streams_.out;
   const std::string& err = streams_.err.empty() ? err_file_ : streams_.err;
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY, 0);
+  if (streams_.has_out) {
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY, 0);
+  } else {
+    posix_spawn_file_actions_addclose(&actions, STDOUT_FILENO);
+  }
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY, 0);
   const int error = posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);

@@ -17,6 +17,7 @@ struct Outcome {
 struct Streams {
   std::string out = {};
   std::string err = {};
+  bool has_out = true;  // else it is closed, as by >&-
 };
 
 /// Runs `dlpipe ARGUMENTS...` to its end.
