@@ -71,18 +71,20 @@ int64_t chunk_rows(int64_t rows, int64_t channels) {
 }
 
 /// Two sums of every channel over the chunks, in double, by task.add(chunk, channel, sums), and what
-/// task.finish(channel, sums) makes of them. A block has kTile channels.
+/// task.finish(channel, sums) makes of them. A block has the channels that fill a sector of memory (32 bytes
+/// of f32), so that every chunk is read whole and many chunks are under way at once: there are five hundred
+/// at most, and all others wait for this.
 template <class Task>
 struct FinishChannels {
   static constexpr const char* kName = Task::kName;
-  static constexpr int kTile = 32;
-  static constexpr int kLanes = 16;  // chunks side by side
+  static constexpr int kTile = 8;
+  static constexpr int kLanes = 64;  // chunks side by side
   static constexpr int kThreads = kTile * kLanes;
   struct Shared {
-    double part[2][kLanes][kTile];
+    double part[2][kThreads];
   };
   Task task;
-  int64_t chunks;
+  int chunks;
   int64_t channels;
 
   template <class Block>
@@ -91,17 +93,23 @@ struct FinishChannels {
       const int64_t channel = block.index() * kTile + thread % kTile;
       double sums[2] = {};
       if (channel < channels) {
-        for (int64_t i = thread / kTile; i < chunks; i += kLanes) task.add(i, channel, sums);
+#if defined(__CUDACC__)
+#pragma unroll 4  // loads under way at once
+#endif
+        for (int i = thread / kTile; i < chunks; i += kLanes) task.add(i, channel, sums);
       }
-      for (int i = 0; i < 2; ++i) shared.part[i][thread / kTile][thread % kTile] = sums[i];
+      for (int i = 0; i < 2; ++i) shared.part[i][thread] = sums[i];
     });
+    for (int half = kThreads / 2; half >= kTile; half /= 2) {
+      block.each([&](int thread) {
+        if (thread >= half) return;
+        for (int i = 0; i < 2; ++i) shared.part[i][thread] += shared.part[i][thread + half];
+      });
+    }
     block.each([&](int thread) {
       const int64_t channel = block.index() * kTile + thread;
       if (thread >= kTile || channel >= channels) return;
-      double sums[2] = {};
-      for (int i = 0; i < 2; ++i) {
-        for (int lane = 0; lane < kLanes; ++lane) sums[i] += shared.part[i][lane][thread];
-      }
+      const double sums[2] = {shared.part[0][thread], shared.part[1][thread]};
       task.finish(channel, sums);
     });
   }
@@ -110,7 +118,7 @@ struct FinishChannels {
 template <class Task>
 void launch_finish_channels(int64_t chunks, int64_t channels, const Task& task) {
   using Kernel = FinishChannels<Task>;
-  cuda::launch(Kernel{task, chunks, channels}, cuda::blocks_for(channels, Kernel::kTile));
+  cuda::launch(Kernel{task, static_cast<int>(chunks), channels}, cuda::blocks_for(channels, Kernel::kTile));
 }
 
 // ---- forward

@@ -254,6 +254,33 @@ TEST_P(Launches, FillAGpuAndWasteNothing) {
   EXPECT_GT(checked, 0) << "no sample of a real network's size; give it one in more_samples";
 }
 
+/// What depends on a channel alone is all that a ResNet waits for, a hundred times a step: few channels a
+/// block, for many loads at once.
+TEST(LaunchesOfBatchNorm, FinishFewChannelsABlock) {
+  const auto norm =
+      std::find_if(simulated_table().begin(), simulated_table().end(),
+                   [](const SimulatedRow& one) { return std::string_view(one.name) == "batch_norm"; });
+  ASSERT_NE(norm, simulated_table().end());
+  const Attrs attrs(BatchNormAttrs{});
+  for (const int64_t channels : {64, 2048}) {
+    const Tensor x = Tensor::empty({{200'704 * 64 / channels, channels}, DType::kBF16});
+    const auto vector = [&] { return Tensor::empty({channels}); };
+    const std::vector<Tensor> inputs = {x, vector(), vector(), vector(), vector()};
+    std::vector<Tensor> outputs = {Tensor::empty(x.spec()), vector(), vector()};
+    std::vector<Tensor> grads = {Tensor::empty(x.spec()), vector(), vector(), {}, {}};
+    const std::vector<Tensor> grad_y = {Tensor::empty(x.spec())};
+    DryGrid grid;
+    norm->kernels->forward({inputs, outputs, attrs});
+    norm->kernels->backward({inputs, outputs, grad_y, grads, attrs});
+    const std::vector<cuda::SimulatedLaunch> launches = grid.take();
+    ASSERT_EQ(launches.size(), 6u);
+    for (const size_t i : {1, 4}) {
+      EXPECT_EQ(launches[i].blocks * 8, channels) << launches[i].kernel;
+      EXPECT_GE(launches[i].threads, 512) << launches[i].kernel;
+    }
+  }
+}
+
 /// The optimizers' launches: no memory is there at all.
 TEST(LaunchesOfOptimizers, AreOfPacks) {
   constexpr int64_t kWeights = 25'000'000;  // ResNet-50's
