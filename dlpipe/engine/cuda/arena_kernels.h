@@ -166,31 +166,36 @@ struct SgdRule {
   }
 };
 
-/// See AdamStep of engine/optim/adam_optimizer.h.
-struct AdamCoefficients {
-  float take1;
-  float keep2;
-  float take2;
-  float step_size;
-  float root_scale;
-  float epsilon;
-  float decay;
-  float keep;
+/// AdamCoefficients in f64: two powers that take a thread longer than its share of the elements, so they are
+/// computed once. One thread.
+struct ComputeAdamCoefficients {
+  static constexpr const char* kName = "adam coefficients";
+  static constexpr int kThreads = kWarp;
+  using Shared = NoShared;
+  AdamOptions options;
+  const int64_t* steps;
+  const float* lr;  // null: a rate of 1
+  AdamCoefficients* to;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
+    block.each([&](int thread) {
+      if (thread != 0) return;
+      const AdamOptions& o = options;
+      const double rate = lr != nullptr ? double{*lr} * o.lr_scale : 1.0;
+      const auto power = static_cast<double>(*steps + 1);
+      const double decay = o.weight_decay * o.decay_scale;
+      *to = {static_cast<float>(1.0 - o.beta1),
+             static_cast<float>(o.beta2),
+             static_cast<float>(1.0 - o.beta2),
+             static_cast<float>(rate / (1.0 - std::pow(o.beta1, power))),
+             static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(o.beta2, power))),
+             static_cast<float>(o.epsilon),
+             o.decoupled ? 0.0f : static_cast<float>(decay),
+             o.decoupled ? 1.0f - static_cast<float>(rate * decay) : 1.0f};
+    });
+  }
 };
-/// Of step `t`, from 1 on, in f64.
-DLPIPE_DEVICE AdamCoefficients adam_coefficients(const AdamOptions& o, bool decoupled, double rate,
-                                                 int64_t t) {
-  const auto power = static_cast<double>(t);
-  const double decay = o.weight_decay * o.decay_scale;
-  return {static_cast<float>(1.0 - o.beta1),
-          static_cast<float>(o.beta2),
-          static_cast<float>(1.0 - o.beta2),
-          static_cast<float>(rate / (1.0 - std::pow(o.beta1, power))),
-          static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(o.beta2, power))),
-          static_cast<float>(o.epsilon),
-          decoupled ? 0.0f : static_cast<float>(decay),
-          decoupled ? 1.0f - static_cast<float>(rate * decay) : 1.0f};
-}
 DLPIPE_DEVICE void update_moments(const AdamCoefficients& c, float gradient, float& mean, float& square) {
   mean += c.take1 * (gradient - mean);
   square = c.keep2 * square + c.take2 * (gradient * gradient);
@@ -203,12 +208,8 @@ struct AdamRule {
   static constexpr const char* kName = "adam";
   static constexpr int kStates = 2;
   using Coefficients = AdamCoefficients;
-  AdamOptions options;
 
-  DLPIPE_DEVICE Coefficients coefficients(const StepScalars& scalars) const {
-    return adam_coefficients(options, options.decoupled, double{*scalars.lr} * options.lr_scale,
-                             *scalars.steps + 1);
-  }
+  DLPIPE_DEVICE Coefficients coefficients(const StepScalars& scalars) const { return *scalars.adam; }
   DLPIPE_DEVICE void update(const Coefficients& c, float gradient, float& weight, float* moments) const {
     const float kept = c.keep * weight;
     update_moments(c, gradient + c.decay * kept, moments[0], moments[1]);
@@ -240,7 +241,8 @@ inline void step_sgd(const Arena& arena, const StepScalars& scalars, const SgdOp
 }
 
 inline void step_adam(const Arena& arena, const StepScalars& scalars, const AdamOptions& options) {
-  launch_step(arena, scalars, AdamRule{options});
+  launch(ComputeAdamCoefficients{options, scalars.steps, scalars.lr, scalars.adam}, 1);
+  launch_step(arena, scalars, AdamRule());
 }
 
 /// averages = decay * averages + (1 - decay) * weights. found_inf may be null.

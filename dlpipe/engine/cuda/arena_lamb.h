@@ -40,11 +40,6 @@ struct LambArguments {
   LambOptions options;
   Segments segments;
   bool aligned;
-
-  /// Adam's, whose updates are then the bias-corrected mean / root.
-  DLPIPE_DEVICE AdamCoefficients coefficients() const {
-    return adam_coefficients(options.adam, false, 1.0, *scalars.steps + 1);
-  }
 };
 
 /// The moments, and each piece's squares of weights and of updates.
@@ -63,7 +58,7 @@ struct LambMoments : LambArguments {
     typename Block::template PerThread<double> of_weights;
     typename Block::template PerThread<double> of_updates;
     block.each([&](int thread) {
-      if (thread == 0) shared.coefficients = coefficients();
+      if (thread == 0) shared.coefficients = *scalars.adam;
     });
     block.each([&](int thread) {
       const AdamCoefficients& c = shared.coefficients;
@@ -135,7 +130,7 @@ struct LambWeights : LambArguments {
     const Piece piece = piece_of(segments, block.index());
     block.each([&](int thread) {
       if (thread != 0) return;
-      shared.coefficients = coefficients();
+      shared.coefficients = *scalars.adam;
       shared.rate = *scalars.lr * options.adam.lr_scale * segments.ratios[piece.segment];
     });
     block.each([&](int thread) {
@@ -157,6 +152,10 @@ struct LambWeights : LambArguments {
 inline void step_lamb(const Arena& arena, const StepScalars& scalars, const LambOptions& options,
                       const Segments& segments) {
   if (segments.count == 0) return;
+  // Adam's with a rate of 1, whose updates are then the bias-corrected mean / root.
+  AdamOptions adam = options.adam;
+  adam.decoupled = false;
+  launch(ComputeAdamCoefficients{adam, scalars.steps, nullptr, scalars.adam}, 1);
   const LambArguments arguments{arena, scalars, options, segments, is_aligned(arena)};
   launch(LambMoments{arguments}, lamb_slots(arena.count, segments.count));
   launch(LambRatios{arguments}, segments.count);

@@ -1,6 +1,6 @@
 // Optimizer steps on CUDA over arenas: the parameters of a group lie one after another in one allocation, and
-// so do their gradients, their state and their bf16 copies. A step of sgd or adam is one kernel over all of
-// them, lamb's three.
+// so do their gradients, their state and their bf16 copies. A step of sgd is one kernel over all of them,
+// lamb's three; before adam's one and lamb's a single thread computes what all elements share.
 //
 // Formulas and the order of operations are those of engine/optim (sgd.cpp, adam_optimizer.cpp, clip.cpp,
 // ema.cpp), in f32; nvcc may contract a product and a sum into one operation. What changes from step to step
@@ -9,7 +9,7 @@
 //   set(lr, rate);
 //   sum_squares(gradients, count, parts);          // once for each arena, into parts of its own
 //   finish_norm(parts, all_parts, {max_norm, inverse_scale, loss}, {norm, grad_scale, found_inf});
-//   step_adam(arena, {steps, lr, grad_scale, found_inf}, options);        // once for each arena
+//   step_adam(arena, {steps, lr, grad_scale, found_inf, adam}, options);  // once for each arena
 //   update_ema(averages, weights, count, decay, found_inf);
 //   end_step(steps, found_inf, loss_scale);        // last: counts the step, or doesn't
 //
@@ -35,12 +35,25 @@ struct Arena {
   int64_t count = 0;        // of elements in each
 };
 
+/// What all elements of an adam or lamb step share; see AdamStep of engine/optim/adam_optimizer.h.
+struct AdamCoefficients {
+  float take1;
+  float keep2;
+  float take2;
+  float step_size;
+  float root_scale;
+  float epsilon;
+  float decay;
+  float keep;
+};
+
 /// In device memory, read by the kernels.
 struct StepScalars {
   const int64_t* steps = nullptr;  // taken before this one
   const float* lr = nullptr;
   const float* grad_scale = nullptr;  // gradients are multiplied by it; null: they are taken as they are
   const int* found_inf = nullptr;     // not 0: the step changes nothing; null: it always counts
+  AdamCoefficients* adam = nullptr;   // scratch of adam and lamb, which any number of arenas may share
 };
 
 /// As OptimizerArguments; PyTorch's dampening: momentum = momentum * it + (1 - dampening) * gradient from

@@ -126,7 +126,8 @@ DeviceStepFlags DeviceArenas::step(const DeviceStep& step, const Update& update,
                     {norm, scalar<float>(offsetof(Scalars, grad_scale)), found_inf,
                      step.halts ? scalar<int32_t>(offsetof(Scalars, halted)) : nullptr});
   const cuda::StepScalars scalars = {scalar<int64_t>(offsetof(Scalars, steps)), lr,
-                                     scalar<float>(offsetof(Scalars, grad_scale)), found_inf};
+                                     scalar<float>(offsetof(Scalars, grad_scale)), found_inf,
+                                     scalar<cuda::AdamCoefficients>(offsetof(Scalars, adam))};
   for (Group& group : groups_) {
     if (!has_gradients) break;
     if (group.whole >= 0) {

@@ -65,6 +65,7 @@ class DeviceArenas {
     float norm;
     int32_t found_inf;
     int32_t halted;
+    cuda::AdamCoefficients adam;
   };
   struct Group {
     float lr_scale = 1.0f;

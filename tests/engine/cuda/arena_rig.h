@@ -86,6 +86,7 @@ struct Device {
   float lr = 0.0f;
   float grad_scale = 1.0f;
   int found_inf = 0;
+  AdamCoefficients adam = {kNan, kNan, kNan, kNan, kNan, kNan, kNan, kNan};
 
   explicit Device(const std::vector<int64_t>& of, int64_t shift = 0)
       : sizes(of),
@@ -101,7 +102,7 @@ struct Device {
   Arena arena() {
     return {weights.data(), gradients.data(), {first.data(), second.data()}, low.data(), count};
   }
-  StepScalars scalars() const { return {&steps, &lr, &grad_scale, &found_inf}; }
+  StepScalars scalars() { return {&steps, &lr, &grad_scale, &found_inf, &adam}; }
   void end() {
     end_step(&steps, &found_inf, {});
     found_inf = 0;  // the next norm says so
