@@ -1,8 +1,11 @@
 // Axes that several tensors walk together, each with strides of its own.
 #pragma once
 
+#include <algorithm>
+
 #include "dlpipe/base/shape.h"
 #include "dlpipe/engine/cuda/grid.h"
+#include "dlpipe/engine/tensor.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
@@ -39,6 +42,24 @@ struct Axes {
     }
   }
 };
+
+/// body(axis, strides) for the axes of `shape` from the innermost, with the strides of row-major operands
+/// that are stretched to it: 0 where one is.
+template <int kOperands, class Body>
+void each_stretched(const Shape& shape, const Tensor (&operands)[kOperands], const Body& body) {
+  int64_t step[kOperands];
+  std::fill(step, step + kOperands, 1);
+  for (int i = 1; i <= shape.rank(); ++i) {
+    int64_t strides[kOperands];
+    for (int k = 0; k < kOperands; ++k) {
+      const Shape& own = operands[k].shape();
+      const int64_t length = i <= own.rank() ? own[-i] : 1;
+      strides[k] = length == 1 ? 0 : step[k];
+      step[k] *= length;
+    }
+    body(shape.rank() - i, strides);
+  }
+}
 
 }  // namespace DLPIPE_GRID_NAMESPACE
 }  // namespace dlpipe::engine::cuda

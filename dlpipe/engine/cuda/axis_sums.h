@@ -3,24 +3,67 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
+#include "dlpipe/engine/cuda/axes.h"
 #include "dlpipe/engine/cuda/rows.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-/// Of [outer, terms, inner] over the middle, in chunks of terms: `to` is [outer, chunks, inner]. A block has
-/// 2^side_bits neighbours of an inner axis, for each 2^lane_bits threads that share the terms of a sum, and
-/// as many outer places as that leaves threads for: rows (inner 1), columns and single sums are all read in
-/// whole lines.
-template <class In, class Out>
+/// What is summed, [outer, terms, inner] over the middle, is a struct with
+///   Start start(row, column) const: what a thread keeps of a place of [outer, inner];
+///   float term(const Start&, i) const.
+/// This one lies in memory.
+template <class In>
+struct StoredTerms {
+  using Start = const In*;
+  const In* from;
+  int64_t terms;
+  int64_t inner;
+
+  DLPIPE_DEVICE Start start(int64_t row, int64_t column) const { return from + row * terms * inner + column; }
+  DLPIPE_DEVICE float term(const Start& at, int64_t i) const { return widened(at[i * inner]); }
+};
+
+/// Those of map(the elements of stretched operands), which lie nowhere: `Map` as in MapKernel, but it isn't
+/// told its element's place.
+template <class In, class Map>
+struct MappedTerms {
+  struct Start {
+    const In* at[Map::kInputs];
+  };
+  const In* from[Map::kInputs];
+  Axes<Map::kInputs> axes;     // of [outer, inner]
+  int64_t step[Map::kInputs];  // from term to term
+  int64_t inner;
+  Map map;
+
+  DLPIPE_DEVICE Start start(int64_t row, int64_t column) const {
+    int64_t offsets[Map::kInputs];
+    axes.offsets(row * inner + column, offsets);
+    Start start;
+    for (int k = 0; k < Map::kInputs; ++k) start.at[k] = from[k] + offsets[k];
+    return start;
+  }
+  DLPIPE_DEVICE float term(const Start& start, int64_t i) const {
+    float values[Map::kInputs];
+    for (int k = 0; k < Map::kInputs; ++k) values[k] = widened(start.at[k][i * step[k]]);
+    return map(values, 0);
+  }
+};
+
+/// The sums, in chunks of terms: `to` is [outer, chunks, inner]. A block has 2^side_bits neighbours of an
+/// inner axis, for each 2^lane_bits threads that share the terms of a sum, and as many outer places as that
+/// leaves threads for: rows (inner 1), columns and single sums are all read in whole lines.
+template <class Terms, class Out>
 struct SumTerms {
   static constexpr const char* kName = "sums";
   static constexpr int kThreads = 256;
   struct Shared {
     float part[kThreads];
   };
-  const In* from;
+  Terms from;
   Out* to;
   int64_t outer;
   int64_t terms;
@@ -48,12 +91,12 @@ struct SumTerms {
       const int64_t column = column_of(thread);
       float sum = 0;
       if (row < outer && column < inner) {
-        const In* x = from + row * terms * inner + column;
+        const typename Terms::Start start = from.start(row, column);
 #if defined(__CUDACC__)
 #pragma unroll 4  // loads under way at once; f16 would have one
 #endif
         for (int64_t i = part * chunk + lane_of(thread); i < end; i += int64_t{1} << lane_bits)
-          sum += widened(x[i * inner]);
+          sum += from.term(start, i);
       }
       shared.part[thread] = sum;
     });
@@ -103,14 +146,14 @@ struct SumPlan {
   }
 };
 
-/// to[outer, inner] = factor * the sums of from[outer, terms, inner] over terms; scratch from `device`, at
-/// most a megabyte or 1 / 4096 of `from`.
-template <class In, class Out>
-void sum_terms(const In* from, int64_t outer, int64_t terms, int64_t inner, float factor, Out* to,
+/// to[outer, inner] = factor * the sums over terms; scratch from `device`, at most a megabyte or 1 / 4096 of
+/// what is summed.
+template <class Terms, class Out>
+void sum_terms(const Terms& from, int64_t outer, int64_t terms, int64_t inner, float factor, Out* to,
                Device& device) {
   const SumPlan plan(outer, terms, inner);
   const auto run = [&](auto* sums, float by) {
-    using Kernel = SumTerms<In, std::remove_pointer_t<decltype(sums)>>;
+    using Kernel = SumTerms<Terms, std::remove_pointer_t<decltype(sums)>>;
     const int64_t rows = Kernel::kThreads >> (plan.side_bits + plan.lane_bits);
     launch(Kernel{from, sums, outer, terms, inner, plan.chunk, static_cast<uint32_t>(plan.chunks),
                   plan.side_bits, plan.lane_bits, by},
@@ -119,41 +162,79 @@ void sum_terms(const In* from, int64_t outer, int64_t terms, int64_t inner, floa
   if (plan.chunks == 1) return run(to, factor);
   const Tensor parts = Tensor::empty({{outer, plan.chunks, inner}, DType::kF32}, device);
   run(parts.data<float>(), 1.0f);
-  sum_terms(static_cast<const float*>(parts.data<float>()), outer, plan.chunks, inner, factor, to, device);
+  sum_terms(StoredTerms<float>{parts.data<float>(), plan.chunks, inner}, outer, plan.chunks, inner, factor,
+            to, device);
 }
 
 /// to[columns] = factor * the sums of the columns of from[rows, columns]; scratch from `device`.
 template <class In, class Out>
 void sum_columns(const In* from, int64_t rows, int64_t columns, float factor, Out* to, Device& device) {
-  sum_terms(from, 1, rows, columns, factor, to, device);
+  sum_terms(StoredTerms<In>{from, rows, columns}, 1, rows, columns, factor, to, device);
+}
+
+/// A shape as [outer, terms, inner]: the innermost neighbours of the axes `summed`, bit(axis), are the terms,
+/// and `left` are those of outer's axes that remain to be summed.
+struct SummedAxes {
+  Shape outer;
+  int end;  // of the terms' axes, which begin where outer's end
+  int64_t terms = 1;
+  int64_t inner = 1;
+  uint32_t left = 0;
+
+  SummedAxes(const Shape& shape, uint32_t summed) : end(shape.rank()) {
+    const auto is_summed = [&](int axis) { return (summed & bit(axis)) != 0; };
+    while (end > 0 && (!is_summed(end - 1) || shape[end - 1] == 1)) inner *= shape[--end];
+    int axis = end;
+    while (axis > 0 && (is_summed(axis - 1) || shape[axis - 1] == 1)) terms *= shape[--axis];
+    for (int i = 0; i < axis; ++i) {
+      outer.push_back(shape[i]);
+      if (is_summed(i) && shape[i] != 1) left |= bit(i);
+    }
+  }
+};
+
+template <class In, class Out>
+void sum_axes(const Tensor& from, uint32_t summed, float factor, const Tensor& to);
+
+template <class Out, class Terms>
+void sum_over(const SummedAxes& axes, const Terms& from, float factor, const Tensor& to) {
+  const auto run = [&](auto* sums, float by) {
+    sum_terms(from, axes.outer.elements(), axes.terms, axes.inner, by, sums, to.device());
+  };
+  if (axes.left == 0) return run(elements_to<Out>(to), factor);
+  Shape rest = axes.outer;
+  rest.push_back(axes.inner);
+  const Tensor parts = Tensor::empty({rest, DType::kF32}, to.device());
+  run(parts.data<float>(), 1.0f);
+  sum_axes<float, Out>(parts, axes.left, factor, to);
 }
 
 /// to = factor * the sum of `from` over the axes `summed`, bit(axis); `to` has the other axes, in order.
 /// Neighbours are summed at once, the innermost ones first.
 template <class In, class Out>
 void sum_axes(const Tensor& from, uint32_t summed, float factor, const Tensor& to) {
-  const Shape& shape = from.shape();
-  const auto is_summed = [&](int axis) { return (summed & bit(axis)) != 0; };
-  int axis = shape.rank();
-  int64_t inner = 1;
-  int64_t terms = 1;
-  while (axis > 0 && (!is_summed(axis - 1) || shape[axis - 1] == 1)) inner *= shape[--axis];
-  while (axis > 0 && (is_summed(axis - 1) || shape[axis - 1] == 1)) terms *= shape[--axis];
-  Shape outer;
-  uint32_t left = 0;
-  for (int i = 0; i < axis; ++i) {
-    outer.push_back(shape[i]);
-    if (is_summed(i) && shape[i] != 1) left |= bit(i);
-  }
-  const auto run = [&](auto* sums, float by) {
-    sum_terms(elements_of<In>(from), outer.elements(), terms, inner, by, sums, from.device());
-  };
-  if (left == 0) return run(elements_to<Out>(to), factor);
-  Shape rest = outer;
-  rest.push_back(inner);
-  const Tensor parts = Tensor::empty({rest, DType::kF32}, from.device());
-  run(parts.data<float>(), 1.0f);
-  sum_axes<float, Out>(parts, left, factor, to);
+  const SummedAxes axes(from.shape(), summed);
+  sum_over<Out>(axes, StoredTerms<In>{elements_of<In>(from), axes.terms, axes.inner}, factor, to);
+}
+
+/// The same of map(operands stretched to `shape`), which is written nowhere. Each operand is stretched along
+/// all axes of `summed` or along none.
+template <class In, class Out, class Map>
+void sum_mapped(const Shape& shape, const Tensor (&operands)[Map::kInputs], uint32_t summed, const Map& map,
+                const Tensor& to) {
+  const SummedAxes axes(shape, summed);
+  MappedTerms<In, Map> terms{{}, {}, {}, axes.inner, map};
+  bool has_step = false;
+  each_stretched(shape, operands, [&](int axis, const int64_t(&strides)[Map::kInputs]) {
+    if (axis < axes.outer.rank() || axis >= axes.end) {
+      terms.axes.add(shape[axis], strides);
+    } else if (shape[axis] != 1 &&
+               !std::exchange(has_step, true)) {  // the axes outside it go on with its steps
+      std::copy_n(strides, Map::kInputs, terms.step);
+    }
+  });
+  for (int k = 0; k < Map::kInputs; ++k) terms.from[k] = elements_of<In>(operands[k]);
+  sum_over<Out>(axes, terms, 1.0f, to);
 }
 
 }  // namespace DLPIPE_GRID_NAMESPACE

@@ -1,8 +1,6 @@
 // Elementwise formulas of two inputs (ops/elementwise.h) on CUDA, with broadcasting.
 #pragma once
 
-#include <algorithm>
-
 #include "dlpipe/engine/cuda/axes.h"
 #include "dlpipe/engine/cuda/axis_sums.h"
 #include "dlpipe/engine/cuda/unary.h"
@@ -14,18 +12,8 @@ inline namespace DLPIPE_GRID_NAMESPACE {
 template <int kOperands>
 Axes<kOperands> stretched_to(const Shape& shape, const Tensor (&operands)[kOperands]) {
   Axes<kOperands> axes;
-  int64_t step[kOperands];
-  std::fill(step, step + kOperands, 1);
-  for (int i = 1; i <= shape.rank(); ++i) {
-    int64_t strides[kOperands];
-    for (int k = 0; k < kOperands; ++k) {
-      const Shape& own = operands[k].shape();
-      const int64_t length = i <= own.rank() ? own[-i] : 1;
-      strides[k] = length == 1 ? 0 : step[k];
-      step[k] *= length;
-    }
-    axes.add(shape[-i], strides);
-  }
+  each_stretched(shape, operands,
+                 [&](int axis, const int64_t(&strides)[kOperands]) { axes.add(shape[axis], strides); });
   return axes;
 }
 
@@ -148,9 +136,7 @@ void binary_gradient(const BackwardArgs& args) {
       const BinaryGradientMap<F, kOperand> map;
       if (a.shape() == b.shape()) return launch_map<T>({grad, a, b}, grad_in, map);
       if (!is_sum) return launch_stretched<T, T>(grad.shape(), {grad, a, b}, grad_in, map);
-      const Tensor wide = Tensor::empty({grad.shape(), DType::kF32}, grad.device());
-      launch_stretched<T, float>(grad.shape(), {grad, a, b}, wide, map);
-      sum_axes<float, T>(wide, stretched, 1.0f, grad_in);
+      sum_mapped<T, T>(grad.shape(), {grad, a, b}, stretched, map, grad_in);
     }
   });
 }

@@ -75,8 +75,6 @@ constexpr size_t kLaunches = 4;
 constexpr double kScratch = 0.1;
 constexpr Budget kBudgets[] = {
     {"embedding", true, 16, 0.1, "a radix sort of four bits a pass"},
-    {"mul", true, 6, 1.01, "a stretched operand's gradient is there in f32 before it is summed"},
-    {"div", true, 6, 1.01, "as of mul"},
     {"conv2d", false, 24, 9, "im2col; cuDNN needs none"},
     {"conv2d", true, 48, 9, "as forward"},
 };

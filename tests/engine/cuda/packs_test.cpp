@@ -114,9 +114,59 @@ TEST(AxisSums, InEveryShapeOfBlock) {
       expected[static_cast<size_t>(at / (c.terms * c.inner) * c.inner + at % c.inner)] += from[i];
     }
     std::vector<float> to(expected.size(), NAN);
-    cuda::sum_terms(static_cast<const float*>(from.data()), c.outer, c.terms, c.inner, 2.0f, to.data(),
-                    cpu_device());
+    const cuda::StoredTerms<float> terms{from.data(), c.terms, c.inner};
+    cuda::sum_terms(terms, c.outer, c.terms, c.inner, 2.0f, to.data(), cpu_device());
     for (size_t i = 0; i < to.size(); ++i) ASSERT_EQ(to[i], 2 * expected[i]) << i;
+  }
+}
+
+struct Product {
+  static constexpr int kInputs = 3;
+  float operator()(const float (&in)[3], int64_t) const { return in[0] * in[1] * in[2]; }
+};
+
+TEST(AxisSums, OfAMapOfStretchedOperands) {
+  const struct {
+    Shape all, own, other;  // own is summed to
+  } cases[] = {{{3, 5, 7, 11}, {5, 1, 11}, {3, 5, 7, 11}},
+               {{3, 5, 7, 11}, {3, 1, 7, 1}, {5, 1, 11}},
+               {{40, 1, 30, 6}, {1, 1, 6}, {40, 1, 30, 1}},
+               {{2, 1, 9000}, {2, 1, 1}, {1, 1, 9000}},
+               {{4, 300, 70}, {}, {4, 300, 70}},
+               {{2, 0, 5}, {2, 1, 5}, {2, 0, 5}}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.all.to_string() + " to " + c.own.to_string());
+    const auto filled = [](const Shape& shape, int64_t factor) {
+      const Tensor tensor = Tensor::empty(shape);
+      // Small whole numbers: exact in any order.
+      for (int64_t i = 0; i < shape.elements(); ++i)
+        tensor.data<float>()[i] = static_cast<float>(i * factor % 5) - 2;
+      return tensor;
+    };
+    const Tensor all = filled(c.all, 3), own = filled(c.own, 7), other = filled(c.other, 11);
+    /// Where element i of `all` lies in an operand.
+    const auto place = [&](const Shape& shape, int64_t i) {
+      int64_t at = 0, step = 1;
+      for (int axis = 1; axis <= shape.rank(); ++axis) {
+        at += shape[-axis] == 1 ? 0 : i % c.all[-axis] * step;
+        step *= shape[-axis];
+        i /= c.all[-axis];
+      }
+      return at;
+    };
+    std::vector<double> expected(static_cast<size_t>(c.own.elements()), 0.0);
+    for (int64_t i = 0; i < c.all.elements(); ++i) {
+      const int64_t at = place(c.own, i);
+      expected[static_cast<size_t>(at)] +=
+          double{all.data<float>()[i]} * own.data<float>()[at] * other.data<float>()[place(c.other, i)];
+    }
+    uint32_t summed = 0;
+    for (int axis = 1; axis <= c.all.rank(); ++axis) {
+      if (axis > c.own.rank() || c.own[-axis] != c.all[-axis]) summed |= bit(c.all.rank() - axis);
+    }
+    const Tensor to = Tensor::full(c.own, NAN);
+    cuda::sum_mapped<float, float>(c.all, {all, own, other}, summed, Product(), to);
+    for (size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(to.data<float>()[i], expected[i]) << i;
   }
 }
 
