@@ -5,13 +5,25 @@
 namespace dlpipe::engine {
 namespace {
 
+/// 1 / count, of at least one. On a device an approximation and a step of Newton's, which is the rounded
+/// quotient or next to it (compiled, not run): nvcc's division calls a subroutine for what isn't normal, and
+/// ptxas spilled around that.
+DLPIPE_DEVICE float reciprocal(int count) {
+  const auto n = static_cast<float>(count);
+#if defined(__CUDA_ARCH__)
+  const float near = __fdividef(1.0f, n);
+  return fmaf(near, fmaf(-n, near, 1.0f), near);
+#else
+  return 1.0f / n;
+#endif
+}
+
 /// 1 / the places that a window's mean counts.
 DLPIPE_DEVICE float share(const cuda::Windows& windows, bool count_padding, int oh, int ow) {
-  if (count_padding)
-    return 1.0f / static_cast<float>(windows.rows.padded_length(oh) * windows.columns.padded_length(ow));
+  if (count_padding) return reciprocal(windows.rows.padded_length(oh) * windows.columns.padded_length(ow));
   const auto rows = windows.rows.inside(oh);
   const auto columns = windows.columns.inside(ow);
-  return 1.0f / static_cast<float>((rows.end - rows.begin) * (columns.end - columns.begin));
+  return reciprocal((rows.end - rows.begin) * (columns.end - columns.begin));
 }
 
 /// One thread an output.

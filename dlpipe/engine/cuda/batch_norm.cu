@@ -40,11 +40,12 @@ struct MapRows {
 
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
-    const int64_t tiles = cuda::blocks_for(channels, Tile::kChannels);
-    const int64_t first = block.index() / tiles * kRows;
+    const auto tiles = static_cast<uint32_t>(cuda::blocks_for(channels, Tile::kChannels));
+    const auto index = static_cast<uint32_t>(block.index());
+    const int64_t first = int64_t{index / tiles} * kRows;
     const int64_t end = first + kRows < rows ? first + kRows : rows;
     block.each([&](int thread) {
-      const int64_t channel = block.index() % tiles * Tile::kChannels + thread % Tile::kSide * Map::kWidth;
+      const int64_t channel = int64_t{index % tiles} * Tile::kChannels + thread % Tile::kSide * Map::kWidth;
       if (channel >= channels) return;
       const typename Map::Factors factors = map.factors(channel);
       for (int64_t row = first + thread / Tile::kSide; row < end; row += Tile::kLanes)

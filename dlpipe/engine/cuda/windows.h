@@ -156,11 +156,13 @@ struct ChannelSums {
 
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
-    const int64_t tiles = blocks_for(channels, Tile::kChannels);
-    const int64_t number = block.index() / tiles;
+    // In 32 bits: a 64-bit division has a branch that is called, for which ptxas saves registers.
+    const auto tiles = static_cast<uint32_t>(blocks_for(channels, Tile::kChannels));
+    const auto index = static_cast<uint32_t>(block.index());
+    const int64_t number = index / tiles;
     const int64_t first = number * chunk;
     const int64_t end = first + chunk < rows ? first + chunk : rows;
-    const int64_t left = block.index() % tiles * Tile::kChannels;
+    const int64_t left = static_cast<int64_t>(index % tiles) * Tile::kChannels;
     block.each([&](int thread) {
       const int lane = thread / Tile::kSide;
       const int column = thread % Tile::kSide * kWidth;
