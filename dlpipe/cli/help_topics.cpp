@@ -60,8 +60,7 @@ std::string describe_schedules() {
   for (const std::string& name : engine::schedule_names()) text += "  " + name + "\n";
   return text +
          "step uses --milestones and --gamma; cosine, linear and one_cycle end at --final-ratio; one_cycle "
-         "peaks at "
-         "--peak-at.\n";
+         "peaks at --peak-at.\n";
 }
 
 }  // namespace

@@ -115,8 +115,8 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--jpeg", options->jpeg,
                    "Layout of JPEGs: coefficients (fastest crops, the same pixels, about 13 % more bytes), "
                    "coefficients-dense (fast crops, no more bytes), restart (an indexed JPEG, faster crops), "
-                   "standard (the "
-                   "file); auto: coefficients, but for tiny pictures that would grow by over 25 %");
+                   "standard (the file); auto: coefficients, but for tiny pictures that would grow by over "
+                   "25 %");
   flags.add_flag("--trust", ingest.trust, "Don't compare the pixels of --jpeg's layout with the file's");
   flags.add_option("--resize-max", ingest.resize_max, "Scale longer sides down to N pixels; 0: no");
   flags.add_option("--quality", ingest.quality, "Of the JPEGs that are re-coded, 1 to 100");

@@ -90,8 +90,8 @@ struct IngestReport {
   double seconds = 0;
   std::string limiting;
   bool resumed = false;
-  bool already_complete =
-      false;                   // DST was there, made of files of the same names and sizes by the same options
+  /// DST was there, made of files of the same names and sizes by the same options.
+  bool already_complete = false;
   bool files_compared = true;  // false: DST is older and doesn't know its files
 };
 
