@@ -36,7 +36,7 @@ Status misuse_from_parse_error(const CLI::ParseError& error, const CLI::App& app
   const bool is_mistyped_part = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !extras.empty();
   if (is_mistyped_part || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::string extra = extras.empty() ? std::string("?") : split(extras.front(), '=').front();
-    if (extra.rfind("-", 0) != 0) {
+    if (!extra.starts_with('-')) {
       std::vector<std::string> parts;
       for (const CLI::App* part : command.get_subcommands([](const CLI::App*) { return true; })) {
         parts.push_back(part->get_name());

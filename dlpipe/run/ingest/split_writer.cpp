@@ -102,7 +102,7 @@ Status SplitWriter::take(uint64_t item, OrderedWorkers::Outcome outcome) {
 
 Status SplitWriter::end_transaction(uint64_t position, bool last) {
   const int64_t begin_ns = now_ns();
-  const Status status = last ? writer_->finish(position) : writer_->commit(position);
+  Status status = last ? writer_->finish(position) : writer_->commit(position);
   run_.write_ns += now_ns() - begin_ns;
   return status;
 }

@@ -93,8 +93,10 @@ double coverage(const SynthShape& shape, const Placement& place, int px, int py)
   constexpr int kPoints = 4;
   int inside = 0;
   for (int i = 0; i < kPoints * kPoints; ++i) {
-    const double dx = (px + (i % kPoints + 0.5) / kPoints - place.x) / place.radius;
-    const double dy = (py + (i / kPoints + 0.5) / kPoints - place.y) / place.radius;
+    const int column = i % kPoints;
+    const int row = i / kPoints;
+    const double dx = (px + (column + 0.5) / kPoints - place.x) / place.radius;
+    const double dy = (py + (row + 0.5) / kPoints - place.y) / place.radius;
     inside +=
         shape.contains(place.cosine * dx + place.sine * dy, place.cosine * dy - place.sine * dx) ? 1 : 0;
   }
@@ -119,7 +121,9 @@ void paint(const SynthShape& shape, RandomStream& random, const ImageView& out) 
       Color above = ink;
       ground_texture.add_at(x, y, below);
       ink_texture.add_at(x, y, above);
-      const double light = light_x * (x - out.width / 2) + light_y * (y - out.height / 2);
+      const int from_middle_x = x - out.width / 2;
+      const int from_middle_y = y - out.height / 2;
+      const double light = light_x * from_middle_x + light_y * from_middle_y;
       for (size_t c = 0; c < 3; ++c) {
         const double value = below[c] + part * (above[c] - below[c]) + light + noise * random.normal();
         pixel[c] = static_cast<uint8_t>(std::clamp(std::lround(value), 0L, 255L));
@@ -184,6 +188,7 @@ Status draw_all(const SynthOptions& options, const std::string& root, SynthRepor
   };
   std::vector<std::thread> threads;
   const int jobs = options.jobs > 0 ? options.jobs : available_threads();
+  threads.reserve(static_cast<size_t>(jobs));
   for (int i = 0; i < jobs; ++i) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
   report.files = total;

@@ -68,11 +68,11 @@ Result<FolderSource::Names> FolderSource::names_in(const std::string& relative) 
       continue;
     }
     struct stat stat {};
-    if (::stat((path + "/" + name).c_str(), &stat) != 0) {
+    if (::stat(concat(path, "/", name).c_str(), &stat) != 0) {
       if (errno == ELOOP)
         return Status(ErrorCode::kUnsupported,
                       concat("[ingest] symbolic link loop: ", path, "/", name, "; remove the link"));
-      if (errno == ENOENT && ::lstat((path + "/" + name).c_str(), &stat) == 0) {
+      if (errno == ENOENT && ::lstat(concat(path, "/", name).c_str(), &stat) == 0) {
         ++ignored_["link to nothing"];
         continue;
       }
@@ -114,7 +114,7 @@ Status FolderSource::walk(const std::string& relative, size_t class_index, Sourc
       continue;
     }
     SourceEntry entry;
-    entry.path = relative + "/" + name;
+    entry.path = concat(relative, "/", name);
     DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(full(entry.path)));
     entry.size_bytes = stamp.size_bytes;
     entry.modified_ns = stamp.modified_ns;
@@ -122,7 +122,7 @@ Status FolderSource::walk(const std::string& relative, size_t class_index, Sourc
     listing.entries.push_back(std::move(entry));
   }
   for (const std::string& name : names.folders)
-    DLPIPE_RETURN_IF_ERROR(walk(relative + "/" + name, class_index, listing));
+    DLPIPE_RETURN_IF_ERROR(walk(concat(relative, "/", name), class_index, listing));
   open_.pop_back();
   return {};
 }
