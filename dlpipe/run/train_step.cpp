@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "dlpipe/base/ledger.h"
+#include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/device_code.h"
 #include "dlpipe/engine/device_memory.h"
@@ -44,10 +45,9 @@ TrainStep::TrainStep(engine::Module& model, engine::Optimizer& optimizer, engine
       buffers_(model.buffers()),
       counters_(model) {
   if (device_.is_host()) {
-    if (options_.graph == TrainStepOptions::Graph::kOn)
-      throw Error(
-          Status(ErrorCode::kMisuse, concat("[train] --graph on: ", device_.name(),
-                                            " launches nothing; give --device cuda, or leave --graph auto")));
+    if (options_.graph == TrainStepOptions::Graph::kOn)  // perhaps a device's run that goes on here
+      log(LogLevel::kWarning,
+          concat("--graph on changes nothing on ", device_.name(), ": it goes with --device cuda"));
     return;
   }
   std::string reason;

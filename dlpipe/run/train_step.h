@@ -38,8 +38,8 @@ struct TrainStepOptions {
   LossArguments loss_arguments = {};
   /// Else the step ends in kNonfinite, unless its loss scale may be why: such a step is always skipped.
   bool skip_nonfinite = false;
-  /// On a device: whether steps are launched as one graph (step_graph.h). kOn: an error where they can't be,
-  /// on the host too.
+  /// On a device: whether steps are launched as one graph (step_graph.h). kOn: an error where they can't be.
+  /// On the host a warning says that it changes nothing.
   enum class Graph : uint8_t { kAuto, kOn, kOff } graph = Graph::kAuto;
 };
 /// "auto", "on", "off".
