@@ -34,12 +34,12 @@ void print_costs(const run::BenchTrainReport& bench) {
       rest_ms += ms;
       continue;
     }
-    const double least = std::max(cost.flops / roof.flops_per_s, cost.bytes / roof.bytes_per_s);
     rows.push_back({cost.op + (cost.backward ? " backward" : ""), cost.inputs, cost.kernel,
                     fixed(static_cast<double>(cost.calls) / steps, 0), fixed(ms, 2),
                     fixed(100 * ms / bench.explained_ms, 1) + " %",
                     cost.flops > 0 ? fixed(cost.flops * 1e-9 / seconds, 0) : "",
-                    fixed(cost.bytes * 1e-9 / seconds, 1), fixed(100 * least / seconds, 0) + " %"});
+                    fixed(cost.bytes * 1e-9 / seconds, 1),
+                    fixed(100 * run::roofline_share(cost, roof), 0) + " %"});
   }
   rows.push_back(
       {"smaller ops", "", "", "", fixed(rest_ms, 2), fixed(100 * rest_ms / bench.explained_ms, 1) + " %"});

@@ -179,20 +179,7 @@ bool supports_normalize_rows(std::span<const TensorSpec> inputs, const Attrs& at
 }  // namespace cpu
 
 extern const Kernels layer_norm_cpu;
-const Kernels layer_norm_cpu = {
-    .forward =
-        [](const ForwardArgs& args) {
-          cpu::normalize_rows(args.inputs[0], Tensor(), Tensor(), args.inputs[1], args.inputs[2],
-                              args.attrs.as<LayerNormAttrs>().epsilon, args.outputs[0], args.outputs[1],
-                              args.outputs[2]);
-        },
-    .backward =
-        [](const BackwardArgs& args) {
-          cpu::normalize_rows_gradient(args.inputs[0], args.inputs[1], args.outputs[1], args.outputs[2],
-                                       Tensor(), args.grad_outputs[0], args.grad_inputs.first(1),
-                                       args.grad_inputs[1], args.grad_inputs[2]);
-        },
-    .supports = cpu::supports_normalize_rows,
-};
+const Kernels layer_norm_cpu =
+    layer_norm_kernels<cpu::normalize_rows, cpu::normalize_rows_gradient>(cpu::supports_normalize_rows);
 
 }  // namespace dlpipe::engine

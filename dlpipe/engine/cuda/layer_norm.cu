@@ -360,20 +360,7 @@ bool supports_normalize_rows(std::span<const TensorSpec> inputs, const Attrs& at
 }  // namespace DLPIPE_GRID_NAMESPACE
 }  // namespace cuda
 
-DLPIPE_CUDA_KERNELS(layer_norm) = {
-    .forward =
-        [](const ForwardArgs& args) {
-          cuda::normalize_rows(args.inputs[0], Tensor(), Tensor(), args.inputs[1], args.inputs[2],
-                               args.attrs.as<LayerNormAttrs>().epsilon, args.outputs[0], args.outputs[1],
-                               args.outputs[2]);
-        },
-    .backward =
-        [](const BackwardArgs& args) {
-          cuda::normalize_rows_gradient(args.inputs[0], args.inputs[1], args.outputs[1], args.outputs[2],
-                                        Tensor(), args.grad_outputs[0], args.grad_inputs.first(1),
-                                        args.grad_inputs[1], args.grad_inputs[2]);
-        },
-    .supports = cuda::supports_normalize_rows,
-};
+DLPIPE_CUDA_KERNELS(layer_norm) =
+    layer_norm_kernels<cuda::normalize_rows, cuda::normalize_rows_gradient>(cuda::supports_normalize_rows);
 
 }  // namespace dlpipe::engine

@@ -10,14 +10,10 @@
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-/// y of the rows of x, or of x + branch (undefined: none), which goes to `sum`; each row's mean and
-/// 1/sqrt(variance + epsilon).
+/// As ops/layer_norm.h says.
 void normalize_rows(const Tensor& x, const Tensor& branch, const Tensor& sum, const Tensor& gamma,
                     const Tensor& beta, double epsilon, const Tensor& y, const Tensor& means,
                     const Tensor& inverses);
-
-/// Gradients of a loss that sees the rows `x` (`grad_x`, may be undefined) and their norms (`grad_y`,
-/// likewise): into each of `to_x`, at most two, and of gamma and beta. Undefined ones are not wanted.
 void normalize_rows_gradient(const Tensor& x, const Tensor& gamma, const Tensor& means,
                              const Tensor& inverses, const Tensor& grad_x, const Tensor& grad_y,
                              std::span<const Tensor> to_x, const Tensor& to_gamma, const Tensor& to_beta);

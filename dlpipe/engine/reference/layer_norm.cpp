@@ -10,22 +10,26 @@ namespace dlpipe::engine {
 
 namespace reference {
 
-void normalize_rows(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon, const Tensor& y,
-                    const Tensor& means, const Tensor& inverses) {
+void normalize_rows(const Tensor& x, const Tensor& branch, const Tensor& sum, const Tensor& gamma,
+                    const Tensor& beta, double epsilon, const Tensor& y, const Tensor& means,
+                    const Tensor& inverses) {
+  for (int64_t i = 0; branch.defined() && i < sum.elements(); ++i)
+    set_element(sum, i, element(x, i) + element(branch, i));
+  const Tensor& from = branch.defined() ? sum : x;
   const int64_t channels = x.size(-1);
   const auto count = static_cast<double>(channels);
   for (int64_t row = 0; row < x.elements() / channels; ++row) {
     const int64_t at = row * channels;
     double mean = 0;
-    for (int64_t c = 0; c < channels; ++c) mean += element(x, at + c) / count;
+    for (int64_t c = 0; c < channels; ++c) mean += element(from, at + c) / count;
     double variance = 0;
     for (int64_t c = 0; c < channels; ++c) {
-      const double distance = element(x, at + c) - mean;
+      const double distance = element(from, at + c) - mean;
       variance += distance * distance / count;
     }
     const double inverse = 1 / std::sqrt(variance + epsilon);
     for (int64_t c = 0; c < channels; ++c) {
-      const double normal = (element(x, at + c) - mean) * inverse;
+      const double normal = (element(from, at + c) - mean) * inverse;
       set_element(y, at + c, normal * element(gamma, c) + element(beta, c));
     }
     set_element(means, row, mean);
@@ -72,19 +76,7 @@ void normalize_rows_gradient(const Tensor& x, const Tensor& gamma, const Tensor&
 }  // namespace reference
 
 extern const Kernels layer_norm_reference;
-const Kernels layer_norm_reference = {
-    .forward =
-        [](const ForwardArgs& args) {
-          reference::normalize_rows(args.inputs[0], args.inputs[1], args.inputs[2],
-                                    args.attrs.as<LayerNormAttrs>().epsilon, args.outputs[0], args.outputs[1],
-                                    args.outputs[2]);
-        },
-    .backward =
-        [](const BackwardArgs& args) {
-          reference::normalize_rows_gradient(args.inputs[0], args.inputs[1], args.outputs[1], args.outputs[2],
-                                             Tensor(), args.grad_outputs[0], args.grad_inputs.first(1),
-                                             args.grad_inputs[1], args.grad_inputs[2]);
-        },
-};
+const Kernels layer_norm_reference =
+    layer_norm_kernels<reference::normalize_rows, reference::normalize_rows_gradient>(nullptr);
 
 }  // namespace dlpipe::engine

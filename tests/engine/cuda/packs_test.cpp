@@ -17,25 +17,10 @@
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/max.h"
 #include "dlpipe/engine/ops/softmax.h"
-#include "tests/engine/check_op.h"
-#include "tests/engine/cuda/simulated.h"
+#include "tests/engine/cuda/check_simulated.h"
 
 namespace dlpipe::engine {
 namespace {
-
-const Kernels& simulated_kernels(std::string_view name) {
-  const auto rows = simulated_table();
-  return *std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.name == name; })->kernels;
-}
-
-void check(std::string_view name, std::vector<OpSample> (*samples)()) {
-  const OpRow& builtin = *OpRegistry::builtin().find(name);
-  OpRecord record = *builtin.record;
-  record.samples = samples;
-  record.layouts = bit(static_cast<int>(Layout::kPlain));
-  record.choose_layout = [](std::span<const TensorSpec>, const Attrs&) { return LayoutChoice(); };
-  check_op(OpRow{&record, {builtin.kernels[0], &simulated_kernels(name), nullptr}});
-}
 
 std::vector<OpSample> stretched_samples() {
   return {{"whole packs of a bias", {{{3, 5, 16}}, {{16}}}, Attrs{}, 0.5, 2},
@@ -45,11 +30,11 @@ std::vector<OpSample> stretched_samples() {
           {"an axis of one", {{{1, 11}}, {{11}}}, Attrs{}, 0.5, 2}};
 }
 TEST(Packs, OfStretchedOperands) {
-  for (const char* name : {"add", "sub", "mul", "div"}) check(name, stretched_samples);
+  for (const char* name : {"add", "sub", "mul", "div"}) check_simulated(name, stretched_samples);
 }
 
 TEST(Packs, OfEmbeddings) {
-  check("embedding", []() -> std::vector<OpSample> {
+  check_simulated("embedding", []() -> std::vector<OpSample> {
     return {{"packs", {{{9, 24}}, {{2, 5}, DType::kI64}}, Attrs{}, -1, 1, 9},
             {"packs of spans", {{{3, 16}}, {{700}, DType::kI64}}, Attrs{}, -1, 1, 3}};
   });
@@ -59,9 +44,9 @@ TEST(Packs, OfRowsLongerThanABlock) {
   const auto rows = []() -> std::vector<OpSample> {
     return {{"rows", {{{3, 700}}}, SoftmaxAttrs{1}, -9, 9}};
   };
-  check("softmax", rows);
-  check("log_softmax", rows);
-  check("cross_entropy", []() -> std::vector<OpSample> {
+  check_simulated("softmax", rows);
+  check_simulated("log_softmax", rows);
+  check_simulated("cross_entropy", []() -> std::vector<OpSample> {
     const std::vector<TensorSpec> inputs = {{{3, 700}}, {{3}, DType::kI64}};
     return {{"plain", inputs, CrossEntropyAttrs{}, -9, 9, 700},
             {"smoothed", inputs, CrossEntropyAttrs{0.1}, -9, 9, 700}};

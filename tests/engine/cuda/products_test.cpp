@@ -6,26 +6,13 @@
 #include "dlpipe/engine/ops/attention.h"
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/matmul.h"
-#include "tests/engine/check_op.h"
-#include "tests/engine/cuda/simulated.h"
+#include "tests/engine/cuda/check_simulated.h"
 
 namespace dlpipe::engine {
 namespace {
 
-void check(std::string_view name, std::vector<OpSample> (*samples)()) {
-  const OpRow& builtin = *OpRegistry::builtin().find(name);
-  OpRecord record = *builtin.record;
-  record.samples = samples;
-  record.layouts = bit(static_cast<int>(Layout::kPlain));
-  record.choose_layout = [](std::span<const TensorSpec>, const Attrs&) { return LayoutChoice(); };
-  for (const SimulatedRow& row : simulated_table()) {
-    if (row.name == name) return check_op(OpRow{&record, {builtin.kernels[0], row.kernels, nullptr}});
-  }
-  ADD_FAILURE() << name << " has no kernels for CUDA";
-}
-
 TEST(Products, OfLinear) {
-  check("linear", []() -> std::vector<OpSample> {
+  check_simulated("linear", []() -> std::vector<OpSample> {
     return {{"packs of a bias", {{{40, 9}}, {{16, 9}}, {{16}}}, LinearAttrs{}},
             {"several blocks of a bias", {{{3, 70, 4}}, {{37, 4}}, {{37}}}, LinearAttrs{}},
             {"several blocks, relu", {{{3, 11, 4}}, {{37, 4}}, {{37}}}, LinearAttrs{Activation::kRelu}},
@@ -34,7 +21,7 @@ TEST(Products, OfLinear) {
 }
 
 TEST(Products, OfMatmul) {
-  check("matmul", []() -> std::vector<OpSample> {
+  check_simulated("matmul", []() -> std::vector<OpSample> {
     return {{"stretched a, transposed", {{{2, 1, 7, 5}}, {{3, 4, 7}}}, MatmulAttrs{true, true}},
             {"stretched b in the middle", {{{2, 3, 4, 5, 6}}, {{2, 1, 4, 6, 3}}}, MatmulAttrs{}},
             {"one a for all", {{{7, 5}}, {{2, 3, 7, 4}}}, MatmulAttrs{true, false}},
@@ -44,7 +31,7 @@ TEST(Products, OfMatmul) {
 }
 
 TEST(Products, OfConv2d) {
-  check("conv2d", []() -> std::vector<OpSample> {
+  check_simulated("conv2d", []() -> std::vector<OpSample> {
     return {
         {"1x1, groups", {{{2, 4, 3, 8}}, {{6, 4, 1, 1}}, {{6}}}, Conv2dAttrs{.groups = 2}},
         {"packs of groups",
@@ -63,7 +50,7 @@ TEST(Products, OfConv2d) {
 }
 
 TEST(Products, OfSelfAttention) {
-  check("self_attention", []() -> std::vector<OpSample> {
+  check_simulated("self_attention", []() -> std::vector<OpSample> {
     return {{"64 wide", {{{2, 40, 3 * 64}}}, AttentionAttrs{1, false}, -2, 2},
             {"64 wide, causal", {{{1, 70, 3 * 2 * 64}}}, AttentionAttrs{2, true}, -1, 1},
             {"40 wide, causal", {{{1, 33, 3 * 2 * 40}}}, AttentionAttrs{2, true}, -2, 2},
