@@ -46,8 +46,8 @@ void print_costs(const run::BenchTrainReport& bench) {
   rows.push_back({"between ops, optimizer", "", "", "", fixed(bench.explained_ms - total_ms, 2),
                   fixed(100 * (1 - total_ms / bench.explained_ms), 1) + " %"});
   for (auto& row : rows) row.resize(rows[0].size());
-  print_report(format_table(rows));
-  print_report(concat("roofline: ", fixed(roof.flops_per_s * 1e-9, 0), " GFLOP/s of f32 multiply-adds and ",
+  print_answer(format_table(rows));
+  print_answer(concat("roofline: ", fixed(roof.flops_per_s * 1e-9, 0), " GFLOP/s of f32 multiply-adds and ",
                       fixed(roof.bytes_per_s * 1e-9, 1), " GB/s of memory, measured on ",
                       bench.options.threads, bench.options.threads == 1 ? " thread" : " threads",
                       "; GFLOP/s count the plain algorithm, so Winograd may be above"));
@@ -149,28 +149,28 @@ std::vector<std::string> table_row(const run::OpRate& rate, const engine::Roofli
 
 void print_bench(const run::BenchTrainReport& bench, bool json) {
   if (json) {
-    print_json(to_json(bench).dump());
+    print_answer(to_json(bench).dump());
     return;
   }
-  print_report(parts_table(bench));
-  if (bench.device.steps > 0) print_report(device_table(bench.device));
-  print_report(rate_line(bench));
+  print_answer(parts_table(bench));
+  if (bench.device.steps > 0) print_answer(device_table(bench.device));
+  print_answer(rate_line(bench));
   if (bench.options.device != "cpu")
-    print_report(bench.graph_reason.empty() ? std::string("each step was one graph")
+    print_answer(bench.graph_reason.empty() ? std::string("each step was one graph")
                                             : "launched kernel by kernel: " + bench.graph_reason);
   if (bench.options.explain) print_costs(bench);
 }
 
 void print_bench(const run::BenchOpsReport& bench, bool json) {
   if (json) {
-    print_json(to_json(bench).dump());
+    print_answer(to_json(bench).dump());
     return;
   }
   std::vector<std::vector<std::string>> rows = {
       {"op", "sample", "inputs", "kernel", "us", "GFLOP/s", "GB/s", "roofline"}};
   for (const run::OpRate& rate : bench.rates) rows.push_back(table_row(rate, bench.roofline));
-  print_report(format_table(rows));
-  print_report(
+  print_answer(format_table(rows));
+  print_answer(
       concat("roofline of ", bench.device, ": ", fixed(bench.roofline.flops_per_s * 1e-9, 0), " GFLOP/s and ",
              fixed(bench.roofline.bytes_per_s * 1e-9, 1),
              " GB/s of memory; GFLOP/s count the plain algorithm, and what stays in a cache may be above"));

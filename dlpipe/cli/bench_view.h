@@ -1,4 +1,4 @@
-// What `bench train` and `bench ops` print: a table for people on stderr, or one JSON line on stdout.
+// What `bench train` and `bench ops` answer: tables, or one JSON line.
 #pragma once
 
 #include "dlpipe/run/bench_ops.h"

@@ -33,7 +33,7 @@ int exit_code(const Status& status) {
 }
 
 static int fail(const Status& status) {
-  print_report(concat("dlpipe: ", status.message()));
+  print_note(concat("dlpipe: ", status.message()));
   return exit_code(status);
 }
 
@@ -89,7 +89,7 @@ static int run_program(int argc, char** argv) {
     return fail(misuse_from_parse_error(error, app));
   }
   if (app.get_subcommands().empty()) {
-    print_report(app.help());
+    print_note(app.help());
     return 2;
   }
   return [&] {

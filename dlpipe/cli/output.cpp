@@ -13,13 +13,13 @@
 
 namespace dlpipe::cli {
 
-void print_report(std::string_view text) {
+void print_note(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
   if (text.empty() || text.back() != '\n') std::fputc('\n', stderr);
 }
 
-bool print_json(std::string_view text) {
-  return write_stdout(concat(text, "\n"));
+bool print_answer(std::string_view text) {
+  return write_stdout(concat(text, text.ends_with('\n') ? "" : "\n"));
 }
 
 bool write_stdout(std::string_view text) {

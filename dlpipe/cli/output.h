@@ -1,5 +1,6 @@
-// Where the program's words go: what a person reads to stderr, what a program reads to stdout, so that
-// `dlpipe COMMAND --json > file` never mixes the two. Main thread only.
+// Where the program's words go. What a command was asked for goes to stdout, as text or as JSON, so that
+// `dlpipe inspect DATA | less` and `> file` work. Progress, notes, warnings and errors go to stderr. Main
+// thread only.
 #pragma once
 
 #include <string>
@@ -8,11 +9,12 @@
 
 namespace dlpipe::cli {
 
-/// A report or a line for a person (stderr). Adds the newline if there is none.
-void print_report(std::string_view text);
-/// One JSON document or line for a program (stdout), with a newline after it, flushed. As write_stdout.
-bool print_json(std::string_view text);
-/// Bytes for a program (stdout), flushed. False when nobody reads any more (`| head`): the rest is work for
+/// Text that the command was asked for (stdout): a table, a report, a JSON document. Adds the newline if
+/// there is none. As write_stdout.
+bool print_answer(std::string_view text);
+/// A line about the work (stderr): progress, a warning, an error. Adds the newline if there is none.
+void print_note(std::string_view text);
+/// Bytes of an answer (stdout), flushed. False when nobody reads any more (`| head`): the rest is work for
 /// nothing, and no error. Throws Error where it can't be written (disk full, closed).
 bool write_stdout(std::string_view text);
 

@@ -25,7 +25,7 @@ void ProgressLine::show(const std::string& text, bool last) {
   const int64_t now = now_ns();
   if (!last && last_plain_ns_ != 0 && now - last_plain_ns_ < kPlainInterval_ns) return;
   last_plain_ns_ = now;
-  print_report(text);
+  print_note(text);
 }
 
 void ProgressLine::end() {

@@ -23,7 +23,7 @@ TrainView::TrainView() : is_terminal_(stderr_is_terminal()) {}
 
 void TrainView::print(const std::string& line) {
   end_line();
-  print_report(line);
+  print_note(line);
 }
 
 void TrainView::end_line() {
@@ -82,7 +82,7 @@ void TrainView::on_progress(const run::ProgressReport& report) {
     }
     return;
   }
-  print_report(line);
+  print_note(line);
 }
 
 void TrainView::on_validation(const run::ValidationReport& report) {

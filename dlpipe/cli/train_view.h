@@ -1,5 +1,5 @@
-// Draws a training run on stderr: a line that is overwritten on a terminal, plain lines now and then
-// elsewhere, and the tables at the end. Main thread.
+// Shows how a training run goes, on stderr: a line that is overwritten on a terminal, plain lines now and
+// then elsewhere. Makes the text of the tables at the end. Main thread.
 #pragma once
 
 #include <string>

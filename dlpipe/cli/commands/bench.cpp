@@ -74,23 +74,23 @@ Status bench_pipeline(Options options) {
     const double share_of_stages = 0.3;
     DLPIPE_ASSIGN_OR_RETURN(const std::vector<pipeline::StageRate> alone,
                             pipeline::bench_stages(options.loader, share_of_stages * options.seconds));
-    print_json(Json::object({{"samples_per_s", bench.samples_per_s},
-                             {"slowest_samples_per_s", bench.slowest_samples_per_s},
-                             {"fastest_samples_per_s", bench.fastest_samples_per_s},
-                             {"threads", bench.threads},
-                             {"batch", bench.batch},
-                             {"augment", options.loader.augment},
-                             {"samples", bench.samples},
-                             {"seconds", bench.seconds},
-                             {"cpu_ns_per_sample", bench.cpu_ns_per_sample},
-                             {"peak_memory_bytes", static_cast<int64_t>(bench.peak_resident_bytes)},
-                             {"stages", stages_json(report, alone)},
-                             {"advice", report.advice}})
-                   .dump());
+    print_answer(Json::object({{"samples_per_s", bench.samples_per_s},
+                               {"slowest_samples_per_s", bench.slowest_samples_per_s},
+                               {"fastest_samples_per_s", bench.fastest_samples_per_s},
+                               {"threads", bench.threads},
+                               {"batch", bench.batch},
+                               {"augment", options.loader.augment},
+                               {"samples", bench.samples},
+                               {"seconds", bench.seconds},
+                               {"cpu_ns_per_sample", bench.cpu_ns_per_sample},
+                               {"peak_memory_bytes", static_cast<int64_t>(bench.peak_resident_bytes)},
+                               {"stages", stages_json(report, alone)},
+                               {"advice", report.advice}})
+                     .dump());
     return {};
   }
-  print_report(stage_table(report));
-  print_report(concat(fixed(bench.samples_per_s, 1), " samples/s (", fixed(bench.slowest_samples_per_s, 1),
+  print_answer(stage_table(report));
+  print_answer(concat(fixed(bench.samples_per_s, 1), " samples/s (", fixed(bench.slowest_samples_per_s, 1),
                       " to ", fixed(bench.fastest_samples_per_s, 1), ") with ", bench.threads,
                       bench.threads == 1 ? " thread; " : " threads; ",
                       fixed(bench.cpu_ns_per_sample * 1e-3, 1), " us CPU a sample; peak memory ",
@@ -107,17 +107,17 @@ Status bench_decode(Options options) {
   DLPIPE_ASSIGN_OR_RETURN(const pipeline::DecodeBench bench,
                           pipeline::bench_decode(options.loader, options.seconds));
   if (options.json) {
-    print_json(Json::object({{"samples_per_s", bench.region.samples_per_s},
-                             {"threads", 1},
-                             {"full", rate_json(bench.full)},
-                             {"region", rate_json(bench.region)},
-                             {"mean_pixels", bench.mean_pixels},
-                             {"mean_region_pixels", bench.mean_region_pixels},
-                             {"mean_bytes", bench.mean_bytes}})
-                   .dump());
+    print_answer(Json::object({{"samples_per_s", bench.region.samples_per_s},
+                               {"threads", 1},
+                               {"full", rate_json(bench.full)},
+                               {"region", rate_json(bench.region)},
+                               {"mean_pixels", bench.mean_pixels},
+                               {"mean_region_pixels", bench.mean_region_pixels},
+                               {"mean_bytes", bench.mean_bytes}})
+                     .dump());
     return {};
   }
-  print_report(format_table(
+  print_answer(format_table(
       {{"decoding, one thread", "img/s", "pixels an image"},
        {"whole pictures", count(bench.full.samples_per_s), count(bench.mean_pixels)},
        {"the crop's part", count(bench.region.samples_per_s), count(bench.mean_region_pixels)}}));
@@ -130,23 +130,23 @@ Status bench_storage(Options options) {
   DLPIPE_ASSIGN_OR_RETURN(const data::StorageBench bench,
                           data::bench_storage(*dataset, {.seconds = options.seconds / 4, .seed = 1}));
   if (options.json) {
-    print_json(Json::object({{"samples_per_s", bench.samples_per_s},
-                             {"threads", 1},
-                             {"samples", bench.samples},
-                             {"file_bytes", static_cast<int64_t>(bench.file_bytes)},
-                             {"header_ns", bench.header_ns},
-                             {"random_record_ns", bench.random_record_ns},
-                             {"random_spread", bench.random_spread},
-                             {"sequential_record_ns", bench.sequential_record_ns},
-                             {"checksum_bytes_per_s", bench.checksum_bytes_per_s}})
-                   .dump());
+    print_answer(Json::object({{"samples_per_s", bench.samples_per_s},
+                               {"threads", 1},
+                               {"samples", bench.samples},
+                               {"file_bytes", static_cast<int64_t>(bench.file_bytes)},
+                               {"header_ns", bench.header_ns},
+                               {"random_record_ns", bench.random_record_ns},
+                               {"random_spread", bench.random_spread},
+                               {"sequential_record_ns", bench.sequential_record_ns},
+                               {"checksum_bytes_per_s", bench.checksum_bytes_per_s}})
+                     .dump());
     return {};
   }
-  print_report(format_table({{"storage, one thread", "ns a record"},
+  print_answer(format_table({{"storage, one thread", "ns a record"},
                              {"header, random order", fixed(bench.header_ns, 0)},
                              {"record, random order", fixed(bench.random_record_ns, 0)},
                              {"record, in order", fixed(bench.sequential_record_ns, 0)}}));
-  print_report(concat(count(bench.samples_per_s), " records/s in random order; checksums ",
+  print_answer(concat(count(bench.samples_per_s), " records/s in random order; checksums ",
                       human_bytes(static_cast<uint64_t>(bench.checksum_bytes_per_s)), "/s; ",
                       human_count(bench.samples), " records, ", human_bytes(bench.file_bytes)));
   return {};
@@ -176,7 +176,7 @@ Status bench_copies(const Options& options) {
                                     {"pageable_to_device_bytes_per_s", rate.pageable_to_device},
                                     {"pageable_to_host_bytes_per_s", rate.pageable_to_host}}));
     }
-    print_json(Json::object({{"device", device->name()}, {"sizes", std::move(sizes)}}).dump());
+    print_answer(Json::object({{"device", device->name()}, {"sizes", std::move(sizes)}}).dump());
     return {};
   }
   std::vector<std::vector<std::string>> rows = {
@@ -188,8 +188,8 @@ Status bench_copies(const Options& options) {
       row.push_back(fixed(value * 1e-9, 2));
     rows.push_back(std::move(row));
   }
-  print_report(format_table(rows));
-  print_report(device->name() + (device->is_host() ? ", where a copy is memcpy" : ""));
+  print_answer(format_table(rows));
+  print_answer(device->name() + (device->is_host() ? ", where a copy is memcpy" : ""));
   return {};
 }
 

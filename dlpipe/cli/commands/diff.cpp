@@ -51,9 +51,9 @@ std::string difference_report(const run::RunDifference& difference) {
 Status compare(const Options& options) {
   const run::RunDifference difference = value_or_throw(run::compare_runs(options.first, options.second));
   if (options.json)
-    print_json(difference_json(difference));
+    print_answer(difference_json(difference));
   else
-    print_report(difference_report(difference));
+    print_answer(difference_report(difference));
   if (difference.same()) return {};
   return {ErrorCode::kChanged,
           concat("[diff] ", options.first, " and ", options.second, " are not the same run")};

@@ -65,14 +65,14 @@ Status examine(const Options& options) {
   DLPIPE_ASSIGN_OR_RETURN(const run::Diagnosis diagnosis,
                           run::diagnose(*ledger, config, facts_of(options.run, config)));
   if (options.json) {
-    print_json(diagnosis_json(diagnosis));
+    print_answer(diagnosis_json(diagnosis));
     return {};
   }
-  print_report(diagnosis.verdict);
+  print_answer(diagnosis.verdict);
   for (const run::Finding& finding : diagnosis.findings)
-    print_report(concat("- ", finding.what, "\n  ", finding.advice));
+    print_answer(concat("- ", finding.what, "\n  ", finding.advice));
   if (diagnosis.findings.empty())
-    print_report("nothing else stands out; `dlpipe bench train --explain` looks at each op");
+    print_answer("nothing else stands out; `dlpipe bench train --explain` looks at each op");
   return {};
 }
 

@@ -31,16 +31,16 @@ Status evaluate(Options options) {
                               {"loss", report.loss}});
     for (const auto& [name, value] : report.metrics) json.set(name, value);
     json.set("samples_per_s", static_cast<double>(report.samples) / report.seconds);
-    print_json(json.dump());
+    print_answer(json.dump());
     return {};
   }
   std::vector<std::vector<std::string>> rows = {{"metric", "value"}, {"loss", fixed(report.loss, 4)}};
   for (const auto& [name, value] : report.metrics) rows.push_back({name, fixed(100 * value, 2) + " %"});
-  print_report(concat(evaluation.model.directory, " (", evaluation.model.state.model, ", step ",
+  print_answer(concat(evaluation.model.directory, " (", evaluation.model.state.model, ", step ",
                       evaluation.model.step, ") on ", evaluation.data, "\n", format_table(rows),
                       human_count(report.samples), " samples, ",
                       fixed(static_cast<double>(report.samples) / report.seconds, 1), " samples/s"));
-  if (report.dropped > 0) print_report(concat(report.dropped, " records could not be used and don't count"));
+  if (report.dropped > 0) print_answer(concat(report.dropped, " records could not be used and don't count"));
   return {};
 }
 

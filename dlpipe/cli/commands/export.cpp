@@ -40,7 +40,7 @@ Status run(const Options& options) {
     });
     line.end();
     if (!report.ok()) return report.status();
-    print_report(
+    print_answer(
         concat(report->directory, ": ", human_count(report->files), " files, ", human_bytes(report->bytes),
                report->rewritten > 0 ? concat("; ", human_count(report->rewritten),
                                               " of them with the source's pixels in other bytes: their JPEGs "

@@ -33,7 +33,7 @@ void print_info() {
     libraries += concat(libraries.empty() ? "" : ", ", name, " ", version);
   }
   const std::string cudnn = convolution_library();
-  print_report(concat("build      ", run::build_line(), "\ncpu        ", cpu_model(), "\nisa        ",
+  print_answer(concat("build      ", run::build_line(), "\ncpu        ", cpu_model(), "\nisa        ",
                       cpu_isa(), " (engine: ", engine::isa_name(engine::kernel_isa()), ")\nthreads    ",
                       available_threads(), "\nmemory     ", human_bytes(available_memory_bytes()),
                       "\ngpu        ", cuda_summary(), cudnn.empty() ? "" : "\ncudnn      ", cudnn,
@@ -53,7 +53,7 @@ void print_info_json() {
                             {"gpu", cuda_summary()},
                             {"libraries", std::move(libraries)}});
   if (const std::string cudnn = convolution_library(); !cudnn.empty()) json.set("cudnn", cudnn);
-  print_json(json.dump());
+  print_answer(json.dump());
 }
 
 struct Options {
@@ -72,7 +72,7 @@ Status print_model(const Options& options) {
   arguments.width = arguments.height;
   if (record->input == engine::ModelInput::kTokens) arguments.length = arguments.height;
   const auto model = record->build(arguments);
-  print_report(engine::summary(*model, arguments, options.batch));
+  print_answer(engine::summary(*model, arguments, options.batch));
   return {};
 }
 

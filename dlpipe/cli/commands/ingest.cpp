@@ -56,11 +56,11 @@ void print_skipped(const ingest::IngestReport& report) {
     text += concat("\n  ", report.skipped[i].path, ": ", report.skipped[i].reason);
   if (report.skipped.size() > kShown)
     text += concat("\n  ... all of them: dlpipe inspect --skipped ", report.splits[0].directory);
-  print_report(text);
+  print_note(text);
 }
 
 void print_result(const ingest::IngestReport& report) {
-  for (const std::string& warning : report.warnings) print_report(warning);
+  for (const std::string& warning : report.warnings) print_note(warning);
   print_skipped(report);
   std::vector<std::vector<std::string>> rows = {{"dataset", "samples", "classes", "bytes", "id"}};
   for (const ingest::IngestReport::Split& split : report.splits) {
@@ -68,9 +68,9 @@ void print_result(const ingest::IngestReport& report) {
                     human_count(static_cast<int64_t>(report.classes.size())), human_bytes(split.file_bytes),
                     split.id});
   }
-  print_report(format_table(rows));
+  print_answer(format_table(rows));
   if (report.already_complete) {
-    print_report(concat("it was there already, made with the same options",
+    print_answer(concat("it was there already, made with the same options",
                         report.files_compared ? " of files of the same names and sizes"
                                               : "; its files were not compared, it doesn't know them"));
     return;
@@ -78,7 +78,7 @@ void print_result(const ingest::IngestReport& report) {
   if (report.stages.empty()) return;
   std::string stages;
   for (const auto& stage : report.stages) stages += concat(stage.name, " ", fixed(stage.busy_s, 1), " s  ");
-  print_report(concat(human_seconds(report.seconds), report.resumed ? " (gone on from an earlier run)" : "",
+  print_answer(concat(human_seconds(report.seconds), report.resumed ? " (gone on from an earlier run)" : "",
                       "; threads were busy with: ", stages, "limit: ", report.limiting));
 }
 

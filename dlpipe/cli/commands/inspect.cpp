@@ -71,13 +71,13 @@ std::string alphabet_lines(const data::InspectReport& report, int64_t length) {
                 report.classes.size(), ": ", alphabet, "\n");
 }
 
-void print_report_of(const data::InspectReport& report) {
+void print_text(const data::InspectReport& report) {
   std::string fields;
   for (const data::Field& field : report.fields) fields += concat(fields.empty() ? "" : ", ", field.name);
   const auto tokens = std::find_if(report.fields.begin(), report.fields.end(),
                                    [](const data::Field& field) { return field.name == "tokens"; });
   const bool is_text = tokens != report.fields.end();
-  print_report(concat(report.directory, "  id ", report.id, "\nsamples    ", human_count(report.samples),
+  print_answer(concat(report.directory, "  id ", report.id, "\nsamples    ", human_count(report.samples),
                       is_text ? std::string() : concat("\nclasses    ", report.classes.size()),
                       "\nfields     ", fields, "\n",
                       is_text ? alphabet_lines(report, tokens->shape[0]) : image_lines(report), "record     ",
@@ -85,15 +85,15 @@ void print_report_of(const data::InspectReport& report) {
                       ", ", report.records_per_value, " records a value, compression ", report.compression,
                       "\nskipped    ", human_count(report.skipped), "\n"));
   if (is_text) return;
-  print_report(classes_text(report));
-  print_report(histogram_text("longer side", report.longer_side_histogram));
-  print_report(histogram_text("record bytes", report.record_bytes_histogram));
+  print_answer(classes_text(report));
+  print_answer(histogram_text("longer side", report.longer_side_histogram));
+  print_answer(histogram_text("record bytes", report.record_bytes_histogram));
 }
 
 Status print_skipped(const std::vector<NamedDataset>& datasets) {
   for (const NamedDataset& one : datasets) {
     DLPIPE_ASSIGN_OR_RETURN(const auto skipped, one.dataset->skipped());
-    for (const auto& file : skipped) print_report(concat(file.path, ": ", file.reason));
+    for (const auto& file : skipped) print_answer(concat(file.path, ": ", file.reason));
   }
   return {};
 }
@@ -123,16 +123,16 @@ Status run(const Options& options) {
   for (const NamedDataset& one : datasets) {
     DLPIPE_ASSIGN_OR_RETURN(data::InspectReport report, data::inspect(*one.dataset));
     if (!options.json) {
-      print_report_of(report);
+      print_text(report);
       DLPIPE_ASSIGN_OR_RETURN(const auto kept, data::kept_as_jpeg(*one.dataset));
       for (const auto& [reason, count] : kept)
-        print_report(concat(human_count(count), " stayed JPEG: ", reason));
+        print_answer(concat(human_count(count), " stayed JPEG: ", reason));
     }
     reports.push_back(std::move(report));
   }
   if (options.json) {
     DLPIPE_ASSIGN_OR_RETURN(const std::string json, json_of(datasets, reports));
-    print_json(json);
+    print_answer(json);
   }
   return {};
 }

@@ -38,7 +38,7 @@ Status predict(const Options& options) {
   int64_t unusable = 0;
   predictor.predict(files, [&](const run::Prediction& prediction) {
     unusable += prediction.error.empty() ? 0 : 1;
-    return print_json(json_line(prediction, options.predict.top));
+    return print_answer(json_line(prediction, options.predict.top));
   });
   if (unusable == 0) return {};
   return {ErrorCode::kCorrupt, concat("[predict] ", unusable, " of ", files.size(),

@@ -34,7 +34,7 @@ Status parse_size(const std::string& text, ingest::SynthOptions& synth) {
 Status run(Options options) {
   DLPIPE_RETURN_IF_ERROR(parse_size(options.size, options.synth));
   DLPIPE_ASSIGN_OR_RETURN(const ingest::SynthReport report, ingest::synth(options.synth));
-  print_report(concat(options.synth.directory, ": ", human_count(report.files), " JPEGs, ",
+  print_answer(concat(options.synth.directory, ": ", human_count(report.files), " JPEGs, ",
                       human_bytes(report.bytes), ", ", report.classes.size(), " classes"));
   return {};
 }

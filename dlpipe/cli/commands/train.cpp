@@ -82,13 +82,22 @@ void print_result_json(const run::TrainOutcome& outcome, const run::TrainConfig&
     for (const auto& [name, value] : outcome.last_validation->result.metrics) json.set("val_" + name, value);
   }
   if (outcome.best_step >= 0) json.set("best", outcome.best).set("best_step", outcome.best_step);
-  print_json(json.dump());
+  print_answer(json.dump());
+}
+
+void print_result(const run::TrainOutcome& outcome, const run::TrainConfig& config) {
+  if (outcome.samples > 0) {
+    print_answer(stage_table(run::report_stages(outcome.stats, outcome.data_wait_share())));
+    print_answer(ledger_table(run::report_ledger(outcome.ledger)));
+  }
+  if (outcome.device.steps > 0) print_answer(device_table(outcome.device));
+  print_answer(result_lines(outcome, config));
 }
 
 // `--overfit-batch`: a net that can't learn one batch by heart is built or fed wrongly.
 Status judge_overfit(const run::TrainOutcome& outcome) {
   constexpr double kLearnt = 0.1;
-  print_report(concat("one batch, ", outcome.steps, " steps: loss ", fixed(outcome.first_loss, 4), " -> ",
+  print_answer(concat("one batch, ", outcome.steps, " steps: loss ", fixed(outcome.first_loss, 4), " -> ",
                       fixed(outcome.loss, 4)));
   if (outcome.loss <= kLearnt * outcome.first_loss) return {};
   return {ErrorCode::kUnsupported,
@@ -104,14 +113,10 @@ Status train(const Options& options) {
   view.end_line();
   const run::TrainConfig& config = session->config();
   if (config.overfit_batch > 0 && !outcome.stopped) return judge_overfit(outcome);
-  const run::LedgerReport ledger = run::report_ledger(outcome.ledger);
-  if (outcome.samples > 0) {
-    print_report(stage_table(run::report_stages(outcome.stats, outcome.data_wait_share())));
-    print_report(ledger_table(ledger));
-  }
-  if (outcome.device.steps > 0) print_report(device_table(outcome.device));
-  print_report(result_lines(outcome, config));
-  if (options.json) print_result_json(outcome, config);
+  if (options.json)
+    print_result_json(outcome, config);
+  else
+    print_result(outcome, config);
   if (!outcome.stopped) return {};
   return {ErrorCode::kCancelled, concat("[train] stopped by a signal after step ", outcome.steps,
                                         "; saved; go on with: dlpipe train --resume ", config.out)};
@@ -129,7 +134,7 @@ std::function<Status()> setup(Flags& flags) {
                   "--checkpoint-every and --max-bad may change")
       .type_name("RUN")
       .excludes(config);
-  flags.add_flag("--json", options->json, "Print the result as one JSON line on stdout");
+  flags.add_flag("--json", options->json, "Print the result as one JSON line instead of tables");
   add_config_flags(flags, options->given);
   flags.footer("More help: --help ops | models | optimizers | schedules | losses | metrics");
   return [options] { return train(*options); };

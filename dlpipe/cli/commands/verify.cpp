@@ -36,13 +36,13 @@ Json json_of(const data::Dataset& dataset, const data::VerifyReport& report) {
                        {"bad", std::move(bad)}});
 }
 
-void print_report_of(const data::Dataset& dataset, const data::VerifyReport& report, bool decoded) {
+void print_text(const data::Dataset& dataset, const data::VerifyReport& report, bool decoded) {
   for (const auto& bad : report.bad)
-    print_report(concat("bad: sample ", bad.sample, bad.path.empty() ? "" : concat(" (", bad.path, ")"), ": ",
+    print_answer(concat("bad: sample ", bad.sample, bad.path.empty() ? "" : concat(" (", bad.path, ")"), ": ",
                         bad.reason));
   if (!report.id_matches)
-    print_report("bad: the id differs from the records' and the schema's: one of them is damaged");
-  print_report(concat(dataset.directory(), ": ", human_count(report.samples), " samples, ",
+    print_answer("bad: the id differs from the records' and the schema's: one of them is damaged");
+  print_answer(concat(dataset.directory(), ": ", human_count(report.samples), " samples, ",
                       human_bytes(report.bytes), decoded ? ", checksums and pixels, " : ", checksums, ",
                       human_seconds(report.seconds), ": ",
                       report.ok() ? std::string("all good") : concat(report.bad.size(), " bad")));
@@ -66,11 +66,11 @@ Status run(Options options) {
     if (options.json)
       all.push_back(json_of(*one.dataset, *report));
     else
-      print_report_of(*one.dataset, *report, options.verify.decode);
+      print_text(*one.dataset, *report, options.verify.decode);
   }
   if (options.json) {
     // A dataset is one object; splits are a list of them.
-    print_json((datasets.size() == 1 ? all.items().front() : all).dump(2));
+    print_answer((datasets.size() == 1 ? all.items().front() : all).dump(2));
   }
   if (good) return {};
   return Status(ErrorCode::kCorrupt, concat("[verify] ", options.directory,

@@ -80,8 +80,8 @@ TEST(Bench, OpsTakeAGlobAndSayWhenNoneMatches) {
   const Outcome outcome =
       run_dlpipe({"bench", "ops", "--quick", "--ops", "soft*", "--seconds", "0.1", "--threads", "1"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("softmax backward"), std::string::npos) << outcome.err;
-  EXPECT_EQ(outcome.err.find("linear"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.out.find("softmax backward"), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("linear"), std::string::npos) << outcome.out;
   const Outcome none = run_dlpipe({"bench", "ops", "--ops", "sofd*"});
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_NE(none.err.find("sofd*"), std::string::npos) << none.err;
@@ -105,8 +105,8 @@ TEST(Bench, WithoutJsonATableIsForPeople) {
   const Outcome outcome =
       run_dlpipe({"bench", "train", "--model", "mlp", "--batch", "4", "--size", "8", "--seconds", "0.1"});
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_EQ(outcome.out, "");
-  EXPECT_NE(outcome.err.find("backward"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_NE(outcome.out.find("backward"), std::string::npos) << outcome.out;
 }
 
 TEST(Bench, NoOrAnUnknownPartIsMisuse) {

@@ -12,7 +12,7 @@ TEST(Diff, ARunEqualsItselfOnOtherThreads) {
   ASSERT_EQ(run_dlpipe({"train", "--config", config, "--threads", "1", "--out", folder / "b"}).exit_code, 0);
   const Outcome outcome = run_dlpipe({"diff", trained_run().run, folder / "b"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("the same run"), std::string::npos);
+  EXPECT_NE(outcome.out.find("the same run"), std::string::npos) << outcome.out;
 }
 
 TEST(Diff, AnotherSeedIsToldFieldByField) {

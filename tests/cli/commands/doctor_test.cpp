@@ -90,7 +90,7 @@ TEST(Doctor, TheLargestShareComesFirst) {
 TEST(Doctor, LooksAtARealRun) {
   const Outcome outcome = run_dlpipe({"doctor", trained_run().run});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("data"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.out.find("data"), std::string::npos) << outcome.out;
   const Outcome json = run_dlpipe({"doctor", trained_run().run, "--json"});
   ASSERT_TRUE(Json::parse(json.out).ok()) << json.out;
   EXPECT_NE((*Json::parse(json.out))["verdict"].as_string(), "");
@@ -102,7 +102,7 @@ TEST(Doctor, CountsQuarantinedSamplesWithoutTheHeadOfTheirList) {
   std::ofstream(folder / "run/quarantine.txt") << "# sample\tepoch\n23\t0\n";
   const Outcome outcome = run_dlpipe({"doctor", folder / "run"});
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_NE(outcome.err.find("1 sample was bad"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.out.find("1 sample was bad"), std::string::npos) << outcome.out;
 }
 
 TEST(Doctor, WhatIsNoRunIsSaid) {

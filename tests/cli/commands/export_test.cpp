@@ -19,7 +19,7 @@ TEST(ExportCommand, GivesTheFilesBack) {
   ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--split", "0.7,0.3"}).exit_code, 0);
   const Outcome outcome = run_dlpipe({"export", dir / "data", dir / "out"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("70 files"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.out.find("70 files"), std::string::npos) << outcome.out;
   int files = 0;
   for (const char* split : {"train", "val"}) {
     const std::filesystem::path root = dir / ("out/" + std::string(split));
@@ -48,9 +48,9 @@ TEST(ExportCommand, CountsWhatDoesNotComeBackByteForByte) {
   ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--jpeg", "coefficients"}).exit_code, 0);
   const Outcome outcome = run_dlpipe({"export", dir / "data", dir / "out"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("2 files"), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find("; 1 of them with the source's pixels in other bytes"), std::string::npos)
-      << outcome.err;
+  EXPECT_NE(outcome.out.find("2 files"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("; 1 of them with the source's pixels in other bytes"), std::string::npos)
+      << outcome.out;
   EXPECT_EQ(bytes_of(dir / "out/a/rgb_420.jpg"), bytes_of(pictures + "rgb_420.jpg"));
 }
 

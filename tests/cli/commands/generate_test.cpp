@@ -53,10 +53,10 @@ TEST_F(Generate, GoesOnAsTheTextDoes) {
 TEST_F(Generate, InspectSpeaksOfTokens) {
   const Outcome shown = run_dlpipe({"inspect", folder_ / "data/train"});
   ASSERT_EQ(shown.exit_code, 0) << shown.err;
-  EXPECT_NE(shown.err.find("tokens     11 a sample"), std::string::npos) << shown.err;
-  EXPECT_NE(shown.err.find("alphabet   10: \\n ,abcdefg\n"), std::string::npos) << shown.err;
+  EXPECT_NE(shown.out.find("tokens     11 a sample"), std::string::npos) << shown.out;
+  EXPECT_NE(shown.out.find("alphabet   10: \\n ,abcdefg\n"), std::string::npos) << shown.out;
   for (const char* of_images : {"image", "pixels", "width", "longer side"})
-    EXPECT_EQ(shown.err.find(of_images), std::string::npos) << shown.err;
+    EXPECT_EQ(shown.out.find(of_images), std::string::npos) << shown.out;
 }
 
 TEST_F(Generate, DrawsTheSameForASeedAndOthersForAnother) {

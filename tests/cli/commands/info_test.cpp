@@ -9,8 +9,9 @@ TEST(Info, TellsBuildIsaThreadsMemoryAndLibraries) {
   const Outcome outcome = run_dlpipe({"info"});
   EXPECT_EQ(outcome.exit_code, 0);
   for (const char* word : {"build", "isa", "threads", "memory", "gpu", "oneTBB", "LMDB", "oneDNN"}) {
-    EXPECT_NE(outcome.err.find(word), std::string::npos) << word;
+    EXPECT_NE(outcome.out.find(word), std::string::npos) << word;
   }
+  EXPECT_EQ(outcome.err, "");
 }
 
 TEST(Info, JsonGoesToStdoutAlone) {
@@ -27,7 +28,7 @@ TEST(Info, JsonGoesToStdoutAlone) {
 TEST(Info, ShowsAModelsLayers) {
   const Outcome outcome = run_dlpipe({"info", "--model", "lenet", "--size", "28", "--channels", "1"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("Conv2d"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.out.find("Conv2d"), std::string::npos) << outcome.out;
   const Outcome json = run_dlpipe({"info", "--model", "lenet", "--json"});
   EXPECT_EQ(json.exit_code, 2) << "not an empty stdout and success";
   EXPECT_NE(json.err.find("--json"), std::string::npos) << json.err;

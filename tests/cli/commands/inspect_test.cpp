@@ -14,9 +14,9 @@ TEST(InspectCommand, ShowsCountsAndPrintsJson) {
   ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data"}).exit_code, 0);
   const Outcome shown = run_dlpipe({"inspect", dir / "data"});
   EXPECT_EQ(shown.exit_code, 0);
-  EXPECT_EQ(shown.out, "");
+  EXPECT_EQ(shown.err, "");
   for (const char* part : {"samples    59", "classes    10", "image, label, path", "triangle", "longer side"})
-    EXPECT_NE(shown.err.find(part), std::string::npos) << part << " in\n" << shown.err;
+    EXPECT_NE(shown.out.find(part), std::string::npos) << part << " in\n" << shown.out;
   const Outcome outcome = run_dlpipe({"inspect", dir / "data", "--json"});
   const auto json = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(json["samples"], 59);
@@ -25,7 +25,7 @@ TEST(InspectCommand, ShowsCountsAndPrintsJson) {
   EXPECT_EQ(json["class_counts"][6], 5);
   EXPECT_EQ(json["skipped"], 1);
   const Outcome skipped = run_dlpipe({"inspect", dir / "data", "--skipped"});
-  EXPECT_NE(skipped.err.find("ring/00001.jpg: "), std::string::npos) << skipped.err;
+  EXPECT_NE(skipped.out.find("ring/00001.jpg: "), std::string::npos) << skipped.out;
 }
 
 TEST(InspectCommand, SplitsAreShownTogether) {

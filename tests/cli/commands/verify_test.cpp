@@ -14,8 +14,8 @@ TEST(VerifyCommand, TellsGoodFromDamaged) {
   ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data"}).exit_code, 0);
   const Outcome good = run_dlpipe({"verify", dir / "data", "--decode"});
   EXPECT_EQ(good.exit_code, 0) << good.err;
-  EXPECT_NE(good.err.find("60 samples"), std::string::npos) << good.err;
-  EXPECT_NE(good.err.find("all good"), std::string::npos) << good.err;
+  EXPECT_NE(good.out.find("60 samples"), std::string::npos) << good.out;
+  EXPECT_NE(good.out.find("all good"), std::string::npos) << good.out;
 
   std::string bytes;
   {
@@ -28,7 +28,7 @@ TEST(VerifyCommand, TellsGoodFromDamaged) {
   std::ofstream(dir / "data/data.mdb", std::ios::binary) << bytes;
   const Outcome bad = run_dlpipe({"verify", dir / "data"});
   EXPECT_EQ(bad.exit_code, 1);
-  EXPECT_NE(bad.err.find("bad: sample 50"), std::string::npos) << bad.err;
+  EXPECT_NE(bad.out.find("bad: sample 50"), std::string::npos) << bad.out;
   EXPECT_NE(bad.err.find("is damaged; copy it again"), std::string::npos) << bad.err;
   const auto json = nlohmann::json::parse(run_dlpipe({"verify", dir / "data", "--json"}).out);
   EXPECT_EQ(json["ok"], false);

@@ -1,0 +1,84 @@
+// What a command was asked for goes to stdout, so that a pager, a filter and a file get it; nothing else goes
+// there.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/cli/program.h"
+#include "tests/cli/trained_run.h"
+
+namespace dlpipe::test {
+
+namespace {
+
+struct Answer {
+  std::vector<std::string> command;
+  std::string part;  // of the answer
+};
+
+std::vector<Answer> answers() {
+  const std::string& run = trained_run().run;
+  const std::string& data = trained_run().data.val;
+  return {{{"info"}, "libraries"},
+          {{"info", "--model", "lenet", "--size", "28"}, "Conv2d"},
+          {{"inspect", data}, "longer side"},
+          {{"verify", data}, "all good"},
+          {{"doctor", run}, "data"},
+          {{"diff", run, run}, "the same run"},
+          {{"eval", "--ckpt", run, "--data", data}, "top1"},
+          {{"bench", "storage", "--data", data, "--seconds", "0.1"}, "record, in order"},
+          {{"bench", "decode", "--data", data, "--seconds", "0.1"}, "the crop's part"},
+          {{"bench", "pipeline", "--data", data, "--seconds", "0.1", "--batch", "8"}, "samples/s alone"},
+          {{"bench", "h2d", "--device", "cpu", "--seconds", "0.1"}, "pinned to device"}};
+}
+
+std::string typed(const std::vector<std::string>& command) {
+  std::string text = "dlpipe";
+  for (const std::string& word : command) text += " " + word;
+  return text;
+}
+
+}  // namespace
+
+TEST(Answers, GoToStdoutAlone) {
+  for (const Answer& answer : answers()) {
+    const Outcome outcome = run_dlpipe(answer.command);
+    EXPECT_EQ(outcome.exit_code, 0) << typed(answer.command) << "\n" << outcome.err;
+    EXPECT_NE(outcome.out.find(answer.part), std::string::npos) << typed(answer.command) << "\n"
+                                                                << outcome.out;
+    EXPECT_EQ(outcome.err.find(answer.part), std::string::npos) << typed(answer.command) << "\n"
+                                                                << outcome.err;
+    EXPECT_EQ(outcome.out.back(), '\n') << typed(answer.command);
+  }
+}
+
+TEST(Answers, ThatCannotBeWrittenAreFailures) {
+  for (const Answer& answer : answers()) {
+    for (const Streams& streams : {Streams{.out = "/dev/full"}, Streams{.has_out = false}}) {
+      const Outcome outcome = run_dlpipe(answer.command, streams);
+      EXPECT_EQ(outcome.exit_code, 1) << typed(answer.command);
+      EXPECT_NE(outcome.err.find("cannot write to stdout"), std::string::npos)
+          << typed(answer.command) << "\n"
+          << outcome.err;
+    }
+  }
+}
+
+// `dlpipe inspect DATA | head -1`: whoever reads has gone before the answer came.
+TEST(Answers, ThatNobodyReadsToTheEndAreNoFailures) {
+  const ScratchDirectory folder;
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const Answer& answer : answers()) {
+    const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+    ASSERT_GE(reader, 0);
+    RunningProgram program(answer.command, {.out = pipe});
+    ::close(reader);
+    const Outcome outcome = program.wait();
+    EXPECT_EQ(outcome.exit_code, 0) << typed(answer.command) << "\n" << outcome.err;
+    EXPECT_EQ(outcome.signal, 0) << typed(answer.command);
+  }
+}
+
+}  // namespace dlpipe::test
