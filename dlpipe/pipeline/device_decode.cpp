@@ -21,7 +21,8 @@ constexpr double kSpareImages = 16;
 
 /// Samples spread evenly over those that are used.
 int64_t spread(const Setup& setup, int64_t i, int64_t of) {
-  return i * setup.sampler.options().samples / of;
+  const Subset& subset = setup.sampler.options().subset;
+  return subset.sample(i * subset.count() / of);
 }
 
 /// Whether one image could go; kUnsupported says why not.
@@ -71,7 +72,7 @@ Result<std::string> refusal(const Setup& setup) {
   if (o.coef_decode == nullptr) return concat(o.device->name(), " has no kernels for it");
   if (o.hash_pixels) return std::string("the pixels are hashed (--receipt pixels)");
   DLPIPE_ASSIGN_OR_RETURN(const auto probe, Probe::open(setup));
-  const int64_t count = std::min(kProbed, setup.sampler.options().samples);
+  const int64_t count = std::min(kProbed, setup.sampler.options().subset.count());
   Status first;
   for (int64_t i = 0; i < count; ++i) {
     Status status = probe->look_at(spread(setup, i, count));
@@ -94,7 +95,7 @@ double scratch_of(const data::RecordHeader& header, const augment::ImageSize& ou
 
 /// Room for a batch of whole pictures as they are on average; crops take about half.
 Status measure(const Setup& setup, DeviceDecode& chosen) {
-  const int64_t count = std::min(kMeasured, setup.sampler.options().samples);
+  const int64_t count = std::min(kMeasured, setup.sampler.options().subset.count());
   double record_bytes = 0;
   double scratch_bytes = 0;
   for (int64_t i = 0; i < count; ++i) {

@@ -37,7 +37,7 @@ struct LoaderOptions {
   bool shuffle = true;
   LastBatch last = LastBatch::kDrop;
   int64_t epochs = -1;  // -1: endless
-  int64_t limit = -1;   // use only the first `limit` samples of the dataset; -1: all
+  int64_t limit = -1;   // use `limit` samples, a subset by `seed` (sampler.h); -1: all
   int rank = 0;
   int world = 1;
   int channels = 3;
@@ -74,6 +74,8 @@ class Loader : public BatchSource {
   /// Hash of canonical expression, op versions, output schema and global batch; not of threads, slots or
   /// layout.
   virtual const std::string& pipeline_id() const = 0;
+  /// What `limit` left, as a text ("300 of 1,280 samples, by seed 3"); empty: all samples.
+  virtual std::string subset() const = 0;
   virtual int threads() const = 0;
   /// Why a device's images are decoded on the host; empty where the device does it, or nobody asked it to.
   virtual const std::string& decode_reason() const = 0;

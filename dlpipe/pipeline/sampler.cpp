@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/base/text.h"
 
 namespace dlpipe::pipeline {
 
@@ -13,6 +14,7 @@ namespace {
 // numbered from 0, so these stay clear of them.
 constexpr uint32_t kSubstituteStream = 0xffff;
 constexpr uint64_t kPermutationStream = 0x7065726d75746500;  // "permute"
+constexpr uint64_t kSubsetStream = 0x7375627365740000;       // "subset"
 
 // The round function: a multiply-xorshift mix of a half and the round's key. Quality comes from several
 // rounds of it; a Philox block a round would cost ten times as much and show no difference in the tests of
@@ -24,7 +26,34 @@ uint64_t mix(uint64_t half, uint64_t key) {
   return x ^ (x >> 29);
 }
 
+/// Uniform in [0, count).
+int64_t below(RandomStream& rng, int64_t count) {
+  const auto limit = static_cast<uint64_t>(count);
+  if (limit <= UINT32_MAX) return rng.below(static_cast<uint32_t>(limit));
+  const uint64_t high = rng.next_u32();
+  return static_cast<int64_t>(((high << 32) | rng.next_u32()) % limit);  // bias below 2^-20 up to 2^44
+}
+
+/// floor(index * size / count): where stretch `index` begins.
+int64_t stretch_begin(int64_t index, int64_t size, int64_t count) {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<int64_t>(static_cast<Wide>(index) * static_cast<Wide>(size) / static_cast<Wide>(count));
+}
+
 }  // namespace
+
+int64_t Subset::sample(int64_t index) const {
+  if (is_all()) return index;
+  const int64_t begin = stretch_begin(index, size_, count_);
+  const int64_t end = stretch_begin(index + 1, size_, count_);
+  RandomStream rng(philox_mix(seed_, kSubsetStream), static_cast<uint64_t>(index));
+  return begin + below(rng, end - begin);
+}
+
+std::string Subset::to_string() const {
+  if (is_all()) return "";
+  return concat(human_count(count_), " of ", human_count(size_), " samples, by seed ", seed_);
+}
 
 Permutation::Permutation(int64_t size, uint64_t seed, uint64_t stream) : size_(size) {
   const int bits = std::max(2, static_cast<int>(std::bit_width(static_cast<uint64_t>(size - 1))));
@@ -55,11 +84,12 @@ int64_t Permutation::operator()(int64_t index) const {
 
 int64_t Sampler::batches_per_epoch() const {
   const int64_t global = global_batch();
-  return options_.keep_last ? (options_.samples + global - 1) / global : options_.samples / global;
+  return options_.keep_last ? (options_.subset.count() + global - 1) / global
+                            : options_.subset.count() / global;
 }
 
 int64_t Sampler::samples_used_per_epoch() const {
-  return options_.keep_last ? options_.samples : batches_per_epoch() * global_batch();
+  return options_.keep_last ? options_.subset.count() : batches_per_epoch() * global_batch();
 }
 
 int64_t Sampler::samples_per_epoch() const {
@@ -74,7 +104,7 @@ BatchRange Sampler::range(int64_t sequence) const {
   range.index = sequence % batches;
   range.last_in_epoch = range.index == batches - 1;
   const int64_t begin = range.index * global_batch();
-  const int64_t there = std::min(global_batch(), options_.samples - begin);
+  const int64_t there = std::min(global_batch(), options_.subset.count() - begin);
   range.first = begin + there * options_.rank / options_.world;
   range.count = begin + there * (options_.rank + 1) / options_.world - range.first;
   return range;
@@ -86,11 +116,7 @@ int64_t Sampler::consumed(int64_t epoch, int64_t index) const {
 
 int64_t Sampler::substitute(int64_t epoch, int64_t position, int32_t attempt) const {
   RandomStream rng({options_.seed, epoch, position, attempt}, kSubstituteStream);
-  const auto samples = static_cast<uint64_t>(options_.samples);
-  if (samples <= UINT32_MAX) return rng.below(static_cast<uint32_t>(samples));
-  const uint64_t high = rng.next_u32();
-  return static_cast<int64_t>(((high << 32) | rng.next_u32()) %
-                              samples);  // bias below 2^-20 up to 2^44 samples
+  return options_.subset.sample(below(rng, options_.subset.count()));
 }
 
 }  // namespace dlpipe::pipeline

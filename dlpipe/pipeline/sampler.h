@@ -2,12 +2,13 @@
 // memory.
 //
 // All types are small values and pure functions of their arguments; any thread may use them. A position is a
-// place in an epoch's global order, 0 .. samples-1; a global batch is a run of `batch * world` positions, and
-// a rank's batch is its contiguous part of it.
+// place in an epoch's global order, 0 .. subset.count()-1; a global batch is a run of `batch * world`
+// positions, and a rank's batch is its contiguous part of it.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 namespace dlpipe::pipeline {
 
@@ -32,9 +33,32 @@ class Permutation {
   std::array<uint64_t, kMaxRounds> keys_;
 };
 
+/// The samples that `--limit` leaves: all, or `count` of `size`, one drawn by the seed from each of `count`
+/// equal stretches of the dataset. So they come in the dataset's order, and every class of a dataset that is
+/// sorted by class keeps its share.
+class Subset {
+ public:
+  Subset() = default;
+  /// 1 <= count <= size.
+  Subset(int64_t size, int64_t count, uint64_t seed) : size_(size), count_(count), seed_(seed) {}
+  static Subset all(int64_t size) { return {size, size, 0}; }
+
+  int64_t count() const { return count_; }
+  bool is_all() const { return count_ == size_; }
+  /// The dataset's sample at place `index` of the subset, 0 <= index < count().
+  int64_t sample(int64_t index) const;
+  /// "300 of 1,280 samples, by seed 3"; empty when it is all.
+  std::string to_string() const;
+
+ private:
+  int64_t size_ = 0;
+  int64_t count_ = 0;
+  uint64_t seed_ = 0;
+};
+
 struct SamplerOptions {
-  int64_t samples = 0;  // of the dataset, after --limit
-  int64_t batch = 1;    // samples a batch on one rank
+  Subset subset;      // of the dataset, by --limit
+  int64_t batch = 1;  // samples a batch on one rank
   int rank = 0;
   int world = 1;
   bool shuffle = true;
@@ -68,18 +92,22 @@ class Sampler {
   /// sample.
   class Order {
    public:
-    int64_t sample(int64_t position) const { return shuffle_ ? permutation_(position) : position; }
+    int64_t sample(int64_t position) const {
+      return subset_.sample(shuffle_ ? permutation_(position) : position);
+    }
 
    private:
     friend class Sampler;
     Order(const SamplerOptions& options, int64_t epoch)
-        : shuffle_(options.shuffle),
-          permutation_(options.samples, options.seed, static_cast<uint64_t>(epoch)) {}
+        : subset_(options.subset),
+          shuffle_(options.shuffle),
+          permutation_(options.subset.count(), options.seed, static_cast<uint64_t>(epoch)) {}
+    Subset subset_;
     bool shuffle_;
     Permutation permutation_;
   };
   Order order(int64_t epoch) const { return Order(options_, epoch); }
-  /// What stands in for a bad sample at `position`: uniform over the dataset, keyed by the attempt (1, 2,
+  /// What stands in for a bad sample at `position`: uniform over the subset, keyed by the attempt (1, 2,
   /// ...).
   int64_t substitute(int64_t epoch, int64_t position, int32_t attempt) const;
 

@@ -59,11 +59,11 @@ Status check_options(const LoaderOptions& o) {
 }
 
 // The one size of all pictures, or zeros when they differ. One pass over the header table.
-Result<augment::ImageSize> common_size(const data::Dataset& dataset, int64_t samples, int channels) {
+Result<augment::ImageSize> common_size(const data::Dataset& dataset, const Subset& subset, int channels) {
   augment::ImageSize size{0, 0, channels};
-  for (int64_t sample = 0; sample < samples; ++sample) {
-    DLPIPE_ASSIGN_OR_RETURN(const data::RecordHeader header, dataset.header(sample));
-    if (sample > 0 && (header.width != size.width || header.height != size.height)) {
+  for (int64_t i = 0; i < subset.count(); ++i) {
+    DLPIPE_ASSIGN_OR_RETURN(const data::RecordHeader header, dataset.header(subset.sample(i)));
+    if (i > 0 && (header.width != size.width || header.height != size.height)) {
       return augment::ImageSize{0, 0, channels};
     }
     size.width = header.width;
@@ -74,14 +74,14 @@ Result<augment::ImageSize> common_size(const data::Dataset& dataset, int64_t sam
 
 // What the chain makes of a picture: from the chain alone, or, where it follows its source, from the one size
 // that all pictures have.
-Result<augment::ImageSize> find_image_size(const Setup& setup, int64_t samples) {
+Result<augment::ImageSize> find_image_size(const Setup& setup, const Subset& subset) {
   const int channels = setup.options.channels;
   if (channels != 1 && channels != 3)
     return misuse(concat("--channels ", channels, "; pictures are decoded to 1 (grey) or 3 (RGB)"));
   augment::ImageSize any{0, 0, setup.options.channels};
   auto size = setup.chain.output(any);
   if (size.ok() && size->width > 0 && size->height > 0) return size;
-  DLPIPE_ASSIGN_OR_RETURN(any, common_size(*setup.dataset, samples, setup.options.channels));
+  DLPIPE_ASSIGN_OR_RETURN(any, common_size(*setup.dataset, subset, setup.options.channels));
   if (any.width == 0) {
     return misuse(concat("the pictures of ", setup.options.data, " have many sizes and --augment \"",
                          setup.options.augment,
@@ -91,7 +91,7 @@ Result<augment::ImageSize> find_image_size(const Setup& setup, int64_t samples) 
   return setup.chain.output(any);
 }
 
-Status describe_fields(Setup& setup, int64_t samples) {
+Status describe_fields(Setup& setup, const Subset& subset) {
   const std::span<const data::Field> fields = setup.dataset->fields();
   setup.image_size.channels = 0;
   for (const data::Field& field : fields) {
@@ -105,7 +105,7 @@ Status describe_fields(Setup& setup, int64_t samples) {
                                setup.schema[static_cast<size_t>(setup.image_field)].name, "' and '",
                                spec.name, "'; one is supported"));
         }
-        DLPIPE_ASSIGN_OR_RETURN(setup.image_size, find_image_size(setup, samples));
+        DLPIPE_ASSIGN_OR_RETURN(setup.image_size, find_image_size(setup, subset));
         spec.dtype = DType::kU8;
         spec.shape = {setup.image_size.height, setup.image_size.width, setup.image_size.channels};
         setup.image_field = static_cast<int>(setup.schema.size());
@@ -144,9 +144,11 @@ Status describe_fields(Setup& setup, int64_t samples) {
 // Everything that decides what the batches hold, given dataset and seed; not threads, slots, rank or layout.
 std::string hash_pipeline(const Setup& setup) {
   const LoaderOptions& o = setup.options;
+  const Subset& subset = setup.sampler.options().subset;
   std::string text = concat("chain ", setup.chain.canonical(), "\nglobal_batch ", o.batch * o.world,
                             "\nshuffle ", o.shuffle, "\nlast ", static_cast<int>(o.last), "\nsamples ",
-                            setup.sampler.options().samples, "\non_bad ", static_cast<int>(o.on_bad), "\n");
+                            subset.count(), "\non_bad ", static_cast<int>(o.on_bad), "\n");
+  if (!subset.is_all()) text += concat("subset ", subset.to_string(), "\n");
   if (setup.mixing.is_on()) {  // partners are of one rank's batch
     text += concat("mixup ", hex64(std::bit_cast<uint64_t>(o.mixup)), "\ncutmix ",
                    hex64(std::bit_cast<uint64_t>(o.cutmix)), "\nbatch ", o.batch, "\n");
@@ -170,14 +172,14 @@ Result<std::unique_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
   DLPIPE_ASSIGN_OR_RETURN(setup->dataset, data::Dataset::open(o.data));
   const int64_t size = setup->dataset->size();
   if (size == 0) return misuse(concat(o.data, " is empty; ingest some samples first"));
-  const int64_t samples = o.limit < 0 ? size : std::min(o.limit, size);
-  if (o.max_bad < 0) o.max_bad = std::max<int64_t>(10, samples / 1000);
+  const Subset subset(size, o.limit < 0 ? size : std::min(o.limit, size), o.seed);
+  if (o.max_bad < 0) o.max_bad = std::max<int64_t>(10, subset.count() / 1000);
   DLPIPE_ASSIGN_OR_RETURN(setup->chain, o.ops != nullptr ? augment::Chain::parse(o.augment, *o.ops)
                                                          : augment::Chain::parse(o.augment));
-  DLPIPE_RETURN_IF_ERROR(describe_fields(*setup, samples));
+  DLPIPE_RETURN_IF_ERROR(describe_fields(*setup, subset));
   const data::PixelStats& stats = setup->dataset->pixel_stats();
   DLPIPE_RETURN_IF_ERROR(setup->chain.fill_prep(setup->prep, {stats.channels, stats.mean, stats.std}));
-  setup->sampler = Sampler({.samples = samples,
+  setup->sampler = Sampler({.subset = subset,
                             .batch = o.batch,
                             .rank = o.rank,
                             .world = o.world,
@@ -185,8 +187,8 @@ Result<std::unique_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
                             .keep_last = o.last == LastBatch::kKeep,
                             .seed = o.seed});
   if (setup->sampler.batches_per_epoch() == 0) {
-    return misuse(concat(o.data, " gives ", samples, " samples, fewer than one batch of ", o.batch * o.world,
-                         ", and an incomplete batch is dropped; use a smaller --batch"));
+    return misuse(concat(o.data, " gives ", subset.count(), " samples, fewer than one batch of ",
+                         o.batch * o.world, ", and an incomplete batch is dropped; use a smaller --batch"));
   }
   setup->pipeline_id = hash_pipeline(*setup);
   DLPIPE_ASSIGN_OR_RETURN(setup->device_decode, choose_decode(*setup));

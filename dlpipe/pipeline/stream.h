@@ -48,6 +48,7 @@ class BatchStream final : public Loader, private GraphBodies {
 
   const data::Dataset& dataset() const override { return *setup_->dataset; }
   const std::string& pipeline_id() const override { return setup_->pipeline_id; }
+  std::string subset() const override { return setup_->sampler.options().subset.to_string(); }
   int threads() const override { return setup_->options.threads; }
   const std::string& decode_reason() const override { return setup_->device_decode.reason; }
 

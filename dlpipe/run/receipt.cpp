@@ -12,6 +12,7 @@ using formats::Json;
 Json to_json(const Receipt& r) {
   return Json::object({{"dataset_id", r.dataset_id},
                        {"pipeline_id", r.pipeline_id},
+                       {"subset", r.subset},
                        {"seed", r.seed},
                        {"build", r.build},
                        {"isa", r.isa},
@@ -51,6 +52,7 @@ Result<Receipt> read_receipt(const std::string& run_directory) {
   DLPIPE_ASSIGN_OR_RETURN(receipt.steps, formats::require_int(*json, "steps", file));
   DLPIPE_ASSIGN_OR_RETURN(receipt.samples, formats::require_int(*json, "samples", file));
   receipt.finished = (*json)["finished"].as_bool();
+  if ((*json)["subset"].is_string()) receipt.subset = (*json)["subset"].as_string();  // not in older ones
   receipt.tf32 = (*json)["tf32"].as_bool();  // false where a former version wrote none
   return receipt;
 }

@@ -18,6 +18,7 @@ namespace dlpipe::run {
 struct Receipt {
   std::string dataset_id;
   std::string pipeline_id;
+  std::string subset;  // of --limit, "300 of 1,280 samples, by seed 3"; empty: all samples
   int64_t seed = 0;
   std::string build;
   std::string isa;           // or the GPU

@@ -351,6 +351,7 @@ void Session::write_results(const TrainOutcome& outcome) const {
   Receipt receipt;
   receipt.dataset_id = dataset_id_;
   receipt.pipeline_id = pipeline_id_;
+  receipt.subset = subset_;
   receipt.seed = config_.seed;
   receipt.build = build_line();
   receipt.isa = is_on_host() ? std::string(engine::isa_name(engine::kernel_isa())) : device_->name();

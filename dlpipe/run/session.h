@@ -93,6 +93,7 @@ class Session {
   data::PixelStats pixel_stats_;
   std::string dataset_id_;
   std::string pipeline_id_;
+  std::string subset_;
   std::shared_ptr<engine::Module> model_;
   std::unique_ptr<engine::Optimizer> optimizer_;
   std::unique_ptr<engine::Ema> ema_;

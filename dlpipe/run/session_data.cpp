@@ -110,6 +110,8 @@ void Session::open_train() {
   model.metrics = config_.metrics;
   dataset_id_ = dataset.id();
   pipeline_id_ = loader->pipeline_id();
+  subset_ = loader->subset();
+  if (!subset_.empty()) note(concat("--limit: training takes ", subset_));
   settings_.schedule = schedule_of(config_, loader->batches_per_epoch());
   train_ = std::move(loader);
 }

@@ -1,5 +1,6 @@
 // What a loader gives, and what it refuses.
 #include "dlpipe/pipeline/loader.h"
+#include "dlpipe/pipeline/sampler.h"
 
 #include <gtest/gtest.h>
 
@@ -180,17 +181,26 @@ TEST_F(LoaderTest, ABatchLargerThanTheDatasetIsKeptOrRefused) {
   EXPECT_TRUE(batch->last_in_epoch);
 }
 
-TEST_F(LoaderTest, LimitUsesTheFirstSamples) {
+TEST_F(LoaderTest, LimitUsesASubsetDrawnFromTheWholeDatasetByTheSeed) {
   LoaderOptions o = options();
   o.limit = 9;
   o.batch = 3;
+  o.seed = 2;
   const auto loader = open_loader(o);
   std::set<int64_t> seen;
   while (const auto batch = value_or_throw(loader->next())) {
     seen.insert(batch->sample_ids.begin(), batch->sample_ids.end());
     throw_if_error(loader->release(*batch));
   }
-  EXPECT_EQ(seen, (std::set<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  const Subset subset(loader->dataset().size(), 9, 2);
+  std::set<int64_t> expected;
+  for (int64_t i = 0; i < 9; ++i) expected.insert(subset.sample(i));
+  EXPECT_EQ(seen, expected);
+  EXPECT_GE(*seen.rbegin(), loader->dataset().size() * 8 / 9) << "the last stretch gives one, too";
+  EXPECT_EQ(loader->subset(), subset.to_string());
+  const std::string id = loader->pipeline_id();
+  o.seed = 3;
+  EXPECT_NE(open_loader(o)->pipeline_id(), id) << "another subset is another pipeline";
 }
 
 TEST_F(LoaderTest, GreyChannelsAndNormalisationComeThrough) {

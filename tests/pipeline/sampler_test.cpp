@@ -113,7 +113,7 @@ std::vector<int64_t> epoch_of(const Sampler& sampler, int64_t epoch) {
 }
 
 TEST(Sampler, FileOrderKeepingTheLastGivesEverySampleInOrder) {
-  const Sampler sampler({.samples = 10, .batch = 4, .shuffle = false, .keep_last = true});
+  const Sampler sampler({.subset = Subset::all(10), .batch = 4, .shuffle = false, .keep_last = true});
   EXPECT_EQ(sampler.batches_per_epoch(), 3);
   EXPECT_EQ(sampler.samples_per_epoch(), 10);
   EXPECT_EQ(epoch_of(sampler, 0), (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
@@ -122,7 +122,7 @@ TEST(Sampler, FileOrderKeepingTheLastGivesEverySampleInOrder) {
 }
 
 TEST(Sampler, DroppingTheLastLeavesOutADifferentTailEachEpoch) {
-  const Sampler sampler({.samples = 10, .batch = 4, .shuffle = true});
+  const Sampler sampler({.subset = Subset::all(10), .batch = 4, .shuffle = true});
   EXPECT_EQ(sampler.batches_per_epoch(), 2);
   EXPECT_EQ(sampler.samples_per_epoch(), 8);
   std::set<int64_t> seen;
@@ -141,7 +141,7 @@ TEST(Sampler, RanksPartitionEveryEpochAndHaveEquallyManyBatches) {
         std::vector<int64_t> all;
         int64_t batches = -1;
         for (int rank = 0; rank < world; ++rank) {
-          const Sampler sampler({.samples = samples,
+          const Sampler sampler({.subset = Subset::all(samples),
                                  .batch = 4,
                                  .rank = rank,
                                  .world = world,
@@ -163,11 +163,12 @@ TEST(Sampler, RanksPartitionEveryEpochAndHaveEquallyManyBatches) {
 }
 
 TEST(Sampler, AWorldOfRanksSeesTheSameGlobalBatchesAsOneRank) {
-  const Sampler whole({.samples = 100, .batch = 12, .shuffle = true, .seed = 8});
+  const Sampler whole({.subset = Subset::all(100), .batch = 12, .shuffle = true, .seed = 8});
   for (int64_t sequence = 0; sequence < 2 * whole.batches_per_epoch(); ++sequence) {
     int64_t next = whole.range(sequence).first;
     for (int rank = 0; rank < 3; ++rank) {
-      const Sampler part({.samples = 100, .batch = 4, .rank = rank, .world = 3, .shuffle = true, .seed = 8});
+      const Sampler part(
+          {.subset = Subset::all(100), .batch = 4, .rank = rank, .world = 3, .shuffle = true, .seed = 8});
       EXPECT_EQ(part.range(sequence).first, next);
       next += part.range(sequence).count;
     }
@@ -176,17 +177,68 @@ TEST(Sampler, AWorldOfRanksSeesTheSameGlobalBatchesAsOneRank) {
 }
 
 TEST(Sampler, ConsumedCountsAllRanksOverEpochs) {
-  const Sampler drop({.samples = 10, .batch = 2, .world = 2});
+  const Sampler drop({.subset = Subset::all(10), .batch = 2, .world = 2});
   EXPECT_EQ(drop.consumed(0, 0), 0);
   EXPECT_EQ(drop.consumed(0, 2), 8);
   EXPECT_EQ(drop.consumed(1, 1), 12);
-  const Sampler keep({.samples = 10, .batch = 2, .world = 2, .keep_last = true});
+  const Sampler keep({.subset = Subset::all(10), .batch = 2, .world = 2, .keep_last = true});
   EXPECT_EQ(keep.consumed(0, 3), 10);
   EXPECT_EQ(keep.consumed(2, 1), 24);
 }
 
+// A dataset sorted by class keeps every class's share, but for the two stretches that lie across its ends.
+TEST(Subset, TakesOneSampleOfEveryStretchOfTheDataset) {
+  constexpr int64_t kSize = 50'000, kClassSize = kSize / 10;
+  for (const int64_t count : {10, 999, 25'000, 49'999}) {
+    const Subset subset(kSize, count, 7);
+    std::vector<int64_t> of_class(10);
+    int64_t last = -1;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t sample = subset.sample(i);
+      ASSERT_GT(sample, last) << "in the dataset's order, none twice";
+      ASSERT_LT(sample, kSize);
+      last = sample;
+      ++of_class[static_cast<size_t>(sample / kClassSize)];
+    }
+    for (const int64_t n : of_class) EXPECT_NEAR(static_cast<double>(n), static_cast<double>(count) / 10, 2);
+  }
+}
+
+TEST(Subset, TheSeedDecides) {
+  int64_t same = 0;
+  for (int64_t i = 0; i < 1000; ++i) {
+    EXPECT_EQ(Subset(100'000, 1000, 3).sample(i), Subset(100'000, 1000, 3).sample(i));
+    same += Subset(100'000, 1000, 3).sample(i) == Subset(100'000, 1000, 4).sample(i) ? 1 : 0;
+  }
+  EXPECT_LT(same, 40) << "of 1,000 draws from 100 each, about 10 are equal by chance";
+  EXPECT_EQ(Subset(100'000, 1000, 3).to_string(), "1,000 of 100,000 samples, by seed 3");
+  EXPECT_EQ(Subset::all(10).to_string(), "");
+  EXPECT_EQ(Subset::all(10).sample(9), 9);
+}
+
+TEST(Subset, BoundariesHoldBeyond64BitProducts) {
+  constexpr int64_t kSize = int64_t{1} << 44, kCount = (int64_t{1} << 40) + 1;
+  const Subset subset(kSize, kCount, 1);
+  EXPECT_LT(subset.sample(0), 16);
+  EXPECT_LT(subset.sample(kCount - 1), kSize);
+  EXPECT_GE(subset.sample(kCount - 1), kSize - 17);
+}
+
+TEST(Sampler, EpochsAndSubstitutesStayInTheSubset) {
+  const Subset subset(1000, 30, 5);
+  std::set<int64_t> allowed;
+  for (int64_t i = 0; i < 30; ++i) allowed.insert(subset.sample(i));
+  const Sampler sampler({.subset = subset, .batch = 5, .shuffle = true, .seed = 5});
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    const auto samples = epoch_of(sampler, epoch);
+    EXPECT_EQ(std::set<int64_t>(samples.begin(), samples.end()), allowed);
+  }
+  for (int64_t position = 0; position < 30; ++position)
+    EXPECT_TRUE(allowed.contains(sampler.substitute(0, position, 1)));
+}
+
 TEST(Sampler, SubstitutesAreInRangeAndDifferByAttempt) {
-  const Sampler sampler({.samples = 1000, .batch = 2, .seed = 4});
+  const Sampler sampler({.subset = Subset::all(1000), .batch = 2, .seed = 4});
   std::set<int64_t> seen;
   for (int32_t attempt = 1; attempt <= 8; ++attempt) {
     for (int64_t position = 0; position < 50; ++position) {

@@ -18,7 +18,11 @@ static void write_run(const std::string& directory, const Receipt& receipt, cons
 }
 
 static Receipt some_receipt() {
-  return {"d", "p", 3, "build", "avx2", "k", "mlp", "f32", false, 10, 640, true, "00ff", "ff00"};
+  return {"d",   "p",     "30 of 90 samples, by seed 3",
+          3,     "build", "avx2",
+          "k",   "mlp",   "f32",
+          false, 10,      640,
+          true,  "00ff",  "ff00"};
 }
 
 TEST(Receipt, RoundTrips) {

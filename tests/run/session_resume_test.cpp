@@ -67,6 +67,24 @@ TEST_F(SessionTest, MixedBatchesResumeBitForBitToo) {
             text_of(runs / "parts/checkpoints/last/model.safetensors"));
 }
 
+TEST_F(SessionTest, ALimitedRunSaysWhichSamplesAndKeepsThemOnResume) {
+  const auto limited = [](const std::string& out) {
+    TrainConfig c = config(out);
+    c.limit = 100;
+    return c;
+  };
+  ScratchFolder runs;
+  Session(limited(runs / "whole")).train();
+  {
+    StopAfter observer(7);
+    Session session(limited(runs / "parts"), {}, &observer);
+    EXPECT_TRUE(session.train(&observer.stop).stopped);
+  }
+  EXPECT_FALSE(Session::resume(runs / "parts")->train().stopped);
+  EXPECT_TRUE(value_or_throw(compare_runs(runs / "whole", runs / "parts")).same());
+  EXPECT_EQ(value_or_throw(read_receipt(runs / "parts")).subset, "100 of 320 samples, by seed 3");
+}
+
 TEST_F(SessionTest, ATextResumesBitForBitToo) {
   ScratchFolder folder;
   std::ofstream text(folder / "verse.txt");

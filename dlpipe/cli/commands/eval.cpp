@@ -54,7 +54,8 @@ std::function<Status()> setup(Flags& flags) {
       .range(0, 4096);
   flags.add_option("--device", options->evaluate.device, "cpu, cuda");
   flags.add_flag("--tf32", options->evaluate.tf32, "On CUDA: f32 products and convolutions may take TF32");
-  flags.add_option("--limit", options->evaluate.limit, "Only the first N images; -1: all");
+  flags.add_option("--limit", options->evaluate.limit,
+                   "Only N images, a fixed subset from the whole dataset; -1: all");
   flags.add_flag("--json", options->json, "Print one JSON line on stdout");
   return [options] { return evaluate(*options); };
 }
