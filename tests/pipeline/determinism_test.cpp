@@ -50,6 +50,34 @@ TEST_F(Determinism, BatchesAreTheSameForAnyThreadCountAndSlots) {
   }
 }
 
+// Each decoder meets other pictures before a bare one: which, depends on the threads.
+TEST_F(Determinism, JpegsWithoutTablesGiveTheSameBatchesForAnyThreadCount) {
+  data::TempDir dir;
+  DrawnOptions drawn{.count = 60};
+  for (int64_t i = 0; i < drawn.count; i += 5) {
+    drawn.without_huffman.insert(i);
+    drawn.without_quantisation.insert(i + 2);
+  }
+  write_drawn_dataset(dir / "bare", drawn);
+  LoaderOptions o = options();
+  o.data = dir / "bare";
+  o.epochs = 2;
+  o.max_bad = drawn.count;
+  o.threads = 1;
+  auto first = open_loader(o);
+  const auto expected = read_hashes(*first);
+  const std::vector<int64_t> bad = first->state().bad_samples;
+  first.reset();  // TBB warns where loaders of different thread counts are open at once
+  EXPECT_GT(bad.size(), 5u);
+  for (const int64_t sample : bad) EXPECT_TRUE(drawn.without_quantisation.contains(sample)) << sample;
+  for (const int threads : {2, 3, 3}) {
+    o.threads = threads;
+    const auto loader = open_loader(o);
+    EXPECT_EQ(read_hashes(*loader), expected) << threads << " threads";
+    EXPECT_EQ(loader->state().bad_samples, bad) << threads << " threads";
+  }
+}
+
 TEST_F(Determinism, AnotherSeedGivesOtherBatches) {
   LoaderOptions a = options();
   a.epochs = 1;

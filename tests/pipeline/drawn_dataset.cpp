@@ -15,6 +15,7 @@
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/dataset_writer.h"
+#include "tests/io/data/codec/jpeg_surgery.h"
 
 namespace dlpipe::pipeline {
 
@@ -132,6 +133,10 @@ Encoded encode(int64_t sample, const DrawnOptions& options) {
   const bool swapped = swaps_axes(encoded.header.orientation);
   encoded.header.width = swapped ? height : width;
   encoded.header.height = swapped ? width : height;
+  if (options.without_huffman.contains(sample))
+    encoded.bytes = data::without_segments(encoded.bytes, data::kHuffmanTables);
+  if (options.without_quantisation.contains(sample))
+    encoded.bytes = data::without_segments(encoded.bytes, data::kQuantisationTables);
   if (options.truncated.contains(sample)) encoded.bytes.resize(encoded.bytes.size() / 2);
   return encoded;
 }

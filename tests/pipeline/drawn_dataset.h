@@ -22,6 +22,9 @@ struct DrawnOptions {
   bool tensor_field = false;  // adds "meta", f32 [3]: sample, 2 * sample, -1
   /// Stored cut off at half their bytes, with a right checksum: the decoder finds out.
   std::set<int64_t> truncated = {};
+  /// JPEGs stored without their Huffman tables, which are the standard's, and without quantisation tables.
+  std::set<int64_t> without_huffman = {};
+  std::set<int64_t> without_quantisation = {};
   /// Of a dataset of coefficients: stored as JPEGs, and in coded tiles; a picture of twelve times the sides;
   /// all tiles damaged, with a right checksum, so that only whoever decodes them finds out.
   std::set<int64_t> jpegs = {};

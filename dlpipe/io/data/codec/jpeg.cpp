@@ -21,6 +21,12 @@ namespace {
 // libjpeg treats the first and last column of a cropped picture as the picture's edge. 2 suffices; without a
 // margin about one crop in ten differs from the full decode.
 constexpr int kMargin = 2;
+
+// Memory of one picture's tables.
+struct TableMemory {
+  alignas(32) std::array<std::byte, 4096> bytes;  // four quantisation and eight Huffman tables take 2.8 KB
+  size_t used = 0;
+};
 }  // namespace
 
 struct JpegDecoder::State {
@@ -28,6 +34,8 @@ struct JpegDecoder::State {
   jpeg_error_mgr errors{};
   jpeg_progress_mgr progress{};
   std::jmp_buf on_error{};
+  TableMemory tables;
+  void* (*alloc_small)(j_common_ptr, int, size_t) = nullptr;  // libjpeg's own
   DecodeLimits limits;
   std::vector<uint8_t> row;  // one scanline of the cropped picture
 
@@ -70,6 +78,26 @@ void on_libjpeg_progress(j_common_ptr jpeg) {
     state->fail(ErrorCode::kUnsupported, "more progressive scans than the limit");
 }
 
+// From a picture's begin on, libjpeg asks for memory that outlives the picture for tables alone.
+void* alloc_small_or_table(j_common_ptr jpeg, int pool, size_t size) {
+  JpegDecoder::State& s = *state_of(jpeg);
+  constexpr size_t kAlignment = alignof(TableMemory);
+  const size_t rounded = (size + kAlignment - 1) / kAlignment * kAlignment;
+  if (pool != JPOOL_PERMANENT || rounded > s.tables.bytes.size() - s.tables.used)
+    return s.alloc_small(jpeg, pool, size);
+  void* const memory = s.tables.bytes.data() + s.tables.used;
+  s.tables.used += rounded;
+  return memory;
+}
+
+// libjpeg would use the tables of the picture before for a file that has none.
+void forget_tables(JpegDecoder::State& s) {
+  for (JQUANT_TBL*& table : s.jpeg.quant_tbl_ptrs) table = nullptr;
+  for (JHUFF_TBL*& table : s.jpeg.dc_huff_tbl_ptrs) table = nullptr;
+  for (JHUFF_TBL*& table : s.jpeg.ac_huff_tbl_ptrs) table = nullptr;
+  s.tables.used = 0;
+}
+
 void create(JpegDecoder::State& s) {
   s.jpeg.err = jpeg_std_error(&s.errors);
   s.errors.error_exit = on_libjpeg_error;
@@ -79,6 +107,10 @@ void create(JpegDecoder::State& s) {
   jpeg_create_decompress(&s.jpeg);
   s.progress.progress_monitor = on_libjpeg_progress;
   s.jpeg.progress = &s.progress;
+  constexpr unsigned char kNothing = 0;
+  jpeg_mem_src(&s.jpeg, &kNothing, 1);  // makes the source object, which lasts as long as the decoder
+  s.alloc_small = s.jpeg.mem->alloc_small;
+  s.jpeg.mem->alloc_small = alloc_small_or_table;
   // libjpeg's own bound on its whole-picture arrays, behind check_memory.
   s.jpeg.mem->max_memory_to_use = static_cast<long>(s.limits.max_memory_bytes);  // NOLINT: libjpeg's type
 }
@@ -98,6 +130,7 @@ void check_memory(JpegDecoder::State& s) {
 
 void start(JpegDecoder::State& s) {
   jpeg_decompress_struct& jpeg = s.jpeg;
+  forget_tables(s);
   jpeg_mem_src(&jpeg, reinterpret_cast<const unsigned char*>(s.bytes.data()), s.bytes.size());
   jpeg_read_header(&jpeg, TRUE);
   if (int64_t{jpeg.image_width} * jpeg.image_height > s.limits.max_pixels)

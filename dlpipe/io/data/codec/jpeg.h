@@ -2,7 +2,9 @@
 // DCT and fancy upsampling, so that pixels equal Pillow's.
 //
 // A JpegDecoder belongs to one thread. It keeps one libjpeg object and one row of scratch between calls;
-// libjpeg frees its per-image memory after each.
+// libjpeg frees its per-image memory after each. No table of one picture is used for the next: a file without
+// Huffman tables has the standard ones (ITU-T T.81, annex K), as frames of Motion JPEG do, and a file without
+// a quantisation table is damaged.
 #pragma once
 
 #include <cstddef>
