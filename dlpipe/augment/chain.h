@@ -1,9 +1,9 @@
 // A chain of augmentations as one value: parsed from an expression, planned per sample, applied to pixels.
 //
-//   auto chain = Chain::parse("rrc(224) hflip");  // errors name the op, the position and the nearest name
-//   chain->plan({width, height, 3}, key, plan);   // all random numbers of one sample, drawn before decoding
-//   decode(plan.source_region) -> pixels
-//   chain->apply(plan, pixels, slot_view, scratch);  // the last op writes straight into `slot_view`
+//   Result<Chain> chain = Chain::parse("rrc(224) hflip");   // errors name the op, the position, the nearest name
+//   Status status = chain->plan(source_size, key, plan);    // every random number of one sample, drawn first
+//   ConstImageView pixels = decode(plan.source_region);     // only what the plan reads
+//   status = chain->apply(plan, pixels, out, scratch);      // the last op writes straight into `out`
 //
 // A Chain is immutable after parse and may be used from any number of threads; a plan and a scratch belong to
 // one. plan and apply are pure functions of their arguments: same key, same pixels, on every ISA and thread.

@@ -37,8 +37,8 @@ std::string_view trim(std::string_view text);
 /// Whether all of `text` fits the shell's pattern `glob`: *, ?, [a-z].
 bool matches_glob(const std::string& text, const std::string& glob);
 
-/// The candidate nearest to `name` by edit distance (at most a third of its length, at least 2 edits), or ""
-/// .
+/// The candidate nearest to `name` by edit distance (at most a third of its length, at least 2 edits), or
+/// "".
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 /// "; did you mean 'hflip'?" or, without a near one, "; known: a, b, c".
 std::string suggestion(std::string_view name, std::span<const std::string> candidates);

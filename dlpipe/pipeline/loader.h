@@ -1,7 +1,10 @@
 // The public face of the pipeline: a dataset and an expression in, an endless stream of batches out.
 //
-//   auto loader = value_or_throw(Loader::open({.data = "DST/train", .augment = "rrc(224) hflip", .batch =
-//   64})); while (auto batch = value_or_throw(loader->next())) { use(*batch); loader->release(*batch); }
+//   auto loader = value_or_throw(Loader::open({.data = "DST/train", .augment = "rrc(224) hflip", .batch = 64}));
+//   while (auto batch = value_or_throw(loader->next())) {
+//     use(*batch);
+//     throw_if_error(loader->release(*batch));
+//   }
 //
 // Threads: a Loader owns its worker arena and its I/O thread. next/release/state/seek belong to one consumer
 // thread, which joins the decoding while it waits. Destruction stops all work and joins all threads. Memory:

@@ -10,8 +10,7 @@ namespace dlpipe::run {
 /// The training dataset of `data`: itself, or its "train".
 Result<std::string> training_data(const std::string& data);
 /// The dataset to validate on: `val` (itself, or its "val"), else the "val" beside or below the training
-/// data;
-/// "" when there is none.
+/// data; "" when there is none.
 Result<std::string> validation_data(const std::string& data, const std::string& val);
 /// Channels that the dataset's images are best decoded to: 1 when all are grey, else 3;
 /// 0 where it has no image field.

@@ -1,9 +1,12 @@
 // The public face of training: a dataset, a model and a loop from one TrainConfig.
 //
 //   dlpipe::run::TrainConfig config;
-//   config.data = "DST/train"; config.model = "resnet18"; config.augment = "rrc(224) hflip"; config.out =
-//   "runs/a"; dlpipe::run::Session session(config); const dlpipe::run::TrainOutcome outcome =
-//   session.train();
+//   config.data = "DST/train";
+//   config.model = "resnet18";
+//   config.augment = "rrc(224) hflip";
+//   config.out = "runs/a";
+//   dlpipe::run::Session session(config);
+//   const dlpipe::run::TrainOutcome outcome = session.train();
 //
 // A Session owns loaders, model, optimizer and its place in the run directory. One thread constructs and
 // trains; the loaders have threads of their own. The engine's number of threads is set for the process.

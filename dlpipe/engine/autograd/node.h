@@ -61,7 +61,16 @@ class SavedTensor {
 };
 
 /// A differentiable function of a program's own, without an op record:
-///   struct Square : Function { forward(...) saves, backward(...) answers gradients };
+///   struct Square : Function {
+///     std::string name() const override { return "square"; }
+///     std::vector<Tensor> forward(std::span<const Tensor> inputs) override {
+///       save(inputs[0]);
+///       return {mul(inputs[0], inputs[0])};
+///     }
+///     std::vector<Tensor> backward(std::span<const Tensor> grad_outputs) override {
+///       return {mul(grad_outputs[0], scale(saved(0), 2))};
+///     }
+///   };
 ///   Tensor y = run_function(std::make_shared<Square>(), {x})[0];
 class Function {
  public:

@@ -9,8 +9,7 @@
 //     // kVectors vectors of 8 a row; vector v holds channels channel + (v % kPixel) * 8 ...: below kVectors,
 //     // kPixel vectors are a pixel, and a row of the strip several pixels.
 //     template <int kVectors, int kPixel, class Io>
-//     DLPIPE_INLINE void strip(const Io& io, int64_t channel, int64_t offset, int64_t rows, int64_t stride)
-//     const;
+//     DLPIPE_INLINE void strip(const Io& io, int64_t channel, int64_t offset, int64_t rows, int64_t stride) const;
 //   };
 #pragma once
 

@@ -11,8 +11,7 @@
 //     DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
 //       float* row = rows + block.index() * columns;
 //       block.each([&](int thread) { if (thread == 0) shared.factor = 1 / row[0]; });
-//       block.each([&](int thread) {                          // begins when every thread has ended the phase
-//       before
+//       block.each([&](int thread) {                          // begins when every thread has ended the one before
 //         for (int64_t i = thread; i < columns; i += kThreads) row[i] *= shared.factor;
 //       });
 //     }

@@ -24,8 +24,8 @@ std::vector<OpSample> layer_norm_samples(size_t inputs_like_x);
 // What a backend gives is two functions, from which both ops' kernels are made:
 //
 //   normalize_rows(x, branch, sum, gamma, beta, epsilon, y, means, inverses)
-//     y of the rows of x, or of x + branch (undefined: none), which goes to `sum`; each row's mean and
-//     1/sqrt(variance + epsilon);
+//     y of the rows of x, or of x + branch (undefined: none), which goes to `sum`, and each row's mean and
+//     1/sqrt(variance + epsilon)
 //   normalize_rows_gradient(x, gamma, means, inverses, grad_x, grad_y, to_x, to_gamma, to_beta)
 //     gradients of a loss that sees the rows `x` (`grad_x`, may be undefined) and their norms (`grad_y`,
 //     likewise): into each of `to_x`, at most two, and of gamma and beta. Undefined ones are not wanted.

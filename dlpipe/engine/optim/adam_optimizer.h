@@ -11,7 +11,10 @@ namespace dlpipe::engine {
 
 /// What a step of Adam (Kingma and Ba, "Adam", 2015, algorithm 1) does with every element of a run, its bias
 /// corrections folded into step_size and root_scale:
-///   w = keep * w;  g = g + decay * w;  mean += take1 * (g - mean);  square = keep2 * square + take2 * g * g;
+///   w = keep * w
+///   g = g + decay * w
+///   mean += take1 * (g - mean)
+///   square = keep2 * square + take2 * g * g
 ///   w -= step_size * mean / (sqrt(square) * root_scale + epsilon)
 struct AdamStep {
   float take1 = 0.0f;       // 1 - beta1

@@ -2,8 +2,8 @@
 //
 //   bytes 0..7    u64, little endian: length N of the header
 //   bytes 8..8+N  JSON: {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [begin, end]},
-//   "__metadata__": {..}} the rest      the tensors' bytes, row-major, little endian; offsets count from here
-//   and leave no gap
+//                 "__metadata__": {..}}
+//   the rest      the tensors' bytes, row-major, little endian; offsets count from here and leave no gap
 //
 // Reading takes any bytes: every length and offset is checked before it is used, and memory is asked for only
 // as large as the file is. A SafetensorsFile owns its descriptor; its const functions may be called from any

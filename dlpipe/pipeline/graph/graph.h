@@ -1,7 +1,6 @@
 // The only TBB flow graph of dlpipe: which stage follows which, on which threads, and how a trainer waits.
 //
-//   put(run) -> plan -> prefault (async: own thread) -> work -> batch --last run of a slot--> stage -> gate
-//   opens
+//   put(run) -> plan -> prefault (own thread) -> work -> batch --last run of a slot--> stage -> gate opens
 //
 // Threads: an arena of exactly `threads` slots, low priority, one of them reserved for the thread that waits;
 // `threads` - 1 TBB workers at most, shared with a training arena; one prefault thread that only waits for

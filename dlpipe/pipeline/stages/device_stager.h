@@ -1,8 +1,7 @@
 // The stager of a device: a copy stream, twins on the device, events in both directions.
 //
 //   slot (page-locked) --copy stream--> twin --ready event--> consumer's stream
-//     ^ credit when the copy is done      ^ the copy stream waits for the event of release() before it
-//     overwrites
+//     ^ credit when the copy is done      ^ the copy stream waits for release()'s event, then overwrites
 //
 // Where the device decodes, what is copied is coefficients, and the copy stream goes on to make pixels of
 // them (tile_decode.h). Such a batch is ready when the device has said that all tiles were sound; if they

@@ -1,0 +1,32 @@
+// Examples of the engine: see README.md here.
+#include "dlpipe/engine/autograd/node.h"
+#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/elementwise.h"
+
+namespace dlpipe::engine {
+
+void function_example(const Tensor& x) {
+  struct Square : Function {
+    std::string name() const override { return "square"; }
+    std::vector<Tensor> forward(std::span<const Tensor> inputs) override {
+      save(inputs[0]);
+      return {mul(inputs[0], inputs[0])};
+    }
+    std::vector<Tensor> backward(std::span<const Tensor> grad_outputs) override {
+      return {mul(grad_outputs[0], scale(saved(0), 2))};
+    }
+  };
+  Tensor y = run_function(std::make_shared<Square>(), {x})[0];
+}
+
+struct ReluFormula {
+  using Attrs = NoAttrs;
+  static constexpr Saved kSaved = Saved::kOutput;
+  template <class T>
+  static DLPIPE_FORMULA T forward(T x, const Attrs&) { return x > T(0) ? x : T(0); }
+  template <class T>
+  static DLPIPE_FORMULA T backward(T grad, T y, const Attrs&) { return y > T(0) ? grad : T(0); }
+};
+static_assert(ReluFormula::forward(-2.0, NoAttrs{}) == 0.0);
+
+}  // namespace dlpipe::engine
