@@ -1,7 +1,7 @@
-// What the pipeline's always-on counters cost: every call that one run of samples makes on its way (clock,
-// flow meter, stage counters), repeated alone on one thread, in CPU time, against the work of the run.
+// What the pipeline's always-on counters cost: every call that one portion of samples makes on its way (clock,
+// flow meter, stage counters), repeated alone on one thread, in CPU time, against the work of the portion.
 //
-//   pipeline_counters            prints nanoseconds a run and their share of the run's work
+//   pipeline_counters            prints nanoseconds per portion and their share of the portion's work
 #include <cstdint>
 #include <cstdio>
 
@@ -15,7 +15,7 @@ namespace {
 using namespace dlpipe;
 using namespace dlpipe::pipeline;
 
-// The calls of BatchStream, Graph and SampleWorker for one run, in their order.
+// The calls of BatchStream, Graph and SampleWorker for one portion, in their order.
 void one_run(PipelineCounters& counters, FlowMeter& meter, StageClock& clock, int64_t samples,
              double sample_ns) {
   meter.batch_begun(1);
@@ -33,14 +33,14 @@ void one_run(PipelineCounters& counters, FlowMeter& meter, StageClock& clock, in
   counters[Stage::kPrefault].items.add(samples);
   meter.ready();
   meter.work_begins();
-  clock.begin_run(sample_ns);
+  clock.begin_portion(sample_ns);
   for (int64_t i = 0; i < samples; ++i) {
     clock.begin_sample();
     clock.lap(Stage::kReader);
     clock.lap(Stage::kDecoder);
     clock.lap(Stage::kAugmenter);
   }
-  clock.end_run();
+  clock.end_portion();
   for (const Stage stage : {Stage::kReader, Stage::kDecoder, Stage::kAugmenter}) {
     counters[stage].items.add(samples);
     counters[stage].bytes.add(samples);
@@ -59,7 +59,7 @@ void measure(const char* what, int64_t samples, double sample_ns) {
   const double begin_s = process_cpu_seconds();  // not wall time: other programs may run beside
   for (int i = 0; i < kRuns; ++i) one_run(counters, meter, clock, samples, sample_ns);
   const double run_ns = (process_cpu_seconds() - begin_s) * 1e9 / kRuns;
-  std::printf("%-42s %8.0f ns of counting a run, %6.3f %% of its work\n", what, run_ns,
+  std::printf("%-42s %8.0f ns of counting per portion, %6.3f %% of its work\n", what, run_ns,
               100 * run_ns / (static_cast<double>(samples) * sample_ns));
 }
 

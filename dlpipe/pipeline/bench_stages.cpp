@@ -53,7 +53,7 @@ class Bench {
 
   Status plan(int64_t sequence) {
     slot->begin(sequence, setup->sampler.range(sequence));
-    return planner_.plan_run(slot->meta.range, 0, plans());
+    return planner_.plan_portion(slot->meta.range, 0, plans());
   }
   Status prefault() {
     size_t failed = 0;

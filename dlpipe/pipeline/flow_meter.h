@@ -1,8 +1,8 @@
-// Where runs and batches stand, integrated over time: how full each edge is, and why threads had nothing to
+// Where portions and batches stand, integrated over time: how full each edge is, and why threads had nothing to
 // do.
 //
-// Called once or twice a run, from any thread; a lock held for some nanoseconds. Times are thread-seconds: a
-// thread counts as idle while it could have decoded and no run was ready. It then waited for input if a run
+// Called once or twice per portion, from any thread; a lock held for some nanoseconds. Times are thread-seconds: a
+// thread counts as idle while it could have decoded and no portion was ready. It then waited for input if a portion
 // was on its way (storage is slow), and for output if there was none (every slot is full: the trainer is
 // slow). The trainer's thread is counted only while it waits in next().
 #pragma once
@@ -19,23 +19,23 @@ class FlowMeter {
  public:
   struct Totals {
     int64_t since_ns = 0;         // wall time integrated over
-    double prefault_queue = 0;    // run-nanoseconds of waiting for the prefault thread
-    double ready_queue = 0;       // run-nanoseconds of waiting for a decoding thread
+    double prefault_queue = 0;    // portion-nanoseconds of waiting for the prefault thread
+    double ready_queue = 0;       // portion-nanoseconds of waiting for a decoding thread
     double finished_batches = 0;  // batch-nanoseconds of waiting for the trainer
-    int64_t starved_ns = 0;       // thread-nanoseconds idle, a run being prefaulted
-    int64_t blocked_ns = 0;       // thread-nanoseconds idle, no run anywhere
+    int64_t starved_ns = 0;       // thread-nanoseconds idle, a portion being prefaulted
+    int64_t blocked_ns = 0;       // thread-nanoseconds idle, no portion anywhere
     int64_t trainer_wait_ns = 0;  // wall time in next()
     int64_t finished_any_ns = 0;  // wall time with a finished batch standing ready
   };
 
   explicit FlowMeter(int threads) : workers_(threads - 1), begin_ns_(now_ns()), last_ns_(begin_ns_) {}
 
-  void batch_begun(int runs) {
-    change([&] { on_way_ += runs; });
+  void batch_begun(int portions) {
+    change([&] { on_way_ += portions; });
   }
   /// A batch that was finished isn't: some of it goes its way once more.
-  void batch_again(int runs) {
-    change([&] { --finished_, on_way_ += runs; });
+  void batch_again(int portions) {
+    change([&] { --finished_, on_way_ += portions; });
   }
   void planning(bool begins) {
     change([&] { active_ += begins ? 1 : -1; });
@@ -64,7 +64,7 @@ class FlowMeter {
   void trainer_waits(bool begins) {
     change([&] { trainer_waits_ = begins; });
   }
-  /// After a drain: no run is anywhere and finished batches were thrown away.
+  /// After a drain: no portion is anywhere and finished batches were thrown away.
   void reset_levels() {
     change([&] { on_way_ = prefault_queue_ = ready_queue_ = active_ = finished_ = 0; });
   }
@@ -102,7 +102,7 @@ class FlowMeter {
   int64_t begin_ns_;
   int64_t last_ns_;
   Totals totals_;
-  int on_way_ = 0;  // runs between slot and ready queue
+  int on_way_ = 0;  // portions between slot and ready queue
   int prefault_queue_ = 0;
   int ready_queue_ = 0;
   int active_ = 0;  // threads in a body

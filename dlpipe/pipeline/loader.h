@@ -53,9 +53,10 @@ struct LoaderOptions {
   /// The most that the process may take with the loader's slots, scratch and dataset pages; 0: no ceiling of
   /// its own. The page cache counts: pages of batches that are over leave it.
   int64_t memory_bytes = 0;
-  std::string quarantine_file;  // bad samples are appended here when their batch is lent; empty: not written
-  bool hash_pixels = false;     // the chain covers pixels too (--receipt pixels, tests)
-  Device* device = nullptr;     // null: the CPU, batches handed over as they are
+  std::string quarantine_file =
+      {};                    // bad samples are appended here when their batch is lent; empty: not written
+  bool hash_pixels = false;  // the chain covers pixels too (--receipt pixels, tests)
+  Device* device = nullptr;  // null: the CPU, batches handed over as they are
   /// Decodes packed coefficients on `device`; null: nothing does (the engine's device_code has CUDA's).
   coef::CoefDecode coef_decode = nullptr;
   /// Where the device's images are decoded: kAuto: there where it can be (device_decode.h). Pixels are the
@@ -64,7 +65,7 @@ struct LoaderOptions {
   const augment::OpRegistry* ops = nullptr;  // null: built in
   /// Called before a record is read, with its sample number; an error it answers is treated as an I/O error
   /// (tests).
-  std::function<Status(int64_t sample)> inject_read_error;
+  std::function<Status(int64_t sample)> inject_read_error = {};
 };
 
 /// Validation: file order, every sample once, nothing substituted.

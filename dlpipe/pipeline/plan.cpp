@@ -4,7 +4,7 @@
 
 namespace dlpipe::pipeline {
 
-Status Planner::plan_run(const BatchRange& range, int64_t first, std::span<SamplePlan> plans) const {
+Status Planner::plan_portion(const BatchRange& range, int64_t first, std::span<SamplePlan> plans) const {
   const Sampler::Order order = sampler_.order(range.epoch);
   const int64_t begin = range.first + first;
   // Header rows lie anywhere: all are on their way before the first is read.

@@ -33,7 +33,7 @@ class Planner {
       : dataset_(dataset), chain_(chain), sampler_(sampler), channels_(channels) {}
 
   /// plans[i] for the positions range.first + first + i.
-  Status plan_run(const BatchRange& range, int64_t first, std::span<SamplePlan> plans) const;
+  Status plan_portion(const BatchRange& range, int64_t first, std::span<SamplePlan> plans) const;
   /// The stand-in for `bad` at `attempt` (1, 2, ...): another sample at the same position.
   Status plan_substitute(const SamplePlan& bad, int32_t attempt, SamplePlan& out) const;
 

@@ -38,12 +38,12 @@ SampleWorker::SampleWorker(const WorkerShared& shared, std::unique_ptr<data::Dat
       augmenter_(shared.setup.chain),
       clock_(shared.counters) {}
 
-int64_t SampleWorker::process(Slot& slot, const Run& run, double expected_sample_ns) noexcept {
-  on_host_ = run.on_host;
+int64_t SampleWorker::process(Slot& slot, const Portion& portion, double expected_sample_ns) noexcept {
+  on_host_ = portion.on_host;
   read_bytes_ = sent_ = sent_bytes_ = decoded_bytes_ = 0;
-  clock_.begin_run(expected_sample_ns);
-  const int32_t end = run.first + run.count;
-  for (int32_t i = run.first; i < end && !run.failed; ++i) {
+  clock_.begin_portion(expected_sample_ns);
+  const int32_t end = portion.first + portion.count;
+  for (int32_t i = portion.first; i < end && !portion.failed; ++i) {
     if (i + 1 < end) fetch_ahead(slot.plans[static_cast<size_t>(i) + 1].stored);
     Status status;
     try {
@@ -53,13 +53,13 @@ int64_t SampleWorker::process(Slot& slot, const Run& run, double expected_sample
     }
     if (!status.ok()) slot.fail(slot.meta.range.first + i, std::move(status));
   }
-  const int64_t elapsed_ns = clock_.end_run();
+  const int64_t elapsed_ns = clock_.end_portion();
   PipelineCounters& counters = shared_.counters;
-  counters[Stage::kReader].items.add(run.count);
+  counters[Stage::kReader].items.add(portion.count);
   counters[Stage::kReader].bytes.add(read_bytes_);
   counters[Stage::kSelector].items.add(sent_);
   counters[Stage::kSelector].bytes.add(sent_bytes_);
-  const int64_t decoded = run.count - sent_;
+  const int64_t decoded = portion.count - sent_;
   counters[Stage::kDecoder].items.add(decoded);
   counters[Stage::kAugmenter].items.add(decoded);
   counters[Stage::kDecoder].bytes.add(decoded_bytes_);

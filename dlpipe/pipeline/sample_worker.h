@@ -1,4 +1,4 @@
-// One thread's set of stages: takes a planned run of samples from record to slot, and finds stand-ins for bad
+// One thread's set of stages: takes a planned portion of samples from record to slot, and finds stand-ins for bad
 // records.
 //
 // An object belongs to one thread at a time; the graph gives each thread of its arena one. process never
@@ -13,7 +13,7 @@
 
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/pipeline/plan.h"
-#include "dlpipe/pipeline/run_queue.h"
+#include "dlpipe/pipeline/portion_queue.h"
 #include "dlpipe/pipeline/setup.h"
 #include "dlpipe/pipeline/slot.h"
 #include "dlpipe/pipeline/stage_counters.h"
@@ -39,10 +39,10 @@ class SampleWorker {
  public:
   static Result<std::unique_ptr<SampleWorker>> create(const WorkerShared& shared);
 
-  /// Fills the run's samples of `slot`; errors go into the slot. Answers the time it took in nanoseconds.
+  /// Fills the portion's samples of `slot`; errors go into the slot. Answers the time it took in nanoseconds.
   /// `expected_sample_ns` only tunes how often the clock is read.
-  int64_t process(Slot& slot, const Run& run, double expected_sample_ns) noexcept;
-  /// Bytes of scratch held between runs; any thread.
+  int64_t process(Slot& slot, const Portion& portion, double expected_sample_ns) noexcept;
+  /// Bytes of scratch held between portions; any thread.
   int64_t scratch_bytes() const { return scratch_bytes_.load(std::memory_order_relaxed); }
 
   static constexpr int32_t kMaxAttempts = 8;  // substitutes tried for one position
@@ -67,7 +67,7 @@ class SampleWorker {
   Augmenter augmenter_;
   StageClock clock_;
   SamplePlan substitute_;
-  // Of the run at hand:
+  // Of the portion at hand:
   bool on_host_ = false;
   int64_t read_bytes_ = 0;
   int64_t sent_ = 0;  // samples

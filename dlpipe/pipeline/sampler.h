@@ -88,7 +88,7 @@ class Sampler {
   BatchRange range(int64_t sequence) const;
   /// Samples of all ranks before `index` of `epoch`, counted from the start of epoch 0.
   int64_t consumed(int64_t epoch, int64_t index) const;
-  /// The order of an epoch: position to sample. Costs some dozen Philox blocks; make one a run, not one a
+  /// The order of an epoch: position to sample. Costs some dozen Philox blocks; make one per portion, not one a
   /// sample.
   class Order {
    public:

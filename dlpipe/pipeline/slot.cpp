@@ -92,7 +92,7 @@ ImageView Slot::image(int64_t i) const {
 void Slot::begin(int64_t sequence, const BatchRange& range) {
   meta.begin(sequence, range);
   failed_position_ = 0;
-  remaining.store(range.count, std::memory_order_relaxed);  // published with the runs
+  remaining.store(range.count, std::memory_order_relaxed);  // published with the portions
   if (!setup_.device_decode.is_on()) return;
   arena_used_.store(coef::coef_head_bytes(plans.size()), std::memory_order_relaxed);
   scratch_used_.store(0, std::memory_order_relaxed);

@@ -1,6 +1,6 @@
 // A batch under construction: its memory, allocated once, and what is known of each of its samples.
 //
-// The loader owns the slots. One thread begins a slot; then many stages write it at once, each run to its own
+// The loader owns the slots. One thread begins a slot; then many stages write it at once, each portion to its own
 // samples; the batcher's countdown hands it on, and from then it belongs to the stager and the consumer. The
 // lock is taken only for a bad sample or an error.
 #pragma once

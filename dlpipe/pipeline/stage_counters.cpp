@@ -10,8 +10,8 @@ std::string_view stage_name(Stage stage) {
   return kNames[static_cast<size_t>(stage)];
 }
 
-int64_t StageClock::end_run() {
-  const int64_t total = now_ns() - run_begin_ns_;
+int64_t StageClock::end_portion() {
+  const int64_t total = now_ns() - portion_begin_ns_;
   const int64_t timed = std::accumulate(laps_.begin(), laps_.end(), int64_t{0});
   int64_t rest = total;
   for (const Stage stage : {Stage::kReader, Stage::kSelector, Stage::kAugmenter}) {

@@ -1,4 +1,4 @@
-// The counters of all stages, and how the time of a run is split among the stages it went through.
+// The counters of all stages, and how the time of a portion is split among the stages it went through.
 //
 // Counters may be written from any thread. A StageClock belongs to one thread.
 #pragma once
@@ -24,19 +24,19 @@ class PipelineCounters {
   std::array<StageCounters, kStageCount> stages_;
 };
 
-/// Charges a run's time to reader, selector, decoder and augmenter. The run's total is exact (two clock
+/// Charges a portion's time to reader, selector, decoder and augmenter. The portion's total is exact (two clock
 /// reads); where samples are so cheap that a clock read at every border would cost over half a per cent of
 /// them, only every n-th sample's borders are read and the total is split in their proportion.
 class StageClock {
  public:
   explicit StageClock(PipelineCounters& counters) : counters_(counters) {}
 
-  void begin_run(double expected_sample_ns) {
+  void begin_portion(double expected_sample_ns) {
     constexpr double kClockNs = 120;  // four reads of the clock, each about 30 ns
     stride_ = expected_sample_ns <= 0 ? 1 : static_cast<int>(200 * kClockNs / expected_sample_ns) + 1;
     laps_ = {};
     sample_ = 0;
-    run_begin_ns_ = now_ns();
+    portion_begin_ns_ = now_ns();
   }
   void begin_sample() {
     timed_ = sample_++ % stride_ == 0;
@@ -49,8 +49,8 @@ class StageClock {
     laps_[lap_index(stage)] += now - lap_begin_ns_;
     lap_begin_ns_ = now;
   }
-  /// Adds the run's time to the counters and answers it.
-  int64_t end_run();
+  /// Adds the portion's time to the counters and answers it.
+  int64_t end_portion();
 
  private:
   static size_t lap_index(Stage stage) {
@@ -61,7 +61,7 @@ class StageClock {
   int stride_ = 1;
   int64_t sample_ = 0;
   bool timed_ = false;
-  int64_t run_begin_ns_ = 0;
+  int64_t portion_begin_ns_ = 0;
   int64_t lap_begin_ns_ = 0;
   std::array<int64_t, 4> laps_{};
 };

@@ -61,7 +61,7 @@ Status BatchStream::prepare() {
       .credit = [this](int32_t slot) { credit(slot); },
       .again = [this](int32_t slot, std::span<const int32_t> statuses) { again(slot, statuses); }};
   DLPIPE_ASSIGN_OR_RETURN(stager_, Stager::create(*setup_, slots_, counters_, 0, std::move(hooks)));
-  // A first guess, by the bytes of a record; the first run replaces it.
+  // A first guess, by the bytes of a record; the first portion replaces it.
   sample_ns_ = 10.0 * static_cast<double>(dataset.file_bytes()) / static_cast<double>(dataset.size());
   graph_ = std::make_unique<Graph>(options.threads, stager_gates(*setup_), static_cast<GraphBodies&>(*this),
                                    meter_);
@@ -213,7 +213,7 @@ Status BatchStream::seek(const SourceState& state) {
 // --- slots in and out
 // ---------------------------------------------------------------------------------------
 
-// After it no run is in the graph. What is staged or being copied is the stager's to reset.
+// After it no portion is in the graph. What is staged or being copied is the stager's to reset.
 void BatchStream::stop() {
   {
     const std::lock_guard lock(inject_mutex_);  // a credit begun before it is in the graph, or comes too late
@@ -258,13 +258,13 @@ void BatchStream::begin_batch(Slot& slot) {
   const BatchRange range = setup_->sampler.range(sequence);
   slot.begin(sequence, range);
   const auto count = static_cast<int32_t>(range.count);
-  const int32_t step = run_samples(count);
+  const int32_t step = portion_samples(count);
   meter_.batch_begun(std::max(1, (count + step - 1) / step));
   graph_->put({.sequence = sequence, .slot = slot.index(), .first = 0, .count = count}, step);
 }
 
-// As many samples as make a run worth its message, but no fewer runs than threads while those are worth one.
-int32_t BatchStream::run_samples(int64_t count) const {
+// As many samples as make a portion worth its message, but no fewer portions than threads while those are worth one.
+int32_t BatchStream::portion_samples(int64_t count) const {
   const double sample_ns = std::max(1.0, sample_ns_.load(std::memory_order_relaxed));
   const auto worth = static_cast<int64_t>(kRunNs / sample_ns);
   const int64_t share = (count + setup_->options.threads - 1) / setup_->options.threads;
@@ -275,30 +275,31 @@ int32_t BatchStream::run_samples(int64_t count) const {
 // --- the graph's bodies
 // -------------------------------------------------------------------------------------
 
-void BatchStream::plan(Run& run) noexcept {
-  if (stopping_.load(std::memory_order_relaxed)) run.failed = true;
-  if (run.failed) return;
+void BatchStream::plan(Portion& portion) noexcept {
+  if (stopping_.load(std::memory_order_relaxed)) portion.failed = true;
+  if (portion.failed) return;
   const int64_t begin_ns = now_ns();
-  Slot& slot = *slots_[static_cast<size_t>(run.slot)];
+  Slot& slot = *slots_[static_cast<size_t>(portion.slot)];
   Status status;
   try {
     const std::span plans(slot.plans);
-    status = planner_.plan_run(slot.meta.range, run.first,
-                               plans.subspan(static_cast<size_t>(run.first), static_cast<size_t>(run.count)));
+    status = planner_.plan_portion(
+        slot.meta.range, portion.first,
+        plans.subspan(static_cast<size_t>(portion.first), static_cast<size_t>(portion.count)));
   } catch (...) {
     status = status_from_current_exception("loader");
   }
-  run.failed = !status.ok();
-  if (run.failed) slot.fail(slot.meta.range.first + run.first, std::move(status));
+  portion.failed = !status.ok();
+  if (portion.failed) slot.fail(slot.meta.range.first + portion.first, std::move(status));
   const int64_t took_ns = now_ns() - begin_ns;
-  counters_[Stage::kPlan].items.add(run.count);
+  counters_[Stage::kPlan].items.add(portion.count);
   counters_[Stage::kPlan].busy_ns.add(took_ns);
   worked_ns += took_ns;
 }
 
-void BatchStream::prefault(Run& run) noexcept {
-  if (run.failed || stopping_.load(std::memory_order_relaxed)) return;
-  Slot& slot = *slots_[static_cast<size_t>(run.slot)];
+void BatchStream::prefault(Portion& portion) noexcept {
+  if (portion.failed || stopping_.load(std::memory_order_relaxed)) return;
+  Slot& slot = *slots_[static_cast<size_t>(portion.slot)];
   const std::span<SamplePlan> plans(slot.plans);
   size_t failed = 0;
   Status status;
@@ -307,43 +308,44 @@ void BatchStream::prefault(Run& run) noexcept {
       int64_t taken = resident_before_;
       for (const auto& one : slots_) taken += static_cast<int64_t>(one->memory().size_bytes());
       for (const auto& worker : workers_) taken += worker->scratch_bytes();
-      prefault_->make_room(plans.subspan(static_cast<size_t>(run.first), static_cast<size_t>(run.count)),
-                           run.sequence, run.sequence - setup_->options.slots + 1, ceiling - taken);
+      prefault_->make_room(
+          plans.subspan(static_cast<size_t>(portion.first), static_cast<size_t>(portion.count)),
+          portion.sequence, portion.sequence - setup_->options.slots + 1, ceiling - taken);
     }
-    status = prefault_->touch(plans.subspan(static_cast<size_t>(run.first), static_cast<size_t>(run.count)),
-                              &failed);
+    status = prefault_->touch(
+        plans.subspan(static_cast<size_t>(portion.first), static_cast<size_t>(portion.count)), &failed);
   } catch (...) {
     status = status_from_current_exception("loader");
   }
-  counters_[Stage::kPrefault].items.add(run.count);
-  run.failed = !status.ok();
-  if (run.failed)
-    slot.fail(slot.meta.range.first + run.first + static_cast<int64_t>(failed), std::move(status));
+  counters_[Stage::kPrefault].items.add(portion.count);
+  portion.failed = !status.ok();
+  if (portion.failed)
+    slot.fail(slot.meta.range.first + portion.first + static_cast<int64_t>(failed), std::move(status));
 }
 
-void BatchStream::work(Run& run, int worker) noexcept {
-  if (stopping_.load(std::memory_order_relaxed)) run.failed = true;
-  if (run.failed || run.count == 0) return;
+void BatchStream::work(Portion& portion, int worker) noexcept {
+  if (stopping_.load(std::memory_order_relaxed)) portion.failed = true;
+  if (portion.failed || portion.count == 0) return;
   const double expected_ns = sample_ns_.load(std::memory_order_relaxed);
-  Slot& slot = *slots_[static_cast<size_t>(run.slot)];
-  const int64_t took_ns = workers_[static_cast<size_t>(worker)]->process(slot, run, expected_ns);
+  Slot& slot = *slots_[static_cast<size_t>(portion.slot)];
+  const int64_t took_ns = workers_[static_cast<size_t>(worker)]->process(slot, portion, expected_ns);
   worked_ns += took_ns;
-  // Falls fast and rises slowly: a run during which the thread was preempted says nothing of the samples.
-  const double sample_ns = static_cast<double>(took_ns) / run.count;
+  // Falls fast and rises slowly: a portion during which the thread was preempted says nothing of the samples.
+  const double sample_ns = static_cast<double>(took_ns) / portion.count;
   const double weight = sample_ns < expected_ns ? 0.3 : 0.03;
   sample_ns_.store(expected_ns + weight * (sample_ns - expected_ns), std::memory_order_relaxed);
 }
 
-bool BatchStream::batch(const Run& run) noexcept {
+bool BatchStream::batch(const Portion& portion) noexcept {
   const ScopedTimer timer(counters_[Stage::kBatcher].busy_ns);
-  counters_[Stage::kBatcher].items.add(run.count);
-  return Batcher::done(*slots_[static_cast<size_t>(run.slot)], run.count);
+  counters_[Stage::kBatcher].items.add(portion.count);
+  return Batcher::done(*slots_[static_cast<size_t>(portion.slot)], portion.count);
 }
 
-void BatchStream::stage(const Run& run) noexcept {
+void BatchStream::stage(const Portion& portion) noexcept {
   if (stopping_.load(std::memory_order_relaxed)) return;  // its gate stays closed
   meter_.batch_finished();
-  stager_->stage(*slots_[static_cast<size_t>(run.slot)]);
+  stager_->stage(*slots_[static_cast<size_t>(portion.slot)]);
 }
 
 }  // namespace dlpipe::pipeline

@@ -57,11 +57,11 @@ class BatchStream final : public Loader, private GraphBodies {
   Status prepare();
 
   // The graph's bodies.
-  void plan(Run& run) noexcept override;
-  void prefault(Run& run) noexcept override;
-  void work(Run& run, int worker) noexcept override;
-  bool batch(const Run& run) noexcept override;
-  void stage(const Run& run) noexcept override;
+  void plan(Portion& portion) noexcept override;
+  void prefault(Portion& portion) noexcept override;
+  void work(Portion& portion, int worker) noexcept override;
+  bool batch(const Portion& portion) noexcept override;
+  void stage(const Portion& portion) noexcept override;
 
   /// A slot is free: begins the next batch in it.
   void credit(int32_t slot);
@@ -69,7 +69,7 @@ class BatchStream final : public Loader, private GraphBodies {
   /// again.
   void again(int32_t slot, std::span<const int32_t> statuses);
   void begin_batch(Slot& slot);  // inject_mutex_ held
-  int32_t run_samples(int64_t count) const;
+  int32_t portion_samples(int64_t count) const;
   Status check_memory();
   void wait_for(int64_t sequence);
   Status book(Batch& batch);
@@ -93,8 +93,9 @@ class BatchStream final : public Loader, private GraphBodies {
   std::unique_ptr<Stager> stager_;
   std::unique_ptr<Graph> graph_;
 
-  std::atomic<bool> stopping_{true};  // bodies pass runs on without work; set under inject_mutex_
-  std::atomic<double> sample_ns_{0};  // measured cost of a sample in work(): tunes run sizes, nothing else
+  std::atomic<bool> stopping_{true};  // bodies pass portions on without work; set under inject_mutex_
+  std::atomic<double> sample_ns_{
+      0};  // measured cost of a sample in work(): tunes portion sizes, nothing else
   std::mutex inject_mutex_;
   int64_t next_begin_ = 0;  // sequence of the batch to be begun next; under inject_mutex_
 

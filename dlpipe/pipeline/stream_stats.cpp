@@ -30,7 +30,7 @@ SourceStats BatchStream::stats() const {
     const bool single = stage == Stage::kPrefault || stage == Stage::kStager;
     row.threads = single ? 1 : options.threads;
     // Plan, reader, selector, decoder and augmenter share the arena's threads: their common waits are booked
-    // once, for input with the first that touches a run's bytes and for output with the last.
+    // once, for input with the first that touches a portion's bytes and for output with the last.
     if (stage == Stage::kPrefault) row.wait_input_ns = std::max<int64_t>(0, flow.since_ns - row.busy_ns);
     if (stage == Stage::kReader) row.wait_input_ns = flow.starved_ns;
     if (stage == Stage::kAugmenter) row.wait_output_ns = flow.blocked_ns;
@@ -40,10 +40,10 @@ SourceStats BatchStream::stats() const {
     }
     stats.stages.push_back(std::move(row));
   }
-  const int64_t runs =
-      options.slots * ((options.batch + run_samples(options.batch) - 1) / run_samples(options.batch));
-  stats.edges = {{"plan -> prefault", mean(flow.prefault_queue, flow.since_ns), runs},
-                 {"prefault -> reader", mean(flow.ready_queue, flow.since_ns), runs},
+  const int64_t portions =
+      options.slots * ((options.batch + portion_samples(options.batch) - 1) / portion_samples(options.batch));
+  stats.edges = {{"plan -> prefault", mean(flow.prefault_queue, flow.since_ns), portions},
+                 {"prefault -> reader", mean(flow.ready_queue, flow.since_ns), portions},
                  {"batcher -> trainer", mean(flow.finished_batches, flow.since_ns), options.slots}};
   stats.batches = lent_batches_.load(std::memory_order_relaxed);
   stats.samples = lent_samples_.load(std::memory_order_relaxed);

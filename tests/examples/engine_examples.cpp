@@ -23,10 +23,16 @@ struct ReluFormula {
   using Attrs = NoAttrs;
   static constexpr Saved kSaved = Saved::kOutput;
   template <class T>
-  static DLPIPE_FORMULA T forward(T x, const Attrs&) { return x > T(0) ? x : T(0); }
+  static DLPIPE_FORMULA T forward(T x, const Attrs&) {
+    return x > T(0) ? x : T(0);
+  }
   template <class T>
-  static DLPIPE_FORMULA T backward(T grad, T y, const Attrs&) { return y > T(0) ? grad : T(0); }
+  static DLPIPE_FORMULA T backward(T grad, T y, const Attrs&) {
+    return y > T(0) ? grad : T(0);
+  }
 };
-static_assert(ReluFormula::forward(-2.0, NoAttrs{}) == 0.0);
+float relu_of(float x) {
+  return ReluFormula::forward(x, NoAttrs{});
+}
 
 }  // namespace dlpipe::engine

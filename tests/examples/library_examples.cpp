@@ -93,8 +93,11 @@ class Invert final : public dlpipe::augment::Op {
 };
 
 const dlpipe::augment::OpRecord kInvert = {
-    "invert", "the negative", 1, {}, [](const dlpipe::augment::OpArguments&)
-        -> dlpipe::Result<std::shared_ptr<const dlpipe::augment::Op>> {
+    "invert",
+    "the negative",
+    1,
+    {},
+    [](const dlpipe::augment::OpArguments&) -> dlpipe::Result<std::shared_ptr<const dlpipe::augment::Op>> {
       return std::shared_ptr<const dlpipe::augment::Op>(std::make_shared<Invert>());
     }};
 

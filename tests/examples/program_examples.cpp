@@ -16,7 +16,7 @@ static std::function<Status()> setup(Flags& flags) {
   flags.add_option("DATA", *data, "Dataset").required();
   return [data]() -> Status {
     DLPIPE_ASSIGN_OR_RETURN(const auto dataset, data::Dataset::open(*data));
-    print_report(human_count(dataset->size()));
+    print_answer(human_count(dataset->size()));
     return {};
   };
 }

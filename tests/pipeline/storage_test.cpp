@@ -8,7 +8,7 @@
 #include <fstream>
 #include <thread>
 
-#include "dlpipe/pipeline/run_queue.h"
+#include "dlpipe/pipeline/portion_queue.h"
 #include "dlpipe/pipeline/stage_counters.h"
 #include "dlpipe/pipeline/stages/mapped_file.h"
 #include "dlpipe/pipeline/touched.h"
@@ -77,21 +77,22 @@ INSTANTIATE_TEST_SUITE_P(Methods, MappedFileTest,
                          });
 
 TEST(RunQueueTest, GivesTheOldestBatchFirst) {
-  RunQueue queue;
+  PortionQueue queue;
   for (const int64_t sequence : {5, 3, 4}) {
     for (const int32_t first : {8, 0}) queue.push({sequence, 0, first, 8});
   }
   std::vector<std::pair<int64_t, int32_t>> order;
-  for (pipeline::Run run; queue.try_pop(&run);) order.push_back({run.sequence, run.first});
+  for (pipeline::Portion portion; queue.try_pop(&portion);)
+    order.push_back({portion.sequence, portion.first});
   EXPECT_EQ(order,
             (std::vector<std::pair<int64_t, int32_t>>{{3, 0}, {3, 8}, {4, 0}, {4, 8}, {5, 0}, {5, 8}}));
 }
 
 TEST(RunQueueTest, ClosingLetsTheWaiterGoAfterTheLastRun) {
-  RunQueue queue;
+  PortionQueue queue;
   int got = 0;
   std::thread waiter([&] {
-    for (pipeline::Run run; queue.wait_pop(&run);) ++got;
+    for (pipeline::Portion portion; queue.wait_pop(&portion);) ++got;
   });
   for (int i = 0; i < 100; ++i) queue.push({i, 0, 0, 1});
   queue.close();
@@ -111,12 +112,12 @@ TEST(TouchedBitsTest, ManyThreadsSetNeighbouringBits) {
   for (int64_t i = 0; i < 1000; ++i) EXPECT_EQ(bits.test(i), i % 8 < 4);
 }
 
-// The run's time is split in the proportion of its laps and nothing is lost.
+// The portion's time is split in the proportion of its laps and nothing is lost.
 TEST(StageClockTest, SplitsTheRunExactly) {
   for (const double expected_ns : {1e6, 2e3}) {  // every sample timed, or some
     PipelineCounters counters;
     StageClock clock(counters);
-    clock.begin_run(expected_ns);
+    clock.begin_portion(expected_ns);
     const auto spin = [](int64_t ns) {
       for (const int64_t end = now_ns() + ns; now_ns() < end;) {
       }
@@ -130,7 +131,7 @@ TEST(StageClockTest, SplitsTheRunExactly) {
       spin(10'000);
       clock.lap(Stage::kAugmenter);
     }
-    const int64_t total = clock.end_run();
+    const int64_t total = clock.end_portion();
     const int64_t reader = counters[Stage::kReader].busy_ns.value();
     const int64_t decoder = counters[Stage::kDecoder].busy_ns.value();
     const int64_t augmenter = counters[Stage::kAugmenter].busy_ns.value();

@@ -22,11 +22,11 @@ namespace flow = tbb::flow;
 
 // A batch on its way in. One message, because the trainer's thread sends it.
 struct Begin {
-  Run whole;
+  Portion whole;
   int32_t step = 1;
 };
 
-using PrefaultNode = flow::async_node<Run, Run, flow::lightweight>;
+using PrefaultNode = flow::async_node<Portion, Portion, flow::lightweight>;
 
 // A deferred task keeps the group from being done; dropping its handle releases it from whatever thread. (A
 // handle that is *run* must be run inside the arena, and a device's callback thread or a consumer that
@@ -93,54 +93,54 @@ struct Graph::Impl {
   GraphBodies& bodies;
   FlowMeter& meter;
   std::optional<flow::graph> graph;
-  std::optional<flow::multifunction_node<Begin, std::tuple<Run>>> split;
-  std::optional<flow::function_node<Run, Run>> plan;
+  std::optional<flow::multifunction_node<Begin, std::tuple<Portion>>> split;
+  std::optional<flow::function_node<Portion, Portion>> plan;
   std::optional<PrefaultNode> prefault;
-  std::optional<flow::function_node<Run, Run>> work;
-  std::optional<flow::multifunction_node<Run, std::tuple<Run>, flow::lightweight>> batch;
-  std::optional<flow::function_node<Run, flow::continue_msg, flow::lightweight>> stage;
+  std::optional<flow::function_node<Portion, Portion>> work;
+  std::optional<flow::multifunction_node<Portion, std::tuple<Portion>, flow::lightweight>> batch;
+  std::optional<flow::function_node<Portion, flow::continue_msg, flow::lightweight>> stage;
   std::vector<Gate> gates;
-  RunQueue to_prefault;  // runs for the prefault thread
-  RunQueue ready;        // runs for the workers; a message of the work node is a permit to take the oldest
+  PortionQueue to_prefault;  // portions for the prefault thread
+  PortionQueue ready;  // portions for the workers; a message of the work node is a permit to take the oldest
   PrefaultNode::gateway_type* gateway = nullptr;
   std::thread prefault_thread;
 };
 
 void Graph::Impl::build() {
   split.emplace(*graph, flow::unlimited, [](const Begin& begin, auto& ports) noexcept {
-    Run run = begin.whole;
-    const int32_t end = run.first + run.count;
+    Portion portion = begin.whole;
+    const int32_t end = portion.first + portion.count;
     do {  // at least one: a rank's last batch may be empty
-      run.count = std::min(begin.step, end - run.first);
-      std::get<0>(ports).try_put(run);
-      run.first += run.count;
-    } while (run.first < end);
+      portion.count = std::min(begin.step, end - portion.first);
+      std::get<0>(ports).try_put(portion);
+      portion.first += portion.count;
+    } while (portion.first < end);
   });
-  plan.emplace(*graph, flow::unlimited, [this](Run run) noexcept {
+  plan.emplace(*graph, flow::unlimited, [this](Portion portion) noexcept {
     meter.planning(true);
-    bodies.plan(run);
+    bodies.plan(portion);
     meter.planning(false);
-    return run;
+    return portion;
   });
-  prefault.emplace(*graph, flow::unlimited,
-                   [this](const Run& run, PrefaultNode::gateway_type& port) noexcept {
-                     port.reserve_wait();  // the graph isn't drained while a run is with the prefault thread
-                     meter.planned();
-                     to_prefault.push(run);
-                   });
+  prefault.emplace(
+      *graph, flow::unlimited, [this](const Portion& portion, PrefaultNode::gateway_type& port) noexcept {
+        port.reserve_wait();  // the graph isn't drained while a portion is with the prefault thread
+        meter.planned();
+        to_prefault.push(portion);
+      });
   gateway = &prefault->gateway();
-  work.emplace(*graph, flow::unlimited, [this](Run run) noexcept {
-    ready.try_pop(&run);  // there are as many runs as messages
+  work.emplace(*graph, flow::unlimited, [this](Portion portion) noexcept {
+    ready.try_pop(&portion);  // there are as many portions as messages
     meter.work_begins();
-    bodies.work(run, tbb::this_task_arena::current_thread_index());
+    bodies.work(portion, tbb::this_task_arena::current_thread_index());
     meter.work_ends();
-    return run;
+    return portion;
   });
-  batch.emplace(*graph, flow::unlimited, [this](const Run& run, auto& ports) noexcept {
-    if (bodies.batch(run)) std::get<0>(ports).try_put(run);
+  batch.emplace(*graph, flow::unlimited, [this](const Portion& portion, auto& ports) noexcept {
+    if (bodies.batch(portion)) std::get<0>(ports).try_put(portion);
   });
-  stage.emplace(*graph, flow::unlimited, [this](const Run& run) noexcept {
-    bodies.stage(run);
+  stage.emplace(*graph, flow::unlimited, [this](const Portion& portion) noexcept {
+    bodies.stage(portion);
     return flow::continue_msg();
   });
   flow::make_edge(flow::output_port<0>(*split), *plan);
@@ -152,12 +152,12 @@ void Graph::Impl::build() {
 
 void Graph::Impl::prefault_loop() {
   pthread_setname_np(pthread_self(), "dlpipe-prefault");
-  for (Run run; to_prefault.wait_pop(&run);) {
+  for (Portion portion; to_prefault.wait_pop(&portion);) {
     meter.prefaulting();
-    bodies.prefault(run);
+    bodies.prefault(portion);
     meter.ready();
-    ready.push(run);
-    gateway->try_put(run);
+    ready.push(portion);
+    gateway->try_put(portion);
     gateway->release_wait();
   }
 }
@@ -179,7 +179,7 @@ Graph::~Graph() {
   });
 }
 
-void Graph::put(const Run& whole, int32_t step) {
+void Graph::put(const Portion& whole, int32_t step) {
   impl_->split->try_put({whole, step});
 }
 

@@ -1,10 +1,10 @@
 // The only TBB flow graph of dlpipe: which stage follows which, on which threads, and how a trainer waits.
 //
-//   put(run) -> plan -> prefault (own thread) -> work -> batch --last run of a slot--> stage -> gate opens
+//   put(portion) -> plan -> prefault (own thread) -> work -> batch --last portion of a slot--> stage -> gate opens
 //
 // Threads: an arena of exactly `threads` slots, low priority, one of them reserved for the thread that waits;
 // `threads` - 1 TBB workers at most, shared with a training arena; one prefault thread that only waits for
-// storage. Messages are Runs: handles. The bodies are noexcept, so that no exception cancels the graph.
+// storage. Messages are Portions: handles. The bodies are noexcept, so that no exception cancels the graph.
 //
 // A gate is what the consumer waits for: wait(sequence) joins the arena and works until open(sequence) was
 // called. ([M] with one thread a condition variable would hang, with two it costs up to a third.) A gate
@@ -16,7 +16,7 @@
 #include <memory>
 
 #include "dlpipe/pipeline/flow_meter.h"
-#include "dlpipe/pipeline/run_queue.h"
+#include "dlpipe/pipeline/portion_queue.h"
 
 namespace dlpipe::pipeline {
 
@@ -24,14 +24,14 @@ namespace dlpipe::pipeline {
 class GraphBodies {
  public:
   virtual ~GraphBodies() = default;
-  virtual void plan(Run& run) noexcept = 0;
-  virtual void prefault(Run& run) noexcept = 0;
+  virtual void plan(Portion& portion) noexcept = 0;
+  virtual void prefault(Portion& portion) noexcept = 0;
   /// `worker` is a number below Graph::worker_count() that no other thread uses meanwhile.
-  virtual void work(Run& run, int worker) noexcept = 0;
-  /// True when this was the slot's last run.
-  virtual bool batch(const Run& run) noexcept = 0;
-  /// The slot's batch is complete. Must lead to open(run.sequence), now or later.
-  virtual void stage(const Run& run) noexcept = 0;
+  virtual void work(Portion& portion, int worker) noexcept = 0;
+  /// True when this was the slot's last portion.
+  virtual bool batch(const Portion& portion) noexcept = 0;
+  /// The slot's batch is complete. Must lead to open(portion.sequence), now or later.
+  virtual void stage(const Portion& portion) noexcept = 0;
 };
 
 class Graph {
@@ -45,14 +45,14 @@ class Graph {
 
   static int worker_count(int threads) { return threads + 1; }
 
-  /// Lets a batch, or a part of one, into the graph, as runs of `step` samples. Any thread; does not run
+  /// Lets a batch, or a part of one, into the graph, as portions of `step` samples. Any thread; does not run
   /// bodies itself.
-  void put(const Run& whole, int32_t step);
+  void put(const Portion& whole, int32_t step);
   /// Opens the gate; once a batch. Any thread.
   void open(int64_t sequence) noexcept;
   /// Works for the arena until the gate is open, then closes it. The consumer's thread; every sequence once.
   void wait(int64_t sequence);
-  /// Waits, working, until no run is in the graph. Nobody may put meanwhile.
+  /// Waits, working, until no portion is in the graph. Nobody may put meanwhile.
   void drain();
   /// After drain: closes gates whose batches were never waited for. The consumer's thread.
   void close_gates();

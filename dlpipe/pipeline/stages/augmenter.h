@@ -1,4 +1,4 @@
-// Stage 4: the op chain, whose last op writes straight into the slot.
+// The stage "augmenter": the op chain, whose last op writes straight into the slot.
 //
 // An object belongs to one thread and keeps its scratch.
 #pragma once

@@ -11,7 +11,7 @@
 namespace dlpipe::pipeline {
 
 bool Batcher::done(Slot& slot, int64_t count) {
-  // Releases this run's writes and, for the last one, acquires all others'.
+  // Releases this portion's writes and, for the last one, acquires all others'.
   if (slot.remaining.fetch_sub(count, std::memory_order_acq_rel) != count) return false;
   finish(slot);
   return true;

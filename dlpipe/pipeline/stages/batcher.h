@@ -1,6 +1,6 @@
-// Stage 5: counts a slot's samples down; the one that makes it zero finishes the batch.
+// The stage "batcher": counts a slot's samples down; the one that makes it zero finishes the batch.
 //
-// Stateless: any thread. Cost: one atomic subtraction a run, and one pass over the batch's hashes at its end.
+// Stateless: any thread. Cost: one atomic subtraction per portion, and one pass over the batch's hashes at its end.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Stage 3: the pixels of the region that the plan needs, and no others.
+// The stage "decoder": the pixels of the region that the plan needs, and no others.
 //
 // An object belongs to one thread and keeps its scratch.
 #pragma once

@@ -48,7 +48,7 @@ void Prefault::keep_below_ceiling() {
 Status Prefault::touch(std::span<SamplePlan> plans, size_t* failed) {
   const ScopedTimer timer(counters_.busy_ns);
   DLPIPE_RETURN_IF_ERROR(locate(plans, failed));
-  run_begin_ns_ = now_ns();
+  portion_begin_ns_ = now_ns();
   int64_t bytes = 0;
   for (size_t i = 0; i < plans.size(); ++i) {
     *failed = i;
@@ -97,13 +97,14 @@ Status Prefault::touch_granules(std::span<const std::byte> stored) {
   if (stored.data() < map.data() || offset + stored.size() > map.size()) return file_.populate(stored);
   for (size_t granule = offset / kGranuleBytes; granule <= (offset + stored.size() - 1) / kGranuleBytes;
        ++granule) {
-    if (granule_touched_ns_[granule] != 0 && run_begin_ns_ - granule_touched_ns_[granule] < kGranuleFreshNs)
+    if (granule_touched_ns_[granule] != 0 &&
+        portion_begin_ns_ - granule_touched_ns_[granule] < kGranuleFreshNs)
       continue;
     const size_t begin = granule * kGranuleBytes;
     const auto pages = map.subspan(begin, std::min(kGranuleBytes, map.size() - begin));
     if (granule_touched_ns_[granule] == 0) file_.prefetch(pages);
     DLPIPE_RETURN_IF_ERROR(file_.populate(pages));
-    granule_touched_ns_[granule] = run_begin_ns_;
+    granule_touched_ns_[granule] = portion_begin_ns_;
   }
   return {};
 }

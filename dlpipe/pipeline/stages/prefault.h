@@ -1,4 +1,4 @@
-// Stage 1: brings the planned records' pages into memory, so that no later stage meets a page fault, and so
+// The stage "prefault": brings the planned records' pages into memory, so that no later stage meets a page fault, and so
 // that an unreadable disk is an error with a message.
 //
 // An object belongs to one thread: the prefault thread has one, and every worker has one for substitutes.
@@ -47,7 +47,7 @@ class Prefault {
   // A file that fits memory well is touched by granules, and again only after a while: small records would
   // otherwise cost a system call each. Empty: every record is touched by itself.
   std::vector<int64_t> granule_touched_ns_;
-  int64_t run_begin_ns_ = 0;  // one clock read a run
+  int64_t portion_begin_ns_ = 0;  // one clock read per portion
   PageWindow window_;
 };
 

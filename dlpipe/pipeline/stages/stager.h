@@ -1,4 +1,4 @@
-// Stage 6: hands finished batches to the consumer, in order, where it can use them.
+// The stage "stager": hands finished batches to the consumer, in order, where it can use them.
 //
 // HostStager lends the slot itself: no copy. DeviceStager copies slots to device twins (two unless told
 // otherwise) on a copy stream of its own; a slot is free again when its copy is done, a twin when the

@@ -1,4 +1,4 @@
-// Stage 3 where the device decodes: the packed tiles under a sample's crop go into the slot's arena, in the
+// Instead of "decoder" where the device decodes: the packed tiles under a sample's crop go into the slot's arena, in the
 // place of decoding and augmenting it. Nothing is decoded here; stages/tile_decode.h has the device do it.
 //
 // An object belongs to one thread and keeps its scratch.

@@ -1,47 +1,47 @@
-#include "dlpipe/pipeline/run_queue.h"
+#include "dlpipe/pipeline/portion_queue.h"
 
 #include <algorithm>
 
 namespace dlpipe::pipeline {
 
 namespace {
-// std::push_heap keeps the largest on top: later runs count as smaller.
-bool later(const Run& a, const Run& b) {
+// std::push_heap keeps the largest on top: later portions count as smaller.
+bool later(const Portion& a, const Portion& b) {
   return a.sequence != b.sequence ? a.sequence > b.sequence : a.first > b.first;
 }
 }  // namespace
 
-void RunQueue::push(const Run& run) {
+void PortionQueue::push(const Portion& portion) {
   {
     const std::lock_guard lock(mutex_);
-    heap_.push_back(run);
+    heap_.push_back(portion);
     std::push_heap(heap_.begin(), heap_.end(), later);
   }
   filled_.notify_one();
 }
 
-void RunQueue::pop_locked(Run* run) {
+void PortionQueue::pop_locked(Portion* portion) {
   std::pop_heap(heap_.begin(), heap_.end(), later);
-  *run = heap_.back();
+  *portion = heap_.back();
   heap_.pop_back();
 }
 
-bool RunQueue::try_pop(Run* run) {
+bool PortionQueue::try_pop(Portion* portion) {
   const std::lock_guard lock(mutex_);
   if (heap_.empty()) return false;
-  pop_locked(run);
+  pop_locked(portion);
   return true;
 }
 
-bool RunQueue::wait_pop(Run* run) {
+bool PortionQueue::wait_pop(Portion* portion) {
   std::unique_lock lock(mutex_);
   filled_.wait(lock, [&] { return !heap_.empty() || closed_; });
   if (heap_.empty()) return false;
-  pop_locked(run);
+  pop_locked(portion);
   return true;
 }
 
-void RunQueue::close() {
+void PortionQueue::close() {
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
