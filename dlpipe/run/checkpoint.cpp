@@ -7,10 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <set>
+#include <map>
 
+#include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/data/checksum.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/tensor_file.h"
 
@@ -27,6 +28,8 @@ constexpr std::string_view kEmaFile = "ema.safetensors";
 constexpr std::string_view kStateFile = "state.json";
 constexpr std::string_view kStepPrefix = "step-";
 constexpr std::string_view kPartial = ".partial";
+constexpr std::string_view kReplaced = ".replaced";
+constexpr std::string_view kDamaged = ".damaged";
 
 std::string in(const std::string& directory, std::string_view name) {
   return concat(directory, "/", name);
@@ -50,11 +53,29 @@ std::string step_name(int64_t step) {
   return concat(kStepPrefix, digits);
 }
 
+/// The steps of all whole checkpoints and their directories, latest first. Of a step that was being replaced
+/// when its writer was killed this is the old one.
+std::map<int64_t, std::string, std::greater<>> find_steps(const std::string& checkpoints) {
+  std::map<int64_t, std::string, std::greater<>> steps;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(checkpoints, error)) {
+    std::string name = entry.path().filename().string();
+    const bool is_replaced = name.ends_with(kReplaced);
+    if (is_replaced) name.resize(name.size() - kReplaced.size());
+    const int64_t step = step_of(name);
+    if (step < 0) continue;
+    if (is_replaced)
+      steps.emplace(step, in(checkpoints, name + std::string(kReplaced)));
+    else
+      steps.insert_or_assign(step, in(checkpoints, name));
+  }
+  return steps;
+}
+
 Result<Json> describe_file(const std::string& path) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::string bytes, formats::read_file(path, uint64_t{1} << 40));
+  DLPIPE_ASSIGN_OR_RETURN(const data::FileChecksum found, data::checksum_file(path));
   return Json::object(
-      {{"bytes", static_cast<int64_t>(bytes.size())},
-       {"checksum", hex64(data::checksum64(std::as_bytes(std::span(bytes.data(), bytes.size()))))}});
+      {{"bytes", static_cast<int64_t>(found.size_bytes)}, {"checksum", hex64(found.checksum)}});
 }
 
 Status write_files(const std::string& directory, const CheckpointState& state,
@@ -71,10 +92,11 @@ Status write_files(const std::string& directory, const CheckpointState& state,
   if (!tensors.ema.empty()) DLPIPE_RETURN_IF_ERROR(write(kEmaFile, tensors.ema));
   Json json = to_json(state);
   json.set("files", std::move(files));
-  return formats::write_json(in(directory, kStateFile), json);
+  return formats::write_json(in(directory, kStateFile), with_checksum(std::move(json)));
 }
 
-// Puts `partial` in the place of `final`, which may hold an earlier checkpoint of the same step.
+// Puts `partial` in the place of `final`, which may hold an earlier checkpoint of the same step. At no moment
+// is there neither.
 Status publish(const std::string& partial, const std::string& final) {
   std::error_code error;
   if (!fs::exists(final, error)) {
@@ -82,11 +104,13 @@ Status publish(const std::string& partial, const std::string& final) {
     return status_from_errno("checkpoint", concat("cannot rename ", partial), errno);
   }
   if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) != 0) {
-    // File systems without an exchange: the same step's older checkpoint goes first.
-    fs::remove_all(final, error);
-    if (::rename(partial.c_str(), final.c_str()) != 0) {
+    // File systems without an exchange. remove_old() takes the old one away; find_steps() knows its name.
+    const std::string replaced = concat(final, kReplaced);
+    fs::remove_all(replaced, error);
+    if (::rename(final.c_str(), replaced.c_str()) != 0)
+      return status_from_errno("checkpoint", concat("cannot rename ", final), errno);
+    if (::rename(partial.c_str(), final.c_str()) != 0)
       return status_from_errno("checkpoint", concat("cannot rename ", partial), errno);
-    }
     return {};
   }
   fs::remove_all(partial, error);
@@ -105,20 +129,22 @@ Status point_link(const std::string& checkpoints, std::string_view link, const s
   return {};
 }
 
-Status remove_old(const std::string& checkpoints, int64_t keep) {
-  std::error_code error;
-  const std::string best = fs::read_symlink(in(checkpoints, "best"), error).string();
-  std::set<int64_t> steps;
+// Of the steps before `trainer`'s, the `keep` - 1 latest and the best stay.
+Status remove_old(const std::string& checkpoints, int64_t keep, const TrainerState& trainer) {
+  const auto steps = find_steps(checkpoints);
   std::vector<fs::path> leftovers;
+  int64_t kept = 1;
+  for (const auto& [step, path] : steps) {
+    if (step >= trainer.step || kept++ < keep || step == trainer.best_step) continue;
+    leftovers.emplace_back(path);
+  }
+  std::error_code error;
   for (const auto& entry : fs::directory_iterator(checkpoints, error)) {
     const std::string name = entry.path().filename().string();
-    if (step_of(name) >= 0) steps.insert(step_of(name));
-    if (name.rfind(kStepPrefix, 0) == 0 && name.ends_with(kPartial)) leftovers.push_back(entry.path());
-  }
-  while (static_cast<int64_t>(steps.size()) > keep) {
-    const std::string name = step_name(*steps.begin());
-    steps.erase(steps.begin());
-    if (name != best) leftovers.emplace_back(in(checkpoints, name));
+    if (name.rfind(kStepPrefix, 0) != 0) continue;
+    const bool was_replaced = name.ends_with(kReplaced) &&
+                              fs::exists(in(checkpoints, name.substr(0, name.size() - kReplaced.size())));
+    if (name.ends_with(kPartial) || was_replaced) leftovers.push_back(entry.path());
   }
   for (const fs::path& path : leftovers) {
     fs::remove_all(path, error);
@@ -130,19 +156,61 @@ Status remove_old(const std::string& checkpoints, int64_t keep) {
 Result<std::vector<engine::NamedTensor>> load_checked(const std::string& directory, const Json& files,
                                                       std::string_view name) {
   const std::string path = in(directory, name);
-  DLPIPE_ASSIGN_OR_RETURN(const Json found, describe_file(path));
-  if (!(found == files[name])) {
+  const auto differs = [&] {
     return Status(ErrorCode::kCorrupt,
                   concat("[checkpoint] ", path,
                          " is not what state.json beside it describes; take another checkpoint"));
-  }
+  };
+  // The size first: it costs nothing, and reading a file that is far too large would cost much.
+  std::error_code error;
+  const uintmax_t size_bytes = fs::file_size(path, error);
+  if (error) return file_system_error(concat("cannot look at ", path), error);
+  if (!(Json(static_cast<int64_t>(size_bytes)) == files[name]["bytes"])) return differs();
+  DLPIPE_ASSIGN_OR_RETURN(const Json found, describe_file(path));
+  if (!(found == files[name])) return differs();
   return load_tensors(path);
+}
+
+Result<Json> read_state(const std::string& directory) {
+  const std::string file = in(directory, kStateFile);
+  DLPIPE_ASSIGN_OR_RETURN(Json json, formats::read_json(file));
+  DLPIPE_RETURN_IF_ERROR(check_checksum(json, file));
+  return json;
+}
+
+/// The best of the checkpoints below, else the last, as the last whole state.json knows them; the links may
+/// be behind it when the writer was killed. "" where there is none.
+std::string best_of(const std::string& checkpoints) {
+  const auto steps = find_steps(checkpoints);
+  for (const auto& [step, path] : steps) {
+    const Result<Json> json = read_state(path);
+    if (!json.ok()) continue;
+    const Result<CheckpointState> state = checkpoint_state_from_json(*json, in(path, kStateFile));
+    if (!state.ok()) continue;
+    const int64_t best = state->trainer.best_step;
+    if (const auto found = steps.find(best); found != steps.end()) return found->second;
+    if (best >= 0) {
+      log(LogLevel::kWarning, concat("the best checkpoint of ", checkpoints, " (step ", best,
+                                     ") is not there; taking the last, of step ", step));
+    }
+    return path;
+  }
+  return steps.empty() ? "" : steps.begin()->second;
 }
 
 }  // namespace
 
+Status point_links(const std::string& checkpoints, const TrainerState& trainer) {
+  DLPIPE_RETURN_IF_ERROR(point_link(checkpoints, "last", step_name(trainer.step)));
+  const std::string best = step_name(trainer.best_step);
+  std::error_code error;
+  if (trainer.best_step >= 0 && fs::exists(in(checkpoints, best), error))
+    DLPIPE_RETURN_IF_ERROR(point_link(checkpoints, "best", best));
+  return formats::sync_directory(checkpoints);
+}
+
 Result<std::string> save_checkpoint(const std::string& checkpoints, const CheckpointState& state,
-                                    const CheckpointTensors& tensors, int64_t keep, bool is_best) {
+                                    const CheckpointTensors& tensors, int64_t keep) {
   const std::string name = step_name(state.trainer.step);
   const std::string partial = concat(checkpoints, "/", name, kPartial);
   const std::string final = in(checkpoints, name);
@@ -157,19 +225,16 @@ Result<std::string> save_checkpoint(const std::string& checkpoints, const Checkp
     return written;
   }
   DLPIPE_RETURN_IF_ERROR(publish(partial, final));
-  DLPIPE_RETURN_IF_ERROR(point_link(checkpoints, "last", name));
-  if (is_best) DLPIPE_RETURN_IF_ERROR(point_link(checkpoints, "best", name));
-  DLPIPE_RETURN_IF_ERROR(formats::sync_directory(checkpoints));
-  DLPIPE_RETURN_IF_ERROR(remove_old(checkpoints, keep));
+  DLPIPE_RETURN_IF_ERROR(point_links(checkpoints, state.trainer));
+  DLPIPE_RETURN_IF_ERROR(remove_old(checkpoints, keep, state.trainer));
   return final;
 }
 
 Result<Checkpoint> load_checkpoint(const std::string& directory, bool with_optimizer) {
   Checkpoint checkpoint;
   checkpoint.directory = directory;
-  const std::string state_file = in(directory, kStateFile);
-  DLPIPE_ASSIGN_OR_RETURN(const Json json, formats::read_json(state_file));
-  DLPIPE_ASSIGN_OR_RETURN(checkpoint.state, checkpoint_state_from_json(json, state_file));
+  DLPIPE_ASSIGN_OR_RETURN(const Json json, read_state(directory));
+  DLPIPE_ASSIGN_OR_RETURN(checkpoint.state, checkpoint_state_from_json(json, in(directory, kStateFile)));
   const Json& files = json["files"];
   DLPIPE_ASSIGN_OR_RETURN(checkpoint.tensors.model, load_checked(directory, files, kModelFile));
   if (with_optimizer) {
@@ -182,14 +247,44 @@ Result<Checkpoint> load_checkpoint(const std::string& directory, bool with_optim
 }
 
 std::vector<std::string> list_checkpoints(const std::string& checkpoints) {
-  std::set<int64_t, std::greater<>> steps;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(checkpoints, error)) {
-    if (const int64_t step = step_of(entry.path().filename().string()); step >= 0) steps.insert(step);
-  }
   std::vector<std::string> directories;
-  for (const int64_t step : steps) directories.push_back(in(checkpoints, step_name(step)));
+  for (const auto& [step, path] : find_steps(checkpoints)) directories.push_back(path);
   return directories;
+}
+
+Result<std::optional<Checkpoint>> open_latest_checkpoint(
+    const std::string& checkpoints, const std::function<void(const std::string&)>& note) {
+  std::vector<std::string> damaged;
+  Status first_damage;
+  for (const std::string& path : list_checkpoints(checkpoints)) {
+    Result<Checkpoint> loaded = load_checkpoint(path);
+    if (!loaded.ok()) {
+      // Memory or a disk that fails says nothing about the checkpoint.
+      const ErrorCode code = loaded.status().code();
+      if (code != ErrorCode::kCorrupt && code != ErrorCode::kNotFound) return loaded.status();
+      if (damaged.empty()) first_damage = loaded.status();
+      damaged.push_back(path);
+      continue;
+    }
+    for (const std::string& bad : damaged) {
+      const std::string aside = concat(bad, kDamaged);
+      std::error_code error;
+      fs::remove_all(aside, error);
+      fs::rename(bad, aside, error);
+      if (error) return file_system_error(concat("cannot rename ", bad), error);
+    }
+    if (!damaged.empty()) {
+      note(concat("skipping a damaged checkpoint: ", first_damage.message(), "; going on from ", path,
+                  ", and ", damaged.front(), kDamaged, " keeps what was skipped"));
+    }
+    DLPIPE_RETURN_IF_ERROR(point_links(checkpoints, loaded->state.trainer));
+    return std::optional<Checkpoint>(*std::move(loaded));
+  }
+  if (damaged.empty()) return std::optional<Checkpoint>();
+  return Status(
+      ErrorCode::kCorrupt,
+      concat(first_damage.message(), "; all ", damaged.size(), " checkpoints in ", checkpoints,
+             " are damaged, so the run can't go on; begin another with --config RUN/config.toml --out"));
 }
 
 Result<std::string> find_checkpoint(const std::string& path) {
@@ -202,10 +297,7 @@ Result<std::string> find_checkpoint(const std::string& path) {
   if (directory.empty()) directory = ".";
   if (holds_state(directory)) return directory;
   for (const std::string& checkpoints : {in(directory, "checkpoints"), directory}) {
-    for (const char* link : {"best", "last"}) {
-      if (holds_state(in(checkpoints, link))) return in(checkpoints, link);
-    }
-    if (const auto all = list_checkpoints(checkpoints); !all.empty()) return all.front();
+    if (std::string best = best_of(checkpoints); !best.empty()) return best;
   }
   return Status(ErrorCode::kNotFound, concat("[checkpoint] ", path,
                                              " is no checkpoint and no run with one; give runs/NAME or "

@@ -4,13 +4,18 @@
 //     model.safetensors            weights and buffers, PyTorch's names and shapes
 //     optimizer.safetensors        momentum, moments
 //     ema.safetensors              with --ema: the averaged weights, which eval and predict take
-//     state.json                   CheckpointState, and the size and checksum of each file beside it
-//   checkpoints/last, best         symbolic links
+//     state.json                   CheckpointState, the size and checksum of each file beside it, and its own
+//   checkpoints/last, best         symbolic links, for people: which one is best stands in state.json
+//   checkpoints/step-N.partial     being written, or left by a killed writer
+//   checkpoints/step-N.replaced    the same step's former checkpoint, where the file system can't exchange
+//   two checkpoints/step-N.damaged     what a resumed run couldn't read and went on without
 //
 // One writer a run directory (the run's lock sees to it); readers may come at any time.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,16 +65,22 @@ struct CheckpointState {
 formats::Json to_json(const CheckpointState& state);
 Result<CheckpointState> checkpoint_state_from_json(const formats::Json& json, const std::string& file);
 
+/// `json` with a last member "checksum", over all others.
+formats::Json with_checksum(formats::Json json);
+/// kCorrupt when `json`, read from `file`, is not what with_checksum() gave. Files of version 1 have none.
+Status check_checksum(const formats::Json& json, const std::string& file);
+
 struct CheckpointTensors {
   std::vector<engine::NamedTensor> model;
   std::vector<engine::NamedTensor> optimizer;
   std::vector<engine::NamedTensor> ema;  // empty: none
 };
 
-/// Writes `checkpoints`/step-N, points `last` (and `best`, when `is_best`) to it, and removes all but the
-/// `keep` latest and the best. Answers the directory. On an error what was there before stays as it was.
+/// Writes `checkpoints`/step-N, points the links `last` and `best` as `state` says, and removes all earlier
+/// ones but `keep` - 1 and the best. Answers the directory. On an error what was there before stays as it
+/// was.
 Result<std::string> save_checkpoint(const std::string& checkpoints, const CheckpointState& state,
-                                    const CheckpointTensors& tensors, int64_t keep, bool is_best);
+                                    const CheckpointTensors& tensors, int64_t keep);
 
 struct Checkpoint {
   std::string directory;
@@ -79,8 +90,15 @@ struct Checkpoint {
 /// Reads one back, sizes and checksums verified. `with_optimizer` false leaves the optimizer's state out.
 Result<Checkpoint> load_checkpoint(const std::string& directory, bool with_optimizer = true);
 
-/// The checkpoint that a user means: a checkpoint's directory, a file in one, or a run directory (its best,
-/// else its last). kNotFound says what was looked for.
+/// For the one that goes on writing: the latest checkpoint that is whole; empty when there is none at all.
+/// Later ones that are damaged are renamed to step-N.damaged, and `note` is told; the links are set right.
+/// kCorrupt when all are damaged, and other errors when one can't be read for another reason.
+Result<std::optional<Checkpoint>> open_latest_checkpoint(const std::string& checkpoints,
+                                                         const std::function<void(const std::string&)>& note);
+
+/// The checkpoint that a user means: a checkpoint's directory, a file in one, or a run directory (its best;
+/// its last when nothing was validated, or, with a warning, when the best is gone). kNotFound says what was
+/// looked for.
 Result<std::string> find_checkpoint(const std::string& path);
 /// The whole checkpoints of a run's checkpoints directory, latest first.
 std::vector<std::string> list_checkpoints(const std::string& checkpoints);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/dataset.h"
 #include "dlpipe/run/checkpoint.h"
 
 namespace dlpipe::run {
@@ -11,7 +12,8 @@ namespace {
 
 using formats::Json;
 
-constexpr int64_t kVersion = 1;
+constexpr int64_t kVersion = 2;  // 1 had no checksum
+constexpr const char* kChecksum = "checksum";
 
 Json texts(const std::vector<std::string>& values) {
   return Json(Json::Array(values.begin(), values.end()));
@@ -69,6 +71,11 @@ Result<ModelState> model_from(const Json& json, std::string_view file) {
   if (a.classes < 1 || a.classes > (int64_t{1} << 24) || a.channels < 1 || a.channels > 4 || a.height < 1 ||
       a.height > kMaxSide || a.width < 1 || a.width > kMaxSide || a.length < 0 || a.length > kMaxLength) {
     return Status(ErrorCode::kCorrupt, concat("[checkpoint] impossible model sizes in ", file));
+  }
+  if (!model.classes.empty() && static_cast<int64_t>(model.classes.size()) != a.classes) {
+    return Status(ErrorCode::kCorrupt,
+                  concat("[checkpoint] ", file, " names ", model.classes.size(),
+                         " classes, its model has outputs for ", a.classes, "; take another checkpoint"));
   }
   return model;
 }
@@ -147,11 +154,29 @@ Json to_json(const CheckpointState& state) {
                        {"source", source_json(state.source)}});
 }
 
+Json with_checksum(Json json) {
+  const std::string text = json.dump();
+  json.set(kChecksum, hex64(data::checksum64(std::as_bytes(std::span(text)))));
+  return json;
+}
+
+Status check_checksum(const Json& json, const std::string& file) {
+  if (!json.contains(kChecksum) && json["version"] == Json(1)) return {};
+  Json without = Json::object();
+  for (const auto& [key, value] : json.members()) {
+    if (key != kChecksum) without.set(key, value);
+  }
+  if (with_checksum(std::move(without)) == json) return {};
+  return {ErrorCode::kCorrupt, concat("[checkpoint] ", file,
+                                      " was changed or damaged since it was written (its checksum differs); "
+                                      "take another checkpoint")};
+}
+
 Result<CheckpointState> checkpoint_state_from_json(const Json& json, const std::string& file) {
   DLPIPE_ASSIGN_OR_RETURN(const int64_t version, formats::require_int(json, "version", file));
-  if (version != kVersion) {
-    return Status(ErrorCode::kUnsupported,
-                  concat("[checkpoint] ", file, " has version ", version, "; this dlpipe reads ", kVersion));
+  if (version < 1 || version > kVersion) {
+    return Status(ErrorCode::kUnsupported, concat("[checkpoint] ", file, " has version ", version,
+                                                  "; this dlpipe reads 1 to ", kVersion));
   }
   CheckpointState state;
   DLPIPE_ASSIGN_OR_RETURN(state.model, model_from(json["model"], file));

@@ -1,6 +1,6 @@
 // A run directory: what stands where, who may write, and the files that grow while a run goes on.
 //
-//   config.toml          complete, re-runnable         checkpoints/     checkpoint.h
+//   config.toml          saved_config.h                checkpoints/     checkpoint.h
 //   metrics.jsonl        one JSON line a step          events.out.*     the same for TensorBoard
 //   quarantine.txt       bad records                   ledger.json      where the time went
 //   kernels.json         kernel and slice choices      receipt.json     receipt.h

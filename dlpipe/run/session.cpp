@@ -16,6 +16,7 @@
 #include "dlpipe/run/kernel_measurements.h"
 #include "dlpipe/run/precision.h"
 #include "dlpipe/run/preprocess.h"
+#include "dlpipe/run/saved_config.h"
 #include "dlpipe/run/stage_report.h"
 
 namespace dlpipe::run {
@@ -61,7 +62,7 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
   if (config_.overfit_batch > 0) use_one_batch();
   if (directory_ != nullptr) {
     throw_if_error(directory_->start_logs(state_.step));
-    throw_if_error(formats::write_file(directory_->config_file(), write_config(config_)));
+    throw_if_error(save_config(directory_->path(), config_));
   }
 }
 
@@ -276,8 +277,7 @@ std::unique_ptr<Session> Session::resume(const std::string& run_directory,
                                          const std::vector<std::pair<std::string, std::string>>& changes,
                                          const Registries& registries, TrainObserver* observer) {
   auto directory = value_or_throw(RunDirectory::reopen(run_directory));
-  TrainConfig config;
-  throw_if_error(read_config(directory->config_file(), config));
+  TrainConfig config = value_or_throw(load_config(directory->path()));
   config.out = run_directory;
   for (const auto& [name, text] : changes) {
     const ConfigOption* option = find_config_option(name);
@@ -289,16 +289,10 @@ std::unique_ptr<Session> Session::resume(const std::string& run_directory,
     }
     throw_if_error(set_option(*option, text, config));
   }
-  std::optional<Checkpoint> checkpoint;
-  for (const std::string& path : list_checkpoints(directory->checkpoints())) {
-    Result<Checkpoint> loaded = load_checkpoint(path);
-    if (loaded.ok()) {
-      checkpoint = *std::move(loaded);
-      break;
-    }
-    if (observer != nullptr)
-      observer->on_note(concat("skipping a damaged checkpoint: ", loaded.status().message()));
-  }
+  std::optional<Checkpoint> checkpoint =
+      value_or_throw(open_latest_checkpoint(directory->checkpoints(), [&](const std::string& text) {
+        if (observer != nullptr) observer->on_note(text);
+      }));
   return std::unique_ptr<Session>(
       new Session(config, registries, observer, std::move(directory), std::move(checkpoint)));
 }

@@ -110,7 +110,7 @@ TrainOutcome Trainer::train(const std::atomic<bool>* stop) {
     validate_if_due(true);
   }
   outcome_.stopped = stop_requested() && !ended_;
-  if (saved_step_ != state_.step) save(false);
+  if (saved_step_ != state_.step) save();
 
   outcome_.steps = state_.step;
   outcome_.seconds = static_cast<double>(now_ns() - begin_ns_) * 1e-9;
@@ -167,7 +167,7 @@ void Trainer::take_outcomes(bool all) {
 void Trainer::validate_and_save() {
   const int64_t begin_ns = now_ns();
   validate_if_due(false);
-  if (saved_step_ != state_.step && is_due(settings_.checkpoint_every, last_checkpoint_ns_)) save(false);
+  if (saved_step_ != state_.step && is_due(settings_.checkpoint_every, last_checkpoint_ns_)) save();
   const int64_t pause_ns = now_ns() - begin_ns;
   for (Window* window : {&window_, &epoch_window_}) {
     window->begin_ns += pause_ns;
@@ -286,10 +286,10 @@ void Trainer::judge(const EvalReport& result) {
       throw_if_error(parts_.directory->log_scalars(state_.step, scalars));
     }
   }
-  if (is_best) save(true);
+  if (is_best) save();
 }
 
-void Trainer::save(bool is_best) {
+void Trainer::save() {
   if (parts_.directory == nullptr) return;
   take_outcomes(true);
   const SpanScope span(Span::kCheckpoint);
@@ -305,10 +305,10 @@ void Trainer::save(bool is_best) {
   if (parts_.ema != nullptr) tensors.ema = parts_.ema->state();
   const std::string directory = value_or_throw(
       save_checkpoint(parts_.directory->checkpoints(), {settings_.model_state, state_, parts_.train->state()},
-                      tensors, settings_.keep, is_best));
+                      tensors, settings_.keep));
   saved_step_ = state_.step;
   last_checkpoint_ns_ = now_ns();
-  parts_.observer->on_checkpoint(directory, is_best);
+  parts_.observer->on_checkpoint(directory, state_.best_step == state_.step);
 }
 
 Trainer::Window Trainer::begin_window() const {

@@ -87,7 +87,7 @@ class Trainer {
   void validate_if_due(bool at_end);
   void validate();
   void judge(const EvalReport& result);
-  void save(bool is_best);
+  void save();
   void report_progress(const StepOutcome& outcome);
   void validate_and_save();
   std::string nonfinite_advice() const;

@@ -171,6 +171,47 @@ TEST_F(SessionTest, WhatWouldChangeTheRunCannotChangeOnResume) {
   }
 }
 
+static std::string resume_error(const std::string& run) {
+  try {
+    Session::resume(run);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST_F(SessionTest, AnEditedOrTruncatedConfigIsNotResumedAndSaysWhatChanged) {
+  ScratchFolder runs;
+  TrainConfig c = config(runs / "a");
+  c.epochs = 0.5;
+  Session(c).train();
+  const std::string file = runs / "a/config.toml";
+  const std::string good = text_of(file);
+  const auto write = [&](const std::string& text) { std::ofstream(file, std::ios::trunc) << text; };
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  write(replaced("\nepochs = 0.5\n", "\nepochs = 7\n"));
+  std::string error = resume_error(runs / "a");
+  EXPECT_NE(error.find("epochs is '7', was '0.5'; to go on, put it back: cp "), std::string::npos) << error;
+  EXPECT_NE(error.find("--threads"), std::string::npos) << error;
+  write(good.substr(0, good.find("\nepochs = ") + 1));
+  error = resume_error(runs / "a");
+  EXPECT_NE(error.find("was changed since dlpipe wrote it: "), std::string::npos) << error;
+  write("lr = [");
+  error = resume_error(runs / "a");
+  EXPECT_NE(error.find("put it back: cp "), std::string::npos) << error;
+  write("");
+  EXPECT_NE(resume_error(runs / "a"), "");
+  // What may change on resume may be edited, and comments too.
+  write(replaced("\nkeep = 2\n", "\n# by hand\nkeep = 3\n"));
+  EXPECT_EQ(Session::resume(runs / "a")->config().keep, 3);
+  EXPECT_NE(text_of(file), good);
+  write(good);
+  EXPECT_EQ(resume_error(runs / "a"), "");
+}
+
 // Flips one byte of a JPEG of class `name` inside a dataset's file; answers whether it lay in this dataset.
 static bool damage_record(const std::string& dataset, const std::string& jpeg) {
   const std::string wanted = text_of(jpeg);
