@@ -4,6 +4,9 @@
 #include <cstring>
 #include <new>
 
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/text.h"
+
 namespace dlpipe {
 
 std::string_view error_code_name(ErrorCode code) {
@@ -93,8 +96,7 @@ Status status_from_errno(std::string_view area, std::string_view what, int error
     default:
       break;
   }
-  return Status(
-      code, "[" + std::string(area) + "] " + std::string(what) + ": " + std::strerror(error_number) + advice);
+  return Status(code, concat("[", area, "] ", printable(what), ": ", std::strerror(error_number), advice));
 }
 
 }  // namespace dlpipe

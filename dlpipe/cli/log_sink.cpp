@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "dlpipe/base/log.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/cli/output.h"
 
 namespace dlpipe::cli {
@@ -27,7 +28,7 @@ static spdlog::level::level_enum spdlog_level(LogLevel level) {
 
 static void log_to_spdlog(LogLevel level, std::string_view message) {
   if (stderr_is_terminal()) std::fputs("\r\x1b[K", stderr);  // over a progress line, which is drawn again
-  spdlog::default_logger_raw()->log(spdlog_level(level), "{}", message);
+  spdlog::default_logger_raw()->log(spdlog_level(level), "{}", printable_lines(message));
 }
 
 void install_log_sink() {

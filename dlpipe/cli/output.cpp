@@ -9,17 +9,19 @@
 #include <cstdio>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::cli {
 
 void print_note(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  if (text.empty() || text.back() != '\n') std::fputc('\n', stderr);
+  const std::string safe = printable_lines(text);
+  std::fwrite(safe.data(), 1, safe.size(), stderr);
+  if (safe.empty() || safe.back() != '\n') std::fputc('\n', stderr);
 }
 
 bool print_answer(std::string_view text) {
-  return write_stdout(concat(text, text.ends_with('\n') ? "" : "\n"));
+  return write_stdout(concat(printable_lines(text), text.ends_with('\n') ? "" : "\n"));
 }
 
 bool write_stdout(std::string_view text) {

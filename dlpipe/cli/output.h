@@ -1,6 +1,6 @@
 // Where the program's words go. What a command was asked for goes to stdout, as text or as JSON, so that
-// `dlpipe inspect DATA | less` and `> file` work. Progress, notes, warnings and errors go to stderr. Main
-// thread only.
+// `dlpipe inspect DATA | less` and `> file` work. Progress, notes, warnings and errors go to stderr. Both are
+// made printable (base/printable.h), as names from data may hold control characters. Main thread only.
 #pragma once
 
 #include <string>

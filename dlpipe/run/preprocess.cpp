@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::run {
@@ -12,7 +13,7 @@ namespace {
 
 std::string join(std::span<const std::string> names) {
   std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + printable(name);
   return text;
 }
 

@@ -1,6 +1,7 @@
 // `dlpipe ingest SRC DST`: raw files to a dataset.
 #include <memory>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
@@ -53,7 +54,7 @@ void print_skipped(const ingest::IngestReport& report) {
   constexpr size_t kShown = 20;
   std::string text = concat(human_count(static_cast<int64_t>(report.skipped.size())), " files skipped:");
   for (size_t i = 0; i < std::min(kShown, report.skipped.size()); ++i)
-    text += concat("\n  ", report.skipped[i].path, ": ", report.skipped[i].reason);
+    text += concat("\n  ", printable(report.skipped[i].path), ": ", printable(report.skipped[i].reason));
   if (report.skipped.size() > kShown)
     text += concat("\n  ... all of them: dlpipe inspect --skipped ", report.splits[0].directory);
   print_note(text);

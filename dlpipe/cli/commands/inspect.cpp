@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/dataset_arguments.h"
@@ -39,7 +40,7 @@ std::string classes_text(const data::InspectReport& report) {
   std::vector<std::vector<std::string>> rows = {{"label", "class", "samples"}};
   constexpr size_t kShown = 30;
   for (size_t i = 0; i < std::min(kShown, report.classes.size()); ++i)
-    rows.push_back({std::to_string(i), report.classes[i], human_count(report.class_counts[i])});
+    rows.push_back({std::to_string(i), printable(report.classes[i]), human_count(report.class_counts[i])});
   std::string text = format_table(rows);
   if (report.classes.size() > kShown)
     text += concat("... and ", report.classes.size() - kShown, " more; --json has all\n");
@@ -73,7 +74,8 @@ std::string alphabet_lines(const data::InspectReport& report, int64_t length) {
 
 void print_text(const data::InspectReport& report) {
   std::string fields;
-  for (const data::Field& field : report.fields) fields += concat(fields.empty() ? "" : ", ", field.name);
+  for (const data::Field& field : report.fields)
+    fields += concat(fields.empty() ? "" : ", ", printable(field.name));
   const auto tokens = std::find_if(report.fields.begin(), report.fields.end(),
                                    [](const data::Field& field) { return field.name == "tokens"; });
   const bool is_text = tokens != report.fields.end();
@@ -93,7 +95,7 @@ void print_text(const data::InspectReport& report) {
 Status print_skipped(const std::vector<NamedDataset>& datasets) {
   for (const NamedDataset& one : datasets) {
     DLPIPE_ASSIGN_OR_RETURN(const auto skipped, one.dataset->skipped());
-    for (const auto& file : skipped) print_answer(concat(file.path, ": ", file.reason));
+    for (const auto& file : skipped) print_answer(concat(printable(file.path), ": ", printable(file.reason)));
   }
   return {};
 }

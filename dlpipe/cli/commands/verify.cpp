@@ -1,6 +1,7 @@
 // `dlpipe verify DST`: every record against its checksum.
 #include <memory>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/dataset_arguments.h"
@@ -38,8 +39,9 @@ Json json_of(const data::Dataset& dataset, const data::VerifyReport& report) {
 
 void print_text(const data::Dataset& dataset, const data::VerifyReport& report, bool decoded) {
   for (const auto& bad : report.bad)
-    print_answer(concat("bad: sample ", bad.sample, bad.path.empty() ? "" : concat(" (", bad.path, ")"), ": ",
-                        bad.reason));
+    print_answer(concat("bad: sample ", bad.sample,
+                        bad.path.empty() ? "" : concat(" (", printable(bad.path), ")"), ": ",
+                        printable(bad.reason)));
   if (!report.id_matches)
     print_answer("bad: the id differs from the records' and the schema's: one of them is damaged");
   print_answer(concat(dataset.directory(), ": ", human_count(report.samples), " samples, ",

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "dlpipe/io/data/dataset.h"
@@ -69,6 +70,36 @@ TEST(IngestCommand, CtrlCStopsAndTheSameCommandGoesOn) {
   }
   EXPECT_EQ(run_dlpipe(command).exit_code, 0);
   EXPECT_EQ(value_or_throw(data::Dataset::open(dir / "data"))->size(), 3000);
+}
+
+// Names of folders and files may hold any byte; none of them may reach the terminal as it is.
+TEST(IngestCommand, NamesThatHoldEscapeSequencesAreEscapedByEveryCommand) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "3", "--size", "24"}).exit_code, 0);
+  const std::string evil = dir / "jpegs/ev\x1b[31mil\n\xc2\x9b\xff";
+  std::filesystem::rename(dir / "jpegs/bar", evil);
+  std::filesystem::resize_file(evil + "/00001.jpg", 200);
+  std::filesystem::rename(evil + "/00001.jpg", evil + "/\x1b]0;title\x07.jpg");
+  const auto is_safe = [](const Outcome& outcome) {
+    for (const std::string& text : {outcome.out, outcome.err}) {
+      EXPECT_EQ(text.find_first_of("\x1b\x07\r"), std::string::npos) << text;
+      EXPECT_EQ(text.find("\xc2\x9b"), std::string::npos) << text;
+      EXPECT_EQ(text.find('\xff'), std::string::npos) << text;
+    }
+  };
+  const Outcome made = run_dlpipe({"ingest", dir / "jpegs", dir / "data"});
+  EXPECT_EQ(made.exit_code, 0);
+  is_safe(made);
+  EXPECT_NE(made.err.find("ev\\u001b[31mil\\n\\u009b\\xff/\\u001b]0;title\\u0007.jpg: "), std::string::npos)
+      << made.err;
+  is_safe(run_dlpipe({"inspect", dir / "data"}));
+  is_safe(run_dlpipe({"inspect", dir / "data", "--skipped"}));
+  const Outcome json = run_dlpipe({"inspect", dir / "data", "--json"});
+  is_safe(json);
+  EXPECT_EQ(nlohmann::json::parse(json.out)["class_counts"].size(), 10u);
+  is_safe(run_dlpipe({"verify", dir / "data", "--json"}));
+  is_safe(run_dlpipe({"ingest", evil, dir / "other"}));
+  is_safe(run_dlpipe({"inspect", evil}));
 }
 
 }  // namespace dlpipe::test

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"
@@ -16,29 +17,12 @@ namespace {
 
 constexpr size_t kMostTokens = 256;  // a token is a byte
 
-/// The bytes of the character that begins at `at`: 0 where that is no UTF-8.
-size_t character_bytes(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(at);
-  const size_t count = first < 0x80   ? 1
-                       : first < 0xc2 ? 0
-                       : first < 0xe0 ? 2
-                       : first < 0xf0 ? 3
-                       : first < 0xf5 ? 4
-                                      : 0;
-  if (count == 0 || at + count > text.size()) return 0;
-  for (size_t i = 1; i < count; ++i) {
-    if ((byte(at + i) & 0xc0) != 0x80) return 0;
-  }
-  return count;
-}
-
 /// Where each character begins, and the text's end; empty where it is no UTF-8.
 std::vector<size_t> character_places(std::string_view text) {
   std::vector<size_t> places;
   size_t at = 0;
   while (at < text.size()) {
-    const size_t count = character_bytes(text, at);
+    const size_t count = utf8_bytes(text, at);
     if (count == 0) return {};
     places.push_back(at);
     at += count;

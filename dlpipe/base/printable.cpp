@@ -1,0 +1,92 @@
+#include "dlpipe/base/printable.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe {
+
+size_t utf8_bytes(std::string_view text, size_t at) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(at);
+  if (first < 0x80) return 1;
+  const size_t count = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+  if (count == 0 || at + count > text.size()) return 0;
+  for (size_t i = 1; i < count; ++i) {
+    if ((byte(at + i) & 0xc0) != 0x80) return 0;
+  }
+  const unsigned char second = byte(at + 1);
+  const bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
+  const bool surrogate = first == 0xed && second >= 0xa0;
+  const bool too_large = first == 0xf4 && second >= 0x90;
+  return overlong || surrogate || too_large ? 0 : count;
+}
+
+// Of a character of up to three bytes; 0 of longer ones, all of which are harmless.
+static uint32_t code_point(std::string_view character) {
+  const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(character[i])); };
+  switch (character.size()) {
+    case 1:
+      return byte(0);
+    case 2:
+      return (byte(0) & 0x1f) << 6 | (byte(1) & 0x3f);
+    case 3:
+      return (byte(0) & 0x0f) << 12 | (byte(1) & 0x3f) << 6 | (byte(2) & 0x3f);
+    default:
+      return 0;
+  }
+}
+
+static bool is_harmful(std::string_view character) {
+  if (character.size() > 3) return false;
+  const uint32_t code = code_point(character);
+  const bool control = code < 0x20 || (code >= 0x7f && code < 0xa0);
+  const bool separator = code == 0x2028 || code == 0x2029;
+  const bool direction = code == 0x061c || code == 0x200e || code == 0x200f ||
+                         (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+  return control || separator || direction;
+}
+
+static std::string escaped(std::string_view character) {
+  if (character == "\n") return "\\n";
+  if (character == "\r") return "\\r";
+  if (character == "\t") return "\\t";
+  return "\\u" + hex64(code_point(character)).substr(12);  // as JSON writes it: JSON stays JSON
+}
+
+static std::string printable_but(std::string_view text, std::string_view kept) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const size_t count = utf8_bytes(text, 0);
+    const std::string_view character = text.substr(0, std::max<size_t>(count, 1));
+    if (count == 0) {
+      out += "\\x" + hex64(static_cast<unsigned char>(text[0])).substr(14);
+    } else if (is_harmful(character) && kept.find(text[0]) == std::string_view::npos) {
+      out += escaped(character);
+    } else {
+      out += character;
+    }
+    text.remove_prefix(character.size());
+  }
+  return out;
+}
+
+std::string printable(std::string_view text) {
+  return printable_but(text, "");
+}
+
+std::string printable_lines(std::string_view text) {
+  return printable_but(text, "\n\t");
+}
+
+std::string quoted_names(std::span<const std::string> names, size_t most) {
+  std::string text;
+  for (size_t i = 0; i < std::min(most, names.size()); ++i)
+    text += concat(i > 0 ? ", '" : "'", printable(names[i]), "'");
+  if (names.size() > most) text += concat(" and ", names.size() - most, " more");
+  return text;
+}
+
+}  // namespace dlpipe
