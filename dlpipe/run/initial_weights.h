@@ -2,18 +2,20 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "dlpipe/engine/layers/module.h"
+#include "dlpipe/engine/models/model.h"
+#include "dlpipe/run/weights_source.h"
 
 namespace dlpipe::run {
 
-/// Loads `path`, a safetensors file with PyTorch's names, or a checkpoint or run of dlpipe's (the averaged
-/// weights where there are some; its classes must be `classes`). A `head` ("fc.") that isn't empty keeps the
-/// model's own parameters under that prefix, and then classes may differ. Answers lines for a person. Throws
-/// Error: kMisuse lists names that are missing, unexpected, or shaped differently.
-std::vector<std::string> load_weights(const std::string& path, const std::vector<std::string>& classes,
-                                      std::string_view head, engine::Module& model);
+/// Copies `source` into `model`, one of `record`. A checkpoint's classes must be `classes`, unless
+/// `reset_head`, which keeps the model's own classifier. Answers lines for a person. Throws Error: kMisuse
+/// lists names that are missing, unexpected, or shaped differently.
+std::vector<std::string> load_initial_weights(const WeightsSource& source,
+                                              const std::vector<std::string>& classes,
+                                              const engine::ModelRecord& record, bool reset_head,
+                                              engine::Module& model, const Registries& registries);
 
 }  // namespace dlpipe::run

@@ -60,6 +60,14 @@ Result<std::string> validation_chain(const std::string& val_augment, const std::
   return concat(expression, " ", normalize_op(prep, image[2]));
 }
 
+Result<std::string> normalization_in(const std::string& chain, int64_t channels,
+                                     const augment::OpRegistry& registry) {
+  DLPIPE_ASSIGN_OR_RETURN(const augment::Chain parsed, augment::Chain::parse(chain, registry));
+  BatchPrep prep;
+  DLPIPE_RETURN_IF_ERROR(parsed.fill_prep(prep));
+  return normalize_op(prep, channels);
+}
+
 Status check_classes(std::string_view first_name, std::span<const std::string> first,
                      std::string_view second_name, std::span<const std::string> second) {
   if (std::ranges::equal(first, second)) return {};

@@ -138,8 +138,8 @@ void Session::initialize_weights() {
 
 void Session::load_initial_weights() {
   const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
-  for (const std::string& line :
-       load_weights(config_.init, classes(), config_.reset_head ? record->head : "", *model_)) {
+  for (const std::string& line : run::load_initial_weights(open_weights(config_.init), classes(), *record,
+                                                           config_.reset_head, *model_, registries_)) {
     note(line);
   }
 }

@@ -18,13 +18,17 @@ std::span<const std::byte> bytes_of(const Tensor& contiguous) {
   return {static_cast<const std::byte*>(contiguous.raw()), contiguous.size_bytes()};
 }
 
-Result<Tensor> read_tensor(const formats::SafetensorsFile& file, const formats::SafetensorsEntry& entry) {
+Result<Shape> shape_of(const formats::SafetensorsFile& file, const formats::SafetensorsEntry& entry) {
   if (entry.shape.size() > static_cast<size_t>(Shape::kMaxRank)) {
     return Status(ErrorCode::kUnsupported,
                   concat("[weights] tensor '", entry.name, "' of ", file.path(), " has ", entry.shape.size(),
                          " dimensions; at most ", Shape::kMaxRank, " are supported"));
   }
-  const Shape shape{std::span<const int64_t>(entry.shape)};
+  return Shape{std::span<const int64_t>(entry.shape)};
+}
+
+Result<Tensor> read_tensor(const formats::SafetensorsFile& file, const formats::SafetensorsEntry& entry) {
+  DLPIPE_ASSIGN_OR_RETURN(const Shape shape, shape_of(file, entry));
   if (!entry.dtype) {
     return Status(ErrorCode::kUnsupported, concat("[weights] tensor '", entry.name, "' of ", file.path(),
                                                   " is ", entry.dtype_text, "; convert it to F32"));
@@ -47,6 +51,16 @@ Status save_tensors(const std::string& path, std::span<const NamedTensor> tensor
   }
   const auto written = formats::write_safetensors(path, entries, {{"format", "pt"}});
   return written.status();
+}
+
+Result<std::vector<engine::NamedShape>> list_tensors(const std::string& path) {
+  DLPIPE_ASSIGN_OR_RETURN(const formats::SafetensorsFile file, formats::SafetensorsFile::open(path));
+  std::vector<engine::NamedShape> shapes;
+  for (const formats::SafetensorsEntry& entry : file.entries()) {
+    DLPIPE_ASSIGN_OR_RETURN(const Shape shape, shape_of(file, entry));
+    shapes.push_back({entry.name, shape});
+  }
+  return shapes;
 }
 
 Result<std::vector<NamedTensor>> load_tensors(const std::string& path) {

@@ -13,6 +13,8 @@ namespace dlpipe::run {
 
 /// Writes aside and renames; tensors are stored plain and row-major, in PyTorch's names and shapes.
 Status save_tensors(const std::string& path, std::span<const engine::NamedTensor> tensors);
+/// Names and shapes of a file's tensors; their bytes are not read.
+Result<std::vector<engine::NamedShape>> list_tensors(const std::string& path);
 /// All tensors of a file. Element types that dlpipe lacks are kUnsupported, by name.
 Result<std::vector<engine::NamedTensor>> load_tensors(const std::string& path);
 

@@ -42,7 +42,7 @@ bool same_shape(const Shape& a, const Shape& b) {
 }
 
 std::string list_names(std::string_view what, const std::vector<std::string>& names) {
-  constexpr size_t kShown = 8;
+  constexpr size_t kShown = 3;
   if (names.empty()) return "";
   std::string text = dlpipe::concat("; ", names.size(), " ", what, ": ");
   for (size_t i = 0; i < names.size() && i < kShown; ++i) text += (i > 0 ? ", " : "") + names[i];
@@ -142,43 +142,71 @@ std::vector<NamedTensor> Module::state_dict() const {
   return all;
 }
 
-std::vector<std::string> Module::load_state_dict(const std::vector<NamedTensor>& state, bool strict) {
-  std::unordered_map<std::string, const Tensor*> given;
-  for (const NamedTensor& entry : state) given.emplace(entry.name, &entry.tensor);
+namespace {
 
-  std::vector<std::pair<const Tensor*, Tensor>> copies;
-  std::vector<std::string> missing, unexpected, misshapen, not_loaded;
-  for (const NamedTensor& own : state_dict()) {
-    const auto found = given.find(own.name);
+/// How a state's names and shapes differ from a module's, in the module's order.
+struct StateDifferences {
+  std::vector<std::string> missing, unexpected, misshapen;
+  std::vector<std::string> not_loaded;  // all of them, by name alone
+  std::string text() const {
+    const std::string all = list_names("missing", missing) + list_names("unexpected", unexpected) +
+                            list_names("of another shape", misshapen);
+    return all.empty() ? all : all.substr(2);
+  }
+};
+
+StateDifferences compare(const std::vector<NamedTensor>& own, const std::vector<NamedShape>& state) {
+  std::unordered_map<std::string_view, const Shape*> given;
+  for (const NamedShape& entry : state) given.emplace(entry.name, &entry.shape);
+  StateDifferences differences;
+  for (const NamedTensor& entry : own) {
+    const auto found = given.find(entry.name);
     if (found == given.end()) {
-      not_loaded.push_back(own.name);
-      if (!own.name.ends_with(kBatchCount)) missing.push_back(own.name);
+      differences.not_loaded.push_back(entry.name);
+      if (!entry.name.ends_with(kBatchCount)) differences.missing.push_back(entry.name);
       continue;
     }
-    const Tensor* const tensor = found->second;
-    given.erase(found);
-    if (same_shape(tensor->shape(), own.tensor.shape())) {
-      copies.emplace_back(tensor, own.tensor);
-    } else {
-      not_loaded.push_back(own.name);
-      misshapen.push_back(dlpipe::concat(own.name, " ", tensor->shape().to_string(), " for ",
-                                         own.tensor.shape().to_string()));
+    if (!same_shape(*found->second, entry.tensor.shape())) {
+      differences.not_loaded.push_back(entry.name);
+      differences.misshapen.push_back(dlpipe::concat(entry.name, " ", found->second->to_string(), " for ",
+                                                     entry.tensor.shape().to_string()));
     }
+    given.erase(found);
   }
-  for (const NamedTensor& entry : state) {
+  for (const NamedShape& entry : state) {
     if (!given.contains(entry.name)) continue;
-    not_loaded.push_back(entry.name);
-    unexpected.push_back(entry.name);
+    differences.not_loaded.push_back(entry.name);
+    differences.unexpected.push_back(entry.name);
   }
-  if (strict && (!missing.empty() || !unexpected.empty() || !misshapen.empty())) {
-    throw Error(Status(
-        ErrorCode::kMisuse,
-        dlpipe::concat("[load_state_dict] the weights are another model's", list_names("missing", missing),
-                       list_names("unexpected", unexpected), list_names("of another shape", misshapen),
-                       "; name the right model, or load without strict")));
+  return differences;
+}
+
+}  // namespace
+
+std::string Module::state_differences(const std::vector<NamedShape>& state) const {
+  return compare(state_dict(), state).text();
+}
+
+std::vector<std::string> Module::load_state_dict(const std::vector<NamedTensor>& state, bool strict) {
+  std::vector<NamedShape> shapes;
+  std::unordered_map<std::string_view, const Tensor*> given;
+  for (const NamedTensor& entry : state) {
+    shapes.push_back({entry.name, entry.tensor.shape()});
+    given.emplace(entry.name, &entry.tensor);
   }
-  for (auto& [from, to] : copies) copy_values(*from, to);
-  return not_loaded;
+  const std::vector<NamedTensor> own = state_dict();
+  StateDifferences differences = compare(own, shapes);
+  if (const std::string text = differences.text(); strict && !text.empty()) {
+    throw Error(
+        Status(ErrorCode::kMisuse, dlpipe::concat("[load_state_dict] the weights are another model's; ", text,
+                                                  "; name the right model, or load without strict")));
+  }
+  for (NamedTensor entry : own) {
+    const auto found = given.find(entry.name);
+    if (found != given.end() && same_shape(found->second->shape(), entry.tensor.shape()))
+      copy_values(*found->second, entry.tensor);
+  }
+  return std::move(differences.not_loaded);
 }
 
 void Module::to(Device& device) {

@@ -25,6 +25,12 @@ struct NamedTensor {
   Tensor tensor;
 };
 
+/// A tensor of a file that hasn't been read.
+struct NamedShape {
+  std::string name;
+  Shape shape;
+};
+
 class Module {
  public:
   Module() = default;
@@ -56,6 +62,9 @@ class Module {
   std::vector<NamedTensor> buffers() const;
   /// Parameters and buffers together in PyTorch's order. The tensors share storage with the module's.
   std::vector<NamedTensor> state_dict() const;
+  /// Why load_state_dict would refuse tensors of these names and shapes, the first of them named: "2 missing:
+  /// ..." Empty: it takes them.
+  std::string state_differences(const std::vector<NamedShape>& state) const;
   /// Copies by name, converting floating dtypes. kMisuse lists missing, unexpected and differently shaped
   /// names unless `strict` is false, and then nothing has been copied; answers the names that were not
   /// loaded: of the module and missing or shaped differently in `state`, or of `state` and unknown here. A

@@ -32,6 +32,16 @@ enum class ModelInput : uint8_t {
   kTokens,  // i64 ids [N,T] -> logits of the next token [N * T, classes]
 };
 
+/// Weights that others publish under a model's names, and how pictures are prepared for them.
+struct PublishedWeights {
+  const char* publisher;
+  const char* normalize;  // the op
+  int64_t resize;         // of the shorter side, before the middle of the model's default size is cut out
+};
+/// torchvision's weights for ImageNet: RGB in 0..1, mean 0.485, 0.456, 0.406, std 0.229, 0.224, 0.225
+/// (torchvision.transforms._presets.ImageClassification).
+extern const PublishedWeights torchvision_weights;
+
 struct ModelRecord {
   const char* name;
   const char* help;
@@ -47,6 +57,7 @@ struct ModelRecord {
   ModelInput input = ModelInput::kImages;
   /// Classes (a vocabulary) that it is measured with. 0: 1000 from 96x96 on, else 10.
   int64_t default_classes = 0;
+  const PublishedWeights* published = nullptr;  // null: nobody publishes weights of this model's names
 };
 
 /// Zeros of the shape that a model of `arguments` takes, `batch` of them: tokens where arguments.length is

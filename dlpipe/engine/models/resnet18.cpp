@@ -11,7 +11,11 @@ std::shared_ptr<Module> build(const ModelArguments& arguments) {
 
 extern const ModelRecord resnet18_model;
 const ModelRecord resnet18_model = {
-    "resnet18", "ResNet-18, torchvision's names; 11.7 M parameters, 3.6 GFLOP forward at 224x224", 224, build,
-    "fc."};
+    .name = "resnet18",
+    .help = "ResNet-18, torchvision's names; 11.7 M parameters, 3.6 GFLOP forward at 224x224",
+    .default_size = 224,
+    .build = build,
+    .head = "fc.",
+    .published = &torchvision_weights};
 
 }  // namespace dlpipe::engine

@@ -11,7 +11,11 @@ std::shared_ptr<Module> build(const ModelArguments& arguments) {
 
 extern const ModelRecord resnet34_model;
 const ModelRecord resnet34_model = {
-    "resnet34", "ResNet-34, torchvision's names; 21.8 M parameters, 7.3 GFLOP forward at 224x224", 224, build,
-    "fc."};
+    .name = "resnet34",
+    .help = "ResNet-34, torchvision's names; 21.8 M parameters, 7.3 GFLOP forward at 224x224",
+    .default_size = 224,
+    .build = build,
+    .head = "fc.",
+    .published = &torchvision_weights};
 
 }  // namespace dlpipe::engine

@@ -11,8 +11,12 @@ std::shared_ptr<Module> build(const ModelArguments& arguments) {
 
 extern const ModelRecord resnet50_model;
 const ModelRecord resnet50_model = {
-    "resnet50",
-    "ResNet-50 (stride in the 3x3), torchvision's names; 25.6 M parameters, 8.2 GFLOP forward at 224x224",
-    224, build, "fc."};
+    .name = "resnet50",
+    .help =
+        "ResNet-50 (stride in the 3x3), torchvision's names; 25.6 M parameters, 8.2 GFLOP forward at 224x224",
+    .default_size = 224,
+    .build = build,
+    .head = "fc.",
+    .published = &torchvision_weights};
 
 }  // namespace dlpipe::engine

@@ -11,7 +11,11 @@ std::shared_ptr<Module> build(const ModelArguments& arguments) {
 
 extern const ModelRecord vgg16_model;
 const ModelRecord vgg16_model = {
-    "vgg16", "VGG-16, torchvision's names; 138.4 M parameters, 31.0 GFLOP forward at 224x224", 224, build,
-    "classifier.6."};
+    .name = "vgg16",
+    .help = "VGG-16, torchvision's names; 138.4 M parameters, 31.0 GFLOP forward at 224x224",
+    .default_size = 224,
+    .build = build,
+    .head = "classifier.6.",
+    .published = &torchvision_weights};
 
 }  // namespace dlpipe::engine

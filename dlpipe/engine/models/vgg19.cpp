@@ -11,7 +11,11 @@ std::shared_ptr<Module> build(const ModelArguments& arguments) {
 
 extern const ModelRecord vgg19_model;
 const ModelRecord vgg19_model = {
-    "vgg19", "VGG-19, torchvision's names; 143.7 M parameters, 39.3 GFLOP forward at 224x224", 224, build,
-    "classifier.6."};
+    .name = "vgg19",
+    .help = "VGG-19, torchvision's names; 143.7 M parameters, 39.3 GFLOP forward at 224x224",
+    .default_size = 224,
+    .build = build,
+    .head = "classifier.6.",
+    .published = &torchvision_weights};
 
 }  // namespace dlpipe::engine

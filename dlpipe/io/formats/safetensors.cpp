@@ -12,6 +12,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/io/formats/foreign_weights.h"
 #include "dlpipe/io/formats/json.h"
 
 namespace dlpipe::formats {
@@ -142,28 +143,42 @@ static Status read_at(int fd, const std::string& path, uint64_t offset, std::spa
   return {};
 }
 
+// What the file is instead, where its first and last bytes tell; else `problem`.
+static Status or_foreign(int fd, const std::string& path, uint64_t file_bytes, const Status& problem) {
+  constexpr uint64_t kLookedAt = 1 << 20;  // an archive's directory is at its end
+  const auto count = std::min(file_bytes, kLookedAt);
+  std::string begin(count, '\0');
+  std::string end(count, '\0');
+  DLPIPE_RETURN_IF_ERROR(read_at(fd, path, 0, std::as_writable_bytes(std::span(begin))));
+  DLPIPE_RETURN_IF_ERROR(read_at(fd, path, file_bytes - count, std::as_writable_bytes(std::span(end))));
+  const std::string foreign = describe_foreign_weights(path, begin, end);
+  return foreign.empty() ? problem
+                         : Status(ErrorCode::kUnsupported, concat("[safetensors] ", path, " is ", foreign));
+}
+
 Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
-  SafetensorsFile file(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  SafetensorsFile file(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.fd_ < 0) return status_from_errno("safetensors", concat("cannot open ", path), errno);
   struct stat info {};
   if (::fstat(file.fd_, &info) != 0)
     return status_from_errno("safetensors", concat("cannot stat ", path), errno);
   if (!S_ISREG(info.st_mode)) return corrupt(concat(path, " is not a file"));
   const auto file_bytes = static_cast<uint64_t>(info.st_size);
+  const auto refuse = [&](const Status& problem) { return or_foreign(file.fd_, path, file_bytes, problem); };
   uint64_t header_bytes = 0;
   if (file_bytes < sizeof header_bytes)
-    return corrupt(concat(path, " is too short to be a safetensors file"));
+    return refuse(corrupt(concat(path, " is too short to be a safetensors file")));
   DLPIPE_RETURN_IF_ERROR(read_at(file.fd_, path, 0, std::as_writable_bytes(std::span(&header_bytes, 1))));
   if (header_bytes > kMaxHeaderBytes || header_bytes > file_bytes - sizeof header_bytes) {
-    return corrupt(concat(path, " claims a header of ", header_bytes,
-                          " bytes; it isn't a safetensors file, or is truncated"));
+    return refuse(corrupt(concat(path, " claims a header of ", header_bytes,
+                                 " bytes; it isn't a safetensors file, or is truncated")));
   }
   std::string json(header_bytes, '\0');
   DLPIPE_RETURN_IF_ERROR(read_at(file.fd_, path, sizeof header_bytes,
                                  std::as_writable_bytes(std::span(json.data(), json.size()))));
   file.data_begin_ = sizeof header_bytes + header_bytes;
   Result<SafetensorsHeader> header = parse_safetensors_header(json, file_bytes - file.data_begin_);
-  if (!header.ok()) return Status(ErrorCode::kCorrupt, concat(header.status().message(), ", in ", path));
+  if (!header.ok()) return refuse({ErrorCode::kCorrupt, concat(header.status().message(), ", in ", path)});
   file.header_ = *std::move(header);
   return file;
 }

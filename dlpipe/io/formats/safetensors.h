@@ -47,6 +47,8 @@ Result<SafetensorsHeader> parse_safetensors_header(std::string_view json, uint64
 
 class SafetensorsFile {
  public:
+  /// kUnsupported for another kind of weights file, with the command that converts it
+  /// (foreign_weights.h).
   static Result<SafetensorsFile> open(const std::string& path);
   SafetensorsFile(SafetensorsFile&& other) noexcept
       : path_(std::move(other.path_)),
