@@ -5,7 +5,7 @@
 // cli/CMakeLists.txt puts it into the table. A command parses and prints; the work itself is in run/ or
 // below.
 //
-// Threads: setup and the action run on the main thread. CLI11 is seen by flags.cpp, config_flags.cpp,
+// Threads: setup and the action run on the main thread. CLI11 is seen by flags.cpp, program.h,
 // misuse.cpp and main.cpp alone.
 #pragma once
 
@@ -33,9 +33,6 @@ struct CommandRecord {
   /// The Status becomes the exit code (exit_code below), its message the last line on stderr. Exceptions are
   /// caught by main and become a Status too.
   std::function<Status()> (*setup)(Flags& flags);
-  /// Text for `dlpipe NAME --help TOPIC`; kMisuse names the topics where there is none of that name. Null: no
-  /// topics.
-  Result<std::string> (*help_topic)(std::string_view topic) = nullptr;
 };
 
 /// The commands of this program, sorted by name, from the generated table.

@@ -1,57 +1,64 @@
 #include "dlpipe/cli/config_flags.h"
 
-#include <CLI/CLI.hpp>
-
 #include "dlpipe/base/text.h"
+#include "dlpipe/cli/help_topics.h"
 #include "dlpipe/run/config.h"
 
 namespace dlpipe::cli {
 
+namespace {
+
+using run::ConfigOption;
+using run::TrainConfig;
+
+std::string value_name(const ConfigOption& option) {
+  if (std::holds_alternative<int64_t TrainConfig::*>(option.member)) return "N";
+  if (std::holds_alternative<double TrainConfig::*>(option.member)) return "X";
+  return std::holds_alternative<std::vector<std::string> TrainConfig::*>(option.member) ? "LIST" : "TEXT";
+}
+
+/// "--model" completes to the names that `--help models` lists.
+std::vector<std::string> known_values(const ConfigOption& option) {
+  if (!option.choices.empty()) return option.choices;
+  for (const HelpTopic& topic : help_topics()) {
+    if (std::string_view(topic.option) == option.name) return topic.words();
+  }
+  return {};
+}
+
+// Both directions can be given, because either may stand in a config file; the one that isn't the default is
+// shown.
+void add_switch(Flags& flags, const ConfigOption& option, bool is_on, const std::string& group,
+                const std::shared_ptr<GivenOptions>& given) {
+  const std::string name = option.name;
+  const auto set = [given, name](const char* value) {
+    return [given, name, value] { given->emplace_back(name, value); };
+  };
+  const std::string yes = concat("--", name), no = concat("--no-", name);
+  const std::string help = is_on ? concat("Switch this off: ", option.help) : std::string(option.help);
+  flags.add_switch(is_on ? yes : no, set(is_on ? "true" : "false"), "").hidden();
+  flags.add_switch(is_on ? no : yes, set(is_on ? "false" : "true"), help).group(group);
+}
+
+}  // namespace
+
 void add_config_flags(Flags& flags, const std::shared_ptr<GivenOptions>& given) {
-  CLI::App& app = flags.app();
-  const run::TrainConfig defaults;
-  for (const run::ConfigOption& option : run::config_options()) {
+  const TrainConfig defaults;
+  for (const ConfigOption& option : run::config_options()) {
     const std::string name = option.name;
-    const std::string flag = "--" + name;
     std::string group = option.group;
     group[0] = static_cast<char>(std::toupper(group[0]));
-    std::string help = option.help;
-    for (size_t i = 0; i < option.choices.size(); ++i) help += (i == 0 ? ": " : ", ") + option.choices[i];
-    CLI::Option* added = nullptr;
-    if (const auto* member = std::get_if<bool run::TrainConfig::*>(&option.member)) {
-      // Both directions can be given, because either may stand in a config file; the one that isn't the
-      // default is shown.
-      const bool is_on = defaults.**member;
-      const std::string shown = is_on ? "--no-" + name : flag;
-      const std::string hidden = is_on ? flag : "--no-" + name;
-      const auto set_shown = [given, name, is_on](int64_t) {
-        given->emplace_back(name, is_on ? "false" : "true");
-      };
-      const auto set_hidden = [given, name, is_on](int64_t) {
-        given->emplace_back(name, is_on ? "true" : "false");
-      };
-      app.add_flag_function(hidden, set_hidden)->group("");
-      added = app.add_flag_function(
-          shown, set_shown, concat(is_on ? "Switch off: " : "", help, "; default ", is_on ? "on" : "off"));
-    } else {
-      const bool is_list =
-          std::holds_alternative<std::vector<std::string> run::TrainConfig::*>(option.member);
-      if (is_list) {
-        const auto set = [given, name](const std::vector<std::string>& words) {
-          std::string text;
-          for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
-          given->emplace_back(name, text);
-        };
-        added = app.add_option_function<std::vector<std::string>>(flag, set, help);
-      } else {
-        const auto set = [given, name](const std::string& text) { given->emplace_back(name, text); };
-        added = app.add_option_function<std::string>(flag, set, help);
-        added->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-      }
-      added->type_name(std::string(run::option_type(option)));
-      added->default_str(run::option_text(option, defaults));
+    if (const auto* member = std::get_if<bool TrainConfig::*>(&option.member)) {
+      add_switch(flags, option, defaults.**member, group, given);
+      continue;
     }
-    added->group(group);
+    const auto set = [given, name](const std::string& text) { given->emplace_back(name, text); };
+    // The dataset is what the command is about: a word by its place, or --data.
+    const std::string flag = name == "data" ? "DATA" : concat("--", name);
+    flags.add_setter(flag, set, option.help, run::option_text(option, defaults), value_name(option) == "LIST")
+        .type_name(value_name(option))
+        .completes(known_values(option))
+        .group(group);
   }
 }
 

@@ -1,29 +1,99 @@
 #include "dlpipe/cli/flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <stdexcept>
 #include <type_traits>
 
+#include "dlpipe/base/error.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/cli/option_names.h"
 
 namespace dlpipe::cli {
 
+Flags::Flags(CLI::App* app, CommandText* text, OutputOptions* output)
+    : app_(app),
+      text_(text),
+      output_(output),
+      checks_(std::make_shared<std::vector<std::function<void()>>>()) {
+  app->option_defaults()->always_capture_default();
+  app->set_help_flag();
+  app->callback([checks = checks_] {
+    for (const auto& check : *checks) check();
+  });
+  // --help is answered before anything is parsed (help_text.h).
+  add_text("--help", "Show this help; --help-all shows every option, --help TOPIC a list", "").group =
+      kEveryCommand;
+  add_flag("--quiet", output->is_quiet, "No progress and no notes; warnings and errors stay")
+      .group(kEveryCommand);
+  add_option("--color", output->color, "Colours in messages; auto: on a terminal without NO_COLOR")
+      .choices({"auto", "always", "never"})
+      .type_name("WHEN")
+      .group(kEveryCommand);
+}
+
+const OptionText* CommandText::find(std::string_view option_name) const {
+  const auto matches = [&](std::string_view name) {
+    return name == option_name || (name.starts_with("--") && name.substr(2) == option_name);
+  };
+  for (const OptionText& option : options) {
+    if (option.is_hidden) continue;
+    if (matches(option.name) || std::any_of(option.aliases.begin(), option.aliases.end(), matches))
+      return &option;
+  }
+  return nullptr;
+}
+
 Flag& Flag::required() {
-  option_->required();
+  text_->is_required = true;
+  if (!text_->has_twin()) option_->required();  // else with_twin's check
   return *this;
 }
 
 Flag& Flag::range(int low, int high) {
-  option_->check(CLI::Range(low, high));
+  option_->check([low, high](const std::string& given) {
+    int64_t value = 0;
+    if (parse_int(given, &value) && value >= low && value <= high) return std::string();
+    return concat("'", given, "' is no whole number from ", low, " to ", human_count(high));
+  });
   return *this;
 }
 
 Flag& Flag::range(double low, double high) {
-  option_->check(CLI::Range(low, high));
+  option_->check([low, high](const std::string& given) {
+    double value = 0;
+    if (parse_double(given, &value) && value >= low && value <= high) return std::string();
+    return concat("'", given, "' is no number from ", low, " to ", high);
+  });
+  return *this;
+}
+
+Flag& Flag::choices(const std::vector<std::string>& words) {
+  text_->choices = words;
+  option_->check([words](const std::string& given) {
+    if (std::find(words.begin(), words.end(), given) != words.end()) return std::string();
+    return concat("'", given, "' is none of its words", suggestion(given, words));
+  });
   return *this;
 }
 
 Flag& Flag::type_name(const std::string& name) {
-  option_->type_name(name);
+  text_->value = name;
+  return *this;
+}
+
+Flag& Flag::group(const std::string& name) {
+  text_->group = name;
+  return *this;
+}
+
+Flag& Flag::completes(const std::vector<std::string>& words) {
+  text_->choices = words;
+  return *this;
+}
+
+Flag& Flag::hidden() {
+  text_->is_hidden = true;
   return *this;
 }
 
@@ -32,15 +102,66 @@ Flag& Flag::excludes(const Flag& other) {
   return *this;
 }
 
+static std::string all_names(const OptionText& text) {
+  std::string names = text.name;
+  if (text.is_word()) return names;
+  for (const std::string& alias : text.aliases) names += "," + alias;
+  return names;
+}
+
+OptionText& Flags::add_text(const std::string& name, const std::string& help, const std::string& value) {
+  OptionText& text = text_->options.emplace_back();
+  text.name = name;
+  text.aliases = aliases_of(name);
+  text.help = help;
+  if (!text.is_word()) text.value = value;
+  return text;
+}
+
+// A word by its place may be given by a name instead: `eval DATA`, `eval --data DATA`. Not both.
+Flag Flags::with_twin(CLI::Option* word, CLI::Option* named, OptionText& text) {
+  named->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  const OptionText* const shown = &text;
+  const CommandText* const command = text_;
+  checks_->push_back([word, named, shown, command] {
+    if (word->count() > 0 && named->count() > 0) {
+      throw Error(Status(ErrorCode::kMisuse,
+                         concat("[", command->name, "] unexpected argument '", word->results().front(),
+                                "': ", shown->name, " is given by ", shown->aliases.front(), " already")));
+    }
+    if (shown->is_required && word->count() + named->count() == 0) {
+      throw Error(
+          Status(ErrorCode::kMisuse, concat("[", command->name, "] ", shown->name, " is missing (",
+                                            shown->help, "); see 'dlpipe ", command->name, " --help'")));
+    }
+  });
+  return {word, &text};
+}
+
+static std::string alias_names(const OptionText& text) {
+  std::string names;
+  for (const std::string& alias : text.aliases) names += (names.empty() ? "" : ",") + alias;
+  return names;
+}
+
 template <class T>
 Flag Flags::add_option(const std::string& name, T& value, const std::string& help) {
-  CLI::Option* option = app_->add_option(name, value, help);
+  constexpr bool kIsList = std::is_same_v<T, std::vector<std::string>>;
+  constexpr bool kIsText = kIsList || std::is_same_v<T, std::string>;
+  OptionText& text = add_text(name, help, kIsText ? "TEXT" : std::is_same_v<T, double> ? "X" : "N");
+  text.is_list = kIsList;
+  CLI::Option* const option = app_->add_option(all_names(text), value, help);
   if constexpr (std::is_same_v<T, uint64_t>) {  // CLI11 takes -1 for 2^64 - 1
-    option->check([](const std::string& text) {
-      return text.rfind('-', 0) == 0 ? concat(text, " is below 0") : std::string();
+    option->check([](const std::string& given) {
+      return given.rfind('-', 0) == 0 ? concat(given, " is below 0") : std::string();
     });
   }
-  return Flag(option);
+  if (kIsList && !text.is_word()) option->allow_extra_args(false);
+  if (!kIsList) text.default_text = option->get_default_str();
+  if constexpr (std::is_same_v<T, std::string>) {
+    if (text.has_twin()) return with_twin(option, app_->add_option(alias_names(text), value, help), text);
+  }
+  return {option, &text};
 }
 template Flag Flags::add_option(const std::string&, std::string&, const std::string&);
 template Flag Flags::add_option(const std::string&, int&, const std::string&);
@@ -50,13 +171,45 @@ template Flag Flags::add_option(const std::string&, double&, const std::string&)
 template Flag Flags::add_option(const std::string&, std::vector<std::string>&, const std::string&);
 
 Flag Flags::add_flag(const std::string& name, bool& value, const std::string& help) {
-  return Flag(app_->add_flag(name, value, help));
+  OptionText& text = add_text(name, help, "");
+  return {app_->add_flag(all_names(text), value, help), &text};
+}
+
+Flag Flags::add_setter(const std::string& name, std::function<void(const std::string&)> set,
+                       const std::string& help, const std::string& default_text, bool is_list) {
+  OptionText& text = add_text(name, help, is_list ? "LIST" : "TEXT");
+  text.is_list = is_list;
+  text.default_text = default_text;
+  const auto add = [&](const std::string& names) {
+    if (is_list) {
+      const auto join = [set](const std::vector<std::string>& words) {
+        std::string joined;
+        for (const std::string& word : words) joined += (joined.empty() ? "" : ",") + word;
+        set(joined);
+      };
+      return app_->add_option_function<std::vector<std::string>>(names, join, help)->allow_extra_args(false);
+    }
+    CLI::Option* const option = app_->add_option_function<std::string>(names, set, help);
+    // Of an option that is given twice the last one counts; a second word is a mistake.
+    if (names.starts_with("-")) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    return option;
+  };
+  CLI::Option* const option = add(all_names(text));
+  return text.has_twin() ? with_twin(option, add(alias_names(text)), text) : Flag(option, &text);
+}
+
+Flag Flags::add_switch(const std::string& name, std::function<void()> set, const std::string& help) {
+  OptionText& text = add_text(name, help, "");
+  return {app_->add_flag_function(
+              all_names(text), [set](int64_t) { set(); }, help),
+          &text};
 }
 
 Flags Flags::add_part(const std::string& name, const std::string& help) {
-  CLI::App* part = app_->add_subcommand(name, help);
-  part->option_defaults()->always_capture_default();
-  return Flags(part);
+  CommandText& part = text_->parts.emplace_back();
+  part.name = concat(text_->name, " ", name);
+  part.help = help;
+  return {app_->add_subcommand(name, help), &part, output_};
 }
 
 void Flags::require_part() {
@@ -67,8 +220,15 @@ bool Flags::parsed() const {
   return app_->parsed();
 }
 
+void Flags::show_first(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (text_->find(name) == nullptr) throw std::logic_error(concat("no option ", name, " of ", text_->name));
+  }
+  text_->first = names;
+}
+
 void Flags::footer(const std::string& text) {
-  app_->footer(text);
+  text_->footer = text;
 }
 
 }  // namespace dlpipe::cli

@@ -1,11 +1,17 @@
-// A command's options, declared without CLI11's headers: those take longer to compile than any command.
+// A command's options: declared once, parsed by CLI11 and told to people from the same table
+// (command_text.h). CLI11's headers stay out of the commands: they take longer to compile than any command.
 //
-// Flags and Flag are handles, copied freely; what they stand for belongs to the program. Main thread.
+// Flags and Flag are handles, copied freely; what they stand for belongs to the Program. Main thread.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "dlpipe/cli/command_text.h"
+#include "dlpipe/cli/output.h"
 
 namespace CLI {
 class App;
@@ -16,30 +22,46 @@ namespace dlpipe::cli {
 
 class Flag {
  public:
-  explicit Flag(CLI::Option* option) : option_(option) {}
+  Flag(CLI::Option* option, OptionText* text) : option_(option), text_(text) {}
   Flag& required();
   /// Misuse outside of it.
   Flag& range(int low, int high);
   Flag& range(double low, double high);
-  /// What stands for the value in --help; by default its type.
+  /// Misuse for any other word. --help lists them behind the help text.
+  Flag& choices(const std::vector<std::string>& words);
+  /// What stands for the value in --help; by default N, X or TEXT.
   Flag& type_name(const std::string& name);
+  /// Heading in --help-all.
+  Flag& group(const std::string& name);
+  /// Words that shells complete the value to; others are accepted, too.
+  Flag& completes(const std::vector<std::string>& words);
+  /// Accepted, but listed nowhere.
+  Flag& hidden();
   /// Misuse together with `other`.
   Flag& excludes(const Flag& other);
 
  private:
   CLI::Option* option_;
+  OptionText* text_;
 };
 
 class Flags {
  public:
-  explicit Flags(CLI::App* app) : app_(app) {}
+  /// Declares what every command takes: --help, --quiet, --color.
+  Flags(CLI::App* app, CommandText* text, OutputOptions* output);
 
-  /// "--name", or "NAME" for a word by its place. `value` holds the default, which --help shows, and is set
-  /// when the command line is parsed. T: std::string, int, int64_t, uint64_t, double,
-  /// std::vector<std::string>.
+  /// "--name", or "NAME" for a word by its place; both take the other names that option_names.h gives them.
+  /// `value` holds the default, which --help shows, and is set when the command line is parsed. T:
+  /// std::string, int, int64_t, uint64_t, double, std::vector<std::string> (a word: all that follow; an
+  /// option: one each time that it is given).
   template <class T>
   Flag add_option(const std::string& name, T& value, const std::string& help);
   Flag add_flag(const std::string& name, bool& value, const std::string& help);
+  /// An option, or a word, whose text goes to `set`; of several only the last, or as a list all with commas
+  /// between.
+  Flag add_setter(const std::string& name, std::function<void(const std::string&)> set,
+                  const std::string& help, const std::string& default_text, bool is_list = false);
+  Flag add_switch(const std::string& name, std::function<void()> set, const std::string& help);
 
   /// A part of the command with options of its own: `dlpipe bench pipeline`.
   Flags add_part(const std::string& name, const std::string& help);
@@ -48,12 +70,18 @@ class Flags {
   /// Whether this part was.
   bool parsed() const;
 
+  /// --help shows these options ("--out") alone, in this order; --help-all shows the rest, too.
+  void show_first(const std::vector<std::string>& names);
   /// The last lines of --help.
   void footer(const std::string& text);
-  CLI::App& app() { return *app_; }
 
  private:
+  OptionText& add_text(const std::string& name, const std::string& help, const std::string& value);
+  Flag with_twin(CLI::Option* word, CLI::Option* named, OptionText& text);
   CLI::App* app_;
+  CommandText* text_;
+  OutputOptions* output_;
+  std::shared_ptr<std::vector<std::function<void()>>> checks_;  // after parsing; they throw Error
 };
 
 }  // namespace dlpipe::cli

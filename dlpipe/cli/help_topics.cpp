@@ -1,5 +1,8 @@
 #include "dlpipe/cli/help_topics.h"
 
+#include <array>
+#include <type_traits>
+
 #include "dlpipe/augment/op.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/output.h"
@@ -63,17 +66,45 @@ std::string describe_schedules() {
          "peaks at --peak-at.\n";
 }
 
+// The records' names; a registry answers pointers, a table values.
+template <class Records>
+std::vector<std::string> names_of(const Records& records) {
+  std::vector<std::string> names;
+  for (const auto& record : records) {
+    if constexpr (std::is_pointer_v<std::decay_t<decltype(record)>>)
+      names.emplace_back(record->name);
+    else
+      names.emplace_back(record.name);
+  }
+  return names;
+}
+
+constexpr std::array<HelpTopic, 6> kTopics = {
+    {{"losses", "what --loss may be", "loss", [] { return describe("loss", run::loss_table()); },
+      [] { return names_of(run::loss_table()); }},
+     {"metrics", "what validation and eval report", "metrics", describe_metrics,
+      [] { return names_of(engine::metric_table()); }},
+     {"models", "what --model may be", "model", describe_models,
+      [] { return names_of(engine::ModelRegistry::builtin().records()); }},
+     {"ops", "what --augment is made of", "", describe_ops,
+      [] { return names_of(augment::OpRegistry::builtin().records()); }},
+     {"optimizers", "what --optimizer may be", "optimizer",
+      [] { return describe("optimizer", engine::optimizer_table()); },
+      [] { return names_of(engine::optimizer_table()); }},
+     {"schedules", "what --schedule may be", "schedule", describe_schedules,
+      [] { return engine::schedule_names(); }}}};
+
 }  // namespace
 
-Result<std::string> train_help_topic(std::string_view topic) {
-  if (topic == "ops") return describe_ops();
-  if (topic == "models") return describe_models();
-  if (topic == "optimizers") return describe("optimizer", engine::optimizer_table());
-  if (topic == "losses") return describe("loss", run::loss_table());
-  if (topic == "metrics") return describe_metrics();
-  if (topic == "schedules") return describe_schedules();
-  const std::vector<std::string> topics = {"losses", "metrics", "models", "ops", "optimizers", "schedules"};
-  return Status(ErrorCode::kMisuse, concat("[train] --help ", topic, suggestion(topic, topics)));
+std::span<const HelpTopic> help_topics() {
+  return kTopics;
+}
+
+const HelpTopic* find_help_topic(std::string_view name) {
+  for (const HelpTopic& topic : kTopics) {
+    if (name == topic.name) return &topic;
+  }
+  return nullptr;
 }
 
 }  // namespace dlpipe::cli

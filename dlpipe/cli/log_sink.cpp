@@ -32,10 +32,13 @@ static void log_to_spdlog(LogLevel level, std::string_view message) {
 }
 
 void install_log_sink() {
-  auto logger = spdlog::stderr_color_mt("dlpipe");
+  const auto color = stderr_has_color() ? spdlog::color_mode::always : spdlog::color_mode::never;
+  auto logger = std::make_shared<spdlog::logger>(
+      "dlpipe", std::make_shared<spdlog::sinks::stderr_color_sink_mt>(color));
   logger->set_pattern("%^%l%$: %v");
   const char* wanted = std::getenv("DLPIPE_LOG");
-  logger->set_level(wanted != nullptr ? spdlog::level::from_str(wanted) : spdlog::level::info);
+  const auto usual = is_quiet() ? spdlog::level::warn : spdlog::level::info;
+  logger->set_level(wanted != nullptr ? spdlog::level::from_str(wanted) : usual);
   spdlog::set_default_logger(std::move(logger));
   set_log_function(log_to_spdlog);
 }

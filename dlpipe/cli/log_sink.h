@@ -1,7 +1,8 @@
 // Sends base/log.h to stderr through spdlog, with the level in front; DLPIPE_LOG=debug|info|warning|error
-// sets the least level printed (default info).
+// sets the least level printed (default info; with --quiet warning).
 #pragma once
 
 namespace dlpipe::cli {
+/// Once, after set_output.
 void install_log_sink();
-}
+}  // namespace dlpipe::cli

@@ -1,21 +1,18 @@
-// The program `dlpipe`: finds the command, lets it declare its options, parses, runs, and turns the outcome
-// into an exit code.
+// The program `dlpipe`: parses, runs the command and turns the outcome into an exit code.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <csignal>
-#include <map>
 
-#include "dlpipe/base/text.h"
 #include "dlpipe/cli/bus_error.h"
 #include "dlpipe/cli/command.h"
-#include "dlpipe/cli/flags.h"
+#include "dlpipe/cli/help_text.h"
 #include "dlpipe/cli/log_sink.h"
 #include "dlpipe/cli/misuse.h"
 #include "dlpipe/cli/output.h"
-#include "dlpipe/run/build_info.h"
+#include "dlpipe/cli/program.h"
 
 namespace dlpipe::cli {
 
@@ -33,22 +30,24 @@ int exit_code(const Status& status) {
 }
 
 static int fail(const Status& status) {
-  print_note(concat("dlpipe: ", status.message()));
+  print_error(status.message());
   return exit_code(status);
 }
 
-// `dlpipe train --help ops`: the word after --help names a topic of the command.
-static int show_help(const CLI::App& app, const CLI::CallForHelp& call) {
-  const std::vector<std::string> words = app.remaining(true);
-  if (words.empty() || app.get_subcommands().empty()) return app.exit(call);
-  for (const CommandRecord* record : command_table()) {
-    if (record->name != app.get_subcommands().front()->get_name() || record->help_topic == nullptr) continue;
-    const Result<std::string> text = record->help_topic(words.front());
-    if (!text.ok()) return fail(text.status());
-    std::fputs(text->c_str(), stdout);
-    return 0;
+// What throws on the way ends in a message and an exit code, too.
+static int run_guarded(const std::function<Status()>& work) {
+  try {
+    const Status status = work();
+    return status.ok() ? 0 : fail(status);
+  } catch (...) {
+    return fail(status_from_current_exception("dlpipe"));
   }
-  return app.exit(call);
+}
+
+static Status print_help(const CommandText& program, const HelpRequest& request) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, answer_help(program, request));
+  print_answer(text);
+  return {};
 }
 
 /// A file of the run must not take the number of a standard stream that the caller closed, and get what is
@@ -61,45 +60,29 @@ static void fill_standard_streams() {
 }
 
 static int run_program(int argc, char** argv) {
-  CLI::App app("dlpipe: from a folder of raw files to a trained model, with every second accounted for.",
-               "dlpipe");
-  app.set_version_flag("--version", run::build_line());
-  app.require_subcommand(0, 1);
-  app.footer(
-      "'dlpipe COMMAND --help' shows a command's options and their defaults.\n"
-      "Exit codes: 0 done, 1 failed, 2 misuse, 3 stopped by a signal after saving.");
-  std::map<const CLI::App*, std::function<Status()>> actions;
-  for (const CommandRecord* record : command_table()) {
-    CLI::App* sub = app.add_subcommand(record->name, record->help);
-    sub->option_defaults()->always_capture_default();
-    Flags flags(sub);
-    actions[sub] = record->setup(flags);
-  }
-  if (const Status unknown = find_unknown_command(argc, argv, command_table()); !unknown.ok())
+  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  const std::unique_ptr<Program> program = make_program();
+  if (const Status unknown = find_unknown_command(arguments, program->text); !unknown.ok())
     return fail(unknown);
+  if (const auto request = find_help_request(program->text, arguments)) {
+    return run_guarded([&] { return print_help(program->text, *request); });
+  }
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& call) {
-    return show_help(app, call);
-  } catch (const CLI::CallForAllHelp&) {
-    return app.exit(CLI::CallForAllHelp());
+    program->app.parse(argc, argv);
   } catch (const CLI::Success& done) {
-    return app.exit(done);
+    return program->app.exit(done);
   } catch (const CLI::ParseError& error) {
-    return fail(misuse_from_parse_error(error, app));
+    return fail(misuse_from_parse_error(error, program->app, program->text));
+  } catch (const Error& error) {
+    return fail(error.status());
   }
-  if (app.get_subcommands().empty()) {
-    print_note(app.help());
-    return 2;
+  set_output(program->output);
+  install_log_sink();
+  if (program->app.get_subcommands().empty()) {
+    print_warning(help_text(program->text, false, text_width()));
+    return exit_code(Status(ErrorCode::kMisuse, ""));
   }
-  return [&] {
-    try {
-      const Status status = actions.at(app.get_subcommands().front())();
-      return status.ok() ? 0 : fail(status);
-    } catch (...) {
-      return fail(status_from_current_exception("dlpipe"));
-    }
-  }();
+  return run_guarded(program->actions.at(program->app.get_subcommands().front()));
 }
 
 }  // namespace dlpipe::cli
@@ -108,6 +91,5 @@ int main(int argc, char** argv) {
   dlpipe::cli::fill_standard_streams();
   std::signal(SIGPIPE, SIG_IGN);  // `dlpipe predict ... | head` ends by a write error, not by a signal
   dlpipe::cli::explain_bus_errors();
-  dlpipe::cli::install_log_sink();
   return dlpipe::cli::run_program(argc, argv);
 }

@@ -3,56 +3,79 @@
 #include <CLI/CLI.hpp>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/cli/option_names.h"
+#include "dlpipe/cli/program.h"
 
 namespace dlpipe::cli {
 
-Status find_unknown_command(int argc, char** argv, std::span<const CommandRecord* const> commands) {
-  if (argc < 2 || argv[1][0] == '-') return {};
+namespace {
+
+std::vector<std::string> part_names(const CommandText& command) {
   std::vector<std::string> names;
-  for (const CommandRecord* command : commands) {
-    if (std::string_view(command->name) == argv[1]) return {};
-    names.emplace_back(command->name);
-  }
-  return {ErrorCode::kMisuse,
-          concat("[cli] there is no command '", argv[1], "'", suggestion(argv[1], names))};
+  for (const CommandText& part : command.parts) names.push_back(split(part.name, ' ').back());
+  return names;
 }
 
-static const CLI::App& innermost(const CLI::App& app, std::string& words) {
-  const CLI::App* current = &app;
-  words = "dlpipe";
-  while (!current->get_subcommands().empty()) {
+const CommandText& innermost(const CLI::App& app, const CommandText& program) {
+  std::vector<std::string> words;
+  for (const CLI::App* current = &app; !current->get_subcommands().empty();) {
     current = current->get_subcommands().front();
-    words += " " + current->get_name();
+    words.push_back(current->get_name());
   }
-  return *current;
+  const CommandText* const found = find_command(program, words);
+  return found != nullptr ? *found : program;
 }
 
-Status misuse_from_parse_error(const CLI::ParseError& error, const CLI::App& app) {
-  std::string where;  // as it is typed: "dlpipe bench train"
-  const CLI::App& command = innermost(app, where);
+// CLI11's words for what a value isn't, said as everything else here.
+std::string plain_words(const CLI::ParseError& error, const CommandText& command) {
+  const std::string text = error.what();
+  const std::string name = split(split(text, ':').front(), ' ').front();  // most begin with the option
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && command.find(name) != nullptr)
+    return concat(name, " needs a value (", command.find(name)->value, ")");
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
+    // "Could not convert: --batch = many"
+    const size_t option = text.find("--"), equals = text.find(" = ");
+    if (option != std::string::npos && equals != std::string::npos && option < equals) {
+      const OptionText* const of = command.find(text.substr(option, equals - option));
+      const bool is_whole = of != nullptr && of->value == "N";
+      return concat(text.substr(option, equals - option), " '", text.substr(equals + 3), "' is no ",
+                    is_whole ? "whole number" : "number");
+    }
+  }
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && command.find(name) != nullptr)
+    return concat(name, " is missing (", command.find(name)->help, ")");
+  return text;
+}
+
+}  // namespace
+
+Status find_unknown_command(std::span<const std::string> arguments, const CommandText& program) {
+  if (arguments.empty() || arguments[0].starts_with('-')) return {};
+  if (find_command(program, arguments.first(1)) != nullptr) return {};
+  return {ErrorCode::kMisuse, concat("[cli] there is no command '", arguments[0], "'",
+                                     suggestion(arguments[0], part_names(program)))};
+}
+
+Status misuse_from_parse_error(const CLI::ParseError& error, const CLI::App& app,
+                               const CommandText& program) {
+  const CommandText& command = innermost(app, program);
+  const std::string where = concat("dlpipe", command.name.empty() ? "" : " ", command.name);
+  const std::string area = concat("[", command.name.empty() ? "cli" : command.name, "] ");
   const std::string help = concat("; see '", where, " --help'");
   const std::vector<std::string> extras = app.remaining(true);
   // A mistyped part (`bench trian`) is told as a part that is missing; what was typed is what matters.
   const bool is_mistyped_part = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !extras.empty();
   if (is_mistyped_part || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::string extra = extras.empty() ? std::string("?") : split(extras.front(), '=').front();
-    if (!extra.starts_with('-')) {
-      std::vector<std::string> parts;
-      for (const CLI::App* part : command.get_subcommands([](const CLI::App*) { return true; })) {
-        parts.push_back(part->get_name());
-      }
-      const std::string near = parts.empty() ? "" : suggestion(extra, parts);
-      return {ErrorCode::kMisuse, concat("[", where, "] unexpected argument '", extra, "'", near, help)};
+    if (extra.starts_with('-')) {
+      return {ErrorCode::kMisuse,
+              concat(area, "there is no option '", extra, "'", option_suggestion(extra, command), help)};
     }
-    std::vector<std::string> names;
-    for (const CLI::Option* option : command.get_options()) {
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    }
-    std::string near = nearest_name(extra, names);
-    if (!near.empty()) near = concat("; did you mean '", near, "'?");
-    return {ErrorCode::kMisuse, concat("[", where, "] there is no option '", extra, "'", near, help)};
+    const std::vector<std::string> parts = part_names(command);
+    const std::string near = parts.empty() ? "" : suggestion(extra, parts);
+    return {ErrorCode::kMisuse, concat(area, "unexpected argument '", extra, "'", near, help)};
   }
-  return {ErrorCode::kMisuse, concat("[", where, "] ", error.what(), help)};
+  return {ErrorCode::kMisuse, concat(area, plain_words(error, command), help)};
 }
 
 }  // namespace dlpipe::cli

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "dlpipe/base/error.h"
-#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/command_text.h"
 
 namespace CLI {
 class App;
@@ -13,9 +14,9 @@ class ParseError;
 
 namespace dlpipe::cli {
 
-/// kMisuse when the first word that isn't an option names no command.
-Status find_unknown_command(int argc, char** argv, std::span<const CommandRecord* const> commands);
-/// kMisuse from CLI11's error; an unknown option suggests the nearest of the command's.
-Status misuse_from_parse_error(const CLI::ParseError& error, const CLI::App& app);
+/// kMisuse when the first word is no option and names no command.
+Status find_unknown_command(std::span<const std::string> arguments, const CommandText& program);
+/// kMisuse from CLI11's error; an unknown option is answered with the one that is meant.
+Status misuse_from_parse_error(const CLI::ParseError& error, const CLI::App& app, const CommandText& program);
 
 }  // namespace dlpipe::cli

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/printable.h"
@@ -14,10 +15,33 @@
 
 namespace dlpipe::cli {
 
-void print_note(std::string_view text) {
+static OutputOptions output_options;
+
+void set_output(const OutputOptions& options) {
+  output_options = options;
+}
+
+bool is_quiet() {
+  return output_options.is_quiet;
+}
+
+static void print_stderr(std::string_view text) {
   const std::string safe = printable_lines(text);
   std::fwrite(safe.data(), 1, safe.size(), stderr);
   if (safe.empty() || safe.back() != '\n') std::fputc('\n', stderr);
+}
+
+void print_note(std::string_view text) {
+  if (!is_quiet()) print_stderr(text);
+}
+
+void print_warning(std::string_view text) {
+  print_stderr(text);
+}
+
+void print_error(std::string_view text) {
+  std::fputs(stderr_has_color() ? "\x1b[31mdlpipe:\x1b[0m " : "dlpipe: ", stderr);
+  print_stderr(text);
 }
 
 bool print_answer(std::string_view text) {
@@ -33,6 +57,26 @@ bool write_stdout(std::string_view text) {
 
 bool stderr_is_terminal() {
   return ::isatty(STDERR_FILENO) == 1;
+}
+
+bool stderr_has_color() {
+  if (output_options.color != "auto") return output_options.color == "always";
+  const auto value = [](const char* name) {
+    const char* const found = std::getenv(name);
+    return std::string_view(found == nullptr ? "" : found);
+  };
+  return stderr_is_terminal() && value("NO_COLOR").empty() && value("TERM") != "dumb";
+}
+
+size_t text_width() {
+  constexpr int64_t kLeast = 40, kUsual = 80, kMost = 120;
+  int64_t columns = 0;
+  const char* const wanted = std::getenv("COLUMNS");
+  if (wanted == nullptr || !parse_int(wanted, &columns) || columns <= 0) {
+    winsize size{};
+    columns = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
+  }
+  return static_cast<size_t>(std::clamp(columns, kLeast, kMost));
 }
 
 std::string fit_terminal(const std::string& line) {

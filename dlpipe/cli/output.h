@@ -9,17 +9,36 @@
 
 namespace dlpipe::cli {
 
+/// What every command's --quiet and --color say.
+struct OutputOptions {
+  bool is_quiet = false;
+  std::string color = "auto";  // auto, always, never
+};
+/// From then on; before, notes are printed and colours are auto.
+void set_output(const OutputOptions& options);
+
 /// Text that the command was asked for (stdout): a table, a report, a JSON document. Adds the newline if
 /// there is none. As write_stdout.
 bool print_answer(std::string_view text);
-/// A line about the work (stderr): progress, a warning, an error. Adds the newline if there is none.
+/// A line about the work (stderr): progress, what is done by itself. --quiet leaves it out. Adds the newline.
 void print_note(std::string_view text);
+/// What the user should see even with --quiet (stderr): files left out, results to be careful with.
+void print_warning(std::string_view text);
+/// Why the program fails (stderr).
+void print_error(std::string_view text);
 /// Bytes of an answer (stdout), flushed. False when nobody reads any more (`| head`): the rest is work for
 /// nothing, and no error. Throws Error where it can't be written (disk full, closed).
 bool write_stdout(std::string_view text);
 
+bool is_quiet();
 /// True when stderr is a terminal: progress may overwrite its line. Otherwise plain lines are printed.
 bool stderr_is_terminal();
+/// Whether messages may be coloured: as --color says; auto: on a terminal, where NO_COLOR is unset or empty
+/// (https://no-color.org) and TERM isn't dumb.
+bool stderr_has_color();
+/// Columns for text on stdout: $COLUMNS, else the terminal's, else 80; at least 40 and at most 120, as longer
+/// lines read badly.
+size_t text_width();
 /// As much of `line` (ASCII) as one line of the terminal on stderr holds: what wraps can't be overwritten.
 std::string fit_terminal(const std::string& line);
 

@@ -15,6 +15,7 @@ ProgressLine::~ProgressLine() {
 }
 
 void ProgressLine::show(const std::string& text, bool last) {
+  if (is_quiet()) return;
   if (is_terminal_) {
     std::fprintf(stderr, "\r\x1b[K%s", fit_terminal(text).c_str());
     std::fflush(stderr);

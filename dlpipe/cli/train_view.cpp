@@ -72,6 +72,7 @@ int64_t TrainView::progress_interval_ns() const {
 }
 
 void TrainView::on_progress(const run::ProgressReport& report) {
+  if (is_quiet()) return;
   const std::string line = progress_line(report);
   if (is_terminal_) {
     std::fputs(concat("\r", fit_terminal(line), "\x1b[K").c_str(), stderr);

@@ -12,7 +12,7 @@ del sys.argv[1:3]
 
 
 def write(args):
-    command = [PROGRAM, "ingest", str(args.folder), str(args.out), "--jpeg", LAYOUT, "--jobs", str(args.threads)]
+    command = [PROGRAM, "ingest", str(args.folder), str(args.out), "--jpeg", LAYOUT, "--threads", str(args.threads)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

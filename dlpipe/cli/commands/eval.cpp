@@ -48,7 +48,7 @@ std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   flags.add_option("--ckpt", options->evaluate.checkpoint, "Checkpoint, or run directory (its best)")
       .required();
-  flags.add_option("--data", options->evaluate.data, "Dataset, or a split (its val)").required();
+  flags.add_option("DATA", options->evaluate.data, "Dataset, or a split (its val)").required();
   flags.add_option("--batch", options->evaluate.batch, "Images a batch").range(1, 1'000'000);
   flags.add_option("--threads", options->evaluate.threads, "Threads; 0: what the process may use")
       .range(0, 4096);

@@ -57,11 +57,11 @@ void print_skipped(const ingest::IngestReport& report) {
     text += concat("\n  ", printable(report.skipped[i].path), ": ", printable(report.skipped[i].reason));
   if (report.skipped.size() > kShown)
     text += concat("\n  ... all of them: dlpipe inspect --skipped ", report.splits[0].directory);
-  print_note(text);
+  print_warning(text);
 }
 
 void print_result(const ingest::IngestReport& report) {
-  for (const std::string& warning : report.warnings) print_note(warning);
+  for (const std::string& warning : report.warnings) print_warning(warning);
   print_skipped(report);
   std::vector<std::vector<std::string>> rows = {{"dataset", "samples", "classes", "bytes", "id"}};
   for (const ingest::IngestReport::Split& split : report.splits) {
@@ -128,7 +128,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--length", ingest.length, "Tokens of a sequence, of texts");
   flags.add_option("--seed", ingest.seed, "Of --split and --limit");
   flags.add_option("--window", options->window, "Bytes read ahead of the writer");
-  flags.add_option("--jobs", ingest.jobs, "Threads; 0: what the process may use");
+  flags.add_option("--threads", ingest.jobs, "Threads; 0: what the process may use");
   flags.add_option("--map-size", options->map_size, "Most bytes of a dataset; 0: eight times the estimate");
   flags.add_option("--max-pixels", ingest.max_pixels, "Larger pictures are bad files");
   return [options] { return run(*options); };

@@ -46,7 +46,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--size", options->size, "Sides in pixels: N, or N..M to draw each");
   flags.add_option("--quality", options->synth.quality, "Of the JPEGs").range(1, 100);
   flags.add_option("--seed", options->synth.seed, "Equal seeds give equal files");
-  flags.add_option("--jobs", options->synth.jobs, "Threads; 0: what the process may use").range(0, 4096);
+  flags.add_option("--threads", options->synth.jobs, "Threads; 0: what the process may use").range(0, 4096);
   return [options] { return run(*options); };
 }
 

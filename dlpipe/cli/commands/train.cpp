@@ -4,7 +4,6 @@
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/config_flags.h"
 #include "dlpipe/cli/flags.h"
-#include "dlpipe/cli/help_topics.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/cli/train_view.h"
@@ -136,13 +135,16 @@ std::function<Status()> setup(Flags& flags) {
       .excludes(config);
   flags.add_flag("--json", options->json, "Print the result as one JSON line instead of tables");
   add_config_flags(flags, options->given);
-  flags.footer("More help: --help ops | models | optimizers | schedules | losses | metrics");
+  flags.show_first({"--config", "--resume", "--model", "--init", "--augment", "--epochs", "--batch", "--lr",
+                    "--optimizer", "--weight-decay", "--schedule", "--dtype", "--device", "--threads",
+                    "--out"});
+  flags.footer("Lists: dlpipe --help ops | models | optimizers | schedules | losses | metrics");
   return [options] { return train(*options); };
 }
 
 }  // namespace
 
 extern const CommandRecord train_command;
-const CommandRecord train_command = {"train", "Train a model on a dataset", setup, train_help_topic};
+const CommandRecord train_command = {"train", "Train a model on a dataset", setup};
 
 }  // namespace dlpipe::cli

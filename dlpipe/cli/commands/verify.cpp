@@ -81,9 +81,9 @@ Status run(Options options) {
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  flags.add_option("DST", options->directory, "Dataset, or directory of splits").required();
+  flags.add_option("DATA", options->directory, "Dataset, or directory of splits").required();
   flags.add_flag("--decode", options->verify.decode, "Decode every image too");
-  flags.add_option("--jobs", options->verify.jobs, "Threads; 0: what the process may use").range(0, 4096);
+  flags.add_option("--threads", options->verify.jobs, "Threads; 0: what the process may use").range(0, 4096);
   flags.add_option("--max-pixels", options->verify.max_pixels, "Larger pictures are bad");
   flags.add_flag("--json", options->json, "Print JSON on stdout");
   return [options] { return run(*options); };

@@ -63,7 +63,7 @@ Status check_options(const IngestOptions& options) {
   if (options.resize_max < 0)
     return misuse("--resize-max ", options.resize_max, "; give pixels, or 0 for none");
   if (options.limit == 0 || options.limit < -1) return misuse("--limit ", options.limit, "; give at least 1");
-  if (options.jobs < 0 || options.jobs > 4096) return misuse("--jobs ", options.jobs, "; give 0 to 4096");
+  if (options.jobs < 0 || options.jobs > 4096) return misuse("--threads ", options.jobs, "; give 0 to 4096");
   if (options.max_pixels < 1) return misuse("--max-pixels ", options.max_pixels, "; give at least 1");
   if (options.commit_bytes == 0 || options.commit_entries < 1) return misuse("transactions of no size");
   constexpr uint64_t kSmallestMap = 1 << 20;

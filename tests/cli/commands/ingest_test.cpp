@@ -15,8 +15,8 @@ TEST(IngestCommand, MakesSplitsAndSaysSo) {
   const ScratchDirectory dir;
   ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "20", "--size", "24"}).exit_code, 0);
   std::filesystem::resize_file(dir / "jpegs/bar/00003.jpg", 200);
-  const Outcome outcome =
-      run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--split", "0.8,0.2", "--seed", "1", "--jobs", "2"});
+  const Outcome outcome = run_dlpipe(
+      {"ingest", dir / "jpegs", dir / "data", "--split", "0.8,0.2", "--seed", "1", "--threads", "2"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   for (const char* part : {"200/200", "samples/s", "limit ", "1 files skipped", "bar/00003.jpg: "})
     EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " in\n" << outcome.err;
@@ -52,7 +52,7 @@ TEST(IngestCommand, MistakesExitWithTwoAndFailuresWithOne) {
 TEST(IngestCommand, CtrlCStopsAndTheSameCommandGoesOn) {
   const ScratchDirectory dir;
   ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "300", "--size", "24"}).exit_code, 0);
-  const std::vector<std::string> command = {"ingest", dir / "jpegs", dir / "data", "--jobs",
+  const std::vector<std::string> command = {"ingest", dir / "jpegs", dir / "data", "--threads",
                                             "1",      "--window",    "1"};
   Outcome outcome;
   {

@@ -211,10 +211,10 @@ TEST(Train, TheProgressLineFitsTheTerminal) {
 }
 
 TEST(Train, HelpShowsEveryOptionWithItsDefaultAndTheTopics) {
-  const Outcome help = run_dlpipe({"train", "--help"});
+  const Outcome help = run_dlpipe({"train", "--help-all"});
   EXPECT_EQ(help.exit_code, 0);
   for (const char* text :
-       {"--batch INT=128", "--schedule", "one_cycle", "--no-decay-vectors", "--help ops"}) {
+       {"default 128", "--batch N", "--schedule", "one_cycle", "--no-decay-vectors", "--help ops"}) {
     EXPECT_NE(help.out.find(text), std::string::npos) << text;
   }
   const Outcome ops = run_dlpipe({"train", "--help", "ops"});

@@ -58,7 +58,7 @@ TEST(IngestFailure, OptionsThatMakeNoSenseAreNamed) {
   EXPECT_NE(message([](auto& o) { o.quality = 0; }).find("--quality 0"), std::string::npos);
   EXPECT_NE(message([](auto& o) { o.limit = 0; }).find("--limit 0"), std::string::npos);
   EXPECT_NE(message([](auto& o) { o.resize_max = -1; }).find("--resize-max -1"), std::string::npos);
-  EXPECT_NE(message([](auto& o) { o.jobs = -1; }).find("--jobs -1"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.jobs = -1; }).find("--threads -1"), std::string::npos);
   EXPECT_NE(message([](auto& o) { o.map_bytes = 5; }).find("--map-size"), std::string::npos);
   EXPECT_NE(message([&](auto& o) { o.destination = dir / "src/below"; }).find("lies inside"),
             std::string::npos);

@@ -1,0 +1,21 @@
+// One option has one name in every command. This table holds what else people type for it: other names that
+// are accepted, and words of other programs that are answered with the option that is meant. Pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlpipe/cli/command_text.h"
+
+namespace dlpipe::cli {
+
+/// Other names of an option ("--threads": "--jobs", "--workers") or of a word by its place ("DATA":
+/// "--data").
+std::vector<std::string> aliases_of(std::string_view name);
+
+/// "; did you mean '--threads'?" for an option of `command` that `typed` ("--num-workers", "-j") means or is
+/// near to in spelling; "" where there is none.
+std::string option_suggestion(std::string_view typed, const CommandText& command);
+
+}  // namespace dlpipe::cli

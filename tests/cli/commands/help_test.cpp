@@ -1,0 +1,126 @@
+// Help as people ask for it and as it stands on their terminals.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+#include "tests/cli/program.h"
+
+namespace dlpipe::test {
+
+namespace {
+
+std::string text_of(const std::vector<std::string>& arguments) {
+  const Outcome outcome = run_dlpipe(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  return outcome.out;
+}
+
+/// Sets $COLUMNS for programs that are started while it lives.
+class Columns {
+ public:
+  explicit Columns(const char* columns) { ::setenv("COLUMNS", columns, 1); }
+  ~Columns() { ::unsetenv("COLUMNS"); }
+};
+
+size_t longest_line(const std::string& text) {
+  std::istringstream lines(text);
+  size_t longest = 0;
+  for (std::string line; std::getline(lines, line);) longest = std::max(longest, line.size());
+  return longest;
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+std::string misuse_of(const std::vector<std::string>& arguments) {
+  const Outcome outcome = run_dlpipe(arguments);
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  return outcome.err;
+}
+
+}  // namespace
+
+TEST(Help, WrapsAtTheTerminalsWidthWithWordsWhole) {
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"--help"},
+                                                  {"train", "--help-all"},
+                                                  {"ingest", "--help"},
+                                                  {"bench", "ops", "--help"}}) {
+    std::vector<std::string> wide_words;
+    for (const auto& [columns, most] : {std::pair("120", 120u), {"80", 80u}, {"50", 50u}, {"1000", 120u}}) {
+      const Columns set(columns);
+      const std::string text = text_of(command);
+      EXPECT_LE(longest_line(text), most) << command[0] << " at " << columns << "\n" << text;
+      EXPECT_GT(longest_line(text), most - 20) << "it uses the width: " << command[0] << " at " << columns;
+      if (wide_words.empty()) wide_words = words_of(text);
+      EXPECT_EQ(words_of(text), wide_words) << "only blanks are broken";
+    }
+  }
+}
+
+TEST(Help, IsEightyColumnsWhereThereIsNoTerminal) {
+  EXPECT_LE(longest_line(text_of({"train", "--help-all"})), 80u);
+}
+
+TEST(Help, EveryWayOfAskingGivesTheSameText) {
+  EXPECT_EQ(text_of({"help", "train"}), text_of({"train", "--help"}));
+  EXPECT_EQ(text_of({"--help", "train"}), text_of({"train", "--help"}));
+  EXPECT_EQ(text_of({"train", "-h"}), text_of({"train", "--help"}));
+  EXPECT_EQ(text_of({"train", "--data", "d", "--help", "--json"}), text_of({"train", "--help"}));
+  EXPECT_EQ(text_of({"help", "bench", "train"}), text_of({"bench", "train", "--help"}));
+  EXPECT_EQ(text_of({"help"}), text_of({"--help"}));
+  EXPECT_EQ(text_of({"help", "train", "--all"}), text_of({"train", "--help-all"}));
+  const std::string ops = text_of({"--help", "ops"});
+  EXPECT_NE(ops.find("rrc("), std::string::npos) << ops;
+  for (const std::vector<std::string>& same : {std::vector<std::string>{"help", "ops"},
+                                               {"help", "train", "ops"},
+                                               {"train", "--help", "ops"},
+                                               {"bench", "pipeline", "--help", "ops"}})
+    EXPECT_EQ(text_of(same), ops);
+}
+
+TEST(Help, OfTrainShowsFifteenOptionsAndAllOfThemInGroups) {
+  const auto count = [](const std::string& text) {
+    std::istringstream lines(text);
+    int options = 0;
+    for (std::string line; std::getline(lines, line);) options += line.starts_with("  --") ? 1 : 0;
+    return options;
+  };
+  const std::string usual = text_of({"train", "--help"});
+  EXPECT_EQ(count(usual), 15) << usual;
+  EXPECT_NE(usual.find("dlpipe train --help-all"), std::string::npos) << usual;
+  const std::string all = text_of({"train", "--help-all"});
+  EXPECT_GT(count(all), 50) << all;
+  for (const char* part :
+       {"\nOptimisation:\n", "--muon-iterations", "--no-decay-vectors", "--quiet", "  --batch N"})
+    EXPECT_NE(all.find(part), std::string::npos) << part;
+}
+
+TEST(Help, OnWhatThereIsNotNamesTheNearest) {
+  EXPECT_EQ(misuse_of({"train", "--help", "optimisers"}),
+            "dlpipe: [help] there is no help on 'optimisers'; did you mean 'optimizers'?\n");
+  EXPECT_NE(misuse_of({"help", "trian"}).find("did you mean 'train'?"), std::string::npos);
+  EXPECT_NE(misuse_of({"help", "bench", "trian"}).find("did you mean 'train'?"), std::string::npos);
+}
+
+TEST(Help, ColoursAreForTerminalsOrForWhoAsks) {
+  EXPECT_EQ(text_of({"info", "--help"}).find('\x1b'), std::string::npos);
+  const auto error = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"doctor", "/nonexistent"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_dlpipe(arguments).err;
+  };
+  EXPECT_EQ(error({}).find('\x1b'), std::string::npos);
+  EXPECT_NE(error({"--color", "always"}).find("\x1b[31m"), std::string::npos);
+  EXPECT_EQ(error({"--color", "never"}).find('\x1b'), std::string::npos);
+  EXPECT_NE(misuse_of({"info", "--color", "red"}).find("--color: 'red'"), std::string::npos);
+}
+
+}  // namespace dlpipe::test

@@ -1,0 +1,68 @@
+// One name for one option; the other names that people type; what a wrong one is answered with.
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.h"
+
+namespace dlpipe::test {
+
+static std::string misuse_of(const std::vector<std::string>& arguments) {
+  const Outcome outcome = run_dlpipe(arguments);
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  return outcome.err;
+}
+
+TEST(OptionNames, WhatPeopleTypeIsAccepted) {
+  // Each is parsed: what fails is the file that isn't there.
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"verify", "/nonexistent", "--jobs", "1"},
+        {"verify", "/nonexistent", "--workers", "1"},
+        {"verify", "--data", "/nonexistent"},
+        {"eval", "--ckpt", "/nonexistent", "/nonexistent", "--batch-size", "3"},
+        {"eval", "--checkpoint", "/nonexistent", "--data", "/nonexistent"},
+        {"train", "/nonexistent", "--arch", "lenet", "--learning-rate", "0.1", "--wd", "0", "--batch-size",
+         "4", "--workers", "1", "--output", "/nonexistent/out"}}) {
+    const Outcome outcome = run_dlpipe(command);
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+    EXPECT_NE(outcome.err.find("/nonexistent"), std::string::npos) << outcome.err;
+  }
+  EXPECT_EQ(run_dlpipe({"train", "--help-all"}).out.find("--learning-rate"), std::string::npos)
+      << "one name is listed";
+}
+
+TEST(OptionNames, OfOtherProgramsAreAnsweredByMeaning) {
+  const auto expect = [](const std::vector<std::string>& command, const std::string& meant) {
+    EXPECT_NE(misuse_of(command).find("did you mean '" + meant + "'?"), std::string::npos)
+        << command[1] << "\n"
+        << misuse_of(command);
+  };
+  expect({"train", "--num-workers", "2"}, "--threads");
+  expect({"train", "--num_workers", "2"}, "--threads");
+  expect({"train", "-j", "2"}, "--threads");
+  expect({"train", "--bs", "2"}, "--batch");
+  expect({"train", "--gpu"}, "--device cuda");
+  expect({"train", "--dataset", "d"}, "--data");
+  expect({"train", "--pretrained", "w"}, "--init");
+  expect({"train", "--weights", "w"}, "--init");
+  expect({"eval", "--weights", "w"}, "--ckpt");
+  expect({"train", "--lr-scheduler", "cosine"}, "--schedule");
+  expect({"train", "--weight_decay", "0"}, "--weight-decay");
+  expect({"train", "--amp"}, "--dtype bf16");
+  expect({"train", "--patience", "3"}, "--early-stop");
+  expect({"ingest", "--val-split", "0.1"}, "--split");
+  expect({"predict", "--topk", "3"}, "--top");
+  expect({"train", "--epoch", "3"}, "--epochs");
+  expect({"bench", "pipeline", "--num-workers", "3"}, "--threads");
+}
+
+TEST(OptionNames, AWordGivenTwiceOrNotAtAllIsMisuse) {
+  EXPECT_NE(misuse_of({"eval", "--ckpt", "a", "--data", "b", "c"}).find("[eval] unexpected argument 'c'"),
+            std::string::npos);
+  EXPECT_NE(misuse_of({"eval", "--ckpt", "a"}).find("[eval] DATA is missing"), std::string::npos);
+  EXPECT_NE(misuse_of({"train", "a", "b"}).find("[train] unexpected argument 'b'"), std::string::npos);
+  EXPECT_NE(misuse_of({"eval", "--batch"}).find("[eval] --batch needs a value (N)"), std::string::npos);
+  EXPECT_NE(misuse_of({"eval", "--batch", "x"}).find("--batch: 'x' is no whole number from 1 to 1,000,000"),
+            std::string::npos);
+}
+
+}  // namespace dlpipe::test
