@@ -1,11 +1,13 @@
 #include "dlpipe/run/build_info.h"
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/cpu/kernel_table.h"
 
 namespace dlpipe::run {
 
 std::string build_line() {
-  return concat("dlpipe ", DLPIPE_VERSION, " (", DLPIPE_BUILD_TYPE, ", ", DLPIPE_COMPILER, ")");
+  return concat("dlpipe ", DLPIPE_VERSION, " (", DLPIPE_BUILD_TYPE, ", ", DLPIPE_COMPILER, ", ",
+                engine::kernel_library(), ")");
 }
 
 // DLPIPE_LIBRARIES is "name=version,name=version", written by CMake from what it found.

@@ -7,7 +7,7 @@
 
 namespace dlpipe::run {
 
-/// "dlpipe 0.1.0 (Release, GNU 12.2.0)"
+/// "dlpipe 0.1.0 (Release, GNU 12.2.0, oneDNN 2.6.3)"
 std::string build_line();
 /// Name and version of the libraries that it was built against.
 std::vector<std::pair<std::string, std::string>> library_versions();

@@ -4,9 +4,12 @@
 #include <cstdlib>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/log.h"
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/cpu/kernel_table.h"
 #include "dlpipe/engine/cpu/measured_kernels.h"
+#include "dlpipe/io/formats/atomic_file.h"
 
 namespace dlpipe::run {
 
@@ -19,15 +22,26 @@ std::string measured_kernels_file() {
   std::string folder = environment("XDG_CACHE_HOME");
   if (folder.empty() && !environment("HOME").empty()) folder = environment("HOME") + "/.cache";
   if (folder.empty()) return "";
-  std::string cpu;
-  for (const char c : cpu_model().substr(0, cpu_model().rfind(','))) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      cpu += c;
-    } else if (!cpu.empty() && cpu.back() != '-') {
-      cpu += '-';
+  const std::string machine =
+      concat(cpu_model().substr(0, cpu_model().rfind(',')), " ", engine::kernel_library());
+  std::string name;
+  for (const char c : machine) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.') {
+      name += c;
+    } else if (!name.empty() && name.back() != '-') {
+      name += '-';
     }
   }
-  return concat(folder, "/dlpipe/kernels-", cpu, ".json");
+  return concat(folder, "/dlpipe/kernels-", name, ".json");
+}
+
+void resume_kernels(const std::string& file) {
+  const std::string text = value_or_throw(formats::read_file(file));
+  const Status status = engine::kernel_table().load(text);
+  if (status.code() != ErrorCode::kUnsupported) return throw_if_error(status);
+  log(LogLevel::kWarning,
+      concat(status.message(), "; kernels are chosen anew, and weights differ in their last bits from those ",
+             "that the run would have got"));
 }
 
 void use_kernels(const std::string& option) {

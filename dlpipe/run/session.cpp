@@ -42,10 +42,7 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
   check_options();
   set_threads();
   engine::kernel_table().clear();  // what the table holds in the end is this run's, whatever ran before
-  if (is_resumed && fs::exists(directory_->kernels_file())) {
-    throw_if_error(
-        engine::kernel_table().load(value_or_throw(formats::read_file(directory_->kernels_file()))));
-  }
+  if (is_resumed && fs::exists(directory_->kernels_file())) resume_kernels(directory_->kernels_file());
   if (checkpoint) state_ = checkpoint->state.trainer;
   if (is_resumed) throw_if_error(directory_->cut_logs(state_.metrics_bytes, state_.quarantine_bytes));
   open_train();

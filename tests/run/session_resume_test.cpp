@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "dlpipe/engine/cpu/kernel_table.h"
 #include "dlpipe/run/ingest/ingest.h"
 #include "tests/run/session_fixture.h"
 
@@ -40,6 +41,23 @@ TEST_F(SessionTest, AStoppedRunResumesBitForBitWithOtherThreadCounts) {
                                   << difference->second_line;
   EXPECT_EQ(text_of(runs / "whole/checkpoints/last/optimizer.safetensors"),
             text_of(runs / "parts/checkpoints/last/optimizer.safetensors"));
+}
+
+// A run begun with another release of oneDNN: its choices may name kernels that this one lacks.
+TEST_F(SessionTest, ARunOfAnotherOneDnnResumesWithKernelsChosenAnew) {
+  ScratchFolder runs;
+  {
+    StopAfter observer(7);
+    Session session(config(runs / "a"), {}, &observer);
+    EXPECT_TRUE(session.train(&observer.stop).stopped);
+  }
+  std::string kernels = text_of(runs / "a/kernels.json");
+  const std::string here = engine::kernel_library();
+  ASSERT_NE(kernels.find(here), std::string::npos) << kernels;
+  kernels.replace(kernels.find(here), here.size(), "oneDNN 1.2.3");
+  std::ofstream(runs / "a/kernels.json") << kernels;
+  EXPECT_FALSE(Session::resume(runs / "a")->train().stopped);
+  EXPECT_NE(text_of(runs / "a/kernels.json").find(here), std::string::npos);
 }
 
 TEST_F(SessionTest, MixedBatchesResumeBitForBitToo) {

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/run/kernel_measurements.h"
 #include "dlpipe/run/loaded_model.h"
 #include "tests/run/session_fixture.h"
 
@@ -64,6 +66,11 @@ TEST_F(SessionTest, RunsThatMeasureTheirKernelsAgree) {
   EXPECT_EQ(text_of(runs / "a/kernels.json"), text_of(runs / "b/kernels.json"));
   EXPECT_EQ(text_of(runs / "a/checkpoints/last/model.safetensors"),
             text_of(runs / "b/checkpoints/last/model.safetensors"));
+  // oneDNN's version stands in the name of what is kept, so that another release measures for itself.
+  std::string library = engine::kernel_library();
+  std::replace(library.begin(), library.end(), ' ', '-');
+  EXPECT_NE(measured_kernels_file().find(library + ".json"), std::string::npos) << measured_kernels_file();
+  EXPECT_TRUE(std::filesystem::exists(measured_kernels_file()));
   ::unsetenv("XDG_CACHE_HOME");
   // A checkpoint is judged with the kernels of its run.
   engine::kernel_table().clear();

@@ -7,6 +7,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cpu/conv2d_winograd.h"
 #include "dlpipe/engine/cpu/measured_kernels.h"
+#include "dlpipe/engine/cpu/onednn_version.h"
 #include "dlpipe/engine/cpu/parallel.h"
 
 namespace dlpipe::engine::cpu {
@@ -48,18 +49,24 @@ int64_t divisor_up_to(int64_t n, int64_t most) {
   return 1;
 }
 
-// oneDNN 2.6 has Winograd F(4x4,3x3) for AVX-512 in nChw16c.
+// oneDNN 2 has Winograd F(4x4,3x3) for AVX-512 in nChw16c.
 bool has_winograd(const Conv2dShape& s, int block) {
-  return kernel_isa() >= KernelIsa::kAvx512 && block == 16 && s.groups == 1 && s.kh == 3 && s.kw == 3 &&
-         s.stride == std::array{1, 1} && s.dilation == std::array{1, 1} && s.padding[0] <= 1 &&
-         s.padding[1] <= 1 && s.c % 16 == 0 && s.o % 16 == 0;
+  return onednn::kHasWinograd && kernel_isa() >= KernelIsa::kAvx512 && block == 16 && s.groups == 1 &&
+         s.kh == 3 && s.kw == 3 && s.stride == std::array{1, 1} && s.dilation == std::array{1, 1} &&
+         s.padding[0] <= 1 && s.padding[1] <= 1 && s.c % 16 == 0 && s.o % 16 == 0;
 }
 
-// Ours, with fused multiply-add; on AVX-512 oneDNN's is there already. Two kinds of small problem stay with
-// the direct kernels: outputs that fill their tiles badly (2x2 fills a quarter, which is all that is saved),
-// and so few tiles that transforming the weights outweighs them.
-bool prefers_own_winograd(ConvPass pass, const Conv2dShape& s) {
-  if (kernel_isa() != KernelIsa::kAvx2 || !winograd_fits(s)) return false;
+// Whether ours is worth thinking of: with fused multiply-add, where oneDNN has none, and not where oneDNN
+// computes bf16 itself.
+bool wants_own_winograd(DType dtype) {
+  if (kernel_isa() < KernelIsa::kAvx2 || (dtype == DType::kBF16 && computes_bf16())) return false;
+  return kernel_isa() == KernelIsa::kAvx2 || !onednn::kHasWinograd;
+}
+
+// Two kinds of small problem stay with the direct kernels: outputs that fill their tiles badly (2x2 fills a
+// quarter, which is all that is saved), and so few tiles that transforming the weights outweighs them.
+bool prefers_own_winograd(ConvPass pass, const Conv2dShape& s, DType dtype) {
+  if (!wants_own_winograd(dtype) || !winograd_fits(s)) return false;
   const int64_t tiles = winograd_tiles_an_image(pass, s);
   const int64_t pixels = pass == ConvPass::kBackwardData ? s.h * s.w : s.oh * s.ow;
   return 5 * pixels >= 2 * 16 * tiles && s.n * tiles >= kFewestTiles;
@@ -127,15 +134,15 @@ KernelChoice direct_rule(ConvPass pass, const Conv2dShape& s, int block) {
   return {"direct", 1, pass == ConvPass::kForward ? std::min(parts, s.oh) : 1};
 }
 
-KernelChoice choice_rule(ConvPass pass, const Conv2dShape& s, int block) {
+KernelChoice choice_rule(ConvPass pass, const Conv2dShape& s, DType dtype, int block) {
   if (has_winograd(s, block)) return {"winograd", std::min(s.n, kWinogradImages), 1};
-  if (prefers_own_winograd(pass, s)) return own_winograd_rule(pass, s);
+  if (prefers_own_winograd(pass, s, dtype)) return own_winograd_rule(pass, s);
   return direct_rule(pass, s, block);
 }
 
 /// What is worth measuring, the rule's choice first.
-std::vector<KernelChoice> candidates(ConvPass pass, const Conv2dShape& s, int block) {
-  std::vector<KernelChoice> all = {choice_rule(pass, s, block)};
+std::vector<KernelChoice> candidates(ConvPass pass, const Conv2dShape& s, DType dtype, int block) {
+  std::vector<KernelChoice> all = {choice_rule(pass, s, dtype, block)};
   const auto add = [&](const KernelChoice& choice) {
     if (std::find(all.begin(), all.end(), choice) == all.end()) all.push_back(choice);
   };
@@ -158,7 +165,7 @@ int output_block(const Conv2dShape& s) {
 
 KernelChoice conv_choice(ConvPass pass, const Conv2dShape& s, DType dtype, int block) {
   const std::string key = choice_key(pass, s, dtype);
-  KernelChoice choice = kernel_table().find_or_add(key, [&] { return choice_rule(pass, s, block); });
+  KernelChoice choice = kernel_table().find_or_add(key, [&] { return choice_rule(pass, s, dtype, block); });
   const bool known = choice.kernel == "direct" || choice.kernel == "winograd" ||
                      (choice.kernel == kOwnWinograd && winograd_fits(s));
   if (!known) {
@@ -172,10 +179,10 @@ KernelChoice conv_choice(ConvPass pass, const Conv2dShape& s, DType dtype, int b
 void measure_conv(ConvPass pass, const Conv2dShape& s, DType dtype, const std::function<void()>& run) {
   if (kernel_table().measured() == nullptr) return;  // no need of a key
   measure_choices(
-      choice_key(pass, s, dtype), [&] { return candidates(pass, s, output_block(s)); }, run);
+      choice_key(pass, s, dtype), [&] { return candidates(pass, s, dtype, output_block(s)); }, run);
 }
 
-static std::string why_not_winograd(ConvPass pass, const Conv2dShape& s) {
+static std::string why_not_winograd(ConvPass pass, const Conv2dShape& s, DType dtype) {
   if (s.kh != 3 || s.kw != 3) return concat(s.kh, "x", s.kw);
   if (s.stride != std::array{1, 1}) return concat("stride ", s.stride[0], "x", s.stride[1]);
   if (s.groups > 1) return concat(s.groups, " groups");
@@ -183,14 +190,15 @@ static std::string why_not_winograd(ConvPass pass, const Conv2dShape& s) {
   if (kernel_isa() < KernelIsa::kAvx2) return "no fused multiply-add";
   if (s.n * winograd_tiles_an_image(pass, s) < kFewestTiles)
     return "too few tiles for the weights' transform";
-  return prefers_own_winograd(pass, s) ? "kernels.json says so" : "images fill their tiles badly";
+  if (!wants_own_winograd(dtype)) return "oneDNN's kernels";
+  return prefers_own_winograd(pass, s, dtype) ? "kernels.json says so" : "images fill their tiles badly";
 }
 
 std::string conv_explanation(ConvPass pass, const Conv2dShape& s, DType dtype) {
   const KernelChoice choice = conv_choice(pass, s, dtype, output_block(s));
   if (!choice.why.empty()) return concat(choice.kernel, ", measured");
   if (choice.kernel != "direct") return choice.kernel;
-  return concat("direct: ", why_not_winograd(pass, s));
+  return concat("direct: ", why_not_winograd(pass, s, dtype));
 }
 
 std::optional<KernelChoice> winograd_choice(ConvPass pass, const Conv2dShape& s, DType dtype) {

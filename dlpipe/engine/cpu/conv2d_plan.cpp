@@ -195,7 +195,7 @@ class PlanMaker {
     const auto dtype = plan_.low && !to_oihw ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
     dnnl::memory::desc oihw = oihw_desc(s_, dtype);
     if (plan_.parts > 1) {
-      dnnl::memory::dims dims = oihw.dims();
+      dnnl::memory::dims dims = onednn::dims_of(oihw);
       dims[of_output ? 0 : 1] /= plan_.parts;
       oihw = oihw.submemory_desc(dims, dnnl::memory::dims(dims.size(), 0));
     }

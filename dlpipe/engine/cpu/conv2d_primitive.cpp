@@ -59,31 +59,31 @@ using BackwardWeights = dnnl::convolution_backward_weights;
 
 Forward::primitive_desc forward_desc(const Problem& p, const memory::desc& weights, const memory::desc& bias,
                                      Algorithm algorithm) {
-  // Training also in evaluation: inference would transform weights, and give other bits.
-  const auto kind = dnnl::prop_kind::forward_training;
-  const auto desc = bias.is_zero() ? Forward::desc(kind, algorithm, p.x, weights, p.y, p.stride, p.dilation,
-                                                   p.pad_begin, p.pad_end)
-                                   : Forward::desc(kind, algorithm, p.x, weights, bias, p.y, p.stride,
-                                                   p.dilation, p.pad_begin, p.pad_end);
-  return {desc, onednn::user_scratchpad(), onednn::cpu_engine()};
+  const auto describe = [&](const auto&... tensors) {
+    // Training also in evaluation: inference would transform weights, and give other bits.
+    return onednn::describe<Forward>(onednn::cpu_engine(), onednn::user_scratchpad(),
+                                     dnnl::prop_kind::forward_training, algorithm, tensors..., p.stride,
+                                     p.dilation, p.pad_begin, p.pad_end);
+  };
+  return bias.is_zero() ? describe(p.x, weights, p.y) : describe(p.x, weights, bias, p.y);
 }
 
-// What the backward passes are told of the forward one.
-Forward::primitive_desc forward_hint(const Problem& p, Algorithm algorithm) {
-  return forward_desc(p, p.hint_weights, memory::desc(), algorithm);
+template <class Kind, class... Tensors>
+typename Kind::primitive_desc backward_desc(const Problem& p, Algorithm algorithm,
+                                            const Tensors&... tensors) {
+  // What the backward passes are told of the forward one.
+  const Forward::primitive_desc hint = forward_desc(p, p.hint_weights, memory::desc(), algorithm);
+  return onednn::describe_backward<Kind>(onednn::cpu_engine(), onednn::user_scratchpad(), hint, algorithm,
+                                         tensors..., p.stride, p.dilation, p.pad_begin, p.pad_end);
 }
 
 BackwardData::primitive_desc data_desc(const Problem& p, Algorithm algorithm) {
-  const BackwardData::desc desc(algorithm, p.x, p.weights, p.y, p.stride, p.dilation, p.pad_begin, p.pad_end);
-  return {desc, onednn::user_scratchpad(), onednn::cpu_engine(), forward_hint(p, algorithm)};
+  return backward_desc<BackwardData>(p, algorithm, p.x, p.weights, p.y);
 }
 
 BackwardWeights::primitive_desc weights_desc(const Problem& p, Algorithm algorithm) {
-  const auto desc = p.bias.is_zero() ? BackwardWeights::desc(algorithm, p.x, p.weights, p.y, p.stride,
-                                                             p.dilation, p.pad_begin, p.pad_end)
-                                     : BackwardWeights::desc(algorithm, p.x, p.weights, p.bias, p.y, p.stride,
-                                                             p.dilation, p.pad_begin, p.pad_end);
-  return {desc, onednn::user_scratchpad(), onednn::cpu_engine(), forward_hint(p, algorithm)};
+  return p.bias.is_zero() ? backward_desc<BackwardWeights>(p, algorithm, p.x, p.weights, p.y)
+                          : backward_desc<BackwardWeights>(p, algorithm, p.x, p.weights, p.bias, p.y);
 }
 
 ConvVariant make_variant(ConvPass pass, const Problem& p, Algorithm algorithm) {

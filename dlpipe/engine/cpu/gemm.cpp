@@ -47,10 +47,11 @@ GemmPrimitive make_primitive(const GemmKey& key) {
     made.b = matrix(key.k, key.n, key.ldb, key.transposed_b != 0);
     made.c = matrix(key.m, key.n, key.ldc, false);
     made.bias = memory::desc({1, key.n}, type, memory::dims{key.n, 1});
-    const auto desc = key.has_bias != 0 ? dnnl::matmul::desc(made.a, made.b, made.bias, made.c)
-                                        : dnnl::matmul::desc(made.a, made.b, made.c);
+    const auto describe = [](const auto&... matrices) {
+      return onednn::describe<dnnl::matmul>(onednn::cpu_engine(), onednn::user_scratchpad(), matrices...);
+    };
     made.primitive = onednn::Primitive::make<dnnl::matmul>(
-        dnnl::matmul::primitive_desc(desc, onednn::user_scratchpad(), onednn::cpu_engine()));
+        key.has_bias != 0 ? describe(made.a, made.b, made.bias, made.c) : describe(made.a, made.b, made.c));
     return made;
   });
 }

@@ -1,10 +1,9 @@
 #include "dlpipe/engine/cpu/kernel_table.h"
 
-#include <dnnl.hpp>
-
 #include <array>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/cpu/onednn_version.h"
 #include "dlpipe/io/formats/json.h"
 
 namespace dlpipe::engine {
@@ -33,26 +32,26 @@ Result<KernelChoice> parse_choice(const std::string& key, const formats::Json& j
 
 KernelIsa kernel_isa() {
   static const KernelIsa isa = [] {
-    switch (dnnl::get_effective_cpu_isa()) {
-      case dnnl::cpu_isa::avx512_core_amx:
-        return KernelIsa::kAmx;
-      case dnnl::cpu_isa::avx512_core_bf16:
-        return KernelIsa::kAvx512Bf16;
-      case dnnl::cpu_isa::avx512_core:
-      case dnnl::cpu_isa::avx512_core_vnni:
-        return KernelIsa::kAvx512;
-      case dnnl::cpu_isa::avx2:
-      case dnnl::cpu_isa::avx2_vnni:
-        return KernelIsa::kAvx2;
-      default:
-        return KernelIsa::kSse41;
-    }
+    // Each instruction set's value has the bits of those that it includes, also those that are yet to come.
+    const auto effective = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+    const auto includes = [&](dnnl::cpu_isa wanted) {
+      return (effective & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
+    };
+    if (includes(dnnl::cpu_isa::avx512_core_amx)) return KernelIsa::kAmx;
+    if (includes(dnnl::cpu_isa::avx512_core_bf16)) return KernelIsa::kAvx512Bf16;
+    if (includes(dnnl::cpu_isa::avx512_core)) return KernelIsa::kAvx512;
+    if (includes(dnnl::cpu_isa::avx2)) return KernelIsa::kAvx2;
+    return KernelIsa::kSse41;
   }();
   return isa;
 }
 
 std::string_view isa_name(KernelIsa isa) {
   return kIsaNames.at(static_cast<size_t>(isa));
+}
+
+std::string kernel_library() {
+  return onednn::version();
 }
 
 KernelChoice KernelTable::find_or_add(const std::string& key, const std::function<KernelChoice()>& rule) {
@@ -91,6 +90,11 @@ Status KernelTable::load(std::string_view text) {
                   concat("[kernels] kernels.json has version ", version, ", this program ", kVersion,
                          "; use the program that wrote it"));
   }
+  const std::string library = json["library"].is_string() ? json["library"].as_string() : "another oneDNN";
+  if (library != kernel_library()) {
+    return Status(ErrorCode::kUnsupported, concat("[kernels] kernels.json was made with ", library,
+                                                  ", this program runs ", kernel_library()));
+  }
   std::map<std::string, KernelChoice> read;
   for (const auto& [key, value] : json["choices"].members()) {
     DLPIPE_ASSIGN_OR_RETURN(read[key], parse_choice(key, value));
@@ -112,8 +116,10 @@ std::string KernelTable::save() const {
       choices.set(key, std::move(entry));
     }
   }
-  return formats::Json::object(
-             {{"version", kVersion}, {"isa", isa_name(kernel_isa())}, {"choices", std::move(choices)}})
+  return formats::Json::object({{"version", kVersion},
+                                {"isa", isa_name(kernel_isa())},
+                                {"library", kernel_library()},
+                                {"choices", std::move(choices)}})
       .dump(1);
 }
 

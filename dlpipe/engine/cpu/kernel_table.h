@@ -27,6 +27,9 @@ enum class KernelIsa : uint8_t { kSse41, kAvx2, kAvx512, kAvx512Bf16, kAmx };
 KernelIsa kernel_isa();
 /// "sse41", "avx2", "avx512", "avx512_bf16", "amx".
 std::string_view isa_name(KernelIsa isa);
+/// "oneDNN 2.6.3": the library that part of the kernels are from. Another one gives other bits and other
+/// speeds, so that choices belong to it.
+std::string kernel_library();
 
 struct KernelChoice {
   std::string kernel;    // "direct", "winograd", ...: the op's names
@@ -52,10 +55,11 @@ class KernelTable {
   void measure_with(std::shared_ptr<cpu::MeasuredKernels> measured);
   /// Whom to ask about a key that the table doesn't hold; may be null.
   std::shared_ptr<cpu::MeasuredKernels> measured() const;
-  /// Adds the entries of `json`, replacing equal keys. kCorrupt or kUnsupported names what is wrong with it,
-  /// and nothing is taken.
+  /// Adds the entries of `json`, replacing equal keys. kCorrupt names what is wrong with it, kUnsupported
+  /// says that another version of the program or of kernel_library() wrote it; nothing is taken then.
   Status load(std::string_view json);
-  /// All entries, sorted: {"version":1,"isa":"avx2","choices":{KEY:{"kernel":..,"images":..,"parts":..}}},
+  /// All entries, sorted:
+  /// {"version":1,"isa":"avx2","library":"oneDNN 2.6.3","choices":{KEY:{"kernel":..,"images":..,"parts":..}}},
   /// each with "why" if it was measured.
   std::string save() const;
   void clear();

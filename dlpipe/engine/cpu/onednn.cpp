@@ -58,33 +58,19 @@ void Primitive::run(std::initializer_list<Argument> arguments) const {
 
 namespace {
 
-// The length that ranges along `axis` must be a multiple of: the product of that axis's inner blocks.
-int64_t inner_block(const dnnl::memory::desc& desc, int axis) {
-  const dnnl_blocking_desc_t& blocking = desc.data.format_desc.blocking;
-  int64_t block = 1;
-  for (int i = 0; i < blocking.inner_nblks; ++i) {
-    if (blocking.inner_idxs[i] == axis) block *= blocking.inner_blks[i];
-  }
-  return block;
+int outermost_axis(const Blocking& blocking) {
+  const auto& strides = blocking.strides;
+  return static_cast<int>(std::max_element(strides.begin(), strides.end()) - strides.begin());
 }
 
-bool is_strided(const dnnl::memory::desc& desc) {
-  return desc.data.format_kind == dnnl_blocked && desc.data.extra.flags == dnnl_memory_extra_flag_none;
-}
-
-int outermost_axis(const dnnl::memory::desc& desc) {
-  const auto& strides = desc.data.format_desc.blocking.strides;
-  return static_cast<int>(std::max_element(strides, strides + desc.data.ndims) - strides);
-}
-
-size_t range_step_bytes(const dnnl::memory::desc& desc, int axis, int64_t length) {
-  const int64_t stride = desc.data.format_desc.blocking.strides[axis];
-  return static_cast<size_t>(length / inner_block(desc, axis) * stride) *
-         dnnl::memory::data_type_size(desc.data_type());
+size_t range_step_bytes(const dnnl::memory::desc& desc, const Blocking& blocking, int axis, int64_t length) {
+  const int64_t stride = blocking.strides[static_cast<size_t>(axis)];
+  return static_cast<size_t>(length / blocking.inner_block(axis) * stride) *
+         dnnl::memory::data_type_size(data_type_of(desc));
 }
 
 dnnl::memory::desc first_range(const dnnl::memory::desc& desc, int axis, int64_t length) {
-  dnnl::memory::dims dims = desc.dims();
+  dnnl::memory::dims dims = dims_of(desc);
   dims[static_cast<size_t>(axis)] = length;
   return desc.submemory_desc(dims, dnnl::memory::dims(dims.size(), 0));
 }
@@ -95,19 +81,21 @@ FormatCopy::FormatCopy(const dnnl::memory::desc& from, const dnnl::memory::desc&
     : from_(from), to_(to) {
   translate_errors("making a reorder", [&] {
     const SingleOpenMpThread single;
-    if (parts > 1 && is_strided(from) && is_strided(to)) {
+    const Blocking from_blocking = blocking_of(from);
+    const Blocking to_blocking = blocking_of(to);
+    if (parts > 1 && from_blocking.strided && to_blocking.strided) {
       // The blocked side decides; the plain side can be cut along any axis.
-      const bool to_blocked = to.data.format_desc.blocking.inner_nblks > 0;
-      const int axis = outermost_axis(to_blocked ? to : from);
-      const int64_t length = from.dims()[static_cast<size_t>(axis)];
-      const int64_t block = std::max(inner_block(from, axis), inner_block(to, axis));
+      const int axis = outermost_axis(to_blocking.inner_blocks.empty() ? from_blocking : to_blocking);
+      const auto index = static_cast<size_t>(axis);
+      const int64_t length = dims_of(from)[index];
+      const int64_t block = std::max(from_blocking.inner_block(axis), to_blocking.inner_block(axis));
       // Equal ranges of whole blocks, so that one primitive serves all; padded tensors stay whole.
-      const bool padded = from.data.padded_dims[axis] != length || to.data.padded_dims[axis] != length;
+      const bool padded = from_blocking.padded[index] != length || to_blocking.padded[index] != length;
       while (parts > 1 && (length % parts != 0 || length / parts % block != 0)) --parts;
       if (!padded && parts > 1) {
         parts_ = parts;
-        from_step_bytes_ = range_step_bytes(from, axis, length / parts);
-        to_step_bytes_ = range_step_bytes(to, axis, length / parts);
+        from_step_bytes_ = range_step_bytes(from, from_blocking, axis, length / parts);
+        to_step_bytes_ = range_step_bytes(to, to_blocking, axis, length / parts);
         from_ = first_range(from, axis, length / parts);
         to_ = first_range(to, axis, length / parts);
       }

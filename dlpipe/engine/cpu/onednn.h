@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "dlpipe/engine/cpu/onednn_version.h"
 #include "dlpipe/engine/cpu/parallel.h"
 
 namespace dlpipe::engine::onednn {
