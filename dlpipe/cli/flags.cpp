@@ -7,6 +7,7 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/cli/help_topics.h"
 #include "dlpipe/cli/option_names.h"
 
 namespace dlpipe::cli {
@@ -22,8 +23,9 @@ Flags::Flags(CLI::App* app, CommandText* text, OutputOptions* output)
     for (const auto& check : *checks) check();
   });
   // --help is answered before anything is parsed (help_text.h).
-  add_text("--help", "Show this help; --help-all shows every option, --help TOPIC a list", "").group =
-      kEveryCommand;
+  OptionText& help = add_text("--help", "Show this help; --help-all: every option; --help LIST: a list", "");
+  help.group = kEveryCommand;
+  for (const HelpTopic& topic : help_topics()) help.choices.emplace_back(topic.name);
   add_flag("--quiet", output->is_quiet, "No progress and no notes; warnings and errors stay")
       .group(kEveryCommand);
   add_option("--color", output->color, "Colours in messages; auto: on a terminal without NO_COLOR")

@@ -41,19 +41,6 @@ std::string section(std::string_view title, const std::vector<Row>& rows, size_t
   return concat("\n", title, ":", "\n", rows_text(rows, width));
 }
 
-std::string usage(const CommandText& command) {
-  std::string text = concat("dlpipe", command.name.empty() ? "" : " ", command.name);
-  if (!command.parts.empty()) return text + (command.name.empty() ? " COMMAND ..." : " PART ...");
-  for (const OptionText& option : command.options) {
-    if (option.is_required && !option.is_word()) text += " " + signature(option);
-  }
-  text += " [OPTIONS]";
-  for (const OptionText& option : command.options) {
-    if (option.is_word()) text += concat(" ", option.name, option.is_list ? "..." : "");
-  }
-  return text;
-}
-
 std::vector<Row> parts_of(const CommandText& command) {
   std::vector<Row> rows;
   for (const CommandText& part : command.parts)
@@ -123,6 +110,19 @@ std::string wrap(const std::string& text, size_t width, size_t indent) {
     line += (line.empty() ? "" : " ") + word;
   }
   return wrapped + line;
+}
+
+std::string usage(const CommandText& command) {
+  std::string text = concat("dlpipe", command.name.empty() ? "" : " ", command.name);
+  if (!command.parts.empty()) return text + (command.name.empty() ? " COMMAND ..." : " PART ...");
+  for (const OptionText& option : command.options) {
+    if (option.is_required && !option.is_word()) text += " " + signature(option);
+  }
+  text += " [OPTIONS]";
+  for (const OptionText& option : command.options) {
+    if (option.is_word()) text += concat(" ", option.name, option.is_list ? "..." : "");
+  }
+  return text;
 }
 
 std::string signature(const OptionText& option) {

@@ -32,6 +32,8 @@ std::string help_text(const CommandText& command, bool all, size_t width);
 /// indented.
 std::string wrap(const std::string& text, size_t width, size_t indent);
 
+/// "dlpipe eval --ckpt TEXT [OPTIONS] DATA"
+std::string usage(const CommandText& command);
 /// How an option stands in help and man page: "--batch N", "DATA", "--freeze LIST".
 std::string signature(const OptionText& option);
 /// Its help with default, choices and whether it must be given.

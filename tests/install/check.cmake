@@ -14,6 +14,13 @@ endfunction()
 
 set(prefix ${WORK_DIR}/prefix)
 run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${prefix})
+foreach(file share/man/man1/dlpipe.1 share/bash-completion/completions/dlpipe share/zsh/vendor-completions/_dlpipe
+             share/fish/vendor_completions.d/dlpipe.fish)
+  file(READ ${prefix}/${file} text)
+  if(NOT text MATCHES "verify")
+    message(FATAL_ERROR "${file} names no command:\n${text}")
+  endif()
+endforeach()
 run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK_DIR}/build -G ${GENERATOR} -DCMAKE_PREFIX_PATH=${prefix}
     -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_BUILD_TYPE=Release)
 run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
