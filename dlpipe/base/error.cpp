@@ -52,7 +52,10 @@ const std::string& Status::message() const {
 
 Status Status::with_context(std::string_view context) const {
   if (ok()) return *this;
-  return Status(code(), std::string(context) + message());
+  // One area is enough: that of the context.
+  const size_t tag =
+      context.starts_with('[') && message().starts_with('[') ? message().find("] ") : std::string::npos;
+  return Status(code(), concat(context, tag == std::string::npos ? message() : message().substr(tag + 2)));
 }
 
 Status status_from_current_exception(std::string_view area) {

@@ -3,13 +3,15 @@
 #include <atomic>
 #include <cstdio>
 
+#include "dlpipe/base/printable.h"
+
 namespace dlpipe {
 
 namespace {
 void log_to_stderr(LogLevel level, std::string_view message) {
   if (level < LogLevel::kWarning) return;
-  std::fprintf(stderr, "%s: %.*s\n", level == LogLevel::kWarning ? "warning" : "error",
-               static_cast<int>(message.size()), message.data());
+  std::fprintf(stderr, "%s: %s\n", level == LogLevel::kWarning ? "warning" : "error",
+               printable_lines(message).c_str());
 }
 std::atomic<LogFunction> log_function{log_to_stderr};
 }  // namespace

@@ -1,9 +1,7 @@
 #include "dlpipe/run/predictor.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 
 #include "dlpipe/base/machine.h"
@@ -17,7 +15,6 @@
 
 namespace dlpipe::run {
 
-namespace fs = std::filesystem;
 using engine::Tensor;
 
 Predictor::Predictor(const PredictOptions& options, const Registries& registries) : options_(options) {
@@ -33,7 +30,7 @@ Predictor::Predictor(const PredictOptions& options, const Registries& registries
   throw_if_error(chain_.fill_prep(prep_));
 }
 
-void Predictor::predict(std::span<const std::string> files,
+void Predictor::predict(std::span<const PictureFile> files,
                         const std::function<bool(const Prediction&)>& sink) {
   // All batches are of one size, so that a kernel is chosen once; rows without a file are computed, too.
   const size_t batch = std::min(static_cast<size_t>(options_.batch), files.size());
@@ -43,11 +40,16 @@ void Predictor::predict(std::span<const std::string> files,
   }
 }
 
-std::string Predictor::load_image(const std::string& path, uint8_t* pixels) const {
+std::string Predictor::load_image(const PictureFile& file, uint8_t* pixels) const {
+  if (!file.problem.empty()) return file.problem;
   const engine::ModelArguments& arguments = model_.state.arguments;
   const auto channels = static_cast<int>(arguments.channels);
   const auto load = [&]() -> Status {
-    DLPIPE_ASSIGN_OR_RETURN(const std::string text, formats::read_file(path));
+    std::string read;
+    if (!file.bytes) {
+      DLPIPE_ASSIGN_OR_RETURN(read, formats::read_file(file.path));
+    }
+    const std::string& text = file.bytes ? *file.bytes : read;
     const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
     DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_image(bytes));
     const bool is_turned = swaps_axes(info.orientation);
@@ -70,7 +72,7 @@ std::string Predictor::load_image(const std::string& path, uint8_t* pixels) cons
   return load().message();
 }
 
-bool Predictor::predict_batch(std::span<const std::string> files, int64_t batch,
+bool Predictor::predict_batch(std::span<const PictureFile> files, int64_t batch,
                               const std::function<bool(const Prediction&)>& sink) {
   const engine::ModelArguments& a = model_.state.arguments;
   const Tensor bytes = Tensor::zeros({batch, a.height, a.width, a.channels}, DType::kU8);
@@ -78,8 +80,9 @@ bool Predictor::predict_batch(std::span<const std::string> files, int64_t batch,
   const int64_t image_bytes = a.height * a.width * a.channels;
   engine::parallel_slices(static_cast<int64_t>(files.size()), [&](int64_t i) {
     Prediction& prediction = predictions[static_cast<size_t>(i)];
-    prediction.path = files[static_cast<size_t>(i)];
-    prediction.error = load_image(prediction.path, bytes.data<uint8_t>() + i * image_bytes);
+    const PictureFile& file = files[static_cast<size_t>(i)];
+    prediction.path = file.path;
+    prediction.error = load_image(file, bytes.data<uint8_t>() + i * image_bytes);
   });
   const engine::NoGrad no_grad;
   const engine::UseAutocast autocast(
@@ -102,37 +105,6 @@ bool Predictor::predict_batch(std::span<const std::string> files, int64_t batch,
     if (!sink(prediction)) return false;
   }
   return true;
-}
-
-static bool has_image_name(const fs::path& path) {
-  std::string extension = path.extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
-}
-
-Result<std::vector<std::string>> list_images(std::span<const std::string> paths) {
-  std::vector<std::string> files;
-  for (const std::string& path : paths) {
-    std::error_code error;
-    if (!fs::is_directory(path, error)) {
-      if (!fs::exists(path, error)) {
-        return Status(ErrorCode::kNotFound, concat("[predict] there is no file or folder ", path));
-      }
-      files.push_back(path);
-      continue;
-    }
-    std::vector<std::string> found;
-    for (auto entry = fs::recursive_directory_iterator(path, error);
-         !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-      if (entry->is_regular_file(error) && has_image_name(entry->path()))
-        found.push_back(entry->path().string());
-    }
-    if (error) return status_from_errno("predict", concat("cannot list ", path), error.value());
-    std::sort(found.begin(), found.end());
-    files.insert(files.end(), found.begin(), found.end());
-  }
-  return files;
 }
 
 }  // namespace dlpipe::run

@@ -14,6 +14,7 @@
 
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/run/loaded_model.h"
+#include "dlpipe/run/picture_list.h"
 
 namespace dlpipe::run {
 
@@ -38,24 +39,20 @@ class Predictor {
 
   /// Hands predictions to `sink` in the order of `files`, each as soon as its batch is done, until it answers
   /// false. Batches are no larger than there are files.
-  void predict(std::span<const std::string> files, const std::function<bool(const Prediction&)>& sink);
+  void predict(std::span<const PictureFile> files, const std::function<bool(const Prediction&)>& sink);
   const LoadedModel& model() const { return model_; }
 
  private:
   /// One batch of `batch` rows, of which the first have files; false once the sink wants no more.
-  bool predict_batch(std::span<const std::string> files, int64_t batch,
+  bool predict_batch(std::span<const PictureFile> files, int64_t batch,
                      const std::function<bool(const Prediction&)>& sink);
   /// Reads, decodes and augments one file into `pixels` [H,W,C]; answers the message when it can't.
-  std::string load_image(const std::string& path, uint8_t* pixels) const;
+  std::string load_image(const PictureFile& file, uint8_t* pixels) const;
 
   PredictOptions options_;
   LoadedModel model_;
   augment::Chain chain_;
   BatchPrep prep_;
 };
-
-/// Files as given; folders give the .jpg, .jpeg and .png files below them, sorted by bytes. kNotFound for a
-/// path that is neither.
-Result<std::vector<std::string>> list_images(std::span<const std::string> paths);
 
 }  // namespace dlpipe::run

@@ -58,6 +58,11 @@ TEST(Status, NamesSystemErrors) {
 TEST(Status, ContextGoesInFront) {
   EXPECT_EQ(Status(ErrorCode::kIo, "b").with_context("a: ").message(), "a: b");
   EXPECT_TRUE(Status().with_context("a: ").ok());
+  EXPECT_EQ(Status(ErrorCode::kIo, "[codec] cut short").with_context("[ingest] 1.jpg: ").message(),
+            "[ingest] 1.jpg: cut short")
+      << "one area is enough";
+  EXPECT_EQ(Status(ErrorCode::kIo, "[codec] cut short").with_context("1.jpg: ").message(),
+            "1.jpg: [codec] cut short");
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ RunningProgram::RunningProgram(const std::vector<std::string>& arguments, Stream
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, streams_.in.c_str(), O_RDONLY, 0);
   const std::string& out = streams_.out.empty() ? out_file_ : streams_.out;
   const std::string& err = streams_.err.empty() ? err_file_ : streams_.err;
   if (streams_.has_out) {

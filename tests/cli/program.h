@@ -17,6 +17,7 @@ struct Outcome {
 struct Streams {
   std::string out = {};
   std::string err = {};
+  std::string in = "/dev/null";
   bool has_out = true;  // else it is closed, as by >&-
 };
 

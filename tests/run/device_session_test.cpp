@@ -72,7 +72,7 @@ TEST_F(DeviceSession, IsTheHostsRun) {
   Predictor predictor({.checkpoint = runs / "b/checkpoints/last", .batch = 4, .device = "simulated"},
                       registries());
   const std::vector<std::string> folders = {data_.jpegs};
-  const std::vector<std::string> files = value_or_throw(list_images(folders));
+  const std::vector<PictureFile> files = value_or_throw(list_pictures(folders)).files;
   int64_t predictions = 0;
   predictor.predict(std::span(files).first(6), [&](const Prediction& one) {
     EXPECT_EQ(one.error, "");

@@ -56,12 +56,11 @@ void print_skipped(const ingest::IngestReport& report) {
   for (size_t i = 0; i < std::min(kShown, report.skipped.size()); ++i)
     text += concat("\n  ", printable(report.skipped[i].path), ": ", printable(report.skipped[i].reason));
   if (report.skipped.size() > kShown)
-    text += concat("\n  ... all of them: dlpipe inspect --skipped ", report.splits[0].directory);
+    text += concat("\n  ... all of them: dlpipe inspect --skipped ", printable(report.splits[0].directory));
   print_warning(text);
 }
 
 void print_result(const ingest::IngestReport& report) {
-  for (const std::string& warning : report.warnings) print_warning(warning);
   print_skipped(report);
   std::vector<std::vector<std::string>> rows = {{"dataset", "samples", "classes", "bytes", "id"}};
   for (const ingest::IngestReport::Split& split : report.splits) {
@@ -87,6 +86,7 @@ Status run(Options options) {
   DLPIPE_RETURN_IF_ERROR(parse_texts(options));
   const std::atomic<bool>* stop = catch_stop_signals();
   options.ingest.stop_requested = [stop] { return stop->load(); };
+  options.ingest.on_warning = [](const std::string& warning) { print_warning(warning); };
   ProgressLine line;
   const auto report = ingest::ingest(options.ingest, [&](const ingest::IngestProgress& progress) {
     line.show(line_of(progress, line.is_terminal()), progress.done == progress.total);
@@ -101,15 +101,17 @@ std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   ingest::IngestOptions& ingest = options->ingest;
   flags
-      .add_option(
-          "SRC", ingest.source,
-          "Folder with a folder a class; .csv or .tsv list of path,label; IDX file or folder (.gz too); .txt")
+      .add_option("SRC", ingest.source,
+                  "Folder with one folder per class, or with train, val and test folders of these; .csv or "
+                  ".tsv list of "
+                  "path,label; IDX file or folder (.gz too); .txt")
       .required();
   flags
       .add_option("DST", ingest.destination,
                   "Dataset to make; an interrupted run is continued by the same command")
       .required();
-  flags.add_option("--manifest", ingest.manifest, "List of path,label[,...], paths below SRC");
+  flags.add_option("--manifest", ingest.manifest,
+                   "List of path,label[,split,...], paths below SRC or absolute");
   flags.add_option("--classes-from", ingest.classes_from, "Dataset whose class order to take");
   flags.add_option("--on-error", options->on_error, "What to do about a bad file: skip (and list it), stop");
   flags.add_option("--store", options->store, "auto (the file's own bytes; raw for IDX), jpeg, raw");
@@ -125,6 +127,8 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--limit", ingest.limit, "At most N files, chosen by --seed; -1: all");
   flags.add_option("--split", options->split,
                    "Fractions of train,val[,test], each class alike, texts in order: 0.9,0.1");
+  flags.add_flag("--no-splits", ingest.no_splits,
+                 "Folders, files and a column that are called train, val or test make no splits");
   flags.add_option("--length", ingest.length, "Tokens of a sequence, of texts");
   flags.add_option("--seed", ingest.seed, "Of --split and --limit");
   flags.add_option("--window", options->window, "Bytes read ahead of the writer");

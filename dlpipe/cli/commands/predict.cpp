@@ -1,10 +1,11 @@
-// `dlpipe predict`: classes for image files, one JSON line a file on stdout.
+// `dlpipe predict`: classes for image files, one JSON line per file on stdout.
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/picture_list.h"
 #include "dlpipe/run/predictor.h"
 
 namespace dlpipe::cli {
@@ -14,6 +15,7 @@ namespace {
 struct Options {
   run::PredictOptions predict;
   std::vector<std::string> paths;
+  bool json = true;
 };
 
 std::string json_line(const run::Prediction& prediction, int64_t top_count) {
@@ -32,8 +34,13 @@ std::string json_line(const run::Prediction& prediction, int64_t top_count) {
 }
 
 Status predict(const Options& options) {
-  const std::vector<std::string> files = value_or_throw(run::list_images(options.paths));
-  if (files.empty()) return {ErrorCode::kNotFound, "[predict] no .jpg, .jpeg or .png file in what was given"};
+  const run::PictureList list = value_or_throw(run::list_pictures(options.paths, run::read_standard_input));
+  const std::vector<run::PictureFile>& files = list.files;
+  if (!list.left_aside.empty()) print_note(concat("[predict] left aside, no pictures: ", list.left_aside));
+  if (files.empty()) {
+    return {ErrorCode::kNotFound,
+            "[predict] no picture in what was given; looked for .jpg, .jpeg, .png, ... in folders"};
+  }
   run::Predictor predictor(options.predict);
   int64_t unusable = 0;
   predictor.predict(files, [&](const run::Prediction& prediction) {
@@ -50,13 +57,17 @@ std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   flags.add_option("--ckpt", options->predict.checkpoint, "Checkpoint, or run directory (its best)")
       .required();
-  flags.add_option("PATH", options->paths, "Image files, or folders of them").required();
+  flags
+      .add_option("PATH", options->paths,
+                  "Image files, or folders of them; '-': standard input, one image or a path per line")
+      .required();
   flags.add_option("--top", options->predict.top, "Classes a file").range(1, 1'000'000);
   flags.add_option("--batch", options->predict.batch, "Images a batch").range(1, 1'000'000);
   flags.add_option("--device", options->predict.device, "cpu, cuda");
   flags.add_option("--threads", options->predict.threads, "Threads; 0: what the process may use")
       .range(0, 4096);
   flags.add_option("--max-pixels", options->predict.max_pixels, "Refuse to decode images with more pixels");
+  flags.add_flag("--json", options->json, "Print JSON, one line per file, as always");
   return [options] { return predict(*options); };
 }
 

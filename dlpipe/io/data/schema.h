@@ -2,6 +2,7 @@
 // as JSON under the key "dataset" (FORMAT.md). Value types, pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 namespace dlpipe::data {
 
 inline constexpr int kFormatVersion = 1;
+inline constexpr size_t kMostFields = 1024;
 
 std::string_view field_kind_name(FieldKind kind);
 Result<FieldKind> parse_field_kind(std::string_view name);

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/dataset.h"
@@ -35,8 +37,9 @@ Status take_class_table(const std::string& directory, SourceListing& listing) {
   for (const std::string& name : listing.classes) {
     const auto it = std::find(classes.begin(), classes.end(), name);
     if (it == classes.end())
-      return Status(ErrorCode::kMisuse, concat("[ingest] class '", name, "' is not in --classes-from ",
-                                               directory, suggestion(name, classes)));
+      return Status(ErrorCode::kMisuse,
+                    concat("[ingest] class '", printable(name), "' is not in --classes-from ", directory,
+                           printable(suggestion(name, classes))));
     label_of.push_back(it - classes.begin());
   }
   for (SourceEntry& entry : listing.entries) entry.label = label_of[static_cast<size_t>(entry.label)];
@@ -79,12 +82,55 @@ void assign_splits(const IngestOptions& options, SourceListing& listing) {
   }
 }
 
+// SRC says what its splits are, and so does --split.
+Status check_split_once(const IngestOptions& options, const SourceListing& listing) {
+  if (options.split.empty() || listing.entries.front().split.empty()) return {};
+  std::set<std::string> own;
+  for (const SourceEntry& entry : listing.entries) own.insert(entry.split);
+  return {ErrorCode::kMisuse,
+          concat("[ingest] --split, and ", printable(options.source),
+                 " has splits of its own: ", quoted_names(std::vector<std::string>(own.begin(), own.end())),
+                 "; leave out --split, or ingest one of them alone with it")};
+}
+
+// A split's metrics say nothing about the classes that it has no sample of.
+void warn_of_missing_classes(const IngestOptions& options, FrozenList& list) {
+  if (list.splits.size() < 2 || list.schema.fields.front().kind != data::FieldKind::kImage) return;
+  const size_t classes = list.schema.classes.size();
+  std::vector<int64_t> everywhere(classes);
+  std::vector<std::vector<int64_t>> counts;
+  for (const FrozenSplit& split : list.splits) {
+    std::vector<int64_t>& of_split = counts.emplace_back(classes);
+    for (const SourceEntry& entry : split.entries) {
+      const int64_t is_there = entry.problem.empty() ? 1 : 0;
+      of_split[static_cast<size_t>(entry.label)] += is_there;
+      everywhere[static_cast<size_t>(entry.label)] += is_there;
+    }
+  }
+  for (size_t s = 0; s < counts.size(); ++s) {
+    std::vector<std::string> missing;
+    for (size_t c = 0; c < classes; ++c) {
+      if (counts[s][c] == 0 && everywhere[c] > 0) missing.push_back(list.schema.classes[c]);
+    }
+    if (missing.empty()) continue;
+    list.warnings.push_back(concat("[ingest] ", list.splits[s].name, " has no sample of ", missing.size(),
+                                   " of ", classes, " classes: ", quoted_names(missing),
+                                   options.split.empty() ? "" : "; they have too few files for --split"));
+  }
+}
+
+// The splits that --limit left without a file.
+void warn_of_lost_splits(const std::set<std::string>& before, FrozenList& list) {
+  for (const std::string& name : before) {
+    const bool is_there = std::any_of(list.splits.begin(), list.splits.end(),
+                                      [&](const FrozenSplit& split) { return split.name == name; });
+    if (!is_there)
+      list.warnings.push_back(
+          concat("[ingest] --limit left no file for ", name, ": there will be no such split"));
+  }
+}
+
 Result<std::vector<FrozenSplit>> make_splits(const IngestOptions& options, SourceListing& listing) {
-  const bool given = !listing.entries.front().split.empty();
-  if (given && !options.split.empty())
-    return Status(ErrorCode::kMisuse, concat("[ingest] ", options.source,
-                                             " brings its own train and val; leave "
-                                             "out --split, or name one of its files"));
   if (!options.split.empty()) assign_splits(options, listing);
   std::map<std::string, FrozenSplit> by_name;
   for (SourceEntry& entry : listing.entries) by_name[entry.split].entries.push_back(std::move(entry));
@@ -117,10 +163,14 @@ Result<data::Schema> make_schema(const IngestOptions& options, const SourceListi
     const bool taken = std::any_of(schema.fields.begin(), schema.fields.end(),
                                    [&](const data::Field& field) { return field.name == name; });
     if (taken || name.empty())
-      return Status(ErrorCode::kMisuse, concat("[ingest] the manifest's column '", name,
+      return Status(ErrorCode::kMisuse, concat("[ingest] the manifest's column '", printable(name),
                                                "' is empty or there already; rename it"));
     schema.fields.push_back({name, data::FieldKind::kBytes, DType::kU8, {}});
   }
+  if (schema.fields.size() > data::kMostFields)
+    return Status(ErrorCode::kMisuse,
+                  concat("[ingest] the manifest has ", listing.extra_fields.size() + 2,
+                         " columns, a dataset at most ", data::kMostFields, " fields; leave some out"));
   return schema;
 }
 
@@ -148,6 +198,7 @@ double estimate_stored_ratio(const IngestOptions& options, const data::Source& s
   for (const FrozenSplit& split : splits) {
     const size_t step = std::max<size_t>(1, split.entries.size() / kProbes);
     for (size_t i = 0; i < split.entries.size(); i += step) {
+      if (!split.entries[i].problem.empty()) continue;
       const auto bytes = source.read(split.entries[i]);
       if (!bytes.ok() || bytes->empty()) continue;  // what is wrong with it is found when its turn comes
       file_bytes += static_cast<double>(bytes->size());
@@ -165,8 +216,13 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   list.warnings = listing.warnings;
   if (!options.classes_from.empty()) DLPIPE_RETURN_IF_ERROR(take_class_table(options.classes_from, listing));
   DLPIPE_ASSIGN_OR_RETURN(list.schema, make_schema(options, listing));
+  DLPIPE_RETURN_IF_ERROR(check_split_once(options, listing));
+  std::set<std::string> given;
+  for (const SourceEntry& entry : listing.entries) given.insert(entry.split);
   apply_limit(options, listing);
   DLPIPE_ASSIGN_OR_RETURN(list.splits, make_splits(options, listing));
+  if (options.split.empty()) warn_of_lost_splits(given, list);
+  warn_of_missing_classes(options, list);
   list.stored_ratio = estimate_stored_ratio(options, source, list.splits);
 
   double bytes = 0;

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/ingest/files.h"
@@ -15,6 +16,8 @@ namespace dlpipe::ingest {
 namespace {
 
 using formats::Json;
+
+constexpr int64_t kListVersion = 2;
 
 // A line holds tab-separated cells; paths may hold any byte.
 std::string escaped(std::string_view text) {
@@ -56,6 +59,7 @@ std::string header_line(const FrozenList& list) {
         Json::object({{"name", split.name}, {"entries", static_cast<int64_t>(split.entries.size())}}));
   return Json::object({{"options", list.options},
                        {"schema", data::to_json(info)},
+                       {"list_version", kListVersion},
                        {"stored_ratio", list.stored_ratio},
                        {"map_bytes", static_cast<int64_t>(list.map_bytes)},
                        {"estimated_bytes", static_cast<int64_t>(list.estimated_bytes)},
@@ -71,8 +75,9 @@ Status malformed(const std::string& file, std::string_view what) {
 
 Result<data::SourceEntry> parse_entry(const std::string& line, const std::string& file) {
   const std::vector<std::string> cells = split(line, '\t');
-  if (cells.size() < 5) return malformed(file, "a line is cut short");
-  std::array<int64_t, 4> numbers{};
+  constexpr size_t kCells = 7;
+  if (cells.size() < kCells) return malformed(file, "a line is cut short");
+  std::array<int64_t, 5> numbers{};
   for (size_t i = 0; i < numbers.size(); ++i) {
     if (!parse_int(cells[i], &numbers[i])) return malformed(file, "a number can't be read");
   }
@@ -81,8 +86,12 @@ Result<data::SourceEntry> parse_entry(const std::string& line, const std::string
   entry.modified_ns = numbers[1];
   entry.label = numbers[2];
   entry.place = static_cast<uint64_t>(numbers[3]);
-  entry.path = unescaped(cells[4]);
-  for (size_t i = 5; i < cells.size(); ++i) entry.extra.push_back(unescaped(cells[i]));
+  entry.problem = unescaped(cells[5]);
+  entry.path = unescaped(cells[6]);
+  if (numbers[4] < 0 || static_cast<uint64_t>(numbers[4]) > entry.path.size())
+    return malformed(file, "a name begins behind its path");
+  entry.name_begin = static_cast<uint64_t>(numbers[4]);
+  for (size_t i = kCells; i < cells.size(); ++i) entry.extra.push_back(unescaped(cells[i]));
   return entry;
 }
 
@@ -98,6 +107,8 @@ Result<FrozenList> parse_list(const std::string& text, const std::string& file) 
   std::getline(lines, line);
   FrozenList list;
   DLPIPE_ASSIGN_OR_RETURN(const Json json, Json::parse(line));
+  if (json["list_version"].as_int() != kListVersion)
+    return malformed(file, "another version of dlpipe wrote it");
   list.options = json["options"].as_string();
   DLPIPE_ASSIGN_OR_RETURN(const data::DatasetInfo info, data::parse_dataset_info(json["schema"].as_string()));
   list.schema = info.schema;
@@ -165,7 +176,7 @@ Status save_list(const FrozenList& list, const std::string& file) {
   for (const FrozenSplit& split : list.splits) {
     for (const data::SourceEntry& entry : split.entries) {
       text += concat(entry.size_bytes, '\t', entry.modified_ns, '\t', entry.label, '\t', entry.place, '\t',
-                     escaped(entry.path));
+                     entry.name_begin, '\t', escaped(entry.problem), '\t', escaped(entry.path));
       for (const std::string& extra : entry.extra) text += '\t' + escaped(extra);
       text += '\n';
     }
@@ -186,9 +197,9 @@ Status compare_with_source(const FrozenList& list, const data::SourceListing& no
   found.reserve(now.entries.size());
   for (const data::SourceEntry& entry : now.entries) found.emplace(entry.path, &entry);
   const auto changed = [](const std::string& path, std::string_view how) {
-    return Status(ErrorCode::kChanged,
-                  concat("[ingest] ", path, " ", how, " since this ingest began; restore it, or remove the ",
-                         ".partial directory and ingest again"));
+    return Status(ErrorCode::kChanged, concat("[ingest] ", printable(path), " ", how,
+                                              " since this ingest began; restore it, or remove the ",
+                                              ".partial directory and ingest again"));
   };
   for (const FrozenSplit& split : list.splits) {
     for (const data::SourceEntry& entry : split.entries) {

@@ -146,6 +146,7 @@ Status ImageWorker::use_jpeg_layout(bool is_source, Stored& stored) {
 }
 
 Result<data::PackedRecord> ImageWorker::process_checked(const data::SourceEntry& entry) {
+  if (!entry.problem.empty()) return Status(ErrorCode::kUnsupported, entry.problem);
   std::vector<std::byte> bytes;
   {
     const ScopedTimer timer(counters_.read_ns);
@@ -160,7 +161,7 @@ Result<data::PackedRecord> ImageWorker::process_checked(const data::SourceEntry&
   const ScopedTimer timer(counters_.encode_ns);
   DLPIPE_ASSIGN_OR_RETURN(const Stored stored, store(std::move(bytes), info));
   std::vector<std::span<const std::byte>> values = {stored.bytes, std::as_bytes(std::span(&entry.label, 1)),
-                                                    std::as_bytes(std::span(entry.path))};
+                                                    std::as_bytes(std::span(entry.name()))};
   for (const std::string& extra : entry.extra) values.push_back(std::as_bytes(std::span(extra)));
   DLPIPE_ASSIGN_OR_RETURN(data::PackedRecord record, packer_.pack(values, stored.header));
   record.pixel_sums.add_image(picture_);

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "dlpipe/base/counter.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/run/ingest/files.h"
@@ -86,6 +87,17 @@ Status check_same_options(const Paths& paths, const std::string& was, const std:
                                            difference, "; use those, or remove it to begin again"));
 }
 
+// With --on-error stop, what is known to fail is said before anything is stored.
+Status check_readable(const IngestOptions& options, const data::SourceListing& listing) {
+  if (options.on_error != OnError::kStop) return {};
+  for (const data::SourceEntry& entry : listing.entries) {
+    if (!entry.problem.empty())
+      return Status(ErrorCode::kUnsupported,
+                    concat("[ingest] ", printable(entry.path), ": ", entry.problem, "; or --on-error skip"));
+  }
+  return {};
+}
+
 // The frozen list: of the run that is being continued, or made now. Both are read back from the file, so
 // that both runs go on from the same bytes.
 Result<FrozenList> take_list(const IngestOptions& options, const Paths& paths, data::Source& source) {
@@ -94,10 +106,12 @@ Result<FrozenList> take_list(const IngestOptions& options, const Paths& paths, d
     DLPIPE_ASSIGN_OR_RETURN(FrozenList list, load_list(paths.list));
     DLPIPE_RETURN_IF_ERROR(check_same_options(paths, list.options, canonical_options(options)));
     DLPIPE_ASSIGN_OR_RETURN(const data::SourceListing now, source.list());
+    DLPIPE_RETURN_IF_ERROR(check_readable(options, now));
     DLPIPE_RETURN_IF_ERROR(compare_with_source(list, now));
     return list;
   }
   DLPIPE_ASSIGN_OR_RETURN(data::SourceListing listing, source.list());
+  DLPIPE_RETURN_IF_ERROR(check_readable(options, listing));
   DLPIPE_ASSIGN_OR_RETURN(const FrozenList list, freeze(options, source, std::move(listing)));
   DLPIPE_RETURN_IF_ERROR(check_free_space(paths.partial, list.estimated_bytes));
   DLPIPE_RETURN_IF_ERROR(save_list(list, paths.list));
@@ -110,9 +124,10 @@ Status check_not_empty(const Paths& paths, const IngestReport& report) {
     if (split.samples > 0) continue;
     std::error_code ignored;
     fs::remove_all(paths.partial, ignored);
-    const std::string first = report.skipped.empty() ? ""
-                                                     : concat("; the first: ", report.skipped[0].path, ": ",
-                                                              report.skipped[0].reason);
+    const std::string first =
+        report.skipped.empty()
+            ? ""
+            : concat("; the first: ", printable(report.skipped[0].path), ": ", report.skipped[0].reason);
     return Status(ErrorCode::kCorrupt,
                   concat("[ingest] no usable picture",
                          split.name.empty() ? std::string() : concat(" for the split ", split.name), ": ",
@@ -165,8 +180,8 @@ Result<IngestReport> ingest_checked(const IngestOptions& options,
                                     const std::function<void(const IngestProgress&)>& progress) {
   DLPIPE_RETURN_IF_ERROR(check_options(options));
   const Paths paths(options.destination);
-  DLPIPE_ASSIGN_OR_RETURN(const auto source,
-                          data::open_source({options.source, options.manifest, options.length}));
+  DLPIPE_ASSIGN_OR_RETURN(const auto source, data::open_source({options.source, options.manifest,
+                                                                options.length, !options.no_splits}));
   DLPIPE_RETURN_IF_ERROR(check_places(options, paths));
   if (exists(paths.destination)) return already_there(options, paths, *source);
 
@@ -181,6 +196,9 @@ Result<IngestReport> ingest_checked(const IngestOptions& options,
     std::error_code ignored;
     if (fresh) fs::remove(paths.partial, ignored);  // empty: nothing was frozen
     return list.status();
+  }
+  if (options.on_warning) {
+    for (const std::string& warning : list->warnings) options.on_warning(warning);
   }
   DLPIPE_RETURN_IF_ERROR(fill(options, paths, *source, *list, progress, report));
   DLPIPE_RETURN_IF_ERROR(check_not_empty(paths, report));

@@ -29,9 +29,9 @@ enum class Store : uint8_t { kAuto, kJpeg, kRaw };
 enum class JpegLayout : uint8_t { kAuto, kStandard, kRestart, kCoefficients, kDenseCoefficients };
 
 struct IngestOptions {
-  std::string source;        // SRC: folder by class, manifest, IDX file or folder
-  std::string destination;   // DST: must not exist
-  std::string manifest;      // --manifest: list of path,label below SRC
+  std::string source;       // SRC: folder by class (with or without train and val above), manifest, IDX, text
+  std::string destination;  // DST: must not exist
+  std::string manifest;     // --manifest: list of path,label below SRC
   std::string classes_from;  // --classes-from: dataset whose class table this one takes
   OnError on_error = OnError::kSkip;
   int resize_max = 0;  // longer sides are scaled down to this; 0: no
@@ -42,14 +42,16 @@ struct IngestOptions {
   bool zstd = false;
   int64_t limit = -1;         // at most this many files, chosen by (seed, path); -1: all
   std::vector<double> split;  // fractions of train, val[, test]; empty: one dataset
+  bool no_splits = false;     // folders, columns and files called train, val or test make no splits
   int64_t length = 256;       // tokens of a sequence, of texts
   uint64_t seed = 0;          // of limit and split
   uint64_t window_bytes = uint64_t{256} << 20;
-  int jobs = 0;                          // 0: what the process may use
-  uint64_t map_bytes = 0;                // 0: eight times the estimate and 16 GB; address space only
-  int64_t max_pixels = 178'956'970;      // larger pictures are bad
-  uint64_t commit_bytes = 32u << 20;     // of records in a transaction, about
-  int64_t commit_entries = 16'384;       // files in a transaction, at most
+  int jobs = 0;                       // 0: what the process may use
+  uint64_t map_bytes = 0;             // 0: eight times the estimate and 16 GB; address space only
+  int64_t max_pixels = 178'956'970;   // larger pictures are bad
+  uint64_t commit_bytes = 32u << 20;  // of records in a transaction, about
+  int64_t commit_entries = 16'384;    // files in a transaction, at most
+  std::function<void(const std::string&)> on_warning;  // each warning, as soon as the list of files is frozen
   std::function<bool()> stop_requested;  // asked often; true: leave what is committed and answer kCancelled
 };
 

@@ -91,6 +91,7 @@ std::string canonical_options(const IngestOptions& options) {
                        {"--zstd", options.zstd},
                        {"--limit", options.limit},
                        {"--split", std::move(split)},
+                       {"--no-splits", options.no_splits},
                        {"--length", options.length},
                        {"--seed", static_cast<int64_t>(options.seed)},
                        {"--max-pixels", options.max_pixels},

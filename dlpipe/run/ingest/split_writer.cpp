@@ -5,6 +5,7 @@
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset_writer.h"
 #include "dlpipe/run/ingest/ordered_workers.h"
@@ -88,7 +89,7 @@ Status SplitWriter::take(uint64_t item, OrderedWorkers::Outcome outcome) {
   } else if (!is_bad_file(outcome.status())) {
     return outcome.status();
   } else if (run_.options.on_error == OnError::kStop) {
-    return outcome.status().with_context(concat("[ingest] ", entry.path, ": "));
+    return outcome.status().with_context(concat("[ingest] ", printable(entry.path), ": "));
   } else {
     DLPIPE_RETURN_IF_ERROR(writer_->skip(item, entry.path, outcome.status().message()));
     ++run_.progress.skipped;

@@ -72,6 +72,35 @@ TEST(IngestCommand, CtrlCStopsAndTheSameCommandGoesOn) {
   EXPECT_EQ(value_or_throw(data::Dataset::open(dir / "data"))->size(), 3000);
 }
 
+TEST(IngestCommand, PublishedTrainAndValFoldersTrainAndEvaluate) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "src/train", "--per-class", "12", "--size", "24"}).exit_code, 0);
+  ASSERT_EQ(
+      run_dlpipe({"synth", dir / "src/val", "--per-class", "4", "--size", "24", "--seed", "9"}).exit_code, 0);
+  std::filesystem::create_directories(dir / "src/test");
+  std::filesystem::copy_file(dir / "src/val/bar/00000.jpg", dir / "src/test/1.jpg");
+  const Outcome made = run_dlpipe({"ingest", dir / "src", dir / "data"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  for (const char* part :
+       {"are splits: 'train', 'val'", "--no-splits", "'test' has none of the class folders"})
+    EXPECT_NE(made.err.find(part), std::string::npos) << part << " in\n" << made.err;
+  const auto json = nlohmann::json::parse(run_dlpipe({"inspect", dir / "data", "--json"}).out);
+  EXPECT_EQ(json["splits"]["train"]["samples"], 120);
+  EXPECT_EQ(json["splits"]["val"]["samples"], 40);
+  EXPECT_EQ(json["classes"].size(), 10u);
+  EXPECT_EQ(run_dlpipe({"verify", dir / "data", "--decode"}).exit_code, 0);
+  const Outcome trained = run_dlpipe({"train", "--data", dir / "data", "--model", "lenet", "--augment",
+                                      "resize(28)", "--epochs", "1", "--batch", "20", "--out", dir / "run"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_NE(trained.err.find("40 validation samples"), std::string::npos) << trained.err;
+  const Outcome judged = run_dlpipe({"eval", "--ckpt", dir / "run", "--data", dir / "data", "--json"});
+  ASSERT_EQ(judged.exit_code, 0) << judged.err;
+  EXPECT_EQ(nlohmann::json::parse(judged.out)["samples"], 40);
+  ASSERT_EQ(run_dlpipe({"export", dir / "data", dir / "back"}).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(dir / "back/val/bar/00000.jpg"));
+  EXPECT_TRUE(std::filesystem::exists(dir / "back/train/bar/00000.jpg"));
+}
+
 // Names of folders and files may hold any byte; none of them may reach the terminal as it is.
 TEST(IngestCommand, NamesThatHoldEscapeSequencesAreEscapedByEveryCommand) {
   const ScratchDirectory dir;

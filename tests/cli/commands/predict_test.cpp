@@ -93,6 +93,64 @@ TEST(Predict, EndsWithoutFussWhenNobodyReadsAnyMore) {
   EXPECT_EQ(outcome.err, "");
 }
 
+// One selection: a folder gives ingest and predict the same pictures.
+TEST(Predict, TakesThePicturesThatIngestTakes) {
+  const ScratchDirectory dir;
+  const std::string picture = trained_run().data.jpegs + "/ring/00000.jpg";
+  for (const char* name :
+       {"src/a/1.jpe", "src/a/2.JFIF", "src/a/deep/3.png", "elsewhere/4.jpeg", "src/b/5.jpg",
+        "src/.hidden/6.jpg", "src/__MACOSX/7.jpg", "src/a/.8.jpg", "src/a/9.txt"}) {
+    std::filesystem::create_directories(std::filesystem::path(dir / name).parent_path());
+    std::filesystem::copy_file(picture, dir / name);
+  }
+  std::filesystem::create_directory_symlink(dir / "elsewhere", dir / "src/linked");
+  std::filesystem::create_symlink("gone.jpg", dir / "src/a/dead.jpg");
+  ASSERT_EQ(mkfifo((dir / "src/b/pipe.jpg").c_str(), 0600), 0);
+  const Outcome predicted = run_dlpipe({"predict", "--ckpt", trained_run().run, dir / "src", "--json"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+  std::vector<std::string> names;
+  for (const Json& line : json_lines(predicted.out))
+    names.push_back(line["path"].as_string().substr((dir / "src/").size()));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"a/1.jpe", "a/2.JFIF", "a/deep/3.png", "b/5.jpg", "linked/4.jpeg"}));
+  EXPECT_NE(predicted.err.find("1 x .txt"), std::string::npos) << predicted.err;
+  const Outcome made = run_dlpipe({"ingest", dir / "src", dir / "data"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_NE(made.out.find(" 5 "), std::string::npos) << made.out;
+}
+
+TEST(Predict, StandardInputHoldsPathsOrOnePicture) {
+  const ScratchDirectory dir;
+  const std::string picture = trained_run().data.jpegs + "/ring/00000.jpg";
+  std::filesystem::create_directories(dir / "folder");
+  std::filesystem::copy_file(picture, dir / "folder/new\nline.jpg");
+  std::ofstream(dir / "paths") << picture << "\r\n\n"
+                               << dir / "none.jpg"
+                               << "\n"
+                               << dir / "folder"
+                               << "\n";
+  const auto run = [&](const std::string& input) {
+    return run_dlpipe({"predict", "--ckpt", trained_run().run, "-"}, {.in = input});
+  };
+  const Outcome many = run(dir / "paths");
+  EXPECT_EQ(many.exit_code, 1) << "one of them is not there";
+  const std::vector<Json> lines = json_lines(many.out);
+  ASSERT_EQ(lines.size(), 3u) << many.out;
+  EXPECT_EQ(lines[0]["path"].as_string(), picture);
+  EXPECT_NE(lines[1]["error"].as_string().find("no such file"), std::string::npos);
+  EXPECT_EQ(lines[2]["path"].as_string(), dir / "folder/new\nline.jpg");
+  const Outcome one = run(picture);
+  ASSERT_EQ(one.exit_code, 0) << one.err;
+  const std::vector<Json> single = json_lines(one.out);
+  ASSERT_EQ(single.size(), 1u);
+  EXPECT_EQ(single[0]["path"].as_string(), "-");
+  EXPECT_EQ(single[0]["class"].as_string(), lines[0]["class"].as_string());
+  std::ofstream(dir / "zeros") << picture << '\0' << dir / "folder/new\nline.jpg" << '\0';
+  EXPECT_EQ(json_lines(run(dir / "zeros").out).size(), 2u) << "as find -print0 writes them";
+  std::ofstream(dir / "empty");
+  EXPECT_EQ(run(dir / "empty").exit_code, 1);
+}
+
 TEST(Predict, APathThatIsNotThereIsNamed) {
   const Outcome outcome = run_dlpipe({"predict", "--ckpt", trained_run().run, "/nonexistent.jpg"});
   EXPECT_EQ(outcome.exit_code, 1);

@@ -39,6 +39,7 @@ struct Form {
   std::vector<double> split;
   Store store;
   int64_t commit_entries;
+  bool published = false;  // SRC is train and val folders
 };
 
 class KilledIngest : public testing::TestWithParam<Form> {};
@@ -46,7 +47,8 @@ class KilledIngest : public testing::TestWithParam<Form> {};
 TEST_P(KilledIngest, GoesOnAndGivesTheSameBytes) {
   const Form& form = GetParam();
   TempDir dir;
-  write_pictures(dir / "src", form.files, 3, form.side);
+  write_pictures(dir / (form.published ? "src/train" : "src"), form.files, 3, form.side);
+  if (form.published) write_pictures(dir / "src/val", form.files / 3, 3, form.side);
   IngestOptions options = options_for(dir / "src", dir / "whole");
   options.split = form.split;
   options.store = form.store;
@@ -88,7 +90,8 @@ TEST_P(KilledIngest, GoesOnAndGivesTheSameBytes) {
 INSTANTIATE_TEST_SUITE_P(Forms, KilledIngest,
                          testing::Values(Form{"alone", 240, 120, {}, Store::kRaw, 9},
                                          Form{"packed", 700, 16, {}, Store::kAuto, 23},
-                                         Form{"split", 400, 24, {0.7, 0.3}, Store::kAuto, 31}),
+                                         Form{"split", 400, 24, {0.7, 0.3}, Store::kAuto, 31},
+                                         Form{"published", 300, 24, {}, Store::kAuto, 31, true}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(ResumedIngest, AfterAStopGoesOnWhereItWas) {

@@ -1,31 +1,25 @@
-// A folder by class: SRC/CLASS/.../PICTURE. Links are followed; hidden names, links to nothing and files that
-// are no pictures are left aside and counted.
-#include <dirent.h>
-#include <sys/stat.h>
-
+// A folder by class: SRC/CLASS/.../PICTURE, or with published splits SRC/train/CLASS/..., SRC/val/CLASS/.... Which
+// files are pictures is decided in picture_folder.h, which folders are splits in split_layout.h.
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <map>
 #include <memory>
+#include <tuple>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/picture_folder.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/data/sources/split_layout.h"
 
 namespace dlpipe::data {
 
 namespace {
 
-struct DirectoryId {
-  dev_t device;
-  ino_t inode;
-  std::string path;
-};
-
 class FolderSource final : public Source {
  public:
-  explicit FolderSource(std::string root) : root_(std::move(root)) {}
+  explicit FolderSource(const SourceOptions& options)
+      : root_(PictureFolder(options.path).root()), splits_(options.splits) {}
 
   Result<SourceListing> list() override;
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
@@ -33,154 +27,141 @@ class FolderSource final : public Source {
   }
 
  private:
-  struct Names {
-    std::vector<std::string> files;
-    std::vector<std::string> folders;
+  /// Where a class's pictures lie, and what becomes of them.
+  struct ClassFolder {
+    std::string path;
+    int64_t label;
+    std::string split;
+    size_t name_begin;
   };
-  Result<Names> names_in(const std::string& relative);
-  Status walk(const std::string& relative, size_t class_index, SourceListing& listing);
-  Status enter(const std::string& relative);
-  Status check_classes(const Names& top, const SourceListing& listing) const;
-  std::string ignored_text() const;
-  void warn_about_the_rest(const Names& top, SourceListing& listing) const;
-  std::string full(const std::string& relative) const {
-    return relative.empty() ? root_ : root_ + "/" + relative;
-  }
+  struct FileOfEntry {
+    FileId id;
+    size_t entry;
+  };
+  Result<SplitLayout> find_layout(const PictureFolder::Names& top) const;
+  Result<std::vector<ClassFolder>> class_folders(const SplitLayout& layout, PictureFolder& folder,
+                                                 PictureFolder::Names& top, SourceListing& listing);
+  Status add_pictures(const ClassFolder& where, PictureFolder& folder, SourceListing& listing);
+  Status check_found(const PictureFolder& folder, size_t folders, const SourceListing& listing) const;
+  void warn_of_files_listed_twice(SourceListing& listing);
 
   std::string root_;
-  std::vector<DirectoryId> open_;  // from the root to the folder being read: a link back to one is a loop
-  std::map<std::string, int64_t> ignored_;  // ending, "hidden" or "link to nothing" -> how many
+  bool splits_;
+  std::vector<FileOfEntry> files_;
+  int64_t beside_ = 0;  // pictures that lie beside the class folders
 };
 
-Result<FolderSource::Names> FolderSource::names_in(const std::string& relative) {
-  const std::string path = full(relative);
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), closedir);
-  if (directory == nullptr) return status_from_errno("ingest", concat("cannot list ", path), errno);
-  Names names;
-  while (true) {
-    errno = 0;
-    const dirent* entry = readdir(directory.get());
-    if (entry == nullptr) break;
-    const std::string name = entry->d_name;
-    if (name == "." || name == "..") continue;
-    if (name[0] == '.') {
-      ++ignored_["hidden"];
-      continue;
-    }
-    struct stat stat {};
-    if (::stat(concat(path, "/", name).c_str(), &stat) != 0) {
-      if (errno == ELOOP)
-        return Status(ErrorCode::kUnsupported,
-                      concat("[ingest] symbolic link loop: ", path, "/", name, "; remove the link"));
-      if (errno == ENOENT && ::lstat(concat(path, "/", name).c_str(), &stat) == 0) {
-        ++ignored_["link to nothing"];
-        continue;
-      }
-      return status_from_errno("ingest", concat("cannot look at ", path, "/", name), errno);
-    }
-    if (S_ISDIR(stat.st_mode)) {
-      names.folders.push_back(name);
-    } else {
-      names.files.push_back(name);
-    }
+Result<SplitLayout> FolderSource::find_layout(const PictureFolder::Names& top) const {
+  const auto named = std::count_if(top.folders.begin(), top.folders.end(),
+                                   [](const std::string& name) { return !split_of_name(name).empty(); });
+  if (!splits_ || named < 2) return SplitLayout();
+  std::vector<TopFolder> folders;
+  PictureFolder look(root_);  // its own: what it leaves aside is counted when the folder is walked
+  for (const std::string& name : top.folders) {
+    folders.push_back({name, {}, 0});
+    if (split_of_name(name).empty()) continue;
+    DLPIPE_ASSIGN_OR_RETURN(PictureFolder::Names names, look.names_in(name));
+    folders.back().folders = std::move(names.folders);
+    folders.back().pictures = names.pictures.size();
   }
-  if (errno != 0) return status_from_errno("ingest", concat("cannot list ", path), errno);
-  std::sort(names.folders.begin(), names.folders.end());
-  std::sort(names.files.begin(), names.files.end());
-  return names;
+  return find_split_layout(root_, folders);
 }
 
-Status FolderSource::enter(const std::string& relative) {
-  struct stat stat {};
-  const std::string path = full(relative);
-  if (::stat(path.c_str(), &stat) != 0)
-    return status_from_errno("ingest", concat("cannot look at ", path), errno);
-  for (const DirectoryId& above : open_) {
-    if (above.device == stat.st_dev && above.inode == stat.st_ino)
-      return Status(ErrorCode::kUnsupported, concat("[ingest] symbolic link loop: ", path, " leads back to ",
-                                                    above.path, "; remove the link"));
+Result<std::vector<FolderSource::ClassFolder>> FolderSource::class_folders(const SplitLayout& layout,
+                                                                           PictureFolder& folder,
+                                                                           PictureFolder::Names& top,
+                                                                           SourceListing& listing) {
+  beside_ = static_cast<int64_t>(top.pictures.size());
+  std::vector<ClassFolder> all;
+  if (layout.parts.empty()) {
+    listing.classes = std::move(top.folders);
+    for (size_t i = 0; i < listing.classes.size(); ++i)
+      all.push_back({listing.classes[i], static_cast<int64_t>(i), "", 0});
+    return all;
   }
-  open_.push_back({stat.st_dev, stat.st_ino, path});
-  return {};
+  listing.classes = layout.classes;
+  for (const SplitLayout::Part& part : layout.parts) {
+    DLPIPE_ASSIGN_OR_RETURN(const PictureFolder::Names names, folder.names_in(part.folder));
+    beside_ += static_cast<int64_t>(names.pictures.size());
+    for (const std::string& name : names.folders) {
+      const auto label = std::find(listing.classes.begin(), listing.classes.end(), name);
+      if (label == listing.classes.end()) continue;  // made since the layout was decided
+      all.push_back({concat(part.folder, "/", name), label - listing.classes.begin(), part.split,
+                     part.folder.size() + 1});
+    }
+  }
+  return all;
 }
 
-Status FolderSource::walk(const std::string& relative, size_t class_index, SourceListing& listing) {
-  DLPIPE_RETURN_IF_ERROR(enter(relative));
-  DLPIPE_ASSIGN_OR_RETURN(const Names names, names_in(relative));
-  for (const std::string& name : names.files) {
-    if (!has_image_name(name)) {
-      const std::string ending = std::filesystem::path(name).extension().string();
-      ++ignored_[ending.empty() ? "no ending" : ending];
-      continue;
-    }
+Status FolderSource::add_pictures(const ClassFolder& where, PictureFolder& folder, SourceListing& listing) {
+  return folder.walk(where.path, [&](FoundPicture picture) {
+    files_.push_back({picture.id, listing.entries.size()});
     SourceEntry entry;
-    entry.path = concat(relative, "/", name);
-    DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(full(entry.path)));
-    entry.size_bytes = stamp.size_bytes;
-    entry.modified_ns = stamp.modified_ns;
-    entry.label = static_cast<int64_t>(class_index);
+    entry.path = std::move(picture.path);
+    entry.size_bytes = picture.stamp.size_bytes;
+    entry.modified_ns = picture.stamp.modified_ns;
+    entry.label = where.label;
+    entry.split = where.split;
+    entry.name_begin = where.name_begin;
     listing.entries.push_back(std::move(entry));
-  }
-  for (const std::string& name : names.folders)
-    DLPIPE_RETURN_IF_ERROR(walk(concat(relative, "/", name), class_index, listing));
-  open_.pop_back();
-  return {};
+  });
 }
 
-Status FolderSource::check_classes(const Names& top, const SourceListing& listing) const {
-  if (top.folders.empty()) {
-    const bool pictures = std::any_of(top.files.begin(), top.files.end(), has_image_name);
-    return Status(ErrorCode::kNotFound,
-                  concat("[ingest] ", root_, pictures ? " holds pictures but no folders" : " is empty",
-                         "; make one folder a class, or name a manifest with --manifest"));
+Status FolderSource::check_found(const PictureFolder& folder, size_t folders,
+                                 const SourceListing& listing) const {
+  if (folders == 0) {
+    return Status(
+        ErrorCode::kNotFound,
+        concat("[ingest] ", printable(root_), beside_ > 0 ? " holds pictures but no folders" : " is empty",
+               "; make one folder for each class, or name a manifest with --manifest"));
   }
-  if (listing.entries.empty())
-    return Status(ErrorCode::kNotFound, concat("[ingest] no picture in the ", top.folders.size(),
-                                               " folders of ", root_, "; looked for .jpg, .jpeg, .png, ...",
-                                               ignored_.empty() ? "" : ", there is ", ignored_text()));
-  return {};
+  if (!listing.entries.empty()) return {};
+  const std::string rest = folder.left_aside();
+  return Status(ErrorCode::kNotFound,
+                concat("[ingest] no picture in the ", folders, " folders of ", printable(root_),
+                       "; looked for .jpg, .jpeg, .png, ...", rest.empty() ? "" : ", there is ", rest));
 }
 
-void FolderSource::warn_about_the_rest(const Names& top, SourceListing& listing) const {
-  std::vector<int64_t> counts(listing.classes.size());
-  for (const SourceEntry& entry : listing.entries) ++counts[static_cast<size_t>(entry.label)];
-  for (size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] == 0)
-      listing.warnings.push_back(
-          concat("[ingest] class '", listing.classes[i], "' has no picture; it keeps its label ", i));
+void FolderSource::warn_of_files_listed_twice(SourceListing& listing) {
+  std::sort(files_.begin(), files_.end(), [](const FileOfEntry& a, const FileOfEntry& b) {
+    return std::tie(a.id, a.entry) < std::tie(b.id, b.entry);
+  });
+  int64_t count = 0;
+  std::string examples;
+  for (size_t i = 1; i < files_.size(); ++i) {
+    if (files_[i].id != files_[i - 1].id) continue;
+    constexpr int64_t kShown = 3;
+    if (++count <= kShown)
+      examples += concat(count > 1 ? ", '" : ": '", printable(listing.entries[files_[i].entry].path),
+                         "' is '", printable(listing.entries[files_[i - 1].entry].path), "'");
   }
-  if (listing.classes.size() == 1) {
-    const auto below = std::filesystem::path(listing.entries.front().path);
-    const bool nested = std::distance(below.begin(), below.end()) > 2;
-    listing.warnings.push_back(concat("[ingest] only one class, '", listing.classes[0],
-                                      "': a classifier has nothing to learn from it",
-                                      nested ? concat("; did you mean ", root_, "/", listing.classes[0], "?")
-                                             : std::string("; give the folder above its classes")));
-  }
-  const auto beside = std::count_if(top.files.begin(), top.files.end(), has_image_name);
-  if (beside > 0)
-    listing.warnings.push_back(concat(
-        "[ingest] ", beside, " pictures beside the class folders were left aside: they have no class"));
-  if (const std::string rest = ignored_text(); !rest.empty())
-    listing.warnings.push_back(concat("[ingest] left aside, no pictures: ", rest));
-}
-
-std::string FolderSource::ignored_text() const {
-  std::string text;
-  for (const auto& [ending, count] : ignored_) text += concat(text.empty() ? "" : ", ", count, " x ", ending);
-  return text;
+  if (count > 0)
+    listing.warnings.push_back(concat("[ingest] ", count, count == 1 ? " picture is" : " pictures are",
+                                      " the same file as another one by a link and count twice", examples));
 }
 
 Result<SourceListing> FolderSource::list() {
-  open_.clear();
-  ignored_.clear();
-  DLPIPE_RETURN_IF_ERROR(enter(""));
-  DLPIPE_ASSIGN_OR_RETURN(const Names top, names_in(""));
+  files_.clear();
   SourceListing listing;
-  listing.classes = top.folders;
-  for (size_t i = 0; i < top.folders.size(); ++i) DLPIPE_RETURN_IF_ERROR(walk(top.folders[i], i, listing));
-  DLPIPE_RETURN_IF_ERROR(check_classes(top, listing));
-  warn_about_the_rest(top, listing);
+  PictureFolder folder(root_);
+  DLPIPE_ASSIGN_OR_RETURN(PictureFolder::Names top, folder.names_in(""));
+  const size_t folders = top.folders.size();
+  DLPIPE_ASSIGN_OR_RETURN(const SplitLayout layout, find_layout(top));
+  listing.warnings = layout.notes;
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<ClassFolder> all, class_folders(layout, folder, top, listing));
+  for (const ClassFolder& where : all) DLPIPE_RETURN_IF_ERROR(add_pictures(where, folder, listing));
+  DLPIPE_RETURN_IF_ERROR(check_found(folder, folders, listing));
+  const std::filesystem::path first(listing.entries.front().path);
+  const bool nested = layout.parts.empty() && std::distance(first.begin(), first.end()) > 2;
+  warn_of_classes(listing, nested ? concat("; did you mean ", printable(root_), "/",
+                                           printable(first.begin()->string()), "?")
+                                  : "; give the folder above its classes");
+  if (beside_ > 0)
+    listing.warnings.push_back(concat(
+        "[ingest] ", beside_, " pictures beside the class folders were left aside: they have no class"));
+  warn_of_files_listed_twice(listing);
+  if (const std::string rest = folder.left_aside(); !rest.empty())
+    listing.warnings.push_back(concat("[ingest] left aside, no pictures: ", rest));
   return listing;
 }
 
@@ -189,15 +170,15 @@ int recognizes_folder(const SourceOptions& options) {
 }
 
 Result<std::unique_ptr<Source>> open_folder(const SourceOptions& options) {
-  std::string root = options.path;
-  while (root.size() > 1 && root.back() == '/') root.pop_back();
-  return std::unique_ptr<Source>(std::make_unique<FolderSource>(std::move(root)));
+  return std::unique_ptr<Source>(std::make_unique<FolderSource>(options));
 }
 
 }  // namespace
 
 extern const SourceRecord folder_source;
-const SourceRecord folder_source = {"folder", "a folder with one folder of JPEG or PNG files a class",
-                                    recognizes_folder, open_folder};
+const SourceRecord folder_source = {
+    "folder",
+    "a folder with one folder of JPEG or PNG files for each class, or train and val folders of these",
+    recognizes_folder, open_folder};
 
 }  // namespace dlpipe::data

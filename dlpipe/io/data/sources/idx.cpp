@@ -87,7 +87,7 @@ bool is_images_name(const std::string& name) {
 
 class IdxSource final : public Source {
  public:
-  explicit IdxSource(std::string path) : path_(std::move(path)) {}
+  explicit IdxSource(const SourceOptions& options) : path_(options.path), splits_(options.splits) {}
 
   Result<SourceListing> list() override;
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override;
@@ -98,6 +98,7 @@ class IdxSource final : public Source {
   Status load(Pair& pair);
 
   std::string path_;
+  bool splits_;
   std::vector<Pair> pairs_;
 };
 
@@ -184,7 +185,7 @@ Result<SourceListing> IdxSource::list() {
       entry.path = numbered_path(pair.prefix, i, 6);
       entry.size_bytes = kRawHeaderBytes + pair.images.items().size() / count;
       entry.modified_ns = pair.images.stamp.modified_ns;
-      entry.split = split_of(pair, pairs_.size());
+      if (splits_) entry.split = split_of(pair, pairs_.size());
       entry.place = (static_cast<uint64_t>(p) << kPairShift) | i;
       listing.entries.push_back(std::move(entry));
       class_of_entry.push_back(std::to_string(load_u8(pair.labels.items(), i)));
@@ -218,7 +219,7 @@ int recognizes_idx(const SourceOptions& options) {
 }
 
 Result<std::unique_ptr<Source>> open_idx(const SourceOptions& options) {
-  return std::unique_ptr<Source>(std::make_unique<IdxSource>(options.path));
+  return std::unique_ptr<Source>(std::make_unique<IdxSource>(options));
 }
 
 }  // namespace

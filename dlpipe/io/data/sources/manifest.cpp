@@ -1,183 +1,333 @@
-// A CSV or TSV list: path,label[,...]. Paths are relative to SRC (or to the list itself, when it is SRC).
-// A first line whose first cell is "path", "file" or "filename" names the columns; further columns become
-// fields of the records.
+// A CSV or TSV list: path,label[,...]. Paths are relative to SRC (or to the list itself, when it is SRC), or absolute.
+// A first line that names the columns (path, label, split, others) may give them in any order; the column split makes
+// splits, others become fields of the records. One class for each picture: lists of several classes and of numbers
+// with fractions are refused.
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <optional>
 #include <unordered_map>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/csv.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/data/sources/split_layout.h"
 
 namespace dlpipe::data {
 
 namespace {
 
-bool ends_with(std::string_view text, std::string_view ending) {
-  return text.size() >= ending.size() && text.substr(text.size() - ending.size()) == ending;
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 13> kPathNames = {
+    "path",       "file",       "filename",   "file_name", "filepath", "file_path", "image",
+    "image_path", "image_file", "image_name", "img",       "img_path", "picture"};
+constexpr std::array<std::string_view, 8> kLabelNames = {"label",     "labels",   "class",  "class_name",
+                                                         "classname", "category", "target", "targets"};
+
+/// Which cell of a line is what.
+struct Columns {
+  size_t count = 0;
+  size_t path = 0;
+  size_t label = 1;
+  std::optional<size_t> split;
+  std::vector<size_t> extra;
+  bool label_is_named = false;
+};
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
 }
 
-// One record of RFC 4180: cells may be quoted, quotes inside are doubled, quoted cells may span lines.
-class CsvReader {
- public:
-  CsvReader(std::string_view text, char separator) : text_(text), separator_(separator) {}
-
-  /// False at the end. `line` is where the record began, from 1.
-  Result<bool> next(std::vector<std::string>& cells, int64_t& line) {
-    cells.clear();
-    while (at_ < text_.size() && (text_[at_] == '\n' || text_[at_] == '\r')) advance();  // blank lines
-    if (at_ >= text_.size()) return false;
-    line = line_;
-    while (true) {
-      DLPIPE_ASSIGN_OR_RETURN(std::string cell, read_cell());
-      cells.push_back(std::move(cell));
-      if (at_ < text_.size() && text_[at_] == separator_) {
-        advance();
-        continue;
-      }
-      if (at_ < text_.size() && text_[at_] == '\r') advance();
-      if (at_ < text_.size() && text_[at_] == '\n') advance();
-      return true;
-    }
+template <size_t N>
+std::optional<size_t> find_column(const std::vector<std::string>& names,
+                                  const std::array<std::string_view, N>& wanted) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (std::find(wanted.begin(), wanted.end(), lower(names[i])) != wanted.end()) return i;
   }
+  return std::nullopt;
+}
 
- private:
-  void advance() {
-    if (text_[at_++] == '\n') ++line_;
-  }
-  Result<std::string> read_cell() {
-    std::string cell;
-    if (at_ < text_.size() && text_[at_] == '"') {
-      const int64_t begin = line_;
-      advance();
-      while (true) {
-        if (at_ >= text_.size())
-          return Status(ErrorCode::kCorrupt, concat("line ", begin, ": a quote is never closed"));
-        if (text_[at_] == '"') {
-          advance();
-          if (at_ >= text_.size() || text_[at_] != '"') return cell;
-        }
-        cell += text_[at_];
-        advance();
-      }
-    }
-    while (at_ < text_.size() && text_[at_] != separator_ && text_[at_] != '\n' && text_[at_] != '\r') {
-      cell += text_[at_];
-      advance();
-    }
-    return std::string(trim(cell));
-  }
+std::string in_quotes(std::string_view text) {
+  return concat("'", printable(text), "'");
+}
 
-  std::string_view text_;
-  char separator_;
-  size_t at_ = 0;
-  int64_t line_ = 1;
-};
+/// A message without its "[area] ".
+std::string without_tag(const std::string& message) {
+  const size_t end = message.starts_with('[') ? message.find("] ") : std::string::npos;
+  return end == std::string::npos ? message : message.substr(end + 2);
+}
 
 class ManifestSource final : public Source {
  public:
-  ManifestSource(std::string list, std::string root) : list_(std::move(list)), root_(std::move(root)) {}
+  ManifestSource(std::string list, std::string root, bool splits)
+      : list_(std::move(list)), root_(std::move(root)), splits_(splits) {}
 
   Result<SourceListing> list() override;
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
-    return read_stamped_file(root_ + "/" + entry.path, {entry.size_bytes, entry.modified_ns});
+    return read_stamped_file(full(entry.path), {entry.size_bytes, entry.modified_ns});
   }
 
  private:
+  std::string full(const std::string& path) const {
+    return path.starts_with('/') ? path : root_ + "/" + path;
+  }
+  Result<std::string> read_text() const;
+  Status read_lines(std::string_view text, SourceListing& listing);
+  /// Finds the columns by the first line. Answers whether that names them, else it is a picture's.
+  Result<bool> read_head(const std::vector<std::string>& cells, int64_t line, SourceListing& listing);
   Status add_line(const std::vector<std::string>& cells, int64_t line, SourceListing& listing);
+  std::string problem_of(SourceEntry& entry, int64_t line) const;
+  /// Where the name of a sample begins in its path: absolute ones lose what leads to SRC, or at least the slash.
+  uint64_t name_begin(const std::string& path) const;
+  Status check_labels() const;
+  Status check_one_hot(const SourceListing& listing) const;
+  void warn_of_split_columns(SourceListing& listing) const;
   Status wrong(int64_t line, std::string_view what) const {
-    return Status(ErrorCode::kCorrupt, concat("[ingest] ", list_, " line ", line, ": ", what));
+    return Status(ErrorCode::kCorrupt, concat("[ingest] ", printable(list_), " line ", line, ": ", what));
   }
 
   std::string list_;
   std::string root_;
-  size_t columns_ = 0;
+  bool splits_;
+  Columns columns_;
   std::vector<std::string> class_of_entry_;
+  std::vector<int64_t> line_of_entry_;
   std::unordered_map<std::string, int64_t> line_of_path_;
 };
 
+Result<std::string> ManifestSource::read_text() const {
+  DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(list_));
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(list_, stamp));
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // UTF-8's byte order mark
+  const bool is_utf16 = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
+  if (is_utf16 || text.find('\0') != std::string::npos) {
+    return Status(ErrorCode::kUnsupported,
+                  concat("[ingest] ", printable(list_), is_utf16 ? " is UTF-16" : " holds zero bytes",
+                         "; save it as UTF-8 text"));
+  }
+  return text;
+}
+
+Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, int64_t line,
+                                       SourceListing& listing) {
+  columns_ = {};
+  columns_.count = cells.size();
+  if (cells.size() < 2) {
+    return wrong(line, concat("no label; write path,label[,...] on every line",
+                              cells[0].find(';') == std::string::npos ? "" : ", with commas instead of ';'"));
+  }
+  const bool has_picture =
+      std::any_of(cells.begin(), cells.end(), has_image_name);  // a class may be called 'image'
+  const std::optional<size_t> path = has_picture ? std::nullopt : find_column(cells, kPathNames);
+  if (!path) {
+    if (std::error_code ignored;
+        !has_picture && cells[0].find('/') == std::string::npos && !fs::exists(full(cells[0]), ignored)) {
+      return wrong(line, concat(in_quotes(cells[0]),
+                                " is no file; if this line names the columns, call that of the "
+                                "files 'path' and that of the classes 'label'"));
+    }
+    for (size_t i = 2; i < cells.size(); ++i) {
+      columns_.extra.push_back(i);
+      listing.extra_fields.push_back(concat("column", i + 1));
+    }
+    return false;
+  }
+  columns_.path = *path;
+  const std::optional<size_t> split = find_column(cells, std::array<std::string_view, 1>{"split"});
+  if (splits_) columns_.split = split;
+  std::optional<size_t> label = find_column(cells, kLabelNames);
+  columns_.label_is_named = label.has_value();
+  for (size_t i = 0; i < cells.size() && !label; ++i) {
+    if (i != *path && i != split && !cells[i].empty()) label = i;
+  }
+  if (!label) return wrong(line, "no column of labels; call it 'label'");
+  columns_.label = *label;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    if (i == *path || i == *label || i == columns_.split) continue;
+    if (cells[i].empty()) {
+      listing.warnings.push_back(
+          concat("[ingest] column ", i + 1, " of ", printable(list_), " has no name and is left out"));
+      continue;
+    }
+    columns_.extra.push_back(i);
+    listing.extra_fields.push_back(cells[i]);
+  }
+  return true;
+}
+
+uint64_t ManifestSource::name_begin(const std::string& path) const {
+  if (!path.starts_with('/')) return 0;
+  std::error_code ignored;
+  const std::string root = fs::absolute(root_, ignored).lexically_normal().string();
+  const std::string below = root.ends_with('/') ? root : root + "/";
+  if (path.size() > below.size() && path.starts_with(below)) return below.size();
+  return std::min(path.find_first_not_of('/'), path.size());
+}
+
+std::string ManifestSource::problem_of(SourceEntry& entry, int64_t line) const {
+  const auto stamp = stamp_file(full(entry.path));
+  if (stamp.ok()) {
+    entry.size_bytes = stamp->size_bytes;
+    entry.modified_ns = stamp->modified_ns;
+    return {};
+  }
+  const bool is_gone = stamp.status().code() == ErrorCode::kNotFound;
+  const bool has_backslash = entry.path.find('\\') != std::string::npos;
+  return concat(
+      printable(list_), " line ", line, ": ",
+      is_gone ? "there is no file " + printable(full(entry.path)) : without_tag(stamp.status().message()),
+      is_gone && has_backslash ? "; write / between folders" : "");
+}
+
 Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t line, SourceListing& listing) {
-  if (cells.size() != columns_)
-    return wrong(line, concat(cells.size(), " columns, the first line has ", columns_,
+  if (cells.size() != columns_.count)
+    return wrong(line, concat(cells.size(), " columns, the first line has ", columns_.count,
                               "; write path,label[,...] on every line"));
-  if (cells[0].empty() || cells[1].empty()) return wrong(line, "an empty path or label; fill it in");
-  const std::filesystem::path path(cells[0]);
-  if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end())
-    return wrong(line, concat(cells[0], " leads out of ", root_, "; give paths below it"));
-  const auto [former, fresh] = line_of_path_.emplace(cells[0], line);
+  const std::string& path = cells[columns_.path];
+  const std::string& label = cells[columns_.label];
+  if (path.empty() || label.empty()) return wrong(line, "an empty path or label; fill it in");
+  const fs::path parts(path);
+  if (std::find(parts.begin(), parts.end(), "..") != parts.end())
+    return wrong(line, concat(printable(path), " leads out of ", printable(root_),
+                              "; give paths below it, or absolute ones"));
+  const auto [former, fresh] = line_of_path_.emplace(fs::path(full(path)).lexically_normal().string(), line);
   if (!fresh)
-    return wrong(line, concat(cells[0], " was listed on line ", former->second, " already; list it once"));
+    return wrong(line,
+                 concat(printable(path), " was listed on line ", former->second, " already; list it once"));
   SourceEntry entry;
-  entry.path = cells[0];
-  const auto stamp = stamp_file(root_ + "/" + entry.path);
-  if (!stamp.ok()) return stamp.status().with_context(concat("[ingest] ", list_, " line ", line, ": "));
-  entry.size_bytes = stamp->size_bytes;
-  entry.modified_ns = stamp->modified_ns;
-  entry.extra.assign(cells.begin() + 2, cells.end());
+  entry.path = path;
+  entry.name_begin = name_begin(path);
+  entry.problem = problem_of(entry, line);
+  if (columns_.split) {
+    const std::string& split = cells[*columns_.split];
+    entry.split = split_of_name(split);
+    if (entry.split.empty())
+      return wrong(line, concat("the split ", in_quotes(split),
+                                " is none of train, val and test; --no-splits takes the "
+                                "column as a field"));
+  }
+  for (const size_t i : columns_.extra) entry.extra.push_back(cells[i]);
   listing.entries.push_back(std::move(entry));
-  class_of_entry_.push_back(cells[1]);
+  class_of_entry_.push_back(label);
+  line_of_entry_.push_back(line);
   return {};
 }
 
-Result<SourceListing> ManifestSource::list() {
-  columns_ = 0;
-  class_of_entry_.clear();
-  line_of_path_.clear();
-  DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(list_));
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(list_, stamp));
-  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);  // UTF-8's byte order mark
-  CsvReader reader(text, ends_with(list_, ".tsv") ? '\t' : ',');
-  SourceListing listing;
+Status ManifestSource::check_labels() const {
+  bool all_numbers = true;
+  std::optional<size_t> fraction;
+  for (size_t i = 0; i < class_of_entry_.size(); ++i) {
+    const std::string& label = class_of_entry_[i];
+    if (label.find_first_of("|;") != std::string::npos) {
+      return wrong(line_of_entry_[i], concat("the label ", in_quotes(label),
+                                             " names several classes; give each picture one: dlpipe has no "
+                                             "multi-label training yet"));
+    }
+    double number = 0;
+    int64_t whole = 0;
+    all_numbers = all_numbers && parse_double(label, &number);
+    if (!fraction && !parse_int(label, &whole)) fraction = i;
+  }
+  if (!all_numbers || !fraction) return {};
+  return wrong(line_of_entry_[*fraction],
+               concat("the label ", in_quotes(class_of_entry_[*fraction]),
+                      " is a number, but no whole one; dlpipe trains "
+                      "classes and predicts no quantities: give names or whole numbers"));
+}
+
+// path,cat,dog,bird with ones and zeros: the first of these columns would be taken as the label.
+Status ManifestSource::check_one_hot(const SourceListing& listing) const {
+  if (columns_.label_is_named || listing.extra_fields.empty() || columns_.split) return {};
+  const auto is_bit = [](const std::string& cell) { return cell == "0" || cell == "1"; };
+  if (!std::all_of(class_of_entry_.begin(), class_of_entry_.end(), is_bit)) return {};
+  for (const SourceEntry& entry : listing.entries) {
+    if (!std::all_of(entry.extra.begin(), entry.extra.end(), is_bit)) return {};
+  }
+  return wrong(
+      1,
+      "the columns hold nothing but 0 and 1, as if each were a class; write the class's name in one column "
+      "'label'");
+}
+
+void ManifestSource::warn_of_split_columns(SourceListing& listing) const {
+  for (size_t i = 0; i < listing.extra_fields.size(); ++i) {
+    const bool holds_splits =
+        std::all_of(listing.entries.begin(), listing.entries.end(),
+                    [&](const SourceEntry& entry) { return !split_of_name(entry.extra[i]).empty(); });
+    if (holds_splits && splits_)
+      listing.warnings.push_back(
+          concat("[ingest] the column ", in_quotes(listing.extra_fields[i]),
+                 " holds names of splits and becomes a field; to make splits of it, name it "
+                 "split in the list's first line"));
+  }
+}
+
+Status ManifestSource::read_lines(std::string_view text, SourceListing& listing) {
+  const std::string_view first = text.substr(0, text.find_first_of("\r\n"));
+  const bool has_tabs =
+      first.find('\t') != std::string_view::npos && first.find(',') == std::string_view::npos;
+  CsvReader reader(text, has_tabs || lower_ending(list_) == "tsv" ? '\t' : ',');
   std::vector<std::string> cells;
   int64_t line = 0;
+  bool is_first = true;
   while (true) {
-    auto more = reader.next(cells, line);
-    if (!more.ok()) return more.status().with_context(concat("[ingest] ", list_, " "));
-    if (!*more) break;
-    if (columns_ == 0) {
-      if (cells.size() < 2) return wrong(line, "no label; write path,label[,...] on every line");
-      columns_ = cells.size();
-      static constexpr std::array<std::string_view, 3> kHeads = {"path", "file", "filename"};
-      if (std::find(kHeads.begin(), kHeads.end(), cells[0]) != kHeads.end()) {
-        listing.extra_fields.assign(cells.begin() + 2, cells.end());
-        continue;
-      }
-      for (size_t i = 2; i < columns_; ++i) listing.extra_fields.push_back(concat("column", i + 1));
+    const auto more = reader.next(cells, line);
+    if (!more.ok()) return more.status().with_context(concat("[ingest] ", printable(list_), " "));
+    if (!*more) return {};
+    if (is_first) {
+      is_first = false;
+      DLPIPE_ASSIGN_OR_RETURN(const bool is_head, read_head(cells, line, listing));
+      if (is_head) continue;
     }
     DLPIPE_RETURN_IF_ERROR(add_line(cells, line, listing));
   }
+}
+
+Result<SourceListing> ManifestSource::list() {
+  class_of_entry_.clear();
+  line_of_entry_.clear();
+  line_of_path_.clear();
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_text());
+  SourceListing listing;
+  DLPIPE_RETURN_IF_ERROR(read_lines(text, listing));
   if (listing.entries.empty())
-    return Status(ErrorCode::kNotFound, concat("[ingest] ", list_, " lists no file"));
+    return Status(ErrorCode::kNotFound, concat("[ingest] ", printable(list_), " lists no file"));
+  DLPIPE_RETURN_IF_ERROR(check_labels());
+  DLPIPE_RETURN_IF_ERROR(check_one_hot(listing));
   number_classes(class_of_entry_, listing);
-  if (listing.classes.size() == 1)
-    listing.warnings.push_back(concat("[ingest] only one class, '", listing.classes[0],
-                                      "': a classifier has nothing to learn from it"));
+  warn_of_split_columns(listing);
+  warn_of_classes(listing);
   return listing;
 }
 
 int recognizes_manifest(const SourceOptions& options) {
   if (!options.manifest.empty()) return 3;
-  const bool list = ends_with(options.path, ".csv") || ends_with(options.path, ".tsv");
-  return list && std::filesystem::is_regular_file(options.path) ? 2 : 0;
+  const std::string ending = lower_ending(options.path);
+  return (ending == "csv" || ending == "tsv") && fs::is_regular_file(options.path) ? 2 : 0;
 }
 
 Result<std::unique_ptr<Source>> open_manifest(const SourceOptions& options) {
   const bool alone = options.manifest.empty();
   std::string list = alone ? options.path : options.manifest;
-  std::string root = alone ? std::filesystem::path(options.path).parent_path().string() : options.path;
+  std::string root = alone ? fs::path(options.path).parent_path().string() : options.path;
   if (root.empty()) root = ".";
-  return std::unique_ptr<Source>(std::make_unique<ManifestSource>(std::move(list), std::move(root)));
+  return std::unique_ptr<Source>(
+      std::make_unique<ManifestSource>(std::move(list), std::move(root), options.splits));
 }
 
 }  // namespace
 
 extern const SourceRecord manifest_source;
 const SourceRecord manifest_source = {
-    "manifest", "a .csv or .tsv list with path,label[,...] on every line, or --manifest LIST beside a folder",
+    "manifest",
+    "a .csv or .tsv list with path,label[,split,...] on every line, or --manifest LIST beside a folder",
     recognizes_manifest, open_manifest};
 
 }  // namespace dlpipe::data

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <unordered_map>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::data {
@@ -14,7 +15,7 @@ Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
   if (error && error != std::errc::no_such_file_or_directory)
     return status_from_errno("ingest", concat("cannot look at ", options.path), error.value());
   if (!std::filesystem::exists(status))
-    return Status(ErrorCode::kNotFound, concat("[ingest] no file or folder ", options.path));
+    return Status(ErrorCode::kNotFound, concat("[ingest] no file or folder ", printable(options.path)));
   const SourceRecord* best = nullptr;
   int surest = 0;
   for (const SourceRecord* record : source_table()) {
@@ -27,8 +28,8 @@ Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
   if (best != nullptr) return best->open(options);
   std::string known;
   for (const SourceRecord* record : source_table()) known += concat("\n  ", record->name, ": ", record->help);
-  return Status(ErrorCode::kUnsupported,
-                concat("[ingest] ", options.path, " is nothing that can be ingested; known:", known));
+  return Status(ErrorCode::kUnsupported, concat("[ingest] ", printable(options.path),
+                                                " is nothing that can be ingested; known:", known));
 }
 
 void number_classes(const std::vector<std::string>& class_of_entry, SourceListing& listing) {
@@ -52,6 +53,28 @@ void number_classes(const std::vector<std::string>& class_of_entry, SourceListin
   for (size_t i = 0; i < listing.entries.size(); ++i)
     listing.entries[i].label = label_of.at(class_of_entry[i]);
   listing.classes = std::move(names);
+}
+
+void warn_of_classes(SourceListing& listing, const std::string& hint) {
+  std::vector<int64_t> counts(listing.classes.size());
+  for (const SourceEntry& entry : listing.entries) {
+    if (entry.problem.empty()) ++counts[static_cast<size_t>(entry.label)];
+  }
+  constexpr size_t kShown = 10;
+  size_t empty = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] > 0) continue;
+    if (++empty <= kShown)
+      listing.warnings.push_back(concat("[ingest] class '", printable(listing.classes[i]),
+                                        "' has no picture; it keeps its label ", i));
+  }
+  if (empty > kShown)
+    listing.warnings.push_back(concat("[ingest] ", empty - kShown, " more classes have no picture"));
+  if (counts.size() - empty != 1) return;
+  const auto only = static_cast<size_t>(
+      std::find_if(counts.begin(), counts.end(), [](int64_t count) { return count > 0; }) - counts.begin());
+  listing.warnings.push_back(concat("[ingest] only one class, '", printable(listing.classes[only]),
+                                    "': a classifier has nothing to learn from it", hint));
 }
 
 std::string numbered_path(const std::string& prefix, size_t number, size_t digits) {

@@ -29,13 +29,16 @@ struct SourceEntry {
   std::string split;               // the split that the source itself puts it in; mostly empty
   uint64_t place = 0;              // the source's own: an offset or index
   std::vector<std::string> extra;  // one value for each of SourceListing::extra_fields
+  uint64_t name_begin = 0;  // the part of `path` behind it is the sample's name: train/cat/1.jpg is cat/1.jpg
+  std::string problem;      // not empty: why it can't be read, known already; --on-error decides
+  std::string_view name() const { return std::string_view(path).substr(name_begin); }
 };
 
 struct SourceListing {
   std::vector<std::string> classes;       // sorted
   std::vector<std::string> extra_fields;  // further columns of a manifest
   std::vector<SourceEntry> entries;       // any order; ingest sorts them
-  std::vector<std::string> warnings;      // whole messages: what was left aside
+  std::vector<std::string> warnings;      // whole messages: what was left aside or decided
   int64_t tokens = 0;        // above 0: entries are no images, but u8 tokens, so many each; classes name them
   bool in_sequence = false;  // splits are runs of entries by path, not drawn
 };
@@ -54,6 +57,7 @@ struct SourceOptions {
   std::string path;           // SRC: a folder or a file
   std::string manifest = {};  // --manifest; empty: none
   int64_t length = 256;       // of a sequence, in tokens
+  bool splits = true;         // false (--no-splits): what looks like splits is none
 };
 
 struct SourceRecord {
@@ -70,6 +74,9 @@ Result<std::unique_ptr<Source>> open_source(const SourceOptions& options);
 
 /// Sorts class names and sets each entry's label; names that are all whole numbers are sorted as numbers.
 void number_classes(const std::vector<std::string>& class_of_entry, SourceListing& listing);
+
+/// Warns of classes without an entry, and, with `hint` behind it, of a single class.
+void warn_of_classes(SourceListing& listing, const std::string& hint = {});
 
 /// "train-000123": the path of a sample that is no file of its own, in at least so many digits.
 std::string numbered_path(const std::string& prefix, size_t number, size_t digits);

@@ -118,6 +118,76 @@ TEST(FolderSource, LinksAreFollowedButLoopsAreErrors) {
   EXPECT_NE(only.message().find("there is 1 x link to nothing"), std::string::npos) << only.message();
 }
 
+std::string all_warnings(const SourceListing& listing) {
+  std::string all;
+  for (const std::string& warning : listing.warnings) all += warning + "\n";
+  return all;
+}
+
+TEST(FolderSource, FoldersThatSystemsMakeAreNoClasses) {
+  TempDir dir;
+  for (const char* folder :
+       {"__MACOSX/a", ".ipynb_checkpoints", "@eaDir", "lost+found", "$RECYCLE.BIN", "a/@eaDir"})
+    write_text(dir / (std::string(folder) + "/1.jpg"), "x");
+  for (const char* file : {"a/1.jpg", "b/1.jpg", "a/.DS_Store", "a/._1.jpg", "b/Thumbs.db", "desktop.ini"})
+    write_text(dir / file, "x");
+  const SourceListing listing = value_or_throw(list_folder(dir.path()));
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(listing.entries.size(), 2u);
+  const std::string all = all_warnings(listing);
+  for (const char* kind : {"1 x __MACOSX", "2 x @eaDir", "1 x lost+found", "3 x hidden", "1 x $RECYCLE.BIN"})
+    EXPECT_NE(all.find(kind), std::string::npos) << kind << " in " << all;
+}
+
+TEST(FolderSource, PipesAreNeverOpenedAndAreCounted) {
+  TempDir dir;
+  write_text(dir / "a/1.jpg", "x");
+  write_text(dir / "b/1.jpg", "x");
+  ASSERT_EQ(mkfifo((dir / "a/pipe.jpg").c_str(), 0600), 0);
+  const SourceListing listing = value_or_throw(list_folder(dir.path()));
+  EXPECT_EQ(listing.entries.size(), 2u);
+  EXPECT_NE(all_warnings(listing).find("1 x pipe, socket or device"), std::string::npos)
+      << all_warnings(listing);
+}
+
+TEST(FolderSource, AFileListedTwiceByALinkIsSaid) {
+  TempDir dir;
+  write_text(dir / "a/1.jpg", "x");
+  write_text(dir / "b/2.jpg", "x");
+  std::filesystem::create_symlink("../a/1.jpg", dir / "b/link.jpg");
+  std::filesystem::create_hard_link(dir / "b/2.jpg", dir / "a/hard.jpg");
+  const SourceListing listing = value_or_throw(list_folder(dir.path()));
+  EXPECT_EQ(listing.entries.size(), 4u);
+  const std::string all = all_warnings(listing);
+  EXPECT_NE(all.find("2 pictures are the same file as another one"), std::string::npos) << all;
+  EXPECT_NE(all.find("'b/link.jpg' is 'a/1.jpg'"), std::string::npos) << all;
+}
+
+TEST(FolderSource, PublishedSplitsBecomeSplitsWithOneClassOrder) {
+  TempDir dir;
+  for (const char* file : {"train/b/1.jpg", "train/a/deep/2.jpg", "train/c/3.jpg", "val/b/4.jpg",
+                           "val/a/5.jpg", "test/6.jpg", "train/beside.jpg", "notes/readme.md"})
+    write_text(dir / file, "x");
+  const SourceListing listing = value_or_throw(list_folder(dir.path()));
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b", "c"}));
+  std::vector<std::string> found;
+  for (const SourceEntry& entry : listing.entries)
+    found.push_back(entry.split + " " + std::string(entry.name()) + "=" + std::to_string(entry.label));
+  std::sort(found.begin(), found.end());
+  EXPECT_EQ(found, (std::vector<std::string>{"train a/deep/2.jpg=0", "train b/1.jpg=1", "train c/3.jpg=2",
+                                             "val a/5.jpg=0", "val b/4.jpg=1"}));
+  const std::string all = all_warnings(listing);
+  EXPECT_NE(all.find("are splits: 'train', 'val'"), std::string::npos) << all;
+  EXPECT_NE(all.find("'test' has none of the class folders"), std::string::npos) << all;
+  EXPECT_NE(all.find("left aside: 'notes'"), std::string::npos) << all;
+  EXPECT_NE(all.find("1 pictures beside the class folders"), std::string::npos) << all;
+
+  auto source = value_or_throw(open_source({.path = dir.path(), .splits = false}));
+  const SourceListing literal = value_or_throw(source->list());
+  EXPECT_EQ(literal.classes, (std::vector<std::string>{"notes", "test", "train", "val"}));
+  EXPECT_EQ(literal.entries.front().split, "");
+}
+
 TEST(FolderSource, NamesMayHoldAnyByte) {
   TempDir dir;
   write_text(dir / "a/\xff\xfe \n\t%.jpg", "x");

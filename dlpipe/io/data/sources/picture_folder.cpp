@@ -1,0 +1,135 @@
+#include "dlpipe/io/data/sources/picture_folder.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+/// Folders that an archiver, a file server or a system makes beside people's own.
+bool is_system_folder(const std::string& name) {
+  static constexpr std::array kNames = {
+      "__MACOSX", "__pycache__",  "@eaDir",   "@Recycle",   "@tmp",
+      "#recycle", "$RECYCLE.BIN", "RECYCLER", "lost+found", "System Volume Information"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+std::string joined(const std::string& relative, const std::string& name) {
+  return relative.empty() ? name : relative + "/" + name;
+}
+
+Status loop_at(const std::string& path, const std::string& back_to) {
+  return {ErrorCode::kUnsupported,
+          concat("[files] symbolic link loop: ", printable(path),
+                 back_to.empty() ? "" : concat(" leads back to ", printable(back_to)), "; remove the link")};
+}
+
+}  // namespace
+
+PictureFolder::PictureFolder(std::string root) : root_(std::move(root)) {
+  while (root_.size() > 1 && root_.back() == '/') root_.pop_back();
+}
+
+Status PictureFolder::look_at(const std::string& relative, const std::string& name, Names& names) {
+  if (name[0] == '.') {
+    ++left_aside_["hidden"];
+    return {};
+  }
+  const std::string path = joined(relative, name);
+  struct stat stat {};
+  if (::stat(full(path).c_str(), &stat) != 0) {
+    const int error = errno;
+    if (error == ELOOP) return loop_at(full(path), "");
+    if (error == ENOENT && ::lstat(full(path).c_str(), &stat) == 0) {
+      ++left_aside_["link to nothing"];
+    } else if (error != ENOENT) {  // else it was removed since the folder was read
+      return status_from_errno("files", concat("cannot look at ", full(path)), error);
+    }
+    return {};
+  }
+  if (S_ISDIR(stat.st_mode)) {
+    if (is_system_folder(name)) {
+      ++left_aside_[name];
+    } else {
+      names.folders.push_back(name);
+    }
+  } else if (!S_ISREG(stat.st_mode)) {
+    ++left_aside_["pipe, socket or device"];
+  } else if (!has_image_name(name)) {
+    const std::string ending = std::filesystem::path(name).extension().string();
+    ++left_aside_[ending.empty() ? "no ending" : ending];
+  } else {
+    names.pictures.push_back({path, stamp_of(stat), id_of(stat)});
+  }
+  return {};
+}
+
+Result<PictureFolder::Names> PictureFolder::names_in(const std::string& relative) {
+  const std::string path = full(relative);
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), closedir);
+  if (directory == nullptr) return status_from_errno("files", concat("cannot list ", path), errno);
+  Names names;
+  while (true) {
+    errno = 0;
+    const dirent* entry = readdir(directory.get());
+    if (entry == nullptr) break;
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    DLPIPE_RETURN_IF_ERROR(look_at(relative, name, names));
+  }
+  if (errno != 0) return status_from_errno("files", concat("cannot list ", path), errno);
+  std::sort(names.folders.begin(), names.folders.end());
+  std::sort(names.pictures.begin(), names.pictures.end(),
+            [](const FoundPicture& a, const FoundPicture& b) { return a.path < b.path; });
+  return names;
+}
+
+Status PictureFolder::enter(const std::string& path, const FileId& id) {
+  for (const OpenFolder& above : open_) {
+    if (above.id == id) return loop_at(path, above.path);
+  }
+  open_.push_back({id, path});
+  return {};
+}
+
+Status PictureFolder::walk(const std::string& relative, const std::function<void(FoundPicture)>& found) {
+  struct stat stat {};
+  const bool is_root = open_.empty();
+  const std::string path = full(relative);
+  if (::stat(path.c_str(), &stat) != 0)
+    return status_from_errno("files", concat("cannot look at ", path), errno);
+  // A link from below back to the root is a loop, too.
+  if (struct stat top{}; is_root && !relative.empty() && ::stat(root_.c_str(), &top) == 0)
+    DLPIPE_RETURN_IF_ERROR(enter(root_, id_of(top)));
+  DLPIPE_RETURN_IF_ERROR(enter(path, id_of(stat)));
+  DLPIPE_ASSIGN_OR_RETURN(Names names, names_in(relative));
+  for (FoundPicture& picture : names.pictures) found(std::move(picture));
+  for (const std::string& name : names.folders) DLPIPE_RETURN_IF_ERROR(walk(joined(relative, name), found));
+  open_.pop_back();
+  if (is_root) open_.clear();
+  return {};
+}
+
+std::string PictureFolder::left_aside() const {
+  std::vector<std::pair<std::string, int64_t>> kinds(left_aside_.begin(), left_aside_.end());
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  constexpr size_t kShown = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, kinds.size()); ++i)
+    text += concat(text.empty() ? "" : ", ", kinds[i].second, " x ", printable(kinds[i].first));
+  if (kinds.size() > kShown) text += concat(" and ", kinds.size() - kShown, " more kinds");
+  return text;
+}
+
+}  // namespace dlpipe::data

@@ -1,0 +1,60 @@
+// Which files of a folder are pictures: the one selection of `ingest` and `predict`. A picture is a regular file with
+// a picture's ending (links are followed); its bytes decide later what it is. Left aside and counted: hidden names,
+// folders that systems make (__MACOSX, @eaDir, ...), other files, pipes and devices, links to nothing. A loop of
+// links is an error.
+//
+// A PictureFolder belongs to one thread. It looks at names and at stat; it opens no file.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/io/data/sources/source_file.h"
+
+namespace dlpipe::data {
+
+struct FoundPicture {
+  std::string path;  // below the root; bytes as the file system has them
+  FileStamp stamp;
+  FileId id;
+};
+
+class PictureFolder {
+ public:
+  explicit PictureFolder(std::string root);
+
+  struct Names {
+    std::vector<std::string> folders;  // sorted by bytes, as are the pictures
+    std::vector<FoundPicture> pictures;
+  };
+  /// What lies directly in root/`relative` ("": the root). An error where that can't be listed or looked at.
+  Result<Names> names_in(const std::string& relative);
+  /// All pictures below root/`relative`, the root's own included where `relative` is empty. A folder that can't be
+  /// listed is an error: it may hold a whole class.
+  Status walk(const std::string& relative, const std::function<void(FoundPicture)>& found);
+  /// "2 x hidden, 1 x .txt": what was left aside so far, the most frequent first; "" if nothing was.
+  std::string left_aside() const;
+  const std::string& root() const { return root_; }
+
+ private:
+  struct OpenFolder {
+    FileId id;
+    std::string path;
+  };
+  Status look_at(const std::string& relative, const std::string& name, Names& names);
+  Status enter(const std::string& path, const FileId& id);
+
+  std::string full(const std::string& relative) const {
+    return relative.empty() ? root_ : root_ + "/" + relative;
+  }
+
+  std::string root_;
+  std::vector<OpenFolder> open_;  // from the root to the folder being read: a link back to one is a loop
+  std::map<std::string, int64_t> left_aside_;  // ending or kind -> how many
+};
+
+}  // namespace dlpipe::data

@@ -1,0 +1,174 @@
+#include "dlpipe/io/data/sources/split_layout.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <iterator>
+#include <utility>
+
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+constexpr std::string_view kLiterally = "--no-splits takes each folder as a class";
+
+struct Named {
+  std::string_view split;
+  const TopFolder* folder;
+};
+
+Status misuse(const std::string& source, const std::string& what) {
+  return {ErrorCode::kMisuse, concat("[ingest] ", printable(source), what, "; ", kLiterally)};
+}
+
+std::string in_quotes(const std::string& name) {
+  return concat("'", printable(name), "'");
+}
+
+/// Names of `names` that `known` (sorted) doesn't have.
+std::vector<std::string> missing_in(const std::vector<std::string>& known,
+                                    const std::vector<std::string>& names) {
+  std::vector<std::string> missing;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(missing), [&](const std::string& name) {
+    return !std::binary_search(known.begin(), known.end(), name);
+  });
+  return missing;
+}
+
+bool share_a_class(const TopFolder& a, const TopFolder& b) {
+  return missing_in(a.folders, b.folders).size() < b.folders.size();
+}
+
+/// The folders with a split's name: train, then val, then test.
+std::vector<Named> named_splits(std::span<const TopFolder> top) {
+  std::vector<Named> found;
+  for (const std::string_view split : {"train", "val", "test"}) {
+    for (const TopFolder& folder : top) {
+      if (split_of_name(folder.name) == split) found.push_back({split, &folder});
+    }
+  }
+  return found;
+}
+
+std::string names_of(const std::vector<Named>& found) {
+  std::vector<std::string> names;
+  for (const Named& one : found) names.push_back(one.folder->name);
+  return quoted_names(names);
+}
+
+/// Makes `one` a part, leaves it aside with a note, or says why neither will do.
+Status add_part(const std::string& source, const Named& one, const TopFolder& reference,
+                SplitLayout& layout) {
+  const TopFolder& folder = *one.folder;
+  const bool is_reference = &folder == &reference;
+  if (!is_reference && folder.folders.empty() && folder.pictures == 0) {
+    layout.notes.push_back(
+        concat("[ingest] the folder ", in_quotes(folder.name), " is empty and gives no split"));
+    return {};
+  }
+  // Test pictures are often published without labels; validation pictures that lack them are a mistake.
+  const bool unlabeled = folder.folders.empty() || !share_a_class(reference, folder);
+  if (!is_reference && unlabeled && one.split == "test") {
+    layout.notes.push_back(concat("[ingest] the folder ", in_quotes(folder.name),
+                                  " has none of the class folders of ", in_quotes(reference.name),
+                                  ": it is left aside; `dlpipe predict` takes pictures without labels"));
+    return {};
+  }
+  if (!is_reference && folder.folders.empty()) {
+    return misuse(source,
+                  concat(": the folder ", in_quotes(folder.name), " holds pictures, but no class folders as ",
+                         in_quotes(reference.name), " does; sort them into folders, or ingest ",
+                         printable(source), "/", printable(reference.name), " with --split 0.9,0.1"));
+  }
+  const std::vector<std::string> unknown = missing_in(reference.folders, folder.folders);
+  if (!unknown.empty()) {
+    return misuse(source, concat(": the folder ", in_quotes(folder.name), " has classes that ",
+                                 in_quotes(reference.name), " has not: ", quoted_names(unknown),
+                                 "; the classes of both must be the same, so rename or remove them"));
+  }
+  layout.parts.push_back({std::string(one.split), folder.name});
+  return {};
+}
+
+Status check_named_once(const std::string& source, const std::vector<Named>& found) {
+  for (size_t i = 1; i < found.size(); ++i) {
+    if (found[i].split != found[i - 1].split) continue;
+    return misuse(source, concat(" has two folders for the split ", found[i].split, ", ",
+                                 in_quotes(found[i - 1].folder->name), " and ",
+                                 in_quotes(found[i].folder->name), "; move one away"));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view split_of_name(std::string_view name) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kNames = {
+      {{"train", "train"},
+       {"training", "train"},
+       {"val", "val"},
+       {"valid", "val"},
+       {"validation", "val"},
+       {"test", "test"},
+       {"testing", "test"}}};
+  std::string lower(name);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const auto& [known, split] : kNames) {
+    if (lower == known) return split;
+  }
+  return {};
+}
+
+Result<SplitLayout> find_split_layout(const std::string& source, std::span<const TopFolder> top) {
+  SplitLayout layout;
+  const std::vector<Named> found = named_splits(top);
+  if (found.size() < 2) return layout;
+  const bool alone = found.size() == top.size();
+  const auto first =
+      std::find_if(found.begin(), found.end(), [](const Named& one) { return !one.folder->folders.empty(); });
+  if (first == found.end() && alone) {
+    return misuse(source,
+                  concat(" holds ", names_of(found),
+                         " with pictures, but no class folders in them: nothing tells the classes; list "
+                         "the files with their labels in a manifest (--manifest)"));
+  }
+  const bool shared = first != found.end() && std::any_of(first + 1, found.end(), [&](const Named& other) {
+                        return share_a_class(*first->folder, *other.folder);
+                      });
+  if (!shared && !alone) {
+    layout.notes.push_back(
+        concat("[ingest] the folders ", names_of(found),
+               " are taken as classes: other folders stand beside them, and no class folder is in "
+               "two of them"));
+    return layout;
+  }
+  DLPIPE_RETURN_IF_ERROR(check_named_once(source, found));
+  for (const Named& one : found) DLPIPE_RETURN_IF_ERROR(add_part(source, one, *first->folder, layout));
+  layout.classes = first->folder->folders;
+  std::string parts;
+  for (const SplitLayout::Part& part : layout.parts)
+    parts += concat(parts.empty() ? "" : ", ", in_quotes(part.folder),
+                    part.folder == part.split ? "" : concat(" as ", part.split));
+  layout.notes.insert(layout.notes.begin(), concat("[ingest] the folders of ", printable(source),
+                                                   " are splits: ", parts, "; ", kLiterally));
+  const bool has_val = std::any_of(layout.parts.begin(), layout.parts.end(),
+                                   [](const SplitLayout::Part& part) { return part.split == "val"; });
+  if (!has_val)
+    layout.notes.push_back(
+        "[ingest] no folder holds validation pictures; `dlpipe train` validates on the dataset that --val "
+        "names, as "
+        "--val DST/test");
+  std::vector<std::string> others;
+  for (const TopFolder& folder : top) {
+    if (split_of_name(folder.name).empty()) others.push_back(folder.name);
+  }
+  if (!others.empty())
+    layout.notes.push_back(concat("[ingest] beside the splits and left aside: ", quoted_names(others)));
+  return layout;
+}
+
+}  // namespace dlpipe::data

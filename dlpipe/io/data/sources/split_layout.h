@@ -1,0 +1,40 @@
+// Published data sets come as SRC/train/CLASS/..., SRC/val/CLASS/...: which folders of SRC are splits, and which
+// classes they share. A pure function of names, so that a class that is called "train" isn't mistaken for one.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+
+namespace dlpipe::data {
+
+/// "train", "val" or "test" for what people call them (Training, valid, validation, testing, ...); else "".
+std::string_view split_of_name(std::string_view name);
+
+/// A folder of SRC, with what lies directly in it.
+struct TopFolder {
+  std::string name;
+  std::vector<std::string> folders;
+  size_t pictures = 0;
+};
+
+struct SplitLayout {
+  struct Part {
+    std::string split;   // "train", "val", "test"
+    std::string folder;  // its name in SRC
+  };
+  std::vector<Part> parts;           // empty: the folders of SRC are classes
+  std::vector<std::string> classes;  // of all parts
+  std::vector<std::string> notes;    // whole messages: what was decided, what is left aside
+};
+
+/// The splits of SRC, whose folders are `top`. They are splits where at least two have a split's name, and either two
+/// of these hold folders of one name, or nothing else is there. kMisuse where they look like splits that can't be
+/// made: classes that differ, two folders for one split, pictures without classes.
+Result<SplitLayout> find_split_layout(const std::string& source, std::span<const TopFolder> top);
+
+}  // namespace dlpipe::data

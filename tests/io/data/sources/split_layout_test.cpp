@@ -1,0 +1,91 @@
+#include "dlpipe/io/data/sources/split_layout.h"
+
+#include <gtest/gtest.h>
+
+namespace dlpipe::data {
+namespace {
+
+std::string parts_of(const SplitLayout& layout) {
+  std::string text;
+  for (const SplitLayout::Part& part : layout.parts) text += part.folder + "=" + part.split + " ";
+  return text;
+}
+
+SplitLayout layout_of(const std::vector<TopFolder>& top) {
+  return value_or_throw(find_split_layout("SRC", top));
+}
+std::string refusal(const std::vector<TopFolder>& top) {
+  const Status status = find_split_layout("SRC", top).status();
+  EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+  EXPECT_NE(status.message().find("--no-splits"), std::string::npos)
+      << "the way out is named: " << status.message();
+  return status.message();
+}
+std::string notes_of(const SplitLayout& layout) {
+  std::string text;
+  for (const std::string& note : layout.notes) text += note + "\n";
+  return text;
+}
+
+TEST(SplitLayout, FoldersOfOneNameInTwoSplitsMakeIt) {
+  const SplitLayout layout = layout_of({{"Train", {"cat", "dog"}, 0}, {"VALIDATION", {"cat", "dog"}, 0}});
+  EXPECT_EQ(parts_of(layout), "Train=train VALIDATION=val ");
+  EXPECT_EQ(layout.classes, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_NE(notes_of(layout).find("'Train' as train, 'VALIDATION' as val"), std::string::npos)
+      << notes_of(layout);
+  EXPECT_EQ(parts_of(layout_of({{"test", {"a"}, 0}, {"train", {"a", "b"}, 0}, {"valid", {"b"}, 0}})),
+            "train=train valid=val test=test ")
+      << "validation and test may lack classes";
+  EXPECT_EQ(parts_of(layout_of({{"Test", {"a"}, 0}, {"Training", {"a"}, 0}})), "Training=train Test=test ");
+  EXPECT_EQ(parts_of(layout_of({{"test", {"a"}, 0}, {"val", {"a"}, 0}})), "val=val test=test ");
+}
+
+TEST(SplitLayout, ClassesThatAreCalledTrainAreClasses) {
+  EXPECT_EQ(parts_of(layout_of({{"bus", {}, 9}, {"car", {}, 9}, {"train", {}, 9}})), "");
+  EXPECT_EQ(parts_of(layout_of({{"bus", {"red"}, 0}, {"car", {"red"}, 0}, {"train", {"red"}, 0}})), "");
+  EXPECT_EQ(parts_of(layout_of({{"exam", {}, 9}, {"test", {}, 9}})), "");
+  EXPECT_EQ(parts_of(layout_of({{"train", {"cat"}, 0}})), "") << "one alone is no split of anything";
+  const SplitLayout both = layout_of({{"bus", {}, 9}, {"test", {}, 9}, {"train", {}, 9}});
+  EXPECT_EQ(parts_of(both), "");
+  EXPECT_NE(notes_of(both).find("'train', 'test' are taken as classes"), std::string::npos) << notes_of(both);
+}
+
+TEST(SplitLayout, WhatStandsBesideSplitsIsLeftAsideWithANote) {
+  const SplitLayout layout =
+      layout_of({{"devkit", {}, 0}, {"train", {"a"}, 0}, {"unlabeled", {}, 99}, {"val", {"a"}, 0}});
+  EXPECT_EQ(parts_of(layout), "train=train val=val ");
+  EXPECT_NE(notes_of(layout).find("left aside: 'devkit', 'unlabeled'"), std::string::npos)
+      << notes_of(layout);
+}
+
+TEST(SplitLayout, TestPicturesWithoutLabelsAreLeftAsideWithANote) {
+  for (const TopFolder& test : {TopFolder{"test", {}, 100}, TopFolder{"test", {"images"}, 0}}) {
+    const SplitLayout layout = layout_of({test, {"train", {"a", "b"}, 0}, {"val", {"a", "b"}, 0}});
+    EXPECT_EQ(parts_of(layout), "train=train val=val ");
+    EXPECT_NE(notes_of(layout).find("'test' has none of the class folders of 'train': it is left aside"),
+              std::string::npos)
+        << notes_of(layout);
+    EXPECT_EQ(parts_of(layout_of({test, {"train", {"a", "b"}, 0}})), "train=train ");
+  }
+  EXPECT_NE(notes_of(layout_of({{"train", {"a"}, 0}, {"val", {}, 0}})).find("'val' is empty"),
+            std::string::npos);
+}
+
+TEST(SplitLayout, SplitsThatCannotBeMadeAreRefused) {
+  EXPECT_NE(refusal({{"train", {"a", "b"}, 0}, {"val", {"a", "c\x1b"}, 0}})
+                .find("'val' has classes that 'train' has not: 'c\\u001b'"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"train", {"a", "b"}, 0}, {"val", {"c", "d"}, 0}}).find("'c', 'd'"), std::string::npos);
+  EXPECT_NE(refusal({{"test", {"a", "c"}, 0}, {"train", {"a", "b"}, 0}}).find("'test' has classes"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"train", {"a", "b"}, 0}, {"val", {}, 50'000}})
+                .find("'val' holds pictures, but no class folders"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"train", {}, 9}, {"val", {}, 9}}).find("nothing tells the classes"), std::string::npos);
+  EXPECT_NE(refusal({{"train", {"a"}, 0}, {"val", {"a"}, 0}, {"valid", {"a"}, 0}})
+                .find("two folders for the split val, 'val' and 'valid'"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace dlpipe::data
