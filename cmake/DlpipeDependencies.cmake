@@ -1,5 +1,13 @@
 # Everything dlpipe is built from, found in one place. Package names for apt are in scripts/packages.
 
+# conda's compilers and libraries go with conda's C library: mixed with the distribution's they build and then crash.
+if(DEFINED ENV{CONDA_PREFIX})
+  string(FIND "${CMAKE_CXX_COMPILER}" "$ENV{CONDA_PREFIX}/" at)
+  if(at EQUAL 0)
+    message(FATAL_ERROR "dlpipe: conda's compiler is active (${CMAKE_CXX_COMPILER}): run `conda deactivate` or set CXX=/usr/bin/g++")
+  endif()
+  list(APPEND CMAKE_IGNORE_PREFIX_PATH "$ENV{CONDA_PREFIX}")
+endif()
 find_package(Threads REQUIRED)
 find_package(TBB 2021.8 REQUIRED CONFIG)
 find_package(PkgConfig REQUIRED)

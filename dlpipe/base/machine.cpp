@@ -141,7 +141,8 @@ std::string cpu_isa() {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("sse4.2")) isa += "sse4.2";
   if (__builtin_cpu_supports("avx2")) isa += " avx2";
-  if (__builtin_cpu_supports("avx512bw")) isa += " avx512";
+  if (!__builtin_cpu_supports("avx512bw")) return isa;
+  isa += " avx512";
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     if (line.rfind("flags", 0) != 0) continue;

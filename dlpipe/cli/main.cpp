@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <csignal>
 
+#include "dlpipe/base/machine.h"
 #include "dlpipe/cli/bus_error.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/help_text.h"
@@ -59,6 +60,14 @@ static void fill_standard_streams() {
   }
 }
 
+/// Every kernel has a form without AVX2, but its speed should not be taken for dlpipe's.
+static void say_what_the_cpu_lacks() {
+#if defined(__x86_64__)
+  if (cpu_isa().find("avx2") == std::string::npos)
+    print_warning("dlpipe: this CPU has no AVX2: all works, but much slower than on CPUs that have it");
+#endif
+}
+
 static int run_program(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   const std::unique_ptr<Program> program = make_program();
@@ -78,6 +87,7 @@ static int run_program(int argc, char** argv) {
   }
   set_output(program->output);
   install_log_sink();
+  say_what_the_cpu_lacks();
   if (program->app.get_subcommands().empty()) {
     print_warning(help_text(program->text, false, text_width()));
     return exit_code(Status(ErrorCode::kMisuse, ""));

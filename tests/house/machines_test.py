@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""machines_test.py SOURCE_DIR: what the scripts say on machines that lack something. scripts/check_machines tries the same
+and more for real, in a chroot."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else ".")
+
+
+def program(folder, name, text):
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+
+
+def sourced(commands, **environment):
+    """Runs bash commands behind `. scripts/environment`."""
+    return subprocess.run(["bash", "-euc", f". scripts/environment; {commands}", "scripts/quickstart"], cwd=SOURCE, text=True,
+                          capture_output=True, env={**os.environ, **environment})
+
+
+class Machines(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_jobs_follow_cores_and_memory(self):
+        jobs = subprocess.run([SOURCE / "scripts/jobs"], text=True, capture_output=True, check=True).stdout
+        self.assertGreaterEqual(int(jobs), 1)
+        self.assertLessEqual(int(jobs), len(os.sched_getaffinity(0)))
+
+    def test_an_old_cmake_is_named_in_one_line(self):
+        program(self.folder, "cmake", "echo 'cmake version 3.18.4'")
+        done = sourced("check_cmake", PATH=f"{self.folder}:{os.environ['PATH']}")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"\Aquickstart: .*/cmake is CMake 3\.18\.4, dlpipe needs 3\.22 .*\n\Z")
+
+    def test_a_newer_cmake_passes(self):
+        program(self.folder, "cmake", "echo 'cmake version 4.3.4'")
+        self.assertEqual(sourced("check_cmake", PATH=f"{self.folder}:{os.environ['PATH']}").returncode, 0)
+
+    def test_conda_is_left_out_and_that_is_said(self):
+        (self.folder / "conda-meta").mkdir()
+        program(self.folder / "bin", "c++", "exit 1")
+        done = sourced('leave_conda_out; echo "PATH=$PATH CXX=${CXX:-} PREFIX=${CONDA_PREFIX:-}"',
+                       PATH=f"{self.folder}/bin:{os.environ['PATH']}", CXX=f"{self.folder}/bin/c++",
+                       CONDA_PREFIX=str(self.folder))
+        said, left = done.stdout.splitlines()
+        self.assertIn("conda is left out", said)
+        self.assertNotIn(str(self.folder), left)
+        self.assertNotIn("conda", sourced("leave_conda_out", CONDA_PREFIX="").stdout)
+
+    def test_a_machine_that_can_have_no_chroot_says_why(self):
+        for name in ("bash", "env", "dirname", "id"):
+            path = subprocess.run(["sh", "-c", f"command -v {name}"], text=True, capture_output=True).stdout.strip()
+            (self.folder / name).symlink_to(path)
+        done = subprocess.run([SOURCE / "scripts/test_release", "trixie", "--cache", self.folder / "cache"], text=True,
+                              capture_output=True, env={"PATH": str(self.folder), "HOME": str(self.folder)})
+        self.assertEqual(done.returncode, 77, done.stderr)
+        self.assertRegex(done.stdout, r"\Arelease trixie: not run here: .*(root|debootstrap).*\n\Z")
+
+    def test_packages_are_listed_by_group_and_releases(self):
+        for line in (SOURCE / "scripts/packages").read_text().splitlines():
+            self.assertRegex(line, r"^(#.*|(build|test) [a-z0-9.+-]+( [a-z]+)*)$")
+
+
+if __name__ == "__main__":
+    unittest.main()
