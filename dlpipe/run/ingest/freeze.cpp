@@ -12,6 +12,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/ingest/files.h"
 #include "dlpipe/run/ingest/options.h"
 
@@ -148,6 +149,19 @@ Result<std::vector<FrozenSplit>> make_splits(const IngestOptions& options, Sourc
   return splits;
 }
 
+// Class names stand in the dataset as UTF-8: two that differ only in other bytes would be one name there.
+Status check_class_names(const std::vector<std::string>& classes) {
+  std::map<std::string, const std::string*> by_stored_name;
+  for (const std::string& name : classes) {
+    const auto [other, fresh] = by_stored_name.emplace(formats::Json(name).dump(), &name);
+    if (fresh) continue;
+    const std::vector<std::string> both = {*other->second, name};
+    return {ErrorCode::kMisuse, concat("[ingest] the classes ", quoted_names(both),
+                                       " differ in bytes that are no UTF-8; rename one of them")};
+  }
+  return {};
+}
+
 Result<data::Schema> make_schema(const IngestOptions& options, const SourceListing& listing) {
   data::Schema schema;
   schema.classes = listing.classes;
@@ -215,6 +229,7 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   list.options = canonical_options(options);
   list.warnings = listing.warnings;
   if (!options.classes_from.empty()) DLPIPE_RETURN_IF_ERROR(take_class_table(options.classes_from, listing));
+  DLPIPE_RETURN_IF_ERROR(check_class_names(listing.classes));
   DLPIPE_ASSIGN_OR_RETURN(list.schema, make_schema(options, listing));
   DLPIPE_RETURN_IF_ERROR(check_split_once(options, listing));
   std::set<std::string> given;

@@ -106,10 +106,15 @@ std::string first_difference(const std::string& was, const std::string& is) {
   const Result<Json> after = Json::parse(is);
   if (!before.ok() || !after.ok() || !before->is_object()) return "options that can't be read";
   for (const auto& [name, value] : after->members()) {
+    const bool is_off = value == Json(false);  // flags that came later were off before
+    if (!before->contains(name) && is_off) continue;
     if (!before->contains(name)) return concat(name, " not set, now ", value.dump());
     if ((*before)[name] != value) return concat(name, " ", (*before)[name].dump(), ", now ", value.dump());
   }
-  return "options that are not known here";
+  for (const auto& [name, value] : before->members()) {
+    if (!after->contains(name)) return "options that are not known here";
+  }
+  return {};
 }
 
 }  // namespace dlpipe::ingest

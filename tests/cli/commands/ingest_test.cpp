@@ -129,6 +129,20 @@ TEST(IngestCommand, NamesThatHoldEscapeSequencesAreEscapedByEveryCommand) {
   is_safe(run_dlpipe({"verify", dir / "data", "--json"}));
   is_safe(run_dlpipe({"ingest", evil, dir / "other"}));
   is_safe(run_dlpipe({"inspect", evil}));
+  const Outcome trained =
+      run_dlpipe({"train", "--data", dir / "data", "--val", dir / "data", "--model", "lenet", "--augment",
+                  "resize(28)", "--epochs", "1", "--batch", "8", "--out", dir / "run\x1b[1m"});
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  is_safe(trained);
+  is_safe(run_dlpipe({"eval", "--ckpt", dir / "run\x1b[1m", "--data", dir / "data"}));
+  const Outcome predicted = run_dlpipe({"predict", "--ckpt", dir / "run\x1b[1m", evil});
+  is_safe(predicted);
+  EXPECT_TRUE(nlohmann::json::accept(predicted.out.substr(0, predicted.out.find('\n')))) << predicted.out;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "other", "--per-class", "3", "--size", "24"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "other", dir / "plain"}).exit_code, 0);
+  const Outcome differ = run_dlpipe({"eval", "--ckpt", dir / "run\x1b[1m", "--data", dir / "plain"});
+  EXPECT_NE(differ.err.find("different classes"), std::string::npos) << differ.err;
+  is_safe(differ);
 }
 
 }  // namespace dlpipe::test

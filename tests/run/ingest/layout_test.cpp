@@ -149,6 +149,15 @@ TEST(Manifests, TooManyColumnsAreRefusedBeforeAnythingIsWritten) {
   EXPECT_FALSE(std::filesystem::exists(dir / "dst.partial"));
 }
 
+TEST(ClassNames, ThatAreOneNameInUtf8AreRefused) {
+  TempDir dir;
+  write_text(dir / "src/a\xfe/1.jpg", jpeg_text(1, 20, 20));
+  write_text(dir / "src/a\xff/1.jpg", jpeg_text(2, 20, 20));
+  expect_misuse(ingest(options_for(dir / "src", dir / "dst")).status(),
+                {"'a\\xfe', 'a\\xff' differ in bytes that are"});
+  EXPECT_FALSE(std::filesystem::exists(dir / "dst.partial"));
+}
+
 TEST(SplitOption, NamesClassesThatAreTooRareForEverySplit) {
   TempDir dir;
   for (int i = 0; i < 40; ++i)

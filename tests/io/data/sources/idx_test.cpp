@@ -76,6 +76,8 @@ TEST(IdxSource, ATrainAndATestPairBecomeSplits) {
   ASSERT_EQ(listing.entries.size(), 10u);
   for (const SourceEntry& entry : listing.entries)
     EXPECT_EQ(entry.split, entry.path.substr(0, 5) == "train" ? "train" : "val") << entry.path;
+  auto literal = value_or_throw(open_source({.path = dir.path(), .splits = false}));
+  for (const SourceEntry& entry : value_or_throw(literal->list()).entries) EXPECT_EQ(entry.split, "");
   write_text(dir / "more-images.idx3-ubyte", idx({5, 2, 2}, pixels(20)));
   write_text(dir / "more-labels.idx1-ubyte", idx({5}, kLabels));
   EXPECT_NE(list_idx(dir.path()).status().message().find("holds 3 IDX image files"), std::string::npos);
