@@ -18,7 +18,7 @@ std::string fixed(double value, int digits) {
 }
 
 std::string human_bytes(uint64_t bytes) {
-  static constexpr std::array<const char*, 6> kUnits = {"B", "KB", "MB", "GB", "TB", "PB"};
+  static constexpr std::array<const char*, 6> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   double value = static_cast<double>(bytes);
   size_t unit = 0;
   while (value >= 1024 && unit + 1 < kUnits.size()) {
@@ -126,16 +126,18 @@ bool parse_bytes(std::string_view text, uint64_t* bytes) {
   double value = 0;
   if (!parse_double(text.substr(0, digits), &value)) return false;
   std::string_view unit = digits == std::string_view::npos ? std::string_view() : trim(text.substr(digits));
-  double scale = 1;
-  if (!unit.empty()) {
-    const size_t power = std::string_view("KMGT").find(static_cast<char>(std::toupper(unit[0])));
-    if (power != std::string_view::npos) {
-      scale = std::pow(1024.0, static_cast<double>(power) + 1);
-      unit.remove_prefix(1);
-      if (!unit.empty() && (unit[0] == 'i')) unit.remove_prefix(1);
-    }
-    if (!unit.empty() && unit != "B" && unit != "b") return false;
+  if (unit.empty()) {  // 8 may be meant as GiB: only nothing needs no unit
+    *bytes = 0;
+    return value == 0;
   }
+  double scale = 1;
+  const size_t power = std::string_view("KMGT").find(static_cast<char>(std::toupper(unit[0])));
+  if (power != std::string_view::npos) {
+    scale = std::pow(1024.0, static_cast<double>(power) + 1);
+    unit.remove_prefix(1);
+    if (!unit.empty() && (unit[0] == 'i')) unit.remove_prefix(1);
+  }
+  if (!unit.empty() && unit != "B" && unit != "b") return false;
   if (value * scale >= 1.8e19) return false;
   *bytes = static_cast<uint64_t>(value * scale);
   return true;

@@ -21,7 +21,7 @@ std::string concat(const Args&... args) {
 
 /// `value` with `digits` after the point ("1180.40").
 std::string fixed(double value, int digits);
-/// 1536 -> "1.5 KB" (powers of 1024, as `ls -h`); below 1024 "17 B".
+/// 1536 -> "1.5 KiB" (powers of 1024); below 1024 "17 B".
 std::string human_bytes(uint64_t bytes);
 /// 95.4 -> "1m35s"; under a minute "35s"; over an hour "2h05m".
 std::string human_seconds(double seconds);
@@ -46,7 +46,7 @@ std::string suggestion(std::string_view name, std::span<const std::string> candi
 /// Whole-text numbers: false unless all of `text` is one number in range.
 bool parse_int(std::string_view text, int64_t* value);
 bool parse_double(std::string_view text, double* value);
-/// "512", "64K", "1GiB", "1.5G" (powers of 1024) in bytes.
+/// "512B", "64K", "1GiB", "1.5GB" (all powers of 1024) in bytes. A number without a unit is refused, but 0.
 bool parse_bytes(std::string_view text, uint64_t* bytes);
 
 }  // namespace dlpipe

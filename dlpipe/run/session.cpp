@@ -226,8 +226,8 @@ void Session::build_optimizer() {
 void Session::plan_memory() {
   uint64_t limit = 0;
   if (!config_.memory.empty() && (!parse_bytes(config_.memory, &limit) || limit == 0)) {
-    throw Error(Status(ErrorCode::kMisuse,
-                       concat("[train] --memory ", config_.memory, "; give an amount above 0, as 8GiB")));
+    throw Error(Status(ErrorCode::kMisuse, concat("[train] --memory ", config_.memory,
+                                                  "; give an amount above 0 with its unit, as 8GiB")));
   }
   if (limit == 0 && observer_ == nullptr) return;
   MemoryPlanArguments arguments;

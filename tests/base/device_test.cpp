@@ -31,7 +31,7 @@ TEST(CpuDevice, OutOfMemoryIsAValueThatSaysHowMuchWasAsked) {
   const auto buffer = Buffer::allocate(cpu_device(), std::numeric_limits<size_t>::max() / 2);
   ASSERT_FALSE(buffer.ok());
   EXPECT_EQ(buffer.status().code(), ErrorCode::kOutOfMemory);
-  EXPECT_NE(buffer.status().message().find("8192.0 PB"), std::string::npos) << buffer.status().message();
+  EXPECT_NE(buffer.status().message().find("8192.0 PiB"), std::string::npos) << buffer.status().message();
 }
 
 TEST(Buffer, MovesOwnership) {

@@ -7,8 +7,8 @@ namespace {
 
 TEST(Text, WritesQuantitiesForPeople) {
   EXPECT_EQ(human_bytes(17), "17 B");
-  EXPECT_EQ(human_bytes(1536), "1.5 KB");
-  EXPECT_EQ(human_bytes(uint64_t{3} << 40), "3.0 TB");
+  EXPECT_EQ(human_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(human_bytes(uint64_t{3} << 40), "3.0 TiB");
   EXPECT_EQ(human_seconds(35), "35s");
   EXPECT_EQ(human_seconds(95.4), "1m35s");
   EXPECT_EQ(human_seconds(7500), "2h05m");
@@ -43,13 +43,16 @@ TEST(Text, ParsesWholeNumbersOnly) {
 
 TEST(Text, ParsesSizes) {
   uint64_t bytes = 0;
-  EXPECT_TRUE(parse_bytes("512", &bytes));
+  EXPECT_TRUE(parse_bytes("512B", &bytes));
   EXPECT_EQ(bytes, 512u);
   EXPECT_TRUE(parse_bytes("64K", &bytes));
   EXPECT_EQ(bytes, 65536u);
   EXPECT_TRUE(parse_bytes("1.5 GiB", &bytes));
   EXPECT_EQ(bytes, uint64_t{3} << 29);
   EXPECT_FALSE(parse_bytes("1X", &bytes));
+  EXPECT_FALSE(parse_bytes("8", &bytes)) << "bytes or GiB?";
+  EXPECT_TRUE(parse_bytes("0", &bytes));
+  EXPECT_EQ(bytes, 0u);
   EXPECT_FALSE(parse_bytes("", &bytes));
   EXPECT_FALSE(parse_bytes("999999999T", &bytes));
 }

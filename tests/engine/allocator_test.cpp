@@ -47,7 +47,7 @@ TEST(Allocator, AbsurdRequestsAreErrorsThatNameTheSize) {
     FAIL() << "4 PB were allocated";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
-    EXPECT_NE(std::string(error.what()).find("4.0 PB"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("4.0 PiB"), std::string::npos) << error.what();
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <regex>
 
 #include "tests/cli/program.h"
 #include "tests/run/sample_data.h"
@@ -20,6 +21,17 @@ struct Case {
 
 class ErrorsTest : public testing::Test {
  protected:
+  /// The message names its area once, and no name of the code: warmup_steps is --warmup for who reads it.
+  static void expect_words_of_users(const std::string& err, const std::string& line) {
+    const std::string message = err.substr(err.find("dlpipe: "));
+    const std::regex area("\\[[a-z0-9_]+\\] ");
+    const auto areas = std::distance(std::sregex_iterator(message.begin(), message.end(), area), {});
+    EXPECT_LE(areas, 1) << line << "\n" << message;
+    for (const char* name :
+         {"warmup_", "total_steps", "peak_at", "final_ratio", "weight_decay", "max_steps", "_bytes"})
+      EXPECT_EQ(message.find(name), std::string::npos) << line << "\n" << message;
+  }
+
   static void SetUpTestSuite() {
     folder_ = std::make_unique<ScratchDirectory>();
     data_ = make_sample_data(folder_->path(), 5);
@@ -36,6 +48,7 @@ class ErrorsTest : public testing::Test {
       for (const std::string& word : c.words)
         EXPECT_NE(outcome.err.find(word), std::string::npos) << line << "\n" << outcome.err;
       EXPECT_EQ(outcome.out, "") << line;
+      expect_words_of_users(outcome.err, line);
     }
   }
 
@@ -76,12 +89,14 @@ TEST_F(ErrorsTest, OfTrainsOptions) {
       {train({"--lr", "-1"}), 2, {"--lr", "'-1'"}},
       {train({"--val-every", "soon"}), 2, {"--val-every", "'soon'", "1epoch"}},
       {train({"--milestones", "x"}), 2, {"--milestones", "'x'"}},
+      {train({"--schedule", "one_cycle", "--warmup", "1"}), 2, {"one_cycle", "--warmup", "--peak-at"}},
       {train({"--augment", "rrc(32) hflp"}), 2, {"hflp", "hflip"}},
       {train({"--augment", "rrc()"}), 2, {"rrc"}},
       {train({"--checkpoint-activations", "layer9.*"}),
        2,
        {"--checkpoint-activations", "layer9.*", "matches no module"}},
       {train({"--memory", "lots"}), 2, {"--memory lots", "8GiB"}},
+      {train({"--memory", "8"}), 2, {"--memory 8;", "unit", "8GiB"}},
       {train({"--memory", "1KiB"}), 2, {"[train] batch", "--memory 1KiB", "not even one sample fits"}},
       {train({"--freeze", "layer9.*"}), 2, {"--freeze", "layer9.*", "matches no parameter"}},
       {train({"--lr-scale", "layer9.*=2"}), 2, {"--lr-scale", "layer9.*=2", "matches no parameter"}},
@@ -130,6 +145,20 @@ TEST_F(ErrorsTest, OfDatasetsThatDoNotFit) {
         *folder_ / "r"},
        2,
        {"different classes", "cat, dog", "ring", "--classes-from"}},
+  });
+}
+
+TEST_F(ErrorsTest, OfFilesThatCannotBeIngested) {
+  const std::string source = *folder_ / "damaged";
+  fs::create_directories(source + "/cat");
+  fs::create_directories(source + "/dog");
+  fs::copy_file(data_.jpegs + "/ring/00000.jpg", source + "/cat/1.jpg");
+  fs::copy_file(data_.jpegs + "/ring/00000.jpg", source + "/dog/1.jpg");
+  fs::resize_file(source + "/dog/1.jpg", 150);
+  expect_messages({
+      {{"ingest", source, *folder_ / "d1", "--on-error", "stop"}, 1, {"dog/1.jpg"}},
+      {{"ingest", source, *folder_ / "d2", "--window", "256"}, 2, {"--window 256", "unit"}},
+      {{"ingest", source, *folder_ / "d3", "--threads", "-1"}, 2, {"--threads", "-1"}},
   });
 }
 

@@ -67,7 +67,7 @@ TEST(Soak, ACeilingHoldsForADatasetSeveralTimesAsLarge) {
   o.memory_bytes = 1 << 20;
   const Status refused = Loader::open(o).status();
   EXPECT_EQ(refused.code(), ErrorCode::kOutOfMemory);
-  EXPECT_NE(refused.message().find("--memory 1.0 MB"), std::string::npos) << refused.message();
+  EXPECT_NE(refused.message().find("--memory 1.0 MiB"), std::string::npos) << refused.message();
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct Options {
   std::string store = "auto";
   std::string jpeg = "auto";
   std::string split;
-  std::string window = "256M";
+  std::string window = "256MiB";
   std::string map_size = "0";
 };
 
@@ -35,7 +35,7 @@ Status parse_texts(Options& options) {
        {std::tuple("--window", &options.window, &options.ingest.window_bytes),
         std::tuple("--map-size", &options.map_size, &options.ingest.map_bytes)}) {
     if (!parse_bytes(*text, bytes))
-      return Status(ErrorCode::kMisuse, concat("[ingest] ", name, " ", *text, "; give bytes, as 512M or 2G"));
+      return Status(ErrorCode::kMisuse, concat("[ingest] ", name, " ", *text, "; give a size with its unit, as 512MiB or 2GiB"));
   }
   return {};
 }

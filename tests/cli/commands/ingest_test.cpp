@@ -53,7 +53,7 @@ TEST(IngestCommand, CtrlCStopsAndTheSameCommandGoesOn) {
   const ScratchDirectory dir;
   ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "300", "--size", "24"}).exit_code, 0);
   const std::vector<std::string> command = {"ingest", dir / "jpegs", dir / "data", "--threads",
-                                            "1",      "--window",    "1"};
+                                            "1",      "--window",    "1B"};
   Outcome outcome;
   {
     RunningProgram program(command);
