@@ -38,7 +38,7 @@ const std::vector<OptionName>& table() {
         "d"}},
       {"--val", {}, {"val-data", "val-dir", "valid", "validation", "valid-dir", "test", "test-data"}},
       {"--ckpt",
-       {"--checkpoint"},
+       {"--checkpoint", "--init"},
        {"checkpoint-path", "ckpt-path", "weights", "model-path", "resume", "load", "run", "pretrained"}},
       {"--init",
        {},

@@ -16,14 +16,18 @@ static bool has_split(const std::string& directory, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+static std::string list(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
 static Result<std::string> part_of(const std::string& directory, std::string_view part) {
   const std::vector<std::string> names = data::split_names(directory);
   if (names.empty()) return directory;
   if (has_split(directory, part)) return concat(directory, "/", part);
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  return Status(ErrorCode::kMisuse,
-                concat("[data] ", directory, " holds ", list, " and no '", part, "'; give one of them"));
+  return Status(ErrorCode::kMisuse, concat("[data] ", directory, " holds ", list(names), " and no '", part,
+                                           "'; give one of them"));
 }
 
 Result<std::string> training_data(const std::string& data) {
@@ -40,6 +44,23 @@ Result<std::string> validation_data(const std::string& data, const std::string& 
     if (has_split(parent.string(), "val")) return (parent / "val").string();
   }
   return std::string();
+}
+
+Result<EvaluationData> evaluation_data(const std::string& data, const std::string& split) {
+  const std::vector<std::string> names = data::split_names(data);
+  if (names.empty()) {
+    if (split.empty()) return EvaluationData{data, ""};
+    return Status(ErrorCode::kMisuse,
+                  concat("[data] ", data, " is no folder of splits; leave --split ", split, " out"));
+  }
+  const std::string chosen = split.empty() ? "val" : split;
+  if (!has_split(data, chosen)) {
+    return Status(ErrorCode::kMisuse, concat("[data] ", data, " holds ", list(names), " and no '", chosen,
+                                             "'; give --split ", names.front()));
+  }
+  std::string note;
+  if (split.empty()) note = concat(data, " holds ", list(names), ": val is taken; --split takes another");
+  return EvaluationData{concat(data, "/", chosen), note};
 }
 
 Result<int> image_channels(const std::string& dataset) {

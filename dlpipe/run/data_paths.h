@@ -12,6 +12,13 @@ Result<std::string> training_data(const std::string& data);
 /// The dataset to validate on: `val` (itself, or its "val"), else the "val" beside or below the training
 /// data; "" when there is none.
 Result<std::string> validation_data(const std::string& data, const std::string& val);
+/// The dataset to judge a model on, and what a person is to know of the choice ("": nothing).
+struct EvaluationData {
+  std::string directory;
+  std::string note;
+};
+/// `data` itself, or of a folder of splits `split`, by default "val".
+Result<EvaluationData> evaluation_data(const std::string& data, const std::string& split);
 /// Channels that the dataset's images are best decoded to: 1 when all are grey, else 3;
 /// 0 where it has no image field.
 Result<int> image_channels(const std::string& dataset);

@@ -1,44 +1,43 @@
-// A trained model from a checkpoint alone: what eval and predict begin with. Throws Error.
+// A trained model from its weights: what eval, predict and generate begin with. Throws Error.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dlpipe/engine/layers/module.h"
+#include "dlpipe/io/data/dataset.h"
 #include "dlpipe/run/checkpoint.h"
-#include "dlpipe/run/evaluate.h"
 #include "dlpipe/run/registries.h"
 
 namespace dlpipe::run {
 
+/// Which weights, and what a checkpoint doesn't say or is to be done otherwise. Empty: as the checkpoint says.
+struct ModelOptions {
+  std::string weights =
+      {};                  // a checkpoint, a run (its best, else its last checkpoint), or a safetensors file
+  std::string model = {};  // of a bare safetensors file, which doesn't say
+  std::string classes = {};      // for a bare file: a text file with a name on each line, or a dataset
+  std::string val_augment = {};  // the weights' normalisation is added where this has none
+  std::string tta = {};          // views.h
+  std::string dtype = {};
+};
+
 struct LoadedModel {
   std::shared_ptr<engine::Module> model;  // in eval mode, with the averaged weights where there are some
   ModelState state;
-  std::string directory;  // of the checkpoint
-  int64_t step = 0;
+  std::string path;                // of the checkpoint's directory, or of the bare file
+  int64_t step = -1;               // of the checkpoint; -1: a bare file
+  std::vector<std::string> notes;  // for a person: what was found out or assumed
 };
-/// `path` is a checkpoint, a file in one, or a run directory (its best, else its last checkpoint).
-LoadedModel load_model(const std::string& path, const Registries& registries = {});
+/// A bare file's classes are those of options.classes, else of `dataset`, else their numbers; its pictures are
+/// cut to the model's input size and normalised as normalization_of (weights_source.h) says, or as `dataset`'s
+/// pixels ask for. `dataset` may be null.
+LoadedModel load_model(const ModelOptions& options, const Registries& registries = {},
+                       const data::Dataset* dataset = nullptr);
 
-struct EvaluateOptions {
-  std::string checkpoint;
-  std::string data;  // a dataset, or a split, of which "val" is taken
-  int64_t batch = 64;
-  int threads = 0;  // 0: what the process may use
-  int64_t limit = -1;
-  std::string device = "cpu";
-  bool tf32 = false;  // precision.h
-  const std::atomic<bool>* stop = nullptr;
-};
-struct Evaluation {
-  EvalReport report;
-  LoadedModel model;
-  std::string data;  // the dataset that was taken
-};
-/// Loss and metrics of a checkpoint on a dataset, preprocessed as the checkpoint says; the class tables must
-/// agree.
-Evaluation evaluate_checkpoint(const EvaluateOptions& options, const Registries& registries = {},
-                               const LogitsObserver& observer = {});
+/// The dtype that the model runs in on its device: `asked`, else the checkpoint's.
+DType dtype_of(const LoadedModel& loaded, const std::string& asked);
 
 }  // namespace dlpipe::run

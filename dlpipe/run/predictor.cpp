@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
@@ -11,7 +10,8 @@
 #include "dlpipe/engine/ops.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/run/precision.h"
+#include "dlpipe/run/class_report.h"
+#include "dlpipe/run/views.h"
 
 namespace dlpipe::run {
 
@@ -19,7 +19,7 @@ using engine::Tensor;
 
 Predictor::Predictor(const PredictOptions& options, const Registries& registries) : options_(options) {
   engine::set_engine_threads(options.threads > 0 ? options.threads : available_threads());
-  model_ = load_model(options.checkpoint, registries);
+  model_ = load_model(options.model, registries);
   model_.model->to(*value_or_throw(registries.find_device(options.device)));
   if (model_.state.arguments.length > 0) {
     throw Error(Status(ErrorCode::kMisuse, concat("[predict] ", model_.state.model,
@@ -85,22 +85,21 @@ bool Predictor::predict_batch(std::span<const PictureFile> files, int64_t batch,
     prediction.error = load_image(file, bytes.data<uint8_t>() + i * image_bytes);
   });
   const engine::NoGrad no_grad;
-  const engine::UseAutocast autocast(
-      value_or_throw(inference_dtype(model_.state.dtype, model_.model->device())));
+  const engine::UseAutocast autocast(dtype_of(model_, options_.model.dtype));
   const Tensor logits =
       view_logits(*model_.model, engine::batch_prep(bytes.to(model_.model->device()), prep_),
-                  value_or_throw(parse_views(model_.state.tta)));
-  const Tensor probabilities = engine::plain(engine::softmax(logits)).contiguous_copy().to(cpu_device());
-  const auto classes = static_cast<size_t>(probabilities.size(1));
-  std::vector<size_t> order(classes);
-  const auto top = std::min(classes, static_cast<size_t>(std::max<int64_t>(options_.top, 1)));
+                  value_or_throw(parse_views(model_.state.tta)))
+          .contiguous_copy()
+          .to(cpu_device());
+  const auto classes = static_cast<size_t>(logits.size(1));
   for (size_t i = 0; i < files.size(); ++i) {
     Prediction& prediction = predictions[i];
-    const float* row = probabilities.data<float>() + i * classes;
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return row[x] > row[y]; });
-    for (size_t k = 0; k < top && prediction.error.empty(); ++k) {
-      prediction.top.emplace_back(model_.state.classes.at(order[k]), row[order[k]]);
+    if (prediction.error.empty()) {
+      const std::span<const float> row(logits.data<float>() + i * classes, classes);
+      const std::vector<double> probabilities = probabilities_of(row);
+      for (const size_t c : top_classes(row, static_cast<size_t>(std::max<int64_t>(options_.top, 1)))) {
+        prediction.top.emplace_back(model_.state.classes.at(c), probabilities[c]);
+      }
     }
     if (!sink(prediction)) return false;
   }

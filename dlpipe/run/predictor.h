@@ -1,4 +1,4 @@
-// Classes for image files, from a checkpoint alone. The same decoder, chain and model as evaluation, so that
+// Classes for image files, from a model's weights alone. The same decoder, chain and model as evaluation, so that
 // a dataset made from the files gives the same probabilities.
 //
 // A Predictor owns its model; one thread calls it, decoding runs on the engine's threads. Throws Error,
@@ -25,7 +25,7 @@ struct Prediction {
 };
 
 struct PredictOptions {
-  std::string checkpoint;
+  ModelOptions model = {};
   int64_t batch = 64;
   int threads = 0;  // 0: what the process may use
   int64_t top = 5;

@@ -61,10 +61,11 @@ Result<std::string> validation_chain(const std::string& val_augment, const std::
 }
 
 Result<std::string> normalization_in(const std::string& chain, int64_t channels,
-                                     const augment::OpRegistry& registry) {
+                                     const augment::OpRegistry& registry,
+                                     const augment::ChannelStats& dataset) {
   DLPIPE_ASSIGN_OR_RETURN(const augment::Chain parsed, augment::Chain::parse(chain, registry));
   BatchPrep prep;
-  DLPIPE_RETURN_IF_ERROR(parsed.fill_prep(prep));
+  DLPIPE_RETURN_IF_ERROR(parsed.fill_prep(prep, dataset));
   return normalize_op(prep, channels);
 }
 

@@ -23,9 +23,10 @@ Result<std::string> validation_chain(const std::string& val_augment, const std::
                                      const augment::OpRegistry& registry);
 
 /// What the end of `chain` does to images of `channels`, as one `normalize` op with its numbers. kMisuse
-/// where they depend on a dataset.
+/// where they depend on a dataset and `dataset` doesn't say them.
 Result<std::string> normalization_in(const std::string& chain, int64_t channels,
-                                     const augment::OpRegistry& registry);
+                                     const augment::OpRegistry& registry,
+                                     const augment::ChannelStats& dataset = {});
 
 /// kMisuse that prints both tables when they differ.
 Status check_classes(std::string_view first_name, std::span<const std::string> first,

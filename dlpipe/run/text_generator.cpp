@@ -13,7 +13,6 @@
 #include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops.h"
 #include "dlpipe/run/loaded_model.h"
-#include "dlpipe/run/precision.h"
 
 namespace dlpipe::run {
 
@@ -72,7 +71,7 @@ int64_t draw(std::span<const float> logits, const GenerateOptions& options, Rand
 void generate(const GenerateOptions& options, const std::function<bool(const std::string&)>& sink,
               const Registries& registries) {
   engine::set_engine_threads(options.threads > 0 ? options.threads : available_threads());
-  const LoadedModel loaded = load_model(options.checkpoint, registries);
+  const LoadedModel loaded = load_model({.weights = options.checkpoint}, registries);
   const int64_t length = loaded.state.arguments.length;
   if (length == 0) {
     throw Error(Status(ErrorCode::kMisuse, concat("[generate] ", loaded.state.model,
@@ -82,8 +81,7 @@ void generate(const GenerateOptions& options, const std::function<bool(const std
   if (tokens.empty()) throw Error(Status(ErrorCode::kMisuse, "[generate] --prompt is empty; give some text"));
   if (!sink(options.prompt)) return;
   const engine::NoGrad no_grad;
-  const engine::UseAutocast autocast(
-      value_or_throw(inference_dtype(loaded.state.dtype, loaded.model->device())));
+  const engine::UseAutocast autocast(dtype_of(loaded, ""));
   RandomStream random(options.seed, 0);
   for (int64_t i = 0; i < options.tokens; ++i) {
     const size_t seen = std::min(tokens.size(), static_cast<size_t>(length));

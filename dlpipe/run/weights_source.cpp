@@ -177,4 +177,21 @@ WeightsNormalization normalization_of(const WeightsSource& source, const engine:
                                               source.path, " are ", record.published->publisher, "'s")};
 }
 
+std::string default_cut(const engine::ModelRecord& record, const data::Dataset* dataset) {
+  const int64_t size = record.default_size;
+  if (size > 0) {
+    const int64_t shorter = record.published != nullptr ? record.published->resize : size;
+    return concat("resize(", shorter, ") center_crop(", size, ")");
+  }
+  if (dataset == nullptr || dataset->size() == 0) {
+    throw Error(
+        Status(ErrorCode::kMisuse,
+               concat("[weights] ", record.name,
+                      " takes pictures of any size, and its weights don't say of which; give --val-augment "
+                      "\"resize(HxW)\"")));
+  }
+  const data::RecordHeader first = value_or_throw(dataset->header(0));
+  return concat("resize(", first.height, "x", first.width, ")");
+}
+
 }  // namespace dlpipe::run

@@ -11,6 +11,7 @@
 
 #include "dlpipe/engine/layers/module.h"
 #include "dlpipe/engine/models/model.h"
+#include "dlpipe/io/data/dataset.h"
 #include "dlpipe/run/checkpoint.h"
 #include "dlpipe/run/registries.h"
 
@@ -26,7 +27,7 @@ struct WeightsSource {
   std::vector<engine::NamedShape> shapes;
   std::vector<std::string> notes;  // for a person: what was left out
 
-  // What load_weights reads: the file, whose names begin with `prefix`, or a checkpoint's tensors.
+  // What copy_weights reads: the file, whose names begin with `prefix`, or a checkpoint's tensors.
   std::string prefix;
   std::vector<engine::NamedTensor> checkpoint_tensors;
 };
@@ -58,5 +59,9 @@ struct WeightsNormalization {
 /// publish under the record's names.
 WeightsNormalization normalization_of(const WeightsSource& source, const engine::ModelRecord& record,
                                       int64_t channels, const augment::OpRegistry& registry);
+
+/// How pictures are cut for weights without a checkpoint: as their publisher does, to the model's own size, or,
+/// of a model for any size, to that of `dataset`'s first picture. kMisuse where nobody knows.
+std::string default_cut(const engine::ModelRecord& record, const data::Dataset* dataset);
 
 }  // namespace dlpipe::run

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/run/loaded_model.h"
+#include "dlpipe/run/evaluate_dataset.h"
 #include "dlpipe/run/session.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/run/device_fixture.h"
@@ -80,9 +80,11 @@ TEST_F(DeviceDecode, EveryLossIsThatOfARunDecodedOnTheHost) {
   for (const char* file : {"receipt.json", "checkpoints/last/model.safetensors"})
     EXPECT_EQ(text_of(runs / "a/" + file), text_of(runs / "b/" + file)) << file;
   // Judging takes the same way.
-  const Evaluation evaluation = evaluate_checkpoint(
-      {.checkpoint = runs / "b/checkpoints/last", .data = stored_.split, .batch = 16, .device = "simulated"},
-      registries());
+  const Evaluation evaluation = evaluate_dataset({.model = {.weights = runs / "b/checkpoints/last"},
+                                                  .data = stored_.split,
+                                                  .batch = 16,
+                                                  .device = "simulated"},
+                                                 registries());
   EXPECT_EQ(evaluation.report.loss, device.last_validation->result.loss);
 }
 

@@ -9,7 +9,7 @@
 #include "dlpipe/engine/allocator.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/bench_ops.h"
-#include "dlpipe/run/loaded_model.h"
+#include "dlpipe/run/evaluate_dataset.h"
 #include "dlpipe/run/predictor.h"
 #include "dlpipe/run/session.h"
 #include "dlpipe/run/stage_report.h"
@@ -63,13 +63,15 @@ TEST_F(DeviceSession, IsTheHostsRun) {
   EXPECT_EQ(there.data_wait_share(), there.device.wait_share());
   // Its checkpoint is anybody's.
   const Evaluation evaluation =
-      evaluate_checkpoint({.checkpoint = runs / "b/checkpoints/last", .data = data_.split, .batch = 16});
+      evaluate_dataset({.model = {.weights = runs / "b/checkpoints/last"}, .data = data_.split, .batch = 16});
   EXPECT_NEAR(evaluation.report.loss, there.last_validation->result.loss, 1e-4);
-  const Evaluation on_device = evaluate_checkpoint(
-      {.checkpoint = runs / "b/checkpoints/last", .data = data_.split, .batch = 16, .device = "simulated"},
-      registries());
+  const Evaluation on_device = evaluate_dataset({.model = {.weights = runs / "b/checkpoints/last"},
+                                                 .data = data_.split,
+                                                 .batch = 16,
+                                                 .device = "simulated"},
+                                                registries());
   EXPECT_EQ(on_device.report.loss, there.last_validation->result.loss);
-  Predictor predictor({.checkpoint = runs / "b/checkpoints/last", .batch = 4, .device = "simulated"},
+  Predictor predictor({.model = {.weights = runs / "b/checkpoints/last"}, .batch = 4, .device = "simulated"},
                       registries());
   const std::vector<std::string> folders = {data_.jpegs};
   const std::vector<PictureFile> files = value_or_throw(list_pictures(folders)).files;
@@ -127,7 +129,7 @@ TEST_F(DeviceSession, InF16ItIsNearTheRunInF32AndTellsItsScale) {
   EXPECT_EQ(trainer_of(runs / "b")["good_steps"].as_int(), half.steps);
   // Anybody evaluates it, in f32 where there is no f16.
   const Evaluation evaluation =
-      evaluate_checkpoint({.checkpoint = runs / "b/checkpoints/last", .data = data_.split, .batch = 16});
+      evaluate_dataset({.model = {.weights = runs / "b/checkpoints/last"}, .data = data_.split, .batch = 16});
   EXPECT_NEAR(evaluation.report.loss, half.last_validation->result.loss, 1e-2);
 }
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dlpipe/run/loaded_model.h"
+#include "dlpipe/run/evaluate_dataset.h"
 #include "dlpipe/run/predictor.h"
 #include "dlpipe/run/tensor_file.h"
 #include "tests/run/session_fixture.h"
@@ -22,7 +22,7 @@ TEST_F(SessionTest, EvaluationOfTheCheckpointGivesTheValidationsNumbers) {
   c.val_every = "1epoch";
   const TrainOutcome outcome = Session(c).train();
   const Evaluation evaluation =
-      evaluate_checkpoint({.checkpoint = runs / "a/checkpoints/last", .data = data_.split, .batch = 16});
+      evaluate_dataset({.model = {.weights = runs / "a/checkpoints/last"}, .data = data_.split, .batch = 16});
   ASSERT_TRUE(outcome.last_validation.has_value());
   EXPECT_EQ(evaluation.report.loss, outcome.last_validation->result.loss);
   EXPECT_EQ(evaluation.report.value("top1"), outcome.last_validation->result.value("top1"));
@@ -34,8 +34,8 @@ static void expect_equal_judgement(const std::string& run, const test::SampleDat
   // The validation set's own pictures, in its order, through evaluation...
   std::vector<double> wanted;  // probability of the class that evaluation found greatest
   std::vector<int64_t> wanted_class;
-  const Evaluation evaluation = evaluate_checkpoint(
-      {.checkpoint = run, .data = data.val, .batch = 16}, {},
+  const Evaluation evaluation = evaluate_dataset(
+      {.model = {.weights = run}, .data = data.val, .batch = 16}, {},
       [&](const Batch& batch, std::span<const float> logits, int64_t classes) {
         for (int64_t n = 0; n < batch.count; ++n) {
           const auto row = logits.subspan(static_cast<size_t>(n * classes), static_cast<size_t>(classes));
@@ -53,7 +53,7 @@ static void expect_equal_judgement(const std::string& run, const test::SampleDat
     const auto path = value_or_throw(data::field_bytes(*dataset, record, "path"));
     files.push_back(data.jpegs + "/" + std::string(reinterpret_cast<const char*>(path.data()), path.size()));
   }
-  Predictor predictor({.checkpoint = run, .batch = 16});
+  Predictor predictor({.model = {.weights = run}, .batch = 16});
   std::vector<Prediction> predictions;
   predictor.predict(files, [&](const Prediction& prediction) {
     predictions.push_back(prediction);
@@ -71,7 +71,7 @@ static void expect_equal_judgement(const std::string& run, const test::SampleDat
   predictor.predict(files, [&](const Prediction&) { return ++seen < 3; });
   EXPECT_EQ(seen, 3) << "nobody wants more";
   // A batch is no larger than what there is: this one would take 100 GB.
-  Predictor large({.checkpoint = run, .batch = 10'000'000});
+  Predictor large({.model = {.weights = run}, .batch = 10'000'000});
   large.predict(std::span(files).first(1), [&](const Prediction& prediction) {
     EXPECT_NEAR(prediction.top[0].second, wanted[0], 1e-5);
     return true;

@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/run/evaluate_dataset.h"
 #include "dlpipe/run/kernel_measurements.h"
-#include "dlpipe/run/loaded_model.h"
 #include "tests/run/session_fixture.h"
 
 namespace dlpipe::run {
@@ -75,7 +75,7 @@ TEST_F(SessionTest, RunsThatMeasureTheirKernelsAgree) {
   // A checkpoint is judged with the kernels of its run.
   engine::kernel_table().clear();
   const Evaluation evaluation =
-      evaluate_checkpoint({.checkpoint = runs / "a/checkpoints/last", .data = data_.split, .batch = 16});
+      evaluate_dataset({.model = {.weights = runs / "a/checkpoints/last"}, .data = data_.split, .batch = 16});
   EXPECT_EQ(evaluation.report.loss, outcome.last_validation->result.loss);
   EXPECT_NE(engine::kernel_table().save().find("measured"), std::string::npos);
   measured.kernels = "guessed";

@@ -1,68 +1,196 @@
-// `dlpipe eval`: loss and metrics of a checkpoint on a dataset.
+// `dlpipe eval`: loss and metrics of a trained model on a dataset.
 
+#include <cerrno>
+#include <fstream>
+#include <optional>
+
+#include "dlpipe/base/counter.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
+#include "dlpipe/cli/model_flags.h"
 #include "dlpipe/cli/output.h"
+#include "dlpipe/cli/progress_line.h"
+#include "dlpipe/cli/report_view.h"
 #include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/loaded_model.h"
+#include "dlpipe/run/evaluate_dataset.h"
 
 namespace dlpipe::cli {
 
 namespace {
 
+using formats::Json;
+
 struct Options {
   run::EvaluateOptions evaluate;
+  std::string predictions;  // a file, or "-": stdout
   bool json = false;
 };
 
-Status evaluate(Options options) {
-  options.evaluate.stop = catch_stop_signals();
-  const run::Evaluation evaluation = run::evaluate_checkpoint(options.evaluate);
-  const run::EvalReport& report = evaluation.report;
-  if (options.json) {
-    using formats::Json;
-    Json json = Json::object({{"checkpoint", evaluation.model.directory},
-                              {"data", evaluation.data},
-                              {"step", evaluation.model.step},
-                              {"samples", report.samples},
-                              {"dropped", report.dropped},
-                              {"loss", report.loss}});
-    for (const auto& [name, value] : report.metrics) json.set(name, value);
-    json.set("samples_per_s", static_cast<double>(report.samples) / report.seconds);
-    print_answer(json.dump());
-    return {};
+/// Whoever read the predictions on stdout has gone: the rest is work for nothing.
+struct NobodyReads {};
+
+// JSON lines, in a file or on stdout.
+class Predictions {
+ public:
+  explicit Predictions(const std::string& path) : path_(path) {
+    if (path == "-") return;
+    file_.open(path, std::ios::binary | std::ios::trunc);
+    check("open");
   }
+
+  void write(const run::SampleAnswer& answer, const std::vector<std::string>& classes) {
+    Json top = Json::array();
+    for (size_t i = 0; i < answer.top.size(); ++i) {
+      top.push_back(
+          Json::object({{"class", classes[answer.top[i]]}, {"probability", answer.probabilities[i]}}));
+    }
+    const std::string line = Json::object({{"id", answer.id},
+                                           {"path", answer.path},
+                                           {"label", classes[static_cast<size_t>(answer.label)]},
+                                           {"predicted", classes[answer.top.front()]},
+                                           {"probability", answer.probabilities.front()},
+                                           {"top", std::move(top)},
+                                           {"loss", answer.loss}})
+                                 .dump() +
+                             "\n";
+    if (path_ == "-") {
+      if (!write_stdout(line)) throw NobodyReads();
+      return;
+    }
+    file_ << line;
+    check("write");
+  }
+
+  void close() {
+    if (path_ == "-") return;
+    file_.close();
+    check("write");
+  }
+
+ private:
+  void check(std::string_view what) {
+    if (!file_) throw Error(status_from_errno("eval", concat("cannot ", what, " ", path_), errno));
+  }
+  std::string path_;
+  std::ofstream file_;
+};
+
+// "eval 640/5,000  350 samples/s  eta 12s"
+class Progress {
+ public:
+  void show(int64_t done, int64_t total) {
+    const double seconds = static_cast<double>(now_ns() - begin_ns_) * 1e-9;
+    constexpr double kSoon = 1.0;  // what is over by then needs no progress
+    if (seconds < kSoon) return;
+    const double rate = static_cast<double>(done) / seconds;
+    line_.show(concat("eval ", human_count(done), "/", human_count(total), "  ", fixed(rate, 1),
+                      " samples/s  eta ", human_seconds(static_cast<double>(total - done) / rate)),
+               done == total);
+  }
+  void end() { line_.end(); }
+
+ private:
+  ProgressLine line_;
+  int64_t begin_ns_ = now_ns();
+};
+
+std::string json_text(const run::Evaluation& evaluation) {
+  const run::EvalReport& report = evaluation.report;
+  const run::ModelState& state = evaluation.model.state;
+  Json json = Json::object({{"checkpoint", evaluation.model.path},
+                            {"model", state.model},
+                            {"data", evaluation.data},
+                            {"step", evaluation.model.step},
+                            {"val_augment", state.val_augment},
+                            {"tta", state.tta},
+                            {"samples", report.samples},
+                            {"subset", evaluation.subset},
+                            {"dropped", report.dropped},
+                            {"loss", report.loss}});
+  for (const auto& [name, value] : report.metrics) json.set(name, value);
+  json.set("samples_per_s", static_cast<double>(report.samples) / report.seconds);
+  if (evaluation.classes) json.set("report", evaluation.classes->to_json(state.classes));
+  return json.dump();
+}
+
+std::string text(const run::Evaluation& evaluation) {
+  const run::EvalReport& report = evaluation.report;
+  const run::LoadedModel& model = evaluation.model;
   std::vector<std::vector<std::string>> rows = {{"metric", "value"}, {"loss", fixed(report.loss, 4)}};
   for (const auto& [name, value] : report.metrics) rows.push_back({name, fixed(100 * value, 2) + " %"});
-  print_answer(concat(evaluation.model.directory, " (", evaluation.model.state.model, ", step ",
-                      evaluation.model.step, ") on ", evaluation.data, "\n", format_table(rows),
-                      human_count(report.samples), " samples, ",
-                      fixed(static_cast<double>(report.samples) / report.seconds, 1), " samples/s"));
-  if (report.dropped > 0) print_answer(concat(report.dropped, " records could not be used and don't count"));
+  std::string all =
+      concat(printable(model.path), " (", model.state.model,
+             model.step < 0 ? std::string() : concat(", step ", model.step), ") on ",
+             printable(evaluation.data), "\n", format_table(rows), human_count(report.samples), " samples",
+             evaluation.subset.empty() ? "" : concat(" (", evaluation.subset, ")"), ", ",
+             fixed(static_cast<double>(report.samples) / report.seconds, 1), " samples/s\n");
+  if (report.dropped > 0) all += concat(report.dropped, " records could not be used and don't count\n");
+  if (evaluation.classes) all += "\n" + report_text(*evaluation.classes, model.state.classes);
+  return all;
+}
+
+Status evaluate(Options options) {
+  if (options.predictions == "-" && options.json) {
+    return {ErrorCode::kMisuse,
+            "[eval] --predictions - and --json both write to stdout; give --predictions a file"};
+  }
+  options.evaluate.stop = catch_stop_signals();
+  Progress progress;
+  options.evaluate.on_note = [](const std::string& note) { print_note(printable(note)); };
+  options.evaluate.on_progress = [&](int64_t done, int64_t total) { progress.show(done, total); };
+  std::optional<Predictions> predictions;
+  if (!options.predictions.empty()) {
+    predictions.emplace(options.predictions);
+    options.evaluate.on_sample = [&](const run::SampleAnswer& answer,
+                                     const std::vector<std::string>& classes) {
+      predictions->write(answer, classes);
+    };
+  }
+  try {
+    const run::Evaluation evaluation = run::evaluate_dataset(options.evaluate);
+    progress.end();
+    if (predictions) predictions->close();
+    if (options.json) {
+      print_answer(json_text(evaluation));
+    } else if (options.predictions == "-") {
+      print_note(text(evaluation));
+    } else {
+      print_answer(text(evaluation));
+    }
+  } catch (const NobodyReads&) {
+  }
   return {};
 }
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  flags.add_option("--ckpt", options->evaluate.checkpoint, "Checkpoint, or run directory (its best)")
-      .required();
-  flags.add_option("DATA", options->evaluate.data, "Dataset, or a split (its val)").required();
-  flags.add_option("--batch", options->evaluate.batch, "Images a batch").range(1, 1'000'000);
+  add_model_flags(flags, options->evaluate.model);
+  flags.add_option("DATA", options->evaluate.data, "Dataset, or a folder of splits (its val)").required();
+  flags.add_option("--split", options->evaluate.split, "Of a folder of splits: this one").type_name("NAME");
+  flags.add_option("--batch", options->evaluate.batch, "Images per batch").range(1, 1'000'000);
   flags.add_option("--threads", options->evaluate.threads, "Threads; 0: what the process may use")
       .range(0, 4096);
   flags.add_option("--device", options->evaluate.device, "cpu, cuda");
   flags.add_flag("--tf32", options->evaluate.tf32, "On CUDA: f32 products and convolutions may take TF32");
   flags.add_option("--limit", options->evaluate.limit,
                    "Only N images, a fixed subset from the whole dataset; -1: all");
-  flags.add_flag("--json", options->json, "Print one JSON line on stdout");
+  flags.add_flag("--report", options->evaluate.report,
+                 "Also precision, recall and F1 of each class, and the confusion matrix");
+  flags
+      .add_option("--predictions", options->predictions,
+                  "Write a JSON line for each sample to this file; - for stdout")
+      .type_name("FILE");
+  flags.add_option("--top", options->evaluate.top, "Classes in each of those lines").range(1, 1'000'000);
+  flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return evaluate(*options); };
 }
 
 }  // namespace
 
 extern const CommandRecord eval_command;
-const CommandRecord eval_command = {"eval", "Judge a checkpoint on a dataset", setup};
+const CommandRecord eval_command = {"eval", "Judge a trained model on a dataset", setup};
 
 }  // namespace dlpipe::cli

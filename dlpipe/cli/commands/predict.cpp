@@ -1,8 +1,10 @@
-// `dlpipe predict`: classes for image files, one JSON line per file on stdout.
+// `dlpipe predict`: classes for image files, a line for each file as soon as it is known.
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
+#include "dlpipe/cli/model_flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/picture_list.h"
@@ -15,10 +17,10 @@ namespace {
 struct Options {
   run::PredictOptions predict;
   std::vector<std::string> paths;
-  bool json = true;
+  bool json = false;
 };
 
-std::string json_line(const run::Prediction& prediction, int64_t top_count) {
+std::string json_line(const run::Prediction& prediction) {
   using formats::Json;
   if (!prediction.error.empty())
     return Json::object({{"path", prediction.path}, {"error", prediction.error}}).dump();
@@ -29,8 +31,17 @@ std::string json_line(const run::Prediction& prediction, int64_t top_count) {
   return Json::object({{"path", prediction.path},
                        {"class", prediction.top.front().first},
                        {"probability", prediction.top.front().second},
-                       {concat("top", top_count), std::move(top)}})
+                       {"top", std::move(top)}})
       .dump();
+}
+
+// Path, then class and probability of each of the top classes, tabs between: names are printed without any.
+std::string text_line(const run::Prediction& prediction) {
+  std::string line = printable(prediction.path);
+  for (const auto& [name, probability] : prediction.top) {
+    line += concat("\t", printable(name), "\t", fixed(probability, 4));
+  }
+  return line;
 }
 
 Status predict(const Options& options) {
@@ -42,38 +53,41 @@ Status predict(const Options& options) {
             "[predict] no picture in what was given; looked for .jpg, .jpeg, .png, ... in folders"};
   }
   run::Predictor predictor(options.predict);
+  for (const std::string& note : predictor.model().notes) print_note(printable(note));
   int64_t unusable = 0;
   predictor.predict(files, [&](const run::Prediction& prediction) {
-    unusable += prediction.error.empty() ? 0 : 1;
-    return print_answer(json_line(prediction, options.predict.top));
+    if (!prediction.error.empty()) {
+      ++unusable;
+      print_note(concat("dlpipe: ", printable(prediction.path), ": ", printable(prediction.error)));
+      if (!options.json) return true;
+    }
+    return print_answer(options.json ? json_line(prediction) : text_line(prediction));
   });
   if (unusable == 0) return {};
   return {ErrorCode::kCorrupt, concat("[predict] ", unusable, " of ", files.size(),
-                                      " files could not be used; "
-                                      "their lines hold an \"error\"")};
+                                      " files could not be used; they are named above")};
 }
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  flags.add_option("--ckpt", options->predict.checkpoint, "Checkpoint, or run directory (its best)")
-      .required();
+  add_model_flags(flags, options->predict.model);
   flags
       .add_option("PATH", options->paths,
                   "Image files, or folders of them; '-': standard input, one image or a path per line")
       .required();
-  flags.add_option("--top", options->predict.top, "Classes a file").range(1, 1'000'000);
-  flags.add_option("--batch", options->predict.batch, "Images a batch").range(1, 1'000'000);
+  flags.add_option("--top", options->predict.top, "Classes per file").range(1, 1'000'000);
+  flags.add_option("--batch", options->predict.batch, "Images per batch").range(1, 1'000'000);
   flags.add_option("--device", options->predict.device, "cpu, cuda");
   flags.add_option("--threads", options->predict.threads, "Threads; 0: what the process may use")
       .range(0, 4096);
   flags.add_option("--max-pixels", options->predict.max_pixels, "Refuse to decode images with more pixels");
-  flags.add_flag("--json", options->json, "Print JSON, one line per file, as always");
+  flags.add_flag("--json", options->json, "Print a JSON line for each file");
   return [options] { return predict(*options); };
 }
 
 }  // namespace
 
 extern const CommandRecord predict_command;
-const CommandRecord predict_command = {"predict", "Classify image files with a checkpoint", setup};
+const CommandRecord predict_command = {"predict", "Classify image files with a trained model", setup};
 
 }  // namespace dlpipe::cli

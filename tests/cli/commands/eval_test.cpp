@@ -1,5 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/json.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
@@ -39,6 +46,194 @@ TEST(Eval, ACheckpointThatIsNotThereIsNamed) {
   const Outcome outcome = run_dlpipe({"eval", "--ckpt", "/nonexistent", "--data", trained_run().data.val});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(outcome.err.find("/nonexistent is no checkpoint"), std::string::npos) << outcome.err;
+}
+
+using formats::Json;
+
+static std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+static std::vector<Json> json_lines(const std::string& text) {
+  std::vector<Json> lines;
+  for (const std::string& line : split(text, '\n')) {
+    if (!line.empty()) lines.push_back(*Json::parse(line));
+  }
+  return lines;
+}
+
+static Json state_of(const std::string& run) {
+  return (*Json::parse(read(run + "/checkpoints/last/state.json")))["model"];
+}
+
+/// The run's last weights, without anything beside them.
+static std::string bare_weights(const ScratchDirectory& folder) {
+  const std::string to = folder / "bare.safetensors";
+  std::filesystem::copy_file(trained_run().run + "/checkpoints/last/model.safetensors", to);
+  return to;
+}
+
+TEST(Eval, TakesABareSafetensorsFileWithItsModelsName) {
+  const ScratchDirectory folder;
+  const std::string weights = bare_weights(folder);
+  const std::string chain = state_of(trained_run().run)["val_augment"].as_string();
+  const Outcome whole = run_dlpipe(
+      {"eval", "--ckpt", trained_run().run + "/checkpoints/last", trained_run().data.val, "--json"});
+  for (const char* option : {"--ckpt", "--init"}) {
+    const Outcome bare = run_dlpipe({"eval", option, weights, "--model", "lenet", "--val-augment", chain,
+                                     trained_run().data.val, "--json"});
+    ASSERT_EQ(bare.exit_code, 0) << bare.err;
+    EXPECT_EQ((*Json::parse(bare.out))["loss"].as_double(), (*Json::parse(whole.out))["loss"].as_double());
+    EXPECT_EQ((*Json::parse(bare.out))["step"].as_int(), -1);
+  }
+  const Outcome guessed = run_dlpipe({"eval", "--ckpt", weights, "--model", "lenet", trained_run().data.val});
+  EXPECT_EQ(guessed.exit_code, 0) << guessed.err;
+  EXPECT_NE(guessed.err.find("the normalisation is the dataset's"), std::string::npos) << guessed.err;
+}
+
+TEST(Eval, OfABareFileWhatIsMissingOrContradictsIsTold) {
+  const ScratchDirectory folder;
+  const std::string weights = bare_weights(folder);
+  std::ofstream(folder / "two.txt") << "cat\ndog\n";
+  const std::string val = trained_run().data.val;
+  const struct {
+    std::vector<std::string> arguments;
+    std::vector<std::string> words;
+  } cases[] = {
+      {{"--ckpt", weights}, {"bare.safetensors", "doesn't say of which model", "--model lenet"}},
+      {{"--ckpt", weights, "--model", "mlp"}, {"not those of this mlp", "--model lenet"}},
+      {{"--ckpt", weights, "--model", "lenett"}, {"lenett", "did you mean 'lenet'"}},
+      {{"--ckpt", weights, "--model", "gpt_char"}, {"takes tokens"}},
+      {{"--ckpt", weights, "--model", "resnet18"}, {"no fc.weight", "--model lenet"}},
+      {{"--ckpt", weights, "--model", "lenet", "--classes", folder / "two.txt"},
+       {"10 classes", "fc3.weight", "two.txt", "has 2", "'cat', 'dog'"}},
+      {{"--ckpt", trained_run().run, "--model", "mlp"}, {"checkpoint of lenet", "leave --model out"}},
+      {{"--ckpt", trained_run().run, "--classes", folder / "two.txt"}, {"leave --classes out"}},
+      {{"--ckpt", trained_run().run, "--tta", "flop"}, {"--tta flop", "'flip'"}},
+      {{"--ckpt", trained_run().run, "--dtype", "f16"}, {"--dtype f16", "--dtype bf16"}},
+      {{"--ckpt", trained_run().run, "--val-augment", "hflp"}, {"hflp", "hflip"}},
+      {{"--ckpt", trained_run().run, "--split", "test"}, {"is no folder of splits", "--split test"}},
+      {{"--ckpt", trained_run().run, "--predictions", "-", "--json"}, {"--predictions", "a file"}},
+  };
+  for (const auto& c : cases) {
+    std::vector<std::string> arguments = {"eval", val};
+    arguments.insert(arguments.end(), c.arguments.begin(), c.arguments.end());
+    const Outcome outcome = run_dlpipe(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    for (const std::string& word : c.words)
+      EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
+  }
+}
+
+TEST(Eval, PickledWeightsAreAnsweredWithTheCommandThatConvertsThem) {
+  const Outcome outcome = run_dlpipe({"eval", "--ckpt", DLPIPE_TEST_DATA "/io/formats/golden/zip.pth",
+                                      "--model", "lenet", trained_run().data.val});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find("torch.load"), std::string::npos) << outcome.err;
+}
+
+TEST(Eval, ChainViewsAndDtypeMayDifferFromTheCheckpoints) {
+  const std::vector<std::string> common = {"eval", "--ckpt", trained_run().run, trained_run().data.val,
+                                           "--json"};
+  const auto loss = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = common;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run_dlpipe(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return (*Json::parse(outcome.out))["loss"].as_double();
+  };
+  const double plain = loss({});
+  EXPECT_EQ(loss({"--val-augment", "resize(32) center_crop(32)"}), plain);  // the checkpoint's normalisation
+  EXPECT_NE(loss({"--val-augment", "resize(40) center_crop(32)"}), plain);
+  EXPECT_NE(loss({"--tta", "flip"}), plain);
+  EXPECT_NE(loss({"--dtype", "bf16"}), plain);
+  EXPECT_NEAR(loss({"--dtype", "bf16"}), plain, 0.05);  // 8 bits of mantissa
+}
+
+TEST(Eval, OfAFolderOfSplitsTakesValAndSaysSo) {
+  const Outcome outcome = run_dlpipe({"eval", "--ckpt", trained_run().run, trained_run().data.split});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("holds train, val: val is taken"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.out.find(trained_run().data.val), std::string::npos) << outcome.out;
+  const Outcome train = run_dlpipe(
+      {"eval", "--ckpt", trained_run().run, trained_run().data.split, "--split", "train", "--json"});
+  EXPECT_EQ((*Json::parse(train.out))["samples"].as_int(), 320);
+  const Outcome other =
+      run_dlpipe({"eval", "--ckpt", trained_run().run, trained_run().data.split, "--split", "test"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.err.find("holds train, val and no 'test'"), std::string::npos) << other.err;
+}
+
+TEST(Eval, ALimitIsASubsetThatIsNamed) {
+  const Outcome outcome =
+      run_dlpipe({"eval", "--ckpt", trained_run().run, trained_run().data.val, "--limit", "20"});
+  EXPECT_NE(outcome.out.find("20 samples (20 of 80 samples"), std::string::npos) << outcome.out;
+}
+
+// The lines of --predictions say the same as --report and the metrics; parity/report_test.cpp holds the
+// report's arithmetic to scikit-learn's.
+TEST(Eval, ReportAndPredictionsAgreeWithTheMetrics) {
+  const ScratchDirectory folder;
+  const std::vector<std::string> arguments = {"eval", "--ckpt", trained_run().run, trained_run().data.val,
+                                              "--report"};
+  std::vector<std::string> with_json = arguments;
+  with_json.insert(with_json.end(), {"--json", "--predictions", folder / "p.jsonl", "--top", "10"});
+  const Outcome outcome = run_dlpipe(with_json);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json json = *Json::parse(outcome.out);
+  const std::vector<Json> lines = json_lines(read(folder / "p.jsonl"));
+  ASSERT_EQ(lines.size(), 80u);
+  double loss = 0;
+  std::map<std::pair<std::string, std::string>, int64_t> counts;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const Json& line = lines[i];
+    EXPECT_EQ(line["id"].as_int(), static_cast<int64_t>(i));
+    EXPECT_EQ(line["path"].as_string().substr(0, line["label"].as_string().size()),
+              line["label"].as_string());
+    EXPECT_EQ(line["top"].items().size(), 10u);
+    EXPECT_EQ(line["top"].items()[0]["class"].as_string(), line["predicted"].as_string());
+    EXPECT_EQ(line["top"].items()[0]["probability"].as_double(), line["probability"].as_double());
+    double sum = 0;
+    for (const Json& one : line["top"].items()) {
+      sum += one["probability"].as_double();
+      if (one["class"].as_string() == line["label"].as_string()) {
+        EXPECT_NEAR(-std::log(one["probability"].as_double()), line["loss"].as_double(), 1e-9);
+      }
+    }
+    EXPECT_NEAR(sum, 1, 1e-12);
+    loss += line["loss"].as_double();
+    ++counts[{line["label"].as_string(), line["predicted"].as_string()}];
+  }
+  EXPECT_NEAR(loss / 80, json["loss"].as_double(), 1e-6);
+  const Json& report = json["report"];
+  int64_t right = 0;
+  const Json::Array& classes = report["classes"].items();
+  ASSERT_EQ(classes.size(), 10u);
+  for (size_t a = 0; a < 10; ++a) {
+    for (size_t b = 0; b < 10; ++b) {
+      const int64_t wanted = counts[{classes[a]["class"].as_string(), classes[b]["class"].as_string()}];
+      EXPECT_EQ(report["confusion_matrix"].items()[a].items()[b].as_int(), wanted);
+      if (a == b) right += wanted;
+    }
+    EXPECT_EQ(classes[a]["support"].as_int(), 8);
+  }
+  EXPECT_DOUBLE_EQ(json["top1"].as_double(), static_cast<double>(right) / 80);
+  EXPECT_NEAR(report["weighted"]["recall"].as_double(), json["top1"].as_double(), 1e-12);
+  const Outcome text = run_dlpipe(arguments);
+  for (const char* word : {"precision", "recall", "F1", "ring", "mean of classes", "taken for"})
+    EXPECT_NE(text.out.find(word), std::string::npos) << text.out;
+}
+
+TEST(Eval, PredictionsOnStdoutLeaveItToThemselves) {
+  const Outcome outcome =
+      run_dlpipe({"eval", "--ckpt", trained_run().run, trained_run().data.val, "--predictions", "-"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(json_lines(outcome.out).size(), 80u);
+  EXPECT_NE(outcome.err.find("top1"), std::string::npos) << outcome.err;
 }
 
 }  // namespace dlpipe::test

@@ -32,7 +32,8 @@ TEST(Predict, EqualsEvalOnTheSameImages) {
   ASSERT_EQ(run_dlpipe({"ingest", data.jpegs, folder / "all"}).exit_code, 0);
   const Outcome eval = run_dlpipe({"eval", "--ckpt", trained_run().run, "--data", folder / "all", "--json"});
   ASSERT_EQ(eval.exit_code, 0) << eval.err;
-  const Outcome predict = run_dlpipe({"predict", "--ckpt", trained_run().run, data.jpegs, "--top", "10"});
+  const Outcome predict =
+      run_dlpipe({"predict", "--ckpt", trained_run().run, data.jpegs, "--top", "10", "--json"});
   ASSERT_EQ(predict.exit_code, 0) << predict.err;
   const std::vector<Json> lines = json_lines(predict.out);
   double loss = 0;
@@ -40,7 +41,7 @@ TEST(Predict, EqualsEvalOnTheSameImages) {
   for (const Json& line : lines) {
     const std::string label = std::filesystem::path(line["path"].as_string()).parent_path().filename();
     right += line["class"].as_string() == label ? 1 : 0;
-    for (const Json& entry : line["top10"].items()) {
+    for (const Json& entry : line["top"].items()) {
       if (entry["class"].as_string() == label) loss -= std::log(entry["probability"].as_double());
     }
   }
@@ -54,12 +55,12 @@ TEST(Predict, EqualsEvalOnTheSameImages) {
 TEST(Predict, GivesPathClassProbabilityAndFiveMore) {
   const SampleData& data = trained_run().data;
   const std::string file = data.jpegs + "/ring/00000.jpg";
-  const Outcome outcome = run_dlpipe({"predict", "--ckpt", trained_run().run, file});
+  const Outcome outcome = run_dlpipe({"predict", "--ckpt", trained_run().run, file, "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const std::vector<Json> lines = json_lines(outcome.out);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0]["path"].as_string(), file);
-  const Json::Array& top = lines[0]["top5"].items();
+  const Json::Array& top = lines[0]["top"].items();
   ASSERT_EQ(top.size(), 5u);
   EXPECT_EQ(top[0]["class"].as_string(), lines[0]["class"].as_string());
   for (size_t i = 1; i < top.size(); ++i) {
@@ -72,13 +73,72 @@ TEST(Predict, AFileThatIsNoImageHasItsOwnErrorLineAndTheOthersGoOn) {
   const SampleData& data = trained_run().data;
   std::filesystem::copy_file(data.jpegs + "/disc/00001.jpg", folder / "b.jpg");
   std::ofstream(folder / "a.jpg") << "not a picture";
-  const Outcome outcome = run_dlpipe({"predict", "--ckpt", trained_run().run, folder.path()});
+  const Outcome outcome = run_dlpipe({"predict", "--ckpt", trained_run().run, folder.path(), "--json"});
   EXPECT_EQ(outcome.exit_code, 1);
   const std::vector<Json> lines = json_lines(outcome.out);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_TRUE(lines[0].contains("error"));
   EXPECT_TRUE(lines[1].contains("class"));
   EXPECT_NE(outcome.err.find("1 of 2 files"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(folder / "a.jpg"), std::string::npos) << outcome.err;
+  // As text only what could be used is on stdout.
+  const Outcome text = run_dlpipe({"predict", "--ckpt", trained_run().run, folder.path(), "--top", "2"});
+  EXPECT_EQ(text.exit_code, 1);
+  EXPECT_NE(text.err.find(folder / "a.jpg"), std::string::npos) << text.err;
+  const std::vector<std::string> cells = split(std::string(trim(text.out)), '\t');
+  ASSERT_EQ(cells.size(), 5u) << text.out;
+  EXPECT_EQ(cells[0], folder / "b.jpg");
+  EXPECT_EQ(cells[1], lines[1]["class"].as_string());
+  EXPECT_EQ(cells[2], fixed(lines[1]["probability"].as_double(), 4));
+}
+
+TEST(Predict, NamesAreEscapedInTextAndInJson) {
+  ScratchDirectory folder;
+  const std::string name = folder / "a\tb\n\x1b[31m.jpg";
+  std::filesystem::copy_file(trained_run().data.jpegs + "/disc/00001.jpg", name);
+  const Outcome text = run_dlpipe({"predict", "--ckpt", trained_run().run, name, "--top", "1"});
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\t'), 2);
+  EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n'), 1);
+  EXPECT_EQ(text.out.find('\x1b'), std::string::npos);
+  EXPECT_NE(text.out.find("a\\tb\\n\\u001b[31m.jpg"), std::string::npos) << text.out;
+  const Outcome json = run_dlpipe({"predict", "--ckpt", trained_run().run, name, "--json"});
+  EXPECT_EQ(json_lines(json.out).at(0)["path"].as_string(), name);
+}
+
+TEST(Predict, BareWeightsHaveNumbersForClassesUntilAFileNamesThem) {
+  ScratchDirectory folder;
+  const SampleData& data = trained_run().data;
+  const std::string checkpoint = trained_run().run + "/checkpoints/last";
+  const std::string weights = folder / "bare.safetensors";
+  std::filesystem::copy_file(checkpoint + "/model.safetensors", weights);
+  const std::string file = data.jpegs + "/ring/00000.jpg";
+  const Outcome refused = run_dlpipe({"predict", "--ckpt", weights, "--model", "lenet", file});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("--val-augment"), std::string::npos) << refused.err;
+  std::ifstream state(checkpoint + "/state.json");
+  const std::string text{std::istreambuf_iterator<char>(state), {}};
+  const Json model = (*Json::parse(text))["model"];
+  const std::vector<std::string> bare = {
+      "predict", "--ckpt", weights, "--model", "lenet", "--val-augment", model["val_augment"].as_string(),
+      file,      "--json"};
+  const Outcome numbered = run_dlpipe(bare);
+  ASSERT_EQ(numbered.exit_code, 0) << numbered.err;
+  EXPECT_NE(numbered.err.find("classes are numbers"), std::string::npos) << numbered.err;
+  const Json whole = json_lines(run_dlpipe({"predict", "--ckpt", checkpoint, file, "--json"}).out).at(0);
+  const Json one = json_lines(numbered.out).at(0);
+  EXPECT_EQ(one["probability"].as_double(), whole["probability"].as_double());
+  EXPECT_EQ(model["classes"].items()[std::stoul(one["class"].as_string())].as_string(),
+            whole["class"].as_string());
+  std::ofstream names(folder / "names.txt");
+  for (const Json& name : model["classes"].items()) names << name.as_string() << "\r\n";
+  names.close();
+  for (const std::string& from : {folder / "names.txt", data.val}) {
+    std::vector<std::string> named = bare;
+    named.insert(named.end(), {"--classes", from});
+    EXPECT_EQ(json_lines(run_dlpipe(named).out).at(0)["class"].as_string(), whole["class"].as_string())
+        << from;
+  }
 }
 
 TEST(Predict, EndsWithoutFussWhenNobodyReadsAnyMore) {
@@ -130,7 +190,7 @@ TEST(Predict, StandardInputHoldsPathsOrOnePicture) {
                                << dir / "folder"
                                << "\n";
   const auto run = [&](const std::string& input) {
-    return run_dlpipe({"predict", "--ckpt", trained_run().run, "-"}, {.in = input});
+    return run_dlpipe({"predict", "--ckpt", trained_run().run, "-", "--json"}, {.in = input});
   };
   const Outcome many = run(dir / "paths");
   EXPECT_EQ(many.exit_code, 1) << "one of them is not there";

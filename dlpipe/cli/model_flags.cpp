@@ -1,0 +1,30 @@
+#include "dlpipe/cli/model_flags.h"
+
+namespace dlpipe::cli {
+
+void add_model_flags(Flags& flags, run::ModelOptions& model) {
+  flags
+      .add_option("--ckpt", model.weights,
+                  "Checkpoint, run directory (its best), or safetensors file with PyTorch's names")
+      .type_name("PATH")
+      .required();
+  flags.add_option("--model", model.model, "Of a bare safetensors file: which model it holds")
+      .type_name("NAME");
+  flags
+      .add_option(
+          "--classes", model.classes,
+          "Of a bare safetensors file: names of its classes, a text file with one per line, or a dataset")
+      .type_name("PATH");
+  flags
+      .add_option(
+          "--val-augment", model.val_augment,
+          "How pictures are prepared; by default as the checkpoint says, or for torchvision's weights "
+          "\"resize(256) center_crop(224)\". The weights' normalisation is added unless it has one")
+      .type_name("CHAIN");
+  flags.add_option("--tta", model.tta, "none, flip, flip_translate; by default as the checkpoint says")
+      .type_name("VIEWS");
+  flags.add_option("--dtype", model.dtype, "f32, bf16, f16 (on GPUs); by default as the checkpoint says")
+      .type_name("DTYPE");
+}
+
+}  // namespace dlpipe::cli
