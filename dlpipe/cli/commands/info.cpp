@@ -7,6 +7,7 @@
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
+#include "dlpipe/cli/weights_view.h"
 #include "dlpipe/engine/cpu/kernel_table.h"
 #if DLPIPE_HAVE_CUDA
 #include "dlpipe/engine/cuda/cudnn.h"
@@ -57,6 +58,7 @@ void print_info_json() {
 }
 
 struct Options {
+  std::string path;
   bool json = false;
   std::string model;
   engine::ModelArguments arguments = {.classes = 10, .channels = 3, .height = 0, .width = 0, .seed = 0};
@@ -77,6 +79,13 @@ Status print_model(const Options& options) {
 }
 
 Status info(const Options& options) {
+  if (!options.path.empty() && !options.model.empty())
+    return {ErrorCode::kMisuse, "[info] --model shows a model by its name alone; leave it out with a path"};
+  if (!options.path.empty()) {
+    const run::WeightsSource source = run::open_weights(options.path);
+    print_answer(options.json ? weights_json(source).dump() : weights_text(source));
+    return {};
+  }
   if (!options.model.empty() && options.json)
     return {ErrorCode::kMisuse, "[info] --json is for the build and the machine; leave it out with --model"};
   if (!options.model.empty()) return print_model(options);
@@ -90,6 +99,7 @@ Status info(const Options& options) {
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
+  flags.add_option("PATH", options->path, "Show what a safetensors file, checkpoint or run holds instead");
   flags.add_flag("--json", options->json, "Print one JSON line on stdout; not with --model");
   flags.add_option("--model", options->model, "Show this model's layers instead");
   flags.add_option("--size", options->arguments.height, "Of the model's images, or tokens; 0: its own")
@@ -103,6 +113,7 @@ std::function<Status()> setup(Flags& flags) {
 }  // namespace
 
 extern const CommandRecord info_command;
-const CommandRecord info_command = {"info", "Show the build and the machine, or a model's layers", setup};
+const CommandRecord info_command = {
+    "info", "Show the build and the machine, a model's layers, or what a weights file holds", setup};
 
 }  // namespace dlpipe::cli

@@ -2,6 +2,7 @@
 
 #include "dlpipe/io/formats/json.h"
 #include "tests/cli/program.h"
+#include "tests/cli/trained_run.h"
 
 namespace dlpipe::test {
 
@@ -23,6 +24,30 @@ TEST(Info, JsonGoesToStdoutAlone) {
   EXPECT_GE((*json)["threads"].as_int(), 1);
   for (const auto& [name, version] : (*json)["libraries"].members())
     EXPECT_NE(version.as_string(), "") << name;
+}
+
+TEST(Info, ShowsWhatACheckpointARunAndABareFileHold) {
+  const std::string run = trained_run().run;
+  for (const std::string& path : {run, run + "/checkpoints/last"}) {
+    const Outcome text = run_dlpipe({"info", path});
+    EXPECT_EQ(text.exit_code, 0) << text.err;
+    for (const char* word : {"tensors     10: 10 F32", "parameters  ", "lenet, step", "classes     10: 'bar'",
+                             "32x32x3", "normalize(mean="})
+      EXPECT_NE(text.out.find(word), std::string::npos) << text.out;
+    const auto json = formats::Json::parse(run_dlpipe({"info", path, "--json"}).out);
+    ASSERT_TRUE(json.ok());
+    EXPECT_EQ((*json)["kind"].as_string(), "checkpoint");
+    EXPECT_EQ((*json)["tensors"].as_int(), 10);
+    EXPECT_EQ((*json)["dtypes"]["F32"].as_int(), 10);
+    EXPECT_EQ((*json)["class_count"].as_int(), 10);
+  }
+  const Outcome bare = run_dlpipe({"info", DLPIPE_TEST_DATA "/io/formats/golden/reference.safetensors"});
+  EXPECT_EQ(bare.exit_code, 0) << bare.err;
+  EXPECT_NE(bare.out.find("tensors     3: 1 F16, 1 F32, 1 I64"), std::string::npos) << bare.out;
+  EXPECT_NE(bare.out.find("none of dlpipe's"), std::string::npos) << bare.out;
+  const Outcome pickle = run_dlpipe({"info", DLPIPE_TEST_DATA "/io/formats/golden/zip.pth"});
+  EXPECT_EQ(pickle.exit_code, 1);
+  EXPECT_NE(pickle.err.find("weights_only=True"), std::string::npos) << pickle.err;
 }
 
 TEST(Info, ShowsAModelsLayers) {
