@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the golden files of tests/parity and tests/engine/models with PyTorch and torchvision.
 
-Not run by the tests: they read the committed files. Run it (any recent torch and torchvision, CPU) after changing
-what is compared:  python3 tests/parity/make_golden.py
+Not run by the tests: they read the committed files. Run it (any recent torch and torchvision, CPU, and scikit-learn)
+after changing what is compared:  python3 tests/parity/make_golden.py
 
 Weights, images, labels and gradients come from noise(), which formula.h repeats bit for bit, so that the files hold
 only results. Every number is given twice, from a run in f32 and from one in f64: how far the two are apart says how
@@ -14,6 +14,8 @@ import math
 import pathlib
 
 import numpy as np
+import PIL
+from PIL import Image
 import torch
 import torchvision
 from torch import nn
@@ -253,6 +255,59 @@ def names_files():
         write(HERE.parent / f"engine/models/{name}_state_dict.txt", ["state_dict in order: name, shape"], lines)
 
 
+PICTURES = [(300, 260), (224, 400), (97, 131), (640, 480)]  # width, height
+
+
+def picture(name, width, height):
+    """Squares of 16 pixels in drawn colours."""
+    rows, columns = -(-height // 16), -(-width // 16)
+    squares = (words(name, rows * columns * 3) >> np.uint64(24)).astype(np.uint8).reshape(rows, columns, 3)
+    return Image.fromarray(squares.repeat(16, 0).repeat(16, 1)[:height, :width])
+
+
+def predict_file():
+    """What torchvision's evaluation makes of pictures: Resize(256), CenterCrop(224), ToTensor, Normalize."""
+    t = torchvision.transforms
+    prepare = t.Compose([t.Resize(256), t.CenterCrop(224), t.ToTensor()])
+    mean, std = (torch.tensor(v, dtype=torch.float64)[:, None, None] for v in
+                 ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    lines = []
+    for kind, dtype in (("f32", torch.float32), ("f64", torch.float64)):
+        model = torchvision.models.resnet18(num_classes=10).to(dtype)
+        set_weights(model)
+        model.eval()
+        for i, (width, height) in enumerate(PICTURES):
+            pixels = prepare(picture(f"picture.{i}", width, height)).double()
+            with torch.no_grad():
+                logits = model(((pixels - mean) / std).to(dtype)[None])[0].double()
+            lines.append(f"log_probabilities.{i}.{kind} {numbers(torch.log_softmax(logits, 0).tolist())}")
+    write(HERE / "golden/predict_resnet18.txt",
+          [f"resnet18 of 10 classes; pictures of {PICTURES}; Pillow {PIL.__version__}"], lines)
+
+
+def report_file():
+    """Confusions of 200 samples of 7 classes, of which 5 has no samples and nothing is taken for 3."""
+    from sklearn import __version__, metrics
+
+    labels = np.array([0, 1, 2, 3, 4, 6])[words("report.label", 200) % np.uint64(6)]
+    drawn = np.array([0, 1, 2, 4, 5, 6])[words("report.predicted", 200) % np.uint64(6)]
+    right = (words("report.right", 200) % np.uint64(3) != 0) & (labels != 3)
+    predicted = np.where(right, labels, drawn)
+    lines = [f"labels {' '.join(map(str, labels))}", f"predicted {' '.join(map(str, predicted))}"]
+    lines += [f"confusion.{i} {' '.join(map(str, row))}"
+              for i, row in enumerate(metrics.confusion_matrix(labels, predicted, labels=range(7)))]
+
+    def scores(**more):
+        return metrics.precision_recall_fscore_support(labels, predicted, zero_division=0, **more)
+
+    for name, values in zip(("precision", "recall", "f1", "support"), scores(labels=range(7))):
+        lines.append(f"{name} {numbers(values)}")
+    for average in ("macro", "weighted"):
+        lines.append(f"{average} {numbers(scores(labels=sorted(set(labels)), average=average)[:3])}")
+    write(HERE / "golden/report.txt", [f"scikit-learn {__version__}; macro and weighted: precision, recall, F1 over "
+                                       "classes that have samples"], lines)
+
+
 def main():
     torch.set_num_threads(1)
     training_file(HERE / "golden/lenet.txt", lambda: lenet(20, 28, 10),
@@ -266,6 +321,8 @@ def main():
     schedules_file()
     init_file()
     names_files()
+    predict_file()
+    report_file()
 
 
 if __name__ == "__main__":
