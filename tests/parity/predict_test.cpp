@@ -49,10 +49,10 @@ TEST(PredictParity, BareWeightsOfAResNetGiveTorchvisionsProbabilities) {
                          ->build({.classes = 10, .channels = 3, .height = 224, .width = 224});
   set_weights(*model);
   ASSERT_TRUE(run::save_tensors(folder / "w.safetensors", model->state_dict()).ok());
-  std::vector<std::string> files;
+  std::vector<run::PictureFile> files;
   for (size_t i = 0; i < std::size(kPictures); ++i) {
-    files.push_back(folder / ("picture" + std::to_string(i) + ".png"));
-    write_picture(files.back(), "picture." + std::to_string(i), kPictures[i]);
+    files.push_back({folder / ("picture" + std::to_string(i) + ".png")});
+    write_picture(files.back().path, "picture." + std::to_string(i), kPictures[i]);
   }
   run::Predictor predictor({.model = {.weights = folder / "w.safetensors", .model = "resnet18"},
                             .batch = 4,

@@ -47,11 +47,12 @@ static void expect_equal_judgement(const std::string& run, const test::SampleDat
   // ... and as files through prediction. Records hold their file's path.
   const auto dataset = value_or_throw(data::Dataset::open(data.val));
   const auto reader = value_or_throw(dataset->reader());
-  std::vector<std::string> files;
+  std::vector<PictureFile> files;
   for (int64_t i = 0; i < dataset->size(); ++i) {
     const auto record = value_or_throw(reader->record(i));
     const auto path = value_or_throw(data::field_bytes(*dataset, record, "path"));
-    files.push_back(data.jpegs + "/" + std::string(reinterpret_cast<const char*>(path.data()), path.size()));
+    files.push_back(
+        {data.jpegs + "/" + std::string(reinterpret_cast<const char*>(path.data()), path.size())});
   }
   Predictor predictor({.model = {.weights = run}, .batch = 16});
   std::vector<Prediction> predictions;
