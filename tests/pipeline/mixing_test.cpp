@@ -170,7 +170,7 @@ class MixedBatches : public testing::Test {
   static void SetUpTestSuite() {
     dir_ = new data::TempDir;
     write_drawn_dataset(*dir_ / "d", {.count = 61});
-    write_drawn_dataset(*dir_ / "bad", {.count = 40, .truncated = {3, 17}});
+    write_drawn_dataset(*dir_ / "bad", {.count = 21, .truncated = {3, 17}});
   }
   static void TearDownTestSuite() { delete dir_; }
   static LoaderOptions options() {
@@ -247,7 +247,6 @@ TEST_F(MixedBatches, ChangeTheChainAndThePipelineButNotThePixels) {
 TEST_F(MixedBatches, PaddingAndDroppedSamplesStayOut) {
   LoaderOptions o = options();
   o.data = *dir_ / "bad";
-  o.limit = 21;
   o.last = LastBatch::kKeep;
   o.on_bad = OnBadRecord::kDrop;
   o.epochs = 1;
