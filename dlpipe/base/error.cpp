@@ -53,9 +53,7 @@ const std::string& Status::message() const {
 Status Status::with_context(std::string_view context) const {
   if (ok()) return *this;
   // One area is enough: that of the context.
-  const size_t tag =
-      context.starts_with('[') && message().starts_with('[') ? message().find("] ") : std::string::npos;
-  return Status(code(), concat(context, tag == std::string::npos ? message() : message().substr(tag + 2)));
+  return Status(code(), concat(context, context.starts_with('[') ? without_area(message()) : message()));
 }
 
 Status status_from_current_exception(std::string_view area) {

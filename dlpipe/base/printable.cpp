@@ -81,6 +81,11 @@ std::string printable_lines(std::string_view text) {
   return printable_but(text, "\n\t");
 }
 
+std::string_view without_area(std::string_view message) {
+  const size_t end = message.starts_with('[') ? message.find("] ") : std::string_view::npos;
+  return end == std::string_view::npos ? message : message.substr(end + 2);
+}
+
 std::string quoted_names(std::span<const std::string> names, size_t most) {
   std::string text;
   for (size_t i = 0; i < std::min(most, names.size()); ++i)

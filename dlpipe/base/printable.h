@@ -15,6 +15,8 @@ size_t utf8_bytes(std::string_view text, size_t at);
 std::string printable(std::string_view text);
 /// The same for a text of several lines, whose newlines stay.
 std::string printable_lines(std::string_view text);
+/// An error's message without its "[area] ", to stand inside of another one.
+std::string_view without_area(std::string_view message);
 /// Names from data in quotes, printable: "'a', 'b' and 3 more".
 std::string quoted_names(std::span<const std::string> names, size_t most = 10);
 

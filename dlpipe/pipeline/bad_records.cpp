@@ -4,6 +4,7 @@
 #include <fstream>
 #include <string_view>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::pipeline {
@@ -28,7 +29,7 @@ Status BadRecords::book(int64_t epoch, std::span<const Substitution> substitutio
     if (count() > max_bad_) {
       return Status(ErrorCode::kCorrupt,
                     concat("[loader] ", count(), " bad samples, more than --max-bad ", max_bad_,
-                           "; the last is ", bad.bad_sample, ": ", bad.reason,
+                           "; the last is ", bad.bad_sample, ": ", without_area(bad.reason),
                            "; run `dlpipe verify --decode` on the dataset, or raise --max-bad"));
     }
   }

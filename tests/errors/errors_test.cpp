@@ -132,6 +132,41 @@ TEST_F(ErrorsTest, OfConfigFiles) {
   });
 }
 
+TEST_F(ErrorsTest, OfWhatIsToBeIngested) {
+  const std::string source = *folder_ / "odd";
+  const auto write = [&](const std::string& name, const std::string& text) {
+    fs::create_directories(fs::path(source + "/" + name).parent_path());
+    std::ofstream(source + "/" + name) << text;
+    return source + "/" + name;
+  };
+  int number = 0;
+  const auto ingest = [&](const std::string& path, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments = {"ingest", path, *folder_ / ("odd_data" + std::to_string(number++))};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  for (const char* file :
+       {"parted/train/a/1.jpg", "parted/train/b/1.jpg", "parted/val/c/1.jpg", "flat/train/1.jpg",
+        "flat/val/1.jpg", "bad/a/1.jpg", "good/train/a/1.jpg", "good/val/a/1.jpg"})
+    write(file, "no picture");
+  expect_messages({
+      {ingest(source + "/parted"), 2, {"'val' has classes that 'train' has not: 'c'", "--no-splits"}},
+      {ingest(source + "/flat"), 2, {"no class folders", "--manifest", "--no-splits"}},
+      {ingest(source + "/good", {"--split", "0.9,0.1"}), 2, {"--split", "'train', 'val'"}},
+      {ingest(source + "/bad"), 1, {"no usable picture", "a/1.jpg"}},
+      {ingest(source + "/bad", {"--on-error", "stop"}), 1, {"a/1.jpg"}},
+      {ingest(write("many.csv", "a.jpg,x|y\n")), 1, {"line 1", "'x|y' names several classes"}},
+      {ingest(write("floats.csv", "path,label\na.jpg,0.5\n")), 1, {"line 2", "'0.5'", "whole numbers"}},
+      {ingest(write("split.csv", "path,label,split\na.jpg,x,holdout\n")),
+       1,
+       {"line 2", "'holdout'", "--no-splits"}},
+      {ingest(write("stop.csv", "a.jpg,x\nb.jpg,y\n"), {"--on-error", "stop"}),
+       1,
+       {"a.jpg", "line 1", "--on-error"}},
+  });
+  for (int i = 0; i < number; ++i) EXPECT_FALSE(fs::exists(*folder_ / ("odd_data" + std::to_string(i)))) << i;
+}
+
 TEST_F(ErrorsTest, OfDatasetsThatDoNotFit) {
   const std::string other = *folder_ / "other";
   fs::create_directories(other + "/src/cat");

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/io/formats/foreign_weights.h"
@@ -104,7 +105,7 @@ Result<SafetensorsEntry> parse_entry(const std::string& name, const Json& json, 
 
 Result<SafetensorsHeader> parse_safetensors_header(std::string_view json, uint64_t data_bytes) {
   Result<Json> parsed = Json::parse(json);
-  if (!parsed.ok()) return corrupt(concat("the header is ", parsed.status().message()));
+  if (!parsed.ok()) return corrupt(concat("the header is ", without_area(parsed.status().message())));
   if (!parsed->is_object()) return corrupt("the header is not a JSON object");
   SafetensorsHeader header;
   for (const auto& [name, value] : parsed->members()) {

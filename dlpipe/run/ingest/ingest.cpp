@@ -124,10 +124,10 @@ Status check_not_empty(const Paths& paths, const IngestReport& report) {
     if (split.samples > 0) continue;
     std::error_code ignored;
     fs::remove_all(paths.partial, ignored);
-    const std::string first =
-        report.skipped.empty()
-            ? ""
-            : concat("; the first: ", printable(report.skipped[0].path), ": ", report.skipped[0].reason);
+    const std::string first = report.skipped.empty()
+                                  ? ""
+                                  : concat("; the first: ", printable(report.skipped[0].path), ": ",
+                                           without_area(report.skipped[0].reason));
     return Status(ErrorCode::kCorrupt,
                   concat("[ingest] no usable picture",
                          split.name.empty() ? std::string() : concat(" for the split ", split.name), ": ",

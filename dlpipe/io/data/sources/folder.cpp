@@ -135,9 +135,13 @@ void FolderSource::warn_of_files_listed_twice(SourceListing& listing) {
       examples += concat(count > 1 ? ", '" : ": '", printable(listing.entries[files_[i].entry].path),
                          "' is '", printable(listing.entries[files_[i - 1].entry].path), "'");
   }
-  if (count > 0)
-    listing.warnings.push_back(concat("[ingest] ", count, count == 1 ? " picture is" : " pictures are",
-                                      " the same file as another one by a link and count twice", examples));
+  if (count > 0) {
+    listing.warnings.push_back(
+        concat("[ingest] ", count,
+               count == 1 ? " picture is the same file as another one by a link and counts twice"
+                          : " pictures are the same file as another one by a link and count twice",
+               examples));
+  }
 }
 
 Result<SourceListing> FolderSource::list() {

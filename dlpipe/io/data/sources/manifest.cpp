@@ -57,12 +57,6 @@ std::string in_quotes(std::string_view text) {
   return concat("'", printable(text), "'");
 }
 
-/// A message without its "[area] ".
-std::string without_tag(const std::string& message) {
-  const size_t end = message.starts_with('[') ? message.find("] ") : std::string::npos;
-  return end == std::string::npos ? message : message.substr(end + 2);
-}
-
 class ManifestSource final : public Source {
  public:
   ManifestSource(std::string list, std::string root, bool splits)
@@ -180,10 +174,10 @@ std::string ManifestSource::problem_of(SourceEntry& entry, int64_t line) const {
   }
   const bool is_gone = stamp.status().code() == ErrorCode::kNotFound;
   const bool has_backslash = entry.path.find('\\') != std::string::npos;
-  return concat(
-      printable(list_), " line ", line, ": ",
-      is_gone ? "there is no file " + printable(full(entry.path)) : without_tag(stamp.status().message()),
-      is_gone && has_backslash ? "; write / between folders" : "");
+  return concat(printable(list_), " line ", line, ": ",
+                is_gone ? "there is no file " + printable(full(entry.path))
+                        : std::string(without_area(stamp.status().message())),
+                is_gone && has_backslash ? "; write / between folders" : "");
 }
 
 Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t line, SourceListing& listing) {
