@@ -8,6 +8,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/engine/layers/uninitialized.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/precision.h"
 #include "dlpipe/run/preprocess.h"
@@ -186,7 +187,10 @@ LoadedModel load_model(const ModelOptions& options, const Registries& registries
         concat("[weights] --val-augment and --tta are for pictures; ", record.name, " takes tokens"));
   }
   value_or_throw(parse_views(loaded.state.tta));
-  loaded.model = record.build(loaded.state.arguments);
+  {
+    const engine::LeaveUninitialized until_loaded(true);
+    loaded.model = record.build(loaded.state.arguments);
+  }
   copy_weights(source, record, false, *loaded.model, registries);
   loaded.model->eval();
   return loaded;

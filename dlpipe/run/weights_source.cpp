@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/layers/uninitialized.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/preprocess.h"
 #include "dlpipe/run/tensor_file.h"
@@ -109,6 +110,7 @@ std::optional<engine::ModelArguments> arguments_from(std::span<const NamedShape>
 }
 
 std::string fitting_model(std::span<const NamedShape> shapes, const Registries& registries) {
+  const engine::LeaveUninitialized names_are_enough(true);
   const std::vector<NamedShape> state(shapes.begin(), shapes.end());
   for (const engine::ModelRecord* record : registries.model_registry().records()) {
     std::optional<engine::ModelArguments> arguments = arguments_from(shapes, *record);

@@ -5,6 +5,7 @@
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/layers/uninitialized.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -21,6 +22,7 @@ uint64_t hash_name(const std::string& name) {
 
 template <class Draw>
 void fill(Tensor& tensor, const InitKey& key, const Draw& draw) {
+  if (thread_state::leaves_uninitialized()) return;
   float* const values = tensor.data<float>();
   const uint64_t stream_key = philox_mix(key.seed, hash_name(key.name));
   parallel_ranges(tensor.elements(), kElementsPerStream, [&](int64_t begin, int64_t end) {
@@ -31,6 +33,11 @@ void fill(Tensor& tensor, const InitKey& key, const Draw& draw) {
 }
 
 }  // namespace
+
+bool& thread_state::leaves_uninitialized() {
+  thread_local bool t_leaves = false;
+  return t_leaves;
+}
 
 void fill_uniform(Tensor& tensor, const InitKey& key, double low, double high) {
   // Rounding to float may reach `high`; the largest float below it is still in the interval.

@@ -6,6 +6,7 @@
 
 #include "dlpipe/engine/cpu/parallel.h"
 #include "dlpipe/engine/layers/layers.h"
+#include "dlpipe/engine/layers/uninitialized.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -20,6 +21,20 @@ TEST(Init, DependsOnSeedAndName) {
   EXPECT_EQ(drawn(1, "a.weight", 100), drawn(1, "a.weight", 100));
   EXPECT_NE(drawn(1, "a.weight", 100), drawn(2, "a.weight", 100));
   EXPECT_NE(drawn(1, "a.weight", 100), drawn(1, "b.weight", 100));
+}
+
+TEST(Init, IsLeftOutForWhoLoadsWeightsNext) {
+  const auto linear = std::make_shared<Linear>(4, 4);
+  const auto norm = std::make_shared<BatchNorm2d>(4);
+  {
+    const LeaveUninitialized until_loaded(true);
+    initialize(*linear, 1);
+    initialize(*norm, 1);
+  }
+  for (const double weight : linear->parameters()[0].tensor.to_doubles()) EXPECT_TRUE(std::isnan(weight));
+  EXPECT_EQ(norm->parameters()[0].tensor.to_doubles(), (std::vector<double>{1, 1, 1, 1}));
+  initialize(*linear, 1);
+  for (const double weight : linear->parameters()[0].tensor.to_doubles()) EXPECT_FALSE(std::isnan(weight));
 }
 
 TEST(Init, DoesNotDependOnThreads) {
