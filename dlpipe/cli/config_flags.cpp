@@ -3,6 +3,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/help_topics.h"
 #include "dlpipe/run/config.h"
+#include "dlpipe/run/config_choices.h"
 
 namespace dlpipe::cli {
 
@@ -12,9 +13,8 @@ using run::ConfigOption;
 using run::TrainConfig;
 
 std::string value_name(const ConfigOption& option) {
-  if (std::holds_alternative<int64_t TrainConfig::*>(option.member)) return "N";
-  if (std::holds_alternative<double TrainConfig::*>(option.member)) return "X";
-  return std::holds_alternative<std::vector<std::string> TrainConfig::*>(option.member) ? "LIST" : "TEXT";
+  const std::string_view type = run::option_type(option);
+  return type == "INT" ? "N" : type == "FLOAT" ? "X" : type == "TEXT" ? "TEXT" : "LIST";
 }
 
 /// "--model" completes to the names that `--help models` lists.
@@ -28,16 +28,17 @@ std::vector<std::string> known_values(const ConfigOption& option) {
 
 // Both directions can be given, because either may stand in a config file; the one that isn't the default is
 // shown.
-void add_switch(Flags& flags, const ConfigOption& option, bool is_on, const std::string& group,
-                const std::shared_ptr<GivenOptions>& given) {
-  const std::string name = option.name;
+void add_switch(Flags& flags, const std::string& name, const std::string& help, bool is_on,
+                const std::string& group, const std::shared_ptr<GivenOptions>& given) {
   const auto set = [given, name](const char* value) {
     return [given, name, value] { given->emplace_back(name, value); };
   };
   const std::string yes = concat("--", name), no = concat("--no-", name);
-  const std::string help = is_on ? concat("Switch this off: ", option.help) : std::string(option.help);
   flags.add_switch(is_on ? yes : no, set(is_on ? "true" : "false"), "").hidden();
-  flags.add_switch(is_on ? no : yes, set(is_on ? "false" : "true"), help).group(group);
+  flags
+      .add_switch(is_on ? no : yes, set(is_on ? "false" : "true"),
+                  is_on ? concat("Switch this off: ", help) : help)
+      .group(group);
 }
 
 }  // namespace
@@ -48,14 +49,17 @@ void add_config_flags(Flags& flags, const std::shared_ptr<GivenOptions>& given) 
     const std::string name = option.name;
     std::string group = option.group;
     group[0] = static_cast<char>(std::toupper(group[0]));
-    if (const auto* member = std::get_if<bool TrainConfig::*>(&option.member)) {
-      add_switch(flags, option, defaults.**member, group, given);
+    const std::string by_choice = run::choice_defaults(option);
+    const std::string help =
+        by_choice.empty() ? std::string(option.help) : concat(option.help, "; default ", by_choice);
+    if (run::is_switch(option)) {
+      add_switch(flags, name, help, run::option_text(option, defaults) == "true", group, given);
       continue;
     }
     const auto set = [given, name](const std::string& text) { given->emplace_back(name, text); };
     // The dataset is what the command is about: a word by its place, or --data.
     const std::string flag = name == "data" ? "DATA" : concat("--", name);
-    flags.add_setter(flag, set, option.help, run::option_text(option, defaults), value_name(option) == "LIST")
+    flags.add_setter(flag, set, help, run::option_text(option, defaults), value_name(option) == "LIST")
         .type_name(value_name(option))
         .completes(known_values(option))
         .group(group);

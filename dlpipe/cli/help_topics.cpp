@@ -9,6 +9,7 @@
 #include "dlpipe/engine/metrics.h"
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/engine/optim/optimizer.h"
+#include "dlpipe/run/config_choices.h"
 #include "dlpipe/run/loss.h"
 
 namespace dlpipe::cli {
@@ -44,11 +45,18 @@ std::string describe_models() {
   return format_table(rows);
 }
 
+/// A record of a choice: what it is, and below it the options that it takes, with their defaults.
+std::string describe_choice(std::string_view name, std::string_view help,
+                            std::span<const engine::OptionDefault> options) {
+  const std::string taken = run::option_list(options);
+  return concat(name, "  ", help, "\n", taken.empty() ? "" : concat("    ", taken, "\n"));
+}
+
 template <class Records>
-std::string describe(const char* kind, const Records& records) {
-  Rows rows = {{kind, "what"}};
-  for (const auto* record : records) rows.push_back({record->name, record->help});
-  return format_table(rows);
+std::string describe(const Records& records) {
+  std::string text;
+  for (const auto* record : records) text += describe_choice(record->name, record->help, record->options);
+  return text;
 }
 
 std::string describe_metrics() {
@@ -58,12 +66,24 @@ std::string describe_metrics() {
   return format_table(rows);
 }
 
+std::string describe_losses() {
+  return concat("Losses, and the options that each takes.\n\n", describe(run::loss_table()));
+}
+
+std::string describe_optimizers() {
+  return concat(
+      "Optimizers, and the options that each takes, with their defaults. All take --lr-scale, "
+      "--wd-scale and --decay-vectors, too.\n\n",
+      describe(engine::optimizer_table()));
+}
+
 std::string describe_schedules() {
-  std::string text = "Schedules of the learning rate, after --warmup epochs of linear rise:\n";
-  for (const std::string& name : engine::schedule_names()) text += "  " + name + "\n";
-  return text +
-         "step uses --milestones and --gamma; cosine, linear and one_cycle end at --final-ratio; one_cycle "
-         "peaks at --peak-at.\n";
+  std::string text =
+      "Schedules of the learning rate, and the options that each takes, with their defaults. --warmup is in "
+      "epochs.\n\n";
+  for (const engine::ScheduleRecord& record : engine::schedule_table())
+    text += describe_choice(record.name, record.help, record.options);
+  return text;
 }
 
 // The records' names; a registry answers pointers, a table values.
@@ -80,16 +100,14 @@ std::vector<std::string> names_of(const Records& records) {
 }
 
 constexpr std::array<HelpTopic, 6> kTopics = {
-    {{"losses", "what --loss may be", "loss", [] { return describe("loss", run::loss_table()); },
-      [] { return names_of(run::loss_table()); }},
+    {{"losses", "what --loss may be", "loss", describe_losses, [] { return names_of(run::loss_table()); }},
      {"metrics", "what validation and eval report", "metrics", describe_metrics,
       [] { return names_of(engine::metric_table()); }},
      {"models", "what --model may be", "model", describe_models,
       [] { return names_of(engine::ModelRegistry::builtin().records()); }},
      {"ops", "what --augment is made of", "", describe_ops,
       [] { return names_of(augment::OpRegistry::builtin().records()); }},
-     {"optimizers", "what --optimizer may be", "optimizer",
-      [] { return describe("optimizer", engine::optimizer_table()); },
+     {"optimizers", "what --optimizer may be", "optimizer", describe_optimizers,
       [] { return names_of(engine::optimizer_table()); }},
      {"schedules", "what --schedule may be", "schedule", describe_schedules,
       [] { return engine::schedule_names(); }}}};

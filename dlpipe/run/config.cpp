@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/optim/schedule.h"
 
 namespace dlpipe::run {
 
@@ -32,7 +33,7 @@ const std::vector<ConfigOption>& table() {
        "CutMix: put a box of the other image, 1 - lambda of the area, into each; with --mixup, half of the "
        "batches take each; 0: off",
        &C::cutmix, false, 0, 1e6},
-      {"batch", "data", "Samples a batch", &C::batch, false, 1, 1e7},
+      {"batch", "data", "Samples per batch", &C::batch, false, 1, 1e7},
       {"limit", "data", "Train on N samples, a subset drawn by --seed from the whole dataset; -1: all",
        &C::limit, false, -1, kMany},
       {"max-bad", "data", "Distinct bad samples before the run ends; -1: max(10, 0.1 %)", &C::max_bad, kFree,
@@ -86,49 +87,41 @@ const std::vector<ConfigOption>& table() {
        false, 1, 1e6},
       {"optimizer", "optimisation", "Optimizer by name (--help optimizers lists them)", &C::optimizer},
       {"lr", "optimisation", "Learning rate at its peak", &C::lr, false, 0, 1e6},
-      {"momentum", "optimisation", "sgd, muon: momentum", &C::momentum, false, 0, 1},
-      {"nesterov", "optimisation", "sgd, muon: Nesterov's momentum", &C::nesterov},
+      {"momentum", "optimisation", "Momentum", &C::momentum, false, 0, 1},
+      {"nesterov", "optimisation", "Nesterov's momentum", &C::nesterov},
       {"weight-decay", "optimisation", "Weight decay", &C::weight_decay, false, 0, 1e6},
-      {"decoupled", "optimisation", "sgd: weight decay apart from the gradient (SGDW)", &C::decoupled},
+      {"decoupled", "optimisation", "Weight decay apart from the gradient (SGDW)", &C::decoupled},
       {"decay-vectors", "optimisation", "Decay of biases and normalisation weights too", &C::decay_vectors},
       {"lr-scale", "optimisation", "Multiply the rate of parameters whose names match, e.g. \"*.bn.bias=64\"",
        &C::lr_scale},
       {"wd-scale", "optimisation", "The same for their weight decay", &C::wd_scale},
       {"muon", "optimisation",
-       "muon: matrices and filters to orthogonalise, e.g. \"group*.conv?.weight\"; the rest takes sgd's step",
+       "Matrices and filters to orthogonalise, e.g. \"group*.conv?.weight\"; the rest takes sgd's step",
        &C::muon},
-      {"muon-momentum", "optimisation", "muon: momentum of those", &C::muon_momentum, false, 0, 1},
-      {"muon-iterations", "optimisation", "muon: iterations of Newton and Schulz", &C::muon_iterations, false,
-       1, 100},
+      {"muon-momentum", "optimisation", "Momentum of what --muon names", &C::muon_momentum, false, 0, 1},
+      {"muon-iterations", "optimisation", "Iterations of Newton and Schulz", &C::muon_iterations, false, 1,
+       100},
       {"muon-normalize", "optimisation",
-       "muon: keep those weights at a norm of sqrt(outputs), as before batch norm", &C::muon_normalize},
-      {"beta1", "optimisation", "adam, adamw, lamb: decay of the first moment", &C::beta1, false, 0, 1},
-      {"beta2", "optimisation", "adam, adamw, lamb: decay of the second moment", &C::beta2, false, 0, 1},
-      {"epsilon", "optimisation", "adam, adamw, lamb: added to the root of the second moment", &C::epsilon,
-       false, 0, 1},
-      {"schedule",
-       "optimisation",
-       "Learning rate over the run",
-       &C::schedule,
-       false,
-       0,
-       0,
-       {"constant", "step", "cosine", "linear", "one_cycle"}},
+       "Keep what --muon names at a norm of sqrt(outputs), as before batch norm", &C::muon_normalize},
+      {"beta1", "optimisation", "Decay of the first moment", &C::beta1, false, 0, 1},
+      {"beta2", "optimisation", "Decay of the second moment", &C::beta2, false, 0, 1},
+      {"epsilon", "optimisation", "Added to the root of the second moment", &C::epsilon, false, 0, 1},
+      {"schedule", "optimisation", "Learning rate over the run", &C::schedule, false, 0, 0,
+       engine::schedule_names()},
       {"warmup", "optimisation", "Epochs of linear warm-up", &C::warmup, false, 0, 1e9},
-      {"warmup-start", "optimisation", "Warm-up begins at this share of the peak", &C::warmup_start, false, 0,
-       1},
-      {"milestones", "optimisation", "step: epochs after which the rate is multiplied by --gamma",
+      {"warmup-start", "optimisation", "The warm-up (or one_cycle) begins at this share of the peak",
+       &C::warmup_start, false, 0, 1},
+      {"milestones", "optimisation", "Epochs after which the rate is multiplied by --gamma, as 30,60",
        &C::milestones},
-      {"gamma", "optimisation", "step: the factor", &C::gamma, false, 0, 1e6},
-      {"final-ratio", "optimisation", "cosine, linear, one_cycle: rate at the end over the peak",
-       &C::final_ratio, false, 0, 1},
-      {"peak-at", "optimisation", "one_cycle: share of the steps before the peak", &C::peak_at, false, 0, 1},
+      {"gamma", "optimisation", "Factor of the rate at each of --milestones", &C::gamma, false, 0, 1e6},
+      {"final-ratio", "optimisation", "Rate at the end over the peak", &C::final_ratio, false, 0, 1},
+      {"peak-at", "optimisation", "Share of the steps before the peak", &C::peak_at, false, 0, 1},
       {"clip", "optimisation", "Scale gradients to at most this L2 norm; 0: don't", &C::clip, false, 0, 1e9},
       {"ema", "optimisation", "Keep an exponential moving average of the weights and validate it; 0: don't",
        &C::ema, false, 0, 1},
       {"loss", "optimisation", "Loss by name (--help losses lists them)", &C::loss},
-      {"label-smoothing", "optimisation", "cross_entropy: share of the target spread over all classes",
-       &C::label_smoothing, false, 0, 1},
+      {"label-smoothing", "optimisation", "Share of the target spread over all classes", &C::label_smoothing,
+       false, 0, 1},
 
       {"metrics", "judging", "What validation reports, the first one decides which checkpoint is best",
        &C::metrics},
@@ -244,52 +237,80 @@ const ConfigOption* find_config_option(std::string_view name) {
 }
 
 std::string_view option_type(const ConfigOption& option) {
-  static constexpr std::array<std::string_view, 5> kTypes = {"TEXT", "INT", "FLOAT", "", "TEXT,..."};
+  static constexpr std::array<std::string_view, 8> kTypes = {"TEXT",     "INT", "FLOAT", "",
+                                                             "TEXT,...", "INT", "FLOAT", ""};
   return kTypes[option.member.index()];
 }
 
-std::string option_text(const ConfigOption& option, const TrainConfig& config) {
+bool is_switch(const ConfigOption& option) {
+  return option_type(option).empty();
+}
+
+bool has_value(const ConfigOption& option, const TrainConfig& config) {
   return std::visit(
-      [&](auto member) -> std::string {
-        const auto& value = config.*member;
-        using T = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, std::string>) {
-          return value;
-        } else if constexpr (std::is_same_v<T, bool>) {
-          return value ? "true" : "false";
-        } else if constexpr (std::is_same_v<T, double>) {
-          return number_text(value);
-        } else if constexpr (std::is_same_v<T, int64_t>) {
-          return std::to_string(value);
-        } else {
-          std::string text;
-          for (const std::string& item : value) text += (text.empty() ? "" : ",") + item;
-          return text;
-        }
+      [&](auto member) {
+        if constexpr (requires { (config.*member).has_value(); }) return (config.*member).has_value();
+        return true;
       },
       option.member);
 }
 
+static std::string value_text(const std::string& value) {
+  return value;
+}
+static std::string value_text(bool value) {
+  return value ? "true" : "false";
+}
+static std::string value_text(double value) {
+  return number_text(value);
+}
+static std::string value_text(int64_t value) {
+  return std::to_string(value);
+}
+static std::string value_text(const std::vector<std::string>& value) {
+  std::string text;
+  for (const std::string& item : value) text += (text.empty() ? "" : ",") + item;
+  return text;
+}
+template <class T>
+static std::string value_text(const std::optional<T>& value) {
+  return value ? value_text(*value) : "";
+}
+
+std::string option_text(const ConfigOption& option, const TrainConfig& config) {
+  return std::visit([&](auto member) { return value_text(config.*member); }, option.member);
+}
+
+static Status set_value(const ConfigOption& option, std::string_view text, std::string& member) {
+  return set_text(option, text, member);
+}
+static Status set_value(const ConfigOption& option, std::string_view text, bool& member) {
+  return set_switch(option, text, member);
+}
+static Status set_value(const ConfigOption& option, std::string_view text, double& member) {
+  return set_number(option, text, member);
+}
+static Status set_value(const ConfigOption& option, std::string_view text, int64_t& member) {
+  return set_number(option, text, member);
+}
+static Status set_value(const ConfigOption& /*option*/, std::string_view text,
+                        std::vector<std::string>& member) {
+  member.clear();
+  for (const std::string& item : split(text, ',')) {
+    if (!trim(item).empty()) member.emplace_back(trim(item));
+  }
+  return {};
+}
+template <class T>
+static Status set_value(const ConfigOption& option, std::string_view text, std::optional<T>& member) {
+  T value{};
+  DLPIPE_RETURN_IF_ERROR(set_value(option, text, value));
+  member = value;
+  return {};
+}
+
 Status set_option(const ConfigOption& option, std::string_view text, TrainConfig& config) {
-  return std::visit(
-      [&](auto member) -> Status {
-        auto& value = config.*member;
-        using T = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, std::string>) {
-          return set_text(option, text, value);
-        } else if constexpr (std::is_same_v<T, bool>) {
-          return set_switch(option, text, value);
-        } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-          value.clear();
-          for (const std::string& item : split(text, ',')) {
-            if (!trim(item).empty()) value.emplace_back(trim(item));
-          }
-          return {};
-        } else {
-          return set_number(option, text, value);
-        }
-      },
-      option.member);
+  return std::visit([&](auto member) { return set_value(option, text, config.*member); }, option.member);
 }
 
 Result<Interval> parse_interval(std::string_view text, std::string_view option) {

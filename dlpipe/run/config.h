@@ -2,10 +2,13 @@
 // made the flags of `dlpipe train`, the keys of the TOML file, the config.toml that a run directory keeps,
 // and `--help`.
 //
-// Adding an option: one member of TrainConfig and one row in config.cpp. Values only; no threads.
+// Adding an option: one member of TrainConfig and one row in config.cpp. An option that belongs to an
+// optimizer, a schedule or a loss is a std::optional: without a value it is what the chosen one's record says
+// (config_choices.h). Values only; no threads.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,32 +48,32 @@ struct TrainConfig {
   int64_t max_steps = -1;
   int64_t accumulate = 1;
   std::string optimizer = "sgd";
-  double lr = 0.1;
-  double momentum = 0.9;
-  bool nesterov = false;
-  double weight_decay = 0;
-  bool decoupled = false;
+  std::optional<double> lr;
+  std::optional<double> momentum;
+  std::optional<bool> nesterov;
+  std::optional<double> weight_decay;
+  std::optional<bool> decoupled;
   bool decay_vectors = true;
   std::vector<std::string> lr_scale;  // "GLOB=FACTOR"
   std::vector<std::string> wd_scale;
   std::vector<std::string> muon;
-  double muon_momentum = 0.95;
-  int64_t muon_iterations = 5;
-  bool muon_normalize = false;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
+  std::optional<double> muon_momentum;
+  std::optional<int64_t> muon_iterations;
+  std::optional<bool> muon_normalize;
+  std::optional<double> beta1;
+  std::optional<double> beta2;
+  std::optional<double> epsilon;
   std::string schedule = "cosine";
-  double warmup = 0;
-  double warmup_start = 0;
+  std::optional<double> warmup;
+  std::optional<double> warmup_start;
   std::vector<std::string> milestones;
-  double gamma = 0.1;
-  double final_ratio = 0;
-  double peak_at = 0.3;
+  std::optional<double> gamma;
+  std::optional<double> final_ratio;
+  std::optional<double> peak_at;
   double clip = 0;
   double ema = 0;
   std::string loss = "cross_entropy";
-  double label_smoothing = 0;
+  std::optional<double> label_smoothing;
   // Judging and stopping.
   std::string tta = "none";
   std::vector<std::string> metrics = {"top1", "top5"};
@@ -94,7 +97,9 @@ struct TrainConfig {
 /// One option: its name (`--name` and the TOML key), where it lies, what it means.
 struct ConfigOption {
   using Member = std::variant<std::string TrainConfig::*, int64_t TrainConfig::*, double TrainConfig::*,
-                              bool TrainConfig::*, std::vector<std::string> TrainConfig::*>;
+                              bool TrainConfig::*, std::vector<std::string> TrainConfig::*,
+                              std::optional<int64_t> TrainConfig::*, std::optional<double> TrainConfig::*,
+                              std::optional<bool> TrainConfig::*>;
   const char* name;
   const char* group;  // heading in --help and in config.toml
   const char* help;
@@ -111,9 +116,12 @@ struct ConfigOption {
 std::span<const ConfigOption> config_options();
 const ConfigOption* find_config_option(std::string_view name);
 
-/// "TEXT", "INT", "FLOAT", "" (a switch), "TEXT ...".
+/// "TEXT", "INT", "FLOAT", "" (a switch), "TEXT,...".
 std::string_view option_type(const ConfigOption& option);
-/// The value as written on a command line; lists with commas between.
+bool is_switch(const ConfigOption& option);
+/// False for a std::optional without a value.
+bool has_value(const ConfigOption& option, const TrainConfig& config);
+/// The value as written on a command line; lists with commas between; "" where there is none.
 std::string option_text(const ConfigOption& option, const TrainConfig& config);
 /// Sets from such a text. kMisuse names the option, what was given and what is expected.
 Status set_option(const ConfigOption& option, std::string_view text, TrainConfig& config);

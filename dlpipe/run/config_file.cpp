@@ -17,7 +17,7 @@ std::string at_line(std::string_view file, const toml::source_region& region) {
 Result<std::string> value_text(const ConfigOption& option, const toml::node& node, const std::string& where) {
   const bool wants_list = std::holds_alternative<std::vector<std::string> TrainConfig::*>(option.member);
   const bool wants_text = std::holds_alternative<std::string TrainConfig::*>(option.member);
-  const bool wants_switch = std::holds_alternative<bool TrainConfig::*>(option.member);
+  const bool wants_switch = is_switch(option);
   auto wrong = [&](std::string_view expected) {
     return Status(ErrorCode::kMisuse,
                   concat("[config] '", option.name, "' in ", where, " must be ", expected));
@@ -124,6 +124,7 @@ std::string write_config(const TrainConfig& config) {
       group = option.group;
       text += concat("\n# ---- ", group, " ----\n");
     }
+    if (!has_value(option, config)) continue;
     text += concat("# ", option.help, "\n", option.name, " = ", toml_value(option, config), "\n");
   }
   return text;

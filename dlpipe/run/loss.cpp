@@ -52,10 +52,11 @@ Tensor mse_loss(const Tensor& logits, const Tensor& target, const Tensor& weight
   return engine::div(engine::sum(weighted), total);
 }
 
+constexpr engine::OptionDefault kCrossEntropyOptions[] = {{"label-smoothing", "0"}};
 constexpr LossRecord kCrossEntropy = {"cross_entropy", "softmax and the logarithm of the label's probability",
-                                      cross_entropy_loss};
-constexpr LossRecord kMse = {"mse", "squared distance of the outputs to the label's one-hot vector",
-                             mse_loss};
+                                      cross_entropy_loss, kCrossEntropyOptions};
+constexpr LossRecord kMse = {
+    "mse", "squared distance of the outputs to the label's one-hot vector", mse_loss, {}};
 constexpr std::array<const LossRecord*, 2> kLosses = {&kCrossEntropy, &kMse};
 
 }  // namespace

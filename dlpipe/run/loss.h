@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/engine/optim/option_default.h"
 #include "dlpipe/engine/tensor.h"
 
 namespace dlpipe::run {
@@ -25,6 +26,7 @@ struct LossRecord {
   /// logits.
   engine::Tensor (*compute)(const engine::Tensor& logits, const engine::Tensor& target,
                             const engine::Tensor& weight, const LossArguments& arguments);
+  std::span<const engine::OptionDefault> options = {};  // that it looks at
 };
 
 std::span<const LossRecord* const> loss_table();

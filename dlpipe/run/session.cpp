@@ -12,6 +12,7 @@
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/build_info.h"
+#include "dlpipe/run/config_choices.h"
 #include "dlpipe/run/initial_weights.h"
 #include "dlpipe/run/kernel_measurements.h"
 #include "dlpipe/run/precision.h"
@@ -28,6 +29,11 @@ static std::unique_ptr<RunDirectory> make_directory(const TrainConfig& config) {
   return value_or_throw(RunDirectory::create(config.out));
 }
 
+static TrainConfig resolved(TrainConfig config, const Registries& registries) {
+  throw_if_error(resolve_choices(config, registries.losses));
+  return config;
+}
+
 Session::Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer)
     : Session(config, registries, observer, make_directory(config), std::nullopt) {}
 
@@ -37,7 +43,10 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
 // fail.
 Session::Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer,
                  std::unique_ptr<RunDirectory> directory, std::optional<Checkpoint> checkpoint)
-    : config_(config), registries_(registries), observer_(observer), directory_(std::move(directory)) {
+    : config_(resolved(config, registries)),
+      registries_(registries),
+      observer_(observer),
+      directory_(std::move(directory)) {
   const bool is_resumed = directory_ != nullptr && fs::exists(directory_->config_file());
   check_options();
   set_threads();
@@ -76,11 +85,15 @@ void Session::check_options() {
   if (config_.data.empty()) misuse("no dataset; give --data DIR, made by `dlpipe ingest`");
   if (config_.model.empty()) misuse("no model; give --model NAME (--help models lists them)");
   if (config_.reset_head && config_.init.empty()) misuse("--reset-head goes with --init FILE");
+  if (config_.early_stop > 0 && config_.val_every == "never")
+    misuse("--early-stop counts validations, and there are none with --val-every never");
+  if (config_.overfit_batch > 0) note_what_overfitting_leaves_out();
   value_or_throw(registries_.model_registry().find(config_.model));
   check_device(*value_or_throw(engine::find_optimizer(config_.optimizer)));
 
   settings_.step.loss = value_or_throw(find_loss(config_.loss, registries_.losses));
-  settings_.step.loss_arguments.label_smoothing = config_.overfit_batch > 0 ? 0 : config_.label_smoothing;
+  settings_.step.loss_arguments.label_smoothing =
+      config_.overfit_batch > 0 ? 0 : config_.label_smoothing.value_or(0);
   settings_.step.accumulate = config_.accumulate;
   settings_.step.clip = config_.clip;
   settings_.step.dtype = value_or_throw(training_dtype(config_.dtype, *device_));
@@ -99,6 +112,20 @@ void Session::check_options() {
   settings_.checkpoint_every = value_or_throw(parse_interval(config_.checkpoint_every, "checkpoint-every"));
   settings_.early_stop = config_.early_stop;
   settings_.keep = config_.keep;
+}
+
+void Session::note_what_overfitting_leaves_out() const {
+  std::string idle;
+  const auto add = [&](bool is_given, const char* option) {
+    if (is_given) idle += concat(idle.empty() ? "" : ", ", option);
+  };
+  add(config_.mixup > 0, "--mixup");
+  add(config_.cutmix > 0, "--cutmix");
+  add(config_.label_smoothing.value_or(0) > 0, "--label-smoothing");
+  add(!config_.val.empty(), "--val");
+  add(config_.early_stop > 0, "--early-stop");
+  add(!config_.out.empty(), "--out");
+  if (!idle.empty()) note("--overfit-batch trains on one batch as it is; it leaves out " + idle);
 }
 
 void Session::check_device(const engine::OptimizerRecord& optimizer) {
@@ -196,24 +223,32 @@ static std::vector<engine::OptimizerArguments::Scale> parse_scales(
   return scales;
 }
 
+/// An option that the optimizer doesn't take has no value, and leaves the argument as it is.
+template <class Value, class Argument>
+static void take(const std::optional<Value>& given, Argument& argument) {
+  if (given) argument = static_cast<Argument>(*given);
+}
+
 engine::OptimizerArguments Session::optimizer_arguments() const {
   engine::OptimizerArguments arguments;
-  arguments.lr = config_.lr;
-  arguments.momentum = config_.momentum;
-  arguments.nesterov = config_.nesterov;
-  arguments.weight_decay = config_.weight_decay;
-  arguments.decoupled = config_.decoupled;
-  arguments.beta1 = config_.beta1;
-  arguments.beta2 = config_.beta2;
-  arguments.epsilon = config_.epsilon;
+  take(config_.lr, arguments.lr);
+  take(config_.momentum, arguments.momentum);
+  take(config_.nesterov, arguments.nesterov);
+  take(config_.weight_decay, arguments.weight_decay);
+  take(config_.decoupled, arguments.decoupled);
+  take(config_.beta1, arguments.beta1);
+  take(config_.beta2, arguments.beta2);
+  take(config_.epsilon, arguments.epsilon);
+  take(config_.muon_momentum, arguments.muon.momentum);
+  take(config_.muon_iterations, arguments.muon.iterations);
+  take(config_.muon_normalize, arguments.muon.normalize);
   arguments.decay_vectors = config_.decay_vectors;
   const std::vector<engine::NamedTensor> all = model_->parameters();
   arguments.lr_scales = parse_scales("--lr-scale", config_.lr_scale, config_.model, all);
   arguments.decay_scales = parse_scales("--wd-scale", config_.wd_scale, config_.model, all);
   for (const std::string& pattern : config_.muon)
     check_matches("--muon", pattern, pattern, config_.model, all);
-  arguments.muon = {config_.muon, config_.muon_momentum, static_cast<int>(config_.muon_iterations),
-                    config_.muon_normalize};
+  arguments.muon.patterns = config_.muon;
   return arguments;
 }
 
@@ -286,6 +321,7 @@ std::unique_ptr<Session> Session::resume(const std::string& run_directory,
     }
     throw_if_error(set_option(*option, text, config));
   }
+  drop_idle_options(config, {}, registries.losses);  // of runs from before idle options were refused
   std::optional<Checkpoint> checkpoint =
       value_or_throw(open_latest_checkpoint(directory->checkpoints(), [&](const std::string& text) {
         if (observer != nullptr) observer->on_note(text);

@@ -61,6 +61,7 @@ class Session {
   Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer,
           std::unique_ptr<RunDirectory> directory, std::optional<Checkpoint> checkpoint);
   void check_options();
+  void note_what_overfitting_leaves_out() const;
   void check_device(const engine::OptimizerRecord& optimizer);
   bool is_on_host() const { return device_->is_host(); }
   void set_threads();

@@ -50,12 +50,12 @@ static engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t 
   if (config.max_steps >= 0) schedule.total_steps = std::min(schedule.total_steps, config.max_steps);
   if (config.overfit_batch > 0) schedule.total_steps = config.overfit_batch;
   schedule.name = config.schedule;
-  schedule.lr = config.lr;
-  schedule.warmup_steps = std::llround(config.warmup * steps_per_epoch);
-  schedule.warmup_start = config.warmup_start;
-  schedule.gamma = config.gamma;
-  schedule.final_ratio = config.final_ratio;
-  schedule.peak_at = config.peak_at;
+  schedule.lr = config.lr.value_or(schedule.lr);
+  schedule.warmup_steps = std::llround(config.warmup.value_or(0) * steps_per_epoch);
+  schedule.warmup_start = config.warmup_start.value_or(schedule.warmup_start);
+  schedule.gamma = config.gamma.value_or(schedule.gamma);
+  schedule.final_ratio = config.final_ratio.value_or(schedule.final_ratio);
+  schedule.peak_at = config.peak_at.value_or(schedule.peak_at);
   for (const std::string& milestone : config.milestones) {
     double epoch = 0;
     if (!parse_double(milestone, &epoch) || epoch < 0) {
@@ -148,11 +148,18 @@ void Session::take_input_sizes(const pipeline::Loader& loader, const std::string
 
 void Session::open_val() {
   const std::string data = value_or_throw(validation_data(config_.data, config_.val));
+  if (config_.overfit_batch > 0) return;
   if (data.empty()) {
-    note("no validation set: --val isn't given and --data is no split");
+    if (config_.early_stop > 0)
+      throw Error(
+          Status(ErrorCode::kMisuse,
+                 "[train] --early-stop counts validations, and there is no validation set; give --val"));
+    note(concat("no validation set: --val isn't given and --data is no split",
+                config_.tta == "none" ? "" : "; --tta is kept for eval and predict"));
     return;
   }
-  if (config_.overfit_batch > 0) return;
+  if (settings_.val_every.unit == Interval::Unit::kNever)
+    note(concat("--val-every never: ", data, " is not used"));
   pipeline::LoaderOptions options = pipeline::validation_options(loader_options());
   options.data = data;
   options.augment = settings_.model_state.val_augment;

@@ -1,4 +1,5 @@
 // `dlpipe train`: a dataset and a model to a run directory; `--resume RUN` goes on with one.
+#include <algorithm>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
@@ -7,6 +8,7 @@
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/cli/train_view.h"
+#include "dlpipe/run/config_choices.h"
 #include "dlpipe/run/session.h"
 
 namespace dlpipe::cli {
@@ -20,13 +22,31 @@ struct Options {
   std::shared_ptr<GivenOptions> given = std::make_shared<GivenOptions>();
 };
 
-std::unique_ptr<run::Session> open_session(const Options& options, TrainView& view) {
-  if (!options.resume.empty()) return run::Session::resume(options.resume, *options.given, {}, &view);
+/// A file's options under those of the command line. What the file says for another choice than the command
+/// line's is told.
+run::TrainConfig read_options(const Options& options, TrainView& view) {
   run::TrainConfig config;
   if (!options.config_file.empty()) throw_if_error(run::read_config(options.config_file, config));
+  const run::TrainConfig file = config;
+  std::vector<std::string> given;
   for (const auto& [name, text] : *options.given) {
     throw_if_error(run::set_option(*run::find_config_option(name), text, config));
+    given.push_back(name);
   }
+  if (options.config_file.empty()) return config;
+  for (const std::string& line : run::drop_idle_options(config, given))
+    view.on_note(concat(options.config_file, ": ", line));
+  if (file.lr && file.optimizer != config.optimizer && std::ranges::find(given, "lr") == given.end()) {
+    view.on_note(concat("lr = ", run::option_text(*run::find_config_option("lr"), config), " is what ",
+                        options.config_file, " says for ", file.optimizer, "; --help optimizers shows what ",
+                        config.optimizer, " begins with"));
+  }
+  return config;
+}
+
+std::unique_ptr<run::Session> open_session(const Options& options, TrainView& view) {
+  if (!options.resume.empty()) return run::Session::resume(options.resume, *options.given, {}, &view);
+  const run::TrainConfig config = read_options(options, view);
   if (config.out.empty() && config.overfit_batch == 0) {
     throw Error(Status(ErrorCode::kMisuse, "[train] no run directory; give --out runs/NAME"));
   }

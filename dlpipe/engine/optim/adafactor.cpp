@@ -166,12 +166,14 @@ std::unique_ptr<Optimizer> build(std::vector<NamedTensor> parameters, const Opti
   return std::make_unique<Adafactor>(std::move(parameters), arguments);
 }
 
+constexpr OptionDefault kOptions[] = {{"lr", "0.01"}, {"weight-decay", "0"}};
+
 }  // namespace
 
 extern const OptimizerRecord adafactor_optimizer;
 const OptimizerRecord adafactor_optimizer = {
     "adafactor",
-    "second moments of rows and columns alone, steps relative to the weights; weight_decay (decoupled)",
-    build};
+    "second moments of rows and columns alone, steps relative to the weights; weight decay is decoupled",
+    build, kOptions};
 
 }  // namespace dlpipe::engine

@@ -7,11 +7,13 @@ std::unique_ptr<Optimizer> build(std::vector<NamedTensor> parameters, const Opti
   return build_adam("adam", std::move(parameters), arguments, arguments.decoupled);
 }
 
+constexpr OptionDefault kOptions[] = {{"lr", "0.001"},      {"beta1", "0.9"},      {"beta2", "0.999"},
+                                      {"epsilon", "1e-08"}, {"weight-decay", "0"}, {"decoupled", "false"}};
+
 }  // namespace
 
 extern const OptimizerRecord adam_optimizer;
 const OptimizerRecord adam_optimizer = {
-    "adam", "Adam (Kingma and Ba, 2015); beta1, beta2, epsilon, weight_decay (through the gradient)", build,
-    true};
+    "adam", "Adam (Kingma and Ba, 2015); weight decay goes through the gradient", build, kOptions, true};
 
 }  // namespace dlpipe::engine

@@ -157,12 +157,13 @@ std::unique_ptr<Optimizer> build(std::vector<NamedTensor> parameters, const Opti
   return std::make_unique<Adam8bit>(std::move(parameters), arguments);
 }
 
+constexpr OptionDefault kOptions[] = {{"lr", "0.001"},      {"beta1", "0.9"},      {"beta2", "0.999"},
+                                      {"epsilon", "1e-08"}, {"weight-decay", "0"}, {"decoupled", "false"}};
+
 }  // namespace
 
 extern const OptimizerRecord adam8bit_optimizer;
 const OptimizerRecord adam8bit_optimizer = {
-    "adam8bit",
-    "Adam with moments of 8 bits: a quarter of its memory; beta1, beta2, epsilon, weight_decay (decoupled)",
-    build};
+    "adam8bit", "Adam with moments of 8 bits: a quarter of its memory", build, kOptions};
 
 }  // namespace dlpipe::engine

@@ -104,12 +104,13 @@ std::unique_ptr<Optimizer> build(std::vector<NamedTensor> parameters, const Opti
   return std::make_unique<Lamb>(std::move(parameters), arguments);
 }
 
+constexpr OptionDefault kOptions[] = {
+    {"lr", "0.001"}, {"beta1", "0.9"}, {"beta2", "0.999"}, {"epsilon", "1e-08"}, {"weight-decay", "0"}};
+
 }  // namespace
 
 extern const OptimizerRecord lamb_optimizer;
 const OptimizerRecord lamb_optimizer = {
-    "lamb",
-    "adam's updates scaled to each tensor's own norm (You et al., 2020); beta1, beta2, epsilon, weight_decay",
-    build, true};
+    "lamb", "adam's updates scaled to each tensor's own norm (You et al., 2020)", build, kOptions, true};
 
 }  // namespace dlpipe::engine

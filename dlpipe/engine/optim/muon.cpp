@@ -165,11 +165,21 @@ std::unique_ptr<Optimizer> build(std::vector<NamedTensor> parameters, const Opti
   return std::make_unique<Muon>(std::move(parameters), arguments);
 }
 
+constexpr OptionDefault kOptions[] = {{"lr", "0.02"},
+                                      {"momentum", "0.9"},
+                                      {"nesterov", "false"},
+                                      {"weight-decay", "0"},
+                                      {"decoupled", "false"},
+                                      {"muon", ""},
+                                      {"muon-momentum", "0.95"},
+                                      {"muon-iterations", "5"},
+                                      {"muon-normalize", "false"}};
+
 }  // namespace
 
 extern const OptimizerRecord muon_optimizer;
 const OptimizerRecord muon_optimizer = {
     "muon", "orthogonalised momentum for the matrices that --muon names, sgd's step for the rest", build,
-    true};
+    kOptions, true};
 
 }  // namespace dlpipe::engine

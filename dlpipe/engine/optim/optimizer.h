@@ -18,8 +18,9 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/engine/layers/module.h"
-#include "dlpipe/engine/optim/clip.h"      // IWYU pragma: export
-#include "dlpipe/engine/optim/ema.h"       // IWYU pragma: export
+#include "dlpipe/engine/optim/clip.h"  // IWYU pragma: export
+#include "dlpipe/engine/optim/ema.h"   // IWYU pragma: export
+#include "dlpipe/engine/optim/option_default.h"
 #include "dlpipe/engine/optim/schedule.h"  // IWYU pragma: export
 #include "dlpipe/engine/tensor.h"
 
@@ -93,6 +94,8 @@ struct OptimizerRecord {
   /// Error (kMisuse) when an argument is out of range.
   std::unique_ptr<Optimizer> (*build)(std::vector<NamedTensor> parameters,
                                       const OptimizerArguments& arguments);
+  /// The options that it looks at, beside those that every optimizer takes (factors by name, decay-vectors).
+  std::span<const OptionDefault> options;
   bool on_device = false;  // has step_on_device
 };
 std::span<const OptimizerRecord* const> optimizer_table();

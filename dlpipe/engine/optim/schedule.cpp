@@ -54,15 +54,19 @@ double one_cycle(const ScheduleArguments& schedule, int64_t step) {
   return anneal(schedule.lr, schedule.lr * schedule.final_ratio, (now - peak) / (last - peak));
 }
 
-struct Curve {
-  std::string_view name;
-  double (*rate)(const ScheduleArguments& schedule, int64_t step);
-};
-constexpr Curve kCurves[] = {{"constant", constant},
-                             {"step", step_down},
-                             {"cosine", cosine},
-                             {"linear", linear},
-                             {"one_cycle", one_cycle}};
+constexpr OptionDefault kWarmup[] = {{"warmup", "0"}, {"warmup-start", "0"}};
+constexpr OptionDefault kStep[] = {
+    {"warmup", "0"}, {"warmup-start", "0"}, {"milestones", ""}, {"gamma", "0.1"}};
+constexpr OptionDefault kToTheEnd[] = {{"warmup", "0"}, {"warmup-start", "0"}, {"final-ratio", "0"}};
+constexpr OptionDefault kOneCycle[] = {{"warmup-start", "0"}, {"final-ratio", "0"}, {"peak-at", "0.3"}};
+
+constexpr ScheduleRecord kSchedules[] = {
+    {"constant", "the rate stays at its peak", constant, kWarmup},
+    {"step", "times --gamma after each of --milestones, in epochs", step_down, kStep},
+    {"cosine", "half a cosine from the peak to --final-ratio of it", cosine, kToTheEnd},
+    {"linear", "a straight line from the peak to --final-ratio of it", linear, kToTheEnd},
+    {"one_cycle", "up along a cosine until --peak-at of the steps, then down to --final-ratio of the peak",
+     one_cycle, kOneCycle}};
 
 Status check(const ScheduleArguments& schedule, int64_t step) {
   const auto is_share = [](double value) { return value >= 0.0 && value <= 1.0; };
@@ -95,23 +99,30 @@ Status check(const ScheduleArguments& schedule, int64_t step) {
 const std::vector<std::string>& schedule_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
-    for (const Curve& curve : kCurves) all.emplace_back(curve.name);
+    for (const ScheduleRecord& record : kSchedules) all.emplace_back(record.name);
     return all;
   }();
   return names;
 }
 
+std::span<const ScheduleRecord> schedule_table() {
+  return kSchedules;
+}
+
+Result<const ScheduleRecord*> find_schedule(std::string_view name) {
+  const auto* const record = std::ranges::find(kSchedules, name, &ScheduleRecord::name);
+  if (record != std::end(kSchedules)) return record;
+  return misuse(concat("no schedule '", name, "'", suggestion(name, schedule_names())));
+}
+
 Result<double> learning_rate(const ScheduleArguments& schedule, int64_t step) {
-  const auto* const curve = std::ranges::find(kCurves, std::string_view(schedule.name), &Curve::name);
-  if (curve == std::end(kCurves)) {
-    return misuse(concat("no schedule '", schedule.name, "'", suggestion(schedule.name, schedule_names())));
-  }
+  DLPIPE_ASSIGN_OR_RETURN(const ScheduleRecord* const record, find_schedule(schedule.name));
   DLPIPE_RETURN_IF_ERROR(check(schedule, step));
   if (step < schedule.warmup_steps) {
     const double share = static_cast<double>(step) / static_cast<double>(schedule.warmup_steps);
     return schedule.lr * (schedule.warmup_start + (1.0 - schedule.warmup_start) * share);
   }
-  return curve->rate(schedule, step);
+  return record->rate(schedule, step);
 }
 
 }  // namespace dlpipe::engine

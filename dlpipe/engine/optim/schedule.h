@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/engine/optim/option_default.h"
 
 namespace dlpipe::engine {
 
@@ -21,8 +24,18 @@ struct ScheduleArguments {
   double peak_at = 0.3;      // one_cycle: share of steps before the peak
 };
 
+struct ScheduleRecord {
+  std::string_view name;
+  const char* help;
+  /// After the warm-up.
+  double (*rate)(const ScheduleArguments& schedule, int64_t step);
+  std::span<const OptionDefault> options;  // that it looks at
+};
+std::span<const ScheduleRecord> schedule_table();
 /// Names that ScheduleArguments::name takes.
 const std::vector<std::string>& schedule_names();
+/// kMisuse with the nearest name when there is none.
+Result<const ScheduleRecord*> find_schedule(std::string_view name);
 
 /// The rate for step number `step` (0 is the first; from total_steps on it stays at the end's value).
 /// With W = warmup_steps, T = total_steps and s = step:

@@ -74,11 +74,14 @@ std::unique_ptr<Optimizer> build(std::vector<NamedTensor> parameters, const Opti
   return std::make_unique<SgdOptimizer>(std::move(parameters), arguments);
 }
 
+constexpr OptionDefault kOptions[] = {
+    {"lr", "0.1"}, {"momentum", "0.9"}, {"nesterov", "false"}, {"weight-decay", "0"}, {"decoupled", "false"}};
+
 }  // namespace
 
 extern const OptimizerRecord sgd_optimizer;
 const OptimizerRecord sgd_optimizer = {
-    "sgd", "gradient descent; momentum, nesterov, weight_decay (through the gradient, or decoupled)", build,
-    true};
+    "sgd", "gradient descent with momentum; weight decay goes through the gradient unless --decoupled", build,
+    kOptions, true};
 
 }  // namespace dlpipe::engine

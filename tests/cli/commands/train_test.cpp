@@ -126,6 +126,36 @@ TEST(Train, SmallLearningRatesKeepTheirDigits) {
   EXPECT_NE(outcome.err.find("lr 3.0e-05 "), std::string::npos) << outcome.err;
 }
 
+TEST(Train, DefaultsAreTheChosenOptimizersAndStandInTheConfig) {
+  ScratchDirectory folder;
+  const std::vector<std::string> arguments = {"train",       "--data",   trained_run().data.split,
+                                              "--model",     "lenet",    "--optimizer",
+                                              "adamw",       "--epochs", "0.1",
+                                              "--batch",     "16",       "--out",
+                                              folder / "run"};
+  const Outcome outcome = run_dlpipe(arguments);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string config = text_of(folder / "run/config.toml");
+  EXPECT_NE(config.find("\nlr = 0.001\n"), std::string::npos) << config;
+  EXPECT_NE(config.find("\nweight-decay = 0.01\n"), std::string::npos) << config;
+  EXPECT_EQ(config.find("\nmomentum = "), std::string::npos) << config;
+  const Outcome help = run_dlpipe({"train", "--help", "optimizers"});
+  EXPECT_NE(help.out.find("--lr 0.001  --beta1 0.9"), std::string::npos) << help.out;
+  EXPECT_NE(run_dlpipe({"train", "--help", "schedules"}).out.find("--gamma 0.1"), std::string::npos);
+}
+
+TEST(Train, WhatAConfigFileSaysForAnotherChoiceIsLeftOutAndTold) {
+  ScratchDirectory folder;
+  std::ofstream(folder / "c.toml") << "optimizer = \"sgd\"\nlr = 0.02\nmomentum = 0.8\nmodel = \"lenet\"\n";
+  const Outcome outcome =
+      run_dlpipe({"train", "--config", folder / "c.toml", "--data", trained_run().data.split, "--optimizer",
+                  "adam", "--epochs", "0.1", "--batch", "16", "--out", folder / "run"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("--momentum does nothing with --optimizer adam; left out"), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("lr = 0.02 is what"), std::string::npos) << outcome.err;
+}
+
 TEST(Train, ARunWithoutAStepSaysWhy) {
   const auto expect = [](const std::vector<std::string>& more, const std::string& part) {
     ScratchDirectory folder;
