@@ -25,7 +25,7 @@ class FlowMeter {
     int64_t starved_ns = 0;       // thread-nanoseconds idle, a portion being prefaulted
     int64_t blocked_ns = 0;       // thread-nanoseconds idle, no portion anywhere
     int64_t trainer_wait_ns = 0;  // wall time in next()
-    int64_t finished_any_ns = 0;  // wall time with a finished batch standing ready
+    int64_t finished_any_ns = 0;  // wall time outside next() with a finished batch standing ready
   };
 
   explicit FlowMeter(int threads) : workers_(threads - 1), begin_ns_(now_ns()), last_ns_(begin_ns_) {}
@@ -90,7 +90,7 @@ class FlowMeter {
     totals_.prefault_queue += weight * prefault_queue_;
     totals_.ready_queue += weight * ready_queue_;
     totals_.finished_batches += weight * finished_;
-    totals_.finished_any_ns += finished_ > 0 ? dt : 0;
+    totals_.finished_any_ns += finished_ > 0 && !trainer_waits_ ? dt : 0;
     totals_.trainer_wait_ns += trainer_waits_ ? dt : 0;
     if (ready_queue_ > 0) return;
     const int idle = std::max(0, workers_ + (trainer_waits_ ? 1 : 0) - active_);

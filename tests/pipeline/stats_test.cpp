@@ -216,4 +216,18 @@ TEST_F(StatsTest, BenchDecodesWholePicturesAndRegions) {
 }
 
 }  // namespace
+// A batch that stands ready while the trainer is still in next() is waited for by one of the two.
+TEST(FlowMeter, TheTrainersWaitAndAReadyBatchNeverCountTheSameTime) {
+  FlowMeter meter(2);
+  meter.batch_begun(1);
+  meter.trainer_waits(true);
+  meter.batch_finished();
+  for (const int64_t begin_ns = now_ns(); now_ns() - begin_ns < 2'000'000;) {
+  }
+  meter.trainer_waits(false);
+  const FlowMeter::Totals totals = meter.totals();
+  EXPECT_GE(totals.trainer_wait_ns, 2'000'000);
+  EXPECT_LE(totals.trainer_wait_ns + totals.finished_any_ns, totals.since_ns);
+}
+
 }  // namespace dlpipe::pipeline
