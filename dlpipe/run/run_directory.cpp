@@ -87,7 +87,7 @@ Status RunDirectory::start_logs(int64_t step) {
   if (metrics_fd_ < 0) return status_from_errno("run", concat("cannot open ", metrics_file()), errno);
   DLPIPE_ASSIGN_OR_RETURN(formats::EventWriter events, formats::EventWriter::create(path_));
   events_.emplace(std::move(events));
-  return events_->session_start(step);
+  return events_->session_start(step + 1);  // the points of `step` itself stay
 }
 
 Status RunDirectory::log_line(const formats::Json& line) {

@@ -46,7 +46,8 @@ class RunDirectory {
   /// For a resumed run, before the loader opens the quarantine file: cuts metrics.jsonl and quarantine.txt to
   /// what the checkpoint knew.
   Status cut_logs(int64_t metrics_bytes, int64_t quarantine_bytes);
-  /// Opens metrics.jsonl and a new event file, which says that it goes on at `step`.
+  /// Opens metrics.jsonl and a new event file, which says that points after `step`, where the run stands, come
+  /// again.
   Status start_logs(int64_t step);
   /// One line in metrics.jsonl, which holds nothing that two equal runs don't share.
   Status log_line(const formats::Json& line);

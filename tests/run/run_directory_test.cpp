@@ -65,6 +65,31 @@ TEST(RunDirectory, LogsAreCutToWhatTheCheckpointKnew) {
   EXPECT_EQ(run->cut_logs(1000, 0).code(), ErrorCode::kCorrupt);
 }
 
+// TensorBoard forgets older files' points from a START's step on; those of the checkpoint's own step stay.
+TEST(RunDirectory, AResumedEventFileKeepsThePointsOfTheCheckpointsStep) {
+  ScratchFolder folder;
+  {
+    auto run = *RunDirectory::create(folder / "run");
+    ASSERT_TRUE(run->start_logs(0).ok());
+    std::ofstream(run->config_file()) << "";
+    ASSERT_TRUE(run->log_scalars(7, {{{"val/top1", 0.5}}}).ok());
+  }
+  {
+    auto run = *RunDirectory::reopen(folder / "run");
+    ASSERT_TRUE(run->start_logs(7).ok());
+  }
+  int64_t start = -1;
+  for (const auto& entry : fs::directory_iterator(folder / "run")) {
+    if (entry.path().filename().string().find("tfevents") == std::string::npos) continue;
+    const auto events = formats::read_events(entry.path());
+    ASSERT_TRUE(events.ok());
+    for (const formats::EventRecord& event : *events) {
+      if (event.session_start) start = std::max(start, event.step);
+    }
+  }
+  EXPECT_EQ(start, 8);
+}
+
 TEST(RunDirectory, AFolderWithoutARunIsNamed) {
   ScratchFolder folder;
   const auto run = RunDirectory::reopen(folder.path());
