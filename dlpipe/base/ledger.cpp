@@ -11,8 +11,8 @@ thread_local Ledger* current_ledger = nullptr;
 
 std::string_view span_name(Span span) {
   static constexpr std::array<std::string_view, kSpanCount> kNames = {
-      "data decode", "data idle", "host to device", "forward", "backward",   "optimizer",
-      "collective",  "logging",   "checkpoint",     "metrics", "validation", "launch gap"};
+      "data decode", "data idle",  "host to device", "forward",    "backward",   "optimizer", "collective",
+      "logging",     "checkpoint", "metrics",        "validation", "launch gap", "start"};
   return kNames[static_cast<size_t>(span)];
 }
 
@@ -20,6 +20,13 @@ int64_t LedgerEntry::covered_ns() const {
   int64_t sum = 0;
   for (int64_t ns : span_ns) sum += ns;
   return sum;
+}
+
+int64_t LedgerEntry::training_ns() const {
+  int64_t ns = wall_ns;
+  for (const Span span : {Span::kStart, Span::kValidation, Span::kCheckpoint})
+    ns -= span_ns[static_cast<size_t>(span)];
+  return ns;
 }
 
 LedgerEntry& LedgerEntry::operator+=(const LedgerEntry& other) {
@@ -51,11 +58,20 @@ void Ledger::begin_step() {
 }
 
 LedgerEntry Ledger::end_step() {
+  if (in_step_) ++steps_;
+  return end_part();
+}
+
+void Ledger::add(Span span, int64_t ns) {
+  total_.span_ns[static_cast<size_t>(span)] += ns;
+  total_.wall_ns += ns;
+}
+
+LedgerEntry Ledger::end_part() {
   if (!in_step_) return {};
   in_step_ = false;
   step_.wall_ns = now_ns() - step_begin_ns_;
   total_ += step_;
-  ++steps_;
   return step_;
 }
 

@@ -1,6 +1,6 @@
-// Where a training step's wall time goes, so that it adds up to 100 %.
+// Where a training run's wall time goes, so that it adds up to 100 %.
 //
-// A Ledger belongs to the training thread: only it opens steps and spans. Spans nest; a span's time is its
+// A Ledger belongs to the training thread: only it opens steps, parts and spans. Spans nest; a span's time is its
 // own, without that of the spans inside it. What no span covers is `unaccounted`, printed by itself and
 // expected to stay under 1 %. pipeline and engine write through the thread's current ledger
 // (Ledger::current()), run and cli read. A span costs two clock reads; without a current ledger, one branch.
@@ -26,8 +26,9 @@ enum class Span : uint8_t {
   kMetrics,
   kValidation,
   kLaunchGap,  // of a device alone: the host hadn't asked for the next step yet
+  kStart,      // everything before the first step: opening data, building the model, planning
 };
-inline constexpr int kSpanCount = 12;
+inline constexpr int kSpanCount = 13;
 /// "data decode", "data idle", "host to device", ...
 std::string_view span_name(Span span);
 
@@ -38,6 +39,8 @@ struct LedgerEntry {
 
   int64_t covered_ns() const;
   int64_t unaccounted_ns() const { return wall_ns - covered_ns(); }
+  /// Wall time of training itself: without start, validations and checkpoints.
+  int64_t training_ns() const;
   LedgerEntry& operator+=(const LedgerEntry& other);
   LedgerEntry& operator-=(const LedgerEntry& other);
 };
@@ -55,6 +58,12 @@ class Ledger {
   /// Wall time runs from begin_step to end_step; steps don't nest. end_step answers the step's entry.
   void begin_step();
   LedgerEntry end_step();
+  /// The same for what is no step: a validation before the first step, a checkpoint after the last. Their
+  /// time is in total() and not in steps().
+  void begin_part() { begin_step(); }
+  LedgerEntry end_part();
+  /// Time that no span measured, of what happened before.
+  void add(Span span, int64_t ns);
   const LedgerEntry& total() const { return total_; }
   int64_t steps() const { return steps_; }
 

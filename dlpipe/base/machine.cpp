@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <fstream>
 #include <limits>
 #include <sstream>
 
+#include "dlpipe/base/counter.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe {
@@ -116,6 +118,24 @@ uint64_t resident_bytes() {
 }
 uint64_t peak_resident_bytes() {
   return status_kilobytes("VmHWM");
+}
+
+int64_t process_begin_ns() {
+  const int64_t now = now_ns();
+  const std::string stat = read_line("/proc/self/stat");
+  const size_t name_end = stat.rfind(')');  // the program's name may hold anything
+  if (name_end == std::string::npos) return now;
+  constexpr size_t kStartTime = 22 - 3;  // field 22 of proc(5); after the name comes field 3
+  const auto fields = split(trim(std::string_view(stat).substr(name_end + 1)), ' ');
+  int64_t ticks = 0;
+  timespec since_boot{};
+  if (fields.size() <= kStartTime || !parse_int(fields[kStartTime], &ticks) || ticks <= 0 ||
+      clock_gettime(CLOCK_BOOTTIME, &since_boot) != 0)
+    return now;
+  constexpr int64_t kSecond = 1'000'000'000;
+  const int64_t begin = ticks * (kSecond / sysconf(_SC_CLK_TCK));
+  const int64_t age = since_boot.tv_sec * kSecond + since_boot.tv_nsec - begin;
+  return age < 0 ? now : now - age;
 }
 
 double process_cpu_seconds() {

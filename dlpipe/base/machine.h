@@ -13,6 +13,9 @@ uint64_t available_memory_bytes();
 /// Resident set of this process now and at its peak, in bytes (/proc/self/status).
 uint64_t resident_bytes();
 uint64_t peak_resident_bytes();
+/// When this process began, on now_ns()'s clock, to a hundredth of a second (/proc/self/stat); what came
+/// before main() is thus counted. Now, where the system doesn't say.
+int64_t process_begin_ns();
 /// CPU seconds (user + system) of this process so far.
 double process_cpu_seconds();
 /// "AMD EPYC ..., 2 threads" from /proc/cpuinfo.

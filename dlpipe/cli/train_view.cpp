@@ -56,8 +56,11 @@ static std::string memory_table(const run::MemoryPlan& plan) {
 
 void TrainView::on_start(const run::StartReport& report) {
   std::string line =
-      concat(human_count(report.train_samples), " training samples, ",
-             report.val_samples > 0 ? human_count(report.val_samples) : "no", " validation samples, ",
+      concat(human_count(report.train_samples + report.left_out), " training samples",
+             report.left_out > 0 ? concat(" (each epoch leaves out ", human_count(report.left_out),
+                                          " of them, others each time: they fill no batch)")
+                                 : "",
+             ", ", report.val_samples > 0 ? human_count(report.val_samples) : "no", " validation samples, ",
              human_count(report.parameters), " parameters, ", human_count(report.total_steps), " steps, ",
              report.threads, report.threads == 1 ? " thread" : " threads");
   if (report.first_step > 0) line += concat("; going on at step ", human_count(report.first_step));
@@ -105,7 +108,8 @@ void TrainView::on_note(std::string_view text) {
 std::string progress_line(const run::ProgressReport& r) {
   return concat("epoch ", fixed(r.epoch, 2), "/", fixed(r.epochs, r.epochs == std::floor(r.epochs) ? 0 : 2),
                 "  step ", human_count(r.step), "/", human_count(r.total_steps), "  loss ", fixed(r.loss, 4),
-                "  lr ", rate_text(r.lr), "  ", count(r.samples_per_s), " samples/s  data ",
+                r.epoch_ended ? concat(" (epoch's mean ", fixed(r.epoch_loss, 4), ")") : "", "  lr ",
+                rate_text(r.lr), "  ", count(r.samples_per_s), " samples/s  data ",
                 percent(r.data_wait_share), "  eta ", human_seconds(r.eta_seconds), "  limit ",
                 r.limiting_stage);
 }

@@ -34,7 +34,7 @@ std::string progress_line(const run::ProgressReport& report);
 /// The stage table and its sentence.
 std::string stage_table(const run::StageReport& report);
 /// The ledger table, headed by what it is of; what no span covers stands by itself.
-std::string ledger_table(const run::LedgerReport& report, const std::string& head = "training step");
+std::string ledger_table(const run::LedgerReport& report, const std::string& head = "the whole run");
 /// The same of a device; "" where it has no times.
 std::string device_table(const run::DeviceTimes& device);
 

@@ -15,8 +15,9 @@ struct StartReport {
   int64_t first_step = 0;  // above 0: resumed
   int64_t total_steps = 0;
   int64_t batches_per_epoch = 0;
-  int64_t train_samples = 0;
-  int64_t val_samples = 0;  // 0: no validation
+  int64_t train_samples = 0;  // that an epoch takes
+  int64_t left_out = 0;       // that each epoch leaves out, because they fill no batch; others each time
+  int64_t val_samples = 0;    // 0: no validation
   int64_t parameters = 0;
   int threads = 1;
   MemoryPlan memory;  // total() is 0 where none was made
@@ -27,13 +28,14 @@ struct ProgressReport {
   int64_t total_steps = 0;
   double epoch = 0;   // done, with fraction
   double epochs = 0;  // of the whole run
-  double loss = 0;    // mean
+  double loss = 0;    // mean since the report before
   double lr = 0;
   double samples_per_s = 0;    // of training, without validations and checkpoints
   double data_wait_share = 0;  // of the steps' wall time
   double eta_seconds = 0;
   std::string limiting_stage;  // a pipeline stage, or "model"
   bool epoch_ended = false;
+  double epoch_loss = 0;  // where it ended: mean over all of it
 };
 
 struct ValidationReport {
@@ -49,7 +51,7 @@ class TrainObserver {
   virtual void on_start(const StartReport&) {}
   /// Least time between two progress reports other than an epoch's last.
   virtual int64_t progress_interval_ns() const { return 500'000'000; }
-  /// What happened since the report before; at an epoch's end, in the whole epoch.
+  /// What happened since the report before.
   virtual void on_progress(const ProgressReport&) {}
   virtual void on_validation(const ValidationReport&) {}
   virtual void on_checkpoint(const std::string& /*directory*/, bool /*is_best*/) {}

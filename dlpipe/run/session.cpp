@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "dlpipe/base/counter.h"
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cpu/kernel_table.h"
@@ -47,6 +48,7 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
       registries_(registries),
       observer_(observer),
       directory_(std::move(directory)) {
+  settings_.begin_ns = now_ns();
   const bool is_resumed = directory_ != nullptr && fs::exists(directory_->config_file());
   check_options();
   set_threads();
@@ -337,6 +339,7 @@ TrainOutcome Session::train(const std::atomic<bool>* stop) {
     start.total_steps = settings_.schedule.total_steps;
     start.batches_per_epoch = train_->batches_per_epoch();
     start.train_samples = train_->samples_per_epoch();
+    start.left_out = left_out_;
     start.val_samples = val_ != nullptr ? val_->samples_per_epoch() : 0;
     for (const engine::NamedTensor& parameter : model_->parameters())
       start.parameters += parameter.tensor.elements();

@@ -50,6 +50,9 @@ class Session {
   /// true. Call once.
   TrainOutcome train(const std::atomic<bool>* stop = nullptr);
 
+  /// Time from then on is in the ledger (as now_ns() counts); by default, from the Session's construction.
+  void count_time_from(int64_t ns) { settings_.begin_ns = ns; }
+
   const TrainConfig& config() const { return config_; }
   engine::Module& model() { return *model_; }
   const std::vector<std::string>& classes() const { return settings_.model_state.classes; }
@@ -98,6 +101,7 @@ class Session {
   std::string dataset_id_;
   std::string pipeline_id_;
   std::string subset_;
+  int64_t left_out_ = 0;  // samples that each epoch leaves out
   std::shared_ptr<engine::Module> model_;
   std::unique_ptr<engine::Optimizer> optimizer_;
   std::unique_ptr<engine::Ema> ema_;

@@ -111,6 +111,8 @@ void Session::open_train() {
   dataset_id_ = dataset.id();
   pipeline_id_ = loader->pipeline_id();
   subset_ = loader->subset();
+  const int64_t samples = config_.limit < 0 ? dataset.size() : std::min(config_.limit, dataset.size());
+  left_out_ = config_.overfit_batch > 0 ? 0 : samples - loader->samples_per_epoch();
   if (!subset_.empty()) note(concat("--limit: training takes ", subset_));
   settings_.schedule = schedule_of(config_, loader->batches_per_epoch());
   train_ = std::move(loader);

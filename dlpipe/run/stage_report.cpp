@@ -100,7 +100,8 @@ LedgerReport report_ledger(const LedgerEntry& total) {
   const auto span_ns = [&](Span span) {
     return static_cast<double>(total.span_ns[static_cast<size_t>(span)]);
   };
-  report.data_wait_share = ratio(span_ns(Span::kDataDecode) + span_ns(Span::kDataIdle), wall);
+  report.data_wait_share =
+      ratio(span_ns(Span::kDataDecode) + span_ns(Span::kDataIdle), static_cast<double>(total.training_ns()));
   return report;
 }
 

@@ -43,7 +43,8 @@ struct LedgerReport {
   double wall_seconds = 0;
   double unaccounted_seconds = 0;
   double unaccounted_share = 0;
-  double data_wait_share = 0;  // decode by the trainer + idle
+  double data_wait_share =
+      0;  // decode by the trainer + idle, of the time without start, validation, checkpoint
   static constexpr double kMaxUnaccounted = 0.01;
   bool adds_up() const { return unaccounted_share < kMaxUnaccounted; }
 };

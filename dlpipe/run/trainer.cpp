@@ -65,7 +65,7 @@ int64_t data_ns(const LedgerEntry& entry) {
 
 double TrainOutcome::data_wait_share() const {
   if (device.steps > 0) return device.wait_share();
-  return share(data_ns(ledger), ledger.wall_ns);
+  return share(data_ns(ledger), ledger.training_ns());
 }
 
 Trainer::Trainer(const TrainerParts& parts, const TrainerSettings& settings, const TrainerState& state)
@@ -91,26 +91,43 @@ TrainOutcome Trainer::train(const std::atomic<bool>* stop) {
   settings_.eval.stop = stop;
   ledger_.make_current();
   begin_ns_ = last_validation_ns_ = last_checkpoint_ns_ = now_ns();
-  window_ = epoch_window_ = begin_window();
+  if (settings_.begin_ns > 0) ledger_.add(Span::kStart, begin_ns_ - settings_.begin_ns);
+  window_ = begin_window();
   parts_.model->train();
   ended_ = settings_.early_stop > 0 && state_.worse_validations >= settings_.early_stop;
-  if (state_.step > 0) validate_if_due(false);  // a signal may have come in the middle of it
+  if (state_.step > 0) {  // a signal may have come in the middle of it
+    ledger_.begin_part();
+    validate_if_due(false);
+    ledger_.end_part();
+  }
+  run_steps();
+  finish();
+  return outcome_;
+}
 
+void Trainer::run_steps() {
   try {
     while (state_.step < settings_.schedule.total_steps && !ended_ && !stop_requested()) one_step();
+    ledger_.begin_part();
     take_outcomes(true);
+    ledger_.end_part();
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kNonfinite)
       throw Error(Status(error.code(), error.what() + nonfinite_advice()));
     throw;
   }
+}
 
+// What comes after the last step is in the ledger like all else.
+void Trainer::finish() {
+  ledger_.begin_part();
   if (!stop_requested()) {
     chain_parameters();
     validate_if_due(true);
   }
   outcome_.stopped = stop_requested() && !ended_;
   if (saved_step_ != state_.step) save();
+  ledger_.end_part();
 
   outcome_.steps = state_.step;
   outcome_.seconds = static_cast<double>(now_ns() - begin_ns_) * 1e-9;
@@ -123,7 +140,6 @@ TrainOutcome Trainer::train(const std::atomic<bool>* stop) {
   outcome_.ledger = ledger_.total();
   outcome_.device = step_.device_times();
   outcome_.stats = parts_.train->stats();
-  return outcome_;
 }
 
 std::string Trainer::nonfinite_advice() const {
@@ -169,10 +185,8 @@ void Trainer::validate_and_save() {
   validate_if_due(false);
   if (saved_step_ != state_.step && is_due(settings_.checkpoint_every, last_checkpoint_ns_)) save();
   const int64_t pause_ns = now_ns() - begin_ns;
-  for (Window* window : {&window_, &epoch_window_}) {
-    window->begin_ns += pause_ns;
-    window->ledger_wall_ns += pause_ns;
-  }
+  window_.begin_ns += pause_ns;
+  window_.ledger_wall_ns += pause_ns;
 }
 
 void Trainer::log_step(const StepOutcome& outcome) {
@@ -322,17 +336,17 @@ Trainer::Window Trainer::begin_window() const {
 
 void Trainer::report_progress(const StepOutcome& outcome) {
   const SpanScope span(Span::kLogging);
-  for (Window* window : {&window_, &epoch_window_}) {
-    window->samples += outcome.samples;
-    window->steps += 1;
-    window->loss_sum += outcome.loss;
-  }
+  window_.samples += outcome.samples;
+  window_.steps += 1;
+  window_.loss_sum += outcome.loss;
+  epoch_loss_sum_ += outcome.loss;
+  epoch_steps_ += 1;
   const int64_t now = now_ns();
   const bool is_last = outcome.step + 1 == settings_.schedule.total_steps;
   if (now - window_.begin_ns < parts_.observer->progress_interval_ns() && !outcome.epoch_ended && !is_last)
     return;
 
-  const Window& window = outcome.epoch_ended ? epoch_window_ : window_;
+  const Window& window = window_;
   const LedgerEntry& total = ledger_.total();
   ProgressReport report;
   report.step = outcome.step + 1;
@@ -356,6 +370,11 @@ void Trainer::report_progress(const StepOutcome& outcome) {
       report.data_wait_share < kNegligibleWait ? "" : parts_.train->stats().bottleneck;
   report.limiting_stage = bottleneck.empty() ? "model" : bottleneck;
   report.epoch_ended = outcome.epoch_ended;
+  if (outcome.epoch_ended) {
+    report.epoch_loss = epoch_loss_sum_ / static_cast<double>(epoch_steps_);
+    epoch_loss_sum_ = 0;
+    epoch_steps_ = 0;
+  }
   parts_.observer->on_progress(report);
   if (parts_.directory != nullptr) {
     std::vector<Scalar> scalars = {{"time/samples_per_s", report.samples_per_s},
@@ -367,7 +386,6 @@ void Trainer::report_progress(const StepOutcome& outcome) {
     throw_if_error(parts_.directory->log_scalars(outcome.step + 1, scalars));
   }
   window_ = begin_window();
-  if (outcome.epoch_ended) epoch_window_ = window_;
 }
 
 }  // namespace dlpipe::run

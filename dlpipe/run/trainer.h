@@ -42,12 +42,14 @@ struct TrainerSettings {
   int64_t early_stop = 0;
   int64_t keep = 2;
   ModelState model_state;  // goes into checkpoints
+  /// When the run began, as now_ns() counts; time before train() is the ledger's start. 0: at train().
+  int64_t begin_ns = 0;
 };
 
 struct TrainOutcome {
   int64_t steps = 0;           // of the whole run
   int64_t samples = 0;         // trained on in this session
-  double seconds = 0;          // of this session
+  double seconds = 0;          // of this session's training, without its start
   double first_loss = 0;       // of this session's first step
   double loss = 0;             // of the last step
   bool stopped = false;        // by a signal, after saving
@@ -60,7 +62,7 @@ struct TrainOutcome {
   double loss_scale = 0;         // of the last step; 0: the loss isn't scaled
   uint64_t batches_chain = 0;
   uint64_t parameters_chain = 0;
-  LedgerEntry ledger;
+  LedgerEntry ledger;         // from the run's begin to its last checkpoint
   DeviceTimes device;         // no steps: it was the host
   SourceStats stats;          // of the training source
   MemoryPlan memory_plan;     // total() is 0 where none was made
@@ -90,6 +92,8 @@ class Trainer {
   void save();
   void report_progress(const StepOutcome& outcome);
   void validate_and_save();
+  void run_steps();
+  void finish();
   std::string nonfinite_advice() const;
   bool is_due(const Interval& interval, int64_t last_ns) const;
   bool stop_requested() const { return stop_ != nullptr && stop_->load(); }
@@ -122,8 +126,9 @@ class Trainer {
     LedgerEntry device = {};  // of a device's total
   };
   Window begin_window() const;
-  Window window_;        // since the last report
-  Window epoch_window_;  // since the last epoch's end
+  Window window_;              // since the last report
+  double epoch_loss_sum_ = 0;  // since the last epoch's end
+  int64_t epoch_steps_ = 0;
 };
 
 }  // namespace dlpipe::run

@@ -46,6 +46,23 @@ TEST(Ledger, ReassignMovesTimeAndKeepsTheSum) {
   EXPECT_GE(step.span_ns[static_cast<size_t>(Span::kDataIdle)], 1'000'000);
 }
 
+TEST(Ledger, PartsAndTheStartAreInTheTotalAndNoSteps) {
+  Ledger ledger;
+  ledger.make_current();
+  ledger.add(Span::kStart, 7'000'000);
+  ledger.begin_part();
+  {
+    const SpanScope save(Span::kCheckpoint);
+    sleep_ms(3);
+  }
+  const LedgerEntry part = ledger.end_part();
+  EXPECT_EQ(ledger.steps(), 0);
+  EXPECT_EQ(ledger.total().wall_ns, part.wall_ns + 7'000'000);
+  EXPECT_EQ(ledger.total().span_ns[static_cast<size_t>(Span::kStart)], 7'000'000);
+  EXPECT_EQ(ledger.total().training_ns(), part.unaccounted_ns())
+      << "neither start nor checkpoint is training";
+}
+
 TEST(Ledger, WithoutACurrentLedgerSpansDoNothing) {
   ASSERT_EQ(Ledger::current(), nullptr);
   const SpanScope forward(Span::kForward);

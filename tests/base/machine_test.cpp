@@ -1,7 +1,9 @@
 #include "dlpipe/base/machine.h"
 
 #include <gtest/gtest.h>
+
 #include <sched.h>
+#include "dlpipe/base/counter.h"
 
 #include <vector>
 
@@ -35,6 +37,15 @@ TEST(Machine, MemoryIsReadFromTheSystem) {
   EXPECT_GE(resident_bytes() + (8 << 20), before + block.size());
   EXPECT_GE(peak_resident_bytes() + (1 << 20), resident_bytes());
   EXPECT_FALSE(cpu_model().empty());
+}
+
+TEST(Machine, TheProcessBeganBeforeNowAndNotLongAgo) {
+  const int64_t first = process_begin_ns();
+  constexpr int64_t kTick = 10'000'000, kHour = 3600 * int64_t{1'000'000'000};
+  EXPECT_LE(first, now_ns());
+  EXPECT_GT(first, now_ns() - kHour);
+  EXPECT_NEAR(static_cast<double>(process_begin_ns()), static_cast<double>(first), kTick)
+      << "a moment that does not move";
 }
 
 }  // namespace

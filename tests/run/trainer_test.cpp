@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "dlpipe/base/counter.h"
 #include "dlpipe/engine/cpu/parallel.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/stage_report.h"
@@ -28,11 +29,15 @@ class Watcher : public TrainObserver {
   std::atomic<bool> stop{false};
   std::vector<ValidationReport> validations;
   std::vector<std::string> notes;
+  std::vector<ProgressReport> progress;
+  int64_t report_every_ns = 500'000'000;
 
   void on_step(int64_t step, double) override {
     if (step == stop_after) stop = true;
     if (sleep_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(sleep_ms));
   }
+  void on_progress(const ProgressReport& report) override { progress.push_back(report); }
+  int64_t progress_interval_ns() const override { return report_every_ns; }
   void on_validation(const ValidationReport& report) override { validations.push_back(report); }
   void on_note(std::string_view text) override { notes.emplace_back(text); }
 };
@@ -51,6 +56,7 @@ struct RunOptions {
   int64_t bright_from_step = -1;
   Interval checkpoint_every{};  // never
   Interval val_every{Interval::Unit::kEpochs, 1};
+  int64_t begin_ns = 0;
 };
 
 // One session of a run in `path`: fresh, or from its latest checkpoint, as Session does with real data.
@@ -104,6 +110,7 @@ static TrainOutcome run_session(const std::string& path, const RunOptions& optio
   settings.early_stop = options.early_stop;
   settings.checkpoint_every = options.checkpoint_every;
   settings.val_every = options.val_every;
+  settings.begin_ns = options.begin_ns;
   settings.model_state.model = "small";
   settings.model_state.arguments = {4, 1, 8, 8, 1};
   const TrainOutcome outcome = Trainer(parts, settings, state).train(&watcher.stop);
@@ -174,6 +181,49 @@ TEST(Trainer, TheLedgerAddsUp) {
       run_session(folder / "run", {.samples = 1024, .batch = 128, .side = 48}, watcher);
   const LedgerReport report = report_ledger(outcome.ledger);
   EXPECT_TRUE(report.adds_up()) << report.unaccounted_share;
+}
+
+// The last step comes before the last validation and checkpoint, and start-up before the first.
+TEST(Trainer, TheLedgerHoldsWhatComesBeforeTheFirstAndAfterTheLastStep) {
+  ScratchFolder folder;
+  Watcher watcher;
+  const int64_t begin_ns = now_ns();
+  const TrainOutcome outcome =
+      run_session(folder / "run",
+                  {.epochs = 2, .val_every = {Interval::Unit::kEpochs, 50}, .begin_ns = begin_ns}, watcher);
+  const int64_t wall_ns = now_ns() - begin_ns;
+  const auto ns = [&](Span span) { return outcome.ledger.span_ns[static_cast<size_t>(span)]; };
+  EXPECT_GT(ns(Span::kStart), 0);
+  EXPECT_GT(ns(Span::kValidation), 0) << "after the last step";
+  EXPECT_GT(ns(Span::kCheckpoint), 0) << "after the last step";
+  EXPECT_LE(outcome.ledger.wall_ns, wall_ns);
+  EXPECT_EQ(outcome.ledger.training_ns() + ns(Span::kStart) + ns(Span::kValidation) + ns(Span::kCheckpoint),
+            outcome.ledger.wall_ns);
+}
+
+// A line says the loss since the line before, at an epoch's end, too, where the epoch's mean stands by itself.
+TEST(Trainer, TheLastReportOfAnEpochIsOfItsIntervalLikeTheOthers) {
+  ScratchFolder folder;
+  Watcher watcher;
+  watcher.report_every_ns = 0;  // after every step
+  std::vector<double> losses;
+  run_session(folder / "run", {.epochs = 2, .with_val = false}, watcher);
+  std::istringstream lines(metrics_of(folder / "run"));
+  for (std::string line; std::getline(lines, line);)
+    losses.push_back((*formats::Json::parse(line))["loss"].as_double());
+  ASSERT_EQ(watcher.progress.size(), losses.size());
+  double sum = 0;
+  int64_t steps = 0;
+  for (size_t i = 0; i < losses.size(); ++i) {
+    EXPECT_DOUBLE_EQ(watcher.progress[i].loss, losses[i]);
+    sum += losses[i];
+    ++steps;
+    if (!watcher.progress[i].epoch_ended) continue;
+    EXPECT_NEAR(watcher.progress[i].epoch_loss, sum / static_cast<double>(steps), 1e-12);
+    sum = 0;
+    steps = 0;
+  }
+  EXPECT_EQ(steps, 0) << "the run ends with an epoch";
 }
 
 TEST(Trainer, AnUnmarkedSleepOf20MillisecondsShowsAsUnaccounted) {

@@ -1,6 +1,7 @@
 // `dlpipe train`: a dataset and a model to a run directory; `--resume RUN` goes on with one.
 #include <algorithm>
 
+#include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/config_flags.h"
@@ -53,13 +54,19 @@ std::unique_ptr<run::Session> open_session(const Options& options, TrainView& vi
   return std::make_unique<run::Session>(config, run::Registries{}, &view);
 }
 
+/// Without start, validations and checkpoints, as the progress line shows it.
+double training_rate(const run::TrainOutcome& outcome) {
+  return static_cast<double>(outcome.samples) / (static_cast<double>(outcome.ledger.training_ns()) * 1e-9);
+}
+
 std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfig& config) {
   std::string text =
       outcome.samples == 0
           ? concat("nothing was left to train: the run is at step ", human_count(outcome.steps), "\n")
           : concat(human_count(outcome.steps), outcome.steps == 1 ? " step" : " steps", "; this session ",
-                   human_seconds(outcome.seconds), ", ", human_count(outcome.samples), " samples, ",
-                   fixed(static_cast<double>(outcome.samples) / outcome.seconds, 1), " samples/s\n");
+                   human_seconds(static_cast<double>(outcome.ledger.wall_ns) * 1e-9), ", ",
+                   human_count(outcome.samples), " samples, ", fixed(training_rate(outcome), 1),
+                   " samples/s in training itself\n");
   if (outcome.best_step >= 0) {
     text += concat("best ", config.metrics.empty() ? "loss" : config.metrics.front(), " ",
                    fixed(outcome.best, 4), " at step ", human_count(outcome.best_step), "\n");
@@ -93,6 +100,7 @@ void print_result_json(const run::TrainOutcome& outcome, const run::TrainConfig&
                             {"samples", outcome.samples},
                             {"seconds", outcome.seconds},
                             {"samples_per_s", static_cast<double>(outcome.samples) / outcome.seconds},
+                            {"wall_seconds", static_cast<double>(outcome.ledger.wall_ns) * 1e-9},
                             {"loss", outcome.loss},
                             {"bad_samples", outcome.stats.substituted},
                             {"stopped", outcome.stopped}});
@@ -128,6 +136,7 @@ Status judge_overfit(const run::TrainOutcome& outcome) {
 Status train(const Options& options) {
   TrainView view;
   const auto session = open_session(options, view);
+  session->count_time_from(process_begin_ns());
   const run::TrainOutcome outcome = session->train(catch_stop_signals());
   view.end_line();
   const run::TrainConfig& config = session->config();

@@ -110,13 +110,35 @@ TEST(Train, EndsWithTablesThatAddUp) {
   ScratchDirectory folder;
   const Outcome outcome = run_dlpipe(train_arguments(folder / "run"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  for (const char* word : {"samples/s alone", "Speed up", "training step", "unaccounted: "})
+  for (const char* word : {"samples/s alone", "Speed up", "the whole run", "start ", "unaccounted: "})
     EXPECT_NE(outcome.out.find(word), std::string::npos) << word << "\n" << outcome.out;
   for (const char* word : {"memory plan", "validation after epoch", "samples/s  data"})
     EXPECT_NE(outcome.err.find(word), std::string::npos) << word << "\n" << outcome.err;
   const auto ledger = formats::read_json(folder / "run/ledger.json");
   ASSERT_TRUE(ledger.ok());
   EXPECT_LT((*ledger)["unaccounted_share"].as_double(1), 0.1);  // the strict check is in trainer_test
+}
+
+static double seconds_of(const std::vector<std::string>& arguments) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(run_dlpipe(arguments).exit_code, 0);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Two readings of the same run, one from outside. What the ledger can't hold is the process's exit, and being
+// made and waited for: as long as the slowest of some runs that do nothing takes.
+TEST(Train, TheLedgerHoldsTheProcessesWholeWallTime) {
+  ScratchDirectory folder;
+  double nothing = 0;
+  for (int i = 0; i < 3; ++i) nothing = std::max(nothing, seconds_of({"--version"}));
+  const double wall = seconds_of(train_arguments(
+      folder / "run", {"--epochs", "60", "--val-every", "20epochs", "--checkpoint-every", "20epochs"}));
+  const auto ledger = formats::read_json(folder / "run/ledger.json");
+  ASSERT_TRUE(ledger.ok());
+  constexpr double kTick = 0.02;  // in which the kernel says when a process began
+  EXPECT_NEAR((*ledger)["wall_seconds"].as_double(), wall, 0.01 * wall + nothing + kTick);
+  for (const char* span : {"start", "validation", "checkpoint", "forward"})
+    EXPECT_GT((*ledger)["spans"][span]["seconds"].as_double(), 0) << span;
 }
 
 TEST(Train, SmallLearningRatesKeepTheirDigits) {
