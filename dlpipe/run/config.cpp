@@ -229,6 +229,14 @@ std::span<const ConfigOption> config_options() {
   return table();
 }
 
+std::string free_option_names() {
+  std::string names;
+  for (const ConfigOption& option : table()) {
+    if (option.free_on_resume) names += concat(names.empty() ? "--" : ", --", option.name);
+  }
+  return names;
+}
+
 const ConfigOption* find_config_option(std::string_view name) {
   for (const ConfigOption& option : table()) {
     if (option.name == name) return &option;

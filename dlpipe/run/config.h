@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -91,6 +92,10 @@ struct TrainConfig {
   std::string memory;  // "8GiB"; empty: no limit
   int64_t seed = 0;
 
+  /// No option, but kept with them in a run's config.toml: paths as they were typed ("data-typed"), and which
+  /// datasets they held ("data-id", "val-id").
+  std::map<std::string, std::string> record;
+
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
 };
 
@@ -113,7 +118,17 @@ struct ConfigOption {
   std::vector<std::string> choices = {};
 };
 
+/// Options that are paths: a run keeps them absolute, so that it goes on from any working directory.
+struct PathOption {
+  const char* name;
+  std::string TrainConfig::*path;
+};
+inline constexpr PathOption kPathOptions[] = {
+    {"data", &TrainConfig::data}, {"val", &TrainConfig::val}, {"init", &TrainConfig::init}};
+
 std::span<const ConfigOption> config_options();
+/// "--threads, --keep, ...": those that may change on resume whatever else there is.
+std::string free_option_names();
 const ConfigOption* find_config_option(std::string_view name);
 
 /// "TEXT", "INT", "FLOAT", "" (a switch), "TEXT,...".

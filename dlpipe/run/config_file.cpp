@@ -88,6 +88,17 @@ std::string toml_value(const ConfigOption& option, const TrainConfig& config) {
 
 }  // namespace
 
+// [record]: texts by name.
+static Status read_record(const toml::table& table, const std::string& where, TrainConfig& config) {
+  for (const auto& [key, node] : table) {
+    const auto value = node.value_exact<std::string>();
+    if (!value)
+      return {ErrorCode::kMisuse, concat("[config] '", key.str(), "' in ", where, " must be a text")};
+    config.record[std::string(key.str())] = *value;
+  }
+  return {};
+}
+
 Status parse_config(std::string_view toml_text, std::string_view file, TrainConfig& config) {
   try {
     const toml::table table = toml::parse(toml_text);
@@ -95,6 +106,10 @@ Status parse_config(std::string_view toml_text, std::string_view file, TrainConf
     for (const ConfigOption& option : config_options()) names.emplace_back(option.name);
     for (const auto& [key, node] : table) {
       const std::string where = at_line(file, node.source());
+      if (const toml::table* record = node.as_table(); record != nullptr && key.str() == "record") {
+        DLPIPE_RETURN_IF_ERROR(read_record(*record, where, config));
+        continue;
+      }
       const ConfigOption* option = find_config_option(key.str());
       if (option == nullptr) {
         return {ErrorCode::kMisuse, concat("[config] there is no option '", key.str(), "' (", where, ")",
@@ -127,6 +142,9 @@ std::string write_config(const TrainConfig& config) {
     if (!has_value(option, config)) continue;
     text += concat("# ", option.help, "\n", option.name, " = ", toml_value(option, config), "\n");
   }
+  if (!config.record.empty())
+    text += "\n# Paths as they were typed, and the datasets that they held.\n[record]\n";
+  for (const auto& [name, value] : config.record) text += concat(name, " = ", toml_string(value), "\n");
   return text;
 }
 

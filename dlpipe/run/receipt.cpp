@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/run/config.h"
 
 namespace dlpipe::run {
 
@@ -88,6 +89,27 @@ static Status compare_metrics(const std::string& first, const std::string& secon
   }
 }
 
+/// "/data/a (94c5ed67c6ec4878)".
+static std::string with_id(const std::string& path, const std::string& id) {
+  return id.empty() ? path : concat(path.empty() ? "the data's own" : path, " (", id, ")");
+}
+
+// Runs whose config can't be read are compared by what they left alone.
+static void compare_options(const std::string& first, const std::string& second, RunDifference& difference) {
+  TrainConfig a, b;
+  if (!read_config(first + "/config.toml", a).ok() || !read_config(second + "/config.toml", b).ok()) return;
+  for (const ConfigOption& option : config_options()) {
+    const std::string_view name = option.name;
+    if (name == "out") continue;
+    const std::string id = concat(name, "-id");
+    const std::string id_a = a.record[id], id_b = b.record[id];
+    if (!id_a.empty() && id_a == id_b) continue;  // the same dataset, wherever it lies
+    const std::string text_a = with_id(option_text(option, a), id_a);
+    const std::string text_b = with_id(option_text(option, b), id_b);
+    if (text_a != text_b) difference.options.push_back({std::string(name), text_a, text_b});
+  }
+}
+
 Result<RunDifference> compare_runs(const std::string& first, const std::string& second) {
   DLPIPE_ASSIGN_OR_RETURN(const Receipt a, read_receipt(first));
   DLPIPE_ASSIGN_OR_RETURN(const Receipt b, read_receipt(second));
@@ -100,6 +122,7 @@ Result<RunDifference> compare_runs(const std::string& first, const std::string& 
     const auto text = [](const Json& v) { return v.is_string() ? v.as_string() : v.dump(); };
     difference.receipt.push_back({field, text(value), text(other)});
   }
+  compare_options(first, second, difference);
   DLPIPE_RETURN_IF_ERROR(compare_metrics(first, second, difference));
   return difference;
 }

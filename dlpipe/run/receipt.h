@@ -46,6 +46,8 @@ struct ReceiptDifference {
 };
 
 struct RunDifference {
+  /// Options of config.toml that differ, --out aside; data and val only where the datasets do.
+  std::vector<ReceiptDifference> options;
   std::vector<ReceiptDifference> receipt;
   /// First step whose line in metrics.jsonl differs (or that one run lacks); -1: none.
   int64_t first_step = -1;

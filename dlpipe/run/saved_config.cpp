@@ -22,14 +22,6 @@ bool is_as_written(std::string_view text) {
   return mark != std::string_view::npos && last_line_for(text.substr(0, mark)) == text.substr(mark);
 }
 
-std::string names_of_free_options() {
-  std::string names;
-  for (const ConfigOption& option : config_options()) {
-    if (option.free_on_resume) names += concat(names.empty() ? "--" : ", --", option.name);
-  }
-  return names;
-}
-
 /// "lr is 0.2, was 0.1; ...", of options that may not change; "" when there is none.
 std::string describe_changes(const TrainConfig& now, const TrainConfig& written) {
   constexpr int kMostNamed = 5;
@@ -83,7 +75,7 @@ Result<TrainConfig> load_config(const std::string& run) {
   if (changes.empty()) return config;
   return Status(ErrorCode::kChanged,
                 concat("[run] ", file, " was changed since dlpipe wrote it: ", changes, how_to_go_on,
-                       "; what may change on --resume is given as an option: ", names_of_free_options()));
+                       "; what may change on --resume is given as an option: ", free_option_names()));
 }
 
 }  // namespace dlpipe::run

@@ -18,6 +18,7 @@
 #include "dlpipe/run/kernel_measurements.h"
 #include "dlpipe/run/precision.h"
 #include "dlpipe/run/preprocess.h"
+#include "dlpipe/run/resume_rules.h"
 #include "dlpipe/run/saved_config.h"
 #include "dlpipe/run/stage_report.h"
 
@@ -36,26 +37,29 @@ static TrainConfig resolved(TrainConfig config, const Registries& registries) {
 }
 
 Session::Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer)
-    : Session(config, registries, observer, make_directory(config), std::nullopt) {}
+    : Session(config, registries, observer, make_directory(config), std::nullopt, std::nullopt) {}
 
 // With a directory that holds a config this is a resumed run, from `checkpoint` or from the start. The order
 // matters: options first, because they fail fastest; data before the model, which takes its sizes from the
 // images; weights before the optimizer and the average, which start from them; files last, when nothing can
 // fail.
 Session::Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer,
-                 std::unique_ptr<RunDirectory> directory, std::optional<Checkpoint> checkpoint)
+                 std::unique_ptr<RunDirectory> directory, std::optional<Checkpoint> checkpoint,
+                 std::optional<TrainConfig> former)
     : config_(resolved(config, registries)),
+      former_(std::move(former)),
       registries_(registries),
       observer_(observer),
       directory_(std::move(directory)) {
   settings_.begin_ns = now_ns();
-  const bool is_resumed = directory_ != nullptr && fs::exists(directory_->config_file());
+  is_resumed_ = directory_ != nullptr && fs::exists(directory_->config_file());
+  if (!is_resumed_) record_paths(config_);
   check_options();
   set_threads();
   engine::kernel_table().clear();  // what the table holds in the end is this run's, whatever ran before
-  if (is_resumed && fs::exists(directory_->kernels_file())) resume_kernels(directory_->kernels_file());
+  if (is_resumed_ && fs::exists(directory_->kernels_file())) resume_kernels(directory_->kernels_file());
   if (checkpoint) state_ = checkpoint->state.trainer;
-  if (is_resumed) throw_if_error(directory_->cut_logs(state_.metrics_bytes, state_.quarantine_bytes));
+  if (is_resumed_) throw_if_error(directory_->cut_logs(state_.metrics_bytes, state_.quarantine_bytes));
   open_train();
   open_val();
   build_model();
@@ -164,10 +168,12 @@ void Session::initialize_weights() {
 
 void Session::load_initial_weights() {
   const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
-  for (const std::string& line : run::load_initial_weights(open_weights(config_.init), classes(), *record,
-                                                           config_.reset_head, *model_, registries_)) {
+  if (!init_) init_ = open_weights(config_.init);  // a run that went no further than its first weights
+  for (const std::string& line :
+       run::load_initial_weights(*init_, classes(), *record, config_.reset_head, *model_, registries_)) {
     note(line);
   }
+  init_.reset();
 }
 
 void Session::freeze_parameters() {
@@ -313,23 +319,15 @@ std::unique_ptr<Session> Session::resume(const std::string& run_directory,
   auto directory = value_or_throw(RunDirectory::reopen(run_directory));
   TrainConfig config = value_or_throw(load_config(directory->path()));
   config.out = run_directory;
-  for (const auto& [name, text] : changes) {
-    const ConfigOption* option = find_config_option(name);
-    if (option == nullptr || !option->free_on_resume) {
-      throw Error(Status(ErrorCode::kMisuse, concat("[train] --", name,
-                                                    " can't be changed on --resume: the run would "
-                                                    "not be the same; start another with --config ",
-                                                    directory->config_file(), " --out")));
-    }
-    throw_if_error(set_option(*option, text, config));
-  }
+  const TrainConfig former = config;
+  throw_if_error(change_for_resume(run_directory, changes, config));
   drop_idle_options(config, {}, registries.losses);  // of runs from before idle options were refused
   std::optional<Checkpoint> checkpoint =
       value_or_throw(open_latest_checkpoint(directory->checkpoints(), [&](const std::string& text) {
         if (observer != nullptr) observer->on_note(text);
       }));
   return std::unique_ptr<Session>(
-      new Session(config, registries, observer, std::move(directory), std::move(checkpoint)));
+      new Session(config, registries, observer, std::move(directory), std::move(checkpoint), former));
 }
 
 TrainOutcome Session::train(const std::atomic<bool>* stop) {

@@ -29,6 +29,7 @@
 #include "dlpipe/run/registries.h"
 #include "dlpipe/run/run_directory.h"
 #include "dlpipe/run/trainer.h"
+#include "dlpipe/run/weights_source.h"
 
 namespace dlpipe::run {
 
@@ -38,8 +39,7 @@ class Session {
   explicit Session(const TrainConfig& config, const Registries& registries = {},
                    TrainObserver* observer = nullptr);
   /// Goes on with a run where its latest checkpoint stands: the same losses and weights, bit for bit, as if
-  /// it had never stopped. `changes` are options (name, text) that may differ: threads, slots, keep,
-  /// checkpoint-every, max-bad.
+  /// it had never stopped. `changes` are options (name, text) that differ (resume_rules.h says which may).
   static std::unique_ptr<Session> resume(const std::string& run_directory,
                                          const std::vector<std::pair<std::string, std::string>>& changes = {},
                                          const Registries& registries = {},
@@ -62,13 +62,15 @@ class Session {
 
  private:
   Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer,
-          std::unique_ptr<RunDirectory> directory, std::optional<Checkpoint> checkpoint);
+          std::unique_ptr<RunDirectory> directory, std::optional<Checkpoint> checkpoint,
+          std::optional<TrainConfig> former);
   void check_options();
   void note_what_overfitting_leaves_out() const;
   void check_device(const engine::OptimizerRecord& optimizer);
   bool is_on_host() const { return device_->is_host(); }
   void set_threads();
   void open_train();
+  void take_initial_normalization(int channels);
   void take_input_sizes(const pipeline::Loader& loader, const std::string& train_chain);
   void open_val();
   void build_model();
@@ -90,10 +92,13 @@ class Session {
   void use_device(pipeline::LoaderOptions& options) const;
 
   TrainConfig config_;
+  std::optional<TrainConfig> former_;  // of a resumed run: before it was changed
   Registries registries_;
   TrainObserver* observer_;
   int threads_ = 1;
   Device* device_ = nullptr;
+  bool is_resumed_ = false;
+  std::optional<WeightsSource> init_;        // of a new run with --init, until its weights are in the model
   std::unique_ptr<RunDirectory> directory_;  // null: nothing is written
   std::unique_ptr<BatchSource> train_;
   std::unique_ptr<pipeline::Loader> val_;

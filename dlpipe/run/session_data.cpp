@@ -8,6 +8,7 @@
 #include "dlpipe/run/cached_batch.h"
 #include "dlpipe/run/data_paths.h"
 #include "dlpipe/run/preprocess.h"
+#include "dlpipe/run/resume_rules.h"
 #include "dlpipe/run/session.h"
 
 namespace dlpipe::run {
@@ -31,14 +32,10 @@ void Session::use_device(pipeline::LoaderOptions& options) const {
 }
 
 static Status no_steps(const TrainConfig& config, int64_t batches_per_epoch) {
-  const bool by_limit = config.max_steps == 0;
   return {ErrorCode::kMisuse,
-          concat("[train] there is no step to train: ",
-                 by_limit ? std::string("--max-steps 0")
-                          : concat("--epochs ", config.epochs, " of ", batches_per_epoch,
-                                   batches_per_epoch == 1 ? " batch" : " batches", ", and a step takes ",
-                                   config.accumulate, " (--accumulate)"),
-                 "; give more")};
+          concat("[train] there is no step to train: --epochs ", config.epochs, " of ", batches_per_epoch,
+                 batches_per_epoch == 1 ? " batch" : " batches", ", and a step takes ", config.accumulate,
+                 " (--accumulate); give more, or 0 to save and validate the initial weights alone")};
 }
 
 /// Throws Error for what is no schedule.
@@ -64,9 +61,30 @@ static engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t 
     }
     schedule.milestones.push_back(std::llround(epoch * steps_per_epoch));
   }
+  if (config.epochs == 0 || config.max_steps == 0) return schedule;  // on purpose
   if (schedule.total_steps < 1) throw Error(no_steps(config, batches_per_epoch));
   value_or_throw(engine::learning_rate(schedule, 0));
   return schedule;
+}
+
+// Weights go on with the normalisation that they know. It becomes part of --augment, so that config.toml has
+// it, and a resumed run needs the file no more.
+void Session::take_initial_normalization(int channels) {
+  if (config_.init.empty() || is_resumed_) return;
+  init_ = open_weights(config_.init);
+  const augment::OpRegistry& registry = registries_.augmentation_registry();
+  if (channels == 0 || value_or_throw(augment::Chain::parse(config_.augment, registry)).contains("normalize"))
+    return;
+  const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
+  const WeightsNormalization known = normalization_of(*init_, *record, channels, registry);
+  if (known.op.empty()) {
+    note(concat("normalisation: the dataset's own mean and std; ", config_.init,
+                " doesn't say what its weights were trained with. If you know, add "
+                "normalize(mean=r:g:b,std=r:g:b) to --augment"));
+    return;
+  }
+  config_.augment += concat(config_.augment.empty() ? "" : " ", known.op);
+  note(concat("normalisation: ", known.op, ", ", known.origin, " (a normalize(...) in --augment wins)"));
 }
 
 void Session::open_train() {
@@ -76,6 +94,7 @@ void Session::open_train() {
   const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
   throw_if_error(check_input_kind(config_.model, record->input == engine::ModelInput::kTokens, options.data,
                                   options.channels));
+  take_initial_normalization(options.channels);
   options.augment =
       options.channels == 0
           ? config_.augment
@@ -114,7 +133,12 @@ void Session::open_train() {
   const int64_t samples = config_.limit < 0 ? dataset.size() : std::min(config_.limit, dataset.size());
   left_out_ = config_.overfit_batch > 0 ? 0 : samples - loader->samples_per_epoch();
   if (!subset_.empty()) note(concat("--limit: training takes ", subset_));
+  throw_if_error(check_dataset("data-id", config_.data, dataset_id_, config_));
   settings_.schedule = schedule_of(config_, loader->batches_per_epoch());
+  if (former_) {
+    throw_if_error(check_same_past(schedule_of(*former_, loader->batches_per_epoch()), settings_.schedule,
+                                   state_.step, config_));
+  }
   train_ = std::move(loader);
 }
 
@@ -169,6 +193,7 @@ void Session::open_val() {
   options.epochs = 1;
   use_device(options);
   val_ = value_or_throw(pipeline::Loader::open(options));
+  throw_if_error(check_dataset("val-id", data, val_->dataset().id(), config_));
   throw_if_error(check_classes(config_.data, classes(), data, val_->dataset().classes()));
 }
 

@@ -60,6 +60,8 @@ SampleData ErrorsTest::data_;
 
 TEST_F(ErrorsTest, OfTrainsOptions) {
   const std::string out = *folder_ / "run";
+  const std::string alone = *folder_ / "alone";  // without a val beside it
+  fs::copy(data_.train, alone, fs::copy_options::recursive);
   const auto train = [&](std::vector<std::string> more) {
     std::vector<std::string> arguments = {"train",   "--data", data_.train, "--model", "lenet",
                                           "--batch", "8",      "--out",     out};
@@ -96,7 +98,9 @@ TEST_F(ErrorsTest, OfTrainsOptions) {
       {train({"--muon", "fc.weight"}), 2, {"--muon does nothing with --optimizer sgd", "choose muon"}},
       {train({"--loss", "mse", "--label-smoothing", "0.1"}), 2, {"--label-smoothing", "--loss mse"}},
       {train({"--warmup-start", "0.1"}), 2, {"--warmup-start does nothing without --warmup"}},
-      {train({"--early-stop", "2"}), 2, {"--early-stop", "no validation set", "--val"}},
+      {{"train", "--data", alone, "--model", "lenet", "--batch", "8", "--out", out, "--early-stop", "2"},
+       2,
+       {"--early-stop", "no validation set", "--val"}},
       {train({"--early-stop", "2", "--val-every", "never"}), 2, {"--early-stop", "--val-every never"}},
       {train({"--augment", "rrc(32) hflp"}), 2, {"hflp", "hflip"}},
       {train({"--augment", "rrc()"}), 2, {"rrc"}},

@@ -85,10 +85,10 @@ TEST(ConfigChoices, OptionsThatDoNothingAreRefusedByName) {
     change(config);
     return refusal(config);
   };
-  EXPECT_EQ(
-      with([](auto& c) { c.beta1 = 0.8; }),
-      "[config] --beta1 does nothing with --optimizer sgd; leave it out, or choose adam, adam8bit, adamw "
-      "or lamb (--help optimizers)");
+  EXPECT_EQ(with([](auto& c) { c.beta1 = 0.8; }),
+            "[config] --beta1 does nothing with --optimizer sgd, which takes --lr, --momentum, --nesterov, "
+            "--weight-decay and --decoupled; leave it out, or choose adam, adam8bit, adamw or lamb (--help "
+            "optimizers)");
   const auto expect = [&](auto change, const std::string& part) {
     EXPECT_NE(with(change).find(part), std::string::npos) << with(change);
   };

@@ -5,16 +5,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "dlpipe/run/evaluate_dataset.h"
 #include "dlpipe/run/predictor.h"
+#include "dlpipe/run/preprocess.h"
 #include "dlpipe/run/tensor_file.h"
 #include "tests/run/session_fixture.h"
 
 namespace dlpipe::run {
 
+namespace fs = std::filesystem;
 using test::ScratchFolder;
 using test::SessionTest;
+using test::text_of;
 
 TEST_F(SessionTest, EvaluationOfTheCheckpointGivesTheValidationsNumbers) {
   ScratchFolder runs;
@@ -88,6 +92,72 @@ TEST_F(SessionTest, PredictionEqualsEvaluationOnTheSameImages) {
     Session(c).train();
     expect_equal_judgement(c.out, data_);
   }
+}
+
+/// The normalize(...) that an expression ends with.
+static std::string normalization_of_chain(const std::string& augment) {
+  return augment.substr(augment.find("normalize("));
+}
+
+/// Collects what a person is told.
+class Notes : public TrainObserver {
+ public:
+  void on_note(std::string_view text) override { text_ += std::string(text) + "\n"; }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+TEST_F(SessionTest, WeightsKeepTheNormalisationThatTheyWereTrainedWith) {
+  ScratchFolder runs;
+  TrainConfig c = config(runs / "a");
+  c.epochs = 0.1;
+  c.augment += " normalize(mean=0.25:0.5:0.75,std=0.5:0.25:0.125)";
+  Session first(c);
+  first.train();
+  const std::string written = normalization_of_chain(first.validation_augment());
+  ASSERT_NE(written, "");
+
+  TrainConfig tuned = config(runs / "b");
+  tuned.epochs = 0.1;
+  tuned.init = runs / "a";
+  Notes notes;
+  {
+    Session session(tuned, {}, &notes);
+    session.train();
+    EXPECT_NE(session.config().augment.find(written), std::string::npos) << session.config().augment;
+    EXPECT_NE(session.validation_augment().find(written), std::string::npos) << session.validation_augment();
+  }
+  EXPECT_NE(notes.text().find("normalisation: " + written), std::string::npos) << notes.text();
+  EXPECT_NE(text_of(runs / "b/config.toml").find(written), std::string::npos) << "a resumed run has it, too";
+
+  tuned.out = runs / "c";
+  tuned.augment += " normalize(mean=0.1,std=0.2)";
+  EXPECT_EQ(Session(tuned).config().augment.find(written), std::string::npos) << "what is given wins";
+
+  // A file alone says nothing.
+  fs::copy(runs / "a/checkpoints/last/model.safetensors", runs / "alone.safetensors");
+  TrainConfig alone = config(runs / "d");
+  alone.init = runs / "alone.safetensors";
+  Notes told;
+  EXPECT_EQ(Session(alone, {}, &told).config().augment, alone.augment);
+  EXPECT_NE(told.text().find("normalisation: the dataset's own"), std::string::npos) << told.text();
+}
+
+TEST_F(SessionTest, TorchvisionsWeightsTakeTorchvisionsNormalisation) {
+  ScratchFolder runs;
+  const auto record = value_or_throw(engine::ModelRegistry::builtin().find("resnet18"));
+  const auto model = record->build({.classes = static_cast<int64_t>(10), .height = 32, .width = 32});
+  throw_if_error(save_tensors(runs / "resnet18.safetensors", model->state_dict()));
+  TrainConfig c = config(runs / "a");
+  c.model = "resnet18";
+  c.init = runs / "resnet18.safetensors";
+  c.augment = "rrc(32)";
+  Notes notes;
+  const Session session(c, {}, &notes);
+  EXPECT_EQ(session.config().augment, "rrc(32) normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)");
+  EXPECT_NE(notes.text().find("torchvision's"), std::string::npos) << notes.text();
 }
 
 TEST_F(SessionTest, FineTunesFromWeightsWithAFreshHead) {

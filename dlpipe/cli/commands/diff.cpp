@@ -17,17 +17,28 @@ struct Options {
   bool json = false;
 };
 
+void add_table(const char* head, const std::vector<run::ReceiptDifference>& differences, std::string& text) {
+  if (differences.empty()) return;
+  std::vector<std::vector<std::string>> rows = {{head, "first", "second"}};
+  for (const run::ReceiptDifference& one : differences) rows.push_back({one.field, one.first, one.second});
+  text += format_table(rows);
+}
+
+formats::Json pairs_json(const std::vector<run::ReceiptDifference>& differences) {
+  formats::Json pairs = formats::Json::object();
+  for (const run::ReceiptDifference& one : differences)
+    pairs.set(one.field, formats::Json(formats::Json::Array{one.first, one.second}));
+  return pairs;
+}
+
 std::string difference_json(const run::RunDifference& difference) {
   using formats::Json;
-  Json fields = Json::object();
-  for (const run::ReceiptDifference& field : difference.receipt) {
-    fields.set(field.field, Json(Json::Array{field.first, field.second}));
-  }
   return Json::object({{"same", difference.same()},
                        {"same_batches", difference.same_batches()},
                        {"same_weights", difference.same_weights()},
                        {"first_different_step", difference.first_step},
-                       {"receipt", std::move(fields)}})
+                       {"options", pairs_json(difference.options)},
+                       {"receipt", pairs_json(difference.receipt)}})
       .dump();
 }
 
@@ -35,12 +46,8 @@ std::string difference_report(const run::RunDifference& difference) {
   if (difference.same()) return "the same run: batches, losses and weights are equal, bit for bit";
   std::string text = concat("batches ", difference.same_batches() ? "equal" : "differ", ", weights ",
                             difference.same_weights() ? "equal" : "differ", "\n");
-  if (!difference.receipt.empty()) {
-    std::vector<std::vector<std::string>> rows = {{"receipt", "first", "second"}};
-    for (const run::ReceiptDifference& field : difference.receipt)
-      rows.push_back({field.field, field.first, field.second});
-    text += format_table(rows);
-  }
+  add_table("option", difference.options, text);
+  add_table("receipt", difference.receipt, text);
   if (difference.first_step >= 0) {
     text += concat("metrics differ from step ", difference.first_step, " on:\n  ", difference.first_line,
                    "\n  ", difference.second_line, "\n");

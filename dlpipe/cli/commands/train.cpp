@@ -62,7 +62,9 @@ double training_rate(const run::TrainOutcome& outcome) {
 std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfig& config) {
   std::string text =
       outcome.samples == 0
-          ? concat("nothing was left to train: the run is at step ", human_count(outcome.steps), "\n")
+          ? outcome.steps == 0
+                ? std::string("no step was asked for: these are the initial weights\n")
+                : concat("nothing was left to train: the run is at step ", human_count(outcome.steps), "\n")
           : concat(human_count(outcome.steps), outcome.steps == 1 ? " step" : " steps", "; this session ",
                    human_seconds(static_cast<double>(outcome.ledger.wall_ns) * 1e-9), ", ",
                    human_count(outcome.samples), " samples, ", fixed(training_rate(outcome), 1),
@@ -158,8 +160,9 @@ std::function<Status()> setup(Flags& flags) {
                           .type_name("FILE");
   flags
       .add_option("--resume", options->resume,
-                  "Go on with this run; only --device, --dtype, --threads, --slots, --keep, "
-                  "--checkpoint-every and --max-bad may change")
+                  concat("Go on with this run. --data and --val may change where they are the same dataset, "
+                         "--epochs and --max-steps where the schedule's past stays the same, and ",
+                         run::free_option_names()))
       .type_name("RUN")
       .excludes(config);
   flags.add_flag("--json", options->json, "Print the result as one JSON line instead of tables");

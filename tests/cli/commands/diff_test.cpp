@@ -24,7 +24,26 @@ TEST(Diff, AnotherSeedIsToldFieldByField) {
   ASSERT_TRUE(json.ok()) << outcome.out;
   EXPECT_FALSE((*json)["same"].as_bool(true));
   EXPECT_TRUE((*json)["receipt"].contains("seed"));
+  EXPECT_EQ((*json)["options"].members().size(), 1u) << "the data are the same: " << outcome.out;
+  EXPECT_TRUE((*json)["options"].contains("seed"));
   EXPECT_EQ((*json)["first_different_step"].as_int(), 1);
+}
+
+TEST(Diff, OptionsAndDataThatDifferComeBeforeTheHashes) {
+  ScratchDirectory folder;
+  const std::vector<std::string> more = {"--data", trained_run().data.val, "--lr",
+                                         "0.01",   "--optimizer",          "adam"};
+  ASSERT_EQ(run_dlpipe(train_arguments(folder / "b", more)).exit_code, 0);
+  const Outcome outcome = run_dlpipe({"diff", trained_run().run, folder / "b"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  const size_t data = outcome.out.find("\ndata ");
+  const size_t lr = outcome.out.find("\nlr ");
+  const size_t receipt = outcome.out.find("\nreceipt ");
+  ASSERT_NE(data, std::string::npos) << outcome.out;
+  ASSERT_NE(lr, std::string::npos) << outcome.out;
+  EXPECT_LT(data, receipt);
+  EXPECT_LT(lr, receipt);
+  EXPECT_NE(outcome.out.find(trained_run().data.val + " ("), std::string::npos) << outcome.out;
 }
 
 TEST(Diff, AFolderWithoutAReceiptIsNamed) {

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 #include <thread>
 
 #include "dlpipe/base/rng.h"
@@ -185,10 +187,80 @@ TEST(Train, ARunWithoutAStepSaysWhy) {
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
   };
-  expect({"--epochs", "0"}, "no step to train: --epochs 0 of 20 batches");
-  expect({"--max-steps", "0"}, "no step to train: --max-steps 0");
   expect({"--epochs", "1", "--accumulate", "50"}, "a step takes 50 (--accumulate)");
   expect({"--freeze", "*"}, "--freeze leaves nothing to train");
+}
+
+TEST(Train, NoEpochsSaveAndValidateTheInitialWeights) {
+  ScratchDirectory folder;
+  const Outcome outcome =
+      run_dlpipe(train_arguments(folder / "run", {"--epochs", "0", "--schedule", "constant"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("validation after epoch 0.00"), std::string::npos) << outcome.err;
+  EXPECT_EQ(run_dlpipe({"eval", "--ckpt", folder / "run", "--data", trained_run().data.val}).exit_code, 0);
+  const Outcome longer = run_dlpipe({"train", "--resume", folder / "run", "--epochs", "1"});
+  EXPECT_EQ(longer.exit_code, 0) << longer.err;
+  EXPECT_NE(longer.out.find("20 steps"), std::string::npos) << longer.out << longer.err;
+}
+
+TEST(Train, ARunCanBeMadeLongerWhereItsScheduleAllowsIt) {
+  ScratchDirectory folder;
+  const auto train = [&](const std::string& name, const std::string& epochs) {
+    return run_dlpipe(
+        train_arguments(folder / name, {"--epochs", epochs, "--schedule", "step", "--milestones", "1,3"}));
+  };
+  ASSERT_EQ(train("straight", "3").exit_code, 0);
+  ASSERT_EQ(train("longer", "2").exit_code, 0);
+  const Outcome outcome = run_dlpipe({"train", "--resume", folder / "longer", "--epochs", "3"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  expect_same_run(folder / "straight", folder / "longer");
+
+  const Outcome less = run_dlpipe({"train", "--resume", folder / "longer", "--epochs", "1"});
+  EXPECT_EQ(less.exit_code, 2);
+  EXPECT_NE(less.err.find("has done 60 steps already"), std::string::npos) << less.err;
+
+  // A cosine's rates depend on the whole length; the message's command works.
+  ASSERT_EQ(run_dlpipe(train_arguments(folder / "cosine")).exit_code, 0);
+  const Outcome refused = run_dlpipe({"train", "--resume", folder / "cosine", "--epochs", "3"});
+  EXPECT_EQ(refused.exit_code, 2);
+  const size_t begin = refused.err.find("dlpipe train --config ");
+  ASSERT_NE(begin, std::string::npos) << refused.err;
+  std::istringstream words(refused.err.substr(begin));
+  std::vector<std::string> command(std::istream_iterator<std::string>(words), {});
+  command.erase(command.begin());
+  const Outcome from_weights = run_dlpipe(command);
+  EXPECT_EQ(from_weights.exit_code, 0) << from_weights.err;
+  EXPECT_TRUE(fs::exists(folder / "cosine-longer/checkpoints/last"));
+}
+
+TEST(Train, ResumesFromAnyDirectoryAndWithTheSameDataElsewhere) {
+  ScratchDirectory folder;
+  fs::copy(trained_run().data.split, folder / "data", fs::copy_options::recursive);
+  const fs::path home = fs::current_path();
+  fs::current_path(folder.path());
+  const Outcome first = run_dlpipe(train_arguments(
+      folder / "run", {"--data", "data", "--schedule", "constant", "--epochs", "1", "--out", "run"}));
+  fs::current_path(home);
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  const std::string config = text_of(folder / "run/config.toml");
+  EXPECT_NE(config.find("data-typed = \"data\""), std::string::npos) << config;
+  EXPECT_NE(config.find("data = \"" + folder / "data\""), std::string::npos) << config;
+  const Outcome elsewhere = run_dlpipe({"train", "--resume", folder / "run", "--epochs", "2"});
+  EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.err;
+
+  fs::rename(folder / "data", folder / "moved");
+  const Outcome gone = run_dlpipe({"train", "--resume", folder / "run", "--epochs", "3"});
+  EXPECT_EQ(gone.exit_code, 1);
+  EXPECT_NE(gone.err.find("is not there; say with --data where it is now"), std::string::npos) << gone.err;
+  const Outcome moved =
+      run_dlpipe({"train", "--resume", folder / "run", "--epochs", "3", "--data", folder / "moved"});
+  EXPECT_EQ(moved.exit_code, 0) << moved.err;
+
+  const Outcome other =
+      run_dlpipe({"train", "--resume", folder / "run", "--epochs", "4", "--data", folder / "moved/val"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.err.find("holds dataset "), std::string::npos) << other.err;
+  EXPECT_NE(other.err.find(", and the run began with "), std::string::npos) << other.err;
 }
 
 TEST(Train, ResumingARunThatHasEndedSaysSoAndKeepsItsLedger) {
