@@ -44,14 +44,16 @@ static std::string memory_table(const run::MemoryPlan& plan) {
   const auto row = [](const char* what, uint64_t bytes) -> std::vector<std::string> {
     return {what, human_bytes(bytes)};
   };
-  return format_table({{"memory plan", concat("batch ", plan.batch)},
-                       row("parameters", plan.parameters),
-                       row("gradients", plan.gradients),
-                       row("optimizer", plan.optimizer),
-                       row("activations", plan.activations),
-                       row("workspace", plan.workspace),
-                       row("batch slots", plan.slots),
-                       row("all", plan.total())});
+  std::vector<std::vector<std::string>> rows = {{"memory plan", concat("batch ", plan.batch)},
+                                                row("parameters", plan.parameters),
+                                                row("gradients", plan.gradients),
+                                                row("optimizer", plan.optimizer),
+                                                row("activations", plan.activations),
+                                                row("workspace", plan.workspace),
+                                                row("batch slots", plan.slots)};
+  if (plan.average > 0) rows.push_back(row("average (--ema)", plan.average));
+  rows.push_back(row("all", plan.total()));
+  return format_table(rows);
 }
 
 void TrainView::on_start(const run::StartReport& report) {

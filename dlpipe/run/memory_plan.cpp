@@ -85,9 +85,11 @@ int64_t MemoryPlan::largest_batch(uint64_t limit) const {
 MemoryPlan plan_memory(const MemoryPlanArguments& arguments) {
   const KernelTableScope kernels;
   // Below a few samples the peak may lie in the optimizer's step, which does not grow: no line begins there.
+  // Half and a quarter of the batch, because kernels cut batches in slices of some samples, and each slice
+  // has partial sums of its own: less than a slice does not show them.
   constexpr int64_t kFewest = 4;
   const int64_t large =
-      std::max<int64_t>(2, std::min(arguments.batch, std::max(kFewest, arguments.batch / 4)));
+      std::max<int64_t>(2, std::min(arguments.batch, std::max(kFewest, arguments.batch / 2)));
   const int64_t small = std::max<int64_t>(1, large / 2);
   const MemoryPlan less = probe(arguments, small);
   MemoryPlan plan = probe(arguments, large);
@@ -98,6 +100,7 @@ MemoryPlan plan_memory(const MemoryPlanArguments& arguments) {
   plan.activations = static_cast<uint64_t>(std::max(0.0, activations));
   plan.batch = arguments.batch;
   plan.slots = arguments.slot_bytes;
+  plan.average = arguments.has_average ? plan.parameters : 0;
   plan.bytes_a_sample = slope + static_cast<double>(arguments.slot_bytes) /
                                     static_cast<double>(std::max<int64_t>(1, arguments.batch));
   engine::release_cached_blocks(*arguments.device);

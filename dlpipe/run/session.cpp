@@ -284,6 +284,7 @@ void Session::plan_memory() {
   arguments.step.accumulate = 1;
   arguments.batch = config_.batch;
   arguments.device = device_;
+  arguments.has_average = config_.ema > 0;
   arguments.slot_bytes = static_cast<uint64_t>(train_->stats().slot_bytes);
   memory_ = run::plan_memory(arguments);
   if (limit == 0 || memory_.total() <= limit) return;

@@ -37,8 +37,9 @@ uint64_t measured(const MemoryPlanArguments& arguments) {
 
 TEST(MemoryPlan, ForetellsAStepsPeakToATenth) {
   for (const auto& [model, batch, size] :
-       {std::tuple("lenet", 256, 28), std::tuple("airbench", 64, 32), std::tuple("gpt_char", 8, 48),
-        std::tuple("gpt_char_tiny", 8, 64), std::tuple("gpt_char_tiny", 3, 64)}) {
+       {std::tuple("lenet", 256, 28), std::tuple("airbench", 64, 32), std::tuple("cifarnet", 64, 32),
+        std::tuple("mlp", 128, 28), std::tuple("gpt_char", 8, 48), std::tuple("gpt_char_tiny", 8, 64),
+        std::tuple("gpt_char_tiny", 3, 64)}) {
     SCOPED_TRACE(model);
     const MemoryPlanArguments arguments = arguments_for(model, batch, size);
     const MemoryPlan plan = plan_memory(arguments);

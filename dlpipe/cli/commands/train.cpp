@@ -54,6 +54,20 @@ std::unique_ptr<run::Session> open_session(const Options& options, TrainView& vi
   return std::make_unique<run::Session>(config, run::Registries{}, &view);
 }
 
+/// What was planned and what was taken. A plan is of the steps: what a first run takes beside them, to find its
+/// fastest kernels, is some tens of megabytes whatever the model, so a small plan claims no percentage.
+std::string memory_line(uint64_t taken, uint64_t planned) {
+  constexpr uint64_t kSmall = 256 << 20;
+  constexpr double kNear = 0.1;
+  const double off = static_cast<double>(taken) / static_cast<double>(planned) - 1;
+  std::string line = concat("memory: ", human_bytes(taken), " at most, planned ", human_bytes(planned));
+  if (planned >= kSmall) {
+    line += concat(" (", off >= 0 ? "+" : "", fixed(100 * off, 1), " %",
+                   off > kNear ? ": the plan was too low" : "", ")");
+  }
+  return line + "\n";
+}
+
 /// Without start, validations and checkpoints, as the progress line shows it.
 double training_rate(const run::TrainOutcome& outcome) {
   return static_cast<double>(outcome.samples) / (static_cast<double>(outcome.ledger.training_ns()) * 1e-9);
@@ -84,12 +98,7 @@ std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfi
   }
   if (outcome.early_stopped) text += "stopped early: validation did not get better\n";
   if (outcome.memory_plan.total() > 0 && outcome.samples > 0) {
-    constexpr double kNear = 0.1;
-    const double off =
-        static_cast<double>(outcome.memory_bytes) / static_cast<double>(outcome.memory_plan.total()) - 1;
-    text += concat("memory: ", human_bytes(outcome.memory_bytes), " at most, planned ",
-                   human_bytes(outcome.memory_plan.total()), " (", off >= 0 ? "+" : "", fixed(100 * off, 1),
-                   " %", off > kNear ? ": the plan was too low" : "", ")\n");
+    text += memory_line(outcome.memory_bytes, outcome.memory_plan.total());
   }
   if (!config.out.empty()) text += concat("run directory ", config.out, "\n");
   return text;
