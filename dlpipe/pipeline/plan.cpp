@@ -32,6 +32,8 @@ Status Planner::fill(int64_t sample, const SampleKey& key, SamplePlan& out) cons
   out.sample = sample;
   DLPIPE_ASSIGN_OR_RETURN(out.header, dataset_.header(sample));
   if (channels_ == 0) return {};
+  out.has_bad_header = out.header.width < 1 || out.header.height < 1 || out.header.orientation > 8;
+  if (out.has_bad_header) return {};
   const Status planned = chain_.plan({out.header.width, out.header.height, channels_}, out.key, out.chain);
   if (planned.ok()) return {};
   return planned.with_context(concat("[loader] sample ", sample, " (", out.header.width, "x",

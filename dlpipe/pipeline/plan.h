@@ -21,7 +21,8 @@ struct SamplePlan {
   SampleKey key;        // seed, epoch, position, attempt: names every draw
   int64_t sample = -1;  // record of the dataset
   data::RecordHeader header;
-  augment::ChainPlan chain;  // unused when the dataset has no image
+  bool has_bad_header = false;  // a picture that can't be: a bad record, without a plan
+  augment::ChainPlan chain;     // unused when the dataset has no image
   /// Where the record stands in the map; the prefault stage finds it.
   std::span<const std::byte> stored = {};
 };

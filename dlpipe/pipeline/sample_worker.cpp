@@ -103,6 +103,11 @@ Status SampleWorker::produce(const SamplePlan& plan, Slot& slot, int64_t i) {
   clock_.lap(Stage::kReader);
   DLPIPE_RETURN_IF_ERROR(copy_fields(plan, record, slot, i));
   if (setup.image_field >= 0) {
+    if (plan.has_bad_header) {
+      return Status(ErrorCode::kCorrupt, concat("[loader] the header table gives sample ", plan.sample, " ",
+                                                plan.header.width, "x", plan.header.height,
+                                                " pixels and orientation ", int{plan.header.orientation}));
+    }
     const ImageView out = slot.image(i);
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> image,
                             data::image_bytes(*setup.dataset, record));

@@ -52,6 +52,7 @@ std::string Predictor::load_image(const PictureFile& file, uint8_t* pixels) cons
     const std::string& text = file.bytes ? *file.bytes : read;
     const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
     DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_image(bytes));
+    DLPIPE_RETURN_IF_ERROR(data::check_pixels(info, options_.max_pixels));
     const bool is_turned = swaps_axes(info.orientation);
     augment::ImageSize size{is_turned ? info.height : info.width, is_turned ? info.width : info.height,
                             channels};
@@ -69,7 +70,11 @@ std::string Predictor::load_image(const PictureFile& file, uint8_t* pixels) cons
     augment::ChainScratch scratch;
     return chain_.apply(plan, source, out, scratch);
   };
-  return load().message();
+  try {
+    return load().message();
+  } catch (...) {
+    return status_from_current_exception("predict").message();
+  }
 }
 
 bool Predictor::predict_batch(std::span<const PictureFile> files, int64_t batch,

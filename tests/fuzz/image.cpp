@@ -1,5 +1,5 @@
 // Any bytes as an image: probe, decode whole or in part, to a coefficient record and a restart index and
-// back. What decodes must decode to the same pixels from both.
+// back. What decodes must decode to the same pixels from both, and whatever picture a decoder had before.
 #include <cstdint>
 #include <cstdlib>
 #include <span>
@@ -27,6 +27,16 @@ Picture decode(ImageDecoder& decoder, std::span<const std::byte> bytes, const Re
   return picture;
 }
 
+/// A decoder that has just had another picture.
+Picture decode_after_another(ImageDecoder& decoder, std::span<const std::byte> bytes, const Region& region) {
+  static const std::vector<std::byte> another = [] {
+    std::vector<uint8_t> pixels(16 * 16 * 3, 90);
+    return value_or_throw(encode_jpeg(ConstImageView(pixels.data(), 16, 16, 3, 48), 37));
+  }();
+  decode(decoder, another, {0, 0, 16, 16});
+  return decode(decoder, bytes, region);
+}
+
 /// A part of the picture that depends on its bytes.
 Region some_region(const ImageInfo& info, std::span<const std::byte> bytes) {
   const auto at = [&](size_t i) { return static_cast<int>(bytes[bytes.size() - 1 - i % bytes.size()]); };
@@ -46,6 +56,12 @@ void check(std::span<const std::byte> bytes) {
   decode(decoder, bytes, part);
   const Region whole{0, 0, info->width, info->height};
   const Picture expected = decode(decoder, bytes, whole);
+  ImageDecoder fresh(limits);
+  const Picture alone = decode(fresh, bytes, whole);
+  const Picture after = decode_after_another(decoder, bytes, whole);
+  for (const Picture* other : {&alone, &after}) {
+    if (other->ok != expected.ok || (expected.ok && other->pixels != expected.pixels)) std::abort();
+  }
   if (info->layout == ImageLayout::kCoefficients) (void)coefficients_to_jpeg(bytes, limits);
   if (info->layout != ImageLayout::kJpeg || !expected.ok) return;
   for (const TileKind& tiles : {kFastTiles, kDenseTiles}) {

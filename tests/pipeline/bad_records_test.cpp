@@ -65,6 +65,31 @@ TEST_F(BadRecordsTest, SubstitutesAreTheSameForAnyThreadCount) {
   }
 }
 
+// A dataset whose id was made of wrong rows: each such sample is bad, is named, and nothing is allocated for it.
+TEST_F(BadRecordsTest, HeaderRowsThatTheirImagesContradictAreBadSamples) {
+  data::TempDir dir;
+  const std::map<int64_t, std::string> wrong = {{4, "pixels, which its image doesn't have"},
+                                                {9, "sample 9 0x"},
+                                                {21, "65535x65535 pixels are more than"}};
+  for (const data::ImageLayout layout : {data::ImageLayout::kJpeg, data::ImageLayout::kCoefficients}) {
+    const std::string data = dir / std::string(data::image_layout_name(layout));
+    write_drawn_dataset(data,
+                        {.count = 40, .layout = layout, .too_wide = {4}, .no_width = {9}, .huge = {21}});
+    LoaderOptions o = options();
+    o.data = data;
+    o.quarantine_file = data + ".quarantine";
+    const auto loader = open_loader(o);
+    const auto expected = read_hashes(*loader);
+    EXPECT_EQ(loader->state().bad_samples, (std::vector<int64_t>{4, 9, 21}));
+    const std::string text = data::file_text(o.quarantine_file);
+    for (const auto& [sample, reason] : wrong)
+      EXPECT_NE(text.find(reason), std::string::npos) << reason << text;
+    o.quarantine_file.clear();
+    o.threads = 3;
+    EXPECT_EQ(read_hashes(*open_loader(o)), expected);
+  }
+}
+
 TEST_F(BadRecordsTest, BadSamplesAreReplacedByGoodOnesAndReported) {
   const auto loader = open_loader(options());
   std::map<int64_t, std::set<int64_t>> bad_of_epoch;

@@ -138,6 +138,9 @@ Encoded encode(int64_t sample, const DrawnOptions& options) {
   if (options.without_quantisation.contains(sample))
     encoded.bytes = data::without_segments(encoded.bytes, data::kQuantisationTables);
   if (options.truncated.contains(sample)) encoded.bytes.resize(encoded.bytes.size() / 2);
+  if (options.too_wide.contains(sample)) encoded.header.width *= 2;
+  if (options.no_width.contains(sample)) encoded.header.width = 0;
+  if (options.huge.contains(sample)) encoded.header.width = encoded.header.height = 65'535;
   return encoded;
 }
 

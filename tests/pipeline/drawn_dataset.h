@@ -25,6 +25,10 @@ struct DrawnOptions {
   /// JPEGs stored without their Huffman tables, which are the standard's, and without quantisation tables.
   std::set<int64_t> without_huffman = {};
   std::set<int64_t> without_quantisation = {};
+  /// Header rows that are right for the id but not for the image: twice as wide; 0 wide; four billion pixels.
+  std::set<int64_t> too_wide = {};
+  std::set<int64_t> no_width = {};
+  std::set<int64_t> huge = {};
   /// Of a dataset of coefficients: stored as JPEGs, and in coded tiles; a picture of twelve times the sides;
   /// all tiles damaged, with a right checksum, so that only whoever decodes them finds out.
   std::set<int64_t> jpegs = {};

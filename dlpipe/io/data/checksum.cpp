@@ -1,6 +1,5 @@
 #include "dlpipe/io/data/checksum.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -8,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset.h"
 
@@ -22,20 +22,18 @@ Result<FileChecksum> checksum_file(const std::string& file) {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), XXH3_freeState);
   if (hash == nullptr) return Status(ErrorCode::kOutOfMemory, concat("[file] out of memory for ", file));
   XXH3_64bits_reset(hash.get());
-  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return status_from_errno("file", concat("cannot open ", file), errno);
+  DLPIPE_ASSIGN_OR_RETURN(const RegularFile opened, RegularFile::open("file", file));
   std::vector<std::byte> piece(kPieceBytes);
   FileChecksum found;
   Status status;
   while (true) {
-    const ssize_t got = ::read(fd, piece.data(), piece.size());
+    const ssize_t got = ::read(opened.fd(), piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) status = status_from_errno("file", concat("cannot read ", file), errno);
     if (got <= 0) break;
     XXH3_64bits_update(hash.get(), piece.data(), static_cast<size_t>(got));
     found.size_bytes += static_cast<uint64_t>(got);
   }
-  ::close(fd);
   if (!status.ok()) return status;
   found.checksum = XXH3_64bits_digest(hash.get());
   return found;

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::formats {
@@ -65,26 +66,28 @@ Status write_file(const std::string& path, std::string_view text) {
 }
 
 Result<std::string> read_file(const std::string& path, uint64_t max_bytes) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return write_error(concat("cannot open ", path), errno);
+  DLPIPE_ASSIGN_OR_RETURN(const RegularFile file, RegularFile::open("file", path));
+  const auto too_large = [&] {
+    return Status(ErrorCode::kUnsupported, concat("[file] ", path, " is larger than ", human_bytes(max_bytes),
+                                                  "; is it the right file?"));
+  };
+  const uint64_t size = file.stamp().size_bytes;
+  if (size > max_bytes) return too_large();
   std::string text;
-  Status status;
-  while (status.ok()) {
+  while (true) {
     const size_t old_size = text.size();
-    const size_t chunk = old_size < (size_t{1} << 16) ? size_t{1} << 16 : old_size;
+    // One byte more than there are says where the file ends. It may have grown meanwhile, and files of the
+    // system say that they have none.
+    const size_t chunk =
+        std::max<size_t>(size_t{1} << 16, size + 1 > old_size ? size + 1 - old_size : old_size);
     text.resize(old_size + chunk);
-    const ssize_t got = ::read(fd, text.data() + old_size, chunk);
+    const ssize_t got = ::read(file.fd(), text.data() + old_size, chunk);
+    const int error_number = errno;
     text.resize(old_size + static_cast<size_t>(got > 0 ? got : 0));
-    if (got == 0) break;
-    if (got < 0 && errno != EINTR) status = write_error(concat("cannot read ", path), errno);
-    if (text.size() > max_bytes) {
-      status = Status(ErrorCode::kUnsupported, concat("[file] ", path, " is larger than ",
-                                                      human_bytes(max_bytes), "; is it the right file?"));
-    }
+    if (got == 0) return text;
+    if (got < 0 && error_number != EINTR) return write_error(concat("cannot read ", path), error_number);
+    if (text.size() > max_bytes) return too_large();
   }
-  ::close(fd);
-  if (!status.ok()) return status;
-  return text;
 }
 
 Status sync_directory(const std::string& directory) {

@@ -98,6 +98,8 @@ Written to_written(const Json& value) {
 class Builder {
  public:
   static constexpr size_t kMaxDepth = 256;
+  // A value takes some hundred bytes of memory, and may be two bytes of text.
+  static constexpr size_t kMaxValues = 1'000'000;
 
   bool null() { return add(Json()); }
   bool boolean(bool value) { return add(value); }
@@ -141,6 +143,10 @@ class Builder {
   };
 
   bool add(Json value) {
+    if (++values_ > kMaxValues) {
+      error_ = concat("more than ", kMaxValues, " values");
+      return false;
+    }
     if (frames_.empty()) {
       root_ = std::move(value);
     } else if (frames_.back().is_object) {
@@ -166,6 +172,7 @@ class Builder {
   }
 
   std::vector<Frame> frames_;
+  size_t values_ = 0;
   Json root_;
   std::string error_;
 };

@@ -1,7 +1,5 @@
 #include "dlpipe/io/formats/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <cstring>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/io/formats/foreign_weights.h"
@@ -158,13 +157,9 @@ static Status or_foreign(int fd, const std::string& path, uint64_t file_bytes, c
 }
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
-  SafetensorsFile file(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.fd_ < 0) return status_from_errno("safetensors", concat("cannot open ", path), errno);
-  struct stat info {};
-  if (::fstat(file.fd_, &info) != 0)
-    return status_from_errno("safetensors", concat("cannot stat ", path), errno);
-  if (!S_ISREG(info.st_mode)) return corrupt(concat(path, " is not a file"));
-  const auto file_bytes = static_cast<uint64_t>(info.st_size);
+  DLPIPE_ASSIGN_OR_RETURN(RegularFile opened, RegularFile::open("safetensors", path));
+  const uint64_t file_bytes = opened.stamp().size_bytes;
+  SafetensorsFile file(path, opened.release());
   const auto refuse = [&](const Status& problem) { return or_foreign(file.fd_, path, file_bytes, problem); };
   uint64_t header_bytes = 0;
   if (file_bytes < sizeof header_bytes)

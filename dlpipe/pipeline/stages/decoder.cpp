@@ -1,11 +1,14 @@
 #include "dlpipe/pipeline/stages/decoder.h"
 
+#include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/raw.h"
 
 namespace dlpipe::pipeline {
 
 RegionDecoder::RegionDecoder(const Setup& setup)
-    : channels_(setup.image_size.channels), decoder_({.max_pixels = setup.options.max_pixels}) {}
+    : channels_(setup.image_size.channels),
+      max_pixels_(setup.options.max_pixels),
+      decoder_({.max_pixels = max_pixels_}) {}
 
 namespace {
 
@@ -29,6 +32,8 @@ bool inside(const Region& region, const data::ImageInfo& info) {
 Result<ConstImageView> RegionDecoder::decode(const SamplePlan& plan, std::span<const std::byte> image,
                                              const ImageView& out) {
   const Region& region = plan.chain.source_region;
+  const data::ImageInfo planned = info_of(plan.header);
+  DLPIPE_RETURN_IF_ERROR(data::check_pixels(planned, max_pixels_));  // before their memory is asked for
   if (plan.header.layout == data::ImageLayout::kRaw && plan.header.orientation <= 1) {
     DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_raw(image));
     if (info.channels == channels_ && inside(region, info)) {
@@ -45,7 +50,12 @@ Result<ConstImageView> RegionDecoder::decode(const SamplePlan& plan, std::span<c
     if (pixels_.size() < bytes) pixels_.resize(bytes);
     pixels = {pixels_.data(), region.width, region.height, channels_, static_cast<ptrdiff_t>(row_bytes)};
   }
-  DLPIPE_RETURN_IF_ERROR(decoder_.decode_oriented(image, info_of(plan.header), region, pixels));
+  const Status decoded = decoder_.decode_oriented(image, planned, region, pixels);
+  if (decoded.code() == ErrorCode::kMisuse)  // the region is right for the row, so the row is wrong
+    return Status(ErrorCode::kCorrupt,
+                  concat("[loader] the header table gives sample ", plan.sample, " ", plan.header.width, "x",
+                         plan.header.height, " pixels, which its image doesn't have: ", decoded.message()));
+  DLPIPE_RETURN_IF_ERROR(decoded);
   return ConstImageView(pixels);
 }
 

@@ -28,6 +28,7 @@ class RegionDecoder {
 
  private:
   int channels_;
+  int64_t max_pixels_;
   data::ImageDecoder decoder_;
   std::vector<uint8_t> pixels_;
 };

@@ -191,7 +191,8 @@ Result<data::Schema> make_schema(const IngestOptions& options, const SourceListi
 // Bytes that one file will take in its record, from its header.
 double estimate_record(const IngestOptions& options, std::span<const std::byte> bytes) {
   const auto info = data::probe_image(bytes);
-  if (!info.ok()) return static_cast<double>(bytes.size());
+  if (!info.ok() || !data::check_pixels(*info, options.max_pixels).ok())
+    return static_cast<double>(bytes.size());
   double pixels = static_cast<double>(info->width) * info->height;
   const int longer = std::max(info->width, info->height);
   const bool resized = options.resize_max > 0 && longer > options.resize_max;
@@ -213,6 +214,7 @@ double estimate_stored_ratio(const IngestOptions& options, const data::Source& s
     const size_t step = std::max<size_t>(1, split.entries.size() / kProbes);
     for (size_t i = 0; i < split.entries.size(); i += step) {
       if (!split.entries[i].problem.empty()) continue;
+      if (split.entries[i].size_bytes > data::kMostPictureBytes) continue;  // it will be skipped
       const auto bytes = source.read(split.entries[i]);
       if (!bytes.ok() || bytes->empty()) continue;  // what is wrong with it is found when its turn comes
       file_bytes += static_cast<double>(bytes->size());
@@ -242,7 +244,9 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
 
   double bytes = 0;
   for (const FrozenSplit& split : list.splits) {
-    for (const SourceEntry& entry : split.entries) bytes += static_cast<double>(entry.size_bytes);
+    for (const SourceEntry& entry : split.entries) {
+      if (entry.size_bytes <= data::kMostPictureBytes) bytes += static_cast<double>(entry.size_bytes);
+    }
   }
   const auto count = static_cast<double>(list.entry_count());
   // A record that stands alone takes whole 4 KB pages: below 8 KB too much of them would be air.

@@ -1,13 +1,12 @@
 #include "dlpipe/run/ingest/frozen_list.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <unordered_map>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/ingest/files.h"
 
@@ -186,9 +185,8 @@ Status save_list(const FrozenList& list, const std::string& file) {
 }
 
 Result<FrozenList> load_list(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return status_from_errno("ingest", concat("cannot read ", file), errno);
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  constexpr uint64_t kMostBytes = uint64_t{1} << 40;
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, formats::read_file(file, kMostBytes));
   return parse_list(text, file);
 }
 

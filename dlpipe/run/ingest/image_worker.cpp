@@ -43,10 +43,7 @@ Result<data::PackedRecord> ImageWorker::process(const data::SourceEntry& entry) 
 
 Status ImageWorker::decode(const std::vector<std::byte>& bytes, const data::ImageInfo& info) {
   const ScopedTimer timer(counters_.decode_ns);
-  if (int64_t{info.width} * info.height > options_.max_pixels)
-    return Status(ErrorCode::kUnsupported,
-                  concat("[codec] ", info.width, "x", info.height, " pixels are more than --max-pixels ",
-                         options_.max_pixels));
+  DLPIPE_RETURN_IF_ERROR(data::check_pixels(info, options_.max_pixels));
   const bool swaps = swaps_axes(info.orientation);
   picture_.width = swaps ? info.height : info.width;
   picture_.height = swaps ? info.width : info.height;

@@ -50,6 +50,16 @@ TEST(Json, HostileNestingIsRefused) {
   EXPECT_TRUE(Json::parse(std::string(200, '[') + std::string(200, ']')).ok());
 }
 
+// A value takes many times the memory of its text.
+TEST(Json, AMillionValuesAreTheMost) {
+  std::string text = "[0";
+  for (int i = 1; i < 999'999; ++i) text += ",0";
+  EXPECT_TRUE(Json::parse(text + "]").ok());
+  const Status status = Json::parse(text + ",0,0]").status();
+  EXPECT_EQ(status.code(), ErrorCode::kCorrupt);
+  EXPECT_NE(status.message().find("more than 1000000 values"), std::string::npos) << status.message();
+}
+
 TEST(Json, BytesThatAreNotUtf8AreReplacedNotThrown) {
   EXPECT_EQ(Json("a\xff").dump(), "\"a\xEF\xBF\xBD\"");
 }

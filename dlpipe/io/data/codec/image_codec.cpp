@@ -30,6 +30,12 @@ std::string_view image_layout_name(ImageLayout layout) {
   return "unknown";
 }
 
+Status check_pixels(const ImageInfo& info, int64_t max_pixels) {
+  if (int64_t{info.width} * info.height <= max_pixels) return {};
+  return Status(ErrorCode::kUnsupported, concat("[codec] ", info.width, "x", info.height,
+                                                " pixels are more than --max-pixels ", max_pixels));
+}
+
 struct ImageDecoder::Impl {
   explicit Impl(const DecodeLimits& limits_in)
       : limits(limits_in), jpeg(limits_in), png(limits_in), coefficients(limits_in) {}

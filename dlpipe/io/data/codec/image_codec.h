@@ -34,8 +34,11 @@ struct DecodeLimits {
   int64_t max_memory_bytes = int64_t{1} << 30;
 };
 
-/// Reads the header alone. kCorrupt / kUnsupported say why. `bytes` may hold anything.
+/// Reads the header alone. kCorrupt / kUnsupported say why; a size that so few bytes can't hold is kCorrupt.
+/// `bytes` may hold anything.
 Result<ImageInfo> probe_image(std::span<const std::byte> bytes);
+/// kUnsupported for more pixels than `max_pixels`. Comes before the pixels' memory is asked for.
+Status check_pixels(const ImageInfo& info, int64_t max_pixels);
 
 class ImageDecoder {
  public:

@@ -43,7 +43,41 @@ constexpr bool is_frame_header(uint32_t marker) {  // SOF0..15, without DHT, JPG
   return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-Result<ImageInfo> parse_frame(Bytes segment, uint32_t marker, Orientation orientation) {
+constexpr uint32_t kProgressive = 0xc2;
+constexpr uint32_t kFirstArithmetic = 0xc9;
+
+/// The fewest bytes that a frame of these components can be coded in. A block takes at least a bit for its DC and,
+/// in a sequential file, one for the end of its AC; an arithmetic coder can do with less than any number.
+int64_t least_scan_bytes(Bytes frame, uint32_t marker, int width, int height, int components) {
+  if (marker >= kFirstArithmetic) return 0;
+  constexpr size_t kFactors = 7;  // of the first component; three bytes each
+  const auto factor = [&](int c, int shift) {
+    return load_u8(frame, kFactors + 3 * static_cast<size_t>(c)) >> shift & 15;
+  };
+  int most_h = 1;
+  int most_v = 1;
+  for (int c = 0; c < components; ++c) {
+    most_h = std::max(most_h, factor(c, 4));
+    most_v = std::max(most_v, factor(c, 0));
+  }
+  const auto blocks = [](int64_t pixels, int own, int most) {
+    return ((pixels * own + most - 1) / most + 7) / 8;
+  };
+  int64_t all = 0;
+  for (int c = 0; c < components; ++c) {
+    const bool alone = components == 1;
+    all += blocks(width, alone ? 1 : factor(c, 4), alone ? 1 : most_h) *
+           blocks(height, alone ? 1 : factor(c, 0), alone ? 1 : most_v);
+  }
+  return all * (marker == kProgressive ? 1 : 2) / 8;
+}
+
+Status claims_too_much(std::string_view format, const ImageInfo& info, size_t bytes) {
+  return corrupt(concat(format, " claims ", info.width, "x", info.height, " pixels, more than its ", bytes,
+                        " bytes can hold"));
+}
+
+Result<ImageInfo> parse_frame(Bytes segment, uint32_t marker, size_t file_bytes, Orientation orientation) {
   if (segment.size() < 6) return corrupt("JPEG frame header is cut short");
   const bool decodable =
       marker == 0xc0 || marker == 0xc1 || marker == 0xc2 || marker == 0xc9 || marker == 0xca;
@@ -67,6 +101,11 @@ Result<ImageInfo> parse_frame(Bytes segment, uint32_t marker, Orientation orient
                                                   " components is not supported; convert it to RGB"));
   }
   info.channels = components == 1 ? 1 : 3;
+  if (segment.size() < 6 + 3 * static_cast<size_t>(components))
+    return corrupt("JPEG frame header is cut short");
+  if (least_scan_bytes(segment, marker, info.width, info.height, components) >
+      static_cast<int64_t>(file_bytes))
+    return claims_too_much("JPEG", info, file_bytes);
   return info;
 }
 
@@ -109,7 +148,8 @@ Result<ImageInfo> probe_jpeg(Bytes bytes) {
     if (segment.marker == JpegSegments::kStartOfScan)
       return corrupt("JPEG has no frame header before its data");
     if (is_frame_header(segment.marker)) {
-      DLPIPE_ASSIGN_OR_RETURN(ImageInfo info, parse_frame(segment.body, segment.marker, orientation));
+      DLPIPE_ASSIGN_OR_RETURN(ImageInfo info,
+                              parse_frame(segment.body, segment.marker, bytes.size(), orientation));
       info.layout = sniff_layout(bytes);
       return info;
     }
@@ -133,8 +173,14 @@ Result<ImageInfo> probe_png(Bytes bytes) {
     return corrupt("PNG with an impossible width or height");
   info.width = static_cast<int>(width);
   info.height = static_cast<int>(height);
+  const int bits = load_u8(bytes, 24);
   const int color_type = load_u8(bytes, 25);
   info.channels = (color_type & 2) != 0 ? 3 : 1;  // bit 1: colour (palettes have it too)
+  const int samples = color_type == 2 ? 3 : color_type == 4 ? 2 : color_type == 6 ? 4 : 1;
+  constexpr double kMostShrinking = 1032;  // of deflate: 258 bytes in two bits
+  const double pixel_bytes = static_cast<double>(width) * height * samples * bits / 8;
+  if (pixel_bytes > kMostShrinking * static_cast<double>(bytes.size()))
+    return claims_too_much("PNG", info, bytes.size());
   for (size_t at = kFirstChunk; at + 12 <= bytes.size();) {
     const size_t length = load_be32(bytes, at);
     if (length > bytes.size() - at - 12 || starts_with(bytes.subspan(at + 4), "IDAT")) break;
@@ -146,7 +192,8 @@ Result<ImageInfo> probe_png(Bytes bytes) {
 }
 
 static Result<ImageInfo> probe_coefficients(Bytes bytes) {
-  DLPIPE_ASSIGN_OR_RETURN(const coef::Frame frame, coef::parse_frame(bytes));
+  DLPIPE_ASSIGN_OR_RETURN(const coef::Record record, coef::parse_record(bytes));
+  const coef::Frame& frame = record.frame;
   ImageInfo info;
   info.layout = ImageLayout::kCoefficients;
   info.width = frame.width;

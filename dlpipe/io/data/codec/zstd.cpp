@@ -18,6 +18,12 @@ struct ZstdDecompressor::Context {
   ~Context() { ZSTD_freeDCtx(zstd); }
 };
 
+bool zstd_can_hold(size_t frame_bytes, size_t size) {
+  constexpr size_t kLeastBlock = 4;  // a header of three bytes, and the byte that is repeated
+  constexpr size_t kMostBlock = size_t{128} << 10;
+  return size / kMostBlock <= frame_bytes / kLeastBlock;
+}
+
 ZstdCompressor::ZstdCompressor() : context_(std::make_unique<Context>()) {}
 ZstdCompressor::~ZstdCompressor() = default;
 ZstdDecompressor::ZstdDecompressor() : context_(std::make_unique<Context>()) {}

@@ -10,6 +10,9 @@
 
 namespace dlpipe::data {
 
+/// Whether a frame of `frame_bytes` could hold `size` bytes at all. Comes before their memory is asked for.
+bool zstd_can_hold(size_t frame_bytes, size_t size);
+
 class ZstdCompressor {
  public:
   ZstdCompressor();

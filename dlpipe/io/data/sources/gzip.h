@@ -11,8 +11,9 @@
 namespace dlpipe::data {
 
 bool is_gzip(std::span<const std::byte> bytes);
-/// The first `size` bytes of the stream; kCorrupt when it has fewer. With `whole`, also when it has more.
-Result<std::vector<std::byte>> gunzip(std::span<const std::byte> bytes, size_t size, bool whole,
-                                      const std::string& name);
+/// Fills `out` with the stream's first bytes; kCorrupt when it has fewer. With `whole`, also when it has more.
+/// Memory that nothing was written to yet stays untouched where the stream ends early.
+Status gunzip(std::span<const std::byte> bytes, std::span<std::byte> out, bool whole,
+              const std::string& name);
 
 }  // namespace dlpipe::data

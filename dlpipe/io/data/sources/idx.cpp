@@ -5,7 +5,9 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 
+#include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/raw.h"
@@ -21,26 +23,43 @@ namespace fs = std::filesystem;
 
 struct IdxArray {
   std::vector<size_t> dims;
-  std::vector<std::byte> bytes;  // the whole file, decompressed
+  std::vector<std::byte> file;         // as it is on disk
+  std::unique_ptr<std::byte[]> whole;  // decompressed; empty where the file isn't gzipped
+  uint64_t size = 0;                   // of the decompressed file
   size_t header_bytes = 0;
   FileStamp stamp;
-  std::span<const std::byte> items() const { return std::span(bytes).subspan(header_bytes); }
+  std::span<const std::byte> items() const {
+    const std::span<const std::byte> all = whole != nullptr ? std::span(whole.get(), size) : std::span(file);
+    return all.subspan(header_bytes);
+  }
 };
 
 Status wrong(const std::string& file, std::string_view what) {
   return Status(ErrorCode::kCorrupt, concat("[ingest] ", file, ": ", what, "; download it again"));
 }
 
-// "\0\0", a type byte (8: unsigned bytes), the number of dimensions, and each as a big-endian u32.
-Result<IdxArray> read_idx(const std::string& file) {
+Status check_memory(const std::string& file, std::string_view what, uint64_t bytes) {
+  if (bytes <= available_memory_bytes()) return {};
+  return Status(ErrorCode::kUnsupported,
+                concat("[ingest] ", file, ": ", what, " ", human_bytes(bytes), ", this machine has ",
+                       human_bytes(available_memory_bytes()), "; split the file"));
+}
+
+// "\0\0", a type byte (8: unsigned bytes), the number of dimensions, and each as a big-endian u32. The header alone is
+// decompressed.
+Result<IdxArray> read_header(const std::string& file) {
   IdxArray array;
   DLPIPE_ASSIGN_OR_RETURN(array.stamp, stamp_file(file));
-  DLPIPE_ASSIGN_OR_RETURN(array.bytes, read_stamped_file(file, array.stamp));
-  const bool gzip = is_gzip(array.bytes);
+  DLPIPE_ASSIGN_OR_RETURN(array.file, read_stamped_file(file, array.stamp, available_memory_bytes()));
   const auto head = [&](size_t size) -> Result<std::vector<std::byte>> {
-    if (gzip) return gunzip(array.bytes, size, false, file);
-    if (array.bytes.size() < size) return wrong(file, "too short for an IDX file");
-    return std::vector<std::byte>(array.bytes.begin(), array.bytes.begin() + static_cast<ptrdiff_t>(size));
+    std::vector<std::byte> bytes(size);
+    if (is_gzip(array.file)) {
+      DLPIPE_RETURN_IF_ERROR(gunzip(array.file, bytes, false, file));
+      return bytes;
+    }
+    if (array.file.size() < size) return wrong(file, "too short for an IDX file");
+    std::copy_n(array.file.begin(), size, bytes.begin());
+    return bytes;
   };
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> magic, head(4));
   const size_t rank = load_u8(magic, 3);
@@ -48,24 +67,31 @@ Result<IdxArray> read_idx(const std::string& file) {
     return wrong(file, "not an IDX file of bytes with 1 to 4 dimensions");
   array.header_bytes = 4 + 4 * rank;
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> header, head(array.header_bytes));
-  uint64_t size = 1;
+  array.size = 1;
   for (size_t i = 0; i < rank; ++i) {
     array.dims.push_back(load_be32(header, 4 + 4 * i));
     constexpr uint64_t kMost = uint64_t{1} << 40;
-    if (array.dims.back() == 0 || size > kMost / array.dims.back())
+    if (array.dims.back() == 0 || array.size > kMost / array.dims.back())
       return wrong(file, "its header gives an impossible size");
-    size *= array.dims.back();
+    array.size *= array.dims.back();
   }
-  size += array.header_bytes;
-  if (gzip) {
-    // deflate shrinks at most 1032 : 1, so a header that asks for more is damaged, not large.
-    if (size / 1032 > array.bytes.size())
-      return wrong(file, "its header asks for more than the file can hold");
-    DLPIPE_ASSIGN_OR_RETURN(array.bytes, gunzip(array.bytes, size, true, file));
-  }
-  if (array.bytes.size() != size)
-    return wrong(file, concat("it has ", array.bytes.size(), " bytes, its header asks for ", size));
+  array.size += array.header_bytes;
+  // deflate shrinks at most 1032 : 1, so a header that asks for more is damaged, not large.
+  if (is_gzip(array.file) && array.size / 1032 > array.file.size())
+    return wrong(file, "its header asks for more than the file can hold");
+  if (!is_gzip(array.file) && array.file.size() != array.size)
+    return wrong(file, concat("it has ", array.file.size(), " bytes, its header asks for ", array.size));
   return array;
+}
+
+Status read_items(const std::string& file, IdxArray& array) {
+  if (!is_gzip(array.file)) return {};
+  DLPIPE_RETURN_IF_ERROR(check_memory(file, "decompressed it takes", array.size));
+  array.whole =
+      std::make_unique_for_overwrite<std::byte[]>(array.size);  // untouched until there are bytes for it
+  DLPIPE_RETURN_IF_ERROR(gunzip(array.file, {array.whole.get(), array.size}, true, file));
+  array.file = {};
+  return {};
 }
 
 struct Pair {
@@ -144,8 +170,8 @@ Status IdxSource::find_pairs() {
 }
 
 Status IdxSource::load(Pair& pair) {
-  DLPIPE_ASSIGN_OR_RETURN(pair.images, read_idx(pair.images_file));
-  DLPIPE_ASSIGN_OR_RETURN(pair.labels, read_idx(pair.labels_file));
+  DLPIPE_ASSIGN_OR_RETURN(pair.images, read_header(pair.images_file));
+  DLPIPE_ASSIGN_OR_RETURN(pair.labels, read_header(pair.labels_file));
   const std::vector<size_t>& dims = pair.images.dims;
   const bool pictures = dims.size() >= 3 && dims[1] <= 65'535 && dims[2] <= 65'535 &&
                         (dims.size() == 3 || dims[3] == 1 || dims[3] == 3);
@@ -153,7 +179,11 @@ Status IdxSource::load(Pair& pair) {
   if (pair.labels.dims.size() != 1) return wrong(pair.labels_file, "not labels of [N]");
   if (pair.labels.dims[0] != dims[0])
     return wrong(pair.labels_file, concat(pair.labels.dims[0], " labels for ", dims[0], " images"));
-  return {};
+  constexpr uint64_t kListedBytes = sizeof(SourceEntry) + 64;  // an entry, its path, its class
+  DLPIPE_RETURN_IF_ERROR(
+      check_memory(pair.images_file, "the list of its pictures takes", dims[0] * kListedBytes));
+  DLPIPE_RETURN_IF_ERROR(read_items(pair.labels_file, pair.labels));
+  return read_items(pair.images_file, pair.images);
 }
 
 // train and t10k or test: the published halves. Anything else must be one pair.

@@ -20,6 +20,9 @@
 
 namespace dlpipe::data {
 
+/// Of a file that is one picture: more than any has, and less than memory.
+inline constexpr uint64_t kMostPictureBytes = uint64_t{1} << 30;
+
 /// One image, or sequence of tokens, to be ingested.
 struct SourceEntry {
   std::string path;                // relative name, unique in the source, bytes as the file system has them

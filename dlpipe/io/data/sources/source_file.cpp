@@ -1,7 +1,5 @@
 #include "dlpipe/io/data/sources/source_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,13 +14,6 @@ namespace dlpipe::data {
 
 namespace {
 
-struct OpenFile {
-  int fd = -1;
-  ~OpenFile() {
-    if (fd >= 0) ::close(fd);
-  }
-};
-
 Status changed(const std::string& path, std::string_view how) {
   return Status(ErrorCode::kChanged, concat("[ingest] ", printable(path), " ", how,
                                             " since it was listed; let the files rest, remove the .partial "
@@ -31,45 +22,33 @@ Status changed(const std::string& path, std::string_view how) {
 
 }  // namespace
 
-FileStamp stamp_of(const struct stat& stat) {
-  return {static_cast<uint64_t>(stat.st_size),
-          int64_t{stat.st_mtim.tv_sec} * 1'000'000'000 + stat.st_mtim.tv_nsec};
-}
-
 FileId id_of(const struct stat& stat) {
   return {static_cast<uint64_t>(stat.st_dev), static_cast<uint64_t>(stat.st_ino)};
 }
 
 Result<FileStamp> stamp_file(const std::string& path) {
-  struct stat stat {};
-  if (::stat(path.c_str(), &stat) != 0)
-    return status_from_errno("ingest", concat("cannot look at ", path), errno);
-  if (!S_ISREG(stat.st_mode))
-    return Status(ErrorCode::kUnsupported,
-                  concat("[ingest] ", printable(path), " is not a regular file; remove it"));
-  return stamp_of(stat);
+  return stamp_regular_file("ingest", path);
 }
 
-Result<std::vector<std::byte>> read_stamped_file(const std::string& path, const FileStamp& stamp) {
-  const OpenFile file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0) {
-    if (errno == ENOENT || errno == ENOTDIR) return changed(path, "was removed");
-    return status_from_errno("ingest", concat("cannot read ", path), errno);
-  }
-  struct stat stat {};
-  if (fstat(file.fd, &stat) != 0) return status_from_errno("ingest", concat("cannot read ", path), errno);
-  if (stamp_of(stat) != stamp) return changed(path, "changed");
+Result<std::vector<std::byte>> read_stamped_file(const std::string& path, const FileStamp& stamp,
+                                                 uint64_t most_bytes) {
+  const auto file = RegularFile::open("ingest", path);
+  if (file.status().code() == ErrorCode::kNotFound) return changed(path, "was removed");
+  if (!file.ok()) return file.status();
+  if (file->stamp() != stamp) return changed(path, "changed");
+  if (stamp.size_bytes > most_bytes)
+    return Status(ErrorCode::kUnsupported, concat("[ingest] ", printable(path), " has ", human_bytes(stamp.size_bytes),
+                                                  "; at most ", human_bytes(most_bytes), " are read as one"));
   std::vector<std::byte> bytes(stamp.size_bytes);
   size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t count = ::read(file.fd, bytes.data() + done, bytes.size() - done);
+    const ssize_t count = ::read(file->fd(), bytes.data() + done, bytes.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return status_from_errno("ingest", concat("cannot read ", path), errno);
     if (count == 0) return changed(path, "became shorter");
     done += static_cast<size_t>(count);
   }
-  if (fstat(file.fd, &stat) != 0) return status_from_errno("ingest", concat("cannot read ", path), errno);
-  if (stamp_of(stat) != stamp) return changed(path, "changed");
+  if (!file->is_unchanged()) return changed(path, "changed");
   return bytes;
 }
 

@@ -10,16 +10,12 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/regular_file.h"
+#include "dlpipe/io/data/sources/source.h"
 
 struct stat;
 
 namespace dlpipe::data {
-
-struct FileStamp {
-  uint64_t size_bytes = 0;
-  int64_t modified_ns = 0;
-  friend bool operator==(const FileStamp&, const FileStamp&) = default;
-};
 
 /// Which file it is, under whatever name.
 struct FileId {
@@ -28,12 +24,13 @@ struct FileId {
   friend auto operator<=>(const FileId&, const FileId&) = default;
 };
 
-FileStamp stamp_of(const struct stat& stat);
 FileId id_of(const struct stat& stat);
 /// kUnsupported for anything but a regular file (links are followed).
 Result<FileStamp> stamp_file(const std::string& path);
-/// The whole file; kChanged when it isn't, or doesn't stay, what `stamp` says.
-Result<std::vector<std::byte>> read_stamped_file(const std::string& path, const FileStamp& stamp);
+/// The whole file; kChanged when it isn't, or doesn't stay, what `stamp` says; kUnsupported for more than
+/// `most_bytes`.
+Result<std::vector<std::byte>> read_stamped_file(const std::string& path, const FileStamp& stamp,
+                                                 uint64_t most_bytes = kMostPictureBytes);
 /// The letters behind the last dot of a name, in lower case: "jpg".
 std::string lower_ending(std::string_view path);
 /// True for names that end like a picture's (.jpg, .png, .bmp, ...), decodable here or not.

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "dlpipe/base/machine.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/source.h"
@@ -17,18 +18,16 @@ namespace {
 
 constexpr size_t kMostTokens = 256;  // a token is a byte
 
-/// Where each character begins, and the text's end; empty where it is no UTF-8.
-std::vector<size_t> character_places(std::string_view text) {
-  std::vector<size_t> places;
-  size_t at = 0;
-  while (at < text.size()) {
+/// Calls `take` with each character; false where it is no UTF-8.
+template <class Take>
+bool for_characters(std::string_view text, Take take) {
+  for (size_t at = 0; at < text.size();) {
     const size_t count = utf8_bytes(text, at);
-    if (count == 0) return {};
-    places.push_back(at);
+    if (count == 0) return false;
+    take(text.substr(at, count));
     at += count;
   }
-  places.push_back(at);
-  return places;
+  return true;
 }
 
 class TextSource final : public Source {
@@ -59,24 +58,27 @@ void TextSource::number_bytes(std::string_view text, SourceListing& listing) {
 }
 
 bool TextSource::number_characters(std::string_view text, SourceListing& listing) {
-  const std::vector<size_t> places = character_places(text);
-  if (places.empty()) return false;
   std::map<std::string_view, std::byte> numbers;  // UTF-8 sorts as its code points do
-  for (size_t i = 0; i + 1 < places.size(); ++i)
-    numbers[text.substr(places[i], places[i + 1] - places[i])] = {};
-  if (numbers.size() > kMostTokens) return false;
+  size_t count = 0;
+  const bool utf8 = for_characters(text, [&](std::string_view character) {
+    ++count;
+    if (numbers.size() <= kMostTokens) numbers[character] = {};
+  });
+  if (!utf8 || numbers.size() > kMostTokens) return false;
   for (auto& [character, number] : numbers) {
     number = static_cast<std::byte>(listing.classes.size());
     listing.classes.emplace_back(character);
   }
-  for (size_t i = 0; i + 1 < places.size(); ++i)
-    tokens_.push_back(numbers[text.substr(places[i], places[i + 1] - places[i])]);
+  tokens_.reserve(count);
+  for_characters(text, [&](std::string_view character) { tokens_.push_back(numbers[character]); });
   return true;
 }
 
 Result<SourceListing> TextSource::list() {
   DLPIPE_ASSIGN_OR_RETURN(stamp_, stamp_file(path_));
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(path_, stamp_));
+  DLPIPE_ASSIGN_OR_RETURN(
+      const std::vector<std::byte> bytes,
+      read_stamped_file(path_, stamp_, available_memory_bytes() / 2));  // once as text, once as tokens
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   SourceListing listing;
   listing.in_sequence = true;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/raw.h"
 #include "tests/io/data/codec/image_files.h"
 
@@ -136,13 +137,33 @@ TEST(ImageCodec, AHugeHeaderIsRefusedBeforeAnyAllocation) {
       break;
     }
   }
+  const Status claim = probe_image(bytes).status();
+  EXPECT_EQ(claim.code(), ErrorCode::kCorrupt);
+  EXPECT_NE(claim.message().find("claims 30000x30000 pixels, more than its"), std::string::npos)
+      << claim.message();
+  bytes.resize(size_t{6} << 20);  // it could hold them now
   const ImageInfo info = *probe_image(bytes);
   ASSERT_EQ(info.width, 30000);
   ASSERT_EQ(info.height, 30000);
+  EXPECT_EQ(check_pixels(info, 899'999'999).code(), ErrorCode::kUnsupported);
+  EXPECT_TRUE(check_pixels(info, 900'000'000).ok());
   Pixels pixels(8, 8, 3);
   const Status status = ImageDecoder().decode(bytes, {0, 0, 8, 8}, pixels.view());
   EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
   EXPECT_NE(status.message().find("--max-pixels"), std::string::npos) << status.message();
+}
+
+TEST(ImageCodec, APngThatItsBytesCantHoldIsDamaged) {
+  std::vector<std::byte> bytes = read_picture("rgb.png");
+  ASSERT_TRUE(probe_image(bytes).ok());
+  for (const uint32_t side : {60'000u, 0x7fffffffu}) {
+    for (size_t i = 0; i < 4; ++i)
+      bytes[16 + i] = bytes[20 + i] = static_cast<std::byte>(side >> (24 - 8 * i));
+    const Status status = probe_image(bytes).status();
+    EXPECT_EQ(status.code(), ErrorCode::kCorrupt);
+    EXPECT_NE(status.message().find(concat("PNG claims ", side, "x", side)), std::string::npos)
+        << status.message();
+  }
 }
 
 TEST(ImageCodec, ScansAndCoefficientMemoryOfProgressiveFilesAreLimited) {

@@ -9,6 +9,8 @@
 #include <memory>
 #include <new>
 
+#include "dlpipe/io/data/codec/zstd.h"
+
 namespace dlpipe::data::coef {
 namespace {
 
@@ -66,7 +68,7 @@ std::vector<std::byte> pack_head(std::span<const std::byte> bytes) {
 Result<std::vector<std::byte>> unpack_head(std::span<const std::byte> packed, size_t size) {
   const Status damaged(ErrorCode::kCorrupt,
                        "[codec] coefficient record: its JPEG head is damaged; ingest the file again");
-  if (size > kMaxBytes) return damaged;
+  if (size > kMaxBytes || !zstd_can_hold(packed.size(), size)) return damaged;
   const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
   if (context == nullptr) throw std::bad_alloc();
   std::vector<std::byte> out(size);

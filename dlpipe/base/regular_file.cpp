@@ -1,0 +1,63 @@
+#include "dlpipe/base/regular_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe {
+
+namespace {
+
+std::string_view kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+Result<FileStamp> regular_stamp(std::string_view area, const std::string& path, const struct stat& stat) {
+  if (S_ISREG(stat.st_mode)) return stamp_of(stat);
+  return Status(ErrorCode::kUnsupported, concat("[", area, "] ", printable(path), " is ", kind_of(stat.st_mode),
+                                                ", not a regular file; give the path of a file"));
+}
+
+}  // namespace
+
+FileStamp stamp_of(const struct stat& stat) {
+  return {static_cast<uint64_t>(stat.st_size),
+          int64_t{stat.st_mtim.tv_sec} * 1'000'000'000 + stat.st_mtim.tv_nsec};
+}
+
+Result<FileStamp> stamp_regular_file(std::string_view area, const std::string& path) {
+  struct stat stat {};
+  if (::stat(path.c_str(), &stat) != 0) return status_from_errno(area, concat("cannot open ", path), errno);
+  return regular_stamp(area, path, stat);
+}
+
+Result<RegularFile> RegularFile::open(std::string_view area, const std::string& path) {
+  DLPIPE_RETURN_IF_ERROR(stamp_regular_file(area, path).status());
+  // O_NONBLOCK: something else may stand there by now. It changes nothing for regular files.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return status_from_errno(area, concat("cannot open ", path), errno);
+  RegularFile file(fd, {});
+  struct stat stat {};
+  if (::fstat(fd, &stat) != 0) return status_from_errno(area, concat("cannot open ", path), errno);
+  DLPIPE_ASSIGN_OR_RETURN(file.stamp_, regular_stamp(area, path, stat));
+  return file;
+}
+
+bool RegularFile::is_unchanged() const {
+  struct stat stat {};
+  return ::fstat(fd_, &stat) == 0 && stamp_of(stat) == stamp_;
+}
+
+RegularFile::~RegularFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+}  // namespace dlpipe

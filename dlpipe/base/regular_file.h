@@ -1,0 +1,57 @@
+// The one place where a file that is read as data is opened: only a regular file (links are followed). A
+// pipe, socket or device is refused by its kind before it is opened, since opening a pipe waits for a writer.
+// Any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "dlpipe/base/error.h"
+
+struct stat;
+
+namespace dlpipe {
+
+/// Size and time of a file; equal stamps count as the same contents.
+struct FileStamp {
+  uint64_t size_bytes = 0;
+  int64_t modified_ns = 0;
+  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+
+FileStamp stamp_of(const struct stat& stat);
+
+/// A file that is open for reading. Closed with this object.
+class RegularFile {
+ public:
+  /// Errors begin with `[area]` and name the path: kUnsupported for anything but a regular file, else as the
+  /// system says.
+  static Result<RegularFile> open(std::string_view area, const std::string& path);
+  ~RegularFile();
+  RegularFile(RegularFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)), stamp_(other.stamp_) {}
+  RegularFile& operator=(RegularFile&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    stamp_ = other.stamp_;
+    return *this;
+  }
+
+  int fd() const { return fd_; }
+  /// The file's number, which the caller closes from now on.
+  int release() { return std::exchange(fd_, -1); }
+  /// As it was when the file was opened.
+  const FileStamp& stamp() const { return stamp_; }
+  /// False when the file was written to since then.
+  bool is_unchanged() const;
+
+ private:
+  RegularFile(int fd, const FileStamp& stamp) : fd_(fd), stamp_(stamp) {}
+  int fd_;
+  FileStamp stamp_;
+};
+
+/// The stamp alone, without opening the file; errors as RegularFile::open.
+Result<FileStamp> stamp_regular_file(std::string_view area, const std::string& path);
+
+}  // namespace dlpipe
