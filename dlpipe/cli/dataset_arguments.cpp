@@ -2,12 +2,12 @@
 
 namespace dlpipe::cli {
 
-Result<std::vector<NamedDataset>> open_all(const std::string& directory) {
+Result<std::vector<NamedDataset>> open_all(const std::string& directory, data::Dataset::IdCheck check) {
   std::vector<std::string> splits = data::split_names(directory);
   if (splits.empty()) splits.push_back("");
   std::vector<NamedDataset> all;
   for (const std::string& split : splits) {
-    DLPIPE_ASSIGN_OR_RETURN(auto dataset, data::Dataset::open(directory, split));
+    DLPIPE_ASSIGN_OR_RETURN(auto dataset, data::Dataset::open(directory, split, check));
     all.push_back({split, std::move(dataset)});
   }
   return all;

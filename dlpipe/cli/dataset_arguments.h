@@ -16,6 +16,7 @@ struct NamedDataset {
 };
 
 /// DST itself, or all of its splits, sorted by name.
-Result<std::vector<NamedDataset>> open_all(const std::string& directory);
+Result<std::vector<NamedDataset>> open_all(const std::string& directory,
+                                           data::Dataset::IdCheck check = data::Dataset::IdCheck::kRefuse);
 
 }  // namespace dlpipe::cli

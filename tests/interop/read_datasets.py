@@ -27,7 +27,7 @@ class Dataset:
         self.txn = env.begin()
         self.dbs = {n: env.open_db(n.encode(), self.txn, create=False) for n in ("meta", "headers", "records", "skipped")}
         self.info = json.loads(self.txn.get(b"dataset", db=self.dbs["meta"]))
-        assert self.info["format"] == "dlpipe-dataset" and self.info["version"] == 1
+        assert self.info["format"] == "dlpipe-dataset" and self.info["version"] == 2
 
     def row(self, i):
         chunk = self.txn.get(struct.pack("<Q", i // ROWS), db=self.dbs["headers"])
@@ -72,9 +72,10 @@ class Dataset:
         rows = xxhash.xxh3_64()
         for chunk in range((self.info["samples"] + ROWS - 1) // ROWS):
             rows.update(self.txn.get(struct.pack("<Q", chunk), db=self.dbs["headers"]))
-        identity = json.dumps(
-            {"fields": self.info["fields"], "classes": self.info["classes"]}, separators=(",", ":"), ensure_ascii=False
-        )
+        for numbers in (self.info["pixel_stats"]["mean"], self.info["pixel_stats"]["std"]):
+            rows.update(struct.pack(f"<{len(numbers)}d", *numbers))
+        covered = {name: self.info[name] for name in ("fields", "classes", "class_counts")}
+        identity = json.dumps(covered, separators=(",", ":"), ensure_ascii=False)
         return f"{xxhash.xxh3_64_intdigest(identity.encode(), seed=rows.intdigest()):016x}"
 
     def skipped(self):

@@ -43,7 +43,13 @@ void print_text(const data::Dataset& dataset, const data::VerifyReport& report, 
                         bad.path.empty() ? "" : concat(" (", printable(bad.path), ")"), ": ",
                         printable(bad.reason)));
   if (!report.id_matches)
-    print_answer("bad: the id differs from the records' and the schema's: one of them is damaged");
+    print_answer(concat("bad: the header table, classes, counts or statistics are not those of the id ",
+                        dataset.id()));
+  if (dataset.format_version() < 2)
+    print_note(concat(
+        "[verify] ", dataset.directory(),
+        " is of format version 1, whose id leaves out the pixel statistics: nothing can check them; ingest "
+        "again for a dataset of version 2"));
   print_answer(concat(dataset.directory(), ": ", human_count(report.samples), " samples, ",
                       human_bytes(report.bytes), decoded ? ", checksums and pixels, " : ", checksums, ",
                       human_seconds(report.seconds), ": ",
@@ -51,7 +57,8 @@ void print_text(const data::Dataset& dataset, const data::VerifyReport& report, 
 }
 
 Status run(Options options) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets, open_all(options.directory));
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets,
+                          open_all(options.directory, data::Dataset::IdCheck::kLater));
   const std::atomic<bool>* stop = catch_stop_signals();
   options.verify.stop_requested = [stop] { return stop->load(); };
   Json all = Json::array();

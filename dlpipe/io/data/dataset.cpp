@@ -1,36 +1,35 @@
 #include "dlpipe/io/data/dataset.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <limits>
 
-#include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/dataset_id.h"
 #include "dlpipe/io/data/header_table.h"
-#include "dlpipe/io/data/lmdb_env.h"
+#include "dlpipe/io/data/lmdb_file.h"
 #include "dlpipe/io/data/record.h"
 #include "dlpipe/io/data/schema.h"
 
 namespace dlpipe::data {
 
+using Bytes = LmdbFile::Bytes;
+
 struct Dataset::Impl {
   std::string directory;
-  uint64_t file_bytes = 0;
-  EnvPtr env;
-  MDB_dbi records = 0;
-  MDB_dbi skipped = 0;
-  bool has_skipped = false;
-  TxnPtr txn;  // open for the Dataset's life: it keeps the header chunks' addresses valid
+  std::unique_ptr<const LmdbFile> file;
+  LmdbFile::Tree records;
+  std::optional<LmdbFile::Tree> skipped;
   DatasetInfo info;
   std::optional<RecordLayout> layout;
   std::vector<const std::byte*> header_chunks;  // one a value, kRowsPerChunk rows each
 
-  Status open_env();
   Status open_tables();
-  Status load_info(MDB_dbi meta);
-  Status load_header_chunks(MDB_dbi headers);
+  Status load_info(const LmdbFile::Tree& meta);
+  Status load_header_chunks(const LmdbFile::Tree& headers);
+  Bytes chunk_rows(size_t chunk) const;
+  Status check_rows(bool* same_id) const;
   RecordHeader row(int64_t sample) const {
     const std::byte* chunk = header_chunks[static_cast<size_t>(sample / kRowsPerChunk)];
     return load_row({chunk + (sample % kRowsPerChunk) * kRowBytes, kRowBytes});
@@ -46,100 +45,94 @@ struct Dataset::Impl {
   }
 };
 
-Status Dataset::Impl::open_env() {
-  const std::string file = directory + "/data.mdb";
-  struct stat stat {};
-  if (::stat(file.c_str(), &stat) != 0)
-    return status_from_errno("dataset", concat("cannot open ", file), errno);
-  file_bytes = static_cast<uint64_t>(stat.st_size);
-  if (file_bytes == 0) return damaged("data.mdb is empty");  // LMDB would answer "Bad file descriptor"
-
-  MDB_env* raw = nullptr;
-  DLPIPE_RETURN_IF_ERROR(lmdb_status(mdb_env_create(&raw), "creating an environment", directory));
-  env.reset(raw);
-  mdb_env_set_maxdbs(raw, 8);
-  // The dataset never changes: no lock file, no reader table, and the map needs no room to grow.
-  unsigned flags = MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS;
-  // Readahead around random records evicts useful pages once the file doesn't fit the memory.
-  if (file_bytes > available_memory_bytes()) flags |= MDB_NORDAHEAD;
-  DLPIPE_RETURN_IF_ERROR(
-      lmdb_status(mdb_env_set_mapsize(raw, std::max<uint64_t>(file_bytes, 1 << 16)), "mapping", directory));
-  DLPIPE_RETURN_IF_ERROR(
-      lmdb_status(mdb_env_open(raw, directory.c_str(), flags, 0444), "opening data.mdb", directory));
-
-  // A file cut short still opens; touching a page that is not there would be a SIGBUS.
-  MDB_envinfo env_info{};
-  MDB_stat env_stat{};
-  mdb_env_info(raw, &env_info);
-  mdb_env_stat(raw, &env_stat);
-  const uint64_t needed = (uint64_t{env_info.me_last_pgno} + 1) * env_stat.ms_psize;
-  if (file_bytes < needed)
-    return damaged(concat("data.mdb has ", file_bytes, " bytes of ", needed, ": it was cut short"));
-  return {};
+Status Dataset::Impl::open_tables() {
+  DLPIPE_ASSIGN_OR_RETURN(file, LmdbFile::open(directory));
+  const auto table = [&](std::string_view name) -> Result<LmdbFile::Tree> {
+    DLPIPE_ASSIGN_OR_RETURN(const std::optional<LmdbFile::Tree> tree, file->tree(name));
+    if (!tree) return damaged(concat("it has no database '", name, "'"));
+    return *tree;
+  };
+  DLPIPE_ASSIGN_OR_RETURN(const LmdbFile::Tree meta, table(kMetaDb));
+  DLPIPE_ASSIGN_OR_RETURN(const LmdbFile::Tree headers, table(kHeadersDb));
+  DLPIPE_ASSIGN_OR_RETURN(records, table(kRecordsDb));
+  DLPIPE_ASSIGN_OR_RETURN(skipped, file->tree(kSkippedDb));
+  DLPIPE_RETURN_IF_ERROR(load_info(meta));
+  return load_header_chunks(headers);
 }
 
-Status Dataset::Impl::load_info(MDB_dbi meta) {
-  MDB_val key = value_of(kDatasetKey);
-  MDB_val value{};
-  const int code = mdb_get(txn.get(), meta, &key, &value);
-  if (code == MDB_NOTFOUND) {
+Status Dataset::Impl::load_info(const LmdbFile::Tree& meta) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::optional<Bytes> text, file->find(meta, kDatasetKey));
+  if (!text) {
     return Status(ErrorCode::kCorrupt,
                   concat("[dataset] ", directory,
                          " is incomplete: its ingest was interrupted; run the same ingest command again"));
   }
-  DLPIPE_RETURN_IF_ERROR(lmdb_status(code, "reading the description", directory));
-  auto parsed = parse_dataset_info(text_of(value));
+  auto parsed = parse_dataset_info({reinterpret_cast<const char*>(text->data()), text->size()});
   if (!parsed.ok()) return parsed.status().with_context(concat("[dataset] ", directory, ": "));
   info = *std::move(parsed);
   layout.emplace(info.schema.fields);
   return {};
 }
 
-Status Dataset::Impl::load_header_chunks(MDB_dbi headers) {
-  MDB_cursor* raw = nullptr;
-  DLPIPE_RETURN_IF_ERROR(
-      lmdb_status(mdb_cursor_open(txn.get(), headers, &raw), "opening the header table", directory));
-  const std::unique_ptr<MDB_cursor, decltype(&mdb_cursor_close)> cursor(raw, mdb_cursor_close);
-  const int64_t chunks = (info.samples + kRowsPerChunk - 1) / kRowsPerChunk;
-  MDB_val key{};
-  MDB_val value{};
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-    const int code = mdb_cursor_get(cursor.get(), &key, &value, MDB_NEXT);
-    if (code == MDB_NOTFOUND) return damaged("the header table is too short");
-    DLPIPE_RETURN_IF_ERROR(lmdb_status(code, "reading the header table", directory));
-    const int64_t rows = std::min(kRowsPerChunk, info.samples - chunk * kRowsPerChunk);
-    if (key.mv_size != sizeof(uint64_t) ||
-        load_le<uint64_t>(bytes_of(key), 0) != static_cast<uint64_t>(chunk) ||
-        value.mv_size != static_cast<size_t>(rows) * kRowBytes)
+Status Dataset::Impl::load_header_chunks(const LmdbFile::Tree& headers) {
+  int64_t rows_left = info.samples;
+  const Status status = file->walk(headers, [&](Bytes key, Bytes value) {
+    const auto chunk = static_cast<int64_t>(header_chunks.size());
+    const int64_t rows = std::min(kRowsPerChunk, rows_left);
+    if (key.size() != sizeof(uint64_t) || load_le<uint64_t>(key, 0) != static_cast<uint64_t>(chunk) ||
+        value.size() != static_cast<size_t>(rows) * kRowBytes || rows == 0)
       return damaged(concat("chunk ", chunk, " of the header table is malformed"));
-    header_chunks.push_back(bytes_of(value).data());
+    header_chunks.push_back(value.data());
+    rows_left -= rows;
+    return Status();
+  });
+  DLPIPE_RETURN_IF_ERROR(status);
+  return rows_left == 0 ? Status() : damaged("the header table is too short");
+}
+
+Bytes Dataset::Impl::chunk_rows(size_t chunk) const {
+  const int64_t first = static_cast<int64_t>(chunk) * kRowsPerChunk;
+  return {header_chunks[chunk],
+          static_cast<size_t>(std::min(kRowsPerChunk, info.samples - first)) * kRowBytes};
+}
+
+// One pass over the header table. Sizes are compared here so that no reader or batch allocates what the file
+// can't hold.
+Status Dataset::Impl::check_rows(bool* same_id) const {
+  DatasetIdHash hash;
+  std::vector<int64_t> counts(info.class_counts.size());
+  uint64_t record_bytes = 0;
+  size_t least_bytes = std::numeric_limits<size_t>::max();
+  for (size_t chunk = 0; chunk < header_chunks.size(); ++chunk) {
+    const Bytes rows = chunk_rows(chunk);
+    hash.add_rows(rows);
+    for (size_t at = 0; at < rows.size(); at += kRowBytes) {
+      const RecordHeader row = load_row(rows.subspan(at, kRowBytes));
+      record_bytes += row.size_bytes;
+      least_bytes = std::min<size_t>(least_bytes, row.size_bytes);
+      if (row.label >= 0 && row.label < static_cast<int64_t>(counts.size()))
+        ++counts[static_cast<size_t>(row.label)];
+    }
   }
+  *same_id = hash.id(info) == info.id && counts == info.class_counts;
+  if (!*same_id) return {};
+  if (!info.schema.zstd && record_bytes > file->size_bytes())
+    return damaged(concat("its header table speaks of ", record_bytes, " bytes of records"));
+  if (least_bytes < layout->least_bytes())
+    return damaged(concat("a record of ", least_bytes, " bytes is too small for its fields"));
   return {};
 }
 
-Status Dataset::Impl::open_tables() {
-  MDB_txn* raw = nullptr;
-  // Handles outlive a transaction only if it is committed, so they are opened in one of their own.
-  DLPIPE_RETURN_IF_ERROR(
-      lmdb_status(mdb_txn_begin(env.get(), nullptr, MDB_RDONLY, &raw), "beginning to read", directory));
-  txn.reset(raw);
-  MDB_dbi meta = 0;
-  MDB_dbi headers = 0;
-  const auto open = [&](const char* name, MDB_dbi* dbi) -> Status {
-    const int code = mdb_dbi_open(txn.get(), name, 0, dbi);
-    if (code == MDB_NOTFOUND) return damaged(concat("it has no database '", name, "'"));
-    return lmdb_status(code, concat("opening '", name, "'"), directory);
-  };
-  DLPIPE_RETURN_IF_ERROR(open(kMetaDb, &meta));
-  DLPIPE_RETURN_IF_ERROR(open(kHeadersDb, &headers));
-  DLPIPE_RETURN_IF_ERROR(open(kRecordsDb, &records));
-  has_skipped = mdb_dbi_open(txn.get(), kSkippedDb, 0, &skipped) == MDB_SUCCESS;
-  DLPIPE_RETURN_IF_ERROR(lmdb_status(mdb_txn_commit(txn.release()), "opening the tables", directory));
-  DLPIPE_RETURN_IF_ERROR(
-      lmdb_status(mdb_txn_begin(env.get(), nullptr, MDB_RDONLY, &raw), "beginning to read", directory));
-  txn.reset(raw);
-  DLPIPE_RETURN_IF_ERROR(load_info(meta));
-  return load_header_chunks(headers);
+Status Dataset::check_id() const {
+  bool same = false;
+  DLPIPE_RETURN_IF_ERROR(impl_->check_rows(&same));
+  if (same) return {};
+  return Status(ErrorCode::kCorrupt,
+                concat("[dataset] ", directory(),
+                       " is damaged: its header table, classes, counts or statistics are "
+                       "not those of its id ",
+                       id(), "; `dlpipe verify ", directory(),
+                       "` names the samples; copy or ingest the dataset again"));
 }
 
 Dataset::Dataset(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -159,7 +152,8 @@ std::vector<std::string> split_names(const std::string& directory) {
   return names;
 }
 
-Result<std::shared_ptr<const Dataset>> Dataset::open(const std::string& directory, std::string_view split) {
+Result<std::shared_ptr<const Dataset>> Dataset::open(const std::string& directory, std::string_view split,
+                                                     IdCheck check) {
   namespace fs = std::filesystem;
   auto impl = std::make_unique<Impl>();
   impl->directory = directory;
@@ -182,9 +176,14 @@ Result<std::shared_ptr<const Dataset>> Dataset::open(const std::string& director
                   concat("[dataset] ", directory, " is no dataset: it has no data.mdb; make one with ",
                          "`dlpipe ingest SRC DST`"));
   }
-  DLPIPE_RETURN_IF_ERROR(impl->open_env());
-  DLPIPE_RETURN_IF_ERROR(impl->open_tables());
-  return std::shared_ptr<const Dataset>(new Dataset(std::move(impl)));
+  try {
+    DLPIPE_RETURN_IF_ERROR(impl->open_tables());
+    std::shared_ptr<const Dataset> dataset(new Dataset(std::move(impl)));
+    if (check == IdCheck::kRefuse) DLPIPE_RETURN_IF_ERROR(dataset->check_id());
+    return dataset;
+  } catch (...) {
+    return status_from_current_exception("dataset");
+  }
 }
 
 const std::string& Dataset::directory() const {
@@ -214,8 +213,11 @@ bool Dataset::compressed() const {
 const std::string& Dataset::id() const {
   return impl_->info.id;
 }
+int Dataset::format_version() const {
+  return impl_->info.version;
+}
 uint64_t Dataset::file_bytes() const {
-  return impl_->file_bytes;
+  return impl_->file->size_bytes();
 }
 
 Result<RecordHeader> Dataset::header(int64_t sample) const {
@@ -231,25 +233,19 @@ void Dataset::prefetch_header(int64_t sample) const {
 
 Result<std::vector<Dataset::Skipped>> Dataset::skipped() const {
   std::vector<Skipped> all;
-  if (!impl_->has_skipped) return all;
-  MDB_txn* raw_txn = nullptr;
-  DLPIPE_RETURN_IF_ERROR(lmdb_status(mdb_txn_begin(impl_->env.get(), nullptr, MDB_RDONLY, &raw_txn),
-                                     "beginning to read", directory()));
-  const TxnPtr txn(raw_txn);
-  MDB_cursor* raw = nullptr;
-  DLPIPE_RETURN_IF_ERROR(lmdb_status(mdb_cursor_open(raw_txn, impl_->skipped, &raw),
-                                     "opening the list of skipped files", directory()));
-  const std::unique_ptr<MDB_cursor, decltype(&mdb_cursor_close)> cursor(raw, mdb_cursor_close);
-  MDB_val key{};
-  MDB_val value{};
-  int code = 0;
-  while ((code = mdb_cursor_get(raw, &key, &value, MDB_NEXT)) == MDB_SUCCESS) {
-    const std::string_view text = text_of(value);
+  if (!impl_->skipped) return all;
+  std::optional<uint64_t> before;
+  DLPIPE_RETURN_IF_ERROR(impl_->file->walk(*impl_->skipped, [&](Bytes key, Bytes value) {
+    const uint64_t place = key.size() == sizeof(uint64_t) ? load_le<uint64_t>(key, 0) : 0;
+    if (key.size() != sizeof place || (before && place <= *before))
+      return impl_->damaged("the list of skipped files is malformed");
+    before = place;
+    const std::string_view text(reinterpret_cast<const char*>(value.data()), value.size());
     const size_t end = std::min(text.find('\0'), text.size());
     all.push_back({std::string(text.substr(0, end)),
                    std::string(end < text.size() ? text.substr(end + 1) : std::string_view())});
-  }
-  if (code != MDB_NOTFOUND) return lmdb_status(code, "reading the list of skipped files", directory());
+    return Status();
+  }));
   return all;
 }
 
@@ -257,7 +253,7 @@ namespace {
 
 class LmdbReader final : public Dataset::Reader {
  public:
-  LmdbReader(const Dataset::Impl& dataset, TxnPtr txn) : dataset_(dataset), txn_(std::move(txn)) {}
+  explicit LmdbReader(const Dataset::Impl& dataset) : dataset_(dataset) {}
 
   Result<std::span<const std::byte>> stored(int64_t sample) override {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, value(sample));
@@ -280,6 +276,9 @@ class LmdbReader final : public Dataset::Reader {
     if (per_value() > 1) {
       DLPIPE_ASSIGN_OR_RETURN(bytes, packed_by_offsets(bytes, sample));
     }
+    if (!zstd_can_hold(bytes.size(), size))
+      return dataset_.damaged(
+          concat("sample ", sample, " claims ", size, " bytes in a frame of ", bytes.size()));
     try {
       scratch_.resize(size);
     } catch (...) {
@@ -322,13 +321,9 @@ class LmdbReader final : public Dataset::Reader {
   }
 
   Result<std::span<const std::byte>> find_value(uint64_t number, int64_t sample) const {
-    MDB_val key = key_of(number);
-    MDB_val value{};
-    const int code = mdb_get(txn_.get(), dataset_.records, &key, &value);
-    if (code == MDB_NOTFOUND) return dataset_.damaged(concat("sample ", sample, " is missing"));
-    if (code != MDB_SUCCESS)  // the text is not put together for every record
-      return lmdb_status(code, concat("reading sample ", sample), dataset_.directory);
-    return bytes_of(value);
+    DLPIPE_ASSIGN_OR_RETURN(const std::optional<Bytes> bytes, dataset_.file->find(dataset_.records, number));
+    if (!bytes) return dataset_.damaged(concat("sample ", sample, " is missing"));
+    return *bytes;
   }
 
   // A packed value is u32 offsets[n + 1], counted from its start, and the n records.
@@ -364,7 +359,6 @@ class LmdbReader final : public Dataset::Reader {
   }
 
   const Dataset::Impl& dataset_;
-  TxnPtr txn_;
   // Where packed values were found: a look-up takes as long as copying a small record, the map never moves,
   // and many records share a value.
   std::vector<std::span<const std::byte>> packed_values_;
@@ -375,10 +369,7 @@ class LmdbReader final : public Dataset::Reader {
 }  // namespace
 
 Result<std::unique_ptr<Dataset::Reader>> Dataset::reader() const {
-  MDB_txn* raw = nullptr;
-  DLPIPE_RETURN_IF_ERROR(lmdb_status(mdb_txn_begin(impl_->env.get(), nullptr, MDB_RDONLY, &raw),
-                                     "beginning to read", directory()));
-  return std::unique_ptr<Reader>(std::make_unique<LmdbReader>(*impl_, TxnPtr(raw)));
+  return std::unique_ptr<Reader>(std::make_unique<LmdbReader>(*impl_));
 }
 
 Result<RecordView> parse_record(const Dataset& dataset, std::span<const std::byte> record) {

@@ -1,8 +1,9 @@
 // Reading a dataset: a directory with one immutable LMDB environment (FORMAT.md gives every byte).
 //
 // A Dataset is opened once and shared; it owns the map and must outlive every Reader and every span read
-// through one. Dataset's const functions may be called from any thread. A Reader holds one read-only
-// transaction and belongs to one thread at a time. Reading a record copies nothing: spans point into the map.
+// through one. Dataset's const functions may be called from any thread. A Reader keeps scratch and belongs to
+// one thread at a time. Any bytes on disk give records or kCorrupt. Reading a record copies nothing: spans
+// point into the map.
 #pragma once
 
 #include <array>
@@ -71,10 +72,17 @@ struct PixelStats {
 
 class Dataset {
  public:
+  /// What open() does about header rows, classes, counts or statistics that are not those of the id.
+  enum class IdCheck : uint8_t {
+    kRefuse,
+    kLater  // nothing: check_id() tells
+  };
   /// Opens DIR, or DIR/SPLIT when DIR holds splits and `split` names one ("train", "val"). Checks version,
-  /// file size against LMDB's last page, schema and counts; messages name DIR.
+  /// file size against LMDB's last page, schema, counts and id; messages name DIR. Reads the header table
+  /// once: 32 bytes a sample.
   static Result<std::shared_ptr<const Dataset>> open(const std::string& directory,
-                                                     std::string_view split = {});
+                                                     std::string_view split = {},
+                                                     IdCheck check = IdCheck::kRefuse);
   ~Dataset();
 
   const std::string& directory() const;
@@ -87,8 +95,12 @@ class Dataset {
   /// Records packed into one LMDB value, and whether each is a zstd frame.
   int64_t records_per_value() const;
   bool compressed() const;
-  /// Hash over the records and the schema, hex; equal datasets have equal ids wherever they lie.
+  /// Hash over header rows, schema, class counts and pixel statistics, hex; equal datasets have equal ids
+  /// wherever they lie. (Of format version 1: header rows and schema alone.)
   const std::string& id() const;
+  /// kCorrupt where the id is another than that of what stands in the file.
+  Status check_id() const;
+  int format_version() const;
   /// Bytes of the data file.
   uint64_t file_bytes() const;
   /// One row of the header table: two loads from the map, no lock, no B-tree. kMisuse past size().

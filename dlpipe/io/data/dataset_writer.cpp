@@ -1,13 +1,15 @@
 #include "dlpipe/io/data/dataset_writer.h"
 
-#include <xxhash.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/dataset_id.h"
 #include "dlpipe/io/data/header_table.h"
 #include "dlpipe/io/data/lmdb_env.h"
+#include "dlpipe/io/data/lmdb_file.h"
 
 namespace dlpipe::data {
 
@@ -189,27 +191,33 @@ Status DatasetWriter::Impl::describe() {
   info.samples = static_cast<int64_t>(progress.samples);
   info.class_counts.resize(schema.classes.size());
   info.pixel_stats = progress.sums.stats();
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), XXH3_freeState);
-  if (hash == nullptr) return Status(ErrorCode::kOutOfMemory, "[dataset] out of memory");
-  XXH3_64bits_reset(hash.get());
+  DatasetIdHash hash;
   for (uint64_t chunk = 0; chunk * kRowsPerChunk < progress.samples; ++chunk) {
     MDB_val key = key_of(chunk);
     MDB_val value{};
     DLPIPE_RETURN_IF_ERROR(check(mdb_get(txn.get(), headers, &key, &value), "reading the header table"));
     const std::span<const std::byte> bytes = bytes_of(value);
-    XXH3_64bits_update(hash.get(), bytes.data(), bytes.size());
+    hash.add_rows(bytes);
     for (size_t at = 0; at + kRowBytes <= bytes.size(); at += kRowBytes) {
       const int64_t label = load_row(bytes.subspan(at, kRowBytes)).label;
       if (label >= 0 && label < static_cast<int64_t>(info.class_counts.size()))
         ++info.class_counts[static_cast<size_t>(label)];
     }
   }
-  const std::string identity = identity_json(schema);
-  info.id = hex64(checksum64(std::as_bytes(std::span(identity)), XXH3_64bits_digest(hash.get())));
+  info.id = hash.id(info);
   MDB_val key = value_of(kProgressKey);
   if (const int code = mdb_del(txn.get(), meta, &key, nullptr); code != MDB_NOTFOUND)
     DLPIPE_RETURN_IF_ERROR(check(code, "removing the progress"));
   return put_meta(kDatasetKey, to_json(info));
+}
+
+// LMDB believes what it finds: a page that the file doesn't have, or a number that its page doesn't hold,
+// would end the program.
+static Status check_file(const std::string& directory) {
+  struct stat stat {};
+  if (::stat((directory + "/data.mdb").c_str(), &stat) != 0 || stat.st_size == 0) return {};  // LMDB makes it
+  DLPIPE_ASSIGN_OR_RETURN(const auto file, LmdbFile::open(directory));
+  return file->check_all();
 }
 
 // Ends the transaction. The environment is closed too: pages that LMDB keeps for reuse would carry stale
@@ -230,6 +238,7 @@ Result<std::unique_ptr<DatasetWriter>> DatasetWriter::open(const std::string& di
   impl->directory = directory;
   impl->schema = schema;
   impl->map_bytes = map_bytes;
+  DLPIPE_RETURN_IF_ERROR(check_file(directory));
   DLPIPE_RETURN_IF_ERROR(impl->begin());
   impl->txn.reset();  // only looked: what is to be written begins with the first add
   impl->env.reset();

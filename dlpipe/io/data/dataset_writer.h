@@ -21,7 +21,8 @@ namespace dlpipe::data {
 class DatasetWriter {
  public:
   /// Starts DIR/data.mdb (DIR exists), or continues after its last commit. `map_bytes` bounds the file;
-  /// address space only. `finished()` is true for a file that finish() has completed.
+  /// address space only. `finished()` is true for a file that finish() has completed. kCorrupt when the file
+  /// is damaged or was cut short: all of its pages are looked at, records excepted.
   static Result<std::unique_ptr<DatasetWriter>> open(const std::string& directory, const Schema& schema,
                                                      uint64_t map_bytes);
   ~DatasetWriter();

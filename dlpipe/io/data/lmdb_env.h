@@ -1,4 +1,5 @@
-// LMDB behind RAII and Status. Included by this folder's .cpp files only.
+// Writing through LMDB, behind RAII and Status; reading doesn't need it (lmdb_file.h). Included by this
+// folder's .cpp files only.
 #pragma once
 
 #include <lmdb.h>
@@ -22,14 +23,6 @@ struct AbortTxn {
 };
 using EnvPtr = std::unique_ptr<MDB_env, CloseEnv>;
 using TxnPtr = std::unique_ptr<MDB_txn, AbortTxn>;  // release() before mdb_txn_commit
-
-// Named databases of a dataset's environment and keys of "meta" (FORMAT.md).
-inline constexpr const char* kRecordsDb = "records";
-inline constexpr const char* kHeadersDb = "headers";
-inline constexpr const char* kMetaDb = "meta";
-inline constexpr const char* kSkippedDb = "skipped";
-inline constexpr std::string_view kDatasetKey = "dataset";
-inline constexpr std::string_view kProgressKey = "progress";
 
 inline MDB_val value_of(std::span<const std::byte> bytes) {
   return {bytes.size(), const_cast<std::byte*>(bytes.data())};

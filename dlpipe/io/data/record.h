@@ -47,6 +47,8 @@ class RecordLayout {
   /// The bytes of field `index`; kCorrupt when the record contradicts itself.
   Result<std::span<const std::byte>> field(std::span<const std::byte> record, size_t index) const;
   size_t field_count() const { return places_.size(); }
+  /// Of a record whose fields of varying size are all empty.
+  size_t least_bytes() const { return fixed_bytes_ + 4 * varying_; }
   int image_field() const { return image_field_; }  // -1: none
   int label_field() const { return label_field_; }  // -1: none
 

@@ -62,12 +62,13 @@ Result<Field> parse_field(const Json& json) {
 
 Result<DatasetInfo> parse(const Json& json) {
   if (json.at("format").get<std::string>() != "dlpipe-dataset") return malformed("unknown format name");
-  if (const int version = json.at("version").get<int>(); version != kFormatVersion) {
+  DatasetInfo info;
+  info.version = json.at("version").get<int>();
+  if (info.version < 1 || info.version > kFormatVersion) {
     return Status(ErrorCode::kUnsupported,
-                  concat("[dataset] format version ", version, "; this program reads version ",
+                  concat("[dataset] format version ", info.version, "; this program reads versions 1 to ",
                          kFormatVersion, "; use the program that wrote it or ingest again"));
   }
-  DatasetInfo info;
   info.samples = json.at("samples").get<int64_t>();
   if (info.samples < 0) return malformed("negative sample count");
   for (const Json& field : json.at("fields")) {
@@ -122,7 +123,7 @@ std::optional<size_t> fixed_field_bytes(const Field& field) {
 std::string to_json(const DatasetInfo& info) {
   Json json;
   json["format"] = "dlpipe-dataset";
-  json["version"] = kFormatVersion;
+  json["version"] = info.version;
   json["id"] = info.id;
   json["samples"] = info.samples;
   json["records_per_value"] = info.schema.records_per_value;
@@ -137,6 +138,8 @@ std::string to_json(const DatasetInfo& info) {
 }
 
 Result<DatasetInfo> parse_dataset_info(std::string_view json) {
+  constexpr size_t kMostBytes = size_t{64} << 20;  // a million classes take less
+  if (json.size() > kMostBytes) return malformed("it is larger than 64 MB");
   try {
     return parse(Json::parse(json));
   } catch (const Json::exception& error) {
@@ -144,10 +147,11 @@ Result<DatasetInfo> parse_dataset_info(std::string_view json) {
   }
 }
 
-std::string identity_json(const Schema& schema) {
+std::string identity_json(const DatasetInfo& info) {
   Json json;
-  json["fields"] = fields_json(schema.fields);
-  json["classes"] = schema.classes;
+  json["fields"] = fields_json(info.schema.fields);
+  json["classes"] = info.schema.classes;
+  if (info.version >= 2) json["class_counts"] = info.class_counts;
   return dump(json);
 }
 

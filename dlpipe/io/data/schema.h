@@ -15,8 +15,17 @@
 
 namespace dlpipe::data {
 
-inline constexpr int kFormatVersion = 1;
+/// What is written. Version 1 is read too: its id covers neither class counts nor pixel statistics.
+inline constexpr int kFormatVersion = 2;
 inline constexpr size_t kMostFields = 1024;
+
+// Named databases of a dataset's environment and keys of "meta" (FORMAT.md).
+inline constexpr const char* kRecordsDb = "records";
+inline constexpr const char* kHeadersDb = "headers";
+inline constexpr const char* kMetaDb = "meta";
+inline constexpr const char* kSkippedDb = "skipped";
+inline constexpr std::string_view kDatasetKey = "dataset";
+inline constexpr std::string_view kProgressKey = "progress";
 
 std::string_view field_kind_name(FieldKind kind);
 Result<FieldKind> parse_field_kind(std::string_view name);
@@ -31,6 +40,7 @@ struct Schema {
 };
 
 struct DatasetInfo {
+  int version = kFormatVersion;
   Schema schema;
   int64_t samples = 0;
   std::vector<int64_t> class_counts;
@@ -39,9 +49,9 @@ struct DatasetInfo {
 };
 
 std::string to_json(const DatasetInfo& info);
-/// Checks every value; kUnsupported for a newer version.
+/// Checks every value; kUnsupported for another version.
 Result<DatasetInfo> parse_dataset_info(std::string_view json);
-/// The text whose hash, seeded with the hash of all header rows, is the dataset id.
-std::string identity_json(const Schema& schema);
+/// The text of the dataset id (dataset_id.h).
+std::string identity_json(const DatasetInfo& info);
 
 }  // namespace dlpipe::data

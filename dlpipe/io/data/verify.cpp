@@ -1,7 +1,5 @@
 #include "dlpipe/io/data/verify.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -12,8 +10,6 @@
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/header_table.h"
-#include "dlpipe/io/data/schema.h"
 
 namespace dlpipe::data {
 
@@ -65,9 +61,7 @@ class RecordVerifier {
         height != header.height || info.channels != header.channels)
       return Status(ErrorCode::kCorrupt, "the image is not what the header table says");
     if (!options_.decode) return {};
-    if (int64_t{width} * height > options_.max_pixels)
-      return Status(ErrorCode::kUnsupported,
-                    concat(width, "x", height, " pixels are more than --max-pixels"));
+    DLPIPE_RETURN_IF_ERROR(check_pixels(info, options_.max_pixels));
     const ptrdiff_t stride = ptrdiff_t{width} * info.channels;
     pixels_.resize(static_cast<size_t>(stride) * height);
     return decoder_.decode_oriented(image, info, {0, 0, width, height},
@@ -139,23 +133,6 @@ Status run_threads(const Dataset& dataset, const VerifyOptions& options, Shared&
 
 }  // namespace
 
-Result<std::string> compute_id(const Dataset& dataset) {
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), XXH3_freeState);
-  if (hash == nullptr) return Status(ErrorCode::kOutOfMemory, "[dataset] out of memory");
-  XXH3_64bits_reset(hash.get());
-  for (int64_t sample = 0; sample < dataset.size(); ++sample) {
-    DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset.header(sample));
-    std::array<std::byte, kRowBytes> row{};
-    store_row(row.data(), header);
-    XXH3_64bits_update(hash.get(), row.data(), row.size());
-  }
-  Schema schema;
-  schema.fields.assign(dataset.fields().begin(), dataset.fields().end());
-  schema.classes.assign(dataset.classes().begin(), dataset.classes().end());
-  const std::string identity = identity_json(schema);
-  return hex64(checksum64(std::as_bytes(std::span(identity)), XXH3_64bits_digest(hash.get())));
-}
-
 Result<VerifyReport> verify(const Dataset& dataset, const VerifyOptions& options,
                             const std::function<void(int64_t, int64_t)>& progress) {
   const int64_t begin_ns = now_ns();
@@ -165,8 +142,7 @@ Result<VerifyReport> verify(const Dataset& dataset, const VerifyOptions& options
     DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset.header(sample));
     report.bytes += header.size_bytes;
   }
-  DLPIPE_ASSIGN_OR_RETURN(const std::string id, compute_id(dataset));
-  report.id_matches = id == dataset.id();
+  report.id_matches = dataset.check_id().ok();
   Shared shared;
   DLPIPE_RETURN_IF_ERROR(run_threads(dataset, options, shared, progress));
   if (shared.stop)

@@ -39,7 +39,4 @@ struct VerifyReport {
 Result<VerifyReport> verify(const Dataset& dataset, const VerifyOptions& options,
                             const std::function<void(int64_t done, int64_t total)>& progress = {});
 
-/// The id computed anew from header table and schema; equal to dataset.id() unless one of them is damaged.
-Result<std::string> compute_id(const Dataset& dataset);
-
 }  // namespace dlpipe::data
