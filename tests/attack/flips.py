@@ -1,0 +1,238 @@
+"""One wrong bit at rest, anywhere in a dataset: the program refuses the dataset, or the record, or nothing that it
+read has changed. Also datasets and unfinished ingests that were cut short.
+
+For every flipped bit `inspect`, `verify --decode` and one epoch of `train` run on the dataset. A failure is a
+signal, a hang, too much memory, and any result that differs from the whole dataset's without a word: another
+dataset description, other weights after training, or `verify` content with a dataset that trains differently."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+
+from attack import MOST_MEMORY_MB, Attack
+
+PAGE = 4096
+ROWS = 511
+ROW_BYTES = 32
+
+# name, sides of the pictures, options of ingest
+FORMS = (
+    ("coefficients", "40..90", ()),
+    ("packed", "16", ("--store", "raw")),
+    ("zstd", "16", ("--store", "raw", "--zstd")),
+    ("restart", "64", ("--jpeg", "restart")),
+)
+
+
+def places(data):
+    """Offsets of bytes by what they are, found from the file's own pages."""
+    found = {"meta pages": [at + i for at in (0, PAGE) for i in range(152)], "page headers": [], "entries": [],
+             "header rows": [], "description": [], "anywhere": range(len(data))}
+    for page in range(2 * PAGE, len(data) - PAGE + 1, PAGE):
+        number, flags, lower = struct.unpack_from("<Q2xHH", data, page)
+        if number != page // PAGE or flags not in (1, 2) or not 16 <= lower <= PAGE:
+            continue
+        found["page headers"] += range(page, page + lower)
+        for at in struct.unpack_from(f"<{(lower - 16) // 2}H", data, page + 16):
+            found["entries"] += range(page + at, min(page + at + 24, len(data)))
+    text = data.find(b'{"format":"dlpipe-dataset"')
+    found["description"] = range(text, data.index(b"}}", text) + 2)
+    return found
+
+
+def first_row(data, info):
+    """Where the header table's first chunk lies: rows whose sizes and checksums make sense side by side."""
+    rows = min(ROWS, info["samples"])
+    for at in range(2 * PAGE, len(data) - rows * ROW_BYTES, 2):
+        good = True
+        for i in range(rows):
+            width, height, size, channels, orientation, layout, zero, label = struct.unpack_from(
+                "<IIIBBBBq", data, at + i * ROW_BYTES)
+            good = (0 < width < 200 and 0 < height < 200 and size < 65536 and channels == 3 and orientation in (0, 1)
+                    and 1 <= layout <= 5 and zero == 0 and 0 <= label < 10)
+            if not good:
+                break
+        if good:
+            return range(at, at + rows * ROW_BYTES)
+    raise SystemExit("flips: no header table found")
+
+
+class Subject:
+    """A dataset with what inspect, verify and train say of it while it is whole."""
+
+    def __init__(self, attack, root, name, size, options):
+        self.attack, self.name = attack, name
+        self.directory = root / name
+        source = root / f"{name}.src"
+        attack.must("synth", source, "--per-class", 13, "--size", size)
+        (source / "ring" / "bad.jpg").write_bytes(b"no picture")  # the list of skipped files isn't empty
+        attack.must("ingest", source, self.directory, "--jobs", 2, *options)
+        self.file = self.directory / "data.mdb"
+        self.whole = self.file.read_bytes()
+        self.seen = self.look(root)
+        assert self.seen["verify"].exit_code == 0 and self.seen["train"].exit_code == 0, self.seen["train"].err
+        self.most_mb = max(o.peak_mb for o in self.seen.values() if hasattr(o, "peak_mb")) + MOST_MEMORY_MB
+        info = json.loads(self.seen["inspect"].out)
+        self.places = places(self.whole)
+        self.places["header rows"] = first_row(self.whole, info)
+
+    def look(self, root):
+        run = root / "run"
+        shutil.rmtree(run, ignore_errors=True)
+        seen = {
+            "inspect": self.attack.run("inspect", "--json", self.directory),
+            "verify": self.attack.run("verify", "--decode", "--json", "--jobs", 1, self.directory),
+            "train": self.attack.run("train", "--model", "mlp", "--data", self.directory, "--augment", "resize(16x16)",
+                                     "--epochs", 1, "--batch", 16, "--threads", 1, "--out", run)}
+        receipt = run / "receipt.json"
+        seen["receipt"] = json.loads(receipt.read_text()) if receipt.exists() else {}
+        quarantine = run / "quarantine.txt"
+        seen["quarantined"] = quarantine.exists() and len(quarantine.read_text().splitlines()) > 1
+        return seen
+
+    def verdict(self, seen):
+        """What became of a damaged dataset, or (None, why it must not)."""
+        for command in ("inspect", "verify", "train"):
+            if why := seen[command].failure(self.most_mb):
+                return None, f"{command} {why}"
+        if seen["inspect"].exit_code == 0 and self.description(seen) != self.description(self.seen):
+            return None, "inspect describes another dataset"
+        if seen["train"].exit_code != 0:
+            return ("dataset refused", "") if seen["inspect"].exit_code != 0 else ("training refused", "")
+        same = all(seen["receipt"][key] == self.seen["receipt"][key] for key in ("batches_chain", "parameters_chain"))
+        if seen["verify"].exit_code == 0 and not same:
+            return None, "verify is content, training gives other weights"
+        if not same and not seen["quarantined"]:
+            return None, "training gives other weights without a word"
+        return ("nothing changed" if same else "record refused"), ""
+
+    @staticmethod
+    def description(seen):
+        info = json.loads(seen["inspect"].out)
+        info.pop("skipped")  # the list of skipped files is for people; nothing is computed from it
+        return info
+
+
+def flip(subject, root, count):
+    attack = subject.attack
+    for region, offsets in subject.places.items():
+        kind = f"{subject.name}, {region}"
+        for _ in range(count):
+            at, bit = attack.random.choice(offsets), attack.random.randrange(8)
+            damaged = bytearray(subject.whole)
+            damaged[at] ^= 1 << bit
+            subject.file.write_bytes(damaged)
+            verdict, why = subject.verdict(subject.look(root))
+            if verdict:
+                attack.count(kind, verdict)
+            else:
+                attack.fail(kind, f"byte {at} bit {bit}", why, subject.directory)
+    subject.file.write_bytes(subject.whole)
+
+
+def cut(subject, root, count):
+    attack = subject.attack
+    for _ in range(count):
+        keep = attack.random.randrange(len(subject.whole))
+        subject.file.write_bytes(subject.whole[:keep])
+        verdict, why = subject.verdict(subject.look(root))
+        if verdict == "dataset refused":
+            attack.count(f"{subject.name}, cut short", verdict)
+        else:
+            attack.fail(f"{subject.name}, cut short", f"{keep} bytes", why or verdict, subject.directory)
+    subject.file.write_bytes(subject.whole)
+
+
+def interrupted(attack, root):
+    """An ingest that was killed behind its first commits, as a folder."""
+    source, partial = root / "long.src", root / "long.partial"
+    attack.must("synth", source, "--per-class", 300, "--size", "16")
+    for wait in (0.2, 0.1, 0.05, 0.4, 0.8, 0.02, 0.01):
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(root / "long", ignore_errors=True)
+        process = subprocess.Popen([attack.program, "ingest", source, root / "long", "--jobs", "1", "--jpeg", "standard"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        file = partial / "data.mdb"
+        begin = time.monotonic()
+        while process.poll() is None and (not file.exists() or file.stat().st_size <= 2 * PAGE
+                                          or time.monotonic() - begin < wait):
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if file.exists() and file.stat().st_size > 2 * PAGE:
+            return source, partial
+    raise SystemExit("flips: no interrupted ingest could be made")
+
+
+def resume(attack, root, count):
+    source, partial = interrupted(attack, root)
+    kept = root / "kept"
+    shutil.copytree(partial, kept)
+    whole = (kept / "data.mdb").read_bytes()
+    for kind in ("unfinished ingest, cut short", "unfinished ingest, flipped", "unfinished ingest, its list flipped"):
+        for _ in range(count):
+            shutil.rmtree(partial, ignore_errors=True)
+            shutil.rmtree(root / "long", ignore_errors=True)
+            shutil.copytree(kept, partial)
+            if kind.endswith("cut short"):
+                at, bit = attack.random.randrange(len(whole)), 0
+                os.truncate(partial / "data.mdb", at)
+            else:
+                file = partial / ("ingest.list" if "list" in kind else "data.mdb")
+                damaged = bytearray(file.read_bytes())
+                spots = range(len(damaged)) if "list" in kind else attack.random.choice(
+                    [o for name, o in partial_places(damaged).items() if o])
+                at, bit = attack.random.choice(spots), attack.random.randrange(8)
+                damaged[at] ^= 1 << bit
+                file.write_bytes(damaged)
+            outcome = attack.run("ingest", source, root / "long", "--jobs", 1, "--jpeg", "standard")
+            why = outcome.failure(MOST_MEMORY_MB)
+            if not why and outcome.exit_code == 0:
+                verified = attack.run("verify", "--decode", root / "long")
+                why = verified.failure(MOST_MEMORY_MB)
+                if not why and verified.exit_code != 0 and not kind.endswith("flipped"):
+                    why = "a damaged dataset was made of it"
+                verdict = "nothing changed" if verified.exit_code == 0 else "found by verify"
+            else:
+                verdict = "refused"
+            if why:
+                attack.fail(kind, f"byte {at} bit {bit}", why, partial)
+            else:
+                attack.count(kind, verdict)
+
+
+def partial_places(data):
+    found = places_of_pages(data)
+    found["anywhere"] = range(len(data))
+    return found
+
+
+def places_of_pages(data):
+    found = {"meta": [at + i for at in (0, PAGE) for i in range(152)], "pages": []}
+    for page in range(2 * PAGE, len(data) - PAGE + 1, PAGE):
+        number, flags, lower = struct.unpack_from("<Q2xHH", data, page)
+        if number == page // PAGE and flags in (1, 2) and 16 <= lower <= PAGE:
+            found["pages"] += range(page, page + lower)
+    return found
+
+
+def main():
+    attack = Attack(__doc__.splitlines()[0])
+    with tempfile.TemporaryDirectory(prefix="dlpipe_flips_") as name:
+        root = pathlib.Path(name)
+        for form in FORMS:
+            subject = Subject(attack, root, *form)
+            flip(subject, root, attack.options.count)
+            cut(subject, root, attack.options.count)
+        resume(attack, root, attack.options.count)
+    attack.finish()
+
+
+if __name__ == "__main__":
+    main()
