@@ -149,23 +149,33 @@ def cut(subject, root, count):
     subject.file.write_bytes(subject.whole)
 
 
+RESUMED = ("--jobs", "1", "--store", "raw")
+
+
+def transaction(file):
+    """Of the last commit, from LMDB's meta pages; 0 before the first."""
+    try:
+        data = file.read_bytes()[:2 * PAGE]
+        return max(struct.unpack_from("<Q", data, at + 144)[0] for at in (0, PAGE))
+    except (FileNotFoundError, struct.error):
+        return 0
+
+
 def interrupted(attack, root):
-    """An ingest that was killed behind its first commits, as a folder."""
+    """An ingest that was killed behind its first commit, which comes after 32 MB of records."""
     source, partial = root / "long.src", root / "long.partial"
-    attack.must("synth", source, "--per-class", 300, "--size", "16")
-    for wait in (0.2, 0.1, 0.05, 0.4, 0.8, 0.02, 0.01):
+    attack.must("synth", source, "--per-class", 12, "--size", "400")
+    for _ in range(20):
         shutil.rmtree(partial, ignore_errors=True)
         shutil.rmtree(root / "long", ignore_errors=True)
-        process = subprocess.Popen([attack.program, "ingest", source, root / "long", "--jobs", "1", "--jpeg", "standard"],
+        process = subprocess.Popen([attack.program, "ingest", source, root / "long", *RESUMED],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         file = partial / "data.mdb"
-        begin = time.monotonic()
-        while process.poll() is None and (not file.exists() or file.stat().st_size <= 2 * PAGE
-                                          or time.monotonic() - begin < wait):
+        while process.poll() is None and (not file.exists() or file.stat().st_size < 32 << 20 or not transaction(file)):
             time.sleep(0.001)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        if file.exists() and file.stat().st_size > 2 * PAGE:
+        if transaction(file):
             return source, partial
     raise SystemExit("flips: no interrupted ingest could be made")
 
@@ -191,7 +201,7 @@ def resume(attack, root, count):
                 at, bit = attack.random.choice(spots), attack.random.randrange(8)
                 damaged[at] ^= 1 << bit
                 file.write_bytes(damaged)
-            outcome = attack.run("ingest", source, root / "long", "--jobs", 1, "--jpeg", "standard")
+            outcome = attack.run("ingest", source, root / "long", *RESUMED)
             why = outcome.failure(MOST_MEMORY_MB)
             if not why and outcome.exit_code == 0:
                 verified = attack.run("verify", "--decode", root / "long")

@@ -186,7 +186,7 @@ TEST(IngestFailure, UnreadableFilesAreSkippedAndUnreadableFoldersStop) {
     if (!report.ok()) return report.status();
     return Status(ErrorCode::kInternal, report->skipped.at(0).path + ": " + report->skipped.at(0).reason);
   });
-  EXPECT_NE(status.message().find("c0/1002.jpg: [ingest] cannot read"), std::string::npos)
+  EXPECT_NE(status.message().find("c0/1002.jpg: [ingest] cannot open"), std::string::npos)
       << status.message();
   EXPECT_NE(status.message().find("Permission denied"), std::string::npos) << status.message();
   chmod((dir / "src/c1").c_str(), 0);

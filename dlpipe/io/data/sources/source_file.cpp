@@ -1,5 +1,6 @@
 #include "dlpipe/io/data/sources/source_file.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
