@@ -131,11 +131,11 @@ def attack_pictures(attack, root, good):
 
     ring = sorted(p for p in (source / "ring").iterdir())
     for threads in (1, 3):
-        outcome = attack.run("predict", "--ckpt", root / "run", "--threads", threads, *ring)
+        outcome = attack.run("predict", "--json", "--ckpt", root / "run", "--threads", threads, *ring)
         judge(attack, "predict", f"{len(ring)} files, {threads} threads", outcome, predicted)
     for path in ring:
         if path.name in bad_names:
-            outcome = attack.run("predict", "--ckpt", root / "run", path)
+            outcome = attack.run("predict", "--json", "--ckpt", root / "run", path)
             judge(attack, "predict, one file", path.name, outcome, 1, path if path.is_file() and path.stat().st_size < 1 << 20 else None)
 
     def ingested(directory):
@@ -301,7 +301,7 @@ def attack_mutants(attack, root, count):
             return "" if samples <= usable <= len(paths) else f"{usable} files predicted, {samples} ingested"
 
         judge(attack, "mutants", f"round {begin}, predict",
-              attack.run("predict", "--ckpt", root / "run", *paths), predicted, source)
+              attack.run("predict", "--json", "--ckpt", root / "run", *paths), predicted, source)
         attack.cases += len(paths) - 5
 
 
