@@ -135,7 +135,8 @@ TEST(IngestCommand, NamesThatHoldEscapeSequencesAreEscapedByEveryCommand) {
   EXPECT_EQ(trained.exit_code, 0) << trained.err;
   is_safe(trained);
   is_safe(run_dlpipe({"eval", "--ckpt", dir / "run\x1b[1m", "--data", dir / "data"}));
-  const Outcome predicted = run_dlpipe({"predict", "--ckpt", dir / "run\x1b[1m", evil});
+  is_safe(run_dlpipe({"predict", "--ckpt", dir / "run\x1b[1m", evil}));
+  const Outcome predicted = run_dlpipe({"predict", "--ckpt", dir / "run\x1b[1m", evil, "--json"});
   is_safe(predicted);
   EXPECT_TRUE(nlohmann::json::accept(predicted.out.substr(0, predicted.out.find('\n')))) << predicted.out;
   ASSERT_EQ(run_dlpipe({"synth", dir / "other", "--per-class", "3", "--size", "24"}).exit_code, 0);
