@@ -2,7 +2,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
@@ -65,6 +67,11 @@ Status status_from_current_exception(std::string_view area) {
   } catch (const std::bad_alloc&) {
     return Status(ErrorCode::kOutOfMemory,
                   prefix + "out of memory; use smaller batches, fewer slots or threads");
+  } catch (const std::filesystem::filesystem_error& error) {
+    return status_from_errno(area, "cannot use " + error.path1().string(), error.code().value());
+  } catch (const std::system_error& error) {  // std::thread's
+    return Status(ErrorCode::kOutOfMemory, prefix + "the system refused: " + error.code().message() +
+                                               "; raise ulimit -v or ulimit -u, or ask for fewer threads");
   } catch (const std::exception& error) {
     return Status(ErrorCode::kInternal, prefix + "unexpected exception: " + error.what());
   } catch (...) {
@@ -93,6 +100,13 @@ Status status_from_errno(std::string_view area, std::string_view what, int error
       break;
     case ENOMEM:
       code = ErrorCode::kOutOfMemory;
+      break;
+    case EFBIG:
+      code = ErrorCode::kNoSpace;
+      advice = "; raise ulimit -f, or choose another file system";
+      break;
+    case EMFILE:
+      advice = "; raise ulimit -n";
       break;
     default:
       break;

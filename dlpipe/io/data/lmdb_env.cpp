@@ -44,6 +44,12 @@ Status lmdb_status(int code, std::string_view what, const std::string& directory
     return Status(ErrorCode::kNoSpace,
                   concat("[dataset] no space left on the disk: ", step, "; free space and run again"));
   }
+  if (code == ENOMEM) {
+    return Status(
+        ErrorCode::kOutOfMemory,
+        concat("[dataset] no address space: ", step,
+               " maps the whole file; raise ulimit -v (an ingest also takes a smaller --map-size)"));
+  }
   if (code > 0) return status_from_errno("dataset", step, code);
   const bool damaged = code == MDB_INVALID || code == MDB_CORRUPTED || code == MDB_PAGE_NOTFOUND ||
                        code == MDB_VERSION_MISMATCH || code == MDB_PANIC;

@@ -9,6 +9,7 @@
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/base/threads.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 
 namespace dlpipe::data {
@@ -79,10 +80,8 @@ struct Shared {
   std::atomic<int64_t> next = 0;
   std::atomic<int64_t> done = 0;
   std::atomic<bool> stop = false;
-  std::atomic<int> running = 0;
   std::mutex mutex;
   std::vector<VerifyReport::Bad> bad;
-  Status failure;  // that no sample is to blame for
 };
 
 void verify_samples(RecordVerifier& verifier, int64_t total, Shared& shared) {
@@ -108,27 +107,15 @@ Status run_threads(const Dataset& dataset, const VerifyOptions& options, Shared&
     DLPIPE_ASSIGN_OR_RETURN(auto reader, dataset.reader());
     verifiers.push_back(std::make_unique<RecordVerifier>(dataset, options, std::move(reader)));
   }
-  std::vector<std::thread> threads;
-  shared.running = jobs;
-  for (const auto& verifier : verifiers) {
-    threads.emplace_back([&shared, &dataset, verifier = verifier.get()] {
-      try {
-        verify_samples(*verifier, dataset.size(), shared);
-      } catch (...) {
-        const std::lock_guard lock(shared.mutex);
-        shared.failure = status_from_current_exception("verify");
-        shared.stop = true;
-      }
-      --shared.running;
-    });
-  }
-  while (shared.running > 0) {
+  Threads threads("verify", jobs, [&](int thread) {
+    verify_samples(*verifiers[static_cast<size_t>(thread)], dataset.size(), shared);
+  });
+  while (threads.running() > 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     if (progress) progress(shared.done, dataset.size());
     if (options.stop_requested && options.stop_requested()) shared.stop = true;
   }
-  for (std::thread& thread : threads) thread.join();
-  return shared.failure;
+  return threads.join();
 }
 
 }  // namespace

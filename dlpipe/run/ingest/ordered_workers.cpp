@@ -5,7 +5,8 @@
 namespace dlpipe::ingest {
 
 OrderedWorkers::OrderedWorkers(int workers, Job job) : job_(std::move(job)), next_item_(job_.begin) {
-  for (int worker = 0; worker < workers; ++worker) threads_.emplace_back([this, worker] { work(worker); });
+  threads_ = std::make_unique<Threads>("ingest", workers, [this](int worker) { work(worker); });
+  if (threads_->count() == 0) fail(threads_->join());
 }
 
 OrderedWorkers::~OrderedWorkers() {
@@ -14,7 +15,15 @@ OrderedWorkers::~OrderedWorkers() {
     stopping_ = true;
   }
   window_moved_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  (void)threads_->join();
+}
+
+void OrderedWorkers::fail(const Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (failure_.ok()) failure_ = status;
+  stopping_ = true;
+  window_moved_.notify_all();
+  run_done_.notify_one();
 }
 
 OrderedWorkers::Run* OrderedWorkers::claim(std::unique_lock<std::mutex>& lock) {
@@ -41,6 +50,14 @@ OrderedWorkers::Run* OrderedWorkers::claim(std::unique_lock<std::mutex>& lock) {
 }
 
 void OrderedWorkers::work(int worker) {
+  try {
+    work_until_done(worker);
+  } catch (...) {  // no memory for outcomes; the taker would wait for them for ever
+    fail(status_from_current_exception("ingest"));
+  }
+}
+
+void OrderedWorkers::work_until_done(int worker) {
   std::unique_lock lock(mutex_);
   while (Run* run = claim(lock)) {
     const uint64_t begin = run->begin;
@@ -63,8 +80,9 @@ OrderedWorkers::Outcome OrderedWorkers::next() {
     taken_ = 0;
     window_moved_.notify_all();
     const int64_t begin_ns = now_ns();
-    run_done_.wait(lock, [&] { return !runs_.empty() && runs_.front().done; });
+    run_done_.wait(lock, [&] { return !failure_.ok() || (!runs_.empty() && runs_.front().done); });
     taker_wait_ns_ += now_ns() - begin_ns;
+    if (!failure_.ok()) return failure_;
     taking_ = std::move(runs_.front());
     runs_.pop_front();
   }

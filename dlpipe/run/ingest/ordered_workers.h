@@ -1,6 +1,7 @@
 // Threads that work on numbered items at once and hand the outcomes back in the items' order.
 //
-// Holds threads, one lock and two conditions; nothing else touches them. The owner's thread calls next();
+// Holds threads (fewer than asked for where the system gives no more), one lock and two conditions; nothing
+// else touches them. The owner's thread calls next();
 // destruction stops and joins. Workers start no item whose cost would bring what was started but not yet
 // taken over `window`; one run of items is always allowed.
 #pragma once
@@ -9,12 +10,13 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/threads.h"
 #include "dlpipe/io/data/record.h"
 
 namespace dlpipe::ingest {
@@ -35,7 +37,8 @@ class OrderedWorkers {
   OrderedWorkers(const OrderedWorkers&) = delete;
   OrderedWorkers& operator=(const OrderedWorkers&) = delete;
 
-  /// The outcome of the next item, waiting for it. Call exactly end - begin times.
+  /// The outcome of the next item, waiting for it. Call exactly end - begin times, or until an error that is
+  /// the threads' own (kOutOfMemory).
   Outcome next();
   /// Time that next() waited, and that all workers together waited for the window.
   int64_t taker_wait_ns() const { return taker_wait_ns_; }
@@ -51,6 +54,8 @@ class OrderedWorkers {
     std::vector<Outcome> outcomes;
   };
   void work(int worker);
+  void work_until_done(int worker);
+  void fail(const Status& status);
   Run* claim(std::unique_lock<std::mutex>& lock);
 
   Job job_;
@@ -65,7 +70,8 @@ class OrderedWorkers {
   size_t taken_ = 0;
   int64_t taker_wait_ns_ = 0;
   Counter window_wait_ns_;
-  std::vector<std::thread> threads_;
+  Status failure_;  // of the threads themselves: next() answers it
+  std::unique_ptr<Threads> threads_;
 };
 
 }  // namespace dlpipe::ingest

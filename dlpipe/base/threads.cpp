@@ -1,0 +1,76 @@
+#include "dlpipe/base/threads.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "dlpipe/base/log.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe {
+
+Threads::Threads(std::string_view area, int wanted, std::function<void(int)> body)
+    : area_(area), body_(std::move(body)) {
+  threads_.reserve(static_cast<size_t>(wanted));
+  while (count() < wanted) {
+    try {
+      threads_.emplace_back([this, index = count()] { work(index); });
+    } catch (const std::exception& error) {
+      const std::string limits =
+          concat("(", error.what(), "); raise ulimit -v or ulimit -u, or ask for fewer");
+      if (count() == 0) {
+        fail(Status(ErrorCode::kOutOfMemory, concat("[", area_, "] no thread could be started ", limits)));
+        return;
+      }
+      // The last one took the last of some limit. Their work needs of it, too.
+      const int kept = std::max(1, count() / 2);
+      log(LogLevel::kWarning,
+          concat("[", area_, "] only ", count(), " of ", wanted, " threads could be started ", limits, "; ",
+                 kept, kept == 1 ? " does" : " do", " all the work"));
+      start(kept);
+      for (; count() > kept; threads_.pop_back()) threads_.back().join();
+      return;
+    }
+  }
+  start(wanted);
+}
+
+void Threads::start(int kept) {
+  const std::lock_guard lock(mutex_);
+  running_ = kept;
+  kept_ = kept;
+  decided_.notify_all();
+}
+
+void Threads::work(int index) {
+  {
+    std::unique_lock lock(mutex_);
+    decided_.wait(lock, [this] { return kept_ >= 0; });
+    if (index >= kept_) return;
+  }
+  try {
+    body_(index);
+  } catch (...) {
+    fail(status_from_current_exception(area_));
+  }
+  --running_;
+}
+
+Threads::~Threads() {
+  (void)join();
+}
+
+Status Threads::join() {
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
+  const std::lock_guard lock(mutex_);
+  return first_error_;
+}
+
+void Threads::fail(const Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (first_error_.ok()) first_error_ = status;
+}
+
+}  // namespace dlpipe
