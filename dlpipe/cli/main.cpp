@@ -14,6 +14,7 @@
 #include "dlpipe/cli/misuse.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/program.h"
+#include "dlpipe/cli/uncaught.h"
 
 namespace dlpipe::cli {
 
@@ -100,6 +101,8 @@ static int run_program(int argc, char** argv) {
 int main(int argc, char** argv) {
   dlpipe::cli::fill_standard_streams();
   std::signal(SIGPIPE, SIG_IGN);  // `dlpipe predict ... | head` ends by a write error, not by a signal
+  std::signal(SIGXFSZ, SIG_IGN);  // so does a file that grows past ulimit -f
   dlpipe::cli::explain_bus_errors();
+  dlpipe::cli::explain_uncaught_errors();
   return dlpipe::cli::run_program(argc, argv);
 }
