@@ -1,14 +1,13 @@
 #include "dlpipe/io/data/export.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <unordered_set>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/data/partial_directory.h"
 #include "dlpipe/io/data/sources/source_file.h"
 
 namespace dlpipe::data {
@@ -35,18 +34,6 @@ std::string with_fitting_ending(const std::string& path, ImageLayout layout) {
   return has_image_name(path) ? fs::path(path).replace_extension(wanted).string() : path + wanted;
 }
 
-Status write_bytes(const std::string& file, std::span<const std::byte> bytes) {
-  std::error_code error;
-  fs::create_directories(fs::path(file).parent_path(), error);
-  if (error) return status_from_errno("export", concat("cannot make the folder of ", file), error.value());
-  errno = 0;
-  std::ofstream out(file, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  if (out) return {};
-  return status_from_errno("export", concat("cannot write ", file), errno != 0 ? errno : EIO);
-}
-
 Result<std::vector<std::byte>> raw_to_png(std::span<const std::byte> image) {
   DLPIPE_ASSIGN_OR_RETURN(const ImageInfo info, probe_image(image));
   const ptrdiff_t stride = ptrdiff_t{info.width} * info.channels;
@@ -58,8 +45,8 @@ Result<std::vector<std::byte>> raw_to_png(std::span<const std::byte> image) {
 
 class Exporter {
  public:
-  Exporter(const Dataset& dataset, std::unique_ptr<Dataset::Reader> reader, std::string root)
-      : dataset_(dataset), reader_(std::move(reader)), root_(std::move(root)) {}
+  Exporter(const Dataset& dataset, std::unique_ptr<Dataset::Reader> reader, const PartialDirectory& root)
+      : dataset_(dataset), reader_(std::move(reader)), root_(root) {}
 
   Result<uint64_t> write(int64_t sample) {
     DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset_.header(sample));
@@ -82,7 +69,7 @@ class Exporter {
       rewritten_ += same ? 0 : 1;
       file = made;
     }
-    DLPIPE_RETURN_IF_ERROR(write_bytes(root_ + "/" + name, file));
+    DLPIPE_RETURN_IF_ERROR(root_.write(name, file));
     return file.size();
   }
   int64_t rewritten() const { return rewritten_; }
@@ -98,19 +85,19 @@ class Exporter {
     const std::string class_name =
         known ? dataset_.classes()[static_cast<size_t>(header.label)] : concat("label-", header.label);
     DLPIPE_ASSIGN_OR_RETURN(std::string name, export_name(path, class_name, header.layout));
-    // a.png and a.jpg, both re-coded, want one name: the later one gets its number.
-    if (!names_.insert(name).second) {
+    // a.png and a.jpg, both re-coded, want one name: the later one gets its number, once more where that is
+    // taken too.
+    while (!names_.insert(name).second) {
       const fs::path taken(name);
       name = (taken.parent_path() / concat(taken.stem().string(), "-", sample, taken.extension().string()))
                  .string();
-      names_.insert(name);
     }
     return name;
   }
 
   const Dataset& dataset_;
   std::unique_ptr<Dataset::Reader> reader_;
-  std::string root_;
+  const PartialDirectory& root_;
   std::unordered_set<std::string> names_;
   int64_t rewritten_ = 0;
 };
@@ -142,10 +129,8 @@ Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& o
   if (fs::exists(directory, error))
     return Status(ErrorCode::kMisuse,
                   concat("[export] ", directory, " exists already; remove it or choose another"));
-  const std::string partial = directory + ".partial";
-  fs::remove_all(partial, error);
-  fs::create_directories(partial, error);
-  if (error) return status_from_errno("export", concat("cannot make ", partial), error.value());
+  DLPIPE_ASSIGN_OR_RETURN(auto partial, PartialDirectory::claim("export", directory));
+  DLPIPE_RETURN_IF_ERROR(partial.clear());
   DLPIPE_ASSIGN_OR_RETURN(auto reader, dataset.reader());
   Exporter exporter(dataset, std::move(reader), partial);
   ExportReport report;
@@ -155,8 +140,9 @@ Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& o
     auto bytes = exporter.write(sample);
     const bool stopped = options.stop_requested && options.stop_requested();
     if (!bytes.ok() || stopped) {
-      fs::remove_all(partial, error);
+      const Status removed = partial.remove();
       if (!bytes.ok()) return bytes.status();
+      DLPIPE_RETURN_IF_ERROR(removed);
       return Status(ErrorCode::kCancelled,
                     concat("[export] stopped after ", sample + 1, " of ", total, " files"));
     }
@@ -165,8 +151,7 @@ Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& o
     if (progress) progress(report.files, total);
   }
   report.rewritten = exporter.rewritten();
-  fs::rename(partial, directory, error);
-  if (error) return status_from_errno("export", concat("cannot rename ", partial), error.value());
+  DLPIPE_RETURN_IF_ERROR(partial.publish());
   return report;
 }
 

@@ -1,7 +1,6 @@
 #include "dlpipe/run/ingest/files.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -62,21 +61,6 @@ Status rename_durably(const std::string& from, const std::string& to) {
   if (std::rename(from.c_str(), to.c_str()) != 0)
     return status_from_errno("ingest", concat("cannot rename ", from, " to ", to), errno);
   return sync_directory(parent_of(to));
-}
-
-Result<DirectoryLock> DirectoryLock::acquire(const std::string& directory) {
-  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return status_from_errno("ingest", concat("cannot open ", directory), errno);
-  DirectoryLock lock(fd);
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return lock;
-  if (errno == EWOULDBLOCK)
-    return Status(ErrorCode::kMisuse, concat("[ingest] another ingest is writing ", directory,
-                                             "; wait for it, or choose another DST"));
-  return status_from_errno("ingest", concat("cannot lock ", directory), errno);
-}
-
-DirectoryLock::~DirectoryLock() {
-  if (fd_ >= 0) ::close(fd_);
 }
 
 }  // namespace dlpipe::ingest

@@ -9,6 +9,7 @@
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/partial_directory.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/run/ingest/files.h"
 #include "dlpipe/run/ingest/freeze.h"
@@ -73,6 +74,7 @@ Result<IngestReport> already_there(const IngestOptions& options, const Paths& pa
     return Status(ErrorCode::kMisuse, concat("[ingest] ", paths.destination, " exists already (", difference,
                                              "); remove it or choose another DST"));
   DLPIPE_RETURN_IF_ERROR(check_same_files(options, paths, *provenance, source));
+  data::PartialDirectory::forget(paths.destination);
   IngestReport report;
   report.already_complete = true;
   report.files_compared = !provenance->source.empty();
@@ -119,11 +121,10 @@ Result<FrozenList> take_list(const IngestOptions& options, const Paths& paths, d
 }
 
 // Nothing could be stored: leave nothing that looks like a dataset, not even a partial one.
-Status check_not_empty(const Paths& paths, const IngestReport& report) {
+Status check_not_empty(data::PartialDirectory& partial, const IngestReport& report) {
   for (const IngestReport::Split& split : report.splits) {
     if (split.samples > 0) continue;
-    std::error_code ignored;
-    fs::remove_all(paths.partial, ignored);
+    DLPIPE_RETURN_IF_ERROR(partial.remove());
     const std::string first = report.skipped.empty()
                                   ? ""
                                   : concat("; the first: ", printable(report.skipped[0].path), ": ",
@@ -166,13 +167,14 @@ Status fill(const IngestOptions& options, const Paths& paths, const data::Source
   return describe(paths, paths.partial, names, report);
 }
 
-Result<IngestReport> finish_sealed(const IngestOptions& options, const Paths& paths) {
+Result<IngestReport> finish_sealed(const IngestOptions& options, const Paths& paths,
+                                   data::PartialDirectory& partial) {
   DLPIPE_ASSIGN_OR_RETURN(const Provenance provenance, read_provenance(paths.provenance));
   DLPIPE_RETURN_IF_ERROR(check_same_options(paths, provenance.options, canonical_options(options)));
   IngestReport report;
   report.resumed = true;
   DLPIPE_RETURN_IF_ERROR(describe(paths, paths.partial, provenance.splits, report));
-  DLPIPE_RETURN_IF_ERROR(publish(paths));
+  DLPIPE_RETURN_IF_ERROR(partial.publish());
   return report;
 }
 
@@ -185,25 +187,22 @@ Result<IngestReport> ingest_checked(const IngestOptions& options,
   DLPIPE_RETURN_IF_ERROR(check_places(options, paths));
   if (exists(paths.destination)) return already_there(options, paths, *source);
 
-  const bool fresh = !exists(paths.partial);
-  DLPIPE_RETURN_IF_ERROR(make_directory(paths.partial));
-  DLPIPE_ASSIGN_OR_RETURN(const DirectoryLock lock, DirectoryLock::acquire(paths.partial));
-  if (exists(paths.provenance) && !exists(paths.list)) return finish_sealed(options, paths);
+  DLPIPE_ASSIGN_OR_RETURN(auto partial, data::PartialDirectory::claim("ingest", paths.destination));
+  if (exists(paths.provenance) && !exists(paths.list)) return finish_sealed(options, paths, partial);
   IngestReport report;
   report.resumed = exists(paths.list);
   const auto list = take_list(options, paths, *source);
   if (!list.ok()) {
-    std::error_code ignored;
-    if (fresh) fs::remove(paths.partial, ignored);  // empty: nothing was frozen
+    if (!partial.was_there()) DLPIPE_RETURN_IF_ERROR(partial.remove());  // nothing was frozen
     return list.status();
   }
   if (options.on_warning) {
     for (const std::string& warning : list->warnings) options.on_warning(warning);
   }
   DLPIPE_RETURN_IF_ERROR(fill(options, paths, *source, *list, progress, report));
-  DLPIPE_RETURN_IF_ERROR(check_not_empty(paths, report));
+  DLPIPE_RETURN_IF_ERROR(check_not_empty(partial, report));
   DLPIPE_RETURN_IF_ERROR(seal(paths, *list, report));
-  DLPIPE_RETURN_IF_ERROR(publish(paths));
+  DLPIPE_RETURN_IF_ERROR(partial.publish());
   return report;
 }
 

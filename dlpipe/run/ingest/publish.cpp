@@ -60,10 +60,6 @@ Status seal(const Paths& paths, const FrozenList& list, const IngestReport& repo
   return sync_directory(paths.partial);
 }
 
-Status publish(const Paths& paths) {
-  return rename_durably(paths.partial, paths.destination);
-}
-
 Result<Provenance> read_provenance(const std::string& file) {
   DLPIPE_ASSIGN_OR_RETURN(const Json json, formats::read_json(file));
   Provenance provenance;

@@ -2,7 +2,7 @@
 //
 //   nothing -> DST.partial/ingest.list -> environments filled -> provenance.json -> list removed -> DST
 //
-// Each step is one rename or removal, made durable before the next, so a killed ingest is always in one
+// The first and the last step are io/data/partial_directory.h's. Each step is one rename or removal, made durable before the next, so a killed ingest is always in one
 // state.
 #pragma once
 
@@ -29,8 +29,6 @@ struct Paths {
 
 /// Writes provenance.json (where from, when, on what; outside of the dataset's id) and removes the list.
 Status seal(const Paths& paths, const FrozenList& list, const IngestReport& report);
-/// DST.partial becomes DST.
-Status publish(const Paths& paths);
 /// What a sealed or published dataset was made of.
 struct Provenance {
   std::string options;

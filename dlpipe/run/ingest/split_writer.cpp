@@ -1,6 +1,10 @@
 #include "dlpipe/run/ingest/split_writer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <memory>
 
 #include "dlpipe/base/counter.h"
@@ -108,10 +112,22 @@ Status SplitWriter::end_transaction(uint64_t position, bool last) {
   return status;
 }
 
+/// LMDB begins an environment with one write of two pages. A kill in the middle of it leaves a file that is no
+/// environment, and in which nothing was committed.
+Status drop_unbegun_environment(const std::string& directory) {
+  const std::string file = directory + "/data.mdb";
+  std::error_code absent;
+  const uintmax_t size_bytes = std::filesystem::file_size(file, absent);
+  if (absent || size_bytes >= 2 * static_cast<uintmax_t>(::sysconf(_SC_PAGESIZE))) return {};
+  if (::unlink(file.c_str()) == 0) return {};
+  return status_from_errno("ingest", concat("cannot remove ", file), errno);
+}
+
 Status SplitWriter::write() {
   const IngestOptions& options = run_.options;
-  // A larger map than at first may be asked for after a "map full".
-  const uint64_t map_bytes = std::max(run_.list.map_bytes, options.map_bytes);
+  DLPIPE_RETURN_IF_ERROR(drop_unbegun_environment(directory_));
+  // Another map than at first may be asked for after a "map full", or where there is no room for it.
+  const uint64_t map_bytes = options.map_bytes != 0 ? options.map_bytes : run_.list.map_bytes;
   auto writer = data::DatasetWriter::open(directory_, run_.list.schema, map_bytes);
   if (writer.status().code() == ErrorCode::kCorrupt)  // this very command would meet it again
     return writer.status().with_context(

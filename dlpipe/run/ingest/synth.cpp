@@ -5,18 +5,16 @@
 #include <atomic>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <numbers>
-#include <thread>
 
 #include "dlpipe/base/image.h"
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/base/threads.h"
 #include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/run/ingest/files.h"
+#include "dlpipe/io/data/partial_directory.h"
 #include "dlpipe/run/ingest/synth_shapes.h"
 
 namespace dlpipe::ingest {
@@ -153,22 +151,14 @@ std::string file_name(int64_t number) {
   return name.data();
 }
 
-Status write_picture(const std::string& file, const std::vector<std::byte>& bytes) {
-  std::ofstream out(file, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  if (out) return {};
-  return status_from_errno("synth", concat("cannot write ", file), errno);
-}
-
 // All pictures of all classes, by any number of threads: each takes the next number.
-Status draw_all(const SynthOptions& options, const std::string& root, SynthReport& report) {
+Status draw_all(const SynthOptions& options, const data::PartialDirectory& root, SynthReport& report) {
   std::atomic<int64_t> next = 0;
   std::atomic<uint64_t> bytes = 0;
   std::mutex mutex;
   Status first_error;
   const int64_t total = options.per_class * static_cast<int64_t>(report.classes.size());
-  const auto work = [&] {
+  const auto work = [&](int) {
     for (int64_t i = next++; i < total; i = next++) {
       const auto class_index = static_cast<int>(i / options.per_class);
       const int64_t number = i % options.per_class;
@@ -176,9 +166,8 @@ Status draw_all(const SynthOptions& options, const std::string& root, SynthRepor
       Status status = picture.status();
       if (picture.ok()) {
         bytes += picture->size();
-        status = write_picture(
-            concat(root, "/", report.classes[static_cast<size_t>(class_index)], "/", file_name(number)),
-            *picture);
+        status = root.write(concat(report.classes[static_cast<size_t>(class_index)], "/", file_name(number)),
+                            *picture);
       }
       if (status.ok()) continue;
       const std::lock_guard lock(mutex);
@@ -186,14 +175,11 @@ Status draw_all(const SynthOptions& options, const std::string& root, SynthRepor
       next = total;
     }
   };
-  std::vector<std::thread> threads;
-  const int jobs = options.jobs > 0 ? options.jobs : available_threads();
-  threads.reserve(static_cast<size_t>(jobs));
-  for (int i = 0; i < jobs; ++i) threads.emplace_back(work);
-  for (std::thread& thread : threads) thread.join();
+  Threads threads("synth", options.jobs > 0 ? options.jobs : available_threads(), work);
+  const Status ended = threads.join();
   report.files = total;
   report.bytes = bytes;
-  return first_error;
+  return first_error.ok() ? ended : first_error;
 }
 
 }  // namespace
@@ -222,19 +208,12 @@ Result<std::vector<std::byte>> draw_picture(int class_index, int64_t number, con
 
 Result<SynthReport> synth(const SynthOptions& options) {
   DLPIPE_RETURN_IF_ERROR(check(options));
-  std::string directory = options.directory;
-  while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
-  const std::string partial = directory + ".partial";
+  DLPIPE_ASSIGN_OR_RETURN(auto partial, data::PartialDirectory::claim("synth", options.directory));
+  DLPIPE_RETURN_IF_ERROR(partial.clear());
   SynthReport report;
   report.classes = synth_classes();
-  std::error_code error;
-  std::filesystem::remove_all(partial, error);
-  for (const std::string& name : report.classes) {
-    std::filesystem::create_directories(concat(partial, "/", name), error);
-    if (error) return status_from_errno("synth", concat("cannot make ", partial), error.value());
-  }
   DLPIPE_RETURN_IF_ERROR(draw_all(options, partial, report));
-  DLPIPE_RETURN_IF_ERROR(rename_durably(partial, directory));
+  DLPIPE_RETURN_IF_ERROR(partial.publish());
   return report;
 }
 

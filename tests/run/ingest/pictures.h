@@ -56,11 +56,13 @@ inline IngestOptions options_for(const std::string& source, const std::string& d
   return options;
 }
 
-/// Every file of a dataset or split directory but provenance.json: name -> bytes.
+/// Every file of a dataset or split directory but provenance.json and a publisher's note: name -> bytes.
 inline std::map<std::string, std::string> dataset_files(const std::string& root) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
-    if (entry.is_regular_file() && entry.path().filename() != "provenance.json")
+    const std::string name = entry.path().filename().string();
+    if (name == ".dlpipe-partial") continue;  // as a kill right after the last rename leaves it
+    if (entry.is_regular_file() && name != "provenance.json")
       files[std::filesystem::relative(entry.path(), root).string()] = file_text(entry.path().string());
   }
   return files;

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "dlpipe/run/ingest/files.h"
+#include "dlpipe/io/data/partial_directory.h"
 #include "tests/run/ingest/pictures.h"
 
 namespace dlpipe::ingest {
@@ -185,6 +185,18 @@ TEST(ResumedIngest, ADamagedListIsNotFollowed) {
   EXPECT_EQ(ingest(options).status().code(), ErrorCode::kCorrupt);
 }
 
+// LMDB makes a new file with one write; a kill can come in the middle of it.
+TEST(ResumedIngest, AnEnvironmentThatWasNeverMadeWholeIsMadeAgain) {
+  TempDir dir;
+  write_pictures(dir / "src", 20, 2, 20);
+  value_or_throw(ingest(options_for(dir / "src", dir / "expected")));
+  const IngestOptions options = options_for(dir / "src", dir / "dst");
+  begin_ingest(options);
+  write_text(dir / "dst.partial/data.mdb", file_text(dir / "expected/data.mdb").substr(0, 4096));
+  value_or_throw(ingest(options));
+  EXPECT_TRUE(dataset_files(dir / "dst") == dataset_files(dir / "expected"));
+}
+
 TEST(ResumedIngest, ADamagedPartSaysWhatToRemove) {
   TempDir dir;
   write_pictures(dir / "src", 60, 3, 20);
@@ -242,11 +254,10 @@ TEST(ResumedIngest, AFinishedDatasetOfOtherFilesIsRefused) {
 TEST(ResumedIngest, ASecondIngestIntoTheSamePlaceIsRefused) {
   TempDir dir;
   write_pictures(dir / "src", 10, 2, 20);
-  std::filesystem::create_directories(dir / "dst.partial");
-  auto lock = DirectoryLock::acquire(dir / "dst.partial");
-  ASSERT_TRUE(lock.ok());
+  const auto first = data::PartialDirectory::claim("ingest", dir / "dst");
+  ASSERT_TRUE(first.ok());
   const Status status = ingest(options_for(dir / "src", dir / "dst")).status();
-  EXPECT_NE(status.message().find("another ingest is writing"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("another process is writing"), std::string::npos) << status.message();
 }
 
 }  // namespace

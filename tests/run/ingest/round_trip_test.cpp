@@ -5,6 +5,7 @@
 #include "dlpipe/io/data/export.h"
 #include "dlpipe/io/data/inspect.h"
 #include "dlpipe/io/data/verify.h"
+#include "dlpipe/run/ingest/synth.h"
 #include "tests/run/ingest/pictures.h"
 
 namespace dlpipe::ingest {
@@ -72,6 +73,41 @@ TEST(RoundTrip, RawPixelsComeBackAsPngs) {
   const auto first = samples_of(dir / "dst");
   const auto second = samples_of(dir / "again");
   for (size_t i = 0; i < first.size(); ++i) EXPECT_EQ(first[i].image, second[i].image);
+}
+
+// a.bmp.jpg, a.jpg and a.png all want to be a PNG of one name or another's numbered name.
+TEST(RoundTrip, NamesThatMeetAfterRecodingStayApart) {
+  TempDir dir;
+  const std::vector<std::string> names = {"a.bmp.jpg", "a.bmp.png", "a.jpeg",  "a.jpg",    "a.png",
+                                          "a-3.png",   "a-4.jpg",   "a-4.png", "a-3-3.jpg"};
+  for (size_t i = 0; i < names.size(); ++i)
+    write_text(dir / "src/c/" + names[i], jpeg_text(i, 9 + static_cast<int>(i), 8));
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  options.store = Store::kRaw;
+  value_or_throw(ingest(options));
+  auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+  const auto report =
+      value_or_throw(data::export_files(*dataset, {.directory = dir / "out", .stop_requested = {}}));
+  EXPECT_EQ(report.files, static_cast<int64_t>(names.size()));
+  EXPECT_EQ(tree(dir / "out").size(), names.size());
+}
+
+TEST(RoundTrip, AFolderOfTheNameDstPartialIsSomebodyElses) {
+  TempDir dir;
+  write_pictures(dir / "src", 10, 2, 30);
+  for (const char* name : {"dst", "out", "drawn"})
+    write_text(dir / name + ".partial/thesis.txt", "three years");
+  SynthOptions drawn;
+  drawn.directory = dir / "drawn";
+  EXPECT_EQ(synth(drawn).status().code(), ErrorCode::kMisuse);
+  EXPECT_EQ(ingest(options_for(dir / "src", dir / "dst")).status().code(), ErrorCode::kMisuse);
+  std::filesystem::remove_all(dir / "dst.partial");
+  value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
+  auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+  EXPECT_EQ(data::export_files(*dataset, {.directory = dir / "out", .stop_requested = {}}).status().code(),
+            ErrorCode::kMisuse);
+  for (const char* name : {"out", "drawn"})
+    EXPECT_EQ(file_text(dir / name + ".partial/thesis.txt"), "three years");
 }
 
 TEST(RoundTrip, ExportNamesStayBelowTheOutput) {

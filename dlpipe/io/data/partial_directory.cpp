@@ -1,0 +1,211 @@
+#include "dlpipe/io/data/partial_directory.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kNote = ".dlpipe-partial";
+constexpr std::string_view kNewNote = ".dlpipe-partial.new";  // half written
+
+struct Fd {
+  int fd;
+  ~Fd() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+std::string in(const std::string& directory, std::string_view name) {
+  return concat(directory, "/", name);
+}
+
+/// The first bytes of a file; "" when it can't be read. A note is short.
+std::string read_note(const std::string& file) {
+  const Fd handle{::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+  std::array<char, 8192> text;
+  const ssize_t got = handle.fd < 0 ? 0 : ::read(handle.fd, text.data(), text.size());
+  return std::string(text.data(), got > 0 ? static_cast<size_t>(got) : 0);
+}
+
+bool is_same_file(int fd, const std::string& path) {
+  struct stat open_one {};
+  struct stat named {};
+  return ::fstat(fd, &open_one) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
+}
+
+/// What belongs in the note: the folder may be moved elsewhere with its DST, so only the name counts.
+std::string note_for(const std::string& kind, const std::string& destination) {
+  return concat("dlpipe ", kind, "\n", fs::path(destination).filename().string(), "\n");
+}
+
+}  // namespace
+
+PartialDirectory::PartialDirectory(std::string_view kind, std::string destination)
+    : kind_(kind), destination_(std::move(destination)) {
+  while (destination_.size() > 1 && destination_.back() == '/') destination_.pop_back();
+  path_ = destination_ + ".partial";
+}
+
+PartialDirectory::PartialDirectory(PartialDirectory&& other) noexcept
+    : kind_(std::move(other.kind_)),
+      destination_(std::move(other.destination_)),
+      path_(std::move(other.path_)),
+      was_there_(other.was_there_),
+      fd_(std::exchange(other.fd_, -1)) {}
+
+PartialDirectory::~PartialDirectory() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Status PartialDirectory::error(std::string_view what, int error_number) const {
+  return status_from_errno(kind_, what, error_number);
+}
+
+Result<PartialDirectory> PartialDirectory::claim(std::string_view kind, std::string destination) {
+  PartialDirectory claimed(kind, std::move(destination));
+  const std::string parent = fs::path(claimed.path_).parent_path().string();
+  std::error_code code;
+  if (!parent.empty()) fs::create_directories(parent, code);
+  if (code) return claimed.error(concat("cannot make ", parent), code.value());
+  if (::mkdir(claimed.path_.c_str(), 0777) != 0) {
+    if (errno != EEXIST) return claimed.error(concat("cannot make ", claimed.path_), errno);
+    claimed.was_there_ = true;
+  }
+  DLPIPE_RETURN_IF_ERROR(claimed.lock());
+  DLPIPE_RETURN_IF_ERROR(claimed.check_owner());
+  return claimed;
+}
+
+Status PartialDirectory::lock() {
+  fd_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd_ < 0 && (errno == ENOTDIR || errno == ELOOP)) {
+    return {ErrorCode::kMisuse, concat("[", kind_, "] ", path_,
+                                       " is in the way and is no folder; move it away "
+                                       "or choose another name")};
+  }
+  if (fd_ < 0) return error(concat("cannot open ", path_), errno);
+  const bool is_locked = ::flock(fd_, LOCK_EX | LOCK_NB) == 0;
+  if (!is_locked && errno != EWOULDBLOCK) return error(concat("cannot lock ", path_), errno);
+  // Renamed or removed between opening and locking: by another process that has just finished.
+  if (is_locked && is_same_file(fd_, path_)) return {};
+  return {ErrorCode::kMisuse, concat("[", kind_, "] another process is writing ", path_,
+                                     "; wait for it, or choose another destination")};
+}
+
+Status PartialDirectory::check_owner() const {
+  const std::string note = read_note(in(path_, kNote));
+  if (note == note_for(kind_, destination_)) return {};
+  std::error_code code;
+  bool is_empty = note.empty();
+  for (fs::directory_iterator entry(path_, code), end; is_empty && !code && entry != end;
+       entry.increment(code))
+    is_empty = entry->path().filename() == kNewNote;
+  if (code) return error(concat("cannot list ", path_), code.value());
+  if (is_empty) return write_note();
+  const size_t line = note.find('\n');
+  const std::string whose = note.rfind("dlpipe ", 0) == 0 && line != std::string::npos
+                                ? concat("belongs to an interrupted `", note.substr(0, line), "`")
+                                : std::string("was not made by dlpipe");
+  return {ErrorCode::kMisuse, concat("[", kind_, "] ", path_, " is in the way and ", whose,
+                                     "; move it away, or choose another destination")};
+}
+
+Status PartialDirectory::write_note() const {
+  const std::string fresh = in(path_, kNewNote);
+  const std::string text = note_for(kind_, destination_);
+  {
+    const Fd handle{::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+    if (handle.fd < 0) return error(concat("cannot write ", fresh), errno);
+    ssize_t written = -1;
+    do {
+      written = ::write(handle.fd, text.data(), text.size());
+    } while (written < 0 && errno == EINTR);
+    if (written != static_cast<ssize_t>(text.size()))
+      return error(concat("cannot write ", fresh), written < 0 ? errno : ENOSPC);
+    if (::fsync(handle.fd) != 0) return error(concat("cannot sync ", fresh), errno);
+  }
+  if (::rename(fresh.c_str(), in(path_, kNote).c_str()) != 0)
+    return error(concat("cannot rename ", fresh), errno);
+  return {};
+}
+
+Status PartialDirectory::write(const std::string& name, std::span<const std::byte> bytes) const {
+  const std::string file = in(path_, name);
+  std::error_code code;
+  fs::create_directories(fs::path(file).parent_path(), code);
+  if (code) return error(concat("cannot make the folder of ", file), code.value());
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) return error(concat("cannot create ", file), errno);
+  int error_number = 0;
+  while (!bytes.empty() && error_number == 0) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written >= 0)
+      bytes = bytes.subspan(static_cast<size_t>(written));
+    else if (errno != EINTR)
+      error_number = errno;
+  }
+  if (::close(fd) != 0 && error_number == 0) error_number = errno;
+  return error_number == 0 ? Status() : error(concat("cannot write ", file), error_number);
+}
+
+Status PartialDirectory::clear() {
+  std::error_code code;
+  std::vector<fs::path> all;
+  for (fs::directory_iterator entry(path_, code), end; !code && entry != end; entry.increment(code)) {
+    if (entry->path().filename() != kNote) all.push_back(entry->path());
+  }
+  if (code) return error(concat("cannot list ", path_), code.value());
+  for (const fs::path& path : all) {
+    fs::remove_all(path, code);
+    if (code) return error(concat("cannot remove ", path.string()), code.value());
+  }
+  return {};
+}
+
+Status PartialDirectory::remove() {
+  DLPIPE_RETURN_IF_ERROR(clear());
+  const std::string note = in(path_, kNote);
+  if (::unlink(note.c_str()) != 0 && errno != ENOENT) return error(concat("cannot remove ", note), errno);
+  if (::rmdir(path_.c_str()) != 0) return error(concat("cannot remove ", path_), errno);
+  return {};
+}
+
+Status PartialDirectory::publish() {
+  int result = ::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, destination_.c_str(), RENAME_NOREPLACE);
+  // Where the file system can't promise that: a folder with anything in it is not replaced either.
+  if (result != 0 && (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP))
+    result = ::rename(path_.c_str(), destination_.c_str());
+  if (result != 0 && (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR)) {
+    return {ErrorCode::kMisuse, concat("[", kind_, "] ", destination_, " has come into being meanwhile; ",
+                                       path_, " holds what was made")};
+  }
+  if (result != 0) return error(concat("cannot rename ", path_, " to ", destination_), errno);
+  forget(destination_);
+  const std::string parent = fs::path(destination_).parent_path().string();
+  const Fd handle{::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (handle.fd < 0) return error(concat("cannot open the folder of ", destination_), errno);
+  // Some network file systems refuse to sync directories; there is nothing to be done about it.
+  if (::fsync(handle.fd) != 0 && errno != EINVAL && errno != ENOTSUP)
+    return error(concat("cannot sync the folder of ", destination_), errno);
+  return {};
+}
+
+void PartialDirectory::forget(const std::string& destination) {
+  ::unlink(in(destination, kNote).c_str());  // a hidden file that stays does no harm
+}
+
+}  // namespace dlpipe::data

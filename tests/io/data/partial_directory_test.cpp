@@ -1,0 +1,97 @@
+#include "dlpipe/io/data/partial_directory.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/io/data/temp_dir.h"
+
+namespace dlpipe::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+TEST(PartialDirectory, BecomesTheDestinationWithoutTheNote) {
+  TempDir dir;
+  auto partial = value_or_throw(PartialDirectory::claim("export", dir / "deep/out/"));
+  EXPECT_FALSE(partial.was_there());
+  ASSERT_TRUE(partial.write("a/b.txt", bytes_of("hello")).ok());
+  const Status again = partial.write("a/b.txt", bytes_of("other"));
+  EXPECT_NE(again.message().find("File exists"), std::string::npos) << again.message();
+  EXPECT_FALSE(fs::exists(dir / "deep/out"));
+  ASSERT_TRUE(partial.publish().ok());
+  EXPECT_EQ(file_text(dir / "deep/out/a/b.txt"), "hello");
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir / "deep/out"), {}), 1);
+  EXPECT_FALSE(fs::exists(dir / "deep/out.partial"));
+}
+
+TEST(PartialDirectory, WhatAnInterruptedOneLeftIsTakenOver) {
+  TempDir dir;
+  {
+    ASSERT_TRUE(
+        value_or_throw(PartialDirectory::claim("export", dir / "out")).write("a", bytes_of("x")).ok());
+  }
+  fs::rename(dir / "out.partial", dir / "aside");  // moved elsewhere together with its place
+  fs::create_directories(dir / "elsewhere");
+  fs::rename(dir / "aside", dir / "elsewhere/out.partial");
+  auto partial = value_or_throw(PartialDirectory::claim("export", dir / "elsewhere/out"));
+  EXPECT_TRUE(partial.was_there());
+  EXPECT_TRUE(fs::exists(dir / "elsewhere/out.partial/a"));
+  ASSERT_TRUE(partial.clear().ok());
+  EXPECT_FALSE(fs::exists(dir / "elsewhere/out.partial/a"));
+  ASSERT_TRUE(partial.remove().ok());
+  EXPECT_FALSE(fs::exists(dir / "elsewhere/out.partial"));
+}
+
+TEST(PartialDirectory, WhatIsNotOursIsRefusedAndStays) {
+  TempDir dir;
+  const auto refusal = [&](const std::string& kind) {
+    const auto claimed = PartialDirectory::claim(kind, dir / "out");
+    EXPECT_EQ(claimed.status().code(), ErrorCode::kMisuse);
+    return claimed.status().message();
+  };
+  write_text(dir / "out.partial/thesis.txt", "three years");
+  EXPECT_NE(refusal("export").find(dir / "out.partial is in the way and was not made by dlpipe"),
+            std::string::npos)
+      << refusal("export");
+  write_text(dir / "out.partial/.dlpipe-partial", "");
+  EXPECT_NE(refusal("export").find("was not made by dlpipe"), std::string::npos);
+  EXPECT_EQ(file_text(dir / "out.partial/thesis.txt"), "three years");
+  fs::remove_all(dir / "out.partial");
+  // Another command's, and one that was renamed to this name.
+  { ASSERT_TRUE(PartialDirectory::claim("ingest", dir / "out").ok()); }
+  EXPECT_NE(refusal("export").find("belongs to an interrupted `dlpipe ingest`"), std::string::npos)
+      << refusal("export");
+  fs::remove_all(dir / "out.partial");
+  { ASSERT_TRUE(PartialDirectory::claim("export", dir / "other").ok()); }
+  fs::rename(dir / "other.partial", dir / "out.partial");
+  EXPECT_NE(refusal("export").find("belongs to an interrupted `dlpipe export`"), std::string::npos);
+  fs::remove_all(dir / "out.partial");
+  // A file, and a link to somebody's folder.
+  write_text(dir / "out.partial", "a file");
+  EXPECT_NE(refusal("export").find("is no folder"), std::string::npos);
+  fs::remove(dir / "out.partial");
+  fs::create_directories(dir / "somebody");
+  fs::create_directory_symlink(dir / "somebody", dir / "out.partial");
+  EXPECT_NE(refusal("export").find("is no folder"), std::string::npos);
+}
+
+TEST(PartialDirectory, AnEmptyFolderAndAHalfWrittenNoteCanBeTaken) {
+  TempDir dir;
+  write_text(dir / "out.partial/.dlpipe-partial.new", "dlp");
+  EXPECT_TRUE(PartialDirectory::claim("export", dir / "out").ok());
+}
+
+TEST(PartialDirectory, ADestinationThatCameMeanwhileIsNotReplaced) {
+  TempDir dir;
+  auto partial = value_or_throw(PartialDirectory::claim("export", dir / "out"));
+  fs::create_directories(dir / "out");
+  const Status status = partial.publish();
+  EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+  EXPECT_NE(status.message().find("has come into being meanwhile"), std::string::npos) << status.message();
+}
+
+}  // namespace
+}  // namespace dlpipe::data
