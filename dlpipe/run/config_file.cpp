@@ -1,6 +1,8 @@
 // TrainConfig as TOML: keys are the options' names, in groups by comments alone, so that a file is flat.
 #include <toml++/toml.h>
 
+#include <algorithm>
+
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/config.h"
@@ -86,6 +88,56 @@ std::string toml_value(const ConfigOption& option, const TrainConfig& config) {
   return option_text(option, config);
 }
 
+/// Where the text at `i`, which begins with a quote, ends: after the closing quote or quotes, or at the end.
+size_t end_of_quotes(std::string_view text, size_t i) {
+  const char quote = text[i];
+  const std::string_view three = text.substr(i, 3);
+  const bool is_long = three == std::string(3, quote);
+  for (i += is_long ? 3 : 1; i < text.size(); ++i) {
+    if (text[i] == '\\' && quote == '"')
+      ++i;
+    else if (text[i] == quote && (!is_long || text.substr(i, 3) == three))
+      return i + (is_long ? 3 : 1);
+    else if (text[i] == '\n' && !is_long)
+      return i;
+  }
+  return i;
+}
+
+/// A file of options is flat. The parser's tables are taken down by recursion, which a key of very many parts
+/// would let run out of stack, so how deep a text goes is looked at before it is parsed.
+Status check_depth(std::string_view text, std::string_view file) {
+  constexpr int kDeepest = 16;
+  int64_t line = 1;
+  int brackets = 0;
+  int dots = 0;  // of one key
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"' || c == '\'') {
+      const size_t end = end_of_quotes(text, i);
+      line += std::count(text.begin() + static_cast<ptrdiff_t>(i),
+                         text.begin() + static_cast<ptrdiff_t>(std::min(end, text.size())), '\n');
+      i = end - 1;
+      continue;
+    }
+    if (c == '#') i = std::min(text.find('\n', i), text.size() - 1);
+    if (text[i] == '\n') ++line;
+    if (c == '[' || c == '{') ++brackets;
+    if (c == ']' || c == '}') --brackets;
+    if (c == '.')
+      ++dots;
+    else if (std::string_view("\n#,=[]{}").find(c) != std::string_view::npos)
+      dots = 0;
+    if (brackets > kDeepest || dots > kDeepest) {
+      return {ErrorCode::kMisuse,
+              concat("[config] ", file, " line ", line, " nests ",
+                     dots > kDeepest ? "a key of more than " : "lists deeper than ", kDeepest,
+                     dots > kDeepest ? " parts" : "", "; options are flat: name = value")};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 // [record]: texts by name.
@@ -100,6 +152,7 @@ static Status read_record(const toml::table& table, const std::string& where, Tr
 }
 
 Status parse_config(std::string_view toml_text, std::string_view file, TrainConfig& config) {
+  DLPIPE_RETURN_IF_ERROR(check_depth(toml_text, file));
   try {
     const toml::table table = toml::parse(toml_text);
     std::vector<std::string> names;

@@ -100,6 +100,39 @@ TEST(Config, MessagesNameOptionPlaceAndRemedy) {
   }
 }
 
+// toml++ takes its tables down by recursion: such files overflowed the stack.
+TEST(Config, DeepNestingIsRefusedBeforeItIsParsed) {
+  std::string parts = "a";
+  std::string mixed = "b";
+  for (int i = 0; i < 50'000; ++i) {
+    parts += ".a";
+    mixed += i % 2 == 0 ? " . \"x.y\"" : " . 'z'";
+  }
+  const std::string lists = std::string(50'000, '[') + std::string(50'000, ']');
+  for (const std::string& text :
+       {parts + " = 1", "[" + parts + "]", mixed + " = 1", "x = " + lists, "x = {" + parts + " = 1}"}) {
+    TrainConfig config;
+    const Status status = parse_config("\n" + text, "c.toml", config);
+    EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+    EXPECT_NE(status.message().find("c.toml line 2 nests"), std::string::npos) << status.message();
+  }
+}
+
+TEST(Config, DotsAndBracketsInTextsAndCommentsAreNoNesting) {
+  const std::string dots(100, '.');
+  const std::string open(100, '[');
+  TrainConfig config;
+  const Status status =
+      parse_config("# " + dots + open + "\nfreeze = [\"" + dots + "\\\"" + open + "\", '" + open +
+                       "', \"\"\"" + open + "\"\"\"] # " + dots +
+                       "\nmilestones = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.1, 1.2, "
+                       "1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.5]\n",
+                   "c.toml", config);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(config.freeze, (std::vector<std::string>{dots + "\"" + open, open, open}));
+  EXPECT_EQ(config.milestones.size(), 19u);
+}
+
 TEST(Config, AFileThatIsNotThereIsNamed) {
   TrainConfig config;
   const Status status = read_config("/nonexistent/c.toml", config);
