@@ -174,7 +174,7 @@ Result<std::vector<engine::NamedTensor>> load_checked(const std::string& directo
 Result<Json> read_state(const std::string& directory) {
   const std::string file = in(directory, kStateFile);
   DLPIPE_ASSIGN_OR_RETURN(Json json, formats::read_json(file));
-  DLPIPE_RETURN_IF_ERROR(check_checksum(json, file));
+  DLPIPE_RETURN_IF_ERROR(check_checksum(json, file, "take another checkpoint"));
   return json;
 }
 

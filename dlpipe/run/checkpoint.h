@@ -67,8 +67,9 @@ Result<CheckpointState> checkpoint_state_from_json(const formats::Json& json, co
 
 /// `json` with a last member "checksum", over all others.
 formats::Json with_checksum(formats::Json json);
-/// kCorrupt when `json`, read from `file`, is not what with_checksum() gave. Files of version 1 have none.
-Status check_checksum(const formats::Json& json, const std::string& file);
+/// kCorrupt when `json`, read from `file`, is not what with_checksum() gave; `advice` ends the message. Files of
+/// version 1 without one are from older programs, and pass.
+Status check_checksum(const formats::Json& json, const std::string& file, std::string_view advice);
 
 struct CheckpointTensors {
   std::vector<engine::NamedTensor> model;

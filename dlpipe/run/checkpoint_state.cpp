@@ -160,16 +160,16 @@ Json with_checksum(Json json) {
   return json;
 }
 
-Status check_checksum(const Json& json, const std::string& file) {
+Status check_checksum(const Json& json, const std::string& file, std::string_view advice) {
   if (!json.contains(kChecksum) && json["version"] == Json(1)) return {};
   Json without = Json::object();
   for (const auto& [key, value] : json.members()) {
     if (key != kChecksum) without.set(key, value);
   }
   if (with_checksum(std::move(without)) == json) return {};
-  return {ErrorCode::kCorrupt, concat("[checkpoint] ", file,
-                                      " was changed or damaged since it was written (its checksum differs); "
-                                      "take another checkpoint")};
+  return {ErrorCode::kCorrupt,
+          concat("[checkpoint] ", file,
+                 " was changed or damaged since it was written (its checksum differs); ", advice)};
 }
 
 Result<CheckpointState> checkpoint_state_from_json(const Json& json, const std::string& file) {

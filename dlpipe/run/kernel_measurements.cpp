@@ -9,7 +9,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cpu/kernel_table.h"
 #include "dlpipe/engine/cpu/measured_kernels.h"
-#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/saved_kernels.h"
 
 namespace dlpipe::run {
 
@@ -36,8 +36,7 @@ std::string measured_kernels_file() {
 }
 
 void resume_kernels(const std::string& file) {
-  const std::string text = value_or_throw(formats::read_file(file));
-  const Status status = engine::kernel_table().load(text);
+  const Status status = load_kernels(file);
   if (status.code() != ErrorCode::kUnsupported) return throw_if_error(status);
   log(LogLevel::kWarning,
       concat(status.message(), "; kernels are chosen anew, and weights differ in their last bits from those ",
@@ -52,8 +51,13 @@ void use_kernels(const std::string& option) {
         ErrorCode::kMisuse,
         concat("[kernels] expected --kernels (or DLPIPE_KERNELS) measured or rules, got '", given, "'")));
   }
-  engine::kernel_table().measure_with(
-      std::make_shared<engine::cpu::MeasuredKernels>(measured_kernels_file()));
+  const std::string file = measured_kernels_file();
+  if (file.empty()) {
+    log(LogLevel::kWarning,
+        "neither XDG_CACHE_HOME nor HOME is set: measured kernels are not kept, and the next run measures "
+        "again");
+  }
+  engine::kernel_table().measure_with(std::make_shared<engine::cpu::MeasuredKernels>(file));
 }
 
 }  // namespace dlpipe::run

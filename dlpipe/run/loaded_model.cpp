@@ -7,11 +7,11 @@
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/kernel_table.h"
 #include "dlpipe/engine/layers/uninitialized.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/precision.h"
 #include "dlpipe/run/preprocess.h"
+#include "dlpipe/run/saved_kernels.h"
 #include "dlpipe/run/views.h"
 #include "dlpipe/run/weights_source.h"
 
@@ -30,8 +30,7 @@ Error misuse(const std::string& message) {
 void take_kernels_of_run(const std::string& checkpoint) {
   const fs::path file = fs::path(checkpoint).parent_path().parent_path() / "kernels.json";
   if (!fs::exists(file)) return;
-  const Result<std::string> text = formats::read_file(file.string());
-  const Status status = text.ok() ? engine::kernel_table().load(*text) : text.status();
+  const Status status = load_kernels(file.string());
   if (!status.ok()) log(LogLevel::kWarning, concat(status.message(), "; ", file.string(), " is not used"));
 }
 

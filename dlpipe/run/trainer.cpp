@@ -7,6 +7,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cpu/kernel_table.h"
 #include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/saved_kernels.h"
 #include "dlpipe/run/stage_report.h"
 #include "dlpipe/run/tensor_file.h"
 
@@ -314,7 +315,7 @@ void Trainer::save() {
       step_.scaler() != nullptr ? step_.scaler()->state() : engine::GradScaler::State{0, 0};
   state_.loss_scale = scaler.scale;
   state_.good_steps = scaler.good_steps;
-  throw_if_error(formats::write_file(parts_.directory->kernels_file(), engine::kernel_table().save()));
+  throw_if_error(save_kernels(parts_.directory->kernels_file()));
   CheckpointTensors tensors{parts_.model->state_dict(), parts_.optimizer->state(), {}};
   if (parts_.ema != nullptr) tensors.ema = parts_.ema->state();
   const std::string directory = value_or_throw(
