@@ -57,7 +57,9 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::reopen(const std::string& pa
 
 Status RunDirectory::lock() {
   const std::string name = file("lock");
-  lock_fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  lock_fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  made_lock_ = lock_fd_ >= 0;
+  if (!made_lock_) lock_fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (lock_fd_ < 0) return status_from_errno("run", concat("cannot create ", name), errno);
   if (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
     return {ErrorCode::kMisuse, concat("[run] another process trains in ", path_, "; stop it first")};
@@ -70,7 +72,7 @@ RunDirectory::~RunDirectory() {
   if (lock_fd_ >= 0) ::close(lock_fd_);
   if (!is_new_) return;
   std::error_code ignored;  // what isn't empty was there before, and stays
-  fs::remove(file("lock"), ignored);
+  if (made_lock_) fs::remove(file("lock"), ignored);
   fs::remove(checkpoints(), ignored);
   fs::remove(path_, ignored);
 }

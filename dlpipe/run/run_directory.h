@@ -66,6 +66,7 @@ class RunDirectory {
 
   std::string path_;
   bool is_new_ = false;  // made by create() and without a log yet: the destructor takes it away again
+  bool made_lock_ = false;
   int lock_fd_ = -1;
   int metrics_fd_ = -1;
   int64_t metrics_bytes_ = 0;
