@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <limits>
+#include <thread>
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/log.h"
@@ -25,9 +28,16 @@ constexpr double kClearly = 0.97;         // of the rule's time
 /// An exclusive lock that processes share through a file. Where there can be none, it locks nothing.
 class FileLock {
  public:
-  explicit FileLock(const std::string& path)
+  FileLock(const std::string& path, int64_t most_wait_ns)
       : fd_(path.empty() ? -1 : ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
-    while (fd_ >= 0 && ::flock(fd_, LOCK_EX) != 0 && errno == EINTR) continue;
+    const int64_t end_ns = now_ns() + most_wait_ns;
+    while (fd_ >= 0 && ::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      if (errno != EWOULDBLOCK) return;
+      is_held_by_another_ = now_ns() >= end_ns;
+      if (is_held_by_another_) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
   }
   ~FileLock() {
     if (fd_ >= 0) ::close(fd_);
@@ -35,8 +45,12 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
+  /// After `most_wait_ns`.
+  bool is_held_by_another() const { return is_held_by_another_; }
+
  private:
   int fd_;
+  bool is_held_by_another_ = false;
 };
 
 struct Candidate {
@@ -97,7 +111,8 @@ std::string reasons(const std::vector<Candidate>& all, const Candidate& chosen) 
 }  // namespace
 
 void MeasuredKernels::read() {
-  if (path_.empty() || !std::filesystem::exists(path_)) return;
+  std::error_code ignored;  // write() says what is wrong
+  if (path_.empty() || !std::filesystem::exists(path_, ignored)) return;
   const Result<std::string> text = formats::read_file(path_);
   const Status status = text.ok() ? known_.load(*text) : text.status();
   if (!status.ok()) log(LogLevel::kWarning, concat(status.message(), "; ", path_, " is measured anew"));
@@ -111,17 +126,34 @@ void MeasuredKernels::write() {
   has_said_ = true;
 }
 
+std::optional<KernelChoice> MeasuredKernels::find(const std::string& key, const KernelTest& is_possible) {
+  const auto choice = known_.find(key);
+  if (!choice || is_possible(*choice)) return choice;
+  log(LogLevel::kWarning, concat("'", choice->kernel, "' is no choice for '", key, "' in ", path_,
+                                 ": the entry is damaged or another program's, and is measured anew"));
+  return std::nullopt;
+}
+
 KernelChoice MeasuredKernels::find_or_measure(const std::string& key,
-                                              const std::function<KernelChoice()>& measure) {
+                                              const std::function<KernelChoice()>& measure,
+                                              const KernelTest& is_possible) {
   const std::lock_guard lock(mutex_);
-  if (const auto choice = known_.find(key)) return *choice;
+  if (const auto choice = known_.find(key); choice && is_possible(*choice)) return *choice;
   if (!path_.empty()) {
     std::error_code ignored;  // write() says what is wrong
     std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
   }
-  const FileLock file_lock(path_.empty() ? "" : path_ + ".lock");
+  read();  // files appear whole: what is known needs no lock
+  if (const auto choice = known_.find(key); choice && is_possible(*choice)) return *choice;
+  const FileLock file_lock(path_.empty() ? "" : path_ + ".lock", most_wait_ns_);
+  if (file_lock.is_held_by_another()) {
+    log(LogLevel::kWarning, concat("another process holds ", path_, ".lock for ",
+                                   human_seconds(1e-9 * static_cast<double>(most_wait_ns_)),
+                                   " (is it stopped?); kernels measured by this one are not kept"));
+    path_.clear();
+  }
   read();
-  if (const auto choice = known_.find(key)) return *choice;
+  if (const auto choice = find(key, is_possible)) return *choice;
   KernelChoice choice = measure();
   known_.set(key, choice);
   write();
@@ -138,14 +170,20 @@ void measure_choices(const std::string& key, const std::function<std::vector<Ker
   std::vector<Candidate> all;
   for (KernelChoice& choice : candidates()) all.push_back({std::move(choice)});
   if (all.size() < 2) return;
-  const KernelChoice choice = measured->find_or_measure(key, [&] {
+  const auto is_candidate = [&](const KernelChoice& choice) {
+    return std::any_of(all.begin(), all.end(), [&](const Candidate& one) {
+      return one.choice.kernel == choice.kernel && one.choice.images == choice.images &&
+             one.choice.parts == choice.parts;
+    });
+  };
+  const auto measure = [&] {
     time_all(key, run, all);
     const Candidate& best = fastest(all);
     KernelChoice found = best.choice;
     found.why = reasons(all, best);
     return found;
-  });
-  kernel_table().set(key, choice);
+  };
+  kernel_table().set(key, measured->find_or_measure(key, measure, is_candidate));
 }
 
 }  // namespace dlpipe::engine::cpu

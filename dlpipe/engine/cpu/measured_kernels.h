@@ -5,8 +5,10 @@
 // kernel_table() asks, where it was told to (KernelTable::measure_with). Internal to engine.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,23 +16,34 @@
 
 namespace dlpipe::engine::cpu {
 
+/// Whether a choice is one that the op of its key can run with.
+using KernelTest = std::function<bool(const KernelChoice&)>;
+
 /// Thread-safe.
 class MeasuredKernels {
  public:
+  static constexpr int64_t kMostWait_ns = 60'000'000'000;  // no op takes as long to measure
+
   /// Kept at `path` (a file like kernels.json, made when there is something to keep); empty: in memory only.
   /// A file that can't be read is replaced; one that can't be written is said once in the log, and choices
   /// stay in memory.
-  explicit MeasuredKernels(std::string path) : path_(std::move(path)) {}
+  /// `most_wait_ns`: how long to wait for another process that measures; then the file is left to it.
+  explicit MeasuredKernels(std::string path, int64_t most_wait_ns = kMostWait_ns)
+      : path_(std::move(path)), most_wait_ns_(most_wait_ns) {}
 
-  /// The file's choice for `key`, or what `measure` finds, which is kept. Holds a lock that keeps other
-  /// processes from measuring at the same time.
-  KernelChoice find_or_measure(const std::string& key, const std::function<KernelChoice()>& measure);
+  /// The file's choice for `key`, or, where there is none or it isn't possible (then with a warning), what
+  /// `measure` finds, which is kept. Holds a lock that keeps other processes from measuring at the same time.
+  KernelChoice find_or_measure(
+      const std::string& key, const std::function<KernelChoice()>& measure,
+      const KernelTest& is_possible = [](const KernelChoice&) { return true; });
 
  private:
+  std::optional<KernelChoice> find(const std::string& key, const KernelTest& is_possible);
   void read();
   void write();
 
   std::string path_;
+  int64_t most_wait_ns_;
   std::mutex mutex_;
   KernelTable known_;
   bool has_said_ = false;

@@ -1,6 +1,9 @@
 #include "dlpipe/engine/cpu/measured_kernels.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -78,6 +81,51 @@ TEST_F(MeasuredKernelsTest, WithoutAFileAnswersLastAsLongAsTheObject) {
   const size_t once = said.find("not kept");
   EXPECT_NE(once, std::string::npos) << said;
   EXPECT_EQ(said.find("not kept", once + 1), std::string::npos) << said;
+}
+
+TEST_F(MeasuredKernelsTest, AStoppedProcessThatHoldsTheLockIsNotWaitedForForEver) {
+  const KernelChoice known{"direct", 3, 1};
+  MeasuredKernels(file()).find_or_measure("known", [&] { return known; });
+  const int stopped = ::open((file() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  ASSERT_EQ(::flock(stopped, LOCK_EX), 0);
+  MeasuredKernels measured(file(), 40'000'000);
+  EXPECT_EQ(measured.find_or_measure("known", never), known) << "what is known needs no lock";
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(measured.find_or_measure("a", [] { return KernelChoice{"direct", 4, 1}; }).images, 4);
+  EXPECT_EQ(measured.find_or_measure("b", [] { return KernelChoice{"direct", 5, 1}; }).images, 5);
+  EXPECT_EQ(measured.find_or_measure("a", never).images, 4);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find(file() + ".lock"), std::string::npos) << said;
+  EXPECT_EQ(said.find("another process holds"), said.rfind("another process holds")) << said;
+  ::close(stopped);
+  EXPECT_EQ(MeasuredKernels(file()).find_or_measure("a", [&] { return known; }), known) << "a was kept";
+}
+
+TEST_F(MeasuredKernelsTest, ADamagedNameIsMeasuredAnewAndItsFileNamed) {
+  MeasuredKernels(file()).find_or_measure("a", [] { return KernelChoice{"dirvct", 2, 1}; });
+  const KernelChoice good{"direct", 2, 1};
+  const auto is_direct = [](const KernelChoice& choice) { return choice.kernel == "direct"; };
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(MeasuredKernels(file()).find_or_measure(
+                "a", [&] { return good; }, is_direct),
+            good);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("'dirvct' is no choice for 'a' in " + file()), std::string::npos) << said;
+  EXPECT_EQ(MeasuredKernels(file()).find_or_measure("a", never, is_direct), good);
+}
+
+// HOME may lie where nobody may look, or be no path at all.
+TEST_F(MeasuredKernelsTest, AFolderThatCannotBeLookedIntoKeepsNothingAndEndsNothing) {
+  testing::internal::CaptureStderr();
+  const std::string too_long = folder_ / std::string(300, 'x') + "/kernels.json";
+  EXPECT_EQ(MeasuredKernels(too_long)
+                .find_or_measure("a",
+                                 [] {
+                                   return KernelChoice{"direct", 4, 1};
+                                 })
+                .images,
+            4);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("not kept"), std::string::npos);
 }
 
 TEST_F(MeasuredKernelsTest, TheFastestIsTakenAndKept) {
