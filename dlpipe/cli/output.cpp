@@ -51,8 +51,10 @@ bool print_answer(std::string_view text) {
 bool write_stdout(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
     return true;
-  if (errno == EPIPE) return false;
-  throw Error(status_from_errno("cli", "cannot write to stdout", errno));
+  const int error_number = errno;
+  const bool has_hung_up = error_number == EIO && ::isatty(STDOUT_FILENO) == 0 && errno == EIO;  // a terminal
+  if (error_number == EPIPE || has_hung_up) return false;
+  throw Error(status_from_errno("cli", "cannot write to stdout", error_number));
 }
 
 bool stderr_is_terminal() {

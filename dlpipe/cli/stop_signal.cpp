@@ -19,11 +19,16 @@ static void request_stop(int) {
 }
 
 const std::atomic<bool>* catch_stop_signals() {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction former {};
+    ::sigaction(signal, nullptr, &former);
+    if (former.sa_handler == SIG_IGN) continue;  // nohup, and what a script started with &
     struct sigaction action {};
     action.sa_handler = request_stop;
-    action.sa_flags =
-        static_cast<int>(SA_RESETHAND) | SA_RESTART;  // the default action is back for the second one
+    action.sa_flags = SA_RESTART;
+    // Of the others the second one has the default action. A terminal that goes sends several HUPs: the
+    // shell's and the system's own.
+    if (signal != SIGHUP) action.sa_flags |= static_cast<int>(SA_RESETHAND);
     ::sigaction(signal, &action, nullptr);
   }
   return &stop_requested;

@@ -1,5 +1,6 @@
-// Ctrl-C, and the TERM that schedulers send: the first asks the work to save and stop, a second one ends the
-// process at once, as if nobody had asked.
+// Ctrl-C, the TERM that schedulers send, and the HUP of a terminal that closes: the first asks the work to save
+// and stop; a second Ctrl-C or TERM ends the process at once, as if nobody had asked. Signals that were ignored
+// when the program started (`nohup dlpipe train`) stay ignored.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,6 @@
 // The program's outer face: help, version, exit codes, typing errors.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "tests/cli/program.h"
 
@@ -53,6 +54,56 @@ TEST(Program, SeedsBelowZeroAreMisuse) {
     EXPECT_NE(outcome.err.find("-1 is below 0"), std::string::npos) << outcome.err;
   }
 }
+
+/// Has the programs that are started in its scope live under a limit of the system's (setrlimit).
+class Limited {
+ public:
+  Limited(int resource, rlim_t most) : resource_(resource) {
+    ::getrlimit(resource_, &former_);
+    const rlimit limit = {most, former_.rlim_max};
+    ::setrlimit(resource_, &limit);
+  }
+  ~Limited() { ::setrlimit(resource_, &former_); }
+  Limited(const Limited&) = delete;
+  Limited& operator=(const Limited&) = delete;
+
+ private:
+  int resource_;
+  rlimit former_{};
+};
+
+TEST(Program, AFileThatGrowsPastItsLimitIsAnErrorAndNoSignal) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "pictures", "--per-class", "20"}).exit_code, 0);
+  Outcome outcome;
+  {
+    const Limited files(RLIMIT_FSIZE, 30'000);
+    outcome = run_dlpipe({"ingest", dir / "pictures", dir / "data"});
+  }
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.signal;
+  EXPECT_NE(outcome.err.find("ulimit -f"), std::string::npos) << outcome.err;
+  EXPECT_EQ(run_dlpipe({"ingest", dir / "pictures", dir / "data"}).exit_code, 0);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they reserve terabytes
+TEST(Program, WhereThereIsNoRoomForAllThreadsFewerDoTheWork) {
+  const ScratchDirectory dir;
+  const Limited memory(RLIMIT_AS, rlim_t{2} << 30);
+  const Outcome drawn =
+      run_dlpipe({"synth", dir / "pictures", "--per-class", "20", "--size", "16", "--jobs", "1000"});
+  EXPECT_EQ(drawn.exit_code, 0) << drawn.signal << drawn.err;
+  EXPECT_NE(drawn.err.find("of 1000 threads could be started"), std::string::npos) << drawn.err;
+  const Outcome ingested =
+      run_dlpipe({"ingest", dir / "pictures", dir / "data", "--jobs", "1000", "--map-size", "300MB"});
+  EXPECT_EQ(ingested.exit_code, 0) << ingested.signal << ingested.err;
+  EXPECT_NE(ingested.err.find("of 1000 threads could be started"), std::string::npos) << ingested.err;
+  // oneTBB's threads can't be told to be fewer once it has begun.
+  const Outcome trained = run_dlpipe(
+      {"train", "--data", dir / "data", "--model", "mlp", "--threads", "1000", "--out", dir / "run"});
+  EXPECT_EQ(trained.exit_code, 1) << trained.signal << trained.err;
+  EXPECT_NE(trained.err.find("ulimit -v"), std::string::npos) << trained.err;
+}
+#endif
 
 TEST(Program, WhatStdoutDoesNotTakeIsAFailure) {
   const Outcome outcome = run_dlpipe({"info", "--json"}, {.out = "/dev/full"});

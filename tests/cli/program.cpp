@@ -48,7 +48,16 @@ RunningProgram::RunningProgram(const std::vector<std::string>& arguments, Stream
     posix_spawn_file_actions_addclose(&actions, STDOUT_FILENO);
   }
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY, 0);
-  const int error = posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  if (!streams_.terminal.empty()) {
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);  // what it opens first is then its terminal
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, streams_.terminal.c_str(), O_RDWR, 0);
+    posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDERR_FILENO);
+  }
+  const int error = posix_spawn(&pid_, argv[0], &actions, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw std::runtime_error("cannot start " + words[0]);
 }

@@ -19,6 +19,8 @@ struct Streams {
   std::string err = {};
   std::string in = "/dev/null";
   bool has_out = true;  // else it is closed, as by >&-
+  /// A terminal's device: all three streams are it, and it is the program's own, which closing it hangs up.
+  std::string terminal = {};
 };
 
 /// Runs `dlpipe ARGUMENTS...` to its end.

@@ -97,6 +97,52 @@ TEST(Train, ControlCSavesAndExitsThree) {
   EXPECT_FALSE((*receipt)["finished"].as_bool(true));
 }
 
+// As when an ssh connection drops: the terminal hangs up, and nothing can be written to it any more.
+TEST(Train, ATerminalThatClosesSavesTheRun) {
+  ScratchDirectory folder;
+  const std::string run = folder / "run";
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+  ASSERT_GE(terminal, 0);
+  ASSERT_EQ(::grantpt(terminal), 0);
+  ASSERT_EQ(::unlockpt(terminal), 0);
+  Streams streams;
+  streams.terminal = ::ptsname(terminal);
+  RunningProgram program(
+      train_arguments(run, {"--checkpoint-every", "never", "--val-every", "never", "--epochs", "1000"}),
+      streams);
+  std::array<char, 4096> screen;
+  while (!program.ended()) {
+    while (::read(terminal, screen.data(), screen.size()) > 0)
+      continue;  // else the program waits for a reader
+    const auto text = formats::read_file(run + "/metrics.jsonl");
+    if (text.ok() && std::count(text->begin(), text->end(), '\n') >= 5) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ASSERT_FALSE(program.ended()) << "before its fifth step";
+  ::close(terminal);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.signal, 0);
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_TRUE(fs::exists(run + "/checkpoints/last/state.json"));
+  const auto receipt = formats::read_json(run + "/receipt.json");
+  ASSERT_TRUE(receipt.ok());
+  EXPECT_FALSE((*receipt)["finished"].as_bool(true));
+}
+
+// `nohup dlpipe train`
+TEST(Train, AHangUpThatIsIgnoredStaysIgnored) {
+  ScratchDirectory folder;
+  const std::string run = folder / "run";
+  const auto former = ::signal(SIGHUP, SIG_IGN);
+  RunningProgram program(train_arguments(run));
+  ::signal(SIGHUP, former);
+  while (!program.ended()) {
+    program.send(SIGHUP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_EQ(program.wait().exit_code, 0);
+}
+
 TEST(Train, TheWrittenConfigRunsTheSameAgain) {
   ScratchDirectory folder;
   const Outcome outcome = run_dlpipe(
