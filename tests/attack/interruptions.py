@@ -19,6 +19,7 @@ A round is described by its scenario, what was done, and n, all from one seed: -
 
 import argparse
 import collections
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -94,6 +95,7 @@ def digest_of_tree(root, leave_out=()):
 
 class Synth:
     name = "synth"
+    plain = False  # whether renameat2 knows no flags
 
     def __init__(self, attack):
         self.attack = attack
@@ -138,7 +140,6 @@ class Ingest(Synth):
 
 class Train(Synth):
     name = "train"
-    plain = False
 
     def words(self, folder):
         return ["train", "--data", str(self.attack.root / "data"), "--model", "mlp", "--batch", "8", "--epochs", "3",
@@ -224,7 +225,7 @@ def measure(attack, scenario):
             folder = pathlib.Path(name)
             scenario.prepare(folder)
             count = folder / "count"
-            code, err, seconds = attack.run(scenario.words(folder), fault, plain=scenario_is_plain(scenario), count=count)
+            code, err, seconds = attack.run(scenario.words(folder), fault, plain=scenario.plain, count=count)
             if code != 0:
                 raise Finding(f"{scenario.name} without a fault: {err[-1000:]}")
             counts[fault] = int(count.read_text())
@@ -234,17 +235,13 @@ def measure(attack, scenario):
     return results.pop(), seconds, counts
 
 
-def scenario_is_plain(scenario):
-    return getattr(scenario, "plain", False)
-
-
 def play(attack, scenario, expected, kind, at, kill_after_s):
     """One round; answers what became of the disturbed command."""
     with tempfile.TemporaryDirectory(dir=attack.root) as name:
         folder = pathlib.Path(name)
         scenario.prepare(folder)
         fault = None if kind == "moment" else kind
-        code, err, _ = attack.run(scenario.words(folder), fault, at, kill_after_s, scenario_is_plain(scenario))
+        code, err, _ = attack.run(scenario.words(folder), fault, at, kill_after_s, scenario.plain)
         if code == -signal.SIGKILL and kind in ("kill", "moment"):
             outcome = "killed"
         elif code == 0:
@@ -287,7 +284,7 @@ def report_text(outcomes, measured, findings, arguments, version):
 
     lines = ["# Kills and failing system calls, and what was left", "",
              f"`tests/attack/interruptions.py PROGRAM PRELOAD --kills {arguments.kills} --faults {arguments.faults} --seed {arguments.seed}`, "
-             f"{version}. Every round: the command is disturbed once, the same work is asked for again, and all bytes are compared with "
+             f"{version}, commit {commit_of_this_tree()}. Every round: the command is disturbed once, the same work is asked for again, and all bytes are compared with "
              "those of an undisturbed command.", ""]
     kills = sum(sum(row.values()) for (_, kind), row in outcomes.items() if kind in ("kill", "moment"))
     faults = sum(sum(row.values()) for (_, kind), row in outcomes.items() if kind not in ("kill", "moment"))
@@ -302,6 +299,13 @@ def report_text(outcomes, measured, findings, arguments, version):
     return "\n".join(lines) + "\n"
 
 
+def commit_of_this_tree():
+    git = ["git", "-C", str(pathlib.Path(__file__).parent)]
+    commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    changes = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=False).stdout.strip()
+    return (commit or "unknown") + (", dirty" if changes else "")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
@@ -309,6 +313,7 @@ def main():
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--faults", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="rounds at a time")
     parser.add_argument("--only", type=int, help="the round of this number alone")
     parser.add_argument("--report", help="a Markdown file for the figures")
     arguments = parser.parse_args()
@@ -321,18 +326,24 @@ def main():
         scenarios = [kind(attack) for kind in (Ingest, Train, Export, Resume, Synth, PlainResume)]
         measured = {scenario.name: measure(attack, scenario) for scenario in scenarios}
         rounds = plan_rounds(scenarios, measured, arguments.kills, arguments.faults, arguments.seed)
-        for number, (scenario, kind, at, kill_after_s) in enumerate(rounds):
-            if arguments.only is not None and number != arguments.only:
-                continue
+
+        def play_round(number):
+            scenario, kind, at, kill_after_s = rounds[number]
             try:
-                outcome = play(attack, scenario, measured[scenario.name][0], kind, at, kill_after_s)
+                return number, play(attack, scenario, measured[scenario.name][0], kind, at, kill_after_s), ""
             except (Finding, OSError, ValueError) as finding:
-                outcome = "FINDING"
-                findings.append(f"round {number}: {scenario.name}, {kind} at {at or kill_after_s}: {finding}")
-                print(findings[-1], flush=True)
-            outcomes[(scenario.name, kind)][outcome] += 1
-            if number % 50 == 49:
-                print(f"{number + 1} of {len(rounds)} rounds, {len(findings)} findings", flush=True)
+                text = f"round {number}: {scenario.name}, {kind} at {at or kill_after_s}: {finding}"
+                return number, "FINDING", text.replace(name, "FOLDER")
+
+        numbers = range(len(rounds)) if arguments.only is None else [arguments.only]
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+            for number, outcome, finding in pool.map(play_round, numbers):
+                outcomes[(rounds[number][0].name, rounds[number][1])][outcome] += 1
+                if finding:
+                    findings.append(finding)
+                    print(finding, flush=True)
+                if number % 50 == 49:
+                    print(f"{number + 1} of {len(rounds)} rounds, {len(findings)} findings", flush=True)
         text = report_text(outcomes, measured, findings, arguments, version)
     if arguments.report:
         pathlib.Path(arguments.report).write_text(text)
