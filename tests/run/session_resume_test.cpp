@@ -20,6 +20,15 @@ using test::SessionTest;
 using test::StopAfter;
 using test::text_of;
 
+static std::string resume_error(const std::string& run) {
+  try {
+    Session::resume(run);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 TEST_F(SessionTest, AStoppedRunResumesBitForBitWithOtherThreadCounts) {
   ScratchFolder runs;
   Session(config(runs / "whole")).train();
@@ -51,11 +60,18 @@ TEST_F(SessionTest, ARunOfAnotherOneDnnResumesWithKernelsChosenAnew) {
     Session session(config(runs / "a"), {}, &observer);
     EXPECT_TRUE(session.train(&observer.stop).stopped);
   }
-  std::string kernels = text_of(runs / "a/kernels.json");
   const std::string here = engine::kernel_library();
-  ASSERT_NE(kernels.find(here), std::string::npos) << kernels;
-  kernels.replace(kernels.find(here), here.size(), "oneDNN 1.2.3");
-  std::ofstream(runs / "a/kernels.json") << kernels;
+  const formats::Json written = value_or_throw(formats::read_json(runs / "a/kernels.json"));
+  ASSERT_EQ(written["library"].as_string(), here);
+  formats::Json other = formats::Json::object();
+  for (const auto& [key, value] : written.members()) {
+    if (key != "checksum") other.set(key, key == "library" ? formats::Json("oneDNN 1.2.3") : value);
+  }
+  throw_if_error(formats::write_json(runs / "a/kernels.json", other));
+  EXPECT_EQ(
+      resume_error(runs / "a").find("[checkpoint] " + (runs / "a/kernels.json") + " was changed or damaged"),
+      0u);
+  throw_if_error(formats::write_json(runs / "a/kernels.json", with_checksum(other)));
   EXPECT_FALSE(Session::resume(runs / "a")->train().stopped);
   EXPECT_NE(text_of(runs / "a/kernels.json").find(here), std::string::npos);
 }
@@ -186,15 +202,6 @@ TEST_F(SessionTest, WhatWouldChangeTheRunCannotChangeOnResume) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kMisuse);
     EXPECT_NE(std::string(error.what()).find("--lr can't be changed on --resume"), std::string::npos);
-  }
-}
-
-static std::string resume_error(const std::string& run) {
-  try {
-    Session::resume(run);
-    return "";
-  } catch (const Error& error) {
-    return error.what();
   }
 }
 

@@ -188,9 +188,11 @@ TEST(ResumedIngest, ADamagedListIsNotFollowed) {
 // LMDB makes a new file with one write; a kill can come in the middle of it.
 TEST(ResumedIngest, AnEnvironmentThatWasNeverMadeWholeIsMadeAgain) {
   TempDir dir;
-  write_pictures(dir / "src", 20, 2, 20);
-  value_or_throw(ingest(options_for(dir / "src", dir / "expected")));
-  const IngestOptions options = options_for(dir / "src", dir / "dst");
+  write_pictures(dir / "src", 60, 2, 20);
+  IngestOptions options = options_for(dir / "src", dir / "expected");
+  options.commit_entries = 10;
+  value_or_throw(ingest(options));
+  options.destination = dir / "dst";
   begin_ingest(options);
   write_text(dir / "dst.partial/data.mdb", file_text(dir / "expected/data.mdb").substr(0, 4096));
   value_or_throw(ingest(options));
