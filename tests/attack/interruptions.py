@@ -311,12 +311,15 @@ def main():
     parser.add_argument("program")
     parser.add_argument("preload")
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--faults", type=int, default=30)
+    parser.add_argument("--faults", type=int, default=36)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="rounds at a time")
     parser.add_argument("--only", type=int, help="the round of this number alone")
     parser.add_argument("--report", help="a Markdown file for the figures")
     arguments = parser.parse_args()
+    for file in (arguments.program, arguments.preload):
+        if not os.path.isfile(file):
+            parser.error(f"there is no {file}; build dlpipe and attack_fault_preload")
     findings = []
     outcomes = collections.defaultdict(collections.Counter)
     with tempfile.TemporaryDirectory(prefix="dlpipe-attack-") as name:
