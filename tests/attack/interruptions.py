@@ -13,8 +13,8 @@ work is asked for again without a fault, as a user would. What has to hold:
 
 A round is described by its scenario, what was done, and n, all from one seed: --only N runs a single one again.
 
-  interruptions.py PROGRAM PRELOAD                                   some rounds of each kind: the test
-  interruptions.py PROGRAM PRELOAD --kills 1000 --faults 1000 --report FILE.md
+  interruptions.py --program PROGRAM                                 some rounds of each kind: the test
+  interruptions.py --program PROGRAM --count 1000 --jobs 4 --report FILE.md
 """
 
 import argparse
@@ -235,28 +235,38 @@ def measure(attack, scenario):
     return results.pop(), seconds, counts
 
 
-def play(attack, scenario, expected, kind, at, kill_after_s):
-    """One round; answers what became of the disturbed command."""
+def play(attack, scenario, expected, kind, at, kill_after_s, keep):
+    """One round in a folder of its own, of which `keep` becomes a copy where it ends in a finding."""
     with tempfile.TemporaryDirectory(dir=attack.root) as name:
         folder = pathlib.Path(name)
-        scenario.prepare(folder)
-        fault = None if kind == "moment" else kind
-        code, err, _ = attack.run(scenario.words(folder), fault, at, kill_after_s, scenario.plain)
-        if code == -signal.SIGKILL and kind in ("kill", "moment"):
-            outcome = "killed"
-        elif code == 0:
-            outcome = "went on"
-            if scenario.result(folder) != expected:
-                raise Finding("it reports success, and the result is another")
-        elif code == 1 and "dlpipe: " in err:
-            outcome = "said so and ended"
-        else:
-            raise Finding(f"exit code {code}: {err[-1000:]}")
-        scenario.check(folder)
-        scenario.again(folder)
+        try:
+            return play_in(folder, attack, scenario, expected, kind, at, kill_after_s)
+        except Finding:
+            if keep:
+                shutil.copytree(folder, keep, symlinks=True, dirs_exist_ok=True)
+            raise
+
+
+def play_in(folder, attack, scenario, expected, kind, at, kill_after_s):
+    """One round; answers what became of the disturbed command."""
+    scenario.prepare(folder)
+    fault = None if kind == "moment" else kind
+    code, err, _ = attack.run(scenario.words(folder), fault, at, kill_after_s, scenario.plain)
+    if code == -signal.SIGKILL and kind in ("kill", "moment"):
+        outcome = "killed"
+    elif code == 0:
+        outcome = "went on"
         if scenario.result(folder) != expected:
-            raise Finding(f"after '{outcome}' ({err.strip()[-300:]}) the same work gives another result")
-        return outcome
+            raise Finding("it reports success, and the result is another")
+    elif code == 1 and "dlpipe: " in err:
+        outcome = "said so and ended"
+    else:
+        raise Finding(f"exit code {code}: {err[-1000:]}")
+    scenario.check(folder)
+    scenario.again(folder)
+    if scenario.result(folder) != expected:
+        raise Finding(f"after '{outcome}' ({err.strip()[-300:]}) the same work gives another result")
+    return outcome
 
 
 def plan_rounds(scenarios, measured, kills, faults, seed):
@@ -283,7 +293,7 @@ def report_text(outcomes, measured, findings, arguments, version):
         return ", ".join(f"{name} {count}" for name, count in sorted(row.items())) or "none"
 
     lines = ["# Kills and failing system calls, and what was left", "",
-             f"`tests/attack/interruptions.py PROGRAM PRELOAD --kills {arguments.kills} --faults {arguments.faults} --seed {arguments.seed}`, "
+             f"`tests/attack/interruptions.py --program PROGRAM --count {arguments.count} --seed {arguments.seed}`, "
              f"{version}, commit {commit_of_this_tree()}. Every round: the command is disturbed once, the same work is asked for again, and all bytes are compared with "
              "those of an undisturbed command.", ""]
     kills = sum(sum(row.values()) for (_, kind), row in outcomes.items() if kind in ("kill", "moment"))
@@ -308,15 +318,18 @@ def commit_of_this_tree():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("preload")
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--faults", type=int, default=36)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--preload", help="default: where the build of --program has it")
+    parser.add_argument("--count", type=int, default=20, help="rounds with a kill, and nearly twice as many with a failing call")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", help="a folder for what a finding left")
     parser.add_argument("--jobs", type=int, default=1, help="rounds at a time")
     parser.add_argument("--only", type=int, help="the round of this number alone")
     parser.add_argument("--report", help="a Markdown file for the figures")
     arguments = parser.parse_args()
+    arguments.program = os.path.abspath(arguments.program)
+    arguments.preload = os.path.abspath(
+        arguments.preload or pathlib.Path(arguments.program).parent / "../tests/attack/libattack_fault_preload.so")
     for file in (arguments.program, arguments.preload):
         if not os.path.isfile(file):
             parser.error(f"there is no {file}; build dlpipe and attack_fault_preload")
@@ -328,12 +341,13 @@ def main():
         prepare_shared(attack)
         scenarios = [kind(attack) for kind in (Ingest, Train, Export, Resume, Synth, PlainResume)]
         measured = {scenario.name: measure(attack, scenario) for scenario in scenarios}
-        rounds = plan_rounds(scenarios, measured, arguments.kills, arguments.faults, arguments.seed)
+        rounds = plan_rounds(scenarios, measured, arguments.count, arguments.count * 9 // 5, arguments.seed)
 
         def play_round(number):
             scenario, kind, at, kill_after_s = rounds[number]
             try:
-                return number, play(attack, scenario, measured[scenario.name][0], kind, at, kill_after_s), ""
+                keep = pathlib.Path(arguments.keep) / f"interruptions-{number}" if arguments.keep else None
+                return number, play(attack, scenario, measured[scenario.name][0], kind, at, kill_after_s, keep), ""
             except (Finding, OSError, ValueError) as finding:
                 text = f"round {number}: {scenario.name}, {kind} at {at or kill_after_s}: {finding}"
                 return number, "FINDING", text.replace(name, "FOLDER")
