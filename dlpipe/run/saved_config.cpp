@@ -1,6 +1,6 @@
 #include "dlpipe/run/saved_config.h"
 
-#include <filesystem>
+#include <map>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset.h"
@@ -27,13 +27,20 @@ std::string describe_changes(const TrainConfig& now, const TrainConfig& written)
   constexpr int kMostNamed = 5;
   std::string text;
   int changes = 0;
+  const auto compare = [&](std::string_view name, const std::string& is, const std::string& was) {
+    if (is == was || ++changes > kMostNamed) return;
+    text += concat(text.empty() ? "" : "; ", name, " is '", is, "', was '", was, "'");
+  };
   for (const ConfigOption& option : config_options()) {
-    const std::string is = option_text(option, now);
-    const std::string was = option_text(option, written);
-    if (is == was || option.free_on_resume) continue;
-    if (++changes <= kMostNamed)
-      text += concat(text.empty() ? "" : "; ", option.name, " is '", is, "', was '", was, "'");
+    if (!option.free_on_resume) compare(option.name, option_text(option, now), option_text(option, written));
   }
+  std::map<std::string, std::string> names = written.record;
+  names.insert(now.record.begin(), now.record.end());
+  const auto value_in = [](const TrainConfig& config, const std::string& name) {
+    const auto found = config.record.find(name);
+    return found != config.record.end() ? found->second : "";
+  };
+  for (const auto& [name, unused] : names) compare(name, value_in(now, name), value_in(written, name));
   return changes > kMostNamed ? concat(text, "; and ", changes - kMostNamed, " more") : text;
 }
 

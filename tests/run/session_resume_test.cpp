@@ -226,6 +226,12 @@ TEST_F(SessionTest, AnEditedOrTruncatedConfigIsNotResumedAndSaysWhatChanged) {
   write(good.substr(0, good.find("\nepochs = ") + 1));
   error = resume_error(runs / "a");
   EXPECT_NE(error.find("was changed since dlpipe wrote it: "), std::string::npos) << error;
+  write(replaced("\ndata-id = \"", "\ndata-id = \"0"));
+  error = resume_error(runs / "a");
+  EXPECT_NE(error.find("data-id is '0"), std::string::npos) << error;
+  write(replaced("\ndata-id = \"", "\ndata-id = \"0"));
+  error = resume_error(runs / "a");
+  EXPECT_NE(error.find("data-id is '0"), std::string::npos) << error;
   write("lr = [");
   error = resume_error(runs / "a");
   EXPECT_NE(error.find("put it back: cp "), std::string::npos) << error;
