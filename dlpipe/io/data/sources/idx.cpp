@@ -1,13 +1,17 @@
 // IDX files, as MNIST and its kin are published: an images file [N,H,W] or [N,H,W,C] of bytes and a labels
 // file [N], each plain or gzipped. SRC is the images file, or a folder with one pair, or with a train and a
 // t10k (or test) pair, which become the splits train and val. Pictures come out as raw pixels.
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/raw.h"
@@ -27,6 +31,7 @@ struct IdxArray {
   std::unique_ptr<std::byte[]> whole;  // decompressed; empty where the file isn't gzipped
   uint64_t size = 0;                   // of the decompressed file
   size_t header_bytes = 0;
+  bool is_gzip = false;
   FileStamp stamp;
   std::span<const std::byte> items() const {
     const std::span<const std::byte> all = whole != nullptr ? std::span(whole.get(), size) : std::span(file);
@@ -45,20 +50,32 @@ Status check_memory(const std::string& file, std::string_view what, uint64_t byt
                        human_bytes(available_memory_bytes()), "; split the file"));
 }
 
-// "\0\0", a type byte (8: unsigned bytes), the number of dimensions, and each as a big-endian u32. The header alone is
-// decompressed.
+/// The file's first bytes: enough for a header, gzipped or not.
+Result<std::vector<std::byte>> read_begin(const std::string& file, FileStamp* stamp) {
+  constexpr uint64_t kMost = 1 << 16;
+  DLPIPE_ASSIGN_OR_RETURN(const RegularFile opened, RegularFile::open("ingest", file));
+  *stamp = opened.stamp();
+  std::vector<std::byte> bytes(std::min(kMost, stamp->size_bytes));
+  const ssize_t got = ::pread(opened.fd(), bytes.data(), bytes.size(), 0);
+  if (got < 0) return status_from_errno("ingest", concat("cannot read ", printable(file)), errno);
+  bytes.resize(static_cast<size_t>(got));
+  return bytes;
+}
+
+// "\0\0", a type byte (8: unsigned bytes), the number of dimensions, and each as a big-endian u32. Of the file no more
+// is read.
 Result<IdxArray> read_header(const std::string& file) {
   IdxArray array;
-  DLPIPE_ASSIGN_OR_RETURN(array.stamp, stamp_file(file));
-  DLPIPE_ASSIGN_OR_RETURN(array.file, read_stamped_file(file, array.stamp, available_memory_bytes()));
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> begin, read_begin(file, &array.stamp));
+  array.is_gzip = is_gzip(begin);
   const auto head = [&](size_t size) -> Result<std::vector<std::byte>> {
     std::vector<std::byte> bytes(size);
-    if (is_gzip(array.file)) {
-      DLPIPE_RETURN_IF_ERROR(gunzip(array.file, bytes, false, file));
+    if (array.is_gzip) {
+      DLPIPE_RETURN_IF_ERROR(gunzip(begin, bytes, false, file));
       return bytes;
     }
-    if (array.file.size() < size) return wrong(file, "too short for an IDX file");
-    std::copy_n(array.file.begin(), size, bytes.begin());
+    if (begin.size() < size) return wrong(file, "too short for an IDX file");
+    std::copy_n(begin.begin(), size, bytes.begin());
     return bytes;
   };
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> magic, head(4));
@@ -76,17 +93,21 @@ Result<IdxArray> read_header(const std::string& file) {
     array.size *= array.dims.back();
   }
   array.size += array.header_bytes;
-  // deflate shrinks at most 1032 : 1, so a header that asks for more is damaged, not large.
-  if (is_gzip(array.file) && array.size / 1032 > array.file.size())
+  // deflate shrinks at most 1032 : 1, so a header that asks for more is damaged, not large; and it never adds as
+  // much as a hundredth and a megabyte.
+  const uint64_t file_bytes = array.stamp.size_bytes;
+  if (array.is_gzip && array.size / 1032 > file_bytes)
     return wrong(file, "its header asks for more than the file can hold");
-  if (!is_gzip(array.file) && array.file.size() != array.size)
-    return wrong(file, concat("it has ", array.file.size(), " bytes, its header asks for ", array.size));
+  if (array.is_gzip ? file_bytes > array.size + array.size / 100 + (1 << 20) : file_bytes != array.size)
+    return wrong(file, concat("it has ", file_bytes, " bytes, its header asks for ", array.size));
   return array;
 }
 
 Status read_items(const std::string& file, IdxArray& array) {
-  if (!is_gzip(array.file)) return {};
-  DLPIPE_RETURN_IF_ERROR(check_memory(file, "decompressed it takes", array.size));
+  DLPIPE_RETURN_IF_ERROR(
+      check_memory(file, array.is_gzip ? "decompressed it takes" : "it takes", array.size));
+  DLPIPE_ASSIGN_OR_RETURN(array.file, read_stamped_file(file, array.stamp, array.stamp.size_bytes));
+  if (!array.is_gzip) return {};
   array.whole =
       std::make_unique_for_overwrite<std::byte[]>(array.size);  // untouched until there are bytes for it
   DLPIPE_RETURN_IF_ERROR(gunzip(array.file, {array.whole.get(), array.size}, true, file));

@@ -17,6 +17,7 @@ namespace dlpipe::data {
 namespace {
 
 constexpr size_t kMostTokens = 256;  // a token is a byte
+constexpr uint64_t kMostBytes = uint64_t{4} << 30;
 
 /// Calls `take` with each character; false where it is no UTF-8.
 template <class Take>
@@ -76,9 +77,8 @@ bool TextSource::number_characters(std::string_view text, SourceListing& listing
 
 Result<SourceListing> TextSource::list() {
   DLPIPE_ASSIGN_OR_RETURN(stamp_, stamp_file(path_));
-  DLPIPE_ASSIGN_OR_RETURN(
-      const std::vector<std::byte> bytes,
-      read_stamped_file(path_, stamp_, available_memory_bytes() / 2));  // once as text, once as tokens
+  const uint64_t most = std::min(kMostBytes, available_memory_bytes() / 2);  // once as text, once as tokens
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(path_, stamp_, most));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   SourceListing listing;
   listing.in_sequence = true;
