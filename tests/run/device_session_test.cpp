@@ -144,11 +144,13 @@ TEST_F(DeviceSession, InF16ResumedIsTheSameRunBitForBitScaleIncluded) {
   Session(begin, registries(), &early).train(&early.stop);
   // From here on gradients are too large until the scale has come down, which the cut is in the middle of.
   const std::string state = runs / "a/checkpoints/last/state.json";
-  std::string text = text_of(state);
-  const std::string scale = "65536";
-  ASSERT_NE(text.find(scale), std::string::npos) << text;
-  text.replace(text.find(scale), scale.size(), "67108864");
-  ASSERT_TRUE(formats::write_file(state, text).ok());
+  const formats::Json written = value_or_throw(formats::read_json(state));
+  CheckpointState changed = value_or_throw(checkpoint_state_from_json(written, state));
+  ASSERT_EQ(changed.trainer.loss_scale, 65536);
+  changed.trainer.loss_scale = 67108864;
+  formats::Json json = to_json(changed);
+  json.set("files", written["files"]);
+  ASSERT_TRUE(formats::write_json(state, with_checksum(std::move(json))).ok());
   std::filesystem::copy(
       runs / "a", runs / "b",
       std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
