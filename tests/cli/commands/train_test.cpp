@@ -309,6 +309,28 @@ TEST(Train, ResumesFromAnyDirectoryAndWithTheSameDataElsewhere) {
   EXPECT_NE(other.err.find(", and the run began with "), std::string::npos) << other.err;
 }
 
+TEST(Train, SaysWhatIsLeftOutAndWhatOptionsDoNothing) {
+  ScratchDirectory folder;
+  fs::copy(trained_run().data.train, folder / "alone", fs::copy_options::recursive);
+  const Outcome outcome = run_dlpipe(train_arguments(
+      folder / "run", {"--data", folder / "alone", "--batch", "48", "--epochs", "0.2", "--tta", "flip"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("320 training samples (each epoch leaves out 32 of them"), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("--tta is kept for eval and predict"), std::string::npos) << outcome.err;
+  const Outcome one = run_dlpipe(train_arguments(
+      folder / "other", {"--overfit-batch", "1", "--label-smoothing", "0.1", "--mixup", "0.2"}));
+  EXPECT_NE(one.err.find("it leaves out --mixup, --label-smoothing, --out"), std::string::npos) << one.err;
+}
+
+TEST(Train, ALimitedRunTakesASubsetOfTheWholeDataset) {
+  ScratchDirectory folder;
+  const Outcome outcome = run_dlpipe(train_arguments(folder / "run", {"--limit", "64", "--epochs", "1"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("64 of 320 samples, by seed 3"), std::string::npos) << outcome.err;
+  EXPECT_NE(text_of(folder / "run/receipt.json").find("64 of 320 samples, by seed 3"), std::string::npos);
+}
+
 TEST(Train, ResumingARunThatHasEndedSaysSoAndKeepsItsLedger) {
   ScratchDirectory folder;
   ASSERT_EQ(run_dlpipe(train_arguments(folder / "run")).exit_code, 0);
