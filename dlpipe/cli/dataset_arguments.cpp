@@ -3,7 +3,7 @@
 namespace dlpipe::cli {
 
 Result<std::vector<NamedDataset>> open_all(const std::string& directory, data::Dataset::IdCheck check) {
-  std::vector<std::string> splits = data::split_names(directory);
+  DLPIPE_ASSIGN_OR_RETURN(std::vector<std::string> splits, data::split_names(directory));
   if (splits.empty()) splits.push_back("");
   std::vector<NamedDataset> all;
   for (const std::string& split : splits) {

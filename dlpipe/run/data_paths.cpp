@@ -11,8 +11,7 @@ namespace dlpipe::run {
 
 namespace fs = std::filesystem;
 
-static bool has_split(const std::string& directory, std::string_view name) {
-  const std::vector<std::string> names = data::split_names(directory);
+static bool contains(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
@@ -23,9 +22,9 @@ static std::string list(const std::vector<std::string>& names) {
 }
 
 static Result<std::string> part_of(const std::string& directory, std::string_view part) {
-  const std::vector<std::string> names = data::split_names(directory);
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, data::split_names(directory));
   if (names.empty()) return directory;
-  if (has_split(directory, part)) return concat(directory, "/", part);
+  if (contains(names, part)) return concat(directory, "/", part);
   return Status(ErrorCode::kMisuse, concat("[data] ", directory, " holds ", list(names), " and no '", part,
                                            "'; give one of them"));
 }
@@ -36,25 +35,27 @@ Result<std::string> training_data(const std::string& data) {
 
 Result<std::string> validation_data(const std::string& data, const std::string& val) {
   if (!val.empty()) return part_of(val, "val");
-  if (has_split(data, "val")) return data + "/val";
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, data::split_names(data));
+  if (contains(names, "val")) return data + "/val";
   fs::path path = fs::path(data).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // "DST/train/"
   if (path.filename() == "train") {
     const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
-    if (has_split(parent.string(), "val")) return (parent / "val").string();
+    DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> beside, data::split_names(parent.string()));
+    if (contains(beside, "val")) return (parent / "val").string();
   }
   return std::string();
 }
 
 Result<EvaluationData> evaluation_data(const std::string& data, const std::string& split) {
-  const std::vector<std::string> names = data::split_names(data);
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, data::split_names(data));
   if (names.empty()) {
     if (split.empty()) return EvaluationData{data, ""};
     return Status(ErrorCode::kMisuse,
                   concat("[data] ", data, " is no folder of splits; leave --split ", split, " out"));
   }
   const std::string chosen = split.empty() ? "val" : split;
-  if (!has_split(data, chosen)) {
+  if (!contains(names, chosen)) {
     return Status(ErrorCode::kMisuse, concat("[data] ", data, " holds ", list(names), " and no '", chosen,
                                              "'; give --split ", names.front()));
   }

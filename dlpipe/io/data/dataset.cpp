@@ -138,7 +138,7 @@ Status Dataset::check_id() const {
 Dataset::Dataset(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Dataset::~Dataset() = default;
 
-std::vector<std::string> split_names(const std::string& directory) {
+Result<std::vector<std::string>> split_names(const std::string& directory) {
   namespace fs = std::filesystem;
   std::vector<std::string> names;
   std::error_code error;
@@ -148,6 +148,8 @@ std::vector<std::string> split_names(const std::string& directory) {
     std::error_code ignored;
     if (fs::exists(it->path() / "data.mdb", ignored)) names.push_back(it->path().filename().string());
   }
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
+    return status_from_errno("dataset", concat("cannot list ", directory), error.value());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -164,7 +166,8 @@ Result<std::shared_ptr<const Dataset>> Dataset::open(const std::string& director
     return Status(ErrorCode::kNotFound, concat("[dataset] no dataset ", directory,
                                                "; make one with `dlpipe ingest SRC ", directory, "`"));
   }
-  if (const std::vector<std::string> splits = split_names(directory); !splits.empty()) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> splits, split_names(directory));
+  if (!splits.empty()) {
     if (split.empty() || std::find(splits.begin(), splits.end(), split) == splits.end()) {
       const std::string wanted = split.empty() ? "" : concat(" none of them '", split, "';");
       return Status(ErrorCode::kMisuse, concat("[dataset] ", directory, " holds ", splits.size(), " splits;",

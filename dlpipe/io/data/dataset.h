@@ -154,8 +154,9 @@ Result<std::span<const std::byte>> image_bytes(const Dataset& dataset, std::span
 Result<std::span<const std::byte>> field_bytes(const Dataset& dataset, std::span<const std::byte> record,
                                                std::string_view name);
 
-/// Names of the datasets directly in `directory` ("train", "val"), sorted; empty when it is one itself.
-std::vector<std::string> split_names(const std::string& directory);
+/// Names of the datasets directly in `directory` ("train", "val"), sorted; empty when it is one itself or no
+/// directory. An error when it can't be looked into: then nobody knows whether there is a "val".
+Result<std::vector<std::string>> split_names(const std::string& directory);
 
 /// xxHash3-64 of `bytes`, the checksum of records and, chained through `seed`, of larger things.
 uint64_t checksum64(std::span<const std::byte> bytes, uint64_t seed = 0);

@@ -30,7 +30,7 @@ uint64_t draw(uint64_t seed, const std::string& path) {
 }
 
 Status take_class_table(const std::string& directory, SourceListing& listing) {
-  const std::vector<std::string> splits = data::split_names(directory);
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> splits, data::split_names(directory));
   DLPIPE_ASSIGN_OR_RETURN(const auto dataset,
                           data::Dataset::open(directory, splits.empty() ? std::string() : splits.front()));
   const std::vector<std::string> classes(dataset->classes().begin(), dataset->classes().end());

@@ -138,7 +138,9 @@ TEST(Dataset, OpenSaysWhatIsWrong) {
 
   write_dataset(dir / "split/train", schema, 5, 100, 10);
   write_dataset(dir / "split/val", schema, 3, 100, 10);
-  EXPECT_EQ(split_names(dir / "split"), (std::vector<std::string>{"train", "val"}));
+  EXPECT_EQ(value_or_throw(split_names(dir / "split")), (std::vector<std::string>{"train", "val"}));
+  EXPECT_TRUE(value_or_throw(split_names(dir / "nothing")).empty());
+  EXPECT_FALSE(split_names(dir / std::string(300, 'x')).ok()) << "whether it holds splits isn't known";
   EXPECT_NE(message(dir / "split").find("holds 2 splits"), std::string::npos);
   EXPECT_NE(message(dir / "split", "test").find("none of them 'test'"), std::string::npos);
   EXPECT_EQ(value_or_throw(Dataset::open(dir / "split", "val"))->size(), 3);
