@@ -105,7 +105,7 @@ std::unique_ptr<Optimizer> build(std::vector<NamedTensor> parameters, const Opti
 }
 
 constexpr OptionDefault kOptions[] = {
-    {"lr", "0.001"}, {"beta1", "0.9"}, {"beta2", "0.999"}, {"epsilon", "1e-08"}, {"weight-decay", "0"}};
+    {"lr", "0.01"}, {"beta1", "0.9"}, {"beta2", "0.999"}, {"epsilon", "1e-08"}, {"weight-decay", "0"}};
 
 }  // namespace
 
