@@ -11,10 +11,15 @@ namespace dlpipe::run {
 
 namespace {
 
-std::string join(std::span<const std::string> names) {
+/// "3): cat, dog, owl"; of a long table the part from just before the first difference.
+std::string describe_table(std::span<const std::string> names, size_t first_difference) {
+  constexpr size_t kShown = 20;
+  const size_t begin = names.size() <= kShown ? 0 : first_difference - std::min<size_t>(first_difference, 2);
+  const size_t end = std::min(names.size(), begin + kShown);
   std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + printable(name);
-  return text;
+  for (size_t i = begin; i < end; ++i) text += (i > begin ? ", " : "") + printable(names[i]);
+  return concat(names.size(), "): ", begin > 0 ? concat("... ", begin, ": ") : std::string(), text,
+                end < names.size() ? concat(", and ", names.size() - end, " more") : std::string());
 }
 
 std::string exact(double value) {
@@ -72,10 +77,14 @@ Result<std::string> normalization_in(const std::string& chain, int64_t channels,
 Status check_classes(std::string_view first_name, std::span<const std::string> first,
                      std::string_view second_name, std::span<const std::string> second) {
   if (std::ranges::equal(first, second)) return {};
+  const auto same =
+      std::mismatch(first.begin(), first.end(), second.begin(), second.end()).first - first.begin();
+  const auto difference = static_cast<size_t>(same);
   return {ErrorCode::kMisuse,
-          concat("[classes] ", first_name, " and ", second_name,
-                 " have different classes; ingest with --classes-from\n  ", first_name, " (", first.size(),
-                 "): ", join(first), "\n  ", second_name, " (", second.size(), "): ", join(second))};
+          concat("[classes] ", first_name, " and ", second_name, " have different classes, from number ",
+                 difference, " on; ingest with --classes-from\n  ", first_name, " (",
+                 describe_table(first, difference), "\n  ", second_name, " (",
+                 describe_table(second, difference))};
 }
 
 }  // namespace dlpipe::run

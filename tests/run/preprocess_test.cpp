@@ -70,4 +70,19 @@ TEST(Classes, DifferentTablesArePrintedBoth) {
   EXPECT_NE(status.message().find("data/val (2): dog, cat"), std::string::npos) << status.message();
 }
 
+TEST(Preprocess, LongClassTablesAreShownWhereTheyDiffer) {
+  std::vector<std::string> a;
+  for (int i = 0; i < 1000; ++i) a.push_back("n" + std::to_string(i));
+  std::vector<std::string> b = a;
+  b.erase(b.begin() + 500);
+  const std::string said = check_classes("runs/a", a, "data/val", b).message();
+  EXPECT_NE(said.find("different classes, from number 500 on"), std::string::npos) << said;
+  EXPECT_NE(said.find("runs/a (1000): ... 498: n498, n499, n500, "), std::string::npos) << said;
+  EXPECT_NE(said.find("data/val (999): ... 498: n498, n499, n501, "), std::string::npos) << said;
+  EXPECT_NE(said.find("and 482 more"), std::string::npos) << said;
+  EXPECT_LT(said.size(), 500u);
+  a.resize(3);
+  EXPECT_NE(check_classes("x", a, "y", b).message().find("x (3): n0, n1, n2\n"), std::string::npos);
+}
+
 }  // namespace dlpipe::run
