@@ -154,8 +154,13 @@ void take_chain(const ModelOptions& options, const WeightsSource& source, const 
 }  // namespace
 
 LoadedModel load_model(const ModelOptions& options, const Registries& registries,
-                       const data::Dataset* dataset) {
+                       const data::Dataset* dataset, BareFiles bare_files) {
   const WeightsSource source = open_weights(options.weights);
+  if (!source.state && bare_files == BareFiles::kRefused) {
+    throw misuse(concat("[weights] ", source.path,
+                        " holds tensors alone; give the checkpoint or the run that it is "
+                        "from, which says what tokens stand for"));
+  }
   LoadedModel loaded;
   loaded.path = source.path;
   loaded.notes = source.notes;

@@ -24,6 +24,9 @@ struct ModelOptions {
   std::string dtype = {};
 };
 
+/// Whether a bare file will do; else a checkpoint is asked for, as its alphabet is needed.
+enum class BareFiles : uint8_t { kTaken, kRefused };
+
 struct LoadedModel {
   std::shared_ptr<engine::Module> model;  // in eval mode, with the averaged weights where there are some
   ModelState state;
@@ -35,7 +38,7 @@ struct LoadedModel {
 /// cut to the model's input size and normalised as normalization_of (weights_source.h) says, or as `dataset`'s
 /// pixels ask for. `dataset` may be null.
 LoadedModel load_model(const ModelOptions& options, const Registries& registries = {},
-                       const data::Dataset* dataset = nullptr);
+                       const data::Dataset* dataset = nullptr, BareFiles bare_files = BareFiles::kTaken);
 
 /// The dtype that the model runs in on its device: `asked`, else the checkpoint's.
 DType dtype_of(const LoadedModel& loaded, const std::string& asked);

@@ -71,7 +71,8 @@ int64_t draw(std::span<const float> logits, const GenerateOptions& options, Rand
 void generate(const GenerateOptions& options, const std::function<bool(const std::string&)>& sink,
               const Registries& registries) {
   engine::set_engine_threads(options.threads > 0 ? options.threads : available_threads());
-  const LoadedModel loaded = load_model({.weights = options.checkpoint}, registries);
+  const LoadedModel loaded =
+      load_model({.weights = options.checkpoint}, registries, nullptr, BareFiles::kRefused);
   const int64_t length = loaded.state.arguments.length;
   if (length == 0) {
     throw Error(Status(ErrorCode::kMisuse, concat("[generate] ", loaded.state.model,

@@ -88,9 +88,9 @@ WeightsSource open_weights(const std::string& path) {
   if (name == "state.json" || name == "model.safetensors" || name == "ema.safetensors")
     return open_checkpoint(folder.string(), name != "model.safetensors");
   WeightsSource source = open_file(path);
-  source.state =
-      value_or_throw(checkpoint_state_from_json(value_or_throw(formats::read_json(state_file)), state_file))
-          .model;
+  const formats::Json state = value_or_throw(formats::read_json(state_file));
+  throw_if_error(check_checksum(state, state_file));
+  source.state = value_or_throw(checkpoint_state_from_json(state, state_file)).model;
   return source;
 }
 

@@ -1,6 +1,7 @@
 // A text file to a model that goes on writing it.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "dlpipe/io/formats/json.h"
@@ -82,6 +83,9 @@ TEST_F(Generate, SaysWhatDoesNotFit) {
   fails(generate({"--prompt", ""}), "--prompt");
   fails(run_dlpipe({"generate", "--ckpt", trained_run().run}), "dlpipe predict");
   fails(run_dlpipe({"predict", "--ckpt", folder_ / "run", trained_run().data.jpegs}), "dlpipe generate");
+  const std::string bare = folder_ / "bare.safetensors";
+  std::filesystem::copy_file(folder_ / "run/checkpoints/last/model.safetensors", bare);
+  fails(run_dlpipe({"generate", "--ckpt", bare}), "give the checkpoint or the run");
   const Outcome pictures =
       run_dlpipe({"train", "--data", folder_ / "data", "--model", "lenet", "--out", folder_ / "no"});
   EXPECT_NE(pictures.exit_code, 0);
