@@ -94,6 +94,20 @@ TEST(Eval, TakesABareSafetensorsFileWithItsModelsName) {
   EXPECT_NE(guessed.err.find("the normalisation is the dataset's"), std::string::npos) << guessed.err;
 }
 
+TEST(Eval, OtherWeightsInACheckpointsFolderTakeWhatItSays) {
+  const ScratchDirectory folder;
+  std::filesystem::copy(trained_run().run + "/checkpoints/last", folder / "ckpt");
+  std::filesystem::copy_file(folder / "ckpt/model.safetensors", folder / "ckpt/averaged.safetensors");
+  double loss[2] = {};
+  for (const bool other : {false, true}) {
+    const std::string path = folder / (other ? "ckpt/averaged.safetensors" : "ckpt");
+    const Outcome outcome = run_dlpipe({"eval", "--ckpt", path, trained_run().data.val, "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    loss[other ? 1 : 0] = (*Json::parse(outcome.out))["loss"].as_double();
+  }
+  EXPECT_EQ(loss[0], loss[1]);
+}
+
 TEST(Eval, OfABareFileWhatIsMissingOrContradictsIsTold) {
   const ScratchDirectory folder;
   const std::string weights = bare_weights(folder);
