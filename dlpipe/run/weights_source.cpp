@@ -89,7 +89,7 @@ WeightsSource open_weights(const std::string& path) {
     return open_checkpoint(folder.string(), name != "model.safetensors");
   WeightsSource source = open_file(path);
   const formats::Json state = value_or_throw(formats::read_json(state_file));
-  throw_if_error(check_checksum(state, state_file));
+  throw_if_error(check_checksum(state, state_file, "move the weights away from it"));
   source.state = value_or_throw(checkpoint_state_from_json(state, state_file)).model;
   return source;
 }
