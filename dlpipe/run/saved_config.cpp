@@ -82,7 +82,8 @@ Result<TrainConfig> load_config(const std::string& run) {
   if (changes.empty()) return config;
   return Status(ErrorCode::kChanged,
                 concat("[run] ", file, " was changed since dlpipe wrote it: ", changes, how_to_go_on,
-                       "; what may change on --resume is given as an option: ", free_option_names()));
+                       "; what may change on --resume is given as an option: ", free_option_names(),
+                       ", --data (the same dataset elsewhere), --epochs (a longer run)"));
 }
 
 }  // namespace dlpipe::run
