@@ -22,8 +22,9 @@ std::string_view kind_of(mode_t mode) {
 
 Result<FileStamp> regular_stamp(std::string_view area, const std::string& path, const struct stat& stat) {
   if (S_ISREG(stat.st_mode)) return stamp_of(stat);
-  return Status(ErrorCode::kUnsupported, concat("[", area, "] ", printable(path), " is ", kind_of(stat.st_mode),
-                                                ", not a regular file; give the path of a file"));
+  return Status(ErrorCode::kUnsupported,
+                concat("[", area, "] ", printable(path), " is ", kind_of(stat.st_mode),
+                       ", not a regular file; give the path of a file"));
 }
 
 }  // namespace

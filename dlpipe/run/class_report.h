@@ -20,9 +20,9 @@ std::vector<double> probabilities_of(std::span<const float> logits);
 
 /// What is asked of one class.
 struct ClassScore {
-  int64_t support = 0;    // samples of this class
-  int64_t predicted = 0;  // samples taken for it
-  int64_t right = 0;      // samples of this class taken for it
+  int64_t support = 0;       // samples of this class
+  int64_t predicted = 0;     // samples taken for it
+  int64_t right = 0;         // samples of this class taken for it
   double precision() const;  // right / predicted; 0 where nothing was taken for it
   double recall() const;     // right / support, which is the class's own top1; 0 where it has no samples
   double f1() const;         // 2 right / (support + predicted); 0 where both are 0

@@ -51,12 +51,13 @@ TEST_F(RegularFileTest, RefusesPipesSocketsDevicesAndFoldersByName) {
   std::strncpy(address.sun_path, path("socket").c_str(), sizeof address.sun_path - 1);
   ASSERT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   ::close(fd);
-  for (const auto& [file, kind] : {std::pair(path("pipe"), "a pipe"), std::pair(path("socket"), "a socket"),
-                                   std::pair(std::string("/dev/zero"), "a device"),
-                                   std::pair(directory_, "a folder")}) {
+  for (const auto& [file, kind] :
+       {std::pair(path("pipe"), "a pipe"), std::pair(path("socket"), "a socket"),
+        std::pair(std::string("/dev/zero"), "a device"), std::pair(directory_, "a folder")}) {
     const Status status = RegularFile::open("test", file).status();
     EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
-    EXPECT_EQ(status.message(), "[test] " + file + " is " + kind + ", not a regular file; give the path of a file");
+    EXPECT_EQ(status.message(),
+              "[test] " + file + " is " + kind + ", not a regular file; give the path of a file");
     EXPECT_EQ(stamp_regular_file("test", file).status().message(), status.message());
   }
 }

@@ -35,7 +35,8 @@ Status parse_texts(Options& options) {
        {std::tuple("--window", &options.window, &options.ingest.window_bytes),
         std::tuple("--map-size", &options.map_size, &options.ingest.map_bytes)}) {
     if (!parse_bytes(*text, bytes))
-      return Status(ErrorCode::kMisuse, concat("[ingest] ", name, " ", *text, "; give a size with its unit, as 512MiB or 2GiB"));
+      return Status(ErrorCode::kMisuse,
+                    concat("[ingest] ", name, " ", *text, "; give a size with its unit, as 512MiB or 2GiB"));
   }
   return {};
 }

@@ -3,8 +3,8 @@
 
 namespace dlpipe::engine {
 
-const PublishedWeights torchvision_weights = {
-    "torchvision", "normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)", 256};
+const PublishedWeights torchvision_weights = {"torchvision",
+                                              "normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)", 256};
 
 const ModelRegistry& ModelRegistry::builtin() {
   static const ModelRegistry registry = [] {

@@ -81,15 +81,17 @@ Status check(const ScheduleArguments& schedule, int64_t step) {
                          "; make it shorter"));
   }
   if (!is_share(schedule.warmup_start) || !is_share(schedule.final_ratio) || !is_share(schedule.peak_at)) {
-    return misuse(concat("start of the warm-up ", schedule.warmup_start, ", final ratio ", schedule.final_ratio,
-                         ", peak at ", schedule.peak_at, "; each is a share, so give 0 to 1"));
+    return misuse(concat("start of the warm-up ", schedule.warmup_start, ", final ratio ",
+                         schedule.final_ratio, ", peak at ", schedule.peak_at,
+                         "; each is a share, so give 0 to 1"));
   }
   if (!(schedule.gamma > 0.0) || !std::isfinite(schedule.gamma)) {
     return misuse(concat("gamma is ", schedule.gamma, "; give a positive number"));
   }
   if (!std::ranges::is_sorted(schedule.milestones)) return misuse("milestones must ascend; sort them");
   if (schedule.name == "one_cycle" && schedule.warmup_steps > 0) {
-    return misuse("one_cycle is its own warm-up; leave out --warmup, and --peak-at says when the rate is highest");
+    return misuse(
+        "one_cycle is its own warm-up; leave out --warmup, and --peak-at says when the rate is highest");
   }
   return Status();
 }

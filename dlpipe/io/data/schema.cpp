@@ -75,7 +75,8 @@ Result<DatasetInfo> parse(const Json& json) {
     DLPIPE_ASSIGN_OR_RETURN(Field parsed, parse_field(field));
     info.schema.fields.push_back(std::move(parsed));
   }
-  if (info.schema.fields.empty() || info.schema.fields.size() > kMostFields) return malformed("number of fields");
+  if (info.schema.fields.empty() || info.schema.fields.size() > kMostFields)
+    return malformed("number of fields");
   info.schema.classes = json.at("classes").get<std::vector<std::string>>();
   info.class_counts = json.at("class_counts").get<std::vector<int64_t>>();
   if (info.class_counts.size() != info.schema.classes.size()) return malformed("classes and their counts");

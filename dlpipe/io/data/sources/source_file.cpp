@@ -38,8 +38,9 @@ Result<std::vector<std::byte>> read_stamped_file(const std::string& path, const 
   if (!file.ok()) return file.status();
   if (file->stamp() != stamp) return changed(path, "changed");
   if (stamp.size_bytes > most_bytes)
-    return Status(ErrorCode::kUnsupported, concat("[ingest] ", printable(path), " has ", human_bytes(stamp.size_bytes),
-                                                  "; at most ", human_bytes(most_bytes), " are read as one"));
+    return Status(ErrorCode::kUnsupported,
+                  concat("[ingest] ", printable(path), " has ", human_bytes(stamp.size_bytes), "; at most ",
+                         human_bytes(most_bytes), " are read as one"));
   std::vector<std::byte> bytes(stamp.size_bytes);
   size_t done = 0;
   while (done < bytes.size()) {
