@@ -139,7 +139,7 @@ Ran run_kernels(const OpRow& row, std::vector<Tensor> inputs, const Attrs& attrs
   infer(record, inputs, attrs, Layout::kPlain);  // for its errors: what follows relies on sound inputs
   LayoutChoice layout;
   if (backend == Backend::kCpu)
-    layout = choose_layout(record, inputs, attrs);  // others have plain kernels alone
+    layout = choose_layout(row, inputs, attrs);  // others have plain kernels alone
   lay_out_inputs(record, inputs, layout.inputs);
   bool is_reference = false;
   const Kernels& kernels = choose_kernels(row, backend, inputs, attrs, &is_reference);

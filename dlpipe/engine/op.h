@@ -39,6 +39,9 @@ class Attrs {
   std::any value_;
 };
 
+/// Of an op that has none.
+struct NoAttrs {};
+
 /// What autocast to a low precision does with an op's floating inputs.
 enum class Autocast : uint8_t {
   kLow,     // runs in the low dtype (convolution, matmul)
@@ -79,6 +82,13 @@ struct BackwardArgs {
   std::span<const TensorSpec> input_specs = {};  // of all inputs as the forward kernel saw them, saved or not
 };
 
+/// Which memory layout an op runs in on a fast backend: its image inputs are reordered to `inputs`, its image
+/// outputs are allocated in `outputs`.
+struct LayoutChoice {
+  Layout inputs = Layout::kPlain;
+  Layout outputs = Layout::kPlain;
+};
+
 struct Kernels {
   void (*forward)(const ForwardArgs& args) = nullptr;
   void (*backward)(const BackwardArgs& args) = nullptr;  // null: no gradient
@@ -91,18 +101,14 @@ struct Kernels {
   /// Where the record's `fused` names a second op: this backend's kernels of that one, which take what these
   /// do.
   const Kernels* (*fused)(const Attrs& attrs) = nullptr;
+  /// The layouts that suit these kernels, given the inputs as they come (a pure function of specs and ISA).
+  /// Null: the record's choice. Asked of the cpu's kernels only; the other backends see plain tensors.
+  LayoutChoice (*choose_layout)(std::span<const TensorSpec> inputs, const Attrs& attrs) = nullptr;
 };
 
 constexpr uint32_t bit(int i) {
   return 1u << i;
 }
-
-/// Which memory layout an op runs in on a fast backend: its image inputs are reordered to `inputs`, its image
-/// outputs are allocated in `outputs`.
-struct LayoutChoice {
-  Layout inputs = Layout::kPlain;
-  Layout outputs = Layout::kPlain;
-};
 
 struct OpRecord {
   const char* name;
@@ -123,9 +129,9 @@ struct OpRecord {
   /// bit(i): inputs[i] (visible outputs[i]) is an image that takes the op's layout; all others are plain.
   uint32_t image_inputs = 1;
   uint32_t image_outputs = 1;
-  /// The layouts to run in, given the inputs as they come (a pure function of specs and ISA). Null: the first
-  /// layout that an image input has and `layouts` lists, if every image input has one shape and dtype f32,
-  /// else plain. Not asked on the reference backend, which sees plain tensors only. infer() ignores layouts.
+  /// The layouts to run in where the kernels have no choice of their own. Null: the first layout that an
+  /// image input has and `layouts` lists, if every image input has one shape and dtype f32, else plain. Not
+  /// asked on the reference backend, which sees plain tensors only. infer() ignores layouts.
   LayoutChoice (*choose_layout)(std::span<const TensorSpec> inputs, const Attrs& attrs) = nullptr;
   /// For ops that only look at the same memory otherwise (reshape, transpose, slice): the output as a view of
   /// a plain input[0]. Undefined where strides don't allow it; then, and on the reference backend, the

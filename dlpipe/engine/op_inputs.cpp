@@ -46,7 +46,12 @@ void apply_dtype_rule(const OpRecord& record, std::vector<Tensor>& inputs) {
   }
 }
 
-LayoutChoice choose_layout(const OpRecord& record, std::span<const Tensor> inputs, const Attrs& attrs) {
+LayoutChoice choose_layout(const OpRow& row, std::span<const Tensor> inputs, const Attrs& attrs) {
+  const OpRecord& record = *row.record;
+  const Kernels* const kernels = row.kernels[static_cast<int>(Backend::kCpu)];
+  if (kernels != nullptr && kernels->choose_layout != nullptr) {
+    return kernels->choose_layout(specs_of(inputs), attrs);
+  }
   if (record.choose_layout != nullptr) return record.choose_layout(specs_of(inputs), attrs);
   Layout layout = Layout::kPlain;
   const Shape* shape = nullptr;

@@ -17,8 +17,9 @@ void apply_dtype_rule(const OpRecord& record, std::vector<Tensor>& inputs);
 /// The first low dtype among the inputs; kF32: there is none.
 DType low_dtype(std::span<const Tensor> inputs);
 
-/// The record's choice; without one the layout that all images have, if the op knows it.
-LayoutChoice choose_layout(const OpRecord& record, std::span<const Tensor> inputs, const Attrs& attrs);
+/// The choice of the cpu's kernels, or the record's; without one the layout that all images have, if the op
+/// knows it.
+LayoutChoice choose_layout(const OpRow& row, std::span<const Tensor> inputs, const Attrs& attrs);
 /// Image inputs come into `layout`, all others become plain.
 void lay_out_inputs(const OpRecord& record, std::vector<Tensor>& inputs, Layout layout);
 /// Plain ones; blocked layouts have no strides.

@@ -369,6 +369,11 @@ std::string explain(std::span<const TensorSpec> inputs, const Attrs& attrs, bool
   return data == weights ? data : concat(data, ", weights ", weights);
 }
 
+LayoutChoice choose_layout(std::span<const TensorSpec> inputs, const Attrs& attrs) {
+  return cpu::conv_layouts(conv2d_shape(inputs[0].shape, inputs[1].shape, attrs.as<Conv2dAttrs>()),
+                           inputs[0].dtype);
+}
+
 }  // namespace
 
 extern const Kernels conv2d_cpu;
@@ -379,6 +384,7 @@ const Kernels conv2d_cpu{
                    const Attrs&) { return is_f32_or_bf16(inputs[0].dtype); },
     .explain = explain,
     .fused = cpu::fused_kernels<Conv2dAttrs>,
+    .choose_layout = choose_layout,
 };
 
 }  // namespace dlpipe::engine

@@ -3,7 +3,6 @@
 #include <array>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/onednn_version.h"
 #include "dlpipe/io/formats/json.h"
 
 namespace dlpipe::engine {
@@ -30,28 +29,8 @@ Result<KernelChoice> parse_choice(const std::string& key, const formats::Json& j
 
 }  // namespace
 
-KernelIsa kernel_isa() {
-  static const KernelIsa isa = [] {
-    // Each instruction set's value has the bits of those that it includes, also those that are yet to come.
-    const auto effective = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-    const auto includes = [&](dnnl::cpu_isa wanted) {
-      return (effective & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
-    };
-    if (includes(dnnl::cpu_isa::avx512_core_amx)) return KernelIsa::kAmx;
-    if (includes(dnnl::cpu_isa::avx512_core_bf16)) return KernelIsa::kAvx512Bf16;
-    if (includes(dnnl::cpu_isa::avx512_core)) return KernelIsa::kAvx512;
-    if (includes(dnnl::cpu_isa::avx2)) return KernelIsa::kAvx2;
-    return KernelIsa::kSse41;
-  }();
-  return isa;
-}
-
 std::string_view isa_name(KernelIsa isa) {
   return kIsaNames.at(static_cast<size_t>(isa));
-}
-
-std::string kernel_library() {
-  return onednn::version();
 }
 
 KernelChoice KernelTable::find_or_add(const std::string& key, const std::function<KernelChoice()>& rule) {

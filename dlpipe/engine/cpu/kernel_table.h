@@ -22,7 +22,7 @@
 namespace dlpipe::engine {
 
 /// Instruction sets that the kernel choices tell apart, as oneDNN may use them here (DNNL_MAX_CPU_ISA
-/// counts).
+/// counts). engine/cpu says which it is.
 enum class KernelIsa : uint8_t { kSse41, kAvx2, kAvx512, kAvx512Bf16, kAmx };
 KernelIsa kernel_isa();
 /// "sse41", "avx2", "avx512", "avx512_bf16", "amx".

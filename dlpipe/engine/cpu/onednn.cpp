@@ -4,6 +4,7 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/cpu/kernel_table.h"
 
 namespace dlpipe::engine::onednn {
 
@@ -116,3 +117,27 @@ void FormatCopy::run(const void* from, void* to) const {
 }
 
 }  // namespace dlpipe::engine::onednn
+
+namespace dlpipe::engine {
+
+KernelIsa kernel_isa() {
+  static const KernelIsa isa = [] {
+    // Each instruction set's value has the bits of those that it includes, also those that are yet to come.
+    const auto effective = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+    const auto includes = [&](dnnl::cpu_isa wanted) {
+      return (effective & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
+    };
+    if (includes(dnnl::cpu_isa::avx512_core_amx)) return KernelIsa::kAmx;
+    if (includes(dnnl::cpu_isa::avx512_core_bf16)) return KernelIsa::kAvx512Bf16;
+    if (includes(dnnl::cpu_isa::avx512_core)) return KernelIsa::kAvx512;
+    if (includes(dnnl::cpu_isa::avx2)) return KernelIsa::kAvx2;
+    return KernelIsa::kSse41;
+  }();
+  return isa;
+}
+
+std::string kernel_library() {
+  return onednn::version();
+}
+
+}  // namespace dlpipe::engine

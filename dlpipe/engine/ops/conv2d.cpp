@@ -1,6 +1,5 @@
 // conv2d: two-dimensional convolution (cross-correlation, as every framework means it) of NHWC images with
 // OIHW weights, and the relu behind it when asked.
-#include "dlpipe/engine/cpu/conv2d_choice.h"
 #include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/ops/activation.h"
@@ -91,11 +90,6 @@ std::vector<OpSample> samples() {
   };
 }
 
-LayoutChoice choose_layout(std::span<const TensorSpec> inputs, const Attrs& attrs) {
-  return cpu::conv_layouts(conv2d_shape(inputs[0].shape, inputs[1].shape, attrs.as<Conv2dAttrs>()),
-                           inputs[0].dtype);
-}
-
 double flops(std::span<const TensorSpec> inputs, const Attrs& attrs) {
   return conv2d_shape(inputs[0].shape, inputs[1].shape, attrs.as<Conv2dAttrs>()).flops();
 }
@@ -109,7 +103,6 @@ const OpRecord conv2d_op{
     .save_inputs = bit(0) | bit(1),
     .autocast = Autocast::kLow,
     .layouts = kAllLayouts,
-    .choose_layout = choose_layout,
     .fused = fused_op<Conv2dAttrs>,
     .samples = samples,
     .f32 = {2e-4, 2e-5, "f32 sums of kh*kw*c products (backward: n*oh*ow), in another order than f64's"},

@@ -29,8 +29,6 @@
 
 namespace dlpipe::engine {
 
-struct NoAttrs {};
-
 /// What backward of a unary formula reads.
 enum class Saved : uint8_t { kNothing, kInput, kOutput };
 

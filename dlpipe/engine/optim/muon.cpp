@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/gemm.h"
 #include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/optim/sgd_optimizer.h"
 
@@ -31,20 +31,20 @@ void transpose_into(const float* from, int64_t rows, int64_t columns, float* to)
 /// X <- a X + (b X X^T + c (X X^T)^2) X, which drives singular values towards 1 and leaves them between 0.7
 /// and 1.2. In place; rows <= columns.
 void orthogonalize(float* x, int64_t rows, int64_t columns, int iterations) {
+  const NoGrad no_grad;
+  const UseAutocast off(DType::kF32);
   constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;
   const auto scale = static_cast<float>(1.0 / (norm(x, rows * columns) + 1e-7));
   for (int64_t i = 0; i < rows * columns; ++i) x[i] *= scale;
-  const Tensor gram = Tensor::empty({rows, rows});
-  const Tensor square = Tensor::empty({rows, rows});
-  const Tensor product = Tensor::empty({rows, columns});
-  float* const g = gram.data<float>();
-  float* const s = square.data<float>();
-  float* const p = product.data<float>();
+  const Tensor matrix = Tensor::borrow(x, {rows, columns}, DType::kF32);
   for (int iteration = 0; iteration < iterations; ++iteration) {
-    cpu::gemm(rows, rows, columns, {x}, {x, true}, nullptr, g, DType::kF32);
-    cpu::gemm(rows, rows, rows, {g}, {g}, nullptr, s, DType::kF32);
+    const Tensor gram = matmul(matrix, matrix, false, true);
+    const Tensor polynomial = matmul(gram, gram);
+    const float* const g = gram.data<float>();
+    float* const s = polynomial.data<float>();
     for (int64_t i = 0; i < rows * rows; ++i) s[i] = kB * g[i] + kC * s[i];
-    cpu::gemm(rows, columns, rows, {s}, {x}, nullptr, p, DType::kF32);
+    const Tensor product = matmul(polynomial, matrix);
+    const float* const p = product.data<float>();
     for (int64_t i = 0; i < rows * columns; ++i) x[i] = kA * x[i] + p[i];
   }
 }
