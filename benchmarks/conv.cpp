@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/parallel.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace {

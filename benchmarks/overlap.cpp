@@ -18,7 +18,7 @@
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/machine.h"
-#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/pipeline/loader.h"

@@ -1,13 +1,25 @@
 # Extension without a central switch: one source file, one test, one line.
 #
-#   dlpipe_register(op relu BACKENDS reference cpu)    in dlpipe/engine/CMakeLists.txt
+#   dlpipe_register(op relu BACKENDS reference cpu)    in dlpipe/engine/ops/ops.cmake
 #   dlpipe_register(augmentation hflip)                in dlpipe/augment/CMakeLists.txt
 #
-# adds KINDDIR/NAME.cpp (and BACKEND/NAME.cpp for every backend) to the folder's sources, requires the test
+# adds KINDDIR/NAME.cpp (and NAME.cpp of BACKEND/ or a folder in it, for every backend) to the folder's sources, requires the test
 # tests/<folder>/KINDDIR/NAME_test.cpp (a missing one is an error here, at configure time) and a row of the
 # folder's table, the only generated file. Every NAME.cpp defines `extern const RECORD NAME_KIND;`, e.g.
 # `const OpRecord relu_op{...};`; a backend file defines `const Kernels relu_reference{...};`. Of the backend cuda it is
 # NAME.cu, compiled where there is a CUDA compiler; without one the row has no such kernels.
+
+# The one file `name` that lies in `folder` or in a folder of it.
+function(dlpipe_find_source outvar folder name who)
+  file(GLOB found ${folder}/${name} ${folder}/*/${name})
+  list(LENGTH found count)
+  if(count EQUAL 0)
+    message(FATAL_ERROR "${who}: ${folder}/${name} is missing; write it or take the backend out")
+  elseif(count GREATER 1)
+    message(FATAL_ERROR "${who}: there are several ${name} below ${folder}: ${found}; keep one")
+  endif()
+  set(${outvar} ${found} PARENT_SCOPE)
+endfunction()
 
 # dlpipe_register(KIND NAME [DIR ops] [BACKENDS ...] [TEST path-below-tests])
 function(dlpipe_register kind name)
@@ -19,23 +31,21 @@ function(dlpipe_register kind name)
   if(NOT ARG_TEST)
     set(ARG_TEST ${folder}/${ARG_DIR}/${name}_test.cpp)
   endif()
-  set(sources ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_DIR}/${name}.cpp)
+  set(who "dlpipe_register(${kind} ${name})")
+  dlpipe_find_source(sources ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_DIR} ${name}.cpp ${who})
   if(cuda IN_LIST ARG_BACKENDS)
+    dlpipe_find_source(source ${CMAKE_CURRENT_SOURCE_DIR}/cuda ${name}.cu ${who})
     set_property(GLOBAL APPEND PROPERTY DLPIPE_${kind}_CUDA_NAMES ${name}) # what tests run over a simulated grid
-    if(NOT DLPIPE_HAVE_CUDA)
+    if(DLPIPE_HAVE_CUDA)
+      list(APPEND sources ${source})
+    else()
       list(REMOVE_ITEM ARG_BACKENDS cuda)
     endif()
   endif()
   foreach(backend ${ARG_BACKENDS})
-    if(backend STREQUAL "cuda")
-      list(APPEND sources ${CMAKE_CURRENT_SOURCE_DIR}/cuda/${name}.cu)
-    else()
-      list(APPEND sources ${CMAKE_CURRENT_SOURCE_DIR}/${backend}/${name}.cpp)
-    endif()
-  endforeach()
-  foreach(source ${sources})
-    if(NOT EXISTS ${source})
-      message(FATAL_ERROR "dlpipe_register(${kind} ${name}): ${source} is missing; write it or take the backend out")
+    if(NOT backend STREQUAL "cuda")
+      dlpipe_find_source(source ${CMAKE_CURRENT_SOURCE_DIR}/${backend} ${name}.cpp ${who})
+      list(APPEND sources ${source})
     endif()
   endforeach()
   if(NOT EXISTS ${PROJECT_SOURCE_DIR}/tests/${ARG_TEST})

@@ -6,7 +6,7 @@
 #include "dlpipe/augment/op.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/output.h"
-#include "dlpipe/engine/metrics.h"
+#include "dlpipe/engine/metrics/metrics.h"
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/run/config_choices.h"

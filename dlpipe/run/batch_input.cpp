@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
-#include "dlpipe/engine/device_code.h"
-#include "dlpipe/engine/device_memory.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/device_code.h"
+#include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/ops/batch_prep.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::run {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "dlpipe/base/batch.h"
-#include "dlpipe/engine/tensor.h"
+#include "dlpipe/engine/core/tensor.h"
 
 namespace dlpipe::run {
 

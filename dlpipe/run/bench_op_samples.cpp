@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/ops/attention.h"
 #include "dlpipe/engine/ops/concat.h"
 #include "dlpipe/engine/ops/cross_entropy.h"
@@ -11,6 +10,7 @@
 #include "dlpipe/engine/ops/layer_norm.h"
 #include "dlpipe/engine/ops/matmul.h"
 #include "dlpipe/engine/ops/max.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/reduction.h"
 #include "dlpipe/engine/ops/softmax.h"
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
 
 namespace dlpipe::run {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "dlpipe/engine/core/op_profile.h"
 #include "dlpipe/engine/cpu/roofline.h"
-#include "dlpipe/engine/op_profile.h"
 #include "dlpipe/run/device_ledger.h"
 #include "dlpipe/run/registries.h"
 

@@ -1,7 +1,7 @@
 #include "dlpipe/run/build_info.h"
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/engine/core/kernel_table.h"
 
 namespace dlpipe::run {
 

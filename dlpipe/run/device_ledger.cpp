@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/core/device_memory.h"
 
 namespace dlpipe::run {
 

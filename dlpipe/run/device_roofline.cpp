@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "dlpipe/base/counter.h"
-#include "dlpipe/engine/device_memory.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/device_memory.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::run {
 

@@ -6,9 +6,9 @@
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/ledger.h"
-#include "dlpipe/engine/device_memory.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/device_memory.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/run/batch_input.h"
 
 namespace dlpipe::run {

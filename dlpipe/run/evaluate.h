@@ -14,7 +14,7 @@
 
 #include "dlpipe/base/batch_source.h"
 #include "dlpipe/engine/layers/module.h"
-#include "dlpipe/engine/metrics.h"
+#include "dlpipe/engine/metrics/metrics.h"
 #include "dlpipe/run/loss.h"
 #include "dlpipe/run/views.h"
 

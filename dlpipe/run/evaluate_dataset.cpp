@@ -4,8 +4,8 @@
 
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/parallel.h"
-#include "dlpipe/engine/device_code.h"
+#include "dlpipe/engine/core/device_code.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/pipeline/loader.h"
 #include "dlpipe/run/data_paths.h"
 #include "dlpipe/run/precision.h"

@@ -7,8 +7,9 @@
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/kernel_table.h"
-#include "dlpipe/engine/cpu/measured_kernels.h"
+#include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/measured_kernels.h"
+#include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/saved_kernels.h"
 
 namespace dlpipe::run {

@@ -3,8 +3,8 @@
 #include <array>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::run {
 

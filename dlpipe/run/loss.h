@@ -1,5 +1,5 @@
-// Losses by name (`--loss`; metrics are in engine/metrics.h). Adding one is one row of the table in loss.cpp;
-// a program passes a record of its own in Registries. Pure functions of their arguments.
+// Losses by name (`--loss`; metrics are in engine/metrics/metrics.h). Adding one is one row of the table in
+// loss.cpp; a program passes a record of its own in Registries. Pure functions of their arguments.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/engine/core/tensor.h"
 #include "dlpipe/engine/optim/option_default.h"
-#include "dlpipe/engine/tensor.h"
 
 namespace dlpipe::run {
 

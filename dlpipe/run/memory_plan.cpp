@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "dlpipe/engine/allocator.h"
-#include "dlpipe/engine/cpu/kernel_table.h"
-#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/run/cached_batch.h"
 
 namespace dlpipe::run {

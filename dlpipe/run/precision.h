@@ -6,7 +6,7 @@
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/base/dtype.h"
 #include "dlpipe/base/error.h"
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
 
 namespace dlpipe::run {
 

@@ -5,9 +5,9 @@
 
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/parallel.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/class_report.h"

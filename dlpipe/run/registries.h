@@ -6,7 +6,7 @@
 
 #include "dlpipe/augment/op.h"
 #include "dlpipe/base/device/device.h"
-#include "dlpipe/engine/metrics.h"
+#include "dlpipe/engine/metrics/metrics.h"
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/run/loss.h"
 

@@ -1,6 +1,6 @@
 #include "dlpipe/run/saved_kernels.h"
 
-#include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/checkpoint.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/device_code.h"
+#include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/run/batch_input.h"
 #include "dlpipe/run/cached_batch.h"
 #include "dlpipe/run/data_paths.h"

@@ -1,7 +1,7 @@
 #include "dlpipe/run/step_graph.h"
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/core/device_memory.h"
 
 namespace dlpipe::run {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/allocator.h"
+#include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/layers/module.h"
 #include "dlpipe/run/batch_input.h"
 #include "dlpipe/run/device_ledger.h"

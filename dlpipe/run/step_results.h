@@ -11,9 +11,9 @@
 
 #include "dlpipe/base/buffer.h"
 #include "dlpipe/base/device/device.h"
-#include "dlpipe/engine/cuda/arena_steps.h"
+#include "dlpipe/engine/core/arena_steps.h"
+#include "dlpipe/engine/core/tensor.h"
 #include "dlpipe/engine/optim/optimizer.h"
-#include "dlpipe/engine/tensor.h"
 #include "dlpipe/run/device_ledger.h"
 
 namespace dlpipe::run {

@@ -9,9 +9,9 @@
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/parallel.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/run/loaded_model.h"
 
 namespace dlpipe::run {

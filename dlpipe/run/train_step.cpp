@@ -6,10 +6,10 @@
 #include "dlpipe/base/ledger.h"
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/device_code.h"
-#include "dlpipe/engine/device_memory.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/device_code.h"
+#include "dlpipe/engine/core/device_memory.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/run/nonfinite.h"
 
 namespace dlpipe::run {

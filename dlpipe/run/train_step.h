@@ -32,7 +32,7 @@ struct TrainStepOptions {
   int64_t accumulate = 1;
   double clip = 0;            // 0: don't
   DType dtype = DType::kF32;  // kF16: on a device alone, and the loss is scaled (engine/optim/grad_scaler.h)
-  bool tf32 = false;          // forward and backward may take it (engine/op.h)
+  bool tf32 = false;          // forward and backward may take it (engine/core/op.h)
   uint64_t seed = 0;
   const LossRecord* loss = nullptr;
   LossArguments loss_arguments = {};
@@ -125,7 +125,7 @@ class TrainStep {
   // On a device alone.
   engine::DeviceStepFlags flags_;               // of the last step
   std::unique_ptr<engine::GradScaler> scaler_;  // with f16
-  engine::Tensor random_key_;                   // of the batch (engine/ops.h: RandomState::device_key)
+  engine::Tensor random_key_;                   // of the batch (engine/ops/ops.h: RandomState::device_key)
   std::unique_ptr<StepGraph> graph_;
   std::unique_ptr<StepResults> results_;  // goes first: waits for steps that use the graph's memory
 };

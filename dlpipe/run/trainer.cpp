@@ -5,7 +5,7 @@
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/saved_kernels.h"
 #include "dlpipe/run/stage_report.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::run {
 

@@ -8,9 +8,9 @@
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/isa.h"
-#include "dlpipe/engine/cpu/parallel.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/isa.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 

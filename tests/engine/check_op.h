@@ -1,7 +1,7 @@
 // Every check that an op's record makes possible, driven by its samples.
 #pragma once
 
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
 
 namespace dlpipe::engine {
 

@@ -1,7 +1,7 @@
 // Examples of the engine: see README.md here.
-#include "dlpipe/engine/autograd/node.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/autograd/function.h"
 #include "dlpipe/engine/ops/elementwise.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 

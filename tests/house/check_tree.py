@@ -37,7 +37,7 @@ THIRD_PARTY = {
     "fmt/": ["cli/"],
     "CLI/": ["cli/"],
     "toml++/": ["run/"],
-    "sanitizer/": ["engine/allocator.cpp"],
+    "sanitizer/": ["engine/core/allocator.cpp"],
     "nlohmann/": ["io/formats/", "io/data/"],
 }
 # Public headers hold no third-party types: these may appear in .cpp files and in headers named *-inl.h or listed here.

@@ -6,7 +6,7 @@
 
 #include "dlpipe/engine/layers/module.h"
 #include "dlpipe/engine/models/model.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/optim/optimizer.h"
 #include "tests/parity/formula.h"
 #include "tests/parity/golden.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/run/session.h"
 #include "tests/base/device/violations.h"
 #include "tests/engine/cuda/simulated.h"

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "dlpipe/base/buffer.h"
-#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/run/stage_report.h"
 #include "dlpipe/run/train_step.h"
 #include "tests/base/device/violations.h"

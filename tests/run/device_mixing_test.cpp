@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/pipeline/loader.h"
 #include "dlpipe/run/batch_input.h"
 #include "dlpipe/run/session.h"

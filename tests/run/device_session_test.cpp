@@ -6,7 +6,7 @@
 #include <iostream>
 #include <map>
 
-#include "dlpipe/engine/allocator.h"
+#include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/bench_ops.h"
 #include "dlpipe/run/evaluate_dataset.h"

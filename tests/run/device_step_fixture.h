@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/run/tensor_file.h"
 #include "dlpipe/run/train_step.h"
 #include "tests/base/device/violations.h"

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "dlpipe/engine/allocator.h"
-#include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/run/cached_batch.h"
 
 namespace dlpipe::run {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/run/batch_input.h"
 #include "dlpipe/run/cached_batch.h"
 #include "dlpipe/run/loss.h"

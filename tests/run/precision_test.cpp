@@ -5,7 +5,7 @@
 #include <string>
 
 #include "dlpipe/base/log.h"
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
 
 namespace dlpipe::run {
 namespace {

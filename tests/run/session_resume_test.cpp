@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/run/ingest/ingest.h"
 #include "tests/run/session_fixture.h"
 

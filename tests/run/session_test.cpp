@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/run/evaluate_dataset.h"
 #include "dlpipe/run/kernel_measurements.h"
 #include "tests/run/session_fixture.h"

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "dlpipe/base/counter.h"
-#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/stage_report.h"
 #include "dlpipe/run/tensor_file.h"

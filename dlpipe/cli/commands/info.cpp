@@ -8,7 +8,7 @@
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/weights_view.h"
-#include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/engine/core/kernel_table.h"
 #if DLPIPE_HAVE_CUDA
 #include "dlpipe/engine/cuda/cudnn.h"
 #endif

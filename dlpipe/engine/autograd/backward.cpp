@@ -1,16 +1,32 @@
-#include "dlpipe/engine/autograd/backward.h"
-
+// The walk of the graph: Tensor::backward, and where gradients go.
 #include <queue>
 #include <unordered_map>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
-#include "dlpipe/engine/tensor_impl.h"
+#include "dlpipe/engine/core/node.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/core/tensor_impl.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 
 namespace {
+
+// `grad` in the shape, dtype and layout of `spec`, contiguous. Error names `where` when the shape differs.
+Tensor conform(const Tensor& grad, const TensorSpec& spec, const std::string& where) {
+  if (!(grad.shape() == spec.shape)) {
+    throw Error(
+        Status(ErrorCode::kMisuse, concat("[", where, "] got a gradient of shape ", grad.shape().to_string(),
+                                          " for a tensor of shape ", spec.shape.to_string())));
+  }
+  const UseBackend fast(Backend::kCpu);  // the reference has no layouts
+  Tensor result = grad;
+  if (result.layout() != spec.layout) result = plain(result);
+  if (result.dtype() != spec.dtype) result = cast(result, spec.dtype);
+  if (result.layout() != spec.layout) result = reorder(result, spec.layout);
+  if (result.layout() == Layout::kPlain && !result.is_contiguous()) result = result.contiguous_copy();
+  return result;
+}
 
 // The end of a path: adds what arrives to its leaf's gradient.
 class AccumulateGrad final : public Node {
@@ -135,19 +151,19 @@ class BackwardWalk {
 
 }  // namespace
 
-void run_backward(const Tensor& root, const Tensor& seed, bool retain_graph) {
-  const Edge edge = gradient_edge(root);
+void Tensor::backward(const Tensor& seed, bool retain_graph) const {
+  const Edge edge = gradient_edge(*this);
   if (edge.node == nullptr) {
     throw Error(Status(ErrorCode::kMisuse,
                        "[backward] this tensor has no history: nothing that made it requires gradients"));
   }
-  if (!seed.defined() && root.elements() != 1) {
+  if (!seed.defined() && elements() != 1) {
     throw Error(
-        Status(ErrorCode::kMisuse, concat("[backward] of a tensor of shape ", root.shape().to_string(),
+        Status(ErrorCode::kMisuse, concat("[backward] of a tensor of shape ", shape().to_string(),
                                           " needs a seed gradient; pass one or reduce it to a scalar")));
   }
   const NoGrad no_grad;
-  const Tensor start = seed.defined() ? seed : Tensor::full(root.shape(), 1.0, root.dtype(), root.device());
+  const Tensor start = seed.defined() ? seed : Tensor::full(shape(), 1.0, dtype(), device());
   BackwardWalk(edge.node, retain_graph).run(edge.node, edge.output, start);
 }
 
@@ -162,33 +178,6 @@ Edge gradient_edge(const Tensor& tensor) {
     impl.accumulator = accumulator;
   }
   return {std::move(accumulator), 0};
-}
-
-void record_history(const std::shared_ptr<Node>& node, std::span<Tensor> outputs) {
-  node->outputs = static_cast<int>(outputs.size());
-  node->output_specs.clear();
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    TensorImpl& impl = *outputs[i].impl();
-    node->output_specs.push_back(impl.spec);
-    if (!is_floating(impl.spec.dtype)) continue;
-    impl.node = node;
-    impl.node_output = static_cast<int>(i);
-  }
-}
-
-Tensor conform(const Tensor& grad, const TensorSpec& spec, const std::string& where) {
-  if (!(grad.shape() == spec.shape)) {
-    throw Error(
-        Status(ErrorCode::kMisuse, concat("[", where, "] got a gradient of shape ", grad.shape().to_string(),
-                                          " for a tensor of shape ", spec.shape.to_string())));
-  }
-  const UseBackend fast(Backend::kCpu);  // the reference has no layouts
-  Tensor result = grad;
-  if (result.layout() != spec.layout) result = plain(result);
-  if (result.dtype() != spec.dtype) result = cast(result, spec.dtype);
-  if (result.layout() != spec.layout) result = reorder(result, spec.layout);
-  if (result.layout() == Layout::kPlain && !result.is_contiguous()) result = result.contiguous_copy();
-  return result;
 }
 
 }  // namespace dlpipe::engine

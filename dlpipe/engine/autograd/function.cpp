@@ -1,8 +1,7 @@
+#include "dlpipe/engine/autograd/function.h"
+
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/autograd/backward.h"
-#include "dlpipe/engine/autograd/node.h"
-#include "dlpipe/engine/ops.h"
-#include "dlpipe/engine/tensor_impl.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 

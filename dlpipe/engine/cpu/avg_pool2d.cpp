@@ -1,8 +1,8 @@
 // avg_pool2d on the CPU: eight channels at a time; the gradient is gathered, each input pixel from the
 // windows that cover it.
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/cpu/pool2d.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 namespace {

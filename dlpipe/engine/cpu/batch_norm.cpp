@@ -6,10 +6,10 @@
 #include <cmath>
 #include <type_traits>
 
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/batch_norm_lanes.h"
-#include "dlpipe/engine/cpu/parallel.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/core/tensor.h"
 #include "dlpipe/engine/cpu/block_product.h"
-#include "dlpipe/engine/cpu/parallel.h"
-#include "dlpipe/engine/tensor.h"
 
 namespace dlpipe::engine::cpu {
 namespace {

@@ -5,12 +5,12 @@
 #include <mutex>
 
 #include "dlpipe/base/log.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/activation.h"
 #include "dlpipe/engine/cpu/conv2d_plan.h"
 #include "dlpipe/engine/cpu/conv2d_winograd.h"
-#include "dlpipe/engine/cpu/parallel.h"
 #include "dlpipe/engine/cpu/vec.h"
-#include "dlpipe/engine/op.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/measured_kernels.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/conv2d_winograd.h"
-#include "dlpipe/engine/cpu/measured_kernels.h"
 #include "dlpipe/engine/cpu/onednn_version.h"
-#include "dlpipe/engine/cpu/parallel.h"
 
 namespace dlpipe::engine::cpu {
 namespace {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "dlpipe/engine/cpu/kernel_table.h"
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine::cpu {

@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/cpu/conv2d_choice.h"
 #include "dlpipe/engine/cpu/image_copy.h"
 #include "dlpipe/engine/cpu/onednn.h"
-#include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine::cpu {

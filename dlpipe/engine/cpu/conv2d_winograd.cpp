@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/block_product.h"
-#include "dlpipe/engine/cpu/parallel.h"
 #include "dlpipe/engine/cpu/winograd_kernels.h"
 
 namespace dlpipe::engine::cpu {

@@ -7,9 +7,9 @@
 // order. All functions work on the training arena and return when done.
 #pragma once
 
+#include "dlpipe/engine/core/tensor.h"
 #include "dlpipe/engine/cpu/conv2d_choice.h"
 #include "dlpipe/engine/ops/window.h"
-#include "dlpipe/engine/tensor.h"
 
 namespace dlpipe::engine::cpu {
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "dlpipe/engine/cpu/isa.h"
-#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/core/isa.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/ops/elementwise.h"
 
 namespace dlpipe::engine::cpu {

@@ -4,11 +4,11 @@
 #include <cstring>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/measured_kernels.h"
 #include "dlpipe/engine/cpu/block_gemm.h"
 #include "dlpipe/engine/cpu/block_product.h"
 #include "dlpipe/engine/cpu/elementwise.h"
-#include "dlpipe/engine/cpu/kernel_table.h"
-#include "dlpipe/engine/cpu/measured_kernels.h"
 #include "dlpipe/engine/cpu/onednn.h"
 
 namespace dlpipe::engine::cpu {

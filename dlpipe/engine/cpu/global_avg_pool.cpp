@@ -1,9 +1,9 @@
 // global_avg_pool on the CPU: a slice an image.
 #include <algorithm>
 
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/channel_walk.h"
-#include "dlpipe/engine/cpu/parallel.h"
-#include "dlpipe/engine/op.h"
 
 namespace dlpipe::engine {
 namespace {

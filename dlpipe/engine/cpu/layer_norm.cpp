@@ -4,7 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/rows.h"
 #include "dlpipe/engine/cpu/stored_rows.h"
 #include "dlpipe/engine/ops/layer_norm.h"

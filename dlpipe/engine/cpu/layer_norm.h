@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
 
 namespace dlpipe::engine::cpu {
 

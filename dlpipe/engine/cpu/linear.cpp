@@ -2,7 +2,7 @@
 #include "dlpipe/engine/cpu/elementwise.h"
 #include "dlpipe/engine/cpu/gemm.h"
 #include "dlpipe/engine/cpu/reduce.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 

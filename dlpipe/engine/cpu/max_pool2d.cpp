@@ -2,9 +2,9 @@
 // the windows that chose it.
 #include <type_traits>
 
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/cpu/pool2d.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 // GCC 12 takes arrays of vectors for unwritten where a loop writes them.
 #if defined(__GNUC__) && !defined(__clang__)

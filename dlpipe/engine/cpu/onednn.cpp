@@ -4,7 +4,7 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/kernel_table.h"
+#include "dlpipe/engine/core/kernel_table.h"
 
 namespace dlpipe::engine::onednn {
 

@@ -19,8 +19,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/onednn_version.h"
-#include "dlpipe/engine/cpu/parallel.h"
 
 namespace dlpipe::engine::onednn {
 

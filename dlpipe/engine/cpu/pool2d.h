@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/channel_walk.h"
-#include "dlpipe/engine/cpu/parallel.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine::cpu {

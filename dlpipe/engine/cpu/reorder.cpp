@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/image_copy.h"
-#include "dlpipe/engine/cpu/parallel.h"
-#include "dlpipe/engine/op.h"
 
 namespace dlpipe::engine {
 namespace {

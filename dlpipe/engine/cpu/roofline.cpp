@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "dlpipe/base/counter.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/block_product.h"
-#include "dlpipe/engine/cpu/parallel.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/block_product.h"
-#include "dlpipe/engine/cpu/parallel.h"
 #include "dlpipe/engine/cpu/vec.h"
-#include "dlpipe/engine/op.h"
 #include "dlpipe/engine/ops/vector_math.h"
 
 namespace dlpipe::engine {

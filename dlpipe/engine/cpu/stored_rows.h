@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/core/tensor.h"
 #include "dlpipe/engine/cpu/vec.h"
-#include "dlpipe/engine/tensor.h"
 
 namespace dlpipe::engine::cpu {
 

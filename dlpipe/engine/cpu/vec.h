@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "dlpipe/base/dtype.h"
-#include "dlpipe/engine/cpu/isa.h"
+#include "dlpipe/engine/core/isa.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wpsabi"

@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-#include "dlpipe/engine/activation.h"
+#include "dlpipe/engine/ops/activation_kind.h"
 
 namespace dlpipe::engine::cpu {
 

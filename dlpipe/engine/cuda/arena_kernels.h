@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "dlpipe/engine/cuda/arena_steps.h"
+#include "dlpipe/engine/core/arena_steps.h"
 #include "dlpipe/engine/cuda/elements.h"
 
 namespace dlpipe::engine::cuda {

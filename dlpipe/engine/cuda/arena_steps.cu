@@ -1,4 +1,4 @@
-#include "dlpipe/engine/cuda/arena_steps.h"
+#include "dlpipe/engine/core/arena_steps.h"
 
 #include "dlpipe/engine/cuda/arena_kernels.h"
 #include "dlpipe/engine/cuda/arena_lamb.h"

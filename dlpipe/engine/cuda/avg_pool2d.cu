@@ -1,6 +1,6 @@
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/cuda/windows.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "dlpipe/base/shape.h"
+#include "dlpipe/engine/core/tensor.h"
 #include "dlpipe/engine/cuda/grid.h"
-#include "dlpipe/engine/tensor.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {

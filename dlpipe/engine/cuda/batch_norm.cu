@@ -1,8 +1,8 @@
 // batch_norm on CUDA. Each pass reads the images once: sums over chunks of rows, in f32; from chunk to chunk
 // in double, where what depends on the channel alone is made of them; then every element.
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/cuda/windows.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/vector_math.h"
 
 namespace dlpipe::engine {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/cuda/elements.h"
-#include "dlpipe/engine/op.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -1,7 +1,7 @@
 #include "dlpipe/engine/cuda/coef_decode.h"
 
+#include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/cuda/coef_kernels.h"
-#include "dlpipe/engine/device_memory.h"
 
 namespace dlpipe::engine::cuda {
 

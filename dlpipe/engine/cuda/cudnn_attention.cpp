@@ -4,8 +4,8 @@
 
 #include <utility>
 
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/cuda/cudnn_plan.h"
-#include "dlpipe/engine/op.h"
 
 namespace dlpipe::engine::cuda {
 namespace {

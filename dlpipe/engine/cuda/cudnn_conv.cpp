@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/cuda/cudnn_plan.h"
-#include "dlpipe/engine/op.h"
 
 namespace dlpipe::engine::cuda {
 namespace {

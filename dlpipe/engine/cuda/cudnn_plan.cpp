@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/tensor.h"
 #include "dlpipe/engine/cuda/stream.h"
-#include "dlpipe/engine/tensor.h"
 
 namespace dlpipe::engine::cuda::cudnn {
 namespace {

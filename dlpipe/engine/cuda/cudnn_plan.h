@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "dlpipe/base/dtype.h"
+#include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/cuda/cudnn.h"
 #include "dlpipe/engine/cuda/cudnn_graph.h"
 #include "dlpipe/engine/cuda/plan_cache.h"
-#include "dlpipe/engine/device_memory.h"
 
 namespace dlpipe::engine::cuda::cudnn {
 

@@ -1,5 +1,5 @@
-// What engine/device_code.h asks of CUDA beside the ops.
-#include "dlpipe/engine/device_code.h"
+// What engine/core/device_code.h asks of CUDA beside the ops.
+#include "dlpipe/engine/core/device_code.h"
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cuda/coef_decode.h"

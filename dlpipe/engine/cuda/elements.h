@@ -5,8 +5,8 @@
 #include <bit>
 
 #include "dlpipe/base/dtype.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/cuda/grid.h"
-#include "dlpipe/engine/op.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {

@@ -1,5 +1,5 @@
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/cuda/windows.h"
-#include "dlpipe/engine/op.h"
 
 namespace dlpipe::engine {
 namespace {

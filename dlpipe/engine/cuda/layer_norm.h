@@ -4,8 +4,8 @@
 
 #include <span>
 
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/cuda/grid.h"
-#include "dlpipe/engine/op.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {

@@ -1,7 +1,7 @@
 #include "dlpipe/engine/cuda/activation.h"
 #include "dlpipe/engine/cuda/axis_sums.h"
 #include "dlpipe/engine/cuda/gemm.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 namespace {

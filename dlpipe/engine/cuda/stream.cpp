@@ -6,7 +6,7 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/core/device_memory.h"
 
 namespace dlpipe::engine::cuda {
 

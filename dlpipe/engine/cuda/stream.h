@@ -7,7 +7,7 @@ struct CUstream_st;  // what cudaStream_t points to
 
 namespace dlpipe::engine::cuda {
 
-/// The calling thread's stream (engine/device_memory.h) on the first device.
+/// The calling thread's stream (engine/core/device_memory.h) on the first device.
 CUstream_st* current_stream();
 
 /// Throws Error "[cuda] KERNEL: ..." for more blocks than a grid may have.

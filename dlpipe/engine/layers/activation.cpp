@@ -1,7 +1,7 @@
 #include "dlpipe/engine/layers/activation.h"
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "dlpipe/base/rng.h"
-#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/layers/uninitialized.h"
 
 namespace dlpipe::engine {

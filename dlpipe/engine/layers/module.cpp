@@ -4,9 +4,9 @@
 #include <unordered_set>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/layers/recompute.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 namespace {

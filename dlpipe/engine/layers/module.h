@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/engine/activation.h"
-#include "dlpipe/engine/tensor.h"
+#include "dlpipe/engine/core/tensor.h"
+#include "dlpipe/engine/ops/activation_kind.h"
 
 namespace dlpipe::engine {
 

@@ -1,10 +1,10 @@
 #include "dlpipe/engine/layers/norm.h"
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/layers/init.h"
 #include "dlpipe/engine/layers/recompute.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 namespace {

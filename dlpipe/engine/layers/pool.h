@@ -6,7 +6,7 @@
 
 #include "dlpipe/engine/layers/module.h"
 #include "dlpipe/engine/layers/size2.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 

@@ -1,10 +1,10 @@
 #include "dlpipe/engine/layers/recompute.h"
 
 #include "dlpipe/base/scoped_value.h"
-#include "dlpipe/engine/autograd/node.h"
+#include "dlpipe/engine/autograd/function.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/layers/module.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -3,7 +3,7 @@
 // bits: dropout draws what it drew, and batch norms count a batch once.
 #pragma once
 
-#include "dlpipe/engine/tensor.h"
+#include "dlpipe/engine/core/tensor.h"
 
 namespace dlpipe::engine {
 

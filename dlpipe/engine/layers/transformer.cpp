@@ -4,7 +4,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/layers/init.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 

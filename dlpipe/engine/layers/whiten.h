@@ -2,7 +2,7 @@
 // time.
 #pragma once
 
-#include "dlpipe/engine/tensor.h"
+#include "dlpipe/engine/core/tensor.h"
 
 namespace dlpipe::engine {
 

@@ -1,7 +1,7 @@
 #include "dlpipe/engine/layers/init.h"
 #include "dlpipe/engine/layers/layers.h"
 #include "dlpipe/engine/models/model.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 namespace {

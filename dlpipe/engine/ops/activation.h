@@ -3,8 +3,8 @@
 
 #include <span>
 
-#include "dlpipe/engine/activation.h"
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/activation_kind.h"
 #include "dlpipe/engine/ops/gelu.h"
 #include "dlpipe/engine/ops/relu.h"
 

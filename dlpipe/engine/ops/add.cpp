@@ -1,6 +1,6 @@
 #include "dlpipe/engine/ops/add.h"
 
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 

@@ -1,8 +1,8 @@
 // add_layer_norm: the residual stream of a transformer goes on, s = x + branch, and is normalised for the
 // next branch, y = layer_norm(s), in one pass over memory forward and one backward. s has the wider dtype, y
 // the one that whoever reads it wants, so nothing is cast by itself. Hidden outputs: as layer_norm's, of s.
-#include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/ops/layer_norm.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
 namespace dlpipe::engine {

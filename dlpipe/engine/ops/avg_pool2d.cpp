@@ -1,8 +1,8 @@
 // avg_pool2d: the mean of every window. Padding counts as zeros or not at all (count_include_pad); what
 // sticks out past the padding (ceil_mode) never counts.
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/elementwise.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine {

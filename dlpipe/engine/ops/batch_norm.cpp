@@ -5,9 +5,9 @@
 // parameters and statistics are f32 for f32, bf16 and f16 images, f64 for f64. Hidden outputs, kept for
 // backward: mean [C] and 1/sqrt(var + epsilon) [C], those that were used. Ioffe and Szegedy, "Batch
 // Normalization", 2015: equations of algorithm 1 and of the backward in section 3.
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/elementwise.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine {

@@ -4,7 +4,7 @@
 // prep.mix as u8 [N, sizeof(SampleMix)], for kernels that can't read the host's. No gradient.
 #include "dlpipe/engine/ops/batch_prep.h"
 
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
 namespace dlpipe::engine {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
 namespace dlpipe::engine {

@@ -1,8 +1,8 @@
 // conv2d: two-dimensional convolution (cross-correlation, as every framework means it) of NHWC images with
 // OIHW weights, and the relu behind it when asked.
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/activation.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine {

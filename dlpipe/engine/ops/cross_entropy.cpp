@@ -7,7 +7,7 @@
 // is the largest tensor there is.
 #include "dlpipe/engine/ops/cross_entropy.h"
 
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
 namespace dlpipe::engine {

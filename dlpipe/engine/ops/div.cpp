@@ -1,6 +1,6 @@
 #include "dlpipe/engine/ops/div.h"
 
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 

@@ -1,10 +1,10 @@
 // dropout: zeroes elements with probability p and scales the rest by 1/(1-p) (Srivastava et al., 2014).
 #include "dlpipe/engine/ops/dropout.h"
 
-#include "dlpipe/engine/device_code.h"
-#include "dlpipe/engine/device_memory.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/device_code.h"
+#include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/ops/elementwise.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
 namespace dlpipe::engine {

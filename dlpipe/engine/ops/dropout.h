@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "dlpipe/base/rng.h"
-#include "dlpipe/engine/tensor.h"
+#include "dlpipe/engine/core/tensor.h"
 
 namespace dlpipe::engine {
 

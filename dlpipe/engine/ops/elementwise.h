@@ -18,7 +18,7 @@
 
 #include <string_view>
 
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
 
 // Inlined into the loop that uses it, so that it is compiled for that loop's instruction set.
 #if defined(__CUDACC__)

@@ -2,7 +2,7 @@
 // gradient 0.
 #include "dlpipe/engine/ops/embedding.h"
 
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
 namespace dlpipe::engine {

@@ -1,7 +1,7 @@
 // The declarations of the op embedding, shared by its record and its kernels on every backend.
 #pragma once
 
-#include "dlpipe/engine/tensor.h"
+#include "dlpipe/engine/core/tensor.h"
 
 namespace dlpipe::engine {
 

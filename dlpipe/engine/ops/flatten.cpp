@@ -1,6 +1,6 @@
 // flatten: [N,...] -> [N,K]. Images [N,H,W,C] are emitted in C,H,W order, the order in which PyTorch's linear
 // weights expect them; everything else in row-major order.
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 #include "dlpipe/engine/ops/view.h"
 

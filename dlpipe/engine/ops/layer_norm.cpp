@@ -3,7 +3,7 @@
 // 1/sqrt(variance + epsilon) of each row.
 #include "dlpipe/engine/ops/layer_norm.h"
 
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
 namespace dlpipe::engine {

@@ -1,7 +1,7 @@
 // linear: y = activation(x W^T + bias). x [..,in], weight [out,in] (PyTorch's), bias [out] or absent. Hidden
 // output, with gelu: x W^T + bias.
-#include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/ops/activation.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
 namespace dlpipe::engine {

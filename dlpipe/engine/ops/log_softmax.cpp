@@ -1,5 +1,5 @@
 // log_softmax: x - log sum e^x along an axis, computed from the largest value so that nothing overflows.
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 #include "dlpipe/engine/ops/softmax.h"
 

@@ -1,8 +1,8 @@
 // matmul: [..,M,K] x [..,K,N] -> [..,M,N]; batch axes broadcast; either side may be given transposed.
 #include "dlpipe/engine/ops/matmul.h"
 
-#include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/ops/elementwise.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
 namespace dlpipe::engine {

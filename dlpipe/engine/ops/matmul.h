@@ -1,7 +1,7 @@
 // The attributes of the op matmul, shared by its record and its kernels on every backend.
 #pragma once
 
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
 
 namespace dlpipe::engine {
 

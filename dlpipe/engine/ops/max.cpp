@@ -2,7 +2,7 @@
 // and a NaN counts as the largest.
 #include "dlpipe/engine/ops/max.h"
 
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
 namespace dlpipe::engine {

@@ -1,9 +1,9 @@
 // max_pool2d: the largest value of every window; NaN counts as largest. The hidden output holds where in its
 // window the first maximum stood (row * kernel width + column), one byte while windows have at most 256
 // places, lying as the output lies.
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/elementwise.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine {

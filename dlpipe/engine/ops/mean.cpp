@@ -1,4 +1,4 @@
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/reduction.h"
 
 namespace dlpipe::engine {

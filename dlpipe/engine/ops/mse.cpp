@@ -1,6 +1,6 @@
 // mse: the mean of (x - target)^2 over all elements.
-#include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/ops/elementwise.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
 namespace dlpipe::engine {

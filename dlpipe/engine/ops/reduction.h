@@ -1,7 +1,7 @@
 // What sum and mean share.
 #pragma once
 
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
 
 namespace dlpipe::engine {
 

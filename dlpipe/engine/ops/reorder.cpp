@@ -1,8 +1,8 @@
 // reorder: the same values in another memory layout; the gradient comes back in the input's. Only f32 has
 // blocked layouts: other dtypes stay plain.
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/elementwise.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine {

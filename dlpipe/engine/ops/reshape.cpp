@@ -1,7 +1,7 @@
 // reshape: the same elements in row-major order under another shape; a view of contiguous tensors.
 #include "dlpipe/engine/ops/reshape.h"
 
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 #include "dlpipe/engine/ops/view.h"
 

@@ -3,8 +3,8 @@
 // backward: no T x T matrix is.
 #include <cmath>
 
-#include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/ops/attention.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
 namespace dlpipe::engine {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
 
 namespace dlpipe::engine {
 

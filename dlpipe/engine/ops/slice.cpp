@@ -1,7 +1,7 @@
 // slice: every step-th element of a range of one axis; always a view.
 #include "dlpipe/engine/ops/slice.h"
 
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
 namespace dlpipe::engine {

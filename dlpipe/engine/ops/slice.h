@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "dlpipe/engine/tensor.h"
+#include "dlpipe/engine/core/tensor.h"
 
 namespace dlpipe::engine {
 

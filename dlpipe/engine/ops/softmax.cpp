@@ -1,7 +1,7 @@
 // softmax: e^x / sum e^x along an axis, computed from the largest value so that nothing overflows.
 #include "dlpipe/engine/ops/softmax.h"
 
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
 namespace dlpipe::engine {

@@ -1,7 +1,7 @@
 // What softmax and log_softmax share.
 #pragma once
 
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
 
 namespace dlpipe::engine {
 

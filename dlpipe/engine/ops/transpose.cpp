@@ -1,7 +1,7 @@
 // transpose: the axes in another order; always a view.
 #include "dlpipe/engine/ops/transpose.h"
 
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 #include "dlpipe/engine/ops/view.h"
 

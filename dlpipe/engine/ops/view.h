@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "dlpipe/engine/tensor.h"
+#include "dlpipe/engine/core/tensor.h"
 
 namespace dlpipe::engine {
 

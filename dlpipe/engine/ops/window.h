@@ -7,8 +7,8 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/ops.h"
-#include "dlpipe/engine/tensor.h"
+#include "dlpipe/engine/core/tensor.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 

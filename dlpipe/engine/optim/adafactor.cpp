@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/optim/elementwise.h"
 #include "dlpipe/engine/optim/lane_sum.h"
 

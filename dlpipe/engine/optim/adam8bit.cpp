@@ -11,8 +11,8 @@
 #include <bit>
 #include <cmath>
 
-#include "dlpipe/engine/cpu/isa.h"
-#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/core/isa.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/optim/adam_optimizer.h"
 
 namespace dlpipe::engine {

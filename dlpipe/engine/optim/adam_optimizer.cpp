@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "dlpipe/engine/cpu/isa.h"
+#include "dlpipe/engine/core/isa.h"
 #include "dlpipe/engine/optim/elementwise.h"
 
 namespace dlpipe::engine {

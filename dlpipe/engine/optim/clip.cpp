@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/optim/lane_sum.h"
 
 namespace dlpipe::engine {

@@ -4,8 +4,8 @@
 #include <cstddef>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/device_code.h"
-#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/core/device_code.h"
+#include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/ops/view.h"
 #include "dlpipe/engine/optim/grad_scaler.h"
 

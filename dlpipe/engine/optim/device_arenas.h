@@ -1,4 +1,4 @@
-// An optimizer's parameters on a device, as cuda/arena_steps.h wants them: parameters that share their
+// An optimizer's parameters on a device, as core/arena_steps.h wants them: parameters that share their
 // factors lie one after another in one block, and so do their gradients and states, so that a step is a few
 // kernels whatever the number of tensors. Internal to engine/optim; one thread.
 #pragma once
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/cuda/arena_steps.h"
+#include "dlpipe/engine/core/arena_steps.h"
 #include "dlpipe/engine/optim/optimizer.h"
 
 namespace dlpipe::engine {

@@ -5,8 +5,8 @@
 #include <unordered_map>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/parallel.h"
-#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/core/device_memory.h"
+#include "dlpipe/engine/core/parallel.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -5,11 +5,11 @@
 #include <unordered_map>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/parallel.h"
-#include "dlpipe/engine/device_code.h"
-#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/core/device_code.h"
+#include "dlpipe/engine/core/device_memory.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/core/tensor_impl.h"
 #include "dlpipe/engine/optim/device_arenas.h"
-#include "dlpipe/engine/tensor_impl.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -1,6 +1,6 @@
 #include "dlpipe/engine/optim/grad_scaler.h"
 
-#include "dlpipe/engine/device_memory.h"
+#include "dlpipe/engine/core/device_memory.h"
 
 namespace dlpipe::engine {
 

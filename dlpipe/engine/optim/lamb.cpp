@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
-#include "dlpipe/engine/cpu/isa.h"
-#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/core/isa.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/optim/adam_optimizer.h"
 #include "dlpipe/engine/optim/lane_sum.h"
 

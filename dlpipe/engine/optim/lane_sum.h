@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "dlpipe/engine/cpu/isa.h"
+#include "dlpipe/engine/core/isa.h"
 
 namespace dlpipe::engine {
 

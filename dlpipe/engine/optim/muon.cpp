@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/device_memory.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/device_memory.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/optim/sgd_optimizer.h"
 
 namespace dlpipe::engine {

@@ -17,12 +17,12 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/engine/core/tensor.h"
 #include "dlpipe/engine/layers/module.h"
 #include "dlpipe/engine/optim/clip.h"  // IWYU pragma: export
 #include "dlpipe/engine/optim/ema.h"   // IWYU pragma: export
 #include "dlpipe/engine/optim/option_default.h"
 #include "dlpipe/engine/optim/schedule.h"  // IWYU pragma: export
-#include "dlpipe/engine/tensor.h"
 
 namespace dlpipe::engine {
 

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/cpu/isa.h"
+#include "dlpipe/engine/core/isa.h"
 #include "dlpipe/engine/optim/sgd_optimizer.h"
 
 namespace dlpipe::engine {

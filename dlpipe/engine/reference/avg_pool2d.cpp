@@ -1,8 +1,8 @@
 // The slow twin of cpu/avg_pool2d.cpp.
 #include <algorithm>
 
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine {

@@ -1,8 +1,8 @@
 // The slow twin of cpu/batch_norm.cpp: one channel after another, sums in double.
 #include <cmath>
 
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine {

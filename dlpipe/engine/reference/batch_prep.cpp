@@ -1,6 +1,6 @@
 #include "dlpipe/engine/ops/batch_prep.h"
 
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
 
 namespace dlpipe::engine {
 

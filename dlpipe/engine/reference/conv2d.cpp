@@ -1,7 +1,7 @@
 // The slow twin of cpu/conv2d.cpp: seven nested loops over plain tensors.
 #include <algorithm>
 
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/window.h"
 #include "dlpipe/engine/reference/activation.h"
 

@@ -2,7 +2,7 @@
 // contiguous, on the host.
 #pragma once
 
-#include "dlpipe/engine/tensor.h"
+#include "dlpipe/engine/core/tensor.h"
 
 namespace dlpipe::engine::reference {
 

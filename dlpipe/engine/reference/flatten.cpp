@@ -1,8 +1,8 @@
 #include <array>
 #include <utility>
 
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/strided_copy.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/core/strided_copy.h"
 
 namespace dlpipe::engine {
 

@@ -1,5 +1,5 @@
 // The slow twin of cpu/global_avg_pool.cpp.
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/reference/activation.h"
 
 namespace dlpipe::engine {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine {

@@ -1,7 +1,7 @@
 // The slow twin of cpu/reorder.cpp. On the reference backend there are only plain tensors, so it copies.
 #include <cstring>
 
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
 
 namespace dlpipe::engine {
 

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/strided_copy.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/core/strided_copy.h"
 
 namespace dlpipe::engine {
 

@@ -1,8 +1,8 @@
 #include "dlpipe/engine/ops/transpose.h"
 
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/core/strided_copy.h"
 #include "dlpipe/engine/ops/view.h"
-#include "dlpipe/engine/strided_copy.h"
 
 namespace dlpipe::engine {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
 
 namespace dlpipe::engine::reference {
 

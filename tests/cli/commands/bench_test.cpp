@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/io/formats/json.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/autograd/node.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/autograd/function.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/autograd/node.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/autograd/function.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {

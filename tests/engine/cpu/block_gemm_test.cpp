@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dlpipe/base/rng.h"
-#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/core/parallel.h"
 
 namespace dlpipe::engine::cpu {
 namespace {

@@ -12,10 +12,10 @@
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/kernel_table.h"
-#include "dlpipe/engine/cpu/parallel.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine::cpu {
 namespace {

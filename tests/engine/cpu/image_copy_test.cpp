@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "dlpipe/engine/cpu/isa.h"
+#include "dlpipe/engine/core/isa.h"
 
 namespace dlpipe::engine::cpu {
 namespace {

@@ -1,4 +1,4 @@
-// An arena as engine/cuda/arena_steps.h takes it, with its scalars, and the same tensors with an optimizer of
+// An arena as engine/core/arena_steps.h takes it, with its scalars, and the same tensors with an optimizer of
 // engine/optim: what the tests of arenas compare.
 #pragma once
 
@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/engine/core/arena_steps.h"
 #include "dlpipe/engine/cuda/arena_kernels.h"
 #include "dlpipe/engine/cuda/arena_lamb.h"
 #include "dlpipe/engine/cuda/arena_norms.h"
-#include "dlpipe/engine/cuda/arena_steps.h"
 #include "dlpipe/engine/optim/optimizer.h"
 
 namespace dlpipe::engine::cuda::test {

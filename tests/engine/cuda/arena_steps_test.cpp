@@ -1,7 +1,7 @@
-// What the steps of engine/cuda/arena_steps.h share, over the simulated grid: norms and clipping, steps that
+// What the steps of engine/core/arena_steps.h share, over the simulated grid: norms and clipping, steps that
 // don't count, averages, loss scales. The optimizers' own are in arena_optimizers_test.cpp and
 // arena_lamb_test.cpp.
-#include "dlpipe/engine/cuda/arena_steps.h"
+#include "dlpipe/engine/core/arena_steps.h"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "tests/engine/cuda/attention_case.h"
 #include "tests/engine/cuda/simulated.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dlpipe/engine/cuda/cudnn.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 #include "tests/engine/check_op.h"
 

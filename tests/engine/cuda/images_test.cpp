@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "dlpipe/base/rng.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "tests/engine/check_op.h"
 #include "tests/engine/cuda/simulated.h"
 

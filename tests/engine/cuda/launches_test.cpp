@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/allocator.h"
+#include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/cuda/arena_norms.h"
 #include "dlpipe/engine/cuda/grid.h"
-#include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/ops/cast.h"
 #include "dlpipe/engine/ops/cross_entropy.h"
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/max.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/reduction.h"
 #include "dlpipe/engine/ops/slice.h"
 #include "dlpipe/engine/ops/transpose.h"

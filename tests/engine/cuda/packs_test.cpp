@@ -12,10 +12,10 @@
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/cuda/axis_sums.h"
 #include "dlpipe/engine/cuda/strided.h"
-#include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/ops/cross_entropy.h"
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/max.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/softmax.h"
 #include "tests/engine/cuda/check_simulated.h"
 

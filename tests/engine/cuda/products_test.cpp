@@ -2,10 +2,10 @@
 // width of tiles, several blocks, tiles and chunks, packs, filters a channel, stretched operands.
 #include <gtest/gtest.h>
 
-#include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/ops/attention.h"
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/matmul.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "tests/engine/cuda/check_simulated.h"
 
 namespace dlpipe::engine {

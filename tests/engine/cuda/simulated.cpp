@@ -4,10 +4,10 @@
 #include <string_view>
 #include <vector>
 
+#include "dlpipe/engine/core/device_code.h"
+#include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/cuda/coef_decode.h"
 #include "dlpipe/engine/cuda/grid.h"
-#include "dlpipe/engine/device_code.h"
-#include "dlpipe/engine/device_memory.h"
 
 namespace dlpipe::engine {
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <span>
 
-#include "dlpipe/engine/op.h"
+#include "dlpipe/engine/core/op.h"
 #include "tests/base/device/simulated_device.h"
 
 namespace dlpipe::engine {

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/engine/ops.h"
 #include "dlpipe/engine/ops/cast.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {

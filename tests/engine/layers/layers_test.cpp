@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/engine/core/op_profile.h"
 #include "dlpipe/engine/layers/init.h"
-#include "dlpipe/engine/op_profile.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "dlpipe/base/rng.h"
-#include "dlpipe/engine/allocator.h"
+#include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/layers/init.h"
 #include "dlpipe/engine/layers/layers.h"
 #include "dlpipe/engine/models/model.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 namespace {

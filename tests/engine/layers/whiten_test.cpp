@@ -4,7 +4,7 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/rng.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 namespace {

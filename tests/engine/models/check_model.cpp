@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "dlpipe/base/rng.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/optim/optimizer.h"
 
 namespace dlpipe::engine {

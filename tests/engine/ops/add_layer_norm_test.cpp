@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "dlpipe/base/rng.h"
-#include "dlpipe/engine/op.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "dlpipe/base/rng.h"
-#include "dlpipe/engine/allocator.h"
-#include "dlpipe/engine/cpu/isa.h"
-#include "dlpipe/engine/cpu/parallel.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/core/isa.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {

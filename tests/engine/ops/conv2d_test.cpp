@@ -8,11 +8,11 @@
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/allocator.h"
+#include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/conv2d_choice.h"
 #include "dlpipe/engine/cpu/conv2d_winograd.h"
-#include "dlpipe/engine/cpu/parallel.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {

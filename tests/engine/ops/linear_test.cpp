@@ -8,10 +8,10 @@
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/allocator.h"
-#include "dlpipe/engine/cpu/kernel_table.h"
-#include "dlpipe/engine/op_profile.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/op_profile.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {

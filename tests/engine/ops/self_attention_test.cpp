@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "dlpipe/base/rng.h"
-#include "dlpipe/engine/allocator.h"
-#include "dlpipe/engine/ops.h"
+#include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "dlpipe/base/rng.h"
-#include "dlpipe/engine/cpu/isa.h"
-#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/core/isa.h"
+#include "dlpipe/engine/core/parallel.h"
 
 namespace dlpipe::engine {
 

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "dlpipe/base/rng.h"
-#include "dlpipe/engine/cpu/parallel.h"
+#include "dlpipe/engine/core/parallel.h"
 
 namespace dlpipe::engine {
 namespace {

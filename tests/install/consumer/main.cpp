@@ -1,10 +1,10 @@
 // A program of its own: an augmentation, an op and a model that dlpipe doesn't have, trained end to end.
 // Usage: consumer DATASET
 #include <dlpipe/augment/op.h>
+#include <dlpipe/engine/core/op.h>
 #include <dlpipe/engine/layers/init.h>
 #include <dlpipe/engine/layers/layers.h>
-#include <dlpipe/engine/op.h>
-#include <dlpipe/engine/ops.h>
+#include <dlpipe/engine/ops/ops.h>
 #include <dlpipe/run/session.h>
 
 #include <cstdio>

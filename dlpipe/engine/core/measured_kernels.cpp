@@ -1,0 +1,189 @@
+#include "dlpipe/engine/core/measured_kernels.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <limits>
+#include <thread>
+
+#include "dlpipe/base/counter.h"
+#include "dlpipe/base/log.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/formats/atomic_file.h"
+
+namespace dlpipe::engine::cpu {
+namespace {
+
+constexpr int kFewestRounds = 3;
+constexpr int kMostRounds = 30;
+constexpr int64_t kEnoughNs = 3'000'000;  // for a candidate
+constexpr double kHopeless = 1.5;         // times the best's time, at the first look
+constexpr double kClearly = 0.97;         // of the rule's time
+
+/// An exclusive lock that processes share through a file. Where there can be none, it locks nothing.
+class FileLock {
+ public:
+  FileLock(const std::string& path, int64_t most_wait_ns)
+      : fd_(path.empty() ? -1 : ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+    const int64_t end_ns = now_ns() + most_wait_ns;
+    while (fd_ >= 0 && ::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      if (errno != EWOULDBLOCK) return;
+      is_held_by_another_ = now_ns() >= end_ns;
+      if (is_held_by_another_) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+  ~FileLock() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+  /// After `most_wait_ns`.
+  bool is_held_by_another() const { return is_held_by_another_; }
+
+ private:
+  int fd_;
+  bool is_held_by_another_ = false;
+};
+
+struct Candidate {
+  KernelChoice choice;
+  int64_t ns = std::numeric_limits<int64_t>::max();  // its best time
+  int64_t spent_ns = 0;
+};
+
+void time_once(const std::string& key, const std::function<void()>& run, Candidate& candidate) {
+  kernel_table().set(key, candidate.choice);
+  const int64_t begin = now_ns();
+  run();
+  const int64_t ns = now_ns() - begin;
+  candidate.ns = std::min(candidate.ns, ns);
+  candidate.spent_ns += ns;
+}
+
+void time_all(const std::string& key, const std::function<void()>& run, std::vector<Candidate>& all) {
+  int64_t best = std::numeric_limits<int64_t>::max();
+  for (Candidate& candidate : all) {
+    time_once(key, run, candidate);  // makes primitives and buffers
+    candidate.ns = std::numeric_limits<int64_t>::max();
+    time_once(key, run, candidate);
+    best = std::min(best, candidate.ns);
+  }
+  const auto hopeless = static_cast<int64_t>(kHopeless * static_cast<double>(best));
+  for (int round = 1; round < kMostRounds; ++round) {
+    bool is_enough = round >= kFewestRounds;
+    for (Candidate& candidate : all) {
+      if (candidate.ns > hopeless) continue;
+      time_once(key, run, candidate);
+      is_enough = is_enough && candidate.spent_ns >= kEnoughNs;
+    }
+    if (is_enough) break;
+  }
+}
+
+const Candidate& fastest(const std::vector<Candidate>& all) {
+  const Candidate* best = &all.front();
+  for (const Candidate& candidate : all) {
+    const double least = best == &all.front() ? kClearly : 1.0;
+    if (static_cast<double>(candidate.ns) < least * static_cast<double>(best->ns)) best = &candidate;
+  }
+  return *best;
+}
+
+/// "measured 1.52 ms; direct 2.31 x".
+std::string reasons(const std::vector<Candidate>& all, const Candidate& chosen) {
+  std::string text = concat("measured ", fixed(static_cast<double>(chosen.ns) * 1e-6, 2), " ms");
+  for (const Candidate& other : all) {
+    if (&other == &chosen) continue;
+    text += concat("; ", other.choice.kernel, " ",
+                   fixed(static_cast<double>(other.ns) / static_cast<double>(chosen.ns), 2), " x");
+  }
+  return text;
+}
+
+}  // namespace
+
+void MeasuredKernels::read() {
+  std::error_code ignored;  // write() says what is wrong
+  if (path_.empty() || !std::filesystem::exists(path_, ignored)) return;
+  const Result<std::string> text = formats::read_file(path_);
+  const Status status = text.ok() ? known_.load(*text) : text.status();
+  if (!status.ok()) log(LogLevel::kWarning, concat(status.message(), "; ", path_, " is measured anew"));
+}
+
+void MeasuredKernels::write() {
+  if (path_.empty()) return;
+  const Status status = formats::write_file(path_, known_.save());
+  if (status.ok() || has_said_) return;
+  log(LogLevel::kWarning, concat(status.message(), "; measured kernels are not kept"));
+  has_said_ = true;
+}
+
+std::optional<KernelChoice> MeasuredKernels::find(const std::string& key, const KernelTest& is_possible) {
+  const auto choice = known_.find(key);
+  if (!choice || is_possible(*choice)) return choice;
+  log(LogLevel::kWarning, concat("'", choice->kernel, "' is no choice for '", key, "' in ", path_,
+                                 ": the entry is damaged or another program's, and is measured anew"));
+  return std::nullopt;
+}
+
+KernelChoice MeasuredKernels::find_or_measure(const std::string& key,
+                                              const std::function<KernelChoice()>& measure,
+                                              const KernelTest& is_possible) {
+  const std::lock_guard lock(mutex_);
+  if (const auto choice = known_.find(key); choice && is_possible(*choice)) return *choice;
+  if (!path_.empty()) {
+    std::error_code ignored;  // write() says what is wrong
+    std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
+  }
+  read();  // files appear whole: what is known needs no lock
+  if (const auto choice = known_.find(key); choice && is_possible(*choice)) return *choice;
+  const FileLock file_lock(path_.empty() ? "" : path_ + ".lock", most_wait_ns_);
+  if (file_lock.is_held_by_another()) {
+    log(LogLevel::kWarning, concat("another process holds ", path_, ".lock for ",
+                                   human_seconds(1e-9 * static_cast<double>(most_wait_ns_)),
+                                   " (is it stopped?); kernels measured by this one are not kept"));
+    path_.clear();
+  }
+  read();
+  if (const auto choice = find(key, is_possible)) return *choice;
+  KernelChoice choice = measure();
+  known_.set(key, choice);
+  write();
+  return choice;
+}
+
+void measure_choices(const std::string& key, const std::function<std::vector<KernelChoice>()>& candidates,
+                     const std::function<void()>& run) {
+  const std::shared_ptr<MeasuredKernels> measured = kernel_table().measured();
+  if (measured == nullptr || kernel_table().find(key)) return;
+  static std::mutex measuring;  // an op that runs inside another's run() is not measured
+  const std::unique_lock lock(measuring, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  std::vector<Candidate> all;
+  for (KernelChoice& choice : candidates()) all.push_back({std::move(choice)});
+  if (all.size() < 2) return;
+  const auto is_candidate = [&](const KernelChoice& choice) {
+    return std::any_of(all.begin(), all.end(), [&](const Candidate& one) {
+      return one.choice.kernel == choice.kernel && one.choice.images == choice.images &&
+             one.choice.parts == choice.parts;
+    });
+  };
+  const auto measure = [&] {
+    time_all(key, run, all);
+    const Candidate& best = fastest(all);
+    KernelChoice found = best.choice;
+    found.why = reasons(all, best);
+    return found;
+  };
+  kernel_table().set(key, measured->find_or_measure(key, measure, is_candidate));
+}
+
+}  // namespace dlpipe::engine::cpu

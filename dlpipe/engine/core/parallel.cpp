@@ -1,0 +1,173 @@
+#include "dlpipe/engine/core/parallel.h"
+
+#include <omp.h>
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+#include <tbb/task_scheduler_observer.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <new>
+
+#include "dlpipe/base/host_memory.h"
+#include "dlpipe/base/machine.h"
+
+namespace dlpipe::engine {
+namespace {
+
+thread_local int omp_threads_outside = 0;  // of a thread inside the arena: what it had before
+thread_local int arena_depth = 0;          // entries of this thread into arenas
+thread_local int body_depth = 0;           // bodies on this thread's stack
+
+class SingleThreadedOpenMp : public tbb::task_scheduler_observer {
+ public:
+  explicit SingleThreadedOpenMp(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) {
+    observe(true);
+  }
+  ~SingleThreadedOpenMp() override { observe(false); }
+  void on_scheduler_entry(bool /*is_worker*/) override {
+    if (arena_depth++ == 0) omp_threads_outside = omp_get_max_threads();
+    omp_set_num_threads(1);
+  }
+  void on_scheduler_exit(bool /*is_worker*/) override {
+    if (--arena_depth == 0) omp_set_num_threads(omp_threads_outside);
+  }
+};
+
+class TrainingArena {
+ public:
+  TrainingArena(int threads, bool limit_workers)
+      : threads_(threads),
+        // Without it TBB makes as many workers as the machine has cores, whatever the cgroup's quota, and no
+        // more than that when a test asks for eight threads on two cores.
+        limit_(limit_workers ? std::make_unique<tbb::global_control>(
+                                   tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads))
+                             : nullptr),
+        arena_(threads, 1, tbb::task_arena::priority::high),
+        observer_(arena_) {}
+
+  int threads() const { return threads_; }
+  tbb::task_arena& arena() { return arena_; }
+
+ private:
+  int threads_;
+  std::unique_ptr<tbb::global_control> limit_;
+  tbb::task_arena arena_;
+  SingleThreadedOpenMp observer_;
+};
+
+std::mutex current_mutex;
+std::shared_ptr<TrainingArena>& current_arena() {
+  // Never destroyed: at exit TBB may already be gone.
+  static auto* arena = new std::shared_ptr<TrainingArena>();
+  return *arena;
+}
+
+std::shared_ptr<TrainingArena> training_arena() {
+  const std::lock_guard lock(current_mutex);
+  auto& arena = current_arena();
+  if (!arena) arena = std::make_shared<TrainingArena>(available_threads(), false);
+  return arena;
+}
+
+struct BodyScope {
+  BodyScope() { ++body_depth; }
+  ~BodyScope() { --body_depth; }
+};
+
+std::atomic<size_t> scratch_total{0}, scratch_largest{0};
+
+struct Scratch {
+  std::byte* data = nullptr;
+  size_t size = 0;
+
+  void grow(size_t bytes) {
+    release();
+    const size_t rounded = (bytes + 4095) / 4096 * 4096;
+    data = static_cast<std::byte*>(allocate_host(rounded));
+    if (data == nullptr) throw std::bad_alloc();
+    size = rounded;
+    scratch_total += size;
+  }
+  void release() {
+    free_host(data);
+    scratch_total -= size;
+    data = nullptr;
+    size = 0;
+  }
+  ~Scratch() { release(); }
+};
+
+}  // namespace
+
+void set_engine_threads(int threads) {
+  const std::lock_guard lock(current_mutex);
+  auto& arena = current_arena();
+  threads = std::max(threads, 1);
+  arena.reset();  // its limit on workers must go before the new one comes: TBB takes the smallest
+  arena = std::make_shared<TrainingArena>(threads, true);
+}
+
+int engine_threads() {
+  return training_arena()->threads();
+}
+
+void parallel_slices(int64_t count, const std::function<void(int64_t slice)>& body) {
+  if (count <= 0) return;
+  if (body_depth > 0) {
+    for (int64_t slice = 0; slice < count; ++slice) body(slice);
+    return;
+  }
+  const std::shared_ptr<TrainingArena> arena = training_arena();
+  arena->arena().execute([&] {
+    tbb::parallel_for(
+        tbb::blocked_range<int64_t>(0, count, 1),
+        [&](const tbb::blocked_range<int64_t>& range) {
+          const BodyScope scope;
+          for (int64_t slice = range.begin(); slice < range.end(); ++slice) body(slice);
+        },
+        tbb::simple_partitioner());
+  });
+}
+
+void parallel_ranges(int64_t n, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body) {
+  if (n <= 0) return;
+  grain = std::max<int64_t>(grain, 1);
+  parallel_slices((n + grain - 1) / grain,
+                  [&](int64_t slice) { body(slice * grain, std::min(n, (slice + 1) * grain)); });
+}
+
+std::byte* worker_scratch(int slot, size_t bytes) {
+  thread_local std::array<Scratch, kScratchSlots> scratch;
+  Scratch& mine = scratch.at(static_cast<size_t>(slot));
+  if (mine.size >= bytes && mine.data != nullptr) return mine.data;
+  mine.grow(std::max<size_t>(bytes, 1));
+  size_t all = 0;
+  for (const Scratch& each : scratch) all += each.size;
+  size_t largest = scratch_largest.load();
+  while (all > largest && !scratch_largest.compare_exchange_weak(largest, all)) continue;
+  return mine.data;
+}
+
+size_t worker_scratch_bytes() {
+  return scratch_total.load();
+}
+
+size_t largest_worker_scratch_bytes() {
+  return scratch_largest.load();
+}
+
+SingleOpenMpThread::SingleOpenMpThread() : former_(omp_get_max_threads()) {
+  omp_set_num_threads(1);
+}
+
+SingleOpenMpThread::~SingleOpenMpThread() {
+  omp_set_num_threads(former_);
+}
+
+}  // namespace dlpipe::engine

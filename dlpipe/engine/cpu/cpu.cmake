@@ -1,0 +1,30 @@
+# What several of the cpu's kernels share; the kernels themselves are registered in ops/ops.cmake.
+set(cpu_sources
+    cpu/activation.cpp
+    cpu/block_gemm.cpp
+    cpu/block_product.cpp
+    cpu/broadcast.cpp
+    cpu/conv2d_choice.cpp
+    cpu/conv2d_plan.cpp
+    cpu/conv2d_primitive.cpp
+    cpu/conv2d_winograd.cpp
+    cpu/gemm.cpp
+    cpu/image_copy.cpp
+    cpu/onednn.cpp
+    cpu/reduce.cpp
+    cpu/roofline.cpp
+    cpu/winograd_kernels.cpp)
+set(cpu_sources_without_traps
+    cpu/activation.cpp
+    cpu/cross_entropy.cpp
+    cpu/exp.cpp
+    cpu/gelu.cpp
+    cpu/layer_norm.cpp
+    cpu/log.cpp
+    cpu/log_softmax.cpp
+    cpu/self_attention.cpp
+    cpu/sigmoid.cpp
+    cpu/silu.cpp
+    cpu/softmax.cpp
+    cpu/sqrt.cpp
+    cpu/tanh.cpp)

@@ -1,0 +1,182 @@
+#include "dlpipe/engine/core/measured_kernels.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "dlpipe/engine/ops/ops.h"
+#include "tests/io/formats/scratch.h"
+
+namespace dlpipe::engine::cpu {
+namespace {
+
+class MeasuredKernelsTest : public testing::Test {
+ protected:
+  ~MeasuredKernelsTest() override { kernel_table().clear(); }
+  std::string file() const { return folder_ / "cache/kernels.json"; }
+
+  test::ScratchFolder folder_;
+};
+
+KernelChoice never() {
+  throw std::logic_error("somebody has measured it");
+}
+
+TEST_F(MeasuredKernelsTest, OneAnswerAFile) {
+  MeasuredKernels first(file());
+  EXPECT_EQ(first.find_or_measure("a",
+                                  [] {
+                                    return KernelChoice{"direct", 2, 1, "measured"};
+                                  }),
+            (KernelChoice{"direct", 2, 1, "measured"}));
+  EXPECT_EQ(first.find_or_measure("a", never).kernel, "direct");
+  MeasuredKernels second(file());
+  EXPECT_EQ(second.find_or_measure("a", never), (KernelChoice{"direct", 2, 1, "measured"}));
+  second.find_or_measure("b", [] { return KernelChoice{"winograd", 16, 1}; });
+  // Another process's answer counts, also where this one has looked before.
+  EXPECT_EQ(first.find_or_measure("b", never), (KernelChoice{"winograd", 16, 1}));
+}
+
+TEST_F(MeasuredKernelsTest, ProcessesThatAskTogetherGetOneAnswer) {
+  std::vector<KernelChoice> answers(4);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    threads.emplace_back([&, i] {
+      MeasuredKernels mine(file());  // as in a process of its own
+      answers[i] = mine.find_or_measure("a", [i] {
+        return KernelChoice{"direct", static_cast<int64_t>(i) + 1, 1};
+      });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const KernelChoice& answer : answers) EXPECT_EQ(answer, answers.front());
+}
+
+TEST_F(MeasuredKernelsTest, WhatCannotBeReadIsMeasuredAnew) {
+  std::filesystem::create_directories(folder_ / "cache");
+  std::ofstream(file()) << "{ no json";
+  testing::internal::CaptureStderr();
+  const KernelChoice choice{"direct", 3, 1};
+  EXPECT_EQ(MeasuredKernels(file()).find_or_measure("a", [&] { return choice; }), choice);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find(file()), std::string::npos);
+  EXPECT_EQ(MeasuredKernels(file()).find_or_measure("a", never), choice);
+}
+
+TEST_F(MeasuredKernelsTest, WithoutAFileAnswersLastAsLongAsTheObject) {
+  std::ofstream(folder_ / "cache") << "not a folder";
+  testing::internal::CaptureStderr();
+  for (const std::string& path : {std::string(), file()}) {
+    MeasuredKernels measured(path);
+    measured.find_or_measure("a", [] { return KernelChoice{"direct", 3, 1}; });
+    measured.find_or_measure("b", [] { return KernelChoice{"direct", 4, 1}; });
+    EXPECT_EQ(measured.find_or_measure("a", never).images, 3);
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  const size_t once = said.find("not kept");
+  EXPECT_NE(once, std::string::npos) << said;
+  EXPECT_EQ(said.find("not kept", once + 1), std::string::npos) << said;
+}
+
+TEST_F(MeasuredKernelsTest, AStoppedProcessThatHoldsTheLockIsNotWaitedForForEver) {
+  const KernelChoice known{"direct", 3, 1};
+  MeasuredKernels(file()).find_or_measure("known", [&] { return known; });
+  const int stopped = ::open((file() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  ASSERT_EQ(::flock(stopped, LOCK_EX), 0);
+  MeasuredKernels measured(file(), 40'000'000);
+  EXPECT_EQ(measured.find_or_measure("known", never), known) << "what is known needs no lock";
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(measured.find_or_measure("a", [] { return KernelChoice{"direct", 4, 1}; }).images, 4);
+  EXPECT_EQ(measured.find_or_measure("b", [] { return KernelChoice{"direct", 5, 1}; }).images, 5);
+  EXPECT_EQ(measured.find_or_measure("a", never).images, 4);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find(file() + ".lock"), std::string::npos) << said;
+  EXPECT_EQ(said.find("another process holds"), said.rfind("another process holds")) << said;
+  ::close(stopped);
+  EXPECT_EQ(MeasuredKernels(file()).find_or_measure("a", [&] { return known; }), known) << "a was kept";
+}
+
+TEST_F(MeasuredKernelsTest, ADamagedNameIsMeasuredAnewAndItsFileNamed) {
+  MeasuredKernels(file()).find_or_measure("a", [] { return KernelChoice{"dirvct", 2, 1}; });
+  const KernelChoice good{"direct", 2, 1};
+  const auto is_direct = [](const KernelChoice& choice) { return choice.kernel == "direct"; };
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(MeasuredKernels(file()).find_or_measure(
+                "a", [&] { return good; }, is_direct),
+            good);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("'dirvct' is no choice for 'a' in " + file()), std::string::npos) << said;
+  EXPECT_EQ(MeasuredKernels(file()).find_or_measure("a", never, is_direct), good);
+}
+
+// HOME may lie where nobody may look, or be no path at all.
+TEST_F(MeasuredKernelsTest, AFolderThatCannotBeLookedIntoKeepsNothingAndEndsNothing) {
+  testing::internal::CaptureStderr();
+  const std::string too_long = folder_ / std::string(300, 'x') + "/kernels.json";
+  EXPECT_EQ(MeasuredKernels(too_long)
+                .find_or_measure("a",
+                                 [] {
+                                   return KernelChoice{"direct", 4, 1};
+                                 })
+                .images,
+            4);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("not kept"), std::string::npos);
+}
+
+TEST_F(MeasuredKernelsTest, TheFastestIsTakenAndKept) {
+  const auto candidates = [] {
+    return std::vector<KernelChoice>{{"slow", 1, 1}, {"fast", 1, 1}, {"slower", 1, 1}};
+  };
+  int runs = 0;
+  const auto run = [&] {
+    ++runs;
+    const std::string kernel = kernel_table().find("key")->kernel;
+    if (kernel != "fast") std::this_thread::sleep_for(std::chrono::milliseconds(kernel == "slow" ? 20 : 40));
+  };
+  measure_choices("key", candidates, run);
+  EXPECT_EQ(runs, 0) << "nobody told the table to measure";
+  kernel_table().measure_with(std::make_shared<MeasuredKernels>(file()));
+  measure_choices("key", candidates, run);
+  EXPECT_GE(runs, 6);
+  EXPECT_EQ(kernel_table().find("key")->kernel, "fast");
+  EXPECT_NE(kernel_table().find("key")->why.find("slow "), std::string::npos);
+  runs = 0;
+  measure_choices("key", candidates, run);
+  kernel_table().clear();
+  kernel_table().measure_with(std::make_shared<MeasuredKernels>(file()));
+  measure_choices("key", candidates, run);
+  EXPECT_EQ(runs, 0) << "it was known";
+  EXPECT_EQ(kernel_table().find("key")->kernel, "fast");
+}
+
+TEST_F(MeasuredKernelsTest, ConvolutionsAndProductsAreMeasuredOnTheirOwnTensors) {
+  const auto step = [] {
+    Tensor x = Tensor::full({2, 12, 12, 16}, 0.5).set_requires_grad(true);
+    Tensor w = Tensor::full({16, 16, 3, 3}, 0.25).set_requires_grad(true);
+    const Tensor y = conv2d(x, w, Tensor(), {.padding = {1, 1}});
+    const Tensor flat = reshape(y, {-1, 96});
+    sum(matmul(flat, transpose(flat, {1, 0}))).backward();
+    return std::vector<double>{x.grad().to_doubles()[100], w.grad().to_doubles()[100]};
+  };
+  const std::vector<double> by_rules = step();
+  kernel_table().clear();
+  kernel_table().measure_with(std::make_shared<MeasuredKernels>(file()));
+  const std::vector<double> measured = step();
+  for (size_t i = 0; i < measured.size(); ++i) EXPECT_NEAR(measured[i] / by_rules[i], 1, 1e-4);
+  const std::string known = kernel_table().save();
+  if (kernel_isa() >= KernelIsa::kAvx2) {
+    for (const char* what : {"conv2d forward", "conv2d backward_data", "conv2d backward_weights", "gemm"})
+      EXPECT_NE(known.find(what), std::string::npos) << what << " in " << known;
+    EXPECT_NE(known.find("measured"), std::string::npos) << known;
+  }
+  // The same table, the same bits.
+  EXPECT_EQ(step(), measured);
+}
+
+}  // namespace
+}  // namespace dlpipe::engine::cpu
