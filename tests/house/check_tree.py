@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""Holds the source tree to the folder table of ARCHITECTURE.md.
+"""Holds the source tree to its folder tables: that of ARCHITECTURE.md for the rooms, and that of any room's README.md
+for the folders in it.
 
 Checks, over the real #include lines:
-  1. a folder includes only what the table lets it include;
+  1. a folder includes only what the table lets it include, and a file outside the room only what the table's third
+     column, where there is one, says;
   2. a third-party library appears only where it is allowed, and in no public header outside those places;
   3. every folder has a README.md;
   4. every public header opens with a comment that says what it is.
-The table is read from ARCHITECTURE.md itself, so document and code can't part. Standard library of Python only.
+The tables are read from the documents themselves, so document and code can't part. A table stands under a heading
+that contains "folder table" and has the columns `folder | may include` or `folder | may include | from outside`: folders
+are named from the room, cells are lists, `all`, `all but ...` or words that name no folder; `from outside` lists
+headers, by the ends of their paths. Standard library of Python only.
 Usage: check_tree.py SOURCE_DIR
 """
 import pathlib
@@ -22,12 +27,12 @@ THIRD_PARTY = {
     "zstd.h": ["io/data/"],
     "zlib.h": ["io/data/"],
     "xxhash.h": ["io/data/"],
-    "tbb/": ["pipeline/", "engine/cpu/", "run/"],
+    "tbb/": ["pipeline/", "engine/core/", "run/"],
     "tbb/flow_graph.h": ["pipeline/graph/"],
-    "oneapi/": ["pipeline/", "engine/cpu/", "run/"],
+    "oneapi/": ["pipeline/", "engine/core/", "run/"],
     "dnnl": ["engine/cpu/"],
     "oneapi/dnnl": ["engine/cpu/"],
-    "omp.h": ["engine/cpu/"],
+    "omp.h": ["engine/core/"],
     "hwy/": ["io/data/", "augment/", "engine/cpu/", "engine/optim/", "engine/ops/"],
     "cuda": ["engine/cuda/", "base/device/cuda.cpp"],
     "nvtx3/": ["base/device/cuda.cpp"],
@@ -47,11 +52,17 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|linux|netinet|arpa)/|^[a-z_]+\.h$")
 
 
-def read_table(architecture):
-    """Rows `| folder[, folder] | what it may include |` under the heading that names the folder table."""
+class Row:
+    def __init__(self, may, outside):
+        self.may = may
+        self.outside = outside
+
+
+def read_table(document):
+    """folder -> Row, of the lines under the heading that names the folder table."""
     rows = {}
     inside = False
-    for line in architecture.splitlines():
+    for line in document.splitlines():
         if line.startswith("#"):
             inside = "folder table" in line.lower()
         if not inside or not line.startswith("|") or set(line) <= set("|- "):
@@ -60,24 +71,55 @@ def read_table(architecture):
         if cells[0] == "folder":
             continue
         for folder in cells[0].split(","):
-            rows[folder.strip()] = cells[1]
+            rows[folder.strip()] = Row(cells[1], cells[2] if len(cells) > 2 else "all")
     return rows
+
+
+def listed(cell):
+    return [name.strip() for name in cell.split(",")]
 
 
 def allowed(rows, folder, target):
     if folder == target:
         return True
-    may = rows[folder]
+    may = rows[folder].may
     if may == "all":
         return True
     if may.startswith("all but "):
-        return target not in [f.strip() for f in may[len("all but "):].split(",")]
-    return target in [f.strip() for f in may.split(",")]
+        return target not in listed(may[len("all but "):])
+    return target in listed(may)
 
 
 def folder_of(rows, path):
     fitting = [f for f in rows if path == f or path.startswith(f + "/")]
     return max(fitting, key=len) if fitting else None
+
+
+def is_within(path, room):
+    return room == "" or path.startswith(room + "/")
+
+
+def name_of(room, folder):
+    return f"{room}/{folder}" if room else folder
+
+
+def check_include(tables, where, header):
+    """What is wrong with `where` including dlpipe/`header`, or None."""
+    for room, rows in tables.items():
+        if not is_within(header, room):
+            continue
+        start = len(room) + 1 if room else 0
+        target = folder_of(rows, header[start:])
+        if not is_within(where, room):
+            outside = rows[target].outside if target else ""
+            if outside != "all" and not any(("/" + header).endswith("/" + name) for name in listed(outside)):
+                return f"from outside {room} only {outside} of {room}/{target} may be included, not {header}"
+            continue
+        folder = folder_of(rows, where[start:])
+        if folder is not None and (target is None or not allowed(rows, folder, target)):
+            return (f"{name_of(room, folder)} may not include {header} "
+                    f"({name_of(room, folder)} may include {rows[folder].may})")
+    return None
 
 
 def check_third_party(header, where, errors, place):
@@ -96,27 +138,34 @@ def check_third_party(header, where, errors, place):
 def main(root):
     root = pathlib.Path(root)
     source = root / "dlpipe"
-    rows = read_table((root / "ARCHITECTURE.md").read_text())
+    tables = {"": read_table((root / "ARCHITECTURE.md").read_text())}
     errors = []
-    if len(rows) < 8:
+    if len(tables[""]) < 8:
         errors.append("ARCHITECTURE.md: no folder table with all folders was found")
+    for readme in sorted(source.rglob("README.md")):
+        if rows := read_table(readme.read_text()):
+            room = readme.parent.relative_to(source).as_posix()
+            tables[room] = rows
+            errors += [f"dlpipe/{room}/README.md: the table names {folder}, which is no folder"
+                       for folder in rows if not (readme.parent / folder).is_dir()]
     files = [p for p in sorted(source.rglob("*")) if p.suffix in (".h", ".cpp", ".cu", ".cuh")]
     checked = 0
     for path in files:
         where = path.relative_to(source).as_posix()
-        folder = folder_of(rows, where)
         text = path.read_text()
-        if folder is None:
-            errors.append(f"dlpipe/{where}: lies in no folder of the table")
+        homeless = [room for room, rows in tables.items()
+                    if is_within(where, room) and folder_of(rows, where[len(room) + 1 if room else 0:]) is None]
+        if homeless:
+            errors.append(f"dlpipe/{where}: lies in no folder of the table of {homeless[0] or 'ARCHITECTURE.md'}")
             continue
         for match in INCLUDE.finditer(text):
             header = match.group(2)
             place = f"dlpipe/{where}:{text.count(chr(10), 0, match.start()) + 1}"
             checked += 1
             if header.startswith("dlpipe/"):
-                target = folder_of(rows, header[len("dlpipe/"):])
-                if target is None or not allowed(rows, folder, target):
-                    errors.append(f"{place}: {folder} may not include {header} ({folder} may include {rows[folder]})")
+                wrong = check_include(tables, where, header[len("dlpipe/"):])
+                if wrong:
+                    errors.append(f"{place}: {wrong}")
                 elif not (root / header).exists():
                     errors.append(f"{place}: {header} does not exist")
             elif match.group(1) == "<":

@@ -20,6 +20,14 @@ ARCHITECTURE = """# The folder table
 | cli | all |
 """
 
+ENGINE = """# engine
+## The folder table
+| folder | may include | from outside |
+|---|---|---|
+| core | nothing else of the engine | all |
+| cpu | core | roofline.h |
+"""
+
 
 class CheckTree(unittest.TestCase):
     def check(self, extra):
@@ -42,6 +50,27 @@ class CheckTree(unittest.TestCase):
     def test_reports_an_include_against_the_table(self):
         self.assertEqual(self.check({"dlpipe/engine/a.h": "// A.\n",
                                      "dlpipe/pipeline/a.cpp": '#include "dlpipe/engine/a.h"\n'}), 1)
+
+    def check_engine(self, extra):
+        tree = {"dlpipe/engine/core/a.h": "// A.\n", "dlpipe/engine/cpu/b.h": "// B.\n",
+                "dlpipe/engine/cpu/gemm/roofline.h": "// C.\n", **extra, "dlpipe/engine/README.md": ENGINE}
+        return self.check(tree)
+
+    def test_reads_the_table_of_a_room(self):
+        self.assertEqual(self.check_engine({"dlpipe/engine/cpu/b.cpp": '#include "dlpipe/engine/core/a.h"\n'
+                                                                       '#include "dlpipe/engine/cpu/b.h"\n'}), 0)
+        self.assertEqual(self.check_engine({"dlpipe/engine/core/a.cpp": '#include "dlpipe/engine/cpu/b.h"\n'}), 1)
+
+    def test_reports_a_file_in_no_folder_of_its_rooms_table(self):
+        self.assertEqual(self.check_engine({"dlpipe/engine/a.cpp": "#include <string>\n"}), 1)
+
+    def test_reports_a_folder_of_a_rooms_table_that_is_none(self):
+        self.assertEqual(self.check({"dlpipe/engine/core/a.h": "// A.\n", "dlpipe/engine/README.md": ENGINE}), 1)
+
+    def test_holds_other_rooms_to_what_a_table_shows_them(self):
+        self.assertEqual(self.check_engine({"dlpipe/run/a.cpp": '#include "dlpipe/engine/core/a.h"\n'
+                                                                '#include "dlpipe/engine/cpu/gemm/roofline.h"\n'}), 0)
+        self.assertEqual(self.check_engine({"dlpipe/run/a.cpp": '#include "dlpipe/engine/cpu/b.h"\n'}), 1)
 
     def test_reports_third_party_out_of_its_room(self):
         self.assertEqual(self.check({"dlpipe/run/a.cpp": "#include <lmdb.h>\n"}), 1)

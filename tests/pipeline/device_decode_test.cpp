@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "dlpipe/engine/cuda/coef_kernels.h"
+#include "dlpipe/engine/cuda/coef/coef_kernels.h"
 #include "tests/base/device/simulated_device.h"
 #include "tests/base/device/violations.h"
 #include "tests/io/data/temp_dir.h"

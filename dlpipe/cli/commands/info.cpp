@@ -10,7 +10,7 @@
 #include "dlpipe/cli/weights_view.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #if DLPIPE_HAVE_CUDA
-#include "dlpipe/engine/cuda/cudnn.h"
+#include "dlpipe/engine/cuda/cudnn/cudnn.h"
 #endif
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/io/formats/json.h"

@@ -6,7 +6,7 @@ namespace dlpipe::engine {
 
 #if DLPIPE_HAVE_CUDA
 namespace cuda {
-extern const DeviceCode device_code_cuda;  // cuda/device_code.cu
+extern const DeviceCode device_code_cuda;  // cuda/entry/device_code.cu
 }
 #endif
 
@@ -19,7 +19,7 @@ void set_simulated_device_code(const DeviceCode* code) {
 const DeviceCode& device_code(const Device& device) {
 #if DLPIPE_HAVE_CUDA
   if (device.kind() == DeviceKind::kCuda) {
-    // Launches go to the thread's stream on the first device (cuda/stream.h).
+    // Launches go to the thread's stream on the first device (cuda/grid/stream.h).
     if (&device == value_or_throw(cuda_device(0))) return cuda::device_code_cuda;
     throw Error(Status(ErrorCode::kUnsupported,
                        concat("[engine] kernels run on the first GPU; make ", device.name(),

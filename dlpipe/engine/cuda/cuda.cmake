@@ -2,15 +2,15 @@
 set(cuda_sources "")
 if(DLPIPE_HAVE_CUDA)
   set(cuda_sources
-      cuda/arena_steps.cu
-      cuda/coef_decode.cu
-      cuda/cublas_lt.cpp
-      cuda/cudnn.cpp
-      cuda/cudnn_attention.cpp
-      cuda/cudnn_conv.cpp
-      cuda/cudnn_plan.cpp
-      cuda/device_code.cu
-      cuda/gemm.cpp
-      cuda/loaded_library.cpp
-      cuda/stream.cpp)
+      cuda/arena/arena_steps.cu
+      cuda/coef/coef_decode.cu
+      cuda/gemm/cublas_lt.cpp
+      cuda/cudnn/cudnn.cpp
+      cuda/cudnn/cudnn_attention.cpp
+      cuda/cudnn/cudnn_conv.cpp
+      cuda/cudnn/cudnn_plan.cpp
+      cuda/entry/device_code.cu
+      cuda/gemm/gemm.cpp
+      cuda/libraries/loaded_library.cpp
+      cuda/grid/stream.cpp)
 endif()

@@ -16,9 +16,9 @@
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/core/arena_steps.h"
-#include "dlpipe/engine/cuda/arena_kernels.h"
-#include "dlpipe/engine/cuda/arena_lamb.h"
-#include "dlpipe/engine/cuda/arena_norms.h"
+#include "dlpipe/engine/cuda/arena/arena_kernels.h"
+#include "dlpipe/engine/cuda/arena/arena_lamb.h"
+#include "dlpipe/engine/cuda/arena/arena_norms.h"
 #include "dlpipe/engine/optim/optimizer.h"
 
 namespace dlpipe::engine::cuda::test {

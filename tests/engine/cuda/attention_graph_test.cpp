@@ -1,5 +1,5 @@
 // What cuDNN is told about attention, checked by doing as told over host memory; and what it isn't asked for.
-#include "dlpipe/engine/cuda/attention_graph.h"
+#include "dlpipe/engine/cuda/cudnn/attention_graph.h"
 
 #include <gtest/gtest.h>
 

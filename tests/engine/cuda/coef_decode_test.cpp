@@ -1,6 +1,6 @@
-// Crops from coefficient tiles over the simulated grid (engine/cuda/coef_decode.h), against the codec and the
-// resize on the host: the same bytes, and the same opinion of damaged tiles.
-#include "dlpipe/engine/cuda/coef_decode.h"
+// Crops from coefficient tiles over the simulated grid (engine/cuda/coef/coef_decode.h), against the codec
+// and the resize on the host: the same bytes, and the same opinion of damaged tiles.
+#include "dlpipe/engine/cuda/coef/coef_decode.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "dlpipe/augment/resize.h"
 #include "dlpipe/base/rng.h"
-#include "dlpipe/engine/cuda/coef_kernels.h"
+#include "dlpipe/engine/cuda/coef/coef_kernels.h"
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "dlpipe/io/data/codec/coef/tile_selection.h"
 #include "dlpipe/io/data/codec/probe.h"

@@ -1,6 +1,6 @@
 // self_attention by cuDNN beside our own kernels and the reference in f64, on the first CUDA device; each
 // skips where one of them isn't. What cuDNN isn't asked for needs no device.
-#include "dlpipe/engine/cuda/cudnn_attention.h"
+#include "dlpipe/engine/cuda/cudnn/cudnn_attention.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cuda/cudnn_conv.h"
+#include "dlpipe/engine/cuda/cudnn/cudnn_conv.h"
 #include "tests/engine/check_op.h"
 #include "tests/engine/cuda/cudnn_rig.h"
 

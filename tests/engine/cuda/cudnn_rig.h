@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/cuda/cudnn.h"
+#include "dlpipe/engine/cuda/cudnn/cudnn.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {

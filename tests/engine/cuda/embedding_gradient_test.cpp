@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dlpipe/base/rng.h"
-#include "dlpipe/engine/cuda/sorted_ids.h"
+#include "dlpipe/engine/cuda/loops/sorted_ids.h"
 #include "tests/engine/cuda/simulated.h"
 
 namespace dlpipe::engine {

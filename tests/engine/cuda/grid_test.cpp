@@ -1,4 +1,4 @@
-#include "dlpipe/engine/cuda/grid.h"
+#include "dlpipe/engine/cuda/grid/grid.h"
 
 #include <gtest/gtest.h>
 

@@ -10,8 +10,8 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/cuda/arena_norms.h"
-#include "dlpipe/engine/cuda/grid.h"
+#include "dlpipe/engine/cuda/arena/arena_norms.h"
+#include "dlpipe/engine/cuda/grid/grid.h"
 #include "dlpipe/engine/ops/cast.h"
 #include "dlpipe/engine/ops/cross_entropy.h"
 #include "dlpipe/engine/ops/elementwise.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "dlpipe/base/rng.h"
-#include "dlpipe/engine/cuda/axis_sums.h"
-#include "dlpipe/engine/cuda/strided.h"
+#include "dlpipe/engine/cuda/loops/axis_sums.h"
+#include "dlpipe/engine/cuda/loops/strided.h"
 #include "dlpipe/engine/ops/cross_entropy.h"
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/max.h"

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/cuda/plan_cache.h"
+#include "dlpipe/engine/cuda/libraries/plan_cache.h"
 
 #include <gtest/gtest.h>
 

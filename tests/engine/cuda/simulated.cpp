@@ -6,14 +6,14 @@
 
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/engine/cuda/coef_decode.h"
-#include "dlpipe/engine/cuda/grid.h"
+#include "dlpipe/engine/cuda/coef/coef_decode.h"
+#include "dlpipe/engine/cuda/grid/grid.h"
 
 namespace dlpipe::engine {
 
 namespace cuda {
 
-extern const DeviceCode device_code_cuda_simulated;  // engine/cuda/device_code.cu, as plain C++
+extern const DeviceCode device_code_cuda_simulated;  // engine/cuda/entry/device_code.cu, as plain C++
 
 const Kernels* simulated_kernels_of(const OpRow& row);
 const Kernels* simulated_kernels_of(const OpRow& row) {

@@ -1,5 +1,5 @@
 // The simulated grid has no library of convolutions: conv2d takes its own kernels.
-#include "dlpipe/engine/cuda/cudnn_conv.h"
+#include "dlpipe/engine/cuda/cudnn/cudnn_conv.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace simulated {

@@ -1,7 +1,7 @@
 // Matrix products for the simulated grid: plain loops over host memory.
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cuda/gemm.h"
+#include "dlpipe/engine/cuda/gemm/gemm.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace simulated {

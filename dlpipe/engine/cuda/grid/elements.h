@@ -1,0 +1,103 @@
+// Elements of f32, bf16 and f16 in memory, sixteen bytes at a time; computing is in f32. The bits are the
+// host's, but for the payload of a NaN.
+#pragma once
+
+#include <bit>
+
+#include "dlpipe/base/dtype.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/cuda/grid/grid.h"
+
+namespace dlpipe::engine::cuda {
+inline namespace DLPIPE_GRID_NAMESPACE {
+
+DLPIPE_DEVICE float widened(float value) {
+  return value;
+}
+DLPIPE_DEVICE float widened(BFloat16 value) {
+  return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
+}
+
+DLPIPE_DEVICE float widened(Float16 value) {
+#if defined(__CUDA_ARCH__)
+  float out;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(value.bits));
+  return out;
+#else
+  return static_cast<float>(value);
+#endif
+}
+
+template <class T>
+DLPIPE_DEVICE T narrowed(float value);
+template <>
+DLPIPE_DEVICE float narrowed<float>(float value) {
+  return value;
+}
+template <>
+DLPIPE_DEVICE BFloat16 narrowed<BFloat16>(float value) {
+  const auto u = std::bit_cast<uint32_t>(value);
+  BFloat16 out;
+  out.bits = static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u
+                                                                   : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+  return out;
+}
+
+template <>
+DLPIPE_DEVICE Float16 narrowed<Float16>(float value) {
+#if defined(__CUDA_ARCH__)
+  Float16 out;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(value));
+  return out;
+#else
+  return Float16(value);
+#endif
+}
+
+/// As many elements as sixteen bytes hold.
+template <class T>
+inline constexpr int kPackWidth = static_cast<int>(16 / sizeof(T));
+/// Neighbours that are read and written at once.
+template <class T, int kCount = kPackWidth<T>>
+struct alignas(sizeof(T) * kCount) Pack {
+  T at[kCount];
+};
+/// Neighbours that a thread makes of as many of another dtype: none takes more than sixteen bytes.
+template <class In, class Out>
+inline constexpr int kMapWidth = kPackWidth<In> < kPackWidth<Out> ? kPackWidth<In> : kPackWidth<Out>;
+
+inline bool is_pack_aligned(const void* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) % sizeof(Pack<float>) == 0;
+}
+
+/// Whether `stored` knows it.
+inline bool is_stored(DType dtype) {
+  return dtype == DType::kF32 || is_low(dtype);
+}
+/// Calls body(T()) with the storage type: float, BFloat16 or Float16.
+template <class Body>
+void stored(DType dtype, const Body& body) {
+  if (dtype == DType::kBF16) return body(BFloat16());
+  if (dtype == DType::kF16) return body(Float16());
+  body(float());
+}
+
+template <class T>
+const T* elements_of(const Tensor& tensor) {
+  return static_cast<const T*>(tensor.raw());
+}
+template <class T>
+T* elements_to(const Tensor& tensor) {
+  return static_cast<T*>(tensor.raw());
+}
+
+/// What most kernels take: those dtypes, plain.
+inline bool supports_stored(std::span<const TensorSpec> inputs, const Attrs&) {
+  for (const TensorSpec& spec : inputs) {
+    if (!is_stored(spec.dtype)) return false;
+  }
+  return true;
+}
+
+}  // namespace DLPIPE_GRID_NAMESPACE
+}  // namespace dlpipe::engine::cuda

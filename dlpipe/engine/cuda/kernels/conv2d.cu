@@ -1,0 +1,348 @@
+// conv2d on CUDA: cuDNN's where it is there and has a plan for the shape (cudnn_conv.h), else the windows of
+// a chunk of images as a matrix (im2col), times the weights as rows (kh, kw, c): one product a group. Filters
+// that see one channel each (depthwise) have kernels of their own.
+#include "dlpipe/engine/cuda/cudnn/cudnn_conv.h"
+#include "dlpipe/engine/cuda/gemm/gemm.h"
+#include "dlpipe/engine/cuda/kernels/activation.h"
+#include "dlpipe/engine/cuda/kernels/im2col.h"
+#include "dlpipe/engine/cuda/loops/axis_sums.h"
+#include "dlpipe/engine/cuda/loops/strided.h"
+
+namespace dlpipe::engine {
+namespace {
+
+using cuda::blocks_for;
+using cuda::chunk_images;
+using cuda::each_chunk;
+using cuda::elements_of;
+using cuda::elements_to;
+using cuda::image_elements;
+using cuda::launch;
+using cuda::narrowed;
+using cuda::output_elements;
+using cuda::take_index;
+using cuda::widened;
+using cuda::window_elements;
+
+constexpr int64_t kWindowBytes = int64_t{256} << 20;  // of scratch, unless one image takes more
+
+/// One thread an output; output channel o sees image channel o / (O/C).
+template <class T>
+struct DepthwiseConv {
+  static constexpr const char* kName = "depthwise conv2d";
+  static constexpr int kThreads = 256;
+  using Shared = cuda::NoShared;
+  const T* images;
+  const T* weights;
+  const T* bias;  // or null
+  T* to;
+  Conv2dShape s;
+  int filters;  // of a channel
+  int64_t elements;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
+    block.each([&](int thread) {
+      const int64_t element = block.index() * kThreads + thread;
+      if (element >= elements) return;
+      auto i = static_cast<uint32_t>(element);
+      const int o = take_index(i, s.o);
+      const int ow = take_index(i, s.ow);
+      const int oh = take_index(i, s.oh);
+      const T* image = images + i * s.h * s.w * s.c + o / filters;
+      const T* filter = weights + o * s.kh * s.kw;
+      float sum = bias != nullptr ? widened(bias[o]) : 0.0f;
+      cuda::each_tap(s, oh, ow, [&](int64_t tap, int64_t pixel) {
+        sum += widened(image[pixel * s.c]) * widened(filter[tap]);
+      });
+      to[element] = narrowed<T>(sum);
+    });
+  }
+};
+
+/// One thread an element of the images' gradient.
+template <class T>
+struct DepthwiseImageGradient {
+  static constexpr const char* kName = "depthwise conv2d, gradient of images";
+  static constexpr int kThreads = 256;
+  using Shared = cuda::NoShared;
+  const T* grad;
+  const T* weights;
+  T* to;
+  Conv2dShape s;
+  int filters;  // of a channel
+  int64_t elements;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
+    block.each([&](int thread) {
+      const int64_t element = block.index() * kThreads + thread;
+      if (element >= elements) return;
+      auto i = static_cast<uint32_t>(element);
+      const int c = take_index(i, s.c);
+      const int w = take_index(i, s.w);
+      const int h = take_index(i, s.h);
+      const int64_t taps = s.kh * s.kw;
+      float sum = 0;
+      cuda::each_window(s, h, w, [&](int64_t tap, int64_t window) {
+        const T* outputs = grad + (i * s.oh * s.ow + window) * s.o + c * filters;
+        for (int64_t k = 0; k < filters; ++k)
+          sum += widened(outputs[k]) * widened(weights[(c * filters + k) * taps + tap]);
+      });
+      to[element] = narrowed<T>(sum);
+    });
+  }
+};
+
+/// One block a chunk of images, filter position and tile of output channels; `to` holds [chunks, O, KH*KW].
+template <class T>
+struct DepthwiseWeightGradient {
+  static constexpr const char* kName = "depthwise conv2d, gradient of weights";
+  static constexpr int kTile = 32;
+  static constexpr int kLanes = 8;  // windows side by side
+  static constexpr int kThreads = kTile * kLanes;
+  struct Shared {
+    float part[kLanes][kTile];
+  };
+  const T* images;
+  const T* grad;
+  float* to;
+  Conv2dShape s;
+  int filters;    // of a channel
+  int64_t chunk;  // images of one
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
+    const int64_t tiles = (s.o + kTile - 1) / kTile;
+    const int64_t taps = s.kh * s.kw;
+    const int64_t left = block.index() % tiles * kTile;
+    const int64_t tap = block.index() / tiles % taps;
+    const int64_t part = block.index() / tiles / taps;
+    const int64_t end = (part + 1) * chunk < s.n ? (part + 1) * chunk : s.n;
+    const int down = static_cast<int>(tap / s.kw) * s.dilation[0] - s.padding[0];
+    const int right = static_cast<int>(tap % s.kw) * s.dilation[1] - s.padding[1];
+    block.each([&](int thread) {
+      const int64_t o = left + thread % kTile;
+      float sum = 0;
+      for (int64_t n = part * chunk; o < s.o && n < end; ++n) {
+        const T* image = images + n * s.h * s.w * s.c + o / filters;
+        const T* outputs = grad + n * s.oh * s.ow * s.o + o;
+        for (int window = thread / kTile; window < s.oh * s.ow; window += kLanes) {
+          const int h = window / static_cast<int>(s.ow) * s.stride[0] + down;
+          const int w = window % static_cast<int>(s.ow) * s.stride[1] + right;
+          if (h < 0 || h >= s.h || w < 0 || w >= s.w) continue;
+          sum += widened(image[(h * s.w + w) * s.c]) * widened(outputs[window * s.o]);
+        }
+      }
+      shared.part[thread / kTile][thread % kTile] = sum;
+    });
+    block.each([&](int thread) {
+      if (thread >= kTile || left + thread >= s.o) return;
+      float sum = 0;
+      for (int lane = 0; lane < kLanes; ++lane) sum += shared.part[lane][thread];
+      to[(part * s.o + left + thread) * taps + tap] = sum;
+    });
+  }
+};
+
+/// A convolution as products of matrices.
+template <class T>
+class Conv {
+ public:
+  Conv(const Tensor& x, const Tensor& weight, const Attrs& attrs)
+      : s_(conv2d_shape(x.shape(), weight.shape(), attrs.as<Conv2dAttrs>())), weight_(weight) {}
+
+  void forward(const Tensor& x, const Tensor& bias, const Tensor& y, Activation activation) const {
+    const Tensor weights = is_depthwise() ? Tensor() : weight_rows();
+    if (activation == Activation::kRelu && !is_depthwise()) {
+      cuda::Convolution convolution = pass(cuda::ConvPass::kForward, x, weights, y);
+      convolution.bias = bias.defined() ? bias.raw() : nullptr;
+      convolution.relu = true;
+      if (cuda::convolve(convolution)) return;
+    }
+    convolve(x, weights, bias, y);
+    cuda::activate(activation, y, y);
+  }
+
+  /// `weights`: as rows; not looked at where filters see one channel each.
+  void convolve(const Tensor& x, const Tensor& weights, const Tensor& bias, const Tensor& y) const {
+    if (is_depthwise()) {
+      return each_chunk(s_, chunk_images(s_, 1, cuda::kMostElements),
+                        [&](int64_t first, const Conv2dShape& s) {
+                          const int64_t elements = s.n * output_elements(s);
+                          launch(DepthwiseConv<T>{image(x, first), elements_of<T>(weight_),
+                                                  bias.defined() ? elements_of<T>(bias) : nullptr,
+                                                  output(y, first), s, filters(), elements},
+                                 blocks_for(elements, DepthwiseConv<T>::kThreads));
+                        });
+    }
+    cuda::Convolution convolution = pass(cuda::ConvPass::kForward, x, weights, y);
+    if (bias.defined()) {
+      convolution.bias = bias.raw();
+      if (cuda::convolve(convolution)) return;
+      convolution.bias = nullptr;
+      convolution.accumulate = true;
+      cuda::fill_rows<T>(bias, y);
+    }
+    if (cuda::convolve(convolution)) return;
+    each_window_matrix(x, [&](int64_t first, const Conv2dShape& s, const T* windows) {
+      cuda::gemm(rows(s), s.o_group(), columns(), {windows, s.groups * columns(), false, columns()},
+                 {weights.raw(), columns(), true, s.o_group() * columns()},
+                 {output(y, first), s.o, s.o_group(), y.dtype(), bias.defined()}, y.dtype(), s.groups);
+    });
+  }
+
+  void image_gradient(const Tensor& grad, const Tensor& grad_x) const {
+    if (is_depthwise()) {
+      return each_chunk(s_, chunk_images(s_, 1, cuda::kMostElements),
+                        [&](int64_t first, const Conv2dShape& s) {
+                          const int64_t elements = s.n * image_elements(s);
+                          launch(DepthwiseImageGradient<T>{output(grad, first), elements_of<T>(weight_),
+                                                           image(grad_x, first), s, filters(), elements},
+                                 blocks_for(elements, DepthwiseImageGradient<T>::kThreads));
+                        });
+    }
+    const Tensor weights = weight_rows();
+    if (cuda::convolve(pass(cuda::ConvPass::kImageGradient, grad_x, weights, grad))) return;
+    const auto multiply = [&](int64_t first, const Conv2dShape& s, void* to, DType dtype) {
+      cuda::gemm(rows(s), columns(), s.o_group(), {output(grad, first), s.o, false, s.o_group()},
+                 {weights.raw(), columns(), false, s.o_group() * columns()},
+                 {to, s.groups * columns(), columns(), dtype}, grad.dtype(), s.groups);
+    };
+    if (windows_are_pixels()) return multiply(0, s_, grad_x.raw(), grad_x.dtype());
+    const int64_t images = window_images(sizeof(float));
+    const Tensor windows = Tensor::empty({{images, window_elements(s_)}, DType::kF32}, grad.device());
+    each_chunk(s_, images, [&](int64_t first, const Conv2dShape& s) {
+      multiply(first, s, windows.raw(), DType::kF32);
+      const int64_t elements = s.n * image_elements(s);
+      launch(cuda::Col2im<T>{windows.data<float>(), image(grad_x, first), s, s.c_group(), elements},
+             blocks_for(elements, cuda::Col2im<T>::kThreads));
+    });
+  }
+
+  void weight_gradient(const Tensor& x, const Tensor& grad, const Tensor& grad_weight) const {
+    if (is_depthwise()) return depthwise_weight_gradient(x, grad, grad_weight);
+    if (library_weight_gradient(x, grad, grad_weight)) return;
+    const Tensor sum = Tensor::empty({{s_.o, columns()}, DType::kF32}, x.device());
+    cuda::zero(sum);
+    each_window_matrix(x, [&](int64_t first, const Conv2dShape& s, const T* windows) {
+      cuda::gemm(s.o_group(), columns(), rows(s), {output(grad, first), s.o, true, s.o_group()},
+                 {windows, s.groups * columns(), false, columns()},
+                 {sum.raw(), columns(), s.o_group() * columns(), DType::kF32, true}, x.dtype(), s.groups);
+    });
+    cuda::transpose_matrices<float, T>(sum, grad_weight, s_.kh * s_.kw, s_.c_group());
+  }
+
+  void bias_gradient(const Tensor& grad, const Tensor& grad_bias) const {
+    cuda::sum_axes<T, T>(grad, bit(3) - 1, 1.0f, grad_bias);
+  }
+
+ private:
+  bool is_depthwise() const { return s_.groups == s_.c && s_.groups > 1; }
+  int filters() const { return static_cast<int>(s_.o_group()); }
+  int64_t columns() const { return s_.kh * s_.kw * s_.c_group(); }
+  static int64_t rows(const Conv2dShape& s) { return s.n * s.oh * s.ow; }
+  T* image(const Tensor& images, int64_t n) const { return elements_to<T>(images) + n * image_elements(s_); }
+  T* output(const Tensor& outputs, int64_t n) const {
+    return elements_to<T>(outputs) + n * output_elements(s_);
+  }
+
+  /// 1x1 filters on every pixel: the images are the matrix.
+  bool windows_are_pixels() const {
+    return s_.kh * s_.kw == 1 && s_.stride[0] * s_.stride[1] == 1 && s_.padding[0] + s_.padding[1] == 0;
+  }
+  int64_t window_images(size_t element_bytes) const {
+    return chunk_images(s_, window_elements(s_), kWindowBytes / static_cast<int64_t>(element_bytes));
+  }
+
+  /// The weights as [O, KH*KW*C/G].
+  Tensor weight_rows() const {
+    if (s_.kh * s_.kw == 1) return weight_;
+    const Tensor weights = Tensor::empty({{s_.o, columns()}, weight_.dtype()}, weight_.device());
+    cuda::transpose_matrices<T, T>(weight_, weights, s_.c_group(), s_.kh * s_.kw);
+    return weights;
+  }
+
+  cuda::Convolution pass(cuda::ConvPass pass, const Tensor& images, const Tensor& weights,
+                         const Tensor& outputs) const {
+    return {pass, s_, weight_.dtype(), images.raw(), weights.raw(), outputs.raw()};
+  }
+  bool library_weight_gradient(const Tensor& x, const Tensor& grad, const Tensor& grad_weight) const {
+    const bool in_place = s_.kh * s_.kw == 1;  // rows as weight_rows() gives them
+    const Tensor rows =
+        in_place ? grad_weight : Tensor::empty({{s_.o, columns()}, grad_weight.dtype()}, x.device());
+    if (!cuda::convolve(pass(cuda::ConvPass::kWeightGradient, x, rows, grad))) return false;
+    if (!in_place) cuda::transpose_matrices<T, T>(rows, grad_weight, s_.kh * s_.kw, s_.c_group());
+    return true;
+  }
+
+  /// Calls use(first image, the convolution of a chunk of images, their windows).
+  template <class Use>
+  void each_window_matrix(const Tensor& x, const Use& use) const {
+    if (windows_are_pixels()) return use(0, s_, image(x, 0));
+    const int64_t images = window_images(sizeof(T));
+    const Tensor windows = Tensor::empty({{images, window_elements(s_)}, x.dtype()}, x.device());
+    const bool in_packs = s_.c_group() % cuda::kPackWidth<T> == 0 && cuda::is_pack_aligned(x.raw());
+    each_chunk(s_, images, [&](int64_t first, const Conv2dShape& s) {
+      if (in_packs) {
+        copy_windows<cuda::Pack<T>>(image(x, first), s, cuda::kPackWidth<T>, windows);
+      } else {
+        copy_windows<T>(image(x, first), s, 1, windows);
+      }
+      use(first, s, elements_of<T>(windows));
+    });
+  }
+  template <class Unit>
+  static void copy_windows(const T* images, Conv2dShape s, int unit, const Tensor& windows) {
+    s.c /= unit;
+    const int64_t units = s.n * window_elements(s);
+    launch(cuda::Im2col<Unit>{reinterpret_cast<const Unit*>(images), static_cast<Unit*>(windows.raw()), s,
+                              s.c_group(), units},
+           blocks_for(units, cuda::Im2col<Unit>::kThreads));
+  }
+
+  void depthwise_weight_gradient(const Tensor& x, const Tensor& grad, const Tensor& grad_weight) const {
+    using Kernel = DepthwiseWeightGradient<T>;
+    const int64_t chunk = std::max<int64_t>(1, blocks_for(s_.n, 64));
+    const int64_t chunks = blocks_for(s_.n, chunk);
+    const Tensor parts = Tensor::empty({{chunks, s_.weights()}, DType::kF32}, x.device());
+    launch(Kernel{image(x, 0), output(grad, 0), parts.data<float>(), s_, filters(), chunk},
+           chunks * s_.kh * s_.kw * blocks_for(s_.o, Kernel::kTile));
+    cuda::sum_columns(static_cast<const float*>(parts.data<float>()), chunks, s_.weights(), 1.0f,
+                      elements_to<T>(grad_weight), x.device());
+  }
+
+  Conv2dShape s_;
+  Tensor weight_;
+};
+
+void forward(const ForwardArgs& args) {
+  const Tensor bias = has_input(args.inputs, 2) ? args.inputs[2] : Tensor();
+  cuda::stored(args.inputs[0].dtype(), [&](auto type) {
+    Conv<decltype(type)>(args.inputs[0], args.inputs[1], args.attrs)
+        .forward(args.inputs[0], bias, args.outputs[0], args.attrs.as<Conv2dAttrs>().activation);
+  });
+}
+
+void backward(const BackwardArgs& args) {
+  const Tensor& grad = args.grad_outputs[0];
+  cuda::stored(grad.dtype(), [&](auto type) {
+    const Conv<decltype(type)> conv(args.inputs[0], args.inputs[1], args.attrs);
+    if (has_input(args.grad_inputs, 0)) conv.image_gradient(grad, args.grad_inputs[0]);
+    if (has_input(args.grad_inputs, 1)) conv.weight_gradient(args.inputs[0], grad, args.grad_inputs[1]);
+    if (has_input(args.grad_inputs, 2)) conv.bias_gradient(grad, args.grad_inputs[2]);
+  });
+}
+
+/// Elements of one image's windows are numbered in 32 bits.
+bool supports(std::span<const TensorSpec> inputs, const Attrs& attrs) {
+  const Conv2dShape s = conv2d_shape(inputs[0].shape, inputs[1].shape, attrs.as<Conv2dAttrs>());
+  return cuda::supports_stored(inputs.first(2), attrs) &&
+         std::max({image_elements(s), output_elements(s), window_elements(s)}) <= cuda::kMostElements;
+}
+
+}  // namespace
+
+DLPIPE_CUDA_KERNELS(conv2d) = {forward, backward, supports, nullptr, cuda::fused_kernels<Conv2dAttrs>};
+
+}  // namespace dlpipe::engine
