@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dlpipe/engine/core/op_profile.h"
-#include "dlpipe/engine/cpu/roofline.h"
+#include "dlpipe/engine/cpu/gemm/roofline.h"
 #include "dlpipe/run/device_ledger.h"
 #include "dlpipe/run/registries.h"
 

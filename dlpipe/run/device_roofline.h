@@ -1,11 +1,11 @@
-// What a device can do at most, measured: the roofline of benches (engine/cpu/roofline.h).
+// What a device can do at most, measured: the roofline of benches (engine/cpu/gemm/roofline.h).
 #pragma once
 
 #include <cstdint>
 
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/base/dtype.h"
-#include "dlpipe/engine/cpu/roofline.h"
+#include "dlpipe/engine/cpu/gemm/roofline.h"
 
 namespace dlpipe::run {
 

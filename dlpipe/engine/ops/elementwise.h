@@ -1,7 +1,7 @@
 // What the elementwise ops share: how a formula is written, and their shape rules and samples.
 //
-// A formula is one struct, compiled for each backend (reference/elementwise.h and cpu/elementwise.h hold the
-// loops). T is float or double; bf16 is computed in float.
+// A formula is one struct, compiled for each backend (reference/elementwise.h and cpu/loops/elementwise.h
+// hold the loops). T is float or double; bf16 is computed in float.
 //
 //   struct ReluFormula {                                     // ops/relu.h
 //     using Attrs = NoAttrs;

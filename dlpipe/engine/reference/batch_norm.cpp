@@ -1,4 +1,4 @@
-// The slow twin of cpu/batch_norm.cpp: one channel after another, sums in double.
+// The slow twin of cpu/images/batch_norm.cpp: one channel after another, sums in double.
 #include <cmath>
 
 #include "dlpipe/engine/core/op.h"

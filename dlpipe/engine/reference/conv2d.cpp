@@ -1,4 +1,4 @@
-// The slow twin of cpu/conv2d.cpp: seven nested loops over plain tensors.
+// The slow twin of cpu/conv/conv2d.cpp: seven nested loops over plain tensors.
 #include <algorithm>
 
 #include "dlpipe/engine/core/op.h"

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/cpu/block_gemm.h"
+#include "dlpipe/engine/cpu/gemm/block_gemm.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/cpu/conv2d_winograd.h"
+#include "dlpipe/engine/cpu/conv/conv2d_winograd.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/cpu/image_copy.h"
+#include "dlpipe/engine/cpu/images/image_copy.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/cpu/onednn.h"
+#include "dlpipe/engine/cpu/onednn/onednn.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/conv2d_plan.h"
+#include "dlpipe/engine/cpu/conv/conv2d_plan.h"
 
 namespace dlpipe::engine {
 namespace {

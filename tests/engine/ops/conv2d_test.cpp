@@ -10,8 +10,8 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/cpu/conv2d_choice.h"
-#include "dlpipe/engine/cpu/conv2d_winograd.h"
+#include "dlpipe/engine/cpu/conv/conv2d_choice.h"
+#include "dlpipe/engine/cpu/conv/conv2d_winograd.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "tests/engine/check_op.h"
 

@@ -1,0 +1,274 @@
+#include "dlpipe/engine/cpu/conv/conv2d_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/cpu/conv/conv2d_primitive.h"
+
+namespace dlpipe::engine::cpu {
+namespace {
+
+// Weights below this are copied to the primitive's format by one worker.
+constexpr int64_t kSmallWeights = 1 << 14;
+constexpr int64_t kCopyParts = 16;
+
+int64_t reach(const Conv2dShape& s, int axis) {
+  return static_cast<int64_t>(s.dilation[axis]) * ((axis == 0 ? s.kh : s.kw) - 1) + 1;
+}
+
+Form form_of(Layout computed) {
+  return computed == Layout::kPlain      ? Form::kPlain
+         : computed == Layout::kBlocked8 ? Form::kBlocked8
+                                         : Form::kBlocked16;
+}
+
+enum class Compute : uint8_t {
+  kF32,
+  kF32Plain,  // on plain images, whatever the tensors hold
+  kBF16,
+};
+
+class PlanMaker {
+ public:
+  PlanMaker(ConvPass pass, const Conv2dShape& shape, DType dtype, LayoutChoice held, bool bias,
+            Compute compute)
+      : s_(shape), held_(held) {
+    const bool low = compute == Compute::kBF16;
+    plan_.pass = pass;
+    plan_.shape = shape;
+    plan_.bias = bias;
+    plan_.low = low;
+    LayoutChoice computed = held;
+    if (dtype == DType::kBF16 && !low) {
+      computed = conv_layouts(shape, DType::kF32);
+      plan_.x_form = form_of(computed.inputs);
+      plan_.y_form = form_of(computed.outputs);
+    }
+    if (compute == Compute::kF32Plain) {
+      const auto plain_form = [&](Layout layout) {
+        return layout == Layout::kPlain && dtype == DType::kF32 ? Form::kAsHeld : Form::kPlain;
+      };
+      computed = {Layout::kPlain, Layout::kPlain};
+      plan_.x_form = plain_form(held.inputs);
+      plan_.y_form = plain_form(held.outputs);
+    }
+    if (computed.inputs == Layout::kPlain && computed.outputs != Layout::kPlain) {
+      if (pass == ConvPass::kBackwardData) {
+        // oneDNN has no fast kernel from blocks to planes: a stem's gradient is computed plain.
+        plan_.y_form = Form::kPlain;
+        computed.outputs = Layout::kPlain;
+      } else {
+        plan_.x_form = Form::kPlanes;
+      }
+    }
+    block_ = layout_block(computed.outputs);
+    choice_ = conv_choice(pass, shape, dtype, block_);
+    if (compute == Compute::kF32Plain) {
+      // Small images with many channels: each slice would make all of the weights' gradient.
+      if (pass == ConvPass::kBackwardWeights) choice_.images = s_.n;
+      choice_.parts = 1;
+    }
+    plan_.kernel = choice_.kernel;
+  }
+
+  ConvPlan make() {
+    const bool forward = plan_.pass == ConvPass::kForward;
+    const bool one_image = choice_.images == 1;
+    if (plan_.pass == ConvPass::kBackwardWeights && parts_of(s_.o) > 1) {
+      cut_channels_of_batch();
+    } else if (plan_.pass != ConvPass::kBackwardWeights && one_image && parts_of(forward ? s_.o : s_.c) > 1) {
+      cut_channels_of_images();
+    } else if (forward && one_image && block_ == 1 && choice_.parts > 1 && reach(s_, 0) > s_.padding[0]) {
+      cut_rows();
+    } else {
+      cut_batch();
+    }
+    plan_weights();
+    return std::move(plan_);
+  }
+
+ private:
+  // What a whole image needs; the cuts change what they cut.
+  ConvGeometry geometry(int64_t images) const {
+    ConvGeometry g;
+    g.n = images, g.c = s_.c, g.o = s_.o;
+    g.h = s_.h, g.w = s_.w, g.oh = s_.oh, g.ow = s_.ow;
+    g.pad_top = s_.padding[0];
+    g.pad_bottom = std::max<int64_t>(0, (s_.oh - 1) * s_.stride[0] + reach(s_, 0) - s_.h - s_.padding[0]);
+    return g;
+  }
+
+  int variant(const ConvGeometry& g) {
+    const auto found = std::find(geometries_.begin(), geometries_.end(), g);
+    if (found != geometries_.end()) return static_cast<int>(found - geometries_.begin());
+    geometries_.push_back(g);
+    const auto* weights = plan_.variants.empty() ? nullptr : &plan_.variants.front().weights;
+    plan_.variants.push_back(make_conv_primitive(plan_, held_, g, weights));
+    return static_cast<int>(geometries_.size()) - 1;
+  }
+
+  Piece x_piece(int64_t image, int64_t images) const {
+    return {image * s_.h * s_.w * s_.c, {images, s_.h * s_.w, s_.c, s_.c}};
+  }
+  Piece y_piece(int64_t image, int64_t images) const {
+    return {image * s_.oh * s_.ow * s_.o, {images, s_.oh * s_.ow, s_.o, s_.o}};
+  }
+  // The channels [first, first + channels) of `piece`.
+  static Piece channel_part(Piece piece, Layout held, int64_t first, int64_t channels) {
+    piece.offset += held == Layout::kPlain ? first : first * piece.run.pixels;
+    piece.run.channels = channels;
+    return piece;
+  }
+
+  void cut_batch() {
+    for (int64_t image = 0; image < s_.n; image += choice_.images) {
+      const int64_t images = std::min(choice_.images, s_.n - image);
+      plan_.slices.push_back({variant(geometry(images)), 0, x_piece(image, images), y_piece(image, images)});
+    }
+  }
+
+  // Backward weights: every slice sees all images and makes the gradient of its own output channels.
+  void cut_channels_of_batch() {
+    plan_.slices_cut_channels = true;
+    plan_.parts = parts_of(s_.o);
+    ConvGeometry g = geometry(s_.n);
+    g.o = s_.o / plan_.parts;
+    for (int64_t part = 0; part < plan_.parts; ++part) {
+      plan_.slices.push_back({variant(g), static_cast<int>(part), x_piece(0, s_.n),
+                              channel_part(y_piece(0, s_.n), held_.outputs, part * g.o, g.o)});
+    }
+  }
+
+  void cut_channels_of_images() {
+    const bool forward = plan_.pass == ConvPass::kForward;
+    plan_.parts = parts_of(forward ? s_.o : s_.c);
+    ConvGeometry g = geometry(1);
+    int64_t& channels = forward ? g.o : g.c;
+    channels /= plan_.parts;
+    for (int64_t image = 0; image < s_.n; ++image) {
+      for (int64_t part = 0; part < plan_.parts; ++part) {
+        ConvSlice slice{variant(g), static_cast<int>(part), x_piece(image, 1), y_piece(image, 1)};
+        Piece& cut = forward ? slice.y : slice.x;
+        cut = channel_part(cut, forward ? held_.outputs : held_.inputs, part * channels, channels);
+        plan_.slices.push_back(slice);
+      }
+    }
+  }
+
+  // Forward of plain images: ranges of output rows with the input rows that they read.
+  void cut_rows() {
+    const int64_t rows = (s_.oh + choice_.parts - 1) / choice_.parts;
+    for (int64_t image = 0; image < s_.n; ++image) {
+      for (int64_t first = 0; first < s_.oh; first += rows) {
+        ConvGeometry g = geometry(1);
+        g.oh = std::min(rows, s_.oh - first);
+        const int64_t begin = first * s_.stride[0] - s_.padding[0];
+        const int64_t end = begin + (g.oh - 1) * s_.stride[0] + reach(s_, 0);
+        g.pad_top = std::max<int64_t>(0, -begin);
+        g.pad_bottom = std::max<int64_t>(0, end - s_.h);
+        g.h = std::min(end, s_.h) - std::max<int64_t>(0, begin);
+        ConvSlice slice{variant(g), 0, x_piece(image, 1), y_piece(image, 1)};
+        slice.x.offset += std::max<int64_t>(0, begin) * s_.w * s_.c;
+        slice.x.run.pixels = g.h * s_.w;
+        slice.y.offset += first * s_.ow * s_.o;
+        slice.y.run.pixels = g.oh * s_.ow;
+        plan_.slices.push_back(slice);
+      }
+    }
+  }
+
+  // The table's parts, or one where they don't cut `channels` of a blocked image into whole blocks.
+  int64_t parts_of(int64_t channels) const {
+    const bool whole = block_ > 1 && s_.groups == 1 && channels % choice_.parts == 0 &&
+                       channels / choice_.parts % block_ == 0;
+    return whole ? choice_.parts : 1;
+  }
+
+  void plan_weights() {
+    const bool of_output = plan_.pass != ConvPass::kBackwardData;
+    plan_.oihw_step = s_.weights() / s_.o / (of_output ? 1 : s_.c_group()) *
+                      ((of_output ? s_.o : s_.c_group()) / plan_.parts);
+    const bool to_oihw = plan_.pass == ConvPass::kBackwardWeights;
+    const auto dtype = plan_.low && !to_oihw ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+    dnnl::memory::desc oihw = oihw_desc(s_, dtype);
+    if (plan_.parts > 1) {
+      dnnl::memory::dims dims = onednn::dims_of(oihw);
+      dims[of_output ? 0 : 1] /= plan_.parts;
+      oihw = oihw.submemory_desc(dims, dnnl::memory::dims(dims.size(), 0));
+    }
+    const dnnl::memory::desc& inner = plan_.variants.front().weights;
+    const int64_t parts = plan_.parts > 1 || s_.weights() < kSmallWeights ? 1 : kCopyParts;
+    plan_.weights_copy =
+        to_oihw ? onednn::FormatCopy(inner, oihw, parts) : onednn::FormatCopy(oihw, inner, parts);
+  }
+
+  Conv2dShape s_;
+  LayoutChoice held_;
+  int block_ = 1;  // of the primitive's output
+  KernelChoice choice_;
+  ConvPlan plan_;
+  std::vector<ConvGeometry> geometries_;  // of plan_.variants
+};
+
+// What a plan is a function of, byte by byte.
+struct PlanKey {
+  std::array<int64_t, 10> sizes;
+  std::array<int32_t, 6> window;
+  std::array<uint8_t, 8> kinds;
+  uint64_t table_generation;
+  bool operator==(const PlanKey&) const = default;
+};
+
+PlanKey plan_key(ConvPass pass, const Conv2dShape& s, DType dtype, LayoutChoice held, bool bias) {
+  return {{s.n, s.h, s.w, s.c, s.o, s.oh, s.ow, s.kh, s.kw, s.groups},
+          {s.stride[0], s.stride[1], s.padding[0], s.padding[1], s.dilation[0], s.dilation[1]},
+          {static_cast<uint8_t>(pass), static_cast<uint8_t>(dtype), static_cast<uint8_t>(held.inputs),
+           static_cast<uint8_t>(held.outputs), bias},
+          kernel_table().generation()};
+}
+
+// oneDNN's plain loops, for shapes that none of its fast kernels takes: a hundred times slower.
+bool is_reference(const ConvPlan& plan) {
+  return plan.variants.front().primitive.implementation().find("ref") != std::string::npos;
+}
+
+// oneDNN 2.6's bf16 gradient of weights reads memory that nobody wrote where images are narrower than the
+// stride (tests/engine/ops/conv2d_test.cpp): nonsense, not an error.
+bool has_sound_bf16(ConvPass pass, const Conv2dShape& shape) {
+  return pass != ConvPass::kBackwardWeights || shape.w >= shape.stride[1];
+}
+
+ConvPlan make_plan(ConvPass pass, const Conv2dShape& shape, DType dtype, LayoutChoice held, bool bias) {
+  const auto fast_plan = [&](Compute compute) -> std::optional<ConvPlan> {
+    try {
+      ConvPlan plan = PlanMaker(pass, shape, dtype, held, bias, compute).make();
+      if (!is_reference(plan)) return plan;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kUnsupported) throw;
+    }
+    return std::nullopt;
+  };
+  if (dtype == DType::kBF16 && computes_bf16() && has_sound_bf16(pass, shape)) {
+    if (auto plan = fast_plan(Compute::kBF16)) return *std::move(plan);
+  }
+  // AVX2's kernels for blocked images want them at least as wide as the filter; those for plain ones don't.
+  for (const Compute compute : {Compute::kF32, Compute::kF32Plain}) {
+    if (auto plan = fast_plan(compute)) return *std::move(plan);
+  }
+  return PlanMaker(pass, shape, dtype, held, bias, Compute::kF32).make();
+}
+
+}  // namespace
+
+std::shared_ptr<const ConvPlan> conv_plan(ConvPass pass, const Conv2dShape& shape, DType dtype,
+                                          LayoutChoice held, bool bias) {
+  // Never destroyed: kernels may run until the end. A ResNet-152 has some 170 plans a batch size.
+  static auto* plans = new onednn::LruCache<PlanKey, ConvPlan>(1024);
+  return plans->find_or_make(plan_key(pass, shape, dtype, held, bias),
+                             [&] { return make_plan(pass, shape, dtype, held, bias); });
+}
+
+}  // namespace dlpipe::engine::cpu

@@ -1,0 +1,168 @@
+#include "dlpipe/engine/cpu/gemm/block_gemm.h"
+
+#include <algorithm>
+
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/core/tensor.h"
+#include "dlpipe/engine/cpu/gemm/block_product.h"
+
+namespace dlpipe::engine::cpu {
+namespace {
+
+constexpr int kGemmSlot = 2;  // of worker_scratch
+// Terms at a time: a panel of b is 16 KiB on AVX2, half of the first-level cache.
+constexpr int64_t kBlockTerms = 256;
+// A slice: its rows of a stay in the second-level cache while panels of b pass by.
+constexpr int64_t kSliceRows = 192;
+constexpr int64_t kSliceColumns = 384;
+constexpr int64_t kFewGemmSlices = 8;
+constexpr int64_t kFewestRows = 48;
+
+/// Slices as even as they can be, of whole `unit`s.
+int64_t even_step(int64_t size, int64_t most, int64_t unit) {
+  return divide_up(divide_up(size, divide_up(size, most)), unit) * unit;
+}
+
+/// All of b as panels, block of terms after block: [block][panel][term][column of the panel], zeros behind
+/// the last column. Once for all slices.
+class PackedPanels {
+ public:
+  PackedPanels(const GemmMatrix& b, int64_t n, int64_t k)
+      : panel_(block_product().panel),
+        panels_(divide_up(n, panel_)),
+        data_(Tensor::empty({panels_ * panel_ * k})) {
+    const auto* const from = static_cast<const float*>(b.data);
+    parallel_ranges(panels_, kPanelsASlice, [&](int64_t begin, int64_t end) {
+      for (int64_t index = begin; index < end; ++index) {
+        const int64_t width = std::min(panel_, n - index * panel_);
+        for (int64_t term = 0; term < k; term += kBlockTerms) {
+          const int64_t terms = std::min(kBlockTerms, k - term);
+          float* const to = at(index, term, terms);
+          const float* const corner =
+              b.transposed ? from + index * panel_ * k + term : from + term * n + index * panel_;
+          if (b.transposed) {
+            block_product().transpose(corner, k, width, terms, to, panel_);
+          } else if (width == panel_) {
+            block_product().copy(corner, n, terms, panel_, to, panel_);
+          } else {
+            for (int64_t t = 0; t < terms; ++t) std::copy_n(corner + t * n, width, to + t * panel_);
+          }
+          for (int64_t t = 0; width < panel_ && t < terms; ++t)
+            std::fill(to + t * panel_ + width, to + (t + 1) * panel_, 0.0f);
+        }
+      }
+    });
+  }
+  float* at(int64_t index, int64_t term, int64_t terms) const {
+    return data_.data<float>() + term * panels_ * panel_ + index * terms * panel_;
+  }
+
+ private:
+  static constexpr int64_t kPanelsASlice = 4;
+  int64_t panel_, panels_;
+  Tensor data_;
+};
+
+/// One slice of c, and the rows of a that it needs, block of terms after block.
+struct Slice {
+  int64_t row, rows, column, columns;
+};
+
+/// Rows of a block of terms: as they lie or, where a is transposed, copied as groups of product.rows rows,
+/// [group][term][row of the group].
+class LeftBlock {
+ public:
+  LeftBlock(const GemmMatrix& a, int64_t m, int64_t k, const Slice& slice, float* scratch)
+      : a_(a), ld_(a.transposed ? m : k), slice_(slice), scratch_(scratch) {}
+
+  void load(int64_t term, int64_t terms) {
+    const auto* const data = static_cast<const float*>(a_.data);
+    terms_ = terms;
+    if (!a_.transposed) {
+      first_ = data + slice_.row * ld_ + term;
+      return;
+    }
+    first_ = data + term * ld_ + slice_.row;
+    const BlockProduct& product = block_product();
+    for (int64_t r = 0; r < slice_.rows; r += product.rows) {
+      // The last rows of the matrix may have no vector behind them.
+      const bool inside = slice_.row + r + 2 * product.panel <= ld_;
+      const int64_t rows = std::min(product.rows, slice_.rows - r);
+      float* const to = scratch_ + r * terms;
+      if (inside) {
+        product.copy(first_ + r, ld_, terms, rows, to, product.rows);
+      } else {
+        for (int64_t t = 0; t < terms; ++t) std::copy_n(first_ + t * ld_ + r, rows, to + t * product.rows);
+      }
+    }
+  }
+
+  void multiply(const float* panel, float* to, int64_t to_row, bool accumulate) const {
+    const BlockProduct& product = block_product();
+    if (!a_.transposed) {
+      product.run({first_, ld_, 1}, panel, product.panel, terms_, to, to_row, slice_.rows, product.panel,
+                  accumulate);
+      return;
+    }
+    for (int64_t r = 0; r < slice_.rows; r += product.rows) {
+      product.run({scratch_ + r * terms_, 1, product.rows}, panel, product.panel, terms_, to + r * to_row,
+                  to_row, std::min(product.rows, slice_.rows - r), product.panel, accumulate);
+    }
+  }
+
+ private:
+  GemmMatrix a_;
+  int64_t ld_;
+  Slice slice_;
+  float* scratch_;
+  const float* first_ = nullptr;
+  int64_t terms_ = 0;
+};
+
+}  // namespace
+
+void block_gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const float* bias,
+                float* c, const GemmPartDone& done) {
+  const int64_t panel = block_product().panel;
+  // A few slices even of small products, so that cores have something to share.
+  int64_t most_rows = kSliceRows, most_columns = kSliceColumns;
+  while (most_rows > kFewestRows && divide_up(m, most_rows) * divide_up(n, most_columns) < kFewGemmSlices) {
+    most_rows /= 2;
+    most_columns /= 2;
+  }
+  const int64_t rows_step = even_step(m, most_rows, 12), columns_step = even_step(n, most_columns, panel);
+  const int64_t across = divide_up(n, columns_step);
+  const PackedPanels packed(b, n, k);
+  parallel_slices(divide_up(m, rows_step) * across, [&](int64_t index) {
+    Slice s{index / across * rows_step, 0, index % across * columns_step, 0};
+    s.rows = std::min(rows_step, m - s.row);
+    s.columns = std::min(columns_step, n - s.column);
+    const int64_t whole = s.columns / panel * panel;
+    // Of transposed rows, a vector more than there are; and the last columns, where they are no whole panel.
+    const int64_t left_floats = (s.rows + 2 * panel) * kBlockTerms;
+    auto* const scratch = reinterpret_cast<float*>(
+        worker_scratch(kGemmSlot, static_cast<size_t>(left_floats + s.rows * panel) * sizeof(float)));
+    float* const rest = scratch + left_floats;
+    float* const out = c + s.row * n + s.column;
+    for (int64_t r = 0; bias != nullptr && r < s.rows; ++r) {
+      std::copy_n(bias + s.column, s.columns, out + r * n);
+      std::fill_n(std::copy_n(bias + s.column + whole, s.columns - whole, rest + r * panel),
+                  panel - (s.columns - whole), 0.0f);
+    }
+    LeftBlock left(a, m, k, s, scratch);
+    for (int64_t term = 0; term < k; term += kBlockTerms) {
+      const int64_t terms = std::min(kBlockTerms, k - term);
+      left.load(term, terms);
+      for (int64_t j = 0; j < s.columns; j += panel) {
+        float* const to = j < whole ? out + j : rest;
+        left.multiply(packed.at((s.column + j) / panel, term, terms), to, j < whole ? n : panel,
+                      term > 0 || bias != nullptr);
+      }
+    }
+    for (int64_t r = 0; whole < s.columns && r < s.rows; ++r)
+      std::copy_n(rest + r * panel, s.columns - whole, out + r * n + whole);
+    if (done) done(s.row, s.rows, s.column, s.columns);
+  });
+}
+
+}  // namespace dlpipe::engine::cpu

@@ -1,0 +1,319 @@
+// batch_norm on the CPU. Sums go over chunks (channel_walk.h) in an order that the shape alone decides: f32
+// within a chunk, double from chunk to chunk. In blocked layouts with enough blocks, one slice does all of a
+// block of channels, sums and second pass, while its images are still in the cache; otherwise every chunk is
+// a slice and the passes follow each other.
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/cpu/images/batch_norm_lanes.h"
+#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/engine/ops/window.h"
+
+namespace dlpipe::engine {
+namespace {
+
+using cpu::Chunk;
+
+// Blocks of channels from which one slice a block keeps the usual number of cores busy.
+constexpr int64_t kEnoughGroups = 8;
+// Chunks of plain rows: this many when there is work for them.
+constexpr int64_t kPlainChunks = 32;
+constexpr int64_t kLeastElements = 1 << 13;
+// Elements of a plain tile that strips of channels walk through together: half a second-level cache in f32.
+constexpr int64_t kTileElements = 1 << 15;
+
+/// The chunks of a tensor: groups of channels, and `per_group` chunks that together are all of a group.
+class Chunks {
+ public:
+  explicit Chunks(const Tensor& x) : channels_(x.shape()[-1]), rows_(x.elements() / channels_) {
+    block_ = layout_block(x.layout());
+    if (x.layout() == Layout::kPlain) {
+      const int64_t least = std::max<int64_t>(1, kLeastElements / channels_);
+      rows_a_chunk_ = std::max(least, (rows_ + kPlainChunks - 1) / kPlainChunks);
+      per_group_ = (rows_ + rows_a_chunk_ - 1) / rows_a_chunk_;
+    } else {
+      groups_ = channels_ / block_;
+      per_group_ = x.shape()[0];
+      rows_a_chunk_ = rows_ / per_group_;
+    }
+  }
+
+  int64_t groups() const { return groups_; }
+  int64_t per_group() const { return per_group_; }
+  int64_t channels() const { return channels_; }
+  /// Values of one channel.
+  int64_t count() const { return rows_; }
+  int64_t group_channels() const { return channels_ / groups_; }
+
+  Chunk at(int64_t group, int64_t number) const {
+    if (groups_ == 1 && block_ == 1) {
+      const int64_t first = number * rows_a_chunk_;
+      return {first * channels_, std::min(rows_a_chunk_, rows_ - first), channels_, 0, channels_};
+    }
+    return {(number * groups_ + group) * rows_a_chunk_ * block_, rows_a_chunk_, block_, group * block_,
+            block_};
+  }
+
+  /// For every group: `first` for its chunks, then `between` once, then `second` for its chunks.
+  template <class First, class Between, class Second>
+  void run(const First& first, const Between& between, const Second& second) const {
+    if (groups_ >= kEnoughGroups) {
+      parallel_slices(groups_, [&](int64_t group) {
+        for (int64_t i = 0; i < per_group_; ++i) first(at(group, i), i);
+        between(group);
+        for (int64_t i = 0; i < per_group_; ++i) second(at(group, i));
+      });
+      return;
+    }
+    const int64_t chunks = groups_ * per_group_;
+    parallel_slices(chunks, [&](int64_t i) { first(at(i / per_group_, i % per_group_), i % per_group_); });
+    parallel_slices(groups_, between);
+    parallel_slices(chunks, [&](int64_t i) { second(at(i / per_group_, i % per_group_)); });
+  }
+
+ private:
+  int64_t channels_, rows_;
+  int64_t block_ = 1;
+  int64_t groups_ = 1, per_group_ = 1, rows_a_chunk_ = 1;
+};
+
+template <class Visitor>
+void walk_tiles(Chunk chunk, const Visitor& visitor) {
+  cpu::on_best_isa([=]() DLPIPE_INLINE {
+    const int64_t tile =
+        is_one_pass(chunk) ? chunk.rows : std::max<int64_t>(8, kTileElements / chunk.channels);
+    for (int64_t row = 0; row < chunk.rows; row += tile) {
+      Chunk part = chunk;
+      part.offset += row * chunk.stride;
+      part.rows = std::min(tile, chunk.rows - row);
+      walk(part, visitor);
+    }
+  });
+}
+
+template <class Work>
+void with_type(DType dtype, const Work& work) {
+  dtype == DType::kBF16 ? work(BFloat16()) : work(float());
+}
+template <class Work>
+void with_flags(bool a, bool b, const Work& work) {
+  if (a) {
+    b ? work(std::true_type(), std::true_type()) : work(std::true_type(), std::false_type());
+  } else {
+    b ? work(std::false_type(), std::true_type()) : work(std::false_type(), std::false_type());
+  }
+}
+
+template <class T>
+T* data_of(std::span<const Tensor> tensors, size_t i) {
+  return has_input(tensors, i) ? static_cast<T*>(tensors[i].raw()) : nullptr;
+}
+
+/// `arrays` rows of C floats for every chunk of a group.
+class Sums {
+ public:
+  Sums(const Chunks& chunks, int64_t arrays)
+      : channels_(chunks.channels()),
+        arrays_(arrays),
+        values_(Tensor::empty({chunks.per_group(), arrays, channels_})) {}
+  float* at(int64_t number, int64_t array) const {
+    return static_cast<float*>(values_.raw()) + (number * arrays_ + array) * channels_;
+  }
+  /// Zeros `array` in the channels of `chunk`.
+  void clear(const Chunk& chunk, int64_t number, int64_t array) const {
+    std::fill_n(at(number, array) + chunk.channel, chunk.channels, 0.0f);
+  }
+
+ private:
+  int64_t channels_, arrays_;
+  Tensor values_;
+};
+
+// ---- forward
+// -------------------------------------------------------------------------------------------------
+
+enum SumArray { kShift, kSum, kSquare };
+
+struct Moments {
+  double count = 0, mean = 0, squares = 0;  // squares: sum of (x - mean)^2
+
+  /// Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
+  /// 1979.
+  void add(double other_count, double other_mean, double other_squares) {
+    const double both = count + other_count;
+    const double delta = other_mean - mean;
+    mean += delta * other_count / both;
+    squares += other_squares + delta * delta * count * other_count / both;
+    count = both;
+  }
+};
+
+Moments moments_of(const Chunks& chunks, const Sums& sums, int64_t group, int64_t channel) {
+  Moments all;
+  for (int64_t i = 0; i < chunks.per_group(); ++i) {
+    const auto count = static_cast<double>(chunks.at(group, i).rows);
+    const double sum = sums.at(i, kSum)[channel];
+    const double squares = sums.at(i, kSquare)[channel] - sum * sum / count;
+    all.add(count, sums.at(i, kShift)[channel] + sum / count, std::max(squares, 0.0));
+  }
+  return all;
+}
+
+/// What the forward pass needs of each channel, [C] each.
+struct ForwardChannels {
+  const float* gamma;
+  float* running_mean;
+  float* running_var;
+  float* mean;
+  float* inv_std;
+  float* scale;
+};
+
+void conclude_channel(const BatchNormAttrs& attrs, const Moments* moments, const ForwardChannels& out,
+                      int64_t c) {
+  double mean = out.running_mean[c];
+  double var = out.running_var[c];
+  if (moments != nullptr) {
+    mean = moments->mean;
+    var = moments->squares / moments->count;
+    const double unbiased = moments->squares / (moments->count - 1);
+    const double kept = 1 - attrs.momentum;
+    out.running_mean[c] = static_cast<float>(kept * out.running_mean[c] + attrs.momentum * mean);
+    out.running_var[c] = static_cast<float>(kept * out.running_var[c] + attrs.momentum * unbiased);
+  }
+  const double inv_std = 1 / std::sqrt(var + attrs.epsilon);
+  out.mean[c] = static_cast<float>(mean);
+  out.inv_std[c] = static_cast<float>(inv_std);
+  out.scale[c] = static_cast<float>(inv_std * out.gamma[c]);
+}
+
+template <class T>
+void forward(const ForwardArgs& args) {
+  const auto& attrs = args.attrs.as<BatchNormAttrs>();
+  const Chunks chunks(args.inputs[0]);
+  const Sums sums(chunks, 3);
+  const Tensor scale = Tensor::empty({chunks.channels()});
+  const auto* x = static_cast<const T*>(args.inputs[0].raw());
+  const auto* residual = data_of<const T>(args.inputs, 5);
+  auto* y = static_cast<T*>(args.outputs[0].raw());
+  const auto* beta = data_of<const float>(args.inputs, 2);
+  const ForwardChannels out{data_of<const float>(args.inputs, 1), data_of<float>(args.inputs, 3),
+                            data_of<float>(args.inputs, 4),       data_of<float>(args.outputs, 1),
+                            data_of<float>(args.outputs, 2),      static_cast<float*>(scale.raw())};
+  const auto measure = [&](const Chunk& chunk, int64_t number) {
+    if (!attrs.training) return;
+    sums.clear(chunk, number, kSum);
+    sums.clear(chunk, number, kSquare);
+    walk_tiles(chunk, cpu::ShiftedSums<T>{x, chunk.offset - chunk.channel, sums.at(number, kShift),
+                                          sums.at(number, kSum), sums.at(number, kSquare)});
+  };
+  const auto conclude = [&](int64_t group) {
+    const int64_t first = group * chunks.group_channels();
+    for (int64_t c = first; c < first + chunks.group_channels(); ++c) {
+      const Moments moments = attrs.training ? moments_of(chunks, sums, group, c) : Moments();
+      conclude_channel(attrs, attrs.training ? &moments : nullptr, out, c);
+    }
+  };
+  with_flags(attrs.relu, residual != nullptr, [&](auto relu, auto has_residual) {
+    chunks.run(measure, conclude, [&](const Chunk& chunk) {
+      walk_tiles(chunk, cpu::Normalise<T, relu.value, has_residual.value>{x, residual, y, out.mean, out.scale,
+                                                                          beta});
+    });
+  });
+}
+
+// ---- backward
+// ------------------------------------------------------------------------------------------------
+
+/// What the backward pass makes of each channel, [C] each.
+struct BackwardChannels {
+  const float* gamma;
+  const float* inv_std;
+  float* dgamma;  // null: not wanted
+  float* dbeta;
+  float* a;
+  float* k1;
+  float* k2;
+};
+
+void conclude_gradients(const Chunks& chunks, const Sums& sums, bool training, const BackwardChannels& out,
+                        int64_t c) {
+  double sum = 0;
+  double centred = 0;
+  for (int64_t i = 0; i < chunks.per_group(); ++i) {
+    sum += sums.at(i, 0)[c];
+    centred += sums.at(i, 1)[c];
+  }
+  const double inv_std = out.inv_std[c];
+  const auto count = static_cast<double>(chunks.count());
+  if (out.dbeta != nullptr) out.dbeta[c] = static_cast<float>(sum);
+  if (out.dgamma != nullptr) out.dgamma[c] = static_cast<float>(centred * inv_std);
+  out.a[c] = static_cast<float>(out.gamma[c] * inv_std);
+  out.k1[c] = training ? static_cast<float>(sum / count) : 0.0f;
+  out.k2[c] = training ? static_cast<float>(centred * inv_std * inv_std / count) : 0.0f;
+}
+
+template <class T>
+void backward(const BackwardArgs& args) {
+  const auto& attrs = args.attrs.as<BatchNormAttrs>();
+  const Chunks chunks(args.inputs[0]);
+  const Sums sums(chunks, 2);
+  const Tensor factors = Tensor::empty({3, chunks.channels()});
+  auto* a = static_cast<float*>(factors.raw());
+  const auto* x = static_cast<const T*>(args.inputs[0].raw());
+  const auto* y = data_of<const T>(args.outputs, 0);  // where relu wants it
+  const auto* dy = static_cast<const T*>(args.grad_outputs[0].raw());
+  auto* dx = data_of<T>(args.grad_inputs, 0);
+  auto* dresidual = data_of<T>(args.grad_inputs, 5);
+  const auto* mean = data_of<const float>(args.outputs, 1);
+  const BackwardChannels out{data_of<const float>(args.inputs, 1),
+                             data_of<const float>(args.outputs, 2),
+                             data_of<float>(args.grad_inputs, 1),
+                             data_of<float>(args.grad_inputs, 2),
+                             a,
+                             a + chunks.channels(),
+                             a + 2 * chunks.channels()};
+  const auto conclude = [&](int64_t group) {
+    const int64_t first = group * chunks.group_channels();
+    for (int64_t c = first; c < first + chunks.group_channels(); ++c) {
+      conclude_gradients(chunks, sums, attrs.training, out, c);
+    }
+  };
+  with_flags(attrs.relu, dresidual != nullptr, [&](auto relu, auto has_residual) {
+    const auto measure = [&](const Chunk& chunk, int64_t number) {
+      sums.clear(chunk, number, 0);
+      sums.clear(chunk, number, 1);
+      walk_tiles(chunk, cpu::GradientSums<T, relu.value, has_residual.value>{
+                            x, y, dy, dresidual, mean, sums.at(number, 0), sums.at(number, 1)});
+    };
+    chunks.run(measure, conclude, [&](const Chunk& chunk) {
+      if (dx == nullptr) return;
+      if constexpr (has_residual.value) {  // the first pass left g there
+        walk_tiles(chunk, cpu::GradientOfImages<T, false>{x, y, dresidual, dx, mean, out.a, out.k1, out.k2});
+      } else {
+        walk_tiles(chunk, cpu::GradientOfImages<T, relu.value>{x, y, dy, dx, mean, out.a, out.k1, out.k2});
+      }
+    });
+  });
+}
+
+}  // namespace
+
+extern const Kernels batch_norm_cpu;
+const Kernels batch_norm_cpu{
+    .forward =
+        [](const ForwardArgs& args) {
+          with_type(args.inputs[0].dtype(), [&](auto type) { forward<decltype(type)>(args); });
+        },
+    .backward =
+        [](const BackwardArgs& args) {
+          with_type(args.inputs[0].dtype(), [&](auto type) { backward<decltype(type)>(args); });
+        },
+    .supports = [](std::span<const TensorSpec> inputs,
+                   const Attrs&) { return is_f32_or_bf16(inputs[0].dtype); },
+};
+
+}  // namespace dlpipe::engine
