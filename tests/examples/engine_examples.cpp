@@ -1,5 +1,6 @@
 // Examples of the engine: see README.md here.
 #include "dlpipe/engine/autograd/function.h"
+#include "dlpipe/engine/core/isa.h"
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/ops.h"
 
@@ -33,6 +34,13 @@ struct ReluFormula {
 };
 float relu_of(float x) {
   return ReluFormula::forward(x, NoAttrs{});
+}
+
+void isa_example(int64_t n, const float* x, float factor, float* y) {
+  using cpu::on_best_isa;
+  on_best_isa([=]() DLPIPE_INLINE {
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
+  });
 }
 
 }  // namespace dlpipe::engine

@@ -6,12 +6,12 @@
 // ema.cpp), in f32; nvcc may contract a product and a sum into one operation. What changes from step to step
 // is read from device memory, so that a step can be captured in a graph once and replayed:
 //
-//   set(lr, rate);
-//   sum_squares(gradients, count, parts);          // once for each arena, into parts of its own
-//   finish_norm(parts, all_parts, {max_norm, inverse_scale, loss}, {norm, grad_scale, found_inf});
-//   step_adam(arena, {steps, lr, grad_scale, found_inf, adam}, options);  // once for each arena
-//   update_ema(averages, weights, count, decay, found_inf);
-//   end_step(steps, found_inf, loss_scale);        // last: counts the step, or doesn't
+// 1. set: the learning rate.
+// 2. sum_squares: once for each arena, into parts of its own.
+// 3. finish_norm: of all parts, the norm, the factor for gradients and whether all is finite.
+// 4. step_sgd, step_adam or step_lamb: once for each arena.
+// 5. update_ema: averages of the weights.
+// 6. end_step: last; counts the step, or doesn't.
 //
 // Where found_inf is set, weights, copies, state, averages and the number of steps keep their bits. Tensors
 // that have a learning rate or a weight decay of their own are an arena of their own. Gaps between tensors

@@ -51,7 +51,7 @@ __attribute__((target("avx2"))) void run_avx2(const Body& body) {
 #endif
 
 /// Runs body() in the version for isa(). `body` is a lambda marked DLPIPE_INLINE:
-///   on_best_isa([&]() DLPIPE_INLINE { for (...) y[i] = ...; });
+///   on_best_isa([=]() DLPIPE_INLINE { for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor; });
 template <class Body>
 void on_best_isa(const Body& body) {
 #if DLPIPE_MANY_ISAS
