@@ -3,6 +3,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "dlpipe/base/portable_math.h"
+
 namespace dlpipe {
 
 double RandomStream::normal() {
@@ -10,11 +12,11 @@ double RandomStream::normal() {
     has_spare_ = false;
     return spare_;
   }
-  const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform_double()));
-  const double angle = 2.0 * std::numbers::pi * uniform_double();
-  spare_ = radius * std::sin(angle);
+  const double radius = std::sqrt(-2.0 * portable_log(1.0 - uniform_double()));
+  const SineAndCosine direction = portable_sine_and_cosine(2.0 * std::numbers::pi * uniform_double());
+  spare_ = radius * direction.sine;
   has_spare_ = true;
-  return radius * std::cos(angle);
+  return radius * direction.cosine;
 }
 
 }  // namespace dlpipe

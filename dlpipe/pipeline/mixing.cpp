@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <vector>
+
+#include "dlpipe/base/portable_math.h"
 
 namespace dlpipe::pipeline {
 
@@ -12,30 +13,6 @@ namespace {
 // What a batch and a sample draw here, among the chain's ops, which count from 0.
 constexpr uint32_t kBatchDraws = 0xffff;
 constexpr uint32_t kSampleDraws = 0xfffe;
-
-// Logarithm of x in (0, 1] and exp of x <= 0, to about 1e-15: basic arithmetic alone, as libm's last bits
-// differ between versions and instruction sets.
-double portable_log(double x) {
-  int exponent = 0;
-  double mantissa = std::frexp(x, &exponent);  // [1/2, 1)
-  if (mantissa < std::numbers::sqrt2 / 2) {
-    mantissa *= 2;
-    --exponent;
-  }
-  const double t = (mantissa - 1) / (mantissa + 1);  // log m = 2 (t + t^3/3 + t^5/5 + ...), |t| < 0.172
-  double sum = 0;
-  for (int k = 21; k >= 1; k -= 2) sum = sum * t * t + 1.0 / k;
-  return exponent * std::numbers::ln2 + 2 * t * sum;
-}
-
-double portable_exp(double x) {
-  if (!(x > -700)) return 0;
-  const double power = std::floor(x / std::numbers::ln2 + 0.5);
-  const double rest = x - power * std::numbers::ln2;  // at most half of ln 2
-  double sum = 1;
-  for (int k = 14; k >= 1; --k) sum = 1 + sum * rest / k;
-  return std::ldexp(sum, static_cast<int>(power));
-}
 
 /// Uniform in (0, 1].
 double positive_uniform(RandomStream& random) {

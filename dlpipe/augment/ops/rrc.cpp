@@ -7,32 +7,12 @@
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/augment/op.h"
 #include "dlpipe/augment/resize.h"
+#include "dlpipe/base/portable_math.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::augment {
 
 namespace {
-
-// exp and log from additions, multiplications, divisions and square roots alone: a C library's may differ in
-// the last bit from one CPU to the next, and a crop drawn from them then by a pixel.
-
-/// Taylor series after halving the argument ten times.
-double portable_exp(double x) {
-  const double small = x / 1024;
-  double sum = 1;
-  for (int n = 8; n >= 1; --n) sum = 1 + sum * small / n;
-  for (int i = 0; i < 10; ++i) sum *= sum;
-  return sum;
-}
-
-/// log x = 2^8 log x^(1/2^8), and log y = 2 artanh((y - 1) / (y + 1)).
-double portable_log(double x) {
-  for (int i = 0; i < 8; ++i) x = std::sqrt(x);
-  const double z = (x - 1) / (x + 1);
-  double sum = 0;
-  for (int n = 11; n >= 1; n -= 2) sum = 1.0 / n + sum * z * z;
-  return 512 * z * sum;
-}
 
 class RandomResizedCrop : public Op {
  public:
