@@ -34,19 +34,23 @@ def run(context, part):
     judge(part, found, AT_LEAST if not context.quick else 0.1)
 
 
+def top1(result):
+    return result["validation"]["metrics"]["top1"]
+
+
 def judge(part, found, at_least):
     """`found`: what `dlpipe train --json` said of the host's run and the device's."""
     rows = [
-        [name, f"{100 * one['val_top1']:.2f} %", f"{one['val_loss']:.4f}", f"{one['seconds']:.1f}", one["steps"]]
+        [name, f"{100 * top1(one):.2f} %", f"{one['validation']['loss']:.4f}", f"{one['seconds']:.1f}", one["steps"]]
         for name, one in found.items()
     ]
     part.table(f"{RECIPE}, {EPOCHS} epochs", ["where", "val top1", "val loss", "seconds", "steps"], rows)
     host = found.get("host, f32")
     if host is None:
         return part.not_checked("the device beside the host", "the host has no accuracy")
-    reached = f"{100 * host['val_top1']:.2f} %"
-    part.check("the host learnt", host["val_top1"] >= at_least, f"{reached}; at least {100 * at_least:.0f} %")
+    reached = f"{100 * top1(host):.2f} %"
+    part.check("the host learnt", top1(host) >= at_least, f"{reached}; at least {100 * at_least:.0f} %")
     for name, one in found.items():
         if name.startswith("device"):
-            near = one["val_top1"] >= host["val_top1"] - POINTS_APART
-            part.check(f"{name}, reaches the host's accuracy", near, f"{100 * one['val_top1']:.2f} % and {reached}")
+            near = top1(one) >= top1(host) - POINTS_APART
+            part.check(f"{name}, reaches the host's accuracy", near, f"{100 * top1(one):.2f} % and {reached}")

@@ -122,7 +122,7 @@ class Report(unittest.TestCase):
         part = new_part()
 
         def breaks(context, part):
-            raise KeyError("val_top1")
+            raise KeyError("validation")
 
         check.run_part(None, part, breaks)
         self.assertEqual(results(part), [("the part itself", "fail")])
@@ -180,8 +180,11 @@ class Judging(unittest.TestCase):
     def test_the_device_has_to_learn_what_the_host_learns(self):
         def judged(**top1):
             part = new_part()
-            rest = {"val_loss": 1.0, "seconds": 1.0, "steps": 8}
-            accuracy.judge(part, {f"{where}, f32": {"val_top1": value, **rest} for where, value in top1.items()}, 0.9)
+            found = {
+                f"{where}, f32": {"validation": {"loss": 1.0, "metrics": {"top1": value}}, "seconds": 1.0, "steps": 8}
+                for where, value in top1.items()
+            }
+            accuracy.judge(part, found, 0.9)
             return [result for _, result in results(part)]
 
         self.assertEqual(judged(host=0.95, device=0.94), ["pass", "pass"])

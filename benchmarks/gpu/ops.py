@@ -45,7 +45,7 @@ def direction(row):
 
 def show(part, report, quick):
     """A table of all, and, unless small samples beside a small roofline say nothing, whether the rates can be true."""
-    measured = [row for row in report["ops"] if "ns" in row]
+    measured = [row for row in report["ops"] if row.get("ns") is not None]
     best, memory = report["roofline_flops_per_s"], report["roofline_bytes_per_s"]
     rows = [
         [direction(row), row["sample"], row["inputs"], f"{row['ns'] * 1e-3:.1f}", f"{row['flops_per_s'] * 1e-12:.2f}",
@@ -80,9 +80,9 @@ WAYS = [("", []), (" without cuDNN", ["--no-cudnn"])]
 
 def compared(dtype, fast, slow):
     """Rows of what both measured."""
-    slow_ns = {(direction(row), row["sample"]): row["ns"] for row in slow if "ns" in row}
+    slow_ns = {(direction(row), row["sample"]): row["ns"] for row in slow if row.get("ns") is not None}
     rows = []
-    for row in (row for row in fast if "ns" in row):
+    for row in (row for row in fast if row.get("ns") is not None):
         other = slow_ns.get((direction(row), row["sample"]))
         if other is None:
             continue

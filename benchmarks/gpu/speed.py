@@ -190,8 +190,8 @@ def judge(part, label, name, runs, seconds):
         part.not_checked(label, errors[0])
     elif name == DLPIPE:
         one = runs[-1]
-        graph = one.get("graph")
-        how = "one graph a step" if graph is True else f"no graph: {graph}" if graph else "no device"
+        reason = one.get("graph_reason")
+        how = "one graph a step" if one.get("graph") else f"no graph: {reason}" if reason else "no device"
         text = f"{one['step_ms']:.2f} ms a step, {how}, peak {one['peak_memory_bytes'] / 2**30:.2f} GiB"
         # Its rate is the median step's. Were that less than what a step takes, fewer steps would have fitted in.
         is_counted = one["steps"] < FEW_STEPS or one["samples_per_s"] <= COUNTED_APART * counted_rate(one, seconds)

@@ -69,25 +69,26 @@ std::string rate_line(const run::BenchTrainReport& bench) {
 
 Json to_json(const run::BenchTrainReport& bench) {
   const run::BenchTrainOptions& o = bench.options;
-  Json json = Json::object(
-      {{"samples_per_s", bench.samples_per_s},
-       {"low_samples_per_s", bench.low_samples_per_s},
-       {"high_samples_per_s", bench.high_samples_per_s},
-       {"threads", o.threads},
-       {"device", o.device},
-       {"graph", bench.graph_reason.empty() ? Json(o.device != "cpu") : Json(bench.graph_reason)},
-       {"model", o.model},
-       {"dtype", o.dtype},
-       {"batch", o.batch},
-       {"size", o.size},
-       {"steps", bench.steps},
-       {"step_ms", bench.step_ms},
-       {"forward_ms", bench.forward_ms},
-       {"backward_ms", bench.backward_ms},
-       {"optimizer_ms", bench.optimizer_ms},
-       {"forward_gflop", bench.forward_gflop},
-       {"cpu_seconds_per_step", bench.cpu_seconds_per_step},
-       {"peak_memory_bytes", static_cast<int64_t>(bench.peak_memory_bytes)}});
+  Json json = Json::object({{"samples_per_s", bench.samples_per_s},
+                            {"low_samples_per_s", bench.low_samples_per_s},
+                            {"high_samples_per_s", bench.high_samples_per_s},
+                            {"threads", o.threads},
+                            {"device", o.device},
+                            {"graph", bench.graph_reason.empty() && o.device != "cpu"},
+                            {"graph_reason", bench.graph_reason},
+                            {"model", o.model},
+                            {"dtype", o.dtype},
+                            {"batch", o.batch},
+                            {"size", o.size},
+                            {"steps", bench.steps},
+                            {"step_ms", bench.step_ms},
+                            {"forward_ms", bench.forward_ms},
+                            {"backward_ms", bench.backward_ms},
+                            {"optimizer_ms", bench.optimizer_ms},
+                            {"forward_gflop", bench.forward_gflop},
+                            {"cpu_seconds_per_step", bench.cpu_seconds_per_step},
+                            {"peak_memory_bytes", static_cast<int64_t>(bench.peak_memory_bytes)},
+                            {"device_times", Json()}});
   if (bench.device.steps > 0) json.set("device_times", run::to_json(bench.device));
   return json;
 }
@@ -108,16 +109,21 @@ double ns_of(const engine::OpCost& cost) {
 
 Json to_json(const run::OpRate& rate, const engine::Roofline& roof) {
   const engine::OpCost& cost = rate.cost;
-  if (!rate.note.empty()) return Json::object({{"op", cost.op}, {"sample", rate.name}, {"note", rate.note}});
-  return Json::object({{"op", cost.op},
-                       {"backward", cost.backward},
-                       {"sample", rate.name},
-                       {"inputs", cost.inputs},
-                       {"kernel", cost.kernel},
-                       {"ns", cost.ns},
-                       {"flops_per_s", cost.flops / ns_of(cost) * 1e9},
-                       {"bytes_per_s", cost.bytes / ns_of(cost) * 1e9},
-                       {"roofline_share", run::roofline_share(cost, roof)}});
+  Json json = Json::object({{"op", cost.op},
+                            {"backward", cost.backward},
+                            {"sample", rate.name},
+                            {"note", rate.note},
+                            {"inputs", cost.inputs},
+                            {"kernel", cost.kernel},
+                            {"ns", Json()},
+                            {"flops_per_s", Json()},
+                            {"bytes_per_s", Json()},
+                            {"roofline_share", Json()}});
+  if (!rate.note.empty()) return json;  // it says why the op was left out
+  return json.set("ns", cost.ns)
+      .set("flops_per_s", cost.flops / ns_of(cost) * 1e9)
+      .set("bytes_per_s", cost.bytes / ns_of(cost) * 1e9)
+      .set("roofline_share", run::roofline_share(cost, roof));
 }
 
 Json to_json(const run::BenchOpsReport& bench) {

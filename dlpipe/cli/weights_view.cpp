@@ -105,7 +105,10 @@ Json weights_json(const run::WeightsSource& source) {
                             {"parameters", facts.parameters},
                             {"model", facts.model},
                             {"class_count", facts.classes},
-                            {"val_augment", facts.chain}});
+                            {"val_augment", facts.chain},
+                            {"step", Json()},
+                            {"tta", Json()},
+                            {"dtype", Json()}});
   Json classes = Json::array();
   if (source.state) {
     for (const std::string& name : source.state->classes) classes.push_back(name);

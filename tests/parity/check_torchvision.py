@@ -93,7 +93,7 @@ def main():
         evaluated = run(arguments.dlpipe, "eval", *model_flags, work / "data", "--json")
         report = json.loads(evaluated.stdout)
         print(f"eval: loss {report['loss']:.6f}, torchvision {loss:.6f}; top1 {report['top1']}, torchvision {top1}")
-        if worst > arguments.tolerance or abs(report["loss"] - loss) > arguments.tolerance or report["top1"] != top1:
+        if worst > arguments.tolerance or abs(report["loss"] - loss) > arguments.tolerance or report["metrics"]["top1"] != top1:
             sys.exit("dlpipe and torchvision differ")
 
 

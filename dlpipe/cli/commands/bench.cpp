@@ -51,7 +51,8 @@ Json stages_json(const run::StageReport& report, const std::vector<pipeline::Sta
                                {"items", row.items},
                                {"busy_share", row.busy_share},
                                {"wait_share", row.wait_share},
-                               {"samples_per_s_alone", row.alone_samples_per_s}});
+                               {"samples_per_s_alone", row.alone_samples_per_s},
+                               {"samples_per_s_one_thread", Json()}});
     for (const pipeline::StageRate& rate : alone) {
       if (rate.name == row.name) stage.set("samples_per_s_one_thread", rate.samples_per_s);
     }
@@ -197,7 +198,7 @@ Status bench_copies(const Options& options) {
 Flags add_part(Flags& flags, const std::string& name, const std::string& help, Options& options) {
   Flags part = flags.add_part(name, help);
   part.add_option("--seconds", options.seconds, "Time to measure").range(0.1, 1e5);
-  part.add_flag("--json", options.json, "Print one JSON line on stdout");
+  part.add_flag("--json", options.json, "Print one JSON line");
   return part;
 }
 

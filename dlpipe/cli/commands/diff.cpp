@@ -70,7 +70,7 @@ std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   flags.add_option("FIRST", options->first, "Run directory").required();
   flags.add_option("SECOND", options->second, "Run directory").required();
-  flags.add_flag("--json", options->json, "Print one JSON line on stdout");
+  flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return compare(*options); };
 }
 

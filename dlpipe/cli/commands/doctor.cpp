@@ -79,7 +79,7 @@ Status examine(const Options& options) {
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   flags.add_option("RUN", options->run, "Run directory").required();
-  flags.add_flag("--json", options->json, "Print one JSON line on stdout");
+  flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return examine(*options); };
 }
 

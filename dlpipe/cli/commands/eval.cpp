@@ -110,8 +110,11 @@ std::string json_text(const run::Evaluation& evaluation) {
                             {"subset", evaluation.subset},
                             {"dropped", report.dropped},
                             {"loss", report.loss}});
-  for (const auto& [name, value] : report.metrics) json.set(name, value);
+  Json metrics = Json::object();
+  for (const auto& [name, value] : report.metrics) metrics.set(name, value);
+  json.set("metrics", std::move(metrics));
   json.set("samples_per_s", static_cast<double>(report.samples) / report.seconds);
+  json.set("report", Json());
   if (evaluation.classes) json.set("report", evaluation.classes->to_json(state.classes));
   return json.dump();
 }

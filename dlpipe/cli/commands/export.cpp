@@ -10,6 +10,7 @@
 #include "dlpipe/cli/progress_line.h"
 #include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/io/data/export.h"
+#include "dlpipe/io/formats/json.h"
 
 namespace dlpipe::cli {
 
@@ -18,7 +19,27 @@ namespace {
 struct Options {
   std::string directory;
   data::ExportOptions files;
+  bool json = false;
 };
+
+formats::Json json_of(const std::string& split, const data::ExportReport& report) {
+  return formats::Json::object({{"split", split},
+                                {"directory", report.directory},
+                                {"files", report.files},
+                                {"bytes", static_cast<int64_t>(report.bytes)},
+                                {"rewritten", report.rewritten}});
+}
+
+std::string text_of(const data::ExportReport& report) {
+  std::string text =
+      concat(report.directory, ": ", human_count(report.files), " files, ", human_bytes(report.bytes));
+  if (report.rewritten > 0) {
+    text +=
+        concat("; ", human_count(report.rewritten),
+               " of them with the source's pixels in other bytes: their JPEGs were no single baseline scan");
+  }
+  return text;
+}
 
 Status run(const Options& options) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets, open_all(options.directory));
@@ -29,6 +50,7 @@ Status run(const Options& options) {
     return Status(ErrorCode::kMisuse, concat("[export] ", options.files.directory,
                                              " exists already; remove it or choose another"));
   const std::atomic<bool>* stop = catch_stop_signals();
+  formats::Json all = formats::Json::array();
   for (const NamedDataset& one : datasets) {
     data::ExportOptions files = options.files;
     if (!one.split.empty()) files.directory += "/" + one.split;
@@ -40,13 +62,12 @@ Status run(const Options& options) {
     });
     line.end();
     if (!report.ok()) return report.status();
-    print_answer(
-        concat(report->directory, ": ", human_count(report->files), " files, ", human_bytes(report->bytes),
-               report->rewritten > 0 ? concat("; ", human_count(report->rewritten),
-                                              " of them with the source's pixels in other bytes: their JPEGs "
-                                              "were no single baseline scan")
-                                     : std::string()));
+    if (options.json)
+      all.push_back(json_of(one.split, *report));
+    else
+      print_answer(text_of(*report));
   }
+  if (options.json) print_answer(formats::Json::object({{"datasets", std::move(all)}}).dump());
   return {};
 }
 
@@ -56,6 +77,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("OUT", options->files.directory, "Folder to make: OUT/CLASS/FILE, or OUT/SPLIT/CLASS/FILE")
       .required();
   flags.add_option("--limit", options->files.limit, "Only the first N samples; -1: all");
+  flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };
 }
 

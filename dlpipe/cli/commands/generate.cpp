@@ -2,20 +2,45 @@
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
+#include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/text_generator.h"
 
 namespace dlpipe::cli {
 
 namespace {
 
-Status generate(const run::GenerateOptions& options) {
+struct Options {
+  run::GenerateOptions generate;
+  bool json = false;
+};
+
+// The prompt comes first and whole, then each token.
+Status generate_json(const run::GenerateOptions& options) {
+  std::string text;
+  int64_t pieces = 0;
+  run::generate(options, [&](const std::string& piece) {
+    if (pieces++ > 0) text += piece;
+    return true;
+  });
+  print_answer(formats::Json::object({{"checkpoint", options.checkpoint},
+                                      {"prompt", options.prompt},
+                                      {"text", text},
+                                      {"tokens", pieces - 1}})
+                   .dump());
+  return {};
+}
+
+Status generate(const Options& given) {
+  const run::GenerateOptions& options = given.generate;
+  if (given.json) return generate_json(options);
   run::generate(options, write_stdout);  // until nobody reads any more: `dlpipe generate ... | head`
   write_stdout("\n");
   return {};
 }
 
 std::function<Status()> setup(Flags& flags) {
-  auto options = std::make_shared<run::GenerateOptions>();
+  auto all = std::make_shared<Options>();
+  run::GenerateOptions* const options = &all->generate;
   flags.add_option("--ckpt", options->checkpoint, "Checkpoint, or run directory (its best)").required();
   flags.add_option("--prompt", options->prompt, "Text to go on from").type_name("TEXT");
   flags.add_option("--tokens", options->tokens, "How many to add").range(0, 100'000'000);
@@ -27,7 +52,8 @@ std::function<Status()> setup(Flags& flags) {
       .range(0, 1'000'000);
   flags.add_option("--seed", options->seed, "Of the draws");
   flags.add_option("--threads", options->threads, "Threads; 0: what the process may use").range(0, 4096);
-  return [options] { return generate(*options); };
+  flags.add_flag("--json", all->json, "Print one JSON line, when all is there");
+  return [all] { return generate(*all); };
 }
 
 }  // namespace

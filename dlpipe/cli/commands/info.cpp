@@ -45,16 +45,16 @@ void print_info_json() {
   using formats::Json;
   Json libraries = Json::object();
   for (const auto& [name, version] : run::library_versions()) libraries.set(name, version);
-  Json json = Json::object({{"build", run::build_line()},
-                            {"cpu", cpu_model()},
-                            {"isa", cpu_isa()},
-                            {"engine_isa", engine::isa_name(engine::kernel_isa())},
-                            {"threads", available_threads()},
-                            {"memory_bytes", static_cast<int64_t>(available_memory_bytes())},
-                            {"gpu", cuda_summary()},
-                            {"libraries", std::move(libraries)}});
-  if (const std::string cudnn = convolution_library(); !cudnn.empty()) json.set("cudnn", cudnn);
-  print_answer(json.dump());
+  print_answer(Json::object({{"build", run::build_line()},
+                             {"cpu", cpu_model()},
+                             {"isa", cpu_isa()},
+                             {"engine_isa", engine::isa_name(engine::kernel_isa())},
+                             {"threads", available_threads()},
+                             {"memory_bytes", static_cast<int64_t>(available_memory_bytes())},
+                             {"gpu", cuda_summary()},
+                             {"cudnn", convolution_library()},
+                             {"libraries", std::move(libraries)}})
+                   .dump());
 }
 
 struct Options {
@@ -65,6 +65,29 @@ struct Options {
   int64_t batch = 1;
 };
 
+std::string model_json(const Options& options, const engine::ModelSummary& summary) {
+  using formats::Json;
+  Json layers = Json::array();
+  for (const engine::LayerSummary& layer : summary.layers) {
+    layers.push_back(Json::object({{"name", layer.name},
+                                   {"kind", layer.kind},
+                                   {"output", layer.output.to_string()},
+                                   {"parameters", layer.parameters},
+                                   {"flops", layer.flops},
+                                   {"output_bytes", layer.output_bytes}}));
+  }
+  return Json::object({{"model", options.model},
+                       {"batch", options.batch},
+                       {"parameters", summary.parameters},
+                       {"trainable_parameters", summary.trainable_parameters},
+                       {"state_bytes", summary.state_bytes},
+                       {"gradient_bytes", summary.gradient_bytes},
+                       {"activation_bytes", summary.activation_bytes},
+                       {"flops", summary.flops},
+                       {"layers", std::move(layers)}})
+      .dump();
+}
+
 // Layers, shapes, parameters, FLOPs and memory of a model.
 Status print_model(const Options& options) {
   DLPIPE_ASSIGN_OR_RETURN(const engine::ModelRecord* record,
@@ -74,6 +97,10 @@ Status print_model(const Options& options) {
   arguments.width = arguments.height;
   if (record->input == engine::ModelInput::kTokens) arguments.length = arguments.height;
   const auto model = record->build(arguments);
+  if (options.json) {
+    print_answer(model_json(options, engine::summarize(*model, arguments, options.batch)));
+    return {};
+  }
   print_answer(engine::summary(*model, arguments, options.batch));
   return {};
 }
@@ -86,8 +113,6 @@ Status info(const Options& options) {
     print_answer(options.json ? weights_json(source).dump() : weights_text(source));
     return {};
   }
-  if (!options.model.empty() && options.json)
-    return {ErrorCode::kMisuse, "[info] --json is for the build and the machine; leave it out with --model"};
   if (!options.model.empty()) return print_model(options);
   if (options.json) {
     print_info_json();
@@ -100,7 +125,7 @@ Status info(const Options& options) {
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   flags.add_option("PATH", options->path, "Show what a safetensors file, checkpoint or run holds instead");
-  flags.add_flag("--json", options->json, "Print one JSON line on stdout; not with --model");
+  flags.add_flag("--json", options->json, "Print one JSON line");
   flags.add_option("--model", options->model, "Show this model's layers instead");
   flags.add_option("--size", options->arguments.height, "Of the model's images, or tokens; 0: its own")
       .range(0, 65536);

@@ -8,6 +8,7 @@
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/progress_line.h"
 #include "dlpipe/cli/stop_signal.h"
+#include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/ingest/ingest.h"
 
 namespace dlpipe::cli {
@@ -22,6 +23,7 @@ struct Options {
   std::string split;
   std::string window = "256MiB";
   std::string map_size = "0";
+  bool json = false;
 };
 
 Status parse_texts(Options& options) {
@@ -83,6 +85,32 @@ void print_result(const ingest::IngestReport& report) {
                       "; threads were busy with: ", stages, "limit: ", report.limiting));
 }
 
+std::string json_of(const ingest::IngestReport& report) {
+  using formats::Json;
+  Json datasets = Json::array(), skipped = Json::array(), warnings = Json::array(), busy = Json::object();
+  for (const ingest::IngestReport::Split& split : report.splits) {
+    datasets.push_back(Json::object({{"split", split.name},
+                                     {"directory", split.directory},
+                                     {"id", split.id},
+                                     {"samples", split.samples},
+                                     {"bytes", static_cast<int64_t>(split.file_bytes)}}));
+  }
+  for (const ingest::SkippedFile& file : report.skipped)
+    skipped.push_back(Json::object({{"path", file.path}, {"reason", file.reason}}));
+  for (const std::string& warning : report.warnings) warnings.push_back(warning);
+  for (const auto& stage : report.stages) busy.set(stage.name, stage.busy_s);
+  return Json::object({{"datasets", std::move(datasets)},
+                       {"classes", Json(Json::Array(report.classes.begin(), report.classes.end()))},
+                       {"skipped", std::move(skipped)},
+                       {"warnings", std::move(warnings)},
+                       {"already_complete", report.already_complete},
+                       {"resumed", report.resumed},
+                       {"seconds", report.seconds},
+                       {"busy_seconds", std::move(busy)},
+                       {"limit", report.limiting}})
+      .dump();
+}
+
 Status run(Options options) {
   DLPIPE_RETURN_IF_ERROR(parse_texts(options));
   const std::atomic<bool>* stop = catch_stop_signals();
@@ -94,7 +122,10 @@ Status run(Options options) {
   });
   line.end();
   if (!report.ok()) return report.status();
-  print_result(*report);
+  if (options.json)
+    print_answer(json_of(*report));
+  else
+    print_result(*report);
   return {};
 }
 
@@ -136,6 +167,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--threads", ingest.jobs, "Threads; 0: what the process may use");
   flags.add_option("--map-size", options->map_size, "Most bytes of a dataset; 0: eight times the estimate");
   flags.add_option("--max-pixels", ingest.max_pixels, "Larger pictures are bad files");
+  flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };
 }
 

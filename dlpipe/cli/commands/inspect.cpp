@@ -100,26 +100,50 @@ Status print_skipped(const std::vector<NamedDataset>& datasets) {
   return {};
 }
 
-// A split directory is one object: what the splits share, their sum, and each by its name.
-Result<std::string> json_of(const std::vector<NamedDataset>& datasets,
+// What the splits share, their sums, and each of them; without splits the one dataset's split is "".
+Result<std::string> json_of(const std::string& directory, const std::vector<NamedDataset>& datasets,
                             const std::vector<data::InspectReport>& reports) {
-  if (datasets.size() == 1 && datasets[0].split.empty()) return data::to_json(reports[0]);
-  int64_t samples = 0;
-  formats::Json splits;
+  int64_t samples = 0, skipped = 0;
+  formats::Json all = formats::Json::array();
   for (size_t i = 0; i < datasets.size(); ++i) {
     samples += reports[i].samples;
-    DLPIPE_ASSIGN_OR_RETURN(formats::Json split, formats::Json::parse(data::to_json(reports[i])));
-    splits.set(datasets[i].split, std::move(split));
+    skipped += reports[i].skipped;
+    DLPIPE_ASSIGN_OR_RETURN(const formats::Json report, formats::Json::parse(data::to_json(reports[i])));
+    formats::Json one = formats::Json::object({{"split", datasets[i].split}});
+    for (const auto& [key, value] : report.members()) {
+      if (key != "classes" && key != "fields") one.set(key, value);
+    }
+    all.push_back(std::move(one));
   }
-  const formats::Json& first = splits[datasets[0].split];
-  formats::Json json = formats::Json::object(
-      {{"samples", samples}, {"fields", first["fields"]}, {"classes", first["classes"]}});
-  json.set("splits", std::move(splits));
-  return json.dump(2);
+  DLPIPE_ASSIGN_OR_RETURN(const formats::Json first, formats::Json::parse(data::to_json(reports[0])));
+  return formats::Json::object({{"directory", directory},
+                                {"samples", samples},
+                                {"skipped", skipped},
+                                {"fields", first["fields"]},
+                                {"classes", first["classes"]},
+                                {"datasets", std::move(all)}})
+      .dump();
+}
+
+// The files that ingest left out, as --json lists them.
+Result<std::string> skipped_json(const std::vector<NamedDataset>& datasets) {
+  formats::Json files = formats::Json::array();
+  for (const NamedDataset& one : datasets) {
+    DLPIPE_ASSIGN_OR_RETURN(const auto skipped, one.dataset->skipped());
+    for (const auto& file : skipped)
+      files.push_back(
+          formats::Json::object({{"split", one.split}, {"path", file.path}, {"reason", file.reason}}));
+  }
+  return formats::Json::object({{"skipped", std::move(files)}}).dump();
 }
 
 Status run(const Options& options) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets, open_all(options.directory));
+  if (options.skipped && options.json) {
+    DLPIPE_ASSIGN_OR_RETURN(const std::string json, skipped_json(datasets));
+    print_answer(json);
+    return {};
+  }
   if (options.skipped) return print_skipped(datasets);
   std::vector<data::InspectReport> reports;
   for (const NamedDataset& one : datasets) {
@@ -133,7 +157,7 @@ Status run(const Options& options) {
     reports.push_back(std::move(report));
   }
   if (options.json) {
-    DLPIPE_ASSIGN_OR_RETURN(const std::string json, json_of(datasets, reports));
+    DLPIPE_ASSIGN_OR_RETURN(const std::string json, json_of(options.directory, datasets, reports));
     print_answer(json);
   }
   return {};
@@ -142,7 +166,7 @@ Status run(const Options& options) {
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   flags.add_option("DATA", options->directory, "Dataset, or directory of splits").required();
-  flags.add_flag("--json", options->json, "Print JSON on stdout");
+  flags.add_flag("--json", options->json, "Print one JSON line");
   flags.add_flag("--skipped", options->skipped, "List the files that ingest left out, and why");
   return [options] { return run(*options); };
 }

@@ -22,16 +22,19 @@ struct Options {
 
 std::string json_line(const run::Prediction& prediction) {
   using formats::Json;
-  if (!prediction.error.empty())
-    return Json::object({{"path", prediction.path}, {"error", prediction.error}}).dump();
+  Json json = Json::object({{"path", prediction.path},
+                            {"error", Json()},
+                            {"class", Json()},
+                            {"probability", Json()},
+                            {"top", Json::array()}});
+  if (!prediction.error.empty()) return json.set("error", prediction.error).dump();
   Json top = Json::array();
   for (const auto& [name, probability] : prediction.top) {
     top.push_back(Json::object({{"class", name}, {"probability", probability}}));
   }
-  return Json::object({{"path", prediction.path},
-                       {"class", prediction.top.front().first},
-                       {"probability", prediction.top.front().second},
-                       {"top", std::move(top)}})
+  return json.set("class", prediction.top.front().first)
+      .set("probability", prediction.top.front().second)
+      .set("top", std::move(top))
       .dump();
 }
 

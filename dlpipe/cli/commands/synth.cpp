@@ -5,6 +5,7 @@
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
+#include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/ingest/synth.h"
 
 namespace dlpipe::cli {
@@ -14,6 +15,7 @@ namespace {
 struct Options {
   ingest::SynthOptions synth;
   std::string size = "32";
+  bool json = false;
 };
 
 Status parse_size(const std::string& text, ingest::SynthOptions& synth) {
@@ -34,6 +36,15 @@ Status parse_size(const std::string& text, ingest::SynthOptions& synth) {
 Status run(Options options) {
   DLPIPE_RETURN_IF_ERROR(parse_size(options.size, options.synth));
   DLPIPE_ASSIGN_OR_RETURN(const ingest::SynthReport report, ingest::synth(options.synth));
+  if (options.json) {
+    using formats::Json;
+    print_answer(Json::object({{"directory", options.synth.directory},
+                               {"files", report.files},
+                               {"bytes", static_cast<int64_t>(report.bytes)},
+                               {"classes", Json(Json::Array(report.classes.begin(), report.classes.end()))}})
+                     .dump());
+    return {};
+  }
   print_answer(concat(options.synth.directory, ": ", human_count(report.files), " JPEGs, ",
                       human_bytes(report.bytes), ", ", report.classes.size(), " classes"));
   return {};
@@ -47,6 +58,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--quality", options->synth.quality, "Of the JPEGs").range(1, 100);
   flags.add_option("--seed", options->synth.seed, "Equal seeds give equal files");
   flags.add_option("--threads", options->synth.jobs, "Threads; 0: what the process may use").range(0, 4096);
+  flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };
 }
 

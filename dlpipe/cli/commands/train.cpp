@@ -104,21 +104,31 @@ std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfi
   return text;
 }
 
+formats::Json validation_json(const run::TrainOutcome& outcome) {
+  if (!outcome.last_validation) return {};
+  const run::EvalReport& result = outcome.last_validation->result;
+  formats::Json metrics = formats::Json::object();
+  for (const auto& [name, value] : result.metrics) metrics.set(name, value);
+  return formats::Json::object(
+      {{"samples", result.samples}, {"loss", result.loss}, {"metrics", std::move(metrics)}});
+}
+
 void print_result_json(const run::TrainOutcome& outcome, const run::TrainConfig& config) {
   using formats::Json;
-  Json json = Json::object({{"run", config.out},
-                            {"steps", outcome.steps},
-                            {"samples", outcome.samples},
-                            {"seconds", outcome.seconds},
-                            {"samples_per_s", static_cast<double>(outcome.samples) / outcome.seconds},
-                            {"wall_seconds", static_cast<double>(outcome.ledger.wall_ns) * 1e-9},
-                            {"loss", outcome.loss},
-                            {"bad_samples", outcome.stats.substituted},
-                            {"stopped", outcome.stopped}});
-  if (outcome.last_validation) {
-    json.set("val_loss", outcome.last_validation->result.loss);
-    for (const auto& [name, value] : outcome.last_validation->result.metrics) json.set("val_" + name, value);
-  }
+  const run::StageReport stages = run::report_stages(outcome.stats, outcome.data_wait_share());
+  Json json = Json::object(
+      {{"run", config.out},
+       {"steps", outcome.steps},
+       {"samples", outcome.samples},
+       {"seconds", outcome.seconds},
+       {"samples_per_s", static_cast<double>(outcome.samples) / outcome.seconds},
+       {"loss", outcome.loss},
+       {"validation", validation_json(outcome)},
+       {"best", Json()},
+       {"best_step", Json()},
+       {"bad_samples", outcome.stats.substituted},
+       {"stopped", outcome.stopped},
+       {"ledger", run::to_json(run::report_ledger(outcome.ledger), stages, outcome.device, outcome.steps)}});
   if (outcome.best_step >= 0) json.set("best", outcome.best).set("best_step", outcome.best_step);
   print_answer(json.dump());
 }
@@ -133,11 +143,20 @@ void print_result(const run::TrainOutcome& outcome, const run::TrainConfig& conf
 }
 
 // `--overfit-batch`: a net that can't learn one batch by heart is built or fed wrongly.
-Status judge_overfit(const run::TrainOutcome& outcome) {
+Status judge_overfit(const run::TrainOutcome& outcome, bool json) {
   constexpr double kLearnt = 0.1;
-  print_answer(concat("one batch, ", outcome.steps, " steps: loss ", fixed(outcome.first_loss, 4), " -> ",
-                      fixed(outcome.loss, 4)));
-  if (outcome.loss <= kLearnt * outcome.first_loss) return {};
+  const bool is_learnt = outcome.loss <= kLearnt * outcome.first_loss;
+  if (json) {
+    print_answer(formats::Json::object({{"steps", outcome.steps},
+                                        {"first_loss", outcome.first_loss},
+                                        {"loss", outcome.loss},
+                                        {"learnt", is_learnt}})
+                     .dump());
+  } else {
+    print_answer(concat("one batch, ", outcome.steps, " steps: loss ", fixed(outcome.first_loss, 4), " -> ",
+                        fixed(outcome.loss, 4)));
+  }
+  if (is_learnt) return {};
   return {ErrorCode::kUnsupported,
           concat("[train] the batch was not learnt by heart: its loss fell to ",
                  fixed(100 * outcome.loss / outcome.first_loss, 0),
@@ -151,7 +170,7 @@ Status train(const Options& options) {
   const run::TrainOutcome outcome = session->train(catch_stop_signals());
   view.end_line();
   const run::TrainConfig& config = session->config();
-  if (config.overfit_batch > 0 && !outcome.stopped) return judge_overfit(outcome);
+  if (config.overfit_batch > 0 && !outcome.stopped) return judge_overfit(outcome, options.json);
   if (options.json)
     print_result_json(outcome, config);
   else
@@ -174,7 +193,7 @@ std::function<Status()> setup(Flags& flags) {
                          run::free_option_names()))
       .type_name("RUN")
       .excludes(config);
-  flags.add_flag("--json", options->json, "Print the result as one JSON line instead of tables");
+  flags.add_flag("--json", options->json, "Print one JSON line at the end, instead of tables");
   add_config_flags(flags, options->given);
   flags.show_first({"--config", "--resume", "--model", "--init", "--augment", "--epochs", "--batch", "--lr",
                     "--optimizer", "--weight-decay", "--schedule", "--dtype", "--device", "--threads",

@@ -24,11 +24,12 @@ struct Options {
 
 using formats::Json;
 
-Json json_of(const data::Dataset& dataset, const data::VerifyReport& report) {
+Json json_of(const std::string& split, const data::Dataset& dataset, const data::VerifyReport& report) {
   Json bad = Json::array();
   for (const auto& one : report.bad)
     bad.push_back(Json::object({{"sample", one.sample}, {"path", one.path}, {"reason", one.reason}}));
-  return Json::object({{"directory", dataset.directory()},
+  return Json::object({{"split", split},
+                       {"directory", dataset.directory()},
                        {"id", dataset.id()},
                        {"id_matches", report.id_matches},
                        {"samples", report.samples},
@@ -73,13 +74,13 @@ Status run(Options options) {
     if (!report.ok()) return report.status();
     good = good && report->ok();
     if (options.json)
-      all.push_back(json_of(*one.dataset, *report));
+      all.push_back(json_of(one.split, *one.dataset, *report));
     else
       print_text(*one.dataset, *report, options.verify.decode);
   }
   if (options.json) {
-    // A dataset is one object; splits are a list of them.
-    print_answer((datasets.size() == 1 ? all.items().front() : all).dump(2));
+    print_answer(
+        Json::object({{"directory", options.directory}, {"ok", good}, {"datasets", std::move(all)}}).dump());
   }
   if (good) return {};
   return Status(ErrorCode::kCorrupt, concat("[verify] ", options.directory,
@@ -92,7 +93,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_flag("--decode", options->verify.decode, "Decode every image too");
   flags.add_option("--threads", options->verify.jobs, "Threads; 0: what the process may use").range(0, 4096);
   flags.add_option("--max-pixels", options->verify.max_pixels, "Larger pictures are bad");
-  flags.add_flag("--json", options->json, "Print JSON on stdout");
+  flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };
 }
 

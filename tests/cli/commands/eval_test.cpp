@@ -21,7 +21,7 @@ TEST(Eval, NeedsNothingButTheCheckpointAndTheData) {
   ASSERT_TRUE(json.ok()) << outcome.out;
   EXPECT_EQ((*json)["samples"].as_int(), 80);
   EXPECT_GT((*json)["loss"].as_double(), 0.0);
-  EXPECT_GE((*json)["top5"].as_double(), (*json)["top1"].as_double());
+  EXPECT_GE((*json)["metrics"]["top5"].as_double(), (*json)["metrics"]["top1"].as_double());
 }
 
 TEST(Eval, DoesNotDependOnThreadsOrBatchSize) {
@@ -235,8 +235,8 @@ TEST(Eval, ReportAndPredictionsAgreeWithTheMetrics) {
     }
     EXPECT_EQ(classes[a]["support"].as_int(), 8);
   }
-  EXPECT_DOUBLE_EQ(json["top1"].as_double(), static_cast<double>(right) / 80);
-  EXPECT_NEAR(report["weighted"]["recall"].as_double(), json["top1"].as_double(), 1e-12);
+  EXPECT_DOUBLE_EQ(json["metrics"]["top1"].as_double(), static_cast<double>(right) / 80);
+  EXPECT_NEAR(report["weighted"]["recall"].as_double(), json["metrics"]["top1"].as_double(), 1e-12);
   const Outcome text = run_dlpipe(arguments);
   for (const char* word : {"precision", "recall", "F1", "ring", "mean of classes", "taken for"})
     EXPECT_NE(text.out.find(word), std::string::npos) << text.out;

@@ -48,7 +48,7 @@ TEST_F(Generate, GoesOnAsTheTextDoes) {
   ASSERT_EQ(eval.exit_code, 0) << eval.err;
   const Json json = *Json::parse(eval.out);
   EXPECT_LT(json["loss"].as_double(), 0.5);
-  EXPECT_GT(json["top1"].as_double(), 0.85);
+  EXPECT_GT(json["metrics"]["top1"].as_double(), 0.85);
 }
 
 TEST_F(Generate, InspectSpeaksOfTokens) {

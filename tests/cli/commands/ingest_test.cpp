@@ -85,8 +85,8 @@ TEST(IngestCommand, PublishedTrainAndValFoldersTrainAndEvaluate) {
        {"are splits: 'train', 'val'", "--no-splits", "'test' has none of the class folders"})
     EXPECT_NE(made.err.find(part), std::string::npos) << part << " in\n" << made.err;
   const auto json = nlohmann::json::parse(run_dlpipe({"inspect", dir / "data", "--json"}).out);
-  EXPECT_EQ(json["splits"]["train"]["samples"], 120);
-  EXPECT_EQ(json["splits"]["val"]["samples"], 40);
+  for (const auto& one : json["datasets"]) EXPECT_EQ(one["samples"], one["split"] == "train" ? 120 : 40);
+  EXPECT_EQ(json["datasets"].size(), 2u);
   EXPECT_EQ(json["classes"].size(), 10u);
   EXPECT_EQ(run_dlpipe({"verify", dir / "data", "--decode"}).exit_code, 0);
   const Outcome trained = run_dlpipe({"train", "--data", dir / "data", "--model", "lenet", "--augment",
@@ -125,7 +125,7 @@ TEST(IngestCommand, NamesThatHoldEscapeSequencesAreEscapedByEveryCommand) {
   is_safe(run_dlpipe({"inspect", dir / "data", "--skipped"}));
   const Outcome json = run_dlpipe({"inspect", dir / "data", "--json"});
   is_safe(json);
-  EXPECT_EQ(nlohmann::json::parse(json.out)["class_counts"].size(), 10u);
+  EXPECT_EQ(nlohmann::json::parse(json.out)["datasets"][0]["class_counts"].size(), 10u);
   is_safe(run_dlpipe({"verify", dir / "data", "--json"}));
   is_safe(run_dlpipe({"ingest", evil, dir / "other"}));
   is_safe(run_dlpipe({"inspect", evil}));

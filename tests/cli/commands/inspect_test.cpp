@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
@@ -22,7 +23,7 @@ TEST(InspectCommand, ShowsCountsAndPrintsJson) {
   EXPECT_EQ(json["samples"], 59);
   EXPECT_EQ(json["classes"].size(), 10u);
   EXPECT_EQ(json["fields"][0]["name"], "image");
-  EXPECT_EQ(json["class_counts"][6], 5);
+  EXPECT_EQ(json["datasets"][0]["class_counts"][6], 5);
   EXPECT_EQ(json["skipped"], 1);
   const Outcome skipped = run_dlpipe({"inspect", dir / "data", "--skipped"});
   EXPECT_NE(skipped.out.find("ring/00001.jpg: "), std::string::npos) << skipped.out;
@@ -35,8 +36,9 @@ TEST(InspectCommand, SplitsAreShownTogether) {
   const auto json = nlohmann::json::parse(run_dlpipe({"inspect", dir / "data", "--json"}).out);
   EXPECT_EQ(json["samples"], 100);
   EXPECT_EQ(json["classes"].size(), 10u);
-  EXPECT_EQ(json["splits"]["train"]["samples"], 70);
-  EXPECT_EQ(json["splits"]["test"]["samples"], 10);
+  std::map<std::string, int> samples;
+  for (const auto& one : json["datasets"]) samples[one["split"]] = one["samples"];
+  EXPECT_EQ(samples, (std::map<std::string, int>{{"train", 70}, {"val", 20}, {"test", 10}}));
 }
 
 TEST(InspectCommand, WhatIsNoDatasetIsNamed) {

@@ -32,7 +32,7 @@ TEST(VerifyCommand, TellsGoodFromDamaged) {
   EXPECT_NE(bad.err.find("is damaged; copy it again"), std::string::npos) << bad.err;
   const auto json = nlohmann::json::parse(run_dlpipe({"verify", dir / "data", "--json"}).out);
   EXPECT_EQ(json["ok"], false);
-  EXPECT_EQ(json["bad"][0]["sample"], 50);
+  EXPECT_EQ(json["datasets"][0]["bad"][0]["sample"], 50);
 }
 
 }  // namespace dlpipe::test
