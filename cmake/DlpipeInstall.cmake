@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 get_property(libraries GLOBAL PROPERTY DLPIPE_LIBRARIES)
 install(TARGETS ${libraries} dlpipe_flags EXPORT dlpipeTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET dlpipe)
-  install(TARGETS dlpipe RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS dlpipe RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
   # The man page and the completion of shells are the program's own words, asked for when they are installed.
   foreach(one "${CMAKE_INSTALL_MANDIR}/man1/dlpipe.1=help --man"
               "${CMAKE_INSTALL_DATADIR}/bash-completion/completions/dlpipe=completion bash"
