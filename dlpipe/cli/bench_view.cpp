@@ -23,7 +23,7 @@ void print_costs(const run::BenchTrainReport& bench) {
   const auto steps = static_cast<double>(bench.explained_steps);
   const engine::Roofline& roof = bench.roofline;
   std::vector<std::vector<std::string>> rows = {
-      {"op", "inputs", "kernel", "calls", "ms a step", "share", "GFLOP/s", "GB/s", "roofline"}};
+      {"op", "inputs", "kernel", "calls", "ms per step", "share", "GFLOP/s", "GB/s", "roofline"}};
   double total_ms = 0, rest_ms = 0;
   for (const engine::OpCost& cost : bench.costs) {
     const double seconds = static_cast<double>(cost.ns) * 1e-9;

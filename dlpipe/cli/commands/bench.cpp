@@ -95,7 +95,7 @@ Status bench_pipeline(Options options) {
   print_answer(concat(fixed(bench.samples_per_s, 1), " samples/s (", fixed(bench.slowest_samples_per_s, 1),
                       " to ", fixed(bench.fastest_samples_per_s, 1), ") with ", bench.threads,
                       bench.threads == 1 ? " thread; " : " threads; ",
-                      fixed(bench.cpu_ns_per_sample * 1e-3, 1), " us CPU a sample; peak memory ",
+                      fixed(bench.cpu_ns_per_sample * 1e-3, 1), " us CPU per sample; peak memory ",
                       human_bytes(bench.peak_resident_bytes)));
   return {};
 }
@@ -120,7 +120,7 @@ Status bench_decode(Options options) {
     return {};
   }
   print_answer(format_table(
-      {{"decoding, one thread", "img/s", "pixels an image"},
+      {{"decoding, one thread", "img/s", "pixels per image"},
        {"whole pictures", count(bench.full.samples_per_s), count(bench.mean_pixels)},
        {"the crop's part", count(bench.region.samples_per_s), count(bench.mean_region_pixels)}}));
   return {};
@@ -144,7 +144,7 @@ Status bench_storage(Options options) {
                      .dump());
     return {};
   }
-  print_answer(format_table({{"storage, one thread", "ns a record"},
+  print_answer(format_table({{"storage, one thread", "ns per record"},
                              {"header, random order", fixed(bench.header_ns, 0)},
                              {"record, random order", fixed(bench.random_record_ns, 0)},
                              {"record, in order", fixed(bench.sequential_record_ns, 0)}}));
@@ -197,7 +197,7 @@ Status bench_copies(const Options& options) {
 
 Flags add_part(Flags& flags, const std::string& name, const std::string& help, Options& options) {
   Flags part = flags.add_part(name, help);
-  part.add_option("--seconds", options.seconds, "Time to measure").range(0.1, 1e5);
+  part.add_option("--seconds", options.seconds, "Seconds to measure").range(0.1, 1e5);
   part.add_flag("--json", options.json, "Print one JSON line");
   return part;
 }
@@ -205,25 +205,25 @@ Flags add_part(Flags& flags, const std::string& name, const std::string& help, O
 void add_loader_options(Flags& part, pipeline::LoaderOptions& loader) {
   part.add_option("DATA", loader.data, "Dataset, or a split (its train)").required();
   part.add_option("--augment", loader.augment, "Augmentations, e.g. \"rrc(224) hflip\"");
-  part.add_option("--batch", loader.batch, "Images a batch");
+  part.add_option("--batch", loader.batch, "Images per batch");
   part.add_option("--slots", loader.slots, "Batches in flight");
-  part.add_option("--seed", loader.seed, "Of order and draws");
+  part.add_option("--seed", loader.seed, "Seed of the order and of random draws");
 }
 
 void add_train_options(Flags& part, run::BenchTrainOptions& train) {
   part.add_option("--model", train.model, "Model by name");
   part.add_option("--dtype", train.dtype, "f32 or bf16; on a GPU f16, too");
   part.add_flag("--tf32", train.tf32, "On CUDA: f32 products and convolutions may take TF32");
-  part.add_flag("--no-cudnn", train.no_cudnn, "On CUDA: convolutions and attention by our own kernels alone");
+  part.add_flag("--no-cudnn", train.no_cudnn, "On CUDA: convolutions and attention without cuDNN");
   part.add_option("--optimizer", train.optimizer, "Optimizer by name");
-  part.add_option("--batch", train.batch, "Images a batch").range(1, 1'000'000);
+  part.add_option("--batch", train.batch, "Images per batch").range(1, 1'000'000);
   part.add_option("--accumulate", train.accumulate, "Batches whose gradients make one step")
       .range(1, 1'000'000);
   part.add_option("--size", train.size, "Height and width, or tokens; 0: the model's own").range(0, 65536);
   part.add_option("--channels", train.channels, "Channels").range(1, 4);
   part.add_option("--classes", train.classes,
                   "Classes, or the vocabulary; 0: the model's own, else 1000 from 96 pixels on and 10 below");
-  part.add_option("--threads", train.threads, "Threads; 0: what the process may use");
+  part.add_option("--threads", train.threads, "Threads; 0: as many as the process may use");
   part.add_option("--checkpoint-activations", train.checkpoint_activations,
                   "Modules (a glob) that run again in backward instead of keeping what they made");
   part.add_flag("--explain", train.explain, "Each op's kernel, rates and share of the machine's roofline");
@@ -238,11 +238,11 @@ void add_ops_options(Flags& part, run::BenchOpsOptions& ops) {
   part.add_option("--ops", ops.ops, "Ops whose names match, e.g. \"*norm\"");
   part.add_option("--dtype", ops.dtype, "f32 or bf16");
   part.add_flag("--tf32", ops.tf32, "On CUDA: f32 products and convolutions may take TF32");
-  part.add_flag("--no-cudnn", ops.no_cudnn, "On CUDA: convolutions and attention by our own kernels alone");
-  part.add_option("--threads", ops.threads, "Threads; 0: what the process may use");
+  part.add_flag("--no-cudnn", ops.no_cudnn, "On CUDA: convolutions and attention without cuDNN");
+  part.add_option("--threads", ops.threads, "Threads; 0: as many as the process may use");
   part.add_option("--kernels", ops.kernels, "measured, rules, or auto, as of bench train");
   part.add_option("--device", ops.device, "cpu, cuda");
-  part.add_flag("--quick", ops.quick, "The ops' small test samples: to see that all run");
+  part.add_flag("--quick", ops.quick, "Small test samples, to see that every op runs");
 }
 
 std::function<Status()> setup(Flags& flags) {
@@ -250,9 +250,10 @@ std::function<Status()> setup(Flags& flags) {
   Flags pipeline_part =
       add_part(flags, "pipeline", "Reading, decoding, augmenting, without a trainer", *options);
   add_loader_options(pipeline_part, options->loader);
-  pipeline_part.add_option("--threads", options->loader.threads, "Threads; 0: what the process may use");
+  pipeline_part.add_option("--threads", options->loader.threads,
+                           "Threads; 0: as many as the process may use");
   pipeline_part.add_option("--memory", options->memory,
-                           "Most memory for batches and dataset pages, as 1GiB; 0: any");
+                           "Most memory for batches and dataset pages, as 1GiB; 0: no limit");
   pipeline_part.add_flag("--sequential", options->sequential,
                          "In the dataset's order instead of a shuffled one");
 

@@ -42,16 +42,18 @@ std::function<Status()> setup(Flags& flags) {
   auto all = std::make_shared<Options>();
   run::GenerateOptions* const options = &all->generate;
   flags.add_option("--ckpt", options->checkpoint, "Checkpoint, or run directory (its best)").required();
-  flags.add_option("--prompt", options->prompt, "Text to go on from").type_name("TEXT");
-  flags.add_option("--tokens", options->tokens, "How many to add").range(0, 100'000'000);
+  flags.add_option("--prompt", options->prompt, "Text to continue").type_name("TEXT");
+  flags.add_option("--tokens", options->tokens, "Characters to add").range(0, 100'000'000);
   flags
       .add_option("--temperature", options->temperature,
-                  "Below 1 bolder, above 1 wilder; 0: always the likeliest")
+                  "Divides the logits: below 1 the text is more likely, above 1 more varied; 0: always the "
+                  "likeliest character")
       .range(0.0, 1e6);
-  flags.add_option("--top-k", options->top_k, "Draw from so many of the likeliest; 0: all")
+  flags.add_option("--top-k", options->top_k, "Draw from the N likeliest characters; 0: from all")
       .range(0, 1'000'000);
-  flags.add_option("--seed", options->seed, "Of the draws");
-  flags.add_option("--threads", options->threads, "Threads; 0: what the process may use").range(0, 4096);
+  flags.add_option("--seed", options->seed, "Seed of the random draws");
+  flags.add_option("--threads", options->threads, "Threads; 0: as many as the process may use")
+      .range(0, 4096);
   flags.add_flag("--json", all->json, "Print one JSON line, when all is there");
   return [all] { return generate(*all); };
 }

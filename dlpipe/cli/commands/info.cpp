@@ -127,11 +127,13 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("PATH", options->path, "Show what a safetensors file, checkpoint or run holds instead");
   flags.add_flag("--json", options->json, "Print one JSON line");
   flags.add_option("--model", options->model, "Show this model's layers instead");
-  flags.add_option("--size", options->arguments.height, "Of the model's images, or tokens; 0: its own")
+  flags
+      .add_option("--size", options->arguments.height,
+                  "Height and width of the model's images, or its tokens; 0: the model's own")
       .range(0, 65536);
-  flags.add_option("--channels", options->arguments.channels, "Of the model's images").range(1, 4);
-  flags.add_option("--classes", options->arguments.classes, "Of the model").range(1, 1 << 24);
-  flags.add_option("--batch", options->batch, "Images, for FLOPs and memory").range(1, 1 << 24);
+  flags.add_option("--channels", options->arguments.channels, "Channels of the model's images").range(1, 4);
+  flags.add_option("--classes", options->arguments.classes, "Classes of the model").range(1, 1 << 24);
+  flags.add_option("--batch", options->batch, "Images per batch, for FLOPs and memory").range(1, 1 << 24);
   return [options] { return info(*options); };
 }
 

@@ -153,20 +153,20 @@ std::function<Status()> setup(Flags& flags) {
                    "standard (the file); auto: coefficients, but for tiny pictures that would grow by over "
                    "25 %");
   flags.add_flag("--trust", ingest.trust, "Don't compare the pixels of --jpeg's layout with the file's");
-  flags.add_option("--resize-max", ingest.resize_max, "Scale longer sides down to N pixels; 0: no");
-  flags.add_option("--quality", ingest.quality, "Of the JPEGs that are re-coded, 1 to 100");
+  flags.add_option("--resize-max", ingest.resize_max, "Scale longer sides down to N pixels; 0: don't");
+  flags.add_option("--quality", ingest.quality, "Quality of JPEGs that are re-coded, 1 to 100");
   flags.add_flag("--zstd", ingest.zstd, "Compress each record; pays for raw pixels");
   flags.add_option("--limit", ingest.limit, "At most N files, chosen by --seed; -1: all");
   flags.add_option("--split", options->split,
                    "Fractions of train,val[,test], each class alike, texts in order: 0.9,0.1");
   flags.add_flag("--no-splits", ingest.no_splits,
                  "Folders, files and a column that are called train, val or test make no splits");
-  flags.add_option("--length", ingest.length, "Tokens of a sequence, of texts");
-  flags.add_option("--seed", ingest.seed, "Of --split and --limit");
+  flags.add_option("--length", ingest.length, "Tokens per sequence, of texts");
+  flags.add_option("--seed", ingest.seed, "Seed of --split and --limit");
   flags.add_option("--window", options->window, "Bytes read ahead of the writer");
-  flags.add_option("--threads", ingest.jobs, "Threads; 0: what the process may use");
+  flags.add_option("--threads", ingest.jobs, "Threads; 0: as many as the process may use");
   flags.add_option("--map-size", options->map_size, "Most bytes of a dataset; 0: eight times the estimate");
-  flags.add_option("--max-pixels", ingest.max_pixels, "Larger pictures are bad files");
+  flags.add_option("--max-pixels", ingest.max_pixels, "Treat images with more pixels as bad files");
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };
 }

@@ -68,7 +68,7 @@ std::string alphabet_lines(const data::InspectReport& report, int64_t length) {
     const std::string quoted = formats::Json(character).dump();
     alphabet += quoted.substr(1, quoted.size() - 2);
   }
-  return concat("tokens     ", length, " a sample, the last one only predicted\nalphabet   ",
+  return concat("tokens     ", length, " per sample, the last one only predicted\nalphabet   ",
                 report.classes.size(), ": ", alphabet, "\n");
 }
 
@@ -84,7 +84,7 @@ void print_text(const data::InspectReport& report) {
                       "\nfields     ", fields, "\n",
                       is_text ? alphabet_lines(report, tokens->shape[0]) : image_lines(report), "record     ",
                       spread_text(report.record_bytes), " bytes\nfile       ", human_bytes(report.file_bytes),
-                      ", ", report.records_per_value, " records a value, compression ", report.compression,
+                      ", ", report.records_per_value, " records per value, compression ", report.compression,
                       "\nskipped    ", human_count(report.skipped), "\n"));
   if (is_text) return;
   print_answer(classes_text(report));

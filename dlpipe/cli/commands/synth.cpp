@@ -55,9 +55,10 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("OUT", options->synth.directory, "Folder to make: OUT/CLASS/NNNNN.jpg").required();
   flags.add_option("--per-class", options->synth.per_class, "Pictures of each of the ten classes");
   flags.add_option("--size", options->size, "Sides in pixels: N, or N..M to draw each");
-  flags.add_option("--quality", options->synth.quality, "Of the JPEGs").range(1, 100);
-  flags.add_option("--seed", options->synth.seed, "Equal seeds give equal files");
-  flags.add_option("--threads", options->synth.jobs, "Threads; 0: what the process may use").range(0, 4096);
+  flags.add_option("--quality", options->synth.quality, "Quality of the JPEGs, 1 to 100").range(1, 100);
+  flags.add_option("--seed", options->synth.seed, "Seed of the drawing; equal seeds give equal files");
+  flags.add_option("--threads", options->synth.jobs, "Threads; 0: as many as the process may use")
+      .range(0, 4096);
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };
 }

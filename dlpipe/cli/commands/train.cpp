@@ -122,6 +122,7 @@ void print_result_json(const run::TrainOutcome& outcome, const run::TrainConfig&
        {"samples", outcome.samples},
        {"seconds", outcome.seconds},
        {"samples_per_s", static_cast<double>(outcome.samples) / outcome.seconds},
+       {"wall_seconds", static_cast<double>(outcome.ledger.wall_ns) * 1e-9},
        {"loss", outcome.loss},
        {"validation", validation_json(outcome)},
        {"best", Json()},

@@ -90,9 +90,10 @@ Status run(Options options) {
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   flags.add_option("DATA", options->directory, "Dataset, or directory of splits").required();
-  flags.add_flag("--decode", options->verify.decode, "Decode every image too");
-  flags.add_option("--threads", options->verify.jobs, "Threads; 0: what the process may use").range(0, 4096);
-  flags.add_option("--max-pixels", options->verify.max_pixels, "Larger pictures are bad");
+  flags.add_flag("--decode", options->verify.decode, "Decode every image, too");
+  flags.add_option("--threads", options->verify.jobs, "Threads; 0: as many as the process may use")
+      .range(0, 4096);
+  flags.add_option("--max-pixels", options->verify.max_pixels, "Count images with more pixels as damaged");
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };
 }

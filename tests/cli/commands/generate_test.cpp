@@ -54,7 +54,7 @@ TEST_F(Generate, GoesOnAsTheTextDoes) {
 TEST_F(Generate, InspectSpeaksOfTokens) {
   const Outcome shown = run_dlpipe({"inspect", folder_ / "data/train"});
   ASSERT_EQ(shown.exit_code, 0) << shown.err;
-  EXPECT_NE(shown.out.find("tokens     11 a sample"), std::string::npos) << shown.out;
+  EXPECT_NE(shown.out.find("tokens     11 per sample"), std::string::npos) << shown.out;
   EXPECT_NE(shown.out.find("alphabet   10: \\n ,abcdefg\n"), std::string::npos) << shown.out;
   for (const char* of_images : {"image", "pixels", "width", "longer side"})
     EXPECT_EQ(shown.out.find(of_images), std::string::npos) << shown.out;
