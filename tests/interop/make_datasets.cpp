@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
       }
       ++number;
     }
-    fs::copy_file(__FILE__, out / "forms.src/odd/text.jpg");
+    fs::copy_file(fs::path(DLPIPE_TEST_DATA) / "interop/make_datasets.cpp", out / "forms.src/odd/text.jpg");
     for (const auto& [name, size] :
          {std::pair("packed", 24), std::pair("packed_zstd", 24), std::pair("alone", 256)}) {
       ingest::SynthOptions options;
