@@ -37,7 +37,7 @@ struct ChainStep {
 struct ChainPlan {
   Region source_region;          // what to decode, in the oriented source picture
   ImageSize out;                 // what apply writes
-  std::vector<OpDraw> draws;     // one an op
+  std::vector<OpDraw> draws;     // one per op
   std::vector<ChainStep> steps;  // what apply runs: crops, flips and inactive ops have been folded away
   uint64_t hash = 0;             // over all drawn parameters: goes into the batch chain
 

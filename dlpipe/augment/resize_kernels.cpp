@@ -181,7 +181,7 @@ void VerticalRow(const uint8_t* const* rows, const WeightPair* weights, int pair
   VerticalBytes<0>(rows, weights, pairs, size, out);
 }
 
-/// Sixteen bytes of each of kBlocks rows, a row a block.
+/// Sixteen bytes of each of kBlocks rows, a row per block.
 HWY_INLINE V8 LoadBlocks(const uint8_t* const* rows, ptrdiff_t offset) {
 #if HWY_MAX_BYTES == 16
   return hn::LoadU(d8, rows[0] + offset);

@@ -25,7 +25,7 @@ struct BatchPrep {
   std::array<float, kMaxChannels> bias = {0, 0, 0, 0};
   DType dtype = DType::kF32;
   float label_smoothing = 0.0f;
-  std::vector<SampleMix> mix;  // empty, or one a sample
+  std::vector<SampleMix> mix;  // empty, or one per sample
 };
 
 }  // namespace dlpipe

@@ -21,7 +21,7 @@ class BadRecords {
   BadRecords(int64_t max_bad, std::string quarantine_file)
       : max_bad_(max_bad), quarantine_file_(std::move(quarantine_file)) {}
 
-  /// Books a lent batch's bad samples: one line a sample in the quarantine file. kCorrupt once more than
+  /// Books a lent batch's bad samples: one line per sample in the quarantine file. kCorrupt once more than
   /// max_bad distinct samples are bad; kIo and the like when the file can't be written.
   Status book(int64_t epoch, std::span<const Substitution> substitutions);
   /// Distinct samples, ascending: a part of the source's state.

@@ -1,6 +1,6 @@
 // Which stage limited the stream lately: compares two snapshots of the counters, about a second apart.
 //
-// Any thread; a lock taken once a batch.
+// Any thread; a lock taken once per batch.
 #pragma once
 
 #include <array>

@@ -33,7 +33,7 @@ enum class OnBadRecord : uint8_t { kSubstitute, kDrop, kStop };  // kDrop: weigh
 struct LoaderOptions {
   std::string data;     // dataset directory
   std::string augment;  // expression; empty: the dataset's images must all have one size
-  int64_t batch = 64;   // samples a batch on this rank (all ranks: batch x world)
+  int64_t batch = 64;   // samples per batch on this rank (all ranks: batch x world)
   int threads = 0;      // 0: what the process may use (affinity, cgroup quota)
   int slots = 3;        // batches in flight, the one lent included; prefetch depth
   uint64_t seed = 0;

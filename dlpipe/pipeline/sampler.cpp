@@ -17,7 +17,7 @@ constexpr uint64_t kPermutationStream = 0x7065726d75746500;  // "permute"
 constexpr uint64_t kSubsetStream = 0x7375627365740000;       // "subset"
 
 // The round function: a multiply-xorshift mix of a half and the round's key. Quality comes from several
-// rounds of it; a Philox block a round would cost ten times as much and show no difference in the tests of
+// rounds of it; a Philox block per round would cost ten times as much and show no difference in the tests of
 // uniformity.
 uint64_t mix(uint64_t half, uint64_t key) {
   uint64_t x = (half + key) * 0x9E3779B97F4A7C15u;  // 2^64 / golden ratio

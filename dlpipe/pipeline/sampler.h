@@ -58,7 +58,7 @@ class Subset {
 
 struct SamplerOptions {
   Subset subset;      // of the dataset, by --limit
-  int64_t batch = 1;  // samples a batch on one rank
+  int64_t batch = 1;  // samples per batch on one rank
   int rank = 0;
   int world = 1;
   bool shuffle = true;

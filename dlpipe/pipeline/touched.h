@@ -1,5 +1,5 @@
 // Which records have been checked since the loader was opened: a bit a sample, so that each record's checksum
-// is computed once a run. Any thread, no lock.
+// is computed once per run. Any thread, no lock.
 #pragma once
 
 #include <atomic>

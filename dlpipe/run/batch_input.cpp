@@ -56,7 +56,7 @@ class BatchTensors {
     const float* const weight = batch_.ready_event != nullptr ? batch_.device_weight : batch_.weight.data();
     return Tensor::borrow(const_cast<float*>(weight), {batch_.capacity}, DType::kF32, device_);
   }
-  /// What batch.prep->mix holds, a row of bytes a sample.
+  /// What batch.prep->mix holds, a row of bytes per sample.
   Tensor mixes() const {
     const SampleMix* const mixes =
         batch_.ready_event != nullptr ? batch_.device_mixes : batch_.prep->mix.data();
@@ -98,7 +98,7 @@ BatchInput token_input(const Batch& batch, const BatchField& field, const BatchT
   return input;
 }
 
-/// Two rows a sample, from labels and weights as they came.
+/// Two rows per sample, from labels and weights as they came.
 void mix_targets(BatchInput& input, const Tensor& mixes) {
   const int64_t n = input.labels.size(0);
   Device& device = mixes.device();

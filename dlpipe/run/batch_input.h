@@ -11,14 +11,14 @@ namespace dlpipe::run {
 struct BatchInput {
   engine::Tensor pixels;  // floating [N,H,W,C], prepared as batch.prep says; tokens: i64 [N,T]
   engine::Tensor labels;  // i64 [N]; tokens: [N * T]; mixed: [2N]
-  engine::Tensor weight;  // f32, one a label; 0: the row doesn't count
+  engine::Tensor weight;  // f32, one per label; 0: the row doesn't count
   double total_weight = 0;
   /// The batch's samples are mixed: labels are their own and then their partners', weights lambda w and
   /// (1 - lambda) w. Logits that stand twice, one below the other, so have the mixed loss whatever the loss,
   /// as long as it is a mean by weight.
   bool is_mixed = false;
 
-  /// A model's outputs for `pixels`, one row a label.
+  /// A model's outputs for `pixels`, one row per label.
   engine::Tensor rows(const engine::Tensor& logits) const;
 };
 

@@ -34,7 +34,7 @@ class CachedBatch : public BatchSource {
   CachedBatch() = default;
 
   std::vector<FieldSpec> specs_;
-  std::vector<std::vector<std::byte>> data_;  // one a field
+  std::vector<std::vector<std::byte>> data_;  // one per field
   std::vector<float> weight_;
   std::vector<int64_t> sample_ids_;
   BatchPrep prep_;

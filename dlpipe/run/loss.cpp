@@ -18,7 +18,7 @@ Tensor cross_entropy_loss(const Tensor& logits, const Tensor& target, const Tens
 }
 
 Tensor identity(int64_t size, Device& device) {
-  // 1 0 0 ... again and again, one element longer than a row: the one moves on by a place a row.
+  // 1 0 0 ... again and again, one element longer than a row: the one moves on by a place per row.
   const Tensor one = Tensor::full({1}, 1.0, DType::kF32, device);
   const Tensor zeros = Tensor::full({size}, 0.0, DType::kF32, device);
   const Tensor longer = engine::concat({one, zeros}, 0)

@@ -1,5 +1,5 @@
 // A step of a device captured once and launched as a whole from then on: one call instead of a thousand
-// launches. A step of several batches is as many graphs, one a batch, the last with the update.
+// launches. A step of several batches is as many graphs, one per batch, the last with the update.
 //
 // The first step runs as it is (kernels and libraries make themselves at home), the second from copies of its
 // input and with its memory in a pool of its own, the third is captured; memory and addresses are then the

@@ -1,4 +1,4 @@
-// A dataset and a short run that several tests look at; made once a test program, by the program itself.
+// A dataset and a short run that several tests look at; made once per test program, by the program itself.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Steps of several batches on the simulated device: their graphs, one a batch, and the steps that are
+// Steps of several batches on the simulated device: their graphs, one per batch, and the steps that are
 // skipped.
 #include <gtest/gtest.h>
 

@@ -235,7 +235,7 @@ TEST_F(DeviceTime, OfTrainingStepsAddsUp) {
     EXPECT_GE(times->steps, 6);
     EXPECT_EQ(times->entry.unaccounted_ns(), 0);
     EXPECT_TRUE(report_ledger(times->entry).adds_up());
-    // Three copies a batch of 2,000 ns, which an idle device waits for once it has set the learning rate.
+    // Three copies per batch of 2,000 ns, which an idle device waits for once it has set the learning rate.
     EXPECT_EQ(ns(times->entry, Span::kHostToDevice), times->steps * (3 * 2000 - 1000));
     for (const Span span : {Span::kForward, Span::kBackward, Span::kOptimizer, Span::kLaunchGap})
       EXPECT_GT(ns(times->entry, span), 0) << span_name(span);

@@ -1,7 +1,7 @@
 // Tensors' memory on devices other than the host: streams, copies. On the host everything here is plain
 // memory access.
 //
-// Each thread has one stream a device, made when it is first asked for; tensor copies and kernels of that
+// Each thread has one stream per device, made when it is first asked for; tensor copies and kernels of that
 // thread are in its order, and blocks of the device's cache are used again in that order. So a tensor that
 // another thread goes on with has to be waited for: synchronize().
 #pragma once

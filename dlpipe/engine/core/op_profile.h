@@ -1,7 +1,7 @@
 // Where a step's time goes, op by op: what `bench train --explain` prints.
 //
 // While an OpProfile lives, ops that its thread runs (forward, and backward on the same thread) are timed.
-// One at a time a thread; when none is there, an op pays one thread-local load.
+// One at a time per thread; when none is there, an op pays one thread-local load.
 #pragma once
 
 #include <cstdint>

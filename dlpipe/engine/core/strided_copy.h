@@ -1,4 +1,4 @@
-// Copies between memory orders: what makes a view contiguous. Host memory; one thread a call unless the copy
+// Copies between memory orders: what makes a view contiguous. Host memory; one thread per call unless the copy
 // is large, then in parallel slices.
 #pragma once
 

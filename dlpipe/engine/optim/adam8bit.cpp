@@ -1,4 +1,4 @@
-// Adam whose moments are kept in 8 bits each: 2.03 bytes a weight where adam keeps 8.
+// Adam whose moments are kept in 8 bits each: 2.03 bytes per weight where adam keeps 8.
 //
 // Moments are stored in blocks of 256 as small floating-point numbers beside the block's largest: sign, four
 // bits of exponent, three of significand for the mean; four and four for the square's root. (Dettmers et al.,

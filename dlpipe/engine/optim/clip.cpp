@@ -10,7 +10,7 @@
 namespace dlpipe::engine {
 namespace {
 
-// Part of the definition of the norm: one partial sum a slice.
+// Part of the definition of the norm: one partial sum per slice.
 constexpr int64_t kSlice = 16384;
 
 double sum_of_squares(const float* values, int64_t count) {

@@ -79,7 +79,7 @@ class Dataset {
   };
   /// Opens DIR, or DIR/SPLIT when DIR holds splits and `split` names one ("train", "val"). Checks version,
   /// file size against LMDB's last page, schema, counts and id; messages name DIR. Reads the header table
-  /// once: 32 bytes a sample.
+  /// once: 32 bytes per sample.
   static Result<std::shared_ptr<const Dataset>> open(const std::string& directory,
                                                      std::string_view split = {},
                                                      IdCheck check = IdCheck::kRefuse);

@@ -1,4 +1,4 @@
-// Rows of the dense header table: 32 bytes a sample, kRowsPerChunk to an LMDB value (FORMAT.md).
+// Rows of the dense header table: 32 bytes per sample, kRowsPerChunk to an LMDB value (FORMAT.md).
 #pragma once
 
 #include <cstddef>

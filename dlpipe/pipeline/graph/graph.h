@@ -48,7 +48,7 @@ class Graph {
   /// Lets a batch, or a part of one, into the graph, as portions of `step` samples. Any thread; does not run
   /// bodies itself.
   void put(const Portion& whole, int32_t step);
-  /// Opens the gate; once a batch. Any thread.
+  /// Opens the gate; once per batch. Any thread.
   void open(int64_t sequence) noexcept;
   /// Works for the arena until the gate is open, then closes it. The consumer's thread; every sequence once.
   void wait(int64_t sequence);

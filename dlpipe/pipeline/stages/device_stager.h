@@ -9,7 +9,7 @@
 // same twin.
 //
 // Batches are staged in order, or a later one could take the last twin and the one that is waited for never
-// get any. One lock guards everything; it is taken a few times a batch, by workers, the consumer and never by
+// get any. One lock guards everything; it is taken a few times per batch, by workers, the consumer and never by
 // the device's own threads.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The stage "reader": a record's bytes in the map, checked once a run. Nothing is copied.
+// The stage "reader": a record's bytes in the map, checked once per run. Nothing is copied.
 //
 // An object belongs to one thread (it uses that thread's transaction); the touched bits are shared.
 #pragma once

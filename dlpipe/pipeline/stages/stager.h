@@ -5,7 +5,7 @@
 // consumer's stream has passed its release. The host never waits for the device.
 //
 // stage() may be called from any thread; lend() and release() from the consumer's. The device stager takes a
-// lock, some times a batch.
+// lock, some times per batch.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,7 @@ class Stager {
                                                 Hooks hooks);
 };
 
-/// Batches between begun and lent at most: one a slot, and one a twin.
+/// Batches between begun and lent at most: one per slot, and one per twin.
 int stager_gates(const Setup& setup);
 
 }  // namespace dlpipe::pipeline

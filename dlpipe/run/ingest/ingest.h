@@ -97,7 +97,7 @@ struct IngestReport {
   bool files_compared = true;  // false: DST is older and doesn't know its files
 };
 
-/// `progress` is called a few times a second; may be empty.
+/// `progress` is called a few times per second; may be empty.
 Result<IngestReport> ingest(const IngestOptions& options,
                             const std::function<void(const IngestProgress&)>& progress = {});
 

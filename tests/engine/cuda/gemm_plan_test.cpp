@@ -40,7 +40,7 @@ void multiply_as_told(const GemmProblem& p) {
         float sum = p.c.accumulate ? to : 0.0f;
         for (int64_t l = 0; l < terms; ++l)
           sum += at(of.left, p.b.data, batch, i, l) * at(of.right, p.a.data, batch, l, j);
-        to = p.epilogue == GemmEpilogue::kBias ? sum + vector[i] : sum;  // BIAS: one a row of the result
+        to = p.epilogue == GemmEpilogue::kBias ? sum + vector[i] : sum;  // BIAS: one per row of the result
       }
     }
   }

@@ -252,7 +252,7 @@ TEST_P(Launches, FillAGpuAndWasteNothing) {
   EXPECT_GT(checked, 0) << "no sample of a real network's size; give it one in more_samples";
 }
 
-/// What depends on a channel alone is all that a ResNet waits for, a hundred times a step: few channels a
+/// What depends on a channel alone is all that a ResNet waits for, a hundred times per step: few channels a
 /// block, for many loads at once.
 TEST(LaunchesOfBatchNorm, FinishFewChannelsABlock) {
   const auto norm =

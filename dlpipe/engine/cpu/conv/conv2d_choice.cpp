@@ -26,7 +26,7 @@ constexpr int64_t kMostPartialElements = int64_t{1} << 24;
 constexpr int64_t kWinogradImages = 16;
 // Our Winograd, on Zen 3 (AVX2): a forward slice of 48 tiles or more keeps its rate; a slice of the weights'
 // gradient transforms its sums back, which wants four times as many. Parts of 64 channels lose a tenth to
-// transforming images once a part.
+// transforming images once per part.
 constexpr int64_t kTilesASlice = 48;
 constexpr int64_t kTilesAWeightsSlice = 192;
 constexpr int64_t kMostWeightsSlices = 16;

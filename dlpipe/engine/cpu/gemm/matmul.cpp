@@ -14,7 +14,7 @@ std::byte* matrix(const Tensor& tensor, int64_t index, int64_t elements) {
          static_cast<size_t>(index * elements) * dtype_size(tensor.dtype());
 }
 
-// Many matrices: one a slice (a product inside a slice runs on that slice's thread). Few: each cut by itself.
+// Many matrices: one per slice (a product inside a slice runs on that slice's thread). Few: each cut by itself.
 template <class Body>
 void each_matrix(int64_t count, const Body& body) {
   constexpr int64_t kMany = 16;

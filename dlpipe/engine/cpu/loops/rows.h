@@ -12,7 +12,7 @@ namespace dlpipe::engine::cpu {
 
 inline constexpr int kRowLanes = 16;
 
-/// Elements of rows a slice: about as much work as an elementwise slice.
+/// Elements of rows per slice: about as much work as an elementwise slice.
 inline int64_t rows_per_slice(int64_t row_elements) {
   return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, row_elements));
 }

@@ -1,4 +1,4 @@
-// From samples of components to pixels as seen: upsampling, colours, orientation. A thread a pixel.
+// From samples of components to pixels as seen: upsampling, colours, orientation. A thread per pixel.
 #pragma once
 
 #include "dlpipe/engine/cuda/coef/coef_samples.h"

@@ -1,4 +1,4 @@
-// From a packed tile's bits to samples: a block of threads a tile. One thread finds where each of the tile's
+// From a packed tile's bits to samples: a block of threads per tile. One thread finds where each of the tile's
 // blocks of coefficients begins, which is the serial part; then eight threads take each: a group of
 // coefficients, a column of the transform, a row.
 #pragma once

@@ -95,7 +95,7 @@ DataType data_type(DType dtype) {
 }
 
 const Result<Handle>& thread_handle() {
-  CUstream_st* const stream = current_stream();  // one a thread; asked for first, it outlives the handle
+  CUstream_st* const stream = current_stream();  // one per thread; asked for first, it outlives the handle
   static thread_local const Result<Handle> t_handle = make_thread_handle(stream);
   return t_handle;
 }

@@ -225,7 +225,7 @@ class LtMultiplier {
 Status multiply_by_lt(const GemmProblem& problem, const Tensor& workspace) {
   if (problem.batch > std::numeric_limits<int32_t>::max())
     return Status(ErrorCode::kUnsupported, "[cuda] cublasLt: more than 2^31 - 1 matrices");
-  CUstream_st* const stream = current_stream();  // one a thread; asked for first, it outlives the handle
+  CUstream_st* const stream = current_stream();  // one per thread; asked for first, it outlives the handle
   static thread_local LtMultiplier t_multiplier(stream);
   return t_multiplier.run(problem, workspace);
 }

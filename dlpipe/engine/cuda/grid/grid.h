@@ -63,7 +63,7 @@ class Block {
  public:
   static constexpr int kThreads = kThreads_;
 
-  /// One value a thread, kept between phases.
+  /// One value per thread, kept between phases.
   template <class T>
   class PerThread {
    public:

@@ -60,7 +60,7 @@ struct DepthwiseConv {
   }
 };
 
-/// One thread an element of the images' gradient.
+/// One thread per element of the images' gradient.
 template <class T>
 struct DepthwiseImageGradient {
   static constexpr const char* kName = "depthwise conv2d, gradient of images";

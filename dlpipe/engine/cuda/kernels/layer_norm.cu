@@ -82,7 +82,7 @@ DLPIPE_DEVICE int own_count(int64_t first, int64_t channels) {
   return left >= kOwn ? kOwn : left > 0 ? static_cast<int>(left) : 0;
 }
 
-/// One block a row.
+/// One block per row.
 template <int kThreads_>
 struct NormalizeRows {
   static constexpr const char* kName = "layer_norm";

@@ -6,7 +6,7 @@
 namespace dlpipe::engine {
 namespace {
 
-/// One thread a row along the axis.
+/// One thread per row along the axis.
 template <class T>
 struct MaxRows {
   static constexpr const char* kName = "max";
@@ -38,7 +38,7 @@ struct MaxRows {
   }
 };
 
-/// One block a row of neighbours.
+/// One block per row of neighbours.
 template <class T>
 struct MaxOfRow {
   static constexpr const char* kName = "max of a row";
@@ -81,7 +81,7 @@ struct MaxOfRow {
   }
 };
 
-/// One thread an element: the gradient where the largest was, else 0.
+/// One thread per element: the gradient where the largest was, else 0.
 template <class T>
 struct MaxGradient {
   static constexpr const char* kName = "max gradient";

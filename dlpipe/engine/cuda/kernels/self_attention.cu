@@ -1,7 +1,7 @@
 // self_attention on CUDA: cuDNN's where it is there and takes it (cudnn_attention.h), which has tensor cores.
 // Else, and for f32, kernels of our own, which are also its twin in tests: blocks of queries against blocks
 // of keys with a running softmax, so that nothing larger than a block of weights exists (Dao,
-// "FlashAttention-2", 2023, algorithms 1 and 2). One block of threads a block of queries (backward also: of
+// "FlashAttention-2", 2023, algorithms 1 and 2). One block of threads per block of queries (backward also: of
 // keys) of one head of one sequence; it walks the other side in order, so there are no atomics.
 #include "dlpipe/engine/cuda/cudnn/cudnn_attention.h"
 #include "dlpipe/engine/cuda/kernels/attention_tiles.h"

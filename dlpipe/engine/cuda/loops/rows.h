@@ -1,4 +1,4 @@
-// What kernels with one block a row share: reductions along the row.
+// What kernels with one block per row share: reductions along the row.
 #pragma once
 
 #include "dlpipe/engine/cuda/grid/elements.h"

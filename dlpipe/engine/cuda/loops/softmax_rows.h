@@ -1,4 +1,4 @@
-// softmax and log_softmax along the last axis on CUDA: one block a row. What tells them apart is a Rule:
+// softmax and log_softmax along the last axis on CUDA: one block per row. What tells them apart is a Rule:
 //
 //   struct SoftmaxRule {
 //     static constexpr const char* kName; kGradientName;

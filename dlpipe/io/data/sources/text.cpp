@@ -1,5 +1,5 @@
 // A text file as sequences of characters: record i holds length + 1 tokens from place i * length on, so that
-// every character is predicted once an epoch from those before it in its record. Characters are numbered in
+// every character is predicted once per epoch from those before it in its record. Characters are numbered in
 // code point order; where a text has more than 256 different ones, or is no UTF-8, tokens are its bytes.
 #include <algorithm>
 #include <array>
