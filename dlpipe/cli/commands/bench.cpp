@@ -254,6 +254,8 @@ std::function<Status()> setup(Flags& flags) {
                            "Threads; 0: as many as the process may use");
   pipeline_part.add_option("--memory", options->memory,
                            "Most memory for batches and dataset pages, as 1GiB; 0: no limit");
+  pipeline_part.add_option("--limit", options->loader.limit,
+                           "Only N samples, a subset from the whole dataset by --seed; -1: all");
   pipeline_part.add_flag("--sequential", options->sequential,
                          "In the dataset's order instead of a shuffled one");
 

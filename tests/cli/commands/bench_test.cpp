@@ -37,6 +37,19 @@ TEST(Bench, PipelineGivesRateThreadsAndStages) {
   EXPECT_TRUE(has_decoder);
 }
 
+// A batch needs as many samples as the limit leaves.
+TEST(Bench, PipelineTakesALimit) {
+  std::vector<std::string> arguments = {
+      "pipeline", trained_run().data.split, "--augment", "rrc(24)", "--batch", "8"};
+  arguments.insert(arguments.end(), {"--limit", "8"});
+  EXPECT_GT(bench_json(arguments)["samples_per_s"].as_double(), 0);
+  arguments.insert(arguments.begin(), "bench");
+  arguments.back() = "7";
+  const Outcome outcome = run_dlpipe(arguments);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("7"), std::string::npos) << outcome.err;
+}
+
 TEST(Bench, TrainGivesRateAndThePartsOfAStep) {
   const Json json =
       bench_json({"train", "--model", "lenet", "--batch", "8", "--size", "28", "--threads", "1"});
