@@ -2,12 +2,39 @@
 
 #include <algorithm>
 #include <exception>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe {
+
+namespace {
+std::string limits_of(const std::exception& error) {
+  return concat("(", error.what(), "); raise ulimit -v or ulimit -u, or ask for fewer");
+}
+}  // namespace
+
+Status check_threads(std::string_view area, int wanted) {
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(wanted));
+  Status status;
+  {
+    const std::lock_guard all_at_once(mutex);
+    try {
+      while (static_cast<int>(threads.size()) < wanted)
+        threads.emplace_back([&mutex] { const std::lock_guard until_all_are_there(mutex); });
+    } catch (const std::exception& error) {
+      status = Status(ErrorCode::kOutOfMemory, concat("[", area, "] only ", threads.size(), " of ", wanted,
+                                                      " threads could be started ", limits_of(error)));
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  return status;
+}
 
 Threads::Threads(std::string_view area, int wanted, std::function<void(int)> body)
     : area_(area), body_(std::move(body)) {
@@ -16,8 +43,7 @@ Threads::Threads(std::string_view area, int wanted, std::function<void(int)> bod
     try {
       threads_.emplace_back([this, index = count()] { work(index); });
     } catch (const std::exception& error) {
-      const std::string limits =
-          concat("(", error.what(), "); raise ulimit -v or ulimit -u, or ask for fewer");
+      const std::string limits = limits_of(error);
       if (count() == 0) {
         fail(Status(ErrorCode::kOutOfMemory, concat("[", area_, "] no thread could be started ", limits)));
         return;

@@ -16,6 +16,7 @@
 
 #include "dlpipe/base/host_memory.h"
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/threads.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -109,6 +110,8 @@ void set_engine_threads(int threads) {
   const std::lock_guard lock(current_mutex);
   auto& arena = current_arena();
   threads = std::max(threads, 1);
+  throw_if_error(
+      check_threads("engine", threads));  // oneTBB would end the process, and not always by an exception
   arena.reset();  // its limit on workers must go before the new one comes: TBB takes the smallest
   arena = std::make_shared<TrainingArena>(threads, true);
 }

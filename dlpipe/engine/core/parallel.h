@@ -16,7 +16,7 @@
 namespace dlpipe::engine {
 
 /// Number of threads of the training arena; set once before the first op (Session does), later calls rebuild
-/// it. Without a call: available_threads(). `threads` < 1 is taken as 1.
+/// it. Without a call: available_threads(). `threads` < 1 is taken as 1. Throws where the system gives fewer.
 void set_engine_threads(int threads);
 int engine_threads();
 

@@ -10,14 +10,16 @@ template <class F, class T>
 void activate_row(const T* from, T* to, int64_t count) {
   if (from == to) {
     on_best_isa([=]() DLPIPE_INLINE {
-      for (int64_t i = 0; i < count; ++i) store(to + i, F::template forward<float>(load(to + i), NoAttrs{}));
+      for (int64_t i = 0; i < count; ++i)
+        store_one(to + i, F::template forward<float>(load_one(to + i), NoAttrs{}));
     });
     return;
   }
   const T* __restrict x = from;
   T* __restrict y = to;
   on_best_isa([=]() DLPIPE_INLINE {
-    for (int64_t i = 0; i < count; ++i) store(y + i, F::template forward<float>(load(x + i), NoAttrs{}));
+    for (int64_t i = 0; i < count; ++i)
+      store_one(y + i, F::template forward<float>(load_one(x + i), NoAttrs{}));
   });
 }
 

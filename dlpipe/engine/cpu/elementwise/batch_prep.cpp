@@ -31,11 +31,11 @@ void prepare(const Channels& channels, int64_t count, T* y, const Value& value) 
     int64_t i = 0;
     for (; i + kRun <= count; i += kRun) {
       for (int64_t k = 0; k < kRun; ++k) {
-        cpu::store(y + i + k, channels.scales[k] * value(i + k) + channels.biases[k]);
+        cpu::store_one(y + i + k, channels.scales[k] * value(i + k) + channels.biases[k]);
       }
     }
     for (int64_t k = 0; i + k < count; ++k) {
-      cpu::store(y + i + k, channels.scales[k] * value(i + k) + channels.biases[k]);
+      cpu::store_one(y + i + k, channels.scales[k] * value(i + k) + channels.biases[k]);
     }
   });
 }

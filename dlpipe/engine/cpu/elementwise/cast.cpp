@@ -14,7 +14,7 @@ void convert_all(const Tensor& from, const Tensor& to) {
       To* y = to.data<To>();
       parallel_ranges(from.elements(), cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
         cpu::on_best_isa([=]() DLPIPE_INLINE {
-          for (int64_t i = begin; i < end; ++i) cpu::store(y + i, cpu::load(x + i));
+          for (int64_t i = begin; i < end; ++i) cpu::store_one(y + i, cpu::load_one(x + i));
         });
       });
     });

@@ -51,8 +51,8 @@ void mask(const Tensor& from, const Tensor& to, const DropoutAttrs& attrs) {
           draw(static_cast<uint64_t>(i) / 4, start, key, words);
           const int64_t count = std::min<int64_t>(kGroup, end - i);
           for (int64_t k = 0; k < count; ++k) {
-            const float value = cpu::load(x + i + k) * scale;
-            cpu::store(y + i + k, words[k] >= threshold ? value : 0.0f);
+            const float value = cpu::load_one(x + i + k) * scale;
+            cpu::store_one(y + i + k, words[k] >= threshold ? value : 0.0f);
           }
         }
       });

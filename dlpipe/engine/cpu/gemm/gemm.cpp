@@ -158,7 +158,7 @@ Tensor widened(const void* data, int64_t count) {
   auto* to = wide.data<float>();
   parallel_ranges(count, kElementwiseGrain, [&](int64_t begin, int64_t end) {
     on_best_isa([=]() DLPIPE_INLINE {
-      for (int64_t i = begin; i < end; ++i) to[i] = load(from + i);
+      for (int64_t i = begin; i < end; ++i) to[i] = load_one(from + i);
     });
   });
   return wide;
@@ -193,7 +193,7 @@ void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix
   auto* to = static_cast<BFloat16*>(c);
   parallel_ranges(m, std::max<int64_t>(1, kElementwiseGrain / n), [&](int64_t begin, int64_t end) {
     on_best_isa([=]() DLPIPE_INLINE {
-      for (int64_t i = begin * n; i < end * n; ++i) store(to + i, from[i]);
+      for (int64_t i = begin * n; i < end * n; ++i) store_one(to + i, from[i]);
     });
     if (done) done(begin, end - begin, 0, n);
   });

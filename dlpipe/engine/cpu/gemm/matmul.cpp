@@ -39,7 +39,8 @@ void add_to(const Tensor& part, const Tensor& sum) {
     const T* from = static_cast<const T*>(part.raw());
     T* to = static_cast<T*>(sum.raw());
     cpu::on_best_isa([=, count = sum.elements()]() DLPIPE_INLINE {
-      for (int64_t i = 0; i < count; ++i) cpu::store(to + i, cpu::load(to + i) + cpu::load(from + i));
+      for (int64_t i = 0; i < count; ++i)
+        cpu::store_one(to + i, cpu::load_one(to + i) + cpu::load_one(from + i));
     });
   });
 }

@@ -20,7 +20,8 @@ void broadcast_loop(const Shape& shape, const Shape& shape_a, const Shape& shape
       const int64_t count = row.count;
       on_best_isa([=]() DLPIPE_INLINE {
         for (int64_t i = 0; i < count; ++i) {
-          store(out + i, formula(load(x + (a_moves ? i : 0)), load(y + (b_moves ? i : 0)), row.to + i));
+          store_one(out + i,
+                    formula(load_one(x + (a_moves ? i : 0)), load_one(y + (b_moves ? i : 0)), row.to + i));
         }
       });
     });
@@ -52,8 +53,9 @@ void binary_grad(const BackwardArgs& args) {
       broadcast_loop(shape, args.inputs[0].shape(), args.inputs[1].shape(),
                      static_cast<const T*>(args.inputs[0].raw()), static_cast<const T*>(args.inputs[1].raw()),
                      to, [grad](float a, float b, int64_t i) DLPIPE_INLINE {
-                       if constexpr (kOperand == 0) return F::template grad_a<float>(load(grad + i), a, b);
-                       return F::template grad_b<float>(load(grad + i), a, b);
+                       if constexpr (kOperand == 0)
+                         return F::template grad_a<float>(load_one(grad + i), a, b);
+                       return F::template grad_b<float>(load_one(grad + i), a, b);
                      });
     };
     if (stretched == 0) return run(static_cast<T*>(grad_in.raw()));

@@ -8,6 +8,7 @@
 
 #include "dlpipe/engine/core/isa.h"
 #include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/cpu/loops/one_element.h"
 #include "dlpipe/engine/ops/elementwise.h"
 
 namespace dlpipe::engine::cpu {
@@ -15,23 +16,6 @@ namespace dlpipe::engine::cpu {
 /// Elements a slice of an elementwise op: 64 K floats in and out stay in the second-level cache's reach and
 /// cost tens of microseconds.
 inline constexpr int64_t kElementwiseGrain = 65536;
-
-DLPIPE_FORMULA float load(const float* x) {
-  return *x;
-}
-DLPIPE_FORMULA float load(const BFloat16* x) {
-  return std::bit_cast<float>(static_cast<uint32_t>(x->bits) << 16);
-}
-DLPIPE_FORMULA void store(float* to, float value) {
-  *to = value;
-}
-DLPIPE_FORMULA void store(BFloat16* to, float value) {
-  // BFloat16(value) without a branch.
-  const auto u = std::bit_cast<uint32_t>(value);
-  const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-  const uint32_t nan = (u >> 16) | 0x40u;
-  to->bits = static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
-}
 
 /// Calls body(T*) with a null pointer of the storage type: float or BFloat16.
 template <class Body>
@@ -54,7 +38,8 @@ void unary_forward(const ForwardArgs& args) {
     T* __restrict y = static_cast<T*>(args.outputs[0].raw());
     parallel_ranges(args.inputs[0].elements(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
       on_best_isa([=]() DLPIPE_INLINE {
-        for (int64_t i = begin; i < end; ++i) store(y + i, F::template forward<float>(load(x + i), attrs));
+        for (int64_t i = begin; i < end; ++i)
+          store_one(y + i, F::template forward<float>(load_one(x + i), attrs));
       });
     });
   });
@@ -72,7 +57,7 @@ void unary_backward(const BackwardArgs& args) {
     parallel_ranges(args.grad_inputs[0].elements(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
       on_best_isa([=]() DLPIPE_INLINE {
         for (int64_t i = begin; i < end; ++i) {
-          store(to + i, F::template backward<float>(load(grad + i), load(saved + i), attrs));
+          store_one(to + i, F::template backward<float>(load_one(grad + i), load_one(saved + i), attrs));
         }
       });
     });

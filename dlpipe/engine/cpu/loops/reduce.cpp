@@ -40,10 +40,10 @@ DLPIPE_FORMULA float lanes_sum(const T* x, int64_t count) {
   std::array<float, kLanes> lanes{};
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += load(x + i + lane);
+    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += load_one(x + i + lane);
   }
   float sum = 0;
-  for (; i < count; ++i) sum += load(x + i);
+  for (; i < count; ++i) sum += load_one(x + i);
   for (int width = kLanes / 2; width > 0; width /= 2) {
     for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
   }
@@ -89,7 +89,7 @@ void sum_columns(const T* from, int64_t outer, int64_t rows, int64_t columns, do
         for (int64_t c = 0; c < columns; ++c) sum[c] = 0;
         for (int64_t r = first; r < last; ++r) {
           const T* __restrict x = from + (task / chunks * rows + r) * columns;
-          for (int64_t c = 0; c < columns; ++c) sum[c] += load(x + c);
+          for (int64_t c = 0; c < columns; ++c) sum[c] += load_one(x + c);
         }
       }
     });
@@ -146,7 +146,7 @@ void copy_result(const Tensor& from, const Tensor& to, double factor) {
       const auto narrow = static_cast<float>(factor);
       parallel_ranges(to.elements(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
         on_best_isa([=]() DLPIPE_INLINE {
-          for (int64_t i = begin; i < end; ++i) store(y + i, narrow * load(x + i));
+          for (int64_t i = begin; i < end; ++i) store_one(y + i, narrow * load_one(x + i));
         });
       });
     });

@@ -12,6 +12,7 @@
 
 #include "dlpipe/base/dtype.h"
 #include "dlpipe/engine/core/isa.h"
+#include "dlpipe/engine/cpu/loops/one_element.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -67,20 +68,6 @@ DLPIPE_INLINE inline F32x8 where_positive(const F32x8& condition, const F32x8& x
 /// max(x, 0); NaN stays NaN, as in ReluFormula.
 DLPIPE_INLINE inline F32x8 relu_of(const F32x8& x) {
   return x < 0.0f ? F32x8{} : x;
-}
-
-/// One element, for tails.
-DLPIPE_INLINE inline float load_one(const float* from) {
-  return *from;
-}
-DLPIPE_INLINE inline float load_one(const BFloat16* from) {
-  return static_cast<float>(*from);
-}
-DLPIPE_INLINE inline void store_one(float* to, float value) {
-  *to = value;
-}
-DLPIPE_INLINE inline void store_one(BFloat16* to, float value) {
-  *to = BFloat16(value);
 }
 
 }  // namespace dlpipe::engine::cpu

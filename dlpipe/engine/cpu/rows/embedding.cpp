@@ -49,11 +49,11 @@ void backward(const BackwardArgs& args) {
         }
         for (int64_t i = 0; i < count; ++i) {
           float* __restrict row = sum + id[i] * width;
-          for (int64_t c = begin; c < end; ++c) row[c] += cpu::load(grad + i * width + c);
+          for (int64_t c = begin; c < end; ++c) row[c] += cpu::load_one(grad + i * width + c);
         }
         if (std::is_same_v<T, float>) return;
         for (int64_t row = 0; row < rows; ++row) {
-          for (int64_t c = begin; c < end; ++c) cpu::store(to + row * width + c, sum[row * width + c]);
+          for (int64_t c = begin; c < end; ++c) cpu::store_one(to + row * width + c, sum[row * width + c]);
         }
       });
     });
