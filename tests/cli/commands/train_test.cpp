@@ -167,6 +167,7 @@ TEST(Train, EndsWithTablesThatAddUp) {
   EXPECT_LT((*ledger)["unaccounted_share"].as_double(1), 0.1);  // the strict check is in trainer_test
 }
 
+#if !defined(__SANITIZE_ADDRESS__)  // whose search for leaks at exit is none of the program's time
 static double seconds_of(const std::vector<std::string>& arguments) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(run_dlpipe(arguments).exit_code, 0);
@@ -188,6 +189,7 @@ TEST(Train, TheLedgerHoldsTheProcessesWholeWallTime) {
   for (const char* span : {"start", "validation", "checkpoint", "forward"})
     EXPECT_GT((*ledger)["spans"][span]["seconds"].as_double(), 0) << span;
 }
+#endif
 
 TEST(Train, SmallLearningRatesKeepTheirDigits) {
   ScratchDirectory folder;
