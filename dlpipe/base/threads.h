@@ -20,7 +20,8 @@ namespace dlpipe {
 
 class Threads {
  public:
-  /// Runs body(0), body(1), ... in threads of their own, `wanted` or fewer. `area` is the tag of messages. An exception of a body ends that body and is what join() answers.
+  /// Runs body(0), body(1), ... in threads of their own, `wanted` or fewer. `area` is the tag of messages. An
+  /// exception of a body ends that body and is what join() answers.
   Threads(std::string_view area, int wanted, std::function<void(int)> body);
   ~Threads();
   Threads(const Threads&) = delete;
