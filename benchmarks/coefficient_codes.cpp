@@ -1,6 +1,6 @@
 // Counts the symbols of coefficient records over JPEG files and prints code_lengths.inc, the prefix codes
 // that io/data/codec/coef was built with:
-//   coefficient_codes FILE.jpg... > dlpipe/io/data/codec/coef/code_lengths.inc
+//   coefficient_codes FILE.jpg... > io/data/codec/coef/code_lengths.inc
 // Changing that file changes the format: give it a new version.
 #include <cstdio>
 

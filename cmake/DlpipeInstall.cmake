@@ -26,8 +26,10 @@ endif()" COMPONENT program)
     install(FILES ${file} DESTINATION ${folder} COMPONENT program)
   endforeach()
 endif()
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/dlpipe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h" PATTERN "cli" EXCLUDE)
+set(public_rooms ${DLPIPE_ROOMS})
+list(REMOVE_ITEM public_rooms cli)
+list(TRANSFORM public_rooms PREPEND ${PROJECT_SOURCE_DIR}/)
+install(DIRECTORY ${public_rooms} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dlpipe FILES_MATCHING PATTERN "*.h")
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/dlpipe)
 install(EXPORT dlpipeTargets NAMESPACE dlpipe:: DESTINATION ${config_dir})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/dlpipeConfig.cmake.in

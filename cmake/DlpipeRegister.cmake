@@ -1,7 +1,7 @@
 # Extension without a central switch: one source file, one test, one line.
 #
-#   dlpipe_register(op relu BACKENDS reference cpu)    in dlpipe/engine/ops/ops.cmake
-#   dlpipe_register(augmentation hflip)                in dlpipe/augment/CMakeLists.txt
+#   dlpipe_register(op relu BACKENDS reference cpu)    in engine/ops/ops.cmake
+#   dlpipe_register(augmentation hflip)                in augment/CMakeLists.txt
 #
 # adds KINDDIR/NAME.cpp (and NAME.cpp of BACKEND/ or a folder in it, for every backend) to the folder's sources, requires the test
 # tests/<folder>/KINDDIR/NAME_test.cpp (a missing one is an error here, at configure time) and a row of the
@@ -27,7 +27,7 @@ function(dlpipe_register kind name)
   if(NOT ARG_DIR)
     set(ARG_DIR ${kind}s)
   endif()
-  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR}/dlpipe ${CMAKE_CURRENT_SOURCE_DIR})
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   if(NOT ARG_TEST)
     set(ARG_TEST ${folder}/${ARG_DIR}/${name}_test.cpp)
   endif()

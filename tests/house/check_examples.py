@@ -10,8 +10,10 @@ import pathlib
 import re
 import sys
 
+import check_tree
+
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\w+|[^\w\s]', re.S)
-INTERNAL = re.compile(r"/engine/(cpu|cuda)/")
+INTERNAL = re.compile(r"(^|/)engine/(cpu|cuda)/")
 CODE_END = re.compile(r";\s*(//.*)?$")
 
 
@@ -47,9 +49,10 @@ def contains(haystack, needle):
 def check(root):
     """(number of examples, errors)"""
     compiled = [tokens(p.read_text()) for p in sorted((root / "tests/examples").glob("*.cpp"))]
-    headers = [p for p in sorted((root / "dlpipe").rglob("*.h")) if not INTERNAL.search(p.as_posix())]
+    rooms = [root / room for room in [*check_tree.rooms_of_tree(root), "docs"]]
+    headers = [p for room in rooms for p in sorted(room.rglob("*.h")) if not INTERNAL.search(p.as_posix())]
     documents = [(p, header_blocks) for p in headers]
-    readmes = [root / "README.md", *sorted((root / "dlpipe").rglob("*.md")), *sorted((root / "docs").rglob("*.md"))]
+    readmes = [root / "README.md", *(p for room in rooms for p in sorted(room.rglob("*.md")))]
     documents += [(p, readme_blocks) for p in readmes if p.exists()]
     found, errors = 0, []
     for path, blocks in documents:

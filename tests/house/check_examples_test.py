@@ -8,6 +8,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import check_examples  # noqa: E402
 
+ARCHITECTURE = "# The folder table\n| base | standard library only |\n"
 CODE = 'auto x = open("a b");\nuse(x);\n'
 
 
@@ -15,7 +16,7 @@ class CheckExamples(unittest.TestCase):
     def check(self, header, readme, compiled):
         with tempfile.TemporaryDirectory() as directory:
             root = pathlib.Path(directory)
-            for name, text in {"dlpipe/a/x.h": header, "dlpipe/a/README.md": readme,
+            for name, text in {"ARCHITECTURE.md": ARCHITECTURE, "base/x.h": header, "base/README.md": readme,
                                "tests/examples/a.cpp": compiled}.items():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text)
@@ -32,7 +33,7 @@ class CheckExamples(unittest.TestCase):
     def test_reports_a_header_that_differs_in_one_token(self):
         found, errors = self.check(self.header(CODE.replace("use", "lose")), "", CODE)
         self.assertEqual(found, 1)
-        self.assertEqual(errors, ["dlpipe/a/x.h:3: this example stands in no file of tests/examples"])
+        self.assertEqual(errors, ["base/x.h:3: this example stands in no file of tests/examples"])
 
     def test_reports_a_string_that_differs(self):
         self.assertEqual(len(self.check("", f"```cpp\n{CODE}```\n", CODE.replace("a b", "ab"))[1]), 1)

@@ -18,7 +18,7 @@ import pathlib
 import re
 import sys
 
-# Where a third-party header may be included: prefix of the header -> folders or files below dlpipe/.
+# Where a third-party header may be included: prefix of the header -> folders or files below the root.
 THIRD_PARTY = {
     "lmdb.h": ["io/data/"],
     "jpeglib.h": ["io/data/"],
@@ -95,6 +95,11 @@ def folder_of(rows, path):
     return max(fitting, key=len) if fitting else None
 
 
+def rooms_of_tree(root):
+    """The folders at the root that the table of ARCHITECTURE.md names: io for io/data."""
+    return sorted({folder.split("/")[0] for folder in read_table((root / "ARCHITECTURE.md").read_text())})
+
+
 def is_within(path, room):
     return room == "" or path.startswith(room + "/")
 
@@ -104,7 +109,7 @@ def name_of(room, folder):
 
 
 def check_include(tables, where, header):
-    """What is wrong with `where` including dlpipe/`header`, or None."""
+    """What is wrong with `where` including "dlpipe/`header`", or None."""
     for room, rows in tables.items():
         if not is_within(header, room):
             continue
@@ -137,43 +142,43 @@ def check_third_party(header, where, errors, place):
 
 def main(root):
     root = pathlib.Path(root)
-    source = root / "dlpipe"
     tables = {"": read_table((root / "ARCHITECTURE.md").read_text())}
+    rooms = rooms_of_tree(root)
     errors = []
     if len(tables[""]) < 8:
         errors.append("ARCHITECTURE.md: no folder table with all folders was found")
-    for readme in sorted(source.rglob("README.md")):
+    for readme in sorted(p for room in rooms for p in (root / room).rglob("README.md")):
         if rows := read_table(readme.read_text()):
-            room = readme.parent.relative_to(source).as_posix()
+            room = readme.parent.relative_to(root).as_posix()
             tables[room] = rows
-            errors += [f"dlpipe/{room}/README.md: the table names {folder}, which is no folder"
+            errors += [f"{room}/README.md: the table names {folder}, which is no folder"
                        for folder in rows if not (readme.parent / folder).is_dir()]
-    files = [p for p in sorted(source.rglob("*")) if p.suffix in (".h", ".cpp", ".cu", ".cuh")]
+    files = [p for room in rooms for p in sorted((root / room).rglob("*")) if p.suffix in (".h", ".cpp", ".cu", ".cuh")]
     checked = 0
     for path in files:
-        where = path.relative_to(source).as_posix()
+        where = path.relative_to(root).as_posix()
         text = path.read_text()
         homeless = [room for room, rows in tables.items()
                     if is_within(where, room) and folder_of(rows, where[len(room) + 1 if room else 0:]) is None]
         if homeless:
-            errors.append(f"dlpipe/{where}: lies in no folder of the table of {homeless[0] or 'ARCHITECTURE.md'}")
+            errors.append(f"{where}: lies in no folder of the table of {homeless[0] or 'ARCHITECTURE.md'}")
             continue
         for match in INCLUDE.finditer(text):
             header = match.group(2)
-            place = f"dlpipe/{where}:{text.count(chr(10), 0, match.start()) + 1}"
+            place = f"{where}:{text.count(chr(10), 0, match.start()) + 1}"
             checked += 1
             if header.startswith("dlpipe/"):
                 wrong = check_include(tables, where, header[len("dlpipe/"):])
                 if wrong:
                     errors.append(f"{place}: {wrong}")
-                elif not (root / header).exists():
+                elif not (root / header[len("dlpipe/"):]).exists():
                     errors.append(f"{place}: {header} does not exist")
             elif match.group(1) == "<":
                 check_third_party(header, where, errors, place)
             elif not header.startswith("hwy/"):
                 errors.append(f'{place}: "{header}": include project headers as "dlpipe/..."')
         if path.suffix == ".h" and not text.lstrip().startswith("//"):
-            errors.append(f"dlpipe/{where}: a header opens with a comment that says what it is")
+            errors.append(f"{where}: a header opens with a comment that says what it is")
     for directory in sorted({p.parent for p in files}):
         if not (directory / "README.md").exists():
             errors.append(f"{directory.relative_to(root)}: has no README.md")

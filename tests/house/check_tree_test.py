@@ -34,7 +34,7 @@ class CheckTree(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             root = pathlib.Path(directory)
             (root / "ARCHITECTURE.md").write_text(ARCHITECTURE)
-            tree = {"dlpipe/base/error.h": "// Errors.\n", "dlpipe/base/error.cpp": "#include <string>\n" * 120}
+            tree = {"base/error.h": "// Errors.\n", "base/error.cpp": "#include <string>\n" * 120}
             tree.update(extra)
             for name, text in tree.items():
                 path = root / name
@@ -45,48 +45,48 @@ class CheckTree(unittest.TestCase):
             return check_tree.main(root)
 
     def test_accepts_a_tree_that_keeps_the_rules(self):
-        self.assertEqual(self.check({"dlpipe/pipeline/a.cpp": '#include "dlpipe/base/error.h"\n'}), 0)
+        self.assertEqual(self.check({"pipeline/a.cpp": '#include "dlpipe/base/error.h"\n'}), 0)
 
     def test_reports_an_include_against_the_table(self):
-        self.assertEqual(self.check({"dlpipe/engine/a.h": "// A.\n",
-                                     "dlpipe/pipeline/a.cpp": '#include "dlpipe/engine/a.h"\n'}), 1)
+        self.assertEqual(self.check({"engine/a.h": "// A.\n",
+                                     "pipeline/a.cpp": '#include "dlpipe/engine/a.h"\n'}), 1)
 
     def check_engine(self, extra):
-        tree = {"dlpipe/engine/core/a.h": "// A.\n", "dlpipe/engine/cpu/b.h": "// B.\n",
-                "dlpipe/engine/cpu/gemm/roofline.h": "// C.\n", **extra, "dlpipe/engine/README.md": ENGINE}
+        tree = {"engine/core/a.h": "// A.\n", "engine/cpu/b.h": "// B.\n",
+                "engine/cpu/gemm/roofline.h": "// C.\n", **extra, "engine/README.md": ENGINE}
         return self.check(tree)
 
     def test_reads_the_table_of_a_room(self):
-        self.assertEqual(self.check_engine({"dlpipe/engine/cpu/b.cpp": '#include "dlpipe/engine/core/a.h"\n'
+        self.assertEqual(self.check_engine({"engine/cpu/b.cpp": '#include "dlpipe/engine/core/a.h"\n'
                                                                        '#include "dlpipe/engine/cpu/b.h"\n'}), 0)
-        self.assertEqual(self.check_engine({"dlpipe/engine/core/a.cpp": '#include "dlpipe/engine/cpu/b.h"\n'}), 1)
+        self.assertEqual(self.check_engine({"engine/core/a.cpp": '#include "dlpipe/engine/cpu/b.h"\n'}), 1)
 
     def test_reports_a_file_in_no_folder_of_its_rooms_table(self):
-        self.assertEqual(self.check_engine({"dlpipe/engine/a.cpp": "#include <string>\n"}), 1)
+        self.assertEqual(self.check_engine({"engine/a.cpp": "#include <string>\n"}), 1)
 
     def test_reports_a_folder_of_a_rooms_table_that_is_none(self):
-        self.assertEqual(self.check({"dlpipe/engine/core/a.h": "// A.\n", "dlpipe/engine/README.md": ENGINE}), 1)
+        self.assertEqual(self.check({"engine/core/a.h": "// A.\n", "engine/README.md": ENGINE}), 1)
 
     def test_holds_other_rooms_to_what_a_table_shows_them(self):
-        self.assertEqual(self.check_engine({"dlpipe/run/a.cpp": '#include "dlpipe/engine/core/a.h"\n'
+        self.assertEqual(self.check_engine({"run/a.cpp": '#include "dlpipe/engine/core/a.h"\n'
                                                                 '#include "dlpipe/engine/cpu/gemm/roofline.h"\n'}), 0)
-        self.assertEqual(self.check_engine({"dlpipe/run/a.cpp": '#include "dlpipe/engine/cpu/b.h"\n'}), 1)
+        self.assertEqual(self.check_engine({"run/a.cpp": '#include "dlpipe/engine/cpu/b.h"\n'}), 1)
 
     def test_reports_third_party_out_of_its_room(self):
-        self.assertEqual(self.check({"dlpipe/run/a.cpp": "#include <lmdb.h>\n"}), 1)
-        self.assertEqual(self.check({"dlpipe/pipeline/a.cpp": "#include <tbb/flow_graph.h>\n"}), 1)
+        self.assertEqual(self.check({"run/a.cpp": "#include <lmdb.h>\n"}), 1)
+        self.assertEqual(self.check({"pipeline/a.cpp": "#include <tbb/flow_graph.h>\n"}), 1)
 
     def test_reports_third_party_in_a_public_header(self):
-        self.assertEqual(self.check({"dlpipe/run/a.h": "// A.\n#include <nlohmann/json.hpp>\n"}), 1)
+        self.assertEqual(self.check({"run/a.h": "// A.\n#include <nlohmann/json.hpp>\n"}), 1)
 
     def test_reports_an_unknown_dependency(self):
-        self.assertEqual(self.check({"dlpipe/run/a.cpp": "#include <boost/any.hpp>\n"}), 1)
+        self.assertEqual(self.check({"run/a.cpp": "#include <boost/any.hpp>\n"}), 1)
 
     def test_reports_a_missing_readme(self):
-        self.assertEqual(self.check({"dlpipe/run/noreadme/a.cpp": "#include <string>\n"}), 1)
+        self.assertEqual(self.check({"run/noreadme/a.cpp": "#include <string>\n"}), 1)
 
     def test_reports_a_header_without_an_opening_comment(self):
-        self.assertEqual(self.check({"dlpipe/run/a.h": "#pragma once\n"}), 1)
+        self.assertEqual(self.check({"run/a.h": "#pragma once\n"}), 1)
 
 
 if __name__ == "__main__":

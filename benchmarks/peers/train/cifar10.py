@@ -155,7 +155,7 @@ def airbench(images):
 
 def whiten(stem, images, epsilon=5e-4):
     """Filters e / sqrt(l + epsilon), each followed by its negative, for the eigenvectors e and eigenvalues l of the
-    patches' second moment, the largest first (dlpipe/engine/layers/whiten.h)."""
+    patches' second moment, the largest first (engine/layers/whiten.h)."""
     patches = functional.unfold(images, stem.kernel_size).transpose(1, 2).flatten(0, 1).double()
     values, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
     filters = (vectors / (values.clamp(min=0) + epsilon).sqrt()).T.flip(0)
@@ -178,7 +178,7 @@ MODELS = {"airbench": airbench, "resnet18_cifar": resnet18}
 
 class Muon(torch.optim.Optimizer):
     """Nesterov's momentum, orthogonalised, for filters that keep a norm of sqrt(outputs)
-    (dlpipe/engine/optim/muon.cpp)."""
+    (engine/optim/muon.cpp)."""
 
     def __init__(self, parts, momentum, iterations):
         super().__init__(parts, {"momentum": momentum, "iterations": iterations})
