@@ -75,18 +75,18 @@ Result<Chain> Chain::parse(std::string_view expression, const OpRegistry& regist
     const OpRecord* record = nullptr;
     DLPIPE_RETURN_IF_ERROR(find_record(call, registry, expression, &record));
     DLPIPE_ASSIGN_OR_RETURN(const OpArguments arguments, bind_arguments(call, *record, expression));
-    auto op = record->build(arguments);
-    if (!op.ok()) {
-      return Status(op.status().code(), concat("[augment] ", record->name, ": ", op.status().message(),
-                                               at_position(call.position, expression)));
+    Result<Entry> entry = build(*record, arguments);
+    if (!entry.ok()) {
+      return Status(entry.status().code(), concat("[augment] ", record->name, ": ", entry.status().message(),
+                                                  at_position(call.position, expression)));
     }
-    if (prep != nullptr && !(*op)->is_prep()) {
+    if (prep != nullptr && entry->prep == nullptr) {
       return Status(
           ErrorCode::kMisuse,
           concat("[augment] ", record->name, at_position(call.position, expression), " can't follow ",
                  prep->name, ", which describes the finished batch; put ", prep->name, " at the end"));
     }
-    if ((*op)->is_prep()) {
+    if (entry->prep != nullptr) {
       if (chain.contains(record->name)) {
         return Status(ErrorCode::kMisuse,
                       concat("[augment] second ", record->name, at_position(call.position, expression),
@@ -94,15 +94,26 @@ Result<Chain> Chain::parse(std::string_view expression, const OpRegistry& regist
       }
       if (prep == nullptr) prep = record;
     }
-    chain.ops_.push_back({*std::move(op), record, call_text(*record, arguments)});
+    chain.ops_.push_back(*std::move(entry));
   }
   return chain;
+}
+
+Result<Chain::Entry> Chain::build(const OpRecord& record, const OpArguments& arguments) {
+  Entry entry{nullptr, nullptr, nullptr, &record, call_text(record, arguments)};
+  if (record.build_prep != nullptr) {
+    DLPIPE_ASSIGN_OR_RETURN(entry.prep, record.build_prep(arguments));
+  } else {
+    DLPIPE_ASSIGN_OR_RETURN(entry.op, record.build(arguments));
+    entry.resize = dynamic_cast<const ResizeOp*>(entry.op.get());
+  }
+  return entry;
 }
 
 Result<ImageSize> Chain::output(const ImageSize& source_or_any) const {
   ImageSize size = source_or_any;
   for (const Entry& entry : ops_) {
-    if (!entry.op->is_prep()) size = entry.op->output(size);
+    if (entry.op != nullptr) size = entry.op->output(size);
   }
   if (size.width <= 0 || size.height <= 0) {
     return Status(ErrorCode::kMisuse,
@@ -127,15 +138,14 @@ Status Chain::plan(const ImageSize& source, const SampleKey& key, ChainPlan& pla
   const uint64_t epoch_key = RandomStream::epoch_key(key);
   for (size_t i = 0; i < ops_.size(); ++i) {
     OpDraw& draw = plan.draws[i] = OpDraw{};
-    const Op& op = *ops_[i].op;
-    if (op.is_prep()) {
+    if (ops_[i].op == nullptr) {
       draw.active = false;
       continue;
     }
     RandomStream rng(epoch_key, key, static_cast<uint32_t>(i));
     draw.in = size;
-    if (op.takes_turns()) draw.turn = turn_of(key);
-    if (Status status = op.plan(size, rng, draw); !status.ok()) {
+    if (ops_[i].record->traits.takes_turns) draw.turn = turn_of(key);
+    if (Status status = ops_[i].op->plan(size, rng, draw); !status.ok()) {
       return status.with_context(concat("[augment] ", ops_[i].text, ": "));
     }
     plan.hash = hash_draw(plan.hash, draw);
@@ -150,7 +160,6 @@ Status Chain::plan(const ImageSize& source, const SampleKey& key, ChainPlan& pla
 
 void Chain::append_step(int index, ChainPlan& plan) const {
   const OpDraw& draw = plan.draws[index];
-  const Op& op = *ops_[index].op;
   const Region& reads = draw.region;
   if (plan.steps.empty()) {
     // Only what the first op reads is decoded.
@@ -161,8 +170,8 @@ void Chain::append_step(int index, ChainPlan& plan) const {
   }
   ChainStep& last = plan.steps.back();
   OpDraw& before = plan.draws[last.op];
-  const Op& op_before = *ops_[last.op].op;
-  if (op.is_mirror() && op_before.can_mirror()) {
+  const Entry& op_before = ops_[last.op];
+  if (ops_[index].record->traits.is_mirror && op_before.record->traits.can_mirror) {
     before.mirror = !before.mirror;
     return;
   }
@@ -172,7 +181,8 @@ void Chain::append_step(int index, ChainPlan& plan) const {
   if (reads != Region{0, 0, window.width, window.height}) {
     const Region old = before.region;
     const int x = before.mirror ? window.width - reads.x - reads.width : reads.x;
-    if (op_before.narrow({window.x + x, window.y + reads.y, reads.width, reads.height}, before)) {
+    const Region needed = {window.x + x, window.y + reads.y, reads.width, reads.height};
+    if (op_before.resize != nullptr && op_before.resize->narrow(needed, before)) {
       Region& decoded = plan.steps.size() == 1 ? plan.source_region : last.input;
       decoded.x += before.region.x - old.x;
       decoded.y += before.region.y - old.y;
@@ -227,12 +237,15 @@ std::optional<PlannedResize> Chain::as_resize(const ChainPlan& plan) const {
     return PlannedResize{whole_resize(source.width, source.height, source.width, source.height)};
   const ChainStep& step = plan.steps.front();
   if (plan.steps.size() > 1 || step.input != Region{0, 0, source.width, source.height}) return std::nullopt;
-  return ops_[step.op].op->as_resize(plan.draws[step.op]);
+  const ResizeOp* const resize = ops_[step.op].resize;
+  if (resize == nullptr) return std::nullopt;
+  return resize->as_resize(plan.draws[step.op]);
 }
 
 Status Chain::fill_prep(BatchPrep& prep, const ChannelStats& dataset) const {
   for (const Entry& entry : ops_) {
-    Status status = entry.op->fill_prep(dataset, prep);
+    if (entry.prep == nullptr) continue;
+    Status status = entry.prep->fill(dataset, prep);
     if (!status.ok()) return status.with_context(concat("[augment] ", entry.text, ": "));
   }
   return {};

@@ -82,10 +82,13 @@ class Chain {
 
  private:
   struct Entry {
-    std::shared_ptr<const Op> op;
+    std::shared_ptr<const Op> op;        // null where prep isn't
+    std::shared_ptr<const PrepOp> prep;  // null where op isn't
+    const ResizeOp* resize;              // op, where it is one
     const OpRecord* record;
     std::string text;  // name and all parameters, "hflip(p=0.5)"
   };
+  static Result<Entry> build(const OpRecord& record, const OpArguments& arguments);
   /// Turns the drawn op `index` into a step, or folds it into the step (or the decoding) before it.
   void append_step(int index, ChainPlan& plan) const;
 

@@ -9,7 +9,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,9 +41,9 @@ struct OpDraw {
   std::array<float, 4> values{};  // anything else
   /// Grows by one from epoch to epoch, and starts at 0 or 1 by the sample: for what takes turns.
   int64_t turn = 0;
-  /// The part of `out` that is written: all of it, unless a later op reads less and Op::narrow agreed.
+  /// The part of `out` that is written: all of it, unless a later op reads less and ResizeOp::narrow agreed.
   Region window;
-  /// Left and right are swapped in what is written (a folded hflip); only where Op::can_mirror.
+  /// Left and right are swapped in what is written (a folded hflip); only where OpTraits::can_mirror.
   bool mirror = false;
 };
 
@@ -94,12 +93,16 @@ class Op {
   /// ("the image is 20x20, smaller than the crop"); the chain adds it.
   virtual Status plan(const ImageSize& in, RandomStream& rng, OpDraw& draw) const = 0;
   /// `in` holds exactly draw.region's pixels; writes all of `out` (draw.window's size), mirrored if
-  /// draw.mirror. Ops that answer true to neither can_mirror nor narrow need not look at either field.
+  /// draw.mirror. An op whose record doesn't say can_mirror, and that is no ResizeOp, need look at neither.
   virtual Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                        ChainScratch& scratch) const = 0;
+};
 
-  /// True when apply honours draw.mirror; the chain then folds a following hflip into this op.
-  virtual bool can_mirror() const { return false; }
+/// An op that resizes what it reads, or less: a device may do it in its place, and gives the same pixels.
+class ResizeOp : public Op {
+ public:
+  /// What apply does to draw.region's pixels.
+  virtual PlannedResize as_resize(const OpDraw& draw) const = 0;
   /// Asked to write only `needed` (within draw.window, in coordinates of draw.out, before mirroring): sets
   /// draw.window and shrinks draw.region to what that needs, and answers true; or changes nothing and answers
   /// false. The pixels written must equal those of the whole output.
@@ -107,25 +110,21 @@ class Op {
     (void)needed, (void)draw;
     return false;
   }
-  /// What apply does to draw.region's pixels, where that is one resize of them or less: a device may do it in
-  /// its place, and gives the same pixels. Nothing: it is something else.
-  virtual std::optional<PlannedResize> as_resize(const OpDraw& draw) const {
-    (void)draw;
-    return std::nullopt;
-  }
-  /// True when plan looks at draw.turn.
-  virtual bool takes_turns() const { return false; }
-  /// True for hflip: an active draw asks the op before it to write mirrored.
-  virtual bool is_mirror() const { return false; }
+};
 
-  /// True for ops that touch no pixel and only describe the batch (normalize, cast); they stand at the end of
-  /// a chain, and plan and apply are not called.
-  virtual bool is_prep() const { return false; }
+/// What touches no pixel and only describes the batch (normalize, cast): it stands at the end of a chain.
+class PrepOp {
+ public:
+  virtual ~PrepOp() = default;
   /// `dataset` is what the data set (or the model's checkpoint) says of its pixels.
-  virtual Status fill_prep(const ChannelStats& dataset, BatchPrep& prep) const {
-    (void)dataset, (void)prep;
-    return {};
-  }
+  virtual Status fill(const ChannelStats& dataset, BatchPrep& prep) const = 0;
+};
+
+/// What the chain may do with an op besides running it.
+struct OpTraits {
+  bool can_mirror = false;   // apply honours draw.mirror: a flip behind the op is folded into it
+  bool is_mirror = false;    // an active draw asks the op before it to write mirrored
+  bool takes_turns = false;  // plan looks at draw.turn
 };
 
 /// How an op stands in the table: `dlpipe train --help ops` prints these rows and the parser builds from
@@ -137,6 +136,9 @@ struct OpRecord {
   std::vector<OpParam> params;
   /// Errors say what is wrong with which parameter ("p must lie in 0..1, got 2"); the parser adds the rest.
   Result<std::shared_ptr<const Op>> (*build)(const OpArguments& arguments);
+  OpTraits traits = {};
+  /// In build's place (null), of an op that only describes the batch.
+  Result<std::shared_ptr<const PrepOp>> (*build_prep)(const OpArguments& arguments) = nullptr;
 };
 
 /// Ops by name. A value: copy builtin(), add one's own, hand it to Chain::parse or LoaderOptions.

@@ -14,7 +14,6 @@ class AlternatingFlip : public MirrorOp {
   Status plan(const ImageSize& in, RandomStream&, OpDraw& draw) const override {
     return draw_mirror(draw.turn % 2 == 1, in, draw);
   }
-  bool takes_turns() const override { return true; }
 };
 
 Result<std::shared_ptr<const Op>> build(const OpArguments&) {
@@ -24,6 +23,11 @@ Result<std::shared_ptr<const Op>> build(const OpArguments&) {
 }  // namespace
 
 extern const OpRecord alternating_flip_augmentation = {
-    "alternating_flip", "left and right swapped every other epoch", 1, {}, build};
+    "alternating_flip",
+    "left and right swapped every other epoch",
+    1,
+    {},
+    build,
+    {.can_mirror = true, .is_mirror = true, .takes_turns = true}};
 
 }  // namespace dlpipe::augment

@@ -6,17 +6,11 @@ namespace dlpipe::augment {
 
 namespace {
 
-class Cast : public Op {
+class Cast : public PrepOp {
  public:
   explicit Cast(DType dtype) : dtype_(dtype) {}
 
-  bool is_prep() const override { return true; }
-  ImageSize output(const ImageSize& in) const override { return in; }
-  Status plan(const ImageSize&, RandomStream&, OpDraw&) const override { return {}; }
-  Status apply(const OpDraw&, const ConstImageView&, const ImageView&, ChainScratch&) const override {
-    return {};
-  }
-  Status fill_prep(const ChannelStats&, BatchPrep& prep) const override {
+  Status fill(const ChannelStats&, BatchPrep& prep) const override {
     prep.dtype = dtype_;
     return {};
   }
@@ -25,7 +19,7 @@ class Cast : public Op {
   DType dtype_;
 };
 
-Result<std::shared_ptr<const Op>> build(const OpArguments& arguments) {
+Result<std::shared_ptr<const PrepOp>> build(const OpArguments& arguments) {
   DLPIPE_ASSIGN_OR_RETURN(const std::string name, arguments.text("dtype"));
   const std::vector<std::string> known = {"f32", "bf16", "f16", "f64"};
   const auto dtype = parse_dtype(name);
@@ -33,15 +27,16 @@ Result<std::shared_ptr<const Op>> build(const OpArguments& arguments) {
     return Status(ErrorCode::kMisuse,
                   concat("dtype must be a floating-point type, got '", name, "'", suggestion(name, known)));
   }
-  return std::shared_ptr<const Op>(std::make_shared<Cast>(*dtype));
+  return std::shared_ptr<const PrepOp>(std::make_shared<Cast>(*dtype));
 }
 
 }  // namespace
 
-extern const OpRecord cast_augmentation = {"cast",
-                                           "the element type of the training input",
-                                           1,
-                                           {{"dtype", "string", "", "f32, bf16, f16 or f64"}},
-                                           build};
+extern const OpRecord cast_augmentation = {.name = "cast",
+                                           .help = "the element type of the training input",
+                                           .version = 1,
+                                           .params = {{"dtype", "string", "", "f32, bf16, f16 or f64"}},
+                                           .build = nullptr,
+                                           .build_prep = build};
 
 }  // namespace dlpipe::augment

@@ -36,7 +36,6 @@ class CenterCrop : public Op {
     place_image(in, x, y, Pixel{}, out, draw.mirror);
     return {};
   }
-  bool can_mirror() const override { return true; }
 
  private:
   int width_;
@@ -55,6 +54,7 @@ extern const OpRecord center_crop_augmentation = {
     "the middle of the image, framed with zeros where the image is smaller",
     1,
     {{"size", "size", "", "height x width, or one number for a square"}},
-    build};
+    build,
+    {.can_mirror = true}};
 
 }  // namespace dlpipe::augment

@@ -45,7 +45,6 @@ class Cutout : public Op {
                 fill_);
     return {};
   }
-  bool can_mirror() const override { return true; }
 
  private:
   int width_;
@@ -80,6 +79,7 @@ extern const OpRecord cutout_augmentation = {
     {{"size", "size", "", "height x width of the patch, or one number for a square"},
      {"fill", "list", "0", "its value in 0..255: one for all channels, or r:g:b"},
      {"p", "float", "1", "probability"}},
-    build};
+    build,
+    {.can_mirror = true}};
 
 }  // namespace dlpipe::augment

@@ -28,7 +28,11 @@ Result<std::shared_ptr<const Op>> build(const OpArguments& arguments) {
 
 }  // namespace
 
-extern const OpRecord hflip_augmentation = {
-    "hflip", "left and right swapped at random", 1, {{"p", "float", "0.5", "probability"}}, build};
+extern const OpRecord hflip_augmentation = {.name = "hflip",
+                                            .help = "left and right swapped at random",
+                                            .version = 1,
+                                            .params = {{"p", "float", "0.5", "probability"}},
+                                            .build = build,
+                                            .traits = {.can_mirror = true, .is_mirror = true}};
 
 }  // namespace dlpipe::augment

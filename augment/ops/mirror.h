@@ -7,8 +7,8 @@
 namespace dlpipe::augment {
 
 /// Left and right swapped where plan says so. The chain folds it into the op before it, which then writes
-/// mirrored; standing first it copies.
-class MirrorOp : public Op {
+/// mirrored; standing first it copies. Their records say can_mirror and is_mirror.
+class MirrorOp : public ResizeOp {
  public:
   ImageSize output(const ImageSize& in) const override { return in; }
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
@@ -16,12 +16,10 @@ class MirrorOp : public Op {
     copy_image(in, out, !draw.mirror);
     return {};
   }
-  bool can_mirror() const override { return true; }
-  std::optional<PlannedResize> as_resize(const OpDraw& draw) const override {
+  PlannedResize as_resize(const OpDraw& draw) const override {
     const Region& all = draw.region;
     return PlannedResize{whole_resize(all.width, all.height, all.width, all.height), !draw.mirror};
   }
-  bool is_mirror() const override { return true; }
 
  protected:
   static Status draw_mirror(bool active, const ImageSize& in, OpDraw& draw) {

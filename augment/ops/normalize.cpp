@@ -10,19 +10,12 @@ namespace dlpipe::augment {
 
 namespace {
 
-class Normalize : public Op {
+class Normalize : public PrepOp {
  public:
   Normalize(std::vector<double> mean, std::vector<double> deviation)
       : mean_(std::move(mean)), std_(std::move(deviation)) {}
 
-  bool is_prep() const override { return true; }
-  ImageSize output(const ImageSize& in) const override { return in; }
-  Status plan(const ImageSize&, RandomStream&, OpDraw&) const override { return {}; }
-  Status apply(const OpDraw&, const ConstImageView&, const ImageView&, ChainScratch&) const override {
-    return {};
-  }
-
-  Status fill_prep(const ChannelStats& dataset, BatchPrep& prep) const override {
+  Status fill(const ChannelStats& dataset, BatchPrep& prep) const override {
     ChannelStats stats = dataset;
     for (size_t c = 0; c < stats.mean.size() && !mean_.empty(); ++c) {
       stats.mean[c] = mean_[std::min(c, mean_.size() - 1)];
@@ -49,7 +42,7 @@ class Normalize : public Op {
   std::vector<double> std_;
 };
 
-Result<std::shared_ptr<const Op>> build(const OpArguments& arguments) {
+Result<std::shared_ptr<const PrepOp>> build(const OpArguments& arguments) {
   DLPIPE_ASSIGN_OR_RETURN(std::vector<double> mean, arguments.numbers("mean"));
   DLPIPE_ASSIGN_OR_RETURN(std::vector<double> deviation, arguments.numbers("std"));
   for (const std::vector<double>* values : {&mean, &deviation}) {
@@ -74,17 +67,18 @@ Result<std::shared_ptr<const Op>> build(const OpArguments& arguments) {
                                                value, "; divide it by 255"));
     }
   }
-  return std::shared_ptr<const Op>(std::make_shared<Normalize>(std::move(mean), std::move(deviation)));
+  return std::shared_ptr<const PrepOp>(std::make_shared<Normalize>(std::move(mean), std::move(deviation)));
 }
 
 }  // namespace
 
 extern const OpRecord normalize_augmentation = {
-    "normalize",
-    "per channel, minus mean over std; without arguments the data set's own",
-    1,
-    {{"mean", "list", "none", "of pixels in 0..1, one a channel"},
-     {"std", "list", "none", "of pixels in 0..1, one a channel"}},
-    build};
+    .name = "normalize",
+    .help = "per channel, minus mean over std; without arguments the data set's own",
+    .version = 1,
+    .params = {{"mean", "list", "none", "of pixels in 0..1, one a channel"},
+               {"std", "list", "none", "of pixels in 0..1, one a channel"}},
+    .build = nullptr,
+    .build_prep = build};
 
 }  // namespace dlpipe::augment

@@ -73,7 +73,6 @@ class PadCrop : public Op {
     if (reflect_) reflect_borders(draw, in, x, y, out);
     return {};
   }
-  bool can_mirror() const override { return true; }
 
  private:
   /// Writes what place_image left as frame.
@@ -125,6 +124,7 @@ extern const OpRecord pad_crop_augmentation = {
     {{"size", "size", "", "height x width of the result, or one number for a square"},
      {"pad", "int", "", "pixels added on every side"},
      {"mode", "string", "zero", "what is added: zero or reflect"}},
-    build};
+    build,
+    {.can_mirror = true}};
 
 }  // namespace dlpipe::augment

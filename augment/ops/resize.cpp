@@ -14,7 +14,7 @@ namespace dlpipe::augment {
 
 namespace {
 
-class Resize : public Op {
+class Resize : public ResizeOp {
  public:
   Resize(const ImageSize& size, bool is_shorter_side) : size_(size), is_shorter_side_(is_shorter_side) {}
 
@@ -47,8 +47,7 @@ class Resize : public Op {
     return {};
   }
 
-  bool can_mirror() const override { return true; }
-  std::optional<PlannedResize> as_resize(const OpDraw& draw) const override {
+  PlannedResize as_resize(const OpDraw& draw) const override {
     return PlannedResize{geometry(draw), draw.mirror};
   }
   bool narrow(const Region& needed, OpDraw& draw) const override {
@@ -77,10 +76,11 @@ Result<std::shared_ptr<const Op>> build(const OpArguments& arguments) {
 }  // namespace
 
 extern const OpRecord resize_augmentation = {
-    "resize",
-    "the whole image at another size, antialiased bilinear",
-    1,
-    {{"size", "size", "", "length of the shorter side, or height x width"}},
-    build};
+    .name = "resize",
+    .help = "the whole image at another size, antialiased bilinear",
+    .version = 1,
+    .params = {{"size", "size", "", "length of the shorter side, or height x width"}},
+    .build = build,
+    .traits = {.can_mirror = true}};
 
 }  // namespace dlpipe::augment

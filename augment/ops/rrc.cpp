@@ -14,7 +14,7 @@ namespace dlpipe::augment {
 
 namespace {
 
-class RandomResizedCrop : public Op {
+class RandomResizedCrop : public ResizeOp {
  public:
   RandomResizedCrop(const ImageSize& size, double scale_low, double scale_high, double ratio_low,
                     double ratio_high)
@@ -55,8 +55,7 @@ class RandomResizedCrop : public Op {
     resize(whole_resize(in.width, in.height, out.width, out.height), in, out, draw.mirror, scratch.work);
     return {};
   }
-  bool can_mirror() const override { return true; }
-  std::optional<PlannedResize> as_resize(const OpDraw& draw) const override {
+  PlannedResize as_resize(const OpDraw& draw) const override {
     return PlannedResize{whole_resize(draw.region.width, draw.region.height, width_, height_), draw.mirror};
   }
 
@@ -109,6 +108,7 @@ extern const OpRecord rrc_augmentation = {
     {{"size", "size", "", "height x width of the result, or one number for a square"},
      {"scale", "range", "0.08..1", "share of the image's area that the crop takes"},
      {"ratio", "range", "3/4..4/3", "width over height of the crop"}},
-    build};
+    build,
+    {.can_mirror = true}};
 
 }  // namespace dlpipe::augment
