@@ -1,12 +1,14 @@
 // A batch as the pipeline lends it to a trainer.
 //
-// Ownership: the memory behind every span belongs to the slot; it is valid from BatchSource::next() until
-// BatchSource::release() of the same batch. Batch itself is a small value that may be copied while it is
-// lent.
+// Ownership: the memory behind every span belongs to the slot; what stands there is the batch's from
+// BatchSource::next() until BatchSource::release() of the same batch, or until the source ends, whichever is
+// first. Batch itself is a small value that may be copied while it is lent; whoever holds `memory` keeps the
+// memory, and of a batch that wasn't released its contents too, even after the source has ended.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,6 +72,7 @@ struct Batch {
   /// batches_chain after this batch: a hash over record checksums and drawn parameters of all batches so far.
   uint64_t chain = 0;
   int32_t slot = -1;  // the source's own handle
+  std::shared_ptr<const void> memory;  // null: the memory is the source's alone
 
   const BatchField* field(std::string_view name) const {
     for (const BatchField& f : fields) {

@@ -35,11 +35,11 @@ class Bench {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> first, reader->stored(0));
     DLPIPE_ASSIGN_OR_RETURN(auto file,
                             MappedFile::open(setup->dataset->directory() + "/data.mdb", first.data()));
-    DLPIPE_ASSIGN_OR_RETURN(auto slot, Slot::create(*setup, 0));
+    DLPIPE_ASSIGN_OR_RETURN(auto slot, Slot::create(setup, 0));
     return std::make_unique<Bench>(std::move(setup), std::move(reader), std::move(file), std::move(slot));
   }
-  Bench(std::unique_ptr<const Setup> setup_in, std::unique_ptr<data::Dataset::Reader> reader,
-        std::unique_ptr<MappedFile> file, std::unique_ptr<Slot> slot_in)
+  Bench(std::shared_ptr<const Setup> setup_in, std::unique_ptr<data::Dataset::Reader> reader,
+        std::unique_ptr<MappedFile> file, std::shared_ptr<Slot> slot_in)
       : setup(std::move(setup_in)),
         slot(std::move(slot_in)),
         planner_(*setup->dataset, setup->chain, setup->sampler, setup->image_size.channels),
@@ -76,8 +76,8 @@ class Bench {
     return augmenter_.apply(plan, pixels, out);
   }
 
-  const std::unique_ptr<const Setup> setup;
-  const std::unique_ptr<Slot> slot;
+  const std::shared_ptr<const Setup> setup;
+  const std::shared_ptr<Slot> slot;
 
  private:
   const Planner planner_;

@@ -61,6 +61,10 @@ class FlowMeter {
   void batch_lent() {
     change([&] { --finished_; });
   }
+  /// The trainer's thread, or whoever stands in for it, decodes while it waits.
+  void joins(bool begins) {
+    change([&] { joined_ = begins; });
+  }
   void trainer_waits(bool begins) {
     change([&] { trainer_waits_ = begins; });
   }
@@ -93,7 +97,7 @@ class FlowMeter {
     totals_.finished_any_ns += finished_ > 0 && !trainer_waits_ ? dt : 0;
     totals_.trainer_wait_ns += trainer_waits_ ? dt : 0;
     if (ready_queue_ > 0) return;
-    const int idle = std::max(0, workers_ + (trainer_waits_ ? 1 : 0) - active_);
+    const int idle = std::max(0, workers_ + (joined_ ? 1 : 0) - active_);
     (on_way_ > 0 ? totals_.starved_ns : totals_.blocked_ns) += dt * idle;
   }
 
@@ -107,6 +111,7 @@ class FlowMeter {
   int ready_queue_ = 0;
   int active_ = 0;  // threads in a body
   int finished_ = 0;
+  bool joined_ = false;
   bool trainer_waits_ = false;
 };
 

@@ -6,10 +6,12 @@
 //     throw_if_error(loader->release(*batch));
 //   }
 //
-// Threads: a Loader owns its worker arena and its I/O thread. next/release/state/seek belong to one consumer
-// thread, which joins the decoding while it waits. Destruction stops all work and joins all threads. Memory:
-// `slots` batches in (page-locked) memory, allocated once, and per-thread decode scratch. The same seed gives
-// the same batches, bit for bit, whatever `threads` and `slots`.
+// Threads: a Loader owns its worker arena and its I/O thread. next/state/seek/grow belong to one consumer
+// thread, which joins the decoding while it waits; release, interrupt and stats may be called from any thread.
+// Destruction stops all work and joins all threads; the memory of batches that are still held stays as long as
+// somebody has a copy of their Batch::memory. Memory: `slots` batches in (page-locked) memory, allocated once,
+// and per-thread decode scratch. The same seed gives the same batches, bit for bit, whatever `threads` and
+// `slots`. feed.h wraps a Loader for consumers that keep batches or have several threads.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +38,7 @@ struct LoaderOptions {
   int64_t batch = 64;   // samples per batch on this rank (all ranks: batch x world)
   int threads = 0;      // 0: what the process may use (affinity, cgroup quota)
   int slots = 3;        // batches in flight, the one lent included; prefetch depth
+  int slots_max = 0;    // as many as grow() may bring them to; 0: `slots`
   uint64_t seed = 0;
   bool shuffle = true;
   LastBatch last = LastBatch::kDrop;
@@ -68,6 +71,8 @@ struct LoaderOptions {
   std::function<Status(int64_t sample)> inject_read_error = {};
 };
 
+enum class ConsumerNews : uint8_t { kWaits, kWaitsNoMore, kTakesBatch };
+
 /// Validation: file order, every sample once, nothing substituted.
 LoaderOptions validation_options(LoaderOptions options);
 
@@ -81,6 +86,21 @@ class Loader : public BatchSource {
   /// What `limit` left, as a text ("300 of 1,280 samples, by seed 3"); empty: all samples.
   virtual std::string subset() const = 0;
   virtual int threads() const = 0;
+
+  /// Memory for one more batch in flight, for a consumer who keeps batches. kMisuse where there are slots_max
+  /// already, kOutOfMemory where there is none; then all is as before.
+  virtual Status grow() = 0;
+  /// Batches that may be held at once; one less leaves one in flight. As many as slots where the batches are
+  /// on the host.
+  virtual int64_t lendable() const = 0;
+  virtual int64_t lendable_max() const = 0;
+  /// What is under way is left as it is: next(), the one that waits included, answers kCancelled until seek().
+  virtual void interrupt() = 0;
+  /// As seek(), to the first batch of `epoch`; the chain and the bad samples stay.
+  virtual Status seek_epoch(int64_t epoch) = 0;
+  /// For whoever calls next() ahead of the consumer (feed.h): from the first call on, stats() takes these words for
+  /// what the consumer does, and next() and release() no longer. Any thread.
+  virtual void note_consumer(ConsumerNews news) = 0;
   /// Why a device's images are decoded on the host; empty where the device does it, or nobody asked it to.
   virtual const std::string& decode_reason() const = 0;
 };

@@ -15,6 +15,7 @@ namespace dlpipe::pipeline {
 namespace {
 
 constexpr int kMaxThreads = 1024;
+constexpr int kMaxSlots = 1024;
 
 Status misuse(const std::string& message) {
   return Status(ErrorCode::kMisuse, "[loader] " + message);
@@ -40,7 +41,13 @@ Status check_options(const LoaderOptions& o) {
     return misuse(
         concat("--threads ", o.threads, "; use 1 to ", kMaxThreads, ", or 0 for all that may be used"));
   }
-  if (o.slots < 1 || o.slots > 1024) return misuse(concat("--slots ", o.slots, "; use 1 to 1024"));
+  if (o.slots < 1 || o.slots > kMaxSlots) {
+    return misuse(concat("--slots ", o.slots, "; use 1 to ", kMaxSlots));
+  }
+  if (o.slots_max != 0 && (o.slots_max < o.slots || o.slots_max > kMaxSlots)) {
+    return misuse(
+        concat("slots_max ", o.slots_max, "; use ", o.slots, " (the slots to begin with) to ", kMaxSlots));
+  }
   if (o.world < 1) return misuse(concat("--world ", o.world, "; at least one rank takes part"));
   if (o.rank < 0 || o.rank >= o.world) {
     return misuse(concat("--rank ", o.rank, "; with --world ", o.world, " ranks are 0 to ", o.world - 1));
@@ -161,13 +168,14 @@ std::string hash_pipeline(const Setup& setup) {
 
 }  // namespace
 
-Result<std::unique_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
+Result<std::shared_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
   DLPIPE_RETURN_IF_ERROR(check_options(options));
-  auto setup = std::make_unique<Setup>();
+  auto setup = std::make_shared<Setup>();
   LoaderOptions& o = setup->options;
   o = options;
   if (o.threads == 0) o.threads = available_threads();
   if (o.device == nullptr) o.device = &cpu_device();
+  if (o.slots_max == 0) o.slots_max = o.slots;
   setup->mixing = {o.mixup, o.cutmix};
   DLPIPE_ASSIGN_OR_RETURN(setup->dataset, data::Dataset::open(o.data));
   const int64_t size = setup->dataset->size();
@@ -192,7 +200,7 @@ Result<std::unique_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
   }
   setup->pipeline_id = hash_pipeline(*setup);
   DLPIPE_ASSIGN_OR_RETURN(setup->device_decode, choose_decode(*setup));
-  return std::unique_ptr<const Setup>(std::move(setup));
+  return std::shared_ptr<const Setup>(std::move(setup));
 }
 
 }  // namespace dlpipe::pipeline

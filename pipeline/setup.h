@@ -1,7 +1,8 @@
 // What Loader::open found out before anything runs: options checked, dataset open, chain parsed, schema
 // known.
 //
-// Immutable once made; every stage reads it from any thread. The loader owns it and it outlives all stages.
+// Immutable once made; every stage reads it from any thread. It outlives all stages: the loader holds it, and so does
+// every slot, which a consumer may keep longer than the loader.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +24,9 @@ namespace dlpipe::pipeline {
 
 struct Setup {
   /// Checks every option and answers kMisuse with the option's name and what it may be.
-  static Result<std::unique_ptr<const Setup>> make(const LoaderOptions& options);
+  static Result<std::shared_ptr<const Setup>> make(const LoaderOptions& options);
 
-  LoaderOptions options;  // defaults filled in: threads, limit, max_bad, device
+  LoaderOptions options;  // defaults filled in: threads, limit, max_bad, device, slots_max
   std::shared_ptr<const data::Dataset> dataset;
   augment::Chain chain;
   augment::ImageSize image_size;  // of the field "image"; channels 0: there is none

@@ -70,22 +70,22 @@ Result<BatchMemory> BatchMemory::allocate(const Setup& setup, Buffer::Memory kin
   return memory;
 }
 
-Result<std::unique_ptr<Slot>> Slot::create(const Setup& setup, int32_t index) {
-  DLPIPE_ASSIGN_OR_RETURN(BatchMemory memory, BatchMemory::allocate(setup, Buffer::Memory::kPinned));
-  return std::unique_ptr<Slot>(new Slot(setup, index, std::move(memory)));
+Result<std::shared_ptr<Slot>> Slot::create(std::shared_ptr<const Setup> setup, int32_t index) {
+  DLPIPE_ASSIGN_OR_RETURN(BatchMemory memory, BatchMemory::allocate(*setup, Buffer::Memory::kPinned));
+  return std::shared_ptr<Slot>(new Slot(std::move(setup), index, std::move(memory)));
 }
 
-Slot::Slot(const Setup& setup, int32_t index, BatchMemory memory)
-    : plans(static_cast<size_t>(setup.options.batch)),
-      hashes(static_cast<size_t>(setup.options.batch)),
-      meta(setup),
-      setup_(setup),
+Slot::Slot(std::shared_ptr<const Setup> setup, int32_t index, BatchMemory memory)
+    : plans(static_cast<size_t>(setup->options.batch)),
+      hashes(static_cast<size_t>(setup->options.batch)),
+      meta(*setup),
+      setup_(std::move(setup)),
       index_(index),
       memory_(std::move(memory)) {}
 
 ImageView Slot::image(int64_t i) const {
-  const augment::ImageSize& size = setup_.image_size;
-  return {reinterpret_cast<uint8_t*>(sample(setup_.image_field, i)), size.width, size.height, size.channels,
+  const augment::ImageSize& size = setup_->image_size;
+  return {reinterpret_cast<uint8_t*>(sample(setup_->image_field, i)), size.width, size.height, size.channels,
           static_cast<ptrdiff_t>(size.width) * size.channels};
 }
 
@@ -93,7 +93,7 @@ void Slot::begin(int64_t sequence, const BatchRange& range) {
   meta.begin(sequence, range);
   failed_position_ = 0;
   remaining.store(range.count, std::memory_order_relaxed);  // published with the portions
-  if (!setup_.device_decode.is_on()) return;
+  if (!setup_->device_decode.is_on()) return;
   arena_used_.store(coef::coef_head_bytes(plans.size()), std::memory_order_relaxed);
   scratch_used_.store(0, std::memory_order_relaxed);
   for (coef::CoefSample& sample : tiles().samples) sample.components = 0;
@@ -129,8 +129,8 @@ static bool take(std::atomic<size_t>& used, size_t bytes, size_t most, size_t* b
 std::span<std::byte> Slot::take_arena(coef::CoefSample& sample) {
   size_t scratch = 0;
   size_t begin = 0;
-  if (!take(scratch_used_, sample.scratch_bytes, setup_.device_decode.scratch_bytes, &scratch) ||
-      !take(arena_used_, sample.arena_bytes, setup_.device_decode.arena_bytes, &begin))
+  if (!take(scratch_used_, sample.scratch_bytes, setup_->device_decode.scratch_bytes, &scratch) ||
+      !take(arena_used_, sample.arena_bytes, setup_->device_decode.arena_bytes, &begin))
     return {};
   sample.arena = begin;
   return {memory_.arena() + begin, sample.arena_bytes};
@@ -146,6 +146,12 @@ void Slot::fail(int64_t position, Status status) {
   if (!meta.error.ok() && failed_position_ <= position) return;
   failed_position_ = position;
   meta.error = std::move(status);
+}
+
+int64_t Slots::size_bytes() const {
+  int64_t bytes = 0;
+  for (int32_t i = 0; i < count(); ++i) bytes += static_cast<int64_t>((*this)[i].memory().size_bytes());
+  return bytes;
 }
 
 }  // namespace dlpipe::pipeline

@@ -1,6 +1,6 @@
 // A batch under construction: its memory, allocated once, and what is known of each of its samples.
 //
-// The loader owns the slots. One thread begins a slot; then many stages write it at once, each portion to its own
+// The loader owns the slots, together with whoever keeps a batch. One thread begins a slot; then many stages write it at once, each portion to its own
 // samples; the batcher's countdown hands it on, and from then it belongs to the stager and the consumer. The
 // lock is taken only for a bad sample or an error.
 #pragma once
@@ -69,7 +69,7 @@ class BatchMemory {
 class Slot {
  public:
   /// kOutOfMemory names --slots and --batch.
-  static Result<std::unique_ptr<Slot>> create(const Setup& setup, int32_t index);
+  static Result<std::shared_ptr<Slot>> create(std::shared_ptr<const Setup> setup, int32_t index);
 
   /// What goes into the batch's hash for one sample.
   struct SampleHash {
@@ -80,12 +80,12 @@ class Slot {
   static constexpr uint64_t kDropped = ~uint64_t{0};
 
   int32_t index() const { return index_; }
-  const Setup& setup() const { return setup_; }
+  const Setup& setup() const { return *setup_; }
   const BatchMemory& memory() const { return memory_; }
   ImageView image(int64_t i) const;
   std::byte* sample(int field, int64_t i) const {
     return memory_.field(field) +
-           static_cast<size_t>(i) * setup_.schema[static_cast<size_t>(field)].sample_bytes();
+           static_cast<size_t>(i) * setup_->schema[static_cast<size_t>(field)].sample_bytes();
   }
   void begin(int64_t sequence, const BatchRange& range);
   /// The places whose status isn't 0 are filled once more, by the host: the device found their tiles damaged.
@@ -105,7 +105,7 @@ class Slot {
   size_t arena_used() const { return arena_used_.load(std::memory_order_relaxed); }
   /// Where place `i`'s pixels begin in the image field.
   size_t pixel_offset(int64_t i) const {
-    return static_cast<size_t>(i) * setup_.schema[static_cast<size_t>(setup_.image_field)].sample_bytes();
+    return static_cast<size_t>(i) * setup_->schema[static_cast<size_t>(setup_->image_field)].sample_bytes();
   }
 
   std::vector<SamplePlan> plans;   // [capacity]
@@ -114,15 +114,35 @@ class Slot {
   std::atomic<int64_t> remaining{0};  // samples still to be done
 
  private:
-  Slot(const Setup& setup, int32_t index, BatchMemory memory);
+  Slot(std::shared_ptr<const Setup> setup, int32_t index, BatchMemory memory);
 
-  const Setup& setup_;
+  const std::shared_ptr<const Setup> setup_;
   int32_t index_;
   BatchMemory memory_;
   std::atomic<size_t> arena_used_{0};
   std::atomic<size_t> scratch_used_{0};
   std::mutex mutex_;
   int64_t failed_position_ = 0;
+};
+
+/// The loader's slots: those it began with, and more up to a number known from the start, so that none moves
+/// while others are in use. One thread adds; any thread reads.
+class Slots {
+ public:
+  explicit Slots(int most) : slots_(static_cast<size_t>(most)) {}
+  void add(std::shared_ptr<Slot> slot) {
+    slots_[static_cast<size_t>(count())] = std::move(slot);
+    count_.store(count() + 1, std::memory_order_release);
+  }
+  int32_t count() const { return count_.load(std::memory_order_acquire); }
+  int32_t most() const { return static_cast<int32_t>(slots_.size()); }
+  const std::shared_ptr<Slot>& shared(int32_t index) const { return slots_[static_cast<size_t>(index)]; }
+  Slot& operator[](int32_t index) const { return *shared(index); }
+  int64_t size_bytes() const;
+
+ private:
+  std::vector<std::shared_ptr<Slot>> slots_;
+  std::atomic<int32_t> count_{0};
 };
 
 }  // namespace dlpipe::pipeline

@@ -23,18 +23,19 @@ constexpr double kSmallestRunNs = 50'000;
 
 }  // namespace
 
-Result<std::unique_ptr<Loader>> BatchStream::create(std::unique_ptr<const Setup> setup) {
+Result<std::unique_ptr<Loader>> BatchStream::create(std::shared_ptr<const Setup> setup) {
   auto stream = std::unique_ptr<BatchStream>(new BatchStream(std::move(setup)));
   DLPIPE_RETURN_IF_ERROR(stream->prepare());
   return std::unique_ptr<Loader>(std::move(stream));
 }
 
-BatchStream::BatchStream(std::unique_ptr<const Setup> setup)
+BatchStream::BatchStream(std::shared_ptr<const Setup> setup)
     : setup_(std::move(setup)),
       planner_(*setup_->dataset, setup_->chain, setup_->sampler, setup_->image_size.channels),
       checksums_(setup_->dataset->size()),
       meter_(setup_->options.threads),
-      bad_(setup_->options.max_bad, setup_->options.quarantine_file) {
+      bad_(setup_->options.max_bad, setup_->options.quarantine_file),
+      slots_(setup_->options.device->is_host() ? setup_->options.slots_max : setup_->options.slots) {
   const int64_t epochs = setup_->options.epochs;
   end_ = epochs < 0 ? std::numeric_limits<int64_t>::max() : epochs * batches_per_epoch();
 }
@@ -47,20 +48,21 @@ Status BatchStream::prepare() {
   DLPIPE_ASSIGN_OR_RETURN(file_, MappedFile::open(dataset.directory() + "/data.mdb", first.data()));
   prefault_ = std::make_unique<Prefault>(*setup_, *file_, *prefault_reader_, counters_);
   for (int32_t i = 0; i < options.slots; ++i) {
-    DLPIPE_ASSIGN_OR_RETURN(auto slot, Slot::create(*setup_, i));
-    slots_.push_back(std::move(slot));
+    DLPIPE_ASSIGN_OR_RETURN(auto slot, Slot::create(setup_, i));
+    slots_.add(std::move(slot));
   }
   const WorkerShared shared{*setup_, planner_, *file_, checksums_, counters_};
   for (int i = 0; i < Graph::worker_count(options.threads); ++i) {
     DLPIPE_ASSIGN_OR_RETURN(auto worker, SampleWorker::create(shared));
     workers_.push_back(std::move(worker));
   }
-  DLPIPE_RETURN_IF_ERROR(check_memory());
+  resident_before_ = static_cast<int64_t>(resident_bytes());
+  DLPIPE_RETURN_IF_ERROR(check_memory(slots_.count()));
   Stager::Hooks hooks{
       .ready = [this](int64_t sequence) { graph_->open(sequence); },
       .credit = [this](int32_t slot) { credit(slot); },
       .again = [this](int32_t slot, std::span<const int32_t> statuses) { again(slot, statuses); }};
-  DLPIPE_ASSIGN_OR_RETURN(stager_, Stager::create(*setup_, slots_, counters_, 0, std::move(hooks)));
+  DLPIPE_ASSIGN_OR_RETURN(stager_, Stager::create(setup_, slots_, counters_, 0, std::move(hooks)));
   // A first guess, by the bytes of a record; the first portion replaces it.
   sample_ns_ = 10.0 * static_cast<double>(dataset.file_bytes()) / static_cast<double>(dataset.size());
   graph_ = std::make_unique<Graph>(options.threads, stager_gates(*setup_), static_cast<GraphBodies&>(*this),
@@ -70,15 +72,13 @@ Status BatchStream::prepare() {
 }
 
 // What slots and decoding take beside the pages must fit a ceiling with room for some of these.
-Status BatchStream::check_memory() {
+Status BatchStream::check_memory(int64_t slots) const {
   const int64_t ceiling = setup_->options.memory_bytes;
   if (ceiling == 0) return {};
-  resident_before_ = static_cast<int64_t>(resident_bytes());
-  int64_t slot_bytes = 0;
-  for (const auto& slot : slots_) slot_bytes += static_cast<int64_t>(slot->memory().size_bytes());
+  const int64_t slot_bytes = slots * (slots_.size_bytes() / slots_.count());
   const dlpipe::data::Dataset& dataset = *setup_->dataset;
   const auto mean_record = static_cast<int64_t>(dataset.file_bytes()) / std::max<int64_t>(1, dataset.size());
-  const int64_t live_pages = setup_->options.slots * setup_->options.batch *
+  const int64_t live_pages = slots * setup_->options.batch *
                              std::min<int64_t>(static_cast<int64_t>(dataset.file_bytes()),
                                                mean_record + static_cast<int64_t>(PageWindow::kBlockBytes));
   const int64_t needed =
@@ -86,8 +86,8 @@ Status BatchStream::check_memory() {
   if (needed <= ceiling) return {};
   return Status(ErrorCode::kOutOfMemory,
                 concat("[loader] --memory ", human_bytes(static_cast<uint64_t>(ceiling)), " is less than ",
-                       human_bytes(static_cast<uint64_t>(needed)), ", which ", setup_->options.slots,
-                       " batches of ", setup_->options.batch,
+                       human_bytes(static_cast<uint64_t>(needed)), ", which ", slots, " batches of ",
+                       setup_->options.batch,
                        " samples and their records take; use a smaller --batch or fewer --slots"));
 }
 
@@ -104,18 +104,22 @@ BatchStream::~BatchStream() {
 Result<std::optional<Batch>> BatchStream::next() {
   if (!ended_.ok()) return ended_;
   if (next_lend_ >= end_) return std::optional<Batch>();
-  if (stager_->lent() >= stager_->lendable()) {
-    return Status(ErrorCode::kMisuse,
-                  concat("[loader] next() while all ", stager_->lendable(),
-                         " batches are held; release one first, or open the loader with more slots"));
+  {
+    const std::lock_guard lock(lend_mutex_);
+    if (stager_->lent() >= stager_->lendable()) {
+      return Status(ErrorCode::kMisuse,
+                    concat("[loader] next() while all ", stager_->lendable(),
+                           " batches are held; release one first, or open the loader with more slots"));
+    }
   }
-  wait_for(next_lend_);
-  meter_.batch_lent();
+  if (!interrupted_) wait_for(next_lend_);
+  if (interrupted_) return Status(ErrorCode::kCancelled, "[loader] interrupted; seek to go on");
+  if (!has_news_) meter_.batch_lent();
+  const std::lock_guard lock(lend_mutex_);
   Batch batch = stager_->lend(next_lend_);
   ended_ = book(batch);
   if (!ended_.ok()) return ended_;
   ++next_lend_;
-  ++held_;
   lent_batches_.fetch_add(1, std::memory_order_relaxed);
   lent_samples_.fetch_add(batch.count, std::memory_order_relaxed);
   bottleneck_.observe(counters_, meter_);
@@ -125,11 +129,23 @@ Result<std::optional<Batch>> BatchStream::next() {
 void BatchStream::wait_for(int64_t sequence) {
   const SpanScope span(Span::kDataIdle);
   const int64_t worked_before = worked_ns;
-  meter_.trainer_waits(true);
+  const bool is_consumer = !has_news_;
+  meter_.joins(true);
+  if (is_consumer) meter_.trainer_waits(true);
   graph_->wait(sequence);
-  meter_.trainer_waits(false);
+  meter_.joins(false);
+  if (is_consumer) meter_.trainer_waits(false);
   Ledger* ledger = Ledger::current();
   if (ledger != nullptr) ledger->reassign(Span::kDataIdle, Span::kDataDecode, worked_ns - worked_before);
+}
+
+void BatchStream::note_consumer(ConsumerNews news) {
+  has_news_ = true;
+  if (news == ConsumerNews::kTakesBatch) {
+    meter_.batch_lent();
+  } else {
+    meter_.trainer_waits(news == ConsumerNews::kWaits);
+  }
 }
 
 // Errors, chain and bad samples are booked in the order of lending, which is the same for any thread count.
@@ -145,8 +161,40 @@ Status BatchStream::book(Batch& batch) {
 }
 
 Status BatchStream::release(const Batch& batch, Stream* stream) {
-  DLPIPE_RETURN_IF_ERROR(stager_->release(batch, stream));
-  --held_;
+  const std::lock_guard lock(lend_mutex_);
+  return stager_->release(batch, stream);
+}
+
+int64_t BatchStream::lendable() const {
+  const std::lock_guard lock(lend_mutex_);
+  return stager_->lendable();
+}
+
+int64_t BatchStream::lendable_max() const {
+  const std::lock_guard lock(lend_mutex_);
+  return stager_->lendable() + setup_->options.slots_max - setup_->options.slots - grown_;
+}
+
+Status BatchStream::grow() {
+  const LoaderOptions& options = setup_->options;
+  if (grown_ >= options.slots_max - options.slots) {
+    return Status(ErrorCode::kMisuse,
+                  concat("[loader] there are ", options.slots_max, " slots already; set a larger slots_max"));
+  }
+  try {
+    DLPIPE_RETURN_IF_ERROR(check_memory(options.slots + grown_ + 1));
+    const std::lock_guard lock(lend_mutex_);
+    DLPIPE_ASSIGN_OR_RETURN(const bool is_done, stager_->grow());
+    if (!is_done) {
+      const int32_t index = slots_.count();
+      DLPIPE_ASSIGN_OR_RETURN(auto slot, Slot::create(setup_, index));
+      slots_.add(std::move(slot));
+      credit(index);
+    }
+  } catch (...) {
+    return status_from_current_exception("loader");
+  }
+  ++grown_;
   return {};
 }
 
@@ -195,16 +243,25 @@ Status BatchStream::check_state(const SourceState& state) const {
 
 Status BatchStream::seek(const SourceState& state) {
   DLPIPE_RETURN_IF_ERROR(check_state(state));
-  if (held_ != 0) {
-    return Status(ErrorCode::kMisuse,
-                  concat("[loader] seek while ", held_, " batches are held; release them first"));
-  }
-  stop();
   chain_ = state.chain;
   bad_.restore(state.bad_samples);
   bad_count_.store(bad_.count(), std::memory_order_relaxed);
+  return move_to(state.epoch * batches_per_epoch() + state.batch_index);
+}
+
+Status BatchStream::seek_epoch(int64_t epoch) {
+  const int64_t batches = batches_per_epoch();
+  if (epoch < 0 || epoch > std::numeric_limits<int64_t>::max() / (batches + 1) - 1) {
+    return Status(ErrorCode::kMisuse, concat("[loader] epoch ", epoch, "; use 0 or more"));
+  }
+  return move_to(epoch * batches);
+}
+
+// Batches that are held stay as they are; their slots come back when they are released.
+Status BatchStream::move_to(int64_t sequence) {
+  const std::lock_guard lock(lend_mutex_);
+  stop();
   ended_ = Status();
-  const int64_t sequence = state.epoch * batches_per_epoch() + state.batch_index;
   DLPIPE_RETURN_IF_ERROR(stager_->reset(sequence));
   restart(sequence);
   return {};
@@ -227,19 +284,21 @@ void BatchStream::restart(int64_t sequence) {
   meter_.reset_levels();
   graph_->close_gates();
   next_lend_ = next_begin_ = sequence;
-  stopping_ = false;
-  for (const auto& slot : slots_) begin_batch(*slot);
+  stopping_ = interrupted_ = false;
+  for (int32_t i = 0; i < slots_.count(); ++i) {
+    if (!stager_->is_lent(i)) begin_batch(slots_[i]);
+  }
 }
 
 void BatchStream::credit(int32_t slot) {
   const std::lock_guard lock(inject_mutex_);
-  if (!stopping_) begin_batch(*slots_[static_cast<size_t>(slot)]);
+  if (!stopping_) begin_batch(slots_[slot]);
 }
 
 void BatchStream::again(int32_t index, std::span<const int32_t> statuses) {
   const std::lock_guard lock(inject_mutex_);
   if (stopping_) return;
-  Slot& slot = *slots_[static_cast<size_t>(index)];
+  Slot& slot = slots_[index];
   meter_.batch_again(static_cast<int>(slot.begin_again(statuses)));
   for (size_t i = 0; i < statuses.size(); ++i) {
     if (statuses[i] == 0) continue;
@@ -276,10 +335,10 @@ int32_t BatchStream::portion_samples(int64_t count) const {
 // -------------------------------------------------------------------------------------
 
 void BatchStream::plan(Portion& portion) noexcept {
-  if (stopping_.load(std::memory_order_relaxed)) portion.failed = true;
+  if (passes_on()) portion.failed = true;
   if (portion.failed) return;
   const int64_t begin_ns = now_ns();
-  Slot& slot = *slots_[static_cast<size_t>(portion.slot)];
+  Slot& slot = slots_[portion.slot];
   Status status;
   try {
     const std::span plans(slot.plans);
@@ -298,19 +357,18 @@ void BatchStream::plan(Portion& portion) noexcept {
 }
 
 void BatchStream::prefault(Portion& portion) noexcept {
-  if (portion.failed || stopping_.load(std::memory_order_relaxed)) return;
-  Slot& slot = *slots_[static_cast<size_t>(portion.slot)];
+  if (portion.failed || passes_on()) return;
+  Slot& slot = slots_[portion.slot];
   const std::span<SamplePlan> plans(slot.plans);
   size_t failed = 0;
   Status status;
   try {
     if (const int64_t ceiling = setup_->options.memory_bytes; ceiling > 0) {
-      int64_t taken = resident_before_;
-      for (const auto& one : slots_) taken += static_cast<int64_t>(one->memory().size_bytes());
+      int64_t taken = resident_before_ + slots_.size_bytes();
       for (const auto& worker : workers_) taken += worker->scratch_bytes();
       prefault_->make_room(
           plans.subspan(static_cast<size_t>(portion.first), static_cast<size_t>(portion.count)),
-          portion.sequence, portion.sequence - setup_->options.slots + 1, ceiling - taken);
+          portion.sequence, portion.sequence - slots_.count() + 1, ceiling - taken);
     }
     status = prefault_->touch(
         plans.subspan(static_cast<size_t>(portion.first), static_cast<size_t>(portion.count)), &failed);
@@ -324,10 +382,10 @@ void BatchStream::prefault(Portion& portion) noexcept {
 }
 
 void BatchStream::work(Portion& portion, int worker) noexcept {
-  if (stopping_.load(std::memory_order_relaxed)) portion.failed = true;
+  if (passes_on()) portion.failed = true;
   if (portion.failed || portion.count == 0) return;
   const double expected_ns = sample_ns_.load(std::memory_order_relaxed);
-  Slot& slot = *slots_[static_cast<size_t>(portion.slot)];
+  Slot& slot = slots_[portion.slot];
   const int64_t took_ns = workers_[static_cast<size_t>(worker)]->process(slot, portion, expected_ns);
   worked_ns += took_ns;
   // Falls fast and rises slowly: a portion during which the thread was preempted says nothing of the samples.
@@ -339,13 +397,13 @@ void BatchStream::work(Portion& portion, int worker) noexcept {
 bool BatchStream::batch(const Portion& portion) noexcept {
   const ScopedTimer timer(counters_[Stage::kBatcher].busy_ns);
   counters_[Stage::kBatcher].items.add(portion.count);
-  return Batcher::done(*slots_[static_cast<size_t>(portion.slot)], portion.count);
+  return Batcher::done(slots_[portion.slot], portion.count);
 }
 
 void BatchStream::stage(const Portion& portion) noexcept {
   if (stopping_.load(std::memory_order_relaxed)) return;  // its gate stays closed
   meter_.batch_finished();
-  stager_->stage(*slots_[static_cast<size_t>(portion.slot)]);
+  stager_->stage(slots_[portion.slot]);
 }
 
 }  // namespace dlpipe::pipeline

@@ -2,8 +2,12 @@
 //
 // Numbers that name a batch: `sequence` counts batches over all epochs (epoch * batches_per_epoch + index),
 // so the whole state of the stream is the sequence to be lent next, the chain value and the set of bad
-// samples. next, release, state and seek are the consumer's; credit comes from whoever frees a slot (the
-// consumer, or a device's callback thread); the graph's bodies run on the arena's threads.
+// samples. next, state, seek and grow are the consumer's; release, interrupt and stats anybody's; credit comes
+// from whoever frees a slot (who releases, or a device's callback thread); the graph's bodies run on the arena's
+// threads.
+//
+// Locks, the outer one first: lend_mutex_ (what is lent), the device stager's, inject_mutex_ (what is begun). Each
+// is held for a batch's bookkeeping, and lend_mutex_ for a seek.
 #pragma once
 
 #include <atomic>
@@ -34,7 +38,7 @@ namespace dlpipe::pipeline {
 
 class BatchStream final : public Loader, private GraphBodies {
  public:
-  static Result<std::unique_ptr<Loader>> create(std::unique_ptr<const Setup> setup);
+  static Result<std::unique_ptr<Loader>> create(std::shared_ptr<const Setup> setup);
   ~BatchStream() override;
 
   std::span<const FieldSpec> schema() const override { return setup_->schema; }
@@ -51,9 +55,15 @@ class BatchStream final : public Loader, private GraphBodies {
   std::string subset() const override { return setup_->sampler.options().subset.to_string(); }
   int threads() const override { return setup_->options.threads; }
   const std::string& decode_reason() const override { return setup_->device_decode.reason; }
+  Status grow() override;
+  int64_t lendable() const override;
+  int64_t lendable_max() const override;
+  void interrupt() override { interrupted_ = true; }
+  Status seek_epoch(int64_t epoch) override;
+  void note_consumer(ConsumerNews news) override;
 
  private:
-  explicit BatchStream(std::unique_ptr<const Setup> setup);
+  explicit BatchStream(std::shared_ptr<const Setup> setup);
   Status prepare();
 
   // The graph's bodies.
@@ -70,14 +80,17 @@ class BatchStream final : public Loader, private GraphBodies {
   void again(int32_t slot, std::span<const int32_t> statuses);
   void begin_batch(Slot& slot);  // inject_mutex_ held
   int32_t portion_samples(int64_t count) const;
-  Status check_memory();
+  /// kOutOfMemory where `slots` of them don't fit the ceiling of --memory.
+  Status check_memory(int64_t slots) const;
   void wait_for(int64_t sequence);
   Status book(Batch& batch);
   Status check_state(const SourceState& state) const;
+  bool passes_on() const { return stopping_.load(std::memory_order_relaxed) || interrupted_; }
   void stop();
   void restart(int64_t sequence);
+  Status move_to(int64_t sequence);
 
-  const std::unique_ptr<const Setup> setup_;
+  const std::shared_ptr<const Setup> setup_;
   const Planner planner_;
   ChecksumState checksums_;
   mutable PipelineCounters counters_;
@@ -88,21 +101,25 @@ class BatchStream final : public Loader, private GraphBodies {
   std::unique_ptr<data::Dataset::Reader> prefault_reader_;
   std::unique_ptr<Prefault> prefault_;  // the prefault thread's
   int64_t resident_before_ = 0;         // of the process, without slots, scratch and pages
-  std::vector<std::unique_ptr<Slot>> slots_;
+  Slots slots_;
   std::vector<std::unique_ptr<SampleWorker>> workers_;
   std::unique_ptr<Stager> stager_;
   std::unique_ptr<Graph> graph_;
 
-  std::atomic<bool> stopping_{true};  // bodies pass portions on without work; set under inject_mutex_
+  std::atomic<bool> stopping_{true};      // bodies pass portions on without work; set under inject_mutex_
+  std::atomic<bool> interrupted_{false};  // the same, but batches still arrive, so that nobody waits in vain
+  std::atomic<bool> has_news_{false};     // note_consumer() was called
   std::atomic<double> sample_ns_{
       0};  // measured cost of a sample in work(): tunes portion sizes, nothing else
   std::mutex inject_mutex_;
   int64_t next_begin_ = 0;  // sequence of the batch to be begun next; under inject_mutex_
 
+  mutable std::mutex lend_mutex_;  // guards the stager, but for stage()
+
   // The consumer's.
   int64_t next_lend_ = 0;  // sequence of the batch to be lent next
   int64_t end_ = 0;        // sequence after the last epoch
-  int64_t held_ = 0;       // batches the consumer has not released
+  int64_t grown_ = 0;      // slots, or a device's twins, since the beginning
   uint64_t chain_ = 0;
   Status ended_;  // why the stream can't go on
   std::atomic<int64_t> lent_batches_{0};

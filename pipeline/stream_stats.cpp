@@ -40,17 +40,17 @@ SourceStats BatchStream::stats() const {
     }
     stats.stages.push_back(std::move(row));
   }
-  const int64_t portions =
-      options.slots * ((options.batch + portion_samples(options.batch) - 1) / portion_samples(options.batch));
+  const int64_t portions = slots_.count() * ((options.batch + portion_samples(options.batch) - 1) /
+                                             portion_samples(options.batch));
   stats.edges = {{"plan -> prefault", mean(flow.prefault_queue, flow.since_ns), portions},
                  {"prefault -> reader", mean(flow.ready_queue, flow.since_ns), portions},
-                 {"batcher -> trainer", mean(flow.finished_batches, flow.since_ns), options.slots}};
+                 {"batcher -> trainer", mean(flow.finished_batches, flow.since_ns), slots_.count()}};
   stats.batches = lent_batches_.load(std::memory_order_relaxed);
   stats.samples = lent_samples_.load(std::memory_order_relaxed);
   stats.substituted = bad_count_.load(std::memory_order_relaxed);
   for (const auto& worker : workers_) stats.scratch_bytes += worker->scratch_bytes();
-  for (const auto& slot : slots_) stats.slot_bytes += static_cast<int64_t>(slot->memory().size_bytes());
-  stats.slot_bytes += stager_->device_bytes();
+  const std::lock_guard lock(lend_mutex_);
+  stats.slot_bytes = slots_.size_bytes() + stager_->device_bytes();
   stats.bottleneck = bottleneck_.last(counters_, meter_);
   return stats;
 }

@@ -7,39 +7,54 @@
 
 namespace dlpipe::pipeline {
 
-Result<std::unique_ptr<Stager>> DeviceStager::create(const Setup& setup, PipelineCounters& counters,
-                                                     int64_t first_sequence, Hooks hooks) {
-  Device& device = *setup.options.device;
-  DLPIPE_ASSIGN_OR_RETURN(auto copy_stream, device.create_stream());
-  std::vector<Twin> twins;
+Result<std::unique_ptr<Stager>> DeviceStager::create(std::shared_ptr<const Setup> setup,
+                                                     PipelineCounters& counters, int64_t first_sequence,
+                                                     Hooks hooks) {
+  DLPIPE_ASSIGN_OR_RETURN(auto copy_stream, setup->options.device->create_stream());
+  Twins twins;
   for (int i = 0; i < kTwins; ++i) {
-    DLPIPE_ASSIGN_OR_RETURN(BatchMemory memory, BatchMemory::allocate(setup, Buffer::Memory::kDevice));
-    DLPIPE_ASSIGN_OR_RETURN(auto copying, device.create_event());
-    DLPIPE_ASSIGN_OR_RETURN(auto ready, device.create_event());
-    DLPIPE_ASSIGN_OR_RETURN(auto released, device.create_event());
-    twins.push_back(
-        {std::move(memory), BatchMeta(setup), std::move(copying), std::move(ready), std::move(released)});
+    DLPIPE_ASSIGN_OR_RETURN(auto twin, create_twin(setup));
+    twins.push_back(std::move(twin));
   }
   std::optional<TileDecode> tiles;
-  if (setup.device_decode.is_on()) {
-    DLPIPE_ASSIGN_OR_RETURN(tiles, TileDecode::create(setup));
+  if (setup->device_decode.is_on()) {
+    DLPIPE_ASSIGN_OR_RETURN(tiles, TileDecode::create(*setup));
   }
-  return std::unique_ptr<Stager>(new DeviceStager(setup, counters, first_sequence, std::move(hooks),
-                                                  std::move(copy_stream), std::move(twins),
+  return std::unique_ptr<Stager>(new DeviceStager(std::move(setup), counters, first_sequence,
+                                                  std::move(hooks), std::move(copy_stream), std::move(twins),
                                                   std::move(tiles)));
 }
 
-DeviceStager::DeviceStager(const Setup& setup, PipelineCounters& counters, int64_t first_sequence,
-                           Hooks hooks, std::unique_ptr<Stream> copy_stream, std::vector<Twin> twins,
-                           std::optional<TileDecode> tiles)
-    : setup_(setup),
-      device_(*setup.options.device),
+Result<std::shared_ptr<DeviceStager::Twin>> DeviceStager::create_twin(
+    const std::shared_ptr<const Setup>& setup) {
+  Device& device = *setup->options.device;
+  DLPIPE_ASSIGN_OR_RETURN(BatchMemory memory, BatchMemory::allocate(*setup, Buffer::Memory::kDevice));
+  DLPIPE_ASSIGN_OR_RETURN(auto copying, device.create_event());
+  DLPIPE_ASSIGN_OR_RETURN(auto ready, device.create_event());
+  DLPIPE_ASSIGN_OR_RETURN(auto released, device.create_event());
+  return std::make_shared<Twin>(Twin{setup, std::move(memory), BatchMeta(*setup), std::move(copying),
+                                     std::move(ready), std::move(released)});
+}
+
+Result<bool> DeviceStager::grow() {
+  DLPIPE_ASSIGN_OR_RETURN(auto twin, create_twin(setup_));
+  const std::lock_guard lock(mutex_);
+  twins_.push_back(std::move(twin));
+  stage_waiting();
+  return true;
+}
+
+DeviceStager::DeviceStager(std::shared_ptr<const Setup> setup, PipelineCounters& counters,
+                           int64_t first_sequence, Hooks hooks, std::unique_ptr<Stream> copy_stream,
+                           Twins twins, std::optional<TileDecode> tiles)
+    : setup_(std::move(setup)),
+      device_(*setup_->options.device),
       counters_(counters[Stage::kStager]),
       hooks_(std::move(hooks)),
       copy_stream_(std::move(copy_stream)),
       twins_(std::move(twins)),
       tiles_(std::move(tiles)),
-      finished_(static_cast<size_t>(stager_gates(setup)), nullptr),
+      finished_(static_cast<size_t>(stager_gates(*setup_)), nullptr),
       next_sequence_(first_sequence) {}
 
 DeviceStager::~DeviceStager() {
@@ -55,15 +70,15 @@ void DeviceStager::stage(Slot& slot) noexcept {
 }
 
 DeviceStager::Twin* DeviceStager::free_twin() {
-  for (Twin& twin : twins_) {
-    if (twin.state == State::kFree) return &twin;
+  for (const auto& twin : twins_) {
+    if (twin->state == State::kFree) return twin.get();
   }
   return nullptr;
 }
 
 DeviceStager::Twin* DeviceStager::staged_twin(int64_t sequence) {
-  for (Twin& twin : twins_) {
-    if (twin.state == State::kStaged && twin.sequence == sequence) return &twin;
+  for (const auto& twin : twins_) {
+    if (twin->state == State::kStaged && twin->sequence == sequence) return twin.get();
   }
   return nullptr;
 }
@@ -135,12 +150,14 @@ void DeviceStager::copied(Slot& slot, Twin& twin, bool has_tiles) noexcept {
 
 Batch DeviceStager::lend(int64_t sequence) {
   const std::lock_guard lock(mutex_);
-  const auto twin = std::find_if(twins_.begin(), twins_.end(), [&](const Twin& t) {
-    return t.state == State::kStaged && t.sequence == sequence;
+  const auto found = std::find_if(twins_.begin(), twins_.end(), [&](const std::shared_ptr<Twin>& t) {
+    return t->state == State::kStaged && t->sequence == sequence;
   });
+  const std::shared_ptr<Twin>& twin = *found;
   twin->state = State::kLent;
   ++lent_count_;
-  Batch batch = make_batch(setup_, twin->meta, twin->memory, static_cast<int32_t>(twin - twins_.begin()));
+  Batch batch =
+      make_batch(*setup_, twin->meta, twin->memory, static_cast<int32_t>(found - twins_.begin()), twin);
   batch.ready_event = twin->ready.get();
   batch.copy_event = twin->copying.get();
   batch.device_weight = twin->memory.weight();
@@ -150,8 +167,8 @@ Batch DeviceStager::lend(int64_t sequence) {
 
 Status DeviceStager::release(const Batch& batch, Stream* stream) {
   const std::lock_guard lock(mutex_);
-  if (batch.slot < 0 || batch.slot >= kTwins) return not_lent(batch);
-  Twin& twin = twins_[static_cast<size_t>(batch.slot)];
+  if (batch.slot < 0 || batch.slot >= lendable()) return not_lent(batch);
+  Twin& twin = *twins_[static_cast<size_t>(batch.slot)];
   if (twin.state != State::kLent) return not_lent(batch);
   if (twin.meta.range.epoch != batch.epoch || twin.meta.range.index != batch.index) return not_lent(batch);
   if (stream != nullptr) {
@@ -168,15 +185,16 @@ Status DeviceStager::reset(int64_t next_sequence) {
   Status synchronized = device_.synchronize(*copy_stream_);
   const std::lock_guard lock(mutex_);
   std::fill(finished_.begin(), finished_.end(), nullptr);
-  for (Twin& twin : twins_) twin.state = State::kFree;
-  lent_count_ = 0;
+  for (const auto& twin : twins_) {
+    if (twin->state == State::kStaged) twin->state = State::kFree;
+  }
   next_sequence_ = next_sequence;
   return synchronized;
 }
 
 int64_t DeviceStager::device_bytes() const {
   int64_t bytes = tiles_ ? static_cast<int64_t>(tiles_->size_bytes()) : 0;
-  for (const Twin& twin : twins_) bytes += static_cast<int64_t>(twin.memory.size_bytes());
+  for (const auto& twin : twins_) bytes += static_cast<int64_t>(twin->memory.size_bytes());
   return bytes;
 }
 

@@ -26,26 +26,30 @@ namespace dlpipe::pipeline {
 
 class DeviceStager final : public Stager {
  public:
-  static constexpr int kTwins = 2;
+  static constexpr int kTwins = 2;  // to begin with; as many more as there may be slots
 
-  static Result<std::unique_ptr<Stager>> create(const Setup& setup, PipelineCounters& counters,
-                                                int64_t first_sequence, Hooks hooks);
+  static Result<std::unique_ptr<Stager>> create(std::shared_ptr<const Setup> setup,
+                                                PipelineCounters& counters, int64_t first_sequence,
+                                                Hooks hooks);
   ~DeviceStager() override;
 
   void stage(Slot& slot) noexcept override;
   Batch lend(int64_t sequence) override;
   const BatchMeta& meta(const Batch& batch) const override {
-    return twins_[static_cast<size_t>(batch.slot)].meta;
+    return twins_[static_cast<size_t>(batch.slot)]->meta;
   }
   Status release(const Batch& batch, Stream* stream) override;
-  int64_t lendable() const override { return kTwins; }
+  int64_t lendable() const override { return static_cast<int64_t>(twins_.size()); }
   int64_t lent() const override { return lent_count_; }
+  bool is_lent(int32_t) const override { return false; }  // slots are free again once they are copied
+  Result<bool> grow() override;
   Status reset(int64_t next_sequence) override;
   int64_t device_bytes() const override;
 
  private:
   enum class State : uint8_t { kFree, kStaged, kLent };
   struct Twin {
+    std::shared_ptr<const Setup> setup;  // what its batches name their fields by
     BatchMemory memory;
     BatchMeta meta;
     std::unique_ptr<Event> copying;  // its copy begins
@@ -56,8 +60,12 @@ class DeviceStager final : public Stager {
     int64_t sequence = -1;  // of the batch that is staged or lent
   };
 
-  DeviceStager(const Setup& setup, PipelineCounters& counters, int64_t first_sequence, Hooks hooks,
-               std::unique_ptr<Stream> copy_stream, std::vector<Twin> twins, std::optional<TileDecode> tiles);
+  using Twins = std::vector<std::shared_ptr<Twin>>;  // who keeps a batch keeps its twin
+
+  DeviceStager(std::shared_ptr<const Setup> setup, PipelineCounters& counters, int64_t first_sequence,
+               Hooks hooks, std::unique_ptr<Stream> copy_stream, Twins twins,
+               std::optional<TileDecode> tiles);
+  static Result<std::shared_ptr<Twin>> create_twin(const std::shared_ptr<const Setup>& setup);
   // With the lock held:
   void stage_waiting() noexcept;
   void put(Slot& slot, Twin& twin) noexcept;
@@ -70,21 +78,22 @@ class DeviceStager final : public Stager {
   /// nobody else's.
   void copied(Slot& slot, Twin& twin, bool has_tiles) noexcept;
 
-  const Setup& setup_;
+  const std::shared_ptr<const Setup> setup_;
   Device& device_;
   StageCounters& counters_;
   Hooks hooks_;
   std::unique_ptr<Stream> copy_stream_;
-  std::vector<Twin> twins_;
+  Twins twins_;
   std::optional<TileDecode> tiles_;  // where the device decodes
   std::mutex mutex_;
   std::vector<Slot*> finished_;  // by sequence, modulo; null: not yet
   int64_t next_sequence_;        // to be staged
-  int64_t lent_count_ = 0;       // the consumer's
+  int64_t lent_count_ = 0;
 };
 
 /// Shared by the two stagers.
-Batch make_batch(const Setup& setup, const BatchMeta& meta, const BatchMemory& memory, int32_t handle);
+Batch make_batch(const Setup& setup, const BatchMeta& meta, const BatchMemory& memory, int32_t handle,
+                 std::shared_ptr<const void> owner);
 Status not_lent(const Batch& batch);
 
 }  // namespace dlpipe::pipeline

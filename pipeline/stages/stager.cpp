@@ -8,7 +8,8 @@
 
 namespace dlpipe::pipeline {
 
-Batch make_batch(const Setup& setup, const BatchMeta& meta, const BatchMemory& memory, int32_t handle) {
+Batch make_batch(const Setup& setup, const BatchMeta& meta, const BatchMemory& memory, int32_t handle,
+                 std::shared_ptr<const void> owner) {
   Batch batch;
   batch.epoch = meta.range.epoch;
   batch.index = meta.range.index;
@@ -24,6 +25,7 @@ Batch make_batch(const Setup& setup, const BatchMeta& meta, const BatchMemory& m
   batch.prep = &meta.prep;
   batch.substitutions = meta.substitutions;
   batch.slot = handle;
+  batch.memory = std::move(owner);
   return batch;
 }
 
@@ -38,14 +40,13 @@ namespace {
 /// On the CPU the slot is handed over as it is.
 class HostStager final : public Stager {
  public:
-  HostStager(const Setup& setup, std::vector<std::unique_ptr<Slot>>& slots, PipelineCounters& counters,
-             Hooks hooks)
+  HostStager(const Setup& setup, const Slots& slots, PipelineCounters& counters, Hooks hooks)
       : setup_(setup),
         slots_(slots),
         counters_(counters[Stage::kStager]),
         hooks_(std::move(hooks)),
-        slot_of_(slots.size(), -1),
-        lent_(slots.size(), false) {}
+        slot_of_(static_cast<size_t>(slots.most()), -1),
+        lent_(static_cast<size_t>(slots.most()), false) {}
 
   void stage(Slot& slot) noexcept override {
     // Written before the gate opens, read after; a sequence's place is its own while it is in flight.
@@ -58,41 +59,38 @@ class HostStager final : public Stager {
     const int32_t slot = slot_of_[static_cast<size_t>(sequence) % slot_of_.size()];
     lent_[static_cast<size_t>(slot)] = true;
     ++lent_count_;
-    const Slot& lent = *slots_[static_cast<size_t>(slot)];
-    return make_batch(setup_, lent.meta, lent.memory(), slot);
+    const Slot& lent = slots_[slot];
+    return make_batch(setup_, lent.meta, lent.memory(), slot, slots_.shared(slot));
   }
 
-  const BatchMeta& meta(const Batch& batch) const override {
-    return slots_[static_cast<size_t>(batch.slot)]->meta;
-  }
+  const BatchMeta& meta(const Batch& batch) const override { return slots_[batch.slot].meta; }
 
   Status release(const Batch& batch, Stream*) override {
-    const auto slot = static_cast<size_t>(batch.slot);
-    if (batch.slot < 0 || slot >= slots_.size() || !lent_[slot]) return not_lent(batch);
-    const BatchRange& range = slots_[slot]->meta.range;
+    if (batch.slot < 0 || batch.slot >= slots_.count() || !is_lent(batch.slot)) return not_lent(batch);
+    const BatchRange& range = slots_[batch.slot].meta.range;
     if (range.epoch != batch.epoch || range.index != batch.index) return not_lent(batch);
-    lent_[slot] = false;
+    lent_[static_cast<size_t>(batch.slot)] = false;
     --lent_count_;
     hooks_.credit(batch.slot);
     return {};
   }
 
-  int64_t lendable() const override { return static_cast<int64_t>(slots_.size()); }
+  int64_t lendable() const override { return slots_.count(); }
   int64_t lent() const override { return lent_count_; }
+  bool is_lent(int32_t slot) const override { return lent_[static_cast<size_t>(slot)]; }
+  Result<bool> grow() override { return false; }
   Status reset(int64_t) override {
     std::fill(slot_of_.begin(), slot_of_.end(), -1);
-    std::fill(lent_.begin(), lent_.end(), false);
-    lent_count_ = 0;
     return {};
   }
 
  private:
   const Setup& setup_;
-  std::vector<std::unique_ptr<Slot>>& slots_;
+  const Slots& slots_;
   StageCounters& counters_;
   Hooks hooks_;
   std::vector<int32_t> slot_of_;  // by sequence, modulo
-  std::vector<bool> lent_;        // by slot; the consumer's
+  std::vector<bool> lent_;        // by slot
   int64_t lent_count_ = 0;
 };
 
@@ -100,16 +98,16 @@ class HostStager final : public Stager {
 
 int stager_gates(const Setup& setup) {
   const bool host = setup.options.device->is_host();
-  return setup.options.slots + (host ? 0 : DeviceStager::kTwins);
+  return setup.options.slots_max + (host ? 0 : DeviceStager::kTwins);
 }
 
-Result<std::unique_ptr<Stager>> Stager::create(const Setup& setup, std::vector<std::unique_ptr<Slot>>& slots,
+Result<std::unique_ptr<Stager>> Stager::create(std::shared_ptr<const Setup> setup, const Slots& slots,
                                                PipelineCounters& counters, int64_t first_sequence,
                                                Hooks hooks) {
-  if (setup.options.device->is_host()) {
-    return std::unique_ptr<Stager>(std::make_unique<HostStager>(setup, slots, counters, std::move(hooks)));
+  if (setup->options.device->is_host()) {
+    return std::unique_ptr<Stager>(std::make_unique<HostStager>(*setup, slots, counters, std::move(hooks)));
   }
-  return DeviceStager::create(setup, counters, first_sequence, std::move(hooks));
+  return DeviceStager::create(std::move(setup), counters, first_sequence, std::move(hooks));
 }
 
 }  // namespace dlpipe::pipeline

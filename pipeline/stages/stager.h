@@ -4,8 +4,8 @@
 // otherwise) on a copy stream of its own; a slot is free again when its copy is done, a twin when the
 // consumer's stream has passed its release. The host never waits for the device.
 //
-// stage() may be called from any thread; lend() and release() from the consumer's. The device stager takes a
-// lock, some times per batch.
+// stage() may be called from any thread; of the others the loader makes one call at a time. The device stager
+// takes a lock, some times per batch.
 #pragma once
 
 #include <cstdint>
@@ -43,22 +43,25 @@ class Stager {
   virtual const BatchMeta& meta(const Batch& batch) const = 0;
   /// kMisuse when `batch` isn't lent (released twice, or another source's).
   virtual Status release(const Batch& batch, Stream* stream) = 0;
-  /// Batches that the consumer may hold at once, and how many it holds.
+  /// Batches that the consumer may hold at once, how many it holds, and whether this slot is one of them.
   virtual int64_t lendable() const = 0;
   virtual int64_t lent() const = 0;
-  /// Nothing is staged any more and nothing is in flight; begins anew with `next_sequence`. Called when no
-  /// stage() runs and nothing is lent, or the loader ends.
+  virtual bool is_lent(int32_t slot) const = 0;
+  /// Memory of its own for one more batch to be held; false where the batches are the slots themselves.
+  virtual Result<bool> grow() = 0;
+  /// Nothing is staged any more and nothing is in flight; begins anew with `next_sequence`. What is lent stays
+  /// lent. Called when no stage() runs.
   virtual Status reset(int64_t next_sequence) = 0;
   /// Memory besides the slots: the twins.
   virtual int64_t device_bytes() const { return 0; }
 
   /// The one for setup.options.device. Slots and counters must outlive it.
-  static Result<std::unique_ptr<Stager>> create(const Setup& setup, std::vector<std::unique_ptr<Slot>>& slots,
+  static Result<std::unique_ptr<Stager>> create(std::shared_ptr<const Setup> setup, const Slots& slots,
                                                 PipelineCounters& counters, int64_t first_sequence,
                                                 Hooks hooks);
 };
 
-/// Batches between begun and lent at most: one per slot, and one per twin.
+/// Batches between begun and lent at most: one per slot, and one per twin; of as many as there can be.
 int stager_gates(const Setup& setup);
 
 }  // namespace dlpipe::pipeline

@@ -374,9 +374,67 @@ TEST_F(LoaderTest, ReleasingTwiceOrTheWrongBatchIsMisuse) {
   EXPECT_EQ(loader->release(wrong).code(), ErrorCode::kMisuse);
   wrong.slot = -1;
   EXPECT_EQ(loader->release(wrong).code(), ErrorCode::kMisuse);
-  EXPECT_EQ(loader->seek(loader->state()).code(), ErrorCode::kMisuse);  // a batch is held
   throw_if_error(loader->release(*other));
-  EXPECT_TRUE(loader->seek(loader->state()).ok());
+}
+
+TEST_F(LoaderTest, SeekingLeavesAHeldBatchAsItIs) {
+  LoaderOptions o = options();
+  o.slots = 2;
+  const auto loader = open_loader(o);
+  const auto expected = read_hashes(*open_loader(options()));
+  const SourceState begin = loader->state();
+  const auto held = value_or_throw(loader->next());
+  throw_if_error(loader->seek(begin));
+  EXPECT_EQ(read_hashes(*loader), expected);  // with the other slot alone
+  EXPECT_EQ(batch_hash(*held), expected[0]);
+  throw_if_error(loader->release(*held));
+  EXPECT_EQ(loader->release(*held).code(), ErrorCode::kMisuse);
+}
+
+TEST_F(LoaderTest, ALoaderGrowsByOneSlotAtATimeUpToSlotsMax) {
+  LoaderOptions o = options();
+  o.slots = 1;
+  o.slots_max = 3;
+  const auto loader = open_loader(o);
+  const auto expected = read_hashes(*open_loader(options()));
+  const int64_t slot_bytes = loader->stats().slot_bytes;
+  EXPECT_EQ(loader->lendable_max(), 3);
+  std::vector<Batch> held;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(loader->lendable(), i + 1);
+    held.push_back(*value_or_throw(loader->next()));
+    EXPECT_EQ(loader->next().status().code(), ErrorCode::kMisuse);
+    if (i < 2) throw_if_error(loader->grow());
+  }
+  EXPECT_EQ(loader->stats().slot_bytes, 3 * slot_bytes);
+  EXPECT_EQ(loader->lendable_max(), 3);
+  EXPECT_NE(loader->grow().message().find("slots_max"), std::string::npos);
+  for (size_t i = 0; i < held.size(); ++i) EXPECT_EQ(batch_hash(held[i]), expected[i]);
+  for (const Batch& batch : held) throw_if_error(loader->release(batch));
+  EXPECT_EQ(read_hashes(*loader), std::vector(expected.begin() + 3, expected.end()));
+}
+
+TEST_F(LoaderTest, ABatchKeepsItsMemoryAfterTheLoader) {
+  auto loader = open_loader(options());
+  std::optional<Batch> batch = value_or_throw(loader->next());
+  const uint64_t hash = batch_hash(*batch);
+  loader.reset();
+  EXPECT_EQ(batch_hash(*batch), hash);
+}
+
+TEST_F(LoaderTest, AnInterruptedLoaderAnswersSoUntilItIsSentSomewhere) {
+  const auto expected = read_hashes(*open_loader(options()));
+  for (int64_t taken = 0; taken < 4; ++taken) {
+    const auto loader = open_loader(options());
+    read_hashes(*loader, taken);
+    const SourceState state = loader->state();
+    loader->interrupt();
+    EXPECT_EQ(loader->next().status().code(), ErrorCode::kCancelled);
+    EXPECT_EQ(loader->next().status().code(), ErrorCode::kCancelled);
+    EXPECT_EQ(loader->state(), state);
+    throw_if_error(loader->seek(state));
+    EXPECT_EQ(read_hashes(*loader), std::vector(expected.begin() + taken, expected.end()));
+  }
 }
 
 TEST_F(LoaderTest, ManyStartsAndStopsInMidFlightDontHang) {
