@@ -1,0 +1,384 @@
+#include "dlpipe/pipeline/feed.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "dlpipe/base/log.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/pipeline/stream.h"
+
+namespace dlpipe::pipeline {
+
+namespace {
+
+// The process whose threads decode: oneTBB's don't survive a fork, and it doesn't notice.
+std::atomic<pid_t> first_process{0};
+
+Status misuse(const std::string& message) {
+  return Status(ErrorCode::kMisuse, "[loader] " + message);
+}
+
+Status forked_status(pid_t process) {
+  return misuse(concat("this process was forked from process ", process,
+                       ", which had a loader open: threads don't survive a fork; start processes with "
+                       "multiprocessing's 'spawn' or 'forkserver', or open the first loader after the fork"));
+}
+
+Status check_process() {
+  pid_t first = 0;
+  const pid_t here = ::getpid();
+  if (first_process.compare_exchange_strong(first, here) || first == here) return {};
+  return forked_status(first);
+}
+
+}  // namespace
+
+struct Feed::Ring {
+  const pid_t process = ::getpid();
+  std::mutex mutex;               // of everything in Ring and Impl
+  std::condition_variable moved;  // the feed's thread may go on
+  Loader* loader = nullptr;       // null once closed
+  int64_t held = 0;
+};
+
+struct Feed::Impl {
+  struct Ready {
+    Batch batch;
+    SourceState state;  // after it
+  };
+
+  std::shared_ptr<const Setup> setup;
+  int64_t epochs_per_pass = 1;
+  std::shared_ptr<Ring> ring = std::make_shared<Ring>();
+  std::unique_ptr<Loader> loader;
+  std::mutex control;                     // one begin_pass, seek or close at a time; taken before the ring's
+  std::condition_variable ready_or_over;  // for consumers
+  std::condition_variable thread_has_parked;  // for who holds `control`
+  std::unique_ptr<std::thread> thread;
+
+  std::deque<Ready> ready;
+  Status ended;  // why no more batches come
+  bool is_closed = false;
+  bool is_parking = false;  // the thread is asked to leave the loader alone
+  bool has_parked = false;
+  int waiting = 0;  // consumers in next()
+
+  int64_t lendable = 0;  // batches that may be held or ready
+  int64_t lendable_max = 0;
+  int64_t wanted = 0;  // lendable ones
+  Status grow_status;
+
+  SourceState state;  // after the batches that were given
+  int64_t pass = 0;
+  SourceState pass_begin;
+  int64_t pass_end = 0;       // epoch
+  bool is_pass_given = true;  // the next pass begins where the state is
+  SourceStats last_stats;     // once closed
+
+  void run();
+  void run_once(std::unique_lock<std::mutex>& lock);
+  /// With the ring's lock: the thread has left the loader, and no batch is ready.
+  void park(std::unique_lock<std::mutex>& lock);
+  void unpark();
+  Status check(int64_t of_pass) const;
+  Status want_slots();
+  std::shared_ptr<Lent> take();
+};
+
+// --- the feed's thread
+
+void Feed::Impl::run() {
+  pthread_setname_np(pthread_self(), "dlpipe-feed");
+  std::unique_lock lock(ring->mutex);
+  while (!is_closed) {
+    try {
+      run_once(lock);
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      ended = status_from_current_exception("loader");
+      ready_or_over.notify_all();
+    }
+  }
+}
+
+void Feed::Impl::run_once(std::unique_lock<std::mutex>& lock) {
+  if (is_parking) {
+    has_parked = true;
+    thread_has_parked.notify_all();
+    ring->moved.wait(lock, [this] { return !is_parking || is_closed; });
+    has_parked = false;
+    return;
+  }
+  if (wanted > lendable && grow_status.ok()) {
+    lock.unlock();
+    Status grown = loader->grow();
+    const int64_t now = loader->lendable();
+    lock.lock();
+    lendable = now;
+    grow_status = std::move(grown);
+    if (!grow_status.ok()) ready_or_over.notify_all();
+    return;
+  }
+  if (!ended.ok() || ring->held + static_cast<int64_t>(ready.size()) >= lendable) {
+    ring->moved.wait(lock);
+    return;
+  }
+  lock.unlock();
+  Result<std::optional<Batch>> next = loader->next();
+  SourceState after = next.ok() ? loader->state() : SourceState();
+  lock.lock();
+  if (next.ok() && next->has_value()) {
+    ready.push_back({**std::move(next), std::move(after)});
+  } else if (next.status().code() != ErrorCode::kCancelled) {
+    ended = next.ok() ? misuse("the stream of batches is over") : next.status();
+  } else {
+    return;  // by park() or close()
+  }
+  ready_or_over.notify_all();
+}
+
+void Feed::Impl::park(std::unique_lock<std::mutex>& lock) {
+  is_parking = true;
+  loader->interrupt();
+  ring->moved.notify_all();
+  thread_has_parked.wait(lock, [this] { return has_parked; });
+  for (const Ready& one : ready) (void)loader->release(one.batch, nullptr);
+  ready.clear();
+}
+
+void Feed::Impl::unpark() {
+  is_parking = false;
+  ended = Status();
+  ring->moved.notify_all();
+}
+
+// --- the consumer
+
+Status Feed::Impl::check(int64_t of_pass) const {
+  if (is_closed) return misuse("the loader was closed; open another one");
+  if (of_pass != pass) {
+    return misuse(
+        "this iterator ended when another one was begun, or when the loader was sent to another place");
+  }
+  return {};
+}
+
+// As many batches in flight as there are while one is held.
+Status Feed::Impl::want_slots() {
+  if (ring->held >= lendable_max) {
+    return misuse(
+        concat("all ", lendable_max,
+               " batches that there may be (slots_max) are kept; drop those that "
+               "are no longer needed, keep a copy instead of the batch, or set a larger slots_max"));
+  }
+  if (ring->held >= lendable && !grow_status.ok()) return std::exchange(grow_status, Status());
+  const int64_t in_flight = std::max(1, setup->options.slots - 1);
+  wanted = std::max(wanted, std::min(ring->held + in_flight, lendable_max));
+  if (wanted > lendable) ring->moved.notify_all();
+  return {};
+}
+
+std::shared_ptr<Feed::Lent> Feed::Impl::take() {
+  Ready& first = ready.front();
+  auto lent = std::make_shared<Lent>(ring, std::move(first.batch));
+  ++ring->held;
+  state = std::move(first.state);
+  ready.pop_front();
+  loader->note_consumer(ConsumerNews::kTakesBatch);
+  ring->moved.notify_all();
+  return lent;
+}
+
+Feed::Lent::~Lent() {
+  if (::getpid() != ring_->process) return;  // its locks may be held by threads that stayed behind
+  const std::lock_guard lock(ring_->mutex);
+  --ring_->held;
+  if (ring_->loader == nullptr) return;
+  const Status released = ring_->loader->release(batch_, stream_.get());
+  if (!released.ok()) log(LogLevel::kError, released.message());
+  ring_->moved.notify_all();
+}
+
+Feed::Feed(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Result<std::unique_ptr<Feed>> Feed::open(const FeedOptions& options) {
+  DLPIPE_RETURN_IF_ERROR(check_process());
+  if (options.epochs_per_pass == 0 || options.epochs_per_pass < -1)
+    return misuse(concat("epochs ", options.epochs_per_pass, "; use 1 or more, or -1 for no end"));
+  try {
+    auto impl = std::make_unique<Impl>();
+    LoaderOptions loader_options = options.loader;
+    loader_options.epochs = -1;
+    DLPIPE_ASSIGN_OR_RETURN(impl->setup, Setup::make(loader_options));
+    DLPIPE_ASSIGN_OR_RETURN(impl->loader, BatchStream::create(impl->setup));
+    impl->epochs_per_pass = options.epochs_per_pass;
+    impl->lendable = impl->wanted = impl->loader->lendable();
+    impl->lendable_max = impl->loader->lendable_max();
+    impl->state = impl->pass_begin = impl->loader->state();
+    impl->loader->note_consumer(ConsumerNews::kWaitsNoMore);
+    impl->ring->loader = impl->loader.get();
+    impl->thread = std::make_unique<std::thread>([impl = impl.get()] { impl->run(); });
+    return std::unique_ptr<Feed>(new Feed(std::move(impl)));
+  } catch (...) {  // threads and memory that the system doesn't give
+    return status_from_current_exception("loader");
+  }
+}
+
+Feed::~Feed() {
+  close();
+  if (::getpid() != impl_->ring->process) (void)impl_.release();  // what its threads used stays as it was
+}
+
+Result<int64_t> Feed::begin_pass() {
+  Impl& feed = *impl_;
+  if (::getpid() != feed.ring->process) return forked_status(feed.ring->process);
+  const std::lock_guard control(feed.control);
+  std::unique_lock lock(feed.ring->mutex);
+  DLPIPE_RETURN_IF_ERROR(feed.check(feed.pass));
+  const bool is_left_early = !feed.is_pass_given && feed.state.epoch < feed.pass_end &&
+                             feed.epochs_per_pass > 0 && !(feed.state == feed.pass_begin);
+  if (is_left_early) {
+    feed.park(lock);
+    const Status moved = feed.loader->seek_epoch(feed.pass_end);
+    feed.state = feed.loader->state();
+    feed.unpark();
+    DLPIPE_RETURN_IF_ERROR(moved);
+  }
+  feed.is_pass_given = false;
+  feed.pass_begin = feed.state;
+  const int64_t epochs = feed.epochs_per_pass;
+  feed.pass_end = epochs < 0 ? std::numeric_limits<int64_t>::max() : (feed.state.epoch / epochs + 1) * epochs;
+  return ++feed.pass;
+}
+
+Result<std::shared_ptr<Feed::Lent>> Feed::next(int64_t pass) {
+  while (true) {
+    DLPIPE_ASSIGN_OR_RETURN(auto answer, next_within(pass, std::chrono::hours(1)));
+    if (answer.has_value()) return *std::move(answer);
+  }
+}
+
+Result<std::optional<std::shared_ptr<Feed::Lent>>> Feed::next_within(int64_t pass,
+                                                                     std::chrono::milliseconds patience) {
+  using Answer = std::optional<std::shared_ptr<Lent>>;
+  Impl& feed = *impl_;
+  if (::getpid() != feed.ring->process) return forked_status(feed.ring->process);
+  const auto until = std::chrono::steady_clock::now() + patience;
+  std::unique_lock lock(feed.ring->mutex);
+  while (true) {
+    DLPIPE_RETURN_IF_ERROR(feed.check(pass));
+    if (feed.state.epoch >= feed.pass_end) return Answer(nullptr);
+    if (!feed.ready.empty()) return Answer(feed.take());
+    DLPIPE_RETURN_IF_ERROR(feed.ended);
+    DLPIPE_RETURN_IF_ERROR(feed.want_slots());
+    if (feed.waiting++ == 0) feed.loader->note_consumer(ConsumerNews::kWaits);
+    const bool is_late = feed.ready_or_over.wait_until(lock, until) == std::cv_status::timeout;
+    if (--feed.waiting == 0 && feed.ring->loader != nullptr)
+      feed.loader->note_consumer(ConsumerNews::kWaitsNoMore);
+    if (is_late && feed.ready.empty() && !feed.is_closed) return Answer();
+  }
+}
+
+int64_t Feed::batches_per_pass() const {
+  const int64_t epochs = impl_->epochs_per_pass;
+  return epochs < 0 ? -1 : epochs * impl_->setup->sampler.batches_per_epoch();
+}
+
+SourceState Feed::state() const {
+  const std::lock_guard lock(impl_->ring->mutex);
+  return impl_->state;
+}
+
+Status Feed::seek(const SourceState& state) {
+  Impl& feed = *impl_;
+  if (::getpid() != feed.ring->process) return forked_status(feed.ring->process);
+  const std::lock_guard control(feed.control);
+  std::unique_lock lock(feed.ring->mutex);
+  DLPIPE_RETURN_IF_ERROR(feed.check(feed.pass));
+  feed.park(lock);
+  Status moved = feed.loader->seek(state);
+  if (!moved.ok()) {  // what was ready is gone: it is made again
+    const Status back = feed.loader->seek(feed.state);
+    if (!back.ok()) moved = back;
+  } else {
+    feed.state = feed.loader->state();
+    feed.is_pass_given = true;
+    ++feed.pass;
+  }
+  feed.unpark();
+  return moved;
+}
+
+Status Feed::seek_epoch(int64_t epoch) {
+  Impl& feed = *impl_;
+  if (::getpid() != feed.ring->process) return forked_status(feed.ring->process);
+  const std::lock_guard control(feed.control);
+  std::unique_lock lock(feed.ring->mutex);
+  DLPIPE_RETURN_IF_ERROR(feed.check(feed.pass));
+  const bool is_there =
+      feed.state.epoch == epoch &&
+      (feed.state.batch_index == 0 || feed.is_pass_given);  // after a seek into this epoch, too
+  if (!is_there) {
+    feed.park(lock);
+    const Status moved = feed.loader->seek_epoch(epoch);
+    const Status back = moved.ok() ? Status() : feed.loader->seek(feed.state);
+    if (moved.ok()) feed.state = feed.loader->state();
+    feed.unpark();
+    DLPIPE_RETURN_IF_ERROR(back);
+    DLPIPE_RETURN_IF_ERROR(moved);
+    ++feed.pass;
+  }
+  feed.is_pass_given = true;
+  return {};
+}
+
+SourceStats Feed::stats() const {
+  const std::lock_guard lock(impl_->ring->mutex);
+  return impl_->ring->loader != nullptr ? impl_->loader->stats() : impl_->last_stats;
+}
+
+int64_t Feed::held() const {
+  const std::lock_guard lock(impl_->ring->mutex);
+  return impl_->ring->held;
+}
+
+const Setup& Feed::setup() const {
+  return *impl_->setup;
+}
+
+void Feed::close() {
+  Impl& feed = *impl_;
+  if (::getpid() != feed.ring->process) return;
+  const std::lock_guard control(feed.control);
+  {
+    const std::lock_guard lock(feed.ring->mutex);
+    if (feed.is_closed) return;
+    feed.is_closed = true;
+    feed.loader->interrupt();
+    feed.ring->moved.notify_all();
+    feed.ready_or_over.notify_all();
+  }
+  feed.thread->join();
+  {
+    const std::lock_guard lock(feed.ring->mutex);
+    feed.last_stats = feed.loader->stats();
+    feed.ready.clear();
+    feed.ring->loader = nullptr;
+  }
+  feed.loader.reset();
+}
+
+bool Feed::is_closed() const {
+  const std::lock_guard lock(impl_->ring->mutex);
+  return impl_->is_closed;
+}
+
+}  // namespace dlpipe::pipeline

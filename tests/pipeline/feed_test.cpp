@@ -1,0 +1,389 @@
+// Batches that are kept: on any thread, for any time, over any number of passes.
+#include "dlpipe/pipeline/feed.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "tests/base/device/simulated_device.h"
+#include "tests/base/device/violations.h"
+#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/drawn_dataset.h"
+#include "tests/pipeline/loader_testing.h"
+
+namespace dlpipe::pipeline {
+namespace {
+
+using std::chrono::milliseconds;
+using Held = std::shared_ptr<Feed::Lent>;
+
+class FeedTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    dir_ = new data::TempDir;
+    write_drawn_dataset(*dir_ / "d", {.count = 43, .truncated = {9}});
+  }
+  static void TearDownTestSuite() { delete dir_; }
+  /// Eight batches of an epoch.
+  static FeedOptions options() {
+    FeedOptions options;
+    options.loader.data = *dir_ / "d";
+    options.loader.augment = "rrc(24) hflip";
+    options.loader.batch = 5;
+    options.loader.threads = 2;
+    options.loader.slots_max = 16;
+    return options;
+  }
+  static std::unique_ptr<Feed> open(const FeedOptions& options) {
+    return value_or_throw(Feed::open(options));
+  }
+  static std::vector<uint64_t> expected(int64_t epochs) {
+    LoaderOptions o = options().loader;
+    o.slots_max = 0;
+    o.epochs = epochs;
+    return read_hashes(*open_loader(o));
+  }
+  static std::vector<uint64_t> read_pass(Feed& feed, int64_t pass, int64_t most = -1) {
+    std::vector<uint64_t> hashes;
+    while (most < 0 || static_cast<int64_t>(hashes.size()) < most) {
+      const Held held = value_or_throw(feed.next(pass));
+      if (held == nullptr) break;
+      hashes.push_back(batch_hash(held->batch()));
+    }
+    return hashes;
+  }
+  static std::vector<uint64_t> read_pass(Feed& feed) {
+    return read_pass(feed, value_or_throw(feed.begin_pass()));
+  }
+  static data::TempDir* dir_;
+};
+data::TempDir* FeedTest::dir_ = nullptr;
+
+template <class T>
+std::vector<T> part(const std::vector<T>& all, size_t from, size_t to) {
+  return {all.begin() + static_cast<ptrdiff_t>(from), all.begin() + static_cast<ptrdiff_t>(to)};
+}
+
+TEST_F(FeedTest, PassesGiveTheLoadersBatchesOneEpochEach) {
+  const auto all = expected(3);
+  ASSERT_EQ(all.size(), 24u);
+  for (const int threads : {1, 3}) {
+    FeedOptions o = options();
+    o.loader.threads = threads;
+    const auto feed = open(o);
+    EXPECT_EQ(feed->batches_per_pass(), 8);
+    for (size_t epoch = 0; epoch < 3; ++epoch)
+      EXPECT_EQ(read_pass(*feed), part(all, 8 * epoch, 8 * epoch + 8))
+          << threads << " threads, epoch " << epoch;
+  }
+}
+
+TEST_F(FeedTest, APassMayTakeSeveralEpochsOrHaveNoEnd) {
+  const auto all = expected(6);
+  FeedOptions o = options();
+  o.epochs_per_pass = 3;
+  auto feed = open(o);
+  EXPECT_EQ(feed->batches_per_pass(), 24);
+  EXPECT_EQ(read_pass(*feed), part(all, 0, 24));
+  EXPECT_EQ(read_pass(*feed), part(all, 24, 48));
+  o.epochs_per_pass = -1;
+  feed = open(o);
+  EXPECT_EQ(feed->batches_per_pass(), -1);
+  EXPECT_EQ(read_pass(*feed, value_or_throw(feed->begin_pass()), 30), part(all, 0, 30));
+  o.epochs_per_pass = 0;
+  EXPECT_EQ(Feed::open(o).status().code(), ErrorCode::kMisuse);
+}
+
+TEST_F(FeedTest, APassThatWasLeftEarlyIsFollowedByTheNextEpoch) {
+  const auto feed = open(options());
+  const int64_t first = value_or_throw(feed->begin_pass());
+  (void)value_or_throw(feed->begin_pass());  // nothing was taken: nothing is left out
+  EXPECT_EQ(feed->next(first).status().code(), ErrorCode::kMisuse);
+  const int64_t second = value_or_throw(feed->begin_pass());
+  read_pass(*feed, second, 3);
+  const int64_t third = value_or_throw(feed->begin_pass());
+  const Held held = value_or_throw(feed->next(third));
+  EXPECT_EQ(held->batch().epoch, 1);
+  EXPECT_EQ(held->batch().index, 0);
+  LoaderOptions o = options().loader;
+  const auto loader = open_loader(o);
+  throw_if_error(loader->seek_epoch(1));
+  const auto batch = value_or_throw(loader->next());
+  EXPECT_TRUE(std::ranges::equal(batch->sample_ids, held->batch().sample_ids));
+}
+
+TEST_F(FeedTest, AConsumerThatKeepsBatchesGetsMoreSlotsAndThenAnError) {
+  const auto all = expected(3);
+  FeedOptions o = options();
+  o.epochs_per_pass = 3;
+  o.loader.slots = 2;
+  o.loader.slots_max = 7;
+  const auto feed = open(o);
+  const int64_t pass = value_or_throw(feed->begin_pass());
+  std::vector<Held> kept;
+  for (int i = 0; i < 7; ++i) kept.push_back(value_or_throw(feed->next(pass)));
+  EXPECT_EQ(feed->held(), 7);
+  const auto none = feed->next(pass);
+  ASSERT_EQ(none.status().code(), ErrorCode::kMisuse);
+  EXPECT_NE(none.status().message().find("all 7 batches that there may be (slots_max) are kept"),
+            std::string::npos)
+      << none.status().message();
+  for (size_t i = 0; i < 7; ++i) EXPECT_EQ(batch_hash(kept[i]->batch()), all[i]);
+  kept.erase(kept.begin() + 1, kept.begin() + 6);  // in any order
+  EXPECT_EQ(read_pass(*feed, pass), part(all, 7, 24));
+  EXPECT_EQ(batch_hash(kept[0]->batch()), all[0]);
+  EXPECT_EQ(batch_hash(kept[1]->batch()), all[6]);
+}
+
+TEST_F(FeedTest, OneSlotIsEnough) {
+  FeedOptions o = options();
+  o.loader.slots = o.loader.slots_max = 1;
+  EXPECT_EQ(read_pass(*open(o)), expected(1));
+}
+
+TEST_F(FeedTest, BatchesOutliveTheFeed) {
+  const auto all = expected(1);
+  auto feed = open(options());
+  const int64_t pass = value_or_throw(feed->begin_pass());
+  std::vector<Held> kept;
+  for (int i = 0; i < 4; ++i) kept.push_back(value_or_throw(feed->next(pass)));
+  kept.erase(kept.begin());
+  feed->close();
+  feed->close();
+  EXPECT_TRUE(feed->is_closed());
+  kept.erase(kept.begin());
+  EXPECT_NE(feed->next(pass).status().message().find("closed"), std::string::npos);
+  EXPECT_EQ(feed->begin_pass().status().code(), ErrorCode::kMisuse);
+  EXPECT_EQ(feed->stats().samples > 0, true);
+  EXPECT_EQ(feed->setup().dataset->size(), 43);
+  feed.reset();
+  EXPECT_EQ(batch_hash(kept[0]->batch()), all[2]);
+  EXPECT_EQ(batch_hash(kept[1]->batch()), all[3]);
+  EXPECT_EQ(kept[1]->batch().fields[0].spec->name, "image");
+}
+
+TEST_F(FeedTest, ManyThreadsShareAPassAndDropBatchesWhereTheyLike) {
+  const auto all = expected(12);
+  FeedOptions o = options();
+  o.epochs_per_pass = 12;
+  const auto feed = open(o);
+  const int64_t pass = value_or_throw(feed->begin_pass());
+  std::mutex mutex;
+  std::map<int64_t, uint64_t> hashes;
+  std::vector<Held> shelf(3);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      while (true) {
+        Held held = value_or_throw(feed->next(pass));
+        if (held == nullptr) return;
+        const uint64_t hash = batch_hash(held->batch());
+        const std::lock_guard lock(mutex);
+        hashes[held->batch().epoch * 8 + held->batch().index] = hash;
+        if (t % 2 == 0) shelf[static_cast<size_t>(t) / 2].swap(held);  // dropped by whoever comes next
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_EQ(hashes.size(), all.size());
+  for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(hashes[static_cast<int64_t>(i)], all[i]) << i;
+}
+
+TEST_F(FeedTest, DecodesWhileTheConsumerDoesSomethingElseEvenWithOneThread) {
+  FeedOptions o = options();
+  o.loader.threads = 1;
+  const auto feed = open(o);
+  const int64_t pass = value_or_throw(feed->begin_pass());
+  const Held first = value_or_throw(feed->next(pass));
+  while (feed->stats().stages[3].items < 5 * o.loader.slots) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(feed->stats().stages[3].name, "decoder");
+}
+
+TEST_F(FeedTest, GoesOnInMidEpochInAnotherFeedWithOtherThreads) {
+  const auto all = expected(2);
+  for (const int64_t taken : {0, 3, 8, 11}) {
+    const auto former = open(options());
+    std::vector<Held> kept;
+    for (int64_t left = taken; left > 0; left -= 8)
+      read_pass(*former, value_or_throw(former->begin_pass()), std::min<int64_t>(left, 8));
+    const SourceState state = former->state();
+    EXPECT_EQ(state.epoch * 8 + state.batch_index, taken);
+    FeedOptions o = options();
+    o.loader.threads = 3;
+    o.loader.slots = 1;
+    const auto feed = open(o);
+    const int64_t stale = value_or_throw(feed->begin_pass());
+    const Held held = value_or_throw(feed->next(stale));
+    throw_if_error(feed->seek(state));
+    EXPECT_EQ(feed->state(), state);
+    EXPECT_EQ(feed->next(stale).status().code(), ErrorCode::kMisuse);
+    const auto end = static_cast<size_t>((taken / 8 + 1) * 8);
+    EXPECT_EQ(read_pass(*feed), part(all, static_cast<size_t>(taken), end)) << taken;
+    if (end < 16) {
+      EXPECT_EQ(read_pass(*feed), part(all, end, 16)) << taken;
+    }
+    EXPECT_EQ(batch_hash(held->batch()), all[0]);
+  }
+}
+
+TEST_F(FeedTest, AStateOfAnotherStreamIsRefusedAndNothingIsLost) {
+  const auto feed = open(options());
+  const int64_t pass = value_or_throw(feed->begin_pass());
+  const auto begin = read_pass(*feed, pass, 3);
+  SourceState wrong = feed->state();
+  wrong.seed = 77;
+  EXPECT_EQ(feed->seek(wrong).code(), ErrorCode::kMisuse);
+  EXPECT_EQ(feed->seek_epoch(-3).code(), ErrorCode::kMisuse);
+  EXPECT_EQ(begin, part(expected(1), 0, 3));
+  EXPECT_EQ(read_pass(*feed, pass), part(expected(1), 3, 8));
+}
+
+TEST_F(FeedTest, SettingTheEpochThatComesAnywayChangesNothing) {
+  const auto all = expected(2);
+  const auto feed = open(options());
+  throw_if_error(feed->seek_epoch(0));
+  EXPECT_EQ(read_pass(*feed), part(all, 0, 8));
+  throw_if_error(feed->seek_epoch(1));
+  EXPECT_EQ(read_pass(*feed), part(all, 8, 16));
+  throw_if_error(feed->seek_epoch(0));
+  const Held again = value_or_throw(feed->next(value_or_throw(feed->begin_pass())));
+  EXPECT_EQ(again->batch().epoch, 0);
+  // in mid-epoch of a checkpoint, as loops over epochs do
+  SourceState state = feed->state();
+  throw_if_error(feed->seek(state));
+  throw_if_error(feed->seek_epoch(0));
+  EXPECT_EQ(feed->state(), state);
+}
+
+TEST_F(FeedTest, WaitsNoLongerThanAskedAndEndsAtOnceWhenClosed) {
+  FeedOptions o = options();
+  std::atomic<bool> go{false};
+  o.loader.inject_read_error = [&go](int64_t) {
+    while (!go) std::this_thread::sleep_for(milliseconds(1));
+    return Status();
+  };
+  const auto feed = open(o);
+  const int64_t pass = value_or_throw(feed->begin_pass());
+  EXPECT_FALSE(value_or_throw(feed->next_within(pass, milliseconds(20))).has_value());
+  Status answer;
+  std::thread consumer([&] { answer = feed->next(pass).status(); });
+  std::thread closer([&] { feed->close(); });
+  consumer.join();  // although nothing is read
+  EXPECT_NE(answer.message().find("closed"), std::string::npos);
+  go = true;
+  closer.join();
+}
+
+TEST_F(FeedTest, AnErrorOfTheStreamComesInItsPlace) {
+  write_drawn_dataset(*dir_ / "bad", {.count = 40, .truncated = {2, 3, 5, 8, 13}});
+  FeedOptions o = options();
+  o.loader.data = *dir_ / "bad";
+  o.loader.max_bad = 1;
+  o.loader.shuffle = false;
+  const auto feed = open(o);
+  const int64_t pass = value_or_throw(feed->begin_pass());
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(feed->next(pass).status().code(), ErrorCode::kCorrupt);  // and stays
+  throw_if_error(feed->seek_epoch(1));
+}
+
+TEST_F(FeedTest, ManyFeedsOpenedAndDroppedInMidFlight) {
+  for (int i = 0; i < 300; ++i) {
+    FeedOptions o = options();
+    o.loader.threads = 1 + i % 3;
+    o.loader.slots = 1 + i % 4;
+    const auto feed = open(o);
+    const int64_t pass = value_or_throw(feed->begin_pass());
+    std::vector<Held> kept;
+    for (int taken = 0; taken < i % 5; ++taken) kept.push_back(value_or_throw(feed->next(pass)));
+    if (i % 3 == 0) kept.clear();
+    if (i % 7 == 0) throw_if_error(feed->seek_epoch(2));
+  }
+}
+
+TEST_F(FeedTest, AForkedChildIsToldWhatToDoAndDisturbsNothing) {
+  const auto all = expected(1);
+  auto feed = open(options());
+  const int64_t pass = value_or_throw(feed->begin_pass());
+  Held held = value_or_throw(feed->next(pass));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);  // should it hang
+    const std::string said = feed->next(pass).status().message();
+    const bool is_open_refused = Feed::open(options()).status().code() == ErrorCode::kMisuse;
+    const bool is_same = batch_hash(held->batch()) == all[0];
+    held.reset();
+    feed.reset();
+    ::_exit(said.find("forked") != std::string::npos && said.find("spawn") != std::string::npos &&
+                    is_open_refused && is_same
+                ? 0
+                : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(read_pass(*feed, pass), part(all, 1, 8));
+}
+
+TEST_F(FeedTest, StatsSayWhoWaitedForWhom) {
+  FeedOptions o = options();
+  o.epochs_per_pass = -1;
+  const auto feed = open(o);
+  const int64_t pass = value_or_throw(feed->begin_pass());
+  for (int i = 0; i < 30; ++i) {
+    const Held held = value_or_throw(feed->next(pass));
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  const SourceStats stats = feed->stats();
+  const StageStats& stager = stats.stages.back();
+  EXPECT_EQ(stager.name, "stager");
+  EXPECT_GT(stager.wait_output_ns, stats.wall_ns / 2);  // a batch stood ready while the consumer slept
+  EXPECT_LT(stager.wait_input_ns, stats.wall_ns / 2);
+}
+
+TEST_F(FeedTest, OnADeviceTwinsGrowAndAreReusedAfterTheConsumersWork) {
+  SimulatedDevice device{std::chrono::microseconds(200)};
+  const auto all = [] {
+    std::vector<uint64_t> hashes;
+    const auto loader = open_loader(options().loader);
+    for (int i = 0; i < 24; ++i) {
+      const auto batch = value_or_throw(loader->next());
+      hashes.push_back(data::checksum64({batch->fields[0].data, 5 * batch->fields[0].spec->sample_bytes()}));
+      throw_if_error(loader->release(*batch));
+    }
+    return hashes;
+  }();
+  FeedOptions o = options();
+  o.loader.device = &device;
+  o.loader.slots_max = 6;
+  o.epochs_per_pass = 3;
+  auto feed = open(o);
+  const int64_t pass = value_or_throw(feed->begin_pass());
+  const std::shared_ptr<Stream> stream = value_or_throw(device.create_stream());
+  std::vector<uint64_t> hashes;
+  std::vector<Held> kept;
+  for (int i = 0; i < 24; ++i) {
+    Held held = value_or_throw(feed->next(pass));
+    const Batch& batch = held->batch();
+    throw_if_error(device.wait(*stream, *batch.ready_event));
+    const std::span<const std::byte> pixels(batch.fields[0].data, 5 * batch.fields[0].spec->sample_bytes());
+    device.launch(*stream, "training", {{pixels.data(), pixels.size()}}, {},
+                  [&hashes, pixels] { hashes.push_back(data::checksum64(pixels)); });
+    held->read_on(stream);
+    if (i < 4) kept.push_back(std::move(held));
+    if (i == 12) kept.clear();
+  }
+  throw_if_error(device.synchronize(*stream));
+  expect_no_violations(device);
+  EXPECT_EQ(hashes, all);
+  feed.reset();
+}
+
+}  // namespace
+}  // namespace dlpipe::pipeline
