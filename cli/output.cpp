@@ -1,13 +1,17 @@
 #include "dlpipe/cli/output.h"
 
+#include <locale.h>  // newlocale
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <wchar.h>  // wcwidth
 
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cwchar>
+#include <utility>
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/printable.h"
@@ -81,10 +85,63 @@ size_t text_width() {
   return static_cast<size_t>(std::clamp(columns, kLeast, kMost));
 }
 
+// The character that begins at `at`, or the byte where none does.
+static std::string_view character_at(std::string_view text, size_t at) {
+  return text.substr(at, std::max<size_t>(utf8_bytes(text, at), 1));
+}
+
+size_t columns(std::string_view text) {
+  // the C library's table, whatever the user's locale is
+  static const locale_t utf8 = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  const locale_t before = utf8 == nullptr ? nullptr : ::uselocale(utf8);
+  size_t count = 0;
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view character = character_at(text, at);
+    wchar_t wide = 0;
+    std::mbstate_t state{};
+    const bool is_known = character.size() > 1 &&
+                          std::mbrtowc(&wide, character.data(), character.size(), &state) == character.size();
+    const int width = is_known ? ::wcwidth(wide) : 1;
+    count += width < 0 ? 1 : static_cast<size_t>(width);
+    at += character.size();
+  }
+  if (before != nullptr) ::uselocale(before);
+  return count;
+}
+
 std::string fit_terminal(const std::string& line) {
   winsize size{};
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2) return line;
-  return line.substr(0, size.ws_col - 1U);  // a full line may wrap already
+  const size_t most = size.ws_col - 1U;  // a full line may wrap already
+  size_t end = 0;
+  for (size_t used = 0; end < line.size();) {
+    const std::string_view character = character_at(line, end);
+    used += columns(character);
+    if (used > most) break;
+    end += character.size();
+  }
+  return line.substr(0, end);
+}
+
+bool StdoutText::write(std::string_view piece) {
+  if (::isatty(STDOUT_FILENO) == 0) return write_stdout(piece);
+  held_ += piece;
+  size_t whole = held_.size();  // without the beginning of a character that may become whole
+  constexpr size_t kMostBytes = 4;
+  for (size_t back = 1; back < kMostBytes && back <= held_.size(); ++back) {
+    const auto byte = static_cast<unsigned char>(held_[held_.size() - back]);
+    if ((byte & 0xc0) == 0x80) continue;
+    const size_t bytes = byte < 0xc0 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+    if (bytes > back) whole -= back;
+    break;
+  }
+  const std::string safe = printable_lines(std::string_view(held_).substr(0, whole));
+  held_.erase(0, whole);
+  return write_stdout(safe);
+}
+
+bool StdoutText::finish() {
+  return write_stdout(printable_lines(std::exchange(held_, {})) + "\n");
 }
 
 static bool looks_numeric(std::string_view cell) {
@@ -101,7 +158,7 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows) {
         widths.push_back(0);
         numeric.push_back(rows.size() > 1);
       }
-      widths[c] = std::max(widths[c], rows[r][c].size());
+      widths[c] = std::max(widths[c], columns(rows[r][c]));
       if (r > 0 && !rows[r][c].empty() && !looks_numeric(rows[r][c])) numeric[c] = false;
     }
   }
@@ -109,7 +166,7 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows) {
   for (size_t r = 0; r < rows.size(); ++r) {
     std::string line;
     for (size_t c = 0; c < rows[r].size(); ++c) {
-      const std::string pad(widths[c] - rows[r][c].size(), ' ');
+      const std::string pad(widths[c] - columns(rows[r][c]), ' ');
       line += (c ? "  " : "") + (numeric[c] ? pad + rows[r][c] : rows[r][c] + pad);
     }
     while (!line.empty() && line.back() == ' ') line.pop_back();

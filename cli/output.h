@@ -39,8 +39,23 @@ bool stderr_has_color();
 /// Columns for text on stdout: $COLUMNS, else the terminal's, else 80; at least 40 and at most 120, as longer
 /// lines read badly.
 size_t text_width();
-/// As much of `line` (ASCII) as one line of the terminal on stderr holds: what wraps can't be overwritten.
+/// The columns that `text` takes on a terminal: two for a wide character (CJK), none for a combining one.
+size_t columns(std::string_view text);
+/// As much of `line` as one line of the terminal on stderr holds: what wraps can't be overwritten.
 std::string fit_terminal(const std::string& line);
+
+/// For text that comes in pieces and begins or ends anywhere, even within a character: writes it to stdout as it
+/// comes. On a terminal it is made printable, as a model's text may hold anything; into a pipe or a file the
+/// bytes go as they are. Answers as write_stdout.
+class StdoutText {
+ public:
+  bool write(std::string_view piece);
+  /// What is left of a character, and a newline.
+  bool finish();
+
+ private:
+  std::string held_;  // the first bytes of a character
+};
 
 /// Columns padded to their widest cell. Numbers (cells that begin with a digit, '-' or '+') are set to the
 /// right. The first row is the head; a rule is drawn under it.

@@ -33,8 +33,9 @@ Status generate_json(const run::GenerateOptions& options) {
 Status generate(const Options& given) {
   const run::GenerateOptions& options = given.generate;
   if (given.json) return generate_json(options);
-  run::generate(options, write_stdout);  // until nobody reads any more: `dlpipe generate ... | head`
-  write_stdout("\n");
+  StdoutText text;  // until nobody reads any more: `dlpipe generate ... | head`
+  run::generate(options, [&](const std::string& piece) { return text.write(piece); });
+  text.finish();
   return {};
 }
 

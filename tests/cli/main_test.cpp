@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cstdlib>
+
 #include "tests/cli/program.h"
 
 namespace dlpipe::test {
@@ -17,6 +19,41 @@ TEST(Program, HelpListsCommandsAndExitCodes) {
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_NE(outcome.out.find("info"), std::string::npos);
   EXPECT_NE(outcome.out.find("3 stopped by a signal"), std::string::npos);
+}
+
+// What the terminal shows of `dlpipe ARGUMENTS...` on stderr.
+static std::string shown_error(const std::vector<std::string>& arguments) {
+  Terminal terminal;
+  RunningProgram program(arguments, {.err = terminal.device()});
+  const std::string shown = terminal.wait_for_end();
+  program.wait();
+  return shown;
+}
+
+TEST(Program, ColoursAreForTerminalsThatTakeThem) {
+  const char* const term = std::getenv("TERM");
+  const std::string former = term == nullptr ? "" : term;
+  ::unsetenv("NO_COLOR");
+  ::setenv("TERM", "xterm", 1);
+  const std::vector<std::string> wrong = {"inspect", "/nonexistent"};
+  EXPECT_NE(shown_error(wrong).find("\x1b[31m"), std::string::npos);
+  EXPECT_EQ(shown_error({"inspect", "/nonexistent", "--color", "never"}).find('\x1b'), std::string::npos);
+  ::setenv("NO_COLOR", "1", 1);
+  EXPECT_EQ(shown_error(wrong).find('\x1b'), std::string::npos);
+  EXPECT_NE(shown_error({"inspect", "/nonexistent", "--color", "always"}).find("\x1b[31m"),
+            std::string::npos);
+  ::unsetenv("NO_COLOR");
+  ::setenv("TERM", "dumb", 1);
+  EXPECT_EQ(shown_error(wrong).find('\x1b'), std::string::npos);
+  EXPECT_EQ(run_dlpipe(wrong).err.find('\x1b'), std::string::npos) << "a file is no terminal";
+  former.empty() ? ::unsetenv("TERM") : ::setenv("TERM", former.c_str(), 1);
+}
+
+TEST(Program, QuietLeavesTheTerminalEmpty) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "2", "--size", "24"}).exit_code, 0);
+  EXPECT_NE(shown_error({"ingest", dir / "jpegs", dir / "a"}).find("] 20/20"), std::string::npos);
+  EXPECT_EQ(shown_error({"ingest", dir / "jpegs", dir / "b", "--quiet"}), "");
 }
 
 TEST(Program, NoCommandIsMisuseAndShowsHelp) {

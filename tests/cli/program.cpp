@@ -1,15 +1,20 @@
 #include "tests/cli/program.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 extern char** environ;
 
@@ -60,6 +65,41 @@ RunningProgram::RunningProgram(const std::vector<std::string>& arguments, Stream
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw std::runtime_error("cannot start " + words[0]);
+}
+
+Terminal::Terminal(unsigned short columns) : fd_(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
+  winsize size{};
+  size.ws_row = 24;
+  size.ws_col = columns;
+  if (fd_ < 0 || ::grantpt(fd_) != 0 || ::unlockpt(fd_) != 0 || ::ioctl(fd_, TIOCSWINSZ, &size) != 0)
+    throw std::runtime_error("cannot open a terminal");
+}
+
+std::string Terminal::device() const {
+  return ::ptsname(fd_);
+}
+
+std::string Terminal::take_shown() {
+  std::string shown;
+  std::array<char, 4096> part{};
+  for (pollfd one{fd_, POLLIN, 0}; ::poll(&one, 1, 0) > 0 && (one.revents & POLLIN) != 0;) {
+    const ssize_t got = ::read(fd_, part.data(), part.size());
+    if (got <= 0) break;
+    shown.append(part.data(), static_cast<size_t>(got));
+  }
+  return shown;
+}
+
+std::string Terminal::wait_for_end() {
+  std::string shown;
+  std::array<char, 4096> part{};
+  for (ssize_t got = 0; (got = ::read(fd_, part.data(), part.size())) > 0;)
+    shown.append(part.data(), static_cast<size_t>(got));  // ends by EIO
+  return shown;
+}
+
+void Terminal::close() {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
 RunningProgram::~RunningProgram() {

@@ -49,6 +49,27 @@ class RunningProgram {
   void finish(int wait_status);
 };
 
+/// A terminal of the test's own, whose screen the test reads.
+class Terminal {
+ public:
+  explicit Terminal(unsigned short columns = 80);
+  ~Terminal() { close(); }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  /// Its path, for Streams.
+  std::string device() const;
+  /// What has been shown since the last call; waits for nothing.
+  std::string take_shown();
+  /// What is shown from now until nobody has it open any more.
+  std::string wait_for_end();
+  /// Hangs up.
+  void close();
+
+ private:
+  int fd_ = -1;
+};
+
 /// An empty directory of the test's own, removed at the end.
 class ScratchDirectory {
  public:

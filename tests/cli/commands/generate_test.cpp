@@ -30,6 +30,12 @@ class Generate : public testing::Test {
                                       epochs, "--val-every", "never", "--out", folder_ / "run"});
     ASSERT_EQ(train.exit_code, 0) << train.err;
   }
+  /// A text that holds a letter of two bytes and a terminal's command.
+  std::string odd_text() {
+    std::ofstream text(folder_ / "odd.txt");
+    for (int i = 0; i < 150; ++i) text << "ab\u00e9 \x1b[m,fg\n";
+    return folder_ / "odd.txt";
+  }
   Outcome generate(std::vector<std::string> more) {
     more.insert(more.begin(), {"generate", "--ckpt", folder_ / "run"});
     return run_dlpipe(more);
@@ -49,6 +55,26 @@ TEST_F(Generate, GoesOnAsTheTextDoes) {
   const Json json = *Json::parse(eval.out);
   EXPECT_LT(json["loss"].as_double(), 0.5);
   EXPECT_GT(json["metrics"]["top1"].as_double(), 0.85);
+}
+
+// A model of a text may write anything, and a terminal does what it is told.
+TEST_F(Generate, WhatActsOnATerminalIsEscapedThereAndNotInAPipe) {
+  ASSERT_EQ(
+      run_dlpipe({"ingest", odd_text(), folder_ / "odd", "--length", "10", "--split", "0.9,0.1"}).exit_code,
+      0);
+  const std::string run = folder_ / "odd_run";
+  ASSERT_EQ(
+      run_dlpipe({"train", "--data", folder_ / "odd", "--model", "gpt_char_tiny", "--optimizer", "adamw",
+                  "--lr", "0.003", "--batch", "16", "--epochs", "15", "--val-every", "never", "--out", run})
+          .exit_code,
+      0);
+  const std::vector<std::string> command = {
+      "generate", "--ckpt", run, "--prompt", "ab\u00e9", "--tokens", "12", "--temperature", "0"};
+  EXPECT_EQ(run_dlpipe(command).out, "ab\u00e9 \x1b[m,fg\nab\u00e9 \n");
+  Terminal terminal;
+  RunningProgram program(command, {.out = terminal.device()});
+  EXPECT_EQ(terminal.wait_for_end(), "ab\u00e9 \\u001b[m,fg\r\nab\u00e9 \r\n");
+  EXPECT_EQ(program.wait().exit_code, 0);
 }
 
 TEST_F(Generate, InspectSpeaksOfTokens) {

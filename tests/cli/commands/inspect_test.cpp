@@ -41,6 +41,27 @@ TEST(InspectCommand, SplitsAreShownTogether) {
   EXPECT_EQ(samples, (std::map<std::string, int>{{"train", 70}, {"val", 20}, {"test", 10}}));
 }
 
+TEST(InspectCommand, TablesAlignByWhatATerminalShows) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "2", "--size", "24"}).exit_code, 0);
+  // two wide characters, one letter with a combining mark, one letter of two bytes: 4, 1 and 1 columns
+  std::filesystem::rename(dir / "jpegs/ring", dir / "jpegs/\u6a39\u6728");
+  std::filesystem::rename(dir / "jpegs/triangle", dir / "jpegs/e\u0301");
+  std::filesystem::rename(dir / "jpegs/square", dir / "jpegs/\u00e9");
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data"}).exit_code, 0);
+  const Outcome shown = run_dlpipe({"inspect", dir / "data"});
+  const size_t head = shown.out.find("label  class");
+  ASSERT_NE(head, std::string::npos) << shown.out;
+  const size_t column = shown.out.find("samples", head) - head + std::string("samples").size();
+  for (const auto& [name, hidden] :
+       std::map<std::string, size_t>{{"\u6a39\u6728", 2}, {"e\u0301", 2}, {"\u00e9", 1}}) {
+    const size_t at = shown.out.find(name, head);
+    ASSERT_NE(at, std::string::npos) << shown.out;
+    const size_t begin = shown.out.rfind('\n', at) + 1;
+    EXPECT_EQ(shown.out.find('\n', at) - begin - hidden, column) << shown.out;
+  }
+}
+
 TEST(InspectCommand, WhatIsNoDatasetIsNamed) {
   const ScratchDirectory dir;
   const Outcome outcome = run_dlpipe({"inspect", dir / "none"});

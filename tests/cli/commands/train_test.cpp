@@ -101,25 +101,20 @@ TEST(Train, ControlCSavesAndExitsThree) {
 TEST(Train, ATerminalThatClosesSavesTheRun) {
   ScratchDirectory folder;
   const std::string run = folder / "run";
-  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
-  ASSERT_GE(terminal, 0);
-  ASSERT_EQ(::grantpt(terminal), 0);
-  ASSERT_EQ(::unlockpt(terminal), 0);
+  Terminal terminal;
   Streams streams;
-  streams.terminal = ::ptsname(terminal);
+  streams.terminal = terminal.device();
   RunningProgram program(
       train_arguments(run, {"--checkpoint-every", "never", "--val-every", "never", "--epochs", "1000"}),
       streams);
-  std::array<char, 4096> screen;
   while (!program.ended()) {
-    while (::read(terminal, screen.data(), screen.size()) > 0)
-      continue;  // else the program waits for a reader
+    terminal.take_shown();  // else the program waits for a reader
     const auto text = formats::read_file(run + "/metrics.jsonl");
     if (text.ok() && std::count(text->begin(), text->end(), '\n') >= 5) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   ASSERT_FALSE(program.ended()) << "before its fifth step";
-  ::close(terminal);
+  terminal.close();
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.signal, 0);
   EXPECT_EQ(outcome.exit_code, 3);
@@ -380,24 +375,14 @@ TEST(Train, ADatasetCutShortUnderItIsExplained) {
 
 // A terminal of 40 columns: a line that wraps can't be overwritten, and each update would leave its rest.
 TEST(Train, TheProgressLineFitsTheTerminal) {
-  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-  ASSERT_GE(terminal, 0);
-  ASSERT_EQ(grantpt(terminal), 0);
-  ASSERT_EQ(unlockpt(terminal), 0);
-  winsize size{};
-  size.ws_row = 24;
-  size.ws_col = 40;
-  ASSERT_EQ(ioctl(terminal, TIOCSWINSZ, &size), 0);
+  Terminal terminal(40);
   ScratchDirectory folder;
   std::string shown;
   {
-    RunningProgram program(train_arguments(folder / "run"), {.err = ptsname(terminal)});
-    std::array<char, 4096> part{};
-    for (ssize_t got = 0; (got = read(terminal, part.data(), part.size())) > 0;)
-      shown.append(part.data(), static_cast<size_t>(got));  // ends by EIO, when the program does
+    RunningProgram program(train_arguments(folder / "run"), {.err = terminal.device()});
+    shown = terminal.wait_for_end();
     EXPECT_EQ(program.wait().exit_code, 0) << shown;
   }
-  close(terminal);
   const size_t begin = shown.find("\repoch ");
   ASSERT_NE(begin, std::string::npos) << shown;
   const size_t end = shown.find("\x1b[K", begin);
