@@ -22,10 +22,10 @@
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/pipeline/loader.h"
-#include "dlpipe/run/cached_batch.h"
 #include "dlpipe/run/ingest/ingest.h"
 #include "dlpipe/run/ingest/synth.h"
-#include "dlpipe/run/train_step.h"
+#include "dlpipe/run/input/cached_batch.h"
+#include "dlpipe/run/train/train_step.h"
 
 namespace {
 

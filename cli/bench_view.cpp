@@ -9,7 +9,7 @@
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/train_view.h"
 #include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/stage_report.h"
+#include "dlpipe/run/record/stage_report.h"
 
 namespace dlpipe::cli {
 

@@ -1,8 +1,8 @@
 // What `bench train` and `bench ops` answer: tables, or one JSON line.
 #pragma once
 
-#include "dlpipe/run/bench_ops.h"
-#include "dlpipe/run/bench_train.h"
+#include "dlpipe/run/bench/bench_ops.h"
+#include "dlpipe/run/bench/bench_train.h"
 
 namespace dlpipe::cli {
 

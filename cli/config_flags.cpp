@@ -2,8 +2,8 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/help_topics.h"
-#include "dlpipe/run/config.h"
-#include "dlpipe/run/config_choices.h"
+#include "dlpipe/run/config/config.h"
+#include "dlpipe/run/config/config_choices.h"
 
 namespace dlpipe::cli {
 

@@ -1,4 +1,4 @@
-// The flags of `dlpipe train`, from the option table of run/config.h.
+// The flags of `dlpipe train`, from the option table of run/config/config.h.
 #pragma once
 
 #include <memory>

@@ -9,8 +9,8 @@
 #include "dlpipe/engine/metrics/metrics.h"
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/engine/optim/optimizer.h"
-#include "dlpipe/run/config_choices.h"
-#include "dlpipe/run/loss.h"
+#include "dlpipe/run/config/config_choices.h"
+#include "dlpipe/run/config/loss.h"
 
 namespace dlpipe::cli {
 

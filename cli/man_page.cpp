@@ -3,7 +3,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/help_text.h"
 #include "dlpipe/cli/help_topics.h"
-#include "dlpipe/run/build_info.h"
+#include "dlpipe/run/record/build_info.h"
 
 namespace dlpipe::cli {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dlpipe/cli/flags.h"
-#include "dlpipe/run/loaded_model.h"
+#include "dlpipe/run/use/loaded_model.h"
 
 namespace dlpipe::cli {
 

@@ -6,7 +6,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
-#include "dlpipe/run/build_info.h"
+#include "dlpipe/run/record/build_info.h"
 
 namespace dlpipe::cli {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "dlpipe/run/class_report.h"
+#include "dlpipe/run/use/class_report.h"
 
 namespace dlpipe::cli {
 

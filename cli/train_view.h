@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "dlpipe/run/observer.h"
-#include "dlpipe/run/stage_report.h"
-#include "dlpipe/run/trainer.h"
+#include "dlpipe/run/record/stage_report.h"
+#include "dlpipe/run/train/observer.h"
+#include "dlpipe/run/train/trainer.h"
 
 namespace dlpipe::cli {
 

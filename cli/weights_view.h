@@ -4,7 +4,7 @@
 #include <string>
 
 #include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/weights_source.h"
+#include "dlpipe/run/use/weights_source.h"
 
 namespace dlpipe::cli {
 

@@ -10,11 +10,11 @@
 #include "dlpipe/io/data/bench_storage.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/pipeline/bench.h"
-#include "dlpipe/run/bench_copies.h"
-#include "dlpipe/run/bench_ops.h"
-#include "dlpipe/run/bench_train.h"
-#include "dlpipe/run/data_paths.h"
-#include "dlpipe/run/stage_report.h"
+#include "dlpipe/run/bench/bench_copies.h"
+#include "dlpipe/run/bench/bench_ops.h"
+#include "dlpipe/run/bench/bench_train.h"
+#include "dlpipe/run/input/data_paths.h"
+#include "dlpipe/run/record/stage_report.h"
 
 namespace dlpipe::cli {
 

@@ -5,7 +5,7 @@
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/receipt.h"
+#include "dlpipe/run/record/receipt.h"
 
 namespace dlpipe::cli {
 

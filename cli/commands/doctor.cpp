@@ -1,5 +1,5 @@
 // `dlpipe doctor RUN`: who waited for whom in a run, and what to try.
-#include "dlpipe/run/doctor.h"
+#include "dlpipe/run/record/doctor.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -12,8 +12,8 @@
 #include "dlpipe/cli/output.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/run/config.h"
-#include "dlpipe/run/data_paths.h"
+#include "dlpipe/run/config/config.h"
+#include "dlpipe/run/input/data_paths.h"
 
 namespace dlpipe::cli {
 

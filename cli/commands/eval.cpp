@@ -15,7 +15,7 @@
 #include "dlpipe/cli/report_view.h"
 #include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/evaluate_dataset.h"
+#include "dlpipe/run/use/evaluate_dataset.h"
 
 namespace dlpipe::cli {
 

@@ -3,7 +3,7 @@
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/text_generator.h"
+#include "dlpipe/run/use/text_generator.h"
 
 namespace dlpipe::cli {
 

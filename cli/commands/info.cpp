@@ -14,7 +14,7 @@
 #endif
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/build_info.h"
+#include "dlpipe/run/record/build_info.h"
 
 namespace dlpipe::cli {
 

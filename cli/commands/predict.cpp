@@ -7,8 +7,8 @@
 #include "dlpipe/cli/model_flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/picture_list.h"
-#include "dlpipe/run/predictor.h"
+#include "dlpipe/run/use/picture_list.h"
+#include "dlpipe/run/use/predictor.h"
 
 namespace dlpipe::cli {
 

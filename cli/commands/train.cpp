@@ -9,8 +9,8 @@
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/cli/train_view.h"
-#include "dlpipe/run/config_choices.h"
-#include "dlpipe/run/session.h"
+#include "dlpipe/run/config/config_choices.h"
+#include "dlpipe/run/train/session.h"
 
 namespace dlpipe::cli {
 

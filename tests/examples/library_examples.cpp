@@ -2,7 +2,7 @@
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/pipeline/loader.h"
-#include "dlpipe/run/session.h"
+#include "dlpipe/run/train/session.h"
 
 namespace dlpipe {
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "dlpipe/run/config.h"
+#include "dlpipe/run/config/config.h"
 
 namespace dlpipe::run {
 namespace {

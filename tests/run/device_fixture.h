@@ -8,7 +8,7 @@
 #include <string>
 
 #include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/run/session.h"
+#include "dlpipe/run/train/session.h"
 #include "tests/base/device/violations.h"
 #include "tests/engine/cuda/simulated.h"
 #include "tests/run/session_fixture.h"

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/run/tensor_file.h"
-#include "dlpipe/run/train_step.h"
+#include "dlpipe/run/record/tensor_file.h"
+#include "dlpipe/run/train/train_step.h"
 #include "tests/base/device/violations.h"
 #include "tests/engine/cuda/simulated.h"
 #include "tests/run/fake_source.h"

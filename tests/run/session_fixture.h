@@ -9,7 +9,7 @@
 #include <string>
 
 #include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/run/session.h"
+#include "dlpipe/run/train/session.h"
 #include "tests/io/formats/scratch.h"
 #include "tests/run/sample_data.h"
 

@@ -13,7 +13,7 @@ import types
 FOLDER = pathlib.Path(__file__).resolve().parents[3] / "recipes"
 FILES = {"airbench": FOLDER / "cifar10_fast.toml", "resnet18": FOLDER / "cifar10_resnet18.toml"}
 
-# What dlpipe takes where a recipe is silent (run/config.h).
+# What dlpipe takes where a recipe is silent (run/config/config.h).
 DEFAULTS = {
     "model": "", "augment": "", "batch": 128, "epochs": 10, "freeze": [], "optimizer": "sgd", "lr": 0.1,
     "momentum": 0.9, "nesterov": False, "weight-decay": 0.0, "decay-vectors": True, "lr-scale": [], "wd-scale": [],

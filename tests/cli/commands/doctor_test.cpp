@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/doctor.h"
+#include "dlpipe/run/record/doctor.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
 

@@ -20,7 +20,7 @@
 #include "dlpipe/engine/ops/reduction.h"
 #include "dlpipe/engine/ops/slice.h"
 #include "dlpipe/engine/ops/transpose.h"
-#include "dlpipe/run/bench_op_samples.h"
+#include "dlpipe/run/bench/bench_op_samples.h"
 #include "tests/engine/cuda/simulated.h"
 
 namespace dlpipe::engine {

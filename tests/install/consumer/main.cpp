@@ -5,7 +5,7 @@
 #include <dlpipe/engine/layers/init.h>
 #include <dlpipe/engine/layers/layers.h>
 #include <dlpipe/engine/ops/ops.h>
-#include <dlpipe/run/session.h>
+#include <dlpipe/run/train/session.h>
 
 #include <cstdio>
 

@@ -1,0 +1,160 @@
+#include "dlpipe/run/bench/bench_ops.h"
+
+#include <algorithm>
+
+#include "dlpipe/base/counter.h"
+#include "dlpipe/base/machine.h"
+#include "dlpipe/base/rng.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/device_memory.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/run/bench/bench_op_samples.h"
+#include "dlpipe/run/bench/device_roofline.h"
+#include "dlpipe/run/config/precision.h"
+#include "dlpipe/run/record/kernel_measurements.h"
+
+namespace dlpipe::run {
+namespace {
+
+using engine::OpCost;
+using engine::OpSample;
+using engine::Tensor;
+
+/// Drawn in [low, high), or in [0, int_high); of `low` where the op would be autocast to it.
+Tensor draw_input(const OpSample& sample, size_t i, bool narrows, DType low, Device& device) {
+  const engine::TensorSpec& spec = sample.inputs[i];
+  Tensor wide = Tensor::empty(spec.shape, is_floating(spec.dtype) ? DType::kF32 : spec.dtype);
+  RandomStream random(1, i);
+  for (int64_t k = 0; k < wide.elements(); ++k) {
+    if (wide.dtype() == DType::kF32) {
+      wide.data<float>()[k] = static_cast<float>(sample.low + (sample.high - sample.low) * random.uniform());
+    } else if (wide.dtype() == DType::kI64) {
+      wide.data<int64_t>()[k] = random.below(static_cast<uint32_t>(sample.int_high));
+    } else {
+      static_cast<uint8_t*>(wide.raw())[k] = static_cast<uint8_t>(random.below(256));
+    }
+  }
+  const engine::NoGrad no_grad;
+  if (wide.dtype() == DType::kF32 && narrows) wide = engine::cast(wide, low);
+  return wide.to(device);
+}
+
+/// Runs one op on one sample again and again.
+class OpBench {
+ public:
+  OpBench(const engine::OpRow& row, const OpSample& sample, DType low, Device& device)
+      : row_(row), sample_(sample) {
+    const engine::Autocast autocast = row.record->autocast;
+    const bool narrows = autocast == engine::Autocast::kLow || autocast == engine::Autocast::kFollow;
+    for (size_t i = 0; i < sample.inputs.size(); ++i) {
+      inputs_.push_back(draw_input(sample, i, narrows, low, device));
+      if (is_floating(inputs_.back().dtype()) &&
+          (row.record->differentiable & engine::bit(static_cast<int>(i))) != 0)
+        inputs_.back().set_requires_grad(true);
+    }
+  }
+
+  /// Both directions for `seconds`, thrice at least, after once that isn't counted.
+  std::vector<OpRate> run(double seconds) {
+    constexpr int kFewest = 3;
+    run_once();
+    std::vector<OpCost> all;
+    const int64_t begin = now_ns();
+    for (int i = 0; i < kFewest || static_cast<double>(now_ns() - begin) * 1e-9 < seconds; ++i) {
+      for (OpCost& cost : run_once()) all.push_back(std::move(cost));
+    }
+    std::vector<OpRate> rates;
+    for (const bool backward : {false, true}) {
+      std::vector<OpCost> of;
+      std::copy_if(all.begin(), all.end(), std::back_inserter(of),
+                   [&](const OpCost& cost) { return cost.backward == backward; });
+      if (of.empty()) continue;
+      const auto middle = of.begin() + static_cast<ptrdiff_t>(of.size() / 2);
+      std::nth_element(of.begin(), middle, of.end(),
+                       [](const OpCost& a, const OpCost& b) { return a.ns < b.ns; });
+      rates.push_back({sample_.name, *middle, ""});
+    }
+    return rates;
+  }
+
+ private:
+  /// The op's own calls, each direction as one: images may be reordered for it.
+  std::vector<OpCost> run_once() {
+    const engine::OpProfile profile;
+    Tensor y = engine::apply(row_, inputs_, sample_.attrs).at(0);
+    if (y.requires_grad()) y.backward(Tensor::full(y.shape(), 1.0, y.dtype(), y.device()));
+    std::vector<OpCost> own;
+    for (OpCost& cost : profile.costs()) {
+      if (cost.op != row_.record->name) continue;
+      const auto calls = static_cast<double>(cost.calls);
+      cost.ns /= cost.calls;
+      cost.flops /= calls;
+      cost.bytes /= calls;
+      own.push_back(std::move(cost));
+    }
+    for (Tensor& input : inputs_) input.set_grad(Tensor());
+    return own;
+  }
+
+  const engine::OpRow& row_;
+  const OpSample& sample_;
+  std::vector<Tensor> inputs_;
+};
+
+OpRate without_numbers(const engine::OpRow& row, const OpSample& sample, std::string why) {
+  OpRate rate;
+  rate.name = sample.name;
+  rate.cost.op = row.record->name;
+  rate.note = std::move(why);
+  return rate;
+}
+
+std::vector<OpSample> samples_of(const engine::OpRecord& record, bool quick) {
+  if (!quick) return large_samples(record);
+  return record.samples != nullptr ? record.samples() : std::vector<OpSample>();
+}
+
+}  // namespace
+
+double roofline_share(const OpCost& cost, const engine::Roofline& roofline) {
+  const double least = std::max(cost.flops / roofline.flops_per_s, cost.bytes / roofline.bytes_per_s);
+  return least / (static_cast<double>(std::max<int64_t>(cost.ns, 1)) * 1e-9);
+}
+
+BenchOpsReport bench_ops(const BenchOpsOptions& given, const Registries& registries) {
+  BenchOpsReport report;
+  BenchOpsOptions& options = report.options = given;
+  if (options.threads == 0) options.threads = available_threads();
+  engine::set_engine_threads(options.threads);
+  use_kernels(options.kernels);
+  Device& device = *value_or_throw(registries.find_device(options.device));
+  report.device = device.name();
+  const DType low = value_or_throw(parse_dtype(options.dtype));
+  const engine::UseTf32 tf32(take_tf32(options.tf32, device));
+  const engine::UseCudnn cudnn(value_or_throw(take_cudnn(options.no_cudnn, device)));
+  report.roofline =
+      measure_roofline(device, low, options.quick ? RooflineSizes{256, 1 << 16} : RooflineSizes());
+
+  std::vector<std::pair<const engine::OpRow*, OpSample>> all;
+  for (const engine::OpRow& row : engine::op_table()) {
+    if (!matches_glob(row.record->name, options.ops)) continue;
+    for (OpSample& sample : samples_of(*row.record, options.quick)) all.emplace_back(&row, std::move(sample));
+  }
+  if (all.empty())
+    throw Error(Status(ErrorCode::kMisuse, concat("[bench] no op's name matches --ops ", options.ops)));
+  for (const auto& [row, sample] : all) {
+    try {
+      OpBench bench(*row, sample, low, device);
+      std::vector<OpRate> rates = bench.run(options.seconds / static_cast<double>(all.size()));
+      if (rates.empty()) rates.push_back(without_numbers(*row, sample, "a view: nothing is computed"));
+      for (OpRate& rate : rates) report.rates.push_back(std::move(rate));
+    } catch (const Error& error) {  // an op that isn't for this device takes nothing from the others
+      if (error.code() != ErrorCode::kUnsupported) throw;
+      report.rates.push_back(without_numbers(*row, sample, error.what()));
+    }
+  }
+  return report;
+}
+
+}  // namespace dlpipe::run

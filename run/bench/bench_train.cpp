@@ -1,0 +1,229 @@
+#include "dlpipe/run/bench/bench_train.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dlpipe/base/counter.h"
+#include "dlpipe/base/ledger.h"
+#include "dlpipe/base/machine.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/core/device_memory.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/engine/optim/optimizer.h"
+#include "dlpipe/run/bench/device_roofline.h"
+#include "dlpipe/run/config/precision.h"
+#include "dlpipe/run/input/cached_batch.h"
+#include "dlpipe/run/record/kernel_measurements.h"
+#include "dlpipe/run/train/train_step.h"
+
+namespace dlpipe::run {
+namespace {
+
+constexpr double kSmallRate = 1e-3;  // so small that no random batch makes the weights overflow
+
+BenchTrainOptions with_defaults(BenchTrainOptions options, const engine::ModelRecord& record) {
+  constexpr int64_t kImageNetLike = 96;
+  if (options.size == 0) options.size = record.default_size > 0 ? record.default_size : 32;
+  if (options.classes == 0) options.classes = record.default_classes;
+  if (options.classes == 0) options.classes = options.size >= kImageNetLike ? 1000 : 10;
+  if (options.threads == 0) options.threads = available_threads();
+  return options;
+}
+
+bool takes_tokens(const engine::ModelRecord& record) {
+  return record.input == engine::ModelInput::kTokens;
+}
+
+engine::ModelArguments arguments_of(const BenchTrainOptions& options, const engine::ModelRecord& record) {
+  const int64_t length = takes_tokens(record) ? options.size : 0;
+  return {options.classes, options.channels, options.size, options.size, 1, length};
+}
+
+std::shared_ptr<engine::Module> build_model(const BenchTrainOptions& options,
+                                            const engine::ModelRecord& record) {
+  std::shared_ptr<engine::Module> model = record.build(arguments_of(options, record));
+  if (!options.checkpoint_activations.empty() &&
+      model->checkpoint_activations(options.checkpoint_activations) == 0) {
+    throw Error(
+        Status(ErrorCode::kMisuse, concat("[bench] --checkpoint-activations ", options.checkpoint_activations,
+                                          " matches no module of ", options.model)));
+  }
+  return model;
+}
+
+std::unique_ptr<engine::Optimizer> build_optimizer(const engine::OptimizerRecord& record,
+                                                   const engine::Module& model) {
+  if (!model.device().is_host() && !record.on_device)
+    throw Error(Status(ErrorCode::kUnsupported,
+                       concat("[bench] ", record.name, " has no step on ", model.device().name(),
+                              "; take sgd, adam, adamw, lamb or muon")));
+  engine::OptimizerArguments arguments;
+  arguments.weight_decay = 1e-4;
+  return record.build(model.parameters(), arguments);
+}
+
+TrainStepOptions step_options(const BenchTrainOptions& options, const Device& device) {
+  TrainStepOptions step;
+  step.dtype = value_or_throw(training_dtype(options.dtype, device));
+  step.tf32 = take_tf32(options.tf32, device);
+  step.loss = value_or_throw(find_loss("cross_entropy"));
+  step.graph = value_or_throw(parse_graph(options.graph));
+  step.accumulate = options.accumulate;
+  return step;
+}
+
+/// The batch that all steps take, where they take it from.
+class CachedInput {
+ public:
+  CachedInput(const BenchTrainOptions& options, bool tokens, Device& device)
+      : source_(tokens ? CachedBatch::random_tokens(options.batch, options.size, options.classes, 1)
+                       : CachedBatch::random(options.batch, {options.size, options.size, options.channels},
+                                             options.classes, 1)) {
+    if (!device.is_host()) on_device_ = batch_input(*value_or_throw(source_->next()), device);
+  }
+
+  void run(TrainStep& step, int64_t number) {
+    if (on_device_) {
+      step.run(*on_device_, number, kSmallRate);
+    } else {
+      step.run(*source_, number, kSmallRate);  // from bytes, as in training
+    }
+  }
+
+ private:
+  std::unique_ptr<CachedBatch> source_;
+  std::optional<BatchInput> on_device_;
+};
+
+void take_all_outcomes(TrainStep& step) {
+  while (step.take_outcome(true)) continue;
+}
+
+/// What the steps after the warm-up took.
+struct MeasuredSteps {
+  std::vector<double> wall_ns;  // of each, ascending
+  LedgerEntry sum;
+  double cpu_seconds = 0;
+  DeviceTimes device = {};
+};
+
+MeasuredSteps measure_steps(const BenchTrainOptions& options, TrainStep& step, CachedInput& input) {
+  MeasuredSteps measured;
+  Ledger ledger;
+  ledger.make_current();
+  DeviceTimes warmup_times;
+  double cpu_begin = 0;
+  int64_t begin_ns = 0;
+  for (int64_t i = 0;; ++i) {
+    if (i == options.warmup) {
+      take_all_outcomes(step);
+      warmup_times = step.device_times();
+      begin_ns = now_ns();
+      cpu_begin = process_cpu_seconds();
+    }
+    const bool is_measured = i >= options.warmup;
+    if (is_measured && !measured.wall_ns.empty() &&
+        static_cast<double>(now_ns() - begin_ns) * 1e-9 >= options.seconds)
+      break;
+    ledger.begin_step();
+    input.run(step, i);
+    while (step.take_outcome()) continue;
+    const LedgerEntry entry = ledger.end_step();
+    if (!is_measured) continue;
+    measured.wall_ns.push_back(static_cast<double>(entry.wall_ns));
+    measured.sum += entry;
+  }
+  measured.cpu_seconds = process_cpu_seconds() - cpu_begin;
+  std::sort(measured.wall_ns.begin(), measured.wall_ns.end());
+  take_all_outcomes(step);
+  measured.device = step.device_times();
+  measured.device.entry -= warmup_times.entry;
+  measured.device.steps -= warmup_times.steps;
+  return measured;
+}
+
+void report_steps(const MeasuredSteps& measured, BenchTrainReport& report) {
+  const auto steps = static_cast<double>(measured.wall_ns.size());
+  const auto mean_ms = [&](Span span) {
+    return static_cast<double>(measured.sum.span_ns[static_cast<size_t>(span)]) * 1e-6 / steps;
+  };
+  const auto at = [&](double share) { return measured.wall_ns[static_cast<size_t>(share * (steps - 1))]; };
+  const auto samples = static_cast<double>(report.options.batch * report.options.accumulate);
+  const auto rate = [&](double ns) { return samples / (ns * 1e-9); };
+  report.steps = static_cast<int64_t>(measured.wall_ns.size());
+  report.cpu_seconds_per_step = measured.cpu_seconds / steps;
+  report.forward_ms = mean_ms(Span::kForward);
+  report.backward_ms = mean_ms(Span::kBackward);
+  report.optimizer_ms = mean_ms(Span::kOptimizer);
+  report.step_ms = at(0.5) * 1e-6;
+  report.samples_per_s = rate(at(0.5));
+  report.low_samples_per_s = rate(at(0.9));
+  report.high_samples_per_s = rate(at(0.1));
+  report.device = measured.device;
+}
+
+/// Some more steps, op by op.
+void explain_steps(TrainStep& step, CachedInput& input, BenchTrainReport& report) {
+  constexpr int64_t kSteps = 3;
+  const engine::OpProfile profile;
+  const int64_t begin = now_ns();
+  for (int64_t i = 0; i < kSteps; ++i) {
+    input.run(step, report.options.warmup + report.steps + i);
+    step.take_outcome(true);
+  }
+  report.explained_ms = static_cast<double>(now_ns() - begin) * 1e-6 / kSteps;
+  report.explained_steps = kSteps;
+  report.costs = profile.costs();
+}
+
+/// The better of what is measured before and after: other programs may slow either down.
+template <class Work>
+engine::Roofline roofline_around(Device& device, const TrainStepOptions& options, const Work& work) {
+  const auto measure = [&] {
+    const engine::UseTf32 tf32(options.tf32);
+    return measure_roofline(device, options.dtype);
+  };
+  const engine::Roofline before = measure();
+  work();
+  const engine::Roofline after = measure();
+  return {std::max(before.flops_per_s, after.flops_per_s), std::max(before.bytes_per_s, after.bytes_per_s)};
+}
+
+}  // namespace
+
+BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& registries) {
+  const engine::ModelRecord& record = *value_or_throw(registries.model_registry().find(given.model));
+  const engine::OptimizerRecord* optimizer_record = value_or_throw(engine::find_optimizer(given.optimizer));
+  BenchTrainReport report;
+  const BenchTrainOptions& options = report.options = with_defaults(given, record);
+  engine::set_engine_threads(options.threads);
+  use_kernels(options.kernels);
+  Device& device = *value_or_throw(registries.find_device(options.device));
+  const engine::UseCudnn cudnn(value_or_throw(take_cudnn(options.no_cudnn, device)));
+
+  const std::shared_ptr<engine::Module> model = build_model(options, record);
+  // While it is on the host, where it runs on a blank input.
+  report.forward_gflop = engine::summarize(*model, arguments_of(options, record), options.batch).flops * 1e-9;
+  model->to(device);
+  const auto optimizer = build_optimizer(*optimizer_record, *model);
+  TrainStepOptions settings = step_options(options, device);
+  TrainStep step(*model, *optimizer, nullptr, settings);
+  report.tokens = takes_tokens(record) ? options.size : 0;
+  model->train();
+  CachedInput input(options, takes_tokens(record), device);
+  report_steps(measure_steps(options, step, input), report);
+  report.peak_memory_bytes =
+      device.is_host() ? peak_resident_bytes() : engine::allocator_statistics(device).peak_used_bytes;
+  report.graph_reason = step.graph_reason();
+  if (!options.explain) return report;
+  settings.graph = TrainStepOptions::Graph::kOff;  // a graph's ops can't be told apart
+  TrainStep eager(*model, *optimizer, nullptr, settings);
+  report.roofline = roofline_around(device, settings, [&] { explain_steps(eager, input, report); });
+  return report;
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,359 @@
+#include "dlpipe/run/config/config.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/optim/schedule.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+constexpr bool kFree = true;
+constexpr double kMany = 1e15;
+
+const std::vector<ConfigOption>& table() {
+  using C = TrainConfig;
+  static const std::vector<ConfigOption> kOptions = {
+      {"data", "data",
+       "Dataset to train on (made by `dlpipe ingest`); DST/train, or DST where DST is a split", &C::data},
+      {"val", "data", "Dataset to validate on; default: DATA/val when DATA is a split", &C::val},
+      {"augment", "data", "Augmentations of training images, e.g. \"rrc(224) hflip\" (--help ops lists them)",
+       &C::augment},
+      {"val-augment", "data",
+       "The same for validation; default: resize and center_crop to the model's input size", &C::val_augment},
+      {"mixup", "data",
+       "Mixup: average each training image with another of its batch, lambda drawn for each from Beta(ALPHA, "
+       "ALPHA), and their losses alike; 0: off",
+       &C::mixup, false, 0, 1e6},
+      {"cutmix", "data",
+       "CutMix: put a box of the other image, 1 - lambda of the area, into each; with --mixup, half of the "
+       "batches take each; 0: off",
+       &C::cutmix, false, 0, 1e6},
+      {"batch", "data", "Samples per batch", &C::batch, false, 1, 1e7},
+      {"limit", "data", "Train on N samples, a subset drawn by --seed from the whole dataset; -1: all",
+       &C::limit, false, -1, kMany},
+      {"max-bad", "data", "Distinct bad samples before the run ends; -1: max(10, 0.1 %)", &C::max_bad, kFree,
+       -1, kMany},
+      {"max-pixels", "data", "Refuse to decode images with more pixels", &C::max_pixels, false, 1, kMany},
+      {"slots", "data", "Batches in flight: how far the pipeline reads ahead", &C::slots, kFree, 1, 4096},
+
+      {"model", "model", "Model by name (--help models lists them)", &C::model},
+      {"init", "model", "Start from these weights: a safetensors file (PyTorch's names) or a checkpoint",
+       &C::init},
+      {"freeze", "model", "Don't train parameters whose names match, e.g. \"layer1.*\"", &C::freeze},
+      {"reset-head", "model", "With --init: keep the classifier's fresh weights", &C::reset_head},
+      {"checkpoint-activations", "model",
+       "Run modules whose names match again in backward instead of keeping what they made, e.g. \"layer?.*\"",
+       &C::checkpoint_activations, kFree},
+      {"dtype",
+       "model",
+       "Precision of convolutions and matrix products; f16, with a loss scale as PyTorch's, on GPUs alone",
+       &C::dtype,
+       kFree,
+       0,
+       0,
+       {"f32", "bf16", "f16"}},
+      {"tf32", "model",
+       "On CUDA: products and convolutions of f32 may round factors to TF32 (10 bits), for tensor cores",
+       &C::tf32},
+      {"device", "model", "Where to train: cpu, cuda (the first GPU; CUDA_VISIBLE_DEVICES says which)",
+       &C::device, kFree},
+      {"graph",
+       "model",
+       "On a device: launch each step as one graph; auto: where it can be captured",
+       &C::graph,
+       kFree,
+       0,
+       0,
+       {"auto", "on", "off"}},
+      {"decode",
+       "model",
+       "With a device: where stored coefficients are decoded, to the same pixels; auto: there where it can "
+       "be",
+       &C::decode,
+       kFree,
+       0,
+       0,
+       {"auto", "host", "device"}},
+
+      {"epochs", "optimisation", "Passes over the training data", &C::epochs, false, 0, 1e9},
+      {"max-steps", "optimisation", "Stop after N steps, whatever --epochs says; -1: no limit", &C::max_steps,
+       false, -1, kMany},
+      {"accumulate", "optimisation", "Batches whose gradients are averaged into one step", &C::accumulate,
+       false, 1, 1e6},
+      {"optimizer", "optimisation", "Optimizer by name (--help optimizers lists them)", &C::optimizer},
+      {"lr", "optimisation", "Learning rate at its peak", &C::lr, false, 0, 1e6},
+      {"momentum", "optimisation", "Momentum", &C::momentum, false, 0, 1},
+      {"nesterov", "optimisation", "Nesterov's momentum", &C::nesterov},
+      {"weight-decay", "optimisation", "Weight decay", &C::weight_decay, false, 0, 1e6},
+      {"decoupled", "optimisation", "Weight decay apart from the gradient (SGDW)", &C::decoupled},
+      {"decay-vectors", "optimisation", "Decay of biases and normalisation weights too", &C::decay_vectors},
+      {"lr-scale", "optimisation", "Multiply the rate of parameters whose names match, e.g. \"*.bn.bias=64\"",
+       &C::lr_scale},
+      {"wd-scale", "optimisation", "The same for their weight decay", &C::wd_scale},
+      {"muon", "optimisation",
+       "Matrices and filters to orthogonalise, e.g. \"group*.conv?.weight\"; the rest takes sgd's step",
+       &C::muon},
+      {"muon-momentum", "optimisation", "Momentum of what --muon names", &C::muon_momentum, false, 0, 1},
+      {"muon-iterations", "optimisation", "Iterations of Newton and Schulz", &C::muon_iterations, false, 1,
+       100},
+      {"muon-normalize", "optimisation",
+       "Keep what --muon names at a norm of sqrt(outputs), as before batch norm", &C::muon_normalize},
+      {"beta1", "optimisation", "Decay of the first moment", &C::beta1, false, 0, 1},
+      {"beta2", "optimisation", "Decay of the second moment", &C::beta2, false, 0, 1},
+      {"epsilon", "optimisation", "Added to the root of the second moment", &C::epsilon, false, 0, 1},
+      {"schedule", "optimisation", "Learning rate over the run", &C::schedule, false, 0, 0,
+       engine::schedule_names()},
+      {"warmup", "optimisation", "Epochs of linear warm-up", &C::warmup, false, 0, 1e9},
+      {"warmup-start", "optimisation", "The warm-up (or one_cycle) begins at this share of the peak",
+       &C::warmup_start, false, 0, 1},
+      {"milestones", "optimisation", "Epochs after which the rate is multiplied by --gamma, as 30,60",
+       &C::milestones},
+      {"gamma", "optimisation", "Factor of the rate at each of --milestones", &C::gamma, false, 0, 1e6},
+      {"final-ratio", "optimisation", "Rate at the end over the peak", &C::final_ratio, false, 0, 1},
+      {"peak-at", "optimisation", "Share of the steps before the peak", &C::peak_at, false, 0, 1},
+      {"clip", "optimisation", "Scale gradients to at most this L2 norm; 0: don't", &C::clip, false, 0, 1e9},
+      {"ema", "optimisation", "Keep an exponential moving average of the weights and validate it; 0: don't",
+       &C::ema, false, 0, 1},
+      {"loss", "optimisation", "Loss by name (--help losses lists them)", &C::loss},
+      {"label-smoothing", "optimisation", "Share of the target spread over all classes", &C::label_smoothing,
+       false, 0, 1},
+
+      {"metrics", "judging", "What validation reports, the first one decides which checkpoint is best",
+       &C::metrics},
+      {"tta",
+       "judging",
+       "Test-time augmentation: validation averages over these views of a picture",
+       &C::tta,
+       false,
+       0,
+       0,
+       {"none", "flip", "flip_translate"}},
+      {"val-every", "judging", "Validate every 1epoch, 500steps, 10min, or never", &C::val_every},
+      {"early-stop", "judging", "Stop after N validations without a better one; 0: don't", &C::early_stop,
+       false, 0, 1e9},
+      {"on-nonfinite",
+       "judging",
+       "A loss or gradient that isn't finite ends the run, or skips the step",
+       &C::on_nonfinite,
+       false,
+       0,
+       0,
+       {"stop", "skip"}},
+      {"overfit-batch", "judging", "Smoke test: N steps on one batch, which must be learnt by heart; 0: off",
+       &C::overfit_batch, false, 0, 1e9},
+
+      {"out", "run", "Run directory; must not hold a run yet", &C::out},
+      {"checkpoint-every", "run", "Save every 5min, 500steps, 1epoch, or never (the end always)",
+       &C::checkpoint_every, kFree},
+      {"keep", "run", "Latest checkpoints to keep, beside the best", &C::keep, kFree, 1, 1e6},
+      {"receipt",
+       "run",
+       "What the batch chain hashes: record checksums and drawn parameters, or pixels too",
+       &C::receipt,
+       false,
+       0,
+       0,
+       {"params", "pixels"}},
+      {"threads", "run", "Threads for everything; 0: what the process may use", &C::threads, kFree, 0, 4096},
+      {"kernels",
+       "run",
+       "measured: the fastest of several kernels, found at first use and kept for this machine; rules: "
+       "built-in "
+       "choices; auto: the environment's DLPIPE_KERNELS, else measured",
+       &C::kernels,
+       false,
+       0,
+       0,
+       {"auto", "measured", "rules"}},
+      {"memory", "run", "Refuse a run whose batches, tensors and scratch would take more, as 8GiB",
+       &C::memory, kFree},
+      {"seed", "run", "Of the weights, the order and every random draw", &C::seed, false, 0, 9.2e18},
+  };
+  return kOptions;
+}
+
+std::string number_text(double value) {
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
+  return {buffer.data(), end};
+}
+
+Status bad_value(const ConfigOption& option, std::string_view given, std::string_view expected) {
+  return {ErrorCode::kMisuse, concat("[config] --", option.name, " is '", given, "'; expected ", expected)};
+}
+
+template <class T>
+Status set_number(const ConfigOption& option, std::string_view text, T& member) {
+  T value{};
+  bool is_number = false;
+  if constexpr (std::is_same_v<T, double>) {
+    is_number = parse_double(text, &value) && std::isfinite(value);
+  } else {
+    is_number = parse_int(text, &value);
+  }
+  if (!is_number) return bad_value(option, text, std::is_same_v<T, double> ? "a number" : "a whole number");
+  if (static_cast<double>(value) < option.low) {
+    return bad_value(option, text, concat("at least ", number_text(option.low)));
+  }
+  if (static_cast<double>(value) > option.high) {
+    return bad_value(option, text, concat("at most ", number_text(option.high)));
+  }
+  member = value;
+  return {};
+}
+
+Status set_text(const ConfigOption& option, std::string_view text, std::string& member) {
+  if (!option.choices.empty() &&
+      std::find(option.choices.begin(), option.choices.end(), text) == option.choices.end()) {
+    return {ErrorCode::kMisuse,
+            concat("[config] --", option.name, " can't be '", text, "'", suggestion(text, option.choices))};
+  }
+  member = std::string(text);
+  return {};
+}
+
+Status set_switch(const ConfigOption& option, std::string_view text, bool& member) {
+  if (text != "true" && text != "false") return bad_value(option, text, "true or false");
+  member = text == "true";
+  return {};
+}
+
+}  // namespace
+
+std::span<const ConfigOption> config_options() {
+  return table();
+}
+
+std::string free_option_names() {
+  std::string names;
+  for (const ConfigOption& option : table()) {
+    if (option.free_on_resume) names += concat(names.empty() ? "--" : ", --", option.name);
+  }
+  return names;
+}
+
+const ConfigOption* find_config_option(std::string_view name) {
+  for (const ConfigOption& option : table()) {
+    if (option.name == name) return &option;
+  }
+  return nullptr;
+}
+
+std::string_view option_type(const ConfigOption& option) {
+  static constexpr std::array<std::string_view, 8> kTypes = {"TEXT",     "INT", "FLOAT", "",
+                                                             "TEXT,...", "INT", "FLOAT", ""};
+  return kTypes[option.member.index()];
+}
+
+bool is_switch(const ConfigOption& option) {
+  return option_type(option).empty();
+}
+
+bool has_value(const ConfigOption& option, const TrainConfig& config) {
+  return std::visit(
+      [&](auto member) {
+        if constexpr (requires { (config.*member).has_value(); }) return (config.*member).has_value();
+        return true;
+      },
+      option.member);
+}
+
+static std::string value_text(const std::string& value) {
+  return value;
+}
+static std::string value_text(bool value) {
+  return value ? "true" : "false";
+}
+static std::string value_text(double value) {
+  return number_text(value);
+}
+static std::string value_text(int64_t value) {
+  return std::to_string(value);
+}
+static std::string value_text(const std::vector<std::string>& value) {
+  std::string text;
+  for (const std::string& item : value) text += (text.empty() ? "" : ",") + item;
+  return text;
+}
+template <class T>
+static std::string value_text(const std::optional<T>& value) {
+  return value ? value_text(*value) : "";
+}
+
+std::string option_text(const ConfigOption& option, const TrainConfig& config) {
+  return std::visit([&](auto member) { return value_text(config.*member); }, option.member);
+}
+
+static Status set_value(const ConfigOption& option, std::string_view text, std::string& member) {
+  return set_text(option, text, member);
+}
+static Status set_value(const ConfigOption& option, std::string_view text, bool& member) {
+  return set_switch(option, text, member);
+}
+static Status set_value(const ConfigOption& option, std::string_view text, double& member) {
+  return set_number(option, text, member);
+}
+static Status set_value(const ConfigOption& option, std::string_view text, int64_t& member) {
+  return set_number(option, text, member);
+}
+static Status set_value(const ConfigOption& /*option*/, std::string_view text,
+                        std::vector<std::string>& member) {
+  member.clear();
+  for (const std::string& item : split(text, ',')) {
+    if (!trim(item).empty()) member.emplace_back(trim(item));
+  }
+  return {};
+}
+template <class T>
+static Status set_value(const ConfigOption& option, std::string_view text, std::optional<T>& member) {
+  T value{};
+  DLPIPE_RETURN_IF_ERROR(set_value(option, text, value));
+  member = value;
+  return {};
+}
+
+Status set_option(const ConfigOption& option, std::string_view text, TrainConfig& config) {
+  return std::visit([&](auto member) { return set_value(option, text, config.*member); }, option.member);
+}
+
+Result<Interval> parse_interval(std::string_view text, std::string_view option) {
+  struct UnitName {
+    std::string_view name;
+    Interval::Unit unit;
+    double factor;
+  };
+  using Unit = Interval::Unit;
+  static constexpr std::array<UnitName, 13> kUnits = {{{"", Unit::kSteps, 1},
+                                                       {"step", Unit::kSteps, 1},
+                                                       {"steps", Unit::kSteps, 1},
+                                                       {"epoch", Unit::kEpochs, 1},
+                                                       {"epochs", Unit::kEpochs, 1},
+                                                       {"s", Unit::kSeconds, 1},
+                                                       {"sec", Unit::kSeconds, 1},
+                                                       {"seconds", Unit::kSeconds, 1},
+                                                       {"m", Unit::kSeconds, 60},
+                                                       {"min", Unit::kSeconds, 60},
+                                                       {"minutes", Unit::kSeconds, 60},
+                                                       {"h", Unit::kSeconds, 3600},
+                                                       {"hours", Unit::kSeconds, 3600}}};
+  text = trim(text);
+  if (text == "never") return Interval{};
+  const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  double amount = 0;
+  if (parse_double(text.substr(0, digits), &amount) && amount > 0) {
+    for (const UnitName& unit : kUnits) {
+      if (unit.name != trim(text.substr(digits))) continue;
+      if (unit.unit == Unit::kSteps && amount != std::floor(amount)) break;
+      return Interval{unit.unit, amount * unit.factor};
+    }
+  }
+  return Status(ErrorCode::kMisuse, concat("[config] --", option, " is '", text,
+                                           "'; expected 500steps, 1epoch, 30s, 5min, 2h or never"));
+}
+
+}  // namespace dlpipe::run

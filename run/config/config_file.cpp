@@ -1,0 +1,204 @@
+// TrainConfig as TOML: keys are the options' names, in groups by comments alone, so that a file is flat.
+#include <toml++/toml.h>
+
+#include <algorithm>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/config/config.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+std::string at_line(std::string_view file, const toml::source_region& region) {
+  return concat(file, " line ", region.begin.line);
+}
+
+// What a TOML value would be on a command line; lists of texts or numbers become one with commas.
+Result<std::string> value_text(const ConfigOption& option, const toml::node& node, const std::string& where) {
+  const bool wants_list = std::holds_alternative<std::vector<std::string> TrainConfig::*>(option.member);
+  const bool wants_text = std::holds_alternative<std::string TrainConfig::*>(option.member);
+  const bool wants_switch = is_switch(option);
+  auto wrong = [&](std::string_view expected) {
+    return Status(ErrorCode::kMisuse,
+                  concat("[config] '", option.name, "' in ", where, " must be ", expected));
+  };
+  if (const toml::array* items = node.as_array()) {
+    if (!wants_list) return wrong("one value, not a list");
+    std::string text;
+    for (const toml::node& item : *items) {
+      std::string word;
+      if (const auto value = item.value_exact<std::string>())
+        word = *value;
+      else if (const auto whole = item.value_exact<int64_t>())
+        word = std::to_string(*whole);
+      else if (const auto number = item.value_exact<double>())
+        word = concat(*number);
+      else
+        return wrong("a list of texts or numbers");
+      if (word.find(',') != std::string::npos) return wrong("a list of words without commas");
+      text += (text.empty() ? "" : ",") + word;
+    }
+    return text;
+  }
+  if (wants_list) return wrong("a list, as [\"a\", \"b\"]");
+  if (wants_text) {
+    const auto value = node.value_exact<std::string>();
+    return value ? Result<std::string>(*value) : Result<std::string>(wrong("a text in quotes"));
+  }
+  if (wants_switch) {
+    const auto value = node.value_exact<bool>();
+    return value ? Result<std::string>(*value ? "true" : "false")
+                 : Result<std::string>(wrong("true or false"));
+  }
+  if (const auto value = node.value_exact<int64_t>()) return std::to_string(*value);
+  if (const auto value = node.value_exact<double>()) {
+    std::ostringstream text;
+    text.precision(17);
+    text << *value;
+    return std::move(text).str();
+  }
+  return wrong("a number");
+}
+
+std::string toml_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      out += concat("\\u00", "0123456789abcdef"[(c >> 4) & 15], "0123456789abcdef"[c & 15]);
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string toml_value(const ConfigOption& option, const TrainConfig& config) {
+  if (const auto* member = std::get_if<std::string TrainConfig::*>(&option.member))
+    return toml_string(config.**member);
+  if (const auto* member = std::get_if<std::vector<std::string> TrainConfig::*>(&option.member)) {
+    std::string text;
+    for (const std::string& item : config.**member) text += (text.empty() ? "" : ", ") + toml_string(item);
+    return concat("[", text, "]");
+  }
+  return option_text(option, config);
+}
+
+/// Where the text at `i`, which begins with a quote, ends: after the closing quote or quotes, or at the end.
+size_t end_of_quotes(std::string_view text, size_t i) {
+  const char quote = text[i];
+  const std::string_view three = text.substr(i, 3);
+  const bool is_long = three == std::string(3, quote);
+  for (i += is_long ? 3 : 1; i < text.size(); ++i) {
+    if (text[i] == '\\' && quote == '"')
+      ++i;
+    else if (text[i] == quote && (!is_long || text.substr(i, 3) == three))
+      return i + (is_long ? 3 : 1);
+    else if (text[i] == '\n' && !is_long)
+      return i;
+  }
+  return i;
+}
+
+/// A file of options is flat. The parser's tables are taken down by recursion, which a key of very many parts
+/// would let run out of stack, so how deep a text goes is looked at before it is parsed.
+Status check_depth(std::string_view text, std::string_view file) {
+  constexpr int kDeepest = 16;
+  int64_t line = 1;
+  int brackets = 0;
+  int dots = 0;  // of one key
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"' || c == '\'') {
+      const size_t end = end_of_quotes(text, i);
+      line += std::count(text.begin() + static_cast<ptrdiff_t>(i),
+                         text.begin() + static_cast<ptrdiff_t>(std::min(end, text.size())), '\n');
+      i = end - 1;
+      continue;
+    }
+    if (c == '#') i = std::min(text.find('\n', i), text.size() - 1);
+    if (text[i] == '\n') ++line;
+    if (c == '[' || c == '{') ++brackets;
+    if (c == ']' || c == '}') --brackets;
+    if (c == '.')
+      ++dots;
+    else if (std::string_view("\n#,=[]{}").find(c) != std::string_view::npos)
+      dots = 0;
+    if (brackets > kDeepest || dots > kDeepest) {
+      return {ErrorCode::kMisuse,
+              concat("[config] ", file, " line ", line, " nests ",
+                     dots > kDeepest ? "a key of more than " : "lists deeper than ", kDeepest,
+                     dots > kDeepest ? " parts" : "", "; options are flat: name = value")};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+// [record]: texts by name.
+static Status read_record(const toml::table& table, const std::string& where, TrainConfig& config) {
+  for (const auto& [key, node] : table) {
+    const auto value = node.value_exact<std::string>();
+    if (!value)
+      return {ErrorCode::kMisuse, concat("[config] '", key.str(), "' in ", where, " must be a text")};
+    config.record[std::string(key.str())] = *value;
+  }
+  return {};
+}
+
+Status parse_config(std::string_view toml_text, std::string_view file, TrainConfig& config) {
+  DLPIPE_RETURN_IF_ERROR(check_depth(toml_text, file));
+  try {
+    const toml::table table = toml::parse(toml_text);
+    std::vector<std::string> names;
+    for (const ConfigOption& option : config_options()) names.emplace_back(option.name);
+    for (const auto& [key, node] : table) {
+      const std::string where = at_line(file, node.source());
+      if (const toml::table* record = node.as_table(); record != nullptr && key.str() == "record") {
+        DLPIPE_RETURN_IF_ERROR(read_record(*record, where, config));
+        continue;
+      }
+      const ConfigOption* option = find_config_option(key.str());
+      if (option == nullptr) {
+        return {ErrorCode::kMisuse, concat("[config] there is no option '", key.str(), "' (", where, ")",
+                                           suggestion(key.str(), names))};
+      }
+      DLPIPE_ASSIGN_OR_RETURN(const std::string text, value_text(*option, node, where));
+      const Status status = set_option(*option, text, config);
+      if (!status.ok()) return {status.code(), concat(status.message(), " (", where, ")")};
+    }
+  } catch (const toml::parse_error& error) {
+    return {ErrorCode::kMisuse, concat("[config] not valid TOML: ", error.description(), " (",
+                                       at_line(file, error.source()), ")")};
+  }
+  return {};
+}
+
+Status read_config(const std::string& path, TrainConfig& config) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, formats::read_file(path, uint64_t{1} << 20));
+  return parse_config(text, path, config);
+}
+
+std::string write_config(const TrainConfig& config) {
+  std::string text = "# Written by dlpipe; `dlpipe train --config THIS --out ANOTHER` runs the same again.\n";
+  std::string_view group;
+  for (const ConfigOption& option : config_options()) {
+    if (group != option.group) {
+      group = option.group;
+      text += concat("\n# ---- ", group, " ----\n");
+    }
+    if (!has_value(option, config)) continue;
+    text += concat("# ", option.help, "\n", option.name, " = ", toml_value(option, config), "\n");
+  }
+  if (!config.record.empty())
+    text += "\n# Paths as they were typed, and the datasets that they held.\n[record]\n";
+  for (const auto& [name, value] : config.record) text += concat(name, " = ", toml_string(value), "\n");
+  return text;
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,85 @@
+#include "dlpipe/run/input/data_paths.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/dataset.h"
+
+namespace dlpipe::run {
+
+namespace fs = std::filesystem;
+
+static bool contains(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+static std::string list(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+static Result<std::string> part_of(const std::string& directory, std::string_view part) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, data::split_names(directory));
+  if (names.empty()) return directory;
+  if (contains(names, part)) return concat(directory, "/", part);
+  return Status(ErrorCode::kMisuse, concat("[data] ", directory, " holds ", list(names), " and no '", part,
+                                           "'; give one of them"));
+}
+
+Result<std::string> training_data(const std::string& data) {
+  return part_of(data, "train");
+}
+
+Result<std::string> validation_data(const std::string& data, const std::string& val) {
+  if (!val.empty()) return part_of(val, "val");
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, data::split_names(data));
+  if (contains(names, "val")) return data + "/val";
+  fs::path path = fs::path(data).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // "DST/train/"
+  if (path.filename() == "train") {
+    const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
+    DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> beside, data::split_names(parent.string()));
+    if (contains(beside, "val")) return (parent / "val").string();
+  }
+  return std::string();
+}
+
+Result<EvaluationData> evaluation_data(const std::string& data, const std::string& split) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, data::split_names(data));
+  if (names.empty()) {
+    if (split.empty()) return EvaluationData{data, ""};
+    return Status(ErrorCode::kMisuse,
+                  concat("[data] ", data, " is no folder of splits; leave --split ", split, " out"));
+  }
+  const std::string chosen = split.empty() ? "val" : split;
+  if (!contains(names, chosen)) {
+    return Status(ErrorCode::kMisuse, concat("[data] ", data, " holds ", list(names), " and no '", chosen,
+                                             "'; give --split ", names.front()));
+  }
+  std::string note;
+  if (split.empty()) note = concat(data, " holds ", list(names), ": val is taken; --split takes another");
+  return EvaluationData{concat(data, "/", chosen), note};
+}
+
+Result<int> image_channels(const std::string& dataset) {
+  DLPIPE_ASSIGN_OR_RETURN(const auto opened, data::Dataset::open(dataset));
+  const bool has_images =
+      std::any_of(opened->fields().begin(), opened->fields().end(),
+                  [](const data::Field& field) { return field.kind == data::FieldKind::kImage; });
+  return !has_images ? 0 : opened->pixel_stats().channels == 1 ? 1 : 3;
+}
+
+Status check_input_kind(const std::string& model, bool takes_tokens, const std::string& dataset,
+                        int channels) {
+  const bool has_images = channels > 0;
+  if (takes_tokens != has_images) return {};
+  return {ErrorCode::kMisuse,
+          concat("[data] ", model, " takes ", takes_tokens ? "sequences of tokens" : "images with classes",
+                 ", and ", dataset, " holds ", has_images ? "pictures" : "none",
+                 "; give another dataset or another model")};
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,307 @@
+#include "dlpipe/run/record/checkpoint.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+
+#include "dlpipe/base/log.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/checksum.h"
+#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/record/tensor_file.h"
+
+namespace dlpipe::run {
+
+namespace fs = std::filesystem;
+using formats::Json;
+
+namespace {
+
+constexpr std::string_view kModelFile = "model.safetensors";
+constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
+constexpr std::string_view kEmaFile = "ema.safetensors";
+constexpr std::string_view kStateFile = "state.json";
+constexpr std::string_view kStepPrefix = "step-";
+constexpr std::string_view kPartial = ".partial";
+constexpr std::string_view kReplaced = ".replaced";
+constexpr std::string_view kDamaged = ".damaged";
+
+std::string in(const std::string& directory, std::string_view name) {
+  return concat(directory, "/", name);
+}
+
+Status file_system_error(std::string_view what, const std::error_code& error) {
+  return status_from_errno("checkpoint", what, error.value());
+}
+
+/// Step of "step-000000500"; -1 for anything else, so also for what is only partly written.
+int64_t step_of(const std::string& name) {
+  int64_t step = -1;
+  if (name.rfind(kStepPrefix, 0) != 0 || !parse_int(std::string_view(name).substr(kStepPrefix.size()), &step))
+    return -1;
+  return step;
+}
+
+std::string step_name(int64_t step) {
+  std::string digits = std::to_string(step);
+  digits.insert(0, 9 - std::min<size_t>(9, digits.size()), '0');
+  return concat(kStepPrefix, digits);
+}
+
+/// The steps of all whole checkpoints and their directories, latest first. Of a step that was being replaced
+/// when its writer was killed this is the old one.
+std::map<int64_t, std::string, std::greater<>> find_steps(const std::string& checkpoints) {
+  std::map<int64_t, std::string, std::greater<>> steps;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(checkpoints, error)) {
+    std::string name = entry.path().filename().string();
+    const bool is_replaced = name.ends_with(kReplaced);
+    if (is_replaced) name.resize(name.size() - kReplaced.size());
+    const int64_t step = step_of(name);
+    if (step < 0) continue;
+    if (is_replaced)
+      steps.emplace(step, in(checkpoints, name + std::string(kReplaced)));
+    else
+      steps.insert_or_assign(step, in(checkpoints, name));
+  }
+  return steps;
+}
+
+Result<Json> describe_file(const std::string& path) {
+  DLPIPE_ASSIGN_OR_RETURN(const data::FileChecksum found, data::checksum_file(path));
+  return Json::object(
+      {{"bytes", static_cast<int64_t>(found.size_bytes)}, {"checksum", hex64(found.checksum)}});
+}
+
+Status write_files(const std::string& directory, const CheckpointState& state,
+                   const CheckpointTensors& tensors) {
+  Json files = Json::object();
+  const auto write = [&](std::string_view name, const std::vector<engine::NamedTensor>& values) -> Status {
+    DLPIPE_RETURN_IF_ERROR(save_tensors(in(directory, name), values));
+    DLPIPE_ASSIGN_OR_RETURN(Json description, describe_file(in(directory, name)));
+    files.set(name, std::move(description));
+    return {};
+  };
+  DLPIPE_RETURN_IF_ERROR(write(kModelFile, tensors.model));
+  DLPIPE_RETURN_IF_ERROR(write(kOptimizerFile, tensors.optimizer));
+  if (!tensors.ema.empty()) DLPIPE_RETURN_IF_ERROR(write(kEmaFile, tensors.ema));
+  Json json = to_json(state);
+  json.set("files", std::move(files));
+  return formats::write_json(in(directory, kStateFile), with_checksum(std::move(json)));
+}
+
+// Puts `partial` in the place of `final`, which may hold an earlier checkpoint of the same step. At no moment
+// is there neither.
+Status publish(const std::string& partial, const std::string& final) {
+  std::error_code error;
+  if (!fs::exists(final, error)) {
+    if (::rename(partial.c_str(), final.c_str()) == 0) return {};
+    return status_from_errno("checkpoint", concat("cannot rename ", partial), errno);
+  }
+  if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) != 0) {
+    // File systems without an exchange. remove_old() takes the old one away; find_steps() knows its name.
+    const std::string replaced = concat(final, kReplaced);
+    fs::remove_all(replaced, error);
+    if (::rename(final.c_str(), replaced.c_str()) != 0)
+      return status_from_errno("checkpoint", concat("cannot rename ", final), errno);
+    if (::rename(partial.c_str(), final.c_str()) != 0)
+      return status_from_errno("checkpoint", concat("cannot rename ", partial), errno);
+    return {};
+  }
+  fs::remove_all(partial, error);
+  return error ? file_system_error(concat("cannot remove ", partial), error) : Status();
+}
+
+Status point_link(const std::string& checkpoints, std::string_view link, const std::string& target) {
+  const std::string partial = concat(checkpoints, "/", link, kPartial);
+  ::unlink(partial.c_str());
+  if (::symlink(target.c_str(), partial.c_str()) != 0) {
+    return status_from_errno("checkpoint", concat("cannot create the link ", partial), errno);
+  }
+  if (::rename(partial.c_str(), in(checkpoints, link).c_str()) != 0) {
+    return status_from_errno("checkpoint", concat("cannot rename ", partial), errno);
+  }
+  return {};
+}
+
+// Of the steps before `trainer`'s, the `keep` - 1 latest and the best stay.
+Status remove_old(const std::string& checkpoints, int64_t keep, const TrainerState& trainer) {
+  const auto steps = find_steps(checkpoints);
+  std::vector<fs::path> leftovers;
+  int64_t kept = 1;
+  for (const auto& [step, path] : steps) {
+    if (step >= trainer.step || kept++ < keep || step == trainer.best_step) continue;
+    leftovers.emplace_back(path);
+  }
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(checkpoints, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.rfind(kStepPrefix, 0) != 0) continue;
+    const bool was_replaced = name.ends_with(kReplaced) &&
+                              fs::exists(in(checkpoints, name.substr(0, name.size() - kReplaced.size())));
+    if (name.ends_with(kPartial) || was_replaced) leftovers.push_back(entry.path());
+  }
+  for (const fs::path& path : leftovers) {
+    fs::remove_all(path, error);
+    if (error) return file_system_error(concat("cannot remove ", path.string()), error);
+  }
+  return {};
+}
+
+Result<std::vector<engine::NamedTensor>> load_checked(const std::string& directory, const Json& files,
+                                                      std::string_view name) {
+  const std::string path = in(directory, name);
+  const auto differs = [&] {
+    return Status(ErrorCode::kCorrupt,
+                  concat("[checkpoint] ", path,
+                         " is not what state.json beside it describes; take another checkpoint"));
+  };
+  // The size first: it costs nothing, and reading a file that is far too large would cost much.
+  std::error_code error;
+  const uintmax_t size_bytes = fs::file_size(path, error);
+  if (error) return file_system_error(concat("cannot look at ", path), error);
+  if (!(Json(static_cast<int64_t>(size_bytes)) == files[name]["bytes"])) return differs();
+  DLPIPE_ASSIGN_OR_RETURN(const Json found, describe_file(path));
+  if (!(found == files[name])) return differs();
+  return load_tensors(path);
+}
+
+Result<Json> read_state(const std::string& directory) {
+  const std::string file = in(directory, kStateFile);
+  DLPIPE_ASSIGN_OR_RETURN(Json json, formats::read_json(file));
+  DLPIPE_RETURN_IF_ERROR(check_checksum(json, file, "take another checkpoint"));
+  return json;
+}
+
+/// The best of the checkpoints below, else the last, as the last whole state.json knows them; the links may
+/// be behind it when the writer was killed. "" where there is none.
+std::string best_of(const std::string& checkpoints) {
+  const auto steps = find_steps(checkpoints);
+  for (const auto& [step, path] : steps) {
+    const Result<Json> json = read_state(path);
+    if (!json.ok()) continue;
+    const Result<CheckpointState> state = checkpoint_state_from_json(*json, in(path, kStateFile));
+    if (!state.ok()) continue;
+    const int64_t best = state->trainer.best_step;
+    if (const auto found = steps.find(best); found != steps.end()) return found->second;
+    if (best >= 0) {
+      log(LogLevel::kWarning, concat("the best checkpoint of ", checkpoints, " (step ", best,
+                                     ") is not there; taking the last, of step ", step));
+    }
+    return path;
+  }
+  return steps.empty() ? "" : steps.begin()->second;
+}
+
+}  // namespace
+
+Status point_links(const std::string& checkpoints, const TrainerState& trainer) {
+  DLPIPE_RETURN_IF_ERROR(point_link(checkpoints, "last", step_name(trainer.step)));
+  const std::string best = step_name(trainer.best_step);
+  std::error_code error;
+  if (trainer.best_step >= 0 && fs::exists(in(checkpoints, best), error))
+    DLPIPE_RETURN_IF_ERROR(point_link(checkpoints, "best", best));
+  return formats::sync_directory(checkpoints);
+}
+
+Result<std::string> save_checkpoint(const std::string& checkpoints, const CheckpointState& state,
+                                    const CheckpointTensors& tensors, int64_t keep) {
+  const std::string name = step_name(state.trainer.step);
+  const std::string partial = concat(checkpoints, "/", name, kPartial);
+  const std::string final = in(checkpoints, name);
+  std::error_code error;
+  fs::remove_all(partial, error);
+  fs::create_directories(partial, error);
+  if (error) return file_system_error(concat("cannot create ", partial), error);
+  Status written = write_files(partial, state, tensors);
+  if (written.ok()) written = formats::sync_directory(partial);
+  if (!written.ok()) {
+    fs::remove_all(partial, error);
+    return written;
+  }
+  DLPIPE_RETURN_IF_ERROR(publish(partial, final));
+  DLPIPE_RETURN_IF_ERROR(point_links(checkpoints, state.trainer));
+  DLPIPE_RETURN_IF_ERROR(remove_old(checkpoints, keep, state.trainer));
+  return final;
+}
+
+Result<Checkpoint> load_checkpoint(const std::string& directory, bool with_optimizer) {
+  Checkpoint checkpoint;
+  checkpoint.directory = directory;
+  DLPIPE_ASSIGN_OR_RETURN(const Json json, read_state(directory));
+  DLPIPE_ASSIGN_OR_RETURN(checkpoint.state, checkpoint_state_from_json(json, in(directory, kStateFile)));
+  const Json& files = json["files"];
+  DLPIPE_ASSIGN_OR_RETURN(checkpoint.tensors.model, load_checked(directory, files, kModelFile));
+  if (with_optimizer) {
+    DLPIPE_ASSIGN_OR_RETURN(checkpoint.tensors.optimizer, load_checked(directory, files, kOptimizerFile));
+  }
+  if (files.contains(kEmaFile)) {
+    DLPIPE_ASSIGN_OR_RETURN(checkpoint.tensors.ema, load_checked(directory, files, kEmaFile));
+  }
+  return checkpoint;
+}
+
+std::vector<std::string> list_checkpoints(const std::string& checkpoints) {
+  std::vector<std::string> directories;
+  for (const auto& [step, path] : find_steps(checkpoints)) directories.push_back(path);
+  return directories;
+}
+
+Result<std::optional<Checkpoint>> open_latest_checkpoint(
+    const std::string& checkpoints, const std::function<void(const std::string&)>& note) {
+  std::vector<std::string> damaged;
+  Status first_damage;
+  for (const std::string& path : list_checkpoints(checkpoints)) {
+    Result<Checkpoint> loaded = load_checkpoint(path);
+    if (!loaded.ok()) {
+      // Memory or a disk that fails says nothing about the checkpoint.
+      const ErrorCode code = loaded.status().code();
+      if (code != ErrorCode::kCorrupt && code != ErrorCode::kNotFound) return loaded.status();
+      if (damaged.empty()) first_damage = loaded.status();
+      damaged.push_back(path);
+      continue;
+    }
+    for (const std::string& bad : damaged) {
+      const std::string aside = concat(bad, kDamaged);
+      std::error_code error;
+      fs::remove_all(aside, error);
+      fs::rename(bad, aside, error);
+      if (error) return file_system_error(concat("cannot rename ", bad), error);
+    }
+    if (!damaged.empty()) {
+      note(concat("skipping a damaged checkpoint: ", first_damage.message(), "; going on from ", path,
+                  ", and ", damaged.front(), kDamaged, " keeps what was skipped"));
+    }
+    DLPIPE_RETURN_IF_ERROR(point_links(checkpoints, loaded->state.trainer));
+    return std::optional<Checkpoint>(*std::move(loaded));
+  }
+  if (damaged.empty()) return std::optional<Checkpoint>();
+  return Status(
+      ErrorCode::kCorrupt,
+      concat(first_damage.message(), "; all ", damaged.size(), " checkpoints in ", checkpoints,
+             " are damaged, so the run can't go on; begin another with --config RUN/config.toml --out"));
+}
+
+Result<std::string> find_checkpoint(const std::string& path) {
+  std::error_code error;
+  const auto holds_state = [&](const std::string& directory) {
+    return fs::exists(in(directory, kStateFile), error);
+  };
+  std::string directory = path;
+  if (fs::is_regular_file(directory, error)) directory = fs::path(directory).parent_path().string();
+  if (directory.empty()) directory = ".";
+  if (holds_state(directory)) return directory;
+  for (const std::string& checkpoints : {in(directory, "checkpoints"), directory}) {
+    if (std::string best = best_of(checkpoints); !best.empty()) return best;
+  }
+  return Status(ErrorCode::kNotFound, concat("[checkpoint] ", path,
+                                             " is no checkpoint and no run with one; give runs/NAME or "
+                                             "runs/NAME/checkpoints/best"));
+}
+
+}  // namespace dlpipe::run

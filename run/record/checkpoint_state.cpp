@@ -1,0 +1,188 @@
+// CheckpointState as JSON. 64-bit hashes are hex texts: JSON's numbers don't hold them everywhere.
+#include <charconv>
+#include <limits>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/run/record/checkpoint.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+using formats::Json;
+
+constexpr int64_t kVersion = 2;  // 1 had no checksum
+constexpr const char* kChecksum = "checksum";
+
+Json texts(const std::vector<std::string>& values) {
+  return Json(Json::Array(values.begin(), values.end()));
+}
+std::vector<std::string> texts(const Json& array) {
+  std::vector<std::string> values;
+  for (const Json& item : array.items()) values.push_back(item.as_string());
+  return values;
+}
+
+Result<uint64_t> require_hex(const Json& object, std::string_view key, std::string_view file) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, formats::require_string(object, key, file));
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return Status(ErrorCode::kCorrupt,
+                  concat("[checkpoint] '", key, "' in ", file, " is not a hexadecimal number"));
+  }
+  return value;
+}
+
+Json model_json(const ModelState& model) {
+  return Json::object({{"model", model.model},
+                       {"class_count", model.arguments.classes},
+                       {"channels", model.arguments.channels},
+                       {"height", model.arguments.height},
+                       {"width", model.arguments.width},
+                       {"length", model.arguments.length},
+                       {"weights_seed", hex64(model.arguments.seed)},
+                       {"classes", texts(model.classes)},
+                       {"val_augment", model.val_augment},
+                       {"tta", model.tta},
+                       {"dtype", model.dtype},
+                       {"loss", model.loss},
+                       {"metrics", texts(model.metrics)}});
+}
+
+Result<ModelState> model_from(const Json& json, std::string_view file) {
+  ModelState model;
+  DLPIPE_ASSIGN_OR_RETURN(model.model, formats::require_string(json, "model", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.arguments.classes, formats::require_int(json, "class_count", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.arguments.channels, formats::require_int(json, "channels", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.arguments.height, formats::require_int(json, "height", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.arguments.width, formats::require_int(json, "width", file));
+  if (json["length"].is_integer()) model.arguments.length = json["length"].as_int();  // not in older ones
+  DLPIPE_ASSIGN_OR_RETURN(model.arguments.seed, require_hex(json, "weights_seed", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.val_augment, formats::require_string(json, "val_augment", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.tta, formats::require_string(json, "tta", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.dtype, formats::require_string(json, "dtype", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.loss, formats::require_string(json, "loss", file));
+  model.classes = texts(json["classes"]);
+  model.metrics = texts(json["metrics"]);
+  const engine::ModelArguments& a = model.arguments;
+  constexpr int64_t kMaxSide = 1 << 16, kMaxLength = 1 << 20;
+  if (a.classes < 1 || a.classes > (int64_t{1} << 24) || a.channels < 1 || a.channels > 4 || a.height < 1 ||
+      a.height > kMaxSide || a.width < 1 || a.width > kMaxSide || a.length < 0 || a.length > kMaxLength) {
+    return Status(ErrorCode::kCorrupt, concat("[checkpoint] impossible model sizes in ", file));
+  }
+  if (!model.classes.empty() && static_cast<int64_t>(model.classes.size()) != a.classes) {
+    return Status(ErrorCode::kCorrupt,
+                  concat("[checkpoint] ", file, " names ", model.classes.size(),
+                         " classes, its model has outputs for ", a.classes, "; take another checkpoint"));
+  }
+  return model;
+}
+
+Json trainer_json(const TrainerState& trainer) {
+  return Json::object({{"step", trainer.step},
+                       {"best", trainer.best},
+                       {"best_step", trainer.best_step},
+                       {"worse_validations", trainer.worse_validations},
+                       {"skipped_steps", trainer.skipped_steps},
+                       {"overflowed_steps", trainer.overflowed_steps},
+                       {"loss_scale", trainer.loss_scale},
+                       {"good_steps", trainer.good_steps},
+                       {"parameters_chain", hex64(trainer.parameters_chain)},
+                       {"validated_step", trainer.validated_step},
+                       {"chained_step", trainer.chained_step},
+                       {"metrics_bytes", trainer.metrics_bytes},
+                       {"quarantine_bytes", trainer.quarantine_bytes}});
+}
+
+Result<TrainerState> trainer_from(const Json& json, std::string_view file) {
+  TrainerState trainer;
+  DLPIPE_ASSIGN_OR_RETURN(trainer.step, formats::require_int(json, "step", file));
+  DLPIPE_ASSIGN_OR_RETURN(trainer.best_step, formats::require_int(json, "best_step", file));
+  DLPIPE_ASSIGN_OR_RETURN(trainer.validated_step, formats::require_int(json, "validated_step", file));
+  DLPIPE_ASSIGN_OR_RETURN(trainer.chained_step, formats::require_int(json, "chained_step", file));
+  DLPIPE_ASSIGN_OR_RETURN(trainer.worse_validations, formats::require_int(json, "worse_validations", file));
+  DLPIPE_ASSIGN_OR_RETURN(trainer.skipped_steps, formats::require_int(json, "skipped_steps", file));
+  DLPIPE_ASSIGN_OR_RETURN(trainer.parameters_chain, require_hex(json, "parameters_chain", file));
+  DLPIPE_ASSIGN_OR_RETURN(trainer.metrics_bytes, formats::require_int(json, "metrics_bytes", file));
+  DLPIPE_ASSIGN_OR_RETURN(trainer.quarantine_bytes, formats::require_int(json, "quarantine_bytes", file));
+  trainer.best = json["best"].as_double();
+  // Older ones have no loss scale.
+  trainer.overflowed_steps = json["overflowed_steps"].as_int();
+  trainer.loss_scale = json["loss_scale"].as_double();
+  trainer.good_steps = json["good_steps"].as_int();
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (!(trainer.loss_scale >= 0 && trainer.loss_scale <= std::numeric_limits<float>::max()) ||
+      trainer.good_steps < 0 || trainer.good_steps > kMost) {
+    return Status(ErrorCode::kCorrupt, concat("[checkpoint] impossible loss scale in ", file));
+  }
+  return trainer;
+}
+
+Json source_json(const SourceState& source) {
+  return Json::object(
+      {{"dataset_id", source.dataset_id},
+       {"pipeline_id", source.pipeline_id},
+       {"seed", hex64(source.seed)},
+       {"epoch", source.epoch},
+       {"batch_index", source.batch_index},
+       {"samples_consumed", source.samples_consumed},
+       {"batches_chain", hex64(source.chain)},
+       {"bad_samples", Json(Json::Array(source.bad_samples.begin(), source.bad_samples.end()))}});
+}
+
+Result<SourceState> source_from(const Json& json, std::string_view file) {
+  SourceState source;
+  DLPIPE_ASSIGN_OR_RETURN(source.dataset_id, formats::require_string(json, "dataset_id", file));
+  DLPIPE_ASSIGN_OR_RETURN(source.pipeline_id, formats::require_string(json, "pipeline_id", file));
+  DLPIPE_ASSIGN_OR_RETURN(source.seed, require_hex(json, "seed", file));
+  DLPIPE_ASSIGN_OR_RETURN(source.epoch, formats::require_int(json, "epoch", file));
+  DLPIPE_ASSIGN_OR_RETURN(source.batch_index, formats::require_int(json, "batch_index", file));
+  DLPIPE_ASSIGN_OR_RETURN(source.samples_consumed, formats::require_int(json, "samples_consumed", file));
+  DLPIPE_ASSIGN_OR_RETURN(source.chain, require_hex(json, "batches_chain", file));
+  for (const Json& sample : json["bad_samples"].items()) source.bad_samples.push_back(sample.as_int());
+  return source;
+}
+
+}  // namespace
+
+Json to_json(const CheckpointState& state) {
+  return Json::object({{"version", kVersion},
+                       {"model", model_json(state.model)},
+                       {"trainer", trainer_json(state.trainer)},
+                       {"source", source_json(state.source)}});
+}
+
+Json with_checksum(Json json) {
+  const std::string text = json.dump();
+  json.set(kChecksum, hex64(data::checksum64(std::as_bytes(std::span(text)))));
+  return json;
+}
+
+Status check_checksum(const Json& json, const std::string& file, std::string_view advice) {
+  if (!json.contains(kChecksum) && json["version"] == Json(1)) return {};
+  Json without = Json::object();
+  for (const auto& [key, value] : json.members()) {
+    if (key != kChecksum) without.set(key, value);
+  }
+  if (with_checksum(std::move(without)) == json) return {};
+  return {ErrorCode::kCorrupt,
+          concat("[checkpoint] ", file,
+                 " was changed or damaged since it was written (its checksum differs); ", advice)};
+}
+
+Result<CheckpointState> checkpoint_state_from_json(const Json& json, const std::string& file) {
+  DLPIPE_ASSIGN_OR_RETURN(const int64_t version, formats::require_int(json, "version", file));
+  if (version < 1 || version > kVersion) {
+    return Status(ErrorCode::kUnsupported, concat("[checkpoint] ", file, " has version ", version,
+                                                  "; this dlpipe reads 1 to ", kVersion));
+  }
+  CheckpointState state;
+  DLPIPE_ASSIGN_OR_RETURN(state.model, model_from(json["model"], file));
+  DLPIPE_ASSIGN_OR_RETURN(state.trainer, trainer_from(json["trainer"], file));
+  DLPIPE_ASSIGN_OR_RETURN(state.source, source_from(json["source"], file));
+  return state;
+}
+
+}  // namespace dlpipe::run

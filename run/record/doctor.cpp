@@ -1,0 +1,170 @@
+#include "dlpipe/run/record/doctor.h"
+
+#include <algorithm>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/run/record/stage_report.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+using formats::Json;
+
+std::string percent(double share) {
+  return fixed(100 * share, 1) + " %";
+}
+
+double number(const Json& json) {
+  return json.is_number() ? json.as_double() : 0;
+}
+
+/// Reads one run; each question adds a finding or nothing.
+class Doctor {
+ public:
+  Doctor(const Json& ledger, const TrainConfig& config, const MachineFacts& facts)
+      : ledger_(ledger), config_(config), facts_(facts) {
+    has_device_ = number(ledger["device"]["wall_seconds"]) > 0;
+    wait_share_ = has_device_ ? device_share("data idle") : number(ledger["data_wait_share"]);
+    copy_share_ = has_device_ ? device_share("host to device") : 0;
+    gap_share_ = has_device_ ? device_share("launch gap") : 0;
+  }
+
+  Diagnosis examine() {
+    look_at_data();
+    look_at_copies();
+    look_at_launches();
+    look_at_pauses();
+    look_at_arithmetic();
+    look_at_the_rest();
+    Diagnosis diagnosis;
+    diagnosis.verdict = verdict();
+    std::stable_sort(findings_.begin(), findings_.end(),
+                     [](const Finding& a, const Finding& b) { return a.share > b.share; });
+    diagnosis.findings = std::move(findings_);
+    return diagnosis;
+  }
+
+ private:
+  std::string trainer() const { return has_device_ ? "the device" : "training"; }
+  double span_share(const char* name) const { return number(ledger_["spans"][name]["share"]); }
+  double device_share(const char* name) const { return number(ledger_["device"]["spans"][name]["share"]); }
+
+  /// The stage whose threads were busiest.
+  std::string busiest_stage() const {
+    std::string name;
+    double most = 0;
+    for (const Json& stage : ledger_["stages"].items()) {
+      if (number(stage["busy_share"]) <= most) continue;
+      most = number(stage["busy_share"]);
+      name = stage["name"].as_string();
+    }
+    return name;
+  }
+
+  std::string verdict() const {
+    if (wait_share_ < std::max(copy_share_, gap_share_) &&
+        wait_share_ + copy_share_ + gap_share_ >= kNegligibleWait) {
+      return concat("the device waited ", percent(wait_share_ + copy_share_ + gap_share_),
+                    " of its time: for data ", percent(wait_share_), ", for copies to it ",
+                    percent(copy_share_), ", for the host to ask for the next step ", percent(gap_share_));
+    }
+    if (wait_share_ >= kNegligibleWait) {
+      return concat(trainer(), " waited for data ", percent(wait_share_),
+                    " of its time; most of the pipeline's work is in the ", busiest_stage(), ". ",
+                    ledger_["advice"].as_string());
+    }
+    return concat(trainer(), " hardly waited for data (", percent(wait_share_), "): the model is the limit");
+  }
+
+  void look_at_data() {
+    if (wait_share_ < kNegligibleWait) return;
+    const std::string stage = busiest_stage();
+    std::string advice = "give the pipeline more threads (--threads), or smaller crops";
+    if (stage == "decoder" && (facts_.dataset_layout == "jpeg" || facts_.dataset_layout == "restart"))
+      advice = concat("the data set's images are in layout ", facts_.dataset_layout,
+                      "; `dlpipe ingest --jpeg coefficients` decodes crops several times as fast");
+    if (stage == "prefault" || stage == "reader")
+      advice =
+          "storage is slow: `dlpipe bench storage` says how slow; a faster disk, or more memory for its "
+          "cache";
+    if (stage == "augmenter")
+      advice = "`dlpipe bench pipeline` with fewer augmentations says which one costs";
+    findings_.push_back({concat(trainer(), " waited for data ", percent(wait_share_), " of its time, the ",
+                                stage, " works most"),
+                         advice, wait_share_});
+  }
+
+  void look_at_copies() {
+    if (copy_share_ < kNegligibleWait) return;
+    findings_.push_back(
+        {concat("the device waited ", percent(copy_share_), " of its time for copies of batches to it"),
+         "`dlpipe bench h2d` says what the link gives; smaller crops need less of it", copy_share_});
+  }
+
+  void look_at_launches() {
+    if (gap_share_ < kNegligibleWait) return;
+    findings_.push_back({concat("the device waited ", percent(gap_share_),
+                                " of its time for the host to ask for the next step"),
+                         config_.graph == "off"
+                             ? "leave --graph at auto: a step is one launch then"
+                             : "leave the training thread a core (fewer --threads); a larger --batch has "
+                               "fewer steps",
+                         gap_share_});
+  }
+
+  void look_at_pauses() {
+    constexpr double kMuch = 0.1;
+    if (const double share = span_share("validation"); share > kMuch)
+      findings_.push_back(
+          {concat("validation took ", percent(share)), "validate less often: --val-every 5epochs", share});
+    if (const double share = span_share("checkpoint"); share > kMuch)
+      findings_.push_back({concat("saving checkpoints took ", percent(share)),
+                           "save less often: --checkpoint-every 10min", share});
+  }
+
+  void look_at_arithmetic() {
+    const double share = span_share("forward") + span_share("backward");
+    constexpr double kHalf = 0.5;
+    if (!has_device_ && share < kHalf) return;
+    if (config_.dtype == "f32" && (has_device_ || facts_.has_bf16)) {
+      findings_.push_back({concat("forward and backward ran in f32, ",
+                                  has_device_ ? "on the device" : percent(share) + " of the time"),
+                           "try --dtype bf16, and compare the accuracy",
+                           has_device_ ? 1 - wait_share_ - copy_share_ - gap_share_ : share});
+    }
+    if (has_device_ && config_.graph == "off")
+      findings_.push_back({"steps were launched kernel by kernel (--graph off)", "leave --graph at auto", 0});
+  }
+
+  void look_at_the_rest() {
+    const double unaccounted = number(ledger_["unaccounted_share"]);
+    if (unaccounted >= LedgerReport::kMaxUnaccounted)
+      findings_.push_back({concat(percent(unaccounted), " of the time is accounted for by nothing"),
+                           "please report it: the ledger should add up", unaccounted});
+    if (facts_.quarantined_samples > 0)
+      findings_.push_back(
+          {concat(facts_.quarantined_samples,
+                  facts_.quarantined_samples == 1 ? " sample was" : " samples were", " bad and replaced"),
+           "quarantine.txt in the run directory names them; `dlpipe verify --decode` finds all", 0});
+  }
+
+  const Json& ledger_;
+  const TrainConfig& config_;
+  const MachineFacts& facts_;
+  bool has_device_ = false;
+  double wait_share_ = 0;  // for data
+  double copy_share_ = 0;  // of a device, for what is copied to it
+  double gap_share_ = 0;   // of a device, for the host
+  std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+Result<Diagnosis> diagnose(const Json& ledger, const TrainConfig& config, const MachineFacts& facts) {
+  if (!ledger["wall_seconds"].is_number() || !ledger["stages"].is_array())
+    return Status(ErrorCode::kCorrupt, "[doctor] ledger.json has no times; is the run still under way?");
+  return Doctor(ledger, config, facts).examine();
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,33 @@
+// What a finished or stopped run's own figures say about its speed: who waited for whom, and what to try.
+// Pure functions over ledger.json and the run's options.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/config/config.h"
+
+namespace dlpipe::run {
+
+struct Finding {
+  std::string what;  // a sentence with its figure
+  std::string advice;
+  double share = 0;  // of the time it is about; what could be saved at most
+};
+
+struct Diagnosis {
+  std::string verdict;            // one sentence: the limit
+  std::vector<Finding> findings;  // the largest first; empty: nothing to gain was found
+};
+
+struct MachineFacts {
+  bool has_bf16 = false;            // products of bf16 are faster than of f32
+  std::string dataset_layout = {};  // of its first image, as image_layout_name says; empty: unknown
+  int64_t quarantined_samples = 0;
+};
+
+/// kCorrupt where the file isn't a ledger.
+Result<Diagnosis> diagnose(const formats::Json& ledger, const TrainConfig& config, const MachineFacts& facts);
+
+}  // namespace dlpipe::run

@@ -1,0 +1,64 @@
+#include "dlpipe/run/record/kernel_measurements.h"
+
+#include <cctype>
+#include <cstdlib>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/log.h"
+#include "dlpipe/base/machine.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/measured_kernels.h"
+#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/record/saved_kernels.h"
+
+namespace dlpipe::run {
+
+static std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string measured_kernels_file() {
+  std::string folder = environment("XDG_CACHE_HOME");
+  if (folder.empty() && !environment("HOME").empty()) folder = environment("HOME") + "/.cache";
+  if (folder.empty()) return "";
+  const std::string machine =
+      concat(cpu_model().substr(0, cpu_model().rfind(',')), " ", engine::kernel_library());
+  std::string name;
+  for (const char c : machine) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.') {
+      name += c;
+    } else if (!name.empty() && name.back() != '-') {
+      name += '-';
+    }
+  }
+  return concat(folder, "/dlpipe/kernels-", name, ".json");
+}
+
+void resume_kernels(const std::string& file) {
+  const Status status = load_kernels(file);
+  if (status.code() != ErrorCode::kUnsupported) return throw_if_error(status);
+  log(LogLevel::kWarning,
+      concat(status.message(), "; kernels are chosen anew, and weights differ in their last bits from those ",
+             "that the run would have got"));
+}
+
+void use_kernels(const std::string& option) {
+  const std::string given = option == "auto" ? environment("DLPIPE_KERNELS") : option;
+  if (given == "rules") return;
+  if (!given.empty() && given != "measured") {
+    throw Error(Status(
+        ErrorCode::kMisuse,
+        concat("[kernels] expected --kernels (or DLPIPE_KERNELS) measured or rules, got '", given, "'")));
+  }
+  const std::string file = measured_kernels_file();
+  if (file.empty()) {
+    log(LogLevel::kWarning,
+        "neither XDG_CACHE_HOME nor HOME is set: measured kernels are not kept, and the next run measures "
+        "again");
+  }
+  engine::kernel_table().measure_with(std::make_shared<engine::cpu::MeasuredKernels>(file));
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,130 @@
+#include "dlpipe/run/record/receipt.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/run/config/config.h"
+
+namespace dlpipe::run {
+
+using formats::Json;
+
+Json to_json(const Receipt& r) {
+  return Json::object({{"dataset_id", r.dataset_id},
+                       {"pipeline_id", r.pipeline_id},
+                       {"subset", r.subset},
+                       {"seed", r.seed},
+                       {"build", r.build},
+                       {"isa", r.isa},
+                       {"kernels_hash", r.kernels_hash},
+                       {"model", r.model},
+                       {"dtype", r.dtype},
+                       {"tf32", r.tf32},
+                       {"steps", r.steps},
+                       {"samples", r.samples},
+                       {"finished", r.finished},
+                       {"batches_chain", r.batches_chain},
+                       {"parameters_chain", r.parameters_chain}});
+}
+
+Result<Receipt> read_receipt(const std::string& run_directory) {
+  const std::string file = run_directory + "/receipt.json";
+  Result<Json> json = formats::read_json(file);
+  if (!json.ok()) {
+    return json.status().with_context(concat("[diff] ", run_directory,
+                                             " has no readable receipt (it is written when a "
+                                             "run ends): "));
+  }
+  Receipt receipt;
+  for (const auto& [name, member] : std::initializer_list<std::pair<const char*, std::string Receipt::*>>{
+           {"dataset_id", &Receipt::dataset_id},
+           {"pipeline_id", &Receipt::pipeline_id},
+           {"build", &Receipt::build},
+           {"isa", &Receipt::isa},
+           {"kernels_hash", &Receipt::kernels_hash},
+           {"model", &Receipt::model},
+           {"dtype", &Receipt::dtype},
+           {"batches_chain", &Receipt::batches_chain},
+           {"parameters_chain", &Receipt::parameters_chain}}) {
+    DLPIPE_ASSIGN_OR_RETURN(receipt.*member, formats::require_string(*json, name, file));
+  }
+  DLPIPE_ASSIGN_OR_RETURN(receipt.seed, formats::require_int(*json, "seed", file));
+  DLPIPE_ASSIGN_OR_RETURN(receipt.steps, formats::require_int(*json, "steps", file));
+  DLPIPE_ASSIGN_OR_RETURN(receipt.samples, formats::require_int(*json, "samples", file));
+  receipt.finished = (*json)["finished"].as_bool();
+  if ((*json)["subset"].is_string()) receipt.subset = (*json)["subset"].as_string();  // not in older ones
+  receipt.tf32 = (*json)["tf32"].as_bool();  // false where a former version wrote none
+  return receipt;
+}
+
+static bool lists(const std::vector<ReceiptDifference>& differences, std::string_view field) {
+  return std::any_of(differences.begin(), differences.end(),
+                     [&](const ReceiptDifference& difference) { return difference.field == field; });
+}
+bool RunDifference::same_batches() const {
+  return !lists(receipt, "batches_chain");
+}
+bool RunDifference::same_weights() const {
+  return !lists(receipt, "parameters_chain");
+}
+
+// Walks both files line by line; the first line that differs tells from which step on the runs went apart.
+static Status compare_metrics(const std::string& first, const std::string& second,
+                              RunDifference& difference) {
+  std::ifstream a(first + "/metrics.jsonl");
+  std::ifstream b(second + "/metrics.jsonl");
+  while (true) {
+    std::string line_a;
+    std::string line_b;
+    const bool has_a = static_cast<bool>(std::getline(a, line_a));
+    const bool has_b = static_cast<bool>(std::getline(b, line_b));
+    if (!has_a && !has_b) return {};
+    if (line_a == line_b) continue;
+    DLPIPE_ASSIGN_OR_RETURN(const Json json, Json::parse(has_a ? line_a : line_b));
+    difference.first_step = json["step"].as_int(0);
+    difference.first_line = has_a ? line_a : "(none)";
+    difference.second_line = has_b ? line_b : "(none)";
+    return {};
+  }
+}
+
+/// "/data/a (94c5ed67c6ec4878)".
+static std::string with_id(const std::string& path, const std::string& id) {
+  return id.empty() ? path : concat(path.empty() ? "the data's own" : path, " (", id, ")");
+}
+
+// Runs whose config can't be read are compared by what they left alone.
+static void compare_options(const std::string& first, const std::string& second, RunDifference& difference) {
+  TrainConfig a, b;
+  if (!read_config(first + "/config.toml", a).ok() || !read_config(second + "/config.toml", b).ok()) return;
+  for (const ConfigOption& option : config_options()) {
+    const std::string_view name = option.name;
+    if (name == "out") continue;
+    const std::string id = concat(name, "-id");
+    const std::string id_a = a.record[id], id_b = b.record[id];
+    if (!id_a.empty() && id_a == id_b) continue;  // the same dataset, wherever it lies
+    const std::string text_a = with_id(option_text(option, a), id_a);
+    const std::string text_b = with_id(option_text(option, b), id_b);
+    if (text_a != text_b) difference.options.push_back({std::string(name), text_a, text_b});
+  }
+}
+
+Result<RunDifference> compare_runs(const std::string& first, const std::string& second) {
+  DLPIPE_ASSIGN_OR_RETURN(const Receipt a, read_receipt(first));
+  DLPIPE_ASSIGN_OR_RETURN(const Receipt b, read_receipt(second));
+  RunDifference difference;
+  const Json json_a = to_json(a);
+  const Json json_b = to_json(b);
+  for (const auto& [field, value] : json_a.members()) {
+    const Json& other = json_b[field];
+    if (value == other) continue;
+    const auto text = [](const Json& v) { return v.is_string() ? v.as_string() : v.dump(); };
+    difference.receipt.push_back({field, text(value), text(other)});
+  }
+  compare_options(first, second, difference);
+  DLPIPE_RETURN_IF_ERROR(compare_metrics(first, second, difference));
+  return difference;
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,127 @@
+#include "dlpipe/run/record/run_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/formats/atomic_file.h"
+
+namespace dlpipe::run {
+
+namespace fs = std::filesystem;
+
+static Status cut_file(const std::string& path, int64_t bytes) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT && bytes == 0) return {};
+    return status_from_errno("run", concat("cannot look at ", path), errno);
+  }
+  if (info.st_size < bytes) {
+    return {ErrorCode::kCorrupt, concat("[run] ", path, " has ", info.st_size, " bytes, its checkpoint knew ",
+                                        bytes, "; it was changed since")};
+  }
+  if (::truncate(path.c_str(), bytes) != 0)
+    return status_from_errno("run", concat("cannot cut ", path), errno);
+  return {};
+}
+
+Result<std::unique_ptr<RunDirectory>> RunDirectory::create(const std::string& path) {
+  std::error_code error;
+  if (fs::exists(path + "/config.toml", error)) {
+    return Status(ErrorCode::kMisuse, concat("[run] ", path, " already holds a run; go on with --resume ",
+                                             path, " or give another --out"));
+  }
+  fs::create_directories(path + "/checkpoints", error);
+  if (error) return status_from_errno("run", concat("cannot create ", path), error.value());
+  std::unique_ptr<RunDirectory> directory(new RunDirectory(path));
+  DLPIPE_RETURN_IF_ERROR(directory->lock());
+  directory->is_new_ = true;
+  return directory;
+}
+
+Result<std::unique_ptr<RunDirectory>> RunDirectory::reopen(const std::string& path) {
+  std::error_code error;
+  if (!fs::exists(path + "/config.toml", error)) {
+    return Status(ErrorCode::kNotFound,
+                  concat("[run] ", path, " holds no run (no config.toml); give a run directory"));
+  }
+  std::unique_ptr<RunDirectory> directory(new RunDirectory(path));
+  DLPIPE_RETURN_IF_ERROR(directory->lock());
+  return directory;
+}
+
+Status RunDirectory::lock() {
+  const std::string name = file("lock");
+  lock_fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  made_lock_ = lock_fd_ >= 0;
+  if (!made_lock_) lock_fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock_fd_ < 0) return status_from_errno("run", concat("cannot create ", name), errno);
+  if (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
+    return {ErrorCode::kMisuse, concat("[run] another process trains in ", path_, "; stop it first")};
+  }
+  return {};
+}
+
+RunDirectory::~RunDirectory() {
+  if (metrics_fd_ >= 0) ::close(metrics_fd_);
+  if (lock_fd_ >= 0) ::close(lock_fd_);
+  if (!is_new_) return;
+  std::error_code ignored;  // what isn't empty was there before, and stays
+  if (made_lock_) fs::remove(file("lock"), ignored);
+  fs::remove(checkpoints(), ignored);
+  fs::remove(path_, ignored);
+}
+
+Status RunDirectory::cut_logs(int64_t metrics_bytes, int64_t quarantine_bytes) {
+  DLPIPE_RETURN_IF_ERROR(cut_file(metrics_file(), metrics_bytes));
+  metrics_bytes_ = metrics_bytes;
+  return cut_file(quarantine_file(), quarantine_bytes);
+}
+
+Status RunDirectory::start_logs(int64_t step) {
+  is_new_ = false;
+  metrics_fd_ = ::open(metrics_file().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (metrics_fd_ < 0) return status_from_errno("run", concat("cannot open ", metrics_file()), errno);
+  DLPIPE_ASSIGN_OR_RETURN(formats::EventWriter events, formats::EventWriter::create(path_));
+  events_.emplace(std::move(events));
+  return events_->session_start(step + 1);  // the points of `step` itself stay
+}
+
+Status RunDirectory::log_line(const formats::Json& line) {
+  const std::string text = line.dump() + "\n";
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const ssize_t written = ::write(metrics_fd_, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return status_from_errno("run", concat("cannot write ", metrics_file()), errno);
+    rest.remove_prefix(static_cast<size_t>(written));
+  }
+  metrics_bytes_ += static_cast<int64_t>(text.size());
+  return {};
+}
+
+Status RunDirectory::log_scalars(int64_t step, std::span<const formats::Scalar> scalars) {
+  return events_->scalars(step, scalars);
+}
+
+Result<RunDirectory::LogSizes> RunDirectory::sync_logs() {
+  LogSizes sizes{metrics_bytes_, 0};
+  if (::fdatasync(metrics_fd_) != 0)
+    return status_from_errno("run", concat("cannot sync ", metrics_file()), errno);
+  const int fd = ::open(quarantine_file().c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return sizes;  // no bad record yet
+  struct stat info {};
+  const bool is_synced = ::fdatasync(fd) == 0 && ::fstat(fd, &info) == 0;
+  const int error_number = errno;
+  ::close(fd);
+  if (!is_synced) return status_from_errno("run", concat("cannot sync ", quarantine_file()), error_number);
+  sizes.quarantine_bytes = info.st_size;
+  return sizes;
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,150 @@
+#include "dlpipe/run/record/stage_report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+using formats::Json;
+
+constexpr double kSecond = 1e9;
+
+double ratio(double part, double whole) {
+  return whole > 0 ? part / whole : 0;
+}
+
+std::string percent(double share) {
+  return fixed(100 * share, 1) + " %";
+}
+
+// What all stages together could give if they had the threads to themselves and waited for nothing.
+double pipeline_rate(const SourceStats& stats) {
+  double busy_s_per_item = 0;
+  for (const StageStats& stage : stats.stages) {
+    if (stage.items > 0) {
+      busy_s_per_item +=
+          static_cast<double>(stage.busy_ns) / kSecond / static_cast<double>(stage.items) / stage.threads;
+    }
+  }
+  return ratio(1, busy_s_per_item);
+}
+
+std::string advise(const SourceStats& stats, const StageReport& report, double data_wait_share) {
+  const StageRow* slowest = nullptr;
+  for (const StageRow& row : report.rows) {
+    if (row.alone_samples_per_s > 0 && (slowest == nullptr || row.busy_share > slowest->busy_share))
+      slowest = &row;
+  }
+  if (slowest == nullptr) return "Nothing was measured.";
+  const auto rate = [](double samples_per_s) {
+    return human_count(std::llround(samples_per_s)) + " samples/s";
+  };
+  std::string name = slowest->name;
+  for (const StageRow& row : report.rows) {
+    if (row.name == stats.bottleneck) name = row.name;
+  }
+  if (data_wait_share < 0)
+    return concat("Speed up the ", name, ": it is the stage that limits the pipeline.");
+  const std::string waited = concat("training waited for data ", percent(data_wait_share), " of the time");
+  // A pipeline that could give several times what training takes is not what limits it, whoever waits for
+  // whom: the wait comes from sharing the cores.
+  constexpr double kPlenty = 3;
+  const double possible = pipeline_rate(stats);
+  if (data_wait_share < kNegligibleWait || possible > kPlenty * report.samples_per_s) {
+    return concat("Speed up the model: ", waited, ", and the pipeline alone could give ", rate(possible),
+                  ", most of its work in the ", slowest->name, ".");
+  }
+  return concat("Speed up the ", name, ": ", waited, ", and this stage limits it.");
+}
+
+}  // namespace
+
+StageReport report_stages(const SourceStats& stats, double data_wait_share) {
+  StageReport report;
+  for (const StageStats& stage : stats.stages) {
+    const auto busy = static_cast<double>(stage.busy_ns);
+    const double waiting =
+        static_cast<double>(stage.wait_input_ns) + static_cast<double>(stage.wait_output_ns);
+    const double thread_ns = static_cast<double>(stats.wall_ns) * stage.threads;
+    StageRow row;
+    row.name = stage.name;
+    row.items = stage.items;
+    row.alone_samples_per_s = ratio(static_cast<double>(stage.items) * stage.threads, busy / kSecond);
+    row.busy_share = ratio(busy, thread_ns);
+    row.wait_share = ratio(waiting, thread_ns);
+    report.rows.push_back(std::move(row));
+  }
+  report.samples_per_s =
+      ratio(static_cast<double>(stats.samples), static_cast<double>(stats.wall_ns) / kSecond);
+  report.advice = advise(stats, report, data_wait_share);
+  return report;
+}
+
+LedgerReport report_ledger(const LedgerEntry& total) {
+  LedgerReport report;
+  const auto wall = static_cast<double>(total.wall_ns);
+  for (int i = 0; i < kSpanCount; ++i) {
+    const auto ns = static_cast<double>(total.span_ns[static_cast<size_t>(i)]);
+    if (ns <= 0) continue;
+    report.rows.push_back({std::string(span_name(static_cast<Span>(i))), ns / kSecond, ratio(ns, wall)});
+  }
+  std::stable_sort(report.rows.begin(), report.rows.end(),
+                   [](const LedgerRow& a, const LedgerRow& b) { return a.seconds > b.seconds; });
+  report.wall_seconds = wall / kSecond;
+  report.unaccounted_seconds = static_cast<double>(total.unaccounted_ns()) / kSecond;
+  report.unaccounted_share = ratio(static_cast<double>(total.unaccounted_ns()), wall);
+  const auto span_ns = [&](Span span) {
+    return static_cast<double>(total.span_ns[static_cast<size_t>(span)]);
+  };
+  report.data_wait_share =
+      ratio(span_ns(Span::kDataDecode) + span_ns(Span::kDataIdle), static_cast<double>(total.training_ns()));
+  return report;
+}
+
+static Json spans_json(const LedgerReport& ledger) {
+  Json spans = Json::object();
+  for (const LedgerRow& row : ledger.rows) {
+    spans.set(row.name, Json::object({{"seconds", row.seconds}, {"share", row.share}}));
+  }
+  return spans;
+}
+
+Json to_json(const DeviceTimes& device) {
+  const LedgerReport ledger = report_ledger(device.entry);
+  return Json::object({{"steps", device.steps},
+                       {"wall_seconds", ledger.wall_seconds},
+                       {"spans", spans_json(ledger)},
+                       {"unaccounted_seconds", ledger.unaccounted_seconds},
+                       {"adds_up", ledger.adds_up()},
+                       {"waited_seconds", device.waited_s()},
+                       {"worked_seconds", device.worked_s()}});
+}
+
+Json to_json(const LedgerReport& ledger, const StageReport& stages, const DeviceTimes& device,
+             int64_t steps) {
+  Json rows = Json::array();
+  for (const StageRow& row : stages.rows) {
+    rows.push_back(Json::object({{"name", row.name},
+                                 {"items", row.items},
+                                 {"alone_samples_per_s", row.alone_samples_per_s},
+                                 {"busy_share", row.busy_share},
+                                 {"wait_share", row.wait_share}}));
+  }
+  Json json = Json::object({{"steps", steps},
+                            {"wall_seconds", ledger.wall_seconds},
+                            {"spans", spans_json(ledger)},
+                            {"unaccounted_seconds", ledger.unaccounted_seconds},
+                            {"unaccounted_share", ledger.unaccounted_share},
+                            {"adds_up", ledger.adds_up()},
+                            {"data_wait_share", ledger.data_wait_share},
+                            {"stages", std::move(rows)},
+                            {"advice", stages.advice}});
+  if (device.steps > 0) json.set("device", to_json(device));
+  return json;
+}
+
+}  // namespace dlpipe::run

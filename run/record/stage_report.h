@@ -1,0 +1,59 @@
+// Where the time went, in the terms of someone who wants it faster: a row per pipeline stage, a row per part
+// of the training step, and one sentence that names what to speed up. Pure functions over the counters.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dlpipe/base/batch_source.h"
+#include "dlpipe/base/ledger.h"
+#include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/record/device_ledger.h"
+
+namespace dlpipe::run {
+
+/// Below this share of the time training is said not to wait for data.
+inline constexpr double kNegligibleWait = 0.05;
+
+struct StageRow {
+  std::string name;
+  int64_t items = 0;
+  double alone_samples_per_s =
+      0;                  // what the stage's threads could do if nothing else ran and nothing made it wait
+  double busy_share = 0;  // of its threads' time
+  double wait_share = 0;
+};
+struct StageReport {
+  std::vector<StageRow> rows;
+  double samples_per_s = 0;
+  std::string advice;  // one sentence
+};
+/// `data_wait_share` is the share of the training steps' wall time that went to data; negative: no trainer
+/// (bench).
+StageReport report_stages(const SourceStats& stats, double data_wait_share);
+
+struct LedgerRow {
+  std::string name;
+  double seconds = 0;
+  double share = 0;  // of the wall time
+};
+struct LedgerReport {
+  std::vector<LedgerRow> rows;  // categories that took time, largest first
+  double wall_seconds = 0;
+  double unaccounted_seconds = 0;
+  double unaccounted_share = 0;
+  double data_wait_share =
+      0;  // decode by the trainer + idle, of the time without start, validation, checkpoint
+  static constexpr double kMaxUnaccounted = 0.01;
+  bool adds_up() const { return unaccounted_share < kMaxUnaccounted; }
+};
+LedgerReport report_ledger(const LedgerEntry& total);
+
+/// The same of a device, by its own clock.
+formats::Json to_json(const DeviceTimes& device);
+/// ledger.json: both, the device's ledger where there was one, and the step count.
+formats::Json to_json(const LedgerReport& ledger, const StageReport& stages, const DeviceTimes& device,
+                      int64_t steps);
+
+}  // namespace dlpipe::run

@@ -1,0 +1,119 @@
+#include "dlpipe/run/train/memory_plan.h"
+
+#include <algorithm>
+
+#include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/run/input/cached_batch.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+/// Puts the kernel table back at its end: batches that only the probe has are no choices of the run.
+class KernelTableScope {
+ public:
+  KernelTableScope() : before_(engine::kernel_table().save()) {}
+  ~KernelTableScope() {
+    engine::kernel_table().clear();
+    (void)engine::kernel_table().load(before_);
+  }
+  KernelTableScope(const KernelTableScope&) = delete;
+  KernelTableScope& operator=(const KernelTableScope&) = delete;
+
+ private:
+  std::string before_;
+};
+
+uint64_t bytes_of(const std::vector<engine::NamedTensor>& tensors) {
+  uint64_t bytes = 0;
+  for (const engine::NamedTensor& entry : tensors) bytes += entry.tensor.size_bytes();
+  return bytes;
+}
+
+/// A plan as measured on steps of `batch` samples.
+MemoryPlan probe(const MemoryPlanArguments& arguments, int64_t batch) {
+  Device& device = *arguments.device;
+  const bool is_host = device.is_host();
+  const size_t before = engine::allocator_statistics(device).used_bytes;
+  const std::shared_ptr<engine::Module> model = arguments.model->build(arguments.model_arguments);
+  for (const std::string& pattern : arguments.freeze) model->freeze(pattern);
+  for (const std::string& pattern : arguments.checkpoint_activations) model->checkpoint_activations(pattern);
+  model->to(device);
+  const auto optimizer = arguments.optimizer->build(model->parameters(), arguments.optimizer_arguments);
+  model->train();
+  const engine::ModelArguments& m = arguments.model_arguments;
+  const auto source = m.length > 0
+                          ? CachedBatch::random_tokens(batch, m.length, m.classes, 1)
+                          : CachedBatch::random(batch, {m.height, m.width, m.channels}, m.classes, 1);
+  TrainStepOptions options = arguments.step;
+  options.skip_nonfinite = true;  // random pictures may do anything; memory is what counts
+  options.clip = 0;
+  options.graph = TrainStepOptions::Graph::kOff;
+  TrainStep step(*model, *optimizer, nullptr, options);
+  step.run(*source, 0, 0.0);  // makes the optimizer's state
+  step.take_outcome(true);
+  engine::reset_peak(device);
+  step.run(*source, 1, 0.0);
+  step.take_outcome(true);
+
+  MemoryPlan plan;
+  plan.batch = batch;
+  plan.parameters = bytes_of(model->state_dict());
+  for (const engine::NamedTensor& parameter : model->parameters()) {
+    if (parameter.tensor.requires_grad()) plan.gradients += parameter.tensor.size_bytes();
+  }
+  plan.optimizer = bytes_of(optimizer->state());
+  const uint64_t peak = engine::allocator_statistics(device).peak_used_bytes - before;
+  plan.activations = peak - std::min(peak, plan.parameters + plan.gradients + plan.optimizer);
+  // A probe's few slices may all have run on one worker.
+  if (is_host)
+    plan.workspace = engine::largest_worker_scratch_bytes() * static_cast<uint64_t>(engine::engine_threads());
+  return plan;
+}
+
+}  // namespace
+
+int64_t MemoryPlan::largest_batch(uint64_t limit) const {
+  const double fixed = static_cast<double>(total()) - bytes_a_sample * static_cast<double>(batch);
+  const double left = static_cast<double>(limit) - fixed;
+  if (left < bytes_a_sample || bytes_a_sample <= 0) return 0;
+  return static_cast<int64_t>(left / bytes_a_sample);
+}
+
+MemoryPlan plan_memory(const MemoryPlanArguments& arguments) {
+  const KernelTableScope kernels;
+  // Below a few samples the peak may lie in the optimizer's step, which does not grow: no line begins there.
+  // Half and a quarter of the batch, because kernels cut batches in slices of some samples, and each slice
+  // has partial sums of its own: less than a slice does not show them.
+  constexpr int64_t kFewest = 4;
+  const int64_t large =
+      std::max<int64_t>(2, std::min(arguments.batch, std::max(kFewest, arguments.batch / 2)));
+  const int64_t small = std::max<int64_t>(1, large / 2);
+  const MemoryPlan less = probe(arguments, small);
+  MemoryPlan plan = probe(arguments, large);
+  const double slope = (static_cast<double>(plan.activations) - static_cast<double>(less.activations)) /
+                       static_cast<double>(large - small);
+  const double activations =
+      static_cast<double>(plan.activations) + slope * static_cast<double>(arguments.batch - large);
+  plan.activations = static_cast<uint64_t>(std::max(0.0, activations));
+  plan.batch = arguments.batch;
+  plan.slots = arguments.slot_bytes;
+  plan.average = arguments.has_average ? plan.parameters : 0;
+  plan.bytes_a_sample = slope + static_cast<double>(arguments.slot_bytes) /
+                                    static_cast<double>(std::max<int64_t>(1, arguments.batch));
+  engine::release_cached_blocks(*arguments.device);
+  return plan;
+}
+
+void start_memory_measurement(Device& device) {
+  engine::reset_peak(device);
+}
+
+uint64_t measured_engine_bytes(Device& device) {
+  const uint64_t scratch = device.is_host() ? engine::worker_scratch_bytes() : 0;
+  return engine::allocator_statistics(device).peak_used_bytes + scratch;
+}
+
+}  // namespace dlpipe::run

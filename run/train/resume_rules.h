@@ -1,0 +1,34 @@
+// What a run keeps so that it can go on anywhere, and what may change when it does: paths to the same data, a
+// longer run where its past stays what it was, and options that are marked free in the option table. Pure
+// functions, but for looking whether paths exist.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlpipe/engine/optim/schedule.h"
+#include "dlpipe/run/config/config.h"
+
+namespace dlpipe::run {
+
+/// Of a new run: makes its paths absolute and notes in config.record what was typed.
+void record_paths(TrainConfig& config);
+
+/// Of a run in `directory` that goes on: finds its paths again and applies `changes` (name, text). kMisuse for
+/// an option that can't change, kNotFound where the dataset is gone.
+Status change_for_resume(const std::string& directory,
+                         const std::vector<std::pair<std::string, std::string>>& changes,
+                         TrainConfig& config);
+
+/// kMisuse, with both ids, unless `id` is what config.record has as `name` ("data-id"); notes it where there
+/// is none. `path` is what holds it now.
+Status check_dataset(const std::string& name, const std::string& path, const std::string& id,
+                     TrainConfig& config);
+
+/// kMisuse unless a run of `config.out` that has done `step` steps by the schedule `former` would have done the
+/// same by `now`; names the command that begins another run from its weights.
+Status check_same_past(const engine::ScheduleArguments& former, const engine::ScheduleArguments& now,
+                       int64_t step, const TrainConfig& config);
+
+}  // namespace dlpipe::run

@@ -1,0 +1,392 @@
+#include "dlpipe/run/train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dlpipe/base/counter.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/record/saved_kernels.h"
+#include "dlpipe/run/record/stage_report.h"
+#include "dlpipe/run/record/tensor_file.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+using engine::NamedTensor;
+using formats::Json;
+using formats::Scalar;
+
+constexpr int64_t kMaxSkippedInARow = 100;
+
+// Makes another ledger the thread's for its scope: spans of validation's batches are not training's.
+class AsideLedger {
+ public:
+  explicit AsideLedger(Ledger& former) : former_(former) { aside_.make_current(); }
+  ~AsideLedger() { former_.make_current(); }
+  AsideLedger(const AsideLedger&) = delete;
+  AsideLedger& operator=(const AsideLedger&) = delete;
+
+ private:
+  Ledger& former_;
+  Ledger aside_;
+};
+
+// Puts averaged weights into the model for its scope; does nothing without an average.
+class EmaWeights {
+ public:
+  EmaWeights(engine::Module& model, const engine::Ema* ema) : model_(model) {
+    if (ema == nullptr) return;
+    for (const NamedTensor& named : model.state_dict()) own_.push_back({named.name, named.tensor.clone()});
+    model_.load_state_dict(ema->state());
+  }
+  ~EmaWeights() {
+    if (!own_.empty()) model_.load_state_dict(own_);
+  }
+  EmaWeights(const EmaWeights&) = delete;
+  EmaWeights& operator=(const EmaWeights&) = delete;
+
+ private:
+  engine::Module& model_;
+  std::vector<NamedTensor> own_;
+};
+
+double share(int64_t part, int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+int64_t data_ns(const LedgerEntry& entry) {
+  return entry.span_ns[static_cast<size_t>(Span::kDataDecode)] +
+         entry.span_ns[static_cast<size_t>(Span::kDataIdle)];
+}
+
+}  // namespace
+
+double TrainOutcome::data_wait_share() const {
+  if (device.steps > 0) return device.wait_share();
+  return share(data_ns(ledger), ledger.training_ns());
+}
+
+Trainer::Trainer(const TrainerParts& parts, const TrainerSettings& settings, const TrainerState& state)
+    : parts_(parts),
+      settings_(settings),
+      state_(state),
+      step_(*parts.model, *parts.optimizer, parts.ema, settings.step) {
+  static TrainObserver silent;
+  if (parts_.observer == nullptr) parts_.observer = &silent;
+  if (parts_.val != nullptr) val_begin_ = parts_.val->state();
+  if (step_.scaler() != nullptr && state_.loss_scale > 0)
+    step_.scaler()->set_state(
+        {static_cast<float>(state_.loss_scale), static_cast<int32_t>(state_.good_steps)});
+}
+
+double Trainer::steps_per_epoch() const {
+  return static_cast<double>(parts_.train->batches_per_epoch()) /
+         static_cast<double>(settings_.step.accumulate);
+}
+
+TrainOutcome Trainer::train(const std::atomic<bool>* stop) {
+  stop_ = stop;
+  settings_.eval.stop = stop;
+  ledger_.make_current();
+  begin_ns_ = last_validation_ns_ = last_checkpoint_ns_ = now_ns();
+  if (settings_.begin_ns > 0) ledger_.add(Span::kStart, begin_ns_ - settings_.begin_ns);
+  window_ = begin_window();
+  parts_.model->train();
+  ended_ = settings_.early_stop > 0 && state_.worse_validations >= settings_.early_stop;
+  if (state_.step > 0) {  // a signal may have come in the middle of it
+    ledger_.begin_part();
+    validate_if_due(false);
+    ledger_.end_part();
+  }
+  run_steps();
+  finish();
+  return outcome_;
+}
+
+void Trainer::run_steps() {
+  try {
+    while (state_.step < settings_.schedule.total_steps && !ended_ && !stop_requested()) one_step();
+    ledger_.begin_part();
+    take_outcomes(true);
+    ledger_.end_part();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kNonfinite)
+      throw Error(Status(error.code(), error.what() + nonfinite_advice()));
+    throw;
+  }
+}
+
+// What comes after the last step is in the ledger like all else.
+void Trainer::finish() {
+  ledger_.begin_part();
+  if (!stop_requested()) {
+    chain_parameters();
+    validate_if_due(true);
+  }
+  outcome_.stopped = stop_requested() && !ended_;
+  if (saved_step_ != state_.step) save();
+  ledger_.end_part();
+
+  outcome_.steps = state_.step;
+  outcome_.seconds = static_cast<double>(now_ns() - begin_ns_) * 1e-9;
+  outcome_.best = state_.best;
+  outcome_.best_step = state_.best_step;
+  outcome_.skipped_steps = state_.skipped_steps;
+  outcome_.overflowed_steps = state_.overflowed_steps;
+  outcome_.batches_chain = parts_.train->state().chain;
+  outcome_.parameters_chain = state_.parameters_chain;
+  outcome_.ledger = ledger_.total();
+  outcome_.device = step_.device_times();
+  outcome_.stats = parts_.train->stats();
+}
+
+std::string Trainer::nonfinite_advice() const {
+  std::string advice = "; try a lower --lr, --clip 1, or --on-nonfinite skip";
+  if (step_.scaler() != nullptr) advice = "; f16 ends at 65504: try --dtype bf16" + advice;
+  if (parts_.directory == nullptr) return advice;
+  const std::vector<std::string> saved = list_checkpoints(parts_.directory->checkpoints());
+  return advice +
+         (saved.empty() ? "; no checkpoint was saved yet" : "; the last good checkpoint is " + saved.front());
+}
+
+void Trainer::one_step() {
+  ledger_.begin_step();
+  const double lr = value_or_throw(engine::learning_rate(settings_.schedule, state_.step));
+  const StepOutcome* const issued = step_.run(*parts_.train, state_.step, lr);
+  if (issued == nullptr) {
+    ended_ = true;
+    ledger_.end_step();
+    return;
+  }
+  const bool epoch_ended = issued->epoch_ended;
+  if (const std::string reason = step_.graph_reason(); reason != graph_reason_) {
+    graph_reason_ = reason;
+    parts_.observer->on_note(concat("steps are launched kernel by kernel: ", reason));
+  }
+  ++state_.step;
+  take_outcomes(epoch_ended);
+  if (epoch_ended) chain_parameters();
+  validate_and_save();
+  ledger_.end_step();
+}
+
+void Trainer::take_outcomes(bool all) {
+  while (const std::optional<StepOutcome> outcome = step_.take_outcome(all)) {
+    log_step(*outcome);
+    parts_.observer->on_step(outcome->step + 1, outcome->loss);
+    report_progress(*outcome);
+  }
+}
+
+void Trainer::validate_and_save() {
+  const int64_t begin_ns = now_ns();
+  validate_if_due(false);
+  if (saved_step_ != state_.step && is_due(settings_.checkpoint_every, last_checkpoint_ns_)) save();
+  const int64_t pause_ns = now_ns() - begin_ns;
+  window_.begin_ns += pause_ns;
+  window_.ledger_wall_ns += pause_ns;
+}
+
+void Trainer::log_step(const StepOutcome& outcome) {
+  const SpanScope span(Span::kLogging);
+  if (outcome_.samples == 0) outcome_.first_loss = outcome.loss;
+  outcome_.samples += outcome.samples;
+  outcome_.loss = outcome.loss;
+  outcome_.loss_scale = outcome.loss_scale;
+  if (outcome.overflowed) ++state_.overflowed_steps;
+  const bool is_bad = outcome.skipped && !outcome.overflowed;
+  skipped_in_a_row_ = is_bad ? skipped_in_a_row_ + 1 : 0;
+  if (is_bad) {
+    ++state_.skipped_steps;
+    parts_.observer->on_note(concat("step ", outcome.step + 1, " skipped: not finite in ", outcome.reason));
+    if (skipped_in_a_row_ >= kMaxSkippedInARow) {
+      throw Error(Status(ErrorCode::kNonfinite,
+                         concat("[train] ", kMaxSkippedInARow,
+                                " steps in a row were not finite, the last in ", outcome.reason)));
+    }
+  }
+  if (parts_.directory == nullptr) return;
+  Json line = Json::object(
+      {{"step", outcome.step + 1}, {"epoch", outcome.epoch}, {"loss", outcome.loss}, {"lr", outcome.lr}});
+  if (outcome.skipped) line.set("skipped", outcome.reason);
+  throw_if_error(parts_.directory->log_line(line));
+  std::vector<Scalar> scalars = {{"train/loss", outcome.loss}, {"train/lr", outcome.lr}};
+  if (outcome.loss_scale > 0) scalars.push_back({"train/loss_scale", outcome.loss_scale});
+  throw_if_error(parts_.directory->log_scalars(outcome.step + 1, scalars));
+}
+
+void Trainer::chain_parameters() {
+  if (state_.chained_step == state_.step) return;
+  const SpanScope span(Span::kMetrics);
+  state_.parameters_chain = hash_tensors(parts_.model->state_dict(), state_.parameters_chain);
+  state_.chained_step = state_.step;
+}
+
+bool Trainer::is_due(const Interval& interval, int64_t last_ns) const {
+  const auto step = static_cast<double>(state_.step);
+  switch (interval.unit) {
+    case Interval::Unit::kNever:
+      return false;
+    case Interval::Unit::kSteps:
+      return std::fmod(step, interval.amount) == 0;
+    case Interval::Unit::kEpochs: {
+      const double steps = interval.amount * steps_per_epoch();
+      return std::floor(step / steps) > std::floor((step - 1) / steps);
+    }
+    case Interval::Unit::kSeconds:
+      return static_cast<double>(now_ns() - last_ns) * 1e-9 >= interval.amount;
+  }
+  return false;
+}
+
+void Trainer::validate_if_due(bool at_end) {
+  if (parts_.val == nullptr || settings_.val_every.unit == Interval::Unit::kNever) return;
+  if (state_.validated_step == state_.step) return;
+  if (at_end || is_due(settings_.val_every, last_validation_ns_)) validate();
+}
+
+void Trainer::validate() {
+  take_outcomes(true);
+  EvalReport result;
+  {
+    const SpanScope span(Span::kValidation);
+    const AsideLedger aside(ledger_);
+    const EmaWeights weights(*parts_.model, parts_.ema);
+    throw_if_error(parts_.val->seek(val_begin_));
+    try {
+      result = evaluate(*parts_.model, *parts_.val, settings_.eval);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kCancelled)
+        return;  // comes again after --resume: validated_step is behind
+      throw;
+    }
+  }
+  last_validation_ns_ = now_ns();
+  state_.validated_step = state_.step;
+  judge(result);
+}
+
+void Trainer::judge(const EvalReport& result) {
+  const engine::MetricRecord* first =
+      settings_.eval.metrics.empty() ? nullptr : settings_.eval.metrics.front();
+  const double value = result.value(first != nullptr ? first->name : "loss");
+  const bool lower_is_better = first == nullptr || first->lower_is_better;
+  const bool is_best =
+      std::isfinite(value) &&
+      (state_.best_step < 0 || (lower_is_better ? value < state_.best : value > state_.best));
+  if (is_best) {
+    state_.best = value;
+    state_.best_step = state_.step;
+  }
+  state_.worse_validations = is_best ? 0 : state_.worse_validations + 1;
+  outcome_.last_validation = ValidationReport{state_.step, epoch(), result, is_best};
+  if (settings_.early_stop > 0 && state_.worse_validations >= settings_.early_stop) {
+    ended_ = outcome_.early_stopped = true;
+  }
+  {
+    const SpanScope span(Span::kLogging);
+    parts_.observer->on_validation(*outcome_.last_validation);
+    if (parts_.directory != nullptr) {
+      Json line =
+          Json::object({{"step", state_.step}, {"val_loss", result.loss}, {"val_samples", result.samples}});
+      std::vector<Scalar> scalars = {{"val/loss", result.loss}};
+      for (const auto& [name, metric] : result.metrics) {
+        line.set("val_" + name, metric);
+        scalars.push_back({"val/" + name, metric});
+      }
+      throw_if_error(parts_.directory->log_line(line));
+      throw_if_error(parts_.directory->log_scalars(state_.step, scalars));
+    }
+  }
+  if (is_best) save();
+}
+
+void Trainer::save() {
+  if (parts_.directory == nullptr) return;
+  take_outcomes(true);
+  const SpanScope span(Span::kCheckpoint);
+  const RunDirectory::LogSizes sizes = value_or_throw(parts_.directory->sync_logs());
+  state_.metrics_bytes = sizes.metrics_bytes;
+  state_.quarantine_bytes = sizes.quarantine_bytes;
+  const engine::GradScaler::State scaler =
+      step_.scaler() != nullptr ? step_.scaler()->state() : engine::GradScaler::State{0, 0};
+  state_.loss_scale = scaler.scale;
+  state_.good_steps = scaler.good_steps;
+  throw_if_error(save_kernels(parts_.directory->kernels_file()));
+  CheckpointTensors tensors{parts_.model->state_dict(), parts_.optimizer->state(), {}};
+  if (parts_.ema != nullptr) tensors.ema = parts_.ema->state();
+  const std::string directory = value_or_throw(
+      save_checkpoint(parts_.directory->checkpoints(), {settings_.model_state, state_, parts_.train->state()},
+                      tensors, settings_.keep));
+  saved_step_ = state_.step;
+  last_checkpoint_ns_ = now_ns();
+  parts_.observer->on_checkpoint(directory, state_.best_step == state_.step);
+}
+
+Trainer::Window Trainer::begin_window() const {
+  Window window;
+  window.begin_ns = now_ns();
+  window.ledger_wall_ns = ledger_.total().wall_ns;
+  window.ledger_data_ns = data_ns(ledger_.total());
+  window.device = step_.device_times().entry;
+  return window;
+}
+
+void Trainer::report_progress(const StepOutcome& outcome) {
+  const SpanScope span(Span::kLogging);
+  window_.samples += outcome.samples;
+  window_.steps += 1;
+  window_.loss_sum += outcome.loss;
+  epoch_loss_sum_ += outcome.loss;
+  epoch_steps_ += 1;
+  const int64_t now = now_ns();
+  const bool is_last = outcome.step + 1 == settings_.schedule.total_steps;
+  if (now - window_.begin_ns < parts_.observer->progress_interval_ns() && !outcome.epoch_ended && !is_last)
+    return;
+
+  const Window& window = window_;
+  const LedgerEntry& total = ledger_.total();
+  ProgressReport report;
+  report.step = outcome.step + 1;
+  report.total_steps = settings_.schedule.total_steps;
+  report.epoch = epoch();
+  report.epochs = static_cast<double>(report.total_steps) / steps_per_epoch();
+  report.loss = window.loss_sum / static_cast<double>(window.steps);
+  report.lr = outcome.lr;
+  report.samples_per_s =
+      static_cast<double>(window.samples) / (static_cast<double>(now - window.begin_ns) * 1e-9);
+  DeviceTimes device = step_.device_times();
+  device.entry -= window.device;
+  const bool has_device_times = device.entry.wall_ns > 0;
+  report.data_wait_share =
+      has_device_times ? device.wait_share()
+                       : share(data_ns(total) - window.ledger_data_ns, total.wall_ns - window.ledger_wall_ns);
+  const double seconds_a_step =
+      static_cast<double>(now - begin_ns_) * 1e-9 / static_cast<double>(ledger_.steps() + 1);
+  report.eta_seconds = seconds_a_step * static_cast<double>(report.total_steps - report.step);
+  const std::string bottleneck =
+      report.data_wait_share < kNegligibleWait ? "" : parts_.train->stats().bottleneck;
+  report.limiting_stage = bottleneck.empty() ? "model" : bottleneck;
+  report.epoch_ended = outcome.epoch_ended;
+  if (outcome.epoch_ended) {
+    report.epoch_loss = epoch_loss_sum_ / static_cast<double>(epoch_steps_);
+    epoch_loss_sum_ = 0;
+    epoch_steps_ = 0;
+  }
+  parts_.observer->on_progress(report);
+  if (parts_.directory != nullptr) {
+    std::vector<Scalar> scalars = {{"time/samples_per_s", report.samples_per_s},
+                                   {"time/data_wait", report.data_wait_share}};
+    if (has_device_times) {
+      for (const LedgerRow& row : report_ledger(device.entry).rows)
+        scalars.push_back({"device/" + row.name, row.share});
+    }
+    throw_if_error(parts_.directory->log_scalars(outcome.step + 1, scalars));
+  }
+  window_ = begin_window();
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,53 @@
+// Judging a model on one pass over a source: mean loss and metrics over the rows that count.
+//
+// A row counts when its weight isn't 0: padding of the last batch and records that could not be read are left
+// out and the latter are told. Runs on the calling thread, without a graph, with the model in eval mode
+// (restored after).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlpipe/base/batch_source.h"
+#include "dlpipe/engine/layers/module.h"
+#include "dlpipe/engine/metrics/metrics.h"
+#include "dlpipe/run/config/loss.h"
+#include "dlpipe/run/use/views.h"
+
+namespace dlpipe::run {
+
+struct EvalOptions {
+  const LossRecord* loss = nullptr;
+  LossArguments loss_arguments = {};  // none: validation smooths no labels
+  std::vector<const engine::MetricRecord*> metrics;
+  DType dtype = DType::kF32;
+  bool tf32 = false;
+  Views views = Views::kOne;
+  /// Set by a signal: evaluation ends at the next batch with kCancelled. May be null.
+  const std::atomic<bool>* stop = nullptr;
+};
+
+struct EvalReport {
+  int64_t samples = 0;  // that counted
+  int64_t dropped = 0;  // records that could not be used
+  double loss = 0;
+  std::vector<std::pair<std::string, double>> metrics;  // as asked for
+  double seconds = 0;
+
+  /// The value of a metric, or of "loss"; NaN when it wasn't asked for.
+  double value(std::string_view name) const;
+};
+
+/// Logits f32 [N,K] of a batch's rows, in order; rows of weight 0 are given too.
+using LogitsObserver =
+    std::function<void(const Batch& batch, std::span<const float> logits, int64_t classes)>;
+
+/// One epoch of `source` (from where it stands to its last_in_epoch). Throws Error.
+EvalReport evaluate(engine::Module& model, BatchSource& source, const EvalOptions& options,
+                    const LogitsObserver& observer = {});
+
+}  // namespace dlpipe::run

@@ -1,0 +1,213 @@
+#include "dlpipe/run/use/loaded_model.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "dlpipe/augment/chain.h"
+#include "dlpipe/base/log.h"
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/device_code.h"
+#include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/layers/uninitialized.h"
+#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/config/precision.h"
+#include "dlpipe/run/input/preprocess.h"
+#include "dlpipe/run/record/saved_kernels.h"
+#include "dlpipe/run/use/views.h"
+#include "dlpipe/run/use/weights_source.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+Error misuse(const std::string& message) {
+  return Error(Status(ErrorCode::kMisuse, message));
+}
+
+// The kernels that the run took, where the checkpoint still lies in it: so evaluation gives the validation's
+// numbers to the last bit.
+void take_kernels_of_run(const std::string& checkpoint) {
+  const fs::path file = fs::path(checkpoint).parent_path().parent_path() / "kernels.json";
+  if (!fs::exists(file)) return;
+  const Status status = load_kernels(file.string());
+  if (!status.ok()) log(LogLevel::kWarning, concat(status.message(), "; ", file.string(), " is not used"));
+}
+
+/// A name on each line; a last line without a newline counts.
+std::vector<std::string> read_names(const std::string& path) {
+  constexpr uint64_t kMostBytes = 64 << 20;
+  std::vector<std::string> names = split(value_or_throw(formats::read_file(path, kMostBytes)), '\n');
+  if (!names.empty() && names.back().empty()) names.pop_back();
+  for (std::string& name : names) name = std::string(trim(name));
+  return names;
+}
+
+// What a bare file doesn't say, gathered from the options, the shapes, the dataset and the model's record.
+class BareModel {
+ public:
+  BareModel(const ModelOptions& options, const WeightsSource& source, const Registries& registries,
+            const data::Dataset* dataset)
+      : options_(options), source_(source), registries_(registries), dataset_(dataset) {}
+
+  ModelState state() {
+    find_record();
+    const auto arguments = arguments_from(source_.shapes, *record_);
+    if (!arguments) {
+      const std::string fits = fitting_model(source_.shapes, registries_);
+      throw misuse(concat("[weights] ", source_.path, " has no ", record_->head, "weight, which ",
+                          record_->name, " ends with",
+                          fits.empty() ? "" : concat("; its tensors are those of --model ", fits)));
+    }
+    state_.model = record_->name;
+    state_.arguments = *arguments;
+    state_.loss = "cross_entropy";
+    state_.metrics = {"top1", "top5"};
+    take_classes();
+    return state_;
+  }
+  const engine::ModelRecord& record() const { return *record_; }
+  std::vector<std::string> notes;
+
+ private:
+  void find_record() {
+    if (options_.model.empty()) {
+      const std::string fits = fitting_model(source_.shapes, registries_);
+      throw misuse(concat("[weights] ", source_.path, " holds tensors alone and doesn't say of which model; ",
+                          fits.empty() ? std::string("give --model NAME (dlpipe train --help models)")
+                                       : concat("they fit --model ", fits)));
+    }
+    record_ = value_or_throw(registries_.model_registry().find(options_.model));
+    if (record_->input == engine::ModelInput::kImages) return;
+    throw misuse(concat("[weights] ", record_->name, " takes tokens, and ", source_.path,
+                        " doesn't say what they stand for; give the checkpoint or the run that it is from"));
+  }
+
+  void take_classes() {
+    const std::string classifier = concat(record_->head, "weight");
+    std::string from;
+    if (!options_.classes.empty()) {
+      from = options_.classes;
+      if (fs::is_directory(from)) {
+        const auto named = value_or_throw(data::Dataset::open(from));
+        state_.classes.assign(named->classes().begin(), named->classes().end());
+      } else {
+        state_.classes = read_names(from);
+      }
+    } else if (dataset_ != nullptr) {
+      from = dataset_->directory();
+      state_.classes.assign(dataset_->classes().begin(), dataset_->classes().end());
+    } else {
+      for (int64_t i = 0; i < state_.arguments.classes; ++i) state_.classes.push_back(std::to_string(i));
+      notes.push_back(
+          concat(source_.path, " has no class names: classes are numbers; --classes FILE names them"));
+      return;
+    }
+    if (static_cast<int64_t>(state_.classes.size()) == state_.arguments.classes) return;
+    throw misuse(concat("[classes] ", source_.path, " tells ", human_count(state_.arguments.classes),
+                        " classes apart (", classifier, "), and ", from, " has ",
+                        human_count(static_cast<int64_t>(state_.classes.size())), ": ",
+                        quoted_names(state_.classes)));
+  }
+
+  const ModelOptions& options_;
+  const WeightsSource& source_;
+  const Registries& registries_;
+  const data::Dataset* dataset_;
+  const engine::ModelRecord* record_ = nullptr;
+  ModelState state_;
+};
+
+// The whole chain, normalisation with its numbers included.
+void take_chain(const ModelOptions& options, const WeightsSource& source, const engine::ModelRecord& record,
+                const Registries& registries, const data::Dataset* dataset, LoadedModel& loaded) {
+  ModelState& state = loaded.state;
+  const augment::OpRegistry& ops = registries.augmentation_registry();
+  if (source.state && options.val_augment.empty()) return;
+  std::string chain = options.val_augment.empty() ? default_cut(record, dataset) : options.val_augment;
+  std::string origin = "as given";
+  if (!value_or_throw(augment::Chain::parse(chain, ops)).contains("normalize")) {
+    WeightsNormalization found = normalization_of(source, record, state.arguments.channels, ops);
+    if (found.op.empty() && dataset != nullptr) {
+      const data::PixelStats& stats = dataset->pixel_stats();
+      found = {value_or_throw(normalization_in("normalize", state.arguments.channels, ops,
+                                               {stats.channels, stats.mean, stats.std})),
+               concat("the dataset's, as ", source.path, " says nothing of it")};
+    }
+    if (found.op.empty()) {
+      throw misuse(concat("[weights] ", source.path,
+                          " doesn't say how its pictures are normalised; give --val-augment \"", chain,
+                          " normalize(mean=r:g:b,std=r:g:b)\""));
+    }
+    chain += " " + found.op;
+    origin = found.origin;
+  }
+  const augment::ImageSize size =
+      value_or_throw(value_or_throw(augment::Chain::parse(chain, ops))
+                         .output({0, 0, static_cast<int>(state.arguments.channels)}));
+  state.val_augment = chain;
+  state.arguments.height = size.height;
+  state.arguments.width = size.width;
+  loaded.notes.push_back(concat("pictures go through ", chain, "; the normalisation is ", origin));
+}
+
+}  // namespace
+
+LoadedModel load_model(const ModelOptions& options, const Registries& registries,
+                       const data::Dataset* dataset, BareFiles bare_files) {
+  const WeightsSource source = open_weights(options.weights);
+  if (!source.state && bare_files == BareFiles::kRefused) {
+    throw misuse(concat("[weights] ", source.path,
+                        " holds tensors alone; give the checkpoint or the run that it is "
+                        "from, which says what tokens stand for"));
+  }
+  LoadedModel loaded;
+  loaded.path = source.path;
+  loaded.notes = source.notes;
+  if (source.state) {
+    loaded.state = *source.state;
+    loaded.step = source.step;
+    take_kernels_of_run(loaded.path);
+    if (!options.model.empty() && options.model != loaded.state.model) {
+      throw misuse(concat("[weights] ", source.path, " is a checkpoint of ", loaded.state.model, ", not of ",
+                          options.model, "; leave --model out"));
+    }
+    if (!options.classes.empty()) {
+      throw misuse(concat("[weights] ", source.path,
+                          " is a checkpoint with class names of its own; leave "
+                          "--classes out"));
+    }
+  } else {
+    BareModel bare(options, source, registries, dataset);
+    loaded.state = bare.state();
+    loaded.notes.insert(loaded.notes.end(), bare.notes.begin(), bare.notes.end());
+  }
+  const engine::ModelRecord& record = *value_or_throw(registries.model_registry().find(loaded.state.model));
+  if (record.input == engine::ModelInput::kImages) {
+    take_chain(options, source, record, registries, dataset, loaded);
+    if (!options.tta.empty()) loaded.state.tta = options.tta;
+  } else if (!options.val_augment.empty() || !options.tta.empty()) {
+    throw misuse(
+        concat("[weights] --val-augment and --tta are for pictures; ", record.name, " takes tokens"));
+  }
+  value_or_throw(parse_views(loaded.state.tta));
+  {
+    const engine::LeaveUninitialized until_loaded(true);
+    loaded.model = record.build(loaded.state.arguments);
+  }
+  copy_weights(source, record, false, *loaded.model, registries);
+  loaded.model->eval();
+  return loaded;
+}
+
+DType dtype_of(const LoadedModel& loaded, const std::string& asked) {
+  const Device& device = loaded.model->device();
+  return value_or_throw(asked.empty() ? inference_dtype(loaded.state.dtype, device)
+                                      : training_dtype(asked, device));
+}
+
+}  // namespace dlpipe::run

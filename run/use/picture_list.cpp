@@ -1,0 +1,106 @@
+#include "dlpipe/run/use/picture_list.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <utility>
+
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/picture_folder.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Whether the bytes begin as a picture's do, decodable here or not.
+bool begins_as_picture(std::string_view bytes) {
+  using namespace std::string_view_literals;
+  static constexpr std::array kBegins = {"\xff\xd8"sv, "\x89PNG"sv, "DLPRAW1\n"sv, "GIF8"sv,
+                                         "RIFF"sv,     "II*\0"sv,   "MM\0*"sv};
+  return std::any_of(kBegins.begin(), kBegins.end(),
+                     [&](std::string_view begin) { return bytes.starts_with(begin); });
+}
+
+/// Adds a file, or the pictures of a folder; false where there is neither.
+Result<bool> add_path(const std::string& path, PictureList& list) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    if (!fs::exists(path, error)) return false;
+    list.files.push_back({path});
+    return true;
+  }
+  data::PictureFolder folder(path);
+  std::vector<PictureFile> found;
+  DLPIPE_RETURN_IF_ERROR(folder.walk("", [&](const data::FoundPicture& picture) {
+    found.push_back({concat(folder.root() == "/" ? "" : folder.root(), "/", picture.path)});
+  }));
+  std::sort(found.begin(), found.end(),
+            [](const PictureFile& a, const PictureFile& b) { return a.path < b.path; });
+  std::move(found.begin(), found.end(), std::back_inserter(list.files));
+  if (const std::string rest = folder.left_aside(); !rest.empty())
+    list.left_aside += concat(list.left_aside.empty() ? "" : ", ", rest);
+  return true;
+}
+
+/// Paths, one per line, or each ended by a zero byte (as `find -print0` writes them).
+Status add_lines(std::string_view text, PictureList& list) {
+  const char separator = text.find('\0') != std::string_view::npos ? '\0' : '\n';
+  for (std::string& path : split(text, separator)) {
+    if (separator == '\n' && path.ends_with('\r')) path.pop_back();
+    if (path.empty()) continue;
+    DLPIPE_ASSIGN_OR_RETURN(const bool is_there, add_path(path, list));
+    if (!is_there) list.files.push_back({path, {}, "[predict] there is no such file or folder"});
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<PictureList> list_pictures(std::span<const std::string> paths,
+                                  Result<std::string> (*standard_input)()) {
+  PictureList list;
+  bool has_read = false;
+  for (const std::string& path : paths) {
+    if (path == "-" && standard_input != nullptr) {
+      if (std::exchange(has_read, true))
+        return Status(ErrorCode::kMisuse, "[predict] '-' twice; standard input can be read once");
+      DLPIPE_ASSIGN_OR_RETURN(std::string text, standard_input());
+      if (begins_as_picture(text)) {
+        list.files.push_back({path, std::move(text)});
+      } else {
+        DLPIPE_RETURN_IF_ERROR(add_lines(text, list));
+      }
+      continue;
+    }
+    DLPIPE_ASSIGN_OR_RETURN(const bool is_there, add_path(path, list));
+    if (!is_there)
+      return Status(ErrorCode::kNotFound, concat("[predict] there is no file or folder ", printable(path)));
+  }
+  return list;
+}
+
+Result<std::string> read_standard_input() {
+  constexpr size_t kMost = size_t{1} << 30;
+  std::string text;
+  std::array<char, 1 << 16> buffer;
+  while (true) {
+    const ssize_t count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return status_from_errno("predict", "cannot read standard input", errno);
+    if (count == 0) return text;
+    if (text.size() + static_cast<size_t>(count) > kMost)
+      return Status(ErrorCode::kUnsupported,
+                    "[predict] standard input holds more than 1 GiB; give paths of files");
+    text.append(buffer.data(), static_cast<size_t>(count));
+  }
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,114 @@
+#include "dlpipe/run/use/predictor.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dlpipe/base/machine.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/use/class_report.h"
+#include "dlpipe/run/use/views.h"
+
+namespace dlpipe::run {
+
+using engine::Tensor;
+
+Predictor::Predictor(const PredictOptions& options, const Registries& registries) : options_(options) {
+  engine::set_engine_threads(options.threads > 0 ? options.threads : available_threads());
+  model_ = load_model(options.model, registries);
+  model_.model->to(*value_or_throw(registries.find_device(options.device)));
+  if (model_.state.arguments.length > 0) {
+    throw Error(Status(ErrorCode::kMisuse, concat("[predict] ", model_.state.model,
+                                                  " takes tokens, no pictures; see dlpipe generate")));
+  }
+  chain_ =
+      value_or_throw(augment::Chain::parse(model_.state.val_augment, registries.augmentation_registry()));
+  throw_if_error(chain_.fill_prep(prep_));
+}
+
+void Predictor::predict(std::span<const PictureFile> files,
+                        const std::function<bool(const Prediction&)>& sink) {
+  // All batches are of one size, so that a kernel is chosen once; rows without a file are computed, too.
+  const size_t batch = std::min(static_cast<size_t>(options_.batch), files.size());
+  for (size_t begin = 0; begin < files.size(); begin += batch) {
+    const auto there = files.subspan(begin, std::min(batch, files.size() - begin));
+    if (!predict_batch(there, static_cast<int64_t>(batch), sink)) return;
+  }
+}
+
+std::string Predictor::load_image(const PictureFile& file, uint8_t* pixels) const {
+  if (!file.problem.empty()) return file.problem;
+  const engine::ModelArguments& arguments = model_.state.arguments;
+  const auto channels = static_cast<int>(arguments.channels);
+  const auto load = [&]() -> Status {
+    std::string read;
+    if (!file.bytes) {
+      DLPIPE_ASSIGN_OR_RETURN(read, formats::read_file(file.path));
+    }
+    const std::string& text = file.bytes ? *file.bytes : read;
+    const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+    DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_image(bytes));
+    DLPIPE_RETURN_IF_ERROR(data::check_pixels(info, options_.max_pixels));
+    const bool is_turned = swaps_axes(info.orientation);
+    augment::ImageSize size{is_turned ? info.height : info.width, is_turned ? info.width : info.height,
+                            channels};
+    augment::ChainPlan plan;
+    DLPIPE_RETURN_IF_ERROR(chain_.plan(size, SampleKey{}, plan));
+    const Region& region = plan.source_region;
+    std::vector<uint8_t> decoded(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) *
+                                 static_cast<size_t>(channels));
+    const ImageView source{decoded.data(), region.width, region.height, channels,
+                           static_cast<ptrdiff_t>(region.width) * channels};
+    data::ImageDecoder decoder({.max_pixels = options_.max_pixels});
+    DLPIPE_RETURN_IF_ERROR(decoder.decode_oriented(bytes, info, region, source));
+    const ImageView out{pixels, static_cast<int>(arguments.width), static_cast<int>(arguments.height),
+                        channels, static_cast<ptrdiff_t>(arguments.width) * channels};
+    augment::ChainScratch scratch;
+    return chain_.apply(plan, source, out, scratch);
+  };
+  try {
+    return load().message();
+  } catch (...) {
+    return status_from_current_exception("predict").message();
+  }
+}
+
+bool Predictor::predict_batch(std::span<const PictureFile> files, int64_t batch,
+                              const std::function<bool(const Prediction&)>& sink) {
+  const engine::ModelArguments& a = model_.state.arguments;
+  const Tensor bytes = Tensor::zeros({batch, a.height, a.width, a.channels}, DType::kU8);
+  std::vector<Prediction> predictions(files.size());
+  const int64_t image_bytes = a.height * a.width * a.channels;
+  engine::parallel_slices(static_cast<int64_t>(files.size()), [&](int64_t i) {
+    Prediction& prediction = predictions[static_cast<size_t>(i)];
+    const PictureFile& file = files[static_cast<size_t>(i)];
+    prediction.path = file.path;
+    prediction.error = load_image(file, bytes.data<uint8_t>() + i * image_bytes);
+  });
+  const engine::NoGrad no_grad;
+  const engine::UseAutocast autocast(dtype_of(model_, options_.model.dtype));
+  const Tensor logits =
+      view_logits(*model_.model, engine::batch_prep(bytes.to(model_.model->device()), prep_),
+                  value_or_throw(parse_views(model_.state.tta)))
+          .contiguous_copy()
+          .to(cpu_device());
+  const auto classes = static_cast<size_t>(logits.size(1));
+  for (size_t i = 0; i < files.size(); ++i) {
+    Prediction& prediction = predictions[i];
+    if (prediction.error.empty()) {
+      const std::span<const float> row(logits.data<float>() + i * classes, classes);
+      const std::vector<double> probabilities = probabilities_of(row);
+      for (const size_t c : top_classes(row, static_cast<size_t>(std::max<int64_t>(options_.top, 1)))) {
+        prediction.top.emplace_back(model_.state.classes.at(c), probabilities[c]);
+      }
+    }
+    if (!sink(prediction)) return false;
+  }
+  return true;
+}
+
+}  // namespace dlpipe::run

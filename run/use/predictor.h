@@ -1,0 +1,58 @@
+// Classes for image files, from a model's weights alone. The same decoder, chain and model as evaluation, so that
+// a dataset made from the files gives the same probabilities.
+//
+// A Predictor owns its model; one thread calls it, decoding runs on the engine's threads. Throws Error,
+// except for files that can't be read or decoded: those answer their message.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlpipe/augment/chain.h"
+#include "dlpipe/run/use/loaded_model.h"
+#include "dlpipe/run/use/picture_list.h"
+
+namespace dlpipe::run {
+
+struct Prediction {
+  std::string path;
+  std::vector<std::pair<std::string, double>> top;  // class and probability, the most probable first
+  std::string error;                                // not empty: the file could not be used, and why
+};
+
+struct PredictOptions {
+  ModelOptions model = {};
+  int64_t batch = 64;
+  int threads = 0;  // 0: what the process may use
+  int64_t top = 5;
+  std::string device = "cpu";
+  int64_t max_pixels = 178'956'970;
+};
+
+class Predictor {
+ public:
+  explicit Predictor(const PredictOptions& options, const Registries& registries = {});
+
+  /// Hands predictions to `sink` in the order of `files`, each as soon as its batch is done, until it answers
+  /// false. Batches are no larger than there are files.
+  void predict(std::span<const PictureFile> files, const std::function<bool(const Prediction&)>& sink);
+  const LoadedModel& model() const { return model_; }
+
+ private:
+  /// One batch of `batch` rows, of which the first have files; false once the sink wants no more.
+  bool predict_batch(std::span<const PictureFile> files, int64_t batch,
+                     const std::function<bool(const Prediction&)>& sink);
+  /// Reads, decodes and augments one file into `pixels` [H,W,C]; answers the message when it can't.
+  std::string load_image(const PictureFile& file, uint8_t* pixels) const;
+
+  PredictOptions options_;
+  LoadedModel model_;
+  augment::Chain chain_;
+  BatchPrep prep_;
+};
+
+}  // namespace dlpipe::run

@@ -1,0 +1,70 @@
+#include "dlpipe/run/use/views.h"
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/ops/ops.h"
+
+namespace dlpipe::run {
+
+using engine::Tensor;
+
+namespace {
+
+/// Places [first, last) of an axis.
+Tensor part(const Tensor& pixels, int axis, int64_t first, int64_t last) {
+  return engine::slice(pixels, axis, first, last);
+}
+
+Tensor mirrored(const Tensor& pixels) {
+  const Tensor x = engine::plain(pixels);
+  const Tensor whole = x.is_contiguous() ? x : x.contiguous_copy();
+  const int64_t columns = whole.size(2), channels = whole.size(3);
+  const std::span<const int64_t> strides = whole.strides();
+  const std::array<int64_t, 4> turned = {strides[0], strides[1], -channels, 1};
+  return whole.view_as(whole.shape(), turned, (columns - 1) * channels).contiguous_copy();
+}
+
+// Place i shows what was at i + by (1 or -1), the edge reflected about the outermost place.
+Tensor moved(const Tensor& pixels, int axis, int64_t by) {
+  const int64_t size = pixels.size(axis);
+  if (size < 2) return pixels;
+  const Tensor reflected = by > 0 ? part(pixels, axis, size - 2, size - 1) : part(pixels, axis, 1, 2);
+  if (by > 0) return engine::concat({part(pixels, axis, 1, size), reflected}, axis);
+  return engine::concat({reflected, part(pixels, axis, 0, size - 1)}, axis);
+}
+
+Tensor translated(const Tensor& pixels, int64_t by) {
+  return moved(moved(engine::plain(pixels), 1, by), 2, by);
+}
+
+Tensor plain_logits(engine::Module& model, const Tensor& pixels) {
+  return engine::plain(engine::cast(model(pixels), DType::kF32));
+}
+
+Tensor flip_logits(engine::Module& model, const Tensor& pixels) {
+  return engine::scale(engine::add(plain_logits(model, pixels), plain_logits(model, mirrored(pixels))), 0.5);
+}
+
+}  // namespace
+
+Result<Views> parse_views(const std::string& name) {
+  static const std::vector<std::string> names = {"none", "flip", "flip_translate"};
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (name == names[i]) return static_cast<Views>(i);
+  }
+  return Status(ErrorCode::kMisuse, concat("[eval] --tta ", name, suggestion(name, names)));
+}
+
+Tensor view_logits(engine::Module& model, const Tensor& pixels, Views views) {
+  if (views == Views::kOne) return plain_logits(model, pixels);
+  Tensor logits = flip_logits(model, pixels);
+  if (views == Views::kFlip) return logits;
+  const Tensor moved =
+      engine::add(flip_logits(model, translated(pixels, -1)), flip_logits(model, translated(pixels, 1)));
+  return engine::add(engine::scale(logits, 0.5), engine::scale(moved, 0.25));
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,199 @@
+#include "dlpipe/run/use/weights_source.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/layers/uninitialized.h"
+#include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/input/preprocess.h"
+#include "dlpipe/run/record/tensor_file.h"
+
+namespace dlpipe::run {
+
+namespace fs = std::filesystem;
+using engine::NamedShape;
+using engine::NamedTensor;
+
+namespace {
+
+struct Wrapper {
+  std::string_view prefix;
+  std::string_view made_by;
+};
+constexpr std::array<Wrapper, 2> kWrappers = {
+    {{"module.", "torch.nn.DataParallel"}, {"_orig_mod.", "torch.compile"}}};
+
+const Wrapper* wrapper_of_all(const std::vector<NamedShape>& shapes) {
+  for (const Wrapper& wrapper : kWrappers) {
+    const bool all = std::all_of(shapes.begin(), shapes.end(), [&](const NamedShape& tensor) {
+      return tensor.name.starts_with(wrapper.prefix);
+    });
+    if (all && !shapes.empty()) return &wrapper;
+  }
+  return nullptr;
+}
+
+// Both may be there, in either order.
+void leave_out_prefixes(WeightsSource& source) {
+  while (const Wrapper* wrapper = wrapper_of_all(source.shapes)) {
+    for (NamedShape& tensor : source.shapes) tensor.name.erase(0, wrapper->prefix.size());
+    source.prefix += wrapper->prefix;
+    source.notes.push_back(concat("the names in ", source.path, " begin with '", wrapper->prefix, "', which ",
+                                  wrapper->made_by, " puts there; it is left out"));
+  }
+}
+
+WeightsSource open_file(const std::string& path) {
+  WeightsSource source;
+  source.path = path;
+  source.shapes = value_or_throw(list_tensors(path));
+  leave_out_prefixes(source);
+  return source;
+}
+
+WeightsSource open_checkpoint(const std::string& directory, bool averaged) {
+  Checkpoint checkpoint = value_or_throw(load_checkpoint(directory, false));
+  WeightsSource source;
+  source.path = directory;
+  source.state = std::move(checkpoint.state.model);
+  source.step = checkpoint.state.trainer.step;
+  source.checkpoint_tensors = averaged && !checkpoint.tensors.ema.empty()
+                                  ? std::move(checkpoint.tensors.ema)
+                                  : std::move(checkpoint.tensors.model);
+  for (const NamedTensor& tensor : source.checkpoint_tensors) {
+    source.shapes.push_back({tensor.name, tensor.tensor.shape()});
+  }
+  return source;
+}
+
+bool is_under(std::string_view name, std::string_view head) {
+  return !head.empty() && name.starts_with(head);
+}
+
+/// Heights and widths to try for a model that takes any: MNIST's and CIFAR's.
+std::vector<int64_t> sizes_of(const engine::ModelRecord& record) {
+  return record.default_size > 0 ? std::vector<int64_t>{record.default_size} : std::vector<int64_t>{28, 32};
+}
+
+}  // namespace
+
+WeightsSource open_weights(const std::string& path) {
+  if (!fs::is_regular_file(path)) return open_checkpoint(value_or_throw(find_checkpoint(path)), true);
+  const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
+  const std::string name = fs::path(path).filename().string();
+  const std::string state_file = (folder / "state.json").string();
+  if (!fs::exists(state_file)) return open_file(path);
+  if (name == "state.json" || name == "model.safetensors" || name == "ema.safetensors")
+    return open_checkpoint(folder.string(), name != "model.safetensors");
+  WeightsSource source = open_file(path);
+  const formats::Json state = value_or_throw(formats::read_json(state_file));
+  throw_if_error(check_checksum(state, state_file, "move the weights away from it"));
+  source.state = value_or_throw(checkpoint_state_from_json(state, state_file)).model;
+  return source;
+}
+
+std::optional<engine::ModelArguments> arguments_from(std::span<const NamedShape> shapes,
+                                                     const engine::ModelRecord& record) {
+  const std::string classifier = concat(record.head, "weight");
+  engine::ModelArguments arguments;
+  arguments.classes = 0;
+  int64_t least = 5;
+  for (const NamedShape& tensor : shapes) {
+    if (tensor.name == classifier && tensor.shape.rank() == 2) arguments.classes = tensor.shape[0];
+    if (tensor.shape.rank() == 4) least = std::min(least, tensor.shape[1]);
+  }
+  if (arguments.classes < 1) return std::nullopt;
+  if (least >= 1 && least <= 4) arguments.channels = least;
+  return arguments;
+}
+
+std::string fitting_model(std::span<const NamedShape> shapes, const Registries& registries) {
+  const engine::LeaveUninitialized names_are_enough(true);
+  const std::vector<NamedShape> state(shapes.begin(), shapes.end());
+  for (const engine::ModelRecord* record : registries.model_registry().records()) {
+    std::optional<engine::ModelArguments> arguments = arguments_from(shapes, *record);
+    if (record->input != engine::ModelInput::kImages || !arguments) continue;
+    for (const int64_t size : sizes_of(*record)) {
+      arguments->height = arguments->width = size;
+      if (record->build(*arguments)->state_differences(state).empty()) return record->name;
+    }
+  }
+  return {};
+}
+
+namespace {
+
+/// Why the source's tensors don't go into `model`; parameters under a `head` that isn't empty don't count.
+Status check_weights(const WeightsSource& source, const engine::ModelRecord& record, std::string_view head,
+                     const engine::Module& model, const Registries& registries,
+                     std::string_view head_advice) {
+  std::vector<NamedShape> given;
+  for (const NamedShape& tensor : source.shapes) {
+    if (!is_under(tensor.name, head)) given.push_back(tensor);
+  }
+  for (const NamedTensor& own : model.state_dict()) {
+    if (is_under(own.name, head)) given.push_back({own.name, own.tensor.shape()});
+  }
+  const std::string differences = model.state_differences(given);
+  if (differences.empty()) return {};
+  const std::string fits = fitting_model(source.shapes, registries);
+  std::string advice = "; give the model that they were trained with";
+  if (fits == record.name) {
+    advice = concat("; they are the same model's with other classes or channels", head_advice);
+  } else if (!fits.empty()) {
+    advice = concat("; they are those of --model ", fits);
+  }
+  return {ErrorCode::kMisuse, concat("[weights] the tensors of ", source.path, " are not those of this ",
+                                     record.name, "; ", differences, advice)};
+}
+
+}  // namespace
+
+void copy_weights(const WeightsSource& source, const engine::ModelRecord& record, bool keep_head,
+                  engine::Module& model, const Registries& registries, std::string_view head_advice) {
+  const std::string_view head = keep_head ? record.head : "";
+  throw_if_error(check_weights(source, record, head, model, registries, head_advice));
+  std::vector<NamedTensor> weights = source.checkpoint_tensors;
+  if (weights.empty()) {
+    weights = value_or_throw(load_tensors(source.path));
+    for (NamedTensor& tensor : weights) tensor.name.erase(0, source.prefix.size());
+  }
+  std::erase_if(weights, [&](const NamedTensor& tensor) { return is_under(tensor.name, head); });
+  for (const NamedTensor& own : model.state_dict()) {
+    if (is_under(own.name, head)) weights.push_back(own);
+  }
+  model.load_state_dict(weights);
+}
+
+WeightsNormalization normalization_of(const WeightsSource& source, const engine::ModelRecord& record,
+                                      int64_t channels, const augment::OpRegistry& registry) {
+  if (source.state) {
+    if (source.state->arguments.channels != channels || source.state->val_augment.empty()) return {};
+    return {value_or_throw(normalization_in(source.state->val_augment, channels, registry)),
+            concat("the checkpoint's, of ", source.path)};
+  }
+  if (record.published == nullptr || channels != 3) return {};
+  return {record.published->normalize, concat(record.published->publisher, "'s constants, as the names in ",
+                                              source.path, " are ", record.published->publisher, "'s")};
+}
+
+std::string default_cut(const engine::ModelRecord& record, const data::Dataset* dataset) {
+  const int64_t size = record.default_size;
+  if (size > 0) {
+    const int64_t shorter = record.published != nullptr ? record.published->resize : size;
+    return concat("resize(", shorter, ") center_crop(", size, ")");
+  }
+  if (dataset == nullptr || dataset->size() == 0) {
+    throw Error(
+        Status(ErrorCode::kMisuse,
+               concat("[weights] ", record.name,
+                      " takes pictures of any size, and its weights don't say of which; give --val-augment "
+                      "\"resize(HxW)\"")));
+  }
+  const data::RecordHeader first = value_or_throw(dataset->header(0));
+  return concat("resize(", first.height, "x", first.width, ")");
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,47 @@
+#include "dlpipe/run/config/loss.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace dlpipe::run {
+
+using engine::Tensor;
+
+static Tensor floats(std::vector<float> values, const Shape& shape) {
+  return Tensor::from(std::span<const float>(values), shape);
+}
+static Tensor labels(std::vector<int64_t> values) {
+  return Tensor::from(std::span<const int64_t>(values), {static_cast<int64_t>(values.size())});
+}
+
+TEST(Loss, MseIsTheMeanSquareToTheOneHotVector) {
+  const LossRecord* mse = *find_loss("mse");
+  const Tensor logits = floats({1, 0, 0.5f, 0.5f}, {2, 2});
+  // Row 0 with label 1: (1-0)^2 + (0-1)^2 = 2; row 1 with label 0: 0.25 + 0.25 = 0.5; over 4 numbers.
+  EXPECT_NEAR(mse->compute(logits, labels({1, 0}), Tensor(), {}).item(), 2.5 / 4, 1e-6);
+  // Row 0 left out: 0.5 over 2 numbers.
+  EXPECT_NEAR(mse->compute(logits, labels({1, 0}), floats({0, 1}, {2}), {}).item(), 0.25, 1e-6);
+}
+
+TEST(Loss, CrossEntropySmoothsLabelsWhenAsked) {
+  const LossRecord* loss = *find_loss("cross_entropy");
+  const Tensor logits = floats({std::log(3.0f), 0}, {1, 2});  // probabilities 3/4 and 1/4
+  EXPECT_NEAR(loss->compute(logits, labels({0}), Tensor(), {}).item(), -std::log(0.75), 1e-6);
+  const double smooth = -(0.95 * std::log(0.75) + 0.05 * std::log(0.25));
+  EXPECT_NEAR(loss->compute(logits, labels({0}), Tensor(), {0.1}).item(), smooth, 1e-6);
+}
+
+TEST(Loss, AnUnknownNameSuggestsTheNearest) {
+  const auto loss = find_loss("cross_entrpy");
+  ASSERT_FALSE(loss.ok());
+  EXPECT_NE(loss.status().message().find("did you mean 'cross_entropy'?"), std::string::npos);
+}
+
+TEST(Loss, AProgramsOwnComesFirst) {
+  static constexpr LossRecord kOwn = {"mse", "own", nullptr};
+  const LossRecord* const own[] = {&kOwn};
+  EXPECT_EQ(*find_loss("mse", own), &kOwn);
+}
+
+}  // namespace dlpipe::run

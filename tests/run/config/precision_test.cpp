@@ -1,0 +1,65 @@
+#include "dlpipe/run/config/precision.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "dlpipe/base/log.h"
+#include "dlpipe/engine/core/op.h"
+
+namespace dlpipe::run {
+namespace {
+
+std::string& logged() {
+  static std::string text;
+  return text;
+}
+
+TEST(Precision, Tf32ChangesNothingOnTheHostAndSaysSo) {
+  const LogFunction former =
+      set_log_function([](LogLevel, std::string_view message) { logged() += message; });
+  EXPECT_FALSE(take_tf32(false, cpu_device()));
+  EXPECT_EQ(logged(), "");
+  EXPECT_FALSE(take_tf32(true, cpu_device()));
+  set_log_function(former);
+  EXPECT_NE(logged().find("--tf32"), std::string::npos) << logged();
+  EXPECT_NE(logged().find("--device cuda"), std::string::npos) << logged();
+}
+
+TEST(Precision, Tf32IsTheThreadsAndEndsWithItsScope) {
+  EXPECT_FALSE(engine::tf32_allowed());
+  {
+    const engine::UseTf32 use(true);
+    EXPECT_TRUE(engine::tf32_allowed());
+    {
+      const engine::UseTf32 not_here(false);
+      EXPECT_FALSE(engine::tf32_allowed());
+    }
+    EXPECT_TRUE(engine::tf32_allowed());
+  }
+  EXPECT_FALSE(engine::tf32_allowed());
+}
+
+TEST(Precision, TheHostHasNoCudnnToDoWithoutAndSaysWhatToDo) {
+  EXPECT_EQ(*take_cudnn(false, cpu_device()), engine::Cudnn::kAuto);
+  const Status status = take_cudnn(true, cpu_device()).status();
+  EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+  for (const char* part : {"--no-cudnn", "--device cuda"})
+    EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+}
+
+TEST(Precision, TheHostTrainsInAllButF16AndSaysWhatToDo) {
+  for (const char* name : {"f32", "bf16"}) {
+    EXPECT_EQ(*training_dtype(name, cpu_device()), *parse_dtype(name));
+    EXPECT_EQ(*inference_dtype(name, cpu_device()), *parse_dtype(name));
+  }
+  const Status status = training_dtype("f16", cpu_device()).status();
+  EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+  for (const char* part : {"--device cuda", "--dtype bf16"})
+    EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+  EXPECT_EQ(*inference_dtype("f16", cpu_device()), DType::kF32);
+  EXPECT_FALSE(inference_dtype("f17", cpu_device()).ok());
+}
+
+}  // namespace
+}  // namespace dlpipe::run

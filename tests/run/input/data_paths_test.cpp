@@ -1,0 +1,70 @@
+#include "dlpipe/run/input/data_paths.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/io/formats/scratch.h"
+#include "tests/run/sample_data.h"
+
+namespace dlpipe::run {
+
+namespace fs = std::filesystem;
+
+class DataPathsTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<test::ScratchFolder>();
+    data_ = test::make_sample_data(folder_->path(), 5);
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+  static std::unique_ptr<test::ScratchFolder> folder_;
+  static test::SampleData data_;
+};
+std::unique_ptr<test::ScratchFolder> DataPathsTest::folder_;
+test::SampleData DataPathsTest::data_;
+
+TEST_F(DataPathsTest, TrainingTakesTheDatasetOrTheSplitsTrain) {
+  EXPECT_EQ(*training_data(data_.split), data_.train);
+  EXPECT_EQ(*training_data(data_.train), data_.train);
+}
+
+TEST_F(DataPathsTest, ValidationIsGivenOrBesideTheTrainingData) {
+  EXPECT_EQ(*validation_data(data_.split, ""), data_.val);
+  EXPECT_EQ(*validation_data(data_.train, ""), data_.val);
+  EXPECT_EQ(*validation_data(data_.train + "/", ""), data_.val);
+  EXPECT_EQ(*validation_data(data_.train, data_.split), data_.val);
+  EXPECT_EQ(*validation_data(data_.split, data_.train), data_.train);
+}
+
+TEST_F(DataPathsTest, ADatasetAloneHasNone) {
+  const std::string alone = *folder_ / "alone";
+  fs::copy(data_.train, alone, fs::copy_options::recursive);
+  EXPECT_EQ(*validation_data(alone, ""), "");
+}
+
+TEST_F(DataPathsTest, AFolderOfOtherDatasetsNamesThem) {
+  const std::string parts = *folder_ / "parts";
+  fs::create_directories(parts);
+  fs::copy(data_.val, parts + "/val", fs::copy_options::recursive);
+  const auto train = training_data(parts);
+  ASSERT_FALSE(train.ok());
+  EXPECT_NE(train.status().message().find("holds val and no 'train'"), std::string::npos)
+      << train.status().message();
+}
+
+TEST_F(DataPathsTest, ColourPicturesHaveThreeChannels) {
+  EXPECT_EQ(*image_channels(data_.train), 3);
+  EXPECT_FALSE(image_channels("/nonexistent").ok());
+}
+
+TEST_F(DataPathsTest, WhatAModelTakesAndADatasetHoldsMustBeOneKind) {
+  EXPECT_TRUE(check_input_kind("lenet", false, "d", 3).ok());
+  EXPECT_TRUE(check_input_kind("gpt_char", true, "d", 0).ok());
+  const Status tokens = check_input_kind("gpt_char", true, "d", 3);
+  EXPECT_EQ(tokens.code(), ErrorCode::kMisuse);
+  EXPECT_NE(tokens.message().find("takes sequences of tokens, and d holds pictures"), std::string::npos);
+  EXPECT_FALSE(check_input_kind("lenet", false, "d", 0).ok());
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,75 @@
+#include "dlpipe/run/record/receipt.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "dlpipe/io/formats/atomic_file.h"
+#include "tests/io/formats/scratch.h"
+
+namespace dlpipe::run {
+
+using test::ScratchFolder;
+
+static void write_run(const std::string& directory, const Receipt& receipt, const std::string& metrics) {
+  std::filesystem::create_directories(directory);
+  ASSERT_TRUE(formats::write_json(directory + "/receipt.json", to_json(receipt)).ok());
+  ASSERT_TRUE(formats::write_file(directory + "/metrics.jsonl", metrics).ok());
+}
+
+static Receipt some_receipt() {
+  return {"d",   "p",     "30 of 90 samples, by seed 3",
+          3,     "build", "avx2",
+          "k",   "mlp",   "f32",
+          false, 10,      640,
+          true,  "00ff",  "ff00"};
+}
+
+TEST(Receipt, RoundTrips) {
+  ScratchFolder folder;
+  write_run(folder / "a", some_receipt(), "");
+  const auto back = read_receipt(folder / "a");
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(*back, some_receipt());
+}
+
+TEST(CompareRuns, EqualRunsAreTheSame) {
+  ScratchFolder folder;
+  write_run(folder / "a", some_receipt(), "{\"step\":1}\n");
+  write_run(folder / "b", some_receipt(), "{\"step\":1}\n");
+  EXPECT_TRUE(compare_runs(folder / "a", folder / "b")->same());
+}
+
+TEST(CompareRuns, TellsWhichFieldsAndFromWhichStep) {
+  ScratchFolder folder;
+  Receipt other = some_receipt();
+  other.seed = 4;
+  other.parameters_chain = "ff01";
+  write_run(folder / "a", some_receipt(), "{\"step\":1,\"loss\":1}\n{\"step\":2,\"loss\":1}\n");
+  write_run(folder / "b", other, "{\"step\":1,\"loss\":1}\n{\"step\":2,\"loss\":2}\n");
+  const auto difference = compare_runs(folder / "a", folder / "b");
+  ASSERT_TRUE(difference.ok());
+  EXPECT_FALSE(difference->same());
+  EXPECT_TRUE(difference->same_batches());
+  EXPECT_FALSE(difference->same_weights());
+  ASSERT_EQ(difference->receipt.size(), 2u);
+  EXPECT_EQ(difference->receipt[0].field, "seed");
+  EXPECT_EQ(difference->receipt[0].second, "4");
+  EXPECT_EQ(difference->first_step, 2);
+}
+
+TEST(CompareRuns, AShorterRunDiffersWhereItEnds) {
+  ScratchFolder folder;
+  write_run(folder / "a", some_receipt(), "{\"step\":1}\n{\"step\":2}\n");
+  write_run(folder / "b", some_receipt(), "{\"step\":1}\n");
+  EXPECT_EQ(compare_runs(folder / "a", folder / "b")->first_step, 2);
+}
+
+TEST(CompareRuns, ARunWithoutAReceiptIsNamed) {
+  ScratchFolder folder;
+  write_run(folder / "a", some_receipt(), "");
+  const Status status = compare_runs(folder / "a", folder / "b").status();
+  EXPECT_NE(status.message().find("has no readable receipt"), std::string::npos) << status.message();
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,100 @@
+#include "dlpipe/run/record/run_directory.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "dlpipe/io/formats/atomic_file.h"
+#include "tests/io/formats/scratch.h"
+
+namespace dlpipe::run {
+
+namespace fs = std::filesystem;
+using formats::Json;
+using test::ScratchFolder;
+
+TEST(RunDirectory, ANewOneIsTakenAwayAgainWhenNothingWasStarted) {
+  ScratchFolder folder;
+  { ASSERT_TRUE(RunDirectory::create(folder / "run").ok()); }
+  EXPECT_FALSE(fs::exists(folder / "run"));
+}
+
+TEST(RunDirectory, RefusesToOverwriteARun) {
+  ScratchFolder folder;
+  fs::create_directories(folder / "run");
+  std::ofstream(folder / "run/config.toml") << "";
+  const auto again = RunDirectory::create(folder / "run");
+  ASSERT_FALSE(again.ok());
+  EXPECT_EQ(again.status().code(), ErrorCode::kMisuse);
+  EXPECT_NE(again.status().message().find("--resume"), std::string::npos);
+}
+
+TEST(RunDirectory, OneProcessTrainsInItAtATime) {
+  ScratchFolder folder;
+  const auto first = RunDirectory::create(folder / "run");
+  ASSERT_TRUE(first.ok());
+  std::ofstream(folder / "run/config.toml") << "";
+  const auto second = RunDirectory::reopen(folder / "run");
+  ASSERT_FALSE(second.ok());
+  EXPECT_NE(second.status().message().find("another process trains in"), std::string::npos);
+}
+
+TEST(RunDirectory, LogsAreCutToWhatTheCheckpointKnew) {
+  ScratchFolder folder;
+  int64_t known = 0;
+  {
+    auto run = *RunDirectory::create(folder / "run");
+    ASSERT_TRUE(run->start_logs(0).ok());
+    std::ofstream(run->config_file()) << "";
+    ASSERT_TRUE(run->log_line(Json::object({{"step", 1}})).ok());
+    std::ofstream(run->quarantine_file()) << "one\n";
+    const auto sizes = run->sync_logs();
+    ASSERT_TRUE(sizes.ok());
+    known = sizes->metrics_bytes;
+    EXPECT_EQ(sizes->quarantine_bytes, 4);
+    ASSERT_TRUE(run->log_line(Json::object({{"step", 2}})).ok());
+    std::ofstream(run->quarantine_file(), std::ios::app) << "two\n";
+  }
+  auto run = *RunDirectory::reopen(folder / "run");
+  ASSERT_TRUE(run->cut_logs(known, 4).ok());
+  ASSERT_TRUE(run->start_logs(1).ok());
+  ASSERT_TRUE(run->log_line(Json::object({{"step", 2}})).ok());
+  EXPECT_EQ(*formats::read_file(run->metrics_file()), "{\"step\":1}\n{\"step\":2}\n");
+  EXPECT_EQ(*formats::read_file(run->quarantine_file()), "one\n");
+  EXPECT_EQ(run->cut_logs(1000, 0).code(), ErrorCode::kCorrupt);
+}
+
+// TensorBoard forgets older files' points from a START's step on; those of the checkpoint's own step stay.
+TEST(RunDirectory, AResumedEventFileKeepsThePointsOfTheCheckpointsStep) {
+  ScratchFolder folder;
+  {
+    auto run = *RunDirectory::create(folder / "run");
+    ASSERT_TRUE(run->start_logs(0).ok());
+    std::ofstream(run->config_file()) << "";
+    ASSERT_TRUE(run->log_scalars(7, {{{"val/top1", 0.5}}}).ok());
+  }
+  {
+    auto run = *RunDirectory::reopen(folder / "run");
+    ASSERT_TRUE(run->start_logs(7).ok());
+  }
+  int64_t start = -1;
+  for (const auto& entry : fs::directory_iterator(folder / "run")) {
+    if (entry.path().filename().string().find("tfevents") == std::string::npos) continue;
+    const auto events = formats::read_events(entry.path());
+    ASSERT_TRUE(events.ok());
+    for (const formats::EventRecord& event : *events) {
+      if (event.session_start) start = std::max(start, event.step);
+    }
+  }
+  EXPECT_EQ(start, 8);
+}
+
+TEST(RunDirectory, AFolderWithoutARunIsNamed) {
+  ScratchFolder folder;
+  const auto run = RunDirectory::reopen(folder.path());
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(run.status().code(), ErrorCode::kNotFound);
+}
+
+}  // namespace dlpipe::run

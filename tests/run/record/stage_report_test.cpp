@@ -1,0 +1,79 @@
+#include "dlpipe/run/record/stage_report.h"
+
+#include <gtest/gtest.h>
+
+namespace dlpipe::run {
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+static SourceStats two_stages() {
+  SourceStats stats;
+  stats.wall_ns = 10 * kSecond;
+  stats.samples = 1000;
+  stats.stages = {{"reader", 1000, 0, 1 * kSecond, 2 * kSecond, 0, 1},
+                  {"decoder", 1000, 0, 16 * kSecond, kSecond, kSecond, 2}};
+  stats.bottleneck = "decoder";
+  return stats;
+}
+
+TEST(StageReport, RatesAndSharesFollowFromTheCounters) {
+  const StageReport report = report_stages(two_stages(), 0.5);
+  EXPECT_DOUBLE_EQ(report.rows[0].alone_samples_per_s,
+                   1000);                                     // 1000 items in 1 busy second of its one thread
+  EXPECT_DOUBLE_EQ(report.rows[1].alone_samples_per_s, 125);  // 16 busy seconds over two threads
+  EXPECT_DOUBLE_EQ(report.rows[1].busy_share, 0.8);
+  EXPECT_DOUBLE_EQ(report.rows[1].wait_share, 0.1);
+  EXPECT_DOUBLE_EQ(report.samples_per_s, 100);
+}
+
+TEST(StageReport, NamesTheStageWhenTrainingWaitsAndTheModelWhenNot) {
+  EXPECT_EQ(report_stages(two_stages(), 0.5).advice.rfind("Speed up the decoder", 0), 0u);
+  EXPECT_EQ(report_stages(two_stages(), 0.01).advice.rfind("Speed up the model", 0), 0u);
+  EXPECT_EQ(report_stages(two_stages(), -1).advice.rfind("Speed up the decoder", 0), 0u);
+}
+
+TEST(StageReport, APipelineWithPlentyToSpareIsNotWhatLimits) {
+  SourceStats stats = two_stages();
+  for (StageStats& stage : stats.stages) stage.busy_ns /= 100;
+  EXPECT_EQ(report_stages(stats, 0.2).advice.rfind("Speed up the model", 0), 0u)
+      << report_stages(stats, 0.2).advice;
+}
+
+TEST(StageReport, NothingMeasuredIsNoDivisionByZero) {
+  const StageReport report = report_stages(SourceStats{}, 0);
+  EXPECT_EQ(report.samples_per_s, 0);
+  EXPECT_EQ(report.advice, "Nothing was measured.");
+}
+
+TEST(LedgerReport, SharesAddUpWithTheUnaccounted) {
+  LedgerEntry entry;
+  entry.wall_ns = 100;
+  entry.span_ns[static_cast<size_t>(Span::kForward)] = 60;
+  entry.span_ns[static_cast<size_t>(Span::kDataIdle)] = 30;
+  const LedgerReport report = report_ledger(entry);
+  double sum = report.unaccounted_share;
+  for (const LedgerRow& row : report.rows) sum += row.share;
+  EXPECT_DOUBLE_EQ(sum, 1.0);
+  EXPECT_DOUBLE_EQ(report.unaccounted_share, 0.1);
+  EXPECT_DOUBLE_EQ(report.data_wait_share, 0.3);
+  EXPECT_FALSE(report.adds_up());
+}
+
+TEST(LedgerReport, ADevicesGoesIntoTheJson) {
+  DeviceTimes device;
+  device.steps = 3;
+  device.entry.wall_ns = 10 * kSecond;
+  device.entry.span_ns[static_cast<size_t>(Span::kDataIdle)] = 1 * kSecond;
+  device.entry.span_ns[static_cast<size_t>(Span::kHostToDevice)] = 2 * kSecond;
+  device.entry.span_ns[static_cast<size_t>(Span::kBackward)] = 4 * kSecond;
+  device.entry.span_ns[static_cast<size_t>(Span::kLaunchGap)] = 3 * kSecond;
+  EXPECT_DOUBLE_EQ(device.wait_share(), 0.3);
+  const formats::Json json = to_json(LedgerReport(), StageReport(), device, 4)["device"];
+  EXPECT_TRUE(json["adds_up"].as_bool());
+  EXPECT_DOUBLE_EQ(json["waited_seconds"].as_double(), 3);
+  EXPECT_DOUBLE_EQ(json["worked_seconds"].as_double(), 4);
+  EXPECT_DOUBLE_EQ(json["spans"]["launch gap"]["share"].as_double(), 0.3);
+  EXPECT_TRUE(to_json(LedgerReport(), StageReport(), DeviceTimes(), 4)["device"].is_null());
+}
+
+}  // namespace dlpipe::run

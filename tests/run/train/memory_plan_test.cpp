@@ -1,0 +1,76 @@
+#include "dlpipe/run/train/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/run/input/cached_batch.h"
+
+namespace dlpipe::run {
+namespace {
+
+MemoryPlanArguments arguments_for(const std::string& model, int64_t batch, int64_t size) {
+  MemoryPlanArguments arguments;
+  arguments.model = value_or_throw(engine::ModelRegistry::builtin().find(model));
+  arguments.model_arguments = {10, 3, size, size, 1};
+  if (arguments.model->input == engine::ModelInput::kTokens) arguments.model_arguments.length = size;
+  arguments.optimizer = value_or_throw(engine::find_optimizer("adamw"));
+  arguments.step.loss = value_or_throw(find_loss("cross_entropy"));
+  arguments.batch = batch;
+  return arguments;
+}
+
+/// What steps of the whole batch hold at most.
+uint64_t measured(const MemoryPlanArguments& arguments) {
+  const engine::ModelArguments& m = arguments.model_arguments;
+  const size_t before = engine::allocator_statistics().used_bytes;
+  const auto model = arguments.model->build(m);
+  const auto optimizer = arguments.optimizer->build(model->parameters(), arguments.optimizer_arguments);
+  const auto source =
+      m.length > 0 ? CachedBatch::random_tokens(arguments.batch, m.length, m.classes, 2)
+                   : CachedBatch::random(arguments.batch, {m.height, m.width, m.channels}, m.classes, 2);
+  TrainStep step(*model, *optimizer, nullptr, arguments.step);
+  start_memory_measurement();
+  for (int64_t i = 0; i < 3; ++i) step.run(*source, i, 1e-3);
+  return measured_engine_bytes() - before;
+}
+
+TEST(MemoryPlan, ForetellsAStepsPeakToATenth) {
+  for (const auto& [model, batch, size] :
+       {std::tuple("lenet", 256, 28), std::tuple("airbench", 64, 32), std::tuple("cifarnet", 64, 32),
+        std::tuple("mlp", 128, 28), std::tuple("gpt_char", 8, 48), std::tuple("gpt_char_tiny", 8, 64),
+        std::tuple("gpt_char_tiny", 3, 64)}) {
+    SCOPED_TRACE(model);
+    const MemoryPlanArguments arguments = arguments_for(model, batch, size);
+    const MemoryPlan plan = plan_memory(arguments);
+    EXPECT_EQ(plan.batch, batch);
+    EXPECT_GT(plan.activations, 0u);
+    EXPECT_EQ(plan.optimizer, 2 * plan.gradients + sizeof(int64_t)) << "two moments, and the number of steps";
+    const auto peak = static_cast<double>(measured(arguments));
+    EXPECT_NEAR(static_cast<double>(plan.total()), peak, 0.1 * peak);
+  }
+}
+
+TEST(MemoryPlan, LeavesNoTrace) {
+  engine::kernel_table().clear();
+  const size_t before = engine::allocator_statistics().used_bytes;
+  plan_memory(arguments_for("lenet", 32, 28));
+  EXPECT_EQ(engine::allocator_statistics().used_bytes, before);
+  EXPECT_EQ(engine::kernel_table().size(), 0u);
+}
+
+TEST(MemoryPlan, TheLargestBatchFillsTheLimit) {
+  MemoryPlan plan;
+  plan.batch = 100;
+  plan.parameters = 1000;
+  plan.activations = 5000;
+  plan.bytes_a_sample = 50;
+  EXPECT_EQ(plan.largest_batch(6000), 100);
+  EXPECT_EQ(plan.largest_batch(5999), 99);
+  EXPECT_EQ(plan.largest_batch(11000), 200);
+  EXPECT_EQ(plan.largest_batch(1049), 0);
+  EXPECT_EQ(plan.largest_batch(10), 0);
+}
+
+}  // namespace
+}  // namespace dlpipe::run

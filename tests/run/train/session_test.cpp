@@ -1,0 +1,149 @@
+// Training with everything real: JPEGs, dataset, pipeline, engine.
+#include "dlpipe/run/train/session.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/run/record/kernel_measurements.h"
+#include "dlpipe/run/use/evaluate_dataset.h"
+#include "tests/run/session_fixture.h"
+
+namespace dlpipe::run {
+
+namespace fs = std::filesystem;
+using test::ScratchFolder;
+using test::SessionTest;
+using test::text_of;
+
+TEST_F(SessionTest, TrainsAndLeavesACompleteRunDirectory) {
+  ScratchFolder runs;
+  Session session(config(runs / "a"));
+  const TrainOutcome outcome = session.train();
+  EXPECT_EQ(outcome.steps, 40);  // 320 images, 16 a batch, 2 epochs
+  EXPECT_TRUE(outcome.last_validation.has_value());
+  for (const char* file : {"config.toml", "metrics.jsonl", "ledger.json", "kernels.json", "receipt.json",
+                           "checkpoints/last/model.safetensors", "checkpoints/best/state.json"}) {
+    EXPECT_TRUE(fs::exists(runs / "a/" + file)) << file;
+  }
+  // Whether it adds up is trainer_test's, where parts take longer than a scheduler's slice.
+  EXPECT_GT(outcome.ledger.covered_ns(), 0);
+}
+
+TEST_F(SessionTest, TheSameConfigOnOtherThreadsIsTheSameRun) {
+  ScratchFolder runs;
+  TrainConfig first = config(runs / "a");
+  Session(first).train();
+  TrainConfig second;
+  ASSERT_TRUE(read_config(runs / "a/config.toml", second).ok());
+  second.out = runs / "b";
+  second.threads = 3;
+  second.slots = 5;
+  Session(second).train();
+  const auto difference = compare_runs(runs / "a", runs / "b");
+  ASSERT_TRUE(difference.ok()) << difference.status().message();
+  EXPECT_TRUE(difference->same());
+  EXPECT_EQ(text_of(runs / "a/receipt.json"), text_of(runs / "b/receipt.json"));
+  EXPECT_EQ(text_of(runs / "a/checkpoints/last/model.safetensors"),
+            text_of(runs / "b/checkpoints/last/model.safetensors"));
+}
+
+// cifarnet's first convolution starts with filters computed from the images, each followed by its negative.
+// The first run measures, the second takes its answers: the same kernels, the same bits.
+TEST_F(SessionTest, RunsThatMeasureTheirKernelsAgree) {
+  ScratchFolder runs;
+  ::setenv("XDG_CACHE_HOME", runs.path().c_str(), 1);
+  TrainConfig measured = config(runs / "a");
+  measured.kernels = "measured";
+  measured.epochs = 1;
+  const TrainOutcome outcome = Session(measured).train();
+  EXPECT_NE(text_of(runs / "a/kernels.json").find("measured"), std::string::npos);
+  measured.out = runs / "b";
+  measured.threads = 1;
+  Session(measured).train();
+  EXPECT_EQ(text_of(runs / "a/kernels.json"), text_of(runs / "b/kernels.json"));
+  EXPECT_EQ(text_of(runs / "a/checkpoints/last/model.safetensors"),
+            text_of(runs / "b/checkpoints/last/model.safetensors"));
+  // oneDNN's version stands in the name of what is kept, so that another release measures for itself.
+  std::string library = engine::kernel_library();
+  std::replace(library.begin(), library.end(), ' ', '-');
+  EXPECT_NE(measured_kernels_file().find(library + ".json"), std::string::npos) << measured_kernels_file();
+  EXPECT_TRUE(std::filesystem::exists(measured_kernels_file()));
+  ::unsetenv("XDG_CACHE_HOME");
+  // A checkpoint is judged with the kernels of its run.
+  engine::kernel_table().clear();
+  const Evaluation evaluation =
+      evaluate_dataset({.model = {.weights = runs / "a/checkpoints/last"}, .data = data_.split, .batch = 16});
+  EXPECT_EQ(evaluation.report.loss, outcome.last_validation->result.loss);
+  EXPECT_NE(engine::kernel_table().save().find("measured"), std::string::npos);
+  measured.kernels = "guessed";
+  measured.out = runs / "c";
+  EXPECT_THROW(Session{measured}, Error);
+}
+
+TEST_F(SessionTest, AModelMayTakeFirstWeightsFromTheImages) {
+  ScratchFolder runs;
+  const auto stem_after_a_step = [&](const std::string& run, int64_t threads, double lr,
+                                     const std::string& init) {
+    TrainConfig c = config(runs / run);
+    c.model = "cifarnet";
+    c.max_steps = 1;
+    c.lr = lr;
+    c.threads = threads;
+    c.init = init;
+    Session(c).train();
+    for (const engine::NamedTensor& named :
+         value_or_throw(load_checkpoint(runs / run + "/checkpoints/last", false)).tensors.model) {
+      if (named.name == "stem.conv.weight") return named.tensor.to_doubles();
+    }
+    return std::vector<double>();
+  };
+  const std::vector<double> stem = stem_after_a_step("a", 1, 0.0, "");
+  ASSERT_EQ(stem.size(), 24u * 12u);
+  for (size_t i = 0; i < stem.size(); i += i % 12 == 11 ? 13 : 1) EXPECT_EQ(stem[i], -stem[i + 12]) << i;
+  EXPECT_EQ(stem_after_a_step("b", 3, 0.0, ""), stem);
+
+  // Weights from elsewhere stay as they are.
+  const std::vector<double> given = stem_after_a_step("c", 2, 0.5, "");
+  EXPECT_NE(given, stem);
+  EXPECT_EQ(stem_after_a_step("d", 2, 0.0, runs / "c/checkpoints/last"), given);
+}
+
+TEST_F(SessionTest, AnotherSeedIsAnotherRun) {
+  ScratchFolder runs;
+  TrainConfig first = config(runs / "a");
+  TrainConfig second = config(runs / "b");
+  first.epochs = second.epochs = 0.5;
+  second.seed = 4;
+  Session(first).train();
+  Session(second).train();
+  const auto difference = compare_runs(runs / "a", runs / "b");
+  EXPECT_FALSE(difference->same_batches());
+  EXPECT_FALSE(difference->same_weights());
+  EXPECT_EQ(difference->first_step, 1);
+}
+
+TEST_F(SessionTest, OneBatchCanBeLearntByHeart) {
+  TrainConfig c = config("");
+  c.overfit_batch = 60;
+  c.schedule = "constant";
+  const TrainOutcome outcome = Session(c).train();
+  EXPECT_EQ(outcome.steps, 60);
+  EXPECT_LT(outcome.loss, 0.1 * outcome.first_loss);
+}
+
+TEST_F(SessionTest, PixelReceiptsAgreeAcrossThreadsToo) {
+  ScratchFolder runs;
+  for (const char* name : {"a", "b"}) {
+    TrainConfig c = config(runs / name);
+    c.receipt = "pixels";
+    c.epochs = 0.5;
+    c.threads = name[0] == 'a' ? 1 : 3;
+    Session(c).train();
+  }
+  EXPECT_TRUE(compare_runs(runs / "a", runs / "b")->same());
+}
+
+}  // namespace dlpipe::run
