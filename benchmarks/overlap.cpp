@@ -91,7 +91,7 @@ void run_case(const Case& c, const std::string& folder, int rounds, int cores) {
   run::TrainStepOptions options;
   options.loss = value_or_throw(run::find_loss("cross_entropy"));
   options.dtype = c.dtype;
-  run::TrainStep step(*model, *optimizer, nullptr, options);
+  const auto step = run::TrainStep::create(*model, *optimizer, nullptr, options);
   pipeline::LoaderOptions loader_options;
   loader_options.data = make_data(folder, c.jpeg_side);
   loader_options.augment = c.augment;
@@ -103,8 +103,8 @@ void run_case(const Case& c, const std::string& folder, int rounds, int cores) {
   constexpr double kRate = 1e-4;
   const auto train = [&](BatchSource& source, int64_t steps) {
     for (int64_t i = 0; i < steps; ++i) {
-      step.run(source, i, kRate);
-      step.take_outcome();
+      step->run(source, i, kRate);
+      step->take_outcome();
     }
   };
   const auto decode = [&](int64_t batches) {

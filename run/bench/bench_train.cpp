@@ -211,18 +211,18 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   model->to(device);
   const auto optimizer = build_optimizer(*optimizer_record, *model);
   TrainStepOptions settings = step_options(options, device);
-  TrainStep step(*model, *optimizer, nullptr, settings);
+  const auto step = TrainStep::create(*model, *optimizer, nullptr, settings);
   report.tokens = takes_tokens(record) ? options.size : 0;
   model->train();
   CachedInput input(options, takes_tokens(record), device);
-  report_steps(measure_steps(options, step, input), report);
+  report_steps(measure_steps(options, *step, input), report);
   report.peak_memory_bytes =
       device.is_host() ? peak_resident_bytes() : engine::allocator_statistics(device).peak_used_bytes;
-  report.graph_reason = step.graph_reason();
+  report.graph_reason = step->graph_reason();
   if (!options.explain) return report;
   settings.graph = TrainStepOptions::Graph::kOff;  // a graph's ops can't be told apart
-  TrainStep eager(*model, *optimizer, nullptr, settings);
-  report.roofline = roofline_around(device, settings, [&] { explain_steps(eager, input, report); });
+  const auto eager = TrainStep::create(*model, *optimizer, nullptr, settings);
+  report.roofline = roofline_around(device, settings, [&] { explain_steps(*eager, input, report); });
   return report;
 }
 

@@ -51,12 +51,12 @@ MemoryPlan probe(const MemoryPlanArguments& arguments, int64_t batch) {
   options.skip_nonfinite = true;  // random pictures may do anything; memory is what counts
   options.clip = 0;
   options.graph = TrainStepOptions::Graph::kOff;
-  TrainStep step(*model, *optimizer, nullptr, options);
-  step.run(*source, 0, 0.0);  // makes the optimizer's state
-  step.take_outcome(true);
+  const auto step = TrainStep::create(*model, *optimizer, nullptr, options);
+  step->run(*source, 0, 0.0);  // makes the optimizer's state
+  step->take_outcome(true);
   engine::reset_peak(device);
-  step.run(*source, 1, 0.0);
-  step.take_outcome(true);
+  step->run(*source, 1, 0.0);
+  step->take_outcome(true);
 
   MemoryPlan plan;
   plan.batch = batch;

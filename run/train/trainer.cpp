@@ -73,12 +73,12 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerSettings& settings, con
     : parts_(parts),
       settings_(settings),
       state_(state),
-      step_(*parts.model, *parts.optimizer, parts.ema, settings.step) {
+      step_(TrainStep::create(*parts.model, *parts.optimizer, parts.ema, settings.step)) {
   static TrainObserver silent;
   if (parts_.observer == nullptr) parts_.observer = &silent;
   if (parts_.val != nullptr) val_begin_ = parts_.val->state();
-  if (step_.scaler() != nullptr && state_.loss_scale > 0)
-    step_.scaler()->set_state(
+  if (step_->scaler() != nullptr && state_.loss_scale > 0)
+    step_->scaler()->set_state(
         {static_cast<float>(state_.loss_scale), static_cast<int32_t>(state_.good_steps)});
 }
 
@@ -139,13 +139,13 @@ void Trainer::finish() {
   outcome_.batches_chain = parts_.train->state().chain;
   outcome_.parameters_chain = state_.parameters_chain;
   outcome_.ledger = ledger_.total();
-  outcome_.device = step_.device_times();
+  outcome_.device = step_->device_times();
   outcome_.stats = parts_.train->stats();
 }
 
 std::string Trainer::nonfinite_advice() const {
   std::string advice = "; try a lower --lr, --clip 1, or --on-nonfinite skip";
-  if (step_.scaler() != nullptr) advice = "; f16 ends at 65504: try --dtype bf16" + advice;
+  if (step_->scaler() != nullptr) advice = "; f16 ends at 65504: try --dtype bf16" + advice;
   if (parts_.directory == nullptr) return advice;
   const std::vector<std::string> saved = list_checkpoints(parts_.directory->checkpoints());
   return advice +
@@ -155,14 +155,14 @@ std::string Trainer::nonfinite_advice() const {
 void Trainer::one_step() {
   ledger_.begin_step();
   const double lr = value_or_throw(engine::learning_rate(settings_.schedule, state_.step));
-  const StepOutcome* const issued = step_.run(*parts_.train, state_.step, lr);
+  const StepOutcome* const issued = step_->run(*parts_.train, state_.step, lr);
   if (issued == nullptr) {
     ended_ = true;
     ledger_.end_step();
     return;
   }
   const bool epoch_ended = issued->epoch_ended;
-  if (const std::string reason = step_.graph_reason(); reason != graph_reason_) {
+  if (const std::string reason = step_->graph_reason(); reason != graph_reason_) {
     graph_reason_ = reason;
     parts_.observer->on_note(concat("steps are launched kernel by kernel: ", reason));
   }
@@ -174,7 +174,7 @@ void Trainer::one_step() {
 }
 
 void Trainer::take_outcomes(bool all) {
-  while (const std::optional<StepOutcome> outcome = step_.take_outcome(all)) {
+  while (const std::optional<StepOutcome> outcome = step_->take_outcome(all)) {
     log_step(*outcome);
     parts_.observer->on_step(outcome->step + 1, outcome->loss);
     report_progress(*outcome);
@@ -312,7 +312,7 @@ void Trainer::save() {
   state_.metrics_bytes = sizes.metrics_bytes;
   state_.quarantine_bytes = sizes.quarantine_bytes;
   const engine::GradScaler::State scaler =
-      step_.scaler() != nullptr ? step_.scaler()->state() : engine::GradScaler::State{0, 0};
+      step_->scaler() != nullptr ? step_->scaler()->state() : engine::GradScaler::State{0, 0};
   state_.loss_scale = scaler.scale;
   state_.good_steps = scaler.good_steps;
   throw_if_error(save_kernels(parts_.directory->kernels_file()));
@@ -331,7 +331,7 @@ Trainer::Window Trainer::begin_window() const {
   window.begin_ns = now_ns();
   window.ledger_wall_ns = ledger_.total().wall_ns;
   window.ledger_data_ns = data_ns(ledger_.total());
-  window.device = step_.device_times().entry;
+  window.device = step_->device_times().entry;
   return window;
 }
 
@@ -358,7 +358,7 @@ void Trainer::report_progress(const StepOutcome& outcome) {
   report.lr = outcome.lr;
   report.samples_per_s =
       static_cast<double>(window.samples) / (static_cast<double>(now - window.begin_ns) * 1e-9);
-  DeviceTimes device = step_.device_times();
+  DeviceTimes device = step_->device_times();
   device.entry -= window.device;
   const bool has_device_times = device.entry.wall_ns > 0;
   report.data_wait_share =

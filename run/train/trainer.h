@@ -103,7 +103,7 @@ class Trainer {
   TrainerParts parts_;
   TrainerSettings settings_;
   TrainerState state_;
-  TrainStep step_;
+  std::unique_ptr<TrainStep> step_;
   std::string graph_reason_;  // as last told
   SourceState val_begin_;     // every validation begins here, so that all see the same draws
   Ledger ledger_;

@@ -50,7 +50,7 @@ struct Rig {
     net->to(device);
     optimizer = (*engine::find_optimizer(variant.optimizer))->build(net->parameters(), variant.arguments);
     if (variant.ema > 0) ema = std::make_unique<engine::Ema>(*net, variant.ema);
-    step = std::make_unique<run::TrainStep>(*net, *optimizer, ema.get(), options);
+    step = run::TrainStep::create(*net, *optimizer, ema.get(), options);
     net->train();
   }
   /// Asks for `count` steps and answers all their outcomes.

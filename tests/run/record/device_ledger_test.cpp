@@ -212,17 +212,17 @@ DeviceTimes times_of_steps(SimulatedDevice& device, TrainStepOptions options) {
   options.loss = *find_loss("cross_entropy");
   net->to(device);
   const auto optimizer = (*engine::find_optimizer("sgd"))->build(net->parameters(), {});
-  TrainStep step(*net, *optimizer, nullptr, options);
+  const auto step = TrainStep::create(*net, *optimizer, nullptr, options);
   net->train();
   StagedSource source(device, {});
   for (int64_t i = 0; i < 8; ++i) {
-    EXPECT_NE(step.run(source, i, 0.05), nullptr);
-    while (step.take_outcome()) continue;
+    EXPECT_NE(step->run(source, i, 0.05), nullptr);
+    while (step->take_outcome()) continue;
     device.host_works(std::chrono::milliseconds(1));  // longer than the device's step
   }
-  while (step.take_outcome(true)) continue;
-  EXPECT_EQ(step.graph_reason(), options.graph == TrainStepOptions::Graph::kOff ? "--graph off" : "");
-  return step.device_times();
+  while (step->take_outcome(true)) continue;
+  EXPECT_EQ(step->graph_reason(), options.graph == TrainStepOptions::Graph::kOff ? "--graph off" : "");
+  return step->device_times();
 }
 
 TEST_F(DeviceTime, OfTrainingStepsAddsUp) {

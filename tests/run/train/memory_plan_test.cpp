@@ -29,9 +29,9 @@ uint64_t measured(const MemoryPlanArguments& arguments) {
   const auto source =
       m.length > 0 ? CachedBatch::random_tokens(arguments.batch, m.length, m.classes, 2)
                    : CachedBatch::random(arguments.batch, {m.height, m.width, m.channels}, m.classes, 2);
-  TrainStep step(*model, *optimizer, nullptr, arguments.step);
+  const auto step = TrainStep::create(*model, *optimizer, nullptr, arguments.step);
   start_memory_measurement();
-  for (int64_t i = 0; i < 3; ++i) step.run(*source, i, 1e-3);
+  for (int64_t i = 0; i < 3; ++i) step->run(*source, i, 1e-3);
   return measured_engine_bytes() - before;
 }
 

@@ -19,7 +19,7 @@ struct Rig {
   explicit Rig(TrainStepOptions options = {}, double dropout = 0) : net(test::small_net(8, 4, 1, dropout)) {
     options.loss = *find_loss("cross_entropy");
     optimizer = (*engine::find_optimizer("sgd"))->build(net->parameters(), {});
-    step = std::make_unique<TrainStep>(*net, *optimizer, nullptr, options);
+    step = TrainStep::create(*net, *optimizer, nullptr, options);
     net->train();
   }
   /// A step, to its end.

@@ -1,0 +1,72 @@
+#include "dlpipe/run/train/batch_pass.h"
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/device_memory.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/run/train/nonfinite.h"
+
+namespace dlpipe::run {
+
+using engine::NamedTensor;
+using engine::Tensor;
+
+void fail_nonfinite(int64_t step, const std::string& reason) {
+  throw Error(Status(ErrorCode::kNonfinite,
+                     concat("[train] step ", step, ": a number is not finite; the first is in ", reason)));
+}
+
+BatchPass::BatchPass(engine::Module& model, const TrainStepOptions& options, Tensor random_key)
+    : model_(model),
+      options_(options),
+      random_key_(std::move(random_key)),
+      parameters_(model.parameters()),
+      buffers_(model.buffers()) {}
+
+void BatchPass::begin_step() {
+  model_.zero_grad();
+  if (options_.skip_nonfinite) save_buffers();
+}
+
+// Batch norms see the batch before anybody knows whether it counts.
+void BatchPass::save_buffers() {
+  if (saved_buffers_.size() != buffers_.size()) {
+    for (const NamedTensor& buffer : buffers_) saved_buffers_.push_back(buffer.tensor.clone());
+    return;
+  }
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    const Tensor& now = buffers_[i].tensor;
+    engine::copy_memory(saved_buffers_[i].device(), saved_buffers_[i].raw(), now.device(), now.raw(),
+                        now.size_bytes());
+  }
+}
+
+void BatchPass::seed_host(int64_t step, int64_t micro) const {
+  engine::random_state() = {options_.seed, step * options_.accumulate + micro, 0, random_key_};
+}
+
+void BatchPass::seed(int64_t step, int64_t micro) const {
+  seed_host(step, micro);
+  if (random_key_.defined()) engine::write_random_key(engine::random_state());
+}
+
+// The device's key isn't written here: in a graph that would be the captured step's.
+Tensor BatchPass::loss(const BatchInput& input, int64_t step, int64_t micro) {
+  seed_host(step, micro);
+  const Tensor logits = input.rows(model_(input.pixels));
+  return options_.loss->compute(logits, input.labels, input.weight, options_.loss_arguments);
+}
+
+Tensor BatchPass::share(const Tensor& loss) const {
+  if (options_.accumulate == 1) return loss;
+  return engine::scale(loss, 1.0 / static_cast<double>(options_.accumulate));
+}
+
+std::string BatchPass::find_layer(const BatchInput& input, int64_t step, int64_t micro) {
+  const engine::UseAutocast autocast(options_.dtype);
+  seed(step, micro);
+  const std::string layer = first_nonfinite_layer(model_, input.pixels);
+  return layer.empty() ? "the loss itself" : layer;
+}
+
+}  // namespace dlpipe::run
