@@ -78,7 +78,7 @@ std::string make_data(const std::string& folder, int side) {
   synth.size_min = synth.size_max = side;
   value_or_throw(ingest::synth(synth));
   ingest::IngestOptions options;
-  options.source = synth.directory;
+  options.sources = {synth.directory};
   options.destination = name;
   value_or_throw(ingest::ingest(options));
   return name;

@@ -9,6 +9,7 @@
 #include "dlpipe/engine/metrics/metrics.h"
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/engine/optim/optimizer.h"
+#include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/run/config/config_choices.h"
 #include "dlpipe/run/config/loss.h"
 
@@ -99,7 +100,19 @@ std::vector<std::string> names_of(const Records& records) {
   return names;
 }
 
-constexpr std::array<HelpTopic, 6> kTopics = {
+std::string describe_sources() {
+  std::string text =
+      "What `dlpipe ingest SRC... DST` reads. SRC may be several, of one kind or of many: their classes are "
+      "put "
+      "together by\nname. 'shards-{000..127}.tar' and wildcards in quotes are expanded; --list FILE names "
+      "further "
+      "ones.\n\n";
+  Rows rows = {{"source", "SRC"}};
+  for (const data::SourceRecord* record : data::source_table()) rows.push_back({record->name, record->help});
+  return text + format_table(rows);
+}
+
+constexpr std::array<HelpTopic, 7> kTopics = {
     {{"losses", "what --loss may be", "loss", describe_losses, [] { return names_of(run::loss_table()); }},
      {"metrics", "what validation and eval report", "metrics", describe_metrics,
       [] { return names_of(engine::metric_table()); }},
@@ -110,7 +123,8 @@ constexpr std::array<HelpTopic, 6> kTopics = {
      {"optimizers", "what --optimizer may be", "optimizer", describe_optimizers,
       [] { return names_of(engine::optimizer_table()); }},
      {"schedules", "what --schedule may be", "schedule", describe_schedules,
-      [] { return engine::schedule_names(); }}}};
+      [] { return engine::schedule_names(); }},
+     {"sources", "what ingest reads", "", describe_sources, [] { return names_of(data::source_table()); }}}};
 
 }  // namespace
 

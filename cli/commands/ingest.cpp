@@ -26,7 +26,21 @@ struct Options {
   bool json = false;
 };
 
+/// Of the words by their places the last one is DST, unless DST is given by a name.
+Status find_destination(ingest::IngestOptions& ingest) {
+  if (ingest.destination.empty() && ingest.sources.size() + (ingest.list.empty() ? 0 : 1) >= 2) {
+    ingest.destination = ingest.sources.back();
+    ingest.sources.pop_back();
+  }
+  if (!ingest.destination.empty()) return {};
+  return {ErrorCode::kMisuse,
+          concat("[ingest] ", ingest.sources.empty() ? "SRC and DST are" : "DST is",
+                 " missing: `dlpipe ingest SRC... DST` makes the dataset DST; see 'dlpipe "
+                 "ingest --help'")};
+}
+
 Status parse_texts(Options& options) {
+  DLPIPE_RETURN_IF_ERROR(find_destination(options.ingest));
   DLPIPE_ASSIGN_OR_RETURN(options.ingest.on_error, ingest::parse_on_error(options.on_error));
   DLPIPE_ASSIGN_OR_RETURN(options.ingest.store, ingest::parse_store(options.store));
   DLPIPE_ASSIGN_OR_RETURN(options.ingest.jpeg, ingest::parse_jpeg_layout(options.jpeg));
@@ -132,18 +146,22 @@ Status run(Options options) {
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   ingest::IngestOptions& ingest = options->ingest;
-  flags
-      .add_option("SRC", ingest.source,
-                  "Folder with one folder per class, or with train, val and test folders of these; .csv or "
-                  ".tsv list of "
-                  "path,label; IDX file or folder (.gz too); .txt")
-      .required();
-  flags
-      .add_option("DST", ingest.destination,
-                  "Dataset to make; an interrupted run is continued by the same command")
-      .required();
+  flags.add_option(
+      "SRC", ingest.sources,
+      "What to read, one or several: a folder with one folder per class, or with train, val and test "
+      "folders of these; a .tar, .tar.gz or .tar.zst (WebDataset shards, class folders), a folder of "
+      "them, or - for one on the standard input; .csv or .tsv list of path,label; IDX file or folder "
+      "(.gz too); .txt. 'shards-{000..127}.tar' and wildcards are expanded");
+  flags.add_option("DST", ingest.destination,
+                   "Dataset to make; an interrupted run is continued by the same command");
+  flags.add_option("--list", ingest.list, "File with further SRC, one per line, paths below its own folder");
   flags.add_option("--manifest", ingest.manifest,
                    "List of path,label[,split,...], paths below SRC or absolute");
+  flags.add_option("--label", ingest.label,
+                   "Name of what holds the class, where it isn't found by itself: a key of a shard's .json");
+  flags.add_option(
+      "--labels", ingest.labels,
+      "File with a class per line, for pictures without class folders, in the order of their names");
   flags.add_option("--classes-from", ingest.classes_from, "Dataset whose class order to take");
   flags.add_option("--on-error", options->on_error, "What to do about a bad file: skip (and list it), stop");
   flags.add_option("--store", options->store, "auto (the file's own bytes; raw for IDX), jpeg, raw");

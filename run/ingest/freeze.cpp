@@ -43,7 +43,9 @@ Status take_class_table(const std::string& directory, SourceListing& listing) {
                            printable(suggestion(name, classes))));
     label_of.push_back(it - classes.begin());
   }
-  for (SourceEntry& entry : listing.entries) entry.label = label_of[static_cast<size_t>(entry.label)];
+  for (SourceEntry& entry : listing.entries) {
+    if (entry.label >= 0) entry.label = label_of[static_cast<size_t>(entry.label)];
+  }
   listing.classes = classes;
   return {};
 }
@@ -89,7 +91,7 @@ Status check_split_once(const IngestOptions& options, const SourceListing& listi
   std::set<std::string> own;
   for (const SourceEntry& entry : listing.entries) own.insert(entry.split);
   return {ErrorCode::kMisuse,
-          concat("[ingest] --split, and ", printable(options.source),
+          concat("[ingest] --split, and ", sources_text(options),
                  " has splits of its own: ", quoted_names(std::vector<std::string>(own.begin(), own.end())),
                  "; leave out --split, or ingest one of them alone with it")};
 }
@@ -103,9 +105,9 @@ void warn_of_missing_classes(const IngestOptions& options, FrozenList& list) {
   for (const FrozenSplit& split : list.splits) {
     std::vector<int64_t>& of_split = counts.emplace_back(classes);
     for (const SourceEntry& entry : split.entries) {
-      const int64_t is_there = entry.problem.empty() ? 1 : 0;
-      of_split[static_cast<size_t>(entry.label)] += is_there;
-      everywhere[static_cast<size_t>(entry.label)] += is_there;
+      if (!entry.problem.empty() || entry.label < 0) continue;
+      ++of_split[static_cast<size_t>(entry.label)];
+      ++everywhere[static_cast<size_t>(entry.label)];
     }
   }
   for (size_t s = 0; s < counts.size(); ++s) {

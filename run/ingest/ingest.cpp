@@ -10,7 +10,8 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/partial_directory.h"
-#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/io/data/sources/inputs.h"
+#include "dlpipe/io/data/sources/scratch_file.h"
 #include "dlpipe/run/ingest/files.h"
 #include "dlpipe/run/ingest/freeze.h"
 #include "dlpipe/run/ingest/frozen_list.h"
@@ -39,14 +40,28 @@ Status make_directory(const std::string& directory) {
 // DST inside SRC would be found by the next listing as one more class.
 Status check_places(const IngestOptions& options, const Paths& paths) {
   std::error_code ignored;
-  const fs::path source = fs::weakly_canonical(options.source, ignored);
   const fs::path destination = fs::weakly_canonical(paths.destination, ignored);
-  const auto [end, unused] =
-      std::mismatch(source.begin(), source.end(), destination.begin(), destination.end());
-  if (end == source.end() && fs::is_directory(source, ignored))
-    return Status(ErrorCode::kMisuse, concat("[ingest] ", paths.destination, " lies inside ", options.source,
-                                             "; choose a DST outside of SRC"));
+  for (const std::string& given : options.sources) {
+    const fs::path source = fs::weakly_canonical(given, ignored);
+    const auto [end, unused] =
+        std::mismatch(source.begin(), source.end(), destination.begin(), destination.end());
+    if (end == source.end() && fs::is_directory(source, ignored))
+      return Status(ErrorCode::kMisuse, concat("[ingest] ", paths.destination, " lies inside ", given,
+                                               "; choose a DST outside of SRC"));
+  }
   return {};
+}
+
+data::SourceOptions source_options(const IngestOptions& options, const Paths& paths) {
+  data::SourceOptions source;
+  source.manifest = options.manifest;
+  source.length = options.length;
+  source.splits = !options.no_splits;
+  source.label = options.label;
+  source.labels = options.labels;
+  source.scratch = std::make_shared<data::ScratchSpace>(parent_of(paths.destination));
+  source.stop_requested = options.stop_requested;
+  return source;
 }
 
 // Error where SRC holds other files now than those that DST was made of.
@@ -56,12 +71,13 @@ Status check_same_files(const IngestOptions& options, const Paths& paths, const 
   DLPIPE_ASSIGN_OR_RETURN(data::SourceListing listing, source.list());
   DLPIPE_ASSIGN_OR_RETURN(const FrozenList now, freeze(options, source, std::move(listing)));
   if (source_hash(now) == provenance.source) return {};
-  return Status(ErrorCode::kMisuse, concat("[ingest] ", paths.destination, " exists already, made of ",
-                                           provenance.files == now.entry_count()
-                                               ? concat("other files than ", options.source, " holds now")
-                                               : concat(provenance.files, " files; ", options.source,
-                                                        " holds ", now.entry_count(), " now"),
-                                           "; remove it or choose another DST"));
+  return Status(ErrorCode::kMisuse,
+                concat("[ingest] ", paths.destination, " exists already, made of ",
+                       provenance.files == now.entry_count()
+                           ? concat("other files than ", sources_text(options), " holds now")
+                           : concat(provenance.files, " files; ", sources_text(options), " holds ",
+                                    now.entry_count(), " now"),
+                       "; remove it or choose another DST"));
 }
 
 // DST is there: fine if this very command made it, which was then killed after its last rename.
@@ -182,8 +198,8 @@ Result<IngestReport> ingest_checked(const IngestOptions& options,
                                     const std::function<void(const IngestProgress&)>& progress) {
   DLPIPE_RETURN_IF_ERROR(check_options(options));
   const Paths paths(options.destination);
-  DLPIPE_ASSIGN_OR_RETURN(const auto source, data::open_source({options.source, options.manifest,
-                                                                options.length, !options.no_splits}));
+  DLPIPE_ASSIGN_OR_RETURN(const auto source,
+                          data::open_sources(options.sources, options.list, source_options(options, paths)));
   DLPIPE_RETURN_IF_ERROR(check_places(options, paths));
   if (exists(paths.destination)) return already_there(options, paths, *source);
 

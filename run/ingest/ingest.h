@@ -29,9 +29,13 @@ enum class Store : uint8_t { kAuto, kJpeg, kRaw };
 enum class JpegLayout : uint8_t { kAuto, kStandard, kRestart, kCoefficients, kDenseCoefficients };
 
 struct IngestOptions {
-  std::string source;       // SRC: folder by class (with or without train and val above), manifest, IDX, text
-  std::string destination;  // DST: must not exist
-  std::string manifest;     // --manifest: list of path,label below SRC
+  std::vector<std::string>
+      sources;               // SRC: folders by class, archives, manifests, IDX, a text; with {0..9} and *
+  std::string list;          // --list: file with further SRC, one per line
+  std::string destination;   // DST: must not exist
+  std::string manifest;      // --manifest: list of path,label below SRC
+  std::string label;         // --label: column or JSON key that names the class; empty: found by its name
+  std::string labels;        // --labels: file with a class per line, for pictures in the order of their names
   std::string classes_from;  // --classes-from: dataset whose class table this one takes
   OnError on_error = OnError::kSkip;
   int resize_max = 0;  // longer sides are scaled down to this; 0: no

@@ -1,8 +1,10 @@
 #include "dlpipe/run/ingest/options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/json.h"
 
@@ -57,7 +59,10 @@ Status check_options(const IngestOptions& options) {
   const auto misuse = [](const auto&... text) {
     return Status(ErrorCode::kMisuse, concat("[ingest] ", text...));
   };
-  if (options.source.empty() || options.destination.empty()) return misuse("give SRC and DST");
+  const bool has_source = !options.list.empty() || !options.sources.empty();
+  const bool has_empty =
+      std::find(options.sources.begin(), options.sources.end(), "") != options.sources.end();
+  if (!has_source || has_empty || options.destination.empty()) return misuse("give SRC and DST");
   if (options.quality < 1 || options.quality > 100)
     return misuse("--quality ", options.quality, "; give 1 to 100");
   if (options.resize_max < 0)
@@ -73,31 +78,44 @@ Status check_options(const IngestOptions& options) {
   return {};
 }
 
+std::string sources_text(const IngestOptions& options) {
+  if (options.sources.empty()) return options.list;
+  const size_t more = options.sources.size() - 1;
+  return concat(printable(options.sources[0]), more == 0 ? "" : concat(" and ", more, " more"));
+}
+
 std::string canonical_options(const IngestOptions& options) {
   std::error_code ignored;
   const auto absolute = [&](const std::string& path) {
-    return path.empty() ? path : std::filesystem::weakly_canonical(path, ignored).string();
+    return path.empty() || path == "-" ? path : std::filesystem::weakly_canonical(path, ignored).string();
   };
+  Json sources = Json::array();
+  for (const std::string& source : options.sources) sources.push_back(absolute(source));
   Json split = Json::array();
   for (const double fraction : options.split) split.push_back(fraction);
-  return Json::object({{"SRC", absolute(options.source)},
-                       {"--manifest", absolute(options.manifest)},
-                       {"--classes-from", absolute(options.classes_from)},
-                       {"--resize-max", options.resize_max},
-                       {"--quality", options.quality},
-                       {"--store", kStoreNames[static_cast<size_t>(options.store)]},
-                       {"--jpeg", kJpegNames[static_cast<size_t>(options.jpeg)]},
-                       {"--trust", options.trust},
-                       {"--zstd", options.zstd},
-                       {"--limit", options.limit},
-                       {"--split", std::move(split)},
-                       {"--no-splits", options.no_splits},
-                       {"--length", options.length},
-                       {"--seed", static_cast<int64_t>(options.seed)},
-                       {"--max-pixels", options.max_pixels},
-                       {"commit_bytes", static_cast<int64_t>(options.commit_bytes)},
-                       {"commit_entries", options.commit_entries}})
-      .dump();
+  Json json =
+      Json::object({{"SRC", options.sources.size() == 1 ? Json(absolute(options.sources[0])) : sources},
+                    {"--manifest", absolute(options.manifest)},
+                    {"--classes-from", absolute(options.classes_from)},
+                    {"--resize-max", options.resize_max},
+                    {"--quality", options.quality},
+                    {"--store", kStoreNames[static_cast<size_t>(options.store)]},
+                    {"--jpeg", kJpegNames[static_cast<size_t>(options.jpeg)]},
+                    {"--trust", options.trust},
+                    {"--zstd", options.zstd},
+                    {"--limit", options.limit},
+                    {"--split", std::move(split)},
+                    {"--no-splits", options.no_splits},
+                    {"--length", options.length},
+                    {"--seed", static_cast<int64_t>(options.seed)},
+                    {"--max-pixels", options.max_pixels},
+                    {"commit_bytes", static_cast<int64_t>(options.commit_bytes)},
+                    {"commit_entries", options.commit_entries}});
+  // Options that came later stand here only where they are given, so that older ones compare as equal.
+  if (!options.list.empty()) json.set("--list", absolute(options.list));
+  if (!options.label.empty()) json.set("--label", options.label);
+  if (!options.labels.empty()) json.set("--labels", absolute(options.labels));
+  return json.dump();
 }
 
 std::string first_difference(const std::string& was, const std::string& is) {
@@ -112,7 +130,7 @@ std::string first_difference(const std::string& was, const std::string& is) {
     if ((*before)[name] != value) return concat(name, " ", (*before)[name].dump(), ", now ", value.dump());
   }
   for (const auto& [name, value] : before->members()) {
-    if (!after->contains(name)) return "options that are not known here";
+    if (!after->contains(name)) return concat(name, " ", value.dump(), ", now not set");
   }
   return {};
 }

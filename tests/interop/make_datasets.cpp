@@ -11,7 +11,7 @@ using namespace dlpipe;
 
 static void make(const fs::path& out, const std::string& name, bool zstd, ingest::Store store) {
   ingest::IngestOptions options;
-  options.source = (out / (name + ".src")).string();
+  options.sources = {(out / (name + ".src")).string()};
   options.destination = (out / name).string();
   options.zstd = zstd;
   options.store = store;

@@ -14,7 +14,7 @@ SampleData make_sample_data(const std::string& folder, int per_class, int side, 
   synth.seed = 1;
   value_or_throw(ingest::synth(synth));
   ingest::IngestOptions options;
-  options.source = data.jpegs;
+  options.sources = {data.jpegs};
   options.destination = data.split;
   options.split = {0.8, 0.2};
   options.seed = 1;

@@ -7,6 +7,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/label_list.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"
@@ -19,7 +20,7 @@ namespace {
 class FolderSource final : public Source {
  public:
   explicit FolderSource(const SourceOptions& options)
-      : root_(PictureFolder(options.path).root()), splits_(options.splits) {}
+      : options_(options), root_(PictureFolder(options.path).root()) {}
 
   Result<SourceListing> list() override;
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
@@ -41,12 +42,16 @@ class FolderSource final : public Source {
   Result<SplitLayout> find_layout(const PictureFolder::Names& top) const;
   Result<std::vector<ClassFolder>> class_folders(const SplitLayout& layout, PictureFolder& folder,
                                                  PictureFolder::Names& top, SourceListing& listing);
+  void add(FoundPicture picture, const ClassFolder& where, SourceListing& listing);
+  Status add_labelled(const SplitLayout::Part& part, const PictureFolder::Names& names,
+                      SourceListing& listing);
+  Result<SourceListing> list_flat(PictureFolder::Names top);
   Status add_pictures(const ClassFolder& where, PictureFolder& folder, SourceListing& listing);
   Status check_found(const PictureFolder& folder, size_t folders, const SourceListing& listing) const;
   void warn_of_files_listed_twice(SourceListing& listing);
 
+  SourceOptions options_;
   std::string root_;
-  bool splits_;
   std::vector<FileOfEntry> files_;
   int64_t beside_ = 0;  // pictures that lie beside the class folders
 };
@@ -54,7 +59,7 @@ class FolderSource final : public Source {
 Result<SplitLayout> FolderSource::find_layout(const PictureFolder::Names& top) const {
   const auto named = std::count_if(top.folders.begin(), top.folders.end(),
                                    [](const std::string& name) { return !split_of_name(name).empty(); });
-  if (!splits_ || named < 2) return SplitLayout();
+  if (!options_.splits || named < 2) return SplitLayout();
   std::vector<TopFolder> folders;
   PictureFolder look(root_);  // its own: what it leaves aside is counted when the folder is walked
   for (const std::string& name : top.folders) {
@@ -64,7 +69,7 @@ Result<SplitLayout> FolderSource::find_layout(const PictureFolder::Names& top) c
     folders.back().folders = std::move(names.folders);
     folders.back().pictures = names.pictures.size();
   }
-  return find_split_layout(root_, folders);
+  return find_split_layout(root_, folders, !options_.labels.empty());
 }
 
 Result<std::vector<FolderSource::ClassFolder>> FolderSource::class_folders(const SplitLayout& layout,
@@ -82,6 +87,10 @@ Result<std::vector<FolderSource::ClassFolder>> FolderSource::class_folders(const
   listing.classes = layout.classes;
   for (const SplitLayout::Part& part : layout.parts) {
     DLPIPE_ASSIGN_OR_RETURN(const PictureFolder::Names names, folder.names_in(part.folder));
+    if (part.is_flat) {
+      DLPIPE_RETURN_IF_ERROR(add_labelled(part, names, listing));
+      continue;
+    }
     beside_ += static_cast<int64_t>(names.pictures.size());
     for (const std::string& name : names.folders) {
       const auto label = std::find(listing.classes.begin(), listing.classes.end(), name);
@@ -93,18 +102,45 @@ Result<std::vector<FolderSource::ClassFolder>> FolderSource::class_folders(const
   return all;
 }
 
+void FolderSource::add(FoundPicture picture, const ClassFolder& where, SourceListing& listing) {
+  files_.push_back({picture.id, listing.entries.size()});
+  SourceEntry entry;
+  entry.path = std::move(picture.path);
+  entry.size_bytes = picture.stamp.size_bytes;
+  entry.modified_ns = picture.stamp.modified_ns;
+  entry.label = where.label;
+  entry.split = where.split;
+  entry.name_begin = where.name_begin;
+  listing.entries.push_back(std::move(entry));
+}
+
+Status FolderSource::add_labelled(const SplitLayout::Part& part, const PictureFolder::Names& names,
+                                  SourceListing& listing) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> classes,
+                          read_labels(options_, names.pictures.size()));
+  for (size_t i = 0; i < classes.size(); ++i) {
+    const auto label = std::find(listing.classes.begin(), listing.classes.end(), classes[i]);
+    if (label == listing.classes.end())
+      return Status(ErrorCode::kMisuse,
+                    concat("[ingest] --labels ", printable(options_.labels), " line ", i + 1, ": '",
+                           printable(classes[i]), "' is no class folder of ", printable(root_),
+                           printable(suggestion(classes[i], listing.classes))));
+    add(names.pictures[i], {part.folder, label - listing.classes.begin(), part.split, part.folder.size() + 1},
+        listing);
+  }
+  return {};
+}
+
+// Pictures without any folder, whose classes the lines of --labels are.
+Result<SourceListing> FolderSource::list_flat(PictureFolder::Names top) {
+  SourceListing listing;
+  for (FoundPicture& picture : top.pictures) add(std::move(picture), {"", -1, "", 0}, listing);
+  DLPIPE_RETURN_IF_ERROR(take_labels(options_, listing));
+  return listing;
+}
+
 Status FolderSource::add_pictures(const ClassFolder& where, PictureFolder& folder, SourceListing& listing) {
-  return folder.walk(where.path, [&](FoundPicture picture) {
-    files_.push_back({picture.id, listing.entries.size()});
-    SourceEntry entry;
-    entry.path = std::move(picture.path);
-    entry.size_bytes = picture.stamp.size_bytes;
-    entry.modified_ns = picture.stamp.modified_ns;
-    entry.label = where.label;
-    entry.split = where.split;
-    entry.name_begin = where.name_begin;
-    listing.entries.push_back(std::move(entry));
-  });
+  return folder.walk(where.path, [&](FoundPicture picture) { add(std::move(picture), where, listing); });
 }
 
 Status FolderSource::check_found(const PictureFolder& folder, size_t folders,
@@ -113,13 +149,18 @@ Status FolderSource::check_found(const PictureFolder& folder, size_t folders,
     return Status(
         ErrorCode::kNotFound,
         concat("[ingest] ", printable(root_), beside_ > 0 ? " holds pictures but no folders" : " is empty",
-               "; make one folder for each class, or name a manifest with --manifest"));
+               "; make one folder for each class, or name a manifest with --manifest",
+               beside_ > 0 ? ", or a list of their classes with --labels" : ""));
   }
   if (!listing.entries.empty()) return {};
   const std::string rest = folder.left_aside();
-  return Status(ErrorCode::kNotFound,
-                concat("[ingest] no picture in the ", folders, " folders of ", printable(root_),
-                       "; looked for .jpg, .jpeg, .png, ...", rest.empty() ? "" : ", there is ", rest));
+  return Status(
+      ErrorCode::kNotFound,
+      concat("[ingest] no picture in the ", folders, " folders of ", printable(root_),
+             "; looked for .jpg, .jpeg, .png, ...", rest.empty() ? "" : ", there is ", rest,
+             rest.find(".tar") == std::string::npos && rest.find(".tgz") == std::string::npos
+                 ? std::string()
+                 : concat("; archives in folders are given by name, as '", printable(root_), "/*/*.tar'")));
 }
 
 void FolderSource::warn_of_files_listed_twice(SourceListing& listing) {
@@ -150,6 +191,7 @@ Result<SourceListing> FolderSource::list() {
   PictureFolder folder(root_);
   DLPIPE_ASSIGN_OR_RETURN(PictureFolder::Names top, folder.names_in(""));
   const size_t folders = top.folders.size();
+  if (folders == 0 && !top.pictures.empty() && !options_.labels.empty()) return list_flat(std::move(top));
   DLPIPE_ASSIGN_OR_RETURN(const SplitLayout layout, find_layout(top));
   listing.warnings = layout.notes;
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<ClassFolder> all, class_folders(layout, folder, top, listing));
@@ -157,9 +199,10 @@ Result<SourceListing> FolderSource::list() {
   DLPIPE_RETURN_IF_ERROR(check_found(folder, folders, listing));
   const std::filesystem::path first(listing.entries.front().path);
   const bool nested = layout.parts.empty() && std::distance(first.begin(), first.end()) > 2;
-  warn_of_classes(listing, nested ? concat("; did you mean ", printable(root_), "/",
-                                           printable(first.begin()->string()), "?")
-                                  : "; give the folder above its classes");
+  if (options_.alone)
+    warn_of_classes(listing, nested ? concat("; did you mean ", printable(root_), "/",
+                                             printable(first.begin()->string()), "?")
+                                    : "; give the folder above its classes");
   if (beside_ > 0)
     listing.warnings.push_back(concat(
         "[ingest] ", beside_, " pictures beside the class folders were left aside: they have no class"));

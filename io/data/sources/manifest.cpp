@@ -37,18 +37,11 @@ struct Columns {
   bool label_is_named = false;
 };
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
-
 template <size_t N>
 std::optional<size_t> find_column(const std::vector<std::string>& names,
                                   const std::array<std::string_view, N>& wanted) {
   for (size_t i = 0; i < names.size(); ++i) {
-    if (std::find(wanted.begin(), wanted.end(), lower(names[i])) != wanted.end()) return i;
+    if (std::find(wanted.begin(), wanted.end(), lower_text(names[i])) != wanted.end()) return i;
   }
   return std::nullopt;
 }
@@ -59,8 +52,8 @@ std::string in_quotes(std::string_view text) {
 
 class ManifestSource final : public Source {
  public:
-  ManifestSource(std::string list, std::string root, bool splits)
-      : list_(std::move(list)), root_(std::move(root)), splits_(splits) {}
+  ManifestSource(std::string list, std::string root, const SourceOptions& options)
+      : list_(std::move(list)), root_(std::move(root)), splits_(options.splits), alone_(options.alone) {}
 
   Result<SourceListing> list() override;
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
@@ -89,6 +82,7 @@ class ManifestSource final : public Source {
   std::string list_;
   std::string root_;
   bool splits_;
+  bool alone_;
   Columns columns_;
   std::vector<std::string> class_of_entry_;
   std::vector<int64_t> line_of_entry_;
@@ -297,7 +291,7 @@ Result<SourceListing> ManifestSource::list() {
   DLPIPE_RETURN_IF_ERROR(check_one_hot(listing));
   number_classes(class_of_entry_, listing);
   warn_of_split_columns(listing);
-  warn_of_classes(listing);
+  if (alone_) warn_of_classes(listing);
   return listing;
 }
 
@@ -312,8 +306,7 @@ Result<std::unique_ptr<Source>> open_manifest(const SourceOptions& options) {
   std::string list = alone ? options.path : options.manifest;
   std::string root = alone ? fs::path(options.path).parent_path().string() : options.path;
   if (root.empty()) root = ".";
-  return std::unique_ptr<Source>(
-      std::make_unique<ManifestSource>(std::move(list), std::move(root), options.splits));
+  return std::unique_ptr<Source>(std::make_unique<ManifestSource>(std::move(list), std::move(root), options));
 }
 
 }  // namespace

@@ -16,14 +16,6 @@ namespace dlpipe::data {
 
 namespace {
 
-/// Folders that an archiver, a file server or a system makes beside people's own.
-bool is_system_folder(const std::string& name) {
-  static constexpr std::array kNames = {
-      "__MACOSX", "__pycache__",  "@eaDir",   "@Recycle",   "@tmp",
-      "#recycle", "$RECYCLE.BIN", "RECYCLER", "lost+found", "System Volume Information"};
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
-}
-
 std::string joined(const std::string& relative, const std::string& name) {
   return relative.empty() ? name : relative + "/" + name;
 }
@@ -35,6 +27,13 @@ Status loop_at(const std::string& path, const std::string& back_to) {
 }
 
 }  // namespace
+
+bool is_system_folder(const std::string& name) {
+  static constexpr std::array kNames = {
+      "__MACOSX", "__pycache__",  "@eaDir",   "@Recycle",   "@tmp",
+      "#recycle", "$RECYCLE.BIN", "RECYCLER", "lost+found", "System Volume Information"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
 
 PictureFolder::PictureFolder(std::string root) : root_(std::move(root)) {
   while (root_.size() > 1 && root_.back() == '/') root_.pop_back();
@@ -120,8 +119,8 @@ Status PictureFolder::walk(const std::string& relative, const std::function<void
   return {};
 }
 
-std::string PictureFolder::left_aside() const {
-  std::vector<std::pair<std::string, int64_t>> kinds(left_aside_.begin(), left_aside_.end());
+std::string kinds_text(const std::map<std::string, int64_t>& counts) {
+  std::vector<std::pair<std::string, int64_t>> kinds(counts.begin(), counts.end());
   std::stable_sort(kinds.begin(), kinds.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   constexpr size_t kShown = 8;
@@ -130,6 +129,10 @@ std::string PictureFolder::left_aside() const {
     text += concat(text.empty() ? "" : ", ", kinds[i].second, " x ", printable(kinds[i].first));
   if (kinds.size() > kShown) text += concat(" and ", kinds.size() - kShown, " more kinds");
   return text;
+}
+
+std::string PictureFolder::left_aside() const {
+  return kinds_text(left_aside_);
 }
 
 }  // namespace dlpipe::data

@@ -17,6 +17,11 @@
 
 namespace dlpipe::data {
 
+/// Folders that an archiver, a file server or a system makes beside people's own.
+bool is_system_folder(const std::string& name);
+/// "2 x hidden, 1 x .txt" for kinds with their counts, the most frequent first; "" for none.
+std::string kinds_text(const std::map<std::string, int64_t>& kinds);
+
 struct FoundPicture {
   std::string path;  // below the root; bytes as the file system has them
   FileStamp stamp;

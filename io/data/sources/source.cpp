@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <unordered_map>
 
 #include "dlpipe/base/printable.h"
@@ -14,7 +15,7 @@ Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
   const auto status = std::filesystem::status(options.path, error);
   if (error && error != std::errc::no_such_file_or_directory)
     return status_from_errno("ingest", concat("cannot look at ", options.path), error.value());
-  if (!std::filesystem::exists(status))
+  if (!std::filesystem::exists(status) && options.path != "-")
     return Status(ErrorCode::kNotFound, concat("[ingest] no file or folder ", printable(options.path)));
   const SourceRecord* best = nullptr;
   int surest = 0;
@@ -32,8 +33,7 @@ Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
                                                 " is nothing that can be ingested; known:", known));
 }
 
-void number_classes(const std::vector<std::string>& class_of_entry, SourceListing& listing) {
-  std::vector<std::string> names = class_of_entry;
+std::vector<std::string> sorted_class_names(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   int64_t number = 0;
@@ -48,17 +48,25 @@ void number_classes(const std::vector<std::string>& class_of_entry, SourceListin
       return left < right;
     });
   }
+  return names;
+}
+
+void number_classes(const std::vector<std::string>& class_of_entry, SourceListing& listing) {
+  std::vector<std::string> names;
+  std::copy_if(class_of_entry.begin(), class_of_entry.end(), std::back_inserter(names),
+               [](const std::string& name) { return !name.empty(); });
+  names = sorted_class_names(std::move(names));
   std::unordered_map<std::string_view, int64_t> label_of;
   for (size_t i = 0; i < names.size(); ++i) label_of[names[i]] = static_cast<int64_t>(i);
   for (size_t i = 0; i < listing.entries.size(); ++i)
-    listing.entries[i].label = label_of.at(class_of_entry[i]);
+    listing.entries[i].label = class_of_entry[i].empty() ? -1 : label_of.at(class_of_entry[i]);
   listing.classes = std::move(names);
 }
 
 void warn_of_classes(SourceListing& listing, const std::string& hint) {
   std::vector<int64_t> counts(listing.classes.size());
   for (const SourceEntry& entry : listing.entries) {
-    if (entry.problem.empty()) ++counts[static_cast<size_t>(entry.label)];
+    if (entry.problem.empty() && entry.label >= 0) ++counts[static_cast<size_t>(entry.label)];
   }
   constexpr size_t kShown = 10;
   size_t empty = 0;

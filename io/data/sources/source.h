@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +21,8 @@
 
 namespace dlpipe::data {
 
+class ScratchSpace;
+
 /// Of a file that is one picture: more than any has, and less than memory.
 inline constexpr uint64_t kMostPictureBytes = uint64_t{1} << 30;
 
@@ -28,12 +31,13 @@ struct SourceEntry {
   std::string path;                // relative name, unique in the source, bytes as the file system has them
   uint64_t size_bytes = 0;         // of what read() answers
   int64_t modified_ns = 0;         // of the file that holds it
-  int64_t label = -1;              // index into SourceListing::classes
+  int64_t label = -1;              // index into SourceListing::classes; -1: none
   std::string split;               // the split that the source itself puts it in; mostly empty
   uint64_t place = 0;              // the source's own: an offset or index
   std::vector<std::string> extra;  // one value for each of SourceListing::extra_fields
   uint64_t name_begin = 0;  // the part of `path` behind it is the sample's name: train/cat/1.jpg is cat/1.jpg
   std::string problem;      // not empty: why it can't be read, known already; --on-error decides
+  uint32_t input = 0;       // of several inputs (inputs.h), the one that it is read from
   std::string_view name() const { return std::string_view(path).substr(name_begin); }
 };
 
@@ -61,6 +65,11 @@ struct SourceOptions {
   std::string manifest = {};  // --manifest; empty: none
   int64_t length = 256;       // of a sequence, in tokens
   bool splits = true;         // false (--no-splits): what looks like splits is none
+  bool alone = true;          // false: of several inputs, whose classes are looked at together
+  std::string label = {};   // --label: the column or JSON key that names the class; empty: found by its name
+  std::string labels = {};  // --labels: file with a class per line, for pictures in the order of their names
+  std::shared_ptr<ScratchSpace> scratch = {};  // where packed archives and streams are unpacked
+  std::function<bool()> stop_requested = {};   // asked while something long is read; true: kCancelled
 };
 
 struct SourceRecord {
@@ -75,7 +84,9 @@ std::span<const SourceRecord* const> source_table();
 /// The record that recognizes the options best; kNotFound says what can be ingested.
 Result<std::unique_ptr<Source>> open_source(const SourceOptions& options);
 
-/// Sorts class names and sets each entry's label; names that are all whole numbers are sorted as numbers.
+/// Sorted and each once; names that are all whole numbers as numbers.
+std::vector<std::string> sorted_class_names(std::vector<std::string> names);
+/// Numbers the classes of `listing` as sorted_class_names does and sets each entry's label; "" is no class (-1).
 void number_classes(const std::vector<std::string>& class_of_entry, SourceListing& listing);
 
 /// Warns of classes without an entry, and, with `hint` behind it, of a single class.

@@ -54,13 +54,17 @@ Result<std::vector<std::byte>> read_stamped_file(const std::string& path, const 
   return bytes;
 }
 
+std::string lower_text(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
 std::string lower_ending(std::string_view path) {
   const size_t dot = path.rfind('.');
   if (dot == std::string_view::npos || path.find('/', dot) != std::string_view::npos) return {};
-  std::string ending(path.substr(dot + 1));
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return ending;
+  return lower_text(path.substr(dot + 1));
 }
 
 bool has_image_name(const std::string& path) {

@@ -31,6 +31,8 @@ Result<FileStamp> stamp_file(const std::string& path);
 /// `most_bytes`.
 Result<std::vector<std::byte>> read_stamped_file(const std::string& path, const FileStamp& stamp,
                                                  uint64_t most_bytes = kMostPictureBytes);
+/// ASCII letters in lower case.
+std::string lower_text(std::string_view text);
 /// The letters behind the last dot of a name, in lower case: "jpg".
 std::string lower_ending(std::string_view path);
 /// True for names that end like a picture's (.jpg, .png, .bmp, ...), decodable here or not.

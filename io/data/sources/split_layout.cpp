@@ -60,13 +60,17 @@ std::string names_of(const std::vector<Named>& found) {
 }
 
 /// Makes `one` a part, leaves it aside with a note, or says why neither will do.
-Status add_part(const std::string& source, const Named& one, const TopFolder& reference,
+Status add_part(const std::string& source, const Named& one, const TopFolder& reference, bool has_labels,
                 SplitLayout& layout) {
   const TopFolder& folder = *one.folder;
   const bool is_reference = &folder == &reference;
   if (!is_reference && folder.folders.empty() && folder.pictures == 0) {
     layout.notes.push_back(
         concat("[ingest] the folder ", in_quotes(folder.name), " is empty and gives no split"));
+    return {};
+  }
+  if (!is_reference && folder.folders.empty() && has_labels && one.split == "val") {
+    layout.parts.push_back({std::string(one.split), folder.name, true});
     return {};
   }
   // Test pictures are often published without labels; validation pictures that lack them are a mistake.
@@ -78,10 +82,11 @@ Status add_part(const std::string& source, const Named& one, const TopFolder& re
     return {};
   }
   if (!is_reference && folder.folders.empty()) {
-    return misuse(source,
-                  concat(": the folder ", in_quotes(folder.name), " holds pictures, but no class folders as ",
-                         in_quotes(reference.name), " does; sort them into folders, or ingest ",
-                         printable(source), "/", printable(reference.name), " with --split 0.9,0.1"));
+    return misuse(source, concat(": the folder ", in_quotes(folder.name),
+                                 " holds pictures, but no class folders as ", in_quotes(reference.name),
+                                 " does; name a list of their "
+                                 "classes with --labels, sort them into folders, or ingest ",
+                                 printable(source), "/", printable(reference.name), " with --split 0.9,0.1"));
   }
   const std::vector<std::string> unknown = missing_in(reference.folders, folder.folders);
   if (!unknown.empty()) {
@@ -89,7 +94,7 @@ Status add_part(const std::string& source, const Named& one, const TopFolder& re
                                  in_quotes(reference.name), " has not: ", quoted_names(unknown),
                                  "; the classes of both must be the same, so rename or remove them"));
   }
-  layout.parts.push_back({std::string(one.split), folder.name});
+  layout.parts.push_back({std::string(one.split), folder.name, false});
   return {};
 }
 
@@ -123,7 +128,8 @@ std::string_view split_of_name(std::string_view name) {
   return {};
 }
 
-Result<SplitLayout> find_split_layout(const std::string& source, std::span<const TopFolder> top) {
+Result<SplitLayout> find_split_layout(const std::string& source, std::span<const TopFolder> top,
+                                      bool has_labels) {
   SplitLayout layout;
   const std::vector<Named> found = named_splits(top);
   if (found.size() < 2) return layout;
@@ -136,10 +142,14 @@ Result<SplitLayout> find_split_layout(const std::string& source, std::span<const
                          " with pictures, but no class folders in them: nothing tells the classes; list "
                          "the files with their labels in a manifest (--manifest)"));
   }
+  const bool labelled =
+      has_labels && first != found.end() && std::any_of(found.begin(), found.end(), [](const Named& one) {
+        return one.split == "val" && one.folder->folders.empty() && one.folder->pictures > 0;
+      });
   const bool shared = first != found.end() && std::any_of(first + 1, found.end(), [&](const Named& other) {
                         return share_a_class(*first->folder, *other.folder);
                       });
-  if (!shared && !alone) {
+  if (!shared && !alone && !labelled) {
     layout.notes.push_back(
         concat("[ingest] the folders ", names_of(found),
                " are taken as classes: other folders stand beside them, and no class folder is in "
@@ -147,7 +157,8 @@ Result<SplitLayout> find_split_layout(const std::string& source, std::span<const
     return layout;
   }
   DLPIPE_RETURN_IF_ERROR(check_named_once(source, found));
-  for (const Named& one : found) DLPIPE_RETURN_IF_ERROR(add_part(source, one, *first->folder, layout));
+  for (const Named& one : found)
+    DLPIPE_RETURN_IF_ERROR(add_part(source, one, *first->folder, has_labels, layout));
   layout.classes = first->folder->folders;
   std::string parts;
   for (const SplitLayout::Part& part : layout.parts)

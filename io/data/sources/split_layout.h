@@ -24,8 +24,9 @@ struct TopFolder {
 
 struct SplitLayout {
   struct Part {
-    std::string split;   // "train", "val", "test"
-    std::string folder;  // its name in SRC
+    std::string split;     // "train", "val", "test"
+    std::string folder;    // its name in SRC
+    bool is_flat = false;  // pictures without class folders, labelled by a list
   };
   std::vector<Part> parts;           // empty: the folders of SRC are classes
   std::vector<std::string> classes;  // of all parts
@@ -35,6 +36,8 @@ struct SplitLayout {
 /// The splits of SRC, whose folders are `top`. They are splits where at least two have a split's name, and either two
 /// of these hold folders of one name, or nothing else is there. kMisuse where they look like splits that can't be
 /// made: classes that differ, two folders for one split, pictures without classes.
-Result<SplitLayout> find_split_layout(const std::string& source, std::span<const TopFolder> top);
+/// With `has_labels`, the folders for validation and test may hold pictures without class folders.
+Result<SplitLayout> find_split_layout(const std::string& source, std::span<const TopFolder> top,
+                                      bool has_labels = false);
 
 }  // namespace dlpipe::data

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -42,11 +43,31 @@ TEST(IngestCommand, MistakesExitWithTwoAndFailuresWithOne) {
   std::filesystem::create_directories(dir / "empty");
   expect({"ingest", dir / "empty", dir / "d"}, 1, "is empty");
   expect({"ingest", dir / "none", dir / "d"}, 1, "no file or folder");
-  expect({"ingest", dir / "empty"}, 2, "DST");
+  expect({"ingest", dir / "empty"}, 2, "DST is missing");
+  expect({"ingest"}, 2, "SRC and DST are missing");
   expect({"ingest", dir / "empty", dir / "d", "--store", "jpg"}, 2, "did you mean 'jpeg'");
   expect({"ingest", dir / "empty", dir / "d", "--split", "0.9"}, 2, "--split 0.9");
   expect({"ingest", dir / "empty", dir / "d", "--window", "lots"}, 2, "--window lots");
   expect({"ingest", dir / "empty", dir / "d", "--quality", "0"}, 2, "--quality 0");
+}
+
+TEST(IngestCommand, TakesSeveralSourcesAndAList) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "one", "--per-class", "3", "--size", "24"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"synth", dir / "two", "--per-class", "2", "--size", "24", "--seed", "7"}).exit_code,
+            0);
+  Outcome outcome = run_dlpipe({"ingest", dir / "{one,two}", dir / "both"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(value_or_throw(data::Dataset::open(dir / "both"))->size(), 50);
+  std::ofstream(dir / "list.txt") << "one\ntwo\n";
+  outcome = run_dlpipe({"ingest", "--list", dir / "list.txt", dir / "listed"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(value_or_throw(data::Dataset::open(dir / "listed"))->id(),
+            value_or_throw(data::Dataset::open(dir / "both"))->id());
+  outcome = run_dlpipe({"ingest", dir / "one", dir / "two", "--list", dir / "list.txt", dir / "twice"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("is given twice"), std::string::npos) << outcome.err;
+  EXPECT_FALSE(std::filesystem::exists(dir / "twice.partial"));
 }
 
 TEST(IngestCommand, CtrlCStopsAndTheSameCommandGoesOn) {

@@ -49,7 +49,7 @@ inline void write_pictures(const std::string& root, int count, int classes, int 
 /// JPEGs stay the files that they are; other layouts have tests of their own.
 inline IngestOptions options_for(const std::string& source, const std::string& destination) {
   IngestOptions options;
-  options.source = source;
+  options.sources = {source};
   options.destination = destination;
   options.jobs = 2;
   options.jpeg = JpegLayout::kStandard;

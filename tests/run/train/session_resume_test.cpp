@@ -127,7 +127,7 @@ TEST_F(SessionTest, ATextResumesBitForBitToo) {
   for (int i = 0; i < 100; ++i) text << "one two three; four five six.\n";
   text.close();
   ingest::IngestOptions options;
-  options.source = folder / "verse.txt";
+  options.sources = {folder / "verse.txt"};
   options.destination = folder / "data";
   options.split = {0.9, 0.1};
   options.length = 16;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 
 #include "dlpipe/io/data/sources/source.h"
 #include "tests/io/data/temp_dir.h"
@@ -193,6 +194,39 @@ TEST(FolderSource, NamesMayHoldAnyByte) {
   write_text(dir / "a/\xff\xfe \n\t%.jpg", "x");
   write_text(dir / "b\xc3\xa9/1.jpg", "x");
   EXPECT_EQ(value_or_throw(list_folder(dir.path())).entries.size(), 2u);
+}
+
+TEST(FolderSource, ALabelFileGivesClassesToPicturesWithoutFolders) {
+  TempDir dir;
+  write_text(dir / "val/b.jpg", "b");
+  write_text(dir / "val/a.jpg", "a");
+  write_text(dir / "labels.txt", "dog\ncat\n");
+  SourceOptions options{.path = dir / "val", .labels = dir / "labels.txt"};
+  SourceListing listing = value_or_throw(value_or_throw(open_source(options))->list());
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"}));
+  ASSERT_EQ(listing.entries.size(), 2u);
+  EXPECT_EQ(listing.entries[0].path, "a.jpg");
+  EXPECT_EQ(listing.entries[0].label, 1);
+  write_text(dir / "train/cat/1.jpg", "a");
+  write_text(dir / "train/dog/2.jpg", "a");
+  write_text(dir / "train/emu/3.jpg", "a");
+  options.path = dir.path();
+  listing = value_or_throw(value_or_throw(open_source(options))->list());
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog", "emu"}));
+  std::map<std::string, std::string> found;
+  for (const SourceEntry& entry : listing.entries)
+    found[entry.path] = entry.split + " " + listing.classes[static_cast<size_t>(entry.label)];
+  EXPECT_EQ(found["val/a.jpg"], "val dog");
+  EXPECT_EQ(found["val/b.jpg"], "val cat");
+  EXPECT_EQ(found["train/emu/3.jpg"], "train emu");
+  const auto error = [&](const std::string& labels) {
+    write_text(dir / "labels.txt", labels);
+    return value_or_throw(open_source(options))->list().status().message();
+  };
+  EXPECT_NE(error("dog\n").find("has 1 lines for 2 pictures"), std::string::npos);
+  EXPECT_NE(error("dog\n\ncat\n").find("3 lines for 2"), std::string::npos);
+  EXPECT_NE(error("\ncat\n").find("line 1 is empty"), std::string::npos);
+  EXPECT_NE(error("dog\ncta\n").find("did you mean 'cat'"), std::string::npos);
 }
 
 }  // namespace

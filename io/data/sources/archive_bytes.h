@@ -1,0 +1,56 @@
+// An archive's bytes, to be read at any place: of the file itself, or of what a packed one (.gz, .zst) or a stream ("-")
+// unpacks to in a scratch file. read() may be called from any number of threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/regular_file.h"
+#include "dlpipe/io/data/sources/scratch_file.h"
+#include "dlpipe/io/data/sources/source.h"
+
+namespace dlpipe::data {
+
+class ArchiveBytes {
+ public:
+  /// `path` "-" is the standard input, of which one may be open. Unpacks where that is needed; kCancelled where the
+  /// options' stop_requested says so.
+  static Result<ArchiveBytes> open(const std::string& path, const SourceOptions& options);
+
+  uint64_t size_bytes() const { return size_; }
+  int64_t modified_ns() const { return stamp_.modified_ns; }  // 0 of a stream
+  /// Fills `to`; kChanged where the file is another one than when it was opened. A range past the end is kCorrupt.
+  Status read(uint64_t at, std::span<std::byte> to) const;
+  Result<std::vector<std::byte>> read(uint64_t at, uint64_t size) const;
+
+  /// Many small reads in order, without opening the file for each. Belongs to one thread.
+  class Scan {
+   public:
+    /// Fewer than `to` holds only at the end.
+    Result<size_t> read(uint64_t at, std::span<std::byte> to);
+
+   private:
+    friend class ArchiveBytes;
+    explicit Scan(const ArchiveBytes& archive) : archive_(archive) {}
+    const ArchiveBytes& archive_;
+    std::vector<RegularFile> file_;  // none or one
+    std::vector<std::byte> buffer_;
+    uint64_t begin_ = 0;  // of what is in the buffer
+    size_t filled_ = 0;
+  };
+  Scan scan() const { return Scan(*this); }
+
+ private:
+  std::string path_;
+  FileStamp stamp_;
+  uint64_t size_ = 0;
+  std::shared_ptr<ScratchFile> scratch_;  // null: the file itself
+  uint64_t begin_ = 0;                    // in the scratch file
+};
+
+}  // namespace dlpipe::data

@@ -1,0 +1,52 @@
+#include "dlpipe/io/data/sources/label_list.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/source_file.h"
+
+namespace dlpipe::data {
+
+Result<std::vector<std::string>> read_labels(const SourceOptions& options, size_t pictures) {
+  const std::string& file = options.labels;
+  DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(file));
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(file, stamp));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::vector<std::string> classes;
+  for (const std::string& line : split(text, '\n')) classes.emplace_back(trim(line));
+  while (!classes.empty() && classes.back().empty()) classes.pop_back();
+  if (classes.size() != pictures) {
+    return Status(ErrorCode::kMisuse, concat("[ingest] --labels ", printable(file), " has ", classes.size(),
+                                             " lines for ", pictures,
+                                             " pictures; it needs one class per picture, in the order of "
+                                             "their names"));
+  }
+  const auto empty = std::find(classes.begin(), classes.end(), "");
+  if (empty != classes.end())
+    return Status(ErrorCode::kMisuse, concat("[ingest] --labels ", printable(file), " line ",
+                                             empty - classes.begin() + 1, " is empty; write a class"));
+  return classes;
+}
+
+Status take_labels(const SourceOptions& options, SourceListing& listing) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> classes,
+                          read_labels(options, listing.entries.size()));
+  std::sort(listing.entries.begin(), listing.entries.end(),
+            [](const SourceEntry& a, const SourceEntry& b) { return a.path < b.path; });
+  number_classes(classes, listing);
+  if (options.alone) warn_of_classes(listing);
+  return {};
+}
+
+Status no_classes(const std::string& source, int64_t pictures) {
+  return Status(
+      ErrorCode::kNotFound,
+      concat("[ingest] ", printable(source), " holds ", human_count(pictures),
+             " pictures but no folders: nothing tells their classes; make one folder for each class, or "
+             "give --labels FILE with a class per line, in the order of the pictures' names"));
+}
+
+}  // namespace dlpipe::data

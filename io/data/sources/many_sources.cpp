@@ -1,0 +1,173 @@
+#include "dlpipe/io/data/sources/many_sources.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <unordered_map>
+
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What tells the inputs apart in samples' paths: each path below the folder that all share.
+std::vector<std::string> names_of(const std::vector<SourceInput>& inputs) {
+  std::vector<std::vector<std::string>> parts;
+  for (const SourceInput& input : inputs) {
+    std::error_code ignored;
+    std::vector<std::string> one;
+    const fs::path full =
+        input.path == "-" ? fs::path("-") : fs::absolute(input.path, ignored).lexically_normal();
+    for (const fs::path& part : full) {
+      if (!part.empty()) one.push_back(part.string());
+    }
+    parts.push_back(std::move(one));
+  }
+  size_t shared = 0;
+  const auto is_shared = [&] {
+    return std::all_of(parts.begin(), parts.end(), [&](const std::vector<std::string>& one) {
+      return one.size() > shared + 1 && one[shared] == parts.front()[shared];
+    });
+  };
+  while (is_shared()) ++shared;
+  std::vector<std::string> names;
+  for (const std::vector<std::string>& one : parts) {
+    std::string name;
+    for (size_t i = shared; i < one.size(); ++i) {
+      if (one[i] != "/") name += concat(name.empty() ? "" : "/", one[i]);
+    }
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+class ManySources final : public Source {
+ public:
+  ManySources(SourceInputs inputs, std::vector<std::unique_ptr<Source>> sources)
+      : inputs_(std::move(inputs)), names_(names_of(inputs_.inputs)), sources_(std::move(sources)) {}
+
+  Result<SourceListing> list() override;
+  Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
+    SourceEntry own;  // as its own source listed it
+    own.path = entry.path.substr(names_[entry.input].size() + 1);
+    own.size_bytes = entry.size_bytes;
+    own.modified_ns = entry.modified_ns;
+    own.label = entry.label;
+    own.place = entry.place;
+    return sources_[entry.input]->read(own);
+  }
+
+ private:
+  Status add(size_t input, SourceListing one, SourceListing& all);
+  void take_fields(const SourceListing& one, SourceListing& all);
+  Status check_splits(const SourceListing& all) const;
+
+  SourceInputs inputs_;
+  std::vector<std::string> names_;
+  std::vector<std::unique_ptr<Source>> sources_;
+  std::vector<std::string> classes_;         // of all inputs, some many times
+  std::vector<std::string> class_of_entry_;  // "": none
+};
+
+void ManySources::take_fields(const SourceListing& one, SourceListing& all) {
+  for (const std::string& field : one.extra_fields) {
+    if (std::find(all.extra_fields.begin(), all.extra_fields.end(), field) == all.extra_fields.end())
+      all.extra_fields.push_back(field);
+  }
+  for (SourceEntry& entry : all.entries) entry.extra.resize(all.extra_fields.size());
+}
+
+Status ManySources::add(size_t input, SourceListing one, SourceListing& all) {
+  const std::string& path = inputs_.inputs[input].path;
+  if (one.tokens > 0)
+    return Status(ErrorCode::kMisuse, concat("[ingest] ", printable(path), " is a text among ",
+                                             sources_.size(), " inputs; put texts together into one file"));
+  take_fields(one, all);
+  std::vector<size_t> place_of;
+  for (const std::string& field : one.extra_fields)
+    place_of.push_back(static_cast<size_t>(
+        std::find(all.extra_fields.begin(), all.extra_fields.end(), field) - all.extra_fields.begin()));
+  for (SourceEntry& entry : one.entries) {
+    const size_t shift = names_[input].size() + 1;
+    entry.path.insert(0, names_[input] + "/");
+    if (entry.name_begin > 0) entry.name_begin += shift;
+    entry.input = static_cast<uint32_t>(input);
+    if (entry.split.empty()) entry.split = inputs_.inputs[input].split;
+    std::vector<std::string> extra(all.extra_fields.size());
+    for (size_t i = 0; i < entry.extra.size(); ++i) extra[place_of[i]] = std::move(entry.extra[i]);
+    entry.extra = std::move(extra);
+    class_of_entry_.push_back(entry.label < 0 ? "" : one.classes[static_cast<size_t>(entry.label)]);
+    all.entries.push_back(std::move(entry));
+  }
+  classes_.insert(classes_.end(), one.classes.begin(), one.classes.end());
+  for (std::string& warning : one.warnings) {
+    if (std::find(all.warnings.begin(), all.warnings.end(), warning) == all.warnings.end())
+      all.warnings.push_back(std::move(warning));
+  }
+  return {};
+}
+
+Status ManySources::check_splits(const SourceListing& all) const {
+  const SourceEntry* with = nullptr;
+  const SourceEntry* without = nullptr;
+  for (const SourceEntry& entry : all.entries) (entry.split.empty() ? without : with) = &entry;
+  if (with == nullptr || without == nullptr) return {};
+  return Status(ErrorCode::kMisuse,
+                concat("[ingest] ", printable(inputs_.inputs[with->input].path), " makes splits and ",
+                       printable(inputs_.inputs[without->input].path),
+                       " does not; ingest them apart, or --no-splits makes one dataset of all"));
+}
+
+Result<SourceListing> ManySources::list() {
+  classes_.clear();
+  class_of_entry_.clear();
+  SourceListing all;
+  all.warnings = inputs_.notes;
+  Status first_failure;
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    auto one = sources_[i]->list();
+    if (!one.ok() && one.status().code() != ErrorCode::kCorrupt) return one.status();
+    if (!one.ok()) {
+      if (first_failure.ok()) first_failure = one.status();
+      SourceEntry lost;
+      lost.path = names_[i];
+      lost.problem = without_area(one.status().message());
+      lost.split = inputs_.inputs[i].split;
+      lost.input = static_cast<uint32_t>(i);
+      lost.extra.resize(all.extra_fields.size());
+      all.entries.push_back(std::move(lost));
+      class_of_entry_.emplace_back();
+      continue;
+    }
+    DLPIPE_RETURN_IF_ERROR(add(i, std::move(*one), all));
+  }
+  if (classes_.empty() && !first_failure.ok()) return first_failure;
+  all.classes = sorted_class_names(std::move(classes_));
+  std::unordered_map<std::string_view, int64_t> label_of;
+  for (size_t i = 0; i < all.classes.size(); ++i) label_of[all.classes[i]] = static_cast<int64_t>(i);
+  for (size_t i = 0; i < all.entries.size(); ++i)
+    all.entries[i].label = class_of_entry_[i].empty() ? -1 : label_of.at(class_of_entry_[i]);
+  DLPIPE_RETURN_IF_ERROR(check_splits(all));
+  if (sources_.size() > 1) warn_of_classes(all);
+  return all;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Source>> open_many(SourceInputs inputs, const SourceOptions& options) {
+  std::vector<std::unique_ptr<Source>> sources;
+  for (const SourceInput& input : inputs.inputs) {
+    SourceOptions one = options;
+    one.path = input.path;
+    one.alone = inputs.inputs.size() == 1;
+    DLPIPE_ASSIGN_OR_RETURN(auto source, open_source(one));
+    sources.push_back(std::move(source));
+  }
+  return std::unique_ptr<Source>(std::make_unique<ManySources>(std::move(inputs), std::move(sources)));
+}
+
+}  // namespace dlpipe::data

@@ -1,0 +1,171 @@
+#include "dlpipe/io/data/sources/unpack.h"
+
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+constexpr size_t kPieceBytes = size_t{1} << 18;
+
+Status damaged(const std::string& name, std::string_view what) {
+  return Status(ErrorCode::kCorrupt,
+                concat("[ingest] ", printable(name), ": ", what, "; download or make it again"));
+}
+
+/// What is left of a packed stream, piece by piece.
+class Input {
+ public:
+  Input(const ReadPiece& read, std::span<const std::byte> begin) : read_(read), piece_(kPieceBytes) {
+    std::copy(begin.begin(), begin.end(), piece_.begin());
+    size_ = begin.size();
+  }
+  /// The bytes that were not used yet; empty at the end.
+  Result<std::span<const std::byte>> left() {
+    if (at_ == size_) {
+      at_ = size_ = 0;
+      DLPIPE_ASSIGN_OR_RETURN(size_, read_(piece_));
+    }
+    return std::span<const std::byte>(piece_).subspan(at_, size_ - at_);
+  }
+  void use(size_t bytes) { at_ += bytes; }
+
+ private:
+  const ReadPiece& read_;
+  std::vector<std::byte> piece_;
+  size_t at_ = 0;
+  size_t size_ = 0;
+};
+
+bool all_zero(std::span<const std::byte> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte one) { return one == std::byte{0}; });
+}
+
+// Members that follow each other are one stream, as gzip, bgzip and pigz write them; zeros may fill a tape's block.
+Status unpack_gzip(Input& input, const TakePiece& take, const std::string& name) {
+  struct Inflater {
+    z_stream z{};
+    ~Inflater() { inflateEnd(&z); }
+  } inflater;
+  z_stream& z = inflater.z;
+  constexpr int kGzipWindow = 15 + 16;
+  if (inflateInit2(&z, kGzipWindow) != Z_OK)
+    return Status(ErrorCode::kOutOfMemory, "[ingest] no memory for zlib");
+  std::vector<std::byte> out(kPieceBytes);
+  bool between = false;  // members
+  while (true) {
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> in, input.left());
+    if (in.empty()) return between ? Status() : damaged(name, "the gzip stream is cut short");
+    if (between) {
+      if (all_zero(in)) {
+        input.use(in.size());
+        continue;
+      }
+      if (inflateReset(&z) != Z_OK) return damaged(name, "damaged gzip stream");
+      between = false;
+    }
+    z.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(in.data()));
+    z.avail_in = static_cast<uInt>(in.size());
+    int code = Z_OK;
+    do {
+      z.next_out = reinterpret_cast<Bytef*>(out.data());
+      z.avail_out = static_cast<uInt>(out.size());
+      code = inflate(&z, Z_NO_FLUSH);
+      if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
+        return damaged(name, concat("damaged gzip stream: ", z.msg != nullptr ? z.msg : "bad data"));
+      DLPIPE_RETURN_IF_ERROR(take(std::span<const std::byte>(out).first(out.size() - z.avail_out)));
+    } while (code == Z_OK && z.avail_out == 0);
+    input.use(in.size() - z.avail_in);
+    between = code == Z_STREAM_END;
+  }
+}
+
+Status unpack_zstd(Input& input, const TakePiece& take, const std::string& name) {
+  const std::unique_ptr<ZSTD_DStream, size_t (*)(ZSTD_DStream*)> stream(ZSTD_createDStream(),
+                                                                        ZSTD_freeDStream);
+  if (stream == nullptr) return Status(ErrorCode::kOutOfMemory, "[ingest] no memory for zstd");
+  std::vector<std::byte> out(kPieceBytes);
+  size_t wanted = 0;  // 0: between frames
+  while (true) {
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> in, input.left());
+    if (in.empty()) return wanted == 0 ? Status() : damaged(name, "the zstd stream is cut short");
+    ZSTD_inBuffer from{in.data(), in.size(), 0};
+    ZSTD_outBuffer to{out.data(), out.size(), 0};
+    do {
+      to.pos = 0;
+      wanted = ZSTD_decompressStream(stream.get(), &to, &from);
+      if (ZSTD_isError(wanted))
+        return damaged(name, concat("damaged zstd stream: ", ZSTD_getErrorName(wanted)));
+      DLPIPE_RETURN_IF_ERROR(take(std::span<const std::byte>(out).first(to.pos)));
+    } while (from.pos < from.size || (wanted != 0 && to.pos == to.size));
+    input.use(in.size());
+  }
+}
+
+struct Magic {
+  std::string_view bytes;
+  Packing packing;
+  std::string_view unpacker;  // of a kind that isn't read here
+};
+
+constexpr std::array<Magic, 6> kMagics = {{
+    {"\x1f\x8b", Packing::kGzip, ""},
+    {"\x28\xb5\x2f\xfd", Packing::kZstd, ""},
+    {"\xfd\x37zXZ", Packing::kNone, "xz -dc"},
+    {"BZh", Packing::kNone, "bzip2 -dc"},
+    {"\x04\x22\x4d\x18", Packing::kNone, "lz4 -dc"},
+    {"PK\x03\x04", Packing::kNone, "unzip"},
+}};
+
+}  // namespace
+
+Result<Packing> packing_of(std::span<const std::byte> begin, const std::string& name) {
+  for (const Magic& magic : kMagics) {
+    if (begin.size() < magic.bytes.size() ||
+        std::memcmp(begin.data(), magic.bytes.data(), magic.bytes.size()) != 0)
+      continue;
+    if (magic.unpacker == "unzip")
+      return Status(ErrorCode::kUnsupported,
+                    concat("[ingest] ", printable(name), " is a zip file; `unzip` it and ingest the folder"));
+    if (!magic.unpacker.empty())
+      return Status(ErrorCode::kUnsupported,
+                    concat("[ingest] ", printable(name), " is packed in a way that isn't read here; `",
+                           magic.unpacker, " ", printable(name), " | dlpipe ingest - DST` reads it"));
+    return magic.packing;
+  }
+  return Packing::kNone;
+}
+
+Status unpack(const ReadPiece& read, const TakePiece& take, const std::string& name) {
+  std::array<std::byte, 512> begin{};
+  size_t size = 0;
+  while (size < begin.size()) {  // a pipe gives what it has
+    DLPIPE_ASSIGN_OR_RETURN(const size_t count, read(std::span(begin).subspan(size)));
+    if (count == 0) break;
+    size += count;
+  }
+  const std::span<const std::byte> first = std::span<const std::byte>(begin).first(size);
+  DLPIPE_ASSIGN_OR_RETURN(const Packing packing, packing_of(first, name));
+  Input input(read, first);
+  if (packing == Packing::kGzip) return unpack_gzip(input, take, name);
+  if (packing == Packing::kZstd) return unpack_zstd(input, take, name);
+  while (true) {
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> piece, input.left());
+    if (piece.empty()) return {};
+    DLPIPE_RETURN_IF_ERROR(take(piece));
+    input.use(piece.size());
+  }
+}
+
+}  // namespace dlpipe::data

@@ -1,0 +1,135 @@
+#include "dlpipe/io/data/sources/inputs.h"
+
+#include <gtest/gtest.h>
+
+#include "dlpipe/io/data/sources/scratch_file.h"
+#include "tests/io/data/sources/tar_writing.h"
+#include "tests/io/data/temp_dir.h"
+
+namespace dlpipe::data {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Result<SourceInputs> expand(const std::vector<std::string>& given, const std::string& list = {}) {
+  return expand_inputs(given, list, true);
+}
+
+std::string message(const std::vector<std::string>& given, const std::string& list = {}) {
+  return expand(given, list).status().message();
+}
+
+TEST(Inputs, BracesStandForEachName) {
+  EXPECT_EQ(value_or_throw(expand_braces("s-{08..11}.tar")),
+            (Names{"s-08.tar", "s-09.tar", "s-10.tar", "s-11.tar"}));
+  EXPECT_EQ(value_or_throw(expand_braces("{2..0}")), (Names{"2", "1", "0"}));
+  EXPECT_EQ(value_or_throw(expand_braces("{a,b}/{0..1}.tar")),
+            (Names{"a/0.tar", "a/1.tar", "b/0.tar", "b/1.tar"}));
+  EXPECT_EQ(value_or_throw(expand_braces("{x}-{..}-{1..b}")), (Names{"{x}-{..}-{1..b}"}));
+  EXPECT_EQ(value_or_throw(expand_braces("a{b")), (Names{"a{b"}));
+  EXPECT_EQ(value_or_throw(expand_braces("")), (Names{""}));
+  EXPECT_FALSE(expand_braces("{0..9999999999}").ok());
+  EXPECT_FALSE(expand_braces("{0..9999}{0..9999}").ok());
+}
+
+TEST(Inputs, WhatMatchesNothingIsNamed) {
+  TempDir dir;
+  write_text(dir / "s-0.tar", tar_end());
+  EXPECT_NE(message({dir / "s-{0..1}.tar"}).find("s-1.tar, of "), std::string::npos)
+      << message({dir / "s-{0..1}.tar"});
+  EXPECT_NE(message({dir / "*.gz"}).find("no file or folder"), std::string::npos);
+  EXPECT_NE(message({"https://example.com/a.tar"}).find("curl -L"), std::string::npos);
+  EXPECT_NE(message({dir / "s-0.tar", dir / "*.tar"}).find("given twice"), std::string::npos);
+  EXPECT_NE(message({"-", "-"}).find("one standard input"), std::string::npos);
+}
+
+TEST(Inputs, AListHoldsPathsBelowItsOwnFolder) {
+  TempDir dir;
+  write_text(dir / "sub/a.tar", tar_end());
+  write_text(dir / "b.tar", tar_end());
+  write_text(dir / "list.txt", "sub/a.tar\n\n  " + (dir / "b.tar") + "\r\n");
+  const SourceInputs inputs = value_or_throw(expand({}, dir / "list.txt"));
+  ASSERT_EQ(inputs.inputs.size(), 2u);
+  EXPECT_EQ(inputs.inputs[0].path, dir / "sub/a.tar");
+  EXPECT_EQ(inputs.inputs[1].path, dir / "b.tar");
+  write_text(dir / "empty.txt", "\n");
+  EXPECT_NE(message({}, dir / "empty.txt").find("is empty"), std::string::npos);
+  EXPECT_NE(message({}, dir / "none.txt").find("none.txt"), std::string::npos);
+}
+
+TEST(Inputs, AFolderOfArchivesIsTheArchivesAndOneWithBothIsRefused) {
+  TempDir dir;
+  write_text(dir / "s/b.tar", tar_end());
+  write_text(dir / "s/a.tar.gz", "");
+  write_text(dir / "s/.hidden.tar", "");
+  write_text(dir / "s/sizes.json", "{}");
+  const SourceInputs inputs = value_or_throw(expand({dir / "s"}));
+  ASSERT_EQ(inputs.inputs.size(), 2u);
+  EXPECT_EQ(inputs.inputs[0].path, dir / "s/a.tar.gz");
+  write_text(dir / "s/cats/1.jpg", "");
+  const std::string text = message({dir / "s"});
+  EXPECT_NE(text.find("both the archives 'a.tar.gz', 'b.tar' and the folders 'cats'"), std::string::npos)
+      << text;
+  write_text(dir / "p/b.tar", tar_end());
+  write_text(dir / "p/1.jpg", "");
+  EXPECT_NE(message({dir / "p"}).find("1 pictures"), std::string::npos);
+}
+
+TEST(Inputs, SplitsComeFromFoldersOrNamesOfArchives) {
+  TempDir dir;
+  write_text(dir / "f/train/0.tar", tar_end());
+  write_text(dir / "f/validation/0.tar", tar_end());
+  SourceInputs inputs = value_or_throw(expand({dir / "f"}));
+  ASSERT_EQ(inputs.inputs.size(), 2u);
+  EXPECT_EQ(inputs.inputs[0].split, "train");
+  EXPECT_EQ(inputs.inputs[1].split, "val");
+  for (const char* name : {"in-train-000.tar", "in-train-001.tar", "in_val_000.tar"})
+    write_text(dir / (std::string("n/") + name), tar_end());
+  inputs = value_or_throw(expand({dir / "n"}));
+  ASSERT_EQ(inputs.inputs.size(), 3u);
+  EXPECT_EQ(inputs.inputs[1].split, "train");
+  EXPECT_EQ(inputs.inputs[2].split, "val");
+  ASSERT_EQ(inputs.notes.size(), 1u);
+  EXPECT_NE(inputs.notes[0].find("2 archives of train, 1 archive of val"), std::string::npos)
+      << inputs.notes[0];
+  write_text(dir / "n/more.tar", tar_end());
+  for (const SourceInput& input : value_or_throw(expand({dir / "n"})).inputs) EXPECT_EQ(input.split, "");
+}
+
+TEST(Inputs, ClassesOfSeveralInputsArePutTogetherByName) {
+  TempDir dir;
+  write_text(dir / "one/cat/1.jpg", "a");
+  write_text(dir / "one/emu/.keep", "");
+  write_text(dir / "two/dog/1.jpg", "b");
+  write_text(dir / "more.csv", "path,label,who\ntwo/dog/1.jpg,cat,me\n");
+  const std::vector<std::string> given = {dir / "two", dir / "one", dir / "more.csv"};
+  auto source = value_or_throw(open_sources(given, "", {}));
+  const SourceListing listing = value_or_throw(source->list());
+  EXPECT_EQ(listing.classes, (Names{"cat", "dog", "emu"}));
+  EXPECT_EQ(listing.extra_fields, (Names{"who"}));
+  ASSERT_EQ(listing.entries.size(), 3u);
+  EXPECT_EQ(listing.entries[0].path, "two/dog/1.jpg");
+  EXPECT_EQ(listing.entries[0].label, 1);
+  EXPECT_EQ(listing.entries[1].path, "one/cat/1.jpg");
+  EXPECT_EQ(listing.entries[1].extra, (Names{""}));
+  EXPECT_EQ(listing.entries[2].path, "more.csv/two/dog/1.jpg");
+  EXPECT_EQ(listing.entries[2].label, 0);
+  EXPECT_EQ(listing.entries[2].extra, (Names{"me"}));
+  for (const SourceEntry& entry : listing.entries) EXPECT_EQ(value_or_throw(source->read(entry)).size(), 1u);
+}
+
+TEST(Inputs, TextsAndHalfSplitsAreRefusedByName) {
+  TempDir dir;
+  write_text(dir / "a.txt", std::string(600, 'a'));
+  write_text(dir / "one/train/cat/1.jpg", "a");
+  write_text(dir / "one/val/cat/1.jpg", "a");
+  write_text(dir / "two/cat/1.jpg", "a");
+  const auto error = [](const std::vector<std::string>& given) {
+    return value_or_throw(open_sources(given, "", {}))->list().status().message();
+  };
+  EXPECT_NE(error({dir / "two", dir / "a.txt"}).find("a.txt is a text among 2 inputs"), std::string::npos);
+  EXPECT_NE(error({dir / "two", dir / "one"}).find("makes splits and"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dlpipe::data
