@@ -71,7 +71,7 @@ struct Batch {
   const SampleMix* device_mixes = nullptr;
   /// batches_chain after this batch: a hash over record checksums and drawn parameters of all batches so far.
   uint64_t chain = 0;
-  int32_t slot = -1;  // the source's own handle
+  int32_t slot = -1;                   // the source's own handle
   std::shared_ptr<const void> memory;  // null: the memory is the source's alone
 
   const BatchField* field(std::string_view name) const {

@@ -4,7 +4,7 @@ include(GNUInstallDirs)
 
 # The rooms stand at the root of the repository and are included as "dlpipe/ROOM/...", as from where dlpipe is installed:
 # include/dlpipe of the build folder holds a link to each room (docs/decisions/037-rooms-at-the-root.md).
-set(DLPIPE_ROOMS base io augment pipeline engine run cli)
+set(DLPIPE_ROOMS base io augment pipeline engine run cli python)
 set(DLPIPE_INCLUDE ${PROJECT_BINARY_DIR}/include)
 file(MAKE_DIRECTORY ${DLPIPE_INCLUDE}/dlpipe)
 foreach(room ${DLPIPE_ROOMS})

@@ -81,7 +81,9 @@ struct Feed::Impl {
   SourceState pass_begin;
   int64_t pass_end = 0;       // epoch
   bool is_pass_given = true;  // the next pass begins where the state is
-  SourceStats last_stats;     // once closed
+  int64_t given_batches = 0;
+  int64_t given_samples = 0;
+  SourceStats last_stats;  // once closed
 
   void run();
   void run_once(std::unique_lock<std::mutex>& lock);
@@ -91,6 +93,7 @@ struct Feed::Impl {
   Status check(int64_t of_pass) const;
   Status want_slots();
   std::shared_ptr<Lent> take();
+  SourceStats stats() const;
 };
 
 // --- the feed's thread
@@ -190,11 +193,22 @@ std::shared_ptr<Feed::Lent> Feed::Impl::take() {
   Ready& first = ready.front();
   auto lent = std::make_shared<Lent>(ring, std::move(first.batch));
   ++ring->held;
+  ++given_batches;
+  given_samples += lent->batch().count;
   state = std::move(first.state);
   ready.pop_front();
   loader->note_consumer(ConsumerNews::kTakesBatch);
   ring->moved.notify_all();
   return lent;
+}
+
+// What the loader lent may still be ready here.
+SourceStats Feed::Impl::stats() const {
+  if (ring->loader == nullptr) return last_stats;
+  SourceStats stats = loader->stats();
+  stats.batches = given_batches;
+  stats.samples = given_samples;
+  return stats;
 }
 
 Feed::Lent::~Lent() {
@@ -342,7 +356,7 @@ Status Feed::seek_epoch(int64_t epoch) {
 
 SourceStats Feed::stats() const {
   const std::lock_guard lock(impl_->ring->mutex);
-  return impl_->ring->loader != nullptr ? impl_->loader->stats() : impl_->last_stats;
+  return impl_->stats();
 }
 
 int64_t Feed::held() const {
@@ -369,7 +383,7 @@ void Feed::close() {
   feed.thread->join();
   {
     const std::lock_guard lock(feed.ring->mutex);
-    feed.last_stats = feed.loader->stats();
+    feed.last_stats = feed.stats();
     feed.ready.clear();
     feed.ring->loader = nullptr;
   }

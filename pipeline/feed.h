@@ -2,8 +2,10 @@
 // copy of its shared pointer goes, on any thread, in any order, even after the feed was closed. Python's loader is
 // one of these (python/README.md).
 //
-//   auto feed = value_or_throw(Feed::open({.loader = {.data = "DST/train", .augment = "rrc(224)", .slots_max = 16}}));
-//   const int64_t pass = value_or_throw(feed->begin_pass());
+//   FeedOptions options;
+//   options.loader = {.data = "DST/train", .augment = "rrc(224) hflip", .batch = 64, .slots_max = 16};
+//   auto feed = value_or_throw(Feed::open(options));
+//   auto pass = value_or_throw(feed->begin_pass());
 //   while (auto batch = value_or_throw(feed->next(pass))) use(batch->batch());
 //
 // The feed's thread calls Loader::next() ahead of the consumer, and so joins the decoding in its place: `threads` of

@@ -1,6 +1,7 @@
 // Examples of the pipeline, of augmentations and of training: see README.md here.
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/pipeline/feed.h"
 #include "dlpipe/pipeline/loader.h"
 #include "dlpipe/run/train/session.h"
 
@@ -16,6 +17,14 @@ void loader_example() {
     use(*batch);
     throw_if_error(loader->release(*batch));
   }
+}
+
+void feed_example() {
+  FeedOptions options;
+  options.loader = {.data = "DST/train", .augment = "rrc(224) hflip", .batch = 64, .slots_max = 16};
+  auto feed = value_or_throw(Feed::open(options));
+  auto pass = value_or_throw(feed->begin_pass());
+  while (auto batch = value_or_throw(feed->next(pass))) use(batch->batch());
 }
 }  // namespace pipeline
 

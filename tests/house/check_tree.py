@@ -42,11 +42,12 @@ THIRD_PARTY = {
     "fmt/": ["cli/"],
     "CLI/": ["cli/"],
     "toml++/": ["run/"],
+    "nanobind/": ["python/"],
     "sanitizer/": ["engine/core/allocator.cpp"],
     "nlohmann/": ["io/formats/", "io/data/"],
 }
 # Public headers hold no third-party types: these may appear in .cpp files and in headers named *-inl.h or listed here.
-INTERNAL_HEADERS = re.compile(r"(-inl\.h$|/graph/|/engine/cpu/|/io/data/(?!dataset\.h|codec/image_codec\.h)|/cli/)")
+INTERNAL_HEADERS = re.compile(r"(-inl\.h$|/graph/|/engine/cpu/|/io/data/(?!dataset\.h|codec/image_codec\.h)|/cli/|/python/)")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|linux|netinet|arpa)/|^[a-z_]+\.h$")

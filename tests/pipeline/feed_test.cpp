@@ -161,7 +161,8 @@ TEST_F(FeedTest, BatchesOutliveTheFeed) {
   kept.erase(kept.begin());
   EXPECT_NE(feed->next(pass).status().message().find("closed"), std::string::npos);
   EXPECT_EQ(feed->begin_pass().status().code(), ErrorCode::kMisuse);
-  EXPECT_EQ(feed->stats().samples > 0, true);
+  EXPECT_EQ(feed->stats().batches, 4);
+  EXPECT_EQ(feed->stats().samples, 20);
   EXPECT_EQ(feed->setup().dataset->size(), 43);
   feed.reset();
   EXPECT_EQ(batch_hash(kept[0]->batch()), all[2]);

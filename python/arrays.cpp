@@ -1,0 +1,75 @@
+#include "dlpipe/python/arrays.h"
+
+#include <nanobind/ndarray.h>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/text.h"
+
+namespace nb = nanobind;
+
+namespace dlpipe::python {
+
+namespace {
+
+nb::dlpack::dtype dlpack_dtype(DType dtype) {
+  using Code = nb::dlpack::dtype_code;
+  Code code = Code::Float;
+  if (dtype == DType::kU8) code = Code::UInt;
+  if (dtype == DType::kI32 || dtype == DType::kI64) code = Code::Int;
+  if (dtype == DType::kBF16) code = Code::Bfloat;
+  return {static_cast<uint8_t>(code), static_cast<uint8_t>(8 * dtype_size(dtype)), 1};
+}
+
+template <class Tag, class Pointer>
+nb::object make(Pointer data, const ArrayForm& form, nb::handle owner) {
+  using Scalar = std::conditional_t<std::is_const_v<std::remove_pointer_t<Pointer>>, nb::ro, Tag>;
+  nb::ndarray<Tag, Scalar> array(data, form.shape.size(), form.shape.data(), owner,
+                                 form.strides.empty() ? nullptr : form.strides.data(),
+                                 dlpack_dtype(form.dtype), nb::device::cpu::value);
+  return nb::cast(array);
+}
+
+}  // namespace
+
+Framework parse_framework(const std::string& name) {
+  if (name == "numpy") return Framework::kNumpy;
+  if (name == "torch") return Framework::kTorch;
+  if (name == "jax") return Framework::kJax;
+  throw Error(Status(ErrorCode::kMisuse, concat("[loader] as_ '", name, "'; use 'numpy', 'torch' or 'jax'")));
+}
+
+ArrayForm dense_form(DType dtype, int64_t count, const Shape& shape) {
+  ArrayForm form;
+  form.dtype = dtype;
+  form.shape.push_back(static_cast<size_t>(count));
+  for (int i = 0; i < shape.rank(); ++i) form.shape.push_back(static_cast<size_t>(shape[i]));
+  return form;
+}
+
+ArrayForm channels_first(const ArrayForm& nhwc) {
+  const size_t height = nhwc.shape[1];
+  const size_t width = nhwc.shape[2];
+  const size_t channels = nhwc.shape[3];
+  const auto row = static_cast<int64_t>(width * channels);
+  return {nhwc.dtype,
+          {nhwc.shape[0], channels, height, width},
+          {static_cast<int64_t>(height) * row, 1, row, static_cast<int64_t>(channels)}};
+}
+
+nb::object make_array(Framework framework, void* data, const ArrayForm& form, nb::handle owner) {
+  switch (framework) {
+    case Framework::kTorch:
+      return make<nb::pytorch>(data, form, owner);
+    case Framework::kJax:
+      return make<nb::jax>(data, form, owner);
+    case Framework::kNumpy:
+      break;
+  }
+  return make<nb::numpy>(data, form, owner);
+}
+
+nb::object make_constant_array(const void* data, const ArrayForm& form, nb::handle owner) {
+  return make<nb::numpy>(data, form, owner);
+}
+
+}  // namespace dlpipe::python

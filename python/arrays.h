@@ -1,0 +1,37 @@
+// Memory of the library as arrays of NumPy, PyTorch or JAX, through DLPack: nothing is copied, and the owner lives
+// until the last array and the last view of one are gone.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dlpipe/base/dtype.h"
+#include "dlpipe/base/shape.h"
+
+namespace dlpipe::python {
+
+enum class Framework : uint8_t { kNumpy, kTorch, kJax };
+/// "numpy", "torch", "jax"; throws Error.
+Framework parse_framework(const std::string& name);
+
+/// Sizes in elements; empty strides: dense rows.
+struct ArrayForm {
+  DType dtype = DType::kU8;
+  std::vector<size_t> shape;
+  std::vector<int64_t> strides;
+};
+/// [count, shape...], dense.
+ArrayForm dense_form(DType dtype, int64_t count, const Shape& shape);
+/// The same pixels seen as [N,C,H,W]; what torch calls channels_last.
+ArrayForm channels_first(const ArrayForm& nhwc);
+
+/// `owner` is kept as long as the array. With the interpreter lock.
+nanobind::object make_array(Framework framework, void* data, const ArrayForm& form, nanobind::handle owner);
+/// For NumPy, not to be written.
+nanobind::object make_constant_array(const void* data, const ArrayForm& form, nanobind::handle owner);
+
+}  // namespace dlpipe::python

@@ -1,0 +1,44 @@
+"""dlpipe feeds PyTorch, JAX and NumPy with batches of images.
+
+    import dlpipe
+    loader = dlpipe.Loader("data/train", augment="rrc(224) hflip", batch=256, seed=1)
+    for images, labels in loader: ...
+
+`dlpipe ingest PICTURES data` (or `python -m dlpipe ingest ...`) makes the dataset. The same seed gives the same batches,
+bit for bit, on any number of threads. Messages go to the logger "dlpipe"; errors are dlpipe.Error and its kinds.
+"""
+
+from dlpipe import _dlpipe
+from dlpipe.errors import (
+    CancelledError,
+    ChangedError,
+    CorruptError,
+    Error,
+    IoError,
+    MisuseError,
+    NonfiniteError,
+    NoSpaceError,
+    NotFoundError,
+    OutOfMemoryError,
+    PermissionDeniedError,
+    UnsupportedError,
+)
+from dlpipe.loader import Loader
+
+__version__ = _dlpipe.version
+
+__all__ = [
+    "CancelledError",
+    "ChangedError",
+    "CorruptError",
+    "Error",
+    "IoError",
+    "Loader",
+    "MisuseError",
+    "NoSpaceError",
+    "NonfiniteError",
+    "NotFoundError",
+    "OutOfMemoryError",
+    "PermissionDeniedError",
+    "UnsupportedError",
+]

@@ -1,0 +1,211 @@
+"""The loader: batches of a dataset for any training loop."""
+
+import atexit
+import os
+import sys
+import weakref
+
+from dlpipe import _dlpipe
+from dlpipe.batch import batch_type, lend
+from dlpipe.errors import MisuseError
+from dlpipe.ranks import find_rank
+
+_open = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all():
+    for loader in list(_open):
+        loader.close()
+
+
+def _imported_framework():
+    for name in ("torch", "jax"):
+        if name in sys.modules:
+            return name
+    return "numpy"
+
+
+class Loader:
+    """Batches of a dataset that `dlpipe ingest` made, decoded and augmented on threads of its own.
+
+    Each `for` over a loader is one epoch, in an order of its own (`epochs` of them if given). Batches are named tuples of
+    the dataset's fields, `image` and `label` for pictures, as arrays over the memory that they were made in:
+
+    - image: uint8 [batch, height, width, channels]
+    - label: int64 [batch]
+
+    That memory is yours until the last array and the last view of it are gone; then the next batch is made there. Keep
+    as many batches as you like: there are `slots` of them at first and up to `slots_max`, and only then an error. The
+    batches are a function of dataset, options and seed alone: threads and slots change none of their bits.
+
+    Args:
+        data: the dataset's directory, or one that holds splits ("train", and "val" for train=False). str or os.PathLike.
+        augment: what happens to a picture, such as "rrc(224) hflip" (`dlpipe --help ops` lists all). Empty: nothing,
+            where all pictures have one size.
+        batch: samples of a batch, on this rank.
+        seed: of the order and of every draw of the augmentations.
+        train: False for validation: the dataset's own order, every sample once, and nothing stands in for damaged
+            ones. Sets the defaults of shuffle, drop_last and on_bad.
+        shuffle: another order every epoch. Default: `train`.
+        drop_last: leave out an epoch's last, smaller batch. Default: `train`.
+        epochs: how many epochs one `for` takes; -1: it has no end.
+        limit: use so many samples, drawn by the seed from all over the dataset; -1: all.
+        as_: "torch", "jax" or "numpy". Default: what is imported, in this order.
+        layout: "NHWC", or "NCHW" for the same memory as [batch, channels, height, width] (torch's channels_last).
+        channels: 3 for RGB, 1 for grey, 0 for what the pictures have.
+        threads: that decode; 0: as many as the process may use.
+        slots: batches in memory, the one in your hands included.
+        slots_max: as many as there may become for whoever keeps batches. Default: 16.
+        rank, world: this process' number and how many there are. Default: what torch.distributed, JAX or the
+            environment (RANK and WORLD_SIZE, as torchrun sets them) says. Each rank gets its own part of every global
+            batch of `batch` x `world` samples.
+        mixup, cutmix: alpha of mixup and CutMix; 0: off.
+        on_bad: what happens to damaged samples: "substitute" another one, "drop" (zeros, weight 0) or "stop". Default:
+            "substitute", for validation "drop".
+        max_bad: so many distinct damaged samples are too many; -1: the larger of 10 and 0.1 %.
+        max_pixels: larger pictures count as damaged.
+        memory: bytes that the process may take; 0: no ceiling.
+        quarantine: file to list damaged samples in. str or os.PathLike.
+
+    Raises:
+        dlpipe.Error: of the kind that fits, such as dlpipe.MisuseError (a ValueError) for options that make no sense
+            and dlpipe.NotFoundError (a FileNotFoundError).
+    """
+
+    def __init__(
+        self,
+        data,
+        *,
+        augment="",
+        batch=64,
+        seed=0,
+        train=True,
+        shuffle=None,
+        drop_last=None,
+        epochs=1,
+        limit=-1,
+        as_=None,
+        layout="NHWC",
+        channels=0,
+        threads=0,
+        slots=3,
+        slots_max=None,
+        rank=None,
+        world=None,
+        mixup=0.0,
+        cutmix=0.0,
+        on_bad=None,
+        max_bad=-1,
+        max_pixels=178_956_970,
+        memory=0,
+        quarantine="",
+    ):
+        if layout not in ("NHWC", "NCHW"):
+            raise MisuseError(f"[loader] layout {layout!r}; use 'NHWC' or 'NCHW'")
+        rank, world = find_rank(rank, world)
+        self._feed = _dlpipe.Feed(
+            data=os.fsencode(data),
+            augment=augment,
+            batch=batch,
+            threads=threads,
+            slots=slots,
+            slots_max=max(slots, 16) if slots_max is None else slots_max,
+            seed=seed,
+            train=train,
+            shuffle=train if shuffle is None else shuffle,
+            drop_last=train if drop_last is None else drop_last,
+            epochs=epochs,
+            limit=limit,
+            rank=rank,
+            world=world,
+            channels=channels,
+            mixup=mixup,
+            cutmix=cutmix,
+            on_bad=("substitute" if train else "drop") if on_bad is None else on_bad,
+            max_bad=max_bad,
+            max_pixels=max_pixels,
+            memory=memory,
+            quarantine=os.fsencode(quarantine),
+            framework=as_ or _imported_framework(),
+            channels_first=layout == "NCHW",
+        )
+        self._batch_type = batch_type(tuple(self._feed.fields))
+        self.batch_size = batch
+        _open.add(self)
+
+    def __iter__(self):
+        """A new pass over the data. One that was left early is not gone on with: the next epoch begins."""
+        return _Pass(self._feed, self._batch_type)
+
+    def __len__(self):
+        """Batches of one `for`."""
+        batches = self._feed.batches_per_pass()
+        if batches < 0:
+            raise TypeError("a loader with epochs=-1 has no length")
+        return batches
+
+    def state_dict(self):
+        """The place behind the batches given so far: a small dict of numbers and texts."""
+        return self._feed.state()
+
+    def load_state_dict(self, state):
+        """Goes on behind a state_dict(): the next `for` gives the batches that would have followed, bit for bit, in
+        mid-epoch too, on any number of threads. Needs the same dataset, options and seed."""
+        self._feed.seek(state)
+
+    def set_epoch(self, epoch):
+        """The next `for` takes this epoch. Not needed: epochs follow each other by themselves."""
+        self._feed.seek_epoch(epoch)
+
+    def stats(self):
+        """What each stage did and waited for since the beginning: a dict of numbers."""
+        return self._feed.stats()
+
+    def close(self):
+        """Stops all threads. Batches that you hold stay as they are."""
+        self._feed.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    @property
+    def fields(self):
+        """Names of a batch's fields."""
+        return self._batch_type._fields
+
+    @property
+    def classes(self):
+        """Names of the classes, by label."""
+        return self._feed.classes
+
+    @property
+    def samples(self):
+        """Samples that an epoch has on this rank."""
+        return self._feed.samples
+
+    @property
+    def mean_std(self):
+        """Mean and standard deviation of the dataset's pixels, each a tuple by channel, of values scaled to [0, 1]."""
+        return self._feed.mean_std
+
+
+class _Pass:
+    """The iterator of one `for`."""
+
+    def __init__(self, feed, kind):
+        self._feed = feed
+        self._kind = kind
+        self._number = feed.begin_pass()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        lent = self._feed.next(self._number)
+        if lent is None:
+            raise StopIteration
+        return lend(self._kind, lent)

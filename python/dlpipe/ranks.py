@@ -1,0 +1,44 @@
+"""Which of several processes this is."""
+
+import os
+import sys
+
+from dlpipe.errors import MisuseError
+
+
+def _from_torch():
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return None
+
+
+def _from_jax():
+    state = getattr(getattr(sys.modules.get("jax"), "distributed", None), "is_initialized", None)
+    if state is not None and state():
+        jax = sys.modules["jax"]
+        return jax.process_index(), jax.process_count()
+    return None
+
+
+def _number(name):
+    try:
+        return int(os.environ[name])
+    except ValueError:
+        raise MisuseError(f"[loader] the environment's {name} is {os.environ[name]!r}, no number; "
+                          "give rank and world") from None
+
+
+def _from_environment():
+    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
+        return _number("RANK"), _number("WORLD_SIZE")
+    return None
+
+
+def find_rank(rank, world):
+    """(rank, world): what is given, or else what torch.distributed, JAX or torchrun's environment says, or (0, 1)."""
+    if rank is None and world is None:
+        return _from_torch() or _from_jax() or _from_environment() or (0, 1)
+    if rank is None or world is None:
+        raise MisuseError("[loader] rank and world belong together: give both or neither")
+    return rank, world
