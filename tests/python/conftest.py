@@ -1,0 +1,35 @@
+"""Datasets for the tests: drawn pictures, ingested by the package's own program. Nothing but the package is needed."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def run_program(*arguments):
+    """`python -m dlpipe ...`; its output."""
+    done = subprocess.run([sys.executable, "-m", "dlpipe", *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory):
+    """400 pictures of 10 classes, 32 to 56 pixels wide."""
+    folder = tmp_path_factory.mktemp("pictures") / "jpegs"
+    run_program("synth", folder, "--per-class", 40, "--size", "32..56", "--seed", 5)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def splits(pictures, tmp_path_factory):
+    """A folder of two datasets: train, 320 samples, and val, 80."""
+    folder = tmp_path_factory.mktemp("datasets") / "data"
+    run_program("ingest", pictures, folder, "--split", "0.8,0.2")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def train(splits):
+    """The dataset of 320 samples."""
+    return splits / "train"
