@@ -87,9 +87,9 @@ Status change_for_resume(const std::string& directory,
 }
 
 Status check_dataset(const std::string& name, const std::string& path, const std::string& id,
-                     TrainConfig& config) {
-  const auto [known, is_new] = config.record.emplace(name, id);
-  if (is_new || known->second == id) return {};
+                     const TrainConfig& config) {
+  const auto known = config.record.find(name);
+  if (known == config.record.end() || known->second == id) return {};
   return {ErrorCode::kMisuse,
           concat("[train] ", path, " holds dataset ", id, ", and the run began with ", known->second,
                  "; give the dataset that it began with, or begin another run with --config ",

@@ -21,10 +21,10 @@ Status change_for_resume(const std::string& directory,
                          const std::vector<std::pair<std::string, std::string>>& changes,
                          TrainConfig& config);
 
-/// kMisuse, with both ids, unless `id` is what config.record has as `name` ("data-id"); notes it where there
-/// is none. `path` is what holds it now.
+/// kMisuse, with both ids, where config.record has another than `id` as `name` ("data-id"). `path` is what
+/// holds it now.
 Status check_dataset(const std::string& name, const std::string& path, const std::string& id,
-                     TrainConfig& config);
+                     const TrainConfig& config);
 
 /// kMisuse unless a run of `config.out` that has done `step` steps by the schedule `former` would have done the
 /// same by `now`; names the command that begins another run from its weights.

@@ -1,6 +1,8 @@
-// A session's data: the loaders, and what the model takes from them.
+#include "dlpipe/run/train/session_data.h"
+
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_code.h"
@@ -9,37 +11,179 @@
 #include "dlpipe/run/input/data_paths.h"
 #include "dlpipe/run/input/preprocess.h"
 #include "dlpipe/run/train/resume_rules.h"
-#include "dlpipe/run/train/session.h"
 
 namespace dlpipe::run {
 
-pipeline::LoaderOptions Session::loader_options() const {
+namespace {
+
+pipeline::LoaderOptions loader_options(const SessionOptions& session) {
+  const TrainConfig& config = session.config;
   pipeline::LoaderOptions options;
-  options.batch = config_.batch;
-  options.threads = threads_;
-  options.slots = static_cast<int>(config_.slots);
-  options.seed = static_cast<uint64_t>(config_.seed);
-  options.max_bad = config_.max_bad;
-  options.max_pixels = config_.max_pixels;
-  options.ops = registries_.augmentations;
+  options.batch = config.batch;
+  options.threads = session.threads;
+  options.slots = static_cast<int>(config.slots);
+  options.seed = static_cast<uint64_t>(config.seed);
+  options.max_bad = config.max_bad;
+  options.max_pixels = config.max_pixels;
+  options.ops = session.registries.augmentations;
   return options;
 }
 
-void Session::use_device(pipeline::LoaderOptions& options) const {
-  options.device = device_;
-  if (!is_on_host()) options.coef_decode = engine::device_code(*device_).decode_coefficients;
-  if (config_.decode == "host") options.decode = pipeline::Decode::kHost;
+/// Batches go to the run's device.
+void use_device(const SessionOptions& session, pipeline::LoaderOptions& options) {
+  options.device = session.device;
+  if (!session.is_on_host()) options.coef_decode = engine::device_code(*session.device).decode_coefficients;
+  if (session.config.decode == "host") options.decode = pipeline::Decode::kHost;
 }
 
-static Status no_steps(const TrainConfig& config, int64_t batches_per_epoch) {
+Status no_steps(const TrainConfig& config, int64_t batches_per_epoch) {
   return {ErrorCode::kMisuse,
           concat("[train] there is no step to train: --epochs ", config.epochs, " of ", batches_per_epoch,
                  batches_per_epoch == 1 ? " batch" : " batches", ", and a step takes ", config.accumulate,
                  " (--accumulate); give more, or 0 to save and validate the initial weights alone")};
 }
 
-/// Throws Error for what is no schedule.
-static engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t batches_per_epoch) {
+// Weights go on with the normalisation that they know. It becomes part of --augment, so that config.toml has
+// it, and a resumed run needs the file no more.
+std::string with_normalization_of(const WeightsSource& init, int channels, const SessionOptions& session,
+                                  const Notes& notes) {
+  const TrainConfig& config = session.config;
+  const augment::OpRegistry& registry = session.registries.augmentation_registry();
+  if (channels == 0 || value_or_throw(augment::Chain::parse(config.augment, registry)).contains("normalize"))
+    return config.augment;
+  const WeightsNormalization known = normalization_of(init, *session.model, channels, registry);
+  if (known.op.empty()) {
+    tell(notes, concat("normalisation: the dataset's own mean and std; ", config.init,
+                       " doesn't say what its weights were trained with. If you know, add "
+                       "normalize(mean=r:g:b,std=r:g:b) to --augment"));
+    return config.augment;
+  }
+  tell(notes,
+       concat("normalisation: ", known.op, ", ", known.origin, " (a normalize(...) in --augment wins)"));
+  return concat(config.augment, config.augment.empty() ? "" : " ", known.op);
+}
+
+void check_input(const SessionOptions& session, const pipeline::Loader& loader, const ModelState& model) {
+  const bool wants_tokens = session.model->input == engine::ModelInput::kTokens;
+  const bool has_input =
+      wants_tokens ? token_field(loader.schema()) != nullptr
+                   : image_field(loader.schema()) != nullptr && label_field(loader.schema()) != nullptr;
+  if (!has_input || model.classes.empty()) {
+    throw Error(
+        Status(ErrorCode::kMisuse, concat("[train] ", session.config.model, " takes ",
+                                          wants_tokens ? "sequences of tokens" : "images with classes",
+                                          ", and ", loader.dataset().directory(), " has none")));
+  }
+  if (wants_tokens && session.eval.views != Views::kOne)
+    throw Error(Status(ErrorCode::kMisuse,
+                       concat("[train] --tta is for pictures; ", session.config.model, " takes tokens")));
+}
+
+/// The model's input as the data have it: pictures' sizes and how they are prepared, or a sequence's length.
+ModelState model_state_of(const SessionOptions& session, const pipeline::Loader& loader,
+                          const std::string& train_chain) {
+  const TrainConfig& config = session.config;
+  const data::Dataset& dataset = loader.dataset();
+  ModelState model;
+  model.model = config.model;
+  model.classes.assign(dataset.classes().begin(), dataset.classes().end());
+  model.arguments.classes = static_cast<int64_t>(model.classes.size());
+  model.arguments.seed = static_cast<uint64_t>(config.seed);
+  model.tta = config.tta;
+  model.dtype = config.dtype;
+  model.loss = config.loss;
+  model.metrics = config.metrics;
+  check_input(session, loader, model);
+  if (session.model->input == engine::ModelInput::kTokens) {
+    model.arguments.length = token_field(loader.schema())->shape[0] - 1;
+    return model;
+  }
+  const Shape& image = image_field(loader.schema())->shape;
+  model.arguments.height = image[0];
+  model.arguments.width = image[1];
+  model.arguments.channels = image[2];
+  model.val_augment =
+      value_or_throw(validation_chain(config.val_augment, train_chain, image, dataset.pixel_stats(),
+                                      session.registries.augmentation_registry()));
+  return model;
+}
+
+/// The options of the training loader, all but its augmentation.
+pipeline::LoaderOptions train_options(const SessionOptions& session, const std::string& quarantine_file) {
+  const TrainConfig& config = session.config;
+  pipeline::LoaderOptions options = loader_options(session);
+  options.data = value_or_throw(training_data(config.data));
+  options.channels = value_or_throw(image_channels(options.data));
+  options.limit = config.limit;
+  options.hash_pixels = config.receipt == "pixels";
+  options.quarantine_file = quarantine_file;
+  if (session.overfits()) return options;
+  options.mixup = config.mixup;
+  options.cutmix = config.cutmix;
+  use_device(session, options);
+  if (config.decode == "device") options.decode = pipeline::Decode::kDevice;
+  if (config.max_steps < 0) options.epochs = std::max<int64_t>(1, std::llround(std::ceil(config.epochs)));
+  return options;
+}
+
+void open_train(const SessionOptions& session, const WeightsSource* init, const std::string& quarantine_file,
+                const Notes& notes, SessionData& data) {
+  const TrainConfig& config = session.config;
+  pipeline::LoaderOptions options = train_options(session, quarantine_file);
+  throw_if_error(check_input_kind(config.model, session.model->input == engine::ModelInput::kTokens,
+                                  options.data, options.channels));
+  data.augment =
+      init != nullptr ? with_normalization_of(*init, options.channels, session, notes) : config.augment;
+  options.augment =
+      options.channels == 0
+          ? data.augment
+          : value_or_throw(training_chain(data.augment, session.registries.augmentation_registry()));
+  auto loader = value_or_throw(pipeline::Loader::open(options));
+  if (!loader->decode_reason().empty())
+    tell(notes, concat("images are decoded on the host: ", loader->decode_reason()));
+  const data::Dataset& dataset = loader->dataset();
+  data.model = model_state_of(session, *loader, options.augment);
+  data.dataset_id = dataset.id();
+  data.pipeline_id = loader->pipeline_id();
+  data.subset = loader->subset();
+  const int64_t samples = config.limit < 0 ? dataset.size() : std::min(config.limit, dataset.size());
+  data.left_out = session.overfits() ? 0 : samples - loader->samples_per_epoch();
+  if (!data.subset.empty()) tell(notes, concat("--limit: training takes ", data.subset));
+  throw_if_error(check_dataset("data-id", config.data, data.dataset_id, config));
+  data.schedule = schedule_of(config, loader->batches_per_epoch());
+  data.train = std::move(loader);
+}
+
+void open_val(const SessionOptions& session, const Notes& notes, SessionData& data) {
+  const TrainConfig& config = session.config;
+  const std::string directory = value_or_throw(validation_data(config.data, config.val));
+  if (session.overfits()) return;
+  if (directory.empty()) {
+    if (config.early_stop > 0)
+      throw Error(
+          Status(ErrorCode::kMisuse,
+                 "[train] --early-stop counts validations, and there is no validation set; give --val"));
+    tell(notes, concat("no validation set: --val isn't given and --data is no split",
+                       config.tta == "none" ? "" : "; --tta is kept for eval and predict"));
+    return;
+  }
+  if (session.val_every.unit == Interval::Unit::kNever)
+    tell(notes, concat("--val-every never: ", directory, " is not used"));
+  pipeline::LoaderOptions options = pipeline::validation_options(loader_options(session));
+  options.data = directory;
+  options.augment = data.model.val_augment;
+  options.channels = static_cast<int>(data.model.arguments.channels);
+  options.epochs = 1;
+  use_device(session, options);
+  data.val = value_or_throw(pipeline::Loader::open(options));
+  data.val_id = data.val->dataset().id();
+  throw_if_error(check_dataset("val-id", directory, data.val_id, config));
+  throw_if_error(check_classes(config.data, data.model.classes, directory, data.val->dataset().classes()));
+}
+
+}  // namespace
+
+engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t batches_per_epoch) {
   const double steps_per_epoch =
       static_cast<double>(batches_per_epoch) / static_cast<double>(config.accumulate);
   engine::ScheduleArguments schedule;
@@ -67,160 +211,36 @@ static engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t 
   return schedule;
 }
 
-// Weights go on with the normalisation that they know. It becomes part of --augment, so that config.toml has
-// it, and a resumed run needs the file no more.
-void Session::take_initial_normalization(int channels) {
-  if (config_.init.empty() || is_resumed_) return;
-  init_ = open_weights(config_.init);
-  const augment::OpRegistry& registry = registries_.augmentation_registry();
-  if (channels == 0 || value_or_throw(augment::Chain::parse(config_.augment, registry)).contains("normalize"))
-    return;
-  const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
-  const WeightsNormalization known = normalization_of(*init_, *record, channels, registry);
-  if (known.op.empty()) {
-    note(concat("normalisation: the dataset's own mean and std; ", config_.init,
-                " doesn't say what its weights were trained with. If you know, add "
-                "normalize(mean=r:g:b,std=r:g:b) to --augment"));
-    return;
-  }
-  config_.augment += concat(config_.augment.empty() ? "" : " ", known.op);
-  note(concat("normalisation: ", known.op, ", ", known.origin, " (a normalize(...) in --augment wins)"));
+SessionData open_data(const SessionOptions& options, const WeightsSource* init,
+                      const std::string& quarantine_file, const Notes& notes) {
+  SessionData data;
+  open_train(options, init, quarantine_file, notes, data);
+  open_val(options, notes, data);
+  return data;
 }
 
-void Session::open_train() {
-  pipeline::LoaderOptions options = loader_options();
-  options.data = value_or_throw(training_data(config_.data));
-  options.channels = value_or_throw(image_channels(options.data));
-  const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
-  throw_if_error(check_input_kind(config_.model, record->input == engine::ModelInput::kTokens, options.data,
-                                  options.channels));
-  take_initial_normalization(options.channels);
-  options.augment =
-      options.channels == 0
-          ? config_.augment
-          : value_or_throw(training_chain(config_.augment, registries_.augmentation_registry()));
-  options.limit = config_.limit;
-  if (config_.overfit_batch == 0) {
-    options.mixup = config_.mixup;
-    options.cutmix = config_.cutmix;
-  }
-  options.hash_pixels = config_.receipt == "pixels";
-  if (config_.overfit_batch == 0) {
-    use_device(options);
-    if (config_.decode == "device") options.decode = pipeline::Decode::kDevice;
-  }
-  if (directory_ != nullptr) options.quarantine_file = directory_->quarantine_file();
-  if (config_.max_steps < 0 && config_.overfit_batch == 0) {
-    options.epochs = std::max<int64_t>(1, std::llround(std::ceil(config_.epochs)));
-  }
-  auto loader = value_or_throw(pipeline::Loader::open(options));
-  if (!loader->decode_reason().empty())
-    note(concat("images are decoded on the host: ", loader->decode_reason()));
-  const data::Dataset& dataset = loader->dataset();
-  ModelState& model = settings_.model_state;
-  model.model = config_.model;
-  model.classes.assign(dataset.classes().begin(), dataset.classes().end());
-  model.arguments.classes = static_cast<int64_t>(model.classes.size());
-  model.arguments.seed = static_cast<uint64_t>(config_.seed);
-  take_input_sizes(*loader, options.augment);
-  model.tta = config_.tta;
-  model.dtype = config_.dtype;
-  model.loss = config_.loss;
-  model.metrics = config_.metrics;
-  dataset_id_ = dataset.id();
-  pipeline_id_ = loader->pipeline_id();
-  subset_ = loader->subset();
-  const int64_t samples = config_.limit < 0 ? dataset.size() : std::min(config_.limit, dataset.size());
-  left_out_ = config_.overfit_batch > 0 ? 0 : samples - loader->samples_per_epoch();
-  if (!subset_.empty()) note(concat("--limit: training takes ", subset_));
-  throw_if_error(check_dataset("data-id", config_.data, dataset_id_, config_));
-  settings_.schedule = schedule_of(config_, loader->batches_per_epoch());
-  if (former_) {
-    throw_if_error(check_same_past(schedule_of(*former_, loader->batches_per_epoch()), settings_.schedule,
-                                   state_.step, config_));
-  }
-  train_ = std::move(loader);
-}
-
-// The model's input as the data have it: pictures' sizes and how they are prepared, or a sequence's length.
-void Session::take_input_sizes(const pipeline::Loader& loader, const std::string& train_chain) {
-  ModelState& model = settings_.model_state;
-  const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
-  const FieldSpec* image = image_field(loader.schema());
-  const FieldSpec* tokens = token_field(loader.schema());
-  const bool wants_tokens = record->input == engine::ModelInput::kTokens;
-  const bool has_input =
-      wants_tokens ? tokens != nullptr : image != nullptr && label_field(loader.schema()) != nullptr;
-  if (!has_input || model.classes.empty()) {
-    throw Error(
-        Status(ErrorCode::kMisuse, concat("[train] ", config_.model, " takes ",
-                                          wants_tokens ? "sequences of tokens" : "images with classes",
-                                          ", and ", loader.dataset().directory(), " has none")));
-  }
-  if (wants_tokens) {
-    if (settings_.eval.views != Views::kOne)
-      throw Error(Status(ErrorCode::kMisuse,
-                         concat("[train] --tta is for pictures; ", config_.model, " takes tokens")));
-    model.arguments.length = tokens->shape[0] - 1;
-    return;
-  }
-  model.arguments.height = image->shape[0];
-  model.arguments.width = image->shape[1];
-  model.arguments.channels = image->shape[2];
-  model.val_augment =
-      value_or_throw(validation_chain(config_.val_augment, train_chain, image->shape,
-                                      loader.dataset().pixel_stats(), registries_.augmentation_registry()));
-}
-
-void Session::open_val() {
-  const std::string data = value_or_throw(validation_data(config_.data, config_.val));
-  if (config_.overfit_batch > 0) return;
-  if (data.empty()) {
-    if (config_.early_stop > 0)
-      throw Error(
-          Status(ErrorCode::kMisuse,
-                 "[train] --early-stop counts validations, and there is no validation set; give --val"));
-    note(concat("no validation set: --val isn't given and --data is no split",
-                config_.tta == "none" ? "" : "; --tta is kept for eval and predict"));
-    return;
-  }
-  if (settings_.val_every.unit == Interval::Unit::kNever)
-    note(concat("--val-every never: ", data, " is not used"));
-  pipeline::LoaderOptions options = pipeline::validation_options(loader_options());
-  options.data = data;
-  options.augment = settings_.model_state.val_augment;
-  options.channels = static_cast<int>(settings_.model_state.arguments.channels);
-  options.epochs = 1;
-  use_device(options);
-  val_ = value_or_throw(pipeline::Loader::open(options));
-  throw_if_error(check_dataset("val-id", data, val_->dataset().id(), config_));
-  throw_if_error(check_classes(config_.data, classes(), data, val_->dataset().classes()));
-}
-
-// Training images in the run's own order, prepared as for validation.
-void Session::initialize_from_images() {
+engine::Tensor first_images(const SessionOptions& session, const SessionData& data) {
   constexpr int64_t kImages = 512;
-  const engine::ModelRecord* record = value_or_throw(registries_.model_registry().find(config_.model));
-  if (record->initialize_from_images == nullptr) return;
-  pipeline::LoaderOptions options = loader_options();
-  options.data = value_or_throw(training_data(config_.data));
-  options.augment = settings_.model_state.val_augment;
-  options.channels = static_cast<int>(settings_.model_state.arguments.channels);
-  options.limit = config_.limit;
-  options.batch = std::min(kImages, train_->samples_per_epoch());
+  pipeline::LoaderOptions options = loader_options(session);
+  options.data = value_or_throw(training_data(session.config.data));
+  options.augment = data.model.val_augment;
+  options.channels = static_cast<int>(data.model.arguments.channels);
+  options.limit = session.config.limit;
+  options.batch = std::min(kImages, data.train->samples_per_epoch());
   options.slots = 2;
   const auto loader = value_or_throw(pipeline::Loader::open(options));
   const std::optional<Batch> batch = value_or_throw(loader->next());
-  if (!batch) return;
-  record->initialize_from_images(*model_, batch_input(*batch).pixels);
+  if (!batch) return {};
+  engine::Tensor images = batch_input(*batch).pixels;
   throw_if_error(loader->release(*batch));
+  return images;
 }
 
-void Session::use_one_batch() {
-  std::optional<Batch> batch = value_or_throw(train_->next());
+std::unique_ptr<BatchSource> first_batch_of(BatchSource& source) {
+  const std::optional<Batch> batch = value_or_throw(source.next());
   auto cached = std::make_unique<CachedBatch>(*batch);
-  throw_if_error(train_->release(*batch));
-  train_ = std::move(cached);
+  throw_if_error(source.release(*batch));
+  return cached;
 }
 
 }  // namespace dlpipe::run

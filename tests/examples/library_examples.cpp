@@ -39,6 +39,19 @@ void session_example() {
   static_cast<void>(outcome);
 }
 
+// run/train/session_options.h
+namespace run {
+void stages_example(const TrainConfig& config) {
+  const SessionOptions options = resolve_options(config);
+  SessionData data = open_data(options);
+  const auto model = build_model(options, data);
+  while (auto batch = value_or_throw(data.train->next())) {
+    const engine::Tensor logits = (*model)(batch_input(*batch).pixels);
+    throw_if_error(data.train->release(*batch));
+  }
+}
+}  // namespace run
+
 namespace augment {
 
 void chain_example(const ImageSize& source_size, const SampleKey& key, ChainPlan& plan, const ImageView& out,

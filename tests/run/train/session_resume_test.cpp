@@ -9,6 +9,7 @@
 
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/run/ingest/ingest.h"
+#include "dlpipe/run/record/receipt.h"
 #include "tests/run/session_fixture.h"
 
 namespace dlpipe::run {

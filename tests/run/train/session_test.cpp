@@ -8,6 +8,7 @@
 
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/run/record/kernel_measurements.h"
+#include "dlpipe/run/record/receipt.h"
 #include "dlpipe/run/use/evaluate_dataset.h"
 #include "tests/run/session_fixture.h"
 

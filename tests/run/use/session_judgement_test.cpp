@@ -100,7 +100,7 @@ static std::string normalization_of_chain(const std::string& augment) {
 }
 
 /// Collects what a person is told.
-class Notes : public TrainObserver {
+class KeptNotes : public TrainObserver {
  public:
   void on_note(std::string_view text) override { text_ += std::string(text) + "\n"; }
   const std::string& text() const { return text_; }
@@ -122,7 +122,7 @@ TEST_F(SessionTest, WeightsKeepTheNormalisationThatTheyWereTrainedWith) {
   TrainConfig tuned = config(runs / "b");
   tuned.epochs = 0.1;
   tuned.init = runs / "a";
-  Notes notes;
+  KeptNotes notes;
   {
     Session session(tuned, {}, &notes);
     session.train();
@@ -140,7 +140,7 @@ TEST_F(SessionTest, WeightsKeepTheNormalisationThatTheyWereTrainedWith) {
   fs::copy(runs / "a/checkpoints/last/model.safetensors", runs / "alone.safetensors");
   TrainConfig alone = config(runs / "d");
   alone.init = runs / "alone.safetensors";
-  Notes told;
+  KeptNotes told;
   EXPECT_EQ(Session(alone, {}, &told).config().augment, alone.augment);
   EXPECT_NE(told.text().find("normalisation: the dataset's own"), std::string::npos) << told.text();
 }
@@ -154,7 +154,7 @@ TEST_F(SessionTest, TorchvisionsWeightsTakeTorchvisionsNormalisation) {
   c.model = "resnet18";
   c.init = runs / "resnet18.safetensors";
   c.augment = "rrc(32)";
-  Notes notes;
+  KeptNotes notes;
   const Session session(c, {}, &notes);
   EXPECT_EQ(session.config().augment, "rrc(32) normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)");
   EXPECT_NE(notes.text().find("torchvision's"), std::string::npos) << notes.text();

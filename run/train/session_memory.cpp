@@ -1,0 +1,46 @@
+#include "dlpipe/run/train/session_memory.h"
+
+#include <algorithm>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/run/train/session_model.h"
+
+namespace dlpipe::run {
+
+MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, const engine::Module& model) {
+  const TrainConfig& config = options.config;
+  MemoryPlanArguments arguments;
+  arguments.model = options.model;
+  arguments.model_arguments = data.model.arguments;
+  arguments.freeze = config.freeze;
+  arguments.checkpoint_activations = config.checkpoint_activations;
+  arguments.optimizer = options.optimizer;
+  arguments.optimizer_arguments = optimizer_arguments(options, model);
+  arguments.step = options.step;
+  arguments.step.accumulate = 1;
+  arguments.batch = config.batch;
+  arguments.device = options.device;
+  arguments.has_average = config.ema > 0;
+  arguments.slot_bytes = static_cast<uint64_t>(data.train->stats().slot_bytes);
+  const MemoryPlan plan = plan_memory(arguments);
+  if (options.memory_limit == 0 || plan.total() <= options.memory_limit) return plan;
+  const int64_t most = plan.largest_batch(options.memory_limit);
+  throw Error(Status(ErrorCode::kMisuse,
+                     concat("[train] batch ", config.batch, " takes about ", human_bytes(plan.total()),
+                            ", more than --memory ", config.memory, "; ",
+                            most > 0 ? concat("the largest batch that fits is ", most)
+                                     : std::string("not even one sample fits: take a smaller model"))));
+}
+
+// What was held when there was no more is taken for all there is.
+std::string memory_advice(const SessionOptions& options, const MemoryPlan& plan) {
+  const int64_t batch = options.config.batch;
+  std::string advice = "; take a smaller --batch, --checkpoint-activations, or --dtype bf16";
+  if (plan.total() == 0) return advice;
+  const uint64_t held = measured_engine_bytes(*options.device) + plan.slots;
+  const int64_t fits = std::min(plan.largest_batch(held), batch - 1);
+  advice += concat("; planned were ", human_bytes(plan.total()), " for --batch ", batch);
+  return fits > 0 ? concat(advice, ", and ", fits, " should fit") : advice;
+}
+
+}  // namespace dlpipe::run

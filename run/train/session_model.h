@@ -1,0 +1,33 @@
+// The third stage of a session: the model with the weights that it begins with, and its optimizer.
+#pragma once
+
+#include <memory>
+
+#include "dlpipe/engine/layers/module.h"
+#include "dlpipe/run/record/checkpoint.h"
+#include "dlpipe/run/train/session_data.h"
+#include "dlpipe/run/train/session_options.h"
+#include "dlpipe/run/use/weights_source.h"
+
+namespace dlpipe::run {
+
+/// At most one of them. None: the model's own, by the seed, and from the images where its record says so.
+struct FirstWeights {
+  const Checkpoint* checkpoint = nullptr;  // of the run that goes on
+  const WeightsSource* init = nullptr;
+};
+
+/// On the run's device, with its frozen parameters and recomputed activations.
+std::shared_ptr<engine::Module> build_model(const SessionOptions& options, const SessionData& data,
+                                            const FirstWeights& weights = {}, const Notes& notes = {});
+
+struct Optimization {
+  std::unique_ptr<engine::Optimizer> optimizer;
+  std::unique_ptr<engine::Ema> ema;  // null: no --ema
+};
+/// Refers to the model. With `checkpoint`, where that stood.
+Optimization build_optimizer(const SessionOptions& options, engine::Module& model,
+                             const Checkpoint* checkpoint = nullptr);
+engine::OptimizerArguments optimizer_arguments(const SessionOptions& options, const engine::Module& model);
+
+}  // namespace dlpipe::run

@@ -1,0 +1,110 @@
+#include "dlpipe/run/train/session_options.h"
+
+#include "dlpipe/base/machine.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/device_code.h"
+#include "dlpipe/run/config/config_choices.h"
+#include "dlpipe/run/config/precision.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+void check_what_goes_together(const TrainConfig& config) {
+  const auto misuse = [](const std::string& text) {
+    throw Error(Status(ErrorCode::kMisuse, "[train] " + text));
+  };
+  if (config.data.empty()) misuse("no dataset; give --data DIR, made by `dlpipe ingest`");
+  if (config.model.empty()) misuse("no model; give --model NAME (--help models lists them)");
+  if (config.reset_head && config.init.empty()) misuse("--reset-head goes with --init FILE");
+  if (config.early_stop > 0 && config.val_every == "never")
+    misuse("--early-stop counts validations, and there are none with --val-every never");
+}
+
+void note_what_overfitting_leaves_out(const TrainConfig& config, const Notes& notes) {
+  std::string idle;
+  const auto add = [&](bool is_given, const char* option) {
+    if (is_given) idle += concat(idle.empty() ? "" : ", ", option);
+  };
+  add(config.mixup > 0, "--mixup");
+  add(config.cutmix > 0, "--cutmix");
+  add(config.label_smoothing.value_or(0) > 0, "--label-smoothing");
+  add(!config.val.empty(), "--val");
+  add(config.early_stop > 0, "--early-stop");
+  add(!config.out.empty(), "--out");
+  if (!idle.empty()) tell(notes, "--overfit-batch trains on one batch as it is; it leaves out " + idle);
+}
+
+void check_device(Device& device, const engine::OptimizerRecord& optimizer) {
+  if (device.is_host()) return;
+  engine::device_code(device);  // for its error
+  if (optimizer.on_device) return;
+  std::string names;
+  for (const engine::OptimizerRecord* record : engine::optimizer_table()) {
+    if (record->on_device) names += (names.empty() ? "" : ", ") + std::string(record->name);
+  }
+  throw Error(
+      Status(ErrorCode::kUnsupported, concat("[train] --optimizer ", optimizer.name, " has no step on ",
+                                             device.name(), "; take one of ", names, ", or --device cpu")));
+}
+
+TrainStepOptions step_options(const SessionOptions& options) {
+  const TrainConfig& config = options.config;
+  TrainStepOptions step;
+  step.loss = value_or_throw(find_loss(config.loss, options.registries.losses));
+  step.loss_arguments.label_smoothing = options.overfits() ? 0 : config.label_smoothing.value_or(0);
+  step.accumulate = config.accumulate;
+  step.clip = config.clip;
+  step.dtype = value_or_throw(training_dtype(config.dtype, *options.device));
+  step.tf32 = take_tf32(config.tf32, *options.device);
+  step.seed = static_cast<uint64_t>(config.seed);
+  step.skip_nonfinite = config.on_nonfinite == "skip";
+  step.graph = value_or_throw(parse_graph(config.graph));
+  return step;
+}
+
+EvalOptions eval_options(const SessionOptions& options) {
+  EvalOptions eval;
+  eval.loss = options.step.loss;
+  eval.dtype = options.step.dtype;
+  eval.tf32 = options.step.tf32;
+  eval.views = value_or_throw(parse_views(options.config.tta));
+  for (const std::string& metric : options.config.metrics) {
+    eval.metrics.push_back(value_or_throw(options.registries.find_metric(metric)));
+  }
+  return eval;
+}
+
+uint64_t memory_limit(const TrainConfig& config) {
+  uint64_t limit = 0;
+  if (!config.memory.empty() && (!parse_bytes(config.memory, &limit) || limit == 0)) {
+    throw Error(Status(ErrorCode::kMisuse, concat("[train] --memory ", config.memory,
+                                                  "; give an amount above 0 with its unit, as 8GiB")));
+  }
+  return limit;
+}
+
+}  // namespace
+
+SessionOptions resolve_options(TrainConfig config, const Registries& registries, const Notes& notes) {
+  throw_if_error(resolve_choices(config, registries.losses));
+  check_what_goes_together(config);
+  if (config.overfit_batch > 0) note_what_overfitting_leaves_out(config, notes);
+  SessionOptions options;
+  options.config = std::move(config);
+  options.registries = registries;
+  const TrainConfig& c = options.config;
+  options.model = value_or_throw(registries.model_registry().find(c.model));
+  options.optimizer = value_or_throw(engine::find_optimizer(c.optimizer));
+  options.device = value_or_throw(registries.find_device(c.device));
+  check_device(*options.device, *options.optimizer);
+  options.threads = c.threads > 0 ? static_cast<int>(c.threads) : available_threads();
+  options.step = step_options(options);
+  options.eval = eval_options(options);
+  options.val_every = value_or_throw(parse_interval(c.val_every, "val-every"));
+  options.checkpoint_every = value_or_throw(parse_interval(c.checkpoint_every, "checkpoint-every"));
+  options.memory_limit = memory_limit(c);
+  return options;
+}
+
+}  // namespace dlpipe::run

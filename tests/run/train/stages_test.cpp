@@ -1,0 +1,84 @@
+// The stages of a session, each used alone by a program.
+#include <gtest/gtest.h>
+
+#include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/run/record/kernel_measurements.h"
+#include "dlpipe/run/record/tensor_file.h"
+#include "dlpipe/run/train/session_memory.h"
+#include "dlpipe/run/train/session_model.h"
+#include "tests/run/session_fixture.h"
+
+namespace dlpipe::run {
+
+using test::SessionTest;
+
+TEST_F(SessionTest, OptionsResolveWithoutADataset) {
+  TrainConfig c = config("");
+  c.data = "/nowhere/train";
+  c.label_smoothing = 0.1;
+  c.memory = "2GiB";
+  c.val_every = "30s";
+  const SessionOptions options = resolve_options(c);
+  EXPECT_EQ(options.config.momentum, 0.9);  // sgd's own
+  EXPECT_EQ(options.step.loss_arguments.label_smoothing, 0.1);
+  EXPECT_EQ(options.eval.loss_arguments.label_smoothing, 0);
+  EXPECT_STREQ(options.model->name, "lenet");
+  EXPECT_EQ(options.memory_limit, uint64_t{2} << 30);
+  EXPECT_EQ(options.val_every.amount, 30);
+  EXPECT_THROW(open_data(options), Error);
+  c.memory = "little";
+  EXPECT_THROW(resolve_options(c), Error);
+}
+
+TEST_F(SessionTest, DataOpenWithoutAModel) {
+  std::vector<std::string> notes;
+  const SessionOptions options = resolve_options(config(""));
+  const SessionData data =
+      open_data(options, nullptr, "", [&](const std::string& text) { notes.push_back(text); });
+  EXPECT_EQ(data.schedule.total_steps, 40);
+  EXPECT_EQ(data.model.arguments.width, 32);
+  EXPECT_EQ(data.augment, options.config.augment);
+  EXPECT_TRUE(notes.empty());
+  int64_t samples = 0;
+  for (int i = 0; i < 20; ++i) {
+    const std::optional<Batch> batch = value_or_throw(data.train->next());
+    ASSERT_TRUE(batch.has_value());
+    samples += batch->count;
+    throw_if_error(data.train->release(*batch));
+  }
+  EXPECT_EQ(samples, data.train->samples_per_epoch());
+  ASSERT_NE(data.val, nullptr);
+  EXPECT_EQ(data.val->dataset().id(), data.val_id);
+}
+
+TEST_F(SessionTest, AProgramsOwnLoopOverTheStagesIsTheSameRun) {
+  TrainConfig c = config("");
+  c.epochs = 0.5;
+  c.ema = 0.9;
+  c.val_every = "never";
+  Session session(c);
+  const TrainOutcome outcome = session.train();
+
+  const SessionOptions options = resolve_options(c);
+  engine::set_engine_threads(options.threads);
+  engine::kernel_table().clear();
+  use_kernels(options.config.kernels);
+  const SessionData data = open_data(options);
+  const auto model = build_model(options, data);
+  const Optimization optimization = build_optimizer(options, *model);
+  EXPECT_GT(plan_memory(options, data, *model).total(), 0u);
+  const auto step = TrainStep::create(*model, *optimization.optimizer, optimization.ema.get(), options.step);
+  model->train();
+  double loss = 0;
+  for (int64_t i = 0; i < data.schedule.total_steps; ++i) {
+    ASSERT_NE(step->run(*data.train, i, value_or_throw(engine::learning_rate(data.schedule, i))), nullptr);
+    loss = step->take_outcome(true)->loss;
+  }
+  EXPECT_EQ(outcome.steps, data.schedule.total_steps);
+  EXPECT_EQ(loss, outcome.loss);
+  EXPECT_EQ(data.train->state().chain, outcome.batches_chain);
+  EXPECT_EQ(hash_tensors(model->state_dict(), 0), hash_tensors(session.model().state_dict(), 0));
+}
+
+}  // namespace dlpipe::run
