@@ -32,7 +32,7 @@ Status forked_status(pid_t process) {
                        "multiprocessing's 'spawn' or 'forkserver', or open the first loader after the fork"));
 }
 
-Status check_process() {
+Status check_first_process() {
   pid_t first = 0;
   const pid_t here = ::getpid();
   if (first_process.compare_exchange_strong(first, here) || first == here) return {};
@@ -224,7 +224,7 @@ Feed::Lent::~Lent() {
 Feed::Feed(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<Feed>> Feed::open(const FeedOptions& options) {
-  DLPIPE_RETURN_IF_ERROR(check_process());
+  DLPIPE_RETURN_IF_ERROR(check_first_process());
   if (options.epochs_per_pass == 0 || options.epochs_per_pass < -1)
     return misuse(concat("epochs ", options.epochs_per_pass, "; use 1 or more, or -1 for no end"));
   try {
@@ -251,9 +251,14 @@ Feed::~Feed() {
   if (::getpid() != impl_->ring->process) (void)impl_.release();  // what its threads used stays as it was
 }
 
+Status Feed::check_process() const {
+  const pid_t process = impl_->ring->process;
+  return ::getpid() == process ? Status() : forked_status(process);
+}
+
 Result<int64_t> Feed::begin_pass() {
   Impl& feed = *impl_;
-  if (::getpid() != feed.ring->process) return forked_status(feed.ring->process);
+  DLPIPE_RETURN_IF_ERROR(check_process());
   const std::lock_guard control(feed.control);
   std::unique_lock lock(feed.ring->mutex);
   DLPIPE_RETURN_IF_ERROR(feed.check(feed.pass));
@@ -284,7 +289,7 @@ Result<std::optional<std::shared_ptr<Feed::Lent>>> Feed::next_within(int64_t pas
                                                                      std::chrono::milliseconds patience) {
   using Answer = std::optional<std::shared_ptr<Lent>>;
   Impl& feed = *impl_;
-  if (::getpid() != feed.ring->process) return forked_status(feed.ring->process);
+  DLPIPE_RETURN_IF_ERROR(check_process());
   const auto until = std::chrono::steady_clock::now() + patience;
   std::unique_lock lock(feed.ring->mutex);
   while (true) {
@@ -313,7 +318,7 @@ SourceState Feed::state() const {
 
 Status Feed::seek(const SourceState& state) {
   Impl& feed = *impl_;
-  if (::getpid() != feed.ring->process) return forked_status(feed.ring->process);
+  DLPIPE_RETURN_IF_ERROR(check_process());
   const std::lock_guard control(feed.control);
   std::unique_lock lock(feed.ring->mutex);
   DLPIPE_RETURN_IF_ERROR(feed.check(feed.pass));
@@ -333,7 +338,7 @@ Status Feed::seek(const SourceState& state) {
 
 Status Feed::seek_epoch(int64_t epoch) {
   Impl& feed = *impl_;
-  if (::getpid() != feed.ring->process) return forked_status(feed.ring->process);
+  DLPIPE_RETURN_IF_ERROR(check_process());
   const std::lock_guard control(feed.control);
   std::unique_lock lock(feed.ring->mutex);
   DLPIPE_RETURN_IF_ERROR(feed.check(feed.pass));

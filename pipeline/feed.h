@@ -82,6 +82,8 @@ class Feed {
   Status seek_epoch(int64_t epoch);
 
   SourceStats stats() const;
+  /// kMisuse in a forked child, where state(), stats() and held() must not be called either.
+  Status check_process() const;
   /// Batches held now.
   int64_t held() const;
   /// Options with their defaults, dataset, schema and normalisation; also after close().

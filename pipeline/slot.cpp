@@ -62,9 +62,9 @@ Result<BatchMemory> BatchMemory::allocate(const Setup& setup, Buffer::Memory kin
   bytes += setup.device_decode.arena_bytes;
   auto buffer = Buffer::allocate(*setup.options.device, bytes, kind);
   if (!buffer.ok()) {
-    return buffer.status().with_context(concat("[loader] no memory for --slots ", setup.options.slots,
-                                               " batches of ", human_bytes(bytes),
-                                               "; use fewer slots or a smaller --batch: "));
+    return buffer.status().with_context(concat("[loader] no memory for one more batch of ",
+                                               human_bytes(bytes),
+                                               "; use fewer --slots or a smaller --batch: "));
   }
   memory.buffer_ = *std::move(buffer);
   return memory;

@@ -7,8 +7,6 @@
 #include <nanobind/nanobind.h>
 
 #include <string_view>
-#include <type_traits>
-#include <utility>
 
 #include "dlpipe/base/error.h"
 
@@ -21,21 +19,5 @@ nanobind::object to_text(std::string_view text);
 
 /// Log lines since the last call, handed to `logging`. With the interpreter lock; cheap where there are none.
 void pass_log_on();
-
-/// Runs `work` without the interpreter lock, and turns what it answers into a value or an exception. `work` touches no
-/// Python object.
-template <class Work>
-auto unlocked(Work work) {
-  auto result = [&] {
-    const nanobind::gil_scoped_release release;
-    return work();
-  }();
-  pass_log_on();
-  if constexpr (std::is_same_v<decltype(result), Status>) {
-    throw_if_error(result);
-  } else {
-    return value_or_throw(std::move(result));
-  }
-}
 
 }  // namespace dlpipe::python

@@ -14,6 +14,7 @@
 #include "dlpipe/pipeline/feed.h"
 #include "dlpipe/python/arrays.h"
 #include "dlpipe/python/errors.h"
+#include "dlpipe/python/waiting.h"
 #include "dlpipe/run/input/data_paths.h"
 #include "dlpipe/run/record/stage_report.h"
 
@@ -75,7 +76,7 @@ class LoaderFeed {
  public:
   LoaderFeed(std::unique_ptr<Feed> feed, BatchForm form) : form_(form), feed_(std::move(feed)) {}
   ~LoaderFeed() {
-    const nb::gil_scoped_release release;
+    const Unlocked no_lock;
     feed_.reset();
   }
   LoaderFeed(const LoaderFeed&) = delete;
@@ -91,7 +92,17 @@ class LoaderFeed {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
     }
   }
-  Feed& feed() { return *feed_; }
+  Feed& feed() {
+    throw_if_error(feed_->check_process());
+    return *feed_;
+  }
+  void close() {
+    {
+      const Unlocked no_lock;
+      feed_->close();
+    }
+    pass_log_on();
+  }
 
  private:
   BatchForm form_;
@@ -260,19 +271,13 @@ void bind_loader(nb::module_& module) {
       .def("state", [](LoaderFeed& self) { return to_dict(self.feed().state()); })
       .def("seek",
            [](LoaderFeed& self, const nb::dict& dict) {
+             Feed& feed = self.feed();
              const SourceState state = to_state(dict);
-             unlocked([&] { return self.feed().seek(state); });
+             unlocked([&] { return feed.seek(state); });
            })
       .def("seek_epoch",
            [](LoaderFeed& self, int64_t epoch) { unlocked([&] { return self.feed().seek_epoch(epoch); }); })
-      .def("close",
-           [](LoaderFeed& self) {
-             {
-               const nb::gil_scoped_release release;
-               self.feed().close();
-             }
-             pass_log_on();
-           })
+      .def("close", &LoaderFeed::close)
       .def("held", [](LoaderFeed& self) { return self.feed().held(); })
       .def("stats", [](LoaderFeed& self) { return stats_dict(self.feed().stats()); })
       .def("advice", [](LoaderFeed& self) { return run::report_stages(self.feed().stats(), -1).advice; })

@@ -3,10 +3,13 @@
 
 #include "dlpipe/python/errors.h"
 #include "dlpipe/python/loader.h"
+#include "dlpipe/python/waiting.h"
 
 NB_MODULE(_dlpipe, module) {
+  nanobind::set_leak_warnings(false);  // programs end with batches in their hands, and that is fine
   module.doc() = "The C++ side of dlpipe; import dlpipe instead.";
   module.attr("version") = DLPIPE_VERSION;
   dlpipe::python::bind_errors(module);
+  dlpipe::python::bind_waiting(module);
   dlpipe::python::bind_loader(module);
 }

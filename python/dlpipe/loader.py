@@ -13,10 +13,12 @@ from dlpipe.ranks import find_rank
 _open = weakref.WeakSet()
 
 
-@atexit.register
 def _close_all():
     for loader in list(_open):
         loader.close()
+
+
+atexit.register(_dlpipe.end, _close_all)
 
 
 def _imported_framework():
@@ -171,6 +173,11 @@ class Loader:
 
     def __exit__(self, *_):
         self.close()
+
+    @property
+    def held(self):
+        """Batches of which somebody has an array or a view."""
+        return self._feed.held()
 
     @property
     def fields(self):

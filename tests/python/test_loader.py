@@ -13,6 +13,11 @@ import dlpipe
 CROP = "rrc(24) hflip"
 
 
+def Loader(data, **options):
+    """With NumPy's arrays, whatever other tests have imported."""
+    return dlpipe.Loader(data, **{"as_": "numpy", **options})
+
+
 def batches_of(loader, count=None):
     """Copies of the batches of one pass, or of its first ones."""
     copies = []
@@ -31,7 +36,7 @@ def assert_same(left, right):
 
 
 def test_batches_are_named_tuples_of_arrays(train):
-    loader = dlpipe.Loader(train, augment=CROP, batch=32, seed=1)
+    loader = Loader(train, augment=CROP, batch=32, seed=1)
     assert len(loader) == 10
     assert loader.fields == ("image", "label")
     assert loader.samples == 320
@@ -50,33 +55,33 @@ def test_batches_are_named_tuples_of_arrays(train):
 
 
 def test_labels_are_those_of_the_samples(train):
-    loader = dlpipe.Loader(train, augment="resize(16x16)", batch=20, train=False)
+    loader = Loader(train, augment="resize(16x16)", batch=20, train=False)
     by_id = {}
     for batch in loader:
         by_id.update(zip(batch.sample_ids.tolist(), batch.label.tolist()))
-    again = dlpipe.Loader(train, augment=CROP, batch=20, seed=9)
+    again = Loader(train, augment=CROP, batch=20, seed=9)
     for batch in again:
         assert [by_id[i] for i in batch.sample_ids.tolist()] == batch.label.tolist()
 
 
 def test_every_pass_is_the_next_epoch_and_another_order(train):
-    loader = dlpipe.Loader(train, augment=CROP, batch=32, seed=1)
+    loader = Loader(train, augment=CROP, batch=32, seed=1)
     epochs = [[batch.sample_ids.tolist() for batch in loader] for _ in range(3)]
     assert epochs[0] != epochs[1] != epochs[2]
-    endless = dlpipe.Loader(train, augment=CROP, batch=32, seed=1, epochs=3)
+    endless = Loader(train, augment=CROP, batch=32, seed=1, epochs=3)
     assert len(endless) == 30
     assert [batch.sample_ids.tolist() for batch in endless] == sum(epochs, [])
 
 
 def test_the_same_seed_gives_the_same_bits_on_any_number_of_threads_and_slots(train):
-    expected = batches_of(dlpipe.Loader(train, augment=CROP, batch=32, seed=7, threads=1, slots=1))
+    expected = batches_of(Loader(train, augment=CROP, batch=32, seed=7, threads=1, slots=1))
     for threads, slots in ((2, 3), (4, 2)):
-        assert_same(batches_of(dlpipe.Loader(train, augment=CROP, batch=32, seed=7, threads=threads, slots=slots)),
+        assert_same(batches_of(Loader(train, augment=CROP, batch=32, seed=7, threads=threads, slots=slots)),
                     expected)
 
 
 def test_validation_is_every_sample_once_in_order_with_a_short_last_batch(train):
-    loader = dlpipe.Loader(train, augment="resize(24x24)", batch=48, train=False)
+    loader = Loader(train, augment="resize(24x24)", batch=48, train=False)
     assert len(loader) == 7
     ids = [batch.sample_ids.tolist() for batch in loader]
     assert sum(ids, []) == list(range(320))
@@ -86,25 +91,25 @@ def test_validation_is_every_sample_once_in_order_with_a_short_last_batch(train)
 
 
 def test_a_folder_of_splits_stands_for_its_training_data(splits, train):
-    assert dlpipe.Loader(str(splits), augment=CROP).samples == dlpipe.Loader(train, augment=CROP).samples
+    assert Loader(str(splits), augment=CROP).samples == Loader(train, augment=CROP).samples
 
 
 def test_nchw_is_another_view_of_the_same_bytes(train):
-    nhwc = batches_of(dlpipe.Loader(train, augment=CROP, batch=32, seed=1), 2)
-    for batch, (images, _, _) in zip(dlpipe.Loader(train, augment=CROP, batch=32, seed=1, layout="NCHW"), nhwc):
+    nhwc = batches_of(Loader(train, augment=CROP, batch=32, seed=1), 2)
+    for batch, (images, _, _) in zip(Loader(train, augment=CROP, batch=32, seed=1, layout="NCHW"), nhwc):
         assert batch.image.shape == (32, 3, 24, 24)
         assert batch.image.strides == (24 * 24 * 3, 1, 24 * 3, 3)
         np.testing.assert_array_equal(batch.image.transpose(0, 2, 3, 1), images)
 
 
 def test_grey(train):
-    batch = next(iter(dlpipe.Loader(train, augment=CROP, channels=1)))
+    batch = next(iter(Loader(train, augment=CROP, channels=1)))
     assert batch.image.shape == (64, 24, 24, 1)
 
 
 def test_limit_takes_a_part_by_the_seed(train):
     def ids(seed):
-        loader = dlpipe.Loader(train, augment=CROP, batch=16, limit=64, seed=seed)
+        loader = Loader(train, augment=CROP, batch=16, limit=64, seed=seed)
         assert len(loader) == 4
         return sorted(sum((batch.sample_ids.tolist() for batch in loader), []))
 
@@ -112,7 +117,7 @@ def test_limit_takes_a_part_by_the_seed(train):
 
 
 def test_batches_are_pickled_with_copies_of_their_arrays(train):
-    for batch in dlpipe.Loader(train, augment=CROP, batch=32):
+    for batch in Loader(train, augment=CROP, batch=32):
         copy = pickle.loads(pickle.dumps(batch))
         assert type(copy).__name__ == "Batch" and copy._fields == batch._fields
         np.testing.assert_array_equal(copy.image, batch.image)
@@ -126,7 +131,7 @@ def test_batches_are_pickled_with_copies_of_their_arrays(train):
 @pytest.mark.parametrize("taken", [0, 3, 10, 14])
 def test_goes_on_in_mid_epoch_on_other_threads(train, taken):
     def make(**options):
-        return dlpipe.Loader(train, augment=CROP, batch=32, seed=3, **options)
+        return Loader(train, augment=CROP, batch=32, seed=3, **options)
 
     everything = batches_of(make(epochs=2))
     loader = make()
@@ -145,7 +150,7 @@ def test_goes_on_in_mid_epoch_on_other_threads(train, taken):
 
 
 def test_goes_on_in_another_process(train):
-    loader = dlpipe.Loader(train, augment=CROP, batch=32, seed=3)
+    loader = Loader(train, augment=CROP, batch=32, seed=3)
     batches_of(loader, 4)
     program = (
         "import dlpipe, sys\n"
@@ -162,7 +167,7 @@ def test_goes_on_in_another_process(train):
 
 
 def test_a_pass_that_was_left_early_is_followed_by_the_next_epoch(train):
-    loader = dlpipe.Loader(train, augment=CROP, batch=32)
+    loader = Loader(train, augment=CROP, batch=32)
     first = iter(loader)
     iter(loader)  # takes nothing: nothing is left out
     with pytest.raises(dlpipe.MisuseError, match="iterator ended"):
@@ -174,7 +179,7 @@ def test_a_pass_that_was_left_early_is_followed_by_the_next_epoch(train):
 
 
 def test_set_epoch(train):
-    loader = dlpipe.Loader(train, augment=CROP, batch=32, seed=2)
+    loader = Loader(train, augment=CROP, batch=32, seed=2)
     expected = [batches_of(loader), batches_of(loader)]
     for epoch in (0, 1):
         loader.set_epoch(epoch)
@@ -183,7 +188,7 @@ def test_set_epoch(train):
 
 def test_a_state_of_another_loader_is_refused_and_nothing_is_lost(train):
     def make(seed):
-        return dlpipe.Loader(train, augment=CROP, batch=32, seed=seed)
+        return Loader(train, augment=CROP, batch=32, seed=seed)
 
     expected = batches_of(make(1))
     loader = make(1)
@@ -203,8 +208,8 @@ def test_a_state_of_another_loader_is_refused_and_nothing_is_lost(train):
 
 @pytest.mark.parametrize("world", [1, 2, 4])
 def test_ranks_share_the_same_global_batches(train, world):
-    whole = [batch.sample_ids.tolist() for batch in dlpipe.Loader(train, augment=CROP, batch=32, seed=4)]
-    ranks = [dlpipe.Loader(train, augment=CROP, batch=32 // world, seed=4, rank=rank, world=world)
+    whole = [batch.sample_ids.tolist() for batch in Loader(train, augment=CROP, batch=32, seed=4)]
+    ranks = [Loader(train, augment=CROP, batch=32 // world, seed=4, rank=rank, world=world)
              for rank in range(world)]
     parts = [[batch.sample_ids.tolist() for batch in loader] for loader in ranks]
     assert [sum(joined, []) for joined in zip(*parts)] == whole
@@ -213,14 +218,14 @@ def test_ranks_share_the_same_global_batches(train, world):
 def test_torchruns_environment_says_the_rank(train, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    assert len(dlpipe.Loader(train, augment=CROP, batch=32)) == 5
-    assert len(dlpipe.Loader(train, augment=CROP, batch=32, rank=0, world=1)) == 10
+    assert len(Loader(train, augment=CROP, batch=32)) == 5
+    assert len(Loader(train, augment=CROP, batch=32, rank=0, world=1)) == 10
     monkeypatch.setenv("RANK", "2")
     with pytest.raises(dlpipe.MisuseError, match="rank 2"):
-        dlpipe.Loader(train, augment=CROP, batch=32)
+        Loader(train, augment=CROP, batch=32)
     monkeypatch.setenv("RANK", "one")
     with pytest.raises(dlpipe.MisuseError, match="RANK"):
-        dlpipe.Loader(train, augment=CROP, batch=32)
+        Loader(train, augment=CROP, batch=32)
 
 
 # --- errors
@@ -244,7 +249,7 @@ def test_torchruns_environment_says_the_rank(train, monkeypatch):
 ])
 def test_errors_are_pythons_own_and_say_what_is_wrong(train, options, kind, text):
     with pytest.raises(kind, match=text) as raised:
-        dlpipe.Loader(**{"data": train, "augment": CROP, "batch": 32, **options})
+        Loader(**{"data": train, "augment": CROP, "batch": 32, **options})
     assert isinstance(raised.value, dlpipe.Error)
     assert "--" not in str(raised.value)  # options have their names in Python
 
@@ -252,18 +257,18 @@ def test_errors_are_pythons_own_and_say_what_is_wrong(train, options, kind, text
 def test_paths_may_be_any_bytes(train, tmp_path):
     folder = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe")
     os.symlink(train, folder)
-    assert dlpipe.Loader(folder, augment=CROP).samples == 320
+    assert Loader(folder, augment=CROP).samples == 320
     with pytest.raises(FileNotFoundError, match="no dataset"):
-        dlpipe.Loader(folder + "x")
+        Loader(folder + "x")
 
 
 def test_an_endless_loader_has_no_length(train):
     with pytest.raises(TypeError):
-        len(dlpipe.Loader(train, augment=CROP, epochs=-1))
+        len(Loader(train, augment=CROP, epochs=-1))
 
 
 def test_a_closed_loader_says_so(train):
-    with dlpipe.Loader(train, augment=CROP) as loader:
+    with Loader(train, augment=CROP) as loader:
         iterator = iter(loader)
         batch = next(iterator)
     expected = batch.image.copy()

@@ -1,0 +1,278 @@
+"""Batches as tensors of PyTorch and arrays of JAX, and in the loops of other people's programs. Each test runs where its
+framework is installed."""
+
+import gc
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dlpipe
+
+CROP = "rrc(24) hflip"
+
+
+def numpy_batches(data, **options):
+    loader = dlpipe.Loader(data, **{"augment": CROP, "batch": 32, "seed": 1, "as_": "numpy", **options})
+    return [(batch.image.copy(), batch.label.copy()) for batch in loader]
+
+
+# --- torch
+
+
+def test_torch_tensors_are_the_slots_memory(train):
+    torch = pytest.importorskip("torch")
+    loader = dlpipe.Loader(train, augment=CROP, batch=32, seed=1, as_="torch")
+    places = set()
+    for (images, labels), (image, label) in zip(loader, numpy_batches(train)):
+        assert images.dtype == torch.uint8 and labels.dtype == torch.int64
+        assert images.shape == (32, 24, 24, 3)
+        np.testing.assert_array_equal(images.numpy(), image)
+        np.testing.assert_array_equal(labels.numpy(), label)
+        places.add(images.data_ptr())
+    assert len(places) == 3
+
+
+def test_torch_is_the_default_where_it_is_imported(train):
+    torch = pytest.importorskip("torch")
+    assert isinstance(next(iter(dlpipe.Loader(train, augment=CROP))).image, torch.Tensor)
+
+
+def test_nchw_is_torchs_channels_last(train):
+    torch = pytest.importorskip("torch")
+    loader = dlpipe.Loader(train, augment=CROP, batch=32, seed=1, layout="NCHW", as_="torch")
+    for (images, _), (image, _) in zip(loader, numpy_batches(train)):
+        assert images.shape == (32, 3, 24, 24)
+        assert images.is_contiguous(memory_format=torch.channels_last)
+        np.testing.assert_array_equal(images.permute(0, 2, 3, 1).numpy(), image)
+
+
+@pytest.mark.parametrize("view", [
+    lambda batch: batch.image,
+    lambda batch: batch.image[2:].flatten(1)[:, 5],
+    lambda batch: batch.image.permute(0, 3, 1, 2)[0],
+    lambda batch: batch.image.numpy()[1:],
+    lambda batch: batch.image.untyped_storage(),
+    lambda batch: batch.image.__dlpack__(),
+    lambda batch: batch.label.view(4, 8),
+], ids=range(7))
+def test_any_view_of_a_tensor_keeps_its_slot(train, view):
+    pytest.importorskip("torch")
+    loader = dlpipe.Loader(train, augment=CROP, batch=32, epochs=-1, as_="torch")
+    iterator = iter(loader)
+    kept = view(next(iterator))
+    gc.collect()
+    assert loader.held == 1
+    next(iterator)
+    gc.collect()
+    assert loader.held == 1
+    del kept
+    gc.collect()
+    assert loader.held == 0
+
+
+def test_torchs_copies_let_go_and_what_autograd_saved_holds_on(train):
+    torch = pytest.importorskip("torch")
+    loader = dlpipe.Loader(train, augment=CROP, batch=32, as_="torch")
+    iterator = iter(loader)
+    clone = next(iterator).image.clone()
+    gc.collect()
+    assert loader.held == 0
+    weight = torch.ones(32, requires_grad=True)
+    product = (weight * next(iterator).label).sum()
+    gc.collect()
+    assert loader.held == 1  # backward needs the labels
+    product.backward()
+    del product
+    gc.collect()
+    assert loader.held == 0
+    assert clone.shape == (32, 24, 24, 3)
+
+
+def test_torch_dataloader_hands_the_batches_on(train):
+    torch = pytest.importorskip("torch")
+
+    class Batches(torch.utils.data.IterableDataset):
+        def __init__(self, loader):
+            self.loader = loader
+
+        def __iter__(self):
+            return iter(self.loader)
+
+    loader = dlpipe.Loader(train, augment=CROP, batch=32, seed=1, as_="torch")
+    wrapped = torch.utils.data.DataLoader(Batches(loader), batch_size=None, num_workers=0)
+    count = 0
+    for (images, labels), (image, label) in zip(wrapped, numpy_batches(train)):
+        np.testing.assert_array_equal(images.numpy(), image)
+        np.testing.assert_array_equal(labels.numpy(), label)
+        count += 1
+    assert count == 10
+
+
+def test_workers_of_torchs_dataloader_are_told_what_to_do(train):
+    torch = pytest.importorskip("torch")
+
+    class Batches(torch.utils.data.IterableDataset):
+        def __init__(self, loader):
+            self.loader = loader
+
+        def __iter__(self):
+            return iter(self.loader)
+
+    loader = dlpipe.Loader(train, augment=CROP, batch=32, as_="torch")
+    wrapped = torch.utils.data.DataLoader(Batches(loader), batch_size=None, num_workers=1,
+                                          multiprocessing_context="fork")
+    with pytest.raises(Exception, match="forked"):
+        next(iter(wrapped))
+
+
+def test_a_torch_loop_learns(train):
+    """A user's own model, optimizer and loop, as they are."""
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    mean, std = (torch.tensor(value) for value in dlpipe.Loader(train, augment=CROP, as_="torch").mean_std)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3, stride=2), torch.nn.ReLU(), torch.nn.Flatten(),
+                                torch.nn.LazyLinear(10))
+    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+    losses = []
+    for _ in range(6):
+        for images, labels in dlpipe.Loader(train, augment="resize(24x24)", batch=32, layout="NCHW", as_="torch"):
+            x = (images.float() / 255 - mean.view(3, 1, 1)) / std.view(3, 1, 1)
+            loss = torch.nn.functional.cross_entropy(model(x), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    assert np.mean(losses[-10:]) < np.mean(losses[:10])
+
+
+def test_ranks_come_from_torch_distributed(train, tmp_path):
+    torch = pytest.importorskip("torch")
+    if not torch.distributed.is_available():
+        pytest.skip("torch without torch.distributed")
+    program = (
+        "import sys, torch, dlpipe\n"
+        "torch.distributed.init_process_group('gloo', init_method='file://' + sys.argv[2], rank=int(sys.argv[3]), world_size=2)\n"
+        "loader = dlpipe.Loader(sys.argv[1], augment='rrc(24)', batch=16, seed=1)\n"
+        "print([batch.sample_ids.tolist() for batch in loader])\n"
+    )
+    ranks = [subprocess.Popen([sys.executable, "-c", program, str(train), str(tmp_path / "store"), str(rank)],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(2)]
+    outputs = [rank.communicate(timeout=120) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], outputs
+    parts = [eval(output[0]) for output in outputs]
+    whole = [batch.sample_ids.tolist()
+             for batch in dlpipe.Loader(train, augment="rrc(24)", batch=32, seed=1, as_="numpy", rank=0, world=1)]
+    assert [one + other for one, other in zip(*parts)] == whole
+
+
+# --- JAX
+
+
+def test_jax_arrays_are_the_slots_memory(train):
+    jax = pytest.importorskip("jax")
+    loader = dlpipe.Loader(train, augment=CROP, batch=32, seed=1, as_="jax")
+    places = set()
+    for (images, labels), (image, label) in zip(loader, numpy_batches(train)):
+        assert isinstance(images, jax.Array) and images.dtype == np.uint8
+        np.testing.assert_array_equal(np.asarray(images), image)
+        np.testing.assert_array_equal(np.asarray(labels), label)
+        places.add(images.unsafe_buffer_pointer())
+    assert len(places) <= 4  # of three slots; one more where JAX frees late
+
+
+def test_what_jax_computes_later_reads_the_right_batch(train):
+    jax = pytest.importorskip("jax")
+    slow = jax.jit(lambda x: (x.astype("int32") ** 2).sum() +
+                   (0 * jax.numpy.linalg.det(jax.numpy.ones((300, 300)))).astype("int32"))
+    sums = [slow(batch.image) for batch in dlpipe.Loader(train, augment=CROP, batch=32, seed=1, as_="jax")]
+    expected = [int((image.astype(np.int64) ** 2).sum()) for image, _ in numpy_batches(train)]
+    assert [int(one) for one in sums] == expected
+
+
+def test_a_kept_jax_array_keeps_its_slot(train):
+    pytest.importorskip("jax")
+    loader = dlpipe.Loader(train, augment=CROP, batch=32, as_="jax")
+    iterator = iter(loader)
+    kept = next(iterator).image
+    gc.collect()
+    assert loader.held == 1
+    del kept
+    gc.collect()
+    assert loader.held == 0
+
+
+# --- other people's loops
+
+
+def test_lightning(train, tmp_path):
+    torch = pytest.importorskip("torch")
+    lightning = pytest.importorskip("lightning")
+
+    class Model(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(24 * 24 * 3, 10)
+            self.seen = 0
+
+        def training_step(self, batch, _):
+            images, labels = batch
+            self.seen += len(images)
+            return torch.nn.functional.cross_entropy(self.layer(images.flatten(1).float() / 255), labels)
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.01)
+
+    model = Model()
+    trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False,
+                                enable_progress_bar=False, enable_model_summary=False, default_root_dir=tmp_path)
+    trainer.fit(model, dlpipe.Loader(train, augment=CROP, batch=32, as_="torch"))
+    assert model.seen == 640
+
+
+def test_accelerate(train):
+    torch = pytest.importorskip("torch")
+    accelerate = pytest.importorskip("accelerate")
+    accelerator = accelerate.Accelerator(cpu=True)
+    model, optimizer = torch.nn.Linear(24 * 24 * 3, 10), None
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    model, optimizer = accelerator.prepare(model, optimizer)
+    for images, labels in dlpipe.Loader(train, augment=CROP, batch=32, as_="torch"):  # not prepared: it has its rank
+        loss = torch.nn.functional.cross_entropy(model(images.flatten(1).float() / 255), labels)
+        accelerator.backward(loss)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def test_hugging_faces_trainer(train, tmp_path):
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(24 * 24 * 3, 10)
+
+        def forward(self, image, label):
+            scores = self.layer(image.flatten(1).float() / 255)
+            return {"loss": torch.nn.functional.cross_entropy(scores, label), "logits": scores}
+
+    class Trainer(transformers.Trainer):
+        def get_train_dataloader(self):
+            loader = dlpipe.Loader(train, augment=CROP, batch=32, as_="torch", epochs=1)
+            return torch.utils.data.DataLoader(Dicts(loader), batch_size=None)
+
+    class Dicts(torch.utils.data.IterableDataset):
+        def __init__(self, loader):
+            self.loader = loader
+
+        def __iter__(self):
+            return (batch._asdict() for batch in self.loader)
+
+        def __len__(self):
+            return len(self.loader)
+
+    arguments = transformers.TrainingArguments(str(tmp_path), max_steps=20, report_to=[], use_cpu=True,
+                                               save_strategy="no", disable_tqdm=True)
+    assert Trainer(Model(), arguments).train().global_step == 20
