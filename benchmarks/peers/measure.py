@@ -9,13 +9,18 @@ import time
 WARM_UP_S = 1.0
 
 
-def timed(step, samples_a_step, seconds, warm_up_steps, min_steps):
+def timed(step, samples_a_step, seconds, warm_up_steps, min_steps, wants_per_s=None):
     """Calls `step` at least `warm_up_steps` times and for a second, then times at least `min_steps` steps and
-    `seconds`; {samples_per_s, step_ms (median), cpu_ms_per_sample, ...}."""
+    `seconds`; {samples_per_s, step_ms (median), cpu_ms_per_sample, ...}.
+
+    With `wants_per_s` a consumer takes each step's samples at that rate and no CPU, as a GPU would: after a step it
+    sleeps for samples_a_step / wants_per_s. `waited_share` is then the share of the time in which it waited in `step`."""
+    work_s = samples_a_step / wants_per_s if wants_per_s else 0.0
     until = time.monotonic() + WARM_UP_S
     warmed = 0
     while warmed < warm_up_steps or time.monotonic() < until:
         step()
+        time.sleep(work_s)
         warmed += 1
     step_s = []
     cpu_start, start = cpu_seconds(), time.monotonic()
@@ -24,10 +29,15 @@ def timed(step, samples_a_step, seconds, warm_up_steps, min_steps):
         step()
         now = time.monotonic()
         step_s.append(now - last)
+        if wants_per_s:
+            time.sleep(work_s)
+            now = time.monotonic()
         last = now
     elapsed = last - start
     samples = samples_a_step * len(step_s)
+    waited = {"waited_share": sum(step_s) / elapsed, "wants_per_s": wants_per_s} if wants_per_s else {}
     return {
+        **waited,
         "samples_per_s": samples / elapsed,
         "samples": samples,
         "seconds": elapsed,

@@ -6,6 +6,7 @@ import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 
 here = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(here), str(here / "input"), str(here / "train")]
@@ -45,6 +46,32 @@ class RunOnce(unittest.TestCase):
         self.assertEqual(
             contest.run_once(program("import time; time.sleep(60)"), 0.2), {"error": "not finished after 0.2 s"}
         )
+
+
+class Clock:
+    """Time that passes only where somebody sleeps."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+class Timed(unittest.TestCase):
+    def waited_share(self, step_s):
+        clock = Clock()
+        with unittest.mock.patch.object(measure, "time", clock):
+            run = measure.timed(lambda: clock.sleep(step_s), 10, 1, warm_up_steps=1, min_steps=2, wants_per_s=1000)
+        return run["waited_share"]
+
+    def test_a_consumer_that_sleeps_waits_for_what_is_late_alone(self):
+        self.assertEqual(self.waited_share(0.0), 0.0)
+        self.assertAlmostEqual(self.waited_share(0.01), 0.5)  # 10 samples at 1,000 per second are 10 ms of work
+        self.assertAlmostEqual(self.waited_share(0.03), 0.75)
 
 
 class Play(unittest.TestCase):

@@ -1,12 +1,13 @@
 """The command line and the clock that every loader in loaders/ shares.
 
-    python loaders/NAME.py FOLDER --threads T --seconds S [--task rrc] [--batch 64] [--size 224] [--cache DIR]
+    python loaders/NAME.py FOLDER --threads T --seconds S [--task rrc] [--batch 64] [--size 224] [--cache DIR] [--wants N]
 
 Tasks: rrc, RandomResizedCrop(size) and a random flip; val, the shorter side to 8/7 of size and the middle; small, a
 random crop of the picture padded by four black pixels, and a random flip.
 
 A loader hands `main` a function that makes an endless iterator of uint8 batches [N,H,W,C]; `main` checks the first
-one, warms up, times, and prints one JSON line. Files a loader must write beforehand go to --cache and are not timed.
+one, warms up, times, and prints one JSON line. With --wants N the consumer takes N samples per second, sleeping in
+between, and the line says how much of the time it waited. Files a loader must write beforehand go to --cache and are not timed.
 """
 
 import argparse
@@ -38,6 +39,8 @@ def arguments():
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--cache", type=pathlib.Path, default=pathlib.Path("."), help="where to keep re-encoded files")
+    parser.add_argument("--wants", type=float, help="samples per second that the consumer takes (default: all)")
+    parser.add_argument("--data", help="for dlpipe: the same pictures, ingested")
     args = parser.parse_args()
     endings = {".jpg", ".jpeg"}
     args.files = sorted(str(path) for path in args.folder.rglob("*") if path.suffix.lower() in endings)
@@ -61,7 +64,7 @@ def main(make_batches, antialiased, about, versions):
     want = (args.batch, args.size, args.size, 3)
     if tuple(first.shape) != want or str(first.dtype).removeprefix("torch.") != "uint8":
         raise SystemExit(f"[peers] a batch is {first.dtype} {tuple(first.shape)}, not uint8 {want}")
-    result = measure.timed(lambda: next(batches), args.batch, args.seconds, warm_up_steps=3, min_steps=4)
+    result = measure.timed(lambda: next(batches), args.batch, args.seconds, warm_up_steps=3, min_steps=4, wants_per_s=args.wants)
     measure.report(**result, antialiased=antialiased, about=about, versions=versions, threads=args.threads)
 
 
