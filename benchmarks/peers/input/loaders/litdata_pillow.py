@@ -13,7 +13,7 @@ import sys
 import litdata
 import numpy
 import torch
-from litdata.streaming import BinaryWriter
+from litdata.streaming.writer import BinaryWriter
 from PIL import Image
 from torchvision_pillow import transform_of
 
@@ -37,11 +37,11 @@ def write_once(files, folder):
 class Pictures(litdata.StreamingDataset):
     def __init__(self, folder, task, size):
         super().__init__(str(folder), shuffle=True)
-        self.transform = transform_of(task, size)
+        self.steps = transform_of(task, size)
 
     def __getitem__(self, index):
         with Image.open(io.BytesIO(super().__getitem__(index)["jpg"])) as image:
-            return torch.from_numpy(numpy.array(self.transform(image.convert("RGB"))))
+            return torch.from_numpy(numpy.array(self.steps(image.convert("RGB"))))
 
 
 def make_batches(args):

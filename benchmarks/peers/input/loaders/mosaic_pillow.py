@@ -34,11 +34,11 @@ def write_once(files, folder):
 class Pictures(streaming.StreamingDataset):
     def __init__(self, folder, args):
         super().__init__(local=str(folder), shuffle=True, batch_size=args.batch)
-        self.transform = transform_of(args.task, args.size)
+        self.steps = transform_of(args.task, args.size)
 
     def __getitem__(self, index):
         with Image.open(io.BytesIO(super().__getitem__(index)["jpg"])) as image:
-            return torch.from_numpy(numpy.array(self.transform(image.convert("RGB"))))
+            return torch.from_numpy(numpy.array(self.steps(image.convert("RGB"))))
 
 
 def make_batches(args):
