@@ -1,5 +1,6 @@
 #include "dlpipe/augment/chain.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "dlpipe/augment/copy.h"
@@ -8,7 +9,26 @@
 
 namespace dlpipe::augment {
 
+/// One of op, prep and policy is there.
+struct ChainLink {
+  const OpRecord* record = nullptr;
+  std::shared_ptr<const Op> op;
+  std::shared_ptr<const PrepOp> prep;
+  std::shared_ptr<const PolicyOp> policy;
+  std::vector<const Chain*> choices;  // policy's
+  const ResizeOp* resize = nullptr;   // op, where it is one
+  double probability = 1;             // of its parameter p
+  bool takes_probability = false;
+  std::string text;  // name and all parameters, "hflip(p=0.5)"
+};
+
 namespace {
+
+constexpr size_t kImagePadding = 64;  // behind an image between two ops, for kernels that read whole vectors
+constexpr int kMostNested = 6;
+constexpr size_t kMostDraws = 1000;  // ops that one sample goes through
+constexpr uint32_t kChosenOps =
+    0x8000;  // keys of ops that a policy chose: behind those of the chain's own places
 
 /// One word into a running hash: multiply and fold (a plan is hashed per sample, so cheaper than Philox).
 uint64_t mix(uint64_t hash, uint64_t word) {
@@ -26,11 +46,13 @@ uint64_t hash_draw(uint64_t hash, const OpDraw& draw) {
   hash = mix(hash, pair_of(draw.region.x, draw.region.y));
   hash = mix(hash, pair_of(draw.region.width, draw.region.height));
   hash = mix(hash, pair_of(draw.out.width, draw.out.height));
+  // The first four values always, the rest where there is any: chains of older versions keep their hash.
   for (size_t i = 0; i < draw.values.size(); i += 2) {
-    hash = mix(hash, (uint64_t{std::bit_cast<uint32_t>(draw.values[i])} << 32) |
-                         std::bit_cast<uint32_t>(draw.values[i + 1]));
+    const uint64_t word = (uint64_t{std::bit_cast<uint32_t>(draw.values[i])} << 32) |
+                          std::bit_cast<uint32_t>(draw.values[i + 1]);
+    if (i < 4 || word != 0) hash = mix(hash, word + (i < 4 ? 0 : i));
   }
-  return hash;
+  return draw.key == 0 ? hash : mix(hash, draw.key);
 }
 
 int64_t turn_of(const SampleKey& key) {
@@ -67,54 +89,123 @@ ConstImageView part_of(const ConstImageView& image, const Region& region) {
 
 }  // namespace
 
+namespace {
+
+/// The chain's alternatives of a parameter of kind "ops": divided at each '|' outside of brackets.
+std::vector<std::string_view> alternatives(std::string_view text) {
+  std::vector<std::string_view> pieces;
+  int depth = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '(') ++depth;
+    if (text[i] == ')') --depth;
+    if (text[i] != '|' || depth > 0) continue;
+    pieces.push_back(trim(text.substr(begin, i - begin)));
+    begin = i + 1;
+  }
+  pieces.push_back(trim(text.substr(begin)));
+  return pieces;
+}
+
+Result<std::shared_ptr<const ChainLink>> build_link(const OpRecord& record, OpArguments& arguments) {
+  auto link = std::make_shared<ChainLink>();
+  link->record = &record;
+  link->text = call_text(record, arguments);
+  link->takes_probability = !record.params.empty() && record.params.back().name == "p";
+  if (link->takes_probability) link->probability = arguments.number("p");
+  if (record.build_prep != nullptr) {
+    DLPIPE_ASSIGN_OR_RETURN(link->prep, record.build_prep(arguments));
+  } else if (record.build_policy != nullptr) {
+    DLPIPE_ASSIGN_OR_RETURN(link->policy, record.build_policy(arguments));
+    link->choices = link->policy->choices();
+  } else {
+    DLPIPE_ASSIGN_OR_RETURN(link->op, record.build(arguments));
+    link->resize = dynamic_cast<const ResizeOp*>(link->op.get());
+  }
+  if (!arguments.defect().ok()) return arguments.defect();
+  return std::shared_ptr<const ChainLink>(std::move(link));
+}
+
+}  // namespace
+
 Result<Chain> Chain::parse(std::string_view expression, const OpRegistry& registry) {
+  return parse_nested(expression, registry, 0);
+}
+
+Result<Chain> Chain::parse_nested(std::string_view expression, const OpRegistry& registry, int depth) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<ExpressionCall> calls, parse_expression(expression));
   Chain chain;
-  const OpRecord* prep = nullptr;  // the first op that describes the finished batch
-  for (const ExpressionCall& call : calls) {
-    const OpRecord* record = nullptr;
-    DLPIPE_RETURN_IF_ERROR(find_record(call, registry, expression, &record));
-    DLPIPE_ASSIGN_OR_RETURN(const OpArguments arguments, bind_arguments(call, *record, expression));
-    Result<Entry> entry = build(*record, arguments);
-    if (!entry.ok()) {
-      return Status(entry.status().code(), concat("[augment] ", record->name, ": ", entry.status().message(),
-                                                  at_position(call.position, expression)));
-    }
-    if (prep != nullptr && entry->prep == nullptr) {
-      return Status(
-          ErrorCode::kMisuse,
-          concat("[augment] ", record->name, at_position(call.position, expression), " can't follow ",
-                 prep->name, ", which describes the finished batch; put ", prep->name, " at the end"));
-    }
-    if (entry->prep != nullptr) {
-      if (chain.contains(record->name)) {
-        return Status(ErrorCode::kMisuse,
-                      concat("[augment] second ", record->name, at_position(call.position, expression),
-                             "; a batch takes one, leave the other out"));
-      }
-      if (prep == nullptr) prep = record;
-    }
-    chain.ops_.push_back(*std::move(entry));
-  }
+  for (const ExpressionCall& call : calls)
+    DLPIPE_RETURN_IF_ERROR(chain.add_call(call, expression, registry, depth));
   return chain;
 }
 
-Result<Chain::Entry> Chain::build(const OpRecord& record, const OpArguments& arguments) {
-  Entry entry{nullptr, nullptr, nullptr, &record, call_text(record, arguments)};
-  if (record.build_prep != nullptr) {
-    DLPIPE_ASSIGN_OR_RETURN(entry.prep, record.build_prep(arguments));
-  } else {
-    DLPIPE_ASSIGN_OR_RETURN(entry.op, record.build(arguments));
-    entry.resize = dynamic_cast<const ResizeOp*>(entry.op.get());
+Status Chain::add_call(const ExpressionCall& call, std::string_view expression, const OpRegistry& registry,
+                       int depth) {
+  const OpRecord* record = nullptr;
+  DLPIPE_RETURN_IF_ERROR(find_record(call, registry, expression, &record));
+  DLPIPE_ASSIGN_OR_RETURN(OpArguments arguments, bind_arguments(call, *record, expression));
+  const std::string where = at_position(call.position, expression);
+  for (size_t i = 0; i < record->params.size(); ++i) {
+    if (record->params[i].kind != "ops") continue;
+    if (depth == kMostNested) {
+      return {ErrorCode::kMisuse, concat("[augment] ", record->name, where, " stands inside ", kMostNested,
+                                         " other ops; write it further out")};
+    }
+    std::string canonical;
+    const std::string written = arguments.values[i].second;
+    for (const std::string_view piece : alternatives(written)) {
+      DLPIPE_ASSIGN_OR_RETURN(Chain inner, parse_nested(piece, registry, depth + 1));
+      for (const auto& link : inner.links_) {
+        if (link->prep == nullptr) continue;
+        return {ErrorCode::kMisuse,
+                concat("[augment] ", link->record->name, " stands inside ", record->name, where,
+                       ", but describes the whole batch; put it at the end of the chain")};
+      }
+      canonical += (arguments.chains.empty() ? "" : " | ") + inner.canonical();
+      arguments.chains.push_back(std::make_shared<const Chain>(std::move(inner)));
+    }
+    arguments.values[i].second = canonical;
   }
-  return entry;
+  Result<std::shared_ptr<const ChainLink>> link = build_link(*record, arguments);
+  if (!link.ok()) {
+    return {link.status().code(), concat("[augment] ", record->name, ": ", link.status().message(), where)};
+  }
+  for (const auto& before : links_) {
+    if (before->prep == nullptr) continue;
+    if ((*link)->prep == nullptr) {
+      return {ErrorCode::kMisuse,
+              concat("[augment] ", record->name, where, " can't follow ", before->record->name,
+                     ", which describes the finished batch; put ", before->record->name, " at the end")};
+    }
+    if (before->record == record) {
+      return {ErrorCode::kMisuse,
+              concat("[augment] second ", record->name, where, "; a batch takes one, leave the other out")};
+    }
+  }
+  links_.push_back(*std::move(link));
+  return {};
+}
+
+ImageSize Chain::size_after(const ImageSize& in) const {
+  ImageSize size = in;
+  for (const auto& link : links_) {
+    if (link->prep != nullptr) continue;
+    ImageSize after = size;
+    if (link->op != nullptr) after = link->op->output(size);
+    for (size_t i = 0; i < link->choices.size(); ++i) {
+      const ImageSize one = link->choices[i]->size_after(size);
+      if (i == 0) after = one;
+      if (after != one) after = {0, 0, size.channels};
+    }
+    if (link->probability < 1 && after != size) after = {0, 0, size.channels};
+    size = after;
+  }
+  return size;
 }
 
 Result<ImageSize> Chain::output(const ImageSize& source_or_any) const {
-  ImageSize size = source_or_any;
-  for (const Entry& entry : ops_) {
-    if (entry.op != nullptr) size = entry.op->output(size);
-  }
+  const ImageSize size = size_after(source_or_any);
   if (size.width <= 0 || size.height <= 0) {
     return Status(ErrorCode::kMisuse,
                   concat("[augment] \"", canonical(),
@@ -124,84 +215,125 @@ Result<ImageSize> Chain::output(const ImageSize& source_or_any) const {
   return size;
 }
 
+/// What planning one sample carries from op to op.
+struct Chain::Planning {
+  const SampleKey& key;
+  uint64_t epoch_key;
+  ChainPlan& plan;
+  ImageSize size;     // before the next op
+  uint32_t next_key;  // of the next op that a policy chose
+};
+
 Status Chain::plan(const ImageSize& source, const SampleKey& key, ChainPlan& plan) const {
   if (source.width <= 0 || source.height <= 0 || source.channels < 1 || source.channels > 4) {
     return Status(ErrorCode::kMisuse,
                   concat("[augment] a source image of ", size_text(source),
                          " can't be planned for; give its width, height and 1 to 4 channels"));
   }
-  plan.draws.resize(ops_.size());
-  plan.steps.clear();
-  plan.source_region = {0, 0, source.width, source.height};
+  plan.draws.clear();
+  plan.links.clear();
   plan.hash = 0;
-  ImageSize size = source;
-  const uint64_t epoch_key = RandomStream::epoch_key(key);
-  for (size_t i = 0; i < ops_.size(); ++i) {
-    OpDraw& draw = plan.draws[i] = OpDraw{};
-    if (ops_[i].op == nullptr) {
-      draw.active = false;
+  Planning planning{key, RandomStream::epoch_key(key), plan, source, kChosenOps};
+  DLPIPE_RETURN_IF_ERROR(plan_links(planning, false));
+  plan.out = planning.size;
+  fold(plan);
+  return {};
+}
+
+Status Chain::plan_links(Planning& planning, bool is_chosen) const {
+  ChainPlan& plan = planning.plan;
+  for (size_t i = 0; i < links_.size(); ++i) {
+    const ChainLink& link = *links_[i];
+    const uint32_t place = is_chosen ? planning.next_key++ : static_cast<uint32_t>(i);
+    RandomStream rng(planning.epoch_key, planning.key, place);
+    const bool active = !link.takes_probability || rng.uniform_double() < link.probability;
+    if (link.policy != nullptr && active) {
+      std::vector<int> chosen;
+      link.policy->choose(rng, chosen);
+      for (const int choice : chosen) {
+        plan.hash = mix(plan.hash, static_cast<uint64_t>(choice) + 3);  // draws begin with 1 or 2
+        DLPIPE_RETURN_IF_ERROR(link.choices[static_cast<size_t>(choice)]->plan_links(planning, true));
+      }
       continue;
     }
-    RandomStream rng(epoch_key, key, static_cast<uint32_t>(i));
-    draw.in = size;
-    if (ops_[i].record->traits.takes_turns) draw.turn = turn_of(key);
-    if (Status status = ops_[i].op->plan(size, rng, draw); !status.ok()) {
-      return status.with_context(concat("[augment] ", ops_[i].text, ": "));
+    if (plan.draws.size() == kMostDraws) {
+      return {ErrorCode::kMisuse, concat("[augment] more than ", kMostDraws,
+                                         " ops for one picture; leave out some of those that repeat others")};
+    }
+    OpDraw& draw = plan.draws.emplace_back();
+    plan.links.push_back(&link);
+    draw.in = planning.size;
+    draw.active = active && link.op != nullptr;
+    if (link.prep != nullptr) continue;
+    if (draw.active) {
+      draw.region = {0, 0, draw.in.width, draw.in.height};
+      draw.out = link.op->output(draw.in);
+      if (link.record->traits.takes_turns) draw.turn = turn_of(planning.key);
+      if (Status status = link.op->plan(draw.in, rng, draw); !status.ok())
+        return status.with_context(concat("[augment] ", link.text, ": "));
     }
     plan.hash = hash_draw(plan.hash, draw);
     if (!draw.active) continue;
     draw.window = {0, 0, draw.out.width, draw.out.height};
-    append_step(static_cast<int>(i), plan);
-    size = draw.out;
+    planning.size = draw.out;
   }
-  plan.out = size;
   return {};
 }
 
-void Chain::append_step(int index, ChainPlan& plan) const {
-  const OpDraw& draw = plan.draws[index];
-  const Region& reads = draw.region;
-  if (plan.steps.empty()) {
-    // Only what the first op reads is decoded.
-    Region& source = plan.source_region;
-    source = {source.x + reads.x, source.y + reads.y, reads.width, reads.height};
-    if (!draw.crop_only) plan.steps.push_back({index, {0, 0, reads.width, reads.height}});
-    return;
-  }
-  ChainStep& last = plan.steps.back();
-  OpDraw& before = plan.draws[last.op];
-  const Entry& op_before = ops_[last.op];
-  if (ops_[index].record->traits.is_mirror && op_before.record->traits.can_mirror) {
-    before.mirror = !before.mirror;
-    return;
-  }
-  // `reads` is relative to what the op before writes: its window, mirrored or not.
-  const Region window = before.window;
-  Region input = reads;
-  if (reads != Region{0, 0, window.width, window.height}) {
-    const Region old = before.region;
-    const int x = before.mirror ? window.width - reads.x - reads.width : reads.x;
-    const Region needed = {window.x + x, window.y + reads.y, reads.width, reads.height};
-    if (op_before.resize != nullptr && op_before.resize->narrow(needed, before)) {
-      Region& decoded = plan.steps.size() == 1 ? plan.source_region : last.input;
-      decoded.x += before.region.x - old.x;
-      decoded.y += before.region.y - old.y;
-      decoded.width = before.region.width;
-      decoded.height = before.region.height;
-      if (plan.steps.size() == 1) last.input = {0, 0, decoded.width, decoded.height};
-      input = {0, 0, reads.width, reads.height};
+// What an op writes is what the op behind it reads, so it goes from the last op to the first. A crop or a flip
+// is no step: it changes which part of the op before it is needed, and on which side that begins.
+void Chain::fold(ChainPlan& plan) {
+  plan.steps.clear();
+  Region needed = {0, 0, plan.out.width, plan.out.height};
+  bool mirror = false;  // what is needed has to be mirrored yet
+  // Makes `input` of the image before what the step behind reads; a step that copies, where there is none or a flip is
+  // left over.
+  const auto hand_over = [&](const Region& input, bool is_whole) {
+    if (mirror || (plan.steps.empty() && !is_whole)) {
+      if (!plan.steps.empty()) plan.steps.back().input = {0, 0, input.width, input.height};
+      plan.steps.push_back({ChainStep::kCopy, input, mirror});
+    } else if (!plan.steps.empty()) {
+      plan.steps.back().input = input;
     }
+    mirror = false;
+  };
+  for (size_t i = plan.draws.size(); i-- > 0;) {
+    OpDraw& draw = plan.draws[i];
+    if (!draw.active) continue;
+    const ChainLink& link = *plan.links[i];
+    const OpTraits& traits = link.record->traits;
+    if (traits.is_mirror) {
+      needed.x = draw.out.width - needed.x - needed.width;
+      mirror = !mirror;
+      continue;
+    }
+    if (draw.crop_only) {
+      needed.x += draw.region.x;
+      needed.y += draw.region.y;
+      continue;
+    }
+    if (needed != draw.window) link.op->narrow(needed, draw);
+    const Region& window = draw.window;
+    Region input = {needed.x - window.x, needed.y - window.y, needed.width, needed.height};
+    if (mirror && traits.can_mirror) {
+      draw.mirror = true;
+      mirror = false;
+      input.x = window.width - input.x - input.width;
+    }
+    hand_over(input, needed == window);
+    plan.steps.push_back({static_cast<int>(i), {}, false});
+    needed = draw.region;
   }
-  const bool whole = input == Region{0, 0, before.window.width, before.window.height};
-  if (!(draw.crop_only && whole)) plan.steps.push_back({index, input});
+  hand_over({0, 0, needed.width, needed.height}, true);
+  plan.source_region = needed;
+  std::reverse(plan.steps.begin(), plan.steps.end());
 }
 
 Status Chain::apply(const ChainPlan& plan, const ConstImageView& source_region_pixels, const ImageView& out,
                     ChainScratch& scratch) const {
   const ConstImageView& source = source_region_pixels;
-  if (plan.draws.size() != ops_.size() || source.width != plan.source_region.width ||
-      source.height != plan.source_region.height || out.width != plan.out.width ||
-      out.height != plan.out.height || out.channels != source.channels) {
+  if (source.width != plan.source_region.width || source.height != plan.source_region.height ||
+      out.width != plan.out.width || out.height != plan.out.height || out.channels != source.channels) {
     return Status(ErrorCode::kMisuse,
                   concat("[augment] apply got ", size_text({source.width, source.height, source.channels}),
                          " -> ", size_text({out.width, out.height, out.channels}), ", but the plan says ",
@@ -215,17 +347,24 @@ Status Chain::apply(const ChainPlan& plan, const ConstImageView& source_region_p
   ConstImageView image = source;
   for (size_t k = 0; k < plan.steps.size(); ++k) {
     const ChainStep& step = plan.steps[k];
-    const OpDraw& draw = plan.draws[step.op];
+    const bool is_copy = step.op == ChainStep::kCopy;
+    const Region& written = is_copy ? step.input : plan.draws[static_cast<size_t>(step.op)].window;
     ImageView to = out;
     if (k + 1 < plan.steps.size()) {
-      const size_t row_bytes = size_t(draw.window.width) * size_t(out.channels);
+      const size_t row_bytes = size_t(written.width) * size_t(out.channels);
+      const size_t bytes = row_bytes * size_t(written.height) + kImagePadding;
       std::vector<uint8_t>& memory = scratch.images[k % 2];
-      if (memory.size() < row_bytes * draw.window.height) memory.resize(row_bytes * draw.window.height);
-      to = {memory.data(), draw.window.width, draw.window.height, out.channels,
-            static_cast<ptrdiff_t>(row_bytes)};
+      if (memory.size() < bytes) memory.resize(bytes);
+      to = {memory.data(), written.width, written.height, out.channels, static_cast<ptrdiff_t>(row_bytes)};
     }
-    Status status = ops_[step.op].op->apply(draw, part_of(image, step.input), to, scratch);
-    if (!status.ok()) return status.with_context(concat("[augment] ", ops_[step.op].text, ": "));
+    const ConstImageView from = part_of(image, step.input);
+    if (is_copy) {
+      copy_image(from, to, step.mirror);
+    } else {
+      const ChainLink& link = *plan.links[static_cast<size_t>(step.op)];
+      Status status = link.op->apply(plan.draws[static_cast<size_t>(step.op)], from, to, scratch);
+      if (!status.ok()) return status.with_context(concat("[augment] ", link.text, ": "));
+    }
     image = to;
   }
   return {};
@@ -233,35 +372,36 @@ Status Chain::apply(const ChainPlan& plan, const ConstImageView& source_region_p
 
 std::optional<PlannedResize> Chain::as_resize(const ChainPlan& plan) const {
   const Region& source = plan.source_region;
-  if (plan.steps.empty())
-    return PlannedResize{whole_resize(source.width, source.height, source.width, source.height)};
+  const ResizeGeometry same = whole_resize(source.width, source.height, source.width, source.height);
+  if (plan.steps.empty()) return PlannedResize{same};
   const ChainStep& step = plan.steps.front();
   if (plan.steps.size() > 1 || step.input != Region{0, 0, source.width, source.height}) return std::nullopt;
-  const ResizeOp* const resize = ops_[step.op].resize;
+  if (step.op == ChainStep::kCopy) return PlannedResize{same, step.mirror};
+  const ResizeOp* const resize = plan.links[static_cast<size_t>(step.op)]->resize;
   if (resize == nullptr) return std::nullopt;
-  return resize->as_resize(plan.draws[step.op]);
+  return resize->as_resize(plan.draws[static_cast<size_t>(step.op)]);
 }
 
 Status Chain::fill_prep(BatchPrep& prep, const ChannelStats& dataset) const {
-  for (const Entry& entry : ops_) {
-    if (entry.prep == nullptr) continue;
-    Status status = entry.prep->fill(dataset, prep);
-    if (!status.ok()) return status.with_context(concat("[augment] ", entry.text, ": "));
+  for (const auto& link : links_) {
+    if (link->prep == nullptr) continue;
+    Status status = link->prep->fill(dataset, prep);
+    if (!status.ok()) return status.with_context(concat("[augment] ", link->text, ": "));
   }
   return {};
 }
 
 std::string Chain::canonical() const {
   std::string text;
-  for (const Entry& entry : ops_) {
-    text += (text.empty() ? "" : " ") + entry.text + "@" + std::to_string(entry.record->version);
+  for (const auto& link : links_) {
+    text += (text.empty() ? "" : " ") + link->text + "@" + std::to_string(link->record->version);
   }
   return text;
 }
 
 bool Chain::contains(std::string_view op_name) const {
-  for (const Entry& entry : ops_) {
-    if (entry.record->name == op_name) return true;
+  for (const auto& link : links_) {
+    if (link->record->name == op_name) return true;
   }
   return false;
 }

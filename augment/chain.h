@@ -27,17 +27,23 @@
 
 namespace dlpipe::augment {
 
+struct ChainLink;  // one op of a chain, built; chain.cpp
+struct ExpressionCall;
+
 /// One op that apply runs, and the part of the image before it that it reads.
 struct ChainStep {
-  int op = 0;  // index in the chain
+  static constexpr int kCopy = -1;  // no op: the part is copied
+  int op = kCopy;                   // index of the plan's draws
   Region input;
+  bool mirror = false;  // of a copy: left and right are swapped
 };
 
 /// Everything decided for one sample. Reused between samples; holds no pixels.
 struct ChainPlan {
-  Region source_region;          // what to decode, in the oriented source picture
-  ImageSize out;                 // what apply writes
-  std::vector<OpDraw> draws;     // one per op
+  Region source_region;                 // what to decode, in the oriented source picture
+  ImageSize out;                        // what apply writes
+  std::vector<OpDraw> draws;            // one per op, in order; a policy's choice stands in its place
+  std::vector<const ChainLink*> links;  // [draws] the ops, which belong to the chain
   std::vector<ChainStep> steps;  // what apply runs: crops, flips and inactive ops have been folded away
   uint64_t hash = 0;             // over all drawn parameters: goes into the batch chain
 
@@ -49,8 +55,13 @@ struct ChainPlan {
 class ChainScratch {
  public:
   std::array<std::vector<uint8_t>, 2> images;  // written in turns by all ops but the last
-  std::vector<std::byte> work;                 // the resize kernel's rows and weights
-  size_t bytes() const { return images[0].capacity() + images[1].capacity() + work.capacity(); }
+  std::vector<std::byte> work;                 // an op's own rows, weights, tables
+  std::vector<std::byte> rows;                 // what stands between an op's passes
+  std::unique_ptr<ChainScratch> inner;         // of an op that runs chains of its own
+  size_t bytes() const {
+    return images[0].capacity() + images[1].capacity() + work.capacity() + rows.capacity() +
+           (inner ? inner->bytes() : 0);
+  }
 };
 
 class Chain {
@@ -63,6 +74,8 @@ class Chain {
   /// Size of the images that come out, [H, W, C]; kMisuse when it depends on the source (add a resize or
   /// crop). Zeros in `source_or_any` mean that it isn't the same for all samples.
   Result<ImageSize> output(const ImageSize& source_or_any) const;
+  /// The size of the images that come out, zeros where it isn't known before the sample is.
+  ImageSize size_after(const ImageSize& in) const;
   /// Fails when the sample can't go through the chain (an image smaller than a crop).
   Status plan(const ImageSize& source, const SampleKey& key, ChainPlan& plan) const;
   /// `source_region_pixels` has plan.source_region's size, `out` plan.out's. They must not overlap.
@@ -77,22 +90,19 @@ class Chain {
   /// The expression with every parameter spelled out and each op's version, "hflip(p=0.5)@1": what the
   /// pipeline id hashes.
   std::string canonical() const;
-  bool empty() const { return ops_.empty(); }
+  bool empty() const { return links_.empty(); }
   bool contains(std::string_view op_name) const;
 
  private:
-  struct Entry {
-    std::shared_ptr<const Op> op;        // null where prep isn't
-    std::shared_ptr<const PrepOp> prep;  // null where op isn't
-    const ResizeOp* resize;              // op, where it is one
-    const OpRecord* record;
-    std::string text;  // name and all parameters, "hflip(p=0.5)"
-  };
-  static Result<Entry> build(const OpRecord& record, const OpArguments& arguments);
-  /// Turns the drawn op `index` into a step, or folds it into the step (or the decoding) before it.
-  void append_step(int index, ChainPlan& plan) const;
+  struct Planning;
+  Status add_call(const ExpressionCall& call, std::string_view expression, const OpRegistry& registry,
+                  int depth);
+  static Result<Chain> parse_nested(std::string_view expression, const OpRegistry& registry, int depth);
+  Status plan_links(Planning& planning, bool is_chosen) const;
+  /// Turns the draws into steps: from the last to the first, each op is asked for what the one behind it reads.
+  static void fold(ChainPlan& plan);
 
-  std::vector<Entry> ops_;
+  std::vector<std::shared_ptr<const ChainLink>> links_;
 };
 
 }  // namespace dlpipe::augment

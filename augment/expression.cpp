@@ -63,26 +63,49 @@ class Reader {
     while (true) {
       skip_blanks();
       const size_t begin = at_;
-      at_ = std::min(text_.find_first_of("(),", at_), text_.size());
+      for (int depth = 0; at_ < text_.size(); ++at_) {
+        const char c = text_[at_];
+        if (depth == 0 && (c == ',' || c == ')')) break;
+        if (c == '(' && !is_after_name(begin)) {
+          return error("'(' inside brackets", at_ + 1, "close the op before it with ')'");
+        }
+        depth += c == '(' ? 1 : (c == ')' ? -1 : 0);
+      }
       if (at_ == text_.size()) return error("'('", open + 1, "", " is never closed; add ')'");
-      if (text_[at_] == '(') return error("'(' inside brackets", at_ + 1, "close the op before it with ')'");
       DLPIPE_ASSIGN_OR_RETURN(ExpressionArgument argument_read, argument(begin));
       arguments->push_back(std::move(argument_read));
       if (text_[at_++] == ')') return {};
     }
   }
 
+  /// Whether what stands before at_, blanks left out, ends a name that begins at `begin` or later.
+  bool is_after_name(size_t begin) const {
+    size_t i = at_;
+    while (i > begin && is_blank(text_[i - 1])) --i;
+    return i > begin && is_name(text_[i - 1]);
+  }
+
+  /// The first '=' of `text` from `at` on that stands in no brackets.
+  static size_t find_equals(std::string_view text, size_t at) {
+    int depth = 0;
+    for (; at < text.size(); ++at) {
+      depth += text[at] == '(' ? 1 : (text[at] == ')' ? -1 : 0);
+      if (text[at] == '=' && depth == 0) return at;
+    }
+    return std::string_view::npos;
+  }
+
   Result<ExpressionArgument> argument(size_t begin) const {
     const std::string_view whole = trim(text_.substr(begin, at_ - begin));
     ExpressionArgument argument;
     argument.position = begin + 1;
-    const size_t equals = whole.find('=');
+    const size_t equals = find_equals(whole, 0);
     if (equals != std::string_view::npos) argument.name = trim(whole.substr(0, equals));
     argument.value = trim(equals == std::string_view::npos ? whole : whole.substr(equals + 1));
     if (argument.value.empty() || (equals != std::string_view::npos && argument.name.empty())) {
       return error("empty argument", begin + 1, "write value or name=value");
     }
-    if (argument.value.find('=') != std::string::npos) {
+    if (find_equals(argument.value, 0) != std::string_view::npos) {
       return error("two '=' in one argument", begin + 1, "put a comma between arguments");
     }
     return argument;

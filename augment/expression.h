@@ -3,6 +3,8 @@
 //   expression := { op }                          separated by blanks
 //   op         := name [ '(' [ argument { ',' argument } ] ')' ]
 //   argument   := value | name '=' value          values hold no bracket, comma or '='
+//               | [ name '=' ] alternatives       where the op takes other ops
+//   alternatives := expression { '|' expression }
 //   name       := letter { letter | digit | '_' }
 //
 // Positions count from 1, as people do, and stand in every message.

@@ -1,8 +1,10 @@
 #include "dlpipe/augment/value.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <span>
 
 #include "dlpipe/base/text.h"
 
@@ -21,10 +23,19 @@ std::string_view kind_in_words(std::string_view kind) {
   if (kind == "float") return "a number such as 0.5 or 3/4";
   if (kind == "size") return "a size such as 224 or 192x256 (height x width)";
   if (kind == "range") return "a range such as 0.08..1, its lower end first";
+  if (kind == "drawn") return "a number such as 1.5, or a range such as 0.5..1.5, its lower end first";
+  if (kind == "ints") return "a whole number, or a range of them such as 4..8";
+  if (kind == "spread") return "a number such as 0.4, or a range such as 0.6..1.4, its lower end first";
+  if (kind == "color")
+    return "whole numbers in 0..255, one for all channels or one per channel, such as 0 or 124:116:104";
   if (kind == "list") return "numbers such as 0.485:0.456:0.406";
   return "a word";
 }
 }  // namespace
+
+std::string range_text(const Drawn& range) {
+  return concat(shortest(range.low), "..", shortest(range.high));
+}
 
 bool parse_number(std::string_view text, double* value) {
   const size_t slash = text.find('/');
@@ -71,42 +82,96 @@ bool parse_list(std::string_view text, std::vector<double>* values) {
   return true;
 }
 
+std::string bounds_text(const OpParam& param) {
+  const bool has_low = std::isfinite(param.low);
+  const bool has_high = std::isfinite(param.high);
+  if (has_low && has_high) return concat(shortest(param.low), "..", shortest(param.high));
+  if (has_low) return concat("at least ", shortest(param.low));
+  return has_high ? concat("at most ", shortest(param.high)) : std::string();
+}
+
+namespace {
+/// The two numbers of a drawn, ints or spread parameter.
+bool parse_drawn(const OpParam& param, std::string_view text, std::vector<double>* bounds) {
+  double value = 0;
+  if (!parse_number(text, &value)) {
+    if (!parse_range(text, bounds)) return false;
+  } else if (param.kind == "spread") {
+    if (value < 0) return false;
+    *bounds = {std::max(param.neutral - value, param.low), param.neutral + value};
+  } else {
+    *bounds = {value, value};
+  }
+  if (param.kind != "ints") return true;
+  return std::floor((*bounds)[0]) == (*bounds)[0] && std::floor((*bounds)[1]) == (*bounds)[1];
+}
+
+Status check_bounds(const OpParam& param, std::span<const double> values, std::string_view text) {
+  for (const double value : values) {
+    if (value >= param.low && value <= param.high) continue;
+    const std::string bounds = bounds_text(param);
+    const bool both = std::isfinite(param.low) && std::isfinite(param.high);
+    return Status(ErrorCode::kMisuse,
+                  concat(param.name, " must ", both ? "lie in " : "be ", bounds,
+                         param.unit.empty() ? "" : concat(" ", param.unit), ", got ", text));
+  }
+  return {};
+}
+
+Status check_choice(const OpParam& param, std::string_view text) {
+  if (param.choices.empty()) return {};
+  if (std::find(param.choices.begin(), param.choices.end(), text) != param.choices.end()) return {};
+  return Status(ErrorCode::kMisuse, concat("unknown ", param.name, " '", text, "'",
+                                           suggestion(std::string(text), param.choices)));
+}
+}  // namespace
+
 Result<std::string> canonical_value(const OpParam& param, std::string_view text) {
   const auto wrong = [&] {
     return Status(ErrorCode::kMisuse,
                   concat(param.name, " must be ", kind_in_words(param.kind), ", got '", text, "'"));
   };
   if (text == "none" && param.default_value == "none") return std::string("none");
+  std::vector<double> numbers;
+  std::string canonical;
   if (param.kind == "int") {
     int64_t value = 0;
     if (!parse_int(text, &value)) return wrong();
-    return std::to_string(value);
-  }
-  if (param.kind == "float") {
+    numbers = {static_cast<double>(value)};
+    canonical = std::to_string(value);
+  } else if (param.kind == "float") {
     double value = 0;
     if (!parse_number(text, &value)) return wrong();
-    return shortest(value);
-  }
-  if (param.kind == "size") {
+    numbers = {value};
+    canonical = shortest(value);
+  } else if (param.kind == "size") {
     ImageSize size;
     bool single = false;
     if (!parse_size(text, &size, &single)) return wrong();
-    return single ? std::to_string(size.height) : concat(size.height, "x", size.width);
+    canonical = single ? std::to_string(size.height) : concat(size.height, "x", size.width);
+  } else if (param.kind == "range") {
+    if (!parse_range(text, &numbers)) return wrong();
+    canonical = shortest(numbers[0]) + ".." + shortest(numbers[1]);
+  } else if (param.kind == "drawn" || param.kind == "ints" || param.kind == "spread") {
+    if (!parse_drawn(param, text, &numbers)) return wrong();
+    const bool is_one = numbers[0] == numbers[1] && param.kind != "spread";
+    canonical = shortest(numbers[0]) + (is_one ? "" : ".." + shortest(numbers[1]));
+  } else if (param.kind == "color") {
+    if (!parse_list(text, &numbers) || numbers.size() > 4) return wrong();
+    for (double value : numbers) {
+      if (value < 0 || value > 255 || value != std::floor(value)) return wrong();
+      canonical += (canonical.empty() ? "" : ":") + shortest(value);
+    }
+  } else if (param.kind == "list") {
+    if (!parse_list(text, &numbers)) return wrong();
+    for (double value : numbers) canonical += (canonical.empty() ? "" : ":") + shortest(value);
+  } else {
+    if (text.empty()) return wrong();
+    DLPIPE_RETURN_IF_ERROR(check_choice(param, text));
+    return std::string(text);
   }
-  if (param.kind == "range") {
-    std::vector<double> bounds;
-    if (!parse_range(text, &bounds)) return wrong();
-    return shortest(bounds[0]) + ".." + shortest(bounds[1]);
-  }
-  if (param.kind == "list") {
-    std::vector<double> values;
-    if (!parse_list(text, &values)) return wrong();
-    std::string canonical;
-    for (double value : values) canonical += (canonical.empty() ? "" : ":") + shortest(value);
-    return canonical;
-  }
-  if (text.empty()) return wrong();
-  return std::string(text);
+  DLPIPE_RETURN_IF_ERROR(check_bounds(param, numbers, canonical));
+  return canonical;
 }
 
 }  // namespace dlpipe::augment

@@ -6,7 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/augment/op.h"
+#include "dlpipe/augment/arguments.h"
+#include "dlpipe/base/error.h"
 
 namespace dlpipe::augment {
 
@@ -20,8 +21,14 @@ bool parse_range(std::string_view text, std::vector<double>* bounds);
 /// "a:b:c", or one number.
 bool parse_list(std::string_view text, std::vector<double>* values);
 
+/// "0..1", "at least 0" or nothing: what a parameter's numbers lie in, for people.
+std::string bounds_text(const OpParam& param);
+
+/// "0.6..1.4": a range as an expression writes it, the same numbers when it is read again.
+std::string range_text(const Drawn& range);
+
 /// `text` as a value of `param`'s kind in its one canonical spelling, or an error that says what the kind
-/// looks like ("size must be a whole number, got '22.5'").
+/// looks like ("size must be a whole number, got '22.5'"), which bounds it has or which words it knows.
 Result<std::string> canonical_value(const OpParam& param, std::string_view text);
 
 }  // namespace dlpipe::augment

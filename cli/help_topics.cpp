@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "dlpipe/augment/op.h"
+#include "dlpipe/augment/value.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/engine/metrics/metrics.h"
@@ -22,16 +23,25 @@ using Rows = std::vector<std::vector<std::string>>;
 std::string describe_ops() {
   std::string text =
       "Augmentations, written one after another: --augment \"pad_crop(32,4) hflip\".\n"
-      "Arguments come in order or by name, hflip(p=0.3); those with a default may be left out.\n\n";
+      "Arguments come in order or by name, hflip(p=0.3); those with a default may be left out.\n"
+      "Kinds: drawn and ints are a number, or a range LO..HI to draw from; of spread one number is the "
+      "distance\n"
+      "from the value that changes nothing, brightness(0.4) draws from 0.6..1.4; ops are other ops, with "
+      "'|'\n"
+      "between alternatives: one_of(hflip(1) | rot90 | invert).\n\n";
   for (const augment::OpRecord* record : augment::OpRegistry::builtin().records()) {
     std::string signature;
     for (const augment::OpParam& param : record->params)
       signature += (signature.empty() ? "" : ", ") + param.name;
     text += concat(record->name, "(", signature, ")  ", record->help, "\n");
     for (const augment::OpParam& param : record->params) {
-      text += concat("    ", param.name, " (", param.kind, ", ",
+      const std::string bounds = augment::bounds_text(param);
+      std::string choices;
+      for (const std::string& choice : param.choices) choices += (choices.empty() ? ": " : ", ") + choice;
+      text += concat("    ", param.name, " (", param.kind, bounds.empty() ? "" : ", " + bounds,
+                     param.unit.empty() ? "" : (bounds.empty() ? ", " : " ") + param.unit, ", ",
                      param.default_value.empty() ? "required" : "default " + param.default_value, ")  ",
-                     param.help, "\n");
+                     param.help, choices, "\n");
     }
   }
   return text;

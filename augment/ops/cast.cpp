@@ -19,8 +19,8 @@ class Cast : public PrepOp {
   DType dtype_;
 };
 
-Result<std::shared_ptr<const PrepOp>> build(const OpArguments& arguments) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::string name, arguments.text("dtype"));
+Result<std::shared_ptr<const PrepOp>> build(OpArguments& arguments) {
+  const std::string name = arguments.text("dtype");
   const std::vector<std::string> known = {"f32", "bf16", "f16", "f64"};
   const auto dtype = parse_dtype(name);
   if (!dtype.ok() || !is_floating(*dtype)) {

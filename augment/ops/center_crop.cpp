@@ -18,43 +18,37 @@ int crop_begin(int size, int crop) {
 
 class CenterCrop : public Op {
  public:
-  explicit CenterCrop(const ImageSize& size) : width_(size.width), height_(size.height) {}
+  explicit CenterCrop(OpArguments& arguments) : size_(arguments.size("size")) {}
 
-  ImageSize output(const ImageSize& in) const override { return {width_, height_, in.channels}; }
+  ImageSize output(const ImageSize& in) const override { return {size_.width, size_.height, in.channels}; }
   Status plan(const ImageSize& in, RandomStream&, OpDraw& draw) const override {
-    const int x = crop_begin(in.width, width_);
-    const int y = crop_begin(in.height, height_);
-    draw.region = {std::max(x, 0), std::max(y, 0), std::min(width_, in.width), std::min(height_, in.height)};
-    draw.out = output(in);
-    draw.crop_only = width_ <= in.width && height_ <= in.height;
+    const int x = crop_begin(in.width, size_.width);
+    const int y = crop_begin(in.height, size_.height);
+    draw.region = {std::max(x, 0), std::max(y, 0), std::min(size_.width, in.width),
+                   std::min(size_.height, in.height)};
+    draw.crop_only = size_.width <= in.width && size_.height <= in.height;
     return {};
   }
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                ChainScratch&) const override {
-    const int x = std::max(-crop_begin(draw.in.width, width_), 0);
-    const int y = std::max(-crop_begin(draw.in.height, height_), 0);
+    const int x = std::max(-crop_begin(draw.in.width, size_.width), 0);
+    const int y = std::max(-crop_begin(draw.in.height, size_.height), 0);
     place_image(in, x, y, Pixel{}, out, draw.mirror);
     return {};
   }
 
  private:
-  int width_;
-  int height_;
+  ImageSize size_;
 };
-
-Result<std::shared_ptr<const Op>> build(const OpArguments& arguments) {
-  DLPIPE_ASSIGN_OR_RETURN(const ImageSize size, arguments.size("size"));
-  return std::shared_ptr<const Op>(std::make_shared<CenterCrop>(size));
-}
 
 }  // namespace
 
 extern const OpRecord center_crop_augmentation = {
-    "center_crop",
-    "the middle of the image, framed with zeros where the image is smaller",
-    1,
-    {{"size", "size", "", "height x width, or one number for a square"}},
-    build,
-    {.can_mirror = true}};
+    .name = "center_crop",
+    .help = "the middle of the image, framed with zeros where the image is smaller",
+    .version = 1,
+    .params = {{"size", "size", "", "height x width, or one number for a square"}},
+    .build = build_op<CenterCrop>,
+    .traits = {.can_mirror = true}};
 
 }  // namespace dlpipe::augment

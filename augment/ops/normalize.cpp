@@ -42,9 +42,9 @@ class Normalize : public PrepOp {
   std::vector<double> std_;
 };
 
-Result<std::shared_ptr<const PrepOp>> build(const OpArguments& arguments) {
-  DLPIPE_ASSIGN_OR_RETURN(std::vector<double> mean, arguments.numbers("mean"));
-  DLPIPE_ASSIGN_OR_RETURN(std::vector<double> deviation, arguments.numbers("std"));
+Result<std::shared_ptr<const PrepOp>> build(OpArguments& arguments) {
+  std::vector<double> mean = arguments.numbers("mean");
+  std::vector<double> deviation = arguments.numbers("std");
   for (const std::vector<double>* values : {&mean, &deviation}) {
     if (values->size() > size_t{BatchPrep::kMaxChannels}) {
       return Status(ErrorCode::kMisuse,

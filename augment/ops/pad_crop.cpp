@@ -36,8 +36,14 @@ void span_read(int at, int crop, int size, bool reflect, int* begin, int* length
 
 class PadCrop : public Op {
  public:
-  PadCrop(const ImageSize& size, int pad, bool reflect)
-      : width_(size.width), height_(size.height), pad_(pad), reflect_(reflect) {}
+  explicit PadCrop(OpArguments& arguments)
+      : width_(arguments.size("size").width),
+        height_(arguments.size("size").height),
+        pad_(arguments.integer("pad")),
+        reflect_(arguments.text("mode") == "reflect") {
+    if (pad_ >= std::min(width_, height_))
+      arguments.refuse({ErrorCode::kMisuse, concat("pad must be less than the size, got ", pad_)});
+  }
 
   ImageSize output(const ImageSize& in) const override { return {width_, height_, in.channels}; }
 
@@ -59,7 +65,6 @@ class PadCrop : public Op {
     const int x = static_cast<int>(rng.below(static_cast<uint32_t>(free_x + 1))) - pad_;
     span_read(x, width_, in.width, reflect_, &draw.region.x, &draw.region.width);
     span_read(y, height_, in.height, reflect_, &draw.region.y, &draw.region.height);
-    draw.out = output(in);
     draw.values = {static_cast<float>(x), static_cast<float>(y)};
     draw.crop_only = x >= 0 && y >= 0 && x + width_ <= in.width && y + height_ <= in.height;
     return {};
@@ -101,30 +106,25 @@ class PadCrop : public Op {
   bool reflect_;
 };
 
-Result<std::shared_ptr<const Op>> build(const OpArguments& arguments) {
-  DLPIPE_ASSIGN_OR_RETURN(const ImageSize size, arguments.size("size"));
-  DLPIPE_ASSIGN_OR_RETURN(const int64_t pad, arguments.integer("pad"));
-  DLPIPE_ASSIGN_OR_RETURN(const std::string mode, arguments.text("mode"));
-  if (pad < 0 || pad >= std::min(size.width, size.height)) {
-    return Status(ErrorCode::kMisuse, concat("pad must be at least 0 and less than the size, got ", pad));
-  }
-  const std::vector<std::string> modes = {"zero", "reflect"};
-  if (mode != "zero" && mode != "reflect") {
-    return Status(ErrorCode::kMisuse, concat("unknown mode '", mode, "'", suggestion(mode, modes)));
-  }
-  return std::shared_ptr<const Op>(std::make_shared<PadCrop>(size, static_cast<int>(pad), mode == "reflect"));
-}
-
 }  // namespace
 
 extern const OpRecord pad_crop_augmentation = {
-    "pad_crop",
-    "a crop at a random place of the image widened on every side",
-    1,
-    {{"size", "size", "", "height x width of the result, or one number for a square"},
-     {"pad", "int", "", "pixels added on every side"},
-     {"mode", "string", "zero", "what is added: zero or reflect"}},
-    build,
-    {.can_mirror = true}};
+    .name = "pad_crop",
+    .help = "a crop at a random place of the image widened on every side",
+    .version = 1,
+    .params = {{"size", "size", "", "height x width of the result, or one number for a square"},
+               {.name = "pad",
+                .kind = "int",
+                .default_value = "",
+                .help = "added on every side",
+                .low = 0,
+                .unit = "pixels"},
+               {.name = "mode",
+                .kind = "string",
+                .default_value = "zero",
+                .help = "what is added",
+                .choices = {"zero", "reflect"}}},
+    .build = build_op<PadCrop>,
+    .traits = {.can_mirror = true}};
 
 }  // namespace dlpipe::augment

@@ -16,7 +16,7 @@ namespace {
 
 class Resize : public ResizeOp {
  public:
-  Resize(const ImageSize& size, bool is_shorter_side) : size_(size), is_shorter_side_(is_shorter_side) {}
+  explicit Resize(OpArguments& arguments) : size_(arguments.size("size", &is_shorter_side_)) {}
 
   ImageSize output(const ImageSize& in) const override {
     if (!is_shorter_side_) return {size_.width, size_.height, in.channels};
@@ -30,8 +30,6 @@ class Resize : public ResizeOp {
   }
 
   Status plan(const ImageSize& in, RandomStream&, OpDraw& draw) const override {
-    draw.region = {0, 0, in.width, in.height};
-    draw.out = output(in);
     if (draw.out.width > kMaxSize || draw.out.height > kMaxSize) {
       return Status(ErrorCode::kUnsupported,
                     concat("an image of ", in.width, "x", in.height, " would become ", draw.out.width, "x",
@@ -63,15 +61,9 @@ class Resize : public ResizeOp {
     return whole;
   }
 
+  bool is_shorter_side_ = false;
   ImageSize size_;
-  bool is_shorter_side_;
 };
-
-Result<std::shared_ptr<const Op>> build(const OpArguments& arguments) {
-  bool is_single = false;
-  DLPIPE_ASSIGN_OR_RETURN(const ImageSize size, arguments.size("size", &is_single));
-  return std::shared_ptr<const Op>(std::make_shared<Resize>(size, is_single));
-}
 
 }  // namespace
 
@@ -80,7 +72,7 @@ extern const OpRecord resize_augmentation = {
     .help = "the whole image at another size, antialiased bilinear",
     .version = 1,
     .params = {{"size", "size", "", "length of the shorter side, or height x width"}},
-    .build = build,
+    .build = build_op<Resize>,
     .traits = {.can_mirror = true}};
 
 }  // namespace dlpipe::augment

@@ -8,7 +8,6 @@
 #include "dlpipe/augment/op.h"
 #include "dlpipe/augment/resize.h"
 #include "dlpipe/base/portable_math.h"
-#include "dlpipe/base/text.h"
 
 namespace dlpipe::augment {
 
@@ -16,26 +15,19 @@ namespace {
 
 class RandomResizedCrop : public ResizeOp {
  public:
-  RandomResizedCrop(const ImageSize& size, double scale_low, double scale_high, double ratio_low,
-                    double ratio_high)
-      : width_(size.width),
-        height_(size.height),
-        scale_low_(scale_low),
-        scale_high_(scale_high),
-        ratio_low_(ratio_low),
-        ratio_high_(ratio_high),
-        log_ratio_low_(portable_log(ratio_low)),
-        log_ratio_high_(portable_log(ratio_high)) {}
+  explicit RandomResizedCrop(OpArguments& arguments)
+      : size_(arguments.size("size")),
+        scale_(arguments.drawn("scale")),
+        ratio_(arguments.drawn("ratio")),
+        log_ratio_{portable_log(ratio_.low), portable_log(ratio_.high)} {}
 
-  ImageSize output(const ImageSize& in) const override { return {width_, height_, in.channels}; }
+  ImageSize output(const ImageSize& in) const override { return {size_.width, size_.height, in.channels}; }
 
   Status plan(const ImageSize& in, RandomStream& rng, OpDraw& draw) const override {
-    draw.out = output(in);
     const double area = static_cast<double>(in.width) * in.height;
     for (int attempt = 0; attempt < 10; ++attempt) {
-      const double crop_area = area * (scale_low_ + (scale_high_ - scale_low_) * rng.uniform_double());
-      const double ratio =
-          portable_exp(log_ratio_low_ + (log_ratio_high_ - log_ratio_low_) * rng.uniform_double());
+      const double crop_area = area * scale_.draw(rng);
+      const double ratio = portable_exp(log_ratio_.draw(rng));
       const double width = std::nearbyint(std::sqrt(crop_area * ratio));
       const double height = std::nearbyint(std::sqrt(crop_area / ratio));
       if (width < 1 || height < 1 || width > in.width || height > in.height) continue;
@@ -56,7 +48,8 @@ class RandomResizedCrop : public ResizeOp {
     return {};
   }
   PlannedResize as_resize(const OpDraw& draw) const override {
-    return PlannedResize{whole_resize(draw.region.width, draw.region.height, width_, height_), draw.mirror};
+    return PlannedResize{whole_resize(draw.region.width, draw.region.height, size_.width, size_.height),
+                         draw.mirror};
   }
 
  private:
@@ -65,50 +58,29 @@ class RandomResizedCrop : public ResizeOp {
     const double ratio = static_cast<double>(in.width) / in.height;
     int width = in.width;
     int height = in.height;
-    if (ratio < ratio_low_) height = static_cast<int>(std::nearbyint(width / ratio_low_));
-    if (ratio > ratio_high_) width = static_cast<int>(std::nearbyint(height * ratio_high_));
+    if (ratio < ratio_.low) height = static_cast<int>(std::nearbyint(width / ratio_.low));
+    if (ratio > ratio_.high) width = static_cast<int>(std::nearbyint(height * ratio_.high));
     width = std::clamp(width, 1, in.width);
     height = std::clamp(height, 1, in.height);
     return {(in.width - width) / 2, (in.height - height) / 2, width, height};
   }
 
-  int width_;
-  int height_;
-  double scale_low_;
-  double scale_high_;
-  double ratio_low_;
-  double ratio_high_;
-  double log_ratio_low_;
-  double log_ratio_high_;
+  ImageSize size_;
+  Drawn scale_;  // share of the area
+  Drawn ratio_;  // width over height
+  Drawn log_ratio_;
 };
-
-Result<std::shared_ptr<const Op>> build(const OpArguments& arguments) {
-  DLPIPE_ASSIGN_OR_RETURN(const ImageSize size, arguments.size("size"));
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<double> scale, arguments.numbers("scale"));
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<double> ratio, arguments.numbers("ratio"));
-  if (scale[0] <= 0 || scale[1] > 1) {
-    return Status(ErrorCode::kMisuse,
-                  concat("scale is a share of the image and must lie above 0 and up to 1, got ", scale[0],
-                         "..", scale[1]));
-  }
-  if (ratio[0] < 1e-3 || ratio[1] > 1e3) {
-    return Status(ErrorCode::kMisuse, concat("ratio is width over height and must lie in 0.001..1000, got ",
-                                             ratio[0], "..", ratio[1]));
-  }
-  return std::shared_ptr<const Op>(
-      std::make_shared<RandomResizedCrop>(size, scale[0], scale[1], ratio[0], ratio[1]));
-}
 
 }  // namespace
 
 extern const OpRecord rrc_augmentation = {
-    "rrc",
-    "a crop of random area and aspect ratio, resized (RandomResizedCrop)",
-    1,
-    {{"size", "size", "", "height x width of the result, or one number for a square"},
-     {"scale", "range", "0.08..1", "share of the image's area that the crop takes"},
-     {"ratio", "range", "3/4..4/3", "width over height of the crop"}},
-    build,
-    {.can_mirror = true}};
+    .name = "rrc",
+    .help = "a crop of random area and aspect ratio, resized (RandomResizedCrop)",
+    .version = 1,
+    .params = {{"size", "size", "", "height x width of the result, or one number for a square"},
+               {"scale", "range", "0.08..1", "share of the image's area that the crop takes", 1e-4, 1},
+               {"ratio", "range", "3/4..4/3", "width over height of the crop", 1e-3, 1e3}},
+    .build = build_op<RandomResizedCrop>,
+    .traits = {.can_mirror = true}};
 
 }  // namespace dlpipe::augment

@@ -1,5 +1,6 @@
 // Examples of the pipeline, of augmentations and of training: see README.md here.
 #include "dlpipe/augment/chain.h"
+#include "dlpipe/augment/kinds.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/pipeline/feed.h"
 #include "dlpipe/pipeline/loader.h"
@@ -63,68 +64,50 @@ void chain_example(const ImageSize& source_size, const SampleKey& key, ChainPlan
 }
 
 // augment/ops/README.md
-class Solarize : public Op {
+class Threshold : public LookupOp {
  public:
-  explicit Solarize(int threshold) : threshold_(threshold) {}
-  ImageSize output(const ImageSize& in) const override { return in; }
-  Status plan(const ImageSize& in, RandomStream&, OpDraw& draw) const override {
-    draw.region = {0, 0, in.width, in.height};
-    draw.out = in;
+  explicit Threshold(OpArguments& arguments) : level_(arguments.drawn("level")) {}
+  Status plan(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
+    draw.values[0] = static_cast<float>(level_.draw(rng));
     return {};
   }
-  Status apply(const OpDraw&, const ConstImageView& in, const ImageView& out, ChainScratch&) const override {
-    for (int y = 0; y < out.height; ++y) {
-      for (int i = 0; i < out.width * out.channels; ++i) {
-        const uint8_t value = in.row(y)[i];
-        out.row(y)[i] = value < threshold_ ? value : 255 - value;
-      }
-    }
-    return {};
+  uint8_t value(const OpDraw& draw, int from) const override {
+    return static_cast<float>(from) < draw.values[0] ? 0 : 255;
   }
 
  private:
-  int threshold_;
+  Drawn level_;
 };
 
-Result<std::shared_ptr<const Op>> build(const OpArguments& arguments) {
-  DLPIPE_ASSIGN_OR_RETURN(const int64_t threshold, arguments.integer("threshold"));
-  if (threshold < 0 || threshold > 256) {
-    return Status(ErrorCode::kMisuse, concat("threshold must lie in 0..256, got ", threshold));
-  }
-  return std::shared_ptr<const Op>(std::make_shared<Solarize>(static_cast<int>(threshold)));
-}
-
-extern const OpRecord solarize_augmentation;
-const OpRecord solarize_augmentation = {"solarize",
-                                        "values above a threshold inverted",
-                                        1,
-                                        {{"threshold", "int", "128", "values from here on are inverted"}},
-                                        build};
+extern const OpRecord threshold_augmentation;
+const OpRecord threshold_augmentation = {.name = "threshold",
+                                         .help = "every value black or white",
+                                         .version = 1,
+                                         .params = {{.name = "level",
+                                                     .kind = "drawn",
+                                                     .default_value = "128",
+                                                     .help = "from here on white",
+                                                     .low = 0,
+                                                     .high = 256},
+                                                    probability()},
+                                         .build = build_op<Threshold>};
 
 }  // namespace augment
 }  // namespace dlpipe
 
 // augment/README.md
-class Invert final : public dlpipe::augment::Op {
+class Negative final : public dlpipe::augment::LookupOp {
  public:
-  dlpipe::augment::ImageSize output(const dlpipe::augment::ImageSize& in) const override { return in; }
-  dlpipe::Status plan(const dlpipe::augment::ImageSize& in, dlpipe::RandomStream&,
-                      dlpipe::augment::OpDraw& draw) const override;
-  dlpipe::Status apply(const dlpipe::augment::OpDraw& draw, const dlpipe::ConstImageView& in,
-                       const dlpipe::ImageView& out, dlpipe::augment::ChainScratch&) const override;
+  explicit Negative(dlpipe::augment::OpArguments&) {}
+  uint8_t value(const dlpipe::augment::OpDraw&, int from) const override {
+    return static_cast<uint8_t>(255 - from);
+  }
 };
-
-const dlpipe::augment::OpRecord kInvert = {
-    "invert",
-    "the negative",
-    1,
-    {},
-    [](const dlpipe::augment::OpArguments&) -> dlpipe::Result<std::shared_ptr<const dlpipe::augment::Op>> {
-      return std::shared_ptr<const dlpipe::augment::Op>(std::make_shared<Invert>());
-    }};
+const dlpipe::augment::OpRecord kNegative = {
+    "negative", "the negative", 1, {dlpipe::augment::probability()}, dlpipe::augment::build_op<Negative>};
 
 void registry_example() {
   auto registry = dlpipe::augment::OpRegistry::builtin();  // a copy
-  registry.add(kInvert);
-  auto chain = dlpipe::augment::Chain::parse("rrc(224) invert hflip", registry);
+  registry.add(kNegative);
+  auto chain = dlpipe::augment::Chain::parse("rrc(224) negative hflip", registry);
 }

@@ -270,7 +270,7 @@ TEST_F(LoaderTest, AnOpThatRefusesAPictureEndsTheStreamAndNamesTheSample) {
       .help = "",
       .version = 1,
       .params = {},
-      .build = [](const augment::OpArguments&) -> Result<std::shared_ptr<const augment::Op>> {
+      .build = [](augment::OpArguments&) -> Result<std::shared_ptr<const augment::Op>> {
         return std::shared_ptr<const augment::Op>(std::make_shared<PickyOp>());
       }};
   augment::OpRegistry registry = augment::OpRegistry::builtin();

@@ -29,7 +29,7 @@ class Racy final : public augment::Op {
   }
 };
 
-Result<std::shared_ptr<const augment::Op>> build(const augment::OpArguments&) {
+Result<std::shared_ptr<const augment::Op>> build(augment::OpArguments&) {
   return std::shared_ptr<const augment::Op>(std::make_shared<Racy>());
 }
 

@@ -13,9 +13,10 @@ Four channels are CMYK, because Pillow multiplies RGBA by its alpha first.
 """
 import os
 
-import numpy
 import PIL
 from PIL import Image
+
+from picture import picture
 
 RESIZES = [  # channels, width, height, box or None, out_width, out_height
     (3, 64, 48, None, 24, 18), (3, 64, 48, None, 25, 17), (3, 37, 53, None, 16, 16), (3, 20, 15, None, 48, 40),
@@ -32,15 +33,6 @@ RESIZES = [  # channels, width, height, box or None, out_width, out_height
 CROPS = [  # of 500 x 375: what rrc(32) draws with seed 42, epoch 1, positions 0 to 2
     (16, 8, 364, 364), (30, 59, 217, 283), (21, 4, 466, 362),
 ]
-
-
-def picture(channels, width, height):
-    """Tiles of 16 x 16 pixels, by turns noise and a slope; tests/augment/resize_golden_test.cpp has the same."""
-    y, x, c = numpy.indices((height, width, channels), dtype=numpy.uint64)
-    noise = ((x * 73 + y * 15101 + c * 57 + 1) * 2654435761 % 2**32) >> numpy.uint64(24)
-    slope = (x * 5 + y * 3 + c * 40) % 256
-    pixels = numpy.where((x // 16 + y // 16) % 2 == 0, noise, slope).astype(numpy.uint8)
-    return Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels, {1: "L", 3: "RGB", 4: "CMYK"}[channels])
 
 
 def write(file, kind, channels, size, box, image):

@@ -42,7 +42,7 @@ TEST(Cutout, IsLeftOutWithItsProbabilityAndThenCostsNothing) {
 TEST(Cutout, RefusesWrongFills) {
   EXPECT_NE(parse_error("cutout(5, fill=256)").find("0..255"), std::string::npos);
   EXPECT_NE(parse_error("cutout(5, fill=0.5)").find("whole numbers"), std::string::npos);
-  EXPECT_NE(parse_error("cutout(5, fill=1:2:3:4:5)").find("one a channel"), std::string::npos);
+  EXPECT_NE(parse_error("cutout(5, fill=1:2:3:4:5)").find("one per channel"), std::string::npos);
   ChainPlan plan;
   EXPECT_NE(parse_or_die("cutout(5, fill=1:2:3)").plan({8, 8, 1}, {}, plan).message().find("1 channels"),
             std::string::npos);

@@ -97,9 +97,12 @@ TEST(Rrc, DrawsTheSameCropsOnEveryMachine) {
 }
 
 TEST(Rrc, RefusesImpossibleBounds) {
-  EXPECT_NE(parse_error("rrc(224, scale=0..1)").find("scale is a share of the image"), std::string::npos);
-  EXPECT_NE(parse_error("rrc(224, scale=0.5..1.5)").find("got 0.5..1.5"), std::string::npos);
-  EXPECT_NE(parse_error("rrc(224, ratio=0..1)").find("ratio is width over height"), std::string::npos);
+  EXPECT_NE(parse_error("rrc(224, scale=0..1)").find("scale must lie in 1e-04..1, got 0..1"),
+            std::string::npos);
+  EXPECT_NE(parse_error("rrc(224, scale=0.5..1.5)").find("scale must lie in 1e-04..1, got 0.5..1.5"),
+            std::string::npos);
+  EXPECT_NE(parse_error("rrc(224, ratio=0..1)").find("ratio must lie in 0.001..1000, got 0..1"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ const augment::OpRecord kInvert{
     "The negative of the image",
     1,
     {{"p", "float", "0.5", "probability"}},
-    [](const augment::OpArguments& arguments) -> Result<std::shared_ptr<const augment::Op>> {
+    [](augment::OpArguments& arguments) -> Result<std::shared_ptr<const augment::Op>> {
       DLPIPE_ASSIGN_OR_RETURN(const double p, arguments.number("p"));
       return std::shared_ptr<const augment::Op>(std::make_shared<Invert>(p));
     }};

@@ -1,0 +1,83 @@
+// Bases of the common kinds of ops, so that an op's file holds its formula and its record.
+#pragma once
+
+#include <algorithm>
+
+#include "dlpipe/augment/chain.h"
+#include "dlpipe/augment/op.h"
+#include "dlpipe/augment/pixel_kernels.h"
+
+namespace dlpipe::augment {
+
+/// Every pixel is made of the same pixel of the input: of a part of the picture it needs that part.
+class PixelOp : public Op {
+ public:
+  bool narrow(const Region& needed, OpDraw& draw) const override {
+    draw.region = draw.window = needed;
+    return true;
+  }
+};
+
+/// Every value is looked up in a table, one for all channels.
+class LookupOp : public PixelOp {
+ public:
+  /// What becomes of value 0..255.
+  virtual uint8_t value(const OpDraw& draw, int from) const = 0;
+
+  Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
+               ChainScratch&) const override {
+    LookupTables tables;
+    for (int from = 0; from < 256; ++from) tables.of[0][static_cast<size_t>(from)] = value(draw, from);
+    for (size_t c = 1; c < tables.of.size(); ++c) tables.of[c] = tables.of[0];
+    look_up(tables, in, out);
+    return {};
+  }
+};
+
+/// Every value is looked up in a table per channel that follows from how often each value occurs in the whole
+/// picture.
+class HistogramOp : public Op {
+ public:
+  virtual void table(const Histogram& seen, LookupTable& table) const = 0;
+
+  Status apply(const OpDraw&, const ConstImageView& in, const ImageView& out, ChainScratch&) const override {
+    const std::array<Histogram, 4> seen = histograms(in);
+    LookupTables tables;
+    for (size_t c = 0; c < size_t(in.channels); ++c) table(seen[c], tables.of[c]);
+    look_up(tables, in, out);
+    return {};
+  }
+};
+
+/// Changes the colours of RGB pictures; grey ones have none and pass unchanged.
+class ColorOp : public PixelOp {
+ public:
+  Status plan(const ImageSize& in, RandomStream& rng, OpDraw& draw) const override {
+    draw.active = in.channels >= 3;
+    return draw.active ? draw_color(rng, draw) : Status();
+  }
+  virtual Status draw_color(RandomStream& rng, OpDraw& draw) const {
+    (void)rng, (void)draw;
+    return {};
+  }
+};
+
+/// Every pixel is made of those at most `reach` away.
+class NeighbourhoodOp : public Op {
+ public:
+  /// How far it looks to the left and right, up and down.
+  virtual int reach(const OpDraw& draw) const = 0;
+
+  bool narrow(const Region& needed, OpDraw& draw) const override {
+    const int far = reach(draw);
+    const int left = std::max(needed.x - far, 0);
+    const int top = std::max(needed.y - far, 0);
+    const int right = std::min(needed.x + needed.width + far, draw.in.width);
+    const int bottom = std::min(needed.y + needed.height + far, draw.in.height);
+    draw.region = {left, top, right - left, bottom - top};
+    draw.window = needed;
+    return true;
+  }
+};
+
+}  // namespace dlpipe::augment

@@ -1,0 +1,26 @@
+// Random numbers for every value of a picture: pure functions of (key, row, place in the row), so that threads and
+// instruction sets don't matter. Philox as everywhere (base/rng.h); the loops are compiled once per instruction set.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace dlpipe::augment {
+
+/// What OpDraw::key is drawn as.
+template <class Stream>
+uint64_t draw_key(Stream& rng) {
+  const uint64_t high = rng.next_u32();
+  return ((high << 32) | rng.next_u32()) | 1;  // 0 means "none"
+}
+
+/// Uniform in 0 .. 2^16 - 1; `out` must have room for kNoiseBlock more than its size.
+void uniform_row(uint64_t key, uint32_t row, std::span<uint16_t> out);
+inline constexpr int kNoiseBlock = 128;
+
+/// Quantiles of the standard normal distribution at (i + 1/2) / 4096, with 13 bits after the point: a uniform number's
+/// highest 12 bits make a normal one, of at most 3.67.
+std::span<const int16_t> normal_quantiles();
+inline constexpr int kNormalBits = 13;
+
+}  // namespace dlpipe::augment

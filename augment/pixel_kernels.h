@@ -1,0 +1,66 @@
+// The inner loops of ops that work value by value, pixel by pixel or over a small neighbourhood. Plain loops, compiled
+// once per instruction set and chosen at run time; integers, or floats without contraction, so that all give the same
+// bits. Internal to augment. `in` and `out` have the same size and channels and do not overlap.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "dlpipe/base/image.h"
+
+namespace dlpipe::augment {
+
+using LookupTable = std::array<uint8_t, 256>;
+struct LookupTables {
+  std::array<LookupTable, 4> of;  // [channel]
+};
+void look_up(const LookupTables& tables, const ConstImageView& in, const ImageView& out);
+
+using Histogram = std::array<uint32_t, 256>;
+/// How often each value occurs, per channel.
+std::array<Histogram, 4> histograms(const ConstImageView& in);
+
+/// Pillow's L of a pixel: (19595 r + 38470 g + 7471 b + 2^15) / 2^16.
+inline uint8_t luma(int r, int g, int b) {
+  return static_cast<uint8_t>((r * 19595 + g * 38470 + b * 7471 + 0x8000) >> 16);
+}
+/// The mean of luma over the picture (of the values themselves where it is grey), times the number of its pixels.
+uint64_t luma_sum(const ConstImageView& in);
+
+/// Pillow's blend of two values: from + alpha (to - from), cut off to whole numbers in 0..255.
+inline uint8_t blend(int from, int to, float alpha) {
+  const float value = static_cast<float>(from) + alpha * static_cast<float>(to - from);
+  if (value <= 0) return 0;
+  return value >= 255 ? 255 : static_cast<uint8_t>(value);
+}
+/// out = blend(luma of the pixel, in, alpha); of four channels the last stays.
+void blend_luma(const ConstImageView& in, float alpha, const ImageView& out);
+/// out = blend(other, in, alpha), value by value.
+void blend_images(const ConstImageView& other, const ConstImageView& in, float alpha, const ImageView& out);
+
+/// out = (sum of m[c][k] in[k] + m[c][3]) for the first three channels, m with 16 bits after the point, rounded and
+/// clipped.
+using ColorMatrix = std::array<std::array<int32_t, 4>, 3>;
+void mix_channels(const ColorMatrix& matrix, const ConstImageView& in, const ImageView& out);
+
+/// How pixels beyond the border are seen: the border's own again, or mirrored without repeating it.
+enum class Border { kReplicate, kReflect };
+/// The picture's `window` with `reach` more pixels on every side; `in` holds `region` of a picture of `width` x
+/// `height`, whose pixels beyond its border follow `border`. Lies in `work`.
+ConstImageView with_margin(const ConstImageView& in, const Region& region, const Region& window, int width,
+                           int height, int reach_x, int reach_y, Border border, std::vector<std::byte>& work);
+
+/// Separable convolution of a picture with margins of weights.size() / 2; weights have 16 bits after the point, sum to
+/// less than 2^16 and are taken symmetrically. `work` holds rows between the passes.
+void convolve(const ConstImageView& with_margins, std::span<const uint16_t> across,
+              std::span<const uint16_t> down, const ImageView& out, std::vector<std::byte>& work);
+
+/// out = (sum of weights[dy][dx] in[y + dy - 1][x + dx - 1]) / divisor + offset of a picture with margins of 1, halves rounded
+/// up, clipped.
+void convolve3x3(const ConstImageView& with_margins, const std::array<int, 9>& weights, int divisor,
+                 int offset, const ImageView& out);
+
+}  // namespace dlpipe::augment

@@ -1,0 +1,114 @@
+// Ops that move pixels: every output pixel is read from somewhere in the input, between pixels. The op says where from, row
+// by row; this reads. Coordinates are of pixel centres: the first pixel is centred on 0.5.
+//
+// nearest is Pillow's transform(NEAREST): coordinates of affine maps have 16 bits after the point. bilinear keeps 11 bits
+// of a coordinate: results differ from Pillow's transform(BILINEAR) by at most 1. What lies outside of the picture is
+// `fill`; between the border and its pixels' centres the border's pixels are seen. Integers from the coordinates on, the
+// same bits on every instruction set.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dlpipe/augment/chain.h"
+#include "dlpipe/augment/copy.h"
+#include "dlpipe/augment/fill.h"
+#include "dlpipe/augment/op.h"
+
+namespace dlpipe::augment {
+
+/// Bits after the point of a coordinate.
+inline constexpr int kNearestBits = 16;
+inline constexpr int kBilinearBits = 11;
+
+struct SampledImage {
+  ConstImageView part;  // the pixels that are there
+  Region region;        // which part of the picture they are
+  int width = 0;        // of the picture
+  int height = 0;
+};
+
+/// Reads `count` pixels at (x[i], y[i]), coordinates of the whole picture with kNearestBits or kBilinearBits after the
+/// point. What is inside the picture lies in image.region.
+void sample_nearest(const SampledImage& image, const int32_t* x, const int32_t* y, int count,
+                    const Pixel& fill, uint8_t* out);
+void sample_bilinear(const SampledImage& image, const int32_t* x, const int32_t* y, int count,
+                     const Pixel& fill, uint8_t* out);
+
+inline OpParam interpolation_parameter(const char* default_value = "bilinear") {
+  return {.name = "interpolation",
+          .kind = "string",
+          .default_value = default_value,
+          .help = "how pixels between pixels are made",
+          .choices = {"nearest", "bilinear"}};
+}
+
+/// An output of the input's size, each pixel of which is read from somewhere. Records end their parameters with
+/// interpolation_parameter(), fill_parameter(), probability().
+class WarpOp : public Op {
+ public:
+  Status plan(const ImageSize& in, RandomStream& rng, OpDraw& draw) const override {
+    DLPIPE_RETURN_IF_ERROR(fill_.check(in.channels));
+    return draw_warp(in, rng, draw);
+  }
+  Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
+               ChainScratch& scratch) const override;
+
+ protected:
+  explicit WarpOp(OpArguments& arguments)
+      : nearest_(arguments.text("interpolation") == "nearest"), fill_(arguments, "fill") {}
+  virtual Status draw_warp(const ImageSize& in, RandomStream& rng, OpDraw& draw) const = 0;
+  /// Prepares what `row` needs of a draw, in `work`; called once per image.
+  virtual void begin(const OpDraw& draw, std::vector<std::byte>& work) const { (void)draw, (void)work; }
+  /// Where the pixels [first, first + count) of row y come from, with `bits` after the point.
+  virtual void row(const OpDraw& draw, const std::vector<std::byte>& work, int first, int y, int count,
+                   int bits, int32_t* x_out, int32_t* y_out) const = 0;
+
+  bool nearest() const { return nearest_; }
+  /// A coordinate in fixed point; what is far outside of any picture stays outside.
+  static int32_t fixed(double coordinate, int bits) {
+    constexpr double kFar = 1 << 30;
+    const double scaled = coordinate * (1 << bits);
+    return static_cast<int32_t>(std::floor(scaled < -kFar ? -kFar : (scaled > kFar ? kFar : scaled)));
+  }
+
+ private:
+  bool nearest_;
+  Fill fill_;
+};
+
+/// x_in = (m[0] x + m[1] y + m[2]) / w, y_in = (m[3] x + m[4] y + m[5]) / w, w = m[6] x + m[7] y + 1.
+using ProjectiveMap = std::array<double, 8>;
+
+/// A warp whose rows are straight lines. Of a part of the output it needs the bounding box of where that comes from.
+class ProjectiveOp : public WarpOp {
+ public:
+  bool narrow(const Region& needed, OpDraw& draw) const override;
+
+ protected:
+  using WarpOp::WarpOp;
+  /// From the drawn values, the same whenever it is asked.
+  virtual ProjectiveMap map(const OpDraw& draw) const = 0;
+
+ private:
+  void begin(const OpDraw& draw, std::vector<std::byte>& work) const override;
+  void row(const OpDraw& draw, const std::vector<std::byte>& work, int first, int y, int count, int bits,
+           int32_t* x_out, int32_t* y_out) const override;
+};
+
+/// What turns, scales, shears and moves a picture about its middle, as torchvision's affine: angles in degrees, positive
+/// ones clockwise; moves in pixels. The map from output to input.
+struct AffineParameters {
+  double angle = 0;
+  double move_x = 0;
+  double move_y = 0;
+  double scale = 1;
+  double shear_x = 0;
+  double shear_y = 0;
+};
+ProjectiveMap affine_map(const AffineParameters& parameters, double center_x, double center_y);
+
+}  // namespace dlpipe::augment

@@ -1,0 +1,147 @@
+"""Writes ops/NAME.golden: what the library that defined an op makes of pictures that the tests can make too.
+
+    python make_ops_golden.py [op ...]        (needs scripts/requirements-golden.txt)
+
+A case is a line with the expression, everything that dlpipe would draw being fixed, a line `channels width height
+out_width out_height` with the values that the op is to have drawn where an expression can't fix them, the result's bytes (rows of interleaved channels) and a newline. The same numbers go into the
+library's own function, named beside each op.
+"""
+import os
+import sys
+
+import numpy
+import PIL
+from PIL import Image, ImageEnhance, ImageFilter, ImageOps
+
+from picture import picture
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CASES = {}  # op: [(expression, picture, result)]
+
+
+def case(expression, function, channels=3, width=45, height=33, values=()):
+    """One expression, and the function of a PIL image that gives what the library makes of it."""
+    CASES.setdefault(expression.split("(")[0], []).append((expression, function, (channels, width, height), values))
+
+
+def enhanced(kind, factor):
+    return lambda image: kind(image).enhance(factor)
+
+
+def torchvision_pil(name, *args, **kwargs):
+    """torchvision.transforms.v2.functional, applied to the PIL image."""
+    from torchvision.transforms.v2 import functional
+    return lambda image: getattr(functional, name)(image, *args, **kwargs)
+
+
+def torchvision_tensor(name, *args, **kwargs):
+    """torchvision.transforms.v2.functional, applied to the u8 tensor."""
+    from torchvision.transforms.v2 import functional
+
+    def run(image):
+        tensor = functional.pil_to_tensor(image)
+        result = getattr(functional, name)(tensor, *args, **kwargs)
+        return result.permute(1, 2, 0).numpy()
+    return run
+
+
+def photometric():
+    for factor in (0, 0.3, 0.999, 1.5, 4):
+        case(f"brightness({factor}..{factor})", enhanced(ImageEnhance.Brightness, factor))
+        case(f"contrast({factor}..{factor})", enhanced(ImageEnhance.Contrast, factor))
+        case(f"saturation({factor}..{factor})", enhanced(ImageEnhance.Color, factor))
+        case(f"sharpness({factor}..{factor})", enhanced(ImageEnhance.Sharpness, factor))
+    case("contrast(0.5..0.5)", enhanced(ImageEnhance.Contrast, 0.5), channels=1)
+    case("sharpness(2..2)", enhanced(ImageEnhance.Sharpness, 2), width=5, height=3)
+    for shift in (-0.5, -0.13, 0.07, 0.5):
+        case(f"hue({shift}..{shift})", torchvision_pil("adjust_hue", shift), width=90, height=70)
+    case("grayscale", lambda image: image.convert("L").convert("RGB"))
+    case("invert", ImageOps.invert)
+    for threshold in (0, 100, 128, 256):
+        case(f"solarize({threshold})", lambda image, t=threshold: ImageOps.solarize(image, t))
+    for bits in (1, 4, 8):
+        case(f"posterize({bits})", lambda image, b=bits: ImageOps.posterize(image, b))
+    case("posterize(0)", lambda image: image.point([0] * 256 * 3))
+    for size in ((45, 33), (90, 70), (7, 3)):
+        case("equalize", ImageOps.equalize, 3, *size)
+        case("autocontrast", ImageOps.autocontrast, 3, *size)
+    for gamma, gain in ((0.5, 1), (1, 1), (2.2, 1), (1.3, 1.5)):
+        case(f"gamma({gamma},{gain})", torchvision_pil("adjust_gamma", gamma, gain))
+    for size, sigma in ((3, 0.5), (5, 1.1), (23, 2.0), (9, 10.0)):
+        case(f"gaussian_blur({size},{sigma})", torchvision_tensor("gaussian_blur", [size, size], [sigma, sigma]))
+
+
+def orientations():
+    case("vflip(1)", lambda image: ImageOps.flip(image))
+    case("transpose(1)", lambda image: image.transpose(Image.Transpose.TRANSPOSE))
+    for times in (1, 2, 3):
+        case(f"rot90({times})", lambda image, k=times: numpy.rot90(numpy.asarray(image), k))
+
+
+def warps():
+    modes = {"nearest": Image.Resampling.NEAREST, "bilinear": Image.Resampling.BILINEAR}
+    for name, mode in modes.items():
+        for angle, fill in ((30, 0), (-7.5, 9), (90, 0), (179, 200)):
+            case(f"rotate({angle}..{angle},{name},{fill})",
+                 lambda image, a=angle, f=fill, m=mode: image.rotate(a, resample=m, fillcolor=(f, f, f)))
+        case(f"rotate(12..12,{name})", lambda image, m=mode: image.rotate(12, resample=m), channels=1)
+        for x, y in ((17, 0), (0, -25), (10, 5)):
+            case(f"shear({x}..{x},{y}..{y},middle,{name})", pil_affine(0, [0, 0], 1, [x, y], mode))
+        case(f"translate(0.2..0.2,-0.1..-0.1,{name})", pil_affine(0, [8 + 1, -3], 1, [0, 0], mode))
+        case(f"affine(15..15,0.2..0.2,-0.1..-0.1,1.2,5..5,-3..-3,{name},fill=1:2:3)",
+             pil_affine(15, [9, -3], 1.2, [5, -3], mode, (1, 2, 3)))
+        case(f"affine(0..0,0..0,0..0,0.5,{name})".replace(f",{name}", f",interpolation={name}"),
+             pil_affine(0, [0, 0], 0.5, [0, 0], mode))
+        for moves in ((3, 2, 5, 7, 0, 0, 9, 1), (0, 0, 11, 0, 0, 0, 0, 8)):
+            case(f"perspective(0.5,{name},7,1)", perspective(moves, mode, 7), values=moves)
+
+
+def pil_affine(angle, translate, scale, shear, mode, fill=(0, 0, 0)):
+    """torchvision's affine of a PIL image."""
+    from torchvision.transforms.functional import _get_inverse_affine_matrix as inverse
+
+    def run(image):
+        matrix = inverse([image.width * 0.5, image.height * 0.5], angle, translate, scale, shear)
+        return image.transform(image.size, Image.Transform.AFFINE, matrix, mode, fillcolor=fill)
+    return run
+
+
+def perspective(moves, mode, fill):
+    def coefficients(start, end):  # torchvision's equations in f64; it rounds the result to f32, which moves single pixels
+        rows, right_side = [], []
+        for (x, y), (u, v) in zip(end, start):
+            rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]
+            right_side += [u, v]
+        return numpy.linalg.solve(numpy.array(rows, float), numpy.array(right_side, float)).tolist()
+
+    def run(image):
+        right, bottom = image.width - 1, image.height - 1
+        start = [[0, 0], [right, 0], [right, bottom], [0, bottom]]
+        end = [[moves[0], moves[1]], [right - moves[2], moves[3]], [right - moves[4], bottom - moves[5]],
+               [moves[6], bottom - moves[7]]]
+        return image.transform(image.size, Image.Transform.PERSPECTIVE, coefficients(start, end), mode,
+                               fillcolor=(fill, fill, fill))
+    return run
+
+
+def write(op, cases):
+    with open(os.path.join(HERE, "ops", op + ".golden"), "wb") as file:
+        for expression, function, (channels, width, height), values in cases:
+            result = numpy.ascontiguousarray(numpy.asarray(function(picture(channels, width, height))))
+            result = result.reshape(result.shape[0], result.shape[1], -1)
+            assert result.dtype == numpy.uint8 and result.shape[2] == channels, (expression, result.shape)
+            numbers = [channels, width, height, result.shape[1], result.shape[0], *values]
+            file.write(f"{expression}\n{' '.join(map(str, numbers))}\n".encode() + result.tobytes() + b"\n")
+
+
+def main():
+    photometric()
+    orientations()
+    warps()
+    for op in sys.argv[1:] or CASES:
+        write(op, CASES[op])
+        print(op, len(CASES[op]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+// Comparing an op with the library that defined it: golden/ops/NAME.golden holds expressions, with everything drawn
+// fixed, and what the library made of the same pictures. golden/make_ops_golden.py wrote them.
+#pragma once
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "tests/augment/chain_testing.h"
+#include "tests/augment/every_target.h"
+#include "tests/augment/picture.h"
+
+namespace dlpipe::augment {
+
+/// run_chain with `values` in place of the first ones that the first op draws.
+inline OwnedImage run_with_values(const std::string& expression, const OwnedImage& source,
+                                  const std::vector<float>& values) {
+  const Chain chain = parse_or_die(expression);
+  ChainPlan plan = plan_or_die(chain, {source.width, source.height, source.channels}, {});
+  std::copy(values.begin(), values.end(), plan.draws[0].values.begin());
+  OwnedImage out(plan.out.width, plan.out.height, plan.out.channels);
+  const OwnedImage decoded = source.part(plan.source_region);
+  ChainScratch scratch;
+  const Status status = chain.apply(plan, decoded.view(), out.view(), scratch);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return out;
+}
+
+/// On every instruction set, `op`'s results differ from the library's by at most `most` in any value, and by at most
+/// `most_mean` on average.
+inline void expect_golden(const std::string& op, int most = 0, double most_mean = 256) {
+  std::ifstream file(DLPIPE_TEST_DATA "/augment/golden/ops/" + op + ".golden", std::ios::binary);
+  ASSERT_TRUE(file) << "no golden file of " << op << "; golden/README.md says how one is made";
+  int cases = 0;
+  for (std::string expression; std::getline(file, expression); ++cases) {
+    std::string numbers;
+    std::getline(file, numbers);
+    std::istringstream words(numbers);
+    int channels = 0, width = 0, height = 0, out_width = 0, out_height = 0;
+    words >> channels >> width >> height >> out_width >> out_height;
+    ASSERT_TRUE(words) << expression;
+    std::vector<float> values;  // what stands behind: the values that the op is to have drawn
+    for (float value = 0; words >> value;) values.push_back(value);
+    OwnedImage expected(out_width, out_height, channels);
+    file.read(reinterpret_cast<char*>(expected.pixels.data()),
+              static_cast<std::streamsize>(expected.pixels.size()));
+    ASSERT_TRUE(file) << expression;
+    file.get();
+    const OwnedImage source = picture(channels, width, height);
+    on_every_target([&] {
+      const OwnedImage out = run_with_values(expression, source, values);
+      ASSERT_EQ(out.width, expected.width) << expression;
+      ASSERT_EQ(out.height, expected.height) << expression;
+      double sum = 0;
+      for (size_t i = 0; i < out.pixels.size(); ++i) {
+        const int difference = std::abs(out.pixels[i] - expected.pixels[i]);
+        sum += difference;
+        const auto pixel = static_cast<int>(i) / channels;
+        ASSERT_LE(difference, most) << expression << ": " << int{out.pixels[i]} << " at x "
+                                    << pixel % out.width << ", y " << pixel / out.width << ", channel "
+                                    << static_cast<int>(i) % channels << "; the library gives "
+                                    << int{expected.pixels[i]};
+      }
+      EXPECT_LE(sum / static_cast<double>(out.pixels.size()), most_mean) << expression;
+    });
+  }
+  EXPECT_GT(cases, 0);
+}
+
+/// A crop behind the op gives the pixels of the crop of the op's whole result, wherever the crop lies, though less is
+/// computed and decoded.
+inline void expect_region_is_enough(const std::string& expression, bool reads_less = true) {
+  const OwnedImage image = picture(3, 61, 47);
+  const Chain alone = parse_or_die(expression);
+  const Chain cropped = parse_or_die(expression + " pad_crop(12x16,0)");
+  bool has_read_less = false;
+  for (int position = 0; position < 30; ++position) {
+    const SampleKey key{.seed = 3, .position = position};
+    const ChainPlan plan = plan_or_die(cropped, {61, 47, 3}, key);
+    has_read_less = has_read_less || plan.source_region.width * plan.source_region.height < 61 * 47;
+    const OwnedImage whole = run_chain(alone, image, key);
+    const OpDraw& crop = plan.draws.back();
+    ASSERT_EQ(run_chain(cropped, image, key), whole.part(crop.region)) << expression << " at " << position;
+  }
+  EXPECT_EQ(has_read_less, reads_less) << expression;
+}
+
+}  // namespace dlpipe::augment

@@ -1,0 +1,15 @@
+#include "tests/augment/golden_ops.h"
+
+namespace dlpipe::augment {
+namespace {
+
+TEST(Contrast, GivesPillowsPixels) {
+  expect_golden("contrast");
+}
+
+TEST(Contrast, LooksAtTheWholePicture) {
+  expect_region_is_enough("contrast(0.5)", false);
+}
+
+}  // namespace
+}  // namespace dlpipe::augment

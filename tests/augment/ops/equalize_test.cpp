@@ -1,0 +1,15 @@
+#include "tests/augment/golden_ops.h"
+
+namespace dlpipe::augment {
+namespace {
+
+TEST(Equalize, GivesPillowsPixels) {
+  expect_golden("equalize");
+}
+
+TEST(Equalize, LooksAtTheWholePicture) {
+  expect_region_is_enough("equalize", false);
+}
+
+}  // namespace
+}  // namespace dlpipe::augment
