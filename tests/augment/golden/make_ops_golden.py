@@ -92,7 +92,7 @@ def warps():
              pil_affine(15, [9, -3], 1.2, [5, -3], mode, (1, 2, 3)))
         case(f"affine(0..0,0..0,0..0,0.5,{name})".replace(f",{name}", f",interpolation={name}"),
              pil_affine(0, [0, 0], 0.5, [0, 0], mode))
-        for moves in ((3, 2, 5, 7, 0, 0, 9, 1), (0, 0, 11, 0, 0, 0, 0, 8)):
+        for moves in ((3, 2, 5, 7, 1, 4, 9, 1), (1, 2, 11, 3, 2, 1, 5, 8)):
             case(f"perspective(0.5,{name},7,1)", perspective(moves, mode, 7), values=moves)
 
 
