@@ -1,4 +1,6 @@
 // solarize(threshold): values from a threshold on inverted (PIL.ImageOps.solarize).
+#include <cmath>
+
 #include "dlpipe/augment/kinds.h"
 
 namespace dlpipe::augment {
@@ -9,7 +11,7 @@ class Solarize : public LookupOp {
  public:
   explicit Solarize(OpArguments& arguments) : threshold_(arguments.drawn("threshold")) {}
   Status plan(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
-    draw.values[0] = static_cast<float>(threshold_.draw(rng));
+    draw.values[0] = static_cast<float>(std::ceil(threshold_.draw(rng)));
     return {};
   }
   uint8_t value(const OpDraw& draw, int from) const override {

@@ -33,7 +33,7 @@ TEST(ExpressionError, UnknownOp) {
   const std::string unknown = parse_error("unlike_any_other");
   EXPECT_EQ(
       unknown.rfind("[augment] unknown op 'unlike_any_other' at position 1 of \"unlike_any_other\"; known: "
-                    "alternating_flip, ",
+                    "affine, ",
                     0),
       0u);
   for (const OpRecord* record : OpRegistry::builtin().records())

@@ -27,45 +27,62 @@ inline OwnedImage run_with_values(const std::string& expression, const OwnedImag
   return out;
 }
 
-/// On every instruction set, `op`'s results differ from the library's by at most `most` in any value, and by at most
-/// `most_mean` on average.
-inline void expect_golden(const std::string& op, int most = 0, double most_mean = 256) {
+struct GoldenOp {
+  std::string expression;
+  OwnedImage source{0, 0};
+  OwnedImage result{0, 0};
+  std::vector<float> values;  // that the op is to have drawn
+};
+
+/// Calls body(golden) for every case of golden/ops/OP.golden.
+template <class Body>
+void for_golden_cases(const std::string& op, const Body& body) {
   std::ifstream file(DLPIPE_TEST_DATA "/augment/golden/ops/" + op + ".golden", std::ios::binary);
   ASSERT_TRUE(file) << "no golden file of " << op << "; golden/README.md says how one is made";
   int cases = 0;
-  for (std::string expression; std::getline(file, expression); ++cases) {
+  GoldenOp golden;
+  for (; std::getline(file, golden.expression); ++cases) {
     std::string numbers;
     std::getline(file, numbers);
     std::istringstream words(numbers);
     int channels = 0, width = 0, height = 0, out_width = 0, out_height = 0;
     words >> channels >> width >> height >> out_width >> out_height;
-    ASSERT_TRUE(words) << expression;
-    std::vector<float> values;  // what stands behind: the values that the op is to have drawn
-    for (float value = 0; words >> value;) values.push_back(value);
-    OwnedImage expected(out_width, out_height, channels);
-    file.read(reinterpret_cast<char*>(expected.pixels.data()),
-              static_cast<std::streamsize>(expected.pixels.size()));
-    ASSERT_TRUE(file) << expression;
+    ASSERT_TRUE(words) << golden.expression;
+    golden.values.clear();
+    for (float value = 0; words >> value;) golden.values.push_back(value);
+    golden.result = OwnedImage(out_width, out_height, channels);
+    file.read(reinterpret_cast<char*>(golden.result.pixels.data()),
+              static_cast<std::streamsize>(golden.result.pixels.size()));
+    ASSERT_TRUE(file) << golden.expression;
     file.get();
-    const OwnedImage source = picture(channels, width, height);
+    golden.source = picture(channels, width, height);
+    body(golden);
+  }
+  EXPECT_GT(cases, 0);
+}
+
+/// On every instruction set, `op`'s results differ from the library's by at most `most` in any value, and by at most
+/// `most_mean` on average.
+inline void expect_golden(const std::string& op, int most = 0, double most_mean = 256) {
+  for_golden_cases(op, [&](const GoldenOp& golden) {
+    const OwnedImage& expected = golden.result;
     on_every_target([&] {
-      const OwnedImage out = run_with_values(expression, source, values);
-      ASSERT_EQ(out.width, expected.width) << expression;
-      ASSERT_EQ(out.height, expected.height) << expression;
+      const OwnedImage out = run_with_values(golden.expression, golden.source, golden.values);
+      ASSERT_EQ(out.width, expected.width) << golden.expression;
+      ASSERT_EQ(out.height, expected.height) << golden.expression;
       double sum = 0;
       for (size_t i = 0; i < out.pixels.size(); ++i) {
         const int difference = std::abs(out.pixels[i] - expected.pixels[i]);
         sum += difference;
-        const auto pixel = static_cast<int>(i) / channels;
-        ASSERT_LE(difference, most) << expression << ": " << int{out.pixels[i]} << " at x "
+        const auto pixel = static_cast<int>(i) / out.channels;
+        ASSERT_LE(difference, most) << golden.expression << ": " << int{out.pixels[i]} << " at x "
                                     << pixel % out.width << ", y " << pixel / out.width << ", channel "
-                                    << static_cast<int>(i) % channels << "; the library gives "
+                                    << static_cast<int>(i) % out.channels << "; the library gives "
                                     << int{expected.pixels[i]};
       }
-      EXPECT_LE(sum / static_cast<double>(out.pixels.size()), most_mean) << expression;
+      EXPECT_LE(sum / static_cast<double>(out.pixels.size()), most_mean) << golden.expression;
     });
-  }
-  EXPECT_GT(cases, 0);
+  });
 }
 
 /// A crop behind the op gives the pixels of the crop of the op's whole result, wherever the crop lies, though less is

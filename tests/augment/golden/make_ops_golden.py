@@ -87,13 +87,59 @@ def warps():
         case(f"rotate(12..12,{name})", lambda image, m=mode: image.rotate(12, resample=m), channels=1)
         for x, y in ((17, 0), (0, -25), (10, 5)):
             case(f"shear({x}..{x},{y}..{y},middle,{name})", pil_affine(0, [0, 0], 1, [x, y], mode))
-        case(f"translate(0.2..0.2,-0.1..-0.1,{name})", pil_affine(0, [8 + 1, -3], 1, [0, 0], mode))
+        case(f"translate(0.2..0.2,-0.1..-0.1,interpolation={name})", pil_affine(0, [9, -3], 1, [0, 0], mode))
         case(f"affine(15..15,0.2..0.2,-0.1..-0.1,1.2,5..5,-3..-3,{name},fill=1:2:3)",
              pil_affine(15, [9, -3], 1.2, [5, -3], mode, (1, 2, 3)))
         case(f"affine(0..0,0..0,0..0,0.5,{name})".replace(f",{name}", f",interpolation={name}"),
              pil_affine(0, [0, 0], 0.5, [0, 0], mode))
-        for moves in ((3, 2, 5, 7, 1, 4, 9, 1), (1, 2, 11, 3, 2, 1, 5, 8)):
+        # The second puts the lower border on whole coordinates, where the nearest pixel hangs on the last bit.
+        for moves in ((3, 2, 5, 7, 1, 4, 9, 1), (1, 2, 11, 3, 2, 1, 5, 8))[:1 if name == "nearest" else 2]:
             case(f"perspective(0.5,{name},7,1)", perspective(moves, mode, 7), values=moves)
+
+
+# torchvision's own transform of one op of a policy's space at one magnitude, on the PIL image.
+def policy_op(name, magnitude):
+    from torchvision.transforms import InterpolationMode
+    from torchvision.transforms.v2 import AutoAugment
+    transform = AutoAugment()
+    return lambda image: transform._apply_image_or_video_transform(image, name, magnitude, InterpolationMode.NEAREST, {})
+
+
+def policies():
+    """Everything that a policy can give: each op of RandAugment at three magnitudes, some of TrivialAugmentWide's, each
+    pair of AutoAugment's with all signs and either op left out."""
+    from torchvision.transforms.autoaugment import AutoAugmentPolicy
+    from torchvision.transforms.v2 import AutoAugment, RandAugment, TrivialAugmentWide
+    width, height = 20, 16
+
+    def ops(kind, name, bin, bins):
+        function, is_signed = kind._AUGMENTATION_SPACE[name]
+        magnitudes = function(bins, height, width)
+        magnitude = float(magnitudes[bin]) if magnitudes is not None else 0.0
+        return [policy_op(name, sign * magnitude) for sign in ((1, -1) if is_signed and magnitude else (1,))]
+
+    def add(policy, expression, function):
+        CASES.setdefault(policy, []).append((expression, function, (3, width, height), ()))
+
+    for name in RandAugment._AUGMENTATION_SPACE:
+        for bin in (0, 9, 30):
+            for function in ops(RandAugment, name, bin, 31):
+                add("randaugment", f"randaugment(1,{bin})", function)
+    for name in TrivialAugmentWide._AUGMENTATION_SPACE:
+        for bin in (0, 17, 30):
+            for function in ops(TrivialAugmentWide, name, bin, 31):
+                add("trivial_augment", "trivial_augment", function)
+    width, height = 12, 9  # there are many
+    for policy in AutoAugmentPolicy:
+        for pair in AutoAugment()._get_policies(policy):
+            parts = []
+            for name, probability, bin in pair:
+                part = ops(AutoAugment, name, bin, 10) if probability > 0 else []
+                parts.append(part + ([lambda image: image] if probability < 1 else []))
+            for first in parts[0]:
+                for second in parts[1]:
+                    add("auto_augment", f"auto_augment({policy.value})",
+                        lambda image, f=first, s=second: s(f(image)))
 
 
 def pil_affine(angle, translate, scale, shear, mode, fill=(0, 0, 0)):
@@ -138,6 +184,7 @@ def main():
     photometric()
     orientations()
     warps()
+    policies()
     for op in sys.argv[1:] or CASES:
         write(op, CASES[op])
         print(op, len(CASES[op]))

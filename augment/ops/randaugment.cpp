@@ -1,0 +1,77 @@
+// randaugment(n, magnitude, bins): n ops, each drawn evenly from fourteen, all at one magnitude (Cubuk et al., "RandAugment",
+// 2019; torchvision's RandAugment).
+#include "dlpipe/augment/policy_space.h"
+
+namespace dlpipe::augment {
+
+namespace {
+
+constexpr PolicyOpScale::Sign kBoth = PolicyOpScale::kBoth;
+constexpr PolicyOpScale kSpace[] = {{"identity"},
+                                    {"shear_x", 0, 0.3, kBoth},
+                                    {"shear_y", 0, 0.3, kBoth},
+                                    {"translate_x", 0, 150.0 / 331, kBoth},
+                                    {"translate_y", 0, 150.0 / 331, kBoth},
+                                    {"rotate", 0, 30, kBoth},
+                                    {"brightness", 0, 0.9, kBoth},
+                                    {"saturation", 0, 0.9, kBoth},
+                                    {"contrast", 0, 0.9, kBoth},
+                                    {"sharpness", 0, 0.9, kBoth},
+                                    {"posterize", 8, 4},
+                                    {"solarize", 1, 0},
+                                    {"autocontrast"},
+                                    {"equalize"}};
+
+class RandAugment : public ChainPolicy {
+ public:
+  explicit RandAugment(OpArguments& arguments)
+      : ChainPolicy(arguments, expressions(arguments)), n_(arguments.integer("n")) {}
+  void choose(RandomStream& rng, std::vector<int>& chosen) const override {
+    for (int i = 0; i < n_; ++i)
+      chosen.push_back(static_cast<int>(rng.below(static_cast<uint32_t>(count()))));
+  }
+
+ private:
+  static std::vector<std::string> expressions(OpArguments& arguments) {
+    const int magnitude = arguments.integer("magnitude");
+    const int bins = arguments.integer("bins");
+    if (magnitude >= bins)
+      arguments.refuse({ErrorCode::kMisuse,
+                        concat("magnitude counts from 0 to bins - 1 = ", bins - 1, ", got ", magnitude)});
+    std::vector<std::string> all;
+    for (const PolicyOpScale& op : kSpace)
+      all.push_back(signed_expression(op, magnitude_of(op, magnitude, bins), how_text(arguments)));
+    return all;
+  }
+
+  int n_;
+};
+
+}  // namespace
+
+extern const OpRecord randaugment_augmentation = {
+    .name = "randaugment",
+    .help = "ops drawn from fourteen, all at one magnitude (RandAugment)",
+    .version = 1,
+    .params =
+        {{.name = "n", .kind = "int", .default_value = "2", .help = "how many ops", .low = 0, .high = 100},
+         {.name = "magnitude",
+          .kind = "int",
+          .default_value = "9",
+          .help = "of all of them",
+          .low = 0,
+          .high = 1000,
+          .unit = "bins"},
+         {.name = "bins",
+          .kind = "int",
+          .default_value = "31",
+          .help = "magnitudes that there are",
+          .low = 2,
+          .high = 1000},
+         interpolation_parameter("nearest"),
+         fill_parameter(),
+         probability()},
+    .build = nullptr,
+    .build_policy = build_policy<RandAugment>};
+
+}  // namespace dlpipe::augment
