@@ -12,53 +12,55 @@
 namespace dlpipe {
 
 namespace {
-std::string limits_of(const std::exception& error) {
-  return concat("(", error.what(), "); raise ulimit -v or ulimit -u, or ask for fewer");
+
+/// Adds threads that run body(0), body(1), ... until there are `wanted`. Answers what the system says where it
+/// gives no more, and what to do; empty: all are there.
+std::string start_threads(int wanted, const std::function<void(int)>& body,
+                          std::vector<std::thread>& threads) {
+  threads.reserve(static_cast<size_t>(wanted));
+  try {
+    for (int index = 0; index < wanted; ++index) threads.emplace_back(body, index);
+  } catch (const std::exception& error) {
+    return concat("(", error.what(), "); raise ulimit -v or ulimit -u, or ask for fewer");
+  }
+  return {};
 }
+
 }  // namespace
 
 Status check_threads(std::string_view area, int wanted) {
   std::mutex mutex;
   std::vector<std::thread> threads;
-  threads.reserve(static_cast<size_t>(wanted));
-  Status status;
+  std::string limits;
   {
     const std::lock_guard all_at_once(mutex);
-    try {
-      while (static_cast<int>(threads.size()) < wanted)
-        threads.emplace_back([&mutex] { const std::lock_guard until_all_are_there(mutex); });
-    } catch (const std::exception& error) {
-      status = Status(ErrorCode::kOutOfMemory, concat("[", area, "] only ", threads.size(), " of ", wanted,
-                                                      " threads could be started ", limits_of(error)));
-    }
+    limits = start_threads(
+        wanted, [&mutex](int) { const std::lock_guard until_all_are_there(mutex); }, threads);
   }
   for (std::thread& thread : threads) thread.join();
-  return status;
+  if (limits.empty()) return {};
+  return {ErrorCode::kOutOfMemory,
+          concat("[", area, "] only ", threads.size(), " of ", wanted, " threads could be started ", limits)};
 }
 
 Threads::Threads(std::string_view area, int wanted, std::function<void(int)> body)
     : area_(area), body_(std::move(body)) {
-  threads_.reserve(static_cast<size_t>(wanted));
-  while (count() < wanted) {
-    try {
-      threads_.emplace_back([this, index = count()] { work(index); });
-    } catch (const std::exception& error) {
-      const std::string limits = limits_of(error);
-      if (count() == 0) {
-        fail(Status(ErrorCode::kOutOfMemory, concat("[", area_, "] no thread could be started ", limits)));
-        return;
-      }
-      // The last one took the last of some limit. Their work needs of it, too.
-      const int kept = std::max(1, count() / 2);
-      log(LogLevel::kWarning,
-          concat("[", area_, "] only ", count(), " of ", wanted, " threads could be started ", limits, "; ",
-                 kept, kept == 1 ? " does" : " do", " all the work"));
-      start(kept);
-      for (; count() > kept; threads_.pop_back()) threads_.back().join();
-      return;
-    }
+  const std::string limits = start_threads(
+      wanted, [this](int index) { work(index); }, threads_);
+  if (limits.empty()) {
+    start(wanted);
+    return;
   }
-  start(wanted);
+  if (count() == 0) {
+    fail({ErrorCode::kOutOfMemory, concat("[", area_, "] no thread could be started ", limits)});
+    return;
+  }
+  // The last one took the last of some limit. Their work needs of it, too.
+  const int kept = std::max(1, count() / 2);
+  log(LogLevel::kWarning, concat("[", area_, "] only ", count(), " of ", wanted, " threads could be started ",
+                                 limits, "; ", kept, kept == 1 ? " does" : " do", " all the work"));
+  start(kept);
+  for (; count() > kept; threads_.pop_back()) threads_.back().join();
 }
 
 void Threads::start(int kept) {
