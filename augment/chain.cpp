@@ -5,6 +5,7 @@
 
 #include "dlpipe/augment/copy.h"
 #include "dlpipe/augment/expression.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::augment {
@@ -78,8 +79,8 @@ Status find_record(const ExpressionCall& call, const OpRegistry& registry, std::
   if (*record != nullptr) return {};
   std::vector<std::string> names;
   for (const OpRecord* known : registry.records()) names.emplace_back(known->name);
-  return Status(ErrorCode::kMisuse, concat("[augment] unknown op '", call.name, "'",
-                                           at_position(call.position, text), suggestion(call.name, names)));
+  return misuse("augment", "unknown op '", call.name, "'", at_position(call.position, text),
+                suggestion(call.name, names));
 }
 
 ConstImageView part_of(const ConstImageView& image, const Region& region) {
@@ -149,8 +150,8 @@ Status Chain::add_call(const ExpressionCall& call, std::string_view expression, 
   for (size_t i = 0; i < record->params.size(); ++i) {
     if (record->params[i].kind != "ops") continue;
     if (depth == kMostNested) {
-      return {ErrorCode::kMisuse, concat("[augment] ", record->name, where, " stands inside ", kMostNested,
-                                         " other ops; write it further out")};
+      return misuse("augment", record->name, where, " stands inside ", kMostNested,
+                    " other ops; write it further out");
     }
     std::string canonical;
     const std::string written = arguments.values[i].second;
@@ -158,9 +159,8 @@ Status Chain::add_call(const ExpressionCall& call, std::string_view expression, 
       DLPIPE_ASSIGN_OR_RETURN(Chain inner, parse_nested(piece, registry, depth + 1));
       for (const auto& link : inner.links_) {
         if (link->prep == nullptr) continue;
-        return {ErrorCode::kMisuse,
-                concat("[augment] ", link->record->name, " stands inside ", record->name, where,
-                       ", but describes the whole batch; put it at the end of the chain")};
+        return misuse("augment", link->record->name, " stands inside ", record->name, where,
+                      ", but describes the whole batch; put it at the end of the chain");
       }
       canonical += (arguments.chains.empty() ? "" : " | ") + inner.canonical();
       arguments.chains.push_back(std::make_shared<const Chain>(std::move(inner)));
@@ -174,13 +174,11 @@ Status Chain::add_call(const ExpressionCall& call, std::string_view expression, 
   for (const auto& before : links_) {
     if (before->prep == nullptr) continue;
     if ((*link)->prep == nullptr) {
-      return {ErrorCode::kMisuse,
-              concat("[augment] ", record->name, where, " can't follow ", before->record->name,
-                     ", which describes the finished batch; put ", before->record->name, " at the end")};
+      return misuse("augment", record->name, where, " can't follow ", before->record->name,
+                    ", which describes the finished batch; put ", before->record->name, " at the end");
     }
     if (before->record == record) {
-      return {ErrorCode::kMisuse,
-              concat("[augment] second ", record->name, where, "; a batch takes one, leave the other out")};
+      return misuse("augment", "second ", record->name, where, "; a batch takes one, leave the other out");
     }
   }
   links_.push_back(*std::move(link));
@@ -207,10 +205,9 @@ ImageSize Chain::size_after(const ImageSize& in) const {
 Result<ImageSize> Chain::output(const ImageSize& source_or_any) const {
   const ImageSize size = size_after(source_or_any);
   if (size.width <= 0 || size.height <= 0) {
-    return Status(ErrorCode::kMisuse,
-                  concat("[augment] \"", canonical(),
-                         "\" gives images whose size follows each picture's, which can't stand in one batch; "
-                         "add rrc(SIZE), resize(HxW), center_crop(SIZE) or pad_crop(SIZE,PAD)"));
+    return misuse("augment", "\"", canonical(),
+                  "\" gives images whose size follows each picture's, which can't stand in one batch; "
+                  "add rrc(SIZE), resize(HxW), center_crop(SIZE) or pad_crop(SIZE,PAD)");
   }
   return size;
 }
@@ -226,9 +223,8 @@ struct Chain::Planning {
 
 Status Chain::plan(const ImageSize& source, const SampleKey& key, ChainPlan& plan) const {
   if (source.width <= 0 || source.height <= 0 || source.channels < 1 || source.channels > 4) {
-    return Status(ErrorCode::kMisuse,
-                  concat("[augment] a source image of ", size_text(source),
-                         " can't be planned for; give its width, height and 1 to 4 channels"));
+    return misuse("augment", "a source image of ", size_text(source),
+                  " can't be planned for; give its width, height and 1 to 4 channels");
   }
   plan.draws.clear();
   plan.links.clear();
@@ -257,8 +253,8 @@ Status Chain::plan_links(Planning& planning, bool is_chosen) const {
       continue;
     }
     if (plan.draws.size() == kMostDraws) {
-      return {ErrorCode::kMisuse, concat("[augment] more than ", kMostDraws,
-                                         " ops for one picture; leave out some of those that repeat others")};
+      return misuse("augment", "more than ", kMostDraws,
+                    " ops for one picture; leave out some of those that repeat others");
     }
     OpDraw& draw = plan.draws.emplace_back();
     plan.links.push_back(&link);
@@ -334,11 +330,10 @@ Status Chain::apply(const ChainPlan& plan, const ConstImageView& source_region_p
   const ConstImageView& source = source_region_pixels;
   if (source.width != plan.source_region.width || source.height != plan.source_region.height ||
       out.width != plan.out.width || out.height != plan.out.height || out.channels != source.channels) {
-    return Status(ErrorCode::kMisuse,
-                  concat("[augment] apply got ", size_text({source.width, source.height, source.channels}),
-                         " -> ", size_text({out.width, out.height, out.channels}), ", but the plan says ",
-                         plan.source_region.width, "x", plan.source_region.height, " -> ",
-                         size_text(plan.out), "; decode plan.source_region and give plan.out's size"));
+    return misuse("augment", "apply got ", size_text({source.width, source.height, source.channels}), " -> ",
+                  size_text({out.width, out.height, out.channels}), ", but the plan says ",
+                  plan.source_region.width, "x", plan.source_region.height, " -> ", size_text(plan.out),
+                  "; decode plan.source_region and give plan.out's size");
   }
   if (plan.steps.empty()) {
     copy_image(source, out, false);

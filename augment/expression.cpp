@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "dlpipe/augment/value.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::augment {
@@ -117,8 +118,7 @@ class Reader {
 
   Status error(std::string_view what, size_t position, std::string_view advice,
                std::string_view rest = "") const {
-    return Status(ErrorCode::kMisuse, concat("[augment] ", what, at_position(position, text_), rest,
-                                             advice.empty() ? "" : "; ", advice));
+    return misuse("augment", what, at_position(position, text_), rest, advice.empty() ? "" : "; ", advice);
   }
 
   std::string_view text_;
@@ -151,14 +151,13 @@ Result<size_t> parameter_index(const ExpressionCall& call, size_t argument_index
   if (argument.name.empty()) {
     for (size_t i = 0; i < argument_index; ++i) {
       if (!call.arguments[i].name.empty()) {
-        return Status(ErrorCode::kMisuse,
-                      concat("[augment] ", record.name, ": '", argument.value, "'", where,
-                             " has no name but follows a named argument; name it too: ", usage(record)));
+        return misuse("augment", record.name, ": '", argument.value, "'", where,
+                      " has no name but follows a named argument; name it too: ", usage(record));
       }
     }
     if (argument_index >= record.params.size()) {
-      return Status(ErrorCode::kMisuse, concat("[augment] ", record.name, ": too many arguments, '",
-                                               argument.value, "'", where, "; it takes ", usage(record)));
+      return misuse("augment", record.name, ": too many arguments, '", argument.value, "'", where,
+                    "; it takes ", usage(record));
     }
     return argument_index;
   }
@@ -167,8 +166,7 @@ Result<size_t> parameter_index(const ExpressionCall& call, size_t argument_index
   }
   const std::string hint = record.params.empty() ? concat("; it takes ", usage(record))
                                                  : suggestion(argument.name, param_names(record));
-  return Status(ErrorCode::kMisuse,
-                concat("[augment] ", record.name, ": unknown parameter '", argument.name, "'", where, hint));
+  return misuse("augment", record.name, ": unknown parameter '", argument.name, "'", where, hint);
 }
 
 }  // namespace
@@ -187,9 +185,8 @@ Result<OpArguments> bind_arguments(const ExpressionCall& call, const OpRecord& r
   for (size_t i = 0; i < call.arguments.size(); ++i) {
     DLPIPE_ASSIGN_OR_RETURN(const size_t index, parameter_index(call, i, record, text));
     if (given[index] != nullptr) {
-      return Status(ErrorCode::kMisuse,
-                    concat("[augment] ", record.name, ": ", record.params[index].name, " is given twice",
-                           at_position(call.arguments[i].position, text), "; leave one out"));
+      return misuse("augment", record.name, ": ", record.params[index].name, " is given twice",
+                    at_position(call.arguments[i].position, text), "; leave one out");
     }
     given[index] = &call.arguments[i];
   }
@@ -197,9 +194,8 @@ Result<OpArguments> bind_arguments(const ExpressionCall& call, const OpRecord& r
   for (size_t i = 0; i < record.params.size(); ++i) {
     const OpParam& param = record.params[i];
     if (given[i] == nullptr && param.default_value.empty()) {
-      return Status(ErrorCode::kMisuse,
-                    concat("[augment] ", record.name, ": ", param.name, " is missing",
-                           at_position(call.position, text), "; it takes ", usage(record)));
+      return misuse("augment", record.name, ": ", param.name, " is missing", at_position(call.position, text),
+                    "; it takes ", usage(record));
     }
     auto value = canonical_value(param, given[i] ? std::string_view(given[i]->value) : param.default_value);
     if (!value.ok()) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe {
@@ -36,7 +37,7 @@ Result<DType> parse_dtype(std::string_view name) {
     if (name == row.name) return row.dtype;
     names.emplace_back(row.name);
   }
-  return Status(ErrorCode::kMisuse, concat("[dtype] unknown dtype '", name, "'", suggestion(name, names)));
+  return misuse("dtype", "unknown dtype '", name, "'", suggestion(name, names));
 }
 
 }  // namespace dlpipe

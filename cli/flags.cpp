@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/help_topics.h"
 #include "dlpipe/cli/option_names.h"
@@ -127,14 +128,12 @@ Flag Flags::with_twin(CLI::Option* word, CLI::Option* named, OptionText& text) {
   const CommandText* const command = text_;
   checks_->push_back([word, named, shown, command] {
     if (word->count() > 0 && named->count() > 0) {
-      throw Error(Status(ErrorCode::kMisuse,
-                         concat("[", command->name, "] unexpected argument '", word->results().front(),
-                                "': ", shown->name, " is given by ", shown->aliases.front(), " already")));
+      refuse(command->name, "unexpected argument '", word->results().front(), "': ", shown->name,
+             " is given by ", shown->aliases.front(), " already");
     }
     if (shown->is_required && word->count() + named->count() == 0) {
-      throw Error(
-          Status(ErrorCode::kMisuse, concat("[", command->name, "] ", shown->name, " is missing (",
-                                            shown->help, "); see 'dlpipe ", command->name, " --help'")));
+      refuse(command->name, shown->name, " is missing (", shown->help, "); see 'dlpipe ", command->name,
+             " --help'");
     }
   });
   return {word, &text};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/help_topics.h"
 #include "dlpipe/cli/output.h"
@@ -197,8 +198,7 @@ Result<std::string> answer_help(const CommandText& program, const HelpRequest& r
     std::vector<std::string> known;
     for (const CommandText& part : command->parts) known.push_back(split(part.name, ' ').back());
     for (const HelpTopic& topic : help_topics()) known.emplace_back(topic.name);
-    return Status(ErrorCode::kMisuse,
-                  concat("[help] there is no help on '", word, "'", suggestion(word, known)));
+    return misuse("help", "there is no help on '", word, "'", suggestion(word, known));
   }
   return help_text(*command, request.all, text_width());
 }

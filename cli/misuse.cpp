@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/option_names.h"
 #include "dlpipe/cli/program.h"
@@ -52,8 +53,8 @@ std::string plain_words(const CLI::ParseError& error, const CommandText& command
 Status find_unknown_command(std::span<const std::string> arguments, const CommandText& program) {
   if (arguments.empty() || arguments[0].starts_with('-')) return {};
   if (find_command(program, arguments.first(1)) != nullptr) return {};
-  return {ErrorCode::kMisuse, concat("[cli] there is no command '", arguments[0], "'",
-                                     suggestion(arguments[0], part_names(program)))};
+  return misuse("cli", "there is no command '", arguments[0], "'",
+                suggestion(arguments[0], part_names(program)));
 }
 
 Status misuse_from_parse_error(const CLI::ParseError& error, const CLI::App& app,

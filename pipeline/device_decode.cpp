@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/pipeline/setup.h"
 #include "dlpipe/pipeline/stages/mapped_file.h"
@@ -129,8 +130,7 @@ Result<DeviceDecode> choose_decode(const Setup& setup) {
     DLPIPE_RETURN_IF_ERROR(measure(setup, chosen));
     chosen.decode = o.coef_decode;
   } else if (o.decode == Decode::kDevice) {
-    return Status(ErrorCode::kMisuse,
-                  concat("[loader] --decode device can't be: ", chosen.reason, "; or use --decode auto"));
+    return misuse("loader", "--decode device can't be: ", chosen.reason, "; or use --decode auto");
   }
   return chosen;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "dlpipe/base/log.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/pipeline/stream.h"
 
@@ -22,14 +23,10 @@ namespace {
 // The process whose threads decode: oneTBB's don't survive a fork, and it doesn't notice.
 std::atomic<pid_t> first_process{0};
 
-Status misuse(const std::string& message) {
-  return Status(ErrorCode::kMisuse, "[loader] " + message);
-}
-
 Status forked_status(pid_t process) {
-  return misuse(concat("this process was forked from process ", process,
-                       ", which had a loader open: threads don't survive a fork; start processes with "
-                       "multiprocessing's 'spawn' or 'forkserver', or open the first loader after the fork"));
+  return misuse("loader", "this process was forked from process ", process,
+                ", which had a loader open: threads don't survive a fork; start processes with "
+                "multiprocessing's 'spawn' or 'forkserver', or open the first loader after the fork");
 }
 
 Status check_first_process() {
@@ -141,7 +138,7 @@ void Feed::Impl::run_once(std::unique_lock<std::mutex>& lock) {
   if (next.ok() && next->has_value()) {
     ready.push_back({**std::move(next), std::move(after)});
   } else if (next.status().code() != ErrorCode::kCancelled) {
-    ended = next.ok() ? misuse("the stream of batches is over") : next.status();
+    ended = next.ok() ? misuse("loader", "the stream of batches is over") : next.status();
   } else {
     return;  // by park() or close()
   }
@@ -166,9 +163,10 @@ void Feed::Impl::unpark() {
 // --- the consumer
 
 Status Feed::Impl::check(int64_t of_pass) const {
-  if (is_closed) return misuse("the loader was closed; open another one");
+  if (is_closed) return misuse("loader", "the loader was closed; open another one");
   if (of_pass != pass) {
     return misuse(
+        "loader",
         "this iterator ended when another one was begun, or when the loader was sent to another place");
   }
   return {};
@@ -177,10 +175,9 @@ Status Feed::Impl::check(int64_t of_pass) const {
 // As many batches in flight as there are while one is held.
 Status Feed::Impl::want_slots() {
   if (ring->held >= lendable_max) {
-    return misuse(
-        concat("all ", lendable_max,
-               " batches that there may be (slots_max) are kept; drop those that "
-               "are no longer needed, keep a copy instead of the batch, or set a larger slots_max"));
+    return misuse("loader", "all ", lendable_max,
+                  " batches that there may be (slots_max) are kept; drop those that "
+                  "are no longer needed, keep a copy instead of the batch, or set a larger slots_max");
   }
   if (ring->held >= lendable && !grow_status.ok()) return std::exchange(grow_status, Status());
   const int64_t in_flight = std::max(1, setup->options.slots - 1);
@@ -226,7 +223,7 @@ Feed::Feed(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Result<std::unique_ptr<Feed>> Feed::open(const FeedOptions& options) {
   DLPIPE_RETURN_IF_ERROR(check_first_process());
   if (options.epochs_per_pass == 0 || options.epochs_per_pass < -1)
-    return misuse(concat("epochs ", options.epochs_per_pass, "; use 1 or more, or -1 for no end"));
+    return misuse("loader", "epochs ", options.epochs_per_pass, "; use 1 or more, or -1 for no end");
   try {
     auto impl = std::make_unique<Impl>();
     LoaderOptions loader_options = options.loader;

@@ -8,6 +8,7 @@
 
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::pipeline {
@@ -17,50 +18,47 @@ namespace {
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxSlots = 1024;
 
-Status misuse(const std::string& message) {
-  return Status(ErrorCode::kMisuse, "[loader] " + message);
-}
-
 Status check_alpha(const char* option, double alpha, int64_t batch) {
   if (!(alpha >= 0) || std::isinf(alpha)) {
-    return misuse(
-        concat(option, " ", alpha, "; use the alpha of Beta(alpha, alpha), such as 0.2 or 1, or 0 for off"));
+    return misuse("loader", option, " ", alpha,
+                  "; use the alpha of Beta(alpha, alpha), such as 0.2 or 1, or 0 for off");
   }
   if (alpha > 0 && batch < 2) {
-    return misuse(concat(option, " ", alpha, " mixes samples of a batch; use --batch 2 or more"));
+    return misuse("loader", option, " ", alpha, " mixes samples of a batch; use --batch 2 or more");
   }
   return {};
 }
 
 Status check_options(const LoaderOptions& o) {
-  if (o.data.empty()) return misuse("no dataset given; set --data to a directory made by `dlpipe ingest`");
-  if (o.batch < 1) return misuse(concat("--batch ", o.batch, "; a batch holds at least 1 sample"));
+  if (o.data.empty())
+    return misuse("loader", "no dataset given; set --data to a directory made by `dlpipe ingest`");
+  if (o.batch < 1) return misuse("loader", "--batch ", o.batch, "; a batch holds at least 1 sample");
   if (o.batch > std::numeric_limits<int32_t>::max() / 2)
-    return misuse(concat("--batch ", o.batch, " is too large"));
+    return misuse("loader", "--batch ", o.batch, " is too large");
   if (o.threads < 0 || o.threads > kMaxThreads) {
-    return misuse(
-        concat("--threads ", o.threads, "; use 1 to ", kMaxThreads, ", or 0 for all that may be used"));
+    return misuse("loader", "--threads ", o.threads, "; use 1 to ", kMaxThreads,
+                  ", or 0 for all that may be used");
   }
   if (o.slots < 1 || o.slots > kMaxSlots) {
-    return misuse(concat("--slots ", o.slots, "; use 1 to ", kMaxSlots));
+    return misuse("loader", "--slots ", o.slots, "; use 1 to ", kMaxSlots);
   }
   if (o.slots_max != 0 && (o.slots_max < o.slots || o.slots_max > kMaxSlots)) {
-    return misuse(
-        concat("slots_max ", o.slots_max, "; use ", o.slots, " (the slots to begin with) to ", kMaxSlots));
+    return misuse("loader", "slots_max ", o.slots_max, "; use ", o.slots, " (the slots to begin with) to ",
+                  kMaxSlots);
   }
-  if (o.world < 1) return misuse(concat("--world ", o.world, "; at least one rank takes part"));
+  if (o.world < 1) return misuse("loader", "--world ", o.world, "; at least one rank takes part");
   if (o.rank < 0 || o.rank >= o.world) {
-    return misuse(concat("--rank ", o.rank, "; with --world ", o.world, " ranks are 0 to ", o.world - 1));
+    return misuse("loader", "--rank ", o.rank, "; with --world ", o.world, " ranks are 0 to ", o.world - 1);
   }
   if (o.epochs == 0 || o.epochs < -1)
-    return misuse(concat("--epochs ", o.epochs, "; use 1 or more, or -1 for no end"));
+    return misuse("loader", "--epochs ", o.epochs, "; use 1 or more, or -1 for no end");
   if (o.limit == 0 || o.limit < -1)
-    return misuse(concat("--limit ", o.limit, "; use 1 or more, or -1 for all samples"));
+    return misuse("loader", "--limit ", o.limit, "; use 1 or more, or -1 for all samples");
   if (o.max_bad < -1)
-    return misuse(concat("--max-bad ", o.max_bad, "; use 0 or more, or -1 for max(10, 0.1 %)"));
+    return misuse("loader", "--max-bad ", o.max_bad, "; use 0 or more, or -1 for max(10, 0.1 %)");
   if (o.memory_bytes < 0)
-    return misuse(concat("--memory ", o.memory_bytes, "; use a size such as 1GiB, or 0"));
-  if (o.max_pixels < 1) return misuse(concat("--max-pixels ", o.max_pixels, "; use 1 or more"));
+    return misuse("loader", "--memory ", o.memory_bytes, "; use a size such as 1GiB, or 0");
+  if (o.max_pixels < 1) return misuse("loader", "--max-pixels ", o.max_pixels, "; use 1 or more");
   DLPIPE_RETURN_IF_ERROR(check_alpha("--mixup", o.mixup, o.batch));
   return check_alpha("--cutmix", o.cutmix, o.batch);
 }
@@ -84,16 +82,16 @@ Result<augment::ImageSize> common_size(const data::Dataset& dataset, const Subse
 Result<augment::ImageSize> find_image_size(const Setup& setup, const Subset& subset) {
   const int channels = setup.options.channels;
   if (channels != 1 && channels != 3)
-    return misuse(concat("--channels ", channels, "; pictures are decoded to 1 (grey) or 3 (RGB)"));
+    return misuse("loader", "--channels ", channels, "; pictures are decoded to 1 (grey) or 3 (RGB)");
   augment::ImageSize any{0, 0, setup.options.channels};
   auto size = setup.chain.output(any);
   if (size.ok() && size->width > 0 && size->height > 0) return size;
   DLPIPE_ASSIGN_OR_RETURN(any, common_size(*setup.dataset, subset, setup.options.channels));
   if (any.width == 0) {
-    return misuse(concat("the pictures of ", setup.options.data, " have many sizes and --augment \"",
-                         setup.options.augment,
-                         "\" keeps them; add an op that gives one size, such as rrc(224) or resize(256) "
-                         "center_crop(224)"));
+    return misuse("loader", "the pictures of ", setup.options.data, " have many sizes and --augment \"",
+                  setup.options.augment,
+                  "\" keeps them; add an op that gives one size, such as rrc(224) or resize(256) "
+                  "center_crop(224)");
   }
   return setup.chain.output(any);
 }
@@ -138,12 +136,12 @@ Status describe_fields(Setup& setup, const Subset& subset) {
                   concat("[loader] ", setup.options.data, " has no image, label or tensor field to load"));
   }
   if (setup.image_field < 0 && !setup.chain.empty()) {
-    return misuse(concat("--augment \"", setup.options.augment, "\" needs pictures, and ", setup.options.data,
-                         " has no image field"));
+    return misuse("loader", "--augment \"", setup.options.augment, "\" needs pictures, and ",
+                  setup.options.data, " has no image field");
   }
   if (setup.image_field < 0 && setup.mixing.is_on()) {
-    return misuse(concat("--mixup and --cutmix are for pictures, and ", setup.options.data,
-                         " has no image field; leave them out"));
+    return misuse("loader", "--mixup and --cutmix are for pictures, and ", setup.options.data,
+                  " has no image field; leave them out");
   }
   return {};
 }
@@ -179,7 +177,7 @@ Result<std::shared_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
   setup->mixing = {o.mixup, o.cutmix};
   DLPIPE_ASSIGN_OR_RETURN(setup->dataset, data::Dataset::open(o.data));
   const int64_t size = setup->dataset->size();
-  if (size == 0) return misuse(concat(o.data, " is empty; ingest some samples first"));
+  if (size == 0) return misuse("loader", o.data, " is empty; ingest some samples first");
   const Subset subset(size, o.limit < 0 ? size : std::min(o.limit, size), o.seed);
   if (o.max_bad < 0) o.max_bad = std::max<int64_t>(10, subset.count() / 1000);
   DLPIPE_ASSIGN_OR_RETURN(setup->chain, o.ops != nullptr ? augment::Chain::parse(o.augment, *o.ops)
@@ -195,8 +193,8 @@ Result<std::shared_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
                             .keep_last = o.last == LastBatch::kKeep,
                             .seed = o.seed});
   if (setup->sampler.batches_per_epoch() == 0) {
-    return misuse(concat(o.data, " gives ", subset.count(), " samples, fewer than one batch of ",
-                         o.batch * o.world, ", and an incomplete batch is dropped; use a smaller --batch"));
+    return misuse("loader", o.data, " gives ", subset.count(), " samples, fewer than one batch of ",
+                  o.batch * o.world, ", and an incomplete batch is dropped; use a smaller --batch");
   }
   setup->pipeline_id = hash_pipeline(*setup);
   DLPIPE_ASSIGN_OR_RETURN(setup->device_decode, choose_decode(*setup));

@@ -6,6 +6,7 @@
 
 #include "dlpipe/base/ledger.h"
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/pipeline/stages/batcher.h"
 
@@ -107,9 +108,8 @@ Result<std::optional<Batch>> BatchStream::next() {
   {
     const std::lock_guard lock(lend_mutex_);
     if (stager_->lent() >= stager_->lendable()) {
-      return Status(ErrorCode::kMisuse,
-                    concat("[loader] next() while all ", stager_->lendable(),
-                           " batches are held; release one first, or open the loader with more slots"));
+      return misuse("loader", "next() while all ", stager_->lendable(),
+                    " batches are held; release one first, or open the loader with more slots");
     }
   }
   if (!interrupted_) wait_for(next_lend_);
@@ -178,8 +178,7 @@ int64_t BatchStream::lendable_max() const {
 Status BatchStream::grow() {
   const LoaderOptions& options = setup_->options;
   if (grown_ >= options.slots_max - options.slots) {
-    return Status(ErrorCode::kMisuse,
-                  concat("[loader] there are ", options.slots_max, " slots already; set a larger slots_max"));
+    return misuse("loader", "there are ", options.slots_max, " slots already; set a larger slots_max");
   }
   try {
     DLPIPE_RETURN_IF_ERROR(check_memory(options.slots + grown_ + 1));
@@ -213,7 +212,7 @@ SourceState BatchStream::state() const {
 
 Status BatchStream::check_state(const SourceState& state) const {
   const auto refuse = [&](const std::string& what) {
-    return Status(ErrorCode::kMisuse, concat("[loader] the state to go on from is another stream's: ", what));
+    return misuse("loader", "the state to go on from is another stream's: ", what);
   };
   if (state.dataset_id != setup_->dataset->id()) {
     return refuse(concat("its dataset is ", state.dataset_id, ", and ", setup_->options.data, " is ",
@@ -252,7 +251,7 @@ Status BatchStream::seek(const SourceState& state) {
 Status BatchStream::seek_epoch(int64_t epoch) {
   const int64_t batches = batches_per_epoch();
   if (epoch < 0 || epoch > std::numeric_limits<int64_t>::max() / (batches + 1) - 1) {
-    return Status(ErrorCode::kMisuse, concat("[loader] epoch ", epoch, "; use 0 or more"));
+    return misuse("loader", "epoch ", epoch, "; use 0 or more");
   }
   return move_to(epoch * batches);
 }

@@ -9,6 +9,7 @@
 
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/base/device/ranges.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe {
@@ -86,7 +87,7 @@ class CudaGraph final : public Graph {
         return cuda_status("cudaGraphExecEventRecordNodeSetEvent",
                            cudaGraphExecEventRecordNodeSetEvent(handle, node, now));
     }
-    return Status(ErrorCode::kMisuse, "[device] cuda: the graph doesn't record this event");
+    return misuse("device", "cuda: the graph doesn't record this event");
   }
   cudaGraphExec_t handle = nullptr;
 

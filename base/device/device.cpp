@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe {
@@ -44,7 +45,7 @@ Result<Device*> find_device(std::string_view name) {
   if (name.starts_with("cuda:") && parse_int(name.substr(5), &index) && index >= 0 && index < 1024) {
     return cuda_device(static_cast<int>(index));
   }
-  return Status(ErrorCode::kMisuse, concat("[device] unknown device '", name, "'; use cpu, cuda or cuda:N"));
+  return misuse("device", "unknown device '", name, "'; use cpu, cuda or cuda:N");
 }
 
 }  // namespace dlpipe

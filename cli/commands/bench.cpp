@@ -1,6 +1,7 @@
 // `dlpipe bench pipeline | decode | storage | train | ops | h2d`: how fast each part is on this machine.
 #include <cmath>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/bench_view.h"
 #include "dlpipe/cli/command.h"
@@ -64,8 +65,7 @@ Json stages_json(const run::StageReport& report, const std::vector<pipeline::Sta
 Status bench_pipeline(Options options) {
   uint64_t memory = 0;
   if (!parse_bytes(options.memory, &memory))
-    return Status(ErrorCode::kMisuse,
-                  concat("[bench] --memory ", options.memory, "; give a size with its unit, as 1GiB, or 0"));
+    return misuse("bench", "--memory ", options.memory, "; give a size with its unit, as 1GiB, or 0");
   options.loader.memory_bytes = static_cast<int64_t>(memory);
   options.loader.shuffle = !options.sequential;
   DLPIPE_RETURN_IF_ERROR(find_data(options.loader));

@@ -6,6 +6,7 @@
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
@@ -137,8 +138,7 @@ std::string text(const run::Evaluation& evaluation) {
 
 Status evaluate(Options options) {
   if (options.predictions == "-" && options.json) {
-    return {ErrorCode::kMisuse,
-            "[eval] --predictions - and --json both write to stdout; give --predictions a file"};
+    return misuse("eval", "--predictions - and --json both write to stdout; give --predictions a file");
   }
   options.evaluate.stop = catch_stop_signals();
   Progress progress;

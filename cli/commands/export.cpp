@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/dataset_arguments.h"
@@ -44,11 +45,10 @@ std::string text_of(const data::ExportReport& report) {
 Status run(const Options& options) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets, open_all(options.directory));
   if (options.files.directory.empty())  // an unset variable: OUT/SPLIT would lie at the root
-    return Status(ErrorCode::kMisuse, "[export] OUT is empty; give the folder to make");
+    return misuse("export", "OUT is empty; give the folder to make");
   std::error_code ignored;
   if (std::filesystem::exists(options.files.directory, ignored))
-    return Status(ErrorCode::kMisuse, concat("[export] ", options.files.directory,
-                                             " exists already; remove it or choose another"));
+    return misuse("export", options.files.directory, " exists already; remove it or choose another");
   const std::atomic<bool>* stop = catch_stop_signals();
   formats::Json all = formats::Json::array();
   for (const NamedDataset& one : datasets) {

@@ -3,6 +3,7 @@
 
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
@@ -107,7 +108,7 @@ Status print_model(const Options& options) {
 
 Status info(const Options& options) {
   if (!options.path.empty() && !options.model.empty())
-    return {ErrorCode::kMisuse, "[info] --model shows a model by its name alone; leave it out with a path"};
+    return misuse("info", "--model shows a model by its name alone; leave it out with a path");
   if (!options.path.empty()) {
     const run::WeightsSource source = run::open_weights(options.path);
     print_answer(options.json ? weights_json(source).dump() : weights_text(source));

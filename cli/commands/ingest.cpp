@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
@@ -33,10 +34,9 @@ Status find_destination(ingest::IngestOptions& ingest) {
     ingest.sources.pop_back();
   }
   if (!ingest.destination.empty()) return {};
-  return {ErrorCode::kMisuse,
-          concat("[ingest] ", ingest.sources.empty() ? "SRC and DST are" : "DST is",
-                 " missing: `dlpipe ingest SRC... DST` makes the dataset DST; see 'dlpipe "
-                 "ingest --help'")};
+  return misuse("ingest", ingest.sources.empty() ? "SRC and DST are" : "DST is",
+                " missing: `dlpipe ingest SRC... DST` makes the dataset DST; see 'dlpipe "
+                "ingest --help'");
 }
 
 Status parse_texts(Options& options) {
@@ -51,8 +51,7 @@ Status parse_texts(Options& options) {
        {std::tuple("--window", &options.window, &options.ingest.window_bytes),
         std::tuple("--map-size", &options.map_size, &options.ingest.map_bytes)}) {
     if (!parse_bytes(*text, bytes))
-      return Status(ErrorCode::kMisuse,
-                    concat("[ingest] ", name, " ", *text, "; give a size with its unit, as 512MiB or 2GiB"));
+      return misuse("ingest", name, " ", *text, "; give a size with its unit, as 512MiB or 2GiB");
   }
   return {};
 }

@@ -1,6 +1,7 @@
 // `dlpipe synth OUT`: a drawn dataset to try everything with.
 #include <memory>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
@@ -26,8 +27,7 @@ Status parse_size(const std::string& text, ingest::SynthOptions& synth) {
   const bool numbers =
       parse_int(text.substr(0, dots), &low) && parse_int(range ? text.substr(dots + 2) : text, &high);
   if (!numbers || low < 1 || high > 100'000)
-    return Status(ErrorCode::kMisuse,
-                  concat("[synth] --size ", text, "; give pixels, as 32, or a range, as 32..64"));
+    return misuse("synth", "--size ", text, "; give pixels, as 32, or a range, as 32..64");
   synth.size_min = static_cast<int>(low);
   synth.size_max = static_cast<int>(high);
   return {};

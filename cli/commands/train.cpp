@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/config_flags.h"
@@ -49,7 +50,7 @@ std::unique_ptr<run::Session> open_session(const Options& options, TrainView& vi
   if (!options.resume.empty()) return run::Session::resume(options.resume, *options.given, {}, &view);
   const run::TrainConfig config = read_options(options, view);
   if (config.out.empty() && config.overfit_batch == 0) {
-    throw Error(Status(ErrorCode::kMisuse, "[train] no run directory; give --out runs/NAME"));
+    refuse("train", "no run directory; give --out runs/NAME");
   }
   return std::make_unique<run::Session>(config, run::Registries{}, &view);
 }

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "dlpipe/base/error.h"
-#include "dlpipe/base/text.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/core/tensor.h"
 #include "dlpipe/engine/ops/ops.h"
 
@@ -15,12 +15,6 @@ namespace dlpipe::engine {
 /// Windows along one axis: 0 or less when the kernel doesn't fit. With `ceil` a last window that sticks out
 /// on the right counts if it begins inside the image or its left padding (PyTorch's rule).
 int64_t window_count(int64_t size, int kernel, int stride, int padding, int dilation, bool ceil);
-
-/// Throws Error of kind misuse: "[op] " and the parts, one after another.
-template <class... Parts>
-[[noreturn]] void refuse(const char* op, const Parts&... parts) {
-  throw Error(Status(ErrorCode::kMisuse, dlpipe::concat("[", op, "] ", parts...)));
-}
 
 /// An optional input that may also have been left out at the end of the list.
 inline bool has_input(std::span<const Tensor> inputs, size_t i) {

@@ -5,14 +5,11 @@
 #include <numbers>
 #include <string_view>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::engine {
 namespace {
-
-Status misuse(const std::string& message) {
-  return Status(ErrorCode::kMisuse, "[schedule] " + message);
-}
 
 /// From `from` to `to` along half a cosine; `share` in [0, 1].
 double anneal(double from, double to, double share) {
@@ -71,26 +68,27 @@ constexpr ScheduleRecord kSchedules[] = {
 Status check(const ScheduleArguments& schedule, int64_t step) {
   const auto is_share = [](double value) { return value >= 0.0 && value <= 1.0; };
   if (!(schedule.lr >= 0.0) || !std::isfinite(schedule.lr)) {
-    return misuse(concat("lr is ", schedule.lr, "; give a finite number of at least 0"));
+    return misuse("schedule", "lr is ", schedule.lr, "; give a finite number of at least 0");
   }
   if (schedule.total_steps < 1 || step < 0) {
-    return misuse(concat("step ", step, " of ", schedule.total_steps, "; both count from 0 up"));
+    return misuse("schedule", "step ", step, " of ", schedule.total_steps, "; both count from 0 up");
   }
   if (schedule.warmup_steps < 0 || schedule.warmup_steps > schedule.total_steps) {
-    return misuse(concat("a warm-up of ", schedule.warmup_steps, " steps in a run of ", schedule.total_steps,
-                         "; make it shorter"));
+    return misuse("schedule", "a warm-up of ", schedule.warmup_steps, " steps in a run of ",
+                  schedule.total_steps, "; make it shorter");
   }
   if (!is_share(schedule.warmup_start) || !is_share(schedule.final_ratio) || !is_share(schedule.peak_at)) {
-    return misuse(concat("start of the warm-up ", schedule.warmup_start, ", final ratio ",
-                         schedule.final_ratio, ", peak at ", schedule.peak_at,
-                         "; each is a share, so give 0 to 1"));
+    return misuse("schedule", "start of the warm-up ", schedule.warmup_start, ", final ratio ",
+                  schedule.final_ratio, ", peak at ", schedule.peak_at, "; each is a share, so give 0 to 1");
   }
   if (!(schedule.gamma > 0.0) || !std::isfinite(schedule.gamma)) {
-    return misuse(concat("gamma is ", schedule.gamma, "; give a positive number"));
+    return misuse("schedule", "gamma is ", schedule.gamma, "; give a positive number");
   }
-  if (!std::ranges::is_sorted(schedule.milestones)) return misuse("milestones must ascend; sort them");
+  if (!std::ranges::is_sorted(schedule.milestones))
+    return misuse("schedule", "milestones must ascend; sort them");
   if (schedule.name == "one_cycle" && schedule.warmup_steps > 0) {
     return misuse(
+        "schedule",
         "one_cycle is its own warm-up; leave out --warmup, and --peak-at says when the rate is highest");
   }
   return Status();
@@ -114,7 +112,7 @@ std::span<const ScheduleRecord> schedule_table() {
 Result<const ScheduleRecord*> find_schedule(std::string_view name) {
   const auto* const record = std::ranges::find(kSchedules, name, &ScheduleRecord::name);
   if (record != std::end(kSchedules)) return record;
-  return misuse(concat("no schedule '", name, "'", suggestion(name, schedule_names())));
+  return misuse("schedule", "no schedule '", name, "'", suggestion(name, schedule_names()));
 }
 
 Result<double> learning_rate(const ScheduleArguments& schedule, int64_t step) {

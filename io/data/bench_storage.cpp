@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "dlpipe/base/counter.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/rng.h"
 
 namespace dlpipe::data {
@@ -45,7 +46,7 @@ Result<StorageBench> bench_storage(const Dataset& dataset, const StorageBenchOpt
   StorageBench bench;
   bench.samples = dataset.size();
   bench.file_bytes = dataset.file_bytes();
-  if (dataset.size() == 0) return Status(ErrorCode::kMisuse, "[bench] the dataset is empty");
+  if (dataset.size() == 0) return misuse("bench", "the dataset is empty");
   DLPIPE_ASSIGN_OR_RETURN(const auto reader, dataset.reader());
 
   constexpr int64_t kMostItems = 100'000;

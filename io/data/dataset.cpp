@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset_id.h"
 #include "dlpipe/io/data/header_table.h"
@@ -36,8 +37,7 @@ struct Dataset::Impl {
   }
   Status check_sample(int64_t sample) const {
     if (sample >= 0 && sample < info.samples) return {};
-    return Status(ErrorCode::kMisuse, concat("[dataset] sample ", sample, " of ", directory, ", which has ",
-                                             info.samples, " samples"));
+    return misuse("dataset", "sample ", sample, " of ", directory, ", which has ", info.samples, " samples");
   }
   Status damaged(std::string_view what) const {
     return Status(ErrorCode::kCorrupt,
@@ -170,8 +170,8 @@ Result<std::shared_ptr<const Dataset>> Dataset::open(const std::string& director
   if (!splits.empty()) {
     if (split.empty() || std::find(splits.begin(), splits.end(), split) == splits.end()) {
       const std::string wanted = split.empty() ? "" : concat(" none of them '", split, "';");
-      return Status(ErrorCode::kMisuse, concat("[dataset] ", directory, " holds ", splits.size(), " splits;",
-                                               wanted, " name one, as ", directory, "/", splits.front()));
+      return misuse("dataset", directory, " holds ", splits.size(), " splits;", wanted, " name one, as ",
+                    directory, "/", splits.front());
     }
     impl->directory += concat("/", split);
   } else if (!fs::exists(directory + "/data.mdb", error)) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <unordered_set>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "dlpipe/io/data/codec/image_codec.h"
@@ -127,8 +128,7 @@ Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& o
   while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
   std::error_code error;
   if (fs::exists(directory, error))
-    return Status(ErrorCode::kMisuse,
-                  concat("[export] ", directory, " exists already; remove it or choose another"));
+    return misuse("export", directory, " exists already; remove it or choose another");
   DLPIPE_ASSIGN_OR_RETURN(auto partial, PartialDirectory::claim("export", directory));
   DLPIPE_RETURN_IF_ERROR(partial.clear());
   DLPIPE_ASSIGN_OR_RETURN(auto reader, dataset.reader());

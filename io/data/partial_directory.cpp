@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::data {
@@ -93,9 +94,9 @@ Result<PartialDirectory> PartialDirectory::claim(std::string_view kind, std::str
 Status PartialDirectory::lock() {
   fd_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (fd_ < 0 && (errno == ENOTDIR || errno == ELOOP)) {
-    return {ErrorCode::kMisuse, concat("[", kind_, "] ", path_,
-                                       " is in the way and is no folder; move it away "
-                                       "or choose another name")};
+    return misuse(kind_, path_,
+                  " is in the way and is no folder; move it away "
+                  "or choose another name");
   }
   if (fd_ < 0) return error(concat("cannot open ", path_), errno);
   const bool is_locked = ::flock(fd_, LOCK_EX | LOCK_NB) == 0;
@@ -120,8 +121,7 @@ Status PartialDirectory::check_owner() const {
   const std::string whose = note.rfind("dlpipe ", 0) == 0 && line != std::string::npos
                                 ? concat("belongs to an interrupted `", note.substr(0, line), "`")
                                 : std::string("was not made by dlpipe");
-  return {ErrorCode::kMisuse, concat("[", kind_, "] ", path_, " is in the way and ", whose,
-                                     "; move it away, or choose another destination")};
+  return misuse(kind_, path_, " is in the way and ", whose, "; move it away, or choose another destination");
 }
 
 Status PartialDirectory::write_note() const {
@@ -190,8 +190,7 @@ Status PartialDirectory::publish() {
   if (result != 0 && (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP))
     result = ::rename(path_.c_str(), destination_.c_str());
   if (result != 0 && (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR)) {
-    return {ErrorCode::kMisuse, concat("[", kind_, "] ", destination_, " has come into being meanwhile; ",
-                                       path_, " holds what was made")};
+    return misuse(kind_, destination_, " has come into being meanwhile; ", path_, " holds what was made");
   }
   if (result != 0) return error(concat("cannot rename ", path_, " to ", destination_), errno);
   forget(destination_);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
 
@@ -77,13 +78,12 @@ RecordLayout::RecordLayout(std::span<const Field> fields) {
 
 Result<std::vector<std::byte>> RecordLayout::build(std::span<const std::span<const std::byte>> values) const {
   if (values.size() != places_.size())
-    return Status(ErrorCode::kMisuse,
-                  concat("[dataset] a record of ", values.size(), " fields for ", places_.size()));
+    return misuse("dataset", "a record of ", values.size(), " fields for ", places_.size());
   uint64_t size = fixed_bytes_ + 4 * varying_;
   for (size_t i = 0; i < values.size(); ++i) {
     if (places_[i].fixed && values[i].size() != places_[i].bytes)
-      return Status(ErrorCode::kMisuse, concat("[dataset] field ", i, " has ", values[i].size(),
-                                               " bytes, its schema says ", places_[i].bytes));
+      return misuse("dataset", "field ", i, " has ", values[i].size(), " bytes, its schema says ",
+                    places_[i].bytes);
     if (!places_[i].fixed) size += values[i].size();
   }
   if (size > std::numeric_limits<uint32_t>::max())

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/pipeline/stages/device_stager.h"
 
@@ -30,9 +31,8 @@ Batch make_batch(const Setup& setup, const BatchMeta& meta, const BatchMemory& m
 }
 
 Status not_lent(const Batch& batch) {
-  return Status(ErrorCode::kMisuse,
-                concat("[loader] release of batch ", batch.index, " of epoch ", batch.epoch,
-                       ", which is not lent; release every batch once, to the loader it came from"));
+  return misuse("loader", "release of batch ", batch.index, " of epoch ", batch.epoch,
+                ", which is not lent; release every batch once, to the loader it came from");
 }
 
 namespace {

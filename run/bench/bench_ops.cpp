@@ -4,6 +4,7 @@
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_memory.h"
@@ -141,8 +142,7 @@ BenchOpsReport bench_ops(const BenchOpsOptions& given, const Registries& registr
     if (!matches_glob(row.record->name, options.ops)) continue;
     for (OpSample& sample : samples_of(*row.record, options.quick)) all.emplace_back(&row, std::move(sample));
   }
-  if (all.empty())
-    throw Error(Status(ErrorCode::kMisuse, concat("[bench] no op's name matches --ops ", options.ops)));
+  if (all.empty()) refuse("bench", "no op's name matches --ops ", options.ops);
   for (const auto& [row, sample] : all) {
     try {
       OpBench bench(*row, sample, low, device);

@@ -8,6 +8,7 @@
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/ledger.h"
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/core/device_memory.h"
@@ -48,9 +49,8 @@ std::shared_ptr<engine::Module> build_model(const BenchTrainOptions& options,
   std::shared_ptr<engine::Module> model = record.build(arguments_of(options, record));
   if (!options.checkpoint_activations.empty() &&
       model->checkpoint_activations(options.checkpoint_activations) == 0) {
-    throw Error(
-        Status(ErrorCode::kMisuse, concat("[bench] --checkpoint-activations ", options.checkpoint_activations,
-                                          " matches no module of ", options.model)));
+    refuse("bench", "--checkpoint-activations ", options.checkpoint_activations, " matches no module of ",
+           options.model);
   }
   return model;
 }

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/optim/schedule.h"
 
@@ -184,7 +185,7 @@ std::string number_text(double value) {
 }
 
 Status bad_value(const ConfigOption& option, std::string_view given, std::string_view expected) {
-  return {ErrorCode::kMisuse, concat("[config] --", option.name, " is '", given, "'; expected ", expected)};
+  return misuse("config", "--", option.name, " is '", given, "'; expected ", expected);
 }
 
 template <class T>
@@ -210,8 +211,7 @@ Status set_number(const ConfigOption& option, std::string_view text, T& member) 
 Status set_text(const ConfigOption& option, std::string_view text, std::string& member) {
   if (!option.choices.empty() &&
       std::find(option.choices.begin(), option.choices.end(), text) == option.choices.end()) {
-    return {ErrorCode::kMisuse,
-            concat("[config] --", option.name, " can't be '", text, "'", suggestion(text, option.choices))};
+    return misuse("config", "--", option.name, " can't be '", text, "'", suggestion(text, option.choices));
   }
   member = std::string(text);
   return {};
@@ -352,8 +352,8 @@ Result<Interval> parse_interval(std::string_view text, std::string_view option) 
       return Interval{unit.unit, amount * unit.factor};
     }
   }
-  return Status(ErrorCode::kMisuse, concat("[config] --", option, " is '", text,
-                                           "'; expected 500steps, 1epoch, 30s, 5min, 2h or never"));
+  return misuse("config", "--", option, " is '", text,
+                "'; expected 500steps, 1epoch, 30s, 5min, 2h or never");
 }
 
 }  // namespace dlpipe::run

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/optim/optimizer.h"
 
@@ -95,33 +96,31 @@ Status refuse_idle(const Choice& choice, const Taker& chosen, const std::vector<
   }
   std::vector<std::string> taken;
   for (const engine::OptionDefault& one : chosen.options) taken.push_back(concat("--", one.name));
-  return {ErrorCode::kMisuse,
-          concat("[config] ", idle_text(choice, chosen, idle), ", which takes ",
-                 taken.empty() ? "none" : join(taken, " and "), "; leave ", idle.size() == 1 ? "it" : "them",
-                 " out, or choose ", join(takers, " or "), " (--help ", choice.option, "s)")};
+  return misuse("config", idle_text(choice, chosen, idle), ", which takes ",
+                taken.empty() ? "none" : join(taken, " and "), "; leave ", idle.size() == 1 ? "it" : "them",
+                " out, or choose ", join(takers, " or "), " (--help ", choice.option, "s)");
 }
 
 /// What does nothing although the chosen record takes it.
 Status check_values(const TrainConfig& c) {
-  const auto refuse = [](std::string_view text) {
-    return Status(ErrorCode::kMisuse, concat("[config] ", text));
-  };
   if (c.schedule == "step" && c.milestones.empty())
-    return refuse("--schedule step has no --milestones, so the rate would never step; give some, as 30,60");
+    return misuse("config",
+                  "--schedule step has no --milestones, so the rate would never step; give some, as 30,60");
   if (c.optimizer == "muon" && c.muon.empty()) {
-    return refuse(
+    return misuse(
+        "config",
         "--optimizer muon has no --muon, so every parameter would take sgd's step; name matrices, as "
         "\"*.conv?.weight\"");
   }
   if (c.schedule != "one_cycle" && c.warmup == 0.0 && c.warmup_start.value_or(0) > 0)
-    return refuse("--warmup-start does nothing without --warmup; give its epochs");
+    return misuse("config", "--warmup-start does nothing without --warmup; give its epochs");
   if (c.weight_decay == 0.0) {
     const char* idle = c.decoupled.value_or(false) ? "--decoupled"
                        : !c.decay_vectors          ? "--no-decay-vectors"
                        : !c.wd_scale.empty()       ? "--wd-scale"
                                                    : nullptr;
     if (idle != nullptr)
-      return refuse(concat(idle, " does nothing without --weight-decay; give one above 0"));
+      return misuse("config", idle, " does nothing without --weight-decay; give one above 0");
   }
   return {};
 }

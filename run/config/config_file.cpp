@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/config/config.h"
@@ -21,8 +22,7 @@ Result<std::string> value_text(const ConfigOption& option, const toml::node& nod
   const bool wants_text = std::holds_alternative<std::string TrainConfig::*>(option.member);
   const bool wants_switch = is_switch(option);
   auto wrong = [&](std::string_view expected) {
-    return Status(ErrorCode::kMisuse,
-                  concat("[config] '", option.name, "' in ", where, " must be ", expected));
+    return misuse("config", "'", option.name, "' in ", where, " must be ", expected);
   };
   if (const toml::array* items = node.as_array()) {
     if (!wants_list) return wrong("one value, not a list");
@@ -129,10 +129,9 @@ Status check_depth(std::string_view text, std::string_view file) {
     else if (std::string_view("\n#,=[]{}").find(c) != std::string_view::npos)
       dots = 0;
     if (brackets > kDeepest || dots > kDeepest) {
-      return {ErrorCode::kMisuse,
-              concat("[config] ", file, " line ", line, " nests ",
-                     dots > kDeepest ? "a key of more than " : "lists deeper than ", kDeepest,
-                     dots > kDeepest ? " parts" : "", "; options are flat: name = value")};
+      return misuse("config", file, " line ", line, " nests ",
+                    dots > kDeepest ? "a key of more than " : "lists deeper than ", kDeepest,
+                    dots > kDeepest ? " parts" : "", "; options are flat: name = value");
     }
   }
   return {};
@@ -144,8 +143,7 @@ Status check_depth(std::string_view text, std::string_view file) {
 static Status read_record(const toml::table& table, const std::string& where, TrainConfig& config) {
   for (const auto& [key, node] : table) {
     const auto value = node.value_exact<std::string>();
-    if (!value)
-      return {ErrorCode::kMisuse, concat("[config] '", key.str(), "' in ", where, " must be a text")};
+    if (!value) return misuse("config", "'", key.str(), "' in ", where, " must be a text");
     config.record[std::string(key.str())] = *value;
   }
   return {};
@@ -165,16 +163,16 @@ Status parse_config(std::string_view toml_text, std::string_view file, TrainConf
       }
       const ConfigOption* option = find_config_option(key.str());
       if (option == nullptr) {
-        return {ErrorCode::kMisuse, concat("[config] there is no option '", key.str(), "' (", where, ")",
-                                           suggestion(key.str(), names))};
+        return misuse("config", "there is no option '", key.str(), "' (", where, ")",
+                      suggestion(key.str(), names));
       }
       DLPIPE_ASSIGN_OR_RETURN(const std::string text, value_text(*option, node, where));
       const Status status = set_option(*option, text, config);
       if (!status.ok()) return {status.code(), concat(status.message(), " (", where, ")")};
     }
   } catch (const toml::parse_error& error) {
-    return {ErrorCode::kMisuse, concat("[config] not valid TOML: ", error.description(), " (",
-                                       at_line(file, error.source()), ")")};
+    return misuse("config", "not valid TOML: ", error.description(), " (", at_line(file, error.source()),
+                  ")");
   }
   return {};
 }

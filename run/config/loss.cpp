@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/ops.h"
@@ -74,7 +75,7 @@ Result<const LossRecord*> find_loss(std::string_view name, std::span<const LossR
       names.emplace_back(record->name);
     }
   }
-  return Status(ErrorCode::kMisuse, concat("[train] there is no loss '", name, "'", suggestion(name, names)));
+  return misuse("train", "there is no loss '", name, "'", suggestion(name, names));
 }
 
 }  // namespace dlpipe::run

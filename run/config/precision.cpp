@@ -1,6 +1,7 @@
 #include "dlpipe/run/config/precision.h"
 
 #include "dlpipe/base/log.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::run {
@@ -8,9 +9,8 @@ namespace dlpipe::run {
 Result<DType> training_dtype(std::string_view name, const Device& device) {
   DLPIPE_ASSIGN_OR_RETURN(const DType dtype, parse_dtype(name));
   if (dtype != DType::kF16 || !device.is_host()) return dtype;
-  return Status(
-      ErrorCode::kMisuse,
-      "[dtype] --dtype f16 is for GPUs; give --device cuda, or --dtype bf16, which the host computes");
+  return misuse("dtype",
+                "--dtype f16 is for GPUs; give --device cuda, or --dtype bf16, which the host computes");
 }
 
 Result<DType> inference_dtype(std::string_view name, const Device& device) {
@@ -28,8 +28,8 @@ bool take_tf32(bool wanted, const Device& device) {
 Result<engine::Cudnn> take_cudnn(bool no_cudnn, const Device& device) {
   if (!no_cudnn) return engine::Cudnn::kAuto;
   if (!device.is_host()) return engine::Cudnn::kNever;
-  return Status(ErrorCode::kMisuse, concat("[bench] --no-cudnn changes nothing on ", device.name(),
-                                           ", which has no cuDNN; give --device cuda, or leave it out"));
+  return misuse("bench", "--no-cudnn changes nothing on ", device.name(),
+                ", which has no cuDNN; give --device cuda, or leave it out");
 }
 
 }  // namespace dlpipe::run

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/dataset.h"
@@ -38,9 +39,8 @@ Status take_class_table(const std::string& directory, SourceListing& listing) {
   for (const std::string& name : listing.classes) {
     const auto it = std::find(classes.begin(), classes.end(), name);
     if (it == classes.end())
-      return Status(ErrorCode::kMisuse,
-                    concat("[ingest] class '", printable(name), "' is not in --classes-from ", directory,
-                           printable(suggestion(name, classes))));
+      return misuse("ingest", "class '", printable(name), "' is not in --classes-from ", directory,
+                    printable(suggestion(name, classes)));
     label_of.push_back(it - classes.begin());
   }
   for (SourceEntry& entry : listing.entries) {
@@ -90,10 +90,9 @@ Status check_split_once(const IngestOptions& options, const SourceListing& listi
   if (options.split.empty() || listing.entries.front().split.empty()) return {};
   std::set<std::string> own;
   for (const SourceEntry& entry : listing.entries) own.insert(entry.split);
-  return {ErrorCode::kMisuse,
-          concat("[ingest] --split, and ", sources_text(options),
-                 " has splits of its own: ", quoted_names(std::vector<std::string>(own.begin(), own.end())),
-                 "; leave out --split, or ingest one of them alone with it")};
+  return misuse("ingest", "--split, and ", sources_text(options),
+                " has splits of its own: ", quoted_names(std::vector<std::string>(own.begin(), own.end())),
+                "; leave out --split, or ingest one of them alone with it");
 }
 
 // A split's metrics say nothing about the classes that it has no sample of.
@@ -145,9 +144,8 @@ Result<std::vector<FrozenSplit>> make_splits(const IngestOptions& options, Sourc
     splits.push_back(std::move(split));
   }
   if (!options.split.empty() && splits.size() != options.split.size())
-    return Status(ErrorCode::kMisuse,
-                  concat("[ingest] too few files for --split: only '", splits.front().name,
-                         "' would get any; add files or leave out --split"));
+    return misuse("ingest", "too few files for --split: only '", splits.front().name,
+                  "' would get any; add files or leave out --split");
   return splits;
 }
 
@@ -158,8 +156,8 @@ Status check_class_names(const std::vector<std::string>& classes) {
     const auto [other, fresh] = by_stored_name.emplace(formats::Json(name).dump(), &name);
     if (fresh) continue;
     const std::vector<std::string> both = {*other->second, name};
-    return {ErrorCode::kMisuse, concat("[ingest] the classes ", quoted_names(both),
-                                       " differ in bytes that are no UTF-8; rename one of them")};
+    return misuse("ingest", "the classes ", quoted_names(both),
+                  " differ in bytes that are no UTF-8; rename one of them");
   }
   return {};
 }
@@ -179,14 +177,13 @@ Result<data::Schema> make_schema(const IngestOptions& options, const SourceListi
     const bool taken = std::any_of(schema.fields.begin(), schema.fields.end(),
                                    [&](const data::Field& field) { return field.name == name; });
     if (taken || name.empty())
-      return Status(ErrorCode::kMisuse, concat("[ingest] the manifest's column '", printable(name),
-                                               "' is empty or there already; rename it"));
+      return misuse("ingest", "the manifest's column '", printable(name),
+                    "' is empty or there already; rename it");
     schema.fields.push_back({name, data::FieldKind::kBytes, DType::kU8, {}});
   }
   if (schema.fields.size() > data::kMostFields)
-    return Status(ErrorCode::kMisuse,
-                  concat("[ingest] the manifest has ", listing.extra_fields.size() + 2,
-                         " columns, a dataset at most ", data::kMostFields, " fields; leave some out"));
+    return misuse("ingest", "the manifest has ", listing.extra_fields.size() + 2,
+                  " columns, a dataset at most ", data::kMostFields, " fields; leave some out");
   return schema;
 }
 

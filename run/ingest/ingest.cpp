@@ -8,6 +8,7 @@
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/partial_directory.h"
 #include "dlpipe/io/data/sources/inputs.h"
@@ -46,8 +47,7 @@ Status check_places(const IngestOptions& options, const Paths& paths) {
     const auto [end, unused] =
         std::mismatch(source.begin(), source.end(), destination.begin(), destination.end());
     if (end == source.end() && fs::is_directory(source, ignored))
-      return Status(ErrorCode::kMisuse, concat("[ingest] ", paths.destination, " lies inside ", given,
-                                               "; choose a DST outside of SRC"));
+      return misuse("ingest", paths.destination, " lies inside ", given, "; choose a DST outside of SRC");
   }
   return {};
 }
@@ -71,13 +71,12 @@ Status check_same_files(const IngestOptions& options, const Paths& paths, const 
   DLPIPE_ASSIGN_OR_RETURN(data::SourceListing listing, source.list());
   DLPIPE_ASSIGN_OR_RETURN(const FrozenList now, freeze(options, source, std::move(listing)));
   if (source_hash(now) == provenance.source) return {};
-  return Status(ErrorCode::kMisuse,
-                concat("[ingest] ", paths.destination, " exists already, made of ",
-                       provenance.files == now.entry_count()
-                           ? concat("other files than ", sources_text(options), " holds now")
-                           : concat(provenance.files, " files; ", sources_text(options), " holds ",
-                                    now.entry_count(), " now"),
-                       "; remove it or choose another DST"));
+  return misuse(
+      "ingest", paths.destination, " exists already, made of ",
+      provenance.files == now.entry_count()
+          ? concat("other files than ", sources_text(options), " holds now")
+          : concat(provenance.files, " files; ", sources_text(options), " holds ", now.entry_count(), " now"),
+      "; remove it or choose another DST");
 }
 
 // DST is there: fine if this very command made it, which was then killed after its last rename.
@@ -87,8 +86,8 @@ Result<IngestReport> already_there(const IngestOptions& options, const Paths& pa
                                      ? first_difference(provenance->options, canonical_options(options))
                                      : "it is no dataset";
   if (!difference.empty())
-    return Status(ErrorCode::kMisuse, concat("[ingest] ", paths.destination, " exists already (", difference,
-                                             "); remove it or choose another DST"));
+    return misuse("ingest", paths.destination, " exists already (", difference,
+                  "); remove it or choose another DST");
   DLPIPE_RETURN_IF_ERROR(check_same_files(options, paths, *provenance, source));
   data::PartialDirectory::forget(paths.destination);
   IngestReport report;
@@ -101,8 +100,8 @@ Result<IngestReport> already_there(const IngestOptions& options, const Paths& pa
 Status check_same_options(const Paths& paths, const std::string& was, const std::string& is) {
   const std::string difference = first_difference(was, is);
   if (difference.empty()) return {};
-  return Status(ErrorCode::kMisuse, concat("[ingest] ", paths.partial, " was begun with other options: ",
-                                           difference, "; use those, or remove it to begin again"));
+  return misuse("ingest", paths.partial, " was begun with other options: ", difference,
+                "; use those, or remove it to begin again");
 }
 
 // With --on-error stop, what is known to fail is said before anything is stored.

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/json.h"
 
@@ -21,21 +22,21 @@ Result<Store> parse_store(const std::string& name) {
   for (size_t i = 0; i < kStoreNames.size(); ++i) {
     if (name == kStoreNames[i]) return static_cast<Store>(i);
   }
-  return Status(ErrorCode::kMisuse, concat("[ingest] --store ", name, suggestion(name, kStoreNames)));
+  return misuse("ingest", "--store ", name, suggestion(name, kStoreNames));
 }
 
 Result<JpegLayout> parse_jpeg_layout(const std::string& name) {
   for (size_t i = 0; i < kJpegNames.size(); ++i) {
     if (name == kJpegNames[i]) return static_cast<JpegLayout>(i);
   }
-  return Status(ErrorCode::kMisuse, concat("[ingest] --jpeg ", name, suggestion(name, kJpegNames)));
+  return misuse("ingest", "--jpeg ", name, suggestion(name, kJpegNames));
 }
 
 Result<OnError> parse_on_error(const std::string& name) {
   for (size_t i = 0; i < kOnErrorNames.size(); ++i) {
     if (name == kOnErrorNames[i]) return static_cast<OnError>(i);
   }
-  return Status(ErrorCode::kMisuse, concat("[ingest] --on-error ", name, suggestion(name, kOnErrorNames)));
+  return misuse("ingest", "--on-error ", name, suggestion(name, kOnErrorNames));
 }
 
 Result<std::vector<double>> parse_split(const std::string& text) {
@@ -49,31 +50,32 @@ Result<std::vector<double>> parse_split(const std::string& text) {
     sum += value;
   }
   if (!sane || fractions.size() < 2 || fractions.size() > 3 || std::abs(sum - 1) > 1e-6)
-    return Status(ErrorCode::kMisuse, concat("[ingest] --split ", text,
-                                             "; give two or three fractions that sum to 1: 0.9,0.1 for train "
-                                             "and val, 0.8,0.1,0.1 for train, val and test"));
+    return misuse("ingest", "--split ", text,
+                  "; give two or three fractions that sum to 1: 0.9,0.1 for train "
+                  "and val, 0.8,0.1,0.1 for train, val and test");
   return fractions;
 }
 
 Status check_options(const IngestOptions& options) {
-  const auto misuse = [](const auto&... text) {
-    return Status(ErrorCode::kMisuse, concat("[ingest] ", text...));
-  };
   const bool has_source = !options.list.empty() || !options.sources.empty();
   const bool has_empty =
       std::find(options.sources.begin(), options.sources.end(), "") != options.sources.end();
-  if (!has_source || has_empty || options.destination.empty()) return misuse("give SRC and DST");
+  if (!has_source || has_empty || options.destination.empty()) return misuse("ingest", "give SRC and DST");
   if (options.quality < 1 || options.quality > 100)
-    return misuse("--quality ", options.quality, "; give 1 to 100");
+    return misuse("ingest", "--quality ", options.quality, "; give 1 to 100");
   if (options.resize_max < 0)
-    return misuse("--resize-max ", options.resize_max, "; give pixels, or 0 for none");
-  if (options.limit == 0 || options.limit < -1) return misuse("--limit ", options.limit, "; give at least 1");
-  if (options.jobs < 0 || options.jobs > 4096) return misuse("--threads ", options.jobs, "; give 0 to 4096");
-  if (options.max_pixels < 1) return misuse("--max-pixels ", options.max_pixels, "; give at least 1");
-  if (options.commit_bytes == 0 || options.commit_entries < 1) return misuse("transactions of no size");
+    return misuse("ingest", "--resize-max ", options.resize_max, "; give pixels, or 0 for none");
+  if (options.limit == 0 || options.limit < -1)
+    return misuse("ingest", "--limit ", options.limit, "; give at least 1");
+  if (options.jobs < 0 || options.jobs > 4096)
+    return misuse("ingest", "--threads ", options.jobs, "; give 0 to 4096");
+  if (options.max_pixels < 1)
+    return misuse("ingest", "--max-pixels ", options.max_pixels, "; give at least 1");
+  if (options.commit_bytes == 0 || options.commit_entries < 1)
+    return misuse("ingest", "transactions of no size");
   constexpr uint64_t kSmallestMap = 1 << 20;
   if (options.map_bytes != 0 && options.map_bytes < kSmallestMap)
-    return misuse("--map-size ", human_bytes(options.map_bytes),
+    return misuse("ingest", "--map-size ", human_bytes(options.map_bytes),
                   "; give at least 1M, or 0 to let it be found");
   return {};
 }

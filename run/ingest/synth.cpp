@@ -10,6 +10,7 @@
 
 #include "dlpipe/base/image.h"
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/base/threads.h"
@@ -131,17 +132,14 @@ void paint(const SynthShape& shape, RandomStream& random, const ImageView& out) 
 }
 
 Status check(const SynthOptions& options) {
-  const auto misuse = [](const auto&... text) {
-    return Status(ErrorCode::kMisuse, concat("[synth] ", text...));
-  };
   if (options.per_class < 1 || options.per_class > 1'000'000)
-    return misuse("--per-class ", options.per_class, "; give 1 to 1000000");
+    return misuse("synth", "--per-class ", options.per_class, "; give 1 to 1000000");
   if (options.size_min < 16 || options.size_max > 4096 || options.size_min > options.size_max)
-    return misuse("--size ", options.size_min, "..", options.size_max, "; give 16 to 4096 pixels");
+    return misuse("synth", "--size ", options.size_min, "..", options.size_max, "; give 16 to 4096 pixels");
   std::error_code error;
-  if (options.directory.empty()) return misuse("OUT is empty; give the folder to make", "");
+  if (options.directory.empty()) return misuse("synth", "OUT is empty; give the folder to make");
   if (std::filesystem::exists(options.directory, error))
-    return misuse(options.directory, " exists already; remove it or choose another");
+    return misuse("synth", options.directory, " exists already; remove it or choose another");
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset.h"
 
@@ -25,8 +26,7 @@ static Result<std::string> part_of(const std::string& directory, std::string_vie
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, data::split_names(directory));
   if (names.empty()) return directory;
   if (contains(names, part)) return concat(directory, "/", part);
-  return Status(ErrorCode::kMisuse, concat("[data] ", directory, " holds ", list(names), " and no '", part,
-                                           "'; give one of them"));
+  return misuse("data", directory, " holds ", list(names), " and no '", part, "'; give one of them");
 }
 
 Result<std::string> training_data(const std::string& data) {
@@ -51,13 +51,12 @@ Result<EvaluationData> evaluation_data(const std::string& data, const std::strin
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, data::split_names(data));
   if (names.empty()) {
     if (split.empty()) return EvaluationData{data, ""};
-    return Status(ErrorCode::kMisuse,
-                  concat("[data] ", data, " is no folder of splits; leave --split ", split, " out"));
+    return misuse("data", data, " is no folder of splits; leave --split ", split, " out");
   }
   const std::string chosen = split.empty() ? "val" : split;
   if (!contains(names, chosen)) {
-    return Status(ErrorCode::kMisuse, concat("[data] ", data, " holds ", list(names), " and no '", chosen,
-                                             "'; give --split ", names.front()));
+    return misuse("data", data, " holds ", list(names), " and no '", chosen, "'; give --split ",
+                  names.front());
   }
   std::string note;
   if (split.empty()) note = concat(data, " holds ", list(names), ": val is taken; --split takes another");
@@ -76,10 +75,9 @@ Status check_input_kind(const std::string& model, bool takes_tokens, const std::
                         int channels) {
   const bool has_images = channels > 0;
   if (takes_tokens != has_images) return {};
-  return {ErrorCode::kMisuse,
-          concat("[data] ", model, " takes ", takes_tokens ? "sequences of tokens" : "images with classes",
-                 ", and ", dataset, " holds ", has_images ? "pictures" : "none",
-                 "; give another dataset or another model")};
+  return misuse("data", model, " takes ", takes_tokens ? "sequences of tokens" : "images with classes",
+                ", and ", dataset, " holds ", has_images ? "pictures" : "none",
+                "; give another dataset or another model");
 }
 
 }  // namespace dlpipe::run

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::run {
@@ -80,11 +81,10 @@ Status check_classes(std::string_view first_name, std::span<const std::string> f
   const auto same =
       std::mismatch(first.begin(), first.end(), second.begin(), second.end()).first - first.begin();
   const auto difference = static_cast<size_t>(same);
-  return {ErrorCode::kMisuse,
-          concat("[classes] ", first_name, " and ", second_name, " have different classes, from number ",
-                 difference, " on; ingest with --classes-from\n  ", first_name, " (",
-                 describe_table(first, difference), "\n  ", second_name, " (",
-                 describe_table(second, difference))};
+  return misuse("classes", first_name, " and ", second_name, " have different classes, from number ",
+                difference, " on; ingest with --classes-from\n  ", first_name, " (",
+                describe_table(first, difference), "\n  ", second_name, " (",
+                describe_table(second, difference));
 }
 
 }  // namespace dlpipe::run

@@ -6,6 +6,7 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/core/measured_kernels.h"
@@ -48,9 +49,7 @@ void use_kernels(const std::string& option) {
   const std::string given = option == "auto" ? environment("DLPIPE_KERNELS") : option;
   if (given == "rules") return;
   if (!given.empty() && given != "measured") {
-    throw Error(Status(
-        ErrorCode::kMisuse,
-        concat("[kernels] expected --kernels (or DLPIPE_KERNELS) measured or rules, got '", given, "'")));
+    refuse("kernels", "expected --kernels (or DLPIPE_KERNELS) measured or rules, got '", given, "'");
   }
   const std::string file = measured_kernels_file();
   if (file.empty()) {

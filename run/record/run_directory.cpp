@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
 
@@ -33,8 +34,7 @@ static Status cut_file(const std::string& path, int64_t bytes) {
 Result<std::unique_ptr<RunDirectory>> RunDirectory::create(const std::string& path) {
   std::error_code error;
   if (fs::exists(path + "/config.toml", error)) {
-    return Status(ErrorCode::kMisuse, concat("[run] ", path, " already holds a run; go on with --resume ",
-                                             path, " or give another --out"));
+    return misuse("run", path, " already holds a run; go on with --resume ", path, " or give another --out");
   }
   fs::create_directories(path + "/checkpoints", error);
   if (error) return status_from_errno("run", concat("cannot create ", path), error.value());
@@ -62,7 +62,7 @@ Status RunDirectory::lock() {
   if (!made_lock_) lock_fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (lock_fd_ < 0) return status_from_errno("run", concat("cannot create ", name), errno);
   if (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
-    return {ErrorCode::kMisuse, concat("[run] another process trains in ", path_, "; stop it first")};
+    return misuse("run", "another process trains in ", path_, "; stop it first");
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::run {
@@ -66,11 +67,10 @@ Status change_for_resume(const std::string& directory,
   for (const auto& [name, text] : changes) {
     const ConfigOption* option = find_config_option(name);
     if (option == nullptr || !may_change(*option)) {
-      return {ErrorCode::kMisuse,
-              concat("[train] --", name,
-                     " can't be changed on --resume: the run would not be the same; start "
-                     "another with --config ",
-                     directory, "/config.toml --out NEW")};
+      return misuse("train", "--", name,
+                    " can't be changed on --resume: the run would not be the same; start "
+                    "another with --config ",
+                    directory, "/config.toml --out NEW");
     }
     DLPIPE_RETURN_IF_ERROR(set_option(*option, text, config));
     for (const PathOption& path : kPathOptions) {
@@ -90,19 +90,18 @@ Status check_dataset(const std::string& name, const std::string& path, const std
                      const TrainConfig& config) {
   const auto known = config.record.find(name);
   if (known == config.record.end() || known->second == id) return {};
-  return {ErrorCode::kMisuse,
-          concat("[train] ", path, " holds dataset ", id, ", and the run began with ", known->second,
-                 "; give the dataset that it began with, or begin another run with --config ",
-                 without_slash(config.out), "/config.toml --out NEW")};
+  return misuse("train", path, " holds dataset ", id, ", and the run began with ", known->second,
+                "; give the dataset that it began with, or begin another run with --config ",
+                without_slash(config.out), "/config.toml --out NEW");
 }
 
 Status check_same_past(const engine::ScheduleArguments& former, const engine::ScheduleArguments& now,
                        int64_t step, const TrainConfig& config) {
   const std::string run = without_slash(config.out);
   if (now.total_steps < step) {
-    return {ErrorCode::kMisuse, concat("[train] ", run, " has done ", human_count(step),
-                                       " steps already, and --epochs and --max-steps would end it at ",
-                                       human_count(now.total_steps), "; give more")};
+    return misuse("train", run, " has done ", human_count(step),
+                  " steps already, and --epochs and --max-steps would end it at ",
+                  human_count(now.total_steps), "; give more");
   }
   for (int64_t s = 0; s < step; ++s) {
     DLPIPE_ASSIGN_OR_RETURN(const double was, engine::learning_rate(former, s));
@@ -110,12 +109,11 @@ Status check_same_past(const engine::ScheduleArguments& former, const engine::Sc
     if (was == is) continue;
     const ConfigOption& epochs = *find_config_option("epochs");
     const std::string steps = config.max_steps < 0 ? "" : concat(" --max-steps ", config.max_steps);
-    return {
-        ErrorCode::kMisuse,
-        concat("[train] the schedule ", now.name, " spreads over the whole run: with another length, step ",
-               s + 1, " would have had another rate (", is, ", it had ", was,
-               "). Begin another run from its weights: dlpipe train --config ", run, "/config.toml --init ",
-               run, " --epochs ", option_text(epochs, config), steps, " --out ", run, "-longer")};
+    return misuse(
+        "train", "the schedule ", now.name, " spreads over the whole run: with another length, step ", s + 1,
+        " would have had another rate (", is, ", it had ", was,
+        "). Begin another run from its weights: dlpipe train --config ", run, "/config.toml --init ", run,
+        " --epochs ", option_text(epochs, config), steps, " --out ", run, "-longer");
   }
   return {};
 }

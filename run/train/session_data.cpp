@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/run/input/batch_input.h"
@@ -37,10 +38,9 @@ void use_device(const SessionOptions& session, pipeline::LoaderOptions& options)
 }
 
 Status no_steps(const TrainConfig& config, int64_t batches_per_epoch) {
-  return {ErrorCode::kMisuse,
-          concat("[train] there is no step to train: --epochs ", config.epochs, " of ", batches_per_epoch,
-                 batches_per_epoch == 1 ? " batch" : " batches", ", and a step takes ", config.accumulate,
-                 " (--accumulate); give more, or 0 to save and validate the initial weights alone")};
+  return misuse("train", "there is no step to train: --epochs ", config.epochs, " of ", batches_per_epoch,
+                batches_per_epoch == 1 ? " batch" : " batches", ", and a step takes ", config.accumulate,
+                " (--accumulate); give more, or 0 to save and validate the initial weights alone");
 }
 
 // Weights go on with the normalisation that they know. It becomes part of --augment, so that config.toml has
@@ -69,14 +69,12 @@ void check_input(const SessionOptions& session, const pipeline::Loader& loader, 
       wants_tokens ? token_field(loader.schema()) != nullptr
                    : image_field(loader.schema()) != nullptr && label_field(loader.schema()) != nullptr;
   if (!has_input || model.classes.empty()) {
-    throw Error(
-        Status(ErrorCode::kMisuse, concat("[train] ", session.config.model, " takes ",
-                                          wants_tokens ? "sequences of tokens" : "images with classes",
-                                          ", and ", loader.dataset().directory(), " has none")));
+    refuse("train", session.config.model, " takes ",
+           wants_tokens ? "sequences of tokens" : "images with classes", ", and ",
+           loader.dataset().directory(), " has none");
   }
   if (wants_tokens && session.eval.views != Views::kOne)
-    throw Error(Status(ErrorCode::kMisuse,
-                       concat("[train] --tta is for pictures; ", session.config.model, " takes tokens")));
+    refuse("train", "--tta is for pictures; ", session.config.model, " takes tokens");
 }
 
 /// The model's input as the data have it: pictures' sizes and how they are prepared, or a sequence's length.
@@ -160,9 +158,7 @@ void open_val(const SessionOptions& session, const Notes& notes, SessionData& da
   if (session.overfits()) return;
   if (directory.empty()) {
     if (config.early_stop > 0)
-      throw Error(
-          Status(ErrorCode::kMisuse,
-                 "[train] --early-stop counts validations, and there is no validation set; give --val"));
+      refuse("train", "--early-stop counts validations, and there is no validation set; give --val");
     tell(notes, concat("no validation set: --val isn't given and --data is no split",
                        config.tta == "none" ? "" : "; --tta is kept for eval and predict"));
     return;
@@ -200,8 +196,7 @@ engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t batches
   for (const std::string& milestone : config.milestones) {
     double epoch = 0;
     if (!parse_double(milestone, &epoch) || epoch < 0) {
-      throw Error(Status(ErrorCode::kMisuse, concat("[config] --milestones holds '", milestone,
-                                                    "'; expected epochs, as 30,60,80")));
+      refuse("config", "--milestones holds '", milestone, "'; expected epochs, as 30,60,80");
     }
     schedule.milestones.push_back(std::llround(epoch * steps_per_epoch));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/run/train/session_model.h"
 
@@ -25,11 +26,10 @@ MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, c
   const MemoryPlan plan = plan_memory(arguments);
   if (options.memory_limit == 0 || plan.total() <= options.memory_limit) return plan;
   const int64_t most = plan.largest_batch(options.memory_limit);
-  throw Error(Status(ErrorCode::kMisuse,
-                     concat("[train] batch ", config.batch, " takes about ", human_bytes(plan.total()),
-                            ", more than --memory ", config.memory, "; ",
-                            most > 0 ? concat("the largest batch that fits is ", most)
-                                     : std::string("not even one sample fits: take a smaller model"))));
+  refuse("train", "batch ", config.batch, " takes about ", human_bytes(plan.total()), ", more than --memory ",
+         config.memory, "; ",
+         most > 0 ? concat("the largest batch that fits is ", most)
+                  : std::string("not even one sample fits: take a smaller model"));
 }
 
 // What was held when there was no more is taken for all there is.

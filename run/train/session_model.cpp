@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/run/input/preprocess.h"
 #include "dlpipe/run/train/initial_weights.h"
@@ -34,24 +35,22 @@ void freeze_parameters(const TrainConfig& config, const Notes& notes, engine::Mo
   for (const std::string& pattern : config.freeze) {
     const int frozen = model.freeze(pattern);
     if (frozen == 0) {
-      throw Error(
-          Status(ErrorCode::kMisuse, concat("[train] --freeze ", pattern, " matches no parameter of ",
-                                            config.model, "; the first is ", model.parameters()[0].name)));
+      refuse("train", "--freeze ", pattern, " matches no parameter of ", config.model, "; the first is ",
+             model.parameters()[0].name);
     }
     tell(notes, concat("frozen: ", frozen, " parameters match ", pattern));
   }
   const std::vector<NamedTensor> all = model.parameters();
   if (std::none_of(all.begin(), all.end(), [](const auto& one) { return one.tensor.requires_grad(); }))
-    throw Error(Status(ErrorCode::kMisuse, "[train] --freeze leaves nothing to train; freeze less"));
+    refuse("train", "--freeze leaves nothing to train; freeze less");
 }
 
 void checkpoint_activations(const TrainConfig& config, const Notes& notes, engine::Module& model) {
   for (const std::string& pattern : config.checkpoint_activations) {
     const int count = model.checkpoint_activations(pattern);
     if (count == 0) {
-      throw Error(Status(ErrorCode::kMisuse,
-                         concat("[train] --checkpoint-activations ", pattern, " matches no module of ",
-                                config.model, "; the first is ", model.modules().at(1).name)));
+      refuse("train", "--checkpoint-activations ", pattern, " matches no module of ", config.model,
+             "; the first is ", model.modules().at(1).name);
     }
     tell(notes, concat("recomputed in backward: ", count, " modules match ", pattern));
   }
@@ -63,8 +62,7 @@ void check_matches(const char* option, const std::string& pattern, const std::st
   const bool matches = std::any_of(
       all.begin(), all.end(), [&](const auto& parameter) { return matches_glob(parameter.name, pattern); });
   if (matches) return;
-  throw Error(Status(ErrorCode::kMisuse, concat("[train] ", option, " ", text, " matches no parameter of ",
-                                                model, "; the first is ", all[0].name)));
+  refuse("train", option, " ", text, " matches no parameter of ", model, "; the first is ", all[0].name);
 }
 
 std::vector<engine::OptimizerArguments::Scale> parse_scales(const char* option,
@@ -76,8 +74,7 @@ std::vector<engine::OptimizerArguments::Scale> parse_scales(const char* option,
     const size_t equals = text.rfind('=');
     engine::OptimizerArguments::Scale scale;
     if (equals == std::string::npos || !parse_double(text.substr(equals + 1), &scale.factor)) {
-      throw Error(Status(ErrorCode::kMisuse,
-                         concat("[train] ", option, " ", text, "; give GLOB=FACTOR, as in *.bias=2")));
+      refuse("train", option, " ", text, "; give GLOB=FACTOR, as in *.bias=2");
     }
     scale.pattern = text.substr(0, equals);
     check_matches(option, scale.pattern, text, model, all);

@@ -1,6 +1,7 @@
 #include "dlpipe/run/train/session_options.h"
 
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/run/config/config_choices.h"
@@ -11,14 +12,11 @@ namespace dlpipe::run {
 namespace {
 
 void check_what_goes_together(const TrainConfig& config) {
-  const auto misuse = [](const std::string& text) {
-    throw Error(Status(ErrorCode::kMisuse, "[train] " + text));
-  };
-  if (config.data.empty()) misuse("no dataset; give --data DIR, made by `dlpipe ingest`");
-  if (config.model.empty()) misuse("no model; give --model NAME (--help models lists them)");
-  if (config.reset_head && config.init.empty()) misuse("--reset-head goes with --init FILE");
+  if (config.data.empty()) refuse("train", "no dataset; give --data DIR, made by `dlpipe ingest`");
+  if (config.model.empty()) refuse("train", "no model; give --model NAME (--help models lists them)");
+  if (config.reset_head && config.init.empty()) refuse("train", "--reset-head goes with --init FILE");
   if (config.early_stop > 0 && config.val_every == "never")
-    misuse("--early-stop counts validations, and there are none with --val-every never");
+    refuse("train", "--early-stop counts validations, and there are none with --val-every never");
 }
 
 void note_what_overfitting_leaves_out(const TrainConfig& config, const Notes& notes) {
@@ -78,8 +76,7 @@ EvalOptions eval_options(const SessionOptions& options) {
 uint64_t memory_limit(const TrainConfig& config) {
   uint64_t limit = 0;
   if (!config.memory.empty() && (!parse_bytes(config.memory, &limit) || limit == 0)) {
-    throw Error(Status(ErrorCode::kMisuse, concat("[train] --memory ", config.memory,
-                                                  "; give an amount above 0 with its unit, as 8GiB")));
+    refuse("train", "--memory ", config.memory, "; give an amount above 0 with its unit, as 8GiB");
   }
   return limit;
 }

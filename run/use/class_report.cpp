@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::run {
@@ -57,9 +58,8 @@ double ClassScore::f1() const {
 Result<ClassReport> ClassReport::make(int64_t classes) {
   constexpr int64_t kMost = 4096;  // 128 MiB of counts
   if (classes > kMost) {
-    return Status(ErrorCode::kMisuse,
-                  concat("[eval] --report is for up to ", human_count(kMost), " classes, and there are ",
-                         human_count(classes), "; count from what --predictions writes"));
+    return misuse("eval", "--report is for up to ", human_count(kMost), " classes, and there are ",
+                  human_count(classes), "; count from what --predictions writes");
   }
   return ClassReport(classes);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/engine/core/parallel.h"
@@ -129,8 +130,7 @@ Evaluation evaluate_dataset(const EvaluateOptions& options, const Registries& re
   throw_if_error(check_input_kind(state.model, takes_tokens, data.directory,
                                   value_or_throw(image_channels(data.directory))));
   if (takes_tokens && (options.report || options.on_sample)) {
-    throw Error(Status(ErrorCode::kMisuse, concat("[eval] --report and --predictions are for pictures; ",
-                                                  state.model, " takes tokens")));
+    refuse("eval", "--report and --predictions are for pictures; ", state.model, " takes tokens");
   }
   throw_if_error(check_classes(evaluation.model.path, state.classes, data.directory, dataset->classes()));
   if (options.report) evaluation.classes = value_or_throw(ClassReport::make(state.arguments.classes));

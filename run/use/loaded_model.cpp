@@ -6,6 +6,7 @@
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/engine/core/kernel_table.h"
@@ -24,10 +25,6 @@ namespace dlpipe::run {
 namespace {
 
 namespace fs = std::filesystem;
-
-Error misuse(const std::string& message) {
-  return Error(Status(ErrorCode::kMisuse, message));
-}
 
 // The kernels that the run took, where the checkpoint still lies in it: so evaluation gives the validation's
 // numbers to the last bit.
@@ -59,9 +56,8 @@ class BareModel {
     const auto arguments = arguments_from(source_.shapes, *record_);
     if (!arguments) {
       const std::string fits = fitting_model(source_.shapes, registries_);
-      throw misuse(concat("[weights] ", source_.path, " has no ", record_->head, "weight, which ",
-                          record_->name, " ends with",
-                          fits.empty() ? "" : concat("; its tensors are those of --model ", fits)));
+      refuse("weights", source_.path, " has no ", record_->head, "weight, which ", record_->name,
+             " ends with", fits.empty() ? "" : concat("; its tensors are those of --model ", fits));
     }
     state_.model = record_->name;
     state_.arguments = *arguments;
@@ -77,14 +73,14 @@ class BareModel {
   void find_record() {
     if (options_.model.empty()) {
       const std::string fits = fitting_model(source_.shapes, registries_);
-      throw misuse(concat("[weights] ", source_.path, " holds tensors alone and doesn't say of which model; ",
-                          fits.empty() ? std::string("give --model NAME (dlpipe train --help models)")
-                                       : concat("they fit --model ", fits)));
+      refuse("weights", source_.path, " holds tensors alone and doesn't say of which model; ",
+             fits.empty() ? std::string("give --model NAME (dlpipe train --help models)")
+                          : concat("they fit --model ", fits));
     }
     record_ = value_or_throw(registries_.model_registry().find(options_.model));
     if (record_->input == engine::ModelInput::kImages) return;
-    throw misuse(concat("[weights] ", record_->name, " takes tokens, and ", source_.path,
-                        " doesn't say what they stand for; give the checkpoint or the run that it is from"));
+    refuse("weights", record_->name, " takes tokens, and ", source_.path,
+           " doesn't say what they stand for; give the checkpoint or the run that it is from");
   }
 
   void take_classes() {
@@ -108,10 +104,9 @@ class BareModel {
       return;
     }
     if (static_cast<int64_t>(state_.classes.size()) == state_.arguments.classes) return;
-    throw misuse(concat("[classes] ", source_.path, " tells ", human_count(state_.arguments.classes),
-                        " classes apart (", classifier, "), and ", from, " has ",
-                        human_count(static_cast<int64_t>(state_.classes.size())), ": ",
-                        quoted_names(state_.classes)));
+    refuse("classes", source_.path, " tells ", human_count(state_.arguments.classes), " classes apart (",
+           classifier, "), and ", from, " has ", human_count(static_cast<int64_t>(state_.classes.size())),
+           ": ", quoted_names(state_.classes));
   }
 
   const ModelOptions& options_;
@@ -139,9 +134,8 @@ void take_chain(const ModelOptions& options, const WeightsSource& source, const 
                concat("the dataset's, as ", source.path, " says nothing of it")};
     }
     if (found.op.empty()) {
-      throw misuse(concat("[weights] ", source.path,
-                          " doesn't say how its pictures are normalised; give --val-augment \"", chain,
-                          " normalize(mean=r:g:b,std=r:g:b)\""));
+      refuse("weights", source.path, " doesn't say how its pictures are normalised; give --val-augment \"",
+             chain, " normalize(mean=r:g:b,std=r:g:b)\"");
     }
     chain += " " + found.op;
     origin = found.origin;
@@ -161,9 +155,9 @@ LoadedModel load_model(const ModelOptions& options, const Registries& registries
                        const data::Dataset* dataset, BareFiles bare_files) {
   const WeightsSource source = open_weights(options.weights);
   if (!source.state && bare_files == BareFiles::kRefused) {
-    throw misuse(concat("[weights] ", source.path,
-                        " holds tensors alone; give the checkpoint or the run that it is "
-                        "from, which says what tokens stand for"));
+    refuse("weights", source.path,
+           " holds tensors alone; give the checkpoint or the run that it is "
+           "from, which says what tokens stand for");
   }
   LoadedModel loaded;
   loaded.path = source.path;
@@ -173,13 +167,13 @@ LoadedModel load_model(const ModelOptions& options, const Registries& registries
     loaded.step = source.step;
     take_kernels_of_run(loaded.path);
     if (!options.model.empty() && options.model != loaded.state.model) {
-      throw misuse(concat("[weights] ", source.path, " is a checkpoint of ", loaded.state.model, ", not of ",
-                          options.model, "; leave --model out"));
+      refuse("weights", source.path, " is a checkpoint of ", loaded.state.model, ", not of ", options.model,
+             "; leave --model out");
     }
     if (!options.classes.empty()) {
-      throw misuse(concat("[weights] ", source.path,
-                          " is a checkpoint with class names of its own; leave "
-                          "--classes out"));
+      refuse("weights", source.path,
+             " is a checkpoint with class names of its own; leave "
+             "--classes out");
     }
   } else {
     BareModel bare(options, source, registries, dataset);
@@ -191,8 +185,7 @@ LoadedModel load_model(const ModelOptions& options, const Registries& registries
     take_chain(options, source, record, registries, dataset, loaded);
     if (!options.tta.empty()) loaded.state.tta = options.tta;
   } else if (!options.val_augment.empty() || !options.tta.empty()) {
-    throw misuse(
-        concat("[weights] --val-augment and --tta are for pictures; ", record.name, " takes tokens"));
+    refuse("weights", "--val-augment and --tta are for pictures; ", record.name, " takes tokens");
   }
   value_or_throw(parse_views(loaded.state.tta));
   {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
 
@@ -71,7 +72,7 @@ Result<PictureList> list_pictures(std::span<const std::string> paths,
   for (const std::string& path : paths) {
     if (path == "-" && standard_input != nullptr) {
       if (std::exchange(has_read, true))
-        return Status(ErrorCode::kMisuse, "[predict] '-' twice; standard input can be read once");
+        return misuse("predict", "'-' twice; standard input can be read once");
       DLPIPE_ASSIGN_OR_RETURN(std::string text, standard_input());
       if (begins_as_picture(text)) {
         list.files.push_back({path, std::move(text)});

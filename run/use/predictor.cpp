@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
@@ -22,8 +23,7 @@ Predictor::Predictor(const PredictOptions& options, const Registries& registries
   model_ = load_model(options.model, registries);
   model_.model->to(*value_or_throw(registries.find_device(options.device)));
   if (model_.state.arguments.length > 0) {
-    throw Error(Status(ErrorCode::kMisuse, concat("[predict] ", model_.state.model,
-                                                  " takes tokens, no pictures; see dlpipe generate")));
+    refuse("predict", model_.state.model, " takes tokens, no pictures; see dlpipe generate");
   }
   chain_ =
       value_or_throw(augment::Chain::parse(model_.state.val_augment, registries.augmentation_registry()));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/op.h"
@@ -29,13 +30,11 @@ std::vector<int64_t> tokens_of(const std::string& text, const std::vector<std::s
         found = static_cast<int64_t>(i);
     }
     if (found < 0) {
-      throw Error(Status(
-          ErrorCode::kMisuse,
-          text == GenerateOptions().prompt
-              ? std::string("[generate] the training text has no line breaks, which text begins with by "
-                            "default; give --prompt some of its characters")
-              : concat("[generate] the training text has no '", text.substr(at, 4), "' (place ", at,
-                       " of --prompt); leave it out")));
+      refuse("generate", "the training text has no ",
+             text == GenerateOptions().prompt
+                 ? std::string("line breaks, which text begins with by default; give --prompt some of its "
+                               "characters")
+                 : concat("'", text.substr(at, 4), "' (place ", at, " of --prompt); leave it out"));
     }
     tokens.push_back(found);
     at += vocabulary[static_cast<size_t>(found)].size();
@@ -75,11 +74,10 @@ void generate(const GenerateOptions& options, const std::function<bool(const std
       load_model({.weights = options.checkpoint}, registries, nullptr, BareFiles::kRefused);
   const int64_t length = loaded.state.arguments.length;
   if (length == 0) {
-    throw Error(Status(ErrorCode::kMisuse, concat("[generate] ", loaded.state.model,
-                                                  " takes pictures, no tokens; see dlpipe predict")));
+    refuse("generate", loaded.state.model, " takes pictures, no tokens; see dlpipe predict");
   }
   std::vector<int64_t> tokens = tokens_of(options.prompt, loaded.state.classes);
-  if (tokens.empty()) throw Error(Status(ErrorCode::kMisuse, "[generate] --prompt is empty; give some text"));
+  if (tokens.empty()) refuse("generate", "--prompt is empty; give some text");
   if (!sink(options.prompt)) return;
   const engine::NoGrad no_grad;
   const engine::UseAutocast autocast(dtype_of(loaded, ""));

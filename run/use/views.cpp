@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/ops/ops.h"
 
@@ -55,7 +56,7 @@ Result<Views> parse_views(const std::string& name) {
   for (size_t i = 0; i < names.size(); ++i) {
     if (name == names[i]) return static_cast<Views>(i);
   }
-  return Status(ErrorCode::kMisuse, concat("[eval] --tta ", name, suggestion(name, names)));
+  return misuse("eval", "--tta ", name, suggestion(name, names));
 }
 
 Tensor view_logits(engine::Module& model, const Tensor& pixels, Views views) {

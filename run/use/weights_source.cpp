@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/layers/uninitialized.h"
 #include "dlpipe/io/formats/json.h"
@@ -145,8 +146,8 @@ Status check_weights(const WeightsSource& source, const engine::ModelRecord& rec
   } else if (!fits.empty()) {
     advice = concat("; they are those of --model ", fits);
   }
-  return {ErrorCode::kMisuse, concat("[weights] the tensors of ", source.path, " are not those of this ",
-                                     record.name, "; ", differences, advice)};
+  return misuse("weights", "the tensors of ", source.path, " are not those of this ", record.name, "; ",
+                differences, advice);
 }
 
 }  // namespace
@@ -186,11 +187,9 @@ std::string default_cut(const engine::ModelRecord& record, const data::Dataset* 
     return concat("resize(", shorter, ") center_crop(", size, ")");
   }
   if (dataset == nullptr || dataset->size() == 0) {
-    throw Error(
-        Status(ErrorCode::kMisuse,
-               concat("[weights] ", record.name,
-                      " takes pictures of any size, and its weights don't say of which; give --val-augment "
-                      "\"resize(HxW)\"")));
+    refuse("weights", record.name,
+           " takes pictures of any size, and its weights don't say of which; give --val-augment "
+           "\"resize(HxW)\"");
   }
   const data::RecordHeader first = value_or_throw(dataset->header(0));
   return concat("resize(", first.height, "x", first.width, ")");

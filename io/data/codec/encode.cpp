@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 
@@ -104,17 +105,15 @@ bool encode_guarded(PngEncoding& e, const ConstImageView& image) {
 
 Status check_image(const ConstImageView& image) {
   if (image.width >= 1 && image.height >= 1 && (image.channels == 1 || image.channels == 3)) return {};
-  return Status(ErrorCode::kMisuse,
-                concat("[codec] cannot encode an image of ", image.width, "x", image.height, "x",
-                       image.channels, "; give it pixels and 1 or 3 channels"));
+  return misuse("codec", "cannot encode an image of ", image.width, "x", image.height, "x", image.channels,
+                "; give it pixels and 1 or 3 channels");
 }
 
 }  // namespace
 
 Result<std::vector<std::byte>> encode_jpeg(const ConstImageView& image, int quality, bool subsample) {
   DLPIPE_RETURN_IF_ERROR(check_image(image));
-  if (quality < 1 || quality > 100)
-    return Status(ErrorCode::kMisuse, concat("[codec] JPEG quality ", quality, "; give 1 to 100"));
+  if (quality < 1 || quality > 100) return misuse("codec", "JPEG quality ", quality, "; give 1 to 100");
   JpegEncoding encoding;
   encoding.jpeg.err = jpeg_std_error(&encoding.errors);
   encoding.errors.error_exit = on_encode_error;

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/coef/decoder.h"
 #include "dlpipe/io/data/codec/jpeg.h"
@@ -57,10 +58,9 @@ static Status check_request(const Region& region, const ImageView& out) {
   if (region_ok && out.width == region.width && out.height == region.height &&
       (out.channels == 1 || out.channels == 3))
     return {};
-  return Status(ErrorCode::kMisuse,
-                concat("[codec] region ", region.width, "x", region.height, "+", region.x, "+", region.y,
-                       " does not fit an output of ", out.width, "x", out.height, "x", out.channels,
-                       "; give both the same size and 1 or 3 channels"));
+  return misuse("codec", "region ", region.width, "x", region.height, "+", region.x, "+", region.y,
+                " does not fit an output of ", out.width, "x", out.height, "x", out.channels,
+                "; give both the same size and 1 or 3 channels");
 }
 
 Status ImageDecoder::decode(std::span<const std::byte> bytes, const Region& region, const ImageView& out) {
@@ -90,7 +90,7 @@ Status ImageDecoder::decode_oriented(std::span<const std::byte> bytes, const Ima
   const int seen_width = swaps ? info.height : info.width;
   const int seen_height = swaps ? info.width : info.height;
   if (seen.x > seen_width - seen.width || seen.y > seen_height - seen.height)
-    return Status(ErrorCode::kMisuse, "[codec] region outside the oriented picture");
+    return misuse("codec", "region outside the oriented picture");
   const Region stored = stored_region(seen, seen_width, seen_height, info.orientation);
   const size_t row_bytes = static_cast<size_t>(stored.width) * out.channels;
   try {

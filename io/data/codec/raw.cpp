@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/pixels.h"
@@ -34,7 +35,7 @@ Result<ImageInfo> probe_raw(std::span<const std::byte> bytes) {
 Status decode_raw(std::span<const std::byte> bytes, const Region& region, const ImageView& out) {
   DLPIPE_ASSIGN_OR_RETURN(const ImageInfo info, probe_raw(bytes));
   if (region.x > info.width - region.width || region.y > info.height - region.height)
-    return Status(ErrorCode::kMisuse, "[codec] region outside the raw image");
+    return misuse("codec", "region outside the raw image");
   const auto* pixels = reinterpret_cast<const uint8_t*>(bytes.data()) + kRawHeaderBytes;
   for (int y = 0; y < region.height; ++y) {
     const size_t at = (static_cast<size_t>(region.y + y) * info.width + region.x) * info.channels;

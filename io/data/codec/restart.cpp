@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/coef/jpeg_blocks.h"
@@ -270,7 +271,7 @@ Status RestartDecoder::decode(Bytes bytes, const Region& region, const ImageView
   DLPIPE_ASSIGN_OR_RETURN(const Geometry geometry, read_geometry(bytes, index));
   if (int64_t{region.x} + region.width > geometry.width ||
       int64_t{region.y} + region.height > geometry.height)
-    return Status(ErrorCode::kMisuse, "[codec] region outside the picture");
+    return misuse("codec", "region outside the picture");
   const Part part = part_of(geometry, index, region);
   const int rows = (geometry.height + geometry.mcu_height - 1) / geometry.mcu_height;
   if (part.first == 0 && part.end == index.per_row && part.first_row == 0 && part.end_row == rows)

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/unpack.h"
@@ -59,12 +60,11 @@ Result<ArchiveBytes> ArchiveBytes::open(const std::string& path, const SourceOpt
     fd = opened.fd();
     file.push_back(std::move(opened));
   } else if (::isatty(fd) == 1) {
-    return Status(ErrorCode::kMisuse,
-                  "[ingest] SRC is -, the standard input, which is a terminal; pipe an archive into it: `cat "
+    return misuse("ingest",
+                  "SRC is -, the standard input, which is a terminal; pipe an archive into it: `cat "
                   "shards-*.tar | dlpipe ingest - DST`");
   }
-  if (options.scratch == nullptr)
-    return Status(ErrorCode::kMisuse, concat("[ingest] no scratch file to unpack ", archive.path_, " to"));
+  if (options.scratch == nullptr) return misuse("ingest", "no scratch file to unpack ", archive.path_, " to");
   DLPIPE_ASSIGN_OR_RETURN(archive.scratch_, options.scratch->file());
   archive.begin_ = archive.scratch_->size_bytes();
   DLPIPE_RETURN_IF_ERROR(unpack_to(*archive.scratch_, fd, archive.path_, options));

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/label_list.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
@@ -121,10 +122,9 @@ Status FolderSource::add_labelled(const SplitLayout::Part& part, const PictureFo
   for (size_t i = 0; i < classes.size(); ++i) {
     const auto label = std::find(listing.classes.begin(), listing.classes.end(), classes[i]);
     if (label == listing.classes.end())
-      return Status(ErrorCode::kMisuse,
-                    concat("[ingest] --labels ", printable(options_.labels), " line ", i + 1, ": '",
-                           printable(classes[i]), "' is no class folder of ", printable(root_),
-                           printable(suggestion(classes[i], listing.classes))));
+      return misuse("ingest", "--labels ", printable(options_.labels), " line ", i + 1, ": '",
+                    printable(classes[i]), "' is no class folder of ", printable(root_),
+                    printable(suggestion(classes[i], listing.classes)));
     add(names.pictures[i], {part.folder, label - listing.classes.begin(), part.split, part.folder.size() + 1},
         listing);
   }

@@ -12,6 +12,7 @@
 
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/raw.h"
@@ -165,8 +166,8 @@ Status IdxSource::find_pairs() {
   for (const std::string& file : files) {
     const std::string name = fs::path(file).filename().string();
     if (!is_images_name(name))
-      return Status(ErrorCode::kMisuse, concat("[ingest] ", file, " is not the images file of an IDX pair; ",
-                                               "give the file named ...images-idx3-ubyte"));
+      return misuse("ingest", file, " is not the images file of an IDX pair; ",
+                    "give the file named ...images-idx3-ubyte");
     Pair pair;
     pair.images_file = file;
     const std::string labels =
@@ -221,10 +222,8 @@ Result<SourceListing> IdxSource::list() {
   const bool halves = pairs_.size() == 2 && split_of(pairs_[0], 2) != split_of(pairs_[1], 2) &&
                       !split_of(pairs_[0], 2).empty() && !split_of(pairs_[1], 2).empty();
   if (pairs_.size() > 1 && !halves)
-    return Status(
-        ErrorCode::kMisuse,
-        concat("[ingest] ", path_, " holds ", pairs_.size(),
-               " IDX image files that are no train and test pair; name one, as ", pairs_[0].images_file));
+    return misuse("ingest", path_, " holds ", pairs_.size(),
+                  " IDX image files that are no train and test pair; name one, as ", pairs_[0].images_file);
   SourceListing listing;
   std::vector<std::string> class_of_entry;
   for (size_t p = 0; p < pairs_.size(); ++p) {

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/many_sources.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
@@ -30,10 +31,6 @@ constexpr size_t kMostInputs = 1'000'000;
 bool exists(const std::string& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
-}
-
-Status misuse(const std::string& text) {
-  return Status(ErrorCode::kMisuse, concat("[ingest] ", text));
 }
 
 /// "000..127" as its numbers, as wide as the wider end; nothing for anything else.
@@ -149,11 +146,10 @@ Status check_not_mixed(const std::string& folder, const FolderContents& contents
   const std::string others = contents.folders.empty()
                                  ? concat(contents.pictures, " pictures")
                                  : concat("the folders ", quoted_names(contents.folders, 3));
-  return misuse(concat(printable(folder), " holds both the archives ", quoted_names(contents.archives, 3),
-                       " and ", others, "; give either alone: '", printable(folder), "/*.tar' or ",
-                       contents.folders.empty()
-                           ? "a folder of the pictures"
-                           : concat(printable(folder), "/", printable(contents.folders[0]))));
+  return misuse("ingest", printable(folder), " holds both the archives ", quoted_names(contents.archives, 3),
+                " and ", others, "; give either alone: '", printable(folder), "/*.tar' or ",
+                contents.folders.empty() ? "a folder of the pictures"
+                                         : concat(printable(folder), "/", printable(contents.folders[0])));
 }
 
 /// Adds the archives of a folder, or of its train, val and test folders; false where it is no folder of archives.
@@ -217,18 +213,18 @@ Status check_each_once(const std::vector<SourceInput>& inputs) {
   int64_t streams = 0;
   for (const SourceInput& input : inputs) {
     if (input.path == "-") {
-      if (++streams > 1) return misuse("SRC is - twice; there is one standard input");
+      if (++streams > 1) return misuse("ingest", "SRC is - twice; there is one standard input");
       continue;
     }
     struct stat stat {};
     if (::stat(input.path.c_str(), &stat) != 0) continue;  // opening it says why
     const auto [former, fresh] = seen.emplace(id_of(stat), input.path);
     if (!fresh)
-      return misuse(concat(printable(input.path),
-                           former->second == input.path
-                               ? std::string()
-                               : concat(" is the same as ", printable(former->second), " and"),
-                           " is given twice; give it once"));
+      return misuse("ingest", printable(input.path),
+                    former->second == input.path
+                        ? std::string()
+                        : concat(" is the same as ", printable(former->second), " and"),
+                    " is given twice; give it once");
   }
   return {};
 }
@@ -248,7 +244,7 @@ Result<std::vector<std::string>> expand_braces(const std::string& text) {
     const std::string before = text.substr(at, (choices ? open : end) - at);
     const std::vector<std::string> pieces = choices ? *choices : std::vector<std::string>{""};
     if (done.size() * pieces.size() > kMostInputs)
-      return misuse(concat(printable(text), " stands for more than ", human_count(kMostInputs), " files"));
+      return misuse("ingest", printable(text), " stands for more than ", human_count(kMostInputs), " files");
     std::vector<std::string> next;
     for (const std::string& head : done) {
       for (const std::string& piece : pieces) next.push_back(concat(head, before, piece));
@@ -287,7 +283,7 @@ Result<SourceInputs> expand_inputs(std::span<const std::string> given, const std
 Result<std::unique_ptr<Source>> open_sources(std::span<const std::string> given, const std::string& list,
                                              const SourceOptions& options) {
   if (!options.manifest.empty() && (given.size() != 1 || !list.empty()))
-    return misuse("--manifest goes with one SRC, the folder that its paths are below");
+    return misuse("ingest", "--manifest goes with one SRC, the folder that its paths are below");
   if (!options.manifest.empty()) {
     SourceOptions one = options;
     one.path = given.front();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/source_file.h"
 
@@ -19,15 +20,14 @@ Result<std::vector<std::string>> read_labels(const SourceOptions& options, size_
   for (const std::string& line : split(text, '\n')) classes.emplace_back(trim(line));
   while (!classes.empty() && classes.back().empty()) classes.pop_back();
   if (classes.size() != pictures) {
-    return Status(ErrorCode::kMisuse, concat("[ingest] --labels ", printable(file), " has ", classes.size(),
-                                             " lines for ", pictures,
-                                             " pictures; it needs one class per picture, in the order of "
-                                             "their names"));
+    return misuse("ingest", "--labels ", printable(file), " has ", classes.size(), " lines for ", pictures,
+                  " pictures; it needs one class per picture, in the order of "
+                  "their names");
   }
   const auto empty = std::find(classes.begin(), classes.end(), "");
   if (empty != classes.end())
-    return Status(ErrorCode::kMisuse, concat("[ingest] --labels ", printable(file), " line ",
-                                             empty - classes.begin() + 1, " is empty; write a class"));
+    return misuse("ingest", "--labels ", printable(file), " line ", empty - classes.begin() + 1,
+                  " is empty; write a class");
   return classes;
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::data {
@@ -84,8 +85,8 @@ void ManySources::take_fields(const SourceListing& one, SourceListing& all) {
 Status ManySources::add(size_t input, SourceListing one, SourceListing& all) {
   const std::string& path = inputs_.inputs[input].path;
   if (one.tokens > 0)
-    return Status(ErrorCode::kMisuse, concat("[ingest] ", printable(path), " is a text among ",
-                                             sources_.size(), " inputs; put texts together into one file"));
+    return misuse("ingest", printable(path), " is a text among ", sources_.size(),
+                  " inputs; put texts together into one file");
   take_fields(one, all);
   std::vector<size_t> place_of;
   for (const std::string& field : one.extra_fields)
@@ -116,10 +117,9 @@ Status ManySources::check_splits(const SourceListing& all) const {
   const SourceEntry* without = nullptr;
   for (const SourceEntry& entry : all.entries) (entry.split.empty() ? without : with) = &entry;
   if (with == nullptr || without == nullptr) return {};
-  return Status(ErrorCode::kMisuse,
-                concat("[ingest] ", printable(inputs_.inputs[with->input].path), " makes splits and ",
-                       printable(inputs_.inputs[without->input].path),
-                       " does not; ingest them apart, or --no-splits makes one dataset of all"));
+  return misuse("ingest", printable(inputs_.inputs[with->input].path), " makes splits and ",
+                printable(inputs_.inputs[without->input].path),
+                " does not; ingest them apart, or --no-splits makes one dataset of all");
 }
 
 Result<SourceListing> ManySources::list() {

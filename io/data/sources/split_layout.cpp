@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::data {
@@ -20,8 +21,8 @@ struct Named {
   const TopFolder* folder;
 };
 
-Status misuse(const std::string& source, const std::string& what) {
-  return {ErrorCode::kMisuse, concat("[ingest] ", printable(source), what, "; ", kLiterally)};
+Status unclear(const std::string& source, const std::string& what) {
+  return misuse("ingest", printable(source), what, "; ", kLiterally);
 }
 
 std::string in_quotes(const std::string& name) {
@@ -82,17 +83,18 @@ Status add_part(const std::string& source, const Named& one, const TopFolder& re
     return {};
   }
   if (!is_reference && folder.folders.empty()) {
-    return misuse(source, concat(": the folder ", in_quotes(folder.name),
-                                 " holds pictures, but no class folders as ", in_quotes(reference.name),
-                                 " does; name a list of their "
-                                 "classes with --labels, sort them into folders, or ingest ",
-                                 printable(source), "/", printable(reference.name), " with --split 0.9,0.1"));
+    return unclear(
+        source, concat(": the folder ", in_quotes(folder.name), " holds pictures, but no class folders as ",
+                       in_quotes(reference.name),
+                       " does; name a list of their "
+                       "classes with --labels, sort them into folders, or ingest ",
+                       printable(source), "/", printable(reference.name), " with --split 0.9,0.1"));
   }
   const std::vector<std::string> unknown = missing_in(reference.folders, folder.folders);
   if (!unknown.empty()) {
-    return misuse(source, concat(": the folder ", in_quotes(folder.name), " has classes that ",
-                                 in_quotes(reference.name), " has not: ", quoted_names(unknown),
-                                 "; the classes of both must be the same, so rename or remove them"));
+    return unclear(source, concat(": the folder ", in_quotes(folder.name), " has classes that ",
+                                  in_quotes(reference.name), " has not: ", quoted_names(unknown),
+                                  "; the classes of both must be the same, so rename or remove them"));
   }
   layout.parts.push_back({std::string(one.split), folder.name, false});
   return {};
@@ -101,9 +103,9 @@ Status add_part(const std::string& source, const Named& one, const TopFolder& re
 Status check_named_once(const std::string& source, const std::vector<Named>& found) {
   for (size_t i = 1; i < found.size(); ++i) {
     if (found[i].split != found[i - 1].split) continue;
-    return misuse(source, concat(" has two folders for the split ", found[i].split, ", ",
-                                 in_quotes(found[i - 1].folder->name), " and ",
-                                 in_quotes(found[i].folder->name), "; move one away"));
+    return unclear(source, concat(" has two folders for the split ", found[i].split, ", ",
+                                  in_quotes(found[i - 1].folder->name), " and ",
+                                  in_quotes(found[i].folder->name), "; move one away"));
   }
   return {};
 }
@@ -137,10 +139,10 @@ Result<SplitLayout> find_split_layout(const std::string& source, std::span<const
   const auto first =
       std::find_if(found.begin(), found.end(), [](const Named& one) { return !one.folder->folders.empty(); });
   if (first == found.end() && alone) {
-    return misuse(source,
-                  concat(" holds ", names_of(found),
-                         " with pictures, but no class folders in them: nothing tells the classes; list "
-                         "the files with their labels in a manifest (--manifest)"));
+    return unclear(source,
+                   concat(" holds ", names_of(found),
+                          " with pictures, but no class folders in them: nothing tells the classes; list "
+                          "the files with their labels in a manifest (--manifest)"));
   }
   const bool labelled =
       has_labels && first != found.end() && std::any_of(found.begin(), found.end(), [](const Named& one) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/coef/kernels.h"
 #include "dlpipe/io/data/codec/coef/record.h"
@@ -252,7 +253,7 @@ Status CoefDecoder::decode(std::span<const std::byte> bytes, const Region& regio
     return Status(ErrorCode::kUnsupported,
                   "[codec] coefficient record of more pixels than the limit (--max-pixels)");
   if (int64_t{region.x} + region.width > frame.width || int64_t{region.y} + region.height > frame.height)
-    return Status(ErrorCode::kMisuse, "[codec] region outside the picture");
+    return misuse("codec", "region outside the picture");
   s.end = bytes.data() + bytes.size();
   s.tile_form = frame.tile_form;
   s.region = region;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/resize_axis.h"
 #include "dlpipe/io/data/codec/coef/region_blocks.h"
 
@@ -143,12 +144,12 @@ Result<size_t> TileSelector::select(std::span<const std::byte> bytes, const Coef
   const int seen_height = swaps ? frame.width : frame.height;
   const Region& region = crop.region;
   if (!fits(region.x, region.width, seen_width) || !fits(region.y, region.height, seen_height))
-    return Status(ErrorCode::kMisuse, "[codec] region outside the picture");
+    return misuse("codec", "region outside the picture");
   if (crop.channels != 1 && crop.channels != 3)
-    return Status(ErrorCode::kMisuse, "[codec] a crop of 1 or 3 channels was expected");
+    return misuse("codec", "a crop of 1 or 3 channels was expected");
   sample = {};
   if (!fill_resize(crop, sample))
-    return Status(ErrorCode::kMisuse, "[codec] the crop's region isn't what its window depends on");
+    return misuse("codec", "the crop's region isn't what its window depends on");
   const Region stored = stored_region(region, seen_width, seen_height, frame.orientation);
   sample.channels = crop.channels;
   sample.flip = crop.flip;
