@@ -6,9 +6,8 @@
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
-#include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/partial_directory.h"
+#include "dlpipe/io/data/sample.h"
 #include "dlpipe/io/data/sources/source_file.h"
 
 namespace dlpipe::data {
@@ -35,53 +34,32 @@ std::string with_fitting_ending(const std::string& path, ImageLayout layout) {
   return has_image_name(path) ? fs::path(path).replace_extension(wanted).string() : path + wanted;
 }
 
-Result<std::vector<std::byte>> raw_to_png(std::span<const std::byte> image) {
-  DLPIPE_ASSIGN_OR_RETURN(const ImageInfo info, probe_image(image));
-  const ptrdiff_t stride = ptrdiff_t{info.width} * info.channels;
-  std::vector<uint8_t> pixels(static_cast<size_t>(stride) * info.height);
-  const ImageView view{pixels.data(), info.width, info.height, info.channels, stride};
-  DLPIPE_RETURN_IF_ERROR(ImageDecoder().decode(image, {0, 0, info.width, info.height}, view));
-  return encode_png(view);
-}
-
 class Exporter {
  public:
-  Exporter(const Dataset& dataset, std::unique_ptr<Dataset::Reader> reader, const PartialDirectory& root)
-      : dataset_(dataset), reader_(std::move(reader)), root_(root) {}
+  Exporter(const Dataset& dataset, SampleReader& reader, const PartialDirectory& root)
+      : dataset_(dataset), reader_(reader), root_(root) {}
 
-  Result<uint64_t> write(int64_t sample) {
-    DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset_.header(sample));
-    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(sample));
-    if (checksum64(record) != header.checksum)
-      return Status(ErrorCode::kCorrupt, concat("[export] sample ", sample, " of ", dataset_.directory(),
-                                                " is damaged; `dlpipe verify` lists all that are"));
-    DLPIPE_ASSIGN_OR_RETURN(const RecordView view, parse_record(dataset_, record));
-    if (view.image.empty())
-      return Status(ErrorCode::kUnsupported, concat("[export] sample ", sample, " has no image to write"));
-    DLPIPE_ASSIGN_OR_RETURN(const std::string name, file_name(sample, header, record));
-    std::span<const std::byte> file = view.image;
-    std::vector<std::byte> made;
-    if (header.layout == ImageLayout::kRaw) {
-      DLPIPE_ASSIGN_OR_RETURN(made, raw_to_png(view.image));
-      file = made;
-    } else if (header.layout == ImageLayout::kCoefficients) {
-      DLPIPE_ASSIGN_OR_RETURN(made, coefficients_to_jpeg(view.image));
-      DLPIPE_ASSIGN_OR_RETURN(const bool same, keeps_source_bytes(view.image));
-      rewritten_ += same ? 0 : 1;
-      file = made;
-    }
-    DLPIPE_RETURN_IF_ERROR(root_.write(name, file));
-    return file.size();
+  Result<uint64_t> write(int64_t number) {
+    DLPIPE_ASSIGN_OR_RETURN(const SampleReader::Sample sample, reader_.read(number));
+    DLPIPE_ASSIGN_OR_RETURN(const std::string name, file_name(sample));
+    DLPIPE_ASSIGN_OR_RETURN(const SampleReader::File file, reader_.file(sample));
+    rewritten_ += file.is_rewritten ? 1 : 0;
+    DLPIPE_RETURN_IF_ERROR(root_.write(name, file.bytes));
+    return file.bytes.size();
   }
   int64_t rewritten() const { return rewritten_; }
 
  private:
-  Result<std::string> file_name(int64_t sample, const RecordHeader& header,
-                                std::span<const std::byte> record) {
-    const auto bytes = field_bytes(dataset_, record, "path");
-    std::string path = concat("sample-", sample);
-    if (bytes.ok() && !bytes->empty())
-      path.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  Result<std::string> file_name(const SampleReader::Sample& sample) {
+    const RecordHeader& header = sample.header;
+    std::string path = concat("sample-", sample.number);
+    const std::span<const Field> fields = dataset_.fields();
+    const auto field =
+        std::find_if(fields.begin(), fields.end(), [](const Field& one) { return one.name == "path"; });
+    if (field != fields.end()) {
+      const auto bytes = sample.view.fields[static_cast<size_t>(field - fields.begin())];
+      if (!bytes.empty()) path.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
     const bool known = header.label >= 0 && header.label < static_cast<int64_t>(dataset_.classes().size());
     const std::string class_name =
         known ? dataset_.classes()[static_cast<size_t>(header.label)] : concat("label-", header.label);
@@ -90,14 +68,15 @@ class Exporter {
     // taken too.
     while (!names_.insert(name).second) {
       const fs::path taken(name);
-      name = (taken.parent_path() / concat(taken.stem().string(), "-", sample, taken.extension().string()))
+      name = (taken.parent_path() /
+              concat(taken.stem().string(), "-", sample.number, taken.extension().string()))
                  .string();
     }
     return name;
   }
 
   const Dataset& dataset_;
-  std::unique_ptr<Dataset::Reader> reader_;
+  SampleReader& reader_;
   const PartialDirectory& root_;
   std::unordered_set<std::string> names_;
   int64_t rewritten_ = 0;
@@ -131,8 +110,8 @@ Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& o
     return misuse("export", directory, " exists already; remove it or choose another");
   DLPIPE_ASSIGN_OR_RETURN(auto partial, PartialDirectory::claim("export", directory));
   DLPIPE_RETURN_IF_ERROR(partial.clear());
-  DLPIPE_ASSIGN_OR_RETURN(auto reader, dataset.reader());
-  Exporter exporter(dataset, std::move(reader), partial);
+  DLPIPE_ASSIGN_OR_RETURN(const auto reader, SampleReader::open(dataset));
+  Exporter exporter(dataset, *reader, partial);
   ExportReport report;
   report.directory = directory;
   const int64_t total = options.limit < 0 ? dataset.size() : std::min(options.limit, dataset.size());

@@ -1,0 +1,92 @@
+#include "dlpipe/io/data/sample.h"
+
+#include <utility>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
+
+namespace dlpipe::data {
+
+static Result<std::vector<std::byte>> raw_to_png(std::span<const std::byte> image) {
+  DLPIPE_ASSIGN_OR_RETURN(const ImageInfo info, probe_image(image));
+  const ptrdiff_t stride = ptrdiff_t{info.width} * info.channels;
+  std::vector<uint8_t> pixels(static_cast<size_t>(stride) * info.height);
+  const ImageView view{pixels.data(), info.width, info.height, info.channels, stride};
+  DLPIPE_RETURN_IF_ERROR(ImageDecoder().decode(image, {0, 0, info.width, info.height}, view));
+  return encode_png(view);
+}
+
+static DecodeLimits limits_of(int64_t max_pixels) {
+  DecodeLimits limits;
+  limits.max_pixels = max_pixels;
+  return limits;
+}
+
+SampleReader::SampleReader(const Dataset& dataset, std::unique_ptr<Dataset::Reader> reader,
+                           int64_t max_pixels)
+    : dataset_(dataset),
+      reader_(std::move(reader)),
+      limits_(limits_of(max_pixels)),
+      decoder_(limits_of(max_pixels)) {}
+
+Result<std::unique_ptr<SampleReader>> SampleReader::open(const Dataset& dataset, int64_t max_pixels) {
+  DLPIPE_ASSIGN_OR_RETURN(auto reader, dataset.reader());
+  return std::unique_ptr<SampleReader>(new SampleReader(dataset, std::move(reader), max_pixels));
+}
+
+Status SampleReader::in_sample(const Status& status, int64_t number) const {
+  return status.with_context(concat("[dataset] sample ", number, " of ", dataset_.directory(), ": "));
+}
+
+Status SampleReader::check_has_picture(const Sample& sample) const {
+  if (sample.header.layout != ImageLayout::kNone && !sample.view.image.empty()) return {};
+  return Status(ErrorCode::kUnsupported,
+                concat("[dataset] sample ", sample.number, " of ", dataset_.directory(), " has no image"));
+}
+
+Result<SampleReader::Sample> SampleReader::read(int64_t number) {
+  Sample sample;
+  sample.number = number;
+  DLPIPE_ASSIGN_OR_RETURN(sample.header, dataset_.header(number));
+  DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(number));
+  if (checksum64(record) != sample.header.checksum)
+    return Status(ErrorCode::kCorrupt, concat("[dataset] sample ", number, " of ", dataset_.directory(),
+                                              " is damaged; `dlpipe verify` lists all that are"));
+  auto view = parse_record(dataset_, record);
+  if (!view.ok()) return in_sample(view.status(), number);
+  sample.view = *std::move(view);
+  return sample;
+}
+
+Status SampleReader::decode(const Sample& sample, const ImageView& out) {
+  DLPIPE_RETURN_IF_ERROR(check_has_picture(sample));
+  const auto decoded = [&]() -> Status {
+    DLPIPE_ASSIGN_OR_RETURN(const ImageInfo info, probe_image(sample.view.image));
+    const bool swaps = swaps_axes(info.orientation);
+    const int width = swaps ? info.height : info.width;
+    const int height = swaps ? info.width : info.height;
+    if (width != out.width || height != out.height)
+      return Status(ErrorCode::kCorrupt, "its picture has another size than the header table says");
+    DLPIPE_RETURN_IF_ERROR(check_pixels(info, limits_.max_pixels));
+    return decoder_.decode_oriented(sample.view.image, info, {0, 0, width, height}, out);
+  }();
+  return decoded.ok() ? decoded : in_sample(decoded, sample.number);
+}
+
+Result<SampleReader::File> SampleReader::file(const Sample& sample) {
+  DLPIPE_RETURN_IF_ERROR(check_has_picture(sample));
+  const std::span<const std::byte> image = sample.view.image;
+  File file;
+  if (sample.header.layout == ImageLayout::kRaw) {
+    DLPIPE_ASSIGN_OR_RETURN(file.bytes, raw_to_png(image));
+  } else if (sample.header.layout == ImageLayout::kCoefficients) {
+    DLPIPE_ASSIGN_OR_RETURN(file.bytes, coefficients_to_jpeg(image));
+    DLPIPE_ASSIGN_OR_RETURN(const bool same, keeps_source_bytes(image));
+    file.is_rewritten = !same;
+  } else {
+    file.bytes.assign(image.begin(), image.end());
+  }
+  return file;
+}
+
+}  // namespace dlpipe::data

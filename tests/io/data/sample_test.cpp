@@ -1,0 +1,79 @@
+#include "dlpipe/io/data/sample.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "dlpipe/base/text.h"
+#include "tests/io/data/codec/image_files.h"
+#include "tests/io/data/written_dataset.h"
+
+namespace dlpipe::data {
+namespace {
+
+/// A dataset of one record with these bytes as its picture.
+std::shared_ptr<const Dataset> dataset_of(const std::string& directory, std::span<const std::byte> image,
+                                          int width, int height, ImageLayout layout) {
+  const Schema schema = image_schema(1);
+  std::filesystem::create_directories(directory);
+  auto writer = value_or_throw(DatasetWriter::open(directory, schema, kMap));
+  RecordPacker packer(schema);
+  const int64_t label = 1;
+  const std::string path = "dog/1";
+  const std::span<const std::byte> values[] = {image, std::as_bytes(std::span(&label, 1)),
+                                               std::as_bytes(std::span(path))};
+  RecordHeader header;
+  header.width = width;
+  header.height = height;
+  header.channels = 3;
+  header.layout = layout;
+  expect_ok(writer->add(*packer.pack(values, header)));
+  expect_ok(writer->finish(1));
+  return value_or_throw(Dataset::open(directory));
+}
+
+TEST(Sample, GivesPixelsAsSeenAndTheFileAsItWas) {
+  TempDir dir;
+  const std::vector<std::byte> jpeg = read_picture("exif_7.jpg");  // turned
+  const ImageInfo info = value_or_throw(probe_image(jpeg));
+  ASSERT_TRUE(swaps_axes(info.orientation));
+  const auto dataset = dataset_of(dir / "d", jpeg, info.height, info.width, ImageLayout::kJpeg);
+  const auto reader = value_or_throw(SampleReader::open(*dataset));
+  const SampleReader::Sample sample = value_or_throw(reader->read(0));
+  EXPECT_EQ(sample.view.label, 1);
+  EXPECT_TRUE(value_or_throw(reader->file(sample)).bytes == jpeg);
+
+  const int width = info.height, height = info.width;
+  const ptrdiff_t stride = ptrdiff_t{3} * width;
+  std::vector<uint8_t> pixels(static_cast<size_t>(stride * height)), expected(pixels.size());
+  expect_ok(reader->decode(sample, {pixels.data(), width, height, 3, stride}));
+  expect_ok(ImageDecoder().decode_oriented(jpeg, info, {0, 0, width, height},
+                                           {expected.data(), width, height, 3, stride}));
+  EXPECT_EQ(pixels, expected);
+}
+
+TEST(Sample, RefusesAPictureOfAnotherSizeThanItsRow) {
+  TempDir dir;
+  const std::vector<std::byte> jpeg = read_picture("exif_7.jpg");
+  const auto dataset = dataset_of(dir / "d", jpeg, 5, 4, ImageLayout::kJpeg);
+  const auto reader = value_or_throw(SampleReader::open(*dataset));
+  std::vector<uint8_t> pixels(5 * 4 * 3);
+  const Status status =
+      reader->decode(value_or_throw(reader->read(0)), {pixels.data(), 5, 4, 3, ptrdiff_t{5} * 3});
+  EXPECT_EQ(status.code(), ErrorCode::kCorrupt);
+  EXPECT_NE(status.message().find("sample 0"), std::string::npos) << status.message();
+}
+
+TEST(Sample, SaysWhatHasNoPictureAndWhatIsBeyondTheEnd) {
+  TempDir dir;
+  const auto dataset = dataset_of(dir / "d", {}, 0, 0, ImageLayout::kNone);
+  const auto reader = value_or_throw(SampleReader::open(*dataset));
+  const SampleReader::Sample sample = value_or_throw(reader->read(0));
+  EXPECT_EQ(reader->decode(sample, {}).code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(reader->file(sample).status().code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(reader->read(1).status().code(), ErrorCode::kMisuse);
+  EXPECT_EQ(reader->read(-1).status().code(), ErrorCode::kMisuse);
+}
+
+}  // namespace
+}  // namespace dlpipe::data
