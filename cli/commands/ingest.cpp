@@ -9,7 +9,6 @@
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/progress_line.h"
 #include "dlpipe/cli/stop_signal.h"
-#include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/ingest/ingest.h"
 
 namespace dlpipe::cli {
@@ -98,32 +97,6 @@ void print_result(const ingest::IngestReport& report) {
                       "; threads were busy with: ", stages, "limit: ", report.limiting));
 }
 
-std::string json_of(const ingest::IngestReport& report) {
-  using formats::Json;
-  Json datasets = Json::array(), skipped = Json::array(), warnings = Json::array(), busy = Json::object();
-  for (const ingest::IngestReport::Split& split : report.splits) {
-    datasets.push_back(Json::object({{"split", split.name},
-                                     {"directory", split.directory},
-                                     {"id", split.id},
-                                     {"samples", split.samples},
-                                     {"bytes", static_cast<int64_t>(split.file_bytes)}}));
-  }
-  for (const ingest::SkippedFile& file : report.skipped)
-    skipped.push_back(Json::object({{"path", file.path}, {"reason", file.reason}}));
-  for (const std::string& warning : report.warnings) warnings.push_back(warning);
-  for (const auto& stage : report.stages) busy.set(stage.name, stage.busy_s);
-  return Json::object({{"datasets", std::move(datasets)},
-                       {"classes", Json(Json::Array(report.classes.begin(), report.classes.end()))},
-                       {"skipped", std::move(skipped)},
-                       {"warnings", std::move(warnings)},
-                       {"already_complete", report.already_complete},
-                       {"resumed", report.resumed},
-                       {"seconds", report.seconds},
-                       {"busy_seconds", std::move(busy)},
-                       {"limit", report.limiting}})
-      .dump();
-}
-
 Status run(Options options) {
   DLPIPE_RETURN_IF_ERROR(parse_texts(options));
   const std::atomic<bool>* stop = catch_stop_signals();
@@ -136,7 +109,7 @@ Status run(Options options) {
   line.end();
   if (!report.ok()) return report.status();
   if (options.json)
-    print_answer(json_of(*report));
+    print_answer(ingest::to_json(*report));
   else
     print_result(*report);
   return {};

@@ -105,6 +105,9 @@ struct IngestReport {
 Result<IngestReport> ingest(const IngestOptions& options,
                             const std::function<void(const IngestProgress&)>& progress = {});
 
+/// What `--json` prints (docs/json.md).
+std::string to_json(const IngestReport& report);
+
 Result<Store> parse_store(const std::string& name);             // auto, jpeg, raw
 Result<JpegLayout> parse_jpeg_layout(const std::string& name);  // auto, standard, restart, coefficients...
 Result<OnError> parse_on_error(const std::string& name);        // skip, stop
