@@ -3,6 +3,7 @@
 
 #include "dlpipe/python/errors.h"
 #include "dlpipe/python/loader.h"
+#include "dlpipe/python/subjects.h"
 #include "dlpipe/python/waiting.h"
 
 NB_MODULE(_dlpipe, module) {
@@ -12,4 +13,6 @@ NB_MODULE(_dlpipe, module) {
   dlpipe::python::bind_errors(module);
   dlpipe::python::bind_waiting(module);
   dlpipe::python::bind_loader(module);
+  dlpipe::python::bind_dataset(module);
+  dlpipe::python::bind_ingest(module);
 }

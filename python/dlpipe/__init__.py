@@ -9,6 +9,7 @@ bit for bit, on any number of threads. Messages go to the logger "dlpipe"; error
 """
 
 from dlpipe import _dlpipe
+from dlpipe.dataset import Dataset
 from dlpipe.errors import (
     CancelledError,
     ChangedError,
@@ -23,7 +24,9 @@ from dlpipe.errors import (
     PermissionDeniedError,
     UnsupportedError,
 )
+from dlpipe.ingest import ingest
 from dlpipe.loader import Loader
+from dlpipe.progress import TqdmProgress
 
 __version__ = _dlpipe.version
 
@@ -31,6 +34,7 @@ __all__ = [
     "CancelledError",
     "ChangedError",
     "CorruptError",
+    "Dataset",
     "Error",
     "IoError",
     "Loader",
@@ -40,5 +44,7 @@ __all__ = [
     "NotFoundError",
     "OutOfMemoryError",
     "PermissionDeniedError",
+    "TqdmProgress",
     "UnsupportedError",
+    "ingest",
 ]

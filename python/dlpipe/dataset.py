@@ -1,0 +1,178 @@
+"""A dataset, sample by sample."""
+
+import collections
+import functools
+import operator
+import os
+
+from dlpipe import _dlpipe
+from dlpipe.progress import Reporter
+
+
+class _Facts:
+    """What a sample knows beside its fields. Mixed into the named tuples."""
+
+    __slots__ = ()
+
+    def to_pil(self):
+        """The picture as a PIL.Image (needs Pillow)."""
+        from PIL import Image
+
+        pixels = self.image
+        return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+
+
+def _make(fields, values):
+    return sample_type(fields)(*values)
+
+
+def _reduce(self):
+    return _make, (self._fields, tuple(self))
+
+
+@functools.cache
+def sample_type(fields):
+    """The class of samples with these fields."""
+    base = collections.namedtuple("Sample", fields)
+    return type("Sample", (_Facts, base), {"__slots__": (), "__reduce__": _reduce, "__module__": "dlpipe"})
+
+
+def _open(directory, split, max_pixels, numbers):
+    dataset = Dataset(directory, split=split, max_pixels=max_pixels)
+    dataset._numbers = numbers
+    return dataset
+
+
+class Dataset:
+    """The samples of a dataset that `dlpipe ingest`, dlpipe.Writer or dlpipe.from_dataset made, by their number.
+
+        pictures = dlpipe.Dataset("data/val")
+        image, label, path = pictures[0]     # a named tuple of the dataset's fields
+        pictures[0].to_pil().show()
+        pictures[::100]                      # every hundredth, as a Dataset
+
+    It is a sequence, so torch's DataLoader takes it, with workers too; dlpipe.Loader is many times as fast. Fields are
+
+    - image: numpy uint8 [height, width, channels], as seen, 1 or 3 channels
+    - label: int, an index of `classes`; -1: none
+    - path, and every other field of bytes: str (what is no UTF-8 comes back by os.fsencode)
+    - tensors: numpy arrays of the field's dtype and shape
+
+    Any thread may read. It is opened anew where it is unpickled.
+
+    Args:
+        data: the dataset's directory. str or os.PathLike.
+        split: which one, where data holds several ("train", "val").
+        max_pixels: larger pictures are an error.
+
+    Raises:
+        dlpipe.Error: of the kind that fits; dlpipe.CorruptError where a sample read is damaged.
+    """
+
+    def __init__(self, data, *, split="", max_pixels=178_956_970):
+        self._arguments = (data, split, max_pixels)
+        self._opened = _dlpipe.Dataset(os.fsencode(data), split, max_pixels)
+        self._type = sample_type(self._opened.fields)
+        self._numbers = range(self._opened.size)
+
+    def __len__(self):
+        return len(self._numbers)
+
+    def __getitem__(self, index):
+        """One sample for a number (negative ones count from the end); for a slice or a list of numbers a Dataset of
+        these, which reads nothing yet."""
+        if hasattr(index, "__index__"):
+            try:
+                number = self._numbers[operator.index(index)]
+            except IndexError:
+                raise IndexError(f"sample {index} of a dataset of {len(self)}") from None
+            return self._type._make(self._opened.values(number))
+        if isinstance(index, slice):
+            return self._of(self._numbers[index])
+        return self._of([self._numbers[operator.index(i)] for i in index])
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    def _of(self, numbers):
+        part = object.__new__(Dataset)
+        part.__dict__.update(self.__dict__)
+        part._numbers = numbers
+        return part
+
+    def _pick(self, column):
+        return column if self._numbers == range(len(column)) else column[list(self._numbers)]
+
+    def __reduce__(self):
+        return _open, (*self._arguments, self._numbers)
+
+    def __repr__(self):
+        return f"dlpipe.Dataset({os.fsdecode(self.directory)!r}): {len(self)} samples, {len(self.classes)} classes"
+
+    def to_pil(self, index):
+        """The picture of one sample as a PIL.Image (needs Pillow)."""
+        return self[index].to_pil()
+
+    def file(self, index):
+        """The bytes of one sample's picture as a file: the JPEG or PNG that was stored, byte for byte; of raw pixels a
+        PNG. (A progressive JPEG stored as coefficients comes back as a baseline one with the same pixels.)"""
+        return self._opened.file(self._numbers[index])
+
+    def class_name(self, label):
+        """The name of a label; None for -1."""
+        return self.classes[label] if label >= 0 else None
+
+    def export(self, directory, *, limit=-1, progress=None):
+        """Writes all samples of the dataset (or the first `limit`) back to files, DIRECTORY/CLASS/..., as `dlpipe export`
+        does; `directory` appears when it is whole. `progress(done, total)`, or True for a tqdm bar.
+
+        Returns:
+            A dict: files, rewritten (JPEGs with the source's pixels in other bytes), bytes, directory.
+        """
+        with Reporter(progress, lambda bar, done, total: bar.update(done, total, "img")) as call:
+            return self._opened.export(os.fsencode(directory), limit, call)
+
+    @property
+    def directory(self):
+        """Where it lies, as bytes of a path."""
+        return self._opened.directory
+
+    @property
+    def fields(self):
+        """Names of a sample's fields."""
+        return self._type._fields
+
+    @functools.cached_property
+    def classes(self):
+        """Names of the classes, by label."""
+        return self._opened.classes
+
+    @property
+    def class_counts(self):
+        """Samples of each class, in all of the dataset."""
+        return self._opened.class_counts
+
+    @property
+    def labels(self):
+        """numpy int64 [len(self)]: every label, without reading a sample."""
+        return self._pick(self._opened.labels())
+
+    @property
+    def sizes(self):
+        """numpy int32 [len(self), 2]: height and width of every picture, without reading a sample."""
+        return self._pick(self._opened.sizes())
+
+    @property
+    def mean_std(self):
+        """Mean and standard deviation of the dataset's pixels, each a tuple by channel, of values scaled to [0, 1]."""
+        return self._opened.mean_std
+
+    @property
+    def id(self):
+        """A hash of what it holds: equal datasets have equal ids wherever they lie."""
+        return self._opened.id
+
+    @property
+    def skipped(self):
+        """(path, reason) of each file that was left out when it was made."""
+        return self._opened.skipped()

@@ -1,0 +1,104 @@
+// `dlpipe ingest` as a function.
+#include "dlpipe/run/ingest/ingest.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <vector>
+
+#include "dlpipe/base/log.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/python/errors.h"
+#include "dlpipe/python/subjects.h"
+#include "dlpipe/python/task.h"
+
+namespace nb = nanobind;
+
+namespace dlpipe::python {
+
+namespace {
+
+std::string to_path(const nb::bytes& path) {
+  return {path.c_str(), path.size()};
+}
+
+uint64_t to_bytes(const char* option, const std::string& text) {
+  uint64_t bytes = 0;
+  if (parse_bytes(text, &bytes)) return bytes;
+  throw Error(
+      Status(ErrorCode::kMisuse, concat("[ingest] ", option, " '", text,
+                                        "'; give bytes as a number, or a text with its unit, as '512MiB'")));
+}
+
+nb::dict to_dict(const ingest::IngestProgress& progress) {
+  nb::dict dict;
+  dict["split"] = to_text(progress.split);
+  dict["done"] = progress.done;
+  dict["total"] = progress.total;
+  dict["skipped"] = progress.skipped;
+  dict["bytes_done"] = progress.bytes_done;
+  dict["seconds"] = progress.seconds;
+  dict["samples_per_s"] = progress.samples_per_s;
+  dict["remaining_s"] = progress.remaining_s;
+  dict["limit"] = progress.limiting;
+  return dict;
+}
+
+/// Answers what `--json` prints.
+nb::object run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& destination,
+                      const nb::bytes& list, const nb::bytes& manifest, const std::string& label,
+                      const nb::bytes& labels, const nb::bytes& classes_from, const std::string& on_error,
+                      const std::string& store, const std::string& jpeg, bool trust, int resize_max,
+                      int quality, bool zstd, int64_t limit, const std::string& split, bool no_splits,
+                      int64_t length, uint64_t seed, const std::string& window, int threads,
+                      const std::string& map_size, int64_t max_pixels, const nb::object& progress) {
+  ingest::IngestOptions options;
+  for (const nb::bytes& source : sources) options.sources.push_back(to_path(source));
+  options.destination = to_path(destination);
+  options.list = to_path(list);
+  options.manifest = to_path(manifest);
+  options.label = label;
+  options.labels = to_path(labels);
+  options.classes_from = to_path(classes_from);
+  options.on_error = value_or_throw(ingest::parse_on_error(on_error));
+  options.store = value_or_throw(ingest::parse_store(store));
+  options.jpeg = value_or_throw(ingest::parse_jpeg_layout(jpeg));
+  options.trust = trust;
+  options.resize_max = resize_max;
+  options.quality = quality;
+  options.zstd = zstd;
+  options.limit = limit;
+  if (!split.empty()) options.split = value_or_throw(ingest::parse_split(split));
+  options.no_splits = no_splits;
+  options.length = length;
+  options.seed = seed;
+  options.window_bytes = to_bytes("window", window);
+  options.jobs = threads;
+  options.map_bytes = to_bytes("map_size", map_size);
+  options.max_pixels = max_pixels;
+
+  Task task;
+  options.on_warning = [](const std::string& warning) { log(LogLevel::kWarning, warning); };
+  options.stop_requested = [&] { return task.stop_requested().load(); };
+  std::function<void(const ingest::IngestProgress&)> on_progress;
+  if (!progress.is_none()) {
+    on_progress = [&](const ingest::IngestProgress& now) { task.call([&] { progress(to_dict(now)); }); };
+  }
+  ingest::IngestReport report;
+  task.run([&] { report = value_or_throw(ingest::ingest(options, on_progress)); });
+  return nb::module_::import_("json").attr("loads")(to_text(ingest::to_json(report)));
+}
+
+}  // namespace
+
+void bind_ingest(nb::module_& module) {
+  module.def("ingest", run_ingest, nb::kw_only(), nb::arg("sources"), nb::arg("destination"), nb::arg("list"),
+             nb::arg("manifest"), nb::arg("label"), nb::arg("labels"), nb::arg("classes_from"),
+             nb::arg("on_error"), nb::arg("store"), nb::arg("jpeg"), nb::arg("trust"), nb::arg("resize_max"),
+             nb::arg("quality"), nb::arg("zstd"), nb::arg("limit"), nb::arg("split"), nb::arg("no_splits"),
+             nb::arg("length"), nb::arg("seed"), nb::arg("window"), nb::arg("threads"), nb::arg("map_size"),
+             nb::arg("max_pixels"), nb::arg("progress").none());
+}
+
+}  // namespace dlpipe::python

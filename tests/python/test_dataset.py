@@ -1,0 +1,240 @@
+"""dlpipe.Dataset and dlpipe.ingest."""
+
+import io
+import json
+import pathlib
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+
+import dlpipe
+import numpy as np
+import pytest
+from conftest import run_program
+
+
+def tree(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in pathlib.Path(folder).rglob("*") if p.is_file()}
+
+
+def dataset_files(folder):
+    """Of a dataset, but for what says when and where it was made."""
+    return {name: data for name, data in tree(folder).items() if not name.endswith("provenance.json")}
+
+
+def test_samples_are_those_of_the_loader(tmp_path):
+    run_program("synth", tmp_path / "pictures", "--per-class", 5, "--size", 40, "--seed", 2)
+    dlpipe.ingest(tmp_path / "pictures", tmp_path / "data")
+    samples = dlpipe.Dataset(tmp_path / "data")
+    assert samples.fields == ("image", "label", "path")
+    seen = 0
+    for batch in dlpipe.Loader(tmp_path / "data", batch=20, train=False, as_="numpy"):
+        for number, image, label in zip(batch.sample_ids, batch.image, batch.label):
+            sample = samples[int(number)]
+            assert sample.image.dtype == np.uint8 and np.array_equal(sample.image, image)
+            assert sample.label == label and sample.path.split("/")[0] == samples.class_name(sample.label)
+            seen += 1
+    assert seen == len(samples) == 50
+
+
+def test_columns_need_no_samples(train):
+    samples = dlpipe.Dataset(train)
+    assert samples.labels.dtype == np.int64 and samples.sizes.shape == (320, 2)
+    assert np.array_equal(np.bincount(samples.labels), samples.class_counts)
+    assert all(tuple(samples.sizes[i]) == samples[i].image.shape[:2] for i in range(0, 320, 17))
+    assert samples.mean_std == dlpipe.Loader(train, augment="center_crop(32)").mean_std
+
+
+def test_slices_and_lists_are_datasets(train):
+    samples = dlpipe.Dataset(train)
+    part = samples[10:300:7]
+    assert isinstance(part, dlpipe.Dataset) and len(part) == len(range(10, 300, 7))
+    assert [s.path for s in part] == [samples[i].path for i in range(10, 300, 7)]
+    assert part[2:4][-1].path == samples[10 + 3 * 7].path
+    assert samples[[5, -1, np.int64(3)]][1].path == samples[319].path
+    assert np.array_equal(part.labels, [s.label for s in part])
+    assert np.array_equal(samples[::-1].labels, samples.labels[::-1])
+    assert samples[-1].path == samples[319].path
+
+
+@pytest.mark.parametrize("index", [320, -321, 10**30])
+def test_an_index_beyond_the_end_is_an_index_error(train, index):
+    with pytest.raises(IndexError):
+        dlpipe.Dataset(train)[index]
+
+
+def test_other_indices_are_type_errors(train):
+    for index in ("a", 1.5, None):
+        with pytest.raises((TypeError, ValueError)):
+            dlpipe.Dataset(train)[index]
+
+
+def test_a_sample_outlives_its_dataset_and_may_be_written(train):
+    image = dlpipe.Dataset(train)[3].image
+    image += 1
+    assert np.array_equal(image, dlpipe.Dataset(train)[3].image + np.uint8(1))
+
+
+def test_pickled_datasets_and_samples(train):
+    samples = dlpipe.Dataset(train)[5:100:3]
+    again = pickle.loads(pickle.dumps(samples))
+    assert len(again) == len(samples)
+    one = pickle.loads(pickle.dumps(again[4]))
+    assert np.array_equal(one.image, samples[4].image) and one.path == samples[4].path
+
+
+def test_many_threads_read(train):
+    samples = dlpipe.Dataset(train)
+    expected = [int(s.image.sum()) for s in samples]
+    wrong = []
+
+    def read(begin):
+        wrong.extend(i for i in range(begin, 320, 3) if int(samples[i].image.sum()) != expected[i])
+
+    threads = [threading.Thread(target=read, args=(i % 3,)) for i in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_files_and_export_give_the_jpegs_back(pictures, splits, tmp_path):
+    originals = tree(pictures)
+    samples = dlpipe.Dataset(splits, split="val")
+    for i in (0, 17, 79):
+        assert samples.file(i) == originals[samples[i].path]
+    calls = []
+    report = samples.export(tmp_path / "out", progress=lambda done, total: calls.append((done, total)))
+    assert report["files"] == 80 and calls[-1] == (80, 80)
+    assert all(originals[name] == data for name, data in tree(tmp_path / "out").items())
+
+
+def test_to_pil(train):
+    image = pytest.importorskip("PIL.Image")
+    samples = dlpipe.Dataset(train)
+    picture = samples.to_pil(7)
+    assert np.array_equal(np.asarray(picture), samples[7].image)
+    assert np.array_equal(np.asarray(image.open(io.BytesIO(samples.file(7)))), samples[7].image)
+
+
+def test_a_damaged_sample_is_an_error_that_names_it(pictures, tmp_path):
+    dlpipe.ingest(pictures, tmp_path / "d", limit=20)
+    needle = dlpipe.Dataset(tmp_path / "d")
+    file = tmp_path / "d" / "data.mdb"
+    data = bytearray(file.read_bytes())
+    path = needle[11].path.encode()
+    place = data.find(path)
+    assert place > 0
+    data[place] ^= 1
+    file.write_bytes(data)
+    samples = dlpipe.Dataset(tmp_path / "d")
+    with pytest.raises(dlpipe.CorruptError, match="sample 11 of .* is damaged"):
+        samples[11]
+    assert samples[12].image.shape[2] == 3
+
+
+def test_no_dataset(tmp_path, splits):
+    with pytest.raises(FileNotFoundError):
+        dlpipe.Dataset(tmp_path / "none")
+    with pytest.raises(dlpipe.Error, match="train"):
+        dlpipe.Dataset(splits)
+
+
+# Ingest.
+
+
+def test_ingest_is_the_programs(pictures, tmp_path):
+    report = dlpipe.ingest(pictures, tmp_path / "python", split=(0.75, 0.25), seed=3, quality=80, resize_max=40)
+    printed = json.loads(
+        run_program("ingest", pictures, tmp_path / "cli", "--split", "0.75,0.25", "--seed", 3, "--quality", 80,
+                    "--resize-max", 40, "--json")
+    )
+    assert dataset_files(tmp_path / "python") == dataset_files(tmp_path / "cli")
+    assert report.keys() == printed.keys()
+    assert [d["id"] for d in report["datasets"]] == [d["id"] for d in printed["datasets"]]
+    assert dlpipe.ingest(pictures, tmp_path / "cli", split="0.75,0.25", seed=3, quality=80, resize_max=40)["already_complete"]
+
+
+def test_ingest_takes_several_sources(pictures, tmp_path):
+    folders = sorted(p for p in pictures.iterdir())
+    archives = []
+    for i in range(2):
+        archives.append(tmp_path / f"{i}.tar")
+        subprocess.run(["tar", "-cf", archives[i], "-C", pictures, *(f.name for f in folders[i::2])], check=True)
+    report = dlpipe.ingest(archives, tmp_path / "d")
+    assert report["datasets"][0]["samples"] == 400 and len(report["classes"]) == 10
+
+
+def test_ingest_says_how_far_it_is(pictures, tmp_path):
+    calls = []
+    dlpipe.ingest(pictures, tmp_path / "d", progress=calls.append)
+    assert calls[-1]["done"] == calls[-1]["total"] == 400
+    assert calls[-1]["limit"] in ("read", "decode", "encode", "write")
+
+
+def test_ingest_with_a_bar(pictures, tmp_path):
+    pytest.importorskip("tqdm")
+    out = io.StringIO()
+    dlpipe.ingest(pictures, tmp_path / "d", progress=dlpipe.TqdmProgress(file=out, desc="pictures"))
+    assert "pictures" in out.getvalue() and "400/400" in out.getvalue()
+
+
+def test_options_that_make_no_sense(pictures, tmp_path):
+    for options, words in [
+        ({"store": "jepg"}, "store jepg.*jpeg"),
+        ({"quality": 0}, "quality 0"),
+        ({"window": "12 apples"}, "window '12 apples'"),
+        ({"split": "0.9"}, "split 0.9"),
+    ]:
+        with pytest.raises(dlpipe.MisuseError, match=words):
+            dlpipe.ingest(pictures, tmp_path / "d", **options)
+    with pytest.raises(TypeError):
+        dlpipe.ingest(pictures, tmp_path / "d", progress=3)
+    with pytest.raises(FileNotFoundError):
+        dlpipe.ingest(tmp_path / "none", tmp_path / "d")
+    assert not (tmp_path / "d").exists() and not (tmp_path / "d.partial").exists()
+
+
+def test_bad_files_are_listed_or_stop_it(pictures, tmp_path):
+    bad = tmp_path / "bad"
+    subprocess.run(["cp", "-r", pictures, bad], check=True)
+    (bad / "disc" / "00001.jpg").write_bytes(b"no picture")
+    report = dlpipe.ingest(bad, tmp_path / "d")
+    assert [s["path"] for s in report["skipped"]] == ["disc/00001.jpg"]
+    assert dlpipe.Dataset(tmp_path / "d").skipped[0][0] == "disc/00001.jpg"
+    with pytest.raises(dlpipe.Error, match="disc/00001.jpg"):
+        dlpipe.ingest(bad, tmp_path / "e", on_error="stop")
+
+
+def test_an_exception_of_the_callback_stops_it_and_comes_out(pictures, tmp_path):
+    class Mine(Exception):
+        pass
+
+    def progress(now):
+        raise Mine("no more")
+
+    with pytest.raises(Mine, match="no more"):
+        dlpipe.ingest(pictures, tmp_path / "d", progress=progress, window=1, threads=1)
+
+
+def test_ctrl_c_stops_and_the_same_call_goes_on(tmp_path):
+    run_program("synth", tmp_path / "pictures", "--per-class", 150, "--size", 64, "--seed", 1)
+    code = (
+        "import dlpipe, sys\n"
+        f"dlpipe.ingest({str(tmp_path / 'pictures')!r}, {str(tmp_path / 'd')!r}, resize_max=60, threads=1,\n"
+        "              progress=lambda now: print(now['done'], flush=True))\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "dlpipe.errors.CancelledError: [ingest] stopped after" in errors
+    assert not (tmp_path / "d").exists() and (tmp_path / "d.partial").exists()
+    report = dlpipe.ingest(tmp_path / "pictures", tmp_path / "d", resize_max=60)
+    assert report["resumed"] and report["datasets"][0]["samples"] == 1500
+    dlpipe.ingest(tmp_path / "pictures", tmp_path / "whole", resize_max=60)
+    assert dataset_files(tmp_path / "d") == dataset_files(tmp_path / "whole")
