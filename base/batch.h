@@ -59,6 +59,8 @@ struct Batch {
   std::span<const float> weight;        // [capacity], host; 0 = padding or dropped: zeros, but for a label
   std::span<const int64_t> sample_ids;  // [capacity], host; -1 = padding
   const BatchPrep* prep = nullptr;
+  /// How samples were mixed already, [capacity]; empty where they weren't. What prep->mix says is still to be done.
+  std::span<const SampleMix> mixed;
   std::span<const Substitution> substitutions;
   /// Set when the fields live on a device: the consumer's stream waits on it before it reads. Null on the
   /// CPU.

@@ -71,6 +71,7 @@ class Probe {
 Result<std::string> refusal(const Setup& setup) {
   const LoaderOptions& o = setup.options;
   if (o.coef_decode == nullptr) return concat(o.device->name(), " has no kernels for it");
+  if (setup.floats.has_value()) return concat("pictures are wanted as ", dtype_name(o.image_dtype));
   if (o.hash_pixels) return std::string("the pixels are hashed (--receipt pixels)");
   DLPIPE_ASSIGN_OR_RETURN(const auto probe, Probe::open(setup));
   const int64_t count = std::min(kProbed, setup.sampler.options().subset.count());

@@ -47,6 +47,9 @@ struct LoaderOptions {
   int rank = 0;
   int world = 1;
   int channels = 3;
+  /// kU8, or kF32, kF16, kBF16: pictures leave the loader normalised, and mixed where mixing is on; BatchPrep
+  /// has nothing left to do.
+  DType image_dtype = DType::kU8;
   /// alpha of mixup and of CutMix (mixing.h); 0: off. Partners are of this rank's batch.
   double mixup = 0;
   double cutmix = 0;

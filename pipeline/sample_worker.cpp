@@ -36,7 +36,10 @@ SampleWorker::SampleWorker(const WorkerShared& shared, std::unique_ptr<data::Dat
       sender_(shared.setup.device_decode.is_on() ? std::make_unique<TileSender>(shared.setup) : nullptr),
       decoder_(shared.setup),
       augmenter_(shared.setup.chain),
-      clock_(shared.counters) {}
+      clock_(shared.counters) {
+  const Setup& setup = shared.setup;
+  if (setup.floats.has_value() && !setup.mixing.is_on()) bytes_.resize(setup.picture_bytes());
+}
 
 int64_t SampleWorker::process(Slot& slot, const Portion& portion, double expected_sample_ns) noexcept {
   on_host_ = portion.on_host;
@@ -108,7 +111,7 @@ Status SampleWorker::produce(const SamplePlan& plan, Slot& slot, int64_t i) {
                                                 plan.header.width, "x", plan.header.height,
                                                 " pixels and orientation ", int{plan.header.orientation}));
     }
-    const ImageView out = slot.image(i);
+    const ImageView out = image(slot, i);
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> image,
                             data::image_bytes(*setup.dataset, record));
     if (sender_ != nullptr && send(plan, image, slot, i)) return {};
@@ -116,9 +119,17 @@ Status SampleWorker::produce(const SamplePlan& plan, Slot& slot, int64_t i) {
     decoded_bytes_ += int64_t{pixels.width} * pixels.height * pixels.channels;
     clock_.lap(Stage::kDecoder);
     DLPIPE_RETURN_IF_ERROR(augmenter_.apply(plan, pixels, out));
+    if (!bytes_.empty()) setup.floats->convert(out.data, slot.sample(setup.image_field, i));
   }
   clock_.lap(Stage::kAugmenter);
   return {};
+}
+
+ImageView SampleWorker::image(const Slot& slot, int64_t i) {
+  if (bytes_.empty()) return slot.image(i);
+  const augment::ImageSize& size = slot.setup().image_size;
+  return {bytes_.data(), size.width, size.height, size.channels,
+          static_cast<ptrdiff_t>(size.width) * size.channels};
 }
 
 bool SampleWorker::send(const SamplePlan& plan, std::span<const std::byte> image, Slot& slot, int64_t i) {
@@ -160,8 +171,9 @@ void SampleWorker::finish_sample(const SamplePlan& plan, Slot& slot, int64_t i) 
   hash = {plan.header.checksum, plan.chain.hash, 0};
   const Setup& setup = slot.setup();
   if (!setup.options.hash_pixels || setup.image_field < 0) return;
-  const size_t bytes = setup.schema[static_cast<size_t>(setup.image_field)].sample_bytes();
-  hash.pixels = data::checksum64({slot.sample(setup.image_field, i), bytes});
+  const ImageView made = image(slot, i);  // dense
+  hash.pixels = data::checksum64(std::as_bytes(
+      std::span(made.data, static_cast<size_t>(made.height) * static_cast<size_t>(made.stride))));
 }
 
 Status SampleWorker::replace(Slot& slot, int64_t i, Status reason) {

@@ -56,6 +56,8 @@ class SampleWorker {
   Status copy_fields(const SamplePlan& plan, std::span<const std::byte> record, Slot& slot, int64_t i);
   Status replace(Slot& slot, int64_t i, Status reason);
   void drop(Slot& slot, int64_t i, const Status& reason);
+  /// Where the picture's bytes are made: in the slot, or here.
+  ImageView image(const Slot& slot, int64_t i);
   void finish_sample(const SamplePlan& plan, Slot& slot, int64_t i);
 
   WorkerShared shared_;
@@ -67,6 +69,7 @@ class SampleWorker {
   Augmenter augmenter_;
   StageClock clock_;
   SamplePlan substitute_;
+  std::vector<uint8_t> bytes_;  // of one picture, where it becomes numbers at once
   // Of the portion at hand:
   bool on_host_ = false;
   int64_t read_bytes_ = 0;

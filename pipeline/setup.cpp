@@ -58,6 +58,9 @@ Status check_options(const LoaderOptions& o) {
     return misuse("loader", "--max-bad ", o.max_bad, "; use 0 or more, or -1 for max(10, 0.1 %)");
   if (o.memory_bytes < 0)
     return misuse("loader", "--memory ", o.memory_bytes, "; use a size such as 1GiB, or 0");
+  const DType dtype = o.image_dtype;
+  if (dtype != DType::kU8 && dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBF16)
+    return misuse("loader", "--dtype ", dtype_name(dtype), "; pictures are u8, f32, f16 or bf16");
   if (o.max_pixels < 1) return misuse("loader", "--max-pixels ", o.max_pixels, "; use 1 or more");
   DLPIPE_RETURN_IF_ERROR(check_alpha("--mixup", o.mixup, o.batch));
   return check_alpha("--cutmix", o.cutmix, o.batch);
@@ -111,7 +114,7 @@ Status describe_fields(Setup& setup, const Subset& subset) {
                                spec.name, "'; one is supported"));
         }
         DLPIPE_ASSIGN_OR_RETURN(setup.image_size, find_image_size(setup, subset));
-        spec.dtype = DType::kU8;
+        spec.dtype = setup.options.image_dtype;
         spec.shape = {setup.image_size.height, setup.image_size.width, setup.image_size.channels};
         setup.image_field = static_cast<int>(setup.schema.size());
         break;
@@ -185,6 +188,10 @@ Result<std::shared_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
   DLPIPE_RETURN_IF_ERROR(describe_fields(*setup, subset));
   const data::PixelStats& stats = setup->dataset->pixel_stats();
   DLPIPE_RETURN_IF_ERROR(setup->chain.fill_prep(setup->prep, {stats.channels, stats.mean, stats.std}));
+  if (o.image_dtype != DType::kU8 && setup->image_field >= 0) {
+    setup->floats.emplace(setup->prep, o.image_dtype, setup->image_size);
+    setup->prep = BatchPrep();
+  }
   setup->sampler = Sampler({.subset = subset,
                             .batch = o.batch,
                             .rank = o.rank,

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/pipeline/device_decode.h"
+#include "dlpipe/pipeline/float_pixels.h"
 #include "dlpipe/pipeline/loader.h"
 #include "dlpipe/pipeline/mixing.h"
 #include "dlpipe/pipeline/sampler.h"
@@ -29,8 +31,14 @@ struct Setup {
   LoaderOptions options;  // defaults filled in: threads, limit, max_bad, device, slots_max
   std::shared_ptr<const data::Dataset> dataset;
   augment::Chain chain;
-  augment::ImageSize image_size;  // of the field "image"; channels 0: there is none
-  BatchPrep prep;
+  /// Of a picture in a batch, as bytes.
+  size_t picture_bytes() const {
+    return static_cast<size_t>(image_size.width) * static_cast<size_t>(image_size.height) *
+           static_cast<size_t>(image_size.channels);
+  }
+  augment::ImageSize image_size;      // of the field "image"; channels 0: there is none
+  BatchPrep prep;                     // what is left to the consumer
+  std::optional<FloatPixels> floats;  // what the loader does of it, where the consumer wants numbers
   MixingOptions mixing;
   std::vector<FieldSpec> schema;
   int image_field = -1;  // in schema

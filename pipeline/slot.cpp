@@ -81,12 +81,17 @@ Slot::Slot(std::shared_ptr<const Setup> setup, int32_t index, BatchMemory memory
       meta(*setup),
       setup_(std::move(setup)),
       index_(index),
-      memory_(std::move(memory)) {}
+      memory_(std::move(memory)) {
+  if (setup_->floats.has_value() && setup_->mixing.is_on())
+    bytes_beside_.resize(plans.size() * setup_->picture_bytes());
+}
 
 ImageView Slot::image(int64_t i) const {
   const augment::ImageSize& size = setup_->image_size;
-  return {reinterpret_cast<uint8_t*>(sample(setup_->image_field, i)), size.width, size.height, size.channels,
-          static_cast<ptrdiff_t>(size.width) * size.channels};
+  uint8_t* const pixels = has_bytes_beside() ? const_cast<uint8_t*>(bytes_beside_.data()) +
+                                                   static_cast<size_t>(i) * setup_->picture_bytes()
+                                             : reinterpret_cast<uint8_t*>(sample(setup_->image_field, i));
+  return {pixels, size.width, size.height, size.channels, static_cast<ptrdiff_t>(size.width) * size.channels};
 }
 
 void Slot::begin(int64_t sequence, const BatchRange& range) {
@@ -150,7 +155,7 @@ void Slot::fail(int64_t position, Status status) {
 
 int64_t Slots::size_bytes() const {
   int64_t bytes = 0;
-  for (int32_t i = 0; i < count(); ++i) bytes += static_cast<int64_t>((*this)[i].memory().size_bytes());
+  for (int32_t i = 0; i < count(); ++i) bytes += (*this)[i].size_bytes();
   return bytes;
 }
 

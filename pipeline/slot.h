@@ -82,11 +82,15 @@ class Slot {
   int32_t index() const { return index_; }
   const Setup& setup() const { return *setup_; }
   const BatchMemory& memory() const { return memory_; }
+  /// Where the sample's bytes are made: its place in the field or, where numbers are made of them once all are
+  /// there, a place of the slot's own. Not where they become numbers one by one (sample_worker.h).
   ImageView image(int64_t i) const;
+  bool has_bytes_beside() const { return bytes_beside_.size() > 0; }
   std::byte* sample(int field, int64_t i) const {
     return memory_.field(field) +
            static_cast<size_t>(i) * setup_->schema[static_cast<size_t>(field)].sample_bytes();
   }
+  int64_t size_bytes() const { return static_cast<int64_t>(memory_.size_bytes() + bytes_beside_.size()); }
   void begin(int64_t sequence, const BatchRange& range);
   /// The places whose status isn't 0 are filled once more, by the host: the device found their tiles damaged.
   /// Answers how many. Called when the slot's batch was complete and nothing reads it any more.
@@ -119,6 +123,7 @@ class Slot {
   const std::shared_ptr<const Setup> setup_;
   int32_t index_;
   BatchMemory memory_;
+  std::vector<uint8_t> bytes_beside_;  // [capacity, image] where pictures are mixed and become numbers
   std::atomic<size_t> arena_used_{0};
   std::atomic<size_t> scratch_used_{0};
   std::mutex mutex_;

@@ -16,6 +16,7 @@
 #include "dlpipe/python/errors.h"
 #include "dlpipe/python/waiting.h"
 #include "dlpipe/run/input/data_paths.h"
+#include "dlpipe/run/input/preprocess.h"
 #include "dlpipe/run/record/stage_report.h"
 
 namespace nb = nanobind;
@@ -34,28 +35,63 @@ constexpr std::chrono::milliseconds kPatience(40);
 struct BatchForm {
   Framework framework = Framework::kNumpy;
   bool channels_first = false;
+  int image_field = -1;
+  int label_field = -1;
 };
 
 /// One lent batch; arrays made of it keep it.
 struct LentBatch {
   LentPointer lent;
   BatchForm form;
+  // where samples are mixed, [count]: the partners' labels, and the weight of the samples' own
+  std::vector<int64_t> partner_labels;
+  std::vector<float> own_weights;
 
   const Batch& batch() const { return lent->batch(); }
 };
 
-nb::object field_array(const LentBatch& self, nb::handle owner, const BatchField& field) {
-  ArrayForm form = dense_form(field.spec->dtype, self.batch().count, field.spec->shape);
-  const bool is_image = field.spec->dtype == DType::kU8 && field.spec->shape.rank() == 3;
-  if (is_image && self.form.channels_first) form = channels_first(form);
-  return make_array(self.form.framework, field.data, form, owner);
+LentBatch make_lent(LentPointer lent, const BatchForm& form) {
+  LentBatch made{std::move(lent), form, {}, {}};
+  const Batch& batch = made.batch();
+  if (batch.mixed.empty() || form.label_field < 0) return made;
+  const auto* labels =
+      reinterpret_cast<const int64_t*>(batch.fields[static_cast<size_t>(form.label_field)].data);
+  for (int64_t i = 0; i < batch.count; ++i) {
+    const SampleMix& mix = batch.mixed[static_cast<size_t>(i)];
+    made.partner_labels.push_back(labels[mix.partner < 0 ? i : mix.partner]);
+    made.own_weights.push_back(mix.partner < 0 ? 1.0f : mix.lambda);
+  }
+  return made;
 }
 
 nb::tuple field_arrays(nb::handle owner) {
-  const auto& self = nb::cast<const LentBatch&>(owner);
+  auto& self = nb::cast<LentBatch&>(owner);
+  const Framework framework = self.form.framework;
+  const int64_t count = self.batch().count;
   nb::list arrays;
-  for (const BatchField& field : self.batch().fields) arrays.append(field_array(self, owner, field));
+  int index = 0;
+  for (const BatchField& field : self.batch().fields) {
+    ArrayForm form = dense_form(field.spec->dtype, count, field.spec->shape);
+    if (index++ == self.form.image_field && self.form.channels_first) form = channels_first(form);
+    arrays.append(make_array(framework, field.data, form, owner));
+  }
+  if (!self.own_weights.empty()) {
+    arrays.append(
+        make_array(framework, self.partner_labels.data(), dense_form(DType::kI64, count, {}), owner));
+    arrays.append(make_array(framework, self.own_weights.data(), dense_form(DType::kF32, count, {}), owner));
+  }
   return nb::tuple(arrays);
+}
+
+/// Names of a batch's fields, in the order of field_arrays.
+std::vector<std::string> field_names(const pipeline::Setup& setup) {
+  std::vector<std::string> names;
+  for (const FieldSpec& spec : setup.schema) names.push_back(spec.name);
+  if (setup.mixing.is_on() && setup.label_field >= 0) {
+    names.emplace_back("partner_label");
+    names.emplace_back("lam");
+  }
+  return names;
 }
 
 nb::list substitutions(const LentBatch& self) {
@@ -74,7 +110,10 @@ nb::list substitutions(const LentBatch& self) {
 /// The loader. Its functions let go of the interpreter lock while they wait.
 class LoaderFeed {
  public:
-  LoaderFeed(std::unique_ptr<Feed> feed, BatchForm form) : form_(form), feed_(std::move(feed)) {}
+  LoaderFeed(std::unique_ptr<Feed> feed, BatchForm form) : form_(form), feed_(std::move(feed)) {
+    form_.image_field = feed_->setup().image_field;
+    form_.label_field = feed_->setup().label_field;
+  }
   ~LoaderFeed() {
     const Unlocked no_lock;
     feed_.reset();
@@ -87,7 +126,7 @@ class LoaderFeed {
       auto answer = unlocked([&] { return feed_->next_within(pass, kPatience); });
       if (answer.has_value()) {
         if (*answer == nullptr) return std::nullopt;
-        return LentBatch{*std::move(answer), form_};
+        return make_lent(*std::move(answer), form_);
       }
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
     }
@@ -184,7 +223,8 @@ std::string to_path(const nb::bytes& path) {
   return {path.c_str(), path.size()};
 }
 
-/// Paths may name folders of splits; channels 0: as the pictures have them.
+/// Paths may name folders of splits; channels 0: as the pictures have them; numbers are normalised by the dataset where the
+/// expression doesn't say otherwise.
 Result<std::unique_ptr<Feed>> open_feed(pipeline::FeedOptions options, bool train) {
   pipeline::LoaderOptions& loader = options.loader;
   if (train) {
@@ -197,13 +237,17 @@ Result<std::unique_ptr<Feed>> open_feed(pipeline::FeedOptions options, bool trai
     DLPIPE_ASSIGN_OR_RETURN(const int channels, run::image_channels(loader.data));
     loader.channels = channels == 1 ? 1 : 3;
   }
+  if (loader.image_dtype != DType::kU8) {
+    DLPIPE_ASSIGN_OR_RETURN(loader.augment,
+                            run::training_chain(loader.augment, augment::OpRegistry::builtin()));
+  }
   return Feed::open(options);
 }
 
 void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, int64_t batch, int threads,
           int slots, int slots_max, uint64_t seed, bool train, bool shuffle, bool drop_last, int64_t epochs,
-          int64_t limit, int rank, int world, int channels, double mixup, double cutmix,
-          const std::string& on_bad, int64_t max_bad, int64_t max_pixels, int64_t memory,
+          int64_t limit, int rank, int world, int channels, const std::string& dtype, double mixup,
+          double cutmix, const std::string& on_bad, int64_t max_bad, int64_t max_pixels, int64_t memory,
           const nb::bytes& quarantine, const std::string& framework, bool channels_first) {
   pipeline::FeedOptions options;
   options.epochs_per_pass = epochs;
@@ -220,6 +264,7 @@ void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, i
                     .rank = rank,
                     .world = world,
                     .channels = channels,
+                    .image_dtype = value_or_throw(parse_dtype(dtype)),
                     .mixup = mixup,
                     .cutmix = cutmix,
                     .on_bad = parse_on_bad(on_bad),
@@ -228,6 +273,13 @@ void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, i
                     .memory_bytes = memory,
                     .quarantine_file = to_path(quarantine)};
   const BatchForm form = {parse_framework(framework), channels_first};
+  const DType image_dtype = options.loader.image_dtype;
+  if (image_dtype == DType::kU8 && (mixup > 0 || cutmix > 0))
+    throw Error(Status(ErrorCode::kMisuse,
+                       "[loader] --mixup and --cutmix mix normalised pixels; set --dtype f32, f16 or bf16"));
+  if (image_dtype == DType::kBF16 && form.framework == Framework::kNumpy)
+    throw Error(Status(ErrorCode::kMisuse,
+                       "[loader] NumPy has no bf16; use --dtype f16 or f32, or as_='torch' or 'jax'"));
   new (self) LoaderFeed(unlocked([&] { return open_feed(options, train); }), form);
 }
 
@@ -262,9 +314,9 @@ void bind_loader(nb::module_& module) {
       .def("__init__", open, nb::kw_only(), nb::arg("data"), nb::arg("augment"), nb::arg("batch"),
            nb::arg("threads"), nb::arg("slots"), nb::arg("slots_max"), nb::arg("seed"), nb::arg("train"),
            nb::arg("shuffle"), nb::arg("drop_last"), nb::arg("epochs"), nb::arg("limit"), nb::arg("rank"),
-           nb::arg("world"), nb::arg("channels"), nb::arg("mixup"), nb::arg("cutmix"), nb::arg("on_bad"),
-           nb::arg("max_bad"), nb::arg("max_pixels"), nb::arg("memory"), nb::arg("quarantine"),
-           nb::arg("framework"), nb::arg("channels_first"))
+           nb::arg("world"), nb::arg("channels"), nb::arg("dtype"), nb::arg("mixup"), nb::arg("cutmix"),
+           nb::arg("on_bad"), nb::arg("max_bad"), nb::arg("max_pixels"), nb::arg("memory"),
+           nb::arg("quarantine"), nb::arg("framework"), nb::arg("channels_first"))
       .def("begin_pass", [](LoaderFeed& self) { return unlocked([&] { return self.feed().begin_pass(); }); })
       .def("next", &LoaderFeed::next, nb::arg("of_pass"))
       .def("batches_per_pass", [](LoaderFeed& self) { return self.feed().batches_per_pass(); })
@@ -282,12 +334,7 @@ void bind_loader(nb::module_& module) {
       .def("stats", [](LoaderFeed& self) { return stats_dict(self.feed().stats()); })
       .def("advice", [](LoaderFeed& self) { return run::report_stages(self.feed().stats(), -1).advice; })
       .def_prop_ro("is_closed", [](LoaderFeed& self) { return self.feed().is_closed(); })
-      .def_prop_ro("fields",
-                   [](LoaderFeed& self) {
-                     std::vector<std::string> names;
-                     for (const FieldSpec& spec : self.feed().setup().schema) names.push_back(spec.name);
-                     return names;
-                   })
+      .def_prop_ro("fields", [](LoaderFeed& self) { return field_names(self.feed().setup()); })
       .def_prop_ro("classes",
                    [](LoaderFeed& self) {
                      const auto classes = self.feed().setup().dataset->classes();

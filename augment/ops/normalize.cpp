@@ -55,6 +55,9 @@ Result<std::shared_ptr<const PrepOp>> build(OpArguments& arguments) {
     return Status(ErrorCode::kMisuse, concat("mean has ", mean.size(), " values and std ", deviation.size(),
                                              "; give as many of each"));
   }
+  if (mean.size() == 2 || deviation.size() == 2) {  // no picture has two channels
+    return Status(ErrorCode::kMisuse, "mean and std take one value, or one a channel, got 2");
+  }
   for (double value : mean) {
     if (value < 0 || value > 1) {
       return Status(ErrorCode::kMisuse,

@@ -17,6 +17,23 @@ bool Batcher::done(Slot& slot, int64_t count) {
   return true;
 }
 
+// One thread's work, while the others are at the next batches.
+static void mix_into_numbers(Slot& slot) {
+  const Setup& setup = slot.setup();
+  for (int64_t i = 0; i < slot.meta.range.count; ++i) {
+    const SampleMix& mix = slot.meta.prep.mix[static_cast<size_t>(i)];
+    std::byte* const out = slot.sample(setup.image_field, i);
+    const uint8_t* const pixels = slot.image(i).data;
+    if (slot.meta.weight[static_cast<size_t>(i)] == 0) {
+      std::memset(out, 0, setup.schema[static_cast<size_t>(setup.image_field)].sample_bytes());
+    } else if (mix.partner < 0) {
+      setup.floats->convert(pixels, out);
+    } else {
+      setup.floats->convert_mixed(pixels, slot.image(mix.partner).data, mix, out);
+    }
+  }
+}
+
 void Batcher::finish(Slot& slot) {
   const Setup& setup = slot.setup();
   const int64_t count = slot.meta.range.count;
@@ -31,6 +48,7 @@ void Batcher::finish(Slot& slot) {
     draw_mixes(setup.mixing, setup.options.seed, slot.meta.range, setup.image_size, slot.meta.weight, mixes);
     std::copy(mixes.begin(), mixes.end(), slot.memory().mixes());
   }
+  if (slot.has_bytes_beside()) mix_into_numbers(slot);
   // Stable: several bad samples of one position stand in the order of the attempts.
   std::stable_sort(slot.meta.substitutions.begin(), slot.meta.substitutions.end(),
                    [](const Substitution& a, const Substitution& b) { return a.position < b.position; });

@@ -23,7 +23,8 @@ Batch make_batch(const Setup& setup, const BatchMeta& meta, const BatchMemory& m
   }
   batch.weight = meta.weight;
   batch.sample_ids = meta.sample_ids;
-  batch.prep = &meta.prep;
+  batch.prep = setup.floats.has_value() ? &setup.prep : &meta.prep;
+  if (setup.floats.has_value()) batch.mixed = meta.prep.mix;
   batch.substitutions = meta.substitutions;
   batch.slot = handle;
   batch.memory = std::move(owner);

@@ -28,14 +28,26 @@ def _imported_framework():
     return "numpy"
 
 
+def _normalize(mean, std):
+    """The op that says so, for the end of an expression."""
+    if mean is None and std is None:
+        return ""
+    if mean is None or std is None:
+        raise MisuseError("[loader] mean and std belong together: give both or neither")
+    texts = [":".join(map(repr, map(float, values))) for values in (mean, std)]
+    return f" normalize(mean={texts[0]},std={texts[1]})"
+
+
 class Loader:
     """Batches of a dataset that `dlpipe ingest` made, decoded and augmented on threads of its own.
 
     Each `for` over a loader is one epoch, in an order of its own (`epochs` of them if given). Batches are named tuples of
     the dataset's fields, `image` and `label` for pictures, as arrays over the memory that they were made in:
 
-    - image: uint8 [batch, height, width, channels]
+    - image: uint8 [batch, height, width, channels], or with `dtype` float32, float16 or bfloat16, normalised
     - label: int64 [batch]
+    - with mixup or cutmix, partner_label: int64 [batch], whom each sample was mixed with, and lam: float32 [batch], the
+      weight of its own label (1 - lam is the partner's)
 
     That memory is yours until the last array and the last view of it are gone; then the next batch is made there. Keep
     as many batches as you like: there are `slots` of them at first and up to `slots_max`, and only then an error. The
@@ -56,13 +68,15 @@ class Loader:
         as_: "torch", "jax" or "numpy". Default: what is imported, in this order.
         layout: "NHWC", or "NCHW" for the same memory as [batch, channels, height, width] (torch's channels_last).
         channels: 3 for RGB, 1 for grey, 0 for what the pictures have.
+        dtype: of the pictures: "u8", or "f32", "f16" or "bf16" for (value / 255 - mean) / std, by channel.
+        mean, std: for `dtype`, three numbers each (one for grey) of values scaled to [0, 1]. Default: the dataset's.
         threads: that decode; 0: as many as the process may use.
         slots: batches in memory, the one in your hands included.
         slots_max: as many as there may become for whoever keeps batches. Default: 16.
         rank, world: this process' number and how many there are. Default: what torch.distributed, JAX or the
             environment (RANK and WORLD_SIZE, as torchrun sets them) says. Each rank gets its own part of every global
             batch of `batch` x `world` samples.
-        mixup, cutmix: alpha of mixup and CutMix; 0: off.
+        mixup, cutmix: alpha of mixup and CutMix; 0: off. They need a `dtype` other than u8.
         on_bad: what happens to damaged samples: "substitute" another one, "drop" (zeros, weight 0) or "stop". Default:
             "substitute", for validation "drop".
         max_bad: so many distinct damaged samples are too many; -1: the larger of 10 and 0.1 %.
@@ -90,6 +104,9 @@ class Loader:
         as_=None,
         layout="NHWC",
         channels=0,
+        dtype="u8",
+        mean=None,
+        std=None,
         threads=0,
         slots=3,
         slots_max=None,
@@ -108,7 +125,7 @@ class Loader:
         rank, world = find_rank(rank, world)
         self._feed = _dlpipe.Feed(
             data=os.fsencode(data),
-            augment=augment,
+            augment=augment + _normalize(mean, std),
             batch=batch,
             threads=threads,
             slots=slots,
@@ -122,6 +139,7 @@ class Loader:
             rank=rank,
             world=world,
             channels=channels,
+            dtype=dtype,
             mixup=mixup,
             cutmix=cutmix,
             on_bad=("substitute" if train else "drop") if on_bad is None else on_bad,

@@ -53,6 +53,7 @@ TEST(Normalize, TouchesNoPixel) {
 
 TEST(Normalize, RefusesValuesOnTheScaleOfBytes) {
   EXPECT_NE(parse_error("normalize(mean=123:117:104, std=1)").find("divide it by 255"), std::string::npos);
+  EXPECT_NE(parse_error("normalize(mean=0.5:0.4, std=1)").find("got 2"), std::string::npos);
   EXPECT_NE(parse_error("normalize(0.5, 58)").find("divide it by 255"), std::string::npos);
   EXPECT_NE(parse_error("normalize(0.5, 0)").find("must be positive"), std::string::npos);
   EXPECT_NE(parse_error("normalize(0.5:0.5:0.5, 0.2:0.2)").find("give as many of each"), std::string::npos);
