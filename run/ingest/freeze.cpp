@@ -50,6 +50,25 @@ Status take_class_table(const std::string& directory, SourceListing& listing) {
   return {};
 }
 
+// Classes that are called by numbers, but not by those that become their labels: what was trained with the numbers
+// would take one class for another.
+void warn_of_other_numbers(const SourceListing& listing, FrozenList& list) {
+  const std::vector<std::string>& names = listing.classes;
+  int64_t number = 0;
+  if (listing.tokens > 0 || !std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+        return parse_int(name, &number) && number >= 0;
+      }))
+    return;
+  for (size_t i = 0; i < names.size(); ++i) {
+    parse_int(names[i], &number);
+    if (number == static_cast<int64_t>(i)) continue;
+    list.warnings.push_back(concat("[ingest] the classes are called by numbers, but not by 0 to ",
+                                   names.size() - 1, ": class '", printable(names[i]), "' becomes label ", i,
+                                   ", and so on; --classes-from DATASET takes another dataset's labels"));
+    return;
+  }
+}
+
 void apply_limit(const IngestOptions& options, SourceListing& listing) {
   if (options.limit < 0 || static_cast<size_t>(options.limit) >= listing.entries.size()) return;
   constexpr uint64_t kLimitDraw = 0x6c696d6974;  // another draw than the split's
@@ -229,7 +248,10 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   FrozenList list;
   list.options = canonical_options(options);
   list.warnings = listing.warnings;
-  if (!options.classes_from.empty()) DLPIPE_RETURN_IF_ERROR(take_class_table(options.classes_from, listing));
+  if (options.classes_from.empty())
+    warn_of_other_numbers(listing, list);
+  else
+    DLPIPE_RETURN_IF_ERROR(take_class_table(options.classes_from, listing));
   DLPIPE_RETURN_IF_ERROR(check_class_names(listing.classes));
   DLPIPE_ASSIGN_OR_RETURN(list.schema, make_schema(options, listing));
   DLPIPE_RETURN_IF_ERROR(check_split_once(options, listing));

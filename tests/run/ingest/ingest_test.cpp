@@ -296,6 +296,23 @@ TEST(Ingest, ClassOrderCanComeFromAnotherDataset) {
   EXPECT_NE(status.message().find("did you mean 'cat'"), std::string::npos) << status.message();
 }
 
+TEST(Ingest, ClassesCalledByOtherNumbersThanTheirLabelsAreWarnedOf) {
+  TempDir dir;
+  for (const char* file : {"gap/0/1.jpg", "gap/10/1.jpg", "gap/2/1.jpg", "whole/0/1.jpg", "whole/1/1.jpg"})
+    write_text(dir / file, jpeg_text(7, 9, 9));
+  const auto warned = [&](const IngestOptions& options) {
+    std::string text;
+    for (const std::string& warning : value_or_throw(ingest(options)).warnings) text += warning + "\n";
+    return text;
+  };
+  EXPECT_NE(warned(options_for(dir / "gap", dir / "d1")).find("class '2' becomes label 1, and so on"),
+            std::string::npos);
+  EXPECT_EQ(warned(options_for(dir / "whole", dir / "d2")).find("becomes label"), std::string::npos);
+  IngestOptions taken = options_for(dir / "whole", dir / "d3");
+  taken.classes_from = dir / "d2";
+  EXPECT_EQ(warned(taken).find("becomes label"), std::string::npos);
+}
+
 TEST(Ingest, FurtherColumnsOfAManifestBecomeFields) {
   TempDir dir;
   write_text(dir / "src/1.jpg", jpeg_text(1, 9, 9));
