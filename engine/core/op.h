@@ -146,6 +146,9 @@ struct OpRecord {
   /// here is given the gradient of what this op alone would have answered.
   const OpRecord* (*fused)(const Attrs& attrs) = nullptr;
   std::vector<OpSample> (*samples)() = nullptr;
+  /// Inputs of the sizes that networks have, for benchmarks. Null: the first sample, its leading axis made
+  /// longer (ops/bench_samples.h).
+  std::vector<OpSample> (*bench)() = nullptr;
   Tolerance f32 = {1e-4, 1e-5, "f32 against f64, sums of up to some thousand terms"};
   Tolerance bf16 = {2e-2, 2e-2, "bf16 has 8 bits of significand"};
   Tolerance f16 = {2.5e-3, 2.5e-3, "f16 has 11 bits of significand"};

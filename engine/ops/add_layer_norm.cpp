@@ -43,6 +43,11 @@ const OpRecord add_layer_norm_op = {
     .autocast = Autocast::kAsIs,
     .image_inputs = bit(0) | bit(1),
     .samples = [] { return layer_norm_samples(2); },
+    .bench =
+        [] {
+          return std::vector<OpSample>{
+              {"rows", {{{16384, 1024}}, {{16384, 1024}}, {{1024}}, {{1024}}}, LayerNormAttrs{}}};
+        },
     .f32 = {1e-4, 1e-5, "the gradients of gamma and beta are sums over 900 rows"},
     .f16 = {1e-2, 1e-2, "s is rounded to 11 bits, and gamma's gradient sums 900 of its norms"},
     .flops = [](std::span<const TensorSpec> inputs,

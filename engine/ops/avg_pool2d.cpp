@@ -47,6 +47,10 @@ const OpRecord avg_pool2d_op{
     .infer = infer,
     .layouts = kAllLayouts,
     .samples = samples,
+    .bench =
+        [] {
+          return std::vector<OpSample>{{"2x2 stride 2", {{{32, 112, 112, 64}}}, Pool2dAttrs{}}};
+        },
     .f32 = {1e-5, 1e-6, "f32 sums of one window"},
     .flops = flops,
 };

@@ -89,6 +89,11 @@ const OpRecord batch_norm_op{
     .layouts = kAllLayouts,
     .image_inputs = bit(0) | bit(5),
     .samples = samples,
+    .bench =
+        [] {
+          return std::vector<OpSample>{
+              {"training", {{{32, 56, 56, 64}}, {{64}}, {{64}}, {{64}}, {{64}}}, BatchNormAttrs{}, 0.25, 2}};
+        },
     .f32 = {2e-4, 2e-5, "sums over n*h*w values; the gradient of x is a difference of near-equal terms"},
     .bf16 = {3e-2, 3e-2, "images are rounded to 8 bits; statistics are f32"},
     .f16 = {4e-3, 4e-3, "images are rounded to 11 bits; statistics are f32"},

@@ -4,6 +4,7 @@
 // prep.mix as u8 [N, sizeof(SampleMix)], for kernels that can't read the host's. No gradient.
 #include "dlpipe/engine/ops/batch_prep.h"
 
+#include "dlpipe/engine/ops/bench_samples.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
@@ -89,6 +90,10 @@ const OpRecord batch_prep_op = {
     .differentiable = 0,
     .autocast = Autocast::kAsIs,
     .samples = samples,
+    .bench =
+        [] {
+          return large_sample(samples(), {{{64, 224, 224, 3}, DType::kU8}});
+        },
     .f32 = {1e-6, 1e-6, "one product and one sum"},
 };
 

@@ -43,6 +43,11 @@ const OpRecord concat_op = {
     .infer = infer,
     .autocast = Autocast::kAsIs,  // bytes are copied; concat() makes dtypes equal
     .samples = samples,
+    .bench =
+        [] {
+          return std::vector<OpSample>{
+              {"channels", {{{32, 56, 56, 64}}, {{32, 56, 56, 64}}}, ConcatAttrs{3}}};
+        },
 };
 
 Tensor concat(const std::vector<Tensor>& xs, int axis) {

@@ -70,6 +70,11 @@ const OpRecord cross_entropy_op = {
     .differentiable = bit(0),
     .autocast = Autocast::kAsIs,
     .samples = samples,
+    .bench =
+        [] {
+          return std::vector<OpSample>{
+              {"rows", {{{16384, 1000}}, {{16384}, DType::kI64}}, CrossEntropyAttrs{}, -1, 1, 1000}};
+        },
     .f32 = {1e-5, 1e-6, "a mean over 900 samples, added in double"},
 };
 

@@ -50,6 +50,11 @@ const OpRecord embedding_op = {
     .save_inputs = bit(1),
     .differentiable = bit(0),
     .samples = samples,
+    .bench =
+        [] {
+          return std::vector<OpSample>{
+              {"long table", {{{50257, 768}}, {{16, 512}, DType::kI64}}, Attrs{}, -1, 1, 50257}};
+        },
     .f32 = {1e-4, 1e-4, "a row's gradient is the sum of up to 200 terms"},
     .bf16 = {2e-2, 2e-1, "a row's gradient is the sum of up to 200 terms, rounded to 8 bits once"},
     .f16 = {2.5e-3, 2.5e-2, "a row's gradient is the sum of up to 200 terms, rounded to 11 bits once"},

@@ -1,5 +1,6 @@
 // flatten: [N,...] -> [N,K]. Images [N,H,W,C] are emitted in C,H,W order, the order in which PyTorch's linear
 // weights expect them; everything else in row-major order.
+#include "dlpipe/engine/ops/bench_samples.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 #include "dlpipe/engine/ops/view.h"
@@ -45,6 +46,10 @@ const OpRecord flatten_op = {
     .view_gradient = [](size_t, const Tensor& grad, const Shape& input,
                         const Attrs&) { return keeps_order(input) ? reshaped_view(grad, input) : Tensor(); },
     .samples = samples,
+    .bench =
+        [] {
+          return large_sample(samples(), {{{128, 14, 14, 512}}});
+        },
 };
 
 Tensor flatten(const Tensor& x) {

@@ -56,6 +56,10 @@ const OpRecord layer_norm_op = {
     .save_outputs = bit(1) | bit(2),
     .autocast = Autocast::kAsIs,
     .samples = [] { return layer_norm_samples(1); },
+    .bench =
+        [] {
+          return std::vector<OpSample>{{"rows", {{{16384, 1024}}, {{1024}}, {{1024}}}, LayerNormAttrs{}}};
+        },
     .f32 = {1e-4, 1e-5, "the gradients of gamma and beta are sums over 900 rows"},
     .flops = [](std::span<const TensorSpec> inputs,
                 const Attrs&) { return 8.0 * static_cast<double>(inputs[0].shape.elements()); },

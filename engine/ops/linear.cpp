@@ -54,6 +54,11 @@ const OpRecord linear_op = {
     .autocast = Autocast::kLow,
     .fused = fused_op<LinearAttrs>,
     .samples = samples,
+    .bench =
+        [] {
+          return std::vector<OpSample>{
+              {"with bias", {{{4096, 1024}}, {{4096, 1024}}, {{4096}}}, LinearAttrs{}}};
+        },
     .f32 = {1e-5, 2e-5, "sums of up to 200 products of size 1"},
     .bf16 = {2e-2, 5e-2, "sums are in f32, the result of size up to 10 is rounded to 8 bits"},
     .f16 = {2.5e-3, 6e-3, "sums are in f32, the result of size up to 10 is rounded to 11 bits"},

@@ -93,6 +93,11 @@ const OpRecord matmul_op = {
     .save_inputs = bit(0) | bit(1),
     .autocast = Autocast::kLow,
     .samples = samples,
+    .bench =
+        [] {
+          return std::vector<OpSample>{{"square", {{{2048, 2048}}, {{2048, 2048}}}, MatmulAttrs{}},
+                                       {"batch", {{{96, 512, 64}}, {{96, 64, 512}}}, MatmulAttrs{}}};
+        },
     .f32 = {1e-5, 2e-5, "sums of up to 170 products of size 1"},
     .bf16 = {2e-2, 5e-2, "sums are in f32, the result of size up to 10 is rounded to 8 bits"},
     .f16 = {2.5e-3, 6e-3, "sums are in f32, the result of size up to 10 is rounded to 11 bits"},

@@ -40,6 +40,10 @@ const OpRecord max_op = {
     .infer = infer,
     .save_outputs = bit(1),
     .samples = samples,
+    .bench =
+        [] {
+          return std::vector<OpSample>{{"rows", {{{16384, 1024}}}, MaxAttrs{1, false}}};
+        },
 };
 
 Tensor max(const Tensor& x, int axis, bool keep_dims) {

@@ -54,6 +54,12 @@ const OpRecord max_pool2d_op{
     .save_outputs = bit(1),
     .layouts = kAllLayouts,
     .samples = samples,
+    .bench =
+        [] {
+          return std::vector<OpSample>{{"3x3 stride 2",
+                                        {{{32, 112, 112, 64}}},
+                                        Pool2dAttrs{.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}}};
+        },
     .f32 = {1e-6, 1e-7, "the forward copies; the gradient adds at most the overlapping windows"},
     .flops = flops,
 };

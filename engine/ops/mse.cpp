@@ -1,4 +1,5 @@
 // mse: the mean of (x - target)^2 over all elements.
+#include "dlpipe/engine/ops/bench_samples.h"
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
@@ -29,6 +30,10 @@ const OpRecord mse_op = {
     .save_inputs = bit(0) | bit(1),
     .autocast = Autocast::kF32,
     .samples = samples,
+    .bench =
+        [] {
+          return large_sample(samples(), {{{16384, 1024}}, {{16384, 1024}}});
+        },
     .f32 = {1e-5, 1e-7, "a mean of up to 120,000 squares, partial sums added in double"},
 };
 

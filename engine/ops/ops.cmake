@@ -41,4 +41,4 @@ dlpipe_register(op tanh BACKENDS reference cpu cuda)
 dlpipe_register(op transpose BACKENDS reference cuda)
 dlpipe_table(op op_sources HEADER dlpipe/engine/core/op.h NAMESPACE dlpipe::engine RECORD OpRecord ROW OpRow
              BACKENDS reference cpu cuda KERNELS Kernels)
-list(APPEND op_sources ops/elementwise.cpp ops/reduction.cpp ops/shape_rules.cpp ops/view.cpp ops/window.cpp)
+list(APPEND op_sources ops/bench_samples.cpp ops/elementwise.cpp ops/reduction.cpp ops/shape_rules.cpp ops/view.cpp ops/window.cpp)

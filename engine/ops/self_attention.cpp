@@ -58,6 +58,10 @@ const OpRecord self_attention_op = {
     .save_inputs = bit(0),
     .save_outputs = bit(0) | bit(1),
     .samples = samples,
+    .bench =
+        [] {
+          return std::vector<OpSample>{{"12 heads", {{{8, 512, 3 * 768}}}, AttentionAttrs{12, true}}};
+        },
     .bf16 = {3e-2, 3e-2, "queries, keys, values and outputs are rounded to 8 bits; sums are f32"},
     .f16 = {4e-3, 4e-3, "queries, keys, values and outputs are rounded to 11 bits; sums are f32"},
     .flops = flops,

@@ -30,6 +30,10 @@ const OpRecord softmax_op = {
     .save_outputs = bit(0),
     .autocast = Autocast::kF32,
     .samples = softmax_samples,
+    .bench =
+        [] {
+          return std::vector<OpSample>{{"rows", {{{16384, 1024}}}, SoftmaxAttrs{1}}};
+        },
 };
 
 Tensor softmax(const Tensor& x, int axis) {

@@ -9,8 +9,8 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/ops/bench_samples.h"
 #include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/run/bench/bench_op_samples.h"
 #include "dlpipe/run/bench/device_roofline.h"
 #include "dlpipe/run/config/precision.h"
 #include "dlpipe/run/record/kernel_measurements.h"
@@ -112,7 +112,7 @@ OpRate without_numbers(const engine::OpRow& row, const OpSample& sample, std::st
 }
 
 std::vector<OpSample> samples_of(const engine::OpRecord& record, bool quick) {
-  if (!quick) return large_samples(record);
+  if (!quick) return engine::bench_samples(record);
   return record.samples != nullptr ? record.samples() : std::vector<OpSample>();
 }
 

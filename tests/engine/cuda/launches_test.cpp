@@ -12,6 +12,7 @@
 #include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/cuda/arena/arena_norms.h"
 #include "dlpipe/engine/cuda/grid/grid.h"
+#include "dlpipe/engine/ops/bench_samples.h"
 #include "dlpipe/engine/ops/cast.h"
 #include "dlpipe/engine/ops/cross_entropy.h"
 #include "dlpipe/engine/ops/elementwise.h"
@@ -20,7 +21,6 @@
 #include "dlpipe/engine/ops/reduction.h"
 #include "dlpipe/engine/ops/slice.h"
 #include "dlpipe/engine/ops/transpose.h"
-#include "dlpipe/run/bench/bench_op_samples.h"
 #include "tests/engine/cuda/simulated.h"
 
 namespace dlpipe::engine {
@@ -227,7 +227,7 @@ TEST_P(Launches, FillAGpuAndWasteNothing) {
   const Kernels& kernels = *GetParam().kernels;
   std::vector<OpSample> samples;
   // bench's slice takes four rows of very many.
-  if (std::string_view(record.name) != "slice") samples = run::large_samples(record);
+  if (std::string_view(record.name) != "slice") samples = bench_samples(record);
   for (OpSample& sample : more_samples(record.name)) samples.push_back(std::move(sample));
   int checked = 0;
   for (const OpSample& sample : samples) {
