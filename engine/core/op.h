@@ -2,13 +2,13 @@
 // its kernels, one file of the same name a backend. `apply` is the only way an op runs.
 //
 // Adding one: ops/NAME.cpp defines `extern const OpRecord NAME_op;` and the public function declared in
-// engine/ops/ops.h; reference/NAME.cpp defines `extern const Kernels NAME_reference;` (plain loops, f32 and
-// f64), cpu/NAME.cpp `extern const Kernels NAME_cpu;` (fast; f32 and, where it has one, bf16).
-// `dlpipe_register(op NAME BACKENDS reference cpu)` and tests/engine/ops/NAME_test.cpp, which runs
-// `check_op(NAME_op)` and whatever is special about it.
+// ops/ops.h. An elementwise op has its formula in ops/NAME.h, and `dlpipe_register(op NAME ELEMENTWISE)`
+// generates its kernels. Any other has a file NAME.cpp in reference/ with `extern const Kernels
+// NAME_reference;` (plain loops, f32 and f64), one in cpu/ with NAME_cpu (fast; f32 and, where it has one,
+// bf16), and `dlpipe_register(op NAME BACKENDS reference cpu)`. The record's checks run by themselves.
 //
 // Kernels see plain contiguous tensors, or a layout that the record lists. They may be called from one thread
-// at a time for one graph and parallelise inside with engine/cpu/parallel.h. They throw dlpipe::Error and
+// at a time for one graph and parallelise inside with parallel.h. They throw dlpipe::Error and
 // nothing else.
 #pragma once
 

@@ -17,14 +17,7 @@ set(cpu_sources
 set(cpu_sources_without_traps
     cpu/elementwise/activation.cpp
     cpu/rows/cross_entropy.cpp
-    cpu/elementwise/exp.cpp
-    cpu/elementwise/gelu.cpp
     cpu/rows/layer_norm.cpp
-    cpu/elementwise/log.cpp
     cpu/rows/log_softmax.cpp
     cpu/attention/self_attention.cpp
-    cpu/elementwise/sigmoid.cpp
-    cpu/elementwise/silu.cpp
-    cpu/rows/softmax.cpp
-    cpu/elementwise/sqrt.cpp
-    cpu/elementwise/tanh.cpp)
+    cpu/rows/softmax.cpp)

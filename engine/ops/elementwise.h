@@ -1,7 +1,7 @@
 // What the elementwise ops share: how a formula is written, and their shape rules and samples.
 //
-// A formula is one struct, compiled for each backend (reference/elementwise.h and cpu/loops/elementwise.h
-// hold the loops). T is float or double; bf16 is computed in float.
+// A formula is one struct, compiled for each backend (formula.h of each holds the loops). T is float or
+// double; bf16 is computed in float.
 //
 //   struct ReluFormula {                                     // ops/relu.h
 //     using Attrs = NoAttrs;
@@ -16,6 +16,7 @@
 // exp, log, tanh and erf in that form.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 
 #include "dlpipe/engine/core/op.h"
@@ -32,6 +33,13 @@ namespace dlpipe::engine {
 /// What backward of a unary formula reads.
 enum class Saved : uint8_t { kNothing, kInput, kOutput };
 
+/// One of two inputs: forward(a, b), grad_a(grad, a, b), grad_b(grad, a, b), and kSaves, whether the
+/// gradients read a and b (ops/mul.h). Others are of one input.
+template <class F>
+concept BinaryFormula = requires {
+  F::kSaves;
+};
+
 inline constexpr uint32_t kAllLayouts = bit(static_cast<int>(Layout::kPlain)) |
                                         bit(static_cast<int>(Layout::kBlocked8)) |
                                         bit(static_cast<int>(Layout::kBlocked16));
@@ -47,5 +55,32 @@ Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b);
 std::vector<OpSample> unary_samples(double low, double high, const Attrs& attrs = NoAttrs{});
 /// Samples of a binary op: equal shapes, a bias, a scalar, both sides stretched.
 std::vector<OpSample> binary_samples(double low, double high);
+
+/// An op's name as an argument of templates.
+template <size_t kSize>
+struct OpName {
+  char text[kSize] = {};
+  consteval OpName(const char (&name)[kSize]) { std::copy_n(name, kSize, text); }  // NOLINT: implicit
+};
+
+/// The record of the elementwise op `kName`, e.g.
+///   const OpRecord exp_op = elementwise_record<ExpFormula, "exp">([] { return unary_samples(-3, 3); });
+template <class F, OpName kName>
+constexpr OpRecord elementwise_record(std::vector<OpSample> (*samples)()) {
+  OpRecord record{};
+  record.name = kName.text;
+  record.layouts = kAllLayouts;
+  record.samples = samples;
+  if constexpr (BinaryFormula<F>) {
+    record.infer = [](auto inputs, auto, const Attrs&) { return binary_rule(kName.text, inputs); };
+    record.save_inputs = F::kSaves ? bit(0) | bit(1) : 0;
+    record.image_inputs = bit(0) | bit(1);
+  } else {
+    record.infer = [](auto inputs, auto, const Attrs&) { return unary_rule(kName.text, inputs); };
+    record.save_inputs = F::kSaved == Saved::kInput ? bit(0) : 0;
+    record.save_outputs = F::kSaved == Saved::kOutput ? bit(0) : 0;
+  }
+  return record;
+}
 
 }  // namespace dlpipe::engine

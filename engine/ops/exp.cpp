@@ -5,13 +5,7 @@
 namespace dlpipe::engine {
 
 extern const OpRecord exp_op;
-const OpRecord exp_op = {
-    .name = "exp",
-    .infer = [](auto inputs, auto, const Attrs&) { return unary_rule("exp", inputs); },
-    .save_outputs = bit(0),
-    .layouts = kAllLayouts,
-    .samples = [] { return unary_samples(-3, 3); },
-};
+constinit const OpRecord exp_op = elementwise_record<ExpFormula, "exp">([] { return unary_samples(-3, 3); });
 
 Tensor exp(const Tensor& x) {
   return apply_one(exp_op, {x}, NoAttrs{});

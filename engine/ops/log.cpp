@@ -5,13 +5,7 @@
 namespace dlpipe::engine {
 
 extern const OpRecord log_op;
-const OpRecord log_op = {
-    .name = "log",
-    .infer = [](auto inputs, auto, const Attrs&) { return unary_rule("log", inputs); },
-    .save_inputs = bit(0),
-    .layouts = kAllLayouts,
-    .samples = [] { return unary_samples(0.1, 4); },
-};
+constinit const OpRecord log_op = elementwise_record<LogFormula, "log">([] { return unary_samples(0.1, 4); });
 
 Tensor log(const Tensor& x) {
   return apply_one(log_op, {x}, NoAttrs{});

@@ -5,15 +5,9 @@
 namespace dlpipe::engine {
 
 extern const OpRecord scale_op;
-const OpRecord scale_op = {
-    .name = "scale",
-    .infer = [](auto inputs, auto, const Attrs&) { return unary_rule("scale", inputs); },
-    .layouts = kAllLayouts,
-    .samples =
-        [] {
-          return unary_samples(-1, 1, ScaleAttrs{-1.5, 0.25});
-        },
-};
+constinit const OpRecord scale_op = elementwise_record<ScaleFormula, "scale">([] {
+  return unary_samples(-1, 1, ScaleAttrs{-1.5, 0.25});
+});
 
 Tensor scale(const Tensor& x, double factor, double offset) {
   return apply_one(scale_op, {x}, ScaleAttrs{factor, offset});

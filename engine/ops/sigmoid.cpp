@@ -5,13 +5,8 @@
 namespace dlpipe::engine {
 
 extern const OpRecord sigmoid_op;
-const OpRecord sigmoid_op = {
-    .name = "sigmoid",
-    .infer = [](auto inputs, auto, const Attrs&) { return unary_rule("sigmoid", inputs); },
-    .save_outputs = bit(0),
-    .layouts = kAllLayouts,
-    .samples = [] { return unary_samples(-4, 4); },
-};
+constinit const OpRecord sigmoid_op =
+    elementwise_record<SigmoidFormula, "sigmoid">([] { return unary_samples(-4, 4); });
 
 Tensor sigmoid(const Tensor& x) {
   return apply_one(sigmoid_op, {x}, NoAttrs{});

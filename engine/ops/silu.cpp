@@ -5,13 +5,8 @@
 namespace dlpipe::engine {
 
 extern const OpRecord silu_op;
-const OpRecord silu_op = {
-    .name = "silu",
-    .infer = [](auto inputs, auto, const Attrs&) { return unary_rule("silu", inputs); },
-    .save_inputs = bit(0),
-    .layouts = kAllLayouts,
-    .samples = [] { return unary_samples(-4, 4); },
-};
+constinit const OpRecord silu_op =
+    elementwise_record<SiluFormula, "silu">([] { return unary_samples(-4, 4); });
 
 Tensor silu(const Tensor& x) {
   return apply_one(silu_op, {x}, NoAttrs{});

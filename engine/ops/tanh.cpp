@@ -5,13 +5,8 @@
 namespace dlpipe::engine {
 
 extern const OpRecord tanh_op;
-const OpRecord tanh_op = {
-    .name = "tanh",
-    .infer = [](auto inputs, auto, const Attrs&) { return unary_rule("tanh", inputs); },
-    .save_outputs = bit(0),
-    .layouts = kAllLayouts,
-    .samples = [] { return unary_samples(-3, 3); },
-};
+constinit const OpRecord tanh_op =
+    elementwise_record<TanhFormula, "tanh">([] { return unary_samples(-3, 3); });
 
 Tensor tanh(const Tensor& x) {
   return apply_one(tanh_op, {x}, NoAttrs{});

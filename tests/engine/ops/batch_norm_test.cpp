@@ -9,14 +9,9 @@
 #include "dlpipe/engine/core/isa.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/ops/ops.h"
-#include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {
 namespace {
-
-TEST(BatchNormOp, PassesEveryCheckOfItsRecord) {
-  check_op("batch_norm");
-}
 
 Tensor noise(const Shape& shape, uint64_t key, double mean = 0, double spread = 1) {
   RandomStream random(20261121, key);

@@ -4,13 +4,8 @@
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/ops/ops.h"
-#include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {
-
-TEST(BatchPrepOp, PassesEveryCheckOfItsRecord) {
-  check_op("batch_prep");
-}
 
 // Two pictures of 2x3 grey pixels, then three samples of them, by hand.
 TEST(BatchPrepOp, AveragesAndCutsByHand) {

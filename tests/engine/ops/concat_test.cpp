@@ -3,13 +3,8 @@
 #include <vector>
 
 #include "dlpipe/engine/ops/ops.h"
-#include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {
-
-TEST(ConcatOp, PassesEveryCheckOfItsRecord) {
-  check_op("concat");
-}
 
 TEST(ConcatOp, BringsMixedFloatsToTheWidestAndNamesWhatDoesNotFit) {
   const Tensor a = Tensor::full({2}, 1.5);

@@ -13,14 +13,9 @@
 #include "dlpipe/engine/cpu/conv/conv2d_choice.h"
 #include "dlpipe/engine/cpu/conv/conv2d_winograd.h"
 #include "dlpipe/engine/ops/ops.h"
-#include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {
 namespace {
-
-TEST(Conv2dOp, PassesEveryCheckOfItsRecord) {
-  check_op("conv2d");
-}
 
 Tensor noise(const Shape& shape, uint64_t key) {
   RandomStream random(20261121, key);

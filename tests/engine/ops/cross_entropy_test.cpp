@@ -6,13 +6,8 @@
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/ops/ops.h"
-#include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {
-
-TEST(CrossEntropyOp, PassesEveryCheckOfItsRecord) {
-  check_op("cross_entropy");
-}
 
 namespace {
 

@@ -1,13 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "dlpipe/engine/ops/ops.h"
-#include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {
-
-TEST(MatmulOp, PassesEveryCheckOfItsRecord) {
-  check_op("matmul");
-}
 
 TEST(MatmulOp, NamesTheSizesThatDoNotFit) {
   try {

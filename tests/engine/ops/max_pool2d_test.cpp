@@ -6,14 +6,9 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/engine/ops/ops.h"
-#include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {
 namespace {
-
-TEST(MaxPool2dOp, PassesEveryCheckOfItsRecord) {
-  check_op("max_pool2d");
-}
 
 TEST(MaxPool2dOp, TheFirstOfEqualValuesGetsTheGradient) {
   for (Backend backend : {Backend::kReference, Backend::kCpu}) {

@@ -7,14 +7,9 @@
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/ops/ops.h"
-#include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {
 namespace {
-
-TEST(SelfAttentionOp, PassesEveryCheckOfItsRecord) {
-  check_op("self_attention");
-}
 
 Tensor noise(const Shape& shape, double scale) {
   RandomStream random(5, 1);

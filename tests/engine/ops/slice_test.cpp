@@ -3,13 +3,8 @@
 #include <vector>
 
 #include "dlpipe/engine/ops/ops.h"
-#include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {
-
-TEST(SliceOp, PassesEveryCheckOfItsRecord) {
-  check_op("slice");
-}
 
 TEST(SliceOp, CountsNegativeEndsFromTheEndAndTakesEveryDtype) {
   const Tensor x = Tensor::from<int64_t>(std::vector<int64_t>{0, 1, 2, 3, 4}, {5});
