@@ -58,7 +58,7 @@ Tensor noise(const Shape& shape, DType dtype) {
 
 void run_conv(benchmark::State& state, const Case& c, Pass pass, DType dtype) {
   const NoGrad no_grad;
-  const OpRow& row = *OpRegistry::builtin().find("conv2d");
+  const OpRow& row = *OpRegistry::builtin().get("conv2d");
   const int padding = c.k / 2;
   const Attrs attrs = Conv2dAttrs{.stride = {c.stride, c.stride}, .padding = {padding, padding}};
   Tensor x = noise({c.n, c.h, c.h, c.c}, dtype);
@@ -93,7 +93,7 @@ void run_conv(benchmark::State& state, const Case& c, Pass pass, DType dtype) {
 void run_batch_norm(benchmark::State& state, const Shape& shape, bool residual, bool backward,
                     Layout layout) {
   const NoGrad no_grad;
-  const OpRow& row = *OpRegistry::builtin().find("batch_norm");
+  const OpRow& row = *OpRegistry::builtin().get("batch_norm");
   const int64_t channels = shape[3];
   const Tensor x = reorder(noise(shape, DType::kF32), layout);
   const Tensor ones = Tensor::full({channels}, 1.0);

@@ -1,5 +1,10 @@
 #include "dlpipe/engine/core/op.h"
 
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <memory>
+
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::engine {
@@ -13,7 +18,23 @@ const OpRow& builtin_row(const OpRecord& record) {
   throw Error(Status(ErrorCode::kInternal, concat("[", record.name, "] is not in the op table")));
 }
 
+// As the source writes it, without the engine's namespace.
+std::string type_name(const std::type_info& type) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(
+      abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), &std::free);
+  const std::string name = text != nullptr ? text.get() : type.name();
+  constexpr std::string_view kOurs = "dlpipe::engine::";
+  return name.starts_with(kOurs) ? name.substr(kOurs.size()) : name;
+}
+
 }  // namespace
+
+void Attrs::refuse_type(const std::type_info& expected) const {
+  throw Error(Status(ErrorCode::kMisuse,
+                     concat("[op] expected attributes of type ", type_name(expected), ", got ",
+                            type_name(value_.type()), "; give the op the attributes of its own header")));
+}
 
 std::vector<TensorSpec> specs_of(std::span<const Tensor> tensors) {
   std::vector<TensorSpec> specs(tensors.size());
@@ -27,29 +48,8 @@ std::vector<Tensor> apply(const OpRecord& record, std::vector<Tensor> inputs, At
   return apply(builtin_row(record), std::move(inputs), std::move(attrs));
 }
 
-void OpRegistry::add(const OpRow& row) {
-  const std::string name = row.record->name;
-  if (find(name) != nullptr) {
-    throw Error(
-        Status(ErrorCode::kMisuse, concat("[", name, "] there is an op of this name already; rename yours")));
-  }
-  rows_.push_back(row);
-}
-
-const OpRow* OpRegistry::find(std::string_view name) const {
-  for (const OpRow& row : rows_) {
-    if (row.record->name == name) return &row;
-  }
-  return nullptr;
-}
-
-const OpRegistry& OpRegistry::builtin() {
-  static const OpRegistry registry = [] {
-    OpRegistry all;
-    for (const OpRow& row : op_table()) all.add(row);
-    return all;
-  }();
-  return registry;
+std::span<const OpRow> OpRow::built_in() {
+  return op_table();
 }
 
 namespace thread_state {

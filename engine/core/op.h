@@ -17,30 +17,35 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <vector>
 
+#include "dlpipe/base/registry.h"
 #include "dlpipe/base/scoped_value.h"
 #include "dlpipe/engine/core/tensor.h"
 
 namespace dlpipe::engine {
 
+/// Of an op that has no attributes.
+struct NoAttrs {};
+
 /// An op's attributes: a plain struct of its own (Conv2dAttrs...), copied into the graph.
 class Attrs {
  public:
-  Attrs() = default;
+  Attrs() : value_(NoAttrs{}) {}
   template <class T>
   Attrs(T value) : value_(std::move(value)) {}  // NOLINT: implicit by design
+  /// The struct itself. Error (kMisuse) that names both types where it is another one.
   template <class T>
   const T& as() const {
-    return *std::any_cast<T>(&value_);
+    if (const T* const value = std::any_cast<T>(&value_); value != nullptr) return *value;
+    refuse_type(typeid(T));
   }
 
  private:
+  [[noreturn]] void refuse_type(const std::type_info& expected) const;
   std::any value_;
 };
-
-/// Of an op that has none.
-struct NoAttrs {};
 
 /// What autocast to a low precision does with an op's floating inputs.
 enum class Autocast : uint8_t {
@@ -157,6 +162,10 @@ struct OpRecord {
 };
 
 struct OpRow {
+  static constexpr const char* kKind = "op";
+  const char* name() const { return record->name; }
+  static std::span<const OpRow> built_in();  // op_table()
+
   const OpRecord* record;
   const Kernels* kernels[3];  // reference, cpu, cuda; null where there is none
 };
@@ -165,17 +174,8 @@ enum class Backend : uint8_t { kReference = 0, kCpu = 1, kCuda = 2 };
 /// The built-in ops, from the generated table.
 std::span<const OpRow> op_table();
 
-/// Ops that a program adds; hand it to Session, or apply directly with op rows of its own.
-class OpRegistry {
- public:
-  static const OpRegistry& builtin();
-  void add(const OpRow& row);
-  const OpRow* find(std::string_view name) const;
-  std::span<const OpRow> rows() const { return rows_; }
-
- private:
-  std::vector<OpRow> rows_;
-};
+/// Ops by name: the built-in ones and those that a program adds. `apply` takes rows that stand in none, too.
+using OpRegistry = Registry<OpRow>;
 
 /// One a tensor; of rank 0 where it is undefined.
 std::vector<TensorSpec> specs_of(std::span<const Tensor> tensors);

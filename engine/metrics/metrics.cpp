@@ -66,13 +66,12 @@ std::span<const MetricRecord> metric_table() {
   return kMetrics;
 }
 
+std::span<const MetricRecord> MetricRecord::built_in() {
+  return kMetrics;
+}
+
 Result<const MetricRecord*> find_metric(std::string_view name) {
-  std::vector<std::string> names;
-  for (const MetricRecord& record : kMetrics) {
-    if (record.name == name) return &record;
-    names.emplace_back(record.name);
-  }
-  return Status(ErrorCode::kMisuse, concat("[metrics] no metric '", name, "'", suggestion(name, names)));
+  return MetricRegistry::builtin().find(name);
 }
 
 double cross_entropy_of(std::span<const float> logits, int64_t target) {

@@ -12,19 +12,25 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/registry.h"
 #include "dlpipe/engine/core/tensor.h"
 
 namespace dlpipe::engine {
 
 /// One sample: its logits [K] and its class (0 <= target < K).
 struct MetricRecord {
+  static constexpr const char* kKind = "metric";
+  static std::span<const MetricRecord> built_in();  // metric_table()
+
   const char* name;
   const char* help;
   double (*value)(std::span<const float> logits, int64_t target);
   bool lower_is_better;
 };
 std::span<const MetricRecord> metric_table();
-/// kMisuse with the nearest name when there is none.
+/// A value: copy builtin() and add to it.
+using MetricRegistry = Registry<MetricRecord>;
+/// A built-in one; kMisuse with the nearest name when there is none.
 Result<const MetricRecord*> find_metric(std::string_view name);
 
 /// -log softmax(logits)[target].

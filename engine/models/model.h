@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/registry.h"
 #include "dlpipe/engine/layers/module.h"
 
 namespace dlpipe::engine {
@@ -43,6 +44,9 @@ struct PublishedWeights {
 extern const PublishedWeights torchvision_weights;
 
 struct ModelRecord {
+  static constexpr const char* kKind = "model";
+  static std::span<const ModelRecord* const> built_in();  // model_table()
+
   const char* name;
   const char* help;
   /// The image size (or number of tokens) it is made for; used by --val-augment's default and bench. 0: any.
@@ -64,19 +68,9 @@ struct ModelRecord {
 /// set.
 Tensor blank_input(const ModelArguments& arguments, int64_t batch);
 
-/// A value: copy builtin() and add to it. Refers to the records, which outlive it.
-class ModelRegistry {
- public:
-  static const ModelRegistry& builtin();
-  void add(const ModelRecord& record);
-  /// kMisuse with the nearest name when there is none.
-  Result<const ModelRecord*> find(std::string_view name) const;
-  std::span<const ModelRecord* const> records() const { return records_; }
-
- private:
-  std::vector<const ModelRecord*> records_;
-};
 std::span<const ModelRecord* const> model_table();
+/// A value: copy builtin() and add to it.
+using ModelRegistry = Registry<ModelRecord>;
 
 /// Error (kMisuse, "[area] ...") unless classes, channels, height and width are positive and an image is at
 /// least min_size x min_size.

@@ -6,32 +6,8 @@ namespace dlpipe::engine {
 const PublishedWeights torchvision_weights = {"torchvision",
                                               "normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)", 256};
 
-const ModelRegistry& ModelRegistry::builtin() {
-  static const ModelRegistry registry = [] {
-    ModelRegistry all;
-    for (const ModelRecord* record : model_table()) all.add(*record);
-    return all;
-  }();
-  return registry;
-}
-
-void ModelRegistry::add(const ModelRecord& record) {
-  for (const ModelRecord* known : records_) {
-    if (std::string_view(known->name) == record.name) {
-      throw Error(Status(ErrorCode::kMisuse,
-                         concat("[model] '", record.name, "' is registered already; choose another name")));
-    }
-  }
-  records_.push_back(&record);
-}
-
-Result<const ModelRecord*> ModelRegistry::find(std::string_view name) const {
-  std::vector<std::string> names;
-  for (const ModelRecord* record : records_) {
-    if (record->name == name) return record;
-    names.emplace_back(record->name);
-  }
-  return Status(ErrorCode::kMisuse, concat("[model] no model '", name, "'", suggestion(name, names)));
+std::span<const ModelRecord* const> ModelRecord::built_in() {
+  return model_table();
 }
 
 void check_model_arguments(const char* model, const ModelArguments& arguments, int64_t min_size) {

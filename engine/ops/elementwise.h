@@ -63,8 +63,7 @@ struct OpName {
   consteval OpName(const char (&name)[kSize]) { std::copy_n(name, kSize, text); }  // NOLINT: implicit
 };
 
-/// The record of the elementwise op `kName`, e.g.
-///   const OpRecord exp_op = elementwise_record<ExpFormula, "exp">([] { return unary_samples(-3, 3); });
+/// The record of the elementwise op `kName`, whose formula is F: see ops/exp.cpp.
 template <class F, OpName kName>
 constexpr OpRecord elementwise_record(std::vector<OpSample> (*samples)()) {
   OpRecord record{};

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/registry.h"
 #include "dlpipe/engine/core/tensor.h"
 #include "dlpipe/engine/layers/module.h"
 #include "dlpipe/engine/optim/clip.h"  // IWYU pragma: export
@@ -89,6 +90,9 @@ class Optimizer {
 };
 
 struct OptimizerRecord {
+  static constexpr const char* kKind = "optimizer";
+  static std::span<const OptimizerRecord* const> built_in();  // optimizer_table()
+
   const char* name;
   const char* help;
   /// Error (kMisuse) when an argument is out of range.
@@ -99,7 +103,9 @@ struct OptimizerRecord {
   bool on_device = false;  // has step_on_device
 };
 std::span<const OptimizerRecord* const> optimizer_table();
-/// kMisuse with the nearest name when there is none.
+/// A value: copy builtin() and add to it.
+using OptimizerRegistry = Registry<OptimizerRecord>;
+/// A built-in one; kMisuse with the nearest name when there is none.
 Result<const OptimizerRecord*> find_optimizer(std::string_view name);
 
 }  // namespace dlpipe::engine

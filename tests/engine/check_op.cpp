@@ -339,7 +339,7 @@ void check_op(const OpRow& row) {
 }
 
 void check_kernels(const char* name, const Kernels& kernels) {
-  const OpRow* const builtin = OpRegistry::builtin().find(name);
+  const OpRow* const builtin = OpRegistry::builtin().get(name);
   ASSERT_NE(builtin, nullptr) << "no op " << name;
   OpRecord record = *builtin->record;
   record.layouts = bit(static_cast<int>(Layout::kPlain));
@@ -358,7 +358,7 @@ void check_kernels(const char* name, const Kernels& kernels) {
 }
 
 void check_on_device(const char* name, Device& device) {
-  const OpRow* const row = OpRegistry::builtin().find(name);
+  const OpRow* const row = OpRegistry::builtin().get(name);
   ASSERT_NE(row, nullptr) << "no op " << name;
   const Kernels& kernels = *row->kernels[static_cast<int>(Backend::kCuda)];
   const std::vector<OpSample> samples = row->record->samples();
@@ -380,7 +380,7 @@ void check_on_device(const char* name, Device& device) {
 }
 
 void check_op(const char* name) {
-  const OpRow* row = OpRegistry::builtin().find(name);
+  const OpRow* row = OpRegistry::builtin().get(name);
   ASSERT_NE(row, nullptr) << "no op " << name;
   check_op(*row);
 }

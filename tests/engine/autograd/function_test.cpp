@@ -115,14 +115,15 @@ const Kernels cube_reference = {.forward = cube_forward, .backward = cube_backwa
 
 TEST(OpRegistry, TakesAnOpOfAProgramAndItPassesTheSameChecks) {
   OpRegistry registry = OpRegistry::builtin();
-  registry.add({&cube_op, {&cube_reference, nullptr, nullptr}});
-  const OpRow* row = registry.find("cube");
+  const OpRow own = {&cube_op, {&cube_reference, nullptr, nullptr}};
+  registry.add(own);
+  const OpRow* row = registry.get("cube");
   ASSERT_NE(row, nullptr);
   check_op(*row);
   Tensor x = clamp_leaf({2});
   apply(*row, {x})[0].backward();
   EXPECT_EQ(x.grad().item(), 12);
-  EXPECT_EQ(OpRegistry::builtin().find("cube"), nullptr);
+  EXPECT_EQ(OpRegistry::builtin().get("cube"), nullptr);
 }
 
 TEST(OpRegistry, OpsThatOnlyTheReferenceHasTakeBf16InF32) {
@@ -141,7 +142,21 @@ TEST(OpRegistry, RefusesASecondOpOfTheSameName) {
   OpRegistry registry = OpRegistry::builtin();
   OpRecord twice = cube_op;
   twice.name = "relu";
-  EXPECT_THROW(registry.add({&twice, {&cube_reference, nullptr, nullptr}}), Error);
+  const OpRow own = {&twice, {&cube_reference, nullptr, nullptr}};
+  EXPECT_THROW(registry.add(own), Error);
+}
+
+TEST(Attrs, OfTheWrongTypeAreAnErrorThatNamesBoth) {
+  const Tensor x = Tensor::full({2, 4, 4, 3}, 1.0);
+  const OpRow& pool = *OpRegistry::builtin().get("max_pool2d");
+  try {
+    apply(pool, {x}, Conv2dAttrs{});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("Pool2dAttrs"), std::string::npos) << message;
+    EXPECT_NE(message.find("Conv2dAttrs"), std::string::npos) << message;
+  }
 }
 
 }  // namespace

@@ -228,7 +228,7 @@ void expect_close(const Tensor& got, const Tensor& expected, const std::string& 
 }
 
 const Kernels& reference_attention() {
-  return *OpRegistry::builtin().find("self_attention")->kernels[0];
+  return *OpRegistry::builtin().get("self_attention")->kernels[0];
 }
 const Kernels& own_attention() {
   for (const SimulatedRow& row : simulated_table()) {

@@ -18,7 +18,7 @@ inline const Kernels& simulated_kernels(std::string_view name) {
 
 /// check_op with those kernels in the cpu's place, on `samples` instead of the record's.
 inline void check_simulated(std::string_view name, std::vector<OpSample> (*samples)()) {
-  const OpRow& builtin = *OpRegistry::builtin().find(name);
+  const OpRow& builtin = *OpRegistry::builtin().get(name);
   OpRecord record = *builtin.record;
   record.samples = samples;
   record.layouts = bit(static_cast<int>(Layout::kPlain));

@@ -21,7 +21,7 @@ struct SimulatedOp {
   OpRow row;
 
   explicit SimulatedOp(std::string_view name) {
-    const OpRow* const builtin = OpRegistry::builtin().find(name);
+    const OpRow* const builtin = OpRegistry::builtin().get(name);
     record = *builtin->record;
     record.layouts = bit(static_cast<int>(Layout::kPlain));
     record.choose_layout = [](std::span<const TensorSpec>, const Attrs&) { return LayoutChoice(); };

@@ -223,7 +223,7 @@ class Launches : public testing::TestWithParam<SimulatedRow> {
 };
 
 TEST_P(Launches, FillAGpuAndWasteNothing) {
-  const OpRecord& record = *OpRegistry::builtin().find(GetParam().name)->record;
+  const OpRecord& record = *OpRegistry::builtin().get(GetParam().name)->record;
   const Kernels& kernels = *GetParam().kernels;
   std::vector<OpSample> samples;
   // bench's slice takes four rows of very many.
