@@ -1,6 +1,7 @@
 // One loop, compiled for several instruction sets, the best one chosen when the program runs. The loop is
 // plain C++ that the compiler turns into vectors; without fused multiply-add (-ffp-contract=off) and with
-// sums in fixed lanes it gives the same bits on every instruction set.
+// sums in fixed lanes it gives the same bits on every instruction set. tests/engine/check_op.cpp holds the cpu's
+// kernels to that, other than those that say they don't (Kernels::same_bits_on_every_isa).
 //
 // Thread-safe; the choice is one relaxed load.
 #pragma once

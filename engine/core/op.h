@@ -109,6 +109,9 @@ struct Kernels {
   /// The layouts that suit these kernels, given the inputs as they come (a pure function of specs and ISA).
   /// Null: the record's choice. Asked of the cpu's kernels only; the other backends see plain tensors.
   LayoutChoice (*choose_layout)(std::span<const TensorSpec> inputs, const Attrs& attrs) = nullptr;
+  /// Whether answers are the same bits on every instruction set of the host; check_op (tests/engine) holds the
+  /// cpu's kernels to it. Where not, answers of two instruction sets are within the record's tolerances.
+  bool same_bits_on_every_isa = true;
 };
 
 constexpr uint32_t bit(int i) {

@@ -198,6 +198,15 @@ void expect_same_bits(const Tensor& got, const Tensor& expected, const std::stri
   EXPECT_EQ(std::memcmp(a.raw(), b.raw(), a.size_bytes()), 0) << what;
 }
 
+void expect_same_bits(const Answer& got, const Answer& expected, const std::string& what) {
+  for (size_t i = 0; i < expected.outputs.size(); ++i) {
+    expect_same_bits(got.outputs[i], expected.outputs[i], concat(what, ", output ", i));
+  }
+  for (size_t i = 0; i < expected.grads.size(); ++i) {
+    expect_same_bits(got.grads[i], expected.grads[i], concat(what, ", gradient of input ", i));
+  }
+}
+
 void check_numeric_gradient(const Runner& runner, const std::string& what) {
   if (!runner.has_gradient()) return;
   const Values values(runner.sample_, runner.number_, DType::kF64);
@@ -228,8 +237,12 @@ void check_numeric_gradient(const Runner& runner, const std::string& what) {
   }
 }
 
+const Kernels* cpu_kernels(const OpRow& row) {
+  return row.kernels[static_cast<int>(Backend::kCpu)];
+}
+
 bool cpu_supports(const Runner& runner, const std::vector<Tensor>& inputs) {
-  const Kernels* kernels = runner.row_.kernels[static_cast<int>(Backend::kCpu)];
+  const Kernels* kernels = cpu_kernels(runner.row_);
   if (kernels == nullptr) return false;
   std::vector<TensorSpec> specs;
   for (const Tensor& input : inputs) specs.push_back(input.spec());
@@ -292,27 +305,50 @@ void check_threads(const Runner& runner, const std::string& what) {
     for (int threads : {2, 3}) {
       set_engine_threads(threads);
       const Answer many = runner.run(inputs, Backend::kCpu);
-      const std::string where = concat(what, ", ", dtype_name(dtype), ", ", threads, " threads");
-      for (size_t i = 0; i < one.outputs.size(); ++i) {
-        expect_same_bits(many.outputs[i], one.outputs[i], concat(where, ", output ", i));
-      }
-      for (size_t i = 0; i < one.grads.size(); ++i) {
-        expect_same_bits(many.grads[i], one.grads[i], concat(where, ", gradient of input ", i));
-      }
+      expect_same_bits(many, one, concat(what, ", ", dtype_name(dtype), ", ", threads, " threads"));
     }
   }
   set_engine_threads(former);
 }
 
 void check_isas(const Runner& runner, const std::string& what) {
-  const Values values(runner.sample_, runner.number_, DType::kF32);
-  const std::vector<Tensor> inputs = runner.make_inputs(values, DType::kF32);
-  const Answer best = runner.run(inputs, Backend::kCpu);
-  for (cpu::Isa isa : {cpu::Isa::kAvx2, cpu::Isa::kBaseline}) {
-    if (isa >= cpu::isa()) continue;
-    const cpu::LimitIsa limit(isa);
-    expect_near(runner.run(inputs, Backend::kCpu), best, runner.record_.f32,
-                concat(what, ", isa ", static_cast<int>(isa)));
+  const Values values(runner.sample_, runner.number_, DType::kBF16);
+  const Kernels* const kernels = cpu_kernels(runner.row_);
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const std::vector<Tensor> inputs = runner.make_inputs(values, dtype);
+    if (!cpu_supports(runner, inputs)) continue;
+    const Answer best = runner.run(inputs, Backend::kCpu);
+    for (cpu::Isa isa : {cpu::Isa::kAvx2, cpu::Isa::kBaseline}) {
+      if (isa >= cpu::isa()) continue;
+      const cpu::LimitIsa limit(isa);
+      const Answer answer = runner.run(inputs, Backend::kCpu);
+      const std::string where = concat(what, ", ", dtype_name(dtype), ", isa ", static_cast<int>(isa));
+      if (kernels->same_bits_on_every_isa) {
+        expect_same_bits(answer, best, where);
+      } else {
+        expect_near(answer, best, tolerance_of(runner.record_, dtype), where);
+      }
+    }
+  }
+}
+
+// How many samples the cpu's own kernels take in `dtype`: what they don't take, the reference computes, and
+// every comparison with it passes.
+int samples_taken(const OpRow& row, const std::vector<OpSample>& samples, DType dtype) {
+  int taken = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const Runner runner(row, samples[i], static_cast<int>(i));
+    const Values values(samples[i], static_cast<int>(i), DType::kBF16);
+    taken += cpu_supports(runner, runner.make_inputs(values, dtype)) ? 1 : 0;
+  }
+  return taken;
+}
+
+void check_cpu_kernels_run(const OpRow& row, const std::vector<OpSample>& samples) {
+  if (cpu_kernels(row) == nullptr) return;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    EXPECT_GT(samples_taken(row, samples, dtype), 0) << "no sample of " << row.record->name << " in "
+                                                     << dtype_name(dtype) << " is what its cpu kernels take";
   }
 }
 
@@ -326,6 +362,7 @@ void check_op(const OpRow& row) {
   ASSERT_NE(row.record->samples, nullptr) << row.record->name << " has no samples";
   const std::vector<OpSample> samples = row.record->samples();
   ASSERT_FALSE(samples.empty()) << row.record->name << " has no samples";
+  check_cpu_kernels_run(row, samples);
   for (size_t i = 0; i < samples.size(); ++i) {
     const Runner runner(row, samples[i], static_cast<int>(i));
     const std::string what = concat(row.record->name, ", sample '", samples[i].name, "'");

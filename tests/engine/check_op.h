@@ -11,7 +11,10 @@ namespace dlpipe::engine {
 ///  3. the cpu kernels in bf16, and in f16 where they take it, against f64 on the same (rounded) values;
 ///  4. each layout that the record lists, on the samples with images that fit it, against plain;
 ///  5. the cpu kernels with 1, 2 and 3 engine threads, bit for bit;
-///  6. the cpu kernels on each instruction set down to the baseline, within the f32 tolerance.
+///  6. the cpu kernels on each instruction set down to the baseline: bit for bit, or within the tolerances
+///     where they don't promise that (Kernels::same_bits_on_every_isa);
+///  7. that the cpu kernels, where there are some, take at least one sample in f32 and one in bf16: what they
+///     don't take, the reference computes.
 /// Failures are gtest's, with op, sample and element in the message. Values are keyed by the sample's number.
 void check_op(const OpRow& row);
 /// The same for a built-in op.

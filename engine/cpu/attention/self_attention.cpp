@@ -340,6 +340,7 @@ const Kernels self_attention_cpu = {
     .backward = backward,
     .supports = [](std::span<const TensorSpec> inputs,
                    const Attrs&) { return is_f32_or_bf16(inputs[0].dtype); },
+    .same_bits_on_every_isa = false,  // below AVX2 there are no fused multiply-adds
 };
 
 }  // namespace dlpipe::engine

@@ -385,6 +385,7 @@ const Kernels conv2d_cpu{
     .explain = explain,
     .fused = cpu::fused_kernels<Conv2dAttrs>,
     .choose_layout = choose_layout,
+    .same_bits_on_every_isa = false,  // oneDNN sums in an order of its own
 };
 
 }  // namespace dlpipe::engine

@@ -55,6 +55,7 @@ extern const Kernels linear_cpu;
 const Kernels linear_cpu = {.forward = forward,
                             .backward = backward,
                             .supports = cpu::supports_f32_bf16,
-                            .fused = cpu::fused_kernels<LinearAttrs>};
+                            .fused = cpu::fused_kernels<LinearAttrs>,
+                            .same_bits_on_every_isa = false};  // oneDNN sums in an order of its own
 
 }  // namespace dlpipe::engine

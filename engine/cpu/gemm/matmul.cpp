@@ -96,6 +96,9 @@ void backward(const BackwardArgs& args) {
 }  // namespace
 
 extern const Kernels matmul_cpu;
-const Kernels matmul_cpu = {.forward = forward, .backward = backward, .supports = cpu::supports_f32_bf16};
+const Kernels matmul_cpu = {.forward = forward,
+                            .backward = backward,
+                            .supports = cpu::supports_f32_bf16,
+                            .same_bits_on_every_isa = false};  // oneDNN sums in an order of its own
 
 }  // namespace dlpipe::engine

@@ -1,0 +1,56 @@
+// The checks must fail on kernels that break their promises.
+#include "tests/engine/check_op.h"
+
+#include <gtest/gtest-spi.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "dlpipe/engine/core/isa.h"
+
+namespace dlpipe::engine {
+namespace {
+
+/// The built-in op with other kernels in the cpu's place.
+OpRow with_cpu(const char* name, const Kernels& kernels) {
+  OpRow row = *OpRegistry::builtin().get(name);
+  row.kernels[static_cast<int>(Backend::kCpu)] = &kernels;
+  return row;
+}
+
+TEST(CheckOp, FailsWhereTheCpuKernelsTakeNoSample) {
+  Kernels never = *OpRegistry::builtin().get("relu")->kernels[static_cast<int>(Backend::kCpu)];
+  never.supports = [](std::span<const TensorSpec>, const Attrs&) { return false; };
+  testing::TestPartResultArray results;
+  {
+    const testing::ScopedFakeTestPartResultReporter reporter(
+        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &results);
+    check_op(with_cpu("relu", never));
+  }
+  ASSERT_EQ(results.size(), 2);  // f32, bf16
+  EXPECT_NE(std::string(results.GetTestPartResult(0).message()).find("cpu kernels take"), std::string::npos);
+}
+
+TEST(CheckOp, FailsWhereAnAnswerDependsOnTheInstructionSet) {
+  if (cpu::isa() == cpu::Isa::kBaseline) GTEST_SKIP() << "this machine has one instruction set";
+  Kernels wavering = *OpRegistry::builtin().get("relu")->kernels[static_cast<int>(Backend::kCpu)];
+  wavering.forward = [](const ForwardArgs& args) {
+    OpRegistry::builtin().get("relu")->kernels[static_cast<int>(Backend::kCpu)]->forward(args);
+    const Tensor& y = args.outputs[0];
+    if (y.dtype() != DType::kF32 || y.elements() == 0 || cpu::isa() != cpu::Isa::kBaseline) return;
+    float& first = *static_cast<float*>(y.raw());
+    first = std::nextafter(first, 1.0f);
+  };
+  testing::TestPartResultArray results;
+  {
+    const testing::ScopedFakeTestPartResultReporter reporter(
+        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &results);
+    check_op(with_cpu("relu", wavering));
+  }
+  ASSERT_GT(results.size(), 0);
+  EXPECT_NE(std::string(results.GetTestPartResult(0).message()).find("isa 0"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dlpipe::engine
