@@ -1,6 +1,7 @@
 #include "dlpipe/engine/core/kernel_table.h"
 
 #include <array>
+#include <atomic>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/json.h"
@@ -48,7 +49,7 @@ std::optional<KernelChoice> KernelTable::find(const std::string& key) const {
 void KernelTable::set(const std::string& key, const KernelChoice& choice) {
   const std::lock_guard lock(mutex_);
   choices_[key] = choice;
-  ++generation_;
+  generation_ = next_generation();
 }
 
 void KernelTable::measure_with(std::shared_ptr<cpu::MeasuredKernels> measured) {
@@ -80,7 +81,7 @@ Status KernelTable::load(std::string_view text) {
   }
   const std::lock_guard lock(mutex_);
   for (auto& [key, choice] : read) choices_[key] = std::move(choice);
-  ++generation_;
+  generation_ = next_generation();
   return {};
 }
 
@@ -106,7 +107,7 @@ void KernelTable::clear() {
   const std::lock_guard lock(mutex_);
   choices_.clear();
   measured_.reset();
-  ++generation_;
+  generation_ = next_generation();
 }
 
 size_t KernelTable::size() const {
@@ -119,9 +120,19 @@ uint64_t KernelTable::generation() const {
   return generation_;
 }
 
+uint64_t KernelTable::next_generation() {
+  static std::atomic<uint64_t> generation{0};
+  return generation.fetch_add(1, std::memory_order_relaxed);
+}
+
+KernelTable*& thread_state::kernel_table() {
+  static auto* const of_process = new KernelTable();  // never destroyed: kernels may run until the end
+  thread_local KernelTable* t_table = of_process;
+  return t_table;
+}
+
 KernelTable& kernel_table() {
-  static auto* table = new KernelTable();  // never destroyed: kernels may run until the end
-  return *table;
+  return *thread_state::kernel_table();
 }
 
 }  // namespace dlpipe::engine

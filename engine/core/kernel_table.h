@@ -1,6 +1,6 @@
-// Which kernel, slice size and layout an op of a given shape runs with: one table for the process, so that a
-// run can write its choices down (kernels.json), hash them into receipt and checkpoint, and a resumed run or
-// another machine of the same ISA can repeat them bit for bit.
+// Which kernel, slice size and layout an op of a given shape runs with: one table for a run, which can write its
+// choices down (kernels.json), hash them into receipt and checkpoint, and a resumed run or another machine of
+// the same ISA can repeat them bit for bit.
 //
 // A choice is what the table holds under a key (op, pass, shape, dtype, ISA), or, where the table has
 // measurements to ask (measured_kernels.h), what is fastest on this machine, or the built-in rule. The table
@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/scoped_value.h"
 
 namespace dlpipe::engine {
 
@@ -64,17 +65,29 @@ class KernelTable {
   std::string save() const;
   void clear();
   size_t size() const;
-  /// Grows with every change other than a rule's answer: plans made before are stale.
+  /// Another number after every change other than a rule's answer, and no other table's: plans that were made
+  /// under another number are stale.
   uint64_t generation() const;
 
  private:
+  static uint64_t next_generation();
+
   mutable std::mutex mutex_;
   std::map<std::string, KernelChoice> choices_;
-  uint64_t generation_ = 0;
+  uint64_t generation_ = next_generation();
   std::shared_ptr<cpu::MeasuredKernels> measured_;
 };
 
-/// The table that the kernels of this process use.
+/// The calling thread's variable; read and set it by what follows.
+namespace thread_state {
+KernelTable*& kernel_table();
+}
+
+/// The table that ops of this thread ask, and the slices that they hand to other threads: the process's own, or
+/// the one of the innermost UseKernelTable.
 KernelTable& kernel_table();
+/// While one lives, ops of this thread ask the table given, which outlives it. A run that owns a table leaves
+/// the choices of other runs in the process alone.
+using UseKernelTable = ScopedValue<thread_state::kernel_table>;
 
 }  // namespace dlpipe::engine

@@ -17,6 +17,7 @@
 #include "dlpipe/base/host_memory.h"
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/threads.h"
+#include "dlpipe/engine/core/kernel_table.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -76,9 +77,11 @@ std::shared_ptr<TrainingArena> training_arena() {
   return arena;
 }
 
+/// A body on a thread asks the kernel table of the thread whose op it is part of.
 struct BodyScope {
-  BodyScope() { ++body_depth; }
+  explicit BodyScope(KernelTable& caller) : table(&caller) { ++body_depth; }
   ~BodyScope() { --body_depth; }
+  const UseKernelTable table;
 };
 
 std::atomic<size_t> scratch_total{0}, scratch_largest{0};
@@ -127,11 +130,12 @@ void parallel_slices(int64_t count, const std::function<void(int64_t slice)>& bo
     return;
   }
   const std::shared_ptr<TrainingArena> arena = training_arena();
+  KernelTable& table = kernel_table();
   arena->arena().execute([&] {
     tbb::parallel_for(
         tbb::blocked_range<int64_t>(0, count, 1),
         [&](const tbb::blocked_range<int64_t>& range) {
-          const BodyScope scope;
+          const BodyScope scope(table);
           for (int64_t slice = range.begin(); slice < range.end(); ++slice) body(slice);
         },
         tbb::simple_partitioner());

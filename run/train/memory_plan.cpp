@@ -11,19 +11,15 @@ namespace dlpipe::run {
 
 namespace {
 
-/// Puts the kernel table back at its end: batches that only the probe has are no choices of the run.
+/// Has the probe ask a table of its own, which begins as a copy of the run's: batches that only the probe has are
+/// no choices of the run.
 class KernelTableScope {
  public:
-  KernelTableScope() : before_(engine::kernel_table().save()) {}
-  ~KernelTableScope() {
-    engine::kernel_table().clear();
-    (void)engine::kernel_table().load(before_);
-  }
-  KernelTableScope(const KernelTableScope&) = delete;
-  KernelTableScope& operator=(const KernelTableScope&) = delete;
+  KernelTableScope() { throw_if_error(table_.load(engine::kernel_table().save())); }
 
  private:
-  std::string before_;
+  engine::KernelTable table_;
+  engine::UseKernelTable use_{&table_};
 };
 
 uint64_t bytes_of(const std::vector<engine::NamedTensor>& tensors) {

@@ -53,6 +53,7 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
       observer_(observer),
       options_(resolve_options(config, registries, notes())),
       directory_(std::move(place.directory)) {
+  const engine::UseKernelTable own(&kernels_);
   const Checkpoint* checkpoint = place.checkpoint ? &*place.checkpoint : nullptr;
   enter(place);
   std::optional<WeightsSource> init;
@@ -78,10 +79,9 @@ Notes Session::notes() const {
   return [observer = observer_](const std::string& text) { observer->on_note(text); };
 }
 
-/// The process's threads and kernels as the run has them, and its logs as its checkpoint knew them.
+/// The process's threads and the session's kernels as the run has them, and its logs as its checkpoint knew them.
 void Session::enter(const Place& place) {
   engine::set_engine_threads(options_.threads);
-  engine::kernel_table().clear();  // what the table holds in the end is this run's, whatever ran before
   if (!place.former) return;
   if (std::filesystem::exists(directory_->kernels_file())) resume_kernels(directory_->kernels_file());
   if (place.checkpoint) state_ = place.checkpoint->state.trainer;
@@ -129,6 +129,7 @@ TrainerSettings Session::trainer_settings() const {
 }
 
 TrainOutcome Session::train(const std::atomic<bool>* stop) {
+  const engine::UseKernelTable own(&kernels_);
   if (observer_ != nullptr) observer_->on_start(start_report());
   const TrainerParts parts{.model = model_.get(),
                            .optimizer = optimization_.optimizer.get(),
@@ -149,7 +150,7 @@ TrainOutcome Session::train(const std::atomic<bool>* stop) {
   outcome.memory_bytes =
       measured_engine_bytes(*options_.device) + static_cast<uint64_t>(outcome.stats.slot_bytes);
   if (directory_ != nullptr)
-    write_results(*directory_, outcome, receipt_of(options_, data_, outcome, engine::kernel_table().save()));
+    write_results(*directory_, outcome, receipt_of(options_, data_, outcome, kernels_.save()));
   return outcome;
 }
 

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/layers/module.h"
 #include "dlpipe/run/config/config.h"
 #include "dlpipe/run/config/registries.h"
@@ -78,6 +79,7 @@ class Session {
   StartReport start_report() const;
   TrainerSettings trainer_settings() const;
 
+  engine::KernelTable kernels_;  // this run's, whatever else the process runs
   int64_t begin_ns_;
   TrainObserver* observer_;
   SessionOptions options_;

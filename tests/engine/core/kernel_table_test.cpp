@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <set>
+
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/io/formats/json.h"
 
 namespace dlpipe::engine {
@@ -10,6 +14,7 @@ namespace {
 
 TEST(KernelTableTest, RemembersWhatTheRuleSaid) {
   KernelTable table;
+  const uint64_t made = table.generation();
   int asked = 0;
   const auto rule = [&] {
     ++asked;
@@ -18,7 +23,7 @@ TEST(KernelTableTest, RemembersWhatTheRuleSaid) {
   EXPECT_EQ(table.find_or_add("a", rule), (KernelChoice{"direct", 4, 1}));
   EXPECT_EQ(table.find_or_add("a", rule), (KernelChoice{"direct", 4, 1}));
   EXPECT_EQ(asked, 1);
-  EXPECT_EQ(table.generation(), 0u);
+  EXPECT_EQ(table.generation(), made);
 }
 
 TEST(KernelTableTest, WhatIsSavedAndLoadedDecides) {
@@ -27,9 +32,10 @@ TEST(KernelTableTest, WhatIsSavedAndLoadedDecides) {
   table.set("conv a", {"direct", 32, 4});
   const std::string text = table.save();
   KernelTable other;
+  const uint64_t made = other.generation();
   ASSERT_TRUE(other.load(text).ok());
   EXPECT_EQ(other.save(), text);
-  EXPECT_GT(other.generation(), 0u);
+  EXPECT_NE(other.generation(), made);
   const auto never = []() -> KernelChoice { throw std::logic_error("the table has it"); };
   EXPECT_EQ(other.find_or_add("conv b", never), (KernelChoice{"winograd", 16, 1}));
   const formats::Json json = *formats::Json::parse(text);
@@ -67,6 +73,31 @@ TEST(KernelTableTest, TakesNothingFromAnotherOneDnn) {
   EXPECT_NE(status.message().find("oneDNN 1.2.3"), std::string::npos) << status.message();
   EXPECT_NE(status.message().find(kernel_library()), std::string::npos) << status.message();
   EXPECT_EQ(other.size(), 0u);
+}
+
+TEST(KernelTableTest, AThreadsOwnTableIsAskedBySlicesOnOtherThreadsToo) {
+  KernelTable own;
+  KernelTable& of_process = kernel_table();
+  std::atomic<int> others{0};
+  {
+    const UseKernelTable use(&own);
+    EXPECT_EQ(&kernel_table(), &own);
+    parallel_slices(64, [&](int64_t) { others += &kernel_table() == &own ? 0 : 1; });
+  }
+  EXPECT_EQ(others, 0);
+  EXPECT_EQ(&kernel_table(), &of_process);
+  parallel_slices(64, [&](int64_t) { others += &kernel_table() == &of_process ? 0 : 1; });
+  EXPECT_EQ(others, 0);
+}
+
+TEST(KernelTableTest, NoTwoTablesHaveAGenerationInCommon) {
+  KernelTable a, b;
+  std::set<uint64_t> seen = {a.generation(), b.generation()};
+  for (KernelTable* table : {&a, &b, &a}) {
+    table->set("key", {"direct", 1, 1});
+    EXPECT_TRUE(seen.insert(table->generation()).second);
+  }
+  EXPECT_EQ(seen.size(), 5u);
 }
 
 }  // namespace

@@ -84,6 +84,24 @@ TEST_F(SessionTest, RunsThatMeasureTheirKernelsAgree) {
   EXPECT_THROW(Session{measured}, Error);
 }
 
+TEST_F(SessionTest, TwoInAProcessKeepTheirOwnKernels) {
+  ScratchFolder runs;
+  ::setenv("XDG_CACHE_HOME", runs.path().c_str(), 1);
+  TrainConfig measured = config(runs / "a"), ruled = config(runs / "b");
+  measured.kernels = "measured";
+  ruled.kernels = "rules";
+  measured.epochs = ruled.epochs = 1;
+  const std::string before = engine::kernel_table().save();
+  Session first(measured);
+  Session second(ruled);
+  first.train();
+  second.train();
+  ::unsetenv("XDG_CACHE_HOME");
+  EXPECT_NE(text_of(runs / "a/kernels.json").find("measured"), std::string::npos);
+  EXPECT_EQ(text_of(runs / "b/kernels.json").find("measured"), std::string::npos);
+  EXPECT_EQ(engine::kernel_table().save(), before);
+}
+
 TEST_F(SessionTest, AModelMayTakeFirstWeightsFromTheImages) {
   ScratchFolder runs;
   const auto stem_after_a_step = [&](const std::string& run, int64_t threads, double lr,
