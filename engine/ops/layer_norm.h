@@ -21,31 +21,68 @@ std::vector<TensorSpec> layer_norm_outputs(std::string_view op, const TensorSpec
 /// Rows of a sequence, many short ones, and, for those that read sixteen bytes at a time, an odd length.
 std::vector<OpSample> layer_norm_samples(size_t inputs_like_x);
 
-// What a backend gives is two functions, from which both ops' kernels are made:
-//
-//   normalize_rows(x, branch, sum, gamma, beta, epsilon, y, means, inverses)
-//     y of the rows of x, or of x + branch (undefined: none), which goes to `sum`, and each row's mean and
-//     1/sqrt(variance + epsilon)
-//   normalize_rows_gradient(x, gamma, means, inverses, grad_x, grad_y, to_x, to_gamma, to_beta)
-//     gradients of a loss that sees the rows `x` (`grad_x`, may be undefined) and their norms (`grad_y`,
-//     likewise): into each of `to_x`, at most two, and of gamma and beta. Undefined ones are not wanted.
+/// Norms of rows, forward. Tensors that get values are allocated.
+struct RowNorms {
+  Tensor x;
+  Tensor branch;  // undefined: there is none
+  Tensor sum;     // gets x + branch, where there is one
+  Tensor gamma;
+  Tensor beta;
+  double epsilon;
+  Tensor y;         // gets the norms of the rows of x, or of the sum
+  Tensor means;     // gets each row's mean
+  Tensor inverses;  // gets each row's 1/sqrt(variance + epsilon)
+};
+
+/// The gradients of a loss that sees the rows `x` themselves and their norms. Undefined targets are not wanted.
+struct RowNormGradients {
+  Tensor x;
+  Tensor gamma;
+  Tensor means;
+  Tensor inverses;
+  Tensor grad_x;                 // of the rows themselves; undefined: none
+  Tensor grad_y;                 // of their norms; undefined: none
+  std::span<const Tensor> to_x;  // one or two, each of which gets the gradient of x
+  Tensor to_gamma;
+  Tensor to_beta;
+};
+
+/// What a backend gives: two functions, of which both ops' kernels are made.
+template <auto kNormalize, auto kGradient>
+concept NormalizesRows = requires(const RowNorms& norms, const RowNormGradients& gradients) {
+  kNormalize(norms);
+  kGradient(gradients);
+};
 
 using SupportsKernel = bool (*)(std::span<const TensorSpec> inputs, const Attrs& attrs);
 
 template <auto kNormalize, auto kGradient>
+requires NormalizesRows<kNormalize, kGradient>
 constexpr Kernels layer_norm_kernels(SupportsKernel supports) {
   return {
       .forward =
           [](const ForwardArgs& args) {
-            kNormalize(args.inputs[0], Tensor(), Tensor(), args.inputs[1], args.inputs[2],
-                       args.attrs.as<LayerNormAttrs>().epsilon, args.outputs[0], args.outputs[1],
-                       args.outputs[2]);
+            kNormalize({.x = args.inputs[0],
+                        .branch = {},
+                        .sum = {},
+                        .gamma = args.inputs[1],
+                        .beta = args.inputs[2],
+                        .epsilon = args.attrs.as<LayerNormAttrs>().epsilon,
+                        .y = args.outputs[0],
+                        .means = args.outputs[1],
+                        .inverses = args.outputs[2]});
           },
       .backward =
           [](const BackwardArgs& args) {
-            kGradient(args.inputs[0], args.inputs[1], args.outputs[1], args.outputs[2], Tensor(),
-                      args.grad_outputs[0], args.grad_inputs.first(1), args.grad_inputs[1],
-                      args.grad_inputs[2]);
+            kGradient({.x = args.inputs[0],
+                       .gamma = args.inputs[1],
+                       .means = args.outputs[1],
+                       .inverses = args.outputs[2],
+                       .grad_x = {},
+                       .grad_y = args.grad_outputs[0],
+                       .to_x = args.grad_inputs.first(1),
+                       .to_gamma = args.grad_inputs[1],
+                       .to_beta = args.grad_inputs[2]});
           },
       .supports = supports,
   };
@@ -56,19 +93,32 @@ constexpr Kernels layer_norm_kernels(SupportsKernel supports) {
 std::span<const Tensor> residual_gradients(std::span<Tensor> grads);
 
 template <auto kNormalize, auto kGradient>
+requires NormalizesRows<kNormalize, kGradient>
 constexpr Kernels add_layer_norm_kernels(SupportsKernel supports) {
   return {
       .forward =
           [](const ForwardArgs& args) {
-            kNormalize(args.inputs[0], args.inputs[1], args.outputs[0], args.inputs[2], args.inputs[3],
-                       args.attrs.as<LayerNormAttrs>().epsilon, args.outputs[1], args.outputs[2],
-                       args.outputs[3]);
+            kNormalize({.x = args.inputs[0],
+                        .branch = args.inputs[1],
+                        .sum = args.outputs[0],
+                        .gamma = args.inputs[2],
+                        .beta = args.inputs[3],
+                        .epsilon = args.attrs.as<LayerNormAttrs>().epsilon,
+                        .y = args.outputs[1],
+                        .means = args.outputs[2],
+                        .inverses = args.outputs[3]});
           },
       .backward =
           [](const BackwardArgs& args) {
-            kGradient(args.outputs[0], args.inputs[2], args.outputs[2], args.outputs[3], args.grad_outputs[0],
-                      args.grad_outputs[1], residual_gradients(args.grad_inputs), args.grad_inputs[2],
-                      args.grad_inputs[3]);
+            kGradient({.x = args.outputs[0],
+                       .gamma = args.inputs[2],
+                       .means = args.outputs[2],
+                       .inverses = args.outputs[3],
+                       .grad_x = args.grad_outputs[0],
+                       .grad_y = args.grad_outputs[1],
+                       .to_x = residual_gradients(args.grad_inputs),
+                       .to_gamma = args.grad_inputs[2],
+                       .to_beta = args.grad_inputs[3]});
           },
       .supports = supports,
   };

@@ -57,17 +57,15 @@ void sum_parts(const Tensor& parts, int64_t which, const Tensor& to) {
 
 }  // namespace
 
-void normalize_rows(const Tensor& x, const Tensor& branch, const Tensor& sum, const Tensor& gamma,
-                    const Tensor& beta, double epsilon, const Tensor& y, const Tensor& means,
-                    const Tensor& inverses) {
-  const int64_t channels = x.size(-1);
-  const StoredRows x_rows(x), branch_rows(branch), sum_rows(sum), y_rows(y);
-  const float* scale = gamma.data<float>();
-  const float* shift = beta.data<float>();
-  float* mean_of = means.data<float>();
-  float* inverse_of = inverses.data<float>();
-  const auto small = static_cast<float>(epsilon);
-  parallel_ranges(means.elements(), rows_per_slice(channels), [&](int64_t begin, int64_t end) {
+void normalize_rows(const RowNorms& norms) {
+  const int64_t channels = norms.x.size(-1);
+  const StoredRows x_rows(norms.x), branch_rows(norms.branch), sum_rows(norms.sum), y_rows(norms.y);
+  const float* scale = norms.gamma.data<float>();
+  const float* shift = norms.beta.data<float>();
+  float* mean_of = norms.means.data<float>();
+  float* inverse_of = norms.inverses.data<float>();
+  const auto small = static_cast<float>(norms.epsilon);
+  parallel_ranges(norms.means.elements(), rows_per_slice(channels), [&](int64_t begin, int64_t end) {
     float* const scratch = scratch_rows(4, channels);
     on_best_isa([=]() DLPIPE_INLINE {
       for (int64_t row = begin; row < end; ++row) {
@@ -107,17 +105,15 @@ void normalize_rows(const Tensor& x, const Tensor& branch, const Tensor& sum, co
 
 // With n = (x - mean) / std and g = dy gamma: dx = (g - mean(g) - n mean(g n)) / std, and what came for x
 // itself.
-void normalize_rows_gradient(const Tensor& x, const Tensor& gamma, const Tensor& means,
-                             const Tensor& inverses, const Tensor& grad_x, const Tensor& grad_y,
-                             std::span<const Tensor> to_x, const Tensor& to_gamma, const Tensor& to_beta) {
-  const int64_t channels = x.size(-1);
-  const int64_t rows = means.elements();
+void normalize_rows_gradient(const RowNormGradients& gradients) {
+  const int64_t channels = gradients.x.size(-1);
+  const int64_t rows = gradients.means.elements();
   const int64_t per_slice = rows_per_slice(channels);
-  const StoredRows x_rows(x), grad_x_rows(grad_x), grad_y_rows(grad_y);
-  const StoredRows first(to_x[0]), second(to_x.size() > 1 ? to_x[1] : Tensor());
-  const float* scale = gamma.data<float>();
-  const float* mean_of = means.data<float>();
-  const float* inverse_of = inverses.data<float>();
+  const StoredRows x_rows(gradients.x), grad_x_rows(gradients.grad_x), grad_y_rows(gradients.grad_y);
+  const StoredRows first(gradients.to_x[0]), second(gradients.to_x.size() > 1 ? gradients.to_x[1] : Tensor());
+  const float* scale = gradients.gamma.data<float>();
+  const float* mean_of = gradients.means.data<float>();
+  const float* inverse_of = gradients.inverses.data<float>();
   const Tensor parts = Tensor::empty({divide_up(rows, per_slice), 2, channels});  // of gamma's and beta's
   float* const all_parts = parts.data<float>();
   parallel_slices(parts.size(0), [&](int64_t slice) {
@@ -166,8 +162,8 @@ void normalize_rows_gradient(const Tensor& x, const Tensor& gamma, const Tensor&
       }
     });
   });
-  sum_parts(parts, 0, to_gamma);
-  sum_parts(parts, 1, to_beta);
+  sum_parts(parts, 0, gradients.to_gamma);
+  sum_parts(parts, 1, gradients.to_beta);
 }
 
 bool supports_normalize_rows(std::span<const TensorSpec> inputs, const Attrs& attrs) {

@@ -298,44 +298,43 @@ bool all_in_packs(int64_t channels, std::initializer_list<const void*> pointers)
 
 }  // namespace
 
-void normalize_rows(const Tensor& x, const Tensor& branch, const Tensor& sum, const Tensor& gamma,
-                    const Tensor& beta, double epsilon, const Tensor& y, const Tensor& means,
-                    const Tensor& inverses) {
-  const int64_t channels = x.size(-1);
-  const Rows from(x), other(branch), both(sum), to(y);
-  const bool in_packs =
-      all_in_packs(channels, {from.data, other.data, both.data, to.data, gamma.raw(), beta.raw()});
+void normalize_rows(const RowNorms& norms) {
+  const int64_t channels = norms.x.size(-1);
+  const Rows from(norms.x), other(norms.branch), both(norms.sum), to(norms.y);
+  const bool in_packs = all_in_packs(
+      channels, {from.data, other.data, both.data, to.data, norms.gamma.raw(), norms.beta.raw()});
   with_threads(channels, [&](auto threads) {
-    launch(NormalizeRows<threads>{from, other, both, to, gamma.data<float>(), beta.data<float>(),
-                                  means.data<float>(), inverses.data<float>(), channels,
-                                  static_cast<float>(epsilon), in_packs},
-           means.elements());
+    launch(NormalizeRows<threads>{from, other, both, to, norms.gamma.data<float>(), norms.beta.data<float>(),
+                                  norms.means.data<float>(), norms.inverses.data<float>(), channels,
+                                  static_cast<float>(norms.epsilon), in_packs},
+           norms.means.elements());
   });
 }
 
-void normalize_rows_gradient(const Tensor& x, const Tensor& gamma, const Tensor& means,
-                             const Tensor& inverses, const Tensor& grad_x, const Tensor& grad_y,
-                             std::span<const Tensor> to_x, const Tensor& to_gamma, const Tensor& to_beta) {
-  const int64_t channels = x.size(-1);
-  const int64_t rows = means.elements();
-  const Rows from(x), own(grad_x), grad(grad_y), first(to_x[0]), second(to_x.size() > 1 ? to_x[1] : Tensor());
+void normalize_rows_gradient(const RowNormGradients& gradients) {
+  const int64_t channels = gradients.x.size(-1);
+  const int64_t rows = gradients.means.elements();
+  const Rows from(gradients.x), own(gradients.grad_x), grad(gradients.grad_y), first(gradients.to_x[0]),
+      second(gradients.to_x.size() > 1 ? gradients.to_x[1] : Tensor());
   const int64_t chunk = std::max<int64_t>(1, blocks_for(rows, kMostChunks));
   const int64_t chunks = blocks_for(rows, chunk);
   const auto parts_for = [&](const Tensor& wanted) {
-    return wanted.defined() ? Tensor::empty({{chunks, channels}, DType::kF32}, x.device()) : Tensor();
+    return wanted.defined() ? Tensor::empty({{chunks, channels}, DType::kF32}, gradients.x.device())
+                            : Tensor();
   };
-  const Tensor gamma_parts = parts_for(to_gamma), beta_parts = parts_for(to_beta);
+  const Tensor gamma_parts = parts_for(gradients.to_gamma), beta_parts = parts_for(gradients.to_beta);
   const Rows to_gamma_parts(gamma_parts), to_beta_parts(beta_parts);
-  const bool in_packs = all_in_packs(channels, {from.data, own.data, grad.data, first.data, second.data,
-                                                gamma.raw(), to_gamma_parts.data, to_beta_parts.data});
+  const bool in_packs =
+      all_in_packs(channels, {from.data, own.data, grad.data, first.data, second.data, gradients.gamma.raw(),
+                              to_gamma_parts.data, to_beta_parts.data});
   with_threads(channels, [&](auto threads) {
     launch(NormalizeRowsGradient<threads>{from,
                                           own,
                                           grad,
                                           {first, second},
-                                          gamma.data<float>(),
-                                          means.data<float>(),
-                                          inverses.data<float>(),
+                                          gradients.gamma.data<float>(),
+                                          gradients.means.data<float>(),
+                                          gradients.inverses.data<float>(),
                                           static_cast<float*>(to_gamma_parts.data),
                                           static_cast<float*>(to_beta_parts.data),
                                           rows,
@@ -346,7 +345,8 @@ void normalize_rows_gradient(const Tensor& x, const Tensor& gamma, const Tensor&
   });
   SumShares sums{{}, chunks, channels};
   int64_t wanted = 0;
-  for (const auto& [parts, to] : {std::pair(gamma_parts, to_gamma), std::pair(beta_parts, to_beta)}) {
+  for (const auto& [parts, to] :
+       {std::pair(gamma_parts, gradients.to_gamma), std::pair(beta_parts, gradients.to_beta)}) {
     if (to.defined()) sums.shares[wanted++] = {parts.data<float>(), to.data<float>()};
   }
   launch(sums, wanted * blocks_for(channels, SumShares::kTile));
