@@ -346,7 +346,9 @@ int samples_taken(const OpRow& row, const std::vector<OpSample>& samples, DType 
 
 void check_cpu_kernels_run(const OpRow& row, const std::vector<OpSample>& samples) {
   if (cpu_kernels(row) == nullptr) return;
+  if (std::string_view(row.record->name) == "cast") return;  // rounding has no derivative: cast_test.cpp
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    if (is_low(dtype) && row.record->autocast == Autocast::kF32) continue;  // widened before they see it
     EXPECT_GT(samples_taken(row, samples, dtype), 0) << "no sample of " << row.record->name << " in "
                                                      << dtype_name(dtype) << " is what its cpu kernels take";
   }

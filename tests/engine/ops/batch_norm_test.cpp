@@ -7,6 +7,7 @@
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/core/isa.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/ops/ops.h"
 

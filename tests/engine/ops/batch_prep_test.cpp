@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {

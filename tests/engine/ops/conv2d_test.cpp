@@ -9,6 +9,7 @@
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/conv/conv2d_choice.h"
 #include "dlpipe/engine/cpu/conv/conv2d_winograd.h"

@@ -10,6 +10,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/op_profile.h"
 #include "dlpipe/engine/ops/ops.h"
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {

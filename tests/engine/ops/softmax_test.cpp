@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
