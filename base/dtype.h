@@ -13,18 +13,30 @@ namespace dlpipe {
 
 enum class DType : uint8_t { kF32 = 0, kF64 = 1, kBF16 = 2, kU8 = 3, kI32 = 4, kI64 = 5, kF16 = 6 };
 
+/// Puts the upper half of an IEEE binary32 in its place, rounded to nearest even; NaN stays NaN. Of one
+/// number's bits or of a compiler's vector of them: the one place that knows how. Inlined, so that it is compiled
+/// for its caller's instruction set. (Highway's vectors need Highway's words:
+/// engine/cpu/conv/winograd_kernels.cpp.)
+template <class Bits, class Mask>
+__attribute__((always_inline)) DLPIPE_HOST_DEVICE void round_to_bf16(Bits& bits, const Mask& is_nan) {
+  const Bits rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const Bits quiet = (bits >> 16) | 0x40u;
+  bits = is_nan ? quiet : rounded;
+}
+/// Whether these are a NaN's bits.
+DLPIPE_HOST_DEVICE constexpr bool is_nan_f32(uint32_t bits) {
+  return (bits & 0x7fffffffu) > 0x7f800000u;
+}
+
 /// bfloat16: the upper half of an IEEE binary32, rounded to nearest even on the way in. NaN stays NaN.
 struct BFloat16 {
   uint16_t bits = 0;
 
   BFloat16() = default;
   explicit BFloat16(float value) {
-    const auto u = std::bit_cast<uint32_t>(value);
-    if ((u & 0x7fffffffu) > 0x7f800000u) {
-      bits = static_cast<uint16_t>((u >> 16) | 0x40u);
-    } else {
-      bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
-    }
+    auto u = std::bit_cast<uint32_t>(value);
+    round_to_bf16(u, is_nan_f32(u));
+    bits = static_cast<uint16_t>(u);
   }
   explicit operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
   friend bool operator==(BFloat16, BFloat16) = default;

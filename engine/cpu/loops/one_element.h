@@ -19,11 +19,9 @@ DLPIPE_FORMULA void store_one(float* to, float value) {
   *to = value;
 }
 DLPIPE_FORMULA void store_one(BFloat16* to, float value) {
-  // BFloat16(value) without a branch.
-  const auto u = std::bit_cast<uint32_t>(value);
-  const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-  const uint32_t nan = (u >> 16) | 0x40u;
-  to->bits = static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+  auto u = std::bit_cast<uint32_t>(value);
+  round_to_bf16(u, is_nan_f32(u));
+  to->bits = static_cast<uint16_t>(u);
 }
 
 }  // namespace dlpipe::engine::cpu

@@ -49,11 +49,10 @@ DLPIPE_INLINE inline F32x8 load(const BFloat16* from) {
 }
 /// Rounds to nearest even; NaN stays NaN.
 DLPIPE_INLINE inline void store(BFloat16* to, const F32x8& lanes) {
-  const U32x8 bits = reinterpret_cast<U32x8>(lanes);
-  const U32x8 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  const U32x8 quiet = (bits >> 16) | 0x40u;
+  U32x8 bits = reinterpret_cast<U32x8>(lanes);
   const I32x8 is_nan = lanes != lanes;  // NOLINT(misc-redundant-expression)
-  const U16x8 narrow = __builtin_convertvector(is_nan ? quiet : rounded, U16x8);
+  round_to_bf16(bits, is_nan);
+  const U16x8 narrow = __builtin_convertvector(bits, U16x8);
   std::memcpy(static_cast<void*>(to), &narrow, sizeof(narrow));
 }
 

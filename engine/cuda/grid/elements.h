@@ -36,10 +36,10 @@ DLPIPE_DEVICE float narrowed<float>(float value) {
 }
 template <>
 DLPIPE_DEVICE BFloat16 narrowed<BFloat16>(float value) {
-  const auto u = std::bit_cast<uint32_t>(value);
+  auto u = std::bit_cast<uint32_t>(value);
+  round_to_bf16(u, is_nan_f32(u));
   BFloat16 out;
-  out.bits = static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u
-                                                                   : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+  out.bits = static_cast<uint16_t>(u);
   return out;
 }
 
