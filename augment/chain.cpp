@@ -75,12 +75,10 @@ std::string size_text(const ImageSize& size) {
 
 Status find_record(const ExpressionCall& call, const OpRegistry& registry, std::string_view text,
                    const OpRecord** record) {
-  *record = registry.find(call.name);
+  *record = registry.get(call.name);
   if (*record != nullptr) return {};
-  std::vector<std::string> names;
-  for (const OpRecord* known : registry.records()) names.emplace_back(known->name);
   return misuse("augment", "unknown op '", call.name, "'", at_position(call.position, text),
-                suggestion(call.name, names));
+                suggestion(call.name, registry.names()));
 }
 
 ConstImageView part_of(const ConstImageView& image, const Region& region) {

@@ -21,6 +21,7 @@
 #include "dlpipe/base/batch_prep.h"
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/image.h"
+#include "dlpipe/base/registry.h"
 #include "dlpipe/base/rng.h"
 
 namespace dlpipe::augment {
@@ -114,6 +115,9 @@ struct OpTraits {
 
 /// How an op stands in the table: `dlpipe help ops` prints these rows and the parser builds from them.
 struct OpRecord {
+  static constexpr const char* kKind = "augmentation";
+  static std::span<const OpRecord* const> built_in();  // augmentation_table()
+
   const char* name;
   const char* help;
   int version;  // raise when pixels or draws change: it is part of the pipeline id
@@ -155,20 +159,8 @@ Result<std::shared_ptr<const PolicyOp>> build_policy(OpArguments& arguments) {
   return std::shared_ptr<const PolicyOp>(std::move(policy));
 }
 
-/// Ops by name. A value: copy builtin(), add one's own, hand it to Chain::parse or LoaderOptions.
-class OpRegistry {
- public:
-  /// The ops of dlpipe itself, from the generated table.
-  static const OpRegistry& builtin();
-  /// Adds, or replaces the record of the same name. The record must outlive the registry.
-  void add(const OpRecord& record);
-  const OpRecord* find(std::string_view name) const;
-  std::span<const OpRecord* const> records() const { return records_; }
-
- private:
-  std::vector<const OpRecord*> records_;
-};
-
 std::span<const OpRecord* const> augmentation_table();
+/// A value: copy builtin(), add one's own, hand it to Chain::parse or LoaderOptions.
+using OpRegistry = Registry<OpRecord>;
 
 }  // namespace dlpipe::augment

@@ -1,7 +1,5 @@
 #include "dlpipe/base/registry.h"
 
-#include <string>
-
 #include "dlpipe/base/text.h"
 
 namespace dlpipe {
@@ -10,9 +8,8 @@ Status name_is_taken(const char* kind, std::string_view name) {
   return {ErrorCode::kMisuse, concat("[", kind, "] '", name, "' is registered already; choose another name")};
 }
 
-Status name_is_unknown(const char* kind, std::string_view name, std::span<const std::string_view> known) {
-  const std::vector<std::string> names(known.begin(), known.end());
-  return {ErrorCode::kMisuse, concat("[", kind, "] no ", kind, " '", name, "'", suggestion(name, names))};
+Status name_is_unknown(const char* kind, std::string_view name, std::span<const std::string> known) {
+  return {ErrorCode::kMisuse, concat("[", kind, "] no ", kind, " '", name, "'", suggestion(name, known))};
 }
 
 }  // namespace dlpipe

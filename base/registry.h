@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,7 +16,7 @@ namespace dlpipe {
 /// "[model] 'mlp' is registered already; choose another name".
 Status name_is_taken(const char* kind, std::string_view name);
 /// "[model] no model 'mpl'; did you mean 'mlp'?".
-Status name_is_unknown(const char* kind, std::string_view name, std::span<const std::string_view> known);
+Status name_is_unknown(const char* kind, std::string_view name, std::span<const std::string> known);
 
 /// A Record has `name` or name(), `static constexpr const char* kKind`, what errors call it, and, for builtin(),
 /// `static std::span<const Record> built_in()` or the same of pointers.
@@ -52,12 +53,15 @@ class Registry {
   /// kMisuse with the nearest name where there is none.
   Result<const Record*> find(std::string_view name) const {
     if (const Record* const record = get(name); record != nullptr) return record;
-    std::vector<std::string_view> known;
-    for (const Record* record : records_) known.push_back(name_of(*record));
-    return name_is_unknown(Record::kKind, name, known);
+    return name_is_unknown(Record::kKind, name, names());
   }
 
   std::span<const Record* const> records() const { return records_; }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const Record* record : records_) names.emplace_back(name_of(*record));
+    return names;
+  }
 
  private:
   static std::string_view name_of(const Record& record) {

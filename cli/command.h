@@ -15,12 +15,16 @@
 #include <string_view>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/registry.h"
 
 namespace dlpipe::cli {
 
 class Flags;
 
 struct CommandRecord {
+  static constexpr const char* kKind = "command";
+  static std::span<const CommandRecord* const> built_in();  // command_table()
+
   const char* name;
   const char* help;  // one line, shown by `dlpipe --help`
   /// Declares the command's options and answers what runs when they are parsed. The action owns what
@@ -37,6 +41,7 @@ struct CommandRecord {
 
 /// The commands of this program, sorted by name, from the generated table.
 std::span<const CommandRecord* const> command_table();
+using CommandRegistry = Registry<CommandRecord>;
 
 /// 0 done, 1 failed, 2 misuse, 3 stopped by a signal after saving.
 int exit_code(const Status& status);

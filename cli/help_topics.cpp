@@ -1,7 +1,6 @@
 #include "dlpipe/cli/help_topics.h"
 
 #include <array>
-#include <type_traits>
 
 #include "dlpipe/augment/op.h"
 #include "dlpipe/augment/value.h"
@@ -63,51 +62,37 @@ std::string describe_choice(std::string_view name, std::string_view help,
   return concat(name, "  ", help, "\n", taken.empty() ? "" : concat("    ", taken, "\n"));
 }
 
-template <class Records>
-std::string describe(const Records& records) {
+template <class Record>
+std::string describe(const Registry<Record>& registry) {
   std::string text;
-  for (const auto* record : records) text += describe_choice(record->name, record->help, record->options);
+  for (const Record* record : registry.records())
+    text += describe_choice(record->name, record->help, record->options);
   return text;
 }
 
 std::string describe_metrics() {
   Rows rows = {{"metric", "what"}};
-  for (const engine::MetricRecord& record : engine::metric_table())
-    rows.push_back({record.name, record.help});
+  for (const engine::MetricRecord* record : engine::MetricRegistry::builtin().records())
+    rows.push_back({record->name, record->help});
   return format_table(rows);
 }
 
 std::string describe_losses() {
-  return concat("Losses, and the options that each takes.\n\n", describe(run::loss_table()));
+  return concat("Losses, and the options that each takes.\n\n", describe(run::LossRegistry::builtin()));
 }
 
 std::string describe_optimizers() {
   return concat(
       "Optimizers, and the options that each takes, with their defaults. All take --lr-scale, "
       "--wd-scale and --decay-vectors, too.\n\n",
-      describe(engine::optimizer_table()));
+      describe(engine::OptimizerRegistry::builtin()));
 }
 
 std::string describe_schedules() {
-  std::string text =
+  return concat(
       "Schedules of the learning rate, and the options that each takes, with their defaults. --warmup is in "
-      "epochs.\n\n";
-  for (const engine::ScheduleRecord& record : engine::schedule_table())
-    text += describe_choice(record.name, record.help, record.options);
-  return text;
-}
-
-// The records' names; a registry answers pointers, a table values.
-template <class Records>
-std::vector<std::string> names_of(const Records& records) {
-  std::vector<std::string> names;
-  for (const auto& record : records) {
-    if constexpr (std::is_pointer_v<std::decay_t<decltype(record)>>)
-      names.emplace_back(record->name);
-    else
-      names.emplace_back(record.name);
-  }
-  return names;
+      "epochs.\n\n",
+      describe(engine::ScheduleRegistry::builtin()));
 }
 
 std::string describe_sources() {
@@ -118,23 +103,26 @@ std::string describe_sources() {
       "further "
       "ones.\n\n";
   Rows rows = {{"source", "SRC"}};
-  for (const data::SourceRecord* record : data::source_table()) rows.push_back({record->name, record->help});
+  for (const data::SourceRecord* record : data::SourceRegistry::builtin().records())
+    rows.push_back({record->name, record->help});
   return text + format_table(rows);
 }
 
 constexpr std::array<HelpTopic, 7> kTopics = {
-    {{"losses", "what --loss may be", "loss", describe_losses, [] { return names_of(run::loss_table()); }},
+    {{"losses", "what --loss may be", "loss", describe_losses,
+      [] { return run::LossRegistry::builtin().names(); }},
      {"metrics", "what validation and eval report", "metrics", describe_metrics,
-      [] { return names_of(engine::metric_table()); }},
+      [] { return engine::MetricRegistry::builtin().names(); }},
      {"models", "what --model may be", "model", describe_models,
-      [] { return names_of(engine::ModelRegistry::builtin().records()); }},
+      [] { return engine::ModelRegistry::builtin().names(); }},
      {"ops", "what --augment is made of", "", describe_ops,
-      [] { return names_of(augment::OpRegistry::builtin().records()); }},
+      [] { return augment::OpRegistry::builtin().names(); }},
      {"optimizers", "what --optimizer may be", "optimizer", describe_optimizers,
-      [] { return names_of(engine::optimizer_table()); }},
+      [] { return engine::OptimizerRegistry::builtin().names(); }},
      {"schedules", "what --schedule may be", "schedule", describe_schedules,
-      [] { return engine::schedule_names(); }},
-     {"sources", "what ingest reads", "", describe_sources, [] { return names_of(data::source_table()); }}}};
+      [] { return engine::ScheduleRegistry::builtin().names(); }},
+     {"sources", "what ingest reads", "", describe_sources,
+      [] { return data::SourceRegistry::builtin().names(); }}}};
 
 }  // namespace
 

@@ -10,6 +10,10 @@
 
 namespace dlpipe::cli {
 
+std::span<const CommandRecord* const> CommandRecord::built_in() {
+  return command_table();
+}
+
 std::unique_ptr<Program> make_program() {
   auto program = std::make_unique<Program>();
   program->text.help = "From a folder of raw files to a trained model, with every second accounted for.";
@@ -17,7 +21,7 @@ std::unique_ptr<Program> make_program() {
   const Flags own(&program->app, &program->text, &program->output);
   program->app.set_version_flag("--version", run::build_line());
   program->app.require_subcommand(0, 1);
-  for (const CommandRecord* record : command_table()) {
+  for (const CommandRecord* record : CommandRegistry::builtin().records()) {
     CommandText& text = program->text.parts.emplace_back();
     text.name = record->name;
     text.help = record->help;

@@ -30,8 +30,7 @@ Status help(const Options& options) {
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  std::vector<std::string> known;
-  for (const CommandRecord* record : command_table()) known.emplace_back(record->name);
+  std::vector<std::string> known = CommandRegistry::builtin().names();
   for (const HelpTopic& topic : help_topics()) known.emplace_back(topic.name);
   flags.add_option("WORD", options->words, "A command, its part, or a list such as ops").completes(known);
   flags.add_flag("--all", options->all, "Every option, as --help-all");

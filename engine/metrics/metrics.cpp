@@ -62,10 +62,6 @@ Tensor without_gaps(const Tensor& x) {
 
 }  // namespace
 
-std::span<const MetricRecord> metric_table() {
-  return kMetrics;
-}
-
 std::span<const MetricRecord> MetricRecord::built_in() {
   return kMetrics;
 }

@@ -20,14 +20,13 @@ namespace dlpipe::engine {
 /// One sample: its logits [K] and its class (0 <= target < K).
 struct MetricRecord {
   static constexpr const char* kKind = "metric";
-  static std::span<const MetricRecord> built_in();  // metric_table()
+  static std::span<const MetricRecord> built_in();
 
   const char* name;
   const char* help;
   double (*value)(std::span<const float> logits, int64_t target);
   bool lower_is_better;
 };
-std::span<const MetricRecord> metric_table();
 /// A value: copy builtin() and add to it.
 using MetricRegistry = Registry<MetricRecord>;
 /// A built-in one; kMisuse with the nearest name when there is none.

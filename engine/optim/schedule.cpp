@@ -96,27 +96,13 @@ Status check(const ScheduleArguments& schedule, int64_t step) {
 
 }  // namespace
 
-const std::vector<std::string>& schedule_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const ScheduleRecord& record : kSchedules) all.emplace_back(record.name);
-    return all;
-  }();
-  return names;
-}
-
-std::span<const ScheduleRecord> schedule_table() {
+std::span<const ScheduleRecord> ScheduleRecord::built_in() {
   return kSchedules;
 }
 
-Result<const ScheduleRecord*> find_schedule(std::string_view name) {
-  const auto* const record = std::ranges::find(kSchedules, name, &ScheduleRecord::name);
-  if (record != std::end(kSchedules)) return record;
-  return misuse("schedule", "no schedule '", name, "'", suggestion(name, schedule_names()));
-}
-
 Result<double> learning_rate(const ScheduleArguments& schedule, int64_t step) {
-  DLPIPE_ASSIGN_OR_RETURN(const ScheduleRecord* const record, find_schedule(schedule.name));
+  DLPIPE_ASSIGN_OR_RETURN(const ScheduleRecord* const record,
+                          ScheduleRegistry::builtin().find(schedule.name));
   DLPIPE_RETURN_IF_ERROR(check(schedule, step));
   if (step < schedule.warmup_steps) {
     const double share = static_cast<double>(step) / static_cast<double>(schedule.warmup_steps);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/registry.h"
 #include "dlpipe/engine/optim/option_default.h"
 
 namespace dlpipe::engine {
@@ -25,17 +26,17 @@ struct ScheduleArguments {
 };
 
 struct ScheduleRecord {
-  std::string_view name;
+  static constexpr const char* kKind = "schedule";
+  static std::span<const ScheduleRecord> built_in();
+
+  const char* name;
   const char* help;
   /// After the warm-up.
   double (*rate)(const ScheduleArguments& schedule, int64_t step);
   std::span<const OptionDefault> options;  // that it looks at
 };
-std::span<const ScheduleRecord> schedule_table();
-/// Names that ScheduleArguments::name takes.
-const std::vector<std::string>& schedule_names();
-/// kMisuse with the nearest name when there is none.
-Result<const ScheduleRecord*> find_schedule(std::string_view name);
+/// What ScheduleArguments::name takes.
+using ScheduleRegistry = Registry<ScheduleRecord>;
 
 /// The rate for step number `step` (0 is the first; from total_steps on it stays at the end's value).
 /// With W = warmup_steps, T = total_steps and s = step:

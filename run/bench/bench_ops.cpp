@@ -138,9 +138,9 @@ BenchOpsReport bench_ops(const BenchOpsOptions& given, const Registries& registr
       measure_roofline(device, low, options.quick ? RooflineSizes{256, 1 << 16} : RooflineSizes());
 
   std::vector<std::pair<const engine::OpRow*, OpSample>> all;
-  for (const engine::OpRow& row : engine::op_table()) {
-    if (!matches_glob(row.record->name, options.ops)) continue;
-    for (OpSample& sample : samples_of(*row.record, options.quick)) all.emplace_back(&row, std::move(sample));
+  for (const engine::OpRow* row : registries.ops.records()) {
+    if (!matches_glob(row->name(), options.ops)) continue;
+    for (OpSample& sample : samples_of(*row->record, options.quick)) all.emplace_back(row, std::move(sample));
   }
   if (all.empty()) refuse("bench", "no op's name matches --ops ", options.ops);
   for (const auto& [row, sample] : all) {

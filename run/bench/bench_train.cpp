@@ -196,8 +196,9 @@ engine::Roofline roofline_around(Device& device, const TrainStepOptions& options
 }  // namespace
 
 BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& registries) {
-  const engine::ModelRecord& record = *value_or_throw(registries.model_registry().find(given.model));
-  const engine::OptimizerRecord* optimizer_record = value_or_throw(engine::find_optimizer(given.optimizer));
+  const engine::ModelRecord& record = *value_or_throw(registries.models.find(given.model));
+  const engine::OptimizerRecord* optimizer_record =
+      value_or_throw(registries.optimizers.find(given.optimizer));
   BenchTrainReport report;
   const BenchTrainOptions& options = report.options = with_defaults(given, record);
   engine::set_engine_threads(options.threads);

@@ -108,7 +108,7 @@ const std::vector<ConfigOption>& table() {
       {"beta2", "optimisation", "Decay of the second moment", &C::beta2, false, 0, 1},
       {"epsilon", "optimisation", "Added to the root of the second moment", &C::epsilon, false, 0, 1},
       {"schedule", "optimisation", "Learning rate over the run", &C::schedule, false, 0, 0,
-       engine::schedule_names()},
+       engine::ScheduleRegistry::builtin().names()},
       {"warmup", "optimisation", "Epochs of linear warm-up", &C::warmup, false, 0, 1e9},
       {"warmup-start", "optimisation", "The warm-up (or one_cycle) begins at this share of the peak",
        &C::warmup_start, false, 0, 1},

@@ -38,16 +38,16 @@ struct Choice {
   }
 };
 
-std::vector<Choice> all_choices(std::span<const LossRecord* const> losses) {
+std::vector<Choice> all_choices(const Registries& registries) {
   std::vector<Choice> choices = {{"optimizer", &TrainConfig::optimizer, {}},
                                  {"schedule", &TrainConfig::schedule, {}},
                                  {"loss", &TrainConfig::loss, {}}};
-  for (const auto* record : engine::optimizer_table())
+  for (const auto* record : registries.optimizers.records())
     choices[0].takers.push_back({record->name, record->options});
-  for (const auto& record : engine::schedule_table())
-    choices[1].takers.push_back({std::string(record.name), record.options});
-  for (const auto* record : losses) choices[2].takers.push_back({record->name, record->options});
-  for (const auto* record : loss_table()) choices[2].takers.push_back({record->name, record->options});
+  for (const auto* record : engine::ScheduleRegistry::builtin().records())
+    choices[1].takers.push_back({record->name, record->options});
+  for (const auto* record : registries.losses.records())
+    choices[2].takers.push_back({record->name, record->options});
   return choices;
 }
 
@@ -127,11 +127,11 @@ Status check_values(const TrainConfig& c) {
 
 }  // namespace
 
-Status resolve_choices(TrainConfig& config, std::span<const LossRecord* const> losses) {
-  DLPIPE_RETURN_IF_ERROR(engine::find_optimizer(config.optimizer).status());
-  DLPIPE_RETURN_IF_ERROR(engine::find_schedule(config.schedule).status());
-  DLPIPE_RETURN_IF_ERROR(find_loss(config.loss, losses).status());
-  for (const Choice& choice : all_choices(losses)) {
+Status resolve_choices(TrainConfig& config, const Registries& registries) {
+  DLPIPE_RETURN_IF_ERROR(registries.optimizers.find(config.optimizer).status());
+  DLPIPE_RETURN_IF_ERROR(engine::ScheduleRegistry::builtin().find(config.schedule).status());
+  DLPIPE_RETURN_IF_ERROR(registries.losses.find(config.loss).status());
+  for (const Choice& choice : all_choices(registries)) {
     const Taker& chosen = *choice.find(config.*choice.chosen);
     const auto idle = idle_options(choice, chosen, config);
     if (!idle.empty()) return refuse_idle(choice, chosen, idle);
@@ -145,10 +145,10 @@ Status resolve_choices(TrainConfig& config, std::span<const LossRecord* const> l
 }
 
 std::vector<std::string> drop_idle_options(TrainConfig& config, std::span<const std::string> keep,
-                                           std::span<const LossRecord* const> losses) {
+                                           const Registries& registries) {
   const TrainConfig defaults;
   std::vector<std::string> lines;
-  for (const Choice& choice : all_choices(losses)) {
+  for (const Choice& choice : all_choices(registries)) {
     const Taker* chosen = choice.find(config.*choice.chosen);
     if (chosen == nullptr) continue;  // resolve_choices says so
     auto idle = idle_options(choice, *chosen, config);

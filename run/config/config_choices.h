@@ -7,19 +7,18 @@
 #include <vector>
 
 #include "dlpipe/run/config/config.h"
-#include "dlpipe/run/config/loss.h"
+#include "dlpipe/run/config/registries.h"
 
 namespace dlpipe::run {
 
 /// Gives every option of the chosen optimizer, schedule and loss that has no value its record's default.
 /// kMisuse names options that have a value and do nothing with these choices, and an unknown choice.
-/// `losses` are a program's own.
-Status resolve_choices(TrainConfig& config, std::span<const LossRecord* const> losses = {});
+Status resolve_choices(TrainConfig& config, const Registries& registries = {});
 
 /// Takes out the values that do nothing with the choices, but for options in `keep`; answers a line for each
 /// choice. For what comes from a file, where another choice may have been made since.
 std::vector<std::string> drop_idle_options(TrainConfig& config, std::span<const std::string> keep = {},
-                                           std::span<const LossRecord* const> losses = {});
+                                           const Registries& registries = {});
 
 /// "0.9 (sgd, muon)": an option's defaults by the records that take it; "" for an option of no choice.
 std::string choice_defaults(const ConfigOption& option);

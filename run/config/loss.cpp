@@ -2,8 +2,6 @@
 
 #include <array>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/ops.h"
 
@@ -62,20 +60,12 @@ constexpr std::array<const LossRecord*, 2> kLosses = {&kCrossEntropy, &kMse};
 
 }  // namespace
 
-std::span<const LossRecord* const> loss_table() {
+std::span<const LossRecord* const> LossRecord::built_in() {
   return kLosses;
 }
 
-Result<const LossRecord*> find_loss(std::string_view name, std::span<const LossRecord* const> extra) {
-  std::vector<std::string> names;
-  for (const std::span<const LossRecord* const> table :
-       {extra, std::span<const LossRecord* const>(kLosses)}) {
-    for (const LossRecord* record : table) {
-      if (record->name == name) return record;
-      names.emplace_back(record->name);
-    }
-  }
-  return misuse("train", "there is no loss '", name, "'", suggestion(name, names));
+Result<const LossRecord*> find_loss(std::string_view name) {
+  return LossRegistry::builtin().find(name);
 }
 
 }  // namespace dlpipe::run

@@ -1,5 +1,5 @@
 // Losses by name (`--loss`; metrics are in engine/metrics/metrics.h). Adding one is one row of the table in
-// loss.cpp; a program passes a record of its own in Registries. Pure functions of their arguments.
+// loss.cpp; a program adds a record of its own to a LossRegistry. Pure functions of their arguments.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/registry.h"
 #include "dlpipe/engine/core/tensor.h"
 #include "dlpipe/engine/optim/option_default.h"
 
@@ -19,6 +20,9 @@ struct LossArguments {
 };
 
 struct LossRecord {
+  static constexpr const char* kKind = "loss";
+  static std::span<const LossRecord* const> built_in();
+
   const char* name;
   const char* help;
   /// logits [N,K] floating, target i64 [N], weight f32 [N] (0 leaves a sample out) -> scalar, mean over
@@ -29,8 +33,9 @@ struct LossRecord {
   std::span<const engine::OptionDefault> options = {};  // that it looks at
 };
 
-std::span<const LossRecord* const> loss_table();
-/// kMisuse with the nearest name. `extra` holds a program's own records.
-Result<const LossRecord*> find_loss(std::string_view name, std::span<const LossRecord* const> extra = {});
+/// A value: copy builtin() and add to it.
+using LossRegistry = Registry<LossRecord>;
+/// A built-in one; kMisuse with the nearest name when there is none.
+Result<const LossRecord*> find_loss(std::string_view name);
 
 }  // namespace dlpipe::run

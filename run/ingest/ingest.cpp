@@ -60,6 +60,7 @@ data::SourceOptions source_options(const IngestOptions& options, const Paths& pa
   source.label = options.label;
   source.labels = options.labels;
   source.scratch = std::make_shared<data::ScratchSpace>(parent_of(paths.destination));
+  source.known = options.known_sources;
   source.stop_requested = options.stop_requested;
   return source;
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/io/data/sources/source.h"
 
 namespace dlpipe::ingest {
 
@@ -55,6 +56,7 @@ struct IngestOptions {
   int64_t max_pixels = 178'956'970;   // larger pictures are bad
   uint64_t commit_bytes = 32u << 20;  // of records in a transaction, about
   int64_t commit_entries = 16'384;    // files in a transaction, at most
+  const data::SourceRegistry* known_sources = nullptr;  // what SRC may be; null: what is built in
   std::function<void(const std::string&)> on_warning;  // each warning, as soon as the list of files is frozen
   std::function<bool()> stop_requested;  // asked often; true: leave what is committed and answer kCancelled
 };

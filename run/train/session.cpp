@@ -36,7 +36,7 @@ std::unique_ptr<Session> Session::resume(const std::string& run_directory,
   config.out = run_directory;
   place.former = config;
   throw_if_error(change_for_resume(run_directory, changes, config));
-  drop_idle_options(config, {}, registries.losses);  // of runs from before idle options were refused
+  drop_idle_options(config, {}, registries);  // of runs from before idle options were refused
   place.checkpoint =
       value_or_throw(open_latest_checkpoint(place.directory->checkpoints(), [&](const std::string& text) {
         if (observer != nullptr) observer->on_note(text);

@@ -26,7 +26,7 @@ pipeline::LoaderOptions loader_options(const SessionOptions& session) {
   options.seed = static_cast<uint64_t>(config.seed);
   options.max_bad = config.max_bad;
   options.max_pixels = config.max_pixels;
-  options.ops = session.registries.augmentations;
+  options.ops = &session.registries.augmentations;
   return options;
 }
 
@@ -48,7 +48,7 @@ Status no_steps(const TrainConfig& config, int64_t batches_per_epoch) {
 std::string with_normalization_of(const WeightsSource& init, int channels, const SessionOptions& session,
                                   const Notes& notes) {
   const TrainConfig& config = session.config;
-  const augment::OpRegistry& registry = session.registries.augmentation_registry();
+  const augment::OpRegistry& registry = session.registries.augmentations;
   if (channels == 0 || value_or_throw(augment::Chain::parse(config.augment, registry)).contains("normalize"))
     return config.augment;
   const WeightsNormalization known = normalization_of(init, *session.model, channels, registry);
@@ -102,7 +102,7 @@ ModelState model_state_of(const SessionOptions& session, const pipeline::Loader&
   model.arguments.channels = image[2];
   model.val_augment =
       value_or_throw(validation_chain(config.val_augment, train_chain, image, dataset.pixel_stats(),
-                                      session.registries.augmentation_registry()));
+                                      session.registries.augmentations));
   return model;
 }
 
@@ -135,7 +135,7 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
   options.augment =
       options.channels == 0
           ? data.augment
-          : value_or_throw(training_chain(data.augment, session.registries.augmentation_registry()));
+          : value_or_throw(training_chain(data.augment, session.registries.augmentations));
   auto loader = value_or_throw(pipeline::Loader::open(options));
   if (!loader->decode_reason().empty())
     tell(notes, concat("images are decoded on the host: ", loader->decode_reason()));

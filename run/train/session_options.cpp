@@ -33,12 +33,13 @@ void note_what_overfitting_leaves_out(const TrainConfig& config, const Notes& no
   if (!idle.empty()) tell(notes, "--overfit-batch trains on one batch as it is; it leaves out " + idle);
 }
 
-void check_device(Device& device, const engine::OptimizerRecord& optimizer) {
+void check_device(Device& device, const engine::OptimizerRecord& optimizer,
+                  const engine::OptimizerRegistry& optimizers) {
   if (device.is_host()) return;
   engine::device_code(device);  // for its error
   if (optimizer.on_device) return;
   std::string names;
-  for (const engine::OptimizerRecord* record : engine::optimizer_table()) {
+  for (const engine::OptimizerRecord* record : optimizers.records()) {
     if (record->on_device) names += (names.empty() ? "" : ", ") + std::string(record->name);
   }
   throw Error(
@@ -49,7 +50,7 @@ void check_device(Device& device, const engine::OptimizerRecord& optimizer) {
 TrainStepOptions step_options(const SessionOptions& options) {
   const TrainConfig& config = options.config;
   TrainStepOptions step;
-  step.loss = value_or_throw(find_loss(config.loss, options.registries.losses));
+  step.loss = value_or_throw(options.registries.losses.find(config.loss));
   step.loss_arguments.label_smoothing = options.overfits() ? 0 : config.label_smoothing.value_or(0);
   step.accumulate = config.accumulate;
   step.clip = config.clip;
@@ -68,7 +69,7 @@ EvalOptions eval_options(const SessionOptions& options) {
   eval.tf32 = options.step.tf32;
   eval.views = value_or_throw(parse_views(options.config.tta));
   for (const std::string& metric : options.config.metrics) {
-    eval.metrics.push_back(value_or_throw(options.registries.find_metric(metric)));
+    eval.metrics.push_back(value_or_throw(options.registries.metrics.find(metric)));
   }
   return eval;
 }
@@ -84,17 +85,17 @@ uint64_t memory_limit(const TrainConfig& config) {
 }  // namespace
 
 SessionOptions resolve_options(TrainConfig config, const Registries& registries, const Notes& notes) {
-  throw_if_error(resolve_choices(config, registries.losses));
+  throw_if_error(resolve_choices(config, registries));
   check_what_goes_together(config);
   if (config.overfit_batch > 0) note_what_overfitting_leaves_out(config, notes);
   SessionOptions options;
   options.config = std::move(config);
   options.registries = registries;
   const TrainConfig& c = options.config;
-  options.model = value_or_throw(registries.model_registry().find(c.model));
-  options.optimizer = value_or_throw(engine::find_optimizer(c.optimizer));
+  options.model = value_or_throw(registries.models.find(c.model));
+  options.optimizer = value_or_throw(registries.optimizers.find(c.optimizer));
   options.device = value_or_throw(registries.find_device(c.device));
-  check_device(*options.device, *options.optimizer);
+  check_device(*options.device, *options.optimizer, registries.optimizers);
   options.threads = c.threads > 0 ? static_cast<int>(c.threads) : available_threads();
   options.step = step_options(options);
   options.eval = eval_options(options);

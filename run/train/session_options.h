@@ -36,7 +36,7 @@ inline void tell(const Notes& notes, const std::string& text) {
   if (notes) notes(text);
 }
 
-/// What the registries point to lives longer. The engine's number of threads is the process's:
+/// The registries' records live longer. The engine's number of threads is the process's:
 /// engine::set_engine_threads(threads) is for the program to call, as Session does.
 struct SessionOptions {
   TrainConfig config;  // every option of the chosen optimizer, schedule and loss has its value

@@ -35,7 +35,7 @@ std::unique_ptr<pipeline::Loader> open_loader(const EvaluateOptions& options, co
   loader.threads = threads;
   loader.limit = options.limit;
   loader.epochs = 1;
-  loader.ops = registries.augmentations;
+  loader.ops = &registries.augmentations;
   loader.device = &device;
   if (!device.is_host()) loader.coef_decode = engine::device_code(device).decode_coefficients;
   return value_or_throw(pipeline::Loader::open(pipeline::validation_options(loader)));
@@ -45,13 +45,13 @@ EvalOptions eval_options(const EvaluateOptions& options, const Registries& regis
                          const LoadedModel& loaded) {
   const ModelState& state = loaded.state;
   EvalOptions eval;
-  eval.loss = value_or_throw(find_loss(state.loss, registries.losses));
+  eval.loss = value_or_throw(registries.losses.find(state.loss));
   eval.dtype = dtype_of(loaded, options.model.dtype);
   eval.tf32 = take_tf32(options.tf32, loaded.model->device());
   eval.views = value_or_throw(parse_views(state.tta));
   eval.stop = options.stop;
   for (const std::string& metric : state.metrics) {
-    eval.metrics.push_back(value_or_throw(registries.find_metric(metric)));
+    eval.metrics.push_back(value_or_throw(registries.metrics.find(metric)));
   }
   return eval;
 }

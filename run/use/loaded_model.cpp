@@ -77,7 +77,7 @@ class BareModel {
              fits.empty() ? std::string("give --model NAME (dlpipe train --help models)")
                           : concat("they fit --model ", fits));
     }
-    record_ = value_or_throw(registries_.model_registry().find(options_.model));
+    record_ = value_or_throw(registries_.models.find(options_.model));
     if (record_->input == engine::ModelInput::kImages) return;
     refuse("weights", record_->name, " takes tokens, and ", source_.path,
            " doesn't say what they stand for; give the checkpoint or the run that it is from");
@@ -121,7 +121,7 @@ class BareModel {
 void take_chain(const ModelOptions& options, const WeightsSource& source, const engine::ModelRecord& record,
                 const Registries& registries, const data::Dataset* dataset, LoadedModel& loaded) {
   ModelState& state = loaded.state;
-  const augment::OpRegistry& ops = registries.augmentation_registry();
+  const augment::OpRegistry& ops = registries.augmentations;
   if (source.state && options.val_augment.empty()) return;
   std::string chain = options.val_augment.empty() ? default_cut(record, dataset) : options.val_augment;
   std::string origin = "as given";
@@ -180,7 +180,7 @@ LoadedModel load_model(const ModelOptions& options, const Registries& registries
     loaded.state = bare.state();
     loaded.notes.insert(loaded.notes.end(), bare.notes.begin(), bare.notes.end());
   }
-  const engine::ModelRecord& record = *value_or_throw(registries.model_registry().find(loaded.state.model));
+  const engine::ModelRecord& record = *value_or_throw(registries.models.find(loaded.state.model));
   if (record.input == engine::ModelInput::kImages) {
     take_chain(options, source, record, registries, dataset, loaded);
     if (!options.tta.empty()) loaded.state.tta = options.tta;

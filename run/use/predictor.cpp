@@ -25,8 +25,7 @@ Predictor::Predictor(const PredictOptions& options, const Registries& registries
   if (model_.state.arguments.length > 0) {
     refuse("predict", model_.state.model, " takes tokens, no pictures; see dlpipe generate");
   }
-  chain_ =
-      value_or_throw(augment::Chain::parse(model_.state.val_augment, registries.augmentation_registry()));
+  chain_ = value_or_throw(augment::Chain::parse(model_.state.val_augment, registries.augmentations));
   throw_if_error(chain_.fill_prep(prep_));
 }
 

@@ -113,7 +113,7 @@ std::optional<engine::ModelArguments> arguments_from(std::span<const NamedShape>
 std::string fitting_model(std::span<const NamedShape> shapes, const Registries& registries) {
   const engine::LeaveUninitialized names_are_enough(true);
   const std::vector<NamedShape> state(shapes.begin(), shapes.end());
-  for (const engine::ModelRecord* record : registries.model_registry().records()) {
+  for (const engine::ModelRecord* record : registries.models.records()) {
     std::optional<engine::ModelArguments> arguments = arguments_from(shapes, *record);
     if (record->input != engine::ModelInput::kImages || !arguments) continue;
     for (const int64_t size : sizes_of(*record)) {

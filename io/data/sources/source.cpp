@@ -10,7 +10,12 @@
 
 namespace dlpipe::data {
 
+std::span<const SourceRecord* const> SourceRecord::built_in() {
+  return source_table();
+}
+
 Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
+  const SourceRegistry& sources = options.known != nullptr ? *options.known : SourceRegistry::builtin();
   std::error_code error;
   const auto status = std::filesystem::status(options.path, error);
   if (error && error != std::errc::no_such_file_or_directory)
@@ -19,7 +24,7 @@ Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
     return Status(ErrorCode::kNotFound, concat("[ingest] no file or folder ", printable(options.path)));
   const SourceRecord* best = nullptr;
   int surest = 0;
-  for (const SourceRecord* record : source_table()) {
+  for (const SourceRecord* record : sources.records()) {
     const int sure = record->recognizes(options);
     if (sure > surest) {
       best = record;
@@ -28,7 +33,8 @@ Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
   }
   if (best != nullptr) return best->open(options);
   std::string known;
-  for (const SourceRecord* record : source_table()) known += concat("\n  ", record->name, ": ", record->help);
+  for (const SourceRecord* record : sources.records())
+    known += concat("\n  ", record->name, ": ", record->help);
   return Status(ErrorCode::kUnsupported, concat("[ingest] ", printable(options.path),
                                                 " is nothing that can be ingested; known:", known));
 }

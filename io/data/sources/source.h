@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/registry.h"
 
 namespace dlpipe::data {
 
@@ -60,6 +61,10 @@ class Source {
   virtual Result<std::vector<std::byte>> read(const SourceEntry& entry) const = 0;
 };
 
+struct SourceRecord;
+/// A value: copy builtin(), add to it and hand it to IngestOptions.
+using SourceRegistry = Registry<SourceRecord>;
+
 struct SourceOptions {
   std::string path;           // SRC: a folder or a file
   std::string manifest = {};  // --manifest; empty: none
@@ -69,10 +74,14 @@ struct SourceOptions {
   std::string label = {};   // --label: the column or JSON key that names the class; empty: found by its name
   std::string labels = {};  // --labels: file with a class per line, for pictures in the order of their names
   std::shared_ptr<ScratchSpace> scratch = {};  // where packed archives and streams are unpacked
+  const SourceRegistry* known = nullptr;       // what `path` may be; null: what is built in
   std::function<bool()> stop_requested = {};   // asked while something long is read; true: kCancelled
 };
 
 struct SourceRecord {
+  static constexpr const char* kKind = "source";
+  static std::span<const SourceRecord* const> built_in();  // source_table()
+
   const char* name;
   const char* help;
   /// How surely this source is meant: 0 not, 1 by default, higher is surer. Looks at names only.

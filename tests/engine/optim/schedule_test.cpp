@@ -17,7 +17,7 @@ std::string error_of(const ScheduleArguments& schedule, int64_t step = 0) {
 }
 
 TEST(Schedule, EveryOneReachesItsPeak) {
-  for (const std::string& name : schedule_names()) {
+  for (const std::string& name : ScheduleRegistry::builtin().names()) {
     ScheduleArguments schedule = {.name = name, .lr = 0.5, .total_steps = 100};
     double most = 0.0;
     for (int64_t step = 0; step < 100; ++step) most = std::max(most, rate(schedule, step));
@@ -49,7 +49,7 @@ TEST(Schedule, WarmsUpLinearlyBeforeAny) {
 }
 
 TEST(Schedule, OneStepRunsAreDefined) {
-  for (const std::string& name : schedule_names()) {
+  for (const std::string& name : ScheduleRegistry::builtin().names()) {
     EXPECT_EQ(rate({.name = name, .lr = 0.3, .total_steps = 1}, 0), 0.3) << name;
   }
   EXPECT_EQ(rate({.name = "cosine", .lr = 0.3, .total_steps = 4, .warmup_steps = 4}, 4), 0.3);

@@ -30,12 +30,12 @@ TEST(ConfigChoices, EveryRecordsDefaultsAreOptionsWithValuesThatTheyMayHave) {
     if (config.optimizer == "muon") config.muon = {"conv.weight"};
     EXPECT_EQ(refusal(config), "");
   }
-  for (const engine::ScheduleRecord& schedule : engine::schedule_table()) {
-    SCOPED_TRACE(schedule.name);
-    for (const engine::OptionDefault& one : schedule.options)
+  for (const engine::ScheduleRecord* schedule : engine::ScheduleRegistry::builtin().records()) {
+    SCOPED_TRACE(schedule->name);
+    for (const engine::OptionDefault& one : schedule->options)
       EXPECT_NE(find_config_option(one.name), nullptr) << one.name;
     TrainConfig config;
-    config.schedule = schedule.name;
+    config.schedule = schedule->name;
     if (config.schedule == "step") config.milestones = {"3"};
     EXPECT_EQ(refusal(config), "");
   }

@@ -38,10 +38,14 @@ TEST(Loss, AnUnknownNameSuggestsTheNearest) {
   EXPECT_NE(loss.status().message().find("did you mean 'cross_entropy'?"), std::string::npos);
 }
 
-TEST(Loss, AProgramsOwnComesFirst) {
-  static constexpr LossRecord kOwn = {"mse", "own", nullptr};
-  const LossRecord* const own[] = {&kOwn};
-  EXPECT_EQ(*find_loss("mse", own), &kOwn);
+TEST(Loss, AProgramAddsItsOwnUnderANewName) {
+  static constexpr LossRecord kOwn = {"own", "own", nullptr};
+  static constexpr LossRecord kTaken = {"mse", "own", nullptr};
+  LossRegistry losses = LossRegistry::builtin();
+  losses.add(kOwn);
+  EXPECT_EQ(*losses.find("own"), &kOwn);
+  EXPECT_FALSE(find_loss("own").ok());  // the built-in ones are as they were
+  EXPECT_THROW(losses.add(kTaken), Error);
 }
 
 }  // namespace dlpipe::run
