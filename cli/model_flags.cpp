@@ -1,5 +1,7 @@
 #include "dlpipe/cli/model_flags.h"
 
+#include "dlpipe/run/config/enumerated.h"
+
 namespace dlpipe::cli {
 
 void add_model_flags(Flags& flags, run::ModelOptions& model) {
@@ -21,7 +23,8 @@ void add_model_flags(Flags& flags, run::ModelOptions& model) {
           "How pictures are prepared; by default as the checkpoint says, or for torchvision's weights "
           "\"resize(256) center_crop(224)\". The weights' normalisation is added unless it has one")
       .type_name("CHAIN");
-  flags.add_option("--tta", model.tta, "none, flip, flip_translate; by default as the checkpoint says")
+  flags.add_option("--tta", model.tta, "Average over views of a picture; by default as the checkpoint says")
+      .completes(names_of(run::kViewNames))
       .type_name("VIEWS");
   flags.add_option("--dtype", model.dtype, "f32, bf16, f16 (on GPUs); by default as the checkpoint says")
       .type_name("DTYPE");

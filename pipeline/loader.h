@@ -24,12 +24,16 @@
 #include "dlpipe/base/batch_source.h"
 #include "dlpipe/base/coef_batch.h"
 #include "dlpipe/base/device/device.h"
+#include "dlpipe/base/named_values.h"
 #include "dlpipe/io/data/dataset.h"
 
 namespace dlpipe::pipeline {
 
 enum class LastBatch : uint8_t { kDrop, kKeep };
 enum class Decode : uint8_t { kAuto, kHost, kDevice };
+/// What --decode may be.
+inline constexpr Named<Decode> kDecodeNames[] = {
+    {"auto", Decode::kAuto}, {"host", Decode::kHost}, {"device", Decode::kDevice}};
 enum class OnBadRecord : uint8_t { kSubstitute, kDrop, kStop };  // kDrop: weight 0 (validation)
 
 struct LoaderOptions {

@@ -14,6 +14,7 @@
 #include "dlpipe/run/bench/bench_copies.h"
 #include "dlpipe/run/bench/bench_ops.h"
 #include "dlpipe/run/bench/bench_train.h"
+#include "dlpipe/run/config/enumerated.h"
 #include "dlpipe/run/input/data_paths.h"
 #include "dlpipe/run/record/stage_report.h"
 
@@ -228,9 +229,11 @@ void add_train_options(Flags& part, run::BenchTrainOptions& train) {
                   "Modules (a glob) that run again in backward instead of keeping what they made");
   part.add_flag("--explain", train.explain, "Each op's kernel, rates and share of the machine's roofline");
   part.add_option("--kernels", train.kernels,
-                  "measured, rules, or auto: the environment's DLPIPE_KERNELS, else measured");
+                  "How kernels are chosen; auto: as the environment's DLPIPE_KERNELS says, else measured")
+      .completes(names_of(run::kKernelsByNames));
   part.add_option("--device", train.device, "cpu, cuda");
-  part.add_option("--graph", train.graph, "On a device, each step as one graph: auto, on, off");
+  part.add_option("--graph", train.graph, "On a device, each step as one graph")
+      .completes(names_of(run::kGraphNames));
   part.add_option("--warmup", train.warmup, "Steps before measuring").range(0, 1'000'000);
 }
 
@@ -240,7 +243,8 @@ void add_ops_options(Flags& part, run::BenchOpsOptions& ops) {
   part.add_flag("--tf32", ops.tf32, "On CUDA: f32 products and convolutions may take TF32");
   part.add_flag("--no-cudnn", ops.no_cudnn, "On CUDA: convolutions and attention without cuDNN");
   part.add_option("--threads", ops.threads, "Threads; 0: as many as the process may use");
-  part.add_option("--kernels", ops.kernels, "measured, rules, or auto, as of bench train");
+  part.add_option("--kernels", ops.kernels, "How kernels are chosen, as in bench train")
+      .completes(names_of(run::kKernelsByNames));
   part.add_option("--device", ops.device, "cpu, cuda");
   part.add_flag("--quick", ops.quick, "Small test samples, to see that every op runs");
 }

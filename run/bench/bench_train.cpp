@@ -221,7 +221,7 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
       device.is_host() ? peak_resident_bytes() : engine::allocator_statistics(device).peak_used_bytes;
   report.graph_reason = step->graph_reason();
   if (!options.explain) return report;
-  settings.graph = TrainStepOptions::Graph::kOff;  // a graph's ops can't be told apart
+  settings.graph = GraphUse::kOff;  // a graph's ops can't be told apart
   const auto eager = TrainStep::create(*model, *optimizer, nullptr, settings);
   report.roofline = roofline_around(device, settings, [&] { explain_steps(*eager, input, report); });
   return report;

@@ -8,6 +8,8 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/optim/schedule.h"
+#include "dlpipe/pipeline/loader.h"
+#include "dlpipe/run/config/enumerated.h"
 
 namespace dlpipe::run {
 
@@ -63,23 +65,12 @@ const std::vector<ConfigOption>& table() {
        &C::tf32},
       {"device", "model", "Where to train: cpu, cuda (the first GPU; CUDA_VISIBLE_DEVICES says which)",
        &C::device, kFree},
-      {"graph",
-       "model",
-       "On a device: launch each step as one graph; auto: where it can be captured",
-       &C::graph,
-       kFree,
-       0,
-       0,
-       {"auto", "on", "off"}},
-      {"decode",
-       "model",
+      {"graph", "model", "On a device: launch each step as one graph; auto: where it can be captured",
+       &C::graph, kFree, 0, 0, names_of(kGraphNames)},
+      {"decode", "model",
        "With a device: where stored coefficients are decoded, to the same pixels; auto: there where it can "
        "be",
-       &C::decode,
-       kFree,
-       0,
-       0,
-       {"auto", "host", "device"}},
+       &C::decode, kFree, 0, 0, names_of(pipeline::kDecodeNames)},
 
       {"epochs", "optimisation", "Passes over the training data", &C::epochs, false, 0, 1e9},
       {"max-steps", "optimisation", "Stop after N steps, whatever --epochs says; -1: no limit", &C::max_steps,
@@ -126,14 +117,8 @@ const std::vector<ConfigOption>& table() {
 
       {"metrics", "judging", "What validation reports, the first one decides which checkpoint is best",
        &C::metrics},
-      {"tta",
-       "judging",
-       "Test-time augmentation: validation averages over these views of a picture",
-       &C::tta,
-       false,
-       0,
-       0,
-       {"none", "flip", "flip_translate"}},
+      {"tta", "judging", "Test-time augmentation: validation averages over these views of a picture", &C::tta,
+       false, 0, 0, names_of(kViewNames)},
       {"val-every", "judging", "Validate every 1epoch, 500steps, 10min, or never", &C::val_every},
       {"early-stop", "judging", "Stop after N validations without a better one; 0: don't", &C::early_stop,
        false, 0, 1e9},
@@ -161,16 +146,11 @@ const std::vector<ConfigOption>& table() {
        0,
        {"params", "pixels"}},
       {"threads", "run", "Threads for everything; 0: what the process may use", &C::threads, kFree, 0, 4096},
-      {"kernels",
-       "run",
+      {"kernels", "run",
        "measured: the fastest of several kernels, found at first use and kept for this machine; rules: "
        "built-in "
        "choices; auto: the environment's DLPIPE_KERNELS, else measured",
-       &C::kernels,
-       false,
-       0,
-       0,
-       {"auto", "measured", "rules"}},
+       &C::kernels, false, 0, 0, names_of(kKernelsByNames)},
       {"memory", "run", "Refuse a run whose batches, tensors and scratch would take more, as 8GiB",
        &C::memory, kFree},
       {"seed", "run", "Of the weights, the order and every random draw", &C::seed, false, 0, 9.2e18},

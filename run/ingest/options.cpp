@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "dlpipe/base/named_values.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
@@ -13,30 +14,25 @@ namespace dlpipe::ingest {
 
 using formats::Json;
 
-static const std::vector<std::string> kStoreNames = {"auto", "jpeg", "raw"};
-static const std::vector<std::string> kJpegNames = {"auto", "standard", "restart", "coefficients",
-                                                    "coefficients-dense"};
-static const std::vector<std::string> kOnErrorNames = {"skip", "stop"};
+static constexpr Named<Store> kStoreNames[] = {
+    {"auto", Store::kAuto}, {"jpeg", Store::kJpeg}, {"raw", Store::kRaw}};
+static constexpr Named<JpegLayout> kJpegNames[] = {{"auto", JpegLayout::kAuto},
+                                                   {"standard", JpegLayout::kStandard},
+                                                   {"restart", JpegLayout::kRestart},
+                                                   {"coefficients", JpegLayout::kCoefficients},
+                                                   {"coefficients-dense", JpegLayout::kDenseCoefficients}};
+static constexpr Named<OnError> kOnErrorNames[] = {{"skip", OnError::kSkip}, {"stop", OnError::kStop}};
 
 Result<Store> parse_store(const std::string& name) {
-  for (size_t i = 0; i < kStoreNames.size(); ++i) {
-    if (name == kStoreNames[i]) return static_cast<Store>(i);
-  }
-  return misuse("ingest", "--store ", name, suggestion(name, kStoreNames));
+  return value_named(kStoreNames, name, "ingest", "--store");
 }
 
 Result<JpegLayout> parse_jpeg_layout(const std::string& name) {
-  for (size_t i = 0; i < kJpegNames.size(); ++i) {
-    if (name == kJpegNames[i]) return static_cast<JpegLayout>(i);
-  }
-  return misuse("ingest", "--jpeg ", name, suggestion(name, kJpegNames));
+  return value_named(kJpegNames, name, "ingest", "--jpeg");
 }
 
 Result<OnError> parse_on_error(const std::string& name) {
-  for (size_t i = 0; i < kOnErrorNames.size(); ++i) {
-    if (name == kOnErrorNames[i]) return static_cast<OnError>(i);
-  }
-  return misuse("ingest", "--on-error ", name, suggestion(name, kOnErrorNames));
+  return value_named(kOnErrorNames, name, "ingest", "--on-error");
 }
 
 Result<std::vector<double>> parse_split(const std::string& text) {
@@ -101,8 +97,8 @@ std::string canonical_options(const IngestOptions& options) {
                     {"--classes-from", absolute(options.classes_from)},
                     {"--resize-max", options.resize_max},
                     {"--quality", options.quality},
-                    {"--store", kStoreNames[static_cast<size_t>(options.store)]},
-                    {"--jpeg", kJpegNames[static_cast<size_t>(options.jpeg)]},
+                    {"--store", name_of(kStoreNames, options.store)},
+                    {"--jpeg", name_of(kJpegNames, options.jpeg)},
                     {"--trust", options.trust},
                     {"--zstd", options.zstd},
                     {"--limit", options.limit},

@@ -45,12 +45,12 @@ void resume_kernels(const std::string& file) {
              "that the run would have got"));
 }
 
-void use_kernels(const std::string& option) {
-  const std::string given = option == "auto" ? environment("DLPIPE_KERNELS") : option;
-  if (given == "rules") return;
-  if (!given.empty() && given != "measured") {
-    refuse("kernels", "expected --kernels (or DLPIPE_KERNELS) measured or rules, got '", given, "'");
-  }
+void use_kernels(std::string_view option) {
+  KernelsBy by = value_or_throw(value_named(kKernelsByNames, option, "kernels", "--kernels"));
+  const std::string given = environment("DLPIPE_KERNELS");
+  if (by == KernelsBy::kAuto && !given.empty())
+    by = value_or_throw(value_named(kKernelsByNames, given, "kernels", "DLPIPE_KERNELS"));
+  if (by == KernelsBy::kRules) return;
   const std::string file = measured_kernels_file();
   if (file.empty()) {
     log(LogLevel::kWarning,

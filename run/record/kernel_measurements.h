@@ -2,17 +2,19 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+
+#include "dlpipe/run/config/enumerated.h"
 
 namespace dlpipe::run {
 
 /// Where choices measured on this machine are kept, by CPU model and oneDNN's version: in
-/// $XDG_CACHE_HOME/dlpipe or
-/// ~/.cache/dlpipe; empty where there is neither.
+/// $XDG_CACHE_HOME/dlpipe or ~/.cache/dlpipe; empty where there is neither.
 std::string measured_kernels_file();
 
-/// Has kernel_table() measure, unless `option` is "rules" or, being "auto", the environment's DLPIPE_KERNELS
-/// is. Throws Error kMisuse for what is none of auto, measured and rules.
-void use_kernels(const std::string& option);
+/// Has kernel_table() measure, unless `option` is "rules" or, being "auto", DLPIPE_KERNELS is. Throws Error
+/// kMisuse for a name that isn't in the table.
+void use_kernels(std::string_view option);
 
 /// Has kernel_table() take what a run's kernels.json holds. Choices of another version of oneDNN are left out
 /// with a warning, as the resumed run can't have the same bits. Throws Error for a damaged file.

@@ -26,7 +26,7 @@ DeviceTrainStep::DeviceTrainStep(engine::Module& model, engine::Optimizer& optim
       results_(device_) {
   if (options_.dtype == DType::kF16) scaler_ = std::make_unique<engine::GradScaler>(device_);
   graph_ = std::make_unique<StepGraph>(device_, model_, results_.ledger(), options_.accumulate,
-                                       options_.graph == TrainStepOptions::Graph::kOff ? "--graph off" : "");
+                                       options_.graph == GraphUse::kOff ? "--graph off" : "");
 }
 
 void DeviceTrainStep::begin(int64_t, double lr) {
@@ -61,7 +61,7 @@ void DeviceTrainStep::take(BatchInput input, int64_t micro, StepOutcome& outcome
     accumulate_gradients(prepared, outcome.step, micro);
     if (micro + 1 == options_.accumulate) update();
   });
-  if (options_.graph == TrainStepOptions::Graph::kOn && !graph_->reason().empty())
+  if (options_.graph == GraphUse::kOn && !graph_->reason().empty())
     throw Error(Status(ErrorCode::kUnsupported, concat("[train] --graph on: ", graph_->reason())));
   last_input_ = std::move(input);
 }

@@ -21,7 +21,7 @@ HostTrainStep::HostTrainStep(engine::Module& model, engine::Optimizer& optimizer
       ema_(ema),
       options_(options),
       pass_(model, options) {
-  if (options_.graph == TrainStepOptions::Graph::kOn)  // perhaps a device's run that goes on here
+  if (options_.graph == GraphUse::kOn)  // perhaps a device's run that goes on here
     log(LogLevel::kWarning,
         concat("--graph on changes nothing on ", model.device().name(), ": it goes with --device cuda"));
 }

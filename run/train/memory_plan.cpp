@@ -46,7 +46,7 @@ MemoryPlan probe(const MemoryPlanArguments& arguments, int64_t batch) {
   TrainStepOptions options = arguments.step;
   options.skip_nonfinite = true;  // random pictures may do anything; memory is what counts
   options.clip = 0;
-  options.graph = TrainStepOptions::Graph::kOff;
+  options.graph = GraphUse::kOff;
   const auto step = TrainStep::create(*model, *optimizer, nullptr, options);
   step->run(*source, 0, 0.0);  // makes the optimizer's state
   step->take_outcome(true);

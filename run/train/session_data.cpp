@@ -30,11 +30,15 @@ pipeline::LoaderOptions loader_options(const SessionOptions& session) {
   return options;
 }
 
+pipeline::Decode decode_of(const SessionOptions& session) {
+  return value_or_throw(value_named(pipeline::kDecodeNames, session.config.decode, "train", "--decode"));
+}
+
 /// Batches go to the run's device.
 void use_device(const SessionOptions& session, pipeline::LoaderOptions& options) {
   options.device = session.device;
   if (!session.is_on_host()) options.coef_decode = engine::device_code(*session.device).decode_coefficients;
-  if (session.config.decode == "host") options.decode = pipeline::Decode::kHost;
+  if (decode_of(session) == pipeline::Decode::kHost) options.decode = pipeline::Decode::kHost;
 }
 
 Status no_steps(const TrainConfig& config, int64_t batches_per_epoch) {
@@ -119,7 +123,7 @@ pipeline::LoaderOptions train_options(const SessionOptions& session, const std::
   options.mixup = config.mixup;
   options.cutmix = config.cutmix;
   use_device(session, options);
-  if (config.decode == "device") options.decode = pipeline::Decode::kDevice;
+  options.decode = decode_of(session);
   if (config.max_steps < 0) options.epochs = std::max<int64_t>(1, std::llround(std::ceil(config.epochs)));
   return options;
 }

@@ -4,20 +4,10 @@
 #include <vector>
 
 #include "dlpipe/base/ledger.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
 #include "dlpipe/run/train/device_train_step.h"
 #include "dlpipe/run/train/host_train_step.h"
 
 namespace dlpipe::run {
-
-Result<TrainStepOptions::Graph> parse_graph(std::string_view name) {
-  const std::vector<std::string> names = {"auto", "on", "off"};
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (name == names[i]) return static_cast<TrainStepOptions::Graph>(i);
-  }
-  return misuse("train", "--graph ", name, suggestion(std::string(name), names));
-}
 
 std::unique_ptr<TrainStep> TrainStep::create(engine::Module& model, engine::Optimizer& optimizer,
                                              engine::Ema* ema, const TrainStepOptions& options) {

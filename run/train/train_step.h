@@ -17,6 +17,7 @@
 #include "dlpipe/engine/layers/module.h"
 #include "dlpipe/engine/optim/grad_scaler.h"
 #include "dlpipe/engine/optim/optimizer.h"
+#include "dlpipe/run/config/enumerated.h"
 #include "dlpipe/run/config/loss.h"
 #include "dlpipe/run/input/batch_input.h"
 #include "dlpipe/run/record/device_ledger.h"
@@ -33,12 +34,9 @@ struct TrainStepOptions {
   LossArguments loss_arguments = {};
   /// Else the step ends in kNonfinite, unless its loss scale may be why: such a step is always skipped.
   bool skip_nonfinite = false;
-  /// On a device: whether steps are launched as one graph (step_graph.h). kOn: an error where they can't be.
   /// On the host a warning says that it changes nothing.
-  enum class Graph : uint8_t { kAuto, kOn, kOff } graph = Graph::kAuto;
+  GraphUse graph = GraphUse::kAuto;
 };
-/// "auto", "on", "off".
-Result<TrainStepOptions::Graph> parse_graph(std::string_view name);
 
 struct StepOutcome {
   int64_t step = 0;

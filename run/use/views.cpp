@@ -2,10 +2,7 @@
 
 #include <array>
 #include <span>
-#include <vector>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::run {
@@ -50,14 +47,6 @@ Tensor flip_logits(engine::Module& model, const Tensor& pixels) {
 }
 
 }  // namespace
-
-Result<Views> parse_views(const std::string& name) {
-  static const std::vector<std::string> names = {"none", "flip", "flip_translate"};
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (name == names[i]) return static_cast<Views>(i);
-  }
-  return misuse("eval", "--tta ", name, suggestion(name, names));
-}
 
 Tensor view_logits(engine::Module& model, const Tensor& pixels, Views views) {
   if (views == Views::kOne) return plain_logits(model, pixels);

@@ -221,15 +221,15 @@ DeviceTimes times_of_steps(SimulatedDevice& device, TrainStepOptions options) {
     device.host_works(std::chrono::milliseconds(1));  // longer than the device's step
   }
   while (step->take_outcome(true)) continue;
-  EXPECT_EQ(step->graph_reason(), options.graph == TrainStepOptions::Graph::kOff ? "--graph off" : "");
+  EXPECT_EQ(step->graph_reason(), options.graph == GraphUse::kOff ? "--graph off" : "");
   return step->device_times();
 }
 
 TEST_F(DeviceTime, OfTrainingStepsAddsUp) {
   TrainStepOptions options;
-  options.graph = TrainStepOptions::Graph::kOff;
+  options.graph = GraphUse::kOff;
   const DeviceTimes eager = times_of_steps(device_, options);
-  options.graph = TrainStepOptions::Graph::kOn;
+  options.graph = GraphUse::kOn;
   const DeviceTimes graph = times_of_steps(device_, options);
   for (const DeviceTimes* times : {&eager, &graph}) {
     EXPECT_GE(times->steps, 6);

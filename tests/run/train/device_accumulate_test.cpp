@@ -12,7 +12,7 @@ using test::FakeSource;
 using test::Rig;
 using test::simulated;
 using test::Variant;
-using GraphMode = TrainStepOptions::Graph;
+using GraphMode = GraphUse;
 
 // Rows that are dropped are seen by nobody: a skipped step takes back what it counted, not what steps usually
 // count.

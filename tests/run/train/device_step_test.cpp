@@ -17,7 +17,7 @@ using test::FakeSource;
 using test::Rig;
 using test::simulated;
 using test::Variant;
-using GraphMode = TrainStepOptions::Graph;
+using GraphMode = GraphUse;
 
 std::vector<Variant> variants() {
   engine::OptimizerArguments nesterov;

@@ -165,7 +165,7 @@ TEST(TrainStep, AGraphOnTheHostChangesNothingAndSaysSo) {
   said.clear();
   const LogFunction former =
       set_log_function([](LogLevel, std::string_view message) { said.emplace_back(message); });
-  Rig as_graph({.graph = TrainStepOptions::Graph::kOn});
+  Rig as_graph({.graph = GraphUse::kOn});
   set_log_function(former);
   ASSERT_EQ(said.size(), 1u);
   EXPECT_EQ(said[0], "--graph on changes nothing on cpu: it goes with --device cuda");

@@ -1,0 +1,40 @@
+// Options that are one of a few words: each word stands here once, with what it means. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "dlpipe/base/named_values.h"
+
+namespace dlpipe::run {
+
+/// --tta: the views of a picture over which validation, eval and predict average (use/views.h).
+enum class Views : uint8_t {
+  kOne,   // the picture
+  kFlip,  // the picture and its mirror image
+  /// Half the weight on the picture, a quarter each on it moved by a pixel up and left, and down and right
+  /// (edges reflected); of each also the mirror image. Six views.
+  kFlipTranslate,
+};
+inline constexpr Named<Views> kViewNames[] = {
+    {"none", Views::kOne}, {"flip", Views::kFlip}, {"flip_translate", Views::kFlipTranslate}};
+/// kMisuse suggests the nearest name.
+inline Result<Views> parse_views(std::string_view name) {
+  return value_named(kViewNames, name, "eval", "--tta");
+}
+
+/// --graph: whether a device's steps are launched as one graph (train/step_graph.h). kOn: an error where they
+/// can't be.
+enum class GraphUse : uint8_t { kAuto, kOn, kOff };
+inline constexpr Named<GraphUse> kGraphNames[] = {
+    {"auto", GraphUse::kAuto}, {"on", GraphUse::kOn}, {"off", GraphUse::kOff}};
+inline Result<GraphUse> parse_graph(std::string_view name) {
+  return value_named(kGraphNames, name, "train", "--graph");
+}
+
+/// --kernels, and the environment's DLPIPE_KERNELS (record/kernel_measurements.h).
+enum class KernelsBy : uint8_t { kAuto, kMeasured, kRules };
+inline constexpr Named<KernelsBy> kKernelsByNames[] = {
+    {"auto", KernelsBy::kAuto}, {"measured", KernelsBy::kMeasured}, {"rules", KernelsBy::kRules}};
+
+}  // namespace dlpipe::run
