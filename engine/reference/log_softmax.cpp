@@ -1,52 +1,28 @@
-#include <algorithm>
-#include <cmath>
-
-#include "dlpipe/engine/ops/axis_split.h"
-#include "dlpipe/engine/ops/softmax.h"
-#include "dlpipe/engine/reference/typed.h"
+#include "dlpipe/engine/reference/softmax_rows.h"
 
 namespace dlpipe::engine {
 
 namespace {
 
-void forward(const ForwardArgs& args) {
-  const Tensor& x = args.inputs[0];
-  const AxisSplit s(x.shape(), args.attrs.as<SoftmaxAttrs>().axis);
-  reference::typed(x.dtype(), [&]<class T>(T) {
-    for (int64_t row = 0; row < s.outer * s.inner; ++row) {
-      const int64_t first = row / s.inner * s.count * s.inner + row % s.inner;
-      const T* from = x.data<T>() + first;
-      T* to = args.outputs[0].data<T>() + first;
-      T largest = from[0];
-      for (int64_t i = 1; i < s.count; ++i) largest = std::max(largest, from[i * s.inner]);
-      T sum = 0;
-      for (int64_t i = 0; i < s.count; ++i) sum += std::exp(from[i * s.inner] - largest);
-      for (int64_t i = 0; i < s.count; ++i) to[i * s.inner] = from[i * s.inner] - largest - std::log(sum);
-    }
-  });
-}
-
-// dx = dy - e^y sum dy
-void backward(const BackwardArgs& args) {
-  const Tensor& grad_x = args.grad_inputs[0];
-  const AxisSplit s(grad_x.shape(), args.attrs.as<SoftmaxAttrs>().axis);
-  reference::typed(grad_x.dtype(), [&]<class T>(T) {
-    for (int64_t row = 0; row < s.outer * s.inner; ++row) {
-      const int64_t first = row / s.inner * s.count * s.inner + row % s.inner;
-      const T* y = args.outputs[0].data<T>() + first;
-      const T* grad = args.grad_outputs[0].data<T>() + first;
-      T sum = 0;
-      for (int64_t i = 0; i < s.count; ++i) sum += grad[i * s.inner];
-      T* to = grad_x.data<T>() + first;
-      for (int64_t i = 0; i < s.count; ++i)
-        to[i * s.inner] = grad[i * s.inner] - std::exp(y[i * s.inner]) * sum;
-    }
-  });
-}
+/// dx = dy - e^y sum dy
+struct LogSoftmaxRule {
+  template <class T>
+  static T value(T shifted, T sum) {
+    return shifted - std::log(sum);
+  }
+  template <class T>
+  static T term(T, T grad) {
+    return grad;
+  }
+  template <class T>
+  static T gradient(T y, T grad, T sum) {
+    return grad - std::exp(y) * sum;
+  }
+};
 
 }  // namespace
 
 extern const Kernels log_softmax_reference;
-const Kernels log_softmax_reference = {.forward = forward, .backward = backward};
+constinit const Kernels log_softmax_reference = reference::softmax_kernels<LogSoftmaxRule>();
 
 }  // namespace dlpipe::engine

@@ -1,63 +1,29 @@
-#include "dlpipe/engine/ops/softmax.h"
-
-#include "dlpipe/engine/cpu/loops/elementwise.h"
-#include "dlpipe/engine/cpu/loops/rows.h"
-#include "dlpipe/engine/ops/axis_split.h"
+#include "dlpipe/engine/cpu/rows/softmax_rows.h"
 
 namespace dlpipe::engine {
 
 namespace {
 
-void forward(const ForwardArgs& args) {
-  const AxisSplit s(args.inputs[0].shape(), args.attrs.as<SoftmaxAttrs>().axis);
-  const float* x = args.inputs[0].data<float>();
-  float* y = args.outputs[0].data<float>();
-  parallel_ranges(s.outer, cpu::rows_per_slice(s.count), [&](int64_t begin, int64_t end) {
-    cpu::on_best_isa([=]() DLPIPE_INLINE {
-      for (int64_t row = begin; row < end; ++row) {
-        const float* __restrict from = x + row * s.count;
-        float* __restrict to = y + row * s.count;
-        const float largest = cpu::largest_of(from, s.count);
-        for (int64_t i = 0; i < s.count; ++i) to[i] = vector_math::exp(from[i] - largest);
-        const float sum = cpu::sum_terms(s.count, [to](int64_t i) DLPIPE_INLINE { return to[i]; });
-        const float inverse = 1.0f / sum;
-        for (int64_t i = 0; i < s.count; ++i) to[i] *= inverse;
-      }
-    });
-  });
-}
-
-// dx = y (dy - sum y dy)
-void backward(const BackwardArgs& args) {
-  const AxisSplit s(args.grad_inputs[0].shape(), args.attrs.as<SoftmaxAttrs>().axis);
-  const float* y = args.outputs[0].data<float>();
-  const float* grad_y = args.grad_outputs[0].data<float>();
-  float* grad_x = args.grad_inputs[0].data<float>();
-  parallel_ranges(s.outer, cpu::rows_per_slice(s.count), [&](int64_t begin, int64_t end) {
-    cpu::on_best_isa([=]() DLPIPE_INLINE {
-      for (int64_t row = begin; row < end; ++row) {
-        const float* __restrict p = y + row * s.count;
-        const float* __restrict g = grad_y + row * s.count;
-        float* __restrict to = grad_x + row * s.count;
-        const float dot = cpu::sum_terms(s.count, [p, g](int64_t i) DLPIPE_INLINE { return p[i] * g[i]; });
-        for (int64_t i = 0; i < s.count; ++i) to[i] = p[i] * (g[i] - dot);
-      }
-    });
-  });
-}
+struct SoftmaxRule {
+  DLPIPE_INLINE static void values(const float* __restrict x, float* __restrict y, int64_t count,
+                                   float largest) {
+    for (int64_t i = 0; i < count; ++i) y[i] = vector_math::exp(x[i] - largest);
+    const float sum = cpu::sum_terms(count, [y](int64_t i) DLPIPE_INLINE { return y[i]; });
+    const float inverse = 1.0f / sum;
+    for (int64_t i = 0; i < count; ++i) y[i] *= inverse;
+  }
+  // dx = y (dy - sum y dy)
+  DLPIPE_INLINE static void gradients(const float* __restrict y, const float* __restrict grad_y,
+                                      float* __restrict grad_x, int64_t count) {
+    const float dot =
+        cpu::sum_terms(count, [y, grad_y](int64_t i) DLPIPE_INLINE { return y[i] * grad_y[i]; });
+    for (int64_t i = 0; i < count; ++i) grad_x[i] = y[i] * (grad_y[i] - dot);
+  }
+};
 
 }  // namespace
 
 extern const Kernels softmax_cpu;
-const Kernels softmax_cpu = {
-    .forward = forward,
-    .backward = backward,
-    // The last axis, where rows lie together; others are the reference's.
-    .supports =
-        [](std::span<const TensorSpec> inputs, const Attrs& attrs) {
-          return inputs[0].dtype == DType::kF32 &&
-                 attrs.as<SoftmaxAttrs>().axis == inputs[0].shape.rank() - 1;
-        },
-};
+constinit const Kernels softmax_cpu = cpu::softmax_kernels<SoftmaxRule>();
 
 }  // namespace dlpipe::engine

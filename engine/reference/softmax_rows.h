@@ -1,0 +1,69 @@
+// softmax and log_softmax along any axis, as plain loops. What tells them apart is a Rule:
+//
+//   struct SoftmaxRule {
+//     template <class T> static T value(T shifted, T sum);          // shifted: x less the row's largest
+//     template <class T> static T term(T y, T grad);                // of the sum that backward needs
+//     template <class T> static T gradient(T y, T grad, T sum);     // of that sum
+//   };
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "dlpipe/engine/ops/axis_split.h"
+#include "dlpipe/engine/ops/softmax.h"
+#include "dlpipe/engine/reference/typed.h"
+
+namespace dlpipe::engine::reference {
+
+/// Calls body(first) with each row's first element; the others follow s.inner apart.
+template <class Body>
+void each_softmax_row(const AxisSplit& s, const Body& body) {
+  for (int64_t row = 0; row < s.outer * s.inner; ++row) {
+    body(row / s.inner * s.count * s.inner + row % s.inner);
+  }
+}
+
+template <class Rule>
+void softmax_forward(const ForwardArgs& args) {
+  const Tensor& x = args.inputs[0];
+  const AxisSplit s(x.shape(), args.attrs.as<SoftmaxAttrs>().axis);
+  typed(x.dtype(), [&]<class T>(T) {
+    each_softmax_row(s, [&](int64_t first) {
+      const T* from = x.data<T>() + first;
+      T* to = args.outputs[0].data<T>() + first;
+      T largest = from[0];
+      for (int64_t i = 1; i < s.count; ++i) largest = std::max(largest, from[i * s.inner]);
+      T sum = 0;
+      for (int64_t i = 0; i < s.count; ++i) sum += std::exp(from[i * s.inner] - largest);
+      for (int64_t i = 0; i < s.count; ++i) to[i * s.inner] = Rule::value(from[i * s.inner] - largest, sum);
+    });
+  });
+}
+
+template <class Rule>
+void softmax_backward(const BackwardArgs& args) {
+  const Tensor& grad_x = args.grad_inputs[0];
+  const AxisSplit s(grad_x.shape(), args.attrs.as<SoftmaxAttrs>().axis);
+  typed(grad_x.dtype(), [&]<class T>(T) {
+    each_softmax_row(s, [&](int64_t first) {
+      const T* y = args.outputs[0].data<T>() + first;
+      const T* grad = args.grad_outputs[0].data<T>() + first;
+      T* to = grad_x.data<T>() + first;
+      T sum = 0;
+      for (int64_t i = 0; i < s.count; ++i) sum += Rule::term(y[i * s.inner], grad[i * s.inner]);
+      for (int64_t i = 0; i < s.count; ++i)
+        to[i * s.inner] = Rule::gradient(y[i * s.inner], grad[i * s.inner], sum);
+    });
+  });
+}
+
+template <class Rule>
+constexpr Kernels softmax_kernels() {
+  Kernels kernels;
+  kernels.forward = softmax_forward<Rule>;
+  kernels.backward = softmax_backward<Rule>;
+  return kernels;
+}
+
+}  // namespace dlpipe::engine::reference
