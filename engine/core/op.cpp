@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::engine {
@@ -31,9 +32,8 @@ std::string type_name(const std::type_info& type) {
 }  // namespace
 
 void Attrs::refuse_type(const std::type_info& expected) const {
-  throw Error(Status(ErrorCode::kMisuse,
-                     concat("[op] expected attributes of type ", type_name(expected), ", got ",
-                            type_name(value_.type()), "; give the op the attributes of its own header")));
+  refuse("op", "expected attributes of type ", type_name(expected), ", got ", type_name(value_.type()),
+         "; give the op the attributes of its own header");
 }
 
 std::vector<TensorSpec> specs_of(std::span<const Tensor> tensors) {

@@ -6,7 +6,6 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/machine.h"
-#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/core/measured_kernels.h"
