@@ -1,8 +1,8 @@
 // The few values that an option may have, each with its name: one table for parsing, errors and --help.
 //
-//   inline constexpr Named<Views> kViewNames[] = {{"none", Views::kOne}, {"flip", Views::kFlip}};
-//   names_of(kViewNames);                              // {"none", "flip"}
-//   value_named(kViewNames, "flipp", "eval", "--tta");  // "[eval] --tta flipp; did you mean 'flip'?"
+//   constexpr Named<Views> kViewNames[] = {{"none", Views::kOne}, {"flip", Views::kFlip}};
+//   auto names = names_of(kViewNames);                            // {"none", "flip"}
+//   auto views = value_named(kViewNames, text, "eval", "--tta");  // or "[eval] --tta flipp; did you mean 'flip'?"
 //
 // Pure functions.
 #pragma once

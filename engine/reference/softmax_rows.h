@@ -1,10 +1,6 @@
-// softmax and log_softmax along any axis, as plain loops. What tells them apart is a Rule:
-//
-//   struct SoftmaxRule {
-//     template <class T> static T value(T shifted, T sum);          // shifted: x less the row's largest
-//     template <class T> static T term(T y, T grad);                // of the sum that backward needs
-//     template <class T> static T gradient(T y, T grad, T sum);     // of that sum
-//   };
+// softmax and log_softmax along any axis, as plain loops. What tells them apart is a Rule, a struct with static
+// functions of one type T: value(shifted, sum), of x less the row's largest and the sum of their exponentials;
+// term(y, grad), of the sum that backward needs; gradient(y, grad, sum), of that sum.
 #pragma once
 
 #include <algorithm>

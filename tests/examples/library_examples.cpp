@@ -1,6 +1,7 @@
 // Examples of the pipeline, of augmentations and of training: see README.md here.
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/augment/kinds.h"
+#include "dlpipe/base/named_values.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/pipeline/feed.h"
 #include "dlpipe/pipeline/loader.h"
@@ -39,6 +40,24 @@ void session_example() {
   const dlpipe::run::TrainOutcome outcome = session.train();
   static_cast<void>(outcome);
 }
+
+void registries_example(const run::TrainConfig& config, const engine::ModelRecord& kMine) {
+  dlpipe::run::Registries registries;
+  registries.models.add(kMine);
+  dlpipe::run::Session session(config, registries);
+}
+
+// base/named_values.h
+namespace named_values {
+enum class Views : uint8_t { kOne, kFlip };
+bool example(std::string_view text) {
+  constexpr Named<Views> kViewNames[] = {{"none", Views::kOne}, {"flip", Views::kFlip}};
+  auto names = names_of(kViewNames);  // {"none", "flip"}
+  auto views =
+      value_named(kViewNames, text, "eval", "--tta");  // or "[eval] --tta flipp; did you mean 'flip'?"
+  return views.ok() && !names.empty();
+}
+}  // namespace named_values
 
 // run/train/session_options.h
 namespace run {

@@ -1,9 +1,5 @@
-// softmax and log_softmax along the last axis. What tells them apart is a Rule of two rows, both inlined:
-//
-//   struct SoftmaxRule {
-//     static void values(const float* x, float* y, int64_t count, float largest);
-//     static void gradients(const float* y, const float* grad_y, float* grad_x, int64_t count);
-//   };
+// softmax and log_softmax along the last axis. What tells them apart is a Rule, a struct with two static functions
+// of a row, both DLPIPE_INLINE: values(x, y, count, largest) writes y, gradients(y, grad_y, grad_x, count) grad_x.
 #pragma once
 
 #include "dlpipe/engine/cpu/loops/elementwise.h"
