@@ -1,6 +1,6 @@
 // A program of its own: an augmentation, an op, a model, an optimizer and a source that dlpipe doesn't have,
 // trained end to end. Usage: consumer DATASET
-#include <dlpipe/augment/op.h>
+#include <dlpipe/augment/kinds.h>
 #include <dlpipe/engine/core/op.h>
 #include <dlpipe/engine/layers/init.h>
 #include <dlpipe/engine/layers/layers.h>
@@ -17,35 +17,13 @@
 
 using namespace dlpipe;
 
-// The augmentation invert(p): with probability p, the negative.
-struct Invert final : augment::Op {
-  explicit Invert(double p) : probability(p) {}
-  augment::ImageSize output(const augment::ImageSize& in) const override { return in; }
-  Status plan(const augment::ImageSize& in, RandomStream& rng, augment::OpDraw& draw) const override {
-    draw.active = rng.uniform() < probability;
-    draw.region = {0, 0, in.width, in.height};
-    draw.out = in;
-    return {};
-  }
-  Status apply(const augment::OpDraw&, const ConstImageView& in, const ImageView& out,
-               augment::ChainScratch&) const override {
-    for (int y = 0; y < in.height; ++y) {
-      for (int x = 0; x < in.width * in.channels; ++x)
-        out.row(y)[x] = static_cast<uint8_t>(255 - in.row(y)[x]);
-    }
-    return {};
-  }
-  double probability;
+// The augmentation negative(p): with probability p, the negative.
+struct Negative final : augment::LookupOp {
+  explicit Negative(augment::OpArguments&) {}
+  uint8_t value(const augment::OpDraw&, int from) const override { return static_cast<uint8_t>(255 - from); }
 };
-const augment::OpRecord kInvert{
-    "invert",
-    "The negative of the image",
-    1,
-    {{"p", "float", "0.5", "probability"}},
-    [](augment::OpArguments& arguments) -> Result<std::shared_ptr<const augment::Op>> {
-      DLPIPE_ASSIGN_OR_RETURN(const double p, arguments.number("p"));
-      return std::shared_ptr<const augment::Op>(std::make_shared<Invert>(p));
-    }};
+const augment::OpRecord kNegative{
+    "negative", "The negative of the image", 1, {augment::probability("0.5")}, augment::build_op<Negative>};
 
 // The op leaky_relu, slope 0.1: one shape rule, a forward, a backward.
 const engine::OpRecord kLeakyRelu{
@@ -146,7 +124,7 @@ static double train(const std::string& data, const std::string& optimizer, doubl
   config.data = data;
   config.model = "small";
   config.optimizer = optimizer;
-  config.augment = "resize(16x16) invert(0.1)";
+  config.augment = "resize(16x16) negative(0.1)";
   config.val_augment = "resize(16x16)";
   config.batch = 32;
   config.epochs = 20;
@@ -160,7 +138,7 @@ static double train(const std::string& data, const std::string& optimizer, doubl
 
 int main(int, char** argv) try {
   run::Registries own;
-  own.augmentations.add(kInvert);
+  own.augmentations.add(kNegative);
   own.models.add(kSmall);
   own.optimizers.add(kSignSgd);
   data::SourceRegistry sources = data::SourceRegistry::builtin();
