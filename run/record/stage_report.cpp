@@ -84,6 +84,15 @@ StageReport report_stages(const SourceStats& stats, double data_wait_share) {
   return report;
 }
 
+double cores_for(const SourceStats& stats, double samples_per_s) {
+  double busy_s = 0;  // of one sample, on one core; the prefault thread's is waiting for storage
+  for (const StageStats& stage : stats.stages) {
+    if (stage.items > 0 && stage.threads > 0 && stage.name != "prefault")
+      busy_s += static_cast<double>(stage.busy_ns) / kSecond / static_cast<double>(stage.items);
+  }
+  return busy_s * samples_per_s;
+}
+
 LedgerReport report_ledger(const LedgerEntry& total) {
   LedgerReport report;
   const auto wall = static_cast<double>(total.wall_ns);

@@ -32,6 +32,8 @@ struct StageReport {
 /// `data_wait_share` is the share of the training steps' wall time that went to data; negative: no trainer
 /// (bench).
 StageReport report_stages(const SourceStats& stats, double data_wait_share);
+/// Cores that decode and augment so many samples per second, by what they took so far; 0: nothing was measured.
+double cores_for(const SourceStats& stats, double samples_per_s);
 
 struct LedgerRow {
   std::string name;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/ragged_field.h"
 #include "tests/io/data/codec/image_files.h"
 #include "tests/io/data/written_dataset.h"
 
@@ -30,6 +31,19 @@ std::shared_ptr<const Dataset> dataset_of(const std::string& directory, std::spa
   expect_ok(writer->add(*packer.pack(values, header)));
   expect_ok(writer->finish(1));
   return value_or_throw(Dataset::open(directory));
+}
+
+TEST(RaggedField, GivesTheBytesOfEachSample) {
+  TempDir dir;
+  const auto dataset = dataset_of(dir / "d", read_picture("exif_7.jpg"), 1, 1, ImageLayout::kJpeg);
+  const int64_t samples[] = {0, -1, 0};
+  const RaggedField paths = value_or_throw(read_ragged_field(*dataset, samples, "path"));
+  EXPECT_EQ(paths.offsets, (std::vector<int64_t>{0, 5, 5, 10}));
+  EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(paths.bytes.data()), paths.bytes.size()),
+            "dog/1dog/1");
+  EXPECT_EQ(read_ragged_field(*dataset, samples, "text").status().code(), ErrorCode::kNotFound);
+  const int64_t past_the_end[] = {1};
+  EXPECT_FALSE(read_ragged_field(*dataset, past_the_end, "path").ok());
 }
 
 TEST(Sample, GivesPixelsAsSeenAndTheFileAsItWas) {

@@ -16,6 +16,15 @@ static SourceStats two_stages() {
   return stats;
 }
 
+TEST(StageReport, CoresForARateAreTheWorkOfItsSamples) {
+  SourceStats stats;
+  stats.stages = {{.name = "prefault", .items = 100, .busy_ns = 900'000'000},
+                  {.name = "decoder", .items = 100, .busy_ns = 200'000'000, .threads = 2},
+                  {.name = "augmenter", .items = 50, .busy_ns = 50'000'000, .threads = 2}};
+  EXPECT_NEAR(cores_for(stats, 1000), 3.0, 1e-9);  // 2 ms and 1 ms a sample
+  EXPECT_EQ(cores_for(SourceStats(), 1000), 0);
+}
+
 TEST(StageReport, RatesAndSharesFollowFromTheCounters) {
   const StageReport report = report_stages(two_stages(), 0.5);
   EXPECT_DOUBLE_EQ(report.rows[0].alone_samples_per_s,
