@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/ragged_field.h"
 #include "dlpipe/pipeline/feed.h"
 #include "dlpipe/python/arrays.h"
 #include "dlpipe/python/errors.h"
@@ -37,6 +38,7 @@ struct BatchForm {
   bool channels_first = false;
   int image_field = -1;
   int label_field = -1;
+  std::shared_ptr<const data::Dataset> dataset;
 };
 
 /// One lent batch; arrays made of it keep it.
@@ -94,6 +96,16 @@ std::vector<std::string> field_names(const pipeline::Setup& setup) {
   return names;
 }
 
+/// (bytes, offsets) of a field without a fixed size, read from the dataset once more.
+nb::tuple ragged(const LentBatch& self, const std::string& field) {
+  const Batch& batch = self.batch();
+  data::RaggedField read = unlocked([&] {
+    return data::read_ragged_field(*self.form.dataset,
+                                   batch.sample_ids.first(static_cast<size_t>(batch.count)), field);
+  });
+  return nb::make_tuple(nb::bytes(read.bytes.data(), read.bytes.size()), std::move(read.offsets));
+}
+
 nb::list substitutions(const LentBatch& self) {
   nb::list list;
   for (const Substitution& one : self.batch().substitutions) {
@@ -113,6 +125,7 @@ class LoaderFeed {
   LoaderFeed(std::unique_ptr<Feed> feed, BatchForm form) : form_(form), feed_(std::move(feed)) {
     form_.image_field = feed_->setup().image_field;
     form_.label_field = feed_->setup().label_field;
+    form_.dataset = feed_->setup().dataset;
   }
   ~LoaderFeed() {
     const Unlocked no_lock;
@@ -210,6 +223,19 @@ nb::dict stats_dict(const SourceStats& stats) {
   return dict;
 }
 
+/// (rows, advice, cores for so many samples per second): rows are of name, samples, samples per second alone, busy, waiting.
+nb::tuple report(const SourceStats& stats, double samples_per_s) {
+  const double waited = stats.stages.empty() || stats.wall_ns <= 0
+                            ? 0
+                            : static_cast<double>(stats.stages.back().wait_input_ns) /
+                                  static_cast<double>(stats.wall_ns);  // the consumer stood at the stager
+  const run::StageReport made = run::report_stages(stats, waited);
+  nb::list rows;
+  for (const run::StageRow& row : made.rows)
+    rows.append(nb::make_tuple(row.name, row.items, row.alone_samples_per_s, row.busy_share, row.wait_share));
+  return nb::make_tuple(rows, made.advice, made.samples_per_s, run::cores_for(stats, samples_per_s));
+}
+
 pipeline::OnBadRecord parse_on_bad(const std::string& name) {
   if (name == "substitute") return pipeline::OnBadRecord::kSubstitute;
   if (name == "drop") return pipeline::OnBadRecord::kDrop;
@@ -238,8 +264,7 @@ Result<std::unique_ptr<Feed>> open_feed(pipeline::FeedOptions options, bool trai
     loader.channels = channels == 1 ? 1 : 3;
   }
   if (loader.image_dtype != DType::kU8) {
-    DLPIPE_ASSIGN_OR_RETURN(loader.augment,
-                            run::training_chain(loader.augment, augment::OpRegistry::builtin()));
+    DLPIPE_ASSIGN_OR_RETURN(loader.augment, run::training_chain(loader.augment, *loader.ops));
   }
   return Feed::open(options);
 }
@@ -271,8 +296,11 @@ void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, i
                     .max_bad = max_bad,
                     .max_pixels = max_pixels,
                     .memory_bytes = memory,
-                    .quarantine_file = to_path(quarantine)};
-  const BatchForm form = {parse_framework(framework), channels_first};
+                    .quarantine_file = to_path(quarantine),
+                    .ops = &known_ops()};
+  BatchForm form;
+  form.framework = parse_framework(framework);
+  form.channels_first = channels_first;
   const DType image_dtype = options.loader.image_dtype;
   if (image_dtype == DType::kU8 && (mixup > 0 || cutmix > 0))
     throw Error(Status(ErrorCode::kMisuse,
@@ -303,7 +331,8 @@ void bind_lent(nb::module_& module) {
                      return make_constant_array(batch.weight.data(), dense_form(DType::kF32, batch.count, {}),
                                                 self);
                    })
-      .def_prop_ro("substitutions", substitutions);
+      .def_prop_ro("substitutions", substitutions)
+      .def("ragged", ragged, nb::arg("field"));
 }
 
 }  // namespace
@@ -332,7 +361,8 @@ void bind_loader(nb::module_& module) {
       .def("close", &LoaderFeed::close)
       .def("held", [](LoaderFeed& self) { return self.feed().held(); })
       .def("stats", [](LoaderFeed& self) { return stats_dict(self.feed().stats()); })
-      .def("advice", [](LoaderFeed& self) { return run::report_stages(self.feed().stats(), -1).advice; })
+      .def("report",
+           [](LoaderFeed& self, double samples_per_s) { return report(self.feed().stats(), samples_per_s); })
       .def_prop_ro("is_closed", [](LoaderFeed& self) { return self.feed().is_closed(); })
       .def_prop_ro("fields", [](LoaderFeed& self) { return field_names(self.feed().setup()); })
       .def_prop_ro("classes",

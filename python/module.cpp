@@ -13,6 +13,7 @@ NB_MODULE(_dlpipe, module) {
   dlpipe::python::bind_errors(module);
   dlpipe::python::bind_waiting(module);
   dlpipe::python::bind_loader(module);
+  dlpipe::python::bind_augmentation(module);
   dlpipe::python::bind_dataset(module);
   dlpipe::python::bind_ingest(module);
 }

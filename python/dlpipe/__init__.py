@@ -9,6 +9,7 @@ bit for bit, on any number of threads. Messages go to the logger "dlpipe"; error
 """
 
 from dlpipe import _dlpipe
+from dlpipe.augmentation import AUGMENTATION_SIGNATURE, CFunction, add_augmentation
 from dlpipe.dataset import Dataset
 from dlpipe.errors import (
     CancelledError,
@@ -31,6 +32,8 @@ from dlpipe.progress import TqdmProgress
 __version__ = _dlpipe.version
 
 __all__ = [
+    "AUGMENTATION_SIGNATURE",
+    "CFunction",
     "CancelledError",
     "ChangedError",
     "CorruptError",
@@ -47,4 +50,5 @@ __all__ = [
     "TqdmProgress",
     "UnsupportedError",
     "ingest",
+    "add_augmentation",
 ]

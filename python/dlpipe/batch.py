@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import os
 
 
 class _Facts:
@@ -18,6 +19,20 @@ class _Facts:
     def weight(self):
         """numpy float32 [count]: 1, or 0 for a sample that was dropped because it is damaged."""
         return self._lent.weight
+
+    @property
+    def path(self):
+        """list of str: the files that the samples came from, below the folder that was ingested."""
+        data, offsets = self._lent.ragged("path")
+        return [os.fsdecode(data[begin:end]) for begin, end in zip(offsets, offsets[1:])]
+
+    def ragged(self, field):
+        """A field without a fixed size, such as a text or a manifest's column: (bytes, offsets), numpy uint8 [total] and
+        int64 [count + 1]; sample i has bytes[offsets[i]:offsets[i + 1]]. Read from the dataset once more."""
+        import numpy
+
+        data, offsets = self._lent.ragged(field)
+        return numpy.frombuffer(data, numpy.uint8), numpy.array(offsets, numpy.int64)
 
     @property
     def epoch(self):

@@ -3,6 +3,7 @@
 import atexit
 import os
 import sys
+import time
 import weakref
 
 from dlpipe import _dlpipe
@@ -83,6 +84,8 @@ class Loader:
         max_pixels: larger pictures count as damaged.
         memory: bytes that the process may take; 0: no ceiling.
         quarantine: file to list damaged samples in. str or os.PathLike.
+        transform: a function over each batch, in the loop's own thread; what it returns is what `for` gives. Its time
+            stands in stats() and doctor(). Compiled functions over each picture: dlpipe.add_augmentation.
 
     Raises:
         dlpipe.Error: of the kind that fits, such as dlpipe.MisuseError (a ValueError) for options that make no sense
@@ -119,6 +122,7 @@ class Loader:
         max_pixels=178_956_970,
         memory=0,
         quarantine="",
+        transform=None,
     ):
         if layout not in ("NHWC", "NCHW"):
             raise MisuseError(f"[loader] layout {layout!r}; use 'NHWC' or 'NCHW'")
@@ -152,11 +156,12 @@ class Loader:
         )
         self._batch_type = batch_type(tuple(self._feed.fields))
         self.batch_size = batch
+        self._transform = None if transform is None else _Timed(transform)
         _open.add(self)
 
     def __iter__(self):
         """A new pass over the data. One that was left early is not gone on with: the next epoch begins."""
-        return _Pass(self._feed, self._batch_type)
+        return _Pass(self._feed, self._batch_type, self._transform)
 
     def __len__(self):
         """Batches of one `for`."""
@@ -179,8 +184,27 @@ class Loader:
         self._feed.seek_epoch(epoch)
 
     def stats(self):
-        """What each stage did and waited for since the beginning: a dict of numbers."""
-        return self._feed.stats()
+        """What each stage did and waited for since the beginning: a dict of numbers. `transform` is a stage, too."""
+        stats = self._feed.stats()
+        if self._transform is not None:
+            stats["stages"].append({"name": "transform", "samples": self._transform.samples, "bytes": 0, "threads": 1,
+                                    "busy_s": self._transform.seconds, "wait_input_s": 0.0, "wait_output_s": 0.0})
+        return stats
+
+    def doctor(self, samples_per_s=None):
+        """In words: the stage table, who waits for whom, and how many cores feed a consumer of `samples_per_s`. Default:
+        as many as it took so far."""
+        rate = self._feed.report(0.0)[2] if samples_per_s is None else samples_per_s
+        rows, advice, now, cores = self._feed.report(float(rate))
+        if self._transform is not None:
+            rows.append(self._transform.row(self._feed.stats()["wall_s"]))
+        lines = [f"{'stage':<10} {'samples':>12} {'samples/s alone':>16} {'busy':>7} {'waiting':>8}"]
+        lines += [f"{name:<10} {samples:>12,} {round(alone):>16,} {busy:>7.1%} {waiting:>8.1%}" if alone else
+                  f"{name:<10} {samples:>12,} {'':>16} {busy:>7.1%} {waiting:>8.1%}"
+                  for name, samples, alone, busy, waiting in rows]
+        lines.append(advice)
+        lines.append(f"{now:,.0f} samples/s so far; {rate:,.0f} samples/s take {cores:.2f} cores for decoding and augmenting.")
+        return "\n".join(lines)
 
     def close(self):
         """Stops all threads. Batches that you hold stay as they are."""
@@ -218,12 +242,33 @@ class Loader:
         return self._feed.mean_std
 
 
+class _Timed:
+    """The user's function over a batch, and how long it takes."""
+
+    def __init__(self, function):
+        self._function = function
+        self.samples = 0
+        self.seconds = 0.0
+
+    def __call__(self, batch):
+        begin = time.perf_counter()
+        made = self._function(batch)
+        self.seconds += time.perf_counter() - begin
+        self.samples += batch._lent.count
+        return made
+
+    def row(self, wall_s):
+        alone = self.samples / self.seconds if self.seconds > 0 else 0.0
+        return ("transform", self.samples, alone, self.seconds / wall_s if wall_s > 0 else 0.0, 0.0)
+
+
 class _Pass:
     """The iterator of one `for`."""
 
-    def __init__(self, feed, kind):
+    def __init__(self, feed, kind, transform):
         self._feed = feed
         self._kind = kind
+        self._transform = transform
         self._number = feed.begin_pass()
 
     def __iter__(self):
@@ -233,4 +278,5 @@ class _Pass:
         lent = self._feed.next(self._number)
         if lent is None:
             raise StopIteration
-        return lend(self._kind, lent)
+        batch = lend(self._kind, lent)
+        return batch if self._transform is None else self._transform(batch)

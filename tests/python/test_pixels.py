@@ -80,3 +80,95 @@ def test_cutmix_pastes_a_box(train):
 def test_what_cannot_be_is_refused(train, options, text):
     with pytest.raises(ValueError, match=text):
         loader_of(train, **options)
+
+
+# --- the user's own steps
+
+
+def test_a_transform_is_a_stage_of_its_own(train):
+    loader = loader_of(train, transform=lambda batch: (batch.image.astype(np.float32) / 255, batch.label, batch.path))
+    plain = loader_of(train)
+    for (images, labels, paths), batch in zip(loader, plain):
+        np.testing.assert_array_equal(images, batch.image.astype(np.float32) / 255)
+        assert paths == batch.path
+    stage = loader.stats()["stages"][-1]
+    assert stage["name"] == "transform" and stage["samples"] == 320 and stage["busy_s"] > 0
+    assert "transform" in loader.doctor()
+
+
+def test_a_transform_that_raises_loses_nothing(train):
+    def fail(batch):
+        raise RuntimeError("mine")
+
+    loader = loader_of(train, transform=fail)
+    with pytest.raises(RuntimeError, match="mine"):
+        next(iter(loader))
+
+
+def test_the_doctor_says_who_waits_for_whom_and_how_many_cores_it_takes(train):
+    import re
+
+    loader = loader_of(train, epochs=5)
+    for _ in loader:
+        pass
+    said = loader.doctor(1000)
+    for name in ("plan", "prefault", "reader", "decoder", "augmenter", "stager"):
+        assert re.search(rf"^{name} +1,6", said, re.M), said
+    assert "Speed up the" in said
+    assert re.search(r"1,000 samples/s take \d+\.\d+ cores", said)
+    assert "samples/s so far" in loader.doctor()
+
+
+def test_paths_are_those_of_the_samples(train):
+    classes = loader_of(train).classes
+    for batch in loader_of(train):
+        assert [path.split("/")[0] for path in batch.path] == [classes[label] for label in batch.label]
+        data, offsets = batch.ragged("path")
+        assert data.dtype == np.uint8 and offsets.dtype == np.int64 and len(offsets) == 33
+        assert bytes(data[offsets[3]:offsets[4]]).decode() == batch.path[3]
+        with pytest.raises(FileNotFoundError):
+            batch.ragged("caption")
+        break
+
+
+@dlpipe.CFunction
+def add_constant(pixels, height, width, channels, key, parameters):
+    """A function of ctypes: slow, and holding the interpreter lock, but a C function pointer."""
+    import ctypes
+
+    size = height * width * channels
+    values = np.ctypeslib.as_array(ctypes.cast(pixels, ctypes.POINTER(ctypes.c_uint8)), (size,))
+    values += np.uint8(ctypes.cast(parameters, ctypes.POINTER(ctypes.c_double))[0])
+
+
+def test_a_c_function_is_an_op_of_the_expression(train):
+    dlpipe.add_augmentation("add_constant", add_constant, parameters={"by": 1}, version=1)
+    plain = loader_of(train)
+    added = loader_of(train, augment=CROP + " add_constant(by=7)")
+    for batch, own in zip(added, plain):
+        np.testing.assert_array_equal(batch.image, own.image + np.uint8(7))
+    once = loader_of(train, augment=CROP + " add_constant").state_dict()["pipeline_id"]
+    dlpipe.add_augmentation("add_constant", add_constant, parameters={"by": 1}, version=2)
+    assert loader_of(train, augment=CROP + " add_constant").state_dict()["pipeline_id"] != once
+    for name, options in (("rrc", {"version": 1}), ("a b", {"version": 1}), ("mine", {}), ("mine", {"version": 1, "parameters": {"p": 1}})):
+        with pytest.raises(dlpipe.MisuseError):
+            dlpipe.add_augmentation(name, add_constant, **options)
+
+
+def test_a_numba_function_runs_on_all_threads_and_draws_from_its_key(train):
+    numba = pytest.importorskip("numba")
+
+    @numba.cfunc(dlpipe.AUGMENTATION_SIGNATURE)
+    def noise(pixels, height, width, channels, key, parameters):
+        state = key
+        for i in range(height * width * channels):
+            state = state * numba.uint64(6364136223846793005) + numba.uint64(1442695040888963407)
+            pixels[i] = pixels[i] ^ numba.uint8((state >> numba.uint64(33)) & numba.uint64(int(parameters[0])))
+
+    dlpipe.add_augmentation("noise", noise, parameters={"mask": 3})
+    one = [batch.image.copy() for batch in loader_of(train, augment=CROP + " noise", threads=1)]
+    other = [batch.image.copy() for batch in loader_of(train, augment=CROP + " noise(mask=3)", threads=3)]
+    plain = [batch.image.copy() for batch in loader_of(train)]
+    for a, b, c in zip(one, other, plain):
+        np.testing.assert_array_equal(a, b)
+        assert (a != c).any() and ((a ^ c) <= 3).all()

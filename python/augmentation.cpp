@@ -1,0 +1,47 @@
+// Functions of Python's world as augmentations: compiled ones, which run without the interpreter lock.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlpipe/augment/function_op.h"
+#include "dlpipe/python/errors.h"
+#include "dlpipe/python/loader.h"
+
+namespace nb = nanobind;
+
+namespace dlpipe::python {
+
+namespace {
+
+// A loader keeps the registry that it was opened with: another one takes its place where an op is added.
+const augment::OpRegistry* registry = nullptr;
+
+void add_augmentation(const std::string& name, uintptr_t address, const std::string& code,
+                      const std::vector<std::pair<std::string, double>>& parameters,
+                      const std::string& help) {
+  auto extended = std::make_unique<augment::OpRegistry>(known_ops());
+  throw_if_error(augment::add_function_op({.name = name,
+                                           .help = help,
+                                           .function = reinterpret_cast<augment::PixelFunction>(address),
+                                           .code = code,
+                                           .parameters = parameters},
+                                          *extended));
+  registry = extended.release();
+}
+
+}  // namespace
+
+const augment::OpRegistry& known_ops() {
+  return registry != nullptr ? *registry : augment::OpRegistry::builtin();
+}
+
+void bind_augmentation(nb::module_& module) {
+  module.def("add_augmentation", add_augmentation);
+}
+
+}  // namespace dlpipe::python

@@ -1,0 +1,60 @@
+"""Compiled functions as augmentations of an expression."""
+
+import ctypes
+import hashlib
+import inspect
+
+from dlpipe import _dlpipe
+from dlpipe.errors import MisuseError
+
+_kept = []  # their code is called as long as the process lives
+
+#: The C type of such a function, for ctypes; numba.cfunc takes `dlpipe.AUGMENTATION_SIGNATURE`.
+CFunction = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p)
+AUGMENTATION_SIGNATURE = "void(CPointer(uint8), int64, int64, int64, uint64, CPointer(float64))"
+
+
+def _address_of(function):
+    if isinstance(function, int):
+        return function
+    if hasattr(function, "address"):  # numba.cfunc
+        return function.address
+    return ctypes.cast(function, ctypes.c_void_p).value
+
+
+def _code_of(function):
+    code = getattr(function, "_pyfunc", None)
+    if code is None:
+        raise MisuseError("[augment] the function's code can't be read; give a version, which stands for it in the "
+                          "pipeline's id")
+    return inspect.getsource(code)
+
+
+def add_augmentation(name, function, *, parameters=None, version=None, help=""):
+    """Makes a compiled function an augmentation, to be used in expressions like all others: "rrc(224) NAME(x=2) hflip".
+
+    It runs inside of the pipeline, on all of its threads and without the interpreter lock:
+
+        @numba.cfunc(dlpipe.AUGMENTATION_SIGNATURE)
+        def negative(pixels, height, width, channels, key, parameters):
+            for i in range(height * width * channels):
+                pixels[i] = 255 - pixels[i]
+
+        dlpipe.add_augmentation("negative", negative)
+
+    Args:
+        name: small letters, digits and _.
+        function: a numba.cfunc, a function of ctypes, or an address. It changes the picture in place: uint8, rows of
+            `width` times `channels` values. `key` is the sample's own random number: a function that draws, draws from
+            it, and the same seed gives the same batches. `parameters` points at the values in their order.
+        parameters: names and defaults, such as {"x": 1.0}. Numbers.
+        version: text or number that stands for the code in the pipeline's id, so that states and checkpoints of other
+            code are refused. Default: a hash of a numba.cfunc's source.
+        help: one line.
+    """
+    identity = f"{name} {_code_of(function) if version is None else version}"
+    code = "c" + hashlib.sha256(identity.encode()).hexdigest()[:16]
+    _kept.append(function)
+    values = [(str(key), float(value)) for key, value in (parameters or {}).items()]
+    _dlpipe.add_augmentation(name, _address_of(function), code, values, help)
