@@ -30,6 +30,11 @@ void feed_example() {
 }
 }  // namespace pipeline
 
+namespace augment {
+void negative(uint8_t* pixels, int64_t height, int64_t width, int64_t channels, uint64_t key,
+              const double* parameters);
+}  // namespace augment
+
 void session_example() {
   dlpipe::run::TrainConfig config;
   config.data = "DST/train";
