@@ -9,7 +9,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -53,6 +56,50 @@ class Gate {
   std::atomic<bool> open_{true};
 };
 
+// How many threads oneTBB may have. It takes the least of all limits that stand, which would leave a loader with the threads
+// of the smallest: all graphs of a process share one limit, the largest that one of them asks for.
+class SharedLimit {
+ public:
+  explicit SharedLimit(int threads) {
+    const std::lock_guard lock(mutex());
+    self_ = wanted().insert(threads);
+    apply();
+  }
+  ~SharedLimit() {
+    const std::lock_guard lock(mutex());
+    wanted().erase(self_);
+    apply();
+  }
+  SharedLimit(const SharedLimit&) = delete;
+  SharedLimit& operator=(const SharedLimit&) = delete;
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+  static std::multiset<int>& wanted() {
+    static std::multiset<int> all;
+    return all;
+  }
+  // The new limit stands before the old one goes: at no time is there none.
+  static void apply() {
+    static std::unique_ptr<tbb::global_control> control;
+    static int limit = 0;
+    const int most = wanted().empty() ? 0 : *wanted().rbegin();
+    if (most == limit) return;
+    limit = most;
+    std::unique_ptr<tbb::global_control> next;
+    if (most > 0) {
+      next = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
+                                                   static_cast<size_t>(most));
+    }
+    control = std::move(next);
+  }
+
+  std::multiset<int>::iterator self_;
+};
+
 // Names TBB's workers for top, perf and debuggers: they inherit the name of the thread that woke them first.
 class WorkerNames : public tbb::task_scheduler_observer {
  public:
@@ -69,7 +116,7 @@ class WorkerNames : public tbb::task_scheduler_observer {
 
 struct Graph::Impl {
   Impl(int threads, int gate_count, GraphBodies& bodies_in, FlowMeter& meter_in)
-      : limit(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads)),
+      : limit(threads),
         arena(threads, 1, tbb::task_arena::priority::low),
         names(arena),
         bodies(bodies_in),
@@ -87,7 +134,7 @@ struct Graph::Impl {
   void prefault_loop();
   Gate& gate(int64_t sequence) { return gates[static_cast<size_t>(sequence) % gates.size()]; }
 
-  tbb::global_control limit;  // before the first use of TBB: the workers of this process
+  SharedLimit limit;  // before the first use of TBB: the workers of this process
   tbb::task_arena arena;
   WorkerNames names;
   GraphBodies& bodies;

@@ -5,6 +5,8 @@ import os
 import sys
 import time
 import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from dlpipe import _dlpipe
 from dlpipe.batch import batch_type, lend
@@ -94,36 +96,36 @@ class Loader:
 
     def __init__(
         self,
-        data,
+        data: str | os.PathLike,
         *,
-        augment="",
-        batch=64,
-        seed=0,
-        train=True,
-        shuffle=None,
-        drop_last=None,
-        epochs=1,
-        limit=-1,
-        as_=None,
-        layout="NHWC",
-        channels=0,
-        dtype="u8",
-        mean=None,
-        std=None,
-        threads=0,
-        slots=3,
-        slots_max=None,
-        rank=None,
-        world=None,
-        mixup=0.0,
-        cutmix=0.0,
-        on_bad=None,
-        max_bad=-1,
-        max_pixels=178_956_970,
-        memory=0,
-        quarantine="",
-        transform=None,
-    ):
+        augment: str = "",
+        batch: int = 64,
+        seed: int = 0,
+        train: bool = True,
+        shuffle: bool | None = None,
+        drop_last: bool | None = None,
+        epochs: int = 1,
+        limit: int = -1,
+        as_: str | None = None,
+        layout: str = "NHWC",
+        channels: int = 0,
+        dtype: str = "u8",
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+        threads: int = 0,
+        slots: int = 3,
+        slots_max: int | None = None,
+        rank: int | None = None,
+        world: int | None = None,
+        mixup: float = 0.0,
+        cutmix: float = 0.0,
+        on_bad: str | None = None,
+        max_bad: int = -1,
+        max_pixels: int = 178_956_970,
+        memory: int = 0,
+        quarantine: str | os.PathLike = "",
+        transform: Callable[[Any], Any] | None = None,
+    ) -> None:
         if layout not in ("NHWC", "NCHW"):
             raise MisuseError(f"[loader] layout {layout!r}; use 'NHWC' or 'NCHW'")
         rank, world = find_rank(rank, world)
@@ -159,31 +161,31 @@ class Loader:
         self._transform = None if transform is None else _Timed(transform)
         _open.add(self)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         """A new pass over the data. One that was left early is not gone on with: the next epoch begins."""
         return _Pass(self._feed, self._batch_type, self._transform)
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Batches of one `for`."""
         batches = self._feed.batches_per_pass()
         if batches < 0:
             raise TypeError("a loader with epochs=-1 has no length")
         return batches
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """The place behind the batches given so far: a small dict of numbers and texts."""
         return self._feed.state()
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on behind a state_dict(): the next `for` gives the batches that would have followed, bit for bit, in
         mid-epoch too, on any number of threads. Needs the same dataset, options and seed."""
         self._feed.seek(state)
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: int) -> None:
         """The next `for` takes this epoch. Not needed: epochs follow each other by themselves."""
         self._feed.seek_epoch(epoch)
 
-    def stats(self):
+    def stats(self) -> dict[str, Any]:
         """What each stage did and waited for since the beginning: a dict of numbers. `transform` is a stage, too."""
         stats = self._feed.stats()
         if self._transform is not None:
@@ -191,7 +193,7 @@ class Loader:
                                     "busy_s": self._transform.seconds, "wait_input_s": 0.0, "wait_output_s": 0.0})
         return stats
 
-    def doctor(self, samples_per_s=None):
+    def doctor(self, samples_per_s: float | None = None) -> str:
         """In words: the stage table, who waits for whom, and how many cores feed a consumer of `samples_per_s`. Default:
         as many as it took so far."""
         rate = self._feed.report(0.0)[2] if samples_per_s is None else samples_per_s
@@ -206,38 +208,38 @@ class Loader:
         lines.append(f"{now:,.0f} samples/s so far; {rate:,.0f} samples/s take {cores:.2f} cores for decoding and augmenting.")
         return "\n".join(lines)
 
-    def close(self):
+    def close(self) -> None:
         """Stops all threads. Batches that you hold stay as they are."""
         self._feed.close()
 
-    def __enter__(self):
+    def __enter__(self) -> "Loader":
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
-    def held(self):
+    def held(self) -> int:
         """Batches of which somebody has an array or a view."""
         return self._feed.held()
 
     @property
-    def fields(self):
+    def fields(self) -> tuple[str, ...]:
         """Names of a batch's fields."""
         return self._batch_type._fields
 
     @property
-    def classes(self):
+    def classes(self) -> list[str]:
         """Names of the classes, by label."""
         return self._feed.classes
 
     @property
-    def samples(self):
+    def samples(self) -> int:
         """Samples that an epoch has on this rank."""
         return self._feed.samples
 
     @property
-    def mean_std(self):
+    def mean_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Mean and standard deviation of the dataset's pixels, each a tuple by channel, of values scaled to [0, 1]."""
         return self._feed.mean_std
 

@@ -452,6 +452,21 @@ TEST_F(LoaderTest, ManyStartsAndStopsInMidFlightDontHang) {
   }
 }
 
+TEST_F(LoaderTest, LoadersOfDifferentThreadsGetTheirOwn) {
+  const auto expected = read_hashes(*open_loader(options()));
+  testing::internal::CaptureStderr();
+  for (const auto& [first, second] : {std::pair(1, 3), std::pair(3, 1), std::pair(2, 2)}) {
+    LoaderOptions o = options();
+    o.threads = first;
+    const auto one = open_loader(o);
+    o.threads = second;
+    const auto other = open_loader(o);
+    EXPECT_EQ(read_hashes(*one), expected);
+    EXPECT_EQ(read_hashes(*other), expected);
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");  // oneTBB says where it gives fewer
+}
+
 TEST_F(LoaderTest, TwoLoadersInterleaveInOneThread) {
   const auto train = open_loader(options());
   const auto val = open_loader(validation_options(options("square")));

@@ -2,9 +2,11 @@
 
 import copy
 import gc
+import json
 import multiprocessing
 import os
 import pickle
+import random
 import signal
 import subprocess
 import sys
@@ -311,21 +313,19 @@ def test_a_killed_process_is_gone_on_with(train):
     expected = []
     for batch in loader_of(train, epochs=-1):
         expected.append(int(batch.image.sum()))
-        if len(expected) == 60:
+        if len(expected) == 100:
             break
     got, state = [], ""
-    import json
-    import random
     draw = random.Random(7)
-    while len(got) < 60:
+    for _ in range(50):
         process = subprocess.Popen([sys.executable, "-c", program, str(train), state], stdout=subprocess.PIPE, text=True)
-        for _ in range(draw.randrange(1, 9)):
+        for _ in range(draw.randrange(3)):
             total, place = json.loads(process.stdout.readline())
             got.append(total)
             state = json.dumps(place)
         process.kill()
         process.wait()
-    assert got[:60] == expected
+    assert len(got) > 30 and got == expected[:len(got)]
 
 
 def test_a_dataset_that_is_removed_under_a_loader(pictures, tmp_path):
