@@ -5,6 +5,7 @@ Small files, the same in every run. Needs scripts/requirements-test.txt.
 
 import gzip
 import io
+import json
 import os
 import sys
 import tarfile
@@ -37,7 +38,29 @@ def tars():
     yield "zstd", zstandard.ZstdCompressor().compress(plain)
 
 
-KINDS = {"tar": tars}
+def texts():
+    yield "ascii", b"To be, or not to be:\nthat is the question.\n" * 3
+    yield "utf8", "Größe 大きさ 😀 a\u0301\n".encode() * 4
+    yield "no_utf8", bytes(range(256))
+    yield "many_characters", "".join(chr(0x4E00 + i) for i in range(300)).encode()
+
+
+def states():
+    model = {"model": "lenet", "class_count": 2, "channels": 3, "height": 32, "width": 32, "length": 0,
+             "weights_seed": "3", "classes": ["cat", "dog"], "val_augment": "resize(32)", "tta": "none",
+             "dtype": "f32", "loss": "cross_entropy", "metrics": ["top1"]}
+    trainer = {"step": 40, "best": 0.5, "best_step": 20, "worse_validations": 1, "skipped_steps": 0,
+               "overflowed_steps": 0, "loss_scale": 65536.0, "good_steps": 7, "parameters_chain": "0123456789abcdef",
+               "validated_step": 40, "chained_step": 40, "metrics_bytes": 4096, "quarantine_bytes": 0}
+    source = {"dataset_id": "e98d0260f14af919", "pipeline_id": "94c1edb4d890e577", "seed": "3", "epoch": 2,
+              "batch_index": 0, "samples_consumed": 640, "batches_chain": "f", "bad_samples": [7, 19]}
+    state = {"version": 2, "model": model, "trainer": trainer, "source": source}
+    yield "images", json.dumps(state).encode()
+    older = {key: value for key, value in trainer.items() if key not in ("overflowed_steps", "loss_scale", "good_steps")}
+    yield "older", json.dumps(state | {"version": 1, "trainer": older}).encode()
+
+
+KINDS = {"tar": tars, "text": texts, "state": states}
 
 
 def main():
