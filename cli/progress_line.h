@@ -1,11 +1,21 @@
-// One line of progress on stderr: overwritten in place on a terminal, a plain line every few seconds
-// elsewhere. Main thread only.
+// The one line of progress on stderr: overwritten in place on a terminal, a plain line every few seconds
+// elsewhere. Every command that takes long shows its progress with it. Main thread only.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace dlpipe::cli {
+
+/// Of a work on so many samples.
+struct Progress {
+  int64_t done = 0;
+  int64_t total = 0;
+  double samples_per_s = 0;  // 0: found from `done` and the line's age
+  double remaining_s = -1;   // below 0: from the rate
+  std::string more = {};     // what else there is to say
+};
 
 class ProgressLine {
  public:
@@ -14,20 +24,24 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// Shows `text`; elsewhere than on a terminal only if the last line is some seconds old or this is the
-  /// last.
-  void show(const std::string& text, bool last = false);
+  /// Shows `text`. The caller sees to it that it doesn't come too often.
+  void show(const std::string& text);
+  /// Shows how far `what` ("ingest") is, as often as a reader wants it: not in the first second, then ten times
+  /// per second on a terminal and every five seconds elsewhere, and when all is done.
+  void show(std::string_view what, Progress progress);
   /// Moves on to a fresh line, so that other output can follow.
   void end();
-  bool is_terminal() const { return is_terminal_; }
+  /// Takes the line away, so that other output can take its place.
+  void clear();
 
  private:
-  bool is_terminal_;
-  bool open_ = false;
-  int64_t last_plain_ns_ = 0;
+  const bool is_terminal_;
+  const int64_t begin_ns_;
+  int64_t shown_ns_ = 0;
+  bool is_open_ = false;
 };
 
-/// "[######------]", `width` cells between the brackets.
-std::string progress_bar(int64_t done, int64_t total, int width);
+/// "[######------] 640/5,000  350 samples/s  eta 12s", or without a bar "ingest 640/5,000 ...".
+std::string progress_text(std::string_view what, const Progress& progress, bool with_bar);
 
 }  // namespace dlpipe::cli

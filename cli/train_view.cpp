@@ -19,16 +19,9 @@ std::string count(double value) {
 
 }  // namespace
 
-TrainView::TrainView() : is_terminal_(stderr_is_terminal()) {}
-
 void TrainView::print(const std::string& line) {
   end_line();
   print_note(line);
-}
-
-void TrainView::end_line() {
-  if (line_is_open_) std::fputs("\r\x1b[K", stderr);
-  line_is_open_ = false;
 }
 
 // Small rates keep their digits: 3e-05 is no 0.0000.
@@ -73,22 +66,12 @@ void TrainView::on_start(const run::StartReport& report) {
 int64_t TrainView::progress_interval_ns() const {
   constexpr int64_t kLineNs = 300'000'000;
   constexpr int64_t kPlainLineNs = 10'000'000'000;
-  return is_terminal_ ? kLineNs : kPlainLineNs;
+  return stderr_is_terminal() ? kLineNs : kPlainLineNs;
 }
 
 void TrainView::on_progress(const run::ProgressReport& report) {
-  if (is_quiet()) return;
-  const std::string line = progress_line(report);
-  if (is_terminal_) {
-    std::fputs(concat("\r", fit_terminal(line), "\x1b[K").c_str(), stderr);
-    line_is_open_ = true;
-    if (report.epoch_ended) {
-      std::fputc('\n', stderr);
-      line_is_open_ = false;
-    }
-    return;
-  }
-  print_note(line);
+  line_.show(progress_line(report));
+  if (report.epoch_ended) line_.end();
 }
 
 void TrainView::on_validation(const run::ValidationReport& report) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "dlpipe/cli/progress_line.h"
 #include "dlpipe/run/record/stage_report.h"
 #include "dlpipe/run/train/observer.h"
 #include "dlpipe/run/train/trainer.h"
@@ -13,19 +14,17 @@ namespace dlpipe::cli {
 
 class TrainView : public run::TrainObserver {
  public:
-  TrainView();
   void on_start(const run::StartReport& report) override;
   int64_t progress_interval_ns() const override;
   void on_progress(const run::ProgressReport& report) override;
   void on_validation(const run::ValidationReport& report) override;
   void on_note(std::string_view text) override;
-  /// Ends the overwritten line, so that other output begins on a fresh one.
-  void end_line();
+  /// Takes the progress line away, so that other output can take its place.
+  void end_line() { line_.clear(); }
 
  private:
   void print(const std::string& line);
-  bool is_terminal_;
-  bool line_is_open_ = false;
+  ProgressLine line_;
 };
 
 /// "epoch 1.50/10  step 1,170/7,800  loss 0.8123  lr 0.0921  1,204 samples/s  data 2.1 %  eta 1m20s  limit

@@ -4,7 +4,6 @@
 #include <fstream>
 #include <optional>
 
-#include "dlpipe/base/counter.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
@@ -79,25 +78,6 @@ class Predictions {
   std::ofstream file_;
 };
 
-// "eval 640/5,000  350 samples/s  eta 12s"
-class Progress {
- public:
-  void show(int64_t done, int64_t total) {
-    const double seconds = static_cast<double>(now_ns() - begin_ns_) * 1e-9;
-    constexpr double kSoon = 1.0;  // what is over by then needs no progress
-    if (seconds < kSoon) return;
-    const double rate = static_cast<double>(done) / seconds;
-    line_.show(concat("eval ", human_count(done), "/", human_count(total), "  ", fixed(rate, 1),
-                      " samples/s  eta ", human_seconds(static_cast<double>(total - done) / rate)),
-               done == total);
-  }
-  void end() { line_.end(); }
-
- private:
-  ProgressLine line_;
-  int64_t begin_ns_ = now_ns();
-};
-
 std::string json_text(const run::Evaluation& evaluation) {
   const run::EvalReport& report = evaluation.report;
   const run::ModelState& state = evaluation.model.state;
@@ -141,9 +121,9 @@ Status evaluate(Options options) {
     return misuse("eval", "--predictions - and --json both write to stdout; give --predictions a file");
   }
   options.evaluate.stop = catch_stop_signals();
-  Progress progress;
+  ProgressLine line;
   options.evaluate.on_note = [](const std::string& note) { print_note(printable(note)); };
-  options.evaluate.on_progress = [&](int64_t done, int64_t total) { progress.show(done, total); };
+  options.evaluate.on_progress = [&](int64_t done, int64_t total) { line.show("eval", {done, total}); };
   std::optional<Predictions> predictions;
   if (!options.predictions.empty()) {
     predictions.emplace(options.predictions);
@@ -154,7 +134,7 @@ Status evaluate(Options options) {
   }
   try {
     const run::Evaluation evaluation = run::evaluate_dataset(options.evaluate);
-    progress.end();
+    line.end();
     if (predictions) predictions->close();
     if (options.json) {
       print_answer(json_text(evaluation));

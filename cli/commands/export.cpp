@@ -57,8 +57,7 @@ Status run(const Options& options) {
     files.stop_requested = [stop] { return stop->load(); };
     ProgressLine line;
     const auto report = data::export_files(*one.dataset, files, [&](int64_t done, int64_t total) {
-      if (line.is_terminal() && (done % 100 == 0 || done == total))
-        line.show(concat(progress_bar(done, total, 24), " ", human_count(done), "/", human_count(total)));
+      line.show("export", {done, total});
     });
     line.end();
     if (!report.ok()) return report.status();

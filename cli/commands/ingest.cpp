@@ -55,13 +55,11 @@ Status parse_texts(Options& options) {
   return {};
 }
 
-std::string line_of(const ingest::IngestProgress& progress, bool bar) {
-  return concat(bar ? progress_bar(progress.done, progress.total, 24) + " " : std::string("ingest "),
-                human_count(progress.done), "/", human_count(progress.total), "  ",
-                fixed(progress.samples_per_s, 0), " samples/s  eta ",
-                progress.remaining_s < 0 ? "?" : human_seconds(progress.remaining_s),
-                progress.skipped > 0 ? concat("  skipped ", human_count(progress.skipped)) : std::string(),
-                "  limit ", progress.limiting);
+Progress progress_of(const ingest::IngestProgress& progress) {
+  return {
+      progress.done, progress.total, progress.samples_per_s, progress.remaining_s,
+      concat(progress.skipped > 0 ? concat("skipped ", human_count(progress.skipped), "  ") : std::string(),
+             "limit ", progress.limiting)};
 }
 
 void print_skipped(const ingest::IngestReport& report) {
@@ -104,7 +102,7 @@ Status run(Options options) {
   options.ingest.on_warning = [](const std::string& warning) { print_warning(warning); };
   ProgressLine line;
   const auto report = ingest::ingest(options.ingest, [&](const ingest::IngestProgress& progress) {
-    line.show(line_of(progress, line.is_terminal()), progress.done == progress.total);
+    line.show("ingest", progress_of(progress));
   });
   line.end();
   if (!report.ok()) return report.status();

@@ -67,8 +67,7 @@ Status run(Options options) {
   for (const NamedDataset& one : datasets) {
     ProgressLine line;
     const auto report = data::verify(*one.dataset, options.verify, [&](int64_t done, int64_t total) {
-      if (line.is_terminal())
-        line.show(concat(progress_bar(done, total, 24), " ", human_count(done), "/", human_count(total)));
+      line.show("verify", {done, total});
     });
     line.end();
     if (!report.ok()) return report.status();
