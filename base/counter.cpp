@@ -1,16 +1,16 @@
 #include "dlpipe/base/counter.h"
+#include "dlpipe/base/mutex.h"
 
-#include <mutex>
 #include <vector>
 
 namespace dlpipe {
 
 namespace {
-// Numbers given back by threads that ended; guarded by its mutex, touched twice in a thread's life.
+// Numbers given back by threads that ended; touched twice in a thread's life.
 struct FreeSlots {
-  std::mutex mutex;
-  std::vector<int> free;
-  int next = 0;
+  Mutex mutex;
+  std::vector<int> free DLPIPE_GUARDED_BY(mutex);
+  int next DLPIPE_GUARDED_BY(mutex) = 0;
 };
 FreeSlots& free_slots() {
   static FreeSlots* slots = new FreeSlots;  // never destroyed: threads may end after main's statics
@@ -21,7 +21,7 @@ struct ThreadSlot {
   int slot;
   ThreadSlot() {
     FreeSlots& slots = free_slots();
-    const std::lock_guard lock(slots.mutex);
+    const MutexLock lock(slots.mutex);
     if (slots.free.empty()) {
       slot = slots.next++;
     } else {
@@ -31,7 +31,7 @@ struct ThreadSlot {
   }
   ~ThreadSlot() {
     FreeSlots& slots = free_slots();
-    const std::lock_guard lock(slots.mutex);
+    const MutexLock lock(slots.mutex);
     slots.free.push_back(slot);
   }
 };

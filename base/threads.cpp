@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -29,13 +28,13 @@ std::string start_threads(int wanted, const std::function<void(int)>& body,
 }  // namespace
 
 Status check_threads(std::string_view area, int wanted) {
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<std::thread> threads;
   std::string limits;
   {
-    const std::lock_guard all_at_once(mutex);
+    const MutexLock all_at_once(mutex);
     limits = start_threads(
-        wanted, [&mutex](int) { const std::lock_guard until_all_are_there(mutex); }, threads);
+        wanted, [&mutex](int) { const MutexLock until_all_are_there(mutex); }, threads);
   }
   for (std::thread& thread : threads) thread.join();
   if (limits.empty()) return {};
@@ -64,7 +63,7 @@ Threads::Threads(std::string_view area, int wanted, std::function<void(int)> bod
 }
 
 void Threads::start(int kept) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   running_ = kept;
   kept_ = kept;
   decided_.notify_all();
@@ -72,8 +71,8 @@ void Threads::start(int kept) {
 
 void Threads::work(int index) {
   {
-    std::unique_lock lock(mutex_);
-    decided_.wait(lock, [this] { return kept_ >= 0; });
+    MutexLock lock(mutex_);
+    while (kept_ < 0) lock.wait(decided_);
     if (index >= kept_) return;
   }
   try {
@@ -92,12 +91,12 @@ Status Threads::join() {
   for (std::thread& thread : threads_) {
     if (thread.joinable()) thread.join();
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return first_error_;
 }
 
 void Threads::fail(const Status& status) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (first_error_.ok()) first_error_ = status;
 }
 

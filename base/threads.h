@@ -8,13 +8,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/mutex.h"
 
 namespace dlpipe {
 
@@ -41,10 +41,10 @@ class Threads {
 
   std::string area_;
   std::function<void(int)> body_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable decided_;
-  int kept_ = -1;  // how many bodies run; -1: not known yet
-  Status first_error_;
+  int kept_ DLPIPE_GUARDED_BY(mutex_) = -1;  // how many bodies run; -1: not known yet
+  Status first_error_ DLPIPE_GUARDED_BY(mutex_);
   std::atomic<int> running_ = 0;
   std::vector<std::thread> threads_;
 };

@@ -41,7 +41,7 @@ std::string Bottleneck::name(const Snapshot& before, const Snapshot& after) {
 
 void Bottleneck::observe(PipelineCounters& counters, FlowMeter& meter) {
   const int64_t now = now_ns();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (window_begin_ns_ != 0 && now - window_begin_ns_ < kWindowNs) return;
   const Snapshot end = take(counters, meter);
   if (window_begin_ns_ != 0) {
@@ -53,7 +53,7 @@ void Bottleneck::observe(PipelineCounters& counters, FlowMeter& meter) {
 }
 
 std::string Bottleneck::last(PipelineCounters& counters, FlowMeter& meter) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return has_window_ ? last_ : name(Snapshot(), take(counters, meter));
 }
 

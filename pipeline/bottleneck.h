@@ -5,9 +5,9 @@
 
 #include <array>
 #include <cstdint>
-#include <mutex>
 #include <string>
 
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/pipeline/flow_meter.h"
 #include "dlpipe/pipeline/stage_counters.h"
 
@@ -29,11 +29,11 @@ class Bottleneck {
   std::string last(PipelineCounters& counters, FlowMeter& meter);
 
  private:
-  std::mutex mutex_;
-  int64_t window_begin_ns_ = 0;
-  Snapshot window_begin_;
-  bool has_window_ = false;
-  std::string last_;
+  Mutex mutex_;
+  int64_t window_begin_ns_ DLPIPE_GUARDED_BY(mutex_) = 0;
+  Snapshot window_begin_ DLPIPE_GUARDED_BY(mutex_);
+  bool has_window_ DLPIPE_GUARDED_BY(mutex_) = false;
+  std::string last_ DLPIPE_GUARDED_BY(mutex_);
 };
 
 }  // namespace dlpipe::pipeline

@@ -9,9 +9,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <mutex>
 
 #include "dlpipe/base/counter.h"
+#include "dlpipe/base/mutex.h"
 
 namespace dlpipe::pipeline {
 
@@ -31,88 +31,93 @@ class FlowMeter {
   explicit FlowMeter(int threads) : workers_(threads - 1), begin_ns_(now_ns()), last_ns_(begin_ns_) {}
 
   void batch_begun(int portions) {
-    change([&] { on_way_ += portions; });
+    change([&](Levels& now) { now.on_way += portions; });
   }
   /// A batch that was finished isn't: some of it goes its way once more.
   void batch_again(int portions) {
-    change([&] { --finished_, on_way_ += portions; });
+    change([&](Levels& now) { --now.finished, now.on_way += portions; });
   }
   void planning(bool begins) {
-    change([&] { active_ += begins ? 1 : -1; });
+    change([&](Levels& now) { now.active += begins ? 1 : -1; });
   }
   void planned() {
-    change([&] { ++prefault_queue_; });
+    change([&](Levels& now) { ++now.prefault_queue; });
   }
   void prefaulting() {
-    change([&] { --prefault_queue_; });
+    change([&](Levels& now) { --now.prefault_queue; });
   }
   void ready() {
-    change([&] { --on_way_, ++ready_queue_; });
+    change([&](Levels& now) { --now.on_way, ++now.ready_queue; });
   }
   void work_begins() {
-    change([&] { --ready_queue_, ++active_; });
+    change([&](Levels& now) { --now.ready_queue, ++now.active; });
   }
   void work_ends() {
-    change([&] { --active_; });
+    change([&](Levels& now) { --now.active; });
   }
   void batch_finished() {
-    change([&] { ++finished_; });
+    change([&](Levels& now) { ++now.finished; });
   }
   void batch_lent() {
-    change([&] { --finished_; });
+    change([&](Levels& now) { --now.finished; });
   }
   /// The trainer's thread, or whoever stands in for it, decodes while it waits.
   void joins(bool begins) {
-    change([&] { joined_ = begins; });
+    change([&](Levels& now) { now.joined = begins; });
   }
   void trainer_waits(bool begins) {
-    change([&] { trainer_waits_ = begins; });
+    change([&](Levels& now) { now.trainer_waits = begins; });
   }
   /// After a drain: no portion is anywhere and finished batches were thrown away.
   void reset_levels() {
-    change([&] { on_way_ = prefault_queue_ = ready_queue_ = active_ = finished_ = 0; });
+    change([&](Levels& now) {
+      now.on_way = now.prefault_queue = now.ready_queue = now.active = now.finished = 0;
+    });
   }
   Totals totals() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     advance(now_ns());
     totals_.since_ns = last_ns_ - begin_ns_;
     return totals_;
   }
 
  private:
+  struct Levels {
+    int on_way = 0;  // portions between slot and ready queue
+    int prefault_queue = 0;
+    int ready_queue = 0;
+    int active = 0;  // threads in a body
+    int finished = 0;
+    bool joined = false;
+    bool trainer_waits = false;
+  };
   template <class Change>
   void change(Change apply) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     advance(now_ns());
-    apply();
+    apply(levels_);
   }
-  void advance(int64_t now) {
+  void advance(int64_t now) DLPIPE_REQUIRES(mutex_) {
     const int64_t dt = now - last_ns_;
     if (dt <= 0) return;  // another thread read the clock later but came first
     last_ns_ = now;
     const auto weight = static_cast<double>(dt);
-    totals_.prefault_queue += weight * prefault_queue_;
-    totals_.ready_queue += weight * ready_queue_;
-    totals_.finished_batches += weight * finished_;
-    totals_.finished_any_ns += finished_ > 0 && !trainer_waits_ ? dt : 0;
-    totals_.trainer_wait_ns += trainer_waits_ ? dt : 0;
-    if (ready_queue_ > 0) return;
-    const int idle = std::max(0, workers_ + (joined_ ? 1 : 0) - active_);
-    (on_way_ > 0 ? totals_.starved_ns : totals_.blocked_ns) += dt * idle;
+    totals_.prefault_queue += weight * levels_.prefault_queue;
+    totals_.ready_queue += weight * levels_.ready_queue;
+    totals_.finished_batches += weight * levels_.finished;
+    totals_.finished_any_ns += levels_.finished > 0 && !levels_.trainer_waits ? dt : 0;
+    totals_.trainer_wait_ns += levels_.trainer_waits ? dt : 0;
+    if (levels_.ready_queue > 0) return;
+    const int idle = std::max(0, workers_ + (levels_.joined ? 1 : 0) - levels_.active);
+    (levels_.on_way > 0 ? totals_.starved_ns : totals_.blocked_ns) += dt * idle;
   }
 
-  std::mutex mutex_;
-  int workers_;  // threads that may decode while the trainer trains
-  int64_t begin_ns_;
-  int64_t last_ns_;
-  Totals totals_;
-  int on_way_ = 0;  // portions between slot and ready queue
-  int prefault_queue_ = 0;
-  int ready_queue_ = 0;
-  int active_ = 0;  // threads in a body
-  int finished_ = 0;
-  bool joined_ = false;
-  bool trainer_waits_ = false;
+  Mutex mutex_;
+  const int workers_;  // threads that may decode while the trainer trains
+  const int64_t begin_ns_;
+  int64_t last_ns_ DLPIPE_GUARDED_BY(mutex_);
+  Totals totals_ DLPIPE_GUARDED_BY(mutex_);
+  Levels levels_ DLPIPE_GUARDED_BY(mutex_);
 };
 
 }  // namespace dlpipe::pipeline

@@ -13,37 +13,37 @@ bool later(const Portion& a, const Portion& b) {
 
 void PortionQueue::push(const Portion& portion) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     heap_.push_back(portion);
     std::push_heap(heap_.begin(), heap_.end(), later);
   }
   filled_.notify_one();
 }
 
-void PortionQueue::pop_locked(Portion* portion) {
+void PortionQueue::take_first(Portion* portion) {
   std::pop_heap(heap_.begin(), heap_.end(), later);
   *portion = heap_.back();
   heap_.pop_back();
 }
 
 bool PortionQueue::try_pop(Portion* portion) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (heap_.empty()) return false;
-  pop_locked(portion);
+  take_first(portion);
   return true;
 }
 
 bool PortionQueue::wait_pop(Portion* portion) {
-  std::unique_lock lock(mutex_);
-  filled_.wait(lock, [&] { return !heap_.empty() || closed_; });
+  MutexLock lock(mutex_);
+  while (heap_.empty() && !closed_) lock.wait(filled_);
   if (heap_.empty()) return false;
-  pop_locked(portion);
+  take_first(portion);
   return true;
 }
 
 void PortionQueue::close() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
   }
   filled_.notify_all();

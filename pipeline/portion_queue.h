@@ -7,8 +7,9 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <vector>
+
+#include "dlpipe/base/mutex.h"
 
 namespace dlpipe::pipeline {
 
@@ -33,12 +34,12 @@ class PortionQueue {
   void close();
 
  private:
-  void pop_locked(Portion* portion);
+  void take_first(Portion* portion) DLPIPE_REQUIRES(mutex_);
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable filled_;
-  std::vector<Portion> heap_;
-  bool closed_ = false;
+  std::vector<Portion> heap_ DLPIPE_GUARDED_BY(mutex_);
+  bool closed_ DLPIPE_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace dlpipe::pipeline

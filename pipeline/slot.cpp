@@ -96,7 +96,10 @@ ImageView Slot::image(int64_t i) const {
 
 void Slot::begin(int64_t sequence, const BatchRange& range) {
   meta.begin(sequence, range);
-  failed_position_ = 0;
+  {
+    const MutexLock lock(mutex_);
+    failed_position_ = 0;
+  }
   remaining.store(range.count, std::memory_order_relaxed);  // published with the portions
   if (!setup_->device_decode.is_on()) return;
   arena_used_.store(coef::coef_head_bytes(plans.size()), std::memory_order_relaxed);
@@ -142,12 +145,12 @@ std::span<std::byte> Slot::take_arena(coef::CoefSample& sample) {
 }
 
 void Slot::add_substitution(Substitution substitution) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   meta.substitutions.push_back(std::move(substitution));
 }
 
 void Slot::fail(int64_t position, Status status) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!meta.error.ok() && failed_position_ <= position) return;
   failed_position_ = position;
   meta.error = std::move(status);

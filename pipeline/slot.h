@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "dlpipe/base/coef_batch.h"
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/image.h"
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/pipeline/plan.h"
 #include "dlpipe/pipeline/sampler.h"
 #include "dlpipe/pipeline/setup.h"
@@ -126,8 +126,8 @@ class Slot {
   std::vector<uint8_t> bytes_beside_;  // [capacity, image] where pictures are mixed and become numbers
   std::atomic<size_t> arena_used_{0};
   std::atomic<size_t> scratch_used_{0};
-  std::mutex mutex_;
-  int64_t failed_position_ = 0;
+  Mutex mutex_;
+  int64_t failed_position_ DLPIPE_GUARDED_BY(mutex_) = 0;
 };
 
 /// The loader's slots: those it began with, and more up to a number known from the start, so that none moves

@@ -106,7 +106,7 @@ Result<std::optional<Batch>> BatchStream::next() {
   if (!ended_.ok()) return ended_;
   if (next_lend_ >= end_) return std::optional<Batch>();
   {
-    const std::lock_guard lock(lend_mutex_);
+    const MutexLock lock(lend_mutex_);
     if (stager_->lent() >= stager_->lendable()) {
       return misuse("loader", "next() while all ", stager_->lendable(),
                     " batches are held; release one first, or open the loader with more slots");
@@ -115,7 +115,7 @@ Result<std::optional<Batch>> BatchStream::next() {
   if (!interrupted_) wait_for(next_lend_);
   if (interrupted_) return Status(ErrorCode::kCancelled, "[loader] interrupted; seek to go on");
   if (!has_news_) meter_.batch_lent();
-  const std::lock_guard lock(lend_mutex_);
+  const MutexLock lock(lend_mutex_);
   Batch batch = stager_->lend(next_lend_);
   ended_ = book(batch);
   if (!ended_.ok()) return ended_;
@@ -161,17 +161,17 @@ Status BatchStream::book(Batch& batch) {
 }
 
 Status BatchStream::release(const Batch& batch, Stream* stream) {
-  const std::lock_guard lock(lend_mutex_);
+  const MutexLock lock(lend_mutex_);
   return stager_->release(batch, stream);
 }
 
 int64_t BatchStream::lendable() const {
-  const std::lock_guard lock(lend_mutex_);
+  const MutexLock lock(lend_mutex_);
   return stager_->lendable();
 }
 
 int64_t BatchStream::lendable_max() const {
-  const std::lock_guard lock(lend_mutex_);
+  const MutexLock lock(lend_mutex_);
   return stager_->lendable() + setup_->options.slots_max - setup_->options.slots - grown_;
 }
 
@@ -182,7 +182,7 @@ Status BatchStream::grow() {
   }
   try {
     DLPIPE_RETURN_IF_ERROR(check_memory(options.slots + grown_ + 1));
-    const std::lock_guard lock(lend_mutex_);
+    const MutexLock lock(lend_mutex_);
     DLPIPE_ASSIGN_OR_RETURN(const bool is_done, stager_->grow());
     if (!is_done) {
       const int32_t index = slots_.count();
@@ -258,7 +258,7 @@ Status BatchStream::seek_epoch(int64_t epoch) {
 
 // Batches that are held stay as they are; their slots come back when they are released.
 Status BatchStream::move_to(int64_t sequence) {
-  const std::lock_guard lock(lend_mutex_);
+  const MutexLock lock(lend_mutex_);
   stop();
   ended_ = Status();
   DLPIPE_RETURN_IF_ERROR(stager_->reset(sequence));
@@ -272,14 +272,14 @@ Status BatchStream::move_to(int64_t sequence) {
 // After it no portion is in the graph. What is staged or being copied is the stager's to reset.
 void BatchStream::stop() {
   {
-    const std::lock_guard lock(inject_mutex_);  // a credit begun before it is in the graph, or comes too late
+    const MutexLock lock(inject_mutex_);  // a credit begun before it is in the graph, or comes too late
     stopping_ = true;
   }
   graph_->drain();
 }
 
 void BatchStream::restart(int64_t sequence) {
-  const std::lock_guard lock(inject_mutex_);
+  const MutexLock lock(inject_mutex_);
   meter_.reset_levels();
   graph_->close_gates();
   next_lend_ = next_begin_ = sequence;
@@ -290,12 +290,12 @@ void BatchStream::restart(int64_t sequence) {
 }
 
 void BatchStream::credit(int32_t slot) {
-  const std::lock_guard lock(inject_mutex_);
+  const MutexLock lock(inject_mutex_);
   if (!stopping_) begin_batch(slots_[slot]);
 }
 
 void BatchStream::again(int32_t index, std::span<const int32_t> statuses) {
-  const std::lock_guard lock(inject_mutex_);
+  const MutexLock lock(inject_mutex_);
   if (stopping_) return;
   Slot& slot = slots_[index];
   meter_.batch_again(static_cast<int>(slot.begin_again(statuses)));

@@ -13,12 +13,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/pipeline/bad_records.h"
 #include "dlpipe/pipeline/bottleneck.h"
 #include "dlpipe/pipeline/flow_meter.h"
@@ -78,7 +78,7 @@ class BatchStream final : public Loader, private GraphBodies {
   /// The device found a slot's tiles damaged where the status isn't 0: those places go through the graph
   /// again.
   void again(int32_t slot, std::span<const int32_t> statuses);
-  void begin_batch(Slot& slot);  // inject_mutex_ held
+  void begin_batch(Slot& slot) DLPIPE_REQUIRES(inject_mutex_);
   int32_t portion_samples(int64_t count) const;
   /// kOutOfMemory where `slots` of them don't fit the ceiling of --memory.
   Status check_memory(int64_t slots) const;
@@ -111,10 +111,10 @@ class BatchStream final : public Loader, private GraphBodies {
   std::atomic<bool> has_news_{false};     // note_consumer() was called
   std::atomic<double> sample_ns_{
       0};  // measured cost of a sample in work(): tunes portion sizes, nothing else
-  std::mutex inject_mutex_;
-  int64_t next_begin_ = 0;  // sequence of the batch to be begun next; under inject_mutex_
+  Mutex inject_mutex_;
+  int64_t next_begin_ DLPIPE_GUARDED_BY(inject_mutex_) = 0;  // sequence of the batch to be begun next
 
-  mutable std::mutex lend_mutex_;  // guards the stager, but for stage()
+  mutable Mutex lend_mutex_;  // guards the stager, but for stage()
 
   // The consumer's.
   int64_t next_lend_ = 0;  // sequence of the batch to be lent next

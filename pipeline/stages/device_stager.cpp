@@ -38,7 +38,7 @@ Result<std::shared_ptr<DeviceStager::Twin>> DeviceStager::create_twin(
 
 Result<bool> DeviceStager::grow() {
   DLPIPE_ASSIGN_OR_RETURN(auto twin, create_twin(setup_));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   twins_.push_back(std::move(twin));
   stage_waiting();
   return true;
@@ -63,7 +63,7 @@ DeviceStager::~DeviceStager() {
 }
 
 void DeviceStager::stage(Slot& slot) noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (Twin* const twin = staged_twin(slot.meta.sequence); twin != nullptr) return put(slot, *twin);  // again
   finished_[static_cast<size_t>(slot.meta.sequence) % finished_.size()] = &slot;
   stage_waiting();
@@ -149,7 +149,7 @@ void DeviceStager::copied(Slot& slot, Twin& twin, bool has_tiles) noexcept {
 }
 
 Batch DeviceStager::lend(int64_t sequence) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = std::find_if(twins_.begin(), twins_.end(), [&](const std::shared_ptr<Twin>& t) {
     return t->state == State::kStaged && t->sequence == sequence;
   });
@@ -166,8 +166,8 @@ Batch DeviceStager::lend(int64_t sequence) {
 }
 
 Status DeviceStager::release(const Batch& batch, Stream* stream) {
-  const std::lock_guard lock(mutex_);
-  if (batch.slot < 0 || batch.slot >= lendable()) return not_lent(batch);
+  const MutexLock lock(mutex_);
+  if (batch.slot < 0 || batch.slot >= static_cast<int64_t>(twins_.size())) return not_lent(batch);
   Twin& twin = *twins_[static_cast<size_t>(batch.slot)];
   if (twin.state != State::kLent) return not_lent(batch);
   if (twin.meta.range.epoch != batch.epoch || twin.meta.range.index != batch.index) return not_lent(batch);
@@ -183,7 +183,7 @@ Status DeviceStager::release(const Batch& batch, Stream* stream) {
 
 Status DeviceStager::reset(int64_t next_sequence) {
   Status synchronized = device_.synchronize(*copy_stream_);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::fill(finished_.begin(), finished_.end(), nullptr);
   for (const auto& twin : twins_) {
     if (twin->state == State::kStaged) twin->state = State::kFree;
@@ -192,7 +192,23 @@ Status DeviceStager::reset(int64_t next_sequence) {
   return synchronized;
 }
 
+const BatchMeta& DeviceStager::meta(const Batch& batch) const {
+  const MutexLock lock(mutex_);
+  return twins_[static_cast<size_t>(batch.slot)]->meta;
+}
+
+int64_t DeviceStager::lendable() const {
+  const MutexLock lock(mutex_);
+  return static_cast<int64_t>(twins_.size());
+}
+
+int64_t DeviceStager::lent() const {
+  const MutexLock lock(mutex_);
+  return lent_count_;
+}
+
 int64_t DeviceStager::device_bytes() const {
+  const MutexLock lock(mutex_);
   int64_t bytes = tiles_ ? static_cast<int64_t>(tiles_->size_bytes()) : 0;
   for (const auto& twin : twins_) bytes += static_cast<int64_t>(twin->memory.size_bytes());
   return bytes;

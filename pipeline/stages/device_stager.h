@@ -15,10 +15,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/pipeline/stages/stager.h"
 #include "dlpipe/pipeline/stages/tile_decode.h"
 
@@ -35,12 +35,10 @@ class DeviceStager final : public Stager {
 
   void stage(Slot& slot) noexcept override;
   Batch lend(int64_t sequence) override;
-  const BatchMeta& meta(const Batch& batch) const override {
-    return twins_[static_cast<size_t>(batch.slot)]->meta;
-  }
+  const BatchMeta& meta(const Batch& batch) const override;
   Status release(const Batch& batch, Stream* stream) override;
-  int64_t lendable() const override { return static_cast<int64_t>(twins_.size()); }
-  int64_t lent() const override { return lent_count_; }
+  int64_t lendable() const override;
+  int64_t lent() const override;
   bool is_lent(int32_t) const override { return false; }  // slots are free again once they are copied
   Result<bool> grow() override;
   Status reset(int64_t next_sequence) override;
@@ -66,13 +64,12 @@ class DeviceStager final : public Stager {
                Hooks hooks, std::unique_ptr<Stream> copy_stream, Twins twins,
                std::optional<TileDecode> tiles);
   static Result<std::shared_ptr<Twin>> create_twin(const std::shared_ptr<const Setup>& setup);
-  // With the lock held:
-  void stage_waiting() noexcept;
-  void put(Slot& slot, Twin& twin) noexcept;
+  void stage_waiting() noexcept DLPIPE_REQUIRES(mutex_);
+  void put(Slot& slot, Twin& twin) noexcept DLPIPE_REQUIRES(mutex_);
   /// Answers whether the batch has tiles, and is ready only when the device has decoded them.
-  Result<bool> copy(Slot& slot, Twin& twin);
-  Twin* free_twin();
-  Twin* staged_twin(int64_t sequence);
+  Result<bool> copy(Slot& slot, Twin& twin) DLPIPE_REQUIRES(mutex_);
+  Twin* free_twin() DLPIPE_REQUIRES(mutex_);
+  Twin* staged_twin(int64_t sequence) DLPIPE_REQUIRES(mutex_);
 
   /// From the copy stream, when what copy() put there is done. Without the lock: until then slot and twin are
   /// nobody else's.
@@ -83,12 +80,12 @@ class DeviceStager final : public Stager {
   StageCounters& counters_;
   Hooks hooks_;
   std::unique_ptr<Stream> copy_stream_;
-  Twins twins_;
+  Twins twins_ DLPIPE_GUARDED_BY(mutex_);
   std::optional<TileDecode> tiles_;  // where the device decodes
-  std::mutex mutex_;
-  std::vector<Slot*> finished_;  // by sequence, modulo; null: not yet
-  int64_t next_sequence_;        // to be staged
-  int64_t lent_count_ = 0;
+  mutable Mutex mutex_;
+  std::vector<Slot*> finished_ DLPIPE_GUARDED_BY(mutex_);  // by sequence, modulo; null: not yet
+  int64_t next_sequence_ DLPIPE_GUARDED_BY(mutex_);        // to be staged
+  int64_t lent_count_ DLPIPE_GUARDED_BY(mutex_) = 0;
 };
 
 /// Shared by the two stagers.

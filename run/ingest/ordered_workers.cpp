@@ -11,7 +11,7 @@ OrderedWorkers::OrderedWorkers(int workers, Job job) : job_(std::move(job)), nex
 
 OrderedWorkers::~OrderedWorkers() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   window_moved_.notify_all();
@@ -19,21 +19,20 @@ OrderedWorkers::~OrderedWorkers() {
 }
 
 void OrderedWorkers::fail(const Status& status) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (failure_.ok()) failure_ = status;
   stopping_ = true;
   window_moved_.notify_all();
   run_done_.notify_one();
 }
 
-OrderedWorkers::Run* OrderedWorkers::claim(std::unique_lock<std::mutex>& lock) {
+OrderedWorkers::Run* OrderedWorkers::claim(MutexLock& lock) {
   constexpr uint64_t kRunCost = 64 << 10;
   constexpr uint64_t kRunItems = 64;
   const int64_t begin_ns = now_ns();
-  window_moved_.wait(lock, [&] {
-    return stopping_ || next_item_ == job_.end || runs_.empty() ||
-           cost_in_flight_ + job_.cost(next_item_) <= job_.window;
-  });
+  while (!stopping_ && next_item_ != job_.end && !runs_.empty() &&
+         cost_in_flight_ + job_.cost(next_item_) > job_.window)
+    lock.wait(window_moved_);
   window_wait_ns_.add(now_ns() - begin_ns);
   if (stopping_ || next_item_ == job_.end) return nullptr;
   Run& run = runs_.emplace_back();
@@ -58,7 +57,7 @@ void OrderedWorkers::work(int worker) {
 }
 
 void OrderedWorkers::work_until_done(int worker) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (Run* run = claim(lock)) {
     const uint64_t begin = run->begin;
     const uint64_t end = run->end;
@@ -74,13 +73,13 @@ void OrderedWorkers::work_until_done(int worker) {
 
 OrderedWorkers::Outcome OrderedWorkers::next() {
   if (taken_ == taking_.outcomes.size()) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     cost_in_flight_ -= taking_.cost;
     taking_ = Run();
     taken_ = 0;
     window_moved_.notify_all();
     const int64_t begin_ns = now_ns();
-    run_done_.wait(lock, [&] { return !failure_.ok() || (!runs_.empty() && runs_.front().done); });
+    while (failure_.ok() && (runs_.empty() || !runs_.front().done)) lock.wait(run_done_);
     taker_wait_ns_ += now_ns() - begin_ns;
     if (!failure_.ok()) return failure_;
     taking_ = std::move(runs_.front());

@@ -11,11 +11,11 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/base/threads.h"
 #include "dlpipe/io/data/record.h"
 
@@ -56,21 +56,22 @@ class OrderedWorkers {
   void work(int worker);
   void work_until_done(int worker);
   void fail(const Status& status);
-  Run* claim(std::unique_lock<std::mutex>& lock);
+  Run* claim(MutexLock& lock) DLPIPE_REQUIRES(mutex_);
 
   Job job_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable run_done_;
   std::condition_variable window_moved_;
-  std::deque<Run> runs_;  // claimed and not yet taken, in order; addresses stay while others come and go
-  uint64_t next_item_;
-  uint64_t cost_in_flight_ = 0;
-  bool stopping_ = false;
+  /// Claimed and not yet taken, in order; addresses stay while others come and go.
+  std::deque<Run> runs_ DLPIPE_GUARDED_BY(mutex_);
+  uint64_t next_item_ DLPIPE_GUARDED_BY(mutex_);
+  uint64_t cost_in_flight_ DLPIPE_GUARDED_BY(mutex_) = 0;
+  bool stopping_ DLPIPE_GUARDED_BY(mutex_) = false;
   Run taking_;  // the taker's own
   size_t taken_ = 0;
   int64_t taker_wait_ns_ = 0;
   Counter window_wait_ns_;
-  Status failure_;  // of the threads themselves: next() answers it
+  Status failure_ DLPIPE_GUARDED_BY(mutex_);  // of the threads themselves: next() answers it
   std::unique_ptr<Threads> threads_;
 };
 

@@ -1,6 +1,7 @@
 // Examples of the pipeline, of augmentations and of training: see README.md here.
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/augment/kinds.h"
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/base/named_values.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/pipeline/feed.h"
@@ -34,6 +35,18 @@ namespace augment {
 void negative(uint8_t* pixels, int64_t height, int64_t width, int64_t channels, uint64_t key,
               const double* parameters);
 }  // namespace augment
+// base/mutex.h
+class Tally {
+ public:
+  void add(int64_t n) {
+    const MutexLock lock(mutex_);
+    sum_ += n;
+  }
+
+ private:
+  Mutex mutex_;
+  int64_t sum_ DLPIPE_GUARDED_BY(mutex_) = 0;
+};
 
 void session_example() {
   dlpipe::run::TrainConfig config;
