@@ -22,13 +22,13 @@
 namespace dlpipe {
 
 /// Name and form of one field of every batch. Fixed: `shape` is one sample's, data is [capacity, shape...].
-/// Ragged: samples are byte ranges of an arena.
+/// Ragged: samples are byte ranges of one buffer.
 struct FieldSpec {
   std::string name;
   DType dtype = DType::kU8;
   Shape shape;
   bool ragged = false;
-  int64_t max_bytes = 0;  // ragged: size of the arena
+  int64_t max_bytes = 0;  // ragged: size of the buffer
 
   /// Bytes of one sample of a fixed field.
   size_t sample_bytes() const { return static_cast<size_t>(shape.elements()) * dtype_size(dtype); }

@@ -10,9 +10,9 @@ static_assert(std::is_trivially_copyable_v<CoefSample> &&
               std::is_trivially_default_constructible_v<CoefSample>);
 static_assert(alignof(CoefSample) <= kCoefAlignment && sizeof(CoefSample) % kCoefAlignment == 0);
 
-CoefHead coef_head(std::byte* arena, size_t capacity) {
-  auto* const samples = reinterpret_cast<CoefSample*>(arena);
-  auto* const begins = reinterpret_cast<uint32_t*>(arena + capacity * sizeof(CoefSample));
+CoefHead coef_head(std::byte* tiles, size_t capacity) {
+  auto* const samples = reinterpret_cast<CoefSample*>(tiles);
+  auto* const begins = reinterpret_cast<uint32_t*>(tiles + capacity * sizeof(CoefSample));
   return {{samples, capacity}, {begins, (capacity + 1) * static_cast<size_t>(kCoefSteps)}};
 }
 

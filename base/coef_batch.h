@@ -2,7 +2,7 @@
 // (codec/coef/tile_selection.h), pipeline carries (stages/tile_sender.h, stages/tile_decode.h) and
 // engine/cuda reads (coef_decode.h).
 //
-// All of it lies in one arena, so that one copy carries it to the device:
+// All of it lies in one block, the tile memory, so that one copy carries it to the device:
 //
 //   CoefSample[capacity]               what each sample needs: tables, geometry, the resize
 //   u32[kCoefSteps][capacity + 1]      which of a kernel's blocks work for which sample
@@ -10,7 +10,7 @@
 //
 // Samples' parts may lie in any order: a worker takes room by moving one counter. A sample that is decoded on
 // the host has no components; no kernel touches its pixels. number_coef_blocks() is called when all are
-// there, on the arena in host memory. Nothing here owns memory. Sizes are bytes unless said otherwise.
+// there, on the tile memory in host memory. Nothing here owns memory. Sizes are bytes unless said otherwise.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ inline constexpr int64_t kPixelsPerBlock = 1024;
 inline constexpr int64_t kBytesPerBlock = 2048;
 inline constexpr size_t kCoefAlignment = 8;
 
-/// A tile's bytes, counted from the begin of its sample's part of the arena.
+/// A tile's bytes, counted from the begin of its sample's part of the tile memory.
 struct TileRange {
   uint32_t begin;
   uint32_t size;
@@ -86,8 +86,8 @@ struct CoefSample {
   uint32_t pixels;         // in the sample's scratch: the region as seen, [height, width, channels]
   uint32_t between;        // and what the first pass gives
   uint32_t scratch_bytes;  // a multiple of kCoefAlignment
-  uint32_t arena_bytes;    // likewise
-  uint64_t arena;          // where the sample's part begins in the arena
+  uint32_t tile_bytes;     // likewise
+  uint64_t begin;          // where the sample's part begins in the tile memory
   uint64_t scratch;        // its scratch in all samples' (number_coef_blocks)
   uint64_t out;            // its pixels in the batch's
 
@@ -100,7 +100,7 @@ struct CoefSample {
   DLPIPE_HOST_DEVICE int between_rows() const { return vertical_first ? down.count : seen_height(); }
 };
 
-/// The begin of an arena of `capacity` samples.
+/// The begin of tile memory of `capacity` samples.
 struct CoefHead {
   std::span<CoefSample> samples;
   std::span<uint32_t> begins;
@@ -110,8 +110,8 @@ constexpr size_t coef_head_bytes(size_t capacity) {
       capacity * sizeof(CoefSample) + (capacity + 1) * static_cast<size_t>(kCoefSteps) * sizeof(uint32_t);
   return (bytes + kCoefAlignment - 1) / kCoefAlignment * kCoefAlignment;
 }
-/// `arena`: aligned to kCoefAlignment, in host memory.
-CoefHead coef_head(std::byte* arena, size_t capacity);
+/// `tiles`: aligned to kCoefAlignment, in host memory.
+CoefHead coef_head(std::byte* tiles, size_t capacity);
 
 /// What decoding a batch takes.
 struct CoefWork {
@@ -124,16 +124,16 @@ struct CoefWork {
 /// a grid would be too large.
 Result<CoefWork> number_coef_blocks(const CoefHead& head);
 
-/// An arena on a device and where its samples' pixels go: device memory, arena and scratch aligned to
+/// Tile memory on a device and where its samples' pixels go: device memory, tiles and scratch aligned to
 /// kCoefAlignment.
 struct CoefBatch {
-  const std::byte* arena = nullptr;
-  int64_t capacity = 0;  // the arena's samples
+  const std::byte* tiles = nullptr;
+  int64_t capacity = 0;  // the tile memory's samples
   CoefWork work;
   std::byte* scratch = nullptr;
   uint8_t* pixels = nullptr;    // sample i's at CoefSample::out
   int32_t* statuses = nullptr;  // [capacity]: 0, or 1 where a tile is damaged and the pixels mean nothing
-  size_t arena_bytes = 0;       // used; this and the next only for who watches the device's memory
+  size_t tile_bytes = 0;        // used; this and the next only for who watches the device's memory
   size_t pixel_bytes = 0;
 };
 

@@ -156,11 +156,11 @@ struct Contender {
 };
 
 /// The tiles under a region, as they go to a GPU that resizes to 224x224; answers their bytes.
-size_t select_tiles(TileSelector& selector, const Bytes& record, const Region& region, Bytes& arena) {
+size_t select_tiles(TileSelector& selector, const Bytes& record, const Region& region, Bytes& tiles) {
   coef::CoefSample sample;
   const size_t bytes = value_or_throw(selector.select(record, whole_crop(region, 224, 224, false), sample));
-  if (arena.size() < bytes) arena.resize(bytes);
-  selector.copy({arena.data(), bytes});
+  if (tiles.size() < bytes) tiles.resize(bytes);
+  selector.copy({tiles.data(), bytes});
   return bytes;
 }
 
@@ -171,7 +171,7 @@ double measure(const Contender& contender, const std::vector<Picture>& pictures,
   TileSelector selector;
   RandomStream random(2, round);  // the same regions for every contender
   std::vector<uint8_t> pixels;
-  Bytes arena;
+  Bytes tiles;
   size_t images = 0;
   const Clock::time_point start = Clock::now();
   double spent = 0;
@@ -181,7 +181,7 @@ double measure(const Contender& contender, const std::vector<Picture>& pictures,
       const Region region = contender.work == Work::kWhole ? Region{0, 0, picture.width, picture.height}
                                                            : draw_region(picture, random);
       if (contender.work == Work::kSelect) {
-        select_tiles(selector, stored, region, arena);
+        select_tiles(selector, stored, region, tiles);
       } else {
         throw_if_error(decoder.decode(stored, region, view_of(pixels, region)));
       }
@@ -195,10 +195,10 @@ double measure(const Contender& contender, const std::vector<Picture>& pictures,
 void print_selection(const std::vector<Picture>& pictures, double crop_rate, double selection_rate) {
   TileSelector selector;
   RandomStream random(2, 0);
-  Bytes arena;
+  Bytes tiles;
   size_t bytes = 0;
   for (const Picture& picture : pictures)
-    bytes += select_tiles(selector, picture.stored[kCoefficients], draw_region(picture, random), arena);
+    bytes += select_tiles(selector, picture.stored[kCoefficients], draw_region(picture, random), tiles);
   std::printf("selecting a crop's tiles takes %.1f %% of the time of decoding it; they are %.0f bytes\n",
               100 * crop_rate / selection_rate,
               static_cast<double>(bytes) / static_cast<double>(pictures.size()));

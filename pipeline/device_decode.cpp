@@ -107,7 +107,7 @@ Status measure(const Setup& setup, DeviceDecode& chosen) {
   }
   const auto batch = static_cast<size_t>(setup.options.batch);
   const double images = (static_cast<double>(batch) + kSpareImages) / static_cast<double>(count);
-  chosen.arena_bytes = coef::coef_head_bytes(batch) + static_cast<size_t>(images * record_bytes);
+  chosen.tile_bytes = coef::coef_head_bytes(batch) + static_cast<size_t>(images * record_bytes);
   chosen.scratch_bytes = static_cast<size_t>(images * scratch_bytes);
   return {};
 }

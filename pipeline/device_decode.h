@@ -2,7 +2,7 @@
 // travel (base/coef_batch.h), or the host, and why.
 //
 // Chosen once, by Setup::make, and immutable. Where the device decodes, stages/tile_sender.h fills a slot's
-// arena in the place of decoder and augmenter, and stages/tile_decode.h has the device make the pixels; an
+// tile memory in the place of decoder and augmenter, and stages/tile_decode.h has the device make the pixels; an
 // image that isn't fit for that is decoded on the host into the same batch. Both give the same pixels.
 #pragma once
 
@@ -18,7 +18,7 @@ struct Setup;
 
 struct DeviceDecode {
   coef::CoefDecode decode = nullptr;  // null: the host decodes everything
-  size_t arena_bytes = 0;             // of a slot
+  size_t tile_bytes = 0;              // of a slot
   size_t scratch_bytes = 0;           // on the device, for one batch
   std::string reason;  // why a device's images are decoded on the host; empty where nobody asks
 

@@ -6,7 +6,7 @@
 //     throw_if_error(loader->release(*batch));
 //   }
 //
-// Threads: a Loader owns its worker arena and its I/O thread. next/state/seek/grow belong to one consumer
+// Threads: a Loader owns its worker pool and its I/O thread. next/state/seek/grow belong to one consumer
 // thread, which joins the decoding while it waits; release, interrupt and stats may be called from any thread.
 // Destruction stops all work and joins all threads; the memory of batches that are still held stays as long as
 // somebody has a copy of their Batch::memory. Memory: `slots` batches in (page-locked) memory, allocated once,

@@ -1,7 +1,7 @@
 // One thread's set of stages: takes a planned portion of samples from record to slot, and finds stand-ins for bad
 // records.
 //
-// An object belongs to one thread at a time; the graph gives each thread of its arena one. process never
+// An object belongs to one thread at a time; the graph gives each thread of its pool one. process never
 // throws and never blocks, except where a substitute's record must be read from disk.
 #pragma once
 

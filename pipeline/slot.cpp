@@ -58,8 +58,8 @@ Result<BatchMemory> BatchMemory::allocate(const Setup& setup, Buffer::Memory kin
     bytes += static_cast<size_t>(setup.options.batch) * sizeof(SampleMix);
   }
   if (setup.device_decode.is_on()) bytes = aligned_up(bytes);
-  memory.arena_begin_ = bytes;
-  bytes += setup.device_decode.arena_bytes;
+  memory.tiles_begin_ = bytes;
+  bytes += setup.device_decode.tile_bytes;
   auto buffer = Buffer::allocate(*setup.options.device, bytes, kind);
   if (!buffer.ok()) {
     return buffer.status().with_context(concat("[loader] no memory for one more batch of ",
@@ -102,7 +102,7 @@ void Slot::begin(int64_t sequence, const BatchRange& range) {
   }
   remaining.store(range.count, std::memory_order_relaxed);  // published with the portions
   if (!setup_->device_decode.is_on()) return;
-  arena_used_.store(coef::coef_head_bytes(plans.size()), std::memory_order_relaxed);
+  tiles_used_.store(coef::coef_head_bytes(plans.size()), std::memory_order_relaxed);
   scratch_used_.store(0, std::memory_order_relaxed);
   for (coef::CoefSample& sample : tiles().samples) sample.components = 0;
 }
@@ -122,7 +122,7 @@ int64_t Slot::begin_again(std::span<const int32_t> statuses) {
 }
 
 coef::CoefHead Slot::tiles() const {
-  return coef::coef_head(memory_.arena(), plans.size());
+  return coef::coef_head(memory_.tiles(), plans.size());
 }
 
 /// `bytes` of what is left of `most`; false: there are not so many.
@@ -134,14 +134,14 @@ static bool take(std::atomic<size_t>& used, size_t bytes, size_t most, size_t* b
   return true;
 }
 
-std::span<std::byte> Slot::take_arena(coef::CoefSample& sample) {
+std::span<std::byte> Slot::take_tiles(coef::CoefSample& sample) {
   size_t scratch = 0;
   size_t begin = 0;
   if (!take(scratch_used_, sample.scratch_bytes, setup_->device_decode.scratch_bytes, &scratch) ||
-      !take(arena_used_, sample.arena_bytes, setup_->device_decode.arena_bytes, &begin))
+      !take(tiles_used_, sample.tile_bytes, setup_->device_decode.tile_bytes, &begin))
     return {};
-  sample.arena = begin;
-  return {memory_.arena() + begin, sample.arena_bytes};
+  sample.begin = begin;
+  return {memory_.tiles() + begin, sample.tile_bytes};
 }
 
 void Slot::add_substitution(Substitution substitution) {

@@ -39,16 +39,16 @@ struct BatchMeta {
 };
 
 /// One block of memory with every field of a batch in it, the samples' weights and how they are mixed, so
-/// that one copy moves all: the pixels first, last the arena of coefficients where the device decodes, so
+/// that one copy moves all: the pixels first, last the tile memory of coefficients where the device decodes, so
 /// that one copy leaves out what isn't needed of either.
 class BatchMemory {
  public:
   static Result<BatchMemory> allocate(const Setup& setup, Buffer::Memory kind);
   std::byte* begin() const { return buffer_.data(); }
-  /// Where the pixels end, and where the arena begins (at the end where there is none), from begin().
+  /// Where the pixels end, and where the tile memory begins (at the end where there is none), from begin().
   size_t pixels_end() const { return pixels_end_; }
-  size_t arena_begin() const { return arena_begin_; }
-  std::byte* arena() const { return buffer_.data() + arena_begin_; }
+  size_t tiles_begin() const { return tiles_begin_; }
+  std::byte* tiles() const { return buffer_.data() + tiles_begin_; }
   std::byte* field(int index) const { return buffer_.data() + offsets_[static_cast<size_t>(index)]; }
   float* weight() const { return reinterpret_cast<float*>(buffer_.data() + weight_offset_); }
   /// Null where nothing is mixed.
@@ -63,7 +63,7 @@ class BatchMemory {
   size_t weight_offset_ = 0;
   size_t mixes_offset_ = 0;
   size_t pixels_end_ = 0;
-  size_t arena_begin_ = 0;
+  size_t tiles_begin_ = 0;
 };
 
 class Slot {
@@ -103,10 +103,10 @@ class Slot {
 
   /// What the device knows of each place; one without components is the host's.
   coef::CoefHead tiles() const;
-  /// Room for the sample's tiles and, on the device, its scratch; sets sample.arena. Empty: there is no more.
-  std::span<std::byte> take_arena(coef::CoefSample& sample);
-  /// Of the arena, its head included.
-  size_t arena_used() const { return arena_used_.load(std::memory_order_relaxed); }
+  /// Room for the sample's tiles and, on the device, its scratch; sets sample.begin. Empty: there is no more.
+  std::span<std::byte> take_tiles(coef::CoefSample& sample);
+  /// Of the tile memory, its head included.
+  size_t tiles_used() const { return tiles_used_.load(std::memory_order_relaxed); }
   /// Where place `i`'s pixels begin in the image field.
   size_t pixel_offset(int64_t i) const {
     return static_cast<size_t>(i) * setup_->schema[static_cast<size_t>(setup_->image_field)].sample_bytes();
@@ -124,7 +124,7 @@ class Slot {
   int32_t index_;
   BatchMemory memory_;
   std::vector<uint8_t> bytes_beside_;  // [capacity, image] where pictures are mixed and become numbers
-  std::atomic<size_t> arena_used_{0};
+  std::atomic<size_t> tiles_used_{0};
   std::atomic<size_t> scratch_used_{0};
   Mutex mutex_;
   int64_t failed_position_ DLPIPE_GUARDED_BY(mutex_) = 0;

@@ -3,7 +3,7 @@
 // Numbers that name a batch: `sequence` counts batches over all epochs (epoch * batches_per_epoch + index),
 // so the whole state of the stream is the sequence to be lent next, the chain value and the set of bad
 // samples. next, state, seek and grow are the consumer's; release, interrupt and stats anybody's; credit comes
-// from whoever frees a slot (who releases, or a device's callback thread); the graph's bodies run on the arena's
+// from whoever frees a slot (who releases, or a device's callback thread); the graph's bodies run on the pool's
 // threads.
 //
 // Locks, the outer one first: lend_mutex_ (what is lent), the device stager's, inject_mutex_ (what is begun). Each

@@ -9,7 +9,7 @@
 #include "dlpipe/base/batch_prep.h"
 #include "dlpipe/base/coef_batch.h"
 #include "dlpipe/base/device/device.h"
-#include "dlpipe/engine/core/arena_steps.h"
+#include "dlpipe/engine/core/flat_steps.h"
 #include "dlpipe/engine/core/op.h"
 
 namespace dlpipe::engine {
@@ -25,7 +25,7 @@ struct DeviceCode {
   /// mixed_target (ops/batch_prep.h) of rows 0 .. 2n-1.
   void (*mix_targets)(const int64_t* labels, const float* weights, const SampleMix* mixes, int64_t n,
                       int64_t* to_labels, float* to_weights);
-  const cuda::ArenaSteps* steps;
+  const cuda::FlatSteps* steps;
   coef::CoefDecode decode_coefficients;  // in the stream it is given
 };
 

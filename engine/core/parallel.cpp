@@ -22,28 +22,26 @@
 namespace dlpipe::engine {
 namespace {
 
-thread_local int omp_threads_outside = 0;  // of a thread inside the arena: what it had before
-thread_local int arena_depth = 0;          // entries of this thread into arenas
+thread_local int omp_threads_outside = 0;  // of a thread inside the pool: what it had before
+thread_local int pool_depth = 0;           // entries of this thread into pools
 thread_local int body_depth = 0;           // bodies on this thread's stack
 
 class SingleThreadedOpenMp : public tbb::task_scheduler_observer {
  public:
-  explicit SingleThreadedOpenMp(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) {
-    observe(true);
-  }
+  explicit SingleThreadedOpenMp(tbb::task_arena& pool) : tbb::task_scheduler_observer(pool) { observe(true); }
   ~SingleThreadedOpenMp() override { observe(false); }
   void on_scheduler_entry(bool /*is_worker*/) override {
-    if (arena_depth++ == 0) omp_threads_outside = omp_get_max_threads();
+    if (pool_depth++ == 0) omp_threads_outside = omp_get_max_threads();
     omp_set_num_threads(1);
   }
   void on_scheduler_exit(bool /*is_worker*/) override {
-    if (--arena_depth == 0) omp_set_num_threads(omp_threads_outside);
+    if (--pool_depth == 0) omp_set_num_threads(omp_threads_outside);
   }
 };
 
-class TrainingArena {
+class TrainingPool {
  public:
-  TrainingArena(int threads, bool limit_workers)
+  TrainingPool(int threads, bool limit_workers)
       : threads_(threads),
         // Without it TBB makes as many workers as the machine has cores, whatever the cgroup's quota, and no
         // more than that when a test asks for eight threads on two cores.
@@ -64,17 +62,17 @@ class TrainingArena {
 };
 
 std::mutex current_mutex;
-std::shared_ptr<TrainingArena>& current_arena() {
+std::shared_ptr<TrainingPool>& current_pool() {
   // Never destroyed: at exit TBB may already be gone.
-  static auto* arena = new std::shared_ptr<TrainingArena>();
-  return *arena;
+  static auto* pool = new std::shared_ptr<TrainingPool>();
+  return *pool;
 }
 
-std::shared_ptr<TrainingArena> training_arena() {
+std::shared_ptr<TrainingPool> training_pool() {
   const std::lock_guard lock(current_mutex);
-  auto& arena = current_arena();
-  if (!arena) arena = std::make_shared<TrainingArena>(available_threads(), false);
-  return arena;
+  auto& pool = current_pool();
+  if (!pool) pool = std::make_shared<TrainingPool>(available_threads(), false);
+  return pool;
 }
 
 /// A body on a thread asks the kernel table of the thread whose op it is part of.
@@ -111,16 +109,16 @@ struct Scratch {
 
 void set_engine_threads(int threads) {
   const std::lock_guard lock(current_mutex);
-  auto& arena = current_arena();
+  auto& pool = current_pool();
   threads = std::max(threads, 1);
   throw_if_error(
       check_threads("engine", threads));  // oneTBB would end the process, and not always by an exception
-  arena.reset();  // its limit on workers must go before the new one comes: TBB takes the smallest
-  arena = std::make_shared<TrainingArena>(threads, true);
+  pool.reset();  // its limit on workers must go before the new one comes: TBB takes the smallest
+  pool = std::make_shared<TrainingPool>(threads, true);
 }
 
 int engine_threads() {
-  return training_arena()->threads();
+  return training_pool()->threads();
 }
 
 void parallel_slices(int64_t count, const std::function<void(int64_t slice)>& body) {
@@ -129,9 +127,9 @@ void parallel_slices(int64_t count, const std::function<void(int64_t slice)>& bo
     for (int64_t slice = 0; slice < count; ++slice) body(slice);
     return;
   }
-  const std::shared_ptr<TrainingArena> arena = training_arena();
+  const std::shared_ptr<TrainingPool> pool = training_pool();
   KernelTable& table = kernel_table();
-  arena->arena().execute([&] {
+  pool->arena().execute([&] {
     tbb::parallel_for(
         tbb::blocked_range<int64_t>(0, count, 1),
         [&](const tbb::blocked_range<int64_t>& range) {

@@ -1,7 +1,7 @@
 // How CPU kernels use more than one core: slices whose borders are a pure function of the problem, never of
 // the number of threads, so that results are the same bits on 1, 2 or 64 threads.
 //
-// One training arena for the process, of `engine_threads()` slots at high priority, one of them kept for the
+// One training pool for the process, of `engine_threads()` slots at high priority, one of them kept for the
 // caller; its workers (and the caller, while inside) run with omp_set_num_threads(1), so that every oneDNN
 // call is single-threaded. Several threads may call at once (one graph each): each works on its own slices
 // and helps with the others' while it waits. A call from inside a body runs its slices one after another on
@@ -15,7 +15,7 @@
 
 namespace dlpipe::engine {
 
-/// Number of threads of the training arena; set once before the first op (Session does), later calls rebuild
+/// Number of threads of the training pool; set once before the first op (Session does), later calls rebuild
 /// it. Without a call: available_threads(). `threads` < 1 is taken as 1. Throws where the system gives fewer.
 void set_engine_threads(int threads);
 int engine_threads();
@@ -44,7 +44,7 @@ size_t worker_scratch_bytes();
 size_t largest_worker_scratch_bytes();
 
 /// While one lives, this thread's OpenMP regions have one thread: oneDNN primitives made and run outside the
-/// arena need it, too.
+/// pool need it, too.
 class SingleOpenMpThread {
  public:
   SingleOpenMpThread();

@@ -96,7 +96,7 @@ class Tensor {
   void copy_from_host(const void* source, size_t bytes);
 
   /// Takes the memory of `other`, of the same shape and dtype, in place of its own: every handle of this
-  /// tensor sees it, views made before don't. For parameters that move to a device or into an arena.
+  /// tensor sees it, views made before don't. For parameters that move to a device or into a flat group.
   void set_data(const Tensor& other);
 
   // Views and copies without gradient tracking; the differentiable forms are ops (engine/ops/ops.h).

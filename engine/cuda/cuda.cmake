@@ -2,7 +2,7 @@
 set(cuda_sources "")
 if(DLPIPE_HAVE_CUDA)
   set(cuda_sources
-      cuda/arena/arena_steps.cu
+      cuda/flat/flat_steps.cu
       cuda/coef/coef_decode.cu
       cuda/gemm/cublas_lt.cpp
       cuda/cudnn/cudnn.cpp

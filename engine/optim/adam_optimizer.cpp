@@ -36,8 +36,8 @@ class AdamOptimizer final : public ElementwiseOptimizer {
   void update(const ElementRun& run) const override {
     update_run(adam_step(arguments_, decoupled_, lr_, step_, run), run);
   }
-  void update_arena(const DeviceArenas::Part& part) const override {
-    part.code.adam(part.arena, part.scalars,
+  void update_flat(const FlatGroups::Part& part) const override {
+    part.code.adam(part.flat, part.scalars,
                    {arguments_.beta1, arguments_.beta2, arguments_.epsilon, arguments_.weight_decay,
                     decoupled_, part.lr_scale, part.decay_scale});
   }

@@ -82,39 +82,39 @@ void ElementwiseOptimizer::append_runs(Slot& slot, int64_t run_length, std::vect
   }
 }
 
-void ElementwiseOptimizer::update_arena(const DeviceArenas::Part&) const {
+void ElementwiseOptimizer::update_flat(const FlatGroups::Part&) const {
   throw Error(Status(ErrorCode::kUnsupported,
                      "[optimizer] this one has no step on devices; take sgd, adam, adamw, lamb or muon"));
 }
 
 // Frozen parameters stay where they are.
-DeviceArenas& ElementwiseOptimizer::arenas() {
-  if (arenas_ != nullptr) return *arenas_;
-  std::vector<DeviceArenas::Member> members;
+FlatGroups& ElementwiseOptimizer::flat() {
+  if (flat_ != nullptr) return *flat_;
+  std::vector<FlatGroups::Member> members;
   for (size_t s = 0; s < slots_.size(); ++s) {
     const Slot& slot = slots_[s];
     if (!slot.parameter.tensor.requires_grad()) continue;
     members.push_back({slot.parameter, slot.lr_scale, slot.decay_scale, slot.whole && !takes_segments()});
-    arena_slots_.push_back(s);
+    flat_slots_.push_back(s);
   }
   const size_t states = slots_.empty() ? 0 : slots_.front().forms.size();
   Device& device = slots_.empty() ? cpu_device() : slots_.front().parameter.tensor.device();
-  arenas_ = std::make_unique<DeviceArenas>(device, members, static_cast<int>(states), takes_segments());
-  for (size_t i = 0; i < arena_slots_.size(); ++i) {
+  flat_ = std::make_unique<FlatGroups>(device, members, static_cast<int>(states), takes_segments());
+  for (size_t i = 0; i < flat_slots_.size(); ++i) {
     for (size_t k = 0; k < states; ++k)
-      slots_[arena_slots_[i]].states.push_back(arenas_->state(i, static_cast<int>(k)));
+      slots_[flat_slots_[i]].states.push_back(flat_->state(i, static_cast<int>(k)));
   }
-  return *arenas_;
+  return *flat_;
 }
 
 void ElementwiseOptimizer::set_rate_on_device(double lr) {
-  arenas().set_rate(lr);
+  flat().set_rate(lr);
 }
 
 DeviceStepFlags ElementwiseOptimizer::step_on_device(const DeviceStep& step) {
-  return arenas().step(
-      step, [this](const DeviceArenas::Part& part) { update_arena(part); },
-      [this](const DeviceArenas::Whole& whole) { update_whole_on_device(whole); });
+  return flat().step(
+      step, [this](const FlatGroups::Part& part) { update_flat(part); },
+      [this](const FlatGroups::Whole& whole) { update_whole_on_device(whole); });
 }
 
 void ElementwiseOptimizer::step(double lr) {
@@ -195,14 +195,14 @@ void ElementwiseOptimizer::load_state(const std::vector<NamedTensor>& state) {
     for (size_t s = 0; s < slots_.size(); ++s) slots_[s].states = std::move(loaded[s]);
     return;
   }
-  arenas();
+  flat();
   for (size_t s = 0; s < slots_.size(); ++s) {
     for (size_t i = 0; i < std::min(loaded[s].size(), slots_[s].states.size()); ++i) {
       const Tensor& state = slots_[s].states[i];
       copy_memory(state.device(), state.raw(), loaded[s][i].device(), loaded[s][i].raw(), state.size_bytes());
     }
   }
-  arenas_->set_steps(steps);
+  flat_->set_steps(steps);
 }
 
 StateForms a_float_each(std::vector<std::string> names) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/optim/device_arenas.h"
+#include "dlpipe/engine/optim/flat_groups.h"
 #include "dlpipe/engine/optim/optimizer.h"
 
 namespace dlpipe::engine {
@@ -51,7 +51,7 @@ class ElementwiseOptimizer : public Optimizer {
   DeviceStepFlags step_on_device(const DeviceStep& step) final;
   std::vector<NamedTensor> state() const final;
   void load_state(const std::vector<NamedTensor>& state) final;
-  int64_t steps() const final { return arenas_ != nullptr ? arenas_->steps() : steps_; }
+  int64_t steps() const final { return flat_ != nullptr ? flat_->steps() : steps_; }
 
  protected:
   /// At most ElementRun::kMaxStates states a parameter. Those for which `whole` answers yes go to
@@ -67,10 +67,10 @@ class ElementwiseOptimizer : public Optimizer {
   /// of it, `rows` its first axis.
   virtual void update_whole(const ElementRun& run, int64_t rows) const { (void)run, (void)rows; }
   /// update_whole on a device.
-  virtual void update_whole_on_device(const DeviceArenas::Whole& whole) const { (void)whole; }
-  /// The update of an arena on a device; only called where the optimizer's record says `on_device`.
-  virtual void update_arena(const DeviceArenas::Part& part) const;
-  /// Yes: on a device, parameters taken whole lie in arenas with the others, and update_arena finds each in
+  virtual void update_whole_on_device(const FlatGroups::Whole& whole) const { (void)whole; }
+  /// The update of a flat group on a device; only called where the optimizer's record says `on_device`.
+  virtual void update_flat(const FlatGroups::Part& part) const;
+  /// Yes: on a device, parameters taken whole lie in flat groups with the others, and update_flat finds each in
   /// part.segments.
   virtual bool takes_segments() const { return false; }
 
@@ -83,13 +83,13 @@ class ElementwiseOptimizer : public Optimizer {
     std::vector<StateForm> forms;
     std::vector<Tensor> states;  // empty before the first gradient
   };
-  DeviceArenas& arenas();
+  FlatGroups& flat();
   static void append_runs(Slot& slot, int64_t run_length, std::vector<ElementRun>* runs);
 
   std::vector<Slot> slots_;
   int64_t steps_ = 0;
-  std::unique_ptr<DeviceArenas> arenas_;  // where the parameters are on a device: made by the first step
-  std::vector<size_t> arena_slots_;       // the slots that are in it
+  std::unique_ptr<FlatGroups> flat_;  // where the parameters are on a device: made by the first step
+  std::vector<size_t> flat_slots_;    // the slots that are in it
 };
 
 /// Error (kMisuse, "[optimizer] ...") unless `valid`.

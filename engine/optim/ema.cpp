@@ -9,7 +9,7 @@
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/core/tensor_impl.h"
-#include "dlpipe/engine/optim/device_arenas.h"
+#include "dlpipe/engine/optim/flat_groups.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -37,7 +37,7 @@ Ema::Ema(const Module& model, double decay) : decay_(decay) {
   for (const NamedTensor& entry : model.state_dict()) averages_.push_back({entry.name, entry.tensor.clone()});
 }
 
-// Gaps of an arena between two tensors are averaged with them; they are zeros.
+// Gaps of a flat group between two tensors are averaged with them; they are zeros.
 void Ema::build_runs(const std::vector<NamedTensor>& weights) {
   constexpr int64_t kGap = 64;
   std::vector<size_t> order;

@@ -4,13 +4,13 @@
 // PyTorch's torch.amp.GradScaler: 65536 at first, half after each such step, twice as much after 2000 steps
 // without one.
 //
-// The state is on the device and moves there (core/arena_steps.h, LossScale), so that nothing waits for it
+// The state is on the device and moves there (core/flat_steps.h, LossScale), so that nothing waits for it
 // and a captured step goes on with it. One thread.
 #pragma once
 
 #include <cstdint>
 
-#include "dlpipe/engine/core/arena_steps.h"
+#include "dlpipe/engine/core/flat_steps.h"
 #include "dlpipe/engine/core/tensor.h"
 
 namespace dlpipe::engine {

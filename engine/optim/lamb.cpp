@@ -85,12 +85,12 @@ class Lamb final : public ElementwiseOptimizer {
   }
 
   bool takes_segments() const override { return true; }
-  void update_arena(const DeviceArenas::Part& part) const override {
+  void update_flat(const FlatGroups::Part& part) const override {
     cuda::LambOptions options;
     options.adam = {arguments_.beta1, arguments_.beta2, arguments_.epsilon, arguments_.weight_decay, false,
                     part.lr_scale,    part.decay_scale};
     options.always_adapt = part.decay_scale != 0.0f;
-    part.code.lamb(part.arena, part.scalars, options, part.segments);
+    part.code.lamb(part.flat, part.scalars, options, part.segments);
   }
 
  private:

@@ -108,7 +108,7 @@ class Muon final : public SgdOptimizer {
     for (int64_t i = 0; i < run.count; ++i) run.weights[i] = keep * run.weights[i] - step * update[i];
   }
 
-  void update_whole_on_device(const DeviceArenas::Whole& whole) const override {
+  void update_whole_on_device(const FlatGroups::Whole& whole) const override {
     const NoGrad no_grad;
     const OptimizerArguments::Muon& muon = arguments_.muon;
     const int64_t rows = whole.weights.size(0), columns = whole.weights.elements() / rows;
@@ -139,7 +139,7 @@ class Muon final : public SgdOptimizer {
 
  private:
   /// to = values, unless the step doesn't count.
-  static void write(const DeviceArenas::Whole& whole, const Tensor& to, const Tensor& values) {
+  static void write(const FlatGroups::Whole& whole, const Tensor& to, const Tensor& values) {
     const Tensor before = to.clone(), now = values.contiguous_copy();
     copy_memory(to.device(), to.raw(), now.device(), now.raw(), to.size_bytes());
     whole.code.restore(to.data<float>(), before.data<float>(), to.elements(), whole.found_inf);

@@ -47,7 +47,7 @@ void SgdOptimizer::update(const ElementRun& run) const {
   update_run<true, false>(coefficients, run);
 }
 
-void SgdOptimizer::update_arena(const DeviceArenas::Part& part) const {
+void SgdOptimizer::update_flat(const FlatGroups::Part& part) const {
   cuda::SgdOptions options;
   options.momentum = arguments_.momentum;
   options.nesterov = arguments_.nesterov;
@@ -55,7 +55,7 @@ void SgdOptimizer::update_arena(const DeviceArenas::Part& part) const {
   options.decoupled = arguments_.decoupled;
   options.lr_scale = part.lr_scale;
   options.decay_scale = part.decay_scale;
-  part.code.sgd(part.arena, part.scalars, options);
+  part.code.sgd(part.flat, part.scalars, options);
 }
 
 void check_sgd_arguments(const char* optimizer, const OptimizerArguments& a) {

@@ -17,7 +17,7 @@ class SgdOptimizer : public ElementwiseOptimizer {
  protected:
   void begin_step(double lr, int64_t step) override;
   void update(const ElementRun& run) const override;
-  void update_arena(const DeviceArenas::Part& part) const override;
+  void update_flat(const FlatGroups::Part& part) const override;
 
   OptimizerArguments arguments_;
 

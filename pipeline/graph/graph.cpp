@@ -32,7 +32,7 @@ struct Begin {
 using PrefaultNode = flow::async_node<Portion, Portion, flow::lightweight>;
 
 // A deferred task keeps the group from being done; dropping its handle releases it from whatever thread. (A
-// handle that is *run* must be run inside the arena, and a device's callback thread or a consumer that
+// handle that is *run* must be run inside the pool, and a device's callback thread or a consumer that
 // releases a batch isn't there.)
 class Gate {
  public:
@@ -47,7 +47,7 @@ class Gate {
     handle = {};  // from here the waiter may run on and close the gate for another batch
   }
   bool is_open() const { return open_.load(std::memory_order_acquire); }
-  /// Inside the arena.
+  /// Inside the pool.
   void wait() { group_.wait(); }
 
  private:
@@ -103,7 +103,7 @@ class SharedLimit {
 // Names TBB's workers for top, perf and debuggers: they inherit the name of the thread that woke them first.
 class WorkerNames : public tbb::task_scheduler_observer {
  public:
-  explicit WorkerNames(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) { observe(true); }
+  explicit WorkerNames(tbb::task_arena& pool) : tbb::task_scheduler_observer(pool) { observe(true); }
   ~WorkerNames() override { observe(false); }
   void on_scheduler_entry(bool is_worker) override {
     thread_local bool named = false;
@@ -117,12 +117,12 @@ class WorkerNames : public tbb::task_scheduler_observer {
 struct Graph::Impl {
   Impl(int threads, int gate_count, GraphBodies& bodies_in, FlowMeter& meter_in)
       : limit(threads),
-        arena(threads, 1, tbb::task_arena::priority::low),
-        names(arena),
+        pool(threads, 1, tbb::task_arena::priority::low),
+        names(pool),
         bodies(bodies_in),
         meter(meter_in) {
-    // Graph, nodes and groups belong to the arena in which they are made.
-    arena.execute([&] {
+    // Graph, nodes and groups belong to the pool in which they are made.
+    pool.execute([&] {
       graph.emplace();
       build();
       gates = std::vector<Gate>(static_cast<size_t>(gate_count));
@@ -135,7 +135,7 @@ struct Graph::Impl {
   Gate& gate(int64_t sequence) { return gates[static_cast<size_t>(sequence) % gates.size()]; }
 
   SharedLimit limit;  // before the first use of TBB: the workers of this process
-  tbb::task_arena arena;
+  tbb::task_arena pool;
   WorkerNames names;
   GraphBodies& bodies;
   FlowMeter& meter;
@@ -218,7 +218,7 @@ Graph::~Graph() {
   drain();
   impl_->to_prefault.close();
   impl_->prefault_thread.join();
-  impl_->arena.execute([this] {
+  impl_->pool.execute([this] {
     for (Gate& gate : impl_->gates) {
       if (!gate.is_open()) gate.open();
       gate.wait();
@@ -236,12 +236,12 @@ void Graph::open(int64_t sequence) noexcept {
 
 void Graph::wait(int64_t sequence) {
   Gate& gate = impl_->gate(sequence);
-  if (!gate.is_open()) impl_->arena.execute([&] { gate.wait(); });
+  if (!gate.is_open()) impl_->pool.execute([&] { gate.wait(); });
   gate.close();
 }
 
 void Graph::drain() {
-  impl_->arena.execute([this] { impl_->graph->wait_for_all(); });
+  impl_->pool.execute([this] { impl_->graph->wait_for_all(); });
 }
 
 void Graph::close_gates() {

@@ -2,11 +2,11 @@
 //
 //   put(portion) -> plan -> prefault (own thread) -> work -> batch --last portion of a slot--> stage -> gate opens
 //
-// Threads: an arena of exactly `threads` slots, low priority, one of them reserved for the thread that waits;
-// `threads` - 1 TBB workers at most, shared with a training arena; one prefault thread that only waits for
+// Threads: a pool of exactly `threads` slots, low priority, one of them reserved for the thread that waits;
+// `threads` - 1 TBB workers at most, shared with a training pool; one prefault thread that only waits for
 // storage. Messages are Portions: handles. The bodies are noexcept, so that no exception cancels the graph.
 //
-// A gate is what the consumer waits for: wait(sequence) joins the arena and works until open(sequence) was
+// A gate is what the consumer waits for: wait(sequence) joins the pool and works until open(sequence) was
 // called. ([M] with one thread a condition variable would hang, with two it costs up to a third.) A gate
 // serves every gates-th sequence and is closed again as soon as the consumer has passed, so that the next
 // batch can be waited for before a slot was free to begin it.
@@ -20,7 +20,7 @@
 
 namespace dlpipe::pipeline {
 
-/// What the graph's nodes call. Any arena thread, many at once, except prefault: the prefault thread alone.
+/// What the graph's nodes call. Any pool thread, many at once, except prefault: the prefault thread alone.
 class GraphBodies {
  public:
   virtual ~GraphBodies() = default;
@@ -50,7 +50,7 @@ class Graph {
   void put(const Portion& whole, int32_t step);
   /// Opens the gate; once per batch. Any thread.
   void open(int64_t sequence) noexcept;
-  /// Works for the arena until the gate is open, then closes it. The consumer's thread; every sequence once.
+  /// Works for the pool until the gate is open, then closes it. The consumer's thread; every sequence once.
   void wait(int64_t sequence);
   /// Waits, working, until no portion is in the graph. Nobody may put meanwhile.
   void drain();

@@ -114,14 +114,14 @@ Result<bool> DeviceStager::copy(Slot& slot, Twin& twin) {
   if (twin.has_reader) DLPIPE_RETURN_IF_ERROR(device_.wait(*copy_stream_, *twin.released));
   twin.has_reader = false;
   DLPIPE_RETURN_IF_ERROR(device_.record(*twin.copying, *copy_stream_));
-  // One block holds all fields of a batch: one copy. Without the arena where nothing is in it, without the
+  // One block holds all fields of a batch: one copy. Without the tile memory where nothing is in it, without the
   // pixels where the device makes them all.
   size_t begin = 0;
-  size_t end = slot.memory().arena_begin();
+  size_t end = slot.memory().tiles_begin();
   coef::CoefWork work;
   if (tiles_) {
     DLPIPE_ASSIGN_OR_RETURN(work, coef::number_coef_blocks(slot.tiles()));
-    if (work.blocks[coef::kTiles] > 0) end += slot.arena_used();
+    if (work.blocks[coef::kTiles] > 0) end += slot.tiles_used();
     const auto is_sent = [](const coef::CoefSample& sample) { return sample.components > 0; };
     if (std::ranges::all_of(slot.tiles().samples, is_sent)) begin = slot.memory().pixels_end();
   }
@@ -129,7 +129,7 @@ Result<bool> DeviceStager::copy(Slot& slot, Twin& twin) {
                                             end - begin, CopyKind::kHostToDevice, *copy_stream_));
   counters_.bytes.add(static_cast<int64_t>(end - begin));
   const bool has_tiles = work.blocks[coef::kTiles] > 0;
-  if (has_tiles) DLPIPE_RETURN_IF_ERROR(tiles_->put(work, slot.arena_used(), twin.memory, *copy_stream_));
+  if (has_tiles) DLPIPE_RETURN_IF_ERROR(tiles_->put(work, slot.tiles_used(), twin.memory, *copy_stream_));
   DLPIPE_RETURN_IF_ERROR(device_.record(*twin.ready, *copy_stream_));
   DLPIPE_RETURN_IF_ERROR(
       device_.on_complete(*copy_stream_, [this, &slot, &twin, has_tiles] { copied(slot, twin, has_tiles); }));

@@ -26,12 +26,12 @@ Result<TileDecode> TileDecode::create(const Setup& setup) {
   return decode;
 }
 
-Status TileDecode::put(const coef::CoefWork& work, size_t arena_bytes, const BatchMemory& twin,
+Status TileDecode::put(const coef::CoefWork& work, size_t tile_bytes, const BatchMemory& twin,
                        Stream& stream) {
   Device& device = *setup_->options.device;
   coef::CoefBatch batch;
-  batch.arena = twin.arena();
-  batch.arena_bytes = arena_bytes;
+  batch.tiles = twin.tiles();
+  batch.tile_bytes = tile_bytes;
   batch.capacity = static_cast<int64_t>(capacity_);
   batch.work = work;
   batch.scratch = device_.data() + scratch_begin_;

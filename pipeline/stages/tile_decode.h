@@ -1,4 +1,4 @@
-// The device's half of decoding there: from the arena that came with a batch to its pixels, on the copy
+// The device's half of decoding there: from the tile memory that came with a batch to its pixels, on the copy
 // stream, and word back to the host of tiles that are damaged.
 //
 // Belongs to the device stager. Scratch and statuses are one batch's at a time: all work is in one stream.
@@ -21,8 +21,8 @@ class TileDecode {
   static Result<TileDecode> create(const Setup& setup);
 
   /// Behind the copy of the slot to `twin` in `stream`: `work` is what number_coef_blocks said of the slot's
-  /// arena, of which `arena_bytes` are used.
-  Status put(const coef::CoefWork& work, size_t arena_bytes, const BatchMemory& twin, Stream& stream);
+  /// tiles, of which `tile_bytes` are used.
+  Status put(const coef::CoefWork& work, size_t tile_bytes, const BatchMemory& twin, Stream& stream);
   /// One a place of the batch put last, once the stream has come there: 0, or 1 where its tiles are damaged.
   std::span<const int32_t> statuses() const {
     return {reinterpret_cast<const int32_t*>(statuses_.data()), capacity_};

@@ -28,7 +28,7 @@ Result<size_t> TileSender::select(const SamplePlan& plan, std::span<const std::b
 size_t TileSender::send(const SamplePlan& plan, std::span<const std::byte> image, Slot& slot, int64_t i) {
   const auto bytes = select(plan, image, sample_);
   if (!bytes.ok()) return 0;
-  const std::span<std::byte> part = slot.take_arena(sample_);
+  const std::span<std::byte> part = slot.take_tiles(sample_);
   if (part.empty()) return 0;
   selector_.copy(part);
   sample_.out = slot.pixel_offset(i);

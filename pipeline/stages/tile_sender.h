@@ -1,4 +1,4 @@
-// Instead of "decoder" where the device decodes: the packed tiles under a sample's crop go into the slot's arena, in the
+// Instead of "decoder" where the device decodes: the packed tiles under a sample's crop go into the slot's tile memory, in the
 // place of decoding and augmenting it. Nothing is decoded here; stages/tile_decode.h has the device do it.
 //
 // An object belongs to one thread and keeps its scratch.
@@ -25,7 +25,7 @@ class TileSender {
   /// host has to decode it.
   Result<size_t> select(const SamplePlan& plan, std::span<const std::byte> image, coef::CoefSample& sample);
   /// Place `i` of the slot is the device's to decode; answers the bytes that its tiles take. 0: it is the
-  /// host's, because it isn't fit for the device, the arena is full, or the record is damaged, about which
+  /// host's, because it isn't fit for the device, the tile memory is full, or the record is damaged, about which
   /// the host's decoder then says what it always says.
   size_t send(const SamplePlan& plan, std::span<const std::byte> image, Slot& slot, int64_t i);
 

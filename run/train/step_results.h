@@ -11,7 +11,7 @@
 
 #include "dlpipe/base/buffer.h"
 #include "dlpipe/base/device/device.h"
-#include "dlpipe/engine/core/arena_steps.h"
+#include "dlpipe/engine/core/flat_steps.h"
 #include "dlpipe/engine/core/tensor.h"
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/run/record/device_ledger.h"

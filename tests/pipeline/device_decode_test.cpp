@@ -108,7 +108,7 @@ SimulatedDevice& slow() {
 template <SimulatedDevice& (*kDevice)()>
 void decode_on(const coef::CoefBatch& batch, Stream& stream) {
   const size_t status_bytes = static_cast<size_t>(batch.capacity) * sizeof(int32_t);
-  kDevice().launch(stream, "decoding", {{batch.arena, batch.arena_bytes}},
+  kDevice().launch(stream, "decoding", {{batch.tiles, batch.tile_bytes}},
                    {{batch.scratch, batch.work.scratch_bytes},
                     {batch.pixels, batch.pixel_bytes},
                     {batch.statuses, status_bytes}},
@@ -298,7 +298,7 @@ TEST_F(DeviceDecodeTest, SeekingAndStoppingInMidFlightLosesNothing) {
   EXPECT_EQ(slow().bytes_held, held);
 }
 
-TEST_F(DeviceDecodeTest, WhatTheArenaDoesNotHoldTheHostDecodes) {
+TEST_F(DeviceDecodeTest, WhatTheTileMemoryDoesNotHoldTheHostDecodes) {
   LoaderOptions o = options("large", quick());
   o.batch = 2;
   o.augment = "resize(24x24)";
@@ -359,8 +359,7 @@ TEST_F(DeviceDecodeTest, APlantedOrderingProblemIsFound) {
   static const std::unique_ptr<Stream> other = value_or_throw(device.create_stream());
   LoaderOptions o = options("d", device);
   o.coef_decode = [](const coef::CoefBatch& batch, Stream& stream) {
-    device.launch(*other, "decoding", {{batch.arena, batch.arena_bytes}},
-                  {{batch.pixels, batch.pixel_bytes}});
+    device.launch(*other, "decoding", {{batch.tiles, batch.tile_bytes}}, {{batch.pixels, batch.pixel_bytes}});
     const size_t bytes = static_cast<size_t>(batch.capacity) * sizeof(int32_t);
     device.launch(stream, "statuses", {}, {{batch.statuses, bytes}},
                   [to = batch.statuses, bytes] { std::memset(to, 0, bytes); });

@@ -4,7 +4,7 @@
 //
 // Slices cut the images, and the output channels where there are few images; what a slice computes doesn't
 // depend on how they are cut, except for the gradient of the weights, whose partial sums are added in slice
-// order. All functions work on the training arena and return when done.
+// order. All functions work on the training pool and return when done.
 #pragma once
 
 #include "dlpipe/engine/core/tensor.h"

@@ -24,7 +24,7 @@ const Kernels* fused_kernels(const Attrs& attrs) {
 void activate_rows(Activation activation, DType dtype, const void* from, void* to, int64_t rows,
                    int64_t columns, int64_t row);
 
-/// All of a tensor in place, on the training arena. kNone: nothing happens.
+/// All of a tensor in place, on the training pool. kNone: nothing happens.
 void activate_in_place(Activation activation, const Tensor& tensor);
 
 }  // namespace cpu

@@ -2,9 +2,9 @@
 // inverse transform (coef_tiles.h), upsampling and colours (coef_pixels.h), antialiased resize and flip
 // (coef_resize.h). Every byte is what the host gives: CoefDecoder, then augment's resize.
 //
-//   const Result<CoefWork> work = number_coef_blocks(coef_head(host_arena, capacity));
-//   ... one copy of the arena to the device, scratch of work->scratch_bytes there ...
-//   coef_decode_cuda({device_arena, capacity, *work, scratch, pixels, statuses}, stream);
+//   const Result<CoefWork> work = number_coef_blocks(coef_head(host_tiles, capacity));
+//   ... one copy of the tile memory to the device, scratch of work->scratch_bytes there ...
+//   coef_decode_cuda({device_tiles, capacity, *work, scratch, pixels, statuses}, stream);
 //
 // pipeline/stages/tile_decode.h does that for the loader's batches.
 #pragma once

@@ -22,9 +22,9 @@ struct CoefPlace {
 
 /// The last sample whose first block isn't behind `block`: by halving, the same for all threads.
 DLPIPE_DEVICE CoefPlace place_of(const CoefBatch& batch, coef::CoefStep step, int64_t block) {
-  const auto* const samples = reinterpret_cast<const coef::CoefSample*>(batch.arena);
+  const auto* const samples = reinterpret_cast<const coef::CoefSample*>(batch.tiles);
   const auto* const begins =
-      reinterpret_cast<const uint32_t*>(batch.arena + batch.capacity * int64_t{sizeof(coef::CoefSample)}) +
+      reinterpret_cast<const uint32_t*>(batch.tiles + batch.capacity * int64_t{sizeof(coef::CoefSample)}) +
       step * (batch.capacity + 1);
   int64_t low = 0;
   int64_t high = batch.capacity;

@@ -45,10 +45,10 @@ DLPIPE_DEVICE CoefTile tile_of(const CoefBatch& batch, const CoefPlace& place) {
   while (component + 1 < sample.components && sample.plane[component + 1].tile_table <= number) ++component;
   const coef::CoefPlane& plane = sample.plane[component];
   const auto in_plane = static_cast<int>(number - plane.tile_table);
-  const std::byte* const part = batch.arena + sample.arena;
+  const std::byte* const part = batch.tiles + sample.begin;
   coef::TileRange range = reinterpret_cast<const coef::TileRange*>(part)[number];
-  if (range.size > static_cast<uint32_t>(coef::kMaxPackedTileBytes) || range.size > sample.arena_bytes ||
-      range.begin > sample.arena_bytes - range.size)
+  if (range.size > static_cast<uint32_t>(coef::kMaxPackedTileBytes) || range.size > sample.tile_bytes ||
+      range.begin > sample.tile_bytes - range.size)
     range = {0, 0};
   CoefTile tile;
   tile.plane = &plane;

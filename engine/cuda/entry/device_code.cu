@@ -72,16 +72,16 @@ static const Kernels* kernels_of(const OpRow& row) {
   return row.kernels[static_cast<int>(Backend::kCuda)];
 }
 extern const DeviceCode device_code_cuda;
-const DeviceCode device_code_cuda = {kernels_of,  copy_strided,      fill_elements,   widen,
-                                     mix_targets, &arena_steps_cuda, coef_decode_cuda};
+const DeviceCode device_code_cuda = {kernels_of,  copy_strided,     fill_elements,   widen,
+                                     mix_targets, &flat_steps_cuda, coef_decode_cuda};
 #else
 // tests/engine/cuda/simulated.cpp has the table of simulated kernels, and knows what the decoding touches.
 const Kernels* simulated_kernels_of(const OpRow& row);
 void simulated_coef_decode(const coef::CoefBatch& batch, Stream& stream);
 extern const DeviceCode device_code_cuda_simulated;
 const DeviceCode device_code_cuda_simulated = {
-    simulated_kernels_of,        copy_strided,         fill_elements, widen, mix_targets,
-    &arena_steps_cuda_simulated, simulated_coef_decode};
+    simulated_kernels_of,       copy_strided,         fill_elements, widen, mix_targets,
+    &flat_steps_cuda_simulated, simulated_coef_decode};
 #endif
 
 }  // namespace dlpipe::engine::cuda

@@ -70,7 +70,7 @@ TEST_P(ParallelTest, FirstExceptionReachesTheCaller) {
                                }),
                std::runtime_error);
   std::atomic<int> runs = 0;
-  parallel_slices(10, [&](int64_t) { ++runs; });  // and the arena still works
+  parallel_slices(10, [&](int64_t) { ++runs; });  // and the pool still works
   EXPECT_EQ(runs, 10);
 }
 

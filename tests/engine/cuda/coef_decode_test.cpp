@@ -26,12 +26,12 @@ using data::Pixels;
 
 constexpr uint8_t kUntouched = 0xa5;
 
-/// What a slot and a device do: an arena of exactly as many bytes as are used, so that AddressSanitizer sees
+/// What a slot and a device do: tile memory of exactly as many bytes as are used, so that AddressSanitizer sees
 /// every step beside it, scratch, and pixels with gaps between samples.
 class CoefSlot {
  public:
   explicit CoefSlot(size_t capacity) : capacity_(capacity), samples_(capacity) {
-    arena_.resize(coef::coef_head_bytes(capacity) / sizeof(uint64_t));
+    tiles_.resize(coef::coef_head_bytes(capacity) / sizeof(uint64_t));
     for (coef::CoefSample& sample : samples_) sample = {};
   }
 
@@ -43,9 +43,9 @@ class CoefSlot {
       sample = {};
       return bytes.status();
     }
-    sample.arena = arena_.size() * sizeof(uint64_t);
-    arena_.resize(arena_.size() + *bytes / sizeof(uint64_t));
-    selector_.copy({data() + sample.arena, *bytes});
+    sample.begin = tiles_.size() * sizeof(uint64_t);
+    tiles_.resize(tiles_.size() + *bytes / sizeof(uint64_t));
+    selector_.copy({data() + sample.begin, *bytes});
     sample.out = pixels_.size() + 5;
     pixels_.resize(sample.out + static_cast<size_t>(crop.window.width * crop.window.height * crop.channels),
                    kUntouched);
@@ -72,13 +72,13 @@ class CoefSlot {
   }
   int status(size_t i) const { return statuses_[i]; }
   std::span<std::byte> part(size_t i) {
-    return {data() + samples_[i].arena, static_cast<size_t>(samples_[i].arena_bytes)};
+    return {data() + samples_[i].begin, static_cast<size_t>(samples_[i].tile_bytes)};
   }
   const coef::CoefSample& sample(size_t i) const { return samples_[i]; }
   bool has(size_t i) const { return samples_[i].components != 0; }
 
  private:
-  std::byte* data() { return reinterpret_cast<std::byte*>(arena_.data()); }
+  std::byte* data() { return reinterpret_cast<std::byte*>(tiles_.data()); }
 
   void expect_gaps() {
     std::vector<uint8_t> all = pixels_;
@@ -93,7 +93,7 @@ class CoefSlot {
   size_t capacity_;
   data::TileSelector selector_;
   std::vector<coef::CoefSample> samples_;
-  std::vector<uint64_t> arena_;
+  std::vector<uint64_t> tiles_;
   std::vector<uint8_t> pixels_;
   std::vector<int32_t> statuses_;
 };

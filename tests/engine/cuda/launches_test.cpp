@@ -10,7 +10,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/cuda/arena/arena_norms.h"
+#include "dlpipe/engine/cuda/flat/flat_norms.h"
 #include "dlpipe/engine/cuda/grid/grid.h"
 #include "dlpipe/engine/ops/bench_samples.h"
 #include "dlpipe/engine/ops/cast.h"
@@ -283,9 +283,9 @@ TEST(LaunchesOfBatchNorm, FinishFewChannelsABlock) {
 TEST(LaunchesOfOptimizers, AreOfPacks) {
   constexpr int64_t kWeights = 25'000'000;  // ResNet-50's
   DryGrid grid;
-  const cuda::Arena arena{.count = kWeights};
-  cuda::step_sgd(arena, {}, {.momentum = 0.9});
-  cuda::step_adam(arena, {}, {});
+  const cuda::FlatGroup flat{.count = kWeights};
+  cuda::step_sgd(flat, {}, {.momentum = 0.9});
+  cuda::step_adam(flat, {}, {});
   cuda::update_ema(nullptr, nullptr, kWeights, 0.999, nullptr);
   cuda::sum_squares(nullptr, kWeights, nullptr);
   cuda::restore(nullptr, nullptr, kWeights, nullptr);

@@ -40,7 +40,7 @@ void simulated_coef_decode(const coef::CoefBatch& batch, Stream& stream);
 void simulated_coef_decode(const coef::CoefBatch& batch, Stream& stream) {
   const SimulatedDevice::Range statuses{batch.statuses,
                                         static_cast<size_t>(batch.capacity) * sizeof(int32_t)};
-  t_touched = {{{batch.arena, batch.arena_bytes}},
+  t_touched = {{{batch.tiles, batch.tile_bytes}},
                {{batch.scratch, batch.work.scratch_bytes}, {batch.pixels, batch.pixel_bytes}, statuses}};
   coef_decode_cuda_simulated(batch, stream);
   t_touched = {};

@@ -167,7 +167,7 @@ Result<size_t> TileSelector::select(std::span<const std::byte> bytes, const Coef
   } catch (...) {
     return status_from_current_exception("codec");
   }
-  return size_t{sample.arena_bytes};
+  return size_t{sample.tile_bytes};
 }
 
 bool TileSelector::take_tile(const coef::RowTiles::Tile& tile, const CoefSample& sample) {
@@ -209,7 +209,7 @@ Status TileSelector::fill_tiles(const coef::Record& record, const Region& stored
   }
   const uint64_t all = aligned(ranges_.size() * sizeof(coef::TileRange) + bytes_);
   if (all > std::numeric_limits<int32_t>::max()) return not_for_a_gpu("[codec] crop of too many bytes");
-  sample.arena_bytes = static_cast<uint32_t>(all);
+  sample.tile_bytes = static_cast<uint32_t>(all);
   return {};
 }
 

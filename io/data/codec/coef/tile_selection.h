@@ -37,11 +37,11 @@ class TileSelector {
  public:
   explicit TileSelector(const DecodeLimits& limits = {}) : limits_(limits) {}
 
-  /// Fills all of `sample` but its places in arena, scratch and batch; answers the bytes of its part of the
-  /// arena. kUnsupported: not for a GPU (coded tiles, another layout, too large); decode it on the host.
+  /// Fills all of `sample` but its places in tiles, scratch and batch; answers the bytes of its part of the
+  /// tiles. kUnsupported: not for a GPU (coded tiles, another layout, too large); decode it on the host.
   /// kCorrupt and kMisuse as ImageDecoder.
   Result<size_t> select(std::span<const std::byte> record, const CoefCrop& crop, coef::CoefSample& sample);
-  /// The part of the arena of what was selected last; `record` as it was then, `to` of that many bytes.
+  /// The part of the tile memory of what was selected last; `record` as it was then, `to` of that many bytes.
   void copy(std::span<std::byte> to) const;
 
  private:

@@ -1,7 +1,7 @@
-// LAMB over arenas on the simulated grid, against plain loops.
+// LAMB over flat groups on the simulated grid, against plain loops.
 #include <gtest/gtest.h>
 
-#include "tests/engine/cuda/arena_rig.h"
+#include "tests/engine/cuda/flat_rig.h"
 
 namespace dlpipe::engine::cuda {
 namespace {
@@ -52,14 +52,14 @@ class PlainLamb {
   std::vector<float> weights_, mean_, square_;
 };
 
-TEST(ArenaSteps, LambGivesThePlainLoopsWeights) {
+TEST(FlatSteps, LambGivesThePlainLoopsWeights) {
   const std::vector<LambOptions> all = {
       {.adam = {.epsilon = 1e-6, .weight_decay = 0.1}},
       {},  // adam's step
       {.adam = {.beta1 = 0.8, .beta2 = 0.95}, .always_adapt = true},
       {.adam = {.weight_decay = 0.1, .lr_scale = 0.3f, .decay_scale = 0.7f}}};
   for (const LambOptions& options : all) {
-    for (const std::vector<int64_t>& sizes : {kSizes, {3}, {kArenaChunk}, {1, 1, 1, 1, 1, 1}, {0, 5, 0}}) {
+    for (const std::vector<int64_t>& sizes : {kSizes, {3}, {kFlatChunk}, {1, 1, 1, 1, 1, 1}, {0, 5, 0}}) {
       for (const int64_t shift : {0, 1}) {
         Device device(sizes, shift);
         std::fill_n(device.weights.data(), std::min<int64_t>(7, device.count), 0.0f);  // a tensor of norm 0
@@ -70,7 +70,7 @@ TEST(ArenaSteps, LambGivesThePlainLoopsWeights) {
           device.new_gradients();
           device.lr = rate_of(step);
           plain.step(device, step + 1);
-          step_lamb(device.arena(), device.scalars(), options, memory.segments());
+          step_lamb(device.flat(), device.scalars(), options, memory.segments());
           device.end();
           expect_close(device.weights.values(), plain.weights(), kTerms);
           device.expect_low_is_the_weights();
@@ -80,7 +80,7 @@ TEST(ArenaSteps, LambGivesThePlainLoopsWeights) {
   }
 }
 
-TEST(ArenaSteps, LambWithoutDecayIsAdam) {
+TEST(FlatSteps, LambWithoutDecayIsAdam) {
   Device lamb(kSizes);
   Device adam(kSizes);
   LambMemory memory(lamb);
@@ -89,15 +89,15 @@ TEST(ArenaSteps, LambWithoutDecayIsAdam) {
       device->new_gradients();
       device->lr = rate_of(step);
     }
-    step_lamb(lamb.arena(), lamb.scalars(), {}, memory.segments());
-    step_adam(adam.arena(), adam.scalars(), {.epsilon = 1e-6});
+    step_lamb(lamb.flat(), lamb.scalars(), {}, memory.segments());
+    step_adam(adam.flat(), adam.scalars(), {.epsilon = 1e-6});
     lamb.end();
     adam.end();
     expect_close(lamb.weights.values(), adam.weights.values(), kTerms);
   }
 }
 
-TEST(ArenaSteps, EveryElementIsInOnePieceOfItsSegment) {
+TEST(FlatSteps, EveryElementIsInOnePieceOfItsSegment) {
   Device device(kSizes);
   LambMemory memory(device);
   const Segments segments = memory.segments();
@@ -107,7 +107,7 @@ TEST(ArenaSteps, EveryElementIsInOnePieceOfItsSegment) {
     for (int64_t i = piece.begin; i < piece.end; ++i) {
       EXPECT_LE(memory.offsets[static_cast<size_t>(piece.segment)], i);
       EXPECT_LT(i, memory.offsets[static_cast<size_t>(piece.segment) + 1]);
-      EXPECT_EQ(i / kArenaChunk, piece.begin / kArenaChunk);
+      EXPECT_EQ(i / kFlatChunk, piece.begin / kFlatChunk);
       ++times[static_cast<size_t>(i)];
     }
   }

@@ -1,17 +1,17 @@
-// The kernels of sgd, adam and averages over an arena (arena_steps.h): one element after another, in packs.
+// The kernels of sgd, adam and averages over a flat group (flat_steps.h): one element after another, in packs.
 #pragma once
 
 #include <cmath>
 
-#include "dlpipe/engine/core/arena_steps.h"
+#include "dlpipe/engine/core/flat_steps.h"
 #include "dlpipe/engine/cuda/grid/elements.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-inline constexpr int kArenaThreads = 256;
+inline constexpr int kFlatThreads = 256;
 
-/// Four neighbours in an arena, the first at a multiple of four; [begin, end) of them are meant.
+/// Four neighbours in a flat group, the first at a multiple of four; [begin, end) of them are meant.
 struct Four {
   int64_t first;
   int begin;
@@ -57,7 +57,7 @@ DLPIPE_DEVICE void store_low(const Pack<float>& pack, const Four& four, BFloat16
 /// Calls body(Four) for the thread's share of [begin, end).
 template <class Body>
 DLPIPE_DEVICE void each_four(int64_t begin, int64_t end, int thread, bool aligned, const Body& body) {
-  for (int64_t first = begin / 4 * 4 + thread * 4; first < end; first += kArenaThreads * 4) {
+  for (int64_t first = begin / 4 * 4 + thread * 4; first < end; first += kFlatThreads * 4) {
     Four four{first, begin > first ? static_cast<int>(begin - first) : 0,
               end - first < 4 ? static_cast<int>(end - first) : 4, false};
     four.in_pack = aligned && four.begin == 0 && four.end == 4;
@@ -65,13 +65,13 @@ DLPIPE_DEVICE void each_four(int64_t begin, int64_t end, int thread, bool aligne
   }
 }
 DLPIPE_DEVICE int64_t chunk_end(int64_t chunk, int64_t count) {
-  return (chunk + 1) * kArenaChunk < count ? (chunk + 1) * kArenaChunk : count;
+  return (chunk + 1) * kFlatChunk < count ? (chunk + 1) * kFlatChunk : count;
 }
 
-inline bool is_aligned(const Arena& arena) {
-  return is_pack_aligned(arena.weights) && is_pack_aligned(arena.gradients) &&
-         is_pack_aligned(arena.states[0]) && is_pack_aligned(arena.states[1]) &&
-         reinterpret_cast<uintptr_t>(arena.low) % sizeof(LowPack) == 0;
+inline bool is_aligned(const FlatGroup& flat) {
+  return is_pack_aligned(flat.weights) && is_pack_aligned(flat.gradients) &&
+         is_pack_aligned(flat.states[0]) && is_pack_aligned(flat.states[1]) &&
+         reinterpret_cast<uintptr_t>(flat.low) % sizeof(LowPack) == 0;
 }
 
 DLPIPE_DEVICE bool is_skipped(const StepScalars& scalars) {
@@ -81,18 +81,18 @@ DLPIPE_DEVICE float scale_of(const float* scale) {
   return scale != nullptr ? *scale : 1.0f;
 }
 
-/// One step over an arena: `Rule` is a struct with
+/// One step over a flat group: `Rule` is a struct with
 ///   kName; kStates; Coefficients coefficients(const StepScalars&) const: the same for all elements;
 ///   void update(const Coefficients&, float gradient, float& weight, float* states) const.
 template <class Rule>
-struct ArenaStep {
+struct FlatStep {
   static constexpr const char* kName = Rule::kName;
-  static constexpr int kThreads = kArenaThreads;
+  static constexpr int kThreads = kFlatThreads;
   struct Shared {
     typename Rule::Coefficients coefficients;
     float grad_scale;
   };
-  Arena arena;
+  FlatGroup flat;
   StepScalars scalars;
   Rule rule;
   bool aligned;
@@ -106,31 +106,31 @@ struct ArenaStep {
       shared.grad_scale = scale_of(scalars.grad_scale);
     });
     block.each([&](int thread) {
-      each_four(block.index() * kArenaChunk, chunk_end(block.index(), arena.count), thread, aligned,
+      each_four(block.index() * kFlatChunk, chunk_end(block.index(), flat.count), thread, aligned,
                 [&](const Four& four) { take(four, shared); });
     });
   }
 
   DLPIPE_DEVICE void take(const Four& four, const Shared& shared) const {
-    const Pack<float> gradients = load(arena.gradients, four);
-    Pack<float> weights = load(arena.weights, four);
+    const Pack<float> gradients = load(flat.gradients, four);
+    Pack<float> weights = load(flat.weights, four);
     Pack<float> states[2];
-    for (int i = 0; i < Rule::kStates; ++i) states[i] = load(arena.states[i], four);
+    for (int i = 0; i < Rule::kStates; ++i) states[i] = load(flat.states[i], four);
     for (int k = 0; k < 4; ++k) {
       float own[2];
       for (int i = 0; i < Rule::kStates; ++i) own[i] = states[i].at[k];
       rule.update(shared.coefficients, shared.grad_scale * gradients.at[k], weights.at[k], own);
       for (int i = 0; i < Rule::kStates; ++i) states[i].at[k] = own[i];
     }
-    for (int i = 0; i < Rule::kStates; ++i) store(states[i], four, arena.states[i]);
-    store(weights, four, arena.weights);
-    if (arena.low != nullptr) store_low(weights, four, arena.low);
+    for (int i = 0; i < Rule::kStates; ++i) store(states[i], four, flat.states[i]);
+    store(weights, four, flat.weights);
+    if (flat.low != nullptr) store_low(weights, four, flat.low);
   }
 };
 
 template <class Rule>
-void launch_step(const Arena& arena, const StepScalars& scalars, const Rule& rule) {
-  launch(ArenaStep<Rule>{arena, scalars, rule, is_aligned(arena)}, blocks_for(arena.count, kArenaChunk));
+void launch_step(const FlatGroup& flat, const StepScalars& scalars, const Rule& rule) {
+  launch(FlatStep<Rule>{flat, scalars, rule, is_aligned(flat)}, blocks_for(flat.count, kFlatChunk));
 }
 
 template <bool kMomentum>
@@ -217,7 +217,7 @@ struct AdamRule {
   }
 };
 
-/// The arena's weights are the averages, its gradients what is averaged.
+/// The group's weights are the averages, its gradients what is averaged.
 struct EmaRule {
   static constexpr const char* kName = "ema";
   static constexpr int kStates = 0;
@@ -235,14 +235,14 @@ struct EmaRule {
   }
 };
 
-inline void step_sgd(const Arena& arena, const StepScalars& scalars, const SgdOptions& options) {
-  if (options.momentum == 0.0) return launch_step(arena, scalars, SgdRule<false>{options});
-  launch_step(arena, scalars, SgdRule<true>{options});
+inline void step_sgd(const FlatGroup& flat, const StepScalars& scalars, const SgdOptions& options) {
+  if (options.momentum == 0.0) return launch_step(flat, scalars, SgdRule<false>{options});
+  launch_step(flat, scalars, SgdRule<true>{options});
 }
 
-inline void step_adam(const Arena& arena, const StepScalars& scalars, const AdamOptions& options) {
+inline void step_adam(const FlatGroup& flat, const StepScalars& scalars, const AdamOptions& options) {
   launch(ComputeAdamCoefficients{options, scalars.steps, scalars.lr, scalars.adam}, 1);
-  launch_step(arena, scalars, AdamRule());
+  launch_step(flat, scalars, AdamRule());
 }
 
 /// averages = decay * averages + (1 - decay) * weights. found_inf may be null.

@@ -1,5 +1,5 @@
-// An arena as engine/core/arena_steps.h takes it, with its scalars, and the same tensors with an optimizer of
-// engine/optim: what the tests of arenas compare.
+// A flat group as engine/core/flat_steps.h takes it, with its scalars, and the same tensors with an optimizer of
+// engine/optim: what the tests of flat groups compare.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,16 +15,16 @@
 #include <vector>
 
 #include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/arena_steps.h"
-#include "dlpipe/engine/cuda/arena/arena_kernels.h"
-#include "dlpipe/engine/cuda/arena/arena_lamb.h"
-#include "dlpipe/engine/cuda/arena/arena_norms.h"
+#include "dlpipe/engine/core/flat_steps.h"
+#include "dlpipe/engine/cuda/flat/flat_kernels.h"
+#include "dlpipe/engine/cuda/flat/flat_lamb.h"
+#include "dlpipe/engine/cuda/flat/flat_norms.h"
 #include "dlpipe/engine/optim/optimizer.h"
 
 namespace dlpipe::engine::cuda::test {
 
 // Tensors that begin and end anywhere; one fills a chunk and ends with it, one has nothing.
-inline const std::vector<int64_t> kSizes = {7, 2 * kArenaChunk - 7, kArenaChunk, 0, 5, 9001, 1, 6, 4099};
+inline const std::vector<int64_t> kSizes = {7, 2 * kFlatChunk - 7, kFlatChunk, 0, 5, 9001, 1, 6, 4099};
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
@@ -49,7 +49,7 @@ class Memory {
     std::fill_n(data(), count_, std::bit_cast<T>(guard()));
     for (const T& value : all_) {
       if (std::memcmp(&value, guard().data(), sizeof(T)) == 0) continue;
-      ADD_FAILURE() << "written outside of the arena, at " << &value - data() << " of " << count_;
+      ADD_FAILURE() << "written outside of the group, at " << &value - data() << " of " << count_;
       break;
     }
   }
@@ -76,7 +76,7 @@ inline void fill_random(float* to, int64_t count, uint64_t stream) {
   for (int64_t i = 0; i < count; ++i) to[i] = 2.0f * random.uniform() - 1.0f;
 }
 
-/// An arena of tensors, and the scalars of its steps.
+/// A flat group of tensors, and the scalars of its steps.
 struct Device {
   std::vector<int64_t> sizes;
   int64_t count;
@@ -99,7 +99,7 @@ struct Device {
     fill_random(weights.data(), count, 1);
   }
 
-  Arena arena() {
+  FlatGroup flat() {
     return {weights.data(), gradients.data(), {first.data(), second.data()}, low.data(), count};
   }
   StepScalars scalars() { return {&steps, &lr, &grad_scale, &found_inf, &adam}; }

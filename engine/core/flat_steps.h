@@ -1,4 +1,4 @@
-// Optimizer steps on CUDA over arenas: the parameters of a group lie one after another in one allocation, and
+// Optimizer steps on CUDA over flat groups: the parameters of a group lie one after another in one allocation, and
 // so do their gradients, their state and their bf16 copies. A step of sgd is one kernel over all of them,
 // lamb's three; before adam's one and lamb's a single thread computes what all elements share.
 //
@@ -7,14 +7,14 @@
 // is read from device memory, so that a step can be captured in a graph once and replayed:
 //
 // 1. set: the learning rate.
-// 2. sum_squares: once for each arena, into parts of its own.
+// 2. sum_squares: once for each group, into parts of its own.
 // 3. finish_norm: of all parts, the norm, the factor for gradients and whether all is finite.
-// 4. step_sgd, step_adam or step_lamb: once for each arena.
+// 4. step_sgd, step_adam or step_lamb: once for each group.
 // 5. update_ema: averages of the weights.
 // 6. end_step: last; counts the step, or doesn't.
 //
 // Where found_inf is set, weights, copies, state, averages and the number of steps keep their bits. Tensors
-// that have a learning rate or a weight decay of their own are an arena of their own. Gaps between tensors
+// that have a learning rate or a weight decay of their own are a flat group of their own. Gaps between tensors
 // are elements like others: zeros in weights and gradients stay zeros and count for nothing in a norm. All
 // work goes to the calling thread's stream, and sums have an order that only counts and offsets decide.
 #pragma once
@@ -26,7 +26,7 @@
 namespace dlpipe::engine::cuda {
 
 /// Device memory. Sixteen bytes at a time are read where all pointers are aligned to that (`low`: to eight).
-struct Arena {
+struct FlatGroup {
   float* weights = nullptr;
   const float* gradients = nullptr;
   float* states[2] =
@@ -53,7 +53,7 @@ struct StepScalars {
   const float* lr = nullptr;
   const float* grad_scale = nullptr;  // gradients are multiplied by it; null: they are taken as they are
   const int* found_inf = nullptr;     // not 0: the step changes nothing; null: it always counts
-  AdamCoefficients* adam = nullptr;   // scratch of adam and lamb, which any number of arenas may share
+  AdamCoefficients* adam = nullptr;   // scratch of adam and lamb, which any number of flat groups may share
 };
 
 /// As OptimizerArguments; PyTorch's dampening: momentum = momentum * it + (1 - dampening) * gradient from
@@ -85,9 +85,9 @@ struct LambOptions {
   AdamOptions adam = {.epsilon = 1e-6};  // `decoupled` means nothing
   bool always_adapt = false;  // else tensors without weight decay take adam's step, as in apex and timm
 };
-/// The tensors of an arena, and scratch: all in device memory.
+/// The tensors of a flat group, and scratch: all in device memory.
 struct Segments {
-  const int64_t* offsets = nullptr;  // count + 1: where each begins, from 0; the last is the arena's count
+  const int64_t* offsets = nullptr;  // count + 1: where each begins, from 0; the last is the group's count
   int64_t count = 0;
   double* parts = nullptr;  // lamb_parts()
   float* ratios = nullptr;  // count
@@ -123,10 +123,10 @@ struct LossScale {
 };
 
 /// The functions below as nvcc compiled them, for callers that it doesn't compile; and as g++ did.
-struct ArenaSteps {
-  void (*sgd)(const Arena&, const StepScalars&, const SgdOptions&);
-  void (*adam)(const Arena&, const StepScalars&, const AdamOptions&);
-  void (*lamb)(const Arena&, const StepScalars&, const LambOptions&, const Segments&);
+struct FlatSteps {
+  void (*sgd)(const FlatGroup&, const StepScalars&, const SgdOptions&);
+  void (*adam)(const FlatGroup&, const StepScalars&, const AdamOptions&);
+  void (*lamb)(const FlatGroup&, const StepScalars&, const LambOptions&, const Segments&);
   void (*ema)(float* averages, const float* weights, int64_t count, double decay, const int* found_inf);
   void (*sum_squares)(const float* gradients, int64_t count, double* parts);
   void (*finish_norm)(const double* parts, int64_t count, const NormInputs& inputs, const NormScalars& to);
@@ -136,14 +136,14 @@ struct ArenaSteps {
   /// to = from where found_inf is set: what a step that didn't count has changed goes back.
   void (*restore)(float* to, const float* from, int64_t count, const int* found_inf);
 };
-extern const ArenaSteps arena_steps_cuda;
-extern const ArenaSteps arena_steps_cuda_simulated;
+extern const FlatSteps flat_steps_cuda;
+extern const FlatSteps flat_steps_cuda_simulated;
 
-inline constexpr int64_t kArenaChunk = 4096;  // elements a block; part of the definition of sums
+inline constexpr int64_t kFlatChunk = 4096;  // elements a block; part of the definition of sums
 
 /// How many partial sums sum_squares writes.
 constexpr int64_t norm_parts(int64_t count) {
-  return (count + kArenaChunk - 1) / kArenaChunk;
+  return (count + kFlatChunk - 1) / kFlatChunk;
 }
 /// Two for each slot: see Piece.
 constexpr int64_t lamb_slots(int64_t count, int64_t segments) {

@@ -1,13 +1,13 @@
-// The kernels of lamb over an arena and its segments (arena_steps.h).
+// The kernels of lamb over a flat group and its segments (flat_steps.h).
 #pragma once
 
-#include "dlpipe/engine/cuda/arena/arena_norms.h"
+#include "dlpipe/engine/cuda/flat/flat_norms.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
 /// What a block of lamb has: a segment's share of a chunk. Blocks are numbered segment + chunk, which grows
-/// from piece to piece in the arena's order; where a segment ends with its chunk, one of the numbers has no
+/// from piece to piece in the group's order; where a segment ends with its chunk, one of the numbers has no
 /// elements.
 struct Piece {
   int64_t segment;
@@ -15,7 +15,7 @@ struct Piece {
   int64_t end;
 };
 DLPIPE_DEVICE int64_t first_slot(const Segments& segments, int64_t segment) {
-  return segment + segments.offsets[segment] / kArenaChunk;
+  return segment + segments.offsets[segment] / kFlatChunk;
 }
 DLPIPE_DEVICE Piece piece_of(const Segments& segments, int64_t slot) {
   int64_t segment = 0;  // the last whose first slot isn't above
@@ -29,13 +29,13 @@ DLPIPE_DEVICE Piece piece_of(const Segments& segments, int64_t slot) {
   }
   const int64_t chunk = slot - segment;
   const int64_t begin = segments.offsets[segment];
-  return {segment, begin > chunk * kArenaChunk ? begin : chunk * kArenaChunk,
+  return {segment, begin > chunk * kFlatChunk ? begin : chunk * kFlatChunk,
           chunk_end(chunk, segments.offsets[segment + 1])};
 }
 
 /// What lamb's kernels share.
 struct LambArguments {
-  Arena arena;
+  FlatGroup flat;
   StepScalars scalars;
   LambOptions options;
   Segments segments;
@@ -45,7 +45,7 @@ struct LambArguments {
 /// The moments, and each piece's squares of weights and of updates.
 struct LambMoments : LambArguments {
   static constexpr const char* kName = "lamb moments";
-  static constexpr int kThreads = kArenaThreads;
+  static constexpr int kThreads = kFlatThreads;
   struct Shared {
     AdamCoefficients coefficients;
     ReduceSpace<double, kThreads> space;
@@ -66,18 +66,18 @@ struct LambMoments : LambArguments {
       double weight_squares = 0;
       double update_squares = 0;
       each_four(piece.begin, piece.end, thread, aligned, [&](const Four& four) {
-        const Pack<float> gradients = load(arena.gradients, four);
-        const Pack<float> weights = load(arena.weights, four);
-        Pack<float> means = load(arena.states[0], four);
-        Pack<float> squares = load(arena.states[1], four);
+        const Pack<float> gradients = load(flat.gradients, four);
+        const Pack<float> weights = load(flat.weights, four);
+        Pack<float> means = load(flat.states[0], four);
+        Pack<float> squares = load(flat.states[1], four);
         for (int k = 0; k < 4; ++k) {
           update_moments(c, grad_scale * gradients.at[k], means.at[k], squares.at[k]);
           const float update = adam_update(c, means.at[k], squares.at[k]) + c.decay * weights.at[k];
           weight_squares += double{weights.at[k]} * weights.at[k];
           update_squares += double{update} * update;
         }
-        store(means, four, arena.states[0]);
-        store(squares, four, arena.states[1]);
+        store(means, four, flat.states[0]);
+        store(squares, four, flat.states[1]);
       });
       of_weights[thread] = weight_squares;
       of_updates[thread] = update_squares;
@@ -95,7 +95,7 @@ struct LambMoments : LambArguments {
 /// One block a segment: |weights| / |updates|.
 struct LambRatios : LambArguments {
   static constexpr const char* kName = "lamb ratios";
-  static constexpr int kThreads = kArenaThreads;
+  static constexpr int kThreads = kFlatThreads;
   using Shared = ReduceSpace<double, kThreads>;
 
   template <class Block>
@@ -118,7 +118,7 @@ struct LambRatios : LambArguments {
 /// The weights; the update is computed once more, which is as much memory as keeping it would be.
 struct LambWeights : LambArguments {
   static constexpr const char* kName = "lamb weights";
-  static constexpr int kThreads = kArenaThreads;
+  static constexpr int kThreads = kFlatThreads;
   struct Shared {
     AdamCoefficients coefficients;
     float rate;
@@ -136,30 +136,30 @@ struct LambWeights : LambArguments {
     block.each([&](int thread) {
       const AdamCoefficients& c = shared.coefficients;
       each_four(piece.begin, piece.end, thread, aligned, [&](const Four& four) {
-        const Pack<float> means = load(arena.states[0], four);
-        const Pack<float> squares = load(arena.states[1], four);
-        Pack<float> weights = load(arena.weights, four);
+        const Pack<float> means = load(flat.states[0], four);
+        const Pack<float> squares = load(flat.states[1], four);
+        Pack<float> weights = load(flat.weights, four);
         for (int k = 0; k < 4; ++k)
           weights.at[k] -=
               shared.rate * (adam_update(c, means.at[k], squares.at[k]) + c.decay * weights.at[k]);
-        store(weights, four, arena.weights);
-        if (arena.low != nullptr) store_low(weights, four, arena.low);
+        store(weights, four, flat.weights);
+        if (flat.low != nullptr) store_low(weights, four, flat.low);
       });
     });
   }
 };
 
-inline void step_lamb(const Arena& arena, const StepScalars& scalars, const LambOptions& options,
+inline void step_lamb(const FlatGroup& flat, const StepScalars& scalars, const LambOptions& options,
                       const Segments& segments) {
   if (segments.count == 0) return;
   // Adam's with a rate of 1, whose updates are then the bias-corrected mean / root.
   AdamOptions adam = options.adam;
   adam.decoupled = false;
   launch(ComputeAdamCoefficients{adam, scalars.steps, nullptr, scalars.adam}, 1);
-  const LambArguments arguments{arena, scalars, options, segments, is_aligned(arena)};
-  launch(LambMoments{arguments}, lamb_slots(arena.count, segments.count));
+  const LambArguments arguments{flat, scalars, options, segments, is_aligned(flat)};
+  launch(LambMoments{arguments}, lamb_slots(flat.count, segments.count));
   launch(LambRatios{arguments}, segments.count);
-  launch(LambWeights{arguments}, lamb_slots(arena.count, segments.count));
+  launch(LambWeights{arguments}, lamb_slots(flat.count, segments.count));
 }
 
 }  // namespace DLPIPE_GRID_NAMESPACE

@@ -1,10 +1,10 @@
-// The gradients' norm, whether they are finite, and the loss scale (arena_steps.h).
+// The gradients' norm, whether they are finite, and the loss scale (flat_steps.h).
 #pragma once
 
 #include <cmath>
 #include <limits>
 
-#include "dlpipe/engine/cuda/arena/arena_kernels.h"
+#include "dlpipe/engine/cuda/flat/flat_kernels.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
@@ -16,7 +16,7 @@ struct AddDoubles {
 /// In f64, where no sum of squares of finite f32 overflows. One block a chunk.
 struct SquaresOfChunk {
   static constexpr const char* kName = "sum of squares";
-  static constexpr int kThreads = kArenaThreads;
+  static constexpr int kThreads = kFlatThreads;
   using Shared = ReduceSpace<double, kThreads>;
   const float* gradients;
   int64_t count;
@@ -28,7 +28,7 @@ struct SquaresOfChunk {
     typename Block::template PerThread<double> squares;
     block.each([&](int thread) {
       double sum = 0;
-      each_four(block.index() * kArenaChunk, chunk_end(block.index(), count), thread, aligned,
+      each_four(block.index() * kFlatChunk, chunk_end(block.index(), count), thread, aligned,
                 [&](const Four& four) {
                   const Pack<float> pack = load(gradients, four);
                   for (int k = 0; k < 4; ++k) sum += double{pack.at[k]} * pack.at[k];
@@ -106,7 +106,7 @@ struct SetScalar {
 
 struct Restore {
   static constexpr const char* kName = "restore";
-  static constexpr int kThreads = kArenaThreads;
+  static constexpr int kThreads = kFlatThreads;
   using Shared = NoShared;
   float* to;
   const float* from;
@@ -172,7 +172,7 @@ inline void restore(float* to, const float* from, int64_t count, const int* foun
   launch(Restore{to, from, count, found_inf}, blocks_for(count, Restore::kThreads));
 }
 
-/// After all arenas' steps: counts the step unless found_inf (may be null) is set, and moves the loss scale.
+/// After all flat groups' steps: counts the step unless found_inf (may be null) is set, and moves the loss scale.
 inline void end_step(int64_t* steps, const int* found_inf, const LossScale& loss_scale) {
   launch(EndStep{steps, found_inf, loss_scale}, 1);
 }

@@ -1,4 +1,4 @@
-// An optimizer's parameters on a device, as core/arena_steps.h wants them: parameters that share their
+// An optimizer's parameters on a device, as core/flat_steps.h wants them: parameters that share their
 // factors lie one after another in one block, and so do their gradients and states, so that a step is a few
 // kernels whatever the number of tensors. Internal to engine/optim; one thread.
 #pragma once
@@ -7,30 +7,30 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/core/arena_steps.h"
+#include "dlpipe/engine/core/flat_steps.h"
 #include "dlpipe/engine/optim/optimizer.h"
 
 namespace dlpipe::engine {
 
-/// A view of `arena` [N] as `shape`, from an element on.
-Tensor share_of(const Tensor& arena, int64_t offset, const Shape& shape);
+/// A view of `flat` [N] as `shape`, from an element on.
+Tensor share_of(const Tensor& flat, int64_t offset, const Shape& shape);
 
-class DeviceArenas {
+class FlatGroups {
  public:
   struct Member {
     NamedTensor parameter;
     float lr_scale = 1.0f;
     float decay_scale = 1.0f;
-    bool whole = false;  // an arena of its own, for a rule that looks at all of it
+    bool whole = false;  // a flat group of its own, for a rule that looks at all of it
   };
-  /// The parameters' memory moves into the arenas. Each gets `states` (at most two) f32 an element, zeros;
-  /// with `segments`, arenas know where their tensors begin.
-  DeviceArenas(Device& device, std::vector<Member> members, int states, bool segments);
+  /// The parameters' memory moves into the flat groups. Each gets `states` (at most two) f32 an element, zeros;
+  /// with `segments`, flat groups know where their tensors begin.
+  FlatGroups(Device& device, std::vector<Member> members, int states, bool segments);
 
-  /// One arena of tensors that share their factors.
+  /// One group of tensors that share their factors.
   struct Part {
-    const cuda::ArenaSteps& code;
-    const cuda::Arena& arena;
+    const cuda::FlatSteps& code;
+    const cuda::FlatGroup& flat;
     const cuda::StepScalars& scalars;
     const cuda::Segments& segments;  // none unless they were asked for
     float lr_scale, decay_scale;
@@ -42,7 +42,7 @@ class DeviceArenas {
   struct Whole {
     Tensor weights, gradients, state;
     Tensor lr, grad_scale;
-    const cuda::ArenaSteps& code;
+    const cuda::FlatSteps& code;
     const int* found_inf;
     float lr_scale, decay_scale;
   };
@@ -70,7 +70,7 @@ class DeviceArenas {
   struct Group {
     float lr_scale = 1.0f;
     float decay_scale = 1.0f;
-    int64_t whole = -1;  // the member, where it has an arena of its own
+    int64_t whole = -1;  // the member, where it has a flat group of its own
     int64_t count = 0;   // elements, gaps included
     Tensor weights, gradients;
     std::vector<Tensor> states;
@@ -93,7 +93,7 @@ class DeviceArenas {
   }
 
   Device& device_;
-  const cuda::ArenaSteps& code_;
+  const cuda::FlatSteps& code_;
   std::vector<Member> members_;
   std::vector<Place> places_;  // one a member
   std::vector<Group> groups_;

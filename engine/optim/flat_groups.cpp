@@ -1,4 +1,4 @@
-#include "dlpipe/engine/optim/device_arenas.h"
+#include "dlpipe/engine/optim/flat_groups.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -16,11 +16,11 @@ constexpr int64_t kAlign = 64;  // elements: every tensor begins where any kerne
 
 }  // namespace
 
-Tensor share_of(const Tensor& arena, int64_t offset, const Shape& shape) {
-  return arena.view_as(shape, row_major(shape), offset);
+Tensor share_of(const Tensor& flat, int64_t offset, const Shape& shape) {
+  return flat.view_as(shape, row_major(shape), offset);
 }
 
-DeviceArenas::DeviceArenas(Device& device, std::vector<Member> members, int states, bool segments)
+FlatGroups::FlatGroups(Device& device, std::vector<Member> members, int states, bool segments)
     : device_(device), code_(*device_code(device).steps), members_(std::move(members)) {
   place_members(states);
   for (size_t g = 0; segments && g < groups_.size(); ++g) find_segments(g);
@@ -36,7 +36,7 @@ DeviceArenas::DeviceArenas(Device& device, std::vector<Member> members, int stat
   parts_ = Tensor::empty({{std::max<int64_t>(parts, 1)}, DType::kF64, Layout::kPlain}, device_);
 }
 
-void DeviceArenas::place_members(int states) {
+void FlatGroups::place_members(int states) {
   for (size_t i = 0; i < members_.size(); ++i) {
     const Member& member = members_[i];
     const auto same = [&](const Group& group) {
@@ -60,7 +60,7 @@ void DeviceArenas::place_members(int states) {
   }
 }
 
-void DeviceArenas::find_segments(size_t index) {
+void FlatGroups::find_segments(size_t index) {
   Group& group = groups_[index];
   std::vector<int64_t> offsets;
   for (const Place& place : places_) {
@@ -75,7 +75,7 @@ void DeviceArenas::find_segments(size_t index) {
                     group.ratios.data<float>()};
 }
 
-bool DeviceArenas::gather_gradients() {
+bool FlatGroups::gather_gradients() {
   size_t found = 0;
   for (size_t i = 0; i < members_.size(); ++i) {
     const Tensor grad = members_[i].parameter.tensor.grad();
@@ -94,12 +94,12 @@ bool DeviceArenas::gather_gradients() {
                                                      " freeze parameters that take no part")));
 }
 
-void DeviceArenas::set_rate(double lr) {
+void FlatGroups::set_rate(double lr) {
   code_.set(scalar<float>(offsetof(Scalars, lr)), static_cast<float>(lr));
 }
 
-void DeviceArenas::update_whole(const Group& group, const cuda::StepScalars& scalars,
-                                const WholeUpdate& update) {
+void FlatGroups::update_whole(const Group& group, const cuda::StepScalars& scalars,
+                              const WholeUpdate& update) {
   const Shape& shape = members_[static_cast<size_t>(group.whole)].parameter.tensor.shape();
   const auto number = [&](const float* at) {
     return Tensor::borrow(const_cast<float*>(at), {1}, DType::kF32, device_);
@@ -109,7 +109,7 @@ void DeviceArenas::update_whole(const Group& group, const cuda::StepScalars& sca
           scalars.found_inf, group.lr_scale, group.decay_scale});
 }
 
-DeviceStepFlags DeviceArenas::step(const DeviceStep& step, const Update& update, const WholeUpdate& whole) {
+DeviceStepFlags FlatGroups::step(const DeviceStep& step, const Update& update, const WholeUpdate& whole) {
   int32_t* const found_inf = scalar<int32_t>(offsetof(Scalars, found_inf));
   float* const norm = scalar<float>(offsetof(Scalars, norm));
   const float* const lr = scalar<float>(offsetof(Scalars, lr));
@@ -134,30 +134,30 @@ DeviceStepFlags DeviceArenas::step(const DeviceStep& step, const Update& update,
       update_whole(group, scalars, whole);
       continue;
     }
-    cuda::Arena arena;
-    arena.weights = group.weights.data<float>();
-    arena.gradients = group.gradients.data<float>();
-    for (size_t i = 0; i < group.states.size(); ++i) arena.states[i] = group.states[i].data<float>();
-    arena.count = group.count;
-    update({code_, arena, scalars, group.segments, group.lr_scale, group.decay_scale});
+    cuda::FlatGroup flat;
+    flat.weights = group.weights.data<float>();
+    flat.gradients = group.gradients.data<float>();
+    for (size_t i = 0; i < group.states.size(); ++i) flat.states[i] = group.states[i].data<float>();
+    flat.count = group.count;
+    update({code_, flat, scalars, group.segments, group.lr_scale, group.decay_scale});
   }
   code_.end_step(scalar<int64_t>(offsetof(Scalars, steps)), found_inf, loss_scale);
   for (Member& member : members_) member.parameter.tensor.bump_version();
   return {found_inf, norm, loss_scale.scale};
 }
 
-Tensor DeviceArenas::state(size_t member, int state) const {
+Tensor FlatGroups::state(size_t member, int state) const {
   return share_of(groups_[places_[member].group].states[static_cast<size_t>(state)], places_[member].offset,
                   members_[member].parameter.tensor.shape());
 }
 
-int64_t DeviceArenas::steps() const {
+int64_t FlatGroups::steps() const {
   Scalars scalars{};
   copy_memory(cpu_device(), &scalars, device_, scalars_.raw(), sizeof scalars);
   return scalars.steps;
 }
 
-void DeviceArenas::set_steps(int64_t steps) {
+void FlatGroups::set_steps(int64_t steps) {
   Scalars scalars{};
   scalars.steps = steps;
   copy_memory(device_, scalars_.raw(), cpu_device(), &scalars, sizeof scalars);

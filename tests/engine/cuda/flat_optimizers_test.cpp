@@ -1,7 +1,7 @@
-// Sgd and adam over arenas on the simulated grid, against engine/optim: the same bits.
+// Sgd and adam over flat groups on the simulated grid, against engine/optim: the same bits.
 #include <gtest/gtest.h>
 
-#include "tests/engine/cuda/arena_rig.h"
+#include "tests/engine/cuda/flat_rig.h"
 
 namespace dlpipe::engine::cuda {
 namespace {
@@ -33,7 +33,7 @@ AdamOptions adam_options(const OptimizerArguments& a) {
 /// here.
 template <class Step>
 void expect_the_cpus_bits(const char* optimizer, const OptimizerArguments& arguments, const Step& step) {
-  for (const std::vector<int64_t>& sizes : {kSizes, {3}, {4}, {4 * kArenaThreads + 2}}) {
+  for (const std::vector<int64_t>& sizes : {kSizes, {3}, {4}, {4 * kFlatThreads + 2}}) {
     for (const int64_t shift : {0, 1}) {
       Device device(sizes, shift);
       device.grad_scale = 1.0f / 1024.0f;
@@ -44,7 +44,7 @@ void expect_the_cpus_bits(const char* optimizer, const OptimizerArguments& argum
         for (int64_t k = 0; k < device.count; ++k) device.gradients[k] *= 1024.0f;
         device.lr = rate_of(i);
         cpu.step(device.lr);
-        step(device.arena(), device.scalars());
+        step(device.flat(), device.scalars());
         device.end();
         ASSERT_EQ(device.weights.values(), cpu.weights()) << "step " << i << ", shift " << shift;
         device.expect_low_is_the_weights();
@@ -65,35 +65,35 @@ std::vector<OptimizerArguments> kinds_of_decay() {
   return all;
 }
 
-TEST(ArenaSteps, SgdGivesTheCpusBits) {
+TEST(FlatSteps, SgdGivesTheCpusBits) {
   for (OptimizerArguments arguments : kinds_of_decay()) {
     for (const double momentum : {0.0, 0.9}) {
       for (const bool nesterov : {false, true}) {
         if (nesterov && momentum == 0.0) continue;
         arguments.momentum = momentum;
         arguments.nesterov = nesterov;
-        expect_the_cpus_bits("sgd", arguments, [&](const Arena& arena, const StepScalars& scalars) {
-          step_sgd(arena, scalars, sgd_options(arguments));
+        expect_the_cpus_bits("sgd", arguments, [&](const FlatGroup& flat, const StepScalars& scalars) {
+          step_sgd(flat, scalars, sgd_options(arguments));
         });
       }
     }
   }
 }
 
-TEST(ArenaSteps, SgdWithoutMomentumNeedsNoState) {
+TEST(FlatSteps, SgdWithoutMomentumNeedsNoState) {
   Device device({4099});
   device.new_gradients();
   device.lr = 0.5f;
   const std::vector<float> before = device.weights.values();
-  Arena arena = device.arena();
-  arena.states[0] = arena.states[1] = nullptr;
-  arena.low = nullptr;
-  step_sgd(arena, {&device.steps, &device.lr}, {.momentum = 0.0});
+  FlatGroup flat = device.flat();
+  flat.states[0] = flat.states[1] = nullptr;
+  flat.low = nullptr;
+  step_sgd(flat, {&device.steps, &device.lr}, {.momentum = 0.0});
   for (int64_t i = 0; i < device.count; ++i)
     ASSERT_EQ(device.weights[i], before[static_cast<size_t>(i)] - 0.5f * device.gradients[i]);
 }
 
-TEST(ArenaSteps, DampeningBeginsWithTheSecondStep) {
+TEST(FlatSteps, DampeningBeginsWithTheSecondStep) {
   Device device({5000});
   std::vector<double> weights;
   for (const float weight : device.weights.values()) weights.push_back(weight);
@@ -106,20 +106,20 @@ TEST(ArenaSteps, DampeningBeginsWithTheSecondStep) {
       velocity[i] = step == 0 ? gradient : 0.9 * velocity[i] + (1 - 0.25) * gradient;
       weights[i] -= double{device.lr} * velocity[i];
     }
-    step_sgd(device.arena(), device.scalars(), {.dampening = 0.25, .weight_decay = 0.01});
+    step_sgd(device.flat(), device.scalars(), {.dampening = 0.25, .weight_decay = 0.01});
     device.end();
   }
   expect_close(device.weights.values(), {weights.begin(), weights.end()}, kTerms);
 }
 
-TEST(ArenaSteps, AdamGivesTheCpusBits) {
+TEST(FlatSteps, AdamGivesTheCpusBits) {
   for (const OptimizerArguments& arguments : kinds_of_decay()) {
-    expect_the_cpus_bits("adam", arguments, [&](const Arena& arena, const StepScalars& scalars) {
-      step_adam(arena, scalars, adam_options(arguments));
+    expect_the_cpus_bits("adam", arguments, [&](const FlatGroup& flat, const StepScalars& scalars) {
+      step_adam(flat, scalars, adam_options(arguments));
     });
   }
 }
-TEST(ArenaSteps, AdamWGivesTheCpusBits) {
+TEST(FlatSteps, AdamWGivesTheCpusBits) {
   OptimizerArguments arguments;
   arguments.beta1 = 0.8;
   arguments.beta2 = 0.95;
@@ -127,12 +127,12 @@ TEST(ArenaSteps, AdamWGivesTheCpusBits) {
   arguments.weight_decay = 0.1;
   AdamOptions options = adam_options(arguments);
   options.decoupled = true;
-  expect_the_cpus_bits("adamw", arguments, [&](const Arena& arena, const StepScalars& scalars) {
-    step_adam(arena, scalars, options);
+  expect_the_cpus_bits("adamw", arguments, [&](const FlatGroup& flat, const StepScalars& scalars) {
+    step_adam(flat, scalars, options);
   });
 }
 
-TEST(ArenaSteps, AdamReadsTheStepFromTheDevice) {
+TEST(FlatSteps, AdamReadsTheStepFromTheDevice) {
   Device device({64});
   device.new_gradients();
   device.lr = 0.1f;
@@ -140,7 +140,7 @@ TEST(ArenaSteps, AdamReadsTheStepFromTheDevice) {
     std::fill_n(device.first.data(), device.count, 0.0f);
     std::fill_n(device.second.data(), device.count, 0.0f);
     const std::vector<float> before = device.weights.values();
-    step_adam(device.arena(), device.scalars(), {});
+    step_adam(device.flat(), device.scalars(), {});
     for (int64_t k = 0; k < device.count; ++k)
       ASSERT_NEAR(std::abs(device.weights[k] - before[static_cast<size_t>(k)]), 0.1f, 1e-6);
   }

@@ -1,14 +1,14 @@
-// What the steps of engine/core/arena_steps.h share, over the simulated grid: norms and clipping, steps that
-// don't count, averages, loss scales. The optimizers' own are in arena_optimizers_test.cpp and
-// arena_lamb_test.cpp.
-#include "dlpipe/engine/core/arena_steps.h"
+// What the steps of engine/core/flat_steps.h share, over the simulated grid: norms and clipping, steps that
+// don't count, averages, loss scales. The optimizers' own are in flat_optimizers_test.cpp and
+// flat_lamb_test.cpp.
+#include "dlpipe/engine/core/flat_steps.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 
 #include "dlpipe/engine/layers/layers.h"
-#include "tests/engine/cuda/arena_rig.h"
+#include "tests/engine/cuda/flat_rig.h"
 
 namespace dlpipe::engine::cuda {
 namespace {
@@ -29,7 +29,7 @@ Norm norm_of(float* gradients, int64_t count, double max_norm, const float* inve
   return norm;
 }
 
-TEST(ArenaSteps, ClipsAsTheCpuDoes) {
+TEST(FlatSteps, ClipsAsTheCpuDoes) {
   for (const int64_t shift : {0, 1}) {
     Device device(kSizes, shift);
     device.new_gradients();
@@ -50,8 +50,8 @@ TEST(ArenaSteps, ClipsAsTheCpuDoes) {
   }
 }
 
-TEST(ArenaSteps, ANormIsTheSameBitsWhereverTheArenaLies) {
-  const int64_t count = 9 * kArenaChunk + 3;
+TEST(FlatSteps, ANormIsTheSameBitsWhereverTheGroupLies) {
+  const int64_t count = 9 * kFlatChunk + 3;
   Memory<float> here(count);
   Memory<float> there(count, 3);
   fill_random(here.data(), count, 1);
@@ -63,7 +63,7 @@ TEST(ArenaSteps, ANormIsTheSameBitsWhereverTheArenaLies) {
   EXPECT_EQ(first.values(), second.values());
 }
 
-TEST(ArenaSteps, OneNormOfSeveralArenas) {
+TEST(FlatSteps, OneNormOfSeveralGroups) {
   const int64_t counts[] = {5000, 3};
   Memory<float> large(counts[0]);
   Memory<float> small(counts[1]);
@@ -79,7 +79,7 @@ TEST(ArenaSteps, OneNormOfSeveralArenas) {
   EXPECT_EQ(norm_of(nullptr, 0, 1.0, nullptr).norm, 0.0f);
 }
 
-TEST(ArenaSteps, ANormOfManyPartsIsTheirSum) {
+TEST(FlatSteps, ANormOfManyPartsIsTheirSum) {
   Memory<double> parts(3001);
   for (int64_t i = 0; i < 3001; ++i) parts[i] = 1;
   Norm norm;
@@ -87,12 +87,12 @@ TEST(ArenaSteps, ANormOfManyPartsIsTheirSum) {
   EXPECT_EQ(norm.norm, static_cast<float>(std::sqrt(3001.0)));
 }
 
-TEST(ArenaSteps, GradientsThatAreNotFiniteAreFoundAndClipNothing) {
-  const int64_t count = 2 * kArenaChunk + 5;
+TEST(FlatSteps, GradientsThatAreNotFiniteAreFoundAndClipNothing) {
+  const int64_t count = 2 * kFlatChunk + 5;
   Memory<float> gradients(count);
   const float inverse = 0.25f;
   for (const float bad : {kInf, -kInf, kNan}) {
-    for (const int64_t at : {int64_t{0}, kArenaChunk + 77, count - 1}) {
+    for (const int64_t at : {int64_t{0}, kFlatChunk + 77, count - 1}) {
       fill_random(gradients.data(), count, 5);
       gradients[at] = bad;
       const Norm norm = norm_of(gradients.data(), count, 0.1, &inverse);
@@ -106,7 +106,7 @@ TEST(ArenaSteps, GradientsThatAreNotFiniteAreFoundAndClipNothing) {
   EXPECT_EQ(norm_of(gradients.data(), count, kInf, nullptr).found_inf, 0);
 }
 
-TEST(ArenaSteps, ALossThatIsNotFiniteIsFoundAndClipsNothing) {
+TEST(FlatSteps, ALossThatIsNotFiniteIsFoundAndClipsNothing) {
   double part = 16;
   for (const float loss : {kInf, kNan, 2.0f}) {
     Norm norm;
@@ -117,7 +117,7 @@ TEST(ArenaSteps, ALossThatIsNotFiniteIsFoundAndClipsNothing) {
   }
 }
 
-TEST(ArenaSteps, AHaltedRunStaysHalted) {
+TEST(FlatSteps, AHaltedRunStaysHalted) {
   int found_inf = 0, halted = 0;
   const struct {
     double part;
@@ -129,7 +129,7 @@ TEST(ArenaSteps, AHaltedRunStaysHalted) {
   }
 }
 
-TEST(ArenaSteps, GradientsThatTheLossScaleMadeTooLargeHaltNothing) {
+TEST(FlatSteps, GradientsThatTheLossScaleMadeTooLargeHaltNothing) {
   int found_inf = 0, halted = 0;
   const struct {
     float inverse, loss;
@@ -149,7 +149,7 @@ TEST(ArenaSteps, GradientsThatTheLossScaleMadeTooLargeHaltNothing) {
   }
 }
 
-TEST(ArenaSteps, RestoresWhatAStepThatDidNotCountHasChanged) {
+TEST(FlatSteps, RestoresWhatAStepThatDidNotCountHasChanged) {
   const int64_t count = 700;
   Memory<float> before(count), now(count);
   fill_random(before.data(), count, 1);
@@ -164,7 +164,7 @@ TEST(ArenaSteps, RestoresWhatAStepThatDidNotCountHasChanged) {
   EXPECT_EQ(now[2], before[2]);
 }
 
-TEST(ArenaSteps, EmaGivesTheCpusBits) {
+TEST(FlatSteps, EmaGivesTheCpusBits) {
   Linear model(83, 61);
   const auto of_model = [&](const std::vector<NamedTensor>& tensors) {
     std::vector<float> all;
@@ -194,17 +194,17 @@ TEST(ArenaSteps, EmaGivesTheCpusBits) {
   }
 }
 
-TEST(ArenaSteps, FoundInfLeavesEverythingAsItIs) {
+TEST(FlatSteps, FoundInfLeavesEverythingAsItIs) {
   Device device(kSizes);
   Memory<float> averages(device.count);
   LambMemory memory(device);
   device.lr = 0.1f;
   const std::vector<std::function<void()>> steps = {
-      [&] { step_sgd(device.arena(), device.scalars(), {}); },
-      [&] { step_sgd(device.arena(), device.scalars(), {.momentum = 0.0}); },
-      [&] { step_adam(device.arena(), device.scalars(), {.weight_decay = 0.1, .decoupled = true}); },
+      [&] { step_sgd(device.flat(), device.scalars(), {}); },
+      [&] { step_sgd(device.flat(), device.scalars(), {.momentum = 0.0}); },
+      [&] { step_adam(device.flat(), device.scalars(), {.weight_decay = 0.1, .decoupled = true}); },
       [&] {
-        step_lamb(device.arena(), device.scalars(), {.adam = {.weight_decay = 0.1}}, memory.segments());
+        step_lamb(device.flat(), device.scalars(), {.adam = {.weight_decay = 0.1}}, memory.segments());
       }};
   for (const auto& step : steps) {
     device.new_gradients();
@@ -236,7 +236,7 @@ TEST(ArenaSteps, FoundInfLeavesEverythingAsItIs) {
   }
 }
 
-TEST(ArenaSteps, TheRunGoesOnAsIfASkippedStepHadNotBeen) {
+TEST(FlatSteps, TheRunGoesOnAsIfASkippedStepHadNotBeen) {
   Device device(kSizes);
   Cpu cpu("adamw", {}, device);
   for (int step = 0; step < 6; ++step) {
@@ -247,7 +247,7 @@ TEST(ArenaSteps, TheRunGoesOnAsIfASkippedStepHadNotBeen) {
       cpu.take_gradients(device);
       cpu.step(device.lr);
     }
-    step_adam(device.arena(), device.scalars(), {.decoupled = true});
+    step_adam(device.flat(), device.scalars(), {.decoupled = true});
     device.end();
     ASSERT_EQ(device.weights.values(), cpu.weights()) << step;
   }
@@ -267,7 +267,7 @@ struct Scaler {
   }
 };
 
-TEST(ArenaSteps, TheLossScaleGrowsAfterGoodStepsAndBacksOff) {
+TEST(FlatSteps, TheLossScaleGrowsAfterGoodStepsAndBacksOff) {
   Scaler scaler{.scale = 1024.0f};
   const struct {
     int found_inf;
@@ -303,7 +303,7 @@ struct TorchScaler {
   }
 };
 
-TEST(ArenaSteps, TheLossScaleIsPyTorchsWhereverInfinitiesCome) {
+TEST(FlatSteps, TheLossScaleIsPyTorchsWhereverInfinitiesCome) {
   for (const int interval : {1, 2, 7, 2000}) {
     for (const float begin : {65536.0f, 0x1p126f, 0x1p-3f}) {
       Scaler scaler{.scale = begin};
@@ -321,7 +321,7 @@ TEST(ArenaSteps, TheLossScaleIsPyTorchsWhereverInfinitiesCome) {
   }
 }
 
-TEST(ArenaSteps, TheLossScaleStaysFinite) {
+TEST(FlatSteps, TheLossScaleStaysFinite) {
   Scaler scaler{.scale = 0x1p127f};
   scaler.end(0, 1);
   EXPECT_EQ(scaler.scale, 0x1p127f);
