@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/core/isa.h"
 #include "dlpipe/engine/core/parallel.h"
@@ -198,6 +201,10 @@ class Check {
   OptimizerArguments arguments_;
 };
 
+bool takes(const OptimizerRecord& record, std::string_view option) {
+  return std::ranges::any_of(record.options, [&](const OptionDefault& one) { return one.name == option; });
+}
+
 }  // namespace
 
 void check_optimizer(const std::string& name, const OptimizerArguments& arguments) {
@@ -209,10 +216,11 @@ void check_optimizer(const std::string& name, const OptimizerArguments& argument
   check.same_on_every_isa();
   check.resumes_exactly();
   check.refuses_states_of_others();
-  check.spares_vectors_when_told();
   check.scales_the_rate_of_what_matches();
-  check.scales_the_decay_of_what_matches();
   check.refuses_a_gradient_of_another_shape();
+  if (!takes(record, "weight-decay")) return;
+  check.spares_vectors_when_told();
+  check.scales_the_decay_of_what_matches();
   check.refuses_negative_decay();
 }
 
