@@ -60,7 +60,11 @@ def states():
     yield "older", json.dumps(state | {"version": 1, "trainer": older}).encode()
 
 
-KINDS = {"tar": tars, "text": texts, "state": states}
+def cifars():
+    yield "two", bytes([3]) + bytes(3072) + bytes([9]) + bytes(range(256)) * 12
+
+
+KINDS = {"cifar": cifars, "state": states, "tar": tars, "text": texts}
 
 
 def main():

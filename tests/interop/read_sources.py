@@ -216,7 +216,28 @@ def case_imagenet(folder):
                            splits=("train", "val"))
 
 
-CASES = [case_python_tar, case_gnu_tar, case_webdataset, case_imagenet]
+def case_cifar(folder):
+    """CIFAR-10 and CIFAR-100 in binary, by NumPy."""
+    for name, labels, files in (("10", 1, ("data_batch_1", "test_batch")), ("100", 2, ("train", "test"))):
+        os.mkdir(os.path.join(folder, name))
+        samples, rng = {}, np.random.default_rng(int(name))
+        for file, split in zip(files, ("train", "val")):
+            images = rng.integers(0, 256, (7, 3, 32, 32), np.uint8)
+            classes = rng.integers(0, 10, (7, labels), np.uint8)
+            np.hstack([classes, images.reshape(7, -1)]).tofile(os.path.join(folder, name, file + ".bin"))
+            for i in range(7):
+                fields = {"superclass": f"s{classes[i, 0]:02d}".encode()} if labels == 2 else {}
+                samples[f"{split}:{file}-{i:05d}"] = (
+                    f"c{classes[i, -1]:02d}", images[i].transpose(1, 2, 0), fields)
+        for file, letter, count in (("batches.meta.txt", "c", 10), ("fine_label_names.txt", "c", 100),
+                                    ("coarse_label_names.txt", "s", 20)):
+            with open(os.path.join(folder, name, file), "w") as out:
+                out.write("".join(f"{letter}{i:02d}\n" for i in range(count)))
+        path = os.path.join(folder, name)
+        yield name, Case([path], samples, [os.path.join(path, files[0] + ".bin")], splits=("train", "val"))
+
+
+CASES = [case_python_tar, case_gnu_tar, case_webdataset, case_imagenet, case_cifar]
 
 
 def main():

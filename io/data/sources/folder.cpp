@@ -145,15 +145,17 @@ Status FolderSource::add_pictures(const ClassFolder& where, PictureFolder& folde
 
 Status FolderSource::check_found(const PictureFolder& folder, size_t folders,
                                  const SourceListing& listing) const {
+  const std::string rest = folder.left_aside();
   if (folders == 0) {
-    return Status(
-        ErrorCode::kNotFound,
-        concat("[ingest] ", printable(root_), beside_ > 0 ? " holds pictures but no folders" : " is empty",
-               "; make one folder for each class, or name a manifest with --manifest",
-               beside_ > 0 ? ", or a list of their classes with --labels" : ""));
+    const std::string what = beside_ > 0    ? std::string(" holds pictures but no folders")
+                             : rest.empty() ? std::string(" is empty")
+                                            : concat(" holds no pictures; there is ", rest);
+    return Status(ErrorCode::kNotFound,
+                  concat("[ingest] ", printable(root_), what,
+                         "; make one folder for each class, or name a manifest with --manifest",
+                         beside_ > 0 ? ", or a list of their classes with --labels" : ""));
   }
   if (!listing.entries.empty()) return {};
-  const std::string rest = folder.left_aside();
   return Status(
       ErrorCode::kNotFound,
       concat("[ingest] no picture in the ", folders, " folders of ", printable(root_),
