@@ -1,4 +1,5 @@
 // `dlpipe ingest SRC DST`: raw files to a dataset.
+#include <map>
 #include <memory>
 
 #include "dlpipe/base/printable.h"
@@ -9,6 +10,8 @@
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/progress_line.h"
 #include "dlpipe/cli/stop_signal.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/data/sources/typed_columns.h"
 #include "dlpipe/run/ingest/ingest.h"
 
 namespace dlpipe::cli {
@@ -62,13 +65,37 @@ Progress progress_of(const ingest::IngestProgress& progress) {
              "limit ", progress.limiting)};
 }
 
+/// "HEIC" where a file was skipped because of its format; else "".
+std::string foreign_format(const std::string& reason) {
+  const size_t at = reason.find(data::kNoDecoder);
+  if (at == std::string::npos) return {};
+  const size_t begin = at + data::kNoDecoder.size();
+  return reason.substr(begin, reason.find(" images", begin) - begin);
+}
+
 void print_skipped(const ingest::IngestReport& report) {
   if (report.skipped.empty()) return;
   constexpr size_t kShown = 20;
   std::string text = concat(human_count(static_cast<int64_t>(report.skipped.size())), " files skipped:");
-  for (size_t i = 0; i < std::min(kShown, report.skipped.size()); ++i)
-    text += concat("\n  ", printable(report.skipped[i].path), ": ", printable(report.skipped[i].reason));
-  if (report.skipped.size() > kShown)
+  // Many files of one foreign format are one line.
+  std::map<std::string, int64_t> foreign;
+  for (const ingest::SkippedFile& file : report.skipped) {
+    if (const std::string format = foreign_format(file.reason); !format.empty()) ++foreign[format];
+  }
+  for (const auto& [format, count] : foreign)
+    text += concat("\n  ", human_count(count), " ", format,
+                   count == 1 ? " file: no decoder" : " files: no decoder");
+  size_t shown = 0;
+  size_t others = 0;
+  for (const ingest::SkippedFile& file : report.skipped) {
+    if (const std::string format = foreign_format(file.reason); !format.empty() && foreign[format] > 1)
+      continue;
+    if (++others <= kShown) {
+      text += concat("\n  ", printable(file.path), ": ", printable(file.reason));
+      ++shown;
+    }
+  }
+  if (shown < report.skipped.size())
     text += concat("\n  ... all of them: dlpipe inspect --skipped ", printable(report.splits[0].directory));
   print_warning(text);
 }
@@ -127,8 +154,13 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--list", ingest.list, "File with further SRC, one per line, paths below its own folder");
   flags.add_option("--manifest", ingest.manifest,
                    "List of path,label[,split,...], paths below SRC or absolute");
-  flags.add_option("--label", ingest.label,
-                   "Name of what holds the class, where it isn't found by itself: a key of a shard's .json");
+  flags.add_option(
+      "--label", ingest.label,
+      "Name of what holds the class, where it isn't found by itself: a column of a list, a key of a "
+      "shard's .json");
+  flags.add_option("--field", ingest.fields,
+                   concat("COLUMN:KIND, once for each column of a list that is more than text. KIND: ",
+                          data::column_kinds_text()));
   flags.add_option(
       "--labels", ingest.labels,
       "File with a class per line, for pictures without class folders, in the order of their names");

@@ -29,7 +29,10 @@ enum class ImageLayout : uint8_t {
   kPng = 2,
   kRaw = 3,
   kCoefficients = 4,
-  kRestart = 5
+  kRestart = 5,
+  kWebp = 6,
+  kBmp = 7,
+  kPnm = 8
 };
 std::string_view image_layout_name(ImageLayout layout);
 
@@ -41,14 +44,17 @@ enum class FieldKind : uint8_t {
   kAudio = 3,
   kBytes = 4,
   kLabel = 5,
-  kLabels = 6
+  kLabels = 6,  // any number of class indices, i64
+  kBoxes =
+      7,  // any number of rows of `shape` [4]: x_min, y_min, x_max, y_max in pixels of the picture as seen, f32
+  kPoints = 8  // any number of rows of `shape` [3]: x, y in these pixels, and whether it is visible, f32
 };
 
 struct Field {
   std::string name;
   FieldKind kind = FieldKind::kBytes;
   DType dtype = DType::kU8;
-  Shape shape;  // fixed shape where the kind has one
+  Shape shape;  // fixed shape where the kind has one; of boxes and points, that of one row
 };
 
 /// One row of the dense header table: all that a plan needs, without touching the record's page.

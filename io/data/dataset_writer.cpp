@@ -191,6 +191,7 @@ Status DatasetWriter::Impl::describe() {
   info.samples = static_cast<int64_t>(progress.samples);
   info.class_counts.resize(schema.classes.size());
   info.pixel_stats = progress.sums.stats();
+  ImageLayout newest = ImageLayout::kNone;
   DatasetIdHash hash;
   for (uint64_t chunk = 0; chunk * kRowsPerChunk < progress.samples; ++chunk) {
     MDB_val key = key_of(chunk);
@@ -199,11 +200,14 @@ Status DatasetWriter::Impl::describe() {
     const std::span<const std::byte> bytes = bytes_of(value);
     hash.add_rows(bytes);
     for (size_t at = 0; at + kRowBytes <= bytes.size(); at += kRowBytes) {
-      const int64_t label = load_row(bytes.subspan(at, kRowBytes)).label;
+      const RecordHeader row = load_row(bytes.subspan(at, kRowBytes));
+      const int64_t label = row.label;
+      newest = std::max(newest, row.layout);
       if (label >= 0 && label < static_cast<int64_t>(info.class_counts.size()))
         ++info.class_counts[static_cast<size_t>(label)];
     }
   }
+  info.version = version_for(schema, newest);
   info.id = hash.id(info);
   MDB_val key = value_of(kProgressKey);
   if (const int code = mdb_del(txn.get(), meta, &key, nullptr); code != MDB_NOTFOUND)

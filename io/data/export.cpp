@@ -29,8 +29,14 @@ std::string with_fitting_ending(const std::string& path, ImageLayout layout) {
   const bool has_jpeg = ending == ".jpg" || ending == ".jpeg" || ending == ".jpe" || ending == ".jfif";
   const bool is_jpeg =
       layout == ImageLayout::kJpeg || layout == ImageLayout::kCoefficients || layout == ImageLayout::kRestart;
-  if (is_jpeg ? has_jpeg : ending == ".png") return path;
-  const char* wanted = is_jpeg ? ".jpg" : ".png";
+  const bool is_pnm = layout == ImageLayout::kPnm;
+  const bool has_pnm = ending == ".ppm" || ending == ".pgm" || ending == ".pbm" || ending == ".pnm";
+  const char* wanted = is_jpeg                        ? ".jpg"
+                       : layout == ImageLayout::kWebp ? ".webp"
+                       : layout == ImageLayout::kBmp  ? ".bmp"
+                       : is_pnm                       ? ".pnm"
+                                                      : ".png";
+  if (is_jpeg ? has_jpeg : is_pnm ? has_pnm : ending == wanted) return path;
   return has_image_name(path) ? fs::path(path).replace_extension(wanted).string() : path + wanted;
 }
 

@@ -44,6 +44,8 @@ class LmdbFile {
   LmdbFile& operator=(const LmdbFile&) = delete;
 
   uint64_t size_bytes() const { return map_.size(); }
+  /// The unnamed database, which other programs keep their records in.
+  const Tree& main_tree() const { return main_; }
   /// The named database; nothing when there is none.
   Result<std::optional<Tree>> tree(std::string_view name) const;
   /// The value under a key, in the map; nothing when there is none. A large value's own page isn't touched.

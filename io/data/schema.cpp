@@ -1,5 +1,6 @@
 #include "dlpipe/io/data/schema.h"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -12,13 +13,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::pair<FieldKind, std::string_view>, 7> kKinds = {{{FieldKind::kImage, "image"},
+constexpr std::array<std::pair<FieldKind, std::string_view>, 9> kKinds = {{{FieldKind::kImage, "image"},
                                                                            {FieldKind::kTensor, "tensor"},
                                                                            {FieldKind::kTokens, "tokens"},
                                                                            {FieldKind::kAudio, "audio"},
                                                                            {FieldKind::kBytes, "bytes"},
                                                                            {FieldKind::kLabel, "label"},
-                                                                           {FieldKind::kLabels, "labels"}}};
+                                                                           {FieldKind::kLabels, "labels"},
+                                                                           {FieldKind::kBoxes, "boxes"},
+                                                                           {FieldKind::kPoints, "points"}}};
 
 Json fields_json(const std::vector<Field>& fields) {
   Json all = Json::array();
@@ -57,6 +60,11 @@ Result<Field> parse_field(const Json& json) {
     elements *= dim;
   }
   field.shape = Shape(std::span<const int64_t>(dims));
+  const bool is_boxes = field.kind == FieldKind::kBoxes;
+  if (is_boxes || field.kind == FieldKind::kPoints) {
+    if (field.dtype != DType::kF32 || field.shape != Shape{is_boxes ? 4 : 3})
+      return malformed("boxes or points of another form than f32 [4] or [3]");
+  }
   return field;
 }
 
@@ -119,6 +127,19 @@ std::optional<size_t> fixed_field_bytes(const Field& field) {
   if (field.kind == FieldKind::kTensor && field.shape.rank() > 0)
     return static_cast<size_t>(field.shape.elements()) * dtype_size(field.dtype);
   return std::nullopt;
+}
+
+std::optional<size_t> field_row_bytes(const Field& field) {
+  if (field.kind == FieldKind::kLabels) return sizeof(int64_t);
+  if (field.kind != FieldKind::kBoxes && field.kind != FieldKind::kPoints) return std::nullopt;
+  return static_cast<size_t>(field.shape.elements()) * dtype_size(field.dtype);
+}
+
+int version_for(const Schema& schema, ImageLayout newest) {
+  const bool has_rows = std::any_of(schema.fields.begin(), schema.fields.end(), [](const Field& field) {
+    return field.kind == FieldKind::kBoxes || field.kind == FieldKind::kPoints;
+  });
+  return has_rows || newest > ImageLayout::kRestart ? 3 : 2;
 }
 
 std::string to_json(const DatasetInfo& info) {

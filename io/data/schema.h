@@ -15,8 +15,8 @@
 
 namespace dlpipe::data {
 
-/// What is written. Version 1 is read too: its id covers neither class counts nor pixel statistics.
-inline constexpr int kFormatVersion = 2;
+/// The newest version. Version 1 is read too: its id covers neither class counts nor pixel statistics.
+inline constexpr int kFormatVersion = 3;
 inline constexpr size_t kMostFields = 1024;
 
 // Named databases of a dataset's environment and keys of "meta" (FORMAT.md).
@@ -31,6 +31,8 @@ std::string_view field_kind_name(FieldKind kind);
 Result<FieldKind> parse_field_kind(std::string_view name);
 /// Bytes of a field whose size doesn't vary (a label, a tensor of fixed shape); nothing for the others.
 std::optional<size_t> fixed_field_bytes(const Field& field);
+/// Bytes of one of the rows that a labels, boxes or points field has any number of; nothing for the others.
+std::optional<size_t> field_row_bytes(const Field& field);
 
 struct Schema {
   std::vector<Field> fields;
@@ -39,8 +41,12 @@ struct Schema {
   bool zstd = false;                 // each record is one zstd frame
 };
 
+/// The lowest version that can say it, which is what is written: 3 where fields are boxes or points or an image is WebP,
+/// BMP or PNM, else 2.
+int version_for(const Schema& schema, ImageLayout newest);
+
 struct DatasetInfo {
-  int version = kFormatVersion;
+  int version = 2;
   Schema schema;
   int64_t samples = 0;
   std::vector<int64_t> class_counts;

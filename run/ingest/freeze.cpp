@@ -13,6 +13,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/data/sources/typed_columns.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/ingest/files.h"
 #include "dlpipe/run/ingest/options.h"
@@ -45,6 +46,8 @@ Status take_class_table(const std::string& directory, SourceListing& listing) {
   }
   for (SourceEntry& entry : listing.entries) {
     if (entry.label >= 0) entry.label = label_of[static_cast<size_t>(entry.label)];
+    data::renumber_labels(listing.fields, entry,
+                          [&](int64_t label) { return label_of[static_cast<size_t>(label)]; });
   }
   listing.classes = classes;
   return {};
@@ -192,16 +195,17 @@ Result<data::Schema> make_schema(const IngestOptions& options, const SourceListi
   schema.fields = {{"image", data::FieldKind::kImage, DType::kU8, {}},
                    {"label", data::FieldKind::kLabel, DType::kI64, {}},
                    {"path", data::FieldKind::kBytes, DType::kU8, {}}};
-  for (const std::string& name : listing.extra_fields) {
+  for (const data::Field& own : listing.fields) {
+    const std::string& name = own.name;
     const bool taken = std::any_of(schema.fields.begin(), schema.fields.end(),
                                    [&](const data::Field& field) { return field.name == name; });
     if (taken || name.empty())
       return misuse("ingest", "the manifest's column '", printable(name),
                     "' is empty or there already; rename it");
-    schema.fields.push_back({name, data::FieldKind::kBytes, DType::kU8, {}});
+    schema.fields.push_back(own);
   }
   if (schema.fields.size() > data::kMostFields)
-    return misuse("ingest", "the manifest has ", listing.extra_fields.size() + 2,
+    return misuse("ingest", "the manifest has ", listing.fields.size() + 2,
                   " columns, a dataset at most ", data::kMostFields, " fields; leave some out");
   return schema;
 }

@@ -31,6 +31,7 @@ ImageWorker::ImageWorker(const IngestOptions& options, const data::Schema& schem
       counters_(counters),
       decoder_(limits_of(options)),
       packer_(schema),
+      fields_(schema.fields),
       has_image_(schema.fields.front().kind == data::FieldKind::kImage) {}
 
 Result<data::PackedRecord> ImageWorker::process(const data::SourceEntry& entry) noexcept {
@@ -142,6 +143,34 @@ Status ImageWorker::use_jpeg_layout(bool is_source, Stored& stored) {
   return {};
 }
 
+// Boxes and points shrink with their picture.
+std::vector<std::string> ImageWorker::scaled_fields(const data::SourceEntry& entry,
+                                                    const data::ImageInfo& info) const {
+  const bool swaps = swaps_axes(info.orientation);
+  const int width = swaps ? info.height : info.width;
+  const int height = swaps ? info.width : info.height;
+  constexpr size_t kFirst = 3;  // behind image, label and path
+  if ((picture_.width == width && picture_.height == height) || entry.extra.empty()) return {};
+  std::vector<std::string> scaled = entry.extra;
+  for (size_t i = 0; i < scaled.size(); ++i) {
+    const data::Field& field = fields_[kFirst + i];
+    if (field.kind != data::FieldKind::kBoxes && field.kind != data::FieldKind::kPoints) continue;
+    const auto row = static_cast<size_t>(field.shape.elements());
+    std::vector<float> numbers(scaled[i].size() / sizeof(float));
+    std::memcpy(numbers.data(), scaled[i].data(), scaled[i].size());
+    for (size_t k = 0; k < numbers.size(); ++k) {
+      const size_t place = k % row;
+      const bool is_visible = field.kind == data::FieldKind::kPoints && place == 2;
+      if (is_visible) continue;
+      const double scale = place % 2 == 0 ? static_cast<double>(picture_.width) / width
+                                          : static_cast<double>(picture_.height) / height;
+      numbers[k] = static_cast<float>(numbers[k] * scale);
+    }
+    std::memcpy(scaled[i].data(), numbers.data(), scaled[i].size());
+  }
+  return scaled;
+}
+
 Result<data::PackedRecord> ImageWorker::process_checked(const data::SourceEntry& entry) {
   if (!entry.problem.empty()) return Status(ErrorCode::kUnsupported, entry.problem);
   std::vector<std::byte> bytes;
@@ -159,7 +188,9 @@ Result<data::PackedRecord> ImageWorker::process_checked(const data::SourceEntry&
   DLPIPE_ASSIGN_OR_RETURN(const Stored stored, store(std::move(bytes), info));
   std::vector<std::span<const std::byte>> values = {stored.bytes, std::as_bytes(std::span(&entry.label, 1)),
                                                     std::as_bytes(std::span(entry.name()))};
-  for (const std::string& extra : entry.extra) values.push_back(std::as_bytes(std::span(extra)));
+  const std::vector<std::string> scaled = scaled_fields(entry, info);
+  for (const std::string& extra : scaled.empty() ? entry.extra : scaled)
+    values.push_back(std::as_bytes(std::span(extra)));
   DLPIPE_ASSIGN_OR_RETURN(data::PackedRecord record, packer_.pack(values, stored.header));
   record.pixel_sums.add_image(picture_);
   return record;

@@ -43,6 +43,8 @@ class ImageWorker {
   /// Gives a JPEG the layout of --jpeg, unless that can't be or its pixels would differ.
   Status use_jpeg_layout(bool is_source, Stored& stored);
   void shrink();
+  /// entry.extra for the picture that was made smaller; empty where nothing changes.
+  std::vector<std::string> scaled_fields(const data::SourceEntry& entry, const data::ImageInfo& info) const;
 
   const IngestOptions& options_;
   const data::Source& source_;
@@ -51,6 +53,7 @@ class ImageWorker {
   data::CoefficientEncoder coefficients_;
   bool has_coefficients_ = false;  // of the file in work
   data::RecordPacker packer_;
+  const std::vector<data::Field> fields_;
   bool has_image_;               // else what the source reads is the record: tokens
   std::vector<uint8_t> pixels_;  // the decoded picture, as seen
   std::vector<uint8_t> shrunk_;  // the same after --resize-max

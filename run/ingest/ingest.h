@@ -31,11 +31,12 @@ enum class JpegLayout : uint8_t { kAuto, kStandard, kRestart, kCoefficients, kDe
 
 struct IngestOptions {
   std::vector<std::string>
-      sources;               // SRC: folders by class, archives, manifests, IDX, a text; with {0..9} and *
-  std::string list;          // --list: file with further SRC, one per line
-  std::string destination;   // DST: must not exist
-  std::string manifest;      // --manifest: list of path,label below SRC
-  std::string label;         // --label: column or JSON key that names the class; empty: found by its name
+      sources;              // SRC: folders by class, archives, manifests, IDX, a text; with {0..9} and *
+  std::string list;         // --list: file with further SRC, one per line
+  std::string destination;  // DST: must not exist
+  std::string manifest;     // --manifest: list of path,label below SRC
+  std::string label;        // --label: column or JSON key that names the class; empty: found by its name
+  std::vector<std::string> fields;  // --field: COLUMN:KIND of a manifest's columns that are no text
   std::string labels;        // --labels: file with a class per line, for pictures in the order of their names
   std::string classes_from;  // --classes-from: dataset whose class table this one takes
   OnError on_error = OnError::kSkip;

@@ -112,6 +112,8 @@ std::string canonical_options(const IngestOptions& options) {
   // Options that came later stand here only where they are given, so that older ones compare as equal.
   if (!options.list.empty()) json.set("--list", absolute(options.list));
   if (!options.label.empty()) json.set("--label", options.label);
+  if (!options.fields.empty())
+    json.set("--field", Json(Json::Array(options.fields.begin(), options.fields.end())));
   if (!options.labels.empty()) json.set("--labels", absolute(options.labels));
   return json.dump();
 }

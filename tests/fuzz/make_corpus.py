@@ -9,8 +9,10 @@ import json
 import os
 import sys
 import tarfile
+import tempfile
 
 import zstandard
+from tfrecord.writer import TFRecordWriter
 
 
 tarfile.RECORDSIZE = 1024  # an end mark, and no tape's block
@@ -64,7 +66,20 @@ def cifars():
     yield "two", bytes([3]) + bytes(3072) + bytes([9]) + bytes(range(256)) * 12
 
 
-KINDS = {"cifar": cifars, "state": states, "tar": tars, "text": texts}
+def tfrecords():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x")
+        writer = TFRecordWriter(path)
+        writer.write({"image/encoded": (b"a" * 40, "byte"), "image/class/label": (3, "int")})
+        writer.write({"image/encoded": (b"b", "byte"), "image/class/label": (4, "int")})
+        writer.close()
+        with open(path, "rb") as file:
+            records = file.read()
+    yield "two", records
+    yield "example", records[12 : 12 + int.from_bytes(records[:8], "little")]
+
+
+KINDS = {"cifar": cifars, "state": states, "tar": tars, "text": texts, "tfrecord": tfrecords}
 
 
 def main():

@@ -24,6 +24,7 @@ THIRD_PARTY = {
     "jpeglib.h": ["io/data/"],
     "jerror.h": ["io/data/"],
     "png.h": ["io/data/"],
+    "webp/": ["io/data/"],
     "zstd.h": ["io/data/"],
     "zlib.h": ["io/data/"],
     "xxhash.h": ["io/data/"],

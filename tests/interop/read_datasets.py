@@ -5,6 +5,7 @@
 
 import io
 import json
+import math
 import os
 import struct
 import subprocess
@@ -18,7 +19,8 @@ import zstandard
 from PIL import Image, ImageOps
 
 ROWS = 511
-LAYOUTS = {1: "JPEG", 2: "PNG", 3: "raw"}
+SIZES = {"f32": 4, "f64": 8, "bf16": 2, "f16": 2, "u8": 1, "i32": 4, "i64": 8}
+LAYOUTS = {1: "JPEG", 2: "PNG", 3: "raw", 6: "WebP", 7: "BMP", 8: "PNM"}
 
 
 class Dataset:
@@ -27,7 +29,7 @@ class Dataset:
         self.txn = env.begin()
         self.dbs = {n: env.open_db(n.encode(), self.txn, create=False) for n in ("meta", "headers", "records", "skipped")}
         self.info = json.loads(self.txn.get(b"dataset", db=self.dbs["meta"]))
-        assert self.info["format"] == "dlpipe-dataset" and self.info["version"] == 2
+        assert self.info["format"] == "dlpipe-dataset" and self.info["version"] in (2, 3)
 
     def row(self, i):
         chunk = self.txn.get(struct.pack("<Q", i // ROWS), db=self.dbs["headers"])
@@ -50,6 +52,10 @@ class Dataset:
             if field["kind"] == "label":
                 (out[field["name"]],) = struct.unpack_from("<q", record, at)
                 at += 8
+            elif field["kind"] == "tensor":
+                size = SIZES[field["dtype"]] * math.prod(field["shape"])
+                out[field["name"]] = record[at : at + size]
+                at += size
             else:
                 varying.append(field["name"])
         ends = struct.unpack_from(f"<{len(varying)}I", record, at)

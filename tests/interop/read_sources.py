@@ -8,6 +8,7 @@ or name what it lost.
 
 import gzip
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -237,7 +238,61 @@ def case_cifar(folder):
         yield name, Case([path], samples, [os.path.join(path, files[0] + ".bin")], splits=("train", "val"))
 
 
-CASES = [case_python_tar, case_gnu_tar, case_webdataset, case_imagenet, case_cifar]
+def case_pillow(folder):
+    """Each kind of picture that is read, written by Pillow, under a name that says another."""
+    kinds = [("JPEG", "RGB"), ("PNG", "RGB"), ("PNG", "L"), ("WEBP", "RGB"), ("BMP", "RGB"), ("BMP", "L"), ("PPM", "RGB"),
+             ("PPM", "L")]
+    samples = {}
+    for number, (format, mode) in enumerate(kinds):
+        name, data = f"c{number % 2}/{number}.jpg", picture(number, format, mode)
+        os.makedirs(os.path.join(folder, os.path.dirname(name)), exist_ok=True)
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(data)
+        samples[name] = (f"c{number % 2}", data, {})
+    yield "formats", Case([folder], samples, [os.path.join(folder, f"c{n % 2}/{n}.jpg") for n in range(len(kinds))])
+
+
+def case_json_lines(folder):
+    """A list as the json module writes it, with boxes, labels and numbers."""
+    rng, samples, lines = np.random.default_rng(5), {}, []
+    names = ["bird", "cat", "dog"]
+    for i in range(12):
+        with open(os.path.join(folder, f"{i}.png"), "wb") as file:
+            file.write(picture(i, "PNG"))
+        boxes = np.sort(rng.uniform(0, 16, (i % 3, 2, 2)), 1).reshape(-1, 4).astype(np.float32)
+        tags = [int(t) for t in rng.permutation(3)[: i % 4]]
+        lines.append({"path": f"{i}.png", "label": names[i % 3], "tags": [names[t] for t in tags], "age": i / 8,
+                      "boxes": boxes.tolist(), "note": f"\u00fc {i}"})
+        samples[f"{i}.png"] = (names[i % 3], picture(i, "PNG"), {
+            "tags": np.array(tags, "<i8").tobytes(), "age": np.float32(i / 8).tobytes(), "boxes": boxes.tobytes(),
+            "note": f"\u00fc {i}".encode()})
+    path = os.path.join(folder, "list.jsonl")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("".join(json.dumps(line) + "\n" for line in lines))
+    fields = ["--field", "tags:labels", "--field", "age:number", "--field", "boxes:boxes"]
+    yield "fields", Case([path, *fields], samples)
+
+
+def case_tfrecord(folder):
+    """TFRecord files, by the package tfrecord."""
+    from tfrecord.writer import TFRecordWriter
+
+    samples, paths = {}, []
+    for number, split in ((0, "train"), (1, "train"), (0, "validation")):
+        name = f"{split}-{number:05d}-of-{2 if split == 'train' else 1:05d}"
+        paths.append(os.path.join(folder, name))
+        writer = TFRecordWriter(paths[-1])
+        for i in range(6):
+            data = picture(10 * len(paths) + i, size=(40, 30))
+            writer.write({"image/encoded": (data, "byte"), "image/class/label": (i % 2, "int"),
+                          "image/height": (30, "int"), "weights": ([0.5, 0.25], "float")})
+            samples[f"{'val' if split == 'validation' else split}:{name}/{name}-{i:06d}"] = (str(i % 2), data, {})
+        writer.close()
+    yield "folder", Case([folder], samples, paths[:1], splits=("train", "val"))
+
+
+CASES = [case_pillow, case_json_lines, case_python_tar, case_gnu_tar, case_webdataset, case_imagenet, case_cifar,
+         case_tfrecord]
 
 
 def main():

@@ -4,12 +4,15 @@
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/bmp.h"
 #include "dlpipe/io/data/codec/coef/decoder.h"
 #include "dlpipe/io/data/codec/jpeg.h"
 #include "dlpipe/io/data/codec/png.h"
+#include "dlpipe/io/data/codec/pnm.h"
 #include "dlpipe/io/data/codec/probe.h"
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/codec/restart.h"
+#include "dlpipe/io/data/codec/webp.h"
 
 namespace dlpipe::data {
 
@@ -27,6 +30,12 @@ std::string_view image_layout_name(ImageLayout layout) {
       return "coefficients";
     case ImageLayout::kRestart:
       return "restart";
+    case ImageLayout::kWebp:
+      return "webp";
+    case ImageLayout::kBmp:
+      return "bmp";
+    case ImageLayout::kPnm:
+      return "pnm";
   }
   return "unknown";
 }
@@ -39,11 +48,12 @@ Status check_pixels(const ImageInfo& info, int64_t max_pixels) {
 
 struct ImageDecoder::Impl {
   explicit Impl(const DecodeLimits& limits_in)
-      : limits(limits_in), jpeg(limits_in), png(limits_in), coefficients(limits_in) {}
+      : limits(limits_in), jpeg(limits_in), png(limits_in), webp(limits_in), coefficients(limits_in) {}
 
   DecodeLimits limits;
   JpegDecoder jpeg;
   PngDecoder png;
+  WebpDecoder webp;
   CoefDecoder coefficients;
   RestartDecoder restart;
   std::vector<uint8_t> unoriented;  // pixels before a rotation
@@ -76,6 +86,12 @@ Status ImageDecoder::decode(std::span<const std::byte> bytes, const Region& regi
       return impl_->coefficients.decode(bytes, region, out);
     case ImageLayout::kRestart:
       return impl_->restart.decode(bytes, region, out, impl_->jpeg);
+    case ImageLayout::kWebp:
+      return impl_->webp.decode(bytes, region, out);
+    case ImageLayout::kBmp:
+      return decode_bmp(bytes, region, out);
+    case ImageLayout::kPnm:
+      return decode_pnm(bytes, region, out);
     case ImageLayout::kNone:
       break;
   }
@@ -106,8 +122,8 @@ Status ImageDecoder::decode_oriented(std::span<const std::byte> bytes, const Ima
 }
 
 size_t ImageDecoder::scratch_bytes() const {
-  return impl_->jpeg.scratch_bytes() + impl_->png.scratch_bytes() + impl_->coefficients.scratch_bytes() +
-         impl_->restart.scratch_bytes() + impl_->unoriented.capacity();
+  return impl_->jpeg.scratch_bytes() + impl_->png.scratch_bytes() + impl_->webp.scratch_bytes() +
+         impl_->coefficients.scratch_bytes() + impl_->restart.scratch_bytes() + impl_->unoriented.capacity();
 }
 
 }  // namespace dlpipe::data

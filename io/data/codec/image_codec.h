@@ -1,4 +1,4 @@
-// Decoding images at rest: JPEG, PNG and raw pixels, whole or only a region.
+// Decoding images at rest: JPEG, PNG, WebP, BMP, PNM and raw pixels, whole or only a region.
 //
 // An ImageDecoder belongs to one thread and keeps its scratch between calls; it answers errors as values and
 // never throws or exits. Every layout gives the same pixels, bit for bit, for a region as for the whole
@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dlpipe/base/error.h"
@@ -18,6 +19,9 @@
 #include "dlpipe/io/data/dataset.h"
 
 namespace dlpipe::data {
+
+/// How the message about a picture of a known but foreign format begins; the format's name follows.
+inline constexpr std::string_view kNoDecoder = "[codec] no decoder for ";
 
 struct ImageInfo {
   ImageLayout layout = ImageLayout::kNone;

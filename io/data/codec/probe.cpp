@@ -7,10 +7,13 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
+#include "dlpipe/io/data/codec/bmp.h"
 #include "dlpipe/io/data/codec/coef/record.h"
 #include "dlpipe/io/data/codec/jpeg_segments.h"
+#include "dlpipe/io/data/codec/pnm.h"
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/codec/restart.h"
+#include "dlpipe/io/data/codec/webp.h"
 
 namespace dlpipe::data {
 
@@ -29,14 +32,13 @@ Status corrupt(std::string_view what) {
 // What a file that no decoder here takes seems to be, for the message.
 std::string_view foreign_format(Bytes bytes) {
   if (starts_with(bytes, "GIF8")) return "GIF";
-  if (starts_with(bytes, "BM")) return "BMP";
   if (starts_with(bytes, std::string_view("II*\0", 4)) || starts_with(bytes, std::string_view("MM\0*", 4)))
     return "TIFF";
-  if (starts_with(bytes, "RIFF") && bytes.size() >= 12 && starts_with(bytes.subspan(8), "WEBP"))
-    return "WebP";
   if (starts_with(bytes, std::string_view("\0\0\0\x0cjP  ", 8))) return "JPEG 2000";
-  if (bytes.size() >= 12 && starts_with(bytes.subspan(4), "ftyp")) return "HEIF or AVIF";
-  return {};
+  if (starts_with(bytes, std::string_view("\0\0\0\x0cJXL ", 8)) || starts_with(bytes, "\xff\x0a"))
+    return "JPEG XL";
+  if (bytes.size() < 12 || !starts_with(bytes.subspan(4), "ftyp")) return {};
+  return starts_with(bytes.subspan(8), "avi") ? "AVIF" : "HEIC";
 }
 
 constexpr bool is_frame_header(uint32_t marker) {  // SOF0..15, without DHT, JPG, DAC
@@ -117,6 +119,9 @@ ImageLayout sniff_layout(Bytes bytes) {
   if (starts_with(bytes, "\x89PNG\r\n\x1a\n")) return ImageLayout::kPng;
   if (starts_with(bytes, kRawMagic)) return ImageLayout::kRaw;
   if (starts_with(bytes, coef::kMagic)) return ImageLayout::kCoefficients;
+  if (is_webp(bytes)) return ImageLayout::kWebp;
+  if (is_bmp(bytes)) return ImageLayout::kBmp;
+  if (is_pnm(bytes)) return ImageLayout::kPnm;
   return ImageLayout::kNone;
 }
 
@@ -214,15 +219,22 @@ Result<ImageInfo> probe_image(Bytes bytes) {
       return probe_raw(bytes);
     case ImageLayout::kCoefficients:
       return probe_coefficients(bytes);
+    case ImageLayout::kWebp:
+      return probe_webp(bytes);
+    case ImageLayout::kBmp:
+      return probe_bmp(bytes);
+    case ImageLayout::kPnm:
+      return probe_pnm(bytes);
     case ImageLayout::kNone:
       break;
   }
   if (bytes.empty()) return Status(ErrorCode::kCorrupt, "[codec] the file is empty; fetch it again");
   if (const std::string_view format = foreign_format(bytes); !format.empty()) {
     return Status(ErrorCode::kUnsupported,
-                  concat("[codec] ", format, " images are not supported; convert it to JPEG or PNG"));
+                  concat(kNoDecoder, format, " images; convert it to JPEG, PNG or WebP"));
   }
-  return Status(ErrorCode::kCorrupt, "[codec] neither JPEG nor PNG; fetch or convert the file again");
+  return Status(ErrorCode::kCorrupt,
+                "[codec] neither JPEG, PNG, WebP, BMP nor PNM; fetch or convert the file again");
 }
 
 }  // namespace dlpipe::data

@@ -173,7 +173,7 @@ Status CifarSource::add_file(size_t number, SourceListing& listing) {
       entry.problem = concat("its label is ", entry.label, " of ", listing.classes.size(), " classes");
       entry.label = -1;
     }
-    if (!listing.extra_fields.empty()) {
+    if (!listing.fields.empty()) {
       const size_t superclass = load_u8(labels, 0);
       if (superclass >= superclasses_.size()) entry.problem = concat("its superclass is ", superclass);
       entry.extra.push_back(superclass < superclasses_.size() ? superclasses_[superclass] : "");
@@ -201,7 +201,7 @@ Result<SourceListing> CifarSource::list() {
   if (is_100) {
     DLPIPE_ASSIGN_OR_RETURN(superclasses_, classes_of(folder, kind_->superclasses, 20));
     by_superclass_ = options_.label == "superclass";
-    if (!by_superclass_) listing.extra_fields = {"superclass"};
+    if (!by_superclass_) listing.fields = {text_field("superclass")};
   }
   if (by_superclass_) {
     listing.classes = superclasses_;

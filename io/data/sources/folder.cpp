@@ -225,9 +225,9 @@ Result<std::unique_ptr<Source>> open_folder(const SourceOptions& options) {
 }  // namespace
 
 extern const SourceRecord folder_source;
-const SourceRecord folder_source = {
-    "folder",
-    "a folder with one folder of JPEG or PNG files for each class, or train and val folders of these",
-    recognizes_folder, open_folder};
+const SourceRecord folder_source = {"folder",
+                                    "a folder with one folder of pictures (JPEG, PNG, WebP, BMP, PNM) for "
+                                    "each class, or train and val folders of these",
+                                    recognizes_folder, open_folder};
 
 }  // namespace dlpipe::data

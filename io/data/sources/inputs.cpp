@@ -19,6 +19,7 @@
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
 #include "dlpipe/io/data/sources/tar_file.h"
+#include "dlpipe/io/data/sources/tfrecord.h"
 
 namespace dlpipe::data {
 
@@ -112,6 +113,10 @@ Result<std::vector<std::string>> lines_of(const std::string& list) {
   return paths;
 }
 
+bool is_archive(const std::string& path) {
+  return has_tar_name(path) || has_tfrecord_name(path);
+}
+
 /// What lies directly in a folder, as far as it tells a folder of archives from one of pictures.
 struct FolderContents {
   std::vector<std::string> archives;
@@ -129,7 +134,7 @@ FolderContents look_into(const std::string& folder) {
     if (name[0] == '.' || is_system_folder(name)) continue;
     if (entry.is_directory(ignored)) {
       contents.folders.push_back(name);
-    } else if (entry.is_regular_file(ignored) && has_tar_name(name)) {
+    } else if (entry.is_regular_file(ignored) && is_archive(name)) {
       (lower_text(name).find("devkit") == std::string::npos ? contents.archives : contents.devkits)
           .push_back(name);
     } else if (has_image_name(name)) {
@@ -198,7 +203,7 @@ std::string split_in_name(const std::string& path) {
 void split_by_names(SourceInputs& all) {
   std::map<std::string, size_t> counts;
   for (const SourceInput& input : all.inputs)
-    ++counts[has_tar_name(input.path) ? split_in_name(input.path) : ""];
+    ++counts[is_archive(input.path) ? split_in_name(input.path) : ""];
   if (counts.size() < 2 || counts.contains("")) return;
   std::string text;
   for (const auto& [name, count] : counts)

@@ -8,6 +8,8 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/schema.h"
+#include "dlpipe/io/data/sources/typed_columns.h"
 
 namespace dlpipe::data {
 
@@ -64,7 +66,7 @@ class ManySources final : public Source {
 
  private:
   Status add(size_t input, SourceListing one, SourceListing& all);
-  void take_fields(const SourceListing& one, SourceListing& all);
+  static Status take_fields(const std::string& path, const SourceListing& one, SourceListing& all);
   Status check_splits(const SourceListing& all) const;
 
   SourceInputs inputs_;
@@ -72,14 +74,33 @@ class ManySources final : public Source {
   std::vector<std::unique_ptr<Source>> sources_;
   std::vector<std::string> classes_;         // of all inputs, some many times
   std::vector<std::string> class_of_entry_;  // "": none
+  std::vector<size_t> first_class_;          // of each input, in classes_
 };
 
-void ManySources::take_fields(const SourceListing& one, SourceListing& all) {
-  for (const std::string& field : one.extra_fields) {
-    if (std::find(all.extra_fields.begin(), all.extra_fields.end(), field) == all.extra_fields.end())
-      all.extra_fields.push_back(field);
+Status ManySources::take_fields(const std::string& path, const SourceListing& one, SourceListing& all) {
+  const auto missing = [&](const Field& field, const std::vector<Field>& in) {
+    return std::none_of(in.begin(), in.end(), [&](const Field& other) { return other.name == field.name; });
+  };
+  const auto unfit = [&](const Field& field) {
+    return Status(ErrorCode::kMisuse,
+                  concat("[ingest] the field '", printable(field.name), "' of ", printable(path),
+                         " is another in the inputs before it, or not there; give all inputs "
+                         "the same --field columns"));
+  };
+  const bool is_first = all.entries.empty();
+  for (const Field& field : all.fields) {
+    if (missing(field, one.fields) && fixed_field_bytes(field)) return unfit(field);
   }
-  for (SourceEntry& entry : all.entries) entry.extra.resize(all.extra_fields.size());
+  for (const Field& field : one.fields) {
+    const auto it = std::find_if(all.fields.begin(), all.fields.end(),
+                                 [&](const Field& other) { return other.name == field.name; });
+    if (it == all.fields.end() ? !is_first && fixed_field_bytes(field).has_value()
+                               : it->kind != field.kind || it->shape != field.shape)
+      return unfit(field);
+    if (it == all.fields.end()) all.fields.push_back(field);
+  }
+  for (SourceEntry& entry : all.entries) entry.extra.resize(all.fields.size());
+  return {};
 }
 
 Status ManySources::add(size_t input, SourceListing one, SourceListing& all) {
@@ -87,23 +108,25 @@ Status ManySources::add(size_t input, SourceListing one, SourceListing& all) {
   if (one.tokens > 0)
     return misuse("ingest", printable(path), " is a text among ", sources_.size(),
                   " inputs; put texts together into one file");
-  take_fields(one, all);
+  DLPIPE_RETURN_IF_ERROR(take_fields(path, one, all));
+  const std::vector<std::string> names = field_names(all);
   std::vector<size_t> place_of;
-  for (const std::string& field : one.extra_fields)
-    place_of.push_back(static_cast<size_t>(
-        std::find(all.extra_fields.begin(), all.extra_fields.end(), field) - all.extra_fields.begin()));
+  for (const Field& field : one.fields)
+    place_of.push_back(
+        static_cast<size_t>(std::find(names.begin(), names.end(), field.name) - names.begin()));
   for (SourceEntry& entry : one.entries) {
     const size_t shift = names_[input].size() + 1;
     entry.path.insert(0, names_[input] + "/");
     if (entry.name_begin > 0) entry.name_begin += shift;
     entry.input = static_cast<uint32_t>(input);
     if (entry.split.empty()) entry.split = inputs_.inputs[input].split;
-    std::vector<std::string> extra(all.extra_fields.size());
+    std::vector<std::string> extra(all.fields.size());
     for (size_t i = 0; i < entry.extra.size(); ++i) extra[place_of[i]] = std::move(entry.extra[i]);
     entry.extra = std::move(extra);
     class_of_entry_.push_back(entry.label < 0 ? "" : one.classes[static_cast<size_t>(entry.label)]);
     all.entries.push_back(std::move(entry));
   }
+  first_class_[input] = classes_.size();
   classes_.insert(classes_.end(), one.classes.begin(), one.classes.end());
   for (std::string& warning : one.warnings) {
     if (std::find(all.warnings.begin(), all.warnings.end(), warning) == all.warnings.end())
@@ -124,6 +147,7 @@ Status ManySources::check_splits(const SourceListing& all) const {
 
 Result<SourceListing> ManySources::list() {
   classes_.clear();
+  first_class_.assign(sources_.size(), 0);
   class_of_entry_.clear();
   SourceListing all;
   all.warnings = inputs_.notes;
@@ -138,7 +162,7 @@ Result<SourceListing> ManySources::list() {
       lost.problem = without_area(one.status().message());
       lost.split = inputs_.inputs[i].split;
       lost.input = static_cast<uint32_t>(i);
-      lost.extra.resize(all.extra_fields.size());
+      lost.extra.resize(all.fields.size());
       all.entries.push_back(std::move(lost));
       class_of_entry_.emplace_back();
       continue;
@@ -146,11 +170,16 @@ Result<SourceListing> ManySources::list() {
     DLPIPE_RETURN_IF_ERROR(add(i, std::move(*one), all));
   }
   if (classes_.empty() && !first_failure.ok()) return first_failure;
-  all.classes = sorted_class_names(std::move(classes_));
+  all.classes = sorted_class_names(classes_);
   std::unordered_map<std::string_view, int64_t> label_of;
   for (size_t i = 0; i < all.classes.size(); ++i) label_of[all.classes[i]] = static_cast<int64_t>(i);
-  for (size_t i = 0; i < all.entries.size(); ++i)
-    all.entries[i].label = class_of_entry_[i].empty() ? -1 : label_of.at(class_of_entry_[i]);
+  for (size_t i = 0; i < all.entries.size(); ++i) {
+    SourceEntry& entry = all.entries[i];
+    entry.label = class_of_entry_[i].empty() ? -1 : label_of.at(class_of_entry_[i]);
+    renumber_labels(all.fields, entry, [&](int64_t label) {
+      return label_of.at(classes_[first_class_[entry.input] + static_cast<size_t>(label)]);
+    });
+  }
   DLPIPE_RETURN_IF_ERROR(check_splits(all));
   if (sources_.size() > 1) warn_of_classes(all);
   return all;

@@ -39,6 +39,12 @@ Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
                                                 " is nothing that can be ingested; known:", known));
 }
 
+std::vector<std::string> field_names(const SourceListing& listing) {
+  std::vector<std::string> names;
+  for (const Field& field : listing.fields) names.push_back(field.name);
+  return names;
+}
+
 std::vector<std::string> sorted_class_names(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());

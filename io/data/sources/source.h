@@ -19,6 +19,7 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/registry.h"
+#include "dlpipe/io/data/dataset.h"
 
 namespace dlpipe::data {
 
@@ -35,7 +36,7 @@ struct SourceEntry {
   int64_t label = -1;              // index into SourceListing::classes; -1: none
   std::string split;               // the split that the source itself puts it in; mostly empty
   uint64_t place = 0;              // the source's own: an offset or index
-  std::vector<std::string> extra;  // one value for each of SourceListing::extra_fields
+  std::vector<std::string> extra;  // bytes of each of SourceListing::fields
   uint64_t name_begin = 0;  // the part of `path` behind it is the sample's name: train/cat/1.jpg is cat/1.jpg
   std::string problem;      // not empty: why it can't be read, known already; --on-error decides
   uint32_t input = 0;       // of several inputs (inputs.h), the one that it is read from
@@ -43,10 +44,10 @@ struct SourceEntry {
 };
 
 struct SourceListing {
-  std::vector<std::string> classes;       // sorted
-  std::vector<std::string> extra_fields;  // further columns of a manifest
-  std::vector<SourceEntry> entries;       // any order; ingest sorts them
-  std::vector<std::string> warnings;      // whole messages: what was left aside or decided
+  std::vector<std::string> classes;   // sorted
+  std::vector<Field> fields;          // behind image, label and path: further columns of a manifest
+  std::vector<SourceEntry> entries;   // any order; ingest sorts them
+  std::vector<std::string> warnings;  // whole messages: what was left aside or decided
   int64_t tokens = 0;        // above 0: entries are no images, but u8 tokens, so many each; classes name them
   bool in_sequence = false;  // splits are runs of entries by path, not drawn
 };
@@ -71,7 +72,8 @@ struct SourceOptions {
   int64_t length = 256;       // of a sequence, in tokens
   bool splits = true;         // false (--no-splits): what looks like splits is none
   bool alone = true;          // false: of several inputs, whose classes are looked at together
-  std::string label = {};   // --label: the column or JSON key that names the class; empty: found by its name
+  std::string label = {};  // --label: the column or JSON key that names the class; empty: found by its name
+  std::vector<std::string> fields = {};  // --field: COLUMN:KIND (typed_columns.h)
   std::string labels = {};  // --labels: file with a class per line, for pictures in the order of their names
   std::shared_ptr<ScratchSpace> scratch = {};  // where packed archives and streams are unpacked
   const SourceRegistry* known = nullptr;       // what `path` may be; null: what is built in
@@ -93,6 +95,12 @@ std::span<const SourceRecord* const> source_table();
 /// The record that recognizes the options best; kNotFound says what can be ingested.
 Result<std::unique_ptr<Source>> open_source(const SourceOptions& options);
 
+/// A field of text.
+inline Field text_field(std::string name) {
+  return {std::move(name), FieldKind::kBytes, DType::kU8, {}};
+}
+/// The names of listing.fields.
+std::vector<std::string> field_names(const SourceListing& listing);
 /// Sorted and each once; names that are all whole numbers as numbers.
 std::vector<std::string> sorted_class_names(std::vector<std::string> names);
 /// Numbers the classes of `listing` as sorted_class_names does and sets each entry's label; "" is no class (-1).

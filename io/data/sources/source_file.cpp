@@ -68,9 +68,9 @@ std::string lower_ending(std::string_view path) {
 }
 
 bool has_image_name(const std::string& path) {
-  static constexpr std::array<std::string_view, 15> kEndings = {"jpg", "jpeg", "jpe",  "jfif", "png",
-                                                                "bmp", "gif",  "webp", "tif",  "tiff",
-                                                                "ppm", "pgm",  "jp2",  "heic", "avif"};
+  static constexpr std::array<std::string_view, 19> kEndings = {
+      "jpg", "jpeg", "jpe", "jfif", "png",  "bmp",  "gif", "webp", "tif", "tiff",
+      "ppm", "pgm",  "jp2", "heic", "avif", "heif", "jxl", "pbm",  "pnm"};
   return std::find(kEndings.begin(), kEndings.end(), lower_ending(path)) != kEndings.end();
 }
 

@@ -76,7 +76,7 @@ void TarSource::note_damage(const TarIndex& index, SourceListing& listing) const
   SourceEntry lost;
   lost.path = concat(std::filesystem::path(name()).filename().string(), " (its end)");
   lost.problem = index.problem;
-  lost.extra.resize(listing.extra_fields.size());
+  lost.extra.resize(listing.fields.size());
   if (!listing.entries.empty()) lost.split = listing.entries.front().split;
   listing.entries.push_back(std::move(lost));
 }

@@ -228,7 +228,7 @@ Result<SourceListing> Lister::list() {
                     [&](const Sample& one) { return one.part(field) != nullptr; }))
       fields_.emplace_back(field);
   }
-  listing_.extra_fields = fields_;
+  for (const std::string& field : fields_) listing_.fields.push_back(text_field(field));
   for (const Sample& sample : samples) DLPIPE_RETURN_IF_ERROR(add(sample));
   mark_cut_sample();
   DLPIPE_RETURN_IF_ERROR(finish());

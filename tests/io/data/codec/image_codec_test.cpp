@@ -185,7 +185,20 @@ TEST(ImageCodec, ForeignFormatsAreNamed) {
     return probe_image(std::as_bytes(std::span(text.data(), text.size()))).status();
   };
   EXPECT_NE(code_of("GIF89a.....").message().find("GIF"), std::string::npos);
-  EXPECT_NE(code_of("RIFF....WEBPVP8 ").message().find("WebP"), std::string::npos);
+  EXPECT_EQ(code_of(std::string_view("RIFF\x08\0\0\0WEBPVP8 ", 16)).code(), ErrorCode::kCorrupt);
+  EXPECT_NE(code_of(std::string_view("\0\0\0\x18"
+                                     "ftypheic\0\0",
+                                     14))
+                .message()
+                .find("no decoder for HEIC images"),
+            std::string::npos);
+  EXPECT_NE(code_of(std::string_view("\0\0\0\x18"
+                                     "ftypavif\0\0",
+                                     14))
+                .message()
+                .find("AVIF"),
+            std::string::npos);
+  EXPECT_NE(code_of("P3 1 1 255 1 2 3").message().find("PNM in digits"), std::string::npos);
   EXPECT_EQ(code_of("GIF89a.....").code(), ErrorCode::kUnsupported);
   EXPECT_EQ(code_of("hello, world").code(), ErrorCode::kCorrupt);
   EXPECT_EQ(code_of("").code(), ErrorCode::kCorrupt);

@@ -52,7 +52,9 @@ def main():
 
     def save(name, image, **options):
         buffer = io.BytesIO()
-        image.save(buffer, "PNG" if name.endswith("png") else "JPEG", **options)
+        formats = {"jpg": "JPEG", "ppm": "PPM", "pgm": "PPM", "pbm": "PPM"}
+        ending = name.split(".")[1]
+        image.save(buffer, formats.get(ending, ending.upper()), **options)
         files[name] = buffer.getvalue()
 
     rgb = Image.fromarray(picture(53, 37, 1))
@@ -94,12 +96,27 @@ def main():
     four = picture(18, 9, 5)[:, :, 0] >> 4
     files["grey_4.png"] = png_chunks(18, 9, 4, 0, [(r[0::2] << 4 | r[1::2]).tobytes() for r in four])
 
+    rgba = Image.merge("RGBA", (*rgb.split(), rgb.convert("L")))
+    save("lossy.webp", rgb, quality=80)
+    save("lossless.webp", rgb, lossless=True)
+    save("alpha.webp", rgba, quality=70)
+    save("exif_6.webp", rgb.crop((0, 0, 20, 11)), quality=90, exif=exif)
+    save("rgb_24.bmp", rgb)
+    save("rgb_32.bmp", rgba)
+    save("grey_8.bmp", rgb.convert("L"))
+    save("palette_8.bmp", rgb.quantize(31))
+    save("one_bit.bmp", rgb.convert("1"))
+    save("rgb_6.ppm", rgb)
+    save("grey_5.pgm", rgb.convert("L"))
+    save("bits_4.pbm", rgb.convert("1"))
+    files["grey_5_16.pgm"] = b"P5\n# sixteen bits\n19 14\n65535\n" + deep[:, :, 0].astype(">u2").tobytes()
+
     with open(os.path.join(HERE, "golden.txt"), "w") as golden:
         for name, data in sorted(files.items()):
             with open(os.path.join(HERE, name), "wb") as out:
                 out.write(data)
             image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
-            if name == "grey_16.png":
+            if name in ("grey_16.png", "grey_5_16.pgm"):
                 image = Image.fromarray((deep[:, :, 0] >> 8).astype(np.uint8))
             as_rgb = image.convert("RGB")
             hashes = [fnv1a(np.asarray(i).tobytes()) for i in (as_rgb, as_rgb.convert("L"))]

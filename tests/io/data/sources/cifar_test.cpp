@@ -72,7 +72,7 @@ TEST(CifarSource, TheHundredClassesKeepTheirSuperclassAsAField) {
   write_text(dir / "coarse_label_names.txt", lines(20, "s"));
   SourceListing listing = value_or_throw(value_or_throw(open_source({dir.path(), ""}))->list());
   EXPECT_EQ(listing.entries[21].label, 47);
-  EXPECT_EQ(listing.extra_fields, (std::vector<std::string>{"superclass"}));
+  EXPECT_EQ(field_names(listing), (std::vector<std::string>{"superclass"}));
   EXPECT_EQ(listing.entries[21].extra, (std::vector<std::string>{"s101"}));
   listing = value_or_throw(value_or_throw(open_source({.path = dir.path(), .label = "superclass"}))->list());
   EXPECT_EQ(listing.classes.size(), 20u);

@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/io/data/sources/typed_columns.h"
 #include "tests/io/data/temp_dir.h"
 
 namespace dlpipe::data {
@@ -30,17 +33,17 @@ TEST_F(ManifestSource, ReadsPathsAndLabels) {
   EXPECT_EQ(listing.entries[0].label, 1);
   EXPECT_EQ(listing.entries[1].path, "3.png");
   EXPECT_EQ(listing.entries[2].path, "p/with, comma.jpg");
-  EXPECT_TRUE(listing.extra_fields.empty());
+  EXPECT_TRUE(listing.fields.empty());
 }
 
 TEST_F(ManifestSource, AHeaderNamesFurtherColumns) {
   const SourceListing listing =
       value_or_throw(list("path\tlabel\tcamera\n3.png\t10\tA \"b\"\np/1.jpg\t9\t\"x\"\"\ty\"\n", "list.tsv"));
-  EXPECT_EQ(listing.extra_fields, std::vector<std::string>{"camera"});
+  EXPECT_EQ(field_names(listing), std::vector<std::string>{"camera"});
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"9", "10"})) << "numbers are sorted as numbers";
   EXPECT_EQ(listing.entries[0].extra, std::vector<std::string>{"A \"b\""});
   EXPECT_EQ(listing.entries[1].extra, std::vector<std::string>{"x\"\ty"});
-  EXPECT_EQ(value_or_throw(list("3.png,1,a,b\n")).extra_fields,
+  EXPECT_EQ(field_names(value_or_throw(list("3.png,1,a,b\n"))),
             (std::vector<std::string>{"column3", "column4"}));
 }
 
@@ -109,7 +112,7 @@ TEST_F(ManifestSource, AFirstLineMayNameTheColumnsInAnyOrder) {
       value_or_throw(list("ID,Class,camera,,Filename\n7,dog,left,x,3.png\n8,cat,right,y,p/1.jpg\n"));
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"}));
   EXPECT_EQ(listing.entries[0].path, "3.png");
-  EXPECT_EQ(listing.extra_fields, (std::vector<std::string>{"ID", "camera"}));
+  EXPECT_EQ(field_names(listing), (std::vector<std::string>{"ID", "camera"}));
   EXPECT_EQ(listing.entries[1].extra, (std::vector<std::string>{"8", "right"}));
   ASSERT_EQ(listing.warnings.size(), 1u);
   EXPECT_NE(listing.warnings[0].find("column 4 of"), std::string::npos) << listing.warnings[0];
@@ -139,13 +142,13 @@ TEST_F(ManifestSource, AColumnOfSplitsMakesSplits) {
   EXPECT_EQ(listing.entries[0].split, "train");
   EXPECT_EQ(listing.entries[1].split, "val");
   EXPECT_EQ(listing.entries[2].split, "test");
-  EXPECT_TRUE(listing.extra_fields.empty());
+  EXPECT_TRUE(listing.fields.empty());
   EXPECT_NE(message("path,label,split\n3.png,a,holdout\n").find("line 2: the split 'holdout' is none of"),
             std::string::npos);
   auto literal = value_or_throw(open_source({.path = dir / "list.csv", .splits = false}));
   write_text(dir / "list.csv", text);
   const SourceListing plain = value_or_throw(literal->list());
-  EXPECT_EQ(plain.extra_fields, std::vector<std::string>{"split"});
+  EXPECT_EQ(field_names(plain), std::vector<std::string>{"split"});
   EXPECT_EQ(plain.entries[0].split, "");
   const SourceListing unnamed = value_or_throw(list("3.png,a,train\np/1.jpg,b,val\n"));
   ASSERT_EQ(unnamed.warnings.size(), 1u);
@@ -163,6 +166,101 @@ TEST_F(ManifestSource, WhatIsNoClassIsRefusedByName) {
   EXPECT_NE(message("path,cat,dog\n3.png,1,0\np/1.jpg,0,1\n").find("as if each were a class"),
             std::string::npos);
   EXPECT_TRUE(list("path,label,blurred\n3.png,1,0\np/1.jpg,0,1\n").ok()) << "the label is named";
+}
+
+std::vector<float> floats_of(const std::string& bytes) {
+  std::vector<float> numbers(bytes.size() / sizeof(float));
+  if (!numbers.empty()) std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+TEST_F(ManifestSource, ColumnsMayHoldNumbersLabelsBoxesAndPoints) {
+  SourceOptions options{.path = dir / "list.csv"};
+  options.fields = {"age:number",  "pose:numbers",    "tags:labels",
+                    "boxes:boxes", "xywh:boxes-xywh", "eyes:points"};
+  write_text(dir / "list.csv",
+             "path,age,pose,tags,boxes,xywh,eyes,note\n"
+             "3.png,1.5,1 2 3,dog|cat,\"1,2,3,4; 5,6,7,8\",1 2 3 4,,a\n"
+             "p/1.jpg,-2,\"[4, 5, 6]\",,,,10 20 1,b\n");
+  const SourceListing listing = value_or_throw(value_or_throw(open_source(options))->list());
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"}));
+  ASSERT_EQ(listing.fields.size(), 7u);
+  EXPECT_EQ(listing.fields[0].kind, FieldKind::kTensor);
+  EXPECT_EQ(listing.fields[1].shape, (Shape{3}));
+  EXPECT_EQ(listing.fields[2].kind, FieldKind::kLabels);
+  EXPECT_EQ(listing.fields[3].kind, FieldKind::kBoxes);
+  EXPECT_EQ(listing.fields[6].kind, FieldKind::kBytes);
+  const SourceEntry& first = listing.entries[0];
+  EXPECT_EQ(first.label, -1);
+  EXPECT_EQ(floats_of(first.extra[0]), (std::vector<float>{1.5F}));
+  EXPECT_EQ(floats_of(first.extra[1]), (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(decode_labels(first.extra[2]), (std::vector<int64_t>{1, 0}));
+  EXPECT_EQ(floats_of(first.extra[3]), (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(floats_of(first.extra[4]), (std::vector<float>{1, 2, 4, 6}));
+  EXPECT_EQ(first.extra[5], "");
+  EXPECT_EQ(floats_of(listing.entries[1].extra[5]), (std::vector<float>{10, 20, 1}));
+  EXPECT_EQ(listing.entries[1].extra[2], "");
+  ASSERT_EQ(listing.warnings.size(), 1u);
+  EXPECT_NE(listing.warnings[0].find("no class but fields"), std::string::npos);
+}
+
+TEST_F(ManifestSource, ALabelAndLabelsShareOneTableOfClasses) {
+  SourceOptions options{.path = dir / "list.csv"};
+  options.label = "kind";
+  options.fields = {"label:labels"};
+  write_text(dir / "list.csv", "path,label,kind\n3.png,b;c,c\np/1.jpg,a,b\n");
+  const SourceListing listing = value_or_throw(value_or_throw(open_source(options))->list());
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(field_names(listing), std::vector<std::string>{"labels"}) << "'label' is the record's own";
+  EXPECT_EQ(listing.entries[0].label, 2);
+  EXPECT_EQ(decode_labels(listing.entries[0].extra[0]), (std::vector<int64_t>{1, 2}));
+}
+
+TEST_F(ManifestSource, JsonLinesAreReadByTheirKeys) {
+  SourceOptions options{.path = dir / "list.jsonl"};
+  options.fields = {"boxes:boxes", "tags:labels"};
+  write_text(dir / "list.jsonl",
+             "{\"file_name\": \"3.png\", \"label\": 7, \"boxes\": [[1, 2, 3, 4], [5, 6, 7, 8]], \"tags\": "
+             "[\"x\"]}\n\n"
+             "{\"label\": 8, \"file_name\": \"p/1.jpg\", \"more\": {\"a\": 1}, \"boxes\": null}\r\n");
+  const SourceListing listing = value_or_throw(value_or_throw(open_source(options))->list());
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"7", "8", "x"}));
+  EXPECT_EQ(field_names(listing), (std::vector<std::string>{"boxes", "tags", "more"}));
+  EXPECT_EQ(floats_of(listing.entries[0].extra[0]).size(), 8u);
+  EXPECT_EQ(listing.entries[1].extra[2], "{\"a\":1}");
+  const auto error = [&](const std::string& text) {
+    write_text(dir / "list.jsonl", text);
+    return value_or_throw(open_source(options))->list().status().message();
+  };
+  EXPECT_NE(error("{\"path\": \"3.png\", \"label\": 1}\n[1]\n").find("line 2: no JSON object"),
+            std::string::npos);
+  EXPECT_NE(error("{\"pth\": \"3.png\"}\n").find("no key 'path'"), std::string::npos);
+  EXPECT_NE(error("{\"path\": \"3.png\", \"label\": 1}\n").find("no such column"), std::string::npos);
+}
+
+TEST_F(ManifestSource, CellsThatAreNoneOfTheirKindAreNamed) {
+  SourceOptions options{.path = dir / "list.csv"};
+  const auto error = [&](const std::string& field, const std::string& cell) {
+    options.fields = {field};
+    write_text(dir / "list.csv", "path,label,x\n3.png,a,1 2 3\np/1.jpg,b,\"" + cell + "\"\n");
+    return value_or_throw(open_source(options))->list().status().message();
+  };
+  EXPECT_NE(error("x:numbers", "1 2").find("line 3: column 'x': 2 numbers where 3 should stand"),
+            std::string::npos);
+  EXPECT_NE(error("x:numbers", "1 2 nan").find("'nan' is no number"), std::string::npos);
+  EXPECT_NE(error("x:numbers", "1 2 1e99").find("'1e99' is no number"), std::string::npos);
+  EXPECT_NE(error("x:number", "1").find("line 2: column 'x': 3 numbers where 1"), std::string::npos);
+  EXPECT_NE(error("x:boxes", "").find("line 2: column 'x': 3 numbers are no boxes"), std::string::npos);
+  EXPECT_NE(error("x:points", "1 2").find("2 numbers are no points"), std::string::npos);
+  EXPECT_NE(error("x:labels", "a||b").find("an empty class"), std::string::npos);
+  EXPECT_NE(error("x:labels", "[1, {}]").find("no list of names"), std::string::npos);
+  EXPECT_NE(error("x:boxs", "").find("did you mean 'boxes'"), std::string::npos);
+  EXPECT_NE(error("y:boxes", "").find("no such column"), std::string::npos);
+  options.fields = {"x:boxes"};
+  write_text(dir / "list.csv", "path,label,x\n3.png,a,5 5 4 6\n");
+  EXPECT_NE(
+      value_or_throw(open_source(options))->list().status().message().find("box 1 ends before it begins"),
+      std::string::npos);
 }
 
 }  // namespace

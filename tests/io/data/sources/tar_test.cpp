@@ -94,7 +94,7 @@ TEST(TarSource, WebDatasetSamplesHaveTheirKeysClassAndTexts) {
                                 tar_file("x/._002.jpeg", "mac") + tar_end());
   const SourceListing listing = value_or_throw(list(dir, dir / "a.tar"));
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"7", "8", "10"}));
-  EXPECT_EQ(listing.extra_fields, (std::vector<std::string>{"json", "txt"}));
+  EXPECT_EQ(field_names(listing), (std::vector<std::string>{"json", "txt"}));
   EXPECT_EQ(contents(dir, dir / "a.tar"),
             (std::map<std::string, std::string>{{"x/000.a.JPG", "7||one|{\"label\": 3}|"},
                                                 {"x/001.png", "10||two|{\"label\": 10}|a\tcat\n"},

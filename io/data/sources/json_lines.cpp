@@ -1,0 +1,46 @@
+#include "dlpipe/io/data/sources/json_lines.h"
+
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::data {
+
+Result<JsonTable> read_json_lines(std::string_view text) {
+  using Json = nlohmann::ordered_json;
+  constexpr size_t kMostColumns = 4096;
+  JsonTable table;
+  std::unordered_map<std::string, size_t> place_of;
+  int64_t line = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view one = trim(text.substr(at, end - at));
+    at = end + 1;
+    ++line;
+    if (one.empty()) continue;
+    const Json json = Json::parse(one, nullptr, false);
+    if (!json.is_object())
+      return Status(ErrorCode::kCorrupt,
+                    concat("line ", line, ": no JSON object; write {\"path\": ..., \"label\": ...}"));
+    JsonTable::Row row;
+    row.line = line;
+    for (const auto& [key, value] : json.items()) {
+      const auto [it, fresh] = place_of.emplace(key, table.columns.size());
+      if (fresh) table.columns.push_back(key);
+      if (table.columns.size() > kMostColumns)
+        return Status(ErrorCode::kUnsupported,
+                      concat("line ", line, ": more than ", kMostColumns, " different keys"));
+      row.cells.resize(std::max(row.cells.size(), it->second + 1));
+      if (!value.is_null())
+        row.cells[it->second] = value.is_string()
+                                    ? value.get<std::string>()
+                                    : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    }
+    table.rows.push_back(std::move(row));
+  }
+  for (JsonTable::Row& row : table.rows) row.cells.resize(table.columns.size());
+  return table;
+}
+
+}  // namespace dlpipe::data

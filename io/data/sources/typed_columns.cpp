@@ -1,0 +1,177 @@
+#include "dlpipe/io/data/sources/typed_columns.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+struct KindName {
+  ColumnKind kind;
+  std::string_view name;
+  std::string_view help;
+};
+
+constexpr std::array<KindName, 7> kKinds = {{
+    {ColumnKind::kText, "text", "as it is"},
+    {ColumnKind::kNumber, "number", "one number, a target of regression"},
+    {ColumnKind::kNumbers, "numbers", "as many in each row as in the first"},
+    {ColumnKind::kLabels, "labels", "any number of classes: a|b, a;b or [\"a\", \"b\"]"},
+    {ColumnKind::kBoxes, "boxes", "any number of [x_min, y_min, x_max, y_max] in pixels"},
+    {ColumnKind::kBoxesXywh, "boxes-xywh", "any number of [x_min, y_min, width, height] in pixels"},
+    {ColumnKind::kPoints, "points", "any number of [x, y, visible] in pixels"},
+}};
+
+Status wrong(const std::string& what) {
+  return Status(ErrorCode::kCorrupt, what);
+}
+
+std::string bytes_of(std::span<const float> numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes()};
+}
+
+Result<std::string> encode_boxes(std::vector<float> numbers, bool is_xywh) {
+  if (numbers.size() % 4 != 0) return wrong(concat(numbers.size(), " numbers are no boxes of four"));
+  for (size_t i = 0; i < numbers.size(); i += 4) {
+    if (is_xywh) {
+      numbers[i + 2] += numbers[i];
+      numbers[i + 3] += numbers[i + 1];
+    }
+    if (numbers[i + 2] < numbers[i] || numbers[i + 3] < numbers[i + 1])
+      return wrong(
+          concat("box ", i / 4 + 1, " ends before it begins; ",
+                 is_xywh ? "boxes-xywh takes x_min, y_min, width, height"
+                         : "boxes takes x_min, y_min, x_max, y_max; boxes-xywh takes widths and heights"));
+  }
+  return bytes_of(numbers);
+}
+
+}  // namespace
+
+Result<std::vector<TypedColumn>> parse_typed_columns(std::span<const std::string> texts) {
+  std::vector<TypedColumn> columns;
+  for (const std::string& text : texts) {
+    const size_t colon = text.rfind(':');
+    const std::string name = text.substr(0, colon);
+    const std::string kind = colon == std::string::npos ? "" : text.substr(colon + 1);
+    const auto it =
+        std::find_if(kKinds.begin(), kKinds.end(), [&](const KindName& one) { return one.name == kind; });
+    if (name.empty() || it == kKinds.end()) {
+      std::vector<std::string> known;
+      for (const KindName& one : kKinds) known.emplace_back(one.name);
+      return Status(ErrorCode::kMisuse, concat("[ingest] --field ", printable(text), ": give COLUMN:KIND",
+                                               printable(suggestion(kind, known))));
+    }
+    if (std::any_of(columns.begin(), columns.end(), [&](const TypedColumn& one) { return one.name == name; }))
+      return Status(ErrorCode::kMisuse,
+                    concat("[ingest] --field names the column ", printable(name), " twice"));
+    columns.push_back({name, it->kind});
+  }
+  return columns;
+}
+
+std::string column_kinds_text() {
+  std::string text;
+  for (const KindName& one : kKinds) text += concat(text.empty() ? "" : "; ", one.name, ", ", one.help);
+  return text;
+}
+
+Field field_of(const TypedColumn& column, int64_t numbers) {
+  switch (column.kind) {
+    case ColumnKind::kText:
+      return {column.name, FieldKind::kBytes, DType::kU8, {}};
+    case ColumnKind::kNumber:
+      return {column.name, FieldKind::kTensor, DType::kF32, {1}};
+    case ColumnKind::kNumbers:
+      return {column.name, FieldKind::kTensor, DType::kF32, {std::max<int64_t>(1, numbers)}};
+    case ColumnKind::kLabels:
+      return {column.name, FieldKind::kLabels, DType::kI64, {}};
+    case ColumnKind::kBoxes:
+    case ColumnKind::kBoxesXywh:
+      return {column.name, FieldKind::kBoxes, DType::kF32, {4}};
+    case ColumnKind::kPoints:
+      return {column.name, FieldKind::kPoints, DType::kF32, {3}};
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> names_in_cell(std::string_view cell) {
+  std::vector<std::string> names;
+  if (cell.empty()) return names;
+  if (cell.front() != '[') {
+    for (const std::string& piece : split(cell, cell.find('|') == std::string_view::npos ? ';' : '|')) {
+      if (trim(piece).empty()) return wrong(concat("an empty class in '", printable(cell), "'"));
+      names.emplace_back(trim(piece));
+    }
+    return names;
+  }
+  const auto json = nlohmann::json::parse(cell, nullptr, false);
+  if (!json.is_array()) return wrong(concat("'", printable(cell), "' is no list of classes"));
+  for (const auto& one : json) {
+    if (!one.is_string() && !one.is_number_integer())
+      return wrong(concat("'", printable(cell), "' is no list of names or whole numbers"));
+    names.push_back(one.is_string() ? one.get<std::string>() : one.dump());
+    if (names.back().empty()) return wrong(concat("an empty class in '", printable(cell), "'"));
+  }
+  return names;
+}
+
+Result<std::vector<float>> numbers_in_cell(std::string_view cell) {
+  constexpr std::string_view kBetween = "[](), \t\n\r;|";
+  std::vector<float> numbers;
+  size_t at = 0;
+  while ((at = cell.find_first_not_of(kBetween, at)) != std::string_view::npos) {
+    const size_t end = std::min(cell.find_first_of(kBetween, at), cell.size());
+    double value = 0;
+    const std::string_view text = cell.substr(at, end - at);
+    if (!parse_double(text, &value) || !std::isfinite(static_cast<float>(value)))
+      return wrong(concat("'", printable(text), "' is no number"));
+    numbers.push_back(static_cast<float>(value));
+    at = end;
+  }
+  return numbers;
+}
+
+Result<std::string> encode_cell(ColumnKind kind, std::string_view cell, int64_t* numbers) {
+  DLPIPE_ASSIGN_OR_RETURN(std::vector<float> values, numbers_in_cell(cell));
+  const auto count = static_cast<int64_t>(values.size());
+  if (kind == ColumnKind::kBoxes || kind == ColumnKind::kBoxesXywh)
+    return encode_boxes(std::move(values), kind == ColumnKind::kBoxesXywh);
+  if (kind == ColumnKind::kPoints) {
+    if (count % 3 == 0) return bytes_of(values);
+    return wrong(concat(count, " numbers are no points of x, y, visible"));
+  }
+  if (kind == ColumnKind::kNumber) *numbers = 1;
+  if (*numbers == 0) *numbers = count;
+  if (count == *numbers && count > 0) return bytes_of(values);
+  return wrong(concat(count, count == 1 ? " number" : " numbers", " where ", *numbers, " should stand"));
+}
+
+std::string encode_labels(std::span<const int64_t> labels) {
+  return {reinterpret_cast<const char*>(labels.data()), labels.size_bytes()};
+}
+
+void renumber_labels(std::span<const Field> fields, SourceEntry& entry,
+                     const std::function<int64_t(int64_t)>& to) {
+  for (size_t i = 0; i < fields.size() && i < entry.extra.size(); ++i) {
+    if (fields[i].kind != FieldKind::kLabels) continue;
+    std::vector<int64_t> labels = decode_labels(entry.extra[i]);
+    for (int64_t& label : labels) label = to(label);
+    entry.extra[i] = encode_labels(labels);
+  }
+}
+
+std::vector<int64_t> decode_labels(std::string_view bytes) {
+  std::vector<int64_t> labels(bytes.size() / sizeof(int64_t));
+  if (!labels.empty()) std::memcpy(labels.data(), bytes.data(), labels.size() * sizeof(int64_t));
+  return labels;
+}
+
+}  // namespace dlpipe::data

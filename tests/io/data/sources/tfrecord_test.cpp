@@ -1,0 +1,111 @@
+#include <gtest/gtest.h>
+
+#include "dlpipe/base/rng.h"
+#include "dlpipe/io/data/sources/inputs.h"
+#include "dlpipe/io/data/sources/source.h"
+#include "tests/io/data/sources/wire_writing.h"
+#include "tests/io/data/temp_dir.h"
+
+namespace dlpipe::data {
+namespace {
+
+std::string text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string problem_of(const std::string& path, SourceOptions options = {}) {
+  options.path = path;
+  const auto listing = value_or_throw(open_source(options))->list();
+  return listing.ok() ? listing->entries.back().problem : listing.status().message();
+}
+
+const std::string kPicture(5000, 'p');
+
+TEST(TfrecordSource, TheChecksumIsCrc32c) {
+  EXPECT_EQ(crc_of("123456789"), ((0xe3069283u >> 15 | 0xe3069283u << 17) + 0xa282ead8u))
+      << "RFC 3720's example";
+}
+
+TEST(TfrecordSource, ExamplesHaveTheirPictureAndClass) {
+  TempDir dir;
+  write_text(dir / "a.tfrecord",
+             tfrecord(number_feature("image/class/label", 12) + bytes_feature("image/encoded", kPicture) +
+                      bytes_feature("image/class/text", "cat")) +
+                 tfrecord(bytes_feature("image/encoded", "two") + bytes_feature("image/class/text", "dog") +
+                          number_feature("image/class/label", 3, false)));
+  auto source = value_or_throw(open_source({dir / "a.tfrecord", ""}));
+  SourceListing listing = value_or_throw(source->list());
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"3", "12"}));
+  ASSERT_EQ(listing.entries.size(), 2u);
+  EXPECT_EQ(listing.entries[0].path, "a.tfrecord-000000");
+  EXPECT_EQ(listing.entries[0].label, 1);
+  EXPECT_EQ(text_of(value_or_throw(source->read(listing.entries[0]))), kPicture);
+  EXPECT_EQ(text_of(value_or_throw(source->read(listing.entries[1]))), "two");
+  listing = value_or_throw(
+      value_or_throw(open_source({.path = dir / "a.tfrecord", .label = "image/class/text"}))->list());
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"}));
+}
+
+TEST(TfrecordSource, AFolderOfThemIsOneSourceWithSplits) {
+  TempDir dir;
+  const auto record = [](int label) {
+    return tfrecord(bytes_feature("image", "x") + number_feature("label", static_cast<uint64_t>(label)));
+  };
+  write_text(dir / "train-00000-of-00002", record(0) + record(1));
+  write_text(dir / "train-00001-of-00002", record(1));
+  write_text(dir / "validation-00000-of-00001", record(0));
+  const std::vector<std::string> given = {dir.path()};
+  const SourceListing listing = value_or_throw(value_or_throw(open_sources(given, "", {}))->list());
+  ASSERT_EQ(listing.entries.size(), 4u);
+  EXPECT_EQ(listing.entries[2].split, "train");
+  EXPECT_EQ(listing.entries[3].split, "val");
+}
+
+TEST(TfrecordSource, WhatARecordLacksIsNamed) {
+  TempDir dir;
+  const auto problem = [&](const std::string& features) {
+    write_text(dir / "a.tfrecord",
+               tfrecord(bytes_feature("image", "x") + number_feature("label", 1)) + tfrecord(features));
+    return problem_of(dir / "a.tfrecord");
+  };
+  EXPECT_EQ(problem(bytes_feature("image", "x") + number_feature("label", 2)), "");
+  EXPECT_NE(
+      problem(bytes_feature("picture", "x") + number_feature("label", 2)).find("it has: picture, label"),
+      std::string::npos);
+  EXPECT_NE(problem(bytes_feature("image", "x")).find("no label; --label KEY"), std::string::npos);
+  EXPECT_NE(problem(bytes_feature("image", "x") +
+                    example_feature("label", wire_bytes(3, wire_bytes(1, wire_varint(1) + wire_varint(2)))))
+                .find("neither one whole number"),
+            std::string::npos);
+  EXPECT_NE(problem("\xff\xff\xff").find("no tf.train.Example"), std::string::npos);
+}
+
+TEST(TfrecordSource, DamageIsNamedAndNothingBehindItIsTaken) {
+  TempDir dir;
+  const std::string one = tfrecord(bytes_feature("image", kPicture) + number_feature("label", 1));
+  const std::string file = dir / "a.tfrecord";
+  const auto problem = [&](const std::string& text) {
+    write_text(file, text);
+    return problem_of(file);
+  };
+  EXPECT_NE(problem(one + one.substr(0, one.size() - 1)).find("cut short within a record"),
+            std::string::npos);
+  EXPECT_NE(problem(one + one.substr(0, 5)).find("within a record's head"), std::string::npos);
+  std::string bad = one + one;
+  bad[one.size() + 2] ^= 1;
+  EXPECT_NE(problem(bad).find("length differs at byte"), std::string::npos);
+  const std::string length = le_bytes(~uint64_t{0} >> 1, 8);
+  EXPECT_NE(problem(one + length + le_bytes(crc_of(length), 4) + "rest").find("cut short within a record"),
+            std::string::npos);
+  EXPECT_NE(problem("hello world, no records").find("length differs"), std::string::npos);
+  EXPECT_NE(problem("").find("is empty"), std::string::npos);
+  bad = one;
+  bad[one.size() - 2000] ^= 1;  // in the picture: found when it is read
+  write_text(file, bad);
+  auto source = value_or_throw(open_source({file, ""}));
+  const SourceListing listing = value_or_throw(source->list());
+  EXPECT_NE(source->read(listing.entries[0]).status().message().find("checksum differs"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dlpipe::data
