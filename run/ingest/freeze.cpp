@@ -205,8 +205,8 @@ Result<data::Schema> make_schema(const IngestOptions& options, const SourceListi
     schema.fields.push_back(own);
   }
   if (schema.fields.size() > data::kMostFields)
-    return misuse("ingest", "the manifest has ", listing.fields.size() + 2,
-                  " columns, a dataset at most ", data::kMostFields, " fields; leave some out");
+    return misuse("ingest", "the manifest has ", listing.fields.size() + 2, " columns, a dataset at most ",
+                  data::kMostFields, " fields; leave some out");
   return schema;
 }
 
