@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "dlpipe/base/refuse.h"
@@ -77,6 +78,12 @@ void check_input(const SessionOptions& session, const pipeline::Loader& loader, 
            wants_tokens ? "sequences of tokens" : "images with classes", ", and ",
            loader.dataset().directory(), " has none");
   }
+  const std::span<const int64_t> counts = loader.dataset().class_counts();
+  const int64_t with_class = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  if (!wants_tokens && with_class < loader.dataset().size())
+    refuse("train", loader.dataset().size() - with_class, " samples of ", loader.dataset().directory(),
+           " have no class; dlpipe trains on one class per picture so far, not on fields of labels, numbers "
+           "or boxes");
   if (wants_tokens && session.eval.views != Views::kOne)
     refuse("train", "--tta is for pictures; ", session.config.model, " takes tokens");
 }
@@ -104,9 +111,8 @@ ModelState model_state_of(const SessionOptions& session, const pipeline::Loader&
   model.arguments.height = image[0];
   model.arguments.width = image[1];
   model.arguments.channels = image[2];
-  model.val_augment =
-      value_or_throw(validation_chain(config.val_augment, train_chain, image, dataset.pixel_stats(),
-                                      session.registries.augmentations));
+  model.val_augment = value_or_throw(validation_chain(
+      config.val_augment, train_chain, image, dataset.pixel_stats(), session.registries.augmentations));
   return model;
 }
 
@@ -136,10 +142,9 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
                                   options.data, options.channels));
   data.augment =
       init != nullptr ? with_normalization_of(*init, options.channels, session, notes) : config.augment;
-  options.augment =
-      options.channels == 0
-          ? data.augment
-          : value_or_throw(training_chain(data.augment, session.registries.augmentations));
+  options.augment = options.channels == 0
+                        ? data.augment
+                        : value_or_throw(training_chain(data.augment, session.registries.augmentations));
   auto loader = value_or_throw(pipeline::Loader::open(options));
   if (!loader->decode_reason().empty())
     tell(notes, concat("images are decoded on the host: ", loader->decode_reason()));

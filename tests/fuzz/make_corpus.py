@@ -7,11 +7,12 @@ import gzip
 import io
 import json
 import os
+import struct
 import sys
 import tarfile
-import tempfile
 
 import zstandard
+from tfrecord import example_pb2
 from tfrecord.writer import TFRecordWriter
 
 
@@ -67,16 +68,18 @@ def cifars():
 
 
 def tfrecords():
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "x")
-        writer = TFRecordWriter(path)
-        writer.write({"image/encoded": (b"a" * 40, "byte"), "image/class/label": (3, "int")})
-        writer.write({"image/encoded": (b"b", "byte"), "image/class/label": (4, "int")})
-        writer.close()
-        with open(path, "rb") as file:
-            records = file.read()
-    yield "two", records
-    yield "example", records[12 : 12 + int.from_bytes(records[:8], "little")]
+    def example(image, label):
+        message = example_pb2.Example()
+        message.features.feature["image/encoded"].bytes_list.value.append(image)
+        message.features.feature["image/class/label"].int64_list.value.append(label)
+        return message.SerializeToString(deterministic=True)
+
+    def record(data):
+        length = struct.pack("<Q", len(data))
+        return length + TFRecordWriter.masked_crc(length) + data + TFRecordWriter.masked_crc(data)
+
+    yield "two", record(example(b"a" * 40, 3)) + record(example(b"b", 4))
+    yield "example", example(b"a" * 40, 3)
 
 
 KINDS = {"cifar": cifars, "state": states, "tar": tars, "text": texts, "tfrecord": tfrecords}

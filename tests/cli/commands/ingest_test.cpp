@@ -70,6 +70,25 @@ TEST(IngestCommand, TakesSeveralSourcesAndAList) {
   EXPECT_FALSE(std::filesystem::exists(dir / "twice.partial"));
 }
 
+TEST(IngestCommand, FieldsAreStoredVerifiedAndNotTrainedOn) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "src", "--per-class", "2", "--size", "24"}).exit_code, 0);
+  std::ofstream(dir / "src/list.jsonl")
+      << "{\"path\": \"bar/00000.jpg\", \"tags\": [\"a\", \"b\"], \"boxes\": [[1, 2, 9, 9]], \"age\": 3}\n"
+      << "{\"path\": \"bar/00001.jpg\", \"tags\": [], \"boxes\": [], \"age\": 0.5}\n";
+  Outcome outcome = run_dlpipe({"ingest", dir / "src/list.jsonl", dir / "data", "--field", "tags:labels",
+                                "--field", "boxes:boxes", "--field", "age:number"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("no class but fields"), std::string::npos) << outcome.err;
+  EXPECT_NE(run_dlpipe({"inspect", dir / "data"}).out.find("image, label, path, tags, boxes, age"),
+            std::string::npos);
+  EXPECT_EQ(run_dlpipe({"verify", dir / "data"}).exit_code, 0);
+  outcome = run_dlpipe({"train", "--data", dir / "data", "--model", "lenet", "--out", dir / "run", "--batch",
+                        "2", "--augment", "resize(32)"});
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("2 samples of"), std::string::npos) << outcome.err;
+}
+
 TEST(IngestCommand, CtrlCStopsAndTheSameCommandGoesOn) {
   const ScratchDirectory dir;
   ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "300", "--size", "24"}).exit_code, 0);
