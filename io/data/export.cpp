@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <unordered_set>
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/partial_directory.h"
 #include "dlpipe/io/data/sample.h"
+#include "dlpipe/io/data/schema.h"
 #include "dlpipe/io/data/sources/source_file.h"
 
 namespace dlpipe::data {
@@ -15,6 +18,7 @@ namespace dlpipe::data {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
 std::string lower_ending(const std::string& path) {
   std::string ending = fs::path(path).extension().string();
@@ -40,6 +44,32 @@ std::string with_fitting_ending(const std::string& path, ImageLayout layout) {
   return has_image_name(path) ? fs::path(path).replace_extension(wanted).string() : path + wanted;
 }
 
+bool is_listed(const Field& field) {
+  return field.kind != FieldKind::kImage && field.kind != FieldKind::kLabel && field.name != "path";
+}
+
+/// A field's value as a list of JSON lines has it (sources/manifest.cpp reads it back).
+Json value_json(const Field& field, std::span<const std::byte> bytes, std::span<const std::string> classes) {
+  Json all = Json::array();
+  if (field.kind == FieldKind::kLabels) {
+    for (size_t at = 0; at + sizeof(int64_t) <= bytes.size(); at += sizeof(int64_t)) {
+      const auto label = load_le<int64_t>(bytes, at);
+      const bool known = label >= 0 && label < static_cast<int64_t>(classes.size());
+      all.push_back(known ? Json(classes[static_cast<size_t>(label)]) : Json(label));
+    }
+    return all;
+  }
+  if (field.dtype != DType::kF32)
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const size_t row = field_row_bytes(field) ? static_cast<size_t>(field.shape.elements()) : 0;
+  for (size_t i = 0; i < bytes.size() / sizeof(float); ++i) {
+    const auto number = load_le<float>(bytes, i * sizeof(float));
+    if (row != 0 && i % row == 0) all.push_back(Json::array());
+    (row != 0 ? all.back() : all).push_back(number);
+  }
+  return all;
+}
+
 class Exporter {
  public:
   Exporter(const Dataset& dataset, SampleReader& reader, const PartialDirectory& root)
@@ -51,7 +81,12 @@ class Exporter {
     DLPIPE_ASSIGN_OR_RETURN(const SampleReader::File file, reader_.file(sample));
     rewritten_ += file.is_rewritten ? 1 : 0;
     DLPIPE_RETURN_IF_ERROR(root_.write(name, file.bytes));
+    list_fields(name, sample);
     return file.bytes.size();
+  }
+  /// What the files don't hold, as fields.jsonl beside the class folders; nothing where records have no more.
+  Status write_fields() const {
+    return lines_.empty() ? Status() : root_.write("fields.jsonl", std::as_bytes(std::span(lines_)));
   }
   int64_t rewritten() const { return rewritten_; }
 
@@ -81,11 +116,26 @@ class Exporter {
     return name;
   }
 
+  void list_fields(const std::string& name, const SampleReader::Sample& sample) {
+    const std::span<const Field> fields = dataset_.fields();
+    if (std::none_of(fields.begin(), fields.end(), is_listed)) return;
+    Json line = {{"path", name}};
+    const int64_t label = sample.header.label;
+    if (label >= 0 && label < static_cast<int64_t>(dataset_.classes().size()))
+      line["label"] = dataset_.classes()[static_cast<size_t>(label)];
+    for (size_t i = 0; i < fields.size(); ++i) {
+      if (is_listed(fields[i]))
+        line[fields[i].name] = value_json(fields[i], sample.view.fields[i], dataset_.classes());
+    }
+    lines_ += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+
   const Dataset& dataset_;
   SampleReader& reader_;
   const PartialDirectory& root_;
   std::unordered_set<std::string> names_;
   int64_t rewritten_ = 0;
+  std::string lines_;  // of fields.jsonl
 };
 
 }  // namespace
@@ -136,6 +186,7 @@ Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& o
     if (progress) progress(report.files, total);
   }
   report.rewritten = exporter.rewritten();
+  DLPIPE_RETURN_IF_ERROR(exporter.write_fields());
   DLPIPE_RETURN_IF_ERROR(partial.publish());
   return report;
 }

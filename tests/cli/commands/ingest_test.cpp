@@ -83,6 +83,24 @@ TEST(IngestCommand, FieldsAreStoredVerifiedAndNotTrainedOn) {
   EXPECT_NE(run_dlpipe({"inspect", dir / "data"}).out.find("image, label, path, tags, boxes, age"),
             std::string::npos);
   EXPECT_EQ(run_dlpipe({"verify", dir / "data"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"export", dir / "data", dir / "out"}).exit_code, 0);
+  outcome = run_dlpipe({"ingest", dir / "out/fields.jsonl", dir / "again", "--field", "tags:labels",
+                        "--field", "boxes:boxes", "--field", "age:number"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto text_of = [](const std::string& directory) {
+    const auto dataset = value_or_throw(data::Dataset::open(directory));
+    const auto reader = value_or_throw(dataset->reader());
+    std::string text;
+    for (int64_t i = 0; i < dataset->size(); ++i) {
+      const auto record = value_or_throw(reader->record(i));
+      for (const char* field : {"image", "tags", "boxes", "age"}) {
+        const auto bytes = value_or_throw(data::field_bytes(*dataset, record, field));
+        text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size()).append("|");
+      }
+    }
+    return text;
+  };
+  EXPECT_EQ(text_of(dir / "again"), text_of(dir / "data")) << "what export lists is what ingest reads";
   outcome = run_dlpipe({"train", "--data", dir / "data", "--model", "lenet", "--out", dir / "run", "--batch",
                         "2", "--augment", "resize(32)"});
   EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
