@@ -43,6 +43,9 @@ struct OpParam {
   std::string unit = {};  // "degrees", "pixels"; empty: a plain number
   double neutral = 0;     // of kind spread: the value that changes nothing
   std::vector<std::string> choices = {};
+  /// Came to an op that had users: where it has its default it is left out of the chain's canonical text, so that older
+  /// runs keep their pipeline id.
+  bool is_late = false;
 };
 
 /// A number that is drawn for every sample, evenly from [low, high).

@@ -61,12 +61,13 @@ int64_t turn_of(const SampleKey& key) {
 }
 
 std::string call_text(const OpRecord& record, const OpArguments& arguments) {
-  std::string text = record.name;
-  if (arguments.values.empty()) return text;
+  std::string values;
   for (size_t i = 0; i < arguments.values.size(); ++i) {
-    text += (i == 0 ? "(" : ",") + arguments.values[i].first + "=" + arguments.values[i].second;
+    const auto& [name, value] = arguments.values[i];
+    if (record.params[i].is_late && value == record.params[i].default_value) continue;
+    values += concat(values.empty() ? "" : ",", name, "=", value);
   }
-  return text + ")";
+  return values.empty() ? std::string(record.name) : concat(record.name, "(", values, ")");
 }
 
 std::string size_text(const ImageSize& size) {

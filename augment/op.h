@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -83,8 +84,8 @@ class Op {
 /// An op that resizes what it reads: a device may do it in its place, and gives the same pixels.
 class ResizeOp : public Op {
  public:
-  /// What apply does to draw.region's pixels.
-  virtual PlannedResize as_resize(const OpDraw& draw) const = 0;
+  /// What apply does to draw.region's pixels; nothing where it is more than such a resize.
+  virtual std::optional<PlannedResize> as_resize(const OpDraw& draw) const = 0;
 };
 
 /// What touches no pixel and only describes the batch (normalize, cast): it stands at the end of a chain.

@@ -1,6 +1,6 @@
-// resize(size): the whole image, antialiased bilinear. One number is the length of the shorter side, the
-// other follows (rounded down, as torchvision does); HxW is exact and may change the aspect ratio.
-#include "dlpipe/augment/resize.h"
+// resize(size, interpolation, side): the whole image, antialiased. One number is the length of the shorter side, or the
+// longer one; the other follows (rounded down, as torchvision does). HxW is exact and may change the aspect ratio.
+#include "dlpipe/augment/resample.h"
 
 #include <algorithm>
 #include <limits>
@@ -16,17 +16,26 @@ namespace {
 
 class Resize : public ResizeOp {
  public:
-  explicit Resize(OpArguments& arguments) : size_(arguments.size("size", &is_shorter_side_)) {}
+  explicit Resize(OpArguments& arguments)
+      : size_(arguments.size("size", &is_one_side_)),
+        interpolation_(parse_interpolation(arguments.text("interpolation"))),
+        is_longer_(arguments.text("side") == "longer") {
+    if (is_longer_ && !is_one_side_)
+      arguments.refuse(
+          {ErrorCode::kMisuse, "side=longer is of one length; leave out side, or give one number"});
+  }
 
   ImageSize output(const ImageSize& in) const override {
-    if (!is_shorter_side_) return {size_.width, size_.height, in.channels};
+    if (!is_one_side_) return {size_.width, size_.height, in.channels};
     if (in.width <= 0 || in.height <= 0) return {0, 0, in.channels};
-    const int64_t shorter = size_.width;
-    const auto longer = [&](int64_t side, int64_t other) {
-      return static_cast<int>(std::min<int64_t>(shorter * side / other, std::numeric_limits<int>::max()));
+    const int64_t given = size_.width;
+    const auto other = [&](int64_t side, int64_t other_side) {
+      const int64_t length = given * side / other_side;
+      return static_cast<int>(std::clamp<int64_t>(length, 1, std::numeric_limits<int>::max()));
     };
-    if (in.width <= in.height) return {size_.width, longer(in.height, in.width), in.channels};
-    return {longer(in.width, in.height), size_.width, in.channels};
+    if ((in.width <= in.height) != is_longer_ || in.width == in.height)
+      return {size_.width, other(in.height, in.width), in.channels};
+    return {other(in.width, in.height), size_.width, in.channels};
   }
 
   Status plan(const ImageSize& in, RandomStream&, OpDraw& draw) const override {
@@ -41,16 +50,17 @@ class Resize : public ResizeOp {
 
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                ChainScratch& scratch) const override {
-    resize(geometry(draw), in, out, draw.mirror, scratch.work);
+    resample(interpolation_, geometry(draw), in, out, draw.mirror, scratch.work);
     return {};
   }
 
-  PlannedResize as_resize(const OpDraw& draw) const override {
+  std::optional<PlannedResize> as_resize(const OpDraw& draw) const override {
+    if (interpolation_ != Interpolation::kBilinear) return std::nullopt;
     return PlannedResize{geometry(draw), draw.mirror};
   }
   bool narrow(const Region& needed, OpDraw& draw) const override {
     draw.window = needed;
-    draw.region = resize_support(geometry(draw));
+    draw.region = resample_support(interpolation_, geometry(draw));
     return true;
   }
 
@@ -61,17 +71,26 @@ class Resize : public ResizeOp {
     return whole;
   }
 
-  bool is_shorter_side_ = false;
+  bool is_one_side_ = false;
   ImageSize size_;
+  Interpolation interpolation_;
+  bool is_longer_;  // the one side is the longer one, else the shorter
 };
 
 }  // namespace
 
 extern const OpRecord resize_augmentation = {
     .name = "resize",
-    .help = "the whole image at another size, antialiased bilinear",
+    .help = "the whole image at another size, antialiased",
     .version = 1,
-    .params = {{"size", "size", "", "length of the shorter side, or height x width"}},
+    .params = {{"size", "size", "", "length of the shorter side, or height x width"},
+               resize_interpolation_parameter(),
+               {.name = "side",
+                .kind = "string",
+                .default_value = "shorter",
+                .help = "which side one number is of",
+                .choices = {"shorter", "longer"},
+                .is_late = true}},
     .build = build_op<Resize>,
     .traits = {.can_mirror = true}};
 

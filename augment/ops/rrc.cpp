@@ -6,7 +6,7 @@
 
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/augment/op.h"
-#include "dlpipe/augment/resize.h"
+#include "dlpipe/augment/resample.h"
 #include "dlpipe/base/portable_math.h"
 
 namespace dlpipe::augment {
@@ -19,6 +19,7 @@ class RandomResizedCrop : public ResizeOp {
       : size_(arguments.size("size")),
         scale_(arguments.drawn("scale")),
         ratio_(arguments.drawn("ratio")),
+        interpolation_(parse_interpolation(arguments.text("interpolation"))),
         log_ratio_{portable_log(ratio_.low), portable_log(ratio_.high)} {}
 
   ImageSize output(const ImageSize& in) const override { return {size_.width, size_.height, in.channels}; }
@@ -44,10 +45,12 @@ class RandomResizedCrop : public ResizeOp {
 
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                ChainScratch& scratch) const override {
-    resize(whole_resize(in.width, in.height, out.width, out.height), in, out, draw.mirror, scratch.work);
+    resample(interpolation_, whole_resize(in.width, in.height, out.width, out.height), in, out, draw.mirror,
+             scratch.work);
     return {};
   }
-  PlannedResize as_resize(const OpDraw& draw) const override {
+  std::optional<PlannedResize> as_resize(const OpDraw& draw) const override {
+    if (interpolation_ != Interpolation::kBilinear) return std::nullopt;
     return PlannedResize{whole_resize(draw.region.width, draw.region.height, size_.width, size_.height),
                          draw.mirror};
   }
@@ -68,6 +71,7 @@ class RandomResizedCrop : public ResizeOp {
   ImageSize size_;
   Drawn scale_;  // share of the area
   Drawn ratio_;  // width over height
+  Interpolation interpolation_;
   Drawn log_ratio_;
 };
 
@@ -79,7 +83,8 @@ extern const OpRecord rrc_augmentation = {
     .version = 1,
     .params = {{"size", "size", "", "height x width of the result, or one number for a square"},
                {"scale", "range", "0.08..1", "share of the image's area that the crop takes", 1e-4, 1},
-               {"ratio", "range", "3/4..4/3", "width over height of the crop", 1e-3, 1e3}},
+               {"ratio", "range", "3/4..4/3", "width over height of the crop", 1e-3, 1e3},
+               resize_interpolation_parameter()},
     .build = build_op<RandomResizedCrop>,
     .traits = {.can_mirror = true}};
 

@@ -71,6 +71,19 @@ def photometric():
         case(f"gaussian_blur({size},{sigma})", torchvision_tensor("gaussian_blur", [size, size], [sigma, sigma]))
 
 
+def resizes():
+    filters = {"nearest": Image.Resampling.NEAREST, "area": Image.Resampling.BOX,
+               "bicubic": Image.Resampling.BICUBIC, "lanczos": Image.Resampling.LANCZOS}
+    for name, kind in filters.items():
+        for width, height in ((20, 15), (70, 50), (45, 10), (12, 33), (1, 1)):
+            case(f"resize({height}x{width},{name})", lambda image, s=(width, height), k=kind: image.resize(s, k))
+        case(f"resize(17x19,{name})", lambda image, k=kind: image.resize((19, 17), k), channels=1)
+    for mode, arguments in (("constant", {"fill": 7}), ("edge", {}), ("reflect", {})):
+        case(f"pad(3:1:5:9,{mode},7)", torchvision_pil("pad", [3, 1, 5, 9], padding_mode=mode, **arguments))
+    case("pad(4)", torchvision_pil("pad", [4]))
+    case("pad_to(40x60,fill=9)", torchvision_pil("pad", [7, 3, 8, 4], fill=9))
+
+
 def orientations():
     case("vflip(1)", lambda image: ImageOps.flip(image))
     case("transpose(1)", lambda image: image.transpose(Image.Transpose.TRANSPOSE))
@@ -182,6 +195,7 @@ def write(op, cases):
 
 def main():
     photometric()
+    resizes()
     orientations()
     warps()
     policies()

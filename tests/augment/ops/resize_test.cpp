@@ -1,6 +1,6 @@
 #include "dlpipe/augment/resize.h"
 
-#include "tests/augment/chain_testing.h"
+#include "tests/augment/golden_ops.h"
 
 namespace dlpipe::augment {
 namespace {
@@ -27,6 +27,36 @@ TEST(ResizeOp, GivesTheKernelsPixels) {
   OwnedImage expected(20, 30);
   resize_scalar(whole_resize(61, 43, 20, 30), image.view(), expected.view(), false);
   EXPECT_EQ(run_chain("resize(30x20)", image, {}), expected);
+}
+
+TEST(ResizeOp, GivesPillowsPixelsWithEveryFilter) {
+  expect_golden("resize");
+}
+
+TEST(ResizeOp, EveryFilterMirrorsAndNeedsNoMoreThanTheCropBehindIt) {
+  const OwnedImage image = picture(3, 61, 47);
+  for (const std::string filter : {"nearest", "area", "bicubic", "lanczos"}) {
+    const std::string resize = "resize(40x55," + filter + ")";
+    EXPECT_EQ(run_chain(resize + " hflip(1)", image, {}), run_chain(resize, image, {}).mirrored()) << filter;
+    EXPECT_EQ(run_chain(resize + " center_crop(9x20)", image, {}),
+              run_chain("center_crop(9x20)", run_chain(resize, image, {}), {}))
+        << filter;
+    EXPECT_LT(plan_or_die(parse_or_die(resize + " center_crop(9x20)"), {61, 47, 3}, {}).source_region.width,
+              61);
+  }
+}
+
+TEST(ResizeOp, OneNumberMayBeTheLongerSide) {
+  EXPECT_EQ(*parse_or_die("resize(100, side=longer)").output({500, 375, 3}), (ImageSize{100, 75, 3}));
+  EXPECT_EQ(*parse_or_die("resize(100, side=longer)").output({375, 500, 3}), (ImageSize{75, 100, 3}));
+  EXPECT_NE(parse_error("resize(100x200, side=longer)").find("side=longer is of one length"),
+            std::string::npos);
+}
+
+TEST(ResizeOp, KeepsThePipelineIdThatItHadBeforeItHadFilters) {
+  EXPECT_EQ(parse_or_die("resize(256) rrc(8)").canonical(),
+            "resize(size=256)@1 rrc(size=8,scale=0.08..1,ratio=0.75..1.3333333333333333)@1");
+  EXPECT_EQ(parse_or_die("resize(256,bicubic)").canonical(), "resize(size=256,interpolation=bicubic)@1");
 }
 
 TEST(ResizeOp, RefusesAnAbsurdlyLongSide) {
