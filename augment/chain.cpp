@@ -269,6 +269,7 @@ Status Chain::plan_links(Planning& planning, bool is_chosen) const {
     }
     plan.hash = hash_draw(plan.hash, draw);
     if (!draw.active) continue;
+    draw.drawn_region = draw.region;
     draw.window = {0, 0, draw.out.width, draw.out.height};
     planning.size = draw.out;
   }
@@ -389,6 +390,25 @@ std::string Chain::canonical() const {
   std::string text;
   for (const auto& link : links_) {
     text += (text.empty() ? "" : " ") + link->text + "@" + std::to_string(link->record->version);
+  }
+  return text;
+}
+
+std::string Chain::describe(const ChainPlan& plan) {
+  std::string text;
+  for (size_t i = 0; i < plan.draws.size(); ++i) {
+    const OpDraw& draw = plan.draws[i];
+    if (!draw.active) continue;
+    std::string drawn;
+    if (draw.drawn_region != Region{0, 0, draw.in.width, draw.in.height}) {
+      const Region& r = draw.drawn_region;
+      drawn = concat(r.width, "x", r.height, " at ", r.x, ",", r.y);
+    }
+    size_t count = draw.values.size();
+    while (count > 0 && draw.values[count - 1] == 0) --count;
+    for (size_t v = 0; v < count; ++v) drawn += concat(drawn.empty() ? "" : " ", draw.values[v]);
+    text += concat(text.empty() ? "" : " ", plan.links[i]->record->name, drawn.empty() ? "" : "[", drawn,
+                   drawn.empty() ? "" : "]");
   }
   return text;
 }

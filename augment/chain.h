@@ -90,6 +90,8 @@ class Chain {
   /// The expression with every parameter spelled out and each op's version, "hflip(p=0.5)@1": what the
   /// pipeline id hashes.
   std::string canonical() const;
+  /// What `plan` drew, for people: "rrc[300x200 at 34,20] hflip brightness[1.23]".
+  static std::string describe(const ChainPlan& plan);
   bool empty() const { return links_.empty(); }
   bool contains(std::string_view op_name) const;
 

@@ -2,8 +2,13 @@
 // instruction sets don't matter. Philox as everywhere (base/rng.h); the loops are compiled once per instruction set.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
+
+#include "dlpipe/base/image.h"
 
 namespace dlpipe::augment {
 
@@ -22,5 +27,10 @@ inline constexpr int kNoiseBlock = 128;
 /// highest 12 bits make a normal one, of at most 3.67.
 std::span<const int16_t> normal_quantiles();
 inline constexpr int kNormalBits = 13;
+
+/// out = in plus normal noise of a standard deviation per value (8 bits after the point), plus `offset` (8 bits after the
+/// point), rounded and clipped. `work` is the thread's.
+void add_normal_noise(uint64_t key, const std::array<int, 256>& deviation, int offset,
+                      const ConstImageView& in, const ImageView& out, std::vector<std::byte>& work);
 
 }  // namespace dlpipe::augment

@@ -107,5 +107,25 @@ std::span<const int16_t> normal_quantiles() {
   return table;
 }
 
+void add_normal_noise(uint64_t key, const std::array<int, 256>& deviation, int offset,
+                      const ConstImageView& in, const ImageView& out, std::vector<std::byte>& work) {
+  constexpr int kShift = 8 + kNormalBits;
+  const int64_t added = int64_t{offset} * (1 << kNormalBits) + (int64_t{1} << (kShift - 1));
+  const std::span<const int16_t> normal = normal_quantiles();
+  const size_t size = size_t(out.width) * size_t(out.channels);
+  const size_t room = (size + kNoiseBlock) * sizeof(uint16_t);
+  if (work.size() < room) work.resize(room);
+  auto* const noise = reinterpret_cast<uint16_t*>(work.data());
+  for (int y = 0; y < out.height; ++y) {
+    uniform_row(key, static_cast<uint32_t>(y), {noise, size});
+    const uint8_t* const from = in.row(y);
+    uint8_t* const to = out.row(y);
+    for (size_t i = 0; i < size; ++i) {
+      const int64_t sum = int64_t{normal[noise[i] >> 4]} * deviation[from[i]] + added;
+      to[i] = static_cast<uint8_t>(std::clamp(from[i] + static_cast<int>(sum >> kShift), 0, 255));
+    }
+  }
+}
+
 }  // namespace dlpipe::augment
 #endif  // HWY_ONCE

@@ -27,8 +27,8 @@
 
 namespace dlpipe::augment {
 
-/// What one op decided for one sample: plain data, hashed into the batch chain. `in`, `turn`, `window` and
-/// `mirror` are the chain's to set, the rest the op's.
+/// What one op decided for one sample: plain data, hashed into the batch chain. `in`, `turn`,
+/// `drawn_region`, `window` and `mirror` are the chain's to set, the rest the op's.
 struct OpDraw {
   ImageSize in;                   // the size of the op's whole input
   Region region;                  // the part of it that the op reads; all of it, unless plan says less
@@ -39,6 +39,8 @@ struct OpDraw {
   uint64_t key = 0;               // of a RandomStream, where apply needs random numbers for every pixel
   /// Grows by one from epoch to epoch, and starts at 0 or 1 by the sample: for what takes turns.
   int64_t turn = 0;
+  /// The region as plan left it, before narrow.
+  Region drawn_region;
   /// The part of `out` that is written: all of it, unless a later op reads less and Op::narrow agreed.
   Region window;
   /// Left and right are swapped in what is written (a folded hflip); only where OpTraits::can_mirror.

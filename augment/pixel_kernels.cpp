@@ -82,6 +82,142 @@ HWY_INLINE uint8_t Blend(int from, int to, float alpha) {
   return static_cast<uint8_t>(static_cast<int>(std::min(std::max(value, 0.0f), 255.0f)));
 }
 
+/// `count` values through one table: a vector holds 16 of its 256 entries, so each value is looked for in 16 vectors, all
+/// but one of which give 0.
+HWY_INLINE void LookUpValues(const LookupTable& table, const uint8_t* from, size_t count, uint8_t* to) {
+  size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::ScalableTag<uint8_t> d;
+  const size_t lanes = hn::Lanes(d);
+  // Of an index with its highest four bits cleared 0..15 stays what it is; all others get the highest bit.
+  const auto others_out = hn::Set(d, 0x70);
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    const auto a = hn::LoadU(d, from + i);
+    const auto b = hn::LoadU(d, from + i + lanes);
+    auto sum_a = hn::Zero(d);
+    auto sum_b = hn::Zero(d);
+    for (size_t k = 0; k < 16; ++k) {
+      const auto part = hn::LoadDup128(d, table.data() + 16 * k);
+      const auto begin = hn::Set(d, static_cast<uint8_t>(16 * k));
+      sum_a = hn::Or(sum_a, hn::TableLookupBytesOr0(part, hn::SaturatedAdd(hn::Xor(a, begin), others_out)));
+      sum_b = hn::Or(sum_b, hn::TableLookupBytesOr0(part, hn::SaturatedAdd(hn::Xor(b, begin), others_out)));
+    }
+    hn::StoreU(sum_a, d, to + i);
+    hn::StoreU(sum_b, d, to + i + lanes);
+  }
+#endif
+  for (; i < count; ++i) to[i] = table[from[i]];
+}
+
+void LookUp(const LookupTables& tables, const ConstImageView& in, const ImageView& out) {
+  const int channels = in.channels;
+  bool is_one = true;
+  for (int c = 1; c < channels; ++c) is_one = is_one && tables.of[static_cast<size_t>(c)] == tables.of[0];
+  if (is_one) {
+    const size_t size = size_t(out.width) * size_t(channels);
+    for (int y = 0; y < out.height; ++y) LookUpValues(tables.of[0], in.row(y), size, out.row(y));
+    return;
+  }
+  ForBlocks(in, out, [&](Planes& planes) HWY_ATTR {
+    for (int c = 0; c < channels; ++c)
+      LookUpValues(tables.of[static_cast<size_t>(c)], planes.of[c], kBlock, planes.of[c]);
+  });
+}
+
+void PermuteChannels(const std::array<int, 4>& source, const ConstImageView& in, const ImageView& out) {
+  ForBlocks(in, out, [&](Planes& planes) HWY_ATTR {
+    const Planes whole = planes;
+    for (size_t c = 0; c < 4; ++c) std::memcpy(planes.of[c], whole.of[source[c]], sizeof planes.of[c]);
+  });
+}
+
+void ToLuma(const ConstImageView& in, const ImageView& out) {
+  ForBlocks(in, out, [](Planes& planes) HWY_ATTR {
+    alignas(64) int32_t gray[kBlock];
+    Luma(planes, gray);
+    for (int i = 0; i < kBlock; ++i) planes.of[0][i] = static_cast<uint8_t>(gray[i]);
+    std::memcpy(planes.of[1], planes.of[0], sizeof planes.of[0]);
+    std::memcpy(planes.of[2], planes.of[0], sizeof planes.of[0]);
+  });
+}
+
+// Pillow's conversions, in its mixture of floats and doubles, which decides what is cut off.
+HWY_INLINE void HueAndSaturation(const Planes& planes, int32_t* HWY_RESTRICT hue,
+                                 int32_t* HWY_RESTRICT saturation, int32_t* HWY_RESTRICT value) {
+  for (int i = 0; i < kBlock; ++i) {
+    const int r = planes.of[0][i], g = planes.of[1][i], b = planes.of[2][i];
+    const int most = std::max(std::max(r, g), b);
+    const int least = std::min(std::min(r, g), b);
+    const float span = static_cast<float>(std::max(most - least, 1));
+    const float from_r = static_cast<float>(most - r) / span;
+    const float from_g = static_cast<float>(most - g) / span;
+    const float from_b = static_cast<float>(most - b) / span;
+    const auto hue_r = static_cast<double>(from_b - from_g);
+    const auto hue_g = static_cast<double>(
+        static_cast<float>(2.0 + static_cast<double>(from_r) - static_cast<double>(from_b)));
+    const auto hue_b = static_cast<double>(
+        static_cast<float>(4.0 + static_cast<double>(from_g) - static_cast<double>(from_r)));
+    const double sixths = r == most ? hue_r : (g == most ? hue_g : hue_b);
+    const double turned = sixths / 6.0 + 1.0;
+    const auto share = static_cast<float>(turned >= 1.0 ? turned - 1.0 : turned);
+    const float chroma = span / static_cast<float>(std::max(most, 1));
+    const bool is_grey = most == least;
+    hue[i] = is_grey ? 0 : static_cast<int32_t>(static_cast<double>(share) * 255.0);
+    saturation[i] = is_grey ? 0 : static_cast<int32_t>(static_cast<double>(chroma) * 255.0);
+    value[i] = most;
+  }
+}
+
+HWY_INLINE int32_t RoundedPart(int32_t value, double share) {
+  return static_cast<int32_t>(static_cast<double>(static_cast<float>(value * share)) + 0.5);
+}
+
+void TurnHue(int shift, const ConstImageView& in, const ImageView& out) {
+  ForBlocks(in, out, [shift](Planes& planes) HWY_ATTR {
+    alignas(64) int32_t hue[kBlock], saturation[kBlock], value[kBlock];
+    HueAndSaturation(planes, hue, saturation, value);
+    for (int i = 0; i < kBlock; ++i) {
+      const int32_t turned = (hue[i] + shift) & 255;
+      const double sixths = static_cast<double>(static_cast<float>(turned)) * 6.0 / 255.0;
+      const auto sixth = static_cast<int32_t>(sixths);
+      const auto within = static_cast<double>(static_cast<float>(sixths - static_cast<double>(sixth)));
+      const auto s = static_cast<double>(static_cast<float>(saturation[i] / 255.0));
+      const int32_t v = value[i];
+      const int32_t p = RoundedPart(v, 1.0 - s);
+      const int32_t q = RoundedPart(v, 1.0 - s * within);
+      const int32_t t = RoundedPart(v, 1.0 - s * (1.0 - within));
+      const int32_t k = sixth == 6 ? 0 : sixth;
+      const int32_t r = k == 0 || k == 5 ? v : (k == 1 ? q : (k == 4 ? t : p));
+      const int32_t g = k == 1 || k == 2 ? v : (k == 0 ? t : (k == 3 ? q : p));
+      const int32_t b = k == 3 || k == 4 ? v : (k == 2 ? t : (k == 5 ? q : p));
+      const bool is_grey = saturation[i] == 0;
+      planes.of[0][i] = static_cast<uint8_t>(is_grey ? v : r);
+      planes.of[1][i] = static_cast<uint8_t>(is_grey ? v : g);
+      planes.of[2][i] = static_cast<uint8_t>(is_grey ? v : b);
+    }
+  });
+}
+
+void FoldValues(int mask, int threshold, const ConstImageView& in, const ImageView& out) {
+  const int size = out.width * out.channels;
+  const auto most = static_cast<uint8_t>(threshold - 1);
+  const auto kept = static_cast<uint8_t>(mask);
+  for (int y = 0; y < out.height; ++y) {
+    const uint8_t* HWY_RESTRICT from = in.row(y);
+    uint8_t* HWY_RESTRICT to = out.row(y);
+    if (threshold <= 0) {
+      for (int i = 0; i < size; ++i) to[i] = static_cast<uint8_t>((255 - from[i]) & kept);
+      continue;
+    }
+    for (int i = 0; i < size; ++i) {
+      const uint8_t value = from[i];
+      const auto other = static_cast<uint8_t>(255 - value);
+      to[i] = static_cast<uint8_t>((value <= most ? value : other) & kept);
+    }
+  }
+}
+
 void BlendLuma(const ConstImageView& in, float alpha, const ImageView& out) {
   ForBlocks(in, out, [alpha](Planes& planes) HWY_ATTR {
     alignas(64) int32_t gray[kBlock];
@@ -212,6 +348,31 @@ void Convolve3x3(const ConstImageView& in, const std::array<int, 9>& weights, in
   }
 }
 
+void AverageTaps(const ConstImageView& in, std::span<const TapOffset> taps, const ImageView& out) {
+  constexpr int kPiece = 64;
+  const int size = out.width * out.channels;
+  const auto count = static_cast<uint32_t>(taps.size());
+  // sum / count as sum * (2^24 / count rounded up) / 2^24: exact for sums below 2^16.
+  const uint32_t scale = ((1u << 24) + count - 1) / count;
+  for (int y = 0; y < out.height; ++y) {
+    for (int i = 0; i < size; i += kPiece) {
+      const int piece = std::min(kPiece, size - i);
+      alignas(64) uint16_t sum[kPiece];
+      for (int j = 0; j < kPiece; ++j) sum[j] = static_cast<uint16_t>(count / 2);
+      for (const TapOffset& tap : taps) {
+        const uint8_t* HWY_RESTRICT from = in.row(y + tap.y) + i + ptrdiff_t{tap.x} * out.channels;
+        if (piece == kPiece) {
+          for (int j = 0; j < kPiece; ++j) sum[j] = static_cast<uint16_t>(sum[j] + from[j]);
+        } else {
+          for (int j = 0; j < piece; ++j) sum[j] = static_cast<uint16_t>(sum[j] + from[j]);
+        }
+      }
+      uint8_t* HWY_RESTRICT to = out.row(y) + i;
+      for (int j = 0; j < piece; ++j) to[j] = static_cast<uint8_t>((uint64_t{sum[j]} * scale) >> 24);
+    }
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace dlpipe::augment
 HWY_AFTER_NAMESPACE();
@@ -219,12 +380,22 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace dlpipe::augment {
 
+HWY_EXPORT(LookUp);
+HWY_EXPORT(PermuteChannels);
+HWY_EXPORT(ToLuma);
+HWY_EXPORT(FoldValues);
+HWY_EXPORT(TurnHue);
 HWY_EXPORT(BlendLuma);
 HWY_EXPORT(BlendImages);
 HWY_EXPORT(MixChannels);
 HWY_EXPORT(LumaSum);
 HWY_EXPORT(Convolve);
 HWY_EXPORT(Convolve3x3);
+HWY_EXPORT(AverageTaps);
+
+void average_taps(const ConstImageView& with_margins, std::span<const TapOffset> taps, const ImageView& out) {
+  HWY_DYNAMIC_DISPATCH(AverageTaps)(with_margins, taps, out);
+}
 
 void blend_luma(const ConstImageView& in, float alpha, const ImageView& out) {
   HWY_DYNAMIC_DISPATCH(BlendLuma)(in, alpha, out);
@@ -252,25 +423,19 @@ void convolve(const ConstImageView& with_margins, std::span<const uint16_t> acro
 }
 
 void look_up(const LookupTables& tables, const ConstImageView& in, const ImageView& out) {
-  const int channels = in.channels;
-  for (int y = 0; y < out.height; ++y) {
-    const uint8_t* from = in.row(y);
-    uint8_t* to = out.row(y);
-    if (channels == 3) {
-      const uint8_t* const r = tables.of[0].data();
-      const uint8_t* const g = tables.of[1].data();
-      const uint8_t* const b = tables.of[2].data();
-      for (int x = 0; x < out.width; ++x, from += 3, to += 3) {
-        to[0] = r[from[0]];
-        to[1] = g[from[1]];
-        to[2] = b[from[2]];
-      }
-      continue;
-    }
-    for (int x = 0; x < out.width; ++x) {
-      for (int c = 0; c < channels; ++c) *to++ = tables.of[static_cast<size_t>(c)][*from++];
-    }
-  }
+  HWY_DYNAMIC_DISPATCH(LookUp)(tables, in, out);
+}
+void permute_channels(const std::array<int, 4>& source, const ConstImageView& in, const ImageView& out) {
+  HWY_DYNAMIC_DISPATCH(PermuteChannels)(source, in, out);
+}
+void to_luma(const ConstImageView& in, const ImageView& out) {
+  HWY_DYNAMIC_DISPATCH(ToLuma)(in, out);
+}
+void turn_hue(int shift, const ConstImageView& in, const ImageView& out) {
+  HWY_DYNAMIC_DISPATCH(TurnHue)(shift, in, out);
+}
+void fold_values(int mask, int threshold, const ConstImageView& in, const ImageView& out) {
+  HWY_DYNAMIC_DISPATCH(FoldValues)(mask, threshold, in, out);
 }
 
 std::array<Histogram, 4> histograms(const ConstImageView& in) {

@@ -19,6 +19,15 @@ struct LookupTables {
 };
 void look_up(const LookupTables& tables, const ConstImageView& in, const ImageView& out);
 
+/// out[c] = in[source[c]].
+void permute_channels(const std::array<int, 4>& source, const ConstImageView& in, const ImageView& out);
+/// Every channel but a fourth becomes luma.
+void to_luma(const ConstImageView& in, const ImageView& out);
+/// Pillow's 8-bit HSV and back, `shift` (0..255) added to the hue modulo 256.
+void turn_hue(int shift, const ConstImageView& in, const ImageView& out);
+/// Values from `threshold` (0..256) on become 255 - v; then only the bits of `mask` stay.
+void fold_values(int mask, int threshold, const ConstImageView& in, const ImageView& out);
+
 using Histogram = std::array<uint32_t, 256>;
 /// How often each value occurs, per channel.
 std::array<Histogram, 4> histograms(const ConstImageView& in);
@@ -62,5 +71,13 @@ void convolve(const ConstImageView& with_margins, std::span<const uint16_t> acro
 /// up, clipped.
 void convolve3x3(const ConstImageView& with_margins, const std::array<int, 9>& weights, int divisor,
                  int offset, const ImageView& out);
+
+/// The mean of a picture with margins at places relative to each output pixel (0, 0 being the margins' first), halves
+/// rounded up; at most 256 of them.
+struct TapOffset {
+  int x = 0;
+  int y = 0;
+};
+void average_taps(const ConstImageView& with_margins, std::span<const TapOffset> taps, const ImageView& out);
 
 }  // namespace dlpipe::augment

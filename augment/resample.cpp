@@ -109,6 +109,13 @@ void resample_nearest(const ResizeGeometry& g, const ConstImageView& source, con
   for (int y = 0; y < out.height; ++y) {
     const uint8_t* const from = source.row(rows[static_cast<size_t>(y)] - support.y);
     uint8_t* to = out.row(y);
+    if (out.channels == 3) {
+      for (const int column : columns) {
+        std::memcpy(to, from + ptrdiff_t{column - support.x} * 3, 3);
+        to += 3;
+      }
+      continue;
+    }
     for (const int column : columns) {
       std::memcpy(to, from + ptrdiff_t{column - support.x} * out.channels, size_t(out.channels));
       to += out.channels;

@@ -20,13 +20,13 @@ HWY_INLINE uint8_t Clipped(int32_t sum) {
 
 void ResampleRows(const ResampleTable& across, const ConstImageView& in, const ImageView& out) {
   const int channels = out.channels;
-  for (int x = 0; x < out.width; ++x) {
-    const auto at = static_cast<size_t>(x);
-    const int32_t* const weights = across.weights.data() + across.first_weight[at];
-    const int taps = across.first_weight[at + 1] - across.first_weight[at];
-    for (int y = 0; y < out.height; ++y) {
-      const uint8_t* from = in.row(y) + ptrdiff_t{across.begin[at]} * channels;
-      uint8_t* const to = out.row(y) + ptrdiff_t{x} * channels;
+  for (int y = 0; y < out.height; ++y) {
+    const uint8_t* const row = in.row(y);
+    uint8_t* to = out.row(y);
+    for (size_t x = 0; x < static_cast<size_t>(out.width); ++x) {
+      const int32_t* HWY_RESTRICT weights = across.weights.data() + across.first_weight[x];
+      const int taps = across.first_weight[x + 1] - across.first_weight[x];
+      const uint8_t* HWY_RESTRICT from = row + ptrdiff_t{across.begin[x]} * channels;
       if (channels == 3) {
         int32_t r = kWeightHalf, g = kWeightHalf, b = kWeightHalf;
         for (int t = 0; t < taps; ++t, from += 3) {
@@ -34,15 +34,15 @@ void ResampleRows(const ResampleTable& across, const ConstImageView& in, const I
           g += weights[t] * from[1];
           b += weights[t] * from[2];
         }
-        to[0] = Clipped(r);
-        to[1] = Clipped(g);
-        to[2] = Clipped(b);
+        *to++ = Clipped(r);
+        *to++ = Clipped(g);
+        *to++ = Clipped(b);
         continue;
       }
       for (int c = 0; c < channels; ++c) {
         int32_t sum = kWeightHalf;
         for (int t = 0; t < taps; ++t) sum += weights[t] * from[t * channels + c];
-        to[c] = Clipped(sum);
+        *to++ = Clipped(sum);
       }
     }
   }

@@ -72,22 +72,7 @@ void ProjectiveOp::row(const OpDraw&, const std::vector<std::byte>& work, int fi
     }
     return;
   }
-  const double center_y = y + 0.5;
-  if (is_affine) {
-    const double x0 = m[1] * center_y + m[2];
-    const double y0 = m[4] * center_y + m[5];
-    for (int i = 0; i < count; ++i) {
-      const double center_x = first + i + 0.5;
-      x_out[i] = fixed(m[0] * center_x + x0, bits);
-      y_out[i] = fixed(m[3] * center_x + y0, bits);
-    }
-    return;
-  }
-  for (int i = 0; i < count; ++i) {
-    const SourcePoint from = source_of(m, first + i + 0.5, center_y);
-    x_out[i] = fixed(from.x, bits);
-    y_out[i] = fixed(from.y, bits);
-  }
+  projective_row(m.data(), first, y, count, bits, x_out, y_out);
 }
 
 bool ProjectiveOp::narrow(const Region& needed, OpDraw& draw) const {

@@ -38,6 +38,10 @@ void sample_nearest(const SampledImage& image, const int32_t* x, const int32_t* 
 void sample_bilinear(const SampledImage& image, const int32_t* x, const int32_t* y, int count,
                      const Pixel& fill, uint8_t* out);
 
+/// Where the centres of pixels [first, first + count) of row y come from by a ProjectiveMap, with `bits` after the point; what
+/// lies far outside stays outside.
+void projective_row(const double* map, int first, int y, int count, int bits, int32_t* x_out, int32_t* y_out);
+
 inline OpParam interpolation_parameter(const char* default_value = "bilinear") {
   return {.name = "interpolation",
           .kind = "string",

@@ -115,6 +115,38 @@ void BilinearRgb(const SampledImage& image, const int32_t* x, const int32_t* y, 
   for (; i < count; ++i) sample_bilinear_pixel(image, x[i], y[i], fill, out + 3 * i);
 }
 
+// Rounded down; what is far from 0 is cut to what the conversion can hold.
+HWY_INLINE int32_t RoundedDown(double value) {
+  constexpr double kFar = 1 << 30;
+  const double near = std::min(std::max(value, -kFar), kFar);
+  const auto whole = static_cast<int32_t>(near);
+  return whole - (near < static_cast<double>(whole) ? 1 : 0);
+}
+
+void ProjectiveRow(const double* map, int first, int y, int count, int bits, int32_t* HWY_RESTRICT x_out,
+                   int32_t* HWY_RESTRICT y_out) {
+  const double one = 1 << bits;
+  const double center_y = y + 0.5;
+  const double m0 = map[0], m3 = map[3], m6 = map[6];
+  const double x0 = map[1] * center_y + map[2];
+  const double y0 = map[4] * center_y + map[5];
+  const double w0 = map[7] * center_y + 1;
+  if (m6 == 0 && map[7] == 0) {
+    for (int i = 0; i < count; ++i) {
+      const double center_x = first + i + 0.5;
+      x_out[i] = RoundedDown((m0 * center_x + x0) * one);
+      y_out[i] = RoundedDown((m3 * center_x + y0) * one);
+    }
+    return;
+  }
+  for (int i = 0; i < count; ++i) {
+    const double center_x = first + i + 0.5;
+    const double w = m6 * center_x + w0;
+    x_out[i] = RoundedDown((m0 * center_x + x0) / w * one);
+    y_out[i] = RoundedDown((m3 * center_x + y0) / w * one);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace dlpipe::augment
 HWY_AFTER_NAMESPACE();
@@ -123,6 +155,12 @@ HWY_AFTER_NAMESPACE();
 namespace dlpipe::augment {
 
 HWY_EXPORT(BilinearRgb);
+HWY_EXPORT(ProjectiveRow);
+
+void projective_row(const double* map, int first, int y, int count, int bits, int32_t* x_out,
+                    int32_t* y_out) {
+  HWY_DYNAMIC_DISPATCH(ProjectiveRow)(map, first, y, count, bits, x_out, y_out);
+}
 
 void sample_bilinear(const SampledImage& image, const int32_t* x, const int32_t* y, int count,
                      const Pixel& fill, uint8_t* out) {

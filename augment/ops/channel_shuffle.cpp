@@ -18,13 +18,7 @@ class ChannelShuffle : public PixelOp {
                ChainScratch&) const override {
     std::array<int, 4> source{};
     for (size_t c = 0; c < source.size(); ++c) source[c] = static_cast<int>(draw.values[c]);
-    for (int y = 0; y < out.height; ++y) {
-      const uint8_t* from = in.row(y);
-      uint8_t* to = out.row(y);
-      for (int x = 0; x < out.width; ++x, from += in.channels, to += in.channels) {
-        for (int c = 0; c < in.channels; ++c) to[c] = from[source[static_cast<size_t>(c)]];
-      }
-    }
+    permute_channels(source, in, out);
     return {};
   }
 };

@@ -3,8 +3,8 @@
 // after the point, so results differ from floats by at most 1.
 #include <cmath>
 
+#include "dlpipe/augment/blur_weights.h"
 #include "dlpipe/augment/kinds.h"
-#include "dlpipe/base/portable_math.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::augment {
@@ -37,21 +37,6 @@ class GaussianBlur : public NeighbourhoodOp {
   }
 
  private:
-  static std::vector<uint16_t> gaussian_weights(double sigma, int reach) {
-    std::vector<double> real;
-    double sum = 0;
-    for (int x = -reach; x <= reach; ++x)
-      sum += real.emplace_back(portable_exp(-0.5 * x * x / (sigma * sigma)));
-    std::vector<uint16_t> weights;
-    int left = 0xffff;
-    for (const double weight : real) {
-      weights.push_back(static_cast<uint16_t>(weight / sum * 0xffff + 0.5));
-      left -= weights.back();
-    }
-    weights[static_cast<size_t>(reach)] = static_cast<uint16_t>(weights[static_cast<size_t>(reach)] + left);
-    return weights;
-  }
-
   int size_;  // 0: three sigma to each side
   Drawn sigma_;
 };

@@ -1,4 +1,4 @@
-// gaussian_noise(sigma, mean, per_channel): normally distributed noise added to every value, rounded and clipped.
+// gaussian_noise(sigma, mean): normally distributed noise added to every value, rounded and clipped.
 #include "dlpipe/augment/kinds.h"
 #include "dlpipe/augment/noise.h"
 
@@ -17,26 +17,10 @@ class GaussianNoise : public Op {
   }
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                ChainScratch& scratch) const override {
-    // 8 bits after the point of a standard deviation in values of 0..255.
-    const int scale = static_cast<int>(static_cast<double>(draw.values[0]) * 255 * 256 + 0.5);
-    const int shift = 8 + kNormalBits;
-    const int offset =
-        static_cast<int>(static_cast<double>(draw.values[1]) * 255 * (1 << 8)) * (1 << kNormalBits);
-    const std::span<const int16_t> normal = normal_quantiles();
-    const size_t size = size_t(out.width) * size_t(out.channels);
-    const size_t room = (size + kNoiseBlock) * sizeof(uint16_t);
-    if (scratch.rows.size() < room) scratch.rows.resize(room);
-    auto* const noise = reinterpret_cast<uint16_t*>(scratch.rows.data());
-    for (int y = 0; y < out.height; ++y) {
-      uniform_row(draw.key, static_cast<uint32_t>(y), {noise, size});
-      const uint8_t* from = in.row(y);
-      uint8_t* to = out.row(y);
-      for (size_t i = 0; i < size; ++i) {
-        const int64_t added = int64_t{normal[noise[i] >> 4]} * scale + offset;
-        const int value = from[i] + static_cast<int>((added + (int64_t{1} << (shift - 1))) >> shift);
-        to[i] = static_cast<uint8_t>(std::clamp(value, 0, 255));
-      }
-    }
+    std::array<int, 256> deviation;
+    deviation.fill(static_cast<int>(static_cast<double>(draw.values[0]) * 255 * 256 + 0.5));
+    const int offset = static_cast<int>(static_cast<double>(draw.values[1]) * 255 * 256);
+    add_normal_noise(draw.key, deviation, offset, in, out, scratch.rows);
     return {};
   }
 

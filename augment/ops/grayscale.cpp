@@ -9,7 +9,7 @@ class Grayscale : public ColorOp {
  public:
   explicit Grayscale(OpArguments&) {}
   Status apply(const OpDraw&, const ConstImageView& in, const ImageView& out, ChainScratch&) const override {
-    blend_luma(in, 0, out);
+    to_luma(in, out);
     return {};
   }
 };

@@ -5,10 +5,13 @@ namespace dlpipe::augment {
 
 namespace {
 
-class Invert : public LookupOp {
+class Invert : public PixelOp {
  public:
   explicit Invert(OpArguments&) {}
-  uint8_t value(const OpDraw&, int from) const override { return static_cast<uint8_t>(255 - from); }
+  Status apply(const OpDraw&, const ConstImageView& in, const ImageView& out, ChainScratch&) const override {
+    fold_values(0xff, 0, in, out);
+    return {};
+  }
 };
 
 }  // namespace

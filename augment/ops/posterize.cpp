@@ -5,15 +5,17 @@ namespace dlpipe::augment {
 
 namespace {
 
-class Posterize : public LookupOp {
+class Posterize : public PixelOp {
  public:
   explicit Posterize(OpArguments& arguments) : bits_(arguments.drawn("bits")) {}
   Status plan(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
     draw.values[0] = static_cast<float>(bits_.draw_int(rng));
     return {};
   }
-  uint8_t value(const OpDraw& draw, int from) const override {
-    return static_cast<uint8_t>(from & ~((1 << (8 - static_cast<int>(draw.values[0]))) - 1));
+  Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
+               ChainScratch&) const override {
+    fold_values(0xff << (8 - static_cast<int>(draw.values[0])) & 0xff, 256, in, out);
+    return {};
   }
 
  private:

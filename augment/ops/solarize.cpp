@@ -7,15 +7,17 @@ namespace dlpipe::augment {
 
 namespace {
 
-class Solarize : public LookupOp {
+class Solarize : public PixelOp {
  public:
   explicit Solarize(OpArguments& arguments) : threshold_(arguments.drawn("threshold")) {}
   Status plan(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
     draw.values[0] = static_cast<float>(std::ceil(threshold_.draw(rng)));
     return {};
   }
-  uint8_t value(const OpDraw& draw, int from) const override {
-    return static_cast<uint8_t>(static_cast<float>(from) < draw.values[0] ? from : 255 - from);
+  Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
+               ChainScratch&) const override {
+    fold_values(0xff, static_cast<int>(draw.values[0]), in, out);
+    return {};
   }
 
  private:

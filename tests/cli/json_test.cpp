@@ -110,6 +110,10 @@ TEST_F(JsonKeys, AreDocumentedForEveryCommand) {
   expect("dlpipe ingest", {"ingest", *folder_ / "jpegs", *folder_ / "data", "--split", "0.5,0.5"});
   expect("dlpipe inspect", {"inspect", *folder_ / "data"});
   expect("dlpipe inspect --skipped", {"inspect", *folder_ / "data", "--skipped"});
+  expect("dlpipe preview",
+         {"preview", "--data", *folder_ / "data", "--augment", "rrc(8)", "-o", *folder_ / "grid.png"});
+  std::ofstream(*folder_ / "recipe") << "Compose([Resize(256)])";
+  expect("dlpipe convert-augment", {"convert-augment", *folder_ / "recipe"});
   expect("dlpipe verify", {"verify", *folder_ / "data"});
   expect("dlpipe export", {"export", *folder_ / "data", *folder_ / "files"});
   std::vector<std::string> train = train_arguments(*folder_ / "run", {"--epochs", "1"});

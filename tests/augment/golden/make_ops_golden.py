@@ -71,6 +71,28 @@ def photometric():
         case(f"gaussian_blur({size},{sigma})", torchvision_tensor("gaussian_blur", [size, size], [sigma, sigma]))
 
 
+def filters():
+    import cv2
+    array = numpy.asarray
+    for size in (3, 7):
+        case(f"box_blur({size})", lambda image, s=size: cv2.blur(array(image), (s, s)))
+    for size in (3, 5):
+        case(f"median_blur({size})", lambda image, s=size: cv2.medianBlur(array(image), s))
+    for alpha, strength in ((0.5, 0.7), (1, 0.2)):
+        kernel = (1 - alpha) * numpy.pad([[1.0]], 1) + alpha * numpy.array(  # Albumentations' Emboss
+            [[-1 - strength, -strength, 0], [-strength, 1, strength], [0, strength, 1 + strength]])
+        case(f"emboss({alpha},{strength})", lambda image, k=kernel: cv2.filter2D(array(image), -1, k))
+    for size, angle in ((7, 0), (5, 30), (9, 120)):
+        kernel = numpy.zeros((size, size))
+        for i in range(-(size // 2), size // 2 + 1):
+            radians = numpy.deg2rad(angle)
+            kernel[round(size // 2 - i * numpy.sin(radians)), round(size // 2 + i * numpy.cos(radians))] += 1 / size
+        case(f"motion_blur({size},{angle})", lambda image, k=kernel: cv2.filter2D(array(image), -1, k))
+    for scale, name, kind in ((0.25, "nearest", Image.Resampling.NEAREST), (0.5, "bilinear", Image.Resampling.BILINEAR)):
+        case(f"downscale({scale},{name})", lambda image, s=scale, k=kind: image.resize(
+            (int(image.width * s), int(image.height * s)), k).resize(image.size, k))
+
+
 def resizes():
     filters = {"nearest": Image.Resampling.NEAREST, "area": Image.Resampling.BOX,
                "bicubic": Image.Resampling.BICUBIC, "lanczos": Image.Resampling.LANCZOS}
@@ -195,6 +217,7 @@ def write(op, cases):
 
 def main():
     photometric()
+    filters()
     resizes()
     orientations()
     warps()

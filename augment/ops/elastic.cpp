@@ -1,0 +1,106 @@
+// elastic(alpha, spacing): every pixel moved by a smooth random field: a uniform cubic B-spline whose control points, `spacing`
+// apart, are moved by up to alpha to each side (after Simard et al., "Best Practices for Convolutional Neural Networks",
+// 2003, who smooth one random move per pixel).
+#include <cmath>
+
+#include "dlpipe/augment/noise.h"
+#include "dlpipe/augment/warp.h"
+
+namespace dlpipe::augment {
+
+namespace {
+
+class Elastic : public WarpOp {
+ public:
+  explicit Elastic(OpArguments& arguments)
+      : WarpOp(arguments), alpha_(arguments.drawn("alpha")), spacing_(arguments.integer("spacing")) {}
+
+  bool narrow(const Region& needed, OpDraw& draw) const override {
+    const int far = static_cast<int>(draw.values[0]) + 3;  // no pixel moves further than its control points
+    const int left = std::max(needed.x - far, 0);
+    const int top = std::max(needed.y - far, 0);
+    draw.region = {left, top, std::min(needed.x + needed.width + far, draw.in.width) - left,
+                   std::min(needed.y + needed.height + far, draw.in.height) - top};
+    draw.window = needed;
+    return true;
+  }
+
+ private:
+  Status draw_warp(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
+    draw.values[0] = static_cast<float>(alpha_.draw(rng));
+    draw.key = draw_key(rng);
+    return {};
+  }
+
+  int columns(const OpDraw& draw) const { return draw.in.width / spacing_ + 4; }
+
+  // [rows][columns][x, y] moves of the control points; the first lies one spacing before the picture.
+  void begin(const OpDraw& draw, std::vector<std::byte>& work) const override {
+    const size_t count = size_t(columns(draw)) * size_t(draw.in.height / spacing_ + 4) * 2;
+    if (work.size() < count * sizeof(double)) work.resize(count * sizeof(double));
+    auto* const moves = reinterpret_cast<double*>(work.data());
+    RandomStream rng(draw.key, 0);
+    for (size_t i = 0; i < count; ++i)
+      moves[i] = static_cast<double>(draw.values[0]) * (2 * static_cast<double>(rng.uniform()) - 1);
+  }
+
+  static std::array<double, 4> spline(double t) {
+    const double s = 1 - t;
+    return {s * s * s / 6, (3 * t * t * t - 6 * t * t + 4) / 6, (3 * s * s * s - 6 * s * s + 4) / 6,
+            t * t * t / 6};
+  }
+
+  void row(const OpDraw& draw, const std::vector<std::byte>& work, int first, int y, int count, int bits,
+           int32_t* x_out, int32_t* y_out) const override {
+    const auto* const moves = reinterpret_cast<const double*>(work.data());
+    const int wide = columns(draw);
+    const int band = y / spacing_;
+    const std::array<double, 4> down = spline((y % spacing_ + 0.5) / spacing_);
+    std::vector<double> line(size_t(wide) * 2, 0);
+    for (size_t k = 0; k < 4; ++k) {
+      const double* const from = moves + (ptrdiff_t{band} + static_cast<ptrdiff_t>(k)) * wide * 2;
+      for (size_t i = 0; i < line.size(); ++i) line[i] += down[k] * from[i];
+    }
+    for (int i = 0; i < count; ++i) {
+      const int x = first + i;
+      const std::array<double, 4> across = spline((x % spacing_ + 0.5) / spacing_);
+      const double* const at = line.data() + ptrdiff_t{x / spacing_} * 2;
+      double move_x = 0, move_y = 0;
+      for (size_t k = 0; k < 4; ++k) {
+        move_x += across[k] * at[2 * k];
+        move_y += across[k] * at[2 * k + 1];
+      }
+      x_out[i] = fixed(x + 0.5 + move_x, bits);
+      y_out[i] = fixed(y + 0.5 + move_y, bits);
+    }
+  }
+
+  Drawn alpha_;
+  int spacing_;
+};
+
+}  // namespace
+
+extern const OpRecord elastic_augmentation = {.name = "elastic",
+                                              .help = "every pixel moved by a smooth random field",
+                                              .version = 1,
+                                              .params = {{.name = "alpha",
+                                                          .kind = "drawn",
+                                                          .default_value = "8",
+                                                          .help = "how far a pixel may move",
+                                                          .low = 0,
+                                                          .high = 1000,
+                                                          .unit = "pixels"},
+                                                         {.name = "spacing",
+                                                          .kind = "int",
+                                                          .default_value = "32",
+                                                          .help = "between control points; less is rougher",
+                                                          .low = 2,
+                                                          .high = 4096,
+                                                          .unit = "pixels"},
+                                                         interpolation_parameter(),
+                                                         fill_parameter(),
+                                                         probability()},
+                                              .build = build_op<Elastic>};
+
+}  // namespace dlpipe::augment

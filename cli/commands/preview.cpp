@@ -1,0 +1,87 @@
+// `dlpipe preview`: pictures of what a chain of augmentations does.
+#include <memory>
+
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/dataset_arguments.h"
+#include "dlpipe/cli/flags.h"
+#include "dlpipe/cli/output.h"
+#include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/use/preview.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+struct Options {
+  std::string data;
+  std::string augment;
+  std::string diff;
+  run::PreviewOptions preview;
+  bool json = false;
+};
+
+/// The split `train`, or else the first.
+const data::Dataset& chosen(const std::vector<NamedDataset>& datasets) {
+  for (const NamedDataset& one : datasets) {
+    if (one.split == "train") return *one.dataset;
+  }
+  return *datasets.front().dataset;
+}
+
+Status run(const Options& options) {
+  run::PreviewOptions preview = options.preview;
+  preview.chains = {options.augment};
+  if (!options.diff.empty()) preview.chains.push_back(options.diff);
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets, open_all(options.data));
+  DLPIPE_ASSIGN_OR_RETURN(const run::PreviewReport report, run::preview(chosen(datasets), preview));
+  if (options.json) {
+    formats::Json cells = formats::Json::array();
+    for (const run::PreviewCell& cell : report.cells) {
+      cells.push_back(formats::Json::object(
+          {{"sample", cell.sample}, {"chain", cell.chain}, {"time", cell.time}, {"drawn", cell.drawn}}));
+    }
+    print_answer(formats::Json::object({{"file", preview.out},
+                                        {"width", report.width},
+                                        {"height", report.height},
+                                        {"cells", std::move(cells)}})
+                     .dump());
+    return {};
+  }
+  std::vector<std::vector<std::string>> rows = {{"sample", "time", "drawn"}};
+  if (preview.chains.size() > 1) rows = {{"sample", "chain", "time", "drawn"}};
+  for (const run::PreviewCell& cell : report.cells) {
+    std::vector<std::string> row = {std::to_string(cell.sample), std::to_string(cell.time), cell.drawn};
+    if (preview.chains.size() > 1) row.insert(row.begin() + 1, cell.chain == 0 ? "--augment" : "--diff");
+    rows.push_back(std::move(row));
+  }
+  print_answer(format_table(rows));
+  print_note(concat("[preview] ", preview.out, ": ", report.width, "x", report.height,
+                    " pixels, originals on the left"));
+  return {};
+}
+
+std::function<Status()> setup(Flags& flags) {
+  auto options = std::make_shared<Options>();
+  flags.add_option("--data", options->data, "Dataset, or directory of splits (train is taken)").required();
+  flags.add_option("--augment", options->augment, "Chain of augmentations; see dlpipe help ops").required();
+  flags.add_option("--diff", options->diff, "A second chain, drawn below the first");
+  flags.add_option("-o,--out", options->preview.out, "PNG to write").required();
+  flags.add_option("--samples", options->preview.samples, "Samples, spread over the dataset").range(1, 1000);
+  flags.add_option("--times", options->preview.times, "Results per sample: of epochs 0, 1, ...")
+      .range(1, 100);
+  flags.add_option("--cell", options->preview.cell, "Width and height of one picture, in pixels")
+      .range(8, 1024);
+  flags.add_option("--seed", options->preview.seed, "Seed of the draws");
+  flags.add_flag("--json", options->json, "Print one JSON line");
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+extern const CommandRecord preview_command;
+const CommandRecord preview_command = {
+    "preview", "Draw what a chain of augmentations does to pictures of a dataset", setup};
+
+}  // namespace dlpipe::cli

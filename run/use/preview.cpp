@@ -1,0 +1,143 @@
+#include "dlpipe/run/use/preview.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "dlpipe/augment/chain.h"
+#include "dlpipe/augment/copy.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/formats/atomic_file.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+constexpr int kGap = 4;  // pixels between cells
+constexpr augment::Pixel kPaper = {255, 255, 255, 255};
+
+/// A picture with its own pixels.
+struct Picture {
+  std::vector<uint8_t> pixels;
+  ImageView view;
+
+  Picture(int width, int height, int channels)
+      : pixels(static_cast<size_t>(width) * static_cast<size_t>(height) * static_cast<size_t>(channels)),
+        view{pixels.data(), width, height, channels, ptrdiff_t{width} * channels} {}
+};
+
+ImageView part(const ImageView& image, int x, int y, int width, int height) {
+  return {image.row(y) + ptrdiff_t{x} * image.channels, width, height, image.channels, image.stride};
+}
+
+/// `picture` in the middle of `cell`, made smaller where it doesn't fit.
+void place(const ConstImageView& picture, const ImageView& cell, std::vector<std::byte>& work) {
+  int width = picture.width;
+  int height = picture.height;
+  if (width > cell.width || height > cell.height) {
+    const bool wide = int64_t{width} * cell.height >= int64_t{height} * cell.width;
+    const int64_t scaled =
+        wide ? int64_t{height} * cell.width / width : int64_t{width} * cell.height / height;
+    width = wide ? cell.width : static_cast<int>(std::max<int64_t>(scaled, 1));
+    height = wide ? static_cast<int>(std::max<int64_t>(scaled, 1)) : cell.height;
+  }
+  const ImageView to = part(cell, (cell.width - width) / 2, (cell.height - height) / 2, width, height);
+  augment::resize(augment::whole_resize(picture.width, picture.height, width, height), picture, to, false,
+                  work);
+}
+
+/// Decodes pictures of one dataset.
+class Source {
+ public:
+  static Result<Source> open(const data::Dataset& dataset, int channels) {
+    DLPIPE_ASSIGN_OR_RETURN(auto reader, dataset.reader());
+    return Source(dataset, std::move(reader), channels);
+  }
+  Result<Picture> decode(int64_t sample) {
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(sample));
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, data::image_bytes(*dataset_, record));
+    if (bytes.empty())
+      return Status(ErrorCode::kMisuse, concat("[preview] ", dataset_->directory(), " holds no pictures"));
+    DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_image(bytes));
+    DLPIPE_RETURN_IF_ERROR(data::check_pixels(info, data::DecodeLimits().max_pixels));
+    const bool swap = swaps_axes(info.orientation);
+    Picture picture(swap ? info.height : info.width, swap ? info.width : info.height, channels_);
+    const Region all = {0, 0, picture.view.width, picture.view.height};
+    const Status decoded = decoder_.decode_oriented(bytes, info, all, picture.view);
+    if (!decoded.ok()) return decoded.with_context(concat("[preview] sample ", sample, ": "));
+    return picture;
+  }
+
+ private:
+  Source(const data::Dataset& dataset, std::unique_ptr<data::Dataset::Reader> reader, int channels)
+      : dataset_(&dataset), reader_(std::move(reader)), channels_(channels) {}
+
+  const data::Dataset* dataset_;
+  std::unique_ptr<data::Dataset::Reader> reader_;
+  int channels_;
+  data::ImageDecoder decoder_;
+};
+
+/// A chain, and what applying it keeps.
+struct Runner {
+  augment::Chain chain;
+  augment::ChainPlan plan = {};
+  augment::ChainScratch scratch = {};
+
+  Result<Picture> run(const ConstImageView& source, const SampleKey& key) {
+    DLPIPE_RETURN_IF_ERROR(chain.plan({source.width, source.height, source.channels}, key, plan));
+    Picture out(plan.out.width, plan.out.height, plan.out.channels);
+    const Region& region = plan.source_region;
+    const ConstImageView pixels(source.row(region.y) + ptrdiff_t{region.x} * source.channels, region.width,
+                                region.height, source.channels, source.stride);
+    DLPIPE_RETURN_IF_ERROR(chain.apply(plan, pixels, out.view, scratch));
+    return out;
+  }
+};
+
+}  // namespace
+
+Result<PreviewReport> preview(const data::Dataset& dataset, const PreviewOptions& o,
+                              const augment::OpRegistry& registry) {
+  std::vector<Runner> runners;
+  for (const std::string& expression : o.chains) {
+    DLPIPE_ASSIGN_OR_RETURN(augment::Chain chain, augment::Chain::parse(expression, registry));
+    runners.push_back({std::move(chain)});
+  }
+  if (dataset.size() == 0)
+    return Status(ErrorCode::kMisuse, concat("[preview] ", dataset.directory(), " is empty"));
+  const int64_t samples = std::min(o.samples, dataset.size());
+  const int64_t step = o.cell + kGap;
+  PreviewReport report;
+  report.width = static_cast<int>(step * (1 + o.times) + kGap);
+  report.height = static_cast<int>(step * samples * static_cast<int64_t>(runners.size()) + kGap);
+  Picture grid(report.width, report.height, static_cast<int>(o.channels));
+  augment::fill_region(grid.view, {0, 0, report.width, report.height}, kPaper);
+  const auto cell = [&](int64_t row, int64_t column) {
+    return part(grid.view, static_cast<int>(kGap + column * step), static_cast<int>(kGap + row * step),
+                static_cast<int>(o.cell), static_cast<int>(o.cell));
+  };
+  DLPIPE_ASSIGN_OR_RETURN(Source source, Source::open(dataset, static_cast<int>(o.channels)));
+  std::vector<std::byte> work;
+  int64_t row = 0;
+  for (int64_t i = 0; i < samples; ++i) {
+    const int64_t sample = i * dataset.size() / samples;
+    DLPIPE_ASSIGN_OR_RETURN(const Picture original, source.decode(sample));
+    for (size_t c = 0; c < runners.size(); ++c, ++row) {
+      place(original.view, cell(row, 0), work);
+      for (int64_t time = 0; time < o.times; ++time) {
+        const SampleKey key = {.seed = o.seed, .epoch = time, .position = sample, .sample = sample};
+        Result<Picture> result = runners[c].run(original.view, key);
+        if (!result.ok()) return result.status().with_context(concat("[preview] sample ", sample, ": "));
+        place(result->view, cell(row, time + 1), work);
+        report.cells.push_back(
+            {sample, static_cast<int>(c), time, augment::Chain::describe(runners[c].plan)});
+      }
+    }
+  }
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> png, data::encode_png(grid.view));
+  DLPIPE_RETURN_IF_ERROR(formats::write_file(o.out, {reinterpret_cast<const char*>(png.data()), png.size()}));
+  return report;
+}
+
+}  // namespace dlpipe::run

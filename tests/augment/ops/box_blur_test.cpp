@@ -1,0 +1,15 @@
+#include "tests/augment/golden_ops.h"
+
+namespace dlpipe::augment {
+namespace {
+
+TEST(BoxBlur, GivesOpenCvsPixelsWithinOneLevel) {
+  expect_golden("box_blur", 1);
+}
+
+TEST(BoxBlur, NeedsNoMoreThanTheCropBehindIt) {
+  expect_region_is_enough("box_blur");
+}
+
+}  // namespace
+}  // namespace dlpipe::augment

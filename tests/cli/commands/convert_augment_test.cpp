@@ -1,0 +1,123 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+
+namespace dlpipe::test {
+namespace {
+
+Outcome convert(const std::string& text, const std::vector<std::string>& more = {}) {
+  const ScratchDirectory dir;
+  std::ofstream(dir / "recipe") << text;
+  std::vector<std::string> arguments = {"convert-augment", dir / "recipe"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run_dlpipe(arguments);
+}
+
+std::string expression(const std::string& text) {
+  const Outcome outcome = convert(text);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return outcome.out;
+}
+
+TEST(ConvertAugment, TakesTorchvisionAsWrittenInAProgram) {
+  EXPECT_EQ(
+      expression(
+          "transforms.Compose([\n"
+          "    transforms.RandomResizedCrop(224, interpolation=InterpolationMode.BICUBIC),  # the crop\n"
+          "    transforms.RandomHorizontalFlip(),\n"
+          "    transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8),\n"
+          "    transforms.ToTensor(),\n"
+          "    transforms.Normalize(mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225]),\n"
+          "])"),
+      "rrc(224,0.08..1,3/4..4/3,interpolation=bicubic) hflip(0.5) "
+      "one_of(color_jitter(0.4,0.4,0.4,0.1),p=0.8) normalize(0.485:0.456:0.406,0.229:0.224:0.225)\n");
+}
+
+TEST(ConvertAugment, TakesTorchvisionAsPrinted) {
+  EXPECT_EQ(
+      expression(
+          "Compose(\n"
+          "      RandomResizedCrop(size=(224, 192), scale=(0.2, 1.0), ratio=(0.75, 1.25), "
+          "interpolation=bilinear, antialias=True)\n"
+          "      AutoAugment(interpolation=nearest, policy=AutoAugmentPolicy.CIFAR10)\n"
+          "      RandomErasing(p=0.25, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=[0.0], inplace=False)\n"
+          ")"),
+      "rrc(224x192,0.2..1,0.75..1.25) auto_augment(cifar10,interpolation=nearest) "
+      "random_erasing(0.02..0.33,0.3..3.3,fill=0,p=0.25)\n");
+}
+
+// What albumentations 2.0.8 writes for Compose([RandomResizedCrop((224, 224)), HorizontalFlip(), OneOf([GaussianBlur(p=1),
+// MotionBlur(p=1)], p=0.3)]).
+constexpr const char* kSaved =
+    R"({"__version__": "2.0.8", "transform": {"__class_fullname__": "Compose", "p": 1.0, "transforms": [
+    {"__class_fullname__": "RandomResizedCrop", "p": 1.0, "area_for_downscale": null, "interpolation": 1, "ratio": [0.75, 1.25],
+     "scale": [0.08, 1.0], "size": [224, 224]}, {"__class_fullname__": "HorizontalFlip", "p": 0.5},
+    {"__class_fullname__": "OneOf", "p": 0.3, "transforms": [{"__class_fullname__": "GaussianBlur", "p": 1.0,
+     "blur_limit": [0, 0], "sigma_limit": [0.5, 3.0]}, {"__class_fullname__": "MotionBlur", "p": 1.0,
+     "angle_range": [0.0, 360.0], "blur_limit": [3, 7]}]}], "bbox_params": null}})";
+constexpr const char* kSavedExpression =
+    "rrc(224x224,0.08..1,0.75..1.25) hflip(0.5) one_of(gaussian_blur(sigma=0.5..3) | "
+    "motion_blur(3..7,0..360),p=0.3)\n";
+
+TEST(ConvertAugment, TakesWhatAlbumentationsSaves) {
+  EXPECT_EQ(expression(kSaved), kSavedExpression);
+}
+
+TEST(ConvertAugment, TakesItsYamlToo) {
+  EXPECT_EQ(expression("__version__: 2.0.8\n"
+                       "transform:\n"
+                       "  __class_fullname__: Compose\n"
+                       "  additional_targets: {}\n"
+                       "  bbox_params: null\n"
+                       "  p: 1.0\n"
+                       "  transforms:\n"
+                       "  - __class_fullname__: RandomResizedCrop\n"
+                       "    interpolation: 1\n"
+                       "    p: 1.0\n"
+                       "    ratio:\n    - 0.75\n    - 1.25\n"
+                       "    scale:\n    - 0.08\n    - 1.0\n"
+                       "    size:\n    - 224\n    - 224\n"
+                       "  - __class_fullname__: HorizontalFlip\n"
+                       "    p: 0.5\n"
+                       "  - __class_fullname__: OneOf\n"
+                       "    p: 0.3\n"
+                       "    transforms:\n"
+                       "    - __class_fullname__: GaussianBlur\n"
+                       "      p: 1.0\n"
+                       "      sigma_limit:\n      - 0.5\n      - 3.0\n"
+                       "    - __class_fullname__: MotionBlur\n"
+                       "      angle_range:\n      - 0.0\n      - 360.0\n"
+                       "      blur_limit:\n      - 3\n      - 7\n"
+                       "      p: 1.0\n"),
+            kSavedExpression);
+}
+
+TEST(ConvertAugment, NamesWhatHasNoEqualAndLeavesItOut) {
+  const Outcome outcome = convert("Compose([HorizontalFlip(), CLAHE(), Solarize()])", {"--json"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["augment"], "hflip(0.5) solarize(128,p=0.5)");
+  EXPECT_EQ(json["no_equal"], nlohmann::json({"CLAHE: dlpipe has no such op"}));
+  EXPECT_NE(outcome.err.find("CLAHE"), std::string::npos);
+}
+
+TEST(ConvertAugment, WhatIsNoRecipeIsNamed) {
+  for (const char* wrong :
+       {"Compose([", "{\"a\": 1}", "{\"a\"", "3 4", "Flip)", "'never", "a: - __class_fullname__"}) {
+    const Outcome outcome = convert(wrong);
+    EXPECT_EQ(outcome.exit_code, 1) << wrong << outcome.out;
+    EXPECT_NE(outcome.err.find("[convert-augment]"), std::string::npos) << wrong << ": " << outcome.err;
+  }
+  const ScratchDirectory dir;
+  for (const std::string& wrong : {dir / "missing", dir.path()}) {
+    const Outcome outcome = run_dlpipe({"convert-augment", wrong});
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_NE(outcome.err.find("[convert-augment] " + wrong), std::string::npos) << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace dlpipe::test
