@@ -10,7 +10,9 @@ import os
 import struct
 import sys
 import tarfile
+import tempfile
 
+import lmdb
 import zstandard
 from tfrecord import example_pb2
 from tfrecord.writer import TFRecordWriter
@@ -82,7 +84,16 @@ def tfrecords():
     yield "example", example(b"a" * 40, 3)
 
 
-KINDS = {"cifar": cifars, "state": states, "tar": tars, "text": texts, "tfrecord": tfrecords}
+def datums():
+    with tempfile.TemporaryDirectory() as folder:
+        with lmdb.open(folder, map_size=1 << 20, lock=False) as env, env.begin(write=True) as txn:
+            txn.put(b"0", b"\x08\x01\x10\x01\x18\x02\x22\x02ab\x28\x03")
+            txn.put(b"1", b"\x22\x03jpg\x28\x04\x38\x01")
+        with open(os.path.join(folder, "data.mdb"), "rb") as file:
+            yield "two", file.read()
+
+
+KINDS = {"datum": datums, "cifar": cifars, "state": states, "tar": tars, "text": texts, "tfrecord": tfrecords}
 
 
 def main():

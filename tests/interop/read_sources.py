@@ -291,8 +291,34 @@ def case_tfrecord(folder):
     yield "folder", Case([folder], samples, paths[:1], splits=("train", "val"))
 
 
+def case_caffe_lmdb(folder):
+    """py-lmdb, with Datum records as Caffe writes them."""
+    import lmdb
+
+    def varint(value):
+        out = b""
+        while value >= 128:
+            out, value = out + bytes([value & 127 | 128]), value >> 7
+        return out + bytes([value])
+
+    samples = {}
+    with lmdb.open(folder, map_size=1 << 24, lock=False) as env, env.begin(write=True) as txn:
+        for i in range(9):
+            key, label = f"{i:08d}_x", b"\x28" + varint(i * 100 % 300)
+            if i % 2 == 0:
+                data = picture(i)
+                datum, expected = b"\x22" + varint(len(data)) + data + label + b"\x38\x01", data
+            else:
+                expected = np.random.default_rng(i).integers(0, 256, (5, 7, 3), np.uint8)
+                planes = expected[:, :, ::-1].transpose(2, 0, 1).tobytes()
+                datum = b"\x08\x03\x10\x05\x18\x07\x22" + varint(len(planes)) + planes + label
+            txn.put(key.encode(), datum)
+            samples[key] = (str(i * 100 % 300), expected, {})
+    yield "datum", Case([folder], samples, [os.path.join(folder, "data.mdb")])
+
+
 CASES = [case_pillow, case_json_lines, case_python_tar, case_gnu_tar, case_webdataset, case_imagenet, case_cifar,
-         case_tfrecord]
+         case_tfrecord, case_caffe_lmdb]
 
 
 def main():
