@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/data/record.h"
@@ -32,6 +33,8 @@ class DatasetWriter {
   uint64_t position() const;
   bool finished() const;
 
+  /// The class table, where it was not known at open(). Before finish().
+  void set_classes(std::vector<std::string> classes);
   /// Appends a record; its number is samples() before the call.
   Status add(const PackedRecord& record);
   /// Notes why entry `position` of the caller's list became no record.
