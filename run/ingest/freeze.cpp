@@ -274,11 +274,8 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
     }
   }
   const auto count = static_cast<double>(list.entry_count());
-  // A record that stands alone takes whole 4 KB pages: below 8 KB too much of them would be air.
-  constexpr double kSmallRecord = 8192;
-  constexpr double kPackedValue = 65536;
   const double record = bytes * list.stored_ratio / count + 64;
-  if (record < kSmallRecord) list.schema.records_per_value = static_cast<int64_t>(kPackedValue / record);
+  list.schema.records_per_value = records_per_value(record);
   const double page_loss = list.schema.records_per_value == 1 ? 2048 : 0;
   const double estimate = bytes * list.stored_ratio * 1.03 + count * (128 + page_loss) + (1 << 20);
   list.estimated_bytes = static_cast<uint64_t>(estimate);
@@ -286,6 +283,13 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   list.map_bytes =
       options.map_bytes != 0 ? options.map_bytes : (16 + 8 * list.estimated_bytes / kGigabyte) * kGigabyte;
   return list;
+}
+
+// Below 8 KB too much of a value's pages would be air.
+int64_t records_per_value(double record_bytes) {
+  constexpr double kSmallRecord = 8192;
+  constexpr double kPackedValue = 65536;
+  return record_bytes < kSmallRecord ? static_cast<int64_t>(kPackedValue / std::max(record_bytes, 1.0)) : 1;
 }
 
 Status check_free_space(const std::string& destination, uint64_t needed_bytes) {

@@ -1,7 +1,6 @@
 #include "dlpipe/run/ingest/image_worker.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -24,19 +23,29 @@ static data::DecodeLimits limits_of(const IngestOptions& options) {
   return limits;
 }
 
-ImageWorker::ImageWorker(const IngestOptions& options, const data::Schema& schema, const data::Source& source,
-                         WorkCounters& counters)
+ImageWorker::ImageWorker(const IngestOptions& options, const data::Schema& schema, WorkCounters& counters)
     : options_(options),
-      source_(source),
       counters_(counters),
       decoder_(limits_of(options)),
       packer_(schema),
-      fields_(schema.fields),
-      has_image_(schema.fields.front().kind == data::FieldKind::kImage) {}
+      fields_(schema.fields) {
+  for (size_t i = 0; i < schema.fields.size(); ++i) {
+    if (schema.fields[i].kind == data::FieldKind::kImage) image_field_ = i;
+  }
+}
 
-Result<data::PackedRecord> ImageWorker::process(const data::SourceEntry& entry) noexcept {
+Result<data::PackedRecord> ImageWorker::process(const data::Source& source,
+                                                const data::SourceEntry& entry) noexcept {
   try {
-    return process_checked(entry);
+    return process_checked(source, entry);
+  } catch (...) {
+    return status_from_current_exception("ingest");
+  }
+}
+
+Result<data::PackedRecord> ImageWorker::pack(std::vector<std::byte> picture, Values values) noexcept {
+  try {
+    return pack_checked(std::move(picture), std::move(values));
   } catch (...) {
     return status_from_current_exception("ingest");
   }
@@ -144,20 +153,19 @@ Status ImageWorker::use_jpeg_layout(bool is_source, Stored& stored) {
 }
 
 // Boxes and points shrink with their picture.
-std::vector<std::string> ImageWorker::scaled_fields(const data::SourceEntry& entry,
-                                                    const data::ImageInfo& info) const {
+void ImageWorker::scale_places(const data::ImageInfo& info, Values& values,
+                               std::vector<std::vector<std::byte>>& scaled) const {
   const bool swaps = swaps_axes(info.orientation);
   const int width = swaps ? info.height : info.width;
   const int height = swaps ? info.width : info.height;
-  constexpr size_t kFirst = 3;  // behind image, label and path
-  if ((picture_.width == width && picture_.height == height) || entry.extra.empty()) return {};
-  std::vector<std::string> scaled = entry.extra;
-  for (size_t i = 0; i < scaled.size(); ++i) {
-    const data::Field& field = fields_[kFirst + i];
+  if (picture_.width == width && picture_.height == height) return;
+  scaled.reserve(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const data::Field& field = fields_[i];
     if (field.kind != data::FieldKind::kBoxes && field.kind != data::FieldKind::kPoints) continue;
     const auto row = static_cast<size_t>(field.shape.elements());
-    std::vector<float> numbers(scaled[i].size() / sizeof(float));
-    std::memcpy(numbers.data(), scaled[i].data(), scaled[i].size());
+    std::vector<float> numbers(values[i].size() / sizeof(float));
+    std::memcpy(numbers.data(), values[i].data(), numbers.size() * sizeof(float));
     for (size_t k = 0; k < numbers.size(); ++k) {
       const size_t place = k % row;
       const bool is_visible = field.kind == data::FieldKind::kPoints && place == 2;
@@ -166,31 +174,34 @@ std::vector<std::string> ImageWorker::scaled_fields(const data::SourceEntry& ent
                                           : static_cast<double>(picture_.height) / height;
       numbers[k] = static_cast<float>(numbers[k] * scale);
     }
-    std::memcpy(scaled[i].data(), numbers.data(), scaled[i].size());
+    const auto bytes = std::as_bytes(std::span(numbers));
+    values[i] = scaled.emplace_back(bytes.begin(), bytes.end());
   }
-  return scaled;
 }
 
-Result<data::PackedRecord> ImageWorker::process_checked(const data::SourceEntry& entry) {
+Result<data::PackedRecord> ImageWorker::process_checked(const data::Source& source,
+                                                        const data::SourceEntry& entry) {
   if (!entry.problem.empty()) return Status(ErrorCode::kUnsupported, entry.problem);
   std::vector<std::byte> bytes;
   {
     const ScopedTimer timer(counters_.read_ns);
-    DLPIPE_ASSIGN_OR_RETURN(bytes, source_.read(entry));
+    DLPIPE_ASSIGN_OR_RETURN(bytes, source.read(entry));
   }
-  if (!has_image_) {
-    const std::array values = {std::span<const std::byte>(bytes)};
-    return packer_.pack(values, {});
-  }
-  DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_image(bytes));
-  DLPIPE_RETURN_IF_ERROR(decode(bytes, info));
+  if (!image_field_) return packer_.pack(Values{bytes}, {});  // what the source reads is the record: tokens
+  Values values = {{}, std::as_bytes(std::span(&entry.label, 1)), std::as_bytes(std::span(entry.name()))};
+  for (const std::string& extra : entry.extra) values.push_back(std::as_bytes(std::span(extra)));
+  return pack_checked(std::move(bytes), std::move(values));
+}
+
+Result<data::PackedRecord> ImageWorker::pack_checked(std::vector<std::byte> picture, Values values) {
+  if (!image_field_) return packer_.pack(values, {});
+  DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_image(picture));
+  DLPIPE_RETURN_IF_ERROR(decode(picture, info));
   const ScopedTimer timer(counters_.encode_ns);
-  DLPIPE_ASSIGN_OR_RETURN(const Stored stored, store(std::move(bytes), info));
-  std::vector<std::span<const std::byte>> values = {stored.bytes, std::as_bytes(std::span(&entry.label, 1)),
-                                                    std::as_bytes(std::span(entry.name()))};
-  const std::vector<std::string> scaled = scaled_fields(entry, info);
-  for (const std::string& extra : scaled.empty() ? entry.extra : scaled)
-    values.push_back(std::as_bytes(std::span(extra)));
+  DLPIPE_ASSIGN_OR_RETURN(const Stored stored, store(std::move(picture), info));
+  values.at(*image_field_) = stored.bytes;
+  std::vector<std::vector<std::byte>> scaled;
+  scale_places(info, values, scaled);
   DLPIPE_ASSIGN_OR_RETURN(data::PackedRecord record, packer_.pack(values, stored.header));
   record.pixel_sums.add_image(picture_);
   return record;

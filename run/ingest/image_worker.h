@@ -1,9 +1,11 @@
-// One file to one record: read, check, decode whole, re-code where the options ask for it, pack.
+// One file, or one sample from memory, to one record: check, decode whole, re-code where the options ask for it, pack.
 //
 // An ImageWorker belongs to one thread and keeps its scratch; the Source and the counters are shared.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "dlpipe/base/counter.h"
@@ -24,18 +26,22 @@ struct WorkCounters {
 
 class ImageWorker {
  public:
-  ImageWorker(const IngestOptions& options, const data::Schema& schema, const data::Source& source,
-              WorkCounters& counters);
+  ImageWorker(const IngestOptions& options, const data::Schema& schema, WorkCounters& counters);
 
-  /// Errors of is_bad_file are this file's own; all others end the ingest. Never throws.
-  Result<data::PackedRecord> process(const data::SourceEntry& entry) noexcept;
+  // Errors of is_bad_file are this sample's own; all others end the ingest. Never throws.
+  using Values = std::vector<std::span<const std::byte>>;
+  /// The file is the first field of the schema; its label, name and further columns are the others.
+  Result<data::PackedRecord> process(const data::Source& source, const data::SourceEntry& entry) noexcept;
+  /// `values` in the schema's order. `picture` (JPEG, PNG, raw.h) stands in for the image field's, where there is one.
+  Result<data::PackedRecord> pack(std::vector<std::byte> picture, Values values) noexcept;
 
  private:
   struct Stored {
     std::vector<std::byte> bytes;
     data::RecordHeader header;
   };
-  Result<data::PackedRecord> process_checked(const data::SourceEntry& entry);
+  Result<data::PackedRecord> process_checked(const data::Source& source, const data::SourceEntry& entry);
+  Result<data::PackedRecord> pack_checked(std::vector<std::byte> picture, Values values);
   Status decode(const std::vector<std::byte>& bytes, const data::ImageInfo& info);
   Result<Stored> store(std::vector<std::byte> bytes, const data::ImageInfo& info);
   /// Decodes into picture_ and keeps what a coefficient record is made of; false: to be decoded as any other.
@@ -43,18 +49,18 @@ class ImageWorker {
   /// Gives a JPEG the layout of --jpeg, unless that can't be or its pixels would differ.
   Status use_jpeg_layout(bool is_source, Stored& stored);
   void shrink();
-  /// entry.extra for the picture that was made smaller; empty where nothing changes.
-  std::vector<std::string> scaled_fields(const data::SourceEntry& entry, const data::ImageInfo& info) const;
+  /// Boxes and points of `values` for a picture that was made smaller: into `scaled`, which they then lie in.
+  void scale_places(const data::ImageInfo& info, Values& values,
+                    std::vector<std::vector<std::byte>>& scaled) const;
 
   const IngestOptions& options_;
-  const data::Source& source_;
   WorkCounters& counters_;
   data::ImageDecoder decoder_;
   data::CoefficientEncoder coefficients_;
   bool has_coefficients_ = false;  // of the file in work
   data::RecordPacker packer_;
   const std::vector<data::Field> fields_;
-  bool has_image_;               // else what the source reads is the record: tokens
+  std::optional<size_t> image_field_;
   std::vector<uint8_t> pixels_;  // the decoded picture, as seen
   std::vector<uint8_t> shrunk_;  // the same after --resize-max
   std::vector<std::byte> resize_work_;

@@ -218,7 +218,7 @@ Result<IngestReport> ingest_checked(const IngestOptions& options,
   }
   DLPIPE_RETURN_IF_ERROR(fill(options, paths, *source, *list, progress, report));
   DLPIPE_RETURN_IF_ERROR(check_not_empty(partial, report));
-  DLPIPE_RETURN_IF_ERROR(seal(paths, *list, report));
+  DLPIPE_RETURN_IF_ERROR(seal(paths, {list->options, source_hash(*list), list->entry_count(), {}}, report));
   DLPIPE_RETURN_IF_ERROR(partial.publish());
   return report;
 }

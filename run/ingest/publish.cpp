@@ -37,7 +37,7 @@ static std::string utc_now() {
   return text.data();
 }
 
-Status seal(const Paths& paths, const FrozenList& list, const IngestReport& report) {
+Status seal(const Paths& paths, const Provenance& made_of, const IngestReport& report) {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
   Json warnings = Json::array();
@@ -45,12 +45,12 @@ Status seal(const Paths& paths, const FrozenList& list, const IngestReport& repo
   Json splits = Json::array();
   for (const IngestReport::Split& split : report.splits)
     splits.push_back(Json::object({{"name", split.name}, {"samples", split.samples}, {"id", split.id}}));
-  const Json json = Json::object({{"options", list.options},
+  const Json json = Json::object({{"options", made_of.options},
                                   {"finished", utc_now()},
                                   {"host", host.data()},
                                   {"cpu", cpu_model()},
-                                  {"files", list.entry_count()},
-                                  {"source", source_hash(list)},
+                                  {"files", made_of.files},
+                                  {"source", made_of.source},
                                   {"skipped", static_cast<int64_t>(report.skipped.size())},
                                   {"warnings", std::move(warnings)},
                                   {"splits", std::move(splits)}});

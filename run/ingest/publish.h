@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
-#include "dlpipe/run/ingest/frozen_list.h"
 #include "dlpipe/run/ingest/ingest.h"
 
 namespace dlpipe::ingest {
@@ -27,8 +26,6 @@ struct Paths {
   std::string split(const std::string& root, const std::string& name) const;
 };
 
-/// Writes provenance.json (where from, when, on what; outside of the dataset's id) and removes the list.
-Status seal(const Paths& paths, const FrozenList& list, const IngestReport& report);
 /// What a sealed or published dataset was made of.
 struct Provenance {
   std::string options;
@@ -36,6 +33,8 @@ struct Provenance {
   int64_t files = 0;
   std::vector<std::string> splits;  // names; "" alone when there is one dataset
 };
+/// Writes provenance.json (where from, when, on what; outside of the dataset's id) and removes the list.
+Status seal(const Paths& paths, const Provenance& made_of, const IngestReport& report);
 Result<Provenance> read_provenance(const std::string& file);
 /// Opens the finished environments below `root` for the report: sizes, ids, skipped files.
 Status describe(const Paths& paths, const std::string& root, const std::vector<std::string>& splits,

@@ -1,10 +1,6 @@
 #include "dlpipe/run/ingest/split_writer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <filesystem>
 #include <memory>
 
 #include "dlpipe/base/counter.h"
@@ -72,15 +68,14 @@ std::unique_ptr<OrderedWorkers> SplitWriter::start_workers(uint64_t begin) {
   const IngestOptions& options = run_.options;
   const int jobs = options.jobs > 0 ? options.jobs : available_threads();
   for (int i = 0; i < jobs; ++i)
-    image_workers_.push_back(
-        std::make_unique<ImageWorker>(options, run_.list.schema, run_.source, run_.counters));
+    image_workers_.push_back(std::make_unique<ImageWorker>(options, run_.list.schema, run_.counters));
   OrderedWorkers::Job job;
   job.begin = begin;
   job.end = split_.entries.size();
   job.window = options.window_bytes;
   job.cost = [this](uint64_t item) { return cost(item); };
   job.work = [this](int worker, uint64_t item) {
-    return image_workers_[static_cast<size_t>(worker)]->process(split_.entries[item]);
+    return image_workers_[static_cast<size_t>(worker)]->process(run_.source, split_.entries[item]);
   };
   return std::make_unique<OrderedWorkers>(jobs, std::move(job));
 }
@@ -112,20 +107,8 @@ Status SplitWriter::end_transaction(uint64_t position, bool last) {
   return status;
 }
 
-/// LMDB begins an environment with one write of two pages. A kill in the middle of it leaves a file that is no
-/// environment, and in which nothing was committed.
-Status drop_unbegun_environment(const std::string& directory) {
-  const std::string file = directory + "/data.mdb";
-  std::error_code absent;
-  const uintmax_t size_bytes = std::filesystem::file_size(file, absent);
-  if (absent || size_bytes >= 2 * static_cast<uintmax_t>(::sysconf(_SC_PAGESIZE))) return {};
-  if (::unlink(file.c_str()) == 0) return {};
-  return status_from_errno("ingest", concat("cannot remove ", file), errno);
-}
-
 Status SplitWriter::write() {
   const IngestOptions& options = run_.options;
-  DLPIPE_RETURN_IF_ERROR(drop_unbegun_environment(directory_));
   // Another map than at first may be asked for after a "map full", or where there is no room for it.
   const uint64_t map_bytes = options.map_bytes != 0 ? options.map_bytes : run_.list.map_bytes;
   auto writer = data::DatasetWriter::open(directory_, run_.list.schema, map_bytes);

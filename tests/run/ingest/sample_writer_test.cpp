@@ -1,0 +1,265 @@
+#include "dlpipe/run/ingest/sample_writer.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/raw.h"
+#include "dlpipe/io/data/sample.h"
+#include "dlpipe/io/data/verify.h"
+#include "tests/run/ingest/pictures.h"
+
+namespace dlpipe::ingest {
+namespace {
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// A picture, its class and its name, in the default fields.
+NewSample sample_of(std::string_view picture, NewSample::Label label, std::string_view path,
+                    std::string split = {}) {
+  return {{bytes_of(picture), {}, bytes_of(path)}, std::move(label), std::move(split)};
+}
+
+SampleWriterOptions options_to(const std::string& destination) {
+  SampleWriterOptions options;
+  options.ingest.destination = destination;
+  options.ingest.on_error = OnError::kStop;
+  options.ingest.jobs = 2;
+  return options;
+}
+
+/// The sequence that the tests of kills write: sizes differ, some samples belong to val, names of classes come late.
+NewSample drawn_sample(uint64_t number) {
+  RandomStream random(11, number);
+  const int width = 8 + static_cast<int>(random.below(24));
+  return sample_of(jpeg_text(number, width, 20), "class" + std::to_string(number / 90),
+                   "s" + std::to_string(number), number % 5 == 3 ? "val" : "train");
+}
+
+Status write_all(SampleWriterOptions options, uint64_t count) {
+  options.interrupted = Interrupted::kResume;
+  auto writer = SampleWriter::open(options);
+  if (!writer.ok()) return writer.status();
+  for (auto i = static_cast<uint64_t>((*writer)->position()); i < count; ++i)
+    DLPIPE_RETURN_IF_ERROR((*writer)->add(drawn_sample(i)));
+  return (*writer)->finish().status();
+}
+
+TEST(SampleWriter, MakesWhatIngestMakesOfTheSamePictures) {
+  TempDir dir;
+  IngestOptions files = options_for(dir / "src", dir / "files");
+  files.jpeg = JpegLayout::kAuto;
+  write_pictures(dir / "src", 30, 3, 60);
+  const IngestReport expected = value_or_throw(ingest(files));
+
+  SampleWriterOptions options = options_to(dir / "memory");
+  options.ingest.on_error = OnError::kSkip;
+  options.classes = expected.classes;
+  auto writer = value_or_throw(SampleWriter::open(options));
+  for (const auto& [name, text] : [&] {
+         std::map<std::string, std::string> all;
+         for (const auto& entry : std::filesystem::recursive_directory_iterator(dir / "src"))
+           if (entry.is_regular_file())
+             all[std::filesystem::relative(entry.path(), dir / "src").string()] = file_text(entry.path());
+         return all;
+       }())
+    throw_if_error(writer->add(sample_of(text, name.substr(0, 2), name)));
+  const IngestReport report = value_or_throw(writer->finish());
+  EXPECT_EQ(report.splits[0].id, expected.splits[0].id);
+  EXPECT_EQ(report.splits[0].samples, expected.splits[0].samples);
+  ASSERT_EQ(report.skipped.size(), expected.skipped.size());
+  for (size_t i = 0; i < report.skipped.size(); ++i) {
+    EXPECT_EQ(report.skipped[i].path, expected.skipped[i].path);
+    EXPECT_EQ(report.skipped[i].reason, expected.skipped[i].reason);
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir / "memory.partial"));
+}
+
+TEST(SampleWriter, KeepsRawPixelsTensorsAndTexts) {
+  TempDir dir;
+  SampleWriterOptions options = options_to(dir / "d");
+  options.fields = {{"box", data::FieldKind::kTensor, DType::kF32, {2, 2}},
+                    {"image", data::FieldKind::kImage, DType::kU8, {}},
+                    {"caption", data::FieldKind::kBytes, DType::kU8, {}}};
+  auto writer = value_or_throw(SampleWriter::open(options));
+  data::Pixels pixels(7, 5, 3);
+  for (size_t i = 0; i < pixels.bytes.size(); ++i) pixels.bytes[i] = static_cast<uint8_t>(i * 7);
+  const std::vector<float> box = {0.5f, -1, 2, 3};
+  NewSample sample;
+  sample.values = {bytes_of({reinterpret_cast<const char*>(box.data()), 16}), data::encode_raw(pixels.view()),
+                   bytes_of("a text")};
+  throw_if_error(writer->add(sample));
+  value_or_throw(writer->finish());
+  const auto dataset = value_or_throw(data::Dataset::open(dir / "d"));
+  const auto reader = value_or_throw(data::SampleReader::open(*dataset));
+  const auto stored = value_or_throw(reader->read(0));
+  EXPECT_EQ(std::memcmp(stored.view.fields[0].data(), box.data(), 16), 0);
+  EXPECT_EQ(to_text(stored.view.fields[2]), "a text");
+  EXPECT_EQ(stored.header.layout, data::ImageLayout::kRaw);
+  std::vector<uint8_t> decoded(pixels.bytes.size());
+  throw_if_error(reader->decode(stored, {decoded.data(), 7, 5, 3, 21}));
+  EXPECT_TRUE(std::equal(decoded.begin(), decoded.end(), pixels.bytes.begin()));
+  EXPECT_EQ(stored.view.label, -1);
+}
+
+TEST(SampleWriter, NeedsNoPicture) {
+  TempDir dir;
+  SampleWriterOptions options = options_to(dir / "d");
+  options.fields = {{"tokens", data::FieldKind::kTensor, DType::kU8, {4}},
+                    {"label", data::FieldKind::kLabel, DType::kI64, {}}};
+  auto writer = value_or_throw(SampleWriter::open(options));
+  for (int64_t i = 0; i < 10; ++i) throw_if_error(writer->add({{bytes_of("abcd"), {}}, i % 3, ""}));
+  value_or_throw(writer->finish());
+  const auto dataset = value_or_throw(data::Dataset::open(dir / "d"));
+  EXPECT_EQ(dataset->size(), 10);
+  EXPECT_EQ(value_or_throw(dataset->header(5)).label, 2);
+  ASSERT_EQ(dataset->classes().size(), 3u);
+  EXPECT_EQ(dataset->classes()[2], "2");
+  EXPECT_TRUE(value_or_throw(data::verify(*dataset, {.decode = true, .stop_requested = {}})).ok());
+}
+
+TEST(SampleWriter, RefusesWhatFitsNoFieldAndGoesOn) {
+  TempDir dir;
+  SampleWriterOptions options = options_to(dir / "d");
+  options.classes = {"cat", "dog"};
+  auto writer = value_or_throw(SampleWriter::open(options));
+  const std::string picture = jpeg_text(1, 20, 20);
+  const auto refused = [&](NewSample sample, std::string_view words) {
+    const Status status = writer->add(std::move(sample));
+    EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+    EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
+  };
+  refused(sample_of(picture, "cta", "a"), "did you mean");
+  refused(sample_of(picture, int64_t{2}, "a"), "label 2 of 2 classes");
+  refused(sample_of(picture, int64_t{-2}, "a"), "label -2");
+  refused(sample_of(picture, "cat", "a", "../x"), "no name of a folder");
+  refused({{bytes_of(picture)}, "cat", ""}, "1 values for 3 fields");
+  throw_if_error(writer->add(sample_of(picture, "cat", "a", "train")));
+  refused(sample_of(picture, "cat", "b"), "is in no split");
+  throw_if_error(writer->add(sample_of(picture, int64_t{1}, "b", "val")));
+  const IngestReport report = value_or_throw(writer->finish());
+  ASSERT_EQ(report.splits.size(), 2u);
+  EXPECT_EQ(report.splits[0].samples + report.splits[1].samples, 2);
+  EXPECT_EQ(writer->add(sample_of(picture, "cat", "a", "train")).code(), ErrorCode::kMisuse);
+}
+
+TEST(SampleWriter, LabelsWithoutATableAreOfOneKind) {
+  TempDir dir;
+  auto writer = value_or_throw(SampleWriter::open(options_to(dir / "d")));
+  const std::string picture = jpeg_text(1, 20, 20);
+  throw_if_error(writer->add(sample_of(picture, "zebra", "a")));
+  EXPECT_EQ(writer->add(sample_of(picture, int64_t{0}, "b")).code(), ErrorCode::kMisuse);
+  throw_if_error(writer->add(sample_of(picture, "ape", "b")));
+  throw_if_error(writer->add(sample_of(picture, {}, "c")));
+  const IngestReport report = value_or_throw(writer->finish());
+  EXPECT_EQ(report.classes, (std::vector<std::string>{"zebra", "ape"}));
+  const auto dataset = value_or_throw(data::Dataset::open(dir / "d"));
+  EXPECT_EQ(value_or_throw(dataset->header(2)).label, -1);
+}
+
+TEST(SampleWriter, ADamagedPictureStopsItByName) {
+  TempDir dir;
+  auto writer = value_or_throw(SampleWriter::open(options_to(dir / "d")));
+  throw_if_error(writer->add(sample_of(jpeg_text(1, 20, 20), "a", "good.jpg")));
+  throw_if_error(writer->add(sample_of(jpeg_text(2, 20, 20).substr(0, 400), "a", "half.jpg")));
+  const Status status = writer->finish().status();
+  EXPECT_EQ(status.code(), ErrorCode::kCorrupt);
+  EXPECT_NE(status.message().find("sample 1 (half.jpg)"), std::string::npos) << status.message();
+  EXPECT_EQ(writer->add(sample_of(jpeg_text(1, 20, 20), "a", "c")).message(), status.message());
+  writer.reset();
+  EXPECT_FALSE(std::filesystem::exists(dir / "d"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "d.partial")) << "nothing was committed";
+}
+
+TEST(SampleWriter, NothingButBadPicturesOrNothingAtAllMakesNothing) {
+  TempDir dir;
+  SampleWriterOptions options = options_to(dir / "d");
+  options.ingest.on_error = OnError::kSkip;
+  auto writer = value_or_throw(SampleWriter::open(options));
+  throw_if_error(writer->add(sample_of("no picture", "a", "x.jpg")));
+  const Status status = writer->finish().status();
+  EXPECT_NE(status.message().find("no usable sample"), std::string::npos) << status.message();
+  writer = value_or_throw(SampleWriter::open(options));
+  EXPECT_EQ(writer->finish().status().code(), ErrorCode::kMisuse);
+  writer.reset();
+  EXPECT_FALSE(std::filesystem::exists(dir / "d"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "d.partial"));
+}
+
+TEST(SampleWriter, SaysWhatAnInterruptedOneLeft) {
+  TempDir dir;
+  SampleWriterOptions options = options_to(dir / "d");
+  options.ingest.commit_entries = 10;
+  {
+    auto writer = value_or_throw(SampleWriter::open(options));
+    EXPECT_EQ(SampleWriter::open(options).status().code(), ErrorCode::kMisuse) << "two at once";
+    for (uint64_t i = 0; i < 2500; ++i) throw_if_error(writer->add(drawn_sample(i)));
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir / "d"));
+  const Status refused = SampleWriter::open(options).status();
+  EXPECT_EQ(refused.code(), ErrorCode::kMisuse);
+  EXPECT_NE(refused.message().find("'resume'"), std::string::npos) << refused.message();
+  options.interrupted = Interrupted::kResume;
+  options.ingest.quality = 70;
+  EXPECT_NE(SampleWriter::open(options).status().message().find("--quality"), std::string::npos);
+  options.ingest.quality = 90;
+  {
+    auto writer = value_or_throw(SampleWriter::open(options));
+    EXPECT_GE(writer->position(), 1000);
+    EXPECT_EQ(writer->position() % 10, 0);
+  }
+  options.interrupted = Interrupted::kRestart;
+  auto writer = value_or_throw(SampleWriter::open(options));
+  EXPECT_EQ(writer->position(), 0);
+  throw_if_error(writer->add(drawn_sample(0)));
+  EXPECT_EQ(value_or_throw(writer->finish()).splits.front().samples, 1);
+}
+
+TEST(SampleWriter, KilledAndResumedGivesTheSameBytes) {
+  TempDir dir;
+  constexpr uint64_t kCount = 3000;
+  SampleWriterOptions options = options_to(dir / "whole");
+  options.ingest.commit_entries = 150;
+  const auto begin = std::chrono::steady_clock::now();
+  throw_if_error(write_all(options, kCount));
+  const auto whole =
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
+  const auto expected = dataset_files(dir / "whole");
+  ASSERT_EQ(expected.size(), 2u);
+
+  options.ingest.destination = dir / "killed";
+  RandomStream random(2024, 1);
+  int kills = 0;
+  double longest = 0.25 * static_cast<double>(whole.count());
+  bool is_done = false;
+  while (!is_done) {
+    const pid_t child = fork();
+    if (child == 0) _exit(write_all(options, kCount).ok() ? 0 : 1);
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(1 + static_cast<int64_t>(longest * random.uniform())));
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (WIFEXITED(status)) {
+      ASSERT_EQ(WEXITSTATUS(status), 0) << "the writer failed";
+      is_done = true;
+    }
+    is_done = is_done || std::filesystem::exists(dir / "killed");
+    kills += is_done ? 0 : 1;
+    longest *= 1.03;
+    ASSERT_LT(kills, 1000);
+  }
+  EXPECT_GT(kills, 0);
+  EXPECT_TRUE(dataset_files(dir / "killed") == expected) << "after " << kills << " kills";
+  EXPECT_FALSE(std::filesystem::exists(dir / "killed.partial"));
+}
+
+}  // namespace
+}  // namespace dlpipe::ingest
