@@ -16,4 +16,5 @@ NB_MODULE(_dlpipe, module) {
   dlpipe::python::bind_augmentation(module);
   dlpipe::python::bind_dataset(module);
   dlpipe::python::bind_ingest(module);
+  dlpipe::python::bind_writer(module);
 }

@@ -28,6 +28,7 @@ from dlpipe.errors import (
 from dlpipe.ingest import ingest
 from dlpipe.loader import Loader
 from dlpipe.progress import TqdmProgress
+from dlpipe.writer import Writer
 
 __version__ = _dlpipe.version
 
@@ -49,6 +50,7 @@ __all__ = [
     "PermissionDeniedError",
     "TqdmProgress",
     "UnsupportedError",
+    "Writer",
     "ingest",
     "add_augmentation",
 ]

@@ -1,0 +1,165 @@
+// Datasets of samples that Python code has in its memory.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlpipe/base/dtype.h"
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/io/data/codec/raw.h"
+#include "dlpipe/io/data/schema.h"
+#include "dlpipe/python/errors.h"
+#include "dlpipe/python/subjects.h"
+#include "dlpipe/python/waiting.h"
+#include "dlpipe/run/ingest/sample_writer.h"
+
+namespace nb = nanobind;
+
+namespace dlpipe::python {
+
+namespace {
+
+using data::Field;
+using data::FieldKind;
+using ingest::NewSample;
+using ingest::SampleWriter;
+using Bytes = std::vector<std::byte>;
+using Pixels = nb::ndarray<const uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+
+/// Holds a lock: Python's threads may share a writer.
+class OpenWriter {
+ public:
+  explicit OpenWriter(std::unique_ptr<SampleWriter> writer) : writer_(std::move(writer)) {}
+  ~OpenWriter() { close(); }
+
+  void add(NewSample sample) {
+    unlocked([&] {
+      const std::lock_guard lock(mutex_);
+      return writer_->add(std::move(sample));
+    });
+  }
+  ingest::IngestReport finish() {
+    return unlocked([&] {
+      const std::lock_guard lock(mutex_);
+      return writer_->finish();
+    });
+  }
+  void close() {
+    const Unlocked no_lock;
+    const std::lock_guard lock(mutex_);
+    writer_->abandon();
+  }
+  int64_t position() {
+    const Unlocked no_lock;
+    const std::lock_guard lock(mutex_);
+    return writer_->position();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unique_ptr<SampleWriter> writer_;
+};
+
+Bytes bytes_of(const nb::handle& object) {
+  const auto bytes = nb::cast<nb::bytes>(object);
+  const auto* first = reinterpret_cast<const std::byte*>(bytes.data());
+  return {first, first + bytes.size()};
+}
+
+/// A file as bytes, or pixels u8 [height, width, 1 or 3], C-contiguous (writer.py sees to it).
+Bytes picture_of(const nb::handle& value) {
+  Pixels pixels;
+  if (!nb::try_cast(value, pixels)) return bytes_of(value);
+  const auto height = static_cast<int>(pixels.shape(0));
+  const auto width = static_cast<int>(pixels.shape(1));
+  const auto channels = static_cast<int>(pixels.shape(2));
+  return data::encode_raw({pixels.data(), width, height, channels, ptrdiff_t{width} * channels});
+}
+
+NewSample::Label label_of(const nb::handle& value) {
+  if (value.is_none()) return {};
+  if (PyUnicode_Check(value.ptr())) return nb::cast<std::string>(value);
+  return nb::cast<int64_t>(value);
+}
+
+void write(OpenWriter& self, const nb::object& picture, const nb::object& label, const nb::list& values,
+           const std::string& split, const std::vector<std::string>& kinds) {
+  NewSample sample;
+  sample.split = split;
+  sample.label = label_of(label);
+  size_t next = 0;
+  for (const std::string& kind : kinds) {
+    if (kind == "image")
+      sample.values.push_back(picture_of(picture));
+    else if (kind == "label")
+      sample.values.emplace_back();
+    else
+      sample.values.push_back(bytes_of(values[next++]));
+  }
+  self.add(std::move(sample));
+}
+
+/// (name, kind, dtype, shape) each.
+std::vector<Field> fields_of(const nb::list& list) {
+  std::vector<Field> fields;
+  for (const nb::handle& one : list) {
+    const auto tuple = nb::cast<nb::tuple>(one);
+    Field field;
+    field.name = nb::cast<std::string>(tuple[0]);
+    field.kind = value_or_throw(data::parse_field_kind(nb::cast<std::string>(tuple[1])));
+    field.dtype = value_or_throw(parse_dtype(nb::cast<std::string>(tuple[2])));
+    field.shape = Shape(nb::cast<std::vector<int64_t>>(tuple[3]));
+    fields.push_back(std::move(field));
+  }
+  return fields;
+}
+
+void open(OpenWriter* self, const nb::bytes& destination, const nb::list& fields,
+          const std::vector<std::string>& classes, const std::string& interrupted,
+          const std::string& on_error, const std::string& store, const std::string& jpeg, bool trust,
+          int resize_max, int quality, bool zstd, int threads, uint64_t map_size, int64_t max_pixels) {
+  ingest::SampleWriterOptions options;
+  options.fields = fields_of(fields);
+  options.classes = classes;
+  options.interrupted = value_or_throw(ingest::parse_interrupted(interrupted));
+  ingest::IngestOptions& ingest = options.ingest;
+  ingest.destination = {destination.c_str(), destination.size()};
+  ingest.on_error = value_or_throw(ingest::parse_on_error(on_error));
+  ingest.store = value_or_throw(ingest::parse_store(store));
+  ingest.jpeg = value_or_throw(ingest::parse_jpeg_layout(jpeg));
+  ingest.trust = trust;
+  ingest.resize_max = resize_max;
+  ingest.quality = quality;
+  ingest.zstd = zstd;
+  ingest.jobs = threads;
+  ingest.map_bytes = map_size;
+  ingest.max_pixels = max_pixels;
+  new (self) OpenWriter(unlocked([&] { return SampleWriter::open(options); }));
+}
+
+}  // namespace
+
+void bind_writer(nb::module_& module) {
+  nb::class_<OpenWriter>(module, "Writer")
+      .def("__init__", open, nb::kw_only(), nb::arg("destination"), nb::arg("fields"), nb::arg("classes"),
+           nb::arg("interrupted"), nb::arg("on_error"), nb::arg("store"), nb::arg("jpeg"), nb::arg("trust"),
+           nb::arg("resize_max"), nb::arg("quality"), nb::arg("zstd"), nb::arg("threads"),
+           nb::arg("map_size"), nb::arg("max_pixels"))
+      .def("write", write, nb::arg("picture").none(), nb::arg("label").none(), nb::arg("values"),
+           nb::arg("split"), nb::arg("kinds"))
+      .def("finish",
+           [](OpenWriter& self) {
+             const ingest::IngestReport report = self.finish();
+             return nb::module_::import_("json").attr("loads")(to_text(ingest::to_json(report)));
+           })
+      .def("close", &OpenWriter::close)
+      .def_prop_ro("position", &OpenWriter::position);
+}
+
+}  // namespace dlpipe::python

@@ -1,0 +1,217 @@
+"""dlpipe.Writer."""
+
+import io
+import json
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import dlpipe
+import numpy as np
+import pytest
+from conftest import run_program
+from test_dataset import dataset_files, tree
+
+
+def pixels_of(seed, height=20, width=30, channels=3):
+    return np.random.default_rng(seed).integers(0, 256, (height, width, channels), np.uint8)
+
+
+def test_files_in_memory_make_what_ingest_makes(pictures, tmp_path):
+    report = dlpipe.ingest(pictures, tmp_path / "files")
+    with dlpipe.Writer(tmp_path / "memory", classes=report["classes"]) as writer:
+        for name, data in sorted(tree(pictures).items()):
+            writer.write(image=data, label=name.split("/")[0], path=name)
+    assert writer.report["datasets"][0]["id"] == report["datasets"][0]["id"]
+    assert writer.report.keys() == report.keys()
+    samples = dlpipe.Dataset(tmp_path / "memory")
+    assert samples.file(123) == tree(pictures)[samples[123].path]
+    run_program("verify", tmp_path / "memory", "--decode")
+    assert len(dlpipe.Loader(tmp_path / "memory", augment="rrc(16)", batch=40)) == 10
+
+
+def test_pixels_stay_as_they_are(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    grey = pixels_of(2)[:, :, 0]
+    with dlpipe.Writer(tmp_path / "d") as writer:
+        writer.write(image=pixels_of(1), label=0)
+        writer.write(image=grey, label=3)
+        writer.write(image=pixels_of(3)[::-1, ::2], label=0)  # strided
+        writer.write(image=image.fromarray(pixels_of(4)), label=0)
+        writer.write(image=image.fromarray(grey), label=0)
+        writer.write(image=image.fromarray(pixels_of(5, channels=4)), label=None)
+        file = io.BytesIO()
+        image.fromarray(pixels_of(6)).save(file, "png")
+        writer.write(image=memoryview(file.getvalue()), label=0)
+    samples = dlpipe.Dataset(tmp_path / "d")
+    assert samples.classes == ["0", "1", "2", "3"] and list(samples.labels) == [0, 3, 0, 0, 0, -1, 0]
+    for number, expected in enumerate(
+        [pixels_of(1), grey[:, :, None], pixels_of(3)[::-1, ::2], pixels_of(4), grey[:, :, None],
+         pixels_of(5, channels=4)[:, :, :3], pixels_of(6)]
+    ):
+        assert np.array_equal(samples[number].image, expected)
+    assert samples.file(6) == file.getvalue()
+
+
+def test_torch_tensors_are_channels_first(tmp_path):
+    torch = pytest.importorskip("torch")
+    with dlpipe.Writer(tmp_path / "d") as writer:
+        writer.write(image=torch.from_numpy(pixels_of(1).transpose(2, 0, 1).copy()), label=torch.tensor(2))
+    sample = dlpipe.Dataset(tmp_path / "d")[0]
+    assert np.array_equal(sample.image, pixels_of(1)) and sample.label == 2
+
+
+def test_fields_of_all_kinds(tmp_path):
+    fields = {"picture": "image", "caption": "text", "blob": "bytes", "price": "f32", "box": ("i32", (2, 2)),
+              "tokens": (np.int64, 5), "kind": "label"}  # fmt: skip
+    with dlpipe.Writer(tmp_path / "d", fields=fields) as writer:
+        for i in range(30):
+            writer.write({"picture": pixels_of(i, 8, 8), "caption": f"größe {i}", "blob": bytes([i]), "price": i / 2,
+                          "box": [[i, 1], [2, 3]], "tokens": range(i, i + 5), "kind": "ab"[i % 2]})  # fmt: skip
+    samples = dlpipe.Dataset(tmp_path / "d")
+    assert samples.fields == tuple(fields)
+    one = samples[7]
+    assert one.caption == "größe 7" and one.blob == "\x07" and one.price.tolist() == [3.5]
+    assert one.box.tolist() == [[7, 1], [2, 3]] and one.tokens.dtype == np.int64 and one.tokens.tolist() == [7, 8, 9, 10, 11]
+    assert samples.class_name(one.kind) == "b"
+    batch = next(iter(dlpipe.Loader(tmp_path / "d", batch=10, train=False, as_="numpy")))
+    assert batch.tokens[3].tolist() == [3, 4, 5, 6, 7] and batch.price.shape == (10, 1)
+
+
+def test_splits(tmp_path):
+    with dlpipe.Writer(tmp_path / "d") as writer:
+        for i in range(40):
+            writer.write(image=pixels_of(i), label=i % 4, split="val" if i % 10 == 0 else "train")
+    assert {d["split"]: d["samples"] for d in writer.report["datasets"]} == {"train": 36, "val": 4}
+    assert np.array_equal(dlpipe.Dataset(tmp_path / "d", split="val")[1].image, pixels_of(10))
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"fields": {"image": "picture"}}, "'image' is 'picture'; give 'image', 'label'"),
+        ({"fields": {"image": "image", "x": ("f32", 0)}}, "'x' has the shape"),
+        ({"fields": {"a": "image", "b": "image"}}, "more than one image"),
+        ({"fields": {}}, "no fields"),
+        ({"interrupted": "resum"}, "interrupted resum.*resume"),
+        ({"store": "png"}, "store png"),
+        ({"quality": 101}, "quality 101"),
+    ],
+)
+def test_options_that_make_no_sense(tmp_path, options, words):
+    with pytest.raises(dlpipe.MisuseError, match=words):
+        dlpipe.Writer(tmp_path / "d", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_samples_that_make_no_sense_are_refused_and_others_taken(tmp_path):
+    fields = {"image": "image", "label": "label", "n": "u8", "text": "text"}
+    good = {"image": pixels_of(1), "label": "cat", "n": 1, "text": "a"}
+    with dlpipe.Writer(tmp_path / "d", fields=fields, classes=["cat", "dog"]) as writer:
+        for change, words in [
+            ({"image": pixels_of(1).astype(np.float32) / 255}, "an array of float32; give uint8"),
+            ({"image": pixels_of(1, channels=4)}, r"shape \(20, 30, 4\)"),
+            ({"image": np.zeros((0, 4, 3), np.uint8)}, "shape"),
+            ({"image": "a.jpg"}, "the image is str"),
+            ({"image": None}, "has no 'image'"),
+            ({"label": "cats"}, "label 'cats'.*did you mean.*cat"),
+            ({"label": 2}, "label 2 of 2 classes"),
+            ({"label": 1.5}, "the label is 1.5"),
+            ({"n": 300}, "'n' is 300"),
+            ({"n": -1}, "'n' is -1"),
+            ({"n": 0.5}, "'n' is 0.5"),
+            ({"n": "x"}, "'n' is 'x'"),
+            ({"n": [1, 2]}, r"shape \(2,\)"),
+            ({"n": None}, "has no 'n'"),
+            ({"text": 3}, "'text' is int"),
+            ({"other": 3}, "no field 'other'; the dataset has image, label, n, text"),
+        ]:
+            with pytest.raises(dlpipe.MisuseError, match=words):
+                writer.write({**good, **change})
+        writer.write(good)
+        assert writer.position == 1
+    assert len(dlpipe.Dataset(tmp_path / "d")) == 1
+
+
+def test_a_damaged_picture_stops_it_and_nothing_stays(pictures, tmp_path):
+    data = (pictures / "disc" / "00001.jpg").read_bytes()
+    with pytest.raises(dlpipe.CorruptError, match=r"sample 1 \(half.jpg\)"):
+        with dlpipe.Writer(tmp_path / "d") as writer:
+            writer.write(image=data, label=0, path="whole.jpg")
+            writer.write(image=data[: len(data) // 2], label=0, path="half.jpg")
+    assert list(tmp_path.iterdir()) == []
+    with dlpipe.Writer(tmp_path / "d", on_error="skip") as writer:
+        writer.write(image=data, label=0, path="whole.jpg")
+        writer.write(image=data[: len(data) // 2], label=0, path="half.jpg")
+    assert [s["path"] for s in writer.report["skipped"]] == ["half.jpg"]
+
+
+def test_an_exception_leaves_nothing_where_nothing_was_committed(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        with dlpipe.Writer(tmp_path / "d") as writer:
+            writer.write(image=pixels_of(1), label=0)
+            1 / 0
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(dlpipe.MisuseError, match="finished or abandoned"):
+        writer.write(image=pixels_of(1), label=0)
+
+
+def test_what_is_there_is_not_written_over(train, tmp_path):
+    with pytest.raises(dlpipe.MisuseError, match="exists already"):
+        dlpipe.Writer(train)
+    with dlpipe.Writer(tmp_path / "d") as writer:
+        writer.write(image=pixels_of(1), label=0)
+        with pytest.raises(dlpipe.MisuseError, match="another process is writing"):
+            dlpipe.Writer(tmp_path / "d")
+
+
+WRITING = """
+import sys
+import dlpipe
+import numpy as np
+rng = np.random.default_rng(1)
+base = rng.integers(0, 256, (120, 120, 3), np.uint8)
+with dlpipe.Writer(sys.argv[1], interrupted=sys.argv[2]) as writer:
+    print(writer.position, flush=True)
+    for i in range(writer.position, 3000):
+        writer.write(image=np.roll(base, i, axis=1), label=f"c{i // 1000}", path=str(i))
+        if i == 2500 and sys.argv[2] == "refuse":
+            print("there", flush=True)
+            sys.stdin.readline()
+"""
+
+
+def test_killed_and_resumed_gives_the_same_bytes(tmp_path):
+    def run(name, interrupted, kill_after=None, kill_there=False):
+        process = subprocess.Popen([sys.executable, "-c", WRITING, tmp_path / name, interrupted],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # fmt: skip
+        position = int(process.stdout.readline())
+        if kill_there:
+            process.stdout.readline()
+            process.send_signal(signal.SIGKILL)
+        elif kill_after is not None:
+            time.sleep(kill_after)
+            process.send_signal(signal.SIGKILL)
+        else:
+            process.stdin.close()
+        process.wait(timeout=120)
+        return position
+
+    begin = time.monotonic()
+    run("whole", "restart")
+    whole = time.monotonic() - begin
+    run("killed", "refuse", kill_there=True)
+    assert not (tmp_path / "killed").exists()
+    with pytest.raises(dlpipe.MisuseError, match="interrupted 'resume'"):
+        dlpipe.Writer(tmp_path / "killed")
+    draws = random.Random(5)
+    positions = []
+    while not (tmp_path / "killed").exists():
+        last = len(positions) == 5
+        positions.append(run("killed", "resume", kill_after=None if last else draws.uniform(0, whole / 3)))
+    assert positions[0] > 0 and positions == sorted(positions)
+    assert dataset_files(tmp_path / "killed") == dataset_files(tmp_path / "whole")
+    assert json.loads((pathlib.Path(tmp_path) / "killed" / "provenance.json").read_text())["files"] == 3000
