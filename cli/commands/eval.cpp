@@ -14,14 +14,12 @@
 #include "dlpipe/cli/progress_line.h"
 #include "dlpipe/cli/report_view.h"
 #include "dlpipe/cli/stop_signal.h"
-#include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/use/answers_json.h"
 #include "dlpipe/run/use/evaluate_dataset.h"
 
 namespace dlpipe::cli {
 
 namespace {
-
-using formats::Json;
 
 struct Options {
   run::EvaluateOptions evaluate;
@@ -42,20 +40,7 @@ class Predictions {
   }
 
   void write(const run::SampleAnswer& answer, const std::vector<std::string>& classes) {
-    Json top = Json::array();
-    for (size_t i = 0; i < answer.top.size(); ++i) {
-      top.push_back(
-          Json::object({{"class", classes[answer.top[i]]}, {"probability", answer.probabilities[i]}}));
-    }
-    const std::string line = Json::object({{"id", answer.id},
-                                           {"path", answer.path},
-                                           {"label", classes[static_cast<size_t>(answer.label)]},
-                                           {"predicted", classes[answer.top.front()]},
-                                           {"probability", answer.probabilities.front()},
-                                           {"top", std::move(top)},
-                                           {"loss", answer.loss}})
-                                 .dump() +
-                             "\n";
+    const std::string line = run::to_json(answer, classes).dump() + "\n";
     if (path_ == "-") {
       if (!write_stdout(line)) throw NobodyReads();
       return;
@@ -77,28 +62,6 @@ class Predictions {
   std::string path_;
   std::ofstream file_;
 };
-
-std::string json_text(const run::Evaluation& evaluation) {
-  const run::EvalReport& report = evaluation.report;
-  const run::ModelState& state = evaluation.model.state;
-  Json json = Json::object({{"checkpoint", evaluation.model.path},
-                            {"model", state.model},
-                            {"data", evaluation.data},
-                            {"step", evaluation.model.step},
-                            {"val_augment", state.val_augment},
-                            {"tta", state.tta},
-                            {"samples", report.samples},
-                            {"subset", evaluation.subset},
-                            {"dropped", report.dropped},
-                            {"loss", report.loss}});
-  Json metrics = Json::object();
-  for (const auto& [name, value] : report.metrics) metrics.set(name, value);
-  json.set("metrics", std::move(metrics));
-  json.set("samples_per_s", static_cast<double>(report.samples) / report.seconds);
-  json.set("report", Json());
-  if (evaluation.classes) json.set("report", evaluation.classes->to_json(state.classes));
-  return json.dump();
-}
 
 std::string text(const run::Evaluation& evaluation) {
   const run::EvalReport& report = evaluation.report;
@@ -137,7 +100,7 @@ Status evaluate(Options options) {
     line.end();
     if (predictions) predictions->close();
     if (options.json) {
-      print_answer(json_text(evaluation));
+      print_answer(run::to_json(evaluation).dump());
     } else if (options.predictions == "-") {
       print_note(text(evaluation));
     } else {

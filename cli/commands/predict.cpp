@@ -6,7 +6,7 @@
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/model_flags.h"
 #include "dlpipe/cli/output.h"
-#include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/use/answers_json.h"
 #include "dlpipe/run/use/picture_list.h"
 #include "dlpipe/run/use/predictor.h"
 
@@ -19,24 +19,6 @@ struct Options {
   std::vector<std::string> paths;
   bool json = false;
 };
-
-std::string json_line(const run::Prediction& prediction) {
-  using formats::Json;
-  Json json = Json::object({{"path", prediction.path},
-                            {"error", Json()},
-                            {"class", Json()},
-                            {"probability", Json()},
-                            {"top", Json::array()}});
-  if (!prediction.error.empty()) return json.set("error", prediction.error).dump();
-  Json top = Json::array();
-  for (const auto& [name, probability] : prediction.top) {
-    top.push_back(Json::object({{"class", name}, {"probability", probability}}));
-  }
-  return json.set("class", prediction.top.front().first)
-      .set("probability", prediction.top.front().second)
-      .set("top", std::move(top))
-      .dump();
-}
 
 // Path, then class and probability of each of the top classes, tabs between: names are printed without any.
 std::string text_line(const run::Prediction& prediction) {
@@ -64,7 +46,7 @@ Status predict(const Options& options) {
       print_note(concat("dlpipe: ", printable(prediction.path), ": ", printable(prediction.error)));
       if (!options.json) return true;
     }
-    return print_answer(options.json ? json_line(prediction) : text_line(prediction));
+    return print_answer(options.json ? run::to_json(prediction).dump() : text_line(prediction));
   });
   if (unusable == 0) return {};
   return {ErrorCode::kCorrupt, concat("[predict] ", unusable, " of ", files.size(),

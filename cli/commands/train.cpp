@@ -1,6 +1,4 @@
 // `dlpipe train`: a dataset and a model to a run directory; `--resume RUN` goes on with one.
-#include <algorithm>
-
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
@@ -10,7 +8,8 @@
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/cli/train_view.h"
-#include "dlpipe/run/config/config_choices.h"
+#include "dlpipe/run/config/given_options.h"
+#include "dlpipe/run/train/outcome_json.h"
 #include "dlpipe/run/train/session.h"
 
 namespace dlpipe::cli {
@@ -24,31 +23,10 @@ struct Options {
   std::shared_ptr<GivenOptions> given = std::make_shared<GivenOptions>();
 };
 
-/// A file's options under those of the command line. What the file says for another choice than the command
-/// line's is told.
-run::TrainConfig read_options(const Options& options, TrainView& view) {
-  run::TrainConfig config;
-  if (!options.config_file.empty()) throw_if_error(run::read_config(options.config_file, config));
-  const run::TrainConfig file = config;
-  std::vector<std::string> given;
-  for (const auto& [name, text] : *options.given) {
-    throw_if_error(run::set_option(*run::find_config_option(name), text, config));
-    given.push_back(name);
-  }
-  if (options.config_file.empty()) return config;
-  for (const std::string& line : run::drop_idle_options(config, given))
-    view.on_note(concat(options.config_file, ": ", line));
-  if (file.lr && file.optimizer != config.optimizer && std::ranges::find(given, "lr") == given.end()) {
-    view.on_note(concat("lr = ", run::option_text(*run::find_config_option("lr"), config), " is what ",
-                        options.config_file, " says for ", file.optimizer, "; --help optimizers shows what ",
-                        config.optimizer, " begins with"));
-  }
-  return config;
-}
-
 std::unique_ptr<run::Session> open_session(const Options& options, TrainView& view) {
   if (!options.resume.empty()) return run::Session::resume(options.resume, *options.given, {}, &view);
-  const run::TrainConfig config = read_options(options, view);
+  const run::TrainConfig config = run::read_options(options.config_file, *options.given,
+                                                    [&](const std::string& line) { view.on_note(line); });
   if (config.out.empty() && config.overfit_batch == 0) {
     refuse("train", "no run directory; give --out runs/NAME");
   }
@@ -105,36 +83,6 @@ std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfi
   return text;
 }
 
-formats::Json validation_json(const run::TrainOutcome& outcome) {
-  if (!outcome.last_validation) return {};
-  const run::EvalReport& result = outcome.last_validation->result;
-  formats::Json metrics = formats::Json::object();
-  for (const auto& [name, value] : result.metrics) metrics.set(name, value);
-  return formats::Json::object(
-      {{"samples", result.samples}, {"loss", result.loss}, {"metrics", std::move(metrics)}});
-}
-
-void print_result_json(const run::TrainOutcome& outcome, const run::TrainConfig& config) {
-  using formats::Json;
-  const run::StageReport stages = run::report_stages(outcome.stats, outcome.data_wait_share());
-  Json json = Json::object(
-      {{"run", config.out},
-       {"steps", outcome.steps},
-       {"samples", outcome.samples},
-       {"seconds", outcome.seconds},
-       {"samples_per_s", static_cast<double>(outcome.samples) / outcome.seconds},
-       {"wall_seconds", static_cast<double>(outcome.ledger.wall_ns) * 1e-9},
-       {"loss", outcome.loss},
-       {"validation", validation_json(outcome)},
-       {"best", Json()},
-       {"best_step", Json()},
-       {"bad_samples", outcome.stats.substituted},
-       {"stopped", outcome.stopped},
-       {"ledger", run::to_json(run::report_ledger(outcome.ledger), stages, outcome.device, outcome.steps)}});
-  if (outcome.best_step >= 0) json.set("best", outcome.best).set("best_step", outcome.best_step);
-  print_answer(json.dump());
-}
-
 void print_result(const run::TrainOutcome& outcome, const run::TrainConfig& config) {
   if (outcome.samples > 0) {
     print_answer(stage_table(run::report_stages(outcome.stats, outcome.data_wait_share())));
@@ -145,20 +93,11 @@ void print_result(const run::TrainOutcome& outcome, const run::TrainConfig& conf
 }
 
 // `--overfit-batch`: a net that can't learn one batch by heart is built or fed wrongly.
-Status judge_overfit(const run::TrainOutcome& outcome, bool json) {
-  constexpr double kLearnt = 0.1;
-  const bool is_learnt = outcome.loss <= kLearnt * outcome.first_loss;
-  if (json) {
-    print_answer(formats::Json::object({{"steps", outcome.steps},
-                                        {"first_loss", outcome.first_loss},
-                                        {"loss", outcome.loss},
-                                        {"learnt", is_learnt}})
-                     .dump());
-  } else {
-    print_answer(concat("one batch, ", outcome.steps, " steps: loss ", fixed(outcome.first_loss, 4), " -> ",
-                        fixed(outcome.loss, 4)));
-  }
-  if (is_learnt) return {};
+Status judge_overfit(const run::TrainOutcome& outcome, const run::TrainConfig& config, bool json) {
+  print_answer(json ? run::outcome_json(outcome, config).dump()
+                    : concat("one batch, ", outcome.steps, " steps: loss ", fixed(outcome.first_loss, 4),
+                             " -> ", fixed(outcome.loss, 4)));
+  if (run::is_learnt(outcome)) return {};
   return {ErrorCode::kUnsupported,
           concat("[train] the batch was not learnt by heart: its loss fell to ",
                  fixed(100 * outcome.loss / outcome.first_loss, 0),
@@ -172,9 +111,9 @@ Status train(const Options& options) {
   const run::TrainOutcome outcome = session->train(catch_stop_signals());
   view.end_line();
   const run::TrainConfig& config = session->config();
-  if (config.overfit_batch > 0 && !outcome.stopped) return judge_overfit(outcome, options.json);
+  if (config.overfit_batch > 0 && !outcome.stopped) return judge_overfit(outcome, config, options.json);
   if (options.json)
-    print_result_json(outcome, config);
+    print_answer(run::outcome_json(outcome, config).dump());
   else
     print_result(outcome, config);
   if (!outcome.stopped) return {};

@@ -76,28 +76,49 @@ std::string Predictor::load_image(const PictureFile& file, uint8_t* pixels) cons
   }
 }
 
-bool Predictor::predict_batch(std::span<const PictureFile> files, int64_t batch,
-                              const std::function<bool(const Prediction&)>& sink) {
+Tensor Predictor::batch_logits(std::span<const PictureFile> files, int64_t batch,
+                               std::vector<std::string>& errors) const {
   const engine::ModelArguments& a = model_.state.arguments;
   const Tensor bytes = Tensor::zeros({batch, a.height, a.width, a.channels}, DType::kU8);
-  std::vector<Prediction> predictions(files.size());
+  errors.resize(files.size());
   const int64_t image_bytes = a.height * a.width * a.channels;
   engine::parallel_slices(static_cast<int64_t>(files.size()), [&](int64_t i) {
-    Prediction& prediction = predictions[static_cast<size_t>(i)];
-    const PictureFile& file = files[static_cast<size_t>(i)];
-    prediction.path = file.path;
-    prediction.error = load_image(file, bytes.data<uint8_t>() + i * image_bytes);
+    const auto at = static_cast<size_t>(i);
+    errors[at] = load_image(files[at], bytes.data<uint8_t>() + i * image_bytes);
   });
   const engine::NoGrad no_grad;
   const engine::UseAutocast autocast(dtype_of(model_, options_.model.dtype));
-  const Tensor logits =
-      view_logits(*model_.model, engine::batch_prep(bytes.to(model_.model->device()), prep_),
-                  value_or_throw(parse_views(model_.state.tta)))
-          .contiguous_copy()
-          .to(cpu_device());
+  return view_logits(*model_.model, engine::batch_prep(bytes.to(model_.model->device()), prep_),
+                     value_or_throw(parse_views(model_.state.tta)))
+      .contiguous_copy()
+      .to(cpu_device());
+}
+
+std::vector<float> Predictor::probabilities(std::span<const PictureFile> files) {
+  std::vector<float> all;
+  const size_t batch = std::min(static_cast<size_t>(options_.batch), files.size());
+  for (size_t begin = 0; begin < files.size(); begin += batch) {
+    const auto there = files.subspan(begin, std::min(batch, files.size() - begin));
+    std::vector<std::string> errors;
+    const Tensor logits = batch_logits(there, static_cast<int64_t>(batch), errors);
+    const auto classes = static_cast<size_t>(logits.size(1));
+    for (size_t i = 0; i < there.size(); ++i) {
+      if (!errors[i].empty())
+        throw Error(Status(ErrorCode::kCorrupt, concat("[predict] picture ", begin + i, ": ", errors[i])));
+      for (const double p : probabilities_of({logits.data<float>() + i * classes, classes}))
+        all.push_back(static_cast<float>(p));
+    }
+  }
+  return all;
+}
+
+bool Predictor::predict_batch(std::span<const PictureFile> files, int64_t batch,
+                              const std::function<bool(const Prediction&)>& sink) {
+  std::vector<std::string> errors;
+  const Tensor logits = batch_logits(files, batch, errors);
   const auto classes = static_cast<size_t>(logits.size(1));
   for (size_t i = 0; i < files.size(); ++i) {
-    Prediction& prediction = predictions[i];
+    Prediction prediction{files[i].path, {}, errors[i]};
     if (prediction.error.empty()) {
       const std::span<const float> row(logits.data<float>() + i * classes, classes);
       const std::vector<double> probabilities = probabilities_of(row);

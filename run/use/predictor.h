@@ -40,9 +40,15 @@ class Predictor {
   /// Hands predictions to `sink` in the order of `files`, each as soon as its batch is done, until it answers
   /// false. Batches are no larger than there are files.
   void predict(std::span<const PictureFile> files, const std::function<bool(const Prediction&)>& sink);
+  /// Probabilities of all classes, [files, classes], in the order of `files`, whose bytes stand in memory or are read.
+  /// Throws Error for the first that can't be used, by its place.
+  std::vector<float> probabilities(std::span<const PictureFile> files);
   const LoadedModel& model() const { return model_; }
 
  private:
+  /// Logits f32 [batch, classes]: the first rows are those of `files`. `errors` gets one for each, "" where it is fine.
+  engine::Tensor batch_logits(std::span<const PictureFile> files, int64_t batch,
+                              std::vector<std::string>& errors) const;
   /// One batch of `batch` rows, of which the first have files; false once the sink wants no more.
   bool predict_batch(std::span<const PictureFile> files, int64_t batch,
                      const std::function<bool(const Prediction&)>& sink);

@@ -1,0 +1,20 @@
+// The options of a training from a file and from what was given beside it. Throws Error.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlpipe/run/config/config.h"
+
+namespace dlpipe::run {
+
+using GivenOptions = std::vector<std::pair<std::string, std::string>>;  // name and text
+
+/// The defaults, over them the file's options ("": no file), over these what is given. What the file says for another
+/// choice (of optimizer, schedule, loss) than that which is given is dropped, and told to `note`.
+TrainConfig read_options(const std::string& file, const GivenOptions& given,
+                         const std::function<void(const std::string&)>& note);
+
+}  // namespace dlpipe::run
