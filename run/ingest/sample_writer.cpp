@@ -165,6 +165,7 @@ Status SampleWriter::Impl::begin() {
     if (options.fields[i].name == "path" && options.fields[i].kind == FieldKind::kBytes) path_field = i;
   }
   state.options = canonical_options(options.ingest);
+  state.source = options.source;
   state.schema.fields = options.fields;
   state.schema.classes = options.classes;
   state.schema.zstd = options.ingest.zstd;
@@ -201,6 +202,8 @@ Status SampleWriter::Impl::resume() {
   const bool same_table =
       former.labels == Labels::kFixed ? former.schema.classes == options.classes : options.classes.empty();
   if (difference.empty() && !same_table) difference = "classes";
+  if (difference.empty() && former.source != state.source)
+    difference = concat("samples of ", printable(former.source), ", now ", printable(state.source));
   if (!difference.empty())
     return misuse("writer", paths.partial, " was begun with other options: ", difference,
                   "; use those, or begin again with interrupted 'restart'");

@@ -35,6 +35,7 @@ struct SampleWriterOptions {
   IngestOptions ingest;
   std::vector<data::Field> fields;   // at most one image and one label; empty: image, label, path
   std::vector<std::string> classes;  // empty: names in the order in which they come, or the numbers that come
+  std::string source;  // what the samples are, in the caller's words; a resumed writer must say the same
   Interrupted interrupted = Interrupted::kRefuse;
 };
 

@@ -13,6 +13,7 @@ Status save_state(const SampleWriterState& state, const std::string& file) {
   info.schema = state.schema;
   info.class_counts.resize(state.schema.classes.size());
   const Json json = Json::object({{"options", state.options},
+                                  {"source", state.source},
                                   {"schema", data::to_json(info)},
                                   {"labels", static_cast<int64_t>(state.labels)},
                                   {"splits", Json(Json::Array(state.splits.begin(), state.splits.end()))},
@@ -24,6 +25,7 @@ Result<SampleWriterState> load_state(const std::string& file) {
   DLPIPE_ASSIGN_OR_RETURN(const Json json, formats::read_json(file));
   SampleWriterState state;
   DLPIPE_ASSIGN_OR_RETURN(state.options, formats::require_string(json, "options", file));
+  DLPIPE_ASSIGN_OR_RETURN(state.source, formats::require_string(json, "source", file));
   DLPIPE_ASSIGN_OR_RETURN(const std::string schema, formats::require_string(json, "schema", file));
   DLPIPE_ASSIGN_OR_RETURN(data::DatasetInfo info, data::parse_dataset_info(schema));
   state.schema = std::move(info.schema);

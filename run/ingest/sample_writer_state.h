@@ -16,6 +16,7 @@ enum class Labels : uint8_t { kUnknown, kFixed, kNames, kNumbers };
 
 struct SampleWriterState {
   std::string options;  // canonical_options
+  std::string source;
   data::Schema schema;  // with the classes so far; records_per_value 0: not decided yet
   Labels labels = Labels::kUnknown;
   std::vector<std::string> splits;  // in the order in which they came

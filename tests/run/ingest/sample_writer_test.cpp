@@ -210,6 +210,9 @@ TEST(SampleWriter, SaysWhatAnInterruptedOneLeft) {
   options.ingest.quality = 70;
   EXPECT_NE(SampleWriter::open(options).status().message().find("--quality"), std::string::npos);
   options.ingest.quality = 90;
+  options.source = "other data";
+  EXPECT_NE(SampleWriter::open(options).status().message().find("now other data"), std::string::npos);
+  options.source = "";
   {
     auto writer = value_or_throw(SampleWriter::open(options));
     EXPECT_GE(writer->position(), 1000);
