@@ -16,5 +16,6 @@ NB_MODULE(_dlpipe, module) {
   dlpipe::python::bind_augmentation(module);
   dlpipe::python::bind_dataset(module);
   dlpipe::python::bind_ingest(module);
+  dlpipe::python::bind_train(module);
   dlpipe::python::bind_writer(module);
 }

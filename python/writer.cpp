@@ -1,9 +1,7 @@
 // Datasets of samples that Python code has in its memory.
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,9 +10,9 @@
 
 #include "dlpipe/base/dtype.h"
 #include "dlpipe/base/refuse.h"
-#include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/schema.h"
 #include "dlpipe/python/errors.h"
+#include "dlpipe/python/pictures.h"
 #include "dlpipe/python/subjects.h"
 #include "dlpipe/python/waiting.h"
 #include "dlpipe/run/ingest/sample_writer.h"
@@ -29,8 +27,6 @@ using data::Field;
 using data::FieldKind;
 using ingest::NewSample;
 using ingest::SampleWriter;
-using Bytes = std::vector<std::byte>;
-using Pixels = nb::ndarray<const uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
 /// Holds a lock: Python's threads may share a writer.
 class OpenWriter {
@@ -66,22 +62,6 @@ class OpenWriter {
   std::unique_ptr<SampleWriter> writer_;
 };
 
-Bytes bytes_of(const nb::handle& object) {
-  const auto bytes = nb::cast<nb::bytes>(object);
-  const auto* first = reinterpret_cast<const std::byte*>(bytes.data());
-  return {first, first + bytes.size()};
-}
-
-/// A file as bytes, or pixels u8 [height, width, 1 or 3], C-contiguous (writer.py sees to it).
-Bytes picture_of(const nb::handle& value) {
-  Pixels pixels;
-  if (!nb::try_cast(value, pixels)) return bytes_of(value);
-  const auto height = static_cast<int>(pixels.shape(0));
-  const auto width = static_cast<int>(pixels.shape(1));
-  const auto channels = static_cast<int>(pixels.shape(2));
-  return data::encode_raw({pixels.data(), width, height, channels, ptrdiff_t{width} * channels});
-}
-
 NewSample::Label label_of(const nb::handle& value) {
   if (value.is_none()) return {};
   if (PyUnicode_Check(value.ptr())) return nb::cast<std::string>(value);
@@ -96,7 +76,7 @@ void write(OpenWriter& self, const nb::object& picture, const nb::object& label,
   size_t next = 0;
   for (const std::string& kind : kinds) {
     if (kind == "image")
-      sample.values.push_back(picture_of(picture));
+      sample.values.push_back(picture_bytes(picture));
     else if (kind == "label")
       sample.values.emplace_back();
     else
@@ -121,12 +101,13 @@ std::vector<Field> fields_of(const nb::list& list) {
 }
 
 void open(OpenWriter* self, const nb::bytes& destination, const nb::list& fields,
-          const std::vector<std::string>& classes, const std::string& interrupted,
+          const std::vector<std::string>& classes, const std::string& source, const std::string& interrupted,
           const std::string& on_error, const std::string& store, const std::string& jpeg, bool trust,
           int resize_max, int quality, bool zstd, int threads, uint64_t map_size, int64_t max_pixels) {
   ingest::SampleWriterOptions options;
   options.fields = fields_of(fields);
   options.classes = classes;
+  options.source = source;
   options.interrupted = value_or_throw(ingest::parse_interrupted(interrupted));
   ingest::IngestOptions& ingest = options.ingest;
   ingest.destination = {destination.c_str(), destination.size()};
@@ -148,8 +129,8 @@ void open(OpenWriter* self, const nb::bytes& destination, const nb::list& fields
 void bind_writer(nb::module_& module) {
   nb::class_<OpenWriter>(module, "Writer")
       .def("__init__", open, nb::kw_only(), nb::arg("destination"), nb::arg("fields"), nb::arg("classes"),
-           nb::arg("interrupted"), nb::arg("on_error"), nb::arg("store"), nb::arg("jpeg"), nb::arg("trust"),
-           nb::arg("resize_max"), nb::arg("quality"), nb::arg("zstd"), nb::arg("threads"),
+           nb::arg("source"), nb::arg("interrupted"), nb::arg("on_error"), nb::arg("store"), nb::arg("jpeg"),
+           nb::arg("trust"), nb::arg("resize_max"), nb::arg("quality"), nb::arg("zstd"), nb::arg("threads"),
            nb::arg("map_size"), nb::arg("max_pixels"))
       .def("write", write, nb::arg("picture").none(), nb::arg("label").none(), nb::arg("values"),
            nb::arg("split"), nb::arg("kinds"))

@@ -25,9 +25,11 @@ from dlpipe.errors import (
     PermissionDeniedError,
     UnsupportedError,
 )
+from dlpipe.from_dataset import from_dataset
 from dlpipe.ingest import ingest
 from dlpipe.loader import Loader
 from dlpipe.progress import TqdmProgress
+from dlpipe.training import Predictor, evaluate, predict, train
 from dlpipe.writer import Writer
 
 __version__ = _dlpipe.version
@@ -48,9 +50,14 @@ __all__ = [
     "NotFoundError",
     "OutOfMemoryError",
     "PermissionDeniedError",
+    "Predictor",
     "TqdmProgress",
     "UnsupportedError",
     "Writer",
-    "ingest",
     "add_augmentation",
+    "evaluate",
+    "from_dataset",
+    "ingest",
+    "predict",
+    "train",
 ]

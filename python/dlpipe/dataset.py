@@ -18,7 +18,7 @@ class _Facts:
         """The picture as a PIL.Image (needs Pillow)."""
         from PIL import Image
 
-        pixels = self.image
+        pixels = next(value for value in self if getattr(value, "ndim", 0) == 3 and value.dtype == "uint8")
         return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
 
 
@@ -33,7 +33,7 @@ def _reduce(self):
 @functools.cache
 def sample_type(fields):
     """The class of samples with these fields."""
-    base = collections.namedtuple("Sample", fields)
+    base = collections.namedtuple("Sample", fields, rename=True)  # a field may be called "class"
     return type("Sample", (_Facts, base), {"__slots__": (), "__reduce__": _reduce, "__module__": "dlpipe"})
 
 

@@ -1,10 +1,10 @@
 """Datasets of samples that Python code makes."""
 
 import os
-import sys
 
 from dlpipe import _dlpipe
 from dlpipe.errors import MisuseError
+from dlpipe.pictures import picture
 
 DEFAULT_FIELDS = {"image": "image", "label": "label", "path": "text"}
 _DTYPES = {
@@ -86,49 +86,6 @@ class Field:
         return np.ascontiguousarray(cast).tobytes()
 
 
-def _pixels(array, what):
-    """uint8 [height, width, 1 or 3]."""
-    import numpy as np
-
-    if array.dtype != np.uint8:
-        _refuse(f"the image is {what} of {array.dtype}; give uint8, 0 to 255, as it was before it was normalised")
-    if array.ndim == 2:
-        array = array[:, :, None]
-    if array.ndim != 3 or array.shape[2] not in (1, 3) or 0 in array.shape:
-        _refuse(f"the image is {what} of shape {array.shape}; give [height, width] or [height, width, 1 or 3]"
-                + (", of torch [channels, height, width]" if what == "a tensor" else ""))
-    return np.ascontiguousarray(array)
-
-
-def _of_pillow(image):
-    import numpy as np
-
-    if image.mode not in ("L", "RGB"):
-        if image.mode[0] in "IF":
-            _refuse(f"the image is a PIL.Image of mode {image.mode}, more than 8 bits; convert it to 'L' or 'RGB'")
-        image = image.convert("L" if image.mode in ("1", "LA", "La") else "RGB")
-    return _pixels(np.asarray(image), "a PIL.Image")
-
-
-def picture(value):
-    """A picture in one of its forms as a file's bytes or as pixels uint8 [height, width, channels]."""
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes(value)
-    pillow = sys.modules.get("PIL.Image")
-    if pillow is not None and isinstance(value, pillow.Image):
-        return _of_pillow(value)
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
-        array = value.detach().cpu().numpy()
-        return _pixels(array.transpose(1, 2, 0) if array.ndim == 3 else array, "a tensor")
-    if hasattr(value, "__array__"):
-        import numpy as np
-
-        return _pixels(np.asarray(value), "an array")
-    _refuse(f"the image is {type(value).__name__}; give bytes of a JPEG or PNG, a uint8 array [height, width, channels], a "
-            "PIL.Image, or a torch.Tensor [channels, height, width]")
-
-
 def _label(value):
     if value is None or isinstance(value, str):
         return value
@@ -163,6 +120,7 @@ class Writer:
         dst: the dataset to make. Must not exist.
         fields: {name: kind}. Default: {"image": "image", "label": "label", "path": "text"}.
         classes: names by label. Default: names in the order in which they come, or the numbers themselves.
+        source: what the samples are, in your words; interrupted="resume" refuses to go on with others.
         interrupted: what to do about what an interrupted writer left: "refuse" (an error that says so), "resume" or
             "restart" (remove it).
         on_error: about a damaged picture: "stop" or "skip" (and list it in the report).
@@ -179,6 +137,7 @@ class Writer:
         *,
         fields=None,
         classes=None,
+        source="",
         interrupted="refuse",
         on_error="stop",
         store="auto",
@@ -201,6 +160,7 @@ class Writer:
             destination=os.fsencode(dst),
             fields=[field.schema() for field in self._fields],
             classes=list(classes or ()),
+            source=source,
             interrupted=interrupted,
             on_error=on_error,
             store=store,

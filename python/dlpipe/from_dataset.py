@@ -1,0 +1,426 @@
+"""Other libraries' datasets as dlpipe's."""
+
+import collections
+import contextlib
+import itertools
+import json
+import os
+import signal
+
+from dlpipe.errors import Error, MisuseError
+from dlpipe.pictures import picture
+from dlpipe.progress import Reporter
+from dlpipe.writer import Writer
+
+_LABEL_NAMES = ("label", "labels", "cls", "class", "target", "fine_label")
+_IMAGE_ENDINGS = ("jpg", "jpeg", "png", "ppm", "img", "image")
+
+
+def _refuse(*words):
+    raise MisuseError("[from_dataset] " + "".join(map(str, words)))
+
+
+def _is_picture(value):
+    kind = type(value)
+    if kind.__module__.split(".")[0] == "PIL":
+        return True
+    shape = getattr(value, "shape", None)
+    return shape is not None and str(value.dtype).endswith("uint8") and len(shape) in (2, 3)
+
+
+def _kind_of(name, value):
+    """The kind of field that holds such values; None: none does."""
+    ending = name.rsplit(".", 1)[-1].lower()
+    if _is_picture(value) or (ending in _IMAGE_ENDINGS and (isinstance(value, bytes) or hasattr(value, "shape"))):
+        return "image"
+    is_number = isinstance(value, (int, float)) or (hasattr(value, "dtype") and getattr(value, "shape", None) == ())
+    if ending in _LABEL_NAMES and (isinstance(value, (int, str, bytes)) or is_number):
+        return "label"
+    if isinstance(value, (str, os.PathLike, dict)) or (isinstance(value, bytes) and ending in ("txt", "json", "text")):
+        return "text"
+    if isinstance(value, bytes):
+        return "bytes"
+    if isinstance(value, (bool, int)):
+        return "i64"
+    if isinstance(value, float):
+        return "f64"
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return str(value.dtype).removeprefix("torch."), tuple(value.shape) or (1,)
+    return None
+
+
+def _infer(first):
+    """Fields of samples like this one."""
+    fields = {}
+    for name, value in first.items():
+        kind = _kind_of(name, value)
+        if kind is None:
+            _refuse(f"{name!r} is {type(value).__name__}, and no field holds that; give fields= without it, or sample=, a "
+                    "function from the dataset's item to a dict of values")
+        if kind == "image" and "image" in fields.values():
+            _refuse(f"{name!r} is a second image; give fields= with one of them")
+        fields[name] = kind
+    return fields
+
+
+def _value(kind, value):
+    """Plain values, which travel between processes: pictures as bytes or arrays, texts as str."""
+    if kind == "image":
+        return picture(value)
+    if kind == "label" and isinstance(value, bytes):
+        text = value.decode()
+        return int(text) if text.strip().lstrip("-").isdigit() else text
+    if kind == "text" and not isinstance(value, (str, bytes, os.PathLike)) and value is not None:
+        return json.dumps(value)
+    return value
+
+
+def _as_dict(item):
+    """A sample of any library as a dict."""
+    if isinstance(item, collections.abc.Mapping):
+        return {("path" if name == "__key__" else name): v for name, v in item.items()
+                if name == "__key__" or not name.startswith("__")}  # fmt: skip
+    if isinstance(item, (tuple, list)) and len(item) == 2:
+        return {"image": item[0], "label": item[1]}
+    what = f"{type(item).__name__} of {len(item)}" if isinstance(item, (tuple, list)) else type(item).__name__
+    _refuse(f"a sample is {what}; give sample=, a function from it to a dict such as {{'image': ..., 'label': ...}}")
+
+
+class _Indexed:
+    """Any object with a length and samples by their number: torch's map-style datasets, lists."""
+
+    fields = None
+
+    def __init__(self, dataset):
+        self.dataset = dataset
+        classes = getattr(dataset, "classes", None)
+        self.classes = list(classes) if isinstance(classes, (list, tuple)) else None
+
+    def __len__(self):
+        return len(self.dataset)
+
+    def __getitem__(self, i):
+        return self.dataset[i]
+
+    def name(self):
+        return f"{type(self.dataset).__module__}.{type(self.dataset).__qualname__} of {len(self)}"
+
+
+class _Files(_Indexed):
+    """torchvision's folders without a transform: the files themselves instead of decoded pictures."""
+
+    fields = {"image": "image", "label": "label", "path": "text"}
+
+    @staticmethod
+    def fits(dataset):
+        from_torchvision = any(kind.__module__ == "torchvision.datasets.folder" for kind in type(dataset).__mro__)
+        plain = all(getattr(dataset, name, None) is None for name in ("transform", "target_transform", "transforms"))
+        own = type(dataset).__getitem__.__module__ == "torchvision.datasets.folder" if from_torchvision else False
+        return own and plain and dataset.loader.__module__ == "torchvision.datasets.folder"
+
+    def __getitem__(self, i):
+        path, label = self.dataset.samples[i]
+        with open(path, "rb") as file:
+            return {"image": file.read(), "label": label, "path": os.path.relpath(path, self.dataset.root)}
+
+
+class _HuggingFace(_Indexed):
+    """datasets.Dataset: the bytes of image columns as they are."""
+
+    def __init__(self, dataset):
+        import datasets
+
+        super().__init__(dataset)
+        self.fields, self.image = {}, None
+        for name, feature in dataset.features.items():
+            self._add(datasets, name, feature)
+        if self.image is not None:
+            self.dataset = dataset.cast_column(self.image, datasets.Image(decode=False))
+            if "path" not in self.fields:
+                self.fields["path"] = "text"
+        self.dataset = self.dataset.with_format(None)
+
+    @staticmethod
+    def fits(dataset):
+        return type(dataset).__module__.split(".")[0] == "datasets" and getattr(dataset, "features", None) is not None
+
+    def _add(self, datasets, name, feature):
+        kind = self._kind(datasets, feature)
+        if kind is None:
+            _refuse(f"column {name!r} is {feature}, and no field holds that; leave it out: dataset.remove_columns({name!r})")
+        if kind == "image":
+            if self.image is not None:
+                _refuse(f"columns {self.image!r} and {name!r} are images; a dataset has one: dataset.remove_columns({name!r})")
+            self.image = name
+        if kind == "label":
+            if "label" in self.fields.values():
+                kind = "i64"
+            else:
+                self.classes = list(feature.names)
+        self.fields[name] = kind
+
+    @staticmethod
+    def _kind(datasets, feature):
+        if isinstance(feature, datasets.Image):
+            return "image"
+        if isinstance(feature, datasets.ClassLabel):
+            return "label"
+        length = getattr(feature, "length", -1)
+        if length > 0 and isinstance(getattr(feature, "feature", None), datasets.Value):
+            inner = _HuggingFace._kind(datasets, feature.feature)
+            return (inner, (length,)) if inner in ("i64", "f32", "f64") else None
+        dtype = getattr(feature, "dtype", "") if isinstance(feature, datasets.Value) else ""
+        if dtype.startswith(("int", "uint", "bool")):
+            return "i64"
+        return {"float16": "f32", "float32": "f32", "float64": "f64", "string": "text", "large_string": "text",
+                "binary": "bytes"}.get(dtype)  # fmt: skip
+
+    def _row(self, row):
+        row = {name: int(v) if isinstance(v, bool) else v for name, v in row.items()}
+        if self.image is None:
+            return row
+        image = row[self.image]
+        if image is None:
+            _refuse("a row has no image; filter such rows out: dataset.filter(...)")
+        data, path = image["bytes"], image["path"]
+        if data is None:
+            with open(path, "rb") as file:
+                data = file.read()
+        return {"path": os.path.basename(path or ""), **row, self.image: data}
+
+    def __getitem__(self, i):
+        return self._row(self.dataset[i])
+
+    def name(self):
+        return f"{super().name()}, {self.dataset._fingerprint}"
+
+
+class _HuggingFaceStream(_HuggingFace):
+    """datasets.IterableDataset."""
+
+    __len__ = None
+
+    def __iter__(self):
+        return map(self._row, self.dataset)
+
+    def name(self):
+        return type(self.dataset).__name__
+
+
+class _Iterable:
+    """WebDataset, torch's IterableDataset, generators."""
+
+    fields = classes = None
+
+    def __init__(self, dataset):
+        self.dataset = dataset
+
+    def __iter__(self):
+        return iter(self.dataset)
+
+    def name(self):
+        return f"{type(self.dataset).__module__}.{type(self.dataset).__qualname__}"
+
+
+def _adapt(dataset):
+    has_number = hasattr(type(dataset), "__getitem__") and hasattr(type(dataset), "__len__")
+    if _HuggingFace.fits(dataset):
+        return (_HuggingFace if has_number else _HuggingFaceStream)(dataset)
+    if has_number:
+        return _Files(dataset) if _Files.fits(dataset) else _Indexed(dataset)
+    if hasattr(dataset, "__iter__"):
+        return _Iterable(dataset)
+    _refuse(f"{type(dataset).__name__} is no dataset: it has neither samples by their number nor an iterator")
+
+
+class _Converter:
+    """From a source's item to the values of a sample; goes to the worker processes."""
+
+    def __init__(self, source, sample, fields):
+        self.source, self.sample, self.fields = source, sample, fields
+
+    def one(self, item):
+        values = _as_dict(item if self.sample is None else self.sample(item))
+        if self.fields is None:
+            self.fields = _infer(values)
+        return {name: _value(kind, values.get(name)) for name, kind in self.fields.items()}
+
+    def range(self, begin, end):
+        return [self.one(self.source[i]) for i in range(begin, end)]
+
+
+_converter = None
+
+
+def _begin_worker(converter):
+    global _converter
+    _converter = converter
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(Exception):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: not to outlive a parent that is killed
+    import sys
+
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
+def _take_range(begin, end):
+    return _converter.range(begin, end)
+
+
+def _ready():
+    return os.getpid()
+
+
+class _Workers:
+    """Worker processes that make ranges of samples, some ahead of the writer, handed over in order."""
+
+    RANGE = 32
+
+    def __init__(self, count, converter):
+        from concurrent.futures import ProcessPoolExecutor
+
+        self.count = count
+        self.pool = ProcessPoolExecutor(count, initializer=_begin_worker, initargs=(converter,))
+        self._run(lambda: [f.result() for f in [self.pool.submit(_ready) for _ in range(count)]])
+
+    @staticmethod
+    def _run(work):
+        from concurrent.futures.process import BrokenProcessPool
+
+        try:
+            return work()
+        except BrokenProcessPool as error:
+            raise Error("[from_dataset] a worker process ended: it was killed (out of memory?), or could not start "
+                        "(the dataset can't be pickled, or the program lacks `if __name__ == '__main__':`); try workers=0"
+                        ) from error  # fmt: skip
+
+    def samples(self, begin, end):
+        ahead = collections.deque()
+        ranges = ((i, min(i + self.RANGE, end)) for i in range(begin, end, self.RANGE))
+        for one in itertools.islice(ranges, 4 * self.count):
+            ahead.append(self.pool.submit(_take_range, *one))
+        while ahead:
+            taken = self._run(ahead.popleft().result)
+            for one in itertools.islice(ranges, 1):
+                ahead.append(self.pool.submit(_take_range, *one))
+            yield from taken
+
+    def close(self):
+        self.pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _length(source):
+    return len(source) if getattr(source, "__len__", None) is not None else None
+
+
+def _first(source):
+    """An item to tell fields by, and the source again (an iterator's first item is not lost)."""
+    if _length(source) == 0:
+        return None
+    if _length(source) is not None:
+        return source[0]
+    iterator = iter(source)
+    first = next(iterator, None)
+    if iterator is getattr(source, "dataset", None):  # can't be begun again
+        source.dataset = itertools.chain([first], iterator)
+    return first
+
+
+def from_dataset(
+    dataset, dst, *, fields=None, classes=None, sample=None, workers=0, interrupted="resume", progress=None, **options
+):
+    """Makes a dataset of another library's dataset.
+
+        dlpipe.from_dataset(datasets.load_dataset("beans"), "data/beans")              # Hugging Face: all its splits
+        dlpipe.from_dataset(torchvision.datasets.ImageFolder("pictures"), "data")      # the files, as ingest takes them
+        dlpipe.from_dataset(my_dataset, "data", workers=8, progress=True)              # 8 processes run my_dataset[i]
+        dlpipe.from_dataset({"train": a, "val": b}, "data")                            # splits
+
+    Killed or stopped and called again, it goes on where it was. Image columns of Hugging Face's datasets, undecoded
+    WebDataset samples and torchvision's folders without a transform keep their JPEG and PNG bytes; decoded pictures are
+    stored as raw pixels, or with store="jpeg" as JPEGs. WebDataset's shards are also read by
+    dlpipe.ingest("shards-{000..127}.tar", dst), without Python.
+
+    Args:
+        dataset: one of Hugging Face's `datasets` (a DatasetDict too, and streams), a torch dataset (by number or iterable),
+            a WebDataset, anything else with samples by number or an iterator; or a dict of several, by split. Leave
+            transforms out: they belong to training, where dlpipe.Loader's `augment` is.
+        dst: the dataset to make.
+        fields: {name: kind} as in dlpipe.Writer. Default: told by the columns, or by the first sample.
+        classes: names by label. Default: what the dataset says, or as in dlpipe.Writer.
+        sample: a function from the dataset's item to a dict of values. Default: items that are dicts, or (image, label).
+        workers: processes that take samples of a dataset with numbers; 0: this one does.
+        interrupted: as in dlpipe.Writer; a dataset that has changed meanwhile is refused where that can be told.
+        progress: called as progress(done, total) (total None where nobody knows); True, or dlpipe.TqdmProgress(), for a bar.
+        **options: dlpipe.Writer's others: on_error, store, jpeg, quality, resize_max, zstd, threads, ...
+
+    Returns:
+        What `dlpipe ingest --json` prints, as a dict.
+
+    Raises:
+        dlpipe.Error: of the kind that fits; whatever the dataset raises.
+    """
+    parts = dataset if isinstance(dataset, dict) else {"": dataset}
+    if not parts:
+        _refuse("no dataset: the dict is empty")
+    sources = {str(split): _adapt(part) for split, part in parts.items()}
+    first_source = next(iter(sources.values()))
+    if fields is None and sample is None:
+        fields = first_source.fields
+    if fields is None:
+        first = next((item for item in map(_first, sources.values()) if item is not None), None)
+        if first is None:
+            _refuse("the dataset is empty")
+        fields = _infer(_as_dict(first if sample is None else sample(first)))
+    if classes is None and sample is None:
+        classes = first_source.classes
+    lengths = [_length(source) for source in sources.values()]
+    total = None if None in lengths else sum(lengths)
+    name = "; ".join(f"{split} {source.name()}".strip() for split, source in sources.items())
+    with contextlib.ExitStack() as stack:
+        call = stack.enter_context(Reporter(progress, lambda bar, done, total: bar.update(done, total, "img")))
+        converters = {split: _Converter(source, sample, fields) for split, source in sources.items()}
+        pools = {}
+        for split, converter in converters.items():
+            if workers > 0 and _length(converter.source):
+                pools[split] = stack.enter_context(contextlib.closing(_Workers(workers, converter)))
+        writer = stack.enter_context(
+            Writer(dst, fields=fields, classes=classes, source=name, interrupted=interrupted, **options)
+        )
+        _write(writer, converters, pools, call, total)
+    return writer.report
+
+
+def _stream(writer, converter, number):
+    """Yields the samples that the writer hasn't; a stream's length is known at its end."""
+    for i, item in enumerate(converter.source):
+        yield None if number + i < writer.position else converter.one(item)
+
+
+def _indexed(writer, converter, number, workers):
+    length = len(converter.source)
+    begin = min(length, max(0, writer.position - number))
+    yield from itertools.repeat(None, begin)
+    if workers is not None:
+        yield from workers.samples(begin, length)
+    else:
+        yield from (converter.one(converter.source[i]) for i in range(begin, length))
+
+
+def _write(writer, converters, pools, call, total):
+    number = 0
+    for split, converter in converters.items():
+        if _length(converter.source) is None:
+            samples = _stream(writer, converter, number)
+        else:
+            samples = _indexed(writer, converter, number, pools.get(split))
+        for values in samples:
+            number += 1
+            if values is None:
+                continue
+            writer.write(values, split=split)
+            if call is not None:
+                call(number, total)

@@ -1,0 +1,52 @@
+"""Pictures that Python code has, as the library takes them."""
+
+import sys
+
+from dlpipe.errors import MisuseError
+
+
+def _refuse(*words):
+    raise MisuseError("[picture] " + "".join(words))
+
+
+def _pixels(array, what):
+    """uint8 [height, width, 1 or 3]."""
+    import numpy as np
+
+    if array.dtype != np.uint8:
+        _refuse(f"the image is {what} of {array.dtype}; give uint8, 0 to 255, as it was before it was normalised")
+    if array.ndim == 2:
+        array = array[:, :, None]
+    if array.ndim != 3 or array.shape[2] not in (1, 3) or 0 in array.shape:
+        _refuse(f"the image is {what} of shape {array.shape}; give [height, width] or [height, width, 1 or 3]"
+                + (", of torch [channels, height, width]" if what == "a tensor" else ""))
+    return np.ascontiguousarray(array)
+
+
+def _of_pillow(image):
+    import numpy as np
+
+    if image.mode not in ("L", "RGB"):
+        if image.mode[0] in "IF":
+            _refuse(f"the image is a PIL.Image of mode {image.mode}, more than 8 bits; convert it to 'L' or 'RGB'")
+        image = image.convert("L" if image.mode in ("1", "LA", "La") else "RGB")
+    return _pixels(np.asarray(image), "a PIL.Image")
+
+
+def picture(value):
+    """A picture in one of its forms as a file's bytes or as pixels uint8 [height, width, channels]."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    pillow = sys.modules.get("PIL.Image")
+    if pillow is not None and isinstance(value, pillow.Image):
+        return _of_pillow(value)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        array = value.detach().cpu().numpy()
+        return _pixels(array.transpose(1, 2, 0) if array.ndim == 3 else array, "a tensor")
+    if hasattr(value, "__array__"):
+        import numpy as np
+
+        return _pixels(np.asarray(value), "an array")
+    _refuse(f"the image is {type(value).__name__}; give bytes of a JPEG or PNG, a uint8 array [height, width, channels], a "
+            "PIL.Image, or a torch.Tensor [channels, height, width]")

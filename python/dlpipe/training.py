@@ -1,0 +1,187 @@
+"""Training, evaluation and prediction, as the program's commands do them."""
+
+import os
+
+from dlpipe import _dlpipe
+from dlpipe.pictures import picture
+from dlpipe.progress import Reporter
+
+
+def _text(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(_text, value))
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _given(options):
+    return [(name.replace("_", "-"), _text(value)) for name, value in options.items() if value is not None]
+
+
+def _show(bar, now):
+    bar.update(now["step"], now["total_steps"], "step", loss=f"{now['loss']:.4f}", epoch=f"{now['epoch']:.2f}",
+               limit=now["limit"])  # fmt: skip
+
+
+def train(data=None, *, resume="", config="", on_step=None, on_validation=None, progress=None, **options):
+    """Trains a model, as `dlpipe train` does: the same run directory, the same receipt and weights, bit for bit.
+
+        dlpipe.train("data", model="resnet18", augment="rrc(224) hflip", epochs=20, out="runs/a", progress=True)
+        dlpipe.train(resume="runs/a")
+
+    Ctrl-C saves a checkpoint and raises; a second one ends the process at once. An exception of a function of yours does
+    the same and comes out.
+
+    Args:
+        data: the dataset, or a folder of splits.
+        resume: a run to go on with, the same bits as if it had never stopped.
+        config: a TOML file of options; those given here go before it.
+        on_step: called after every step as on_step(step, loss).
+        on_validation: called after every validation with a dict: step, epoch, samples, loss, metrics, is_best.
+        progress: called with a dict of step, total_steps, epoch, loss, lr, samples_per_s, limit and more, a few times per
+            second; True, or dlpipe.TqdmProgress(), for a bar.
+        **options: those of `dlpipe train --help-all`, with _ for -: model, epochs, batch, lr, optimizer, weight_decay,
+            val_augment, ... Lists may be lists, switches True or False.
+
+    Returns:
+        What `dlpipe train --json` prints, as a dict: run, steps, loss, validation, best, ledger, ...
+
+    Raises:
+        dlpipe.Error: of the kind that fits. Ctrl-C: dlpipe.CancelledError, which is a KeyboardInterrupt.
+    """
+    with Reporter(progress, _show) as call:
+        given = _given({"data": data, **options})
+        return _dlpipe.train(os.fsencode(resume), os.fsencode(config), given, on_step, call, on_validation)
+
+
+def _model(weights, model, classes, val_augment, tta, dtype):
+    return {"weights": os.fsencode(weights), "model": model, "classes": os.fsencode(classes), "val_augment": val_augment,
+            "tta": tta, "dtype": dtype}  # fmt: skip
+
+
+def evaluate(
+    ckpt,
+    data,
+    *,
+    model="",
+    classes="",
+    val_augment="",
+    tta="",
+    dtype="",
+    split="",
+    batch=64,
+    threads=0,
+    limit=-1,
+    device="cpu",
+    tf32=False,
+    report=False,
+    predictions=False,
+    top=5,
+    progress=None,
+):
+    """Judges a trained model on a dataset, as `dlpipe eval` does.
+
+    Args:
+        ckpt: a run (its best checkpoint), a checkpoint, or a safetensors file.
+        data: a dataset, or a folder of splits, of which `split` is taken, by default "val".
+        model, classes: of a bare safetensors file, which doesn't say.
+        val_augment, tta, dtype: other than the checkpoint says.
+        limit: so many samples, a fixed subset from the whole dataset; -1: all.
+        report: also each class, and the confusion matrix.
+        predictions: also what the model answered to each sample, its `top` classes.
+        progress: called as progress(done, total); True, or dlpipe.TqdmProgress(), for a bar.
+
+    Returns:
+        What `dlpipe eval --json` prints, as a dict: samples, loss, metrics, report, ...; with predictions=True also
+        "predictions", a list of the dicts that --predictions writes.
+    """
+    with Reporter(progress, lambda bar, done, total: bar.update(done, total, "img")) as call:
+        answer, lines = _dlpipe.evaluate(
+            model=_model(ckpt, model, classes, val_augment, tta, dtype), data=os.fsencode(data), split=split, batch=batch,
+            threads=threads, limit=limit, device=device, tf32=tf32, report=report, predictions=predictions, top=top,
+            progress=call,
+        )  # fmt: skip
+    return {**answer, "predictions": lines} if predictions else answer
+
+
+class Predictor:
+    """A trained model, ready for pictures.
+
+        predictor = dlpipe.Predictor("runs/a")
+        predictor("cat.jpg")                     # numpy float32 [classes]: their probabilities
+        predictor([array, image, data])          # [3, classes], in batches
+        predictor.top(array, 3)                  # [("cat", 0.97), ("dog", 0.02), ("fox", 0.004)]
+
+    A picture is a path, bytes of a JPEG or PNG, a uint8 array [height, width, channels], a PIL.Image, or a torch uint8
+    tensor [channels, height, width], of any size: it is cut and normalised as the checkpoint says, by the code that does it
+    for `dlpipe eval` and `dlpipe predict`, so that the probabilities are theirs. Any thread may call it; one works at a time.
+
+    Args:
+        ckpt: a run (its best checkpoint), a checkpoint, or a safetensors file.
+        model, classes: of a bare safetensors file, which doesn't say: the model, and a text file of names or a dataset.
+        val_augment, tta, dtype: other than the checkpoint says.
+        device: "cpu" or "cuda".
+        threads: 0: as many as the process may use.
+        batch: pictures at once, at most.
+        max_pixels: larger pictures are an error.
+    """
+
+    def __init__(
+        self, ckpt, *, model="", classes="", val_augment="", tta="", dtype="", device="cpu", threads=0, batch=64,
+        max_pixels=178_956_970, _top=5,
+    ):  # fmt: skip
+        self._predictor = _dlpipe.Predictor(
+            model=_model(ckpt, model, classes, val_augment, tta, dtype), batch=batch, threads=threads, device=device,
+            max_pixels=max_pixels, top=_top,
+        )  # fmt: skip
+        self.classes = self._predictor.classes
+
+    def __call__(self, pictures):
+        """Probabilities, numpy float32: [classes] of one picture, [n, classes] of a list, or of an array of four axes."""
+        many = isinstance(pictures, (list, tuple)) or getattr(pictures, "ndim", 0) == 4
+        found = self._predictor.probabilities([_load(one) for one in (pictures if many else [pictures])])
+        return found if many else found[0]
+
+    def top(self, pictures, k=5):
+        """The k most probable classes of one picture as (name, probability), or a list of these for several."""
+        found = self(pictures)
+        if found.ndim == 2:
+            return [self._top(row, k) for row in found]
+        return self._top(found, k)
+
+    def _top(self, row, k):
+        return [(self.classes[i], float(row[i])) for i in (-row).argsort(kind="stable")[:k]]
+
+    @property
+    def val_augment(self):
+        """What happens to a picture before the model sees it."""
+        return self._predictor.val_augment
+
+
+def _load(one):
+    if isinstance(one, (str, os.PathLike)):
+        with open(one, "rb") as file:
+            return file.read()
+    return picture(one)
+
+
+def predict(ckpt, paths, *, top=5, progress=None, **options):
+    """Classifies image files, and folders of them, as `dlpipe predict` does.
+
+    Args:
+        ckpt, **options: as of dlpipe.Predictor.
+        paths: a path or several.
+        top: classes for each file.
+        progress: called as progress(done, total); True, or dlpipe.TqdmProgress(), for a bar.
+
+    Returns:
+        What `dlpipe predict --json` prints, as a list of dicts: path, class, probability, top; or error, where a file can't
+        be used.
+    """
+    paths = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
+    predictor = Predictor(ckpt, _top=top, **options)
+    with Reporter(progress, lambda bar, done, total: bar.update(done, total, "img")) as call:
+        return predictor._predictor.predict([os.fsencode(path) for path in paths], call)

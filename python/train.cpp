@@ -1,0 +1,300 @@
+// Training, evaluation and prediction: what the commands of these names run.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlpipe/base/log.h"
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/io/data/codec/raw.h"
+#include "dlpipe/python/arrays.h"
+#include "dlpipe/python/errors.h"
+#include "dlpipe/python/pictures.h"
+#include "dlpipe/python/subjects.h"
+#include "dlpipe/python/task.h"
+#include "dlpipe/python/waiting.h"
+#include "dlpipe/run/config/given_options.h"
+#include "dlpipe/run/train/outcome_json.h"
+#include "dlpipe/run/train/session.h"
+#include "dlpipe/run/use/answers_json.h"
+#include "dlpipe/run/use/evaluate_dataset.h"
+#include "dlpipe/run/use/picture_list.h"
+#include "dlpipe/run/use/predictor.h"
+
+namespace nb = nanobind;
+
+namespace dlpipe::python {
+
+namespace {
+
+nb::object from_json(const std::string& text) {
+  return nb::module_::import_("json").attr("loads")(to_text(text));
+}
+
+nb::object from_json_lines(const std::vector<std::string>& lines) {
+  std::string text = "[";
+  for (const std::string& line : lines) text += (text.size() > 1 ? "," : "") + line;
+  return from_json(text + "]");
+}
+
+std::string to_path(const nb::bytes& path) {
+  return {path.c_str(), path.size()};
+}
+
+void tell(std::string_view note) {
+  log(LogLevel::kWarning, note);
+}
+
+nb::dict metrics_dict(const run::EvalReport& report) {
+  nb::dict metrics;
+  for (const auto& [name, value] : report.metrics) metrics[name.c_str()] = value;
+  return metrics;
+}
+
+/// Hands on what a run tells to the functions that were given; None: to nobody.
+class Observer : public run::TrainObserver {
+ public:
+  Observer(Task& task, nb::object on_step, nb::object on_progress, nb::object on_validation)
+      : task_(task),
+        on_step_(std::move(on_step)),
+        on_progress_(std::move(on_progress)),
+        on_validation_(std::move(on_validation)) {}
+
+  void on_step(int64_t step, double loss) override {
+    if (on_step_.is_valid()) task_.call([&] { on_step_(step, loss); });
+  }
+  void on_progress(const run::ProgressReport& report) override {
+    if (!on_progress_.is_valid()) return;
+    task_.call([&] {
+      nb::dict dict;
+      dict["step"] = report.step;
+      dict["total_steps"] = report.total_steps;
+      dict["epoch"] = report.epoch;
+      dict["epochs"] = report.epochs;
+      dict["loss"] = report.loss;
+      dict["lr"] = report.lr;
+      dict["samples_per_s"] = report.samples_per_s;
+      dict["data_wait_share"] = report.data_wait_share;
+      dict["remaining_s"] = report.eta_seconds;
+      dict["limit"] = report.limiting_stage;
+      on_progress_(dict);
+    });
+  }
+  void on_validation(const run::ValidationReport& report) override {
+    if (!on_validation_.is_valid()) return;
+    task_.call([&] {
+      nb::dict dict;
+      dict["step"] = report.step;
+      dict["epoch"] = report.epoch;
+      dict["samples"] = report.result.samples;
+      dict["loss"] = report.result.loss;
+      dict["metrics"] = metrics_dict(report.result);
+      dict["is_best"] = report.is_best;
+      on_validation_(dict);
+    });
+  }
+  void on_note(std::string_view text) override { tell(text); }
+
+ private:
+  Task& task_;
+  nb::object on_step_, on_progress_, on_validation_;
+};
+
+nb::object or_nothing(const nb::object& function) {
+  return function.is_none() ? nb::object() : function;
+}
+
+std::unique_ptr<run::Session> open_session(const std::string& resume, const std::string& config_file,
+                                           const run::GivenOptions& given, Observer& observer) {
+  if (!resume.empty()) return run::Session::resume(resume, given, {}, &observer);
+  const run::TrainConfig config =
+      run::read_options(config_file, given, [](const std::string& line) { tell(line); });
+  if (config.out.empty() && config.overfit_batch == 0)
+    refuse("train", "no run directory; give out='runs/NAME'");
+  return std::make_unique<run::Session>(config, run::Registries{}, &observer);
+}
+
+nb::object train(const nb::bytes& resume, const nb::bytes& config_file, const run::GivenOptions& given,
+                 const nb::object& on_step, const nb::object& on_progress, const nb::object& on_validation) {
+  Task task;
+  Observer observer(task, or_nothing(on_step), or_nothing(on_progress), or_nothing(on_validation));
+  const std::string from = to_path(resume), file = to_path(config_file);
+  std::string answer;
+  task.run([&] {
+    const auto session = open_session(from, file, given, observer);
+    const run::TrainOutcome outcome = session->train(&task.stop_requested());
+    if (outcome.stopped)
+      throw Error(Status(ErrorCode::kCancelled,
+                         concat("[train] stopped after step ", outcome.steps,
+                                "; saved; go on with dlpipe.train(resume='", session->config().out, "')")));
+    answer = run::outcome_json(outcome, session->config()).dump();
+  });
+  return from_json(answer);
+}
+
+run::ModelOptions model_options(const nb::dict& given) {
+  const auto text = [&](const char* name) { return nb::cast<std::string>(given[name]); };
+  run::ModelOptions model;
+  model.weights = to_path(nb::cast<nb::bytes>(given["weights"]));
+  model.model = text("model");
+  model.classes = to_path(nb::cast<nb::bytes>(given["classes"]));
+  model.val_augment = text("val_augment");
+  model.tta = text("tta");
+  model.dtype = text("dtype");
+  return model;
+}
+
+/// (what `eval --json` prints, the lines of --predictions)
+nb::tuple evaluate(const nb::dict& model, const nb::bytes& data, const std::string& split, int64_t batch,
+                   int threads, int64_t limit, const std::string& device, bool tf32, bool report,
+                   bool predictions, int64_t top, const nb::object& progress) {
+  if (batch < 1) refuse("eval", "batch ", batch, "; give at least 1");
+  if (top < 1) refuse("eval", "top ", top, "; give at least 1");
+  Task task;
+  run::EvaluateOptions options;
+  options.model = model_options(model);
+  options.data = to_path(data);
+  options.split = split;
+  options.batch = batch;
+  options.threads = threads;
+  options.limit = limit;
+  options.device = device;
+  options.tf32 = tf32;
+  options.report = report;
+  options.top = top;
+  options.stop = &task.stop_requested();
+  options.on_note = [](const std::string& note) { tell(note); };
+  if (!progress.is_none()) {
+    options.on_progress = [&](int64_t done, int64_t total) { task.call([&] { progress(done, total); }); };
+  }
+  std::vector<std::string> lines;
+  if (predictions) {
+    options.on_sample = [&](const run::SampleAnswer& answer, const std::vector<std::string>& classes) {
+      lines.push_back(run::to_json(answer, classes).dump());
+    };
+  }
+  std::string answer;
+  task.run([&] { answer = run::to_json(run::evaluate_dataset(options)).dump(); });
+  return nb::make_tuple(from_json(answer), from_json_lines(lines));
+}
+
+run::PredictOptions predict_options(const nb::dict& model, int64_t batch, int threads,
+                                    const std::string& device, int64_t max_pixels) {
+  if (batch < 1) refuse("predict", "batch ", batch, "; give at least 1");
+  if (threads < 0) refuse("predict", "threads ", threads, "; give at least 0");
+  run::PredictOptions options;
+  options.model = model_options(model);
+  options.batch = batch;
+  options.threads = threads;
+  options.device = device;
+  options.max_pixels = max_pixels;
+  return options;
+}
+
+/// The model's own place for one thread at a time, which the calling thread is.
+class OpenPredictor {
+ public:
+  explicit OpenPredictor(const run::PredictOptions& options) {
+    Task task;
+    task.run([&] { predictor_ = std::make_unique<run::Predictor>(options); });
+    for (const std::string& note : predictor_->model().notes) tell(note);
+    pass_log_on();
+  }
+
+  nb::object probabilities(const nb::list& pictures) {
+    std::vector<run::PictureFile> files;
+    for (const nb::handle& picture : pictures) {
+      const std::vector<std::byte> bytes = picture_bytes(picture);
+      files.push_back({"", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), {}});
+    }
+    std::vector<float> rows = unlocked([&]() -> Result<std::vector<float>> {
+      const std::lock_guard lock(mutex_);
+      try {
+        return predictor_->probabilities(files);
+      } catch (...) {
+        return status_from_current_exception("predict");
+      }
+    });
+    auto owned = std::make_unique<std::vector<float>>(std::move(rows));
+    float* const data = owned->data();
+    const size_t classes = predictor_->model().state.classes.size();
+    const nb::capsule owner(owned.release(),
+                            [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
+    return make_array(Framework::kNumpy, data, {DType::kF32, {files.size(), classes}, {}}, owner);
+  }
+
+  nb::object predict(const std::vector<std::string>& paths, const nb::object& progress) {
+    Task task;
+    std::vector<std::string> lines;
+    task.run([&] {
+      const run::PictureList list = value_or_throw(run::list_pictures(paths));
+      if (!list.left_aside.empty()) tell(concat("[predict] left aside, no pictures: ", list.left_aside));
+      if (list.files.empty())
+        throw Error(Status(ErrorCode::kNotFound, "[predict] no picture in what was given"));
+      const std::lock_guard lock(mutex_);
+      const auto total = static_cast<int64_t>(list.files.size());
+      predictor_->predict(list.files, [&](const run::Prediction& prediction) {
+        lines.push_back(run::to_json(prediction).dump());
+        const auto done = static_cast<int64_t>(lines.size());
+        if (!progress.is_none()) task.call([&] { progress(done, total); });
+        return !task.stop_requested();
+      });
+    });
+    return from_json_lines(lines);
+  }
+
+  const run::LoadedModel& model() const { return predictor_->model(); }
+
+ private:
+  std::mutex mutex_;
+  std::unique_ptr<run::Predictor> predictor_;
+};
+
+}  // namespace
+
+void bind_train(nb::module_& module) {
+  module.def("train", train, nb::arg("resume"), nb::arg("config"), nb::arg("given"),
+             nb::arg("on_step").none(), nb::arg("on_progress").none(), nb::arg("on_validation").none());
+  module.def("evaluate", evaluate, nb::kw_only(), nb::arg("model"), nb::arg("data"), nb::arg("split"),
+             nb::arg("batch"), nb::arg("threads"), nb::arg("limit"), nb::arg("device"), nb::arg("tf32"),
+             nb::arg("report"), nb::arg("predictions"), nb::arg("top"), nb::arg("progress").none());
+  nb::class_<OpenPredictor>(module, "Predictor")
+      .def(
+          "__init__",
+          [](OpenPredictor* self, const nb::dict& model, int64_t batch, int threads,
+             const std::string& device, int64_t max_pixels, int64_t top) {
+            run::PredictOptions options = predict_options(model, batch, threads, device, max_pixels);
+            if (top < 1) refuse("predict", "top ", top, "; give at least 1");
+            options.top = top;
+            new (self) OpenPredictor(options);
+          },
+          nb::kw_only(), nb::arg("model"), nb::arg("batch"), nb::arg("threads"), nb::arg("device"),
+          nb::arg("max_pixels"), nb::arg("top"))
+      .def("probabilities", &OpenPredictor::probabilities, nb::arg("pictures"))
+      .def(
+          "predict",
+          [](OpenPredictor& self, const std::vector<nb::bytes>& paths, const nb::object& progress) {
+            std::vector<std::string> list;
+            for (const nb::bytes& path : paths) list.push_back(to_path(path));
+            return self.predict(list, progress);
+          },
+          nb::arg("paths"), nb::arg("progress").none())
+      .def_prop_ro("classes",
+                   [](const OpenPredictor& self) {
+                     nb::list names;
+                     for (const std::string& name : self.model().state.classes) names.append(to_text(name));
+                     return names;
+                   })
+      .def_prop_ro("model", [](const OpenPredictor& self) { return self.model().state.model; })
+      .def_prop_ro("val_augment", [](const OpenPredictor& self) { return self.model().state.val_augment; });
+}
+
+}  // namespace dlpipe::python

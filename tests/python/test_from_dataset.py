@@ -1,0 +1,233 @@
+"""dlpipe.from_dataset, with the libraries that are installed."""
+
+import io
+import signal
+import subprocess
+import sys
+
+import dlpipe
+import numpy as np
+import pytest
+from test_dataset import dataset_files, tree
+
+
+class Pictures:
+    """A dataset by numbers."""
+
+    classes = ["even", "odd"]
+
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, i):
+        if i >= self.count:
+            raise IndexError(i)
+        return np.random.default_rng(i).integers(0, 256, (16, 20, 3), np.uint8), i % 2
+
+
+class Broken(Pictures):
+    def __getitem__(self, i):
+        if i == 70:
+            raise ZeroDivisionError("sample 70")
+        return super().__getitem__(i)
+
+
+class Fatal(Pictures):
+    def __getitem__(self, i):
+        if i == 70:
+            import os
+
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__getitem__(i)
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+def test_a_dataset_by_numbers(tmp_path, workers):
+    calls = []
+    report = dlpipe.from_dataset(Pictures(203), tmp_path / "d", workers=workers, progress=lambda *a: calls.append(a))
+    assert calls == [(i + 1, 203) for i in range(203)]
+    assert report["classes"] == ["even", "odd"]
+    samples = dlpipe.Dataset(tmp_path / "d")
+    assert len(samples) == 203
+    assert all(np.array_equal(s.image, Pictures(203)[i][0]) and s.label == i % 2 for i, s in enumerate(samples))
+
+
+def test_a_dict_of_splits_and_an_own_function(tmp_path):
+    report = dlpipe.from_dataset(
+        {"train": Pictures(20), "val": Pictures(5)}, tmp_path / "d", classes=["a", "b"],
+        sample=lambda item: {"image": item[0], "label": "ab"[item[1]], "weight": 0.5},
+        fields={"image": "image", "label": "label", "weight": "f32"}, store="jpeg",
+    )  # fmt: skip
+    assert [d["samples"] for d in report["datasets"]] == [20, 5]
+    sample = dlpipe.Dataset(tmp_path / "d", split="val")[3]
+    assert sample.weight.tolist() == [0.5] and sample.label == 1
+
+
+def test_a_generator(tmp_path):
+    dlpipe.from_dataset(({"image": image, "label": label, "n": i} for i, (image, label) in enumerate(map(Pictures(30).__getitem__, range(30)))),
+                        tmp_path / "d")  # fmt: skip
+    samples = dlpipe.Dataset(tmp_path / "d")
+    assert len(samples) == 30 and samples[29].n.tolist() == [29]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_exception_of_the_dataset_comes_out(tmp_path, workers):
+    with pytest.raises(ZeroDivisionError, match="sample 70"):
+        dlpipe.from_dataset(Broken(100), tmp_path / "d", workers=workers)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_worker_that_is_killed_is_an_error(tmp_path):
+    with pytest.raises(dlpipe.Error, match="a worker process ended"):
+        dlpipe.from_dataset(Fatal(100), tmp_path / "d", workers=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_dataset(tmp_path):
+    for dataset, words in [
+        (3, "int is no dataset"),
+        ([], "is empty"),
+        ({}, "the dict is empty"),
+        ([(1, 2, 3)], "a sample is tuple of 3; give sample="),
+        ([{"image": Pictures(1)[0][0], "x": object()}], "'x' is object"),
+        ([(Pictures(1)[0][0].astype(np.float32), 1)], "float32; give uint8"),
+    ]:
+        with pytest.raises(dlpipe.MisuseError, match=words):
+            dlpipe.from_dataset(dataset, tmp_path / "d")
+    assert list(tmp_path.iterdir()) == []
+
+
+RESUMING = """
+import sys
+sys.path.insert(0, sys.argv[2])
+import dlpipe
+from test_from_dataset import Pictures
+
+class Big(Pictures):
+    def __getitem__(self, i):
+        image, label = super().__getitem__(i % 7)
+        return image.repeat(8, 0).repeat(8, 1), label
+
+def show(done, total):
+    if done == 2500 and len(sys.argv) > 3:
+        print("there", flush=True)
+        sys.stdin.readline()
+
+dlpipe.from_dataset({"train": Big(2000), "val": Big(1000)}, sys.argv[1], workers=2, progress=show)
+"""
+
+
+def test_killed_and_called_again_it_goes_on(tmp_path):
+    here = __file__.rsplit("/", 1)[0]
+    process = subprocess.Popen([sys.executable, "-c", RESUMING, tmp_path / "killed", here, "wait"],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+    assert process.stdout.readline() == b"there\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=60)
+    assert (tmp_path / "killed.partial").exists()
+    for name in ("killed", "whole"):
+        subprocess.run([sys.executable, "-c", RESUMING, tmp_path / name, here], check=True)
+    assert dataset_files(tmp_path / "killed") == dataset_files(tmp_path / "whole")
+
+
+# Other libraries.
+
+
+def test_hugging_faces_jpegs_keep_their_bytes(pictures, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    files = tree(pictures)
+    names = sorted(files)[::4]
+    classes = sorted({name.split("/")[0] for name in names})
+    rows = {
+        "image": [{"bytes": files[n], "path": n} for n in names],
+        "label": [classes.index(n.split("/")[0]) for n in names],
+        "caption": [f"a {n}" for n in names],
+        "score": [i / 4 for i in range(len(names))],
+        "box": [[i, 1, 2, 3] for i in range(len(names))],
+        "good": [i % 2 == 0 for i in range(len(names))],
+    }
+    features = datasets.Features(
+        {"image": datasets.Image(), "label": datasets.ClassLabel(names=classes), "caption": datasets.Value("string"),
+         "score": datasets.Value("float32"), "box": datasets.Sequence(datasets.Value("int64"), length=4),
+         "good": datasets.Value("bool")}
+    )  # fmt: skip
+    both = datasets.Dataset.from_dict(rows, features=features).train_test_split(0.2, seed=1)
+    both["train"].to_parquet(tmp_path / "train.parquet")
+    both["train"] = datasets.load_dataset("parquet", data_files=str(tmp_path / "train.parquet"), split="train",
+                                          cache_dir=str(tmp_path / "cache"))  # fmt: skip
+    for workers in (0, 2):
+        report = dlpipe.from_dataset(both, tmp_path / f"d{workers}", workers=workers)
+        assert {d["split"]: d["samples"] for d in report["datasets"]} == {"train": 80, "test": 20}
+        assert report["classes"] == classes
+        samples = dlpipe.Dataset(tmp_path / f"d{workers}", split="train")
+        for i in (0, 33, 79):
+            row = both["train"][i]
+            name = row["caption"][2:]
+            assert samples.file(i) == files[name], "the JPEG's own bytes"
+            assert samples[i].caption == row["caption"] and samples[i].score.tolist() == [row["score"]]
+            assert samples[i].box.tolist() == row["box"] and samples[i].good.tolist() == [int(row["good"])]
+            assert samples.class_name(samples[i].label) == name.split("/")[0]
+            assert samples[i].path == name.split("/")[1]
+    stream = both["test"].to_iterable_dataset()
+    dlpipe.from_dataset(stream, tmp_path / "stream")
+    assert [s.caption for s in dlpipe.Dataset(tmp_path / "stream")] == both["test"]["caption"][:]
+
+
+def test_hugging_face_columns_that_no_field_holds(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    with pytest.raises(dlpipe.MisuseError, match=r"column 'many' .*remove_columns\('many'\)"):
+        dlpipe.from_dataset(datasets.Dataset.from_dict({"many": [[1], [2, 3]]}), tmp_path / "d")
+
+
+def test_torchvisions_folders_keep_their_files(pictures, tmp_path):
+    folder = pytest.importorskip("torchvision.datasets").ImageFolder
+    dlpipe.from_dataset(folder(str(pictures)), tmp_path / "d", workers=2)
+    ingested = dlpipe.ingest(pictures, tmp_path / "ingested")
+    assert dlpipe.Dataset(tmp_path / "d").id == ingested["datasets"][0]["id"]
+    dlpipe.from_dataset(folder(str(pictures), transform=lambda p: p.resize((16, 16))), tmp_path / "small")
+    assert dlpipe.Dataset(tmp_path / "small")[0].image.shape == (16, 16, 3)
+
+
+def test_torchs_datasets(tmp_path):
+    data = pytest.importorskip("torch.utils.data")
+    dlpipe.from_dataset(data.Subset(Pictures(20), range(3, 9)), tmp_path / "subset")
+    assert [s.label for s in dlpipe.Dataset(tmp_path / "subset")] == [1, 0, 1, 0, 1, 0]
+
+    class Stream(data.IterableDataset):
+        def __iter__(self):
+            return map(Pictures(9).__getitem__, range(9))
+
+    dlpipe.from_dataset(Stream(), tmp_path / "stream")
+    assert len(dlpipe.Dataset(tmp_path / "stream")) == 9
+    loader = data.DataLoader(dlpipe.Dataset(tmp_path / "stream"), batch_size=3, num_workers=2)
+    assert [len(batch.label) for batch in loader] == [3, 3, 3]
+
+
+def test_webdatasets(pictures, tmp_path):
+    webdataset = pytest.importorskip("webdataset")
+    files = tree(pictures)
+    names = sorted(files)[::8]
+    with webdataset.TarWriter(str(tmp_path / "shard.tar")) as tar:
+        for i, name in enumerate(names):
+            tar.write({"__key__": f"{i:06d}", "jpg": files[name], "cls": i % 10, "json": {"name": name}})
+    raw = webdataset.WebDataset(str(tmp_path / "shard.tar"), shardshuffle=False)
+    dlpipe.from_dataset(raw, tmp_path / "raw")
+    samples = dlpipe.Dataset(tmp_path / "raw")
+    assert [samples.file(i) for i in range(len(names))] == [files[name] for name in names]
+    assert [s.cls for s in samples] == [i % 10 for i in range(len(names))]
+    assert samples[3].path == "000003" and names[3] in samples[3].json
+    pytest.importorskip("PIL.Image")
+    decoded = webdataset.WebDataset(str(tmp_path / "shard.tar"), shardshuffle=False).decode("pil").to_tuple("jpg", "cls")
+    dlpipe.from_dataset(decoded, tmp_path / "decoded")
+    assert np.array_equal(dlpipe.Dataset(tmp_path / "decoded")[5].image, samples[5].jpg)
+
+
+def test_pillow_pictures(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    file = io.BytesIO()
+    dlpipe.from_dataset([(image.fromarray(Pictures(1)[0][0]), "cat")], tmp_path / "d")
+    dlpipe.Dataset(tmp_path / "d").to_pil(0).save(file, "png")
+    assert np.array_equal(np.asarray(image.open(file)), Pictures(1)[0][0])

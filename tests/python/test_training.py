@@ -1,0 +1,144 @@
+"""dlpipe.train, evaluate, predict and Predictor."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import dlpipe
+import numpy as np
+import pytest
+from conftest import run_program
+
+OPTIONS = {"model": "lenet", "augment": "rrc(24) hflip", "epochs": 2, "batch": 32, "lr": 0.05, "seed": 3}
+
+
+def option_words(options):
+    return [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
+
+
+@pytest.fixture(scope="module")
+def run(splits, tmp_path_factory):
+    """A finished run, made by the program."""
+    folder = tmp_path_factory.mktemp("runs") / "cli"
+    run_program("train", splits, *option_words(OPTIONS), "--out", folder)
+    return folder
+
+
+def files_of(run):
+    return {name: (run / name).read_bytes() for name in ("metrics.jsonl", "receipt.json")}
+
+
+def test_train_is_the_programs_bit_for_bit(splits, run, tmp_path):
+    steps, validations, progress = [], [], []
+    answer = dlpipe.train(
+        splits, out=tmp_path / "python", on_step=lambda *a: steps.append(a), on_validation=validations.append,
+        progress=progress.append, **OPTIONS,
+    )  # fmt: skip
+    assert "the same" in run_program("diff", run, tmp_path / "python")
+    assert (run / "metrics.jsonl").read_bytes() == (tmp_path / "python" / "metrics.jsonl").read_bytes()
+    assert [step for step, _ in steps] == list(range(1, 21)) and answer["steps"] == 20
+    assert steps[-1][1] == answer["loss"]
+    assert len(validations) == 2 and validations[-1]["metrics"] == answer["validation"]["metrics"]
+    assert progress[-1]["total_steps"] == 20
+
+
+def test_train_with_a_bar(splits, tmp_path):
+    pytest.importorskip("tqdm")
+    dlpipe.train(splits, out=tmp_path / "run", progress=True, **{**OPTIONS, "epochs": 1})
+
+
+def test_options_that_make_no_sense(splits, tmp_path):
+    for options, words in [
+        ({"modle": "x"}, "no option modle.*model"),
+        ({"model": "lenot"}, "lenot"),
+        ({"batch": "many"}, "batch"),
+        ({"nesterov": "perhaps"}, "nesterov"),
+        ({"out": ""}, "no run directory; give out="),
+    ]:
+        with pytest.raises(dlpipe.MisuseError, match=words):
+            dlpipe.train(splits, **{**OPTIONS, "out": tmp_path / "run", **options})
+    with pytest.raises(FileNotFoundError):
+        dlpipe.train(tmp_path / "none", out=tmp_path / "run", **OPTIONS)
+
+
+def test_an_exception_of_a_callback_saves_and_comes_out_and_the_run_goes_on(splits, run, tmp_path):
+    class Enough(Exception):
+        pass
+
+    def on_step(step, loss):
+        if step == 7:
+            raise Enough(step)
+
+    with pytest.raises(Enough, match="7"):
+        dlpipe.train(splits, out=tmp_path / "run", on_step=on_step, **OPTIONS)
+    answer = dlpipe.train(resume=tmp_path / "run")
+    assert answer["steps"] == 20
+    assert "the same" in run_program("diff", run, tmp_path / "run")
+
+
+def test_ctrl_c_saves_and_raises_and_the_run_goes_on(splits, run, tmp_path):
+    code = (
+        "import dlpipe\n"
+        f"dlpipe.train({str(splits)!r}, out={str(tmp_path / 'run')!r}, "
+        "on_step=lambda step, loss: print(step, flush=True), **" + repr({**OPTIONS, "epochs": 400}) + ")\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert "dlpipe.errors.CancelledError: [train] stopped after step" in errors
+    assert "go on with dlpipe.train(resume='" in errors
+    assert process.returncode != 0
+    assert dlpipe.train(resume=tmp_path / "run", max_steps=400)["steps"] == 400
+
+
+def test_evaluate_is_the_programs(splits, run):
+    calls = []
+    answer = dlpipe.evaluate(run, splits, report=True, predictions=True, top=2, progress=lambda *a: calls.append(a))
+    printed = json.loads(run_program("eval", "--ckpt", run, splits, "--report", "--json"))
+    for key in printed:
+        if key != "samples_per_s":
+            assert answer[key] == printed[key]
+    assert len(answer["predictions"]) == 80 and len(answer["predictions"][0]["top"]) == 2
+    assert calls[-1] == (80, 80)
+
+
+def test_predict_is_the_programs(pictures, run):
+    answers = dlpipe.predict(run, pictures / "disc", top=3)
+    printed = [json.loads(line) for line in
+               run_program("predict", "--ckpt", run, pictures / "disc", "--top", 3, "--json").splitlines()]  # fmt: skip
+    assert answers == printed and len(answers) == 40
+
+
+def test_a_predictor_takes_pictures_in_every_form(pictures, run):
+    files = sorted((pictures / "ring").iterdir())[:5]
+    predictor = dlpipe.Predictor(run, batch=3)
+    expected = {answer["path"]: answer for answer in dlpipe.predict(run, files, top=10)}
+    many = predictor([file.read_bytes() for file in files])
+    assert many.shape == (5, 10) and many.dtype == np.float32
+    assert np.allclose(many.sum(1), 1, atol=1e-5)
+    for row, file in zip(many, files):
+        assert predictor.top(file, 3) == [(predictor.classes[i], float(row[i])) for i in (-row).argsort()[:3]]
+        assert expected[str(file)]["class"] == predictor.classes[row.argmax()]
+        assert abs(expected[str(file)]["probability"] - row.max()) < 1e-6
+    image = pytest.importorskip("PIL.Image")
+    picture = image.open(files[0])
+    assert np.array_equal(predictor(picture), many[0])
+    assert np.array_equal(predictor(np.asarray(picture)), many[0])
+    assert np.array_equal(predictor(np.stack([np.asarray(picture)] * 2)), many[[0, 0]])
+    assert predictor([]).shape == (0, 10)
+
+
+def test_a_predictor_says_which_picture_is_bad(pictures, run):
+    predictor = dlpipe.Predictor(run)
+    good = np.zeros((30, 30, 3), np.uint8)
+    with pytest.raises(dlpipe.CorruptError, match="picture 1"):
+        predictor([good, b"no picture", good])
+    with pytest.raises(dlpipe.MisuseError, match="float32; give uint8"):
+        predictor(good.astype(np.float32))
+    with pytest.raises(FileNotFoundError):
+        predictor("none.jpg")
+    with pytest.raises(FileNotFoundError):
+        dlpipe.Predictor("none")
+    assert predictor(good).shape == (10,)
