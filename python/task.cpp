@@ -65,7 +65,7 @@ void Task::raise_kept() {
 
 void Task::attend() {
   while (!wait()) {
-    pass_log_on();
+    guarded(pass_log_on);
     make_call();
     look_for_signals();
   }
@@ -79,6 +79,18 @@ bool Task::wait() {
   return done_;
 }
 
+/// What goes wrong in Python asks for the stop: the work's thread waits for no answer that never comes.
+void Task::guarded(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (nb::python_error& error) {
+    keep(std::move(error));
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    keep(nb::python_error());
+  }
+}
+
 void Task::make_call() {
   const std::function<void()>* call = nullptr;
   {
@@ -86,11 +98,7 @@ void Task::make_call() {
     call = call_;
   }
   if (call == nullptr) return;
-  try {
-    (*call)();
-  } catch (nb::python_error& error) {
-    keep(std::move(error));
-  }
+  guarded(*call);
   const std::lock_guard lock(mutex_);
   call_ = nullptr;
   for_work_.notify_one();

@@ -33,6 +33,7 @@ class Task {
   void attend();
   bool wait();
   void make_call();
+  void guarded(const std::function<void()>& call);
   void look_for_signals();
   void keep(nanobind::python_error&& error);
   [[noreturn]] void raise_kept();

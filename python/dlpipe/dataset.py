@@ -6,6 +6,7 @@ import operator
 import os
 
 from dlpipe import _dlpipe
+from dlpipe.errors import MisuseError
 from dlpipe.progress import Reporter
 
 
@@ -123,12 +124,15 @@ class Dataset:
         return self.classes[label] if label >= 0 else None
 
     def export(self, directory, *, limit=-1, progress=None):
-        """Writes all samples of the dataset (or the first `limit`) back to files, DIRECTORY/CLASS/..., as `dlpipe export`
+        """Writes all samples (or the first `limit`; not those of a slice) back to files, DIRECTORY/CLASS/..., as `dlpipe export`
         does; `directory` appears when it is whole. `progress(done, total)`, or True for a tqdm bar.
 
         Returns:
             A dict: files, rewritten (JPEGs with the source's pixels in other bytes), bytes, directory.
         """
+        if self._numbers != range(self._opened.size):
+            raise MisuseError("[dataset] export writes a whole dataset, and this is a part of one; write its samples' "
+                              "file(i) instead")  # fmt: skip
         with Reporter(progress, lambda bar, done, total: bar.update(done, total, "img")) as call:
             return self._opened.export(os.fsencode(directory), limit, call)
 

@@ -110,6 +110,9 @@ def test_files_and_export_give_the_jpegs_back(pictures, splits, tmp_path):
     report = samples.export(tmp_path / "out", progress=lambda done, total: calls.append((done, total)))
     assert report["files"] == 80 and calls[-1] == (80, 80)
     assert all(originals[name] == data for name, data in tree(tmp_path / "out").items())
+    with pytest.raises(dlpipe.MisuseError, match="a part of one"):
+        samples[:3].export(tmp_path / "part")
+    assert not (tmp_path / "part").exists()
 
 
 def test_to_pil(train):

@@ -1,6 +1,7 @@
 """dlpipe.train, evaluate, predict and Predictor."""
 
 import json
+import logging
 import signal
 import subprocess
 import sys
@@ -23,10 +24,6 @@ def run(splits, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "cli"
     run_program("train", splits, *option_words(OPTIONS), "--out", folder)
     return folder
-
-
-def files_of(run):
-    return {name: (run / name).read_bytes() for name in ("metrics.jsonl", "receipt.json")}
 
 
 def test_train_is_the_programs_bit_for_bit(splits, run, tmp_path):
@@ -75,6 +72,20 @@ def test_an_exception_of_a_callback_saves_and_comes_out_and_the_run_goes_on(spli
     answer = dlpipe.train(resume=tmp_path / "run")
     assert answer["steps"] == 20
     assert "the same" in run_program("diff", run, tmp_path / "run")
+
+
+def test_a_log_handler_that_raises_comes_out(splits, tmp_path):
+    class Raises(logging.Handler):
+        def emit(self, record):
+            raise ZeroDivisionError
+
+    handler = Raises()
+    logging.getLogger("dlpipe").addHandler(handler)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            dlpipe.train(splits / "val", out=tmp_path / "run", **{**OPTIONS, "epochs": 3000})  # notes: no validation set
+    finally:
+        logging.getLogger("dlpipe").removeHandler(handler)
 
 
 def test_ctrl_c_saves_and_raises_and_the_run_goes_on(splits, run, tmp_path):
