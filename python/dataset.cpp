@@ -134,6 +134,16 @@ nb::object field_value(const data::Field& field, Bytes bytes) {
       for (const int64_t side : field.shape) shape.push_back(static_cast<size_t>(side));
       return array_of(std::move(bytes), field.dtype, std::move(shape));
     }
+    case data::FieldKind::kLabels: {
+      const size_t count = bytes.size() / sizeof(int64_t);
+      return array_of(std::move(bytes), DType::kI64, {count});
+    }
+    case data::FieldKind::kBoxes:
+    case data::FieldKind::kPoints: {
+      const auto row = static_cast<size_t>(field.shape.elements());
+      const size_t count = bytes.size() / (row * sizeof(float));
+      return array_of(std::move(bytes), DType::kF32, {count, row});
+    }
     default:
       return text_of(bytes);
   }

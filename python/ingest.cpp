@@ -48,17 +48,19 @@ nb::dict to_dict(const ingest::IngestProgress& progress) {
 /// Answers what `--json` prints.
 nb::object run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& destination,
                       const nb::bytes& list, const nb::bytes& manifest, const std::string& label,
-                      const nb::bytes& labels, const nb::bytes& classes_from, const std::string& on_error,
-                      const std::string& store, const std::string& jpeg, bool trust, int resize_max,
-                      int quality, bool zstd, int64_t limit, const std::string& split, bool no_splits,
-                      int64_t length, uint64_t seed, const std::string& window, int threads,
-                      const std::string& map_size, int64_t max_pixels, const nb::object& progress) {
+                      const std::vector<std::string>& field, const nb::bytes& labels,
+                      const nb::bytes& classes_from, const std::string& on_error, const std::string& store,
+                      const std::string& jpeg, bool trust, int resize_max, int quality, bool zstd,
+                      int64_t limit, const std::string& split, bool no_splits, int64_t length, uint64_t seed,
+                      const std::string& window, int threads, const std::string& map_size, int64_t max_pixels,
+                      const nb::object& progress) {
   ingest::IngestOptions options;
   for (const nb::bytes& source : sources) options.sources.push_back(to_path(source));
   options.destination = to_path(destination);
   options.list = to_path(list);
   options.manifest = to_path(manifest);
   options.label = label;
+  options.fields = field;
   options.labels = to_path(labels);
   options.classes_from = to_path(classes_from);
   options.on_error = value_or_throw(ingest::parse_on_error(on_error));
@@ -94,11 +96,11 @@ nb::object run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& de
 
 void bind_ingest(nb::module_& module) {
   module.def("ingest", run_ingest, nb::kw_only(), nb::arg("sources"), nb::arg("destination"), nb::arg("list"),
-             nb::arg("manifest"), nb::arg("label"), nb::arg("labels"), nb::arg("classes_from"),
-             nb::arg("on_error"), nb::arg("store"), nb::arg("jpeg"), nb::arg("trust"), nb::arg("resize_max"),
-             nb::arg("quality"), nb::arg("zstd"), nb::arg("limit"), nb::arg("split"), nb::arg("no_splits"),
-             nb::arg("length"), nb::arg("seed"), nb::arg("window"), nb::arg("threads"), nb::arg("map_size"),
-             nb::arg("max_pixels"), nb::arg("progress").none());
+             nb::arg("manifest"), nb::arg("label"), nb::arg("field"), nb::arg("labels"),
+             nb::arg("classes_from"), nb::arg("on_error"), nb::arg("store"), nb::arg("jpeg"),
+             nb::arg("trust"), nb::arg("resize_max"), nb::arg("quality"), nb::arg("zstd"), nb::arg("limit"),
+             nb::arg("split"), nb::arg("no_splits"), nb::arg("length"), nb::arg("seed"), nb::arg("window"),
+             nb::arg("threads"), nb::arg("map_size"), nb::arg("max_pixels"), nb::arg("progress").none());
 }
 
 }  // namespace dlpipe::python

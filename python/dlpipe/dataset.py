@@ -57,7 +57,7 @@ class Dataset:
     - image: numpy uint8 [height, width, channels], as seen, 1 or 3 channels
     - label: int, an index of `classes`; -1: none
     - path, and every other field of bytes: str (what is no UTF-8 comes back by os.fsencode)
-    - tensors: numpy arrays of the field's dtype and shape
+    - tensors: numpy arrays of the field's dtype and shape; several labels: int64 [n]; boxes and points: float32 [n, 4], [n, 3]
 
     Any thread may read. It is opened anew where it is unpickled.
 

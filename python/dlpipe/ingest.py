@@ -26,6 +26,7 @@ def ingest(
     list="",
     manifest="",
     label="",
+    field=(),
     labels="",
     classes_from="",
     on_error="skip",
@@ -57,6 +58,8 @@ def ingest(
         list: a file with further sources, one per line.
         manifest: a list of path,label[,split,...], paths below src or absolute.
         label: the column or JSON key that names the class, where it isn't found by itself.
+        field: "COLUMN:KIND" for each column of a list that is more than text, such as "age:number", "tags:labels" or
+            "bbox:boxes-xywh". One or several.
         labels: a file with a class per line, for pictures without class folders, in the order of their names.
         classes_from: a dataset whose class order to take.
         on_error: what to do about a bad file: "skip" (and list it) or "stop".
@@ -91,6 +94,7 @@ def ingest(
             list=os.fsencode(list),
             manifest=os.fsencode(manifest),
             label=label,
+            field=[field] if isinstance(field, str) else [*field],
             labels=os.fsencode(labels),
             classes_from=os.fsencode(classes_from),
             on_error=on_error,

@@ -171,6 +171,20 @@ def test_ingest_takes_several_sources(pictures, tmp_path):
     assert report["datasets"][0]["samples"] == 400 and len(report["classes"]) == 10
 
 
+def test_ingest_keeps_labels_boxes_and_numbers_of_a_list(pictures, tmp_path):
+    names = sorted(tree(pictures))[:6]
+    with open(tmp_path / "list.jsonl", "w") as file:
+        for i, name in enumerate(names):
+            row = {"path": name, "label": "ab"[i % 2], "age": i / 2, "tags": [0, i], "bbox": [[0, 0, i + 1, 2], [1, 1, 2, 2]]}
+            file.write(json.dumps(row) + "\n")
+    dlpipe.ingest(pictures, tmp_path / "d", manifest=tmp_path / "list.jsonl",
+                  field=["age:number", "tags:labels", "bbox:boxes-xywh"])  # fmt: skip
+    samples = {sample.path: sample for sample in dlpipe.Dataset(tmp_path / "d")}
+    one = samples[names[3]]
+    assert one.age.item() == 1.5 and one.tags.dtype == np.int64 and one.tags.shape == (2,)
+    assert one.bbox.dtype == np.float32 and one.bbox.tolist() == [[0, 0, 4, 2], [1, 1, 3, 3]]
+
+
 def test_ingest_says_how_far_it_is(pictures, tmp_path):
     calls = []
     dlpipe.ingest(pictures, tmp_path / "d", progress=calls.append)

@@ -92,7 +92,7 @@ def test_ctrl_c_saves_and_raises_and_the_run_goes_on(splits, run, tmp_path):
     code = (
         "import dlpipe\n"
         f"dlpipe.train({str(splits)!r}, out={str(tmp_path / 'run')!r}, "
-        "on_step=lambda step, loss: print(step, flush=True), **" + repr({**OPTIONS, "epochs": 400}) + ")\n"
+        "on_step=lambda step, loss: print(step, flush=True), **" + repr({**OPTIONS, "epochs": 40}) + ")\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.readline()
@@ -101,7 +101,7 @@ def test_ctrl_c_saves_and_raises_and_the_run_goes_on(splits, run, tmp_path):
     assert "dlpipe.errors.CancelledError: [train] stopped after step" in errors
     assert "go on with dlpipe.train(resume='" in errors
     assert process.returncode != 0
-    assert dlpipe.train(resume=tmp_path / "run", max_steps=400)["steps"] == 400
+    assert dlpipe.train(resume=tmp_path / "run")["steps"] == 400
 
 
 def test_evaluate_is_the_programs(splits, run):
