@@ -1,12 +1,9 @@
 #include "dlpipe/io/data/dataset_writer.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "dlpipe/base/text.h"
@@ -219,17 +216,6 @@ Status DatasetWriter::Impl::describe() {
   return put_meta(kDatasetKey, to_json(info));
 }
 
-// LMDB begins an environment with one write of two pages. A kill in the middle of it leaves a file that is no
-// environment, and in which nothing was committed.
-static Status drop_unbegun_file(const std::string& directory) {
-  const std::string file = directory + "/data.mdb";
-  std::error_code absent;
-  const uintmax_t size_bytes = std::filesystem::file_size(file, absent);
-  if (absent || size_bytes >= 2 * static_cast<uintmax_t>(::sysconf(_SC_PAGESIZE))) return {};
-  if (::unlink(file.c_str()) == 0) return {};
-  return status_from_errno("dataset", concat("cannot remove ", file), errno);
-}
-
 // LMDB believes what it finds: a page that the file doesn't have, or a number that its page doesn't hold,
 // would end the program.
 static Status check_file(const std::string& directory) {
@@ -257,7 +243,6 @@ Result<std::unique_ptr<DatasetWriter>> DatasetWriter::open(const std::string& di
   impl->directory = directory;
   impl->schema = schema;
   impl->map_bytes = map_bytes;
-  DLPIPE_RETURN_IF_ERROR(drop_unbegun_file(directory));
   DLPIPE_RETURN_IF_ERROR(check_file(directory));
   DLPIPE_RETURN_IF_ERROR(impl->begin());
   impl->txn.reset();  // only looked: what is to be written begins with the first add

@@ -63,4 +63,13 @@ Status rename_durably(const std::string& from, const std::string& to) {
   return sync_directory(parent_of(to));
 }
 
+Status drop_unbegun_environment(const std::string& directory) {
+  const std::string file = directory + "/data.mdb";
+  std::error_code absent;
+  const uintmax_t size_bytes = std::filesystem::file_size(file, absent);
+  if (absent || size_bytes >= 2 * static_cast<uintmax_t>(::sysconf(_SC_PAGESIZE))) return {};
+  if (::unlink(file.c_str()) == 0) return {};
+  return status_from_errno("ingest", concat("cannot remove ", file), errno);
+}
+
 }  // namespace dlpipe::ingest

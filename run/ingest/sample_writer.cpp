@@ -443,6 +443,7 @@ Status SampleWriter::Impl::open_writer(Split& split) {
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) return status_from_errno("writer", concat("cannot make ", directory), error.value());
+  DLPIPE_RETURN_IF_ERROR(drop_unbegun_environment(directory));
   const uint64_t map_bytes = options.ingest.map_bytes != 0 ? options.ingest.map_bytes : kMapBytes;
   DLPIPE_ASSIGN_OR_RETURN(split.writer, data::DatasetWriter::open(directory, state.schema, map_bytes));
   return {};

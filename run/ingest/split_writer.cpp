@@ -8,6 +8,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset_writer.h"
+#include "dlpipe/run/ingest/files.h"
 #include "dlpipe/run/ingest/ordered_workers.h"
 
 namespace dlpipe::ingest {
@@ -109,6 +110,7 @@ Status SplitWriter::end_transaction(uint64_t position, bool last) {
 
 Status SplitWriter::write() {
   const IngestOptions& options = run_.options;
+  DLPIPE_RETURN_IF_ERROR(drop_unbegun_environment(directory_));
   // Another map than at first may be asked for after a "map full", or where there is no room for it.
   const uint64_t map_bytes = options.map_bytes != 0 ? options.map_bytes : run_.list.map_bytes;
   auto writer = data::DatasetWriter::open(directory_, run_.list.schema, map_bytes);
