@@ -13,6 +13,14 @@ def run_program(*arguments):
     return done.stdout
 
 
+@pytest.fixture
+def tqdm(monkeypatch):
+    """tqdm, without the thread that it keeps for slow bars: other tests count threads."""
+    module = pytest.importorskip("tqdm")
+    monkeypatch.setattr(module.tqdm, "monitor_interval", 0)
+    return module
+
+
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory):
     """400 pictures of 10 classes, 32 to 56 pixels wide."""

@@ -192,8 +192,7 @@ def test_ingest_says_how_far_it_is(pictures, tmp_path):
     assert calls[-1]["limit"] in ("read", "decode", "encode", "write")
 
 
-def test_ingest_with_a_bar(pictures, tmp_path):
-    pytest.importorskip("tqdm")
+def test_ingest_with_a_bar(tqdm, pictures, tmp_path):
     out = io.StringIO()
     dlpipe.ingest(pictures, tmp_path / "d", progress=dlpipe.TqdmProgress(file=out, desc="pictures"))
     assert "pictures" in out.getvalue() and "400/400" in out.getvalue()
