@@ -111,8 +111,9 @@ Result<SourceListing> list_class_folders(const TarContents& tar) {
     entry.path = one->name.substr(root);
     auto [folder, rest] = first_part(entry.path);
     if (!layout.parts.empty()) {
-      const auto part = std::find_if(layout.parts.begin(), layout.parts.end(),
-                                     [&](const SplitLayout::Part& p) { return p.folder == folder; });
+      const auto part =
+          std::find_if(layout.parts.begin(), layout.parts.end(),
+                       [&folder = folder](const SplitLayout::Part& p) { return p.folder == folder; });
       if (part == layout.parts.end()) continue;  // a note says what was left aside
       entry.split = part->split;
       entry.name_begin = folder.size() + 1;
