@@ -5,20 +5,19 @@ import sys
 
 import pytest
 
+try:  # without the thread that tqdm keeps for slow bars, of other libraries too: tests count threads
+    import tqdm
+
+    tqdm.tqdm.monitor_interval = 0
+except ImportError:
+    pass
+
 
 def run_program(*arguments):
     """`python -m dlpipe ...`; its output."""
     done = subprocess.run([sys.executable, "-m", "dlpipe", *map(str, arguments)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-@pytest.fixture
-def tqdm(monkeypatch):
-    """tqdm, without the thread that it keeps for slow bars: other tests count threads."""
-    module = pytest.importorskip("tqdm")
-    monkeypatch.setattr(module.tqdm, "monitor_interval", 0)
-    return module
 
 
 @pytest.fixture(scope="session")

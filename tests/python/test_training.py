@@ -40,7 +40,8 @@ def test_train_is_the_programs_bit_for_bit(splits, run, tmp_path):
     assert progress[-1]["total_steps"] == 20
 
 
-def test_train_with_a_bar(tqdm, splits, tmp_path):
+def test_train_with_a_bar(splits, tmp_path):
+    pytest.importorskip("tqdm")
     dlpipe.train(splits, out=tmp_path / "run", progress=True, **{**OPTIONS, "epochs": 1})
 
 
