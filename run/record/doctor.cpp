@@ -11,10 +11,6 @@ namespace {
 
 using formats::Json;
 
-std::string percent(double share) {
-  return fixed(100 * share, 1) + " %";
-}
-
 double number(const Json& json) {
   return json.is_number() ? json.as_double() : 0;
 }

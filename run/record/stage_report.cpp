@@ -7,6 +7,10 @@
 
 namespace dlpipe::run {
 
+std::string percent(double share) {
+  return fixed(100 * share, 1) + " %";
+}
+
 namespace {
 
 using formats::Json;
@@ -15,10 +19,6 @@ constexpr double kSecond = 1e9;
 
 double ratio(double part, double whole) {
   return whole > 0 ? part / whole : 0;
-}
-
-std::string percent(double share) {
-  return fixed(100 * share, 1) + " %";
 }
 
 // What all stages together could give if they had the threads to themselves and waited for nothing.

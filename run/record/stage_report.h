@@ -35,6 +35,9 @@ StageReport report_stages(const SourceStats& stats, double data_wait_share);
 /// Cores that decode and augment so many samples per second, by what they took so far; 0: nothing was measured.
 double cores_for(const SourceStats& stats, double samples_per_s);
 
+/// 0.123 -> "12.3 %".
+std::string percent(double share);
+
 struct LedgerRow {
   std::string name;
   double seconds = 0;
