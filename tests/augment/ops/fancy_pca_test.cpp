@@ -23,7 +23,7 @@ TEST(FancyPca, MovesAsImageNetVaries) {
   double squares[3] = {};
   double together = 0;
   for (int position = 0; position < 4000; ++position) {
-    const auto& moved = plan_or_die(chain, {4, 4, 3}, {.position = position}).draws[0].values;
+    const auto moved = plan_or_die(chain, {4, 4, 3}, {.position = position}).draws[0].values;
     for (size_t c = 0; c < 3; ++c) squares[c] += double(moved[c]) * double(moved[c]);
     together += double(moved[0]) * double(moved[2]);
   }
