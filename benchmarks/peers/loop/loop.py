@@ -86,7 +86,8 @@ def check(args, steps=12):
     """dlpipe's batches go through a DataLoader (copied, in order) and directly; [(loss, loss)] of each step."""
     kept = [(images.clone(), labels.clone()) for _, (images, labels) in zip(range(steps), dlpipe_batches(args))]
     through_dataloader = Training(args.train)
-    first = [through_dataloader.step(*pair) for pair in torch.utils.data.DataLoader(kept, batch_size=None)]
+    loader = torch.utils.data.DataLoader(kept, batch_size=None, generator=torch.Generator())  # dropout draws from the other
+    first = [through_dataloader.step(*pair) for pair in loader]
     directly = Training(args.train)
     second = [directly.step(*pair) for _, pair in zip(range(steps), dlpipe_batches(args))]
     return list(zip(first, second))
