@@ -78,6 +78,15 @@ class NeighbourhoodOp : public Op {
     draw.window = needed;
     return true;
   }
+
+ protected:
+  /// What the result is made of: the draw's window with `reach` more pixels on every side. Lies in scratch.work.
+  ConstImageView surroundings(const OpDraw& draw, const ConstImageView& in, Border border,
+                              ChainScratch& scratch) const {
+    const int far = reach(draw);
+    return with_margin(in, draw.region, draw.window, draw.in.width, draw.in.height, far, far, border,
+                       scratch.work);
+  }
 };
 
 }  // namespace dlpipe::augment

@@ -19,8 +19,7 @@ class BoxBlur : public NeighbourhoodOp {
                ChainScratch& scratch) const override {
     const int far = reach(draw);
     const std::vector<uint16_t> weights = blur_weights(std::vector<double>(size_t(2 * far + 1), 1.0));
-    const ConstImageView wide = with_margin(in, draw.region, draw.window, draw.in.width, draw.in.height, far,
-                                            far, Border::kReflect, scratch.work);
+    const ConstImageView wide = surroundings(draw, in, Border::kReflect, scratch);
     convolve(wide, weights, weights, out, scratch.rows);
     return {};
   }

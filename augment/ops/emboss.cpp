@@ -26,8 +26,7 @@ class Emboss : public NeighbourhoodOp {
     std::array<int, 9> weights{};
     for (size_t i = 0; i < weights.size(); ++i)
       weights[i] = static_cast<int>(std::nearbyint((alpha * filter[i] + (i == 4 ? 1 - alpha : 0)) * kOne));
-    const ConstImageView wide = with_margin(in, draw.region, draw.window, draw.in.width, draw.in.height, 1, 1,
-                                            Border::kReflect, scratch.work);
+    const ConstImageView wide = surroundings(draw, in, Border::kReflect, scratch);
     convolve3x3(wide, weights, kOne, 0, out);
     return {};
   }

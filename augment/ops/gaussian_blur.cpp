@@ -30,8 +30,7 @@ class GaussianBlur : public NeighbourhoodOp {
                ChainScratch& scratch) const override {
     const int far = reach(draw);
     const std::vector<uint16_t> weights = gaussian_weights(static_cast<double>(draw.values[0]), far);
-    const ConstImageView wide = with_margin(in, draw.region, draw.window, draw.in.width, draw.in.height, far,
-                                            far, Border::kReflect, scratch.work);
+    const ConstImageView wide = surroundings(draw, in, Border::kReflect, scratch);
     convolve(wide, weights, weights, out, scratch.rows);
     return {};
   }

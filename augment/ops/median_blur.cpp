@@ -19,8 +19,7 @@ class MedianBlur : public NeighbourhoodOp {
                ChainScratch& scratch) const override {
     const int far = reach(draw);
     const int side = 2 * far + 1;
-    const ConstImageView wide = with_margin(in, draw.region, draw.window, draw.in.width, draw.in.height, far,
-                                            far, Border::kReplicate, scratch.work);
+    const ConstImageView wide = surroundings(draw, in, Border::kReplicate, scratch);
     for (int c = 0; c < out.channels; ++c) {
       for (int y = 0; y < out.height; ++y) {
         std::array<int, 256> seen{};

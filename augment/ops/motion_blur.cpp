@@ -26,8 +26,7 @@ class MotionBlur : public NeighbourhoodOp {
     for (int i = -far; i <= far; ++i)
       taps.push_back({static_cast<int>(std::nearbyint(far + i * along.cosine)),
                       static_cast<int>(std::nearbyint(far - i * along.sine))});
-    const ConstImageView wide = with_margin(in, draw.region, draw.window, draw.in.width, draw.in.height, far,
-                                            far, Border::kReflect, scratch.work);
+    const ConstImageView wide = surroundings(draw, in, Border::kReflect, scratch);
     average_taps(wide, taps, out);
     return {};
   }

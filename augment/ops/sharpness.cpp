@@ -16,9 +16,7 @@ class Sharpness : public NeighbourhoodOp {
   int reach(const OpDraw&) const override { return 1; }
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                ChainScratch& scratch) const override {
-    const Region& window = draw.window;
-    const ConstImageView wide = with_margin(in, draw.region, window, draw.in.width, draw.in.height, 1, 1,
-                                            Border::kReplicate, scratch.work);
+    const ConstImageView wide = surroundings(draw, in, Border::kReplicate, scratch);
     const ConstImageView middle(wide.row(1) + wide.channels, out.width, out.height, out.channels,
                                 wide.stride);
     const size_t row_bytes = size_t(out.width) * size_t(out.channels);

@@ -21,8 +21,7 @@ class Unsharp : public NeighbourhoodOp {
                ChainScratch& scratch) const override {
     const int far = reach(draw);
     const std::vector<uint16_t> weights = gaussian_weights(static_cast<double>(draw.values[0]), far);
-    const ConstImageView wide = with_margin(in, draw.region, draw.window, draw.in.width, draw.in.height, far,
-                                            far, Border::kReflect, scratch.work);
+    const ConstImageView wide = surroundings(draw, in, Border::kReflect, scratch);
     convolve(wide, weights, weights, out, scratch.rows);
     const ConstImageView middle(wide.row(far) + ptrdiff_t{far} * wide.channels, out.width, out.height,
                                 out.channels, wide.stride);
