@@ -48,6 +48,28 @@ class RunOnce(unittest.TestCase):
         )
 
 
+class WrittenOnce(unittest.TestCase):
+    def test_writes_aside_and_only_at_the_first_start(self):
+        with tempfile.TemporaryDirectory() as folder:
+            cache = pathlib.Path(folder) / "cache"
+            picture = pathlib.Path(folder) / "a.jpg"
+            picture.write_bytes(b"12345")
+            args = types.SimpleNamespace(files=[str(picture)], cache=cache)
+            written = []
+
+            def write(files, path):
+                self.assertEqual(path.suffix, ".partial")
+                path.write_text("whole")
+                written.append(files)
+
+            for _ in range(2):
+                path = loading.written_once(args, "peer", write)
+                self.assertEqual(path, cache / "peer_1_5")
+                self.assertEqual(path.read_text(), "whole")
+            self.assertEqual(written, [[str(picture)]])
+            self.assertEqual(list(cache.iterdir()), [path])
+
+
 class Clock:
     """Time that passes only where somebody sleeps."""
 

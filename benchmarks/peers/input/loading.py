@@ -49,6 +49,19 @@ def arguments():
     return args
 
 
+def written_once(args, name, write):
+    """Where `write(files, path)` has put the pictures in a peer's own format, in the cache; it runs at the first start only,
+    and what is left of a run that was killed is not taken for whole."""
+    total = sum(pathlib.Path(file).stat().st_size for file in args.files)
+    path = args.cache / f"{name}_{len(args.files)}_{total}"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(path.name + ".partial")
+        write(args.files, partial)
+        partial.rename(path)
+    return path
+
+
 def resized_side(size):
     """Of the shorter side, before the middle is taken: 256 for 224."""
     return round(size * 8 / 7)

@@ -14,6 +14,7 @@
 task small, raw pixels."""
 
 import importlib.metadata
+import functools
 import pathlib
 import sys
 
@@ -47,22 +48,15 @@ class Pictures:
         return cv2.imread(self.files[index], cv2.IMREAD_COLOR_RGB), 0
 
 
-def write_once(files, path, mode):
-    if path.exists():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
+def write(mode, files, path):
     fields = {"image": RGBImageField(write_mode=mode, jpeg_quality=90), "label": IntField()}
-    writer = DatasetWriter(str(partial), fields, num_workers=1)
+    writer = DatasetWriter(str(path), fields, num_workers=1)
     writer.from_indexed_dataset(Pictures(files))
-    partial.rename(path)
 
 
 def make_batches(args):
-    total = sum(pathlib.Path(file).stat().st_size for file in args.files)
     mode = "raw" if args.task == "small" else "jpg"
-    path = args.cache / f"ffcv_{mode}_{len(args.files)}_{total}.beton"
-    write_once(args.files, path, mode)
+    path = loading.written_once(args, f"ffcv_{mode}", functools.partial(write, mode))
     repeats = max(1, EPOCH_SAMPLES[args.task] // len(args.files))
     size = (args.size, args.size)
     steps = {

@@ -21,17 +21,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import loading  # noqa: E402
 
 
-def write_once(files, folder):
-    if folder.exists():
-        return
-    partial = folder.with_suffix(".partial")
-    partial.mkdir(parents=True, exist_ok=True)
-    writer = BinaryWriter(str(partial), chunk_bytes="64MB")
+def write(files, folder):
+    folder.mkdir(exist_ok=True)
+    writer = BinaryWriter(str(folder), chunk_bytes="64MB")
     for number, file in enumerate(files):
         writer[number] = {"jpg": pathlib.Path(file).read_bytes()}
     writer.done()
     writer.merge()
-    partial.rename(folder)
 
 
 class Pictures(litdata.StreamingDataset):
@@ -46,9 +42,7 @@ class Pictures(litdata.StreamingDataset):
 
 def make_batches(args):
     torch.set_num_threads(1)
-    total = sum(pathlib.Path(file).stat().st_size for file in args.files)
-    folder = args.cache / f"litdata_{len(args.files)}_{total}"
-    write_once(args.files, folder)
+    folder = loading.written_once(args, "litdata", write)
     loader = litdata.StreamingDataLoader(
         Pictures(folder, args.task, args.size), batch_size=args.batch, num_workers=args.threads, drop_last=True
     )

@@ -21,14 +21,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import loading  # noqa: E402
 
 
-def write_once(files, folder):
-    if folder.exists():
-        return
-    partial = folder.with_suffix(".partial")
-    with streaming.MDSWriter(out=str(partial), columns={"jpg": "bytes"}, exist_ok=True) as writer:
+def write(files, folder):
+    with streaming.MDSWriter(out=str(folder), columns={"jpg": "bytes"}, exist_ok=True) as writer:
         for file in files:
             writer.write({"jpg": pathlib.Path(file).read_bytes()})
-    partial.rename(folder)
 
 
 class Pictures(streaming.StreamingDataset):
@@ -43,9 +39,7 @@ class Pictures(streaming.StreamingDataset):
 
 def make_batches(args):
     torch.set_num_threads(1)
-    total = sum(pathlib.Path(file).stat().st_size for file in args.files)
-    folder = args.cache / f"mosaic_{len(args.files)}_{total}"
-    write_once(args.files, folder)
+    folder = loading.written_once(args, "mosaic", write)
     loader = torch.utils.data.DataLoader(
         Pictures(folder, args), batch_size=args.batch, num_workers=args.threads, drop_last=True, persistent_workers=True
     )

@@ -20,23 +20,17 @@ import loading  # noqa: E402
 SHARDS = 8
 
 
-def write_once(files, folder):
-    if folder.exists():
-        return
-    partial = folder.with_suffix(".partial")
-    partial.mkdir(parents=True, exist_ok=True)
+def write(files, folder):
+    folder.mkdir(exist_ok=True)
     for shard in range(SHARDS):
-        with webdataset.TarWriter(str(partial / f"{shard}.tar")) as tar:
+        with webdataset.TarWriter(str(folder / f"{shard}.tar")) as tar:
             for number in range(shard, len(files), SHARDS):
                 tar.write({"__key__": f"{number:08}", "jpg": pathlib.Path(files[number]).read_bytes()})
-    partial.rename(folder)
 
 
 def make_batches(args):
     torch.set_num_threads(1)
-    total = sum(pathlib.Path(file).stat().st_size for file in args.files)
-    folder = args.cache / f"webdataset_{len(args.files)}_{total}"
-    write_once(args.files, folder)
+    folder = loading.written_once(args, "webdataset", write)
     transform = transform_of(args.task, args.size)
     shards = [str(path) for path in sorted(folder.glob("*.tar"))]
     pictures = webdataset.WebDataset(shards, resampled=True, shardshuffle=False).shuffle(200).decode("pil")
