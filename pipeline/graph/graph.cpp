@@ -4,7 +4,6 @@
 #include <tbb/flow_graph.h>
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
-#include <tbb/task_group.h>
 #include <tbb/task_scheduler_observer.h>
 
 #include <algorithm>
@@ -31,28 +30,26 @@ struct Begin {
 
 using PrefaultNode = flow::async_node<Portion, Portion, flow::lightweight>;
 
-// A deferred task keeps the group from being done; dropping its handle releases it from whatever thread. (A
-// handle that is *run* must be run inside the pool, and a device's callback thread or a consumer that
-// releases a batch isn't there.)
+// What a batch is waited for at: a flow graph without nodes, which is done when nobody has reserved it. (A deferred task
+// of a task_group does the same, but from oneTBB 2022 on it refers to memory of the thread that deferred it, and the
+// consumer that closes a gate may have ended before somebody else opens it.) Opens on whatever thread.
 class Gate {
  public:
   void close() {
-    if (!open_.load(std::memory_order_acquire)) return;
-    closed_by_ = group_.defer([] {});
+    if (!is_open()) return;
+    graph_.reserve_wait();
     open_.store(false, std::memory_order_release);
   }
   void open() noexcept {
-    tbb::task_handle handle = std::move(closed_by_);
     open_.store(true, std::memory_order_release);
-    handle = {};  // from here the waiter may run on and close the gate for another batch
+    graph_.release_wait();  // from here the waiter may run on and close the gate for another batch
   }
   bool is_open() const { return open_.load(std::memory_order_acquire); }
   /// Inside the pool.
-  void wait() { group_.wait(); }
+  void wait() { graph_.wait_for_all(); }
 
  private:
-  tbb::task_group group_;
-  tbb::task_handle closed_by_;
+  flow::graph graph_;
   std::atomic<bool> open_{true};
 };
 
@@ -121,7 +118,7 @@ struct Graph::Impl {
         names(pool),
         bodies(bodies_in),
         meter(meter_in) {
-    // Graph, nodes and groups belong to the pool in which they are made.
+    // Graph, nodes and gates belong to the pool in which they are made.
     pool.execute([&] {
       graph.emplace();
       build();
