@@ -1,5 +1,7 @@
 #include "dlpipe/base/threads.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <exception>
 #include <thread>
@@ -58,22 +60,32 @@ Threads::Threads(std::string_view area, int wanted, std::function<void(int)> bod
   const int kept = std::max(1, count() / 2);
   log(LogLevel::kWarning, concat("[", area_, "] only ", count(), " of ", wanted, " threads could be started ",
                                  limits, "; ", kept, kept == 1 ? " does" : " do", " all the work"));
+#ifdef M_ARENA_MAX
+  // An arena of malloc's reserves 64 MiB of addresses, and each thread wants one of its own.
+  mallopt(M_ARENA_MAX, 1);
+#endif
   start(kept);
-  for (; count() > kept; threads_.pop_back()) threads_.back().join();
 }
 
 void Threads::start(int kept) {
-  const MutexLock lock(mutex_);
   running_ = kept;
-  kept_ = kept;
-  decided_.notify_all();
+  {
+    const MutexLock lock(mutex_);
+    kept_ = kept;
+    told_.notify_all();
+  }
+  for (; count() > kept; threads_.pop_back()) threads_.back().join();
+  const MutexLock lock(mutex_);
+  has_begun_ = true;
+  told_.notify_all();
 }
 
 void Threads::work(int index) {
   {
     MutexLock lock(mutex_);
-    while (kept_ < 0) lock.wait(decided_);
+    while (kept_ < 0) lock.wait(told_);
     if (index >= kept_) return;
+    while (!has_begun_) lock.wait(told_);
   }
   try {
     body_(index);

@@ -42,8 +42,9 @@ class Threads {
   std::string area_;
   std::function<void(int)> body_;
   Mutex mutex_;
-  std::condition_variable decided_;
-  int kept_ DLPIPE_GUARDED_BY(mutex_) = -1;  // how many bodies run; -1: not known yet
+  std::condition_variable told_;
+  int kept_ DLPIPE_GUARDED_BY(mutex_) = -1;           // how many bodies run; -1: not known yet
+  bool has_begun_ DLPIPE_GUARDED_BY(mutex_) = false;  // the others have ended, what they held is free
   Status first_error_ DLPIPE_GUARDED_BY(mutex_);
   std::atomic<int> running_ = 0;
   std::vector<std::thread> threads_;

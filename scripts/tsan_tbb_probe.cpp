@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -108,35 +109,36 @@ bool graph_sums(bool plant_race) {
   return sum == expected && bodies == kMessages;
 }
 
-// Slots as the pipeline makes them: the last sample of a slot runs the deferred task that its consumer waits
+// Slots as the pipeline makes them: the last sample of a slot releases the graph without nodes that its consumer waits
 // for.
 bool slots_complete() {
   tbb::task_arena decode(kThreads, 1, tbb::task_arena::priority::low);
   struct Slot {
-    tbb::task_group group;
-    tbb::task_handle done;
+    tbb::flow::graph gate;
     std::atomic<int> missing{kPerSlot};
     std::vector<int> pixels = std::vector<int>(kPerSlot);
     bool complete = false;
   };
-  std::vector<Slot> slots(kSlots);
+  std::optional<std::vector<Slot>> slots;
+  decode.execute([&] { slots.emplace(kSlots); });  // a graph belongs to the pool in which it is made
   tbb::task_group workers;
-  for (Slot& slot : slots) {
-    slot.done = decode.execute([&] { return slot.group.defer([&slot] { slot.complete = true; }); });
+  for (Slot& slot : *slots) {
+    slot.gate.reserve_wait();
     decode.execute([&] {
       workers.run([&] {
         tbb::parallel_for(0, kPerSlot, [&](int i) {
           slot.pixels[i] = i;
           if (slot.missing.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-            slot.group.run(std::move(slot.done));
+            slot.complete = true;
+            slot.gate.release_wait();
           }
         });
       });
     });
   }
   bool right = true;
-  for (Slot& slot : slots) {
-    decode.execute([&] { slot.group.wait(); });
+  for (Slot& slot : *slots) {
+    slot.gate.wait_for_all();
     right = right && slot.complete;
     for (int i = 0; i < kPerSlot; ++i) {
       right = right && slot.pixels[i] == i;
