@@ -158,9 +158,10 @@ std::function<Status()> setup(Flags& flags) {
       "--label", ingest.label,
       "Name of what holds the class, where it isn't found by itself: a column of a list, a key of a "
       "shard's .json");
-  flags.add_option("--field", ingest.fields,
-                   concat("COLUMN:KIND, once for each column of a list that is more than text. KIND: ",
-                          data::column_kinds_text()));
+  flags.add_option(
+      "--field", ingest.fields,
+      concat("COLUMN:KIND, once for each column of a list that is more than text. KIND: ",
+             data::column_kinds_text(), ". Labels or numbers of each box: COLUMN:KIND:COLUMN_OF_BOXES"));
   flags.add_option(
       "--labels", ingest.labels,
       "File with a class per line, for pictures without class folders, in the order of their names");

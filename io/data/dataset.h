@@ -47,7 +47,8 @@ enum class FieldKind : uint8_t {
   kLabels = 6,  // any number of class indices, i64
   kBoxes =
       7,  // any number of rows of `shape` [4]: x_min, y_min, x_max, y_max in pixels of the picture as seen, f32
-  kPoints = 8  // any number of rows of `shape` [3]: x, y in these pixels, and whether it is visible, f32
+  kPoints =
+      8  // any number of rows of `shape` [3] or [k, 3]: x, y in these pixels, and whether it is visible, f32
 };
 
 struct Field {
@@ -55,6 +56,8 @@ struct Field {
   FieldKind kind = FieldKind::kBytes;
   DType dtype = DType::kU8;
   Shape shape;  // fixed shape where the kind has one; of boxes and points, that of one row
+  /// The boxes field that this one says something about: it has one row for each box. Empty: none.
+  std::string of = {};
 };
 
 /// One row of the dense header table: all that a plan needs, without touching the record's page.

@@ -149,6 +149,7 @@ std::string to_json(const InspectReport& report) {
                               {"kind", field_kind_name(field.kind)},
                               {"dtype", dtype_name(field.dtype)},
                               {"shape", std::vector<int64_t>(field.shape.begin(), field.shape.end())}});
+    if (!field.of.empty()) json["fields"].back()["of"] = field.of;
   }
   json["classes"] = report.classes;
   json["class_counts"] = report.class_counts;

@@ -118,11 +118,13 @@ Result<std::span<const std::byte>> RecordLayout::field(std::span<const std::byte
   return record.subspan(begin, end - begin);
 }
 
-RecordPacker::RecordPacker(const Schema& schema) : layout_(schema.fields), zstd_(schema.zstd) {}
+RecordPacker::RecordPacker(const Schema& schema)
+    : fields_(schema.fields), layout_(schema.fields), zstd_(schema.zstd) {}
 
 Result<PackedRecord> RecordPacker::pack(std::span<const std::span<const std::byte>> values,
                                         const RecordHeader& header) {
   DLPIPE_ASSIGN_OR_RETURN(std::vector<std::byte> record, layout_.build(values));
+  DLPIPE_RETURN_IF_ERROR(check_values(fields_, values, -1));
   PackedRecord packed;
   packed.header = header;
   packed.header.size_bytes = static_cast<uint32_t>(record.size());

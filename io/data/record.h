@@ -70,10 +70,11 @@ class RecordLayout {
 class RecordPacker {
  public:
   explicit RecordPacker(const Schema& schema);
-  /// Fills header.size_bytes, checksum and label; the caller has filled what describes the image.
+  /// kCorrupt where check_values finds something wrong. Fills header.size_bytes, checksum and label; the caller has filled what describes the image.
   Result<PackedRecord> pack(std::span<const std::span<const std::byte>> values, const RecordHeader& header);
 
  private:
+  std::vector<Field> fields_;
   RecordLayout layout_;
   bool zstd_;
   ZstdCompressor compressor_;

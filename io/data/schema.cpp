@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/bytes.h"
 
 namespace dlpipe::data {
 
@@ -31,6 +33,7 @@ Json fields_json(const std::vector<Field>& fields) {
     one["kind"] = field_kind_name(field.kind);
     one["dtype"] = dtype_name(field.dtype);
     one["shape"] = std::vector<int64_t>(field.shape.begin(), field.shape.end());
+    if (!field.of.empty()) one["of"] = field.of;
     all.push_back(std::move(one));
   }
   return all;
@@ -60,10 +63,13 @@ Result<Field> parse_field(const Json& json) {
     elements *= dim;
   }
   field.shape = Shape(std::span<const int64_t>(dims));
-  const bool is_boxes = field.kind == FieldKind::kBoxes;
-  if (is_boxes || field.kind == FieldKind::kPoints) {
-    if (field.dtype != DType::kF32 || field.shape != Shape{is_boxes ? 4 : 3})
-      return malformed("boxes or points of another form than f32 [4] or [3]");
+  if (json.contains("of")) field.of = json.at("of").get<std::string>();
+  if (field.kind == FieldKind::kBoxes && (field.dtype != DType::kF32 || field.shape != Shape{4}))
+    return malformed("boxes of another form than f32 [4]");
+  if (field.kind == FieldKind::kPoints) {
+    const int rank = field.shape.rank();
+    if (field.dtype != DType::kF32 || rank < 1 || rank > 2 || field.shape[rank - 1] != 3)
+      return malformed("points of another form than f32 [3] or [k, 3]");
   }
   return field;
 }
@@ -85,6 +91,7 @@ Result<DatasetInfo> parse(const Json& json) {
   }
   if (info.schema.fields.empty() || info.schema.fields.size() > kMostFields)
     return malformed("number of fields");
+  DLPIPE_RETURN_IF_ERROR(check_links(info.schema.fields));
   info.schema.classes = json.at("classes").get<std::vector<std::string>>();
   info.class_counts = json.at("class_counts").get<std::vector<int64_t>>();
   if (info.class_counts.size() != info.schema.classes.size()) return malformed("classes and their counts");
@@ -131,11 +138,68 @@ std::optional<size_t> fixed_field_bytes(const Field& field) {
 
 std::optional<size_t> field_row_bytes(const Field& field) {
   if (field.kind == FieldKind::kLabels) return sizeof(int64_t);
-  if (field.kind != FieldKind::kBoxes && field.kind != FieldKind::kPoints) return std::nullopt;
+  const bool has_rows = field.kind == FieldKind::kBoxes || field.kind == FieldKind::kPoints ||
+                        (field.kind == FieldKind::kTensor && field.shape.rank() == 0);
+  if (!has_rows) return std::nullopt;
   return static_cast<size_t>(field.shape.elements()) * dtype_size(field.dtype);
 }
 
+Status check_links(std::span<const Field> fields) {
+  for (const Field& field : fields) {
+    if (field.of.empty()) continue;
+    const auto boxes = std::find_if(fields.begin(), fields.end(), [&](const Field& one) {
+      return one.name == field.of && one.kind == FieldKind::kBoxes && one.of.empty();
+    });
+    const bool fits = boxes != fields.end() && field.kind != FieldKind::kBoxes && field_row_bytes(field);
+    if (!fits) return malformed(concat("field '", field.name, "' is of '", field.of, "'"));
+  }
+  return {};
+}
+
+/// Every number of a field of rows.
+static Status check_rows(const Field& field, std::span<const std::byte> value, int64_t classes) {
+  const auto wrong = [&](std::string_view what) {
+    return Status(ErrorCode::kCorrupt, concat("field '", field.name, "' holds ", what));
+  };
+  if (value.size() % *field_row_bytes(field) != 0) return wrong("no whole number of rows");
+  for (size_t at = 0; field.dtype == DType::kF32 && at < value.size(); at += sizeof(float)) {
+    if (!std::isfinite(load_le<float>(value, at))) return wrong("what is no number");
+  }
+  for (size_t at = 0; field.kind == FieldKind::kLabels && at < value.size(); at += sizeof(int64_t)) {
+    const auto label = load_le<int64_t>(value, at);
+    if (label < 0 || (classes >= 0 && label >= classes))
+      return wrong(classes < 0 ? concat("label ", label)
+                               : concat("label ", label, " of ", classes, " classes"));
+  }
+  return {};
+}
+
+Status check_values(std::span<const Field> fields, std::span<const std::span<const std::byte>> values,
+                    int64_t classes) {
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const Field& field = fields[i];
+    const std::optional<size_t> row = field_row_bytes(field);
+    if (!row) continue;
+    DLPIPE_RETURN_IF_ERROR(check_rows(field, values[i], classes));
+    if (field.of.empty()) continue;
+    const auto boxes =
+        std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == field.of; });
+    const size_t rows = values[i].size() / *row;
+    const size_t wanted =
+        values[static_cast<size_t>(boxes - fields.begin())].size() / *field_row_bytes(*boxes);
+    if (rows != wanted) {
+      return Status(ErrorCode::kCorrupt, concat("field '", field.name, "' has ", rows, " rows for ", wanted,
+                                                " boxes of field '", field.of, "'"));
+    }
+  }
+  return {};
+}
+
 int version_for(const Schema& schema, ImageLayout newest) {
+  const bool is_linked = std::any_of(schema.fields.begin(), schema.fields.end(), [](const Field& field) {
+    return !field.of.empty() || (field.kind == FieldKind::kPoints && field.shape.rank() > 1);
+  });
+  if (is_linked) return 4;
   const bool has_rows = std::any_of(schema.fields.begin(), schema.fields.end(), [](const Field& field) {
     return field.kind == FieldKind::kBoxes || field.kind == FieldKind::kPoints;
   });

@@ -16,7 +16,7 @@
 namespace dlpipe::data {
 
 /// The newest version. Version 1 is read too: its id covers neither class counts nor pixel statistics.
-inline constexpr int kFormatVersion = 3;
+inline constexpr int kFormatVersion = 4;
 inline constexpr size_t kMostFields = 1024;
 
 // Named databases of a dataset's environment and keys of "meta" (FORMAT.md).
@@ -31,8 +31,15 @@ std::string_view field_kind_name(FieldKind kind);
 Result<FieldKind> parse_field_kind(std::string_view name);
 /// Bytes of a field whose size doesn't vary (a label, a tensor of fixed shape); nothing for the others.
 std::optional<size_t> fixed_field_bytes(const Field& field);
-/// Bytes of one of the rows that a labels, boxes or points field has any number of; nothing for the others.
+/// Bytes of one of the rows that a labels, boxes or points field, or a tensor without a shape, has any number of; nothing
+/// for the others.
 std::optional<size_t> field_row_bytes(const Field& field);
+/// kCorrupt where a field is `of` what is no boxes field.
+Status check_links(std::span<const Field> fields);
+/// What can be known of one record's values: rows are whole, as many as boxes where the field is `of` boxes, and numbers are
+/// finite. Labels below 0 or not below `classes` are refused; -1: nobody knows how many there are.
+Status check_values(std::span<const Field> fields, std::span<const std::span<const std::byte>> values,
+                    int64_t classes);
 
 struct Schema {
   std::vector<Field> fields;
@@ -41,8 +48,8 @@ struct Schema {
   bool zstd = false;                 // each record is one zstd frame
 };
 
-/// The lowest version that can say it, which is what is written: 3 where fields are boxes or points or an image is WebP,
-/// BMP or PNM, else 2.
+/// The lowest version that can say it, which is what is written: 4 where a field is `of` another or points stand in rows of
+/// several, 3 where fields are boxes or points or an image is WebP, BMP or PNM, else 2.
 int version_for(const Schema& schema, ImageLayout newest);
 
 struct DatasetInfo {

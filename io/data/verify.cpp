@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <mutex>
 #include <thread>
 
@@ -11,7 +10,6 @@
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/base/threads.h"
-#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/schema.h"
 
@@ -39,7 +37,8 @@ class RecordVerifier {
     if (header.label >= static_cast<int64_t>(dataset_.classes().size()) && !dataset_.classes().empty())
       return Status(ErrorCode::kCorrupt,
                     concat("label ", header.label, " of ", dataset_.classes().size(), " classes"));
-    DLPIPE_RETURN_IF_ERROR(check_fields(view));
+    DLPIPE_RETURN_IF_ERROR(
+        check_values(dataset_.fields(), view.fields, static_cast<int64_t>(dataset_.classes().size())));
     return header.layout == ImageLayout::kNone ? Status() : check_image(header, view.image);
   }
 
@@ -55,29 +54,6 @@ class RecordVerifier {
     DecodeLimits limits;
     limits.max_pixels = options.max_pixels;
     return limits;
-  }
-
-  /// Rows are whole, classes known, coordinates numbers.
-  Status check_fields(const RecordView& view) const {
-    for (size_t i = 0; i < view.fields.size(); ++i) {
-      const Field& field = dataset_.fields()[i];
-      const std::optional<size_t> row = field_row_bytes(field);
-      if (!row) continue;
-      const auto wrong = [&](std::string_view what) {
-        return Status(ErrorCode::kCorrupt, concat("field '", field.name, "' holds ", what));
-      };
-      if (view.fields[i].size() % *row != 0) return wrong("no whole number of rows");
-      for (size_t at = 0; at < view.fields[i].size(); at += dtype_size(field.dtype)) {
-        if (field.kind != FieldKind::kLabels) {
-          if (!std::isfinite(load_le<float>(view.fields[i], at))) return wrong("what is no number");
-          continue;
-        }
-        const auto label = load_le<int64_t>(view.fields[i], at);
-        if (label < 0 || label >= static_cast<int64_t>(dataset_.classes().size()))
-          return wrong(concat("label ", label, " of ", dataset_.classes().size(), " classes"));
-      }
-    }
-    return {};
   }
 
   Status check_image(const RecordHeader& header, std::span<const std::byte> image) {

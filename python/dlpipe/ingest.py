@@ -59,7 +59,7 @@ def ingest(
         manifest: a list of path,label[,split,...], paths below src or absolute.
         label: the column or JSON key that names the class, where it isn't found by itself.
         field: "COLUMN:KIND" for each column of a list that is more than text, such as "age:number", "tags:labels" or
-            "bbox:boxes-xywh". One or several.
+            "bbox:boxes-xywh", or "COLUMN:KIND:BOXES" for one label or number of each box. One or several.
         labels: a file with a class per line, for pictures without class folders, in the order of their names.
         classes_from: a dataset whose class order to take.
         on_error: what to do about a bad file: "skip" (and list it) or "stop".

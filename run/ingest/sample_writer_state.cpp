@@ -44,6 +44,7 @@ std::string fields_text(const std::vector<data::Field>& fields) {
     text += concat(text.empty() ? "" : ", ", field.name, " (", data::field_kind_name(field.kind));
     if (field.kind == data::FieldKind::kTensor)
       text += concat(" ", dtype_name(field.dtype), field.shape.to_string());
+    if (!field.of.empty()) text += concat(" of ", field.of);
     text += ")";
   }
   return text;

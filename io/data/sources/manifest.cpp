@@ -200,6 +200,7 @@ void ManifestSource::add_extra(size_t i, const std::string& name, SourceListing&
   // Records have a field of that name.
   if (column.kind != ColumnKind::kText && name == "label")
     column.name = column.kind == ColumnKind::kLabels ? "labels" : "target";
+  if (column.of == "label") column.of = "target";
   listing.fields.push_back(field_of(column, 0));
 }
 
@@ -289,7 +290,7 @@ Status ManifestSource::add_values(const std::vector<std::string>& cells, int64_t
       names_.push_back(std::move(*names));
       entry.extra.emplace_back();
     } else {
-      auto bytes = encode_cell(extra.column.kind, cell, &extra.numbers);
+      auto bytes = encode_cell(extra.column, cell, &extra.numbers);
       if (!bytes.ok()) return in_column(bytes.status());
       entry.extra.push_back(std::move(*bytes));
     }
@@ -320,7 +321,7 @@ void ManifestSource::number(SourceListing& listing) const {
     }
   }
   for (size_t i = 0; i < columns_.extra.size(); ++i) {
-    if (columns_.extra[i].column.kind == ColumnKind::kNumbers)
+    if (columns_.extra[i].column.kind == ColumnKind::kNumbers && listing.fields[i].of.empty())
       listing.fields[i].shape = {std::max<int64_t>(1, columns_.extra[i].numbers)};
   }
 }

@@ -95,7 +95,7 @@ Status ManySources::take_fields(const std::string& path, const SourceListing& on
     const auto it = std::find_if(all.fields.begin(), all.fields.end(),
                                  [&](const Field& other) { return other.name == field.name; });
     if (it == all.fields.end() ? !is_first && fixed_field_bytes(field).has_value()
-                               : it->kind != field.kind || it->shape != field.shape)
+                               : it->kind != field.kind || it->shape != field.shape || it->of != field.of)
       return unfit(field);
     if (it == all.fields.end()) all.fields.push_back(field);
   }

@@ -55,25 +55,66 @@ Result<std::string> encode_boxes(std::vector<float> numbers, bool is_xywh) {
 
 }  // namespace
 
+static const KindName* find_kind(std::string_view name) {
+  const auto it =
+      std::find_if(kKinds.begin(), kKinds.end(), [&](const KindName& one) { return one.name == name; });
+  return it != kKinds.end() ? &*it : nullptr;
+}
+
+/// COLUMN:KIND, or COLUMN:KIND:BOXES. A column's name may hold colons.
+static Result<TypedColumn> parse_typed_column(const std::string& text) {
+  TypedColumn column;
+  const auto before_last = [](const std::string& whole) {
+    const size_t colon = whole.rfind(':');
+    return std::pair(whole.substr(0, colon), colon == std::string::npos ? "" : whole.substr(colon + 1));
+  };
+  auto [name, last] = before_last(text);
+  const auto [first, middle] = before_last(name);
+  const KindName* kind = find_kind(middle);  // of what `last` names, which may be called as a kind is: boxes
+  if (kind != nullptr) {
+    name = first;
+    column.of = last;
+  } else {
+    kind = find_kind(last);
+  }
+  if (name.empty() || kind == nullptr) {
+    std::vector<std::string> known;
+    for (const KindName& one : kKinds) known.emplace_back(one.name);
+    return Status(ErrorCode::kMisuse, concat("[ingest] --field ", printable(text), ": give COLUMN:KIND",
+                                             printable(suggestion(last, known))));
+  }
+  column.name = name;
+  column.kind = kind->kind;
+  return column;
+}
+
+/// A column that is of another says so of one with boxes, and is of a kind that has rows.
+static Status check_link(const TypedColumn& column, std::span<const TypedColumn> columns) {
+  if (column.of.empty()) return {};
+  const bool is_known = std::any_of(columns.begin(), columns.end(), [&](const TypedColumn& one) {
+    return one.name == column.of && (one.kind == ColumnKind::kBoxes || one.kind == ColumnKind::kBoxesXywh);
+  });
+  if (!is_known)
+    return Status(ErrorCode::kMisuse,
+                  concat("[ingest] --field ", printable(column.name), ": ", printable(column.of),
+                         " is no column of boxes; add --field ", printable(column.of), ":boxes"));
+  if (column.kind != ColumnKind::kLabels && column.kind != ColumnKind::kNumbers)
+    return Status(ErrorCode::kMisuse, concat("[ingest] --field ", printable(column.name),
+                                             ": labels and numbers may be of boxes, other kinds not"));
+  return {};
+}
+
 Result<std::vector<TypedColumn>> parse_typed_columns(std::span<const std::string> texts) {
   std::vector<TypedColumn> columns;
   for (const std::string& text : texts) {
-    const size_t colon = text.rfind(':');
-    const std::string name = text.substr(0, colon);
-    const std::string kind = colon == std::string::npos ? "" : text.substr(colon + 1);
-    const auto it =
-        std::find_if(kKinds.begin(), kKinds.end(), [&](const KindName& one) { return one.name == kind; });
-    if (name.empty() || it == kKinds.end()) {
-      std::vector<std::string> known;
-      for (const KindName& one : kKinds) known.emplace_back(one.name);
-      return Status(ErrorCode::kMisuse, concat("[ingest] --field ", printable(text), ": give COLUMN:KIND",
-                                               printable(suggestion(kind, known))));
-    }
+    DLPIPE_ASSIGN_OR_RETURN(const TypedColumn column, parse_typed_column(text));
+    const std::string& name = column.name;
     if (std::any_of(columns.begin(), columns.end(), [&](const TypedColumn& one) { return one.name == name; }))
       return Status(ErrorCode::kMisuse,
                     concat("[ingest] --field names the column ", printable(name), " twice"));
-    columns.push_back({name, it->kind});
+    columns.push_back(column);
   }
+  for (const TypedColumn& column : columns) DLPIPE_RETURN_IF_ERROR(check_link(column, columns));
   return columns;
 }
 
@@ -90,9 +131,10 @@ Field field_of(const TypedColumn& column, int64_t numbers) {
     case ColumnKind::kNumber:
       return {column.name, FieldKind::kTensor, DType::kF32, {1}};
     case ColumnKind::kNumbers:
+      if (!column.of.empty()) return {column.name, FieldKind::kTensor, DType::kF32, {}, column.of};
       return {column.name, FieldKind::kTensor, DType::kF32, {std::max<int64_t>(1, numbers)}};
     case ColumnKind::kLabels:
-      return {column.name, FieldKind::kLabels, DType::kI64, {}};
+      return {column.name, FieldKind::kLabels, DType::kI64, {}, column.of};
     case ColumnKind::kBoxes:
     case ColumnKind::kBoxesXywh:
       return {column.name, FieldKind::kBoxes, DType::kF32, {4}};
@@ -139,7 +181,8 @@ Result<std::vector<float>> numbers_in_cell(std::string_view cell) {
   return numbers;
 }
 
-Result<std::string> encode_cell(ColumnKind kind, std::string_view cell, int64_t* numbers) {
+Result<std::string> encode_cell(const TypedColumn& column, std::string_view cell, int64_t* numbers) {
+  const ColumnKind kind = column.kind;
   DLPIPE_ASSIGN_OR_RETURN(std::vector<float> values, numbers_in_cell(cell));
   const auto count = static_cast<int64_t>(values.size());
   if (kind == ColumnKind::kBoxes || kind == ColumnKind::kBoxesXywh)
@@ -148,6 +191,7 @@ Result<std::string> encode_cell(ColumnKind kind, std::string_view cell, int64_t*
     if (count % 3 == 0) return bytes_of(values);
     return wrong(concat(count, " numbers are no points of x, y, visible"));
   }
+  if (!column.of.empty()) return bytes_of(values);
   if (kind == ColumnKind::kNumber) *numbers = 1;
   if (*numbers == 0) *numbers = count;
   if (count == *numbers && count > 0) return bytes_of(values);

@@ -107,6 +107,25 @@ TEST(IngestCommand, FieldsAreStoredVerifiedAndNotTrainedOn) {
   EXPECT_NE(outcome.err.find("2 samples of"), std::string::npos) << outcome.err;
 }
 
+TEST(IngestCommand, LabelsOfBoxesAreOnePerBox) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "src", "--per-class", "3", "--size", "24"}).exit_code, 0);
+  std::ofstream(dir / "src/list.jsonl")
+      << "{\"path\": \"bar/00000.jpg\", \"kind\": [\"a\", \"b\"], \"box\": [[1, 2, 9, 9], [3, 3, 5, 5]]}\n"
+      << "{\"path\": \"bar/00001.jpg\", \"kind\": [\"a\", \"b\"], \"box\": [[1, 2, 9, 9]]}\n"
+      << "{\"path\": \"bar/00002.jpg\", \"kind\": [], \"box\": []}\n";
+  const Outcome outcome = run_dlpipe(
+      {"ingest", dir / "src/list.jsonl", dir / "data", "--field", "kind:labels:box", "--field", "box:boxes"});
+  EXPECT_NE(outcome.err.find("field 'kind' has 2 rows for 1 boxes of field 'box'"), std::string::npos)
+      << outcome.err;
+  const auto dataset = value_or_throw(data::Dataset::open(dir / "data"));
+  EXPECT_EQ(dataset->size(), 2) << "the one that contradicts itself is left out";
+  EXPECT_EQ(dataset->format_version(), 4);
+  EXPECT_EQ(dataset->fields()[3].of, "box");
+  EXPECT_EQ(run_dlpipe({"verify", dir / "data"}).exit_code, 0);
+  EXPECT_NE(run_dlpipe({"inspect", dir / "data", "--json"}).out.find("\"of\":\"box\""), std::string::npos);
+}
+
 TEST(IngestCommand, CtrlCStopsAndTheSameCommandGoesOn) {
   const ScratchDirectory dir;
   ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "300", "--size", "24"}).exit_code, 0);

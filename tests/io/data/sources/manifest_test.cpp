@@ -204,6 +204,30 @@ TEST_F(ManifestSource, ColumnsMayHoldNumbersLabelsBoxesAndPoints) {
   EXPECT_NE(listing.warnings[0].find("no class but fields"), std::string::npos);
 }
 
+TEST_F(ManifestSource, ColumnsMayBeOfBoxes) {
+  SourceOptions options{.path = dir / "list.csv"};
+  options.fields = {"score:numbers:boxes", "kinds:labels:boxes", "boxes:boxes"};
+  write_text(dir / "list.csv",
+             "path,score,kinds,boxes\n3.png,0.5 0.25,dog|cat,\"1,2,3,4; 5,6,7,8\"\np/1.jpg,,,\n");
+  const SourceListing listing = value_or_throw(value_or_throw(open_source(options))->list());
+  ASSERT_EQ(listing.fields.size(), 3u);
+  EXPECT_EQ(listing.fields[0].of, "boxes");
+  EXPECT_EQ(listing.fields[0].shape.rank(), 0) << "as many numbers as boxes";
+  EXPECT_EQ(listing.fields[1].of, "boxes");
+  EXPECT_EQ(listing.fields[2].of, "");
+  EXPECT_EQ(floats_of(listing.entries[0].extra[0]), (std::vector<float>{0.5F, 0.25F}));
+  const auto error = [&](const std::vector<std::string>& fields) {
+    options.fields = fields;
+    return value_or_throw(open_source(options))->list().status().message();
+  };
+  EXPECT_NE(error({"kinds:labels:boxs", "boxes:boxes"}).find("boxs is no column of boxes; add --field boxs"),
+            std::string::npos);
+  EXPECT_NE(error({"kinds:labels:score", "score:numbers"}).find("score is no column of boxes"),
+            std::string::npos);
+  EXPECT_NE(error({"score:number:boxes", "boxes:boxes"}).find("labels and numbers may be of boxes"),
+            std::string::npos);
+}
+
 TEST_F(ManifestSource, ALabelAndLabelsShareOneTableOfClasses) {
   SourceOptions options{.path = dir / "list.csv"};
   options.label = "kind";
