@@ -21,12 +21,12 @@ nb::dlpack::dtype dlpack_dtype(DType dtype) {
 }
 
 template <class Tag, class Pointer>
-nb::object make(Pointer data, const ArrayForm& form, nb::handle owner) {
+nb::any make(Pointer data, const ArrayForm& form, nb::handle owner) {
   using Scalar = std::conditional_t<std::is_const_v<std::remove_pointer_t<Pointer>>, nb::ro, Tag>;
   nb::ndarray<Tag, Scalar> array(data, form.shape.size(), form.shape.data(), owner,
                                  form.strides.empty() ? nullptr : form.strides.data(),
                                  dlpack_dtype(form.dtype), nb::device::cpu::value);
-  return nb::cast(array);
+  return nb::borrow<nb::any>(nb::cast(array));
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ ArrayForm channels_first(const ArrayForm& nhwc) {
           {static_cast<int64_t>(height) * row, 1, row, static_cast<int64_t>(channels)}};
 }
 
-nb::object make_array(Framework framework, void* data, const ArrayForm& form, nb::handle owner) {
+nb::any make_array(Framework framework, void* data, const ArrayForm& form, nb::handle owner) {
   switch (framework) {
     case Framework::kTorch:
       return make<nb::pytorch>(data, form, owner);
@@ -68,7 +68,7 @@ nb::object make_array(Framework framework, void* data, const ArrayForm& form, nb
   return make<nb::numpy>(data, form, owner);
 }
 
-nb::object make_constant_array(const void* data, const ArrayForm& form, nb::handle owner) {
+nb::any make_constant_array(const void* data, const ArrayForm& form, nb::handle owner) {
   return make<nb::numpy>(data, form, owner);
 }
 

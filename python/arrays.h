@@ -30,8 +30,8 @@ ArrayForm dense_form(DType dtype, int64_t count, const Shape& shape);
 ArrayForm channels_first(const ArrayForm& nhwc);
 
 /// `owner` is kept as long as the array. With the interpreter lock.
-nanobind::object make_array(Framework framework, void* data, const ArrayForm& form, nanobind::handle owner);
+nanobind::any make_array(Framework framework, void* data, const ArrayForm& form, nanobind::handle owner);
 /// For NumPy, not to be written.
-nanobind::object make_constant_array(const void* data, const ArrayForm& form, nanobind::handle owner);
+nanobind::any make_constant_array(const void* data, const ArrayForm& form, nanobind::handle owner);
 
 }  // namespace dlpipe::python

@@ -33,7 +33,7 @@ nb::capsule owner_of(Bytes* bytes) {
   return {bytes, [](void* owned) noexcept { delete static_cast<Bytes*>(owned); }};
 }
 
-nb::object array_of(Bytes bytes, DType dtype, std::vector<size_t> shape) {
+nb::any array_of(Bytes bytes, DType dtype, std::vector<size_t> shape) {
   auto owned = std::make_unique<Bytes>(std::move(bytes));
   Bytes* memory = owned.get();
   const nb::capsule owner = owner_of(owned.release());
@@ -168,7 +168,7 @@ nb::tuple sample_values(const OpenDataset& self, int64_t number) {
 }
 
 template <class Value>
-nb::object column(const OpenDataset& self, size_t width, DType dtype, Value value) {
+nb::any column(const OpenDataset& self, size_t width, DType dtype, Value value) {
   const auto count = static_cast<size_t>(self.dataset().size());
   const size_t row = width * dtype_size(dtype);
   Bytes bytes = unlocked([&]() -> Result<Bytes> {

@@ -10,6 +10,7 @@
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/python/errors.h"
+#include "dlpipe/python/storing.h"
 #include "dlpipe/python/subjects.h"
 #include "dlpipe/python/task.h"
 
@@ -21,14 +22,6 @@ namespace {
 
 std::string to_path(const nb::bytes& path) {
   return {path.c_str(), path.size()};
-}
-
-uint64_t to_bytes(const char* option, const std::string& text) {
-  uint64_t bytes = 0;
-  if (parse_bytes(text, &bytes)) return bytes;
-  throw Error(
-      Status(ErrorCode::kMisuse, concat("[ingest] ", option, " '", text,
-                                        "'; give bytes as a number, or a text with its unit, as '512MiB'")));
 }
 
 nb::dict to_dict(const ingest::IngestProgress& progress) {
@@ -46,14 +39,11 @@ nb::dict to_dict(const ingest::IngestProgress& progress) {
 }
 
 /// Answers what `--json` prints.
-nb::object run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& destination,
-                      const nb::bytes& list, const nb::bytes& manifest, const std::string& label,
-                      const std::vector<std::string>& field, const nb::bytes& labels,
-                      const nb::bytes& classes_from, const std::string& on_error, const std::string& store,
-                      const std::string& jpeg, bool trust, int resize_max, int quality, bool zstd,
-                      int64_t limit, const std::string& split, bool no_splits, int64_t length, uint64_t seed,
-                      const std::string& window, int threads, const std::string& map_size, int64_t max_pixels,
-                      const nb::object& progress) {
+nb::any run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& destination, const nb::bytes& list,
+                   const nb::bytes& manifest, const std::string& label, const std::vector<std::string>& field,
+                   const nb::bytes& labels, const nb::bytes& classes_from, int64_t limit,
+                   const std::string& split, bool no_splits, int64_t length, uint64_t seed,
+                   const nb::object& window, const nb::dict& storing, const nb::object& progress) {
   ingest::IngestOptions options;
   for (const nb::bytes& source : sources) options.sources.push_back(to_path(source));
   options.destination = to_path(destination);
@@ -63,22 +53,13 @@ nb::object run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& de
   options.fields = field;
   options.labels = to_path(labels);
   options.classes_from = to_path(classes_from);
-  options.on_error = value_or_throw(ingest::parse_on_error(on_error));
-  options.store = value_or_throw(ingest::parse_store(store));
-  options.jpeg = value_or_throw(ingest::parse_jpeg_layout(jpeg));
-  options.trust = trust;
-  options.resize_max = resize_max;
-  options.quality = quality;
-  options.zstd = zstd;
   options.limit = limit;
   if (!split.empty()) options.split = value_or_throw(ingest::parse_split(split));
   options.no_splits = no_splits;
   options.length = length;
   options.seed = seed;
-  options.window_bytes = to_bytes("window", window);
-  options.jobs = threads;
-  options.map_bytes = to_bytes("map_size", map_size);
-  options.max_pixels = max_pixels;
+  options.window_bytes = bytes_option("window", window);
+  set_storing_options(storing, options);
 
   Task task;
   options.on_warning = [](const std::string& warning) { log(LogLevel::kWarning, warning); };
@@ -89,7 +70,7 @@ nb::object run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& de
   }
   ingest::IngestReport report;
   task.run([&] { report = value_or_throw(ingest::ingest(options, on_progress)); });
-  return nb::module_::import_("json").attr("loads")(to_text(ingest::to_json(report)));
+  return nb::borrow<nb::any>(nb::module_::import_("json").attr("loads")(to_text(ingest::to_json(report))));
 }
 
 }  // namespace
@@ -97,10 +78,9 @@ nb::object run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& de
 void bind_ingest(nb::module_& module) {
   module.def("ingest", run_ingest, nb::kw_only(), nb::arg("sources"), nb::arg("destination"), nb::arg("list"),
              nb::arg("manifest"), nb::arg("label"), nb::arg("field"), nb::arg("labels"),
-             nb::arg("classes_from"), nb::arg("on_error"), nb::arg("store"), nb::arg("jpeg"),
-             nb::arg("trust"), nb::arg("resize_max"), nb::arg("quality"), nb::arg("zstd"), nb::arg("limit"),
-             nb::arg("split"), nb::arg("no_splits"), nb::arg("length"), nb::arg("seed"), nb::arg("window"),
-             nb::arg("threads"), nb::arg("map_size"), nb::arg("max_pixels"), nb::arg("progress").none());
+             nb::arg("classes_from"), nb::arg("limit"), nb::arg("split"), nb::arg("no_splits"),
+             nb::arg("length"), nb::arg("seed"), nb::arg("window"), nb::arg("storing"),
+             nb::arg("progress").none());
 }
 
 }  // namespace dlpipe::python

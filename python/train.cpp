@@ -35,11 +35,11 @@ namespace dlpipe::python {
 
 namespace {
 
-nb::object from_json(const std::string& text) {
-  return nb::module_::import_("json").attr("loads")(to_text(text));
+nb::any from_json(const std::string& text) {
+  return nb::borrow<nb::any>(nb::module_::import_("json").attr("loads")(to_text(text)));
 }
 
-nb::object from_json_lines(const std::vector<std::string>& lines) {
+nb::any from_json_lines(const std::vector<std::string>& lines) {
   std::string text = "[";
   for (const std::string& line : lines) text += (text.size() > 1 ? "," : "") + line;
   return from_json(text + "]");
@@ -122,8 +122,8 @@ std::unique_ptr<run::Session> open_session(const std::string& resume, const std:
   return std::make_unique<run::Session>(config, run::Registries{}, &observer);
 }
 
-nb::object train(const nb::bytes& resume, const nb::bytes& config_file, const run::GivenOptions& given,
-                 const nb::object& on_step, const nb::object& on_progress, const nb::object& on_validation) {
+nb::any train(const nb::bytes& resume, const nb::bytes& config_file, const run::GivenOptions& given,
+              const nb::object& on_step, const nb::object& on_progress, const nb::object& on_validation) {
   Task task;
   Observer observer(task, or_nothing(on_step), or_nothing(on_progress), or_nothing(on_validation));
   const std::string from = to_path(resume), file = to_path(config_file);
@@ -209,7 +209,7 @@ class OpenPredictor {
     pass_log_on();
   }
 
-  nb::object probabilities(const nb::list& pictures) {
+  nb::any probabilities(const nb::list& pictures) {
     std::vector<run::PictureFile> files;
     for (const nb::handle& picture : pictures) {
       const std::vector<std::byte> bytes = picture_bytes(picture);
@@ -231,7 +231,7 @@ class OpenPredictor {
     return make_array(Framework::kNumpy, data, {DType::kF32, {files.size(), classes}, {}}, owner);
   }
 
-  nb::object predict(const std::vector<std::string>& paths, const nb::object& progress) {
+  nb::any predict(const std::vector<std::string>& paths, const nb::object& progress) {
     Task task;
     std::vector<std::string> lines;
     task.run([&] {

@@ -13,6 +13,7 @@
 #include "dlpipe/io/data/schema.h"
 #include "dlpipe/python/errors.h"
 #include "dlpipe/python/pictures.h"
+#include "dlpipe/python/storing.h"
 #include "dlpipe/python/subjects.h"
 #include "dlpipe/python/waiting.h"
 #include "dlpipe/run/ingest/sample_writer.h"
@@ -102,8 +103,7 @@ std::vector<Field> fields_of(const nb::list& list) {
 
 void open(OpenWriter* self, const nb::bytes& destination, const nb::list& fields,
           const std::vector<std::string>& classes, const std::string& source, const std::string& interrupted,
-          const std::string& on_error, const std::string& store, const std::string& jpeg, bool trust,
-          int resize_max, int quality, bool zstd, int threads, uint64_t map_size, int64_t max_pixels) {
+          const nb::dict& storing) {
   ingest::SampleWriterOptions options;
   options.fields = fields_of(fields);
   options.classes = classes;
@@ -111,16 +111,8 @@ void open(OpenWriter* self, const nb::bytes& destination, const nb::list& fields
   options.interrupted = value_or_throw(ingest::parse_interrupted(interrupted));
   ingest::IngestOptions& ingest = options.ingest;
   ingest.destination = {destination.c_str(), destination.size()};
-  ingest.on_error = value_or_throw(ingest::parse_on_error(on_error));
-  ingest.store = value_or_throw(ingest::parse_store(store));
-  ingest.jpeg = value_or_throw(ingest::parse_jpeg_layout(jpeg));
-  ingest.trust = trust;
-  ingest.resize_max = resize_max;
-  ingest.quality = quality;
-  ingest.zstd = zstd;
-  ingest.jobs = threads;
-  ingest.map_bytes = map_size;
-  ingest.max_pixels = max_pixels;
+  ingest.on_error = ingest::OnError::kStop;
+  set_storing_options(storing, ingest);
   new (self) OpenWriter(unlocked([&] { return SampleWriter::open(options); }));
 }
 
@@ -129,15 +121,14 @@ void open(OpenWriter* self, const nb::bytes& destination, const nb::list& fields
 void bind_writer(nb::module_& module) {
   nb::class_<OpenWriter>(module, "Writer")
       .def("__init__", open, nb::kw_only(), nb::arg("destination"), nb::arg("fields"), nb::arg("classes"),
-           nb::arg("source"), nb::arg("interrupted"), nb::arg("on_error"), nb::arg("store"), nb::arg("jpeg"),
-           nb::arg("trust"), nb::arg("resize_max"), nb::arg("quality"), nb::arg("zstd"), nb::arg("threads"),
-           nb::arg("map_size"), nb::arg("max_pixels"))
+           nb::arg("source"), nb::arg("interrupted"), nb::arg("storing"))
       .def("write", write, nb::arg("picture").none(), nb::arg("label").none(), nb::arg("values"),
            nb::arg("split"), nb::arg("kinds"))
       .def("finish",
            [](OpenWriter& self) {
              const ingest::IngestReport report = self.finish();
-             return nb::module_::import_("json").attr("loads")(to_text(ingest::to_json(report)));
+             return nb::borrow<nb::any>(
+                 nb::module_::import_("json").attr("loads")(to_text(ingest::to_json(report))));
            })
       .def("close", &OpenWriter::close)
       .def_prop_ro("position", &OpenWriter::position);

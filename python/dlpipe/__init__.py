@@ -10,7 +10,8 @@ bit for bit, on any number of threads. Messages go to the logger "dlpipe"; error
 
 from dlpipe import _dlpipe
 from dlpipe.augmentation import AUGMENTATION_SIGNATURE, CFunction, add_augmentation
-from dlpipe.dataset import Dataset
+from dlpipe.batch import Batch
+from dlpipe.dataset import Dataset, Sample
 from dlpipe.errors import (
     CancelledError,
     ChangedError,
@@ -28,7 +29,8 @@ from dlpipe.errors import (
 from dlpipe.from_dataset import from_dataset
 from dlpipe.ingest import ingest
 from dlpipe.loader import Loader
-from dlpipe.progress import TqdmProgress
+from dlpipe.progress import Progress, TqdmProgress
+from dlpipe.storing import StoringOptions
 from dlpipe.training import Predictor, evaluate, predict, train
 from dlpipe.writer import Writer
 
@@ -36,6 +38,7 @@ __version__ = _dlpipe.version
 
 __all__ = [
     "AUGMENTATION_SIGNATURE",
+    "Batch",
     "CFunction",
     "CancelledError",
     "ChangedError",
@@ -51,6 +54,9 @@ __all__ = [
     "OutOfMemoryError",
     "PermissionDeniedError",
     "Predictor",
+    "Progress",
+    "Sample",
+    "StoringOptions",
     "TqdmProgress",
     "UnsupportedError",
     "Writer",

@@ -1,13 +1,17 @@
 """Compiled functions as augmentations of an expression."""
 
+from __future__ import annotations
+
 import ctypes
 import hashlib
 import inspect
+from collections.abc import Mapping
+from typing import Any
 
 from dlpipe import _dlpipe
 from dlpipe.errors import MisuseError
 
-_kept = []  # their code is called as long as the process lives
+_kept: list[Any] = []  # their code is called as long as the process lives
 
 #: The C type of such a function, for ctypes; numba.cfunc takes `dlpipe.AUGMENTATION_SIGNATURE`.
 CFunction = ctypes.CFUNCTYPE(
@@ -31,7 +35,14 @@ def _code_of(function):
     return inspect.getsource(code)
 
 
-def add_augmentation(name, function, *, parameters=None, version=None, help=""):
+def add_augmentation(
+    name: str,
+    function: Any,
+    *,
+    parameters: Mapping[str, float] | None = None,
+    version: str | int | None = None,
+    help: str = "",
+) -> None:
     """Makes a compiled function an augmentation, to be used in expressions like all others: "rrc(224) NAME(x=2) hflip".
 
     It runs inside of the pipeline, on all of its threads and without the interpreter lock:

@@ -1,73 +1,82 @@
 """What a loader's iterator gives: a tuple of the dataset's fields, with names."""
 
-import collections
-import functools
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING, Any
+
+from dlpipe.tuples import Named, named_type
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
-class _Facts:
-    """What a batch knows beside its fields. Mixed into the named tuples."""
+class Batch(Named):
+    """A batch: the dataset's fields as arrays, and what is known of it beside them. Fields of these names are
+    under batch["epoch"] and batch.epoch_.
+
+    A copy (pickled, or made by another library on a device of its own) has the fields alone.
+    """
 
     __slots__ = ()
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            if name == "_lent":
+                raise AttributeError("this is a copy of a batch, which has its fields alone: take sample_ids, weight and "
+                                     "the like from the loader's own batch")
+            raise AttributeError(f"a batch has no {name!r}; its fields are {', '.join(self._fields)}")
+
     @property
-    def sample_ids(self):
+    def sample_ids(self) -> npt.NDArray[np.int64]:
         """numpy int64 [count]: which samples of the dataset these are."""
         return self._lent.sample_ids
 
     @property
-    def weight(self):
+    def weight(self) -> npt.NDArray[np.float32]:
         """numpy float32 [count]: 1, or 0 for a sample that was dropped because it is damaged."""
         return self._lent.weight
 
     @property
-    def path(self):
+    def path(self) -> list[str]:
         """list of str: the files that the samples came from, below the folder that was ingested."""
         data, offsets = self._lent.ragged("path")
         return [os.fsdecode(data[begin:end]) for begin, end in zip(offsets, offsets[1:])]
 
-    def ragged(self, field):
+    def ragged(self, field: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """A field without a fixed size, such as a text or a manifest's column: (bytes, offsets), numpy uint8 [total] and
         int64 [count + 1]; sample i has bytes[offsets[i]:offsets[i + 1]]. Read from the dataset once more."""
-        import numpy
+        import numpy as np
 
         data, offsets = self._lent.ragged(field)
-        return numpy.frombuffer(data, numpy.uint8), numpy.array(offsets, numpy.int64)
+        return np.frombuffer(data, np.uint8), np.array(offsets, np.int64)
 
     @property
-    def epoch(self):
+    def epoch(self) -> int:
         """The epoch, from 0."""
         return self._lent.epoch
 
     @property
-    def index(self):
+    def index(self) -> int:  # type: ignore[override]
         """The batch's number within the epoch, from 0."""
         return self._lent.index
 
     @property
-    def last_in_epoch(self):
+    def last_in_epoch(self) -> bool:
         """Whether the epoch ends with it."""
         return self._lent.last_in_epoch
 
     @property
-    def substitutions(self):
+    def substitutions(self) -> list[dict[str, Any]]:
         """Damaged samples and what stood in for them: dicts of position, bad_sample, used_sample (-1: none), reason."""
         return self._lent.substitutions
 
 
-def _make(fields, values):
-    return batch_type(fields)(*values)
-
-
-def _reduce(self):
-    return _make, (self._fields, tuple(self))
-
-
-@functools.cache
 def batch_type(fields):
     """The class of batches with these fields. Copies and unpickled ones are plain: their memory is their own."""
-    base = collections.namedtuple("Batch", fields)
-    return type("Batch", (_Facts, base), {"__reduce__": _reduce, "__module__": "dlpipe"})
+    return named_type(Batch, fields)
 
 
 def lend(kind, lent):

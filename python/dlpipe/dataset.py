@@ -1,41 +1,36 @@
 """A dataset, sample by sample."""
 
-import collections
+from __future__ import annotations
+
 import functools
 import operator
 import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 from dlpipe import _dlpipe
 from dlpipe.errors import MisuseError
-from dlpipe.progress import Reporter
+from dlpipe.paths import Path
+from dlpipe.progress import Progress, Reporter
+from dlpipe.tuples import Named, named_type
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from PIL.Image import Image
 
 
-class _Facts:
-    """What a sample knows beside its fields. Mixed into the named tuples."""
+class Sample(Named):
+    """A sample: the dataset's fields."""
 
     __slots__ = ()
 
-    def to_pil(self):
+    def to_pil(self) -> Image:
         """The picture as a PIL.Image (needs Pillow)."""
         from PIL import Image
 
         pixels = next(value for value in self if getattr(value, "ndim", 0) == 3 and value.dtype == "uint8")
         return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
-
-
-def _make(fields, values):
-    return sample_type(fields)(*values)
-
-
-def _reduce(self):
-    return _make, (self._fields, tuple(self))
-
-
-@functools.cache
-def sample_type(fields):
-    """The class of samples with these fields."""
-    base = collections.namedtuple("Sample", fields, rename=True)  # a field may be called "class"
-    return type("Sample", (_Facts, base), {"__slots__": (), "__reduce__": _reduce, "__module__": "dlpipe"})
 
 
 def _open(directory, split, max_pixels, numbers):
@@ -70,16 +65,22 @@ class Dataset:
         dlpipe.Error: of the kind that fits; dlpipe.CorruptError where a sample read is damaged.
     """
 
-    def __init__(self, data, *, split="", max_pixels=178_956_970):
+    def __init__(self, data: Path, *, split: str = "", max_pixels: int = 178_956_970) -> None:
         self._arguments = (data, split, max_pixels)
         self._opened = _dlpipe.Dataset(os.fsencode(data), split, max_pixels)
-        self._type = sample_type(self._opened.fields)
-        self._numbers = range(self._opened.size)
+        self._type = named_type(Sample, tuple(self._opened.fields))
+        self._numbers: Sequence[int] = range(self._opened.size)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._numbers)
 
-    def __getitem__(self, index):
+    @overload
+    def __getitem__(self, index: int | np.integer[Any]) -> Sample: ...
+
+    @overload
+    def __getitem__(self, index: slice | Sequence[int] | npt.NDArray[np.integer[Any]]) -> Dataset: ...
+
+    def __getitem__(self, index: Any) -> Sample | Dataset:
         """One sample for a number (negative ones count from the end); for a slice or a list of numbers a Dataset of
         these, which reads nothing yet."""
         if hasattr(index, "__index__"):
@@ -92,7 +93,7 @@ class Dataset:
             return self._of(self._numbers[index])
         return self._of([self._numbers[operator.index(i)] for i in index])
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Sample]:
         return (self[i] for i in range(len(self)))
 
     def _of(self, numbers):
@@ -104,26 +105,26 @@ class Dataset:
     def _pick(self, column):
         return column if self._numbers == range(len(column)) else column[list(self._numbers)]
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return _open, (*self._arguments, self._numbers)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"dlpipe.Dataset({os.fsdecode(self.directory)!r}): {len(self)} samples, {len(self.classes)} classes"
 
-    def to_pil(self, index):
+    def to_pil(self, index: int) -> Image:
         """The picture of one sample as a PIL.Image (needs Pillow)."""
         return self[index].to_pil()
 
-    def file(self, index):
+    def file(self, index: int) -> bytes:
         """The bytes of one sample's picture as a file: the JPEG or PNG that was stored, byte for byte; of raw pixels a
         PNG. (A progressive JPEG stored as coefficients comes back as a baseline one with the same pixels.)"""
-        return self._opened.file(self._numbers[index])
+        return self._opened.file(self._numbers[operator.index(index)])
 
-    def class_name(self, label):
+    def class_name(self, label: int) -> str | None:
         """The name of a label; None for -1."""
         return self.classes[label] if label >= 0 else None
 
-    def export(self, directory, *, limit=-1, progress=None):
+    def export(self, directory: Path, *, limit: int = -1, progress: Progress = None) -> dict[str, Any]:
         """Writes all samples (or the first `limit`; not those of a slice) back to files, DIRECTORY/CLASS/..., as `dlpipe export`
         does; `directory` appears when it is whole. `progress(done, total)`, or True for a tqdm bar.
 
@@ -137,46 +138,46 @@ class Dataset:
             return self._opened.export(os.fsencode(directory), limit, call)
 
     @property
-    def directory(self):
+    def directory(self) -> bytes:
         """Where it lies, as bytes of a path."""
         return self._opened.directory
 
     @property
-    def fields(self):
-        """Names of a sample's fields."""
-        return self._type._fields
+    def fields(self) -> tuple[str, ...]:
+        """Names of a sample's fields, as the dataset has them: sample[name]."""
+        return self._type._names
 
     @functools.cached_property
-    def classes(self):
+    def classes(self) -> list[str]:
         """Names of the classes, by label."""
         return self._opened.classes
 
     @property
-    def class_counts(self):
+    def class_counts(self) -> list[int]:
         """Samples of each class, in all of the dataset."""
         return self._opened.class_counts
 
     @property
-    def labels(self):
+    def labels(self) -> npt.NDArray[np.int64]:
         """numpy int64 [len(self)]: every label, without reading a sample."""
         return self._pick(self._opened.labels())
 
     @property
-    def sizes(self):
+    def sizes(self) -> npt.NDArray[np.int32]:
         """numpy int32 [len(self), 2]: height and width of every picture, without reading a sample."""
         return self._pick(self._opened.sizes())
 
     @property
-    def mean_std(self):
+    def mean_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Mean and standard deviation of the dataset's pixels, each a tuple by channel, of values scaled to [0, 1]."""
         return self._opened.mean_std
 
     @property
-    def id(self):
+    def id(self) -> str:
         """A hash of what it holds: equal datasets have equal ids wherever they lie."""
         return self._opened.id
 
     @property
-    def skipped(self):
+    def skipped(self) -> list[tuple[str, str]]:
         """(path, reason) of each file that was left out when it was made."""
         return self._opened.skipped()

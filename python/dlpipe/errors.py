@@ -77,4 +77,5 @@ class CancelledError(Error, KeyboardInterrupt):
     code = "cancelled"
 
 
-BY_CODE = {kind.code: kind for kind in (Error, *Error.__subclasses__())}
+_KINDS: list[type[Error]] = [Error, *Error.__subclasses__()]
+BY_CODE = {kind.code: kind for kind in _KINDS}

@@ -1,16 +1,26 @@
 """Other libraries' datasets as dlpipe's."""
 
+from __future__ import annotations
+
 import collections
+import collections.abc
 import contextlib
 import itertools
 import json
 import os
 import signal
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from dlpipe.errors import Error, MisuseError
+from dlpipe.paths import Path
 from dlpipe.pictures import picture
-from dlpipe.progress import Reporter
-from dlpipe.writer import Writer
+from dlpipe.progress import Progress, Reporter
+from dlpipe.storing import StoringOptions, documented
+from dlpipe.writer import FieldKind, Writer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _LABEL_NAMES = ("label", "labels", "cls", "class", "target", "fine_label")
 _IMAGE_ENDINGS = ("jpg", "jpeg", "png", "ppm", "img", "image")
@@ -51,7 +61,7 @@ def _kind_of(name, value):
 
 def _infer(first):
     """Fields of samples like this one."""
-    fields = {}
+    fields: dict[str, Any] = {}
     for name, value in first.items():
         kind = _kind_of(name, value)
         if kind is None:
@@ -89,7 +99,7 @@ def _as_dict(item):
 class _Indexed:
     """Any object with a length and samples by their number: torch's map-style datasets, lists."""
 
-    fields = None
+    fields: dict[str, Any] | None = None
 
     def __init__(self, dataset):
         self.dataset = dataset
@@ -131,7 +141,8 @@ class _HuggingFace(_Indexed):
         import datasets
 
         super().__init__(dataset)
-        self.fields, self.image = {}, None
+        self.fields: dict[str, Any] = {}
+        self.image: str | None = None
         for name, feature in dataset.features.items():
             self._add(datasets, name, feature)
         if self.image is not None:
@@ -198,7 +209,7 @@ class _HuggingFace(_Indexed):
 class _HuggingFaceStream(_HuggingFace):
     """datasets.IterableDataset."""
 
-    __len__ = None
+    __len__ = None  # type: ignore[assignment]
 
     def __iter__(self):
         return map(self._row, self.dataset)
@@ -249,7 +260,7 @@ class _Converter:
         return [self.one(self.source[i]) for i in range(begin, end)]
 
 
-_converter = None
+_converter: Any = None
 
 
 def _begin_worker(converter):
@@ -298,7 +309,7 @@ class _Workers:
                         ) from error  # fmt: skip
 
     def samples(self, begin, end):
-        ahead = collections.deque()
+        ahead: collections.deque[Any] = collections.deque()
         ranges = ((i, min(i + self.RANGE, end)) for i in range(begin, end, self.RANGE))
         for one in itertools.islice(ranges, 4 * self.count):
             ahead.append(self.pool.submit(_take_range, *one))
@@ -324,14 +335,25 @@ def _first(source):
         return source[0]
     iterator = iter(source)
     first = next(iterator, None)
-    if iterator is getattr(source, "dataset", None):  # can't be begun again
+    is_used_up = iterator is getattr(source, "dataset", None)  # it can't be begun again
+    if is_used_up:
         source.dataset = itertools.chain([first], iterator)
     return first
 
 
+@documented
 def from_dataset(
-    dataset, dst, *, fields=None, classes=None, sample=None, workers=0, interrupted="resume", progress=None, **options
-):
+    dataset: Any,
+    dst: Path,
+    *,
+    fields: Mapping[str, FieldKind] | None = None,
+    classes: Iterable[str] | None = None,
+    sample: Callable[[Any], Mapping[str, Any]] | None = None,
+    workers: int = 0,
+    interrupted: str = "resume",
+    progress: Progress = None,
+    **storing: Unpack[StoringOptions],
+) -> dict[str, Any]:
     """Makes a dataset of another library's dataset.
 
         dlpipe.from_dataset(datasets.load_dataset("beans"), "data/beans")              # Hugging Face: all its splits
@@ -355,7 +377,7 @@ def from_dataset(
         workers: processes that take samples of a dataset with numbers; 0: this one does.
         interrupted: as in dlpipe.Writer; a dataset that has changed meanwhile is refused where that can be told.
         progress: called as progress(done, total) (total None where nobody knows); True, or dlpipe.TqdmProgress(), for a bar.
-        **options: dlpipe.Writer's others: on_error, store, jpeg, quality, resize_max, zstd, threads, ...
+        {storing}
 
     Returns:
         What `dlpipe ingest --json` prints, as a dict.
@@ -388,9 +410,10 @@ def from_dataset(
             if workers > 0 and _length(converter.source):
                 pools[split] = stack.enter_context(contextlib.closing(_Workers(workers, converter)))
         writer = stack.enter_context(
-            Writer(dst, fields=fields, classes=classes, source=name, interrupted=interrupted, **options)
+            Writer(dst, fields=fields, classes=classes, source=name, interrupted=interrupted, **storing)
         )
         _write(writer, converters, pools, call, total)
+    assert writer.report is not None  # the block is left
     return writer.report
 
 

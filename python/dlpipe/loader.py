@@ -1,5 +1,7 @@
 """The loader: batches of a dataset for any training loop."""
 
+from __future__ import annotations
+
 import atexit
 import os
 import sys
@@ -11,9 +13,10 @@ from typing import Any
 from dlpipe import _dlpipe
 from dlpipe.batch import batch_type, lend
 from dlpipe.errors import MisuseError
+from dlpipe.paths import Path
 from dlpipe.ranks import find_rank
 
-_open = weakref.WeakSet()
+_open: weakref.WeakSet[Loader] = weakref.WeakSet()
 
 
 def _close_all():
@@ -96,7 +99,7 @@ class Loader:
 
     def __init__(
         self,
-        data: str | os.PathLike,
+        data: Path,
         *,
         augment: str = "",
         batch: int = 64,
@@ -123,7 +126,7 @@ class Loader:
         max_bad: int = -1,
         max_pixels: int = 178_956_970,
         memory: int = 0,
-        quarantine: str | os.PathLike = "",
+        quarantine: Path = "",
         transform: Callable[[Any], Any] | None = None,
     ) -> None:
         if layout not in ("NHWC", "NCHW"):
@@ -212,7 +215,7 @@ class Loader:
         """Stops all threads. Batches that you hold stay as they are."""
         self._feed.close()
 
-    def __enter__(self) -> "Loader":
+    def __enter__(self) -> Loader:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -225,8 +228,8 @@ class Loader:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of a batch's fields."""
-        return self._batch_type._fields
+        """Names of a batch's fields, as the dataset has them: batch[name]."""
+        return self._batch_type._names
 
     @property
     def classes(self) -> list[str]:

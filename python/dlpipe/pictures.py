@@ -1,8 +1,17 @@
 """Pictures that Python code has, as the library takes them."""
 
+from __future__ import annotations
+
 import sys
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from dlpipe.errors import MisuseError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    #: Bytes of a JPEG or PNG, or pixels: a uint8 array, a PIL.Image, a torch.Tensor.
+    Picture: TypeAlias = Union[bytes, bytearray, memoryview, npt.NDArray[Any], Any]
 
 
 def _refuse(*words):

@@ -1,5 +1,10 @@
 """Progress of long work: any function of your own, or tqdm's bar ready-made."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Union
+
 
 class TqdmProgress:
     """A tqdm bar. Give one as `progress=` to whatever takes a progress function, or `progress=True` for the same.
@@ -8,13 +13,13 @@ class TqdmProgress:
         **options: tqdm's own, such as desc="val" or file=sys.stdout.
     """
 
-    def __init__(self, **options):
+    def __init__(self, **options: Any) -> None:
         from tqdm.auto import tqdm
 
         self._make = lambda total, unit: tqdm(**{"total": total, "unit": unit, **options})
-        self._bar = None
+        self._bar: Any = None
 
-    def update(self, done, total, unit, **shown):
+    def update(self, done: int, total: int | None, unit: str, **shown: object) -> None:
         """Moves the bar to `done` of `total` (None: nobody knows) and shows the rest behind it."""
         if self._bar is None:
             self._bar = self._make(total, unit)
@@ -22,11 +27,15 @@ class TqdmProgress:
             self._bar.set_postfix(shown, refresh=False)
         self._bar.update(done - self._bar.n)
 
-    def close(self):
+    def close(self) -> None:
         """Leaves the bar as it is. Called at the end of the work, whatever the end was."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+#: What `progress=` may be.
+Progress = Union[None, bool, TqdmProgress, Callable[..., object]]
 
 
 class Reporter:
@@ -44,7 +53,7 @@ class Reporter:
         else:
             raise TypeError(f"progress={progress!r}; give a function, True for a tqdm bar, or dlpipe.TqdmProgress()")
 
-    _bar = None
+    _bar: TqdmProgress | None = None
 
     def __enter__(self):
         return self.call

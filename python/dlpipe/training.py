@@ -1,10 +1,21 @@
 """Training, evaluation and prediction, as the program's commands do them."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dlpipe import _dlpipe
+from dlpipe.paths import Path
 from dlpipe.pictures import picture
-from dlpipe.progress import Reporter
+from dlpipe.progress import Progress, Reporter
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from dlpipe.pictures import Picture
 
 
 def _text(value):
@@ -26,7 +37,16 @@ def _show(bar, now):
                limit=now["limit"])  # fmt: skip
 
 
-def train(data=None, *, resume="", config="", on_step=None, on_validation=None, progress=None, **options):
+def train(
+    data: Path | None = None,
+    *,
+    resume: Path = "",
+    config: Path = "",
+    on_step: Callable[[int, float], object] | None = None,
+    on_validation: Callable[[dict[str, Any]], object] | None = None,
+    progress: Progress = None,
+    **options: Any,
+) -> dict[str, Any]:
     """Trains a model, as `dlpipe train` does: the same run directory, the same receipt and weights, bit for bit.
 
         dlpipe.train("data", model="resnet18", augment="rrc(224) hflip", epochs=20, out="runs/a", progress=True)
@@ -63,25 +83,25 @@ def _model(weights, model, classes, val_augment, tta, dtype):
 
 
 def evaluate(
-    ckpt,
-    data,
+    ckpt: Path,
+    data: Path,
     *,
-    model="",
-    classes="",
-    val_augment="",
-    tta="",
-    dtype="",
-    split="",
-    batch=64,
-    threads=0,
-    limit=-1,
-    device="cpu",
-    tf32=False,
-    report=False,
-    predictions=False,
-    top=5,
-    progress=None,
-):
+    model: str = "",
+    classes: Path = "",
+    val_augment: str = "",
+    tta: str = "",
+    dtype: str = "",
+    split: str = "",
+    batch: int = 64,
+    threads: int = 0,
+    limit: int = -1,
+    device: str = "cpu",
+    tf32: bool = False,
+    report: bool = False,
+    predictions: bool = False,
+    top: int = 5,
+    progress: Progress = None,
+) -> dict[str, Any]:
     """Judges a trained model on a dataset, as `dlpipe eval` does.
 
     Args:
@@ -130,22 +150,34 @@ class Predictor:
     """
 
     def __init__(
-        self, ckpt, *, model="", classes="", val_augment="", tta="", dtype="", device="cpu", threads=0, batch=64,
-        max_pixels=178_956_970, _top=5,
-    ):  # fmt: skip
+        self,
+        ckpt: Path,
+        *,
+        model: str = "",
+        classes: Path = "",
+        val_augment: str = "",
+        tta: str = "",
+        dtype: str = "",
+        device: str = "cpu",
+        threads: int = 0,
+        batch: int = 64,
+        max_pixels: int = 178_956_970,
+        _top: int = 5,
+    ) -> None:
         self._predictor = _dlpipe.Predictor(
             model=_model(ckpt, model, classes, val_augment, tta, dtype), batch=batch, threads=threads, device=device,
             max_pixels=max_pixels, top=_top,
         )  # fmt: skip
-        self.classes = self._predictor.classes
+        self.classes: list[str] = self._predictor.classes
 
-    def __call__(self, pictures):
+    def __call__(self, pictures: Path | Picture | Sequence[Path | Picture]) -> npt.NDArray[np.float32]:
         """Probabilities, numpy float32: [classes] of one picture, [n, classes] of a list, or of an array of four axes."""
         many = isinstance(pictures, (list, tuple)) or getattr(pictures, "ndim", 0) == 4
-        found = self._predictor.probabilities([_load(one) for one in (pictures if many else [pictures])])
+        all_of_them: Any = pictures if many else [pictures]
+        found = self._predictor.probabilities([_load(one) for one in all_of_them])
         return found if many else found[0]
 
-    def top(self, pictures, k=5):
+    def top(self, pictures: Path | Picture | Sequence[Path | Picture], k: int = 5) -> list[Any]:
         """The k most probable classes of one picture as (name, probability), or a list of these for several."""
         found = self(pictures)
         if found.ndim == 2:
@@ -156,7 +188,7 @@ class Predictor:
         return [(self.classes[i], float(row[i])) for i in (-row).argsort(kind="stable")[:k]]
 
     @property
-    def val_augment(self):
+    def val_augment(self) -> str:
         """What happens to a picture before the model sees it."""
         return self._predictor.val_augment
 
@@ -168,7 +200,9 @@ def _load(one):
     return picture(one)
 
 
-def predict(ckpt, paths, *, top=5, progress=None, **options):
+def predict(
+    ckpt: Path, paths: Path | Iterable[Path], *, top: int = 5, progress: Progress = None, **options: Any
+) -> list[dict[str, Any]]:
     """Classifies image files, and folders of them, as `dlpipe predict` does.
 
     Args:

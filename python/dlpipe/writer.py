@@ -1,10 +1,22 @@
 """Datasets of samples that Python code makes."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Union
 
 from dlpipe import _dlpipe
 from dlpipe.errors import MisuseError
+from dlpipe.paths import Path
 from dlpipe.pictures import picture
+from dlpipe.storing import StoringOptions, documented
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+#: What a field holds: "image", "label", "text", ...; a dtype; or (dtype, shape).
+FieldKind = Union[str, type, "tuple[Any, Any]", Any]
 
 DEFAULT_FIELDS = {"image": "image", "label": "label", "path": "text"}
 _DTYPES = {
@@ -38,12 +50,14 @@ class Field:
 
     def __init__(self, name, kind):
         self.name = name
-        self.dtype, self.shape = "u8", ()
+        self.dtype = "u8"
+        self.shape: tuple[int, ...] = ()
         if kind in ("image", "label", "text", "bytes"):
             self.kind = kind
             self.dtype = "i64" if kind == "label" else "u8"
             return
         self.kind = "tensor"
+        shape: Any
         dtype, shape = kind if isinstance(kind, (tuple, list)) and len(kind) == 2 else (kind, (1,))
         self.dtype = _dtype_name(name, dtype)
         self.shape = tuple(shape) if hasattr(shape, "__iter__") else (int(shape),)
@@ -95,6 +109,7 @@ def _label(value):
         _refuse(f"the label is {value!r}; give an int, a str (the class' name) or None")
 
 
+@documented
 class Writer:
     """Makes a dataset of samples that your code has.
 
@@ -123,9 +138,7 @@ class Writer:
         source: what the samples are, in your words; interrupted="resume" refuses to go on with others.
         interrupted: what to do about what an interrupted writer left: "refuse" (an error that says so), "resume" or
             "restart" (remove it).
-        on_error: about a damaged picture: "stop" or "skip" (and list it in the report).
-        store, jpeg, trust, resize_max, quality, zstd, threads, max_pixels: as in dlpipe.ingest.
-        map_size: most bytes of a dataset; 0: 1 TiB. Address space only.
+        {storing}
 
     Raises:
         dlpipe.Error: of the kind that fits. After dlpipe.MisuseError of one write() the writer takes other samples.
@@ -133,23 +146,14 @@ class Writer:
 
     def __init__(
         self,
-        dst,
+        dst: Path,
         *,
-        fields=None,
-        classes=None,
-        source="",
-        interrupted="refuse",
-        on_error="stop",
-        store="auto",
-        jpeg="auto",
-        trust=False,
-        resize_max=0,
-        quality=90,
-        zstd=False,
-        threads=0,
-        map_size=0,
-        max_pixels=178_956_970,
-    ):
+        fields: Mapping[str, FieldKind] | None = None,
+        classes: Iterable[str] | None = None,
+        source: str = "",
+        interrupted: str = "refuse",
+        **storing: Unpack[StoringOptions],
+    ) -> None:
         fields = DEFAULT_FIELDS if fields is None else fields
         if not fields:
             _refuse("no fields; give {name: kind}, or leave them out for image, label and path")
@@ -162,20 +166,11 @@ class Writer:
             classes=list(classes or ()),
             source=source,
             interrupted=interrupted,
-            on_error=on_error,
-            store=store,
-            jpeg=jpeg,
-            trust=trust,
-            resize_max=resize_max,
-            quality=quality,
-            zstd=zstd,
-            threads=threads,
-            map_size=map_size,
-            max_pixels=max_pixels,
+            storing={**storing},
         )
-        self._report = None
+        self._report: dict[str, Any] | None = None
 
-    def write(self, sample=None, /, *, split="", **values):
+    def write(self, sample: Mapping[str, Any] | None = None, /, *, split: str = "", **values: Any) -> None:
         """Adds one sample: a dict of its values, or keyword arguments. A missing label is None, a missing text empty.
 
         Args:
@@ -203,11 +198,11 @@ class Writer:
         self._writer.write(image, label, others, split, self._kinds)
 
     @property
-    def position(self):
+    def position(self) -> int:
         """The number of the next sample: how many were written, those of an interrupted writer included."""
         return self._writer.position
 
-    def finish(self):
+    def finish(self) -> dict[str, Any]:
         """Makes the dataset. Called at the end of a `with` block that raised nothing.
 
         Returns:
@@ -216,19 +211,19 @@ class Writer:
         self._report = self._writer.finish()
         return self._report
 
-    def close(self):
+    def close(self) -> None:
         """Stops. What is committed stays for interrupted="resume"; where nothing is, nothing stays."""
         self._writer.close()
 
     @property
-    def report(self):
+    def report(self) -> dict[str, Any] | None:
         """What finish() answered; None before."""
         return self._report
 
-    def __enter__(self):
+    def __enter__(self) -> Writer:
         return self
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None and self._report is None:
                 self.finish()

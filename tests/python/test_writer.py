@@ -4,6 +4,7 @@ import io
 import json
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -215,3 +216,25 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path):
     assert positions[0] > 0 and positions == sorted(positions)
     assert dataset_files(tmp_path / "killed") == dataset_files(tmp_path / "whole")
     assert json.loads((pathlib.Path(tmp_path) / "killed" / "provenance.json").read_text())["files"] == 3000
+
+
+@pytest.mark.parametrize("make", [
+    lambda d, options: dlpipe.Writer(d, **options),
+    lambda d, options: dlpipe.ingest(d.parent / "none", d, **options),
+    lambda d, options: dlpipe.from_dataset([{"image": pixels_of(1)}], d, **options),
+])  # fmt: skip
+def test_the_options_of_storing_are_the_same_everywhere(tmp_path, make):
+    for options, kind, words in [
+        ({"qualty": 3}, TypeError, "no option 'qualty'; did you mean 'quality'"),
+        ({"quality": "3"}, TypeError, "quality='3'; give an int"),
+        ({"quality": 0}, dlpipe.MisuseError, "quality 0"),
+        ({"trust": 1}, TypeError, "trust=1; give True or False"),
+        ({"on_error": "stopp"}, dlpipe.MisuseError, "on_error stopp"),
+        ({"map_size": "1 parsec"}, dlpipe.MisuseError, "map_size '1 parsec'; give bytes"),
+    ]:
+        with pytest.raises(kind, match=words):
+            make(tmp_path / "d", options)
+    assert list(tmp_path.iterdir()) == []
+    for function in (dlpipe.Writer, dlpipe.ingest, dlpipe.from_dataset):
+        for option in dlpipe.StoringOptions.__annotations__:
+            assert re.search(rf"^ +(\w+, )*{option}[:,]", function.__doc__, re.M), option

@@ -1,0 +1,43 @@
+"""The options that ingest, Writer and from_dataset share: how pictures are stored. storing.cpp reads them."""
+
+from __future__ import annotations
+
+from typing import TypedDict, TypeVar
+
+_Documented = TypeVar("_Documented")
+
+_DOCUMENTATION = """\
+on_error: what to do about a bad picture: "skip" (and list it in the report) or "stop". Default: "skip"; of samples
+            that Python code makes "stop".
+        store: "auto" (the file's own bytes; pixels stay raw), "jpeg" or "raw".
+        jpeg: layout of JPEGs: "auto", "coefficients", "coefficients-dense", "restart" or "standard".
+        trust: don't compare the pixels of that layout with the file's.
+        resize_max: scale longer sides down to so many pixels; 0: don't.
+        quality: of JPEGs that are coded anew, 1 to 100. Default: 90.
+        zstd: compress each record; pays for raw pixels.
+        threads: 0: as many as the process may use.
+        map_size: most bytes of a dataset, a number or a text such as "1TiB"; 0: eight times the estimate, where nobody knows
+            what comes 1 TiB. Address space only.
+        max_pixels: larger pictures are bad ones."""
+
+
+class StoringOptions(TypedDict, total=False):
+    """How pictures are stored: options of dlpipe.ingest, dlpipe.Writer and dlpipe.from_dataset."""
+
+    on_error: str
+    store: str
+    jpeg: str
+    trust: bool
+    resize_max: int
+    quality: int
+    zstd: bool
+    threads: int
+    map_size: int | str
+    max_pixels: int
+
+
+def documented(what: _Documented) -> _Documented:
+    """Puts the options' documentation where "{storing}" stands in that of a function or a class."""
+    if what.__doc__ is not None:  # python -OO
+        what.__doc__ = what.__doc__.replace("{storing}", _DOCUMENTATION)
+    return what

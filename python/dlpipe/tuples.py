@@ -1,0 +1,71 @@
+"""Named tuples whose fields have a dataset's names, whatever these are."""
+
+import collections
+import functools
+import keyword
+import re
+from typing import TYPE_CHECKING, Any
+
+from dlpipe.errors import MisuseError
+
+
+class Named(tuple[Any, ...]):
+    """A tuple of a dataset's fields: by place, by attribute, and by the dataset's own name: batch[0], batch.image,
+    batch["image"].
+
+    A field whose name can't be an attribute has another attribute: what is no letter, digit or underscore becomes an
+    underscore, and a name that Python or the tuple itself uses ("class", "count") gets one behind it: sample.class_.
+    """
+
+    __slots__ = ()
+    _base: type
+    _names: tuple[str, ...] = ()
+    _fields: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:  # the fields
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            try:
+                key = self._names.index(key)
+            except ValueError:
+                raise KeyError(f"no field {key!r}; there are {', '.join(self._names)}") from None
+        return tuple.__getitem__(self, key)
+
+    def _asdict(self) -> dict[str, Any]:
+        """A dict of the fields, by the dataset's names."""
+        return dict(zip(self._names, self))
+
+    def __reduce__(self) -> Any:
+        return _make, (self._base, self._names, tuple(self))
+
+
+def _make(base, names, values):
+    return named_type(base, names)(*values)
+
+
+def _attribute(name, taken):
+    """The attribute of a field."""
+    attribute = re.sub(r"\W", "_", name).lstrip("_")
+    if not attribute.isidentifier():
+        attribute = "field_" + attribute
+    while attribute in taken or keyword.iskeyword(attribute):
+        attribute += "_"
+    return attribute
+
+
+@functools.cache
+def named_type(base, names):
+    """The class of tuples of these fields: a subclass of `base`, which is a Named."""
+    taken = set(dir(base))
+    attributes = []
+    for name in names:
+        if names.count(name) > 1:
+            raise MisuseError(f"[dataset] two fields are called {name!r}; make the dataset with another name for one")
+        attributes.append(_attribute(name, taken))
+        taken.add(attributes[-1])
+    fields = collections.namedtuple(base.__name__, attributes)  # type: ignore[misc]
+    body = {"_base": base, "_names": names, "_fields": fields._fields, "__module__": "dlpipe"}
+    return type(base.__name__, (base, fields), body)

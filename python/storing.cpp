@@ -1,0 +1,89 @@
+#include "dlpipe/python/storing.h"
+
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/text.h"
+
+namespace nb = nanobind;
+
+namespace dlpipe::python {
+
+namespace {
+
+using ingest::IngestOptions;
+
+template <class T>
+T typed(const char* name, nb::handle value, const char* type) {
+  T typed;
+  if (nb::try_cast(value, typed, false)) return typed;
+  throw nb::type_error(concat(name, "=", nb::repr(value).c_str(), "; give ", type).c_str());
+}
+
+template <auto kMember, auto kParse>
+void set_name(IngestOptions& options, const char* name, nb::handle value) {
+  options.*kMember = value_or_throw(kParse(typed<std::string>(name, value, "a text")));
+}
+template <auto kMember>
+void set_switch(IngestOptions& options, const char* name, nb::handle value) {
+  options.*kMember = typed<bool>(name, value, "True or False");
+}
+template <auto kMember, class T>
+void set_number(IngestOptions& options, const char* name, nb::handle value) {
+  options.*kMember = typed<T>(name, value, "an int");
+}
+void set_map_bytes(IngestOptions& options, const char* name, nb::handle value) {
+  options.map_bytes = bytes_option(name, value);
+}
+
+struct StoringOption {
+  const char* name;
+  void (*set)(IngestOptions& options, const char* name, nb::handle value);
+};
+constexpr std::array kOptions = {
+    StoringOption{"on_error", set_name<&IngestOptions::on_error, ingest::parse_on_error>},
+    StoringOption{"store", set_name<&IngestOptions::store, ingest::parse_store>},
+    StoringOption{"jpeg", set_name<&IngestOptions::jpeg, ingest::parse_jpeg_layout>},
+    StoringOption{"trust", set_switch<&IngestOptions::trust>},
+    StoringOption{"resize_max", set_number<&IngestOptions::resize_max, int>},
+    StoringOption{"quality", set_number<&IngestOptions::quality, int>},
+    StoringOption{"zstd", set_switch<&IngestOptions::zstd>},
+    StoringOption{"threads", set_number<&IngestOptions::jobs, int>},
+    StoringOption{"map_size", set_map_bytes},
+    StoringOption{"max_pixels", set_number<&IngestOptions::max_pixels, int64_t>},
+};
+
+[[noreturn]] void refuse_name(const std::string& name) {
+  std::vector<std::string> names;
+  for (const StoringOption& option : kOptions) names.emplace_back(option.name);
+  throw nb::type_error(concat("no option '", name, "'", suggestion(name, names)).c_str());
+}
+
+}  // namespace
+
+uint64_t bytes_option(const char* name, nb::handle value) {
+  uint64_t bytes = 0;
+  if (nb::try_cast(value, bytes, false)) return bytes;
+  std::string text;
+  if (nb::try_cast(value, text) && parse_bytes(text, &bytes)) return bytes;
+  throw Error(
+      Status(ErrorCode::kMisuse, concat("[ingest] ", name, " ", nb::repr(value).c_str(),
+                                        "; give bytes as a number, or a text with its unit, as '512MiB'")));
+}
+
+void set_storing_options(const nb::dict& given, IngestOptions& options) {
+  for (const auto& [key, value] : given) {
+    const auto name = nb::cast<std::string>(key);
+    const auto* option = std::find_if(kOptions.begin(), kOptions.end(),
+                                      [&](const StoringOption& one) { return one.name == name; });
+    if (option == kOptions.end()) refuse_name(name);
+    option->set(options, option->name, value);
+  }
+}
+
+}  // namespace dlpipe::python

@@ -1,0 +1,62 @@
+"""Fields of any name, in batches and in samples."""
+
+import pickle
+
+import dlpipe
+import numpy as np
+import pytest
+
+# what Python or the tuple uses itself, and what is no attribute
+FIELDS = {"image": "image", "class": "label", "weight": "f32", "index": "i64", "count": "i64", "a-b": "i64", "a_b": "i64",
+          "_fields": "i64", "3d": "i64", "größe": "i64", "to_pil": "i64"}  # fmt: skip
+BATCH_NAMES = ("image", "class_", "weight_", "index_", "count_", "a_b", "a_b_", "fields", "field_3d", "größe", "to_pil")
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("odd") / "d"
+    with dlpipe.Writer(directory, fields=FIELDS) as writer:
+        for i in range(8):
+            numbers = {name: 100 * place + i for place, name in enumerate(FIELDS) if FIELDS[name] in ("f32", "i64")}
+            writer.write({"image": np.full((4, 4, 3), i, np.uint8), "class": "ab"[i % 2], **numbers})
+    return directory
+
+
+def test_batches(odd):
+    loader = dlpipe.Loader(odd, batch=4, train=False, as_="numpy")
+    assert loader.fields == tuple(FIELDS)
+    batch = list(loader)[1]
+    assert batch._fields == BATCH_NAMES
+    assert batch.class_.tolist() == batch["class"].tolist() == batch[1].tolist() == [0, 1, 0, 1]
+    assert batch.weight.tolist() == [1.0] * 4  # what every batch has stays that
+    assert batch["weight"].tolist() == batch.weight_.tolist() == [[204], [205], [206], [207]]
+    assert batch.index == 1 and batch["index"][0] == [304]
+    assert [batch["a-b"][0, 0], batch["a_b"][0, 0], batch["_fields"][0, 0], batch["3d"][0, 0]] == [504, 604, 704, 804]
+    assert tuple(batch._asdict()) == tuple(FIELDS)
+    with pytest.raises(KeyError, match="no field 'b'; there are image, class, weight"):
+        batch["b"]
+    with pytest.raises(AttributeError, match="a batch has no 'b'; its fields are image, class_"):
+        batch.b
+    copy = pickle.loads(pickle.dumps(batch))
+    assert isinstance(copy, dlpipe.Batch) and copy._fields == BATCH_NAMES and copy["3d"].tolist() == batch["3d"].tolist()
+    assert not hasattr(copy, "weight")  # a copy has the fields alone
+    replaced = batch._replace(class_=None)
+    assert replaced["class"] is None and replaced[2] is batch[2]
+
+
+def test_samples(odd):
+    samples = dlpipe.Dataset(odd)
+    assert samples.fields == tuple(FIELDS)
+    sample = samples[5]
+    assert sample["class"] == sample.class_ == 1 and sample["weight"] == sample.weight == 205
+    assert sample["to_pil"] == sample.to_pil_ == 1005 and sample["a-b"] == sample.a_b == 505
+    copy = pickle.loads(pickle.dumps(sample))
+    assert isinstance(copy, dlpipe.Sample) and copy._fields == sample._fields and copy["count"] == 405
+
+
+def test_a_field_that_is_called_as_what_mixing_adds(tmp_path):
+    with dlpipe.Writer(tmp_path / "d", fields={"image": "image", "label": "label", "lam": "f32"}) as writer:
+        for i in range(8):
+            writer.write(image=np.full((4, 4, 3), i, np.uint8), label=i % 2, lam=i)
+    with pytest.raises(dlpipe.MisuseError, match="two fields are called 'lam'"):
+        dlpipe.Loader(tmp_path / "d", batch=4, dtype="f32", mixup=0.2, as_="numpy")
