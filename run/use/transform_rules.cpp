@@ -1,0 +1,339 @@
+#include "dlpipe/run/use/transform_rules.h"
+
+#include <map>
+
+#include "dlpipe/augment/value.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+using formats::Json;
+using Text = std::optional<std::string>;
+using Rules = std::map<std::string, TransformRule, std::less<>>;
+
+/// Of an op whose only parameter is its probability: op(p).
+TransformRule chance(const char* op, size_t place, double fallback) {
+  return [=](const TransformCall& t) -> Text {
+    return concat(op, "(", number_text(t.value("p", place, fallback)), ")");
+  };
+}
+
+// sizes and places
+const Rules& sizes_and_places() {
+  static const Rules all = {
+      {"RandomResizedCrop",
+       [](const TransformCall& t) -> Text {
+         const Text size = t.size();
+         if (!size) return size;
+         const std::string scale = t.range("scale", 1, "0.08..1");
+         const std::string ratio = t.range("ratio", 2, "3/4..4/3");
+         return concat("rrc(", *size, ",", scale, ",", ratio, t.filter(3), ")");
+       }},
+      {"Resize",
+       [](const TransformCall& t) -> Text {
+         const Text size = t.size();
+         return size ? Text(concat("resize(", *size, t.filter(1), ")")) : size;
+       }},
+      {"SmallestMaxSize",
+       [](const TransformCall& t) -> Text {
+         const Text size = t.size("max_size");
+         return size ? Text(concat("resize(", *size, t.filter(), ")")) : size;
+       }},
+      {"LongestMaxSize",
+       [](const TransformCall& t) -> Text {
+         const Text size = t.size("max_size");
+         return size ? Text(concat("resize(", *size, t.filter(), ",side=longer)")) : size;
+       }},
+      {"CenterCrop",
+       [](const TransformCall& t) -> Text {
+         return t.size() ? Text(concat("center_crop(", *t.size(), ")")) : t.size();
+       }},
+      {"RandomCrop",
+       [](const TransformCall& t) -> Text {
+         const Text size = t.size();
+         const Json& padding = t.get("padding", 1);
+         if (!size || padding.is_null()) return size ? Text(concat("random_crop(", *size, ")")) : size;
+         if (!padding.is_number()) return concat("pad(", t.list("padding", 1), ") random_crop(", *size, ")");
+         const bool reflect = t.get("padding_mode").as_string() == "reflect";
+         return concat("pad_crop(", *size, ",", number_text(padding.as_double()),
+                       reflect ? ",reflect)" : ")");
+       }},
+      {"PadIfNeeded",
+       [](const TransformCall& t) -> Text {
+         const std::string height = number_text(t.value("min_height", 0, 1)),
+                           width = number_text(t.value("min_width", 1, 1));
+         return concat("pad_to(", height, "x", width, t.get("border_mode").as_int() == 4 ? ",reflect" : "",
+                       t.fill(), ")");
+       }},
+      {"Pad",
+       [](const TransformCall& t) -> Text {
+         const std::string mode =
+             t.get("padding_mode", 2).is_null() ? "constant" : t.get("padding_mode", 2).as_string();
+         return concat("pad(", t.list("padding", 0), ",", mode, t.fill(), ")");
+       }},
+  };
+  return all;
+}
+
+// flips and turns
+const Rules& turns_and_warps() {
+  static const Rules all = {
+      {"RandomHorizontalFlip", chance("hflip", 0, 0.5)},
+      {"RandomVerticalFlip", chance("vflip", 0, 0.5)},
+      {"HorizontalFlip", chance("hflip", 99, 0.5)},
+      {"VerticalFlip", chance("vflip", 99, 0.5)},
+      {"Transpose", chance("transpose", 99, 0.5)},
+      {"RandomRotate90", [](const TransformCall& t) -> Text { return concat("rot90(0..3", t.p(0.5), ")"); }},
+      {"RandomRotation",
+       [](const TransformCall& t) -> Text {
+         return concat("rotate(", t.range("degrees", 0, "0"), t.warp_filter("nearest"), t.fill(), ")");
+       }},
+      {"Rotate",
+       [](const TransformCall& t) -> Text {
+         return concat("rotate(", t.range("limit", 0, "90"), t.warp_filter("bilinear"), t.fill(), t.p(0.5),
+                       ")");
+       }},
+      {"RandomAffine",
+       [](const TransformCall& t) -> Text {
+         const Json& move = t.get("translate", 1);
+         const auto share = [&](size_t i) {
+           return number_text(i < move.items().size() ? move.items()[i].as_double() : 0);
+         };
+         return concat("affine(", t.range("degrees", 0, "0"), ",", share(0), ",", share(1), ",",
+                       t.range("scale", 2, "1"), ",", t.range("shear", 3, "0"), t.warp_filter("nearest"),
+                       t.fill(), ")");
+       }},
+      {"Affine",
+       [](const TransformCall& t) -> Text {
+         const auto of = [&](const char* name, const char* axis, const char* fallback) {
+           const Json& range = t.get(name)[axis];
+           if (range.items().size() != 2) return std::string(fallback);
+           return augment::range_text({range.items()[0].as_double(), range.items()[1].as_double()});
+         };
+         if (!t.get("translate_percent")["x"].is_array() && of("translate_px", "x", "0..0") != "0..0")
+           t.note("moves in pixels are left out; write translate(x, y, pixels)");
+         return concat("affine(", t.range("rotate", 99, "0..0"), ",", of("translate_percent", "x", "0"), ",",
+                       of("translate_percent", "y", "0"), ",", of("scale", "x", "1"), ",",
+                       of("shear", "x", "0"), ",", of("shear", "y", "0"), t.warp_filter("bilinear"), t.fill(),
+                       t.p(0.5), ")");
+       }},
+      {"RandomPerspective",
+       [](const TransformCall& t) -> Text {
+         return concat("perspective(", number_text(t.value("distortion_scale", 0, 0.5)),
+                       t.warp_filter("bilinear"), t.fill(), ",p=", number_text(t.value("p", 1, 0.5)), ")");
+       }},
+      {"GridDistortion",
+       [](const TransformCall& t) -> Text {
+         return concat("grid_distortion(", number_text(t.value("num_steps", 0, 5)), ",",
+                       t.range("distort_limit", 1, "0.3"), t.warp_filter("bilinear"), t.p(0.5), ")");
+       }},
+      {"ElasticTransform",
+       [](const TransformCall& t) -> Text {
+         t.note(
+             "elastic draws its field in another way; its alpha is the largest move in pixels, so look at "
+             "dlpipe preview");
+         return concat("elastic(8,32", t.warp_filter("bilinear"), t.p(t.get("p").is_null() ? 1 : 0.5), ")");
+       }},
+  };
+  return all;
+}
+
+// colours
+const Rules& colours() {
+  static const Rules all = {
+      {"RandomGrayscale", chance("grayscale", 0, 0.1)},
+      {"ToGray", chance("grayscale", 99, 0.5)},
+      {"RandomInvert", chance("invert", 0, 0.5)},
+      {"InvertImg", chance("invert", 99, 0.5)},
+      {"RandomAutocontrast", chance("autocontrast", 0, 0.5)},
+      {"AutoContrast", chance("autocontrast", 99, 0.5)},
+      {"RandomEqualize", chance("equalize", 0, 0.5)},
+      {"Equalize", chance("equalize", 99, 0.5)},
+      {"ChannelShuffle", chance("channel_shuffle", 99, 0.5)},
+      {"ColorJitter",
+       [](const TransformCall& t) -> Text {
+         return concat("color_jitter(", t.range("brightness", 0, "0"), ",", t.range("contrast", 1, "0"), ",",
+                       t.range("saturation", 2, "0"), ",", t.range("hue", 3, "0"), t.p(1), ")");
+       }},
+      {"RandomBrightnessContrast",
+       [](const TransformCall& t) -> Text {
+         t.note("brightness is a factor here, there a share of 255 that is added");
+         return concat("one_of(brightness(", t.range("brightness_limit", 0, "0.2", 1, 1), ") contrast(",
+                       t.range("contrast_limit", 1, "0.2", 1, 1), ")", t.p(0.5), ")");
+       }},
+      {"HueSaturationValue",
+       [](const TransformCall& t) -> Text {
+         t.note("saturation and value are factors here, there numbers that are added");
+         return concat("one_of(hue(", t.range("hue_shift_limit", 0, "0.1", 1.0 / 180), ") saturation(",
+                       t.range("sat_shift_limit", 1, "0.1", 1.0 / 255, 1), ") brightness(",
+                       t.range("val_shift_limit", 2, "0.1", 1.0 / 255, 1), ")", t.p(0.5), ")");
+       }},
+      {"Grayscale", [](const TransformCall&) -> Text { return "grayscale"; }},
+      {"RandomPosterize",
+       [](const TransformCall& t) -> Text {
+         return concat("posterize(", number_text(t.value("bits", 0, 4)), ",",
+                       number_text(t.value("p", 1, 0.5)), ")");
+       }},
+      {"Posterize",
+       [](const TransformCall& t) -> Text {
+         return concat("posterize(", t.range("num_bits", 99, "4"), t.p(0.5), ")");
+       }},
+      {"RandomSolarize",
+       [](const TransformCall& t) -> Text {
+         return concat("solarize(", number_text(t.value("threshold", 0, 128)), ",",
+                       number_text(t.value("p", 1, 0.5)), ")");
+       }},
+      {"Solarize",
+       [](const TransformCall& t) -> Text {
+         return concat("solarize(", t.range("threshold_range", 0, "128", 255), t.p(0.5), ")");
+       }},
+      {"RandomAdjustSharpness",
+       [](const TransformCall& t) -> Text {
+         const std::string factor = number_text(t.value("sharpness_factor", 0, 1));
+         return concat("sharpness(", factor, "..", factor, ",", number_text(t.value("p", 1, 0.5)), ")");
+       }},
+      {"RandomGamma",
+       [](const TransformCall& t) -> Text {
+         return concat("gamma(", t.range("gamma_limit", 0, "0.8..1.2", 0.01), t.p(0.5), ")");
+       }},
+      {"FancyPCA",
+       [](const TransformCall& t) -> Text {
+         t.note("the components are ImageNet's, there each picture's own");
+         return concat("fancy_pca(", number_text(t.value("alpha", 0, 0.1)), t.p(0.5), ")");
+       }},
+      {"RandomChannelPermutation", [](const TransformCall&) -> Text { return "channel_shuffle"; }},
+      {"ChannelDropout",
+       [](const TransformCall& t) -> Text {
+         return concat("channel_drop(", t.range("channel_drop_range", 99, "1"), t.p(0.5), ")");
+       }},
+  };
+  return all;
+}
+
+// blurs, noise, holes
+const Rules& blurs_and_noise() {
+  static const Rules all = {
+      {"GaussianBlur",
+       [](const TransformCall& t) -> Text {
+         const Json& kernel = t.get("kernel_size", 0);
+         const std::string sigma = t.range("sigma_limit", 99, t.range("sigma", 1, "0.1..2"));
+         const int64_t size =
+             kernel.is_array() && !kernel.items().empty() ? kernel.items()[0].as_int() : kernel.as_int();
+         return concat("gaussian_blur(", size > 0 ? concat("size=", size, ",") : std::string(),
+                       "sigma=", sigma, t.p(t.get("sigma_limit").is_null() ? 1 : 0.5), ")");
+       }},
+      {"Blur",
+       [](const TransformCall& t) -> Text {
+         return concat("box_blur(", t.range("blur_limit", 99, "3..7"), t.p(0.5), ")");
+       }},
+      {"MedianBlur",
+       [](const TransformCall& t) -> Text {
+         return concat("median_blur(", t.range("blur_limit", 99, "3..7"), t.p(0.5), ")");
+       }},
+      {"MotionBlur",
+       [](const TransformCall& t) -> Text {
+         return concat("motion_blur(", t.range("blur_limit", 99, "3..7"), ",",
+                       t.range("angle_range", 99, "0..360"), t.p(0.5), ")");
+       }},
+      {"UnsharpMask",
+       [](const TransformCall& t) -> Text {
+         return concat("unsharp(", t.range("sigma_limit", 99, "1"), ",", t.range("alpha", 99, "0.2..0.5"),
+                       t.p(0.5), ")");
+       }},
+      {"Emboss",
+       [](const TransformCall& t) -> Text {
+         return concat("emboss(", t.range("alpha", 0, "0.2..0.5"), ",", t.range("strength", 1, "0.2..0.7"),
+                       t.p(0.5), ")");
+       }},
+      {"Downscale",
+       [](const TransformCall& t) -> Text {
+         return concat("downscale(", t.range("scale_range", 0, "0.25"), t.p(0.5), ")");
+       }},
+      {"GaussNoise",
+       [](const TransformCall& t) -> Text {
+         return concat("gaussian_noise(", t.range("std_range", 0, "0.2..0.44"), ",",
+                       t.range("mean_range", 1, "0"), t.p(0.5), ")");
+       }},
+      {"GaussianNoise",
+       [](const TransformCall& t) -> Text {
+         return concat("gaussian_noise(", number_text(t.value("sigma", 1, 0.1)), ",",
+                       number_text(t.value("mean", 0, 0)), ")");
+       }},
+      {"ISONoise",
+       [](const TransformCall& t) -> Text {
+         t.note("the noise is drawn in RGB, there in HLS");
+         return concat("iso_noise(", t.range("color_shift", 0, "0.01..0.05"), ",",
+                       t.range("intensity", 1, "0.1..0.5"), t.p(0.5), ")");
+       }},
+      {"CoarseDropout",
+       [](const TransformCall& t) -> Text {
+         return concat("coarse_dropout(", t.range("num_holes_range", 99, "1..2"), ",",
+                       t.range("hole_height_range", 99, "0.1..0.2"), ",",
+                       t.range("hole_width_range", 99, "0.1..0.2"), t.fill(), t.p(0.5), ")");
+       }},
+      {"RandomErasing",
+       [](const TransformCall& t) -> Text {
+         const bool noise = t.get("value", 3).as_string() == "random";
+         return concat("random_erasing(", t.range("scale", 1, "0.02..0.33"), ",",
+                       t.range("ratio", 2, "0.3..3.3"), noise ? ",mode=noise" : t.fill("value"),
+                       ",p=", number_text(t.value("p", 0, 0.5)), ")");
+       }},
+      {"Erasing",
+       [](const TransformCall& t) -> Text {
+         return concat("random_erasing(", t.range("scale", 0, "0.02..0.33"), ",",
+                       t.range("ratio", 1, "0.3..3.3"), t.fill(), ",p=", number_text(t.value("p", 99, 0.5)),
+                       ")");
+       }},
+  };
+  return all;
+}
+
+// policies
+const Rules& policies() {
+  static const Rules all = {
+      {"RandAugment",
+       [](const TransformCall& t) -> Text {
+         return concat("randaugment(", number_text(t.value("num_ops", 0, 2)), ",",
+                       number_text(t.value("magnitude", 1, 9)), ",",
+                       number_text(t.value("num_magnitude_bins", 2, 31)), t.warp_filter("nearest"), t.fill(),
+                       ")");
+       }},
+      {"TrivialAugmentWide",
+       [](const TransformCall& t) -> Text {
+         return concat("trivial_augment(", number_text(t.value("num_magnitude_bins", 0, 31)),
+                       t.warp_filter("nearest"), t.fill(), ")");
+       }},
+      {"AutoAugment",
+       [](const TransformCall& t) -> Text {
+         const std::string policy = last_word(t.get("policy", 0).as_string());
+         return concat("auto_augment(", policy.empty() ? "imagenet" : policy, t.warp_filter("nearest"),
+                       t.fill(), ")");
+       }},
+      {"AugMix",
+       [](const TransformCall& t) -> Text {
+         return concat("augmix(", number_text(t.value("severity", 0, 3)), ",",
+                       number_text(t.value("mixture_width", 1, 3)),
+                       ",alpha=", number_text(t.value("alpha", 3, 1)), t.warp_filter("bilinear"), t.fill(),
+                       ")");
+       }},
+      {"Normalize",
+       [](const TransformCall& t) -> Text {
+         return concat("normalize(", t.list("mean", 0), ",", t.list("std", 1), ")");
+       }},
+  };
+  return all;
+}
+
+}  // namespace
+
+TransformRule transform_rule(std::string_view name) {
+  for (const Rules* rules :
+       {&sizes_and_places(), &turns_and_warps(), &colours(), &blurs_and_noise(), &policies()}) {
+    if (const auto found = rules->find(name); found != rules->end()) return found->second;
+  }
+  return nullptr;
+}
+
+}  // namespace dlpipe::run
