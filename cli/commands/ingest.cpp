@@ -148,7 +148,7 @@ std::function<Status()> setup(Flags& flags) {
       "What to read, one or several: a folder with one folder per class, or with train, val and test "
       "folders of these; a .tar, .tar.gz or .tar.zst (WebDataset shards, class folders), a folder of "
       "them, or - for one on the standard input; .csv or .tsv list of path,label; IDX file or folder "
-      "(.gz too); .txt. 'shards-{000..127}.tar' and wildcards are expanded");
+      "(.gz too); .txt; COCO's .json or its root folder. 'shards-{000..127}.tar' and wildcards are expanded");
   flags.add_option("DST", ingest.destination,
                    "Dataset to make; an interrupted run is continued by the same command");
   flags.add_option("--list", ingest.list, "File with further SRC, one per line, paths below its own folder");
@@ -165,6 +165,9 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option(
       "--labels", ingest.labels,
       "File with a class per line, for pictures without class folders, in the order of their names");
+  flags.add_option(
+      "--images", ingest.images,
+      "Folder of the pictures that SRC, a COCO .json, describes; found by itself where it lies beside it");
   flags.add_option("--classes-from", ingest.classes_from, "Dataset whose class order to take");
   flags.add_option("--on-error", options->on_error, "What to do about a bad file: skip (and list it), stop");
   flags.add_option("--store", options->store, "auto (the file's own bytes; raw for IDX), jpeg, raw");

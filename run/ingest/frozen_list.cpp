@@ -16,7 +16,7 @@ namespace {
 
 using formats::Json;
 
-constexpr int64_t kListVersion = 3;
+constexpr int64_t kListVersion = 4;
 
 // A line holds tab-separated cells; paths may hold any byte.
 std::string escaped(std::string_view text) {
@@ -74,9 +74,10 @@ Status malformed(const std::string& file, std::string_view what) {
 
 Result<data::SourceEntry> parse_entry(const std::string& line, const std::string& file) {
   const std::vector<std::string> cells = split(line, '\t');
-  constexpr size_t kCells = 8;
+  constexpr size_t kNumbers = 9;
+  constexpr size_t kCells = kNumbers + 2;
   if (cells.size() < kCells) return malformed(file, "a line is cut short");
-  std::array<int64_t, 6> numbers{};
+  std::array<int64_t, kNumbers> numbers{};
   for (size_t i = 0; i < numbers.size(); ++i) {
     if (!parse_int(cells[i], &numbers[i])) return malformed(file, "a number can't be read");
   }
@@ -86,8 +87,9 @@ Result<data::SourceEntry> parse_entry(const std::string& line, const std::string
   entry.label = numbers[2];
   entry.place = static_cast<uint64_t>(numbers[3]);
   entry.input = static_cast<uint32_t>(numbers[5]);
-  entry.problem = unescaped(cells[6]);
-  entry.path = unescaped(cells[7]);
+  entry.annotated = {static_cast<int32_t>(numbers[6]), static_cast<int32_t>(numbers[7]), numbers[8] != 0};
+  entry.problem = unescaped(cells[kNumbers]);
+  entry.path = unescaped(cells[kNumbers + 1]);
   if (numbers[4] < 0 || static_cast<uint64_t>(numbers[4]) > entry.path.size())
     return malformed(file, "a name begins behind its path");
   entry.name_begin = static_cast<uint64_t>(numbers[4]);
@@ -176,8 +178,9 @@ Status save_list(const FrozenList& list, const std::string& file) {
   for (const FrozenSplit& split : list.splits) {
     for (const data::SourceEntry& entry : split.entries) {
       text += concat(entry.size_bytes, '\t', entry.modified_ns, '\t', entry.label, '\t', entry.place, '\t',
-                     entry.name_begin, '\t', entry.input, '\t', escaped(entry.problem), '\t',
-                     escaped(entry.path));
+                     entry.name_begin, '\t', entry.input, '\t', entry.annotated.width, '\t',
+                     entry.annotated.height, '\t', entry.annotated.is_relative ? 1 : 0, '\t',
+                     escaped(entry.problem), '\t', escaped(entry.path));
       for (const std::string& extra : entry.extra) text += '\t' + escaped(extra);
       text += '\n';
     }

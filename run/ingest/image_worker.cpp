@@ -23,6 +23,22 @@ static data::DecodeLimits limits_of(const IngestOptions& options) {
   return limits;
 }
 
+static Region whole_as_seen(const data::ImageInfo& info) {
+  const bool swaps = swaps_axes(info.orientation);
+  return {0, 0, swaps ? info.height : info.width, swaps ? info.width : info.height};
+}
+
+// Boxes of another picture, or of one that was scaled or turned since, would be stored as if they were right.
+static Status check_annotated(const data::AnnotatedSize& annotated, const Region& seen,
+                              const data::ImageInfo& info) {
+  if (annotated.width == 0 || (annotated.width == seen.width && annotated.height == seen.height)) return {};
+  const bool is_turned = annotated.width == info.width && annotated.height == info.height;
+  return Status(ErrorCode::kCorrupt,
+                concat("its annotations are of a picture of ", annotated.width, "x", annotated.height,
+                       ", the file is one of ", seen.width, "x", seen.height,
+                       is_turned ? concat(" (by its EXIF orientation, ", int{info.orientation}, ")") : ""));
+}
+
 ImageWorker::ImageWorker(const IngestOptions& options, const data::Schema& schema, WorkCounters& counters)
     : options_(options),
       counters_(counters),
@@ -45,7 +61,7 @@ Result<data::PackedRecord> ImageWorker::process(const data::Source& source,
 
 Result<data::PackedRecord> ImageWorker::pack(std::vector<std::byte> picture, Values values) noexcept {
   try {
-    return pack_checked(std::move(picture), std::move(values));
+    return pack_checked(std::move(picture), std::move(values), {});
   } catch (...) {
     return status_from_current_exception("ingest");
   }
@@ -54,15 +70,15 @@ Result<data::PackedRecord> ImageWorker::pack(std::vector<std::byte> picture, Val
 Status ImageWorker::decode(const std::vector<std::byte>& bytes, const data::ImageInfo& info) {
   const ScopedTimer timer(counters_.decode_ns);
   DLPIPE_RETURN_IF_ERROR(data::check_pixels(info, options_.max_pixels));
-  const bool swaps = swaps_axes(info.orientation);
-  picture_.width = swaps ? info.height : info.width;
-  picture_.height = swaps ? info.width : info.height;
+  const Region seen = whole_as_seen(info);
+  picture_.width = seen.width;
+  picture_.height = seen.height;
   picture_.channels = info.channels;
   picture_.stride = ptrdiff_t{picture_.width} * picture_.channels;
   pixels_.resize(static_cast<size_t>(picture_.stride) * picture_.height);
   picture_.data = pixels_.data();
   if (decode_with_coefficients(bytes, info)) return {};
-  return decoder_.decode_oriented(bytes, info, {0, 0, picture_.width, picture_.height}, picture_);
+  return decoder_.decode_oriented(bytes, info, seen, picture_);
 }
 
 bool ImageWorker::decode_with_coefficients(const std::vector<std::byte>& bytes, const data::ImageInfo& info) {
@@ -152,26 +168,21 @@ Status ImageWorker::use_jpeg_layout(bool is_source, Stored& stored) {
   return {};
 }
 
-// Boxes and points shrink with their picture.
-void ImageWorker::scale_places(const data::ImageInfo& info, Values& values,
+void ImageWorker::scale_places(double width, double height, Values& values,
                                std::vector<std::vector<std::byte>>& scaled) const {
-  const bool swaps = swaps_axes(info.orientation);
-  const int width = swaps ? info.height : info.width;
-  const int height = swaps ? info.width : info.height;
   if (picture_.width == width && picture_.height == height) return;
   scaled.reserve(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     const data::Field& field = fields_[i];
     if (field.kind != data::FieldKind::kBoxes && field.kind != data::FieldKind::kPoints) continue;
-    const auto row = static_cast<size_t>(field.shape.elements());
+    const auto row = static_cast<size_t>(field.shape[field.shape.rank() - 1]);
     std::vector<float> numbers(values[i].size() / sizeof(float));
     std::memcpy(numbers.data(), values[i].data(), numbers.size() * sizeof(float));
     for (size_t k = 0; k < numbers.size(); ++k) {
       const size_t place = k % row;
       const bool is_visible = field.kind == data::FieldKind::kPoints && place == 2;
       if (is_visible) continue;
-      const double scale = place % 2 == 0 ? static_cast<double>(picture_.width) / width
-                                          : static_cast<double>(picture_.height) / height;
+      const double scale = place % 2 == 0 ? picture_.width / width : picture_.height / height;
       numbers[k] = static_cast<float>(numbers[k] * scale);
     }
     const auto bytes = std::as_bytes(std::span(numbers));
@@ -190,18 +201,22 @@ Result<data::PackedRecord> ImageWorker::process_checked(const data::Source& sour
   if (!image_field_) return packer_.pack(Values{bytes}, {});  // what the source reads is the record: tokens
   Values values = {{}, std::as_bytes(std::span(&entry.label, 1)), std::as_bytes(std::span(entry.name()))};
   for (const std::string& extra : entry.extra) values.push_back(std::as_bytes(std::span(extra)));
-  return pack_checked(std::move(bytes), std::move(values));
+  return pack_checked(std::move(bytes), std::move(values), entry.annotated);
 }
 
-Result<data::PackedRecord> ImageWorker::pack_checked(std::vector<std::byte> picture, Values values) {
+Result<data::PackedRecord> ImageWorker::pack_checked(std::vector<std::byte> picture, Values values,
+                                                     const data::AnnotatedSize& annotated) {
   if (!image_field_) return packer_.pack(values, {});
   DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_image(picture));
+  const Region seen = whole_as_seen(info);
+  DLPIPE_RETURN_IF_ERROR(check_annotated(annotated, seen, info));
   DLPIPE_RETURN_IF_ERROR(decode(picture, info));
   const ScopedTimer timer(counters_.encode_ns);
   DLPIPE_ASSIGN_OR_RETURN(const Stored stored, store(std::move(picture), info));
   values.at(*image_field_) = stored.bytes;
   std::vector<std::vector<std::byte>> scaled;
-  scale_places(info, values, scaled);
+  scale_places(annotated.is_relative ? 1 : seen.width, annotated.is_relative ? 1 : seen.height, values,
+               scaled);
   DLPIPE_ASSIGN_OR_RETURN(data::PackedRecord record, packer_.pack(values, stored.header));
   record.pixel_sums.add_image(picture_);
   return record;

@@ -41,7 +41,8 @@ class ImageWorker {
     data::RecordHeader header;
   };
   Result<data::PackedRecord> process_checked(const data::Source& source, const data::SourceEntry& entry);
-  Result<data::PackedRecord> pack_checked(std::vector<std::byte> picture, Values values);
+  Result<data::PackedRecord> pack_checked(std::vector<std::byte> picture, Values values,
+                                          const data::AnnotatedSize& annotated);
   Status decode(const std::vector<std::byte>& bytes, const data::ImageInfo& info);
   Result<Stored> store(std::vector<std::byte> bytes, const data::ImageInfo& info);
   /// Decodes into picture_ and keeps what a coefficient record is made of; false: to be decoded as any other.
@@ -49,8 +50,9 @@ class ImageWorker {
   /// Gives a JPEG the layout of --jpeg, unless that can't be or its pixels would differ.
   Status use_jpeg_layout(bool is_source, Stored& stored);
   void shrink();
-  /// Boxes and points of `values` for a picture that was made smaller: into `scaled`, which they then lie in.
-  void scale_places(const data::ImageInfo& info, Values& values,
+  /// Boxes and points of `values`, measured on a picture of width x height, in pixels of the one that is stored: into
+  /// `scaled`, which they then lie in.
+  void scale_places(double width, double height, Values& values,
                     std::vector<std::vector<std::byte>>& scaled) const;
 
   const IngestOptions& options_;

@@ -59,6 +59,7 @@ data::SourceOptions source_options(const IngestOptions& options, const Paths& pa
   source.splits = !options.no_splits;
   source.label = options.label;
   source.labels = options.labels;
+  source.images = options.images;
   source.fields = options.fields;
   source.scratch = std::make_shared<data::ScratchSpace>(parent_of(paths.destination));
   source.known = options.known_sources;

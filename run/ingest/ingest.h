@@ -38,6 +38,7 @@ struct IngestOptions {
   std::string label;        // --label: column or JSON key that names the class; empty: found by its name
   std::vector<std::string> fields;  // --field: COLUMN:KIND of a manifest's columns that are no text
   std::string labels;        // --labels: file with a class per line, for pictures in the order of their names
+  std::string images;        // --images: folder of the pictures that SRC, a COCO .json, describes
   std::string classes_from;  // --classes-from: dataset whose class table this one takes
   OnError on_error = OnError::kSkip;
   int resize_max = 0;  // longer sides are scaled down to this; 0: no

@@ -115,6 +115,7 @@ std::string canonical_options(const IngestOptions& options) {
   if (!options.fields.empty())
     json.set("--field", Json(Json::Array(options.fields.begin(), options.fields.end())));
   if (!options.labels.empty()) json.set("--labels", absolute(options.labels));
+  if (!options.images.empty()) json.set("--images", absolute(options.images));
   return json.dump();
 }
 

@@ -29,7 +29,7 @@ class Dataset:
         self.txn = env.begin()
         self.dbs = {n: env.open_db(n.encode(), self.txn, create=False) for n in ("meta", "headers", "records", "skipped")}
         self.info = json.loads(self.txn.get(b"dataset", db=self.dbs["meta"]))
-        assert self.info["format"] == "dlpipe-dataset" and self.info["version"] in (2, 3)
+        assert self.info["format"] == "dlpipe-dataset" and self.info["version"] in (2, 3, 4)
 
     def row(self, i):
         chunk = self.txn.get(struct.pack("<Q", i // ROWS), db=self.dbs["headers"])
@@ -52,7 +52,7 @@ class Dataset:
             if field["kind"] == "label":
                 (out[field["name"]],) = struct.unpack_from("<q", record, at)
                 at += 8
-            elif field["kind"] == "tensor":
+            elif field["kind"] == "tensor" and field["shape"]:
                 size = SIZES[field["dtype"]] * math.prod(field["shape"])
                 out[field["name"]] = record[at : at + size]
                 at += size

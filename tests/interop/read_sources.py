@@ -317,8 +317,63 @@ def case_caffe_lmdb(folder):
     yield "datum", Case([folder], samples, [os.path.join(folder, "data.mdb")])
 
 
+def floats(numbers):
+    return np.array(numbers, "<f4").tobytes()
+
+
+def case_coco(folder):
+    """A root folder as published, with polygons, crowds as RLE and key points, as pycocotools reads it."""
+    import contextlib
+
+    from pycocotools import mask
+    from pycocotools.coco import COCO
+
+    rng, samples = np.random.default_rng(8), {}
+    categories = [{"id": i, "name": name, "supercategory": "animal", "keypoints": ["nose", "ear", "tail"],
+                   "skeleton": [[1, 2]]} for i, name in ((90, "ant"), (1, "person"), (18, "dog"))]
+    os.mkdir(os.path.join(folder, "annotations"))
+    for split, count in (("train2017", 6), ("val2017", 4)):
+        os.mkdir(os.path.join(folder, split))
+        images, annotations = [], []
+        for i in range(count):
+            name, size = f"{i:012d}.jpg", (20 + i, 16)
+            with open(os.path.join(folder, split, name), "wb") as file:
+                file.write(picture(i + count, size=size))
+            images.append({"id": 1000 - i, "file_name": name, "width": size[0], "height": size[1], "license": 1})
+            for n in range(i % 3):
+                box = [float(x) for x in rng.uniform(0, 8, 4).round(2)]
+                crowd = int(n == 1)
+                rle = mask.encode(np.asfortranarray(rng.integers(0, 2, size[::-1], np.uint8)))
+                rle["counts"] = rle["counts"].decode()
+                annotations.append({
+                    "id": len(annotations) + 1, "image_id": 1000 - i, "category_id": categories[(i + n) % 3]["id"],
+                    "bbox": box, "area": box[2] * box[3], "iscrowd": crowd, "num_keypoints": 3,
+                    "keypoints": [int(x) for x in rng.integers(0, 3, 9)],
+                    "segmentation": rle if crowd else [[1.0, 2.0, 5.0, 2.0, 5.0, 9.5]]})
+        path = os.path.join(folder, "annotations", f"instances_{split}.json")
+        with open(path, "w") as file:
+            json.dump({"info": {"year": 2017}, "licenses": [], "images": images, "annotations": annotations,
+                       "categories": categories}, file)
+        with contextlib.redirect_stdout(io.StringIO()):
+            coco = COCO(path)
+        order = sorted(coco.getCatIds())
+        for image in coco.loadImgs(coco.getImgIds()):
+            objects = coco.loadAnns(coco.getAnnIds(image["id"]))
+            with open(os.path.join(folder, split, image["file_name"]), "rb") as file:
+                data = file.read()
+            boxes = np.array([o["bbox"] for o in objects], np.float32).reshape(-1, 4)
+            boxes[:, 2:] += boxes[:, :2]
+            samples[f"{split[:-4]}:{image['file_name']}"] = (None, data, {
+                "boxes": boxes.tobytes(), "crowd": floats([o["iscrowd"] for o in objects]),
+                "box_labels": np.array([order.index(o["category_id"]) for o in objects], "<i8").tobytes(),
+                "points": floats([o["keypoints"] for o in objects])})
+    yield "root", Case([folder], samples, [path], splits=("train", "val"))
+    alone = {key[4:]: value for key, value in samples.items() if key.startswith("val:")}
+    yield "json", Case([path, "--images", os.path.join(folder, "val2017")], alone, [path])
+
+
 CASES = [case_pillow, case_json_lines, case_python_tar, case_gnu_tar, case_webdataset, case_imagenet, case_cifar,
-         case_tfrecord, case_caffe_lmdb]
+         case_tfrecord, case_caffe_lmdb, case_coco]
 
 
 def main():

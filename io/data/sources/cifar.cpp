@@ -245,6 +245,6 @@ const SourceRecord cifar_source = {
     "cifar",
     "the folder of CIFAR-10 or CIFAR-100 in binary (data_batch_1.bin, ...), or one of "
     "its files; --label superclass takes CIFAR-100's 20",
-    recognizes_cifar, open_cifar};
+    recognizes_cifar, open_cifar, "--label"};
 
 }  // namespace dlpipe::data

@@ -228,6 +228,6 @@ extern const SourceRecord folder_source;
 const SourceRecord folder_source = {"folder",
                                     "a folder with one folder of pictures (JPEG, PNG, WebP, BMP, PNM) for "
                                     "each class, or train and val folders of these",
-                                    recognizes_folder, open_folder};
+                                    recognizes_folder, open_folder, "--labels"};
 
 }  // namespace dlpipe::data

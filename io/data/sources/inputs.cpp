@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -182,33 +181,15 @@ Result<bool> add_archives(const std::string& folder, bool splits, SourceInputs& 
   return found;
 }
 
-/// The split that one word of a file's name names: "imagenet-train-000000.tar" is of "train".
-std::string split_in_name(const std::string& path) {
-  std::string found;
-  std::string word;
-  for (const char c : tar_stem(path) + "-") {
-    if (std::isalpha(static_cast<unsigned char>(c)) != 0) {
-      word += c;
-      continue;
-    }
-    const std::string split(split_of_name(word));
-    word.clear();
-    if (split.empty()) continue;
-    if (!found.empty() && found != split) return {};
-    found = split;
-  }
-  return found;
-}
-
 void split_by_names(SourceInputs& all) {
   std::map<std::string, size_t> counts;
   for (const SourceInput& input : all.inputs)
-    ++counts[is_archive(input.path) ? split_in_name(input.path) : ""];
+    ++counts[is_archive(input.path) ? split_in_words(tar_stem(input.path)) : ""];
   if (counts.size() < 2 || counts.contains("")) return;
   std::string text;
   for (const auto& [name, count] : counts)
     text += concat(text.empty() ? "" : ", ", count, count == 1 ? " archive of " : " archives of ", name);
-  for (SourceInput& input : all.inputs) input.split = split_in_name(input.path);
+  for (SourceInput& input : all.inputs) input.split = split_in_words(tar_stem(input.path));
   all.notes.push_back(concat("[ingest] the archives' names tell the splits: ", text,
                              "; --no-splits makes one dataset of all"));
 }

@@ -430,11 +430,7 @@ Result<SourceListing> ManifestSource::list() {
   number(listing);
   warn_of_split_columns(listing);
   if (options_.alone && columns_.label) warn_of_classes(listing);
-  if (!columns_.label)
-    listing.warnings.push_back(
-        concat("[ingest] ", printable(list_),
-               " gives its pictures no class but fields; dlpipe stores them, and trains on "
-               "classes alone so far"));
+  if (!columns_.label) warn_of_no_class(list_, listing);
   return listing;
 }
 
@@ -459,6 +455,6 @@ extern const SourceRecord manifest_source;
 const SourceRecord manifest_source = {"manifest",
                                       "a .csv, .tsv or .jsonl list with path, label[, split, ...] on every "
                                       "line, or --manifest LIST beside a folder",
-                                      recognizes_manifest, open_manifest};
+                                      recognizes_manifest, open_manifest, "--label --field"};
 
 }  // namespace dlpipe::data

@@ -56,7 +56,9 @@ class ManySources final : public Source {
   Result<SourceListing> list() override;
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
     SourceEntry own;  // as its own source listed it
-    own.path = entry.path.substr(names_[entry.input].size() + 1);
+    const size_t shift = names_[entry.input].size() + 1;
+    own.path = entry.path.substr(shift);
+    own.name_begin = entry.name_begin - std::min<uint64_t>(entry.name_begin, shift);
     own.size_bytes = entry.size_bytes;
     own.modified_ns = entry.modified_ns;
     own.label = entry.label;
@@ -189,13 +191,20 @@ Result<SourceListing> ManySources::list() {
 
 Result<std::unique_ptr<Source>> open_many(SourceInputs inputs, const SourceOptions& options) {
   std::vector<std::unique_ptr<Source>> sources;
+  std::vector<const SourceRecord*> records;
   for (const SourceInput& input : inputs.inputs) {
     SourceOptions one = options;
     one.path = input.path;
     one.alone = inputs.inputs.size() == 1;
-    DLPIPE_ASSIGN_OR_RETURN(auto source, open_source(one));
+    DLPIPE_ASSIGN_OR_RETURN(const SourceRecord* const record, find_source(one));
+    DLPIPE_ASSIGN_OR_RETURN(auto source, record->open(one));
+    records.push_back(record);
     sources.push_back(std::move(source));
   }
+  SourceOptions all = options;
+  all.path = inputs.inputs.size() == 1 ? inputs.inputs.front().path
+                                       : concat("any of the ", inputs.inputs.size(), " inputs");
+  DLPIPE_RETURN_IF_ERROR(check_taken(all, records));
   return std::unique_ptr<Source>(std::make_unique<ManySources>(std::move(inputs), std::move(sources)));
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::data {
@@ -15,6 +16,32 @@ std::span<const SourceRecord* const> SourceRecord::built_in() {
 }
 
 Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
+  DLPIPE_ASSIGN_OR_RETURN(const SourceRecord* const record, find_source(options));
+  DLPIPE_RETURN_IF_ERROR(check_taken(options, std::span(&record, 1)));
+  return record->open(options);
+}
+
+Status check_taken(const SourceOptions& options, std::span<const SourceRecord* const> records) {
+  std::string kinds;
+  for (const SourceRecord* record : records) {
+    if (kinds.find(record->name) == std::string::npos)
+      kinds += concat(kinds.empty() ? "" : ", ", record->name);
+  }
+  for (const auto& [name, is_given] :
+       {std::pair("--label", !options.label.empty()), std::pair("--field", !options.fields.empty()),
+        std::pair("--labels", !options.labels.empty()), std::pair("--images", !options.images.empty())}) {
+    const auto takes_it = [&](const SourceRecord* record) {
+      const std::vector<std::string> taken = split(record->takes, ' ');
+      return std::find(taken.begin(), taken.end(), name) != taken.end();
+    };
+    if (is_given && std::none_of(records.begin(), records.end(), takes_it))
+      return misuse("ingest", name, " does nothing for ", printable(options.path),
+                    ", which is read as: ", kinds, "; leave it out, or see `dlpipe help sources`");
+  }
+  return {};
+}
+
+Result<const SourceRecord*> find_source(const SourceOptions& options) {
   const SourceRegistry& sources = options.known != nullptr ? *options.known : SourceRegistry::builtin();
   std::error_code error;
   const auto status = std::filesystem::status(options.path, error);
@@ -31,7 +58,7 @@ Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
       surest = sure;
     }
   }
-  if (best != nullptr) return best->open(options);
+  if (best != nullptr) return best;
   std::string known;
   for (const SourceRecord* record : sources.records())
     known += concat("\n  ", record->name, ": ", record->help);
@@ -73,6 +100,13 @@ void number_classes(const std::vector<std::string>& class_of_entry, SourceListin
   for (size_t i = 0; i < listing.entries.size(); ++i)
     listing.entries[i].label = class_of_entry[i].empty() ? -1 : label_of.at(class_of_entry[i]);
   listing.classes = std::move(names);
+}
+
+void warn_of_no_class(const std::string& path, SourceListing& listing) {
+  listing.warnings.push_back(
+      concat("[ingest] ", printable(path),
+             " gives its pictures no class but fields; dlpipe stores them, and trains on "
+             "classes alone so far"));
 }
 
 void warn_of_classes(SourceListing& listing, const std::string& hint) {

@@ -28,6 +28,13 @@ class ScratchSpace;
 /// Of a file that is one picture: more than any has, and less than memory.
 inline constexpr uint64_t kMostPictureBytes = uint64_t{1} << 30;
 
+/// What an entry's boxes and points are measured in.
+struct AnnotatedSize {
+  int32_t width = 0;  // of the picture as seen; one of another size is refused. 0: not known
+  int32_t height = 0;
+  bool is_relative = false;  // they are shares of the picture's width and height, not pixels
+};
+
 /// One image, or sequence of tokens, to be ingested.
 struct SourceEntry {
   std::string path;                // relative name, unique in the source, bytes as the file system has them
@@ -40,6 +47,7 @@ struct SourceEntry {
   uint64_t name_begin = 0;  // the part of `path` behind it is the sample's name: train/cat/1.jpg is cat/1.jpg
   std::string problem;      // not empty: why it can't be read, known already; --on-error decides
   uint32_t input = 0;       // of several inputs (inputs.h), the one that it is read from
+  AnnotatedSize annotated;
   std::string_view name() const { return std::string_view(path).substr(name_begin); }
 };
 
@@ -75,6 +83,7 @@ struct SourceOptions {
   std::string label = {};  // --label: the column or JSON key that names the class; empty: found by its name
   std::vector<std::string> fields = {};  // --field: COLUMN:KIND (typed_columns.h)
   std::string labels = {};  // --labels: file with a class per line, for pictures in the order of their names
+  std::string images = {};  // --images: folder of the pictures that SRC describes; empty: found beside it
   std::shared_ptr<ScratchSpace> scratch = {};  // where packed archives and streams are unpacked
   const SourceRegistry* known = nullptr;       // what `path` may be; null: what is built in
   std::function<bool()> stop_requested = {};   // asked while something long is read; true: kCancelled
@@ -89,10 +98,15 @@ struct SourceRecord {
   /// How surely this source is meant: 0 not, 1 by default, higher is surer. Looks at names only.
   int (*recognizes)(const SourceOptions& options);
   Result<std::unique_ptr<Source>> (*open)(const SourceOptions& options);
+  const char* takes = "";  // which of --label, --field, --labels and --images it looks at; others are refused
 };
 
 std::span<const SourceRecord* const> source_table();
-/// The record that recognizes the options best; kNotFound says what can be ingested.
+/// The record that recognizes the options best; kUnsupported says what can be ingested.
+Result<const SourceRecord*> find_source(const SourceOptions& options);
+/// kMisuse where an option is given that none of the records takes.
+Status check_taken(const SourceOptions& options, std::span<const SourceRecord* const> records);
+/// Opens what find_source() finds, after check_taken().
 Result<std::unique_ptr<Source>> open_source(const SourceOptions& options);
 
 /// A field of text.
@@ -106,6 +120,8 @@ std::vector<std::string> sorted_class_names(std::vector<std::string> names);
 /// Numbers the classes of `listing` as sorted_class_names does and sets each entry's label; "" is no class (-1).
 void number_classes(const std::vector<std::string>& class_of_entry, SourceListing& listing);
 
+/// Warns that `path` gives pictures fields, but no class of their own.
+void warn_of_no_class(const std::string& path, SourceListing& listing);
 /// Warns of classes without an entry, and, with `hint` behind it, of a single class.
 void warn_of_classes(SourceListing& listing, const std::string& hint = {});
 

@@ -130,6 +130,23 @@ std::string_view split_of_name(std::string_view name) {
   return {};
 }
 
+std::string split_in_words(std::string_view text) {
+  std::string found;
+  std::string word;
+  for (const char c : std::string(text) + "-") {
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0) {
+      word += c;
+      continue;
+    }
+    const std::string split(split_of_name(word));
+    word.clear();
+    if (split.empty()) continue;
+    if (!found.empty() && found != split) return {};
+    found = split;
+  }
+  return found;
+}
+
 Result<SplitLayout> find_split_layout(const std::string& source, std::span<const TopFolder> top,
                                       bool has_labels) {
   SplitLayout layout;

@@ -15,6 +15,9 @@ namespace dlpipe::data {
 /// "train", "val" or "test" for what people call them (Training, valid, validation, testing, ...); else "".
 std::string_view split_of_name(std::string_view name);
 
+/// The split that one word of a name is called by: "imagenet-train-000000" is of "train". "" where none is, or two are.
+std::string split_in_words(std::string_view text);
+
 /// A folder of SRC, with what lies directly in it.
 struct TopFolder {
   std::string name;

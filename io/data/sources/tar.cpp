@@ -113,6 +113,6 @@ const SourceRecord tar_source = {"tar",
                                  "a .tar, .tar.gz or .tar.zst (or - for one on the standard input) with "
                                  "WebDataset samples, class folders or "
                                  "class archives",
-                                 recognizes_tar, open_tar};
+                                 recognizes_tar, open_tar, "--label --labels"};
 
 }  // namespace dlpipe::data

@@ -268,6 +268,6 @@ bool has_tfrecord_name(const std::string& path) {
 extern const SourceRecord tfrecord_source;
 const SourceRecord tfrecord_source = {
     "tfrecord", "a .tfrecord file (or NAME-00000-of-00010) of tf.train.Example, or a folder of them",
-    recognizes_tfrecord, open_tfrecord};
+    recognizes_tfrecord, open_tfrecord, "--label"};
 
 }  // namespace dlpipe::data

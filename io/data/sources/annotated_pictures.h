@@ -1,0 +1,58 @@
+// Pictures with objects in them, as COCO, Pascal VOC and YOLO describe them, as a listing: the field boxes, and of each
+// box its class (box_labels), a flag (crowd, difficult) and key points (points). The sources parse; this file looks at the
+// pictures' files, names their samples and reads them.
+//
+// Threads: as Source.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/io/data/sources/source.h"
+
+namespace dlpipe::data {
+
+struct AnnotatedPicture {
+  std::string path;   // below its part's folder
+  size_t part = 0;    // index into the parts
+  int32_t width = 0;  // as its annotations say; 0: they don't
+  int32_t height = 0;
+  std::string problem = {};          // not empty: why its annotations can't be taken
+  std::vector<float> boxes = {};     // x_min, y_min, x_max, y_max
+  std::vector<int64_t> labels = {};  // one for each box, as are the others
+  std::vector<float> flags = {};     // 0 or 1
+  std::vector<float> points = {};    // x, y, visible, Kinds::points of them
+};
+
+class AnnotatedPictures {
+ public:
+  /// A folder of pictures.
+  struct Part {
+    std::string folder;
+    std::string prefix;  // of its samples' paths: "" or "NAME/", which no other part has
+    std::string split = {};
+  };
+  struct Kinds {
+    std::string flag = {};     // what the field of the flags is called; empty: none
+    int64_t points = 0;        // of each box; 0: none
+    bool is_relative = false;  // boxes and points are shares of the picture's width and height
+  };
+
+  /// Adds `pictures` to the listing, whose classes are set. A picture that isn't there, or whose path leads out of its
+  /// folder, is an entry with a problem. kCorrupt for one that is described twice.
+  Status add(std::vector<Part> parts, const Kinds& kinds, std::vector<AnnotatedPicture> pictures,
+             SourceListing& listing);
+  /// The file of an entry of that listing.
+  Result<std::vector<std::byte>> read(const SourceEntry& entry) const;
+
+ private:
+  std::string full(const SourceEntry& entry) const;
+
+  std::vector<Part> parts_;
+};
+
+}  // namespace dlpipe::data

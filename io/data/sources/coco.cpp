@@ -1,0 +1,314 @@
+// COCO's JSON: pictures, categories, and annotations with a box, a class, a crowd flag and key points. SRC is the JSON
+// itself, whose pictures lie in --images or beside it; a folder with annotations/ (instances_train2017.json and
+// instances_val2017.json become the splits train and val); or one with train/_annotations.coco.json and the like, or
+// one such file. Classes are in the order of their ids. Masks are left aside and counted.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <unordered_map>
+
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/annotated_pictures.h"
+#include "dlpipe/io/data/sources/coco_json.h"
+#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/data/sources/split_layout.h"
+
+namespace dlpipe::data {
+
+namespace coco {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kBesidePictures = "_annotations.coco.json";
+constexpr uint64_t kMostBytes = uint64_t{4} << 30;
+
+/// Which JSONs SRC stands for, and where the pictures of each may lie.
+struct Part {
+  std::string file;
+  std::string name;  // "val2017"
+  std::string split = {};
+  std::string prefix = {};  // of its samples' paths
+};
+
+std::string name_of(const fs::path& file) {
+  if (file.filename() == kBesidePictures) return file.parent_path().filename().string();
+  const std::string stem = file.stem().string();
+  return stem.substr(stem.rfind('_') + 1);
+}
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+std::vector<std::string> json_files(const fs::path& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name[0] != '.' && lower_ending(name) == "json" && is_file(entry.path())) files.push_back(name);
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// The JSONs of a folder annotations/ that list objects: the instances_ ones where there are such.
+std::vector<std::string> object_files(const fs::path& folder) {
+  std::vector<std::string> files = json_files(folder);
+  const auto is_instances = [](const std::string& name) { return name.starts_with("instances_"); };
+  const bool has_instances = std::any_of(files.begin(), files.end(), is_instances);
+  std::erase_if(files, [&](const std::string& name) {
+    const bool is_other = name.starts_with("captions_") || name.starts_with("stuff_") ||
+                          name.starts_with("panoptic_") || name.starts_with("image_info_");
+    return has_instances ? !is_instances(name) : is_other;
+  });
+  return files;
+}
+
+/// Folders of SRC that hold pictures with their JSON among them.
+std::vector<std::string> folders_beside_pictures(const fs::path& root) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(root, error)) {
+    if (is_file(entry.path() / kBesidePictures)) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool is_root(const fs::path& path) {
+  return !object_files(path / "annotations").empty() || is_file(path / kBesidePictures) ||
+         !folders_beside_pictures(path).empty();
+}
+
+Result<std::vector<Part>> parts_of(const SourceOptions& options) {
+  const fs::path root(options.path);
+  std::error_code ignored;
+  if (!fs::is_directory(root, ignored)) return std::vector<Part>{{options.path, name_of(root)}};
+  std::vector<Part> parts;
+  if (is_file(root / kBesidePictures)) {
+    parts.push_back({(root / kBesidePictures).string(), name_of(root / kBesidePictures)});
+  } else if (const auto folders = folders_beside_pictures(root); !folders.empty()) {
+    for (const std::string& name : folders)
+      parts.push_back({(root / name / kBesidePictures).string(), name, std::string(split_of_name(name))});
+  } else {
+    for (const std::string& name : object_files(root / "annotations"))
+      parts.push_back({(root / "annotations" / name).string(), name_of(name),
+                       split_in_words(fs::path(name).stem().string())});
+  }
+  if (!options.splits || parts.size() == 1) {
+    for (Part& part : parts) part.split.clear();
+  }
+  if (parts.size() == 1) return parts;
+  for (Part& part : parts) part.prefix = part.name + "/";
+  if (!options.splits) return parts;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const bool again = std::any_of(parts.begin(), parts.begin() + static_cast<ptrdiff_t>(i),
+                                   [&](const Part& other) { return other.split == parts[i].split; });
+    if (parts[i].split.empty() || again)
+      return misuse(
+          "ingest", printable(parts[i].file),
+          again ? " is another JSON for the split " + parts[i].split : " names no split by its name",
+          "; give the JSONs by name, one dataset each");
+  }
+  return parts;
+}
+
+/// The folder that holds the most of the first pictures; --images, or what people lay beside the JSON.
+Result<std::string> picture_folder(const SourceOptions& options, const Part& part, const Contents& contents) {
+  const fs::path beside = fs::path(part.file).parent_path().empty() ? "." : fs::path(part.file).parent_path();
+  std::vector<fs::path> folders;
+  if (!options.images.empty()) {
+    folders = {options.images, fs::path(options.images) / part.name};
+  } else {
+    for (const fs::path& root : {beside, beside / ".."})
+      for (const char* below : {"", "images"})
+        for (const std::string& name : {std::string(), part.name}) folders.push_back(root / below / name);
+  }
+  constexpr size_t kLooked = 32;
+  const size_t looked = std::min(kLooked, contents.pictures.size());
+  size_t most = 0;
+  fs::path best;
+  for (const fs::path& folder : folders) {
+    size_t found = 0;
+    for (size_t i = 0; i < looked; ++i) found += is_file(folder / contents.pictures[i].file_name) ? 1 : 0;
+    if (found > most) {
+      most = found;
+      best = folder;
+    }
+  }
+  if (most > 0) return best.lexically_normal().string();
+  return Status(
+      ErrorCode::kNotFound,
+      concat("[ingest] ", printable(part.file), " lists ", printable(contents.pictures[0].file_name),
+             ", but neither it nor the next ones are in ",
+             options.images.empty() ? "its folder or those beside it" : printable(options.images),
+             "; name the folder of its pictures with --images"));
+}
+
+class CocoSource final : public Source {
+ public:
+  explicit CocoSource(SourceOptions options) : options_(std::move(options)) {}
+
+  Result<SourceListing> list() override;
+  Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
+    return pictures_.read(entry);
+  }
+
+ private:
+  Status add_categories(const Part& part, const Contents& contents);
+  Status number_categories(const std::vector<Contents>& all, SourceListing& listing);
+  Status add_pictures(const Part& part, const Contents& contents);
+  void add_object(const Annotation& annotation, AnnotatedPicture& picture);
+  void warn(SourceListing& listing) const;
+
+  SourceOptions options_;
+  AnnotatedPictures pictures_;
+  std::vector<AnnotatedPictures::Part> folders_;
+  std::vector<AnnotatedPicture> found_;
+  std::map<int64_t, Category> categories_;
+  std::map<int64_t, int64_t> label_of_;
+  size_t keypoints_ = 0;  // of each object; 0: none
+  int64_t masks_ = 0;     // annotations that have one
+  int64_t lost_ = 0;      // annotations of pictures that aren't listed
+};
+
+Status CocoSource::add_categories(const Part& part, const Contents& contents) {
+  for (const auto& [id, category] : contents.categories) {
+    const auto [former, fresh] = categories_.emplace(id, category);
+    if (!fresh && former->second.name != category.name)
+      return misuse("ingest", printable(part.file), " calls category ", id, " '", printable(category.name),
+                    "', another JSON '", printable(former->second.name), "'; ingest them apart");
+    if (category.keypoints == 0) continue;
+    if (keypoints_ != 0 && keypoints_ != category.keypoints)
+      return misuse("ingest", printable(part.file), " has categories of ", keypoints_, " and of ",
+                    category.keypoints, " key points; a dataset holds one number of them");
+    keypoints_ = category.keypoints;
+  }
+  return {};
+}
+
+// Of two categories of one name, one that nothing is of goes: some programs list the name of the project as category 0.
+Status CocoSource::number_categories(const std::vector<Contents>& all, SourceListing& listing) {
+  std::map<int64_t, int64_t> uses;
+  std::map<std::string_view, int64_t> of_name;
+  for (const Contents& contents : all) {
+    for (const Annotation& annotation : contents.annotations) ++uses[annotation.category];
+  }
+  for (const auto& [id, category] : categories_) ++of_name[category.name];
+  for (const auto& [id, category] : categories_) {
+    if (of_name[category.name] > 1 && uses[id] == 0) {
+      --of_name[category.name];
+      continue;
+    }
+    if (of_name[category.name] > 1)
+      return misuse("ingest", printable(options_.path), ": two categories are called '",
+                    printable(category.name), "', and both are used; rename one");
+    label_of_[id] = static_cast<int64_t>(listing.classes.size());
+    listing.classes.push_back(category.name);
+  }
+  return {};
+}
+
+void CocoSource::add_object(const Annotation& annotation, AnnotatedPicture& picture) {
+  if (annotation.has_mask) ++masks_;
+  if (annotation.box.empty()) {
+    if (picture.problem.empty()) picture.problem = "an annotation of it has no 'bbox'";
+    return;
+  }
+  const std::vector<float>& box = annotation.box;
+  picture.boxes.insert(picture.boxes.end(), {box[0], box[1], box[0] + box[2], box[1] + box[3]});
+  picture.labels.push_back(label_of_.at(annotation.category));
+  picture.flags.push_back(annotation.is_crowd ? 1 : 0);
+  std::vector<float> points = annotation.keypoints;
+  if (points.empty()) points.resize(3 * keypoints_);
+  if (points.size() != 3 * keypoints_)
+    picture.problem =
+        concat("an annotation of it has ", points.size(), " numbers for ", keypoints_, " key points");
+  picture.points.insert(picture.points.end(), points.begin(), points.end());
+}
+
+Status CocoSource::add_pictures(const Part& part, const Contents& contents) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::string folder, picture_folder(options_, part, contents));
+  std::unordered_map<std::string_view, size_t> by_id;
+  for (const Picture& picture : contents.pictures) {
+    by_id.emplace(picture.id, found_.size());
+    found_.push_back({picture.file_name, folders_.size(), picture.width, picture.height});
+  }
+  for (const Annotation& annotation : contents.annotations) {
+    const auto picture = by_id.find(annotation.image);
+    if (picture == by_id.end())
+      ++lost_;
+    else
+      add_object(annotation, found_[picture->second]);
+  }
+  folders_.push_back({folder, part.prefix, part.split});
+  return {};
+}
+
+void CocoSource::warn(SourceListing& listing) const {
+  warn_of_no_class(options_.path, listing);
+  if (masks_ > 0)
+    listing.warnings.push_back(concat("[ingest] left aside: ", human_count(masks_),
+                                      masks_ == 1 ? " mask" : " masks",
+                                      " (polygons or RLE) of objects; dlpipe takes their boxes"));
+  if (lost_ > 0)
+    listing.warnings.push_back(concat("[ingest] left aside: ", human_count(lost_),
+                                      lost_ == 1 ? " annotation of a picture" : " annotations of pictures",
+                                      " that 'images' doesn't list"));
+}
+
+Result<SourceListing> CocoSource::list() {
+  found_.clear();
+  folders_.clear();
+  categories_.clear();
+  label_of_.clear();
+  keypoints_ = 0;
+  masks_ = lost_ = 0;
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<Part> parts, parts_of(options_));
+  std::vector<Contents> all;
+  for (const Part& part : parts) {
+    DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(part.file));
+    DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
+                            read_stamped_file(part.file, stamp, kMostBytes));
+    DLPIPE_ASSIGN_OR_RETURN(Contents contents,
+                            parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, part.file));
+    DLPIPE_RETURN_IF_ERROR(add_categories(part, contents));
+    all.push_back(std::move(contents));
+  }
+  SourceListing listing;
+  DLPIPE_RETURN_IF_ERROR(number_categories(all, listing));
+  for (size_t i = 0; i < parts.size(); ++i) DLPIPE_RETURN_IF_ERROR(add_pictures(parts[i], all[i]));
+  DLPIPE_RETURN_IF_ERROR(pictures_.add(std::move(folders_), {"crowd", static_cast<int64_t>(keypoints_)},
+                                       std::move(found_), listing));
+  warn(listing);
+  return listing;
+}
+
+int recognizes_coco(const SourceOptions& options) {
+  if (!options.manifest.empty() || options.path == "-") return 0;
+  std::error_code ignored;
+  if (fs::is_directory(options.path, ignored)) return is_root(options.path) ? 3 : 0;
+  return lower_ending(options.path) == "json" ? 2 : 0;
+}
+
+Result<std::unique_ptr<Source>> open_coco(const SourceOptions& options) {
+  return std::unique_ptr<Source>(std::make_unique<CocoSource>(options));
+}
+
+}  // namespace
+
+}  // namespace coco
+
+extern const SourceRecord coco_source;
+const SourceRecord coco_source = {
+    "coco",
+    "COCO's .json of objects with --images FOLDER, or its root folder (annotations/, train2017/, val2017/)",
+    coco::recognizes_coco, coco::open_coco, "--images"};
+
+}  // namespace dlpipe::data

@@ -1,0 +1,180 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/io/data/sources/typed_columns.h"
+#include "tests/io/data/temp_dir.h"
+
+namespace dlpipe::data {
+namespace {
+
+const std::string kCategories =
+    R"("categories": [{"id": 18, "name": "dog"}, {"id": 3, "name": "car"}, {"id": 44, "name": "bottle"}])";
+
+std::vector<float> floats(const std::string& bytes) {
+  std::vector<float> numbers(bytes.size() / sizeof(float));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+std::string json_of(const std::string& pictures, const std::string& annotations,
+                    const std::string& categories = kCategories) {
+  return R"({"info": {"year": 2017}, "images": [)" + pictures + R"(], "annotations": [)" + annotations +
+         "], " + categories + "}";
+}
+
+class CocoSource : public testing::Test {
+ protected:
+  CocoSource() {
+    for (const char* file : {"val2017/1.jpg", "val2017/2.jpg"}) write_text(dir / file, "x");
+  }
+  Result<SourceListing> list(const std::string& text) {
+    write_text(dir / "annotations/instances_val2017.json", text);
+    return open({dir / "annotations/instances_val2017.json", ""});
+  }
+  Result<SourceListing> open(const SourceOptions& options) {
+    auto source = open_source(options);
+    if (!source.ok()) return source.status();
+    source_ = std::move(*source);
+    return source_->list();
+  }
+  std::string message(const std::string& text) { return list(text).status().message(); }
+  TempDir dir;
+  std::unique_ptr<Source> source_;
+};
+
+const std::string kPictures =
+    R"({"id": 10, "file_name": "1.jpg", "width": 640, "height": 480}, {"id": 11, "file_name": "2.jpg"})";
+
+TEST_F(CocoSource, ObjectsAreBoxesWithTheirClassesInTheOrderOfIds) {
+  const SourceListing listing = value_or_throw(list(json_of(
+      kPictures, R"({"image_id": 10, "category_id": 18, "bbox": [1.5, 2, 10, 20], "iscrowd": 0, "area": 9,
+                     "segmentation": [[1, 2, 3, 4, 5, 6]]},
+                    {"image_id": 10, "category_id": 3, "bbox": [0, 0, 640, 480], "iscrowd": 1,
+                     "segmentation": {"counts": [1, 2], "size": [480, 640]}})")));
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"car", "dog", "bottle"}));
+  EXPECT_EQ(field_names(listing), (std::vector<std::string>{"boxes", "box_labels", "crowd"}));
+  EXPECT_EQ(listing.fields[1].of, "boxes");
+  ASSERT_EQ(listing.entries.size(), 2u);
+  const SourceEntry& first = listing.entries[0];
+  EXPECT_EQ(first.path, "1.jpg");
+  EXPECT_EQ(first.label, -1);
+  EXPECT_EQ(first.annotated.width, 640);
+  EXPECT_EQ(floats(first.extra[0]), (std::vector<float>{1.5f, 2, 11.5f, 22, 0, 0, 640, 480}));
+  EXPECT_EQ(decode_labels(first.extra[1]), (std::vector<int64_t>{1, 0}));
+  EXPECT_EQ(floats(first.extra[2]), (std::vector<float>{0, 1}));
+  EXPECT_EQ(listing.entries[1].extra, (std::vector<std::string>{"", "", ""})) << "a picture without objects";
+  EXPECT_EQ(value_or_throw(source_->read(first)).size(), 1u);
+  std::string all;
+  for (const std::string& warning : listing.warnings) all += warning + "\n";
+  EXPECT_NE(all.find("2 masks"), std::string::npos) << all;
+}
+
+TEST_F(CocoSource, KeyPointsAreOfTheirBoxes) {
+  const SourceListing listing = value_or_throw(list(json_of(
+      kPictures, R"({"image_id": 11, "category_id": 1, "bbox": [0, 0, 9, 9], "keypoints": [1, 2, 2, 3, 4, 1]},
+                    {"image_id": 11, "category_id": 1, "bbox": [0, 0, 9, 9]})",
+      R"("categories": [{"id": 1, "name": "person", "keypoints": ["nose", "tail"], "skeleton": [[1, 2]]}])")));
+  ASSERT_EQ(field_names(listing), (std::vector<std::string>{"boxes", "box_labels", "crowd", "points"}));
+  EXPECT_EQ(listing.fields[3].shape, (Shape{2, 3}));
+  EXPECT_EQ(floats(listing.entries[1].extra[3]), (std::vector<float>{1, 2, 2, 3, 4, 1, 0, 0, 0, 0, 0, 0}));
+}
+
+TEST_F(CocoSource, ARootFolderHasSplits) {
+  write_text(dir / "train2017/7.jpg", "x");
+  write_text(dir / "annotations/instances_train2017.json", json_of(R"({"id": 1, "file_name": "7.jpg"})", ""));
+  write_text(dir / "annotations/instances_val2017.json", json_of(kPictures, ""));
+  write_text(dir / "annotations/captions_val2017.json", "{}");
+  SourceListing listing = value_or_throw(open({dir.path(), ""}));
+  ASSERT_EQ(listing.entries.size(), 3u);
+  EXPECT_EQ(listing.entries[0].path, "train2017/7.jpg");
+  EXPECT_EQ(listing.entries[0].name(), "7.jpg");
+  EXPECT_EQ(listing.entries[0].split, "train");
+  EXPECT_EQ(listing.entries[1].split, "val");
+  EXPECT_EQ(value_or_throw(source_->read(listing.entries[0])).size(), 1u);
+  listing = value_or_throw(open({.path = dir.path(), .splits = false}));
+  EXPECT_EQ(listing.entries[0].split, "");
+}
+
+TEST_F(CocoSource, TheJsonMayLieAmongItsPictures) {
+  TempDir other;
+  for (const char* split : {"train", "valid"}) {
+    write_text(other / (std::string(split) + "/a.jpg"), "x");
+    write_text(other / (std::string(split) + "/_annotations.coco.json"),
+               json_of(R"({"id": 0, "file_name": "a.jpg"})",
+                       R"({"image_id": 0, "category_id": 1, "bbox": [0, 0, 1, 1]})",
+                       R"("categories": [{"id": 0, "name": "pets"}, {"id": 1, "name": "pets"}])"));
+  }
+  const SourceListing listing = value_or_throw(open({other.path(), ""}));
+  ASSERT_EQ(listing.entries.size(), 2u);
+  EXPECT_EQ(listing.entries[1].path, "valid/a.jpg");
+  EXPECT_EQ(listing.entries[1].split, "val");
+  EXPECT_EQ(listing.classes, std::vector<std::string>{"pets"}) << "category 0 is the project's";
+}
+
+TEST_F(CocoSource, PicturesAreFoundBesideTheJsonOrWhereImagesSays) {
+  TempDir elsewhere;
+  write_text(elsewhere / "list.json", json_of(kPictures, ""));
+  EXPECT_EQ(
+      value_or_throw(open({.path = elsewhere / "list.json", .images = dir / "val2017"})).entries[0].problem,
+      "");
+  const std::string lost = open({elsewhere / "list.json", ""}).status().message();
+  EXPECT_NE(lost.find("lists 1.jpg, but neither it nor"), std::string::npos) << lost;
+  EXPECT_NE(lost.find("--images"), std::string::npos);
+  EXPECT_NE(open({.path = dir / "val2017", .images = dir / "x"})
+                .status()
+                .message()
+                .find("--images does nothing for"),
+            std::string::npos);
+  EXPECT_NE(value_or_throw(list(json_of(kPictures + R"(, {"id": 9, "file_name": "3.jpg"})", "")))
+                .entries[2]
+                .problem.find("there is no file"),
+            std::string::npos);
+  EXPECT_NE(value_or_throw(list(json_of(kPictures + R"(, {"id": 9, "file_name": "../3.jpg"})", "")))
+                .entries[2]
+                .problem.find("leads out of"),
+            std::string::npos);
+}
+
+TEST_F(CocoSource, WhatIsWrongIsNamed) {
+  const auto annotation = [&](const std::string& text) { return message(json_of(kPictures, text)); };
+  EXPECT_NE(annotation(R"({"category_id": 3, "bbox": [0, 0, 1, 1]})")
+                .find("'annotations' element 0: 'image_id' is missing"),
+            std::string::npos);
+  EXPECT_NE(annotation(R"({"image_id": 10, "category_id": 5, "bbox": [0, 0, 1, 1]})")
+                .find("of category 5, which 'categories' doesn't list"),
+            std::string::npos);
+  EXPECT_NE(
+      annotation(R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, 1]})").find("'bbox' has 3 numbers"),
+      std::string::npos);
+  EXPECT_NE(annotation(R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, "1", 1]})").find("no number"),
+            std::string::npos);
+  EXPECT_NE(annotation(R"({"image_id": 10, "caption": "a dog"})").find("it is a caption"), std::string::npos);
+  EXPECT_NE(message(json_of(kPictures + "," + kPictures, "")).find("two pictures have the id 10"),
+            std::string::npos);
+  EXPECT_NE(message(json_of("", "")).find("lists no picture"), std::string::npos);
+  EXPECT_NE(message("[1, 2]").find("no 'images' in it"), std::string::npos);
+  EXPECT_NE(message("").find("no whole JSON"), std::string::npos);
+  const std::string whole = json_of(kPictures, R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, 1, 1]})");
+  for (size_t size = 0; size < whole.size(); ++size)
+    EXPECT_EQ(list(whole.substr(0, size)).status().code(), ErrorCode::kCorrupt) << size;
+  EXPECT_NE(message(json_of(kPictures, R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, 1e999, 1]})"))
+                .find("can't be taken"),
+            std::string::npos);
+}
+
+TEST_F(CocoSource, AnObjectThatCannotBeStoredIsItsPicturesProblem) {
+  const SourceListing listing =
+      value_or_throw(list(json_of(kPictures, R"({"image_id": 10, "category_id": 3, "bbox": [5, 5, -1, 1]},
+                                 {"image_id": 11, "category_id": 3, "segmentation": [[0, 0, 1, 1, 2, 2]]},
+                                 {"image_id": 99, "category_id": 3, "bbox": [5, 5, 1, 1]})")));
+  EXPECT_EQ(listing.entries[0].problem, "box 1 ends before it begins");
+  EXPECT_EQ(listing.entries[1].problem, "an annotation of it has no 'bbox'");
+  EXPECT_NE(listing.warnings.back().find("1 annotation of a picture that 'images' doesn't list"),
+            std::string::npos)
+      << listing.warnings.back();
+}
+
+}  // namespace
+}  // namespace dlpipe::data

@@ -1,0 +1,52 @@
+// Boxes and key points on the way into records: in pixels of the picture that is stored, or not at all.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/run/ingest/pictures.h"
+
+namespace dlpipe::ingest {
+namespace {
+
+std::vector<float> floats_of(const data::Dataset& dataset, int64_t sample, std::string_view field) {
+  const auto reader = value_or_throw(dataset.reader());
+  const auto bytes =
+      value_or_throw(data::field_bytes(dataset, value_or_throw(reader->record(sample)), field));
+  std::vector<float> numbers(bytes.size() / sizeof(float));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+std::string coco_text(const std::string& pictures) {
+  return R"({"images": [)" + pictures +
+         R"(], "categories": [{"id": 1, "name": "cat", "keypoints": ["nose", "tail"]}],
+    "annotations": [{"image_id": 1, "category_id": 1, "bbox": [4, 6, 8, 10], "keypoints": [4, 6, 2, 8, 10, 1]}]})";
+}
+
+TEST(Annotated, BoxesAndAllKeyPointsShrinkWithTheirPicture) {
+  TempDir dir;
+  write_text(dir / "src/1.jpg", jpeg_text(1, 40, 20));
+  write_text(dir / "src/list.json",
+             coco_text(R"({"id": 1, "file_name": "1.jpg", "width": 40, "height": 20})"));
+  IngestOptions options = options_for(dir / "src/list.json", dir / "dst");
+  options.resize_max = 20;
+  value_or_throw(ingest(options));
+  const auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+  EXPECT_EQ(floats_of(*dataset, 0, "boxes"), (std::vector<float>{2, 3, 6, 8}));
+  EXPECT_EQ(floats_of(*dataset, 0, "points"), (std::vector<float>{2, 3, 2, 4, 5, 1}));
+}
+
+TEST(Annotated, AnnotationsOfAPictureOfAnotherSizeAreNotStored) {
+  TempDir dir;
+  write_text(dir / "src/1.jpg", jpeg_text(1, 40, 20));
+  write_text(dir / "src/2.jpg", jpeg_text(2, 40, 20));
+  write_text(dir / "src/list.json", coco_text(R"({"id": 1, "file_name": "1.jpg", "width": 80, "height": 40},
+                                                 {"id": 2, "file_name": "2.jpg", "width": 40, "height": 20})"));
+  const IngestReport report = value_or_throw(ingest(options_for(dir / "src/list.json", dir / "dst")));
+  EXPECT_EQ(report.splits[0].samples, 1);
+  ASSERT_EQ(report.skipped.size(), 1u);
+  EXPECT_EQ(report.skipped[0].reason, "its annotations are of a picture of 80x40, the file is one of 40x20");
+}
+
+}  // namespace
+}  // namespace dlpipe::ingest
