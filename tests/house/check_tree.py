@@ -25,6 +25,8 @@ THIRD_PARTY = {
     "jerror.h": ["io/data/"],
     "png.h": ["io/data/"],
     "webp/": ["io/data/"],
+    "pugixml.hpp": ["io/data/"],
+    "yaml-cpp/": ["io/data/"],
     "zstd.h": ["io/data/"],
     "zlib.h": ["io/data/"],
     "xxhash.h": ["io/data/"],

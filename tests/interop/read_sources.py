@@ -372,8 +372,75 @@ def case_coco(folder):
     yield "json", Case([path, "--images", os.path.join(folder, "val2017")], alone, [path])
 
 
+def case_voc(folder):
+    """A devkit as published, its XML by xml.etree: pixels are counted from 1, the last one is inside."""
+    from xml.etree import ElementTree
+
+    rng, samples, names = np.random.default_rng(9), {}, ["dog", "cat", "tvmonitor"]
+    root = os.path.join(folder, "VOCdevkit", "VOC2012")
+    for below in ("Annotations", "JPEGImages", "ImageSets/Main"):
+        os.makedirs(os.path.join(root, below))
+    splits = {"train": range(0, 5), "val": range(5, 8)}
+    for split, numbers in splits.items():
+        with open(os.path.join(root, "ImageSets/Main", split + ".txt"), "w") as file:
+            file.write("".join(f"2008_{i:06d}\n" for i in numbers))
+        for i in numbers:
+            data, tree = picture(i), ElementTree.Element("annotation")
+            ElementTree.SubElement(tree, "filename").text = f"2008_{i:06d}.jpg"
+            size = ElementTree.SubElement(tree, "size")
+            for key, value in (("width", 20), ("height", 16), ("depth", 3)):
+                ElementTree.SubElement(size, key).text = str(value)
+            boxes, labels, difficult = [], [], []
+            for n in range(i % 3):
+                left, top = (int(x) for x in rng.integers(1, 10, 2))
+                boxes.append([left - 1, top - 1, left + 4, top + n])
+                labels.append(sorted(names).index(names[(i + n) % 3]))
+                difficult.append(n)
+                node = ElementTree.SubElement(tree, "object")
+                ElementTree.SubElement(node, "name").text = names[(i + n) % 3]
+                ElementTree.SubElement(node, "difficult").text = str(n)
+                place = ElementTree.SubElement(node, "bndbox")
+                for key, value in (("xmax", left + 4), ("xmin", left), ("ymax", top + n), ("ymin", top)):
+                    ElementTree.SubElement(place, key).text = str(value)
+            xml = os.path.join(root, "Annotations", f"2008_{i:06d}.xml")
+            ElementTree.ElementTree(tree).write(xml)
+            with open(os.path.join(root, "JPEGImages", f"2008_{i:06d}.jpg"), "wb") as file:
+                file.write(data)
+            samples[f"{split}:2008_{i:06d}.jpg"] = (None, data, {
+                "boxes": floats(boxes), "box_labels": np.array(labels, "<i8").tobytes(), "difficult": floats(difficult)})
+    yield "devkit", Case([os.path.join(folder, "VOCdevkit")], samples, [xml], splits=tuple(splits))
+
+
+def case_yolo(folder):
+    """A dataset as ultralytics' programs lay it out; data.yaml by PyYAML."""
+    import yaml
+
+    rng, samples = np.random.default_rng(10), {}
+    for split, count in (("train", 5), ("val", 3)):
+        for kind in ("images", "labels"):
+            os.makedirs(os.path.join(folder, kind, split))
+        for i in range(count):
+            width, height = 20 + i, 16
+            data = picture(i + count, size=(width, height))
+            with open(os.path.join(folder, "images", split, f"{i}.jpg"), "wb") as file:
+                file.write(data)
+            boxes = rng.uniform(0.2, 0.4, (i % 3, 4))
+            with open(os.path.join(folder, "labels", split, f"{i}.txt"), "w") as file:
+                file.write("".join(f"{n} {x:.6f} {y:.6f} {w:.6f} {h:.6f}\n" for n, (x, y, w, h) in enumerate(boxes)))
+            boxes = boxes.round(6)
+            corners = np.hstack([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2]).astype(np.float32)
+            pixels = (corners.astype(np.float64) * [width, height, width, height]).astype("<f4")
+            samples[f"{split}:{i}.jpg"] = (None, data, {
+                "boxes": pixels.tobytes(), "box_labels": np.arange(len(boxes), dtype="<i8").tobytes()})
+    path = os.path.join(folder, "data.yaml")
+    with open(path, "w") as file:
+        yaml.safe_dump({"path": ".", "train": "images/train", "val": "images/val", "names": {0: "ant", 1: "bee"}}, file)
+    yield "yaml", Case([path], samples, [path], splits=("train", "val"))
+    yield "folder", Case([folder], samples, splits=("train", "val"))
+
+
 CASES = [case_pillow, case_json_lines, case_python_tar, case_gnu_tar, case_webdataset, case_imagenet, case_cifar,
-         case_tfrecord, case_caffe_lmdb, case_coco]
+         case_tfrecord, case_caffe_lmdb, case_coco, case_voc, case_yolo]
 
 
 def main():

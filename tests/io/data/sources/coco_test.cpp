@@ -1,9 +1,8 @@
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
+#include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/temp_dir.h"
 
 namespace dlpipe::data {
@@ -11,12 +10,6 @@ namespace {
 
 const std::string kCategories =
     R"("categories": [{"id": 18, "name": "dog"}, {"id": 3, "name": "car"}, {"id": 44, "name": "bottle"}])";
-
-std::vector<float> floats(const std::string& bytes) {
-  std::vector<float> numbers(bytes.size() / sizeof(float));
-  std::memcpy(numbers.data(), bytes.data(), bytes.size());
-  return numbers;
-}
 
 std::string json_of(const std::string& pictures, const std::string& annotations,
                     const std::string& categories = kCategories) {
@@ -66,9 +59,7 @@ TEST_F(CocoSource, ObjectsAreBoxesWithTheirClassesInTheOrderOfIds) {
   EXPECT_EQ(floats(first.extra[2]), (std::vector<float>{0, 1}));
   EXPECT_EQ(listing.entries[1].extra, (std::vector<std::string>{"", "", ""})) << "a picture without objects";
   EXPECT_EQ(value_or_throw(source_->read(first)).size(), 1u);
-  std::string all;
-  for (const std::string& warning : listing.warnings) all += warning + "\n";
-  EXPECT_NE(all.find("2 masks"), std::string::npos) << all;
+  EXPECT_NE(warnings_of(listing).find("2 masks"), std::string::npos) << warnings_of(listing);
 }
 
 TEST_F(CocoSource, KeyPointsAreOfTheirBoxes) {

@@ -1,0 +1,265 @@
+// Pascal VOC: an XML for each picture. SRC is a folder as VOCdevkit/VOC2012 (Annotations, JPEGImages, and lists of names in
+// ImageSets/Main, which become splits), VOCdevkit with several years, a folder with annotations/ and images/, or one where
+// each picture has its XML beside it. Classes are in the order of their names.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/annotated_pictures.h"
+#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/data/sources/voc_xml.h"
+
+namespace dlpipe::data {
+
+namespace voc {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMostXmlBytes = uint64_t{64} << 20;
+
+/// Names of the files of a folder by their stems; of several with one stem the first one.
+std::map<std::string, std::string> files_by_stem(const fs::path& folder,
+                                                 bool (*is_wanted)(const std::string&)) {
+  std::map<std::string, std::string> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name[0] == '.' || !is_wanted(name)) continue;
+    std::string& file = files[entry.path().stem().string()];
+    if (file.empty() || name < file) file = name;
+  }
+  return files;
+}
+
+bool is_xml(const std::string& name) {
+  return lower_ending(name) == "xml";
+}
+
+bool has_xml(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (is_xml(entry.path().filename().string())) return true;
+  }
+  return false;
+}
+
+/// One folder of annotations with its pictures.
+struct Set {
+  fs::path root;
+  std::string annotations;  // names of folders in it; "." for itself
+  std::string pictures;
+  std::string prefix = {};  // of its samples' paths
+};
+
+std::optional<Set> set_in(const fs::path& root) {
+  std::error_code ignored;
+  for (const char* annotations : {"Annotations", "annotations"}) {
+    if (!has_xml(root / annotations)) continue;
+    for (const char* pictures : {"JPEGImages", "images", "Images"}) {
+      if (fs::is_directory(root / pictures, ignored)) return Set{root, annotations, pictures};
+    }
+  }
+  if (has_xml(root) && !files_by_stem(root, has_image_name).empty()) return Set{root, ".", "."};
+  return std::nullopt;
+}
+
+/// SRC itself, or each of its folders (VOC2007, VOC2012), or those of its VOCdevkit.
+std::vector<Set> sets_in(const fs::path& root) {
+  if (const auto set = set_in(root)) return {*set};
+  std::vector<Set> sets;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(root, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("VOC")) continue;
+    if (auto set = set_in(entry.path())) {
+      set->prefix = name + "/";
+      sets.push_back(*set);
+    }
+  }
+  std::sort(sets.begin(), sets.end(), [](const Set& a, const Set& b) { return a.prefix < b.prefix; });
+  if (sets.size() == 1) sets[0].prefix.clear();
+  return sets.empty() && root.filename() != "VOCdevkit" && fs::is_directory(root / "VOCdevkit", error)
+             ? sets_in(root / "VOCdevkit")
+             : sets;
+}
+
+class VocSource final : public Source {
+ public:
+  explicit VocSource(SourceOptions options) : options_(std::move(options)) {}
+
+  Result<SourceListing> list() override;
+  Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
+    return pictures_.read(entry);
+  }
+
+ private:
+  /// The names that a split of `set` has; all of them where there are no lists.
+  using Names = std::vector<std::string>;
+  Result<std::map<std::string, Names>> names_of(const Set& set,
+                                                const std::map<std::string, std::string>& xmls);
+  Status add_set(const Set& set);
+  Status add_picture(const Set& set, const std::string& name, const std::string& file,
+                     AnnotatedPicture picture);
+  void number(SourceListing& listing);
+
+  SourceOptions options_;
+  AnnotatedPictures pictures_;
+  std::vector<AnnotatedPictures::Part> folders_;
+  std::vector<AnnotatedPicture> found_;
+  std::vector<std::vector<std::string>> classes_of_;  // of the objects of each picture found
+  int64_t unlisted_ = 0;                              // annotations that no list names
+};
+
+Result<std::vector<std::string>> lines_of(const fs::path& file) {
+  DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(file.string()));
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(file.string(), stamp));
+  std::vector<std::string> names;
+  for (const std::string& line : split({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, '\n')) {
+    if (!trim(line).empty()) names.emplace_back(trim(line));
+  }
+  return names;
+}
+
+Result<std::map<std::string, VocSource::Names>> VocSource::names_of(
+    const Set& set, const std::map<std::string, std::string>& xmls) {
+  std::map<std::string, Names> splits;
+  const fs::path lists = set.root / "ImageSets" / "Main";
+  std::error_code ignored;
+  const auto take = [&](const char* list, const char* split) -> Status {
+    if (!options_.splits || !fs::is_regular_file(lists / list, ignored)) return {};
+    DLPIPE_ASSIGN_OR_RETURN(splits[split], lines_of(lists / list));
+    return {};
+  };
+  DLPIPE_RETURN_IF_ERROR(take("train.txt", "train"));
+  DLPIPE_RETURN_IF_ERROR(take("val.txt", "val"));
+  DLPIPE_RETURN_IF_ERROR(take("test.txt", "test"));
+  if (!splits.contains("train")) DLPIPE_RETURN_IF_ERROR(take("trainval.txt", "train"));
+  std::erase_if(splits, [](const auto& split) { return split.second.empty(); });
+  if (splits.empty()) {
+    for (const auto& [name, file] : xmls) splits[""].push_back(name);
+    return splits;
+  }
+  std::set<std::string> listed;
+  for (const auto& [split, names] : splits) listed.insert(names.begin(), names.end());
+  unlisted_ +=
+      std::count_if(xmls.begin(), xmls.end(), [&](const auto& xml) { return !listed.contains(xml.first); });
+  return splits;
+}
+
+Status VocSource::add_picture(const Set& set, const std::string& name, const std::string& file,
+                              AnnotatedPicture picture) {
+  std::vector<std::string> classes;
+  const auto lost = [&](std::string problem) {
+    picture.problem = std::move(problem);
+    if (picture.path.empty()) picture.path = name + ".jpg";
+    found_.push_back(std::move(picture));
+    classes_of_.emplace_back();
+  };
+  if (file.empty()) {
+    lost(concat("there is no ", set.annotations, "/", printable(name), ".xml"));
+    return {};
+  }
+  const std::string path = (set.root / set.annotations / file).string();
+  DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(path));
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(path, stamp, kMostXmlBytes));
+  const auto annotation = parse(bytes);
+  if (!annotation.ok()) {
+    lost(concat(printable(path), ": ", annotation.status().message()));
+    return {};
+  }
+  if (picture.path.empty()) picture.path = annotation->file_name;
+  if (picture.path.empty()) {
+    lost(concat("there is no picture ", set.pictures, "/", printable(name)));
+    return {};
+  }
+  picture.width = annotation->width;
+  picture.height = annotation->height;
+  for (const Object& object : annotation->objects) {
+    picture.boxes.insert(picture.boxes.end(), object.box.begin(), object.box.end());
+    picture.flags.push_back(object.is_difficult ? 1 : 0);
+    classes.push_back(object.name);
+  }
+  found_.push_back(std::move(picture));
+  classes_of_.push_back(std::move(classes));
+  return {};
+}
+
+Status VocSource::add_set(const Set& set) {
+  const std::map<std::string, std::string> xmls = files_by_stem(set.root / set.annotations, is_xml);
+  const std::map<std::string, std::string> pictures = files_by_stem(set.root / set.pictures, has_image_name);
+  DLPIPE_ASSIGN_OR_RETURN(const auto splits, names_of(set, xmls));
+  for (const auto& [split, names] : splits) {
+    folders_.push_back({(set.root / set.pictures).lexically_normal().string(), set.prefix, split});
+    for (const std::string& name : names) {
+      if (options_.stop_requested && options_.stop_requested())
+        return Status(ErrorCode::kCancelled,
+                      concat("[ingest] stopped while ", printable(options_.path), " was listed"));
+      const auto xml = xmls.find(name);
+      const auto picture = pictures.find(name);
+      AnnotatedPicture found;
+      found.part = folders_.size() - 1;
+      if (picture != pictures.end()) found.path = picture->second;
+      DLPIPE_RETURN_IF_ERROR(add_picture(set, name, xml == xmls.end() ? "" : xml->second, std::move(found)));
+    }
+  }
+  return {};
+}
+
+void VocSource::number(SourceListing& listing) {
+  std::vector<std::string> all;
+  for (const std::vector<std::string>& classes : classes_of_)
+    all.insert(all.end(), classes.begin(), classes.end());
+  listing.classes = sorted_class_names(std::move(all));
+  std::unordered_map<std::string_view, int64_t> label_of;
+  for (size_t i = 0; i < listing.classes.size(); ++i) label_of[listing.classes[i]] = static_cast<int64_t>(i);
+  for (size_t i = 0; i < found_.size(); ++i) {
+    for (const std::string& name : classes_of_[i]) found_[i].labels.push_back(label_of.at(name));
+  }
+}
+
+Result<SourceListing> VocSource::list() {
+  folders_.clear();
+  found_.clear();
+  classes_of_.clear();
+  unlisted_ = 0;
+  for (const Set& set : sets_in(options_.path)) DLPIPE_RETURN_IF_ERROR(add_set(set));
+  SourceListing listing;
+  number(listing);
+  DLPIPE_RETURN_IF_ERROR(pictures_.add(std::move(folders_), {"difficult"}, std::move(found_), listing));
+  warn_of_no_class(options_.path, listing);
+  if (unlisted_ > 0)
+    listing.warnings.push_back(
+        concat("[ingest] left aside: ", human_count(unlisted_),
+               " annotations that no list of ImageSets/Main names; --no-splits takes all"));
+  return listing;
+}
+
+int recognizes_voc(const SourceOptions& options) {
+  std::error_code ignored;
+  if (!options.manifest.empty() || !fs::is_directory(options.path, ignored)) return 0;
+  return sets_in(options.path).empty() ? 0 : 3;
+}
+
+Result<std::unique_ptr<Source>> open_voc(const SourceOptions& options) {
+  return std::unique_ptr<Source>(std::make_unique<VocSource>(options));
+}
+
+}  // namespace
+
+}  // namespace voc
+
+extern const SourceRecord voc_source;
+const SourceRecord voc_source = {"voc",
+                                 "Pascal VOC's folder (Annotations, JPEGImages, ImageSets), VOCdevkit, or "
+                                 "pictures with their .xml beside them",
+                                 voc::recognizes_voc, voc::open_voc};
+
+}  // namespace dlpipe::data

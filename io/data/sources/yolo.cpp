@@ -1,0 +1,316 @@
+// YOLO: a .txt of objects for each picture, at the picture's path with images/ instead of labels/, or beside it. SRC is a
+// data.yaml that names classes and splits, a folder with one, or a folder with images/ and labels/. Boxes are stored in
+// shares of the picture, of which ingest makes pixels. A picture without a .txt has no objects.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/annotated_pictures.h"
+#include "dlpipe/io/data/sources/picture_folder.h"
+#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/data/sources/split_layout.h"
+#include "dlpipe/io/data/sources/yolo_files.h"
+
+namespace dlpipe::data {
+
+namespace yolo {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+/// Also of "", the folder that the program is in.
+fs::path full_path(const fs::path& path) {
+  return (fs::current_path() / path).lexically_normal();
+}
+
+bool is_yaml(const std::string& path) {
+  const std::string ending = lower_ending(path);
+  return ending == "yaml" || ending == "yml";
+}
+
+bool has_labels(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::recursive_directory_iterator(folder / "labels", error)) {
+    if (lower_ending(entry.path().filename().string()) == "txt") return true;
+  }
+  return false;
+}
+
+/// The YAML of a folder: data.yaml, dataset.yaml, or the only one beside images/ and labels/.
+std::optional<fs::path> config_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name[0] != '.' && is_yaml(name)) found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  for (const fs::path& path : found) {
+    if (path.stem() == "data" || path.stem() == "dataset") return path;
+  }
+  return found.size() == 1 && is_folder(folder / "images") && is_folder(folder / "labels")
+             ? found.front()
+             : std::optional<fs::path>();
+}
+
+Result<std::string> read_text(const std::string& path) {
+  constexpr uint64_t kMost = uint64_t{256} << 20;
+  DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(path));
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(path, stamp, kMost));
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+/// The label file of a picture, whose path is absolute: where it should be, or beside the picture.
+std::string label_path(const std::string& picture) {
+  constexpr std::string_view kImages = "/images/";
+  std::string path = picture;
+  if (const size_t at = path.rfind(kImages); at != std::string::npos)
+    path.replace(at, kImages.size(), "/labels/");
+  const fs::path beside = fs::path(picture).replace_extension(".txt");
+  std::error_code ignored;
+  if (fs::exists(beside, ignored)) return beside.string();
+  return fs::path(path).replace_extension(".txt").string();
+}
+
+class YoloSource final : public Source {
+ public:
+  explicit YoloSource(SourceOptions options) : options_(std::move(options)) {}
+
+  Result<SourceListing> list() override;
+  Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
+    return pictures_.read(entry);
+  }
+
+ private:
+  Status find_config();
+  Status read_names(const fs::path& root);
+  Result<fs::path> resolve(const std::string& given) const;
+  Status add_folder(const std::string& split, const fs::path& folder);
+  Status add_list(const std::string& split, const fs::path& list);
+  Status add_picture(std::string path);
+  Status add_splits();
+  void number(SourceListing& listing);
+  void warn(SourceListing& listing) const;
+
+  SourceOptions options_;
+  AnnotatedPictures pictures_;
+  Config config_;
+  fs::path root_;         // of the dataset
+  fs::path config_file_;  // "": none
+  std::vector<AnnotatedPictures::Part> folders_;
+  std::vector<AnnotatedPicture> found_;
+  int64_t without_labels_ = 0;
+  int64_t polygons_ = 0;
+};
+
+Status YoloSource::read_names(const fs::path& root) {
+  for (const fs::path& file : {root / "classes.txt", root / "labels" / "classes.txt", root / "obj.names"}) {
+    std::error_code ignored;
+    if (!fs::is_regular_file(file, ignored)) continue;
+    DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_text(file.string()));
+    for (const std::string& line : split(text, '\n')) {
+      if (!trim(line).empty()) config_.names.emplace_back(trim(line));
+    }
+    return {};
+  }
+  return {};
+}
+
+Status YoloSource::find_config() {
+  config_ = {};
+  const fs::path given(options_.path);
+  config_file_ = is_folder(given) ? config_in(given).value_or(fs::path()) : given;
+  root_ = full_path(is_folder(given) ? given : given.parent_path());
+  if (config_file_.empty()) {
+    DLPIPE_RETURN_IF_ERROR(read_names(root_));
+    PictureFolder folder((root_ / "images").string());
+    DLPIPE_ASSIGN_OR_RETURN(const PictureFolder::Names names, folder.names_in(""));
+    for (const std::string& name : names.folders) {
+      const std::string split(split_of_name(name).empty() ? split_in_words(name) : split_of_name(name));
+      if (!split.empty()) config_.splits[split].push_back("images/" + name);
+    }
+    if (config_.splits.size() < 2) config_.splits = {{"train", {"images"}}};
+    return {};
+  }
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_text(config_file_.string()));
+  auto config = parse_config(text);
+  if (!config.ok())
+    return config.status().with_context(concat("[ingest] ", printable(config_file_.string()), ": "));
+  config_ = std::move(*config);
+  if (config_.splits.empty())
+    return Status(ErrorCode::kCorrupt, concat("[ingest] ", printable(config_file_.string()),
+                                              ": neither 'train' nor 'val' in it, so it is no YOLO dataset"));
+  for (const fs::path& path : {root_ / config_.path, full_path(config_.path)}) {
+    if (!config_.path.empty() && is_folder(path)) {
+      root_ = path;
+      break;
+    }
+  }
+  return {};
+}
+
+/// Where a split's folder or list is. Programs write paths as they are on their own machine: ../train/images is tried
+/// as train/images, too.
+Result<fs::path> YoloSource::resolve(const std::string& given) const {
+  const fs::path beside = full_path(config_file_).parent_path();
+  std::vector<fs::path> tried = {root_ / given, beside / given};
+  if (given.starts_with("../")) tried.push_back(root_ / given.substr(3));
+  for (const fs::path& path : tried) {
+    std::error_code ignored;
+    if (fs::exists(path, ignored)) return path.lexically_normal();
+  }
+  return Status(ErrorCode::kNotFound,
+                concat("[ingest] ", printable(config_file_.string()), " names ", printable(given),
+                       ", which is neither in ", printable(root_.string()), " nor beside it"));
+}
+
+Status YoloSource::add_picture(std::string path) {
+  if (options_.stop_requested && options_.stop_requested())
+    return Status(ErrorCode::kCancelled,
+                  concat("[ingest] stopped while ", printable(options_.path), " was listed"));
+  const std::string labels = label_path(folders_.back().folder + "/" + path);
+  AnnotatedPicture picture;
+  picture.path = std::move(path);
+  picture.part = folders_.size() - 1;
+  if (std::error_code ignored; !fs::exists(labels, ignored)) {
+    ++without_labels_;
+    found_.push_back(std::move(picture));
+    return {};
+  }
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_text(labels));
+  auto parsed = parse_labels(text, config_);
+  if (!parsed.ok()) {
+    picture.problem = concat(printable(labels), " ", parsed.status().message());
+  } else {
+    polygons_ += parsed->polygons;
+    picture.boxes = std::move(parsed->boxes);
+    picture.labels = std::move(parsed->classes);
+    picture.points = std::move(parsed->points);
+  }
+  found_.push_back(std::move(picture));
+  return {};
+}
+
+Status YoloSource::add_folder(const std::string& split, const fs::path& folder) {
+  PictureFolder pictures(folder.string());
+  folders_.push_back({pictures.root(), {}, split});
+  Status status;
+  DLPIPE_RETURN_IF_ERROR(pictures.walk("", [&](FoundPicture picture) {
+    if (status.ok()) status = add_picture(std::move(picture.path));
+  }));
+  return status;
+}
+
+Status YoloSource::add_list(const std::string& split, const fs::path& list) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_text(list.string()));
+  const fs::path root = fs::weakly_canonical(root_);
+  folders_.push_back({root.string(), {}, split});
+  for (const std::string& line : dlpipe::split(text, '\n')) {
+    if (trim(line).empty()) continue;
+    const fs::path given{std::string(trim(line))};
+    const fs::path beside = list.parent_path() / given;
+    std::error_code ignored;
+    const fs::path full = fs::weakly_canonical(fs::exists(beside, ignored) ? beside : root / given);
+    const fs::path below = full.lexically_relative(root);
+    DLPIPE_RETURN_IF_ERROR(add_picture(below.empty() ? full.string() : below.string()));
+  }
+  return {};
+}
+
+Status YoloSource::add_splits() {
+  for (const auto& [name, places] : config_.splits) {
+    const std::string split = options_.splits && config_.splits.size() > 1 ? name : "";
+    for (size_t i = 0; i < places.size(); ++i) {
+      auto path = resolve(places[i]);
+      if (!path.ok() && name == "test" && config_.splits.size() > 1) continue;  // often not handed out
+      if (!path.ok()) return path.status();
+      DLPIPE_RETURN_IF_ERROR(is_folder(*path) ? add_folder(split, *path) : add_list(split, *path));
+      if (config_.splits.size() > 1) folders_.back().prefix = name + "/";
+      if (places.size() > 1) folders_.back().prefix += concat(i, "/");
+    }
+  }
+  return {};
+}
+
+// Without names, classes are called by their numbers.
+void YoloSource::number(SourceListing& listing) {
+  listing.classes = config_.names;
+  if (!listing.classes.empty()) return;
+  int64_t most = -1;
+  for (const AnnotatedPicture& picture : found_) {
+    for (const int64_t label : picture.labels) most = std::max(most, label);
+  }
+  for (int64_t i = 0; i <= most; ++i) listing.classes.push_back(std::to_string(i));
+  listing.warnings.push_back(
+      concat("[ingest] ", printable(options_.path),
+             " has neither data.yaml nor classes.txt: its classes are called by their numbers"));
+}
+
+void YoloSource::warn(SourceListing& listing) const {
+  warn_of_no_class(options_.path, listing);
+  if (without_labels_ > 0)
+    listing.warnings.push_back(concat("[ingest] ", human_count(without_labels_),
+                                      " pictures have no label file and become samples without objects"));
+  if (polygons_ > 0)
+    listing.warnings.push_back(concat("[ingest] left aside: ", human_count(polygons_),
+                                      " polygons; dlpipe takes the boxes around them"));
+}
+
+Result<SourceListing> YoloSource::list() {
+  folders_.clear();
+  found_.clear();
+  without_labels_ = polygons_ = 0;
+  DLPIPE_RETURN_IF_ERROR(find_config());
+  DLPIPE_RETURN_IF_ERROR(add_splits());
+  if (found_.empty())
+    return Status(
+        ErrorCode::kNotFound,
+        concat("[ingest] no picture in ", printable(folders_.empty() ? root_.string() : folders_[0].folder)));
+  if (without_labels_ == static_cast<int64_t>(found_.size()))
+    return Status(ErrorCode::kNotFound,
+                  concat("[ingest] none of the ", found_.size(), " pictures has a label file; looked for ",
+                         printable(label_path(folders_[0].folder + "/" + found_[0].path)), " and so on"));
+  SourceListing listing;
+  number(listing);
+  AnnotatedPictures::Kinds kinds;
+  kinds.points = config_.points;
+  kinds.is_relative = true;
+  DLPIPE_RETURN_IF_ERROR(pictures_.add(std::move(folders_), kinds, std::move(found_), listing));
+  warn(listing);
+  return listing;
+}
+
+int recognizes_yolo(const SourceOptions& options) {
+  if (!options.manifest.empty() || options.path == "-") return 0;
+  if (!is_folder(options.path)) return is_yaml(options.path) ? 2 : 0;
+  const fs::path folder(options.path);
+  const bool has_both = is_folder(folder / "images") && has_labels(folder);
+  return has_both || config_in(folder) ? 2 : 0;
+}
+
+Result<std::unique_ptr<Source>> open_yolo(const SourceOptions& options) {
+  return std::unique_ptr<Source>(std::make_unique<YoloSource>(options));
+}
+
+}  // namespace
+
+}  // namespace yolo
+
+extern const SourceRecord yolo_source;
+const SourceRecord yolo_source = {"yolo",
+                                  "YOLO's data.yaml, a folder with it, or a folder with images/ and labels/ "
+                                  "(classes.txt names the classes)",
+                                  yolo::recognizes_yolo, yolo::open_yolo};
+
+}  // namespace dlpipe::data

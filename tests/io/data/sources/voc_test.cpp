@@ -1,0 +1,118 @@
+#include <gtest/gtest.h>
+
+#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/io/data/sources/typed_columns.h"
+#include "tests/io/data/sources/annotated_values.h"
+#include "tests/io/data/temp_dir.h"
+
+namespace dlpipe::data {
+namespace {
+
+std::string object(const std::string& name, const std::string& box, const std::string& more = "") {
+  return "<object><name>" + name + "</name>" + more + "<bndbox>" + box + "</bndbox></object>";
+}
+std::string box(const std::string& xmin, const std::string& ymin, const std::string& xmax,
+                const std::string& ymax) {
+  return "<xmax>" + xmax + "</xmax><xmin>" + xmin + "</xmin><ymin>" + ymin + "</ymin><ymax>" + ymax +
+         "</ymax>";
+}
+std::string xml(const std::string& file, const std::string& objects) {
+  return "<?xml version=\"1.0\"?><annotation><folder>VOC2012</folder><filename>" + file +
+         "</filename><size><width>500</width><height>375</height><depth>3</depth></size>" + objects +
+         "</annotation>";
+}
+
+class VocSource : public testing::Test {
+ protected:
+  void write_set(const std::string& root) {
+    for (const char* name : {"2007_1", "2007_2", "2007_3"}) {
+      write_text(dir / (root + "/JPEGImages/" + name + ".jpg"), "x");
+      write_text(dir / (root + "/Annotations/" + name + ".xml"),
+                 xml(std::string(name) + ".jpg",
+                     object("dog", box("1", "2", "10", "20"), "<difficult>1</difficult>") +
+                         object("cat", box("45.5", "3", "500", "375"),
+                                "<difficult>0</difficult>" + object("head", box("1", "1", "2", "2")))));
+    }
+  }
+  Result<SourceListing> list(const SourceOptions& options) {
+    auto source = open_source(options);
+    if (!source.ok()) return source.status();
+    source_ = std::move(*source);
+    return source_->list();
+  }
+  std::string problem(const std::string& text) {
+    write_set("v");
+    write_text(dir / "v/Annotations/2007_2.xml", text);
+    const SourceListing listing = value_or_throw(list({dir / "v", ""}));
+    return listing.entries[1].problem;
+  }
+  TempDir dir;
+  std::unique_ptr<Source> source_;
+};
+
+TEST_F(VocSource, PixelsFromOneBecomeBoxesFromZero) {
+  write_set("VOC2012");
+  const SourceListing listing = value_or_throw(list({dir / "VOC2012", ""}));
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"})) << "parts of objects are none";
+  EXPECT_EQ(field_names(listing), (std::vector<std::string>{"boxes", "box_labels", "difficult"}));
+  ASSERT_EQ(listing.entries.size(), 3u);
+  const SourceEntry& first = listing.entries[0];
+  EXPECT_EQ(first.path, "2007_1.jpg");
+  EXPECT_EQ(first.annotated.width, 500);
+  EXPECT_EQ(floats(first.extra[0]), (std::vector<float>{0, 1, 10, 20, 44.5f, 2, 500, 375}));
+  EXPECT_EQ(decode_labels(first.extra[1]), (std::vector<int64_t>{1, 0}));
+  EXPECT_EQ(floats(first.extra[2]), (std::vector<float>{1, 0}));
+  EXPECT_EQ(value_or_throw(source_->read(first)).size(), 1u);
+}
+
+TEST_F(VocSource, ListsMakeSplitsOfEachYear) {
+  write_set("VOCdevkit/VOC2007");
+  write_set("VOCdevkit/VOC2012");
+  write_text(dir / "VOCdevkit/VOC2007/ImageSets/Main/trainval.txt", "2007_1\n2007_2\n");
+  write_text(dir / "VOCdevkit/VOC2007/ImageSets/Main/test.txt", "2007_3\n");
+  write_text(dir / "VOCdevkit/VOC2012/ImageSets/Main/train.txt", "2007_1\n");
+  write_text(dir / "VOCdevkit/VOC2012/ImageSets/Main/val.txt", "2007_9\n");
+  for (const std::string& root : {dir / "VOCdevkit", dir.path()}) {
+    const SourceListing listing = value_or_throw(list({root, ""}));
+    ASSERT_EQ(listing.entries.size(), 5u);
+    std::map<std::string, std::string> splits;
+    for (const SourceEntry& entry : listing.entries) splits[entry.path] = entry.split;
+    EXPECT_EQ(splits, (std::map<std::string, std::string>{{"VOC2007/2007_1.jpg", "train"},
+                                                          {"VOC2007/2007_2.jpg", "train"},
+                                                          {"VOC2007/2007_3.jpg", "test"},
+                                                          {"VOC2012/2007_1.jpg", "train"},
+                                                          {"VOC2012/2007_9.jpg", "val"}}));
+    for (const SourceEntry& entry : listing.entries) {
+      const bool is_lost = entry.path == "VOC2012/2007_9.jpg";
+      EXPECT_EQ(entry.problem, is_lost ? "there is no Annotations/2007_9.xml" : "");
+    }
+    EXPECT_NE(warnings_of(listing).find("2 annotations that no list"), std::string::npos);
+  }
+  EXPECT_EQ(value_or_throw(list({.path = dir.path(), .splits = false})).entries.size(), 6u);
+}
+
+TEST_F(VocSource, PicturesMayLieBesideTheirXml) {
+  write_text(dir / "a.png", "x");
+  write_text(dir / "a.xml", xml("elsewhere.jpg", object("cat", box("1", "1", "2", "2"))));
+  write_text(dir / "b.xml", xml("b.jpg", ""));
+  const SourceListing listing = value_or_throw(list({dir.path(), ""}));
+  ASSERT_EQ(listing.entries.size(), 2u);
+  EXPECT_EQ(listing.entries[0].path, "a.png");
+  EXPECT_NE(listing.entries[1].problem.find("there is no file"), std::string::npos);
+}
+
+TEST_F(VocSource, WhatIsWrongIsNamed) {
+  const std::string good = object("cat", box("1", "1", "2", "2"));
+  EXPECT_EQ(problem(xml("x", good)), "");
+  EXPECT_NE(problem(xml("x", object("cat", box("1", "1", "2", "wide")))).find("an object's ymax is 'wide'"),
+            std::string::npos);
+  EXPECT_NE(problem(xml("x", object("cat", ""))).find("an object's xmin is ''"), std::string::npos);
+  EXPECT_NE(problem(xml("x", object("", box("1", "1", "2", "2")))).find("has no <name>"), std::string::npos);
+  EXPECT_EQ(problem(xml("x", object("cat", box("9", "1", "2", "2")))), "box 1 ends before it begins");
+  EXPECT_NE(problem("<html></html>").find("no <annotation>"), std::string::npos);
+  const std::string whole = xml("x", good);
+  for (size_t size = 0; size < whole.size(); size += 7) EXPECT_NE(problem(whole.substr(0, size)), "") << size;
+}
+
+}  // namespace
+}  // namespace dlpipe::data

@@ -1,0 +1,129 @@
+#include <gtest/gtest.h>
+
+#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/io/data/sources/typed_columns.h"
+#include "tests/io/data/sources/annotated_values.h"
+#include "tests/io/data/temp_dir.h"
+
+namespace dlpipe::data {
+namespace {
+
+class YoloSource : public testing::Test {
+ protected:
+  YoloSource() {
+    for (const char* name : {"train/1", "train/2", "val/3"})
+      write_text(dir / ("images/" + std::string(name) + ".jpg"), "x");
+    write_text(dir / "labels/train/1.txt", "1 0.5 0.5 0.25 0.5\n0 0.25 0.75 0.5 0.5\n");
+    write_text(dir / "labels/val/3.txt", "");
+  }
+  Result<SourceListing> list(const SourceOptions& options) {
+    auto source = open_source(options);
+    if (!source.ok()) return source.status();
+    source_ = std::move(*source);
+    return source_->list();
+  }
+  Result<SourceListing> with_config(const std::string& yaml) {
+    write_text(dir / "data.yaml", yaml);
+    return list({dir / "data.yaml", ""});
+  }
+  std::string problem(const std::string& labels,
+                      const std::string& yaml = "train: images/train\nnames: [a, b]\n") {
+    write_text(dir / "labels/train/1.txt", labels);
+    return value_or_throw(with_config(yaml)).entries[0].problem;
+  }
+  TempDir dir;
+  std::unique_ptr<Source> source_;
+};
+
+TEST_F(YoloSource, BoxesAreSharesOfTheirPicture) {
+  const SourceListing listing = value_or_throw(with_config(
+      "path: ../elsewhere\ntrain: images/train\nval: images/val\ntest:\nnames:\n  0: cat\n  1: dog\n"));
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"}));
+  ASSERT_EQ(listing.entries.size(), 3u);
+  const SourceEntry& first = listing.entries[0];
+  EXPECT_EQ(first.path, "train/1.jpg");
+  EXPECT_EQ(first.name(), "1.jpg");
+  EXPECT_EQ(first.split, "train");
+  EXPECT_TRUE(first.annotated.is_relative);
+  EXPECT_EQ(floats(first.extra[0]), (std::vector<float>{0.375f, 0.25f, 0.625f, 0.75f, 0, 0.5f, 0.5f, 1}));
+  EXPECT_EQ(decode_labels(first.extra[1]), (std::vector<int64_t>{1, 0}));
+  EXPECT_EQ(listing.entries[2].split, "val");
+  EXPECT_EQ(listing.entries[2].extra[0], "");
+  EXPECT_NE(warnings_of(listing).find("1 pictures have no label file"), std::string::npos)
+      << warnings_of(listing);
+  EXPECT_EQ(value_or_throw(source_->read(first)).size(), 1u);
+}
+
+TEST_F(YoloSource, PathsOfOtherMachinesAndLists) {
+  EXPECT_EQ(
+      value_or_throw(with_config("train: ../images/train\nval: ../images/val\nnc: 2\nnames: ['a', 'b']\n"))
+          .entries.size(),
+      3u)
+      << "as Roboflow writes them";
+  write_text(dir / "train.txt", "./images/train/1.jpg\n./images/val/3.jpg\n");
+  const SourceListing listing = value_or_throw(with_config("train: train.txt\nnames: [a, b]\n"));
+  ASSERT_EQ(listing.entries.size(), 2u);
+  EXPECT_EQ(listing.entries[0].path, "images/train/1.jpg");
+  EXPECT_EQ(floats(listing.entries[0].extra[0]).size(), 8u);
+  const std::string lost = with_config("train: nowhere\nnames: [a, b]\n").status().message();
+  EXPECT_NE(lost.find("names nowhere, which is neither in"), std::string::npos) << lost;
+  EXPECT_EQ(value_or_throw(with_config("train: [images/train, images/val]\nnames: [a, b]\n")).entries[2].path,
+            "1/3.jpg");
+  const SourceListing both =
+      value_or_throw(with_config("train: images/train\nval: images/train\nnames: [a, b]\n"));
+  EXPECT_EQ(both.entries.size(), 4u) << "coco128 validates on what it trains on";
+}
+
+TEST_F(YoloSource, AFolderNeedsNoYaml) {
+  SourceListing listing = value_or_throw(list({dir.path(), ""}));
+  EXPECT_EQ(listing.entries[2].split, "val");
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"0", "1"}));
+  EXPECT_NE(warnings_of(listing).find("called by their numbers"), std::string::npos);
+  write_text(dir / "classes.txt", "cat\ndog\nbird\n");
+  EXPECT_EQ(value_or_throw(list({dir.path(), ""})).classes.size(), 3u);
+}
+
+TEST_F(YoloSource, PolygonsAndKeyPoints) {
+  write_text(dir / "labels/train/1.txt", "0 0.1 0.5 0.3 0.25 0.2 0.75\n");
+  SourceListing listing = value_or_throw(with_config("train: images/train\nnames: [a]\n"));
+  EXPECT_EQ(floats(listing.entries[0].extra[0]), (std::vector<float>{0.1f, 0.25f, 0.3f, 0.75f}));
+  EXPECT_NE(warnings_of(listing).find("1 polygons"), std::string::npos);
+  write_text(dir / "labels/train/1.txt", "0 0.5 0.5 1 1 0.1 0.2 2 0.3 0.4 0\n");
+  listing = value_or_throw(with_config("train: images/train\nnames: [a]\nkpt_shape: [2, 3]\n"));
+  ASSERT_EQ(listing.fields.size(), 3u);
+  EXPECT_EQ(listing.fields[2].shape, (Shape{2, 3}));
+  EXPECT_EQ(floats(listing.entries[0].extra[2]), (std::vector<float>{0.1f, 0.2f, 2, 0.3f, 0.4f, 0}));
+  write_text(dir / "labels/train/1.txt", "0 0.5 0.5 1 1 0.1 0.2 0 0\n");
+  listing = value_or_throw(with_config("train: images/train\nnames: [a]\nkpt_shape: [2, 2]\n"));
+  EXPECT_EQ(floats(listing.entries[0].extra[2]), (std::vector<float>{0.1f, 0.2f, 2, 0, 0, 0}));
+}
+
+TEST_F(YoloSource, WhatIsWrongIsNamed) {
+  EXPECT_EQ(problem("0 0.5 0.5 1 1"), "");
+  EXPECT_NE(problem("0 0.5 0.5 1 1\n0 0.5 0.5 1\n").find("1.txt line 2: 4 numbers"), std::string::npos);
+  EXPECT_NE(problem("2 0.5 0.5 1 1").find("class 2 is none of 2"), std::string::npos);
+  EXPECT_NE(problem("-1 0.5 0.5 1 1").find("class -1 is none of"), std::string::npos);
+  EXPECT_NE(problem("0 320 240 64 64").find("320 is no share"), std::string::npos);
+  EXPECT_NE(problem("0 0.5 0.5 nan 1").find("no number"), std::string::npos);
+  EXPECT_NE(problem("cat 0.5 0.5 1 1").find("'cat' is no number"), std::string::npos);
+  const auto config = [&](const std::string& yaml) { return with_config(yaml).status().message(); };
+  EXPECT_NE(config("train: images/train\n").find("no 'names'"), std::string::npos);
+  EXPECT_NE(config("names: [a]\n").find("neither 'train' nor 'val'"), std::string::npos);
+  EXPECT_NE(config("train: images/train\nnames: {0: a, 2: b}\n").find("has class 2, but not 1"),
+            std::string::npos);
+  EXPECT_NE(config("train: images/train\nnames: [a, a]\n").find("'a' twice"), std::string::npos);
+  EXPECT_NE(config("train: images/train\nnc: 3\nnames: [a]\n").find("'nc' is 3, 'names' has 1"),
+            std::string::npos);
+  EXPECT_NE(config("train: [images/train\nnames: [a]\n").find("line "), std::string::npos);
+  EXPECT_NE(config("train: {a: b}\nnames: [a]\n").find("data.yaml: line 1"), std::string::npos);
+  EXPECT_NE(config("hello").find("no list of keys"), std::string::npos);
+  EXPECT_NE(config("train: images/val\nval: images/val\nnames: [a]\nkpt_shape: [0, 3]").find("kpt_shape"),
+            std::string::npos);
+  std::filesystem::remove_all(dir / "labels");
+  EXPECT_NE(
+      config("train: images/train\nnames: [a]\n").find("none of the 2 pictures has a label file; looked for"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace dlpipe::data
