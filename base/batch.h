@@ -22,22 +22,22 @@
 namespace dlpipe {
 
 /// Name and form of one field of every batch. Fixed: `shape` is one sample's, data is [capacity, shape...].
-/// Ragged: samples are byte ranges of one buffer.
+/// Ragged: samples have any number of rows, `shape` is one row's, data is [rows, shape...], the samples' one after another.
 struct FieldSpec {
   std::string name;
   DType dtype = DType::kU8;
   Shape shape;
   bool ragged = false;
-  int64_t max_bytes = 0;  // ragged: size of the buffer
 
-  /// Bytes of one sample of a fixed field.
+  /// Bytes of one sample of a fixed field, or of one row of a ragged one.
   size_t sample_bytes() const { return static_cast<size_t>(shape.elements()) * dtype_size(dtype); }
 };
 
 struct BatchField {
   const FieldSpec* spec = nullptr;
-  std::byte* data = nullptr;         // on the batch's device
-  std::span<const int64_t> offsets;  // ragged: [capacity + 1], host memory
+  std::byte* data = nullptr;  // on the batch's device; ragged: in host memory, whatever the device
+  /// Ragged: [capacity + 1]; sample i has the rows [offsets[i], offsets[i + 1]), padding and dropped samples none.
+  std::span<const int64_t> offsets;
 };
 
 /// A record that could not be used and what stood in for it.

@@ -51,6 +51,8 @@ struct LoaderOptions {
   int rank = 0;
   int world = 1;
   int channels = 3;
+  /// What batches hold, by name; empty: all that the dataset has but `path` (data::read_ragged_field reads it).
+  std::vector<std::string> fields = {};
   /// kU8, or kF32, kF16, kBF16: pictures leave the loader normalised, and mixed where mixing is on; BatchPrep
   /// has nothing left to do.
   DType image_dtype = DType::kU8;

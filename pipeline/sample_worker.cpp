@@ -153,6 +153,15 @@ Status SampleWorker::copy_fields(const SamplePlan& plan, std::span<const std::by
     const FieldSpec& spec = setup.schema[f];
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes,
                             data::field_bytes(*setup.dataset, record, spec.name));
+    if (spec.ragged) {
+      if (bytes.size() % spec.sample_bytes() != 0) {
+        return Status(ErrorCode::kCorrupt,
+                      concat("[loader] field '", spec.name, "' of sample ", plan.sample, " has ",
+                             bytes.size(), " bytes, no whole number of rows of ", spec.sample_bytes()));
+      }
+      slot.rows(static_cast<int>(f), i).assign(bytes.begin(), bytes.end());
+      continue;
+    }
     if (bytes.size() != spec.sample_bytes()) {
       return Status(ErrorCode::kCorrupt,
                     concat("[loader] field '", spec.name, "' of sample ", plan.sample, " has ", bytes.size(),
@@ -170,10 +179,16 @@ void SampleWorker::finish_sample(const SamplePlan& plan, Slot& slot, int64_t i) 
   Slot::SampleHash& hash = slot.hashes[at];
   hash = {plan.header.checksum, plan.chain.hash, 0};
   const Setup& setup = slot.setup();
-  if (!setup.options.hash_pixels || setup.image_field < 0) return;
-  const ImageView made = image(slot, i);  // dense
-  hash.pixels = data::checksum64(std::as_bytes(
-      std::span(made.data, static_cast<size_t>(made.height) * static_cast<size_t>(made.stride))));
+  if (!setup.options.hash_pixels) return;
+  if (setup.image_field >= 0) {
+    const ImageView made = image(slot, i);  // dense
+    hash.pixels = data::checksum64(std::as_bytes(
+        std::span(made.data, static_cast<size_t>(made.height) * static_cast<size_t>(made.stride))));
+  }
+  for (size_t f = 0; f < setup.schema.size(); ++f) {
+    if (setup.schema[f].ragged)
+      hash.pixels = data::checksum64(slot.rows(static_cast<int>(f), i), hash.pixels);
+  }
 }
 
 Status SampleWorker::replace(Slot& slot, int64_t i, Status reason) {
@@ -208,6 +223,10 @@ void SampleWorker::drop(Slot& slot, int64_t i, const Status& reason) {
   const SamplePlan& plan = slot.plans[at];
   const Setup& setup = slot.setup();
   for (size_t f = 0; f < setup.schema.size(); ++f) {
+    if (setup.schema[f].ragged) {
+      slot.rows(static_cast<int>(f), i).clear();
+      continue;
+    }
     std::memset(slot.sample(static_cast<int>(f), i), 0, setup.schema[f].sample_bytes());
   }
   if (setup.label_field >= 0) {  // the header has it, and a report may want it

@@ -6,10 +6,10 @@
 #include <limits>
 #include <span>
 
-#include "dlpipe/base/log.h"
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/schema.h"
 
 namespace dlpipe::pipeline {
 
@@ -99,12 +99,50 @@ Result<augment::ImageSize> find_image_size(const Setup& setup, const Subset& sub
   return setup.chain.output(any);
 }
 
+/// What is asked of fields that aren't there, or that can't be mixed.
+Status check_uses(const Setup& setup) {
+  const LoaderOptions& o = setup.options;
+  if (setup.image_field < 0 && !setup.chain.empty())
+    return misuse("loader", "--augment \"", o.augment, "\" needs pictures, and ", o.data,
+                  " has no image field");
+  if (!setup.mixing.is_on()) return {};
+  if (setup.image_field < 0) {
+    return misuse("loader", "--mixup and --cutmix are for pictures, and ", o.data,
+                  " has no image field; leave them out");
+  }
+  for (const data::Field& field : setup.fields) {
+    using Kind = data::FieldKind;
+    if (field.kind == Kind::kImage || field.kind == Kind::kLabel || field.kind == Kind::kBytes) continue;
+    return misuse("loader", "--mixup and --cutmix mix pictures with one class each, and ", o.data,
+                  " has the field '", field.name, "' of kind ", data::field_kind_name(field.kind),
+                  ", which can't be mixed; leave them out, or choose fields without it");
+  }
+  return {};
+}
+
+/// The dataset's fields that batches are to hold, in its order.
+Result<std::vector<data::Field>> chosen_fields(const Setup& setup) {
+  const std::span<const data::Field> all = setup.dataset->fields();
+  const std::vector<std::string>& names = setup.options.fields;
+  for (const std::string& name : names) {
+    std::vector<std::string> known;
+    for (const data::Field& field : all) known.push_back(field.name);
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return misuse("loader", setup.options.data, " has no field '", name, "'", suggestion(name, known));
+  }
+  std::vector<data::Field> chosen;
+  for (const data::Field& field : all) {
+    const bool is_named = std::find(names.begin(), names.end(), field.name) != names.end();
+    if (names.empty() ? field.name != "path" : is_named) chosen.push_back(field);
+  }
+  return chosen;
+}
+
 Status describe_fields(Setup& setup, const Subset& subset) {
-  const std::span<const data::Field> fields = setup.dataset->fields();
   setup.image_size.channels = 0;
-  for (const data::Field& field : fields) {
-    FieldSpec spec;
-    spec.name = field.name;
+  DLPIPE_ASSIGN_OR_RETURN(setup.fields, chosen_fields(setup));
+  for (const data::Field& field : setup.fields) {
+    FieldSpec spec{field.name, field.dtype, field.shape};
     switch (field.kind) {
       case data::FieldKind::kImage: {
         if (setup.image_field >= 0) {
@@ -123,30 +161,19 @@ Status describe_fields(Setup& setup, const Subset& subset) {
         spec.dtype = DType::kI64;
         setup.label_field = static_cast<int>(setup.schema.size());
         break;
-      case data::FieldKind::kTensor:
-        spec.dtype = field.dtype;
-        spec.shape = field.shape;
+      case data::FieldKind::kLabels:
+        spec.dtype = DType::kI64;
+        spec.ragged = true;
         break;
       default:
-        log(LogLevel::kDebug, concat("[loader] field '", spec.name, "' of ", setup.options.data,
-                                     " has no fixed size and is not in the batches"));
-        continue;
+        spec.ragged = !data::fixed_field_bytes(field).has_value();
     }
     setup.schema.push_back(std::move(spec));
   }
   if (setup.schema.empty()) {
-    return Status(ErrorCode::kUnsupported,
-                  concat("[loader] ", setup.options.data, " has no image, label or tensor field to load"));
+    return Status(ErrorCode::kUnsupported, concat("[loader] ", setup.options.data, " has no field to load"));
   }
-  if (setup.image_field < 0 && !setup.chain.empty()) {
-    return misuse("loader", "--augment \"", setup.options.augment, "\" needs pictures, and ",
-                  setup.options.data, " has no image field");
-  }
-  if (setup.image_field < 0 && setup.mixing.is_on()) {
-    return misuse("loader", "--mixup and --cutmix are for pictures, and ", setup.options.data,
-                  " has no image field; leave them out");
-  }
-  return {};
+  return check_uses(setup);
 }
 
 // Everything that decides what the batches hold, given dataset and seed; not threads, slots, rank or layout.
@@ -162,7 +189,8 @@ std::string hash_pipeline(const Setup& setup) {
                    hex64(std::bit_cast<uint64_t>(o.cutmix)), "\nbatch ", o.batch, "\n");
   }
   for (const FieldSpec& spec : setup.schema) {
-    text += concat("field ", spec.name, " ", dtype_name(spec.dtype), " ", spec.shape.to_string(), "\n");
+    text += concat("field ", spec.name, " ", dtype_name(spec.dtype), " ", spec.shape.to_string(),
+                   spec.ragged ? " ragged\n" : "\n");
   }
   return hex64(data::checksum64(std::as_bytes(std::span(text))));
 }

@@ -41,7 +41,8 @@ struct Setup {
   std::optional<FloatPixels> floats;  // what the loader does of it, where the consumer wants numbers
   MixingOptions mixing;
   std::vector<FieldSpec> schema;
-  int image_field = -1;  // in schema
+  std::vector<data::Field> fields;  // [schema] what the dataset says of each
+  int image_field = -1;             // in schema
   int label_field = -1;
   Sampler sampler{SamplerOptions{}};
   std::string pipeline_id;

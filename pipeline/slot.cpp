@@ -10,6 +10,7 @@ BatchMeta::BatchMeta(const Setup& setup) : prep(setup.prep) {
   weight.resize(static_cast<size_t>(setup.options.batch));
   sample_ids.resize(static_cast<size_t>(setup.options.batch));
   if (setup.mixing.is_on()) prep.mix.resize(static_cast<size_t>(setup.options.batch));
+  ragged.resize(setup.schema.size());
 }
 
 void BatchMeta::begin(int64_t batch_sequence, const BatchRange& batch_range) {
@@ -45,7 +46,7 @@ Result<BatchMemory> BatchMemory::allocate(const Setup& setup, Buffer::Memory kin
   memory.offsets_.resize(setup.schema.size());
   for (const bool pixels : {true, false}) {
     for (size_t f = 0; f < setup.schema.size(); ++f) {
-      if ((static_cast<int>(f) == setup.image_field) != pixels) continue;
+      if ((static_cast<int>(f) == setup.image_field) != pixels || setup.schema[f].ragged) continue;
       memory.offsets_[f] = bytes;
       DLPIPE_RETURN_IF_ERROR(add_field(setup.schema[f], setup.options.batch, &bytes));
     }
@@ -81,7 +82,11 @@ Slot::Slot(std::shared_ptr<const Setup> setup, int32_t index, BatchMemory memory
       meta(*setup),
       setup_(std::move(setup)),
       index_(index),
-      memory_(std::move(memory)) {
+      memory_(std::move(memory)),
+      rows_(setup_->schema.size()) {
+  for (size_t f = 0; f < rows_.size(); ++f) {
+    if (setup_->schema[f].ragged) rows_[f].resize(plans.size());
+  }
   if (setup_->floats.has_value() && setup_->mixing.is_on())
     bytes_beside_.resize(plans.size() * setup_->picture_bytes());
 }
@@ -142,6 +147,23 @@ std::span<std::byte> Slot::take_tiles(coef::CoefSample& sample) {
     return {};
   sample.begin = begin;
   return {memory_.tiles() + begin, sample.tile_bytes};
+}
+
+void Slot::join_ragged() {
+  for (size_t f = 0; f < rows_.size(); ++f) {
+    if (rows_[f].empty()) continue;
+    RaggedValues& joined = meta.ragged[f];
+    const size_t row_bytes = setup_->schema[f].sample_bytes();
+    joined.values.clear();
+    joined.offsets.assign(1, 0);
+    for (int64_t i = 0; i < setup_->options.batch; ++i) {
+      if (i < meta.range.count) {
+        const std::vector<std::byte>& rows = rows_[f][static_cast<size_t>(i)];
+        joined.values.insert(joined.values.end(), rows.begin(), rows.end());
+      }
+      joined.offsets.push_back(static_cast<int64_t>(joined.values.size() / row_bytes));
+    }
+  }
 }
 
 void Slot::add_substitution(Substitution substitution) {

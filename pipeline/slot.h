@@ -23,13 +23,20 @@
 
 namespace dlpipe::pipeline {
 
-/// What a batch carries beside its fields. On a device it moves on with the pixels, so that the slot is free.
+/// A batch of a ragged field (base/batch.h).
+struct RaggedValues {
+  std::vector<std::byte> values;
+  std::vector<int64_t> offsets;  // [capacity + 1], in rows
+};
+
+/// What a batch carries beside its fixed fields. On a device it moves on with the pixels, so that the slot is free.
 struct BatchMeta {
   int64_t sequence = 0;
   BatchRange range;
   std::vector<float> weight;        // [capacity]
   std::vector<int64_t> sample_ids;  // [capacity]
   std::vector<Substitution> substitutions;
+  std::vector<RaggedValues> ragged;  // [schema]; empty where the field is fixed
   BatchPrep prep;
   uint64_t hash = 0;  // over the batch's checksums and draws alone
   Status error;       // of the sample that stands first in the batch
@@ -38,7 +45,7 @@ struct BatchMeta {
   void begin(int64_t batch_sequence, const BatchRange& batch_range);
 };
 
-/// One block of memory with every field of a batch in it, the samples' weights and how they are mixed, so
+/// One block of memory with every fixed field of a batch in it, the samples' weights and how they are mixed, so
 /// that one copy moves all: the pixels first, last the tile memory of coefficients where the device decodes, so
 /// that one copy leaves out what isn't needed of either.
 class BatchMemory {
@@ -90,6 +97,12 @@ class Slot {
     return memory_.field(field) +
            static_cast<size_t>(i) * setup_->schema[static_cast<size_t>(field)].sample_bytes();
   }
+  /// The rows of one sample of a ragged field, until join_ragged() puts them together.
+  std::vector<std::byte>& rows(int field, int64_t i) {
+    return rows_[static_cast<size_t>(field)][static_cast<size_t>(i)];
+  }
+  /// Fills meta.ragged from all samples' rows, in the batch's order. Called once all are there.
+  void join_ragged();
   int64_t size_bytes() const { return static_cast<int64_t>(memory_.size_bytes() + bytes_beside_.size()); }
   void begin(int64_t sequence, const BatchRange& range);
   /// The places whose status isn't 0 are filled once more, by the host: the device found their tiles damaged.
@@ -123,6 +136,8 @@ class Slot {
   const std::shared_ptr<const Setup> setup_;
   int32_t index_;
   BatchMemory memory_;
+  std::vector<std::vector<std::vector<std::byte>>>
+      rows_;                           // [schema][capacity]; empty where the field is fixed
   std::vector<uint8_t> bytes_beside_;  // [capacity, image] where pictures are mixed and become numbers
   std::atomic<size_t> tiles_used_{0};
   std::atomic<size_t> scratch_used_{0};

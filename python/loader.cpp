@@ -73,6 +73,16 @@ nb::tuple field_arrays(nb::handle owner) {
   nb::list arrays;
   int index = 0;
   for (const BatchField& field : self.batch().fields) {
+    if (field.spec->ragged) {
+      const auto used = field.offsets.first(static_cast<size_t>(count) + 1);
+      arrays.append(
+          nb::make_tuple(make_array(framework, field.data,
+                                    dense_form(field.spec->dtype, used.back(), field.spec->shape), owner),
+                         make_array(framework, const_cast<int64_t*>(used.data()),
+                                    dense_form(DType::kI64, count + 1, {}), owner)));
+      ++index;
+      continue;
+    }
     ArrayForm form = dense_form(field.spec->dtype, count, field.spec->shape);
     if (index++ == self.form.image_field && self.form.channels_first) form = channels_first(form);
     arrays.append(make_array(framework, field.data, form, owner));
@@ -96,7 +106,7 @@ std::vector<std::string> field_names(const pipeline::Setup& setup) {
   return names;
 }
 
-/// (bytes, offsets) of a field without a fixed size, read from the dataset once more.
+/// (bytes, offsets) of a field without a fixed size as the dataset has it.
 nb::tuple ragged(const LentBatch& self, const std::string& field) {
   const Batch& batch = self.batch();
   data::RaggedField read = unlocked([&] {
@@ -271,9 +281,10 @@ Result<std::unique_ptr<Feed>> open_feed(pipeline::FeedOptions options, bool trai
 
 void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, int64_t batch, int threads,
           int slots, int slots_max, uint64_t seed, bool train, bool shuffle, bool drop_last, int64_t epochs,
-          int64_t limit, int rank, int world, int channels, const std::string& dtype, double mixup,
-          double cutmix, const std::string& on_bad, int64_t max_bad, int64_t max_pixels, int64_t memory,
-          const nb::bytes& quarantine, const std::string& framework, bool channels_first) {
+          int64_t limit, int rank, int world, int channels, std::vector<std::string> fields,
+          const std::string& dtype, double mixup, double cutmix, const std::string& on_bad, int64_t max_bad,
+          int64_t max_pixels, int64_t memory, const nb::bytes& quarantine, const std::string& framework,
+          bool channels_first) {
   pipeline::FeedOptions options;
   options.epochs_per_pass = epochs;
   options.loader = {.data = to_path(data),
@@ -289,6 +300,7 @@ void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, i
                     .rank = rank,
                     .world = world,
                     .channels = channels,
+                    .fields = std::move(fields),
                     .image_dtype = value_or_throw(parse_dtype(dtype)),
                     .mixup = mixup,
                     .cutmix = cutmix,
@@ -343,8 +355,8 @@ void bind_loader(nb::module_& module) {
       .def("__init__", open, nb::kw_only(), nb::arg("data"), nb::arg("augment"), nb::arg("batch"),
            nb::arg("threads"), nb::arg("slots"), nb::arg("slots_max"), nb::arg("seed"), nb::arg("train"),
            nb::arg("shuffle"), nb::arg("drop_last"), nb::arg("epochs"), nb::arg("limit"), nb::arg("rank"),
-           nb::arg("world"), nb::arg("channels"), nb::arg("dtype"), nb::arg("mixup"), nb::arg("cutmix"),
-           nb::arg("on_bad"), nb::arg("max_bad"), nb::arg("max_pixels"), nb::arg("memory"),
+           nb::arg("world"), nb::arg("channels"), nb::arg("fields"), nb::arg("dtype"), nb::arg("mixup"),
+           nb::arg("cutmix"), nb::arg("on_bad"), nb::arg("max_bad"), nb::arg("max_pixels"), nb::arg("memory"),
            nb::arg("quarantine"), nb::arg("framework"), nb::arg("channels_first"))
       .def("begin_pass", [](LoaderFeed& self) { return unlocked([&] { return self.feed().begin_pass(); }); })
       .def("next", &LoaderFeed::next, nb::arg("of_pass"))

@@ -39,9 +39,11 @@ void Batcher::finish(Slot& slot) {
   const int64_t count = slot.meta.range.count;
   const int64_t capacity = setup.options.batch;
   for (size_t f = 0; f < setup.schema.size() && count < capacity; ++f) {
+    if (setup.schema[f].ragged) continue;
     const size_t padding = setup.schema[f].sample_bytes() * static_cast<size_t>(capacity - count);
     std::memset(slot.sample(static_cast<int>(f), count), 0, padding);
   }
+  slot.join_ragged();
   std::copy(slot.meta.weight.begin(), slot.meta.weight.end(), slot.memory().weight());
   std::vector<SampleMix>& mixes = slot.meta.prep.mix;
   if (setup.mixing.is_on()) {

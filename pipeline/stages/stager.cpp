@@ -19,7 +19,11 @@ Batch make_batch(const Setup& setup, const BatchMeta& meta, const BatchMemory& m
   batch.capacity = setup.options.batch;
   batch.fields.reserve(setup.schema.size());
   for (size_t f = 0; f < setup.schema.size(); ++f) {
-    batch.fields.push_back({&setup.schema[f], memory.field(static_cast<int>(f)), {}});
+    const RaggedValues& ragged = meta.ragged[f];
+    batch.fields.push_back({&setup.schema[f],
+                            setup.schema[f].ragged ? const_cast<std::byte*>(ragged.values.data())
+                                                   : memory.field(static_cast<int>(f)),
+                            ragged.offsets});
   }
   batch.weight = meta.weight;
   batch.sample_ids = meta.sample_ids;

@@ -10,7 +10,7 @@ bit for bit, on any number of threads. Messages go to the logger "dlpipe"; error
 
 from dlpipe import _dlpipe
 from dlpipe.augmentation import AUGMENTATION_SIGNATURE, CFunction, add_augmentation
-from dlpipe.batch import Batch
+from dlpipe.batch import Batch, Ragged
 from dlpipe.dataset import Dataset, Sample
 from dlpipe.errors import (
     CancelledError,
@@ -55,6 +55,7 @@ __all__ = [
     "PermissionDeniedError",
     "Predictor",
     "Progress",
+    "Ragged",
     "Sample",
     "StoringOptions",
     "TqdmProgress",

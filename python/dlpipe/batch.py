@@ -12,6 +12,40 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
+class Ragged:
+    """A field of which each sample has any number of rows: the rows of all samples below each other, and where each begins.
+
+    `values` is [rows, ...], `offsets` int64 [samples + 1]; sample i has values[offsets[i]:offsets[i + 1]], which is also
+    ragged[i]. Both lie in the batch's memory.
+    """
+
+    __slots__ = ("values", "offsets")
+
+    def __init__(self, values: Any, offsets: Any) -> None:
+        self.values = values
+        self.offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, i: int) -> Any:
+        samples = len(self)
+        if not -samples <= i < samples:
+            raise IndexError(f"sample {i} of {samples}")
+        i %= samples
+        return self.values[int(self.offsets[i]):int(self.offsets[i + 1])]
+
+    def texts(self) -> list[str]:
+        """list of str, of a field of bytes."""
+        return [os.fsdecode(bytes(memoryview(rows.numpy() if hasattr(rows, "numpy") else rows))) for rows in self]
+
+    def __reduce__(self) -> Any:
+        return Ragged, (self.values, self.offsets)
+
+    def __repr__(self) -> str:
+        return f"Ragged({len(self)} samples, values {tuple(self.values.shape)})"
+
+
 class Batch(Named):
     """A batch: the dataset's fields as arrays, and what is known of it beside them. Fields of these names are
     under batch["epoch"] and batch.epoch_.
@@ -46,8 +80,8 @@ class Batch(Named):
         return [os.fsdecode(data[begin:end]) for begin, end in zip(offsets, offsets[1:])]
 
     def ragged(self, field: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """A field without a fixed size, such as a text or a manifest's column: (bytes, offsets), numpy uint8 [total] and
-        int64 [count + 1]; sample i has bytes[offsets[i]:offsets[i + 1]]. Read from the dataset once more."""
+        """A field without a fixed size as the dataset has it, no augmentation applied: (bytes, offsets), numpy uint8 [total]
+        and int64 [count + 1]; sample i has bytes[offsets[i]:offsets[i + 1]]. Read from the dataset once more."""
         import numpy as np
 
         data, offsets = self._lent.ragged(field)
@@ -81,6 +115,6 @@ def batch_type(fields):
 
 def lend(kind, lent):
     """The tuple over the memory of a lent batch."""
-    batch = tuple.__new__(kind, lent.arrays())
+    batch = tuple.__new__(kind, (Ragged(*one) if isinstance(one, tuple) else one for one in lent.arrays()))
     batch._lent = lent
     return batch

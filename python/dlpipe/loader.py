@@ -52,6 +52,8 @@ class Loader:
 
     - image: uint8 [batch, height, width, channels], or with `dtype` float32, float16 or bfloat16, normalised
     - label: int64 [batch]
+    - what has any number of rows in each sample, such as boxes, points, labels and texts: a dlpipe.Ragged, values of all
+      samples below each other and offsets
     - with mixup or cutmix, partner_label: int64 [batch], whom each sample was mixed with, and lam: float32 [batch], the
       weight of its own label (1 - lam is the partner's)
 
@@ -74,6 +76,7 @@ class Loader:
         as_: "torch", "jax" or "numpy". Default: what is imported, in this order.
         layout: "NHWC", or "NCHW" for the same memory as [batch, channels, height, width] (torch's channels_last).
         channels: 3 for RGB, 1 for grey, 0 for what the pictures have.
+        fields: names of what batches hold. Default: all that the dataset has but "path", which `batch.path` reads.
         dtype: of the pictures: "u8", or "f32", "f16" or "bf16" for (value / 255 - mean) / std, by channel.
         mean, std: for `dtype`, three numbers each (one for grey) of values scaled to [0, 1]. Default: the dataset's.
         threads: that decode; 0: as many as the process may use.
@@ -112,6 +115,7 @@ class Loader:
         as_: str | None = None,
         layout: str = "NHWC",
         channels: int = 0,
+        fields: Sequence[str] | None = None,
         dtype: str = "u8",
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
@@ -148,6 +152,7 @@ class Loader:
             rank=rank,
             world=world,
             channels=channels,
+            fields=[] if fields is None else list(fields),
             dtype=dtype,
             mixup=mixup,
             cutmix=cutmix,

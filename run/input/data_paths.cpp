@@ -7,6 +7,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/data/schema.h"
 
 namespace dlpipe::run {
 
@@ -69,6 +70,23 @@ Result<int> image_channels(const std::string& dataset) {
       std::any_of(opened->fields().begin(), opened->fields().end(),
                   [](const data::Field& field) { return field.kind == data::FieldKind::kImage; });
   return !has_images ? 0 : opened->pixel_stats().channels == 1 ? 1 : 3;
+}
+
+Result<ModelFields> model_fields(const std::string& dataset, bool takes_tokens) {
+  DLPIPE_ASSIGN_OR_RETURN(const auto opened,
+                          data::Dataset::open(dataset, {}, data::Dataset::IdCheck::kLater));
+  ModelFields fields;
+  for (const data::Field& field : opened->fields()) {
+    const bool is_tokens = field.kind == data::FieldKind::kTensor && field.dtype != DType::kF32;
+    const bool is_picture = field.kind == data::FieldKind::kImage || field.kind == data::FieldKind::kLabel;
+    if (takes_tokens ? is_tokens : is_picture) {
+      fields.names.push_back(field.name);
+    } else if (field.name != "path") {
+      fields.unused +=
+          concat(fields.unused.empty() ? "" : ", ", field.name, " (", data::field_kind_name(field.kind), ")");
+    }
+  }
+  return fields;
 }
 
 Status check_input_kind(const std::string& model, bool takes_tokens, const std::string& dataset,

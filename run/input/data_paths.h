@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "dlpipe/base/error.h"
 
@@ -22,6 +23,13 @@ Result<EvaluationData> evaluation_data(const std::string& data, const std::strin
 /// Channels that the dataset's images are best decoded to: 1 when all are grey, else 3;
 /// 0 where it has no image field.
 Result<int> image_channels(const std::string& dataset);
+/// What a model of pictures with one class each, or of tokens, takes of a dataset, by name; and the fields that it has no use
+/// for, in words: "box (boxes), tags (labels)".
+struct ModelFields {
+  std::vector<std::string> names;
+  std::string unused;
+};
+Result<ModelFields> model_fields(const std::string& dataset, bool takes_tokens);
 /// kMisuse where `model` takes tokens and the dataset has pictures, or the other way round.
 Status check_input_kind(const std::string& model, bool takes_tokens, const std::string& dataset,
                         int channels);

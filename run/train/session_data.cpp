@@ -68,7 +68,8 @@ std::string with_normalization_of(const WeightsSource& init, int channels, const
   return concat(config.augment, config.augment.empty() ? "" : " ", known.op);
 }
 
-void check_input(const SessionOptions& session, const pipeline::Loader& loader, const ModelState& model) {
+void check_input(const SessionOptions& session, const pipeline::Loader& loader, const ModelState& model,
+                 const std::string& unused_fields) {
   const bool wants_tokens = session.model->input == engine::ModelInput::kTokens;
   const bool has_input =
       wants_tokens ? token_field(loader.schema()) != nullptr
@@ -82,15 +83,15 @@ void check_input(const SessionOptions& session, const pipeline::Loader& loader, 
   const int64_t with_class = std::accumulate(counts.begin(), counts.end(), int64_t{0});
   if (!wants_tokens && with_class < loader.dataset().size())
     refuse("train", loader.dataset().size() - with_class, " samples of ", loader.dataset().directory(),
-           " have no class; dlpipe trains on one class per picture so far, not on fields of labels, numbers "
-           "or boxes");
+           " have no class; dlpipe trains on one class per picture so far",
+           unused_fields.empty() ? "" : concat(", not on ", unused_fields));
   if (wants_tokens && session.eval.views != Views::kOne)
     refuse("train", "--tta is for pictures; ", session.config.model, " takes tokens");
 }
 
 /// The model's input as the data have it: pictures' sizes and how they are prepared, or a sequence's length.
 ModelState model_state_of(const SessionOptions& session, const pipeline::Loader& loader,
-                          const std::string& train_chain) {
+                          const std::string& train_chain, const std::string& unused_fields) {
   const TrainConfig& config = session.config;
   const data::Dataset& dataset = loader.dataset();
   ModelState model;
@@ -102,7 +103,7 @@ ModelState model_state_of(const SessionOptions& session, const pipeline::Loader&
   model.dtype = config.dtype;
   model.loss = config.loss;
   model.metrics = config.metrics;
-  check_input(session, loader, model);
+  check_input(session, loader, model, unused_fields);
   if (session.model->input == engine::ModelInput::kTokens) {
     model.arguments.length = token_field(loader.schema())->shape[0] - 1;
     return model;
@@ -134,6 +135,10 @@ pipeline::LoaderOptions train_options(const SessionOptions& session, const std::
   return options;
 }
 
+ModelFields fields_of(const SessionOptions& session, const std::string& dataset) {
+  return value_or_throw(model_fields(dataset, session.model->input == engine::ModelInput::kTokens));
+}
+
 void open_train(const SessionOptions& session, const WeightsSource* init, const std::string& quarantine_file,
                 const Notes& notes, SessionData& data) {
   const TrainConfig& config = session.config;
@@ -145,11 +150,15 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
   options.augment = options.channels == 0
                         ? data.augment
                         : value_or_throw(training_chain(data.augment, session.registries.augmentations));
+  const ModelFields fields = fields_of(session, options.data);
+  options.fields = fields.names;
   auto loader = value_or_throw(pipeline::Loader::open(options));
   if (!loader->decode_reason().empty())
     tell(notes, concat("images are decoded on the host: ", loader->decode_reason()));
   const data::Dataset& dataset = loader->dataset();
-  data.model = model_state_of(session, *loader, options.augment);
+  data.model = model_state_of(session, *loader, options.augment, fields.unused);
+  if (!fields.unused.empty())
+    tell(notes, concat(config.model, " is not trained on ", fields.unused, " of ", options.data));
   data.dataset_id = dataset.id();
   data.pipeline_id = loader->pipeline_id();
   data.subset = loader->subset();
@@ -179,6 +188,7 @@ void open_val(const SessionOptions& session, const Notes& notes, SessionData& da
   options.augment = data.model.val_augment;
   options.channels = static_cast<int>(data.model.arguments.channels);
   options.epochs = 1;
+  options.fields = fields_of(session, directory).names;
   use_device(session, options);
   data.val = value_or_throw(pipeline::Loader::open(options));
   data.val_id = data.val->dataset().id();
@@ -230,6 +240,7 @@ engine::Tensor first_images(const SessionOptions& session, const SessionData& da
   options.augment = data.model.val_augment;
   options.channels = static_cast<int>(data.model.arguments.channels);
   options.limit = session.config.limit;
+  options.fields = fields_of(session, options.data).names;
   options.batch = std::min(kImages, data.train->samples_per_epoch());
   options.slots = 2;
   const auto loader = value_or_throw(pipeline::Loader::open(options));

@@ -35,6 +35,7 @@ std::unique_ptr<pipeline::Loader> open_loader(const EvaluateOptions& options, co
   loader.threads = threads;
   loader.limit = options.limit;
   loader.epochs = 1;
+  loader.fields = value_or_throw(model_fields(loader.data, state.arguments.length > 0)).names;
   loader.ops = &registries.augmentations;
   loader.device = &device;
   if (!device.is_host()) loader.coef_decode = engine::device_code(device).decode_coefficients;

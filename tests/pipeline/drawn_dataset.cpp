@@ -146,6 +146,28 @@ Encoded encode(int64_t sample, const DrawnOptions& options) {
 
 }  // namespace
 
+DrawnObjects drawn_objects(int64_t sample, int width, int height) {
+  RandomStream rng(79, static_cast<uint64_t>(sample));
+  const auto x = [&] { return static_cast<float>(width) * rng.uniform(); };
+  const auto y = [&] { return static_cast<float>(height) * rng.uniform(); };
+  DrawnObjects objects;
+  for (int64_t i = 0; i < sample % 4; ++i) {
+    const float a = x(), b = x(), c = y(), d = y();
+    objects.boxes.insert(objects.boxes.end(),
+                         {std::min(a, b), std::min(c, d), std::max(a, b), std::max(c, d)});
+    objects.kinds.push_back((sample + i) % 3);
+    objects.scores.push_back(static_cast<float>(i) + 0.5F);
+    for (int point = 0; point < 2; ++point)
+      objects.joints.insert(objects.joints.end(), {x(), y(), static_cast<float>(point)});
+  }
+  for (int64_t i = 0; i < sample % 3; ++i) {
+    objects.tags.push_back(i);
+    objects.spots.insert(objects.spots.end(), {x(), y(), 1});
+  }
+  objects.caption = sample % 5 == 0 ? "" : "sample " + std::to_string(sample);
+  return objects;
+}
+
 void write_drawn_dataset(const std::string& directory, const DrawnOptions& options) {
   std::filesystem::create_directories(directory);
   data::Schema schema;
@@ -153,6 +175,17 @@ void write_drawn_dataset(const std::string& directory, const DrawnOptions& optio
                    {"label", data::FieldKind::kLabel, DType::kI64, {}},
                    {"path", data::FieldKind::kBytes, DType::kU8, {}}};
   if (options.tensor_field) schema.fields.push_back({"meta", data::FieldKind::kTensor, DType::kF32, {3}});
+  if (options.object_fields) {
+    using Kind = data::FieldKind;
+    const std::vector<data::Field> more = {{"boxes", Kind::kBoxes, DType::kF32, {4}},
+                                           {"kinds", Kind::kLabels, DType::kI64, {}, "boxes"},
+                                           {"scores", Kind::kTensor, DType::kF32, {}, "boxes"},
+                                           {"joints", Kind::kPoints, DType::kF32, {2, 3}, "boxes"},
+                                           {"tags", Kind::kLabels, DType::kI64, {}},
+                                           {"spots", Kind::kPoints, DType::kF32, {3}},
+                                           {"caption", Kind::kBytes, DType::kU8, {}}};
+    schema.fields.insert(schema.fields.end(), more.begin(), more.end());
+  }
   schema.classes = {"a", "b", "c"};
   schema.records_per_value = options.records_per_value;
   schema.zstd = options.zstd;
@@ -166,6 +199,17 @@ void write_drawn_dataset(const std::string& directory, const DrawnOptions& optio
     std::vector<std::span<const std::byte>> values = {encoded.bytes, std::as_bytes(std::span(&label, 1)),
                                                       std::as_bytes(std::span(path))};
     if (options.tensor_field) values.push_back(std::as_bytes(std::span(meta)));
+    const DrawnObjects objects = drawn_objects(sample, encoded.header.width, encoded.header.height);
+    if (options.object_fields) {
+      const auto add = [&](const auto& more) { values.push_back(std::as_bytes(std::span(more))); };
+      add(objects.boxes);
+      add(objects.kinds);
+      add(objects.scores);
+      add(objects.joints);
+      add(objects.tags);
+      add(objects.spots);
+      add(objects.caption);
+    }
     throw_if_error(writer->add(value_or_throw(packer.pack(values, encoded.header))));
   }
   throw_if_error(writer->finish(static_cast<uint64_t>(options.count)));

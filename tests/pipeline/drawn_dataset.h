@@ -20,6 +20,9 @@ struct DrawnOptions {
   int64_t records_per_value = 1;
   bool zstd = false;
   bool tensor_field = false;  // adds "meta", f32 [3]: sample, 2 * sample, -1
+  /// Adds fields without a fixed size: "boxes", and of them "kinds" (labels), "scores" (numbers) and "joints" (two points
+  /// each), and of the picture "tags" (labels), "spots" (points) and "caption" (bytes). See drawn_objects.
+  bool object_fields = false;
   /// Stored cut off at half their bytes, with a right checksum: the decoder finds out.
   std::set<int64_t> truncated = {};
   /// JPEGs stored without their Huffman tables, which are the standard's, and without quantisation tables.
@@ -36,6 +39,14 @@ struct DrawnOptions {
   std::set<int64_t> large = {};
   std::set<int64_t> damaged = {};
 };
+
+/// What a sample has in these fields; as many boxes as sample % 4, within the picture.
+struct DrawnObjects {
+  std::vector<float> boxes, scores, joints, spots;
+  std::vector<int64_t> kinds, tags;
+  std::string caption;
+};
+DrawnObjects drawn_objects(int64_t sample, int width, int height);
 
 /// Writes a dataset into the (new) directory.
 void write_drawn_dataset(const std::string& directory, const DrawnOptions& options = {});

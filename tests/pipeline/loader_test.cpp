@@ -66,7 +66,7 @@ TEST_F(LoaderTest, BatchesHoldTheSamplesTheyName) {
     EXPECT_EQ(image.spec->dtype, DType::kU8);
     EXPECT_EQ(label.spec->dtype, DType::kI64);
     EXPECT_EQ(label.spec->shape.rank(), 0);
-    EXPECT_EQ(batch->field("path"), nullptr);  // no fixed size
+    EXPECT_EQ(batch->field("path"), nullptr) << "only where it is asked for";
     for (int64_t i = 0; i < batch->count; ++i) {
       const int64_t sample = batch->sample_ids[static_cast<size_t>(i)];
       EXPECT_TRUE(seen.insert(sample).second);

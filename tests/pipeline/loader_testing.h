@@ -22,7 +22,9 @@ inline uint64_t batch_hash(const Batch& batch) {
   uint64_t hash = 0;
   const auto add = [&](std::span<const std::byte> bytes) { hash = data::checksum64(bytes, hash); };
   for (const BatchField& field : batch.fields) {
-    add({field.data, field.spec->sample_bytes() * static_cast<size_t>(batch.capacity)});
+    const int64_t rows = field.spec->ragged ? field.offsets.back() : batch.capacity;
+    add({field.data, field.spec->sample_bytes() * static_cast<size_t>(rows)});
+    add(std::as_bytes(field.offsets));
   }
   add(std::as_bytes(batch.weight));
   add(std::as_bytes(batch.sample_ids));

@@ -105,6 +105,8 @@ TEST(IngestCommand, FieldsAreStoredVerifiedAndNotTrainedOn) {
                         "2", "--augment", "resize(32)"});
   EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
   EXPECT_NE(outcome.err.find("2 samples of"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("not on tags (labels), boxes (boxes), age (tensor)"), std::string::npos)
+      << outcome.err;
 }
 
 TEST(IngestCommand, LabelsOfBoxesAreOnePerBox) {

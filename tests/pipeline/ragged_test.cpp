@@ -1,0 +1,183 @@
+// Fields without a fixed size in batches: each sample's own rows, in the batch's order, whatever happens to the batch.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/base/device/simulated_device.h"
+#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/drawn_dataset.h"
+#include "tests/pipeline/loader_testing.h"
+
+namespace dlpipe::pipeline {
+namespace {
+
+constexpr int kSize = 48;
+
+class RaggedTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    dir_ = new data::TempDir;
+    write_drawn_dataset(*dir_ / "d", {.count = 61, .size = kSize, .object_fields = true});
+    write_drawn_dataset(*dir_ / "bad",
+                        {.count = 61, .size = kSize, .object_fields = true, .truncated = {3, 17, 22}});
+  }
+  static void TearDownTestSuite() { delete dir_; }
+  static LoaderOptions options(const std::string& name = "d") {
+    LoaderOptions options;
+    options.data = *dir_ / name;
+    options.batch = 8;
+    options.threads = 2;
+    options.seed = 3;
+    options.epochs = 2;
+    options.hash_pixels = true;
+    return options;
+  }
+  static data::TempDir* dir_;
+};
+data::TempDir* RaggedTest::dir_ = nullptr;
+
+template <class T>
+std::vector<T> rows_of(const Batch& batch, const char* name, int64_t i) {
+  const BatchField& field = *batch.field(name);
+  const size_t row = field.spec->sample_bytes();
+  const auto begin = static_cast<size_t>(field.offsets[static_cast<size_t>(i)]) * row;
+  const auto end = static_cast<size_t>(field.offsets[static_cast<size_t>(i) + 1]) * row;
+  std::vector<T> rows((end - begin) / sizeof(T));
+  if (!rows.empty()) std::memcpy(rows.data(), field.data + begin, end - begin);
+  return rows;
+}
+
+void expect_objects_of(const Batch& batch, int64_t i, int64_t sample) {
+  const DrawnObjects objects = drawn_objects(sample, kSize, kSize);
+  EXPECT_EQ(rows_of<float>(batch, "boxes", i), objects.boxes) << sample;
+  EXPECT_EQ(rows_of<int64_t>(batch, "kinds", i), objects.kinds) << sample;
+  EXPECT_EQ(rows_of<float>(batch, "scores", i), objects.scores) << sample;
+  EXPECT_EQ(rows_of<float>(batch, "joints", i), objects.joints) << sample;
+  EXPECT_EQ(rows_of<int64_t>(batch, "tags", i), objects.tags) << sample;
+  EXPECT_EQ(rows_of<float>(batch, "spots", i), objects.spots) << sample;
+  const std::vector<char> caption = rows_of<char>(batch, "caption", i);
+  EXPECT_EQ(std::string(caption.begin(), caption.end()), objects.caption);
+}
+
+TEST_F(RaggedTest, BatchesHoldTheRowsOfTheirSamples) {
+  LoaderOptions o = validation_options(options());  // the last batch has 5 samples
+  o.epochs = 1;
+  const auto loader = open_loader(o);
+  int64_t seen = 0;
+  while (const auto batch = value_or_throw(loader->next())) {
+    EXPECT_EQ(batch->field("path"), nullptr);
+    const BatchField& joints = *batch->field("joints");
+    EXPECT_TRUE(joints.spec->ragged);
+    EXPECT_EQ(joints.spec->shape, (Shape{2, 3}));
+    ASSERT_EQ(joints.offsets.size(), 9u);
+    for (int64_t i = 0; i < batch->count; ++i) expect_objects_of(*batch, i, seen++);
+    for (int64_t i = batch->count; i < 8; ++i) EXPECT_TRUE(rows_of<float>(*batch, "boxes", i).empty());
+    throw_if_error(loader->release(*batch));
+  }
+  EXPECT_EQ(seen, 61);
+}
+
+TEST_F(RaggedTest, TheSameForAnyThreadsAndSlotsAndResumed) {
+  LoaderOptions o = options();
+  o.threads = 1;
+  o.slots = 1;
+  const auto expected = read_hashes(*open_loader(o));
+  ASSERT_EQ(expected.size(), 14u);
+  for (const int threads : {2, 3, 8}) {
+    o.threads = threads;
+    o.slots = threads;
+    EXPECT_EQ(read_hashes(*open_loader(o)), expected) << threads;
+  }
+  const auto first = open_loader(o);
+  read_hashes(*first, 5);
+  const SourceState state = first->state();
+  const auto resumed = open_loader(o);
+  throw_if_error(resumed->seek(state));
+  EXPECT_EQ(read_hashes(*resumed), std::vector<uint64_t>(expected.begin() + 5, expected.end()));
+}
+
+TEST_F(RaggedTest, SubstitutesBringTheirOwnRowsAndDroppedSamplesHaveNone) {
+  LoaderOptions o = options("bad");
+  o.epochs = 3;
+  const auto loader = open_loader(o);
+  int64_t substituted = 0;
+  while (const auto batch = value_or_throw(loader->next())) {
+    substituted += static_cast<int64_t>(batch->substitutions.size());
+    for (int64_t i = 0; i < batch->count; ++i)
+      expect_objects_of(*batch, i, batch->sample_ids[static_cast<size_t>(i)]);
+    throw_if_error(loader->release(*batch));
+  }
+  EXPECT_GE(substituted, 6);
+  o = validation_options(o);
+  o.epochs = 1;
+  const auto validation = open_loader(o);
+  while (const auto batch = value_or_throw(validation->next())) {
+    for (int64_t i = 0; i < batch->count; ++i) {
+      if (batch->weight[static_cast<size_t>(i)] == 0) {
+        EXPECT_TRUE(rows_of<float>(*batch, "boxes", i).empty());
+        EXPECT_TRUE(rows_of<char>(*batch, "caption", i).empty());
+      }
+    }
+    throw_if_error(validation->release(*batch));
+  }
+}
+
+TEST_F(RaggedTest, OnADeviceTheRowsStayInHostMemory) {
+  const auto device = std::make_unique<SimulatedDevice>();
+  LoaderOptions o = options();
+  o.device = device.get();
+  const auto loader = open_loader(o);
+  while (const auto batch = value_or_throw(loader->next())) {
+    for (int64_t i = 0; i < batch->count; ++i)
+      expect_objects_of(*batch, i, batch->sample_ids[static_cast<size_t>(i)]);
+    throw_if_error(loader->release(*batch));
+  }
+}
+
+TEST_F(RaggedTest, HeldBatchesKeepTheirRows) {
+  LoaderOptions o = options();
+  o.slots = 4;
+  auto loader = open_loader(o);
+  std::vector<Batch> held;
+  for (int i = 0; i < 3; ++i) held.push_back(**loader->next());
+  EXPECT_TRUE(loader->next().ok());
+  loader.reset();
+  for (const Batch& batch : held) {
+    for (int64_t i = 0; i < batch.count; ++i)
+      expect_objects_of(batch, i, batch.sample_ids[static_cast<size_t>(i)]);
+  }
+}
+
+TEST_F(RaggedTest, FieldsAreChosenByName) {
+  LoaderOptions o = options();
+  o.fields = {"path", "boxes"};
+  const auto loader = open_loader(o);
+  ASSERT_EQ(loader->schema().size(), 2u);
+  EXPECT_EQ(loader->schema()[0].name, "path");
+  EXPECT_NE(loader->pipeline_id(), open_loader(options())->pipeline_id());
+  const auto batch = value_or_throw(loader->next());
+  const std::vector<char> path = rows_of<char>(*batch, "path", 2);
+  EXPECT_EQ(std::string(path.begin(), path.end()), "drawn/" + std::to_string(batch->sample_ids[2]));
+  o.fields = {"bboxes"};
+  const Status unknown = Loader::open(o).status();
+  EXPECT_EQ(unknown.code(), ErrorCode::kMisuse);
+  EXPECT_NE(unknown.message().find("no field 'bboxes'; did you mean 'boxes'"), std::string::npos)
+      << unknown.message();
+}
+
+TEST_F(RaggedTest, WhatCannotBeMixedIsRefusedByName) {
+  LoaderOptions o = options();
+  o.mixup = 0.2;
+  const Status refused = Loader::open(o).status();
+  EXPECT_EQ(refused.code(), ErrorCode::kMisuse);
+  EXPECT_NE(refused.message().find("the field 'boxes' of kind boxes, which can't be mixed"),
+            std::string::npos)
+      << refused.message();
+  o.fields = {"image", "label", "caption"};
+  EXPECT_TRUE(Loader::open(o).ok());
+}
+
+}  // namespace
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,92 @@
+"""Fields of which samples have any number of rows: boxes, labels of boxes, numbers, points, texts."""
+
+import gc
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+import dlpipe
+from conftest import run_program
+
+
+@pytest.fixture(scope="module")
+def objects(pictures, tmp_path_factory):
+    """A dataset of 40 pictures with boxes and what belongs to them, and by path what each was listed with."""
+    folder = tmp_path_factory.mktemp("objects")
+    rows = []
+    for i, path in enumerate(sorted(pictures.rglob("*.jpg"))[:40]):
+        boxes = [[k, k + 1, k + 5, k + 9] for k in range(i % 4)]
+        rows.append({"path": str(path.relative_to(pictures)), "label": "ab"[i % 2], "box": boxes,
+                     "kind": ["xyz"[k] for k in range(i % 4)], "score": [k / 4 for k in range(i % 4)],
+                     "spot": [[i, 1, 1]] * (i % 3), "caption": f"picture {i}", "class": f"word {i}"})  # fmt: skip
+    with open(folder / "list.jsonl", "w") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    fields = ["box:boxes", "kind:labels:box", "score:numbers:box", "spot:points"]
+    run_program("ingest", pictures, folder / "data", "--manifest", folder / "list.jsonl", "--label", "label",
+                *(word for field in fields for word in ("--field", field)))  # fmt: skip
+    return folder / "data", {row["path"]: row for row in rows}
+
+
+def loader_of(objects, **more):
+    return dlpipe.Loader(objects[0], augment="resize(64x64)", batch=8, seed=3, as_=more.pop("as_", "numpy"), **more)
+
+
+@pytest.mark.parametrize("as_", ["numpy", "torch", "jax"])
+def test_each_sample_has_its_own_rows(objects, as_):
+    pytest.importorskip(as_)
+    loader = loader_of(objects, as_=as_)
+    assert loader.fields == ("image", "label", "box", "kind", "score", "spot", "caption", "class")
+    seen = set()
+    for batch in loader:
+        assert len(batch.box) == 8 and batch.box.values.shape == (int(batch.box.offsets[8]), 4)
+        assert "Ragged(8 samples" in repr(batch.box)
+        captions, words = batch.caption.texts(), batch["class"].texts()
+        for i, path in enumerate(batch.path):
+            row = objects[1][path]
+            assert [loader.classes[int(kind)] for kind in batch.kind[i]] == row["kind"]
+            assert [float(score) for score in batch.score[i]] == row["score"]
+            assert len(batch.box[i]) == len(row["box"]) and len(batch.spot[i]) == len(row["spot"])
+            assert captions[i] == row["caption"] and words[i] == row["class"]
+            seen.add(path)
+    assert len(seen) == 40
+
+
+def test_values_are_the_slots_own_memory_and_keep_it(objects):
+    loader = loader_of(objects, slots=2)
+    iterator = iter(loader)
+    batch = next(iterator)
+    rows, copy = batch.box[3], batch.box.values.copy()
+    assert rows.base is not None and np.shares_memory(rows, batch.box.values) or len(rows) == 0
+    boxes = batch.box
+    del batch, rows
+    gc.collect()
+    for later in iterator:
+        del later
+    assert loader.held == 1
+    np.testing.assert_array_equal(boxes.values, copy)
+    del boxes
+    gc.collect()
+    assert loader.held == 0
+
+
+def test_ragged_fields_are_indexed_pickled_and_chosen(objects):
+    batch = next(iter(loader_of(objects, fields=["box", "image"])))
+    assert batch._fields == ("image", "box")
+    np.testing.assert_array_equal(batch.box[-1], batch.box[7])
+    with pytest.raises(IndexError):
+        batch.box[8]
+    again = pickle.loads(pickle.dumps(batch))
+    np.testing.assert_array_equal(again.box.values, batch.box.values)
+    np.testing.assert_array_equal(again.box.offsets, batch.box.offsets)
+    with pytest.raises(dlpipe.MisuseError, match="no field 'boxs'"):
+        loader_of(objects, fields=["boxs"])
+    with pytest.raises(dlpipe.MisuseError, match="field 'box' of kind boxes, which can't be mixed"):
+        loader_of(objects, mixup=0.2, dtype="f32")
+
+
+def test_training_says_which_fields_it_leaves_aside(objects, tmp_path, caplog):
+    run = dlpipe.train(objects[0], model="lenet", augment="resize(32x32)", out=tmp_path / "run", batch=8, max_steps=1)
+    assert run is not None
+    assert "lenet is not trained on box (boxes), kind (labels), score (tensor), spot (points)" in caplog.text
