@@ -14,7 +14,7 @@ from dlpipe import _dlpipe
 from dlpipe.batch import batch_type, lend
 from dlpipe.errors import MisuseError
 from dlpipe.paths import Path
-from dlpipe.ranks import find_rank
+from dlpipe.ranks import batch_of_rank, find_rank
 
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -65,7 +65,9 @@ class Loader:
         data: the dataset's directory, or one that holds splits ("train", and "val" for train=False). str or os.PathLike.
         augment: what happens to a picture, such as "rrc(224) hflip" (`dlpipe --help ops` lists all). Empty: nothing,
             where all pictures have one size.
-        batch: samples of a batch, on this rank.
+        batch: samples of a batch, on this rank. Default: 64.
+        global_batch: in its place, samples of a batch of all ranks together, a multiple of `world`: the same batches for
+            every world size, and a state goes on with another one.
         seed: of the order and of every draw of the augmentations.
         train: False for validation: the dataset's own order, every sample once, and nothing stands in for damaged
             ones. Sets the defaults of shuffle, drop_last and on_bad.
@@ -105,7 +107,8 @@ class Loader:
         data: Path,
         *,
         augment: str = "",
-        batch: int = 64,
+        batch: int | None = None,
+        global_batch: int | None = None,
         seed: int = 0,
         train: bool = True,
         shuffle: bool | None = None,
@@ -136,6 +139,7 @@ class Loader:
         if layout not in ("NHWC", "NCHW"):
             raise MisuseError(f"[loader] layout {layout!r}; use 'NHWC' or 'NCHW'")
         rank, world = find_rank(rank, world)
+        batch = batch_of_rank(batch, global_batch, world)
         self._feed = _dlpipe.Feed(
             data=os.fsencode(data),
             augment=augment + _normalize(mean, std),

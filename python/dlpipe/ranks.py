@@ -42,3 +42,15 @@ def find_rank(rank, world):
     if rank is None or world is None:
         raise MisuseError("[loader] rank and world belong together: give both or neither")
     return rank, world
+
+
+def batch_of_rank(batch, global_batch, world):
+    """Samples of a batch on one rank."""
+    if global_batch is None:
+        return 64 if batch is None else batch
+    if batch is not None:
+        raise MisuseError(f"[loader] batch {batch} and global_batch {global_batch} say the same thing: give one of them")
+    if world > 0 and global_batch % world != 0:
+        raise MisuseError(f"[loader] global_batch {global_batch} can't be shared out among {world} ranks evenly; give a "
+                          f"multiple of {world}")  # fmt: skip
+    return global_batch // world if world > 0 else global_batch

@@ -215,6 +215,39 @@ def test_ranks_share_the_same_global_batches(train, world):
     assert [sum(joined, []) for joined in zip(*parts)] == whole
 
 
+@pytest.mark.parametrize("world", [1, 2, 4])
+def test_a_global_batch_is_the_same_for_every_world_size(train, world, monkeypatch):
+    def rank_of(rank, world):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", str(world))
+        return Loader(train, augment=CROP, global_batch=32, seed=4)
+
+    alone = rank_of(0, 1)
+    whole = batches_of(alone, 3)
+    ranks = [rank_of(rank, world) for rank in range(world)]
+    parts = [batches_of(loader, 3) for loader in ranks]
+    assert {loader.batch_size for loader in ranks} == {32 // world} and {len(loader) for loader in ranks} == {10}
+    joined = [tuple(np.concatenate(arrays) for arrays in zip(*batches)) for batches in zip(*parts)]
+    assert_same(joined, whole)
+    for loader in ranks:  # and goes on where a run of another size was
+        loader.load_state_dict(alone.state_dict())
+    parts = [batches_of(loader, 2) for loader in ranks]
+    joined = [tuple(np.concatenate(arrays) for arrays in zip(*batches)) for batches in zip(*parts)]
+    alone.load_state_dict(alone.state_dict())
+    assert_same(joined, batches_of(alone, 2))
+
+
+def test_a_global_batch_that_no_rank_can_take_a_part_of(train):
+    with pytest.raises(dlpipe.MisuseError, match="global_batch 30 can't be shared out among 4 ranks evenly"):
+        Loader(train, augment=CROP, global_batch=30, rank=0, world=4)
+    with pytest.raises(dlpipe.MisuseError, match="batch 8 and global_batch 32"):
+        Loader(train, augment=CROP, batch=8, global_batch=32)
+    with pytest.raises(dlpipe.MisuseError, match="batch 0"):
+        Loader(train, augment=CROP, global_batch=0)
+    with pytest.raises(dlpipe.MisuseError, match="world 0"):
+        Loader(train, augment=CROP, global_batch=32, rank=0, world=0)
+
+
 def test_torchruns_environment_says_the_rank(train, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
