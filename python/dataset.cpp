@@ -14,6 +14,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/export.h"
 #include "dlpipe/io/data/sample.h"
+#include "dlpipe/io/data/schema.h"
 #include "dlpipe/python/arrays.h"
 #include "dlpipe/python/errors.h"
 #include "dlpipe/python/subjects.h"
@@ -132,6 +133,7 @@ nb::object field_value(const data::Field& field, Bytes bytes) {
     case data::FieldKind::kTensor: {
       std::vector<size_t> shape;
       for (const int64_t side : field.shape) shape.push_back(static_cast<size_t>(side));
+      if (shape.empty()) shape.push_back(bytes.size() / dtype_size(field.dtype));
       return array_of(std::move(bytes), field.dtype, std::move(shape));
     }
     case data::FieldKind::kLabels: {
@@ -140,9 +142,9 @@ nb::object field_value(const data::Field& field, Bytes bytes) {
     }
     case data::FieldKind::kBoxes:
     case data::FieldKind::kPoints: {
-      const auto row = static_cast<size_t>(field.shape.elements());
-      const size_t count = bytes.size() / (row * sizeof(float));
-      return array_of(std::move(bytes), DType::kF32, {count, row});
+      std::vector<size_t> shape = {bytes.size() / *data::field_row_bytes(field)};
+      for (const int64_t side : field.shape) shape.push_back(static_cast<size_t>(side));
+      return array_of(std::move(bytes), DType::kF32, std::move(shape));
     }
     default:
       return text_of(bytes);

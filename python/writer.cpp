@@ -2,6 +2,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -9,8 +10,10 @@
 #include <vector>
 
 #include "dlpipe/base/dtype.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/io/data/schema.h"
+#include "dlpipe/io/data/sources/typed_columns.h"
 #include "dlpipe/python/errors.h"
 #include "dlpipe/python/pictures.h"
 #include "dlpipe/python/storing.h"
@@ -69,24 +72,41 @@ NewSample::Label label_of(const nb::handle& value) {
   return nb::cast<int64_t>(value);
 }
 
-void write(OpenWriter& self, const nb::object& picture, const nb::object& label, const nb::list& values,
-           const std::string& split, const std::vector<std::string>& kinds) {
+/// What stands in a record for `value`, which dlpipe/writer.py made for a field of this kind.
+void add_value(const std::string& kind, const nb::handle& value, NewSample& sample) {
+  std::vector<std::byte>& bytes = sample.values.emplace_back();
+  if (kind == "image") {
+    bytes = picture_bytes(value);
+  } else if (kind == "label") {
+    sample.label = label_of(value);
+  } else if (kind == "labels") {
+    std::vector<NewSample::Label>& labels = sample.labels.emplace_back();
+    for (const nb::handle& one : nb::cast<nb::list>(value)) labels.push_back(label_of(one));
+  } else {
+    bytes = bytes_of(value);
+  }
+}
+
+/// `values` in the order of the fields.
+void write(OpenWriter& self, const nb::list& values, const std::string& split,
+           const std::vector<std::string>& kinds) {
   NewSample sample;
   sample.split = split;
-  sample.label = label_of(label);
-  size_t next = 0;
-  for (const std::string& kind : kinds) {
-    if (kind == "image")
-      sample.values.push_back(picture_bytes(picture));
-    else if (kind == "label")
-      sample.values.emplace_back();
-    else
-      sample.values.push_back(bytes_of(values[next++]));
-  }
+  for (size_t i = 0; i < kinds.size(); ++i) add_value(kinds[i], values[i], sample);
   self.add(std::move(sample));
 }
 
-/// (name, kind, dtype, shape) each.
+/// Boxes of rows of x, y, width, height.
+nb::bytes boxes_of_xywh(const std::string& field, const nb::bytes& rows) {
+  std::vector<float> numbers(rows.size() / sizeof(float));
+  std::memcpy(numbers.data(), rows.data(), numbers.size() * sizeof(float));
+  const Result<std::string> boxes = data::encode_boxes(std::move(numbers), true);
+  if (!boxes.ok())
+    throw Error(misuse("writer", "field '", printable(field), "': ", boxes.status().message()));
+  return nb::bytes(boxes->data(), boxes->size());
+}
+
+/// (name, kind, dtype, shape, of) each.
 std::vector<Field> fields_of(const nb::list& list) {
   std::vector<Field> fields;
   for (const nb::handle& one : list) {
@@ -96,6 +116,7 @@ std::vector<Field> fields_of(const nb::list& list) {
     field.kind = value_or_throw(data::parse_field_kind(nb::cast<std::string>(tuple[1])));
     field.dtype = value_or_throw(parse_dtype(nb::cast<std::string>(tuple[2])));
     field.shape = Shape(nb::cast<std::vector<int64_t>>(tuple[3]));
+    field.of = nb::cast<std::string>(tuple[4]);
     fields.push_back(std::move(field));
   }
   return fields;
@@ -119,11 +140,11 @@ void open(OpenWriter* self, const nb::bytes& destination, const nb::list& fields
 }  // namespace
 
 void bind_writer(nb::module_& module) {
+  module.def("boxes_of_xywh", boxes_of_xywh);
   nb::class_<OpenWriter>(module, "Writer")
       .def("__init__", open, nb::kw_only(), nb::arg("destination"), nb::arg("fields"), nb::arg("classes"),
            nb::arg("source"), nb::arg("interrupted"), nb::arg("storing"))
-      .def("write", write, nb::arg("picture").none(), nb::arg("label").none(), nb::arg("values"),
-           nb::arg("split"), nb::arg("kinds"))
+      .def("write", write, nb::arg("values"), nb::arg("split"), nb::arg("kinds"))
       .def("finish",
            [](OpenWriter& self) {
              const ingest::IngestReport report = self.finish();

@@ -64,13 +64,6 @@ Result<Field> parse_field(const Json& json) {
   }
   field.shape = Shape(std::span<const int64_t>(dims));
   if (json.contains("of")) field.of = json.at("of").get<std::string>();
-  if (field.kind == FieldKind::kBoxes && (field.dtype != DType::kF32 || field.shape != Shape{4}))
-    return malformed("boxes of another form than f32 [4]");
-  if (field.kind == FieldKind::kPoints) {
-    const int rank = field.shape.rank();
-    if (field.dtype != DType::kF32 || rank < 1 || rank > 2 || field.shape[rank - 1] != 3)
-      return malformed("points of another form than f32 [3] or [k, 3]");
-  }
   return field;
 }
 
@@ -91,7 +84,7 @@ Result<DatasetInfo> parse(const Json& json) {
   }
   if (info.schema.fields.empty() || info.schema.fields.size() > kMostFields)
     return malformed("number of fields");
-  DLPIPE_RETURN_IF_ERROR(check_links(info.schema.fields));
+  if (const Status forms = check_forms(info.schema.fields); !forms.ok()) return malformed(forms.message());
   info.schema.classes = json.at("classes").get<std::vector<std::string>>();
   info.class_counts = json.at("class_counts").get<std::vector<int64_t>>();
   if (info.class_counts.size() != info.schema.classes.size()) return malformed("classes and their counts");
@@ -144,14 +137,27 @@ std::optional<size_t> field_row_bytes(const Field& field) {
   return static_cast<size_t>(field.shape.elements()) * dtype_size(field.dtype);
 }
 
-Status check_links(std::span<const Field> fields) {
+Status check_forms(std::span<const Field> fields) {
   for (const Field& field : fields) {
+    const auto wrong = [&](std::string_view what) {
+      return Status(ErrorCode::kCorrupt, concat("field '", field.name, "' ", what));
+    };
+    const int rank = field.shape.rank();
+    const bool is_boxes = field.dtype == DType::kF32 && field.shape == Shape{4};
+    if (field.kind == FieldKind::kBoxes && !is_boxes)
+      return wrong("is of boxes of another form than f32 [4]");
+    const bool is_points =
+        field.dtype == DType::kF32 && (rank == 1 || rank == 2) && field.shape[rank - 1] == 3;
+    if (field.kind == FieldKind::kPoints && !is_points)
+      return wrong("is of points of another form than f32 [3] or [k, 3]");
     if (field.of.empty()) continue;
     const auto boxes = std::find_if(fields.begin(), fields.end(), [&](const Field& one) {
       return one.name == field.of && one.kind == FieldKind::kBoxes && one.of.empty();
     });
     const bool fits = boxes != fields.end() && field.kind != FieldKind::kBoxes && field_row_bytes(field);
-    if (!fits) return malformed(concat("field '", field.name, "' is of '", field.of, "'"));
+    if (!fits)
+      return wrong(
+          concat("is of '", field.of, "'; labels, points and any number of values are of a field of boxes"));
   }
   return {};
 }
@@ -164,6 +170,11 @@ static Status check_rows(const Field& field, std::span<const std::byte> value, i
   if (value.size() % *field_row_bytes(field) != 0) return wrong("no whole number of rows");
   for (size_t at = 0; field.dtype == DType::kF32 && at < value.size(); at += sizeof(float)) {
     if (!std::isfinite(load_le<float>(value, at))) return wrong("what is no number");
+  }
+  for (size_t at = 0; field.kind == FieldKind::kBoxes && at < value.size(); at += 4 * sizeof(float)) {
+    const auto number = [&](size_t i) { return load_le<float>(value, at + i * sizeof(float)); };
+    if (number(2) < number(0) || number(3) < number(1))
+      return wrong(concat("box ", at / (4 * sizeof(float)) + 1, ", which ends before it begins"));
   }
   for (size_t at = 0; field.kind == FieldKind::kLabels && at < value.size(); at += sizeof(int64_t)) {
     const auto label = load_le<int64_t>(value, at);

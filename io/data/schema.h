@@ -34,10 +34,10 @@ std::optional<size_t> fixed_field_bytes(const Field& field);
 /// Bytes of one of the rows that a labels, boxes or points field, or a tensor without a shape, has any number of; nothing
 /// for the others.
 std::optional<size_t> field_row_bytes(const Field& field);
-/// kCorrupt where a field is `of` what is no boxes field.
-Status check_links(std::span<const Field> fields);
-/// What can be known of one record's values: rows are whole, as many as boxes where the field is `of` boxes, and numbers are
-/// finite. Labels below 0 or not below `classes` are refused; -1: nobody knows how many there are.
+/// kCorrupt where a field has another form than its kind, or is `of` what is no boxes field. Says what, and no area.
+Status check_forms(std::span<const Field> fields);
+/// What can be known of one record's values: rows are whole, as many as boxes where the field is `of` boxes, numbers are
+/// finite, and boxes end where they begin or behind that. Labels below 0 or not below `classes` are refused; -1: nobody knows how many there are.
 Status check_values(std::span<const Field> fields, std::span<const std::span<const std::byte>> values,
                     int64_t classes);
 

@@ -12,12 +12,14 @@ import signal
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from dlpipe import hugging_face
 from dlpipe.errors import Error, MisuseError
+from dlpipe.fields import FieldKind
 from dlpipe.paths import Path
 from dlpipe.pictures import picture
 from dlpipe.progress import Progress, Reporter
 from dlpipe.storing import StoringOptions, documented
-from dlpipe.writer import FieldKind, Writer
+from dlpipe.writer import Writer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -134,90 +136,6 @@ class _Files(_Indexed):
             return {"image": file.read(), "label": label, "path": os.path.relpath(path, self.dataset.root)}
 
 
-class _HuggingFace(_Indexed):
-    """datasets.Dataset: the bytes of image columns as they are."""
-
-    def __init__(self, dataset):
-        import datasets
-
-        super().__init__(dataset)
-        self.fields: dict[str, Any] = {}
-        self.image: str | None = None
-        for name, feature in dataset.features.items():
-            self._add(datasets, name, feature)
-        if self.image is not None:
-            self.dataset = dataset.cast_column(self.image, datasets.Image(decode=False))
-            if "path" not in self.fields:
-                self.fields["path"] = "text"
-        self.dataset = self.dataset.with_format(None)
-
-    @staticmethod
-    def fits(dataset):
-        return type(dataset).__module__.split(".")[0] == "datasets" and getattr(dataset, "features", None) is not None
-
-    def _add(self, datasets, name, feature):
-        kind = self._kind(datasets, feature)
-        if kind is None:
-            _refuse(f"column {name!r} is {feature}, and no field holds that; leave it out: dataset.remove_columns({name!r})")
-        if kind == "image":
-            if self.image is not None:
-                _refuse(f"columns {self.image!r} and {name!r} are images; a dataset has one: dataset.remove_columns({name!r})")
-            self.image = name
-        if kind == "label":
-            if "label" in self.fields.values():
-                kind = "i64"
-            else:
-                self.classes = list(feature.names)
-        self.fields[name] = kind
-
-    @staticmethod
-    def _kind(datasets, feature):
-        if isinstance(feature, datasets.Image):
-            return "image"
-        if isinstance(feature, datasets.ClassLabel):
-            return "label"
-        length = getattr(feature, "length", -1)
-        if length > 0 and isinstance(getattr(feature, "feature", None), datasets.Value):
-            inner = _HuggingFace._kind(datasets, feature.feature)
-            return (inner, (length,)) if inner in ("i64", "f32", "f64") else None
-        dtype = getattr(feature, "dtype", "") if isinstance(feature, datasets.Value) else ""
-        if dtype.startswith(("int", "uint", "bool")):
-            return "i64"
-        return {"float16": "f32", "float32": "f32", "float64": "f64", "string": "text", "large_string": "text",
-                "binary": "bytes"}.get(dtype)  # fmt: skip
-
-    def _row(self, row):
-        row = {name: int(v) if isinstance(v, bool) else v for name, v in row.items()}
-        if self.image is None:
-            return row
-        image = row[self.image]
-        if image is None:
-            _refuse("a row has no image; filter such rows out: dataset.filter(...)")
-        data, path = image["bytes"], image["path"]
-        if data is None:
-            with open(path, "rb") as file:
-                data = file.read()
-        return {"path": os.path.basename(path or ""), **row, self.image: data}
-
-    def __getitem__(self, i):
-        return self._row(self.dataset[i])
-
-    def name(self):
-        return f"{super().name()}, {self.dataset._fingerprint}"
-
-
-class _HuggingFaceStream(_HuggingFace):
-    """datasets.IterableDataset."""
-
-    __len__ = None  # type: ignore[assignment]
-
-    def __iter__(self):
-        return map(self._row, self.dataset)
-
-    def name(self):
-        return type(self.dataset).__name__
-
-
 class _Iterable:
     """WebDataset, torch's IterableDataset, generators."""
 
@@ -233,10 +151,12 @@ class _Iterable:
         return f"{type(self.dataset).__module__}.{type(self.dataset).__qualname__}"
 
 
-def _adapt(dataset):
+def _adapt(dataset, boxes):
     has_number = hasattr(type(dataset), "__getitem__") and hasattr(type(dataset), "__len__")
-    if _HuggingFace.fits(dataset):
-        return (_HuggingFace if has_number else _HuggingFaceStream)(dataset)
+    if hugging_face.fits(dataset):
+        return (hugging_face.Rows if has_number else hugging_face.Stream)(dataset, boxes)
+    if boxes is not None:
+        _refuse("boxes= is for Hugging Face's datasets; of others give fields= with 'boxes' or 'boxes-xywh'")
     if has_number:
         return _Files(dataset) if _Files.fits(dataset) else _Indexed(dataset)
     if hasattr(dataset, "__iter__"):
@@ -349,6 +269,7 @@ def from_dataset(
     fields: Mapping[str, FieldKind] | None = None,
     classes: Iterable[str] | None = None,
     sample: Callable[[Any], Mapping[str, Any]] | None = None,
+    boxes: str | None = None,
     workers: int = 0,
     interrupted: str = "resume",
     progress: Progress = None,
@@ -366,6 +287,10 @@ def from_dataset(
     stored as raw pixels, or with store="jpeg" as JPEGs. WebDataset's shards are also read by
     dlpipe.ingest("shards-{000..127}.tar", dst), without Python.
 
+    Columns of Hugging Face's datasets become fields: a ClassLabel "label", a list of them "labels", numbers and lists of
+    numbers of theirs, texts "text". Dicts are taken apart: "objects" with "bbox" and "category" becomes "objects.bbox"
+    (boxes) and "objects.category", of which each box has one.
+
     Args:
         dataset: one of Hugging Face's `datasets` (a DatasetDict too, and streams), a torch dataset (by number or iterable),
             a WebDataset, anything else with samples by number or an iterator; or a dict of several, by split. Leave
@@ -374,6 +299,8 @@ def from_dataset(
         fields: {name: kind} as in dlpipe.Writer. Default: told by the columns, or by the first sample.
         classes: names by label. Default: what the dataset says, or as in dlpipe.Writer.
         sample: a function from the dataset's item to a dict of values. Default: items that are dicts, or (image, label).
+        boxes: the form of the boxes in a column "bbox" of Hugging Face's: "xywh" (x_min, y_min, width, height, as COCO has
+            them) or "xyxy" (x_min, y_min, x_max, y_max).
         workers: processes that take samples of a dataset with numbers; 0: this one does.
         interrupted: as in dlpipe.Writer; a dataset that has changed meanwhile is refused where that can be told.
         progress: called as progress(done, total) (total None where nobody knows); True, or dlpipe.TqdmProgress(), for a bar.
@@ -388,7 +315,7 @@ def from_dataset(
     parts = dataset if isinstance(dataset, dict) else {"": dataset}
     if not parts:
         _refuse("no dataset: the dict is empty")
-    sources = {str(split): _adapt(part) for split, part in parts.items()}
+    sources = {str(split): _adapt(part, boxes) for split, part in parts.items()}
     first_source = next(iter(sources.values()))
     if fields is None and sample is None:
         fields = first_source.fields

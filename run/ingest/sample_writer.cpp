@@ -50,12 +50,14 @@ Status check_fields(const std::vector<Field>& fields) {
     images += field.kind == FieldKind::kImage ? 1 : 0;
     labels += field.kind == FieldKind::kLabel ? 1 : 0;
     const bool known = field.kind == FieldKind::kImage || field.kind == FieldKind::kLabel ||
-                       field.kind == FieldKind::kBytes || data::fixed_field_bytes(field).has_value();
+                       field.kind == FieldKind::kBytes || data::fixed_field_bytes(field).has_value() ||
+                       data::field_row_bytes(field).has_value();
     if (!known)
       return misuse("writer", "field '", printable(field.name),
                     "' is of a kind that is not written: ", data::field_kind_name(field.kind),
-                    "; use image, label, bytes or a tensor of fixed shape");
+                    "; use image, label, bytes, labels, boxes, points or a tensor");
   }
+  if (const Status forms = data::check_forms(fields); !forms.ok()) return misuse("writer", forms.message());
   if (images > 1 || labels > 1)
     return misuse("writer", "more than one image or label field; one is supported");
   if (fields.size() > data::kMostFields)
@@ -138,6 +140,7 @@ struct SampleWriter::Impl {
   Status resume();
   Status check(const NewSample& sample) const;
   Result<int64_t> number_of(const NewSample::Label& label);
+  Result<int64_t> number_labels(NewSample& sample);
   size_t split_of(const std::string& name);
   Status add(NewSample&& sample);
   void note_border(uint64_t bytes);
@@ -265,6 +268,11 @@ Status SampleWriter::Impl::check(const NewSample& sample) const {
       return misuse("writer", "sample ", next, ": field '", printable(fields[i].name), "' has ",
                     sample.values[i].size(), " bytes, its shape says ", *expected);
   }
+  const auto labels_fields = std::count_if(
+      fields.begin(), fields.end(), [](const Field& field) { return field.kind == FieldKind::kLabels; });
+  if (sample.labels.size() != static_cast<size_t>(labels_fields))
+    return misuse("writer", "sample ", next, " has ", sample.labels.size(), " lists of labels for ",
+                  labels_fields, " fields of labels");
   if (!label_field && sample.label.index() != 0)
     return misuse("writer", "sample ", next, " has a label, and the dataset has no field for it");
   if (!splits.empty() && sample.split.empty() != splits.front().name.empty())
@@ -308,6 +316,29 @@ Result<int64_t> SampleWriter::Impl::number_of(const NewSample::Label& label) {
   return *number;
 }
 
+/// The label's number; those of labels fields become their values. What is wrong with the other values is found, too.
+Result<int64_t> SampleWriter::Impl::number_labels(NewSample& sample) {
+  const std::vector<Field>& fields = options.fields;
+  DLPIPE_ASSIGN_OR_RETURN(const int64_t label, number_of(sample.label));
+  auto labels = sample.labels.begin();
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].kind != FieldKind::kLabels) continue;
+    std::vector<int64_t> numbers;
+    for (const NewSample::Label& one : *labels++) {
+      DLPIPE_ASSIGN_OR_RETURN(numbers.emplace_back(), number_of(one));
+      if (numbers.back() < 0)
+        return misuse("writer", "sample ", next, ": field '", printable(fields[i].name),
+                      "' holds a label that is no class; leave it out");
+    }
+    const auto bytes = std::as_bytes(std::span(numbers));
+    sample.values[i].assign(bytes.begin(), bytes.end());
+  }
+  const std::vector<std::span<const std::byte>> values(sample.values.begin(), sample.values.end());
+  if (const Status status = data::check_values(fields, values, -1); !status.ok())
+    return misuse("writer", "sample ", next, ": ", status.message());
+  return label;
+}
+
 size_t SampleWriter::Impl::split_of(const std::string& name) {
   for (size_t i = 0; i < splits.size(); ++i) {
     if (splits[i].name == name) return i;
@@ -322,12 +353,19 @@ Status SampleWriter::Impl::add(NewSample&& sample) {
     return misuse("writer", "the interrupted writer had ended after ", state.total,
                   " samples, and here is one more; finish it, or begin again with interrupted 'restart'");
   DLPIPE_RETURN_IF_ERROR(check(sample));
-  DLPIPE_ASSIGN_OR_RETURN(const int64_t label, number_of(sample.label));
+  const size_t known_classes = state.schema.classes.size();
+  const Labels known_labels = state.labels;
+  const Result<int64_t> label = number_labels(sample);
+  if (!label.ok()) {  // as if it had not come
+    state.schema.classes.resize(known_classes);
+    state.labels = known_labels;
+    return label.status();
+  }
   const size_t split = split_of(sample.split);
   uint64_t bytes = 0;
   for (const auto& value : sample.values) bytes += value.size();
   if (next >= splits[split].done) {
-    filling.items.push_back({next, split, label, std::move(sample.values)});
+    filling.items.push_back({next, split, *label, std::move(sample.values)});
     filling.bytes += bytes;
   }
   ++next;

@@ -33,7 +33,8 @@ struct SampleWriterOptions {
   /// Of these: destination, on_error, resize_max, quality, store, jpeg, trust, zstd, jobs, map_bytes, max_pixels and where
   /// commits lie (bytes of values as they are handed over).
   IngestOptions ingest;
-  std::vector<data::Field> fields;   // at most one image and one label; empty: image, label, path
+  /// At most one image and one label; any number of tensors, bytes, labels, boxes and points. Empty: image, label, path.
+  std::vector<data::Field> fields;
   std::vector<std::string> classes;  // empty: names in the order in which they come, or the numbers that come
   std::string source;  // what the samples are, in the caller's words; a resumed writer must say the same
   Interrupted interrupted = Interrupted::kRefuse;
@@ -42,10 +43,11 @@ struct SampleWriterOptions {
 struct NewSample {
   using Label = std::variant<std::monostate, int64_t, std::string>;  // nothing or -1: no class
   /// One for each field, in the schema's order: of an image JPEG, PNG or raw pixels (io/data/codec/raw.h); of a tensor its
-  /// elements, little-endian; of a label nothing, it stands in `label`.
+  /// elements, little-endian; of boxes and points their rows; of a label and of labels nothing, they stand below.
   std::vector<std::vector<std::byte>> values;
   Label label;
-  std::string split;  // "train", "val", ...; "" when there is one dataset
+  std::string split;                            // "train", "val", ...; "" when there is one dataset
+  std::vector<std::vector<Label>> labels = {};  // of each labels field, in the schema's order
 };
 
 class SampleWriter {

@@ -42,8 +42,9 @@ std::string fields_text(const std::vector<data::Field>& fields) {
   std::string text;
   for (const data::Field& field : fields) {
     text += concat(text.empty() ? "" : ", ", field.name, " (", data::field_kind_name(field.kind));
-    if (field.kind == data::FieldKind::kTensor)
-      text += concat(" ", dtype_name(field.dtype), field.shape.to_string());
+    if (field.kind == data::FieldKind::kTensor) text += concat(" ", dtype_name(field.dtype));
+    if (field.kind == data::FieldKind::kTensor || field.kind == data::FieldKind::kPoints)
+      text += field.shape.to_string();
     if (!field.of.empty()) text += concat(" of ", field.of);
     text += ")";
   }

@@ -1,6 +1,7 @@
 """dlpipe.from_dataset, with the libraries that are installed."""
 
 import io
+import json
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import sys
 import dlpipe
 import numpy as np
 import pytest
+from conftest import run_program
 from test_dataset import dataset_files, tree
 
 
@@ -176,10 +178,59 @@ def test_hugging_faces_jpegs_keep_their_bytes(pictures, tmp_path):
     assert [s.caption for s in dlpipe.Dataset(tmp_path / "stream")] == both["test"]["caption"][:]
 
 
-def test_hugging_face_columns_that_no_field_holds(tmp_path):
+def detections(datasets, pictures, **columns):
+    """Two pictures, with two objects and with none."""
+    files = [data for _, data in sorted(tree(pictures).items())[:2]]
+    boxes = [[[1, 2, 3, 4], [5, 6, 7, 8]], []]
+    rows = {"image": [{"bytes": data, "path": None} for data in files],
+            "objects": [{"bbox": b, "category": [1, 0][: len(b)], "area": [12.0, 56.0][: len(b)], "crowd": [True, False][: len(b)]}
+                        for b in boxes], **{name: values for name, (values, _) in columns.items()}}  # fmt: skip
+    d = datasets
+    features = d.Features({"image": d.Image(), "objects": {
+        "bbox": d.Sequence(d.Sequence(d.Value("float32"), length=4)), "category": d.Sequence(d.ClassLabel(names=["cat", "dog"])),
+        "area": d.Sequence(d.Value("float64")), "crowd": d.Sequence(d.Value("bool"))},
+        **{name: feature for name, (_, feature) in columns.items()}})  # fmt: skip
+    return d.Dataset.from_dict(rows, features=features)
+
+
+def test_hugging_faces_objects_become_boxes_with_their_classes(pictures, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    tags = ([[0, 1], []], datasets.Sequence(datasets.ClassLabel(names=["cat", "dog"])))
+    other = ([[1], [0, 0]], datasets.Sequence(datasets.ClassLabel(names=["x", "y"])))
+    words = ([["a", "b"], []], datasets.Sequence(datasets.Value("string")))
+    many = ([[1, 2, 3], []], datasets.Sequence(datasets.Value("int32")))
+    matrix = ([[[1.5, 2]], [[3, 4]]], datasets.Array2D((1, 2), "float32"))
+    listed = ([[{"x": 1}, {"x": 5}], []], [{"x": datasets.Value("int64")}])
+    dataset = detections(datasets, pictures, tags=tags, other=other, words=words, many=many, matrix=matrix, listed=listed)
+    with pytest.raises(dlpipe.MisuseError, match="column 'objects.bbox' holds boxes; say of which form: boxes='xywh'"):
+        dlpipe.from_dataset(dataset, tmp_path / "d")
+    with pytest.raises(dlpipe.MisuseError, match="boxes='coco'; give 'xywh'"):
+        dlpipe.from_dataset(dataset, tmp_path / "d", boxes="coco")
+    report = dlpipe.from_dataset(dataset, tmp_path / "d", boxes="xywh")
+    assert report["classes"] == ["cat", "dog"]
+    one, none = dlpipe.Dataset(tmp_path / "d")
+    assert one["objects.bbox"].tolist() == [[1, 2, 4, 6], [5, 6, 12, 14]] and none.objects_bbox.shape == (0, 4)
+    assert one["objects.category"].tolist() == [1, 0] and one.objects_area.tolist() == [12, 56]
+    assert one.objects_crowd.tolist() == [1, 0] and one.tags.tolist() == [0, 1] and one.other.tolist() == [1]
+    assert none.other.tolist() == [0, 0] and one.words == '["a", "b"]' and one.many.tolist() == [1, 2, 3]
+    assert one.matrix.tolist() == [[1.5, 2]] and one["listed.x"].tolist() == [1, 5] and len(none.listed_x) == 0
+    links = {f["name"]: f.get("of", "") for f in json.loads(run_program("inspect", tmp_path / "d", "--json"))["fields"]}
+    assert {name for name, of in links.items() if of == "objects.bbox"} == {"objects.category", "objects.area", "objects.crowd"}
+    dlpipe.from_dataset(dataset.select_columns(["image", "objects"]), tmp_path / "xyxy", boxes="xyxy")
+    assert dlpipe.Dataset(tmp_path / "xyxy")[0].objects_bbox.tolist() == [[1, 2, 3, 4], [5, 6, 7, 8]]
+    dlpipe.from_dataset(dataset, tmp_path / "some", fields={"image": "image", "objects.bbox": "boxes-xywh", "many": ("i64", None)})
+    assert dlpipe.Dataset(tmp_path / "some").fields == ("image", "objects.bbox", "many")
+
+
+def test_hugging_face_columns_that_no_field_holds(pictures, tmp_path):
     datasets = pytest.importorskip("datasets")
     with pytest.raises(dlpipe.MisuseError, match=r"column 'many' .*remove_columns\('many'\)"):
-        dlpipe.from_dataset(datasets.Dataset.from_dict({"many": [[1], [2, 3]]}), tmp_path / "d")
+        dlpipe.from_dataset(datasets.Dataset.from_dict({"many": [[[1]], [[2, 3]]]}), tmp_path / "d")
+    dataset = datasets.Dataset.from_dict({"bbox": [[[1, 2, 3, 4]]], "tags": [[1, 2]]})
+    with pytest.raises(dlpipe.MisuseError, match="field 'tags' has 2 rows for 1 boxes of field 'bbox'"):
+        dlpipe.from_dataset(dataset, tmp_path / "d", boxes="xyxy")
+    with pytest.raises(dlpipe.MisuseError, match="boxes= is for Hugging Face's"):
+        dlpipe.from_dataset([{"image": np.zeros((4, 4), np.uint8)}], tmp_path / "d", boxes="xyxy")
 
 
 def test_torchvisions_folders_keep_their_files(pictures, tmp_path):

@@ -82,6 +82,61 @@ def test_fields_of_all_kinds(tmp_path):
     assert batch.tokens[3].tolist() == [3, 4, 5, 6, 7] and batch.price.shape == (10, 1)
 
 
+OBJECTS = {"image": "image", "tags": "labels", "bbox": "boxes-xywh", "corners": "boxes", "class": "labels:bbox",
+           "area": "number:bbox", "id": "i64:bbox", "joints": ("points:bbox", 2), "eyes": "points", "lengths": "numbers",
+           "ids": ("i64", None)}  # fmt: skip
+
+
+def two_objects(**changes):
+    return {"image": pixels_of(1), "tags": ["new", "cat"], "bbox": np.array([[1, 2, 3, 4], [5, 6, 7, 8]]),
+            "corners": [[0, 0, 1.5, 2]], "class": ["cat", "dog"], "area": [12, 56.5], "id": [7, 1 << 60],
+            "joints": [[[1, 2, 1], [3, 4, 0]], [[5, 6, 1], [7, 8, 0]]], "eyes": [(1, 1, 1)], "lengths": [1, 2, 3],
+            "ids": range(4), **changes}  # fmt: skip
+
+
+def test_objects_and_what_is_said_of_them(tmp_path):
+    with dlpipe.Writer(tmp_path / "d", fields=OBJECTS) as writer:
+        writer.write(two_objects())
+        writer.write({"image": pixels_of(2), "tags": [], "bbox": np.zeros((0, 4))})
+        writer.write({"image": pixels_of(3), "tags": ["dog"]})
+    samples = dlpipe.Dataset(tmp_path / "d")
+    assert samples.classes == ["new", "cat", "dog"]
+    one = samples[0]
+    assert one.tags.tolist() == [0, 1] and one["class"].tolist() == [1, 2]
+    assert one.bbox.tolist() == [[1, 2, 4, 6], [5, 6, 12, 14]] and one.corners.tolist() == [[0, 0, 1.5, 2]]
+    assert one.area.tolist() == [12, 56.5] and one.id.tolist() == [7, 1 << 60] and one.id.dtype == np.int64
+    assert one.joints.tolist() == two_objects()["joints"] and one.eyes.tolist() == [[1, 1, 1]]
+    assert one.lengths.tolist() == [1, 2, 3] and one.ids.tolist() == [0, 1, 2, 3]
+    none = samples[1]
+    assert [len(none[name]) for name in list(OBJECTS)[1:]] == [0] * 10
+    assert (none.bbox.shape, none.joints.shape, none.area.shape) == ((0, 4), (0, 2, 3), (0,))
+    assert samples[2].tags.tolist() == [2]
+    run_program("verify", tmp_path / "d", "--decode")
+
+
+def test_objects_that_make_no_sense(tmp_path):
+    with dlpipe.Writer(tmp_path / "d", fields=OBJECTS) as writer:
+        for change, words in [
+            ({"class": ["horse"]}, "sample 0: field 'class' has 1 rows for 2 boxes of field 'bbox'"),
+            ({"class": None}, "'class' has 0 rows for 2 boxes"),
+            ({"bbox": [[1, 2, 3, -4], [5, 6, 7, 8]]}, "field 'bbox': box 1 ends before it begins; boxes-xywh takes x_min"),
+            ({"corners": [[0, 0, 1, 1], [5, 0, 4, 1]]}, "'corners' holds box 2, which ends before it begins"),
+            ({"corners": [0, 0, 1, 1]}, r"'corners' has the shape \(4,\), the dataset's is \(any, 4\)"),
+            ({"corners": [[0, 0, 1, float("nan")]]}, "'corners' holds what is no number"),
+            ({"joints": [[1, 2, 1], [3, 4, 0]]}, r"'joints' has the shape \(2, 3\), the dataset's is \(any, 2, 3\)"),
+            ({"id": [7, 0.5]}, "'id' is .*, which is no i64"),
+            ({"lengths": 3}, r"'lengths' has the shape \(\)"),
+            ({"tags": "cat"}, "'tags' is 'cat'; give a list of classes"),
+            ({"tags": ["cat", None]}, "'tags' holds a label that is no class"),
+            ({"tags": ["cat", 1.5]}, "'tags' holds the label 1.5"),
+            ({"tags": ["cat", 1]}, "label 1, those before were names"),
+        ]:
+            with pytest.raises(dlpipe.MisuseError, match=words):
+                writer.write(two_objects(**change))
+        writer.write(two_objects())
+    assert dlpipe.Dataset(tmp_path / "d").classes == ["new", "cat", "dog"]  # none of a refused sample's
+
+
 def test_splits(tmp_path):
     with dlpipe.Writer(tmp_path / "d") as writer:
         for i in range(40):
@@ -95,6 +150,9 @@ def test_splits(tmp_path):
     [
         ({"fields": {"image": "picture"}}, "'image' is 'picture'; give 'image', 'label'"),
         ({"fields": {"image": "image", "x": ("f32", 0)}}, "'x' has the shape"),
+        ({"fields": {"image": "image", "x": ("boxes", 4)}}, "boxes has no shape"),
+        ({"fields": {"image": "image", "x": "labels:bbox"}}, "field 'x' is of 'bbox'; labels, points and"),
+        ({"fields": {"image": "image", "b": "boxes", "x": "text:b"}}, "field 'x' is of 'b'; labels, points and"),
         ({"fields": {"a": "image", "b": "image"}}, "more than one image"),
         ({"fields": {}}, "no fields"),
         ({"interrupted": "resum"}, "interrupted resum.*resume"),

@@ -37,22 +37,6 @@ std::string bytes_of(std::span<const float> numbers) {
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes()};
 }
 
-Result<std::string> encode_boxes(std::vector<float> numbers, bool is_xywh) {
-  if (numbers.size() % 4 != 0) return wrong(concat(numbers.size(), " numbers are no boxes of four"));
-  for (size_t i = 0; i < numbers.size(); i += 4) {
-    if (is_xywh) {
-      numbers[i + 2] += numbers[i];
-      numbers[i + 3] += numbers[i + 1];
-    }
-    if (numbers[i + 2] < numbers[i] || numbers[i + 3] < numbers[i + 1])
-      return wrong(
-          concat("box ", i / 4 + 1, " ends before it begins; ",
-                 is_xywh ? "boxes-xywh takes x_min, y_min, width, height"
-                         : "boxes takes x_min, y_min, x_max, y_max; boxes-xywh takes widths and heights"));
-  }
-  return bytes_of(numbers);
-}
-
 }  // namespace
 
 static const KindName* find_kind(std::string_view name) {
@@ -179,6 +163,22 @@ Result<std::vector<float>> numbers_in_cell(std::string_view cell) {
     at = end;
   }
   return numbers;
+}
+
+Result<std::string> encode_boxes(std::vector<float> numbers, bool is_xywh) {
+  if (numbers.size() % 4 != 0) return wrong(concat(numbers.size(), " numbers are no boxes of four"));
+  for (size_t i = 0; i < numbers.size(); i += 4) {
+    if (is_xywh) {
+      numbers[i + 2] += numbers[i];
+      numbers[i + 3] += numbers[i + 1];
+    }
+    if (numbers[i + 2] < numbers[i] || numbers[i + 3] < numbers[i + 1])
+      return wrong(
+          concat("box ", i / 4 + 1, " ends before it begins; ",
+                 is_xywh ? "boxes-xywh takes x_min, y_min, width, height"
+                         : "boxes takes x_min, y_min, x_max, y_max; boxes-xywh takes widths and heights"));
+  }
+  return bytes_of(numbers);
 }
 
 Result<std::string> encode_cell(const TypedColumn& column, std::string_view cell, int64_t* numbers) {

@@ -38,6 +38,9 @@ Result<std::vector<float>> numbers_in_cell(std::string_view cell);
 /// A cell of any kind but kLabels and kText as bytes. `numbers` is set by the first cell of kNumbers (0 before), and held
 /// by the others; where the column is of boxes, their number decides (check_values).
 Result<std::string> encode_cell(const TypedColumn& column, std::string_view cell, int64_t* numbers);
+/// Rows of x_min, y_min, x_max, y_max as f32, of such rows or of x_min, y_min, width, height. kCorrupt for a box that ends
+/// before it begins.
+Result<std::string> encode_boxes(std::vector<float> numbers, bool is_xywh);
 /// i64 of each index.
 std::string encode_labels(std::span<const int64_t> labels);
 std::vector<int64_t> decode_labels(std::string_view bytes);

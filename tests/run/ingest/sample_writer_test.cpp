@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -123,6 +124,104 @@ TEST(SampleWriter, NeedsNoPicture) {
   ASSERT_EQ(dataset->classes().size(), 3u);
   EXPECT_EQ(dataset->classes()[2], "2");
   EXPECT_TRUE(value_or_throw(data::verify(*dataset, {.decode = true, .stop_requested = {}})).ok());
+}
+
+std::vector<std::byte> bytes_of_numbers(const std::vector<float>& numbers) {
+  const auto bytes = std::as_bytes(std::span(numbers));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// Pictures with objects: each a box with its class, its weight and two key points.
+SampleWriterOptions objects_to(const std::string& destination) {
+  SampleWriterOptions options = options_to(destination);
+  using data::FieldKind;
+  options.fields = {{"image", FieldKind::kImage, DType::kU8, {}},
+                    {"tags", FieldKind::kLabels, DType::kI64, {}},
+                    {"boxes", FieldKind::kBoxes, DType::kF32, {4}},
+                    {"kind", FieldKind::kLabels, DType::kI64, {}, "boxes"},
+                    {"weight", FieldKind::kTensor, DType::kF32, {}, "boxes"},
+                    {"joints", FieldKind::kPoints, DType::kF32, {2, 3}, "boxes"}};
+  return options;
+}
+
+NewSample two_objects() {
+  NewSample sample;
+  sample.values = {bytes_of(jpeg_text(1, 40, 20)),
+                   {},
+                   bytes_of_numbers({1, 2, 30, 4, 5, 6, 7, 8}),
+                   {},
+                   bytes_of_numbers({0.5f, 2}),
+                   bytes_of_numbers({1, 2, 1, 3, 4, 0, 5, 6, 1, 7, 8, 1})};
+  sample.labels = {{"sunny", "new"}, {"cat", "sunny"}};
+  return sample;
+}
+
+TEST(SampleWriter, KeepsObjectsWithWhatIsSaidOfThem) {
+  TempDir dir;
+  auto writer = value_or_throw(SampleWriter::open(objects_to(dir / "d")));
+  throw_if_error(writer->add(two_objects()));
+  NewSample none;
+  none.values = {bytes_of(jpeg_text(2, 20, 20)), {}, {}, {}, {}, {}};
+  none.labels = {{}, {}};
+  throw_if_error(writer->add(none));
+  value_or_throw(writer->finish());
+
+  const auto dataset = value_or_throw(data::Dataset::open(dir / "d"));
+  EXPECT_EQ(std::vector<std::string>(dataset->classes().begin(), dataset->classes().end()),
+            (std::vector<std::string>{"sunny", "new", "cat"}));
+  const auto reader = value_or_throw(data::SampleReader::open(*dataset));
+  const auto stored = value_or_throw(reader->read(0));
+  const std::vector<int64_t> tags = {0, 1}, kinds = {2, 0};
+  EXPECT_EQ(std::memcmp(stored.view.fields[1].data(), tags.data(), 16), 0);
+  EXPECT_EQ(std::memcmp(stored.view.fields[3].data(), kinds.data(), 16), 0);
+  EXPECT_EQ(stored.view.fields[5].size(), 48u);
+  EXPECT_EQ(value_or_throw(reader->read(1)).view.fields[2].size(), 0u);
+  EXPECT_TRUE(value_or_throw(data::verify(*dataset, {.decode = true, .stop_requested = {}})).ok());
+}
+
+TEST(SampleWriter, RefusesObjectsThatDontFitAndTheirClassesToo) {
+  TempDir dir;
+  auto writer = value_or_throw(SampleWriter::open(objects_to(dir / "d")));
+  const auto refused = [&](auto change, std::string_view words) {
+    NewSample sample = two_objects();
+    change(sample);
+    const Status status = writer->add(std::move(sample));
+    EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+    EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
+  };
+  refused([](NewSample& s) { s.labels[1] = {"horse"}; }, "sample 0: field 'kind' has 1 rows for 2 boxes");
+  refused([](NewSample& s) { s.values[4] = bytes_of_numbers({1}); }, "'weight' has 1 rows for 2 boxes");
+  refused([](NewSample& s) { s.values[5].resize(12); }, "'joints' holds no whole number of rows");
+  refused(
+      [](NewSample& s) {
+        s.values[2] = bytes_of_numbers({1, 2, 3, 4, 5, 6, 4, 8});
+      },
+      "'boxes' holds box 2, which ends before it begins");
+  refused([](NewSample& s) { s.values[4] = bytes_of_numbers({0, NAN}); }, "'weight' holds what is no number");
+  refused([](NewSample& s) { s.labels[0] = {"horse", int64_t{-1}}; }, "a label that is no class");
+  refused([](NewSample& s) { s.labels[0] = {"horse", std::monostate()}; }, "a label that is no class");
+  refused([](NewSample& s) { s.labels.pop_back(); }, "1 lists of labels for 2 fields");
+  throw_if_error(writer->add(two_objects()));
+  value_or_throw(writer->finish());
+  const auto dataset = value_or_throw(data::Dataset::open(dir / "d"));
+  EXPECT_EQ(dataset->classes().size(), 3u) << "a refused sample's class stayed";
+}
+
+TEST(SampleWriter, RefusesFieldsOfImpossibleForms) {
+  TempDir dir;
+  const auto refused = [&](const data::Field& field, std::string_view words) {
+    SampleWriterOptions options = objects_to(dir / "d");
+    options.fields.push_back(field);
+    const Status status = SampleWriter::open(options).status();
+    EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+    EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
+  };
+  using data::FieldKind;
+  refused({"b", FieldKind::kBoxes, DType::kF32, {5}}, "field 'b' is of boxes of another form");
+  refused({"p", FieldKind::kPoints, DType::kF32, {2}}, "field 'p' is of points of another form");
+  refused({"x", FieldKind::kLabels, DType::kI64, {}, "tags"}, "field 'x' is of 'tags'");
+  refused({"x", FieldKind::kTensor, DType::kF32, {2}, "boxes"}, "field 'x' is of 'boxes'");
+  refused({"b", FieldKind::kBoxes, DType::kF32, {4}, "boxes"}, "field 'b' is of 'boxes'");
 }
 
 TEST(SampleWriter, RefusesWhatFitsNoFieldAndGoesOn) {
