@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "dlpipe/augment/chain.h"
+#include "dlpipe/augment/neighbourhood_kernels.h"
 #include "dlpipe/augment/op.h"
 #include "dlpipe/augment/pixel_kernels.h"
 

@@ -1,3 +1,6 @@
+// What looks up bytes in tables of 256 by one instruction: Highway 1.0 leaves this target out unless it is asked for.
+#define HWY_WANT_AVX3_DL 1
+
 #include "dlpipe/augment/pixel_kernels.h"
 
 #include <algorithm>
@@ -9,9 +12,57 @@
 
 #include <hwy/highway.h>
 
+#ifndef DLPIPE_AUGMENT_PIXEL_TABLES
+#define DLPIPE_AUGMENT_PIXEL_TABLES
+namespace dlpipe::augment {
+
+// Pillow's hue of a colour, in its mixture of floats and doubles.
+constexpr int pillows_hue(int r, int g, int b) {
+  const int most = std::max(r, std::max(g, b));
+  const auto span = static_cast<float>(most - std::min(r, std::min(g, b)));
+  const float from_r = static_cast<float>(most - r) / span;
+  const float from_g = static_cast<float>(most - g) / span;
+  const float from_b = static_cast<float>(most - b) / span;
+  float sixths = 0;
+  if (r == most) {
+    sixths = from_b - from_g;
+  } else if (g == most) {
+    sixths = static_cast<float>(2.0 + static_cast<double>(from_r) - static_cast<double>(from_b));
+  } else {
+    sixths = static_cast<float>(4.0 + static_cast<double>(from_g) - static_cast<double>(from_r));
+  }
+  const double turned = static_cast<double>(sixths) / 6.0 + 1.0;
+  const auto share = static_cast<float>(turned >= 1.0 ? turned - 1.0 : turned);
+  return static_cast<int>(static_cast<double>(share) * 255.0);
+}
+
+// A hue that is a whole number may fall short of it in floats. Whether it does depends on that number alone; among the
+// colours whose most and least lie 85 apart there is one of each.
+struct WholeHues {
+  int32_t error[256];  // what Pillow gives less the number
+};
+constexpr WholeHues make_whole_hues() {
+  const auto distance = [](int a, int b) { return a < b ? b - a : a - b; };
+  WholeHues hues{};
+  for (int number = 0; number < 255; ++number) {
+    const int place = 2 * number;  // of the 510 of the circle
+    const int r = std::clamp(distance(place, 255) - 85, 0, 85);
+    const int g = std::clamp(170 - distance(place, 170), 0, 85);
+    const int b = std::clamp(170 - distance(place, 340), 0, 85);
+    hues.error[number] = pillows_hue(r, g, b) - number;
+  }
+  return hues;
+}
+inline constexpr WholeHues kWholeHues = make_whole_hues();
+
+}  // namespace dlpipe::augment
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace dlpipe::augment {
 namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
 
 // Pixels taken apart into channels, so that the loops over them are over consecutive values.
 constexpr int kBlock = 128;
@@ -19,19 +70,34 @@ struct Planes {
   alignas(64) uint8_t of[4][kBlock];
 };
 
+#if HWY_TARGET != HWY_SCALAR
+HWY_INLINE void TakeApart3(const uint8_t* from, Planes& planes) {
+  const hn::ScalableTag<uint8_t> d;
+  for (size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
+    hn::Vec<decltype(d)> r, g, b;
+    hn::LoadInterleaved3(d, from + 3 * i, r, g, b);
+    hn::Store(r, d, planes.of[0] + i);
+    hn::Store(g, d, planes.of[1] + i);
+    hn::Store(b, d, planes.of[2] + i);
+  }
+}
+
+HWY_INLINE void PutTogether3(const Planes& planes, uint8_t* to) {
+  const hn::ScalableTag<uint8_t> d;
+  for (size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
+    hn::StoreInterleaved3(hn::Load(d, planes.of[0] + i), hn::Load(d, planes.of[1] + i),
+                          hn::Load(d, planes.of[2] + i), d, to + 3 * i);
+  }
+}
+#endif
+
 void TakeApart(const uint8_t* from, int channels, int count, Planes& planes) {
 #if HWY_TARGET != HWY_SCALAR
-  namespace hn = hwy::HWY_NAMESPACE;
-  if (channels == 3 && count == kBlock) {
-    const hn::ScalableTag<uint8_t> d;
-    for (size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
-      hn::Vec<decltype(d)> r, g, b;
-      hn::LoadInterleaved3(d, from + 3 * i, r, g, b);
-      hn::Store(r, d, planes.of[0] + i);
-      hn::Store(g, d, planes.of[1] + i);
-      hn::Store(b, d, planes.of[2] + i);
-    }
-    return;
+  if (channels == 3 && count == kBlock) return TakeApart3(from, planes);
+  if (channels == 3) {
+    uint8_t whole[3 * kBlock] = {};
+    std::memcpy(whole, from, size_t{3} * static_cast<size_t>(count));
+    return TakeApart3(whole, planes);
   }
 #endif
   for (int i = 0; i < count; ++i) {
@@ -41,13 +107,11 @@ void TakeApart(const uint8_t* from, int channels, int count, Planes& planes) {
 
 void PutTogether(const Planes& planes, int channels, int count, uint8_t* to) {
 #if HWY_TARGET != HWY_SCALAR
-  namespace hn = hwy::HWY_NAMESPACE;
-  if (channels == 3 && count == kBlock) {
-    const hn::ScalableTag<uint8_t> d;
-    for (size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
-      hn::StoreInterleaved3(hn::Load(d, planes.of[0] + i), hn::Load(d, planes.of[1] + i),
-                            hn::Load(d, planes.of[2] + i), d, to + 3 * i);
-    }
+  if (channels == 3 && count == kBlock) return PutTogether3(planes, to);
+  if (channels == 3) {
+    uint8_t whole[3 * kBlock];
+    PutTogether3(planes, whole);
+    std::memcpy(to, whole, size_t{3} * static_cast<size_t>(count));
     return;
   }
 #endif
@@ -56,14 +120,26 @@ void PutTogether(const Planes& planes, int channels, int count, uint8_t* to) {
   }
 }
 
+/// Rows that follow each other without a gap are one long row.
+struct Rows {
+  int count = 0;
+  int width = 0;
+};
+HWY_INLINE Rows LongRows(const ConstImageView& in, const ImageView& out) {
+  const ptrdiff_t row = ptrdiff_t{out.width} * out.channels;
+  if (in.stride == row && out.stride == row) return {1, out.width * out.height};
+  return {out.height, out.width};
+}
+
 /// Calls body(planes) for every block of the picture's pixels; what it leaves there is written to `out`.
 template <class Body>
 HWY_INLINE void ForBlocks(const ConstImageView& in, const ImageView& out, const Body& body) {
   Planes planes;
   std::memset(&planes, 0, sizeof planes);
-  for (int y = 0; y < out.height; ++y) {
-    for (int x = 0; x < out.width; x += kBlock) {
-      const int count = std::min(kBlock, out.width - x);
+  const Rows rows = LongRows(in, out);
+  for (int y = 0; y < rows.count; ++y) {
+    for (int x = 0; x < rows.width; x += kBlock) {
+      const int count = std::min(kBlock, rows.width - x);
       TakeApart(in.row(y) + ptrdiff_t{x} * in.channels, in.channels, count, planes);
       body(planes);
       PutTogether(planes, out.channels, count, out.row(y) + ptrdiff_t{x} * out.channels);
@@ -82,16 +158,29 @@ HWY_INLINE uint8_t Blend(int from, int to, float alpha) {
   return static_cast<uint8_t>(static_cast<int>(std::min(std::max(value, 0.0f), 255.0f)));
 }
 
-/// `count` values through one table: a vector holds 16 of its 256 entries, so each value is looked for in 16 vectors, all
-/// but one of which give 0.
-HWY_INLINE void LookUpValues(const LookupTable& table, const uint8_t* from, size_t count, uint8_t* to) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL
+/// Values through one table, 64 at a time: the processor looks up seven of eight bits in each half. Answers how many.
+HWY_INLINE size_t LookUpVectors(const LookupTable& table, const uint8_t* from, size_t count, uint8_t* to) {
+  const auto part = [&](size_t k) HWY_ATTR { return _mm512_loadu_si512(table.data() + 64 * k); };
+  const __m512i t0 = part(0), t1 = part(1), t2 = part(2), t3 = part(3);
   size_t i = 0;
-#if HWY_TARGET != HWY_SCALAR
-  namespace hn = hwy::HWY_NAMESPACE;
+  for (; i + 64 <= count; i += 64) {
+    const __m512i values = _mm512_loadu_si512(from + i);
+    const __m512i low = _mm512_permutex2var_epi8(t0, values, t1);
+    const __m512i high = _mm512_permutex2var_epi8(t2, values, t3);
+    _mm512_storeu_si512(to + i, _mm512_mask_blend_epi8(_mm512_movepi8_mask(values), low, high));
+  }
+  return i;
+}
+#elif HWY_TARGET != HWY_SCALAR
+/// As many of the values as fill vectors, through one table. A vector holds 16 of its 256 entries, so each value is looked
+/// for in 16 vectors, all but one of which give 0. Answers how many.
+HWY_INLINE size_t LookUpVectors(const LookupTable& table, const uint8_t* from, size_t count, uint8_t* to) {
   const hn::ScalableTag<uint8_t> d;
   const size_t lanes = hn::Lanes(d);
   // Of an index with its highest four bits cleared 0..15 stays what it is; all others get the highest bit.
   const auto others_out = hn::Set(d, 0x70);
+  size_t i = 0;
   for (; i + 2 * lanes <= count; i += 2 * lanes) {
     const auto a = hn::LoadU(d, from + i);
     const auto b = hn::LoadU(d, from + i + lanes);
@@ -106,8 +195,16 @@ HWY_INLINE void LookUpValues(const LookupTable& table, const uint8_t* from, size
     hn::StoreU(sum_a, d, to + i);
     hn::StoreU(sum_b, d, to + i + lanes);
   }
+  return i;
+}
+#else
+HWY_INLINE size_t LookUpVectors(const LookupTable&, const uint8_t*, size_t, uint8_t*) {
+  return 0;
+}
 #endif
-  for (; i < count; ++i) to[i] = table[from[i]];
+
+HWY_INLINE void LookUpValues(const LookupTable& table, const uint8_t* from, size_t count, uint8_t* to) {
+  for (size_t i = LookUpVectors(table, from, count, to); i < count; ++i) to[i] = table[from[i]];
 }
 
 void LookUp(const LookupTables& tables, const ConstImageView& in, const ImageView& out) {
@@ -115,8 +212,9 @@ void LookUp(const LookupTables& tables, const ConstImageView& in, const ImageVie
   bool is_one = true;
   for (int c = 1; c < channels; ++c) is_one = is_one && tables.of[static_cast<size_t>(c)] == tables.of[0];
   if (is_one) {
-    const size_t size = size_t(out.width) * size_t(channels);
-    for (int y = 0; y < out.height; ++y) LookUpValues(tables.of[0], in.row(y), size, out.row(y));
+    const Rows rows = LongRows(in, out);
+    const size_t size = size_t(rows.width) * size_t(channels);
+    for (int y = 0; y < rows.count; ++y) LookUpValues(tables.of[0], in.row(y), size, out.row(y));
     return;
   }
   ForBlocks(in, out, [&](Planes& planes) HWY_ATTR {
@@ -142,68 +240,96 @@ void ToLuma(const ConstImageView& in, const ImageView& out) {
   });
 }
 
-// Pillow's conversions, in its mixture of floats and doubles, which decides what is cut off.
-HWY_INLINE void HueAndSaturation(const Planes& planes, int32_t* HWY_RESTRICT hue,
-                                 int32_t* HWY_RESTRICT saturation, int32_t* HWY_RESTRICT value) {
-  for (int i = 0; i < kBlock; ++i) {
-    const int r = planes.of[0][i], g = planes.of[1][i], b = planes.of[2][i];
-    const int most = std::max(std::max(r, g), b);
-    const int least = std::min(std::min(r, g), b);
-    const float span = static_cast<float>(std::max(most - least, 1));
-    const float from_r = static_cast<float>(most - r) / span;
-    const float from_g = static_cast<float>(most - g) / span;
-    const float from_b = static_cast<float>(most - b) / span;
-    const auto hue_r = static_cast<double>(from_b - from_g);
-    const auto hue_g = static_cast<double>(
-        static_cast<float>(2.0 + static_cast<double>(from_r) - static_cast<double>(from_b)));
-    const auto hue_b = static_cast<double>(
-        static_cast<float>(4.0 + static_cast<double>(from_g) - static_cast<double>(from_r)));
-    const double sixths = r == most ? hue_r : (g == most ? hue_g : hue_b);
-    const double turned = sixths / 6.0 + 1.0;
-    const auto share = static_cast<float>(turned >= 1.0 ? turned - 1.0 : turned);
-    const float chroma = span / static_cast<float>(std::max(most, 1));
-    const bool is_grey = most == least;
-    hue[i] = is_grey ? 0 : static_cast<int32_t>(static_cast<double>(share) * 255.0);
-    saturation[i] = is_grey ? 0 : static_cast<int32_t>(static_cast<double>(chroma) * 255.0);
-    value[i] = most;
-  }
+// Pillow's 8-bit HSV and back. Pillow computes in floats and doubles, but what it cuts off or rounds is a fraction whose
+// distance from the next whole number or half is larger than its errors: whole numbers (as floats, below 2^24) and one
+// division give the same, but for hues that are whole numbers.
+using Ints = hn::ScalableTag<int32_t>;
+using Floats = hn::RebindToFloat<Ints>;
+using Int = hn::Vec<Ints>;
+using Float = hn::Vec<Floats>;
+
+struct Hsv {
+  Int hue, saturation, value;
+};
+
+HWY_INLINE Hsv ToHsv(Int r, Int g, Int b) {
+  const Ints d;
+  const Floats f;
+  const auto most = hn::Max(hn::Max(r, g), b);
+  const auto span = hn::Sub(most, hn::Min(hn::Min(r, g), b));
+  const auto two = hn::Add(span, span);
+  const auto from_first = hn::IfThenElse(hn::Eq(r, most), hn::Sub(g, b),
+                                         hn::IfThenElse(hn::Eq(g, most), hn::Add(two, hn::Sub(b, r)),
+                                                        hn::Add(hn::Add(two, two), hn::Sub(r, g))));
+  const auto whole = hn::Add(hn::Add(two, two), two);
+  const auto sixths =
+      hn::Add(from_first, hn::IfThenElseZero(hn::Lt(from_first, hn::Zero(d)), whole));  // of span
+  const auto divisor = hn::ConvertTo(f, hn::Max(span, hn::Set(d, 1)));
+  const auto turn = hn::Div(hn::Mul(hn::ConvertTo(f, sixths), hn::Set(f, 42.5f)), divisor);
+  const auto cut = hn::ConvertTo(d, turn);
+  const auto is_whole = hn::BitCast(d, hn::VecFromMask(f, hn::Eq(hn::ConvertTo(f, cut), turn)));
+  const auto error = hn::And(is_whole, hn::GatherIndex(d, kWholeHues.error, cut));
+  const auto share = hn::Div(hn::Mul(hn::ConvertTo(f, span), hn::Set(f, 255.0f)),
+                             hn::ConvertTo(f, hn::Max(most, hn::Set(d, 1))));
+  return {hn::Add(cut, error), hn::ConvertTo(d, share), most};
 }
 
-HWY_INLINE int32_t RoundedPart(int32_t value, double share) {
-  return static_cast<int32_t>(static_cast<double>(static_cast<float>(value * share)) + 0.5);
+/// value (1 - saturation / 255 * share / 255), rounded.
+HWY_INLINE Int Dimmed(Float value, Float saturation, Int share) {
+  const Floats f;
+  const auto left = hn::Sub(hn::Set(f, 65025.0f), hn::Mul(saturation, hn::ConvertTo(f, share)));
+  const auto scaled = hn::Mul(hn::Mul(value, left), hn::Set(f, 1.0f / 65025.0f));
+  return hn::ConvertTo(Ints(), hn::Add(scaled, hn::Set(f, 0.5f)));
+}
+
+HWY_INLINE void FromHsv(const Hsv& hsv, Int& r, Int& g, Int& b) {
+  const Ints d;
+  const Floats f;
+  const auto constant = [&](int32_t value) HWY_ATTR { return hn::Set(d, value); };
+  const auto sixths = hn::Mul(hsv.hue, constant(6));                        // of 255
+  const auto sixth = hn::ShiftRight<23>(hn::Mul(sixths, constant(32897)));  // sixths / 255
+  const auto within = hn::Sub(sixths, hn::Mul(sixth, constant(255)));
+  const auto saturation = hn::ConvertTo(f, hsv.saturation);
+  const auto value = hn::ConvertTo(f, hsv.value);
+  const auto& v = hsv.value;
+  const auto p = Dimmed(value, saturation, constant(255));
+  const auto q = Dimmed(value, saturation, within);
+  const auto t = Dimmed(value, saturation, hn::Sub(constant(255), within));
+  const auto is = [&](int32_t k) HWY_ATTR { return hn::Eq(sixth, constant(k)); };
+  const auto is_first = hn::Or(is(0), is(6));
+  const auto is_1 = is(1), is_2 = is(2), is_3 = is(3), is_4 = is(4), is_5 = is(5);
+  const auto choose = [&](auto whole, auto falling, auto rising) HWY_ATTR {
+    return hn::IfThenElse(whole, v, hn::IfThenElse(falling, q, hn::IfThenElse(rising, t, p)));
+  };
+  r = choose(hn::Or(is_first, is_5), is_1, is_4);
+  g = choose(hn::Or(is_1, is_2), is_3, is_first);
+  b = choose(hn::Or(is_3, is_4), is_5, is_2);
 }
 
 void TurnHue(int shift, const ConstImageView& in, const ImageView& out) {
-  ForBlocks(in, out, [shift](Planes& planes) HWY_ATTR {
-    alignas(64) int32_t hue[kBlock], saturation[kBlock], value[kBlock];
-    HueAndSaturation(planes, hue, saturation, value);
-    for (int i = 0; i < kBlock; ++i) {
-      const int32_t turned = (hue[i] + shift) & 255;
-      const double sixths = static_cast<double>(static_cast<float>(turned)) * 6.0 / 255.0;
-      const auto sixth = static_cast<int32_t>(sixths);
-      const auto within = static_cast<double>(static_cast<float>(sixths - static_cast<double>(sixth)));
-      const auto s = static_cast<double>(static_cast<float>(saturation[i] / 255.0));
-      const int32_t v = value[i];
-      const int32_t p = RoundedPart(v, 1.0 - s);
-      const int32_t q = RoundedPart(v, 1.0 - s * within);
-      const int32_t t = RoundedPart(v, 1.0 - s * (1.0 - within));
-      const int32_t k = sixth == 6 ? 0 : sixth;
-      const int32_t r = k == 0 || k == 5 ? v : (k == 1 ? q : (k == 4 ? t : p));
-      const int32_t g = k == 1 || k == 2 ? v : (k == 0 ? t : (k == 3 ? q : p));
-      const int32_t b = k == 3 || k == 4 ? v : (k == 2 ? t : (k == 5 ? q : p));
-      const bool is_grey = saturation[i] == 0;
-      planes.of[0][i] = static_cast<uint8_t>(is_grey ? v : r);
-      planes.of[1][i] = static_cast<uint8_t>(is_grey ? v : g);
-      planes.of[2][i] = static_cast<uint8_t>(is_grey ? v : b);
+  const Ints d;
+  const hn::Rebind<uint8_t, Ints> bytes;
+  ForBlocks(in, out, [&](Planes& planes) HWY_ATTR {
+    for (size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
+      const auto channel = [&](int c)
+                               HWY_ATTR { return hn::PromoteTo(d, hn::Load(bytes, planes.of[c] + i)); };
+      Hsv hsv = ToHsv(channel(0), channel(1), channel(2));
+      hsv.hue = hn::And(hn::Add(hsv.hue, hn::Set(d, shift)), hn::Set(d, 255));
+      Int r, g, b;
+      FromHsv(hsv, r, g, b);
+      hn::Store(hn::DemoteTo(bytes, r), bytes, planes.of[0] + i);
+      hn::Store(hn::DemoteTo(bytes, g), bytes, planes.of[1] + i);
+      hn::Store(hn::DemoteTo(bytes, b), bytes, planes.of[2] + i);
     }
   });
 }
 
 void FoldValues(int mask, int threshold, const ConstImageView& in, const ImageView& out) {
-  const int size = out.width * out.channels;
+  const Rows rows = LongRows(in, out);
+  const int size = rows.width * out.channels;
   const auto most = static_cast<uint8_t>(threshold - 1);
   const auto kept = static_cast<uint8_t>(mask);
-  for (int y = 0; y < out.height; ++y) {
+  for (int y = 0; y < rows.count; ++y) {
     const uint8_t* HWY_RESTRICT from = in.row(y);
     uint8_t* HWY_RESTRICT to = out.row(y);
     if (threshold <= 0) {
@@ -276,103 +402,6 @@ uint64_t LumaSum(const ConstImageView& in) {
   return sum;
 }
 
-// A sum of products of 8.8 bits with weights of 0.16 bits, in 8.8 bits: each product is cut off, so half of a last bit per
-// tap is added.
-void Convolve(const ConstImageView& in, std::span<const uint16_t> across, std::span<const uint16_t> down,
-              const ImageView& out, uint16_t* HWY_RESTRICT rows) {
-  constexpr int kPiece = 64;
-  const int size = out.width * out.channels;
-  const int wide = in.width * in.channels;
-  for (int y = 0; y < out.height; ++y) {
-    // Down first, into one row with margins.
-    for (int i = 0; i < wide; i += kPiece) {
-      const int count = std::min(kPiece, wide - i);
-      alignas(64) uint16_t sum[kPiece];
-      for (int j = 0; j < kPiece; ++j) sum[j] = static_cast<uint16_t>(down.size() / 2);
-      for (size_t t = 0; t < down.size(); ++t) {
-        const uint8_t* HWY_RESTRICT from = in.row(y + static_cast<int>(t)) + i;
-        const uint32_t weight = down[t];
-        if (count == kPiece) {
-          for (int j = 0; j < kPiece; ++j)
-            sum[j] = static_cast<uint16_t>(sum[j] + ((static_cast<uint32_t>(from[j] << 8) * weight) >> 16));
-        } else {
-          for (int j = 0; j < count; ++j)
-            sum[j] = static_cast<uint16_t>(sum[j] + ((static_cast<uint32_t>(from[j] << 8) * weight) >> 16));
-        }
-      }
-      std::memcpy(rows + i, sum, sizeof sum);
-    }
-    uint8_t* HWY_RESTRICT to = out.row(y);
-    for (int i = 0; i < size; i += kPiece) {
-      alignas(64) uint16_t sum[kPiece];
-      for (int j = 0; j < kPiece; ++j) sum[j] = static_cast<uint16_t>(128 + across.size() / 2);
-      for (size_t t = 0; t < across.size(); ++t) {
-        const uint16_t* HWY_RESTRICT from = rows + i + static_cast<ptrdiff_t>(t) * in.channels;
-        const uint32_t weight = across[t];
-        for (int j = 0; j < kPiece; ++j)
-          sum[j] = static_cast<uint16_t>(sum[j] + ((static_cast<uint32_t>(from[j]) * weight) >> 16));
-      }
-      const int count = std::min(kPiece, size - i);
-      for (int j = 0; j < count; ++j) to[i + j] = static_cast<uint8_t>(sum[j] >> 8);
-    }
-  }
-}
-
-void Convolve3x3(const ConstImageView& in, const std::array<int, 9>& weights, int divisor, int offset,
-                 const ImageView& out) {
-  constexpr int kPiece = 64;
-  const int size = out.width * out.channels;
-  // (2 sum + divisor) / (2 divisor), rounded down, as a product: exact, since sums are below 2^16 and divisors small.
-  const float scale = 1.0f / static_cast<float>(2 * divisor);
-  for (int y = 0; y < out.height; ++y) {
-    for (int i = 0; i < size; i += kPiece) {
-      const int count = std::min(kPiece, size - i);
-      alignas(64) int32_t sum[kPiece];
-      for (int j = 0; j < kPiece; ++j) sum[j] = 0;
-      for (int t = 0; t < 9; ++t) {
-        const uint8_t* HWY_RESTRICT from = in.row(y + t / 3) + i + ptrdiff_t{t % 3} * in.channels;
-        const int weight = weights[static_cast<size_t>(t)];
-        if (count == kPiece) {
-          for (int j = 0; j < kPiece; ++j) sum[j] += weight * from[j];
-        } else {
-          for (int j = 0; j < count; ++j) sum[j] += weight * from[j];
-        }
-      }
-      uint8_t* HWY_RESTRICT to = out.row(y) + i;
-      for (int j = 0; j < count; ++j) {
-        // Half a step between two results keeps the product clear of rounding.
-        const float doubled = static_cast<float>(2 * (sum[j] + offset * divisor) + divisor) + 0.5f;
-        to[j] = static_cast<uint8_t>(static_cast<int>(std::min(std::max(doubled * scale, 0.0f), 255.0f)));
-      }
-    }
-  }
-}
-
-void AverageTaps(const ConstImageView& in, std::span<const TapOffset> taps, const ImageView& out) {
-  constexpr int kPiece = 64;
-  const int size = out.width * out.channels;
-  const auto count = static_cast<uint32_t>(taps.size());
-  // sum / count as sum * (2^24 / count rounded up) / 2^24: exact for sums below 2^16.
-  const uint32_t scale = ((1u << 24) + count - 1) / count;
-  for (int y = 0; y < out.height; ++y) {
-    for (int i = 0; i < size; i += kPiece) {
-      const int piece = std::min(kPiece, size - i);
-      alignas(64) uint16_t sum[kPiece];
-      for (int j = 0; j < kPiece; ++j) sum[j] = static_cast<uint16_t>(count / 2);
-      for (const TapOffset& tap : taps) {
-        const uint8_t* HWY_RESTRICT from = in.row(y + tap.y) + i + ptrdiff_t{tap.x} * out.channels;
-        if (piece == kPiece) {
-          for (int j = 0; j < kPiece; ++j) sum[j] = static_cast<uint16_t>(sum[j] + from[j]);
-        } else {
-          for (int j = 0; j < piece; ++j) sum[j] = static_cast<uint16_t>(sum[j] + from[j]);
-        }
-      }
-      uint8_t* HWY_RESTRICT to = out.row(y) + i;
-      for (int j = 0; j < piece; ++j) to[j] = static_cast<uint8_t>((uint64_t{sum[j]} * scale) >> 24);
-    }
-  }
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace dlpipe::augment
 HWY_AFTER_NAMESPACE();
@@ -389,13 +418,6 @@ HWY_EXPORT(BlendLuma);
 HWY_EXPORT(BlendImages);
 HWY_EXPORT(MixChannels);
 HWY_EXPORT(LumaSum);
-HWY_EXPORT(Convolve);
-HWY_EXPORT(Convolve3x3);
-HWY_EXPORT(AverageTaps);
-
-void average_taps(const ConstImageView& with_margins, std::span<const TapOffset> taps, const ImageView& out) {
-  HWY_DYNAMIC_DISPATCH(AverageTaps)(with_margins, taps, out);
-}
 
 void blend_luma(const ConstImageView& in, float alpha, const ImageView& out) {
   HWY_DYNAMIC_DISPATCH(BlendLuma)(in, alpha, out);
@@ -409,19 +431,6 @@ void mix_channels(const ColorMatrix& matrix, const ConstImageView& in, const Ima
 uint64_t luma_sum(const ConstImageView& in) {
   return HWY_DYNAMIC_DISPATCH(LumaSum)(in);
 }
-void convolve3x3(const ConstImageView& with_margins, const std::array<int, 9>& weights, int divisor,
-                 int offset, const ImageView& out) {
-  HWY_DYNAMIC_DISPATCH(Convolve3x3)(with_margins, weights, divisor, offset, out);
-}
-
-void convolve(const ConstImageView& with_margins, std::span<const uint16_t> across,
-              std::span<const uint16_t> down, const ImageView& out, std::vector<std::byte>& work) {
-  constexpr size_t kPiece = 64;
-  const size_t row = size_t(with_margins.width) * size_t(with_margins.channels) + 2 * kPiece;
-  if (work.size() < row * sizeof(uint16_t)) work.resize(row * sizeof(uint16_t));
-  HWY_DYNAMIC_DISPATCH(Convolve)(with_margins, across, down, out, reinterpret_cast<uint16_t*>(work.data()));
-}
-
 void look_up(const LookupTables& tables, const ConstImageView& in, const ImageView& out) {
   HWY_DYNAMIC_DISPATCH(LookUp)(tables, in, out);
 }
@@ -447,39 +456,6 @@ std::array<Histogram, 4> histograms(const ConstImageView& in) {
     }
   }
   return seen;
-}
-
-ConstImageView with_margin(const ConstImageView& in, const Region& region, const Region& window, int width,
-                           int height, int reach_x, int reach_y, Border border,
-                           std::vector<std::byte>& work) {
-  const auto seen = [border](int i, int size) {
-    if (border == Border::kReplicate || size == 1) return std::clamp(i, 0, size - 1);
-    while (i < 0 || i >= size) i = i < 0 ? -i : 2 * (size - 1) - i;
-    return i;
-  };
-  const int channels = in.channels;
-  const int wide = window.width + 2 * reach_x;
-  const int high = window.height + 2 * reach_y;
-  constexpr size_t kPadding = 64;
-  const size_t stride = size_t(wide) * size_t(channels);
-  if (work.size() < stride * size_t(high) + kPadding) work.resize(stride * size_t(high) + kPadding);
-  uint8_t* const begin = reinterpret_cast<uint8_t*>(work.data());
-  const int left = window.x - reach_x;
-  const int first = std::clamp(-left, 0, wide);  // columns [first, last) lie in the picture
-  const int last = std::clamp(width - left, first, wide);
-  for (int y = 0; y < high; ++y) {
-    const uint8_t* from = in.row(seen(window.y - reach_y + y, height) - region.y);
-    uint8_t* to = begin + size_t(y) * stride;
-    std::memcpy(to + ptrdiff_t{first} * channels, from + ptrdiff_t{left + first - region.x} * channels,
-                size_t(last - first) * size_t(channels));
-    for (int x = 0; x < wide; ++x) {
-      if (x == first) x = last;
-      if (x >= wide) break;
-      std::memcpy(to + ptrdiff_t{x} * channels, from + ptrdiff_t{seen(left + x, width) - region.x} * channels,
-                  size_t(channels));
-    }
-  }
-  return {begin, wide, high, channels, static_cast<ptrdiff_t>(stride)};
 }
 
 }  // namespace dlpipe::augment

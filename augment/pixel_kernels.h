@@ -1,13 +1,10 @@
-// The inner loops of ops that work value by value, pixel by pixel or over a small neighbourhood. Plain loops, compiled
-// once per instruction set and chosen at run time; integers, or floats without contraction, so that all give the same
-// bits. Internal to augment. `in` and `out` have the same size and channels and do not overlap.
+// The inner loops of ops that work value by value or pixel by pixel. Plain loops, compiled once per instruction set and
+// chosen at run time; integers, or floats without contraction, so that all give the same bits. Internal to augment. `in`
+// and `out` have the same size and channels and do not overlap.
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <span>
-#include <vector>
 
 #include "dlpipe/base/image.h"
 
@@ -54,30 +51,5 @@ void blend_images(const ConstImageView& other, const ConstImageView& in, float a
 /// clipped.
 using ColorMatrix = std::array<std::array<int32_t, 4>, 3>;
 void mix_channels(const ColorMatrix& matrix, const ConstImageView& in, const ImageView& out);
-
-/// How pixels beyond the border are seen: the border's own again, or mirrored without repeating it.
-enum class Border { kReplicate, kReflect };
-/// The picture's `window` with `reach` more pixels on every side; `in` holds `region` of a picture of `width` x
-/// `height`, whose pixels beyond its border follow `border`. Lies in `work`.
-ConstImageView with_margin(const ConstImageView& in, const Region& region, const Region& window, int width,
-                           int height, int reach_x, int reach_y, Border border, std::vector<std::byte>& work);
-
-/// Separable convolution of a picture with margins of weights.size() / 2; weights have 16 bits after the point, sum to
-/// less than 2^16 and are taken symmetrically. `work` holds rows between the passes.
-void convolve(const ConstImageView& with_margins, std::span<const uint16_t> across,
-              std::span<const uint16_t> down, const ImageView& out, std::vector<std::byte>& work);
-
-/// out = (sum of weights[dy][dx] in[y + dy - 1][x + dx - 1]) / divisor + offset of a picture with margins of 1, halves rounded
-/// up, clipped.
-void convolve3x3(const ConstImageView& with_margins, const std::array<int, 9>& weights, int divisor,
-                 int offset, const ImageView& out);
-
-/// The mean of a picture with margins at places relative to each output pixel (0, 0 being the margins' first), halves
-/// rounded up; at most 256 of them.
-struct TapOffset {
-  int x = 0;
-  int y = 0;
-};
-void average_taps(const ConstImageView& with_margins, std::span<const TapOffset> taps, const ImageView& out);
 
 }  // namespace dlpipe::augment

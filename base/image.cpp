@@ -21,26 +21,43 @@ Region stored_region(const Region& seen, int seen_width, int seen_height, Orient
 
 namespace {
 
+// In squares, so that rows and columns both stay in the cache.
+constexpr int kSide = 32;
+
+/// Rows become columns. Three bytes are copied as four, the fourth being overwritten by the next pixel, where there is a next
+/// pixel in the square.
 template <int kChannels>
-void orient_pixels(const ConstImageView& stored, bool swap, bool flip_x, bool flip_y, const ImageView& seen) {
-  // In squares, so that rows and columns both stay in the cache.
-  constexpr int kSide = 32;
-  for (int top = 0; top < stored.height; top += kSide) {
-    for (int left = 0; left < stored.width; left += kSide) {
-      const int bottom = std::min(top + kSide, stored.height);
-      const int right = std::min(left + kSide, stored.width);
+void swap_axes(const ConstImageView& stored, bool flip_x, bool flip_y, const ImageView& seen) {
+  constexpr ptrdiff_t kCopied = kChannels == 3 ? 4 : kChannels;
+  for (int top = 0; top < seen.height; top += kSide) {
+    for (int left = 0; left < seen.width; left += kSide) {
+      const int bottom = std::min(top + kSide, seen.height);
+      const int right = std::min(left + kSide, seen.width);
       for (int y = top; y < bottom; ++y) {
-        const int to_y = flip_y ? stored.height - 1 - y : y;
-        const uint8_t* from = stored.row(y) + ptrdiff_t{left} * kChannels;
-        const int first_x = flip_x ? stored.width - 1 - left : left;
-        uint8_t* to = swap ? seen.row(first_x) + ptrdiff_t{to_y} * kChannels
-                           : seen.row(to_y) + ptrdiff_t{first_x} * kChannels;
-        const ptrdiff_t step = (swap ? seen.stride : ptrdiff_t{kChannels}) * (flip_x ? -1 : 1);
-        for (int x = left; x < right; ++x, from += kChannels, to += step) {
-          for (int c = 0; c < kChannels; ++c) to[c] = from[c];
+        const int x_stored = flip_x ? stored.width - 1 - y : y;
+        const uint8_t* from =
+            stored.row(flip_y ? stored.height - 1 - left : left) + ptrdiff_t{x_stored} * kChannels;
+        const ptrdiff_t step = flip_y ? -stored.stride : stored.stride;
+        uint8_t* to = seen.row(y) + ptrdiff_t{left} * kChannels;
+        int x = left;
+        if (x_stored + 1 < stored.width) {
+          for (; x + 1 < right; ++x, from += step, to += kChannels) std::memcpy(to, from, kCopied);
         }
+        for (; x < right; ++x, from += step, to += kChannels) std::memcpy(to, from, kChannels);
       }
     }
+  }
+}
+
+template <int kChannels>
+void orient_pixels(const ConstImageView& stored, bool swap, bool flip_x, bool flip_y, const ImageView& seen) {
+  if (swap) return swap_axes<kChannels>(stored, flip_x, flip_y, seen);
+  for (int y = 0; y < stored.height; ++y) {
+    const uint8_t* from = stored.row(y);
+    uint8_t* to = seen.row(flip_y ? stored.height - 1 - y : y);
+    if (flip_x) to += ptrdiff_t{stored.width - 1} * kChannels;
+    const ptrdiff_t step = flip_x ? -kChannels : kChannels;
+    for (int x = 0; x < stored.width; ++x, from += kChannels, to += step) std::memcpy(to, from, kChannels);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace dlpipe {
@@ -46,6 +47,37 @@ TEST(Orientation, StoredRegionShowsTheSeenRegion) {
                   whole[static_cast<size_t>((y + seen.y) * width + x + seen.x)])
             << "orientation " << o;
       }
+    }
+  }
+}
+
+// Several squares, rows with a gap behind them: every pixel arrives whole, and the gaps are left alone.
+TEST(Orientation, MovesPixelsOfAnyNumberOfChannels) {
+  constexpr int kWidth = 70;
+  constexpr int kHeight = 41;
+  constexpr int kGap = 5;
+  for (int channels = 1; channels <= 4; ++channels) {
+    const ptrdiff_t stride = ptrdiff_t{kWidth} * channels + kGap;
+    std::vector<uint8_t> stored(
+        static_cast<size_t>(stride * kHeight - kGap));  // nothing behind the last pixel
+    for (size_t i = 0; i < stored.size(); ++i) stored[i] = static_cast<uint8_t>(i * 7 + i / 251);
+    const ConstImageView from{stored.data(), kWidth, kHeight, channels, stride};
+    for (int o = 1; o <= 8; ++o) {
+      const auto orientation = static_cast<Orientation>(o);
+      const int width = swaps_axes(orientation) ? kHeight : kWidth;
+      const int height = swaps_axes(orientation) ? kWidth : kHeight;
+      const ptrdiff_t seen_stride = ptrdiff_t{width} * channels + kGap;
+      std::vector<uint8_t> seen(static_cast<size_t>(seen_stride * height - kGap), 99);
+      std::vector<uint8_t> expected = seen;
+      for (int y = 0; y < height; ++y) {
+        for (int x = 0; x < width; ++x) {
+          const Region at = stored_region({x, y, 1, 1}, width, height, orientation);
+          std::copy_n(from.row(at.y) + ptrdiff_t{at.x} * channels, channels,
+                      expected.begin() + y * seen_stride + ptrdiff_t{x} * channels);
+        }
+      }
+      orient_image(from, orientation, {seen.data(), width, height, channels, seen_stride});
+      EXPECT_EQ(seen, expected) << "orientation " << o << ", " << channels << " channels";
     }
   }
 }

@@ -1,0 +1,175 @@
+#include "dlpipe/augment/neighbourhood_kernels.h"
+
+#include <algorithm>
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "dlpipe/augment/neighbourhood_kernels.cpp"
+#include <hwy/foreach_target.h>  // NOLINT: includes this file once a target
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace dlpipe::augment {
+namespace HWY_NAMESPACE {
+
+// A sum of products of 8.8 bits with weights of 0.16 bits, in 8.8 bits: each product is cut off, so half of a last bit per
+// tap is added.
+void Convolve(const ConstImageView& in, std::span<const uint16_t> across, std::span<const uint16_t> down,
+              const ImageView& out, uint16_t* HWY_RESTRICT rows) {
+  constexpr int kPiece = 64;
+  const int size = out.width * out.channels;
+  const int wide = in.width * in.channels;
+  for (int y = 0; y < out.height; ++y) {
+    // Down first, into one row with margins.
+    for (int i = 0; i < wide; i += kPiece) {
+      const int count = std::min(kPiece, wide - i);
+      alignas(64) uint16_t sum[kPiece];
+      for (int j = 0; j < kPiece; ++j) sum[j] = static_cast<uint16_t>(down.size() / 2);
+      for (size_t t = 0; t < down.size(); ++t) {
+        const uint8_t* HWY_RESTRICT from = in.row(y + static_cast<int>(t)) + i;
+        const uint32_t weight = down[t];
+        if (count == kPiece) {
+          for (int j = 0; j < kPiece; ++j)
+            sum[j] = static_cast<uint16_t>(sum[j] + ((static_cast<uint32_t>(from[j] << 8) * weight) >> 16));
+        } else {
+          for (int j = 0; j < count; ++j)
+            sum[j] = static_cast<uint16_t>(sum[j] + ((static_cast<uint32_t>(from[j] << 8) * weight) >> 16));
+        }
+      }
+      std::memcpy(rows + i, sum, sizeof sum);
+    }
+    uint8_t* HWY_RESTRICT to = out.row(y);
+    for (int i = 0; i < size; i += kPiece) {
+      alignas(64) uint16_t sum[kPiece];
+      for (int j = 0; j < kPiece; ++j) sum[j] = static_cast<uint16_t>(128 + across.size() / 2);
+      for (size_t t = 0; t < across.size(); ++t) {
+        const uint16_t* HWY_RESTRICT from = rows + i + static_cast<ptrdiff_t>(t) * in.channels;
+        const uint32_t weight = across[t];
+        for (int j = 0; j < kPiece; ++j)
+          sum[j] = static_cast<uint16_t>(sum[j] + ((static_cast<uint32_t>(from[j]) * weight) >> 16));
+      }
+      const int count = std::min(kPiece, size - i);
+      for (int j = 0; j < count; ++j) to[i + j] = static_cast<uint8_t>(sum[j] >> 8);
+    }
+  }
+}
+
+void Convolve3x3(const ConstImageView& in, const std::array<int, 9>& weights, int divisor, int offset,
+                 const ImageView& out) {
+  constexpr int kPiece = 64;
+  const int size = out.width * out.channels;
+  // (2 sum + divisor) / (2 divisor), rounded down, as a product: exact, since sums are below 2^16 and divisors small.
+  const float scale = 1.0f / static_cast<float>(2 * divisor);
+  for (int y = 0; y < out.height; ++y) {
+    for (int i = 0; i < size; i += kPiece) {
+      const int count = std::min(kPiece, size - i);
+      alignas(64) int32_t sum[kPiece];
+      for (int j = 0; j < kPiece; ++j) sum[j] = 0;
+      for (int t = 0; t < 9; ++t) {
+        const uint8_t* HWY_RESTRICT from = in.row(y + t / 3) + i + ptrdiff_t{t % 3} * in.channels;
+        const int weight = weights[static_cast<size_t>(t)];
+        if (count == kPiece) {
+          for (int j = 0; j < kPiece; ++j) sum[j] += weight * from[j];
+        } else {
+          for (int j = 0; j < count; ++j) sum[j] += weight * from[j];
+        }
+      }
+      uint8_t* HWY_RESTRICT to = out.row(y) + i;
+      for (int j = 0; j < count; ++j) {
+        // Half a step between two results keeps the product clear of rounding.
+        const float doubled = static_cast<float>(2 * (sum[j] + offset * divisor) + divisor) + 0.5f;
+        to[j] = static_cast<uint8_t>(static_cast<int>(std::min(std::max(doubled * scale, 0.0f), 255.0f)));
+      }
+    }
+  }
+}
+
+void AverageTaps(const ConstImageView& in, std::span<const TapOffset> taps, const ImageView& out) {
+  constexpr int kPiece = 64;
+  const int size = out.width * out.channels;
+  const auto count = static_cast<uint32_t>(taps.size());
+  // sum / count as sum * (2^24 / count rounded up) / 2^24: exact for sums below 2^16.
+  const uint32_t scale = ((1u << 24) + count - 1) / count;
+  for (int y = 0; y < out.height; ++y) {
+    for (int i = 0; i < size; i += kPiece) {
+      const int piece = std::min(kPiece, size - i);
+      alignas(64) uint16_t sum[kPiece];
+      for (int j = 0; j < kPiece; ++j) sum[j] = static_cast<uint16_t>(count / 2);
+      for (const TapOffset& tap : taps) {
+        const uint8_t* HWY_RESTRICT from = in.row(y + tap.y) + i + ptrdiff_t{tap.x} * out.channels;
+        if (piece == kPiece) {
+          for (int j = 0; j < kPiece; ++j) sum[j] = static_cast<uint16_t>(sum[j] + from[j]);
+        } else {
+          for (int j = 0; j < piece; ++j) sum[j] = static_cast<uint16_t>(sum[j] + from[j]);
+        }
+      }
+      uint8_t* HWY_RESTRICT to = out.row(y) + i;
+      for (int j = 0; j < piece; ++j) to[j] = static_cast<uint8_t>((uint64_t{sum[j]} * scale) >> 24);
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace dlpipe::augment
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace dlpipe::augment {
+
+HWY_EXPORT(Convolve);
+HWY_EXPORT(Convolve3x3);
+HWY_EXPORT(AverageTaps);
+
+void average_taps(const ConstImageView& with_margins, std::span<const TapOffset> taps, const ImageView& out) {
+  HWY_DYNAMIC_DISPATCH(AverageTaps)(with_margins, taps, out);
+}
+
+void convolve3x3(const ConstImageView& with_margins, const std::array<int, 9>& weights, int divisor,
+                 int offset, const ImageView& out) {
+  HWY_DYNAMIC_DISPATCH(Convolve3x3)(with_margins, weights, divisor, offset, out);
+}
+
+void convolve(const ConstImageView& with_margins, std::span<const uint16_t> across,
+              std::span<const uint16_t> down, const ImageView& out, std::vector<std::byte>& work) {
+  constexpr size_t kPiece = 64;
+  const size_t row = size_t(with_margins.width) * size_t(with_margins.channels) + 2 * kPiece;
+  if (work.size() < row * sizeof(uint16_t)) work.resize(row * sizeof(uint16_t));
+  HWY_DYNAMIC_DISPATCH(Convolve)(with_margins, across, down, out, reinterpret_cast<uint16_t*>(work.data()));
+}
+
+ConstImageView with_margin(const ConstImageView& in, const Region& region, const Region& window, int width,
+                           int height, int reach_x, int reach_y, Border border,
+                           std::vector<std::byte>& work) {
+  const auto seen = [border](int i, int size) {
+    if (border == Border::kReplicate || size == 1) return std::clamp(i, 0, size - 1);
+    while (i < 0 || i >= size) i = i < 0 ? -i : 2 * (size - 1) - i;
+    return i;
+  };
+  const int channels = in.channels;
+  const int wide = window.width + 2 * reach_x;
+  const int high = window.height + 2 * reach_y;
+  constexpr size_t kPadding = 64;
+  const size_t stride = size_t(wide) * size_t(channels);
+  if (work.size() < stride * size_t(high) + kPadding) work.resize(stride * size_t(high) + kPadding);
+  uint8_t* const begin = reinterpret_cast<uint8_t*>(work.data());
+  const int left = window.x - reach_x;
+  const int first = std::clamp(-left, 0, wide);  // columns [first, last) lie in the picture
+  const int last = std::clamp(width - left, first, wide);
+  for (int y = 0; y < high; ++y) {
+    const uint8_t* from = in.row(seen(window.y - reach_y + y, height) - region.y);
+    uint8_t* to = begin + size_t(y) * stride;
+    std::memcpy(to + ptrdiff_t{first} * channels, from + ptrdiff_t{left + first - region.x} * channels,
+                size_t(last - first) * size_t(channels));
+    for (int x = 0; x < wide; ++x) {
+      if (x == first) x = last;
+      if (x >= wide) break;
+      std::memcpy(to + ptrdiff_t{x} * channels, from + ptrdiff_t{seen(left + x, width) - region.x} * channels,
+                  size_t(channels));
+    }
+  }
+  return {begin, wide, high, channels, static_cast<ptrdiff_t>(stride)};
+}
+
+}  // namespace dlpipe::augment
+#endif  // HWY_ONCE
