@@ -175,7 +175,7 @@ def interrupted(attack, root):
             time.sleep(0.001)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        if transaction(file):
+        if transaction(file) and (partial / "ingest.list").exists():  # not killed while it finished
             return source, partial
     raise SystemExit("flips: no interrupted ingest could be made")
 
