@@ -13,6 +13,7 @@ import tarfile
 import tempfile
 
 import lmdb
+import numpy as np
 import zstandard
 from tfrecord import example_pb2
 from tfrecord.writer import TFRecordWriter
@@ -93,7 +94,34 @@ def datums():
             yield "two", file.read()
 
 
-KINDS = {"datum": datums, "cifar": cifars, "state": states, "tar": tars, "text": texts, "tfrecord": tfrecords}
+def arrays():
+    rng = np.random.default_rng(1)
+    images, labels = rng.integers(0, 256, (3, 4, 5, 3), np.uint8), np.array([2, 0, 1])
+    for name, save in (("stored", np.savez), ("packed", np.savez_compressed)):
+        out = io.BytesIO()
+        save(out, x_train=images, y_train=labels, x_test=images[:1], y_test=np.array(["a"]))
+        yield name, out.getvalue()
+    for name, array in (("c", images), ("fortran", np.asfortranarray(images)), ("grey", images[..., 0].copy())):
+        out = io.BytesIO()
+        np.save(out, array)
+        yield name, out.getvalue()
+
+
+def annotations():
+    yield "coco", json.dumps({
+        "images": [{"id": 1, "file_name": "1.jpg", "width": 8, "height": 6}, {"id": 2, "file_name": "2.jpg"}],
+        "annotations": [{"image_id": 1, "category_id": 3, "bbox": [1, 2, 3.5, 4], "iscrowd": 0,
+                         "keypoints": [1, 2, 2], "segmentation": [[1, 2, 3, 4, 5, 6]]}],
+        "categories": [{"id": 3, "name": "cat", "keypoints": ["nose"]}]}).encode()
+    yield "voc", (b"<annotation><filename>1.jpg</filename><size><width>8</width><height>6</height></size><object>"
+                  b"<name>cat</name><difficult>1</difficult><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3.5</xmax>"
+                  b"<ymax>4</ymax></bndbox></object></annotation>")
+    yield "yolo", b"path: .\ntrain: images/train\nval: [a, b]\nnc: 2\nnames:\n  0: cat\n  1: dog\nkpt_shape: [1, 3]\n"
+    yield "labels", b"0 0.5 0.5 0.25 0.5\n1 0.1 0.1 0.4 0.1 0.2 0.5\n"
+
+
+KINDS = {"annotations": annotations, "datum": datums, "numpy": arrays, "cifar": cifars,
+         "state": states, "tar": tars, "text": texts, "tfrecord": tfrecords}
 
 
 def main():

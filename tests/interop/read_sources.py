@@ -439,8 +439,45 @@ def case_yolo(folder):
     yield "folder", Case([folder], samples, splits=("train", "val"))
 
 
+def case_numpy(folder):
+    """numpy.save, savez and savez_compressed: each order of axes and of bytes, labels of several kinds."""
+    rng = np.random.default_rng(11)
+    images = {"train": rng.integers(0, 256, (11, 9, 7, 3), np.uint8), "test": rng.integers(0, 256, (4, 9, 7, 3), np.uint8)}
+    labels = {split: rng.integers(0, 12, len(x)) for split, x in images.items()}
+    samples = {f"{split}:{split}-{i:06d}": (str(labels[split][i]), x[i], {})
+               for split, x in images.items() for i in range(len(x))}
+    arrays = {}
+    for split in images:
+        arrays |= {f"x_{split}": images[split], f"y_{split}": labels[split]}
+    splits = tuple(images)
+    for name, save in (("npz", np.savez), ("compressed", np.savez_compressed)):
+        path = os.path.join(folder, name + ".npz")
+        save(path, **arrays)
+        yield name, Case([path], samples, [path], splits=splits)
+    for name, change in (("fortran", np.asfortranarray), ("channels first", lambda x: x.transpose(0, 3, 1, 2).copy()),
+                         ("transposed", lambda x: x.transpose(0, 3, 1, 2))):
+        path = os.path.join(folder, name)
+        os.mkdir(path)
+        for key, array in arrays.items():
+            np.save(os.path.join(path, key), change(array) if array.ndim > 1 else array.astype(">i4"))
+        yield name, Case([path], samples, [os.path.join(path, "x_train.npy")], splits=splits)
+    x, n = images["test"], len(images["test"])
+    names = np.array(["ant", "bee", "\u00fcber", "ant"])
+    target, several = rng.normal(size=(n, 2)).astype(np.float16), rng.integers(0, 2, (n, 5), np.uint8)
+    several[0] = 1
+    for kind, y, expect in (
+        ("texts", names, lambda i: (str(names[i]), x[i], {})),
+        ("one-hot", np.eye(3)[[2, 0, 1, 1]], lambda i: (str([2, 0, 1, 1][i]), x[i], {})),
+        ("numbers", target, lambda i: (None, x[i], {"target": target[i].astype("<f4").tobytes()})),
+        ("several", several, lambda i: (None, x[i], {"labels": np.nonzero(several[i])[0].astype("<i8").tobytes()})),
+    ):
+        path = os.path.join(folder, kind + ".npz")
+        np.savez(path, images=x, labels=y)
+        yield kind, Case([path], {f"images-{i:06d}": expect(i) for i in range(n)}, [path])
+
+
 CASES = [case_pillow, case_json_lines, case_python_tar, case_gnu_tar, case_webdataset, case_imagenet, case_cifar,
-         case_tfrecord, case_caffe_lmdb, case_coco, case_voc, case_yolo]
+         case_tfrecord, case_caffe_lmdb, case_coco, case_voc, case_yolo, case_numpy]
 
 
 def main():

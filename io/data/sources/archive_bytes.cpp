@@ -73,6 +73,30 @@ Result<ArchiveBytes> ArchiveBytes::open(const std::string& path, const SourceOpt
   return archive;
 }
 
+Result<ArchiveBytes> ArchiveBytes::open_unpacked(const std::string& path) {
+  DLPIPE_ASSIGN_OR_RETURN(const RegularFile opened, RegularFile::open("ingest", path));
+  ArchiveBytes archive;
+  archive.path_ = path;
+  archive.stamp_ = opened.stamp();
+  archive.size_ = opened.stamp().size_bytes;
+  return archive;
+}
+
+ArchiveBytes ArchiveBytes::part(uint64_t begin, uint64_t size) const {
+  ArchiveBytes piece = *this;
+  piece.begin_ += begin;
+  piece.size_ = size;
+  return piece;
+}
+
+ArchiveBytes ArchiveBytes::rewritten(std::shared_ptr<ScratchFile> scratch, uint64_t begin) const {
+  ArchiveBytes made = *this;
+  made.begin_ = begin;
+  made.size_ = scratch->size_bytes() - begin;
+  made.scratch_ = std::move(scratch);
+  return made;
+}
+
 Status ArchiveBytes::read(uint64_t at, std::span<std::byte> to) const {
   if (at > size_ || to.size() > size_ - at)
     return Status(ErrorCode::kCorrupt,
@@ -82,7 +106,7 @@ Status ArchiveBytes::read(uint64_t at, std::span<std::byte> to) const {
   if (file.status().code() == ErrorCode::kNotFound) return changed(path_);
   if (!file.ok()) return file.status();
   if (file->stamp() != stamp_) return changed(path_);
-  DLPIPE_ASSIGN_OR_RETURN(const size_t count, read_at(file->fd(), at, to, path_));
+  DLPIPE_ASSIGN_OR_RETURN(const size_t count, read_at(file->fd(), begin_ + at, to, path_));
   return count == to.size() && file->is_unchanged() ? Status() : changed(path_);
 }
 
@@ -117,7 +141,7 @@ Result<size_t> ArchiveBytes::Scan::read(uint64_t at, std::span<std::byte> to) {
       DLPIPE_RETURN_IF_ERROR(archive_.scratch_->read(archive_.begin_ + at, into));
       filled_ = into.size();
     } else {
-      DLPIPE_ASSIGN_OR_RETURN(filled_, read_at(file_.front().fd(), at, into, archive_.path_));
+      DLPIPE_ASSIGN_OR_RETURN(filled_, read_at(file_.front().fd(), archive_.begin_ + at, into, archive_.path_));
       if (filled_ < into.size()) return changed(archive_.path_);
     }
   }

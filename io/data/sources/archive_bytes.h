@@ -22,6 +22,13 @@ class ArchiveBytes {
   /// options' stop_requested says so.
   static Result<ArchiveBytes> open(const std::string& path, const SourceOptions& options);
 
+  /// The file as it is, whatever it holds.
+  static Result<ArchiveBytes> open_unpacked(const std::string& path);
+  /// A piece of it, which lies in it.
+  ArchiveBytes part(uint64_t begin, uint64_t size) const;
+  /// What was made of it in a scratch file.
+  ArchiveBytes rewritten(std::shared_ptr<ScratchFile> scratch, uint64_t begin) const;
+
   uint64_t size_bytes() const { return size_; }
   int64_t modified_ns() const { return stamp_.modified_ns; }  // 0 of a stream
   /// Fills `to`; kChanged where the file is another one than when it was opened. A range past the end is kCorrupt.
@@ -50,7 +57,7 @@ class ArchiveBytes {
   FileStamp stamp_;
   uint64_t size_ = 0;
   std::shared_ptr<ScratchFile> scratch_;  // null: the file itself
-  uint64_t begin_ = 0;                    // in the scratch file
+  uint64_t begin_ = 0;                    // in the scratch file or the file itself
 };
 
 }  // namespace dlpipe::data
