@@ -32,6 +32,17 @@ int32_t saturated(int64_t value) {
   return static_cast<int32_t>(std::clamp<int64_t>(value, -(int64_t{1} << 30), (int64_t{1} << 31) - 1));
 }
 
+void fill_steps(int64_t at, int64_t step, int count, int32_t* out) {
+  const int64_t last = at + (count - 1) * step;
+  if (saturated(at) == at && saturated(last) == last) {  // then all between are, too
+    const auto begin = static_cast<uint32_t>(at),
+               by = static_cast<uint32_t>(step);  // modulo 2^32, as the result is
+    for (uint32_t i = 0; i < static_cast<uint32_t>(count); ++i) out[i] = static_cast<int32_t>(begin + i * by);
+    return;
+  }
+  for (int i = 0; i < count; ++i, at += step) out[i] = saturated(at);
+}
+
 }  // namespace
 
 Status WarpOp::apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
@@ -64,12 +75,12 @@ void ProjectiveOp::row(const OpDraw&, const std::vector<std::byte>& work, int fi
   if (is_affine && bits == kNearestBits) {  // as Pillow: whole steps of fixed point
     const int64_t step_x = rounded_fixed(m[0]);
     const int64_t step_y = rounded_fixed(m[3]);
-    int64_t at_x = rounded_fixed(m[2] + m[0] * 0.5 + m[1] * 0.5) + y * rounded_fixed(m[1]) + first * step_x;
-    int64_t at_y = rounded_fixed(m[5] + m[3] * 0.5 + m[4] * 0.5) + y * rounded_fixed(m[4]) + first * step_y;
-    for (int i = 0; i < count; ++i, at_x += step_x, at_y += step_y) {
-      x_out[i] = saturated(at_x);
-      y_out[i] = saturated(at_y);
-    }
+    const int64_t at_x =
+        rounded_fixed(m[2] + m[0] * 0.5 + m[1] * 0.5) + y * rounded_fixed(m[1]) + first * step_x;
+    const int64_t at_y =
+        rounded_fixed(m[5] + m[3] * 0.5 + m[4] * 0.5) + y * rounded_fixed(m[4]) + first * step_y;
+    fill_steps(at_x, step_x, count, x_out);
+    fill_steps(at_y, step_y, count, y_out);
     return;
   }
   projective_row(m.data(), first, y, count, bits, x_out, y_out);

@@ -32,11 +32,11 @@ struct SampledImage {
 };
 
 /// Reads `count` pixels at (x[i], y[i]), coordinates of the whole picture with kNearestBits or kBilinearBits after the
-/// point. What is inside the picture lies in image.region.
-void sample_nearest(const SampledImage& image, const int32_t* x, const int32_t* y, int count,
-                    const Pixel& fill, uint8_t* out);
-void sample_bilinear(const SampledImage& image, const int32_t* x, const int32_t* y, int count,
-                     const Pixel& fill, uint8_t* out);
+/// point. What is inside the picture lies in image.region. What x held is lost.
+void sample_nearest(const SampledImage& image, int32_t* x, const int32_t* y, int count, const Pixel& fill,
+                    uint8_t* out);
+void sample_bilinear(const SampledImage& image, int32_t* x, const int32_t* y, int count, const Pixel& fill,
+                     uint8_t* out);
 
 /// Where the centres of pixels [first, first + count) of row y come from by a ProjectiveMap, with `bits` after the point; what
 /// lies far outside stays outside.

@@ -13,6 +13,24 @@
 #define DLPIPE_AUGMENT_WARP_SCALAR
 namespace dlpipe::augment {
 
+/// Whether places in the image's memory are less than 2^31 bytes apart.
+inline bool has_small_offsets(const SampledImage& image) {
+  return int64_t{image.part.stride} * image.part.height < (int64_t{1} << 31);
+}
+
+inline void sample_nearest_pixel(const SampledImage& image, int32_t x, int32_t y, const Pixel& fill,
+                                 uint8_t* out) {
+  const int column = x >> kNearestBits;
+  const int row = y >> kNearestBits;
+  const Region& there = image.region;
+  const uint8_t* from = fill.data();
+  if (column >= 0 && row >= 0 && column < image.width && row < image.height) {
+    from = image.part.row(std::clamp(row - there.y, 0, there.height - 1)) +
+           ptrdiff_t{std::clamp(column - there.x, 0, there.width - 1)} * image.part.channels;
+  }
+  std::memcpy(out, from, size_t(image.part.channels));
+}
+
 /// One pixel, wherever it lies.
 inline void sample_bilinear_pixel(const SampledImage& image, int32_t x, int32_t y, const Pixel& fill,
                                   uint8_t* out) {
@@ -47,19 +65,35 @@ HWY_BEFORE_NAMESPACE();
 namespace dlpipe::augment {
 namespace HWY_NAMESPACE {
 
+namespace hn = hwy::HWY_NAMESPACE;
+using Ints = hn::CappedTag<int32_t, 16>;
+
+#if HWY_TARGET != HWY_SCALAR
+/// The lowest three bytes of each lane to 3 * lanes bytes. `has_room`: four bytes behind them may be overwritten.
+HWY_INLINE void StorePixels(hn::Vec<Ints> pixels, bool has_room, uint8_t* out) {
+  const hn::Repartition<uint8_t, Ints> bytes;
+  alignas(16) static constexpr uint8_t kFirstThree[16] = {0,  1,  2,  4,  5,    6,    8,    9,
+                                                          10, 12, 13, 14, 0x80, 0x80, 0x80, 0x80};
+  alignas(64) uint8_t packed[64];
+  const auto dense = hn::TableLookupBytesOr0(hn::BitCast(bytes, pixels), hn::LoadDup128(bytes, kFirstThree));
+  hn::Store(dense, bytes, packed);
+  const size_t blocks = hn::Lanes(bytes) / 16;
+  for (size_t b = 0; b < blocks; ++b)
+    std::memcpy(out + 12 * b, packed + 16 * b, has_room || b + 1 < blocks ? 16 : 12);
+}
+#endif
+
 // Three channels: four bytes are read where a pixel has three, so the last pixel of all is left to plain code, as are those
-// at the border and outside.
+// at the border.
 void BilinearRgb(const SampledImage& image, const int32_t* x, const int32_t* y, int count, const Pixel& fill,
                  uint8_t* out) {
   int i = 0;
 #if HWY_TARGET != HWY_SCALAR
-  namespace hn = hwy::HWY_NAMESPACE;
-  const hn::ScalableTag<int32_t> d;
+  const Ints d;
   const int lanes = static_cast<int>(hn::Lanes(d));
   constexpr int32_t kOne = 1 << kBilinearBits;
   const Region& there = image.region;
-  const int64_t bytes = int64_t{image.part.stride} * image.part.height;
-  if (there.width >= 2 && there.height >= 2 && bytes < (int64_t{1} << 31)) {
+  if (there.width >= 2 && there.height >= 2 && has_small_offsets(image)) {
     const auto half = hn::Set(d, kOne / 2);
     const auto mask = hn::Set(d, kOne - 1);
     const auto byte = hn::Set(d, 255);
@@ -70,11 +104,26 @@ void BilinearRgb(const SampledImage& image, const int32_t* x, const int32_t* y, 
     const auto end_y = hn::Set(d, there.height - 1);
     const auto stride = hn::Set(d, static_cast<int32_t>(image.part.stride));
     const auto* const base = reinterpret_cast<const int32_t*>(image.part.data);
-    alignas(64) int32_t packed[16];
-    alignas(64) int32_t inner[16];
+    alignas(64) int32_t by_itself[16];
+    const auto width = hn::Set(d, image.width);
+    const auto height = hn::Set(d, image.height);
+    int32_t fill_bytes = 0;
+    std::memcpy(&fill_bytes, fill.data(), 3);
+    const auto filled = hn::Set(d, fill_bytes);
     for (; i + lanes <= count; i += lanes) {
-      const auto at_x = hn::Sub(hn::LoadU(d, x + i), half);
-      const auto at_y = hn::Sub(hn::LoadU(d, y + i), half);
+      const auto from_x = hn::LoadU(d, x + i);
+      const auto from_y = hn::LoadU(d, y + i);
+      const auto pixel_x = hn::ShiftRight<kBilinearBits>(from_x);
+      const auto pixel_y = hn::ShiftRight<kBilinearBits>(from_y);
+      const auto is_in = hn::And(hn::And(hn::Gt(pixel_x, before), hn::Lt(pixel_x, width)),
+                                 hn::And(hn::Gt(pixel_y, before), hn::Lt(pixel_y, height)));
+      const bool has_room = i + lanes + 2 <= count;
+      if (hn::AllFalse(d, is_in)) {
+        StorePixels(filled, has_room, out + 3 * i);
+        continue;
+      }
+      const auto at_x = hn::Sub(from_x, half);
+      const auto at_y = hn::Sub(from_y, half);
       const auto column = hn::Sub(hn::ShiftRight<kBilinearBits>(at_x), hn::Set(d, there.x));
       const auto row = hn::Sub(hn::ShiftRight<kBilinearBits>(at_y), hn::Set(d, there.y));
       // Not the last row's and column's pair: its four bytes may end behind the image.
@@ -102,12 +151,13 @@ void BilinearRgb(const SampledImage& image, const int32_t* x, const int32_t* y, 
                              hn::ShiftRight<8>(p11));
       const auto b = channel(hn::ShiftRight<16>(p00), hn::ShiftRight<16>(p01), hn::ShiftRight<16>(p10),
                              hn::ShiftRight<16>(p11));
-      hn::Store(hn::Or(r, hn::Or(hn::ShiftLeft<8>(g), hn::ShiftLeft<16>(b))), d, packed);
-      for (int j = 0; j < lanes; ++j) std::memcpy(out + 3 * (i + j), packed + j, 3);
-      if (hn::AllTrue(d, is_inner)) continue;
-      hn::Store(hn::IfThenElseZero(is_inner, hn::Set(d, 1)), d, inner);
+      const auto pixels = hn::Or(r, hn::Or(hn::ShiftLeft<8>(g), hn::ShiftLeft<16>(b)));
+      StorePixels(hn::IfThenElse(is_in, pixels, filled), has_room, out + 3 * i);
+      const auto is_at_border = hn::AndNot(is_inner, is_in);
+      if (hn::AllFalse(d, is_at_border)) continue;
+      hn::Store(hn::IfThenElseZero(is_at_border, hn::Set(d, 1)), d, by_itself);
       for (int j = 0; j < lanes; ++j) {
-        if (inner[j] == 0) sample_bilinear_pixel(image, x[i + j], y[i + j], fill, out + 3 * (i + j));
+        if (by_itself[j] != 0) sample_bilinear_pixel(image, x[i + j], y[i + j], fill, out + 3 * (i + j));
       }
     }
   }
@@ -115,36 +165,65 @@ void BilinearRgb(const SampledImage& image, const int32_t* x, const int32_t* y, 
   for (; i < count; ++i) sample_bilinear_pixel(image, x[i], y[i], fill, out + 3 * i);
 }
 
-// Rounded down; what is far from 0 is cut to what the conversion can hold.
-HWY_INLINE int32_t RoundedDown(double value) {
-  constexpr double kFar = 1 << 30;
-  const double near = std::min(std::max(value, -kFar), kFar);
-  const auto whole = static_cast<int32_t>(near);
-  return whole - (near < static_cast<double>(whole) ? 1 : 0);
+// x becomes the pixel's place in the image's memory, in bytes; -1 of what is outside.
+void NearestOffsets(const SampledImage& image, int32_t* x, const int32_t* y, int count) {
+  const Region& there = image.region;
+  const auto some = [&](auto d, int i) HWY_ATTR {
+    const auto constant = [&](ptrdiff_t value) HWY_ATTR { return hn::Set(d, static_cast<int32_t>(value)); };
+    const auto clamp = [&](auto at, int most)
+                           HWY_ATTR { return hn::Min(hn::Max(at, hn::Zero(d)), constant(most)); };
+    const auto is_in = [&](auto at, int size)
+                           HWY_ATTR { return hn::And(hn::Gt(at, constant(-1)), hn::Lt(at, constant(size))); };
+    const auto column = hn::ShiftRight<kNearestBits>(hn::LoadU(d, x + i));
+    const auto row = hn::ShiftRight<kNearestBits>(hn::LoadU(d, y + i));
+    const auto in_column = clamp(hn::Sub(column, constant(there.x)), there.width - 1);
+    const auto in_row = clamp(hn::Sub(row, constant(there.y)), there.height - 1);
+    const auto offset = hn::Add(hn::Mul(in_row, constant(image.part.stride)),
+                                hn::Mul(in_column, constant(image.part.channels)));
+    const auto both = hn::And(is_in(column, image.width), is_in(row, image.height));
+    hn::StoreU(hn::IfThenElse(both, offset, constant(-1)), d, x + i);
+  };
+  const Ints d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  int i = 0;
+  for (; i + lanes <= count; i += lanes) some(d, i);
+  for (; i < count; ++i) some(hn::CappedTag<int32_t, 1>(), i);
 }
 
-void ProjectiveRow(const double* map, int first, int y, int count, int bits, int32_t* HWY_RESTRICT x_out,
-                   int32_t* HWY_RESTRICT y_out) {
-  const double one = 1 << bits;
+void ProjectiveRow(const double* map, int first, int y, int count, int bits, int32_t* x_out, int32_t* y_out) {
   const double center_y = y + 0.5;
-  const double m0 = map[0], m3 = map[3], m6 = map[6];
   const double x0 = map[1] * center_y + map[2];
   const double y0 = map[4] * center_y + map[5];
   const double w0 = map[7] * center_y + 1;
-  if (m6 == 0 && map[7] == 0) {
-    for (int i = 0; i < count; ++i) {
-      const double center_x = first + i + 0.5;
-      x_out[i] = RoundedDown((m0 * center_x + x0) * one);
-      y_out[i] = RoundedDown((m3 * center_x + y0) * one);
+  const bool is_affine = map[6] == 0 && map[7] == 0;
+  const auto some = [&](auto d, int i) HWY_ATTR {
+    const hn::Rebind<int32_t, decltype(d)> ints;
+    // Rounded down; what is far from 0 is cut to what an int32_t can hold.
+    const auto store = [&](auto value, int32_t* out) HWY_ATTR {
+      constexpr double kFar = 1 << 30;
+      const auto near = hn::Min(hn::Max(value, hn::Set(d, -kFar)), hn::Set(d, kFar));
+      hn::StoreU(hn::DemoteTo(ints, hn::Floor(near)), ints, out + i);
+    };
+    const auto center_x = hn::Iota(d, static_cast<double>(first + i) + 0.5);
+    const auto line = [&](double factor, double begin) HWY_ATTR {
+      return hn::Add(hn::Mul(hn::Set(d, factor), center_x), hn::Set(d, begin));
+    };
+    auto from_x = line(map[0], x0);
+    auto from_y = line(map[3], y0);
+    if (!is_affine) {
+      const auto w = line(map[6], w0);
+      from_x = hn::Div(from_x, w);
+      from_y = hn::Div(from_y, w);
     }
-    return;
-  }
-  for (int i = 0; i < count; ++i) {
-    const double center_x = first + i + 0.5;
-    const double w = m6 * center_x + w0;
-    x_out[i] = RoundedDown((m0 * center_x + x0) / w * one);
-    y_out[i] = RoundedDown((m3 * center_x + y0) / w * one);
-  }
+    const auto one = hn::Set(d, static_cast<double>(1 << bits));
+    store(hn::Mul(from_x, one), x_out);
+    store(hn::Mul(from_y, one), y_out);
+  };
+  const hn::CappedTag<double, 8> d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  int i = 0;
+  for (; i + lanes <= count; i += lanes) some(d, i);
+  for (; i < count; ++i) some(hn::CappedTag<double, 1>(), i);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -155,6 +234,7 @@ HWY_AFTER_NAMESPACE();
 namespace dlpipe::augment {
 
 HWY_EXPORT(BilinearRgb);
+HWY_EXPORT(NearestOffsets);
 HWY_EXPORT(ProjectiveRow);
 
 void projective_row(const double* map, int first, int y, int count, int bits, int32_t* x_out,
@@ -162,32 +242,33 @@ void projective_row(const double* map, int first, int y, int count, int bits, in
   HWY_DYNAMIC_DISPATCH(ProjectiveRow)(map, first, y, count, bits, x_out, y_out);
 }
 
-void sample_bilinear(const SampledImage& image, const int32_t* x, const int32_t* y, int count,
-                     const Pixel& fill, uint8_t* out) {
+void sample_bilinear(const SampledImage& image, int32_t* x, const int32_t* y, int count, const Pixel& fill,
+                     uint8_t* out) {
   if (image.part.channels == 3) return HWY_DYNAMIC_DISPATCH(BilinearRgb)(image, x, y, count, fill, out);
   for (int i = 0; i < count; ++i)
     sample_bilinear_pixel(image, x[i], y[i], fill, out + ptrdiff_t{i} * image.part.channels);
 }
 
-void sample_nearest(const SampledImage& image, const int32_t* x, const int32_t* y, int count,
-                    const Pixel& fill, uint8_t* out) {
+void sample_nearest(const SampledImage& image, int32_t* x, const int32_t* y, int count, const Pixel& fill,
+                    uint8_t* out) {
   const int channels = image.part.channels;
-  const Region& there = image.region;
-  for (int i = 0; i < count; ++i, out += channels) {
-    const int column = x[i] >> kNearestBits;
-    const int row = y[i] >> kNearestBits;
-    const uint8_t* from = fill.data();
-    if (column >= 0 && row >= 0 && column < image.width && row < image.height) {
-      const int in_column = std::clamp(column - there.x, 0, there.width - 1);
-      const int in_row = std::clamp(row - there.y, 0, there.height - 1);
-      from = image.part.row(in_row) + ptrdiff_t{in_column} * channels;
-    }
-    if (channels == 3) {
-      std::memcpy(out, from, 3);
-    } else {
-      for (int c = 0; c < channels; ++c) out[c] = from[c];
+  if (!has_small_offsets(image)) {
+    for (int i = 0; i < count; ++i, out += channels) sample_nearest_pixel(image, x[i], y[i], fill, out);
+    return;
+  }
+  HWY_DYNAMIC_DISPATCH(NearestOffsets)(image, x, y, count);
+  const auto from = [&](int i) { return x[i] < 0 ? fill.data() : image.part.data + x[i]; };
+  int i = 0;
+  if (channels ==
+      3) {  // four bytes each, the fourth being overwritten by the next, up to the last of the image or the row
+    const int32_t last =
+        static_cast<int32_t>(image.part.stride) * (image.region.height - 1) + 3 * (image.region.width - 1);
+    for (; i + 1 < count; ++i, out += 3) {
+      if (x[i] == last) break;
+      std::memcpy(out, from(i), 4);
     }
   }
+  for (; i < count; ++i, out += channels) std::memcpy(out, from(i), size_t(channels));
 }
 
 }  // namespace dlpipe::augment
