@@ -1,0 +1,37 @@
+// NumPy's .npy files: one array each (numpy.lib.format, versions 1.0 to 3.0).
+//
+//   bytes 0..5   "\x93NUMPY"     6, 7  version
+//   8..          length of the header: u16 of version 1, u32 of later ones, little endian
+//   then         a Python literal {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }, blanks, a newline
+//   then         the elements, row-major
+//
+// Reading takes any bytes: sizes are checked against the file's before memory is asked for. Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlpipe/base/dtype.h"
+#include "dlpipe/base/error.h"
+
+namespace dlpipe::formats {
+
+struct NpyArray {
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  std::string bytes;  // row-major, little endian
+};
+
+/// The array of a file's bytes; `file` is named in errors. kUnsupported for element types that dlpipe has none
+/// for, big-endian ones, and Fortran's order, with what to do in NumPy; kCorrupt for what is no .npy.
+Result<NpyArray> parse_npy(std::string_view bytes, const std::string& file);
+Result<NpyArray> read_npy(const std::string& path);
+/// Writes aside and renames. kUnsupported for bf16, which NumPy doesn't have.
+Status write_npy(const std::string& path, DType dtype, std::span<const int64_t> shape,
+                 std::span<const std::byte> bytes);
+
+}  // namespace dlpipe::formats

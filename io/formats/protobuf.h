@@ -1,0 +1,55 @@
+// Protocol buffers' wire format (protobuf.dev/programming-guides/encoding), as much of it as one message's fields
+// need: varints, fixed 32 and 64 bits, bytes. What ONNX files are read and written with; no message is known here.
+//
+// Reading takes any bytes: lengths are checked, nothing is copied, groups (deprecated) are refused. Values.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+
+namespace dlpipe::formats {
+
+enum class WireType : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+struct ProtobufField {
+  uint32_t number = 0;
+  WireType type = WireType::kVarint;
+  uint64_t value = 0;      // of a varint or a fixed one
+  std::string_view bytes;  // of kBytes: into what was read
+
+  int64_t as_int() const { return static_cast<int64_t>(value); }
+  float as_float() const;    // of kFixed32
+  double as_double() const;  // of kFixed64
+};
+
+/// The fields of one message, in the file's order. kCorrupt says at which byte something is wrong.
+Result<std::vector<ProtobufField>> parse_message(std::string_view message);
+/// The values of a repeated number: packed ones, or one field each. Appends.
+Status append_varints(const ProtobufField& field, std::vector<int64_t>& to);
+Status append_floats(const ProtobufField& field, std::vector<float>& to);
+Status append_doubles(const ProtobufField& field, std::vector<double>& to);
+
+/// Builds one message.
+class ProtobufWriter {
+ public:
+  void add_int(uint32_t number, int64_t value);
+  void add_float(uint32_t number, float value);
+  void add_bytes(uint32_t number, std::string_view bytes);
+  void add_message(uint32_t number, const ProtobufWriter& message) { add_bytes(number, message.bytes_); }
+  /// Packed.
+  void add_ints(uint32_t number, std::span<const int64_t> values);
+  void add_floats(uint32_t number, std::span<const float> values);
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void add_varint(uint64_t value);
+  void add_tag(uint32_t number, WireType type);
+  std::string bytes_;
+};
+
+}  // namespace dlpipe::formats
