@@ -12,51 +12,6 @@ namespace dlpipe::engine {
 
 namespace {
 
-// `grad` in the shape, dtype and layout of `spec`, contiguous. Error names `where` when the shape differs.
-Tensor conform(const Tensor& grad, const TensorSpec& spec, const std::string& where) {
-  if (!(grad.shape() == spec.shape)) {
-    throw Error(
-        Status(ErrorCode::kMisuse, concat("[", where, "] got a gradient of shape ", grad.shape().to_string(),
-                                          " for a tensor of shape ", spec.shape.to_string())));
-  }
-  const UseBackend fast(Backend::kCpu);  // the reference has no layouts
-  Tensor result = grad;
-  if (result.layout() != spec.layout) result = plain(result);
-  if (result.dtype() != spec.dtype) result = cast(result, spec.dtype);
-  if (result.layout() != spec.layout) result = reorder(result, spec.layout);
-  if (result.layout() == Layout::kPlain && !result.is_contiguous()) result = result.contiguous_copy();
-  return result;
-}
-
-// The end of a path: adds what arrives to its leaf's gradient.
-class AccumulateGrad final : public Node {
- public:
-  explicit AccumulateGrad(const Tensor& leaf) : leaf_(leaf) {
-    output_specs = {{leaf.shape(), leaf.dtype(), Layout::kPlain}};
-  }
-  std::string name() const override { return "gradient"; }
-  std::vector<Tensor> backward(std::vector<Tensor> grad_outputs) override {
-    Tensor grad = grad_outputs[0];
-    TensorImpl& leaf = *leaf_.impl();
-    for (const Tensor::Hook& hook : leaf.hooks) {
-      if (Tensor replaced = hook(grad); replaced.defined()) grad = conform(replaced, output_specs[0], "hook");
-    }
-    // The leaf's own memory: what arrived may be somebody else's too (a hook's, a view's).
-    grad_outputs.clear();
-    if (leaf.grad.defined()) {
-      leaf.grad = add(leaf.grad, grad);
-    } else {
-      leaf.grad = TensorImpl::is_exclusive(grad) ? std::move(grad) : grad.clone();
-    }
-    return {};
-  }
-  void release() override {}
-  bool released() const override { return false; }
-
- private:
-  Tensor leaf_;
-};
-
 struct Walk {
   int dependencies = 0;  // edges into the node whose gradient has not arrived
   std::vector<Tensor> grads;
@@ -103,7 +58,7 @@ class BackwardWalk {
     if (!grad.defined()) return;
     std::vector<Tensor>& grads = walks_[node.get()].grads;
     if (grads.empty()) grads.resize(node->outputs);
-    grad = conform(grad, node->output_specs[output], node->name());
+    grad = conform_gradient(grad, node->output_specs[output], node->name());
     grads[output] = grads[output].defined() ? add(grads[output], grad) : std::move(grad);
   }
 
@@ -135,11 +90,11 @@ class BackwardWalk {
       if (node.hooks[output].empty() || !grads[output].defined()) continue;
       TensorSpec spec = node.output_specs[output];
       spec.layout = Layout::kPlain;
-      Tensor grad = conform(grads[output], spec, "hook");
+      Tensor grad = conform_gradient(grads[output], spec, "hook");
       for (const Tensor::Hook& hook : node.hooks[output]) {
-        if (Tensor replaced = hook(grad); replaced.defined()) grad = conform(replaced, spec, "hook");
+        if (Tensor replaced = hook(grad); replaced.defined()) grad = conform_gradient(replaced, spec, "hook");
       }
-      grads[output] = conform(grad, node.output_specs[output], "hook");
+      grads[output] = conform_gradient(grad, node.output_specs[output], "hook");
     }
   }
 
@@ -165,19 +120,6 @@ void Tensor::backward(const Tensor& seed, bool retain_graph) const {
   const NoGrad no_grad;
   const Tensor start = seed.defined() ? seed : Tensor::full(shape(), 1.0, dtype(), device());
   BackwardWalk(edge.node, retain_graph).run(edge.node, edge.output, start);
-}
-
-Edge gradient_edge(const Tensor& tensor) {
-  if (!tensor.defined()) return {};
-  TensorImpl& impl = *tensor.impl();
-  if (impl.node != nullptr) return {impl.node, impl.node_output};
-  if (!impl.requires_grad) return {};
-  std::shared_ptr<Node> accumulator = impl.accumulator.lock();
-  if (accumulator == nullptr) {
-    accumulator = std::make_shared<AccumulateGrad>(tensor);
-    impl.accumulator = accumulator;
-  }
-  return {std::move(accumulator), 0};
 }
 
 }  // namespace dlpipe::engine

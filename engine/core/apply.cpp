@@ -13,6 +13,7 @@
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/call_observer.h"
 #include "dlpipe/engine/core/conversions.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/engine/core/device_memory.h"
@@ -167,7 +168,7 @@ std::vector<TensorSpec> infer(const OpRecord& record, std::span<const Tensor> in
                               Layout image_layout) {
   std::vector<TensorSpec> specs = specs_of(inputs);
   for (TensorSpec& spec : specs) spec.layout = Layout::kPlain;
-  std::array<bool, 32> defined{};
+  std::array<bool, OpRecord::kMostInputs> defined{};
   for (size_t i = 0; i < inputs.size(); ++i) defined[i] = inputs[i].defined();
   std::vector<TensorSpec> outputs =
       record.infer(specs, std::span<const bool>(defined.data(), inputs.size()), attrs);
@@ -303,7 +304,7 @@ std::vector<Tensor> apply_widened(const OpRow& row, const std::vector<Tensor>& i
 
 }  // namespace
 
-std::vector<Tensor> apply(const OpRow& row, std::vector<Tensor> inputs, Attrs attrs) {
+static std::vector<Tensor> run_op(const OpRow& row, std::vector<Tensor> inputs, Attrs attrs) {
   const OpRecord& record = *row.record;
   check_inputs(row, inputs);
   const Backend backend = backend_of(inputs);
@@ -320,6 +321,18 @@ std::vector<Tensor> apply(const OpRow& row, std::vector<Tensor> inputs, Attrs at
   std::vector<Tensor> visible(ran.outputs.begin(), ran.outputs.begin() + record.visible_outputs);
   record_call(record, backend, std::move(attrs), inputs, ran, visible);
   return visible;
+}
+
+std::vector<Tensor> apply(const OpRow& row, std::vector<Tensor> inputs, Attrs attrs) {
+  CallObserver* const observer = thread_state::call_observer();
+  if (observer == nullptr) return run_op(row, std::move(inputs), std::move(attrs));
+  std::vector<Tensor> outputs;
+  {
+    const UseCallObserver not_of_conversions(nullptr);
+    outputs = run_op(row, inputs, attrs);
+  }
+  observer->on_call(row, inputs, attrs, outputs);
+  return outputs;
 }
 
 }  // namespace dlpipe::engine

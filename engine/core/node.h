@@ -64,8 +64,10 @@ class SavedTensor {
 void record_history(const std::shared_ptr<Node>& node, std::span<Tensor> outputs);
 
 /// Where the gradient of `tensor` goes: the node that made it, the accumulator of a leaf that requires
-/// gradients, or nowhere. Defined by autograd/backward.cpp, as Tensor::backward is: an accumulator adds.
+/// gradients, or nowhere. Tensor::backward, which walks there, is autograd/backward.cpp's.
 Edge gradient_edge(const Tensor& tensor);
+/// `grad` in the shape, dtype and layout of `spec`, contiguous. Error names `where` when the shape differs.
+Tensor conform_gradient(const Tensor& grad, const TensorSpec& spec, const std::string& where);
 
 /// Lets go of a node without recursion, however long the chain behind it.
 void bury(std::shared_ptr<Node> node) noexcept;

@@ -41,6 +41,11 @@ class Attrs {
     if (const T* const value = std::any_cast<T>(&value_); value != nullptr) return *value;
     refuse_type(typeid(T));
   }
+  /// Whether the struct is a T.
+  template <class T>
+  bool is() const {
+    return std::any_cast<T>(&value_) != nullptr;
+  }
 
  private:
   [[noreturn]] void refuse_type(const std::type_info& expected) const;
@@ -118,8 +123,20 @@ constexpr uint32_t bit(int i) {
   return 1u << i;
 }
 
+struct AttrForm;  // core/attr_form.h
+
 struct OpRecord {
   const char* name;
+  /// How the attributes are listed and made from a list: for graphs, which are printed, compared and written to
+  /// files. Null: the op has no attributes, or those can't be written down, and then no graph holds the op.
+  const AttrForm* attr_form = nullptr;
+  /// How many inputs a call has: the first `least` are there, the others may be undefined or left out.
+  static constexpr int kMostInputs = 32;
+  struct InputCount {
+    uint8_t least = 1;
+    uint8_t most = 1;
+  };
+  InputCount input_count = {};
   /// Specs of all outputs, hidden ones (kept for backward only) after the visible. Throws Error "[name]
   /// expected ..., got ...; ..." on bad input. An undefined input has rank 0 and elements() == 1: `defined`
   /// tells.

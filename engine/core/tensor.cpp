@@ -5,6 +5,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/core/call_observer.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/core/node.h"
@@ -17,6 +18,12 @@ namespace {
 
 [[noreturn]] void fail(const std::string& message) {
   throw Error(Status(ErrorCode::kMisuse, "[tensor] " + message));
+}
+
+// A capture (engine/graph) may not miss that somebody looked at values.
+void tell_of_read(const Tensor& tensor) {
+  if (CallObserver* const observer = thread_state::call_observer(); observer != nullptr)
+    observer->on_read(tensor);
 }
 
 std::array<int64_t, Shape::kMaxRank> row_major_strides(const Shape& shape) {
@@ -214,6 +221,7 @@ void* Tensor::raw() const {
 
 void* Tensor::checked_data(DType dtype) const {
   const TensorImpl& impl = defined_impl();
+  tell_of_read(*this);
   if (impl.spec.dtype != dtype) {
     fail(concat("data<", dtype_name(dtype), ">() of a tensor of ", dtype_name(impl.spec.dtype),
                 "; ask for its own dtype or cast() it"));
@@ -231,6 +239,7 @@ double Tensor::item() const {
 }
 
 std::vector<double> Tensor::to_doubles() const {
+  tell_of_read(*this);
   const Tensor row_major = (is_contiguous() ? *this : contiguous_copy()).to(cpu_device());
   const ToDouble read = reader_of(dtype());
   const auto* element = static_cast<const std::byte*>(row_major.raw());
@@ -290,6 +299,7 @@ Tensor Tensor::to(Device& to) const {
 
 Tensor Tensor::contiguous_copy() const {
   const TensorImpl& impl = defined_impl();
+  tell_of_read(*this);
   Tensor copy = empty({impl.spec.shape, impl.spec.dtype, Layout::kPlain}, device());
   if (impl.contiguous) {
     copy_memory(device(), copy.raw(), device(), raw(), size_bytes());

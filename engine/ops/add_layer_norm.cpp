@@ -1,6 +1,7 @@
 // add_layer_norm: the residual stream of a transformer goes on, s = x + branch, and is normalised for the
 // next branch, y = layer_norm(s), in one pass over memory forward and one backward. s has the wider dtype, y
 // the one that whoever reads it wants, so nothing is cast by itself. Hidden outputs: as layer_norm's, of s.
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/ops/layer_norm.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
@@ -36,6 +37,8 @@ std::span<const Tensor> residual_gradients(std::span<Tensor> grads) {
 extern const OpRecord add_layer_norm_op;
 const OpRecord add_layer_norm_op = {
     .name = "add_layer_norm",
+    .attr_form = &attr_form<LayerNormAttrs>,
+    .input_count = {4, 4},
     .infer = infer,
     .visible_outputs = 2,
     .save_inputs = bit(2),

@@ -10,6 +10,11 @@ namespace dlpipe::engine {
 struct AttentionAttrs {
   int heads = 1;
   bool causal = false;  // position t sees positions up to t
+
+  static void each(auto& self, auto&& visit) {  // core/attr_form.h
+    visit("heads", self.heads);
+    visit("causal", self.causal);
+  }
 };
 
 /// qkv [B,T,3*H*D]: queries of all heads, then keys, then values.

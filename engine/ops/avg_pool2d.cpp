@@ -1,5 +1,6 @@
 // avg_pool2d: the mean of every window. Padding counts as zeros or not at all (count_include_pad); what
 // sticks out past the padding (ceil_mode) never counts.
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/ops.h"
@@ -44,6 +45,7 @@ double flops(std::span<const TensorSpec> inputs, const Attrs& any_attrs) {
 extern const OpRecord avg_pool2d_op;
 const OpRecord avg_pool2d_op{
     .name = "avg_pool2d",
+    .attr_form = &attr_form<Pool2dAttrs>,
     .infer = infer,
     .layouts = kAllLayouts,
     .samples = samples,

@@ -5,6 +5,7 @@
 // parameters and statistics are f32 for f32, bf16 and f16 images, f64 for f64. Hidden outputs, kept for
 // backward: mean [C] and 1/sqrt(var + epsilon) [C], those that were used. Ioffe and Szegedy, "Batch
 // Normalization", 2015: equations of algorithm 1 and of the backward in section 3.
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/ops.h"
@@ -76,6 +77,8 @@ double flops(std::span<const TensorSpec> inputs, const Attrs&) {
 extern const OpRecord batch_norm_op;
 const OpRecord batch_norm_op{
     .name = "batch_norm",
+    .attr_form = &attr_form<BatchNormAttrs>,
+    .input_count = {5, 6},
     .infer = infer,
     .save_inputs = bit(0) | bit(1),
     .save_outputs = bit(0) | bit(1) | bit(2),

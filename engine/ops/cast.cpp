@@ -1,5 +1,6 @@
 #include "dlpipe/engine/ops/cast.h"
 
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
@@ -8,6 +9,7 @@ namespace dlpipe::engine {
 extern const OpRecord cast_op;
 const OpRecord cast_op = {
     .name = "cast",
+    .attr_form = &attr_form<CastAttrs>,
     .infer =
         [](auto inputs, auto, const Attrs& attrs) {
           expect_inputs("cast", inputs, 1, 1);

@@ -7,6 +7,10 @@ namespace dlpipe::engine {
 
 struct CastAttrs {
   DType dtype = DType::kF32;
+
+  static void each(auto& self, auto&& visit) {  // core/attr_form.h
+    visit("dtype", self.dtype);
+  }
 };
 
 }  // namespace dlpipe::engine

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
@@ -10,12 +11,11 @@ namespace dlpipe::engine {
 
 namespace {
 
-constexpr size_t kMostInputs = 32;  // bits of OpRecord's masks
-
 std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<const bool>, const Attrs& attrs) {
-  expect_inputs("concat", inputs, 1, kMostInputs);
+  expect_inputs("concat", inputs, 1, OpRecord::kMostInputs);
   const int axis = attrs.as<ConcatAttrs>().axis;
   TensorSpec out = inputs[0];
+  expect_axis("concat", axis, out.shape.rank());
   for (size_t k = 1; k < inputs.size(); ++k) {
     Shape shape = inputs[k].shape;
     const int64_t size = shape.rank() == out.shape.rank() ? shape[axis] : 0;
@@ -40,6 +40,8 @@ std::vector<OpSample> samples() {
 extern const OpRecord concat_op;
 const OpRecord concat_op = {
     .name = "concat",
+    .attr_form = &attr_form<ConcatAttrs>,
+    .input_count = {1, OpRecord::kMostInputs},
     .infer = infer,
     .autocast = Autocast::kAsIs,  // bytes are copied; concat() makes dtypes equal
     .samples = samples,
@@ -52,7 +54,8 @@ const OpRecord concat_op = {
 
 Tensor concat(const std::vector<Tensor>& xs, int axis) {
   if (xs.empty()) reject("concat", "expected at least one tensor, got none");
-  if (xs.size() > kMostInputs) reject("concat", concat("at most ", kMostInputs, " tensors, got ", xs.size()));
+  if (xs.size() > OpRecord::kMostInputs)
+    reject("concat", concat("at most ", OpRecord::kMostInputs, " tensors, got ", xs.size()));
   const auto has = [&](DType dtype) {
     return std::any_of(xs.begin(), xs.end(), [&](const Tensor& x) { return x.dtype() == dtype; });
   };

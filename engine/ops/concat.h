@@ -5,6 +5,10 @@ namespace dlpipe::engine {
 
 struct ConcatAttrs {
   int axis = 0;  // from the front
+
+  static void each(auto& self, auto&& visit) {  // core/attr_form.h
+    visit("axis", self.axis);
+  }
 };
 
 }  // namespace dlpipe::engine

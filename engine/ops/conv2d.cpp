@@ -1,5 +1,6 @@
 // conv2d: two-dimensional convolution (cross-correlation, as every framework means it) of NHWC images with
 // OIHW weights, and the relu behind it when asked.
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/activation.h"
 #include "dlpipe/engine/ops/ops.h"
@@ -99,6 +100,8 @@ double flops(std::span<const TensorSpec> inputs, const Attrs& attrs) {
 extern const OpRecord conv2d_op;
 const OpRecord conv2d_op{
     .name = "conv2d",
+    .attr_form = &attr_form<Conv2dAttrs>,
+    .input_count = {2, 3},
     .infer = infer,
     .save_inputs = bit(0) | bit(1),
     .autocast = Autocast::kLow,

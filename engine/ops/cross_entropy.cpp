@@ -7,6 +7,7 @@
 // is the largest tensor there is.
 #include "dlpipe/engine/ops/cross_entropy.h"
 
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
@@ -64,6 +65,8 @@ CrossEntropyTargets::CrossEntropyTargets(const Tensor& target, const Tensor& wei
 extern const OpRecord cross_entropy_op;
 const OpRecord cross_entropy_op = {
     .name = "cross_entropy",
+    .attr_form = &attr_form<CrossEntropyAttrs>,
+    .input_count = {2, 3},
     .infer = infer,
     .save_inputs = bit(0) | bit(1) | bit(2),
     .save_outputs = bit(1),

@@ -7,6 +7,10 @@ namespace dlpipe::engine {
 
 struct CrossEntropyAttrs {
   double label_smoothing = 0.0;
+
+  static void each(auto& self, auto&& visit) {  // core/attr_form.h
+    visit("label_smoothing", self.label_smoothing);
+  }
 };
 
 /// What forward and backward of both backends need of the targets and weights.

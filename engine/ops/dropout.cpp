@@ -1,6 +1,7 @@
 // dropout: zeroes elements with probability p and scales the rest by 1/(1-p) (Srivastava et al., 2014).
 #include "dlpipe/engine/ops/dropout.h"
 
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/ops/elementwise.h"
@@ -12,6 +13,7 @@ namespace dlpipe::engine {
 extern const OpRecord dropout_op;
 const OpRecord dropout_op = {
     .name = "dropout",
+    .attr_form = &attr_form<DropoutAttrs>,
     .infer = [](auto inputs, auto, const Attrs&) { return unary_rule("dropout", inputs); },
     .samples =
         [] {

@@ -34,6 +34,13 @@ struct DropoutAttrs {
   /// Words below it drop their element. p < 1.
   uint32_t threshold() const { return static_cast<uint32_t>(p * 4294967296.0); }
   double scale() const { return 1.0 / (1.0 - p); }
+
+  static void each(auto& self, auto&& visit) {  // core/attr_form.h
+    visit("p", self.p);
+    visit("seed", self.seed);
+    visit("step", self.step);
+    visit("call", self.call);
+  }
 };
 
 }  // namespace dlpipe::engine

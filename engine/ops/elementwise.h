@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/core/op.h"
 
 // Inlined into the loop that uses it, so that it is compiled for that loop's instruction set.
@@ -71,10 +72,12 @@ constexpr OpRecord elementwise_record(std::vector<OpSample> (*samples)()) {
   record.layouts = kAllLayouts;
   record.samples = samples;
   if constexpr (BinaryFormula<F>) {
+    record.input_count = {2, 2};
     record.infer = [](auto inputs, auto, const Attrs&) { return binary_rule(kName.text, inputs); };
     record.save_inputs = F::kSaves ? bit(0) | bit(1) : 0;
     record.image_inputs = bit(0) | bit(1);
   } else {
+    if constexpr (ListedAttrs<typename F::Attrs>) record.attr_form = &attr_form<typename F::Attrs>;
     record.infer = [](auto inputs, auto, const Attrs&) { return unary_rule(kName.text, inputs); };
     record.save_inputs = F::kSaved == Saved::kInput ? bit(0) : 0;
     record.save_outputs = F::kSaved == Saved::kOutput ? bit(0) : 0;

@@ -46,6 +46,7 @@ void check_ids(const Tensor& ids, int64_t rows) {
 extern const OpRecord embedding_op;
 const OpRecord embedding_op = {
     .name = "embedding",
+    .input_count = {2, 2},
     .infer = infer,
     .save_inputs = bit(1),
     .differentiable = bit(0),

@@ -3,6 +3,7 @@
 // 1/sqrt(variance + epsilon) of each row.
 #include "dlpipe/engine/ops/layer_norm.h"
 
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
@@ -51,6 +52,8 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
 extern const OpRecord layer_norm_op;
 const OpRecord layer_norm_op = {
     .name = "layer_norm",
+    .attr_form = &attr_form<LayerNormAttrs>,
+    .input_count = {3, 3},
     .infer = infer,
     .save_inputs = bit(0) | bit(1),
     .save_outputs = bit(1) | bit(2),

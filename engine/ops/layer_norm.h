@@ -11,6 +11,11 @@ namespace dlpipe::engine {
 struct LayerNormAttrs {
   double epsilon = 1e-5;
   DType output = DType::kF32;  // of y: f32 or a low dtype; f64 where x is
+
+  static void each(auto& self, auto&& visit) {  // core/attr_form.h
+    visit("epsilon", self.epsilon);
+    visit("output", self.output);
+  }
 };
 
 /// Specs of y and of each row's mean and 1/sqrt(variance + epsilon), for rows like x and parameters [C],

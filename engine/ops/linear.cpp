@@ -1,5 +1,6 @@
 // linear: y = activation(x W^T + bias). x [..,in], weight [out,in] (PyTorch's), bias [out] or absent. Hidden
 // output, with gelu: x W^T + bias.
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/ops/activation.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
@@ -49,6 +50,8 @@ double flops(std::span<const TensorSpec> inputs, const Attrs&) {
 extern const OpRecord linear_op;
 const OpRecord linear_op = {
     .name = "linear",
+    .attr_form = &attr_form<LinearAttrs>,
+    .input_count = {2, 3},
     .infer = infer,
     .save_inputs = bit(0) | bit(1),
     .autocast = Autocast::kLow,

@@ -1,4 +1,5 @@
 // log_softmax: x - log sum e^x along an axis, computed from the largest value so that nothing overflows.
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 #include "dlpipe/engine/ops/softmax.h"
@@ -8,6 +9,7 @@ namespace dlpipe::engine {
 extern const OpRecord log_softmax_op;
 const OpRecord log_softmax_op = {
     .name = "log_softmax",
+    .attr_form = &attr_form<SoftmaxAttrs>,
     .infer = [](auto inputs, auto, const Attrs& attrs) { return softmax_rule("log_softmax", inputs, attrs); },
     .save_outputs = bit(0),
     .autocast = Autocast::kF32,

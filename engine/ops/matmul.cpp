@@ -1,6 +1,7 @@
 // matmul: [..,M,K] x [..,K,N] -> [..,M,N]; batch axes broadcast; either side may be given transposed.
 #include "dlpipe/engine/ops/matmul.h"
 
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
@@ -89,6 +90,8 @@ MatmulShape::MatmulShape(const Shape& a, const Shape& b, const MatmulAttrs& attr
 extern const OpRecord matmul_op;
 const OpRecord matmul_op = {
     .name = "matmul",
+    .attr_form = &attr_form<MatmulAttrs>,
+    .input_count = {2, 2},
     .infer = infer,
     .save_inputs = bit(0) | bit(1),
     .autocast = Autocast::kLow,

@@ -8,6 +8,11 @@ namespace dlpipe::engine {
 struct MatmulAttrs {
   bool transpose_a = false;
   bool transpose_b = false;
+
+  static void each(auto& self, auto&& visit) {  // core/attr_form.h
+    visit("transpose_a", self.transpose_a);
+    visit("transpose_b", self.transpose_b);
+  }
 };
 
 /// A batched product taken apart: batch axes broadcast, the matrices as the product sees them.

@@ -2,6 +2,7 @@
 // and a NaN counts as the largest.
 #include "dlpipe/engine/ops/max.h"
 
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
@@ -14,6 +15,7 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
   expect_inputs("max", inputs, 1, 1);
   expect_floating("max", inputs[0], "x");
   const Shape& x = inputs[0].shape;
+  expect_axis("max", attrs.axis, x.rank());
   if (x[attrs.axis] == 0) reject("max", concat("axis ", attrs.axis, " of ", x.to_string(), " is empty"));
   Shape shape;
   for (int i = 0; i < x.rank(); ++i) {
@@ -37,6 +39,7 @@ std::vector<OpSample> samples() {
 extern const OpRecord max_op;
 const OpRecord max_op = {
     .name = "max",
+    .attr_form = &attr_form<MaxAttrs>,
     .infer = infer,
     .save_outputs = bit(1),
     .samples = samples,

@@ -6,6 +6,11 @@ namespace dlpipe::engine {
 struct MaxAttrs {
   int axis = 0;  // counted from the front
   bool keep_dims = false;
+
+  static void each(auto& self, auto&& visit) {  // core/attr_form.h
+    visit("axis", self.axis);
+    visit("keep_dims", self.keep_dims);
+  }
 };
 
 }  // namespace dlpipe::engine

@@ -1,6 +1,7 @@
 // max_pool2d: the largest value of every window; NaN counts as largest. The hidden output holds where in its
 // window the first maximum stood (row * kernel width + column), one byte while windows have at most 256
 // places, lying as the output lies.
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/ops.h"
@@ -50,6 +51,7 @@ double flops(std::span<const TensorSpec> inputs, const Attrs& any_attrs) {
 extern const OpRecord max_pool2d_op;
 const OpRecord max_pool2d_op{
     .name = "max_pool2d",
+    .attr_form = &attr_form<Pool2dAttrs>,
     .infer = infer,
     .save_outputs = bit(1),
     .layouts = kAllLayouts,

@@ -26,6 +26,7 @@ std::vector<OpSample> samples() {
 extern const OpRecord mse_op;
 const OpRecord mse_op = {
     .name = "mse",
+    .input_count = {2, 2},
     .infer = infer,
     .save_inputs = bit(0) | bit(1),
     .autocast = Autocast::kF32,

@@ -70,6 +70,10 @@ Tensor flatten(const Tensor& x);
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
 struct LinearAttrs {
   Activation activation = Activation::kNone;
+
+  static void each(auto& self, auto&& visit) {  // core/attr_form.h
+    visit("activation", self.activation);
+  }
 };
 /// x [.., in], weight [out, in], bias [out] or undefined -> [.., out], activated in the same pass: the bits
 /// of activate(linear(x, weight, bias), activation) and of its gradients.
@@ -87,6 +91,14 @@ struct Conv2dAttrs {
   std::array<int, 2> dilation = {1, 1};
   int groups = 1;
   Activation activation = Activation::kNone;  // or kRelu: in the same pass, as linear's
+
+  static void each(auto& self, auto&& visit) {  // core/attr_form.h
+    visit("stride", self.stride);
+    visit("padding", self.padding);
+    visit("dilation", self.dilation);
+    visit("groups", self.groups);
+    visit("activation", self.activation);
+  }
 };
 /// x [N,H,W,C], weight [O, C/groups, KH, KW] (PyTorch's OIHW), bias [O] or undefined -> [N,OH,OW,O].
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dAttrs& attrs = {});
@@ -97,6 +109,14 @@ struct Pool2dAttrs {
   std::array<int, 2> padding = {0, 0};
   bool count_include_pad = true;  // average pooling, as PyTorch's default
   bool ceil_mode = false;
+
+  static void each(auto& self, auto&& visit) {  // core/attr_form.h
+    visit("kernel", self.kernel);
+    visit("stride", self.stride);
+    visit("padding", self.padding);
+    visit("count_include_pad", self.count_include_pad);
+    visit("ceil_mode", self.ceil_mode);
+  }
 };
 Tensor max_pool2d(const Tensor& x, const Pool2dAttrs& attrs = {});
 Tensor avg_pool2d(const Tensor& x, const Pool2dAttrs& attrs = {});
@@ -110,6 +130,13 @@ struct BatchNormAttrs {
   double momentum = 0.1;
   bool training = true;
   bool relu = false;
+
+  static void each(auto& self, auto&& visit) {  // core/attr_form.h
+    visit("epsilon", self.epsilon);
+    visit("momentum", self.momentum);
+    visit("training", self.training);
+    visit("relu", self.relu);
+  }
 };
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Tensor& running_mean,
                   Tensor& running_var, const BatchNormAttrs& attrs, const Tensor& residual = Tensor());

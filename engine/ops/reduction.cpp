@@ -26,6 +26,8 @@ std::vector<TensorSpec> reduction_rule(std::string_view op, std::span<const Tens
   const auto& attrs = any.as<ReductionAttrs>();
   expect_inputs(op, inputs, 1, 1);
   expect_floating(op, inputs[0], "x");
+  if (attrs.axes >> inputs[0].shape.rank() != 0)
+    reject(op, concat("axes ", attrs.axes, " (bits) are not those of ", describe(inputs[0])));
   if (attrs.keep_dims) return {{kept_shape(inputs[0].shape, attrs.axes), inputs[0].dtype}};
   Shape shape;
   for (int i = 0; i < inputs[0].shape.rank(); ++i) {

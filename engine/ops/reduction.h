@@ -8,6 +8,11 @@ namespace dlpipe::engine {
 struct ReductionAttrs {
   uint32_t axes = 0;  // bit(i): axis i is summed
   bool keep_dims = false;
+
+  static void each(auto& self, auto&& visit) {  // core/attr_form.h
+    visit("axes", self.axes);
+    visit("keep_dims", self.keep_dims);
+  }
 };
 
 /// Attributes of a reduction of `x` over `axes` (negative ones count from the end; none: all).

@@ -1,6 +1,7 @@
 // reshape: the same elements in row-major order under another shape; a view of contiguous tensors.
 #include "dlpipe/engine/ops/reshape.h"
 
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 #include "dlpipe/engine/ops/view.h"
@@ -51,6 +52,7 @@ Shape completed(const Shape& shape, int64_t elements) {
 extern const OpRecord reshape_op;
 const OpRecord reshape_op = {
     .name = "reshape",
+    .attr_form = &attr_form<ReshapeAttrs>,
     .infer = infer,
     .autocast = Autocast::kAsIs,
     .view = [](const Tensor& x,

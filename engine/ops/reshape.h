@@ -7,6 +7,10 @@ namespace dlpipe::engine {
 
 struct ReshapeAttrs {
   Shape shape;  // no -1
+
+  static void each(auto& self, auto&& visit) {  // core/attr_form.h
+    visit("shape", self.shape);
+  }
 };
 
 }  // namespace dlpipe::engine

@@ -8,6 +8,11 @@ namespace dlpipe::engine {
 struct ScaleAttrs {
   double factor = 1.0;
   double offset = 0.0;
+
+  static void each(auto& self, auto&& visit) {  // core/attr_form.h
+    visit("factor", self.factor);
+    visit("offset", self.offset);
+  }
 };
 
 /// x * factor + offset.

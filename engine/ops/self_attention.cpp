@@ -3,6 +3,7 @@
 // backward: no T x T matrix is.
 #include <cmath>
 
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/ops/attention.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
@@ -26,7 +27,7 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
   expect_floating(kOp, inputs[0], "qkv");
   const Shape& shape = inputs[0].shape;
   if (attrs.heads < 1) reject(kOp, concat("expected at least one head, got ", attrs.heads));
-  if (shape.rank() != 3 || shape[2] < 1 || shape[2] % (3 * attrs.heads) != 0) {
+  if (shape.rank() != 3 || shape[2] < 1 || shape[2] % (int64_t{3} * attrs.heads) != 0) {
     reject(kOp, concat("expected queries, keys and values [B,T,3*H*D] of ", attrs.heads, " heads, got ",
                        shape.to_string()));
   }
@@ -54,6 +55,7 @@ double flops(std::span<const TensorSpec> inputs, const Attrs& attrs) {
 extern const OpRecord self_attention_op;
 const OpRecord self_attention_op = {
     .name = "self_attention",
+    .attr_form = &attr_form<AttentionAttrs>,
     .infer = infer,
     .save_inputs = bit(0),
     .save_outputs = bit(0) | bit(1),

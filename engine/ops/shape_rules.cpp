@@ -47,4 +47,9 @@ int checked_axis(std::string_view op, int axis, int rank) {
          concat("axis ", axis, " of a tensor with ", rank, " axes; give one from ", -rank, " to ", rank - 1));
 }
 
+void expect_axis(std::string_view op, int axis, int rank) {
+  if (axis >= 0 && axis < rank) return;
+  reject(op, concat("axis ", axis, " is none of a tensor of rank ", rank, "; it has 0 to ", rank - 1));
+}
+
 }  // namespace dlpipe::engine

@@ -22,5 +22,7 @@ void expect_rank(std::string_view op, const TensorSpec& spec, int rank, std::str
 void expect_shape(std::string_view op, const TensorSpec& spec, const Shape& shape, std::string_view what);
 /// `axis` counted from the front; negative ones count from the end. Error unless it is one of `rank` axes.
 int checked_axis(std::string_view op, int axis, int rank);
+/// Of an attribute, which counts from the front: one of `rank` axes.
+void expect_axis(std::string_view op, int axis, int rank);
 
 }  // namespace dlpipe::engine

@@ -1,6 +1,7 @@
 // slice: every step-th element of a range of one axis; always a view.
 #include "dlpipe/engine/ops/slice.h"
 
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
@@ -12,6 +13,7 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
   const auto& attrs = any.as<SliceAttrs>();
   expect_inputs("slice", inputs, 1, 1);
   Shape shape = inputs[0].shape;
+  expect_axis("slice", attrs.axis, shape.rank());
   if (attrs.begin < 0 || attrs.begin > attrs.end || attrs.end > shape[attrs.axis] || attrs.step < 1) {
     reject("slice", concat("range ", attrs.begin, "..", attrs.end, " in steps of ", attrs.step, " of axis ",
                            attrs.axis, " of ", shape.to_string(),
@@ -43,6 +45,7 @@ Tensor sliced_view(const Tensor& x, const SliceAttrs& attrs) {
 extern const OpRecord slice_op;
 const OpRecord slice_op = {
     .name = "slice",
+    .attr_form = &attr_form<SliceAttrs>,
     .infer = infer,
     .autocast = Autocast::kAsIs,
     .view = [](const Tensor& x, const Attrs& attrs) { return sliced_view(x, attrs.as<SliceAttrs>()); },

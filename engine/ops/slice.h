@@ -14,6 +14,13 @@ struct SliceAttrs {
   int64_t step = 1;
 
   int64_t count() const { return (end - begin + step - 1) / step; }
+
+  static void each(auto& self, auto&& visit) {  // core/attr_form.h
+    visit("axis", self.axis);
+    visit("begin", self.begin);
+    visit("end", self.end);
+    visit("step", self.step);
+  }
 };
 
 /// The part of `x`, without history.

@@ -1,6 +1,7 @@
 // softmax: e^x / sum e^x along an axis, computed from the largest value so that nothing overflows.
 #include "dlpipe/engine/ops/softmax.h"
 
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
@@ -11,6 +12,7 @@ std::vector<TensorSpec> softmax_rule(std::string_view op, std::span<const Tensor
   expect_inputs(op, inputs, 1, 1);
   expect_floating(op, inputs[0], "x");
   const int axis = attrs.as<SoftmaxAttrs>().axis;
+  expect_axis(op, axis, inputs[0].shape.rank());
   if (inputs[0].shape[axis] == 0)
     reject(op, concat("axis ", axis, " of ", inputs[0].shape.to_string(), " is empty"));
   return {{inputs[0].shape, inputs[0].dtype}};
@@ -26,6 +28,7 @@ std::vector<OpSample> softmax_samples() {
 extern const OpRecord softmax_op;
 const OpRecord softmax_op = {
     .name = "softmax",
+    .attr_form = &attr_form<SoftmaxAttrs>,
     .infer = [](auto inputs, auto, const Attrs& attrs) { return softmax_rule("softmax", inputs, attrs); },
     .save_outputs = bit(0),
     .autocast = Autocast::kF32,

@@ -7,6 +7,10 @@ namespace dlpipe::engine {
 
 struct SoftmaxAttrs {
   int axis = 0;  // from the front
+
+  static void each(auto& self, auto&& visit) {  // core/attr_form.h
+    visit("axis", self.axis);
+  }
 };
 
 std::vector<TensorSpec> softmax_rule(std::string_view op, std::span<const TensorSpec> inputs,

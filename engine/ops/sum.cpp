@@ -1,3 +1,4 @@
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/reduction.h"
 
@@ -6,6 +7,7 @@ namespace dlpipe::engine {
 extern const OpRecord sum_op;
 const OpRecord sum_op = {
     .name = "sum",
+    .attr_form = &attr_form<ReductionAttrs>,
     .infer = [](auto inputs, auto, const Attrs& attrs) { return reduction_rule("sum", inputs, attrs); },
     .samples = reduction_samples,
     .bench =

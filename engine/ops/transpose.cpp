@@ -1,6 +1,7 @@
 // transpose: the axes in another order; always a view.
 #include "dlpipe/engine/ops/transpose.h"
 
+#include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 #include "dlpipe/engine/ops/view.h"
@@ -9,10 +10,24 @@ namespace dlpipe::engine {
 
 namespace {
 
+void expect_permutation(const std::vector<int>& permutation, const Shape& shape) {
+  uint32_t seen = 0;
+  for (const int axis : permutation) {
+    expect_axis("transpose", axis, shape.rank());
+    seen |= bit(axis);
+  }
+  if (static_cast<int>(permutation.size()) == shape.rank() && seen == bit(shape.rank()) - 1) return;
+  std::string text;
+  for (const int axis : permutation) text += concat(text.empty() ? "" : ",", axis);
+  reject("transpose", concat("expected every axis of ", shape.to_string(), " once, got (", text, ")"));
+}
+
 std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<const bool>, const Attrs& attrs) {
   expect_inputs("transpose", inputs, 1, 1);
+  const std::vector<int>& permutation = attrs.as<TransposeAttrs>().permutation;
+  expect_permutation(permutation, inputs[0].shape);
   Shape shape;
-  for (int axis : attrs.as<TransposeAttrs>().permutation) shape.push_back(inputs[0].shape[axis]);
+  for (int axis : permutation) shape.push_back(inputs[0].shape[axis]);
   return {{shape, inputs[0].dtype}};
 }
 
@@ -28,6 +43,7 @@ std::vector<OpSample> samples() {
 extern const OpRecord transpose_op;
 const OpRecord transpose_op = {
     .name = "transpose",
+    .attr_form = &attr_form<TransposeAttrs>,
     .infer = infer,
     .autocast = Autocast::kAsIs,
     .view = [](const Tensor& x,
@@ -40,16 +56,7 @@ const OpRecord transpose_op = {
 };
 
 Tensor transpose(const Tensor& x, std::vector<int> permutation) {
-  uint32_t seen = 0;
-  for (int& axis : permutation) {
-    axis = checked_axis("transpose", axis, x.rank());
-    seen |= bit(axis);
-  }
-  if (static_cast<int>(permutation.size()) != x.rank() || seen != bit(x.rank()) - 1) {
-    std::string text;
-    for (int axis : permutation) text += concat(text.empty() ? "" : ",", axis);
-    reject("transpose", concat("expected every axis of ", x.shape().to_string(), " once, got (", text, ")"));
-  }
+  for (int& axis : permutation) axis = checked_axis("transpose", axis, x.rank());
   return apply_one(transpose_op, {x}, TransposeAttrs{std::move(permutation)});
 }
 

@@ -1,0 +1,73 @@
+// Where gradients end: at leaves, which add up what arrives.
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/conversions.h"
+#include "dlpipe/engine/core/node.h"
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/core/tensor_impl.h"
+
+namespace dlpipe::engine {
+
+Tensor conform_gradient(const Tensor& grad, const TensorSpec& spec, const std::string& where) {
+  if (!(grad.shape() == spec.shape)) {
+    throw Error(
+        Status(ErrorCode::kMisuse, concat("[", where, "] got a gradient of shape ", grad.shape().to_string(),
+                                          " for a tensor of shape ", spec.shape.to_string())));
+  }
+  const UseBackend fast(Backend::kCpu);  // the reference has no layouts
+  Tensor result = grad;
+  if (result.layout() != spec.layout) result = reorder(result, Layout::kPlain);
+  if (result.dtype() != spec.dtype) result = cast(result, spec.dtype);
+  if (result.layout() != spec.layout) result = reorder(result, spec.layout);
+  if (result.layout() == Layout::kPlain && !result.is_contiguous()) result = result.contiguous_copy();
+  return result;
+}
+
+namespace {
+
+// The end of a path: adds what arrives to its leaf's gradient.
+class AccumulateGrad final : public Node {
+ public:
+  explicit AccumulateGrad(const Tensor& leaf) : leaf_(leaf) {
+    output_specs = {{leaf.shape(), leaf.dtype(), Layout::kPlain}};
+  }
+  std::string name() const override { return "gradient"; }
+  std::vector<Tensor> backward(std::vector<Tensor> grad_outputs) override {
+    Tensor grad = grad_outputs[0];
+    TensorImpl& leaf = *leaf_.impl();
+    for (const Tensor::Hook& hook : leaf.hooks) {
+      if (Tensor replaced = hook(grad); replaced.defined())
+        grad = conform_gradient(replaced, output_specs[0], "hook");
+    }
+    // The leaf's own memory: what arrived may be somebody else's too (a hook's, a view's).
+    grad_outputs.clear();
+    if (leaf.grad.defined()) {
+      leaf.grad = add(leaf.grad, grad);
+    } else {
+      leaf.grad = TensorImpl::is_exclusive(grad) ? std::move(grad) : grad.clone();
+    }
+    return {};
+  }
+  void release() override {}
+  bool released() const override { return false; }
+
+ private:
+  Tensor leaf_;
+};
+
+}  // namespace
+
+Edge gradient_edge(const Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  TensorImpl& impl = *tensor.impl();
+  if (impl.node != nullptr) return {impl.node, impl.node_output};
+  if (!impl.requires_grad) return {};
+  std::shared_ptr<Node> accumulator = impl.accumulator.lock();
+  if (accumulator == nullptr) {
+    accumulator = std::make_shared<AccumulateGrad>(tensor);
+    impl.accumulator = accumulator;
+  }
+  return {std::move(accumulator), 0};
+}
+
+}  // namespace dlpipe::engine

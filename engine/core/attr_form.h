@@ -1,0 +1,130 @@
+// An op's attributes as a list of names and values, and back: what graphs print, compare and write to files.
+//
+// A struct of attributes takes part by naming its fields once:
+//
+//   struct SoftmaxAttrs {
+//     int axis = 0;
+//     static void each(auto& self, auto&& visit) { visit("axis", self.axis); }
+//   };
+//
+// and its op's record by `.attr_form = &attr_form<SoftmaxAttrs>`. tests/engine/graph/attr_form_test.cpp takes the
+// samples of every op there and back.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "dlpipe/engine/core/op.h"
+
+namespace dlpipe::engine {
+
+/// Enumerations are texts, sizes and axes are lists of integers.
+using AttrValue = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>>;
+
+struct NamedAttr {
+  std::string name;
+  AttrValue value;
+  friend bool operator==(const NamedAttr&, const NamedAttr&) = default;
+};
+
+struct AttrForm {
+  std::vector<NamedAttr> (*list)(const Attrs& attrs);
+  /// kCorrupt, "[op] ...", where one is missing, unknown, of another kind or out of its type's range.
+  Attrs (*make)(std::string_view op, std::span<const NamedAttr> list);
+};
+
+namespace attr_form_parts {
+
+const AttrValue& value_of(std::string_view op, std::span<const NamedAttr> list, std::string_view name);
+
+AttrValue value_from(bool field);
+AttrValue value_from(int field);
+AttrValue value_from(uint32_t field);
+AttrValue value_from(int64_t field);
+AttrValue value_from(uint64_t field);
+AttrValue value_from(double field);
+AttrValue value_from(const std::array<int, 2>& field);
+AttrValue value_from(const std::vector<int>& field);
+AttrValue value_from(const Shape& field);
+AttrValue value_from(DType field);
+/// Of other enumerations, whose header defines `attr_names(Enum)`: what each value, from 0 on, is called.
+std::string name_of(size_t value, std::span<const std::string_view> names);
+template <class Enum>
+requires std::is_enum_v<Enum> AttrValue value_from(Enum field) {
+  return name_of(static_cast<size_t>(field), attr_names(field));
+}
+
+/// Which attribute of which op is read: for errors.
+struct Place {
+  std::string_view op, name;
+};
+void read_into(bool& field, const AttrValue& value, const Place& place);
+void read_into(int& field, const AttrValue& value, const Place& place);
+void read_into(uint32_t& field, const AttrValue& value, const Place& place);
+void read_into(int64_t& field, const AttrValue& value, const Place& place);
+void read_into(uint64_t& field, const AttrValue& value, const Place& place);
+void read_into(double& field, const AttrValue& value, const Place& place);
+void read_into(std::array<int, 2>& field, const AttrValue& value, const Place& place);
+void read_into(std::vector<int>& field, const AttrValue& value, const Place& place);
+void read_into(Shape& field, const AttrValue& value, const Place& place);
+void read_into(DType& field, const AttrValue& value, const Place& place);
+size_t value_named(const AttrValue& value, std::span<const std::string_view> names, const Place& place);
+template <class Enum>
+requires std::is_enum_v<Enum>
+void read_into(Enum& field, const AttrValue& value, const Place& place) {
+  field = static_cast<Enum>(value_named(value, attr_names(field), place));
+}
+
+void refuse_unknown(std::string_view op, std::span<const NamedAttr> list,
+                    std::span<const std::string_view> known);
+
+}  // namespace attr_form_parts
+
+struct IgnoresFields {
+  void operator()(const char*, auto&) const {}
+};
+/// A struct that names its fields.
+template <class T>
+concept ListedAttrs = requires(T& attrs) {
+  T::each(attrs, IgnoresFields());
+};
+
+template <class T>
+requires ListedAttrs<T>
+inline constexpr AttrForm attr_form = {
+    .list =
+        [](const Attrs& attrs) {
+          std::vector<NamedAttr> list;
+          T::each(attrs.as<T>(), [&](const char* name, const auto& field) {
+            list.push_back({name, attr_form_parts::value_from(field)});
+          });
+          return list;
+        },
+    .make =
+        [](std::string_view op, std::span<const NamedAttr> list) {
+          T made;
+          std::vector<std::string_view> known;
+          T::each(made, [&](const char* name, auto& field) {
+            known.push_back(name);
+            attr_form_parts::read_into(field, attr_form_parts::value_of(op, list, name), {op, name});
+          });
+          attr_form_parts::refuse_unknown(op, list, known);
+          return Attrs(std::move(made));
+        },
+};
+
+/// The attributes of a call of `record` as a list; none for an op without. kUnsupported where they can't be
+/// written down.
+std::vector<NamedAttr> list_attrs(const OpRecord& record, const Attrs& attrs);
+/// And back. kCorrupt where the list isn't one of this op's.
+Attrs make_attrs(const OpRecord& record, std::span<const NamedAttr> list);
+/// "stride=[2,2] relu=true"; values as JSON writes them.
+std::string attrs_text(std::span<const NamedAttr> list);
+
+}  // namespace dlpipe::engine

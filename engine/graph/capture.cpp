@@ -1,0 +1,229 @@
+#include "dlpipe/engine/graph/capture.h"
+
+#include <array>
+#include <map>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/call_observer.h"
+#include "dlpipe/engine/core/tensor_impl.h"
+
+namespace dlpipe::engine::graph {
+
+namespace {
+
+template <class... Parts>
+[[noreturn]] void refuse_capture(const Parts&... parts) {
+  throw Error(Status(ErrorCode::kUnsupported, concat("[graph] ", parts...)));
+}
+
+// One run of the function: what was called, in order.
+class Recorder final : public CallObserver {
+ public:
+  explicit Recorder(std::span<const std::pair<std::string, Tensor>> weights) {
+    for (const auto& [name, tensor] : weights) names_.emplace(tensor.impl(), name);
+  }
+
+  Graph graph;
+
+  ValueId add_input(const std::string& name, const Tensor& tensor) {
+    const ValueId id = graph.add_value({name, tensor.shape(), 0, tensor.dtype()});
+    graph.inputs.push_back(id);
+    remember(tensor, id);
+    taken_.insert(name);
+    return id;
+  }
+
+  void add_outputs(std::span<const Tensor> outputs) {
+    for (const Tensor& output : outputs) graph.outputs.push_back(id_of(output));
+  }
+
+  void on_call(const OpRow& row, std::span<const Tensor> inputs, const Attrs& attrs,
+               std::span<const Tensor> outputs) override {
+    const OpRecord& record = *row.record;
+    if (&row == &reorder_row()) {  // the same value; a graph has no layouts
+      remember(outputs[0], id_of(inputs[0]));
+      return;
+    }
+    list_attrs(record, attrs);  // refuses what can't be written down
+    Node node{&row, attrs, {}, {}, 0};
+    for (const Tensor& input : inputs) node.inputs.push_back(input.defined() ? id_of(input) : kNone);
+    const std::string base = base_name(node);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const ValueId id = graph.add_value({unused_name(outputs.size() == 1 ? base : concat(base, ".", i)),
+                                          outputs[i].shape(), 0, outputs[i].dtype()});
+      node.outputs.push_back(id);
+      made_by_[id] = record.name;
+      remember(outputs[i], id);
+    }
+    graph.nodes.push_back(std::move(node));
+  }
+
+  void on_read(const Tensor& tensor) override {
+    const auto known = by_place_.find(place_of(tensor));
+    if (known == by_place_.end() || graph.value(known->second).is_constant()) return;
+    const auto maker = made_by_.find(known->second);
+    refuse_capture("the program reads the values of '", graph.value(known->second).name, "' (",
+                   maker == made_by_.end() ? "an input" : concat("the output of ", maker->second),
+                   ") between its ops; what it does then would be the same for every input of the graph: "
+                   "compute it with ops");
+  }
+
+ private:
+  // Where a tensor's elements lie and how: two handles of one value agree.
+  using Place = std::tuple<const void*, std::vector<int64_t>, std::vector<int64_t>, DType, Layout>;
+
+  static Place place_of(const Tensor& tensor) {
+    const std::span<const int64_t> strides = tensor.strides();
+    return {tensor.raw(),
+            {tensor.shape().begin(), tensor.shape().end()},
+            {strides.begin(), strides.end()},
+            tensor.dtype(),
+            tensor.layout()};
+  }
+
+  static const OpRow& reorder_row() {
+    static const OpRow& row = *value_or_throw(OpRegistry::builtin().find("reorder"));
+    return row;
+  }
+
+  void remember(const Tensor& tensor, ValueId id) {
+    by_impl_[tensor.impl()] = id;
+    if (tensor.elements() > 0) by_place_[place_of(tensor)] = id;
+    if (!graph.value(id).is_constant()) storages_.emplace(tensor.impl()->storage.get(), id);
+    kept_.push_back(tensor);  // so that no other tensor gets its address
+  }
+
+  ValueId id_of(const Tensor& tensor) {
+    if (const auto known = by_impl_.find(tensor.impl()); known != by_impl_.end()) return known->second;
+    if (tensor.elements() > 0) {
+      if (const auto known = by_place_.find(place_of(tensor)); known != by_place_.end()) return known->second;
+    }
+    if (const auto owner = storages_.find(tensor.impl()->storage.get()); owner != storages_.end()) {
+      refuse_capture("an op reads a view of '", graph.value(owner->second).name,
+                     "' that no op made; make it with reshape, transpose or slice");
+    }
+    const auto named = names_.find(tensor.impl());
+    const std::string name =
+        unused_name(named == names_.end() ? concat("constant_", graph.values.size()) : named->second);
+    const UseCallObserver mine(nullptr);
+    const Tensor plain_copy = tensor.is_contiguous() ? tensor.detach() : tensor.contiguous_copy();
+    const ValueId id = graph.add_constant(name, plain_copy);
+    remember(tensor, id);
+    return id;
+  }
+
+  // After the module that the weights belong to ("layer1.0.conv1.weight"), else after the op.
+  std::string base_name(const Node& node) const {
+    for (const ValueId id : node.inputs) {
+      if (id == kNone || !graph.value(id).is_constant()) continue;
+      const std::string& weight = graph.value(id).name;
+      const size_t dot = weight.rfind('.');
+      if (dot != std::string::npos && names_has(weight)) return weight.substr(0, dot);
+    }
+    return node.op->record->name;
+  }
+  bool names_has(const std::string& name) const { return !name.starts_with("constant_"); }
+
+  std::string unused_name(const std::string& base) {
+    if (taken_.insert(base).second) return base;
+    int& next = next_number_.try_emplace(base, 2).first->second;
+    for (;; ++next) {
+      std::string name = concat(base, "_", next);
+      if (taken_.insert(name).second) return name;
+    }
+  }
+
+  std::unordered_map<const TensorImpl*, std::string> names_;
+  std::unordered_map<const TensorImpl*, ValueId> by_impl_;
+  std::map<Place, ValueId> by_place_;
+  std::unordered_map<const Storage*, ValueId> storages_;  // of what depends on inputs
+  std::map<ValueId, std::string> made_by_;
+  std::vector<Tensor> kept_;
+  std::set<std::string> taken_;
+  std::map<std::string, int> next_number_;
+};
+
+Graph run_once(const std::string& name, std::span<const CaptureInput> inputs,
+               std::span<const std::pair<std::string, Tensor>> weights, const Function& function,
+               int64_t batch) {
+  Recorder recorder(weights);
+  recorder.graph.name = name;
+  std::vector<Tensor> tensors;
+  for (const CaptureInput& input : inputs) {
+    Value value;
+    value.shape = input.sample.shape;
+    value.batch_axes = input.batch_axes;
+    tensors.push_back(Tensor::zeros(value.shape_at(batch), input.sample.dtype));
+    recorder.add_input(input.name, tensors.back());
+  }
+  const NoGrad no_grad;
+  const UseCallObserver observing(&recorder);
+  const std::vector<Tensor> outputs = function(tensors);
+  recorder.add_outputs(outputs);
+  return std::move(recorder.graph);
+}
+
+// The sizes that are twice as large in `two`.
+uint32_t growing(std::span<const int64_t> one, std::span<const int64_t> two, const std::string& what) {
+  uint32_t axes = 0;
+  bool fits = one.size() == two.size();
+  for (size_t i = 0; fits && i < one.size(); ++i) {
+    if (one[i] == two[i]) continue;
+    fits = two[i] == 2 * one[i];
+    axes |= bit(static_cast<int>(i));
+  }
+  if (!fits)
+    refuse_capture("the sizes of ", what,
+                   " are neither fixed nor a multiple of the batch; a graph has no others");
+  return axes;
+}
+
+// What two runs say together: `one` with the batch's sizes marked.
+void merge(Graph& one, const Graph& two) {
+  bool same = one.nodes.size() == two.nodes.size() && one.values.size() == two.values.size() &&
+              one.outputs == two.outputs;
+  for (size_t i = 0; same && i < one.nodes.size(); ++i) {
+    same = one.nodes[i].op == two.nodes[i].op && one.nodes[i].inputs == two.nodes[i].inputs &&
+           one.nodes[i].outputs == two.nodes[i].outputs;
+  }
+  if (!same)
+    refuse_capture(one.name,
+                   " calls other ops for a batch of 2 than for one of 1; a graph is the same for all");
+  for (size_t i = 0; i < one.values.size(); ++i) {
+    Value& value = one.values[i];
+    value.batch_axes = growing(value.shape.dims(), two.values[i].shape.dims(), concat("'", value.name, "'"));
+    if (value.is_constant() && value.batch_axes != 0)
+      refuse_capture("the constant '", value.name, "' grows with the batch; make it with ops of the input");
+  }
+  for (size_t i = 0; i < one.nodes.size(); ++i) {
+    Node& node = one.nodes[i];
+    const std::vector<NamedAttr> first = list_attrs(*node.op->record, node.attrs);
+    const std::vector<NamedAttr> second = list_attrs(*node.op->record, two.nodes[i].attrs);
+    for (size_t k = 0; k < first.size(); ++k) {
+      if (first[k] == second[k]) continue;
+      if (first[k].name != "shape")
+        refuse_capture("attribute '", first[k].name, "' of '", one.value(node.outputs[0]).name, "' (",
+                       node.op->record->name, ") depends on the batch; only a reshape's sizes may");
+      node.batch_sizes = growing(std::get<std::vector<int64_t>>(first[k].value),
+                                 std::get<std::vector<int64_t>>(second[k].value),
+                                 concat("the reshape '", one.value(node.outputs[0]).name, "'"));
+    }
+  }
+}
+
+}  // namespace
+
+Graph capture(std::string name, std::span<const CaptureInput> inputs,
+              std::span<const std::pair<std::string, Tensor>> weights, const Function& function) {
+  Graph graph = run_once(name, inputs, weights, function, 1);
+  merge(graph, run_once(name, inputs, weights, function, 2));
+  graph.drop_unused_values();
+  check(graph);
+  return graph;
+}
+
+}  // namespace dlpipe::engine::graph

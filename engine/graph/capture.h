@@ -1,0 +1,32 @@
+// Capture: a function of tensors becomes a graph of the ops that it called.
+//
+// The function is run for batches of one and of two samples under a CallObserver (core/call_observer.h): sizes
+// that double are the batch's. What a call reads and no call made is a constant: a named one where `weights` has
+// it. Error, "[graph] ...", where the function looks at values that depend on its input, where the two runs
+// called other ops, and where an op's attributes depend on the batch in another way than a reshape's sizes do.
+// Cost: two runs of the function, whose results are kept meanwhile.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlpipe/engine/graph/graph.h"
+
+namespace dlpipe::engine::graph {
+
+using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
+
+struct CaptureInput {
+  std::string name;
+  TensorSpec sample;        // of a batch of one
+  uint32_t batch_axes = 1;  // bit(i): axis i grows with the batch
+};
+
+/// Runs without history, on zeros. `weights`: names of constants.
+Graph capture(std::string name, std::span<const CaptureInput> inputs,
+              std::span<const std::pair<std::string, Tensor>> weights, const Function& function);
+
+}  // namespace dlpipe::engine::graph

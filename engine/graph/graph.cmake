@@ -1,0 +1,14 @@
+# Captured graphs; one file for each pass.
+set(graph_sources
+    graph/capture.cpp
+    graph/graph.cpp
+    graph/graph_file.cpp
+    graph/matching.cpp
+    graph/passes.cpp
+    graph/passes/fold_batch_norm.cpp
+    graph/passes/fold_constants.cpp
+    graph/passes/fuse_activation.cpp
+    graph/passes/remove_dead_nodes.cpp
+    graph/passes/share_equal_nodes.cpp
+    graph/run.cpp)
+set_source_files_properties(graph/passes/fold_batch_norm.cpp graph/passes/fold_constants.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

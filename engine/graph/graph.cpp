@@ -1,0 +1,278 @@
+#include "dlpipe/engine/graph/graph.h"
+
+#include <algorithm>
+#include <set>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::engine::graph {
+
+namespace {
+
+Shape scaled(Shape shape, uint32_t axes, int64_t batch) {
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (axes & bit(axis)) shape[axis] *= batch;
+  }
+  return shape;
+}
+
+[[noreturn]] void corrupt(const Graph& graph, const auto&... parts) {
+  throw Error(
+      Status(ErrorCode::kCorrupt, concat("[graph] ", graph.name.empty() ? "it" : graph.name, " ", parts...)));
+}
+
+// "node 7 (conv2d)"
+std::string node_text(const Graph& graph, size_t index) {
+  return concat("node ", index, " (", graph.nodes[index].op->record->name, ")");
+}
+
+void check_ids(const Graph& graph) {
+  const auto in_range = [&](ValueId id) { return id >= 0 && static_cast<size_t>(id) < graph.values.size(); };
+  std::vector<bool> made(graph.values.size(), false);
+  for (size_t i = 0; i < graph.values.size(); ++i) made[i] = graph.values[i].is_constant();
+  for (const ValueId id : graph.inputs) {
+    if (!in_range(id) || made[static_cast<size_t>(id)])
+      corrupt(graph, "has an input that is no value of its own, or a constant");
+    made[static_cast<size_t>(id)] = true;
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    for (const ValueId id : node.inputs) {
+      if (id == kNone) continue;
+      if (!in_range(id) || !made[static_cast<size_t>(id)])
+        corrupt(graph, "has a ", node_text(graph, i), " that reads a value before it is made");
+    }
+    if (node.outputs.size() != static_cast<size_t>(node.op->record->visible_outputs))
+      corrupt(graph, "has a ", node_text(graph, i), " with ", node.outputs.size(), " outputs");
+    for (const ValueId id : node.outputs) {
+      if (!in_range(id) || made[static_cast<size_t>(id)])
+        corrupt(graph, "has a ", node_text(graph, i), " that makes a value which is there already");
+      made[static_cast<size_t>(id)] = true;
+    }
+  }
+  if (graph.outputs.empty()) corrupt(graph, "has no output");
+  for (const ValueId id : graph.outputs) {
+    if (!in_range(id) || !made[static_cast<size_t>(id)]) corrupt(graph, "has an output that nothing makes");
+  }
+}
+
+// What the record's shape rule says of a node, for a batch of `batch`.
+void check_shapes(const Graph& graph, size_t index, int64_t batch) {
+  const Node& node = graph.nodes[index];
+  std::vector<TensorSpec> inputs;
+  std::vector<uint8_t> defined;
+  for (const ValueId id : node.inputs) {
+    defined.push_back(id != kNone);
+    inputs.push_back(id == kNone ? TensorSpec{}
+                                 : TensorSpec{graph.value(id).shape_at(batch), graph.value(id).dtype});
+  }
+  std::array<bool, OpRecord::kMostInputs> flags{};
+  const OpRecord::InputCount count = node.op->record->input_count;
+  const bool enough = std::none_of(node.inputs.begin(),
+                                   node.inputs.begin() + std::min<size_t>(node.inputs.size(), count.least),
+                                   [](ValueId id) { return id == kNone; });
+  if (node.inputs.size() < count.least || node.inputs.size() > count.most || !enough)
+    corrupt(graph, "has a ", node_text(graph, index), " with ", node.inputs.size(), " inputs; it takes ",
+            int{count.least}, " to ", int{count.most});
+  std::copy(defined.begin(), defined.end(), flags.begin());
+  const std::vector<TensorSpec> outputs = node.op->record->infer(
+      inputs, std::span<const bool>(flags.data(), inputs.size()), node.attrs_at(batch));
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const Value& value = graph.value(node.outputs[i]);
+    if (outputs[i].shape == value.shape_at(batch) && outputs[i].dtype == value.dtype) continue;
+    corrupt(graph, "says that ", node_text(graph, index), " gives ", value.type_text(),
+            ", and its shape rule says ", dtype_name(outputs[i].dtype), " ", outputs[i].shape.to_string(),
+            " for a batch of ", batch);
+  }
+}
+
+}  // namespace
+
+Shape Value::shape_at(int64_t batch) const {
+  return scaled(shape, batch_axes, batch);
+}
+
+std::string Value::type_text() const {
+  std::string text = concat(dtype_name(dtype), " [");
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (axis > 0) text += ',';
+    const bool grows = (batch_axes & bit(axis)) != 0;
+    text += !grows ? std::to_string(shape[axis]) : shape[axis] == 1 ? "N" : concat(shape[axis], "*N");
+  }
+  return text + "]";
+}
+
+Attrs Node::attrs_at(int64_t batch) const {
+  if (batch_sizes == 0 || batch == 1) return attrs;
+  std::vector<NamedAttr> list = list_attrs(*op->record, attrs);
+  for (NamedAttr& attr : list) {
+    if (attr.name != "shape") continue;
+    auto& sizes = std::get<std::vector<int64_t>>(attr.value);
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (batch_sizes & bit(static_cast<int>(i))) sizes[i] *= batch;
+    }
+  }
+  return make_attrs(*op->record, list);
+}
+
+ValueId Graph::add_value(Value value) {
+  values.push_back(std::move(value));
+  return static_cast<ValueId>(values.size() - 1);
+}
+
+ValueId Graph::add_constant(std::string constant_name, const Tensor& tensor) {
+  return add_value({std::move(constant_name), tensor.shape(), 0, tensor.dtype(), tensor});
+}
+
+std::vector<int> Graph::uses() const {
+  std::vector<int> counts(values.size(), 0);
+  for (const Node& node : nodes) {
+    for (const ValueId id : node.inputs) {
+      if (id != kNone) ++counts[static_cast<size_t>(id)];
+    }
+  }
+  for (const ValueId id : outputs) ++counts[static_cast<size_t>(id)];
+  return counts;
+}
+
+std::vector<int> Graph::producers() const {
+  std::vector<int> made_by(values.size(), -1);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const ValueId id : nodes[i].outputs) made_by[static_cast<size_t>(id)] = static_cast<int>(i);
+  }
+  return made_by;
+}
+
+void Graph::replace_uses(ValueId from, ValueId to) {
+  for (Node& node : nodes) std::replace(node.inputs.begin(), node.inputs.end(), from, to);
+  std::replace(outputs.begin(), outputs.end(), from, to);
+}
+
+void Graph::drop_unused_values() {
+  std::vector<bool> keep(values.size(), false);
+  for (const Node& node : nodes) {
+    for (const ValueId id : node.inputs) {
+      if (id != kNone) keep[static_cast<size_t>(id)] = true;
+    }
+    for (const ValueId id : node.outputs) keep[static_cast<size_t>(id)] = true;
+  }
+  for (const ValueId id : inputs) keep[static_cast<size_t>(id)] = true;
+  for (const ValueId id : outputs) keep[static_cast<size_t>(id)] = true;
+  std::vector<ValueId> renamed(values.size(), kNone);
+  std::vector<Value> kept;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!keep[i]) continue;
+    renamed[i] = static_cast<ValueId>(kept.size());
+    kept.push_back(std::move(values[i]));
+  }
+  values = std::move(kept);
+  const auto rename = [&](std::vector<ValueId>& ids) {
+    for (ValueId& id : ids) {
+      if (id != kNone) id = renamed[static_cast<size_t>(id)];
+    }
+  };
+  for (Node& node : nodes) rename(node.inputs), rename(node.outputs);
+  rename(inputs), rename(outputs);
+}
+
+void check(const Graph& graph) {
+  check_ids(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const int64_t batch : {1, 2}) check_shapes(graph, i, batch);
+  }
+}
+
+namespace {
+
+std::string operand(const Graph& graph, ValueId id) {
+  if (id == kNone) return "-";
+  const Value& value = graph.value(id);
+  return value.is_constant() ? concat("%", value.name) : value.name;
+}
+
+std::string attrs_of(const Node& node) {
+  std::vector<NamedAttr> list = list_attrs(*node.op->record, node.attrs);
+  std::string text;
+  for (const NamedAttr& attr : list) {
+    if (attr.name == "shape" && node.batch_sizes != 0) {
+      Value shown;
+      shown.shape = Shape(std::span<const int64_t>(std::get<std::vector<int64_t>>(attr.value)));
+      shown.batch_axes = node.batch_sizes;
+      const std::string type = shown.type_text();
+      text += concat(" shape=", type.substr(type.find('[')));
+      continue;
+    }
+    text += concat(" ", attrs_text({&attr, 1}));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const Graph& graph) {
+  std::string text = concat(graph.name, "(");
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const Value& value = graph.value(graph.inputs[i]);
+    text += concat(i > 0 ? ", " : "", value.name, ": ", value.type_text());
+  }
+  text += ")\n";
+  for (const Node& node : graph.nodes) {
+    std::string left;
+    std::string types;
+    for (const ValueId id : node.outputs) {
+      left += concat(left.empty() ? "" : ", ", graph.value(id).name);
+      types += concat(types.empty() ? "" : ", ", graph.value(id).type_text());
+    }
+    std::string right;
+    for (const ValueId id : node.inputs) right += concat(right.empty() ? "" : ", ", operand(graph, id));
+    text += concat("  ", left, " = ", node.op->record->name, "(", right, ")", attrs_of(node), "  : ", types,
+                   "\n");
+  }
+  text += "->";
+  for (const ValueId id : graph.outputs) text += concat(" ", operand(graph, id));
+  return text + "\n";
+}
+
+std::string to_dot(const Graph& graph) {
+  const auto quoted = [](std::string_view text) {
+    std::string out = "\"";
+    for (const char c : text) {
+      if (c == '"' || c == '\\') out += '\\';
+      out += c;
+    }
+    return out + "\"";
+  };
+  std::string text = concat("digraph ", quoted(graph.name), " {\n  node [shape=box];\n");
+  std::vector<std::string> maker(graph.values.size());
+  for (const ValueId id : graph.inputs) {
+    maker[static_cast<size_t>(id)] = concat("v", id);
+    text += concat("  v", id, " [shape=ellipse, label=",
+                   quoted(concat(graph.value(id).name, " ", graph.value(id).type_text())), "];\n");
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    std::string label =
+        concat(graph.value(node.outputs[0]).name, ": ", node.op->record->name, attrs_of(node));
+    for (const ValueId id : node.inputs) {
+      if (id != kNone && graph.value(id).is_constant()) label += concat(" ", operand(graph, id));
+    }
+    text += concat("  n", i, " [label=", quoted(label), "];\n");
+    for (const ValueId id : node.inputs) {
+      if (id == kNone || graph.value(id).is_constant()) continue;
+      text += concat("  ", maker[static_cast<size_t>(id)], " -> n", i,
+                     " [label=", quoted(graph.value(id).type_text()), "];\n");
+    }
+    for (const ValueId id : node.outputs) maker[static_cast<size_t>(id)] = concat("n", i);
+  }
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    const ValueId id = graph.outputs[i];
+    text += concat("  out", i, " [shape=ellipse, label=",
+                   quoted(concat(graph.value(id).name, " ", graph.value(id).type_text())), "];\n");
+    if (!graph.value(id).is_constant())
+      text += concat("  ", maker[static_cast<size_t>(id)], " -> out", i, ";\n");
+  }
+  return text + "}\n";
+}
+
+}  // namespace dlpipe::engine::graph

@@ -1,0 +1,36 @@
+#include "dlpipe/engine/graph/passes.h"
+
+#include <array>
+
+namespace dlpipe::engine::graph {
+
+std::span<const Pass* const> passes() {
+  static constexpr std::array kPasses = {
+      &fold_constants,     // first: a constant's maker may be what a later pass would match
+      &share_equal_nodes,  // before the pairs are fused, which could hide that they are equal
+      &fold_batch_norm,    // before fuse_activation: the relu that it frees goes into the convolution
+      &fuse_activation,
+      &remove_dead_nodes,  // last: the others leave nodes behind
+  };
+  return kPasses;
+}
+
+std::vector<PassReport> optimize(Graph& graph, bool same_bits_only) {
+  std::vector<PassReport> reports;
+  constexpr int kMostRounds = 8;
+  for (int round = 0; round < kMostRounds; ++round) {
+    int changes = 0;
+    for (const Pass* const pass : passes()) {
+      if (same_bits_only && !pass->same_bits) continue;
+      const int changed = pass->run(graph);
+      changes += changed;
+      if (changed > 0) reports.push_back({pass, changed, graph.nodes.size()});
+    }
+    if (changes == 0) break;
+  }
+  graph.drop_unused_values();
+  check(graph);
+  return reports;
+}
+
+}  // namespace dlpipe::engine::graph

@@ -1,0 +1,41 @@
+// Passes: changes to a graph that keep what it computes. One file each in passes/; the order in which optimize()
+// runs them is its list (passes.cpp).
+//
+// A pass keeps names, inputs and outputs of the graph, and what check() holds. It says whether answers stay the
+// same bits.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dlpipe/engine/graph/graph.h"
+
+namespace dlpipe::engine::graph {
+
+struct Pass {
+  const char* name;
+  const char* help;
+  bool same_bits;  // else within the f32 tolerance of the ops it changes
+  /// Answers how many nodes it took away, joined or made constant.
+  int (*run)(Graph& graph);
+};
+
+extern const Pass fold_constants;     // nodes of constants alone are run once
+extern const Pass share_equal_nodes;  // nodes of one op, inputs and attributes are one
+extern const Pass fold_batch_norm;  // a batch norm by running statistics goes into the convolution's weights
+extern const Pass fuse_activation;  // relu and gelu run in the pass of their convolution or linear
+extern const Pass remove_dead_nodes;  // what no output depends on
+
+/// All of them, in the order of optimize().
+std::span<const Pass* const> passes();
+
+struct PassReport {
+  const Pass* pass;
+  int changes;
+  size_t nodes;  // afterwards
+};
+/// Runs all passes, or with `same_bits_only` those that keep the bits, until none changes anything.
+std::vector<PassReport> optimize(Graph& graph, bool same_bits_only = false);
+
+}  // namespace dlpipe::engine::graph

@@ -1,0 +1,76 @@
+#include "dlpipe/engine/graph/run.h"
+
+#include "dlpipe/base/counter.h"
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/engine/core/conversions.h"
+
+namespace dlpipe::engine::graph {
+
+Runner::Runner(Graph graph) : graph_(std::move(graph)), dead_after_(graph_.nodes.size()) {
+  check(graph_);
+  std::vector<bool> wanted(graph_.values.size(), false);
+  for (const ValueId id : graph_.outputs) wanted[static_cast<size_t>(id)] = true;
+  for (size_t i = graph_.nodes.size(); i-- > 0;) {
+    const auto note = [&](ValueId id) {
+      if (id == kNone || wanted[static_cast<size_t>(id)] || graph_.value(id).is_constant()) return;
+      wanted[static_cast<size_t>(id)] = true;
+      dead_after_[i].push_back(id);
+    };
+    for (const ValueId id : graph_.nodes[i].outputs) note(id);
+    for (const ValueId id : graph_.nodes[i].inputs) note(id);
+  }
+}
+
+int64_t Runner::batch_of(std::span<const Tensor> inputs) const {
+  if (inputs.size() != graph_.inputs.size())
+    refuse("graph", graph_.name, " takes ", graph_.inputs.size(), " inputs, got ", inputs.size());
+  int64_t batch = 1;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Value& value = graph_.value(graph_.inputs[i]);
+    for (int axis = 0; axis < value.shape.rank() && axis < inputs[i].rank(); ++axis) {
+      if ((value.batch_axes & bit(axis)) && value.shape[axis] > 0)
+        batch = inputs[i].size(axis) / value.shape[axis];
+    }
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Value& value = graph_.value(graph_.inputs[i]);
+    if (inputs[i].shape() == value.shape_at(batch) && inputs[i].dtype() == value.dtype && batch > 0) continue;
+    refuse("graph", graph_.name, " takes ", value.type_text(), " as '", value.name, "', got ",
+           dtype_name(inputs[i].dtype()), " ", inputs[i].shape().to_string(), "; N is the batch, 1 or more");
+  }
+  return batch;
+}
+
+std::vector<Tensor> Runner::run(std::span<const Tensor> inputs) const {
+  return run(inputs, nullptr);
+}
+
+std::vector<Tensor> Runner::run(std::span<const Tensor> inputs, const Observer& observer) const {
+  const int64_t batch = batch_of(inputs);
+  const NoGrad no_grad;
+  std::vector<Tensor> values(graph_.values.size());
+  for (size_t i = 0; i < values.size(); ++i) values[i] = graph_.values[i].constant;
+  for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(graph_.inputs[i])] = inputs[i];
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const Node& node = graph_.nodes[i];
+    const int64_t begin = observer ? now_ns() : 0;
+    std::vector<Tensor> arguments;
+    arguments.reserve(node.inputs.size() + 1);
+    for (const ValueId id : node.inputs)
+      arguments.push_back(id == kNone ? Tensor() : values[static_cast<size_t>(id)]);
+    std::vector<Tensor> results = apply(*node.op, std::move(arguments), node.attrs_at(batch));
+    for (size_t k = 0; k < results.size(); ++k)
+      values[static_cast<size_t>(node.outputs[k])] = std::move(results[k]);
+    for (const ValueId id : dead_after_[i]) values[static_cast<size_t>(id)] = Tensor();
+    if (observer) observer(i, now_ns() - begin);
+  }
+  std::vector<Tensor> outputs;
+  for (const ValueId id : graph_.outputs) {
+    Tensor output = values[static_cast<size_t>(id)];
+    if (output.layout() != Layout::kPlain) output = reorder(output, Layout::kPlain);
+    outputs.push_back(std::move(output));
+  }
+  return outputs;
+}
+
+}  // namespace dlpipe::engine::graph

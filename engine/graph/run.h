@@ -1,0 +1,35 @@
+// Running a graph: its nodes one after another through `apply`, as the program ran that it was captured from,
+// to the same bits. A value's memory goes back to the allocator after its last reader.
+//
+// A Runner owns its graph. One thread at a time calls run(); kernels parallelise inside.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "dlpipe/engine/graph/graph.h"
+
+namespace dlpipe::engine::graph {
+
+class Runner {
+ public:
+  /// Error (kCorrupt) where check(graph) finds something.
+  explicit Runner(Graph graph);
+
+  const Graph& graph() const { return graph_; }
+  /// Outputs for `inputs`, plain, without history. kMisuse where shapes or dtypes aren't the graph's.
+  std::vector<Tensor> run(std::span<const Tensor> inputs) const;
+  /// Called after every node of a run, with its place in the graph and how long it took.
+  using Observer = std::function<void(size_t node, int64_t ns)>;
+  std::vector<Tensor> run(std::span<const Tensor> inputs, const Observer& observer) const;
+  /// The batch that inputs of these shapes are; kMisuse where they are none.
+  int64_t batch_of(std::span<const Tensor> inputs) const;
+
+ private:
+  Graph graph_;
+  std::vector<std::vector<ValueId>> dead_after_;  // a node: values that nobody reads later
+};
+
+}  // namespace dlpipe::engine::graph

@@ -1,0 +1,107 @@
+#include "dlpipe/engine/graph/capture.h"
+
+#include <gtest/gtest.h>
+
+#include "dlpipe/engine/graph/run.h"
+#include "dlpipe/engine/ops/ops.h"
+
+namespace dlpipe::engine::graph {
+namespace {
+
+const CaptureInput kRows = {"x", {{1, 4}}, bit(0)};
+
+Graph capture_rows(const Function& function,
+                   const std::vector<std::pair<std::string, Tensor>>& weights = {}) {
+  return capture("test", {&kRows, 1}, weights, function);
+}
+
+void expect_refused(const Function& function, const std::string& words) {
+  try {
+    const Graph graph = capture_rows(function);
+    FAIL() << to_text(graph);
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+}
+
+TEST(Capture, PrintsWhatWasCalled) {
+  const Tensor weight = Tensor::full({3, 4}, 0.5);
+  const Graph graph = capture_rows(
+      [&](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{softmax(linear(in[0], weight, Tensor(), Activation::kRelu))};
+      },
+      {{"fc.weight", weight}});
+  EXPECT_EQ(to_text(graph),
+            "test(x: f32 [N,4])\n"
+            "  fc = linear(x, %fc.weight) activation=relu  : f32 [N,3]\n"
+            "  softmax = softmax(fc) axis=1  : f32 [N,3]\n"
+            "-> softmax\n");
+  EXPECT_NE(to_dot(graph).find("n0 -> n1"), std::string::npos);
+}
+
+TEST(Capture, MarksSizesThatGrowWithTheBatch) {
+  const Graph graph = capture_rows([](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{reshape(in[0], {in[0].size(0) * 2, 2})};
+  });
+  EXPECT_EQ(to_text(graph),
+            "test(x: f32 [N,4])\n"
+            "  reshape = reshape(x) shape=[2*N,2]  : f32 [2*N,2]\n"
+            "-> reshape\n");
+  const Tensor x = Tensor::full({5, 4}, 1.0);
+  EXPECT_EQ(Runner(graph).run({&x, 1})[0].shape(), Shape({10, 2}));
+}
+
+TEST(Capture, RefusesLooksAtValues) {
+  expect_refused(
+      [](const std::vector<Tensor>& in) {
+        const Tensor y = relu(in[0]);
+        return std::vector<Tensor>{scale(y, sum(y).item() > 0 ? 1.0 : 2.0)};
+      },
+      "reads the values of 'sum' (the output of sum)");
+  expect_refused([](const std::vector<Tensor>& in) { return std::vector<Tensor>{relu(in[0].clone())}; },
+                 "reads the values of 'x' (an input)");
+}
+
+TEST(Capture, KnowsAValueByAnotherHandle) {
+  const Graph graph =
+      capture_rows([](const std::vector<Tensor>& in) { return std::vector<Tensor>{relu(in[0].detach())}; });
+  EXPECT_NE(to_text(graph).find("relu = relu(x)"), std::string::npos);
+}
+
+TEST(Capture, RefusesViewsThatNoOpMade) {
+  expect_refused(
+      [](const std::vector<Tensor>& in) {
+        const std::vector<int64_t> strides = {4, 1};
+        return std::vector<Tensor>{relu(in[0].view_as({in[0].size(0), 2}, strides, 0))};
+      },
+      "a view of 'x' that no op made");
+}
+
+TEST(Capture, RefusesOtherOpsForAnotherBatch) {
+  expect_refused(
+      [](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{in[0].size(0) > 1 ? relu(in[0]) : sigmoid(in[0])};
+      },
+      "other ops for a batch of 2");
+  expect_refused(
+      [](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{scale(in[0], static_cast<double>(in[0].size(0)))};
+      },
+      "attribute 'factor' of 'scale' (scale) depends on the batch");
+}
+
+TEST(Runner, RefusesInputsOfOtherShapes) {
+  const Runner runner(
+      capture_rows([](const std::vector<Tensor>& in) { return std::vector<Tensor>{relu(in[0])}; }));
+  const Tensor wrong = Tensor::zeros({2, 5});
+  try {
+    runner.run({&wrong, 1});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("takes f32 [N,4] as 'x', got f32 [2,5]"), std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace dlpipe::engine::graph

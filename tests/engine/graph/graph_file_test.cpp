@@ -1,0 +1,66 @@
+#include "dlpipe/engine/graph/graph_file.h"
+
+#include <gtest/gtest.h>
+
+#include "dlpipe/engine/graph/capture.h"
+#include "dlpipe/engine/ops/ops.h"
+
+namespace dlpipe::engine::graph {
+namespace {
+
+std::string good_json() {
+  const CaptureInput input = {"x", {{1, 4}}, bit(0)};
+  const Graph graph = capture("test", {&input, 1}, {}, [](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{softmax(scale(reshape(in[0], {in[0].size(0) * 2, 2}), 0.1), 1)};
+  });
+  return graph_json(graph);
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from << " in " << text;
+  return text.replace(at, from.size(), to);
+}
+
+void expect_refused(const std::string& json, ErrorCode code, const std::string& words) {
+  const auto graph = parse_graph(json, {}, "m.dlg");
+  ASSERT_FALSE(graph.ok()) << to_text(*graph);
+  EXPECT_EQ(graph.status().code(), code);
+  EXPECT_NE(graph.status().message().find(words), std::string::npos) << graph.status().message();
+}
+
+TEST(GraphFile, ReadsWhatItWrote) {
+  const Graph graph = value_or_throw(parse_graph(good_json(), {}, "m.dlg"));
+  EXPECT_EQ(to_text(graph),
+            "test(x: f32 [N,4])\n"
+            "  reshape = reshape(x) shape=[2*N,2]  : f32 [2*N,2]\n"
+            "  scale = scale(reshape) factor=0.1 offset=0  : f32 [2*N,2]\n"
+            "  softmax = softmax(scale) axis=1  : f32 [2*N,2]\n"
+            "-> softmax\n");
+  EXPECT_EQ(graph_json(graph), good_json());
+}
+
+TEST(GraphFile, RefusesWhatIsNoGraph) {
+  const std::string good = good_json();
+  expect_refused("[]", ErrorCode::kCorrupt, "m.dlg");
+  expect_refused(replaced(good, "\"version\":1", "\"version\":2"), ErrorCode::kUnsupported, "version 2");
+  expect_refused(replaced(good, "\"softmax\",\"in\"", "\"hardmax\",\"in\""), ErrorCode::kUnsupported,
+                 "the op 'hardmax'");
+  expect_refused(replaced(good, "\"in\":[0]", "\"in\":[9]"), ErrorCode::kCorrupt, "expected -1 to 3");
+  expect_refused(replaced(good, "\"in\":[0]", "\"in\":[2]"), ErrorCode::kCorrupt, "before it is made");
+  expect_refused(replaced(good, "\"in\":[0]", "\"in\":[]"), ErrorCode::kCorrupt, "0 inputs; it takes 1 to 1");
+  expect_refused(replaced(good, "\"in\":[0]", "\"in\":[-1]"), ErrorCode::kCorrupt,
+                 "1 inputs; it takes 1 to 1");
+  expect_refused(replaced(good, "\"axis\":1", "\"axis\":7"), ErrorCode::kMisuse, "axis 7");
+  expect_refused(replaced(good, "\"axis\":1", "\"axis\":-9"), ErrorCode::kMisuse, "axis -9");
+  expect_refused(replaced(good, "\"shape\":[1,4]", "\"shape\":[1,9999999999999]"), ErrorCode::kCorrupt,
+                 "a size");
+  expect_refused(replaced(good, "\"shape\":[1,4]", "\"shape\":[1099511627776,4]"), ErrorCode::kCorrupt,
+                 "elements");
+  expect_refused(replaced(good, "\"shape\":[1,4]", "\"shape\":[1,6]"), ErrorCode::kMisuse, "[reshape]");
+  expect_refused(replaced(good, "\"dtype\":\"f32\"", "\"dtype\":\"f31\""), ErrorCode::kCorrupt, "f31");
+  expect_refused(replaced(good, "\"outputs\":[3]", "\"outputs\":[]"), ErrorCode::kCorrupt, "no output");
+}
+
+}  // namespace
+}  // namespace dlpipe::engine::graph

@@ -1,0 +1,100 @@
+// Every model of the table: its graph answers the same bits as the model, and the optimized graph nearly so.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "dlpipe/base/rng.h"
+#include "dlpipe/engine/graph/graph_file.h"
+#include "dlpipe/engine/graph/passes.h"
+#include "dlpipe/engine/graph/run.h"
+#include "dlpipe/engine/models/capture_model.h"
+
+namespace dlpipe::engine {
+namespace {
+
+// The smallest that every model takes.
+ModelArguments small_arguments(const ModelRecord& record) {
+  ModelArguments arguments;
+  arguments.classes = 7;
+  arguments.height = arguments.width = 32;
+  arguments.seed = 3;
+  if (record.input == ModelInput::kTokens) arguments.length = 9;
+  return arguments;
+}
+
+Tensor drawn_input(const ModelArguments& arguments, int64_t batch) {
+  Tensor x = blank_input(arguments, batch);
+  RandomStream random(11, static_cast<uint64_t>(batch));
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    if (x.dtype() == DType::kI64) {
+      x.data<int64_t>()[i] = random.below(static_cast<uint32_t>(arguments.classes));
+    } else {
+      x.data<float>()[i] = static_cast<float>(random.normal());
+    }
+  }
+  return x;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.raw(), b.raw(), a.size_bytes()) == 0;
+}
+
+// Of the largest logit.
+double relative_difference(const Tensor& a, const Tensor& b) {
+  double most = 0, size = 0;
+  const std::vector<double> left = a.to_doubles(), right = b.to_doubles();
+  for (size_t i = 0; i < left.size(); ++i) {
+    most = std::max(most, std::fabs(left[i] - right[i]));
+    size = std::max(size, std::fabs(left[i]));
+  }
+  return most / size;
+}
+
+TEST(Graphs, OfEveryModelAnswerItsBits) {
+  for (const ModelRecord* record : model_table()) {
+    SCOPED_TRACE(record->name);
+    const ModelArguments arguments = small_arguments(*record);
+    const auto model = record->build(arguments);
+    const graph::Graph captured = capture_model(*model, arguments, record->name);
+    EXPECT_TRUE(model->is_training());
+    model->eval();
+    const graph::Runner runner(captured);
+    graph::Graph fast = captured;
+    const auto reports = graph::optimize(fast);
+    EXPECT_LE(fast.nodes.size(), captured.nodes.size());
+    const graph::Runner fast_runner(fast);
+    for (const int64_t batch : {1, 3}) {
+      const NoGrad no_grad;
+      const Tensor x = drawn_input(arguments, batch);
+      const Tensor eager = (*model)(x);
+      EXPECT_TRUE(same_bits(runner.run({&x, 1})[0], eager)) << "batch " << batch;
+      // Batch norms in the weights: another order of rounding in up to 200 layers.
+      EXPECT_LT(relative_difference(eager, fast_runner.run({&x, 1})[0]), 1e-3) << "batch " << batch;
+    }
+  }
+}
+
+TEST(Graphs, GoToAFileAndBack) {
+  const ModelRecord& record = *value_or_throw(ModelRegistry::builtin().find("resnet18_cifar"));
+  const ModelArguments arguments = small_arguments(record);
+  const auto model = record.build(arguments);
+  graph::Graph captured = capture_model(*model, arguments, record.name);
+  captured.metadata["about"] = "a test";
+  const std::string path = (std::filesystem::path(testing::TempDir()) / "graphs_go_to_a_file.dlg").string();
+  throw_if_error(graph::write_graph(path, captured));
+  EXPECT_TRUE(graph::is_graph_file(path));
+  const graph::Graph read = value_or_throw(graph::read_graph(path));
+  EXPECT_EQ(graph::to_text(read), graph::to_text(captured));
+  EXPECT_EQ(read.metadata, captured.metadata);
+  model->eval();
+  const NoGrad no_grad;
+  const Tensor x = drawn_input(arguments, 2);
+  EXPECT_TRUE(same_bits(graph::Runner(read).run({&x, 1})[0], (*model)(x)));
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace dlpipe::engine

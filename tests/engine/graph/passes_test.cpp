@@ -1,0 +1,163 @@
+#include "dlpipe/engine/graph/passes.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "dlpipe/base/rng.h"
+#include "dlpipe/engine/graph/capture.h"
+#include "dlpipe/engine/graph/run.h"
+#include "dlpipe/engine/ops/ops.h"
+
+namespace dlpipe::engine::graph {
+namespace {
+
+Tensor drawn(const Shape& shape, uint64_t seed, double offset = 0.0) {
+  Tensor tensor = Tensor::empty(shape);
+  RandomStream random(seed, 1);
+  for (int64_t i = 0; i < tensor.elements(); ++i)
+    tensor.data<float>()[i] = static_cast<float>(random.normal() + offset);
+  return tensor;
+}
+
+Graph captured(const TensorSpec& sample, const Function& function,
+               const std::vector<std::pair<std::string, Tensor>>& weights = {}) {
+  const CaptureInput input = {"x", sample, bit(0)};
+  return capture("test", {&input, 1}, weights, function);
+}
+
+// What is between the first and the last line.
+std::string body(const Graph& graph) {
+  const std::string text = to_text(graph);
+  const size_t begin = text.find('\n') + 1;
+  return text.substr(begin, text.rfind("->") - begin);
+}
+
+double largest_difference(const Graph& a, const Graph& b) {
+  Shape shape = a.value(a.inputs[0]).shape_at(3);
+  const Tensor x = drawn(shape, 5);
+  const std::vector<double> left = Runner(a).run({&x, 1})[0].to_doubles();
+  const std::vector<double> right = Runner(b).run({&x, 1})[0].to_doubles();
+  double most = 0;
+  for (size_t i = 0; i < left.size(); ++i) most = std::max(most, std::fabs(left[i] - right[i]));
+  return most;
+}
+
+TEST(Passes, RemoveWhatNoOutputDependsOn) {
+  Graph graph = captured({{1, 4}}, [](const std::vector<Tensor>& in) {
+    sigmoid(relu(in[0]));
+    return std::vector<Tensor>{relu(in[0])};
+  });
+  EXPECT_EQ(graph.nodes.size(), 3U);
+  EXPECT_EQ(remove_dead_nodes.run(graph), 2);
+  EXPECT_EQ(body(graph), "  relu_2 = relu(x)  : f32 [N,4]\n");
+}
+
+TEST(Passes, RunNodesOfConstantsOnce) {
+  const Tensor table = drawn({6, 4}, 1);
+  const Graph before = captured(
+      {{1, 3, 4}},
+      [&](const std::vector<Tensor>& in) { return std::vector<Tensor>{in[0] + slice(table, 0, 0, 3)}; },
+      {{"positions", table}});
+  EXPECT_EQ(body(before),
+            "  slice = slice(%positions) axis=0 begin=0 end=3 step=1  : f32 [3,4]\n"
+            "  add = add(x, slice)  : f32 [N,3,4]\n");
+  Graph graph = before;
+  EXPECT_EQ(fold_constants.run(graph), 1);
+  EXPECT_EQ(body(graph), "  add = add(x, %slice)  : f32 [N,3,4]\n");
+  EXPECT_EQ(largest_difference(before, graph), 0.0);
+}
+
+TEST(Passes, ShareEqualNodes) {
+  const Graph before = captured({{1, 4}}, [](const std::vector<Tensor>& in) {
+    const Tensor first = exp(scale(in[0], 2.0));
+    const Tensor twin = exp(scale(in[0], 2.0));
+    const Tensor sum = first + twin;
+    return std::vector<Tensor>{sum + exp(scale(in[0], 3.0))};
+  });
+  Graph graph = before;
+  EXPECT_EQ(share_equal_nodes.run(graph), 2);
+  EXPECT_EQ(body(graph),
+            "  scale = scale(x) factor=2 offset=0  : f32 [N,4]\n"
+            "  exp = exp(scale)  : f32 [N,4]\n"
+            "  add = add(exp, exp)  : f32 [N,4]\n"
+            "  scale_3 = scale(x) factor=3 offset=0  : f32 [N,4]\n"
+            "  exp_3 = exp(scale_3)  : f32 [N,4]\n"
+            "  add_2 = add(add, exp_3)  : f32 [N,4]\n");
+  EXPECT_EQ(largest_difference(before, graph), 0.0);
+}
+
+TEST(Passes, FoldBatchNormIntoConvolutionAndLinear) {
+  const Tensor weight = drawn({16, 3, 3, 3}, 1), gamma = drawn({16}, 2, 2), beta = drawn({16}, 3);
+  Tensor mean = drawn({16}, 4), variance = Tensor::full({16}, 0.7);
+  const Tensor head = drawn({5, 16}, 6), head_bias = drawn({5}, 7);
+  const Tensor gamma2 = drawn({5}, 8, 2), beta2 = drawn({5}, 9);
+  Tensor mean2 = drawn({5}, 10), variance2 = Tensor::full({5}, 1.3);
+  const Graph before =
+      captured({{1, 6, 7, 3}},
+               [&](const std::vector<Tensor>& in) {
+                 BatchNormAttrs attrs{.training = false, .relu = true};
+                 const Tensor y = conv2d(in[0], weight, Tensor(), {.padding = {1, 1}});
+                 const Tensor z = batch_norm(y, gamma, beta, mean, variance, attrs);
+                 const Tensor w = conv2d(in[0], weight, Tensor(), {.padding = {1, 1}});
+                 const Tensor v = batch_norm(w, gamma, beta, mean, variance, attrs, scale(z, 0.5));
+                 attrs.relu = false;
+                 return std::vector<Tensor>{batch_norm(linear(global_avg_pool(v), head, head_bias), gamma2,
+                                                       beta2, mean2, variance2, attrs)};
+               },
+               {{"conv.weight", weight}, {"head.weight", head}, {"head.bias", head_bias}});
+  Graph graph = before;
+  EXPECT_EQ(fold_batch_norm.run(graph), 3);
+  remove_dead_nodes.run(graph);
+  EXPECT_EQ(fuse_activation.run(graph), 1);
+  const std::string conv = "stride=[1,1] padding=[1,1] dilation=[1,1] groups=1";
+  EXPECT_EQ(body(graph),
+            "  conv = conv2d(x, %conv.weight, %conv.bias) " + conv +
+                " activation=relu  : f32 [N,6,7,16]\n"
+                "  conv_2 = conv2d(x, %conv.weight, %conv.bias) " +
+                conv +
+                " activation=none  : f32 [N,6,7,16]\n"
+                "  scale = scale(conv) factor=0.5 offset=0  : f32 [N,6,7,16]\n"
+                "  batch_norm_2.add = add(conv_2, scale)  : f32 [N,6,7,16]\n"
+                "  batch_norm_2 = relu(batch_norm_2.add)  : f32 [N,6,7,16]\n"
+                "  global_avg_pool = global_avg_pool(batch_norm_2)  : f32 [N,16]\n"
+                "  head = linear(global_avg_pool, %head.weight, %head.bias) activation=none  : f32 [N,5]\n");
+  // Sums of 27 products in another order, values of size 10.
+  EXPECT_LT(largest_difference(before, graph), 1e-4);
+}
+
+TEST(Passes, LeaveABatchNormWhoseConvolutionOthersRead) {
+  const Tensor weight = drawn({4, 4}, 1), gamma = drawn({4}, 2), beta = drawn({4}, 3);
+  Tensor mean = drawn({4}, 4), variance = Tensor::full({4}, 1.0);
+  Graph graph = captured({{1, 4}}, [&](const std::vector<Tensor>& in) {
+    const Tensor y = linear(in[0], weight, Tensor());
+    return std::vector<Tensor>{y + batch_norm(y, gamma, beta, mean, variance, {.training = false})};
+  });
+  EXPECT_EQ(fold_batch_norm.run(graph), 0);
+}
+
+TEST(Passes, FuseActivationsToTheSameBits) {
+  const Tensor weight = drawn({8, 4}, 1), bias = drawn({8}, 2);
+  const Graph before = captured({{1, 4}}, [&](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{gelu(linear(in[0], weight, bias))};
+  });
+  Graph graph = before;
+  EXPECT_EQ(fuse_activation.run(graph), 1);
+  EXPECT_EQ(body(graph), "  linear = linear(x, %constant_1, %constant_2) activation=gelu  : f32 [N,8]\n");
+  EXPECT_EQ(largest_difference(before, graph), 0.0);
+}
+
+TEST(Passes, SayWhatTheyDid) {
+  Graph graph = captured({{1, 4}}, [](const std::vector<Tensor>& in) {
+    sigmoid(in[0]);
+    return std::vector<Tensor>{relu(in[0])};
+  });
+  const std::vector<PassReport> reports = optimize(graph);
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].pass, &remove_dead_nodes);
+  EXPECT_EQ(reports[0].nodes, 1U);
+}
+
+}  // namespace
+}  // namespace dlpipe::engine::graph
