@@ -13,6 +13,7 @@
 #if DLPIPE_HAVE_CUDA
 #include "dlpipe/engine/cuda/cudnn/cudnn.h"
 #endif
+#include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/record/build_info.h"
@@ -64,6 +65,8 @@ struct Options {
   std::string model;
   engine::ModelArguments arguments = {.classes = 10, .channels = 3, .height = 0, .width = 0, .seed = 0};
   int64_t batch = 1;
+  bool graph = false;
+  bool dot = false;
 };
 
 std::string model_json(const Options& options, const engine::ModelSummary& summary) {
@@ -106,7 +109,18 @@ Status print_model(const Options& options) {
   return {};
 }
 
+// A compiled model: its nodes as text, or for Graphviz.
+Status print_graph(const Options& options) {
+  if (options.path.empty()) return misuse("info", "--graph and --dot show a compiled model; give its file");
+  DLPIPE_ASSIGN_OR_RETURN(const engine::graph::Graph graph, engine::graph::read_graph(options.path));
+  std::string text = options.dot ? engine::graph::to_dot(graph) : engine::graph::to_text(graph);
+  text.pop_back();  // print_answer ends the line
+  print_answer(text);
+  return {};
+}
+
 Status info(const Options& options) {
+  if (options.graph || options.dot) return print_graph(options);
   if (!options.path.empty() && !options.model.empty())
     return misuse("info", "--model shows a model by its name alone; leave it out with a path");
   if (!options.path.empty()) {
@@ -127,6 +141,8 @@ std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   flags.add_option("PATH", options->path, "Show what a safetensors file, checkpoint or run holds instead");
   flags.add_flag("--json", options->json, "Print one JSON line");
+  flags.add_flag("--graph", options->graph, "Print the nodes of a compiled model");
+  flags.add_flag("--dot", options->dot, "Print them for Graphviz (dot -Tsvg)");
   flags.add_option("--model", options->model, "Show this model's layers instead");
   flags
       .add_option("--size", options->arguments.height,

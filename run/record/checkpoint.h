@@ -62,6 +62,8 @@ struct CheckpointState {
   SourceState source;
 };
 
+formats::Json to_json(const ModelState& state);
+Result<ModelState> model_state_from_json(const formats::Json& json, const std::string& file);
 formats::Json to_json(const CheckpointState& state);
 Result<CheckpointState> checkpoint_state_from_json(const formats::Json& json, const std::string& file);
 

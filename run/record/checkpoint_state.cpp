@@ -147,6 +147,14 @@ Result<SourceState> source_from(const Json& json, std::string_view file) {
 
 }  // namespace
 
+Json to_json(const ModelState& state) {
+  return model_json(state);
+}
+
+Result<ModelState> model_state_from_json(const Json& json, const std::string& file) {
+  return model_from(json, file);
+}
+
 Json to_json(const CheckpointState& state) {
   return Json::object({{"version", kVersion},
                        {"model", model_json(state.model)},

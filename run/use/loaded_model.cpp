@@ -11,12 +11,14 @@
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/layers/uninitialized.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/config/precision.h"
 #include "dlpipe/run/input/preprocess.h"
 #include "dlpipe/run/record/saved_kernels.h"
+#include "dlpipe/run/use/graph_model.h"
 #include "dlpipe/run/use/views.h"
 #include "dlpipe/run/use/weights_source.h"
 
@@ -153,6 +155,7 @@ void take_chain(const ModelOptions& options, const WeightsSource& source, const 
 
 LoadedModel load_model(const ModelOptions& options, const Registries& registries,
                        const data::Dataset* dataset, BareFiles bare_files) {
+  if (engine::graph::is_graph_file(options.weights)) return load_graph_model(options, registries);
   const WeightsSource source = open_weights(options.weights);
   if (!source.state && bare_files == BareFiles::kRefused) {
     refuse("weights", source.path,

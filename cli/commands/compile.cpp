@@ -1,0 +1,90 @@
+// `dlpipe compile`: a trained model as a graph, optimised, in one file that needs none of the model's code.
+#include <memory>
+
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/flags.h"
+#include "dlpipe/cli/output.h"
+#include "dlpipe/engine/graph/graph_file.h"
+#include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/config/enumerated.h"
+#include "dlpipe/run/use/graph_model.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+using formats::Json;
+using run::PassChoice;
+
+struct Options {
+  run::ModelOptions model;
+  std::string out;
+  std::string passes = "all";
+  bool json = false;
+};
+
+PassChoice choice_of(const std::string& text) {
+  return text == "all" ? PassChoice::kAll : text == "none" ? PassChoice::kNone : PassChoice::kSameBits;
+}
+
+Json report_json(const Options& options, const run::CompiledModel& compiled) {
+  Json passes = Json::array();
+  for (const engine::graph::PassReport& report : compiled.passes) {
+    passes.push_back(Json::object({{"pass", report.pass->name},
+                                   {"changes", report.changes},
+                                   {"nodes", static_cast<int64_t>(report.nodes)}}));
+  }
+  return Json::object({{"file", options.out},
+                       {"name", compiled.graph.name},
+                       {"captured_nodes", static_cast<int64_t>(compiled.captured_nodes)},
+                       {"nodes", static_cast<int64_t>(compiled.graph.nodes.size())},
+                       {"passes", std::move(passes)}});
+}
+
+Status compile(const Options& options) {
+  const run::CompiledModel compiled = run::compile_model(options.model, choice_of(options.passes));
+  for (const std::string& note : compiled.notes) print_note(printable(note));
+  DLPIPE_RETURN_IF_ERROR(engine::graph::write_graph(options.out, compiled.graph));
+  if (options.json) {
+    print_answer(report_json(options, compiled).dump());
+    return {};
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"pass", "changes", "nodes"},
+      {"capture", "", human_count(static_cast<int64_t>(compiled.captured_nodes))}};
+  for (const engine::graph::PassReport& report : compiled.passes)
+    rows.push_back(
+        {report.pass->name, human_count(report.changes), human_count(static_cast<int64_t>(report.nodes))});
+  print_answer(format_table(rows));
+  print_answer(concat(printable(options.out), ": ", compiled.graph.name, ", ",
+                      human_count(static_cast<int64_t>(compiled.graph.nodes.size())), " nodes"));
+  return {};
+}
+
+std::function<Status()> setup(Flags& flags) {
+  auto options = std::make_shared<Options>();
+  flags.add_option("--ckpt", options->model.weights, "Checkpoint, run directory or safetensors file")
+      .required();
+  flags.add_option("-o,--out", options->out, "File to write, e.g. model.dlg").required();
+  flags.add_option("--model", options->model.model, "Model by name, for a safetensors file");
+  flags.add_option("--classes", options->model.classes,
+                   "Class names for a safetensors file: a text file, or a dataset");
+  flags.add_option("--val-augment", options->model.val_augment,
+                   "How pictures are prepared, in place of the checkpoint's");
+  flags
+      .add_option("--passes", options->passes, "Which optimisations: all, those that keep every bit, or none")
+      .choices({"all", "same-bits", "none"});
+  flags.add_flag("--json", options->json, "Print one JSON line");
+  return [options] { return compile(*options); };
+}
+
+}  // namespace
+
+extern const CommandRecord compile_command;
+const CommandRecord compile_command = {"compile",
+                                       "Make one optimised file of a trained model, for dlpipe run", setup};
+
+}  // namespace dlpipe::cli

@@ -1,0 +1,104 @@
+// `dlpipe run`: a compiled model on arrays.
+#include <memory>
+
+#include "dlpipe/base/machine.h"
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/flags.h"
+#include "dlpipe/cli/output.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/graph/graph_file.h"
+#include "dlpipe/engine/graph/run.h"
+#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/io/formats/json.h"
+#include "dlpipe/io/formats/npy.h"
+#include "dlpipe/run/config/precision.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+using engine::Tensor;
+using formats::Json;
+
+struct Options {
+  std::string model;
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+  std::string dtype = "f32";
+  int threads = 0;
+  bool json = false;
+};
+
+Tensor read_input(const std::string& path) {
+  const formats::NpyArray array = value_or_throw(formats::read_npy(path));
+  if (array.shape.size() > static_cast<size_t>(Shape::kMaxRank))
+    refuse("run", path, " has ", array.shape.size(), " axes; at most ", Shape::kMaxRank, " are supported");
+  Tensor tensor = Tensor::empty(Shape(std::span<const int64_t>(array.shape)), array.dtype);
+  tensor.copy_from_host(array.bytes.data(), array.bytes.size());
+  return tensor;
+}
+
+Status write_output(const std::string& path, const Tensor& output) {
+  const Tensor tensor = output.is_contiguous() ? output : output.contiguous_copy();
+  const Tensor wide = is_low(tensor.dtype()) ? engine::cast(tensor, DType::kF32) : tensor;
+  return formats::write_npy(path, wide.dtype(), wide.shape().dims(),
+                            {static_cast<const std::byte*>(wide.raw()), wide.size_bytes()});
+}
+
+Status run(const Options& options) {
+  engine::set_engine_threads(options.threads > 0 ? options.threads : available_threads());
+  const DType dtype = value_or_throw(run::training_dtype(options.dtype, cpu_device()));
+  const engine::graph::Runner runner(value_or_throw(engine::graph::read_graph(options.model)));
+  const engine::graph::Graph& graph = runner.graph();
+  if (options.inputs.size() != graph.inputs.size() || options.outputs.size() != graph.outputs.size()) {
+    return misuse("run", options.model, " has ", graph.inputs.size(), " inputs and ", graph.outputs.size(),
+                  " outputs; give as many --input and --output");
+  }
+  std::vector<Tensor> inputs;
+  for (const std::string& path : options.inputs) inputs.push_back(read_input(path));
+  std::vector<Tensor> outputs;
+  {
+    const engine::UseAutocast autocast(dtype);
+    outputs = runner.run(inputs);
+  }
+  Json answer = Json::array();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    DLPIPE_RETURN_IF_ERROR(write_output(options.outputs[i], outputs[i]));
+    const engine::graph::Value& value = graph.value(graph.outputs[i]);
+    if (options.json) {
+      answer.push_back(Json::object({{"name", value.name},
+                                     {"file", options.outputs[i]},
+                                     {"shape", outputs[i].shape().to_string()},
+                                     {"dtype", dtype_name(outputs[i].dtype())}}));
+    } else {
+      print_answer(concat(printable(options.outputs[i]), ": ", value.name, " ",
+                          dtype_name(outputs[i].dtype()), " ", outputs[i].shape().to_string()));
+    }
+  }
+  if (options.json) print_answer(Json::object({{"outputs", std::move(answer)}}).dump());
+  return {};
+}
+
+std::function<Status()> setup(Flags& flags) {
+  auto options = std::make_shared<Options>();
+  flags.add_option("MODEL", options->model, "File of dlpipe compile").required();
+  flags
+      .add_option("--input", options->inputs,
+                  "Array of NumPy's (.npy), one for each input; images are [N,H,W,C]")
+      .required();
+  flags.add_option("--out", options->outputs, "Array to write, one for each output").required();
+  flags.add_option("--dtype", options->dtype, "f32 or bf16");
+  flags.add_option("--threads", options->threads, "Threads; 0: what the process may use").range(0, 4096);
+  flags.add_flag("--json", options->json, "Print one JSON line");
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+extern const CommandRecord run_command;
+const CommandRecord run_command = {"run", "Run a compiled model on arrays", setup};
+
+}  // namespace dlpipe::cli

@@ -1,0 +1,79 @@
+#include "dlpipe/run/use/graph_model.h"
+
+#include "dlpipe/augment/chain.h"
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/engine/graph/graph_file.h"
+#include "dlpipe/engine/models/capture_model.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+constexpr const char* kModelKey = "model";
+
+void refuse_options(const ModelOptions& options) {
+  const std::pair<const char*, const std::string*> others[] = {{"--model", &options.model},
+                                                               {"--classes", &options.classes}};
+  for (const auto& [name, value] : others) {
+    if (!value->empty())
+      refuse("weights", options.weights, " is a compiled model, which says that itself; leave ", name,
+             " out");
+  }
+}
+
+}  // namespace
+
+GraphModel::GraphModel(engine::graph::Graph graph) : runner_(std::move(graph)) {
+  if (runner_.graph().inputs.size() != 1 || runner_.graph().outputs.size() != 1) {
+    refuse("graph", runner_.graph().name, " has ", runner_.graph().inputs.size(), " inputs and ",
+           runner_.graph().outputs.size(), " outputs; this needs one of each, dlpipe run takes any");
+  }
+  for (const engine::graph::Value& value : runner_.graph().values) {
+    if (value.is_constant()) add_buffer(value.name, value.constant);
+  }
+  eval();
+}
+
+engine::Tensor GraphModel::forward(const engine::Tensor& x) {
+  return runner_.run({&x, 1})[0];
+}
+
+CompiledModel compile_model(const ModelOptions& options, PassChoice passes, const Registries& registries) {
+  LoadedModel loaded = load_model(options, registries);
+  CompiledModel compiled;
+  compiled.notes = std::move(loaded.notes);
+  compiled.graph = engine::capture_model(*loaded.model, loaded.state.arguments, loaded.state.model);
+  compiled.captured_nodes = compiled.graph.nodes.size();
+  if (passes != PassChoice::kNone)
+    compiled.passes = engine::graph::optimize(compiled.graph, passes == PassChoice::kSameBits);
+  compiled.graph.metadata[kModelKey] = to_json(loaded.state).dump();
+  return compiled;
+}
+
+LoadedModel load_graph_model(const ModelOptions& options, const Registries& registries) {
+  refuse_options(options);
+  engine::graph::Graph graph = value_or_throw(engine::graph::read_graph(options.weights));
+  const auto state = graph.metadata.find(kModelKey);
+  if (state == graph.metadata.end()) {
+    refuse(
+        "weights", options.weights,
+        " doesn't say what its numbers stand for, as it wasn't compiled from a checkpoint; take dlpipe run");
+  }
+  LoadedModel loaded;
+  loaded.path = options.weights;
+  loaded.state = value_or_throw(
+      model_state_from_json(value_or_throw(formats::Json::parse(state->second)), options.weights));
+  if (!options.val_augment.empty()) {
+    if (!value_or_throw(augment::Chain::parse(options.val_augment, registries.augmentations))
+             .contains("normalize"))
+      refuse("weights",
+             "--val-augment for a compiled model has to say how pictures are normalised; its own is \"",
+             loaded.state.val_augment, "\"");
+    loaded.state.val_augment = options.val_augment;
+  }
+  if (!options.tta.empty()) loaded.state.tta = options.tta;
+  loaded.model = std::make_shared<GraphModel>(std::move(graph));
+  return loaded;
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,45 @@
+// Compiled models (.dlg, engine/graph/FORMAT.md) where a trained model is asked for: eval and predict take them as they
+// take checkpoints. Throws Error.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dlpipe/engine/graph/passes.h"
+#include "dlpipe/engine/graph/run.h"
+#include "dlpipe/engine/layers/module.h"
+#include "dlpipe/run/use/loaded_model.h"
+
+namespace dlpipe::run {
+
+/// A graph of one input and one output as a module in eval mode; its weights are the module's parameters.
+class GraphModel final : public engine::Module {
+ public:
+  explicit GraphModel(engine::graph::Graph graph);
+  engine::Tensor forward(const engine::Tensor& x) override;
+  std::string kind() const override { return "Graph"; }
+  const engine::graph::Graph& graph() const { return runner_.graph(); }
+
+ private:
+  engine::graph::Runner runner_;
+};
+
+/// Which passes `dlpipe compile` runs.
+enum class PassChoice : uint8_t { kAll, kSameBits, kNone };
+
+struct CompiledModel {
+  engine::graph::Graph graph;  // with the model's state in its metadata
+  size_t captured_nodes = 0;
+  std::vector<engine::graph::PassReport> passes;
+  std::vector<std::string> notes;  // of load_model
+};
+/// The forward pass of the weights that `options` name.
+CompiledModel compile_model(const ModelOptions& options, PassChoice passes,
+                            const Registries& registries = {});
+
+/// What a compiled model's file holds, as load_model answers it. kMisuse where options are given that only other
+/// weights take, or where the graph was compiled from something that says nothing of pictures and classes.
+LoadedModel load_graph_model(const ModelOptions& options, const Registries& registries);
+
+}  // namespace dlpipe::run

@@ -1,0 +1,57 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "dlpipe/io/formats/json.h"
+#include "tests/cli/program.h"
+#include "tests/cli/trained_run.h"
+
+namespace dlpipe::test {
+
+using formats::Json;
+
+TEST(Compile, MakesAFileThatEvalAndPredictTake) {
+  ScratchDirectory folder;
+  const std::string file = folder / "m.dlg";
+  const Outcome compiled =
+      run_dlpipe({"compile", "--ckpt", trained_run().run, "-o", file, "--passes", "same-bits", "--json"});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  const Json report = *Json::parse(compiled.out);
+  EXPECT_GT(report["captured_nodes"].as_int(), 1);
+  EXPECT_EQ(report["file"].as_string(), file);
+  const SampleData& data = trained_run().data;
+  for (const std::string command : {"eval", "predict"}) {
+    const auto answer = [&](const std::string& weights) {
+      const Outcome outcome = command == "eval"
+                                  ? run_dlpipe({"eval", "--ckpt", weights, "--data", data.val, "--json"})
+                                  : run_dlpipe({"predict", "--ckpt", weights, data.jpegs});
+      EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+      return outcome.out;
+    };
+    const std::string of_graph = answer(file), of_run = answer(trained_run().run);
+    if (command == "predict") {
+      EXPECT_EQ(of_graph, of_run);
+      continue;
+    }
+    const Json graph_json = *Json::parse(of_graph), run_json = *Json::parse(of_run);
+    EXPECT_EQ(graph_json["loss"], run_json["loss"]);
+    EXPECT_EQ(graph_json["metrics"], run_json["metrics"]);
+  }
+}
+
+TEST(Compile, SaysWhatEachPassDid) {
+  ScratchDirectory folder;
+  const Outcome outcome = run_dlpipe({"compile", "--ckpt", trained_run().run, "--out", folder / "m.dlg"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("capture"), std::string::npos) << outcome.out;
+}
+
+TEST(Compile, RefusesWhatIsNoModel) {
+  ScratchDirectory folder;
+  const Outcome missing = run_dlpipe({"compile", "--ckpt", folder / "nothing", "-o", folder / "m.dlg"});
+  EXPECT_EQ(missing.exit_code, 1) << missing.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "m.dlg"));
+  EXPECT_EQ(run_dlpipe({"compile", "--ckpt", trained_run().run}).exit_code, 2);
+}
+
+}  // namespace dlpipe::test

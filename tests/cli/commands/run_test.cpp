@@ -1,0 +1,68 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <fstream>
+
+#include "dlpipe/io/formats/json.h"
+#include "dlpipe/io/formats/npy.h"
+#include "tests/cli/program.h"
+#include "tests/cli/trained_run.h"
+
+namespace dlpipe::test {
+
+namespace {
+
+struct Compiled {
+  ScratchDirectory folder;
+  std::string file = folder / "m.dlg";
+  std::array<int64_t, 4> shape = {3, 0, 0, 3};
+
+  Compiled() {
+    EXPECT_EQ(run_dlpipe({"compile", "--ckpt", trained_run().run, "-o", file}).exit_code, 0);
+    const Outcome text = run_dlpipe({"info", file, "--graph"});
+    EXPECT_EQ(text.exit_code, 0) << text.err;
+    const size_t at = text.out.find("[N,") + 3;
+    shape[1] = shape[2] = std::stoll(text.out.substr(at));
+  }
+  std::string write_input(const std::string& name) const {
+    const std::vector<float> values(static_cast<size_t>(shape[0] * shape[1] * shape[2] * shape[3]), 0.5F);
+    throw_if_error(formats::write_npy(folder / name, DType::kF32, shape, std::as_bytes(std::span(values))));
+    return folder / name;
+  }
+};
+
+}  // namespace
+
+TEST(Run, WritesWhatTheModelAnswers) {
+  const Compiled model;
+  const std::string out = model.folder / "y.npy";
+  const Outcome outcome =
+      run_dlpipe({"run", model.file, "--input", model.write_input("x.npy"), "--output", out});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const formats::NpyArray array = value_or_throw(formats::read_npy(out));
+  EXPECT_EQ(array.dtype, DType::kF32);
+  ASSERT_EQ(array.shape.size(), 2U);
+  EXPECT_EQ(array.shape[0], 3);
+  const auto low = run_dlpipe({"run", model.file, "--input", model.write_input("x.npy"), "--output", out,
+                               "--dtype", "bf16", "--json"});
+  EXPECT_EQ(low.exit_code, 0) << low.err;
+}
+
+TEST(Run, RefusesInputsThatTheModelDoesNotTake) {
+  Compiled model;
+  model.shape[3] = 2;
+  const Outcome shape = run_dlpipe(
+      {"run", model.file, "--input", model.write_input("x.npy"), "--output", model.folder / "y.npy"});
+  EXPECT_EQ(shape.exit_code, 2) << shape.err;
+  EXPECT_NE(shape.err.find("N is the batch"), std::string::npos) << shape.err;
+  std::ofstream(model.folder / "bad.npy") << "no array";
+  const Outcome bad = run_dlpipe(
+      {"run", model.file, "--input", model.folder / "bad.npy", "--output", model.folder / "y.npy"});
+  EXPECT_EQ(bad.exit_code, 1) << bad.err;
+  EXPECT_NE(bad.err.find("no .npy file"), std::string::npos) << bad.err;
+  const Outcome other = run_dlpipe({"run", model.folder / "bad.npy", "--input", model.folder / "bad.npy",
+                                    "--output", model.folder / "y.npy"});
+  EXPECT_EQ(other.exit_code, 1) << other.err;
+}
+
+}  // namespace dlpipe::test
