@@ -18,32 +18,45 @@ HWY_INLINE uint8_t Clipped(int32_t sum) {
   return static_cast<uint8_t>(std::min(std::max(sum >> kWeightBits, 0), 255));
 }
 
+HWY_INLINE void ResampledPixel(const uint8_t* from, const int32_t* weights, int taps, int channels,
+                               uint8_t* to) {
+  for (int c = 0; c < channels; ++c) {
+    int32_t sum = kWeightHalf;
+    for (int t = 0; t < taps; ++t) sum += weights[t] * from[t * channels + c];
+    to[c] = Clipped(sum);
+  }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+/// A pixel's channels side by side in one vector. Reads and writes four bytes per pixel of three.
+HWY_INLINE void ResampledRgb(const uint8_t* from, const int32_t* weights, int taps, uint8_t* to) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::Full128<int32_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> bytes;
+  auto sum = hn::Set(d, kWeightHalf);
+  for (int t = 0; t < taps; ++t, from += 3)
+    sum = hn::Add(sum, hn::Mul(hn::PromoteTo(d, hn::LoadU(bytes, from)), hn::Set(d, weights[t])));
+  hn::StoreU(hn::DemoteTo(bytes, hn::ShiftRight<kWeightBits>(sum)), bytes, to);
+}
+#endif
+
 void ResampleRows(const ResampleTable& across, const ConstImageView& in, const ImageView& out) {
   const int channels = out.channels;
   for (int y = 0; y < out.height; ++y) {
-    const uint8_t* const row = in.row(y);
-    uint8_t* to = out.row(y);
-    for (size_t x = 0; x < static_cast<size_t>(out.width); ++x) {
-      const int32_t* HWY_RESTRICT weights = across.weights.data() + across.first_weight[x];
-      const int taps = across.first_weight[x + 1] - across.first_weight[x];
-      const uint8_t* HWY_RESTRICT from = row + ptrdiff_t{across.begin[x]} * channels;
-      if (channels == 3) {
-        int32_t r = kWeightHalf, g = kWeightHalf, b = kWeightHalf;
-        for (int t = 0; t < taps; ++t, from += 3) {
-          r += weights[t] * from[0];
-          g += weights[t] * from[1];
-          b += weights[t] * from[2];
-        }
-        *to++ = Clipped(r);
-        *to++ = Clipped(g);
-        *to++ = Clipped(b);
+    for (int x = 0; x < out.width; ++x) {
+      const auto at = static_cast<size_t>(x);
+      const int32_t* const weights = across.weights.data() + across.first_weight[at];
+      const int taps = across.first_weight[at + 1] - across.first_weight[at];
+      const uint8_t* const from = in.row(y) + ptrdiff_t{across.begin[at]} * channels;
+      uint8_t* const to = out.row(y) + ptrdiff_t{x} * channels;
+#if HWY_TARGET != HWY_SCALAR
+      // What is behind the row's last pixel is not ours to read or to write.
+      if (channels == 3 && x + 1 < out.width && across.begin[at] + taps < in.width) {
+        ResampledRgb(from, weights, taps, to);
         continue;
       }
-      for (int c = 0; c < channels; ++c) {
-        int32_t sum = kWeightHalf;
-        for (int t = 0; t < taps; ++t) sum += weights[t] * from[t * channels + c];
-        *to++ = Clipped(sum);
-      }
+#endif
+      ResampledPixel(from, weights, taps, channels, to);
     }
   }
 }
