@@ -55,8 +55,8 @@ def test_samples(odd):
 
 
 def test_a_field_that_is_called_as_what_mixing_adds(tmp_path):
-    with dlpipe.Writer(tmp_path / "d", fields={"image": "image", "label": "label", "lam": "f32"}) as writer:
+    with dlpipe.Writer(tmp_path / "d", fields={"image": "image", "label": "label", "lam": "text"}) as writer:
         for i in range(8):
-            writer.write(image=np.full((4, 4, 3), i, np.uint8), label=i % 2, lam=i)
+            writer.write(image=np.full((4, 4, 3), i, np.uint8), label=i % 2, lam=str(i))
     with pytest.raises(dlpipe.MisuseError, match="two fields are called 'lam'"):
         dlpipe.Loader(tmp_path / "d", batch=4, dtype="f32", mixup=0.2, as_="numpy")
