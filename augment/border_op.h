@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "dlpipe/augment/fill.h"
+#include "dlpipe/augment/framed_movement.h"
 #include "dlpipe/augment/op.h"
 
 namespace dlpipe::augment {
@@ -39,6 +40,13 @@ class BorderOp : public Op {
       }
     }
     return {};
+  }
+
+  Movement movement(const OpDraw& draw) const override {
+    const double left = draw.values[0];
+    const double top = draw.values[1];
+    if (mode_ == "constant") return Movement::shifted(-left, -top);
+    return Movement(std::make_shared<const FramedMovement>(left, top, draw.in, mode_ == "reflect"));
   }
 
  protected:

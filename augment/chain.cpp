@@ -420,4 +420,18 @@ bool Chain::contains(std::string_view op_name) const {
   return false;
 }
 
+const OpRecord* Chain::find(bool OpTraits::*trait) const {
+  for (const auto& link : links_) {
+    if (link->record->traits.*trait) return link->record;
+    for (const Chain* choice : link->choices) {
+      if (const OpRecord* const found = choice->find(trait); found != nullptr) return found;
+    }
+  }
+  return nullptr;
+}
+
+std::pair<const Op*, const OpTraits*> Chain::op_of(const ChainPlan& plan, size_t i) {
+  return {plan.links[i]->op.get(), &plan.links[i]->record->traits};
+}
+
 }  // namespace dlpipe::augment

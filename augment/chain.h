@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dlpipe/augment/op.h"
@@ -94,6 +95,10 @@ class Chain {
   static std::string describe(const ChainPlan& plan);
   bool empty() const { return links_.empty(); }
   bool contains(std::string_view op_name) const;
+  /// An op of which `trait` says so, among all that may be chosen too; null: there is none.
+  const OpRecord* find(bool OpTraits::*trait) const;
+  /// The op of plan.draws[i], which is active, and its traits.
+  static std::pair<const Op*, const OpTraits*> op_of(const ChainPlan& plan, size_t i);
 
  private:
   struct Planning;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "dlpipe/augment/arguments.h"
+#include "dlpipe/augment/movement.h"
 #include "dlpipe/augment/resize.h"
 #include "dlpipe/base/batch_prep.h"
 #include "dlpipe/base/error.h"
@@ -56,6 +57,16 @@ struct ChannelStats {
 
 class ChainScratch;
 
+/// A box on its way through a chain, in pixels.
+struct MovedBox {
+  double left = 0;
+  double top = 0;
+  double right = 0;
+  double bottom = 0;
+  double share = 1;  // of its area that clipping to the pictures left
+  double area() const { return (right - left) * (bottom - top); }
+};
+
 class Op {
  public:
   virtual ~Op() = default;
@@ -81,6 +92,14 @@ class Op {
   /// draw.mirror. An op that neither narrows nor says can_mirror need look at neither.
   virtual Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                        ChainScratch& scratch) const = 0;
+  /// Where the whole output comes from in the whole input: boxes, points and masks move by it (moving.h). By default
+  /// draw.drawn_region is stretched over the output: crops, resizes, and ops that move nothing.
+  virtual Movement movement(const OpDraw& draw) const;
+  /// Of an op with OpTraits::drops_boxes: false drops the box, which has been moved and clipped.
+  virtual bool keeps(const OpDraw& draw, const MovedBox& box) const {
+    (void)draw, (void)box;
+    return true;
+  }
 };
 
 /// An op that resizes what it reads: a device may do it in its place, and gives the same pixels.
@@ -114,6 +133,8 @@ struct OpTraits {
   bool can_mirror = false;   // apply honours draw.mirror: a flip behind the op is folded into it
   bool is_mirror = false;    // an active draw swaps left and right and does no more: the chain does it
   bool takes_turns = false;  // plan looks at draw.turn
+  bool drops_boxes = false;  // Op::keeps is asked
+  bool blends = false;       // shows the picture at several places at once: nothing can move with it
 };
 
 /// How an op stands in the table: `dlpipe help ops` prints these rows and the parser builds from them.

@@ -20,6 +20,30 @@ class OrientedOp : public Op {
     return {};
   }
 
+  // The inverse of base/image.h's table.
+  Movement movement(const OpDraw& draw) const override {
+    const double w = draw.in.width;
+    const double h = draw.in.height;
+    switch (orientation(draw)) {
+      case 2:
+        return Movement::scaled(-1, w, 1, 0);
+      case 3:
+        return Movement::scaled(-1, w, -1, h);
+      case 4:
+        return Movement::scaled(1, 0, -1, h);
+      case 5:
+        return Movement(ProjectiveMap{0, 1, 0, 1, 0, 0, 0, 0});
+      case 6:
+        return Movement(ProjectiveMap{0, 1, 0, -1, 0, h, 0, 0});
+      case 7:
+        return Movement(ProjectiveMap{0, -1, w, -1, 0, h, 0, 0});
+      case 8:
+        return Movement(ProjectiveMap{0, -1, w, 1, 0, 0, 0, 0});
+      default:
+        return {};
+    }
+  }
+
  protected:
   static Orientation orientation(const OpDraw& draw) { return static_cast<Orientation>(draw.values[0]); }
   static void set_orientation(int orientation, OpDraw& draw) {

@@ -84,13 +84,11 @@ class WarpOp : public Op {
   Fill fill_;
 };
 
-/// x_in = (m[0] x + m[1] y + m[2]) / w, y_in = (m[3] x + m[4] y + m[5]) / w, w = m[6] x + m[7] y + 1.
-using ProjectiveMap = std::array<double, 8>;
-
 /// A warp whose rows are straight lines. Of a part of the output it needs the bounding box of where that comes from.
 class ProjectiveOp : public WarpOp {
  public:
   bool narrow(const Region& needed, OpDraw& draw) const override;
+  Movement movement(const OpDraw& draw) const override { return Movement(map(draw)); }
 
  protected:
   using WarpOp::WarpOp;

@@ -36,6 +36,7 @@ SampleWorker::SampleWorker(const WorkerShared& shared, std::unique_ptr<data::Dat
       sender_(shared.setup.device_decode.is_on() ? std::make_unique<TileSender>(shared.setup) : nullptr),
       decoder_(shared.setup),
       augmenter_(shared.setup.chain),
+      fields_(shared.setup),
       clock_(shared.counters) {
   const Setup& setup = shared.setup;
   if (setup.floats.has_value() && !setup.mixing.is_on()) bytes_.resize(setup.picture_bytes());
@@ -104,13 +105,13 @@ Status SampleWorker::produce(const SamplePlan& plan, Slot& slot, int64_t i) {
   DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_.read(plan));
   read_bytes_ += plan.header.size_bytes;
   clock_.lap(Stage::kReader);
-  DLPIPE_RETURN_IF_ERROR(copy_fields(plan, record, slot, i));
+  if (setup.image_field >= 0 && plan.has_bad_header) {
+    return Status(ErrorCode::kCorrupt,
+                  concat("[loader] the header table gives sample ", plan.sample, " ", plan.header.width, "x",
+                         plan.header.height, " pixels and orientation ", int{plan.header.orientation}));
+  }
+  DLPIPE_RETURN_IF_ERROR(fields_.put(plan, record, slot, i));
   if (setup.image_field >= 0) {
-    if (plan.has_bad_header) {
-      return Status(ErrorCode::kCorrupt, concat("[loader] the header table gives sample ", plan.sample, " ",
-                                                plan.header.width, "x", plan.header.height,
-                                                " pixels and orientation ", int{plan.header.orientation}));
-    }
     const ImageView out = image(slot, i);
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> image,
                             data::image_bytes(*setup.dataset, record));
@@ -140,36 +141,6 @@ bool SampleWorker::send(const SamplePlan& plan, std::span<const std::byte> image
   ++sent_;
   sent_bytes_ += static_cast<int64_t>(bytes);
   return true;
-}
-
-Status SampleWorker::copy_fields(const SamplePlan& plan, std::span<const std::byte> record, Slot& slot,
-                                 int64_t i) {
-  const Setup& setup = slot.setup();
-  if (setup.label_field >= 0) {
-    std::memcpy(slot.sample(setup.label_field, i), &plan.header.label, sizeof plan.header.label);
-  }
-  for (size_t f = 0; f < setup.schema.size(); ++f) {
-    if (static_cast<int>(f) == setup.image_field || static_cast<int>(f) == setup.label_field) continue;
-    const FieldSpec& spec = setup.schema[f];
-    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes,
-                            data::field_bytes(*setup.dataset, record, spec.name));
-    if (spec.ragged) {
-      if (bytes.size() % spec.sample_bytes() != 0) {
-        return Status(ErrorCode::kCorrupt,
-                      concat("[loader] field '", spec.name, "' of sample ", plan.sample, " has ",
-                             bytes.size(), " bytes, no whole number of rows of ", spec.sample_bytes()));
-      }
-      slot.rows(static_cast<int>(f), i).assign(bytes.begin(), bytes.end());
-      continue;
-    }
-    if (bytes.size() != spec.sample_bytes()) {
-      return Status(ErrorCode::kCorrupt,
-                    concat("[loader] field '", spec.name, "' of sample ", plan.sample, " has ", bytes.size(),
-                           " bytes, not the ", spec.sample_bytes(), " of its schema"));
-    }
-    std::memcpy(slot.sample(static_cast<int>(f), i), bytes.data(), bytes.size());
-  }
-  return {};
 }
 
 void SampleWorker::finish_sample(const SamplePlan& plan, Slot& slot, int64_t i) {

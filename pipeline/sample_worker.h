@@ -19,6 +19,7 @@
 #include "dlpipe/pipeline/stage_counters.h"
 #include "dlpipe/pipeline/stages/augmenter.h"
 #include "dlpipe/pipeline/stages/decoder.h"
+#include "dlpipe/pipeline/stages/field_mover.h"
 #include "dlpipe/pipeline/stages/mapped_file.h"
 #include "dlpipe/pipeline/stages/prefault.h"
 #include "dlpipe/pipeline/stages/reader.h"
@@ -53,7 +54,6 @@ class SampleWorker {
   Status produce(const SamplePlan& plan, Slot& slot, int64_t i);
   /// False: the host has to decode it.
   bool send(const SamplePlan& plan, std::span<const std::byte> image, Slot& slot, int64_t i);
-  Status copy_fields(const SamplePlan& plan, std::span<const std::byte> record, Slot& slot, int64_t i);
   Status replace(Slot& slot, int64_t i, Status reason);
   void drop(Slot& slot, int64_t i, const Status& reason);
   /// Where the picture's bytes are made: in the slot, or here.
@@ -67,6 +67,7 @@ class SampleWorker {
   std::unique_ptr<TileSender> sender_;  // null: the host decodes everything
   RegionDecoder decoder_;
   Augmenter augmenter_;
+  FieldMover fields_;
   StageClock clock_;
   SamplePlan substitute_;
   std::vector<uint8_t> bytes_;  // of one picture, where it becomes numbers at once

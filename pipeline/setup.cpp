@@ -105,13 +105,26 @@ Status check_uses(const Setup& setup) {
   if (setup.image_field < 0 && !setup.chain.empty())
     return misuse("loader", "--augment \"", o.augment, "\" needs pictures, and ", o.data,
                   " has no image field");
+  using Kind = data::FieldKind;
+  const augment::OpRecord* const blend = setup.chain.find(&augment::OpTraits::blends);
+  for (const data::Field& field : setup.fields) {
+    const bool is_there = std::any_of(setup.fields.begin(), setup.fields.end(),
+                                      [&](const data::Field& one) { return one.name == field.of; });
+    if (!field.of.empty() && !is_there)
+      return misuse("loader", "the field '", field.name, "' is of '", field.of,
+                    "', which isn't chosen; choose both");
+    if (blend != nullptr && (field.kind == Kind::kBoxes || field.kind == Kind::kPoints))
+      return misuse("loader", "--augment has ", blend->name,
+                    ", which shows a picture at several places at once, and the field '", field.name,
+                    "' of kind ", data::field_kind_name(field.kind),
+                    " can't move with it; leave one of them out");
+  }
   if (!setup.mixing.is_on()) return {};
   if (setup.image_field < 0) {
     return misuse("loader", "--mixup and --cutmix are for pictures, and ", o.data,
                   " has no image field; leave them out");
   }
   for (const data::Field& field : setup.fields) {
-    using Kind = data::FieldKind;
     if (field.kind == Kind::kImage || field.kind == Kind::kLabel || field.kind == Kind::kBytes) continue;
     return misuse("loader", "--mixup and --cutmix mix pictures with one class each, and ", o.data,
                   " has the field '", field.name, "' of kind ", data::field_kind_name(field.kind),

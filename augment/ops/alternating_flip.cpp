@@ -19,6 +19,7 @@ class AlternatingFlip : public Op {
     copy_image(in, out, true);
     return {};
   }
+  Movement movement(const OpDraw& draw) const override { return Movement::scaled(-1, draw.in.width, 1, 0); }
 };
 
 }  // namespace

@@ -150,6 +150,7 @@ extern const OpRecord augmix_augmentation = {
                interpolation_parameter("bilinear"),
                fill_parameter(),
                probability()},
-    .build = build_op<AugMix>};
+    .build = build_op<AugMix>,
+    .traits = {.blends = true}};
 
 }  // namespace dlpipe::augment

@@ -36,6 +36,10 @@ class CenterCrop : public Op {
     place_image(in, x, y, Pixel{}, out, draw.mirror);
     return {};
   }
+  Movement movement(const OpDraw& draw) const override {
+    return Movement::shifted(crop_begin(draw.in.width, size_.width),
+                             crop_begin(draw.in.height, size_.height));
+  }
 
  private:
   ImageSize size_;

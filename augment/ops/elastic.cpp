@@ -1,7 +1,11 @@
 // elastic(alpha, spacing): every pixel moved by a smooth random field: a uniform cubic B-spline whose control points, `spacing`
 // apart, are moved by up to alpha to each side (after Simard et al., "Best Practices for Convolutional Neural Networks",
 // 2003, who smooth one random move per pixel).
+#include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <memory>
+#include <utility>
 
 #include "dlpipe/augment/noise.h"
 #include "dlpipe/augment/warp.h"
@@ -24,6 +28,14 @@ class Elastic : public WarpOp {
     draw.window = needed;
     return true;
   }
+  Movement movement(const OpDraw& draw) const override {
+    auto field = std::make_shared<Field>();
+    field->size = draw.in;
+    field->spacing = spacing_;
+    field->columns = columns(draw);
+    fill(draw, field->moves);
+    return Movement(std::shared_ptr<const FreeMovement>(std::move(field)));
+  }
 
  private:
   Status draw_warp(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
@@ -35,13 +47,18 @@ class Elastic : public WarpOp {
   int columns(const OpDraw& draw) const { return draw.in.width / spacing_ + 4; }
 
   // [rows][columns][x, y] moves of the control points; the first lies one spacing before the picture.
-  void begin(const OpDraw& draw, std::vector<std::byte>& work) const override {
-    const size_t count = size_t(columns(draw)) * size_t(draw.in.height / spacing_ + 4) * 2;
-    if (work.size() < count * sizeof(double)) work.resize(count * sizeof(double));
-    auto* const moves = reinterpret_cast<double*>(work.data());
+  void fill(const OpDraw& draw, std::vector<double>& moves) const {
+    moves.resize(size_t(columns(draw)) * size_t(draw.in.height / spacing_ + 4) * 2);
     RandomStream rng(draw.key, 0);
-    for (size_t i = 0; i < count; ++i)
-      moves[i] = static_cast<double>(draw.values[0]) * (2 * static_cast<double>(rng.uniform()) - 1);
+    for (double& move : moves)
+      move = static_cast<double>(draw.values[0]) * (2 * static_cast<double>(rng.uniform()) - 1);
+  }
+  void begin(const OpDraw& draw, std::vector<std::byte>& work) const override {
+    std::vector<double> moves;
+    fill(draw, moves);
+    const size_t bytes = moves.size() * sizeof(double);
+    if (work.size() < bytes) work.resize(bytes);
+    std::memcpy(work.data(), moves.data(), bytes);
   }
 
   static std::array<double, 4> spline(double t) {
@@ -49,6 +66,47 @@ class Elastic : public WarpOp {
     return {s * s * s / 6, (3 * t * t * t - 6 * t * t + 4) / 6, (3 * s * s * s - 6 * s * s + 4) / 6,
             t * t * t / 6};
   }
+
+  /// What `row` does, at any place.
+  struct Field final : FreeMovement {
+    ImageSize size;
+    int spacing = 1;
+    int columns = 0;
+    std::vector<double> moves;
+
+    Place move_at(Place out) const {
+      const double x = std::clamp(out.x, 0.0, static_cast<double>(size.width)) / spacing;
+      const double y = std::clamp(out.y, 0.0, static_cast<double>(size.height)) / spacing;
+      const auto column = static_cast<int>(x);
+      const auto row = static_cast<int>(y);
+      const std::array<double, 4> across = spline(x - column);
+      const std::array<double, 4> down = spline(y - row);
+      Place move;
+      for (size_t k = 0; k < 4; ++k) {
+        const double* at = moves.data() + ((ptrdiff_t{row} + ptrdiff_t(k)) * columns + column) * 2;
+        for (size_t i = 0; i < 4; ++i, at += 2) {
+          move.x += down[k] * across[i] * at[0];
+          move.y += down[k] * across[i] * at[1];
+        }
+      }
+      return move;
+    }
+    Place source(Place out) const override {
+      const Place move = move_at(out);
+      return {out.x + move.x, out.y + move.y};
+    }
+    // The place whose source this is, closer each time where the field stretches no part to twice its size; a fixed number
+    // of times, so that it ends and is the same everywhere.
+    Place target(Place in) const override {
+      constexpr int kTimes = 32;
+      Place out = in;
+      for (int i = 0; i < kTimes; ++i) {
+        const Place move = move_at(out);
+        out = {in.x - move.x, in.y - move.y};
+      }
+      return out;
+    }
+  };
 
   void row(const OpDraw& draw, const std::vector<std::byte>& work, int first, int y, int count, int bits,
            int32_t* x_out, int32_t* y_out) const override {

@@ -1,6 +1,9 @@
 // grid_distortion(steps, limit): the columns and rows of a grid made narrower and wider at random, and the picture drawn into
 // them (Albumentations' GridDistortion, normalized).
+#include <algorithm>
 #include <cmath>
+#include <memory>
+#include <utility>
 
 #include "dlpipe/augment/noise.h"
 #include "dlpipe/augment/warp.h"
@@ -13,6 +16,9 @@ class GridDistortion : public WarpOp {
  public:
   explicit GridDistortion(OpArguments& arguments)
       : WarpOp(arguments), steps_(arguments.integer("steps")), limit_(arguments.drawn("limit")) {}
+  Movement movement(const OpDraw& draw) const override {
+    return Movement(std::make_shared<const Grid>(axes(draw)));
+  }
 
  private:
   Status draw_warp(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
@@ -25,22 +31,50 @@ class GridDistortion : public WarpOp {
     const size_t count = size_t(draw.in.width) + size_t(draw.in.height);
     if (work.size() < count * sizeof(double)) work.resize(count * sizeof(double));
     auto* const sources = reinterpret_cast<double*>(work.data());
-    RandomStream rng(draw.key, 0);
-    distort(draw.in.width, rng, sources);
-    distort(draw.in.height, rng, sources + draw.in.width);
+    const auto [columns, rows] = axes(draw);
+    constexpr double kRounding = 1e-9;  // whole coordinates stay whole
+    for (int i = 0; i < draw.in.width; ++i) sources[i] = columns.source(i + 0.5) + kRounding;
+    for (int i = 0; i < draw.in.height; ++i) sources[draw.in.width + i] = rows.source(i + 0.5) + kRounding;
   }
 
-  void distort(int size, RandomStream& rng, double* sources) const {
-    std::vector<double> ends = {0};
-    for (int i = 0; i < steps_; ++i) ends.push_back(ends.back() + 1 + limit_.draw(rng));
-    for (int i = 0; i < size; ++i) {
-      const double at = (i + 0.5) / size * steps_;
-      const auto cell = static_cast<size_t>(std::min(static_cast<int>(at), steps_ - 1));
+  /// Of one axis: equal cells of the output come from cells that end at `ends` shares of the input.
+  struct Axis {
+    int size = 0;
+    std::vector<double> ends;
+
+    int steps() const { return static_cast<int>(ends.size()) - 1; }
+    double source(double out) const {
+      const double at = out / size * steps();
+      const auto cell = static_cast<size_t>(std::clamp(static_cast<int>(at), 0, steps() - 1));
       const double within = at - static_cast<double>(cell);
-      constexpr double kRounding = 1e-9;  // whole coordinates stay whole
-      const double inside = ends[cell] + within * (ends[cell + 1] - ends[cell]);
-      sources[i] = inside / ends.back() * size + kRounding;
+      return (ends[cell] + within * (ends[cell + 1] - ends[cell])) / ends.back() * size;
     }
+    double target(double in) const {
+      const double at = in / size * ends.back();
+      size_t cell = 0;
+      while (static_cast<int>(cell) + 1 < steps() && at >= ends[cell + 1]) ++cell;
+      const double within = (at - ends[cell]) / (ends[cell + 1] - ends[cell]);
+      return (static_cast<double>(cell) + within) / steps() * size;
+    }
+  };
+  struct Grid final : FreeMovement {
+    explicit Grid(std::pair<Axis, Axis> axes)
+        : columns(std::move(axes.first)), rows(std::move(axes.second)) {}
+    Place source(Place out) const override { return {columns.source(out.x), rows.source(out.y)}; }
+    Place target(Place in) const override { return {columns.target(in.x), rows.target(in.y)}; }
+    Axis columns;
+    Axis rows;
+  };
+
+  std::pair<Axis, Axis> axes(const OpDraw& draw) const {
+    RandomStream rng(draw.key, 0);
+    Axis columns = axis(draw.in.width, rng);
+    return {std::move(columns), axis(draw.in.height, rng)};
+  }
+  Axis axis(int size, RandomStream& rng) const {
+    Axis axis{size, {0}};
+    for (int i = 0; i < steps_; ++i) axis.ends.push_back(axis.ends.back() + 1 + limit_.draw(rng));
+    return axis;
   }
 
   void row(const OpDraw& draw, const std::vector<std::byte>& work, int first, int y, int count, int bits,

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "dlpipe/augment/copy.h"
+#include "dlpipe/augment/framed_movement.h"
 #include "dlpipe/augment/op.h"
 #include "dlpipe/base/text.h"
 
@@ -77,6 +78,12 @@ class PadCrop : public Op {
     place_image(in, draw.region.x - x, draw.region.y - y, Pixel{}, out, draw.mirror);
     if (reflect_) reflect_borders(draw, in, x, y, out);
     return {};
+  }
+  Movement movement(const OpDraw& draw) const override {
+    const double x = draw.values[0];
+    const double y = draw.values[1];
+    if (!reflect_) return Movement::shifted(x, y);
+    return Movement(std::make_shared<const FramedMovement>(-x, -y, draw.in, true));
   }
 
  private:

@@ -53,7 +53,7 @@ class Loader:
     - image: uint8 [batch, height, width, channels], or with `dtype` float32, float16 or bfloat16, normalised
     - label: int64 [batch]
     - what has any number of rows in each sample, such as boxes, points, labels and texts: a dlpipe.Ragged, values of all
-      samples below each other and offsets
+      samples below each other and offsets; boxes and points have moved with their pictures
     - with mixup or cutmix, partner_label: int64 [batch], whom each sample was mixed with, and lam: float32 [batch], the
       weight of its own label (1 - lam is the partner's)
 

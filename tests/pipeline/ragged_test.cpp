@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "dlpipe/augment/moving.h"
 #include "tests/base/device/simulated_device.h"
 #include "tests/io/data/temp_dir.h"
 #include "tests/pipeline/drawn_dataset.h"
@@ -96,6 +97,67 @@ TEST_F(RaggedTest, TheSameForAnyThreadsAndSlotsAndResumed) {
   const auto resumed = open_loader(o);
   throw_if_error(resumed->seek(state));
   EXPECT_EQ(read_hashes(*resumed), std::vector<uint64_t>(expected.begin() + 5, expected.end()));
+}
+
+TEST_F(RaggedTest, BoxesAndPointsMoveWithThePictures) {
+  LoaderOptions o = options();
+  o.augment = "rrc(32,scale=0.1..0.5) hflip rotate(20) drop_boxes(share=0.1)";
+  o.threads = 1;
+  const auto expected = read_hashes(*open_loader(o));
+  o.threads = 3;
+  EXPECT_EQ(read_hashes(*open_loader(o)), expected);
+  const augment::Chain chain = value_or_throw(augment::Chain::parse(o.augment));
+  const auto loader = open_loader(o);
+  int64_t boxes_before = 0, boxes_after = 0;
+  while (const auto batch = value_or_throw(loader->next())) {
+    for (int64_t i = 0; i < batch->count; ++i) {
+      const int64_t sample = batch->sample_ids[static_cast<size_t>(i)];
+      augment::ChainPlan plan;
+      throw_if_error(chain.plan({kSize, kSize, 3}, {3, batch->epoch, batch->index * 8 + i, 0, sample}, plan));
+      const augment::Moving moving(plan);
+      DrawnObjects objects = drawn_objects(sample, kSize, kSize);
+      std::vector<uint8_t> kept;
+      moving.boxes(objects.boxes, kept);
+      moving.points(objects.joints);
+      moving.points(objects.spots);
+      std::vector<float> boxes, joints;
+      std::vector<int64_t> kinds;
+      for (size_t b = 0; b < kept.size(); ++b) {
+        if (kept[b] == 0) continue;
+        kinds.push_back(objects.kinds[b]);
+        boxes.insert(boxes.end(), objects.boxes.begin() + 4 * b, objects.boxes.begin() + 4 * b + 4);
+        joints.insert(joints.end(), objects.joints.begin() + 6 * b, objects.joints.begin() + 6 * b + 6);
+      }
+      EXPECT_EQ(rows_of<float>(*batch, "boxes", i), boxes);
+      EXPECT_EQ(rows_of<float>(*batch, "joints", i), joints);
+      EXPECT_EQ(rows_of<int64_t>(*batch, "kinds", i), kinds);
+      EXPECT_EQ(rows_of<float>(*batch, "spots", i), objects.spots);
+      EXPECT_EQ(rows_of<int64_t>(*batch, "tags", i), objects.tags);
+      boxes_before += static_cast<int64_t>(kept.size());
+      boxes_after += static_cast<int64_t>(kinds.size());
+    }
+    throw_if_error(loader->release(*batch));
+  }
+  EXPECT_GT(boxes_after, boxes_before / 10);
+  EXPECT_LT(boxes_after, boxes_before);
+}
+
+TEST_F(RaggedTest, WhatCannotMoveIsRefusedByName) {
+  LoaderOptions o = options();
+  o.augment = "rrc(32) one_of(augmix|hflip)";
+  const Status refused = Loader::open(o).status();
+  EXPECT_EQ(refused.code(), ErrorCode::kMisuse);
+  EXPECT_NE(refused.message().find(
+                "--augment has augmix, which shows a picture at several places at once, and the field "
+                "'boxes' of kind boxes can't move with it"),
+            std::string::npos)
+      << refused.message();
+  o.fields = {"image", "label"};
+  EXPECT_TRUE(Loader::open(o).ok());
+  o.augment = "";
+  o.fields = {"kinds"};
+  EXPECT_NE(Loader::open(o).status().message().find("the field 'kinds' is of 'boxes', which isn't chosen"),
+            std::string::npos);
 }
 
 TEST_F(RaggedTest, SubstitutesBringTheirOwnRowsAndDroppedSamplesHaveNone) {

@@ -1,0 +1,53 @@
+#include "dlpipe/augment/movement.h"
+
+namespace dlpipe::augment {
+
+namespace {
+
+using Matrix = std::array<double, 9>;
+
+/// The inverse but for a positive factor.
+Matrix inverse(const Matrix& m) {
+  Matrix inverse = {m[4] * m[8] - m[5] * m[7], m[2] * m[7] - m[1] * m[8], m[1] * m[5] - m[2] * m[4],
+                    m[5] * m[6] - m[3] * m[8], m[0] * m[8] - m[2] * m[6], m[2] * m[3] - m[0] * m[5],
+                    m[3] * m[7] - m[4] * m[6], m[1] * m[6] - m[0] * m[7], m[0] * m[4] - m[1] * m[3]};
+  const double determinant = m[0] * inverse[0] + m[1] * inverse[3] + m[2] * inverse[6];
+  if (determinant < 0) {
+    for (double& value : inverse) value = -value;
+  }
+  return inverse;
+}
+
+double weight(const Matrix& m, Place at) {
+  return m[6] * at.x + m[7] * at.y + m[8];
+}
+
+Place mapped(const Matrix& m, Place at) {
+  const double w = weight(m, at);
+  return {(m[0] * at.x + m[1] * at.y + m[2]) / w, (m[3] * at.x + m[4] * at.y + m[5]) / w};
+}
+
+}  // namespace
+
+Movement::Movement(const ProjectiveMap& m) : source_{m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], 1} {
+  target_ = inverse(source_);
+}
+
+Movement Movement::scaled(double scale_x, double x, double scale_y, double y) {
+  Movement movement;
+  movement.source_ = {scale_x, 0, x, 0, scale_y, y, 0, 0, 1};
+  movement.target_ = {1 / scale_x, 0, -x / scale_x, 0, 1 / scale_y, -y / scale_y, 0, 0, 1};
+  return movement;
+}
+
+Place Movement::source(Place out) const {
+  return free_ != nullptr ? free_->source(out) : mapped(source_, out);
+}
+
+std::optional<Place> Movement::target(Place in) const {
+  if (free_ != nullptr) return free_->target(in);
+  if (!(weight(target_, in) > 0)) return std::nullopt;
+  return mapped(target_, in);
+}
+
+}  // namespace dlpipe::augment

@@ -1,0 +1,123 @@
+#include "dlpipe/augment/moving.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace dlpipe::augment {
+
+namespace {
+
+/// Parts that a box's side is divided into where lines don't stay lines.
+constexpr int kSideParts = 8;
+
+bool is_inside(const Place& place, const ImageSize& size) {
+  return place.x >= 0 && place.y >= 0 && place.x <= size.width && place.y <= size.height;
+}
+
+/// Of the moved outline; what lies behind a horizon is left out.
+MovedBox moved_box(const Movement& movement, const MovedBox& box) {
+  MovedBox moved = box;
+  bool is_first = true;
+  const auto add = [&](double x, double y) {
+    const std::optional<Place> to = movement.target({x, y});
+    if (!to.has_value()) return;
+    moved.left = is_first ? to->x : std::min(moved.left, to->x);
+    moved.top = is_first ? to->y : std::min(moved.top, to->y);
+    moved.right = is_first ? to->x : std::max(moved.right, to->x);
+    moved.bottom = is_first ? to->y : std::max(moved.bottom, to->y);
+    is_first = false;
+  };
+  const int parts = movement.keeps_lines() ? 1 : kSideParts;
+  for (int i = 0; i <= parts; ++i) {
+    const double x = box.left + (box.right - box.left) * i / parts;
+    const double y = box.top + (box.bottom - box.top) * i / parts;
+    add(x, box.top);
+    add(x, box.bottom);
+    add(box.left, y);
+    add(box.right, y);
+  }
+  return is_first ? MovedBox() : moved;
+}
+
+void clip(MovedBox& box, const ImageSize& size) {
+  box.left = std::clamp<double>(box.left, 0, size.width);
+  box.right = std::clamp<double>(box.right, 0, size.width);
+  box.top = std::clamp<double>(box.top, 0, size.height);
+  box.bottom = std::clamp<double>(box.bottom, 0, size.height);
+}
+
+}  // namespace
+
+Moving::Moving(const ChainPlan& plan) : source_(plan.draws.empty() ? plan.out : plan.draws.front().in) {
+  for (size_t i = 0; i < plan.draws.size(); ++i) {
+    const OpDraw& draw = plan.draws[i];
+    if (!draw.active) continue;
+    const auto [op, traits] = Chain::op_of(plan, i);
+    Step step{op->movement(draw), draw.in, draw.out, traits->drops_boxes ? op : nullptr, &draw};
+    if (!step.movement.is_none() || step.in != step.out || step.judge != nullptr)
+      steps_.push_back(std::move(step));
+  }
+}
+
+void Moving::boxes(std::span<float> rows, std::vector<uint8_t>& kept) const {
+  kept.assign(rows.size() / 4, 1);
+  for (size_t i = 0; i < kept.size(); ++i) {
+    float* const row = rows.data() + 4 * i;
+    MovedBox box{row[0], row[1], row[2], row[3]};
+    clip(box, source_);
+    for (const Step& step : steps_) {
+      if (!(box.area() > 0)) break;
+      box = moved_box(step.movement, box);
+      const double whole = box.area();
+      clip(box, step.out);
+      box.share *= whole > 0 ? box.area() / whole : 0;
+      if (step.judge != nullptr && !step.judge->keeps(*step.draw, box)) kept[i] = 0;
+    }
+    if (!(box.area() > 0)) kept[i] = 0;
+    row[0] = static_cast<float>(box.left);
+    row[1] = static_cast<float>(box.top);
+    row[2] = static_cast<float>(box.right);
+    row[3] = static_cast<float>(box.bottom);
+  }
+}
+
+void Moving::points(std::span<float> rows) const {
+  for (size_t i = 0; i + 2 < rows.size(); i += 3) {
+    Place place{rows[i], rows[i + 1]};
+    bool is_seen = is_inside(place, source_);
+    for (const Step& step : steps_) {
+      const std::optional<Place> to = step.movement.target(place);
+      is_seen = is_seen && to.has_value() && is_inside(*to, step.out);
+      if (to.has_value()) place = *to;
+    }
+    rows[i] = static_cast<float>(place.x);
+    rows[i + 1] = static_cast<float>(place.y);
+    if (!is_seen) rows[i + 2] = 0;
+  }
+}
+
+void Moving::mask(const ConstImageView& source, const ImageView& out, uint8_t fill) const {
+  std::vector<Place> places(static_cast<size_t>(out.width));
+  constexpr double kOutside = -1;  // stays: of the next step nothing is asked
+  for (int y = 0; y < out.height; ++y) {
+    for (int x = 0; x < out.width; ++x) places[static_cast<size_t>(x)] = {x + 0.5, y + 0.5};
+    for (size_t s = steps_.size(); s-- > 0;) {
+      const Step& step = steps_[s];
+      for (Place& place : places) {
+        if (place.x < 0) continue;
+        place = step.movement.source(place);
+        const bool is_seen =
+            place.x >= 0 && place.y >= 0 && place.x < step.in.width && place.y < step.in.height;
+        if (!is_seen) place.x = kOutside;
+      }
+    }
+    uint8_t* const to = out.row(y);
+    for (int x = 0; x < out.width; ++x) {
+      const Place& place = places[static_cast<size_t>(x)];
+      to[x] = place.x < 0 ? fill : source.row(static_cast<int>(place.y))[static_cast<int>(place.x)];
+    }
+  }
+}
+
+}  // namespace dlpipe::augment

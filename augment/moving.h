@@ -1,0 +1,51 @@
+// What belongs to a picture moves as a chain moves its pixels: boxes, key points, masks. A Moving is made of the plan that the
+// picture goes by.
+//
+// Rules, op by op in the chain's order:
+// - A box becomes the bounding box of its moved corners (of its moved outline, where lines don't stay lines) and is clipped to
+//   the picture. A box of which nothing is left is dropped, and so is one that drop_boxes judges so. Boxes at rest that reach
+//   out of the picture are clipped to it first.
+// - A point that leaves the picture keeps its row and is no longer visible. Points keep their order: who mirrors a picture and
+//   knows left eyes from right ones renames them.
+// - A pixel of a mask is the one nearest to where its centre comes from; what comes from outside of the picture is `fill`.
+//   Frames that mirror or repeat the border do so in the mask; boxes and points are not repeated there.
+//
+// A Moving belongs to one thread and must not outlive the plan and its chain. Cost: some arithmetic per corner and op; a mask
+// takes that for each of its pixels.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "dlpipe/augment/chain.h"
+#include "dlpipe/augment/movement.h"
+#include "dlpipe/base/image.h"
+
+namespace dlpipe::augment {
+
+class Moving {
+ public:
+  explicit Moving(const ChainPlan& plan);
+
+  /// Rows of x_min, y_min, x_max, y_max; `kept` gets 1 or 0 for each. Those that are dropped hold anything.
+  void boxes(std::span<float> rows, std::vector<uint8_t>& kept) const;
+  /// Rows of x, y, visible.
+  void points(std::span<float> rows) const;
+  /// Of a mask of the whole source picture, one channel; `out` has the plan's size.
+  void mask(const ConstImageView& source, const ImageView& out, uint8_t fill) const;
+
+ private:
+  struct Step {
+    Movement movement;
+    ImageSize in;
+    ImageSize out;
+    const Op* judge = nullptr;  // null: it drops no box
+    const OpDraw* draw = nullptr;
+  };
+
+  std::vector<Step> steps_;  // those that move or drop something
+  ImageSize source_;
+};
+
+}  // namespace dlpipe::augment

@@ -1,0 +1,97 @@
+#include "dlpipe/pipeline/stages/field_mover.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::pipeline {
+
+using Kind = data::FieldKind;
+
+FieldMover::FieldMover(const Setup& setup)
+    : setup_(setup), boxes_of_(setup.schema.size(), -1), kept_(setup.schema.size()) {
+  for (const bool boxes : {true, false}) {
+    for (size_t f = 0; f < setup.fields.size(); ++f) {
+      const bool is_copied =
+          static_cast<int>(f) != setup.image_field && static_cast<int>(f) != setup.label_field;
+      if (is_copied && (setup.fields[f].kind == Kind::kBoxes) == boxes) order_.push_back(f);
+    }
+  }
+  for (size_t f = 0; f < setup.fields.size(); ++f) {
+    const Kind kind = setup.fields[f].kind;
+    moves_ = moves_ || (setup.image_field >= 0 && (kind == Kind::kBoxes || kind == Kind::kPoints));
+    for (size_t b = 0; b < setup.fields.size(); ++b) {
+      if (!setup.fields[f].of.empty() && setup.fields[b].name == setup.fields[f].of)
+        boxes_of_[f] = static_cast<int>(b);
+    }
+  }
+}
+
+Status FieldMover::put(const SamplePlan& plan, std::span<const std::byte> record, Slot& slot, int64_t i) {
+  if (setup_.label_field >= 0)
+    std::memcpy(slot.sample(setup_.label_field, i), &plan.header.label, sizeof plan.header.label);
+  for (const size_t f : order_) {
+    const FieldSpec& spec = setup_.schema[f];
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes,
+                            data::field_bytes(*setup_.dataset, record, spec.name));
+    if (spec.ragged) {
+      DLPIPE_RETURN_IF_ERROR(put_ragged(f, bytes, plan, slot, i));
+      continue;
+    }
+    if (bytes.size() != spec.sample_bytes()) {
+      return Status(ErrorCode::kCorrupt,
+                    concat("[loader] field '", spec.name, "' of sample ", plan.sample, " has ", bytes.size(),
+                           " bytes, not the ", spec.sample_bytes(), " of its schema"));
+    }
+    std::memcpy(slot.sample(static_cast<int>(f), i), bytes.data(), bytes.size());
+  }
+  return {};
+}
+
+/// Leaves the rows of `row_bytes` whose `kept` isn't 0.
+static void keep_rows(std::vector<std::byte>& rows, size_t row_bytes, const std::vector<uint8_t>& kept) {
+  size_t to = 0;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if (kept[i] == 0) continue;
+    if (to != i) std::memcpy(rows.data() + to * row_bytes, rows.data() + i * row_bytes, row_bytes);
+    ++to;
+  }
+  rows.resize(to * row_bytes);
+}
+
+Status FieldMover::put_ragged(size_t field, std::span<const std::byte> bytes, const SamplePlan& plan,
+                              Slot& slot, int64_t i) {
+  const FieldSpec& spec = setup_.schema[field];
+  const size_t row_bytes = spec.sample_bytes();
+  if (bytes.size() % row_bytes != 0) {
+    return Status(ErrorCode::kCorrupt,
+                  concat("[loader] field '", spec.name, "' of sample ", plan.sample, " has ", bytes.size(),
+                         " bytes, no whole number of rows of ", row_bytes));
+  }
+  std::vector<std::byte>& rows = slot.rows(static_cast<int>(field), i);
+  rows.assign(bytes.begin(), bytes.end());
+  if (!moves_) return {};
+  const Kind kind = setup_.fields[field].kind;
+  if (kind == Kind::kBoxes || kind == Kind::kPoints) {
+    const augment::Moving moving(plan.chain);
+    numbers_.resize(rows.size() / sizeof(float));
+    if (!rows.empty()) std::memcpy(numbers_.data(), rows.data(), rows.size());
+    if (kind == Kind::kBoxes) moving.boxes(numbers_, kept_[field]);
+    if (kind == Kind::kPoints) moving.points(numbers_);
+    if (!rows.empty()) std::memcpy(rows.data(), numbers_.data(), rows.size());
+  }
+  const int boxes = kind == Kind::kBoxes ? static_cast<int>(field) : boxes_of_[field];
+  if (boxes < 0) return {};
+  const std::vector<uint8_t>& kept = kept_[static_cast<size_t>(boxes)];
+  if (rows.size() != kept.size() * row_bytes) {
+    return Status(ErrorCode::kCorrupt,
+                  concat("[loader] field '", spec.name, "' of sample ", plan.sample, " has ",
+                         rows.size() / row_bytes, " rows for ", kept.size(), " boxes"));
+  }
+  keep_rows(rows, row_bytes, kept);
+  return {};
+}
+
+}  // namespace dlpipe::pipeline

@@ -1,0 +1,39 @@
+// Part of the stage "augmenter": a sample's fields besides its picture, from the record into the slot. Boxes and points move
+// with the picture; what is of a box that is dropped goes with it (augment/moving.h has the rules).
+//
+// An object belongs to one thread and keeps its scratch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "dlpipe/augment/moving.h"
+#include "dlpipe/base/error.h"
+#include "dlpipe/pipeline/plan.h"
+#include "dlpipe/pipeline/setup.h"
+#include "dlpipe/pipeline/slot.h"
+
+namespace dlpipe::pipeline {
+
+class FieldMover {
+ public:
+  explicit FieldMover(const Setup& setup);
+
+  /// kCorrupt where a field hasn't the size that its schema says.
+  Status put(const SamplePlan& plan, std::span<const std::byte> record, Slot& slot, int64_t i);
+
+ private:
+  Status put_ragged(size_t field, std::span<const std::byte> bytes, const SamplePlan& plan, Slot& slot,
+                    int64_t i);
+
+  const Setup& setup_;
+  std::vector<size_t> order_;               // of the schema's fields: boxes first, without image and label
+  std::vector<int> boxes_of_;               // [schema] the field of boxes that it is of; -1: none
+  bool moves_ = false;                      // there is a picture, and what moves with it
+  std::vector<std::vector<uint8_t>> kept_;  // [schema] of a field of boxes: which are left
+  std::vector<float> numbers_;
+};
+
+}  // namespace dlpipe::pipeline
