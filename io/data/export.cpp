@@ -48,6 +48,23 @@ bool is_listed(const Field& field) {
   return field.kind != FieldKind::kImage && field.kind != FieldKind::kLabel && field.name != "path";
 }
 
+Json number_json(DType dtype, std::span<const std::byte> bytes) {
+  switch (dtype) {
+    case DType::kF32:
+      return load_le<float>(bytes, 0);
+    case DType::kF64:
+      return load_le<double>(bytes, 0);
+    case DType::kI32:
+      return load_le<int32_t>(bytes, 0);
+    case DType::kI64:
+      return load_le<int64_t>(bytes, 0);
+    case DType::kU8:
+      return load_u8(bytes, 0);
+    default:
+      return nullptr;
+  }
+}
+
 /// A field's value as a list of JSON lines has it (sources/manifest.cpp reads it back).
 Json value_json(const Field& field, std::span<const std::byte> bytes, std::span<const std::string> classes) {
   Json all = Json::array();
@@ -59,11 +76,12 @@ Json value_json(const Field& field, std::span<const std::byte> bytes, std::span<
     }
     return all;
   }
-  if (field.dtype != DType::kF32)
+  const size_t size = dtype_size(field.dtype);
+  if (field.kind == FieldKind::kBytes || is_low(field.dtype))
     return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const size_t row = field_row_bytes(field) ? static_cast<size_t>(field.shape.elements()) : 0;
-  for (size_t i = 0; i < bytes.size() / sizeof(float); ++i) {
-    const auto number = load_le<float>(bytes, i * sizeof(float));
+  for (size_t i = 0; i < bytes.size() / size; ++i) {
+    const Json number = number_json(field.dtype, bytes.subspan(i * size, size));
     if (row != 0 && i % row == 0) all.push_back(Json::array());
     (row != 0 ? all.back() : all).push_back(number);
   }

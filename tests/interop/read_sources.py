@@ -6,7 +6,9 @@ Each case writes files and says what a dataset of them must hold; then its file 
 or name what it lost.
 """
 
+import base64
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -476,8 +478,31 @@ def case_numpy(folder):
         yield kind, Case([path], {f"images-{i:06d}": expect(i) for i in range(n)}, [path])
 
 
+def case_beton(folder):
+    """What FFCV's writer wrote (make_beton.py), JPEG and raw."""
+    stored = os.path.join(os.path.dirname(os.path.abspath(__file__)), "beton")
+    with open(os.path.join(stored, "expected.json")) as file:
+        expected = json.load(file)
+    for mode, rows in expected.items():
+        path, samples = os.path.join(folder, f"{mode}.beton"), {}
+        with gzip.open(os.path.join(stored, f"{mode}.beton.gz")) as file:
+            whole = file.read()
+        with open(path, "wb") as file:
+            file.write(whole)
+        for i, row in enumerate(rows):
+            data = whole[row["begin"] : row["begin"] + row["bytes"]]
+            assert hashlib.sha256(data).hexdigest() == row["image"]
+            if mode == "raw":
+                data = np.frombuffer(data, np.uint8).reshape(row["size"][1], row["size"][0], 3)
+            samples[f"{mode}-{i:06d}"] = (str(row["label"]), data, {
+                "weight": np.float64(row["weight"]).tobytes(), "blob": row["blob"].encode(),
+                "note": row["note"].encode(), "array": base64.b64decode(row["array"])})
+        yield mode, Case([path], samples, [path])
+
+
 CASES = [case_pillow, case_json_lines, case_python_tar, case_gnu_tar, case_webdataset, case_imagenet, case_cifar,
-         case_tfrecord, case_caffe_lmdb, case_coco, case_voc, case_yolo, case_numpy]
+         case_tfrecord, case_caffe_lmdb, case_coco, case_voc, case_yolo, case_numpy,
+         case_beton]
 
 
 def main():

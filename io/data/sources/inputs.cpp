@@ -113,7 +113,7 @@ Result<std::vector<std::string>> lines_of(const std::string& list) {
 }
 
 bool is_archive(const std::string& path) {
-  return has_tar_name(path) || has_tfrecord_name(path);
+  return has_tar_name(path) || has_tfrecord_name(path) || lower_ending(path) == "beton";
 }
 
 /// What lies directly in a folder, as far as it tells a folder of archives from one of pictures.

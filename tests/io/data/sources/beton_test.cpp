@@ -1,0 +1,113 @@
+#include <gtest/gtest.h>
+
+#include "dlpipe/io/data/codec/raw.h"
+#include "dlpipe/io/data/sources/inputs.h"
+#include "dlpipe/io/data/sources/source.h"
+#include "tests/io/data/sources/annotated_values.h"
+#include "tests/io/data/temp_dir.h"
+
+namespace dlpipe::data {
+namespace {
+
+std::string le(uint64_t value, int bytes) {
+  std::string text;
+  for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
+  return text;
+}
+
+std::string descriptor(int kind, std::string name, std::string arguments = "") {
+  name.resize(16);
+  arguments.resize(1024);
+  return std::string(1, static_cast<char>(kind)) + name + arguments;
+}
+
+/// Two samples: a JPEG and a raw picture of 2x1, with labels 7 and 5 and a text each.
+struct Beton {
+  uint64_t version = 2;
+  uint64_t samples = 2;
+  std::string label_name = "label";
+  uint64_t raw_width = 2;
+  uint64_t text_size = 3;
+  uint64_t piece_shift = 0;
+
+  std::string text() const {
+    const std::string fields = descriptor(2, "image") + descriptor(1, label_name) + descriptor(3, "note");
+    const uint64_t rows_begin = 24 + fields.size();
+    const uint64_t begin = rows_begin + 2 * 40;
+    const auto row = [&](int mode, uint64_t width, uint64_t at, uint64_t label, uint64_t note) {
+      return le(static_cast<uint64_t>(mode), 1) + le(width, 2) + le(1, 2) + le(at, 8) + std::string(3, '\0') +
+             le(label, 8) + le(note, 8) + le(text_size, 8);
+    };
+    const std::string rows = row(0, 9, begin, 7, begin + 4) + row(1, raw_width, begin + 7, 5, begin + 13);
+    const std::string pages = "jpegonerawrawtwo";
+    std::string pieces;
+    for (const auto& [sample, at, size] :
+         {std::tuple(1, 7, 6), std::tuple(0, 0, 4), std::tuple(0, 4, 3), std::tuple(1, 13, 3)})
+      pieces += le(static_cast<uint64_t>(sample), 8) +
+                le(begin + static_cast<uint64_t>(at) + piece_shift, 8) + le(static_cast<uint64_t>(size), 8);
+    return le(version, 2) + le(3, 2) + le(1 << 21, 4) + le(samples, 8) + le(begin + pages.size(), 8) +
+           fields + rows + pages + pieces;
+  }
+};
+
+class BetonSource : public testing::Test {
+ protected:
+  Result<SourceListing> list(const std::string& text, SourceOptions options = {}) {
+    options.path = dir / "a.beton";
+    write_text(options.path, text);
+    auto source = open_source(options);
+    if (!source.ok()) return source.status();
+    source_ = std::move(*source);
+    return source_->list();
+  }
+  std::string message(const std::string& text) { return list(text).status().message(); }
+  TempDir dir;
+  std::unique_ptr<Source> source_;
+};
+
+TEST_F(BetonSource, PicturesAreJpegsOrRawWithTheirFields) {
+  SourceListing listing = value_or_throw(list(Beton().text()));
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"5", "7"}));
+  EXPECT_EQ(field_names(listing), std::vector<std::string>{"note"});
+  ASSERT_EQ(listing.entries.size(), 2u);
+  EXPECT_EQ(listing.entries[0].path, "a-000000");
+  EXPECT_EQ(listing.entries[0].label, 1);
+  EXPECT_EQ(listing.entries[0].extra[0], "one");
+  EXPECT_EQ(listing.entries[1].extra[0], "two");
+  EXPECT_EQ(value_or_throw(source_->read(listing.entries[0])).size(), 4u);
+  EXPECT_EQ(value_or_throw(source_->read(listing.entries[1])).size(), kRawHeaderBytes + 6);
+  listing = value_or_throw(list(Beton{.label_name = "kind"}.text()));
+  EXPECT_EQ(listing.entries[0].label, 1) << "the only integer";
+  EXPECT_NE(
+      list(Beton().text(), {.path = "", .label = "lable"}).status().message().find("did you mean 'label'"),
+      std::string::npos);
+}
+
+TEST_F(BetonSource, AFolderOfThemHasSplits) {
+  write_text(dir / "f/train.beton", Beton().text());
+  write_text(dir / "f/val.beton", Beton().text());
+  const std::vector<std::string> given = {dir / "f"};
+  const SourceListing listing = value_or_throw(value_or_throw(open_sources(given, "", {}))->list());
+  ASSERT_EQ(listing.entries.size(), 4u);
+  EXPECT_EQ(listing.entries[3].split, "val");
+}
+
+TEST_F(BetonSource, WhatDoesNotFitIsNamed) {
+  EXPECT_NE(message(Beton{.version = 1}.text()).find("version 1 of .beton"), std::string::npos);
+  EXPECT_NE(message(Beton{.samples = ~uint64_t{0}}.text()).find("too short for its"), std::string::npos);
+  EXPECT_NE(message(Beton{.samples = 0}.text()).find("too short for its 0"), std::string::npos);
+  EXPECT_NE(message(Beton{.piece_shift = 1000}.text()).find("behind its pages"), std::string::npos);
+  EXPECT_NE(value_or_throw(list(Beton{.raw_width = 3}.text())).entries[1].problem.find("of 3x1 has 6 bytes"),
+            std::string::npos);
+  EXPECT_NE(value_or_throw(list(Beton{.text_size = 9}.text())).entries[0].problem.find("another size"),
+            std::string::npos);
+  const std::string whole = Beton().text();
+  for (size_t size = 0; size < whole.size(); size += size % 24 == 23 ? 1 : 7) {
+    const auto listing = list(whole.substr(0, size));
+    if (!listing.ok()) continue;
+    for (const SourceEntry& entry : listing->entries) EXPECT_NE(entry.problem, "") << size;
+  }
+}
+
+}  // namespace
+}  // namespace dlpipe::data
