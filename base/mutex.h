@@ -15,6 +15,7 @@
 //   };
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -50,6 +51,10 @@ class DLPIPE_LOCK_RULE(scoped_lockable) MutexLock {
   void lock() DLPIPE_LOCK_RULE(acquire_capability()) { lock_.lock(); }
   /// Waits to be notified, and holds the mutex again: `while (!ready_) lock.wait(changed_);`.
   void wait(std::condition_variable& condition) { condition.wait(lock_); }
+  /// The same, at most until then.
+  void wait_until(std::condition_variable& condition, std::chrono::steady_clock::time_point then) {
+    condition.wait_until(lock_, then);
+  }
 
  private:
   std::unique_lock<std::mutex> lock_;

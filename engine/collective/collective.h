@@ -1,0 +1,101 @@
+// Ranks of one run that work together: sums over all of them, exchanges, a word to the others when one stops.
+//
+//   auto ranks = value_or_throw(Collective::create([&] { return network.transport(rank); }));
+//   Collective::Handle sum = ranks->all_reduce(gradients, "gradients of step 17");
+//   ...                                     // goes on while the communication thread works
+//   throw_if_error(sum.wait());
+//
+// A Collective owns one communication thread, the only one that touches its Transport. Operations run there in the
+// order in which they were asked for; all ranks ask for the same ones in the same order, with the same sizes. Memory
+// that an operation got belongs to it until its handle was waited for. All else is for one thread, but abort(),
+// which may be called from any. With one rank there is no thread: operations are over when they return.
+//
+// Sums are exact in this sense: with a power of two of ranks, every element is the sum along the one binary tree whose
+// leaves are the ranks, neighbours first: ((0 + 1) + (2 + 3)) + ... . Each rank that holds the sum of a subtree of
+// its own therefore gets the same bits as one rank that sums the whole tree by itself (tests/engine/collective).
+// Recursive halving, then doubling: each rank sends 2 (n-1)/n of the bytes (Rabenseifner, "Optimization of Collective
+// Reduction Operations", ICCS 2004).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/engine/collective/transport.h"
+
+namespace dlpipe::engine {
+
+/// What the communication thread did so far.
+struct CollectiveStats {
+  int64_t operations = 0;
+  int64_t bytes_sent = 0;  // payload
+  int64_t busy_ns = 0;     // from an operation's begin to its end, waiting for peers included
+};
+
+class Collective {
+ public:
+  using Open = std::function<Result<std::unique_ptr<Transport>>()>;
+  /// Opens the transport on the communication thread and keeps both. kUnsupported where the number of ranks is no
+  /// power of two.
+  static Result<std::unique_ptr<Collective>> create(const Open& open);
+  /// Leaves in good order if close() was called, else at once.
+  ~Collective();
+  Collective(const Collective&) = delete;
+  Collective& operator=(const Collective&) = delete;
+
+  int rank() const;
+  int world() const;
+
+  class Handle {
+   public:
+    Handle() = default;
+    /// Until the operation is over: its error, which names this rank, `what` it waited for and why it can't go on.
+    /// Time spent here is Span::kCollective of the thread's ledger.
+    Status wait();
+
+   private:
+    friend class Collective;
+    struct State;
+    explicit Handle(std::shared_ptr<State> state) : state_(std::move(state)) {}
+    std::shared_ptr<State> state_;
+  };
+
+  /// `values` become their sum over all ranks. `what` is for messages: "gradients of step 17".
+  Handle all_reduce(std::span<float> values, std::string what);
+  /// The first half of it: only part_of(values.size()) is the sum, the rest is undefined.
+  Handle reduce_scatter(std::span<float> values, std::string what);
+  /// The second half: each rank's part_of(values.size()) reaches all others.
+  Handle all_gather(std::span<float> values, std::string what);
+  struct Part {
+    size_t begin = 0;
+    size_t end = 0;
+  };
+  /// The part of `count` values that is this rank's.
+  Part part_of(size_t count) const;
+  Handle broadcast(std::span<std::byte> bytes, int root, std::string what);
+  Handle send(int peer, std::span<const std::byte> bytes, std::string what);
+  Handle receive(int peer, std::span<std::byte> bytes, std::string what);
+  Handle barrier(std::string what);
+  /// Every rank's bytes, by rank, whatever their sizes. Waits.
+  Result<std::vector<std::string>> gather(std::string_view mine, std::string what);
+
+  /// Tells the others that this rank stops, and why. Their operations end with an error that says so.
+  void abort(std::string_view reason) noexcept;
+  /// After the last operation, on all ranks. Waits.
+  Status close();
+
+  CollectiveStats stats() const;
+
+ private:
+  class Worker;
+  explicit Collective(std::unique_ptr<Worker> worker);
+  std::unique_ptr<Worker> worker_;
+};
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,156 @@
+#include "dlpipe/engine/collective/simulated.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "dlpipe/base/mutex.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::engine {
+
+using Clock = std::chrono::steady_clock;
+
+// One lock for all mailboxes: this is for tests.
+class SimulatedNetwork::Shared {
+ public:
+  Shared(int world, const SimulatedOptions& options)
+      : world_(world),
+        options_(options),
+        random_(options.seed),
+        boxes_(static_cast<size_t>(world * world)),
+        faults_(static_cast<size_t>(world)),
+        stopped_(static_cast<size_t>(world)) {}
+
+  int world() const { return world_; }
+
+  void add_fault(int rank, Fault fault, int64_t exchange) {
+    const MutexLock lock(mutex_);
+    faults_[static_cast<size_t>(rank)] = PlannedFault{fault, exchange};
+  }
+
+  void end() {
+    const MutexLock lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  void stop(int rank, std::string_view reason) {
+    const MutexLock lock(mutex_);
+    stopped_[static_cast<size_t>(rank)] = std::string(reason);
+    changed_.notify_all();
+  }
+
+  Status exchange(int rank, int peer, int64_t number, std::span<const std::byte> out,
+                  std::span<std::byte> in) {
+    MutexLock lock(mutex_);
+    if (const auto& fault = faults_[static_cast<size_t>(rank)]; fault && number >= fault->exchange) {
+      while (fault->kind == Fault::kHangs && !ended_) lock.wait(changed_);
+      return {ErrorCode::kIo, "this rank died: a simulated fault"};
+    }
+    if (!out.empty()) {
+      box(rank, peer).push_back({due(), {out.begin(), out.end()}});
+      changed_.notify_all();
+    }
+    if (in.empty()) return {};
+    return receive(lock, rank, peer, in);
+  }
+
+ private:
+  struct Message {
+    Clock::time_point due;
+    std::vector<std::byte> bytes;
+  };
+  struct PlannedFault {
+    Fault kind;
+    int64_t exchange;
+  };
+
+  std::deque<Message>& box(int from, int to) DLPIPE_REQUIRES(mutex_) {
+    return boxes_[static_cast<size_t>(from * world_ + to)];
+  }
+
+  Clock::time_point due() DLPIPE_REQUIRES(mutex_) {
+    std::uniform_int_distribution<int64_t> delay_us(0, options_.most_delay_us);
+    return Clock::now() + std::chrono::microseconds(delay_us(random_));
+  }
+
+  Status receive(MutexLock& lock, int rank, int peer, std::span<std::byte> in) DLPIPE_REQUIRES(mutex_) {
+    const auto give_up = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                            std::chrono::duration<double>(options_.peer_timeout_s));
+    std::deque<Message>& mail = box(peer, rank);
+    while (true) {
+      const auto now = Clock::now();
+      if (!mail.empty() && mail.front().due <= now) break;
+      for (int other = 0; other < world_; ++other) {
+        const std::optional<std::string>& reason = stopped_[static_cast<size_t>(other)];
+        if (other != rank && reason) return {ErrorCode::kIo, concat("rank ", other, " stopped: ", *reason)};
+      }
+      if (now >= give_up) {
+        return {ErrorCode::kIo, concat("rank ", peer, " has not answered for ",
+                                       fixed(options_.peer_timeout_s, 1), " s (--peer-timeout)")};
+      }
+      lock.wait_until(changed_, mail.empty() ? give_up : std::min(give_up, mail.front().due));
+    }
+    Message message = std::move(mail.front());
+    mail.pop_front();
+    if (message.bytes.size() != in.size()) {
+      return {ErrorCode::kInternal, concat("rank ", peer, " sent ", message.bytes.size(),
+                                           " bytes where rank ", rank, " expected ", in.size())};
+    }
+    std::memcpy(in.data(), message.bytes.data(), in.size());
+    return {};
+  }
+
+  const int world_;
+  const SimulatedOptions options_;
+  Mutex mutex_;
+  std::condition_variable changed_;
+  std::mt19937_64 random_ DLPIPE_GUARDED_BY(mutex_);
+  std::vector<std::deque<Message>> boxes_ DLPIPE_GUARDED_BY(mutex_);
+  std::vector<std::optional<PlannedFault>> faults_ DLPIPE_GUARDED_BY(mutex_);
+  std::vector<std::optional<std::string>> stopped_ DLPIPE_GUARDED_BY(mutex_);
+  bool ended_ DLPIPE_GUARDED_BY(mutex_) = false;
+};
+
+class SimulatedNetwork::RankTransport final : public Transport {
+ public:
+  RankTransport(std::shared_ptr<Shared> shared, int rank) : shared_(std::move(shared)), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int world() const override { return shared_->world(); }
+  Status exchange(int peer, std::span<const std::byte> out, std::span<std::byte> in) override {
+    return shared_->exchange(rank_, peer, exchanges_++, out, in);
+  }
+  void abort(std::string_view reason) noexcept override { shared_->stop(rank_, reason); }
+  Status close() override { return {}; }
+
+ private:
+  std::shared_ptr<Shared> shared_;
+  int rank_;
+  int64_t exchanges_ = 0;
+};
+
+SimulatedNetwork::SimulatedNetwork(int world, const SimulatedOptions& options)
+    : shared_(std::make_shared<Shared>(world, options)) {}
+
+SimulatedNetwork::~SimulatedNetwork() {
+  end();
+}
+
+Result<std::unique_ptr<Transport>> SimulatedNetwork::transport(int rank) {
+  return std::unique_ptr<Transport>(std::make_unique<RankTransport>(shared_, rank));
+}
+
+void SimulatedNetwork::add_fault(int rank, Fault fault, int64_t exchange) {
+  shared_->add_fault(rank, fault, exchange);
+}
+
+void SimulatedNetwork::end() {
+  shared_->end();
+}
+
+}  // namespace dlpipe::engine

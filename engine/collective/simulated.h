@@ -1,0 +1,48 @@
+// Ranks as threads of one process, for tests: messages pass through memory, after seeded random delays, and a rank can
+// be made to die or to hang at a given message.
+//
+//   SimulatedNetwork network(4, {.seed = 1, .most_delay_us = 200});
+//   // on each of four threads:
+//   auto ranks = value_or_throw(Collective::create([&] { return network.transport(rank); }));
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "dlpipe/engine/collective/transport.h"
+
+namespace dlpipe::engine {
+
+struct SimulatedOptions {
+  uint64_t seed = 0;
+  int64_t most_delay_us = 0;  // each message is held back for 0 to so long
+  double peer_timeout_s = 60;
+};
+
+/// Outlives its transports. Thread-safe.
+class SimulatedNetwork {
+ public:
+  enum class Fault : uint8_t {
+    kDies,   // its own exchange answers an error; the others hear nothing
+    kHangs,  // it answers nobody until the network ends
+  };
+
+  SimulatedNetwork(int world, const SimulatedOptions& options);
+  ~SimulatedNetwork();
+  SimulatedNetwork(const SimulatedNetwork&) = delete;
+  SimulatedNetwork& operator=(const SimulatedNetwork&) = delete;
+
+  Result<std::unique_ptr<Transport>> transport(int rank);
+  /// From its exchange number `exchange` (from 0) on.
+  void add_fault(int rank, Fault fault, int64_t exchange);
+  /// Wakes up ranks that hang: their exchange answers an error.
+  void end();
+
+ private:
+  class Shared;
+  class RankTransport;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,37 @@
+// What carries bytes between the ranks of a run: all that a backend of engine/collective has to do. One file per
+// backend: none.cpp (one rank), simulated.h (threads of one process, for tests), mpi.h.
+//
+// A Transport belongs to one thread, the communication thread of a Collective (collective.h): it is opened, used and
+// closed there. No type of a library that carries the bytes appears in a header.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "dlpipe/base/error.h"
+
+namespace dlpipe::engine {
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int world() const = 0;
+  /// Sends `out` to `peer` and receives in.size() bytes from it, both at once. The peer calls it with this rank's
+  /// number and the sizes the other way round; either side may be empty on both ranks. Messages between two ranks
+  /// arrive in order. kIo says which rank did not answer within the peer timeout, or which one stopped and why; after
+  /// it every call answers an error.
+  virtual Status exchange(int peer, std::span<const std::byte> out, std::span<std::byte> in) = 0;
+  /// Tells the others that this rank stops, and why; what they wait for ends with that text. Does not wait.
+  virtual void abort(std::string_view reason) noexcept = 0;
+  /// Leaves in good order: all ranks call it, after their last exchange. Without it the destructor leaves at once.
+  virtual Status close() = 0;
+};
+
+/// One rank alone: exchange() is never called.
+std::unique_ptr<Transport> make_single_transport();
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,190 @@
+// Every operation over simulated ranks: 1, 2, 4 and 8 of them, with messages that are held back at random.
+#include "dlpipe/engine/collective/collective.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "dlpipe/base/text.h"
+#include "tests/engine/collective/simulated_ranks.h"
+
+namespace dlpipe::test {
+namespace {
+
+using engine::Collective;
+using engine::SimulatedNetwork;
+
+/// `count` numbers of one leaf, of very different sizes, so that another order of sums gives other bits.
+std::vector<float> leaf_values(int leaf, size_t count) {
+  std::mt19937 random(static_cast<unsigned>(leaf) + 1);
+  std::uniform_real_distribution<float> mantissa(-1, 1);
+  std::uniform_int_distribution<int> exponent(-12, 12);
+  std::vector<float> values(count);
+  for (float& value : values) value = std::ldexp(mantissa(random), exponent(random));
+  return values;
+}
+
+/// The sum of leaves [first, first + leaves) along the binary tree.
+std::vector<float> tree_sum(int first, int leaves, size_t count) {
+  if (leaves == 1) return leaf_values(first, count);
+  std::vector<float> left = tree_sum(first, leaves / 2, count);
+  const std::vector<float> right = tree_sum(first + leaves / 2, leaves / 2, count);
+  for (size_t i = 0; i < count; ++i) left[i] += right[i];
+  return left;
+}
+
+class CollectiveTest : public testing::TestWithParam<int> {
+ protected:
+  CollectiveTest() : network_(GetParam(), {.seed = 7, .most_delay_us = 300}) {}
+  void on_all(const std::function<void(Collective&)>& body) { on_ranks(network_, GetParam(), body); }
+  SimulatedNetwork network_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Worlds, CollectiveTest, testing::Values(1, 2, 4, 8),
+                         [](const auto& info) { return std::to_string(info.param); });
+
+// Sizes that don't divide by the ranks, fewer values than ranks, none at all.
+TEST_P(CollectiveTest, SumsHaveTheBitsOfTheTree) {
+  constexpr int kLeaves = 8;
+  for (const size_t count : std::vector<size_t>{0, 1, 3, 1000, 4097}) {
+    const std::vector<float> expected = tree_sum(0, kLeaves, count);
+    on_all([&](Collective& ranks) {
+      const int leaves = kLeaves / ranks.world();
+      std::vector<float> values = tree_sum(ranks.rank() * leaves, leaves, count);
+      const Status status = ranks.all_reduce(values, "values").wait();
+      EXPECT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(std::memcmp(values.data(), expected.data(), count * sizeof(float)), 0) << count << " values";
+    });
+  }
+}
+
+TEST_P(CollectiveTest, EachRankKeepsItsPartAndGathersTheRest) {
+  constexpr size_t kCount = 1003;
+  const std::vector<float> expected = tree_sum(0, GetParam(), kCount);
+  on_all([&](Collective& ranks) {
+    std::vector<float> values = leaf_values(ranks.rank(), kCount);
+    const Collective::Part part = ranks.part_of(kCount);
+    EXPECT_TRUE(ranks.reduce_scatter(values, "values").wait().ok());
+    const size_t bytes = (part.end - part.begin) * sizeof(float);
+    EXPECT_EQ(std::memcmp(&values[part.begin], &expected[part.begin], bytes), 0);
+    std::fill(values.begin(), values.begin() + static_cast<int64_t>(part.begin), 0.0f);
+    std::fill(values.begin() + static_cast<int64_t>(part.end), values.end(), 0.0f);
+    EXPECT_TRUE(ranks.all_gather(values, "values").wait().ok());
+    EXPECT_EQ(std::memcmp(values.data(), expected.data(), kCount * sizeof(float)), 0);
+  });
+}
+
+// 2 (n-1)/n of the bytes.
+TEST_P(CollectiveTest, ASumMovesAsManyBytesAsItMust) {
+  constexpr size_t kCount = 1 << 12;
+  on_all([&](Collective& ranks) {
+    std::vector<float> values(kCount, 1.0f);
+    EXPECT_TRUE(ranks.all_reduce(values, "values").wait().ok());
+    const auto n = static_cast<int64_t>(ranks.world());
+    EXPECT_EQ(ranks.stats().bytes_sent, 2 * (n - 1) * static_cast<int64_t>(kCount * sizeof(float)) / n);
+  });
+}
+
+TEST_P(CollectiveTest, GathersTextsOfAnySizeByRank) {
+  on_all([&](Collective& ranks) {
+    const auto text_of = [](int rank) { return std::string(static_cast<size_t>(rank * 3), 'a' + rank); };
+    const auto all = ranks.gather(text_of(ranks.rank()), "texts");
+    ASSERT_TRUE(all.ok());
+    ASSERT_EQ(static_cast<int>(all->size()), ranks.world());
+    for (int rank = 0; rank < ranks.world(); ++rank)
+      EXPECT_EQ((*all)[static_cast<size_t>(rank)], text_of(rank));
+  });
+}
+
+TEST_P(CollectiveTest, BroadcastsFromAnyRank) {
+  for (int root = 0; root < GetParam(); ++root) {
+    on_all([&](Collective& ranks) {
+      std::vector<std::byte> bytes(100, static_cast<std::byte>(ranks.rank()));
+      EXPECT_TRUE(ranks.broadcast(bytes, root, "bytes").wait().ok());
+      EXPECT_EQ(bytes, std::vector<std::byte>(100, static_cast<std::byte>(root)));
+    });
+  }
+}
+
+TEST_P(CollectiveTest, SendsAndReceivesInOrder) {
+  if (GetParam() == 1) GTEST_SKIP() << "a rank alone has no peer";
+  on_all([&](Collective& ranks) {
+    const int peer = ranks.rank() ^ 1;
+    for (int round = 0; round < 20; ++round) {
+      std::byte mine{static_cast<unsigned char>(round)};
+      std::byte its{};
+      auto first = ranks.rank() < peer ? ranks.send(peer, std::span(&mine, 1), "a byte")
+                                       : ranks.receive(peer, std::span(&its, 1), "a byte");
+      auto second = ranks.rank() < peer ? ranks.receive(peer, std::span(&its, 1), "a byte")
+                                        : ranks.send(peer, std::span(&mine, 1), "a byte");
+      EXPECT_TRUE(first.wait().ok());
+      EXPECT_TRUE(second.wait().ok());
+      EXPECT_EQ(static_cast<int>(its), round);
+    }
+  });
+}
+
+// Asked for one behind the other, waited for at the end.
+TEST_P(CollectiveTest, OperationsGoOnWhileTheCallerDoes) {
+  on_all([&](Collective& ranks) {
+    std::vector<std::vector<float>> values(16, std::vector<float>(100, 1.0f));
+    std::vector<Collective::Handle> handles;
+    for (auto& each : values) handles.push_back(ranks.all_reduce(each, "values"));
+    for (auto& handle : handles) EXPECT_TRUE(handle.wait().ok());
+    for (const auto& each : values) EXPECT_EQ(each[99], static_cast<float>(ranks.world()));
+    EXPECT_TRUE(ranks.barrier("the end").wait().ok());
+    EXPECT_TRUE(ranks.close().ok());
+  });
+}
+
+TEST(CollectiveFaultTest, ARankThatHangsIsNamedWithWhatWasWaitedFor) {
+  SimulatedNetwork network(4, {.peer_timeout_s = 0.3});
+  network.add_fault(2, SimulatedNetwork::Fault::kHangs, 1);
+  std::mutex mutex;
+  std::vector<std::string> messages(4);
+  on_ranks(network, 4, [&](Collective& ranks) {
+    std::vector<float> values(64, 1.0f);
+    const Status status = ranks.all_reduce(values, "gradients of step 17").wait();
+    EXPECT_EQ(status.code(), ErrorCode::kIo);
+    const std::lock_guard lock(mutex);
+    messages[static_cast<size_t>(ranks.rank())] = status.message();
+    int said = 0;
+    for (const int rank : {0, 1, 3}) said += messages[static_cast<size_t>(rank)].empty() ? 0 : 1;
+    if (said == 3) network.end();  // wakes rank 2
+  });
+  for (const int rank : {0, 1, 3}) {
+    const std::string& message = messages[static_cast<size_t>(rank)];
+    EXPECT_NE(message.find("rank 2 has not answered for 0.3 s"), std::string::npos) << message;
+    EXPECT_NE(message.find("waited for gradients of step 17"), std::string::npos) << message;
+    EXPECT_NE(message.find(dlpipe::concat("rank ", rank, " of 4")), std::string::npos) << message;
+  }
+}
+
+TEST(CollectiveFaultTest, ARankThatStopsTellsWhy) {
+  SimulatedNetwork network(4, {.peer_timeout_s = 60});
+  on_ranks(network, 4, [&](Collective& ranks) {
+    if (ranks.rank() == 3) {
+      ranks.abort("the disk is full");
+      EXPECT_EQ(ranks.barrier("step 2").wait().code(), ErrorCode::kCancelled);
+      return;
+    }
+    const Status status = ranks.barrier("step 2").wait();
+    EXPECT_NE(status.message().find("rank 3 stopped: the disk is full"), std::string::npos)
+        << status.message();
+    EXPECT_FALSE(ranks.barrier("step 3").wait().ok());  // and so does all that comes after
+  });
+}
+
+TEST(CollectiveFaultTest, ThreeRanksAreRefused) {
+  SimulatedNetwork network(3, {});
+  const auto ranks = Collective::create([&] { return network.transport(0); });
+  EXPECT_EQ(ranks.status().code(), ErrorCode::kMisuse);
+  EXPECT_NE(ranks.status().message().find("power of two"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dlpipe::test
