@@ -25,6 +25,8 @@ struct SourceState {
   int64_t samples_consumed = 0;  // global, over all epochs and ranks
   uint64_t chain = 0;
   std::vector<int64_t> bad_samples;  // distinct samples substituted so far, ascending
+  /// Where a global batch is cut into grains: a chain per grain; `chain` hashes them. 0 for other ranks' grains.
+  std::vector<uint64_t> grain_chains = {};
 
   friend bool operator==(const SourceState&, const SourceState&) = default;
 };
@@ -81,6 +83,12 @@ class BatchSource {
   virtual Status seek(const SourceState& state) = 0;
 
   virtual SourceStats stats() const = 0;
+
+  /// Takes note of bad samples that another rank of the run met in `epoch`, as if this source had met them.
+  virtual Status book(int64_t epoch, std::span<const Substitution> substitutions) {
+    (void)epoch, (void)substitutions;
+    return {};
+  }
 };
 
 }  // namespace dlpipe

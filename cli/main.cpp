@@ -31,8 +31,9 @@ int exit_code(const Status& status) {
   }
 }
 
+/// An empty message: another process of the run says it.
 static int fail(const Status& status) {
-  print_error(status.message());
+  if (!status.message().empty()) print_error(status.message());
   return exit_code(status);
 }
 

@@ -50,6 +50,10 @@ struct LoaderOptions {
   int64_t limit = -1;   // use `limit` samples, a subset by `seed` (sampler.h); -1: all
   int rank = 0;
   int world = 1;
+  /// Equal parts of a global batch (batch x world) that ranks own whole, a multiple of `world`; 1: there are none.
+  /// With them partners of mixup, borders of an incomplete batch and the chain are a grain's, so that any number of
+  /// ranks up to the grains sees the same ones.
+  int64_t grains = 1;
   int channels = 3;
   /// What batches hold, by name; empty: all that the dataset has but `path` (data::read_ragged_field reads it).
   std::vector<std::string> fields = {};
@@ -79,6 +83,9 @@ struct LoaderOptions {
   /// (tests).
   std::function<Status(int64_t sample)> inject_read_error = {};
 };
+
+/// The chain of a batch's grains together: the only grain's, or a hash over theirs.
+uint64_t chain_of(std::span<const uint64_t> grain_chains);
 
 enum class ConsumerNews : uint8_t { kWaits, kWaitsNoMore, kTakesBatch };
 

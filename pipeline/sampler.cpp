@@ -105,6 +105,12 @@ BatchRange Sampler::range(int64_t sequence) const {
   range.last_in_epoch = range.index == batches - 1;
   const int64_t begin = range.index * global_batch();
   const int64_t there = std::min(global_batch(), options_.subset.count() - begin);
+  if (options_.fixed_parts) {
+    const int64_t before = std::min(options_.rank * options_.batch, there);
+    range.first = begin + before;
+    range.count = std::min(options_.batch, there - before);
+    return range;
+  }
   range.first = begin + there * options_.rank / options_.world;
   range.count = begin + there * (options_.rank + 1) / options_.world - range.first;
   return range;

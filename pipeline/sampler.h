@@ -63,6 +63,8 @@ struct SamplerOptions {
   int world = 1;
   bool shuffle = true;
   bool keep_last = false;  // the epoch's last, smaller global batch: kept or dropped
+  /// A rank's part of such a batch ends where its part of a whole one does, and may so be empty; else all have alike.
+  bool fixed_parts = false;
   uint64_t seed = 0;
 };
 
@@ -84,7 +86,7 @@ class Sampler {
   /// Samples this rank sees in an epoch.
   int64_t samples_per_epoch() const;
   /// The batch with the number `sequence` counted over all epochs (epoch * batches_per_epoch + index). An
-  /// incomplete last global batch is shared out evenly, so that every sample is on exactly one rank.
+  /// incomplete last global batch is shared out, every sample to exactly one rank.
   BatchRange range(int64_t sequence) const;
   /// Samples of all ranks before `index` of `epoch`, counted from the start of epoch 0.
   int64_t consumed(int64_t epoch, int64_t index) const;

@@ -50,6 +50,10 @@ Status check_options(const LoaderOptions& o) {
   if (o.rank < 0 || o.rank >= o.world) {
     return misuse("loader", "--rank ", o.rank, "; with --world ", o.world, " ranks are 0 to ", o.world - 1);
   }
+  if (o.grains < 1 || (o.grains > 1 && o.grains % o.world != 0) || o.batch * o.world % o.grains != 0) {
+    return misuse("loader", "--grains ", o.grains, "; use a multiple of the ranks (", o.world,
+                  ") that divides the global batch (", o.batch * o.world, "), or 1");
+  }
   if (o.epochs == 0 || o.epochs < -1)
     return misuse("loader", "--epochs ", o.epochs, "; use 1 or more, or -1 for no end");
   if (o.limit == 0 || o.limit < -1)
@@ -197,9 +201,11 @@ std::string hash_pipeline(const Setup& setup) {
                             "\nshuffle ", o.shuffle, "\nlast ", static_cast<int>(o.last), "\nsamples ",
                             subset.count(), "\non_bad ", static_cast<int>(o.on_bad), "\n");
   if (!subset.is_all()) text += concat("subset ", subset.to_string(), "\n");
-  if (setup.mixing.is_on()) {  // partners are of one rank's batch
+  if (o.grains > 1) text += concat("grains ", o.grains, "\n");
+  if (setup.mixing.is_on()) {  // partners are of one rank's batch, or of one grain
     text += concat("mixup ", hex64(std::bit_cast<uint64_t>(o.mixup)), "\ncutmix ",
-                   hex64(std::bit_cast<uint64_t>(o.cutmix)), "\nbatch ", o.batch, "\n");
+                   hex64(std::bit_cast<uint64_t>(o.cutmix)), "\nbatch ",
+                   o.grains > 1 ? setup.grain_samples() : o.batch, "\n");
   }
   for (const FieldSpec& spec : setup.schema) {
     text += concat("field ", spec.name, " ", dtype_name(spec.dtype), " ", spec.shape.to_string(),
@@ -239,6 +245,7 @@ Result<std::shared_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
                             .world = o.world,
                             .shuffle = o.shuffle,
                             .keep_last = o.last == LastBatch::kKeep,
+                            .fixed_parts = o.grains > 1,
                             .seed = o.seed});
   if (setup->sampler.batches_per_epoch() == 0) {
     return misuse("loader", o.data, " gives ", subset.count(), " samples, fewer than one batch of ",

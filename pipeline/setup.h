@@ -36,6 +36,10 @@ struct Setup {
     return static_cast<size_t>(image_size.width) * static_cast<size_t>(image_size.height) *
            static_cast<size_t>(image_size.channels);
   }
+  /// Grains of this rank's batch, and the samples of each.
+  int64_t grains() const { return options.grains > 1 ? options.grains / options.world : 1; }
+  int64_t first_grain() const { return options.grains > 1 ? options.rank * grains() : 0; }
+  int64_t grain_samples() const { return options.batch / grains(); }
   augment::ImageSize image_size;      // of the field "image"; channels 0: there is none
   BatchPrep prep;                     // what is left to the consumer
   std::optional<FloatPixels> floats;  // what the loader does of it, where the consumer wants numbers

@@ -9,6 +9,7 @@ namespace dlpipe::pipeline {
 BatchMeta::BatchMeta(const Setup& setup) : prep(setup.prep) {
   weight.resize(static_cast<size_t>(setup.options.batch));
   sample_ids.resize(static_cast<size_t>(setup.options.batch));
+  hashes.resize(static_cast<size_t>(setup.grains()));
   if (setup.mixing.is_on()) prep.mix.resize(static_cast<size_t>(setup.options.batch));
   ragged.resize(setup.schema.size());
 }
@@ -19,7 +20,7 @@ void BatchMeta::begin(int64_t batch_sequence, const BatchRange& batch_range) {
   std::fill(weight.begin(), weight.end(), 0.0f);
   std::fill(sample_ids.begin(), sample_ids.end(), -1);
   substitutions.clear();
-  hash = 0;
+  std::fill(hashes.begin(), hashes.end(), 0);
   error = Status();
 }
 

@@ -38,8 +38,8 @@ struct BatchMeta {
   std::vector<Substitution> substitutions;
   std::vector<RaggedValues> ragged;  // [schema]; empty where the field is fixed
   BatchPrep prep;
-  uint64_t hash = 0;  // over the batch's checksums and draws alone
-  Status error;       // of the sample that stands first in the batch
+  std::vector<uint64_t> hashes;  // per grain, over its checksums and draws alone
+  Status error;                  // of the sample that stands first in the batch
 
   explicit BatchMeta(const Setup& setup);
   void begin(int64_t batch_sequence, const BatchRange& batch_range);

@@ -24,6 +24,10 @@ constexpr double kSmallestRunNs = 50'000;
 
 }  // namespace
 
+uint64_t chain_of(std::span<const uint64_t> grain_chains) {
+  return grain_chains.size() == 1 ? grain_chains.front() : data::checksum64(std::as_bytes(grain_chains));
+}
+
 Result<std::unique_ptr<Loader>> BatchStream::create(std::shared_ptr<const Setup> setup) {
   auto stream = std::unique_ptr<BatchStream>(new BatchStream(std::move(setup)));
   DLPIPE_RETURN_IF_ERROR(stream->prepare());
@@ -36,7 +40,8 @@ BatchStream::BatchStream(std::shared_ptr<const Setup> setup)
       checksums_(setup_->dataset->size()),
       meter_(setup_->options.threads),
       bad_(setup_->options.max_bad, setup_->options.quarantine_file),
-      slots_(setup_->options.device->is_host() ? setup_->options.slots_max : setup_->options.slots) {
+      slots_(setup_->options.device->is_host() ? setup_->options.slots_max : setup_->options.slots),
+      chains_(static_cast<size_t>(setup_->grains())) {
   const int64_t epochs = setup_->options.epochs;
   end_ = epochs < 0 ? std::numeric_limits<int64_t>::max() : epochs * batches_per_epoch();
 }
@@ -152,10 +157,14 @@ void BatchStream::note_consumer(ConsumerNews news) {
 Status BatchStream::book(Batch& batch) {
   const BatchMeta& meta = stager_->meta(batch);
   DLPIPE_RETURN_IF_ERROR(meta.error);
-  chain_ = data::checksum64(std::as_bytes(std::span(&meta.hash, 1)), chain_);
-  batch.chain = chain_;
-  if (meta.substitutions.empty()) return {};
-  Status booked = bad_.book(meta.range.epoch, meta.substitutions);
+  for (size_t grain = 0; grain < chains_.size(); ++grain)
+    chains_[grain] = data::checksum64(std::as_bytes(std::span(&meta.hashes[grain], 1)), chains_[grain]);
+  batch.chain = chain_of(chains_);
+  return book(meta.range.epoch, meta.substitutions);
+}
+
+Status BatchStream::book(int64_t epoch, std::span<const Substitution> substitutions) {
+  Status booked = bad_.book(epoch, substitutions);
   bad_count_.store(bad_.count(), std::memory_order_relaxed);
   return booked;
 }
@@ -205,7 +214,14 @@ SourceState BatchStream::state() const {
   state.epoch = next_lend_ / batches_per_epoch();
   state.batch_index = next_lend_ % batches_per_epoch();
   state.samples_consumed = setup_->sampler.consumed(state.epoch, state.batch_index);
-  state.chain = chain_;
+  const LoaderOptions& options = setup_->options;
+  if (options.grains == 1) {
+    state.chain = chains_.front();
+  } else {
+    state.grain_chains.resize(static_cast<size_t>(options.grains));
+    std::copy(chains_.begin(), chains_.end(), state.grain_chains.begin() + setup_->first_grain());
+    state.chain = chain_of(state.grain_chains);
+  }
   state.bad_samples = bad_.samples();
   return state;
 }
@@ -227,6 +243,11 @@ Status BatchStream::check_state(const SourceState& state) const {
   if (state.seed != setup_->options.seed) {
     return refuse(concat("its seed is ", state.seed, ", this one's ", setup_->options.seed, "; keep --seed"));
   }
+  const auto grains = static_cast<int64_t>(state.grain_chains.size());
+  if (setup_->options.grains > 1 && grains != 0 && grains != setup_->options.grains) {
+    return refuse(concat("its batches have ", grains, " grains, this one's ", setup_->options.grains,
+                         "; keep --grains"));
+  }
   const int64_t batches = batches_per_epoch();
   if (state.epoch < 0 || state.batch_index < 0 || state.batch_index > batches ||
       state.epoch > std::numeric_limits<int64_t>::max() / (batches + 1) - 1) {
@@ -242,7 +263,13 @@ Status BatchStream::check_state(const SourceState& state) const {
 
 Status BatchStream::seek(const SourceState& state) {
   DLPIPE_RETURN_IF_ERROR(check_state(state));
-  chain_ = state.chain;
+  if (setup_->options.grains == 1) {
+    chains_.front() = state.chain;
+  } else if (!state.grain_chains.empty()) {
+    std::copy_n(state.grain_chains.begin() + setup_->first_grain(), chains_.size(), chains_.begin());
+  } else {
+    std::fill(chains_.begin(), chains_.end(), 0);
+  }
   bad_.restore(state.bad_samples);
   bad_count_.store(bad_.count(), std::memory_order_relaxed);
   return move_to(state.epoch * batches_per_epoch() + state.batch_index);

@@ -61,6 +61,7 @@ class BatchStream final : public Loader, private GraphBodies {
   void interrupt() override { interrupted_ = true; }
   Status seek_epoch(int64_t epoch) override;
   void note_consumer(ConsumerNews news) override;
+  Status book(int64_t epoch, std::span<const Substitution> substitutions) override;
 
  private:
   explicit BatchStream(std::shared_ptr<const Setup> setup);
@@ -117,11 +118,11 @@ class BatchStream final : public Loader, private GraphBodies {
   mutable Mutex lend_mutex_;  // guards the stager, but for stage()
 
   // The consumer's.
-  int64_t next_lend_ = 0;  // sequence of the batch to be lent next
-  int64_t end_ = 0;        // sequence after the last epoch
-  int64_t grown_ = 0;      // slots, or a device's twins, since the beginning
-  uint64_t chain_ = 0;
-  Status ended_;  // why the stream can't go on
+  int64_t next_lend_ = 0;         // sequence of the batch to be lent next
+  int64_t end_ = 0;               // sequence after the last epoch
+  int64_t grown_ = 0;             // slots, or a device's twins, since the beginning
+  std::vector<uint64_t> chains_;  // of this rank's grains
+  Status ended_;                  // why the stream can't go on
   std::atomic<int64_t> lent_batches_{0};
   std::atomic<int64_t> lent_samples_{0};
   std::atomic<int64_t> bad_count_{0};

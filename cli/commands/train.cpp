@@ -8,6 +8,8 @@
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/cli/train_view.h"
+#include "dlpipe/engine/collective/collective.h"
+#include "dlpipe/engine/collective/launched.h"
 #include "dlpipe/run/config/given_options.h"
 #include "dlpipe/run/train/outcome_json.h"
 #include "dlpipe/run/train/session.h"
@@ -23,14 +25,38 @@ struct Options {
   std::shared_ptr<GivenOptions> given = std::make_shared<GivenOptions>();
 };
 
-std::unique_ptr<run::Session> open_session(const Options& options, TrainView& view) {
-  if (!options.resume.empty()) return run::Session::resume(options.resume, *options.given, {}, &view);
-  const run::TrainConfig config = run::read_options(options.config_file, *options.given,
-                                                    [&](const std::string& line) { view.on_note(line); });
+/// As flags, the config file or the run that goes on have it.
+double peer_timeout(const Options& options) {
+  const std::string file = options.resume.empty() ? options.config_file : options.resume + "/config.toml";
+  run::TrainConfig config;
+  if (!file.empty()) throw_if_error(run::read_config(file, config));
+  for (const auto& [name, text] : *options.given) {
+    if (name == "peer-timeout") throw_if_error(run::set_option(*run::find_config_option(name), text, config));
+  }
+  return config.peer_timeout;
+}
+
+/// The processes that mpirun started together; null: this one is alone.
+std::unique_ptr<engine::Collective> open_ranks(const Options& options) {
+  const engine::LaunchedRank launched = value_or_throw(engine::launched_rank());
+  if (launched.world == 1) return nullptr;
+  const double timeout_s = peer_timeout(options);
+  return value_or_throw(
+      engine::Collective::create([&] { return engine::open_transport(launched, timeout_s); }));
+}
+
+/// `view` null: another process prints.
+std::unique_ptr<run::Session> open_session(const Options& options, TrainView* view,
+                                           engine::Collective* ranks) {
+  if (!options.resume.empty()) return run::Session::resume(options.resume, *options.given, {}, view, ranks);
+  const run::TrainConfig config =
+      run::read_options(options.config_file, *options.given, [&](const std::string& line) {
+        if (view != nullptr) view->on_note(line);
+      });
   if (config.out.empty() && config.overfit_batch == 0) {
     refuse("train", "no run directory; give --out runs/NAME");
   }
-  return std::make_unique<run::Session>(config, run::Registries{}, &view);
+  return std::make_unique<run::Session>(config, run::Registries{}, view, ranks);
 }
 
 /// What was planned and what was taken. A plan is of the steps: what a first run takes beside them, to find its
@@ -104,13 +130,16 @@ Status judge_overfit(const run::TrainOutcome& outcome, const run::TrainConfig& c
                  " % of its start; try more steps, another --lr, or look at labels and model")};
 }
 
-Status train(const Options& options) {
+Status train_on(const Options& options, engine::Collective* ranks) {
+  const bool prints = ranks == nullptr || ranks->rank() == 0;
   TrainView view;
-  const auto session = open_session(options, view);
+  const auto session = open_session(options, prints ? &view : nullptr, ranks);
   session->count_time_from(process_begin_ns());
   const run::TrainOutcome outcome = session->train(catch_stop_signals());
   view.end_line();
+  if (ranks != nullptr) throw_if_error(ranks->close());
   const run::TrainConfig& config = session->config();
+  if (!prints) return outcome.stopped ? Status(ErrorCode::kCancelled, "") : Status();
   if (config.overfit_batch > 0 && !outcome.stopped) return judge_overfit(outcome, config, options.json);
   if (options.json)
     print_answer(run::outcome_json(outcome, config).dump());
@@ -119,6 +148,17 @@ Status train(const Options& options) {
   if (!outcome.stopped) return {};
   return {ErrorCode::kCancelled, concat("[train] stopped by a signal after step ", outcome.steps,
                                         "; saved; go on with: dlpipe train --resume ", config.out)};
+}
+
+Status train(const Options& options) {
+  const std::unique_ptr<engine::Collective> ranks = open_ranks(options);
+  if (ranks == nullptr) return train_on(options, nullptr);
+  try {
+    return train_on(options, ranks.get());
+  } catch (const Error& error) {
+    ranks->abort(error.what());
+    throw;
+  }
 }
 
 std::function<Status()> setup(Flags& flags) {

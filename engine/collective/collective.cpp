@@ -206,6 +206,7 @@ class Collective::Worker {
     try {
       const MutexLock lock(mutex_);
       if (abort_reason_.empty()) abort_reason_ = reason.empty() ? "unknown" : std::string(reason);
+      if (transport_ != nullptr) transport_->stop_waiting();
       changed_.notify_all();
     } catch (...) {  // no memory for the reason: the others notice by their timeout
     }
@@ -246,8 +247,14 @@ class Collective::Worker {
             {ErrorCode::kMisuse,
              concat("[ranks] ", world_, " processes; start 1, 2, 4, 8 or another power of two")});
       }
+      {
+        const MutexLock lock(mutex_);
+        transport_ = transport->get();
+      }
       opened.finish({});
       serve(**transport);
+      const MutexLock lock(mutex_);
+      transport_ = nullptr;
     } catch (...) {
       opened.finish(status_from_current_exception("ranks"));
     }
@@ -308,8 +315,9 @@ class Collective::Worker {
   bool ending_ DLPIPE_GUARDED_BY(mutex_) = false;
   std::shared_ptr<Handle::State> closing_ DLPIPE_GUARDED_BY(mutex_);
   std::string abort_reason_ DLPIPE_GUARDED_BY(mutex_);
-  Status failed_;               // the thread's
-  std::vector<float> scratch_;  // the thread's
+  Transport* transport_ DLPIPE_GUARDED_BY(mutex_) = nullptr;  // the thread's, while it serves
+  Status failed_;                                             // the thread's
+  std::vector<float> scratch_;                                // the thread's
   std::atomic<int64_t> operations_{0}, bytes_sent_{0}, busy_ns_{0};
   std::thread thread_;
 };

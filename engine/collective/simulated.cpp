@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <random>
 #include <thread>
@@ -14,6 +15,7 @@
 namespace dlpipe::engine {
 
 using Clock = std::chrono::steady_clock;
+static constexpr std::chrono::milliseconds kLook{20};  // how often a waiting rank looks whether it is to stop
 
 // One lock for all mailboxes: this is for tests.
 class SimulatedNetwork::Shared {
@@ -45,19 +47,26 @@ class SimulatedNetwork::Shared {
     changed_.notify_all();
   }
 
-  Status exchange(int rank, int peer, int64_t number, std::span<const std::byte> out,
-                  std::span<std::byte> in) {
+  /// One call of a rank's exchange().
+  struct Call {
+    int rank;
+    int peer;
+    int64_t number;
+    std::function<bool()> stops;
+  };
+  Status exchange(const Call& call, std::span<const std::byte> out, std::span<std::byte> in) {
     MutexLock lock(mutex_);
-    if (const auto& fault = faults_[static_cast<size_t>(rank)]; fault && number >= fault->exchange) {
+    if (const auto& fault = faults_[static_cast<size_t>(call.rank)];
+        fault && call.number >= fault->exchange) {
       while (fault->kind == Fault::kHangs && !ended_) lock.wait(changed_);
       return {ErrorCode::kIo, "this rank died: a simulated fault"};
     }
     if (!out.empty()) {
-      box(rank, peer).push_back({due(), {out.begin(), out.end()}});
+      box(call.rank, call.peer).push_back({due(), {out.begin(), out.end()}});
       changed_.notify_all();
     }
     if (in.empty()) return {};
-    return receive(lock, rank, peer, in);
+    return receive(lock, call, in);
   }
 
  private:
@@ -79,7 +88,8 @@ class SimulatedNetwork::Shared {
     return Clock::now() + std::chrono::microseconds(delay_us(random_));
   }
 
-  Status receive(MutexLock& lock, int rank, int peer, std::span<std::byte> in) DLPIPE_REQUIRES(mutex_) {
+  Status receive(MutexLock& lock, const Call& call, std::span<std::byte> in) DLPIPE_REQUIRES(mutex_) {
+    const auto [rank, peer] = std::pair(call.rank, call.peer);
     const auto give_up = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                             std::chrono::duration<double>(options_.peer_timeout_s));
     std::deque<Message>& mail = box(peer, rank);
@@ -90,11 +100,13 @@ class SimulatedNetwork::Shared {
         const std::optional<std::string>& reason = stopped_[static_cast<size_t>(other)];
         if (other != rank && reason) return {ErrorCode::kIo, concat("rank ", other, " stopped: ", *reason)};
       }
+      if (call.stops()) return {ErrorCode::kCancelled, "this rank has stopped"};
       if (now >= give_up) {
         return {ErrorCode::kIo, concat("rank ", peer, " has not answered for ",
                                        fixed(options_.peer_timeout_s, 1), " s (--peer-timeout)")};
       }
-      lock.wait_until(changed_, mail.empty() ? give_up : std::min(give_up, mail.front().due));
+      const auto look_again = std::min(give_up, now + kLook);
+      lock.wait_until(changed_, mail.empty() ? look_again : std::min(look_again, mail.front().due));
     }
     Message message = std::move(mail.front());
     mail.pop_front();
@@ -123,7 +135,7 @@ class SimulatedNetwork::RankTransport final : public Transport {
   int rank() const override { return rank_; }
   int world() const override { return shared_->world(); }
   Status exchange(int peer, std::span<const std::byte> out, std::span<std::byte> in) override {
-    return shared_->exchange(rank_, peer, exchanges_++, out, in);
+    return shared_->exchange({rank_, peer, exchanges_++, [this] { return stops_waiting(); }}, out, in);
   }
   void abort(std::string_view reason) noexcept override { shared_->stop(rank_, reason); }
   Status close() override { return {}; }

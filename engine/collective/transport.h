@@ -5,6 +5,7 @@
 // closed there. No type of a library that carries the bytes appears in a header.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -29,6 +30,14 @@ class Transport {
   virtual void abort(std::string_view reason) noexcept = 0;
   /// Leaves in good order: all ranks call it, after their last exchange. Without it the destructor leaves at once.
   virtual Status close() = 0;
+  /// From another thread: an exchange that waits for its peer ends soon, with an error.
+  void stop_waiting() { stops_waiting_.store(true, std::memory_order_relaxed); }
+
+ protected:
+  bool stops_waiting() const { return stops_waiting_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> stops_waiting_{false};
 };
 
 /// One rank alone: exchange() is never called.

@@ -34,6 +34,31 @@ static void mix_into_numbers(Slot& slot) {
   }
 }
 
+// Draws and hashes as if the grain were a batch of its own: so they are the same however many grains a rank has.
+static void finish_grain(Slot& slot, int64_t grain) {
+  const Setup& setup = slot.setup();
+  BatchMeta& meta = slot.meta;
+  const int64_t first = grain * setup.grain_samples();
+  const auto begin = static_cast<size_t>(first), samples = static_cast<size_t>(setup.grain_samples());
+  BatchRange range = meta.range;
+  range.index = range.index * setup.options.grains + setup.first_grain() + grain;
+  range.first += first;
+  range.count = std::clamp<int64_t>(meta.range.count - first, 0, setup.grain_samples());
+  const std::span hashes(slot.hashes.data() + begin, static_cast<size_t>(range.count));
+  uint64_t hash = data::checksum64(std::as_bytes(hashes), static_cast<uint64_t>(range.count));
+  if (!meta.prep.mix.empty()) {
+    const std::span mixes = std::span(meta.prep.mix).subspan(begin, samples);
+    const std::span weight = std::span(meta.weight).subspan(begin, samples);
+    draw_mixes(setup.mixing, setup.options.seed, range, setup.image_size, weight, mixes);
+    static_assert(sizeof(SampleMix) == 6 * sizeof(int32_t), "bytes between its members would be hashed");
+    hash = data::checksum64(std::as_bytes(mixes), hash);
+    for (SampleMix& mix : mixes) {
+      if (mix.partner >= 0) mix.partner += static_cast<int32_t>(first);
+    }
+  }
+  meta.hashes[static_cast<size_t>(grain)] = hash;
+}
+
 void Batcher::finish(Slot& slot) {
   const Setup& setup = slot.setup();
   const int64_t count = slot.meta.range.count;
@@ -46,18 +71,12 @@ void Batcher::finish(Slot& slot) {
   slot.join_ragged();
   std::copy(slot.meta.weight.begin(), slot.meta.weight.end(), slot.memory().weight());
   std::vector<SampleMix>& mixes = slot.meta.prep.mix;
-  if (setup.mixing.is_on()) {
-    draw_mixes(setup.mixing, setup.options.seed, slot.meta.range, setup.image_size, slot.meta.weight, mixes);
-    std::copy(mixes.begin(), mixes.end(), slot.memory().mixes());
-  }
+  for (int64_t grain = 0; grain < setup.grains(); ++grain) finish_grain(slot, grain);
+  if (setup.mixing.is_on()) std::copy(mixes.begin(), mixes.end(), slot.memory().mixes());
   if (slot.has_bytes_beside()) mix_into_numbers(slot);
   // Stable: several bad samples of one position stand in the order of the attempts.
   std::stable_sort(slot.meta.substitutions.begin(), slot.meta.substitutions.end(),
                    [](const Substitution& a, const Substitution& b) { return a.position < b.position; });
-  const std::span hashes(slot.hashes.data(), static_cast<size_t>(count));
-  slot.meta.hash = data::checksum64(std::as_bytes(hashes), static_cast<uint64_t>(count));
-  static_assert(sizeof(SampleMix) == 6 * sizeof(int32_t), "bytes between its members would be hashed");
-  if (!mixes.empty()) slot.meta.hash = data::checksum64(std::as_bytes(std::span(mixes)), slot.meta.hash);
 }
 
 }  // namespace dlpipe::pipeline

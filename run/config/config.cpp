@@ -77,6 +77,11 @@ const std::vector<ConfigOption>& table() {
        false, -1, kMany},
       {"accumulate", "optimisation", "Batches whose gradients are averaged into one step", &C::accumulate,
        false, 1, 1e6},
+      {"grains", "optimisation",
+       "Parts of each batch that are computed by themselves and summed in a fixed order, a power of two: any "
+       "power of "
+       "two of processes up to it computes the same run; 0: 1 in one process, 8 in more",
+       &C::grains, false, 0, 1 << 20},
       {"optimizer", "optimisation", "Optimizer by name (--help optimizers lists them)", &C::optimizer},
       {"lr", "optimisation", "Learning rate at its peak", &C::lr, false, 0, 1e6},
       {"momentum", "optimisation", "Momentum", &C::momentum, false, 0, 1},
@@ -154,6 +159,12 @@ const std::vector<ConfigOption>& table() {
       {"memory", "run", "Refuse a run whose batches, tensors and scratch would take more, as 8GiB",
        &C::memory, kFree},
       {"seed", "run", "Of the weights, the order and every random draw", &C::seed, false, 0, 9.2e18},
+      {"bucket-mb", "run",
+       "With several processes: gradients travel in parts of so many MB while backward goes on",
+       &C::bucket_mb, kFree, 0.001, 1e6},
+      {"peer-timeout", "run",
+       "With several processes: seconds after which one that doesn't answer ends the run", &C::peer_timeout,
+       kFree, 0.1, 1e9},
   };
   return kOptions;
 }

@@ -48,6 +48,7 @@ struct TrainConfig {
   double epochs = 10;
   int64_t max_steps = -1;
   int64_t accumulate = 1;
+  int64_t grains = 0;  // 0: 1 in one process, else 8; a run's config.toml holds the number
   std::string optimizer = "sgd";
   std::optional<double> lr;
   std::optional<double> momentum;
@@ -91,6 +92,8 @@ struct TrainConfig {
   std::string kernels = "auto";
   std::string memory;  // "8GiB"; empty: no limit
   int64_t seed = 0;
+  double bucket_mb = 25;
+  double peer_timeout = 60;
 
   /// No option, but kept with them in a run's config.toml: paths as they were typed ("data-typed"), and which
   /// datasets they held ("data-id", "val-id").

@@ -152,6 +152,36 @@ Tensor BatchInput::rows(const Tensor& logits) const {
   return is_mixed ? engine::concat({logits, logits}, 0) : logits;
 }
 
+/// Rows [begin, begin + count) of `x`.
+static Tensor rows_of(const Tensor& x, int64_t begin, int64_t count) {
+  std::vector<int64_t> sizes(x.shape().begin(), x.shape().end());
+  sizes[0] = count;
+  const int64_t row = x.strides()[0];
+  return x.view_as(Shape(std::span<const int64_t>(sizes)), x.strides(), begin * row).contiguous_copy();
+}
+
+// A copy: an op's kernels may look at how memory is aligned, and a grain must have the same bits wherever it stands.
+BatchInput BatchInput::part(int64_t index, int64_t count) const {
+  if (count == 1) return *this;
+  const engine::NoGrad no_grad;
+  BatchInput part;
+  part.is_mixed = is_mixed;
+  const int64_t samples = pixels.size(0) / count;
+  part.pixels = rows_of(pixels, index * samples, samples);
+  const int64_t halves = is_mixed ? 2 : 1;  // own labels, then the partners'
+  const int64_t all = labels.size(0) / halves, each = all / count;
+  std::vector<Tensor> label_halves, weight_halves;
+  for (int64_t half = 0; half < halves; ++half) {
+    label_halves.push_back(rows_of(labels, half * all + index * each, each));
+    weight_halves.push_back(rows_of(weight, half * all + index * each, each));
+  }
+  part.labels = is_mixed ? engine::concat(label_halves, 0) : label_halves.front();
+  part.weight = is_mixed ? engine::concat(weight_halves, 0) : weight_halves.front();
+  const float* const weights = part.weight.data<float>();
+  for (int64_t i = 0; i < part.weight.elements(); ++i) part.total_weight += weights[i];
+  return part;
+}
+
 BatchInput batch_input(const Batch& batch, Device& device) {
   wait_for_batch(batch, device);
   return arrived_batch_input(batch, device);

@@ -20,6 +20,8 @@ struct BatchInput {
 
   /// A model's outputs for `pixels`, one row per label.
   engine::Tensor rows(const engine::Tensor& logits) const;
+  /// Part `index` of `count` equal ones, in memory of its own; whole: itself. On the host.
+  BatchInput part(int64_t index, int64_t count) const;
 };
 
 /// Throws Error (kUnsupported) when the batch has neither tokens nor an image field (u8 [H,W,C]) with a label

@@ -24,8 +24,7 @@ std::vector<std::string> texts(const Json& array) {
   return values;
 }
 
-Result<uint64_t> require_hex(const Json& object, std::string_view key, std::string_view file) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::string text, formats::require_string(object, key, file));
+Result<uint64_t> hex_value(std::string_view text, std::string_view key, std::string_view file) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
   if (error != std::errc() || end != text.data() + text.size()) {
@@ -33,6 +32,11 @@ Result<uint64_t> require_hex(const Json& object, std::string_view key, std::stri
                   concat("[checkpoint] '", key, "' in ", file, " is not a hexadecimal number"));
   }
   return value;
+}
+
+Result<uint64_t> require_hex(const Json& object, std::string_view key, std::string_view file) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, formats::require_string(object, key, file));
+  return hex_value(text, key, file);
 }
 
 Json model_json(const ModelState& model) {
@@ -121,7 +125,7 @@ Result<TrainerState> trainer_from(const Json& json, std::string_view file) {
 }
 
 Json source_json(const SourceState& source) {
-  return Json::object(
+  Json json = Json::object(
       {{"dataset_id", source.dataset_id},
        {"pipeline_id", source.pipeline_id},
        {"seed", hex64(source.seed)},
@@ -130,6 +134,11 @@ Json source_json(const SourceState& source) {
        {"samples_consumed", source.samples_consumed},
        {"batches_chain", hex64(source.chain)},
        {"bad_samples", Json(Json::Array(source.bad_samples.begin(), source.bad_samples.end()))}});
+  if (source.grain_chains.empty()) return json;
+  Json chains = Json::array();
+  for (const uint64_t chain : source.grain_chains) chains.push_back(hex64(chain));
+  json.set("grain_chains", std::move(chains));
+  return json;
 }
 
 Result<SourceState> source_from(const Json& json, std::string_view file) {
@@ -142,6 +151,11 @@ Result<SourceState> source_from(const Json& json, std::string_view file) {
   DLPIPE_ASSIGN_OR_RETURN(source.samples_consumed, formats::require_int(json, "samples_consumed", file));
   DLPIPE_ASSIGN_OR_RETURN(source.chain, require_hex(json, "batches_chain", file));
   for (const Json& sample : json["bad_samples"].items()) source.bad_samples.push_back(sample.as_int());
+  for (const Json& chain : json["grain_chains"].items()) {
+    DLPIPE_ASSIGN_OR_RETURN(const uint64_t value,
+                            hex_value(chain.is_string() ? chain.as_string() : "", "grain_chains", file));
+    source.grain_chains.push_back(value);
+  }
   return source;
 }
 

@@ -15,6 +15,7 @@ Json to_json(const Receipt& r) {
                        {"pipeline_id", r.pipeline_id},
                        {"subset", r.subset},
                        {"seed", r.seed},
+                       {"grains", r.grains},
                        {"build", r.build},
                        {"isa", r.isa},
                        {"kernels_hash", r.kernels_hash},
@@ -54,6 +55,7 @@ Result<Receipt> read_receipt(const std::string& run_directory) {
   DLPIPE_ASSIGN_OR_RETURN(receipt.samples, formats::require_int(*json, "samples", file));
   receipt.finished = (*json)["finished"].as_bool();
   if ((*json)["subset"].is_string()) receipt.subset = (*json)["subset"].as_string();  // not in older ones
+  receipt.grains = (*json)["grains"].as_int(1);                                       // not in older ones
   receipt.tf32 = (*json)["tf32"].as_bool();  // false where a former version wrote none
   return receipt;
 }

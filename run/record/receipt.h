@@ -31,6 +31,7 @@ struct Receipt {
   bool finished = false;  // false: stopped before the configured end
   std::string batches_chain;
   std::string parameters_chain;
+  int64_t grains = 1;  // that each batch was cut into
 
   friend bool operator==(const Receipt&, const Receipt&) = default;
 };

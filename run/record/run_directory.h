@@ -38,7 +38,8 @@ class RunDirectory {
   std::string config_file() const { return file("config.toml"); }
   std::string checkpoints() const { return file("checkpoints"); }
   std::string quarantine_file() const { return file("quarantine.txt"); }
-  std::string kernels_file() const { return file("kernels.json"); }
+  std::string kernels_file() const { return kernels_file(path_); }
+  static std::string kernels_file(const std::string& path) { return path + "/kernels.json"; }
   std::string ledger_file() const { return file("ledger.json"); }
   std::string receipt_file() const { return file("receipt.json"); }
   std::string metrics_file() const { return file("metrics.jsonl"); }

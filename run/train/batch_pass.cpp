@@ -41,30 +41,30 @@ void BatchPass::save_buffers() {
   }
 }
 
-void BatchPass::seed_host(int64_t step, int64_t micro) const {
-  engine::random_state() = {options_.seed, step * options_.accumulate + micro, 0, random_key_};
+void BatchPass::seed_host(int64_t step, int64_t part) const {
+  engine::random_state() = {options_.seed, step * options_.parts() + part, 0, random_key_};
 }
 
-void BatchPass::seed(int64_t step, int64_t micro) const {
-  seed_host(step, micro);
+void BatchPass::seed(int64_t step, int64_t part) const {
+  seed_host(step, part);
   if (random_key_.defined()) engine::write_random_key(engine::random_state());
 }
 
 // The device's key isn't written here: in a graph that would be the captured step's.
-Tensor BatchPass::loss(const BatchInput& input, int64_t step, int64_t micro) {
-  seed_host(step, micro);
+Tensor BatchPass::loss(const BatchInput& input, int64_t step, int64_t part) {
+  seed_host(step, part);
   const Tensor logits = input.rows(model_(input.pixels));
   return options_.loss->compute(logits, input.labels, input.weight, options_.loss_arguments);
 }
 
 Tensor BatchPass::share(const Tensor& loss) const {
-  if (options_.accumulate == 1) return loss;
-  return engine::scale(loss, 1.0 / static_cast<double>(options_.accumulate));
+  if (options_.parts() == 1) return loss;
+  return engine::scale(loss, 1.0 / static_cast<double>(options_.parts()));
 }
 
-std::string BatchPass::find_layer(const BatchInput& input, int64_t step, int64_t micro) {
+std::string BatchPass::find_layer(const BatchInput& input, int64_t step, int64_t part) {
   const engine::UseAutocast autocast(options_.dtype);
-  seed(step, micro);
+  seed(step, part);
   const std::string layer = first_nonfinite_layer(model_, input.pixels);
   return layer.empty() ? "the loss itself" : layer;
 }

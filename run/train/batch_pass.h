@@ -1,4 +1,4 @@
-// What a step does with one of its batches wherever it runs: the forward pass to the loss, dropout keyed by the
+// What a step does with one of its batches, or a grain of one, wherever it runs: the forward pass to the loss, dropout keyed by the
 // step, and buffers that can forget a batch. Belongs to the training thread.
 #pragma once
 
@@ -20,14 +20,14 @@ class BatchPass {
   /// Before a step's first batch: no gradients, and with skip_nonfinite a copy of the buffers, always at the
   /// same addresses.
   void begin_step();
-  /// Dropout's numbers of the step's batch `micro`, to the device too.
-  void seed(int64_t step, int64_t micro) const;
-  /// The loss of a batch that has weight: a mean over its samples.
-  engine::Tensor loss(const BatchInput& input, int64_t step, int64_t micro);
-  /// That batch's part in the step's loss: the mean over `accumulate` batches.
+  /// Dropout's numbers of the step's part `part` (a batch, or one of its grains), to the device too.
+  void seed(int64_t step, int64_t part) const;
+  /// The loss of a part that has weight: a mean over its samples.
+  engine::Tensor loss(const BatchInput& input, int64_t step, int64_t part);
+  /// Its share in the step's loss: the mean over options.parts().
   engine::Tensor share(const engine::Tensor& loss) const;
   /// Where a number isn't finite, after a loss or a gradient that isn't: the layer, or "the loss itself".
-  std::string find_layer(const BatchInput& input, int64_t step, int64_t micro);
+  std::string find_layer(const BatchInput& input, int64_t step, int64_t part);
 
   const std::vector<engine::NamedTensor>& parameters() const { return parameters_; }
   std::vector<engine::NamedTensor>& buffers() { return buffers_; }
@@ -36,7 +36,7 @@ class BatchPass {
 
  private:
   void save_buffers();
-  void seed_host(int64_t step, int64_t micro) const;
+  void seed_host(int64_t step, int64_t part) const;
 
   engine::Module& model_;
   const TrainStepOptions options_;

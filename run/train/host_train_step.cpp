@@ -20,7 +20,10 @@ HostTrainStep::HostTrainStep(engine::Module& model, engine::Optimizer& optimizer
       optimizer_(optimizer),
       ema_(ema),
       options_(options),
-      pass_(model, options) {
+      pass_(model, options),
+      gradients_(pass_.parameters(), gradient_form(options)),
+      statistics_(pass_.buffers(), options.own_grains(), options.ranks),
+      summary_(options.own_grains(), options.accumulate, options.ranks) {
   if (options_.graph == GraphUse::kOn)  // perhaps a device's run that goes on here
     log(LogLevel::kWarning,
         concat("--graph on changes nothing on ", model.device().name(), ": it goes with --device cuda"));
@@ -31,27 +34,54 @@ BatchInput HostTrainStep::arrive(const Batch& batch) {
 }
 
 void HostTrainStep::take(BatchInput input, int64_t micro, StepOutcome& outcome) {
-  if (micro == 0) pass_.begin_step();
-  if (input.total_weight == 0) return;  // a batch of nothing but dropped rows has no gradient
-  const engine::UseTf32 tf32(options_.tf32);
+  if (micro == 0) {
+    pass_.begin_step();
+    gradients_.begin_step(outcome.step);
+    statistics_.begin_step(outcome.step);
+    summary_.begin_step();
+  }
+  const int64_t grains = options_.own_grains();
+  for (int64_t grain = 0; grain < grains; ++grain) {
+    BatchInput part;
+    {
+      const SpanScope span(Span::kForward);
+      part = input.part(grain, grains);
+      if (grain + 1 == grains) input = BatchInput();
+    }
+    take_grain(std::move(part), micro, grain, outcome);
+  }
+}
+
+void HostTrainStep::take_grain(BatchInput input, int64_t micro, int64_t grain, const StepOutcome& outcome) {
+  gradients_.begin(micro, grain);
+  statistics_.begin(grain);
   Tensor loss;
-  {
+  if (input.total_weight != 0) {  // nothing but dropped rows has no gradient
     const SpanScope span(Span::kForward);
+    const engine::UseTf32 tf32(options_.tf32);
     const engine::UseAutocast autocast(options_.dtype);
-    loss = pass_.loss(input, outcome.step, micro);
+    const int64_t part = micro * options_.grains + options_.first_grain() + grain;
+    loss = pass_.loss(input, outcome.step, part);
     const double value = loss.item();
-    outcome.loss += value / static_cast<double>(options_.accumulate);
-    if (!std::isfinite(value) && outcome.reason.empty())
-      outcome.reason = pass_.find_layer(input, outcome.step, micro);
+    const bool is_bad = !std::isfinite(value) && summary_.is_finite();
+    summary_.add(micro, grain, value, is_bad ? pass_.find_layer(input, outcome.step, part) : "");
     loss = pass_.share(loss);
   }
   const SpanScope span(Span::kBackward);
-  if (outcome.reason.empty()) loss.backward();
+  if (loss.defined() && summary_.is_finite()) {
+    const engine::UseTf32 tf32(options_.tf32);
+    loss.backward();
+  }
   loss = Tensor();  // the graph and the input go here, inside the span
   input = BatchInput();
+  gradients_.end();
+  statistics_.end(grain);
 }
 
 const StepOutcome* HostTrainStep::finish(StepOutcome outcome) {
+  gradients_.finish();
+  statistics_.finish();
+  summary_.finish(outcome);
   const SpanScope span(Span::kOptimizer);
   if (outcome.reason.empty()) outcome.reason = first_nonfinite_gradient(pass_.parameters());
   if (outcome.reason.empty()) {

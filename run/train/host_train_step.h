@@ -5,6 +5,9 @@
 #include <optional>
 
 #include "dlpipe/run/train/batch_pass.h"
+#include "dlpipe/run/train/gradient_sum.h"
+#include "dlpipe/run/train/statistics_mean.h"
+#include "dlpipe/run/train/step_summary.h"
 #include "dlpipe/run/train/train_step.h"
 
 namespace dlpipe::run {
@@ -21,6 +24,7 @@ class HostTrainStep final : public TrainStep {
   BatchInput arrive(const Batch& batch) override;
   Stream* stream() override { return nullptr; }
   void take(BatchInput input, int64_t micro, StepOutcome& outcome) override;
+  void take_grain(BatchInput input, int64_t micro, int64_t grain, const StepOutcome& outcome);
   const StepOutcome* finish(StepOutcome outcome) override;
   /// What the options say of a step that isn't finite.
   void refuse(StepOutcome& outcome);
@@ -30,6 +34,9 @@ class HostTrainStep final : public TrainStep {
   engine::Ema* ema_;
   const TrainStepOptions options_;
   BatchPass pass_;
+  GradientSum gradients_;
+  StatisticsMean statistics_;
+  StepSummary summary_;
   std::deque<StepOutcome> outcomes_;  // that weren't taken
 };
 

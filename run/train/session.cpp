@@ -14,8 +14,13 @@
 
 namespace dlpipe::run {
 
-static std::unique_ptr<RunDirectory> make_directory(const TrainConfig& config) {
-  if (config.out.empty() || config.overfit_batch > 0) return nullptr;
+static bool is_first(const engine::Collective* ranks) {
+  return ranks == nullptr || ranks->rank() == 0;
+}
+
+static std::unique_ptr<RunDirectory> make_directory(const TrainConfig& config,
+                                                    const engine::Collective* ranks) {
+  if (config.out.empty() || config.overfit_batch > 0 || !is_first(ranks)) return nullptr;
   return value_or_throw(RunDirectory::create(config.out));
 }
 
@@ -24,34 +29,52 @@ static TrainConfig with_recorded_paths(TrainConfig config) {
   return config;
 }
 
-Session::Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer)
-    : Session(with_recorded_paths(config), registries, observer, {make_directory(config), {}, {}}) {}
+Session::Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer,
+                 engine::Collective* ranks)
+    : Session(with_recorded_paths(config), registries, observer, ranks,
+              {make_directory(config, ranks), {}, {}, {}}) {}
+
+/// The run's latest checkpoint that is whole: the first rank looks for it, the others read the same one.
+static std::optional<Checkpoint> latest_checkpoint(const RunDirectory* directory, engine::Collective* ranks,
+                                                   const Notes& notes) {
+  std::optional<Checkpoint> checkpoint;
+  if (is_first(ranks)) {
+    checkpoint = value_or_throw(open_latest_checkpoint(directory->checkpoints(), notes));
+    if (ranks == nullptr) return checkpoint;
+  }
+  const std::string chosen =
+      value_or_throw(ranks->gather(checkpoint ? checkpoint->directory : "", "the checkpoint to go on from"))
+          .front();
+  if (!is_first(ranks) && !chosen.empty()) checkpoint = value_or_throw(load_checkpoint(chosen));
+  return checkpoint;
+}
 
 std::unique_ptr<Session> Session::resume(const std::string& run_directory,
                                          const std::vector<std::pair<std::string, std::string>>& changes,
-                                         const Registries& registries, TrainObserver* observer) {
+                                         const Registries& registries, TrainObserver* observer,
+                                         engine::Collective* ranks) {
   Place place;
-  place.directory = value_or_throw(RunDirectory::reopen(run_directory));
-  TrainConfig config = value_or_throw(load_config(place.directory->path()));
+  place.path = run_directory;
+  if (is_first(ranks)) place.directory = value_or_throw(RunDirectory::reopen(run_directory));
+  TrainConfig config = value_or_throw(load_config(run_directory));
   config.out = run_directory;
   place.former = config;
   throw_if_error(change_for_resume(run_directory, changes, config));
   drop_idle_options(config, {}, registries);  // of runs from before idle options were refused
-  place.checkpoint =
-      value_or_throw(open_latest_checkpoint(place.directory->checkpoints(), [&](const std::string& text) {
-        if (observer != nullptr) observer->on_note(text);
-      }));
-  return std::unique_ptr<Session>(new Session(config, registries, observer, std::move(place)));
+  place.checkpoint = latest_checkpoint(place.directory.get(), ranks, [&](const std::string& text) {
+    if (observer != nullptr) observer->on_note(text);
+  });
+  return std::unique_ptr<Session>(new Session(config, registries, observer, ranks, std::move(place)));
 }
 
 // The order matters: options first, because they fail fastest; data before the model, which takes its sizes from
 // the images; weights before the optimizer and the average, which start from them; files last, when nothing can
 // fail.
 Session::Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer,
-                 Place place)
+                 engine::Collective* ranks, Place place)
     : begin_ns_(now_ns()),
       observer_(observer),
-      options_(resolve_options(config, registries, notes())),
+      options_(resolve_options(config, registries, notes(), ranks)),
       directory_(std::move(place.directory)) {
   const engine::UseKernelTable own(&kernels_);
   const Checkpoint* checkpoint = place.checkpoint ? &*place.checkpoint : nullptr;
@@ -83,9 +106,11 @@ Notes Session::notes() const {
 void Session::enter(const Place& place) {
   engine::set_engine_threads(options_.threads);
   if (!place.former) return;
-  if (std::filesystem::exists(directory_->kernels_file())) resume_kernels(directory_->kernels_file());
+  const std::string kernels = RunDirectory::kernels_file(place.path);
+  if (std::filesystem::exists(kernels)) resume_kernels(kernels);
   if (place.checkpoint) state_ = place.checkpoint->state.trainer;
-  throw_if_error(directory_->cut_logs(state_.metrics_bytes, state_.quarantine_bytes));
+  if (directory_ != nullptr)
+    throw_if_error(directory_->cut_logs(state_.metrics_bytes, state_.quarantine_bytes));
 }
 
 void Session::open_data(const Place& place, const WeightsSource* init) {
@@ -104,9 +129,9 @@ StartReport Session::start_report() const {
   start.first_step = state_.step;
   start.total_steps = data_.schedule.total_steps;
   start.batches_per_epoch = data_.train->batches_per_epoch();
-  start.train_samples = data_.train->samples_per_epoch();
+  start.train_samples = options_.overfits() ? data_.train->samples_per_epoch() : data_.train_samples;
   start.left_out = data_.left_out;
-  start.val_samples = data_.val != nullptr ? data_.val->samples_per_epoch() : 0;
+  start.val_samples = data_.val != nullptr ? data_.val->dataset().size() : 0;
   for (const engine::NamedTensor& parameter : model_->parameters())
     start.parameters += parameter.tensor.elements();
   start.threads = options_.threads;
@@ -137,12 +162,16 @@ TrainOutcome Session::train(const std::atomic<bool>* stop) {
                            .train = data_.train.get(),
                            .val = data_.val.get(),
                            .directory = directory_.get(),
+                           .ranks = options_.ranks,
                            .observer = observer_};
   start_memory_measurement(*options_.device);
+  Trainer trainer(parts, trainer_settings(), state_);
   TrainOutcome outcome;
   try {
-    outcome = Trainer(parts, trainer_settings(), state_).train(stop);
+    outcome = trainer.train(stop);
   } catch (const Error& error) {
+    if (options_.ranks != nullptr)
+      options_.ranks->abort(error.what());  // before the trainer waits for the others
     if (error.code() != ErrorCode::kOutOfMemory) throw;
     throw Error(Status(error.code(), error.what() + memory_advice(options_, memory_)));
   }

@@ -39,14 +39,16 @@ namespace dlpipe::run {
 class Session {
  public:
   /// Opens the data, builds the model, makes the run directory. `observer` may be null and lives longer.
+  /// `ranks`: the processes that compute the run together, each with a Session of the same config; only the first
+  /// writes, and the others need no observer. It lives longer; null: this process is alone.
   explicit Session(const TrainConfig& config, const Registries& registries = {},
-                   TrainObserver* observer = nullptr);
+                   TrainObserver* observer = nullptr, engine::Collective* ranks = nullptr);
   /// Goes on with a run where its latest checkpoint stands: the same losses and weights, bit for bit, as if
   /// it had never stopped. `changes` are options (name, text) that differ (resume_rules.h says which may).
   static std::unique_ptr<Session> resume(const std::string& run_directory,
                                          const std::vector<std::pair<std::string, std::string>>& changes = {},
-                                         const Registries& registries = {},
-                                         TrainObserver* observer = nullptr);
+                                         const Registries& registries = {}, TrainObserver* observer = nullptr,
+                                         engine::Collective* ranks = nullptr);
   ~Session();
 
   /// Trains to the configured end, or until `stop` is set: then a checkpoint is saved and outcome.stopped is
@@ -68,10 +70,12 @@ class Session {
   /// A run directory, and where the run in it stands.
   struct Place {
     std::unique_ptr<RunDirectory> directory;  // null: nothing is written
+    std::string path;                         // of a run that goes on: its directory, whoever writes there
     std::optional<Checkpoint> checkpoint;     // of a run that goes on; none: from its start
     std::optional<TrainConfig> former;        // of a run that goes on: its options before they were changed
   };
-  Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer, Place place);
+  Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer,
+          engine::Collective* ranks, Place place);
 
   Notes notes() const;
   void enter(const Place& place);

@@ -21,7 +21,10 @@ namespace {
 pipeline::LoaderOptions loader_options(const SessionOptions& session) {
   const TrainConfig& config = session.config;
   pipeline::LoaderOptions options;
-  options.batch = config.batch;
+  options.batch = config.batch / session.world();
+  options.rank = session.rank();
+  options.world = session.world();
+  options.grains = config.grains;
   options.threads = session.threads;
   options.slots = static_cast<int>(config.slots);
   options.seed = static_cast<uint64_t>(config.seed);
@@ -163,7 +166,8 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
   data.pipeline_id = loader->pipeline_id();
   data.subset = loader->subset();
   const int64_t samples = config.limit < 0 ? dataset.size() : std::min(config.limit, dataset.size());
-  data.left_out = session.overfits() ? 0 : samples - loader->samples_per_epoch();
+  data.train_samples = loader->batches_per_epoch() * config.batch;
+  data.left_out = session.overfits() ? 0 : samples - data.train_samples;
   if (!data.subset.empty()) tell(notes, concat("--limit: training takes ", data.subset));
   throw_if_error(check_dataset("data-id", config.data, data.dataset_id, config));
   data.schedule = schedule_of(config, loader->batches_per_epoch());
@@ -241,7 +245,10 @@ engine::Tensor first_images(const SessionOptions& session, const SessionData& da
   options.channels = static_cast<int>(data.model.arguments.channels);
   options.limit = session.config.limit;
   options.fields = fields_of(session, options.data).names;
-  options.batch = std::min(kImages, data.train->samples_per_epoch());
+  options.batch = std::min(kImages, data.train_samples);  // the same on all ranks
+  options.rank = 0;
+  options.world = 1;
+  options.grains = 1;
   options.slots = 2;
   const auto loader = value_or_throw(pipeline::Loader::open(options));
   const std::optional<Batch> batch = value_or_throw(loader->next());

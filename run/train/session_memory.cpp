@@ -4,6 +4,7 @@
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/run/train/gradient_sum.h"
 #include "dlpipe/run/train/session_model.h"
 
 namespace dlpipe::run {
@@ -19,13 +20,16 @@ MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, c
   arguments.optimizer_arguments = optimizer_arguments(options, model);
   arguments.step = options.step;
   arguments.step.accumulate = 1;
-  arguments.batch = config.batch;
+  arguments.step.grains = 1;  // the probe is one grain, in this process alone
+  arguments.step.ranks = nullptr;
+  arguments.batch = config.batch / config.grains;
   arguments.device = options.device;
   arguments.has_average = config.ema > 0;
   arguments.slot_bytes = static_cast<uint64_t>(data.train->stats().slot_bytes);
-  const MemoryPlan plan = plan_memory(arguments);
+  MemoryPlan plan = plan_memory(arguments);
+  plan.gradients += plan.gradients * static_cast<uint64_t>(GradientSum::blocks(gradient_form(options.step)));
   if (options.memory_limit == 0 || plan.total() <= options.memory_limit) return plan;
-  const int64_t most = plan.largest_batch(options.memory_limit);
+  const int64_t most = plan.largest_batch(options.memory_limit) * config.grains;
   refuse("train", "batch ", config.batch, " takes about ", human_bytes(plan.total()), ", more than --memory ",
          config.memory, "; ",
          most > 0 ? concat("the largest batch that fits is ", most)
@@ -38,7 +42,7 @@ std::string memory_advice(const SessionOptions& options, const MemoryPlan& plan)
   std::string advice = "; take a smaller --batch, --checkpoint-activations, or --dtype bf16";
   if (plan.total() == 0) return advice;
   const uint64_t held = measured_engine_bytes(*options.device) + plan.slots;
-  const int64_t fits = std::min(plan.largest_batch(held), batch - 1);
+  const int64_t fits = std::min(plan.largest_batch(held) * options.config.grains, batch - 1);
   advice += concat("; planned were ", human_bytes(plan.total()), " for --batch ", batch);
   return fits > 0 ? concat(advice, ", and ", fits, " should fit") : advice;
 }

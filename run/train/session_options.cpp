@@ -1,8 +1,11 @@
 #include "dlpipe/run/train/session_options.h"
 
+#include <algorithm>
+
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/collective/launched.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/run/config/config_choices.h"
 #include "dlpipe/run/config/precision.h"
@@ -47,12 +50,52 @@ void check_device(Device& device, const engine::OptimizerRecord& optimizer,
                                              device.name(), "; take one of ", names, ", or --device cpu")));
 }
 
+bool is_power_of_two(int64_t n) {
+  return n > 0 && (n & (n - 1)) == 0;
+}
+
+/// --grains, where it is left to us, and whether it goes with the rest.
+void resolve_grains(TrainConfig& config, const Device& device, int world, const Notes& notes) {
+  constexpr int64_t kDefaultGrains = 8;
+  const bool is_given = config.grains > 0;
+  if (!is_given) config.grains = world == 1 ? 1 : std::max<int64_t>(kDefaultGrains, world);
+  if (config.grains == 1 && world == 1) return;
+  const auto given = concat(is_given ? "--grains " : "the default, --grains ", config.grains);
+  if (!is_power_of_two(config.grains)) refuse("train", given, "; give a power of two");
+  if (config.grains < world) {
+    refuse("train", given, " is less than the ", world, " processes, and each takes one at least; start ",
+           config.grains, " processes", is_given ? ", or begin another run with more grains" : "");
+  }
+  if (config.batch % config.grains != 0) {
+    refuse("train", given, " does not divide --batch ", config.batch,
+           "; give a multiple of it, or other --grains");
+  }
+  if (!device.is_host()) refuse("train", given, " needs --device cpu so far");
+  if (world > 1 && config.overfit_batch > 0)
+    refuse("train", "--overfit-batch trains in one process; start it without mpirun");
+  if (!is_given) {
+    tell(notes,
+         concat(world, " processes compute --grains ", config.grains, " of ", config.batch / config.grains,
+                " samples; one process computes the same run with --grains ", config.grains));
+  }
+}
+
+/// What this process may use; ranks on one machine share it, unless the launcher gave each its own cores.
+int own_threads() {
+  const engine::LaunchedRank launched = value_or_throw(engine::launched_rank());
+  return launched.has_own_cores ? available_threads()
+                                : std::max(1, available_threads() / launched.local_world);
+}
+
 TrainStepOptions step_options(const SessionOptions& options) {
   const TrainConfig& config = options.config;
   TrainStepOptions step;
   step.loss = value_or_throw(options.registries.losses.find(config.loss));
   step.loss_arguments.label_smoothing = options.overfits() ? 0 : config.label_smoothing.value_or(0);
   step.accumulate = config.accumulate;
+  step.grains = config.grains;
+  step.ranks = options.ranks;
+  step.bucket_bytes = static_cast<int64_t>(config.bucket_mb * 1e6);
   step.clip = config.clip;
   step.dtype = value_or_throw(training_dtype(config.dtype, *options.device));
   step.tf32 = take_tf32(config.tf32, *options.device);
@@ -67,6 +110,8 @@ EvalOptions eval_options(const SessionOptions& options) {
   eval.loss = options.step.loss;
   eval.dtype = options.step.dtype;
   eval.tf32 = options.step.tf32;
+  eval.grains = options.config.grains;
+  eval.ranks = options.ranks;
   eval.views = value_or_throw(parse_views(options.config.tta));
   for (const std::string& metric : options.config.metrics) {
     eval.metrics.push_back(value_or_throw(options.registries.metrics.find(metric)));
@@ -84,19 +129,22 @@ uint64_t memory_limit(const TrainConfig& config) {
 
 }  // namespace
 
-SessionOptions resolve_options(TrainConfig config, const Registries& registries, const Notes& notes) {
+SessionOptions resolve_options(TrainConfig config, const Registries& registries, const Notes& notes,
+                               engine::Collective* ranks) {
   throw_if_error(resolve_choices(config, registries));
   check_what_goes_together(config);
   if (config.overfit_batch > 0) note_what_overfitting_leaves_out(config, notes);
   SessionOptions options;
   options.config = std::move(config);
   options.registries = registries;
+  options.ranks = ranks;
   const TrainConfig& c = options.config;
   options.model = value_or_throw(registries.models.find(c.model));
   options.optimizer = value_or_throw(registries.optimizers.find(c.optimizer));
   options.device = value_or_throw(registries.find_device(c.device));
   check_device(*options.device, *options.optimizer, registries.optimizers);
-  options.threads = c.threads > 0 ? static_cast<int>(c.threads) : available_threads();
+  resolve_grains(options.config, *options.device, options.world(), notes);
+  options.threads = c.threads > 0 ? static_cast<int>(c.threads) : own_threads();
   options.step = step_options(options);
   options.eval = eval_options(options);
   options.val_every = value_or_throw(parse_interval(c.val_every, "val-every"));

@@ -49,7 +49,10 @@ struct SessionOptions {
   EvalOptions eval;
   Interval val_every;
   Interval checkpoint_every;
-  uint64_t memory_limit = 0;  // bytes; 0: none
+  uint64_t memory_limit = 0;            // bytes; 0: none
+  engine::Collective* ranks = nullptr;  // null: this process is alone
+  int rank() const { return ranks != nullptr ? ranks->rank() : 0; }
+  int world() const { return ranks != nullptr ? ranks->world() : 1; }
 
   bool is_on_host() const { return device->is_host(); }
   /// --overfit-batch: one batch again and again, nothing else.
@@ -57,7 +60,7 @@ struct SessionOptions {
 };
 
 /// Opens and writes nothing. kMisuse names the option.
-SessionOptions resolve_options(TrainConfig config, const Registries& registries = {},
-                               const Notes& notes = {});
+SessionOptions resolve_options(TrainConfig config, const Registries& registries = {}, const Notes& notes = {},
+                               engine::Collective* ranks = nullptr);
 
 }  // namespace dlpipe::run

@@ -18,6 +18,7 @@ Receipt receipt_of(const SessionOptions& options, const SessionData& data, const
   receipt.pipeline_id = data.pipeline_id;
   receipt.subset = data.subset;
   receipt.seed = options.config.seed;
+  receipt.grains = options.config.grains;
   receipt.build = build_line();
   receipt.isa = options.is_on_host() ? std::string(engine::isa_name(engine::kernel_isa()))
                                      : std::string(options.device->name());

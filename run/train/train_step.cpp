@@ -35,6 +35,7 @@ const StepOutcome* TrainStep::run(BatchSource& source, int64_t step, double lr) 
       outcome.samples += batch->count;
       outcome.epoch = batch->epoch;
       outcome.epoch_ended |= batch->last_in_epoch;
+      for (const Substitution& bad : batch->substitutions) outcome.bad.push_back({batch->epoch, bad});
       throw_if_error(source.release(*batch, stream()));
     }
     take(std::move(input), micro, outcome);

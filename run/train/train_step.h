@@ -12,8 +12,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dlpipe/base/batch_source.h"
+#include "dlpipe/engine/collective/collective.h"
 #include "dlpipe/engine/layers/module.h"
 #include "dlpipe/engine/optim/grad_scaler.h"
 #include "dlpipe/engine/optim/optimizer.h"
@@ -26,7 +28,11 @@ namespace dlpipe::run {
 
 struct TrainStepOptions {
   int64_t accumulate = 1;
-  double clip = 0;            // 0: don't
+  /// Equal parts of every batch that are computed by themselves (ARCHITECTURE.md: ranks); of all ranks together.
+  int64_t grains = 1;
+  engine::Collective* ranks = nullptr;  // null: this process is alone
+  int64_t bucket_bytes = 25 << 20;      // gradients that travel together
+  double clip = 0;                      // 0: don't
   DType dtype = DType::kF32;  // kF16: on a device alone, and the loss is scaled (engine/optim/grad_scaler.h)
   bool tf32 = false;          // forward and backward may take it (engine/core/op.h)
   uint64_t seed = 0;
@@ -36,12 +42,19 @@ struct TrainStepOptions {
   bool skip_nonfinite = false;
   /// On the host a warning says that it changes nothing.
   GraphUse graph = GraphUse::kAuto;
+
+  int world() const { return ranks != nullptr ? ranks->world() : 1; }
+  /// Grains of a batch that are this process's, and the first one's number.
+  int64_t own_grains() const { return grains / world(); }
+  int64_t first_grain() const { return ranks != nullptr ? ranks->rank() * own_grains() : 0; }
+  /// Losses that a step's is the mean of, each of one grain of one batch.
+  int64_t parts() const { return accumulate * grains; }
 };
 
 struct StepOutcome {
   int64_t step = 0;
   double lr = 0;
-  double loss = 0;  // mean over the step's batches
+  double loss = 0;  // mean over the step's batches and their grains
   int64_t samples = 0;
   int64_t epoch = 0;         // of the last batch
   bool epoch_ended = false;  // the last batch of an epoch was among them
@@ -49,6 +62,12 @@ struct StepOutcome {
   std::string reason;        // why it was skipped: the layer
   bool overflowed = false;   // skipped because the loss scale was too large; it is smaller now
   double loss_scale = 0;     // for the next step; 0: the loss isn't scaled
+  /// Bad samples of the step's batches in this process.
+  struct BadSample {
+    int64_t epoch = 0;
+    Substitution what;
+  };
+  std::vector<BadSample> bad = {};
 };
 
 class TrainStep {

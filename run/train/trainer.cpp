@@ -73,7 +73,8 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerSettings& settings, con
     : parts_(parts),
       settings_(settings),
       state_(state),
-      step_(TrainStep::create(*parts.model, *parts.optimizer, parts.ema, settings.step)) {
+      step_(TrainStep::create(*parts.model, *parts.optimizer, parts.ema, settings.step)),
+      agreement_(parts.ranks, *parts.train) {
   static TrainObserver silent;
   if (parts_.observer == nullptr) parts_.observer = &silent;
   if (parts_.val != nullptr) val_begin_ = parts_.val->state();
@@ -91,7 +92,9 @@ TrainOutcome Trainer::train(const std::atomic<bool>* stop) {
   stop_ = stop;
   settings_.eval.stop = stop;
   ledger_.make_current();
-  begin_ns_ = last_validation_ns_ = last_checkpoint_ns_ = now_ns();
+  begin_ns_ = now_ns();
+  agreement_.ask(stop_, {}, "the beginning");
+  last_validation_ns_ = last_checkpoint_ns_ = agreement_.time_ns();
   if (settings_.begin_ns > 0) ledger_.add(Span::kStart, begin_ns_ - settings_.begin_ns);
   window_ = begin_window();
   parts_.model->train();
@@ -136,7 +139,7 @@ void Trainer::finish() {
   outcome_.best_step = state_.best_step;
   outcome_.skipped_steps = state_.skipped_steps;
   outcome_.overflowed_steps = state_.overflowed_steps;
-  outcome_.batches_chain = parts_.train->state().chain;
+  outcome_.batches_chain = agreement_.whole_state().chain;
   outcome_.parameters_chain = state_.parameters_chain;
   outcome_.ledger = ledger_.total();
   outcome_.device = step_->device_times();
@@ -162,6 +165,7 @@ void Trainer::one_step() {
     return;
   }
   const bool epoch_ended = issued->epoch_ended;
+  agreement_.ask(stop_, issued->bad, concat("step ", state_.step + 1));
   if (const std::string reason = step_->graph_reason(); reason != graph_reason_) {
     graph_reason_ = reason;
     parts_.observer->on_note(concat("steps are launched kernel by kernel: ", reason));
@@ -237,7 +241,7 @@ bool Trainer::is_due(const Interval& interval, int64_t last_ns) const {
       return std::floor(step / steps) > std::floor((step - 1) / steps);
     }
     case Interval::Unit::kSeconds:
-      return static_cast<double>(now_ns() - last_ns) * 1e-9 >= interval.amount;
+      return static_cast<double>(agreement_.time_ns() - last_ns) * 1e-9 >= interval.amount;
   }
   return false;
 }
@@ -264,7 +268,7 @@ void Trainer::validate() {
       throw;
     }
   }
-  last_validation_ns_ = now_ns();
+  last_validation_ns_ = agreement_.time_ns();
   state_.validated_step = state_.step;
   judge(result);
 }
@@ -305,8 +309,11 @@ void Trainer::judge(const EvalReport& result) {
 }
 
 void Trainer::save() {
-  if (parts_.directory == nullptr) return;
   take_outcomes(true);
+  const SourceState source = agreement_.whole_state();
+  saved_step_ = state_.step;
+  last_checkpoint_ns_ = agreement_.time_ns();
+  if (parts_.directory == nullptr) return;
   const SpanScope span(Span::kCheckpoint);
   const RunDirectory::LogSizes sizes = value_or_throw(parts_.directory->sync_logs());
   state_.metrics_bytes = sizes.metrics_bytes;
@@ -318,11 +325,9 @@ void Trainer::save() {
   throw_if_error(save_kernels(parts_.directory->kernels_file()));
   CheckpointTensors tensors{parts_.model->state_dict(), parts_.optimizer->state(), {}};
   if (parts_.ema != nullptr) tensors.ema = parts_.ema->state();
-  const std::string directory = value_or_throw(
-      save_checkpoint(parts_.directory->checkpoints(), {settings_.model_state, state_, parts_.train->state()},
-                      tensors, settings_.keep));
-  saved_step_ = state_.step;
-  last_checkpoint_ns_ = now_ns();
+  const std::string directory = value_or_throw(save_checkpoint(
+      parts_.directory->checkpoints(), {settings_.model_state, state_, source}, tensors, settings_.keep));
+  last_checkpoint_ns_ = agreement_.time_ns();
   parts_.observer->on_checkpoint(directory, state_.best_step == state_.step);
 }
 

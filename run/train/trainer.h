@@ -17,6 +17,7 @@
 #include "dlpipe/run/config/config.h"
 #include "dlpipe/run/record/checkpoint.h"
 #include "dlpipe/run/record/run_directory.h"
+#include "dlpipe/run/train/agreement.h"
 #include "dlpipe/run/train/observer.h"
 #include "dlpipe/run/train/train_step.h"
 #include "dlpipe/run/use/evaluate.h"
@@ -28,9 +29,10 @@ struct TrainerParts {
   engine::Optimizer* optimizer = nullptr;
   engine::Ema* ema = nullptr;  // may be null
   BatchSource* train = nullptr;
-  BatchSource* val = nullptr;         // may be null
-  RunDirectory* directory = nullptr;  // null: nothing is written
-  TrainObserver* observer = nullptr;  // may be null
+  BatchSource* val = nullptr;           // may be null
+  RunDirectory* directory = nullptr;    // null: nothing is written
+  engine::Collective* ranks = nullptr;  // null: this process is alone
+  TrainObserver* observer = nullptr;    // may be null
 };
 
 struct TrainerSettings {
@@ -96,7 +98,7 @@ class Trainer {
   void finish();
   std::string nonfinite_advice() const;
   bool is_due(const Interval& interval, int64_t last_ns) const;
-  bool stop_requested() const { return stop_ != nullptr && stop_->load(); }
+  bool stop_requested() const { return agreement_.is_stopped(); }
   double steps_per_epoch() const;
   double epoch() const { return static_cast<double>(state_.step) / steps_per_epoch(); }
 
@@ -104,6 +106,7 @@ class Trainer {
   TrainerSettings settings_;
   TrainerState state_;
   std::unique_ptr<TrainStep> step_;
+  Agreement agreement_;
   std::string graph_reason_;  // as last told
   SourceState val_begin_;     // every validation begins here, so that all see the same draws
   Ledger ledger_;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dlpipe/base/batch_source.h"
+#include "dlpipe/engine/collective/collective.h"
 #include "dlpipe/engine/layers/module.h"
 #include "dlpipe/engine/metrics/metrics.h"
 #include "dlpipe/run/config/loss.h"
@@ -27,8 +28,12 @@ struct EvalOptions {
   DType dtype = DType::kF32;
   bool tf32 = false;
   Views views = Views::kOne;
-  /// Set by a signal: evaluation ends at the next batch with kCancelled. May be null.
+  /// Set by a signal: evaluation ends at the next batch with kCancelled. May be null. With ranks, of any of them.
   const std::atomic<bool>* stop = nullptr;
+  /// Equal parts of every batch that are judged by themselves and added up in their order, so that the report is the
+  /// same bits however many ranks share them; of all ranks together, as `source` was opened with.
+  int64_t grains = 1;
+  engine::Collective* ranks = nullptr;  // null: this process is alone
 };
 
 struct EvalReport {
@@ -46,7 +51,8 @@ struct EvalReport {
 using LogitsObserver =
     std::function<void(const Batch& batch, std::span<const float> logits, int64_t classes)>;
 
-/// One epoch of `source` (from where it stands to its last_in_epoch). Throws Error.
+/// One epoch of `source` (from where it stands to its last_in_epoch), of all ranks: all get the same report. Throws
+/// Error.
 EvalReport evaluate(engine::Module& model, BatchSource& source, const EvalOptions& options,
                     const LogitsObserver& observer = {});
 

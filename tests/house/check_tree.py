@@ -34,6 +34,7 @@ THIRD_PARTY = {
     "tbb/flow_graph.h": ["pipeline/graph/"],
     "oneapi/": ["pipeline/", "engine/core/", "run/"],
     "dnnl": ["engine/cpu/"],
+    "mpi.h": ["engine/collective/mpi.cpp"],
     "oneapi/dnnl": ["engine/cpu/"],
     "omp.h": ["engine/core/"],
     "hwy/": ["io/data/", "augment/", "engine/cpu/", "engine/optim/", "engine/ops/"],

@@ -1,0 +1,212 @@
+#include "dlpipe/engine/collective/mpi.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <list>
+#include <string>
+#include <thread>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kData = 1;
+constexpr int kGoodbye = 2;              // a rank stops, and why
+constexpr size_t kMostAtOnce = 1 << 30;  // MPI counts in int
+
+Status mpi_error(int error) {
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(error, text.data(), &length);
+  return {ErrorCode::kIo, concat("MPI: ", std::string_view(text.data(), static_cast<size_t>(length)))};
+}
+
+/// Between two looks: at first only a word to the scheduler, then longer and longer sleeps.
+class Pause {
+ public:
+  void operator()() {
+    constexpr int kYields = 50;
+    constexpr std::chrono::microseconds kLongest{200};
+    if (looks_++ < kYields) return std::this_thread::yield();
+    std::this_thread::sleep_for(sleep_);
+    sleep_ = std::min(2 * sleep_, kLongest);
+  }
+
+ private:
+  int looks_ = 0;
+  std::chrono::microseconds sleep_{10};
+};
+
+class MpiTransport final : public Transport {
+ public:
+  explicit MpiTransport(const MpiOptions& options) : options_(options) {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &world_);
+  }
+
+  int rank() const override { return rank_; }
+  int world() const override { return world_; }
+
+  Status exchange(int peer, std::span<const std::byte> out, std::span<std::byte> in) override {
+    do {
+      const auto now_out = out.first(std::min(out.size(), kMostAtOnce));
+      const auto now_in = in.first(std::min(in.size(), kMostAtOnce));
+      DLPIPE_RETURN_IF_ERROR(exchange_at_once(peer, now_out, now_in));
+      out = out.subspan(now_out.size());
+      in = in.subspan(now_in.size());
+    } while (!out.empty() || !in.empty());
+    return {};
+  }
+
+  void abort(std::string_view reason) noexcept override {
+    try {
+      tell_all(std::string(reason));
+    } catch (...) {  // no memory: the others notice by their timeout
+    }
+  }
+
+  Status close() override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (const int error = MPI_Ibarrier(MPI_COMM_WORLD, &request); error != MPI_SUCCESS)
+      return mpi_error(error);
+    DLPIPE_RETURN_IF_ERROR(wait_until(-1, [&](bool& is_over) -> Status {
+      int is_done = 0;
+      const int tested = MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
+      is_over = is_done != 0;
+      return tested == MPI_SUCCESS ? Status() : mpi_error(tested);
+    }));
+    const int error = MPI_Finalize();
+    return error == MPI_SUCCESS ? Status() : mpi_error(error);
+  }
+
+ private:
+  Status exchange_at_once(int peer, std::span<const std::byte> out, std::span<std::byte> in) {
+    std::array<MPI_Request, 2> requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    Status status = send_and_receive(peer, out, in, requests);
+    for (MPI_Request& request : requests) {  // of what failed: the memory is the caller's again
+      if (request == MPI_REQUEST_NULL) continue;
+      MPI_Cancel(&request);
+      MPI_Request_free(&request);
+    }
+    return status;
+  }
+
+  Status send_and_receive(int peer, std::span<const std::byte> out, std::span<std::byte> in,
+                          std::array<MPI_Request, 2>& requests) {
+    if (!out.empty()) {
+      const int error = MPI_Isend(out.data(), static_cast<int>(out.size()), MPI_BYTE, peer, kData,
+                                  MPI_COMM_WORLD, &requests[1]);
+      if (error != MPI_SUCCESS) return mpi_error(error);
+    }
+    // A message is taken only once its size is known to be the one expected: ranks that ask for different operations
+    // get an error, not each other's bytes.
+    bool is_taken = in.empty();
+    return wait_until(peer, [&](bool& is_over) -> Status {
+      if (!is_taken) {
+        DLPIPE_ASSIGN_OR_RETURN(is_taken, take_message(peer, in, requests[0]));
+      }
+      int is_done = 0;
+      const int error =
+          MPI_Testall(static_cast<int>(requests.size()), requests.data(), &is_done, MPI_STATUSES_IGNORE);
+      is_over = is_taken && is_done != 0;
+      return error == MPI_SUCCESS ? Status() : mpi_error(error);
+    });
+  }
+
+  /// Whether the peer's message is there; it is then on its way into `in`.
+  Result<bool> take_message(int peer, std::span<std::byte> in, MPI_Request& request) {
+    int is_there = 0;
+    MPI_Message message = MPI_MESSAGE_NULL;
+    MPI_Status status;
+    int error = MPI_Improbe(peer, kData, MPI_COMM_WORLD, &is_there, &message, &status);
+    if (error != MPI_SUCCESS) return mpi_error(error);
+    if (is_there == 0) return false;
+    int size = 0;
+    MPI_Get_count(&status, MPI_BYTE, &size);
+    if (static_cast<size_t>(size) != in.size()) {
+      return Status(ErrorCode::kInternal, concat("rank ", peer, " sent ", size, " bytes where rank ", rank_,
+                                                 " expected ", in.size()));
+    }
+    error = MPI_Imrecv(in.data(), size, MPI_BYTE, &message, &request);
+    if (error != MPI_SUCCESS) return mpi_error(error);
+    return true;
+  }
+
+  /// Calls `look` until it says that what was waited for is over. `peer` -1: all ranks.
+  template <class Look>
+  Status wait_until(int peer, const Look& look) {
+    const auto begin = Clock::now();
+    const std::chrono::duration<double> most(options_.peer_timeout_s);
+    for (Pause pause;; pause()) {
+      bool is_over = false;
+      DLPIPE_RETURN_IF_ERROR(look(is_over));
+      if (is_over) return {};
+      DLPIPE_RETURN_IF_ERROR(listen());
+      if (stops_waiting()) return {ErrorCode::kCancelled, "this rank has stopped"};
+      if (Clock::now() - begin < most) continue;
+      const std::string who = peer < 0 ? "another rank" : concat("rank ", peer);
+      return {ErrorCode::kIo, concat(who, " has not answered for ", fixed(options_.peer_timeout_s, 1),
+                                     " s (--peer-timeout)")};
+    }
+  }
+
+  /// An error where a rank has said goodbye.
+  Status listen() {
+    int is_there = 0;
+    MPI_Status status;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, kGoodbye, MPI_COMM_WORLD, &is_there, &status) != MPI_SUCCESS ||
+        is_there == 0)
+      return {};
+    int size = 0;
+    MPI_Get_count(&status, MPI_BYTE, &size);
+    std::string reason(static_cast<size_t>(std::max(size, 0)), '\0');
+    MPI_Recv(reason.data(), size, MPI_BYTE, status.MPI_SOURCE, kGoodbye, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return {ErrorCode::kIo, concat("rank ", status.MPI_SOURCE, " stopped: ", reason)};
+  }
+
+  /// To whoever can still be reached within a moment.
+  void tell_all(std::string reason) {
+    constexpr size_t kMost = 4000;  // sent at once, without the receiver
+    constexpr std::chrono::milliseconds kMoment{200};
+    reason.resize(std::min(reason.size(), kMost));
+    goodbyes_.push_back(std::move(reason));
+    const std::string& text = goodbyes_.back();
+    std::vector<MPI_Request> requests;
+    for (int peer = 0; peer < world_; ++peer) {
+      if (peer == rank_) continue;
+      requests.push_back(MPI_REQUEST_NULL);
+      MPI_Isend(text.data(), static_cast<int>(text.size()), MPI_BYTE, peer, kGoodbye, MPI_COMM_WORLD,
+                &requests.back());
+    }
+    const auto begin = Clock::now();
+    int is_done = 0;
+    for (Pause pause; is_done == 0 && Clock::now() - begin < kMoment; pause()) {
+      MPI_Testall(static_cast<int>(requests.size()), requests.data(), &is_done, MPI_STATUSES_IGNORE);
+    }
+  }
+
+  const MpiOptions options_;
+  int rank_ = 0;
+  int world_ = 1;
+  std::list<std::string> goodbyes_;  // may still be on their way
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> open_mpi_transport(const MpiOptions& options) {
+  int provided = MPI_THREAD_SINGLE;
+  const int error = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  if (error != MPI_SUCCESS) return mpi_error(error).with_context("[ranks] ");
+  if (provided < MPI_THREAD_FUNNELED)
+    return Status(ErrorCode::kUnsupported, "[ranks] this MPI was built without threads; install another");
+  return std::unique_ptr<Transport>(std::make_unique<MpiTransport>(options));
+}
+
+}  // namespace dlpipe::engine

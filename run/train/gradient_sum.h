@@ -1,0 +1,56 @@
+// The gradients of one step: of its grains, in whatever processes they are computed, summed along one fixed tree.
+//
+// The leaves of the tree are the grains of a global batch, neighbours first. A rank owns a whole subtree and sums it
+// while its grains come one after another, in log2(grains) + 1 blocks the size of all parameters; the tree above is
+// Collective's. So the sum has the same bits on every power of two of ranks up to the grains. Where a step takes
+// several batches, a grain's gradients over them are first added up, in one block per grain.
+//
+// Parameters are taken in the order in which backward finishes them, last layer first, and travel in buckets while it
+// goes on. With one grain in one process this class does nothing: gradients are the parameters' own.
+//
+// Belongs to the training thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "dlpipe/engine/collective/collective.h"
+#include "dlpipe/engine/layers/module.h"
+#include "dlpipe/run/train/train_step.h"
+
+namespace dlpipe::run {
+
+class GradientSum {
+ public:
+  struct Form {
+    int64_t grains = 1;                   // of this rank
+    int64_t batches = 1;                  // per step
+    engine::Collective* ranks = nullptr;  // null: this process is alone
+    int64_t bucket_bytes = 25 << 20;
+  };
+  /// How many blocks the size of all parameters it holds, beside the parameters' own gradients.
+  static int64_t blocks(const Form& form);
+  /// `parameters` that take part are those that require a gradient; f32, on the host.
+  GradientSum(const std::vector<engine::NamedTensor>& parameters, const Form& form);
+  ~GradientSum();  // waits for what is under way
+  GradientSum(const GradientSum&) = delete;
+  GradientSum& operator=(const GradientSum&) = delete;
+
+  void begin_step(int64_t step);
+  /// The gradients that arrive until end() are those of this grain of this batch; a parameter that gets none has
+  /// zeros. Grains of a batch come in order, and so do batches.
+  void begin(int64_t batch, int64_t grain);
+  void end();
+  /// Puts the sums into the parameters. Throws where another rank doesn't answer.
+  void finish();
+
+ private:
+  class Sums;
+  std::shared_ptr<Sums>
+      sums_;  // null: nothing is to be done; hooks of the parameters look whether it is there
+};
+
+GradientSum::Form gradient_form(const TrainStepOptions& options);
+
+}  // namespace dlpipe::run
