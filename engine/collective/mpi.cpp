@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstring>
 #include <list>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/collective/late_ranks.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -17,6 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kData = 1;
+constexpr int kLate = 3;                 // whom a rank waited for that gives up
 constexpr int kGoodbye = 2;              // a rank stops, and why
 constexpr size_t kMostAtOnce = 1 << 30;  // MPI counts in int
 
@@ -67,7 +71,7 @@ class MpiTransport final : public Transport {
 
   void abort(std::string_view reason) noexcept override {
     try {
-      tell_all(std::string(reason));
+      tell_all(kGoodbye, std::string(reason));
     } catch (...) {  // no memory: the others notice by their timeout
     }
   }
@@ -151,38 +155,59 @@ class MpiTransport final : public Transport {
       DLPIPE_RETURN_IF_ERROR(listen());
       if (stops_waiting()) return {ErrorCode::kCancelled, "this rank has stopped"};
       if (Clock::now() - begin < most) continue;
-      const std::string who = peer < 0 ? "another rank" : concat("rank ", peer);
-      return {ErrorCode::kIo, concat(who, " has not answered for ", fixed(options_.peer_timeout_s, 1),
-                                     " s (--peer-timeout)")};
+      return give_up_on(peer);
     }
+  }
+
+  Status give_up_on(int peer) {
+    if (peer < 0) return {ErrorCode::kIo, "another rank has not ended (--peer-timeout)"};
+    tell_all(kLate, std::string(reinterpret_cast<const char*>(&peer), sizeof peer));
+    LateRanks late(world_);
+    const auto begin = Clock::now();
+    for (Pause pause; Clock::now() - begin < LateRanks::listening(options_.peer_timeout_s); pause()) {
+      if (const auto note = take_note(kLate); note && note->text.size() == sizeof peer) {
+        int waits_for = 0;
+        std::memcpy(&waits_for, note->text.data(), sizeof waits_for);
+        if (waits_for >= 0 && waits_for < world_) late.note(note->from, waits_for);
+      }
+    }
+    return late.gone(peer, options_.peer_timeout_s);
   }
 
   /// An error where a rank has said goodbye.
   Status listen() {
+    const auto note = take_note(kGoodbye);
+    return note ? Status(ErrorCode::kIo, concat("rank ", note->from, " stopped: ", note->text)) : Status();
+  }
+
+  struct Note {
+    int from = 0;
+    std::string text;
+  };
+  /// A note that has arrived from anybody, if one has.
+  std::optional<Note> take_note(int tag) {
     int is_there = 0;
     MPI_Status status;
-    if (MPI_Iprobe(MPI_ANY_SOURCE, kGoodbye, MPI_COMM_WORLD, &is_there, &status) != MPI_SUCCESS ||
-        is_there == 0)
-      return {};
+    if (MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &is_there, &status) != MPI_SUCCESS || is_there == 0)
+      return std::nullopt;
     int size = 0;
     MPI_Get_count(&status, MPI_BYTE, &size);
-    std::string reason(static_cast<size_t>(std::max(size, 0)), '\0');
-    MPI_Recv(reason.data(), size, MPI_BYTE, status.MPI_SOURCE, kGoodbye, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    return {ErrorCode::kIo, concat("rank ", status.MPI_SOURCE, " stopped: ", reason)};
+    Note note{status.MPI_SOURCE, std::string(static_cast<size_t>(std::max(size, 0)), '\0')};
+    MPI_Recv(note.text.data(), size, MPI_BYTE, note.from, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return note;
   }
 
   /// To whoever can still be reached within a moment.
-  void tell_all(std::string reason) {
+  void tell_all(int tag, std::string text) {
     constexpr size_t kMost = 4000;  // sent at once, without the receiver
     constexpr std::chrono::milliseconds kMoment{200};
-    reason.resize(std::min(reason.size(), kMost));
-    goodbyes_.push_back(std::move(reason));
-    const std::string& text = goodbyes_.back();
+    text.resize(std::min(text.size(), kMost));
+    const std::string& note = notes_.emplace_back(std::move(text));
     std::vector<MPI_Request> requests;
     for (int peer = 0; peer < world_; ++peer) {
       if (peer == rank_) continue;
       requests.push_back(MPI_REQUEST_NULL);
-      MPI_Isend(text.data(), static_cast<int>(text.size()), MPI_BYTE, peer, kGoodbye, MPI_COMM_WORLD,
+      MPI_Isend(note.data(), static_cast<int>(note.size()), MPI_BYTE, peer, tag, MPI_COMM_WORLD,
                 &requests.back());
     }
     const auto begin = Clock::now();
@@ -195,7 +220,7 @@ class MpiTransport final : public Transport {
   const MpiOptions options_;
   int rank_ = 0;
   int world_ = 1;
-  std::list<std::string> goodbyes_;  // may still be on their way
+  std::list<std::string> notes_;  // may still be on their way
 };
 
 }  // namespace

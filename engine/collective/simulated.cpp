@@ -11,6 +11,7 @@
 
 #include "dlpipe/base/mutex.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/collective/late_ranks.h"
 
 namespace dlpipe::engine {
 
@@ -26,7 +27,8 @@ class SimulatedNetwork::Shared {
         random_(options.seed),
         boxes_(static_cast<size_t>(world * world)),
         faults_(static_cast<size_t>(world)),
-        stopped_(static_cast<size_t>(world)) {}
+        stopped_(static_cast<size_t>(world)),
+        late_(world) {}
 
   int world() const { return world_; }
 
@@ -88,6 +90,14 @@ class SimulatedNetwork::Shared {
     return Clock::now() + std::chrono::microseconds(delay_us(random_));
   }
 
+  Status give_up_on(MutexLock& lock, int rank, int peer) DLPIPE_REQUIRES(mutex_) {
+    late_.note(rank, peer);
+    const auto listening = LateRanks::listening(options_.peer_timeout_s);
+    const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(listening);
+    while (Clock::now() < end) lock.wait_until(changed_, end);
+    return late_.gone(peer, options_.peer_timeout_s);
+  }
+
   Status receive(MutexLock& lock, const Call& call, std::span<std::byte> in) DLPIPE_REQUIRES(mutex_) {
     const auto [rank, peer] = std::pair(call.rank, call.peer);
     const auto give_up = Clock::now() + std::chrono::duration_cast<Clock::duration>(
@@ -101,10 +111,7 @@ class SimulatedNetwork::Shared {
         if (other != rank && reason) return {ErrorCode::kIo, concat("rank ", other, " stopped: ", *reason)};
       }
       if (call.stops()) return {ErrorCode::kCancelled, "this rank has stopped"};
-      if (now >= give_up) {
-        return {ErrorCode::kIo, concat("rank ", peer, " has not answered for ",
-                                       fixed(options_.peer_timeout_s, 1), " s (--peer-timeout)")};
-      }
+      if (now >= give_up) return give_up_on(lock, rank, peer);
       const auto look_again = std::min(give_up, now + kLook);
       lock.wait_until(changed_, mail.empty() ? look_again : std::min(look_again, mail.front().due));
     }
@@ -126,6 +133,7 @@ class SimulatedNetwork::Shared {
   std::vector<std::deque<Message>> boxes_ DLPIPE_GUARDED_BY(mutex_);
   std::vector<std::optional<PlannedFault>> faults_ DLPIPE_GUARDED_BY(mutex_);
   std::vector<std::optional<std::string>> stopped_ DLPIPE_GUARDED_BY(mutex_);
+  LateRanks late_ DLPIPE_GUARDED_BY(mutex_);
   bool ended_ DLPIPE_GUARDED_BY(mutex_) = false;
 };
 
