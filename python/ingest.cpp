@@ -41,8 +41,8 @@ nb::dict to_dict(const ingest::IngestProgress& progress) {
 /// Answers what `--json` prints.
 nb::any run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& destination, const nb::bytes& list,
                    const nb::bytes& manifest, const std::string& label, const std::vector<std::string>& field,
-                   const nb::bytes& labels, const nb::bytes& classes_from, int64_t limit,
-                   const std::string& split, bool no_splits, int64_t length, uint64_t seed,
+                   const nb::bytes& labels, const nb::bytes& images, const nb::bytes& classes_from,
+                   int64_t limit, const std::string& split, bool no_splits, int64_t length, uint64_t seed,
                    const nb::object& window, const nb::dict& storing, const nb::object& progress) {
   ingest::IngestOptions options;
   for (const nb::bytes& source : sources) options.sources.push_back(to_path(source));
@@ -52,6 +52,7 @@ nb::any run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& desti
   options.label = label;
   options.fields = field;
   options.labels = to_path(labels);
+  options.images = to_path(images);
   options.classes_from = to_path(classes_from);
   options.limit = limit;
   if (!split.empty()) options.split = value_or_throw(ingest::parse_split(split));
@@ -77,7 +78,7 @@ nb::any run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& desti
 
 void bind_ingest(nb::module_& module) {
   module.def("ingest", run_ingest, nb::kw_only(), nb::arg("sources"), nb::arg("destination"), nb::arg("list"),
-             nb::arg("manifest"), nb::arg("label"), nb::arg("field"), nb::arg("labels"),
+             nb::arg("manifest"), nb::arg("label"), nb::arg("field"), nb::arg("labels"), nb::arg("images"),
              nb::arg("classes_from"), nb::arg("limit"), nb::arg("split"), nb::arg("no_splits"),
              nb::arg("length"), nb::arg("seed"), nb::arg("window"), nb::arg("storing"),
              nb::arg("progress").none());

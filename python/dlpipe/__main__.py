@@ -1,11 +1,53 @@
-"""`python -m dlpipe` is the program `dlpipe`: the same options, output and exit codes."""
+"""`python -m dlpipe` is the program `dlpipe`: the same options, output and exit codes. Of Parquet and Arrow files, which the
+program doesn't read, it makes a dataset here."""
 
 import os
 import sys
 
 
+def _ingest_arrow(arguments):
+    """`ingest SRC... DST` of Parquet or Arrow files; the exit code."""
+    import argparse
+    import json
+
+    from dlpipe import arrow
+    from dlpipe.errors import CancelledError, Error, MisuseError
+    from dlpipe.from_dataset import from_dataset
+
+    parser = argparse.ArgumentParser(
+        prog="dlpipe ingest", allow_abbrev=False,
+        description="Makes a dataset of Parquet or Arrow files, by pyarrow. Names with train, val and test make splits.")  # fmt: skip
+    parser.add_argument("SRC", nargs="+")
+    parser.add_argument("DST")
+    for name in ("--on-error", "--store", "--jpeg", "--map-size"):
+        parser.add_argument(name)
+    for name in ("--resize-max", "--quality", "--threads", "--max-pixels"):
+        parser.add_argument(name, type=int)
+    for name in ("--trust", "--zstd", "--no-splits", "--json"):
+        parser.add_argument(name, action="store_true", default=None)
+    options = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
+    sources, destination = options.pop("SRC"), options.pop("DST")
+    as_json = options.pop("json", False)
+    try:
+        report = from_dataset(arrow.parts(sources, options.pop("no_splits", False)), destination, **options)
+    except Error as error:
+        print(f"dlpipe: {error}", file=sys.stderr)
+        return 2 if isinstance(error, MisuseError) else 3 if isinstance(error, CancelledError) else 1
+    if as_json:
+        print(json.dumps(report))
+        return 0
+    for one in report["datasets"]:
+        print(f"{one['directory']}: {one['samples']} samples")
+    return 0
+
+
 def main():
     """Becomes the program; does not return."""
+    from dlpipe import arrow
+
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["ingest"] and any(arrow.has_name(word) for word in arguments[1:]):
+        sys.exit(_ingest_arrow(arguments[1:]))
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "dlpipe")
     os.execv(program, ["dlpipe", *sys.argv[1:]])
 

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dlpipe import hugging_face
+from dlpipe import arrow, hugging_face
 from dlpipe.errors import Error, MisuseError
 from dlpipe.fields import FieldKind
 from dlpipe.paths import Path
@@ -152,6 +152,12 @@ class _Iterable:
 
 
 def _adapt(dataset, boxes):
+    if arrow.fits(dataset):
+        dataset = arrow.Table(arrow.files(dataset))
+    if isinstance(dataset, arrow.Table):
+        if boxes is not None:
+            _refuse("boxes= is for Hugging Face's datasets; of Parquet give fields= with 'boxes' or 'boxes-xywh'")
+        return dataset
     has_number = hasattr(type(dataset), "__getitem__") and hasattr(type(dataset), "__len__")
     if hugging_face.fits(dataset):
         return (hugging_face.Rows if has_number else hugging_face.Stream)(dataset, boxes)
@@ -281,6 +287,7 @@ def from_dataset(
         dlpipe.from_dataset(torchvision.datasets.ImageFolder("pictures"), "data")      # the files, as ingest takes them
         dlpipe.from_dataset(my_dataset, "data", workers=8, progress=True)              # 8 processes run my_dataset[i]
         dlpipe.from_dataset({"train": a, "val": b}, "data")                            # splits
+        dlpipe.from_dataset("data/*.parquet", "data")                                  # Parquet or Arrow files, by pyarrow
 
     Killed or stopped and called again, it goes on where it was. Image columns of Hugging Face's datasets, undecoded
     WebDataset samples and torchvision's folders without a transform keep their JPEG and PNG bytes; decoded pictures are
@@ -293,7 +300,8 @@ def from_dataset(
 
     Args:
         dataset: one of Hugging Face's `datasets` (a DatasetDict too, and streams), a torch dataset (by number or iterable),
-            a WebDataset, anything else with samples by number or an iterator; or a dict of several, by split. Leave
+            a WebDataset, anything else with samples by number or an iterator; or a dict of several, by split. A path of
+            Parquet or Arrow files, a pattern, a folder or several: names with train, val and test make splits. Leave
             transforms out: they belong to training, where dlpipe.Loader's `augment` is.
         dst: the dataset to make.
         fields: {name: kind} as in dlpipe.Writer. Default: told by the columns, or by the first sample.
@@ -312,6 +320,8 @@ def from_dataset(
     Raises:
         dlpipe.Error: of the kind that fits; whatever the dataset raises.
     """
+    if arrow.fits(dataset):
+        dataset = arrow.parts(dataset)
     parts = dataset if isinstance(dataset, dict) else {"": dataset}
     if not parts:
         _refuse("no dataset: the dict is empty")

@@ -38,6 +38,7 @@ def ingest(
     label: str = "",
     field: str | Iterable[str] = (),
     labels: Path = "",
+    images: Path = "",
     classes_from: Path = "",
     limit: int = -1,
     split: str | Iterable[float] = "",
@@ -62,6 +63,7 @@ def ingest(
         field: "COLUMN:KIND" for each column of a list that is more than text, such as "age:number", "tags:labels" or
             "bbox:boxes-xywh", or "COLUMN:KIND:BOXES" for one label or number of each box. One or several.
         labels: a file with a class per line, for pictures without class folders, in the order of their names.
+        images: the folder of the pictures that src, a COCO .json, describes; found by itself where it lies beside it.
         classes_from: a dataset whose class order to take.
         limit: at most so many files, chosen by the seed; -1: all.
         split: fractions of train, val and test, each class alike: "0.9,0.1" or (0.9, 0.1).
@@ -88,6 +90,7 @@ def ingest(
             label=label,
             field=[field] if isinstance(field, str) else [*field],
             labels=os.fsencode(labels),
+            images=os.fsencode(images),
             classes_from=os.fsencode(classes_from),
             limit=limit,
             split=split if isinstance(split, str) else ",".join(map(str, split)),

@@ -1,0 +1,239 @@
+"""Parquet and Arrow files as from_dataset reads them, by pyarrow: Hugging Face's layout (image columns of bytes and path, class
+names in the schema's metadata), or columns by their types. Files called train, val or test make splits."""
+
+from __future__ import annotations
+
+import bisect
+import glob
+import json
+import logging
+import os
+import re
+from typing import Any
+
+from dlpipe.errors import Error, MisuseError
+
+_ENDINGS = (".parquet", ".arrow")
+_SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "test": "test",
+           "testing": "test"}  # fmt: skip
+_IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "picture")
+_LABEL_NAMES = ("label", "class", "target", "fine_label", "category")
+
+
+def _refuse(*words):
+    raise MisuseError("[from_dataset] " + "".join(map(str, words)))
+
+
+def has_name(path):
+    """Whether a path is called as such a file."""
+    return os.fsdecode(path).lower().endswith(_ENDINGS)
+
+
+def fits(given):
+    """Whether it is a path, or several."""
+    several = given if isinstance(given, (list, tuple)) and given else [given]
+    return all(isinstance(one, (str, os.PathLike)) for one in several)
+
+
+def files(given):
+    """All files that paths stand for: themselves, a pattern's matches, a folder's."""
+    all_found = []
+    for path in map(os.fspath, given if isinstance(given, (list, tuple)) else [given]):
+        if os.path.isdir(path):
+            found = sorted(p for ending in _ENDINGS for p in glob.glob(f"{glob.escape(path)}/**/*{ending}", recursive=True))
+        else:
+            found = [path] if os.path.exists(path) else sorted(glob.glob(path))
+        if not found or not all(map(has_name, found)):
+            _refuse(f"{path} is no Parquet or Arrow file (.parquet, .arrow), and holds or matches none")
+        all_found += found
+    return all_found
+
+
+def _split_of(path):
+    words = re.split("[^a-z]+", os.path.basename(path).lower())
+    named = {_SPLITS[word] for word in words if word in _SPLITS}
+    return named.pop() if len(named) == 1 else ""
+
+
+def parts(given, no_splits=False):
+    """{split: Table} of one path or several."""
+    found = files(given)
+    by_split: dict[str, list[str]] = {}
+    for file in found:
+        by_split.setdefault(_split_of(file), []).append(file)
+    if no_splits or "" in by_split or len(by_split) == 1:
+        by_split = {"": found}
+    return {split: Table(some) for split, some in by_split.items()}
+
+
+class _File:
+    """The groups of rows of one file; each is read when it is asked for."""
+
+    def __init__(self, path):
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError as error:
+            raise Error(f"[from_dataset] {path} wants pyarrow: pip install pyarrow") from error
+        try:
+            if path.lower().endswith(".parquet"):
+                file = pyarrow.parquet.ParquetFile(path)
+                self.schema = file.schema_arrow
+                self.rows = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+                self.read = file.read_row_group
+                return
+            source = pyarrow.memory_map(path)
+            try:
+                table = pyarrow.ipc.open_stream(source).read_all()
+            except pyarrow.ArrowInvalid:
+                table = pyarrow.ipc.open_file(source).read_all()
+            batches = table.to_batches()
+            self.schema, self.rows = table.schema, [batch.num_rows for batch in batches]
+            self.read = batches.__getitem__
+        except (pyarrow.ArrowException, OSError) as error:
+            raise Error(f"[from_dataset] {path} can't be read: {error}; download or make it again") from error
+
+
+class Table:
+    """Rows of several files, by number."""
+
+    def __init__(self, paths):
+        self.paths = paths
+        self._open()
+
+    def _open(self):
+        self._files = [_File(path) for path in self.paths]
+        schema = self._files[0].schema
+        for path, file in zip(self.paths, self._files):
+            if not file.schema.equals(schema):
+                _refuse(f"{path} has other columns than {self.paths[0]}")
+        self._groups = [(file, i) for file in self._files for i in range(len(file.rows))]
+        self._begins = [0]
+        for file, i in self._groups:
+            self._begins.append(self._begins[-1] + file.rows[i])
+        self._current: Any = (-1, None)
+        self._columns = {column.name: column for column in map(_column, schema, [_features(schema)] * len(schema))}
+        left_aside = [name for name, column in self._columns.items() if column.kind is None]
+        images = [name for name, column in self._columns.items() if column.kind == "image"]
+        labels = [name for name, column in self._columns.items() if column.kind == "label"]
+        left_aside += images[1:]
+        for name in labels[1:]:
+            self._columns[name].kind = "i64"
+        for name in left_aside:
+            del self._columns[name]
+        if left_aside:
+            logging.getLogger("dlpipe").warning("[from_dataset] %s: left aside, no field holds them: %s", self.paths[0],
+                                                ", ".join(left_aside))  # fmt: skip
+        self.image = images[0] if images else None
+
+    def __getstate__(self):
+        return self.paths
+
+    def __setstate__(self, paths):  # in a worker process
+        self.__init__(paths)
+
+    def __len__(self):
+        return self._begins[-1]
+
+    def __getitem__(self, i):
+        group = bisect.bisect_right(self._begins, i) - 1
+        if self._current[0] != group:
+            file, number = self._groups[group]
+            try:
+                self._current = (group, file.read(number))
+            except Exception as error:
+                raise Error(f"[from_dataset] row {i} of {', '.join(self.paths)} can't be read: {error}; download or make "
+                            "the file again") from error  # fmt: skip
+        row = self._current[1].slice(i - self._begins[group], 1).to_pylist()[0]
+        values = {name: column.value(row[name]) for name, column in self._columns.items()}
+        if self.image is not None:
+            image = row[self.image]
+            path = image.get("path") if isinstance(image, dict) else None
+            return {"path": os.path.basename(path or "") or f"{i:08d}", **values, self.image: self._bytes(image, i)}
+        return values
+
+    def _bytes(self, image, i):
+        data = image.get("bytes") if isinstance(image, dict) else image
+        if data is None and isinstance(image, dict) and image.get("path"):
+            with open(image["path"], "rb") as file:
+                return file.read()
+        if data is None:
+            _refuse(f"row {i} of {self.paths[0]} has no image; filter such rows out")
+        return data
+
+    @property
+    def fields(self):
+        """The fields that the columns become."""
+        fields = {name: column.kind for name, column in self._columns.items()}
+        return {"path": "text", **fields} if self.image is not None else fields
+
+    @property
+    def classes(self):
+        """Names by label, where the metadata has them."""
+        return next((column.names for column in self._columns.values() if column.names is not None), None)
+
+    def name(self):
+        """Which files these are."""
+        stamps = [(os.path.basename(path), os.path.getsize(path), os.stat(path).st_mtime_ns) for path in self.paths]
+        return f"{len(self)} rows of {stamps}"
+
+
+def _features(schema):
+    """What Hugging Face's library notes of each column; {} without it."""
+    try:
+        return json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"] or {}
+    except (KeyError, TypeError, ValueError):
+        return {}
+
+
+class _Column:
+    def __init__(self, name, kind, names=None):
+        self.name, self.kind, self.names = name, kind, names
+
+    def value(self, value):
+        """As Writer takes it."""
+        if self.kind == "label" and value == -1:  # Hugging Face's for none
+            return None
+        return value
+
+
+def _column(field, features):
+    spec = features.get(field.name) or {}
+    inner = spec[0] if isinstance(spec, list) and spec else spec.get("feature") if isinstance(spec, dict) else None
+    kind = spec.get("_type") if isinstance(spec, dict) else None
+    if kind == "ClassLabel":
+        return _Column(field.name, "label", spec.get("names"))
+    if isinstance(inner, dict) and inner.get("_type") == "ClassLabel":
+        return _Column(field.name, "labels", inner.get("names"))
+    if kind == "Image" or _is_image(field):
+        return _Column(field.name, "image")
+    return _Column(field.name, _kind(field.name, field.type))
+
+
+def _is_image(field):
+    import pyarrow
+
+    if pyarrow.types.is_struct(field.type):
+        return {field.type.field(i).name for i in range(field.type.num_fields)} >= {"bytes", "path"}
+    is_binary = pyarrow.types.is_binary(field.type) or pyarrow.types.is_large_binary(field.type)
+    return is_binary and field.name.lower() in _IMAGE_NAMES
+
+
+def _kind(name, type):
+    from pyarrow import types
+
+    if types.is_string(type) or types.is_large_string(type):
+        return "label" if name.lower() in _LABEL_NAMES else "text"
+    if types.is_binary(type) or types.is_large_binary(type):
+        return "bytes"
+    if types.is_integer(type):
+        return "label" if name.lower() in _LABEL_NAMES else "i64"
+    if types.is_boolean(type):
+        return "i64"
+    if types.is_floating(type):
+        return "f64" if types.is_float64(type) else "f32"
+    if types.is_list(type) or types.is_large_list(type) or types.is_fixed_size_list(type):
+        inner = _kind("", type.value_type)
+        if inner in ("i64", "f32", "f64"):
+            return inner, (type.list_size,) if types.is_fixed_size_list(type) else None
+    return None
