@@ -23,6 +23,9 @@ namespace {
 // The process whose threads decode: oneTBB's don't survive a fork, and it doesn't notice.
 std::atomic<pid_t> first_process{0};
 
+/// How long until a consumer's copies are asked whether they are over, while there is nothing else to do.
+constexpr std::chrono::microseconds kReturning(200);
+
 Status forked_status(pid_t process) {
   return misuse("loader", "this process was forked from process ", process,
                 ", which had a loader open: threads don't survive a fork; start processes with "
@@ -39,11 +42,24 @@ Status check_first_process() {
 }  // namespace
 
 struct Feed::Ring {
+  /// A batch that the consumer has dropped while a copy of its own still reads it.
+  struct Returning {
+    Batch batch;
+    std::unique_ptr<Event> read;
+  };
+
   const pid_t process = ::getpid();
+  Device* device = nullptr;       // of the batches, or the one that the consumer copies them to
+  bool is_on_host = true;         // batches are
   std::mutex mutex;               // of everything in Ring and Impl
   std::condition_variable moved;  // the feed's thread may go on
   Loader* loader = nullptr;       // null once closed
-  int64_t held = 0;
+  int64_t held = 0;               // those that return included
+  std::vector<Returning> returning;
+
+  int64_t held_by_consumer() const { return held - static_cast<int64_t>(returning.size()); }
+  void give_back(const Batch& batch, Stream* stream);
+  void take_returned();
 };
 
 struct Feed::Impl {
@@ -127,8 +143,12 @@ void Feed::Impl::run_once(std::unique_lock<std::mutex>& lock) {
     if (!grow_status.ok()) ready_or_over.notify_all();
     return;
   }
+  ring->take_returned();
   if (!ended.ok() || ring->held + static_cast<int64_t>(ready.size()) >= lendable) {
-    ring->moved.wait(lock);
+    if (ring->returning.empty())
+      ring->moved.wait(lock);
+    else
+      ring->moved.wait_for(lock, kReturning);
     return;
   }
   lock.unlock();
@@ -174,12 +194,12 @@ Status Feed::Impl::check(int64_t of_pass) const {
 
 // As many batches in flight as there are while one is held.
 Status Feed::Impl::want_slots() {
-  if (ring->held >= lendable_max) {
+  if (ring->held_by_consumer() >= lendable_max) {
     return misuse("loader", "all ", lendable_max,
                   " batches that there may be (slots_max) are kept; drop those that "
                   "are no longer needed, keep a copy instead of the batch, or set a larger slots_max");
   }
-  if (ring->held >= lendable && !grow_status.ok()) return std::exchange(grow_status, Status());
+  if (ring->held_by_consumer() >= lendable && !grow_status.ok()) return std::exchange(grow_status, Status());
   const int64_t in_flight = std::max(1, setup->options.slots - 1);
   wanted = std::max(wanted, std::min(ring->held + in_flight, lendable_max));
   if (wanted > lendable) ring->moved.notify_all();
@@ -208,14 +228,61 @@ SourceStats Feed::Impl::stats() const {
   return stats;
 }
 
+/// With the lock, while the loader is there.
+void Feed::Ring::give_back(const Batch& batch, Stream* stream) {
+  --held;
+  const Status released = loader->release(batch, stream);
+  if (!released.ok()) log(LogLevel::kError, released.message());
+  moved.notify_all();
+}
+
+/// With the lock: batches that nobody reads any more.
+void Feed::Ring::take_returned() {
+  std::erase_if(returning, [this](const Returning& one) {
+    const Result<bool> is_read = device->is_complete(*one.read);
+    if (is_read.ok() && !*is_read) return false;
+    give_back(one.batch, nullptr);
+    return true;
+  });
+}
+
+Status Feed::Lent::read_on(std::shared_ptr<Stream> stream) {
+  if (ring_->device == nullptr || (batch_.ready_event == nullptr && !ring_->is_on_host))
+    return misuse("loader", "batches of this loader are read by the CPU: no stream reads them");
+  if (batch_.ready_event != nullptr)
+    DLPIPE_RETURN_IF_ERROR(ring_->device->wait(*stream, *batch_.ready_event));
+  stream_ = std::move(stream);
+  return {};
+}
+
+/// With the lock.
+Status Feed::Lent::give_back_after_reader() {
+  DLPIPE_ASSIGN_OR_RETURN(auto read, ring_->device->create_event());
+  DLPIPE_RETURN_IF_ERROR(ring_->device->record(*read, *stream_));
+  ring_->returning.push_back({std::move(batch_), std::move(read)});
+  ring_->moved.notify_all();
+  return {};
+}
+
 Feed::Lent::~Lent() {
   if (::getpid() != ring_->process) return;  // its locks may be held by threads that stayed behind
+  {
+    const std::lock_guard lock(ring_->mutex);
+    if (ring_->loader == nullptr) {
+      --ring_->held;
+    } else if (stream_ == nullptr || !ring_->is_on_host) {
+      ring_->give_back(batch_, stream_.get());
+      return;
+    } else if (const Status later = give_back_after_reader(); later.ok()) {
+      return;
+    } else {
+      log(LogLevel::kError, later.message());
+    }
+  }
+  // Its memory goes with it, or its slot can't be said to be read later.
+  if (stream_ != nullptr) (void)ring_->device->synchronize(*stream_);
   const std::lock_guard lock(ring_->mutex);
-  --ring_->held;
-  if (ring_->loader == nullptr) return;
-  const Status released = ring_->loader->release(batch_, stream_.get());
-  if (!released.ok()) log(LogLevel::kError, released.message());
-  ring_->moved.notify_all();
+  if (ring_->loader != nullptr) ring_->give_back(batch_, nullptr);
 }
 
 Feed::Feed(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -236,6 +303,9 @@ Result<std::unique_ptr<Feed>> Feed::open(const FeedOptions& options) {
     impl->state = impl->pass_begin = impl->loader->state();
     impl->loader->note_consumer(ConsumerNews::kWaitsNoMore);
     impl->ring->loader = impl->loader.get();
+    const LoaderOptions& made = impl->setup->options;
+    impl->ring->is_on_host = made.device->is_host();
+    impl->ring->device = made.device->is_host() ? made.pinned_for : made.device;
     impl->thread = std::make_unique<std::thread>([impl = impl.get()] { impl->run(); });
     return std::unique_ptr<Feed>(new Feed(std::move(impl)));
   } catch (...) {  // threads and memory that the system doesn't give
@@ -363,7 +433,7 @@ SourceStats Feed::stats() const {
 
 int64_t Feed::held() const {
   const std::lock_guard lock(impl_->ring->mutex);
-  return impl_->ring->held;
+  return impl_->ring->held_by_consumer();
 }
 
 const Setup& Feed::setup() const {
@@ -383,12 +453,17 @@ void Feed::close() {
     feed.ready_or_over.notify_all();
   }
   feed.thread->join();
+  std::vector<Ring::Returning> returning;
   {
     const std::lock_guard lock(feed.ring->mutex);
+    returning = std::move(feed.ring->returning);
+    feed.ring->returning.clear();
+    feed.ring->held -= static_cast<int64_t>(returning.size());
     feed.last_stats = feed.stats();
     feed.ready.clear();
     feed.ring->loader = nullptr;
   }
+  for (const Ring::Returning& one : returning) (void)feed.ring->device->synchronize(*one.read);
   feed.loader.reset();
 }
 

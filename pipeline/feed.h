@@ -50,10 +50,13 @@ class Feed {
     Lent& operator=(const Lent&) = delete;
     ~Lent();
     const Batch& batch() const { return batch_; }
-    /// On a device: the slot is filled again only after the work that is in `stream` when the batch goes back.
-    void read_on(std::shared_ptr<Stream> stream) { stream_ = std::move(stream); }
+    /// On a device, and with pinned_for: what is put into `stream` from now on finds the batch there, and the slot is
+    /// filled again only after the work that is in `stream` when the batch goes back. One stream for each batch.
+    Status read_on(std::shared_ptr<Stream> stream);
 
    private:
+    Status give_back_after_reader();
+
     std::shared_ptr<Ring> ring_;
     Batch batch_;
     std::shared_ptr<Stream> stream_;

@@ -73,6 +73,8 @@ struct LoaderOptions {
       {};                    // bad samples are appended here when their batch is lent; empty: not written
   bool hash_pixels = false;  // the chain covers pixels too (--receipt pixels, tests)
   Device* device = nullptr;  // null: the CPU, batches handed over as they are
+  /// Page-locks the slots, for a consumer that copies batches of the CPU to this device itself; null: they aren't.
+  Device* pinned_for = nullptr;
   /// Decodes packed coefficients on `device`; null: nothing does (the engine's device_code has CUDA's).
   coef::CoefDecode coef_decode = nullptr;
   /// Where the device's images are decoded: kAuto: there where it can be (device_decode.h). Pixels are the

@@ -62,7 +62,9 @@ Result<BatchMemory> BatchMemory::allocate(const Setup& setup, Buffer::Memory kin
   if (setup.device_decode.is_on()) bytes = aligned_up(bytes);
   memory.tiles_begin_ = bytes;
   bytes += setup.device_decode.tile_bytes;
-  auto buffer = Buffer::allocate(*setup.options.device, bytes, kind);
+  const bool is_for_others = kind == Buffer::Memory::kPinned && setup.options.pinned_for != nullptr;
+  Device& device = is_for_others ? *setup.options.pinned_for : *setup.options.device;
+  auto buffer = Buffer::allocate(device, bytes, kind);
   if (!buffer.ok()) {
     return buffer.status().with_context(concat("[loader] no memory for one more batch of ",
                                                human_bytes(bytes),

@@ -26,6 +26,7 @@ class CpuDevice final : public Device {
   void deallocate_pinned(void* memory, size_t bytes) noexcept override { deallocate(memory, bytes); }
 
   Result<std::unique_ptr<Stream>> create_stream() override { return std::make_unique<Stream>(); }
+  Result<std::unique_ptr<Stream>> borrow_stream(void*) override { return create_stream(); }
   Result<std::unique_ptr<Event>> create_event() override { return std::make_unique<Event>(); }
   Status copy_async(void* to, const void* from, size_t bytes, CopyKind, Stream&) override {
     std::memcpy(to, from, bytes);

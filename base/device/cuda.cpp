@@ -41,11 +41,17 @@ class CurrentDevice {
 
 class CudaStream final : public Stream {
  public:
-  explicit CudaStream(cudaStream_t stream) : handle(stream) {}
-  ~CudaStream() override { cudaStreamDestroy(handle); }
+  enum class Owner : uint8_t { kThis, kOther };
+  CudaStream(cudaStream_t stream, Owner owner) : handle(stream), owner_(owner) {}
+  ~CudaStream() override {
+    if (owner_ == Owner::kThis) cudaStreamDestroy(handle);
+  }
   void* native() const override { return handle; }
   const cudaStream_t handle;
   bool captures = false;
+
+ private:
+  const Owner owner_;
 };
 
 class CudaEvent final : public Event {
@@ -146,7 +152,11 @@ class CudaDevice final : public Device {
     cudaStream_t stream = nullptr;
     DLPIPE_RETURN_IF_ERROR(
         cuda_status("cudaStreamCreate", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)));
-    return std::unique_ptr<Stream>(std::make_unique<CudaStream>(stream));
+    return std::unique_ptr<Stream>(std::make_unique<CudaStream>(stream, CudaStream::Owner::kThis));
+  }
+  Result<std::unique_ptr<Stream>> borrow_stream(void* native) override {
+    return std::unique_ptr<Stream>(
+        std::make_unique<CudaStream>(static_cast<cudaStream_t>(native), CudaStream::Owner::kOther));
   }
   Result<std::unique_ptr<Event>> create_event() override { return new_event(cudaEventDisableTiming); }
   Result<std::unique_ptr<Event>> create_timed_event() override { return new_event(cudaEventDefault); }

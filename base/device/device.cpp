@@ -17,6 +17,10 @@ Result<double> Device::seconds_between(const Event&, const Event&) {
   return no_times(*this);
 }
 
+Result<std::unique_ptr<Stream>> Device::borrow_stream(void*) {
+  return Status(ErrorCode::kUnsupported, concat("[device] ", name(), " takes no streams of others"));
+}
+
 static Status no_graphs(const Device& device) {
   return Status(ErrorCode::kUnsupported, concat("[device] no graphs on ", device.name()));
 }

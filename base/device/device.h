@@ -26,7 +26,7 @@ enum class CopyKind : uint8_t { kHostToDevice, kDeviceToHost, kDeviceToDevice, k
 class Stream {
  public:
   virtual ~Stream() = default;
-  /// What the device's own interface calls it (cudaStream_t); null where there is none.
+  /// What the device's own interface calls it (cudaStream_t); null where there is none, and for CUDA's default stream.
   virtual void* native() const { return nullptr; }
 };
 
@@ -60,6 +60,8 @@ class Device {
   virtual void deallocate_pinned(void* memory, size_t bytes) noexcept = 0;
 
   virtual Result<std::unique_ptr<Stream>> create_stream() = 0;
+  /// A stream that others made and keep, by what their native() would say of it. It outlives what is asked of it here.
+  virtual Result<std::unique_ptr<Stream>> borrow_stream(void* native);
   virtual Result<std::unique_ptr<Event>> create_event() = 0;
   /// One that also knows when it was reached: seconds_between two that are complete is the device's own time.
   virtual Result<std::unique_ptr<Event>> create_timed_event();

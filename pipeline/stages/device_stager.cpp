@@ -58,8 +58,12 @@ DeviceStager::DeviceStager(std::shared_ptr<const Setup> setup, PipelineCounters&
       next_sequence_(first_sequence) {}
 
 DeviceStager::~DeviceStager() {
-  // The copies read the slots and their callbacks call the hooks: both must be over.
+  // The copies read the slots and their callbacks call the hooks, and consumers read what they gave back: all of it must
+  // be over.
   (void)device_.synchronize(*copy_stream_);
+  for (const auto& twin : twins_) {
+    if (twin->has_reader) (void)device_.synchronize(*twin->released);
+  }
 }
 
 void DeviceStager::stage(Slot& slot) noexcept {

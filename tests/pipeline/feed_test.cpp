@@ -372,11 +372,10 @@ TEST_F(FeedTest, OnADeviceTwinsGrowAndAreReusedAfterTheConsumersWork) {
   for (int i = 0; i < 24; ++i) {
     Held held = value_or_throw(feed->next(pass));
     const Batch& batch = held->batch();
-    throw_if_error(device.wait(*stream, *batch.ready_event));
+    throw_if_error(held->read_on(stream));
     const std::span<const std::byte> pixels(batch.fields[0].data, 5 * batch.fields[0].spec->sample_bytes());
     device.launch(*stream, "training", {{pixels.data(), pixels.size()}}, {},
                   [&hashes, pixels] { hashes.push_back(data::checksum64(pixels)); });
-    held->read_on(stream);
     if (i < 4) kept.push_back(std::move(held));
     if (i == 12) kept.clear();
   }
@@ -384,6 +383,70 @@ TEST_F(FeedTest, OnADeviceTwinsGrowAndAreReusedAfterTheConsumersWork) {
   expect_no_violations(device);
   EXPECT_EQ(hashes, all);
   feed.reset();
+}
+
+TEST_F(FeedTest, ABorrowedStreamReadsAndTheDevicesMemoryWaitsForIt) {
+  SimulatedDevice device{std::chrono::microseconds(500)};
+  const std::unique_ptr<Stream> theirs = value_or_throw(device.create_stream());
+  for (const bool is_kept : {false, true}) {  // given back before the loader ends, and after
+    FeedOptions o = options();
+    o.loader.device = &device;
+    auto feed = open(o);
+    const int64_t pass = value_or_throw(feed->begin_pass());
+    std::vector<Held> kept;
+    for (int i = 0; i < 4; ++i) {
+      Held held = value_or_throw(feed->next(pass));
+      throw_if_error(held->read_on(value_or_throw(device.borrow_stream(theirs->native()))));
+      const BatchField& pixels = held->batch().fields[0];
+      device.launch(*theirs, "training", {{pixels.data, 5 * pixels.spec->sample_bytes()}}, {});
+      if (is_kept) kept = {std::move(held)};
+    }
+    feed.reset();
+    kept.clear();
+    expect_no_violations(device);
+  }
+  throw_if_error(device.synchronize(*theirs));
+}
+
+// What `images.to("cuda", non_blocking=True)` does, and drops `images`.
+TEST_F(FeedTest, APageLockedBatchIsFilledAgainAfterTheConsumersOwnCopy) {
+  SimulatedDevice device{std::chrono::microseconds(2000)};
+  const auto expected = [] {
+    std::vector<uint64_t> hashes;
+    const auto loader = open_loader(options().loader);
+    for (int i = 0; i < 24; ++i) {
+      const auto batch = value_or_throw(loader->next());
+      hashes.push_back(data::checksum64({batch->fields[0].data, 5 * batch->fields[0].spec->sample_bytes()}));
+      throw_if_error(loader->release(*batch));
+    }
+    return hashes;
+  }();
+  const std::unique_ptr<Stream> theirs = value_or_throw(device.create_stream());
+  FeedOptions o = options();
+  o.loader.pinned_for = &device;
+  o.epochs_per_pass = 3;
+  auto feed = open(o);
+  const size_t bytes = 5 * feed->setup().schema[0].sample_bytes();
+  auto* const there = static_cast<std::byte*>(value_or_throw(device.allocate(24 * bytes)));
+  const int64_t pass = value_or_throw(feed->begin_pass());
+  for (size_t i = 0; i < 24; ++i) {
+    const Held held = value_or_throw(feed->next(pass));
+    throw_if_error(held->read_on(value_or_throw(device.borrow_stream(theirs->native()))));
+    throw_if_error(device.copy_async(there + i * bytes, held->batch().fields[0].data, bytes,
+                                     CopyKind::kHostToDevice, *theirs));
+  }
+  EXPECT_EQ(feed->held(), 0);
+  feed.reset();  // while copies are under way
+  throw_if_error(device.synchronize(*theirs));
+  for (size_t i = 0; i < 24; ++i) EXPECT_EQ(data::checksum64({there + i * bytes, bytes}), expected[i]) << i;
+  device.deallocate(there, 24 * bytes);
+  expect_no_violations(device);
+}
+
+TEST_F(FeedTest, ABatchOfTheCpuIsReadOnNoStream) {
+  auto feed = open(options());
+  const Held held = value_or_throw(feed->next(value_or_throw(feed->begin_pass())));
+  EXPECT_EQ(held->read_on(std::make_shared<Stream>()).code(), ErrorCode::kMisuse);
 }
 
 }  // namespace

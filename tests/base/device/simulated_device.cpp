@@ -70,6 +70,8 @@ class SimulatedDevice::ThreadStream final : public Stream {
     filled_.notify_one();
   }
 
+  void* native() const override { return const_cast<ThreadStream*>(this); }
+
   // Under the device's lock.
   const int id;
   Clock clock;                       // what is done when everything now in the queue is
@@ -100,6 +102,20 @@ class SimulatedDevice::ThreadStream final : public Stream {
   std::deque<std::function<void()>> queue_;
   std::thread thread_;
 };
+
+/// Another's, by its native().
+class SimulatedDevice::BorrowedStream final : public Stream {
+ public:
+  explicit BorrowedStream(void* native) : native_(native) {}
+  void* native() const override { return native_; }
+
+ private:
+  void* const native_;
+};
+
+SimulatedDevice::ThreadStream& SimulatedDevice::thread_of(Stream& stream) {
+  return *static_cast<ThreadStream*>(stream.native());
+}
 
 SimulatedDevice::SimulatedDevice(std::chrono::microseconds copy_time, uint64_t seed)
     : copy_time_(copy_time), random_(seed, 0) {}
@@ -199,6 +215,10 @@ Result<std::unique_ptr<Stream>> SimulatedDevice::create_stream() {
   return std::unique_ptr<Stream>(std::make_unique<ThreadStream>(++streams_));
 }
 
+Result<std::unique_ptr<Stream>> SimulatedDevice::borrow_stream(void* native) {
+  return std::unique_ptr<Stream>(std::make_unique<BorrowedStream>(native));
+}
+
 Result<std::unique_ptr<Event>> SimulatedDevice::create_event() {
   return std::unique_ptr<Event>(std::make_unique<CountedEvent>());
 }
@@ -230,7 +250,7 @@ Status SimulatedDevice::copy_async(void* to, const void* from, size_t bytes, Cop
 
 void SimulatedDevice::launch(Stream& on, const std::string& name, const std::vector<Range>& reads,
                              const std::vector<Range>& writes, std::function<void()> work) {
-  auto& stream = static_cast<ThreadStream&>(on);
+  ThreadStream& stream = thread_of(on);
   const std::lock_guard lock(mutex_);
   if (capturing_.contains(&on)) {
     stream.captured.push_back(
@@ -249,7 +269,7 @@ void SimulatedDevice::launch(Stream& on, const std::string& name, const std::vec
 }
 
 Status SimulatedDevice::record(Event& event, Stream& on) {
-  auto& stream = static_cast<ThreadStream&>(on);
+  ThreadStream& stream = thread_of(on);
   auto& counted = static_cast<CountedEvent&>(event);
   auto mark = std::make_shared<Mark>();
   const std::lock_guard lock(mutex_);
@@ -267,7 +287,7 @@ Status SimulatedDevice::record(Event& event, Stream& on) {
 }
 
 Status SimulatedDevice::wait(Stream& on, const Event& event) {
-  auto& stream = static_cast<ThreadStream&>(on);
+  ThreadStream& stream = thread_of(on);
   const auto& counted = static_cast<const CountedEvent&>(event);
   const std::lock_guard lock(mutex_);
   if (counted.mark == nullptr) return {};
@@ -297,7 +317,7 @@ Result<bool> SimulatedDevice::is_complete(const Event& event) {
 }
 
 Status SimulatedDevice::synchronize(Stream& on) {
-  auto& stream = static_cast<ThreadStream&>(on);
+  ThreadStream& stream = thread_of(on);
   Mark mark;
   {
     const std::lock_guard lock(mutex_);
@@ -324,7 +344,7 @@ Status SimulatedDevice::synchronize(const Event& event) {
 }
 
 Status SimulatedDevice::on_complete(Stream& on, std::function<void()> fn) {
-  auto& stream = static_cast<ThreadStream&>(on);
+  ThreadStream& stream = thread_of(on);
   const std::lock_guard lock(mutex_);
   stream.put([this, fn = std::move(fn), clock = stream.clock] {
     {
@@ -359,7 +379,7 @@ Result<std::unique_ptr<Graph>> SimulatedDevice::end_capture(Stream& stream) {
   const std::lock_guard lock(mutex_);
   capturing_.erase(&stream);
   auto graph = std::make_unique<KeptWork>();
-  graph->work = std::exchange(static_cast<ThreadStream&>(stream).captured, {});
+  graph->work = std::exchange(thread_of(stream).captured, {});
   return std::unique_ptr<Graph>(std::move(graph));
 }
 

@@ -47,6 +47,7 @@ class SimulatedDevice final : public Device {
   Result<void*> allocate_pinned(size_t bytes) override { return take(bytes, true); }
   void deallocate_pinned(void* memory, size_t bytes) noexcept override { give(memory, bytes); }
   Result<std::unique_ptr<Stream>> create_stream() override;
+  Result<std::unique_ptr<Stream>> borrow_stream(void* native) override;
   Result<std::unique_ptr<Event>> create_event() override;
   Result<std::unique_ptr<Event>> create_timed_event() override { return create_event(); }
   Result<double> seconds_between(const Event& from, const Event& to) override;
@@ -119,9 +120,11 @@ class SimulatedDevice final : public Device {
     std::vector<Access> accesses;  // that the host doesn't know to be done
   };
   class ThreadStream;
+  class BorrowedStream;
   struct CountedEvent;
   struct KeptWork;
 
+  static ThreadStream& thread_of(Stream& stream);
   Result<void*> take(size_t bytes, bool pinned);
   void give(void* memory, size_t bytes) noexcept;
   std::chrono::microseconds delay();
