@@ -21,11 +21,13 @@ nb::dlpack::dtype dlpack_dtype(DType dtype) {
 }
 
 template <class Tag, class Pointer>
-nb::any make(Pointer data, const ArrayForm& form, nb::handle owner) {
+nb::any make(Pointer data, const ArrayForm& form, nb::handle owner, const Device* device = nullptr) {
+  const bool is_on_device = device != nullptr && device->kind() == DeviceKind::kCuda;
   using Scalar = std::conditional_t<std::is_const_v<std::remove_pointer_t<Pointer>>, nb::ro, Tag>;
-  nb::ndarray<Tag, Scalar> array(data, form.shape.size(), form.shape.data(), owner,
-                                 form.strides.empty() ? nullptr : form.strides.data(),
-                                 dlpack_dtype(form.dtype), nb::device::cpu::value);
+  nb::ndarray<Tag, Scalar> array(
+      data, form.shape.size(), form.shape.data(), owner, form.strides.empty() ? nullptr : form.strides.data(),
+      dlpack_dtype(form.dtype), is_on_device ? nb::device::cuda::value : nb::device::cpu::value,
+      is_on_device ? device->index() : 0);
   return nb::borrow<nb::any>(nb::cast(array));
 }
 
@@ -35,7 +37,9 @@ Framework parse_framework(const std::string& name) {
   if (name == "numpy") return Framework::kNumpy;
   if (name == "torch") return Framework::kTorch;
   if (name == "jax") return Framework::kJax;
-  throw Error(Status(ErrorCode::kMisuse, concat("[loader] as_ '", name, "'; use 'numpy', 'torch' or 'jax'")));
+  if (name == "dlpack") return Framework::kDlpack;
+  throw Error(Status(ErrorCode::kMisuse,
+                     concat("[loader] as_ '", name, "'; use 'numpy', 'torch', 'jax' or 'dlpack'")));
 }
 
 ArrayForm dense_form(DType dtype, int64_t count, const Shape& shape) {
@@ -62,10 +66,16 @@ nb::any make_array(Framework framework, void* data, const ArrayForm& form, nb::h
       return make<nb::pytorch>(data, form, owner);
     case Framework::kJax:
       return make<nb::jax>(data, form, owner);
+    case Framework::kDlpack:
+      return make<nb::array_api>(data, form, owner);
     case Framework::kNumpy:
       break;
   }
   return make<nb::numpy>(data, form, owner);
+}
+
+nb::any make_dlpack(void* data, const ArrayForm& form, const Device* device, nb::handle owner) {
+  return make<nb::array_api>(data, form, owner, device);
 }
 
 nb::any make_constant_array(const void* data, const ArrayForm& form, nb::handle owner) {

@@ -9,13 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "dlpipe/base/device/device.h"
 #include "dlpipe/base/dtype.h"
 #include "dlpipe/base/shape.h"
 
 namespace dlpipe::python {
 
-enum class Framework : uint8_t { kNumpy, kTorch, kJax };
-/// "numpy", "torch", "jax"; throws Error.
+/// kDlpack: anything that takes the DLPack protocol.
+enum class Framework : uint8_t { kNumpy, kTorch, kJax, kDlpack };
+/// "numpy", "torch", "jax", "dlpack"; throws Error.
 Framework parse_framework(const std::string& name);
 
 /// Sizes in elements; empty strides: dense rows.
@@ -31,6 +33,8 @@ ArrayForm channels_first(const ArrayForm& nhwc);
 
 /// `owner` is kept as long as the array. With the interpreter lock.
 nanobind::any make_array(Framework framework, void* data, const ArrayForm& form, nanobind::handle owner);
+/// An object with the DLPack protocol, whose memory is `device`'s (null: the CPU's) and which orders no streams.
+nanobind::any make_dlpack(void* data, const ArrayForm& form, const Device* device, nanobind::handle owner);
 /// For NumPy, not to be written.
 nanobind::any make_constant_array(const void* data, const ArrayForm& form, nanobind::handle owner);
 

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/ragged_field.h"
+#include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/pipeline/feed.h"
-#include "dlpipe/python/arrays.h"
 #include "dlpipe/python/errors.h"
+#include "dlpipe/python/lent_batch.h"
 #include "dlpipe/python/waiting.h"
 #include "dlpipe/run/input/data_paths.h"
 #include "dlpipe/run/input/preprocess.h"
@@ -27,73 +27,8 @@ namespace dlpipe::python {
 namespace {
 
 using pipeline::Feed;
-using LentPointer = std::shared_ptr<Feed::Lent>;
-
 /// How long a waiting thread goes without asking Python whether Ctrl-C was pressed.
 constexpr std::chrono::milliseconds kPatience(40);
-
-/// What all batches of a loader are handed out as.
-struct BatchForm {
-  Framework framework = Framework::kNumpy;
-  bool channels_first = false;
-  int image_field = -1;
-  int label_field = -1;
-  std::shared_ptr<const data::Dataset> dataset;
-};
-
-/// One lent batch; arrays made of it keep it.
-struct LentBatch {
-  LentPointer lent;
-  BatchForm form;
-  // where samples are mixed, [count]: the partners' labels, and the weight of the samples' own
-  std::vector<int64_t> partner_labels;
-  std::vector<float> own_weights;
-
-  const Batch& batch() const { return lent->batch(); }
-};
-
-LentBatch make_lent(LentPointer lent, const BatchForm& form) {
-  LentBatch made{std::move(lent), form, {}, {}};
-  const Batch& batch = made.batch();
-  if (batch.mixed.empty() || form.label_field < 0) return made;
-  const auto* labels =
-      reinterpret_cast<const int64_t*>(batch.fields[static_cast<size_t>(form.label_field)].data);
-  for (int64_t i = 0; i < batch.count; ++i) {
-    const SampleMix& mix = batch.mixed[static_cast<size_t>(i)];
-    made.partner_labels.push_back(labels[mix.partner < 0 ? i : mix.partner]);
-    made.own_weights.push_back(mix.partner < 0 ? 1.0f : mix.lambda);
-  }
-  return made;
-}
-
-nb::tuple field_arrays(nb::handle owner) {
-  auto& self = nb::cast<LentBatch&>(owner);
-  const Framework framework = self.form.framework;
-  const int64_t count = self.batch().count;
-  nb::list arrays;
-  int index = 0;
-  for (const BatchField& field : self.batch().fields) {
-    if (field.spec->ragged) {
-      const auto used = field.offsets.first(static_cast<size_t>(count) + 1);
-      arrays.append(
-          nb::make_tuple(make_array(framework, field.data,
-                                    dense_form(field.spec->dtype, used.back(), field.spec->shape), owner),
-                         make_array(framework, const_cast<int64_t*>(used.data()),
-                                    dense_form(DType::kI64, count + 1, {}), owner)));
-      ++index;
-      continue;
-    }
-    ArrayForm form = dense_form(field.spec->dtype, count, field.spec->shape);
-    if (index++ == self.form.image_field && self.form.channels_first) form = channels_first(form);
-    arrays.append(make_array(framework, field.data, form, owner));
-  }
-  if (!self.own_weights.empty()) {
-    arrays.append(
-        make_array(framework, self.partner_labels.data(), dense_form(DType::kI64, count, {}), owner));
-    arrays.append(make_array(framework, self.own_weights.data(), dense_form(DType::kF32, count, {}), owner));
-  }
-  return nb::tuple(arrays);
-}
 
 /// Names of a batch's fields, in the order of field_arrays.
 std::vector<std::string> field_names(const pipeline::Setup& setup) {
@@ -104,29 +39,6 @@ std::vector<std::string> field_names(const pipeline::Setup& setup) {
     names.emplace_back("lam");
   }
   return names;
-}
-
-/// (bytes, offsets) of a field without a fixed size as the dataset has it.
-nb::tuple ragged(const LentBatch& self, const std::string& field) {
-  const Batch& batch = self.batch();
-  data::RaggedField read = unlocked([&] {
-    return data::read_ragged_field(*self.form.dataset,
-                                   batch.sample_ids.first(static_cast<size_t>(batch.count)), field);
-  });
-  return nb::make_tuple(nb::bytes(read.bytes.data(), read.bytes.size()), std::move(read.offsets));
-}
-
-nb::list substitutions(const LentBatch& self) {
-  nb::list list;
-  for (const Substitution& one : self.batch().substitutions) {
-    nb::dict entry;
-    entry["position"] = one.position;
-    entry["bad_sample"] = one.bad_sample;
-    entry["used_sample"] = one.used_sample;
-    entry["reason"] = to_text(one.reason);
-    list.append(entry);
-  }
-  return list;
 }
 
 /// The loader. Its functions let go of the interpreter lock while they wait.
@@ -149,7 +61,7 @@ class LoaderFeed {
       auto answer = unlocked([&] { return feed_->next_within(pass, kPatience); });
       if (answer.has_value()) {
         if (*answer == nullptr) return std::nullopt;
-        return make_lent(*std::move(answer), form_);
+        return LentBatch(*std::move(answer), form_);
       }
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
     }
@@ -279,12 +191,35 @@ Result<std::unique_ptr<Feed>> open_feed(pipeline::FeedOptions options, bool trai
   return Feed::open(options);
 }
 
+/// Where batches are, and who decodes them.
+void use_device(const std::string& name, bool pin_memory, pipeline::LoaderOptions& options, BatchForm& form) {
+  Device* const device = value_or_throw(find_device(name));
+  if (device->is_host()) {
+    if (!pin_memory) return;
+    options.pinned_for = form.pinned_for = value_or_throw(cuda_device(0));
+    if (form.framework != Framework::kTorch)
+      throw Error(
+          Status(ErrorCode::kMisuse,
+                 "[loader] pin_memory is for copies on PyTorch's stream; use as_='torch', or device='cuda'"));
+    return;
+  }
+  if (pin_memory)
+    throw Error(
+        Status(ErrorCode::kMisuse, concat("[loader] pin_memory is for batches of the CPU, and device '", name,
+                                          "' copies them itself; leave pin_memory out")));
+  if (form.framework == Framework::kNumpy)
+    throw Error(Status(ErrorCode::kMisuse, concat("[loader] NumPy has no arrays on device '", name,
+                                                  "'; use as_='torch', 'jax' or 'dlpack'")));
+  options.device = form.device = device;
+  options.coef_decode = engine::device_code(*device).decode_coefficients;
+}
+
 void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, int64_t batch, int threads,
           int slots, int slots_max, uint64_t seed, bool train, bool shuffle, bool drop_last, int64_t epochs,
           int64_t limit, int rank, int world, int channels, std::vector<std::string> fields,
           const std::string& dtype, double mixup, double cutmix, const std::string& on_bad, int64_t max_bad,
           int64_t max_pixels, int64_t memory, const nb::bytes& quarantine, const std::string& framework,
-          bool channels_first) {
+          bool channels_first, const std::string& device, bool pin_memory) {
   pipeline::FeedOptions options;
   options.epochs_per_pass = epochs;
   options.loader = {.data = to_path(data),
@@ -313,6 +248,7 @@ void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, i
   BatchForm form;
   form.framework = parse_framework(framework);
   form.channels_first = channels_first;
+  use_device(device, pin_memory, options.loader, form);
   const DType image_dtype = options.loader.image_dtype;
   if (image_dtype == DType::kU8 && (mixup > 0 || cutmix > 0))
     throw Error(Status(ErrorCode::kMisuse,
@@ -323,41 +259,18 @@ void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, i
   new (self) LoaderFeed(unlocked([&] { return open_feed(options, train); }), form);
 }
 
-void bind_lent(nb::module_& module) {
-  nb::class_<LentBatch>(module, "LentBatch")
-      .def("arrays", [](nb::handle self) { return field_arrays(self); })
-      .def_prop_ro("epoch", [](const LentBatch& self) { return self.batch().epoch; })
-      .def_prop_ro("index", [](const LentBatch& self) { return self.batch().index; })
-      .def_prop_ro("last_in_epoch", [](const LentBatch& self) { return self.batch().last_in_epoch; })
-      .def_prop_ro("count", [](const LentBatch& self) { return self.batch().count; })
-      .def_prop_ro("chain", [](const LentBatch& self) { return self.batch().chain; })
-      .def_prop_ro("sample_ids",
-                   [](nb::handle self) {
-                     const Batch& batch = nb::cast<const LentBatch&>(self).batch();
-                     return make_constant_array(batch.sample_ids.data(),
-                                                dense_form(DType::kI64, batch.count, {}), self);
-                   })
-      .def_prop_ro("weight",
-                   [](nb::handle self) {
-                     const Batch& batch = nb::cast<const LentBatch&>(self).batch();
-                     return make_constant_array(batch.weight.data(), dense_form(DType::kF32, batch.count, {}),
-                                                self);
-                   })
-      .def_prop_ro("substitutions", substitutions)
-      .def("ragged", ragged, nb::arg("field"));
-}
-
 }  // namespace
 
 void bind_loader(nb::module_& module) {
-  bind_lent(module);
+  bind_lent_batch(module);
   nb::class_<LoaderFeed>(module, "Feed")
       .def("__init__", open, nb::kw_only(), nb::arg("data"), nb::arg("augment"), nb::arg("batch"),
            nb::arg("threads"), nb::arg("slots"), nb::arg("slots_max"), nb::arg("seed"), nb::arg("train"),
            nb::arg("shuffle"), nb::arg("drop_last"), nb::arg("epochs"), nb::arg("limit"), nb::arg("rank"),
            nb::arg("world"), nb::arg("channels"), nb::arg("fields"), nb::arg("dtype"), nb::arg("mixup"),
            nb::arg("cutmix"), nb::arg("on_bad"), nb::arg("max_bad"), nb::arg("max_pixels"), nb::arg("memory"),
-           nb::arg("quarantine"), nb::arg("framework"), nb::arg("channels_first"))
+           nb::arg("quarantine"), nb::arg("framework"), nb::arg("channels_first"), nb::arg("device"),
+           nb::arg("pin_memory"))
       .def("begin_pass", [](LoaderFeed& self) { return unlocked([&] { return self.feed().begin_pass(); }); })
       .def("next", &LoaderFeed::next, nb::arg("of_pass"))
       .def("batches_per_pass", [](LoaderFeed& self) { return self.feed().batches_per_pass(); })

@@ -119,6 +119,7 @@ class CudaDevice final : public Device {
   CudaDevice(int index, std::string description) : index_(index), description_(std::move(description)) {}
 
   DeviceKind kind() const override { return DeviceKind::kCuda; }
+  int index() const override { return index_; }
   std::string name() const override { return concat("cuda:", index_, " ", description_); }
 
   Result<void*> allocate(size_t bytes) override {

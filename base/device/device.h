@@ -49,6 +49,8 @@ class Device {
   virtual DeviceKind kind() const = 0;
   /// Its memory is the host's own, and what is asked of it is done when the call returns.
   bool is_host() const { return kind() == DeviceKind::kCpu; }
+  /// Which of its kind, from 0.
+  virtual int index() const { return 0; }
   /// "cpu", "cuda:0 NVIDIA ...".
   virtual std::string name() const = 0;
 

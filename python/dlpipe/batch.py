@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from dlpipe.tuples import Named, named_type
@@ -34,6 +35,9 @@ class Ragged:
             raise IndexError(f"sample {i} of {samples}")
         i %= samples
         return self.values[int(self.offsets[i]):int(self.offsets[i + 1])]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
 
     def texts(self) -> list[str]:
         """list of str, of a field of bytes."""
@@ -75,7 +79,10 @@ class Batch(Named):
 
     @property
     def path(self) -> list[str]:
-        """list of str: the files that the samples came from, below the folder that was ingested."""
+        """list of str: the files that the samples came from, below the folder that was ingested. Read from the dataset once
+        more, unless the loader's `fields` name it."""
+        if "path" in self._names:
+            return self["path"].texts()
         data, offsets = self._lent.ragged("path")
         return [os.fsdecode(data[begin:end]) for begin, end in zip(offsets, offsets[1:])]
 

@@ -75,7 +75,8 @@ class Loader:
         drop_last: leave out an epoch's last, smaller batch. Default: `train`.
         epochs: how many epochs one `for` takes; -1: it has no end.
         limit: use so many samples, drawn by the seed from all over the dataset; -1: all.
-        as_: "torch", "jax" or "numpy". Default: what is imported, in this order.
+        as_: "torch", "jax" or "numpy"; "dlpack" for objects that other libraries' from_dlpack takes. Default: what is
+            imported, in this order.
         layout: "NHWC", or "NCHW" for the same memory as [batch, channels, height, width] (torch's channels_last).
         channels: 3 for RGB, 1 for grey, 0 for what the pictures have.
         fields: names of what batches hold. Default: all that the dataset has but "path", which `batch.path` reads.
@@ -84,6 +85,12 @@ class Loader:
         threads: that decode; 0: as many as the process may use.
         slots: batches in memory, the one in your hands included.
         slots_max: as many as there may become for whoever keeps batches. Default: 16.
+        device: where batches are: "cpu", "cuda" or "cuda:1". On a GPU the loader copies on a stream of its own, ahead of the
+            loop, and the GPU decodes what ingest stored as coefficients; the stream that is current where a batch is taken
+            waits for the copy, and reads it. sample_ids, weight, partner_label, lam and fields with any number of rows stay
+            on the CPU.
+        pin_memory: page-locked batches of the CPU, for `image.to("cuda", non_blocking=True)` of your own on the stream that
+            is current where a batch is taken. The memory is filled again only after that copy.
         rank, world: this process' number and how many there are. Default: what torch.distributed, JAX or the
             environment (RANK and WORLD_SIZE, as torchrun sets them) says. Each rank gets its own part of every global
             batch of `batch` x `world` samples.
@@ -125,6 +132,8 @@ class Loader:
         threads: int = 0,
         slots: int = 3,
         slots_max: int | None = None,
+        device: str = "cpu",
+        pin_memory: bool = False,
         rank: int | None = None,
         world: int | None = None,
         mixup: float = 0.0,
@@ -167,7 +176,10 @@ class Loader:
             quarantine=os.fsencode(quarantine),
             framework=as_ or _imported_framework(),
             channels_first=layout == "NCHW",
+            device=device,
+            pin_memory=pin_memory,
         )
+        self._lend = _lend_pinned if pin_memory else lend
         self._batch_type = batch_type(tuple(self._feed.fields))
         self.batch_size = batch
         self._transform = None if transform is None else _Timed(transform)
@@ -175,7 +187,7 @@ class Loader:
 
     def __iter__(self) -> Iterator[Any]:
         """A new pass over the data. One that was left early is not gone on with: the next epoch begins."""
-        return _Pass(self._feed, self._batch_type, self._transform)
+        return _Pass(self._feed, self._batch_type, self._lend, self._transform)
 
     def __len__(self) -> int:
         """Batches of one `for`."""
@@ -256,6 +268,12 @@ class Loader:
         return self._feed.mean_std
 
 
+def _lend_pinned(kind, lent):
+    """A batch that PyTorch's current stream copies from."""
+    lent.read_on(sys.modules["torch"].cuda.current_stream().cuda_stream)
+    return lend(kind, lent)
+
+
 class _Timed:
     """The user's function over a batch, and how long it takes."""
 
@@ -279,9 +297,10 @@ class _Timed:
 class _Pass:
     """The iterator of one `for`."""
 
-    def __init__(self, feed, kind, transform):
+    def __init__(self, feed, kind, lend, transform):
         self._feed = feed
         self._kind = kind
+        self._lend = lend
         self._transform = transform
         self._number = feed.begin_pass()
 
@@ -292,5 +311,5 @@ class _Pass:
         lent = self._feed.next(self._number)
         if lent is None:
             raise StopIteration
-        batch = lend(self._kind, lent)
+        batch = self._lend(self._kind, lent)
         return batch if self._transform is None else self._transform(batch)

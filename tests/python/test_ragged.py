@@ -90,3 +90,12 @@ def test_training_says_which_fields_it_leaves_aside(objects, tmp_path, caplog):
     run = dlpipe.train(objects[0], model="lenet", augment="resize(32x32)", out=tmp_path / "run", batch=8, max_steps=1)
     assert run is not None
     assert "lenet is not trained on box (boxes), kind (labels), score (tensor), spot (points)" in caplog.text
+
+
+def test_paths_are_read_with_the_batch_where_they_are_asked_for(objects):
+    beside = [batch.path for batch in loader_of(objects)]
+    assert sorted(sum(beside, [])) == sorted(objects[1])
+    for batch, paths in zip(loader_of(objects, fields=["image", "path"]), beside):
+        assert batch.path == batch["path"].texts() == batch.path_.texts() == paths
+        batch._lent = None  # whatever reads the dataset
+        assert batch.path == paths

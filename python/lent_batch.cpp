@@ -1,0 +1,167 @@
+#include "dlpipe/python/lent_batch.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/ragged_field.h"
+#include "dlpipe/python/errors.h"
+#include "dlpipe/python/waiting.h"
+
+namespace nb = nanobind;
+
+namespace dlpipe::python {
+
+LentBatch::LentBatch(std::shared_ptr<pipeline::Feed::Lent> lent, const BatchForm& form)
+    : lent_(std::move(lent)), form_(form) {
+  const Batch& made = batch();
+  if (made.mixed.empty() || form.label_field < 0) return;
+  const auto label_of = [&](int64_t i) {  // as in the batch, which may be on a device
+    return value_or_throw(form_.dataset->header(made.sample_ids[static_cast<size_t>(i)])).label;
+  };
+  for (int64_t i = 0; i < made.count; ++i) {
+    const SampleMix& mix = made.mixed[static_cast<size_t>(i)];
+    partner_labels_.push_back(label_of(mix.partner < 0 ? i : mix.partner));
+    own_weights_.push_back(mix.partner < 0 ? 1.0f : mix.lambda);
+  }
+}
+
+void LentBatch::read_on(uintptr_t stream) {
+  Device* const device = form_.device != nullptr ? form_.device : form_.pinned_for;
+  if (device == nullptr) return;
+  auto borrowed = value_or_throw(device->borrow_stream(reinterpret_cast<void*>(stream)));
+  throw_if_error(lent_->read_on(std::move(borrowed)));
+}
+
+namespace {
+
+/// Memory of a device under the DLPack protocol: whoever takes it names the stream that will read it.
+class StreamedArray {
+ public:
+  StreamedArray(nb::object array, nb::object owner) : array_(std::move(array)), owner_(std::move(owner)) {}
+
+  nb::any dlpack(const nb::kwargs& given) const {
+    nb::kwargs rest;
+    std::optional<int64_t> stream;
+    for (const auto& [name, value] : given) {
+      if (nb::cast<std::string>(name) != "stream")
+        rest[name] = value;
+      else if (!value.is_none())
+        stream = nb::cast<int64_t>(value);
+    }
+    // Of https://data-apis.org/array-api: none stands for CUDA's default stream, 1; -1 asks for no order; 0 is no stream.
+    auto& batch = nb::cast<LentBatch&>(owner_);
+    if (stream && *stream < 1)
+      throw nb::buffer_error(concat("stream ", *stream, "; give the stream that reads the batch").c_str());
+    if (stream && batch.form().device == nullptr)
+      throw nb::buffer_error("a stream, and the batch is the CPU's");
+    if (batch.form().device != nullptr) batch.read_on(static_cast<uintptr_t>(stream.value_or(1)));
+    return nb::borrow<nb::any>(array_.attr("__dlpack__")(**rest));
+  }
+  nb::any dlpack_device() const { return nb::borrow<nb::any>(array_.attr("__dlpack_device__")()); }
+
+ private:
+  nb::object array_;
+  nb::object owner_;
+};
+
+/// As the loader's consumer has its arrays.
+nb::object hand_out(std::byte* data, const ArrayForm& form, const LentBatch& batch, nb::handle owner) {
+  const BatchForm& wanted = batch.form();
+  const bool is_streamed = wanted.device != nullptr || wanted.framework == Framework::kDlpack;
+  if (!is_streamed) return make_array(wanted.framework, data, form, owner);
+  nb::object array =
+      nb::cast(StreamedArray(make_dlpack(data, form, wanted.device, owner), nb::borrow(owner)));
+  if (wanted.framework == Framework::kTorch) return nb::module_::import_("torch").attr("from_dlpack")(array);
+  if (wanted.framework == Framework::kJax)
+    return nb::module_::import_("jax.dlpack").attr("from_dlpack")(array);
+  return array;
+}
+
+nb::tuple field_arrays(nb::handle owner) {
+  auto& self = nb::cast<LentBatch&>(owner);
+  const Framework framework = self.form().framework;
+  const int64_t count = self.batch().count;
+  const auto on_host = [&](auto* data, const ArrayForm& form) {
+    return make_array(framework == Framework::kDlpack ? Framework::kNumpy : framework, data, form, owner);
+  };
+  nb::list arrays;
+  int index = 0;
+  for (const BatchField& field : self.batch().fields) {
+    const bool is_image = index++ == self.form().image_field;
+    if (field.spec->ragged) {
+      const auto used = field.offsets.first(static_cast<size_t>(count) + 1);
+      arrays.append(
+          nb::make_tuple(on_host(field.data, dense_form(field.spec->dtype, used.back(), field.spec->shape)),
+                         on_host(const_cast<int64_t*>(used.data()), dense_form(DType::kI64, count + 1, {}))));
+      continue;
+    }
+    ArrayForm form = dense_form(field.spec->dtype, count, field.spec->shape);
+    if (is_image && self.form().channels_first) form = channels_first(form);
+    arrays.append(hand_out(field.data, form, self, owner));
+  }
+  if (!self.own_weights().empty()) {
+    arrays.append(on_host(self.partner_labels().data(), dense_form(DType::kI64, count, {})));
+    arrays.append(on_host(self.own_weights().data(), dense_form(DType::kF32, count, {})));
+  }
+  return nb::tuple(arrays);
+}
+
+/// (bytes, offsets) of a field without a fixed size as the dataset has it.
+nb::tuple ragged(const LentBatch& self, const std::string& field) {
+  const Batch& batch = self.batch();
+  data::RaggedField read = unlocked([&] {
+    return data::read_ragged_field(*self.form().dataset,
+                                   batch.sample_ids.first(static_cast<size_t>(batch.count)), field);
+  });
+  return nb::make_tuple(nb::bytes(read.bytes.data(), read.bytes.size()), std::move(read.offsets));
+}
+
+nb::list substitutions(const LentBatch& self) {
+  nb::list list;
+  for (const Substitution& one : self.batch().substitutions) {
+    nb::dict entry;
+    entry["position"] = one.position;
+    entry["bad_sample"] = one.bad_sample;
+    entry["used_sample"] = one.used_sample;
+    entry["reason"] = to_text(one.reason);
+    list.append(entry);
+  }
+  return list;
+}
+
+}  // namespace
+
+void bind_lent_batch(nb::module_& module) {
+  nb::class_<StreamedArray>(module, "StreamedArray")
+      .def("__dlpack__", &StreamedArray::dlpack)
+      .def("__dlpack_device__", &StreamedArray::dlpack_device);
+  nb::class_<LentBatch>(module, "LentBatch")
+      .def("arrays", [](nb::handle self) { return field_arrays(self); })
+      .def_prop_ro("epoch", [](const LentBatch& self) { return self.batch().epoch; })
+      .def_prop_ro("index", [](const LentBatch& self) { return self.batch().index; })
+      .def_prop_ro("last_in_epoch", [](const LentBatch& self) { return self.batch().last_in_epoch; })
+      .def_prop_ro("count", [](const LentBatch& self) { return self.batch().count; })
+      .def_prop_ro("chain", [](const LentBatch& self) { return self.batch().chain; })
+      .def_prop_ro("sample_ids",
+                   [](nb::handle self) {
+                     const Batch& batch = nb::cast<const LentBatch&>(self).batch();
+                     return make_constant_array(batch.sample_ids.data(),
+                                                dense_form(DType::kI64, batch.count, {}), self);
+                   })
+      .def_prop_ro("weight",
+                   [](nb::handle self) {
+                     const Batch& batch = nb::cast<const LentBatch&>(self).batch();
+                     return make_constant_array(batch.weight.data(), dense_form(DType::kF32, batch.count, {}),
+                                                self);
+                   })
+      .def_prop_ro("substitutions", substitutions)
+      .def("read_on", &LentBatch::read_on, nb::arg("stream"))
+      .def("ragged", ragged, nb::arg("field"));
+}
+
+}  // namespace dlpipe::python

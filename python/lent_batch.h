@@ -1,0 +1,50 @@
+// A batch on loan as Python sees it: arrays over the memory that it was made in, of the CPU or of a device.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/pipeline/feed.h"
+#include "dlpipe/python/arrays.h"
+
+namespace dlpipe::python {
+
+/// What all batches of a loader are handed out as.
+struct BatchForm {
+  Framework framework = Framework::kNumpy;
+  bool channels_first = false;
+  int image_field = -1;
+  int label_field = -1;
+  std::shared_ptr<const data::Dataset> dataset;
+  Device* device = nullptr;      // where batches are; null: the CPU
+  Device* pinned_for = nullptr;  // page-locked for copies to this one
+};
+
+/// One lent batch; arrays made of it keep it.
+class LentBatch {
+ public:
+  LentBatch(std::shared_ptr<pipeline::Feed::Lent> lent, const BatchForm& form);
+
+  const Batch& batch() const { return lent_->batch(); }
+  const BatchForm& form() const { return form_; }
+  std::vector<int64_t>& partner_labels() { return partner_labels_; }
+  std::vector<float>& own_weights() { return own_weights_; }
+  /// The consumer's stream, by its number (cudaStream_t): what it does from now on finds the batch there, and its memory is
+  /// filled again only after that.
+  void read_on(uintptr_t stream);
+
+ private:
+  std::shared_ptr<pipeline::Feed::Lent> lent_;
+  BatchForm form_;
+  // where samples are mixed, [count]: the partners' labels, and the weight of the samples' own
+  std::vector<int64_t> partner_labels_;
+  std::vector<float> own_weights_;
+};
+
+void bind_lent_batch(nanobind::module_& module);
+
+}  // namespace dlpipe::python
