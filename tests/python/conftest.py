@@ -1,5 +1,6 @@
 """Datasets for the tests: drawn pictures, ingested by the package's own program. Nothing but the package is needed."""
 
+import os
 import subprocess
 import sys
 
@@ -11,6 +12,10 @@ try:  # without the thread that tqdm keeps for slow bars, of other libraries too
     tqdm.tqdm.monitor_interval = 0
 except ImportError:
     pass
+
+
+#: Under AddressSanitizer freed memory stays, and terabytes of addresses are taken: memory can't be measured or limited.
+measures_memory = pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="a sanitizer changes the memory")
 
 
 def run_program(*arguments):

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import dlpipe
+from conftest import measures_memory
 
 CROP = "rrc(24) hflip"
 
@@ -197,6 +198,7 @@ def resident_mib():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
+@measures_memory
 def test_memory_stays_flat_over_ten_thousand_batches(train):
     loader = loader_of(train, batch=8, augment="rrc(8)", epochs=-1)
     iterator = iter(loader)
@@ -342,6 +344,7 @@ def test_a_dataset_that_is_removed_under_a_loader(pictures, tmp_path):
         loader_of(tmp_path / "data")
 
 
+@measures_memory
 def test_no_memory_is_a_memory_error(train):
     program = ("import dlpipe, resource, sys\n"
                "loader = dlpipe.Loader(sys.argv[1], augment='resize(512x512)', batch=32, threads=1, slots=1, slots_max=1000, epochs=-1)\n"
