@@ -8,6 +8,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/remote.h"
 #include "dlpipe/io/formats/json.h"
 
 namespace dlpipe::ingest {
@@ -79,12 +80,14 @@ Status check_options(const IngestOptions& options) {
 std::string sources_text(const IngestOptions& options) {
   if (options.sources.empty()) return options.list;
   const size_t more = options.sources.size() - 1;
-  return concat(printable(options.sources[0]), more == 0 ? "" : concat(" and ", more, " more"));
+  return concat(printable(data::shown_address(options.sources[0])),
+                more == 0 ? "" : concat(" and ", more, " more"));
 }
 
 std::string canonical_options(const IngestOptions& options) {
   std::error_code ignored;
   const auto absolute = [&](const std::string& path) {
+    if (data::is_address(path)) return data::shown_address(path);
     return path.empty() || path == "-" ? path : std::filesystem::weakly_canonical(path, ignored).string();
   };
   Json sources = Json::array();

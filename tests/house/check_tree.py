@@ -26,6 +26,7 @@ THIRD_PARTY = {
     "png.h": ["io/data/"],
     "webp/": ["io/data/"],
     "pugixml.hpp": ["io/data/"],
+    "curl/": ["io/data/"],
     "yaml-cpp/": ["io/data/"],
     "zstd.h": ["io/data/"],
     "zlib.h": ["io/data/"],

@@ -9,6 +9,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/remote.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/unpack.h"
 
@@ -22,6 +23,16 @@ Result<size_t> read_piece(int fd, std::span<std::byte> to, const std::string& na
     if (count >= 0) return static_cast<size_t>(count);
     if (errno != EINTR) return status_from_errno("ingest", concat("cannot read ", name), errno);
   }
+}
+
+Status unpack_remote(ScratchFile& scratch, const std::string& name, const SourceOptions& options,
+                     int64_t* modified_ns) {
+  DLPIPE_ASSIGN_OR_RETURN(const auto stream, RemoteStream::open(options.address, options.stop_requested));
+  DLPIPE_RETURN_IF_ERROR(unpack([&](std::span<std::byte> to) { return stream->read(to); },
+                                [&](std::span<const std::byte> bytes) { return scratch.append(bytes); },
+                                name));
+  *modified_ns = stream->modified_ns();
+  return {};
 }
 
 Status unpack_to(ScratchFile& scratch, int fd, const std::string& name, const SourceOptions& options) {
@@ -48,7 +59,8 @@ Result<ArchiveBytes> ArchiveBytes::open(const std::string& path, const SourceOpt
   archive.path_ = is_stream ? "standard input" : path;
   int fd = STDIN_FILENO;
   std::vector<RegularFile> file;
-  if (!is_stream) {
+  const bool is_remote = !options.address.empty();
+  if (!is_stream && !is_remote) {
     DLPIPE_ASSIGN_OR_RETURN(RegularFile opened, RegularFile::open("ingest", path));
     archive.stamp_ = opened.stamp();
     archive.size_ = opened.stamp().size_bytes;
@@ -59,7 +71,7 @@ Result<ArchiveBytes> ArchiveBytes::open(const std::string& path, const SourceOpt
     if (packing == Packing::kNone) return archive;
     fd = opened.fd();
     file.push_back(std::move(opened));
-  } else if (::isatty(fd) == 1) {
+  } else if (is_stream && ::isatty(fd) == 1) {
     return misuse("ingest",
                   "SRC is -, the standard input, which is a terminal; pipe an archive into it: `cat "
                   "shards-*.tar | dlpipe ingest - DST`");
@@ -67,7 +79,9 @@ Result<ArchiveBytes> ArchiveBytes::open(const std::string& path, const SourceOpt
   if (options.scratch == nullptr) return misuse("ingest", "no scratch file to unpack ", archive.path_, " to");
   DLPIPE_ASSIGN_OR_RETURN(archive.scratch_, options.scratch->file());
   archive.begin_ = archive.scratch_->size_bytes();
-  DLPIPE_RETURN_IF_ERROR(unpack_to(*archive.scratch_, fd, archive.path_, options));
+  DLPIPE_RETURN_IF_ERROR(
+      is_remote ? unpack_remote(*archive.scratch_, archive.path_, options, &archive.stamp_.modified_ns)
+                : unpack_to(*archive.scratch_, fd, archive.path_, options));
   archive.size_ = archive.scratch_->size_bytes() - archive.begin_;
   if (!file.empty() && !file.front().is_unchanged()) return changed(path);
   return archive;
@@ -141,7 +155,8 @@ Result<size_t> ArchiveBytes::Scan::read(uint64_t at, std::span<std::byte> to) {
       DLPIPE_RETURN_IF_ERROR(archive_.scratch_->read(archive_.begin_ + at, into));
       filled_ = into.size();
     } else {
-      DLPIPE_ASSIGN_OR_RETURN(filled_, read_at(file_.front().fd(), archive_.begin_ + at, into, archive_.path_));
+      DLPIPE_ASSIGN_OR_RETURN(filled_,
+                              read_at(file_.front().fd(), archive_.begin_ + at, into, archive_.path_));
       if (filled_ < into.size()) return changed(archive_.path_);
     }
   }

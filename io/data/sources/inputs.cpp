@@ -15,6 +15,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/many_sources.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
+#include "dlpipe/io/data/sources/remote.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
 #include "dlpipe/io/data/sources/tar_file.h"
@@ -74,13 +75,13 @@ std::vector<std::string> matches(const std::string& pattern) {
 
 Result<std::vector<std::string>> expand_one(const std::string& given) {
   if (given == "-" || exists(given)) return std::vector<std::string>{given};
-  if (given.find("://") != std::string::npos) {
-    return Status(ErrorCode::kUnsupported,
-                  concat("[ingest] ", printable(given),
-                         ": dlpipe reads no addresses; download it, or pipe it: `curl -L ", printable(given),
-                         " | dlpipe ingest - DST`"));
-  }
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, expand_braces(given));
+  if (is_address(given)) {
+    if (shown_address(given).find('*') != std::string::npos)
+      return misuse("ingest", printable(shown_address(given)),
+                    ": what lies at an address can't be listed; name the files, as shards-{000..127}.tar");
+    return names;
+  }
   std::vector<std::string> paths;
   for (const std::string& name : names) {
     if (exists(name)) {
@@ -104,8 +105,7 @@ Result<std::vector<std::string>> lines_of(const std::string& list) {
   std::vector<std::string> paths;
   for (const std::string& line : split({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, '\n')) {
     const std::string path(trim(line));
-    if (!path.empty())
-      paths.push_back(path.find("://") == std::string::npos ? (folder / path).string() : path);
+    if (!path.empty()) paths.push_back(is_address(path) ? path : (folder / path).string());
   }
   if (paths.empty())
     return Status(ErrorCode::kNotFound, concat("[ingest] --list ", printable(list), " is empty"));
@@ -202,6 +202,7 @@ Status check_each_once(const std::vector<SourceInput>& inputs) {
       if (++streams > 1) return misuse("ingest", "SRC is - twice; there is one standard input");
       continue;
     }
+    if (!input.address.empty()) continue;
     struct stat stat {};
     if (::stat(input.path.c_str(), &stat) != 0) continue;  // opening it says why
     const auto [former, fresh] = seen.emplace(id_of(stat), input.path);
@@ -251,6 +252,10 @@ Result<SourceInputs> expand_inputs(std::span<const std::string> given, const std
   for (const std::string& one : all_given) {
     DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> paths, expand_one(one));
     for (const std::string& path : paths) {
+      if (is_address(path)) {
+        all.inputs.push_back({shown_address(path), "", path});
+        continue;
+      }
       std::error_code ignored;
       if (path != "-" && fs::is_directory(path, ignored)) {
         DLPIPE_ASSIGN_OR_RETURN(const bool has_archives, add_archives(path, splits, all));
@@ -279,6 +284,7 @@ Result<std::unique_ptr<Source>> open_sources(std::span<const std::string> given,
   if (all.inputs.size() == 1 && all.inputs.front().split.empty() && all.notes.empty()) {
     SourceOptions one = options;
     one.path = all.inputs.front().path;
+    one.address = all.inputs.front().address;
     return open_source(one);
   }
   return open_many(std::move(all), options);

@@ -16,8 +16,9 @@
 namespace dlpipe::data {
 
 struct SourceInput {
-  std::string path;
-  std::string split = {};  // by its folder's or its own name: "train", "val", "test"; mostly empty
+  std::string path;          // of an address what may be shown of it
+  std::string split = {};    // by its folder's or its own name: "train", "val", "test"; mostly empty
+  std::string address = {};  // the whole of it; "": a path
 };
 
 struct SourceInputs {

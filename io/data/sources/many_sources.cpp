@@ -23,8 +23,9 @@ std::vector<std::string> names_of(const std::vector<SourceInput>& inputs) {
   for (const SourceInput& input : inputs) {
     std::error_code ignored;
     std::vector<std::string> one;
-    const fs::path full =
-        input.path == "-" ? fs::path("-") : fs::absolute(input.path, ignored).lexically_normal();
+    const fs::path full = input.path == "-" || !input.address.empty()
+                              ? fs::path(input.path)
+                              : fs::absolute(input.path, ignored).lexically_normal();
     for (const fs::path& part : full) {
       if (!part.empty()) one.push_back(part.string());
     }
@@ -195,6 +196,7 @@ Result<std::unique_ptr<Source>> open_many(SourceInputs inputs, const SourceOptio
   for (const SourceInput& input : inputs.inputs) {
     SourceOptions one = options;
     one.path = input.path;
+    one.address = input.address;
     one.alone = inputs.inputs.size() == 1;
     DLPIPE_ASSIGN_OR_RETURN(const SourceRecord* const record, find_source(one));
     DLPIPE_ASSIGN_OR_RETURN(auto source, record->open(one));

@@ -25,7 +25,8 @@ Result<std::unique_ptr<Source>> open_parquet(const SourceOptions& options) {
 
 extern const SourceRecord parquet_source;
 const SourceRecord parquet_source = {
-    "parquet", "a .parquet or .arrow file with pictures (Hugging Face's layout), by `python -m dlpipe ingest`",
+    "parquet",
+    "a .parquet or .arrow file with pictures (Hugging Face's layout), by `python -m dlpipe ingest`",
     recognizes_parquet, open_parquet};
 
 }  // namespace dlpipe::data

@@ -47,7 +47,7 @@ Result<const SourceRecord*> find_source(const SourceOptions& options) {
   const auto status = std::filesystem::status(options.path, error);
   if (error && error != std::errc::no_such_file_or_directory)
     return status_from_errno("ingest", concat("cannot look at ", options.path), error.value());
-  if (!std::filesystem::exists(status) && options.path != "-")
+  if (!std::filesystem::exists(status) && options.path != "-" && options.address.empty())
     return Status(ErrorCode::kNotFound, concat("[ingest] no file or folder ", printable(options.path)));
   const SourceRecord* best = nullptr;
   int surest = 0;
@@ -58,6 +58,10 @@ Result<const SourceRecord*> find_source(const SourceOptions& options) {
       surest = sure;
     }
   }
+  if (best != nullptr && !options.address.empty() && !best->takes_address)
+    return Status(ErrorCode::kUnsupported, concat("[ingest] ", printable(options.path),
+                                                  ": of addresses, archives are read (.tar, .tar.gz, "
+                                                  ".tar.zst, .tfrecord); download it, and ingest the file"));
   if (best != nullptr) return best;
   std::string known;
   for (const SourceRecord* record : sources.records())

@@ -75,15 +75,16 @@ struct SourceRecord;
 using SourceRegistry = Registry<SourceRecord>;
 
 struct SourceOptions {
-  std::string path;           // SRC: a folder or a file
+  std::string path;           // SRC: a folder or a file; an address without what is secret in it
   std::string manifest = {};  // --manifest; empty: none
   int64_t length = 256;       // of a sequence, in tokens
   bool splits = true;         // false (--no-splits): what looks like splits is none
   bool alone = true;          // false: of several inputs, whose classes are looked at together
   std::string label = {};  // --label: the column or JSON key that names the class; empty: found by its name
   std::vector<std::string> fields = {};  // --field: COLUMN:KIND (typed_columns.h)
-  std::string labels = {};  // --labels: file with a class per line, for pictures in the order of their names
-  std::string images = {};  // --images: folder of the pictures that SRC describes; empty: found beside it
+  std::string labels = {};   // --labels: file with a class per line, for pictures in the order of their names
+  std::string images = {};   // --images: folder of the pictures that SRC describes; empty: found beside it
+  std::string address = {};  // where `path` is an address: the whole of it (remote.h)
   std::shared_ptr<ScratchSpace> scratch = {};  // where packed archives and streams are unpacked
   const SourceRegistry* known = nullptr;       // what `path` may be; null: what is built in
   std::function<bool()> stop_requested = {};   // asked while something long is read; true: kCancelled
@@ -99,6 +100,7 @@ struct SourceRecord {
   int (*recognizes)(const SourceOptions& options);
   Result<std::unique_ptr<Source>> (*open)(const SourceOptions& options);
   const char* takes = "";  // which of --label, --field, --labels and --images it looks at; others are refused
+  bool takes_address = false;  // it reads its file by ArchiveBytes::open, which may be a remote one
 };
 
 std::span<const SourceRecord* const> source_table();

@@ -82,7 +82,9 @@ void TarSource::note_damage(const TarIndex& index, SourceListing& listing) const
 }
 
 Result<SourceListing> TarSource::list() {
-  if (!archive_ || options_.path != "-") {  // a stream is there once
+  const bool is_stream =
+      options_.path == "-" || !options_.address.empty();  // it is there once, or fetched once
+  if (!archive_ || !is_stream) {
     DLPIPE_ASSIGN_OR_RETURN(archive_, ArchiveBytes::open(options_.path, options_));
   }
   ArchiveBytes::Scan scan = archive_->scan();
@@ -113,6 +115,9 @@ const SourceRecord tar_source = {"tar",
                                  "a .tar, .tar.gz or .tar.zst (or - for one on the standard input) with "
                                  "WebDataset samples, class folders or "
                                  "class archives",
-                                 recognizes_tar, open_tar, "--label --labels"};
+                                 recognizes_tar,
+                                 open_tar,
+                                 "--label --labels",
+                                 true};
 
 }  // namespace dlpipe::data

@@ -209,7 +209,9 @@ Result<bool> TfrecordSource::add(ArchiveBytes::Scan& scan, uint64_t& at, SourceL
 
 Result<SourceListing> TfrecordSource::list() {
   class_of_entry_.clear();
-  DLPIPE_ASSIGN_OR_RETURN(file_, ArchiveBytes::open(options_.path, options_));
+  if (!file_ || options_.address.empty()) {  // a remote one is fetched once
+    DLPIPE_ASSIGN_OR_RETURN(file_, ArchiveBytes::open(options_.path, options_));
+  }
   SourceListing listing;
   ArchiveBytes::Scan scan = file_->scan();
   for (uint64_t at = 0; at < file_->size_bytes();) {
@@ -267,7 +269,8 @@ bool has_tfrecord_name(const std::string& path) {
 
 extern const SourceRecord tfrecord_source;
 const SourceRecord tfrecord_source = {
-    "tfrecord", "a .tfrecord file (or NAME-00000-of-00010) of tf.train.Example, or a folder of them",
-    recognizes_tfrecord, open_tfrecord, "--label"};
+    "tfrecord",          "a .tfrecord file (or NAME-00000-of-00010) of tf.train.Example, or a folder of them",
+    recognizes_tfrecord, open_tfrecord,
+    "--label",           true};
 
 }  // namespace dlpipe::data

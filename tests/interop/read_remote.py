@@ -1,0 +1,239 @@
+"""Ingests archives that servers give: one of Python with faults (cut connections, 503, slow bytes, a file that changes, no
+ranges), and moto's S3. What arrives is the file or nothing.
+
+    read_remote.py DLPIPE      (the program)
+"""
+
+import http.server
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+
+import numpy as np
+from PIL import Image
+
+from read_datasets import Dataset
+
+DLPIPE = sys.argv[1]
+SECRET = "wJalrXUtnFEMI/secret+key"
+KEY_ID = "AKIAEXAMPLEKEYID"
+
+
+def picture(number):
+    out = io.BytesIO()
+    Image.fromarray(np.random.default_rng(number).integers(0, 255, (40, 50, 3), np.uint8)).save(out, "JPEG")
+    return out.getvalue()
+
+
+def shard(begin, end, mode="w"):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=mode) as archive:
+        for i in range(begin, end):
+            for name, data in ((f"{i:05d}.jpg", picture(i)), (f"{i:05d}.cls", str(i % 3).encode())):
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+class Server:
+    """Gives `files`; `faults` are taken one for each request, None for none."""
+
+    def __init__(self, files, tags=True):
+        self.files, self.tags, self.faults, self.requests, self.versions = files, tags, [], [], {}
+        server = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def do_GET(self):
+                server.answer(self)
+
+        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.http.server_address[1]}"
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+    def answer(self, request):
+        name = request.path.split("?")[0].lstrip("/")
+        span = request.headers.get("Range")
+        self.requests.append((name, span))
+        fault = self.faults.pop(0) if self.faults else None
+        if name not in self.files or fault == 503:
+            request.send_response(503 if fault == 503 else 404)
+            request.send_header("Content-Length", "4")
+            if fault == 503:
+                request.send_header("Retry-After", "0")
+            request.end_headers()
+            request.wfile.write(b"busy")
+            return
+        if fault == "changed":
+            self.versions[name] = 2
+        data = self.files[name]
+        begin = int(re.match("bytes=([0-9]+)-", span).group(1)) if span and fault != "no ranges" else 0
+        request.send_response(206 if begin else 200)
+        if begin:
+            request.send_header("Content-Range", f"bytes {begin}-{len(data) - 1}/{len(data)}")
+        request.send_header("Content-Length", str(len(data) - begin))
+        if self.tags:
+            request.send_header("ETag", f'"{name}-{self.versions.get(name, 1)}"')
+        request.end_headers()
+        rest = data[begin:]
+        if fault == "cut":
+            request.wfile.write(rest[: len(rest) // 2])
+            request.wfile.flush()
+            request.close_connection = True
+        elif fault == "slow":
+            for at in range(0, len(rest), 4096):
+                request.wfile.write(rest[at : at + 4096])
+                time.sleep(0.002)
+        else:
+            request.wfile.write(rest)
+
+
+def ingest(folder, *arguments, environment=None):
+    destination = os.path.join(folder, "dst")
+    shutil.rmtree(destination, ignore_errors=True)
+    shutil.rmtree(destination + ".partial", ignore_errors=True)
+    command = [DLPIPE, "ingest", *arguments, destination, "--jpeg", "standard"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, **(environment or {})})
+    return destination, result
+
+
+def check(destination, begin, end):
+    dataset = Dataset(destination)
+    assert dataset.info["samples"] == end - begin, dataset.info["samples"]
+    for i in range(end - begin):
+        assert bytes(dataset.fields(i)["image"]) == picture(begin + i), i
+
+
+def no_secrets(destination, result, *secrets):
+    texts = [result.stdout, result.stderr]
+    for root, _, names in os.walk(os.path.dirname(destination)):
+        for name in names:
+            with open(os.path.join(root, name), "rb") as file:
+                texts.append(file.read().decode("latin-1"))
+    for secret in secrets:
+        assert not any(secret in text for text in texts), secret
+
+
+def test_faults(folder):
+    files = {"s-00.tar": shard(0, 30), "s-01.tar": shard(30, 60), "p.tar.gz": shard(0, 30, "w:gz")}
+    server = Server(files)
+    for name, faults in (("plain", []), ("cut", ["cut", "cut", "cut"]), ("busy", [503, 503, None]), ("slow", ["slow"]),
+                         ("cut and busy", ["cut", 503, "cut", 503])):
+        server.faults, server.requests = list(faults), []
+        destination, result = ingest(folder, server.address + "/s-00.tar")
+        assert result.returncode == 0, (name, result.stderr)
+        check(destination, 0, 30)
+        assert len(server.requests) == 1 + sum(f in ("cut", 503) for f in faults), (name, server.requests)
+        print(f"http {name}: same, {len(server.requests)} requests")
+    server.faults = ["cut"]
+    destination, result = ingest(folder, server.address + "/p.tar.gz")
+    assert result.returncode == 0, result.stderr
+    check(destination, 0, 30)
+    destination, result = ingest(folder, server.address + "/s-{00..01}.tar")
+    assert result.returncode == 0, result.stderr
+    check(destination, 0, 60)
+    print("http packed and many: same")
+    for name, faults in (("changed", ["cut", "changed"]), ("no ranges", ["cut", "no ranges"])):
+        server.versions, server.faults = {}, list(faults)
+        destination, result = ingest(folder, server.address + "/s-00.tar")
+        assert result.returncode == 1 and "changed while it was read" in result.stderr, (name, result.stderr)
+        assert not os.path.exists(destination), name
+        print(f"http {name}: refused")
+    _, result = ingest(folder, server.address + "/none.tar")
+    assert result.returncode == 1 and "there is no such file (404)" in result.stderr, result.stderr
+    untagged = Server(files, tags=False)
+    untagged.faults = ["cut"]
+    _, result = ingest(folder, untagged.address + "/s-00.tar")
+    assert result.returncode == 1 and "neither ETag nor Last-Modified" in result.stderr, result.stderr
+    print("http without tags: refused")
+    given = server.address.replace("http://", "http://me:hidden-password@") + "/s-00.tar?signature=hidden-query"
+    destination, result = ingest(folder, given)
+    assert result.returncode == 0, result.stderr
+    check(destination, 0, 30)
+    no_secrets(destination, result, "hidden-password", "hidden-query")
+    print("http: no secret is kept")
+
+
+def signature_of(request, url):
+    """The signature that botocore computes for what was asked."""
+    from botocore.auth import S3SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
+    authorization = request.headers["Authorization"]
+    signed = re.search("SignedHeaders=([^,]+)", authorization).group(1).split(";")
+    again = AWSRequest("GET", url, headers={name: request.headers[name] for name in signed})
+    again.context["timestamp"] = request.headers["X-Amz-Date"]
+    auth = S3SigV4Auth(Credentials(KEY_ID, SECRET), "s3", "us-east-1")
+    canonical = auth.canonical_request(again)
+    return auth.signature(auth.string_to_sign(again, canonical), again), authorization
+
+
+def test_signature(folder):
+    """What libcurl signs is what botocore would."""
+    server, seen = Server({"bucket/a b+c.tar": shard(0, 5)}), []
+    answer = server.answer
+
+    def noting(request):
+        seen.append(signature_of(request, server.address + request.path))
+        request.path = request.path.replace("%20", " ").replace("%2B", "+")
+        answer(request)
+
+    server.answer = noting
+    environment = {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL": server.address,
+                   "AWS_SESSION_TOKEN": "session-token", "AWS_REGION": "us-east-1"}
+    server.faults = ["cut"]
+    destination, result = ingest(folder, "s3://bucket/a b+c.tar", environment=environment)
+    assert result.returncode == 0, result.stderr
+    check(destination, 0, 5)
+    no_secrets(destination, result, SECRET, KEY_ID, "session-token")
+    for wanted, authorization in seen:
+        assert authorization.endswith(f"Signature={wanted}"), (wanted, authorization)
+    print(f"s3 signature: same, {len(seen)} requests")
+
+
+def test_s3(folder):
+    """moto's server."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    environment = {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL": endpoint}
+    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id=KEY_ID,
+                          aws_secret_access_key=SECRET)
+    client.create_bucket(Bucket="bucket")
+    for i in range(3):
+        client.put_object(Bucket="bucket", Key=f"shards/s-{i:03d}.tar", Body=shard(10 * i, 10 * i + 10))
+    destination, result = ingest(folder, "s3://bucket/shards/s-{000..002}.tar", environment=environment)
+    assert result.returncode == 0, result.stderr
+    check(destination, 0, 30)
+    no_secrets(destination, result, SECRET, KEY_ID)
+    _, result = ingest(folder, "s3://bucket/none.tar", environment=environment)
+    assert result.returncode == 1 and "no such file (404)" in result.stderr, result.stderr
+    server.stop()
+    print("s3 moto: same")
+
+
+def main():
+    for test in (test_faults, test_signature, test_s3):
+        with tempfile.TemporaryDirectory() as folder:
+            test(folder)
+
+
+if __name__ == "__main__":
+    main()
