@@ -1,4 +1,4 @@
-// `dlpipe bench pipeline | decode | storage | train | ops | h2d`: how fast each part is on this machine.
+// `dlpipe bench pipeline | decode | storage | train | ops | h2d | run`: how fast each part is on this machine.
 #include <cmath>
 
 #include "dlpipe/base/refuse.h"
@@ -13,6 +13,7 @@
 #include "dlpipe/pipeline/bench.h"
 #include "dlpipe/run/bench/bench_copies.h"
 #include "dlpipe/run/bench/bench_ops.h"
+#include "dlpipe/run/bench/bench_run.h"
 #include "dlpipe/run/bench/bench_train.h"
 #include "dlpipe/run/config/enumerated.h"
 #include "dlpipe/run/input/data_paths.h"
@@ -33,6 +34,7 @@ struct Options {
   pipeline::LoaderOptions loader;
   run::BenchTrainOptions train;
   run::BenchOpsOptions ops;
+  run::BenchRunOptions run;
 };
 
 std::string count(double value) {
@@ -167,6 +169,30 @@ Status bench_ops(Options options) {
   return {};
 }
 
+Status bench_run(Options options) {
+  options.run.seconds = options.seconds;
+  const run::BenchRunReport bench = run::bench_run(options.run);
+  if (options.json) {
+    print_answer(Json::object({{"samples_per_s", bench.samples_per_s},
+                               {"model", bench.options.model},
+                               {"batch", bench.options.batch},
+                               {"threads", bench.options.threads},
+                               {"dtype", bench.options.dtype},
+                               {"runs", bench.runs},
+                               {"median_ms", bench.median_ms},
+                               {"fastest_ms", bench.fastest_ms},
+                               {"peak_bytes", bench.peak_bytes}})
+                     .dump());
+    return {};
+  }
+  print_answer(concat(fixed(bench.samples_per_s, 1), " samples/s: ", fixed(bench.median_ms, 2),
+                      " ms for a batch of ", bench.options.batch, " in ", bench.options.dtype, " (median of ",
+                      human_count(bench.runs), " runs, fastest ", fixed(bench.fastest_ms, 2), " ms) with ",
+                      bench.options.threads, bench.options.threads == 1 ? " thread; " : " threads; ",
+                      "peak memory of values ", human_bytes(static_cast<uint64_t>(bench.peak_bytes))));
+  return {};
+}
+
 Status bench_copies(const Options& options) {
   DLPIPE_ASSIGN_OR_RETURN(Device* const device, find_device(options.device));
   const std::vector<run::CopyRate> rates = run::bench_copies(*device, options.seconds);
@@ -277,6 +303,15 @@ std::function<Status()> setup(Flags& flags) {
 
   Flags copies_part = add_part(flags, "h2d", "Copies between host and device, by size", *options);
   copies_part.add_option("--device", options->device, "cuda, cuda:1, cpu");
+
+  Flags run_part = add_part(flags, "run", "A compiled model", *options);
+  run_part.add_option("MODEL", options->run.model, "File of dlpipe compile").required();
+  run_part.add_option("--batch", options->run.batch, "Samples per batch").range(1, 1'000'000);
+  run_part.add_option("--threads", options->run.threads, "Threads; 0: as many as the process may use")
+      .range(0, 4096);
+  run_part.add_option("--dtype", options->run.dtype, "f32 or bf16");
+  run_part.add_option("--kernels", options->run.kernels, "How kernels are chosen, as in bench train")
+      .completes(names_of(run::kKernelsByNames));
   flags.require_part();
 
   return [=]() -> Status {
@@ -285,6 +320,7 @@ std::function<Status()> setup(Flags& flags) {
     if (storage_part.parsed()) return bench_storage(*options);
     if (copies_part.parsed()) return bench_copies(*options);
     if (ops_part.parsed()) return bench_ops(*options);
+    if (run_part.parsed()) return bench_run(*options);
     return bench_train(*options);
   };
 }
@@ -293,6 +329,7 @@ std::function<Status()> setup(Flags& flags) {
 
 extern const CommandRecord bench_command;
 const CommandRecord bench_command = {
-    "bench", "Measure pipeline, decoding, storage, training, ops or copies to a device", setup};
+    "bench", "Measure pipeline, decoding, storage, training, ops, copies to a device or a compiled model",
+    setup};
 
 }  // namespace dlpipe::cli

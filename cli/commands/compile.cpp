@@ -8,6 +8,8 @@
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/engine/graph/graph_file.h"
+#include "dlpipe/engine/onnx/export.h"
+#include "dlpipe/engine/onnx/import.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/config/enumerated.h"
 #include "dlpipe/run/use/graph_model.h"
@@ -21,8 +23,10 @@ using run::PassChoice;
 
 struct Options {
   run::ModelOptions model;
+  std::string onnx;
   std::string out;
   std::string passes = "all";
+  bool list_onnx_ops = false;
   bool json = false;
 };
 
@@ -41,13 +45,27 @@ Json report_json(const Options& options, const run::CompiledModel& compiled) {
                        {"name", compiled.graph.name},
                        {"captured_nodes", static_cast<int64_t>(compiled.captured_nodes)},
                        {"nodes", static_cast<int64_t>(compiled.graph.nodes.size())},
+                       {"model_peak_bytes", compiled.model_peak_bytes},
+                       {"graph_peak_bytes", compiled.graph_peak_bytes},
                        {"passes", std::move(passes)}});
 }
 
 Status compile(const Options& options) {
-  const run::CompiledModel compiled = run::compile_model(options.model, choice_of(options.passes));
+  if (options.list_onnx_ops) {
+    for (const std::string& name : engine::onnx::imported_ops()) print_answer(name);
+    return {};
+  }
+  if (options.out.empty()) return misuse("compile", "give the file to write, e.g. -o model.dlg");
+  if (options.model.weights.empty() == options.onnx.empty())
+    return misuse("compile", "give --ckpt or --onnx, one of them, for what is to be compiled");
+  const PassChoice passes = choice_of(options.passes);
+  const run::CompiledModel compiled = options.onnx.empty() ? run::compile_model(options.model, passes)
+                                                           : run::compile_onnx(options.onnx, passes);
   for (const std::string& note : compiled.notes) print_note(printable(note));
-  DLPIPE_RETURN_IF_ERROR(engine::graph::write_graph(options.out, compiled.graph));
+  DLPIPE_RETURN_IF_ERROR(
+      options.out.ends_with(".onnx")
+          ? engine::onnx::write_model(options.out, engine::onnx::export_graph(compiled.graph))
+          : engine::graph::write_graph(options.out, compiled.graph));
   if (options.json) {
     print_answer(report_json(options, compiled).dump());
     return {};
@@ -61,14 +79,20 @@ Status compile(const Options& options) {
   print_answer(format_table(rows));
   print_answer(concat(printable(options.out), ": ", compiled.graph.name, ", ",
                       human_count(static_cast<int64_t>(compiled.graph.nodes.size())), " nodes"));
+  if (compiled.model_peak_bytes > 0) {
+    print_answer(concat("peak memory of values, batch of one: ",
+                        human_bytes(static_cast<uint64_t>(compiled.graph_peak_bytes)), ", the model ",
+                        human_bytes(static_cast<uint64_t>(compiled.model_peak_bytes))));
+  }
   return {};
 }
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  flags.add_option("--ckpt", options->model.weights, "Checkpoint, run directory or safetensors file")
-      .required();
-  flags.add_option("-o,--out", options->out, "File to write, e.g. model.dlg").required();
+  flags.add_option("--ckpt", options->model.weights,
+                   "Checkpoint, run directory, safetensors file or compiled model");
+  flags.add_option("--onnx", options->onnx, "ONNX model, in place of --ckpt");
+  flags.add_option("-o,--out", options->out, "File to write: model.dlg, or model.onnx for ONNX (opset 17)");
   flags.add_option("--model", options->model.model, "Model by name, for a safetensors file");
   flags.add_option("--classes", options->model.classes,
                    "Class names for a safetensors file: a text file, or a dataset");
@@ -77,6 +101,7 @@ std::function<Status()> setup(Flags& flags) {
   flags
       .add_option("--passes", options->passes, "Which optimisations: all, those that keep every bit, or none")
       .choices({"all", "same-bits", "none"});
+  flags.add_flag("--list-onnx-ops", options->list_onnx_ops, "Print the ops of ONNX that --onnx takes");
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return compile(*options); };
 }

@@ -1,8 +1,10 @@
 // `dlpipe info`: the build and what this process may use of the machine.
+#include <algorithm>
 #include <memory>
 
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
@@ -16,6 +18,8 @@
 #include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/bench/bench_ops.h"
+#include "dlpipe/run/bench/bench_run.h"
 #include "dlpipe/run/record/build_info.h"
 
 namespace dlpipe::cli {
@@ -67,6 +71,8 @@ struct Options {
   int64_t batch = 1;
   bool graph = false;
   bool dot = false;
+  bool profile = false;
+  run::BenchRunOptions run = {};
 };
 
 std::string model_json(const Options& options, const engine::ModelSummary& summary) {
@@ -119,7 +125,35 @@ Status print_graph(const Options& options) {
   return {};
 }
 
+// Each node of a compiled model: its time, and the share of what the machine could do in that time.
+Status print_profile(const Options& options) {
+  if (options.path.empty()) return misuse("info", "--profile shows a compiled model; give its file");
+  run::BenchRunOptions bench = options.run;
+  bench.seconds = 2;
+  bench.model = options.path;
+  bench.batch = options.batch;
+  const run::RunProfile profile = run::profile_run(bench);
+  int64_t total = 0;
+  for (const run::NodeRate& node : profile.nodes) total += node.cost.ns;
+  std::vector<std::vector<std::string>> rows = {
+      {"node", "op", "ms", "share", "GFLOP/s", "GB/s", "of roofline"}};
+  for (const run::NodeRate& node : profile.nodes) {
+    const auto ns = static_cast<double>(std::max<int64_t>(node.cost.ns, 1));
+    rows.push_back({printable(node.name), node.cost.op, fixed(ns * 1e-6, 3),
+                    concat(fixed(100 * ns / static_cast<double>(std::max<int64_t>(total, 1)), 1), " %"),
+                    fixed(node.cost.flops / ns, 1), fixed(node.cost.bytes / ns, 1),
+                    concat(fixed(100 * run::roofline_share(node.cost, profile.roofline), 0), " %")});
+  }
+  print_answer(format_table(rows));
+  print_answer(concat(fixed(static_cast<double>(total) * 1e-6, 2), " ms for a batch of ",
+                      profile.options.batch, " with ", profile.options.threads,
+                      profile.options.threads == 1 ? " thread" : " threads", "; peak memory of values ",
+                      human_bytes(static_cast<uint64_t>(profile.peak_bytes))));
+  return {};
+}
+
 Status info(const Options& options) {
+  if (options.profile) return print_profile(options);
   if (options.graph || options.dot) return print_graph(options);
   if (!options.path.empty() && !options.model.empty())
     return misuse("info", "--model shows a model by its name alone; leave it out with a path");
@@ -142,6 +176,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("PATH", options->path, "Show what a safetensors file, checkpoint or run holds instead");
   flags.add_flag("--json", options->json, "Print one JSON line");
   flags.add_flag("--graph", options->graph, "Print the nodes of a compiled model");
+  flags.add_flag("--profile", options->profile, "Run a compiled model (--batch) and print each node's time");
   flags.add_flag("--dot", options->dot, "Print them for Graphviz (dot -Tsvg)");
   flags.add_option("--model", options->model, "Show this model's layers instead");
   flags

@@ -1,6 +1,7 @@
 #include "dlpipe/engine/graph/capture.h"
 
 #include <array>
+#include <cstring>
 #include <map>
 #include <set>
 #include <tuple>
@@ -167,19 +168,28 @@ Graph run_once(const std::string& name, std::span<const CaptureInput> inputs,
   return std::move(recorder.graph);
 }
 
-// The sizes that are twice as large in `two`.
-uint32_t growing(std::span<const int64_t> one, std::span<const int64_t> two, const std::string& what) {
+// The two batches: not one, for which a broadcast along the batch looks like nothing.
+constexpr int64_t kFirstBatch = 2;
+constexpr int64_t kSecondBatch = 3;
+
+// The sizes that are a multiple of the batch: those of the first run, and of the second.
+uint32_t growing(std::span<const int64_t> first, std::span<const int64_t> second, const std::string& what) {
   uint32_t axes = 0;
-  bool fits = one.size() == two.size();
-  for (size_t i = 0; fits && i < one.size(); ++i) {
-    if (one[i] == two[i]) continue;
-    fits = two[i] == 2 * one[i];
+  bool fits = first.size() == second.size();
+  for (size_t i = 0; fits && i < first.size(); ++i) {
+    if (first[i] == second[i]) continue;
+    fits = first[i] % kFirstBatch == 0 && second[i] == first[i] / kFirstBatch * kSecondBatch;
     axes |= bit(static_cast<int>(i));
   }
   if (!fits)
     refuse_capture("the sizes of ", what,
                    " are neither fixed nor a multiple of the batch; a graph has no others");
   return axes;
+}
+
+bool same_elements(const Tensor& a, const Tensor& b) {
+  if (a.raw() == b.raw() || !(a.shape() == b.shape())) return true;  // shapes are looked at elsewhere
+  return a.dtype() == b.dtype() && a.device().is_host() && std::memcmp(a.raw(), b.raw(), a.size_bytes()) == 0;
 }
 
 // What two runs say together: `one` with the batch's sizes marked.
@@ -192,10 +202,16 @@ void merge(Graph& one, const Graph& two) {
   }
   if (!same)
     refuse_capture(one.name,
-                   " calls other ops for a batch of 2 than for one of 1; a graph is the same for all");
+                   " calls other ops for a batch of 3 than for one of 2; a graph is the same for all");
   for (size_t i = 0; i < one.values.size(); ++i) {
     Value& value = one.values[i];
     value.batch_axes = growing(value.shape.dims(), two.values[i].shape.dims(), concat("'", value.name, "'"));
+    for (int axis = 0; axis < value.shape.rank(); ++axis) {
+      if (value.batch_axes & bit(axis)) value.shape[axis] /= kFirstBatch;
+    }
+    if (value.is_constant() && !same_elements(value.constant, two.values[i].constant))
+      refuse_capture("the constant '", value.name,
+                     "' has other values for a batch of 3; make it with ops of the input");
     if (value.is_constant() && value.batch_axes != 0)
       refuse_capture("the constant '", value.name, "' grows with the batch; make it with ops of the input");
   }
@@ -208,9 +224,15 @@ void merge(Graph& one, const Graph& two) {
       if (first[k].name != "shape")
         refuse_capture("attribute '", first[k].name, "' of '", one.value(node.outputs[0]).name, "' (",
                        node.op->record->name, ") depends on the batch; only a reshape's sizes may");
-      node.batch_sizes = growing(std::get<std::vector<int64_t>>(first[k].value),
-                                 std::get<std::vector<int64_t>>(second[k].value),
+      const auto& sizes = std::get<std::vector<int64_t>>(first[k].value);
+      node.batch_sizes = growing(sizes, std::get<std::vector<int64_t>>(second[k].value),
                                  concat("the reshape '", one.value(node.outputs[0]).name, "'"));
+      std::vector<NamedAttr> of_one = first;
+      auto& own = std::get<std::vector<int64_t>>(of_one[k].value);
+      for (size_t axis = 0; axis < own.size(); ++axis) {
+        if (node.batch_sizes & bit(static_cast<int>(axis))) own[axis] /= kFirstBatch;
+      }
+      node.attrs = make_attrs(*node.op->record, of_one);
     }
   }
 }
@@ -219,8 +241,8 @@ void merge(Graph& one, const Graph& two) {
 
 Graph capture(std::string name, std::span<const CaptureInput> inputs,
               std::span<const std::pair<std::string, Tensor>> weights, const Function& function) {
-  Graph graph = run_once(name, inputs, weights, function, 1);
-  merge(graph, run_once(name, inputs, weights, function, 2));
+  Graph graph = run_once(name, inputs, weights, function, kFirstBatch);
+  merge(graph, run_once(name, inputs, weights, function, kSecondBatch));
   graph.drop_unused_values();
   check(graph);
   return graph;

@@ -32,6 +32,8 @@ Tensor gelu(const Tensor& x);  // exact, erf
 /// x, relu(x) or gelu(x).
 Tensor activate(const Tensor& x, Activation activation);
 Tensor silu(const Tensor& x);
+Tensor erf(const Tensor& x);
+Tensor clip(const Tensor& x, double low, double high);  // min(max(x, low), high)
 Tensor sigmoid(const Tensor& x);
 Tensor tanh(const Tensor& x);
 inline Tensor operator+(const Tensor& a, const Tensor& b) {
@@ -61,6 +63,7 @@ Tensor reshape(const Tensor& x, const Shape& shape);  // one size may be -1
 Tensor transpose(const Tensor& x, std::vector<int> permutation);
 Tensor slice(const Tensor& x, int axis, int64_t begin, int64_t end, int64_t step = 1);
 Tensor concat(const std::vector<Tensor>& xs, int axis);
+Tensor expand(const Tensor& x, const Shape& shape);  // broadcast, a view
 using dlpipe::concat;  // base/text.h's, which the name above would hide in this namespace
 /// [N,...] -> [N,K]. Image tensors [N,H,W,C] are emitted in C,H,W order, so that PyTorch's linear weights
 /// mean the same.

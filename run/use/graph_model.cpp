@@ -2,8 +2,10 @@
 
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/models/capture_model.h"
+#include "dlpipe/engine/onnx/import.h"
 
 namespace dlpipe::run {
 
@@ -19,6 +21,19 @@ void refuse_options(const ModelOptions& options) {
       refuse("weights", options.weights, " is a compiled model, which says that itself; leave ", name,
              " out");
   }
+}
+
+template <class Function>
+int64_t peak_bytes_of(const Function& function) {
+  const auto before = static_cast<int64_t>(engine::allocator_statistics().used_bytes);
+  engine::reset_peak();
+  function();
+  return static_cast<int64_t>(engine::allocator_statistics().peak_used_bytes) - before;
+}
+
+void run_passes(CompiledModel& compiled, PassChoice passes) {
+  if (passes != PassChoice::kNone)
+    compiled.passes = engine::graph::optimize(compiled.graph, passes == PassChoice::kSameBits);
 }
 
 }  // namespace
@@ -44,9 +59,23 @@ CompiledModel compile_model(const ModelOptions& options, PassChoice passes, cons
   compiled.notes = std::move(loaded.notes);
   compiled.graph = engine::capture_model(*loaded.model, loaded.state.arguments, loaded.state.model);
   compiled.captured_nodes = compiled.graph.nodes.size();
-  if (passes != PassChoice::kNone)
-    compiled.passes = engine::graph::optimize(compiled.graph, passes == PassChoice::kSameBits);
+  run_passes(compiled, passes);
+  const engine::Tensor x = engine::blank_input(loaded.state.arguments, 1);
+  compiled.model_peak_bytes = peak_bytes_of([&] {
+    const engine::NoGrad no_grad;
+    (*loaded.model)(x);
+  });
+  const engine::graph::Runner runner(compiled.graph);
+  compiled.graph_peak_bytes = peak_bytes_of([&] { runner.run({&x, 1}); });
   compiled.graph.metadata[kModelKey] = to_json(loaded.state).dump();
+  return compiled;
+}
+
+CompiledModel compile_onnx(const std::string& path, PassChoice passes) {
+  CompiledModel compiled;
+  compiled.graph = engine::onnx::import_model(value_or_throw(engine::onnx::read_model(path)));
+  compiled.captured_nodes = compiled.graph.nodes.size();
+  run_passes(compiled, passes);
   return compiled;
 }
 

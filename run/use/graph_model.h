@@ -33,10 +33,16 @@ struct CompiledModel {
   size_t captured_nodes = 0;
   std::vector<engine::graph::PassReport> passes;
   std::vector<std::string> notes;  // of load_model
+  // Most memory of values at once, for a batch of one: the model as written, its graph. 0: there is no model.
+  int64_t model_peak_bytes = 0;
+  int64_t graph_peak_bytes = 0;
 };
 /// The forward pass of the weights that `options` name.
 CompiledModel compile_model(const ModelOptions& options, PassChoice passes,
                             const Registries& registries = {});
+
+/// The ONNX model in the file `path`; it says nothing of pictures and classes.
+CompiledModel compile_onnx(const std::string& path, PassChoice passes);
 
 /// What a compiled model's file holds, as load_model answers it. kMisuse where options are given that only other
 /// weights take, or where the graph was compiled from something that says nothing of pictures and classes.

@@ -14,6 +14,9 @@ import tempfile
 
 import lmdb
 import numpy as np
+import onnx
+import onnx.helper
+import onnx.numpy_helper
 import zstandard
 from tfrecord import example_pb2
 from tfrecord.writer import TFRecordWriter
@@ -120,7 +123,26 @@ def annotations():
     yield "labels", b"0 0.5 0.5 0.25 0.5\n1 0.1 0.1 0.4 0.1 0.2 0.5\n"
 
 
-KINDS = {"annotations": annotations, "datum": datums, "numpy": arrays, "cifar": cifars,
+def onnx_models():
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["N", 2, 5, 5]) for name in "xy")
+    weight = onnx.numpy_helper.from_array(np.arange(4, dtype="f4").reshape(2, 2, 1, 1), "w")
+    sizes = onnx.numpy_helper.from_array(np.array([0, -1], dtype="i8"), "sizes")
+    nodes = [onnx.helper.make_node("Conv", ["x", "w"], ["c"], kernel_shape=[1, 1]),
+             onnx.helper.make_node("MaxPool", ["c"], ["p"], kernel_shape=[2, 2], strides=[1, 1]),
+             onnx.helper.make_node("Reshape", ["p", "sizes"], ["y"])]
+    yield "images", onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [x], [y], [weight, sizes])).SerializeToString()
+    nodes = [onnx.helper.make_node("Shape", ["x"], ["s"]),
+             onnx.helper.make_node("Slice", ["s", "one", "two"], ["part"]),
+             onnx.helper.make_node("Add", ["part", "one"], ["sum"]),
+             onnx.helper.make_node("Concat", ["sum", "two"], ["joined"], axis=0),
+             onnx.helper.make_node("Split", ["x"], ["a", "b"], axis=1),
+             onnx.helper.make_node("Softmax", ["a"], ["y"], axis=-1)]
+    one = onnx.numpy_helper.from_array(np.array([1], dtype="i8"), "one")
+    two = onnx.numpy_helper.from_array(np.array([2], dtype="i8"), "two")
+    yield "sizes", onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [x], [y], [one, two])).SerializeToString()
+
+
+KINDS = {"annotations": annotations, "onnx": onnx_models, "datum": datums, "numpy": arrays, "cifar": cifars,
          "state": states, "tar": tars, "text": texts, "tfrecord": tfrecords}
 
 

@@ -37,6 +37,23 @@ TEST(Bench, PipelineGivesRateThreadsAndStages) {
   EXPECT_TRUE(has_decoder);
 }
 
+TEST(Bench, RunGivesTheRateOfACompiledModel) {
+  const ScratchDirectory folder;
+  const std::string file = folder / "m.dlg";
+  ASSERT_EQ(run_dlpipe({"compile", "--ckpt", trained_run().run, "-o", file}).exit_code, 0);
+  const Json json = bench_json({"run", file, "--batch", "3", "--threads", "1", "--kernels", "rules"});
+  EXPECT_GT(json["samples_per_s"].as_double(), 0);
+  EXPECT_EQ(json["batch"].as_int(), 3);
+  EXPECT_EQ(json["threads"].as_int(), 1);
+  EXPECT_EQ(json["dtype"].as_string(), "f32");
+  EXPECT_GT(json["peak_bytes"].as_int(), 0);
+  const Outcome profile = run_dlpipe({"info", file, "--profile", "--batch", "2"});
+  EXPECT_EQ(profile.exit_code, 0) << profile.err;
+  EXPECT_NE(profile.out.find("of roofline"), std::string::npos) << profile.out;
+  const Outcome dot = run_dlpipe({"info", file, "--dot"});
+  EXPECT_TRUE(dot.out.starts_with("digraph")) << dot.out;
+}
+
 // A batch needs as many samples as the limit leaves.
 TEST(Bench, PipelineTakesALimit) {
   std::vector<std::string> arguments = {

@@ -46,6 +46,22 @@ TEST(Compile, SaysWhatEachPassDid) {
   EXPECT_NE(outcome.out.find("capture"), std::string::npos) << outcome.out;
 }
 
+TEST(Compile, OnnxGoesOutAndComesBack) {
+  ScratchDirectory folder;
+  const std::string onnx = folder / "m.onnx", file = folder / "m.dlg", again = folder / "again.dlg";
+  ASSERT_EQ(run_dlpipe({"compile", "--ckpt", trained_run().run, "-o", file}).exit_code, 0);
+  const Outcome out = run_dlpipe({"compile", "--ckpt", file, "-o", onnx});
+  ASSERT_EQ(out.exit_code, 0) << out.err;
+  const Outcome back = run_dlpipe({"compile", "--onnx", onnx, "-o", again, "--json"});
+  ASSERT_EQ(back.exit_code, 0) << back.err;
+  EXPECT_NE(run_dlpipe({"compile", "--list-onnx-ops"}).out.find("Conv\n"), std::string::npos);
+  std::filesystem::resize_file(onnx, 100);
+  const Outcome damaged = run_dlpipe({"compile", "--onnx", onnx, "-o", again});
+  EXPECT_EQ(damaged.exit_code, 1);
+  EXPECT_NE(damaged.err.find("m.onnx"), std::string::npos) << damaged.err;
+  EXPECT_EQ(run_dlpipe({"compile", "--onnx", onnx, "--ckpt", file, "-o", again}).exit_code, 2);
+}
+
 TEST(Compile, RefusesWhatIsNoModel) {
   ScratchDirectory folder;
   const Outcome missing = run_dlpipe({"compile", "--ckpt", folder / "nothing", "-o", folder / "m.dlg"});

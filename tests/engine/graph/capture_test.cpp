@@ -80,9 +80,9 @@ TEST(Capture, RefusesViewsThatNoOpMade) {
 TEST(Capture, RefusesOtherOpsForAnotherBatch) {
   expect_refused(
       [](const std::vector<Tensor>& in) {
-        return std::vector<Tensor>{in[0].size(0) > 1 ? relu(in[0]) : sigmoid(in[0])};
+        return std::vector<Tensor>{in[0].size(0) > 2 ? relu(in[0]) : sigmoid(in[0])};
       },
-      "other ops for a batch of 2");
+      "other ops for a batch of 3");
   expect_refused(
       [](const std::vector<Tensor>& in) {
         return std::vector<Tensor>{scale(in[0], static_cast<double>(in[0].size(0)))};

@@ -1,0 +1,329 @@
+#include "dlpipe/engine/onnx/import.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "dlpipe/engine/graph/capture.h"
+#include "dlpipe/engine/onnx/import_run.h"
+
+namespace dlpipe::engine::onnx {
+
+namespace {
+
+bool is_integer(ElementType type) {
+  return type == ElementType::kInt64 || type == ElementType::kInt32 || type == ElementType::kBool ||
+         type == ElementType::kUint8 || type == ElementType::kInt8;
+}
+
+template <class T>
+T element(const std::string& bytes, size_t i) {
+  T value;
+  std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+int64_t integer_at(const TensorValue& tensor, size_t i) {
+  switch (tensor.type) {
+    case ElementType::kInt64:
+      return element<int64_t>(tensor.bytes, i);
+    case ElementType::kInt32:
+      return element<int32_t>(tensor.bytes, i);
+    case ElementType::kInt8:
+      return element<int8_t>(tensor.bytes, i);
+    default:
+      return element<uint8_t>(tensor.bytes, i);
+  }
+}
+
+float float_at(const TensorValue& tensor, size_t i) {
+  switch (tensor.type) {
+    case ElementType::kFloat:
+      return element<float>(tensor.bytes, i);
+    case ElementType::kDouble:
+      return static_cast<float>(element<double>(tensor.bytes, i));
+    case ElementType::kFloat16:
+      return static_cast<float>(element<Float16>(tensor.bytes, i));
+    default:
+      return static_cast<float>(element<BFloat16>(tensor.bytes, i));
+  }
+}
+
+RunValue value_of(const TensorValue& tensor) {
+  RunValue value;
+  const auto count = static_cast<size_t>(tensor.elements());
+  if (is_integer(tensor.type)) {
+    KnownInts ints{tensor.dims, {}};
+    for (size_t i = 0; i < count; ++i) ints.values.push_back(integer_at(tensor, i));
+    value.ints = std::move(ints);
+    return value;
+  }
+  if (tensor.dims.size() > static_cast<size_t>(Shape::kMaxRank)) {
+    throw Error(Status(ErrorCode::kUnsupported,
+                       dlpipe::concat("[onnx] tensor '", tensor.name, "' has ", tensor.dims.size(),
+                                      " axes; dlpipe takes ", Shape::kMaxRank)));
+  }
+  value.tensor = Tensor::empty(Shape(std::span<const int64_t>(tensor.dims)));
+  for (size_t i = 0; i < count; ++i) value.tensor.data<float>()[i] = float_at(tensor, i);
+  return value;
+}
+
+Tensor tensor_of(const KnownInts& ints) {
+  Tensor tensor = Tensor::empty(Shape(std::span<const int64_t>(ints.dims)), DType::kI64);
+  tensor.copy_from_host(ints.values.data(), ints.values.size() * sizeof(int64_t));
+  return tensor;
+}
+
+const ImportedOp* find_op(const std::string& name) {
+  for (const std::span<const ImportedOp> ops : {image_ops(), math_ops(), shape_ops()}) {
+    const auto found =
+        std::find_if(ops.begin(), ops.end(), [&](const ImportedOp& op) { return op.name == name; });
+    if (found != ops.end()) return &*found;
+  }
+  return nullptr;
+}
+
+DType input_dtype(const ValueInfo& info) {
+  if (info.type == ElementType::kInt64) return DType::kI64;
+  if (info.type == ElementType::kFloat || info.type == ElementType::kFloat16 ||
+      info.type == ElementType::kDouble || info.type == ElementType::kBFloat16)
+    return DType::kF32;
+  throw Error(Status(ErrorCode::kUnsupported,
+                     dlpipe::concat("[onnx] input '", info.name, "' has elements of type ",
+                                    static_cast<int>(info.type), "; expected float or int64")));
+}
+
+// The model's inputs but those that initializers give.
+std::vector<graph::CaptureInput> inputs_of(const Model& model) {
+  std::set<std::string> given;
+  for (const TensorValue& tensor : model.initializers) given.insert(tensor.name);
+  std::vector<graph::CaptureInput> inputs;
+  constexpr int64_t kMostElements = int64_t{1} << 32;
+  for (const ValueInfo& info : model.inputs) {
+    if (given.contains(info.name)) continue;
+    graph::CaptureInput input{info.name, {{}, input_dtype(info)}, 0};
+    if (info.dims.size() > static_cast<size_t>(Shape::kMaxRank))
+      throw Error(Status(ErrorCode::kUnsupported,
+                         dlpipe::concat("[onnx] input '", info.name, "' has ", info.dims.size(), " axes")));
+    int64_t elements = 1;
+    for (size_t axis = 0; axis < info.dims.size(); ++axis) {
+      const bool is_batch = axis == 0 && info.dims[0].size < 0;
+      const int64_t size = is_batch ? 1 : info.dims[axis].size;
+      if (size < 0) {
+        throw Error(Status(ErrorCode::kUnsupported,
+                           dlpipe::concat("[onnx] axis ", axis, " of input '", info.name, "' has no size ('",
+                                          info.dims[axis].symbol,
+                                          "'); only the first may vary: export the model with "
+                                          "the others fixed")));
+      }
+      if (size > 0 && elements > kMostElements / size)
+        throw Error(Status(ErrorCode::kCorrupt,
+                           dlpipe::concat("[onnx] input '", info.name, "' has impossible sizes")));
+      elements *= std::max<int64_t>(size, 1);
+      input.sample.shape.push_back(size);
+      if (is_batch) input.batch_axes = bit(0);
+    }
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+void name_outputs(graph::Graph& graph, const Model& model) {
+  std::set<std::string> taken;
+  for (const graph::Value& value : graph.values) taken.insert(value.name);
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    graph::Value& value = graph.value(graph.outputs[i]);
+    const bool is_input =
+        std::find(graph.inputs.begin(), graph.inputs.end(), graph.outputs[i]) != graph.inputs.end();
+    if (!is_input && !value.is_constant() && taken.insert(model.outputs[i].name).second)
+      value.name = model.outputs[i].name;
+  }
+}
+
+}  // namespace
+
+Tensor planes_of(const Tensor& image) {
+  return transpose(image, {0, 3, 1, 2});
+}
+Tensor image_of(const Tensor& planes) {
+  return transpose(planes, {0, 2, 3, 1});
+}
+
+Constants::Constants(const Model& model) {
+  for (const TensorValue& tensor : model.initializers) values_.emplace(tensor.name, value_of(tensor));
+}
+
+std::vector<std::pair<std::string, Tensor>> Constants::named_tensors() const {
+  std::vector<std::pair<std::string, Tensor>> named;
+  for (const auto& [name, value] : values_) {
+    if (value.tensor.defined()) named.emplace_back(name, value.tensor);
+  }
+  return named;
+}
+
+const RunValue& Constants::of(const std::string& name, const TensorValue& tensor) {
+  const auto known = values_.find(name);
+  return known != values_.end() ? known->second : values_.emplace(name, value_of(tensor)).first->second;
+}
+
+Run::Run(const Model& model, Constants& constants, std::span<const Tensor> inputs)
+    : model_(model), constants_(constants), values_(constants.values()) {
+  const auto opset = model.opsets.find("");
+  opset_ = opset == model.opsets.end() ? 1 : opset->second;
+  size_t next = 0;
+  for (const ValueInfo& info : model.inputs) {
+    if (values_.contains(info.name)) continue;
+    values_[info.name].tensor = inputs[next++];
+  }
+}
+
+std::vector<Tensor> Run::run() {
+  for (const NodeEntry& node : model_.nodes) {
+    const ImportedOp* const op = node.domain.empty() || node.domain == "ai.onnx" ? find_op(node.op) : nullptr;
+    if (op == nullptr)
+      refuse(node, "dlpipe has no such op", node.domain.empty() ? "" : dlpipe::concat(" of ", node.domain));
+    op->call(*this, node);
+  }
+  std::vector<Tensor> outputs;
+  for (const ValueInfo& info : model_.outputs) {
+    const auto found = values_.find(info.name);
+    if (found == values_.end())
+      throw Error(
+          Status(ErrorCode::kCorrupt, dlpipe::concat("[onnx] no node makes the output '", info.name, "'")));
+    const RunValue& value = found->second;
+    outputs.push_back(value.ints       ? tensor_of(*value.ints)
+                      : value.is_image ? planes_of(value.tensor)
+                                       : value.tensor);
+  }
+  return outputs;
+}
+
+const RunValue& Run::value(const NodeEntry& node, size_t i) const {
+  if (!has(node, i))
+    throw Error(
+        Status(ErrorCode::kCorrupt, dlpipe::concat("[onnx] node '", node_name(node), "' (", node.op, ") has ",
+                                                   node.inputs.size(), " inputs; it needs number ", i)));
+  const auto found = values_.find(node.inputs[i]);
+  if (found == values_.end())
+    throw Error(Status(ErrorCode::kCorrupt,
+                       dlpipe::concat("[onnx] node '", node_name(node), "' (", node.op, ") reads '",
+                                      node.inputs[i], "', which no node before it makes")));
+  return found->second;
+}
+
+Tensor Run::tensor(const NodeEntry& node, size_t i) {
+  const RunValue& given = value(node, i);
+  if (!given.ints) return given.is_image ? planes_of(given.tensor) : given.tensor;
+  RunValue& kept = values_.at(node.inputs[i]);
+  if (!kept.tensor.defined()) kept.tensor = tensor_of(*given.ints);
+  return kept.tensor;
+}
+
+Tensor Run::image(const NodeEntry& node, size_t i) {
+  const RunValue& given = value(node, i);
+  if (given.is_image) return given.tensor;
+  if (shape(node, i).rank() != 4)
+    refuse(node, "expected images [N,C,H,W] as input ", i, ", got ", shape(node, i).to_string());
+  return image_of(tensor(node, i));
+}
+
+const KnownInts& Run::ints(const NodeEntry& node, size_t i) const {
+  const RunValue& given = value(node, i);
+  if (!given.ints) refuse(node, "input ", i, " depends on the values of the model's input; only sizes may");
+  return *given.ints;
+}
+
+Shape Run::shape(const NodeEntry& node, size_t i) const {
+  const RunValue& given = value(node, i);
+  if (given.ints) return Shape(std::span<const int64_t>(given.ints->dims));
+  const Shape& own = given.tensor.shape();
+  return given.is_image ? Shape{own[0], own[3], own[1], own[2]} : own;
+}
+
+double Run::number(const NodeEntry& node, size_t i) const {
+  const RunValue& given = value(node, i);
+  if (given.ints && given.ints->values.size() == 1) return static_cast<double>(given.ints->values[0]);
+  const auto constant = constants_.values().find(node.inputs[i]);
+  if (given.ints || constant == constants_.values().end() || given.tensor.elements() != 1)
+    refuse(node, "input ", i, " is not one number that is known before the model runs");
+  return given.tensor.item();
+}
+
+void Run::set_value(const NodeEntry& node, RunValue value, size_t output) {
+  if (output >= node.outputs.size()) return;
+  values_[node.outputs[output]] = std::move(value);
+}
+void Run::set(const NodeEntry& node, Tensor tensor, size_t output) {
+  set_value(node, {std::move(tensor)}, output);
+}
+void Run::set_image(const NodeEntry& node, Tensor tensor) {
+  set_value(node, {std::move(tensor), true});
+}
+void Run::set_like_input(const NodeEntry& node, Tensor tensor) {
+  set_value(node, {std::move(tensor), value(node, 0).is_image});
+}
+void Run::set_ints(const NodeEntry& node, KnownInts ints, size_t output) {
+  constexpr size_t kMost = 1 << 24;
+  if (ints.values.size() > kMost) refuse(node, "it makes more than ", kMost, " integers");
+  set_value(node, {{}, false, std::move(ints)}, output);
+}
+
+const Attribute* Run::find(const NodeEntry& node, std::string_view name) const {
+  const auto found = std::find_if(node.attributes.begin(), node.attributes.end(),
+                                  [&](const Attribute& attribute) { return attribute.name == name; });
+  return found == node.attributes.end() ? nullptr : &*found;
+}
+int64_t Run::attribute(const NodeEntry& node, std::string_view name, int64_t otherwise) const {
+  const Attribute* const found = find(node, name);
+  return found == nullptr ? otherwise : found->i;
+}
+double Run::attribute(const NodeEntry& node, std::string_view name, double otherwise) const {
+  const Attribute* const found = find(node, name);
+  return found == nullptr ? otherwise : static_cast<double>(found->f);
+}
+std::string Run::attribute(const NodeEntry& node, std::string_view name, const char* otherwise) const {
+  const Attribute* const found = find(node, name);
+  return found == nullptr ? otherwise : found->s;
+}
+std::vector<int64_t> Run::attribute(const NodeEntry& node, std::string_view name,
+                                    std::vector<int64_t> otherwise) const {
+  const Attribute* const found = find(node, name);
+  return found == nullptr ? std::move(otherwise) : found->ints;
+}
+std::vector<int64_t> Run::ints_or_attribute(const NodeEntry& node, size_t i, std::string_view name,
+                                            std::vector<int64_t> otherwise) const {
+  return has(node, i) ? ints(node, i).values : attribute(node, name, std::move(otherwise));
+}
+
+int Run::axis(const NodeEntry& node, int64_t axis, int rank) const {
+  if (axis < -rank || axis >= rank) refuse(node, "axis ", axis, " is none of a tensor of rank ", rank);
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+const RunValue& Run::constant(const NodeEntry& node, const TensorValue& tensor) {
+  return constants_.of(node.outputs.empty() ? "" : node.outputs[0], tensor);
+}
+
+graph::Graph import_model(const Model& model) {
+  Constants constants(model);
+  const std::vector<graph::CaptureInput> inputs = inputs_of(model);
+  if (model.outputs.empty()) throw Error(Status(ErrorCode::kCorrupt, "[onnx] the model has no output"));
+  std::vector<std::pair<std::string, Tensor>> weights = constants.named_tensors();
+  graph::Graph graph =
+      graph::capture(model.graph_name, inputs, weights,
+                     [&](const std::vector<Tensor>& given) { return Run(model, constants, given).run(); });
+  name_outputs(graph, model);
+  graph.metadata = model.metadata;
+  return graph;
+}
+
+std::vector<std::string> imported_ops() {
+  std::vector<std::string> names;
+  for (const std::span<const ImportedOp> ops : {image_ops(), math_ops(), shape_ops()}) {
+    for (const ImportedOp& op : ops) names.emplace_back(op.name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace dlpipe::engine::onnx

@@ -1,0 +1,434 @@
+// Elementwise ops, products, reductions and norms of rows.
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numbers>
+
+#include "dlpipe/engine/onnx/import_run.h"
+
+namespace dlpipe::engine::onnx {
+
+namespace {
+
+// A tensor broadcast as numpy does, seen as images: [C,1,1] of the model's is [1,1,1,C] here.
+Tensor image_operand(Run& run, const NodeEntry& node, size_t i) {
+  const RunValue& value = run.value(node, i);
+  if (value.is_image) return value.tensor;
+  const Tensor plain = run.tensor(node, i);
+  if (plain.elements() == 1) return plain;
+  Shape shape;
+  for (int axis = plain.rank(); axis < 4; ++axis) shape.push_back(1);
+  for (const int64_t size : plain.shape().dims()) shape.push_back(size);
+  return image_of(reshape(plain, shape));
+}
+
+// Two operands in one order of axes.
+void binary(Run& run, const NodeEntry& node, Tensor (*op)(const Tensor&, const Tensor&)) {
+  const bool images = run.value(node, 0).is_image || run.value(node, 1).is_image;
+  const bool fits = run.shape(node, 0).rank() <= 4 && run.shape(node, 1).rank() <= 4;
+  if (images && fits) {
+    run.set_image(node, op(image_operand(run, node, 0), image_operand(run, node, 1)));
+  } else {
+    run.set(node, op(run.tensor(node, 0), run.tensor(node, 1)));
+  }
+}
+
+Shape broadcast(const Run& run, const NodeEntry& node, const std::vector<int64_t>& a,
+                const std::vector<int64_t>& b) {
+  const size_t rank = std::max(a.size(), b.size());
+  Shape shape;
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t left = i + a.size() < rank ? 1 : a[i + a.size() - rank];
+    const int64_t right = i + b.size() < rank ? 1 : b[i + b.size() - rank];
+    if (left != right && left != 1 && right != 1) run.refuse(node, "its inputs don't broadcast");
+    shape.push_back(left == 1 ? right : left);
+  }
+  return shape;
+}
+
+// Where element `i` of `shape` is in a list of `dims` that broadcasts to it.
+size_t broadcast_place(int64_t i, const Shape& shape, const std::vector<int64_t>& dims) {
+  int64_t place = 0;
+  int64_t stride = 1;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    const int64_t index = i % shape[axis];
+    i /= shape[axis];
+    const auto own = static_cast<int64_t>(dims.size()) - (shape.rank() - axis);
+    if (own < 0) break;
+    const int64_t size = dims[static_cast<size_t>(own)];
+    if (size != 1) place += index * stride;
+    stride *= size;
+  }
+  return static_cast<size_t>(place);
+}
+
+// The same on integers that are known.
+template <class Function>
+KnownInts known_binary(const Run& run, const NodeEntry& node, const Function& op) {
+  const KnownInts& a = run.ints(node, 0);
+  const KnownInts& b = run.ints(node, 1);
+  if (std::max(a.dims.size(), b.dims.size()) > static_cast<size_t>(Shape::kMaxRank))
+    run.refuse(node, "too many axes");
+  const Shape shape = broadcast(run, node, a.dims, b.dims);
+  constexpr int64_t kMost = 1 << 24;
+  int64_t elements = 1;
+  for (const int64_t size : shape.dims()) {
+    if (size > kMost / std::max<int64_t>(elements, 1)) run.refuse(node, "it makes more than 2^24 integers");
+    elements *= size;
+  }
+  KnownInts result{{shape.begin(), shape.end()}, {}};
+  for (int64_t i = 0; i < elements; ++i)
+    result.values.push_back(
+        op(a.values[broadcast_place(i, shape, a.dims)], b.values[broadcast_place(i, shape, b.dims)]));
+  return result;
+}
+
+bool both_known(const Run& run, const NodeEntry& node) {
+  return run.is_known(node, 0) && run.is_known(node, 1);
+}
+
+// Wrapping, as the model's integers do; C++ has no word for an overflow of signed ones.
+int64_t wrapping(uint64_t value) {
+  return static_cast<int64_t>(value);
+}
+
+template <Tensor (*kOp)(const Tensor&, const Tensor&), int64_t (*kKnown)(int64_t, int64_t)>
+void arithmetic(Run& run, const NodeEntry& node) {
+  if (both_known(run, node)) {
+    run.set_ints(node, known_binary(run, node, kKnown));
+  } else {
+    binary(run, node, kOp);
+  }
+}
+
+int64_t known_add(int64_t a, int64_t b) {
+  return wrapping(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+int64_t known_sub(int64_t a, int64_t b) {
+  return wrapping(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+int64_t known_mul(int64_t a, int64_t b) {
+  return wrapping(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+int64_t known_div(int64_t a, int64_t b) {
+  return b == 0 || b == -1 ? known_sub(0, a) * (b == 0 ? 0 : 1) : a / b;
+}
+
+template <int64_t (*kKnown)(int64_t, int64_t)>
+void known_only(Run& run, const NodeEntry& node) {
+  if (!both_known(run, node)) run.refuse(node, "dlpipe compares sizes alone, not what depends on the input");
+  run.set_ints(node, known_binary(run, node, kKnown));
+}
+int64_t known_equal(int64_t a, int64_t b) {
+  return a == b ? 1 : 0;
+}
+int64_t known_less(int64_t a, int64_t b) {
+  return a < b ? 1 : 0;
+}
+int64_t known_greater(int64_t a, int64_t b) {
+  return a > b ? 1 : 0;
+}
+int64_t known_less_or_equal(int64_t a, int64_t b) {
+  return a <= b ? 1 : 0;
+}
+int64_t known_greater_or_equal(int64_t a, int64_t b) {
+  return a >= b ? 1 : 0;
+}
+// As Python's: of the divisor's sign.
+int64_t known_mod(int64_t a, int64_t b) {
+  if (b == 0 || b == -1) return 0;
+  const int64_t rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+int64_t known_or(int64_t a, int64_t b) {
+  return a != 0 || b != 0 ? 1 : 0;
+}
+int64_t known_and(int64_t a, int64_t b) {
+  return a != 0 && b != 0 ? 1 : 0;
+}
+
+void where(Run& run, const NodeEntry& node) {
+  const KnownInts& which = run.ints(node, 0);
+  if (!run.is_known(node, 1) || !run.is_known(node, 2)) {
+    if (which.values.size() != 1) run.refuse(node, "dlpipe chooses whole tensors alone");
+    const size_t chosen = which.values[0] != 0 ? 1 : 2;
+    run.set_value(node, run.value(node, chosen));
+    return;
+  }
+  const KnownInts& yes = run.ints(node, 1);
+  const KnownInts& no = run.ints(node, 2);
+  KnownInts result{which.dims, {}};
+  if (yes.values.size() > which.values.size()) result.dims = yes.dims;
+  if (no.values.size() > std::max(yes.values.size(), which.values.size())) result.dims = no.dims;
+  const size_t count = static_cast<size_t>(Shape(std::span<const int64_t>(result.dims)).elements());
+  const auto at = [&](const KnownInts& ints, size_t i) {
+    if (ints.values.size() != 1 && ints.values.size() != count)
+      run.refuse(node, "its inputs have unlike sizes");
+    return ints.values[ints.values.size() == 1 ? 0 : i];
+  };
+  for (size_t i = 0; i < count; ++i) result.values.push_back(at(which, i) != 0 ? at(yes, i) : at(no, i));
+  run.set_ints(node, std::move(result));
+}
+
+// Ops of one input, whose order of axes doesn't matter.
+template <Tensor (*kOp)(const Tensor&)>
+void unary(Run& run, const NodeEntry& node) {
+  const Tensor x = run.value(node, 0).ints ? run.tensor(node, 0) : run.value(node, 0).tensor;
+  run.set_like_input(node, kOp(x));
+}
+
+Tensor float_input(Run& run, const NodeEntry& node) {
+  return run.value(node, 0).ints ? run.tensor(node, 0) : run.value(node, 0).tensor;
+}
+
+Tensor negated(const Tensor& x) {
+  return scale(x, -1.0);
+}
+Tensor reciprocal(const Tensor& x) {
+  return div(Tensor::full({}, 1.0), x);
+}
+Tensor hard_swish(const Tensor& x) {
+  return x * clip(scale(x, 1.0 / 6, 0.5), 0, 1);
+}
+Tensor absolute(const Tensor& x) {
+  return relu(x) + relu(scale(x, -1.0));
+}
+Tensor softplus(const Tensor& x) {  // log(1 + e^x) = max(x, 0) + log(1 + e^-|x|)
+  return relu(x) + log(scale(exp(scale(absolute(x), -1.0)), 1.0, 1.0));
+}
+
+void negative(Run& run, const NodeEntry& node) {
+  if (!run.is_known(node, 0)) return unary<negated>(run, node);
+  KnownInts ints = run.ints(node, 0);
+  for (int64_t& value : ints.values) value = known_sub(0, value);
+  run.set_ints(node, std::move(ints));
+}
+
+void logical_not(Run& run, const NodeEntry& node) {
+  KnownInts ints = run.ints(node, 0);
+  for (int64_t& value : ints.values) value = value == 0 ? 1 : 0;
+  run.set_ints(node, std::move(ints));
+}
+
+void gelu_op(Run& run, const NodeEntry& node) {
+  const std::string kind = run.attribute(node, "approximate", "none");
+  const Tensor x = float_input(run, node);
+  if (kind == "none") return run.set_like_input(node, gelu(x));
+  if (kind != "tanh") run.refuse(node, "approximate ", kind);
+  // Hendrycks and Gimpel, 2016: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
+  const Tensor inner = x * scale(x * x, 0.044715, 1.0);
+  const Tensor curve = tanh(scale(inner, std::sqrt(2.0 / std::numbers::pi)));
+  run.set_like_input(node, x * scale(curve, 0.5, 0.5));
+}
+
+void hard_sigmoid(Run& run, const NodeEntry& node) {
+  const Tensor x = float_input(run, node);
+  run.set_like_input(
+      node, clip(scale(x, run.attribute(node, "alpha", 0.2), run.attribute(node, "beta", 0.5)), 0, 1));
+}
+
+void leaky_relu(Run& run, const NodeEntry& node) {
+  const Tensor x = float_input(run, node);
+  const double alpha = run.attribute(node, "alpha", 0.01);
+  run.set_like_input(node, relu(x) + scale(relu(scale(x, -1.0)), -alpha));
+}
+
+void elu(Run& run, const NodeEntry& node) {
+  const Tensor x = float_input(run, node);
+  const Tensor below = scale(exp(clip(x, -std::numeric_limits<double>::infinity(), 0)), 1.0, -1.0);
+  run.set_like_input(node, relu(x) + scale(below, run.attribute(node, "alpha", 1.0)));
+}
+
+void clip_op(Run& run, const NodeEntry& node) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double low = run.attribute(node, "min", -kInfinity), high = run.attribute(node, "max", kInfinity);
+  if (run.has(node, 1)) low = run.number(node, 1);
+  if (run.has(node, 2)) high = run.number(node, 2);
+  run.set_like_input(node, clip(float_input(run, node), low, high));
+}
+
+void pow_op(Run& run, const NodeEntry& node) {
+  const double exponent = run.number(node, 1);
+  const Tensor x = float_input(run, node);
+  if (exponent == 1.0) return run.set_like_input(node, x);
+  if (exponent == 2.0) return run.set_like_input(node, x * x);
+  if (exponent == 3.0) return run.set_like_input(node, x * x * x);
+  if (exponent == 0.5) return run.set_like_input(node, sqrt(x));
+  if (exponent == -1.0) return run.set_like_input(node, reciprocal(x));
+  run.refuse(node, "dlpipe takes the exponents -1, 0.5, 1, 2 and 3, got ", exponent);
+}
+
+// Products.
+
+void matmul_op(Run& run, const NodeEntry& node) {
+  const Tensor a = run.tensor(node, 0), b = run.tensor(node, 1);
+  if (a.rank() < 2 || b.rank() < 2)
+    run.refuse(node, "dlpipe multiplies matrices, got ", a.shape().to_string(), " and ",
+               b.shape().to_string());
+  if (b.rank() == 2 && a.rank() > 2) return run.set(node, linear(a, transpose(b, {1, 0}), Tensor()));
+  run.set(node, matmul(a, b));
+}
+
+void gemm(Run& run, const NodeEntry& node) {
+  const double alpha = run.attribute(node, "alpha", 1.0), beta = run.attribute(node, "beta", 1.0);
+  Tensor a = run.tensor(node, 0), b = run.tensor(node, 1), c = run.optional_tensor(node, 2);
+  if (a.rank() != 2 || b.rank() != 2) run.refuse(node, "expected two matrices");
+  const bool turn_a = run.attribute(node, "transA", int64_t{0}) != 0,
+             turn_b = run.attribute(node, "transB", int64_t{0}) != 0;
+  if (turn_a) a = transpose(a, {1, 0});
+  if (!turn_b) b = transpose(b, {1, 0});
+  if (c.defined() && beta != 1.0) c = scale(c, beta);
+  const bool is_bias = c.defined() && c.rank() == 1 && c.size(0) == b.size(0);
+  if (alpha == 1.0 && (!c.defined() || is_bias)) return run.set(node, linear(a, b, c));
+  Tensor y = linear(a, b, Tensor());
+  if (alpha != 1.0) y = scale(y, alpha);
+  run.set(node, c.defined() ? y + c : y);
+}
+
+// Reductions, softmax, norms.
+
+constexpr std::array<int, 4> kImageAxis = {0, 3, 1, 2};  // of the model's axis, where it lies here
+
+template <Tensor (*kOp)(const Tensor&, const std::vector<int>&, bool)>
+void reduce(Run& run, const NodeEntry& node) {
+  const Shape shape = run.shape(node, 0);
+  const std::vector<int64_t> given = run.ints_or_attribute(node, 1, "axes", {});
+  const bool keep = run.attribute(node, "keepdims", int64_t{1}) != 0;
+  std::vector<int> axes;
+  for (const int64_t axis : given) axes.push_back(run.axis(node, axis, shape.rank()));
+  if (axes.empty() && run.attribute(node, "noop_with_empty_axes", int64_t{0}) != 0)
+    return run.set_value(node, run.value(node, 0));
+  const bool pixels_alone = axes == std::vector<int>{2, 3};
+  if (run.value(node, 0).is_image && (keep || pixels_alone)) {
+    for (int& axis : axes) axis = kImageAxis[static_cast<size_t>(axis)];
+    const Tensor y = kOp(run.value(node, 0).tensor, axes, keep);
+    if (keep) return run.set_image(node, y);
+    return run.set(node, y);  // [N,C]
+  }
+  run.set(node, kOp(run.tensor(node, 0), axes, keep));
+}
+
+Tensor largest(const Tensor& x, const std::vector<int>& axes, bool keep) {
+  std::vector<int> order = axes;
+  if (order.empty()) {
+    for (int axis = 0; axis < x.rank(); ++axis) order.push_back(axis);
+  }
+  std::sort(order.rbegin(), order.rend());
+  Tensor y = x;
+  for (const int axis : order) y = max(y, axis, keep);
+  return y;
+}
+
+template <Tensor (*kOp)(const Tensor&, int)>
+void softmax_op(Run& run, const NodeEntry& node) {
+  const int rank = run.shape(node, 0).rank();
+  const int axis =
+      run.axis(node, run.attribute(node, "axis", run.opset() < 13 ? int64_t{1} : int64_t{-1}), rank);
+  if (run.opset() < 13 && axis != rank - 1)
+    run.refuse(node, "before opset 13 it joins all axes from ", axis,
+               " on; export the model with a newer opset");
+  if (run.value(node, 0).is_image)
+    return run.set_image(node, kOp(run.value(node, 0).tensor, kImageAxis[static_cast<size_t>(axis)]));
+  run.set(node, kOp(run.tensor(node, 0), axis));
+}
+
+// Over all axes from `axis` on, which dlpipe's op sees as one.
+void layer_normalization(Run& run, const NodeEntry& node) {
+  const Tensor x = run.tensor(node, 0);
+  const int axis = run.axis(node, run.attribute(node, "axis", int64_t{-1}), x.rank());
+  const double epsilon = run.attribute(node, "epsilon", 1e-5);
+  int64_t width = 1;
+  Shape rows;
+  for (int i = 0; i < axis; ++i) rows.push_back(x.size(i));
+  for (int i = axis; i < x.rank(); ++i) width *= x.size(i);
+  rows.push_back(width);
+  const auto flat = [&](const Tensor& tensor) {
+    return tensor.rank() == 1 ? tensor : reshape(tensor, {width});
+  };
+  const Tensor gamma = flat(run.tensor(node, 1));
+  const Tensor beta = run.has(node, 2) ? flat(run.tensor(node, 2)) : Tensor::zeros({width});
+  const bool is_last = axis == x.rank() - 1;
+  const Tensor y = layer_norm(is_last ? x : reshape(x, rows), gamma, beta, epsilon);
+  run.set(node, is_last ? y : reshape(y, x.shape()));
+  if (node.outputs.size() < 2) return;
+  std::vector<int> axes;
+  for (int i = axis; i < x.rank(); ++i) axes.push_back(i);
+  const Tensor center = mean(x, axes, true);
+  const Tensor distance = x - center;
+  run.set(node, center, 1);
+  run.set(node, reciprocal(sqrt(scale(mean(distance * distance, axes, true), 1.0, epsilon))), 2);
+}
+
+void swish(Run& run, const NodeEntry& node) {
+  const Tensor x = float_input(run, node);
+  const double alpha = run.attribute(node, "alpha", 1.0);
+  run.set_like_input(node, alpha == 1.0 ? silu(x) : x * sigmoid(scale(x, alpha)));
+}
+
+template <int64_t (*kKnown)(int64_t, int64_t)>
+void known_extreme(Run& run, const NodeEntry& node) {
+  if (node.inputs.size() == 1) return run.set_value(node, run.value(node, 0));
+  if (node.inputs.size() != 2) run.refuse(node, "dlpipe compares two sizes, got ", node.inputs.size());
+  known_only<kKnown>(run, node);
+}
+int64_t known_min(int64_t a, int64_t b) {
+  return std::min(a, b);
+}
+int64_t known_max(int64_t a, int64_t b) {
+  return std::max(a, b);
+}
+
+constexpr std::array kOps = {
+    ImportedOp{"Abs", unary<absolute>},
+    ImportedOp{"Add", arithmetic<add, known_add>},
+    ImportedOp{"And", known_only<known_and>},
+    ImportedOp{"Clip", clip_op},
+    ImportedOp{"Div", arithmetic<div, known_div>},
+    ImportedOp{"Elu", elu},
+    ImportedOp{"Equal", known_only<known_equal>},
+    ImportedOp{"Erf", unary<erf>},
+    ImportedOp{"Exp", unary<exp>},
+    ImportedOp{"Gelu", gelu_op},
+    ImportedOp{"Gemm", gemm},
+    ImportedOp{"Greater", known_only<known_greater>},
+    ImportedOp{"GreaterOrEqual", known_only<known_greater_or_equal>},
+    ImportedOp{"HardSigmoid", hard_sigmoid},
+    ImportedOp{"HardSwish", unary<hard_swish>},
+    ImportedOp{"LayerNormalization", layer_normalization},
+    ImportedOp{"LeakyRelu", leaky_relu},
+    ImportedOp{"Less", known_only<known_less>},
+    ImportedOp{"LessOrEqual", known_only<known_less_or_equal>},
+    ImportedOp{"Log", unary<log>},
+    ImportedOp{"LogSoftmax", softmax_op<log_softmax>},
+    ImportedOp{"MatMul", matmul_op},
+    ImportedOp{"Max", known_extreme<known_max>},
+    ImportedOp{"Min", known_extreme<known_min>},
+    ImportedOp{"Mod", known_only<known_mod>},
+    ImportedOp{"Mul", arithmetic<mul, known_mul>},
+    ImportedOp{"Neg", negative},
+    ImportedOp{"Not", logical_not},
+    ImportedOp{"Or", known_only<known_or>},
+    ImportedOp{"Pow", pow_op},
+    ImportedOp{"Reciprocal", unary<reciprocal>},
+    ImportedOp{"ReduceMax", reduce<largest>},
+    ImportedOp{"ReduceMean", reduce<mean>},
+    ImportedOp{"ReduceSum", reduce<sum>},
+    ImportedOp{"Relu", unary<relu>},
+    ImportedOp{"Sigmoid", unary<sigmoid>},
+    ImportedOp{"Softmax", softmax_op<softmax>},
+    ImportedOp{"Softplus", unary<softplus>},
+    ImportedOp{"Sqrt", unary<sqrt>},
+    ImportedOp{"Sub", arithmetic<sub, known_sub>},
+    ImportedOp{"Swish", swish},
+    ImportedOp{"Tanh", unary<tanh>},
+    ImportedOp{"Where", where},
+};
+
+}  // namespace
+
+std::span<const ImportedOp> math_ops() {
+  return kOps;
+}
+
+}  // namespace dlpipe::engine::onnx

@@ -1,0 +1,130 @@
+// One run through an ONNX model's nodes: what each value is, and what a node's code needs of it. Internal to
+// engine/onnx; the ops' code stands in import_images.cpp, import_math.cpp and import_shapes.cpp.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/tensor.h"
+#include "dlpipe/engine/onnx/onnx_file.h"
+#include "dlpipe/engine/ops/ops.h"
+
+namespace dlpipe::engine::onnx {
+
+/// Integers (or truths) that are known before any input is: shapes, axes, indices.
+struct KnownInts {
+  std::vector<int64_t> dims;
+  std::vector<int64_t> values;
+};
+
+/// A value of the model: a tensor, or integers that are known, from which a tensor can be made.
+struct RunValue {
+  Tensor tensor = {};
+  bool is_image = false;  // the tensor is [N,H,W,C], the model's value [N,C,H,W]
+  std::optional<KnownInts> ints = {};
+};
+
+/// The model's constants, shared by both runs of a capture.
+class Constants {
+ public:
+  explicit Constants(const Model& model);
+  const std::map<std::string, RunValue>& values() const { return values_; }
+  std::vector<std::pair<std::string, Tensor>> named_tensors() const;
+  /// Of a tensor inside a node; made once.
+  const RunValue& of(const std::string& name, const TensorValue& tensor);
+
+ private:
+  std::map<std::string, RunValue> values_;
+};
+
+class Run {
+ public:
+  Run(const Model& model, Constants& constants, std::span<const Tensor> inputs);
+  /// Answers the model's outputs.
+  std::vector<Tensor> run();
+
+  int64_t opset() const { return opset_; }
+
+  // Inputs of a node.
+  bool has(const NodeEntry& node, size_t i) const {
+    return i < node.inputs.size() && !node.inputs[i].empty();
+  }
+  const RunValue& value(const NodeEntry& node, size_t i) const;
+  /// As the model orders axes.
+  Tensor tensor(const NodeEntry& node, size_t i);
+  /// [N,H,W,C] of a value [N,C,H,W].
+  Tensor image(const NodeEntry& node, size_t i);
+  /// Undefined where absent.
+  Tensor optional_tensor(const NodeEntry& node, size_t i) {
+    return has(node, i) ? tensor(node, i) : Tensor();
+  }
+  bool is_known(const NodeEntry& node, size_t i) const {
+    return has(node, i) && value(node, i).ints.has_value();
+  }
+  /// kUnsupported where they depend on the input.
+  const KnownInts& ints(const NodeEntry& node, size_t i) const;
+  /// The model's shape of a value, whatever its order here.
+  Shape shape(const NodeEntry& node, size_t i) const;
+  /// The only element of a constant.
+  double number(const NodeEntry& node, size_t i) const;
+
+  // Outputs of a node.
+  void set(const NodeEntry& node, Tensor tensor, size_t output = 0);
+  void set_image(const NodeEntry& node, Tensor tensor);
+  /// In the form that the node's first input has.
+  void set_like_input(const NodeEntry& node, Tensor tensor);
+  void set_ints(const NodeEntry& node, KnownInts ints, size_t output = 0);
+  void set_value(const NodeEntry& node, RunValue value, size_t output = 0);
+
+  // Attributes of a node.
+  const Attribute* find(const NodeEntry& node, std::string_view name) const;
+  int64_t attribute(const NodeEntry& node, std::string_view name, int64_t otherwise) const;
+  double attribute(const NodeEntry& node, std::string_view name, double otherwise) const;
+  std::string attribute(const NodeEntry& node, std::string_view name, const char* otherwise) const;
+  std::vector<int64_t> attribute(const NodeEntry& node, std::string_view name,
+                                 std::vector<int64_t> otherwise) const;
+  /// Of input `i` where it is there, else of the attribute (what they were before a later opset).
+  std::vector<int64_t> ints_or_attribute(const NodeEntry& node, size_t i, std::string_view name,
+                                         std::vector<int64_t> otherwise) const;
+  /// From the front, checked.
+  int axis(const NodeEntry& node, int64_t axis, int rank) const;
+  /// The value that a Constant's tensor is.
+  const RunValue& constant(const NodeEntry& node, const TensorValue& tensor);
+
+  template <class... Parts>
+  [[noreturn]] void refuse(const NodeEntry& node, const Parts&... parts) const {
+    throw Error(Status(ErrorCode::kUnsupported,
+                       dlpipe::concat("[onnx] node '", node_name(node), "' (", node.op, "): ", parts...)));
+  }
+
+ private:
+  static std::string node_name(const NodeEntry& node) {
+    return !node.name.empty() ? node.name : node.outputs.empty() ? "" : node.outputs[0];
+  }
+  const Model& model_;
+  Constants& constants_;
+  int64_t opset_ = 0;
+  std::map<std::string, RunValue> values_;
+};
+
+struct ImportedOp {
+  const char* name;
+  void (*call)(Run& run, const NodeEntry& node);
+};
+std::span<const ImportedOp> image_ops();
+std::span<const ImportedOp> math_ops();
+std::span<const ImportedOp> shape_ops();
+
+/// The plain tensor [N,C,H,W] of images.
+Tensor planes_of(const Tensor& image);
+Tensor image_of(const Tensor& planes);
+
+}  // namespace dlpipe::engine::onnx

@@ -1,0 +1,449 @@
+// Ops that move elements, and ops on sizes.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+
+#include "dlpipe/engine/onnx/import_run.h"
+
+namespace dlpipe::engine::onnx {
+
+namespace {
+
+constexpr std::array<int, 4> kImageAxis = {0, 3, 1, 2};
+
+// Where the model's axis lies in the tensor that is there.
+int own_axis(const Run& run, const NodeEntry& node, int axis) {
+  return run.value(node, 0).is_image ? kImageAxis[static_cast<size_t>(axis)] : axis;
+}
+
+void identity(Run& run, const NodeEntry& node) {
+  run.set_value(node, run.value(node, 0));
+}
+
+void dropout_op(Run& run, const NodeEntry& node) {
+  if (node.outputs.size() > 1 && !node.outputs[1].empty()) run.refuse(node, "dlpipe gives no mask");
+  if (run.has(node, 2) && run.number(node, 2) != 0)
+    run.refuse(node, "it is in training mode; export the model in eval mode");
+  identity(run, node);
+}
+
+void constant(Run& run, const NodeEntry& node) {
+  if (const Attribute* const value = run.find(node, "value"); value != nullptr)
+    return run.set_value(node, run.constant(node, value->t));
+  if (const Attribute* const value = run.find(node, "value_int"); value != nullptr)
+    return run.set_ints(node, {{}, {value->i}});
+  if (const Attribute* const value = run.find(node, "value_ints"); value != nullptr)
+    return run.set_ints(node, {{static_cast<int64_t>(value->ints.size())}, value->ints});
+  TensorValue tensor;
+  tensor.type = ElementType::kFloat;
+  std::vector<float> floats;
+  if (const Attribute* const value = run.find(node, "value_float"); value != nullptr) {
+    floats = {value->f};
+  } else if (const Attribute* const list = run.find(node, "value_floats"); list != nullptr) {
+    floats = list->floats;
+    tensor.dims = {static_cast<int64_t>(floats.size())};
+  } else {
+    run.refuse(node, "its value is of a kind that dlpipe doesn't know");
+  }
+  tensor.bytes.assign(reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float));
+  run.set_value(node, run.constant(node, tensor));
+}
+
+void shape_op(Run& run, const NodeEntry& node) {
+  const Shape shape = run.shape(node, 0);
+  const auto place = [&](int64_t at) {
+    return static_cast<int>(std::clamp<int64_t>(at < 0 ? at + shape.rank() : at, 0, shape.rank()));
+  };
+  const int begin = place(run.attribute(node, "start", int64_t{0}));
+  const int end = place(run.attribute(node, "end", int64_t{shape.rank()}));
+  KnownInts sizes;
+  for (int axis = begin; axis < end; ++axis) sizes.values.push_back(shape[axis]);
+  sizes.dims = {static_cast<int64_t>(sizes.values.size())};
+  run.set_ints(node, std::move(sizes));
+}
+
+void size_op(Run& run, const NodeEntry& node) {
+  run.set_ints(node, {{}, {run.shape(node, 0).elements()}});
+}
+
+void constant_of_shape(Run& run, const NodeEntry& node) {
+  const KnownInts sizes = run.ints(node, 0);
+  int64_t elements = 1;
+  constexpr int64_t kMost = 1 << 24;
+  for (const int64_t size : sizes.values) {
+    if (size < 0 || (size > 0 && elements > kMost / size)) run.refuse(node, "impossible sizes");
+    elements *= size;
+  }
+  const Attribute* const value = run.find(node, "value");
+  const bool is_integer = value != nullptr && value->t.type != ElementType::kFloat;
+  if (is_integer) {
+    const RunValue& one = run.constant(node, value->t);
+    if (!one.ints || one.ints->values.size() != 1) run.refuse(node, "its value is not one integer or float");
+    return run.set_ints(
+        node, {sizes.values, std::vector<int64_t>(static_cast<size_t>(elements), one.ints->values[0])});
+  }
+  if (sizes.values.size() > static_cast<size_t>(Shape::kMaxRank)) run.refuse(node, "too many axes");
+  const double number = value == nullptr ? 0.0 : run.constant(node, value->t).tensor.item();
+  run.set(node, Tensor::full(Shape(std::span<const int64_t>(sizes.values)), number));
+}
+
+void cast_op(Run& run, const NodeEntry& node) {
+  const auto to = static_cast<ElementType>(run.attribute(node, "to", int64_t{0}));
+  const bool is_float = to == ElementType::kFloat || to == ElementType::kDouble ||
+                        to == ElementType::kFloat16 || to == ElementType::kBFloat16;
+  const RunValue value = run.value(node, 0);
+  if (value.ints && is_float) {
+    const KnownInts& ints = *value.ints;
+    if (ints.dims.size() > static_cast<size_t>(Shape::kMaxRank)) run.refuse(node, "too many axes");
+    Tensor floats = Tensor::empty(Shape(std::span<const int64_t>(ints.dims)));
+    std::copy(ints.values.begin(), ints.values.end(), floats.data<float>());
+    return run.set(node, floats);
+  }
+  if (value.ints && to == ElementType::kBool) {
+    KnownInts truths = *value.ints;
+    for (int64_t& one : truths.values) one = one != 0 ? 1 : 0;
+    return run.set_ints(node, std::move(truths));
+  }
+  if (value.ints || (is_float && is_floating(value.tensor.dtype()))) return run.set_value(node, value);
+  if (!value.tensor.defined() || is_floating(value.tensor.dtype()) || is_float)
+    run.refuse(node, "dlpipe casts between floats, and between integers that are known");
+  run.set_value(node, value);
+}
+
+// Sizes as Reshape means them: 0 is the input's, -1 what is left.
+std::vector<int64_t> resolved(const Run& run, const NodeEntry& node, std::vector<int64_t> sizes,
+                              const Shape& from) {
+  const bool zero_is_zero = run.attribute(node, "allowzero", int64_t{0}) != 0;
+  int64_t known = 1;
+  int64_t open = -1;
+  constexpr int64_t kMost = int64_t{1} << 40;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0 && !zero_is_zero) {
+      if (i >= static_cast<size_t>(from.rank()))
+        run.refuse(node, "a size of 0 stands for an axis that isn't there");
+      sizes[i] = from[static_cast<int>(i)];
+    }
+    if (sizes[i] == -1 && open < 0) {
+      open = static_cast<int64_t>(i);
+    } else if (sizes[i] < 0 || (sizes[i] > 0 && known > kMost / sizes[i])) {
+      run.refuse(node, "impossible sizes");
+    } else {
+      known *= sizes[i];
+    }
+  }
+  if (open >= 0) {
+    if (known == 0 || from.elements() % known != 0)
+      run.refuse(node, "its sizes don't divide ", from.to_string());
+    sizes[static_cast<size_t>(open)] = from.elements() / known;
+  }
+  return sizes;
+}
+
+void reshape_op(Run& run, const NodeEntry& node) {
+  const Shape from = run.shape(node, 0);
+  const std::vector<int64_t> sizes = resolved(run, node, run.ints_or_attribute(node, 1, "shape", {}), from);
+  if (run.is_known(node, 0)) {
+    KnownInts ints = run.ints(node, 0);
+    ints.dims = sizes;
+    if (std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()) !=
+        static_cast<int64_t>(ints.values.size()))
+      run.refuse(node, "its sizes are not those of ", from.to_string());
+    return run.set_ints(node, std::move(ints));
+  }
+  if (sizes.size() > static_cast<size_t>(Shape::kMaxRank))
+    run.refuse(node, "more than ", Shape::kMaxRank, " axes");
+  const Shape to{std::span<const int64_t>(sizes)};
+  if (to == from) return identity(run, node);
+  const bool is_flat = run.value(node, 0).is_image && to.rank() == 2 && to[0] == from[0];
+  run.set(node, is_flat ? flatten(run.value(node, 0).tensor) : reshape(run.tensor(node, 0), to));
+}
+
+void flatten_op(Run& run, const NodeEntry& node) {
+  const Shape from = run.shape(node, 0);
+  const int64_t given = run.attribute(node, "axis", int64_t{1});
+  const int axis = given == from.rank() ? from.rank() : run.axis(node, given, from.rank());
+  if (axis == 1 && from.rank() > 0) {
+    const RunValue& value = run.value(node, 0);
+    if (value.is_image) return run.set(node, flatten(value.tensor));
+  }
+  int64_t rows = 1;
+  for (int i = 0; i < axis; ++i) rows *= from[i];
+  int64_t columns = 1;
+  for (int i = axis; i < from.rank(); ++i) columns *= from[i];
+  run.set(node, reshape(run.tensor(node, 0), {rows, columns}));
+}
+
+void transpose_op(Run& run, const NodeEntry& node) {
+  const int rank = run.shape(node, 0).rank();
+  std::vector<int64_t> reversed(static_cast<size_t>(rank));
+  for (int i = 0; i < rank; ++i) reversed[static_cast<size_t>(i)] = rank - 1 - i;
+  const std::vector<int64_t> order = run.attribute(node, "perm", reversed);
+  const RunValue& value = run.value(node, 0);
+  if (value.ints && rank > 1) run.refuse(node, "dlpipe doesn't turn known integers");
+  if (value.ints) return identity(run, node);
+  // The model's [N,H,W,C] of its [N,C,H,W] and back: what is there already.
+  if (value.is_image && order == std::vector<int64_t>{0, 2, 3, 1}) return run.set(node, value.tensor);
+  if (!value.is_image && order == std::vector<int64_t>{0, 3, 1, 2}) return run.set_image(node, value.tensor);
+  std::vector<int> axes;
+  for (const int64_t axis : order) axes.push_back(run.axis(node, axis, rank));
+  run.set(node, transpose(run.tensor(node, 0), axes));
+}
+
+void concat_op(Run& run, const NodeEntry& node) {
+  bool all_known = true, any_image = false;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    all_known = all_known && run.is_known(node, i);
+    any_image = any_image || run.value(node, i).is_image;
+  }
+  const int axis =
+      run.axis(node, run.attribute(node, "axis", int64_t{1}), std::max(1, run.shape(node, 0).rank()));
+  if (all_known) {
+    KnownInts joined;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const KnownInts& part = run.ints(node, i);
+      if (part.dims.size() != 1) run.refuse(node, "dlpipe joins lists of known integers alone");
+      joined.values.insert(joined.values.end(), part.values.begin(), part.values.end());
+    }
+    joined.dims = {static_cast<int64_t>(joined.values.size())};
+    return run.set_ints(node, std::move(joined));
+  }
+  std::vector<Tensor> parts;
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    parts.push_back(any_image ? run.image(node, i) : run.tensor(node, i));
+  if (any_image) return run.set_image(node, engine::concat(parts, kImageAxis[static_cast<size_t>(axis)]));
+  run.set(node, engine::concat(parts, axis));
+}
+
+void split_op(Run& run, const NodeEntry& node) {
+  const Shape from = run.shape(node, 0);
+  const int axis = run.axis(node, run.attribute(node, "axis", int64_t{0}), from.rank());
+  std::vector<int64_t> sizes = run.ints_or_attribute(node, 1, "split", {});
+  const auto count = static_cast<int64_t>(node.outputs.size());
+  if (sizes.empty()) {
+    const int64_t each = (from[axis] + count - 1) / count;
+    for (int64_t i = 0; i < count; ++i) sizes.push_back(std::min(each, from[axis] - i * each));
+  }
+  if (static_cast<int64_t>(sizes.size()) != count || run.is_known(node, 0))
+    run.refuse(node, "dlpipe doesn't split so");
+  const RunValue value = run.value(node, 0);
+  const int own = own_axis(run, node, axis);
+  int64_t begin = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] < 0 || sizes[i] > from[axis] - begin)
+      run.refuse(node, "its parts are larger than its input");
+    run.set_value(node, {slice(value.tensor, own, begin, begin + sizes[i]), value.is_image}, i);
+    begin += sizes[i];
+  }
+}
+
+struct Range {
+  int axis;
+  int64_t begin, end, step;
+};
+
+std::vector<Range> ranges_of(const Run& run, const NodeEntry& node, const Shape& shape) {
+  const std::vector<int64_t> starts = run.ints_or_attribute(node, 1, "starts", {});
+  const std::vector<int64_t> ends = run.ints_or_attribute(node, 2, "ends", {});
+  std::vector<int64_t> all(starts.size());
+  std::iota(all.begin(), all.end(), 0);
+  const std::vector<int64_t> axes = run.ints_or_attribute(node, 3, "axes", all);
+  const std::vector<int64_t> steps =
+      run.has(node, 4) ? run.ints(node, 4).values : std::vector<int64_t>(starts.size(), 1);
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    run.refuse(node, "its starts, ends, axes and steps differ in number");
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < starts.size(); ++i) {
+    const int axis = run.axis(node, axes[i], shape.rank());
+    if (steps[i] < 1) run.refuse(node, "dlpipe has no steps backwards");
+    const int64_t size = shape[axis];
+    const auto place = [&](int64_t at) {
+      return std::clamp<int64_t>(at < 0 ? std::max<int64_t>(at, -size) + size : at, 0, size);
+    };
+    const int64_t begin = place(starts[i]);
+    ranges.push_back(
+        {axis, begin, std::max(begin, place(ends[i])), std::min(steps[i], std::max<int64_t>(size, 1))});
+  }
+  return ranges;
+}
+
+void slice_op(Run& run, const NodeEntry& node) {
+  const Shape shape = run.shape(node, 0);
+  const std::vector<Range> ranges = ranges_of(run, node, shape);
+  if (run.is_known(node, 0)) {
+    const KnownInts& ints = run.ints(node, 0);
+    if (ints.dims.size() != 1 || ranges.size() != 1)
+      run.refuse(node, "dlpipe cuts lists of known integers alone");
+    KnownInts part;
+    for (int64_t i = ranges[0].begin; i < ranges[0].end; i += ranges[0].step)
+      part.values.push_back(ints.values[static_cast<size_t>(i)]);
+    part.dims = {static_cast<int64_t>(part.values.size())};
+    return run.set_ints(node, std::move(part));
+  }
+  Tensor y = run.value(node, 0).tensor;
+  for (const Range& range : ranges) {
+    const int axis = own_axis(run, node, range.axis);
+    if (range.begin == 0 && range.end == y.size(axis) && range.step == 1) continue;
+    y = slice(y, axis, range.begin, range.end, range.step);
+  }
+  run.set_like_input(node, y);
+}
+
+Shape with_axes(const Run& run, const NodeEntry& node, const Shape& from, const std::vector<int64_t>& axes) {
+  const int rank = from.rank() + static_cast<int>(axes.size());
+  if (rank > Shape::kMaxRank) run.refuse(node, "more than ", Shape::kMaxRank, " axes");
+  std::vector<bool> is_new(static_cast<size_t>(rank), false);
+  for (const int64_t axis : axes) is_new[static_cast<size_t>(run.axis(node, axis, rank))] = true;
+  Shape to;
+  int next = 0;
+  for (int i = 0; i < rank; ++i) {
+    if (!is_new[static_cast<size_t>(i)] && next == from.rank()) run.refuse(node, "an axis is given twice");
+    to.push_back(is_new[static_cast<size_t>(i)] ? 1 : from[next++]);
+  }
+  return to;
+}
+
+Shape without_axes(const Run& run, const NodeEntry& node, const Shape& from,
+                   const std::vector<int64_t>& axes) {
+  std::vector<bool> goes(static_cast<size_t>(from.rank()), false);
+  for (const int64_t axis : axes) goes[static_cast<size_t>(run.axis(node, axis, from.rank()))] = true;
+  Shape to;
+  for (int i = 0; i < from.rank(); ++i) {
+    const bool leaves = axes.empty() ? from[i] == 1 : goes[static_cast<size_t>(i)];
+    if (leaves && from[i] != 1) run.refuse(node, "axis ", i, " of ", from.to_string(), " is no single one");
+    if (!leaves) to.push_back(from[i]);
+  }
+  return to;
+}
+
+template <Shape (*kShape)(const Run&, const NodeEntry&, const Shape&, const std::vector<int64_t>&)>
+void change_axes(Run& run, const NodeEntry& node) {
+  const Shape to = kShape(run, node, run.shape(node, 0), run.ints_or_attribute(node, 1, "axes", {}));
+  if (run.is_known(node, 0)) {
+    KnownInts ints = run.ints(node, 0);
+    ints.dims.assign(to.begin(), to.end());
+    return run.set_ints(node, std::move(ints));
+  }
+  const RunValue& value = run.value(node, 0);
+  const bool is_flat =
+      value.is_image && to.rank() == 2 && to[0] == value.tensor.size(0) && to[1] == value.tensor.size(3);
+  run.set(node, is_flat ? flatten(value.tensor) : reshape(run.tensor(node, 0), to));
+}
+
+bool is_counting(const std::vector<int64_t>& places) {
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (places[i] != static_cast<int64_t>(i)) return false;
+  }
+  return true;
+}
+
+void gather(Run& run, const NodeEntry& node) {
+  const Shape from = run.shape(node, 0);
+  const int axis = run.axis(node, run.attribute(node, "axis", int64_t{0}), from.rank());
+  if (!run.is_known(node, 1)) {
+    if (axis != 0 || from.rank() != 2 || run.is_known(node, 0))
+      run.refuse(node, "dlpipe gathers rows of a table by indices that depend on the input, nothing else");
+    return run.set(node, embedding(run.tensor(node, 0), run.tensor(node, 1)));
+  }
+  const KnownInts& which = run.ints(node, 1);
+  std::vector<int64_t> places;
+  for (const int64_t one : which.values) {
+    if (one < -from[axis] || one >= from[axis])
+      run.refuse(node, "index ", one, " is none of axis ", axis, " of ", from.to_string());
+    places.push_back(one < 0 ? one + from[axis] : one);
+  }
+  if (run.is_known(node, 0)) {
+    if (from.rank() != 1) run.refuse(node, "dlpipe gathers from lists of known integers alone");
+    KnownInts chosen{which.dims, {}};
+    for (const int64_t place : places)
+      chosen.values.push_back(run.ints(node, 0).values[static_cast<size_t>(place)]);
+    return run.set_ints(node, std::move(chosen));
+  }
+  if (is_counting(places) && from.rank() == 1 && static_cast<int64_t>(places.size()) == from[0] &&
+      which.dims.size() <=
+          static_cast<size_t>(Shape::kMaxRank))  // all of it, in order: how PyTorch writes a reshape
+    return run.set(node, reshape(run.tensor(node, 0), Shape(std::span<const int64_t>(which.dims))));
+  constexpr size_t kMostPieces = 32;
+  if (places.empty() || places.size() > kMostPieces || which.dims.size() > 1)
+    run.refuse(node, "dlpipe gathers 1 to ", kMostPieces, " known places");
+  const Tensor x = run.tensor(node, 0);
+  std::vector<Tensor> pieces;
+  for (const int64_t place : places) pieces.push_back(slice(x, axis, place, place + 1));
+  const Tensor joined = pieces.size() == 1 ? pieces[0] : engine::concat(pieces, axis);
+  run.set(node,
+          which.dims.empty() ? reshape(joined, without_axes(run, node, joined.shape(), {axis})) : joined);
+}
+
+void expand_op(Run& run, const NodeEntry& node) {
+  const KnownInts& sizes = run.ints(node, 1);
+  const Shape from = run.shape(node, 0);
+  const size_t rank = std::max(sizes.values.size(), static_cast<size_t>(from.rank()));
+  if (rank > static_cast<size_t>(Shape::kMaxRank)) run.refuse(node, "more than ", Shape::kMaxRank, " axes");
+  Shape to;
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t own = i + static_cast<size_t>(from.rank()) < rank
+                            ? 1
+                            : from[static_cast<int>(i + static_cast<size_t>(from.rank()) - rank)];
+    const int64_t wanted = i + sizes.values.size() < rank ? 1 : sizes.values[i + sizes.values.size() - rank];
+    if (wanted < 1) run.refuse(node, "impossible sizes");
+    to.push_back(std::max(own, wanted));
+  }
+  if (to == from) return identity(run, node);
+  if (run.is_known(node, 0)) {
+    const KnownInts& ints = run.ints(node, 0);
+    constexpr int64_t kMost = 1 << 24;
+    if (ints.values.size() != 1 || to.elements() > kMost)
+      run.refuse(node, "dlpipe repeats one known integer alone");
+    return run.set_ints(node, {{to.begin(), to.end()},
+                               std::vector<int64_t>(static_cast<size_t>(to.elements()), ints.values[0])});
+  }
+  run.set(node, expand(run.tensor(node, 0), to));
+}
+
+void range_op(Run& run, const NodeEntry& node) {
+  const int64_t begin = run.ints(node, 0).values.at(0), end = run.ints(node, 1).values.at(0),
+                step = run.ints(node, 2).values.at(0);
+  constexpr int64_t kMost = 1 << 24;
+  if (step < 1 || begin < -kMost || end > kMost) run.refuse(node, "dlpipe counts upwards, to 2^24");
+  KnownInts numbers;
+  for (int64_t i = begin; i < end; i += step) numbers.values.push_back(i);
+  numbers.dims = {static_cast<int64_t>(numbers.values.size())};
+  run.set_ints(node, std::move(numbers));
+}
+
+void pad_op(Run& run, const NodeEntry& node) {
+  const std::vector<int64_t> pads = run.ints_or_attribute(node, 1, "pads", {});
+  if (std::any_of(pads.begin(), pads.end(), [](int64_t one) { return one != 0; }))
+    run.refuse(node, "dlpipe has no such op; give the convolution behind it the padding");
+  identity(run, node);
+}
+
+constexpr std::array kOps = {
+    ImportedOp{"Cast", cast_op},
+    ImportedOp{"Concat", concat_op},
+    ImportedOp{"Constant", constant},
+    ImportedOp{"ConstantOfShape", constant_of_shape},
+    ImportedOp{"Dropout", dropout_op},
+    ImportedOp{"Expand", expand_op},
+    ImportedOp{"Flatten", flatten_op},
+    ImportedOp{"Gather", gather},
+    ImportedOp{"Identity", identity},
+    ImportedOp{"Pad", pad_op},
+    ImportedOp{"Range", range_op},
+    ImportedOp{"Reshape", reshape_op},
+    ImportedOp{"Shape", shape_op},
+    ImportedOp{"Size", size_op},
+    ImportedOp{"Slice", slice_op},
+    ImportedOp{"Split", split_op},
+    ImportedOp{"Squeeze", change_axes<without_axes>},
+    ImportedOp{"Transpose", transpose_op},
+    ImportedOp{"Unsqueeze", change_axes<with_axes>},
+};
+
+}  // namespace
+
+std::span<const ImportedOp> shape_ops() {
+  return kOps;
+}
+
+}  // namespace dlpipe::engine::onnx

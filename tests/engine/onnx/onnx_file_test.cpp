@@ -1,0 +1,123 @@
+#include "dlpipe/engine/onnx/onnx_file.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "dlpipe/engine/graph/run.h"
+#include "dlpipe/engine/onnx/import.h"
+#include "dlpipe/io/formats/protobuf.h"
+
+namespace dlpipe::engine::onnx {
+namespace {
+
+// y = op(x), x f32 [N,4].
+Model one_node(const std::string& op, std::vector<Attribute> attributes = {}) {
+  Model model;
+  model.opsets[""] = 17;
+  model.graph_name = "g";
+  model.inputs = {{"x", ElementType::kFloat, {{-1, "N"}, {4}}}};
+  model.outputs = {{"y", ElementType::kFloat, {{-1, "N"}, {4}}}};
+  model.nodes = {{op, "", "only", {"x"}, {"y"}, std::move(attributes)}};
+  return model;
+}
+
+void expect_refused(const Model& model, ErrorCode code, const std::string& words) {
+  try {
+    import_model(model);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+}
+
+TEST(OnnxFile, ReadsWhatItWrites) {
+  Model model = one_node("Relu");
+  model.metadata["key"] = "value";
+  const float values[] = {1, 2};
+  model.initializers = {
+      {"w", ElementType::kFloat, {2}, std::string(reinterpret_cast<const char*>(values), 8)}};
+  const Model read = value_or_throw(parse_model(serialize(model), ""));
+  EXPECT_EQ(serialize(read), serialize(model));
+  EXPECT_EQ(read.inputs[0].dims[0].symbol, "N");
+  EXPECT_EQ(graph::to_text(import_model(read)), "g(x: f32 [N,4])\n  y = relu(x)  : f32 [N,4]\n-> y\n");
+}
+
+TEST(OnnxFile, RefusesDamagedFiles) {
+  const std::string good = serialize(one_node("Relu"));
+  for (size_t size = 0; size < good.size(); ++size) {
+    const auto model = parse_model(std::string_view(good).substr(0, size), "");
+    if (model.ok()) continue;  // cut between two fields
+    EXPECT_EQ(model.status().code(), ErrorCode::kCorrupt) << model.status().message();
+  }
+  Model model = one_node("Relu");
+  model.initializers = {{"w", ElementType::kFloat, {1000000, 1000000, 1000000}, ""}};
+  EXPECT_NE(parse_model(serialize(model), "").status().message().find("impossible sizes"), std::string::npos);
+  model.initializers = {{"w", ElementType::kFloat, {3}, "abc"}};
+  EXPECT_NE(parse_model(serialize(model), "").status().message().find("3 bytes, its sizes say 12"),
+            std::string::npos);
+  model.initializers = {{"w", static_cast<ElementType>(8), {1}, "a"}};
+  EXPECT_EQ(parse_model(serialize(model), "").status().code(), ErrorCode::kUnsupported);
+}
+
+// A tensor {dims 2, type float, name w, external_data {location}, data_location EXTERNAL}.
+std::string with_outside_tensor(const std::string& location) {
+  formats::ProtobufWriter entry;
+  entry.add_bytes(1, "location");
+  entry.add_bytes(2, location);
+  formats::ProtobufWriter tensor;
+  tensor.add_int(1, 2);
+  tensor.add_int(2, 1);
+  tensor.add_bytes(8, "w");
+  tensor.add_message(13, entry);
+  tensor.add_int(14, 1);
+  formats::ProtobufWriter graph;
+  graph.add_message(5, tensor);
+  formats::ProtobufWriter model;
+  model.add_int(1, 8);
+  model.add_message(7, graph);
+  return model.bytes();
+}
+
+TEST(OnnxFile, ReadsTensorsFromFilesBesideTheModelAlone) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "onnx_outside";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "w.bin", std::ios::binary) << "01234567";
+  const Model model = value_or_throw(parse_model(with_outside_tensor("w.bin"), folder));
+  EXPECT_EQ(model.initializers[0].bytes, "01234567");
+  for (const char* const location : {"../w.bin", "/etc/passwd", "", "a/../../w.bin"})
+    EXPECT_EQ(parse_model(with_outside_tensor(location), folder).status().code(), ErrorCode::kUnsupported)
+        << location;
+  EXPECT_EQ(parse_model(with_outside_tensor("w.bin"), "").status().code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(parse_model(with_outside_tensor("none.bin"), folder).status().code(), ErrorCode::kNotFound);
+  std::ofstream(folder / "short.bin", std::ios::binary) << "0123";
+  EXPECT_EQ(parse_model(with_outside_tensor("short.bin"), folder).status().code(), ErrorCode::kCorrupt);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(OnnxImport, NamesWhatItDoesNotKnow) {
+  expect_refused(one_node("Sine"), ErrorCode::kUnsupported,
+                 "[onnx] node 'only' (Sine): dlpipe has no such op");
+  Model model = one_node("Relu");
+  model.nodes[0].domain = "com.example";
+  expect_refused(model, ErrorCode::kUnsupported, "of com.example");
+  model = one_node("Relu");
+  model.nodes[0].inputs = {"z"};
+  expect_refused(model, ErrorCode::kCorrupt, "reads 'z', which no node before it makes");
+  model.nodes[0].inputs = {};
+  expect_refused(model, ErrorCode::kCorrupt, "has 0 inputs");
+  model = one_node("Relu");
+  model.outputs[0].name = "q";
+  expect_refused(model, ErrorCode::kCorrupt, "no node makes the output 'q'");
+  model = one_node("Relu");
+  model.inputs[0].dims[1] = {-1, "W"};
+  expect_refused(model, ErrorCode::kUnsupported, "axis 1 of input 'x' has no size ('W')");
+  Attribute axis{.name = "axis", .type = Attribute::kInt};
+  axis.i = 9;
+  expect_refused(one_node("Softmax", {axis}), ErrorCode::kUnsupported, "axis 9");
+}
+
+}  // namespace
+}  // namespace dlpipe::engine::onnx

@@ -1,0 +1,130 @@
+"""The ONNX project's own backend node tests (package onnx) against dlpipe's importer.
+
+    onnx_nodes.py DLPIPE [--verbose]
+
+Each test is a model of one op with inputs and outputs. dlpipe compiles and runs it, or refuses it by the name of what it
+doesn't know: anything else, and a wrong answer, fails. Prints the pass rate of every op that the importer knows.
+dlpipe wants sizes, axes and bounds before a model runs: inputs that are lists of integers or single numbers beside a
+tensor become the model's constants.
+"""
+import collections
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import onnx
+import onnx.backend.test.case.node
+import onnx.numpy_helper
+from onnx import TensorProto
+
+# Of the tests whose ops the importer knows and whose tensors are float: those that pass, at least.
+LEAST_RATE = 0.9
+FLOATS = {TensorProto.FLOAT, TensorProto.INT64}
+
+
+def run(program, *arguments):
+    return subprocess.run([program, *arguments], capture_output=True, text=True)
+
+
+def with_constants(case):
+    """The model and its inputs, small ones made initializers."""
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    inputs = list(case.data_sets[0][0])
+    if len(inputs) < 2:
+        return model, inputs
+    kept = []
+    for value, array in zip(case.model.graph.input, inputs):
+        array = numpy.asarray(array)
+        is_small = array.dtype in ("int64", "int32", "bool") and array.ndim <= 1 or array.ndim == 0
+        if kept and is_small:
+            model.graph.initializer.append(onnx.numpy_helper.from_array(array, value.name))
+            model.graph.input.remove(next(one for one in model.graph.input if one.name == value.name))
+        else:
+            kept.append(array)
+    return model, kept
+
+
+def check(program, case, scratch):
+    """'passed', or why not: 'refused: ...', 'wrong: ...'."""
+    model, inputs = with_constants(case)
+    onnx.save(model, scratch / "model.onnx")
+    compiled = run(program, "compile", "--onnx", scratch / "model.onnx", "-o", scratch / "m.dlg", "--quiet")
+    if compiled.returncode != 0:
+        line = compiled.stderr.strip().splitlines()[-1] if compiled.stderr.strip() else ""
+        if compiled.returncode not in (1, 2) or "[" not in line:
+            return f"wrong: exit code {compiled.returncode}: {line}"
+        return f"refused: {line}"
+    wanted = case.data_sets[0][1]
+    arguments = []
+    for i, array in enumerate(inputs):
+        numpy.save(scratch / f"x{i}.npy", numpy.ascontiguousarray(array))
+        arguments += ["--input", scratch / f"x{i}.npy"]
+    for i in range(len(wanted)):
+        arguments += ["--output", scratch / f"y{i}.npy"]
+    outcome = run(program, "run", scratch / "m.dlg", *arguments, "--quiet")
+    if outcome.returncode != 0:
+        line = outcome.stderr.strip().splitlines()[-1] if outcome.stderr.strip() else ""
+        return f"refused: {line}" if outcome.returncode in (1, 2) and "[" in line else f"wrong: {outcome.returncode} {line}"
+    for i, array in enumerate(wanted):
+        got = numpy.load(scratch / f"y{i}.npy")
+        if got.shape != array.shape:
+            return f"wrong: shape {got.shape}, expected {array.shape}"
+        if not numpy.allclose(got, array, rtol=1e-3, atol=1e-5, equal_nan=True):
+            return f"wrong: differs by {numpy.abs(got.astype('f8') - array.astype('f8')).max():.3g}"
+    return "passed"
+
+
+def refusal(program, case, scratch):
+    """Of a model with ops or elements that dlpipe doesn't know: it is refused, or compiled where only some are unknown."""
+    onnx.save(case.model, scratch / "model.onnx")
+    compiled = run(program, "compile", "--onnx", scratch / "model.onnx", "-o", scratch / "m.dlg", "--quiet")
+    is_answer = compiled.returncode == 0 or compiled.returncode in (1, 2) and "[" in compiled.stderr
+    return ("compiled" if compiled.returncode == 0 else "refused") if is_answer else f"crashed in {case.name}"
+
+
+def is_of_floats(model):
+    values = list(model.graph.input)[:1] + list(model.graph.output)
+    return all(value.type.WhichOneof("value") == "tensor_type" and value.type.tensor_type.elem_type in FLOATS
+               for value in values)
+
+
+def main():
+    program, verbose = sys.argv[1], "--verbose" in sys.argv
+    known = set(run(program, "compile", "--list-onnx-ops").stdout.split())
+    cases = onnx.backend.test.case.node.collect_testcases(None)
+    rates = collections.defaultdict(collections.Counter)
+    wrong, others = [], collections.Counter()
+    with tempfile.TemporaryDirectory() as name:
+        for case in sorted(cases, key=lambda case: case.name):
+            model = case.model
+            ops = {node.op_type for node in model.graph.node}
+            is_ours = ops <= known and is_of_floats(model)
+            if not is_ours:
+                others[refusal(program, case, pathlib.Path(name))] += 1
+                continue
+            outcome = check(program, case, pathlib.Path(name))
+            if outcome.startswith("wrong"):
+                wrong.append(f"{case.name}: {outcome}")
+            if verbose and outcome != "passed":
+                print(f"{case.name}: {outcome}")
+            for op in ops:
+                rates[op][outcome.split(":")[0]] += 1
+    total = sum(rates.values(), collections.Counter())
+    for op, counts in sorted(rates.items()):
+        print(f"{op:24} {counts['passed']:4} of {sum(counts.values()):4}")
+    rate = total["passed"] / max(1, sum(total.values()))
+    print(f"ops that the importer knows, on floats: {total['passed']} of {sum(total.values())} pass, {100 * rate:.1f} %")
+    print(f"all others: {dict(others)}")
+    wrong += [kind for kind in others if kind.startswith("crashed")]
+    if wrong:
+        return "\n".join(["wrong answers:"] + wrong)
+    if rate < LEAST_RATE:
+        return f"fewer than {100 * LEAST_RATE:.0f} % pass"
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
