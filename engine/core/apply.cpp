@@ -14,6 +14,7 @@
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/call_observer.h"
+#include "dlpipe/engine/core/constant_cache.h"
 #include "dlpipe/engine/core/conversions.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/engine/core/device_memory.h"
@@ -56,7 +57,9 @@ void check_inputs(const OpRow& row, std::span<const Tensor> inputs) {
 void cast_inputs(std::vector<Tensor>& inputs, DType dtype, bool (*is_cast)(DType)) {
   const NoGrad no_grad;
   for (Tensor& input : inputs) {
-    if (input.defined() && input.dtype() != dtype && is_cast(input.dtype())) input = cast(input, dtype);
+    if (!input.defined() || input.dtype() == dtype || !is_cast(input.dtype())) continue;
+    const uint64_t form = static_cast<uint64_t>(ConstantForm::kCast) + static_cast<uint64_t>(dtype);
+    input = cached_or(input, form, [&] { return cast(input, dtype); });
   }
 }
 bool is_f32_or_low(DType dtype) {

@@ -162,6 +162,7 @@ Graph run_once(const std::string& name, std::span<const CaptureInput> inputs,
     recorder.add_input(input.name, tensors.back());
   }
   const NoGrad no_grad;
+  const UseAutocast as_written(DType::kF32);  // a graph takes the dtype of whoever runs it
   const UseCallObserver observing(&recorder);
   const std::vector<Tensor> outputs = function(tensors);
   recorder.add_outputs(outputs);

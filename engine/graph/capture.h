@@ -25,7 +25,7 @@ struct CaptureInput {
   uint32_t batch_axes = 1;  // bit(i): axis i grows with the batch
 };
 
-/// Runs without history, on zeros. `weights`: names of constants.
+/// Runs without history and autocast, on zeros. `weights`: names of constants.
 Graph capture(std::string name, std::span<const CaptureInput> inputs,
               std::span<const std::pair<std::string, Tensor>> weights, const Function& function);
 

@@ -8,6 +8,7 @@ set(graph_sources
     graph/passes/fold_batch_norm.cpp
     graph/passes/fold_constants.cpp
     graph/passes/fuse_activation.cpp
+    graph/passes/fuse_elementwise.cpp
     graph/passes/remove_dead_nodes.cpp
     graph/passes/share_equal_nodes.cpp
     graph/run.cpp)

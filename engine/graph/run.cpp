@@ -8,6 +8,9 @@ namespace dlpipe::engine::graph {
 
 Runner::Runner(Graph graph) : graph_(std::move(graph)), dead_after_(graph_.nodes.size()) {
   check(graph_);
+  for (const Value& value : graph_.values) {
+    if (value.is_constant()) cache_.add_constant(value.constant);
+  }
   std::vector<bool> wanted(graph_.values.size(), false);
   for (const ValueId id : graph_.outputs) wanted[static_cast<size_t>(id)] = true;
   for (size_t i = graph_.nodes.size(); i-- > 0;) {
@@ -48,6 +51,7 @@ std::vector<Tensor> Runner::run(std::span<const Tensor> inputs) const {
 std::vector<Tensor> Runner::run(std::span<const Tensor> inputs, const Observer& observer) const {
   const int64_t batch = batch_of(inputs);
   const NoGrad no_grad;
+  const UseConstantCache packed_once(&cache_);
   std::vector<Tensor> values(graph_.values.size());
   for (size_t i = 0; i < values.size(); ++i) values[i] = graph_.values[i].constant;
   for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(graph_.inputs[i])] = inputs[i];

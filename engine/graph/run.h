@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "dlpipe/engine/core/constant_cache.h"
 #include "dlpipe/engine/graph/graph.h"
 
 namespace dlpipe::engine::graph {
@@ -26,9 +27,12 @@ class Runner {
   std::vector<Tensor> run(std::span<const Tensor> inputs, const Observer& observer) const;
   /// The batch that inputs of these shapes are; kMisuse where they are none.
   int64_t batch_of(std::span<const Tensor> inputs) const;
+  /// What kernels have made of the weights, and keep: packed ones, those in a low dtype.
+  size_t packed_bytes() const { return cache_.size_bytes(); }
 
  private:
   Graph graph_;
+  mutable ConstantCache cache_;                   // packed weights
   std::vector<std::vector<ValueId>> dead_after_;  // a node: values that nobody reads later
 };
 

@@ -214,6 +214,7 @@ class Exporter {
     static const std::map<std::string_view, Method> kMethods = {
         {"add", &Exporter::binary},
         {"add_layer_norm", &Exporter::add_layer_norm},
+        {"add_relu", &Exporter::sum_relu},
         {"avg_pool2d", &Exporter::avg_pool},
         {"batch_norm", &Exporter::batch_norm},
         {"cast", &Exporter::cast_to},
@@ -302,6 +303,15 @@ class Exporter {
     } else {
       emit(op, {plain(a), plain(b)}, new_plain(node.outputs[0]));
     }
+  }
+
+  void sum_relu(const Node& node) {
+    const ValueId a = node.inputs[0], b = node.inputs[1];
+    const bool images =
+        value(a).shape.rank() == 4 && value(b).shape.rank() == 4 && (is_planes(a) || is_planes(b));
+    const std::string left = images ? planes(a) : plain(a), right = images ? planes(b) : plain(b);
+    const std::string out = images ? new_planes(node.outputs[0]) : new_plain(node.outputs[0]);
+    emit("Relu", {emit("Add", {left, right}, temporary(out))}, out);
   }
 
   void cast_to(const Node& node) {

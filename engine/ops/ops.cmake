@@ -2,6 +2,7 @@
 # ops/NAME.h instead of those files. tests/engine/ops/NAME_test.cpp holds what is special about an op, if anything is.
 dlpipe_register(op add ELEMENTWISE)
 dlpipe_register(op add_layer_norm BACKENDS reference cpu cuda)
+dlpipe_register(op add_relu ELEMENTWISE)
 dlpipe_register(op avg_pool2d BACKENDS reference cpu cuda)
 dlpipe_register(op batch_norm BACKENDS reference cpu cuda)
 dlpipe_register(op batch_prep BACKENDS reference cpu cuda)

@@ -17,6 +17,7 @@ namespace dlpipe::engine {
 
 // Elementwise, numpy broadcasting; mixed floating dtypes go to the wider.
 Tensor add(const Tensor& a, const Tensor& b);
+Tensor add_relu(const Tensor& a, const Tensor& b);  // relu(add(a, b)) in one pass
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);

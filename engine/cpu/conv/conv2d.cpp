@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "dlpipe/base/log.h"
+#include "dlpipe/engine/core/constant_cache.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/conv/conv2d_plan.h"
@@ -152,7 +153,7 @@ void forward(const ConvPlan& plan, const Tensor& x, const Tensor& weight, const 
              Activation activation) {
   // Not by oneDNN: its relu makes NaN 0.
   const bool by_slices = piece_bytes(plan.slices.front().y, y.dtype()) <= kActivatedSliceBytes;
-  const Tensor weights = prepared_weights(plan, weight);
+  const Tensor weights = cached_or(weight, plan.form, [&] { return prepared_weights(plan, weight); });
   const Tensor wide_bias = plan.bias ? widened(bias) : Tensor();
   parallel_slices(static_cast<int64_t>(plan.slices.size()), [&](int64_t i) {
     const ConvSlice& slice = plan.slices[static_cast<size_t>(i)];

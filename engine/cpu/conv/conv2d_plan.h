@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "dlpipe/engine/core/constant_cache.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/cpu/conv/conv2d_choice.h"
 #include "dlpipe/engine/cpu/images/image_copy.h"
@@ -68,6 +69,7 @@ struct ConvPlan {
   /// Between OIHW and the primitive's format, one part. oihw_step: elements from part to part.
   onednn::FormatCopy weights_copy;
   int64_t oihw_step = 0;
+  const uint64_t form = next_constant_form();  // of weights in the primitive's format, where they are kept
   size_t weights_bytes() const { return variants[0].weights.get_size(); }
 };
 

@@ -1,4 +1,5 @@
 #include "dlpipe/engine/cpu/conv/conv2d_winograd.h"
+#include "dlpipe/engine/core/constant_cache.h"
 
 #include <algorithm>
 #include <cmath>
@@ -82,10 +83,12 @@ Tensor transformed_weights(const WinogradWeights& weights) {
 }
 
 /// Forward, and backward data, which is the forward pass of the flipped weights.
-void convolve(const WinogradWeights& weights, const KernelChoice& choice, const Tensor& x,
-              const WinogradTiles& tiles, const float* bias, const Tensor& y, Activation activation) {
+void convolve(const WinogradWeights& weights, const Tensor& held_weights, const KernelChoice& choice,
+              const Tensor& x, const WinogradTiles& tiles, const float* bias, const Tensor& y,
+              Activation activation) {
   const WinogradKernels& kernels = winograd_kernels();
-  const Tensor u = transformed_weights(weights);
+  const auto form = static_cast<uint64_t>(ConstantForm::kWinograd) + (weights.flipped ? 1 : 0);
+  const Tensor u = cached_or(held_weights, form, [&] { return transformed_weights(weights); });
   const WinogradImages in = images_of(x), out = images_of(y);
   const BlockProduct& product = block_product();
   const int64_t panel = product.panel;
@@ -243,14 +246,14 @@ int64_t winograd_tiles_an_image(ConvPass pass, const Conv2dShape& s) {
 void winograd_forward(const Conv2dShape& s, const KernelChoice& choice, const Tensor& x, const Tensor& weight,
                       const Tensor& bias, const Tensor& y, Activation activation) {
   const WinogradWeights weights{weight.data<float>(), s.o, s.c, s.c * kTaps, kTaps, false};
-  convolve(weights, choice, x, tiles_of(s.oh, s.ow, s.padding[0], s.padding[1]),
+  convolve(weights, weight, choice, x, tiles_of(s.oh, s.ow, s.padding[0], s.padding[1]),
            bias.defined() ? bias.data<float>() : nullptr, y, activation);
 }
 
 void winograd_backward_data(const Conv2dShape& s, const KernelChoice& choice, const Tensor& dy,
                             const Tensor& weight, const Tensor& dx) {
   const WinogradWeights weights{weight.data<float>(), s.c, s.o, kTaps, s.c * kTaps, true};
-  convolve(weights, choice, dy, tiles_of(s.h, s.w, 2 - s.padding[0], 2 - s.padding[1]), nullptr, dx,
+  convolve(weights, weight, choice, dy, tiles_of(s.h, s.w, 2 - s.padding[0], 2 - s.padding[1]), nullptr, dx,
            Activation::kNone);
 }
 

@@ -90,6 +90,27 @@ TEST(Capture, RefusesOtherOpsForAnotherBatch) {
       "attribute 'factor' of 'scale' (scale) depends on the batch");
 }
 
+TEST(Runner, PacksWeightsOnceToTheSameBits) {
+  Tensor weight = Tensor::empty({24, 16, 3, 3});
+  for (int64_t i = 0; i < weight.elements(); ++i) weight.data<float>()[i] = static_cast<float>(i % 13) - 6;
+  Tensor x = Tensor::empty({2, 9, 8, 16});
+  for (int64_t i = 0; i < x.elements(); ++i) x.data<float>()[i] = static_cast<float>(i % 7) - 3;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const UseAutocast autocast(dtype);
+    const CaptureInput input = {"x", {{1, 9, 8, 16}}, bit(0)};
+    const Runner runner(capture("test", {&input, 1}, {}, [&](const std::vector<Tensor>& in) {
+      return std::vector<Tensor>{conv2d(in[0], weight, Tensor(), {.stride = {2, 2}, .padding = {1, 1}})};
+    }));
+    const Tensor eager = conv2d(x, weight, Tensor(), {.stride = {2, 2}, .padding = {1, 1}});
+    const std::vector<double> wanted = eager.to_doubles();
+    EXPECT_EQ(runner.run({&x, 1})[0].to_doubles(), wanted);
+    const size_t packed = runner.packed_bytes();
+    EXPECT_GT(packed, 0U);
+    EXPECT_EQ(runner.run({&x, 1})[0].to_doubles(), wanted);
+    EXPECT_EQ(runner.packed_bytes(), packed);
+  }
+}
+
 TEST(Runner, RefusesInputsOfOtherShapes) {
   const Runner runner(
       capture_rows([](const std::vector<Tensor>& in) { return std::vector<Tensor>{relu(in[0])}; }));

@@ -148,6 +148,50 @@ TEST(Passes, FuseActivationsToTheSameBits) {
   EXPECT_EQ(largest_difference(before, graph), 0.0);
 }
 
+TEST(Passes, FuseAddAndReluToTheSameBits) {
+  const Graph before = captured({{1, 5, 4, 16}}, [](const std::vector<Tensor>& in) {
+    const Tensor branch = scale(in[0], -0.5, 0.25);
+    return std::vector<Tensor>{relu(in[0] + branch)};
+  });
+  Graph graph = before;
+  EXPECT_EQ(fuse_add_relu.run(graph), 1);
+  EXPECT_EQ(remove_dead_nodes.run(graph), 1);
+  EXPECT_EQ(body(graph),
+            "  scale = scale(x) factor=-0.5 offset=0.25  : f32 [N,5,4,16]\n"
+            "  relu = add_relu(x, scale)  : f32 [N,5,4,16]\n");
+  EXPECT_EQ(largest_difference(before, graph), 0.0);
+}
+
+TEST(Passes, LeaveAnAddThatOthersRead) {
+  Graph graph = captured({{1, 4}}, [](const std::vector<Tensor>& in) {
+    const Tensor sum = in[0] + in[0];
+    const Tensor positive = relu(sum);
+    return std::vector<Tensor>{positive * sum};
+  });
+  EXPECT_EQ(fuse_add_relu.run(graph), 0);
+}
+
+TEST(Passes, KnowGeluAndSiluThatAreWrittenOut) {
+  const Graph before = captured({{1, 40}}, [](const std::vector<Tensor>& in) {
+    // As PyTorch's exporters write them.
+    const Tensor half = Tensor::full({}, 0.5), one = Tensor::full({}, 1.0),
+                 root = Tensor::full({}, std::sqrt(2.0));
+    const Tensor scaled = in[0] / root;
+    const Tensor sum = erf(scaled) + one;
+    const Tensor product = in[0] * sum;
+    const Tensor first = product * half;
+    return std::vector<Tensor>{first * sigmoid(first)};
+  });
+  Graph graph = before;
+  EXPECT_EQ(fuse_written_out.run(graph), 2);
+  remove_dead_nodes.run(graph);
+  EXPECT_EQ(body(graph),
+            "  mul_2 = gelu(x)  : f32 [N,40]\n"
+            "  mul_3 = silu(mul_2)  : f32 [N,40]\n");
+  // A few roundings of values up to 4.
+  EXPECT_LT(largest_difference(before, graph), 4e-6);
+}
+
 TEST(Passes, SayWhatTheyDid) {
   Graph graph = captured({{1, 4}}, [](const std::vector<Tensor>& in) {
     sigmoid(in[0]);
