@@ -1,12 +1,6 @@
 // An op's attributes as a list of names and values, and back: what graphs print, compare and write to files.
 //
-// A struct of attributes takes part by naming its fields once:
-//
-//   struct SoftmaxAttrs {
-//     int axis = 0;
-//     static void each(auto& self, auto&& visit) { visit("axis", self.axis); }
-//   };
-//
+// A struct of attributes takes part by naming its fields once, in a static member `each` (ops/softmax.h is a short one),
 // and its op's record by `.attr_form = &attr_form<SoftmaxAttrs>`. tests/engine/graph/attr_form_test.cpp takes the
 // samples of every op there and back.
 #pragma once
