@@ -150,6 +150,11 @@ Status train_on(const Options& options, engine::Collective* ranks) {
                                         "; saved; go on with: dlpipe train --resume ", config.out)};
 }
 
+/// All ranks fail where one does: one of them says it.
+bool is_said_by_another(const Error& error, const engine::Collective& ranks) {
+  return ranks.rank() != 0 && (ranks.was_told() || error.code() == ErrorCode::kNonfinite);
+}
+
 Status train(const Options& options) {
   const std::unique_ptr<engine::Collective> ranks = open_ranks(options);
   if (ranks == nullptr) return train_on(options, nullptr);
@@ -157,6 +162,7 @@ Status train(const Options& options) {
     return train_on(options, ranks.get());
   } catch (const Error& error) {
     ranks->abort(error.what());
+    if (is_said_by_another(error, *ranks)) return Status(error.code(), "");
     throw;
   }
 }

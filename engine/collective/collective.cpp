@@ -222,6 +222,7 @@ class Collective::Worker {
     return Handle(state).wait();
   }
 
+  bool was_told() const { return was_told_; }
   int rank() const { return rank_; }
   int world() const { return world_; }
   CollectiveStats stats() const {
@@ -301,6 +302,7 @@ class Collective::Worker {
     if (!status.ok()) {
       failed_ =
           status.with_context(concat("[ranks] rank ", rank_, " of ", world_, " waited for ", job.what, ": "));
+      was_told_ = transport.was_told();
       transport.abort(status.message());
       status = failed_;
     }
@@ -319,6 +321,7 @@ class Collective::Worker {
   Status failed_;                                             // the thread's
   std::vector<float> scratch_;                                // the thread's
   std::atomic<int64_t> operations_{0}, bytes_sent_{0}, busy_ns_{0};
+  std::atomic<bool> was_told_{false};
   std::thread thread_;
 };
 
@@ -342,6 +345,9 @@ CollectiveStats Collective::stats() const {
 }
 void Collective::abort(std::string_view reason) noexcept {
   worker_->abort(reason);
+}
+bool Collective::was_told() const {
+  return worker_->was_told();
 }
 Status Collective::close() {
   return worker_->close();

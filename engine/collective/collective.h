@@ -87,6 +87,8 @@ class Collective {
 
   /// Tells the others that this rank stops, and why. Their operations end with an error that says so.
   void abort(std::string_view reason) noexcept;
+  /// Whether operations fail because another rank said that it stops.
+  bool was_told() const;
   /// After the last operation, on all ranks. Waits.
   Status close();
 

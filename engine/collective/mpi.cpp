@@ -177,7 +177,7 @@ class MpiTransport final : public Transport {
   /// An error where a rank has said goodbye.
   Status listen() {
     const auto note = take_note(kGoodbye);
-    return note ? Status(ErrorCode::kIo, concat("rank ", note->from, " stopped: ", note->text)) : Status();
+    return note ? told(note->from, note->text) : Status();
   }
 
   struct Note {

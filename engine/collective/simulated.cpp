@@ -55,6 +55,7 @@ class SimulatedNetwork::Shared {
     int peer;
     int64_t number;
     std::function<bool()> stops;
+    std::function<Status(int, const std::string&)> told;
   };
   Status exchange(const Call& call, std::span<const std::byte> out, std::span<std::byte> in) {
     MutexLock lock(mutex_);
@@ -108,7 +109,7 @@ class SimulatedNetwork::Shared {
       if (!mail.empty() && mail.front().due <= now) break;
       for (int other = 0; other < world_; ++other) {
         const std::optional<std::string>& reason = stopped_[static_cast<size_t>(other)];
-        if (other != rank && reason) return {ErrorCode::kIo, concat("rank ", other, " stopped: ", *reason)};
+        if (other != rank && reason) return call.told(other, *reason);
       }
       if (call.stops()) return {ErrorCode::kCancelled, "this rank has stopped"};
       if (now >= give_up) return give_up_on(lock, rank, peer);
@@ -143,7 +144,9 @@ class SimulatedNetwork::RankTransport final : public Transport {
   int rank() const override { return rank_; }
   int world() const override { return shared_->world(); }
   Status exchange(int peer, std::span<const std::byte> out, std::span<std::byte> in) override {
-    return shared_->exchange({rank_, peer, exchanges_++, [this] { return stops_waiting(); }}, out, in);
+    const Shared::Call call{rank_, peer, exchanges_++, [this] { return stops_waiting(); },
+                            [this](int other, const std::string& reason) { return told(other, reason); }};
+    return shared_->exchange(call, out, in);
   }
   void abort(std::string_view reason) noexcept override { shared_->stop(rank_, reason); }
   Status close() override { return {}; }

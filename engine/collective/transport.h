@@ -30,13 +30,22 @@ class Transport {
   virtual void abort(std::string_view reason) noexcept = 0;
   /// Leaves in good order: all ranks call it, after their last exchange. Without it the destructor leaves at once.
   virtual Status close() = 0;
+  /// Whether an exchange has failed because another rank said that it stops.
+  bool was_told() const { return was_told_.load(std::memory_order_relaxed); }
   /// From another thread: an exchange that waits for its peer ends soon, with an error.
   void stop_waiting() { stops_waiting_.store(true, std::memory_order_relaxed); }
 
  protected:
   bool stops_waiting() const { return stops_waiting_.load(std::memory_order_relaxed); }
 
+  /// The error of an exchange when `rank` has said that it stops, and why.
+  Status told(int rank, std::string_view reason) {
+    was_told_.store(true, std::memory_order_relaxed);
+    return {ErrorCode::kIo, "rank " + std::to_string(rank) + " stopped: " + std::string(reason)};
+  }
+
  private:
+  std::atomic<bool> was_told_{false};
   std::atomic<bool> stops_waiting_{false};
 };
 

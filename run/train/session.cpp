@@ -8,6 +8,7 @@
 #include "dlpipe/run/config/config_choices.h"
 #include "dlpipe/run/record/kernel_measurements.h"
 #include "dlpipe/run/record/saved_config.h"
+#include "dlpipe/run/train/ranks_agree.h"
 #include "dlpipe/run/train/resume_rules.h"
 #include "dlpipe/run/train/session_memory.h"
 #include "dlpipe/run/train/session_results.h"
@@ -72,11 +73,25 @@ std::unique_ptr<Session> Session::resume(const std::string& run_directory,
 // fail.
 Session::Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer,
                  engine::Collective* ranks, Place place)
-    : begin_ns_(now_ns()),
-      observer_(observer),
-      options_(resolve_options(config, registries, notes(), ranks)),
-      directory_(std::move(place.directory)) {
+    : begin_ns_(now_ns()), observer_(observer), directory_(std::move(place.directory)) {
   const engine::UseKernelTable own(&kernels_);
+  Status prepared;
+  try {
+    prepare(config, registries, ranks, place);
+  } catch (...) {
+    prepared = status_from_current_exception("train");
+  }
+  if (ranks != nullptr) check_ranks_agree(options_, data_, model_.get(), prepared, *ranks);
+  throw_if_error(prepared);
+  if (directory_ != nullptr) {
+    throw_if_error(directory_->start_logs(state_.step));
+    throw_if_error(save_config(directory_->path(), options_.config));
+  }
+}
+
+void Session::prepare(const TrainConfig& config, const Registries& registries, engine::Collective* ranks,
+                      const Place& place) {
+  options_ = resolve_options(config, registries, notes(), ranks);
   const Checkpoint* checkpoint = place.checkpoint ? &*place.checkpoint : nullptr;
   enter(place);
   std::optional<WeightsSource> init;
@@ -89,10 +104,6 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
   use_kernels(options_.config.kernels);  // after the plan, whose batches no run has
   if (checkpoint != nullptr) throw_if_error(data_.train->seek(checkpoint->state.source));
   if (options_.overfits()) data_.train = first_batch_of(*data_.train);
-  if (directory_ != nullptr) {
-    throw_if_error(directory_->start_logs(state_.step));
-    throw_if_error(save_config(directory_->path(), options_.config));
-  }
 }
 
 Session::~Session() = default;

@@ -77,6 +77,8 @@ class Session {
   Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer,
           engine::Collective* ranks, Place place);
 
+  void prepare(const TrainConfig& config, const Registries& registries, engine::Collective* ranks,
+               const Place& place);
   Notes notes() const;
   void enter(const Place& place);
   void open_data(const Place& place, const WeightsSource* init);

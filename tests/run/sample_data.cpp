@@ -1,5 +1,8 @@
 #include "tests/run/sample_data.h"
 
+#include <fstream>
+
+#include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/ingest/ingest.h"
 #include "dlpipe/run/ingest/synth.h"
 
@@ -21,6 +24,17 @@ SampleData make_sample_data(const std::string& folder, int per_class, int side, 
   options.jpeg = coefficients ? ingest::JpegLayout::kCoefficients : ingest::JpegLayout::kStandard;
   value_or_throw(ingest::ingest(options));
   return data;
+}
+
+bool damage_record(const std::string& dataset, const std::string& jpeg) {
+  const std::string wanted = *formats::read_file(jpeg);
+  const std::string file = dataset + "/data.mdb";
+  const size_t place = formats::read_file(file)->find(wanted);
+  if (place == std::string::npos) return false;
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekp(static_cast<std::streamoff>(place + wanted.size() / 2));
+  stream.put(static_cast<char>(wanted[wanted.size() / 2] ^ 0x55));
+  return true;
 }
 
 }  // namespace dlpipe::test

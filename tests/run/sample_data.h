@@ -18,4 +18,7 @@ struct SampleData {
 SampleData make_sample_data(const std::string& folder, int per_class, int side = 32,
                             bool coefficients = false);
 
+/// Flips one byte of a JPEG inside a dataset's file; answers whether it lay in this dataset.
+bool damage_record(const std::string& dataset, const std::string& jpeg);
+
 }  // namespace dlpipe::test

@@ -1,9 +1,13 @@
 // One run computed by several ranks, here threads of one process: it has the bits of the run of one.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "dlpipe/run/record/receipt.h"
 #include "tests/engine/collective/simulated_ranks.h"
 #include "tests/run/session_fixture.h"
 
@@ -15,45 +19,195 @@ using engine::SimulatedNetwork;
 
 class RanksTest : public SessionTest {
  protected:
-  /// Of rank 0.
-  static run::TrainOutcome train(run::TrainConfig config, int world) {
+  static run::TrainConfig small(const std::string& out) {
+    run::TrainConfig config = RanksTest::config(out);
+    config.grains = 8;
+    config.epochs = 1;
+    config.kernels = "rules";  // threads that measure at once don't wait for one another, as processes do
+    return config;
+  }
+
+  /// Rank 0's outcome. `config` may differ by rank; `on_first` is called with rank 0's session before it trains.
+  template <class Open>
+  static run::TrainOutcome train_on(int world, const Open& open, const std::atomic<bool>* stop = nullptr) {
     run::TrainOutcome first;
-    if (world == 1) return run::Session(config).train();
+    if (world == 1) return open(nullptr)->train(stop);
     SimulatedNetwork network(world, {.seed = 5, .most_delay_us = 100});
     on_ranks(network, world, [&](Collective& ranks) {
-      run::Session session(config, {}, nullptr, &ranks);
-      const run::TrainOutcome outcome = session.train();
+      const std::unique_ptr<run::Session> session = open(&ranks);
+      const run::TrainOutcome outcome = session->train(ranks.rank() == 0 ? stop : nullptr);
       if (ranks.rank() == 0) first = outcome;
       EXPECT_TRUE(ranks.close().ok());
     });
     return first;
   }
+  static run::TrainOutcome train(const run::TrainConfig& config, int world) {
+    return train_on(world, [&](Collective* ranks) {
+      return std::make_unique<run::Session>(config, run::Registries{}, nullptr, ranks);
+    });
+  }
+
+  static void expect_same_files(const std::string& first, const std::string& second) {
+    const auto difference = run::compare_runs(first, second);
+    ASSERT_TRUE(difference.ok()) << difference.status().message();
+    EXPECT_TRUE(difference->same());
+    for (const auto& field : difference->receipt)
+      ADD_FAILURE() << field.field << " " << field.first << " " << field.second;
+    for (const char* file : {"/metrics.jsonl", "/checkpoints/last/model.safetensors"})
+      EXPECT_EQ(text_of(first + file), text_of(second + file)) << file;
+  }
 
   static void expect_same_run(const run::TrainConfig& config, std::initializer_list<int> worlds) {
+    ScratchFolder runs;
     run::TrainConfig alone = config;
-    alone.out = folder_->path() + "/alone";
-    const run::TrainOutcome one = train(alone, 1);
+    alone.out = runs / "alone";
+    train(alone, 1);
     for (const int world : worlds) {
       SCOPED_TRACE(world);
       run::TrainConfig together = config;
-      together.out = folder_->path() + "/together" + std::to_string(world);
-      const run::TrainOutcome many = train(together, world);
-      EXPECT_EQ(many.parameters_chain, one.parameters_chain);
-      EXPECT_EQ(many.batches_chain, one.batches_chain);
-      EXPECT_EQ(text_of(together.out + "/metrics.jsonl"), text_of(alone.out + "/metrics.jsonl"));
-      EXPECT_EQ(text_of(together.out + "/checkpoints/last/model.safetensors"),
-                text_of(alone.out + "/checkpoints/last/model.safetensors"));
-      std::filesystem::remove_all(together.out);
+      together.out = runs / std::to_string(world);
+      train(together, world);
+      expect_same_files(alone.out, together.out);
     }
-    std::filesystem::remove_all(alone.out);
+  }
+
+  /// What each rank's Session, of a config that `change` makes its own, fails with.
+  static std::vector<std::string> refusals(
+      const std::function<void(int rank, run::TrainConfig& config)>& change) {
+    SimulatedNetwork network(2, {});
+    std::vector<std::string> messages(2);
+    on_ranks(network, 2, [&](Collective& ranks) {
+      run::TrainConfig config = small("");
+      change(ranks.rank(), config);
+      try {
+        run::Session(config, {}, nullptr, &ranks);
+      } catch (const Error& error) {
+        messages[static_cast<size_t>(ranks.rank())] = error.what();
+      }
+    });
+    return messages;
   }
 };
 
 TEST_F(RanksTest, AnyNumberOfRanksComputesTheSameRun) {
-  run::TrainConfig config = RanksTest::config("");
-  config.grains = 8;
-  config.epochs = 1;
-  expect_same_run(config, {2, 4, 8});
+  expect_same_run(small(""), {2, 4, 8});
+}
+
+// Batch norm, mixing, average, clipping, several batches per step, a last batch of validation that isn't whole.
+TEST_F(RanksTest, SoDoesARunWithEverythingThatLooksAtMoreThanOneSample) {
+  run::TrainConfig config = small("");
+  config.model = "cifarnet";
+  config.batch = 48;
+  config.accumulate = 2;
+  config.mixup = 0.2;
+  config.cutmix = 1;
+  config.clip = 0.5;
+  config.ema = 0.9;
+  config.bucket_mb = 0.1;
+  config.max_steps = 2;
+  config.val_every = "1steps";
+  expect_same_run(config, {2, 8});
+}
+
+// Four ranks begin, two go on, one finishes.
+TEST_F(RanksTest, ARunGoesOnWithAnotherNumberOfRanks) {
+  ScratchFolder runs;
+  run::TrainConfig config = small(runs / "whole");
+  train(config, 1);
+  config.out = runs / "parts";
+  for (const auto& [world, steps] : {std::pair{4, 7}, std::pair{2, 13}, std::pair{1, 1000}}) {
+    StopAfter stop(steps);
+    train_on(
+        world,
+        [&, goes_on = world < 4](Collective* ranks) {
+          run::TrainObserver* const observer = ranks == nullptr || ranks->rank() == 0 ? &stop : nullptr;
+          return goes_on ? run::Session::resume(config.out, {}, {}, observer, ranks)
+                         : std::make_unique<run::Session>(config, run::Registries{}, observer, ranks);
+        },
+        &stop.stop);
+  }
+  expect_same_files(runs / "whole", runs / "parts");
+}
+
+TEST_F(RanksTest, BadRecordsOfAllRanksAreCountedAndListed) {
+  ScratchFolder runs;
+  const SampleData damaged = make_sample_data(runs / "damaged", 40);
+  for (const char* name :
+       {"ring/00001.jpg", "disc/00002.jpg", "star/00003.jpg", "plus/00004.jpg", "bar/00005.jpg"}) {
+    damage_record(damaged.train, damaged.jpegs + "/" + name);
+    damage_record(damaged.val, damaged.jpegs + "/" + name);
+  }
+  run::TrainConfig config = small(runs / "1");
+  config.data = damaged.split;
+  train(config, 1);
+  config.out = runs / "4";
+  train(config, 4);
+  expect_same_files(runs / "1", runs / "4");
+  EXPECT_EQ(text_of(runs / "1/quarantine.txt"), text_of(runs / "4/quarantine.txt"));
+  EXPECT_NE(text_of(runs / "4/quarantine.txt").find("checksum"), std::string::npos);
+}
+
+TEST_F(RanksTest, AStepThatIsNotFiniteOnOneRankIsSkippedByAll) {
+  run::TrainConfig config = small("");
+  config.lr = 1e6;
+  config.on_nonfinite = "skip";
+  config.max_steps = 6;
+  config.val_every = "never";
+  expect_same_run(config, {4});
+}
+
+TEST_F(RanksTest, RanksThatDifferAreRefusedWithTheDifference) {
+  std::vector<std::string> messages =
+      refusals([](int rank, run::TrainConfig& config) { config.lr = rank == 0 ? 0.1 : 0.2; });
+  EXPECT_EQ(messages[0],
+            "[train] the processes differ in --lr: rank 1 has '0.2', rank 0 '0.1'; start all of them alike");
+  EXPECT_EQ(messages[1], "");  // one says it
+  messages = refusals([](int rank, run::TrainConfig& config) {
+    if (rank == 1) config.data = data_.val;
+  });
+  EXPECT_NE(messages[0].find("differ in the dataset"), std::string::npos) << messages[0];
+  messages = refusals([](int rank, run::TrainConfig& config) {
+    if (rank == 1) config.data = "nowhere";
+  });
+  EXPECT_NE(messages[0].find("[ranks] rank 1: "), std::string::npos) << messages[0];
+  EXPECT_NE(messages[0].find("nowhere"), std::string::npos) << messages[0];
+}
+
+TEST_F(RanksTest, GrainsThatDontGoWithTheRestAreRefused) {
+  const auto refused = [](const std::function<void(run::TrainConfig&)>& change, const std::string& part) {
+    const std::string message = refusals([&](int, run::TrainConfig& config) { change(config); })[0];
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  refused([](auto& c) { c.grains = 6; }, "--grains 6; give a power of two");
+  refused([](auto& c) { c.grains = 1; }, "--grains 1 is less than the 2 processes");
+  refused([](auto& c) { c.grains = 32; }, "--grains 32 does not divide --batch 16");
+  refused([](auto& c) { c.grains = 0, c.batch = 20; }, "the default, --grains 8 does not divide --batch 20");
+  refused([](auto& c) { c.overfit_batch = 5; }, "--overfit-batch trains in one process");
+}
+
+// A rank that is gone in the middle of training: the others say which, and what they waited for.
+TEST_F(RanksTest, ARankThatDiesEndsTheRunAndKeepsTheCheckpoint) {
+  ScratchFolder runs;
+  SimulatedNetwork network(4, {.peer_timeout_s = 0.5});
+  network.add_fault(2, SimulatedNetwork::Fault::kHangs, 400);
+  run::TrainConfig config = small(runs / "run");
+  config.epochs = 1000;
+  config.checkpoint_every = "5steps";
+  config.val_every = "never";
+  std::atomic<int> said{0};
+  std::string message;
+  on_ranks(network, 4, [&](Collective& ranks) {
+    try {
+      run::Session(config, {}, nullptr, &ranks).train();
+    } catch (const Error& error) {
+      if (ranks.rank() == 0) message = error.what();
+      if (ranks.rank() != 2) ++said;
+    }
+    if (said == 3) network.end();
+  });
+  EXPECT_NE(message.find("[ranks] rank 0 of 4 waited for "), std::string::npos) << message;
+  EXPECT_NE(message.find("rank 2 has not answered for 0.5 s"), std::string::npos) << message;
+  EXPECT_TRUE(std::filesystem::exists(config.out + "/checkpoints/last/state.json"));
 }
 
 }  // namespace

@@ -246,18 +246,6 @@ TEST_F(SessionTest, AnEditedOrTruncatedConfigIsNotResumedAndSaysWhatChanged) {
   EXPECT_EQ(resume_error(runs / "a"), "");
 }
 
-// Flips one byte of a JPEG of class `name` inside a dataset's file; answers whether it lay in this dataset.
-static bool damage_record(const std::string& dataset, const std::string& jpeg) {
-  const std::string wanted = text_of(jpeg);
-  const std::string file = dataset + "/data.mdb";
-  const size_t place = text_of(file).find(wanted);
-  if (place == std::string::npos) return false;
-  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
-  stream.seekp(static_cast<std::streamoff>(place + wanted.size() / 2));
-  stream.put(static_cast<char>(wanted[wanted.size() / 2] ^ 0x55));
-  return true;
-}
-
 TEST_F(SessionTest, DamagedRecordsAreSubstitutedAndQuarantinedOnceAlsoOverAResume) {
   ScratchFolder runs;
   const SampleData damaged = test::make_sample_data(runs / "damaged", 40);
@@ -265,8 +253,8 @@ TEST_F(SessionTest, DamagedRecordsAreSubstitutedAndQuarantinedOnceAlsoOverAResum
   int64_t in_val = 0;
   for (const char* name :
        {"ring/00001.jpg", "disc/00002.jpg", "star/00003.jpg", "plus/00004.jpg", "bar/00005.jpg"}) {
-    in_train += damage_record(damaged.train, damaged.jpegs + "/" + name) ? 1 : 0;
-    in_val += damage_record(damaged.val, damaged.jpegs + "/" + name) ? 1 : 0;
+    in_train += test::damage_record(damaged.train, damaged.jpegs + "/" + name) ? 1 : 0;
+    in_val += test::damage_record(damaged.val, damaged.jpegs + "/" + name) ? 1 : 0;
   }
   ASSERT_EQ(in_train + in_val, 5);
   ASSERT_GT(in_train, 0);
@@ -298,7 +286,7 @@ TEST_F(SessionTest, TooManyDamagedRecordsEndTheRun) {
   const SampleData damaged = test::make_sample_data(runs / "damaged", 10);
   for (const char* name : {"ring", "disc", "star", "plus", "bar"}) {
     for (int i = 0; i < 10; ++i) {
-      damage_record(damaged.train, damaged.jpegs + "/" + name + "/0000" + std::to_string(i) + ".jpg");
+      test::damage_record(damaged.train, damaged.jpegs + "/" + name + "/0000" + std::to_string(i) + ".jpg");
     }
   }
   TrainConfig c = config(runs / "a");
