@@ -15,6 +15,7 @@
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/program.h"
 #include "dlpipe/cli/uncaught.h"
+#include "dlpipe/engine/collective/launched.h"
 
 namespace dlpipe::cli {
 
@@ -35,6 +36,12 @@ int exit_code(const Status& status) {
 static int fail(const Status& status) {
   if (!status.message().empty()) print_error(status.message());
   return exit_code(status);
+}
+
+/// Of several that a launcher started with the same words.
+static bool is_first_process() {
+  const auto launched = engine::launched_rank();
+  return !launched.ok() || launched->rank == 0;
 }
 
 // What throws on the way ends in a message and an exit code, too.
@@ -83,7 +90,8 @@ static int run_program(int argc, char** argv) {
   } catch (const CLI::Success& done) {
     return program->app.exit(done);
   } catch (const CLI::ParseError& error) {
-    return fail(misuse_from_parse_error(error, program->app, program->text));
+    const Status misuse = misuse_from_parse_error(error, program->app, program->text);
+    return is_first_process() ? fail(misuse) : exit_code(misuse);
   } catch (const Error& error) {
     return fail(error.status());
   }

@@ -18,8 +18,9 @@ static void request_stop(int) {
 }
 }
 
-const std::atomic<bool>* catch_stop_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+const std::atomic<bool>* catch_stop_signals(bool launched) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+    if (signal == SIGUSR1 && !launched) continue;
     struct sigaction former {};
     ::sigaction(signal, nullptr, &former);
     if (former.sa_handler == SIG_IGN) continue;  // nohup, and what a script started with &
@@ -28,7 +29,7 @@ const std::atomic<bool>* catch_stop_signals() {
     action.sa_flags = SA_RESTART;
     // Of the others the second one has the default action. A terminal that goes sends several HUPs: the
     // shell's and the system's own.
-    if (signal != SIGHUP) action.sa_flags |= static_cast<int>(SA_RESETHAND);
+    if (signal != SIGHUP && signal != SIGUSR1) action.sa_flags |= static_cast<int>(SA_RESETHAND);
     ::sigaction(signal, &action, nullptr);
   }
   return &stop_requested;

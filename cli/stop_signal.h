@@ -7,7 +7,8 @@
 
 namespace dlpipe::cli {
 
-/// Installs the handlers and answers the flag that the first signal sets. Main thread.
-const std::atomic<bool>* catch_stop_signals();
+/// Installs the handlers and answers the flag that the first signal sets. `launched`: USR1 asks, too; mpirun forwards it
+/// to its processes, where a TERM would have it end them at once. Main thread.
+const std::atomic<bool>* catch_stop_signals(bool launched = false);
 
 }  // namespace dlpipe::cli

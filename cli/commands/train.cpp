@@ -1,4 +1,7 @@
 // `dlpipe train`: a dataset and a model to a run directory; `--resume RUN` goes on with one.
+#include <chrono>
+#include <thread>
+
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
@@ -111,7 +114,7 @@ std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfi
 
 void print_result(const run::TrainOutcome& outcome, const run::TrainConfig& config) {
   if (outcome.samples > 0) {
-    print_answer(stage_table(run::report_stages(outcome.stats, outcome.data_wait_share())));
+    print_answer(stage_table(outcome.stages()));
     print_answer(ledger_table(run::report_ledger(outcome.ledger)));
   }
   if (outcome.device.steps > 0) print_answer(device_table(outcome.device));
@@ -135,7 +138,7 @@ Status train_on(const Options& options, engine::Collective* ranks) {
   TrainView view;
   const auto session = open_session(options, prints ? &view : nullptr, ranks);
   session->count_time_from(process_begin_ns());
-  const run::TrainOutcome outcome = session->train(catch_stop_signals());
+  const run::TrainOutcome outcome = session->train(catch_stop_signals(ranks != nullptr));
   view.end_line();
   if (ranks != nullptr) throw_if_error(ranks->close());
   const run::TrainConfig& config = session->config();
@@ -150,9 +153,12 @@ Status train_on(const Options& options, engine::Collective* ranks) {
                                         "; saved; go on with: dlpipe train --resume ", config.out)};
 }
 
+/// For the first rank to say what happened, before the launcher sees that another has failed and ends it.
+constexpr std::chrono::milliseconds kWord{300};
+
 /// All ranks fail where one does: one of them says it.
 bool is_said_by_another(const Error& error, const engine::Collective& ranks) {
-  return ranks.rank() != 0 && (ranks.was_told() || error.code() == ErrorCode::kNonfinite);
+  return error.status().message().empty() || (ranks.was_told() || error.code() == ErrorCode::kNonfinite);
 }
 
 Status train(const Options& options) {
@@ -162,6 +168,8 @@ Status train(const Options& options) {
     return train_on(options, ranks.get());
   } catch (const Error& error) {
     ranks->abort(error.what());
+    if (ranks->rank() == 0) throw;
+    std::this_thread::sleep_for(kWord);
     if (is_said_by_another(error, *ranks)) return Status(error.code(), "");
     throw;
   }

@@ -84,6 +84,26 @@ StageReport report_stages(const SourceStats& stats, double data_wait_share) {
   return report;
 }
 
+double StageReport::Communication::hidden_share() const {
+  return std::clamp(1 - ratio(waited_seconds, busy_seconds), 0.0, 1.0);
+}
+
+void add_communication(const engine::CollectiveStats& collective, const LedgerEntry& total, int64_t samples,
+                       StageReport& report) {
+  const double busy_s = static_cast<double>(collective.busy_ns) / kSecond;
+  const double wall_s = static_cast<double>(total.wall_ns) / kSecond;
+  const double waited_s =
+      static_cast<double>(total.span_ns[static_cast<size_t>(Span::kCollective)]) / kSecond;
+  report.communication = {busy_s, waited_s, collective.bytes_sent};
+  StageRow row;
+  row.name = "collective";
+  row.items = samples;
+  row.alone_samples_per_s = ratio(static_cast<double>(samples), busy_s);
+  row.busy_share = ratio(busy_s, wall_s);
+  row.wait_share = 1 - std::min(1.0, row.busy_share);
+  report.rows.push_back(std::move(row));
+}
+
 double cores_for(const SourceStats& stats, double samples_per_s) {
   double busy_s = 0;  // of one sample, on one core; the prefault thread's is waiting for storage
   for (const StageStats& stage : stats.stages) {
@@ -152,6 +172,13 @@ Json to_json(const LedgerReport& ledger, const StageReport& stages, const Device
                             {"data_wait_share", ledger.data_wait_share},
                             {"stages", std::move(rows)},
                             {"advice", stages.advice}});
+  if (stages.communication) {
+    const StageReport::Communication& c = *stages.communication;
+    json.set("communication", Json::object({{"busy_seconds", c.busy_seconds},
+                                            {"waited_seconds", c.waited_seconds},
+                                            {"hidden_share", c.hidden_share()},
+                                            {"bytes_sent", c.bytes_sent}}));
+  }
   if (device.steps > 0) json.set("device", to_json(device));
   return json;
 }

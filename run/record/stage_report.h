@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dlpipe/base/batch_source.h"
 #include "dlpipe/base/ledger.h"
+#include "dlpipe/engine/collective/collective.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/record/device_ledger.h"
 
@@ -28,10 +30,22 @@ struct StageReport {
   std::vector<StageRow> rows;
   double samples_per_s = 0;
   std::string advice;  // one sentence
+  /// Of a run of several processes: this one's communication thread, which has a row, too.
+  struct Communication {
+    double busy_seconds = 0;    // at work or waiting for others
+    double waited_seconds = 0;  // of the training thread, for it
+    int64_t bytes_sent = 0;
+    /// Share of busy_seconds that training did not wait for.
+    double hidden_share() const;
+  };
+  std::optional<Communication> communication = std::nullopt;
 };
 /// `data_wait_share` is the share of the training steps' wall time that went to data; negative: no trainer
 /// (bench).
 StageReport report_stages(const SourceStats& stats, double data_wait_share);
+/// Adds what the communication thread did for `samples` of a run whose time is `total`.
+void add_communication(const engine::CollectiveStats& collective, const LedgerEntry& total, int64_t samples,
+                       StageReport& report);
 /// Cores that decode and augment so many samples per second, by what they took so far; 0: nothing was measured.
 double cores_for(const SourceStats& stats, double samples_per_s);
 

@@ -37,7 +37,7 @@ Receipt receipt_of(const SessionOptions& options, const SessionData& data, const
 void write_results(const RunDirectory& directory, const TrainOutcome& outcome, const Receipt& receipt) {
   if (outcome.samples > 0 || !std::filesystem::exists(directory.ledger_file())) {
     const LedgerReport ledger = report_ledger(outcome.ledger);
-    const StageReport stages = report_stages(outcome.stats, outcome.data_wait_share());
+    const StageReport stages = outcome.stages();
     throw_if_error(
         formats::write_json(directory.ledger_file(), to_json(ledger, stages, outcome.device, outcome.steps)));
   }

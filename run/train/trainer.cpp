@@ -69,6 +69,12 @@ double TrainOutcome::data_wait_share() const {
   return share(data_ns(ledger), ledger.training_ns());
 }
 
+StageReport TrainOutcome::stages() const {
+  StageReport report = report_stages(stats, data_wait_share());
+  if (collective.operations > 0) add_communication(collective, ledger, samples, report);
+  return report;
+}
+
 Trainer::Trainer(const TrainerParts& parts, const TrainerSettings& settings, const TrainerState& state)
     : parts_(parts),
       settings_(settings),
@@ -144,6 +150,7 @@ void Trainer::finish() {
   outcome_.ledger = ledger_.total();
   outcome_.device = step_->device_times();
   outcome_.stats = parts_.train->stats();
+  if (parts_.ranks != nullptr) outcome_.collective = parts_.ranks->stats();
 }
 
 std::string Trainer::nonfinite_advice() const {

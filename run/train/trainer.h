@@ -17,6 +17,7 @@
 #include "dlpipe/run/config/config.h"
 #include "dlpipe/run/record/checkpoint.h"
 #include "dlpipe/run/record/run_directory.h"
+#include "dlpipe/run/record/stage_report.h"
 #include "dlpipe/run/train/agreement.h"
 #include "dlpipe/run/train/observer.h"
 #include "dlpipe/run/train/train_step.h"
@@ -64,14 +65,17 @@ struct TrainOutcome {
   double loss_scale = 0;         // of the last step; 0: the loss isn't scaled
   uint64_t batches_chain = 0;
   uint64_t parameters_chain = 0;
-  LedgerEntry ledger;         // from the run's begin to its last checkpoint
-  DeviceTimes device;         // no steps: it was the host
-  SourceStats stats;          // of the training source
-  MemoryPlan memory_plan;     // total() is 0 where none was made
-  uint64_t memory_bytes = 0;  // most that tensors, scratch and slots took
+  LedgerEntry ledger;                  // from the run's begin to its last checkpoint
+  DeviceTimes device;                  // no steps: it was the host
+  SourceStats stats;                   // of the training source
+  engine::CollectiveStats collective;  // of this process; no operation: it is alone
+  MemoryPlan memory_plan;              // total() is 0 where none was made
+  uint64_t memory_bytes = 0;           // most that tensors, scratch and slots took
 
   /// Share of the time that training waited for data: of the device's where there is one, else of the host's.
   double data_wait_share() const;
+  /// The pipeline's stages, and with several processes the communication thread.
+  StageReport stages() const;
 };
 
 class Trainer {

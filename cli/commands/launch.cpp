@@ -1,0 +1,41 @@
+// `dlpipe launch --np 4 -- train ...`: a training run in several processes, with mpirun.
+#include <filesystem>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/flags.h"
+#include "dlpipe/cli/output.h"
+#include "dlpipe/cli/stop_signal.h"
+#include "dlpipe/run/train/launch.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+std::function<Status()> setup(Flags& flags) {
+  auto options = std::make_shared<run::LaunchOptions>();
+  auto more = std::make_shared<std::string>();
+  flags.add_option("COMMAND", options->arguments, "Behind --: train and its options, with --out or --resume")
+      .required();
+  flags.add_option("--np", options->processes, "Processes, a power of two");
+  flags.add_flag("--elastic", options->elastic,
+                 "When a process is lost, go on from the last checkpoint with half as many");
+  flags.add_option("--min-np", options->fewest, "With --elastic: fewer processes than that give up");
+  flags.add_option("--mpirun", options->mpirun, "The launcher, Open MPI's mpirun").type_name("FILE");
+  flags.add_option("--mpirun-args", *more, "Words for mpirun, as \"--hostfile hosts\"");
+  flags.footer("Ctrl-C or SIGTERM: all processes save and stop, and the exit code is 3");
+  return [options, more] {
+    for (const std::string& word : split(*more, ' ')) {
+      if (!word.empty()) options->mpirun_arguments.emplace_back(word);
+    }
+    options->program = std::filesystem::read_symlink("/proc/self/exe").string();
+    return run::launch(*options, catch_stop_signals(), [](const std::string& text) { print_note(text); });
+  };
+}
+
+}  // namespace
+
+extern const CommandRecord launch_command;
+const CommandRecord launch_command = {"launch", "Train in several processes, with mpirun", setup};
+
+}  // namespace dlpipe::cli

@@ -1,0 +1,132 @@
+#include "dlpipe/run/train/launch.h"
+
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "dlpipe/base/machine.h"
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/base/text.h"
+
+extern char** environ;
+
+namespace dlpipe::run {
+
+namespace {
+
+constexpr int kDone = 0, kMisused = 2, kStopped = 3;  // exit codes of `dlpipe train`
+
+/// The value of `--name VALUE` or `--name=VALUE`; empty: not given.
+std::string option_of(const std::vector<std::string>& arguments, const std::string& name) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == name && i + 1 < arguments.size()) return arguments[i + 1];
+    if (arguments[i].starts_with(name + "=")) return arguments[i].substr(name.size() + 1);
+  }
+  return "";
+}
+
+/// The command line of one attempt.
+std::vector<std::string> command_of(const LaunchOptions& options, const std::vector<std::string>& train,
+                                    int64_t processes) {
+  std::vector<std::string> words = {options.mpirun, "-np", std::to_string(processes)};
+  if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
+  if (options.mpirun_arguments.empty() && processes > available_threads())
+    words.emplace_back("--oversubscribe");
+  words.insert(words.end(), options.mpirun_arguments.begin(), options.mpirun_arguments.end());
+  words.push_back(options.program);
+  words.insert(words.end(), train.begin(), train.end());
+  return words;
+}
+
+/// Starts it in a process group of its own: Ctrl-C reaches this process alone, which then says it in mpirun's way.
+Result<pid_t> start(std::vector<std::string>& words) {
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  pid_t pid = 0;
+  const int error = ::posix_spawnp(&pid, argv[0], nullptr, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  if (error == ENOENT) {
+    return Status(ErrorCode::kNotFound,
+                  concat("[launch] there is no program ", words[0],
+                         "; install Open MPI (openmpi-bin), or say with --mpirun where it is"));
+  }
+  if (error != 0) return status_from_errno("launch", concat("cannot start ", words[0]), error);
+  return pid;
+}
+
+/// Waits; passes a stop on once, by the signal that mpirun forwards and survives. Answers the exit code; 128 and the
+/// signal's number where one ended it.
+int wait_for(pid_t pid, const std::atomic<bool>* stop) {
+  constexpr std::chrono::milliseconds kLook{20};
+  bool has_said = false;
+  while (true) {
+    int status = 0;
+    const pid_t ended = ::waitpid(pid, &status, WNOHANG);
+    if (ended == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (!has_said && stop != nullptr && stop->load()) {
+      has_said = true;
+      ::kill(pid, SIGUSR1);
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+Status check(const LaunchOptions& options) {
+  const auto is_power_of_two = [](int64_t n) { return n > 0 && (n & (n - 1)) == 0; };
+  if (options.arguments.empty() || options.arguments.front() != "train")
+    return misuse("launch",
+                  "give the command behind --: dlpipe launch --np 4 -- train --data DATA ... --out RUN");
+  if (!is_power_of_two(options.processes))
+    return misuse("launch", "--np ", options.processes, "; give 1, 2, 4, 8 or another power of two");
+  if (options.fewest < 1 || options.fewest > options.processes)
+    return misuse("launch", "--min-np ", options.fewest, "; give 1 to ", options.processes, " (--np)");
+  if (options.elastic && option_of(options.arguments, "--out").empty() &&
+      option_of(options.arguments, "--resume").empty())
+    return misuse("launch", "--elastic goes on in the run's directory; give --out RUN behind --");
+  return {};
+}
+
+}  // namespace
+
+Status launch(const LaunchOptions& options, const std::atomic<bool>* stop,
+              const std::function<void(const std::string&)>& note) {
+  DLPIPE_RETURN_IF_ERROR(check(options));
+  const std::string resumed = option_of(options.arguments, "--resume");
+  const std::string run = resumed.empty() ? option_of(options.arguments, "--out") : resumed;
+  for (int64_t processes = options.processes;; processes /= 2) {
+    // What was killed before its run began begins anew.
+    const bool goes_on = processes != options.processes && std::filesystem::exists(run + "/config.toml");
+    std::vector<std::string> words = command_of(
+        options, goes_on ? std::vector<std::string>{"train", "--resume", run} : options.arguments, processes);
+    DLPIPE_ASSIGN_OR_RETURN(const pid_t pid, start(words));
+    const int code = wait_for(pid, stop);
+    if (code == kDone) return {};
+    if (code == kMisused) return {ErrorCode::kMisuse, ""};  // the run has said why
+    const bool is_stopped = stop != nullptr && stop->load();
+    if (code == kStopped || is_stopped) {
+      return {code == kStopped ? ErrorCode::kCancelled : ErrorCode::kIo,
+              concat("[launch] stopped", code == kStopped ? "" : " before all was saved",
+                     "; go on with: dlpipe launch --np ", processes, " -- train --resume ", run)};
+    }
+    if (!options.elastic || processes / 2 < options.fewest) {
+      return {ErrorCode::kIo,
+              concat("[launch] the run failed with ", processes, processes == 1 ? " process" : " processes",
+                     " (mpirun's exit code is ", code, ")",
+                     options.elastic ? ", and --min-np wants no fewer" : "",
+                     "; go on with: dlpipe launch --np ", processes, " -- train --resume ", run)};
+    }
+    note(concat("a process was lost (mpirun's exit code is ", code, "); going on with ", processes / 2));
+  }
+}
+
+}  // namespace dlpipe::run

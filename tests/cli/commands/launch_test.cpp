@@ -1,0 +1,191 @@
+// Runs of several processes as a user starts them, with the real mpirun over this machine's memory. Where there is no
+// mpirun, or the program was built without MPI, the tests say so and are left out.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "dlpipe/base/rng.h"
+#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/record/receipt.h"
+#include "tests/cli/program.h"
+#include "tests/cli/trained_run.h"
+
+namespace dlpipe::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+class Launch : public testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("DLPIPE_KERNELS", "rules", 1);
+    if (std::system("command -v mpirun > /dev/null 2>&1") != 0) GTEST_SKIP() << "there is no mpirun";
+    const Outcome one = run_dlpipe({"launch", "--np", "2", "--", "train", "--no-such-option"});
+    if (one.err.find("built without MPI") != std::string::npos) GTEST_SKIP() << "built without MPI";
+  }
+  void TearDown() override { ::unsetenv("DLPIPE_KERNELS"); }
+
+  static Words train(const std::string& out, const Words& more = {}) {
+    Words words = train_arguments(out, {"--grains", "8", "--peer-timeout", "3"});
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  static Words launched(const Words& launch, const Words& train) {
+    Words words = {"launch"};
+    words.insert(words.end(), launch.begin(), launch.end());
+    words.emplace_back("--");
+    words.insert(words.end(), train.begin(), train.end());
+    return words;
+  }
+  static void expect_same_run(const std::string& first, const std::string& second) {
+    const auto difference = run::compare_runs(first, second);
+    ASSERT_TRUE(difference.ok()) << difference.status().message();
+    EXPECT_TRUE(difference->same());
+    for (const auto& field : difference->receipt)
+      ADD_FAILURE() << field.field << ": " << field.first << ", " << field.second;
+  }
+
+  /// The processes that train in `run`, mpirun aside, by the system's own list.
+  static std::vector<int> ranks_of(const std::string& run) {
+    std::vector<int> found;
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const auto text = formats::read_file(entry.path().string() + "/cmdline");
+      if (!text.ok()) continue;
+      std::string line = *text;
+      std::replace(line.begin(), line.end(), '\0', ' ');
+      const bool trains =
+          line.find(run + " ") != std::string::npos && line.find(" train ") != std::string::npos;
+      const bool is_rank =
+          line.find(" launch ") == std::string::npos && line.find(" -np ") == std::string::npos;
+      if (trains && is_rank) found.push_back(std::atoi(entry.path().filename().c_str()));
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+  static bool wait_for_step(RunningProgram& program, const std::string& run, int64_t steps) {
+    while (!program.ended()) {
+      const auto text = formats::read_file(run + "/metrics.jsonl");
+      if (text.ok() && std::count(text->begin(), text->end(), '\n') >= steps) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
+};
+
+TEST_F(Launch, ProcessesOfMpirunComputeTheRunOfOne) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe(train(folder / "one")).exit_code, 0);
+  for (const char* np : {"2", "4"}) {
+    const std::string run = folder / np;
+    const Outcome outcome = run_dlpipe(launched({"--np", np}, train(run)));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    expect_same_run(folder / "one", run);
+    EXPECT_NE(outcome.out.find("collective"), std::string::npos) << outcome.out;  // the ledger's row
+    EXPECT_EQ(outcome.out.find("collective", outcome.out.find("unaccounted")),
+              std::string::npos);  // printed once
+  }
+}
+
+TEST_F(Launch, ProcessesThatDifferSayItOnce) {
+  ScratchDirectory folder;
+  const Outcome outcome = run_dlpipe(
+      launched({"--np", "2"}, {"train", "--data", "nowhere", "--model", "lenet", "--out", folder / "run"}));
+  EXPECT_EQ(outcome.exit_code, 1);
+  const size_t first = outcome.err.find("no dataset");
+  ASSERT_NE(first, std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("no dataset", first + 1), std::string::npos) << outcome.err;
+  const Outcome typo = run_dlpipe(launched({"--np", "2"}, {"train", "--modle", "lenet"}));
+  EXPECT_EQ(typo.exit_code, 2);
+  EXPECT_EQ(typo.err.find("--modle", typo.err.find("--modle") + 1), std::string::npos) << typo.err;
+}
+
+TEST_F(Launch, ATermSavesAndExitsThree) {
+  ScratchDirectory folder;
+  const std::string run = folder / "run";
+  RunningProgram program(launched({"--np", "2"}, train(run, {"--epochs", "1000", "--checkpoint-every",
+                                                             "never", "--val-every", "never"})));
+  ASSERT_TRUE(wait_for_step(program, run, 5)) << program.wait().err;
+  program.send(SIGTERM);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
+  EXPECT_TRUE(fs::exists(run + "/checkpoints/last/state.json"));
+  EXPECT_EQ(ranks_of(run).size(), 0U);
+}
+
+// A process that is stopped answers nobody: the others say which, and end.
+TEST_F(Launch, AProcessThatHangsIsNamed) {
+  ScratchDirectory folder;
+  const std::string run = folder / "run";
+  RunningProgram program(launched({"--np", "4"}, train(run, {"--epochs", "1000", "--checkpoint-every",
+                                                             "2steps", "--val-every", "never"})));
+  ASSERT_TRUE(wait_for_step(program, run, 5)) << program.wait().err;
+  const std::vector<int> ranks = ranks_of(run);
+  ASSERT_EQ(ranks.size(), 4U);
+  ::kill(ranks.back(), SIGSTOP);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("has not answered for 3.0 s"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(" of 4 waited for "), std::string::npos) << outcome.err;
+  EXPECT_TRUE(fs::exists(run + "/checkpoints/last/state.json"));
+}
+
+// Killed at random moments, with fewer processes each time, the run ends with the weights of one that was left alone.
+// DLPIPE_KILL_ROUNDS kills in more runs, to look for rare moments by hand.
+TEST_F(Launch, AnElasticRunLosesProcessesAndNoBits) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe(train(folder / "one", {"--epochs", "12"})).exit_code, 0);
+  const char* const more = std::getenv("DLPIPE_KILL_ROUNDS");
+  const int runs = more != nullptr ? std::atoi(more) : 1;
+  RandomStream random(11, 0);
+  int killed = 0;
+  for (int round = 0; round < runs; ++round) {
+    const std::string run = folder / ("run" + std::to_string(round));
+    RunningProgram program(
+        launched({"--np", "4", "--elastic"}, train(run, {"--epochs", "12", "--checkpoint-every", "3steps"})));
+    for (const size_t world : {4, 2}) {
+      ASSERT_TRUE(wait_for_step(program, run, world == 4 ? 1 : 2));
+      std::vector<int> ranks;
+      while (!program.ended() && ranks.size() != world) ranks = ranks_of(run);
+      std::this_thread::sleep_for(std::chrono::milliseconds(random.below(world == 4 ? 300 : 1500)));
+      if (program.ended()) break;
+      ::kill(ranks[random.below(static_cast<uint32_t>(world))], SIGKILL);
+      ++killed;
+      while (!program.ended() && ranks_of(run) == ranks)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    const Outcome outcome = program.wait();
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    expect_same_run(folder / "one", run);
+  }
+  EXPECT_GE(killed, runs);
+}
+
+TEST(LaunchMisuse, SaysWhatToGive) {
+  const auto refused = [](const Words& words, const std::string& part) {
+    const Outcome outcome = run_dlpipe(words);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
+  };
+  refused({"launch", "--np", "3", "--", "train", "--out", "x"}, "--np 3; give 1, 2, 4, 8");
+  refused({"launch", "--np", "2", "--", "eval", "x"}, "give the command behind --");
+  refused({"launch", "--np", "2", "--elastic", "--", "train"}, "give --out RUN");
+  refused({"launch", "--np", "2", "--min-np", "4", "--", "train", "--out", "x"}, "--min-np 4; give 1 to 2");
+}
+
+TEST(LaunchMisuse, AMissingMpirunIsNamed) {
+  const Outcome outcome =
+      run_dlpipe({"launch", "--np", "2", "--mpirun", "no-such-mpirun", "--", "train", "--out", "x"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find("there is no program no-such-mpirun; install Open MPI"), std::string::npos)
+      << outcome.err;
+}
+
+}  // namespace
+}  // namespace dlpipe::test
