@@ -28,7 +28,7 @@ namespace dlpipe::run {
 
 struct TrainStepOptions {
   int64_t accumulate = 1;
-  /// Equal parts of every batch that are computed by themselves (ARCHITECTURE.md: ranks); of all ranks together.
+  /// Equal parts of every batch that are computed by themselves (decision 041); of all ranks together.
   int64_t grains = 1;
   engine::Collective* ranks = nullptr;  // null: this process is alone
   int64_t bucket_bytes = 25 << 20;      // gradients that travel together
