@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """binding.py [--batches N] [--batch N] [--as numpy torch jax]: microseconds that Python and the binding take for each batch
-of dlpipe.Loader, beside the decoding. Every batch is ready before it is asked for (the consumer sleeps in between), so that
+of dlpipe.Loader, beside the decoding. Every batch is ready before it is asked for (the consumer is busy in between), so that
 what is timed is the call, the arrays made over its memory, their unpacking, and giving the batch back. Medians and the 90th
 percentile; the last column is the CPU time of the consumer's thread. Needs dlpipe; PyTorch and JAX where they are asked for."""
 import argparse
@@ -20,14 +20,16 @@ def program(*arguments):
     subprocess.run([sys.executable, "-m", "dlpipe", *map(str, arguments)], check=True, capture_output=True)
 
 
-def costs(loader, batches, sleep_s):
+def costs(loader, batches, busy_s):
     """Seconds by the clock and of the thread's CPU time, for each batch."""
     iterator = iter(loader)
     for _ in range(20):
         next(iterator)
     wall, cpu = [], []
     for _ in range(batches):
-        time.sleep(sleep_s)
+        ready = time.perf_counter() + busy_s
+        while time.perf_counter() < ready:
+            pass
         begin, cpu_begin = time.perf_counter(), time.thread_time()
         images, labels = next(iterator)
         del images, labels
@@ -40,7 +42,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batches", type=int, default=2000)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--sleep", type=float, default=3, help="milliseconds between batches: longer than making one takes")
+    parser.add_argument("--busy", type=float, default=3, help="milliseconds between batches: longer than making one takes")
     parser.add_argument("--as", dest="frameworks", nargs="+", default=["numpy"], choices=["numpy", "torch", "jax"])
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +55,7 @@ def main():
         for name in args.frameworks:
             importlib.import_module(name)
             with dlpipe.Loader(folder / "data", batch=args.batch, epochs=-1, seed=1, as_=name) as loader:
-                wall, cpu = costs(loader, args.batches, args.sleep / 1e3)
+                wall, cpu = costs(loader, args.batches, args.busy / 1e3)
             wall = [1e6 * one for one in wall]
             print(f"| {name} | {statistics.median(wall):.1f} | {statistics.quantiles(wall, n=10)[8]:.1f} | "
                   f"{1e6 * statistics.median(cpu):.1f} |", flush=True)  # fmt: skip
