@@ -17,6 +17,7 @@
 #include "dlpipe/io/data/schema.h"
 #include "dlpipe/python/arrays.h"
 #include "dlpipe/python/errors.h"
+#include "dlpipe/python/paths.h"
 #include "dlpipe/python/subjects.h"
 #include "dlpipe/python/task.h"
 #include "dlpipe/python/waiting.h"
@@ -113,10 +114,6 @@ class OpenDataset {
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<SampleReader>> readers_;
 };
-
-std::string to_path(const nb::bytes& path) {
-  return {path.c_str(), path.size()};
-}
 
 nb::object text_of(const Bytes& bytes) {
   return nb::steal(PyUnicode_DecodeFSDefaultAndSize(reinterpret_cast<const char*>(bytes.data()),

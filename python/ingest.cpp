@@ -10,6 +10,7 @@
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/python/errors.h"
+#include "dlpipe/python/paths.h"
 #include "dlpipe/python/storing.h"
 #include "dlpipe/python/subjects.h"
 #include "dlpipe/python/task.h"
@@ -19,10 +20,6 @@ namespace nb = nanobind;
 namespace dlpipe::python {
 
 namespace {
-
-std::string to_path(const nb::bytes& path) {
-  return {path.c_str(), path.size()};
-}
 
 nb::dict to_dict(const ingest::IngestProgress& progress) {
   nb::dict dict;

@@ -15,6 +15,7 @@
 #include "dlpipe/pipeline/feed.h"
 #include "dlpipe/python/errors.h"
 #include "dlpipe/python/lent_batch.h"
+#include "dlpipe/python/paths.h"
 #include "dlpipe/python/waiting.h"
 #include "dlpipe/run/input/data_paths.h"
 #include "dlpipe/run/input/preprocess.h"
@@ -164,11 +165,6 @@ pipeline::OnBadRecord parse_on_bad(const std::string& name) {
   if (name == "stop") return pipeline::OnBadRecord::kStop;
   throw Error(
       Status(ErrorCode::kMisuse, concat("[loader] on_bad '", name, "'; use 'substitute', 'drop' or 'stop'")));
-}
-
-/// A path as the system has it.
-std::string to_path(const nb::bytes& path) {
-  return {path.c_str(), path.size()};
 }
 
 /// Paths may name folders of splits; channels 0: as the pictures have them; numbers are normalised by the dataset where the

@@ -17,6 +17,7 @@
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/python/arrays.h"
 #include "dlpipe/python/errors.h"
+#include "dlpipe/python/paths.h"
 #include "dlpipe/python/pictures.h"
 #include "dlpipe/python/subjects.h"
 #include "dlpipe/python/task.h"
@@ -43,10 +44,6 @@ nb::any from_json_lines(const std::vector<std::string>& lines) {
   std::string text = "[";
   for (const std::string& line : lines) text += (text.size() > 1 ? "," : "") + line;
   return from_json(text + "]");
-}
-
-std::string to_path(const nb::bytes& path) {
-  return {path.c_str(), path.size()};
 }
 
 void tell(std::string_view note) {

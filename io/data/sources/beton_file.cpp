@@ -15,7 +15,7 @@ constexpr size_t kHeaderBytes = 24;
 constexpr size_t kNameBytes = 16;
 constexpr size_t kFieldBytes = 1 + kNameBytes + 1024;
 constexpr size_t kPieceBytes = 24;
-constexpr uint64_t kMostFields = 256;
+constexpr uint64_t kMostBetonFields = 256;
 
 Status wrong(std::string_view what) {
   return Status(ErrorCode::kCorrupt, concat(what, "; download or make it again"));
@@ -56,7 +56,7 @@ Status read_array_form(std::span<const std::byte> arguments, BetonField& field) 
 }  // namespace
 
 Status BetonFile::read_fields(uint64_t count) {
-  if (count == 0 || count > kMostFields) return wrong(concat("it has ", count, " fields"));
+  if (count == 0 || count > kMostBetonFields) return wrong(concat("it has ", count, " fields"));
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> all, bytes_.read(kHeaderBytes, count * kFieldBytes));
   size_t alignment = 1;
   for (uint64_t i = 0; i < count; ++i) {
