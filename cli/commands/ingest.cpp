@@ -24,6 +24,7 @@ struct Options {
   std::string store = "auto";
   std::string jpeg = "auto";
   std::string split;
+  std::string background;
   std::string window = "256MiB";
   std::string map_size = "0";
   bool json = false;
@@ -48,6 +49,9 @@ Status parse_texts(Options& options) {
   DLPIPE_ASSIGN_OR_RETURN(options.ingest.jpeg, ingest::parse_jpeg_layout(options.jpeg));
   if (!options.split.empty()) {
     DLPIPE_ASSIGN_OR_RETURN(options.ingest.split, ingest::parse_split(options.split));
+  }
+  if (!options.background.empty()) {
+    DLPIPE_ASSIGN_OR_RETURN(options.ingest.background, ingest::parse_background(options.background));
   }
   for (const auto& [name, text, bytes] :
        {std::tuple("--window", &options.window, &options.ingest.window_bytes),
@@ -181,6 +185,10 @@ std::function<Status()> setup(Flags& flags) {
                    "25 %");
   flags.add_flag("--trust", ingest.trust, "Don't compare the pixels of --jpeg's layout with the file's");
   flags.add_option("--resize-max", ingest.resize_max, "Scale longer sides down to N pixels; 0: don't");
+  flags.add_option(
+      "--background", options->background,
+      "Colour behind transparent pixels of PNG and WebP: white, black or #rrggbb; such pictures are "
+      "stored anew, as PNG. Without it alpha is left out");
   flags.add_option("--quality", ingest.quality, "Quality of JPEGs that are re-coded, 1 to 100");
   flags.add_flag("--zstd", ingest.zstd, "Compress each record; pays for raw pixels");
   flags.add_option("--limit", ingest.limit, "At most N files, chosen by --seed; -1: all");

@@ -20,6 +20,7 @@ bool is_bad_file(const Status& status) {
 static data::DecodeLimits limits_of(const IngestOptions& options) {
   data::DecodeLimits limits;
   limits.max_pixels = options.max_pixels;
+  limits.background = options.background;
   return limits;
 }
 
@@ -74,6 +75,10 @@ Status ImageWorker::decode(const std::vector<std::byte>& bytes, const data::Imag
   picture_.width = seen.width;
   picture_.height = seen.height;
   picture_.channels = info.channels;
+  if (is_composited(info)) {  // a grey picture on a coloured background
+    const auto& [red, green, blue] = *options_.background;
+    if (red != green || green != blue) picture_.channels = 3;
+  }
   picture_.stride = ptrdiff_t{picture_.width} * picture_.channels;
   pixels_.resize(static_cast<size_t>(picture_.stride) * picture_.height);
   picture_.data = pixels_.data();
@@ -109,7 +114,8 @@ Result<ImageWorker::Stored> ImageWorker::store(std::vector<std::byte> bytes, con
   if (too_large) shrink();
   const bool was_raw = info.layout == data::ImageLayout::kRaw;
   const bool to_raw = options_.store == Store::kRaw || (options_.store == Store::kAuto && was_raw);
-  const bool keeps = options_.store == Store::kAuto ||
+  const bool as_png = is_composited(info) && options_.store == Store::kAuto && !too_large;
+  const bool keeps = (options_.store == Store::kAuto && !is_composited(info)) ||
                      (options_.store == Store::kJpeg && info.layout == data::ImageLayout::kJpeg);
   Stored stored;
   stored.header.width = picture_.width;
@@ -122,6 +128,9 @@ Result<ImageWorker::Stored> ImageWorker::store(std::vector<std::byte> bytes, con
   } else if (to_raw) {
     stored.header.layout = data::ImageLayout::kRaw;
     stored.bytes = data::encode_raw(picture_);
+  } else if (as_png) {
+    stored.header.layout = data::ImageLayout::kPng;
+    DLPIPE_ASSIGN_OR_RETURN(stored.bytes, data::encode_png(picture_));
   } else {
     stored.header.layout = data::ImageLayout::kJpeg;
     DLPIPE_ASSIGN_OR_RETURN(stored.bytes, data::encode_jpeg(picture_, options_.quality));

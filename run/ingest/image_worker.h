@@ -50,6 +50,8 @@ class ImageWorker {
   /// Gives a JPEG the layout of --jpeg, unless that can't be or its pixels would differ.
   Status use_jpeg_layout(bool is_source, Stored& stored);
   void shrink();
+  /// Whether the picture is drawn onto --background, and so is no longer its file.
+  bool is_composited(const data::ImageInfo& info) const { return info.has_alpha && options_.background; }
   /// Boxes and points of `values`, measured on a picture of width x height, in pixels of the one that is stored: into
   /// `scaled`, which they then lie in.
   void scale_places(double width, double height, Values& values,

@@ -10,8 +10,10 @@
 // transaction, and one decoded picture a worker.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +48,7 @@ struct IngestOptions {
   Store store = Store::kAuto;
   JpegLayout jpeg = JpegLayout::kAuto;
   bool trust = false;  // don't compare the pixels of coefficient records with the JPEG's
+  std::optional<std::array<uint8_t, 3>> background;  // behind transparent pixels; nothing: alpha is left out
   bool zstd = false;
   int64_t limit = -1;         // at most this many files, chosen by (seed, path); -1: all
   std::vector<double> split;  // fractions of train, val[, test]; empty: one dataset
@@ -115,6 +118,8 @@ std::string to_json(const IngestReport& report);
 Result<Store> parse_store(const std::string& name);             // auto, jpeg, raw
 Result<JpegLayout> parse_jpeg_layout(const std::string& name);  // auto, standard, restart, coefficients...
 Result<OnError> parse_on_error(const std::string& name);        // skip, stop
+/// "white", "black", "#ffcc00": red, green, blue.
+Result<std::array<uint8_t, 3>> parse_background(const std::string& text);
 /// "0.9,0.1" -> {0.9, 0.1}; two or three positive fractions that sum to 1.
 Result<std::vector<double>> parse_split(const std::string& text);
 

@@ -1,6 +1,7 @@
 #include "dlpipe/run/ingest/options.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 
@@ -34,6 +35,20 @@ Result<JpegLayout> parse_jpeg_layout(const std::string& name) {
 
 Result<OnError> parse_on_error(const std::string& name) {
   return value_named(kOnErrorNames, name, "ingest", "--on-error");
+}
+
+Result<std::array<uint8_t, 3>> parse_background(const std::string& text) {
+  const std::string hex = text == "white" ? "#ffffff" : text == "black" ? "#000000" : text;
+  std::array<uint8_t, 3> colour{};
+  bool sane = hex.size() == 7 && hex[0] == '#';
+  for (size_t i = 0; sane && i < 6; ++i) {
+    const size_t digit = std::string_view("0123456789abcdef")
+                             .find(static_cast<char>(std::tolower(static_cast<unsigned char>(hex[i + 1]))));
+    sane = digit != std::string_view::npos;
+    colour[i / 2] = static_cast<uint8_t>(colour[i / 2] * 16 + digit);
+  }
+  if (sane) return colour;
+  return misuse("ingest", "--background ", printable(text), "; give white, black or a colour as #ffcc00");
 }
 
 Result<std::vector<double>> parse_split(const std::string& text) {
@@ -118,6 +133,10 @@ std::string canonical_options(const IngestOptions& options) {
   if (!options.fields.empty())
     json.set("--field", Json(Json::Array(options.fields.begin(), options.fields.end())));
   if (!options.labels.empty()) json.set("--labels", absolute(options.labels));
+  if (options.background) {
+    const auto& [red, green, blue] = *options.background;
+    json.set("--background", concat(int{red}, ",", int{green}, ",", int{blue}));
+  }
   if (!options.images.empty()) json.set("--images", absolute(options.images));
   return json.dump();
 }

@@ -500,9 +500,36 @@ def case_beton(folder):
         yield mode, Case([path], samples, [path])
 
 
+def case_background(folder):
+    """Pictures with alpha of each kind, on a background, as Pillow pastes them."""
+    rng, samples = np.random.default_rng(12), {}
+    rgba = Image.fromarray(rng.integers(0, 256, (16, 20, 4), np.uint8), "RGBA")
+    palette = Image.fromarray(rng.integers(0, 8, (16, 20), np.uint8), "P")
+    palette.putpalette(rng.integers(0, 256, 24, np.uint8).tobytes())
+    palette.info["transparency"] = bytes(rng.integers(0, 256, 8, np.uint8).tolist())
+    grey = Image.fromarray(rng.integers(0, 256, (16, 20, 2), np.uint8), "LA")
+    kinds = [("rgba.png", rgba, {}), ("palette.png", palette, {"transparency": palette.info["transparency"]}),
+             ("grey.png", grey, {}), ("rgba.webp", rgba, {"lossless": True, "exact": True})]
+    for colour, name in (((255, 204, 0), "#ffCC00"), ((255, 255, 255), "white")):
+        samples = {}
+        for file, image, options in kinds:
+            path = os.path.join(folder, "c", file)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            image.save(path, **options)
+            stored = Image.open(path).convert("RGBA")
+            expected = Image.new("RGB", stored.size, colour)
+            expected.paste(stored, mask=stored.getchannel("A"))
+            samples["c/" + file] = ("c", np.asarray(expected), {})
+        os.makedirs(os.path.join(folder, "d"), exist_ok=True)
+        with open(os.path.join(folder, "d", "plain.png"), "wb") as file:
+            file.write(picture(1, "PNG"))
+        samples["d/plain.png"] = ("d", picture(1, "PNG"), {})
+        yield name, Case([folder, "--background", name], samples)
+
+
 CASES = [case_pillow, case_json_lines, case_python_tar, case_gnu_tar, case_webdataset, case_imagenet, case_cifar,
          case_tfrecord, case_caffe_lmdb, case_coco, case_voc, case_yolo, case_numpy,
-         case_beton]
+         case_beton, case_background]
 
 
 def main():

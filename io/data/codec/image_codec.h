@@ -6,9 +6,11 @@
 // warned about.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +31,7 @@ struct ImageInfo {
   int height = 0;    // as stored
   int channels = 0;  // as decoded: 1 or 3
   Orientation orientation = 1;
+  bool has_alpha = false;  // PNG and WebP: some pixels may be transparent
 };
 
 struct DecodeLimits {
@@ -36,6 +39,8 @@ struct DecodeLimits {
   int max_scans = 100;               // of a progressive JPEG
   // Whole-picture memory of one decode (a progressive JPEG's coefficients, an interlaced PNG's pixels).
   int64_t max_memory_bytes = int64_t{1} << 30;
+  // What shines through transparent pixels, red, green, blue; nothing: pixels keep the colour that is stored.
+  std::optional<std::array<uint8_t, 3>> background = {};
 };
 
 /// Reads the header alone. kCorrupt / kUnsupported say why; a size that so few bytes can't hold is kCorrupt.

@@ -27,6 +27,23 @@ void inverted_cmyk_to_rgb_row(const uint8_t* cmyk, uint8_t* rgb, int count) {
   }
 }
 
+void composite_row(const uint8_t* from, int from_channels, uint8_t* to, int to_channels, int count,
+                   const std::array<uint8_t, 3>& background) {
+  const int colours = from_channels - 1;
+  for (int i = 0; i < count; ++i, from += from_channels, to += to_channels) {
+    const int alpha = from[colours];
+    std::array<uint8_t, 3> pixel{};
+    for (size_t c = 0; c < 3; ++c) {
+      const int value = background[c] * (255 - alpha) + from[colours == 1 ? 0 : c] * alpha + 128;
+      pixel[c] = static_cast<uint8_t>(((value >> 8) + value) >> 8);
+    }
+    if (to_channels == 1)
+      to[0] = colours == 1 ? pixel[0] : dlpipe::coef::grey_of({pixel[0], pixel[1], pixel[2]});
+    else
+      std::memcpy(to, pixel.data(), pixel.size());
+  }
+}
+
 void convert_row(const uint8_t* from, int from_channels, uint8_t* to, int to_channels, int count) {
   if (from_channels == to_channels) {
     std::memcpy(to, from, static_cast<size_t>(count) * from_channels);

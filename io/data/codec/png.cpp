@@ -80,7 +80,10 @@ void start(PngCall& call) {
   if (color_type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(call.png);
   if (color_type == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(call.png);
   png_set_strip_16(call.png);
-  png_set_strip_alpha(call.png);
+  if (!call.limits.background)
+    png_set_strip_alpha(call.png);
+  else if (png_get_valid(call.png, call.info, PNG_INFO_tRNS) != 0)
+    png_set_tRNS_to_alpha(call.png);
 }
 
 void read_pixels(PngCall& call) {
@@ -97,8 +100,12 @@ void read_pixels(PngCall& call) {
     call.fail(ErrorCode::kOutOfMemory, "out of memory");
   uint8_t* const pixels = call.pixels->data();
   auto store = [&](const uint8_t* row, int y) {
-    convert_row(row + static_cast<ptrdiff_t>(call.region.x) * channels, channels,
-                call.out.row(y - call.region.y), call.out.channels, call.region.width);
+    const uint8_t* const from = row + static_cast<ptrdiff_t>(call.region.x) * channels;
+    uint8_t* const to = call.out.row(y - call.region.y);
+    if (channels == 2 || channels == 4)
+      composite_row(from, channels, to, call.out.channels, call.region.width, *call.limits.background);
+    else
+      convert_row(from, channels, to, call.out.channels, call.region.width);
   };
   const int end = call.region.y + call.region.height;
   if (whole) {

@@ -182,6 +182,7 @@ Result<ImageInfo> probe_png(Bytes bytes) {
   const int color_type = load_u8(bytes, 25);
   info.channels = (color_type & 2) != 0 ? 3 : 1;  // bit 1: colour (palettes have it too)
   const int samples = color_type == 2 ? 3 : color_type == 4 ? 2 : color_type == 6 ? 4 : 1;
+  info.has_alpha = color_type == 4 || color_type == 6;
   constexpr double kMostShrinking = 1032;  // of deflate: 258 bytes in two bits
   const double pixel_bytes = static_cast<double>(width) * height * samples * bits / 8;
   if (pixel_bytes > kMostShrinking * static_cast<double>(bytes.size()))
@@ -191,6 +192,7 @@ Result<ImageInfo> probe_png(Bytes bytes) {
     if (length > bytes.size() - at - 12 || starts_with(bytes.subspan(at + 4), "IDAT")) break;
     if (starts_with(bytes.subspan(at + 4), "eXIf"))
       info.orientation = exif_orientation(bytes.subspan(at + 8, length));
+    if (starts_with(bytes.subspan(at + 4), "tRNS")) info.has_alpha = true;
     at += 12 + length;
   }
   return info;

@@ -74,6 +74,7 @@ Result<ImageInfo> probe_webp(Bytes bytes) {
   info.width = features.width;
   info.height = features.height;
   info.channels = 3;
+  info.has_alpha = features.has_alpha != 0;
   info.orientation = orientation_of(bytes);
   return info;
 }
@@ -97,13 +98,14 @@ Status WebpDecoder::decode(Bytes bytes, const Region& region, const ImageView& o
   config.options.crop_top = top;
   config.options.crop_width = right - left;
   config.options.crop_height = bottom - top;
-  const size_t row_bytes = 3 * static_cast<size_t>(right - left);
+  const int channels = info.has_alpha && limits_.background ? 4 : 3;
+  const size_t row_bytes = static_cast<size_t>(channels) * static_cast<size_t>(right - left);
   try {
     pixels_.resize(row_bytes * static_cast<size_t>(bottom - top));
   } catch (...) {
     return status_from_current_exception("codec");
   }
-  config.output.colorspace = MODE_RGB;
+  config.output.colorspace = channels == 4 ? MODE_RGBA : MODE_RGB;
   config.output.is_external_memory = 1;
   config.output.u.RGBA.rgba = pixels_.data();
   config.output.u.RGBA.stride = static_cast<int>(row_bytes);
@@ -113,7 +115,11 @@ Status WebpDecoder::decode(Bytes bytes, const Region& region, const ImageView& o
   if (code != VP8_STATUS_OK) return failed(code);
   for (int y = 0; y < region.height; ++y) {
     const uint8_t* const row = pixels_.data() + row_bytes * static_cast<size_t>(region.y - top + y);
-    convert_row(row + 3 * (region.x - left), 3, out.row(y), out.channels, region.width);
+    const uint8_t* const from = row + ptrdiff_t{channels} * (region.x - left);
+    if (channels == 4)
+      composite_row(from, channels, out.row(y), out.channels, region.width, *limits_.background);
+    else
+      convert_row(from, channels, out.row(y), out.channels, region.width);
   }
   return {};
 }
