@@ -126,11 +126,8 @@ class Table:
                                                 ", ".join(left_aside))  # fmt: skip
         self.image = images[0] if images else None
 
-    def __getstate__(self):
-        return self.paths
-
-    def __setstate__(self, paths):  # in a worker process
-        self.__init__(paths)
+    def __reduce__(self):
+        return type(self), (self.paths,)  # opened anew in a worker process
 
     def __len__(self):
         return self._begins[-1]
