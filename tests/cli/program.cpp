@@ -55,8 +55,15 @@ RunningProgram::RunningProgram(const std::vector<std::string>& arguments, Stream
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY, 0);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
+  // What a script starts with & ignores Ctrl-C: the program must not take that over from its test.
+  sigset_t interrupts;
+  sigemptyset(&interrupts);
+  sigaddset(&interrupts, SIGINT);
+  posix_spawnattr_setsigdefault(&attributes, &interrupts);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   if (!streams_.terminal.empty()) {
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);  // what it opens first is then its terminal
+    // what it opens first is then its terminal
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, streams_.terminal.c_str(), O_RDWR, 0);
     posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDERR_FILENO);

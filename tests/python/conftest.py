@@ -1,6 +1,7 @@
 """Datasets for the tests: drawn pictures, ingested by the package's own program. Nothing but the package is needed."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -13,6 +14,8 @@ try:  # without the thread that tqdm keeps for slow bars, of other libraries too
 except ImportError:
     pass
 
+# What a script starts with & ignores Ctrl-C, and so would the programs that the tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: Under AddressSanitizer freed memory stays, and terabytes of addresses are taken: memory can't be measured or limited.
 measures_memory = pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="a sanitizer changes the memory")
