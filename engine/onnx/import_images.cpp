@@ -95,7 +95,7 @@ void batch_normalization(Run& run, const NodeEntry& node) {
   }
 }
 
-constexpr std::array kOps = {
+constexpr std::array kImageOps = {
     ImportedOp{"AveragePool", average_pool},
     ImportedOp{"BatchNormalization", batch_normalization},
     ImportedOp{"Conv", conv},
@@ -107,7 +107,7 @@ constexpr std::array kOps = {
 }  // namespace
 
 std::span<const ImportedOp> image_ops() {
-  return kOps;
+  return kImageOps;
 }
 
 }  // namespace dlpipe::engine::onnx

@@ -288,8 +288,6 @@ void gemm(Run& run, const NodeEntry& node) {
 
 // Reductions, softmax, norms.
 
-constexpr std::array<int, 4> kImageAxis = {0, 3, 1, 2};  // of the model's axis, where it lies here
-
 template <Tensor (*kOp)(const Tensor&, const std::vector<int>&, bool)>
 void reduce(Run& run, const NodeEntry& node) {
   const Shape shape = run.shape(node, 0);
@@ -379,7 +377,7 @@ int64_t known_max(int64_t a, int64_t b) {
   return std::max(a, b);
 }
 
-constexpr std::array kOps = {
+constexpr std::array kMathOps = {
     ImportedOp{"Abs", unary<absolute>},
     ImportedOp{"Add", arithmetic<add, known_add>},
     ImportedOp{"And", known_only<known_and>},
@@ -428,7 +426,7 @@ constexpr std::array kOps = {
 }  // namespace
 
 std::span<const ImportedOp> math_ops() {
-  return kOps;
+  return kMathOps;
 }
 
 }  // namespace dlpipe::engine::onnx

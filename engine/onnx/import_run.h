@@ -2,6 +2,7 @@
 // engine/onnx; the ops' code stands in import_images.cpp, import_math.cpp and import_shapes.cpp.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,6 +19,9 @@
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine::onnx {
+
+/// Where axis i of a model's image, [N,C,H,W], lies in its tensor, [N,H,W,C].
+inline constexpr std::array<int, 4> kImageAxis = {0, 3, 1, 2};
 
 /// Integers (or truths) that are known before any input is: shapes, axes, indices.
 struct KnownInts {

@@ -10,8 +10,6 @@ namespace dlpipe::engine::onnx {
 
 namespace {
 
-constexpr std::array<int, 4> kImageAxis = {0, 3, 1, 2};
-
 // Where the model's axis lies in the tensor that is there.
 int own_axis(const Run& run, const NodeEntry& node, int axis) {
   return run.value(node, 0).is_image ? kImageAxis[static_cast<size_t>(axis)] : axis;
@@ -418,7 +416,7 @@ void pad_op(Run& run, const NodeEntry& node) {
   identity(run, node);
 }
 
-constexpr std::array kOps = {
+constexpr std::array kShapeOps = {
     ImportedOp{"Cast", cast_op},
     ImportedOp{"Concat", concat_op},
     ImportedOp{"Constant", constant},
@@ -443,7 +441,7 @@ constexpr std::array kOps = {
 }  // namespace
 
 std::span<const ImportedOp> shape_ops() {
-  return kOps;
+  return kShapeOps;
 }
 
 }  // namespace dlpipe::engine::onnx

@@ -4,16 +4,11 @@
 #include "dlpipe/io/data/sources/inputs.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "tests/io/data/sources/annotated_values.h"
+#include "tests/io/data/sources/wire_writing.h"
 #include "tests/io/data/temp_dir.h"
 
 namespace dlpipe::data {
 namespace {
-
-std::string le(uint64_t value, int bytes) {
-  std::string text;
-  for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
-  return text;
-}
 
 std::string descriptor(int kind, std::string name, std::string arguments = "") {
   name.resize(16);
@@ -35,18 +30,20 @@ struct Beton {
     const uint64_t rows_begin = 24 + fields.size();
     const uint64_t begin = rows_begin + 2 * 40;
     const auto row = [&](int mode, uint64_t width, uint64_t at, uint64_t label, uint64_t note) {
-      return le(static_cast<uint64_t>(mode), 1) + le(width, 2) + le(1, 2) + le(at, 8) + std::string(3, '\0') +
-             le(label, 8) + le(note, 8) + le(text_size, 8);
+      return le_bytes(static_cast<uint64_t>(mode), 1) + le_bytes(width, 2) + le_bytes(1, 2) +
+             le_bytes(at, 8) + std::string(3, '\0') + le_bytes(label, 8) + le_bytes(note, 8) +
+             le_bytes(text_size, 8);
     };
     const std::string rows = row(0, 9, begin, 7, begin + 4) + row(1, raw_width, begin + 7, 5, begin + 13);
     const std::string pages = "jpegonerawrawtwo";
     std::string pieces;
     for (const auto& [sample, at, size] :
          {std::tuple(1, 7, 6), std::tuple(0, 0, 4), std::tuple(0, 4, 3), std::tuple(1, 13, 3)})
-      pieces += le(static_cast<uint64_t>(sample), 8) +
-                le(begin + static_cast<uint64_t>(at) + piece_shift, 8) + le(static_cast<uint64_t>(size), 8);
-    return le(version, 2) + le(3, 2) + le(1 << 21, 4) + le(samples, 8) + le(begin + pages.size(), 8) +
-           fields + rows + pages + pieces;
+      pieces += le_bytes(static_cast<uint64_t>(sample), 8) +
+                le_bytes(begin + static_cast<uint64_t>(at) + piece_shift, 8) +
+                le_bytes(static_cast<uint64_t>(size), 8);
+    return le_bytes(version, 2) + le_bytes(3, 2) + le_bytes(1 << 21, 4) + le_bytes(samples, 8) +
+           le_bytes(begin + pages.size(), 8) + fields + rows + pages + pieces;
   }
 };
 

@@ -7,22 +7,17 @@
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 #include "tests/io/data/sources/annotated_values.h"
+#include "tests/io/data/sources/wire_writing.h"
 #include "tests/io/data/temp_dir.h"
 
 namespace dlpipe::data {
 namespace {
 
-std::string le(uint64_t value, int bytes) {
-  std::string text;
-  for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
-  return text;
-}
-
 std::string npy(const std::string& dtype, const std::string& shape, const std::string& data,
                 const std::string& order = "False") {
   std::string dict = "{'descr': '" + dtype + "', 'fortran_order': " + order + ", 'shape': (" + shape + "), }";
   dict += std::string(63 - (10 + dict.size()) % 64, ' ') + "\n";
-  return "\x93NUMPY\x01" + std::string(1, '\0') + le(dict.size(), 2) + dict + data;
+  return "\x93NUMPY\x01" + std::string(1, '\0') + le_bytes(dict.size(), 2) + dict + data;
 }
 
 /// Numbers 0, 1, 2, ... as bytes.
@@ -57,7 +52,7 @@ class NumpySource : public testing::Test {
 
 TEST_F(NumpySource, ArraysOfAFolderArePaired) {
   write_text(dir / "x_train.npy", npy("|u1", "3, 2, 2", count_up(12)));
-  write_text(dir / "y_train.npy", npy("<i8", "3", le(7, 8) + le(3, 8) + le(12, 8)));
+  write_text(dir / "y_train.npy", npy("<i8", "3", le_bytes(7, 8) + le_bytes(3, 8) + le_bytes(12, 8)));
   write_text(dir / "x_test.npy", npy("|u1", "1, 2, 2", count_up(4)));
   write_text(dir / "y_test.npy", npy(">i2", "1, 1", std::string("\0\x07", 2)));
   SourceListing listing = value_or_throw(list({dir.path(), ""}));
@@ -92,7 +87,8 @@ TEST_F(NumpySource, LabelsOfManyKinds) {
     write_text(dir / "labels.npy", labels);
     return value_or_throw(list({dir.path(), ""}));
   };
-  SourceListing listing = with(npy("<U2", "2", le('d', 4) + le(0xfc, 4) + le('c', 4) + le(0, 4)));
+  SourceListing listing =
+      with(npy("<U2", "2", le_bytes('d', 4) + le_bytes(0xfc, 4) + le_bytes('c', 4) + le_bytes(0, 4)));
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"c", "d\u00fc"}));
   EXPECT_EQ(listing.entries[0].label, 1);
   EXPECT_EQ(with(npy("|S3", "2", std::string("ab\0cde", 6))).classes,
@@ -157,8 +153,8 @@ TEST_F(NumpySource, ADamagedZipIsRefused) {
   write_text(dir / "a.npz", "PK\x03\x04 hello");
   EXPECT_NE(list({dir / "a.npz", ""}).status().message().find("no zip file, or one that is cut short"),
             std::string::npos);
-  const std::string end = "PK\x05\x06" + std::string(4, '\0') + le(1, 2) + le(1, 2) + le(0xfffffff0, 4) +
-                          le(2, 4) + std::string(2, '\0');
+  const std::string end = "PK\x05\x06" + std::string(4, '\0') + le_bytes(1, 2) + le_bytes(1, 2) +
+                          le_bytes(0xfffffff0, 4) + le_bytes(2, 4) + std::string(2, '\0');
   write_text(dir / "a.npz", end);
   EXPECT_NE(list({dir / "a.npz", ""}).status().message().find("behind its end"), std::string::npos);
 }
