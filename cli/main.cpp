@@ -12,6 +12,7 @@
 #include "dlpipe/cli/help_text.h"
 #include "dlpipe/cli/log_sink.h"
 #include "dlpipe/cli/misuse.h"
+#include "dlpipe/cli/option_names.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/program.h"
 #include "dlpipe/cli/uncaught.h"
@@ -78,7 +79,7 @@ static void say_what_the_cpu_lacks() {
 }
 
 static int run_program(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  const std::vector<std::string> arguments = spelled_as_ours({argv + std::min(argc, 1), argv + argc});
   const std::unique_ptr<Program> program = make_program();
   if (const Status unknown = find_unknown_command(arguments, program->text); !unknown.ok())
     return fail(unknown);
@@ -86,7 +87,7 @@ static int run_program(int argc, char** argv) {
     return run_guarded([&] { return print_help(program->text, *request); });
   }
   try {
-    program->app.parse(argc, argv);
+    program->app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // from the end
   } catch (const CLI::Success& done) {
     return program->app.exit(done);
   } catch (const CLI::ParseError& error) {

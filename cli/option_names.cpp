@@ -125,6 +125,15 @@ std::vector<std::string> aliases_of(std::string_view name) {
   return {};
 }
 
+std::vector<std::string> spelled_as_ours(std::vector<std::string> words) {
+  // A parser of options takes one dash and several letters for several options, so these can't be aliases.
+  for (std::string& word : words) {
+    if (word == "--") break;
+    if (word == "-np") word = "--np";
+  }
+  return words;
+}
+
 std::string option_suggestion(std::string_view typed, const CommandText& command) {
   const std::string word = without_dashes(typed);
   if (const OptionText* same = command.find(word); same != nullptr)

@@ -14,6 +14,10 @@ namespace dlpipe::cli {
 /// "--data").
 std::vector<std::string> aliases_of(std::string_view name);
 
+/// The words of a command line with other programs' spellings of options written as ours: mpirun's "-np" is "--np".
+/// Words behind "--" stay as they are.
+std::vector<std::string> spelled_as_ours(std::vector<std::string> words);
+
 /// "; did you mean '--threads'?" for an option of `command` that `typed` ("--num-workers", "-j") means or is
 /// near to in spelling; "" where there is none.
 std::string option_suggestion(std::string_view typed, const CommandText& command);

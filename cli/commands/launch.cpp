@@ -17,7 +17,7 @@ std::function<Status()> setup(Flags& flags) {
   auto more = std::make_shared<std::string>();
   flags.add_option("COMMAND", options->arguments, "Behind --: train and its options, with --out or --resume")
       .required();
-  flags.add_option("--np", options->processes, "Processes, a power of two");
+  flags.add_option("--np", options->processes, "Processes, a power of two; -np is the same");
   flags.add_flag("--elastic", options->elastic,
                  "When a process is lost, go on from the last checkpoint with half as many");
   flags.add_option("--min-np", options->fewest, "With --elastic: fewer processes than that give up");

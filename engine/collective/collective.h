@@ -2,7 +2,7 @@
 //
 //   auto ranks = value_or_throw(Collective::create([&] { return network.transport(rank); }));
 //   Collective::Handle sum = ranks->all_reduce(gradients, "gradients of step 17");
-//   ...                                     // goes on while the communication thread works
+//   // goes on while the communication thread works
 //   throw_if_error(sum.wait());
 //
 // A Collective owns one communication thread, the only one that touches its Transport. Operations run there in the

@@ -36,6 +36,18 @@ void note_what_overfitting_leaves_out(const TrainConfig& config, const Notes& no
   if (!idle.empty()) tell(notes, "--overfit-batch trains on one batch as it is; it leaves out " + idle);
 }
 
+void note_what_one_process_leaves_out(const TrainConfig& config, const Notes& notes) {
+  const TrainConfig defaults;
+  const bool has_buckets = config.bucket_mb != defaults.bucket_mb;
+  const bool has_timeout = config.peer_timeout != defaults.peer_timeout;
+  if (!has_buckets && !has_timeout) return;
+  const bool has_both = has_buckets && has_timeout;
+  tell(notes, concat(has_both      ? "--bucket-mb and --peer-timeout do"
+                     : has_buckets ? "--bucket-mb does"
+                                   : "--peer-timeout does",
+                     " nothing in one process; start several with: dlpipe launch --np N -- train ..."));
+}
+
 void check_device(Device& device, const engine::OptimizerRecord& optimizer,
                   const engine::OptimizerRegistry& optimizers) {
   if (device.is_host()) return;
@@ -143,6 +155,7 @@ SessionOptions resolve_options(TrainConfig config, const Registries& registries,
   options.optimizer = value_or_throw(registries.optimizers.find(c.optimizer));
   options.device = value_or_throw(registries.find_device(c.device));
   check_device(*options.device, *options.optimizer, registries.optimizers);
+  if (options.world() == 1) note_what_one_process_leaves_out(c, notes);
   resolve_grains(options.config, *options.device, options.world(), notes);
   options.threads = c.threads > 0 ? static_cast<int>(c.threads) : own_threads();
   options.step = step_options(options);

@@ -1,5 +1,7 @@
 // Examples of the engine: see README.md here.
 #include "dlpipe/engine/autograd/function.h"
+#include "dlpipe/engine/collective/collective.h"
+#include "dlpipe/engine/collective/simulated.h"
 #include "dlpipe/engine/core/isa.h"
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/ops.h"
@@ -41,6 +43,17 @@ void isa_example(int64_t n, const float* x, float factor, float* y) {
   on_best_isa([=]() DLPIPE_INLINE {
     for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
   });
+}
+
+void collective_example(SimulatedNetwork& network, int rank, std::span<float> gradients) {
+  auto ranks = value_or_throw(Collective::create([&] { return network.transport(rank); }));
+  Collective::Handle sum = ranks->all_reduce(gradients, "gradients of step 17");
+  throw_if_error(sum.wait());
+}
+
+void simulated_example(int rank) {
+  SimulatedNetwork network(4, {.seed = 1, .most_delay_us = 200});
+  auto ranks = value_or_throw(Collective::create([&] { return network.transport(rank); }));
 }
 
 }  // namespace dlpipe::engine

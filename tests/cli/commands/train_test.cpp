@@ -309,9 +309,12 @@ TEST(Train, ResumesFromAnyDirectoryAndWithTheSameDataElsewhere) {
 TEST(Train, SaysWhatIsLeftOutAndWhatOptionsDoNothing) {
   ScratchDirectory folder;
   fs::copy(trained_run().data.train, folder / "alone", fs::copy_options::recursive);
-  const Outcome outcome = run_dlpipe(train_arguments(
-      folder / "run", {"--data", folder / "alone", "--batch", "48", "--epochs", "0.2", "--tta", "flip"}));
+  const Outcome outcome = run_dlpipe(
+      train_arguments(folder / "run", {"--data", folder / "alone", "--batch", "48", "--epochs", "0.2",
+                                       "--tta", "flip", "--bucket-mb", "1", "--peer-timeout", "3"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("--bucket-mb and --peer-timeout do nothing in one process"), std::string::npos)
+      << outcome.err;
   EXPECT_NE(outcome.err.find("320 training samples (each epoch leaves out 32 of them"), std::string::npos)
       << outcome.err;
   EXPECT_NE(outcome.err.find("--tta is kept for eval and predict"), std::string::npos) << outcome.err;
