@@ -153,8 +153,9 @@ Status train_on(const Options& options, engine::Collective* ranks) {
                                         "; saved; go on with: dlpipe train --resume ", config.out)};
 }
 
-/// For the first rank to say what happened, before the launcher sees that another has failed and ends it.
-constexpr std::chrono::milliseconds kWord{300};
+/// For the first rank to say what happened, before the launcher sees that another has failed and ends it. The launcher
+/// doesn't wait so long: it ends the others when the first rank does.
+constexpr std::chrono::seconds kWord{3};
 
 /// All ranks fail where one does: one of them says it.
 bool is_said_by_another(const Error& error, const engine::Collective& ranks) {
@@ -167,7 +168,11 @@ Status train(const Options& options) {
   try {
     return train_on(options, ranks.get());
   } catch (const Error& error) {
-    ranks->abort(error.what());
+    // Without a message all ranks have agreed to stop. The first may not know it yet: it is waited for, not told.
+    if (error.status().message().empty())
+      (void)ranks->close();
+    else
+      ranks->abort(error.what());
     if (ranks->rank() == 0) throw;
     std::this_thread::sleep_for(kWord);
     if (is_said_by_another(error, *ranks)) return Status(error.code(), "");
