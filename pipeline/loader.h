@@ -57,6 +57,8 @@ struct LoaderOptions {
   int channels = 3;
   /// What batches hold, by name; empty: all that the dataset has but `path` (data::read_ragged_field reads it).
   std::vector<std::string> fields = {};
+  /// What masks hold where the picture shows what is outside of the source, and where a sample has no mask.
+  int mask_fill = 0;
   /// kU8, or kF32, kF16, kBF16: pictures leave the loader normalised, and mixed where mixing is on; BatchPrep
   /// has nothing left to do.
   DType image_dtype = DType::kU8;

@@ -71,8 +71,9 @@ int64_t SampleWorker::process(Slot& slot, const Portion& portion, double expecte
     const auto& spec = slot.setup().schema[static_cast<size_t>(slot.setup().image_field)];
     counters[Stage::kAugmenter].bytes.add(decoded * static_cast<int64_t>(spec.sample_bytes()));
   }
-  scratch_bytes_.store(static_cast<int64_t>(decoder_.scratch_bytes() + augmenter_.scratch_bytes()),
-                       std::memory_order_relaxed);
+  scratch_bytes_.store(
+      static_cast<int64_t>(decoder_.scratch_bytes() + augmenter_.scratch_bytes() + fields_.scratch_bytes()),
+      std::memory_order_relaxed);
   return elapsed_ns;
 }
 
@@ -157,6 +158,9 @@ void SampleWorker::finish_sample(const SamplePlan& plan, Slot& slot, int64_t i) 
         std::span(made.data, static_cast<size_t>(made.height) * static_cast<size_t>(made.stride))));
   }
   for (size_t f = 0; f < setup.schema.size(); ++f) {
+    if (setup.fields[f].kind == data::FieldKind::kMask)
+      hash.pixels = data::checksum64({slot.sample(static_cast<int>(f), i), setup.schema[f].sample_bytes()},
+                                     hash.pixels);
     if (setup.schema[f].ragged)
       hash.pixels = data::checksum64(slot.rows(static_cast<int>(f), i), hash.pixels);
   }

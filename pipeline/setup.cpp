@@ -65,6 +65,8 @@ Status check_options(const LoaderOptions& o) {
   const DType dtype = o.image_dtype;
   if (dtype != DType::kU8 && dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBF16)
     return misuse("loader", "--dtype ", dtype_name(dtype), "; pictures are u8, f32, f16 or bf16");
+  if (o.mask_fill < 0 || o.mask_fill > 255)
+    return misuse("loader", "--mask-fill ", o.mask_fill, "; a mask holds 0 to 255");
   if (o.max_pixels < 1) return misuse("loader", "--max-pixels ", o.max_pixels, "; use 1 or more");
   DLPIPE_RETURN_IF_ERROR(check_alpha("--mixup", o.mixup, o.batch));
   return check_alpha("--cutmix", o.cutmix, o.batch);
@@ -117,7 +119,8 @@ Status check_uses(const Setup& setup) {
     if (!field.of.empty() && !is_there)
       return misuse("loader", "the field '", field.name, "' is of '", field.of,
                     "', which isn't chosen; choose both");
-    if (blend != nullptr && (field.kind == Kind::kBoxes || field.kind == Kind::kPoints))
+    const bool moves = field.kind == Kind::kBoxes || field.kind == Kind::kPoints || field.kind == Kind::kMask;
+    if (blend != nullptr && moves)
       return misuse("loader", "--augment has ", blend->name,
                     ", which shows a picture at several places at once, and the field '", field.name,
                     "' of kind ", data::field_kind_name(field.kind),
@@ -182,10 +185,19 @@ Status describe_fields(Setup& setup, const Subset& subset) {
         spec.dtype = DType::kI64;
         spec.ragged = true;
         break;
+      case data::FieldKind::kMask:
+        break;  // its shape is the pictures'
       default:
         spec.ragged = !data::fixed_field_bytes(field).has_value();
     }
     setup.schema.push_back(std::move(spec));
+  }
+  for (size_t f = 0; f < setup.fields.size(); ++f) {
+    if (setup.fields[f].kind != data::FieldKind::kMask) continue;
+    if (setup.image_field < 0)
+      return misuse("loader", "the field '", setup.fields[f].name,
+                    "' is a mask of pictures, which aren't chosen; choose both");
+    setup.schema[f].shape = {setup.image_size.height, setup.image_size.width};
   }
   if (setup.schema.empty()) {
     return Status(ErrorCode::kUnsupported, concat("[loader] ", setup.options.data, " has no field to load"));
@@ -207,6 +219,7 @@ std::string hash_pipeline(const Setup& setup) {
                    hex64(std::bit_cast<uint64_t>(o.cutmix)), "\nbatch ",
                    o.grains > 1 ? setup.grain_samples() : o.batch, "\n");
   }
+  if (o.mask_fill != 0) text += concat("mask_fill ", o.mask_fill, "\n");
   for (const FieldSpec& spec : setup.schema) {
     text += concat("field ", spec.name, " ", dtype_name(spec.dtype), " ", spec.shape.to_string(),
                    spec.ragged ? " ragged\n" : "\n");

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/mask.h"
 #include "dlpipe/io/data/export.h"
 #include "dlpipe/io/data/sample.h"
 #include "dlpipe/io/data/schema.h"
@@ -142,6 +143,15 @@ nb::object field_value(const data::Field& field, Bytes bytes) {
       std::vector<size_t> shape = {bytes.size() / *data::field_row_bytes(field)};
       for (const int64_t side : field.shape) shape.push_back(static_cast<size_t>(side));
       return array_of(std::move(bytes), DType::kF32, std::move(shape));
+    }
+    case data::FieldKind::kMask: {
+      if (bytes.empty()) return nb::none();
+      data::MaskDecoder decoder;
+      const ConstImageView mask = value_or_throw(decoder.decode(bytes));
+      const auto* const pixels = reinterpret_cast<const std::byte*>(mask.data);
+      const auto size = static_cast<size_t>(mask.width) * static_cast<size_t>(mask.height);
+      return array_of(Bytes(pixels, pixels + size), DType::kU8,
+                      {static_cast<size_t>(mask.height), static_cast<size_t>(mask.width)});
     }
     default:
       return text_of(bytes);

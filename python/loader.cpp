@@ -212,7 +212,7 @@ void use_device(const std::string& name, bool pin_memory, pipeline::LoaderOption
 
 void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, int64_t batch, int threads,
           int slots, int slots_max, uint64_t seed, bool train, bool shuffle, bool drop_last, int64_t epochs,
-          int64_t limit, int rank, int world, int channels, std::vector<std::string> fields,
+          int64_t limit, int rank, int world, int channels, std::vector<std::string> fields, int mask_fill,
           const std::string& dtype, double mixup, double cutmix, const std::string& on_bad, int64_t max_bad,
           int64_t max_pixels, int64_t memory, const nb::bytes& quarantine, const std::string& framework,
           bool channels_first, const std::string& device, bool pin_memory) {
@@ -232,6 +232,7 @@ void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, i
                     .world = world,
                     .channels = channels,
                     .fields = std::move(fields),
+                    .mask_fill = mask_fill,
                     .image_dtype = value_or_throw(parse_dtype(dtype)),
                     .mixup = mixup,
                     .cutmix = cutmix,
@@ -263,10 +264,10 @@ void bind_loader(nb::module_& module) {
       .def("__init__", open, nb::kw_only(), nb::arg("data"), nb::arg("augment"), nb::arg("batch"),
            nb::arg("threads"), nb::arg("slots"), nb::arg("slots_max"), nb::arg("seed"), nb::arg("train"),
            nb::arg("shuffle"), nb::arg("drop_last"), nb::arg("epochs"), nb::arg("limit"), nb::arg("rank"),
-           nb::arg("world"), nb::arg("channels"), nb::arg("fields"), nb::arg("dtype"), nb::arg("mixup"),
-           nb::arg("cutmix"), nb::arg("on_bad"), nb::arg("max_bad"), nb::arg("max_pixels"), nb::arg("memory"),
-           nb::arg("quarantine"), nb::arg("framework"), nb::arg("channels_first"), nb::arg("device"),
-           nb::arg("pin_memory"))
+           nb::arg("world"), nb::arg("channels"), nb::arg("fields"), nb::arg("mask_fill"), nb::arg("dtype"),
+           nb::arg("mixup"), nb::arg("cutmix"), nb::arg("on_bad"), nb::arg("max_bad"), nb::arg("max_pixels"),
+           nb::arg("memory"), nb::arg("quarantine"), nb::arg("framework"), nb::arg("channels_first"),
+           nb::arg("device"), nb::arg("pin_memory"))
       .def("begin_pass", [](LoaderFeed& self) { return unlocked([&] { return self.feed().begin_pass(); }); })
       .def("next", &LoaderFeed::next, nb::arg("of_pass"))
       .def("batches_per_pass", [](LoaderFeed& self) { return self.feed().batches_per_pass(); })

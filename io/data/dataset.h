@@ -47,8 +47,10 @@ enum class FieldKind : uint8_t {
   kLabels = 6,  // any number of class indices, i64
   kBoxes =
       7,  // any number of rows of `shape` [4]: x_min, y_min, x_max, y_max in pixels of the picture as seen, f32
-  kPoints =
-      8  // any number of rows of `shape` [3] or [k, 3]: x, y in these pixels, and whether it is visible, f32
+  // any number of rows of `shape` [3] or [k, 3]: x, y in these pixels, and whether it is visible, f32
+  kPoints = 8,
+  kMask =
+      9  // a picture of class indices, as large as its picture as seen (codec/mask.h); no bytes: there is none
 };
 
 struct Field {

@@ -8,6 +8,8 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
+#include "dlpipe/io/data/codec/mask.h"
+#include "dlpipe/io/data/codec/probe.h"
 #include "dlpipe/io/data/partial_directory.h"
 #include "dlpipe/io/data/sample.h"
 #include "dlpipe/io/data/schema.h"
@@ -99,7 +101,7 @@ class Exporter {
     DLPIPE_ASSIGN_OR_RETURN(const SampleReader::File file, reader_.file(sample));
     rewritten_ += file.is_rewritten ? 1 : 0;
     DLPIPE_RETURN_IF_ERROR(root_.write(name, file.bytes));
-    list_fields(name, sample);
+    DLPIPE_RETURN_IF_ERROR(list_fields(name, sample));
     return file.bytes.size();
   }
   /// What the files don't hold, as fields.jsonl beside the class folders; nothing where records have no more.
@@ -134,18 +136,41 @@ class Exporter {
     return name;
   }
 
-  void list_fields(const std::string& name, const SampleReader::Sample& sample) {
+  /// Masks become files of their own: masks/FIELD/NAME.png.
+  Result<std::string> write_mask(const std::string& name, const Field& field,
+                                 std::span<const std::byte> mask) const {
+    if (mask.empty()) return std::string();
+    std::string folder = field.name;
+    std::replace(folder.begin(), folder.end(), '/', '_');
+    if (folder == "." || folder == "..") folder = "_";
+    const std::string file = concat("masks/", folder, "/", fs::path(name).replace_extension(".png").string());
+    if (sniff_layout(mask) != ImageLayout::kRaw) {
+      DLPIPE_RETURN_IF_ERROR(root_.write(file, mask));
+      return file;
+    }
+    MaskDecoder decoder;
+    DLPIPE_ASSIGN_OR_RETURN(const ConstImageView pixels, decoder.decode(mask));
+    DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> png, encode_png(pixels));
+    DLPIPE_RETURN_IF_ERROR(root_.write(file, png));
+    return file;
+  }
+
+  Status list_fields(const std::string& name, const SampleReader::Sample& sample) {
     const std::span<const Field> fields = dataset_.fields();
-    if (std::none_of(fields.begin(), fields.end(), is_listed)) return;
+    if (std::none_of(fields.begin(), fields.end(), is_listed)) return {};
     Json line = {{"path", name}};
     const int64_t label = sample.header.label;
     if (label >= 0 && label < static_cast<int64_t>(dataset_.classes().size()))
       line["label"] = dataset_.classes()[static_cast<size_t>(label)];
     for (size_t i = 0; i < fields.size(); ++i) {
-      if (is_listed(fields[i]))
+      if (fields[i].kind == FieldKind::kMask) {
+        DLPIPE_ASSIGN_OR_RETURN(line[fields[i].name], write_mask(name, fields[i], sample.view.fields[i]));
+      } else if (is_listed(fields[i])) {
         line[fields[i].name] = value_json(fields[i], sample.view.fields[i], dataset_.classes());
+      }
     }
     lines_ += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    return {};
   }
 
   const Dataset& dataset_;

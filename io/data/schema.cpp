@@ -15,15 +15,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::pair<FieldKind, std::string_view>, 9> kKinds = {{{FieldKind::kImage, "image"},
-                                                                           {FieldKind::kTensor, "tensor"},
-                                                                           {FieldKind::kTokens, "tokens"},
-                                                                           {FieldKind::kAudio, "audio"},
-                                                                           {FieldKind::kBytes, "bytes"},
-                                                                           {FieldKind::kLabel, "label"},
-                                                                           {FieldKind::kLabels, "labels"},
-                                                                           {FieldKind::kBoxes, "boxes"},
-                                                                           {FieldKind::kPoints, "points"}}};
+constexpr std::array<std::pair<FieldKind, std::string_view>, 10> kKinds = {{{FieldKind::kImage, "image"},
+                                                                            {FieldKind::kTensor, "tensor"},
+                                                                            {FieldKind::kTokens, "tokens"},
+                                                                            {FieldKind::kAudio, "audio"},
+                                                                            {FieldKind::kBytes, "bytes"},
+                                                                            {FieldKind::kLabel, "label"},
+                                                                            {FieldKind::kLabels, "labels"},
+                                                                            {FieldKind::kBoxes, "boxes"},
+                                                                            {FieldKind::kPoints, "points"},
+                                                                            {FieldKind::kMask, "mask"}}};
 
 Json fields_json(const std::vector<Field>& fields) {
   Json all = Json::array();
@@ -150,6 +151,8 @@ Status check_forms(std::span<const Field> fields) {
         field.dtype == DType::kF32 && (rank == 1 || rank == 2) && field.shape[rank - 1] == 3;
     if (field.kind == FieldKind::kPoints && !is_points)
       return wrong("is of points of another form than f32 [3] or [k, 3]");
+    if (field.kind == FieldKind::kMask && (field.dtype != DType::kU8 || rank != 0))
+      return wrong("is a mask of another form than u8 without a shape");
     if (field.of.empty()) continue;
     const auto boxes = std::find_if(fields.begin(), fields.end(), [&](const Field& one) {
       return one.name == field.of && one.kind == FieldKind::kBoxes && one.of.empty();
@@ -208,7 +211,8 @@ Status check_values(std::span<const Field> fields, std::span<const std::span<con
 
 int version_for(const Schema& schema, ImageLayout newest) {
   const bool is_linked = std::any_of(schema.fields.begin(), schema.fields.end(), [](const Field& field) {
-    return !field.of.empty() || (field.kind == FieldKind::kPoints && field.shape.rank() > 1);
+    return !field.of.empty() || field.kind == FieldKind::kMask ||
+           (field.kind == FieldKind::kPoints && field.shape.rank() > 1);
   });
   if (is_linked) return 4;
   const bool has_rows = std::any_of(schema.fields.begin(), schema.fields.end(), [](const Field& field) {

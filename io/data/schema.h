@@ -48,7 +48,7 @@ struct Schema {
   bool zstd = false;                 // each record is one zstd frame
 };
 
-/// The lowest version that can say it, which is what is written: 4 where a field is `of` another or points stand in rows of
+/// The lowest version that can say it, which is what is written: 4 where a field is `of` another or a mask or points stand in rows of
 /// several, 3 where fields are boxes or points or an image is WebP, BMP or PNM, else 2.
 int version_for(const Schema& schema, ImageLayout newest);
 

@@ -11,6 +11,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/base/threads.h"
 #include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/data/codec/mask.h"
 #include "dlpipe/io/data/schema.h"
 
 namespace dlpipe::data {
@@ -22,7 +23,11 @@ class RecordVerifier {
  public:
   RecordVerifier(const Dataset& dataset, const VerifyOptions& options,
                  std::unique_ptr<Dataset::Reader> reader)
-      : dataset_(dataset), options_(options), reader_(std::move(reader)), decoder_(limits_of(options)) {}
+      : dataset_(dataset),
+        options_(options),
+        reader_(std::move(reader)),
+        decoder_(limits_of(options)),
+        masks_(limits_of(options)) {}
 
   Status check(int64_t sample) {
     DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset_.header(sample));
@@ -39,6 +44,7 @@ class RecordVerifier {
                     concat("label ", header.label, " of ", dataset_.classes().size(), " classes"));
     DLPIPE_RETURN_IF_ERROR(
         check_values(dataset_.fields(), view.fields, static_cast<int64_t>(dataset_.classes().size())));
+    DLPIPE_RETURN_IF_ERROR(check_masks(header, view));
     return header.layout == ImageLayout::kNone ? Status() : check_image(header, view.image);
   }
 
@@ -54,6 +60,21 @@ class RecordVerifier {
     DecodeLimits limits;
     limits.max_pixels = options.max_pixels;
     return limits;
+  }
+
+  Status check_masks(const RecordHeader& header, const RecordView& view) {
+    for (size_t i = 0; i < view.fields.size(); ++i) {
+      const Field& field = dataset_.fields()[i];
+      if (field.kind != FieldKind::kMask || view.fields[i].empty()) continue;
+      const auto checked = [&]() -> Status {
+        DLPIPE_ASSIGN_OR_RETURN(const ImageInfo info, probe_mask(view.fields[i]));
+        if (header.layout != ImageLayout::kNone)
+          DLPIPE_RETURN_IF_ERROR(check_mask_size(info, header.width, header.height));
+        return options_.decode ? masks_.decode(view.fields[i]).status() : Status();
+      }();
+      if (!checked.ok()) return checked.with_context(concat("field '", field.name, "': "));
+    }
+    return {};
   }
 
   Status check_image(const RecordHeader& header, std::span<const std::byte> image) {
@@ -76,6 +97,7 @@ class RecordVerifier {
   const VerifyOptions& options_;
   std::unique_ptr<Dataset::Reader> reader_;
   ImageDecoder decoder_;
+  MaskDecoder masks_;
   std::vector<uint8_t> pixels_;
 };
 

@@ -11,7 +11,10 @@ namespace dlpipe::pipeline {
 using Kind = data::FieldKind;
 
 FieldMover::FieldMover(const Setup& setup)
-    : setup_(setup), boxes_of_(setup.schema.size(), -1), kept_(setup.schema.size()) {
+    : setup_(setup),
+      boxes_of_(setup.schema.size(), -1),
+      kept_(setup.schema.size()),
+      masks_({.max_pixels = setup.options.max_pixels}) {
   for (const bool boxes : {true, false}) {
     for (size_t f = 0; f < setup.fields.size(); ++f) {
       const bool is_copied =
@@ -40,6 +43,10 @@ Status FieldMover::put(const SamplePlan& plan, std::span<const std::byte> record
       DLPIPE_RETURN_IF_ERROR(put_ragged(f, bytes, plan, slot, i));
       continue;
     }
+    if (setup_.fields[f].kind == Kind::kMask) {
+      DLPIPE_RETURN_IF_ERROR(put_mask(f, bytes, plan, slot, i));
+      continue;
+    }
     if (bytes.size() != spec.sample_bytes()) {
       return Status(ErrorCode::kCorrupt,
                     concat("[loader] field '", spec.name, "' of sample ", plan.sample, " has ", bytes.size(),
@@ -47,6 +54,27 @@ Status FieldMover::put(const SamplePlan& plan, std::span<const std::byte> record
     }
     std::memcpy(slot.sample(static_cast<int>(f), i), bytes.data(), bytes.size());
   }
+  return {};
+}
+
+Status FieldMover::put_mask(size_t field, std::span<const std::byte> bytes, const SamplePlan& plan,
+                            Slot& slot, int64_t i) {
+  const auto fill = static_cast<uint8_t>(setup_.options.mask_fill);
+  auto* const pixels = reinterpret_cast<uint8_t*>(slot.sample(static_cast<int>(field), i));
+  const augment::ImageSize& size = setup_.image_size;
+  if (bytes.empty()) {
+    std::memset(pixels, fill, setup_.schema[field].sample_bytes());
+    return {};
+  }
+  const auto mask = [&]() -> Result<ConstImageView> {
+    DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_mask(bytes));
+    DLPIPE_RETURN_IF_ERROR(data::check_mask_size(info, plan.header.width, plan.header.height));
+    return masks_.decode(bytes);
+  }();
+  if (!mask.ok())
+    return mask.status().with_context(
+        concat("[loader] field '", setup_.schema[field].name, "' of sample ", plan.sample, ": "));
+  augment::Moving(plan.chain).mask(*mask, {pixels, size.width, size.height, 1, size.width}, fill);
   return {};
 }
 

@@ -11,6 +11,7 @@
 
 #include "dlpipe/augment/moving.h"
 #include "dlpipe/base/error.h"
+#include "dlpipe/io/data/codec/mask.h"
 #include "dlpipe/pipeline/plan.h"
 #include "dlpipe/pipeline/setup.h"
 #include "dlpipe/pipeline/slot.h"
@@ -23,8 +24,11 @@ class FieldMover {
 
   /// kCorrupt where a field hasn't the size that its schema says.
   Status put(const SamplePlan& plan, std::span<const std::byte> record, Slot& slot, int64_t i);
+  size_t scratch_bytes() const { return masks_.scratch_bytes(); }
 
  private:
+  Status put_mask(size_t field, std::span<const std::byte> bytes, const SamplePlan& plan, Slot& slot,
+                  int64_t i);
   Status put_ragged(size_t field, std::span<const std::byte> bytes, const SamplePlan& plan, Slot& slot,
                     int64_t i);
 
@@ -34,6 +38,7 @@ class FieldMover {
   bool moves_ = false;                      // there is a picture, and what moves with it
   std::vector<std::vector<uint8_t>> kept_;  // [schema] of a field of boxes: which are left
   std::vector<float> numbers_;
+  data::MaskDecoder masks_;
 };
 
 }  // namespace dlpipe::pipeline

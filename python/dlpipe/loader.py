@@ -52,6 +52,7 @@ class Loader:
 
     - image: uint8 [batch, height, width, channels], or with `dtype` float32, float16 or bfloat16, normalised
     - label: int64 [batch]
+    - masks: uint8 [batch, height, width], moved with their pictures
     - what has any number of rows in each sample, such as boxes, points, labels and texts: a dlpipe.Ragged, values of all
       samples below each other and offsets; boxes and points have moved with their pictures
     - with mixup or cutmix, partner_label: int64 [batch], whom each sample was mixed with, and lam: float32 [batch], the
@@ -80,6 +81,7 @@ class Loader:
         layout: "NHWC", or "NCHW" for the same memory as [batch, channels, height, width] (torch's channels_last).
         channels: 3 for RGB, 1 for grey, 0 for what the pictures have.
         fields: names of what batches hold. Default: all that the dataset has but "path", which `batch.path` reads.
+        mask_fill: what masks hold where the picture shows what is outside of the source, and where a sample has none.
         dtype: of the pictures: "u8", or "f32", "f16" or "bf16" for (value / 255 - mean) / std, by channel.
         mean, std: for `dtype`, three numbers each (one for grey) of values scaled to [0, 1]. Default: the dataset's.
         threads: that decode; 0: as many as the process may use.
@@ -126,6 +128,7 @@ class Loader:
         layout: str = "NHWC",
         channels: int = 0,
         fields: Sequence[str] | None = None,
+        mask_fill: int = 0,
         dtype: str = "u8",
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
@@ -166,6 +169,7 @@ class Loader:
             world=world,
             channels=channels,
             fields=[] if fields is None else list(fields),
+            mask_fill=mask_fill,
             dtype=dtype,
             mixup=mixup,
             cutmix=cutmix,

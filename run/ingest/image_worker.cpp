@@ -44,6 +44,7 @@ ImageWorker::ImageWorker(const IngestOptions& options, const data::Schema& schem
     : options_(options),
       counters_(counters),
       decoder_(limits_of(options)),
+      masks_(limits_of(options)),
       packer_(schema),
       fields_(schema.fields) {
   for (size_t i = 0; i < schema.fields.size(); ++i) {
@@ -179,8 +180,8 @@ Status ImageWorker::use_jpeg_layout(bool is_source, Stored& stored) {
 
 void ImageWorker::scale_places(double width, double height, Values& values,
                                std::vector<std::vector<std::byte>>& scaled) const {
-  if (picture_.width == width && picture_.height == height) return;
   scaled.reserve(values.size());
+  if (picture_.width == width && picture_.height == height) return;
   for (size_t i = 0; i < values.size(); ++i) {
     const data::Field& field = fields_[i];
     if (field.kind != data::FieldKind::kBoxes && field.kind != data::FieldKind::kPoints) continue;
@@ -199,6 +200,32 @@ void ImageWorker::scale_places(double width, double height, Values& values,
   }
 }
 
+Status ImageWorker::store_masks(const Region& seen, Values& values,
+                                std::vector<std::vector<std::byte>>& scaled) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (fields_[i].kind != data::FieldKind::kMask || values[i].empty()) continue;
+    const auto checked = [&]() -> Result<ConstImageView> {
+      DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_mask(values[i]));
+      DLPIPE_RETURN_IF_ERROR(data::check_mask_size(info, seen.width, seen.height));
+      return masks_.decode(values[i]);
+    }();
+    if (!checked.ok()) return checked.status().with_context(concat("field '", fields_[i].name, "': "));
+    if (picture_.width == seen.width && picture_.height == seen.height) continue;
+    std::vector<uint8_t> pixels(static_cast<size_t>(picture_.width) * static_cast<size_t>(picture_.height));
+    const ImageView small{pixels.data(), picture_.width, picture_.height, 1, picture_.width};
+    for (int y = 0; y < small.height; ++y) {
+      const auto from_y = static_cast<int>((y + 0.5) * seen.height / small.height);
+      for (int x = 0; x < small.width; ++x) {
+        const auto from_x = static_cast<int>((x + 0.5) * seen.width / small.width);
+        small.row(y)[x] = checked->row(from_y)[from_x];
+      }
+    }
+    DLPIPE_ASSIGN_OR_RETURN(std::vector<std::byte> png, data::encode_png(small));
+    values[i] = scaled.emplace_back(std::move(png));
+  }
+  return {};
+}
+
 Result<data::PackedRecord> ImageWorker::process_checked(const data::Source& source,
                                                         const data::SourceEntry& entry) {
   if (!entry.problem.empty()) return Status(ErrorCode::kUnsupported, entry.problem);
@@ -209,7 +236,18 @@ Result<data::PackedRecord> ImageWorker::process_checked(const data::Source& sour
   }
   if (!image_field_) return packer_.pack(Values{bytes}, {});  // what the source reads is the record: tokens
   Values values = {{}, std::as_bytes(std::span(&entry.label, 1)), std::as_bytes(std::span(entry.name()))};
-  for (const std::string& extra : entry.extra) values.push_back(std::as_bytes(std::span(extra)));
+  std::vector<std::vector<std::byte>> masks;
+  masks.reserve(entry.extra.size());  // values point into them
+  for (const std::string& extra : entry.extra) {
+    const bool is_mask = fields_.at(values.size()).kind == data::FieldKind::kMask;
+    if (!is_mask || extra.empty()) {
+      values.push_back(std::as_bytes(std::span(extra)));
+      continue;
+    }
+    const ScopedTimer timer(counters_.read_ns);
+    DLPIPE_ASSIGN_OR_RETURN(masks.emplace_back(), source.read_referred(entry, extra));
+    values.push_back(masks.back());
+  }
   return pack_checked(std::move(bytes), std::move(values), entry.annotated);
 }
 
@@ -226,6 +264,7 @@ Result<data::PackedRecord> ImageWorker::pack_checked(std::vector<std::byte> pict
   std::vector<std::vector<std::byte>> scaled;
   scale_places(annotated.is_relative ? 1 : seen.width, annotated.is_relative ? 1 : seen.height, values,
                scaled);
+  DLPIPE_RETURN_IF_ERROR(store_masks(seen, values, scaled));
   DLPIPE_ASSIGN_OR_RETURN(data::PackedRecord record, packer_.pack(values, stored.header));
   record.pixel_sums.add_image(picture_);
   return record;

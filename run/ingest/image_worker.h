@@ -12,6 +12,7 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/data/codec/mask.h"
 #include "dlpipe/io/data/record.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/run/ingest/ingest.h"
@@ -57,9 +58,13 @@ class ImageWorker {
   void scale_places(double width, double height, Values& values,
                     std::vector<std::vector<std::byte>>& scaled) const;
 
+  /// Checks masks; where the picture, which was seen.width x seen.height, is stored smaller, so are they: into `scaled`.
+  Status store_masks(const Region& seen, Values& values, std::vector<std::vector<std::byte>>& scaled);
+
   const IngestOptions& options_;
   WorkCounters& counters_;
   data::ImageDecoder decoder_;
+  data::MaskDecoder masks_;
   data::CoefficientEncoder coefficients_;
   bool has_coefficients_ = false;  // of the file in work
   data::RecordPacker packer_;

@@ -168,6 +168,20 @@ DrawnObjects drawn_objects(int64_t sample, int width, int height) {
   return objects;
 }
 
+std::vector<uint8_t> drawn_mask(int64_t sample, int width, int height) {
+  std::vector<uint8_t> mask;
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) mask.push_back(static_cast<uint8_t>((x / 7 + y / 5 * 3 + sample) % 7));
+  }
+  return mask;
+}
+
+static std::vector<std::byte> encoded_mask(int64_t sample, int width, int height) {
+  if (sample % 10 == 4) return {};
+  const std::vector<uint8_t> mask = drawn_mask(sample, width, height);
+  return value_or_throw(data::encode_png({mask.data(), width, height, 1, width}));
+}
+
 void write_drawn_dataset(const std::string& directory, const DrawnOptions& options) {
   std::filesystem::create_directories(directory);
   data::Schema schema;
@@ -186,6 +200,7 @@ void write_drawn_dataset(const std::string& directory, const DrawnOptions& optio
                                            {"caption", Kind::kBytes, DType::kU8, {}}};
     schema.fields.insert(schema.fields.end(), more.begin(), more.end());
   }
+  if (options.mask_field) schema.fields.push_back({"mask", data::FieldKind::kMask, DType::kU8, {}});
   schema.classes = {"a", "b", "c"};
   schema.records_per_value = options.records_per_value;
   schema.zstd = options.zstd;
@@ -210,6 +225,10 @@ void write_drawn_dataset(const std::string& directory, const DrawnOptions& optio
       add(objects.spots);
       add(objects.caption);
     }
+    const int shift = options.wrong_masks.contains(sample) ? 1 : 0;
+    const std::vector<std::byte> mask =
+        encoded_mask(sample, encoded.header.width + shift, encoded.header.height);
+    if (options.mask_field) values.push_back(mask);
     throw_if_error(writer->add(value_or_throw(packer.pack(values, encoded.header))));
   }
   throw_if_error(writer->finish(static_cast<uint64_t>(options.count)));

@@ -23,6 +23,10 @@ struct DrawnOptions {
   /// Adds fields without a fixed size: "boxes", and of them "kinds" (labels), "scores" (numbers) and "joints" (two points
   /// each), and of the picture "tags" (labels), "spots" (points) and "caption" (bytes). See drawn_objects.
   bool object_fields = false;
+  /// Adds "mask", a PNG of drawn_mask; samples of which the number's last digit is 4 have none, those of `wrong_masks` one of
+  /// another size.
+  bool mask_field = false;
+  std::set<int64_t> wrong_masks = {};
   /// Stored cut off at half their bytes, with a right checksum: the decoder finds out.
   std::set<int64_t> truncated = {};
   /// JPEGs stored without their Huffman tables, which are the standard's, and without quantisation tables.
@@ -47,6 +51,9 @@ struct DrawnObjects {
   std::string caption;
 };
 DrawnObjects drawn_objects(int64_t sample, int width, int height);
+
+/// One channel: classes 0 to 6 in blocks.
+std::vector<uint8_t> drawn_mask(int64_t sample, int width, int height);
 
 /// Writes a dataset into the (new) directory.
 void write_drawn_dataset(const std::string& directory, const DrawnOptions& options = {});

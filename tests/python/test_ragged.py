@@ -99,3 +99,30 @@ def test_paths_are_read_with_the_batch_where_they_are_asked_for(objects):
         assert batch.path == batch["path"].texts() == batch.path_.texts() == paths
         batch._lent = None  # whatever reads the dataset
         assert batch.path == paths
+
+
+def test_masks_move_with_their_pictures(tmp_path):
+    from PIL import Image
+
+    rng = np.random.default_rng(1)
+    rows = []
+    for i in range(12):
+        mask = rng.integers(0, 9, (20 + i, 30)).astype(np.uint8)
+        Image.fromarray(mask * 20).convert("RGB").save(tmp_path / f"{i}.png")  # the picture shows its mask
+        paletted = Image.fromarray(mask, "P")
+        paletted.putpalette(list(rng.integers(0, 256, 768)))
+        paletted.save(tmp_path / f"m{i}.png")
+        rows.append(f"{i}.png,a,m{i}.png" if i != 7 else f"{i}.png,a,")
+    (tmp_path / "list.csv").write_text("path,label,mask\n" + "\n".join(rows) + "\n")
+    dlpipe.ingest(tmp_path / "list.csv", tmp_path / "data", field="mask:mask")
+    samples = {sample.path: sample for sample in dlpipe.Dataset(tmp_path / "data")}
+    assert samples["7.png"].mask is None
+    np.testing.assert_array_equal(samples["3.png"].mask, np.asarray(Image.open(tmp_path / "m3.png")))
+    chain = "random_crop(16) rot90 hflip transpose pad_to(24x24)"
+    for batch in dlpipe.Loader(tmp_path / "data", augment=chain, batch=4, seed=2, as_="numpy", mask_fill=77):
+        assert batch.mask.shape == (4, 24, 24) and batch.mask.dtype == np.uint8
+        for picture, mask, path in zip(batch.image, batch.mask, batch.path):
+            if path == "7.png":
+                assert (mask == 77).all()
+            else:
+                np.testing.assert_array_equal(np.where(mask == 77, 0, mask) * 20, picture[:, :, 0])

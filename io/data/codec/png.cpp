@@ -23,6 +23,7 @@ struct PngCall {
   Region region;
   ImageView out;
   DecodeLimits limits;
+  bool keeps_indices = false;
   std::vector<uint8_t>* pixels = nullptr;
   std::vector<png_bytep>* rows = nullptr;
   bool in_pixels = false;  // warnings from here on are about picture data
@@ -76,6 +77,10 @@ void start(PngCall& call) {
   if (int64_t{call.region.x} + call.region.width > width ||
       int64_t{call.region.y} + call.region.height > height)
     call.fail(ErrorCode::kMisuse, "region outside the picture");
+  if (call.keeps_indices) {
+    png_set_packing(call.png);  // a byte for each
+    return;
+  }
   const int color_type = png_get_color_type(call.png, call.info);
   if (color_type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(call.png);
   if (color_type == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(call.png);
@@ -144,6 +149,7 @@ Status PngDecoder::decode(std::span<const std::byte> bytes, const Region& region
   call.region = region;
   call.out = out;
   call.limits = limits_;
+  call.keeps_indices = values_ == Values::kIndices;
   call.pixels = &pixels_;
   call.rows = &rows;
   const bool decoded = decode_guarded(call);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,7 +17,10 @@ namespace dlpipe::data {
 
 class PngDecoder {
  public:
-  explicit PngDecoder(const DecodeLimits& limits) : limits_(limits) {}
+  /// kIndices: of files of one channel, the numbers as they stand: a palette's indices, grey values of 1, 2 and 4 bits.
+  enum class Values : uint8_t { kColors, kIndices };
+  explicit PngDecoder(const DecodeLimits& limits, Values values = Values::kColors)
+      : limits_(limits), values_(values) {}
 
   /// kCorrupt on libpng's errors and on its warnings about pixel data; warnings about metadata (colour
   /// profiles, text) don't count.
@@ -25,6 +29,7 @@ class PngDecoder {
 
  private:
   DecodeLimits limits_;
+  Values values_;
   std::vector<uint8_t> pixels_;  // a row, or the picture when it is interlaced
 };
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 #include <unordered_map>
 
 #include "dlpipe/base/printable.h"
@@ -62,6 +63,10 @@ bool is_json_lines(const std::string& path) {
   return ending == "jsonl" || ending == "ndjson";
 }
 
+bool leads_out(const fs::path& path) {
+  return std::find(path.begin(), path.end(), "..") != path.end();
+}
+
 class ManifestSource final : public Source {
  public:
   ManifestSource(std::string list, std::string root, const SourceOptions& options)
@@ -71,6 +76,8 @@ class ManifestSource final : public Source {
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
     return read_stamped_file(full(entry.path), {entry.size_bytes, entry.modified_ns});
   }
+  Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
+                                               std::string_view reference) const override;
 
  private:
   std::string full(const std::string& path) const {
@@ -83,6 +90,8 @@ class ManifestSource final : public Source {
   /// Of the column in cell `i`, of that name.
   void add_extra(size_t i, const std::string& name, SourceListing& listing);
   Status check_typed_columns() const;
+  /// What read_referred() takes, of a mask in a cell; what is wrong with it becomes the entry's problem.
+  std::string refer_to(const std::string& file, int64_t line, SourceEntry& entry) const;
   Status add_values(const std::vector<std::string>& cells, int64_t line, SourceEntry& entry);
   void number(SourceListing& listing) const;
   /// Finds the columns by the first line. Answers whether that names them, else it is a picture's.
@@ -226,6 +235,26 @@ uint64_t ManifestSource::name_begin(const std::string& path) const {
   return std::min(path.find_first_not_of('/'), path.size());
 }
 
+std::string ManifestSource::refer_to(const std::string& file, int64_t line, SourceEntry& entry) const {
+  if (file.empty()) return {};
+  SourceEntry mask;
+  mask.path = file;
+  const std::string problem = problem_of(mask, line);
+  if (entry.problem.empty()) entry.problem = problem;
+  return concat(mask.size_bytes, " ", mask.modified_ns, " ", file);
+}
+
+Result<std::vector<std::byte>> ManifestSource::read_referred(const SourceEntry&,
+                                                             std::string_view reference) const {
+  FileStamp stamp;
+  std::istringstream words{std::string(reference)};
+  std::string file;
+  words >> stamp.size_bytes >> stamp.modified_ns;
+  words.get();
+  std::getline(words, file, '\0');
+  return read_stamped_file(full(file), stamp);
+}
+
 std::string ManifestSource::problem_of(SourceEntry& entry, int64_t line) const {
   const auto stamp = stamp_file(full(entry.path));
   if (stamp.ok()) {
@@ -249,8 +278,7 @@ Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t l
   const std::string label = columns_.label ? cells[*columns_.label] : std::string();
   if (path.empty() || (columns_.label && label.empty()))
     return wrong(line, "an empty path or label; fill it in");
-  const fs::path parts(path);
-  if (std::find(parts.begin(), parts.end(), "..") != parts.end())
+  if (leads_out(path))
     return wrong(line, concat(printable(path), " leads out of ", printable(root_),
                               "; give paths below it, or absolute ones"));
   const auto [former, fresh] = line_of_path_.emplace(fs::path(full(path)).lexically_normal().string(), line);
@@ -284,6 +312,11 @@ Status ManifestSource::add_values(const std::vector<std::string>& cells, int64_t
     };
     if (extra.column.kind == ColumnKind::kText) {
       entry.extra.push_back(cell);
+    } else if (extra.column.kind == ColumnKind::kMask) {
+      if (leads_out(cell))
+        return in_column(
+            Status(ErrorCode::kCorrupt, concat(printable(cell), " leads out of ", printable(root_))));
+      entry.extra.push_back(refer_to(cell, line, entry));
     } else if (extra.column.kind == ColumnKind::kLabels) {
       auto names = names_in_cell(cell);
       if (!names.ok()) return in_column(names.status());

@@ -66,6 +66,10 @@ class ManySources final : public Source {
     own.place = entry.place;
     return sources_[entry.input]->read(own);
   }
+  Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
+                                               std::string_view reference) const override {
+    return sources_[entry.input]->read_referred(entry, reference);
+  }
 
  private:
   Status add(size_t input, SourceListing one, SourceListing& all);

@@ -15,6 +15,11 @@ std::span<const SourceRecord* const> SourceRecord::built_in() {
   return source_table();
 }
 
+Result<std::vector<std::byte>> Source::read_referred(const SourceEntry& entry, std::string_view) const {
+  return Status(ErrorCode::kInternal,
+                concat("[ingest] ", printable(entry.path), ": its source has no files beside"));
+}
+
 Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
   DLPIPE_ASSIGN_OR_RETURN(const SourceRecord* const record, find_source(options));
   DLPIPE_RETURN_IF_ERROR(check_taken(options, std::span(&record, 1)));

@@ -43,7 +43,7 @@ struct SourceEntry {
   int64_t label = -1;              // index into SourceListing::classes; -1: none
   std::string split;               // the split that the source itself puts it in; mostly empty
   uint64_t place = 0;              // the source's own: an offset or index
-  std::vector<std::string> extra;  // bytes of each of SourceListing::fields
+  std::vector<std::string> extra;  // bytes of each of SourceListing::fields; of a mask: a reference, or none
   uint64_t name_begin = 0;  // the part of `path` behind it is the sample's name: train/cat/1.jpg is cat/1.jpg
   std::string problem;      // not empty: why it can't be read, known already; --on-error decides
   uint32_t input = 0;       // of several inputs (inputs.h), the one that it is read from
@@ -68,6 +68,10 @@ class Source {
   /// The encoded bytes of one entry. kChanged when they are not what was listed (size, time, gone);
   /// kPermission, kIo as the system says.
   virtual Result<std::vector<std::byte>> read(const SourceEntry& entry) const = 0;
+  /// The bytes of the file that the source wrote `reference` for, in the entry's extra of a field of kind mask. Errors as
+  /// read()'s.
+  virtual Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
+                                                       std::string_view reference) const;
 };
 
 struct SourceRecord;

@@ -19,7 +19,7 @@ struct KindName {
   std::string_view help;
 };
 
-constexpr std::array<KindName, 7> kKinds = {{
+constexpr std::array<KindName, 8> kKinds = {{
     {ColumnKind::kText, "text", "as it is"},
     {ColumnKind::kNumber, "number", "one number, a target of regression"},
     {ColumnKind::kNumbers, "numbers", "as many in each row as in the first"},
@@ -27,6 +27,7 @@ constexpr std::array<KindName, 7> kKinds = {{
     {ColumnKind::kBoxes, "boxes", "any number of [x_min, y_min, x_max, y_max] in pixels"},
     {ColumnKind::kBoxesXywh, "boxes-xywh", "any number of [x_min, y_min, width, height] in pixels"},
     {ColumnKind::kPoints, "points", "any number of [x, y, visible] in pixels"},
+    {ColumnKind::kMask, "mask", "the path of a PNG of class numbers, or nothing"},
 }};
 
 Status wrong(const std::string& what) {
@@ -124,6 +125,8 @@ Field field_of(const TypedColumn& column, int64_t numbers) {
       return {column.name, FieldKind::kBoxes, DType::kF32, {4}};
     case ColumnKind::kPoints:
       return {column.name, FieldKind::kPoints, DType::kF32, {3}};
+    case ColumnKind::kMask:
+      return {column.name, FieldKind::kMask, DType::kU8, {}};
   }
   return {};
 }

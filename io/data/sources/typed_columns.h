@@ -14,7 +14,7 @@
 
 namespace dlpipe::data {
 
-enum class ColumnKind : uint8_t { kText, kNumber, kNumbers, kLabels, kBoxes, kBoxesXywh, kPoints };
+enum class ColumnKind : uint8_t { kText, kNumber, kNumbers, kLabels, kBoxes, kBoxesXywh, kPoints, kMask };
 
 struct TypedColumn {
   std::string name;
@@ -35,7 +35,7 @@ Field field_of(const TypedColumn& column, int64_t numbers);
 Result<std::vector<std::string>> names_in_cell(std::string_view cell);
 /// The numbers in a cell, brackets, blanks, commas, ; and | between them. kCorrupt for what is none, or not finite.
 Result<std::vector<float>> numbers_in_cell(std::string_view cell);
-/// A cell of any kind but kLabels and kText as bytes. `numbers` is set by the first cell of kNumbers (0 before), and held
+/// A cell of any kind but kLabels, kMask and kText as bytes. `numbers` is set by the first cell of kNumbers (0 before), and held
 /// by the others; where the column is of boxes, their number decides (check_values).
 Result<std::string> encode_cell(const TypedColumn& column, std::string_view cell, int64_t* numbers);
 /// Rows of x_min, y_min, x_max, y_max as f32, of such rows or of x_min, y_min, width, height. kCorrupt for a box that ends

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/dataset.h"
 #include "tests/cli/program.h"
 
@@ -126,6 +127,50 @@ TEST(IngestCommand, LabelsOfBoxesAreOnePerBox) {
   EXPECT_EQ(dataset->fields()[3].of, "box");
   EXPECT_EQ(run_dlpipe({"verify", dir / "data"}).exit_code, 0);
   EXPECT_NE(run_dlpipe({"inspect", dir / "data", "--json"}).out.find("\"of\":\"box\""), std::string::npos);
+}
+
+TEST(IngestCommand, MasksAreFilesBesideAndComeBack) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "src", "--per-class", "4", "--size", "24"}).exit_code, 0);
+  const auto write_mask = [&](const std::string& name, int width, int channels) {
+    std::vector<uint8_t> pixels(static_cast<size_t>(width * 24 * channels));
+    for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i % 5);
+    const auto png = value_or_throw(data::encode_png({pixels.data(), width, 24, channels, width * channels}));
+    std::ofstream(dir / ("src/" + name), std::ios::binary)
+        .write(reinterpret_cast<const char*>(png.data()), static_cast<std::streamsize>(png.size()));
+  };
+  std::filesystem::create_directories(dir / "src/m");
+  write_mask("m/0.png", 24, 1);
+  write_mask("m/1.png", 20, 1);
+  write_mask("m/2.png", 24, 3);
+  std::ofstream(dir / "src/list.csv")
+      << "path,label,mask\nbar/00000.jpg,a,m/0.png\nbar/00001.jpg,a,m/1.png\n"
+      << "bar/00002.jpg,b,m/2.png\nbar/00003.jpg,b,\ncross/00000.jpg,b,m/none.png\n";
+  Outcome outcome = run_dlpipe({"ingest", dir / "src/list.csv", dir / "data", "--field", "mask:mask"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("field 'mask': the mask is 20x24, its picture as seen 24x24"), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("the mask is a PNG of colours"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("there is no file"), std::string::npos) << outcome.err;
+  EXPECT_EQ(value_or_throw(data::Dataset::open(dir / "data"))->size(), 2);
+  EXPECT_EQ(run_dlpipe({"verify", dir / "data", "--decode"}).exit_code, 0);
+  EXPECT_NE(run_dlpipe({"inspect", dir / "data"}).out.find("image, label, path, mask"), std::string::npos);
+  ASSERT_EQ(run_dlpipe({"export", dir / "data", dir / "out"}).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(dir / "out/masks/mask/a/bar/00000.png"));
+  outcome = run_dlpipe({"ingest", dir / "out/fields.jsonl", dir / "again", "--field", "mask:mask"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto mask_of = [](const std::string& directory) {
+    const auto dataset = value_or_throw(data::Dataset::open(directory));
+    const auto reader = value_or_throw(dataset->reader());
+    const auto bytes = value_or_throw(data::field_bytes(*dataset, value_or_throw(reader->record(0)), "mask"));
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  EXPECT_EQ(mask_of(dir / "again"), mask_of(dir / "data"));
+  outcome = run_dlpipe(
+      {"ingest", dir / "src/list.csv", dir / "small", "--field", "mask:mask", "--resize-max", "12"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(run_dlpipe({"verify", dir / "small", "--decode"}).exit_code, 0)
+      << "masks shrink with their pictures";
 }
 
 TEST(IngestCommand, CtrlCStopsAndTheSameCommandGoesOn) {

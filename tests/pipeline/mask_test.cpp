@@ -1,0 +1,122 @@
+// Masks in batches: as large as the pictures, moved with them, their numbers untouched.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "dlpipe/augment/moving.h"
+#include "tests/base/device/simulated_device.h"
+#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/drawn_dataset.h"
+#include "tests/pipeline/loader_testing.h"
+
+namespace dlpipe::pipeline {
+namespace {
+
+class MaskTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    dir_ = new data::TempDir;
+    write_drawn_dataset(*dir_ / "d", {.count = 45, .mask_field = true});
+    write_drawn_dataset(*dir_ / "bad", {.count = 45, .mask_field = true, .wrong_masks = {5, 20}});
+  }
+  static void TearDownTestSuite() { delete dir_; }
+  static LoaderOptions options(const std::string& name = "d") {
+    LoaderOptions options;
+    options.data = *dir_ / name;
+    options.augment = "rrc(40x48,scale=0.2..1) hflip rotate(15) pad(3)";
+    options.batch = 8;
+    options.threads = 2;
+    options.seed = 3;
+    options.epochs = 2;
+    options.hash_pixels = true;
+    options.mask_fill = 255;
+    return options;
+  }
+  static std::vector<uint8_t> mask_of(const Batch& batch, int64_t i) {
+    const BatchField& field = *batch.field("mask");
+    std::vector<uint8_t> mask(field.spec->sample_bytes());
+    std::memcpy(mask.data(), field.data + static_cast<size_t>(i) * mask.size(), mask.size());
+    return mask;
+  }
+  static data::TempDir* dir_;
+};
+data::TempDir* MaskTest::dir_ = nullptr;
+
+TEST_F(MaskTest, MasksMoveWithTheirPictures) {
+  const LoaderOptions o = options();
+  const augment::Chain chain = value_or_throw(augment::Chain::parse(o.augment));
+  const auto loader = open_loader(o);
+  while (const auto batch = value_or_throw(loader->next())) {
+    EXPECT_EQ(batch->field("mask")->spec->shape, (Shape{46, 54}));
+    EXPECT_FALSE(batch->field("mask")->spec->ragged);
+    for (int64_t i = 0; i < batch->count; ++i) {
+      const int64_t sample = batch->sample_ids[static_cast<size_t>(i)];
+      const data::RecordHeader header = value_or_throw(loader->dataset().header(sample));
+      augment::ChainPlan plan;
+      throw_if_error(chain.plan({header.width, header.height, 3},
+                                {3, batch->epoch, batch->index * 8 + i, 0, sample}, plan));
+      std::vector<uint8_t> expected(46 * 54, 255);
+      const std::vector<uint8_t> mask = drawn_mask(sample, header.width, header.height);
+      if (sample % 10 != 4)
+        augment::Moving(plan).mask({mask.data(), header.width, header.height, 1, header.width},
+                                   {expected.data(), 54, 46, 1, 54}, 255);
+      EXPECT_EQ(mask_of(*batch, i), expected) << sample;
+    }
+    throw_if_error(loader->release(*batch));
+  }
+}
+
+TEST_F(MaskTest, TheSameForAnyThreadsAndOnADevice) {
+  LoaderOptions o = options();
+  o.threads = 1;
+  const auto expected = read_hashes(*open_loader(o));
+  o.threads = 3;
+  EXPECT_EQ(read_hashes(*open_loader(o)), expected);
+  const auto here = open_loader(o);
+  const auto device = std::make_unique<SimulatedDevice>();
+  o.device = device.get();
+  const auto there = open_loader(o);
+  while (const auto batch = value_or_throw(here->next())) {
+    const auto moved = value_or_throw(there->next());
+    throw_if_error(device->synchronize(*moved->ready_event));
+    for (int64_t i = 0; i < batch->count; ++i) EXPECT_EQ(mask_of(*moved, i), mask_of(*batch, i));
+    EXPECT_EQ(moved->chain, batch->chain);
+    throw_if_error(here->release(*batch));
+    throw_if_error(there->release(*moved));
+  }
+}
+
+TEST_F(MaskTest, AMaskOfAnotherSizeIsABadRecord) {
+  const auto loader = open_loader(options("bad"));
+  int64_t substituted = 0;
+  while (const auto batch = value_or_throw(loader->next())) {
+    for (const Substitution& one : batch->substitutions) {
+      EXPECT_TRUE(one.bad_sample == 5 || one.bad_sample == 20) << one.bad_sample;
+      EXPECT_NE(one.reason.find("field 'mask' of sample"), std::string::npos) << one.reason;
+      EXPECT_NE(one.reason.find("its picture as seen"), std::string::npos) << one.reason;
+      ++substituted;
+    }
+    throw_if_error(loader->release(*batch));
+  }
+  EXPECT_GT(substituted, 0);
+}
+
+TEST_F(MaskTest, WhatCannotBeIsRefused) {
+  LoaderOptions o = options();
+  o.mask_fill = 256;
+  EXPECT_NE(Loader::open(o).status().message().find("--mask-fill 256; a mask holds 0 to 255"),
+            std::string::npos);
+  o = options();
+  o.augment = "rrc(32) augmix";
+  EXPECT_NE(Loader::open(o).status().message().find("the field 'mask' of kind mask can't move with it"),
+            std::string::npos);
+  o = options();
+  o.augment = "";
+  o.fields = {"mask"};
+  EXPECT_NE(Loader::open(o).status().message().find("'mask' is a mask of pictures, which aren't chosen"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace dlpipe::pipeline
