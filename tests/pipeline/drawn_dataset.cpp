@@ -225,10 +225,12 @@ void write_drawn_dataset(const std::string& directory, const DrawnOptions& optio
       add(objects.spots);
       add(objects.caption);
     }
-    const int shift = options.wrong_masks.contains(sample) ? 1 : 0;
-    const std::vector<std::byte> mask =
-        encoded_mask(sample, encoded.header.width + shift, encoded.header.height);
-    if (options.mask_field) values.push_back(mask);
+    std::vector<std::byte> mask;
+    if (options.mask_field) {
+      const int shift = options.wrong_masks.contains(sample) ? 1 : 0;
+      mask = encoded_mask(sample, encoded.header.width + shift, encoded.header.height);
+      values.push_back(mask);
+    }
     throw_if_error(writer->add(value_or_throw(packer.pack(values, encoded.header))));
   }
   throw_if_error(writer->finish(static_cast<uint64_t>(options.count)));
