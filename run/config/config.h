@@ -144,10 +144,14 @@ std::string option_text(const ConfigOption& option, const TrainConfig& config);
 /// Sets from such a text. kMisuse names the option, what was given and what is expected.
 Status set_option(const ConfigOption& option, std::string_view text, TrainConfig& config);
 
-/// A TOML file over `config`: keys are option names, an unknown one suggests the nearest.
+/// Begins the last line of the config.toml of a run: run/record/saved_config.h.
+inline constexpr std::string_view kConfigChecksum = "# checksum ";
+
+/// A TOML file over `config`: keys are option names, an unknown one suggests the nearest. A run's config.toml
+/// that lacks its last line is refused; edited ones are taken.
 Status read_config(const std::string& path, TrainConfig& config);
 Status parse_config(std::string_view toml, std::string_view name_for_messages, TrainConfig& config);
-/// Complete: every option with its value and its help.
+/// Complete: every option with its value and its help, but for the last line with the checksum.
 std::string write_config(const TrainConfig& config);
 
 /// "5min", "30s", "2h", "500" or "500steps", "1epoch", "0.5epoch", "never".

@@ -177,13 +177,23 @@ Status parse_config(std::string_view toml_text, std::string_view file, TrainConf
   return {};
 }
 
+constexpr std::string_view kFirstLine =
+    "# Written by dlpipe; `dlpipe train --config THIS --out ANOTHER` runs the same again. A checksum ends "
+    "it.\n";
+
 Status read_config(const std::string& path, TrainConfig& config) {
   DLPIPE_ASSIGN_OR_RETURN(const std::string text, formats::read_file(path, uint64_t{1} << 20));
+  // Each option that a file lacks has its default, so one that was cut short would be another run.
+  if (text.starts_with(kFirstLine) && text.rfind(kConfigChecksum) == std::string::npos) {
+    return misuse("config", path,
+                  " was cut short: dlpipe ends such a file with a checksum, and there is none; ",
+                  "to use the options that are left, remove its first line");
+  }
   return parse_config(text, path, config);
 }
 
 std::string write_config(const TrainConfig& config) {
-  std::string text = "# Written by dlpipe; `dlpipe train --config THIS --out ANOTHER` runs the same again.\n";
+  std::string text(kFirstLine);
   std::string_view group;
   for (const ConfigOption& option : config_options()) {
     if (group != option.group) {

@@ -10,15 +10,14 @@ namespace dlpipe::run {
 
 namespace {
 
-constexpr std::string_view kMark = "# checksum ";
 constexpr uint64_t kMostBytes = uint64_t{1} << 20;
 
 std::string last_line_for(std::string_view text) {
-  return concat(kMark, hex64(data::checksum64(std::as_bytes(std::span(text)))), "\n");
+  return concat(kConfigChecksum, hex64(data::checksum64(std::as_bytes(std::span(text)))), "\n");
 }
 
 bool is_as_written(std::string_view text) {
-  const size_t mark = text.rfind(kMark);
+  const size_t mark = text.rfind(kConfigChecksum);
   return mark != std::string_view::npos && last_line_for(text.substr(0, mark)) == text.substr(mark);
 }
 
@@ -61,7 +60,7 @@ Result<TrainConfig> load_config(const std::string& run) {
   const Status readable = parse_config(text, file, config);
   const Result<std::string> copied = formats::read_file(copy, kMostBytes);
   const bool has_copy = copied.ok() && is_as_written(*copied);
-  if (is_as_written(text) || (!has_copy && text.find(kMark) == std::string::npos)) {
+  if (is_as_written(text) || (!has_copy && text.find(kConfigChecksum) == std::string::npos)) {
     if (!readable.ok()) return readable;
     return config;
   }

@@ -233,6 +233,14 @@ TEST_F(SessionTest, AnEditedOrTruncatedConfigIsNotResumedAndSaysWhatChanged) {
   write(replaced("\ndata-id = \"", "\ndata-id = \"0"));
   error = resume_error(runs / "a");
   EXPECT_NE(error.find("data-id is '0"), std::string::npos) << error;
+  // --config takes an edited file, and none that was cut short.
+  TrainConfig again;
+  EXPECT_TRUE(read_config(file, again).ok());
+  for (const size_t size : {good.find("\nepochs = ") + 1, good.rfind("# checksum")}) {
+    write(good.substr(0, size));
+    const Status cut = read_config(file, again);
+    EXPECT_NE(cut.message().find("a/config.toml was cut short: "), std::string::npos) << cut.message();
+  }
   write("lr = [");
   error = resume_error(runs / "a");
   EXPECT_NE(error.find("put it back: cp "), std::string::npos) << error;
