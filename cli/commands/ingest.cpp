@@ -177,13 +177,18 @@ std::function<Status()> setup(Flags& flags) {
       "Folder of the pictures that SRC, a COCO .json, describes; found by itself where it lies beside it");
   flags.add_option("--classes-from", ingest.classes_from, "Dataset whose class order to take");
   flags.add_option("--on-error", options->on_error, "What to do about a bad file: skip (and list it), stop");
-  flags.add_option("--store", options->store, "auto (the file's own bytes; raw for IDX), jpeg, raw");
+  flags.add_option("--store", options->store,
+                   "auto (the file's own bytes; raw for IDX), jpeg, raw, link (pictures stay in their files "
+                   "or tar archives, and are "
+                   "read from there)");
   flags.add_option("--jpeg", options->jpeg,
                    "Layout of JPEGs: coefficients (fastest crops, the same pixels, about 13 % more bytes), "
                    "coefficients-dense (fast crops, no more bytes), restart (an indexed JPEG, faster crops), "
                    "standard (the file); auto: coefficients, but for tiny pictures that would grow by over "
                    "25 %");
-  flags.add_flag("--trust", ingest.trust, "Don't compare the pixels of --jpeg's layout with the file's");
+  flags.add_flag("--trust", ingest.trust,
+                 "Don't compare the pixels of --jpeg's layout with the file's; with --store link, don't "
+                 "decode all pictures");
   flags.add_option("--resize-max", ingest.resize_max, "Scale longer sides down to N pixels; 0: don't");
   flags.add_option(
       "--background", options->background,

@@ -79,13 +79,16 @@ void print_text(const data::InspectReport& report) {
   const auto tokens = std::find_if(report.fields.begin(), report.fields.end(),
                                    [](const data::Field& field) { return field.name == "tokens"; });
   const bool is_text = tokens != report.fields.end();
-  print_answer(concat(report.directory, "  id ", report.id, "\nsamples    ", human_count(report.samples),
-                      is_text ? std::string() : concat("\nclasses    ", report.classes.size()),
-                      "\nfields     ", fields, "\n",
-                      is_text ? alphabet_lines(report, tokens->shape[0]) : image_lines(report), "record     ",
-                      spread_text(report.record_bytes), " bytes\nfile       ", human_bytes(report.file_bytes),
-                      ", ", report.records_per_value, " records per value, compression ", report.compression,
-                      "\nskipped    ", human_count(report.skipped), "\n"));
+  print_answer(concat(
+      report.directory, "  id ", report.id, "\nsamples    ", human_count(report.samples),
+      is_text ? std::string() : concat("\nclasses    ", report.classes.size()), "\nfields     ", fields, "\n",
+      is_text ? alphabet_lines(report, tokens->shape[0]) : image_lines(report), "record     ",
+      spread_text(report.record_bytes), " bytes\nfile       ", human_bytes(report.file_bytes), ", ",
+      report.records_per_value, " records per value, compression ", report.compression,
+      report.links ? concat("\nlinks      the pictures lie in files",
+                            report.links->empty() ? "" : concat(" below ", printable(*report.links)))
+                   : "",
+      "\nskipped    ", human_count(report.skipped), "\n"));
   if (is_text) return;
   print_answer(classes_text(report));
   print_answer(histogram_text("longer side", report.longer_side_histogram));

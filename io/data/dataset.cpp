@@ -9,6 +9,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset_id.h"
 #include "dlpipe/io/data/header_table.h"
+#include "dlpipe/io/data/linked_records.h"
 #include "dlpipe/io/data/lmdb_file.h"
 #include "dlpipe/io/data/record.h"
 #include "dlpipe/io/data/schema.h"
@@ -116,7 +117,7 @@ Status Dataset::Impl::check_rows(bool* same_id) const {
   }
   *same_id = hash.id(info) == info.id && counts == info.class_counts;
   if (!*same_id) return {};
-  if (!info.schema.zstd && record_bytes > file->size_bytes())
+  if (info.schema.is_plain() && record_bytes > file->size_bytes())
     return damaged(concat("its header table speaks of ", record_bytes, " bytes of records"));
   if (least_bytes < layout->least_bytes())
     return damaged(concat("a record of ", least_bytes, " bytes is too small for its fields"));
@@ -207,6 +208,9 @@ std::span<const int64_t> Dataset::class_counts() const {
 const PixelStats& Dataset::pixel_stats() const {
   return impl_->info.pixel_stats;
 }
+const std::optional<std::string>& Dataset::links() const {
+  return impl_->info.schema.links;
+}
 int64_t Dataset::records_per_value() const {
   return impl_->info.schema.records_per_value;
 }
@@ -256,11 +260,14 @@ namespace {
 
 class LmdbReader final : public Dataset::Reader {
  public:
-  explicit LmdbReader(const Dataset::Impl& dataset) : dataset_(dataset) {}
+  explicit LmdbReader(const Dataset::Impl& dataset) : dataset_(dataset) {
+    const Schema& schema = dataset.info.schema;
+    if (schema.links) linked_.emplace(*dataset.layout, *schema.links);
+  }
 
   Result<std::span<const std::byte>> stored(int64_t sample) override {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, value(sample));
-    if (per_value() == 1 || dataset_.info.schema.zstd) return bytes;
+    if (per_value() == 1 || !is_plain()) return bytes;
     return packed(bytes, sample);
   }
 
@@ -272,13 +279,12 @@ class LmdbReader final : public Dataset::Reader {
   Result<std::span<const std::byte>> record_in(std::span<const std::byte> bytes, int64_t sample,
                                                uint32_t size_bytes) override {
     const size_t size = size_bytes;
-    if (!dataset_.info.schema.zstd) {
+    if (is_plain()) {
       if (bytes.size() == size) return bytes;
       return dataset_.damaged(concat("sample ", sample, " has ", bytes.size(), " bytes of ", size));
     }
-    if (per_value() > 1) {
-      DLPIPE_ASSIGN_OR_RETURN(bytes, packed_by_offsets(bytes, sample));
-    }
+    DLPIPE_ASSIGN_OR_RETURN(bytes, own_bytes(bytes, sample));
+    if (linked_) return linked_->record(bytes, dataset_.row(sample));
     if (!zstd_can_hold(bytes.size(), size))
       return dataset_.damaged(
           concat("sample ", sample, " claims ", size, " bytes in a frame of ", bytes.size()));
@@ -292,11 +298,24 @@ class LmdbReader final : public Dataset::Reader {
     return std::span<const std::byte>(scratch_);
   }
 
+  Status load(std::span<const std::byte> bytes, int64_t sample) override {
+    if (!linked_) return {};
+    const auto own = own_bytes(bytes, sample);
+    return own.ok() ? linked_->load(*own) : Status();  // what is damaged is the record's affair
+  }
+
+  Result<std::string> linked_file(int64_t sample) override {
+    if (!linked_) return std::string();
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, stored(sample));
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> own, own_bytes(bytes, sample));
+    return linked_->file(own);
+  }
+
   Status check_packing(int64_t sample) override {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, value(sample));
     if (per_value() == 1) return {};
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> by_offsets, packed_by_offsets(bytes, sample));
-    if (dataset_.info.schema.zstd) return {};
+    if (!is_plain()) return {};
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> by_sizes, packed(bytes, sample));
     if (by_offsets.data() == by_sizes.data() && by_offsets.size() == by_sizes.size()) return {};
     return dataset_.damaged(
@@ -309,6 +328,13 @@ class LmdbReader final : public Dataset::Reader {
   }
 
   int64_t per_value() const { return dataset_.info.schema.records_per_value; }
+  bool is_plain() const { return dataset_.info.schema.is_plain(); }
+
+  // One record's bytes of those that stored() answers where records are not plain.
+  Result<std::span<const std::byte>> own_bytes(std::span<const std::byte> bytes, int64_t sample) const {
+    if (per_value() == 1) return bytes;
+    return packed_by_offsets(bytes, sample);
+  }
 
   Result<std::span<const std::byte>> value(int64_t sample) {
     DLPIPE_RETURN_IF_ERROR(dataset_.check_sample(sample));
@@ -366,6 +392,7 @@ class LmdbReader final : public Dataset::Reader {
   // and many records share a value.
   std::vector<std::span<const std::byte>> packed_values_;
   ZstdDecompressor zstd_;
+  std::optional<LinkedRecords> linked_;
   std::vector<std::byte> scratch_;
 };
 

@@ -106,6 +106,9 @@ class Dataset {
   /// Records packed into one LMDB value, and whether each is a zstd frame.
   int64_t records_per_value() const;
   bool compressed() const;
+  /// The folder of the files that records' pictures lie in (`dlpipe ingest --store link`); nothing where they lie in the
+  /// records.
+  const std::optional<std::string>& links() const;
   /// Hash over header rows, schema, class counts and pixel statistics, hex; equal datasets have equal ids
   /// wherever they lie. (Of format version 1: header rows and schema alone.)
   const std::string& id() const;
@@ -128,11 +131,11 @@ class Dataset {
   class Reader {
    public:
     virtual ~Reader() = default;
-    /// The bytes of one record: in the map, or, if the dataset is compressed, in this object's scratch until
-    /// the next call. No checksum is computed: compare checksum64(bytes) with the row's.
+    /// The bytes of one record: in the map, or, if the dataset is compressed or linked, in this object's scratch
+    /// until the next call. No checksum is computed, but of a linked record: compare checksum64(bytes) with the row's.
     virtual Result<std::span<const std::byte>> record(int64_t sample) = 0;
     /// Bytes in the map that record() will touch (for madvise), without touching them: the record, or, where
-    /// records are packed and compressed, the value that holds it.
+    /// records are packed and compressed or linked, the value that holds it.
     virtual Result<std::span<const std::byte>> stored(int64_t sample) = 0;
     /// Compares how the record is found with the offsets beside it; `verify` does, nobody else needs to.
     virtual Status check_packing(int64_t sample) = 0;
@@ -140,6 +143,11 @@ class Dataset {
     /// header's size_bytes: saves both look-ups.
     virtual Result<std::span<const std::byte>> record_in(std::span<const std::byte> stored, int64_t sample,
                                                          uint32_t size_bytes) = 0;
+    /// Has what record_in() will read outside of the map, where there is anything, read into the page cache, given
+    /// what stored() answered and its pages are there. An error where the disk can't be read.
+    virtual Status load(std::span<const std::byte> stored, int64_t sample) = 0;
+    /// The file that the record's picture lies in; "" where it lies in the record.
+    virtual Result<std::string> linked_file(int64_t sample) = 0;
   };
   Result<std::unique_ptr<Reader>> reader() const;
 

@@ -74,6 +74,7 @@ void describe(const Dataset& dataset, InspectReport& report) {
   report.file_bytes = dataset.file_bytes();
   report.records_per_value = dataset.records_per_value();
   report.compression = dataset.compressed() ? "zstd" : "none";
+  report.links = dataset.links();
   report.pixel_stats = dataset.pixel_stats();
 }
 
@@ -158,6 +159,7 @@ std::string to_json(const InspectReport& report) {
   json["file_bytes"] = report.file_bytes;
   json["records_per_value"] = report.records_per_value;
   json["compression"] = report.compression;
+  if (report.links) json["links"] = *report.links;
   json["record_bytes"] = spread_json(report.record_bytes);
   json["width"] = spread_json(report.width);
   json["height"] = spread_json(report.height);

@@ -34,7 +34,8 @@ struct InspectReport {
       layouts;  // "jpeg", "restart", "coefficients", "png", "raw": how many
   uint64_t file_bytes = 0;
   int64_t records_per_value = 1;
-  std::string compression;  // "none" or "zstd"
+  std::string compression;           // "none" or "zstd"
+  std::optional<std::string> links;  // Dataset::links()
   Spread record_bytes;
   Spread width;  // as seen, in pixels
   Spread height;

@@ -122,7 +122,7 @@ RecordPacker::RecordPacker(const Schema& schema)
     : fields_(schema.fields), layout_(schema.fields), zstd_(schema.zstd) {}
 
 Result<PackedRecord> RecordPacker::pack(std::span<const std::span<const std::byte>> values,
-                                        const RecordHeader& header) {
+                                        const RecordHeader& header, std::span<const std::byte> link) {
   DLPIPE_ASSIGN_OR_RETURN(std::vector<std::byte> record, layout_.build(values));
   DLPIPE_RETURN_IF_ERROR(check_values(fields_, values, -1));
   PackedRecord packed;
@@ -131,7 +131,11 @@ Result<PackedRecord> RecordPacker::pack(std::span<const std::span<const std::byt
   packed.header.checksum = checksum64(record);
   if (const int label = layout_.label_field(); label >= 0)
     packed.header.label = load_le<int64_t>(values[static_cast<size_t>(label)], 0);
-  if (zstd_) {
+  if (!link.empty()) {
+    std::vector<std::span<const std::byte>> linked(values.begin(), values.end());
+    linked.at(static_cast<size_t>(layout_.image_field())) = link;
+    DLPIPE_ASSIGN_OR_RETURN(packed.stored, layout_.build(linked));
+  } else if (zstd_) {
     DLPIPE_RETURN_IF_ERROR(compressor_.compress(record, packed.stored));
   } else {
     packed.stored = std::move(record);

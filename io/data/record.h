@@ -70,8 +70,10 @@ class RecordLayout {
 class RecordPacker {
  public:
   explicit RecordPacker(const Schema& schema);
-  /// kCorrupt where check_values finds something wrong. Fills header.size_bytes, checksum and label; the caller has filled what describes the image.
-  Result<PackedRecord> pack(std::span<const std::span<const std::byte>> values, const RecordHeader& header);
+  /// kCorrupt where check_values finds something wrong. Fills header.size_bytes, checksum and label; the caller has filled
+  /// what describes the image. `link`: where datasets are linked, what is stored instead of the image (link.h).
+  Result<PackedRecord> pack(std::span<const std::span<const std::byte>> values, const RecordHeader& header,
+                            std::span<const std::byte> link = {});
 
  private:
   std::vector<Field> fields_;

@@ -95,6 +95,12 @@ Result<DatasetInfo> parse(const Json& json) {
   const auto compression = json.at("compression").get<std::string>();
   if (compression != "none" && compression != "zstd") return malformed("unknown compression");
   info.schema.zstd = compression == "zstd";
+  if (json.contains("links")) {
+    info.schema.links = json.at("links").get<std::string>();
+    const bool has_picture = std::any_of(info.schema.fields.begin(), info.schema.fields.end(),
+                                         [](const Field& field) { return field.kind == FieldKind::kImage; });
+    if (info.schema.zstd || !has_picture) return malformed("links");
+  }
   const Json& stats = json.at("pixel_stats");
   const auto mean = stats.at("mean").get<std::vector<double>>();
   const auto std = stats.at("std").get<std::vector<double>>();
@@ -210,11 +216,12 @@ Status check_values(std::span<const Field> fields, std::span<const std::span<con
 }
 
 int version_for(const Schema& schema, ImageLayout newest) {
-  const bool is_linked = std::any_of(schema.fields.begin(), schema.fields.end(), [](const Field& field) {
+  if (schema.links) return 5;
+  const bool has_rows_of = std::any_of(schema.fields.begin(), schema.fields.end(), [](const Field& field) {
     return !field.of.empty() || field.kind == FieldKind::kMask ||
            (field.kind == FieldKind::kPoints && field.shape.rank() > 1);
   });
-  if (is_linked) return 4;
+  if (has_rows_of) return 4;
   const bool has_rows = std::any_of(schema.fields.begin(), schema.fields.end(), [](const Field& field) {
     return field.kind == FieldKind::kBoxes || field.kind == FieldKind::kPoints;
   });
@@ -229,6 +236,7 @@ std::string to_json(const DatasetInfo& info) {
   json["samples"] = info.samples;
   json["records_per_value"] = info.schema.records_per_value;
   json["compression"] = info.schema.zstd ? "zstd" : "none";
+  if (info.schema.links) json["links"] = *info.schema.links;
   json["fields"] = fields_json(info.schema.fields);
   json["classes"] = info.schema.classes;
   json["class_counts"] = info.class_counts;

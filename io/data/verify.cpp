@@ -50,7 +50,10 @@ class RecordVerifier {
 
   std::string path_of(int64_t sample) {
     const auto record = reader_->record(sample);
-    if (!record.ok()) return {};
+    if (!record.ok()) {
+      const auto file = reader_->linked_file(sample);
+      return file.ok() ? *file : std::string();
+    }
     const auto path = field_bytes(dataset_, *record, "path");
     return path.ok() ? std::string(reinterpret_cast<const char*>(path->data()), path->size()) : std::string();
   }

@@ -87,7 +87,9 @@ Status Prefault::touch_one(const SamplePlan& plan) {
 
 Status Prefault::touch_once(const SamplePlan& plan) {
   if (setup_.options.inject_read_error) DLPIPE_RETURN_IF_ERROR(setup_.options.inject_read_error(plan.sample));
-  return granule_touched_ns_.empty() ? file_.populate(plan.stored) : touch_granules(plan.stored);
+  DLPIPE_RETURN_IF_ERROR(granule_touched_ns_.empty() ? file_.populate(plan.stored)
+                                                     : touch_granules(plan.stored));
+  return reader_.load(plan.stored, plan.sample);
 }
 
 Status Prefault::touch_granules(std::span<const std::byte> stored) {

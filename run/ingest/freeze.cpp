@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <tuple>
@@ -184,10 +185,23 @@ Status check_class_names(const std::vector<std::string>& classes) {
   return {};
 }
 
+// SRC, or the folder that it lies in; "" of several, whose links are absolute. The root stands in JSON, which has no
+// place for paths that aren't UTF-8.
+std::string root_of_links(const IngestOptions& options) {
+  namespace fs = std::filesystem;
+  if (options.sources.size() != 1) return {};
+  std::error_code ignored;
+  fs::path root = fs::absolute(options.sources[0], ignored).lexically_normal();
+  if (!root.has_filename() || !fs::is_directory(root, ignored)) root = root.parent_path();
+  const auto again = formats::Json::parse(formats::Json(root.string()).dump());
+  return again.ok() && again->as_string() == root.string() ? root.string() : std::string();
+}
+
 Result<data::Schema> make_schema(const IngestOptions& options, const SourceListing& listing) {
   data::Schema schema;
   schema.classes = listing.classes;
   schema.zstd = options.zstd;
+  if (options.store == Store::kLink) schema.links = root_of_links(options);
   if (listing.tokens > 0) {
     schema.fields = {{"tokens", data::FieldKind::kTensor, DType::kU8, {listing.tokens}}};
     return schema;
@@ -210,6 +224,16 @@ Result<data::Schema> make_schema(const IngestOptions& options, const SourceListi
   return schema;
 }
 
+// Before anything is stored. (Each picture is asked again when it is read.)
+Status check_can_be_linked(const data::Source& source, const std::vector<FrozenSplit>& splits) {
+  for (const FrozenSplit& split : splits) {
+    for (const SourceEntry& entry : split.entries) {
+      if (entry.problem.empty()) return source.where(entry).status();
+    }
+  }
+  return {};
+}
+
 // Bytes that one file will take in its record, from its header.
 double estimate_record(const IngestOptions& options, std::span<const std::byte> bytes) {
   const auto info = data::probe_image(bytes);
@@ -227,8 +251,24 @@ double estimate_record(const IngestOptions& options, std::span<const std::byte> 
   return recoded ? pixels * kJpegBytesPerPixel : static_cast<double>(bytes.size());
 }
 
+// A link is little more than the picture's path.
+double estimate_links(const std::vector<FrozenSplit>& splits) {
+  double file_bytes = 0;
+  double record_bytes = 0;
+  for (const FrozenSplit& split : splits) {
+    for (const SourceEntry& entry : split.entries) {
+      constexpr double kFixed = 64;
+      file_bytes += static_cast<double>(entry.size_bytes);
+      record_bytes += kFixed + 2 * static_cast<double>(entry.path.size());
+      for (const std::string& extra : entry.extra) record_bytes += static_cast<double>(extra.size());
+    }
+  }
+  return file_bytes > 0 ? record_bytes / file_bytes : 1;
+}
+
 double estimate_stored_ratio(const IngestOptions& options, const data::Source& source,
                              const std::vector<FrozenSplit>& splits) {
+  if (options.store == Store::kLink) return estimate_links(splits);
   constexpr size_t kProbes = 48;
   double file_bytes = 0;
   double record_bytes = 0;
@@ -265,6 +305,7 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   DLPIPE_ASSIGN_OR_RETURN(list.splits, make_splits(options, listing));
   if (options.split.empty()) warn_of_lost_splits(given, list);
   warn_of_missing_classes(options, list);
+  if (options.store == Store::kLink) DLPIPE_RETURN_IF_ERROR(check_can_be_linked(source, list.splits));
   list.stored_ratio = estimate_stored_ratio(options, source, list.splits);
 
   double bytes = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 
 #include "dlpipe/augment/resize.h"
 #include "dlpipe/base/text.h"
@@ -29,6 +30,15 @@ static Region whole_as_seen(const data::ImageInfo& info) {
   return {0, 0, swaps ? info.height : info.width, swaps ? info.width : info.height};
 }
 
+// The path of a file below `root`, from there; others are absolute.
+static std::string below(const std::string& file, const std::string& root) {
+  const std::string full =
+      file.starts_with('/') ? file : std::filesystem::absolute(file).lexically_normal().string();
+  const bool is_below =
+      !root.empty() && full.size() > root.size() + 1 && full.starts_with(root) && full[root.size()] == '/';
+  return is_below ? full.substr(root.size() + 1) : full;
+}
+
 // Boxes of another picture, or of one that was scaled or turned since, would be stored as if they were right.
 static Status check_annotated(const data::AnnotatedSize& annotated, const Region& seen,
                               const data::ImageInfo& info) {
@@ -40,22 +50,25 @@ static Status check_annotated(const data::AnnotatedSize& annotated, const Region
                        is_turned ? concat(" (by its EXIF orientation, ", int{info.orientation}, ")") : ""));
 }
 
-ImageWorker::ImageWorker(const IngestOptions& options, const data::Schema& schema, WorkCounters& counters)
+ImageWorker::ImageWorker(const IngestOptions& options, const data::Schema& schema, WorkCounters& counters,
+                         uint64_t decode_every)
     : options_(options),
+      decode_every_(decode_every),
       counters_(counters),
       decoder_(limits_of(options)),
       masks_(limits_of(options)),
       packer_(schema),
-      fields_(schema.fields) {
+      fields_(schema.fields),
+      links_(schema.links) {
   for (size_t i = 0; i < schema.fields.size(); ++i) {
     if (schema.fields[i].kind == data::FieldKind::kImage) image_field_ = i;
   }
 }
 
-Result<data::PackedRecord> ImageWorker::process(const data::Source& source,
-                                                const data::SourceEntry& entry) noexcept {
+Result<data::PackedRecord> ImageWorker::process(const data::Source& source, const data::SourceEntry& entry,
+                                                uint64_t item) noexcept {
   try {
-    return process_checked(source, entry);
+    return process_checked(source, entry, item);
   } catch (...) {
     return status_from_current_exception("ingest");
   }
@@ -69,10 +82,10 @@ Result<data::PackedRecord> ImageWorker::pack(std::vector<std::byte> picture, Val
   }
 }
 
-Status ImageWorker::decode(const std::vector<std::byte>& bytes, const data::ImageInfo& info) {
-  const ScopedTimer timer(counters_.decode_ns);
-  DLPIPE_RETURN_IF_ERROR(data::check_pixels(info, options_.max_pixels));
+// What the picture will be, once it is decoded; its pixels lie nowhere yet.
+void ImageWorker::set_picture(const data::ImageInfo& info) {
   const Region seen = whole_as_seen(info);
+  picture_.data = nullptr;
   picture_.width = seen.width;
   picture_.height = seen.height;
   picture_.channels = info.channels;
@@ -81,15 +94,21 @@ Status ImageWorker::decode(const std::vector<std::byte>& bytes, const data::Imag
     if (red != green || green != blue) picture_.channels = 3;
   }
   picture_.stride = ptrdiff_t{picture_.width} * picture_.channels;
+}
+
+Status ImageWorker::decode(const std::vector<std::byte>& bytes, const data::ImageInfo& info) {
+  const ScopedTimer timer(counters_.decode_ns);
+  DLPIPE_RETURN_IF_ERROR(data::check_pixels(info, options_.max_pixels));
+  set_picture(info);
   pixels_.resize(static_cast<size_t>(picture_.stride) * picture_.height);
   picture_.data = pixels_.data();
   if (decode_with_coefficients(bytes, info)) return {};
-  return decoder_.decode_oriented(bytes, info, seen, picture_);
+  return decoder_.decode_oriented(bytes, info, whole_as_seen(info), picture_);
 }
 
 bool ImageWorker::decode_with_coefficients(const std::vector<std::byte>& bytes, const data::ImageInfo& info) {
   const bool wanted = options_.jpeg != JpegLayout::kStandard && options_.jpeg != JpegLayout::kRestart &&
-                      options_.store != Store::kRaw;
+                      options_.store != Store::kRaw && !links_;
   has_coefficients_ = wanted && info.layout == data::ImageLayout::kJpeg && info.orientation == 1 &&
                       coefficients_.read(bytes, limits_of(options_), &picture_).ok();
   return has_coefficients_;
@@ -178,8 +197,10 @@ Status ImageWorker::use_jpeg_layout(bool is_source, Stored& stored) {
   return {};
 }
 
-void ImageWorker::scale_places(double width, double height, Values& values,
+void ImageWorker::scale_places(const data::AnnotatedSize& annotated, const Region& seen, Values& values,
                                std::vector<std::vector<std::byte>>& scaled) const {
+  const double width = annotated.is_relative ? 1 : seen.width;
+  const double height = annotated.is_relative ? 1 : seen.height;
   scaled.reserve(values.size());
   if (picture_.width == width && picture_.height == height) return;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -227,7 +248,7 @@ Status ImageWorker::store_masks(const Region& seen, Values& values,
 }
 
 Result<data::PackedRecord> ImageWorker::process_checked(const data::Source& source,
-                                                        const data::SourceEntry& entry) {
+                                                        const data::SourceEntry& entry, uint64_t item) {
   if (!entry.problem.empty()) return Status(ErrorCode::kUnsupported, entry.problem);
   std::vector<std::byte> bytes;
   {
@@ -248,7 +269,37 @@ Result<data::PackedRecord> ImageWorker::process_checked(const data::Source& sour
     DLPIPE_ASSIGN_OR_RETURN(masks.emplace_back(), source.read_referred(entry, extra));
     values.push_back(masks.back());
   }
-  return pack_checked(std::move(bytes), std::move(values), entry.annotated);
+  if (!links_) return pack_checked(std::move(bytes), std::move(values), entry.annotated);
+  return link_checked(source, entry, bytes, std::move(values), !options_.trust || item % decode_every_ == 0);
+}
+
+Result<data::PackedRecord> ImageWorker::link_checked(const data::Source& source,
+                                                     const data::SourceEntry& entry,
+                                                     const std::vector<std::byte>& picture, Values values,
+                                                     bool decodes) {
+  DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_image(picture));
+  const Region seen = whole_as_seen(info);
+  DLPIPE_RETURN_IF_ERROR(check_annotated(entry.annotated, seen, info));
+  DLPIPE_RETURN_IF_ERROR(data::check_pixels(info, options_.max_pixels));
+  set_picture(info);
+  if (decodes) DLPIPE_RETURN_IF_ERROR(decode(picture, info));
+  const ScopedTimer timer(counters_.encode_ns);
+  const Result<data::Link> found = source.where(entry);
+  DLPIPE_RETURN_IF_ERROR(found.status());
+  const data::Link link{below(found->file, *links_), found->offset, found->size_bytes, found->is_whole};
+  values.at(*image_field_) = picture;
+  std::vector<std::vector<std::byte>> scaled;
+  scale_places(entry.annotated, seen, values, scaled);
+  DLPIPE_RETURN_IF_ERROR(store_masks(seen, values, scaled));
+  data::RecordHeader header;
+  header.width = picture_.width;
+  header.height = picture_.height;
+  header.channels = static_cast<uint8_t>(picture_.channels);
+  header.orientation = info.orientation;
+  header.layout = info.layout;
+  DLPIPE_ASSIGN_OR_RETURN(data::PackedRecord record, packer_.pack(values, header, data::encode_link(link)));
+  if (decodes) record.pixel_sums.add_image(picture_);
+  return record;
 }
 
 Result<data::PackedRecord> ImageWorker::pack_checked(std::vector<std::byte> picture, Values values,
@@ -262,8 +313,7 @@ Result<data::PackedRecord> ImageWorker::pack_checked(std::vector<std::byte> pict
   DLPIPE_ASSIGN_OR_RETURN(const Stored stored, store(std::move(picture), info));
   values.at(*image_field_) = stored.bytes;
   std::vector<std::vector<std::byte>> scaled;
-  scale_places(annotated.is_relative ? 1 : seen.width, annotated.is_relative ? 1 : seen.height, values,
-               scaled);
+  scale_places(annotated, seen, values, scaled);
   DLPIPE_RETURN_IF_ERROR(store_masks(seen, values, scaled));
   DLPIPE_ASSIGN_OR_RETURN(data::PackedRecord record, packer_.pack(values, stored.header));
   record.pixel_sums.add_image(picture_);

@@ -27,12 +27,16 @@ struct WorkCounters {
 
 class ImageWorker {
  public:
-  ImageWorker(const IngestOptions& options, const data::Schema& schema, WorkCounters& counters);
+  /// A worker decodes each picture, of linked and trusted ones each of `decode_every`.
+  ImageWorker(const IngestOptions& options, const data::Schema& schema, WorkCounters& counters,
+              uint64_t decode_every = 1);
 
   // Errors of is_bad_file are this sample's own; all others end the ingest. Never throws.
   using Values = std::vector<std::span<const std::byte>>;
-  /// The file is the first field of the schema; its label, name and further columns are the others.
-  Result<data::PackedRecord> process(const data::Source& source, const data::SourceEntry& entry) noexcept;
+  /// The file is the first field of the schema; its label, name and further columns are the others. `item` is its place
+  /// in the list.
+  Result<data::PackedRecord> process(const data::Source& source, const data::SourceEntry& entry,
+                                     uint64_t item) noexcept;
   /// `values` in the schema's order. `picture` (JPEG, PNG, raw.h) stands in for the image field's, where there is one.
   Result<data::PackedRecord> pack(std::vector<std::byte> picture, Values values) noexcept;
 
@@ -41,9 +45,13 @@ class ImageWorker {
     std::vector<std::byte> bytes;
     data::RecordHeader header;
   };
-  Result<data::PackedRecord> process_checked(const data::Source& source, const data::SourceEntry& entry);
+  Result<data::PackedRecord> process_checked(const data::Source& source, const data::SourceEntry& entry,
+                                             uint64_t item);
   Result<data::PackedRecord> pack_checked(std::vector<std::byte> picture, Values values,
                                           const data::AnnotatedSize& annotated);
+  Result<data::PackedRecord> link_checked(const data::Source& source, const data::SourceEntry& entry,
+                                          const std::vector<std::byte>& picture, Values values, bool decodes);
+  void set_picture(const data::ImageInfo& info);
   Status decode(const std::vector<std::byte>& bytes, const data::ImageInfo& info);
   Result<Stored> store(std::vector<std::byte> bytes, const data::ImageInfo& info);
   /// Decodes into picture_ and keeps what a coefficient record is made of; false: to be decoded as any other.
@@ -53,15 +61,16 @@ class ImageWorker {
   void shrink();
   /// Whether the picture is drawn onto --background, and so is no longer its file.
   bool is_composited(const data::ImageInfo& info) const { return info.has_alpha && options_.background; }
-  /// Boxes and points of `values`, measured on a picture of width x height, in pixels of the one that is stored: into
-  /// `scaled`, which they then lie in.
-  void scale_places(double width, double height, Values& values,
+  /// Boxes and points of `values`, shares or pixels of a picture of the size of `seen`, in pixels of the one that is
+  /// stored: into `scaled`, which they then lie in.
+  void scale_places(const data::AnnotatedSize& annotated, const Region& seen, Values& values,
                     std::vector<std::vector<std::byte>>& scaled) const;
 
   /// Checks masks; where the picture, which was seen.width x seen.height, is stored smaller, so are they: into `scaled`.
   Status store_masks(const Region& seen, Values& values, std::vector<std::vector<std::byte>>& scaled);
 
   const IngestOptions& options_;
+  const uint64_t decode_every_;
   WorkCounters& counters_;
   data::ImageDecoder decoder_;
   data::MaskDecoder masks_;
@@ -69,6 +78,7 @@ class ImageWorker {
   bool has_coefficients_ = false;  // of the file in work
   data::RecordPacker packer_;
   const std::vector<data::Field> fields_;
+  const std::optional<std::string> links_;  // the folder that links begin at
   std::optional<size_t> image_field_;
   std::vector<uint8_t> pixels_;  // the decoded picture, as seen
   std::vector<uint8_t> shrunk_;  // the same after --resize-max

@@ -23,8 +23,9 @@
 namespace dlpipe::ingest {
 
 enum class OnError : uint8_t { kSkip, kStop };
-/// What stands in a record: the file's own bytes (raw pixels for IDX), always JPEG, always raw pixels.
-enum class Store : uint8_t { kAuto, kJpeg, kRaw };
+/// What stands in a record: the file's own bytes (raw pixels for IDX), always JPEG, always raw pixels, or a link to the
+/// picture, which stays in its file or tar archive.
+enum class Store : uint8_t { kAuto, kJpeg, kRaw, kLink };
 /// How a record holds a JPEG: as coefficients unless that takes many more bytes (data::kMostBytesByDefault);
 /// the file as it is; the same coefficients with restart markers and an index of them (still a JPEG); or
 /// always the coefficients, packed or (fewer bytes, slower crops) with prefix codes. Crops of all but the
@@ -47,7 +48,9 @@ struct IngestOptions {
   int quality = 90;    // of the JPEGs that are re-coded
   Store store = Store::kAuto;
   JpegLayout jpeg = JpegLayout::kAuto;
-  bool trust = false;  // don't compare the pixels of coefficient records with the JPEG's
+  /// Don't compare the pixels of coefficient records with the JPEG's; of linked pictures decode a few only, so that damaged
+  /// ones are found when they are used.
+  bool trust = false;
   std::optional<std::array<uint8_t, 3>> background;  // behind transparent pixels; nothing: alpha is left out
   bool zstd = false;
   int64_t limit = -1;         // at most this many files, chosen by (seed, path); -1: all
@@ -115,7 +118,7 @@ Result<IngestReport> ingest(const IngestOptions& options,
 /// What `--json` prints (docs/json.md).
 std::string to_json(const IngestReport& report);
 
-Result<Store> parse_store(const std::string& name);             // auto, jpeg, raw
+Result<Store> parse_store(const std::string& name);             // auto, jpeg, raw, link
 Result<JpegLayout> parse_jpeg_layout(const std::string& name);  // auto, standard, restart, coefficients...
 Result<OnError> parse_on_error(const std::string& name);        // skip, stop
 /// "white", "black", "#ffcc00": red, green, blue.

@@ -17,7 +17,7 @@ namespace dlpipe::ingest {
 using formats::Json;
 
 static constexpr Named<Store> kStoreNames[] = {
-    {"auto", Store::kAuto}, {"jpeg", Store::kJpeg}, {"raw", Store::kRaw}};
+    {"auto", Store::kAuto}, {"jpeg", Store::kJpeg}, {"raw", Store::kRaw}, {"link", Store::kLink}};
 static constexpr Named<JpegLayout> kJpegNames[] = {{"auto", JpegLayout::kAuto},
                                                    {"standard", JpegLayout::kStandard},
                                                    {"restart", JpegLayout::kRestart},
@@ -68,6 +68,20 @@ Result<std::vector<double>> parse_split(const std::string& text) {
   return fractions;
 }
 
+// Linked pictures are used as they are.
+static Status check_link(const IngestOptions& options) {
+  if (options.store != Store::kLink) return {};
+  const bool keeps_jpegs = options.jpeg == JpegLayout::kAuto || options.jpeg == JpegLayout::kStandard;
+  const char* other = !keeps_jpegs             ? "--jpeg"
+                      : options.resize_max > 0 ? "--resize-max"
+                      : options.zstd           ? "--zstd"
+                      : options.background     ? "--background"
+                                               : nullptr;
+  if (other == nullptr) return {};
+  return misuse("ingest", "--store link leaves the pictures as they are; leave ", other,
+                " or --store link out");
+}
+
 Status check_options(const IngestOptions& options) {
   const bool has_source = !options.list.empty() || !options.sources.empty();
   const bool has_empty =
@@ -77,6 +91,7 @@ Status check_options(const IngestOptions& options) {
     return misuse("ingest", "--quality ", options.quality, "; give 1 to 100");
   if (options.resize_max < 0)
     return misuse("ingest", "--resize-max ", options.resize_max, "; give pixels, or 0 for none");
+  DLPIPE_RETURN_IF_ERROR(check_link(options));
   if (options.limit == 0 || options.limit < -1)
     return misuse("ingest", "--limit ", options.limit, "; give at least 1");
   if (options.jobs < 0 || options.jobs > 4096)

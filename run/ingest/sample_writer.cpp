@@ -237,6 +237,8 @@ Result<std::unique_ptr<SampleWriter>> SampleWriter::open(const SampleWriterOptio
     if (options.ingest.destination.empty()) return misuse("writer", "give a destination");
     options.ingest.sources = {"-"};  // what the options' check wants to see
     DLPIPE_RETURN_IF_ERROR(check_options(options.ingest));
+    if (options.ingest.store == Store::kLink)
+      return misuse("writer", "pictures in memory lie in no file: a store of links is `dlpipe ingest`'s");
     Paths paths(options.ingest.destination);
     std::error_code ignored;
     if (fs::exists(paths.destination, ignored))

@@ -68,15 +68,18 @@ class SplitWriter {
 std::unique_ptr<OrderedWorkers> SplitWriter::start_workers(uint64_t begin) {
   const IngestOptions& options = run_.options;
   const int jobs = options.jobs > 0 ? options.jobs : available_threads();
+  constexpr uint64_t kDecoded = 512;  // enough for mean and standard deviation
+  const uint64_t decode_every = std::max<uint64_t>(1, split_.entries.size() / kDecoded);
   for (int i = 0; i < jobs; ++i)
-    image_workers_.push_back(std::make_unique<ImageWorker>(options, run_.list.schema, run_.counters));
+    image_workers_.push_back(
+        std::make_unique<ImageWorker>(options, run_.list.schema, run_.counters, decode_every));
   OrderedWorkers::Job job;
   job.begin = begin;
   job.end = split_.entries.size();
   job.window = options.window_bytes;
   job.cost = [this](uint64_t item) { return cost(item); };
   job.work = [this](int worker, uint64_t item) {
-    return image_workers_[static_cast<size_t>(worker)]->process(run_.source, split_.entries[item]);
+    return image_workers_[static_cast<size_t>(worker)]->process(run_.source, split_.entries[item], item);
   };
   return std::make_unique<OrderedWorkers>(jobs, std::move(job));
 }

@@ -8,6 +8,7 @@
 #include "dlpipe/run/config/config_choices.h"
 #include "dlpipe/run/record/kernel_measurements.h"
 #include "dlpipe/run/record/saved_config.h"
+#include "dlpipe/run/train/linked_data.h"
 #include "dlpipe/run/train/ranks_agree.h"
 #include "dlpipe/run/train/resume_rules.h"
 #include "dlpipe/run/train/session_memory.h"
@@ -92,6 +93,7 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
 void Session::prepare(const TrainConfig& config, const Registries& registries, engine::Collective* ranks,
                       const Place& place) {
   options_ = resolve_options(config, registries, notes(), ranks);
+  link_pictures(options_, config.overfit_batch > 0 ? "" : config.out, notes());
   const Checkpoint* checkpoint = place.checkpoint ? &*place.checkpoint : nullptr;
   enter(place);
   std::optional<WeightsSource> init;

@@ -48,6 +48,7 @@ class AnnotatedPictures {
              SourceListing& listing);
   /// The file of an entry of that listing.
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const;
+  Link where(const SourceEntry& entry) const { return {full(entry), 0, entry.size_bytes, true}; }
 
  private:
   std::string full(const SourceEntry& entry) const;

@@ -136,6 +136,12 @@ Result<std::vector<std::byte>> ArchiveBytes::read(uint64_t at, uint64_t size) co
   return bytes;
 }
 
+Result<Link> ArchiveBytes::where(uint64_t at, uint64_t size) const {
+  if (scratch_ == nullptr) return Link{path_, begin_ + at, size, false};
+  return misuse("ingest", "--store link leaves pictures where they are, and ", printable(path_),
+                " is packed or not on this disk; unpack it, or leave --store link out");
+}
+
 Result<size_t> ArchiveBytes::Scan::read(uint64_t at, std::span<std::byte> to) {
   const uint64_t left = at < archive_.size_ ? archive_.size_ - at : 0;
   to = to.first(std::min<uint64_t>(to.size(), left));

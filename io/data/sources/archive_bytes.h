@@ -34,6 +34,8 @@ class ArchiveBytes {
   /// Fills `to`; kChanged where the file is another one than when it was opened. A range past the end is kCorrupt.
   Status read(uint64_t at, std::span<std::byte> to) const;
   Result<std::vector<std::byte>> read(uint64_t at, uint64_t size) const;
+  /// Where in the file itself that is; kMisuse where it is in a scratch file.
+  Result<Link> where(uint64_t at, uint64_t size) const;
 
   /// Many small reads in order, without opening the file for each. Belongs to one thread.
   class Scan {

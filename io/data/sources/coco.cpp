@@ -159,6 +159,7 @@ class CocoSource final : public Source {
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
     return pictures_.read(entry);
   }
+  Result<Link> where(const SourceEntry& entry) const override { return pictures_.where(entry); }
 
  private:
   Status add_categories(const Part& part, const Contents& contents);

@@ -27,6 +27,9 @@ class FolderSource final : public Source {
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
     return read_stamped_file(root_ + "/" + entry.path, {entry.size_bytes, entry.modified_ns});
   }
+  Result<Link> where(const SourceEntry& entry) const override {
+    return Link{root_ + "/" + entry.path, 0, entry.size_bytes, true};
+  }
 
  private:
   /// Where a class's pictures lie, and what becomes of them.

@@ -78,6 +78,9 @@ class ManifestSource final : public Source {
   }
   Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
                                                std::string_view reference) const override;
+  Result<Link> where(const SourceEntry& entry) const override {
+    return Link{full(entry.path), 0, entry.size_bytes, true};
+  }
 
  private:
   std::string full(const std::string& path) const {

@@ -56,7 +56,16 @@ class ManySources final : public Source {
 
   Result<SourceListing> list() override;
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
-    SourceEntry own;  // as its own source listed it
+    return sources_[entry.input]->read(own_entry(entry));
+  }
+  Result<Link> where(const SourceEntry& entry) const override {
+    return sources_[entry.input]->where(own_entry(entry));
+  }
+
+ private:
+  /// As its own source listed it.
+  SourceEntry own_entry(const SourceEntry& entry) const {
+    SourceEntry own;
     const size_t shift = names_[entry.input].size() + 1;
     own.path = entry.path.substr(shift);
     own.name_begin = entry.name_begin - std::min<uint64_t>(entry.name_begin, shift);
@@ -64,14 +73,13 @@ class ManySources final : public Source {
     own.modified_ns = entry.modified_ns;
     own.label = entry.label;
     own.place = entry.place;
-    return sources_[entry.input]->read(own);
+    return own;
   }
   Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
                                                std::string_view reference) const override {
     return sources_[entry.input]->read_referred(entry, reference);
   }
 
- private:
   Status add(size_t input, SourceListing one, SourceListing& all);
   static Status take_fields(const std::string& path, const SourceListing& one, SourceListing& all);
   Status check_splits(const SourceListing& all) const;

@@ -11,6 +11,11 @@
 
 namespace dlpipe::data {
 
+Result<Link> Source::where(const SourceEntry& entry) const {
+  return misuse("ingest", "--store link leaves pictures in files and tar archives as they are, and ",
+                printable(entry.path), " is in none; leave --store link out");
+}
+
 std::span<const SourceRecord* const> SourceRecord::built_in() {
   return source_table();
 }

@@ -20,6 +20,7 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/registry.h"
 #include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/data/link.h"
 
 namespace dlpipe::data {
 
@@ -72,6 +73,9 @@ class Source {
   /// read()'s.
   virtual Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
                                                        std::string_view reference) const;
+  /// Where what read() answers lies as it is, for a dataset that leaves it there. kMisuse where it doesn't: what is
+  /// unpacked, fetched or made of other bytes.
+  virtual Result<Link> where(const SourceEntry& entry) const;
 };
 
 struct SourceRecord;

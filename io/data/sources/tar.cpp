@@ -25,6 +25,9 @@ class TarSource final : public Source {
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
     return archive_->read(entry.place, entry.size_bytes);
   }
+  Result<Link> where(const SourceEntry& entry) const override {
+    return archive_->where(entry.place, entry.size_bytes);
+  }
 
  private:
   std::string name() const { return options_.path == "-" ? "standard input" : options_.path; }

@@ -99,6 +99,7 @@ class VocSource final : public Source {
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
     return pictures_.read(entry);
   }
+  Result<Link> where(const SourceEntry& entry) const override { return pictures_.where(entry); }
 
  private:
   /// The names that a split of `set` has; all of them where there are no lists.

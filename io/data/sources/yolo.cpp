@@ -91,6 +91,7 @@ class YoloSource final : public Source {
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
     return pictures_.read(entry);
   }
+  Result<Link> where(const SourceEntry& entry) const override { return pictures_.where(entry); }
 
  private:
   Status find_config();

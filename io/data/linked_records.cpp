@@ -1,0 +1,94 @@
+#include "dlpipe/io/data/linked_records.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/regular_file.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+std::string link_path(const Link& link, const std::string& root) {
+  return link.file.starts_with('/') ? link.file : concat(root, "/", link.file);
+}
+
+Status no_longer(const std::string& path, std::string_view what) {
+  return {ErrorCode::kCorrupt,
+          concat("[dataset] the linked file ", printable(path), " ", what, "; restore it, or ingest anew")};
+}
+
+}  // namespace
+
+Result<Link> LinkedRecords::link_of(std::span<const std::byte> stored) const {
+  DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes,
+                          layout_.field(stored, static_cast<size_t>(layout_.image_field())));
+  return parse_link(bytes);
+}
+
+Result<std::string> LinkedRecords::file(std::span<const std::byte> stored) const {
+  DLPIPE_ASSIGN_OR_RETURN(const Link link, link_of(stored));
+  return link_path(link, root_);
+}
+
+// Into picture_. A size is believed only where the file has it.
+Status LinkedRecords::read(const Link& link) {
+  const std::string path = link_path(link, root_);
+  const auto file = RegularFile::open("dataset", path);
+  if (file.status().code() == ErrorCode::kIo || file.status().code() == ErrorCode::kOutOfMemory)
+    return file.status();
+  if (!file.ok())
+    return no_longer(path, concat("can't be read (", without_area(file.status().message()), ")"));
+  const uint64_t size = file->stamp().size_bytes;
+  const bool fits = link.offset <= size && link.size_bytes <= size - link.offset;
+  if (!fits || (link.is_whole && size != link.size_bytes))
+    return no_longer(path, concat("changed: it has ", size, " bytes now"));
+  picture_.resize(link.size_bytes);
+  for (size_t done = 0; done < picture_.size();) {
+    const ssize_t count = ::pread(file->fd(), picture_.data() + done, picture_.size() - done,
+                                  static_cast<off_t>(link.offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return status_from_errno("dataset", concat("cannot read ", path), errno);
+    if (count == 0) return no_longer(path, "changed: it became shorter");
+    done += static_cast<size_t>(count);
+  }
+  return {};
+}
+
+Result<std::span<const std::byte>> LinkedRecords::record(std::span<const std::byte> stored,
+                                                         const RecordHeader& header) {
+  DLPIPE_ASSIGN_OR_RETURN(const Link link, link_of(stored));
+  // A record is its picture and more: what claims to be larger is no link of this record.
+  if (link.size_bytes > header.size_bytes)
+    return Status(ErrorCode::kCorrupt, "[dataset] a link is of more bytes than its record");
+  try {
+    DLPIPE_RETURN_IF_ERROR(read(link));
+    std::vector<std::span<const std::byte>> values(layout_.field_count());
+    for (size_t i = 0; i < values.size(); ++i) {
+      DLPIPE_ASSIGN_OR_RETURN(values[i], layout_.field(stored, i));
+    }
+    values[static_cast<size_t>(layout_.image_field())] = picture_;
+    DLPIPE_ASSIGN_OR_RETURN(record_, layout_.build(values));
+  } catch (...) {
+    return status_from_current_exception("dataset");
+  }
+  if (record_.size() != header.size_bytes || checksum64(record_) != header.checksum)
+    return no_longer(link_path(link, root_), "changed, or what the dataset says of it is damaged");
+  return std::span<const std::byte>(record_);
+}
+
+Status LinkedRecords::load(std::span<const std::byte> stored) {
+  const auto link = link_of(stored);
+  if (!link.ok()) return {};
+  try {
+    Status status = read(*link);
+    return status.code() == ErrorCode::kIo ? status : Status();
+  } catch (...) {
+    return status_from_current_exception("dataset");
+  }
+}
+
+}  // namespace dlpipe::data

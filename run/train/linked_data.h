@@ -1,0 +1,14 @@
+// Training without an ingest: --data may be pictures (a folder by class, tar shards, whatever `dlpipe ingest` reads and can
+// leave where it is). A dataset of links to them is made beside the run, which from then on is the run's dataset.
+#pragma once
+
+#include "dlpipe/run/train/session_options.h"
+
+namespace dlpipe::run {
+
+/// Where --data or --val are no datasets but pictures: makes datasets of links to them, in `run_directory`, and sets the
+/// options to these. Of several ranks the first one makes them and the others wait. Tells what it does. Reads each file
+/// once, for sizes and checksums, and decodes a few hundred pictures for mean and standard deviation.
+void link_pictures(SessionOptions& options, const std::string& run_directory, const Notes& notes);
+
+}  // namespace dlpipe::run
