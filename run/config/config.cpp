@@ -22,7 +22,10 @@ const std::vector<ConfigOption>& table() {
   using C = TrainConfig;
   static const std::vector<ConfigOption> kOptions = {
       {"data", "data",
-       "Dataset to train on (made by `dlpipe ingest`); DST/train, or DST where DST is a split", &C::data},
+       "Dataset to train on (made by `dlpipe ingest`); DST/train, or DST where DST is a split; or pictures, "
+       "as a "
+       "folder by class or tar archives, which are linked first",
+       &C::data},
       {"val", "data", "Dataset to validate on; default: DATA/val when DATA is a split", &C::val},
       {"augment", "data", "Augmentations of training images, e.g. \"rrc(224) hflip\" (--help ops lists them)",
        &C::augment},

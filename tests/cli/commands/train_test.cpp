@@ -81,6 +81,29 @@ TEST(Train, KilledAtRandomMomentsItResumesBitForBitOnOtherThreadCounts) {
   RecordProperty("killed", std::to_string(killed));
 }
 
+TEST(Train, PicturesAreTrainedOnWithoutAnIngest) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "8"}).exit_code, 0);
+  const std::string run = folder / "run";
+  const Outcome outcome =
+      run_dlpipe({"train", "--data", folder / "pictures", "--model", "lenet", "--batch", "16", "--schedule",
+                  "constant", "--max-steps", "3", "--checkpoint-every", "never", "--out", run});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("linked 80 pictures"), std::string::npos) << outcome.err;
+  EXPECT_EQ(run_dlpipe({"verify", run + "/linked"}).exit_code, 0);
+  // Goes on with the links that it has; a picture that changed in between is replaced, and named.
+  const std::string one = folder / "pictures/disc/00003.jpg";
+  ASSERT_TRUE(fs::exists(one));
+  fs::remove(one);
+  const Outcome more = run_dlpipe({"train", "--resume", run, "--max-steps", "20", "--epochs", "4"});
+  ASSERT_EQ(more.exit_code, 0) << more.err;
+  EXPECT_EQ(more.err.find("linked 80 pictures"), std::string::npos) << more.err;
+  EXPECT_NE(text_of(run + "/quarantine.txt").find("disc/00003.jpg"), std::string::npos);
+  const Outcome verified = run_dlpipe({"verify", run + "/linked"});
+  EXPECT_EQ(verified.exit_code, 1);
+  EXPECT_NE((verified.out + verified.err).find("disc/00003.jpg"), std::string::npos) << verified.out;
+}
+
 TEST(Train, ControlCSavesAndExitsThree) {
   ScratchDirectory folder;
   const std::string run = folder / "run";
