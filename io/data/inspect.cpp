@@ -159,7 +159,7 @@ std::string to_json(const InspectReport& report) {
   json["file_bytes"] = report.file_bytes;
   json["records_per_value"] = report.records_per_value;
   json["compression"] = report.compression;
-  if (report.links) json["links"] = *report.links;
+  json["links"] = report.links ? Json(*report.links) : Json();
   json["record_bytes"] = spread_json(report.record_bytes);
   json["width"] = spread_json(report.width);
   json["height"] = spread_json(report.height);

@@ -1,5 +1,6 @@
 #include "dlpipe/run/train/linked_data.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "dlpipe/base/counter.h"
@@ -17,12 +18,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool is_inside(const fs::path& path, const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path inner = fs::weakly_canonical(path, ignored);
+  const fs::path outer = fs::weakly_canonical(folder, ignored);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+/// Whether a folder has something in it, the run directory apart, which may just have been made there.
+bool holds_something(const std::string& folder, const std::string& run_directory) {
+  std::error_code error;
+  for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    if (run_directory.empty() || !is_inside(run_directory, it->path())) return true;
+  }
+  return false;
+}
+
 /// Whether `path` is something else than a dataset or a folder of splits. What isn't there is nothing, unless it may be
 /// several: shards-{000..127}.tar.
-bool is_raw(const std::string& path) {
+bool is_raw(const std::string& path, const std::string& run_directory) {
   std::error_code ignored;
   if (path.empty()) return false;
   if (!fs::exists(path, ignored)) return path.find_first_of("{*?[") != std::string::npos;
+  if (fs::is_directory(path, ignored) && !holds_something(path, run_directory)) return false;
   const auto splits = data::split_names(path);
   return !fs::exists(path + "/data.mdb", ignored) && (!splits.ok() || splits->empty());
 }
@@ -72,13 +91,18 @@ void link(const SessionOptions& session, const std::string& path, const std::str
 
 void link_pictures(SessionOptions& options, const std::string& run_directory, const Notes& notes) {
   TrainConfig& config = options.config;
-  const bool data = is_raw(config.data);
-  const bool val = is_raw(config.val);
+  const bool data = is_raw(config.data, run_directory);
+  const bool val = is_raw(config.val, run_directory);
   if (!data && !val) return;
   if (run_directory.empty())
     refuse("train", data ? config.data : config.val,
            " is no dataset, and there is no run directory to keep links to "
            "its pictures in; make one with `dlpipe ingest SRC DST --store link`");
+  for (const std::string* raw : {data ? &config.data : nullptr, val ? &config.val : nullptr}) {
+    if (raw != nullptr && is_inside(run_directory, *raw))
+      refuse("train", "the run directory ", run_directory, " lies inside of the pictures' folder ", *raw,
+             "; choose another --out");
+  }
   const std::string linked = run_directory + "/linked";
   const std::string linked_val = run_directory + "/linked-val";
   const bool is_first = options.rank() == 0;

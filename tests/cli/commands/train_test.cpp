@@ -104,6 +104,25 @@ TEST(Train, PicturesAreTrainedOnWithoutAnIngest) {
   EXPECT_NE((verified.out + verified.err).find("disc/00003.jpg"), std::string::npos) << verified.out;
 }
 
+TEST(Train, PicturesThatCantBeLinkedAreNamed) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "2"}).exit_code, 0);
+  const auto train = [&](const std::string& data, const std::string& out) {
+    const Outcome outcome =
+        run_dlpipe({"train", "--data", data, "--model", "lenet", "--batch", "16", "--out", out});
+    EXPECT_NE(outcome.exit_code, 0);
+    EXPECT_FALSE(fs::exists(out)) << out;
+    return outcome.err;
+  };
+  EXPECT_NE(train(folder / "pictures", folder / "pictures/run").find("choose another --out"),
+            std::string::npos);
+  fs::create_directory(folder / "empty");
+  EXPECT_NE(train(folder / "empty", folder / "run").find("is no dataset"), std::string::npos);
+  EXPECT_NE(train(folder / "none", folder / "run").find("no dataset"), std::string::npos);
+  std::ofstream(folder / "a.txt") << std::string(4000, 'a');
+  EXPECT_NE(train(folder / "a.txt", folder / "run").find("is in none"), std::string::npos);
+}
+
 TEST(Train, ControlCSavesAndExitsThree) {
   ScratchDirectory folder;
   const std::string run = folder / "run";
