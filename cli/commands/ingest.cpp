@@ -1,16 +1,14 @@
 // `dlpipe ingest SRC DST`: raw files to a dataset.
-#include <map>
 #include <memory>
 
-#include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
+#include "dlpipe/cli/ingest_view.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/progress_line.h"
 #include "dlpipe/cli/stop_signal.h"
-#include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 #include "dlpipe/run/ingest/ingest.h"
 
@@ -24,6 +22,7 @@ struct Options {
   std::string store = "auto";
   std::string jpeg = "auto";
   std::string split;
+  std::string part;
   std::string background;
   std::string window = "256MiB";
   std::string map_size = "0";
@@ -50,6 +49,9 @@ Status parse_texts(Options& options) {
   if (!options.split.empty()) {
     DLPIPE_ASSIGN_OR_RETURN(options.ingest.split, ingest::parse_split(options.split));
   }
+  if (!options.part.empty()) {
+    DLPIPE_ASSIGN_OR_RETURN(options.ingest.part, ingest::parse_part(options.part));
+  }
   if (!options.background.empty()) {
     DLPIPE_ASSIGN_OR_RETURN(options.ingest.background, ingest::parse_background(options.background));
   }
@@ -62,70 +64,6 @@ Status parse_texts(Options& options) {
   return {};
 }
 
-Progress progress_of(const ingest::IngestProgress& progress) {
-  return {
-      progress.done, progress.total, progress.samples_per_s, progress.remaining_s,
-      concat(progress.skipped > 0 ? concat("skipped ", human_count(progress.skipped), "  ") : std::string(),
-             "limit ", progress.limiting)};
-}
-
-/// "HEIC" where a file was skipped because of its format; else "".
-std::string foreign_format(const std::string& reason) {
-  const size_t at = reason.find(data::kNoDecoder);
-  if (at == std::string::npos) return {};
-  const size_t begin = at + data::kNoDecoder.size();
-  return reason.substr(begin, reason.find(" images", begin) - begin);
-}
-
-void print_skipped(const ingest::IngestReport& report) {
-  if (report.skipped.empty()) return;
-  constexpr size_t kShown = 20;
-  std::string text = concat(human_count(static_cast<int64_t>(report.skipped.size())), " files skipped:");
-  // Many files of one foreign format are one line.
-  std::map<std::string, int64_t> foreign;
-  for (const ingest::SkippedFile& file : report.skipped) {
-    if (const std::string format = foreign_format(file.reason); !format.empty()) ++foreign[format];
-  }
-  for (const auto& [format, count] : foreign)
-    text += concat("\n  ", human_count(count), " ", format,
-                   count == 1 ? " file: no decoder" : " files: no decoder");
-  size_t shown = 0;
-  size_t others = 0;
-  for (const ingest::SkippedFile& file : report.skipped) {
-    if (const std::string format = foreign_format(file.reason); !format.empty() && foreign[format] > 1)
-      continue;
-    if (++others <= kShown) {
-      text += concat("\n  ", printable(file.path), ": ", printable(file.reason));
-      ++shown;
-    }
-  }
-  if (shown < report.skipped.size())
-    text += concat("\n  ... all of them: dlpipe inspect --skipped ", printable(report.splits[0].directory));
-  print_warning(text);
-}
-
-void print_result(const ingest::IngestReport& report) {
-  print_skipped(report);
-  std::vector<std::vector<std::string>> rows = {{"dataset", "samples", "classes", "bytes", "id"}};
-  for (const ingest::IngestReport::Split& split : report.splits) {
-    rows.push_back({split.directory, human_count(split.samples),
-                    human_count(static_cast<int64_t>(report.classes.size())), human_bytes(split.file_bytes),
-                    split.id});
-  }
-  print_answer(format_table(rows));
-  if (report.already_complete) {
-    print_answer(concat("it was there already, made with the same options",
-                        report.files_compared ? " of files of the same names and sizes"
-                                              : "; its files were not compared, it doesn't know them"));
-    return;
-  }
-  if (report.stages.empty()) return;
-  std::string stages;
-  for (const auto& stage : report.stages) stages += concat(stage.name, " ", fixed(stage.busy_s, 1), " s  ");
-  print_answer(concat(human_seconds(report.seconds), report.resumed ? " (gone on from an earlier run)" : "",
-                      "; threads were busy with: ", stages, "limit: ", report.limiting));
-}
-
 Status run(Options options) {
   DLPIPE_RETURN_IF_ERROR(parse_texts(options));
   const std::atomic<bool>* stop = catch_stop_signals();
@@ -133,14 +71,11 @@ Status run(Options options) {
   options.ingest.on_warning = [](const std::string& warning) { print_warning(warning); };
   ProgressLine line;
   const auto report = ingest::ingest(options.ingest, [&](const ingest::IngestProgress& progress) {
-    line.show("ingest", progress_of(progress));
+    line.show("ingest", ingest_progress(progress));
   });
   line.end();
   if (!report.ok()) return report.status();
-  if (options.json)
-    print_answer(ingest::to_json(*report));
-  else
-    print_result(*report);
+  print_ingest(*report, options.json);
   return {};
 }
 
@@ -199,6 +134,10 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--limit", ingest.limit, "At most N files, chosen by --seed; -1: all");
   flags.add_option("--split", options->split,
                    "Fractions of train,val[,test], each class alike, texts in order: 0.9,0.1");
+  flags.add_option(
+      "--part", options->part,
+      "Store this part of the files alone, as 3/16, here or on another machine; `dlpipe join` makes "
+      "one dataset of all parts");
   flags.add_flag("--no-splits", ingest.no_splits,
                  "Folders, files and a column that are called train, val or test make no splits");
   flags.add_option("--length", ingest.length, "Tokens per sequence, of texts");

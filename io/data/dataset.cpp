@@ -250,7 +250,7 @@ Result<std::vector<Dataset::Skipped>> Dataset::skipped() const {
     const std::string_view text(reinterpret_cast<const char*>(value.data()), value.size());
     const size_t end = std::min(text.find('\0'), text.size());
     all.push_back({std::string(text.substr(0, end)),
-                   std::string(end < text.size() ? text.substr(end + 1) : std::string_view())});
+                   std::string(end < text.size() ? text.substr(end + 1) : std::string_view()), place});
     return Status();
   }));
   return all;
@@ -269,6 +269,12 @@ class LmdbReader final : public Dataset::Reader {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, value(sample));
     if (per_value() == 1 || !is_plain()) return bytes;
     return packed(bytes, sample);
+  }
+
+  Result<std::span<const std::byte>> stored_record(int64_t sample) override {
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, stored(sample));
+    if (per_value() == 1 || !dataset_.info.schema.zstd) return bytes;
+    return packed_by_offsets(bytes, sample);
   }
 
   Result<std::span<const std::byte>> record(int64_t sample) override {

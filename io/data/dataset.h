@@ -125,6 +125,7 @@ class Dataset {
   struct Skipped {
     std::string path;
     std::string reason;
+    uint64_t place = 0;  // in ingest's list
   };
   Result<std::vector<Skipped>> skipped() const;
 
@@ -137,6 +138,8 @@ class Dataset {
     /// Bytes in the map that record() will touch (for madvise), without touching them: the record, or, where
     /// records are packed and compressed or linked, the value that holds it.
     virtual Result<std::span<const std::byte>> stored(int64_t sample) = 0;
+    /// The record alone as it is stored: a zstd frame where the dataset is compressed.
+    virtual Result<std::span<const std::byte>> stored_record(int64_t sample) = 0;
     /// Compares how the record is found with the offsets beside it; `verify` does, nobody else needs to.
     virtual Status check_packing(int64_t sample) = 0;
     /// record(sample), given what stored(sample) of this or another reader of the dataset answered, and the

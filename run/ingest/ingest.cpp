@@ -17,6 +17,7 @@
 #include "dlpipe/run/ingest/freeze.h"
 #include "dlpipe/run/ingest/frozen_list.h"
 #include "dlpipe/run/ingest/options.h"
+#include "dlpipe/run/ingest/part.h"
 #include "dlpipe/run/ingest/publish.h"
 #include "dlpipe/run/ingest/split_writer.h"
 
@@ -133,26 +134,11 @@ Result<FrozenList> take_list(const IngestOptions& options, const Paths& paths, d
   DLPIPE_ASSIGN_OR_RETURN(data::SourceListing listing, source.list());
   DLPIPE_RETURN_IF_ERROR(check_readable(options, listing));
   DLPIPE_ASSIGN_OR_RETURN(const FrozenList list, freeze(options, source, std::move(listing)));
-  DLPIPE_RETURN_IF_ERROR(check_free_space(paths.partial, list.estimated_bytes));
+  if (options.part) DLPIPE_RETURN_IF_ERROR(check_part(*options.part, list));
+  const auto parts = static_cast<uint64_t>(options.part ? options.part->count : 1);
+  DLPIPE_RETURN_IF_ERROR(check_free_space(paths.partial, list.estimated_bytes / parts));
   DLPIPE_RETURN_IF_ERROR(save_list(list, paths.list));
   return load_list(paths.list);
-}
-
-// Nothing could be stored: leave nothing that looks like a dataset, not even a partial one.
-Status check_not_empty(data::PartialDirectory& partial, const IngestReport& report) {
-  for (const IngestReport::Split& split : report.splits) {
-    if (split.samples > 0) continue;
-    DLPIPE_RETURN_IF_ERROR(partial.remove());
-    const std::string first = report.skipped.empty()
-                                  ? ""
-                                  : concat("; the first: ", printable(report.skipped[0].path), ": ",
-                                           without_area(report.skipped[0].reason));
-    return Status(ErrorCode::kCorrupt,
-                  concat("[ingest] no usable picture",
-                         split.name.empty() ? std::string() : concat(" for the split ", split.name), ": ",
-                         report.skipped.size(), " files were skipped", first));
-  }
-  return {};
 }
 
 void fill_stages(const IngestRun& run, IngestReport& report) {
@@ -171,6 +157,12 @@ Status fill(const IngestOptions& options, const Paths& paths, const data::Source
   IngestRun run{options, source, list, progress};
   run.begin_ns = run.reported_ns = now_ns();
   run.progress.total = list.entry_count();
+  std::optional<PartNotes> part;
+  if (options.part) {
+    DLPIPE_ASSIGN_OR_RETURN(part, PartNotes::begin(options, list, concat(paths.partial, "/", kPartName)));
+    run.part = &*part;
+    run.progress.total = part->entry_count();
+  }
   std::vector<std::string> names;
   for (const FrozenSplit& split : list.splits) {
     const std::string directory = paths.split(paths.partial, split.name);
@@ -218,7 +210,8 @@ Result<IngestReport> ingest_checked(const IngestOptions& options,
     for (const std::string& warning : list->warnings) options.on_warning(warning);
   }
   DLPIPE_RETURN_IF_ERROR(fill(options, paths, *source, *list, progress, report));
-  DLPIPE_RETURN_IF_ERROR(check_not_empty(partial, report));
+  if (!options.part)
+    DLPIPE_RETURN_IF_ERROR(check_not_empty(partial, report));  // of parts all files may be damaged
   DLPIPE_RETURN_IF_ERROR(seal(paths, {list->options, source_hash(*list), list->entry_count(), {}}, report));
   DLPIPE_RETURN_IF_ERROR(partial.publish());
   return report;

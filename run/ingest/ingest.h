@@ -32,6 +32,12 @@ enum class Store : uint8_t { kAuto, kJpeg, kRaw, kLink };
 /// file decode faster, to the same pixels.
 enum class JpegLayout : uint8_t { kAuto, kStandard, kRestart, kCoefficients, kDenseCoefficients };
 
+/// One of several parts of an ingest, `--part 3/16`: number 3 of 16.
+struct Part {
+  int64_t number = 1;
+  int64_t count = 1;
+};
+
 struct IngestOptions {
   std::vector<std::string>
       sources;              // SRC: folders by class, archives, manifests, IDX, a text; with {0..9} and *
@@ -53,6 +59,7 @@ struct IngestOptions {
   bool trust = false;
   std::optional<std::array<uint8_t, 3>> background;  // behind transparent pixels; nothing: alpha is left out
   bool zstd = false;
+  std::optional<Part> part;   // --part: store this part alone, for join() (join.h); nothing: all
   int64_t limit = -1;         // at most this many files, chosen by (seed, path); -1: all
   std::vector<double> split;  // fractions of train, val[, test]; empty: one dataset
   bool no_splits = false;     // folders, columns and files called train, val or test make no splits
@@ -123,6 +130,9 @@ Result<JpegLayout> parse_jpeg_layout(const std::string& name);  // auto, standar
 Result<OnError> parse_on_error(const std::string& name);        // skip, stop
 /// "white", "black", "#ffcc00": red, green, blue.
 Result<std::array<uint8_t, 3>> parse_background(const std::string& text);
+/// "3/16"; kMisuse for parts that there can't be.
+Result<Part> parse_part(const std::string& text);
+inline constexpr int64_t kMostParts = 65536;
 /// "0.9,0.1" -> {0.9, 0.1}; two or three positive fractions that sum to 1.
 Result<std::vector<double>> parse_split(const std::string& text);
 

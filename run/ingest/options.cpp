@@ -153,6 +153,7 @@ std::string canonical_options(const IngestOptions& options) {
     json.set("--background", concat(int{red}, ",", int{green}, ",", int{blue}));
   }
   if (!options.images.empty()) json.set("--images", absolute(options.images));
+  if (options.part) json.set("--part", concat(options.part->number, "/", options.part->count));
   return json.dump();
 }
 

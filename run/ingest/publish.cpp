@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/json.h"
@@ -84,6 +85,22 @@ Status describe(const Paths& paths, const std::string& root, const std::vector<s
     report.classes.assign(dataset->classes().begin(), dataset->classes().end());
     DLPIPE_ASSIGN_OR_RETURN(const std::vector<data::Dataset::Skipped> skipped, dataset->skipped());
     for (const data::Dataset::Skipped& one : skipped) report.skipped.push_back({one.path, one.reason});
+  }
+  return {};
+}
+
+Status check_not_empty(data::PartialDirectory& partial, const IngestReport& report) {
+  for (const IngestReport::Split& split : report.splits) {
+    if (split.samples > 0) continue;
+    DLPIPE_RETURN_IF_ERROR(partial.remove());
+    const std::string first = report.skipped.empty()
+                                  ? ""
+                                  : concat("; the first: ", printable(report.skipped[0].path), ": ",
+                                           without_area(report.skipped[0].reason));
+    return Status(ErrorCode::kCorrupt,
+                  concat("[ingest] no usable picture",
+                         split.name.empty() ? std::string() : concat(" for the split ", split.name), ": ",
+                         report.skipped.size(), " files were skipped", first));
   }
   return {};
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/io/data/partial_directory.h"
 #include "dlpipe/run/ingest/ingest.h"
 
 namespace dlpipe::ingest {
@@ -39,5 +40,8 @@ Result<Provenance> read_provenance(const std::string& file);
 /// Opens the finished environments below `root` for the report: sizes, ids, skipped files.
 Status describe(const Paths& paths, const std::string& root, const std::vector<std::string>& splits,
                 IngestReport& report);
+
+/// Where nothing could be stored: leaves nothing that looks like a dataset, not even a partial one.
+Status check_not_empty(data::PartialDirectory& partial, const IngestReport& report);
 
 }  // namespace dlpipe::ingest

@@ -54,6 +54,9 @@ class SplitWriter {
     const auto size = static_cast<double>(split_.entries[item].size_bytes);
     return static_cast<uint64_t>(size * std::max(1.0, run_.list.stored_ratio)) + 512;
   }
+  Status open_writer();
+  std::vector<uint64_t> borders();
+  void count_what_is_done(uint64_t begin);
   std::unique_ptr<OrderedWorkers> start_workers(uint64_t begin);
   Status take(uint64_t item, OrderedWorkers::Outcome outcome);
   Status end_transaction(uint64_t position, bool last);
@@ -61,6 +64,9 @@ class SplitWriter {
   IngestRun& run_;
   const FrozenSplit& split_;
   const std::string& directory_;
+  PartRange range_{0, split_.entries.size()};  // the entries that this call stores
+  bool ends_inside_ = false;                   // range_ ends where one ingest of all goes on in a transaction
+  data::PixelSums sums_;                       // of the transaction, for a part's notes
   std::unique_ptr<data::DatasetWriter> writer_;
   std::vector<std::unique_ptr<ImageWorker>> image_workers_;
 };
@@ -75,7 +81,7 @@ std::unique_ptr<OrderedWorkers> SplitWriter::start_workers(uint64_t begin) {
         std::make_unique<ImageWorker>(options, run_.list.schema, run_.counters, decode_every));
   OrderedWorkers::Job job;
   job.begin = begin;
-  job.end = split_.entries.size();
+  job.end = range_.end;
   job.window = options.window_bytes;
   job.cost = [this](uint64_t item) { return cost(item); };
   job.work = [this](int worker, uint64_t item) {
@@ -89,6 +95,7 @@ Status SplitWriter::take(uint64_t item, OrderedWorkers::Outcome outcome) {
   const int64_t begin_ns = now_ns();
   if (outcome.ok()) {
     DLPIPE_RETURN_IF_ERROR(writer_->add(*outcome));
+    sums_.add(outcome->pixel_sums);
   } else if (!is_bad_file(outcome.status())) {
     return outcome.status();
   } else if (run_.options.on_error == OnError::kStop) {
@@ -106,12 +113,15 @@ Status SplitWriter::take(uint64_t item, OrderedWorkers::Outcome outcome) {
 
 Status SplitWriter::end_transaction(uint64_t position, bool last) {
   const int64_t begin_ns = now_ns();
+  if (run_.part != nullptr && range_.begin < range_.end)
+    DLPIPE_RETURN_IF_ERROR(run_.part->note(split_.name, {position, !last || !ends_inside_, sums_}));
+  sums_ = {};
   Status status = last ? writer_->finish(position) : writer_->commit(position);
   run_.write_ns += now_ns() - begin_ns;
   return status;
 }
 
-Status SplitWriter::write() {
+Status SplitWriter::open_writer() {
   const IngestOptions& options = run_.options;
   DLPIPE_RETURN_IF_ERROR(drop_unbegun_environment(directory_));
   // Another map than at first may be asked for after a "map full", or where there is no room for it.
@@ -121,26 +131,45 @@ Status SplitWriter::write() {
     return writer.status().with_context(
         concat("[ingest] ", directory_, " can't be gone on with, remove it to begin again: "));
   DLPIPE_ASSIGN_OR_RETURN(writer_, std::move(writer));
+  if (writer_->finished() || writer_->position() <= range_.end) return {};
+  return Status(ErrorCode::kCorrupt, concat("[ingest] ", directory_, " holds more than its list; remove it"));
+}
+
+/// Where transactions end: where those of all entries do, and at the range's end.
+std::vector<uint64_t> SplitWriter::borders() {
+  std::vector<uint64_t> all =
+      run_.list.borders(split_, run_.options.commit_bytes, run_.options.commit_entries);
+  ends_inside_ = !std::binary_search(all.begin(), all.end(), range_.end);
+  std::erase_if(all, [&](uint64_t end) { return end <= range_.begin || end > range_.end; });
+  if (ends_inside_ && range_.begin < range_.end) all.push_back(range_.end);
+  return all;
+}
+
+void SplitWriter::count_what_is_done(uint64_t begin) {
+  for (uint64_t i = range_.begin; i < begin; ++i) run_.progress.bytes_done += split_.entries[i].size_bytes;
+  const auto done = static_cast<int64_t>(begin - range_.begin);
+  run_.progress.done += done;
+  run_.progress.skipped += done - writer_->samples();
+}
+
+Status SplitWriter::write() {
+  const IngestOptions& options = run_.options;
+  if (run_.part != nullptr) range_ = run_.part->range(split_.name);
+  DLPIPE_RETURN_IF_ERROR(open_writer());
   run_.progress.split = split_.name;
-  const uint64_t count = split_.entries.size();
-  const uint64_t begin = writer_->finished() ? count : writer_->position();
-  if (begin > count)
-    return Status(ErrorCode::kCorrupt,
-                  concat("[ingest] ", directory_, " holds more than its list; remove it"));
-  for (uint64_t i = 0; i < begin; ++i) run_.progress.bytes_done += split_.entries[i].size_bytes;
-  run_.progress.done += static_cast<int64_t>(begin);
-  run_.progress.skipped += static_cast<int64_t>(begin) - writer_->samples();
+  const uint64_t begin = writer_->finished() ? range_.end : std::max(range_.begin, writer_->position());
+  count_what_is_done(begin);
   if (writer_->finished()) return {};
 
-  const std::vector<uint64_t> borders =
-      run_.list.borders(split_, options.commit_bytes, options.commit_entries);
+  if (run_.part != nullptr) run_.part->go_on(split_.name, writer_->position());
+  const std::vector<uint64_t> borders = this->borders();
   auto border = std::upper_bound(borders.begin(), borders.end(), begin);
-  if (border == borders.end()) return end_transaction(count, true);
+  if (border == borders.end()) return end_transaction(range_.end, true);
   const std::unique_ptr<OrderedWorkers> workers = start_workers(begin);
-  for (uint64_t item = begin; item < count; ++item) {
+  for (uint64_t item = begin; item < range_.end; ++item) {
     DLPIPE_RETURN_IF_ERROR(take(item, workers->next()));
     if (item + 1 == *border) {
-      DLPIPE_RETURN_IF_ERROR(end_transaction(*border, *border == count));
+      DLPIPE_RETURN_IF_ERROR(end_transaction(*border, *border == range_.end));
       ++border;
     }
     run_.report(false);

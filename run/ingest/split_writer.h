@@ -11,6 +11,7 @@
 #include "dlpipe/run/ingest/frozen_list.h"
 #include "dlpipe/run/ingest/image_worker.h"
 #include "dlpipe/run/ingest/ingest.h"
+#include "dlpipe/run/ingest/part.h"
 
 namespace dlpipe::ingest {
 
@@ -20,6 +21,7 @@ struct IngestRun {
   const data::Source& source;
   const FrozenList& list;
   const std::function<void(const IngestProgress&)>& on_progress;
+  PartNotes* part = nullptr;  // of one part; null: all entries
   WorkCounters counters{};
   IngestProgress progress{};
   int64_t begin_ns = 0;

@@ -108,6 +108,8 @@ TEST_F(JsonKeys, AreDocumentedForEveryCommand) {
   expect("dlpipe synth", {"synth", *folder_ / "jpegs", "--per-class", "4", "--size", "24"});
   std::filesystem::resize_file(*folder_ / "jpegs/ring/00001.jpg", 100);
   expect("dlpipe ingest", {"ingest", *folder_ / "jpegs", *folder_ / "data", "--split", "0.5,0.5"});
+  EXPECT_EQ(run_dlpipe({"ingest", *folder_ / "jpegs", *folder_ / "part", "--part", "1/1"}).exit_code, 0);
+  expect("dlpipe join", {"join", *folder_ / "joined", *folder_ / "part"});
   expect("dlpipe inspect", {"inspect", *folder_ / "data"});
   expect("dlpipe inspect --skipped", {"inspect", *folder_ / "data", "--skipped"});
   expect("dlpipe preview",

@@ -1,0 +1,54 @@
+// `dlpipe join DST PART...`: the parts of an ingest to one dataset.
+#include <memory>
+
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/cli/command.h"
+#include "dlpipe/cli/flags.h"
+#include "dlpipe/cli/ingest_view.h"
+#include "dlpipe/cli/stop_signal.h"
+#include "dlpipe/run/ingest/join.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+struct Options {
+  ingest::JoinOptions join;
+  bool json = false;
+};
+
+Status run(Options options) {
+  if (options.join.destination.empty())  // an unset variable
+    return misuse("join", "DST is empty; give the dataset to make");
+  const std::atomic<bool>* stop = catch_stop_signals();
+  options.join.stop_requested = [stop] { return stop->load(); };
+  ProgressLine line;
+  const auto report = ingest::join(options.join, [&](const ingest::IngestProgress& progress) {
+    line.show("join", ingest_progress(progress));
+  });
+  line.end();
+  if (!report.ok()) return report.status();
+  print_ingest(*report, options.json);
+  return {};
+}
+
+std::function<Status()> setup(Flags& flags) {
+  auto options = std::make_shared<Options>();
+  flags
+      .add_option("DST", options->join.destination,
+                  "Dataset to make; an interrupted run is continued by the same command")
+      .required();
+  flags.add_option("PART", options->join.parts, "All parts, in any order: what `dlpipe ingest --part` made")
+      .required();
+  flags.add_flag("--json", options->json, "Print one JSON line");
+  flags.footer(
+      "The same bytes as one ingest of all files gives. The parts stay; remove them when DST is there.");
+  return [options] { return run(*options); };
+}
+
+}  // namespace
+
+extern const CommandRecord join_command;
+const CommandRecord join_command = {"join", "Make one dataset of the parts of an ingest", setup};
+
+}  // namespace dlpipe::cli
