@@ -1,8 +1,8 @@
 // `dlpipe join DST PART...` as a function: one dataset of the parts that `dlpipe ingest --part` made, with the bytes that
 // one ingest of all of them gives. Records are copied as they are stored; nothing is decoded or compressed again.
 //
-// All parts must be there, once, whole, and of the same files and options; others are refused by name before anything is
-// written. Each record is compared with its checksum on the way. As an ingest, a join is written into DST.partial, goes on
+// All parts must be there, once, and of the same files and options; others are refused by name before anything is written.
+// A part's table of headers is compared with its id, and each record with its checksum, on the way. As an ingest, a join is written into DST.partial, goes on
 // where it was when it is called again, and gives the same bytes then. The parts are only read, and stay.
 //
 // Threads: as ingest(). Memory: the parts' tables of headers lie in files; one transaction.
