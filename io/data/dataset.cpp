@@ -273,7 +273,7 @@ class LmdbReader final : public Dataset::Reader {
 
   Result<std::span<const std::byte>> stored_record(int64_t sample) override {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, stored(sample));
-    if (per_value() == 1 || !dataset_.info.schema.zstd) return bytes;
+    if (per_value() == 1 || is_plain()) return bytes;
     return packed_by_offsets(bytes, sample);
   }
 

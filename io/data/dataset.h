@@ -138,7 +138,7 @@ class Dataset {
     /// Bytes in the map that record() will touch (for madvise), without touching them: the record, or, where
     /// records are packed and compressed or linked, the value that holds it.
     virtual Result<std::span<const std::byte>> stored(int64_t sample) = 0;
-    /// The record alone as it is stored: a zstd frame where the dataset is compressed.
+    /// The record alone as it is stored: a zstd frame where the dataset is compressed, with a link where it is linked.
     virtual Result<std::span<const std::byte>> stored_record(int64_t sample) = 0;
     /// Compares how the record is found with the offsets beside it; `verify` does, nobody else needs to.
     virtual Status check_packing(int64_t sample) = 0;

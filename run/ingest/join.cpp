@@ -71,6 +71,11 @@ std::string comparable_options(const std::string& canonical) {
   return kept.dump();
 }
 
+bool has_links(const PartFile& part) {
+  const Result<Json> json = Json::parse(part.options);
+  return json.ok() && (*json)["--store"] == Json("link");
+}
+
 /// kMisuse where `other` isn't of the same ingest as `first`.
 Status compare_parts(const PartDirectory& first, const PartDirectory& other) {
   const auto differ = [&](std::string_view how) {
@@ -80,6 +85,10 @@ Status compare_parts(const PartDirectory& first, const PartDirectory& other) {
   const std::string difference =
       first_difference(comparable_options(first.file.options), comparable_options(other.file.options));
   if (!difference.empty()) return differ(difference);
+  if (has_links(first.file)) {
+    const std::string place = first_difference(first.file.options, other.file.options);
+    if (!place.empty()) return differ(concat(place, "; links of all parts must lead to the same place"));
+  }
   if (first.file.source != other.file.source || first.file.files != other.file.files)
     return differ("they were made of other files, or of files of other sizes");
   if (first.file.list != other.file.list)
@@ -157,14 +166,12 @@ class PartReader {
     if (next_skipped_ == skipped_.size() || skipped_[next_skipped_].place != item) return nullptr;
     return &skipped_[next_skipped_++];
   }
-  /// The next record as it is stored, compared with its checksum. Pixel sums are left out.
+  /// The next record as it is stored, compared with its checksum. Of a link only that it is one: who uses the picture
+  /// compares. Pixel sums are left out.
   Status take(data::PackedRecord& to) {
     if (next_sample_ >= dataset_->size()) return damaged("it doesn't hold what its part.json says");
     DLPIPE_ASSIGN_OR_RETURN(to.header, dataset_->header(next_sample_));
-    const auto record = records_->record(next_sample_);
-    if (!record.ok()) return damaged(record.status());
-    if (data::checksum64(*record) != to.header.checksum)
-      return damaged(concat("sample ", next_sample_, " is not what its checksum says"));
+    DLPIPE_RETURN_IF_ERROR(check_record(to.header));
     const auto stored = records_->stored_record(next_sample_);
     if (!stored.ok()) return damaged(stored.status());
     to.stored.assign(stored->begin(), stored->end());
@@ -174,6 +181,16 @@ class PartReader {
 
  private:
   PartReader(const PartDirectory& part, const PartFile::Split& split) : part_(&part), split_(&split) {}
+  Status check_record(const data::RecordHeader& header) {
+    if (dataset_->links()) {
+      const auto file = records_->linked_file(next_sample_);
+      return file.ok() ? Status() : damaged(file.status());
+    }
+    const auto record = records_->record(next_sample_);
+    if (!record.ok()) return damaged(record.status());
+    if (data::checksum64(*record) == header.checksum) return {};
+    return damaged(concat("sample ", next_sample_, " is not what its checksum says"));
+  }
   Status damaged(std::string_view how) const {
     return {ErrorCode::kCorrupt, concat("[join] ", part_->name(), " is damaged: ", how,
                                         "; copy it again, or ingest this part again")};
@@ -262,6 +279,7 @@ data::Schema schema_of(const data::Dataset& dataset) {
   schema.classes.assign(dataset.classes().begin(), dataset.classes().end());
   schema.records_per_value = dataset.records_per_value();
   schema.zstd = dataset.compressed();
+  schema.links = dataset.links();
   return schema;
 }
 

@@ -2,8 +2,10 @@
 // one ingest of all of them gives. Records are copied as they are stored; nothing is decoded or compressed again.
 //
 // All parts must be there, once, and of the same files and options; others are refused by name before anything is written.
-// A part's table of headers is compared with its id, and each record with its checksum, on the way. As an ingest, a join is written into DST.partial, goes on
-// where it was when it is called again, and gives the same bytes then. The parts are only read, and stay.
+// A part's table of headers is compared with its id, and each record with its checksum, on the way. Of links (`ingest
+// --store link`) the pictures are not read; parts whose links begin at other places are refused.
+// As an ingest, a join is written into DST.partial, goes on where it was when it is called again, and gives the same bytes
+// then. The parts are only read, and stay.
 //
 // Threads: as ingest(). Memory: the parts' tables of headers lie in files; one transaction.
 #pragma once

@@ -77,6 +77,7 @@ Json json_of(const PartFile& part) {
 std::string list_hash(const IngestOptions& options, const FrozenList& list) {
   data::DatasetInfo info;
   info.schema = list.schema;
+  info.schema.links.reset();  // SRC, which the options have
   info.class_counts.resize(list.schema.classes.size());
   std::string text = data::to_json(info);
   for (const FrozenSplit& split : list.splits) {

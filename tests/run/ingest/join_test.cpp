@@ -79,7 +79,8 @@ INSTANTIATE_TEST_SUITE_P(Forms, JoinedParts,
                                          Form{"packed", 700, 16, 16},
                                          Form{"compressed", 300, 16, 3, {}, Store::kRaw, true},
                                          Form{"split", 400, 24, 5, {0.99, 0.01}}, Form{"single", 60, 24, 1},
-                                         Form{"small", 60, 24, 60}),
+                                         Form{"small", 60, 24, 60},
+                                         Form{"links", 300, 24, 3, {0.8, 0.2}, Store::kLink}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(Join, NamesWhatIsMissingForeignDoubleOrNoPart) {
@@ -134,6 +135,61 @@ TEST(Join, TakesPartsOfTheSameFilesInAnotherPlace) {
   value_or_throw(ingest(options));
   value_or_throw(join(parts));
   EXPECT_TRUE(dataset_files(dir / "joined") == dataset_files(dir / "whole"));
+}
+
+TEST(Join, LinksMustLeadToOnePlace) {
+  TempDir dir;
+  write_pictures(dir / "src", 100, 3, 24);
+  IngestOptions options = options_for(dir / "src", dir / "whole");
+  options.store = Store::kLink;
+  options.trust = true;  // most pictures have no sums
+  value_or_throw(ingest(options));
+  const JoinOptions good = make_parts(options, dir, 2);
+  std::filesystem::copy(dir / "src", dir / "copy", std::filesystem::copy_options::recursive);
+  options.sources = {dir / "copy"};
+  options.part = Part{2, 2};
+  options.destination = dir / "made_elsewhere";
+  value_or_throw(ingest(options));
+  JoinOptions bad = good;
+  bad.parts[1] = options.destination;
+  expect_refused(bad, "links of all parts must lead to the same place");
+
+  std::filesystem::create_directory_symlink(dir / "src", dir / "other_name");
+  options.sources = {dir / "other_name"};
+  options.destination = bad.parts[1] = dir / "made_by_other_name";
+  value_or_throw(ingest(options));
+  std::filesystem::rename(dir / "src/c0", dir / "c0");  // pictures needn't be there
+  value_or_throw(join(bad));
+  std::filesystem::rename(dir / "c0", dir / "src/c0");
+  EXPECT_TRUE(dataset_files(dir / "joined") == dataset_files(dir / "whole"));
+}
+
+TEST(Join, TakesMasksAsTheyAre) {
+  TempDir dir;
+  std::string list = "path,label,mask\n";
+  for (int i = 0; i < 60; ++i) {
+    const std::string number = std::to_string(100 + i);
+    write_text(dir / ("src/" + number + ".jpg"), jpeg_text(static_cast<uint64_t>(i), 20, 16));
+    std::vector<uint8_t> pixels(20 * 16, static_cast<uint8_t>(i % 5));
+    const int width = i == 7 ? 10 : 20;  // one is skipped: not as large as its picture
+    write_text(dir / ("src/m" + number + ".png"),
+               to_text(value_or_throw(data::encode_png({pixels.data(), width, 16, 1, width}))));
+    list += number + ".jpg,c" + std::to_string(i % 3) + ",m" + number + ".png\n";
+  }
+  write_text(dir / "src/list.csv", list);
+  IngestOptions options = options_for(dir / "src/list.csv", dir / "whole");
+  options.fields = {"mask:mask"};
+  options.commit_entries = 23;
+  for (const Store store : {Store::kAuto, Store::kLink}) {
+    options.store = store;
+    options.part.reset();
+    options.destination = dir / "whole";
+    EXPECT_EQ(value_or_throw(ingest(options)).skipped.size(), 1u);
+    value_or_throw(join(make_parts(options, dir, 3)));
+    EXPECT_TRUE(dataset_files(dir / "joined") == dataset_files(dir / "whole"));
+    for (const char* made : {"whole", "joined", "part1", "part2", "part3"})
+      std::filesystem::remove_all(dir / made);
+  }
 }
 
 TEST(Join, NamesADamagedPart) {
