@@ -1,8 +1,8 @@
 #include "dlpipe/engine/collective/simulated.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <functional>
 #include <optional>
@@ -122,7 +122,7 @@ class SimulatedNetwork::Shared {
       return {ErrorCode::kInternal, concat("rank ", peer, " sent ", message.bytes.size(),
                                            " bytes where rank ", rank, " expected ", in.size())};
     }
-    std::memcpy(in.data(), message.bytes.data(), in.size());
+    std::ranges::copy(message.bytes, in.begin());
     return {};
   }
 
