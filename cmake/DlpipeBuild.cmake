@@ -13,8 +13,10 @@ endforeach()
 
 find_program(DLPIPE_CCACHE ccache)
 if(DLPIPE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # What ccache asks for before it keeps precompiled headers and what was compiled with them.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${DLPIPE_CCACHE})
+  # What ccache asks for before it keeps precompiled headers and what was compiled with them; and paths below the source
+  # tree taken as relative, so that every checkout finds what another one compiled (debug symbols then name the first's).
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+                                  CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${DLPIPE_CCACHE})
 endif()
 
 # A test program a folder, each linked with most of dlpipe: by the faster linker where there is one.
@@ -113,6 +115,12 @@ function(dlpipe_library name)
   set_property(GLOBAL APPEND PROPERTY DLPIPE_LIBRARIES dlpipe_${name})
 endfunction()
 
+# "test_data.h" says where tests/ is. It is no definition on the command line: one that differs between checkouts would
+# keep ccache from all tests.
+set(DLPIPE_TEST_PATHS ${PROJECT_BINARY_DIR}/test_paths)
+file(CONFIGURE OUTPUT ${DLPIPE_TEST_PATHS}/test_data.h
+     CONTENT "#pragma once\n#define DLPIPE_TEST_DATA \"${PROJECT_SOURCE_DIR}/tests\"\n")
+
 # dlpipe_test_library(NAME SOURCES ... [LIBS targets...]): what several test programs share.
 function(dlpipe_test_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
@@ -124,7 +132,7 @@ endfunction()
 
 # dlpipe_test(NAME SOURCES a_test.cpp ... [LIBS targets...] [LABELS pipeline ...] [ENV VAR=VALUE ...] [TIMEOUT s])
 # One GoogleTest program; each TEST in it becomes one ctest test, or with DLPIPE_TEST_SHARDS=n the program becomes n of
-# them, NAME.1 to NAME.n, which share its TESTs (TIMEOUT is then a shard's). DLPIPE_TEST_DATA is tests/ in the source tree.
+# them, NAME.1 to NAME.n, which share its TESTs (TIMEOUT is then a shard's).
 function(dlpipe_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;LABELS;ENV" ${ARGN})
   if(NOT DLPIPE_TESTS)
@@ -144,7 +152,7 @@ function(dlpipe_test name)
     endif()
     dlpipe_precompile(${name} REUSE dlpipe_tests_precompiled)
   endif()
-  target_compile_definitions(${name} PRIVATE DLPIPE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests")
+  target_include_directories(${name} PRIVATE ${DLPIPE_TEST_PATHS})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()

@@ -206,6 +206,7 @@ void ImageWorker::scale_places(const data::AnnotatedSize& annotated, const Regio
   for (size_t i = 0; i < values.size(); ++i) {
     const data::Field& field = fields_[i];
     if (field.kind != data::FieldKind::kBoxes && field.kind != data::FieldKind::kPoints) continue;
+    if (values[i].empty()) continue;  // a picture without objects
     const auto row = static_cast<size_t>(field.shape[field.shape.rank() - 1]);
     std::vector<float> numbers(values[i].size() / sizeof(float));
     std::memcpy(numbers.data(), values[i].data(), numbers.size() * sizeof(float));

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 
+#include "test_data.h"
 #include "tests/augment/chain_testing.h"
 #include "tests/augment/every_target.h"
 #include "tests/augment/picture.h"

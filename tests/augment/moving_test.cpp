@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "test_data.h"
 #include "tests/augment/chain_testing.h"
 
 namespace dlpipe::augment {

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "dlpipe/augment/resize.h"
+#include "test_data.h"
 #include "tests/augment/chain_testing.h"
 #include "tests/augment/every_target.h"
 #include "tests/augment/picture.h"

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "dlpipe/io/formats/json.h"
+#include "test_data.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
 

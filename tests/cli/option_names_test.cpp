@@ -60,8 +60,10 @@ TEST(OptionNames, AWordGivenTwiceOrNotAtAllIsMisuse) {
             std::string::npos);
   EXPECT_NE(misuse_of({"eval", "--ckpt", "a"}).find("[eval] DATA is missing"), std::string::npos);
   EXPECT_NE(misuse_of({"train", "a", "b"}).find("[train] unexpected argument 'b'"), std::string::npos);
-  EXPECT_NE(misuse_of({"eval", "--batch"}).find("[eval] --batch needs a value (N)"), std::string::npos);
-  EXPECT_NE(misuse_of({"eval", "--batch", "x"}).find("--batch: 'x' is no whole number from 1 to 1,000,000"),
+  EXPECT_NE(misuse_of({"eval", "--ckpt", "a", "b", "--batch"}).find("[eval] --batch needs a value (N)"),
+            std::string::npos);
+  EXPECT_NE(misuse_of({"eval", "--ckpt", "a", "b", "--batch", "x"})
+                .find("--batch: 'x' is no whole number from 1 to 1,000,000"),
             std::string::npos);
 }
 

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <regex>
 
+#include "test_data.h"
 #include "tests/cli/program.h"
 #include "tests/run/sample_data.h"
 

@@ -5,6 +5,7 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/run/ingest/ingest.h"
 #include "dlpipe/run/ingest/synth.h"
+#include "test_data.h"
 
 namespace fs = std::filesystem;
 using namespace dlpipe;

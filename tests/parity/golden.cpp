@@ -4,6 +4,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "test_data.h"
+
 namespace dlpipe::engine::parity {
 
 Golden::Golden(const std::string& name)

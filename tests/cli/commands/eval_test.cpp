@@ -8,6 +8,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/json.h"
+#include "test_data.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
 

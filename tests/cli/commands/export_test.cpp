@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "test_data.h"
 #include "tests/cli/program.h"
 
 namespace dlpipe::test {

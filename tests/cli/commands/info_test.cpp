@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "dlpipe/io/formats/json.h"
+#include "test_data.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
 

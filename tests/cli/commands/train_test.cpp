@@ -177,7 +177,8 @@ TEST(Train, AHangUpThatIsIgnoredStaysIgnored) {
     program.send(SIGHUP);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  EXPECT_EQ(program.wait().exit_code, 0);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
 }
 
 TEST(Train, TheWrittenConfigRunsTheSameAgain) {

@@ -10,6 +10,7 @@
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/optim/optimizer.h"
+#include "test_data.h"
 
 namespace dlpipe::engine {
 namespace {

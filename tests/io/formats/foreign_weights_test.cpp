@@ -4,6 +4,7 @@
 
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/io/formats/safetensors.h"
+#include "test_data.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::formats {

@@ -8,6 +8,7 @@
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/io/formats/atomic_file.h"
+#include "test_data.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::formats {

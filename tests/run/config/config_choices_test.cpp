@@ -4,6 +4,7 @@
 
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/io/formats/atomic_file.h"
+#include "test_data.h"
 
 namespace dlpipe::run {
 namespace {

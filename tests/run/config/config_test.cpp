@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dlpipe/io/formats/atomic_file.h"
+#include "test_data.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::run {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "dlpipe/io/formats/atomic_file.h"
+#include "test_data.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::run {

@@ -11,6 +11,7 @@
 #include "dlpipe/io/data/codec/coef/record.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/codec/probe.h"
+#include "test_data.h"
 #include "tests/io/data/codec/image_files.h"
 
 namespace dlpipe::data {

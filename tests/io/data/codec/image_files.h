@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dlpipe/base/image.h"
+#include "test_data.h"
 
 namespace dlpipe::data {
 

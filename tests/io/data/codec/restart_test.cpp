@@ -7,6 +7,7 @@
 #include "dlpipe/base/rng.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/codec/probe.h"
+#include "test_data.h"
 #include "tests/io/data/codec/image_files.h"
 
 namespace dlpipe::data {
