@@ -13,7 +13,7 @@
 namespace dlpipe::ingest {
 namespace {
 
-struct Form {
+struct PartForm {
   const char* name;
   int files;
   int side;
@@ -24,7 +24,7 @@ struct Form {
   int64_t commit_entries = 23;
 };
 
-IngestOptions form_options(const Form& form, const TempDir& dir) {
+IngestOptions form_options(const PartForm& form, const TempDir& dir) {
   IngestOptions options = options_for(dir / "src", dir / "whole");
   options.split = form.split;
   options.store = form.store;
@@ -53,10 +53,10 @@ void expect_refused(const JoinOptions& options, const std::string& message) {
   EXPECT_FALSE(std::filesystem::exists(options.destination + ".partial"));
 }
 
-class JoinedParts : public testing::TestWithParam<Form> {};
+class JoinedParts : public testing::TestWithParam<PartForm> {};
 
 TEST_P(JoinedParts, HaveTheBytesOfOneIngest) {
-  const Form& form = GetParam();
+  const PartForm& form = GetParam();
   TempDir dir;
   write_pictures(dir / "src", form.files, 3, form.side);
   IngestOptions options = form_options(form, dir);
@@ -75,12 +75,12 @@ TEST_P(JoinedParts, HaveTheBytesOfOneIngest) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, JoinedParts,
-                         testing::Values(Form{"alone", 120, 120, 4, {}, Store::kRaw, false, 9},
-                                         Form{"packed", 700, 16, 16},
-                                         Form{"compressed", 300, 16, 3, {}, Store::kRaw, true},
-                                         Form{"split", 400, 24, 5, {0.99, 0.01}}, Form{"single", 60, 24, 1},
-                                         Form{"small", 60, 24, 60},
-                                         Form{"links", 300, 24, 3, {0.8, 0.2}, Store::kLink}),
+                         testing::Values(PartForm{"alone", 120, 120, 4, {}, Store::kRaw, false, 9},
+                                         PartForm{"packed", 700, 16, 16},
+                                         PartForm{"compressed", 300, 16, 3, {}, Store::kRaw, true},
+                                         PartForm{"split", 400, 24, 5, {0.99, 0.01}},
+                                         PartForm{"single", 60, 24, 1}, PartForm{"small", 60, 24, 60},
+                                         PartForm{"links", 300, 24, 3, {0.8, 0.2}, Store::kLink}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(Join, NamesWhatIsMissingForeignDoubleOrNoPart) {
