@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <ctime>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <sstream>
 
 #include "dlpipe/base/counter.h"
@@ -120,6 +122,24 @@ uint64_t peak_resident_bytes() {
   return status_kilobytes("VmHWM");
 }
 
+// now_ns() when the system's clock since boot stood at nought. The two can only be read one after the other, and another
+// process may run in between: of a few pairs the closest.
+static std::optional<int64_t> boot_ns() {
+  constexpr int kPairs = 8;
+  constexpr int64_t kSecond = 1'000'000'000;
+  int64_t boot = 0, closest = INT64_MAX;
+  for (int i = 0; i < kPairs; ++i) {
+    timespec since_boot{};
+    const int64_t before = now_ns();
+    if (clock_gettime(CLOCK_BOOTTIME, &since_boot) != 0) return std::nullopt;
+    const int64_t between = now_ns() - before;
+    if (between >= closest) continue;
+    closest = between;
+    boot = before - (since_boot.tv_sec * kSecond + since_boot.tv_nsec);
+  }
+  return boot;
+}
+
 int64_t process_begin_ns() {
   const int64_t now = now_ns();
   const std::string stat = read_line("/proc/self/stat");
@@ -128,14 +148,11 @@ int64_t process_begin_ns() {
   constexpr size_t kStartTime = 22 - 3;  // field 22 of proc(5); after the name comes field 3
   const auto fields = split(trim(std::string_view(stat).substr(name_end + 1)), ' ');
   int64_t ticks = 0;
-  timespec since_boot{};
-  if (fields.size() <= kStartTime || !parse_int(fields[kStartTime], &ticks) || ticks <= 0 ||
-      clock_gettime(CLOCK_BOOTTIME, &since_boot) != 0)
+  const std::optional<int64_t> boot = boot_ns();
+  if (fields.size() <= kStartTime || !parse_int(fields[kStartTime], &ticks) || ticks <= 0 || !boot)
     return now;
   constexpr int64_t kSecond = 1'000'000'000;
-  const int64_t begin = ticks * (kSecond / sysconf(_SC_CLK_TCK));
-  const int64_t age = since_boot.tv_sec * kSecond + since_boot.tv_nsec - begin;
-  return age < 0 ? now : now - age;
+  return std::min(now, *boot + ticks * (kSecond / sysconf(_SC_CLK_TCK)));
 }
 
 double process_cpu_seconds() {

@@ -9,6 +9,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
+#include "dlpipe/cli/graph_view.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/weights_view.h"
 #include "dlpipe/engine/core/kernel_table.h"
@@ -157,6 +158,12 @@ Status info(const Options& options) {
   if (options.graph || options.dot) return print_graph(options);
   if (!options.path.empty() && !options.model.empty())
     return misuse("info", "--model shows a model by its name alone; leave it out with a path");
+  if (engine::graph::is_graph_file(options.path)) {
+    DLPIPE_ASSIGN_OR_RETURN(const engine::graph::Graph graph, engine::graph::read_graph(options.path));
+    print_answer(options.json ? graph_summary_json(options.path, graph).dump()
+                              : graph_summary(options.path, graph));
+    return {};
+  }
   if (!options.path.empty()) {
     const run::WeightsSource source = run::open_weights(options.path);
     print_answer(options.json ? weights_json(source).dump() : weights_text(source));
@@ -173,7 +180,8 @@ Status info(const Options& options) {
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  flags.add_option("PATH", options->path, "Show what a safetensors file, checkpoint or run holds instead");
+  flags.add_option("PATH", options->path,
+                   "Show what a safetensors file, checkpoint, run or compiled model holds instead");
   flags.add_flag("--json", options->json, "Print one JSON line");
   flags.add_flag("--graph", options->graph, "Print the nodes of a compiled model");
   flags.add_flag("--profile", options->profile, "Run a compiled model (--batch) and print each node's time");

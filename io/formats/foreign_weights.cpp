@@ -28,6 +28,14 @@ std::string conversion(const std::string& path, std::string_view read) {
                 shell_word(path), " ", shell_word(to));
 }
 
+// A protobuf ModelProto: the version of its format first, then mostly the producer's name, the opset or the graph. A
+// safetensors header, whose length could look the same, has a '{' behind eight bytes.
+bool begins_as_onnx(std::string_view begin) {
+  if (begin.size() <= 8 || begin[8] == '{' || begin[0] != '\x08' || begin[1] < 3 || begin[1] > 32)
+    return false;
+  return "\x12\x1a\x22\x2a\x32\x3a\x42"sv.find(begin[2]) != std::string_view::npos;
+}
+
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
@@ -50,6 +58,11 @@ std::string describe_foreign_weights(const std::string& path, std::string_view b
   if (begin.size() > 8 && begin[0] == '\x80' && begin[1] >= 2 && begin[1] <= 5 && begin[8] != '{')
     return concat("a Python pickle, as PyTorch wrote weights before 1.6, not safetensors",
                   conversion(path, kLoad));
+  if (begins_as_onnx(begin)) {
+    const std::string to = std::filesystem::path(path).replace_extension(".dlg").string();
+    return concat("an ONNX model, not safetensors; compile it with: dlpipe compile --onnx ", shell_word(path),
+                  " -o ", shell_word(to));
+  }
   if (begin.starts_with("version https://git-lfs"))
     return "a pointer of Git LFS, not the file itself; fetch it with: git lfs pull";
   if (begin.starts_with("\x89HDF\r\n"sv)) return "an HDF5 file, as Keras writes, not safetensors";

@@ -106,6 +106,8 @@ TEST_F(JsonKeys, AreDocumentedForEveryCommand) {
   expect("dlpipe info", {"info"});
   expect("dlpipe info --model", {"info", "--model", "lenet", "--size", "28"});
   expect("dlpipe info PATH", {"info", run});
+  EXPECT_EQ(run_dlpipe({"compile", "--ckpt", run, "-o", *folder_ / "m.dlg"}).exit_code, 0);
+  expect("dlpipe info GRAPH", {"info", *folder_ / "m.dlg"});
   expect("dlpipe synth", {"synth", *folder_ / "jpegs", "--per-class", "4", "--size", "24"});
   std::filesystem::resize_file(*folder_ / "jpegs/ring/00001.jpg", 100);
   expect("dlpipe ingest", {"ingest", *folder_ / "jpegs", *folder_ / "data", "--split", "0.5,0.5"});

@@ -51,6 +51,23 @@ TEST(Info, ShowsWhatACheckpointARunAndABareFileHold) {
   EXPECT_NE(pickle.err.find("weights_only=True"), std::string::npos) << pickle.err;
 }
 
+TEST(Info, ShowsACompiledModelAndNamesAnOnnxFile) {
+  ScratchDirectory folder;
+  for (const std::string& file : {folder / "m.dlg", folder / "m.onnx"})
+    ASSERT_EQ(run_dlpipe({"compile", "--ckpt", trained_run().run, "-o", file}).exit_code, 0);
+  const Outcome text = run_dlpipe({"info", folder / "m.dlg"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  for (const char* word : {"lenet, compiled", "f32 [N,32,32,3]", "f32 [N,10]", "conv2d", "--profile"})
+    EXPECT_NE(text.out.find(word), std::string::npos) << text.out;
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"info", folder / "m.onnx"},
+        {"eval", "--ckpt", folder / "m.onnx", trained_run().data.val}}) {
+    const Outcome onnx = run_dlpipe(command);
+    EXPECT_EQ(onnx.exit_code, 1);
+    EXPECT_NE(onnx.err.find("dlpipe compile --onnx"), std::string::npos) << onnx.err;
+  }
+}
+
 TEST(Info, ShowsAModelsLayers) {
   const Outcome outcome = run_dlpipe({"info", "--model", "lenet", "--size", "28", "--channels", "1"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;

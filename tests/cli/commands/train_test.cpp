@@ -213,19 +213,27 @@ static double seconds_of(const std::vector<std::string>& arguments) {
 }
 
 // Two readings of the same run, one from outside. What the ledger can't hold is the process's exit, and being
-// made and waited for: as long as the slowest of some runs that do nothing takes.
+// made and waited for: as long as the slowest of some runs that do nothing takes. On a busy machine a run may lose
+// more there by chance; time that the ledger leaves out is left out of each.
 TEST(Train, TheLedgerHoldsTheProcessesWholeWallTime) {
-  ScratchDirectory folder;
+  constexpr int kRuns = 5;
+  constexpr double kTick = 0.02;  // in which the kernel says when a process began
   double nothing = 0;
   for (int i = 0; i < 3; ++i) nothing = std::max(nothing, seconds_of({"--version"}));
-  const double wall = seconds_of(train_arguments(
-      folder / "run", {"--epochs", "60", "--val-every", "20epochs", "--checkpoint-every", "20epochs"}));
-  const auto ledger = formats::read_json(folder / "run/ledger.json");
-  ASSERT_TRUE(ledger.ok());
-  constexpr double kTick = 0.02;  // in which the kernel says when a process began
-  EXPECT_NEAR((*ledger)["wall_seconds"].as_double(), wall, 0.01 * wall + nothing + kTick);
-  for (const char* span : {"start", "validation", "checkpoint", "forward"})
-    EXPECT_GT((*ledger)["spans"][span]["seconds"].as_double(), 0) << span;
+  std::string differences;
+  for (int run = 0; run < kRuns; ++run) {
+    ScratchDirectory folder;
+    const double wall = seconds_of(train_arguments(
+        folder / "run", {"--epochs", "60", "--val-every", "20epochs", "--checkpoint-every", "20epochs"}));
+    const auto ledger = formats::read_json(folder / "run/ledger.json");
+    ASSERT_TRUE(ledger.ok());
+    for (const char* span : {"start", "validation", "checkpoint", "forward"})
+      EXPECT_GT((*ledger)["spans"][span]["seconds"].as_double(), 0) << span;
+    const double told = (*ledger)["wall_seconds"].as_double();
+    if (std::abs(told - wall) <= 0.01 * wall + nothing + kTick) return;
+    differences += concat(" ", told, " of ", wall);
+  }
+  ADD_FAILURE() << "seconds in the ledger and outside:" << differences;
 }
 #endif
 

@@ -28,6 +28,13 @@ TEST(ForeignWeights, ArePickledTensorsAndTheCommandThatConvertsThemIsGiven) {
   EXPECT_NE(script.message().find("torch.jit.load"), std::string::npos) << script.message();
 }
 
+TEST(ForeignWeights, AnOnnxModelIsAnsweredWithTheCommandThatCompilesIt) {
+  // ir_version 10, producer_name "pytorch"
+  const std::string said = describe_foreign_weights("a b/m.onnx", "\x08\x0a\x12\x07pytorch", "");
+  EXPECT_NE(said.find("dlpipe compile --onnx 'a b/m.onnx' -o 'a b/m.dlg'"), std::string::npos) << said;
+  EXPECT_EQ(describe_foreign_weights("m", std::string("\x08\x0a\x12\0\0\0\0\0{", 9), ""), "");
+}
+
 TEST(ForeignWeights, PathsAreQuotedForTheShell) {
   const std::string said = describe_foreign_weights("my model's.pt", "PK\3\4..data.pkl", "");
   EXPECT_NE(said.find(R"( 'my model'\''s.pt' 'my model'\''s.safetensors')"), std::string::npos) << said;

@@ -1,0 +1,74 @@
+#include "dlpipe/cli/graph_view.h"
+
+#include <map>
+
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::cli {
+
+namespace {
+
+using engine::graph::Graph;
+using engine::graph::ValueId;
+using formats::Json;
+
+int64_t parameters_of(const Graph& graph) {
+  int64_t parameters = 0;
+  for (const engine::graph::Value& value : graph.values) {
+    if (value.is_constant()) parameters += value.shape.elements();
+  }
+  return parameters;
+}
+
+std::map<std::string, int64_t> nodes_by_op(const Graph& graph) {
+  std::map<std::string, int64_t> counts;
+  for (const engine::graph::Node& node : graph.nodes) ++counts[node.op->name()];
+  return counts;
+}
+
+std::string values_text(const Graph& graph, const std::vector<ValueId>& ids) {
+  std::string text;
+  for (const ValueId id : ids) {
+    const engine::graph::Value& value = graph.value(id);
+    text += concat(text.empty() ? "" : ", ", printable(value.name), " ", value.type_text());
+  }
+  return text;
+}
+
+Json values_json(const Graph& graph, const std::vector<ValueId>& ids) {
+  Json values = Json::array();
+  for (const ValueId id : ids) {
+    const engine::graph::Value& value = graph.value(id);
+    values.push_back(Json::object({{"name", value.name}, {"type", value.type_text()}}));
+  }
+  return values;
+}
+
+}  // namespace
+
+std::string graph_summary(const std::string& path, const Graph& graph) {
+  std::string ops;
+  for (const auto& [name, count] : nodes_by_op(graph))
+    ops += concat(ops.empty() ? "" : ", ", count, " ", name);
+  return concat("path        ", printable(path), "\nmodel       ", printable(graph.name),
+                ", compiled\ninputs      ", values_text(graph, graph.inputs), "\noutputs     ",
+                values_text(graph, graph.outputs), "\nparameters  ", human_count(parameters_of(graph)),
+                "\nnodes       ", human_count(static_cast<int64_t>(graph.nodes.size())), ": ", ops,
+                "\n            --graph prints them, --profile times them");
+}
+
+Json graph_summary_json(const std::string& path, const Graph& graph) {
+  Json ops = Json::object();
+  for (const auto& [name, count] : nodes_by_op(graph)) ops.set(name, count);
+  return Json::object({{"path", path},
+                       {"kind", "graph"},
+                       {"model", graph.name},
+                       {"inputs", values_json(graph, graph.inputs)},
+                       {"outputs", values_json(graph, graph.outputs)},
+                       {"parameters", parameters_of(graph)},
+                       {"nodes", static_cast<int64_t>(graph.nodes.size())},
+                       {"ops", std::move(ops)}});
+}
+
+}  // namespace dlpipe::cli
