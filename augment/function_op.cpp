@@ -4,9 +4,9 @@
 #include <cstring>
 #include <deque>
 #include <map>
-#include <mutex>
 
 #include "dlpipe/augment/copy.h"
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/base/refuse.h"
 
 namespace dlpipe::augment {
@@ -17,10 +17,10 @@ constexpr const char* kCode = "code";  // the parameter that names the function
 
 // A record has no room for the function: it is found by the code that the expression's text names.
 struct Functions {
-  std::mutex mutex;
-  std::map<std::string, FunctionOp> by_code;
-  std::deque<OpRecord> records;
-  std::deque<std::string> texts;  // that records point at
+  Mutex mutex;
+  std::map<std::string, FunctionOp> by_code DLPIPE_GUARDED_BY(mutex);
+  std::deque<OpRecord> records DLPIPE_GUARDED_BY(mutex);
+  std::deque<std::string> texts DLPIPE_GUARDED_BY(mutex);  // that records point at
 };
 Functions& functions() {
   static auto* const all = new Functions;  // never destroyed: loaders may outlive main()
@@ -31,9 +31,10 @@ class FunctionCall final : public Op {
  public:
   explicit FunctionCall(OpArguments& arguments) {
     const std::string code = arguments.text(kCode);
-    const std::lock_guard lock(functions().mutex);
-    const auto found = functions().by_code.find(code);
-    if (found == functions().by_code.end()) {
+    Functions& all = functions();
+    const MutexLock lock(all.mutex);
+    const auto found = all.by_code.find(code);
+    if (found == all.by_code.end()) {
       arguments.refuse(misuse("augment", "no function has the code '", code, "'; leave the parameter out"));
       return;
     }
@@ -99,7 +100,7 @@ Status add_function_op(const FunctionOp& op, OpRegistry& registry) {
   parameters.push_back({.name = kCode, .kind = "string", .default_value = op.code, .help = "its function"});
   parameters.push_back(probability());
   Functions& all = functions();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const auto [at, is_new] = all.by_code.emplace(op.code, op);
   if (!is_new && (at->second.function != op.function || at->second.parameters != op.parameters)) {
     return misuse("augment", "op '", op.name, "' has the code '", op.code, "' of another function ('",

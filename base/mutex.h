@@ -20,12 +20,14 @@
 #include <mutex>
 
 #if defined(__clang__)
-#define DLPIPE_LOCK_RULE(rule) __attribute__((rule))
+#define DLPIPE_LOCK_RULE(...) __attribute__((__VA_ARGS__))
 #else
-#define DLPIPE_LOCK_RULE(rule)
+#define DLPIPE_LOCK_RULE(...)
 #endif
 #define DLPIPE_GUARDED_BY(mutex) DLPIPE_LOCK_RULE(guarded_by(mutex))
-#define DLPIPE_REQUIRES(mutex) DLPIPE_LOCK_RULE(requires_capability(mutex))
+/// Of a pointer: what it points at.
+#define DLPIPE_POINTEE_GUARDED_BY(mutex) DLPIPE_LOCK_RULE(pt_guarded_by(mutex))
+#define DLPIPE_REQUIRES(...) DLPIPE_LOCK_RULE(requires_capability(__VA_ARGS__))
 
 namespace dlpipe {
 
@@ -52,8 +54,8 @@ class DLPIPE_LOCK_RULE(scoped_lockable) MutexLock {
   /// Waits to be notified, and holds the mutex again: `while (!ready_) lock.wait(changed_);`.
   void wait(std::condition_variable& condition) { condition.wait(lock_); }
   /// The same, at most until then.
-  void wait_until(std::condition_variable& condition, std::chrono::steady_clock::time_point then) {
-    condition.wait_until(lock_, then);
+  std::cv_status wait_until(std::condition_variable& condition, std::chrono::steady_clock::time_point then) {
+    return condition.wait_until(lock_, then);
   }
 
  private:

@@ -1,20 +1,13 @@
 #include "dlpipe/pipeline/feed.h"
 
-#include <pthread.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <condition_variable>
-#include <deque>
+#include <atomic>
 #include <limits>
-#include <mutex>
-#include <thread>
 #include <utility>
 
-#include "dlpipe/base/log.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/pipeline/stream.h"
+#include "dlpipe/pipeline/feed_impl.h"
 
 namespace dlpipe::pipeline {
 
@@ -22,9 +15,6 @@ namespace {
 
 // The process whose threads decode: oneTBB's don't survive a fork, and it doesn't notice.
 std::atomic<pid_t> first_process{0};
-
-/// How long until a consumer's copies are asked whether they are over, while there is nothing else to do.
-constexpr std::chrono::microseconds kReturning(200);
 
 Status forked_status(pid_t process) {
   return misuse("loader", "this process was forked from process ", process,
@@ -40,147 +30,6 @@ Status check_first_process() {
 }
 
 }  // namespace
-
-struct Feed::Ring {
-  /// A batch that the consumer has dropped while a copy of its own still reads it.
-  struct Returning {
-    Batch batch;
-    std::unique_ptr<Event> read;
-  };
-
-  const pid_t process = ::getpid();
-  Device* device = nullptr;       // of the batches, or the one that the consumer copies them to
-  bool is_on_host = true;         // batches are
-  std::mutex mutex;               // of everything in Ring and Impl
-  std::condition_variable moved;  // the feed's thread may go on
-  Loader* loader = nullptr;       // null once closed
-  int64_t held = 0;               // those that return included
-  std::vector<Returning> returning;
-
-  int64_t held_by_consumer() const { return held - static_cast<int64_t>(returning.size()); }
-  void give_back(const Batch& batch, Stream* stream);
-  void take_returned();
-};
-
-struct Feed::Impl {
-  struct Ready {
-    Batch batch;
-    SourceState state;  // after it
-  };
-
-  std::shared_ptr<const Setup> setup;
-  int64_t epochs_per_pass = 1;
-  std::shared_ptr<Ring> ring = std::make_shared<Ring>();
-  std::unique_ptr<Loader> loader;
-  std::mutex control;                     // one begin_pass, seek or close at a time; taken before the ring's
-  std::condition_variable ready_or_over;  // for consumers
-  std::condition_variable thread_has_parked;  // for who holds `control`
-  std::unique_ptr<std::thread> thread;
-
-  std::deque<Ready> ready;
-  Status ended;  // why no more batches come
-  bool is_closed = false;
-  bool is_parking = false;  // the thread is asked to leave the loader alone
-  bool has_parked = false;
-  int waiting = 0;  // consumers in next()
-
-  int64_t lendable = 0;  // batches that may be held or ready
-  int64_t lendable_max = 0;
-  int64_t wanted = 0;  // lendable ones
-  Status grow_status;
-
-  SourceState state;  // after the batches that were given
-  int64_t pass = 0;
-  SourceState pass_begin;
-  int64_t pass_end = 0;       // epoch
-  bool is_pass_given = true;  // the next pass begins where the state is
-  int64_t given_batches = 0;
-  int64_t given_samples = 0;
-  SourceStats last_stats;  // once closed
-
-  void run();
-  void run_once(std::unique_lock<std::mutex>& lock);
-  /// With the ring's lock: the thread has left the loader, and no batch is ready.
-  void park(std::unique_lock<std::mutex>& lock);
-  void unpark();
-  Status check(int64_t of_pass) const;
-  Status want_slots();
-  std::shared_ptr<Lent> take();
-  SourceStats stats() const;
-};
-
-// --- the feed's thread
-
-void Feed::Impl::run() {
-  pthread_setname_np(pthread_self(), "dlpipe-feed");
-  std::unique_lock lock(ring->mutex);
-  while (!is_closed) {
-    try {
-      run_once(lock);
-    } catch (...) {
-      if (!lock.owns_lock()) lock.lock();
-      ended = status_from_current_exception("loader");
-      ready_or_over.notify_all();
-    }
-  }
-}
-
-void Feed::Impl::run_once(std::unique_lock<std::mutex>& lock) {
-  if (is_parking) {
-    has_parked = true;
-    thread_has_parked.notify_all();
-    ring->moved.wait(lock, [this] { return !is_parking || is_closed; });
-    has_parked = false;
-    return;
-  }
-  if (wanted > lendable && grow_status.ok()) {
-    lock.unlock();
-    Status grown = loader->grow();
-    const int64_t now = loader->lendable();
-    lock.lock();
-    lendable = now;
-    grow_status = std::move(grown);
-    if (!grow_status.ok()) ready_or_over.notify_all();
-    return;
-  }
-  ring->take_returned();
-  if (!ended.ok() || ring->held + static_cast<int64_t>(ready.size()) >= lendable) {
-    if (ring->returning.empty())
-      ring->moved.wait(lock);
-    else
-      ring->moved.wait_for(lock, kReturning);
-    return;
-  }
-  lock.unlock();
-  Result<std::optional<Batch>> next = loader->next();
-  SourceState after = next.ok() ? loader->state() : SourceState();
-  lock.lock();
-  if (next.ok() && next->has_value()) {
-    ready.push_back({**std::move(next), std::move(after)});
-  } else if (next.status().code() != ErrorCode::kCancelled) {
-    ended = next.ok() ? misuse("loader", "the stream of batches is over") : next.status();
-  } else {
-    return;  // by park() or close()
-  }
-  ready_or_over.notify_all();
-}
-
-void Feed::Impl::park(std::unique_lock<std::mutex>& lock) {
-  is_parking = true;
-  loader->interrupt();
-  ring->moved.notify_all();
-  thread_has_parked.wait(lock, [this] { return has_parked; });
-  for (const Ready& one : ready) (void)loader->release(one.batch, nullptr);
-  ready.clear();
-}
-
-void Feed::Impl::unpark() {
-  is_parking = false;
-  ended = Status();
-  ring->moved.notify_all();
-}
-
-// --- the consumer
 
 Status Feed::Impl::check(int64_t of_pass) const {
   if (is_closed) return misuse("loader", "the loader was closed; open another one");
@@ -228,63 +77,6 @@ SourceStats Feed::Impl::stats() const {
   return stats;
 }
 
-/// With the lock, while the loader is there.
-void Feed::Ring::give_back(const Batch& batch, Stream* stream) {
-  --held;
-  const Status released = loader->release(batch, stream);
-  if (!released.ok()) log(LogLevel::kError, released.message());
-  moved.notify_all();
-}
-
-/// With the lock: batches that nobody reads any more.
-void Feed::Ring::take_returned() {
-  std::erase_if(returning, [this](const Returning& one) {
-    const Result<bool> is_read = device->is_complete(*one.read);
-    if (is_read.ok() && !*is_read) return false;
-    give_back(one.batch, nullptr);
-    return true;
-  });
-}
-
-Status Feed::Lent::read_on(std::shared_ptr<Stream> stream) {
-  if (ring_->device == nullptr || (batch_.ready_event == nullptr && !ring_->is_on_host))
-    return misuse("loader", "batches of this loader are read by the CPU: no stream reads them");
-  if (batch_.ready_event != nullptr)
-    DLPIPE_RETURN_IF_ERROR(ring_->device->wait(*stream, *batch_.ready_event));
-  stream_ = std::move(stream);
-  return {};
-}
-
-/// With the lock.
-Status Feed::Lent::give_back_after_reader() {
-  DLPIPE_ASSIGN_OR_RETURN(auto read, ring_->device->create_event());
-  DLPIPE_RETURN_IF_ERROR(ring_->device->record(*read, *stream_));
-  ring_->returning.push_back({std::move(batch_), std::move(read)});
-  ring_->moved.notify_all();
-  return {};
-}
-
-Feed::Lent::~Lent() {
-  if (::getpid() != ring_->process) return;  // its locks may be held by threads that stayed behind
-  {
-    const std::lock_guard lock(ring_->mutex);
-    if (ring_->loader == nullptr) {
-      --ring_->held;
-    } else if (stream_ == nullptr || !ring_->is_on_host) {
-      ring_->give_back(batch_, stream_.get());
-      return;
-    } else if (const Status later = give_back_after_reader(); later.ok()) {
-      return;
-    } else {
-      log(LogLevel::kError, later.message());
-    }
-  }
-  // Its memory goes with it, or its slot can't be said to be read later.
-  if (stream_ != nullptr) (void)ring_->device->synchronize(*stream_);
-  const std::lock_guard lock(ring_->mutex);
-  if (ring_->loader != nullptr) ring_->give_back(batch_, nullptr);
-}
-
 Feed::Feed(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<Feed>> Feed::open(const FeedOptions& options) {
@@ -298,14 +90,17 @@ Result<std::unique_ptr<Feed>> Feed::open(const FeedOptions& options) {
     DLPIPE_ASSIGN_OR_RETURN(impl->setup, Setup::make(loader_options));
     DLPIPE_ASSIGN_OR_RETURN(impl->loader, BatchStream::create(impl->setup));
     impl->epochs_per_pass = options.epochs_per_pass;
-    impl->lendable = impl->wanted = impl->loader->lendable();
-    impl->lendable_max = impl->loader->lendable_max();
-    impl->state = impl->pass_begin = impl->loader->state();
     impl->loader->note_consumer(ConsumerNews::kWaitsNoMore);
-    impl->ring->loader = impl->loader.get();
     const LoaderOptions& made = impl->setup->options;
     impl->ring->is_on_host = made.device->is_host();
     impl->ring->device = made.device->is_host() ? made.pinned_for : made.device;
+    {
+      const MutexLock lock(impl->ring->mutex);
+      impl->lendable = impl->wanted = impl->loader->lendable();
+      impl->lendable_max = impl->loader->lendable_max();
+      impl->state = impl->pass_begin = impl->loader->state();
+      impl->ring->loader = impl->loader.get();
+    }
     impl->thread = std::make_unique<std::thread>([impl = impl.get()] { impl->run(); });
     return std::unique_ptr<Feed>(new Feed(std::move(impl)));
   } catch (...) {  // threads and memory that the system doesn't give
@@ -326,8 +121,8 @@ Status Feed::check_process() const {
 Result<int64_t> Feed::begin_pass() {
   Impl& feed = *impl_;
   DLPIPE_RETURN_IF_ERROR(check_process());
-  const std::lock_guard control(feed.control);
-  std::unique_lock lock(feed.ring->mutex);
+  const MutexLock control(feed.control);
+  MutexLock lock(feed.ring->mutex);
   DLPIPE_RETURN_IF_ERROR(feed.check(feed.pass));
   const bool is_left_early = !feed.is_pass_given && feed.state.epoch < feed.pass_end &&
                              feed.epochs_per_pass > 0 && !(feed.state == feed.pass_begin);
@@ -358,7 +153,7 @@ Result<std::optional<std::shared_ptr<Feed::Lent>>> Feed::next_within(int64_t pas
   Impl& feed = *impl_;
   DLPIPE_RETURN_IF_ERROR(check_process());
   const auto until = std::chrono::steady_clock::now() + patience;
-  std::unique_lock lock(feed.ring->mutex);
+  MutexLock lock(feed.ring->mutex);
   while (true) {
     DLPIPE_RETURN_IF_ERROR(feed.check(pass));
     if (feed.state.epoch >= feed.pass_end) return Answer(nullptr);
@@ -366,7 +161,7 @@ Result<std::optional<std::shared_ptr<Feed::Lent>>> Feed::next_within(int64_t pas
     DLPIPE_RETURN_IF_ERROR(feed.ended);
     DLPIPE_RETURN_IF_ERROR(feed.want_slots());
     if (feed.waiting++ == 0) feed.loader->note_consumer(ConsumerNews::kWaits);
-    const bool is_late = feed.ready_or_over.wait_until(lock, until) == std::cv_status::timeout;
+    const bool is_late = lock.wait_until(feed.ready_or_over, until) == std::cv_status::timeout;
     if (--feed.waiting == 0 && feed.ring->loader != nullptr)
       feed.loader->note_consumer(ConsumerNews::kWaitsNoMore);
     if (is_late && feed.ready.empty() && !feed.is_closed) return Answer();
@@ -379,15 +174,15 @@ int64_t Feed::batches_per_pass() const {
 }
 
 SourceState Feed::state() const {
-  const std::lock_guard lock(impl_->ring->mutex);
+  const MutexLock lock(impl_->ring->mutex);
   return impl_->state;
 }
 
 Status Feed::seek(const SourceState& state) {
   Impl& feed = *impl_;
   DLPIPE_RETURN_IF_ERROR(check_process());
-  const std::lock_guard control(feed.control);
-  std::unique_lock lock(feed.ring->mutex);
+  const MutexLock control(feed.control);
+  MutexLock lock(feed.ring->mutex);
   DLPIPE_RETURN_IF_ERROR(feed.check(feed.pass));
   feed.park(lock);
   Status moved = feed.loader->seek(state);
@@ -406,8 +201,8 @@ Status Feed::seek(const SourceState& state) {
 Status Feed::seek_epoch(int64_t epoch) {
   Impl& feed = *impl_;
   DLPIPE_RETURN_IF_ERROR(check_process());
-  const std::lock_guard control(feed.control);
-  std::unique_lock lock(feed.ring->mutex);
+  const MutexLock control(feed.control);
+  MutexLock lock(feed.ring->mutex);
   DLPIPE_RETURN_IF_ERROR(feed.check(feed.pass));
   const bool is_there =
       feed.state.epoch == epoch &&
@@ -427,12 +222,12 @@ Status Feed::seek_epoch(int64_t epoch) {
 }
 
 SourceStats Feed::stats() const {
-  const std::lock_guard lock(impl_->ring->mutex);
+  const MutexLock lock(impl_->ring->mutex);
   return impl_->stats();
 }
 
 int64_t Feed::held() const {
-  const std::lock_guard lock(impl_->ring->mutex);
+  const MutexLock lock(impl_->ring->mutex);
   return impl_->ring->held_by_consumer();
 }
 
@@ -443,9 +238,9 @@ const Setup& Feed::setup() const {
 void Feed::close() {
   Impl& feed = *impl_;
   if (::getpid() != feed.ring->process) return;
-  const std::lock_guard control(feed.control);
+  const MutexLock control(feed.control);
   {
-    const std::lock_guard lock(feed.ring->mutex);
+    const MutexLock lock(feed.ring->mutex);
     if (feed.is_closed) return;
     feed.is_closed = true;
     feed.loader->interrupt();
@@ -455,7 +250,7 @@ void Feed::close() {
   feed.thread->join();
   std::vector<Ring::Returning> returning;
   {
-    const std::lock_guard lock(feed.ring->mutex);
+    const MutexLock lock(feed.ring->mutex);
     returning = std::move(feed.ring->returning);
     feed.ring->returning.clear();
     feed.ring->held -= static_cast<int64_t>(returning.size());
@@ -468,7 +263,7 @@ void Feed::close() {
 }
 
 bool Feed::is_closed() const {
-  const std::lock_guard lock(impl_->ring->mutex);
+  const MutexLock lock(impl_->ring->mutex);
   return impl_->is_closed;
 }
 

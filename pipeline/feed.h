@@ -55,7 +55,11 @@ class Feed {
     Status read_on(std::shared_ptr<Stream> stream);
 
    private:
-    Status give_back_after_reader();
+    /// False where the loader is gone, or can't be told when the stream's readers are over.
+    bool give_back();
+    void give_back_after_waiting();
+    /// Complete when what is in the stream now is over.
+    Result<std::unique_ptr<Event>> read_until_now();
 
     std::shared_ptr<Ring> ring_;
     Batch batch_;

@@ -1,12 +1,12 @@
 // A dataset as Python sees it: samples by their number.
 #include "dlpipe/io/data/dataset.h"
+#include "dlpipe/base/mutex.h"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,13 +93,13 @@ class OpenDataset {
   struct GiveBack {
     const OpenDataset* from;
     void operator()(SampleReader* reader) const {
-      const std::lock_guard lock(from->mutex_);
+      const MutexLock lock(from->mutex_);
       from->readers_.emplace_back(reader);
     }
   };
   Result<std::unique_ptr<SampleReader, GiveBack>> borrow() const {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!readers_.empty()) {
         std::unique_ptr<SampleReader, GiveBack> reader(readers_.back().release(), GiveBack{this});
         readers_.pop_back();
@@ -112,8 +112,8 @@ class OpenDataset {
 
   std::shared_ptr<const data::Dataset> dataset_;
   int64_t max_pixels_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<SampleReader>> readers_;
+  mutable Mutex mutex_;
+  mutable std::vector<std::unique_ptr<SampleReader>> readers_ DLPIPE_GUARDED_BY(mutex_);
 };
 
 nb::object text_of(const Bytes& bytes) {

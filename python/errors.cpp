@@ -3,11 +3,11 @@
 #include <atomic>
 #include <deque>
 #include <exception>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "dlpipe/base/log.h"
+#include "dlpipe/base/mutex.h"
 
 namespace nb = nanobind;
 
@@ -17,12 +17,12 @@ namespace {
 
 constexpr size_t kMostLines = 1000;  // the oldest go first, where nobody takes them
 
-std::mutex lines_mutex;
-std::deque<std::pair<LogLevel, std::string>> lines;
+Mutex lines_mutex;
+std::deque<std::pair<LogLevel, std::string>> lines DLPIPE_GUARDED_BY(lines_mutex);
 std::atomic<bool> has_lines{false};
 
 void keep_line(LogLevel level, std::string_view message) {
-  const std::lock_guard lock(lines_mutex);
+  const MutexLock lock(lines_mutex);
   if (lines.size() == kMostLines) lines.pop_front();
   lines.emplace_back(level, message);
   has_lines = true;
@@ -74,7 +74,7 @@ void pass_log_on() {
   if (!has_lines.exchange(false)) return;
   std::deque<std::pair<LogLevel, std::string>> taken;
   {
-    const std::lock_guard lock(lines_mutex);
+    const MutexLock lock(lines_mutex);
     taken.swap(lines);
   }
   const nb::object logger = nb::module_::import_("logging").attr("getLogger")("dlpipe");

@@ -43,7 +43,7 @@ void Task::run(const std::function<void()>& work) {
       } catch (...) {
         thrown_ = std::current_exception();
       }
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       done_ = true;
       for_caller_.notify_one();
     });
@@ -74,8 +74,11 @@ void Task::attend() {
 /// True when the work has returned.
 bool Task::wait() {
   const Unlocked no_lock;
-  std::unique_lock lock(mutex_);
-  for_caller_.wait_for(lock, kPatience, [&] { return done_ || call_ != nullptr; });
+  const auto then = std::chrono::steady_clock::now() + kPatience;
+  MutexLock lock(mutex_);
+  while (!done_ && call_ == nullptr) {
+    if (lock.wait_until(for_caller_, then) == std::cv_status::timeout) break;
+  }
   return done_;
 }
 
@@ -94,12 +97,12 @@ void Task::guarded(const std::function<void()>& call) {
 void Task::make_call() {
   const std::function<void()>* call = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     call = call_;
   }
   if (call == nullptr) return;
   guarded(*call);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   call_ = nullptr;
   for_work_.notify_one();
 }
@@ -121,10 +124,10 @@ void Task::keep(nb::python_error&& error) {
 
 void Task::call(const std::function<void()>& call) {
   if (stop_) return;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   call_ = &call;
   for_caller_.notify_one();
-  for_work_.wait(lock, [&] { return call_ == nullptr; });
+  while (call_ != nullptr) lock.wait(for_work_);
 }
 
 }  // namespace dlpipe::python

@@ -11,10 +11,10 @@
 #include <condition_variable>
 #include <exception>
 #include <functional>
-#include <mutex>
 #include <optional>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/mutex.h"
 
 namespace dlpipe::python {
 
@@ -42,11 +42,11 @@ class Task {
   std::optional<nanobind::python_error> kept_;  // what asked for the stop
   std::exception_ptr thrown_;                   // by the work
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable for_caller_;
   std::condition_variable for_work_;
-  const std::function<void()>* call_ = nullptr;
-  bool done_ = false;
+  const std::function<void()>* call_ DLPIPE_GUARDED_BY(mutex_) = nullptr;
+  bool done_ DLPIPE_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace dlpipe::python

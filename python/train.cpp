@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "dlpipe/base/log.h"
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/python/arrays.h"
@@ -213,7 +213,7 @@ class OpenPredictor {
       files.push_back({"", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), {}});
     }
     std::vector<float> rows = unlocked([&]() -> Result<std::vector<float>> {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       try {
         return predictor_->probabilities(files);
       } catch (...) {
@@ -236,7 +236,7 @@ class OpenPredictor {
       if (!list.left_aside.empty()) tell(concat("[predict] left aside, no pictures: ", list.left_aside));
       if (list.files.empty())
         throw Error(Status(ErrorCode::kNotFound, "[predict] no picture in what was given"));
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       const auto total = static_cast<int64_t>(list.files.size());
       predictor_->predict(list.files, [&](const run::Prediction& prediction) {
         lines.push_back(run::to_json(prediction).dump());
@@ -251,7 +251,7 @@ class OpenPredictor {
   const run::LoadedModel& model() const { return predictor_->model(); }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;  // held while predictor_ works; its model() may be read without
   std::unique_ptr<run::Predictor> predictor_;
 };
 

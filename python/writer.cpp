@@ -4,12 +4,12 @@
 
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "dlpipe/base/dtype.h"
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/io/data/schema.h"
@@ -40,30 +40,30 @@ class OpenWriter {
 
   void add(NewSample sample) {
     unlocked([&] {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       return writer_->add(std::move(sample));
     });
   }
   ingest::IngestReport finish() {
     return unlocked([&] {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       return writer_->finish();
     });
   }
   void close() {
     const Unlocked no_lock;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     writer_->abandon();
   }
   int64_t position() {
     const Unlocked no_lock;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return writer_->position();
   }
 
  private:
-  std::mutex mutex_;
-  std::unique_ptr<SampleWriter> writer_;
+  Mutex mutex_;
+  const std::unique_ptr<SampleWriter> writer_ DLPIPE_POINTEE_GUARDED_BY(mutex_);
 };
 
 NewSample::Label label_of(const nb::handle& value) {

@@ -3,12 +3,12 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <array>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/base/device/ranges.h"
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
@@ -253,9 +253,9 @@ class CudaDevice final : public Device {
 }  // namespace
 
 Result<Device*> cuda_device(int index) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static std::array<std::unique_ptr<CudaDevice>, 16> devices;
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0) {
     return Status(ErrorCode::kNotFound, concat("[device] no CUDA device (", cudaGetErrorString(error),

@@ -3,10 +3,10 @@
 #include <bit>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/engine/core/arena.h"
 #include "dlpipe/engine/core/device_memory.h"
 
@@ -46,14 +46,14 @@ class BlockCache {
   explicit BlockCache(Device& device, BlockCache* owner = nullptr)
       : device_(device), owner_(owner), arena_(device) {}
   ~BlockCache() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     release_locked();
   }
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
 
   void* allocate(size_t bytes, size_t* block_bytes) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++statistics_.requests;
     const size_t wanted = rounded_size(bytes);
     if (is_large(wanted)) return allocate_large(bytes, block_bytes);
@@ -82,7 +82,7 @@ class BlockCache {
   }
 
   void deallocate(void* block, size_t block_bytes) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     statistics_.used_bytes -= block_bytes;
     if (device_.is_host()) DLPIPE_POISON(block, block_bytes);
     if (is_large(block_bytes)) return arena_.deallocate(block, block_bytes);
@@ -92,23 +92,23 @@ class BlockCache {
 
   Device& device() const { return device_; }
   AllocatorStatistics statistics() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     AllocatorStatistics statistics = statistics_;
     statistics.cached_bytes += arena_.resident_bytes();
     return statistics;
   }
   void reset_peak() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     statistics_.peak_used_bytes = statistics_.used_bytes;
   }
   size_t release() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return release_locked();
   }
 
  private:
   bool is_large(size_t bytes) const { return bytes >= kLarge && device_.is_host(); }
-  void* allocate_large(size_t bytes, size_t* block_bytes) {
+  void* allocate_large(size_t bytes, size_t* block_bytes) DLPIPE_REQUIRES(mutex_) {
     const size_t wanted = large_size(bytes);
     const size_t resident = arena_.resident_bytes();
     Result<void*> block = arena_.allocate(wanted);
@@ -119,7 +119,7 @@ class BlockCache {
     hand_out(*block, bytes, wanted);
     return *block;
   }
-  void hand_out(void* block, size_t bytes, size_t block_bytes) {
+  void hand_out(void* block, size_t bytes, size_t block_bytes) DLPIPE_REQUIRES(mutex_) {
     statistics_.used_bytes += block_bytes;
     statistics_.peak_used_bytes = std::max(statistics_.peak_used_bytes, statistics_.used_bytes);
     if (!device_.is_host()) return;
@@ -127,11 +127,11 @@ class BlockCache {
     DLPIPE_POISON(static_cast<std::byte*>(block) + (bytes + 7) / 8 * 8, block_bytes - (bytes + 7) / 8 * 8);
   }
   void count_used(int64_t bytes) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     statistics_.used_bytes = static_cast<size_t>(static_cast<int64_t>(statistics_.used_bytes) + bytes);
     statistics_.peak_used_bytes = std::max(statistics_.peak_used_bytes, statistics_.used_bytes);
   }
-  size_t release_locked() {
+  size_t release_locked() DLPIPE_REQUIRES(mutex_) {
     const size_t released = statistics_.cached_bytes + arena_.release();
     if (released > 0) synchronize(device_);  // kernels that were asked for may still use the blocks
     if (owner_ != nullptr) owner_->count_used(-static_cast<int64_t>(released));
@@ -148,20 +148,25 @@ class BlockCache {
 
   Device& device_;
   BlockCache* const owner_;
-  std::mutex mutex_;
-  std::map<size_t, std::vector<void*>> free_;
-  Arena arena_;  // empty but on the host
-  AllocatorStatistics statistics_;
+  Mutex mutex_;
+  std::map<size_t, std::vector<void*>> free_ DLPIPE_GUARDED_BY(mutex_);
+  Arena arena_ DLPIPE_GUARDED_BY(mutex_);  // empty but on the host
+  AllocatorStatistics statistics_ DLPIPE_GUARDED_BY(mutex_);
+};
+
+// Of all devices but the CPU.
+struct BlockCaches {
+  Mutex mutex;
+  std::map<Device*, std::unique_ptr<BlockCache>> of_device DLPIPE_GUARDED_BY(mutex);
 };
 
 static BlockCache& cache_of(Device& device) {
   // Never destroyed: tensors with static lifetime may outlive any order of destruction.
-  static std::mutex* const mutex = new std::mutex;
-  static auto* const caches = new std::map<Device*, std::unique_ptr<BlockCache>>;
+  static auto* const caches = new BlockCaches;
   static BlockCache* const cpu = new BlockCache(cpu_device());
   if (&device == &cpu_device()) return *cpu;
-  const std::lock_guard lock(*mutex);
-  std::unique_ptr<BlockCache>& cache = (*caches)[&device];
+  const MutexLock lock(caches->mutex);
+  std::unique_ptr<BlockCache>& cache = caches->of_device[&device];
   if (cache == nullptr) cache = std::make_unique<BlockCache>(device);
   return *cache;
 }

@@ -35,30 +35,30 @@ std::string_view isa_name(KernelIsa isa) {
 }
 
 KernelChoice KernelTable::find_or_add(const std::string& key, const std::function<KernelChoice()>& rule) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = choices_.find(key);
   return found != choices_.end() ? found->second : choices_.emplace(key, rule()).first->second;
 }
 
 std::optional<KernelChoice> KernelTable::find(const std::string& key) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = choices_.find(key);
   return found != choices_.end() ? std::optional(found->second) : std::nullopt;
 }
 
 void KernelTable::set(const std::string& key, const KernelChoice& choice) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   choices_[key] = choice;
   generation_ = next_generation();
 }
 
 void KernelTable::measure_with(std::shared_ptr<cpu::MeasuredKernels> measured) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   measured_ = std::move(measured);
 }
 
 std::shared_ptr<cpu::MeasuredKernels> KernelTable::measured() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return measured_;
 }
 
@@ -79,7 +79,7 @@ Status KernelTable::load(std::string_view text) {
   for (const auto& [key, value] : json["choices"].members()) {
     DLPIPE_ASSIGN_OR_RETURN(read[key], parse_choice(key, value));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [key, choice] : read) choices_[key] = std::move(choice);
   generation_ = next_generation();
   return {};
@@ -88,7 +88,7 @@ Status KernelTable::load(std::string_view text) {
 std::string KernelTable::save() const {
   formats::Json choices = formats::Json::object();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [key, choice] : choices_) {
       formats::Json entry = formats::Json::object(
           {{"kernel", choice.kernel}, {"images", choice.images}, {"parts", choice.parts}});
@@ -104,19 +104,19 @@ std::string KernelTable::save() const {
 }
 
 void KernelTable::clear() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   choices_.clear();
   measured_.reset();
   generation_ = next_generation();
 }
 
 size_t KernelTable::size() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return choices_.size();
 }
 
 uint64_t KernelTable::generation() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return generation_;
 }
 

@@ -12,12 +12,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/base/scoped_value.h"
 
 namespace dlpipe::engine {
@@ -72,10 +72,10 @@ class KernelTable {
  private:
   static uint64_t next_generation();
 
-  mutable std::mutex mutex_;
-  std::map<std::string, KernelChoice> choices_;
-  uint64_t generation_ = next_generation();
-  std::shared_ptr<cpu::MeasuredKernels> measured_;
+  mutable Mutex mutex_;
+  std::map<std::string, KernelChoice> choices_ DLPIPE_GUARDED_BY(mutex_);
+  uint64_t generation_ DLPIPE_GUARDED_BY(mutex_) = next_generation();
+  std::shared_ptr<cpu::MeasuredKernels> measured_ DLPIPE_GUARDED_BY(mutex_);
 };
 
 /// The calling thread's variable; read and set it by what follows.

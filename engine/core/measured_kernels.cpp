@@ -137,7 +137,7 @@ std::optional<KernelChoice> MeasuredKernels::find(const std::string& key, const 
 KernelChoice MeasuredKernels::find_or_measure(const std::string& key,
                                               const std::function<KernelChoice()>& measure,
                                               const KernelTest& is_possible) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto choice = known_.find(key); choice && is_possible(*choice)) return *choice;
   if (!path_.empty()) {
     std::error_code ignored;  // write() says what is wrong
@@ -164,9 +164,10 @@ void measure_choices(const std::string& key, const std::function<std::vector<Ker
                      const std::function<void()>& run) {
   const std::shared_ptr<MeasuredKernels> measured = kernel_table().measured();
   if (measured == nullptr || kernel_table().find(key)) return;
-  static std::mutex measuring;  // an op that runs inside another's run() is not measured
-  const std::unique_lock lock(measuring, std::try_to_lock);
-  if (!lock.owns_lock()) return;
+  static std::atomic_flag is_measuring;  // also an op that runs inside another's run() is not measured
+  if (is_measuring.test_and_set()) return;
+  const std::unique_ptr<std::atomic_flag, void (*)(std::atomic_flag*)> at_end(
+      &is_measuring, [](std::atomic_flag* flag) { flag->clear(); });
   std::vector<Candidate> all;
   for (KernelChoice& choice : candidates()) all.push_back({std::move(choice)});
   if (all.size() < 2) return;

@@ -7,11 +7,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/engine/core/kernel_table.h"
 
 namespace dlpipe::engine::cpu {
@@ -38,15 +38,16 @@ class MeasuredKernels {
       const KernelTest& is_possible = [](const KernelChoice&) { return true; });
 
  private:
-  std::optional<KernelChoice> find(const std::string& key, const KernelTest& is_possible);
-  void read();
-  void write();
+  std::optional<KernelChoice> find(const std::string& key, const KernelTest& is_possible)
+      DLPIPE_REQUIRES(mutex_);
+  void read() DLPIPE_REQUIRES(mutex_);
+  void write() DLPIPE_REQUIRES(mutex_);
 
-  std::string path_;
-  int64_t most_wait_ns_;
-  std::mutex mutex_;
-  KernelTable known_;
-  bool has_said_ = false;
+  Mutex mutex_;
+  std::string path_ DLPIPE_GUARDED_BY(mutex_);
+  const int64_t most_wait_ns_;
+  KernelTable known_ DLPIPE_GUARDED_BY(mutex_);
+  bool has_said_ DLPIPE_GUARDED_BY(mutex_) = false;
 };
 
 /// Where kernel_table() has nobody's choice for `key` but measurements to ask: asks them. They set each of

@@ -11,11 +11,11 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <new>
 
 #include "dlpipe/base/host_memory.h"
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/base/threads.h"
 #include "dlpipe/engine/core/kernel_table.h"
 
@@ -61,18 +61,20 @@ class TrainingPool {
   SingleThreadedOpenMp observer_;
 };
 
-std::mutex current_mutex;
-std::shared_ptr<TrainingPool>& current_pool() {
-  // Never destroyed: at exit TBB may already be gone.
-  static auto* pool = new std::shared_ptr<TrainingPool>();
-  return *pool;
+struct CurrentPool {
+  Mutex mutex;
+  std::shared_ptr<TrainingPool> pool DLPIPE_GUARDED_BY(mutex);
+};
+CurrentPool& current() {
+  static auto* const one = new CurrentPool;  // never destroyed: at exit TBB may already be gone
+  return *one;
 }
 
 std::shared_ptr<TrainingPool> training_pool() {
-  const std::lock_guard lock(current_mutex);
-  auto& pool = current_pool();
-  if (!pool) pool = std::make_shared<TrainingPool>(available_threads(), false);
-  return pool;
+  CurrentPool& now = current();
+  const MutexLock lock(now.mutex);
+  if (now.pool == nullptr) now.pool = std::make_shared<TrainingPool>(available_threads(), false);
+  return now.pool;
 }
 
 /// A body on a thread asks the kernel table of the thread whose op it is part of.
@@ -108,13 +110,13 @@ struct Scratch {
 }  // namespace
 
 void set_engine_threads(int threads) {
-  const std::lock_guard lock(current_mutex);
-  auto& pool = current_pool();
+  CurrentPool& now = current();
+  const MutexLock lock(now.mutex);
   threads = std::max(threads, 1);
   throw_if_error(
       check_threads("engine", threads));  // oneTBB would end the process, and not always by an exception
-  pool.reset();  // its limit on workers must go before the new one comes: TBB takes the smallest
-  pool = std::make_shared<TrainingPool>(threads, true);
+  now.pool.reset();  // its limit on workers must go before the new one comes: TBB takes the smallest
+  now.pool = std::make_shared<TrainingPool>(threads, true);
 }
 
 int engine_threads() {

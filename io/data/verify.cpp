@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <mutex>
 #include <thread>
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/base/threads.h"
 #include "dlpipe/io/data/codec/image_codec.h"
@@ -108,8 +108,8 @@ struct Shared {
   std::atomic<int64_t> next = 0;
   std::atomic<int64_t> done = 0;
   std::atomic<bool> stop = false;
-  std::mutex mutex;
-  std::vector<VerifyReport::Bad> bad;
+  Mutex mutex;
+  std::vector<VerifyReport::Bad> bad DLPIPE_GUARDED_BY(mutex);
 };
 
 void verify_samples(RecordVerifier& verifier, int64_t total, Shared& shared) {
@@ -120,7 +120,7 @@ void verify_samples(RecordVerifier& verifier, int64_t total, Shared& shared) {
     for (int64_t sample = begin; sample < end; ++sample) {
       const Status status = verifier.check(sample);
       if (status.ok()) continue;
-      const std::lock_guard lock(shared.mutex);
+      const MutexLock lock(shared.mutex);
       shared.bad.push_back({sample, verifier.path_of(sample), status.message()});
     }
     shared.done += end - begin;
@@ -163,7 +163,10 @@ Result<VerifyReport> verify(const Dataset& dataset, const VerifyOptions& options
   if (shared.stop)
     return Status(ErrorCode::kCancelled,
                   concat("[verify] stopped after ", shared.done.load(), " of ", dataset.size(), " samples"));
-  report.bad = std::move(shared.bad);
+  {
+    const MutexLock lock(shared.mutex);
+    report.bad = std::move(shared.bad);
+  }
   std::sort(report.bad.begin(), report.bad.end(),
             [](const auto& a, const auto& b) { return a.sample < b.sample; });
   report.seconds = static_cast<double>(now_ns() - begin_ns) * 1e-9;

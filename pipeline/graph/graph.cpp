@@ -9,12 +9,13 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
 #include <tuple>
 #include <vector>
+
+#include "dlpipe/base/mutex.h"
 
 namespace dlpipe::pipeline {
 
@@ -58,40 +59,43 @@ class Gate {
 class SharedLimit {
  public:
   explicit SharedLimit(int threads) {
-    const std::lock_guard lock(mutex());
-    self_ = wanted().insert(threads);
-    apply();
+    Wanted& all = wanted();
+    const MutexLock lock(all.mutex);
+    self_ = all.threads.insert(threads);
+    all.apply();
   }
   ~SharedLimit() {
-    const std::lock_guard lock(mutex());
-    wanted().erase(self_);
-    apply();
+    Wanted& all = wanted();
+    const MutexLock lock(all.mutex);
+    all.threads.erase(self_);
+    all.apply();
   }
   SharedLimit(const SharedLimit&) = delete;
   SharedLimit& operator=(const SharedLimit&) = delete;
 
  private:
-  static std::mutex& mutex() {
-    static std::mutex one;
-    return one;
-  }
-  static std::multiset<int>& wanted() {
-    static std::multiset<int> all;
-    return all;
-  }
-  // The new limit stands before the old one goes: at no time is there none.
-  static void apply() {
-    static std::unique_ptr<tbb::global_control> control;
-    static int limit = 0;
-    const int most = wanted().empty() ? 0 : *wanted().rbegin();
-    if (most == limit) return;
-    limit = most;
-    std::unique_ptr<tbb::global_control> next;
-    if (most > 0) {
-      next = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
-                                                   static_cast<size_t>(most));
+  struct Wanted {
+    Mutex mutex;
+    std::multiset<int> threads DLPIPE_GUARDED_BY(mutex);
+    int limit DLPIPE_GUARDED_BY(mutex) = 0;
+    std::unique_ptr<tbb::global_control> control DLPIPE_GUARDED_BY(mutex);
+
+    // The new limit stands before the old one goes: at no time is there none.
+    void apply() DLPIPE_REQUIRES(mutex) {
+      const int most = threads.empty() ? 0 : *threads.rbegin();
+      if (most == limit) return;
+      limit = most;
+      std::unique_ptr<tbb::global_control> next;
+      if (most > 0) {
+        next = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
+                                                     static_cast<size_t>(most));
+      }
+      control = std::move(next);
     }
-    control = std::move(next);
+  };
+  static Wanted& wanted() {
+    static Wanted all;
+    return all;
   }
 
   std::multiset<int>::iterator self_;

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <mutex>
 #include <numbers>
 
 #include "dlpipe/base/image.h"
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
@@ -150,12 +150,28 @@ std::string file_name(int64_t number) {
   return name.data();
 }
 
+// Of any number of threads.
+class FirstError {
+ public:
+  void note(const Status& status) {
+    const MutexLock lock(mutex_);
+    if (first_.ok()) first_ = status;
+  }
+  Status get() const {
+    const MutexLock lock(mutex_);
+    return first_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  Status first_ DLPIPE_GUARDED_BY(mutex_);
+};
+
 // All pictures of all classes, by any number of threads: each takes the next number.
 Status draw_all(const SynthOptions& options, const data::PartialDirectory& root, SynthReport& report) {
   std::atomic<int64_t> next = 0;
   std::atomic<uint64_t> bytes = 0;
-  std::mutex mutex;
-  Status first_error;
+  FirstError failed;
   const int64_t total = options.per_class * static_cast<int64_t>(report.classes.size());
   const auto work = [&](int) {
     for (int64_t i = next++; i < total; i = next++) {
@@ -169,8 +185,7 @@ Status draw_all(const SynthOptions& options, const data::PartialDirectory& root,
                             *picture);
       }
       if (status.ok()) continue;
-      const std::lock_guard lock(mutex);
-      if (first_error.ok()) first_error = status;
+      failed.note(status);
       next = total;
     }
   };
@@ -178,7 +193,8 @@ Status draw_all(const SynthOptions& options, const data::PartialDirectory& root,
   const Status ended = threads.join();
   report.files = total;
   report.bytes = bytes;
-  return first_error.ok() ? ended : first_error;
+  const Status failure = failed.get();
+  return failure.ok() ? ended : failure;
 }
 
 }  // namespace

@@ -7,7 +7,8 @@ Checks, over the real #include lines:
      column, where there is one, says;
   2. a third-party library appears only where it is allowed, and in no public header outside those places;
   3. every folder has a README.md;
-  4. every public header opens with a comment that says what it is.
+  4. every public header opens with a comment that says what it is;
+  5. a header of the standard library that a header of dlpipe stands for is included there alone.
 The tables are read from the documents themselves, so document and code can't part. A table stands under a heading
 that contains "folder table" and has the columns `folder | may include` or `folder | may include | from outside`: folders
 are named from the room, cells are lists, `all`, `all but ...` or words that name no folder; `from outside` lists
@@ -53,6 +54,12 @@ THIRD_PARTY = {
 }
 # Public headers hold no third-party types: these may appear in .cpp files and in headers named *-inl.h or listed here.
 INTERNAL_HEADERS = re.compile(r"(-inl\.h$|/graph/|/engine/cpu/|/io/data/(?!dataset\.h|codec/image_codec\.h)|/cli/|/python/)")
+
+# Standard headers that one header of dlpipe wraps -> that header, and why.
+WRAPPED = {
+    "mutex": ("base/mutex.h", "clang holds its users to its rules (scripts/test --only locks)"),
+    "shared_mutex": ("base/mutex.h", "clang holds its users to its rules (scripts/test --only locks)"),
+}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|linux|netinet|arpa)/|^[a-z_]+\.h$")
@@ -133,6 +140,12 @@ def check_include(tables, where, header):
     return None
 
 
+def check_wrapped(header, where, errors, place):
+    wrapper, why = WRAPPED.get(header, (where, ""))
+    if where != wrapper:
+        errors.append(f"{place}: include dlpipe/{wrapper} instead of <{header}>: {why}")
+
+
 def check_third_party(header, where, errors, place):
     prefixes = [p for p in THIRD_PARTY if header.startswith(p)]
     if not prefixes:
@@ -181,6 +194,7 @@ def main(root):
                     errors.append(f"{place}: {header} does not exist")
             elif match.group(1) == "<":
                 check_third_party(header, where, errors, place)
+                check_wrapped(header, where, errors, place)
             elif not header.startswith("hwy/"):
                 errors.append(f'{place}: "{header}": include project headers as "dlpipe/..."')
         if path.suffix == ".h" and not text.lstrip().startswith("//"):

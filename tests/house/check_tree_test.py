@@ -76,6 +76,10 @@ class CheckTree(unittest.TestCase):
         self.assertEqual(self.check({"run/a.cpp": "#include <lmdb.h>\n"}), 1)
         self.assertEqual(self.check({"pipeline/a.cpp": "#include <tbb/flow_graph.h>\n"}), 1)
 
+    def test_reports_a_standard_header_that_has_a_wrapper(self):
+        self.assertEqual(self.check({"base/mutex.h": "// Locks.\n#include <mutex>\n"}), 0)
+        self.assertEqual(self.check({"run/a.cpp": "#include <mutex>\n"}), 1)
+
     def test_reports_third_party_in_a_public_header(self):
         self.assertEqual(self.check({"run/a.h": "// A.\n#include <nlohmann/json.hpp>\n"}), 1)
 

@@ -1,8 +1,8 @@
 // conv2d on the CPU: runs the slices of a plan (conv2d_plan.h), converting images to the primitive's form
 // where tensors hold another one.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
-#include <mutex>
 
 #include "dlpipe/base/log.h"
 #include "dlpipe/engine/core/constant_cache.h"
@@ -299,14 +299,13 @@ void backward_weights(const Conv2dShape& shape, const Tensor& x, const Tensor& d
 }
 
 void say_once_how_bf16_is_computed(DType dtype) {
-  static std::once_flag said;
   if (dtype != DType::kBF16 || cpu::computes_bf16()) return;
-  std::call_once(said, [] {
-    log(LogLevel::kWarning,
-        "[conv2d] this machine has no bf16 convolutions (AVX-512 BF16): images are stored in bf16 and "
-        "computed in "
-        "f32; --dtype f32 is likely faster");
-  });
+  static std::atomic_flag is_said;
+  if (is_said.test_and_set()) return;
+  log(LogLevel::kWarning,
+      "[conv2d] this machine has no bf16 convolutions (AVX-512 BF16): images are stored in bf16 and "
+      "computed in "
+      "f32; --dtype f32 is likely faster");
 }
 
 Tensor grad_of(std::span<Tensor> grads, size_t i) {

@@ -14,11 +14,11 @@
 #include <initializer_list>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/onednn/onednn_version.h"
 
@@ -108,7 +108,7 @@ class LruCache {
 
   template <class Make>
   std::shared_ptr<const Value> find_or_make(const Key& key, const Make& make) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto found = places_.find(key); found != places_.end()) {
       values_.splice(values_.begin(), values_, found->second);
       return found->second->second;
@@ -123,21 +123,22 @@ class LruCache {
     return value;
   }
   void clear() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     values_.clear();
     places_.clear();
   }
   size_t size() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return values_.size();
   }
 
  private:
   using Entry = std::pair<Key, std::shared_ptr<const Value>>;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   const size_t capacity_;
-  std::list<Entry> values_;
-  std::unordered_map<Key, typename std::list<Entry>::iterator, BytesHash<Key>> places_;
+  std::list<Entry> values_ DLPIPE_GUARDED_BY(mutex_);
+  std::unordered_map<Key, typename std::list<Entry>::iterator, BytesHash<Key>> places_
+      DLPIPE_GUARDED_BY(mutex_);
 };
 
 template <class Work>
