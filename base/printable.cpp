@@ -86,6 +86,10 @@ std::string_view without_area(std::string_view message) {
   return end == std::string_view::npos ? message : message.substr(end + 2);
 }
 
+std::string in_quotes(std::string_view name) {
+  return concat("'", printable(name), "'");
+}
+
 std::string quoted_names(std::span<const std::string> names, size_t most) {
   std::string text;
   for (size_t i = 0; i < std::min(most, names.size()); ++i)

@@ -1,3 +1,4 @@
+// Reading: one function for each message; fields that aren't named here are skipped.
 #include "dlpipe/engine/onnx/onnx_file.h"
 
 #include <cstring>
@@ -13,7 +14,6 @@ namespace dlpipe::engine::onnx {
 namespace {
 
 using formats::ProtobufField;
-using formats::ProtobufWriter;
 using formats::WireType;
 
 constexpr int64_t kMostElements = int64_t{1} << 34;
@@ -22,8 +22,6 @@ constexpr size_t kMostAxes = 16;
 Status corrupt(std::string_view what) {
   return {ErrorCode::kCorrupt, concat("[onnx] ", what, "; export the model again")};
 }
-
-// Reading: one function for each message; fields that aren't named here are skipped.
 
 Result<std::pair<std::string, std::string>> parse_entry(std::string_view message) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(message));
@@ -104,57 +102,63 @@ Result<std::string> read_outside(const Outside& part, const std::string& folder,
   return bytes;
 }
 
-Result<TensorValue> parse_tensor(std::string_view message, const std::string& folder) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(message));
+// A tensor as its message has it: the elements as raw bytes, as numbers, or in a file beside the model.
+struct TensorMessage {
   TensorValue tensor;
+  bool is_raw = false;
   std::vector<float> floats;
   std::vector<int64_t> ints;
   std::vector<double> doubles;
+  bool is_outside = false;
   Outside outside;
-  bool is_outside = false, is_raw = false;
-  for (const ProtobufField& field : fields) {
-    switch (field.number) {
-      case 1:
-        DLPIPE_RETURN_IF_ERROR(formats::append_varints(field, tensor.dims));
-        break;
-      case 2:
-        tensor.type = static_cast<ElementType>(static_cast<int32_t>(field.value));
-        break;
-      case 4:
-        DLPIPE_RETURN_IF_ERROR(formats::append_floats(field, floats));
-        break;
-      case 5:
-      case 7:
-        DLPIPE_RETURN_IF_ERROR(formats::append_varints(field, ints));
-        break;
-      case 8:
-        tensor.name = field.bytes;
-        break;
-      case 9:
-        tensor.bytes = field.bytes, is_raw = true;
-        break;
-      case 10:
-        DLPIPE_RETURN_IF_ERROR(formats::append_doubles(field, doubles));
-        break;
-      case 13: {
-        DLPIPE_ASSIGN_OR_RETURN(const auto entry, parse_entry(field.bytes));
-        int64_t number = 0;
-        const bool is_number = parse_int(entry.second, &number);
-        if (entry.first == "location") outside.location = entry.second;
-        if (entry.first == "offset" && is_number) outside.offset = number;
-        if (entry.first == "length" && is_number) outside.length = number;
-        break;
-      }
-      case 14:
-        is_outside = field.value == 1;
-        break;
-      default:
-        break;
-    }
+};
+
+Status parse_outside(std::string_view message, Outside& outside) {
+  DLPIPE_ASSIGN_OR_RETURN(const auto entry, parse_entry(message));
+  int64_t number = 0;
+  const bool is_number = parse_int(entry.second, &number);
+  if (entry.first == "location") outside.location = entry.second;
+  if (entry.first == "offset" && is_number) outside.offset = number;
+  if (entry.first == "length" && is_number) outside.length = number;
+  return {};
+}
+
+Status parse_tensor_field(const ProtobufField& field, TensorMessage& message) {
+  TensorValue& tensor = message.tensor;
+  switch (field.number) {
+    case 1:
+      return formats::append_varints(field, tensor.dims);
+    case 2:
+      tensor.type = static_cast<ElementType>(static_cast<int32_t>(field.value));
+      return {};
+    case 4:
+      return formats::append_floats(field, message.floats);
+    case 5:
+    case 7:
+      return formats::append_varints(field, message.ints);
+    case 8:
+      tensor.name = field.bytes;
+      return {};
+    case 9:
+      tensor.bytes = field.bytes;
+      message.is_raw = true;
+      return {};
+    case 10:
+      return formats::append_doubles(field, message.doubles);
+    case 13:
+      return parse_outside(field.bytes, message.outside);
+    case 14:
+      message.is_outside = field.value == 1;
+      return {};
+    default:
+      return {};
   }
-  int64_t elements = 1;
+}
+
+Result<uint64_t> bytes_by_sizes(const TensorValue& tensor) {
   if (tensor.dims.size() > kMostAxes)
     return corrupt(concat("tensor '", tensor.name, "' has ", tensor.dims.size(), " axes"));
+  int64_t elements = 1;
   for (const int64_t size : tensor.dims) {
     if (size < 0 || (size > 0 && elements > kMostElements / size))
       return corrupt(concat("tensor '", tensor.name, "' has impossible sizes"));
@@ -166,16 +170,24 @@ Result<TensorValue> parse_tensor(std::string_view message, const std::string& fo
                   concat("[onnx] tensor '", tensor.name, "' has elements of type ",
                          static_cast<int>(tensor.type), ", which dlpipe lacks; export it as float"));
   }
-  const uint64_t expected = static_cast<uint64_t>(elements) * element;
-  if (is_outside) {
-    DLPIPE_ASSIGN_OR_RETURN(tensor.bytes, read_outside(outside, folder, expected, tensor.name));
-  } else if (!is_raw) {
-    tensor.bytes = bytes_of_numbers(tensor.type, floats, ints, doubles);
+  return static_cast<uint64_t>(elements) * element;
+}
+
+Result<TensorValue> parse_tensor(std::string_view bytes, const std::string& folder) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(bytes));
+  TensorMessage message;
+  for (const ProtobufField& field : fields) DLPIPE_RETURN_IF_ERROR(parse_tensor_field(field, message));
+  TensorValue& tensor = message.tensor;
+  DLPIPE_ASSIGN_OR_RETURN(const uint64_t expected, bytes_by_sizes(tensor));
+  if (message.is_outside) {
+    DLPIPE_ASSIGN_OR_RETURN(tensor.bytes, read_outside(message.outside, folder, expected, tensor.name));
+  } else if (!message.is_raw) {
+    tensor.bytes = bytes_of_numbers(tensor.type, message.floats, message.ints, message.doubles);
   }
   if (tensor.bytes.size() != expected)
     return corrupt(
         concat("tensor '", tensor.name, "' has ", tensor.bytes.size(), " bytes, its sizes say ", expected));
-  return tensor;
+  return std::move(tensor);
 }
 
 Result<Attribute> parse_attribute(std::string_view message, const std::string& folder) {
@@ -333,66 +345,6 @@ Status parse_opset(std::string_view message, Model& model) {
   return {};
 }
 
-// Writing.
-
-ProtobufWriter message_of(const TensorValue& tensor) {
-  ProtobufWriter message;
-  message.add_ints(1, tensor.dims);
-  message.add_int(2, static_cast<int64_t>(tensor.type));
-  message.add_bytes(8, tensor.name);
-  message.add_bytes(9, tensor.bytes);
-  return message;
-}
-
-ProtobufWriter message_of(const Attribute& attribute) {
-  ProtobufWriter message;
-  message.add_bytes(1, attribute.name);
-  if (attribute.type == Attribute::kFloat) message.add_float(2, attribute.f);
-  if (attribute.type == Attribute::kInt) message.add_int(3, attribute.i);
-  if (attribute.type == Attribute::kString) message.add_bytes(4, attribute.s);
-  if (attribute.type == Attribute::kTensor) message.add_message(5, message_of(attribute.t));
-  if (attribute.type == Attribute::kFloats) message.add_floats(7, attribute.floats);
-  if (attribute.type == Attribute::kInts) {
-    for (const int64_t value : attribute.ints)
-      message.add_int(8, value);  // not packed: the file's syntax is proto2
-  }
-  message.add_int(20, attribute.type);
-  return message;
-}
-
-ProtobufWriter message_of(const NodeEntry& node) {
-  ProtobufWriter message;
-  for (const std::string& input : node.inputs) message.add_bytes(1, input);
-  for (const std::string& output : node.outputs) message.add_bytes(2, output);
-  message.add_bytes(3, node.name);
-  message.add_bytes(4, node.op);
-  for (const Attribute& attribute : node.attributes) message.add_message(5, message_of(attribute));
-  if (!node.domain.empty()) message.add_bytes(7, node.domain);
-  return message;
-}
-
-ProtobufWriter message_of(const ValueInfo& info) {
-  ProtobufWriter shape;
-  for (const ValueInfo::Dim& dim : info.dims) {
-    ProtobufWriter one;
-    if (dim.size >= 0) {
-      one.add_int(1, dim.size);
-    } else {
-      one.add_bytes(2, dim.symbol);
-    }
-    shape.add_message(1, one);
-  }
-  ProtobufWriter tensor;
-  tensor.add_int(1, static_cast<int64_t>(info.type));
-  tensor.add_message(2, shape);
-  ProtobufWriter type;
-  type.add_message(1, tensor);
-  ProtobufWriter message;
-  message.add_bytes(1, info.name);
-  message.add_message(2, type);
-  return message;
-}
-
 }  // namespace
 
 size_t element_size(ElementType type) {
@@ -465,42 +417,6 @@ Result<Model> read_model(const std::string& path) {
   Result<Model> model = parse_model(bytes, folder.empty() ? "." : folder);
   if (model.ok()) return model;
   return Status(model.status().code(), concat("[onnx] ", path, ": ", model.status().message()));
-}
-
-std::string serialize(const Model& model) {
-  ProtobufWriter graph;
-  for (const NodeEntry& node : model.nodes) graph.add_message(1, message_of(node));
-  graph.add_bytes(2, model.graph_name);
-  for (const TensorValue& tensor : model.initializers) graph.add_message(5, message_of(tensor));
-  for (const ValueInfo& input : model.inputs) graph.add_message(11, message_of(input));
-  for (const ValueInfo& output : model.outputs) graph.add_message(12, message_of(output));
-  ProtobufWriter message;
-  message.add_int(1, model.ir_version);
-  message.add_bytes(2, model.producer);
-  message.add_bytes(3, model.producer_version);
-  message.add_message(7, graph);
-  for (const auto& [domain, version] : model.opsets) {
-    ProtobufWriter opset;
-    opset.add_bytes(1, domain);
-    opset.add_int(2, version);
-    message.add_message(8, opset);
-  }
-  for (const auto& [key, value] : model.metadata) {
-    ProtobufWriter entry;
-    entry.add_bytes(1, key);
-    entry.add_bytes(2, value);
-    message.add_message(14, entry);
-  }
-  return message.bytes();
-}
-
-Status write_model(const std::string& path, const Model& model) {
-  constexpr size_t kMostBytes = (size_t{1} << 31) - 1;
-  const std::string bytes = serialize(model);
-  if (bytes.size() > kMostBytes)
-    return {ErrorCode::kUnsupported, concat("[onnx] the model has ", human_bytes(bytes.size()),
-                                            "; one ONNX file holds at most 2 GiB")};
-  return formats::write_file(path, bytes);
 }
 
 }  // namespace dlpipe::engine::onnx

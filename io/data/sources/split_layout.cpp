@@ -25,10 +25,6 @@ Status unclear(const std::string& source, const std::string& what) {
   return misuse("ingest", printable(source), what, "; ", kLiterally);
 }
 
-std::string in_quotes(const std::string& name) {
-  return concat("'", printable(name), "'");
-}
-
 /// Names of `names` that `known` (sorted) doesn't have.
 std::vector<std::string> missing_in(const std::vector<std::string>& known,
                                     const std::vector<std::string>& names) {

@@ -1,0 +1,121 @@
+// One run through a graph's nodes: the names of its values in the model, and what an op's code needs of both. Internal to
+// engine/onnx; the ops' code stands in export_images.cpp, export_math.cpp and export_shapes.cpp, a method for each op of the
+// table in export.cpp.
+//
+// A value has up to two names in the model: as dlpipe orders its axes ("plain"), and, of images, as ONNX does ("planes",
+// [N,C,H,W]); a transpose makes one of the other where it is first asked for.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dlpipe/engine/graph/graph.h"
+#include "dlpipe/engine/onnx/onnx_file.h"
+#include "dlpipe/engine/ops/ops.h"
+
+namespace dlpipe::engine::onnx {
+
+class Exporter {
+ public:
+  explicit Exporter(const graph::Graph& graph) : graph_(graph), names_(graph.values.size()) {}
+  Model run();
+
+ private:
+  struct Names {
+    std::string plain;
+    std::string planes;
+  };
+  using Node = graph::Node;
+  using ValueId = graph::ValueId;
+  using Method = void (Exporter::*)(const Node&);
+
+  static size_t index(ValueId id) { return static_cast<size_t>(id); }
+  const graph::Value& value(ValueId id) const { return graph_.value(id); }
+  /// Calls the method of its op.
+  void export_node(const Node& node);
+  void add_output(ValueId id);
+  ValueInfo info_of(ValueId id, const std::string& name) const;
+  [[noreturn]] void refuse(const Node& node, std::string_view why) const;
+
+  // Nodes and constants of the model; each answers the name of what it made.
+  /// A node with one output.
+  std::string emit(const std::string& op, std::vector<std::string> inputs, const std::string& output,
+                   std::vector<Attribute> attributes = {});
+  std::string add_initializer(const std::string& name, ElementType type, std::vector<int64_t> dims,
+                              const void* data, size_t bytes);
+  std::string scalar(double number);
+  std::string integers(const std::vector<int64_t>& values);
+  std::string add_constant(const std::string& name, const Tensor& tensor);
+  /// Causal attention's: minus infinity above the diagonal.
+  std::string causal_mask(int64_t length);
+
+  // Names.
+  std::string unused(const std::string& base);
+  std::string temporary(const std::string& base) { return unused(concat(base, ".part")); }
+  std::string unused_constant(ValueId id);
+  bool is_planes(ValueId id) const {
+    return names_[index(id)].plain.empty() && !names_[index(id)].planes.empty();
+  }
+  std::string plain(ValueId id);
+  std::string planes(ValueId id);
+  std::string new_plain(ValueId id) { return names_[index(id)].plain = unused(value(id).name); }
+  std::string new_planes(ValueId id);
+
+  // Attributes of nodes.
+  static ElementType type_of(DType dtype);
+  static Attribute ints(std::string name, std::vector<int64_t> values);
+  static Attribute integer(std::string name, int64_t value);
+  static Attribute number(std::string name, double value);
+
+  // Images.
+  void convolution(const Node& node);
+  std::vector<Attribute> window_of(const Pool2dAttrs& attrs);
+  void max_pool(const Node& node);
+  void avg_pool(const Node& node);
+  void global_pool(const Node& node);
+  // Channels first: what flatten's own order means.
+  void flatten(const Node& node);
+  void batch_norm(const Node& node);
+
+  // Elements, products, rows and reductions.
+  // From `in` to `out`, in whichever order of axes.
+  void apply_unary(std::string_view op, const Node* node, const std::string& in, const std::string& out);
+  void unary(const Node& node);
+  void binary(const Node& node);
+  void sum_relu(const Node& node);
+  void linear(const Node& node);
+  std::string with_last_axes_turned(ValueId id, const std::string& base);
+  void product(const Node& node);
+  // [N,T,3*H*D] -> softmax(Q K^T / sqrt D) V, [N,T,H*D]
+  void attention(const Node& node);
+  void layer_norm_of(const std::string& x, const Node& node, size_t gamma, const std::string& out);
+  void layer_norm(const Node& node);
+  void add_layer_norm(const Node& node);
+  void softmax(const Node& node);
+  void reduction(const Node& node);
+  void maximum(const Node& node);
+
+  // Types and shapes.
+  void cast_to(const Node& node);
+  void reshape(const Node& node);
+  void expand(const Node& node);
+  // i64 [1]: `each` times the batch.
+  std::string batch_size(const Node& node, int64_t each, const std::string& out);
+  void transpose(const Node& node);
+  void slice(const Node& node);
+  void concatenate(const Node& node);
+  void gather(const Node& node);
+
+  const graph::Graph& graph_;
+  std::vector<Names> names_;
+  std::set<std::string> taken_;
+  std::set<std::string> written_constants_;
+  Model model_;
+};
+
+}  // namespace dlpipe::engine::onnx

@@ -1,0 +1,131 @@
+// Which column of a list is what, by its first line.
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "dlpipe/io/data/sources/manifest_source.h"
+#include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/data/sources/split_layout.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 13> kPathNames = {
+    "path",       "file",       "filename",   "file_name", "filepath", "file_path", "image",
+    "image_path", "image_file", "image_name", "img",       "img_path", "picture"};
+constexpr std::array<std::string_view, 8> kLabelNames = {"label",     "labels",   "class",  "class_name",
+                                                         "classname", "category", "target", "targets"};
+
+template <size_t N>
+std::optional<size_t> find_column(const std::vector<std::string>& names,
+                                  const std::array<std::string_view, N>& wanted) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (std::find(wanted.begin(), wanted.end(), lower_text(names[i])) != wanted.end()) return i;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool ManifestSource::names_paths(const std::vector<std::string>& cells) {
+  return find_column(cells, kPathNames).has_value();
+}
+
+Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, int64_t line,
+                                       SourceListing& listing) {
+  columns_ = {};
+  columns_.count = cells.size();
+  if (cells.size() < 2) {
+    return wrong(line, concat("no label; write path,label[,...] on every line",
+                              cells[0].find(';') == std::string::npos ? "" : ", with commas instead of ';'"));
+  }
+  const bool has_picture =
+      std::any_of(cells.begin(), cells.end(), has_image_name);  // a class may be called 'image'
+  const std::optional<size_t> path = has_picture ? std::nullopt : find_column(cells, kPathNames);
+  if (!path) {
+    if (std::error_code ignored;
+        !has_picture && cells[0].find('/') == std::string::npos && !fs::exists(full(cells[0]), ignored)) {
+      return wrong(line, concat(in_quotes(cells[0]),
+                                " is no file; if this line names the columns, call that of the "
+                                "files 'path' and that of the classes 'label'"));
+    }
+    for (size_t i = 2; i < cells.size(); ++i) add_extra(i, concat("column", i + 1), listing);
+    if (!options_.label.empty())
+      return wrong(line,
+                   concat("--label ", in_quotes(options_.label), ", but the first line names no columns"));
+    DLPIPE_RETURN_IF_ERROR(check_typed_columns());
+    return false;
+  }
+  columns_.path = *path;
+  const std::optional<size_t> split = find_column(cells, std::array<std::string_view, 1>{"split"});
+  if (options_.splits) columns_.split = split;
+  DLPIPE_RETURN_IF_ERROR(find_label(cells, line));
+  for (size_t i = 0; i < cells.size(); ++i) {
+    if (i == *path || i == columns_.label || i == columns_.split) continue;
+    if (cells[i].empty()) {
+      listing.warnings.push_back(
+          concat("[ingest] column ", i + 1, " of ", printable(list_), " has no name and is left out"));
+      continue;
+    }
+    add_extra(i, cells[i], listing);
+  }
+  DLPIPE_RETURN_IF_ERROR(check_typed_columns());
+  return true;
+}
+
+// The column that --label names, or that is called so; else the first one, unless other columns are what is to be
+// learnt.
+Status ManifestSource::find_label(const std::vector<std::string>& cells, int64_t line) {
+  const auto is_typed = [&](size_t i) {
+    return std::any_of(typed_.begin(), typed_.end(),
+                       [&](const TypedColumn& one) { return one.name == cells[i]; });
+  };
+  columns_.label.reset();
+  if (!options_.label.empty()) {
+    const auto it = std::find(cells.begin(), cells.end(), options_.label);
+    if (it == cells.end())
+      return wrong(line, concat("no column ", in_quotes(options_.label), ", which --label names",
+                                printable(suggestion(options_.label, cells))));
+    columns_.label = static_cast<size_t>(it - cells.begin());
+  } else if (const auto named = find_column(cells, kLabelNames); named && !is_typed(*named)) {
+    columns_.label = named;
+  }
+  columns_.label_is_named = columns_.label.has_value();
+  if (columns_.label || !typed_.empty()) return {};
+  for (size_t i = 0; i < cells.size() && !columns_.label; ++i) {
+    if (i != columns_.path && i != columns_.split && !cells[i].empty() && lower_text(cells[i]) != "split")
+      columns_.label = i;
+  }
+  return columns_.label ? Status() : wrong(line, "no column of labels; call it 'label'");
+}
+
+void ManifestSource::add_extra(size_t i, const std::string& name, SourceListing& listing) {
+  TypedColumn column{name, ColumnKind::kText};
+  for (const TypedColumn& typed : typed_) {
+    if (typed.name == name) column = typed;
+  }
+  columns_.extra.push_back({i, column, 0});
+  // Records have a field of that name.
+  if (column.kind != ColumnKind::kText && name == "label")
+    column.name = column.kind == ColumnKind::kLabels ? "labels" : "target";
+  if (column.of == "label") column.of = "target";
+  listing.fields.push_back(field_of(column, 0));
+}
+
+Status ManifestSource::check_typed_columns() const {
+  std::vector<std::string> names;
+  for (const Columns::Extra& extra : columns_.extra) names.push_back(extra.column.name);
+  for (const TypedColumn& typed : typed_) {
+    if (std::find(names.begin(), names.end(), typed.name) == names.end())
+      return Status(ErrorCode::kMisuse,
+                    concat("[ingest] --field ", printable(typed.name), ": ", printable(list_),
+                           " has no such column beside path, label and split",
+                           printable(suggestion(typed.name, names))));
+  }
+  return {};
+}
+
+}  // namespace dlpipe::data

@@ -1,0 +1,90 @@
+// What the labels of a list mean: numbers of classes; and what can't be meant.
+#include <algorithm>
+#include <string_view>
+
+#include "dlpipe/io/data/sources/manifest_source.h"
+#include "dlpipe/io/data/sources/split_layout.h"
+
+namespace dlpipe::data {
+
+// One table of classes for the label and for all columns of labels.
+void ManifestSource::number(SourceListing& listing) const {
+  std::vector<std::string> all;
+  for (const std::string& name : class_of_entry_) {
+    if (!name.empty()) all.push_back(name);
+  }
+  for (const std::vector<std::string>& names : names_) all.insert(all.end(), names.begin(), names.end());
+  listing.classes = sorted_class_names(std::move(all));
+  std::unordered_map<std::string_view, int64_t> label_of;
+  for (size_t i = 0; i < listing.classes.size(); ++i) label_of[listing.classes[i]] = static_cast<int64_t>(i);
+  auto names = names_.begin();
+  for (size_t e = 0; e < listing.entries.size(); ++e) {
+    SourceEntry& entry = listing.entries[e];
+    entry.label = class_of_entry_[e].empty() ? -1 : label_of.at(class_of_entry_[e]);
+    for (size_t i = 0; i < columns_.extra.size(); ++i) {
+      if (columns_.extra[i].column.kind != ColumnKind::kLabels) continue;
+      std::vector<int64_t> labels;
+      for (const std::string& name : *names) labels.push_back(label_of.at(name));
+      entry.extra[i] = encode_labels(labels);
+      ++names;
+    }
+  }
+  for (size_t i = 0; i < columns_.extra.size(); ++i) {
+    if (columns_.extra[i].column.kind == ColumnKind::kNumbers && listing.fields[i].of.empty())
+      listing.fields[i].shape = {std::max<int64_t>(1, columns_.extra[i].numbers)};
+  }
+}
+
+Status ManifestSource::check_labels() const {
+  if (!columns_.label) return {};
+  bool all_numbers = true;
+  std::optional<size_t> fraction;
+  for (size_t i = 0; i < class_of_entry_.size(); ++i) {
+    const std::string& label = class_of_entry_[i];
+    if (label.find_first_of("|;") != std::string::npos) {
+      return wrong(line_of_entry_[i],
+                   concat("the label ", in_quotes(label),
+                          " names several classes; give each picture one, or make it a field with "
+                          "--field COLUMN:labels (dlpipe has no multi-label training yet)"));
+    }
+    double number = 0;
+    int64_t whole = 0;
+    all_numbers = all_numbers && parse_double(label, &number);
+    if (!fraction && !parse_int(label, &whole)) fraction = i;
+  }
+  if (!all_numbers || !fraction) return {};
+  return wrong(line_of_entry_[*fraction],
+               concat("the label ", in_quotes(class_of_entry_[*fraction]),
+                      " is a number, but no whole one; dlpipe trains "
+                      "classes and predicts no quantities: give names or whole numbers, or make it a "
+                      "field with --field COLUMN:number"));
+}
+
+// path,cat,dog,bird with ones and zeros: the first of these columns would be taken as the label.
+Status ManifestSource::check_one_hot(const SourceListing& listing) const {
+  if (columns_.label_is_named || !columns_.label || listing.fields.empty() || columns_.split) return {};
+  const auto is_bit = [](const std::string& cell) { return cell == "0" || cell == "1"; };
+  if (!std::all_of(class_of_entry_.begin(), class_of_entry_.end(), is_bit)) return {};
+  for (const SourceEntry& entry : listing.entries) {
+    if (!std::all_of(entry.extra.begin(), entry.extra.end(), is_bit)) return {};
+  }
+  return wrong(
+      1,
+      "the columns hold nothing but 0 and 1, as if each were a class; write the class's name in one column "
+      "'label'");
+}
+
+void ManifestSource::warn_of_split_columns(SourceListing& listing) const {
+  for (size_t i = 0; i < listing.fields.size(); ++i) {
+    const bool holds_splits =
+        std::all_of(listing.entries.begin(), listing.entries.end(),
+                    [&](const SourceEntry& entry) { return !split_of_name(entry.extra[i]).empty(); });
+    if (holds_splits && options_.splits)
+      listing.warnings.push_back(
+          concat("[ingest] the column ", in_quotes(listing.fields[i].name),
+                 " holds names of splits and becomes a field; to make splits of it, name it "
+                 "split in the list's first line"));
+  }
+}
+
+}  // namespace dlpipe::data

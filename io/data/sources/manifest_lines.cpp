@@ -1,0 +1,127 @@
+// A line of a list as an entry.
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "dlpipe/io/data/sources/manifest_source.h"
+#include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/data/sources/split_layout.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool leads_out(const fs::path& path) {
+  return std::find(path.begin(), path.end(), "..") != path.end();
+}
+
+}  // namespace
+
+uint64_t ManifestSource::name_begin(const std::string& path) const {
+  if (!path.starts_with('/')) return 0;
+  std::error_code ignored;
+  const std::string root = fs::absolute(root_, ignored).lexically_normal().string();
+  const std::string below = root.ends_with('/') ? root : root + "/";
+  if (path.size() > below.size() && path.starts_with(below)) return below.size();
+  return std::min(path.find_first_not_of('/'), path.size());
+}
+
+std::string ManifestSource::refer_to(const std::string& file, int64_t line, SourceEntry& entry) const {
+  if (file.empty()) return {};
+  SourceEntry mask;
+  mask.path = file;
+  const std::string problem = problem_of(mask, line);
+  if (entry.problem.empty()) entry.problem = problem;
+  return concat(mask.size_bytes, " ", mask.modified_ns, " ", file);
+}
+
+Result<std::vector<std::byte>> ManifestSource::read_referred(const SourceEntry&,
+                                                             std::string_view reference) const {
+  FileStamp stamp;
+  std::istringstream words{std::string(reference)};
+  std::string file;
+  words >> stamp.size_bytes >> stamp.modified_ns;
+  words.get();
+  std::getline(words, file, '\0');
+  return read_stamped_file(full(file), stamp);
+}
+
+std::string ManifestSource::problem_of(SourceEntry& entry, int64_t line) const {
+  const auto stamp = stamp_file(full(entry.path));
+  if (stamp.ok()) {
+    entry.size_bytes = stamp->size_bytes;
+    entry.modified_ns = stamp->modified_ns;
+    return {};
+  }
+  const bool is_gone = stamp.status().code() == ErrorCode::kNotFound;
+  const bool has_backslash = entry.path.find('\\') != std::string::npos;
+  return concat(printable(list_), " line ", line, ": ",
+                is_gone ? "there is no file " + printable(full(entry.path))
+                        : std::string(without_area(stamp.status().message())),
+                is_gone && has_backslash ? "; write / between folders" : "");
+}
+
+Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t line, SourceListing& listing) {
+  if (cells.size() != columns_.count)
+    return wrong(line, concat(cells.size(), " columns, the first line has ", columns_.count,
+                              "; write path,label[,...] on every line"));
+  const std::string& path = cells[columns_.path];
+  const std::string label = columns_.label ? cells[*columns_.label] : std::string();
+  if (path.empty() || (columns_.label && label.empty()))
+    return wrong(line, "an empty path or label; fill it in");
+  if (leads_out(path))
+    return wrong(line, concat(printable(path), " leads out of ", printable(root_),
+                              "; give paths below it, or absolute ones"));
+  const auto [former, fresh] = line_of_path_.emplace(fs::path(full(path)).lexically_normal().string(), line);
+  if (!fresh)
+    return wrong(line,
+                 concat(printable(path), " was listed on line ", former->second, " already; list it once"));
+  SourceEntry entry;
+  entry.path = path;
+  entry.name_begin = name_begin(path);
+  entry.problem = problem_of(entry, line);
+  if (columns_.split) {
+    const std::string& split = cells[*columns_.split];
+    entry.split = split_of_name(split);
+    if (entry.split.empty())
+      return wrong(line, concat("the split ", in_quotes(split),
+                                " is none of train, val and test; --no-splits takes the "
+                                "column as a field"));
+  }
+  DLPIPE_RETURN_IF_ERROR(add_values(cells, line, entry));
+  listing.entries.push_back(std::move(entry));
+  class_of_entry_.push_back(label);
+  line_of_entry_.push_back(line);
+  return {};
+}
+
+Status ManifestSource::add_values(const std::vector<std::string>& cells, int64_t line, SourceEntry& entry) {
+  for (Columns::Extra& extra : columns_.extra) {
+    const std::string& cell = cells[extra.cell];
+    const auto in_column = [&](const Status& status) {
+      return wrong(line, concat("column ", in_quotes(extra.column.name), ": ", status.message()));
+    };
+    if (extra.column.kind == ColumnKind::kText) {
+      entry.extra.push_back(cell);
+    } else if (extra.column.kind == ColumnKind::kMask) {
+      if (leads_out(cell))
+        return in_column(
+            Status(ErrorCode::kCorrupt, concat(printable(cell), " leads out of ", printable(root_))));
+      entry.extra.push_back(refer_to(cell, line, entry));
+    } else if (extra.column.kind == ColumnKind::kLabels) {
+      auto names = names_in_cell(cell);
+      if (!names.ok()) return in_column(names.status());
+      names_.push_back(std::move(*names));
+      entry.extra.emplace_back();
+    } else {
+      auto bytes = encode_cell(extra.column, cell, &extra.numbers);
+      if (!bytes.ok()) return in_column(bytes.status());
+      entry.extra.push_back(std::move(*bytes));
+    }
+  }
+  return {};
+}
+
+}  // namespace dlpipe::data

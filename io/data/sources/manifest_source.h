@@ -1,0 +1,93 @@
+// The source of lists: its columns, its lines and its labels, a file of code for each. Internal to io/data; manifest.cpp says
+// what a list may hold.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/io/data/sources/typed_columns.h"
+
+namespace dlpipe::data {
+
+class ManifestSource final : public Source {
+ public:
+  ManifestSource(std::string list, std::string root, const SourceOptions& options)
+      : list_(std::move(list)), root_(std::move(root)), options_(options) {}
+
+  Result<SourceListing> list() override;
+  Result<std::vector<std::byte>> read(const SourceEntry& entry) const override;
+  Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
+                                               std::string_view reference) const override;
+  Result<Link> where(const SourceEntry& entry) const override;
+
+ private:
+  /// Which cell of a line is what.
+  struct Columns {
+    struct Extra {
+      size_t cell = 0;
+      TypedColumn column;
+      int64_t numbers = 0;  // in each cell of ColumnKind::kNumbers
+    };
+    size_t count = 0;
+    size_t path = 0;
+    std::optional<size_t> label = 1;
+    std::optional<size_t> split;
+    std::vector<Extra> extra;
+    bool label_is_named = false;
+  };
+
+  std::string full(const std::string& path) const {
+    return path.starts_with('/') ? path : root_ + "/" + path;
+  }
+  Status wrong(int64_t line, std::string_view what) const;
+
+  // The file: manifest.cpp.
+  Result<std::string> read_text() const;
+  Status read_lines(std::string_view text, SourceListing& listing);
+  Status read_json(std::string_view text, SourceListing& listing);
+
+  // The first line: manifest_columns.cpp.
+  static bool names_paths(const std::vector<std::string>& cells);
+  /// Finds the columns by it. Answers whether it names them, else it is a picture's.
+  Result<bool> read_head(const std::vector<std::string>& cells, int64_t line, SourceListing& listing);
+  Status find_label(const std::vector<std::string>& cells, int64_t line);
+  /// Of the column in cell `i`, of that name.
+  void add_extra(size_t i, const std::string& name, SourceListing& listing);
+  Status check_typed_columns() const;
+
+  // The other lines: manifest_lines.cpp.
+  Status add_line(const std::vector<std::string>& cells, int64_t line, SourceListing& listing);
+  Status add_values(const std::vector<std::string>& cells, int64_t line, SourceEntry& entry);
+  /// What read_referred() takes, of a mask in a cell; what is wrong with it becomes the entry's problem.
+  std::string refer_to(const std::string& file, int64_t line, SourceEntry& entry) const;
+  std::string problem_of(SourceEntry& entry, int64_t line) const;
+  /// Where the name of a sample begins in its path: absolute ones lose what leads to SRC, or at least the slash.
+  uint64_t name_begin(const std::string& path) const;
+
+  // What the labels mean, once all lines are read: manifest_labels.cpp.
+  void number(SourceListing& listing) const;
+  Status check_labels() const;
+  Status check_one_hot(const SourceListing& listing) const;
+  void warn_of_split_columns(SourceListing& listing) const;
+
+  std::string list_;
+  std::string root_;
+  SourceOptions options_;
+  std::vector<TypedColumn> typed_;
+  Columns columns_;
+  std::vector<std::string> class_of_entry_;
+  std::vector<std::vector<std::string>> names_;  // of the cells of ColumnKind::kLabels, entry by entry
+  std::vector<int64_t> line_of_entry_;
+  std::unordered_map<std::string, int64_t> line_of_path_;
+};
+
+}  // namespace dlpipe::data
