@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/io/formats/json.h"
 #include "tests/cli/program.h"
