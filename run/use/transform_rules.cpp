@@ -203,6 +203,18 @@ const Rules& colours() {
          t.note("the components are ImageNet's, there each picture's own");
          return concat("fancy_pca(", number_text(t.value("alpha", 0, 0.1)), t.p(0.5), ")");
        }},
+      {"CLAHE",
+       [](const TransformCall& t) -> Text {
+         const Json& limit = t.get("clip_limit", 0);
+         const Json& grid = t.get("tile_grid_size", 1);
+         const bool given = grid.is_array() && grid.items().size() == 2;
+         // OpenCV takes the tiles across first.
+         const std::string tiles = given ? concat(number_text(grid.items()[1].as_double()), "x",
+                                                  number_text(grid.items()[0].as_double()))
+                                         : "8";
+         return concat("clahe(", limit.is_number() ? "1.." : "", t.range("clip_limit", 0, "1..4"), ",", tiles,
+                       t.p(0.5), ")");
+       }},
       {"RandomChannelPermutation", [](const TransformCall&) -> Text { return "channel_shuffle"; }},
       {"ChannelDropout",
        [](const TransformCall& t) -> Text {
@@ -250,6 +262,14 @@ const Rules& blurs_and_noise() {
       {"Downscale",
        [](const TransformCall& t) -> Text {
          return concat("downscale(", t.range("scale_range", 0, "0.25"), t.p(0.5), ")");
+       }},
+      {"JPEG",
+       [](const TransformCall& t) -> Text { return concat("jpeg(", t.range("quality", 0, "1..100"), ")"); }},
+      {"ImageCompression",
+       [](const TransformCall& t) -> Text {
+         if (t.get("compression_type", 0).as_string() == "webp")
+           t.note("what is lost is JPEG's, there WebP's");
+         return concat("jpeg(", t.range("quality_range", 1, "99..100"), t.p(0.5), ")");
        }},
       {"GaussNoise",
        [](const TransformCall& t) -> Text {

@@ -6,6 +6,7 @@ A case is a line with the expression, everything that dlpipe would draw being fi
 out_width out_height` with the values that the op is to have drawn where an expression can't fix them, the result's bytes (rows of interleaved channels) and a newline. The same numbers go into the
 library's own function, named beside each op.
 """
+import io
 import os
 import sys
 
@@ -71,6 +72,34 @@ def photometric():
         case(f"gaussian_blur({size},{sigma})", torchvision_tensor("gaussian_blur", [size, size], [sigma, sigma]))
 
 
+def opencv_clahe(clip, tiles):
+    """Albumentations' CLAHE: of L in Lab."""
+    import cv2
+
+    def run(image):
+        lab = cv2.cvtColor(numpy.asarray(image), cv2.COLOR_RGB2LAB)
+        lab[:, :, 0] = cv2.createCLAHE(clip, tiles).apply(lab[:, :, 0])
+        return cv2.cvtColor(lab, cv2.COLOR_LAB2RGB)
+    return run
+
+
+def through_jpeg(quality):
+    """Saved by Pillow, chroma 4:2:0 as is its default, and read again."""
+    def run(image):
+        file = io.BytesIO()
+        image.save(file, "JPEG", quality=quality)
+        return Image.open(file).convert(image.mode)
+    return run
+
+
+def compressions():
+    for quality in (1, 30, 75, 100):
+        case(f"jpeg({quality})", through_jpeg(quality), width=90, height=70)
+    for width, height in ((45, 33), (16, 32), (17, 1), (4, 9), (5, 2), (1, 1)):
+        case("jpeg(50)", through_jpeg(50), width=width, height=height)
+    case("jpeg(20)", through_jpeg(20), channels=1)
+
+
 def filters():
     import cv2
     array = numpy.asarray
@@ -88,6 +117,10 @@ def filters():
             radians = numpy.deg2rad(angle)
             kernel[round(size // 2 - i * numpy.sin(radians)), round(size // 2 + i * numpy.cos(radians))] += 1 / size
         case(f"motion_blur({size},{angle})", lambda image, k=kernel: cv2.filter2D(array(image), -1, k))
+    for clip, tiles, width, height in ((2, (8, 8), 45, 33), (1.5, (4, 3), 64, 48), (40, (8, 8), 90, 70), (4, (8, 8), 7, 5),
+                                       (4, (8, 8), 64, 45)):
+        case(f"clahe({clip},{tiles[1]}x{tiles[0]})", opencv_clahe(clip, tiles), width=width, height=height)
+    case("clahe(3)", lambda image: cv2.createCLAHE(3, (8, 8)).apply(array(image)), channels=1)
     for scale, name, kind in ((0.25, "nearest", Image.Resampling.NEAREST), (0.5, "bilinear", Image.Resampling.BILINEAR)):
         case(f"downscale({scale},{name})", lambda image, s=scale, k=kind: image.resize(
             (int(image.width * s), int(image.height * s)), k).resize(image.size, k))
@@ -217,6 +250,7 @@ def write(op, cases):
 
 def main():
     photometric()
+    compressions()
     filters()
     resizes()
     orientations()
