@@ -15,9 +15,16 @@ enum class Views : uint8_t {
   /// Half the weight on the picture, a quarter each on it moved by a pixel up and left, and down and right
   /// (edges reflected); of each also the mirror image. Six views.
   kFlipTranslate,
+  /// The four corners and the centre of the picture, each 7/8 of its height and width (224 of 256), rounded down: the crops of
+  /// torchvision's FiveCrop. The model sees pictures of that size, so the chain makes larger ones.
+  kFiveCrop,
+  kTenCrop,  // the same five and the mirror image of each (TenCrop)
 };
-inline constexpr Named<Views> kViewNames[] = {
-    {"none", Views::kOne}, {"flip", Views::kFlip}, {"flip_translate", Views::kFlipTranslate}};
+inline constexpr Named<Views> kViewNames[] = {{"none", Views::kOne},
+                                              {"flip", Views::kFlip},
+                                              {"flip_translate", Views::kFlipTranslate},
+                                              {"five_crop", Views::kFiveCrop},
+                                              {"ten_crop", Views::kTenCrop}};
 /// kMisuse suggests the nearest name.
 inline Result<Views> parse_views(std::string_view name) {
   return value_named(kViewNames, name, "eval", "--tta");

@@ -1,5 +1,6 @@
 #include "dlpipe/run/use/views.h"
 
+#include <algorithm>
 #include <array>
 #include <span>
 
@@ -46,10 +47,31 @@ Tensor flip_logits(engine::Module& model, const Tensor& pixels) {
   return engine::scale(engine::add(plain_logits(model, pixels), plain_logits(model, mirrored(pixels))), 0.5);
 }
 
+/// The mean over corners and centre, of each also mirrored if `flips`.
+Tensor crop_logits(engine::Module& model, const Tensor& pixels, bool flips) {
+  const Tensor whole = engine::plain(pixels);
+  const int64_t height = std::max<int64_t>(whole.size(1) * 7 / 8, 1);
+  const int64_t width = std::max<int64_t>(whole.size(2) * 7 / 8, 1);
+  const int64_t down = whole.size(1) - height, across = whole.size(2) - width;
+  // Half of what is left over, a half rounded to even: torchvision's centre.
+  const auto middle = [](int64_t rest) { return rest / 2 + (rest % 2 == 1 && rest / 2 % 2 == 1 ? 1 : 0); };
+  const std::array<std::array<int64_t, 2>, 5> places = {
+      {{0, 0}, {0, across}, {down, 0}, {down, across}, {middle(down), middle(across)}}};
+  Tensor sum;
+  for (const auto& [top, left] : places) {
+    const Tensor crop = part(part(whole, 1, top, top + height), 2, left, left + width).contiguous_copy();
+    const Tensor logits = flips ? flip_logits(model, crop) : plain_logits(model, crop);
+    sum = sum.defined() ? engine::add(sum, logits) : logits;
+  }
+  return engine::scale(sum, 1.0 / static_cast<double>(places.size()));
+}
+
 }  // namespace
 
 Tensor view_logits(engine::Module& model, const Tensor& pixels, Views views) {
   if (views == Views::kOne) return plain_logits(model, pixels);
+  if (views == Views::kFiveCrop || views == Views::kTenCrop)
+    return crop_logits(model, pixels, views == Views::kTenCrop);
   Tensor logits = flip_logits(model, pixels);
   if (views == Views::kFlip) return logits;
   const Tensor moved =
