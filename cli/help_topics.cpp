@@ -5,6 +5,7 @@
 #include "dlpipe/augment/op.h"
 #include "dlpipe/augment/value.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/cli/help_text.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/engine/metrics/metrics.h"
 #include "dlpipe/engine/models/model.h"
@@ -19,29 +20,40 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
+/// `text` behind `indent` blanks, broken at the terminal's width; what follows stands four blanks further in.
+std::string paragraph(const std::string& text, size_t indent) {
+  return concat(std::string(indent, ' '), wrap(text, text_width() - indent - 4, indent + 4), "\n");
+}
+
+std::string describe_op_parameter(const augment::OpParam& param) {
+  const std::string bounds = augment::bounds_text(param);
+  std::string choices;
+  for (const std::string& choice : param.choices) choices += (choices.empty() ? ": " : ", ") + choice;
+  return concat(param.name, " (", param.kind, bounds.empty() ? "" : ", " + bounds,
+                param.unit.empty() ? "" : (bounds.empty() ? ", " : " ") + param.unit, ", ",
+                param.default_value.empty() ? "required" : "default " + param.default_value, ")  ",
+                param.help, choices);
+}
+
 std::string describe_ops() {
-  std::string text =
-      "Augmentations, written one after another: --augment \"pad_crop(32,4) hflip\".\n"
-      "Arguments come in order or by name, hflip(p=0.3); those with a default may be left out.\n"
-      "Kinds: drawn and ints are a number, or a range LO..HI to draw from; of spread one number is the "
-      "distance\n"
-      "from the value that changes nothing, brightness(0.4) draws from 0.6..1.4; ops are other ops, with "
-      "'|'\n"
-      "between alternatives: one_of(hflip(1) | rot90 | invert).\n\n";
+  const size_t width = text_width();
+  std::string text = concat(
+      wrap("Augmentations, written one after another: --augment \"pad_crop(32,4) hflip\". Arguments come in "
+           "order or by name, hflip(p=0.3); those with a default may be left out.",
+           width, 0),
+      "\n",
+      wrap("Kinds: drawn and ints are a number, or a range LO..HI to draw from; of spread one number is the "
+           "distance from the value that changes nothing, brightness(0.4) draws from 0.6..1.4; ops are other "
+           "ops, "
+           "with '|' between alternatives: one_of(hflip(1) | rot90 | invert).",
+           width, 0),
+      "\n\n");
   for (const augment::OpRecord* record : augment::OpRegistry::builtin().records()) {
     std::string signature;
     for (const augment::OpParam& param : record->params)
       signature += (signature.empty() ? "" : ", ") + param.name;
-    text += concat(record->name, "(", signature, ")  ", record->help, "\n");
-    for (const augment::OpParam& param : record->params) {
-      const std::string bounds = augment::bounds_text(param);
-      std::string choices;
-      for (const std::string& choice : param.choices) choices += (choices.empty() ? ": " : ", ") + choice;
-      text += concat("    ", param.name, " (", param.kind, bounds.empty() ? "" : ", " + bounds,
-                     param.unit.empty() ? "" : (bounds.empty() ? ", " : " ") + param.unit, ", ",
-                     param.default_value.empty() ? "required" : "default " + param.default_value, ")  ",
-                     param.help, choices, "\n");
-    }
+    text += paragraph(concat(record->name, "(", signature, ")  ", record->help), 0);
+    for (const augment::OpParam& param : record->params) text += paragraph(describe_op_parameter(param), 4);
   }
   return text;
 }

@@ -52,7 +52,8 @@ TEST(Help, WrapsAtTheTerminalsWidthWithWordsWhole) {
   for (const std::vector<std::string>& command : {std::vector<std::string>{"--help"},
                                                   {"train", "--help-all"},
                                                   {"ingest", "--help"},
-                                                  {"bench", "ops", "--help"}}) {
+                                                  {"bench", "ops", "--help"},
+                                                  {"help", "ops"}}) {
     std::vector<std::string> wide_words;
     for (const auto& [columns, most] : {std::pair("120", 120u), {"80", 80u}, {"50", 50u}, {"1000", 120u}}) {
       const Columns set(columns);
