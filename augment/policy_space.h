@@ -23,6 +23,24 @@ struct PolicyOpScale {
   bool has_magnitude() const { return first != last; }
 };
 
+/// AutoAugment's ops and scales. RandAugment draws from all but the first.
+inline constexpr PolicyOpScale kAutoAugmentSpace[] = {{"invert"},
+                                                      {"identity"},
+                                                      {"shear_x", 0, 0.3, PolicyOpScale::kBoth},
+                                                      {"shear_y", 0, 0.3, PolicyOpScale::kBoth},
+                                                      {"translate_x", 0, 150.0 / 331, PolicyOpScale::kBoth},
+                                                      {"translate_y", 0, 150.0 / 331, PolicyOpScale::kBoth},
+                                                      {"rotate", 0, 30, PolicyOpScale::kBoth},
+                                                      {"brightness", 0, 0.9, PolicyOpScale::kBoth},
+                                                      {"saturation", 0, 0.9, PolicyOpScale::kBoth},
+                                                      {"contrast", 0, 0.9, PolicyOpScale::kBoth},
+                                                      {"sharpness", 0, 0.9, PolicyOpScale::kBoth},
+                                                      {"posterize", 8, 4},
+                                                      {"solarize", 1, 0},
+                                                      {"autocontrast"},
+                                                      {"equalize"}};
+inline constexpr std::span<const PolicyOpScale> kRandAugmentSpace = std::span(kAutoAugmentSpace).subspan(1);
+
 /// The magnitude of `bin` of `bins`; those of posterize are whole.
 double magnitude_of(const PolicyOpScale& op, int bin, int bins);
 

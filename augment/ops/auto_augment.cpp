@@ -9,21 +9,6 @@ namespace dlpipe::augment {
 
 namespace {
 
-constexpr PolicyOpScale::Sign kBoth = PolicyOpScale::kBoth;
-constexpr PolicyOpScale kSpace[] = {{"shear_x", 0, 0.3, kBoth},
-                                    {"shear_y", 0, 0.3, kBoth},
-                                    {"translate_x", 0, 150.0 / 331, kBoth},
-                                    {"translate_y", 0, 150.0 / 331, kBoth},
-                                    {"rotate", 0, 30, kBoth},
-                                    {"brightness", 0, 0.9, kBoth},
-                                    {"saturation", 0, 0.9, kBoth},
-                                    {"contrast", 0, 0.9, kBoth},
-                                    {"sharpness", 0, 0.9, kBoth},
-                                    {"posterize", 8, 4},
-                                    {"solarize", 1, 0},
-                                    {"autocontrast"},
-                                    {"equalize"},
-                                    {"invert"}};
 constexpr int kBins = 10;
 
 struct Part {
@@ -126,7 +111,7 @@ class AutoAugment : public ChainPolicy {
     for (const Pair& pair : pairs) {
       std::string expression;
       for (const Part& part : pair) {
-        for (const PolicyOpScale& op : kSpace) {
+        for (const PolicyOpScale& op : kAutoAugmentSpace) {
           if (op.name != part.name) continue;
           expression +=
               concat(expression.empty() ? "" : " ", signed_expression(op, magnitude_of(op, part.bin, kBins),

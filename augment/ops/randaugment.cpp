@@ -6,22 +6,6 @@ namespace dlpipe::augment {
 
 namespace {
 
-constexpr PolicyOpScale::Sign kBoth = PolicyOpScale::kBoth;
-constexpr PolicyOpScale kSpace[] = {{"identity"},
-                                    {"shear_x", 0, 0.3, kBoth},
-                                    {"shear_y", 0, 0.3, kBoth},
-                                    {"translate_x", 0, 150.0 / 331, kBoth},
-                                    {"translate_y", 0, 150.0 / 331, kBoth},
-                                    {"rotate", 0, 30, kBoth},
-                                    {"brightness", 0, 0.9, kBoth},
-                                    {"saturation", 0, 0.9, kBoth},
-                                    {"contrast", 0, 0.9, kBoth},
-                                    {"sharpness", 0, 0.9, kBoth},
-                                    {"posterize", 8, 4},
-                                    {"solarize", 1, 0},
-                                    {"autocontrast"},
-                                    {"equalize"}};
-
 class RandAugment : public ChainPolicy {
  public:
   explicit RandAugment(OpArguments& arguments)
@@ -39,7 +23,7 @@ class RandAugment : public ChainPolicy {
       arguments.refuse({ErrorCode::kMisuse,
                         concat("magnitude counts from 0 to bins - 1 = ", bins - 1, ", got ", magnitude)});
     std::vector<std::string> all;
-    for (const PolicyOpScale& op : kSpace)
+    for (const PolicyOpScale& op : kRandAugmentSpace)
       all.push_back(signed_expression(op, magnitude_of(op, magnitude, bins), how_text(arguments)));
     return all;
   }
