@@ -73,6 +73,9 @@ std::function<Status()> setup(Flags& flags) {
       .range(1, 100);
   flags.add_option("--cell", options->preview.cell, "Width and height of one picture, in pixels")
       .range(8, 1024);
+  flags.add_flag("--boxes", options->preview.marks.boxes, "Draw the boxes, moved with the pictures");
+  flags.add_flag("--points", options->preview.marks.points, "Draw the key points that are visible");
+  flags.add_flag("--masks", options->preview.marks.masks, "Tint what the masks say is of a class but 0");
   flags.add_option("--seed", options->preview.seed, "Seed of the draws");
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };

@@ -30,8 +30,8 @@ ImageView part(const ImageView& image, int x, int y, int width, int height) {
   return {image.row(y) + ptrdiff_t{x} * image.channels, width, height, image.channels, image.stride};
 }
 
-/// `picture` in the middle of `cell`, made smaller where it doesn't fit.
-void place(const ConstImageView& picture, const ImageView& cell, std::vector<std::byte>& work) {
+/// `picture` in the middle of `cell`, made smaller where it doesn't fit; answers where it stands.
+ImageView place(const ConstImageView& picture, const ImageView& cell, std::vector<std::byte>& work) {
   int width = picture.width;
   int height = picture.height;
   if (width > cell.width || height > cell.height) {
@@ -44,6 +44,7 @@ void place(const ConstImageView& picture, const ImageView& cell, std::vector<std
   const ImageView to = part(cell, (cell.width - width) / 2, (cell.height - height) / 2, width, height);
   augment::resize(augment::whole_resize(picture.width, picture.height, width, height), picture, to, false,
                   work);
+  return to;
 }
 
 /// Decodes pictures of one dataset.
@@ -66,6 +67,13 @@ class Source {
     const Status decoded = decoder_.decode_oriented(bytes, info, all, picture.view);
     if (!decoded.ok()) return decoded.with_context(concat("[preview] sample ", sample, ": "));
     return picture;
+  }
+  /// Of the picture that decode answered.
+  Result<SampleMarks> marks(int64_t sample, const MarkKinds& kinds, const ImageView& picture) {
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(sample));
+    Result<SampleMarks> marks = SampleMarks::read(*dataset_, record, kinds, picture.width, picture.height);
+    if (!marks.ok()) return marks.status().with_context(concat("[preview] sample ", sample, ": "));
+    return marks;
   }
 
  private:
@@ -106,6 +114,7 @@ Result<PreviewReport> preview(const data::Dataset& dataset, const PreviewOptions
   }
   if (dataset.size() == 0)
     return Status(ErrorCode::kMisuse, concat("[preview] ", dataset.directory(), " is empty"));
+  DLPIPE_RETURN_IF_ERROR(SampleMarks::check(dataset, o.marks));
   const int64_t samples = std::min(o.samples, dataset.size());
   const int64_t step = o.cell + kGap;
   PreviewReport report;
@@ -123,13 +132,19 @@ Result<PreviewReport> preview(const data::Dataset& dataset, const PreviewOptions
   for (int64_t i = 0; i < samples; ++i) {
     const int64_t sample = i * dataset.size() / samples;
     DLPIPE_ASSIGN_OR_RETURN(const Picture original, source.decode(sample));
+    DLPIPE_ASSIGN_OR_RETURN(const SampleMarks marks, source.marks(sample, o.marks, original.view));
+    Picture shown(original.view.width, original.view.height, static_cast<int>(o.channels));
+    augment::copy_image(original.view, shown.view, false);
+    marks.tint(shown.view);
     for (size_t c = 0; c < runners.size(); ++c, ++row) {
-      place(original.view, cell(row, 0), work);
+      marks.draw(place(shown.view, cell(row, 0), work));
       for (int64_t time = 0; time < o.times; ++time) {
         const SampleKey key = {.seed = o.seed, .epoch = time, .position = sample, .sample = sample};
         Result<Picture> result = runners[c].run(original.view, key);
         if (!result.ok()) return result.status().with_context(concat("[preview] sample ", sample, ": "));
-        place(result->view, cell(row, time + 1), work);
+        const SampleMarks moved = marks.moved(runners[c].plan);
+        moved.tint(result->view);
+        moved.draw(place(result->view, cell(row, time + 1), work));
         report.cells.push_back(
             {sample, static_cast<int>(c), time, augment::Chain::describe(runners[c].plan)});
       }

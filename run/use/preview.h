@@ -11,6 +11,7 @@
 #include "dlpipe/augment/op.h"
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/data/dataset.h"
+#include "dlpipe/run/use/preview_marks.h"
 
 namespace dlpipe::run {
 
@@ -22,6 +23,7 @@ struct PreviewOptions {
   int64_t cell = 160;               // pixels of the square that a picture is fitted into
   uint64_t seed = 0;
   int64_t channels = 3;
+  MarkKinds marks;  // drawn over originals and results
 };
 
 /// One picture of the grid.

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "dlpipe/io/data/codec/image_codec.h"
 #include "tests/cli/program.h"
 
 namespace dlpipe::test {
@@ -65,6 +66,83 @@ TEST_F(PreviewCommand, TheSameSeedDrawsTheSamePicture) {
   };
   EXPECT_EQ(draw("a.png", "3"), draw("b.png", "3"));
   EXPECT_NE(draw("a.png", "3"), draw("b.png", "4"));
+}
+
+/// Three channels of a PNG.
+struct Grid {
+  std::vector<uint8_t> pixels;
+  int width = 0;
+  std::array<int, 3> at(int x, int y) const {
+    const uint8_t* const pixel =
+        &pixels[(static_cast<size_t>(y) * static_cast<size_t>(width) + static_cast<size_t>(x)) * 3];
+    return {pixel[0], pixel[1], pixel[2]};
+  }
+};
+Grid read_grid(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(text.data()), text.size());
+  const data::ImageInfo info = value_or_throw(data::probe_image(bytes));
+  Grid grid{std::vector<uint8_t>(static_cast<size_t>(info.width * info.height * 3)), info.width};
+  data::ImageDecoder decoder;
+  throw_if_error(decoder.decode_oriented(bytes, info, {0, 0, info.width, info.height},
+                                         {grid.pixels.data(), info.width, info.height, 3, info.width * 3}));
+  return grid;
+}
+
+// One picture of 24 x 24 in cells of that size: a box, a point of it and one that can't be seen, a mask.
+TEST(PreviewMarks, MoveWithThePicture) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "src", "--per-class", "1", "--size", "24"}).exit_code, 0);
+  std::vector<uint8_t> mask(24 * 24);
+  for (int y = 12; y < 20; ++y) std::fill_n(&mask[static_cast<size_t>(y * 24 + 10)], 6, uint8_t{2});
+  const auto png = value_or_throw(data::encode_png({mask.data(), 24, 24, 1, 24}));
+  std::ofstream(dir / "src/mask.png", std::ios::binary)
+      .write(reinterpret_cast<const char*>(png.data()), static_cast<std::streamsize>(png.size()));
+  std::ofstream(dir / "src/list.jsonl")
+      << "{\"path\": \"bar/00000.jpg\", \"box\": [[1, 2, 9, 9]], "
+         "\"point\": [[5.5, 5.5, 1], [20, 20, 0]], \"mask\": \"mask.png\"}\n";
+  Outcome outcome = run_dlpipe({"ingest", dir / "src/list.jsonl", dir / "data", "--field", "box:boxes",
+                                "--field", "point:points", "--field", "mask:mask"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto draw = [&](const std::string& name, const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments = {"preview",  "--data",  dir / "data", "--augment", "hflip(1)", "-o",
+                                          dir / name, "--times", "1",          "--cell",    "24"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Outcome drawn = run_dlpipe(arguments);
+    EXPECT_EQ(drawn.exit_code, 0) << drawn.err;
+    return read_grid(dir / name);
+  };
+  const Grid plain = draw("plain.png", {});
+  const Grid marked = draw("marked.png", {"--boxes", "--points", "--masks"});
+  constexpr int kLeft = 4, kRight = 4 + 28, kTop = 4;
+  constexpr std::array<int, 3> kRed = {230, 25, 75};
+  const auto changed = [&](int x, int y) { return plain.at(x, y) != marked.at(x, y); };
+  for (int i = 1; i < 9; ++i) {  // the frame's upper line, in both
+    EXPECT_EQ(marked.at(kLeft + i, kTop + 2), kRed);
+    EXPECT_EQ(marked.at(kRight + 23 - i, kTop + 2), kRed);
+  }
+  EXPECT_EQ(marked.at(kLeft + 5, kTop + 5), kRed) << "the point";
+  EXPECT_EQ(marked.at(kRight + 18, kTop + 5), kRed);
+  EXPECT_FALSE(changed(kLeft + 20, kTop + 20)) << "it can't be seen";
+  for (int y = 12; y < 20; ++y) {
+    const auto tinted = [&](int x) {
+      const auto [r, g, b] = plain.at(x, kTop + y);
+      return std::array<int, 3>{(r + 60) / 2, (g + 180) / 2, (b + 75) / 2};
+    };
+    for (int x = 10; x < 16; ++x) {
+      EXPECT_EQ(marked.at(kLeft + x, kTop + y), tinted(kLeft + x));
+      EXPECT_EQ(marked.at(kRight + 23 - x, kTop + y), tinted(kRight + 23 - x));
+    }
+    EXPECT_FALSE(changed(kLeft + 9, kTop + y));
+  }
+}
+
+TEST_F(PreviewCommand, MarksThatTheDatasetHasNotAreNamed) {
+  const Outcome outcome =
+      run_dlpipe({"preview", "--data", dir_ / "data", "--augment", "hflip", "-o", dir_ / "x.png", "--boxes"});
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_NE(outcome.err.find("has no boxes: its fields are image, label"), std::string::npos) << outcome.err;
 }
 
 TEST_F(PreviewCommand, MistakesAreNamedAndWriteNothing) {

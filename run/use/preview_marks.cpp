@@ -1,0 +1,182 @@
+#include "dlpipe/run/use/preview_marks.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "dlpipe/augment/copy.h"
+#include "dlpipe/augment/moving.h"
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/mask.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+using augment::Pixel;
+using Kind = data::FieldKind;
+
+constexpr uint8_t kUnknown = 255;  // what comes from outside of a mask
+constexpr int kPointReach = 2;     // pixels on each side of a point's middle
+
+/// Colours that neighbours in the list are easily told apart by.
+Pixel color_of(size_t index) {
+  constexpr std::array<Pixel, 8> kColors = {{{230, 25, 75, 255},
+                                             {60, 180, 75, 255},
+                                             {255, 225, 25, 255},
+                                             {0, 130, 200, 255},
+                                             {245, 130, 48, 255},
+                                             {145, 30, 180, 255},
+                                             {70, 240, 240, 255},
+                                             {240, 50, 230, 255}}};
+  return kColors[index % kColors.size()];
+}
+
+std::vector<float> numbers_of(std::span<const std::byte> bytes) {
+  std::vector<float> numbers(bytes.size() / sizeof(float));
+  if (!numbers.empty()) std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(float));
+  return numbers;
+}
+
+/// The frame of a box, one pixel wide, inside `shown`.
+void draw_frame(const ImageView& shown, int left, int top, int right, int bottom, const Pixel& color) {
+  left = std::clamp(left, 0, shown.width - 1);
+  right = std::clamp(right - 1, left, shown.width - 1);
+  top = std::clamp(top, 0, shown.height - 1);
+  bottom = std::clamp(bottom - 1, top, shown.height - 1);
+  augment::fill_region(shown, {left, top, right - left + 1, 1}, color);
+  augment::fill_region(shown, {left, bottom, right - left + 1, 1}, color);
+  augment::fill_region(shown, {left, top, 1, bottom - top + 1}, color);
+  augment::fill_region(shown, {right, top, 1, bottom - top + 1}, color);
+}
+
+}  // namespace
+
+Status SampleMarks::check(const data::Dataset& dataset, const MarkKinds& kinds) {
+  std::string names;
+  const auto has = [&](Kind kind) {
+    return std::any_of(dataset.fields().begin(), dataset.fields().end(),
+                       [&](const data::Field& field) { return field.kind == kind; });
+  };
+  const std::pair<bool, std::pair<Kind, const char*>> asked[] = {{kinds.boxes, {Kind::kBoxes, "boxes"}},
+                                                                 {kinds.points, {Kind::kPoints, "points"}},
+                                                                 {kinds.masks, {Kind::kMask, "masks"}}};
+  for (const data::Field& field : dataset.fields()) names += concat(names.empty() ? "" : ", ", field.name);
+  for (const auto& [is_asked, what] : asked) {
+    if (is_asked && !has(what.first)) {
+      return misuse("preview", dataset.directory(), " has no ", what.second, ": its fields are ", names,
+                    "; leave --", what.second, " out");
+    }
+  }
+  return {};
+}
+
+Result<SampleMarks> SampleMarks::read(const data::Dataset& dataset, std::span<const std::byte> record,
+                                      const MarkKinds& kinds, int width, int height) {
+  SampleMarks marks;
+  marks.shows_boxes_ = kinds.boxes;
+  marks.width_ = width;
+  marks.height_ = height;
+  data::MaskDecoder decoder;
+  std::vector<std::string> boxes;  // names, in boxes_'s order
+  for (const Kind kind : {Kind::kBoxes, Kind::kPoints, Kind::kMask}) {
+    for (const data::Field& field : dataset.fields()) {
+      if (field.kind != kind) continue;
+      DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes,
+                              data::field_bytes(dataset, record, field.name));
+      if (kind == Kind::kBoxes && (kinds.boxes || kinds.points)) {
+        boxes.push_back(field.name);
+        marks.boxes_.push_back({numbers_of(bytes)});
+      }
+      if (kind == Kind::kPoints && kinds.points) {
+        const auto of = std::find(boxes.begin(), boxes.end(), field.of);
+        const size_t points = field.shape.rank() == 2 ? static_cast<size_t>(field.shape[0]) : 1;
+        marks.points_.push_back(
+            {numbers_of(bytes), points, of == boxes.end() ? -1 : static_cast<int>(of - boxes.begin())});
+      }
+      if (kind != Kind::kMask || !kinds.masks || bytes.empty()) continue;
+      DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_mask(bytes));
+      DLPIPE_RETURN_IF_ERROR(data::check_mask_size(info, width, height));
+      DLPIPE_ASSIGN_OR_RETURN(const ConstImageView mask, decoder.decode(bytes));
+      Mask& kept = marks.masks_.emplace_back();
+      for (int y = 0; y < mask.height; ++y)
+        kept.classes.insert(kept.classes.end(), mask.row(y), mask.row(y) + mask.width);
+    }
+  }
+  return marks;
+}
+
+SampleMarks SampleMarks::moved(const augment::ChainPlan& plan) const {
+  const augment::Moving moving(plan);
+  SampleMarks result = *this;
+  result.width_ = plan.out.width;
+  result.height_ = plan.out.height;
+  std::vector<std::vector<uint8_t>> kept(boxes_.size());
+  for (size_t b = 0; b < boxes_.size(); ++b) {
+    moving.boxes(result.boxes_[b].numbers, kept[b]);
+    std::vector<float> left;
+    for (size_t i = 0; i < kept[b].size(); ++i) {
+      const float* const row = result.boxes_[b].numbers.data() + 4 * i;
+      if (kept[b][i] != 0) left.insert(left.end(), row, row + 4);
+    }
+    result.boxes_[b].numbers = std::move(left);
+  }
+  for (Rows& points : result.points_) {
+    moving.points(points.numbers);
+    if (points.of < 0) continue;
+    const std::vector<uint8_t>& owners = kept[static_cast<size_t>(points.of)];
+    for (size_t i = 0; i < points.numbers.size() / 3; ++i) {
+      const size_t row = i / points.points_per_row;
+      if (row < owners.size() && owners[row] == 0) points.numbers[3 * i + 2] = 0;
+    }
+  }
+  for (size_t m = 0; m < masks_.size(); ++m) {
+    std::vector<uint8_t>& out = result.masks_[m].classes;
+    out.assign(static_cast<size_t>(plan.out.width) * static_cast<size_t>(plan.out.height), kUnknown);
+    moving.mask({masks_[m].classes.data(), width_, height_, 1, width_},
+                {out.data(), plan.out.width, plan.out.height, 1, plan.out.width}, kUnknown);
+  }
+  return result;
+}
+
+void SampleMarks::tint(const ImageView& picture) const {
+  for (const Mask& mask : masks_) {
+    for (int y = 0; y < picture.height; ++y) {
+      uint8_t* pixel = picture.row(y);
+      for (int x = 0; x < picture.width; ++x, pixel += picture.channels) {
+        const uint8_t value =
+            mask.classes[static_cast<size_t>(y) * static_cast<size_t>(width_) + static_cast<size_t>(x)];
+        if (value == 0 || value == kUnknown) continue;
+        const Pixel color = color_of(value - 1u);
+        for (int c = 0; c < picture.channels; ++c)
+          pixel[c] = static_cast<uint8_t>((pixel[c] + color[static_cast<size_t>(c)]) / 2);
+      }
+    }
+  }
+}
+
+void SampleMarks::draw(const ImageView& shown) const {
+  const float across = static_cast<float>(shown.width) / static_cast<float>(width_);
+  const float down = static_cast<float>(shown.height) / static_cast<float>(height_);
+  const auto x_of = [&](float x) { return static_cast<int>(x * across); };
+  const auto y_of = [&](float y) { return static_cast<int>(y * down); };
+  for (const Rows& boxes : boxes_) {
+    if (!shows_boxes_) break;
+    for (size_t i = 0; i + 3 < boxes.numbers.size(); i += 4) {
+      const float* const box = boxes.numbers.data() + i;
+      draw_frame(shown, x_of(box[0]), y_of(box[1]), x_of(box[2]), y_of(box[3]), color_of(i / 4));
+    }
+  }
+  for (const Rows& points : points_) {
+    for (size_t i = 0; i + 2 < points.numbers.size(); i += 3) {
+      if (!(points.numbers[i + 2] > 0)) continue;
+      const int x = x_of(points.numbers[i]), y = y_of(points.numbers[i + 1]);
+      const Pixel color = color_of(i / 3 / points.points_per_row);
+      augment::fill_region(shown, {x - kPointReach, y, 2 * kPointReach + 1, 1}, color);
+      augment::fill_region(shown, {x, y - kPointReach, 1, 2 * kPointReach + 1}, color);
+    }
+  }
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,59 @@
+// What `dlpipe preview` draws over a picture: its boxes, key points and masks, where a chain moves them to (augment/moving.h).
+//
+// A SampleMarks belongs to one thread. Cost: one pass over the masks' pixels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dlpipe/augment/chain.h"
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/image.h"
+#include "dlpipe/io/data/dataset.h"
+
+namespace dlpipe::run {
+
+struct MarkKinds {
+  bool boxes = false;
+  bool points = false;
+  bool masks = false;
+};
+
+class SampleMarks {
+ public:
+  /// kMisuse names a kind of which the dataset has no field.
+  static Status check(const data::Dataset& dataset, const MarkKinds& kinds);
+  /// The marks of one record, as they lie in the whole picture of this size.
+  static Result<SampleMarks> read(const data::Dataset& dataset, std::span<const std::byte> record,
+                                  const MarkKinds& kinds, int width, int height);
+
+  /// Where the plan moves them to; dropped boxes are left out, and so are the points that belong to them.
+  SampleMarks moved(const augment::ChainPlan& plan) const;
+  /// Blends the masks' colours over `picture`, which has the size that the marks are for. Class 0 and 255, which stands for
+  /// "nothing known", stay clear.
+  void tint(const ImageView& picture) const;
+  /// Draws boxes and points over `shown`: the picture of width x height at another size.
+  void draw(const ImageView& shown) const;
+
+ private:
+  struct Rows {
+    std::vector<float> numbers;
+    size_t points_per_row = 1;
+    int of = -1;  // of points: index of the boxes that they belong to
+  };
+  struct Mask {
+    std::vector<uint8_t> classes;  // [height, width]
+  };
+
+  bool shows_boxes_ = false;  // else they are there for their points' sake
+  int width_ = 0;
+  int height_ = 0;
+  std::vector<Rows> boxes_;
+  std::vector<Rows> points_;
+  std::vector<Mask> masks_;
+};
+
+}  // namespace dlpipe::run
