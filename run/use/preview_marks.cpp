@@ -159,8 +159,9 @@ void SampleMarks::tint(const ImageView& picture) const {
 void SampleMarks::draw(const ImageView& shown) const {
   const float across = static_cast<float>(shown.width) / static_cast<float>(width_);
   const float down = static_cast<float>(shown.height) / static_cast<float>(height_);
-  const auto x_of = [&](float x) { return static_cast<int>(x * across); };
-  const auto y_of = [&](float y) { return static_cast<int>(y * down); };
+  constexpr float kFar = 1 << 20;  // marks may lie anywhere; an int doesn't hold that
+  const auto x_of = [&](float x) { return static_cast<int>(std::clamp(x * across, -kFar, kFar)); };
+  const auto y_of = [&](float y) { return static_cast<int>(std::clamp(y * down, -kFar, kFar)); };
   for (const Rows& boxes : boxes_) {
     if (!shows_boxes_) break;
     for (size_t i = 0; i + 3 < boxes.numbers.size(); i += 4) {
