@@ -117,23 +117,25 @@ void Transpose(int16_t* values) {
   }
 }
 #else
-void Transpose(int16_t* HWY_RESTRICT values) {
+HWY_INLINE void Transpose(int16_t* HWY_RESTRICT values) {
   const hn::FixedTag<int16_t, kSide> d;
-  using Row = hn::Vec<decltype(d)>;
   const auto row = [&](size_t k) HWY_ATTR { return hn::Load(d, values + kSide * k); };
+  const auto low = [&](auto x, auto y) HWY_ATTR { return hn::InterleaveLower(d, x, y); };
+  const auto high = [&](auto x, auto y) HWY_ATTR { return hn::InterleaveUpper(d, x, y); };
   // Interleaving row k with row k + 4, three times, turns rows into columns.
-  const auto mixed = [&](Row(&to)[8], const Row(&from)[8]) HWY_ATTR {
-    for (size_t k = 0; k < 4; ++k) {
-      to[2 * k] = hn::InterleaveLower(d, from[k], from[k + 4]);
-      to[2 * k + 1] = hn::InterleaveUpper(d, from[k], from[k + 4]);
-    }
+  const auto a0 = low(row(0), row(4)), a1 = high(row(0), row(4)), a2 = low(row(1), row(5));
+  const auto a3 = high(row(1), row(5)), a4 = low(row(2), row(6)), a5 = high(row(2), row(6));
+  const auto a6 = low(row(3), row(7)), a7 = high(row(3), row(7));
+  const auto b0 = low(a0, a4), b1 = high(a0, a4), b2 = low(a1, a5), b3 = high(a1, a5);
+  const auto b4 = low(a2, a6), b5 = high(a2, a6), b6 = low(a3, a7), b7 = high(a3, a7);
+  const auto write = [&](size_t k, auto x, auto y) HWY_ATTR {
+    hn::Store(low(x, y), d, values + kSide * k);
+    hn::Store(high(x, y), d, values + kSide * (k + 1));
   };
-  Row a[8] = {row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)};
-  Row b[8] = {a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]};
-  mixed(b, a);
-  mixed(a, b);
-  mixed(b, a);
-  for (size_t k = 0; k < 8; ++k) hn::Store(b[k], d, values + kSide * k);
+  write(0, b0, b4);
+  write(2, b1, b5);
+  write(4, b2, b6);
+  write(6, b3, b7);
 }
 #endif
 
@@ -166,6 +168,34 @@ void Quantize(const Quantizer& by, int16_t* values) {
   }
 }
 
+#if HWY_TARGET == HWY_SCALAR
+void LoadBlock(const uint8_t* block, ptrdiff_t stride, int16_t* to) {
+  for (int i = 0; i < kSide * kSide; ++i)
+    to[i] = static_cast<int16_t>(block[i / kSide * stride + i % kSide] - 128);
+}
+void StoreBlock(const int16_t* from, uint8_t* block, ptrdiff_t stride) {
+  for (int i = 0; i < kSide * kSide; ++i)
+    block[i / kSide * stride + i % kSide] = static_cast<uint8_t>(std::min(std::max(from[i] + 128, 0), 255));
+}
+#else
+HWY_INLINE void LoadBlock(const uint8_t* block, ptrdiff_t stride, int16_t* HWY_RESTRICT to) {
+  const hn::FixedTag<int16_t, kSide> d;
+  const hn::Rebind<uint8_t, decltype(d)> bytes;
+  for (int i = 0; i < kSide; ++i) {
+    const auto values = hn::PromoteTo(d, hn::LoadU(bytes, block + i * stride));
+    hn::Store(hn::Sub(values, hn::Set(d, 128)), d, to + i * kSide);
+  }
+}
+HWY_INLINE void StoreBlock(const int16_t* HWY_RESTRICT from, uint8_t* block, ptrdiff_t stride) {
+  const hn::FixedTag<int16_t, kSide> d;
+  const hn::Rebind<uint8_t, decltype(d)> bytes;
+  for (int i = 0; i < kSide; ++i) {
+    const auto values = hn::SaturatedAdd(hn::Load(d, from + i * kSide), hn::Set(d, 128));
+    hn::StoreU(hn::DemoteTo(bytes, values), bytes, block + i * stride);
+  }
+}
+#endif
+
 void QuantizeBlocks(const BlockPlane& plane, const float* divisors) {
   const Quantizer quantizer(divisors);
   alignas(64) int16_t a[kSide * kSide];
@@ -173,10 +203,7 @@ void QuantizeBlocks(const BlockPlane& plane, const float* divisors) {
   for (int y = 0; y < plane.height; y += kSide) {
     for (int x = 0; x < plane.stride; x += kSide) {
       uint8_t* const block = plane.row(y) + x;
-      for (int i = 0; i < kSide; ++i) {
-        const uint8_t* HWY_RESTRICT from = block + ptrdiff_t{i} * plane.stride;
-        for (int k = 0; k < kSide; ++k) a[i * kSide + k] = static_cast<int16_t>(from[k] - 128);
-      }
+      LoadBlock(block, plane.stride, a);
       Transpose(a);
       Forward<true>(a, b);
       Transpose(b);
@@ -186,13 +213,7 @@ void QuantizeBlocks(const BlockPlane& plane, const float* divisors) {
       Transpose(b);
       Backward<false>(b, a);
       Transpose(a);
-      for (int i = 0; i < kSide; ++i) {
-        uint8_t* HWY_RESTRICT to = block + ptrdiff_t{i} * plane.stride;
-        for (int k = 0; k < kSide; ++k) {
-          const int value = a[i * kSide + k] + 128;
-          to[k] = static_cast<uint8_t>(std::min(std::max(value, 0), 255));
-        }
-      }
+      StoreBlock(a, block, plane.stride);
     }
   }
 }
