@@ -20,6 +20,18 @@ TransformRule chance(const char* op, size_t place, double fallback) {
   };
 }
 
+/// torchvision's FiveCrop and TenCrop: --tta takes 7/8 of a picture, which is made that much larger here.
+TransformRule crops(const char* views) {
+  return [=](const TransformCall& t) -> Text {
+    const Json& given = t.get("size", 0);
+    const Json& side = given.is_array() && !given.items().empty() ? given.items()[0] : given;
+    const int64_t size = side.as_int();
+    if (size < 1 || size > augment::kMaxSize) return std::nullopt;
+    t.note(concat("eval --tta ", views, " takes the crops, from the middle square of the picture"));
+    return concat("center_crop(", (size * 8 + 6) / 7, ")");
+  };
+}
+
 // sizes and places
 const Rules& sizes_and_places() {
   static const Rules all = {
@@ -50,6 +62,8 @@ const Rules& sizes_and_places() {
        [](const TransformCall& t) -> Text {
          return t.size() ? Text(concat("center_crop(", *t.size(), ")")) : t.size();
        }},
+      {"FiveCrop", crops("five_crop")},
+      {"TenCrop", crops("ten_crop")},
       {"RandomCrop",
        [](const TransformCall& t) -> Text {
          const Text size = t.size();

@@ -104,6 +104,13 @@ TEST(ConvertAugment, KnowsClaheAndJpeg) {
   EXPECT_NE(webp.err.find("WebP"), std::string::npos) << webp.err;
 }
 
+TEST(ConvertAugment, CropsOfEvaluationAreViews) {
+  const Outcome outcome = convert("Compose([Resize(256), TenCrop(224)])");
+  EXPECT_EQ(outcome.out, "resize(256) center_crop(256)\n");
+  EXPECT_NE(outcome.err.find("--tta ten_crop"), std::string::npos) << outcome.err;
+  EXPECT_EQ(expression("FiveCrop((100, 100))"), "center_crop(115)\n") << "7/8 of 115 are 100";
+}
+
 TEST(ConvertAugment, NamesWhatHasNoEqualAndLeavesItOut) {
   const Outcome outcome = convert("Compose([HorizontalFlip(), RandomRain(), Solarize()])", {"--json"});
   EXPECT_EQ(outcome.exit_code, 1);
