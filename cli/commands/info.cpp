@@ -12,6 +12,7 @@
 #include "dlpipe/cli/graph_view.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/weights_view.h"
+#include "dlpipe/engine/collective/launched.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #if DLPIPE_HAVE_CUDA
 #include "dlpipe/engine/cuda/cudnn/cudnn.h"
@@ -45,7 +46,7 @@ void print_info() {
                       cpu_isa(), " (engine: ", engine::isa_name(engine::kernel_isa()), ")\nthreads    ",
                       available_threads(), "\nmemory     ", human_bytes(available_memory_bytes()),
                       "\ngpu        ", cuda_summary(), cudnn.empty() ? "" : "\ncudnn      ", cudnn,
-                      "\nlibraries  ", libraries));
+                      "\nranks      ", engine::ranks_library(), "\nlibraries  ", libraries));
 }
 
 void print_info_json() {
@@ -60,6 +61,7 @@ void print_info_json() {
                              {"memory_bytes", static_cast<int64_t>(available_memory_bytes())},
                              {"gpu", cuda_summary()},
                              {"cudnn", convolution_library()},
+                             {"ranks", engine::ranks_library()},
                              {"libraries", std::move(libraries)}})
                    .dump());
 }

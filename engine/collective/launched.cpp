@@ -63,6 +63,18 @@ Result<LaunchedRank> launched_rank() {
   return LaunchedRank();
 }
 
+bool has_ranks_library() {
+#ifdef DLPIPE_HAVE_MPI
+  return true;
+#else
+  return false;
+#endif
+}
+
+const char* ranks_library() {
+  return has_ranks_library() ? "Open MPI" : "built without MPI";
+}
+
 Result<std::unique_ptr<Transport>> open_transport(const LaunchedRank& launched, double peer_timeout_s) {
   if (launched.world == 1) return make_single_transport();
   if (launched.launcher == "torchrun") {

@@ -20,6 +20,10 @@ struct LaunchedRank {
 /// (torchrun). kMisuse where it contradicts itself.
 Result<LaunchedRank> launched_rank();
 
+/// What this build has to carry bytes between processes: "Open MPI", or "built without MPI".
+const char* ranks_library();
+bool has_ranks_library();
+
 /// What carries the bytes for a process that was started so. kUnsupported where this build has nothing for it.
 Result<std::unique_ptr<Transport>> open_transport(const LaunchedRank& launched, double peer_timeout_s);
 

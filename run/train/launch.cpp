@@ -13,6 +13,7 @@
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/collective/launched.h"
 
 extern char** environ;
 
@@ -101,6 +102,10 @@ Status check(const LaunchOptions& options) {
 Status launch(const LaunchOptions& options, const std::atomic<bool>* stop,
               const std::function<void(const std::string&)>& note) {
   DLPIPE_RETURN_IF_ERROR(check(options));
+  if (!engine::has_ranks_library() && options.processes > 1) {
+    return {ErrorCode::kUnsupported,
+            "[launch] this dlpipe was built without MPI; install libopenmpi-dev and build it again"};
+  }
   const std::string resumed = option_of(options.arguments, "--resume");
   const std::string run = resumed.empty() ? option_of(options.arguments, "--out") : resumed;
   for (int64_t processes = options.processes;; processes /= 2) {

@@ -32,6 +32,8 @@ import sys
 import tempfile
 import time
 
+import commit
+
 FAULTS = ("EIO", "ENOSPC", "EINTR", "short", "EMFILE", "ENOMEM")
 HANGS_AFTER_S = 300  # a round takes a second; this is for machines that are very busy
 
@@ -294,7 +296,7 @@ def report_text(outcomes, measured, findings, arguments, version):
 
     lines = ["# Kills and failing system calls, and what was left", "",
              f"`tests/attack/interruptions.py --program PROGRAM --count {arguments.count} --seed {arguments.seed}`, "
-             f"{version}, commit {commit_of_this_tree()}. Every round: the command is disturbed once, the same work is asked for again, and all bytes are compared with "
+             f"{version}, commit {commit.commit_of_this_tree()}. Every round: the command is disturbed once, the same work is asked for again, and all bytes are compared with "
              "those of an undisturbed command.", ""]
     kills = sum(sum(row.values()) for (_, kind), row in outcomes.items() if kind in ("kill", "moment"))
     faults = sum(sum(row.values()) for (_, kind), row in outcomes.items() if kind not in ("kill", "moment"))
@@ -307,13 +309,6 @@ def report_text(outcomes, measured, findings, arguments, version):
     if findings:
         lines += ["", "Findings:", ""] + [f"- {text}" for text in findings]
     return "\n".join(lines) + "\n"
-
-
-def commit_of_this_tree():
-    git = ["git", "-C", str(pathlib.Path(__file__).parent)]
-    commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    changes = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=False).stdout.strip()
-    return (commit or "unknown") + (", dirty" if changes else "")
 
 
 def main():

@@ -10,7 +10,7 @@ namespace dlpipe::test {
 TEST(Info, TellsBuildIsaThreadsMemoryAndLibraries) {
   const Outcome outcome = run_dlpipe({"info"});
   EXPECT_EQ(outcome.exit_code, 0);
-  for (const char* word : {"build", "isa", "threads", "memory", "gpu", "oneTBB", "LMDB", "oneDNN"}) {
+  for (const char* word : {"build", "isa", "threads", "memory", "gpu", "ranks", "oneTBB", "LMDB", "oneDNN"}) {
     EXPECT_NE(outcome.out.find(word), std::string::npos) << word;
   }
   EXPECT_EQ(outcome.err, "");

@@ -22,13 +22,16 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
+bool is_built_without_mpi() {
+  return run_dlpipe({"info"}).out.find("built without MPI") != std::string::npos;
+}
+
 class Launch : public testing::Test {
  protected:
   void SetUp() override {
     ::setenv("DLPIPE_KERNELS", "rules", 1);
     if (std::system("command -v mpirun > /dev/null 2>&1") != 0) GTEST_SKIP() << "there is no mpirun";
-    const Outcome one = run_dlpipe({"launch", "--np", "2", "--", "train", "--no-such-option"});
-    if (one.err.find("built without MPI") != std::string::npos) GTEST_SKIP() << "built without MPI";
+    if (is_built_without_mpi()) GTEST_SKIP() << "built without MPI";
   }
   void TearDown() override { ::unsetenv("DLPIPE_KERNELS"); }
 
@@ -180,7 +183,15 @@ TEST(LaunchMisuse, SaysWhatToGive) {
   refused({"launch", "--np", "2", "--min-np", "4", "--", "train", "--out", "x"}, "--min-np 4; give 1 to 2");
 }
 
+TEST(LaunchMisuse, ABuildWithoutMpiIsNamed) {
+  if (!is_built_without_mpi()) GTEST_SKIP() << "built with MPI";
+  const Outcome outcome = run_dlpipe({"launch", "--np", "2", "--", "train", "--out", "x"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find("[launch] this dlpipe was built without MPI"), std::string::npos) << outcome.err;
+}
+
 TEST(LaunchMisuse, AMissingMpirunIsNamed) {
+  if (is_built_without_mpi()) GTEST_SKIP() << "built without MPI";
   const Outcome outcome =
       run_dlpipe({"launch", "--np", "2", "--mpirun", "no-such-mpirun", "--", "train", "--out", "x"});
   EXPECT_EQ(outcome.exit_code, 1);
