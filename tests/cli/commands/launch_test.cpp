@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "dlpipe/base/rng.h"
@@ -26,61 +27,81 @@ bool is_built_without_mpi() {
   return run_dlpipe({"info"}).out.find("built without MPI") != std::string::npos;
 }
 
+/// A variable of the environment, for as long as this lives; then what it was before.
+class EnvironmentValue {
+ public:
+  EnvironmentValue(const char* name, const std::string& value) : name_(name) {
+    if (const char* former = std::getenv(name)) former_ = former;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~EnvironmentValue() { former_ ? ::setenv(name_, former_->c_str(), 1) : ::unsetenv(name_); }
+  EnvironmentValue(const EnvironmentValue&) = delete;
+  EnvironmentValue& operator=(const EnvironmentValue&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> former_;
+};
+
+/// Open MPI unloads its modules before LeakSanitizer looks, which then can't name whose the blocks are.
+std::string without_leaks() {
+  const char* options = std::getenv("ASAN_OPTIONS");
+  return (options == nullptr ? std::string() : std::string(options) + ":") + "detect_leaks=0";
+}
+
 class Launch : public testing::Test {
  protected:
   void SetUp() override {
-    ::setenv("DLPIPE_KERNELS", "rules", 1);
     if (std::system("command -v mpirun > /dev/null 2>&1") != 0) GTEST_SKIP() << "there is no mpirun";
     if (is_built_without_mpi()) GTEST_SKIP() << "built without MPI";
   }
-  void TearDown() override { ::unsetenv("DLPIPE_KERNELS"); }
-
   static Words train(const std::string& out, const Words& more = {}) {
     Words words = train_arguments(out, {"--grains", "8", "--peer-timeout", "3"});
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
   static Words launched(const Words& launch, const Words& train) {
-    Words words = {"launch"};
-    words.insert(words.end(), launch.begin(), launch.end());
-    words.emplace_back("--");
-    words.insert(words.end(), train.begin(), train.end());
-    return words;
-  }
-  static void expect_same_run(const std::string& first, const std::string& second) {
-    const auto difference = run::compare_runs(first, second);
-    ASSERT_TRUE(difference.ok()) << difference.status().message();
-    EXPECT_TRUE(difference->same());
-    for (const auto& field : difference->receipt)
-      ADD_FAILURE() << field.field << ": " << field.first << ", " << field.second;
-  }
+    Words words = { "launch" private : EnvironmentValue kernels_{"DLPIPE_KERNELS", "rules"};
+    EnvironmentValue leaks_{"ASAN_OPTIONS", without_leaks()};
+  };
+  words.insert(words.end(), launch.begin(), launch.end());
+  words.emplace_back("--");
+  words.insert(words.end(), train.begin(), train.end());
+  return words;
+} static void expect_same_run(const std::string& first, const std::string& second) {
+  const auto difference = run::compare_runs(first, second);
+  ASSERT_TRUE(difference.ok()) << difference.status().message();
+  EXPECT_TRUE(difference->same());
+  for (const auto& field : difference->receipt)
+    ADD_FAILURE() << field.field << ": " << field.first << ", " << field.second;
+}
 
-  /// The processes that train in `run`, mpirun aside, by the system's own list.
-  static std::vector<int> ranks_of(const std::string& run) {
-    std::vector<int> found;
-    for (const auto& entry : fs::directory_iterator("/proc")) {
-      const auto text = formats::read_file(entry.path().string() + "/cmdline");
-      if (!text.ok()) continue;
-      std::string line = *text;
-      std::replace(line.begin(), line.end(), '\0', ' ');
-      const bool trains =
-          line.find(run + " ") != std::string::npos && line.find(" train ") != std::string::npos;
-      const bool is_rank =
-          line.find(" launch ") == std::string::npos && line.find(" -np ") == std::string::npos;
-      if (trains && is_rank) found.push_back(std::atoi(entry.path().filename().c_str()));
-    }
-    std::sort(found.begin(), found.end());
-    return found;
+/// The processes that train in `run`, mpirun aside, by the system's own list.
+static std::vector<int> ranks_of(const std::string& run) {
+  std::vector<int> found;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const auto text = formats::read_file(entry.path().string() + "/cmdline");
+    if (!text.ok()) continue;
+    std::string line = *text;
+    std::replace(line.begin(), line.end(), '\0', ' ');
+    const bool trains =
+        line.find(run + " ") != std::string::npos && line.find(" train ") != std::string::npos;
+    const bool is_rank =
+        line.find(" launch ") == std::string::npos && line.find(" -np ") == std::string::npos;
+    if (trains && is_rank) found.push_back(std::atoi(entry.path().filename().c_str()));
   }
-  static bool wait_for_step(RunningProgram& program, const std::string& run, int64_t steps) {
-    while (!program.ended()) {
-      const auto text = formats::read_file(run + "/metrics.jsonl");
-      if (text.ok() && std::count(text->begin(), text->end(), '\n') >= steps) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return false;
+  std::sort(found.begin(), found.end());
+  return found;
+}
+static bool wait_for_step(RunningProgram& program, const std::string& run, int64_t steps) {
+  while (!program.ended()) {
+    const auto text = formats::read_file(run + "/metrics.jsonl");
+    if (text.ok() && std::count(text->begin(), text->end(), '\n') >= steps) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-};
+  return false;
+}
+};  // namespace
 
 TEST_F(Launch, ProcessesOfMpirunComputeTheRunOfOne) {
   ScratchDirectory folder;
@@ -199,5 +220,5 @@ TEST(LaunchMisuse, AMissingMpirunIsNamed) {
       << outcome.err;
 }
 
-}  // namespace
+}  // namespace dlpipe::test
 }  // namespace dlpipe::test
