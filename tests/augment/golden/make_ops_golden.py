@@ -1,6 +1,6 @@
 """Writes ops/NAME.golden: what the library that defined an op makes of pictures that the tests can make too.
 
-    python make_ops_golden.py [op ...]        (needs scripts/requirements-golden.txt)
+    python make_ops_golden.py [op ...]        (needs scripts/requirements-golden.txt; of a named op its own library)
 
 A case is a line with the expression, everything that dlpipe would draw being fixed, a line `channels width height
 out_width out_height` with the values that the op is to have drawn where an expression can't fix them, the result's bytes (rows of interleaved channels) and a newline. The same numbers go into the
@@ -31,15 +31,16 @@ def enhanced(kind, factor):
 
 def torchvision_pil(name, *args, **kwargs):
     """torchvision.transforms.v2.functional, applied to the PIL image."""
-    from torchvision.transforms.v2 import functional
-    return lambda image: getattr(functional, name)(image, *args, **kwargs)
+    def run(image):
+        from torchvision.transforms.v2 import functional
+        return getattr(functional, name)(image, *args, **kwargs)
+    return run
 
 
 def torchvision_tensor(name, *args, **kwargs):
     """torchvision.transforms.v2.functional, applied to the u8 tensor."""
-    from torchvision.transforms.v2 import functional
-
     def run(image):
+        from torchvision.transforms.v2 import functional
         tensor = functional.pil_to_tensor(image)
         result = getattr(functional, name)(tensor, *args, **kwargs)
         return result.permute(1, 2, 0).numpy()
@@ -239,24 +240,27 @@ def perspective(moves, mode, fill):
 
 
 def write(op, cases):
+    golden = b""
+    for expression, function, (channels, width, height), values in cases:
+        result = numpy.ascontiguousarray(numpy.asarray(function(picture(channels, width, height))))
+        result = result.reshape(result.shape[0], result.shape[1], -1)
+        assert result.dtype == numpy.uint8 and result.shape[2] == channels, (expression, result.shape)
+        numbers = [channels, width, height, result.shape[1], result.shape[0], *values]
+        golden += f"{expression}\n{' '.join(map(str, numbers))}\n".encode() + result.tobytes() + b"\n"
     with open(os.path.join(HERE, "ops", op + ".golden"), "wb") as file:
-        for expression, function, (channels, width, height), values in cases:
-            result = numpy.ascontiguousarray(numpy.asarray(function(picture(channels, width, height))))
-            result = result.reshape(result.shape[0], result.shape[1], -1)
-            assert result.dtype == numpy.uint8 and result.shape[2] == channels, (expression, result.shape)
-            numbers = [channels, width, height, result.shape[1], result.shape[0], *values]
-            file.write(f"{expression}\n{' '.join(map(str, numbers))}\n".encode() + result.tobytes() + b"\n")
+        file.write(golden)
 
 
 def main():
-    photometric()
-    compressions()
-    filters()
-    resizes()
-    orientations()
-    warps()
-    policies()
+    missing = []
+    for add_cases in (photometric, compressions, filters, resizes, orientations, warps, policies):
+        try:
+            add_cases()
+        except ModuleNotFoundError as error:  # another op's library
+            missing.append(str(error))
     for op in sys.argv[1:] or CASES:
+        if op not in CASES or (missing and not sys.argv[1:]):
+            sys.exit(f"make_ops_golden: {'; '.join(missing) or 'no case of ' + op}")
         write(op, CASES[op])
         print(op, len(CASES[op]))
 
