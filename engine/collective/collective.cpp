@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "dlpipe/base/counter.h"
+#include "dlpipe/base/dtype.h"
 #include "dlpipe/base/ledger.h"
 #include "dlpipe/base/mutex.h"
 #include "dlpipe/base/text.h"
@@ -102,6 +103,43 @@ Status all_gather_on(Line& line, std::span<float> values) {
     parts.pop_back();
     const Part its = half_of(parts.back(), peer, bit);
     DLPIPE_RETURN_IF_ERROR(line.exchange(peer, values_of(values, mine), values_of(values, its)));
+  }
+  return {};
+}
+
+float rounded(float value) {
+  return static_cast<float>(BFloat16(value));
+}
+
+std::vector<BFloat16> packed(std::span<const float> values) {
+  std::vector<BFloat16> halves(values.size());
+  for (size_t i = 0; i < values.size(); ++i) halves[i] = BFloat16(values[i]);
+  return halves;
+}
+
+/// reduce_scatter_on and all_gather_on with bf16 on the line; every value is rounded already.
+Status all_reduce_rounded_on(Line& line, std::span<float> values) {
+  std::vector<Part> parts = {{0, values.size()}};
+  for (int bit = 1; bit < line.world(); bit <<= 1) {
+    const int peer = line.rank() ^ bit;
+    const Part kept = half_of(parts.back(), line.rank(), bit);
+    const std::vector<BFloat16> out = packed(values_of(values, half_of(parts.back(), peer, bit)));
+    const std::span<float> sum = values_of(values, kept);
+    std::vector<BFloat16> in(sum.size());
+    DLPIPE_RETURN_IF_ERROR(
+        line.exchange(peer, std::as_bytes(std::span(out)), std::as_writable_bytes(std::span(in))));
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] = rounded(sum[i] + static_cast<float>(in[i]));
+    parts.push_back(kept);
+  }
+  for (int bit = line.world() >> 1; bit > 0; bit >>= 1) {
+    const int peer = line.rank() ^ bit;
+    const std::vector<BFloat16> out = packed(values_of(values, parts.back()));
+    parts.pop_back();
+    const std::span<float> its = values_of(values, half_of(parts.back(), peer, bit));
+    std::vector<BFloat16> in(its.size());
+    DLPIPE_RETURN_IF_ERROR(
+        line.exchange(peer, std::as_bytes(std::span(out)), std::as_writable_bytes(std::span(in))));
+    for (size_t i = 0; i < its.size(); ++i) its[i] = static_cast<float>(in[i]);
   }
   return {};
 }
@@ -359,7 +397,13 @@ Part Collective::part_of(size_t count) const {
   return part;
 }
 
-Collective::Handle Collective::all_reduce(std::span<float> values, std::string what) {
+Collective::Handle Collective::all_reduce(std::span<float> values, std::string what, Wire wire) {
+  if (wire == Wire::kBf16) {
+    for (float& value : values) value = rounded(value);
+    return worker_->ask(std::move(what), [values](Line& line, std::vector<float>&) {
+      return all_reduce_rounded_on(line, values);
+    });
+  }
   return worker_->ask(std::move(what), [values](Line& line, std::vector<float>& scratch) -> Status {
     DLPIPE_RETURN_IF_ERROR(reduce_scatter_on(line, values, scratch));
     return all_gather_on(line, values);

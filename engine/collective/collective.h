@@ -31,6 +31,9 @@
 
 namespace dlpipe::engine {
 
+/// What values are on the wire: as they are, or rounded to bf16, half the bytes.
+enum class Wire : uint8_t { kF32, kBf16 };
+
 /// What the communication thread did so far.
 struct CollectiveStats {
   int64_t operations = 0;
@@ -66,8 +69,10 @@ class Collective {
     std::shared_ptr<State> state_;
   };
 
-  /// `values` become their sum over all ranks. `what` is for messages: "gradients of step 17".
-  Handle all_reduce(std::span<float> values, std::string what);
+  /// `values` become their sum over all ranks. `what` is for messages: "gradients of step 17". With Wire::kBf16 every
+  /// value is rounded to bf16, and so is every sum of two along the tree, wherever its two are: the bits still don't
+  /// depend on the number of ranks that hold subtrees whose sums are rounded likewise.
+  Handle all_reduce(std::span<float> values, std::string what, Wire wire = Wire::kF32);
   /// The first half of it: only part_of(values.size()) is the sum, the rest is undefined.
   Handle reduce_scatter(std::span<float> values, std::string what);
   /// The second half: each rank's part_of(values.size()) reaches all others.

@@ -8,10 +8,14 @@ namespace dlpipe::engine {
 namespace {
 // Nodes waiting to be let go while an outer bury() of this thread works.
 thread_local std::vector<std::shared_ptr<Node>>* t_graveyard = nullptr;
-thread_local uint64_t t_next_sequence = 0;
 }  // namespace
 
-Node::Node() : sequence(t_next_sequence++) {}
+uint64_t& thread_state::next_node() {
+  thread_local uint64_t t_next = 0;
+  return t_next;
+}
+
+Node::Node() : sequence(thread_state::next_node()++) {}
 
 Node::~Node() {
   for (Edge& edge : edges) {

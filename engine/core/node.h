@@ -20,6 +20,12 @@ struct Edge {
   int output = 0;
 };
 
+namespace thread_state {
+/// The number of the calling thread's next node. Graphs that share leaves and are built on threads of their own take the
+/// same numbers where each begins with the same one.
+uint64_t& next_node();
+}  // namespace thread_state
+
 class Node {
  public:
   Node();

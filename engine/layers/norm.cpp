@@ -4,6 +4,7 @@
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/layers/init.h"
 #include "dlpipe/engine/layers/recompute.h"
+#include "dlpipe/engine/ops/batch_statistics.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
@@ -35,7 +36,7 @@ Tensor BatchNorm2d::normalize(const Tensor& x, bool relu, const Tensor& residual
     Tensor mean = running_mean_.clone(), var = running_var_.clone();
     return batch_norm(x, weight_, bias_, mean, var, attrs, residual);
   }
-  if (training) {
+  if (training && (statistics_peers() == nullptr || statistics_peers()->leads())) {
     ++*batches_tracked_.data<int64_t>();
     batches_tracked_.bump_version();
   }

@@ -51,7 +51,10 @@ class Recomputed final : public Function {
       const RecomputeScope scope(state_, low_);
       y = module_.forward(x);
     }
-    y.backward(grad_outputs[0]);
+    {
+      const ScopedValue<recomputing> inner(true);
+      y.backward(grad_outputs[0]);
+    }
     std::vector<Tensor> grads = {wants_x_ ? x.grad() : Tensor()};
     for (size_t i = 0; i < parameters_.size(); ++i) {
       grads.push_back(parameters_[i].grad());

@@ -12,7 +12,8 @@ class Module;
 /// module.forward(x), whose activations are made again in backward. The module must outlive the graph.
 Tensor forward_recomputed(Module& module, const Tensor& x);
 
-/// True on a thread whose forward runs for the second time: what counts calls leaves this one out.
+/// True on a thread whose forward runs for the second time, and in the backward of that: what counts calls leaves this
+/// one out, and hooks of parameters see their gradients again when the outer backward has them.
 bool is_recomputing();
 
 }  // namespace dlpipe::engine

@@ -7,6 +7,7 @@
 // Normalization", 2015: equations of algorithm 1 and of the backward in section 3.
 #include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/batch_statistics.h"
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
@@ -102,6 +103,42 @@ const OpRecord batch_norm_op{
     .f16 = {4e-3, 4e-3, "images are rounded to 11 bits; statistics are f32"},
     .flops = flops,
 };
+
+namespace thread_state {
+StatisticsPeers*& statistics_peers() {
+  thread_local StatisticsPeers* t_peers = nullptr;
+  return t_peers;
+}
+}  // namespace thread_state
+
+void share_moments(StatisticsPeers& peers, std::span<Moments> channels) {
+  const auto parts = static_cast<double>(peers.parts());
+  std::vector<float> values;
+  for (const Moments& part : channels) values.push_back(static_cast<float>(part.mean));
+  peers.sum(values);
+  for (size_t c = 0; c < channels.size(); ++c) {
+    Moments& part = channels[c];
+    const double mean = values[c] / parts;
+    part.squares += part.count * (part.mean - mean) * (part.mean - mean);
+    part.mean = mean;
+    values[c] = static_cast<float>(part.squares);
+  }
+  peers.sum(values);
+  for (size_t c = 0; c < channels.size(); ++c) {
+    channels[c].squares = values[c];
+    channels[c].count *= parts;
+  }
+}
+
+void share_totals(StatisticsPeers& peers, std::span<GradientTotals> channels) {
+  std::vector<float> values;
+  for (const GradientTotals& part : channels) {
+    values.push_back(static_cast<float>(part.sum));
+    values.push_back(static_cast<float>(part.weighted));
+  }
+  peers.sum(values);
+  for (size_t c = 0; c < channels.size(); ++c) channels[c] = {values[2 * c], values[2 * c + 1]};
+}
 
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, Tensor& running_mean,
                   Tensor& running_var, const BatchNormAttrs& attrs, const Tensor& residual) {

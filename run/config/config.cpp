@@ -85,6 +85,12 @@ const std::vector<ConfigOption>& table() {
        "power of "
        "two of processes up to it computes the same run; 0: 1 in one process, 8 in more",
        &C::grains, false, 0, 1 << 20},
+      {"sync-bn", "optimisation",
+       "Batch norm takes its statistics over all grains of all processes, not over each grain", &C::sync_bn},
+      {"compress", "optimisation",
+       "bf16: gradients of grains and their sums are rounded to bf16, so that processes exchange half the "
+       "bytes",
+       &C::compress, false, 0, 0, names_of(kCompressNames)},
       {"optimizer", "optimisation", "Optimizer by name (--help optimizers lists them)", &C::optimizer},
       {"lr", "optimisation", "Learning rate at its peak", &C::lr, false, 0, 1e6},
       {"momentum", "optimisation", "Momentum", &C::momentum, false, 0, 1},

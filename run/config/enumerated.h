@@ -39,6 +39,10 @@ inline Result<GraphUse> parse_graph(std::string_view name) {
   return value_named(kGraphNames, name, "train", "--graph");
 }
 
+/// --compress: what gradients are between grains and processes (engine/collective/collective.h).
+enum class Compress : uint8_t { kNone, kBf16 };
+inline constexpr Named<Compress> kCompressNames[] = {{"none", Compress::kNone}, {"bf16", Compress::kBf16}};
+
 /// --kernels, and the environment's DLPIPE_KERNELS (record/kernel_measurements.h).
 enum class KernelsBy : uint8_t { kAuto, kMeasured, kRules };
 inline constexpr Named<KernelsBy> kKernelsByNames[] = {

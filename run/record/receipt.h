@@ -31,7 +31,9 @@ struct Receipt {
   bool finished = false;  // false: stopped before the configured end
   std::string batches_chain;
   std::string parameters_chain;
-  int64_t grains = 1;  // that each batch was cut into
+  int64_t grains = 1;             // that each batch was cut into
+  bool sync_bn = false;           // batch norm over all of them
+  std::string compress = "none";  // what their gradients were rounded to
 
   friend bool operator==(const Receipt&, const Receipt&) = default;
 };

@@ -3,6 +3,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/batch_statistics.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/run/train/nonfinite.h"
 
@@ -57,6 +58,11 @@ Tensor BatchPass::loss(const BatchInput& input, int64_t step, int64_t part) {
   return options_.loss->compute(logits, input.labels, input.weight, options_.loss_arguments);
 }
 
+Tensor BatchPass::no_loss(const BatchInput& input, int64_t step, int64_t part) {
+  seed_host(step, part);
+  return engine::scale(engine::sum(model_(input.pixels)), 0.0);
+}
+
 Tensor BatchPass::share(const Tensor& loss) const {
   if (options_.parts() == 1) return loss;
   return engine::scale(loss, 1.0 / static_cast<double>(options_.parts()));
@@ -64,6 +70,7 @@ Tensor BatchPass::share(const Tensor& loss) const {
 
 std::string BatchPass::find_layer(const BatchInput& input, int64_t step, int64_t part) {
   const engine::UseAutocast autocast(options_.dtype);
+  const engine::UseStatisticsPeers alone(nullptr);
   seed(step, part);
   const std::string layer = first_nonfinite_layer(model_, input.pixels);
   return layer.empty() ? "the loss itself" : layer;

@@ -24,6 +24,8 @@ class BatchPass {
   void seed(int64_t step, int64_t part) const;
   /// The loss of a part that has weight: a mean over its samples.
   engine::Tensor loss(const BatchInput& input, int64_t step, int64_t part);
+  /// Zero, with the same history: of a part that has no weight, whose batch norms are asked all the same.
+  engine::Tensor no_loss(const BatchInput& input, int64_t step, int64_t part);
   /// Its share in the step's loss: the mean over options.parts().
   engine::Tensor share(const engine::Tensor& loss) const;
   /// Where a number isn't finite, after a loss or a gradient that isn't: the layer, or "the loss itself".

@@ -7,6 +7,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/layers/recompute.h"
 #include "dlpipe/engine/optim/flat_groups.h"
 
 namespace dlpipe::run {
@@ -24,6 +25,20 @@ constexpr int64_t kRange =
 void add_into(float* to, const float* left, const float* right, int64_t count) {
   engine::parallel_ranges(count, kRange, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) to[i] = left[i] + (right != nullptr ? right[i] : 0.0f);
+  });
+}
+
+float rounded(float value) {
+  return static_cast<float>(BFloat16(value));
+}
+
+/// The same with values and sums rounded to bf16; left[i] is rounded already. `left` null: zeros.
+void add_rounded_into(float* to, const float* left, const float* right, int64_t count) {
+  engine::parallel_ranges(count, kRange, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const float value = right != nullptr ? rounded(right[i]) : 0.0f;
+      to[i] = left != nullptr ? rounded(left[i] + value) : value;
+    }
   });
 }
 
@@ -79,16 +94,19 @@ class GradientSum::Sums {
   void begin(int64_t batch, int64_t grain) {
     batch_ = batch;
     grain_ = grain;
-    is_open_ = true;
-    for (Place& place : places_) place.has_arrived = false;
+    if (open_++ > 0) return;
+    for (Place& place : places_) place.taken = grain;
   }
 
-  void end() {
+  void resume(int64_t grain) { grain_ = grain; }
+
+  void end(int64_t grain) {
+    grain_ = grain;
     for (Place& place : places_) {
-      if (!place.has_arrived) take(place, nullptr);
-      place.parameter.zero_grad();  // it is in the sum
+      if (place.taken <= grain) take(place, nullptr);
     }
-    is_open_ = false;
+    if (--open_ > 0) return;
+    for (Place& place : places_) place.parameter.zero_grad();  // it is in the sum
   }
 
   void finish() {
@@ -104,7 +122,7 @@ class GradientSum::Sums {
     int64_t begin = 0;  // in the flat blocks
     int64_t count = 0;
     size_t bucket = 0;
-    bool has_arrived = false;
+    int64_t taken = 0;  // grains of the batch, the first ones
   };
   struct Bucket {
     int64_t begin = 0, end = 0;
@@ -130,14 +148,14 @@ class GradientSum::Sums {
   }
 
   void arrive(size_t index, const Tensor& grad) {
-    if (!is_open_) return;
+    if (open_ == 0 || engine::is_recomputing()) return;
     const Tensor plain = grad.is_contiguous() ? grad : grad.contiguous_copy();
     take(places_[index], plain.data<float>());
   }
 
   /// `grad` null: zeros.
   void take(Place& place, const float* grad) {
-    place.has_arrived = true;
+    place.taken = grain_ + 1;
     const int64_t at = place.begin;
     const float* value = grad;
     if (!lanes_.empty()) {
@@ -158,10 +176,15 @@ class GradientSum::Sums {
   void climb(int64_t at, const float* value, int64_t count) {
     const auto height = static_cast<size_t>(trailing_ones(grain_));
     float* const to = height == levels_.size() ? sum_.data<float>() + at : levels_[height].data<float>() + at;
-    if (height == 0) return copy_into(to, value, count);
-    add_into(to, levels_[0].data<float>() + at, value, count);
-    for (size_t level = 1; level < height; ++level)
-      add_into(to, levels_[level].data<float>() + at, to, count);
+    const bool is_rounded = form_.wire == engine::Wire::kBf16;
+    if (height == 0)
+      return is_rounded ? add_rounded_into(to, nullptr, value, count) : copy_into(to, value, count);
+    const float* right = value;
+    for (size_t level = 0; level < height; ++level) {
+      const float* const left = levels_[level].data<float>() + at;
+      is_rounded ? add_rounded_into(to, left, right, count) : add_into(to, left, right, count);
+      right = to;
+    }
   }
 
   /// The sum over this rank's grains is there; buckets travel in the same order on all ranks.
@@ -171,8 +194,9 @@ class GradientSum::Sums {
     for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].left == 0; ++next_bucket_) {
       Bucket& bucket = buckets_[next_bucket_];
       const std::span values(sum_.data<float>() + bucket.begin, sum_.data<float>() + bucket.end);
-      bucket.handle = form_.ranks->all_reduce(values, concat("gradients of step ", step_ + 1, ", bucket ",
-                                                             next_bucket_ + 1, " of ", buckets_.size()));
+      const std::string what =
+          concat("gradients of step ", step_ + 1, ", bucket ", next_bucket_ + 1, " of ", buckets_.size());
+      bucket.handle = form_.ranks->all_reduce(values, what, form_.wire);
     }
   }
 
@@ -187,11 +211,11 @@ class GradientSum::Sums {
   int64_t step_ = 0;
   int64_t batch_ = 0;
   int64_t grain_ = 0;
-  bool is_open_ = false;
+  int64_t open_ = 0;  // grains between begin and end
 };
 
 GradientSum::Form gradient_form(const TrainStepOptions& options) {
-  return {options.own_grains(), options.accumulate, options.ranks, options.bucket_bytes};
+  return {options.own_grains(), options.accumulate, options.ranks, options.bucket_bytes, options.wire};
 }
 
 int64_t GradientSum::blocks(const Form& form) {
@@ -213,8 +237,11 @@ void GradientSum::begin_step(int64_t step) {
 void GradientSum::begin(int64_t batch, int64_t grain) {
   if (sums_ != nullptr) sums_->begin(batch, grain);
 }
-void GradientSum::end() {
-  if (sums_ != nullptr) sums_->end();
+void GradientSum::resume(int64_t grain) {
+  if (sums_ != nullptr) sums_->resume(grain);
+}
+void GradientSum::end(int64_t grain) {
+  if (sums_ != nullptr) sums_->end(grain);
 }
 void GradientSum::finish() {
   if (sums_ != nullptr) sums_->finish();

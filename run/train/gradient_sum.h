@@ -28,6 +28,7 @@ class GradientSum {
     int64_t batches = 1;                  // per step
     engine::Collective* ranks = nullptr;  // null: this process is alone
     int64_t bucket_bytes = 25 << 20;
+    engine::Wire wire = engine::Wire::kF32;  // kBf16: each grain's gradients and each sum of two are rounded
   };
   /// How many blocks the size of all parameters it holds, beside the parameters' own gradients.
   static int64_t blocks(const Form& form);
@@ -39,9 +40,12 @@ class GradientSum {
 
   void begin_step(int64_t step);
   /// The gradients that arrive until end() are those of this grain of this batch; a parameter that gets none has
-  /// zeros. Grains of a batch come in order, and so do batches.
+  /// zeros. Each parameter's come in the order of grains, and batches one after another. Grains may take turns, on
+  /// threads of their own: resume() says whose gradients come next. Those of a recomputed forward are left out: the outer
+  /// backward has them again.
   void begin(int64_t batch, int64_t grain);
-  void end();
+  void resume(int64_t grain);
+  void end(int64_t grain);
   /// Puts the sums into the parameters. Throws where another rank doesn't answer.
   void finish();
 

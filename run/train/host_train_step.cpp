@@ -22,8 +22,14 @@ HostTrainStep::HostTrainStep(engine::Module& model, engine::Optimizer& optimizer
       options_(options),
       pass_(model, options),
       gradients_(pass_.parameters(), gradient_form(options)),
-      statistics_(pass_.buffers(), options.own_grains(), options.ranks),
+      statistics_(pass_.buffers(), options.sync_bn ? 1 : options.own_grains(),
+                  options.sync_bn ? nullptr : options.ranks),
       summary_(options.own_grains(), options.accumulate, options.ranks) {
+  if (options_.sync_bn) {
+    turns_ = std::make_unique<GrainTurns>(options.own_grains(), options.ranks);
+    if (pass_.buffers().empty())
+      log(LogLevel::kWarning, "--sync-bn changes nothing: this model has no batch norm");
+  }
   if (options_.graph == GraphUse::kOn)  // perhaps a device's run that goes on here
     log(LogLevel::kWarning,
         concat("--graph on changes nothing on ", model.device().name(), ": it goes with --device cuda"));
@@ -40,6 +46,7 @@ void HostTrainStep::take(BatchInput input, int64_t micro, StepOutcome& outcome) 
     statistics_.begin_step(outcome.step);
     summary_.begin_step();
   }
+  if (turns_ != nullptr) return take_together(std::move(input), micro, outcome);
   const int64_t grains = options_.own_grains();
   for (int64_t grain = 0; grain < grains; ++grain) {
     BatchInput part;
@@ -52,30 +59,54 @@ void HostTrainStep::take(BatchInput input, int64_t micro, StepOutcome& outcome) 
   }
 }
 
+void HostTrainStep::take_together(BatchInput input, int64_t micro, const StepOutcome& outcome) {
+  const SpanScope span(Span::kForward);
+  const int64_t grains = options_.own_grains();
+  std::vector<BatchInput> parts;
+  for (int64_t grain = 0; grain < grains; ++grain) parts.push_back(input.part(grain, grains));
+  input = BatchInput();
+  turns_->run(
+      [&](int64_t grain) { take_grain(std::move(parts[static_cast<size_t>(grain)]), micro, grain, outcome); },
+      [&](int64_t grain) { gradients_.resume(grain); },
+      concat("batch norm's statistics of step ", outcome.step + 1));
+}
+
 void HostTrainStep::take_grain(BatchInput input, int64_t micro, int64_t grain, const StepOutcome& outcome) {
   gradients_.begin(micro, grain);
   statistics_.begin(grain);
-  Tensor loss;
-  if (input.total_weight != 0) {  // nothing but dropped rows has no gradient
-    const SpanScope span(Span::kForward);
-    const engine::UseTf32 tf32(options_.tf32);
-    const engine::UseAutocast autocast(options_.dtype);
-    const int64_t part = micro * options_.grains + options_.first_grain() + grain;
-    loss = pass_.loss(input, outcome.step, part);
-    const double value = loss.item();
-    const bool is_bad = !std::isfinite(value) && summary_.is_finite();
-    summary_.add(micro, grain, value, is_bad ? pass_.find_layer(input, outcome.step, part) : "");
-    loss = pass_.share(loss);
-  }
+  Tensor loss = loss_of(input, micro, grain, outcome.step);
   const SpanScope span(Span::kBackward);
-  if (loss.defined() && summary_.is_finite()) {
+  if (walks_back(loss.defined() && summary_.is_finite())) {
     const engine::UseTf32 tf32(options_.tf32);
     loss.backward();
   }
   loss = Tensor();  // the graph and the input go here, inside the span
   input = BatchInput();
-  gradients_.end();
+  gradients_.end(grain);
   statistics_.end(grain);
+}
+
+// Nothing but dropped rows has no gradient, but its statistics may be others' too.
+Tensor HostTrainStep::loss_of(const BatchInput& input, int64_t micro, int64_t grain, int64_t step) {
+  const bool counts = input.total_weight != 0;
+  if (!counts && turns_ == nullptr) return {};
+  const SpanScope span(Span::kForward);
+  const engine::UseTf32 tf32(options_.tf32);
+  const engine::UseAutocast autocast(options_.dtype);
+  const int64_t part = micro * options_.grains + options_.first_grain() + grain;
+  if (!counts) return pass_.no_loss(input, step, part);
+  const Tensor loss = pass_.loss(input, step, part);
+  const double value = loss.item();
+  const bool is_bad = !std::isfinite(value) && summary_.is_finite();
+  summary_.add(micro, grain, value, is_bad ? pass_.find_layer(input, step, part) : "");
+  return pass_.share(loss);
+}
+
+bool HostTrainStep::walks_back(bool is_good) {
+  if (turns_ == nullptr) return is_good;
+  float bad_grains = is_good ? 0.0f : 1.0f;
+  turns_->sum(std::span(&bad_grains, 1));
+  return bad_grains == 0.0f;
 }
 
 const StepOutcome* HostTrainStep::finish(StepOutcome outcome) {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <optional>
 
 #include "dlpipe/run/train/batch_pass.h"
 #include "dlpipe/run/train/gradient_sum.h"
+#include "dlpipe/run/train/grain_turns.h"
 #include "dlpipe/run/train/statistics_mean.h"
 #include "dlpipe/run/train/step_summary.h"
 #include "dlpipe/run/train/train_step.h"
@@ -24,7 +26,12 @@ class HostTrainStep final : public TrainStep {
   BatchInput arrive(const Batch& batch) override;
   Stream* stream() override { return nullptr; }
   void take(BatchInput input, int64_t micro, StepOutcome& outcome) override;
+  /// The same of a batch whose grains share batch norm's statistics.
+  void take_together(BatchInput input, int64_t micro, const StepOutcome& outcome);
   void take_grain(BatchInput input, int64_t micro, int64_t grain, const StepOutcome& outcome);
+  engine::Tensor loss_of(const BatchInput& input, int64_t micro, int64_t grain, int64_t step);
+  /// Whether a grain whose forward is over walks back: with shared statistics all grains do, or none.
+  bool walks_back(bool is_good);
   const StepOutcome* finish(StepOutcome outcome) override;
   /// What the options say of a step that isn't finite.
   void refuse(StepOutcome& outcome);
@@ -37,7 +44,8 @@ class HostTrainStep final : public TrainStep {
   GradientSum gradients_;
   StatisticsMean statistics_;
   StepSummary summary_;
-  std::deque<StepOutcome> outcomes_;  // that weren't taken
+  std::unique_ptr<GrainTurns> turns_;  // null: each batch norm looks at a grain
+  std::deque<StepOutcome> outcomes_;   // that weren't taken
 };
 
 }  // namespace dlpipe::run

@@ -9,6 +9,11 @@
 
 namespace dlpipe::run {
 
+/// Parts of a batch of which one is in memory at a time: grains, or where they go on together those of a process.
+static int64_t parts_of(const SessionOptions& options) {
+  return options.config.sync_bn ? options.world() : options.config.grains;
+}
+
 MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, const engine::Module& model) {
   const TrainConfig& config = options.config;
   MemoryPlanArguments arguments;
@@ -22,14 +27,15 @@ MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, c
   arguments.step.accumulate = 1;
   arguments.step.grains = 1;  // the probe is one grain, in this process alone
   arguments.step.ranks = nullptr;
-  arguments.batch = config.batch / config.grains;
+  arguments.step.sync_bn = false;
+  arguments.batch = config.batch / parts_of(options);
   arguments.device = options.device;
   arguments.has_average = config.ema > 0;
   arguments.slot_bytes = static_cast<uint64_t>(data.train->stats().slot_bytes);
   MemoryPlan plan = plan_memory(arguments);
   plan.gradients += plan.gradients * static_cast<uint64_t>(GradientSum::blocks(gradient_form(options.step)));
   if (options.memory_limit == 0 || plan.total() <= options.memory_limit) return plan;
-  const int64_t most = plan.largest_batch(options.memory_limit) * config.grains;
+  const int64_t most = plan.largest_batch(options.memory_limit) * parts_of(options);
   refuse("train", "batch ", config.batch, " takes about ", human_bytes(plan.total()), ", more than --memory ",
          config.memory, "; ",
          most > 0 ? concat("the largest batch that fits is ", most)
@@ -42,7 +48,7 @@ std::string memory_advice(const SessionOptions& options, const MemoryPlan& plan)
   std::string advice = "; take a smaller --batch, --checkpoint-activations, or --dtype bf16";
   if (plan.total() == 0) return advice;
   const uint64_t held = measured_engine_bytes(*options.device) + plan.slots;
-  const int64_t fits = std::min(plan.largest_batch(held) * options.config.grains, batch - 1);
+  const int64_t fits = std::min(plan.largest_batch(held) * parts_of(options), batch - 1);
   advice += concat("; planned were ", human_bytes(plan.total()), " for --batch ", batch);
   return fits > 0 ? concat(advice, ", and ", fits, " should fit") : advice;
 }

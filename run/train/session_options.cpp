@@ -92,6 +92,24 @@ void resolve_grains(TrainConfig& config, const Device& device, int world, const 
   }
 }
 
+/// Options that are about more grains than one.
+void check_grain_options(const TrainConfig& config) {
+  // Grains that take turns would meet in the middle of each other's second forward, which keeps gradients aside.
+  if (config.sync_bn && !config.checkpoint_activations.empty())
+    refuse("train", "--sync-bn does not go with --checkpoint-activations so far; leave one of them out");
+  if (config.grains > 1) return;
+  if (config.sync_bn) {
+    refuse("train",
+           "--sync-bn takes batch norm's statistics over all grains of a batch, and there is one; leave it "
+           "out, or "
+           "give --grains 8");
+  }
+  if (config.compress != "none") {
+    refuse("train", "--compress ", config.compress,
+           " is about sums of gradients over grains, and there is one; leave it out, or give --grains 8");
+  }
+}
+
 /// What this process may use; ranks on one machine share it, unless the launcher gave each its own cores.
 int own_threads() {
   const engine::LaunchedRank launched = value_or_throw(engine::launched_rank());
@@ -107,6 +125,8 @@ TrainStepOptions step_options(const SessionOptions& options) {
   step.accumulate = config.accumulate;
   step.grains = config.grains;
   step.ranks = options.ranks;
+  step.sync_bn = config.sync_bn;
+  step.wire = config.compress == "bf16" ? engine::Wire::kBf16 : engine::Wire::kF32;
   step.bucket_bytes = static_cast<int64_t>(config.bucket_mb * 1e6);
   step.clip = config.clip;
   step.dtype = value_or_throw(training_dtype(config.dtype, *options.device));
@@ -157,6 +177,7 @@ SessionOptions resolve_options(TrainConfig config, const Registries& registries,
   check_device(*options.device, *options.optimizer, registries.optimizers);
   if (options.world() == 1) note_what_one_process_leaves_out(c, notes);
   resolve_grains(options.config, *options.device, options.world(), notes);
+  check_grain_options(options.config);
   options.threads = c.threads > 0 ? static_cast<int>(c.threads) : own_threads();
   options.step = step_options(options);
   options.eval = eval_options(options);

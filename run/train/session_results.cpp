@@ -19,6 +19,8 @@ Receipt receipt_of(const SessionOptions& options, const SessionData& data, const
   receipt.subset = data.subset;
   receipt.seed = options.config.seed;
   receipt.grains = options.config.grains;
+  receipt.sync_bn = options.config.sync_bn;
+  receipt.compress = options.config.compress;
   receipt.build = build_line();
   receipt.isa = options.is_on_host() ? std::string(engine::isa_name(engine::kernel_isa()))
                                      : std::string(options.device->name());

@@ -30,9 +30,11 @@ struct TrainStepOptions {
   int64_t accumulate = 1;
   /// Equal parts of every batch that are computed by themselves (decision 041); of all ranks together.
   int64_t grains = 1;
-  engine::Collective* ranks = nullptr;  // null: this process is alone
-  int64_t bucket_bytes = 25 << 20;      // gradients that travel together
-  double clip = 0;                      // 0: don't
+  engine::Collective* ranks = nullptr;     // null: this process is alone
+  bool sync_bn = false;                    // batch norm over all grains; on the host
+  engine::Wire wire = engine::Wire::kF32;  // of gradients' sums
+  int64_t bucket_bytes = 25 << 20;         // gradients that travel together
+  double clip = 0;                         // 0: don't
   DType dtype = DType::kF32;  // kF16: on a device alone, and the loss is scaled (engine/optim/grad_scaler.h)
   bool tf32 = false;          // forward and backward may take it (engine/core/op.h)
   uint64_t seed = 0;

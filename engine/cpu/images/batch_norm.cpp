@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
+#include <vector>
 
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/images/batch_norm_lanes.h"
+#include "dlpipe/engine/ops/batch_statistics.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
 
@@ -68,9 +70,16 @@ class Chunks {
       });
       return;
     }
+    run_apart(
+        first, [&] { parallel_slices(groups_, between); }, second);
+  }
+
+  /// `first` for all chunks, then `between` once, on the calling thread, then `second` for all chunks.
+  template <class First, class Between, class Second>
+  void run_apart(const First& first, const Between& between, const Second& second) const {
     const int64_t chunks = groups_ * per_group_;
     parallel_slices(chunks, [&](int64_t i) { first(at(i / per_group_, i % per_group_), i % per_group_); });
-    parallel_slices(groups_, between);
+    between();
     parallel_slices(chunks, [&](int64_t i) { second(at(i / per_group_, i % per_group_)); });
   }
 
@@ -137,20 +146,6 @@ class Sums {
 
 enum SumArray { kShift, kSum, kSquare };
 
-struct Moments {
-  double count = 0, mean = 0, squares = 0;  // squares: sum of (x - mean)^2
-
-  /// Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
-  /// 1979.
-  void add(double other_count, double other_mean, double other_squares) {
-    const double both = count + other_count;
-    const double delta = other_mean - mean;
-    mean += delta * other_count / both;
-    squares += other_squares + delta * delta * count * other_count / both;
-    count = both;
-  }
-};
-
 Moments moments_of(const Chunks& chunks, const Sums& sums, int64_t group, int64_t channel) {
   Moments all;
   for (int64_t i = 0; i < chunks.per_group(); ++i) {
@@ -170,6 +165,7 @@ struct ForwardChannels {
   float* mean;
   float* inv_std;
   float* scale;
+  bool keeps_running;  // statistics, of a batch whose parts share theirs
 };
 
 void conclude_channel(const BatchNormAttrs& attrs, const Moments* moments, const ForwardChannels& out,
@@ -181,13 +177,24 @@ void conclude_channel(const BatchNormAttrs& attrs, const Moments* moments, const
     var = moments->squares / moments->count;
     const double unbiased = moments->squares / (moments->count - 1);
     const double kept = 1 - attrs.momentum;
-    out.running_mean[c] = static_cast<float>(kept * out.running_mean[c] + attrs.momentum * mean);
-    out.running_var[c] = static_cast<float>(kept * out.running_var[c] + attrs.momentum * unbiased);
+    if (out.keeps_running) {
+      out.running_mean[c] = static_cast<float>(kept * out.running_mean[c] + attrs.momentum * mean);
+      out.running_var[c] = static_cast<float>(kept * out.running_var[c] + attrs.momentum * unbiased);
+    }
   }
   const double inv_std = 1 / std::sqrt(var + attrs.epsilon);
   out.mean[c] = static_cast<float>(mean);
   out.inv_std[c] = static_cast<float>(inv_std);
   out.scale[c] = static_cast<float>(inv_std * out.gamma[c]);
+}
+
+/// Of the whole batch, where its parts are computed apart.
+std::vector<Moments> shared_moments(StatisticsPeers& peers, const Chunks& chunks, const Sums& sums) {
+  std::vector<Moments> all(static_cast<size_t>(chunks.channels()));
+  for (int64_t c = 0; c < chunks.channels(); ++c)
+    all[static_cast<size_t>(c)] = moments_of(chunks, sums, c / chunks.group_channels(), c);
+  share_moments(peers, all);
+  return all;
 }
 
 template <class T>
@@ -200,9 +207,11 @@ void forward(const ForwardArgs& args) {
   const auto* residual = data_of<const T>(args.inputs, 5);
   auto* y = static_cast<T*>(args.outputs[0].raw());
   const auto* beta = data_of<const float>(args.inputs, 2);
+  StatisticsPeers* const peers = attrs.training ? statistics_peers() : nullptr;
   const ForwardChannels out{data_of<const float>(args.inputs, 1), data_of<float>(args.inputs, 3),
                             data_of<float>(args.inputs, 4),       data_of<float>(args.outputs, 1),
-                            data_of<float>(args.outputs, 2),      static_cast<float*>(scale.raw())};
+                            data_of<float>(args.outputs, 2),      static_cast<float*>(scale.raw()),
+                            peers == nullptr || peers->leads()};
   const auto measure = [&](const Chunk& chunk, int64_t number) {
     if (!attrs.training) return;
     sums.clear(chunk, number, kSum);
@@ -218,10 +227,16 @@ void forward(const ForwardArgs& args) {
     }
   };
   with_flags(attrs.relu, residual != nullptr, [&](auto relu, auto has_residual) {
-    chunks.run(measure, conclude, [&](const Chunk& chunk) {
+    const auto normalise = [&](const Chunk& chunk) {
       walk_tiles(chunk, cpu::Normalise<T, relu.value, has_residual.value>{x, residual, y, out.mean, out.scale,
                                                                           beta});
-    });
+    };
+    if (peers == nullptr) return chunks.run(measure, conclude, normalise);
+    const auto conclude_all = [&] {
+      const std::vector<Moments> all = shared_moments(*peers, chunks, sums);
+      for (size_t c = 0; c < all.size(); ++c) conclude_channel(attrs, &all[c], out, static_cast<int64_t>(c));
+    };
+    chunks.run_apart(measure, conclude_all, normalise);
   });
 }
 
@@ -239,21 +254,28 @@ struct BackwardChannels {
   float* k2;
 };
 
-void conclude_gradients(const Chunks& chunks, const Sums& sums, bool training, const BackwardChannels& out,
-                        int64_t c) {
-  double sum = 0;
-  double centred = 0;
+/// Of the samples at hand; `weighted` by the distance to the mean.
+GradientTotals totals_of(const Chunks& chunks, const Sums& sums, int64_t c) {
+  GradientTotals totals;
   for (int64_t i = 0; i < chunks.per_group(); ++i) {
-    sum += sums.at(i, 0)[c];
-    centred += sums.at(i, 1)[c];
+    totals.sum += sums.at(i, 0)[c];
+    totals.weighted += sums.at(i, 1)[c];
   }
+  return totals;
+}
+
+void write_parameter_gradients(const GradientTotals& own, const BackwardChannels& out, int64_t c) {
+  if (out.dbeta != nullptr) out.dbeta[c] = static_cast<float>(own.sum);
+  if (out.dgamma != nullptr)
+    out.dgamma[c] = static_cast<float>(own.weighted * static_cast<double>(out.inv_std[c]));
+}
+
+/// `count` values of the channel are in `all`; 0: statistics weren't theirs.
+void write_factors(const GradientTotals& all, double count, const BackwardChannels& out, int64_t c) {
   const double inv_std = out.inv_std[c];
-  const auto count = static_cast<double>(chunks.count());
-  if (out.dbeta != nullptr) out.dbeta[c] = static_cast<float>(sum);
-  if (out.dgamma != nullptr) out.dgamma[c] = static_cast<float>(centred * inv_std);
   out.a[c] = static_cast<float>(out.gamma[c] * inv_std);
-  out.k1[c] = training ? static_cast<float>(sum / count) : 0.0f;
-  out.k2[c] = training ? static_cast<float>(centred * inv_std * inv_std / count) : 0.0f;
+  out.k1[c] = count > 0 ? static_cast<float>(all.sum / count) : 0.0f;
+  out.k2[c] = count > 0 ? static_cast<float>(all.weighted * inv_std * inv_std / count) : 0.0f;
 }
 
 template <class T>
@@ -276,11 +298,25 @@ void backward(const BackwardArgs& args) {
                              a,
                              a + chunks.channels(),
                              a + 2 * chunks.channels()};
+  StatisticsPeers* const peers = attrs.training ? statistics_peers() : nullptr;
+  const double count = attrs.training ? static_cast<double>(chunks.count()) : 0.0;
   const auto conclude = [&](int64_t group) {
     const int64_t first = group * chunks.group_channels();
     for (int64_t c = first; c < first + chunks.group_channels(); ++c) {
-      conclude_gradients(chunks, sums, attrs.training, out, c);
+      const GradientTotals totals = totals_of(chunks, sums, c);
+      write_parameter_gradients(totals, out, c);
+      write_factors(totals, count, out, c);
     }
+  };
+  const auto conclude_all = [&] {
+    std::vector<GradientTotals> all;
+    for (int64_t c = 0; c < chunks.channels(); ++c) {
+      all.push_back(totals_of(chunks, sums, c));
+      write_parameter_gradients(all.back(), out, c);
+    }
+    share_totals(*peers, all);
+    const double all_count = count * static_cast<double>(peers->parts());
+    for (size_t c = 0; c < all.size(); ++c) write_factors(all[c], all_count, out, static_cast<int64_t>(c));
   };
   with_flags(attrs.relu, dresidual != nullptr, [&](auto relu, auto has_residual) {
     const auto measure = [&](const Chunk& chunk, int64_t number) {
@@ -289,14 +325,16 @@ void backward(const BackwardArgs& args) {
       walk_tiles(chunk, cpu::GradientSums<T, relu.value, has_residual.value>{
                             x, y, dy, dresidual, mean, sums.at(number, 0), sums.at(number, 1)});
     };
-    chunks.run(measure, conclude, [&](const Chunk& chunk) {
+    const auto differentiate = [&](const Chunk& chunk) {
       if (dx == nullptr) return;
       if constexpr (has_residual.value) {  // the first pass left g there
         walk_tiles(chunk, cpu::GradientOfImages<T, false>{x, y, dresidual, dx, mean, out.a, out.k1, out.k2});
       } else {
         walk_tiles(chunk, cpu::GradientOfImages<T, relu.value>{x, y, dy, dx, mean, out.a, out.k1, out.k2});
       }
-    });
+    };
+    if (peers == nullptr) return chunks.run(measure, conclude, differentiate);
+    chunks.run_apart(measure, conclude_all, differentiate);
   });
 }
 

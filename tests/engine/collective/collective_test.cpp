@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "dlpipe/base/dtype.h"
 #include "dlpipe/base/text.h"
 #include "tests/engine/collective/simulated_ranks.h"
 
@@ -35,6 +36,21 @@ std::vector<float> tree_sum(int first, int leaves, size_t count) {
   std::vector<float> left = tree_sum(first, leaves / 2, count);
   const std::vector<float> right = tree_sum(first + leaves / 2, leaves / 2, count);
   for (size_t i = 0; i < count; ++i) left[i] += right[i];
+  return left;
+}
+
+/// The same with every leaf and every sum of two rounded to bf16.
+std::vector<float> rounded_tree_sum(int first, int leaves, size_t count) {
+  const auto rounded = [](float value) { return static_cast<float>(BFloat16(value)); };
+  std::vector<float> left;
+  if (leaves == 1) {
+    left = leaf_values(first, count);
+    for (float& value : left) value = rounded(value);
+    return left;
+  }
+  left = rounded_tree_sum(first, leaves / 2, count);
+  const std::vector<float> right = rounded_tree_sum(first + leaves / 2, leaves / 2, count);
+  for (size_t i = 0; i < count; ++i) left[i] = rounded(left[i] + right[i]);
   return left;
 }
 
@@ -83,6 +99,22 @@ TEST_P(CollectiveTest, EachRankKeepsItsPartAndGathersTheRest) {
     std::fill(values.begin() + static_cast<int64_t>(part.end), values.end(), 0.0f);
     EXPECT_TRUE(ranks.all_gather(values, "values").wait().ok());
     EXPECT_TRUE(same_bits(values, expected));
+  });
+}
+
+// Half the bytes, and the bits of a tree whose leaves and sums are rounded, whoever holds which of them.
+TEST_P(CollectiveTest, SumsRoundedToBf16HaveTheBitsOfTheRoundedTree) {
+  constexpr int kLeaves = 8;
+  constexpr size_t kCount = 1 << 10;
+  const std::vector<float> expected = rounded_tree_sum(0, kLeaves, kCount);
+  on_all([&](Collective& ranks) {
+    const int leaves = kLeaves / ranks.world();
+    std::vector<float> values = leaves == 1 ? leaf_values(ranks.rank(), kCount)
+                                            : rounded_tree_sum(ranks.rank() * leaves, leaves, kCount);
+    EXPECT_TRUE(ranks.all_reduce(values, "values", engine::Wire::kBf16).wait().ok());
+    EXPECT_TRUE(same_bits(values, expected));
+    const auto n = static_cast<int64_t>(ranks.world());
+    EXPECT_EQ(ranks.stats().bytes_sent, 2 * (n - 1) * static_cast<int64_t>(kCount * sizeof(BFloat16)) / n);
   });
 }
 

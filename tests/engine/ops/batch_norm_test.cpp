@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <barrier>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <thread>
 #include <vector>
 
 #include "dlpipe/base/rng.h"
@@ -9,6 +13,7 @@
 #include "dlpipe/engine/core/isa.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/ops/batch_statistics.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
@@ -177,6 +182,109 @@ TEST(BatchNormOp, ReluKeepsNan) {
     const Tensor y = batch_norm(x, state.gamma, state.beta, state.mean, state.var, attrs);
     EXPECT_TRUE(std::isnan(y.to_doubles()[5])) << (training ? "training" : "evaluation");
     EXPECT_FALSE(std::isnan(y.to_doubles()[6]));
+  }
+}
+
+/// Parts of a batch on threads of their own: each hands in its values, the last one there adds up in the parts' order.
+class PeersOfThreads {
+ public:
+  explicit PeersOfThreads(int64_t parts)
+      : given_(static_cast<size_t>(parts)),
+        all_there_(parts, [this]() noexcept { add_up(); }),
+        all_read_(parts) {}
+
+  class Part final : public StatisticsPeers {
+   public:
+    Part(PeersOfThreads& peers, size_t index) : peers_(peers), index_(index) {}
+    void sum(std::span<float> values) override {
+      peers_.given_[index_] = {values.begin(), values.end()};
+      peers_.all_there_.arrive_and_wait();
+      std::ranges::copy(peers_.sum_, values.begin());
+      peers_.all_read_.arrive_and_wait();
+    }
+    int64_t parts() const override { return static_cast<int64_t>(peers_.given_.size()); }
+    bool leads() const override { return index_ == 0; }
+
+   private:
+    PeersOfThreads& peers_;
+    size_t index_;
+  };
+
+ private:
+  void add_up() noexcept {
+    sum_ = given_.front();
+    for (size_t part = 1; part < given_.size(); ++part) {
+      for (size_t i = 0; i < sum_.size(); ++i) sum_[i] += given_[part][i];
+    }
+  }
+
+  std::vector<std::vector<float>> given_;
+  std::vector<float> sum_;
+  std::barrier<std::function<void()>> all_there_;
+  std::barrier<> all_read_;
+};
+
+/// Rows [first, first + count) of the first axis.
+Tensor rows_of(const Tensor& x, int64_t first, int64_t count) {
+  return slice(x, 0, first, first + count).contiguous_copy();
+}
+
+struct Normalised {
+  std::vector<double> y, dx, dgamma, dbeta, running_mean, running_var;
+};
+
+Normalised normalise(Backend backend, const Tensor& rows, const Tensor& weights, StatisticsPeers* peers) {
+  const UseBackend use(backend);
+  const UseStatisticsPeers ask(peers);
+  State state(rows.shape()[-1]);
+  Tensor x = rows.clone();
+  x.set_requires_grad(true);
+  const Tensor y = batch_norm(x, state.gamma, state.beta, state.mean, state.var, {.relu = true});
+  sum(y * weights).backward();
+  return {y.to_doubles(),
+          x.grad().to_doubles(),
+          state.gamma.grad().to_doubles(),
+          state.beta.grad().to_doubles(),
+          state.mean.to_doubles(),
+          state.var.to_doubles()};
+}
+
+// Four parts that exchange sums give what the whole batch gives, in both kernels: its outputs, gradients of the images by
+// parts, gradients of the parameters added up, running statistics in the part that leads.
+TEST(BatchNormOp, PartsThatShareStatisticsAreTheWholeBatch) {
+  constexpr int64_t kParts = 4, kRows = 3;
+  const Tensor x = noise({kParts * kRows, 5, 4, 16}, 3, 2.0);
+  const Tensor weights = noise({kParts * kRows, 5, 4, 16}, 4);
+  for (const Backend backend : {Backend::kCpu, Backend::kReference}) {
+    const Normalised whole = normalise(backend, x, weights, nullptr);
+    PeersOfThreads peers(kParts);
+    std::vector<Normalised> parts(kParts);
+    std::vector<std::thread> threads;
+    for (int64_t part = 0; part < kParts; ++part) {
+      threads.emplace_back([&, part] {
+        PeersOfThreads::Part mine(peers, static_cast<size_t>(part));
+        parts[static_cast<size_t>(part)] =
+            normalise(backend, rows_of(x, part * kRows, kRows), rows_of(weights, part * kRows, kRows), &mine);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const auto near = [](double got, double expected) {
+      EXPECT_NEAR(got, expected, 1e-4 + 1e-4 * std::abs(expected));
+    };
+    const size_t elements = parts[0].y.size();
+    for (size_t i = 0; i < whole.y.size(); ++i) {
+      near(parts[i / elements].y[i % elements], whole.y[i]);
+      near(parts[i / elements].dx[i % elements], whole.dx[i]);
+    }
+    for (size_t c = 0; c < whole.dgamma.size(); ++c) {
+      double dgamma = 0, dbeta = 0;
+      for (const Normalised& part : parts) dgamma += part.dgamma[c], dbeta += part.dbeta[c];
+      near(dgamma, whole.dgamma[c]);
+      near(dbeta, whole.dbeta[c]);
+      near(parts[0].running_mean[c], whole.running_mean[c]);
+      near(parts[0].running_var[c], whole.running_var[c]);
+      EXPECT_EQ(parts[1].running_mean[c], 0);
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // One run computed by several ranks, here threads of one process: it has the bits of the run of one.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -109,6 +110,82 @@ TEST_F(RanksTest, SoDoesARunWithEverythingThatLooksAtMoreThanOneSample) {
   expect_same_run(config, {2, 8});
 }
 
+// Batch norms meet in forward and in backward.
+TEST_F(RanksTest, BatchNormOverAllGrainsDoesToo) {
+  run::TrainConfig config = small("");
+  config.model = "cifarnet";
+  config.sync_bn = true;
+  config.max_steps = 3;
+  config.bucket_mb = 0.1;
+  expect_same_run(config, {2, 4, 8});
+  config.accumulate = 2;
+  config.mixup = 0.2;
+  expect_same_run(config, {4});
+}
+
+// Eight grains that share statistics see what one grain of the whole batch sees; eight that don't see something else.
+TEST_F(RanksTest, BatchNormOverAllGrainsIsThatOfTheWholeBatch) {
+  const auto last_loss = [](int64_t grains, bool sync_bn) {
+    ScratchFolder runs;
+    run::TrainConfig config = small(runs / "run");
+    config.model = "cifarnet";
+    config.grains = grains;
+    config.sync_bn = sync_bn;
+    config.max_steps = 4;
+    config.val_every = "never";
+    return train(config, 1).loss;
+  };
+  const double whole = last_loss(1, false);
+  EXPECT_NEAR(last_loss(8, true), whole,
+              2e-3);  // kernels add up grains in another order; four steps amplify it
+  EXPECT_GT(std::abs(last_loss(8, false) - whole), 1e-2);
+}
+
+TEST_F(RanksTest, AStepThatIsNotFiniteEndsForGrainsThatMeet) {
+  run::TrainConfig config = small("");
+  config.model = "cifarnet";
+  config.sync_bn = true;
+  config.lr = 1e30;
+  config.on_nonfinite = "skip";
+  config.max_steps = 4;
+  config.val_every = "never";
+  expect_same_run(config, {4});
+}
+
+// Activations that are made again show a parameter's gradient twice; it is taken once.
+TEST_F(RanksTest, ActivationsMadeAgainChangeNoBits) {
+  run::TrainConfig config = small("");
+  config.model = "cifarnet";
+  config.max_steps = 3;
+  config.accumulate = 2;
+  config.bucket_mb = 0.1;
+  config.checkpoint_activations = {"group?"};
+  expect_same_run(config, {2, 8});
+}
+
+TEST_F(RanksTest, GradientsRoundedToBf16HaveTheSameBitsOnAnyNumberOfRanks) {
+  run::TrainConfig config = small("");
+  config.compress = "bf16";
+  config.accumulate = 2;
+  expect_same_run(config, {2, 4, 8});
+}
+
+TEST_F(RanksTest, TheReceiptSaysWhatGradientsWereRoundedTo) {
+  ScratchFolder runs;
+  run::TrainConfig config = small(runs / "plain");
+  config.max_steps = 2;
+  train(config, 2);
+  config.out = runs / "rounded";
+  config.compress = "bf16";
+  train(config, 2);
+  const auto difference = run::compare_runs(runs / "plain", runs / "rounded");
+  ASSERT_TRUE(difference.ok());
+  EXPECT_FALSE(difference->same_weights());
+  std::string fields;
+  for (const auto& field : difference->receipt) fields += field.field + " ";
+  EXPECT_NE(fields.find("compress"), std::string::npos) << fields;
+}
+
 // Four ranks begin, two go on, one finishes.
 TEST_F(RanksTest, ARunGoesOnWithAnotherNumberOfRanks) {
   ScratchFolder runs;
@@ -182,6 +259,22 @@ TEST_F(RanksTest, GrainsThatDontGoWithTheRestAreRefused) {
   refused([](auto& c) { c.grains = 1; }, "--grains 1 is less than the 2 processes");
   refused([](auto& c) { c.grains = 32; }, "--grains 32 does not divide --batch 16");
   refused([](auto& c) { c.grains = 0, c.batch = 20; }, "the default, --grains 8 does not divide --batch 20");
+  const auto refused_alone = [](const std::function<void(run::TrainConfig&)>& change,
+                                const std::string& part) {
+    run::TrainConfig config = small("");
+    config.grains = 1;
+    change(config);
+    try {
+      run::Session session(config);
+      ADD_FAILURE() << "not refused: " << part;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  };
+  refused_alone([](auto& c) { c.sync_bn = true; }, "--sync-bn takes batch norm's statistics over all grains");
+  refused_alone([](auto& c) { c.compress = "bf16"; }, "--compress bf16 is about sums of gradients");
+  refused([](auto& c) { c.sync_bn = true, c.checkpoint_activations = {"group?"}; },
+          "--sync-bn does not go with --checkpoint-activations");
   refused([](auto& c) { c.overfit_batch = 5; }, "--overfit-batch trains in one process");
 }
 
