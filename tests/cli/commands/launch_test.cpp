@@ -50,6 +50,9 @@ std::string without_leaks() {
 }
 
 class Launch : public testing::Test {
+  EnvironmentValue kernels_{"DLPIPE_KERNELS", "rules"};
+  EnvironmentValue leaks_{"ASAN_OPTIONS", without_leaks()};
+
  protected:
   void SetUp() override {
     if (std::system("command -v mpirun > /dev/null 2>&1") != 0) GTEST_SKIP() << "there is no mpirun";
@@ -61,47 +64,46 @@ class Launch : public testing::Test {
     return words;
   }
   static Words launched(const Words& launch, const Words& train) {
-    Words words = { "launch" private : EnvironmentValue kernels_{"DLPIPE_KERNELS", "rules"};
-    EnvironmentValue leaks_{"ASAN_OPTIONS", without_leaks()};
-  };
-  words.insert(words.end(), launch.begin(), launch.end());
-  words.emplace_back("--");
-  words.insert(words.end(), train.begin(), train.end());
-  return words;
-} static void expect_same_run(const std::string& first, const std::string& second) {
-  const auto difference = run::compare_runs(first, second);
-  ASSERT_TRUE(difference.ok()) << difference.status().message();
-  EXPECT_TRUE(difference->same());
-  for (const auto& field : difference->receipt)
-    ADD_FAILURE() << field.field << ": " << field.first << ", " << field.second;
-}
+    Words words = {"launch"};
+    words.insert(words.end(), launch.begin(), launch.end());
+    words.emplace_back("--");
+    words.insert(words.end(), train.begin(), train.end());
+    return words;
+  }
+  static void expect_same_run(const std::string& first, const std::string& second) {
+    const auto difference = run::compare_runs(first, second);
+    ASSERT_TRUE(difference.ok()) << difference.status().message();
+    EXPECT_TRUE(difference->same());
+    for (const auto& field : difference->receipt)
+      ADD_FAILURE() << field.field << ": " << field.first << ", " << field.second;
+  }
 
-/// The processes that train in `run`, mpirun aside, by the system's own list.
-static std::vector<int> ranks_of(const std::string& run) {
-  std::vector<int> found;
-  for (const auto& entry : fs::directory_iterator("/proc")) {
-    const auto text = formats::read_file(entry.path().string() + "/cmdline");
-    if (!text.ok()) continue;
-    std::string line = *text;
-    std::replace(line.begin(), line.end(), '\0', ' ');
-    const bool trains =
-        line.find(run + " ") != std::string::npos && line.find(" train ") != std::string::npos;
-    const bool is_rank =
-        line.find(" launch ") == std::string::npos && line.find(" -np ") == std::string::npos;
-    if (trains && is_rank) found.push_back(std::atoi(entry.path().filename().c_str()));
+  /// The processes that train in `run`, mpirun aside, by the system's own list.
+  static std::vector<int> ranks_of(const std::string& run) {
+    std::vector<int> found;
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const auto text = formats::read_file(entry.path().string() + "/cmdline");
+      if (!text.ok()) continue;
+      std::string line = *text;
+      std::replace(line.begin(), line.end(), '\0', ' ');
+      const bool trains =
+          line.find(run + " ") != std::string::npos && line.find(" train ") != std::string::npos;
+      const bool is_rank =
+          line.find(" launch ") == std::string::npos && line.find(" -np ") == std::string::npos;
+      if (trains && is_rank) found.push_back(std::atoi(entry.path().filename().c_str()));
+    }
+    std::sort(found.begin(), found.end());
+    return found;
   }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-static bool wait_for_step(RunningProgram& program, const std::string& run, int64_t steps) {
-  while (!program.ended()) {
-    const auto text = formats::read_file(run + "/metrics.jsonl");
-    if (text.ok() && std::count(text->begin(), text->end(), '\n') >= steps) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  static bool wait_for_step(RunningProgram& program, const std::string& run, int64_t steps) {
+    while (!program.ended()) {
+      const auto text = formats::read_file(run + "/metrics.jsonl");
+      if (text.ok() && std::count(text->begin(), text->end(), '\n') >= steps) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
   }
-  return false;
-}
-};  // namespace
+};
 
 TEST_F(Launch, ProcessesOfMpirunComputeTheRunOfOne) {
   ScratchDirectory folder;
@@ -220,5 +222,5 @@ TEST(LaunchMisuse, AMissingMpirunIsNamed) {
       << outcome.err;
 }
 
-}  // namespace dlpipe::test
+}  // namespace
 }  // namespace dlpipe::test
