@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <span>
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/cli/command_text.h"

@@ -2,6 +2,7 @@
 // Equalization", Graphics Gems IV, 1994), as OpenCV's createCLAHE does it and Albumentations applies it: to L of OpenCV's
 // 8-bit Lab, of grey pictures to the values themselves. Looks at the whole picture; exactly OpenCV's pixels.
 #include <bit>
+#include <cmath>
 
 #include "dlpipe/augment/kinds.h"
 #include "dlpipe/augment/lab_kernels.h"

@@ -40,7 +40,8 @@ Status check_taken(const SourceOptions& options, std::span<const SourceRecord* c
   for (const auto& [name, is_given] :
        {std::pair("--label", !options.label.empty()), std::pair("--field", !options.fields.empty()),
         std::pair("--labels", !options.labels.empty()), std::pair("--images", !options.images.empty())}) {
-    const auto takes_it = [&](const SourceRecord* record) {
+    const auto takes_it = [name =
+                               name](const SourceRecord* record) {  // clang 14 captures no structured binding
       const std::vector<std::string> taken = split(record->takes, ' ');
       return std::find(taken.begin(), taken.end(), name) != taken.end();
     };
