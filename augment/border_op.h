@@ -55,9 +55,8 @@ class BorderOp : public Op {
 
  private:
   int seen(int i, int size) const {
-    if (mode_ == "edge" || size == 1) return std::clamp(i, 0, size - 1);
-    while (i < 0 || i >= size) i = i < 0 ? -i : 2 * (size - 1) - i;
-    return i;
+    if (mode_ == "edge") return std::clamp(i, 0, size - 1);
+    return reflected(i, size);
   }
 
   std::string mode_;

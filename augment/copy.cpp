@@ -63,6 +63,16 @@ void fill_image(const ImageView& out, const Pixel& value) {
 
 }  // namespace
 
+void copy_alpha(const ConstImageView& in, int x, int y, const ImageView& out) {
+  if (out.channels % 2 != 0) return;
+  const int last = out.channels - 1;
+  for (int row = 0; row < out.height; ++row) {
+    const uint8_t* const from = in.row(y + row) + ptrdiff_t{x} * in.channels;
+    uint8_t* const to = out.row(row);
+    for (int i = 0; i < out.width; ++i) to[i * out.channels + last] = from[i * in.channels + last];
+  }
+}
+
 void copy_image(const ConstImageView& in, const ImageView& out, bool mirror) {
   copy_rows(in.data, in.stride, out.data, out.stride, out.width, out.height, out.channels, mirror);
 }

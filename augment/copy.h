@@ -8,8 +8,19 @@
 
 namespace dlpipe::augment {
 
+/// The place in 0..size - 1 that `i` shows in a picture mirrored at its borders without repeating them: -1 -> 1, size ->
+/// size - 2.
+inline int reflected(int i, int size) {
+  if (size == 1) return 0;
+  while (i < 0 || i >= size) i = i < 0 ? -i : 2 * (size - 1) - i;
+  return i;
+}
+
 /// Copies `in` to `out` (equal sizes and channels, no overlap), left and right swapped if `mirror`.
 void copy_image(const ConstImageView& in, const ImageView& out, bool mirror);
+
+/// The alpha channel of pictures with 2 or 4 channels, of `out`'s size from (x, y) of `in` on; others have none.
+void copy_alpha(const ConstImageView& in, int x, int y, const ImageView& out);
 
 /// One pixel's value, a byte a channel.
 using Pixel = std::array<uint8_t, 4>;

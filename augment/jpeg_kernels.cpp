@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "dlpipe/augment/copy.h"
 #include "dlpipe/augment/dct_kernels.h"
+#include "dlpipe/base/coef_math.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "dlpipe/augment/jpeg_kernels.cpp"
@@ -85,28 +87,26 @@ void Halve(const uint8_t* HWY_RESTRICT above, const uint8_t* HWY_RESTRICT below,
 /// A row of twice the width: 3/4 of the nearer row and column, 1/4 of the others. `sums` has room for half + 2.
 void Widen(const uint8_t* HWY_RESTRICT nearer, const uint8_t* HWY_RESTRICT other, int half,
            int32_t* HWY_RESTRICT sums, uint8_t* HWY_RESTRICT to) {
-  for (int x = 0; x < half; ++x) sums[x + 1] = 3 * nearer[x] + other[x];
+  for (int x = 0; x < half; ++x) sums[x + 1] = coef::weighted(nearer[x], other[x]);
   sums[0] = sums[1];
   sums[half + 1] = sums[half];
   for (int x = 0; x < half; ++x) {
-    to[2 * x] = static_cast<uint8_t>((3 * sums[x + 1] + sums[x] + 8) >> 4);
-    to[2 * x + 1] = static_cast<uint8_t>((3 * sums[x + 1] + sums[x + 2] + 7) >> 4);
+    to[2 * x] = coef::widened(sums[x + 1], sums[x], false, true);
+    to[2 * x + 1] = coef::widened(sums[x + 1], sums[x + 2], true, true);
   }
 }
 
 void RowFromYcc(const uint8_t* HWY_RESTRICT luma, const uint8_t* HWY_RESTRICT blue,
                 const uint8_t* HWY_RESTRICT red, int width, int channels, uint8_t* const rgb[3],
                 uint8_t* to) {
-  const auto clipped = [](int32_t value)
-                           HWY_ATTR { return static_cast<uint8_t>(std::min(std::max(value, 0), 255)); };
   uint8_t* HWY_RESTRICT rs = rgb[0];
   uint8_t* HWY_RESTRICT gs = rgb[1];
   uint8_t* HWY_RESTRICT bs = rgb[2];
   for (int x = 0; x < width; ++x) {
-    const int32_t y = luma[x], b = blue[x] - 128, r = red[x] - 128;
-    rs[x] = clipped(y + ((91881 * r + kHalf) >> kFraction));
-    gs[x] = clipped(y + ((-22554 * b - 46802 * r + kHalf) >> kFraction));
-    bs[x] = clipped(y + ((116130 * b + kHalf) >> kFraction));
+    const coef::Rgb color = coef::ycc_to_rgb(luma[x], blue[x], red[x]);
+    rs[x] = color.r;
+    gs[x] = color.g;
+    bs[x] = color.b;
   }
   Join(rgb, width, channels, to);
 }
@@ -133,7 +133,6 @@ constexpr uint8_t kChroma[64] = {17, 18, 24, 47, 99, 99, 99, 99, 18, 21, 26, 66,
                                  24, 26, 56, 99, 99, 99, 99, 99, 47, 66, 99, 99, 99, 99, 99, 99,
                                  99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
                                  99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99};
-constexpr int kFancyWidth = 5;  // libjpeg repeats the chroma of narrower pictures instead of interpolating it
 
 int up_to(int value, int unit) {
   return (value + unit - 1) / unit * unit;
@@ -207,14 +206,6 @@ void put_together(const Components& parts, int width, int height, const Region& 
   }
 }
 
-void keep_alpha(const ConstImageView& in, const Region& window, const ImageView& out) {
-  const int last = in.channels - 1;
-  for (int y = 0; y < out.height; ++y) {
-    const uint8_t* const from = in.row(window.y + y) + ptrdiff_t{window.x} * in.channels;
-    for (int x = 0; x < out.width; ++x) out.row(y)[x * out.channels + last] = from[x * in.channels + last];
-  }
-}
-
 }  // namespace
 
 JpegDivisors jpeg_divisors(int quality) {
@@ -244,12 +235,13 @@ void through_jpeg(const JpegDivisors& divisors, const ImageSize& whole, const Re
                   std::vector<std::byte>& work) {
   const Components parts(in.width, in.height, work);
   const Region part = {window.x - region.x, window.y - region.y, window.width, window.height};
-  if (in.channels % 2 == 0) keep_alpha(in, part, out);
+  copy_alpha(in, part.x, part.y, out);
   if (in.channels >= 3) {
     take_apart(in, parts);
     quantize_blocks(parts.luma, divisors.luma.data());
     for (const BlockPlane& plane : parts.chroma) quantize_blocks(plane, divisors.chroma.data());
-    put_together(parts, in.width, in.height, part, out, whole.width < kFancyWidth);
+    const auto upsampling = coef::upsampling_of((whole.width + 1) / 2, 2, 2);
+    put_together(parts, in.width, in.height, part, out, upsampling == coef::Upsampling::kRepeat);
     return;
   }
   for (int y = 0; y < in.height; ++y) {

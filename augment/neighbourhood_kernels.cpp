@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dlpipe/augment/copy.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "dlpipe/augment/neighbourhood_kernels.cpp"
 #include <hwy/foreach_target.h>  // NOLINT: includes this file once a target
@@ -142,9 +144,7 @@ ConstImageView with_margin(const ConstImageView& in, const Region& region, const
                            int height, int reach_x, int reach_y, Border border,
                            std::vector<std::byte>& work) {
   const auto seen = [border](int i, int size) {
-    if (border == Border::kReplicate || size == 1) return std::clamp(i, 0, size - 1);
-    while (i < 0 || i >= size) i = i < 0 ? -i : 2 * (size - 1) - i;
-    return i;
+    return border == Border::kReplicate ? std::clamp(i, 0, size - 1) : reflected(i, size);
   };
   const int channels = in.channels;
   const int wide = window.width + 2 * reach_x;

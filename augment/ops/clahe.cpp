@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "dlpipe/augment/copy.h"
 #include "dlpipe/augment/kinds.h"
 #include "dlpipe/augment/lab_kernels.h"
 
@@ -28,13 +29,6 @@ struct TileGrid {
   }
   int area() const { return tile_width * tile_height; }
 };
-
-/// The place of `i` in 0..size - 1, mirrored at the borders without repeating them.
-int mirrored(int i, int size) {
-  if (size == 1) return 0;
-  while (i >= size || i < 0) i = i < 0 ? -i : 2 * (size - 1) - i;
-  return i;
-}
 
 float nearest_whole(float value) {
   return static_cast<float>(std::bit_cast<uint32_t>(value + 8388608.0f) & 0xFF);
@@ -63,11 +57,11 @@ void tile_tables(const ConstImageView& gray, const TileGrid& grid, double clip, 
     for (int column = 0; column < grid.across; ++column) {
       Histogram seen{};
       for (int y = 0; y < grid.tile_height; ++y) {
-        const uint8_t* const from = gray.row(mirrored(row * grid.tile_height + y, gray.height));
+        const uint8_t* const from = gray.row(reflected(row * grid.tile_height + y, gray.height));
         const int begin = column * grid.tile_width;
         const int inside = std::clamp(gray.width - begin, 0, grid.tile_width);
         for (int x = 0; x < inside; ++x) ++seen[from[begin + x]];
-        for (int x = inside; x < grid.tile_width; ++x) ++seen[from[mirrored(begin + x, gray.width)]];
+        for (int x = inside; x < grid.tile_width; ++x) ++seen[from[reflected(begin + x, gray.width)]];
       }
       clip_histogram(seen, limit);
       uint32_t sum = 0;
@@ -141,20 +135,17 @@ class Clahe : public Op {
       const ptrdiff_t begin = ptrdiff_t{y} * in.width;
       between_tiles(lab.of[0] + begin, in.width, {left, left + width, share}, tables_of(tiles.first),
                     tables_of(tiles.second), tiles.share, row);
-      write_row(row, lab, begin, in.row(y), out, y);
+      write_row(row, lab, begin, out, y);
     }
+    copy_alpha(in, 0, 0, out);
     return {};
   }
 
  private:
   /// The row with its own colours, or its own second channel.
-  static void write_row(const uint8_t* light, const LabPlanes& lab, ptrdiff_t begin, const uint8_t* from,
-                        const ImageView& out, int y) {
+  static void write_row(const uint8_t* light, const LabPlanes& lab, ptrdiff_t begin, const ImageView& out,
+                        int y) {
     uint8_t* const to = out.row(y);
-    const int last = out.channels - 1;  // of 2 or 4 channels: alpha
-    if (out.channels % 2 == 0) {
-      for (int x = 0; x < out.width; ++x) to[x * out.channels + last] = from[x * out.channels + last];
-    }
     if (out.channels < 3) {
       for (int x = 0; x < out.width; ++x) to[x * out.channels] = light[x];
       return;

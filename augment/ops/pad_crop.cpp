@@ -13,12 +13,6 @@ namespace dlpipe::augment {
 
 namespace {
 
-/// The pixel that a reflected coordinate shows; -1 -> 1, size -> size - 2. Valid for -size < i < 2 size - 1.
-int reflected(int i, int size) {
-  if (i < 0) return -i;
-  return i >= size ? 2 * (size - 1) - i : i;
-}
-
 /// The pixels [begin, end) that a crop of `crop` at `at` reads: clipped, or all that its reflections need.
 void span_read(int at, int crop, int size, bool reflect, int* begin, int* length) {
   int low = std::max(at, 0);
