@@ -42,6 +42,10 @@ struct BFloat16 {
   friend bool operator==(BFloat16, BFloat16) = default;
 };
 static_assert(sizeof(BFloat16) == 2);
+/// The nearest value that bfloat16 holds.
+inline float rounded_to_bf16(float value) {
+  return static_cast<float>(BFloat16(value));
+}
 
 /// IEEE 754 binary16: 5 bits of exponent (bias 15), 10 of fraction; its largest number is 65504, its smallest
 /// 2^-24. Rounded to nearest even on the way in, from 65520 on to infinity. NaN stays NaN.

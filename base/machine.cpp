@@ -122,11 +122,12 @@ uint64_t peak_resident_bytes() {
   return status_kilobytes("VmHWM");
 }
 
+constexpr int64_t kSecond = 1'000'000'000;  // in ns
+
 // now_ns() when the system's clock since boot stood at nought. The two can only be read one after the other, and another
 // process may run in between: of a few pairs the closest.
 static std::optional<int64_t> boot_ns() {
   constexpr int kPairs = 8;
-  constexpr int64_t kSecond = 1'000'000'000;
   int64_t boot = 0, closest = INT64_MAX;
   for (int i = 0; i < kPairs; ++i) {
     timespec since_boot{};
@@ -151,7 +152,6 @@ int64_t process_begin_ns() {
   const std::optional<int64_t> boot = boot_ns();
   if (fields.size() <= kStartTime || !parse_int(fields[kStartTime], &ticks) || ticks <= 0 || !boot)
     return now;
-  constexpr int64_t kSecond = 1'000'000'000;
   return std::min(now, *boot + ticks * (kSecond / sysconf(_SC_CLK_TCK)));
 }
 

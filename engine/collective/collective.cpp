@@ -107,10 +107,6 @@ Status all_gather_on(Line& line, std::span<float> values) {
   return {};
 }
 
-float rounded(float value) {
-  return static_cast<float>(BFloat16(value));
-}
-
 std::vector<BFloat16> packed(std::span<const float> values) {
   std::vector<BFloat16> halves(values.size());
   for (size_t i = 0; i < values.size(); ++i) halves[i] = BFloat16(values[i]);
@@ -128,7 +124,7 @@ Status all_reduce_rounded_on(Line& line, std::span<float> values) {
     std::vector<BFloat16> in(sum.size());
     DLPIPE_RETURN_IF_ERROR(
         line.exchange(peer, std::as_bytes(std::span(out)), std::as_writable_bytes(std::span(in))));
-    for (size_t i = 0; i < sum.size(); ++i) sum[i] = rounded(sum[i] + static_cast<float>(in[i]));
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] = rounded_to_bf16(sum[i] + static_cast<float>(in[i]));
     parts.push_back(kept);
   }
   for (int bit = line.world() >> 1; bit > 0; bit >>= 1) {
@@ -399,7 +395,7 @@ Part Collective::part_of(size_t count) const {
 
 Collective::Handle Collective::all_reduce(std::span<float> values, std::string what, Wire wire) {
   if (wire == Wire::kBf16) {
-    for (float& value : values) value = rounded(value);
+    for (float& value : values) value = rounded_to_bf16(value);
     return worker_->ask(std::move(what), [values](Line& line, std::vector<float>&) {
       return all_reduce_rounded_on(line, values);
     });

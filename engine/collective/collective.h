@@ -28,11 +28,9 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/engine/collective/transport.h"
+#include "dlpipe/engine/collective/wire.h"
 
 namespace dlpipe::engine {
-
-/// What values are on the wire: as they are, or rounded to bf16, half the bytes.
-enum class Wire : uint8_t { kF32, kBf16 };
 
 /// What the communication thread did so far.
 struct CollectiveStats {

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "dlpipe/base/named_values.h"
+#include "dlpipe/engine/collective/wire.h"
 
 namespace dlpipe::run {
 
@@ -39,9 +40,12 @@ inline Result<GraphUse> parse_graph(std::string_view name) {
   return value_named(kGraphNames, name, "train", "--graph");
 }
 
-/// --compress: what gradients are between grains and processes (engine/collective/collective.h).
-enum class Compress : uint8_t { kNone, kBf16 };
-inline constexpr Named<Compress> kCompressNames[] = {{"none", Compress::kNone}, {"bf16", Compress::kBf16}};
+/// --compress: what gradients are between grains and processes.
+inline constexpr Named<engine::Wire> kCompressNames[] = {{"none", engine::Wire::kF32},
+                                                         {"bf16", engine::Wire::kBf16}};
+inline Result<engine::Wire> parse_compress(std::string_view name) {
+  return value_named(kCompressNames, name, "train", "--compress");
+}
 
 /// --kernels, and the environment's DLPIPE_KERNELS (record/kernel_measurements.h).
 enum class KernelsBy : uint8_t { kAuto, kMeasured, kRules };

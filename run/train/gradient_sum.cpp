@@ -28,16 +28,12 @@ void add_into(float* to, const float* left, const float* right, int64_t count) {
   });
 }
 
-float rounded(float value) {
-  return static_cast<float>(BFloat16(value));
-}
-
 /// The same with values and sums rounded to bf16; left[i] is rounded already. `left` null: zeros.
 void add_rounded_into(float* to, const float* left, const float* right, int64_t count) {
   engine::parallel_ranges(count, kRange, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const float value = right != nullptr ? rounded(right[i]) : 0.0f;
-      to[i] = left != nullptr ? rounded(left[i] + value) : value;
+      const float value = right != nullptr ? rounded_to_bf16(right[i]) : 0.0f;
+      to[i] = left != nullptr ? rounded_to_bf16(left[i] + value) : value;
     }
   });
 }

@@ -8,6 +8,7 @@
 #include "dlpipe/engine/collective/launched.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/run/config/config_choices.h"
+#include "dlpipe/run/config/enumerated.h"
 #include "dlpipe/run/config/precision.h"
 
 namespace dlpipe::run {
@@ -126,7 +127,7 @@ TrainStepOptions step_options(const SessionOptions& options) {
   step.grains = config.grains;
   step.ranks = options.ranks;
   step.sync_bn = config.sync_bn;
-  step.wire = config.compress == "bf16" ? engine::Wire::kBf16 : engine::Wire::kF32;
+  step.wire = value_or_throw(parse_compress(config.compress));
   step.bucket_bytes = static_cast<int64_t>(config.bucket_mb * 1e6);
   step.clip = config.clip;
   step.dtype = value_or_throw(training_dtype(config.dtype, *options.device));
