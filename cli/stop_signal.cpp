@@ -27,9 +27,9 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) static void note_
       ignored_at_start[signal] = action[0] == reinterpret_cast<unsigned long>(SIG_IGN);
   }
 }
-__attribute__((section(".preinit_array"),
-               used)) static void (*const note_ignored_signals_first)(int, char**,
-                                                                      char**) = note_ignored_signals;
+using Preinit = void (*)(int, char**, char**);
+__attribute__((section(".preinit_array"), used)) static const Preinit note_ignored_signals_first =
+    note_ignored_signals;
 
 static void request_stop(int) {
   stop_requested.store(true);

@@ -160,7 +160,7 @@ Status info(const Options& options) {
   if (options.graph || options.dot) return print_graph(options);
   if (!options.path.empty() && !options.model.empty())
     return misuse("info", "--model shows a model by its name alone; leave it out with a path");
-  if (engine::graph::is_graph_file(options.path)) {
+  if (!options.path.empty() && engine::graph::is_graph_file(options.path)) {
     DLPIPE_ASSIGN_OR_RETURN(const engine::graph::Graph graph, engine::graph::read_graph(options.path));
     print_answer(options.json ? graph_summary_json(options.path, graph).dump()
                               : graph_summary(options.path, graph));
