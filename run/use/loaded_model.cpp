@@ -200,6 +200,12 @@ LoadedModel load_model(const ModelOptions& options, const Registries& registries
   return loaded;
 }
 
+engine::ConstantCache weights_as_constants(const engine::Module& model) {
+  engine::ConstantCache cache;
+  for (const engine::NamedTensor& parameter : model.parameters()) cache.add_constant(parameter.tensor);
+  return cache;
+}
+
 DType dtype_of(const LoadedModel& loaded, const std::string& asked) {
   const Device& device = loaded.model->device();
   return value_or_throw(asked.empty() ? inference_dtype(loaded.state.dtype, device)

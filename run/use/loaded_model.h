@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "dlpipe/engine/core/constant_cache.h"
 #include "dlpipe/engine/layers/module.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/run/config/registries.h"
@@ -39,6 +40,11 @@ struct LoadedModel {
 /// pixels ask for. `dataset` may be null.
 LoadedModel load_model(const ModelOptions& options, const Registries& registries = {},
                        const data::Dataset* dataset = nullptr, BareFiles bare_files = BareFiles::kTaken);
+
+/// A cache of what kernels make of the model's weights: packed, transformed, in a low dtype. For who has it stand while the
+/// model runs (UseConstantCache) and leaves its weights where and as they are meanwhile. It takes memory, most often once
+/// more that of the weights.
+engine::ConstantCache weights_as_constants(const engine::Module& model);
 
 /// The dtype that the model runs in on its device: `asked`, else the checkpoint's.
 DType dtype_of(const LoadedModel& loaded, const std::string& asked);

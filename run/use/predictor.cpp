@@ -22,6 +22,7 @@ Predictor::Predictor(const PredictOptions& options, const Registries& registries
   engine::set_engine_threads(options.threads > 0 ? options.threads : available_threads());
   model_ = load_model(options.model, registries);
   model_.model->to(*value_or_throw(registries.find_device(options.device)));
+  constants_ = weights_as_constants(*model_.model);
   if (model_.state.arguments.length > 0) {
     refuse("predict", model_.state.model, " takes tokens, no pictures; see dlpipe generate");
   }
@@ -77,7 +78,7 @@ std::string Predictor::load_image(const PictureFile& file, uint8_t* pixels) cons
 }
 
 Tensor Predictor::batch_logits(std::span<const PictureFile> files, int64_t batch,
-                               std::vector<std::string>& errors) const {
+                               std::vector<std::string>& errors) {
   const engine::ModelArguments& a = model_.state.arguments;
   const Tensor bytes = Tensor::zeros({batch, a.height, a.width, a.channels}, DType::kU8);
   errors.resize(files.size());
@@ -87,6 +88,7 @@ Tensor Predictor::batch_logits(std::span<const PictureFile> files, int64_t batch
     errors[at] = load_image(files[at], bytes.data<uint8_t>() + i * image_bytes);
   });
   const engine::NoGrad no_grad;
+  const engine::UseConstantCache packed_once(&constants_);
   const engine::UseAutocast autocast(dtype_of(model_, options_.model.dtype));
   return view_logits(*model_.model, engine::batch_prep(bytes.to(model_.model->device()), prep_),
                      value_or_throw(parse_views(model_.state.tta)))

@@ -48,7 +48,7 @@ class Predictor {
  private:
   /// Logits f32 [batch, classes]: the first rows are those of `files`. `errors` gets one for each, "" where it is fine.
   engine::Tensor batch_logits(std::span<const PictureFile> files, int64_t batch,
-                              std::vector<std::string>& errors) const;
+                              std::vector<std::string>& errors);
   /// One batch of `batch` rows, of which the first have files; false once the sink wants no more.
   bool predict_batch(std::span<const PictureFile> files, int64_t batch,
                      const std::function<bool(const Prediction&)>& sink);
@@ -57,6 +57,7 @@ class Predictor {
 
   PredictOptions options_;
   LoadedModel model_;
+  engine::ConstantCache constants_;
   augment::Chain chain_;
   BatchPrep prep_;
 };
