@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""decode_pillow.py PROGRAM FOLDER [--pictures N] [--rounds N]: how fast are whole pictures decoded to RGB, one thread, from
+memory, by dlpipe (PROGRAM is decode_benchmark) and by Pillow? FOLDER holds photos; each is written in every format first, by
+Pillow. Both decode each file five times in turn, the best counts; the ratio is Pillow's time / dlpipe's, summed over the
+pictures, the median of the rounds. The last column is the largest difference of a byte."""
+import argparse
+import io
+import pathlib
+import statistics
+import subprocess
+import tempfile
+import time
+
+import numpy as np
+import PIL
+from PIL import Image, features
+
+REPEATS = 5
+JPEG = {"quality": 90, "subsampling": "4:2:0"}
+# name, how the picture is changed first, suffix, Pillow's options
+FORMATS = [
+    ("JPEG 4:2:0", "RGB", ".jpg", JPEG),
+    ("JPEG 4:4:4", "RGB", ".jpg", {"quality": 90, "subsampling": "4:4:4"}),
+    ("JPEG grey", "L", ".jpg", {"quality": 90}),
+    ("JPEG progressive", "RGB", ".jpg", {**JPEG, "progressive": True}),
+    ("PNG RGB", "RGB", ".png", {}),
+    ("PNG RGBA", "RGBA", ".png", {}),
+    ("PNG palette", "P", ".png", {}),
+    ("PNG grey", "L", ".png", {}),
+    ("WebP lossy", "RGB", ".webp", {"quality": 85}),
+    ("WebP lossless", "RGB", ".webp", {"lossless": True}),
+    ("BMP", "RGB", ".bmp", {}),
+    ("PPM", "RGB", ".ppm", {}),
+]
+
+
+def pillow(content):
+    """Seconds, the best of a few, and pixels."""
+    best = float("inf")
+    for _ in range(REPEATS):
+        begin = time.perf_counter()
+        picture = Image.open(io.BytesIO(content))
+        if picture.mode != "RGB":
+            picture = picture.convert("RGB")
+        picture.load()
+        best = min(best, time.perf_counter() - begin)
+    return best, np.asarray(picture)
+
+
+class Dlpipe:
+    def __init__(self, program, pixels):
+        self.pixels = pixels
+        self.child = subprocess.Popen([program, pixels], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def decode(self, file, shape):
+        print(file, file=self.child.stdin, flush=True)
+        answer = self.child.stdout.readline().strip()
+        return float(answer), np.fromfile(self.pixels, np.uint8).reshape(shape)
+
+
+def measure(name, files, dlpipe, rounds):
+    ratios, rates, difference = [], [], 0
+    for _ in range(rounds):
+        ours = theirs = pixels = 0
+        for file in files:
+            seconds, expected = pillow(file.read_bytes())
+            theirs += seconds
+            seconds, got = dlpipe.decode(file, expected.shape)
+            ours += seconds
+            pixels += expected.shape[0] * expected.shape[1]
+            difference = max(difference, int(np.abs(expected.astype(int) - got).max()))
+        ratios.append(theirs / ours)
+        rates.append((pixels / ours / 1e6, pixels / theirs / 1e6))
+    ours, theirs = (statistics.median(column) for column in zip(*rates))
+    least, most = min(ratios), max(ratios)
+    print(f"| {name} | {ours:.0f} | {theirs:.0f} | {statistics.median(ratios):.2f} ({least:.2f}-{most:.2f}) | {difference} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("program")
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--pictures", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    photos = sorted(file for file in options.folder.rglob("*") if file.suffix.lower() in (".jpg", ".jpeg"))
+    photos = photos[:: max(1, len(photos) // options.pictures)][: options.pictures]
+    versions = ", ".join(f"{name} {features.version(name)}" for name in ("libjpeg_turbo", "zlib", "webp"))
+    print(f"{len(photos)} photos; Pillow {PIL.__version__} with {versions}; {options.rounds} rounds\n")
+    print("| format | dlpipe, megapixels/s | Pillow | ratio | largest difference |\n|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        dlpipe = Dlpipe(options.program, folder / "pixels")
+        for number, (name, mode, suffix, how) in enumerate(FORMATS):
+            files = []
+            for i, photo in enumerate(photos):
+                files.append(folder / f"{number}-{i}{suffix}")
+                picture = Image.open(photo).convert("RGB")
+                picture.convert(mode, **({"palette": Image.Palette.ADAPTIVE} if mode == "P" else {})).save(files[-1], **how)
+            measure(name, files, dlpipe, options.rounds)
+
+
+if __name__ == "__main__":
+    main()
