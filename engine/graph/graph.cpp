@@ -58,7 +58,8 @@ void check_ids(const Graph& graph) {
 }
 
 // What the record's shape rule says of a node, for a batch of `batch`.
-void check_shapes(const Graph& graph, size_t index, int64_t batch) {
+/// What the record's rule says that node `index` answers.
+std::vector<TensorSpec> inferred(const Graph& graph, size_t index, int64_t batch) {
   const Node& node = graph.nodes[index];
   std::vector<TensorSpec> inputs;
   std::vector<uint8_t> defined;
@@ -76,8 +77,13 @@ void check_shapes(const Graph& graph, size_t index, int64_t batch) {
     corrupt(graph, "has a ", node_text(graph, index), " with ", node.inputs.size(), " inputs; it takes ",
             int{count.least}, " to ", int{count.most});
   std::copy(defined.begin(), defined.end(), flags.begin());
-  const std::vector<TensorSpec> outputs = node.op->record->infer(
-      inputs, std::span<const bool>(flags.data(), inputs.size()), node.attrs_at(batch));
+  return node.op->record->infer(inputs, std::span<const bool>(flags.data(), inputs.size()),
+                                node.attrs_at(batch));
+}
+
+void check_shapes(const Graph& graph, size_t index, int64_t batch) {
+  const Node& node = graph.nodes[index];
+  const std::vector<TensorSpec> outputs = inferred(graph, index, batch);
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const Value& value = graph.value(node.outputs[i]);
     if (outputs[i].shape == value.shape_at(batch) && outputs[i].dtype == value.dtype) continue;
@@ -174,6 +180,17 @@ void Graph::drop_unused_values() {
   };
   for (Node& node : nodes) rename(node.inputs), rename(node.outputs);
   rename(inputs), rename(outputs);
+}
+
+void infer_shapes(Graph& graph) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const std::vector<TensorSpec> outputs = inferred(graph, i, 1);
+    for (size_t k = 0; k < graph.nodes[i].outputs.size(); ++k) {
+      Value& value = graph.value(graph.nodes[i].outputs[k]);
+      value.shape = outputs[k].shape;
+      value.dtype = outputs[k].dtype;
+    }
+  }
 }
 
 void check(const Graph& graph) {

@@ -71,6 +71,10 @@ struct Graph {
   void drop_unused_values();
 };
 
+/// Gives what nodes answer the shapes and dtypes of the records' rules, in order: after inputs, constants or attributes have
+/// changed. Axes that grow with the batch stay those they were.
+void infer_shapes(Graph& graph);
+
 /// kCorrupt, "[graph] ...", unless ids are in range, each value is made once and before it is read, every node has
 /// as many outputs as its record, and every shape is what the record's shape rule says for batches of 1 and 2.
 void check(const Graph& graph);

@@ -197,6 +197,8 @@ class Reader {
 };
 
 // The name in the file of each constant: the value's own; two values of one name get a number behind it.
+}  // namespace
+
 std::vector<std::string> constant_names(const Graph& graph) {
   std::vector<std::string> names(graph.values.size());
   std::set<std::string> taken;
@@ -208,8 +210,6 @@ std::vector<std::string> constant_names(const Graph& graph) {
   }
   return names;
 }
-
-}  // namespace
 
 std::string graph_json(const Graph& graph) {
   const std::vector<std::string> names = constant_names(graph);

@@ -18,6 +18,8 @@ Result<Graph> read_graph(const std::string& path);
 /// Whether `path` is a safetensors file with a graph in it; false where it can't be read.
 bool is_graph_file(const std::string& path);
 
+/// Under which name each constant stands in a file: its own, numbered where several have one. "" for other values.
+std::vector<std::string> constant_names(const Graph& graph);
 /// The JSON of FORMAT.md. Constants are named alone;
 std::string graph_json(const Graph& graph);
 /// What a file's JSON says, its constants taken from `constants` by name. `file` is named in errors.

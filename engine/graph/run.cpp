@@ -49,9 +49,17 @@ std::vector<Tensor> Runner::run(std::span<const Tensor> inputs) const {
 }
 
 std::vector<Tensor> Runner::run(std::span<const Tensor> inputs, const Observer& observer) const {
-  const int64_t batch = batch_of(inputs);
   const NoGrad no_grad;
   const UseConstantCache packed_once(&cache_);
+  return run_nodes(inputs, observer);
+}
+
+std::vector<Tensor> Runner::forward(std::span<const Tensor> inputs) const {
+  return run_nodes(inputs, nullptr);
+}
+
+std::vector<Tensor> Runner::run_nodes(std::span<const Tensor> inputs, const Observer& observer) const {
+  const int64_t batch = batch_of(inputs);
   std::vector<Tensor> values(graph_.values.size());
   for (size_t i = 0; i < values.size(); ++i) values[i] = graph_.values[i].constant;
   for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(graph_.inputs[i])] = inputs[i];

@@ -22,6 +22,8 @@ class Runner {
   const Graph& graph() const { return graph_; }
   /// Outputs for `inputs`, plain, without history. kMisuse where shapes or dtypes aren't the graph's.
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
+  /// The same with history, for a training step: constants may have changed since the last call.
+  std::vector<Tensor> forward(std::span<const Tensor> inputs) const;
   /// Called after every node of a run, with its place in the graph and how long it took.
   using Observer = std::function<void(size_t node, int64_t ns)>;
   std::vector<Tensor> run(std::span<const Tensor> inputs, const Observer& observer) const;
@@ -31,6 +33,8 @@ class Runner {
   size_t packed_bytes() const { return cache_.size_bytes(); }
 
  private:
+  std::vector<Tensor> run_nodes(std::span<const Tensor> inputs, const Observer& observer) const;
+
   Graph graph_;
   mutable ConstantCache cache_;                   // packed weights
   std::vector<std::vector<ValueId>> dead_after_;  // a node: values that nobody reads later

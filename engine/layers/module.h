@@ -53,6 +53,8 @@ class Module {
   virtual std::string kind() const = 0;
   /// Floating-point operations of one forward call (a multiply-add is two), children not counted.
   virtual double flops(const TensorSpec& x, const TensorSpec& y) const;
+  /// The JSON of a captured graph (graph/FORMAT.md) where the module is one, and no code builds it; else "".
+  virtual std::string graph_json() const { return {}; }
   /// Draws this module's own parameters (not the children's) anew, from Philox streams keyed by
   /// (seed, prefix + parameter name); `prefix` is "" or ends with a dot. Buffers go to their start values.
   virtual void reset_parameters(uint64_t seed, const std::string& prefix);

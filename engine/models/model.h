@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,7 +53,7 @@ struct ModelRecord {
   /// The image size (or number of tokens) it is made for; used by --val-augment's default and bench. 0: any.
   int64_t default_size;
   /// The model with its initial weights, in training mode. Error when the arguments can't be served.
-  std::shared_ptr<Module> (*build)(const ModelArguments& arguments);
+  std::function<std::shared_ptr<Module>(const ModelArguments& arguments)> build;
   /// Prefix of the classifier's parameters ("fc."), for --reset-head.
   const char* head;
   /// Optional: sets weights that are computed from data. Called once before a training run's first step, with

@@ -28,6 +28,12 @@ std::string conversion(const std::string& path, std::string_view read) {
                 shell_word(path), " ", shell_word(to));
 }
 
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+}  // namespace
+
 // A protobuf ModelProto: the version of its format first, then mostly the producer's name, the opset or the graph. A
 // safetensors header, whose length could look the same, has a '{' behind eight bytes.
 bool begins_as_onnx(std::string_view begin) {
@@ -35,12 +41,6 @@ bool begins_as_onnx(std::string_view begin) {
     return false;
   return "\x12\x1a\x22\x2a\x32\x3a\x42"sv.find(begin[2]) != std::string_view::npos;
 }
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
-}  // namespace
 
 std::string describe_foreign_weights(const std::string& path, std::string_view begin, std::string_view end) {
   constexpr auto kLoad = R"(w = torch.load(sys.argv[1], map_location="cpu", weights_only=True))"sv;

@@ -12,4 +12,7 @@ namespace dlpipe::formats {
 /// Empty for everything else.
 std::string describe_foreign_weights(const std::string& path, std::string_view begin, std::string_view end);
 
+/// Whether a file of these first bytes is an ONNX model.
+bool begins_as_onnx(std::string_view begin);
+
 }  // namespace dlpipe::formats

@@ -48,7 +48,9 @@ const std::vector<ConfigOption>& table() {
       {"slots", "data", "Batches in flight: how far the pipeline reads ahead", &C::slots, kFree, 1, 4096},
 
       {"model", "model", "Model by name (--help models lists them)", &C::model},
-      {"init", "model", "Start from these weights: a safetensors file (PyTorch's names) or a checkpoint",
+      {"init", "model",
+       "Start from these weights: a safetensors file (PyTorch's names), a checkpoint, or, without --model, "
+       "an ONNX file",
        &C::init},
       {"freeze", "model", "Don't train parameters whose names match, e.g. \"layer1.*\"", &C::freeze},
       {"reset-head", "model", "With --init: keep the classifier's fresh weights", &C::reset_head},

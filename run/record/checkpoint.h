@@ -54,6 +54,8 @@ struct ModelState {
   std::string dtype = "f32";
   std::string loss;
   std::vector<std::string> metrics;
+  std::string graph =
+      {};  // of a model that no code builds: the JSON of graph/FORMAT.md; its constants are the weights
 };
 
 struct CheckpointState {

@@ -40,19 +40,21 @@ Result<uint64_t> require_hex(const Json& object, std::string_view key, std::stri
 }
 
 Json model_json(const ModelState& model) {
-  return Json::object({{"model", model.model},
-                       {"class_count", model.arguments.classes},
-                       {"channels", model.arguments.channels},
-                       {"height", model.arguments.height},
-                       {"width", model.arguments.width},
-                       {"length", model.arguments.length},
-                       {"weights_seed", hex64(model.arguments.seed)},
-                       {"classes", texts(model.classes)},
-                       {"val_augment", model.val_augment},
-                       {"tta", model.tta},
-                       {"dtype", model.dtype},
-                       {"loss", model.loss},
-                       {"metrics", texts(model.metrics)}});
+  Json json = Json::object({{"model", model.model},
+                            {"class_count", model.arguments.classes},
+                            {"channels", model.arguments.channels},
+                            {"height", model.arguments.height},
+                            {"width", model.arguments.width},
+                            {"length", model.arguments.length},
+                            {"weights_seed", hex64(model.arguments.seed)},
+                            {"classes", texts(model.classes)},
+                            {"val_augment", model.val_augment},
+                            {"tta", model.tta},
+                            {"dtype", model.dtype},
+                            {"loss", model.loss},
+                            {"metrics", texts(model.metrics)}});
+  if (!model.graph.empty()) json.set("graph", model.graph);
+  return json;
 }
 
 Result<ModelState> model_from(const Json& json, std::string_view file) {
@@ -70,6 +72,9 @@ Result<ModelState> model_from(const Json& json, std::string_view file) {
   DLPIPE_ASSIGN_OR_RETURN(model.loss, formats::require_string(json, "loss", file));
   model.classes = texts(json["classes"]);
   model.metrics = texts(json["metrics"]);
+  if (json.contains("graph")) {
+    DLPIPE_ASSIGN_OR_RETURN(model.graph, formats::require_string(json, "graph", file));
+  }
   const engine::ModelArguments& a = model.arguments;
   constexpr int64_t kMaxSide = 1 << 16, kMaxLength = 1 << 20;
   if (a.classes < 1 || a.classes > (int64_t{1} << 24) || a.channels < 1 || a.channels > 4 || a.height < 1 ||

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "dlpipe/base/counter.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/run/config/config_choices.h"
@@ -13,6 +14,7 @@
 #include "dlpipe/run/train/resume_rules.h"
 #include "dlpipe/run/train/session_memory.h"
 #include "dlpipe/run/train/session_results.h"
+#include "dlpipe/run/use/graph_weights.h"
 
 namespace dlpipe::run {
 
@@ -90,17 +92,37 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
   }
 }
 
+/// The options of a run; of one whose model no code builds, with `graph` as one more model.
+static SessionOptions resolve_with_graph(TrainConfig config, std::shared_ptr<const engine::ModelRecord> graph,
+                                         Registries registries, const Notes& notes,
+                                         engine::Collective* ranks) {
+  if (graph == nullptr) return resolve_options(std::move(config), registries, notes, ranks);
+  if (!config.model.empty() && config.model != graph->name)
+    refuse("train", "--init ", config.init, " is a model itself; leave --model ", config.model, " out");
+  config.model = graph->name;
+  registries.models.add(*graph);
+  SessionOptions options = resolve_options(std::move(config), registries, notes, ranks);
+  options.graph = std::move(graph);
+  return options;
+}
+
 void Session::prepare(const TrainConfig& config, const Registries& registries, engine::Collective* ranks,
                       const Place& place) {
-  options_ = resolve_options(config, registries, notes(), ranks);
-  link_pictures(options_, config.overfit_batch > 0 ? "" : config.out, notes());
   const Checkpoint* checkpoint = place.checkpoint ? &*place.checkpoint : nullptr;
-  enter(place);
   std::optional<WeightsSource> init;
-  if (checkpoint == nullptr && !config.init.empty()) init = open_weights(config.init);
+  if (checkpoint == nullptr) init = open_graph_weights(config.init);
+  const auto graph = checkpoint == nullptr ? (init ? init->graph : nullptr)
+                                           : graph_of(checkpoint->state.model, checkpoint->tensors.model,
+                                                      checkpoint->directory);
+  options_ = resolve_with_graph(config, graph, registries, notes(), ranks);
+  link_pictures(options_, config.overfit_batch > 0 ? "" : config.out, notes());
+  enter(place);
+  if (checkpoint == nullptr && !init && !config.init.empty()) init = open_weights(config.init);
   const FirstWeights weights{checkpoint, init ? &*init : nullptr};
   open_data(place, weights.init);
   model_ = build_model(options_, data_, weights, notes());
+  data_.model.graph = model_->graph_json();
+  init.reset();  // the model has its tensors now
   optimization_ = build_optimizer(options_, *model_, checkpoint);
   if (options_.memory_limit > 0 || observer_ != nullptr) memory_ = plan_memory(options_, data_, *model_);
   use_kernels(options_.config.kernels);  // after the plan, whose batches no run has

@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "dlpipe/engine/models/model.h"
@@ -42,6 +43,8 @@ struct SessionOptions {
   TrainConfig config;  // every option of the chosen optimizer, schedule and loss has its value
   Registries registries;
   const engine::ModelRecord* model = nullptr;
+  std::shared_ptr<const engine::ModelRecord>
+      graph;  // the model, where no code builds it; null: it is of the table
   const engine::OptimizerRecord* optimizer = nullptr;
   Device* device = nullptr;
   int threads = 1;

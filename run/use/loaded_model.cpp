@@ -183,7 +183,8 @@ LoadedModel load_model(const ModelOptions& options, const Registries& registries
     loaded.state = bare.state();
     loaded.notes.insert(loaded.notes.end(), bare.notes.begin(), bare.notes.end());
   }
-  const engine::ModelRecord& record = *value_or_throw(registries.models.find(loaded.state.model));
+  const engine::ModelRecord& record =
+      source.graph ? *source.graph : *value_or_throw(registries.models.find(loaded.state.model));
   if (record.input == engine::ModelInput::kImages) {
     take_chain(options, source, record, registries, dataset, loaded);
     if (!options.tta.empty()) loaded.state.tta = options.tta;

@@ -10,6 +10,7 @@
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/input/preprocess.h"
 #include "dlpipe/run/record/tensor_file.h"
+#include "dlpipe/run/use/graph_weights.h"
 
 namespace dlpipe::run {
 
@@ -60,6 +61,7 @@ WeightsSource open_checkpoint(const std::string& directory, bool averaged) {
   source.path = directory;
   source.state = std::move(checkpoint.state.model);
   source.step = checkpoint.state.trainer.step;
+  source.graph = graph_of(*source.state, checkpoint.tensors.model, directory);
   source.checkpoint_tensors = averaged && !checkpoint.tensors.ema.empty()
                                   ? std::move(checkpoint.tensors.ema)
                                   : std::move(checkpoint.tensors.model);
@@ -139,7 +141,7 @@ Status check_weights(const WeightsSource& source, const engine::ModelRecord& rec
   }
   const std::string differences = model.state_differences(given);
   if (differences.empty()) return {};
-  const std::string fits = fitting_model(source.shapes, registries);
+  const std::string fits = source.graph ? record.name : fitting_model(source.shapes, registries);
   std::string advice = "; give the model that they were trained with";
   if (fits == record.name) {
     advice = concat("; they are the same model's with other classes or channels", head_advice);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,6 +27,8 @@ struct WeightsSource {
   /// ("_orig_mod.") put before every name.
   std::vector<engine::NamedShape> shapes;
   std::vector<std::string> notes;  // for a person: what was left out
+  std::shared_ptr<const engine::ModelRecord>
+      graph;  // the model itself, where no code builds it (graph_weights.h)
 
   // What copy_weights reads: the file, whose names begin with `prefix`, or a checkpoint's tensors.
   std::string prefix;

@@ -1,0 +1,24 @@
+// Models that no code builds, where weights are asked for: a captured graph in a compiled model, an ONNX file or a
+// checkpoint of a run that began with one. Throws Error.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "dlpipe/engine/models/model.h"
+#include "dlpipe/run/record/checkpoint.h"
+#include "dlpipe/run/use/weights_source.h"
+
+namespace dlpipe::run {
+
+/// The file's graph as a model with its weights (WeightsSource::graph), to begin a training with. Nothing where `path` is
+/// neither a compiled model nor an ONNX file. Error where the graph can't be trained (engine/models/graph_module.h).
+std::optional<WeightsSource> open_graph_weights(const std::string& path);
+
+/// The model whose checkpoint this is, where its state holds a graph; else null.
+std::shared_ptr<const engine::ModelRecord> graph_of(const ModelState& state,
+                                                    const std::vector<engine::NamedTensor>& tensors,
+                                                    const std::string& path);
+
+}  // namespace dlpipe::run

@@ -1,0 +1,134 @@
+// Trainings that begin with a captured graph, in a compiled model or an ONNX file: no code builds these models.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "dlpipe/engine/graph/graph_file.h"
+#include "dlpipe/engine/models/capture_model.h"
+#include "dlpipe/engine/onnx/export.h"
+#include "dlpipe/run/record/receipt.h"
+#include "dlpipe/run/use/evaluate_dataset.h"
+#include "dlpipe/run/use/graph_model.h"
+#include "tests/run/session_fixture.h"
+
+namespace dlpipe::run {
+
+namespace fs = std::filesystem;
+using test::ScratchFolder;
+using test::StopAfter;
+
+class GraphSessionTest : public test::SessionTest {
+ protected:
+  /// The ONNX file of a lenet with drawn weights for pictures of 32 x 32.
+  std::string lenet_onnx(int64_t classes) {
+    const engine::ModelArguments arguments{.classes = classes, .seed = 5};
+    const auto model = value_or_throw(engine::ModelRegistry::builtin().find("lenet"))->build(arguments);
+    const engine::graph::Graph graph = engine::capture_model(*model, arguments, "lenet");
+    std::string path = runs_ / concat("lenet", classes, ".onnx");
+    throw_if_error(engine::onnx::write_model(path, engine::onnx::export_graph(graph)));
+    return path;
+  }
+
+  TrainConfig begun_with(const std::string& init, const std::string& run) {
+    TrainConfig c = config(runs_ / run);
+    c.model = "";
+    c.init = init;
+    return c;
+  }
+
+  static std::string error_of(const TrainConfig& config) {
+    try {
+      Session session(config);
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+
+  ScratchFolder runs_;
+};
+
+TEST_F(GraphSessionTest, TrainsAsTheModelThatItWasCapturedFrom) {
+  TrainConfig first = config(runs_ / "first");
+  first.max_steps = 5;
+  Session(first).train();
+  TrainConfig by_name = config(runs_ / "by_name");
+  by_name.init = runs_ / "first/checkpoints/last";
+  const TrainOutcome expected = Session(by_name).train();
+  const CompiledModel compiled = compile_model({.weights = by_name.init}, PassChoice::kNone);
+  throw_if_error(engine::graph::write_graph(runs_ / "m.dlg", compiled.graph));
+  throw_if_error(engine::onnx::write_model(runs_ / "m.onnx", engine::onnx::export_graph(compiled.graph)));
+  for (const char* file : {"m.dlg", "m.onnx"}) {
+    const TrainOutcome outcome = Session(begun_with(runs_ / file, std::string("run-") + file)).train();
+    EXPECT_EQ(outcome.steps, expected.steps);
+    EXPECT_NEAR(outcome.first_loss, expected.first_loss, 1e-6) << file;
+    EXPECT_NEAR(outcome.loss, expected.loss, 1e-5) << file;
+  }
+}
+
+TEST_F(GraphSessionTest, GoesOnAndIsJudgedWithoutTheFileItBeganWith) {
+  const std::string onnx = lenet_onnx(10);
+  const TrainOutcome outcome = Session(begun_with(onnx, "whole")).train();
+  {
+    StopAfter observer(7);
+    Session session(begun_with(onnx, "parts"), {}, &observer);
+    EXPECT_TRUE(session.train(&observer.stop).stopped);
+  }
+  fs::remove(onnx);
+  EXPECT_FALSE(Session::resume(runs_ / "parts", {{"threads", "1"}})->train().stopped);
+  const auto difference = compare_runs(runs_ / "whole", runs_ / "parts");
+  ASSERT_TRUE(difference.ok()) << difference.status().message();
+  EXPECT_TRUE(difference->same());
+  const Evaluation evaluation = evaluate_dataset(
+      {.model = {.weights = runs_ / "parts/checkpoints/last"}, .data = data_.split, .batch = 16});
+  ASSERT_TRUE(outcome.last_validation);
+  EXPECT_NEAR(evaluation.report.loss, outcome.last_validation->result.loss, 1e-6);
+  // It compiles again, and the compiled model answers the same.
+  const CompiledModel compiled =
+      compile_model({.weights = runs_ / "parts/checkpoints/last"}, PassChoice::kSameBits);
+  throw_if_error(engine::graph::write_graph(runs_ / "again.dlg", compiled.graph));
+  const Evaluation again =
+      evaluate_dataset({.model = {.weights = runs_ / "again.dlg"}, .data = data_.split, .batch = 16});
+  EXPECT_EQ(again.report.loss, evaluation.report.loss);
+}
+
+TEST_F(GraphSessionTest, OtherClassesNeedANewHead) {
+  TrainConfig c = begun_with(lenet_onnx(7), "a");
+  const std::string error = error_of(c);
+  EXPECT_NE(error.find("add --reset-head"), std::string::npos) << error;
+  EXPECT_NE(error.find("[7,84] for [10,84]"), std::string::npos) << error;
+  c.out = runs_ / "b";
+  c.reset_head = true;
+  Session(c).train();
+  for (const auto& [name, tensor] :
+       value_or_throw(load_checkpoint(runs_ / "b/checkpoints/last")).tensors.model) {
+    if (name == "fc3.weight") {
+      EXPECT_EQ(tensor.shape(), (Shape{10, 84}));
+    }
+  }
+}
+
+TEST_F(GraphSessionTest, WhatDoesNotFitIsNamed) {
+  TrainConfig c = begun_with(lenet_onnx(10), "a");
+  c.model = "lenet";
+  EXPECT_NE(error_of(c).find("is a model itself; leave --model lenet out"), std::string::npos) << error_of(c);
+  c = begun_with(c.init, "b");
+  c.augment = "rrc(24)";
+  EXPECT_NE(error_of(c).find("takes pictures of 32x32x3, got 24x24x3"), std::string::npos) << error_of(c);
+}
+
+// Frozen layers, the average of weights and several grains look at parameters by name, as in every model.
+TEST_F(GraphSessionTest, TakesOptionsThatLookAtParameters) {
+  TrainConfig c = begun_with(lenet_onnx(10), "a");
+  c.freeze = {"conv1.*"};
+  c.ema = 0.9;
+  c.grains = 2;
+  c.epochs = 1;
+  Session(c).train();
+  c.out = runs_ / "b";
+  c.threads = 1;
+  Session(c).train();
+  EXPECT_TRUE(compare_runs(runs_ / "a", runs_ / "b")->same());
+}
+
+}  // namespace dlpipe::run
