@@ -14,7 +14,7 @@ namespace {
 
 using formats::Json;
 
-Result<std::string> convert_one(const Json& call, ConvertedAugment& result);
+Result<std::string> convert_one(const Json& call, Conversion& conversion);
 
 /// The transforms inside, each converted; empty ones (left out) are dropped unless `keep` says that they count.
 Result<std::vector<std::string>> convert_inner(const TransformCall& t) {
@@ -24,7 +24,7 @@ Result<std::vector<std::string>> convert_inner(const TransformCall& t) {
   if (given.is_object()) inner = {given};
   if (!given.is_array() && inner.size() == 1) inner = t.call["args"].items();  // as torchvision prints them
   for (const Json& one : inner) {
-    DLPIPE_ASSIGN_OR_RETURN(std::string expression, convert_one(one, t.result));
+    DLPIPE_ASSIGN_OR_RETURN(std::string expression, convert_one(one, t.conversion));
     if (!expression.empty()) all.push_back(std::move(expression));
   }
   return all;
@@ -54,10 +54,18 @@ Result<std::optional<std::string>> convert_container(const TransformCall& t) {
   const bool is_choice = name == "OneOf" || name == "RandomChoice";
   if (!is_sequence && !is_choice && name != "SomeOf" && name != "RandomOrder")
     return std::optional<std::string>();
+  const bool was_normalized = !t.conversion.normalize.empty();
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> inner, convert_inner(t));
-  if (inner.empty()) return std::optional<std::string>("");
-  const double fallback = name == "RandomApply" || name == "OneOf" || name == "Sequential" ? 0.5 : 1;
+  // Albumentations' Sequential runs half of the time, torch.nn's always.
+  const bool is_half =
+      name == "RandomApply" || name == "OneOf" || (name == "Sequential" && t.is_albumentations());
+  const double fallback = is_half ? 0.5 : 1;
   const std::string p = t.p(fallback, name == "RandomApply" ? 1 : 99);
+  const bool is_certain = is_sequence && p.empty();
+  if (!is_certain && !was_normalized && !t.conversion.normalize.empty())
+    t.conversion.result.no_equal.push_back(
+        concat("Normalize: it stands in ", name, ", and pictures are always normalised here"));
+  if (inner.empty()) return std::optional<std::string>("");
   if (is_sequence && p.empty()) return std::optional<std::string>(joined(inner, " "));
   if (is_sequence) return std::optional<std::string>(concat("one_of(", joined(inner, " "), p, ")"));
   if (is_choice) return std::optional<std::string>(concat("one_of(", joined(inner, " | "), p, ")"));
@@ -67,8 +75,26 @@ Result<std::optional<std::string>> convert_container(const TransformCall& t) {
       concat("some_of(", number_text(t.value("n", 1, 1)), ", ", joined(inner, " | "), t.p(1), ")"));
 }
 
-Result<std::string> convert_one(const Json& call, ConvertedAugment& result) {
-  const TransformCall t{call, result};
+/// albumentations' A.Resize(height, width, ...) as A.Resize((height, width), ...), which has torchvision's places.
+Json with_one_size(const Json& call) {
+  const auto& args = call["args"].items();
+  const bool two_sides = args.size() >= 2 && args[0].is_number() && args[1].is_number();
+  const std::string& name = call["name"].as_string();
+  if (!two_sides ||
+      (name != "Resize" && name != "CenterCrop" && name != "RandomCrop" && name != "RandomResizedCrop"))
+    return call;
+  Json::Array joined = {Json(Json::Array{args[0], args[1]})};
+  joined.insert(joined.end(), args.begin() + 2, args.end());
+  Json one = call;
+  one.set("args", Json(std::move(joined)));
+  return one;
+}
+
+Result<std::string> convert_one(const Json& written, Conversion& conversion) {
+  const bool is_albumentations = TransformCall{written, conversion}.is_albumentations();
+  const Json call = is_albumentations ? with_one_size(written) : written;
+  const TransformCall t{call, conversion};
+  ConvertedAugment& result = conversion.result;
   if (!call.is_object() || t.name().empty())
     return Status(ErrorCode::kCorrupt, concat("no transform, but ", printable(call.dump()).substr(0, 60)));
   if (is_no_op(t.name())) return std::string();
@@ -79,7 +105,13 @@ Result<std::string> convert_one(const Json& call, ConvertedAugment& result) {
     result.no_equal.push_back(concat(printable(t.name()), ": dlpipe has no such op"));
     return std::string();
   }
+  const size_t without = result.no_equal.size();
+  const bool is_normalized = !conversion.normalize.empty();
   const std::optional<std::string> expression = rule(t);
+  if (result.no_equal.size() > without) return std::string();
+  if (is_normalized && t.name() != "RandomErasing")
+    t.note("it stands behind Normalize, and goes before it here; its numbers are those of pixels");
+  if (!call["module"].is_null()) t.note_unread();
   if (!expression) {
     result.no_equal.push_back(concat(t.name(), ": its size is not given"));
     return std::string();
@@ -131,17 +163,19 @@ Result<ConvertedAugment> convert_augment(std::string_view text, std::string_view
   } else {
     calls = tree->items();
   }
-  ConvertedAugment result;
+  Conversion conversion;
   std::vector<std::string> all;
   for (const Json& call : calls) {
-    const Result<std::string> one = convert_one(call, result);
+    const Result<std::string> one = convert_one(call, conversion);
     if (!one.ok()) return in_source(one.status());
     if (!one->empty()) all.push_back(*one);
   }
+  if (!conversion.normalize.empty()) all.push_back(conversion.normalize);
+  ConvertedAugment& result = conversion.result;
   result.expression = joined(all, " ");
   if (const auto parsed = augment::Chain::parse(result.expression); !parsed.ok())
     return in_source(parsed.status());
-  return result;
+  return std::move(result);
 }
 
 }  // namespace dlpipe::run

@@ -1,6 +1,7 @@
 #include "dlpipe/run/use/transform_call.h"
 
 #include <map>
+#include <set>
 
 #include "dlpipe/augment/value.h"
 #include "dlpipe/base/text.h"
@@ -22,47 +23,103 @@ std::string last_word(const std::string& text) {
 }
 
 void TransformCall::note(const std::string& text) const {
-  result.notes.push_back(concat(name(), ": ", text));
+  conversion.result.notes.push_back(concat(name(), ": ", text));
+}
+
+void TransformCall::cannot_read(std::string_view parameter, const Json& given,
+                                std::string_view expected) const {
+  const bool is_word = given.is_string();
+  conversion.result.no_equal.push_back(
+      concat(name(), ": ", parameter, " is ", is_word ? given.as_string() : given.dump(), ", and not ",
+             expected, is_word && expected == "a number" ? "; write its value" : ""));
+}
+
+double TransformCall::number(std::string_view parameter, const Json& given) const {
+  if (!given.is_number()) cannot_read(parameter, given);
+  return given.as_double();
+}
+
+void TransformCall::normalize(const std::string& mean, const std::string& std) const {
+  if (!conversion.normalize.empty()) {
+    conversion.result.no_equal.push_back(concat(name(), ": pictures are normalised once, at the end"));
+    return;
+  }
+  const auto values = [](const std::string& text) {
+    std::vector<double> all;
+    for (const std::string& one : split(text, ':')) {
+      if (double value = 0; parse_double(one, &value)) all.push_back(value);
+    }
+    return all;
+  };
+  conversion.normalize = concat("normalize(", mean, ",", std, ")");
+  conversion.mean = values(mean);
+  conversion.std = values(std);
+  conversion.std.resize(conversion.mean.size(), conversion.std.empty() ? 1.0 : conversion.std[0]);
+}
+
+void TransformCall::note_unread() const {
+  // Without effect on a picture's pixels, or how the library goes about it.
+  static const std::set<std::string_view> idle = {"antialias",          "inplace",   "always_apply",
+                                                  "mask_interpolation", "fill_mask", "mask_fill"};
+  const auto is_nothing = [](const Json& given) {
+    return given.is_null() || given == Json(false) || (given.is_number() && given.as_double() == 0) ||
+           (given.is_array() && given.items().empty());
+  };
+  for (const auto& [key, given] : call["kwargs"].members()) {
+    const bool is_default = key == "p" && given.as_double() == 1;
+    if (!read.contains(key) && !is_nothing(given) && !is_default && !idle.contains(key))
+      note(concat(key, "=", given.is_string() ? given.as_string() : given.dump(), " is left out"));
+  }
+  const auto& args = call["args"].items();
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!read_places.contains(i) && !is_nothing(args[i]) && !args[i].is_object())
+      note(concat("its argument ", i + 1, ", ", args[i].dump(), ", is left out"));
+  }
 }
 
 const Json& TransformCall::get(std::string_view name, size_t place) const {
+  read.emplace(name);
+  read_places.insert(place);
   const Json& named = call["kwargs"][name];
   if (!named.is_null() || place >= call["args"].items().size()) return named;
   return call["args"].items()[place];
 }
 
 double TransformCall::value(std::string_view name, size_t place, double fallback) const {
-  return get(name, place).as_double(fallback);
+  const Json& given = get(name, place);
+  return given.is_null() ? fallback : number(name, given);
 }
 
 std::string TransformCall::range(std::string_view name, size_t place, const std::string& fallback,
                                  double scale, double add) const {
-  const auto scaled = [&](const Json& given) { return given.as_double() * scale + add; };
+  const auto scaled = [&](const Json& given) { return number(name, given) * scale + add; };
   const Json& given = get(name, place);
-  if (given.is_number()) return number_text(scaled(given));
   const Json& range = given.is_object() ? given["x"] : given;
-  if (!range.is_array() || range.items().size() < 2) return fallback;
+  if (range.is_null()) return fallback;
+  if (!range.is_array()) return number_text(scaled(range));
+  if (range.items().size() == 1) return number_text(scaled(range.items()[0]));
+  if (range.items().empty()) return fallback;
   return augment::range_text({scaled(range.items()[0]), scaled(range.items()[1])});
 }
 
 std::optional<std::string> TransformCall::size(std::string_view name, size_t place) const {
-  const auto text = [](const Json& height, const Json& width) {
-    return concat(number_text(height.as_double()), "x", number_text(width.as_double()));
+  const auto text = [&](const Json& height, const Json& width) {
+    return concat(number_text(number(name, height)), "x", number_text(number(name, width)));
   };
   const Json& given = get(name, place);
-  if (given.is_number()) return number_text(given.as_double());
-  if (given.is_array() && given.items().size() == 1) return number_text(given.items()[0].as_double());
+  if (given.is_number() || given.is_string()) return number_text(number(name, given));
+  if (given.is_array() && given.items().size() == 1) return number_text(number(name, given.items()[0]));
   if (given.is_array() && given.items().size() == 2) return text(given.items()[0], given.items()[1]);
   const Json& height = get("height", 0);
   const Json& width = get("width", 1);
-  if (height.is_number() && width.is_number()) return text(height, width);
+  if (!height.is_null() && !width.is_null()) return text(height, width);
   return std::nullopt;
 }
 
 std::string TransformCall::list(std::string_view name, size_t place) const {
   std::string values;
   for (const Json& one : get(name, place).items())
-    values += concat(values.empty() ? "" : ":", number_text(one.as_double()));
+    values += concat(values.empty() ? "" : ":", number_text(number(name, one)));
   return values.empty() ? number_text(value(name, place, 0.5)) : values;
 }
 
@@ -77,9 +134,21 @@ std::string TransformCall::filter(size_t place) const {
       {"0", "nearest"},       {"2", "bicubic"},       {"3", "area"},
       {"4", "lanczos"},       {"nearest", "nearest"}, {"nearest-exact", "nearest"},
       {"bicubic", "bicubic"}, {"lanczos", "lanczos"}, {"box", "area"}};
+  static const std::set<std::string_view> bilinear = {"bilinear", "linear", "1", "inter_linear"};
   const Json& given = get("interpolation", place);
-  const auto found = known.find(last_word(given.is_string() ? given.as_string() : given.dump()));
-  return found == known.end() ? std::string() : concat(",interpolation=", found->second);
+  if (given.is_null()) return {};
+  std::string word = last_word(given.is_string() ? given.as_string() : given.dump());
+  if (word.starts_with("inter_"))
+    word = word == "inter_cubic" ? "bicubic" : word == "inter_lanczos4" ? "lanczos" : word.substr(6);
+  if (word == "area") word = "box";
+  if (bilinear.contains(word)) return {};
+  const auto found = known.find(word);
+  if (found == known.end()) {
+    cannot_read("interpolation", given,
+                "a filter that dlpipe knows (nearest, bilinear, bicubic, area, lanczos)");
+    return {};
+  }
+  return concat(",interpolation=", found->second);
 }
 
 std::string TransformCall::warp_filter(std::string_view fallback) const {
@@ -89,9 +158,9 @@ std::string TransformCall::warp_filter(std::string_view fallback) const {
 
 std::string TransformCall::fill(std::string_view name) const {
   const Json& given = get(name);
-  if (given.is_null() || (given.is_number() && given.as_double() == 0)) return {};
-  if (!given.is_number() && given.items().empty()) return {};
-  return concat(",fill=", given.is_number() ? number_text(given.as_double()) : list(name, 99));
+  if (given.is_null() || given.is_object() || (given.is_number() && given.as_double() == 0)) return {};
+  if (given.is_array() && given.items().empty()) return {};
+  return concat(",fill=", given.is_array() ? list(name, 99) : number_text(number(name, given)));
 }
 
 }  // namespace dlpipe::run

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/use/convert_augment.h"
@@ -13,13 +15,37 @@ namespace dlpipe::run {
 
 std::string number_text(double value);
 
-/// The parameters by name, or by place as the library's signature has them. Refers to both for its lifetime.
+/// What is known of a recipe while it is converted.
+struct Conversion {
+  ConvertedAugment result;
+  std::string normalize;     // it comes last here, wherever it stands there; "": none so far
+  std::vector<double> mean;  // its, for ops behind it
+  std::vector<double> std;
+};
+
+/// The parameters by name, or by place as the library's signature has them. Refers to both for its lifetime. A value of
+/// another kind than is asked for counts as one that has no equal.
 struct TransformCall {
-  const formats::Json& call;  // {"name", "args": [...], "kwargs": {...}}
-  ConvertedAugment& result;
+  const formats::Json& call;  // {"name", "module", "args": [...], "kwargs": {...}}
+  Conversion& conversion;
+  mutable std::set<std::string, std::less<>> read = {};  // parameters that were asked for
+  mutable std::set<size_t> read_places = {};
 
   std::string name() const { return call["name"].as_string(); }
+  /// Written as albumentations' by its module ("A.Resize"), whose parameters differ from torchvision's of the same name.
+  bool is_albumentations() const {
+    const std::string& module = call["module"].as_string();
+    return module == "A" || module.starts_with("alb");
+  }
   void note(const std::string& text) const;
+  /// Has no equal: `given` of the parameter `name` is not what it should be.
+  void cannot_read(std::string_view name, const formats::Json& given,
+                   std::string_view expected = "a number") const;
+  double number(std::string_view name, const formats::Json& given) const;
+  /// Keeps normalize(mean,std) for the end, each "a:b:c" or one number.
+  void normalize(const std::string& mean, const std::string& std) const;
+  /// Notes for what the program gives and no rule asked for, where it isn't nothing.
+  void note_unread() const;
   /// Null where it isn't given. A parameter at place 99 has no place.
   const formats::Json& get(std::string_view name, size_t place = 99) const;
   double value(std::string_view name, size_t place, double fallback) const;

@@ -1,5 +1,6 @@
 #include "dlpipe/run/use/transform_rules.h"
 
+#include <algorithm>
 #include <map>
 
 #include "dlpipe/augment/value.h"
@@ -25,11 +26,21 @@ TransformRule crops(const char* views) {
   return [=](const TransformCall& t) -> Text {
     const Json& given = t.get("size", 0);
     const Json& side = given.is_array() && !given.items().empty() ? given.items()[0] : given;
-    const int64_t size = side.as_int();
+    const auto size = static_cast<int64_t>(t.number("size", side));
     if (size < 1 || size > augment::kMaxSize) return std::nullopt;
     t.note(concat("eval --tta ", views, " takes the crops, from the middle square of the picture"));
     return concat("center_crop(", (size * 8 + 6) / 7, ")");
   };
+}
+
+/// OpenCV's way to go on beyond an edge: its number or its name; nothing where it is one colour.
+std::string border(const TransformCall& t) {
+  const Json& given = t.get("border_mode");
+  const std::string word = given.is_string() ? last_word(given.as_string()) : std::to_string(given.as_int());
+  if (word == "4" || word == "border_reflect_101" || word == "border_default") return ",reflect";
+  if (word != "0" && word != "border_constant")
+    t.cannot_read("border_mode", given, "one that dlpipe knows (constant, reflect_101)");
+  return {};
 }
 
 // sizes and places
@@ -69,17 +80,19 @@ const Rules& sizes_and_places() {
          const Text size = t.size();
          const Json& padding = t.get("padding", 1);
          if (!size || padding.is_null()) return size ? Text(concat("random_crop(", *size, ")")) : size;
-         if (!padding.is_number()) return concat("pad(", t.list("padding", 1), ") random_crop(", *size, ")");
-         const bool reflect = t.get("padding_mode").as_string() == "reflect";
-         return concat("pad_crop(", *size, ",", number_text(padding.as_double()),
-                       reflect ? ",reflect)" : ")");
+         const Json& given = t.get("padding_mode", 4);
+         const std::string mode = given.is_null() ? "constant" : last_word(given.as_string());
+         const std::string fill = t.get("fill", 3).is_null() ? "" : t.fill();
+         if (!padding.is_array() && fill.empty() && (mode == "constant" || mode == "reflect"))
+           return concat("pad_crop(", *size, ",", number_text(t.number("padding", padding)),
+                         mode == "reflect" ? ",reflect)" : ")");
+         return concat("pad(", t.list("padding", 1), ",", mode, fill, ") random_crop(", *size, ")");
        }},
       {"PadIfNeeded",
        [](const TransformCall& t) -> Text {
          const std::string height = number_text(t.value("min_height", 0, 1)),
                            width = number_text(t.value("min_width", 1, 1));
-         return concat("pad_to(", height, "x", width, t.get("border_mode").as_int() == 4 ? ",reflect" : "",
-                       t.fill(), ")");
+         return concat("pad_to(", height, "x", width, border(t), t.fill(), ")");
        }},
       {"Pad",
        [](const TransformCall& t) -> Text {
@@ -122,9 +135,11 @@ const Rules& turns_and_warps() {
       {"Affine",
        [](const TransformCall& t) -> Text {
          const auto of = [&](const char* name, const char* axis, const char* fallback) {
-           const Json& range = t.get(name)[axis];
-           if (range.items().size() != 2) return std::string(fallback);
-           return augment::range_text({range.items()[0].as_double(), range.items()[1].as_double()});
+           const Json& given = t.get(name);
+           const Json& range = given.is_object() ? given[axis] : given;
+           if (range.is_null()) return std::string(fallback);
+           if (range.items().size() != 2) return number_text(t.number(name, range));
+           return augment::range_text({t.number(name, range.items()[0]), t.number(name, range.items()[1])});
          };
          if (!t.get("translate_percent")["x"].is_array() && of("translate_px", "x", "0..0") != "0..0")
            t.note("moves in pixels are left out; write translate(x, y, pixels)");
@@ -238,6 +253,28 @@ const Rules& colours() {
   return all;
 }
 
+/// What torchvision's RandomErasing leaves. Behind Normalize, where it mostly stands, its value is in units of the standard
+/// deviation around the mean: 0 is the mean's colour.
+std::string erased(const TransformCall& t) {
+  const Json& value = t.get("value", 3);
+  const std::vector<double>& mean = t.conversion.mean;
+  if (value.is_string() && value.as_string() == "random") {
+    if (!mean.empty()) t.note("its random values are a picture's, there those of a normal distribution");
+    return ",mode=noise";
+  }
+  if (mean.empty()) return t.fill("value");
+  std::string fill;
+  for (size_t i = 0; i < mean.size(); ++i) {
+    const Json& one = value.is_array() && value.items().size() == mean.size() ? value.items()[i]
+                      : value.is_array() && !value.items().empty()            ? value.items()[0]
+                                                                              : value;
+    const double there = one.is_null() ? 0 : t.number("value", one);
+    const double pixel = 255 * (there * t.conversion.std[i] + mean[i]);
+    fill += concat(i == 0 ? ",fill=" : ":", static_cast<int64_t>(std::clamp(pixel, 0.0, 255.0) + 0.5));
+  }
+  return fill;
+}
+
 // blurs, noise, holes
 const Rules& blurs_and_noise() {
   static const Rules all = {
@@ -245,8 +282,8 @@ const Rules& blurs_and_noise() {
        [](const TransformCall& t) -> Text {
          const Json& kernel = t.get("kernel_size", 0);
          const std::string sigma = t.range("sigma_limit", 99, t.range("sigma", 1, "0.1..2"));
-         const int64_t size =
-             kernel.is_array() && !kernel.items().empty() ? kernel.items()[0].as_int() : kernel.as_int();
+         const Json& side = kernel.is_array() && !kernel.items().empty() ? kernel.items()[0] : kernel;
+         const auto size = side.is_null() ? 0 : static_cast<int64_t>(t.number("kernel_size", side));
          return concat("gaussian_blur(", size > 0 ? concat("size=", size, ",") : std::string(),
                        "sigma=", sigma, t.p(t.get("sigma_limit").is_null() ? 1 : 0.5), ")");
        }},
@@ -309,10 +346,9 @@ const Rules& blurs_and_noise() {
        }},
       {"RandomErasing",
        [](const TransformCall& t) -> Text {
-         const bool noise = t.get("value", 3).as_string() == "random";
          return concat("random_erasing(", t.range("scale", 1, "0.02..0.33"), ",",
-                       t.range("ratio", 2, "0.3..3.3"), noise ? ",mode=noise" : t.fill("value"),
-                       ",p=", number_text(t.value("p", 0, 0.5)), ")");
+                       t.range("ratio", 2, "0.3..3.3"), erased(t), ",p=", number_text(t.value("p", 0, 0.5)),
+                       ")");
        }},
       {"Erasing",
        [](const TransformCall& t) -> Text {
@@ -347,6 +383,10 @@ const Rules& policies() {
        }},
       {"AugMix",
        [](const TransformCall& t) -> Text {
+         if (t.value("chain_depth", 2, -1) > 0)
+           t.note("chains are one to three ops long, there as deep as chain_depth says");
+         if (!t.get("all_ops", 4).as_bool(true))
+           t.note("all ops are drawn from, there not those of colour and sharpness");
          return concat("augmix(", number_text(t.value("severity", 0, 3)), ",",
                        number_text(t.value("mixture_width", 1, 3)),
                        ",alpha=", number_text(t.value("alpha", 3, 1)), t.warp_filter("bilinear"), t.fill(),
@@ -354,7 +394,13 @@ const Rules& policies() {
        }},
       {"Normalize",
        [](const TransformCall& t) -> Text {
-         return concat("normalize(", t.list("mean", 0), ",", t.list("std", 1), ")");
+         const size_t unread = t.conversion.result.no_equal.size();
+         // albumentations' own defaults; torchvision has none
+         const bool is_default = t.get("mean", 0).is_null() && t.get("std", 1).is_null();
+         const std::string mean = is_default ? "0.485:0.456:0.406" : t.list("mean", 0);
+         const std::string std = is_default ? "0.229:0.224:0.225" : t.list("std", 1);
+         if (t.conversion.result.no_equal.size() == unread) t.normalize(mean, std);
+         return "";
        }},
   };
   return all;

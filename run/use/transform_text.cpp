@@ -1,6 +1,9 @@
 #include "dlpipe/run/use/transform_text.h"
 
+#include <algorithm>
 #include <cctype>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,13 +35,29 @@ class CallReader {
 
   Result<Json> all() {
     Json calls = Json::array();
+    std::vector<std::string> recipes;  // names that were given to transforms
     for (skip(); at_ < text_.size(); skip()) {
+      if (skip_import()) continue;
+      if (const std::string name = assigned_name(); !name.empty()) {
+        DLPIPE_ASSIGN_OR_RETURN(Json one, value(0));
+        if (one.is_object()) recipes.push_back(name);
+        known_.insert_or_assign(name, std::move(one));
+        continue;
+      }
       DLPIPE_ASSIGN_OR_RETURN(Json one, value(0));
       if (one.is_array()) {
         for (const Json& call : one.items()) calls.push_back(call);
       } else {
         calls.push_back(std::move(one));
       }
+    }
+    std::erase_if(recipes, [&](const std::string& name) { return used_.contains(name); });
+    if (calls.items().empty() && recipes.size() == 1) calls.push_back(known_.find(recipes[0])->second);
+    if (calls.items().empty() && recipes.size() > 1) {
+      std::string names = recipes[0];
+      for (size_t i = 1; i < recipes.size(); ++i) names += concat(", ", recipes[i]);
+      return Status(ErrorCode::kCorrupt,
+                    concat("there are ", recipes.size(), " recipes, ", names, "; keep the one you mean"));
     }
     return calls;
   }
@@ -59,7 +78,39 @@ class CallReader {
   }
 
   Status error(std::string_view what) const {
-    return {ErrorCode::kCorrupt, concat(what, " at byte ", at_ + 1)};
+    const auto line =
+        std::count(text_.begin(), text_.begin() + static_cast<ptrdiff_t>(std::min(at_, text_.size())), '\n');
+    return {ErrorCode::kCorrupt,
+            concat(what, " in line ", line + 1,
+                   "; give the transforms alone, as Compose([...]), or what print(transform) writes")};
+  }
+
+  static bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+  std::string name_here() const {
+    size_t end = at_;
+    while (end < text_.size() && is_of_name(text_[end])) ++end;
+    return std::string(text_.substr(at_, end - at_));
+  }
+
+  /// A whole `import ...` or `from ... import ...`, with its brackets.
+  bool skip_import() {
+    const std::string word = name_here();
+    if (word != "import" && word != "from") return false;
+    const size_t line_end = std::min(text_.find('\n', at_), text_.size());
+    const size_t open = text_.substr(0, line_end).find('(', at_);
+    at_ = open == std::string_view::npos ? line_end : std::min(text_.find(')', open), text_.size() - 1) + 1;
+    return true;
+  }
+
+  /// The name in front of an '=', which is taken too; "" where there is none.
+  std::string assigned_name() {
+    const size_t begin = at_;
+    std::string name = name_here();
+    at_ += name.size();
+    if (!name.empty() && take('=')) return name;
+    at_ = begin;
+    return {};
   }
 
   bool take(char c) {
@@ -88,6 +139,10 @@ class CallReader {
       ++at_;
       return call(word, depth);
     }
+    if (const auto named = known_.find(word); named != known_.end()) {
+      used_.insert(word);
+      return named->second;
+    }
     return word_value(word);
   }
 
@@ -114,28 +169,25 @@ class CallReader {
     Json kwargs = Json::object();
     while (!take(')')) {
       skip();
-      const size_t begin = at_;
-      std::string key;
-      while (at_ < text_.size() &&
-             (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_'))
-        key += text_[at_++];
-      const bool is_named = !key.empty() && take('=');
-      if (!is_named) at_ = begin;
+      const std::string key = assigned_name();
       DLPIPE_ASSIGN_OR_RETURN(Json one, value(depth + 1));
-      if (is_named) {
-        kwargs.set(key, std::move(one));
-      } else {
+      if (key.empty()) {
         args.push_back(std::move(one));
+      } else {
+        kwargs.set(key, std::move(one));
       }
     }
     const size_t dot = name.rfind('.');
     return Json::object({{"name", dot == std::string::npos ? name : name.substr(dot + 1)},
+                         {"module", dot == std::string::npos ? std::string() : name.substr(0, dot)},
                          {"args", std::move(args)},
                          {"kwargs", std::move(kwargs)}});
   }
 
   std::string_view text_;
   size_t at_ = 0;
+  std::map<std::string, Json, std::less<>> known_;  // values by their names
+  std::set<std::string, std::less<>> used_;         // names that stood for their values
 };
 
 /// Lines by their indentation; a dash counts as the two blanks that it stands in.

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -118,6 +119,84 @@ TEST(ConvertAugment, NamesWhatHasNoEqualAndLeavesItOut) {
   EXPECT_EQ(json["augment"], "hflip(0.5) solarize(128,p=0.5)");
   EXPECT_EQ(json["no_equal"], nlohmann::json({"RandomRain: dlpipe has no such op"}));
   EXPECT_NE(outcome.err.find("RandomRain"), std::string::npos);
+}
+
+TEST(ConvertAugment, NamesWithoutAValueAreNoNumbers) {
+  for (const auto& [recipe, said] : std::vector<std::pair<std::string, std::string>>{
+           {"T.Normalize(MEAN, STD)", "Normalize: mean is MEAN, and not a number; write its value"},
+           {"T.Normalize((0.5, M, 0.5), 0.5)", "Normalize: mean is M, and"},
+           {"T.RandomHorizontalFlip(p=FLIP)", "RandomHorizontalFlip: p is FLIP"},
+           {"T.ColorJitter(brightness=B, contrast=0.2)", "ColorJitter: brightness is B"},
+           {"T.RandomRotation(degrees=DEG)", "RandomRotation: degrees is DEG"},
+           {"T.RandAugment(num_ops=N, magnitude=M)", "RandAugment: num_ops is N"},
+           {"T.RandomErasing(p=ERASE)", "RandomErasing: p is ERASE"},
+           {"T.RandomCrop(SIZE)", "RandomCrop: size is SIZE"},
+           {"T.GaussianBlur(K)", "GaussianBlur: kernel_size is K"},
+           {"T.Resize(224, interpolation=HOW)", "Resize: interpolation is HOW, and not a filter"},
+           {"A.PadIfNeeded(32, 32, border_mode=MODE)", "PadIfNeeded: border_mode is MODE"}}) {
+    const Outcome outcome = convert(recipe);
+    EXPECT_EQ(outcome.exit_code, 1) << recipe << ": " << outcome.out;
+    EXPECT_NE(outcome.err.find(said), std::string::npos) << outcome.err;
+  }
+}
+
+TEST(ConvertAugment, ReadsWhatStandsAroundARecipe) {
+  EXPECT_EQ(expression("import torch\nfrom torchvision import (datasets,\n    transforms as T)\n"
+                       "MEAN = (0.485, 0.456, 0.406)\nSTD = [0.229, 0.224, 0.225]\nSIZE = 64\n"
+                       "normalize = T.Normalize(MEAN, STD)\n"
+                       "steps = [T.CenterCrop(SIZE), T.ToTensor(), normalize]\n"
+                       "train_tf = T.Compose(steps)\n"),
+            "center_crop(64) normalize(0.485:0.456:0.406,0.229:0.224:0.225)\n");
+  const Outcome two = convert("train = T.Compose([T.CenterCrop(3)])\nval = T.Compose([T.CenterCrop(4)])\n");
+  EXPECT_EQ(two.exit_code, 1);
+  EXPECT_NE(two.err.find("2 recipes, train, val; keep the one you mean"), std::string::npos) << two.err;
+  const Outcome program =
+      convert("import torch\n\ndef build(size):\n    return T.Compose([T.Resize(size)])\n");
+  EXPECT_EQ(program.exit_code, 1);
+  EXPECT_NE(program.err.find("in line 3; give the transforms alone"), std::string::npos) << program.err;
+}
+
+TEST(ConvertAugment, TorchsSequentialAlwaysRuns) {
+  EXPECT_EQ(expression("nn.Sequential(T.RandomHorizontalFlip(), T.CenterCrop(20))"),
+            "hflip(0.5) center_crop(20)\n");
+  EXPECT_EQ(expression("torch.nn.Sequential(T.CenterCrop(20))"), "center_crop(20)\n");
+  EXPECT_EQ(expression("A.Sequential([A.HorizontalFlip(), A.CenterCrop(20, 20)])"),
+            "one_of(hflip(0.5) center_crop(20x20),p=0.5)\n");
+}
+
+TEST(ConvertAugment, SaysWhatItLeavesOutOfATransform) {
+  for (const auto& [recipe, converted, said] : std::vector<std::array<std::string, 3>>{
+           {"T.Resize(224, max_size=300)", "resize(224)\n", "Resize: max_size=300 is left out"},
+           {"T.RandomRotation(15, expand=True)", "rotate(15,interpolation=nearest)\n",
+            "expand=true is left out"},
+           {"T.CenterCrop(9, 7)", "center_crop(9)\n", "its argument 2, 7, is left out"}}) {
+    const Outcome outcome = convert(recipe);
+    EXPECT_EQ(outcome.out, converted);
+    EXPECT_NE(outcome.err.find(said), std::string::npos) << outcome.err;
+  }
+  EXPECT_EQ(expression("T.RandomCrop(32, padding=4, fill=255)"),
+            "pad(4,constant,fill=255) random_crop(32)\n");
+  EXPECT_EQ(expression("T.RandomCrop(32, padding=4, padding_mode='edge')"), "pad(4,edge) random_crop(32)\n");
+  EXPECT_EQ(expression("A.Normalize()"), "normalize(0.485:0.456:0.406,0.229:0.224:0.225)\n");
+  EXPECT_EQ(expression("A.Affine(scale=(0.9, 1.1), rotate=(-15, 15), p=1)"),
+            "affine(-15..15,0,0,0.9..1.1,0,0,interpolation=bilinear)\n");
+  EXPECT_EQ(expression("A.Compose([A.Resize(256, 240), A.RandomCrop(32, 24)])"),
+            "resize(256x240) random_crop(32x24)\n");
+}
+
+// torchvision's own order: RandomErasing takes tensors.
+TEST(ConvertAugment, NormalizeComesLast) {
+  EXPECT_EQ(
+      expression("T.Compose([T.RandomResizedCrop(224), T.ToTensor(), T.Normalize(0.5, 0.5), "
+                 "T.RandomErasing(0.25)])"),
+      "rrc(224,0.08..1,3/4..4/3) random_erasing(0.02..0.33,0.3..3.3,fill=128,p=0.25) normalize(0.5,0.5)\n");
+  EXPECT_EQ(
+      expression(
+          "T.Compose([T.Normalize((0.4, 0.5, 0.6), (0.2, 0.2, 0.2)), T.RandomErasing(1, value=(1, 0, -9))])"),
+      "random_erasing(0.02..0.33,0.3..3.3,fill=153:128:0,p=1) normalize(0.4:0.5:0.6,0.2:0.2:0.2)\n");
+  const Outcome choice = convert("A.OneOf([A.Normalize(), A.HorizontalFlip()])");
+  EXPECT_EQ(choice.exit_code, 1);
+  EXPECT_NE(choice.err.find("stands in OneOf"), std::string::npos) << choice.err;
 }
 
 TEST(ConvertAugment, WhatIsNoRecipeIsNamed) {
