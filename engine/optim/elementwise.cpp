@@ -7,6 +7,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/optim/on_device.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -83,8 +84,9 @@ void ElementwiseOptimizer::append_runs(Slot& slot, int64_t run_length, std::vect
 }
 
 void ElementwiseOptimizer::update_flat(const FlatGroups::Part&) const {
-  throw Error(Status(ErrorCode::kUnsupported,
-                     "[optimizer] this one has no step on devices; take sgd, adam, adamw, lamb or muon"));
+  throw Error(
+      Status(ErrorCode::kUnsupported, concat("[optimizer] this one has no step on devices; take one of ",
+                                             names_on_device(OptimizerRegistry::builtin()))));
 }
 
 // Frozen parameters stay where they are.

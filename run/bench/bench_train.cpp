@@ -14,6 +14,7 @@
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/engine/optim/on_device.h"
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/run/bench/device_roofline.h"
 #include "dlpipe/run/config/precision.h"
@@ -56,11 +57,9 @@ std::shared_ptr<engine::Module> build_model(const BenchTrainOptions& options,
 }
 
 std::unique_ptr<engine::Optimizer> build_optimizer(const engine::OptimizerRecord& record,
-                                                   const engine::Module& model) {
-  if (!model.device().is_host() && !record.on_device)
-    throw Error(Status(ErrorCode::kUnsupported,
-                       concat("[bench] ", record.name, " has no step on ", model.device().name(),
-                              "; take sgd, adam, adamw, lamb or muon")));
+                                                   const engine::Module& model,
+                                                   const Registries& registries) {
+  throw_if_error(engine::check_on_device("bench", record, registries.optimizers, model.device()));
   engine::OptimizerArguments arguments;
   arguments.weight_decay = 1e-4;
   return record.build(model.parameters(), arguments);
@@ -210,7 +209,7 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   // While it is on the host, where it runs on a blank input.
   report.forward_gflop = engine::summarize(*model, arguments_of(options, record), options.batch).flops * 1e-9;
   model->to(device);
-  const auto optimizer = build_optimizer(*optimizer_record, *model);
+  const auto optimizer = build_optimizer(*optimizer_record, *model, registries);
   TrainStepOptions settings = step_options(options, device);
   const auto step = TrainStep::create(*model, *optimizer, nullptr, settings);
   report.tokens = takes_tokens(record) ? options.size : 0;

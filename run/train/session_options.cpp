@@ -7,6 +7,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/collective/launched.h"
 #include "dlpipe/engine/core/device_code.h"
+#include "dlpipe/engine/optim/on_device.h"
 #include "dlpipe/run/config/config_choices.h"
 #include "dlpipe/run/config/enumerated.h"
 #include "dlpipe/run/config/precision.h"
@@ -53,14 +54,7 @@ void check_device(Device& device, const engine::OptimizerRecord& optimizer,
                   const engine::OptimizerRegistry& optimizers) {
   if (device.is_host()) return;
   engine::device_code(device);  // for its error
-  if (optimizer.on_device) return;
-  std::string names;
-  for (const engine::OptimizerRecord* record : optimizers.records()) {
-    if (record->on_device) names += (names.empty() ? "" : ", ") + std::string(record->name);
-  }
-  throw Error(
-      Status(ErrorCode::kUnsupported, concat("[train] --optimizer ", optimizer.name, " has no step on ",
-                                             device.name(), "; take one of ", names, ", or --device cpu")));
+  throw_if_error(engine::check_on_device("train", optimizer, optimizers, device));
 }
 
 bool is_power_of_two(int64_t n) {

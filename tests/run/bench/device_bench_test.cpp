@@ -30,6 +30,33 @@ TEST_F(DeviceBench, StepsOnABatchThatIsThere) {
   EXPECT_GT(report.forward_gflop, 0);
 }
 
+// By what the records say of a step there, a program's own too.
+TEST_F(DeviceBench, AnOptimizerWithoutAStepThereIsRefusedAndTheOthersAreNamed) {
+  const engine::OptimizerRecord& sgd = **engine::find_optimizer("sgd");
+  const engine::OptimizerRecord own{"own_sgd", "sgd by another name", sgd.build, sgd.options, true};
+  run::Registries registries;
+  registries.devices = {&simulated()};
+  registries.optimizers.add(own);
+  run::BenchTrainOptions options;
+  options.model = "mlp";
+  options.optimizer = "adafactor";
+  options.device = "simulated";
+  options.kernels = "rules";
+  options.batch = 4;
+  options.size = 8;
+  options.no_cudnn = true;
+  try {
+    run::bench_train(options, registries);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+    EXPECT_STREQ(
+        error.what(),
+        "[bench] --optimizer adafactor has no step on simulated; take one of adam, adamw, lamb, muon, "
+        "sgd, own_sgd, or --device cpu");
+  }
+}
+
 TEST_F(DeviceBench, OpsRunThereBothWays) {
   run::Registries registries;
   registries.devices = {&simulated()};
