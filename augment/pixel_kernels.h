@@ -20,8 +20,6 @@ void look_up(const LookupTables& tables, const ConstImageView& in, const ImageVi
 void permute_channels(const std::array<int, 4>& source, const ConstImageView& in, const ImageView& out);
 /// Every channel but a fourth becomes luma.
 void to_luma(const ConstImageView& in, const ImageView& out);
-/// Pillow's 8-bit HSV and back, `shift` (0..255) added to the hue modulo 256.
-void turn_hue(int shift, const ConstImageView& in, const ImageView& out);
 /// Values from `threshold` (0..256) on become 255 - v; then only the bits of `mask` stay.
 void fold_values(int mask, int threshold, const ConstImageView& in, const ImageView& out);
 

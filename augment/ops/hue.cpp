@@ -2,6 +2,7 @@
 // images: Pillow's 8-bit HSV, h plus 255 shift modulo 256, and back.
 #include <cmath>
 
+#include "dlpipe/augment/hue_kernels.h"
 #include "dlpipe/augment/kinds.h"
 
 namespace dlpipe::augment {

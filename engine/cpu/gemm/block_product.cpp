@@ -1,5 +1,8 @@
 #include "dlpipe/engine/cpu/gemm/block_product.h"
 
+// Sums stay in registers, in a block as wide as two vectors, whose length is known when compiling: not so for SVE and RVV.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "dlpipe/engine/cpu/gemm/block_product.cpp"
 #include <hwy/foreach_target.h>  // NOLINT: includes this file once a target
