@@ -3,31 +3,17 @@
 #include <algorithm>
 #include <bit>
 
+#include "dlpipe/augment/chain_link.h"
 #include "dlpipe/augment/copy.h"
-#include "dlpipe/augment/expression.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::augment {
 
-/// One of op, prep and policy is there.
-struct ChainLink {
-  const OpRecord* record = nullptr;
-  std::shared_ptr<const Op> op;
-  std::shared_ptr<const PrepOp> prep;
-  std::shared_ptr<const PolicyOp> policy;
-  std::vector<const Chain*> choices;  // policy's
-  const ResizeOp* resize = nullptr;   // op, where it is one
-  double probability = 1;             // of its parameter p
-  bool takes_probability = false;
-  std::string text;  // name and all parameters, "hflip(p=0.5)"
-};
-
 namespace {
 
 constexpr size_t kImagePadding = 64;  // behind an image between two ops, for kernels that read whole vectors
-constexpr int kMostNested = 6;
-constexpr size_t kMostDraws = 1000;  // ops that one sample goes through
+constexpr size_t kMostDraws = 1000;   // ops that one sample goes through
 constexpr uint32_t kChosenOps =
     0x8000;  // keys of ops that a policy chose: behind those of the chain's own places
 
@@ -60,26 +46,8 @@ int64_t turn_of(const SampleKey& key) {
   return key.epoch + RandomStream(key.seed, static_cast<uint64_t>(key.sample)).below(2);
 }
 
-std::string call_text(const OpRecord& record, const OpArguments& arguments) {
-  std::string values;
-  for (size_t i = 0; i < arguments.values.size(); ++i) {
-    const auto& [name, value] = arguments.values[i];
-    if (record.params[i].is_late && value == record.params[i].default_value) continue;
-    values += concat(values.empty() ? "" : ",", name, "=", value);
-  }
-  return values.empty() ? std::string(record.name) : concat(record.name, "(", values, ")");
-}
-
 std::string size_text(const ImageSize& size) {
   return concat(size.width, "x", size.height, "x", size.channels);
-}
-
-Status find_record(const ExpressionCall& call, const OpRegistry& registry, std::string_view text,
-                   const OpRecord** record) {
-  *record = registry.get(call.name);
-  if (*record != nullptr) return {};
-  return misuse("augment", "unknown op '", call.name, "'", at_position(call.position, text),
-                suggestion(call.name, registry.names()));
 }
 
 ConstImageView part_of(const ConstImageView& image, const Region& region) {
@@ -88,101 +56,6 @@ ConstImageView part_of(const ConstImageView& image, const Region& region) {
 }
 
 }  // namespace
-
-namespace {
-
-/// The chain's alternatives of a parameter of kind "ops": divided at each '|' outside of brackets.
-std::vector<std::string_view> alternatives(std::string_view text) {
-  std::vector<std::string_view> pieces;
-  int depth = 0;
-  size_t begin = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '(') ++depth;
-    if (text[i] == ')') --depth;
-    if (text[i] != '|' || depth > 0) continue;
-    pieces.push_back(trim(text.substr(begin, i - begin)));
-    begin = i + 1;
-  }
-  pieces.push_back(trim(text.substr(begin)));
-  return pieces;
-}
-
-Result<std::shared_ptr<const ChainLink>> build_link(const OpRecord& record, OpArguments& arguments) {
-  auto link = std::make_shared<ChainLink>();
-  link->record = &record;
-  link->text = call_text(record, arguments);
-  link->takes_probability = !record.params.empty() && record.params.back().name == "p";
-  if (link->takes_probability) link->probability = arguments.number("p");
-  if (record.build_prep != nullptr) {
-    DLPIPE_ASSIGN_OR_RETURN(link->prep, record.build_prep(arguments));
-  } else if (record.build_policy != nullptr) {
-    DLPIPE_ASSIGN_OR_RETURN(link->policy, record.build_policy(arguments));
-    link->choices = link->policy->choices();
-  } else {
-    DLPIPE_ASSIGN_OR_RETURN(link->op, record.build(arguments));
-    link->resize = dynamic_cast<const ResizeOp*>(link->op.get());
-  }
-  if (!arguments.defect().ok()) return arguments.defect();
-  return std::shared_ptr<const ChainLink>(std::move(link));
-}
-
-}  // namespace
-
-Result<Chain> Chain::parse(std::string_view expression, const OpRegistry& registry) {
-  return parse_nested(expression, registry, 0);
-}
-
-Result<Chain> Chain::parse_nested(std::string_view expression, const OpRegistry& registry, int depth) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<ExpressionCall> calls, parse_expression(expression));
-  Chain chain;
-  for (const ExpressionCall& call : calls)
-    DLPIPE_RETURN_IF_ERROR(chain.add_call(call, expression, registry, depth));
-  return chain;
-}
-
-Status Chain::add_call(const ExpressionCall& call, std::string_view expression, const OpRegistry& registry,
-                       int depth) {
-  const OpRecord* record = nullptr;
-  DLPIPE_RETURN_IF_ERROR(find_record(call, registry, expression, &record));
-  DLPIPE_ASSIGN_OR_RETURN(OpArguments arguments, bind_arguments(call, *record, expression));
-  const std::string where = at_position(call.position, expression);
-  for (size_t i = 0; i < record->params.size(); ++i) {
-    if (record->params[i].kind != "ops") continue;
-    if (depth == kMostNested) {
-      return misuse("augment", record->name, where, " stands inside ", kMostNested,
-                    " other ops; write it further out");
-    }
-    std::string canonical;
-    const std::string written = arguments.values[i].second;
-    for (const std::string_view piece : alternatives(written)) {
-      DLPIPE_ASSIGN_OR_RETURN(Chain inner, parse_nested(piece, registry, depth + 1));
-      for (const auto& link : inner.links_) {
-        if (link->prep == nullptr) continue;
-        return misuse("augment", link->record->name, " stands inside ", record->name, where,
-                      ", but describes the whole batch; put it at the end of the chain");
-      }
-      canonical += (arguments.chains.empty() ? "" : " | ") + inner.canonical();
-      arguments.chains.push_back(std::make_shared<const Chain>(std::move(inner)));
-    }
-    arguments.values[i].second = canonical;
-  }
-  Result<std::shared_ptr<const ChainLink>> link = build_link(*record, arguments);
-  if (!link.ok()) {
-    return {link.status().code(), concat("[augment] ", record->name, ": ", link.status().message(), where)};
-  }
-  for (const auto& before : links_) {
-    if (before->prep == nullptr) continue;
-    if ((*link)->prep == nullptr) {
-      return misuse("augment", record->name, where, " can't follow ", before->record->name,
-                    ", which describes the finished batch; put ", before->record->name, " at the end");
-    }
-    if (before->record == record) {
-      return misuse("augment", "second ", record->name, where, "; a batch takes one, leave the other out");
-    }
-  }
-  links_.push_back(*std::move(link));
-  return {};
-}
 
 ImageSize Chain::size_after(const ImageSize& in) const {
   ImageSize size = in;
@@ -384,14 +257,6 @@ Status Chain::fill_prep(BatchPrep& prep, const ChannelStats& dataset) const {
     if (!status.ok()) return status.with_context(concat("[augment] ", link->text, ": "));
   }
   return {};
-}
-
-std::string Chain::canonical() const {
-  std::string text;
-  for (const auto& link : links_) {
-    text += (text.empty() ? "" : " ") + link->text + "@" + std::to_string(link->record->version);
-  }
-  return text;
 }
 
 std::string Chain::describe(const ChainPlan& plan) {

@@ -28,7 +28,7 @@
 
 namespace dlpipe::augment {
 
-struct ChainLink;  // one op of a chain, built; chain.cpp
+struct ChainLink;  // one op of a chain, built; chain_link.h
 struct ExpressionCall;
 
 /// One op that apply runs, and the part of the image before it that it reads.

@@ -24,10 +24,6 @@ constexpr double kSmallestRunNs = 50'000;
 
 }  // namespace
 
-uint64_t chain_of(std::span<const uint64_t> grain_chains) {
-  return grain_chains.size() == 1 ? grain_chains.front() : data::checksum64(std::as_bytes(grain_chains));
-}
-
 Result<std::unique_ptr<Loader>> BatchStream::create(std::shared_ptr<const Setup> setup) {
   auto stream = std::unique_ptr<BatchStream>(new BatchStream(std::move(setup)));
   DLPIPE_RETURN_IF_ERROR(stream->prepare());
@@ -203,93 +199,6 @@ Status BatchStream::grow() {
     return status_from_current_exception("loader");
   }
   ++grown_;
-  return {};
-}
-
-SourceState BatchStream::state() const {
-  SourceState state;
-  state.dataset_id = setup_->dataset->id();
-  state.pipeline_id = setup_->pipeline_id;
-  state.seed = setup_->options.seed;
-  state.epoch = next_lend_ / batches_per_epoch();
-  state.batch_index = next_lend_ % batches_per_epoch();
-  state.samples_consumed = setup_->sampler.consumed(state.epoch, state.batch_index);
-  const LoaderOptions& options = setup_->options;
-  if (options.grains == 1) {
-    state.chain = chains_.front();
-  } else {
-    state.grain_chains.resize(static_cast<size_t>(options.grains));
-    std::copy(chains_.begin(), chains_.end(), state.grain_chains.begin() + setup_->first_grain());
-    state.chain = chain_of(state.grain_chains);
-  }
-  state.bad_samples = bad_.samples();
-  return state;
-}
-
-Status BatchStream::check_state(const SourceState& state) const {
-  const auto refuse = [&](const std::string& what) {
-    return misuse("loader", "the state to go on from is another stream's: ", what);
-  };
-  if (state.dataset_id != setup_->dataset->id()) {
-    return refuse(concat("its dataset is ", state.dataset_id, ", and ", setup_->options.data, " is ",
-                         setup_->dataset->id(), "; give the dataset that the run began with"));
-  }
-  if (state.pipeline_id != setup_->pipeline_id) {
-    return refuse(concat(
-        "its pipeline is ", state.pipeline_id, ", this one is ", setup_->pipeline_id,
-        "; keep --augment, --mixup, --cutmix, the global batch, --limit, shuffling and what is done with "
-        "bad samples"));
-  }
-  if (state.seed != setup_->options.seed) {
-    return refuse(concat("its seed is ", state.seed, ", this one's ", setup_->options.seed, "; keep --seed"));
-  }
-  const auto grains = static_cast<int64_t>(state.grain_chains.size());
-  if (setup_->options.grains > 1 && grains != 0 && grains != setup_->options.grains) {
-    return refuse(concat("its batches have ", grains, " grains, this one's ", setup_->options.grains,
-                         "; keep --grains"));
-  }
-  const int64_t batches = batches_per_epoch();
-  if (state.epoch < 0 || state.batch_index < 0 || state.batch_index > batches ||
-      state.epoch > std::numeric_limits<int64_t>::max() / (batches + 1) - 1) {
-    return refuse(
-        concat("batch ", state.batch_index, " of epoch ", state.epoch, " of ", batches, " batches each"));
-  }
-  if (state.samples_consumed != setup_->sampler.consumed(state.epoch, state.batch_index)) {
-    return refuse(concat(state.samples_consumed, " samples consumed, where this one would have consumed ",
-                         setup_->sampler.consumed(state.epoch, state.batch_index)));
-  }
-  return {};
-}
-
-Status BatchStream::seek(const SourceState& state) {
-  DLPIPE_RETURN_IF_ERROR(check_state(state));
-  if (setup_->options.grains == 1) {
-    chains_.front() = state.chain;
-  } else if (!state.grain_chains.empty()) {
-    std::copy_n(state.grain_chains.begin() + setup_->first_grain(), chains_.size(), chains_.begin());
-  } else {
-    std::fill(chains_.begin(), chains_.end(), 0);
-  }
-  bad_.restore(state.bad_samples);
-  bad_count_.store(bad_.count(), std::memory_order_relaxed);
-  return move_to(state.epoch * batches_per_epoch() + state.batch_index);
-}
-
-Status BatchStream::seek_epoch(int64_t epoch) {
-  const int64_t batches = batches_per_epoch();
-  if (epoch < 0 || epoch > std::numeric_limits<int64_t>::max() / (batches + 1) - 1) {
-    return misuse("loader", "epoch ", epoch, "; use 0 or more");
-  }
-  return move_to(epoch * batches);
-}
-
-// Batches that are held stay as they are; their slots come back when they are released.
-Status BatchStream::move_to(int64_t sequence) {
-  const MutexLock lock(lend_mutex_);
-  stop();
-  ended_ = Status();
-  DLPIPE_RETURN_IF_ERROR(stager_->reset(sequence));
-  restart(sequence);
   return {};
 }
 

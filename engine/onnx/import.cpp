@@ -1,6 +1,7 @@
 #include "dlpipe/engine/onnx/import.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <set>
 
@@ -74,8 +75,12 @@ Tensor tensor_of(const KnownInts& ints) {
   return tensor;
 }
 
+std::array<std::span<const ImportedOp>, 5> all_ops() {
+  return {arithmetic_ops(), image_ops(), math_ops(), shape_ops(), size_ops()};
+}
+
 const ImportedOp* find_op(const std::string& name) {
-  for (const std::span<const ImportedOp> ops : {image_ops(), math_ops(), shape_ops()}) {
+  for (const std::span<const ImportedOp> ops : all_ops()) {
     const auto found =
         std::find_if(ops.begin(), ops.end(), [&](const ImportedOp& op) { return op.name == name; });
     if (found != ops.end()) return &*found;
@@ -319,7 +324,7 @@ graph::Graph import_model(const Model& model) {
 
 std::vector<std::string> imported_ops() {
   std::vector<std::string> names;
-  for (const std::span<const ImportedOp> ops : {image_ops(), math_ops(), shape_ops()}) {
+  for (const std::span<const ImportedOp> ops : all_ops()) {
     for (const ImportedOp& op : ops) names.emplace_back(op.name);
   }
   std::sort(names.begin(), names.end());

@@ -1,5 +1,5 @@
 // One run through an ONNX model's nodes: what each value is, and what a node's code needs of it. Internal to
-// engine/onnx; the ops' code stands in import_images.cpp, import_math.cpp and import_shapes.cpp.
+// engine/onnx; the ops' code stands in the other files import_*.cpp.
 #pragma once
 
 #include <array>
@@ -123,9 +123,11 @@ struct ImportedOp {
   const char* name;
   void (*call)(Run& run, const NodeEntry& node);
 };
+std::span<const ImportedOp> arithmetic_ops();
 std::span<const ImportedOp> image_ops();
 std::span<const ImportedOp> math_ops();
 std::span<const ImportedOp> shape_ops();
+std::span<const ImportedOp> size_ops();
 
 /// The plain tensor [N,C,H,W] of images.
 Tensor planes_of(const Tensor& image);

@@ -1,0 +1,25 @@
+// One op of a chain, built: what chain_parse.cpp makes and chain.cpp plans and applies. Internal to augment.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dlpipe/augment/op.h"
+
+namespace dlpipe::augment {
+
+/// One of op, prep and policy is there.
+struct ChainLink {
+  const OpRecord* record = nullptr;
+  std::shared_ptr<const Op> op;
+  std::shared_ptr<const PrepOp> prep;
+  std::shared_ptr<const PolicyOp> policy;
+  std::vector<const Chain*> choices;  // policy's
+  const ResizeOp* resize = nullptr;   // op, where it is one
+  double probability = 1;             // of its parameter p
+  bool takes_probability = false;
+  std::string text;  // name and all parameters, "hflip(p=0.5)"
+};
+
+}  // namespace dlpipe::augment

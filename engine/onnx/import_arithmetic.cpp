@@ -1,0 +1,223 @@
+// Arithmetic and comparisons of two operands that broadcast: of tensors, and of integers that are known.
+#include <algorithm>
+#include <array>
+
+#include "dlpipe/engine/onnx/import_run.h"
+
+namespace dlpipe::engine::onnx {
+
+namespace {
+
+// A tensor broadcast as numpy does, seen as images: [C,1,1] of the model's is [1,1,1,C] here.
+Tensor image_operand(Run& run, const NodeEntry& node, size_t i) {
+  const RunValue& value = run.value(node, i);
+  if (value.is_image) return value.tensor;
+  const Tensor plain = run.tensor(node, i);
+  if (plain.elements() == 1) return plain;
+  Shape shape;
+  for (int axis = plain.rank(); axis < 4; ++axis) shape.push_back(1);
+  for (const int64_t size : plain.shape().dims()) shape.push_back(size);
+  return image_of(reshape(plain, shape));
+}
+
+// Two operands in one order of axes.
+void binary(Run& run, const NodeEntry& node, Tensor (*op)(const Tensor&, const Tensor&)) {
+  const bool images = run.value(node, 0).is_image || run.value(node, 1).is_image;
+  const bool fits = run.shape(node, 0).rank() <= 4 && run.shape(node, 1).rank() <= 4;
+  if (images && fits) {
+    run.set_image(node, op(image_operand(run, node, 0), image_operand(run, node, 1)));
+  } else {
+    run.set(node, op(run.tensor(node, 0), run.tensor(node, 1)));
+  }
+}
+
+Shape broadcast(const Run& run, const NodeEntry& node, const std::vector<int64_t>& a,
+                const std::vector<int64_t>& b) {
+  const size_t rank = std::max(a.size(), b.size());
+  Shape shape;
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t left = i + a.size() < rank ? 1 : a[i + a.size() - rank];
+    const int64_t right = i + b.size() < rank ? 1 : b[i + b.size() - rank];
+    if (left != right && left != 1 && right != 1) run.refuse(node, "its inputs don't broadcast");
+    shape.push_back(left == 1 ? right : left);
+  }
+  return shape;
+}
+
+// Where element `i` of `shape` is in a list of `dims` that broadcasts to it.
+size_t broadcast_place(int64_t i, const Shape& shape, const std::vector<int64_t>& dims) {
+  int64_t place = 0;
+  int64_t stride = 1;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    const int64_t index = i % shape[axis];
+    i /= shape[axis];
+    const auto own = static_cast<int64_t>(dims.size()) - (shape.rank() - axis);
+    if (own < 0) break;
+    const int64_t size = dims[static_cast<size_t>(own)];
+    if (size != 1) place += index * stride;
+    stride *= size;
+  }
+  return static_cast<size_t>(place);
+}
+
+// The same on integers that are known.
+template <class Function>
+KnownInts known_binary(const Run& run, const NodeEntry& node, const Function& op) {
+  const KnownInts& a = run.ints(node, 0);
+  const KnownInts& b = run.ints(node, 1);
+  if (std::max(a.dims.size(), b.dims.size()) > static_cast<size_t>(Shape::kMaxRank))
+    run.refuse(node, "too many axes");
+  const Shape shape = broadcast(run, node, a.dims, b.dims);
+  constexpr int64_t kMost = 1 << 24;
+  int64_t elements = 1;
+  for (const int64_t size : shape.dims()) {
+    if (size > kMost / std::max<int64_t>(elements, 1)) run.refuse(node, "it makes more than 2^24 integers");
+    elements *= size;
+  }
+  KnownInts result{{shape.begin(), shape.end()}, {}};
+  for (int64_t i = 0; i < elements; ++i)
+    result.values.push_back(
+        op(a.values[broadcast_place(i, shape, a.dims)], b.values[broadcast_place(i, shape, b.dims)]));
+  return result;
+}
+
+bool both_known(const Run& run, const NodeEntry& node) {
+  return run.is_known(node, 0) && run.is_known(node, 1);
+}
+
+// Wrapping, as the model's integers do; C++ has no word for an overflow of signed ones.
+int64_t wrapping(uint64_t value) {
+  return static_cast<int64_t>(value);
+}
+
+template <Tensor (*kOp)(const Tensor&, const Tensor&), int64_t (*kKnown)(int64_t, int64_t)>
+void arithmetic(Run& run, const NodeEntry& node) {
+  if (both_known(run, node)) {
+    run.set_ints(node, known_binary(run, node, kKnown));
+  } else {
+    binary(run, node, kOp);
+  }
+}
+
+int64_t known_add(int64_t a, int64_t b) {
+  return wrapping(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+int64_t known_sub(int64_t a, int64_t b) {
+  return wrapping(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+int64_t known_mul(int64_t a, int64_t b) {
+  return wrapping(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+int64_t known_div(int64_t a, int64_t b) {
+  return b == 0 || b == -1 ? known_sub(0, a) * (b == 0 ? 0 : 1) : a / b;
+}
+
+template <int64_t (*kKnown)(int64_t, int64_t)>
+void known_only(Run& run, const NodeEntry& node) {
+  if (!both_known(run, node)) run.refuse(node, "dlpipe compares sizes alone, not what depends on the input");
+  run.set_ints(node, known_binary(run, node, kKnown));
+}
+int64_t known_equal(int64_t a, int64_t b) {
+  return a == b ? 1 : 0;
+}
+int64_t known_less(int64_t a, int64_t b) {
+  return a < b ? 1 : 0;
+}
+int64_t known_greater(int64_t a, int64_t b) {
+  return a > b ? 1 : 0;
+}
+int64_t known_less_or_equal(int64_t a, int64_t b) {
+  return a <= b ? 1 : 0;
+}
+int64_t known_greater_or_equal(int64_t a, int64_t b) {
+  return a >= b ? 1 : 0;
+}
+// As Python's: of the divisor's sign.
+int64_t known_mod(int64_t a, int64_t b) {
+  if (b == 0 || b == -1) return 0;
+  const int64_t rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+int64_t known_or(int64_t a, int64_t b) {
+  return a != 0 || b != 0 ? 1 : 0;
+}
+int64_t known_and(int64_t a, int64_t b) {
+  return a != 0 && b != 0 ? 1 : 0;
+}
+
+void where(Run& run, const NodeEntry& node) {
+  const KnownInts& which = run.ints(node, 0);
+  if (!run.is_known(node, 1) || !run.is_known(node, 2)) {
+    if (which.values.size() != 1) run.refuse(node, "dlpipe chooses whole tensors alone");
+    const size_t chosen = which.values[0] != 0 ? 1 : 2;
+    run.set_value(node, run.value(node, chosen));
+    return;
+  }
+  const KnownInts& yes = run.ints(node, 1);
+  const KnownInts& no = run.ints(node, 2);
+  KnownInts result{which.dims, {}};
+  if (yes.values.size() > which.values.size()) result.dims = yes.dims;
+  if (no.values.size() > std::max(yes.values.size(), which.values.size())) result.dims = no.dims;
+  const size_t count = static_cast<size_t>(Shape(std::span<const int64_t>(result.dims)).elements());
+  const auto at = [&](const KnownInts& ints, size_t i) {
+    if (ints.values.size() != 1 && ints.values.size() != count)
+      run.refuse(node, "its inputs have unlike sizes");
+    return ints.values[ints.values.size() == 1 ? 0 : i];
+  };
+  for (size_t i = 0; i < count; ++i) result.values.push_back(at(which, i) != 0 ? at(yes, i) : at(no, i));
+  run.set_ints(node, std::move(result));
+}
+
+void negative(Run& run, const NodeEntry& node) {
+  if (!run.is_known(node, 0)) return run.set_like_input(node, scale(run.value(node, 0).tensor, -1.0));
+  KnownInts ints = run.ints(node, 0);
+  for (int64_t& value : ints.values) value = known_sub(0, value);
+  run.set_ints(node, std::move(ints));
+}
+
+void logical_not(Run& run, const NodeEntry& node) {
+  KnownInts ints = run.ints(node, 0);
+  for (int64_t& value : ints.values) value = value == 0 ? 1 : 0;
+  run.set_ints(node, std::move(ints));
+}
+
+template <int64_t (*kKnown)(int64_t, int64_t)>
+void known_extreme(Run& run, const NodeEntry& node) {
+  if (node.inputs.size() == 1) return run.set_value(node, run.value(node, 0));
+  if (node.inputs.size() != 2) run.refuse(node, "dlpipe compares two sizes, got ", node.inputs.size());
+  known_only<kKnown>(run, node);
+}
+int64_t known_min(int64_t a, int64_t b) {
+  return std::min(a, b);
+}
+int64_t known_max(int64_t a, int64_t b) {
+  return std::max(a, b);
+}
+
+constexpr std::array kArithmeticOps = {
+    ImportedOp{"Add", arithmetic<add, known_add>},
+    ImportedOp{"And", known_only<known_and>},
+    ImportedOp{"Div", arithmetic<div, known_div>},
+    ImportedOp{"Equal", known_only<known_equal>},
+    ImportedOp{"Greater", known_only<known_greater>},
+    ImportedOp{"GreaterOrEqual", known_only<known_greater_or_equal>},
+    ImportedOp{"Less", known_only<known_less>},
+    ImportedOp{"LessOrEqual", known_only<known_less_or_equal>},
+    ImportedOp{"Max", known_extreme<known_max>},
+    ImportedOp{"Min", known_extreme<known_min>},
+    ImportedOp{"Mod", known_only<known_mod>},
+    ImportedOp{"Mul", arithmetic<mul, known_mul>},
+    ImportedOp{"Neg", negative},
+    ImportedOp{"Not", logical_not},
+    ImportedOp{"Or", known_only<known_or>},
+    ImportedOp{"Sub", arithmetic<sub, known_sub>},
+    ImportedOp{"Where", where},
+};
+
+}  // namespace
+
+std::span<const ImportedOp> arithmetic_ops() {
+  return kArithmeticOps;
+}
+
+}  // namespace dlpipe::engine::onnx

@@ -1,0 +1,120 @@
+// Where values that are known come from: constants, sizes, ranges; and their casts.
+#include <algorithm>
+#include <array>
+
+#include "dlpipe/engine/onnx/import_run.h"
+
+namespace dlpipe::engine::onnx {
+
+namespace {
+
+void constant(Run& run, const NodeEntry& node) {
+  if (const Attribute* const value = run.find(node, "value"); value != nullptr)
+    return run.set_value(node, run.constant(node, value->t));
+  if (const Attribute* const value = run.find(node, "value_int"); value != nullptr)
+    return run.set_ints(node, {{}, {value->i}});
+  if (const Attribute* const value = run.find(node, "value_ints"); value != nullptr)
+    return run.set_ints(node, {{static_cast<int64_t>(value->ints.size())}, value->ints});
+  TensorValue tensor;
+  tensor.type = ElementType::kFloat;
+  std::vector<float> floats;
+  if (const Attribute* const value = run.find(node, "value_float"); value != nullptr) {
+    floats = {value->f};
+  } else if (const Attribute* const list = run.find(node, "value_floats"); list != nullptr) {
+    floats = list->floats;
+    tensor.dims = {static_cast<int64_t>(floats.size())};
+  } else {
+    run.refuse(node, "its value is of a kind that dlpipe doesn't know");
+  }
+  tensor.bytes.assign(reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float));
+  run.set_value(node, run.constant(node, tensor));
+}
+
+void shape_op(Run& run, const NodeEntry& node) {
+  const Shape shape = run.shape(node, 0);
+  const auto place = [&](int64_t at) {
+    return static_cast<int>(std::clamp<int64_t>(at < 0 ? at + shape.rank() : at, 0, shape.rank()));
+  };
+  const int begin = place(run.attribute(node, "start", int64_t{0}));
+  const int end = place(run.attribute(node, "end", int64_t{shape.rank()}));
+  KnownInts sizes;
+  for (int axis = begin; axis < end; ++axis) sizes.values.push_back(shape[axis]);
+  sizes.dims = {static_cast<int64_t>(sizes.values.size())};
+  run.set_ints(node, std::move(sizes));
+}
+
+void size_op(Run& run, const NodeEntry& node) {
+  run.set_ints(node, {{}, {run.shape(node, 0).elements()}});
+}
+
+void constant_of_shape(Run& run, const NodeEntry& node) {
+  const KnownInts sizes = run.ints(node, 0);
+  int64_t elements = 1;
+  constexpr int64_t kMost = 1 << 24;
+  for (const int64_t size : sizes.values) {
+    if (size < 0 || (size > 0 && elements > kMost / size)) run.refuse(node, "impossible sizes");
+    elements *= size;
+  }
+  const Attribute* const value = run.find(node, "value");
+  const bool is_integer = value != nullptr && value->t.type != ElementType::kFloat;
+  if (is_integer) {
+    const RunValue& one = run.constant(node, value->t);
+    if (!one.ints || one.ints->values.size() != 1) run.refuse(node, "its value is not one integer or float");
+    return run.set_ints(
+        node, {sizes.values, std::vector<int64_t>(static_cast<size_t>(elements), one.ints->values[0])});
+  }
+  if (sizes.values.size() > static_cast<size_t>(Shape::kMaxRank)) run.refuse(node, "too many axes");
+  const double number = value == nullptr ? 0.0 : run.constant(node, value->t).tensor.item();
+  run.set(node, Tensor::full(Shape(std::span<const int64_t>(sizes.values)), number));
+}
+
+void cast_op(Run& run, const NodeEntry& node) {
+  const auto to = static_cast<ElementType>(run.attribute(node, "to", int64_t{0}));
+  const bool is_float = to == ElementType::kFloat || to == ElementType::kDouble ||
+                        to == ElementType::kFloat16 || to == ElementType::kBFloat16;
+  const RunValue value = run.value(node, 0);
+  if (value.ints && is_float) {
+    const KnownInts& ints = *value.ints;
+    if (ints.dims.size() > static_cast<size_t>(Shape::kMaxRank)) run.refuse(node, "too many axes");
+    Tensor floats = Tensor::empty(Shape(std::span<const int64_t>(ints.dims)));
+    std::copy(ints.values.begin(), ints.values.end(), floats.data<float>());
+    return run.set(node, floats);
+  }
+  if (value.ints && to == ElementType::kBool) {
+    KnownInts truths = *value.ints;
+    for (int64_t& one : truths.values) one = one != 0 ? 1 : 0;
+    return run.set_ints(node, std::move(truths));
+  }
+  if (value.ints || (is_float && is_floating(value.tensor.dtype()))) return run.set_value(node, value);
+  if (!value.tensor.defined() || is_floating(value.tensor.dtype()) || is_float)
+    run.refuse(node, "dlpipe casts between floats, and between integers that are known");
+  run.set_value(node, value);
+}
+
+void range_op(Run& run, const NodeEntry& node) {
+  const int64_t begin = run.ints(node, 0).values.at(0), end = run.ints(node, 1).values.at(0),
+                step = run.ints(node, 2).values.at(0);
+  constexpr int64_t kMost = 1 << 24;
+  if (step < 1 || begin < -kMost || end > kMost) run.refuse(node, "dlpipe counts upwards, to 2^24");
+  KnownInts numbers;
+  for (int64_t i = begin; i < end; i += step) numbers.values.push_back(i);
+  numbers.dims = {static_cast<int64_t>(numbers.values.size())};
+  run.set_ints(node, std::move(numbers));
+}
+
+constexpr std::array kSizeOps = {
+    ImportedOp{"Cast", cast_op},
+    ImportedOp{"Constant", constant},
+    ImportedOp{"ConstantOfShape", constant_of_shape},
+    ImportedOp{"Range", range_op},
+    ImportedOp{"Shape", shape_op},
+    ImportedOp{"Size", size_op},
+};
+
+}  // namespace
+
+std::span<const ImportedOp> size_ops() {
+  return kSizeOps;
+}
+
+}  // namespace dlpipe::engine::onnx

@@ -1,0 +1,217 @@
+#include "dlpipe/engine/onnx/tensor_message.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/formats/protobuf.h"
+
+namespace dlpipe::engine::onnx {
+
+namespace {
+
+using formats::ProtobufField;
+
+constexpr int64_t kMostElements = int64_t{1} << 34;
+
+template <class To, class From>
+std::string packed(const std::vector<From>& values) {
+  std::string bytes(values.size() * sizeof(To), '\0');
+  for (size_t i = 0; i < values.size(); ++i) {
+    const To value = static_cast<To>(values[i]);
+    std::memcpy(bytes.data() + i * sizeof(To), &value, sizeof(To));
+  }
+  return bytes;
+}
+
+// Numbers that stand in fields of their own instead of raw bytes.
+std::string bytes_of_numbers(ElementType type, const std::vector<float>& floats,
+                             const std::vector<int64_t>& ints, const std::vector<double>& doubles) {
+  switch (type) {
+    case ElementType::kFloat:
+      return packed<float>(floats);
+    case ElementType::kDouble:
+      return packed<double>(doubles);
+    case ElementType::kInt64:
+      return packed<int64_t>(ints);
+    case ElementType::kInt32:
+      return packed<int32_t>(ints);
+    case ElementType::kFloat16:
+    case ElementType::kBFloat16:
+      return packed<uint16_t>(ints);
+    case ElementType::kUint8:
+    case ElementType::kBool:
+      return packed<uint8_t>(ints);
+    case ElementType::kInt8:
+      return packed<int8_t>(ints);
+    default:
+      return {};
+  }
+}
+
+// A part of a file beside the model.
+struct Outside {
+  std::string location;
+  int64_t offset = 0;
+  int64_t length = -1;
+};
+
+Result<std::string> read_outside(const Outside& part, const std::string& folder, uint64_t expected,
+                                 const std::string& name) {
+  namespace fs = std::filesystem;
+  const fs::path location = part.location;
+  bool is_inside = !part.location.empty() && location.is_relative();
+  for (const fs::path& piece : location) is_inside = is_inside && piece != "..";
+  if (folder.empty() || !is_inside)
+    return Status(ErrorCode::kUnsupported,
+                  concat("[onnx] tensor '", name, "' lies in '", part.location,
+                         "', which is no file beside the model; export it as one file"));
+  const fs::path path = fs::path(folder) / location;
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file)
+    return Status(ErrorCode::kNotFound, concat("[onnx] tensor '", name, "' lies in ", path.string(),
+                                               ", which can't be read; move it beside the model"));
+  const auto size = static_cast<uint64_t>(file.tellg());
+  if (part.offset < 0 || static_cast<uint64_t>(part.offset) > size ||
+      size - static_cast<uint64_t>(part.offset) < expected ||
+      (part.length >= 0 && static_cast<uint64_t>(part.length) != expected))
+    return corrupt(concat("tensor '", name, "' goes past the end of ", path.string()));
+  std::string bytes(expected, '\0');
+  file.seekg(part.offset);
+  file.read(bytes.data(), static_cast<std::streamsize>(expected));
+  if (!file) return corrupt(concat(path.string(), " can't be read"));
+  return bytes;
+}
+
+// A tensor as its message has it: the elements as raw bytes, as numbers, or in a file beside the model.
+struct TensorMessage {
+  TensorValue tensor;
+  bool is_raw = false;
+  std::vector<float> floats;
+  std::vector<int64_t> ints;
+  std::vector<double> doubles;
+  bool is_outside = false;
+  Outside outside;
+};
+
+Status parse_outside(std::string_view message, Outside& outside) {
+  DLPIPE_ASSIGN_OR_RETURN(const auto entry, parse_entry(message));
+  int64_t number = 0;
+  const bool is_number = parse_int(entry.second, &number);
+  if (entry.first == "location") outside.location = entry.second;
+  if (entry.first == "offset" && is_number) outside.offset = number;
+  if (entry.first == "length" && is_number) outside.length = number;
+  return {};
+}
+
+Status parse_tensor_field(const ProtobufField& field, TensorMessage& message) {
+  TensorValue& tensor = message.tensor;
+  switch (field.number) {
+    case 1:
+      return formats::append_varints(field, tensor.dims);
+    case 2:
+      tensor.type = static_cast<ElementType>(static_cast<int32_t>(field.value));
+      return {};
+    case 4:
+      return formats::append_floats(field, message.floats);
+    case 5:
+    case 7:
+      return formats::append_varints(field, message.ints);
+    case 8:
+      tensor.name = field.bytes;
+      return {};
+    case 9:
+      tensor.bytes = field.bytes;
+      message.is_raw = true;
+      return {};
+    case 10:
+      return formats::append_doubles(field, message.doubles);
+    case 13:
+      return parse_outside(field.bytes, message.outside);
+    case 14:
+      message.is_outside = field.value == 1;
+      return {};
+    default:
+      return {};
+  }
+}
+
+Result<uint64_t> bytes_by_sizes(const TensorValue& tensor) {
+  if (tensor.dims.size() > kMostAxes)
+    return corrupt(concat("tensor '", tensor.name, "' has ", tensor.dims.size(), " axes"));
+  int64_t elements = 1;
+  for (const int64_t size : tensor.dims) {
+    if (size < 0 || (size > 0 && elements > kMostElements / size))
+      return corrupt(concat("tensor '", tensor.name, "' has impossible sizes"));
+    elements *= size;
+  }
+  const size_t element = element_size(tensor.type);
+  if (element == 0) {
+    return Status(ErrorCode::kUnsupported,
+                  concat("[onnx] tensor '", tensor.name, "' has elements of type ",
+                         static_cast<int>(tensor.type), ", which dlpipe lacks; export it as float"));
+  }
+  return static_cast<uint64_t>(elements) * element;
+}
+
+}  // namespace
+
+Status corrupt(std::string_view what) {
+  return {ErrorCode::kCorrupt, concat("[onnx] ", what, "; export the model again")};
+}
+
+Result<std::pair<std::string, std::string>> parse_entry(std::string_view message) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(message));
+  std::pair<std::string, std::string> entry;
+  for (const ProtobufField& field : fields) {
+    if (field.number == 1) entry.first = field.bytes;
+    if (field.number == 2) entry.second = field.bytes;
+  }
+  return entry;
+}
+
+Result<TensorValue> parse_tensor(std::string_view bytes, const std::string& folder) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(bytes));
+  TensorMessage message;
+  for (const ProtobufField& field : fields) DLPIPE_RETURN_IF_ERROR(parse_tensor_field(field, message));
+  TensorValue& tensor = message.tensor;
+  DLPIPE_ASSIGN_OR_RETURN(const uint64_t expected, bytes_by_sizes(tensor));
+  if (message.is_outside) {
+    DLPIPE_ASSIGN_OR_RETURN(tensor.bytes, read_outside(message.outside, folder, expected, tensor.name));
+  } else if (!message.is_raw) {
+    tensor.bytes = bytes_of_numbers(tensor.type, message.floats, message.ints, message.doubles);
+  }
+  if (tensor.bytes.size() != expected)
+    return corrupt(
+        concat("tensor '", tensor.name, "' has ", tensor.bytes.size(), " bytes, its sizes say ", expected));
+  return std::move(tensor);
+}
+
+size_t element_size(ElementType type) {
+  switch (type) {
+    case ElementType::kUint8:
+    case ElementType::kInt8:
+    case ElementType::kBool:
+      return 1;
+    case ElementType::kFloat16:
+    case ElementType::kBFloat16:
+      return 2;
+    case ElementType::kFloat:
+    case ElementType::kInt32:
+      return 4;
+    case ElementType::kDouble:
+    case ElementType::kInt64:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+int64_t TensorValue::elements() const {
+  int64_t product = 1;
+  for (const int64_t size : dims) product *= size;
+  return product;
+}
+
+}  // namespace dlpipe::engine::onnx
