@@ -63,6 +63,17 @@ class ColorOp : public PixelOp {
   }
 };
 
+/// A factor of which 1 changes nothing: around 1 where it is given as one number.
+inline OpParam factor_parameter(const char* name, const char* default_value, const char* help) {
+  return {.name = name,
+          .kind = "spread",
+          .default_value = default_value,
+          .help = help,
+          .low = 0,
+          .high = 100,
+          .neutral = 1};
+}
+
 /// Every pixel is made of those at most `reach` away.
 class NeighbourhoodOp : public Op {
  public:
@@ -88,6 +99,28 @@ class NeighbourhoodOp : public Op {
     return with_margin(in, draw.region, draw.window, draw.in.width, draw.in.height, far, far, border,
                        scratch.work);
   }
+
+  /// Convolves rows and columns with `weights` (blur_weights.h), the picture mirrored at its border. Answers the surroundings.
+  ConstImageView blur(const OpDraw& draw, const std::vector<uint16_t>& weights, const ConstImageView& in,
+                      const ImageView& out, ChainScratch& scratch) const {
+    const ConstImageView wide = surroundings(draw, in, Border::kReflect, scratch);
+    convolve(wide, weights, weights, out, scratch.rows);
+    return wide;
+  }
+};
+
+/// Every pixel is made of a square around it, whose drawn width is `size`; of even numbers the next odd one.
+class SquareOp : public NeighbourhoodOp {
+ public:
+  explicit SquareOp(OpArguments& arguments) : size_(arguments.drawn("size")) {}
+  Status plan(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
+    draw.values[0] = static_cast<float>(size_.draw_int(rng) / 2);
+    return {};
+  }
+  int reach(const OpDraw& draw) const override { return static_cast<int>(draw.values[0]); }
+
+ private:
+  Drawn size_;
 };
 
 }  // namespace dlpipe::augment

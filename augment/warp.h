@@ -50,6 +50,17 @@ inline OpParam interpolation_parameter(const char* default_value = "bilinear") {
           .choices = {"nearest", "bilinear"}};
 }
 
+/// The angle of a shear: how far `what`, columns or rows, lean.
+inline OpParam lean_parameter(const char* name, const char* what) {
+  return {.name = name,
+          .kind = "spread",
+          .default_value = "0",
+          .help = std::string("how far ") + what + " lean",
+          .low = -89,
+          .high = 89,
+          .unit = "degrees"};
+}
+
 /// An output of the input's size, each pixel of which is read from somewhere. Records end their parameters with
 /// interpolation_parameter(), fill_parameter(), probability().
 class WarpOp : public Op {

@@ -7,25 +7,14 @@ namespace dlpipe::augment {
 
 namespace {
 
-class BoxBlur : public NeighbourhoodOp {
+class BoxBlur : public SquareOp {
  public:
-  explicit BoxBlur(OpArguments& arguments) : size_(arguments.drawn("size")) {}
-  Status plan(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
-    draw.values[0] = static_cast<float>(size_.draw_int(rng) / 2);
-    return {};
-  }
-  int reach(const OpDraw& draw) const override { return static_cast<int>(draw.values[0]); }
+  using SquareOp::SquareOp;
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                ChainScratch& scratch) const override {
-    const int far = reach(draw);
-    const std::vector<uint16_t> weights = blur_weights(std::vector<double>(size_t(2 * far + 1), 1.0));
-    const ConstImageView wide = surroundings(draw, in, Border::kReflect, scratch);
-    convolve(wide, weights, weights, out, scratch.rows);
+    blur(draw, blur_weights(std::vector<double>(size_t(2 * reach(draw) + 1), 1.0)), in, out, scratch);
     return {};
   }
-
- private:
-  Drawn size_;
 };
 
 }  // namespace

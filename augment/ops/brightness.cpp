@@ -20,17 +20,11 @@ class Brightness : public LookupOp {
 
 }  // namespace
 
-extern const OpRecord brightness_augmentation = {.name = "brightness",
-                                                 .help = "every value times a factor",
-                                                 .version = 1,
-                                                 .params = {{.name = "factor",
-                                                             .kind = "spread",
-                                                             .default_value = "0.4",
-                                                             .help = "0 is black, 1 changes nothing",
-                                                             .low = 0,
-                                                             .high = 100,
-                                                             .neutral = 1},
-                                                            probability()},
-                                                 .build = build_op<Brightness>};
+extern const OpRecord brightness_augmentation = {
+    .name = "brightness",
+    .help = "every value times a factor",
+    .version = 1,
+    .params = {factor_parameter("factor", "0.4", "0 is black, 1 changes nothing"), probability()},
+    .build = build_op<Brightness>};
 
 }  // namespace dlpipe::augment

@@ -1,5 +1,6 @@
 // color_jitter(brightness, contrast, saturation, hue): each drawn on its own, run in a random order (torchvision's
 // ColorJitter). What is left at its neutral value is left out.
+#include "dlpipe/augment/kinds.h"
 #include "dlpipe/augment/policy.h"
 
 namespace dlpipe::augment {
@@ -30,27 +31,9 @@ extern const OpRecord color_jitter_augmentation = {
     .name = "color_jitter",
     .help = "brightness, contrast, saturation and hue in a random order (ColorJitter)",
     .version = 1,
-    .params = {{.name = "brightness",
-                .kind = "spread",
-                .default_value = "0",
-                .help = "factors; 1 changes nothing",
-                .low = 0,
-                .high = 100,
-                .neutral = 1},
-               {.name = "contrast",
-                .kind = "spread",
-                .default_value = "0",
-                .help = "factors; 1 changes nothing",
-                .low = 0,
-                .high = 100,
-                .neutral = 1},
-               {.name = "saturation",
-                .kind = "spread",
-                .default_value = "0",
-                .help = "factors; 1 changes nothing",
-                .low = 0,
-                .high = 100,
-                .neutral = 1},
+    .params = {factor_parameter("brightness", "0", "factors; 1 changes nothing"),
+               factor_parameter("contrast", "0", "factors; 1 changes nothing"),
+               factor_parameter("saturation", "0", "factors; 1 changes nothing"),
                {.name = "hue",
                 .kind = "spread",
                 .default_value = "0",

@@ -34,14 +34,7 @@ extern const OpRecord contrast_augmentation = {
     .name = "contrast",
     .help = "every value's distance from the picture's mean grey times a factor",
     .version = 1,
-    .params = {{.name = "factor",
-                .kind = "spread",
-                .default_value = "0.4",
-                .help = "0 is grey, 1 changes nothing",
-                .low = 0,
-                .high = 100,
-                .neutral = 1},
-               probability()},
+    .params = {factor_parameter("factor", "0.4", "0 is grey, 1 changes nothing"), probability()},
     .build = build_op<Contrast>};
 
 }  // namespace dlpipe::augment

@@ -28,10 +28,7 @@ class GaussianBlur : public NeighbourhoodOp {
   int reach(const OpDraw& draw) const override { return static_cast<int>(draw.values[1]); }
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                ChainScratch& scratch) const override {
-    const int far = reach(draw);
-    const std::vector<uint16_t> weights = gaussian_weights(static_cast<double>(draw.values[0]), far);
-    const ConstImageView wide = surroundings(draw, in, Border::kReflect, scratch);
-    convolve(wide, weights, weights, out, scratch.rows);
+    blur(draw, gaussian_weights(static_cast<double>(draw.values[0]), reach(draw)), in, out, scratch);
     return {};
   }
 

@@ -5,14 +5,9 @@ namespace dlpipe::augment {
 
 namespace {
 
-class MedianBlur : public NeighbourhoodOp {
+class MedianBlur : public SquareOp {
  public:
-  explicit MedianBlur(OpArguments& arguments) : size_(arguments.drawn("size")) {}
-  Status plan(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
-    draw.values[0] = static_cast<float>(size_.draw_int(rng) / 2);
-    return {};
-  }
-  int reach(const OpDraw& draw) const override { return static_cast<int>(draw.values[0]); }
+  using SquareOp::SquareOp;
   // A histogram of the square, which moves along the row: Huang, Yang and Tang, "A fast two-dimensional median filtering
   // algorithm" (1979).
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
@@ -46,9 +41,6 @@ class MedianBlur : public NeighbourhoodOp {
     }
     return {};
   }
-
- private:
-  Drawn size_;
 };
 
 }  // namespace

@@ -28,14 +28,7 @@ extern const OpRecord saturation_augmentation = {
     .name = "saturation",
     .help = "every pixel's distance from its own grey times a factor; grey pictures stay",
     .version = 1,
-    .params = {{.name = "factor",
-                .kind = "spread",
-                .default_value = "0.4",
-                .help = "0 is grey, 1 changes nothing",
-                .low = 0,
-                .high = 100,
-                .neutral = 1},
-               probability()},
+    .params = {factor_parameter("factor", "0.4", "0 is grey, 1 changes nothing"), probability()},
     .build = build_op<Saturation>};
 
 }  // namespace dlpipe::augment

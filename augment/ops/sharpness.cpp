@@ -57,14 +57,7 @@ extern const OpRecord sharpness_augmentation = {
     .name = "sharpness",
     .help = "every pixel's distance from its smoothed neighbourhood times a factor",
     .version = 1,
-    .params = {{.name = "factor",
-                .kind = "spread",
-                .default_value = "0.5",
-                .help = "0 is smoothed, 1 changes nothing",
-                .low = 0,
-                .high = 100,
-                .neutral = 1},
-               probability()},
+    .params = {factor_parameter("factor", "0.5", "0 is smoothed, 1 changes nothing"), probability()},
     .build = build_op<Sharpness>};
 
 }  // namespace dlpipe::augment

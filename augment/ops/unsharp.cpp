@@ -20,9 +20,8 @@ class Unsharp : public NeighbourhoodOp {
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                ChainScratch& scratch) const override {
     const int far = reach(draw);
-    const std::vector<uint16_t> weights = gaussian_weights(static_cast<double>(draw.values[0]), far);
-    const ConstImageView wide = surroundings(draw, in, Border::kReflect, scratch);
-    convolve(wide, weights, weights, out, scratch.rows);
+    const ConstImageView wide =
+        blur(draw, gaussian_weights(static_cast<double>(draw.values[0]), far), in, out, scratch);
     const ConstImageView middle(wide.row(far) + ptrdiff_t{far} * wide.channels, out.width, out.height,
                                 out.channels, wide.stride);
     blend_images(out, middle, 1 + draw.values[1], out);

@@ -4,6 +4,7 @@
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/engine/ops/pool2d_record.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine {
@@ -15,29 +16,17 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
   return {{{s.n, s.oh, s.ow, s.c}, inputs[0].dtype, Layout::kPlain}};
 }
 
-OpSample sample(const char* name, Shape x, Pool2dAttrs attrs) {
-  OpSample sample;
-  sample.name = name;
-  sample.inputs = {{x}};
-  sample.attrs = attrs;
-  return sample;
-}
-
 std::vector<OpSample> samples() {
   return {
-      sample("2x2", {2, 6, 8, 16}, {}),
-      sample("3x3 stride 2 pad 1", {2, 7, 8, 8}, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}),
-      sample("padding not counted", {1, 5, 6, 3},
-             {.kernel = {3, 2}, .stride = {1, 2}, .padding = {1, 1}, .count_include_pad = false}),
-      sample("ceil", {2, 6, 6, 4},
-             {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .ceil_mode = true}),
-      sample("stride above kernel", {1, 9, 9, 2}, {.kernel = {2, 2}, .stride = {3, 3}}),
+      pool2d_sample("2x2", {2, 6, 8, 16}, {}),
+      pool2d_sample("3x3 stride 2 pad 1", {2, 7, 8, 8},
+                    {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}),
+      pool2d_sample("padding not counted", {1, 5, 6, 3},
+                    {.kernel = {3, 2}, .stride = {1, 2}, .padding = {1, 1}, .count_include_pad = false}),
+      pool2d_sample("ceil", {2, 6, 6, 4},
+                    {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .ceil_mode = true}),
+      pool2d_sample("stride above kernel", {1, 9, 9, 2}, {.kernel = {2, 2}, .stride = {3, 3}}),
   };
-}
-
-double flops(std::span<const TensorSpec> inputs, const Attrs& any_attrs) {
-  const Pool2dShape s = pool2d_shape("avg_pool2d", inputs[0], any_attrs.as<Pool2dAttrs>());
-  return static_cast<double>(s.n * s.oh * s.ow * s.c * s.kernel[0] * s.kernel[1]);
 }
 
 }  // namespace
@@ -54,7 +43,7 @@ const OpRecord avg_pool2d_op{
           return std::vector<OpSample>{{"2x2 stride 2", {{{32, 112, 112, 64}}}, Pool2dAttrs{}}};
         },
     .f32 = {1e-5, 1e-6, "f32 sums of one window"},
-    .flops = flops,
+    .flops = pool2d_flops,
 };
 
 Tensor avg_pool2d(const Tensor& x, const Pool2dAttrs& attrs) {

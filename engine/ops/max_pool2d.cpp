@@ -5,6 +5,7 @@
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/engine/ops/pool2d_record.h"
 #include "dlpipe/engine/ops/window.h"
 
 namespace dlpipe::engine {
@@ -19,31 +20,19 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
   return {{shape, inputs[0].dtype, Layout::kPlain}, {shape, index, Layout::kPlain}};
 }
 
-OpSample sample(const char* name, Shape x, Pool2dAttrs attrs) {
-  OpSample sample;
-  sample.name = name;
-  sample.inputs = {{x}};
-  sample.attrs = attrs;
-  return sample;
-}
-
 std::vector<OpSample> samples() {
   return {
-      sample("2x2", {2, 6, 8, 16}, {}),
-      sample("3x3 stride 2 pad 1", {2, 7, 8, 8}, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}),
-      sample("3x3 stride 2 pad 1, wide", {1, 8, 7, 40},
-             {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}),
-      sample("odd channels", {1, 5, 6, 3}, {.kernel = {3, 2}, .stride = {1, 2}, .padding = {1, 0}}),
-      sample("ceil", {2, 6, 6, 4}, {.kernel = {3, 3}, .stride = {2, 2}, .ceil_mode = true}),
-      sample("stride above kernel", {1, 9, 9, 2}, {.kernel = {2, 2}, .stride = {3, 3}}),
-      sample("window above a byte", {1, 20, 21, 2},
-             {.kernel = {17, 17}, .stride = {2, 2}, .padding = {4, 4}}),
+      pool2d_sample("2x2", {2, 6, 8, 16}, {}),
+      pool2d_sample("3x3 stride 2 pad 1", {2, 7, 8, 8},
+                    {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}),
+      pool2d_sample("3x3 stride 2 pad 1, wide", {1, 8, 7, 40},
+                    {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}),
+      pool2d_sample("odd channels", {1, 5, 6, 3}, {.kernel = {3, 2}, .stride = {1, 2}, .padding = {1, 0}}),
+      pool2d_sample("ceil", {2, 6, 6, 4}, {.kernel = {3, 3}, .stride = {2, 2}, .ceil_mode = true}),
+      pool2d_sample("stride above kernel", {1, 9, 9, 2}, {.kernel = {2, 2}, .stride = {3, 3}}),
+      pool2d_sample("window above a byte", {1, 20, 21, 2},
+                    {.kernel = {17, 17}, .stride = {2, 2}, .padding = {4, 4}}),
   };
-}
-
-double flops(std::span<const TensorSpec> inputs, const Attrs& any_attrs) {
-  const Pool2dShape s = pool2d_shape("max_pool2d", inputs[0], any_attrs.as<Pool2dAttrs>());
-  return static_cast<double>(s.n * s.oh * s.ow * s.c * s.kernel[0] * s.kernel[1]);
 }
 
 }  // namespace
@@ -63,7 +52,7 @@ const OpRecord max_pool2d_op{
                                         Pool2dAttrs{.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}}};
         },
     .f32 = {1e-6, 1e-7, "the forward copies; the gradient adds at most the overlapping windows"},
-    .flops = flops,
+    .flops = pool2d_flops,
 };
 
 Tensor max_pool2d(const Tensor& x, const Pool2dAttrs& attrs) {

@@ -10,6 +10,7 @@
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/gemm/block_product.h"
+#include "dlpipe/engine/cpu/loops/supports.h"
 #include "dlpipe/engine/cpu/loops/vec.h"
 #include "dlpipe/engine/ops/vector_math.h"
 
@@ -338,8 +339,7 @@ extern const Kernels self_attention_cpu;
 const Kernels self_attention_cpu = {
     .forward = forward,
     .backward = backward,
-    .supports = [](std::span<const TensorSpec> inputs,
-                   const Attrs&) { return is_f32_or_bf16(inputs[0].dtype); },
+    .supports = cpu::supports_first_f32_bf16,
     .same_bits_on_every_isa = false,  // below AVX2 there are no fused multiply-adds
 };
 

@@ -11,6 +11,7 @@
 #include "dlpipe/engine/cpu/conv/conv2d_plan.h"
 #include "dlpipe/engine/cpu/conv/conv2d_winograd.h"
 #include "dlpipe/engine/cpu/elementwise/activation.h"
+#include "dlpipe/engine/cpu/loops/supports.h"
 #include "dlpipe/engine/cpu/loops/vec.h"
 
 namespace dlpipe::engine {
@@ -380,8 +381,7 @@ extern const Kernels conv2d_cpu;
 const Kernels conv2d_cpu{
     .forward = run_forward,
     .backward = run_backward,
-    .supports = [](std::span<const TensorSpec> inputs,
-                   const Attrs&) { return is_f32_or_bf16(inputs[0].dtype); },
+    .supports = cpu::supports_first_f32_bf16,
     .explain = explain,
     .fused = cpu::fused_kernels<Conv2dAttrs>,
     .choose_layout = choose_layout,

@@ -2,6 +2,7 @@
 // windows that cover it.
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/cpu/images/pool2d.h"
+#include "dlpipe/engine/cpu/loops/supports.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
@@ -100,8 +101,7 @@ extern const Kernels avg_pool2d_cpu;
 const Kernels avg_pool2d_cpu{
     .forward = run_forward,
     .backward = run_backward,
-    .supports = [](std::span<const TensorSpec> inputs,
-                   const Attrs&) { return is_f32_or_bf16(inputs[0].dtype); },
+    .supports = cpu::supports_first_f32_bf16,
 };
 
 }  // namespace dlpipe::engine

@@ -10,6 +10,7 @@
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/images/batch_norm_lanes.h"
+#include "dlpipe/engine/cpu/loops/supports.h"
 #include "dlpipe/engine/ops/batch_statistics.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
@@ -350,8 +351,7 @@ const Kernels batch_norm_cpu{
         [](const BackwardArgs& args) {
           with_type(args.inputs[0].dtype(), [&](auto type) { backward<decltype(type)>(args); });
         },
-    .supports = [](std::span<const TensorSpec> inputs,
-                   const Attrs&) { return is_f32_or_bf16(inputs[0].dtype); },
+    .supports = cpu::supports_first_f32_bf16,
 };
 
 }  // namespace dlpipe::engine

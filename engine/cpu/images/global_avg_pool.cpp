@@ -4,6 +4,7 @@
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/loops/channel_walk.h"
+#include "dlpipe/engine/cpu/loops/supports.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -106,8 +107,7 @@ const Kernels global_avg_pool_cpu{
           dx.dtype() == DType::kBF16 ? backward<BFloat16>(args.grad_outputs[0], dx)
                                      : backward<float>(args.grad_outputs[0], dx);
         },
-    .supports = [](std::span<const TensorSpec> inputs,
-                   const Attrs&) { return is_f32_or_bf16(inputs[0].dtype); },
+    .supports = cpu::supports_first_f32_bf16,
 };
 
 }  // namespace dlpipe::engine

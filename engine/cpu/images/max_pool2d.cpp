@@ -4,6 +4,7 @@
 
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/cpu/images/pool2d.h"
+#include "dlpipe/engine/cpu/loops/supports.h"
 #include "dlpipe/engine/ops/ops.h"
 
 // GCC 12 takes arrays of vectors for unwritten where a loop writes them.
@@ -258,8 +259,7 @@ extern const Kernels max_pool2d_cpu;
 const Kernels max_pool2d_cpu{
     .forward = run_forward,
     .backward = run_backward,
-    .supports = [](std::span<const TensorSpec> inputs,
-                   const Attrs&) { return is_f32_or_bf16(inputs[0].dtype); },
+    .supports = cpu::supports_first_f32_bf16,
 };
 
 }  // namespace dlpipe::engine

@@ -3,12 +3,12 @@
 // of a call that is not broadcast have one layout.
 #pragma once
 
-#include <algorithm>
 #include <type_traits>
 
 #include "dlpipe/engine/core/isa.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/loops/one_element.h"
+#include "dlpipe/engine/cpu/loops/supports.h"  // IWYU pragma: export
 #include "dlpipe/engine/ops/elementwise.h"
 
 namespace dlpipe::engine::cpu {
@@ -22,12 +22,6 @@ template <class Body>
 void stored(DType dtype, const Body& body) {
   if (dtype == DType::kBF16) return body(static_cast<BFloat16*>(nullptr));
   body(static_cast<float*>(nullptr));
-}
-
-/// What the cpu kernels of elementwise ops, norms and reductions take: f32 and bf16.
-inline bool supports_f32_bf16(std::span<const TensorSpec> inputs, const Attrs&) {
-  return std::all_of(inputs.begin(), inputs.end(),
-                     [](const TensorSpec& spec) { return is_f32_or_bf16(spec.dtype); });
 }
 
 template <class F>

@@ -2,6 +2,7 @@
 
 #include "dlpipe/engine/cpu/loops/rows.h"
 #include "dlpipe/engine/cpu/loops/stored_rows.h"
+#include "dlpipe/engine/cpu/loops/supports.h"
 
 namespace dlpipe::engine {
 
@@ -96,8 +97,7 @@ extern const Kernels cross_entropy_cpu;
 const Kernels cross_entropy_cpu = {
     .forward = forward,
     .backward = backward,
-    .supports = [](std::span<const TensorSpec> inputs,
-                   const Attrs&) { return is_f32_or_bf16(inputs[0].dtype); },
+    .supports = cpu::supports_first_f32_bf16,
 };
 
 }  // namespace dlpipe::engine

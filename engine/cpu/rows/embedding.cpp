@@ -66,8 +66,7 @@ extern const Kernels embedding_cpu;
 const Kernels embedding_cpu = {
     .forward = forward,
     .backward = backward,
-    .supports = [](std::span<const TensorSpec> inputs,
-                   const Attrs& attrs) { return cpu::supports_f32_bf16(inputs.first(1), attrs); },
+    .supports = cpu::supports_first_f32_bf16,
 };
 
 }  // namespace dlpipe::engine
