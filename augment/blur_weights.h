@@ -1,6 +1,7 @@
 // The weights of convolve (neighbourhood_kernels.h): 16 bits after the point, summing to 2^16 - 1.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -15,7 +16,7 @@ inline std::vector<uint16_t> blur_weights(const std::vector<double>& real) {
   std::vector<uint16_t> weights;
   int left = 0xffff;
   for (const double weight : real) {
-    weights.push_back(static_cast<uint16_t>(weight / sum * 0xffff + 0.5));
+    weights.push_back(static_cast<uint16_t>(std::floor(weight / sum * 0xffff + 0.5)));
     left -= weights.back();
   }
   uint16_t& middle = weights[weights.size() / 2];

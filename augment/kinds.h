@@ -114,7 +114,8 @@ class SquareOp : public NeighbourhoodOp {
  public:
   explicit SquareOp(OpArguments& arguments) : size_(arguments.drawn("size")) {}
   Status plan(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
-    draw.values[0] = static_cast<float>(size_.draw_int(rng) / 2);
+    const int far = size_.draw_int(rng) / 2;
+    draw.values[0] = static_cast<float>(far);
     return {};
   }
   int reach(const OpDraw& draw) const override { return static_cast<int>(draw.values[0]); }

@@ -50,8 +50,10 @@ struct Axis {
         scale(static_cast<double>(source_size) / out_size),
         support(filter_support(interpolation) * std::max(scale, 1.0)) {}
   double center(int i) const { return (i + 0.5) * scale; }
-  int begin(int i) const { return std::max(static_cast<int>(center(i) - support + 0.5), 0); }
-  int end(int i) const { return std::min(static_cast<int>(center(i) + support + 0.5), source_size); }
+  int begin(int i) const { return std::max(static_cast<int>(std::floor(center(i) - support + 0.5)), 0); }
+  int end(int i) const {
+    return std::min(static_cast<int>(std::floor(center(i) + support + 0.5)), source_size);
+  }
 };
 
 /// Pillow adds the scale pixel by pixel, and so collects its rounding errors.

@@ -28,7 +28,7 @@ constexpr int kSide = 32;
 /// pixel in the square.
 template <int kChannels>
 void swap_axes(const ConstImageView& stored, bool flip_x, bool flip_y, const ImageView& seen) {
-  constexpr ptrdiff_t kCopied = kChannels == 3 ? 4 : kChannels;
+  constexpr ptrdiff_t kCopied = kChannels + (kChannels == 3 ? 1 : 0);
   for (int top = 0; top < seen.height; top += kSide) {
     for (int left = 0; left < seen.width; left += kSide) {
       const int bottom = std::min(top + kSide, seen.height);

@@ -105,7 +105,7 @@ class AugMix : public Op {
 
  private:
   static void add(const ConstImageView& image, float weight, uint32_t* sums) {
-    const auto fixed = static_cast<uint32_t>(static_cast<double>(weight) * 65536 + 0.5);
+    const auto fixed = static_cast<uint32_t>(std::floor(static_cast<double>(weight) * 65536 + 0.5));
     for (int y = 0; y < image.height; ++y) {
       const uint8_t* const from = image.row(y);
       for (int i = 0; i < image.width * image.channels; ++i) *sums++ += fixed * from[i];

@@ -1,5 +1,7 @@
 // contrast(factor): every value's distance from the picture's mean grey times a factor (PIL.ImageEnhance.Contrast: the
 // mean of luma, rounded). Looks at the whole picture.
+#include <cmath>
+
 #include "dlpipe/augment/kinds.h"
 
 namespace dlpipe::augment {
@@ -16,7 +18,7 @@ class Contrast : public Op {
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                ChainScratch&) const override {
     const auto pixels = static_cast<double>(int64_t{in.width} * in.height);
-    const int mean = static_cast<int>(static_cast<double>(luma_sum(in)) / pixels + 0.5);
+    const int mean = static_cast<int>(std::floor(static_cast<double>(luma_sum(in)) / pixels + 0.5));
     LookupTables tables;
     for (int v = 0; v < 256; ++v) tables.of[0][static_cast<size_t>(v)] = blend(mean, v, draw.values[0]);
     for (size_t c = 1; c < tables.of.size(); ++c) tables.of[c] = tables.of[0];

@@ -21,8 +21,9 @@ class GaussianBlur : public NeighbourhoodOp {
   }
   Status plan(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
     const double sigma = sigma_.draw(rng);
+    const int half = size_ / 2;
     draw.values = {static_cast<float>(sigma),
-                   size_ > 0 ? static_cast<float>(size_ / 2) : static_cast<float>(std::ceil(3 * sigma))};
+                   size_ > 0 ? static_cast<float>(half) : static_cast<float>(std::ceil(3 * sigma))};
     return {};
   }
   int reach(const OpDraw& draw) const override { return static_cast<int>(draw.values[1]); }

@@ -1,4 +1,6 @@
 // gaussian_noise(sigma, mean): normally distributed noise added to every value, rounded and clipped.
+#include <cmath>
+
 #include "dlpipe/augment/kinds.h"
 #include "dlpipe/augment/noise.h"
 
@@ -18,7 +20,7 @@ class GaussianNoise : public Op {
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                ChainScratch& scratch) const override {
     std::array<int, 256> deviation;
-    deviation.fill(static_cast<int>(static_cast<double>(draw.values[0]) * 255 * 256 + 0.5));
+    deviation.fill(static_cast<int>(std::floor(static_cast<double>(draw.values[0]) * 255 * 256 + 0.5)));
     const int offset = static_cast<int>(static_cast<double>(draw.values[1]) * 255 * 256);
     add_normal_noise(draw.key, deviation, offset, in, out, scratch.rows);
     return {};

@@ -13,7 +13,8 @@ class MotionBlur : public NeighbourhoodOp {
   explicit MotionBlur(OpArguments& arguments)
       : size_(arguments.drawn("size")), angle_(arguments.drawn("angle")) {}
   Status plan(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
-    draw.values = {static_cast<float>(size_.draw_int(rng) / 2), static_cast<float>(angle_.draw(rng))};
+    const int far = size_.draw_int(rng) / 2;
+    draw.values = {static_cast<float>(far), static_cast<float>(angle_.draw(rng))};
     return {};
   }
   int reach(const OpDraw& draw) const override { return static_cast<int>(draw.values[0]); }

@@ -15,8 +15,8 @@ class PadTo : public BorderOp {
   }
   Status plan(const ImageSize& in, RandomStream&, OpDraw& draw) const override {
     draw.active = draw.out != in;
-    draw.values = {static_cast<float>((draw.out.width - in.width) / 2),
-                   static_cast<float>((draw.out.height - in.height) / 2)};
+    const int left = (draw.out.width - in.width) / 2, top = (draw.out.height - in.height) / 2;
+    draw.values = {static_cast<float>(left), static_cast<float>(top)};
     return check(in);
   }
 

@@ -17,9 +17,10 @@ class Perspective : public ProjectiveOp {
   Status draw_warp(const ImageSize& in, RandomStream& rng, OpDraw& draw) const override {
     draw.active = in.width > 1 && in.height > 1;  // a line has no other side
     // The corners from the top left clockwise: how far each is moved inwards.
+    const int half_width = in.width / 2, half_height = in.height / 2;
     for (size_t i = 0; i < 8; i += 2) {
-      const auto far_x = static_cast<uint32_t>(distortion_ * (in.width / 2));
-      const auto far_y = static_cast<uint32_t>(distortion_ * (in.height / 2));
+      const auto far_x = static_cast<uint32_t>(distortion_ * half_width);
+      const auto far_y = static_cast<uint32_t>(distortion_ * half_height);
       draw.values[i] = static_cast<float>(rng.below(far_x + 1));
       draw.values[i + 1] = static_cast<float>(rng.below(far_y + 1));
     }

@@ -22,7 +22,7 @@ class PoissonNoise : public Op {
     std::array<int, 256> scale{};  // of each value its standard deviation, 8 bits after the point
     for (size_t v = 0; v < scale.size(); ++v) {
       const double per_value = static_cast<double>(draw.values[0]) / 255;
-      scale[v] = static_cast<int>(std::sqrt(static_cast<double>(v) / per_value) * 256 + 0.5);
+      scale[v] = static_cast<int>(std::floor(std::sqrt(static_cast<double>(v) / per_value) * 256 + 0.5));
     }
     add_normal_noise(draw.key, scale, 0, in, out, scratch.rows);
     return {};

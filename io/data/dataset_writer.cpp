@@ -302,7 +302,7 @@ Status DatasetWriter::commit(uint64_t position) {
   const auto progress = std::as_bytes(std::span(&w.progress, 1));
   DLPIPE_RETURN_IF_ERROR(
       w.put_meta(kProgressKey, {reinterpret_cast<const char*>(progress.data()), progress.size()}));
-  const Status status = w.check(mdb_txn_commit(w.txn.release()), "committing");
+  Status status = w.check(mdb_txn_commit(w.txn.release()), "committing");
   w.env.reset();
   return status;
 }
@@ -313,7 +313,7 @@ Status DatasetWriter::finish(uint64_t position) {
   if (w.finished) return {};
   DLPIPE_RETURN_IF_ERROR(w.write_out(position));
   DLPIPE_RETURN_IF_ERROR(w.describe());
-  const Status status = w.check(mdb_txn_commit(w.txn.release()), "committing");
+  Status status = w.check(mdb_txn_commit(w.txn.release()), "committing");
   w.env.reset();
   w.finished = status.ok();
   return status;
