@@ -92,7 +92,7 @@ class Slot {
   /// Where the sample's bytes are made: its place in the field or, where numbers are made of them once all are
   /// there, a place of the slot's own. Not where they become numbers one by one (sample_worker.h).
   ImageView image(int64_t i) const;
-  bool has_bytes_beside() const { return bytes_beside_.size() > 0; }
+  bool has_bytes_beside() const { return !bytes_beside_.empty(); }
   std::byte* sample(int field, int64_t i) const {
     return memory_.field(field) +
            static_cast<size_t>(i) * setup_->schema[static_cast<size_t>(field)].sample_bytes();

@@ -107,7 +107,7 @@ Result<Bmp> parse(Bytes bytes) {
 /// `count` pixels from `x` on of a stored row, as RGB.
 void read_row(const Bmp& bmp, Bytes row, int x, int count, uint8_t* rgb) {
   for (int i = 0; i < count; ++i, rgb += 3) {
-    const auto at = static_cast<size_t>(x + i);
+    const size_t at = static_cast<size_t>(x) + static_cast<size_t>(i);
     if (bmp.bits == 24) {
       for (size_t c = 0; c < 3; ++c) rgb[c] = load_u8(row, 3 * at + 2 - c);
       continue;
