@@ -58,7 +58,7 @@ std::string policy_expression(std::string_view name, double magnitude, std::stri
 
 std::string signed_expression(const PolicyOpScale& op, double magnitude, std::string_view how,
                               std::string_view p) {
-  const std::string one = policy_expression(op.name, magnitude, how);
+  std::string one = policy_expression(op.name, magnitude, how);
   const bool both = op.sign == PolicyOpScale::kBoth && magnitude != 0;
   if (!both && p == "1") return one;
   return concat("one_of(", one,

@@ -240,7 +240,7 @@ void merge(Graph& one, const Graph& two) {
 
 }  // namespace
 
-Graph capture(std::string name, std::span<const CaptureInput> inputs,
+Graph capture(const std::string& name, std::span<const CaptureInput> inputs,
               std::span<const std::pair<std::string, Tensor>> weights, const Function& function) {
   Graph graph = run_once(name, inputs, weights, function, kFirstBatch);
   merge(graph, run_once(name, inputs, weights, function, kSecondBatch));

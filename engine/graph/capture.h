@@ -26,7 +26,7 @@ struct CaptureInput {
 };
 
 /// Runs without history and autocast, on zeros. `weights`: names of constants.
-Graph capture(std::string name, std::span<const CaptureInput> inputs,
+Graph capture(const std::string& name, std::span<const CaptureInput> inputs,
               std::span<const std::pair<std::string, Tensor>> weights, const Function& function);
 
 }  // namespace dlpipe::engine::graph

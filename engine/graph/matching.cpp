@@ -27,7 +27,9 @@ AttrValue attribute(const Node& node, std::string_view name) {
 void set_attribute(Node& node, std::string_view name, AttrValue value) {
   std::vector<NamedAttr> list = list_attrs(*node.op->record, node.attrs);
   for (NamedAttr& attr : list) {
-    if (attr.name == name) attr.value = std::move(value);
+    if (attr.name != name) continue;
+    attr.value = std::move(value);
+    break;
   }
   node.attrs = make_attrs(*node.op->record, list);
 }
