@@ -4,15 +4,15 @@
 
 namespace dlpipe::engine {
 
-graph::Graph capture_model(Module& model, const ModelArguments& arguments, std::string name) {
+graph::Graph capture_model(Module& model, const ModelArguments& arguments, const std::string& name) {
   std::vector<std::pair<std::string, Tensor>> weights;
   for (const NamedTensor& tensor : model.state_dict()) weights.emplace_back(tensor.name, tensor.tensor);
   const graph::CaptureInput input = {"x", blank_input(arguments, 1).spec(), bit(0)};
   const bool was_training = model.is_training();
   model.eval();
-  graph::Graph graph = graph::capture(
-      std::move(name), {&input, 1}, weights,
-      [&](const std::vector<Tensor>& inputs) { return std::vector<Tensor>{model(inputs[0])}; });
+  graph::Graph graph = graph::capture(name, {&input, 1}, weights, [&](const std::vector<Tensor>& inputs) {
+    return std::vector<Tensor>{model(inputs[0])};
+  });
   model.train(was_training);
   return graph;
 }
