@@ -2,6 +2,7 @@
 #include <limits>
 #include <map>
 #include <numbers>
+#include <numeric>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/graph/matching.h"
@@ -91,8 +92,8 @@ void Exporter::linear(const Node& node) {
 }
 
 std::string Exporter::with_last_axes_turned(ValueId id, const std::string& base) {
-  std::vector<int64_t> order;
-  for (int axis = 0; axis < value(id).shape.rank(); ++axis) order.push_back(axis);
+  std::vector<int64_t> order(static_cast<size_t>(value(id).shape.rank()));
+  std::iota(order.begin(), order.end(), 0);
   std::swap(order[order.size() - 1], order[order.size() - 2]);
   return emit("Transpose", {plain(id)}, temporary(base), {ints("perm", order)});
 }

@@ -37,6 +37,7 @@ void Exporter::expand(const Node& node) {
   }
   // The batch is what Shape says of an input's.
   std::vector<std::string> sizes;
+  sizes.reserve(static_cast<size_t>(shape.rank()));
   const std::string out = new_plain(node.outputs[0]);
   for (int axis = 0; axis < shape.rank(); ++axis) {
     sizes.push_back(node.batch_sizes & bit(axis) ? batch_size(node, shape[axis], out)

@@ -293,7 +293,8 @@ std::string Run::attribute(const NodeEntry& node, std::string_view name, const c
 std::vector<int64_t> Run::attribute(const NodeEntry& node, std::string_view name,
                                     std::vector<int64_t> otherwise) const {
   const Attribute* const found = find(node, name);
-  return found == nullptr ? std::move(otherwise) : found->ints;
+  if (found == nullptr) return otherwise;
+  return found->ints;
 }
 std::vector<int64_t> Run::ints_or_attribute(const NodeEntry& node, size_t i, std::string_view name,
                                             std::vector<int64_t> otherwise) const {
@@ -303,6 +304,12 @@ std::vector<int64_t> Run::ints_or_attribute(const NodeEntry& node, size_t i, std
 int Run::axis(const NodeEntry& node, int64_t axis, int rank) const {
   if (axis < -rank || axis >= rank) refuse(node, "axis ", axis, " is none of a tensor of rank ", rank);
   return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+std::vector<int> Run::axes(const NodeEntry& node, std::span<const int64_t> axes, int rank) const {
+  std::vector<int> from_front;
+  from_front.reserve(axes.size());
+  for (const int64_t one : axes) from_front.push_back(axis(node, one, rank));
+  return from_front;
 }
 
 const RunValue& Run::constant(const NodeEntry& node, const TensorValue& tensor) {

@@ -12,7 +12,7 @@ namespace {
 Tensor image_operand(Run& run, const NodeEntry& node, size_t i) {
   const RunValue& value = run.value(node, i);
   if (value.is_image) return value.tensor;
-  const Tensor plain = run.tensor(node, i);
+  Tensor plain = run.tensor(node, i);
   if (plain.elements() == 1) return plain;
   Shape shape;
   for (int axis = plain.rank(); axis < 4; ++axis) shape.push_back(1);

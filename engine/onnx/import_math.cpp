@@ -116,8 +116,7 @@ void reduce(Run& run, const NodeEntry& node) {
   const Shape shape = run.shape(node, 0);
   const std::vector<int64_t> given = run.ints_or_attribute(node, 1, "axes", {});
   const bool keep = run.attribute(node, "keepdims", int64_t{1}) != 0;
-  std::vector<int> axes;
-  for (const int64_t axis : given) axes.push_back(run.axis(node, axis, shape.rank()));
+  std::vector<int> axes = run.axes(node, given, shape.rank());
   if (axes.empty() && run.attribute(node, "noop_with_empty_axes", int64_t{0}) != 0)
     return run.set_value(node, run.value(node, 0));
   const bool pixels_alone = axes == std::vector<int>{2, 3};

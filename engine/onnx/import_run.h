@@ -100,6 +100,7 @@ class Run {
                                          std::vector<int64_t> otherwise) const;
   /// From the front, checked.
   int axis(const NodeEntry& node, int64_t axis, int rank) const;
+  std::vector<int> axes(const NodeEntry& node, std::span<const int64_t> axes, int rank) const;
   /// The value that a Constant's tensor is.
   const RunValue& constant(const NodeEntry& node, const TensorValue& tensor);
 

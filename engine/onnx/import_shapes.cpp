@@ -100,8 +100,7 @@ void transpose_op(Run& run, const NodeEntry& node) {
   // The model's [N,H,W,C] of its [N,C,H,W] and back: what is there already.
   if (value.is_image && order == std::vector<int64_t>{0, 2, 3, 1}) return run.set(node, value.tensor);
   if (!value.is_image && order == std::vector<int64_t>{0, 3, 1, 2}) return run.set_image(node, value.tensor);
-  std::vector<int> axes;
-  for (const int64_t axis : order) axes.push_back(run.axis(node, axis, rank));
+  const std::vector<int> axes = run.axes(node, order, rank);
   run.set(node, transpose(run.tensor(node, 0), axes));
 }
 
@@ -283,6 +282,7 @@ void gather(Run& run, const NodeEntry& node) {
     run.refuse(node, "dlpipe gathers 1 to ", kMostPieces, " known places");
   const Tensor x = run.tensor(node, 0);
   std::vector<Tensor> pieces;
+  pieces.reserve(places.size());
   for (const int64_t place : places) pieces.push_back(slice(x, axis, place, place + 1));
   const Tensor joined = pieces.size() == 1 ? pieces[0] : engine::concat(pieces, axis);
   run.set(node,
