@@ -48,7 +48,7 @@ const Rules& sizes_and_places() {
   static const Rules all = {
       {"RandomResizedCrop",
        [](const TransformCall& t) -> Text {
-         const Text size = t.size();
+         Text size = t.size();
          if (!size) return size;
          const std::string scale = t.range("scale", 1, "0.08..1");
          const std::string ratio = t.range("ratio", 2, "3/4..4/3");
