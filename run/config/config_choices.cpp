@@ -78,6 +78,7 @@ std::string join(const std::vector<std::string>& words, std::string_view last) {
 
 std::string flags(const std::vector<const ConfigOption*>& options) {
   std::vector<std::string> names;
+  names.reserve(options.size());
   for (const ConfigOption* option : options) names.push_back(concat("--", option->name));
   return join(names, " and ");
 }

@@ -48,6 +48,7 @@ std::vector<std::string> command_of(const LaunchOptions& options, const std::vec
 /// Starts it in a process group of its own: Ctrl-C reaches this process alone, which then says it in mpirun's way.
 Result<pid_t> start(std::vector<std::string>& words) {
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   posix_spawnattr_t attributes;
