@@ -1,6 +1,5 @@
 #include "dlpipe/io/data/sources/unpack.h"
 
-#include <zlib.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/inflater.h"
 
 namespace dlpipe::data {
 
@@ -54,14 +54,7 @@ bool all_zero(std::span<const std::byte> bytes) {
 
 // Members that follow each other are one stream, as gzip, bgzip and pigz write them; zeros may fill a tape's block.
 Status unpack_gzip(Input& input, const TakePiece& take, const std::string& name) {
-  struct Inflater {
-    z_stream z{};
-    ~Inflater() { inflateEnd(&z); }
-  } inflater;
-  z_stream& z = inflater.z;
-  constexpr int kGzipWindow = 15 + 16;
-  if (inflateInit2(&z, kGzipWindow) != Z_OK)
-    return Status(ErrorCode::kOutOfMemory, "[ingest] no memory for zlib");
+  DLPIPE_ASSIGN_OR_RETURN(Inflater inflater, Inflater::begin(Inflater::Form::kGzip));
   std::vector<std::byte> out(kPieceBytes);
   bool between = false;  // members
   while (true) {
@@ -72,22 +65,19 @@ Status unpack_gzip(Input& input, const TakePiece& take, const std::string& name)
         input.use(in.size());
         continue;
       }
-      if (inflateReset(&z) != Z_OK) return damaged(name, "damaged gzip stream");
+      if (!inflater.again().ok()) return damaged(name, "damaged gzip stream");
       between = false;
     }
-    z.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(in.data()));
-    z.avail_in = static_cast<uInt>(in.size());
-    int code = Z_OK;
+    std::span<const std::byte> left = in;
+    std::span<const std::byte> piece;
     do {
-      z.next_out = reinterpret_cast<Bytef*>(out.data());
-      z.avail_out = static_cast<uInt>(out.size());
-      code = inflate(&z, Z_NO_FLUSH);
-      if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
-        return damaged(name, concat("damaged gzip stream: ", z.msg != nullptr ? z.msg : "bad data"));
-      DLPIPE_RETURN_IF_ERROR(take(std::span<const std::byte>(out).first(out.size() - z.avail_out)));
-    } while (code == Z_OK && z.avail_out == 0);
-    input.use(in.size() - z.avail_in);
-    between = code == Z_STREAM_END;
+      const auto step = inflater.step(left, out);
+      if (!step.ok()) return damaged(name, concat("damaged gzip stream: ", step.status().message()));
+      between = step->is_end;
+      piece = std::span<const std::byte>(out).first(step->made);
+      DLPIPE_RETURN_IF_ERROR(take(piece));
+    } while (!between && piece.size() == out.size());
+    input.use(in.size() - left.size());
   }
 }
 

@@ -7,6 +7,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
+#include "dlpipe/io/data/sources/inflater.h"
 
 namespace dlpipe::data {
 
@@ -96,45 +97,36 @@ Result<uint32_t> crc_of(const ArchiveBytes& bytes, const std::string& name, cons
 /// A deflated member into the scratch file; its checksum.
 Result<uint32_t> inflate_to(const ArchiveBytes& packed, const ZipMember& member, ScratchFile& scratch,
                             const std::string& name, const SourceOptions& options) {
-  struct Inflater {
-    z_stream z{};
-    ~Inflater() { inflateEnd(&z); }
-  } inflater;
-  z_stream& z = inflater.z;
-  constexpr int kNoHeader = -15;
-  if (inflateInit2(&z, kNoHeader) != Z_OK)
-    return Status(ErrorCode::kOutOfMemory, "[ingest] no memory for zlib");
+  DLPIPE_ASSIGN_OR_RETURN(Inflater inflater, Inflater::begin(Inflater::Form::kBare));
   constexpr size_t kPiece = size_t{1} << 20;
   std::vector<std::byte> in;
   std::vector<std::byte> out(kPiece);
   uLong crc = crc32(0, nullptr, 0);
   uint64_t made = 0;
-  int code = Z_OK;
-  for (uint64_t at = 0; code != Z_STREAM_END && at < packed.size_bytes(); at += in.size()) {
+  bool is_end = false;
+  for (uint64_t at = 0; !is_end && at < packed.size_bytes(); at += in.size()) {
     if (options.stop_requested && options.stop_requested())
       return Status(ErrorCode::kCancelled,
                     concat("[ingest] stopped while ", printable(name), " was unpacked"));
     in.resize(std::min<uint64_t>(kPiece, packed.size_bytes() - at));
     DLPIPE_RETURN_IF_ERROR(packed.read(at, in));
-    z.next_in = reinterpret_cast<Bytef*>(in.data());
-    z.avail_in = static_cast<uInt>(in.size());
+    std::span<const std::byte> left(in);
+    std::span<const std::byte> piece;
     do {
-      z.next_out = reinterpret_cast<Bytef*>(out.data());
-      z.avail_out = static_cast<uInt>(out.size());
-      code = inflate(&z, Z_NO_FLUSH);
-      if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
-        return damaged_zip(name, concat("the member ", printable(member.name),
-                                        " is damaged: ", z.msg != nullptr ? z.msg : "bad data"));
-      const std::span<const std::byte> piece =
-          std::span<const std::byte>(out).first(out.size() - z.avail_out);
+      const auto step = inflater.step(left, out);
+      if (!step.ok())
+        return damaged_zip(
+            name, concat("the member ", printable(member.name), " is damaged: ", step.status().message()));
+      is_end = step->is_end;
+      piece = std::span<const std::byte>(out).first(step->made);
       made += piece.size();
       if (made > member.size_bytes)
         return damaged_zip(name, concat(printable(member.name), " is longer than it says"));
       crc = crc32(crc, reinterpret_cast<const Bytef*>(piece.data()), static_cast<uInt>(piece.size()));
       DLPIPE_RETURN_IF_ERROR(scratch.append(piece));
-    } while (code == Z_OK && z.avail_out == 0);
+    } while (!is_end && piece.size() == out.size());
   }
-  if (code != Z_STREAM_END || made != member.size_bytes)
+  if (!is_end || made != member.size_bytes)
     return damaged_zip(name, concat("the member ", printable(member.name), " is cut short"));
   return static_cast<uint32_t>(crc);
 }
