@@ -6,9 +6,13 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/data/sources/typed_columns.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/ingest/files.h"
+#include "dlpipe/run/ingest/options.h"
+#include "dlpipe/run/ingest/publish.h"
 
 namespace dlpipe::ingest {
 
@@ -17,6 +21,7 @@ namespace {
 using formats::Json;
 
 constexpr int64_t kListVersion = 4;
+constexpr size_t kOwnFields = 3;  // image, label and path, which every source's entries have
 
 // A line holds tab-separated cells; paths may hold any byte.
 std::string escaped(std::string_view text) {
@@ -161,12 +166,18 @@ std::vector<uint64_t> FrozenList::borders(const FrozenSplit& split, uint64_t com
 
 std::string source_hash(const FrozenList& list) {
   std::string text;
+  std::vector<bool> is_mask;  // of the fields behind image, label and path
+  for (size_t i = kOwnFields; i < list.schema.fields.size(); ++i)
+    is_mask.push_back(list.schema.fields[i].kind == data::FieldKind::kMask);
   for (const std::string& name : list.schema.classes) text += escaped(name) + '\n';
   for (const FrozenSplit& split : list.splits) {
     text += concat("split ", split.name, '\n');
     for (const data::SourceEntry& entry : split.entries) {
       text += concat(entry.size_bytes, '\t', entry.label, '\t', escaped(entry.path));
-      for (const std::string& extra : entry.extra) text += '\t' + escaped(extra);
+      for (size_t i = 0; i < entry.extra.size(); ++i) {
+        const bool refers = i < is_mask.size() && is_mask[i];
+        text += '\t' + escaped(refers ? data::lasting_reference(entry.extra[i]) : entry.extra[i]);
+      }
       text += '\n';
     }
   }
@@ -195,26 +206,104 @@ Result<FrozenList> load_list(const std::string& file) {
   return parse_list(text, file);
 }
 
-Status compare_with_source(const FrozenList& list, const data::SourceListing& now) {
-  std::unordered_map<std::string_view, const data::SourceEntry*> found;
-  found.reserve(now.entries.size());
-  for (const data::SourceEntry& entry : now.entries) found.emplace(entry.path, &entry);
-  const auto changed = [](const std::string& path, std::string_view how) {
-    return Status(ErrorCode::kChanged, concat("[ingest] ", printable(path), " ", how,
-                                              " since this ingest began; restore it, or remove the ",
-                                              ".partial directory and ingest again"));
-  };
-  for (const FrozenSplit& split : list.splits) {
-    for (const data::SourceEntry& entry : split.entries) {
-      const auto it = found.find(entry.path);
-      if (it == found.end()) return changed(entry.path, "was removed");
-      if (it->second->size_bytes != entry.size_bytes || it->second->modified_ns != entry.modified_ns)
-        return changed(entry.path, "changed");
-      if (it->second->place != entry.place || it->second->input != entry.input)
-        return changed(entry.path, "lies in another place");
+namespace {
+
+// Finds what became another since the list was frozen.
+class SourceComparison {
+ public:
+  SourceComparison(const FrozenList& list, const data::SourceListing& now, const IngestOptions& options)
+      : list_(list), now_(now), options_(options) {
+    std::unordered_map<std::string, int64_t> label_of;
+    for (size_t i = 0; i < list.schema.classes.size(); ++i)
+      label_of.emplace(list.schema.classes[i], static_cast<int64_t>(i));
+    for (const std::string& name : now.classes) {
+      const auto it = label_of.find(stored_name(name));
+      label_in_list_.push_back(it == label_of.end() ? kUnknown : it->second);
     }
   }
-  return {};
+
+  Status run() const {
+    DLPIPE_RETURN_IF_ERROR(compare_fields());
+    std::unordered_map<std::string_view, const data::SourceEntry*> found;
+    found.reserve(now_.entries.size());
+    for (const data::SourceEntry& entry : now_.entries) found.emplace(entry.path, &entry);
+    for (const FrozenSplit& split : list_.splits) {
+      for (const data::SourceEntry& entry : split.entries) {
+        const auto it = found.find(entry.path);
+        const std::string how =
+            it == found.end() ? "was removed" : difference(entry, *it->second, split.name);
+        if (!how.empty()) return changed(concat(printable(entry.path), " ", how));
+      }
+    }
+    return {};
+  }
+
+ private:
+  static constexpr int64_t kUnknown = -2;  // a class that the list doesn't have
+
+  // Class names stand in the list as in a dataset, where bytes that are no UTF-8 are replaced.
+  static std::string stored_name(const std::string& name) {
+    const auto again = Json::parse(Json(name).dump());
+    return again.ok() ? again->as_string() : name;
+  }
+  Status changed(const std::string& what) const {
+    return Status(ErrorCode::kChanged,
+                  concat("[ingest] ", what, " since this ingest began; restore it, or remove ",
+                         printable(Paths(options_.destination).partial), " and ingest again"));
+  }
+  std::span<const data::Field> fields() const {
+    const std::span<const data::Field> all = list_.schema.fields;
+    return now_.tokens > 0 || all.size() < kOwnFields ? std::span<const data::Field>()
+                                                      : all.subspan(kOwnFields);
+  }
+  Status compare_fields() const {
+    const auto is_same = [](const data::Field& a, const data::Field& b) {
+      return a.name == b.name && a.kind == b.kind && a.shape == b.shape && a.of == b.of;
+    };
+    const std::span<const data::Field> was = fields();
+    const bool same = std::equal(was.begin(), was.end(), now_.fields.begin(), now_.fields.end(), is_same);
+    return same ? Status() : changed(concat(sources_text(options_), " gives its pictures other fields"));
+  }
+  int64_t label_in_list(int64_t label) const {
+    return label < 0 ? label : label_in_list_[static_cast<size_t>(label)];
+  }
+  std::string class_text(const std::vector<std::string>& classes, int64_t label) const {
+    return label < 0 ? std::string("none") : in_quotes(classes[static_cast<size_t>(label)]);
+  }
+  /// How the file differs, "" for not at all.
+  std::string difference(const data::SourceEntry& was, const data::SourceEntry& is,
+                         const std::string& split) const {
+    if (is.size_bytes != was.size_bytes || is.modified_ns != was.modified_ns) return "changed";
+    if (is.place != was.place || is.input != was.input) return "lies in another place";
+    if (options_.split.empty() && is.split != split)
+      return concat("moved from split '", printable(split), "' to '", printable(is.split), "'");
+    if (label_in_list(is.label) != was.label)
+      return concat("became of another class, ", class_text(now_.classes, is.label), " instead of ",
+                    class_text(list_.schema.classes, was.label));
+    data::SourceEntry renumbered;
+    renumbered.extra = is.extra;
+    data::renumber_labels(now_.fields, renumbered, [&](int64_t label) { return label_in_list(label); });
+    for (size_t i = 0; i < fields().size(); ++i) {
+      const bool same = i < was.extra.size() && i < is.extra.size() && renumbered.extra[i] == was.extra[i];
+      if (!same) return concat("got another value of ", in_quotes(fields()[i].name));
+    }
+    const bool is_same_size = is.annotated.width == was.annotated.width &&
+                              is.annotated.height == was.annotated.height &&
+                              is.annotated.is_relative == was.annotated.is_relative;
+    return is_same_size ? "" : "got annotations for another size";
+  }
+
+  const FrozenList& list_;
+  const data::SourceListing& now_;
+  const IngestOptions& options_;
+  std::vector<int64_t> label_in_list_;  // by the label in now_
+};
+
+}  // namespace
+
+Status compare_with_source(const FrozenList& list, const data::SourceListing& now,
+                           const IngestOptions& options) {
+  return SourceComparison(list, now, options).run();
 }
 
 }  // namespace dlpipe::ingest

@@ -10,6 +10,7 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/data/schema.h"
 #include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/run/ingest/ingest.h"
 
 namespace dlpipe::ingest {
 
@@ -40,7 +41,9 @@ std::string source_hash(const FrozenList& list);
 Status save_list(const FrozenList& list, const std::string& file);
 /// kCorrupt when the file isn't whole.
 Result<FrozenList> load_list(const std::string& file);
-/// kChanged, naming the first file that is gone or has another size or time than in `list`.
-Status compare_with_source(const FrozenList& list, const data::SourceListing& now);
+/// kChanged, naming the first file that is gone or has another size, time, place, split, class or field than in `list`, and
+/// how it changed. `options` are those of the ingest. Files that aren't in the list may be there.
+Status compare_with_source(const FrozenList& list, const data::SourceListing& now,
+                           const IngestOptions& options);
 
 }  // namespace dlpipe::ingest

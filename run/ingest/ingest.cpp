@@ -128,7 +128,7 @@ Result<FrozenList> take_list(const IngestOptions& options, const Paths& paths, d
     DLPIPE_RETURN_IF_ERROR(check_same_options(paths, list.options, canonical_options(options)));
     DLPIPE_ASSIGN_OR_RETURN(const data::SourceListing now, source.list());
     DLPIPE_RETURN_IF_ERROR(check_readable(options, now));
-    DLPIPE_RETURN_IF_ERROR(compare_with_source(list, now));
+    DLPIPE_RETURN_IF_ERROR(compare_with_source(list, now, options));
     return list;
   }
   DLPIPE_ASSIGN_OR_RETURN(data::SourceListing listing, source.list());

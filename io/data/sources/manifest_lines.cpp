@@ -1,7 +1,6 @@
 // A line of a list as an entry.
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 
 #include "dlpipe/io/data/sources/manifest_source.h"
 #include "dlpipe/io/data/sources/source_file.h"
@@ -34,18 +33,13 @@ std::string ManifestSource::refer_to(const std::string& file, int64_t line, Sour
   mask.path = file;
   const std::string problem = problem_of(mask, line);
   if (entry.problem.empty()) entry.problem = problem;
-  return concat(mask.size_bytes, " ", mask.modified_ns, " ", file);
+  return data::refer_to({mask.size_bytes, mask.modified_ns}, file);
 }
 
 Result<std::vector<std::byte>> ManifestSource::read_referred(const SourceEntry&,
                                                              std::string_view reference) const {
-  FileStamp stamp;
-  std::istringstream words{std::string(reference)};
-  std::string file;
-  words >> stamp.size_bytes >> stamp.modified_ns;
-  words.get();
-  std::getline(words, file, '\0');
-  return read_stamped_file(full(file), stamp);
+  DLPIPE_ASSIGN_OR_RETURN(const Referred file, referred(reference));
+  return read_stamped_file(full(file.path), file.stamp);
 }
 
 std::string ManifestSource::problem_of(SourceEntry& entry, int64_t line) const {

@@ -54,6 +54,34 @@ Result<std::vector<std::byte>> read_stamped_file(const std::string& path, const 
   return bytes;
 }
 
+std::string refer_to(const FileStamp& stamp, const std::string& path) {
+  return concat(stamp.size_bytes, " ", stamp.modified_ns, " ", path);
+}
+
+static bool parse_reference(std::string_view reference, Referred* out) {
+  const size_t size_end = reference.find(' ');
+  const size_t time_end = size_end == std::string_view::npos ? size_end : reference.find(' ', size_end + 1);
+  if (time_end == std::string_view::npos) return false;
+  int64_t size = 0;
+  if (!parse_int(reference.substr(0, size_end), &size) || size < 0 ||
+      !parse_int(reference.substr(size_end + 1, time_end - size_end - 1), &out->stamp.modified_ns))
+    return false;
+  out->stamp.size_bytes = static_cast<uint64_t>(size);
+  out->path = reference.substr(time_end + 1);
+  return true;
+}
+
+Result<Referred> referred(std::string_view reference) {
+  Referred found;
+  if (parse_reference(reference, &found)) return found;
+  return Status(ErrorCode::kInternal, concat("[ingest] no reference to a file: ", printable(reference)));
+}
+
+std::string lasting_reference(const std::string& reference) {
+  Referred found;
+  return parse_reference(reference, &found) ? concat(found.stamp.size_bytes, " ", found.path) : reference;
+}
+
 std::string lower_text(std::string_view text) {
   std::string out(text);
   std::transform(out.begin(), out.end(), out.begin(),

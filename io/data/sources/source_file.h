@@ -31,6 +31,16 @@ Result<FileStamp> stamp_file(const std::string& path);
 /// `most_bytes`.
 Result<std::vector<std::byte>> read_stamped_file(const std::string& path, const FileStamp& stamp,
                                                  uint64_t most_bytes = kMostPictureBytes);
+/// A file that goes with an entry's own, a mask, as the entry's extra names it: its size, time and path.
+std::string refer_to(const FileStamp& stamp, const std::string& path);
+struct Referred {
+  FileStamp stamp;
+  std::string path;
+};
+/// kInternal for what refer_to() didn't write.
+Result<Referred> referred(std::string_view reference);
+/// The same without the time, which a copy of the file may have its own of; other texts as they are.
+std::string lasting_reference(const std::string& reference);
 /// ASCII letters in lower case.
 std::string lower_text(std::string_view text);
 /// The letters behind the last dot of a name, in lower case: "jpg".

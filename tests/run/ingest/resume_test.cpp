@@ -171,6 +171,50 @@ TEST(ResumedIngest, RefusesChangedFilesAndNamesThem) {
   EXPECT_EQ(value_or_throw(ingest(options)).splits[0].samples, 58);
 }
 
+// The pictures stay as they are; what a list says of them becomes another.
+TEST(ResumedIngest, RefusesOtherLabelsBoxesAndSplitsAndNamesThem) {
+  TempDir dir;
+  write_pictures(dir / "src", 60, 3, 20);
+  const auto write_list = [&](int odd, const std::string& values) {
+    std::string text = "path,label,split,box,tags\n";
+    for (int i = 0; i < 60; ++i) {
+      text += "c" + std::to_string(i % 3) + "/" + std::to_string(1000 + i) + ".jpg,";
+      text += i == odd ? values + "\n" : i % 2 == 0 ? "cat,train,1 2 3 4,a|b\n" : "dog,val,1 2 3 4,b\n";
+    }
+    write_text(dir / "src/list.csv", text);
+  };
+  IngestOptions options = options_for(dir / "src/list.csv", dir / "dst");
+  options.fields = {"box:boxes", "tags:labels"};
+  write_list(-1, "");
+  begin_ingest(options);
+  options.commit_entries = 10;
+  const auto refusal = [&](const std::string& values) {
+    write_list(2, values);
+    const Status status = ingest(options).status();
+    EXPECT_EQ(status.code(), ErrorCode::kChanged) << values;
+    EXPECT_NE(status.message().find("remove " + dir / "dst.partial"), std::string::npos) << status.message();
+    return status.message();
+  };
+  const std::string file = "c2/1002.jpg ";
+  const auto expect_part = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  expect_part(refusal("dog,train,1 2 3 4,a|b"), file + "became of another class, 'dog' instead of 'cat'");
+  expect_part(refusal("ant,train,1 2 3 4,a|b"), file + "became of another class, 'ant' instead of 'cat'");
+  expect_part(refusal("cat,val,1 2 3 4,a|b"), file + "moved from split 'train' to 'val'");
+  expect_part(refusal("cat,train,1 2 3 5,a|b"), file + "got another value of 'box'");
+  expect_part(refusal("cat,train,1 2 3 4,b"), file + "got another value of 'tags'");
+  write_list(-1, "");
+  const std::string list = file_text(dir / "src/list.csv");
+  write_text(dir / "src/list.csv", list + "c0/1000.jpg,ant,train,1 2 3 4,a\n");
+  EXPECT_EQ(ingest(options).status().code(), ErrorCode::kCorrupt) << "listed twice";
+  // A class more, in front of the others, for a file that isn't in the frozen list: the same labels.
+  write_text(dir / "src/c0/new.jpg", jpeg_text(1, 9, 9));
+  write_text(dir / "src/list.csv", list + "c0/new.jpg,ant,train,1 2 3 4,Z\n");
+  const IngestReport report = value_or_throw(ingest(options));
+  EXPECT_EQ(report.splits[0].samples + report.splits[1].samples, 58);
+}
+
 TEST(ResumedIngest, ADamagedListIsNotFollowed) {
   TempDir dir;
   write_pictures(dir / "src", 60, 3, 20);
