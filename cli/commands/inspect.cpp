@@ -36,12 +36,32 @@ std::string histogram_text(const char* title, const std::vector<data::HistogramB
   return format_table(rows);
 }
 
+/// What the columns behind the classes count, where that isn't samples alone.
+std::string counted_text(const data::InspectReport& report, bool has_samples) {
+  if (report.label_counts.empty()) return {};
+  std::string text = has_samples ? "" : "no sample has a class itself; ";
+  for (const data::LabelCounts& field : report.label_counts) {
+    text += concat(&field == &report.label_counts.front() ? "" : ", ", printable(field.field), " counts ",
+                   field.of.empty() ? std::string("samples that name the class") : printable(field.of));
+  }
+  return text + "\n";
+}
+
 std::string classes_text(const data::InspectReport& report) {
-  std::vector<std::vector<std::string>> rows = {{"label", "class", "samples"}};
+  const bool has_samples =
+      report.label_counts.empty() || std::any_of(report.class_counts.begin(), report.class_counts.end(),
+                                                 [](int64_t count) { return count > 0; });
+  std::vector<std::vector<std::string>> rows = {{"label", "class"}};
+  if (has_samples) rows[0].emplace_back("samples");
+  for (const data::LabelCounts& field : report.label_counts) rows[0].push_back(printable(field.field));
   constexpr size_t kShown = 30;
-  for (size_t i = 0; i < std::min(kShown, report.classes.size()); ++i)
-    rows.push_back({std::to_string(i), printable(report.classes[i]), human_count(report.class_counts[i])});
-  std::string text = format_table(rows);
+  for (size_t i = 0; i < std::min(kShown, report.classes.size()); ++i) {
+    std::vector<std::string>& row = rows.emplace_back();
+    row = {std::to_string(i), printable(report.classes[i])};
+    if (has_samples) row.push_back(human_count(report.class_counts[i]));
+    for (const data::LabelCounts& field : report.label_counts) row.push_back(human_count(field.counts[i]));
+  }
+  std::string text = format_table(rows) + counted_text(report, has_samples);
   if (report.classes.size() > kShown)
     text += concat("... and ", report.classes.size() - kShown, " more; --json has all\n");
   return text;

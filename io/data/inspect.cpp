@@ -7,6 +7,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "dlpipe/io/data/codec/restart.h"
 #include "dlpipe/io/data/schema.h"
@@ -78,6 +80,38 @@ void describe(const Dataset& dataset, InspectReport& report) {
   report.pixel_stats = dataset.pixel_stats();
 }
 
+// Of linked records the links are enough: no picture is read.
+Result<std::vector<LabelCounts>> count_labels(const Dataset& dataset) {
+  std::vector<LabelCounts> all;
+  std::vector<size_t> places;
+  const std::span<const Field> fields = dataset.fields();
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].kind != FieldKind::kLabels) continue;
+    all.push_back({fields[i].name, fields[i].of, std::vector<int64_t>(dataset.classes().size())});
+    places.push_back(i);
+  }
+  if (all.empty()) return all;
+  DLPIPE_ASSIGN_OR_RETURN(const auto reader, dataset.reader());
+  for (int64_t sample = 0; sample < dataset.size(); ++sample) {
+    const auto bytes = dataset.links() ? reader->stored_record(sample) : reader->record(sample);
+    DLPIPE_RETURN_IF_ERROR(bytes.status());
+    DLPIPE_ASSIGN_OR_RETURN(const RecordView view, parse_record(dataset, *bytes));
+    for (size_t f = 0; f < all.size(); ++f) {
+      const std::span<const std::byte> labels = view.fields[places[f]];
+      for (size_t at = 0; at + sizeof(int64_t) <= labels.size(); at += sizeof(int64_t)) {
+        const auto label = load_le<uint64_t>(labels, at);
+        if (label >= all[f].counts.size())
+          return Status(ErrorCode::kCorrupt,
+                        concat("[inspect] sample ", sample, " of ", dataset.directory(), ": '", all[f].field,
+                               "' holds a class that there isn't; `dlpipe verify ", dataset.directory(),
+                               "` names all such samples"));
+        ++all[f].counts[label];
+      }
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 Result<InspectReport> inspect(const Dataset& dataset) {
@@ -104,6 +138,7 @@ Result<InspectReport> inspect(const Dataset& dataset) {
     if (layouts[i] > 0)
       report.layouts.emplace_back(image_layout_name(static_cast<ImageLayout>(i)), layouts[i]);
   }
+  DLPIPE_ASSIGN_OR_RETURN(report.label_counts, count_labels(dataset));
   report.record_bytes = bytes.spread();
   report.width = width.spread();
   report.height = height.spread();
@@ -154,6 +189,8 @@ std::string to_json(const InspectReport& report) {
   }
   json["classes"] = report.classes;
   json["class_counts"] = report.class_counts;
+  json["label_counts"] = Json::object();
+  for (const LabelCounts& field : report.label_counts) json["label_counts"][field.field] = field.counts;
   json["layouts"] = Json::object();
   for (const auto& [name, count] : report.layouts) json["layouts"][name] = count;
   json["file_bytes"] = report.file_bytes;

@@ -1,5 +1,5 @@
-// What `dlpipe inspect` shows: a dataset's description and the spread of its sizes, from the header table
-// alone (but for kept_as_jpeg, no record is read). Pure functions of the dataset.
+// What `dlpipe inspect` shows: a dataset's description and the spread of its sizes, from the header table. Records are read
+// where a field holds class indices, for their counts, and for kept_as_jpeg. Pure functions of the dataset.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,21 @@ struct HistogramBin {
   int64_t count = 0;
 };
 
+/// How often each class stands in a field of class indices: boxes of each class, samples with each tag.
+struct LabelCounts {
+  std::string field;
+  std::string of;               // the field of boxes that it says the classes of; "": of whole samples
+  std::vector<int64_t> counts;  // by class
+};
+
 struct InspectReport {
   std::string directory;
   std::string id;
   int64_t samples = 0;
   std::vector<Field> fields;
   std::vector<std::string> classes;
-  std::vector<int64_t> class_counts;
+  std::vector<int64_t> class_counts;      // samples whose own label is the class
+  std::vector<LabelCounts> label_counts;  // of each field of class indices
   std::vector<std::pair<std::string, int64_t>>
       layouts;  // "jpeg", "restart", "coefficients", "png", "raw": how many
   uint64_t file_bytes = 0;
@@ -48,6 +56,7 @@ struct InspectReport {
   int64_t skipped = 0;  // files that ingest left out
 };
 
+/// kCorrupt where a field of class indices can't be read.
 Result<InspectReport> inspect(const Dataset& dataset);
 
 /// Why JPEGs of a dataset of restart or coefficient records stayed as they were, with how many: each is tried

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -27,6 +28,48 @@ TEST(InspectCommand, ShowsCountsAndPrintsJson) {
   EXPECT_EQ(json["skipped"], 1);
   const Outcome skipped = run_dlpipe({"inspect", dir / "data", "--skipped"});
   EXPECT_NE(skipped.out.find("ring/00001.jpg: "), std::string::npos) << skipped.out;
+}
+
+/// A table's columns, blanks put together.
+static std::string squeezed(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c != ' ' || (!out.empty() && out.back() != ' ')) out += c;
+  }
+  return out;
+}
+
+TEST(InspectCommand, ClassesThatBoxesOrTagsUseAreCountedInThem) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "src", "--per-class", "3", "--size", "24"}).exit_code, 0);
+  std::ofstream(dir / "src/boxes.jsonl")
+      << R"({"path": "bar/00000.jpg", "box": [[1, 2, 9, 9], [0, 0, 5, 5]], "kind": ["cat", "dog"]}
+{"path": "bar/00001.jpg", "box": [[1, 2, 9, 9]], "kind": ["dog"]}
+{"path": "bar/00002.jpg", "box": [], "kind": []}
+)";
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "src/boxes.jsonl", dir / "boxes", "--store", "link", "--field",
+                        "box:boxes", "--field", "kind:labels:box"})
+                .exit_code,
+            0);
+  std::filesystem::remove(dir / "src/bar/00001.jpg");  // no picture is read
+  const Outcome shown = run_dlpipe({"inspect", dir / "boxes"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  const std::string text = squeezed(shown.out);
+  EXPECT_NE(text.find("label class kind\n"), std::string::npos) << shown.out;
+  EXPECT_NE(text.find("0 cat 1\n1 dog 2\nno sample has a class itself; kind counts box\n"), std::string::npos)
+      << shown.out;
+  const auto json = nlohmann::json::parse(run_dlpipe({"inspect", dir / "boxes", "--json"}).out);
+  EXPECT_EQ(json["datasets"][0]["class_counts"], (std::vector<int>{0, 0}));
+  EXPECT_EQ(json["datasets"][0]["label_counts"]["kind"], (std::vector<int>{1, 2}));
+
+  std::ofstream(dir / "src/tags.csv")
+      << "path,label,tags\nbar/00000.jpg,cat,cat|red\ndisc/00000.jpg,dog,red\n";
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "src/tags.csv", dir / "tags", "--field", "tags:labels"}).exit_code,
+            0);
+  const std::string tags = squeezed(run_dlpipe({"inspect", dir / "tags"}).out);
+  EXPECT_NE(tags.find("0 cat 1 1\n1 dog 1 0\n2 red 0 2\ntags counts samples that name the class\n"),
+            std::string::npos)
+      << tags;
 }
 
 TEST(InspectCommand, SplitsAreShownTogether) {
