@@ -39,8 +39,9 @@ nb::dict to_dict(const ingest::IngestProgress& progress) {
 nb::any run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& destination, const nb::bytes& list,
                    const nb::bytes& manifest, const std::string& label, const std::vector<std::string>& field,
                    const nb::bytes& labels, const nb::bytes& images, const nb::bytes& classes_from,
-                   int64_t limit, const std::string& split, bool no_splits, int64_t length, uint64_t seed,
-                   const nb::object& window, const nb::dict& storing, const nb::object& progress) {
+                   int64_t limit, const std::string& split, const std::string& part, bool no_splits,
+                   int64_t length, uint64_t seed, const nb::object& window, const nb::dict& storing,
+                   const nb::object& progress) {
   ingest::IngestOptions options;
   for (const nb::bytes& source : sources) options.sources.push_back(to_path(source));
   options.destination = to_path(destination);
@@ -53,6 +54,7 @@ nb::any run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& desti
   options.classes_from = to_path(classes_from);
   options.limit = limit;
   if (!split.empty()) options.split = value_or_throw(ingest::parse_split(split));
+  if (!part.empty()) options.part = value_or_throw(ingest::parse_part(part));
   options.no_splits = no_splits;
   options.length = length;
   options.seed = seed;
@@ -76,8 +78,8 @@ nb::any run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& desti
 void bind_ingest(nb::module_& module) {
   module.def("ingest", run_ingest, nb::kw_only(), nb::arg("sources"), nb::arg("destination"), nb::arg("list"),
              nb::arg("manifest"), nb::arg("label"), nb::arg("field"), nb::arg("labels"), nb::arg("images"),
-             nb::arg("classes_from"), nb::arg("limit"), nb::arg("split"), nb::arg("no_splits"),
-             nb::arg("length"), nb::arg("seed"), nb::arg("window"), nb::arg("storing"),
+             nb::arg("classes_from"), nb::arg("limit"), nb::arg("split"), nb::arg("part"),
+             nb::arg("no_splits"), nb::arg("length"), nb::arg("seed"), nb::arg("window"), nb::arg("storing"),
              nb::arg("progress").none());
 }
 

@@ -41,6 +41,10 @@ void set_map_bytes(IngestOptions& options, const char* name, nb::handle value) {
   options.map_bytes = bytes_option(name, value);
 }
 
+void set_background(IngestOptions& options, const char* name, nb::handle value) {
+  options.background = value_or_throw(ingest::parse_background(typed<std::string>(name, value, "a text")));
+}
+
 struct StoringOption {
   const char* name;
   void (*set)(IngestOptions& options, const char* name, nb::handle value);
@@ -51,6 +55,7 @@ constexpr std::array kOptions = {
     StoringOption{"jpeg", set_name<&IngestOptions::jpeg, ingest::parse_jpeg_layout>},
     StoringOption{"trust", set_switch<&IngestOptions::trust>},
     StoringOption{"resize_max", set_number<&IngestOptions::resize_max, int>},
+    StoringOption{"background", set_background},
     StoringOption{"quality", set_number<&IngestOptions::quality, int>},
     StoringOption{"zstd", set_switch<&IngestOptions::zstd>},
     StoringOption{"threads", set_number<&IngestOptions::jobs, int>},

@@ -19,7 +19,7 @@ def _ingest_arrow(arguments):
         description="Makes a dataset of Parquet or Arrow files, by pyarrow. Names with train, val and test make splits.")  # fmt: skip
     parser.add_argument("SRC", nargs="+")
     parser.add_argument("DST")
-    for name in ("--on-error", "--store", "--jpeg", "--map-size"):
+    for name in ("--on-error", "--store", "--jpeg", "--map-size", "--background"):
         parser.add_argument(name)
     for name in ("--resize-max", "--quality", "--threads", "--max-pixels"):
         parser.add_argument(name, type=int)

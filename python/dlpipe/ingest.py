@@ -42,6 +42,7 @@ def ingest(
     classes_from: Path = "",
     limit: int = -1,
     split: str | Iterable[float] = "",
+    part: str = "",
     no_splits: bool = False,
     length: int = 256,
     seed: int = 0,
@@ -67,6 +68,7 @@ def ingest(
         classes_from: a dataset whose class order to take.
         limit: at most so many files, chosen by the seed; -1: all.
         split: fractions of train, val and test, each class alike: "0.9,0.1" or (0.9, 0.1).
+        part: store this part of the files alone, "3/16", here or on another machine; `dlpipe join` makes one dataset of all.
         no_splits: folders, files and a column called train, val or test make no splits.
         length: tokens of a sequence, of texts.
         seed: of split and limit.
@@ -94,6 +96,7 @@ def ingest(
             classes_from=os.fsencode(classes_from),
             limit=limit,
             split=split if isinstance(split, str) else ",".join(map(str, split)),
+            part=part,
             no_splits=no_splits,
             length=length,
             seed=seed,

@@ -9,10 +9,13 @@ _Documented = TypeVar("_Documented")
 _DOCUMENTATION = """\
 on_error: what to do about a bad picture: "skip" (and list it in the report) or "stop". Default: "skip"; of samples
             that Python code makes "stop".
-        store: "auto" (the file's own bytes; pixels stay raw), "jpeg" or "raw".
+        store: "auto" (the file's own bytes; pixels stay raw), "jpeg", "raw", or, of ingest, "link": pictures stay in their
+            files or tar archives, and are read from there.
         jpeg: layout of JPEGs: "auto", "coefficients", "coefficients-dense", "restart" or "standard".
         trust: don't compare the pixels of that layout with the file's.
         resize_max: scale longer sides down to so many pixels; 0: don't.
+        background: colour behind transparent pixels of PNG and WebP: "white", "black" or "#rrggbb"; such pictures are stored
+            anew, as PNG. Without it alpha is left out.
         quality: of JPEGs that are coded anew, 1 to 100. Default: 90.
         zstd: compress each record; pays for raw pixels.
         threads: 0: as many as the process may use.
@@ -29,6 +32,7 @@ class StoringOptions(TypedDict, total=False):
     jpeg: str
     trust: bool
     resize_max: int
+    background: str
     quality: int
     zstd: bool
     threads: int

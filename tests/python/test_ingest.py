@@ -1,0 +1,70 @@
+"""dlpipe.ingest has the program's options, and they do what they do there."""
+
+import inspect
+import re
+import shutil
+import struct
+import zlib
+
+import dlpipe
+import numpy as np
+import pytest
+from conftest import run_program
+from dlpipe.storing import StoringOptions
+
+#: of the program alone, and of the function alone
+PROGRAM = {"help", "json"}
+FUNCTION = {"src", "dst", "progress", "storing"}
+
+
+def test_the_options_are_the_programs():
+    known = set(re.findall(r"^ +(?:-\w, ?)?--([a-z-]+)", run_program("ingest", "--help"), re.MULTILINE))
+    assert {"store", "background", "part", "list"} <= known
+    mine = {*inspect.signature(dlpipe.ingest).parameters, *StoringOptions.__annotations__} - FUNCTION
+    assert mine == {name.replace("-", "_") for name in known - PROGRAM}
+    for name in mine:
+        assert f" {name}: " in dlpipe.ingest.__doc__, name
+
+
+def test_transparent_pixels_stand_on_the_background(tmp_path):
+    rows = b"".join(b"\0" + bytes([200, 100, 0, 0]) * 8 for _ in range(8))  # 8x8, wholly transparent
+    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))  # noqa: E731
+    head = struct.pack(">IIBBBBB", 8, 8, 8, 6, 0, 0, 0)
+    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    for name in ("a", "b"):
+        (tmp_path / "src" / name).mkdir(parents=True)
+        (tmp_path / "src" / name / "1.png").write_bytes(png)
+    for background, colour in (({}, (200, 100, 0)), ({"background": "#0a141e"}, (10, 20, 30))):
+        data = tmp_path / f"data{len(background)}"
+        dlpipe.ingest(tmp_path / "src", data, **background)
+        for images, _ in dlpipe.Loader(data, batch=2, train=False, as_="numpy"):
+            assert np.array_equal(np.unique(images.reshape(-1, 3), axis=0), [colour])
+    with pytest.raises(dlpipe.MisuseError, match="--background red; give white, black or a colour"):
+        dlpipe.ingest(tmp_path / "src", tmp_path / "red", background="red")
+
+
+def test_a_part_is_stored_alone(pictures, tmp_path):
+    counts = [dlpipe.ingest(pictures, tmp_path / str(i), part=f"{i}/2")["datasets"][0]["samples"] for i in (1, 2)]
+    assert sum(counts) == 400 and min(counts) > 0
+    with pytest.raises(dlpipe.MisuseError, match="part"):
+        dlpipe.ingest(pictures, tmp_path / "3", part="3/2")
+
+
+def test_linked_pictures_make_the_same_batches(pictures, tmp_path):
+    source = tmp_path / "src"
+    for name in ("disc", "ring"):
+        shutil.copytree(pictures / name, source / name)
+    ids = [dlpipe.ingest(source, tmp_path / str(i), **store)["datasets"][0]["id"]
+           for i, store in enumerate(({"jpeg": "standard"}, {"store": "link"}))]  # fmt: skip
+    assert ids[0] == ids[1]
+    batches = [list(dlpipe.Loader(tmp_path / str(i), augment="rrc(16) hflip", batch=8, seed=1, as_="numpy")) for i in (0, 1)]
+    assert len(batches[0]) == len(batches[1]) == 10
+    for stored, linked in zip(*batches):
+        assert np.array_equal(stored.image, linked.image) and np.array_equal(stored.label, linked.label)
+    damaged = source / "ring" / "00003.jpg"
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
+    with pytest.raises(dlpipe.Error, match="the linked file .*ring/00003.jpg changed"):
+        list(dlpipe.Loader(tmp_path / "1", augment="rrc(16)", batch=8, on_bad="stop", as_="numpy"))
+    report = tmp_path / "bad.txt"
+    list(dlpipe.Loader(tmp_path / "1", augment="rrc(16)", batch=8, quarantine=report, as_="numpy"))
+    assert "ring/00003.jpg changed" in report.read_text()
