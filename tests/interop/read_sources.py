@@ -323,6 +323,36 @@ def floats(numbers):
     return np.array(numbers, "<f4").tobytes()
 
 
+def polygons(rng, size):
+    """One or two polygons of any form, with coordinates as annotators' programs round them, some a little outside."""
+    return [[float(x) for x in (rng.uniform(-1, 1.05, (corners, 2)) * size).clip(-1).round(places).ravel()]
+            for corners, places in zip(rng.integers(3, 9, rng.integers(1, 3)), (2, 1))]
+
+
+class Mask:
+    """The pixels of a mask, in whatever PNG they are stored."""
+
+    def __init__(self, pixels):
+        self.pixels = pixels
+
+    def __eq__(self, png):
+        return np.array_equal(self.pixels, np.asarray(Image.open(io.BytesIO(png)))) if png else self.pixels is None
+
+    def __repr__(self):
+        return repr(self.pixels)
+
+
+def mask_of(coco, objects, order, size):
+    """Class + 1 of each pixel, 255 where classes meet, of the pixels that pycocotools finds inside of each object."""
+    if not objects:
+        return Mask(None)
+    pixels = np.zeros(size, np.uint8)
+    for one in objects:
+        number, inside = order.index(one["category_id"]) + 1, coco.annToMask(one).astype(bool)
+        pixels[inside] = np.where((pixels[inside] == 0) | (pixels[inside] == number), number, 255)
+    return Mask(pixels)
+
+
 def case_coco(folder):
     """A root folder as published, with polygons, crowds as RLE and key points, as pycocotools reads it."""
     import contextlib
@@ -351,7 +381,7 @@ def case_coco(folder):
                     "id": len(annotations) + 1, "image_id": 1000 - i, "category_id": categories[(i + n) % 3]["id"],
                     "bbox": box, "area": box[2] * box[3], "iscrowd": crowd, "num_keypoints": 3,
                     "keypoints": [int(x) for x in rng.integers(0, 3, 9)],
-                    "segmentation": rle if crowd else [[1.0, 2.0, 5.0, 2.0, 5.0, 9.5]]})
+                    "segmentation": rle if crowd else polygons(rng, size)})
         path = os.path.join(folder, "annotations", f"instances_{split}.json")
         with open(path, "w") as file:
             json.dump({"info": {"year": 2017}, "licenses": [], "images": images, "annotations": annotations,
@@ -368,7 +398,8 @@ def case_coco(folder):
             samples[f"{split[:-4]}:{image['file_name']}"] = (None, data, {
                 "boxes": boxes.tobytes(), "crowd": floats([o["iscrowd"] for o in objects]),
                 "box_labels": np.array([order.index(o["category_id"]) for o in objects], "<i8").tobytes(),
-                "points": floats([o["keypoints"] for o in objects])})
+                "points": floats([o["keypoints"] for o in objects]),
+                "mask": mask_of(coco, objects, order, (image["height"], image["width"]))})
     yield "root", Case([folder], samples, [path], splits=("train", "val"))
     alone = {key[4:]: value for key, value in samples.items() if key.startswith("val:")}
     yield "json", Case([path, "--images", os.path.join(folder, "val2017")], alone, [path])
@@ -380,7 +411,7 @@ def case_voc(folder):
 
     rng, samples, names = np.random.default_rng(9), {}, ["dog", "cat", "tvmonitor"]
     root = os.path.join(folder, "VOCdevkit", "VOC2012")
-    for below in ("Annotations", "JPEGImages", "ImageSets/Main"):
+    for below in ("Annotations", "JPEGImages", "ImageSets/Main", "SegmentationClass"):
         os.makedirs(os.path.join(root, below))
     splits = {"train": range(0, 5), "val": range(5, 8)}
     for split, numbers in splits.items():
@@ -408,8 +439,16 @@ def case_voc(folder):
             ElementTree.ElementTree(tree).write(xml)
             with open(os.path.join(root, "JPEGImages", f"2008_{i:06d}.jpg"), "wb") as file:
                 file.write(data)
+            mask = b""  # of some, with VOC's numbers as indices of a palette
+            if i % 2 == 0:
+                drawn = Image.fromarray(rng.choice(np.array([0, 8, 12, 20, 255], np.uint8), (16, 20)), "P")
+                drawn.putpalette(rng.integers(0, 256, 768, np.uint8).tobytes())
+                drawn.save(os.path.join(root, "SegmentationClass", f"2008_{i:06d}.png"))
+                with open(os.path.join(root, "SegmentationClass", f"2008_{i:06d}.png"), "rb") as file:
+                    mask = file.read()
             samples[f"{split}:2008_{i:06d}.jpg"] = (None, data, {
-                "boxes": floats(boxes), "box_labels": np.array(labels, "<i8").tobytes(), "difficult": floats(difficult)})
+                "boxes": floats(boxes), "box_labels": np.array(labels, "<i8").tobytes(), "difficult": floats(difficult),
+                "mask": mask})
     yield "devkit", Case([os.path.join(folder, "VOCdevkit")], samples, [xml], splits=tuple(splits))
 
 

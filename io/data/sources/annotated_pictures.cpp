@@ -7,12 +7,15 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 
 namespace dlpipe::data {
 
 namespace {
+
+constexpr size_t kLabelsPlace = 1;  // of box_labels among the fields
 
 std::vector<Field> fields_of(const AnnotatedPictures::Kinds& kinds) {
   std::vector<Field> fields = {{"boxes", FieldKind::kBoxes, DType::kF32, {4}},
@@ -48,10 +51,84 @@ std::string AnnotatedPictures::full(const SourceEntry& entry) const {
   return part.folder + "/" + entry.path.substr(part.prefix.size());
 }
 
+bool AnnotatedPictures::takes_masks(const std::vector<AnnotatedPicture>& pictures,
+                                    SourceListing& listing) const {
+  size_t outlined = 0;
+  size_t boxes_alone = 0;
+  bool has_files = false;
+  for (const AnnotatedPicture& picture : pictures) {
+    outlined += picture.outlines.size();
+    boxes_alone += picture.labels.size() - std::min(picture.labels.size(), picture.outlines.size());
+    has_files |= !picture.mask_file.empty();
+  }
+  if (outlined > 0 && listing.classes.size() > kMostMaskClasses) {
+    listing.warnings.push_back(concat("[ingest] left aside: ", human_count(outlined),
+                                      " outlines of objects; a mask holds ", kMostMaskClasses,
+                                      " classes, and there are ", listing.classes.size()));
+    return false;
+  }
+  if (outlined > 0 && boxes_alone > 0)
+    listing.warnings.push_back(concat("[ingest] ", human_count(boxes_alone),
+                                      boxes_alone == 1 ? " object has a box" : " objects have a box",
+                                      ", but no outline: masks hold 255 in it"));
+  return outlined > 0 || has_files;
+}
+
+/// Objects of which only the box is known: they are somewhere in it.
+static void outline_boxes(AnnotatedPicture& picture) {
+  std::vector<bool> is_outlined(picture.labels.size());
+  for (const Outline& outline : picture.outlines) is_outlined[outline.object] = true;
+  for (size_t i = 0; i < is_outlined.size(); ++i) {
+    if (is_outlined[i]) continue;
+    const float* const box = &picture.boxes[4 * i];
+    Outline outline;
+    outline.object = i;
+    outline.is_known = false;
+    outline.polygons = {{box[0], box[1], box[2], box[1], box[2], box[3], box[0], box[3]}};
+    picture.outlines.push_back(std::move(outline));
+  }
+}
+
+/// What stands for the mask in the entry; "" for none. What is wrong with it becomes the picture's problem.
+std::string AnnotatedPictures::mask_reference(AnnotatedPicture& picture, const Part& part) {
+  if (part.masks.empty()) {
+    outline_boxes(picture);
+    return outlines_.keep(std::move(picture.outlines));
+  }
+  if (picture.mask_file.empty()) return {};
+  const auto stamp = stamp_file(part.masks + "/" + picture.mask_file);
+  if (stamp.ok()) return refer_to(*stamp, picture.mask_file);
+  if (picture.problem.empty()) picture.problem = without_area(stamp.status().message());
+  return {};
+}
+
+Result<std::vector<std::byte>> AnnotatedPictures::read_mask(const SourceEntry& entry,
+                                                            std::string_view reference) const {
+  const Part& part = parts_[entry.place];
+  if (!part.masks.empty()) {
+    DLPIPE_ASSIGN_OR_RETURN(const Referred file, referred(reference));
+    return read_stamped_file(part.masks + "/" + file.path, file.stamp);
+  }
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> picture, read(entry));
+  DLPIPE_ASSIGN_OR_RETURN(const ImageInfo info, probe_image(picture));
+  DLPIPE_RETURN_IF_ERROR(check_pixels(info, DecodeLimits().max_pixels));
+  const bool swaps = swaps_axes(info.orientation);
+  const int width = swaps ? info.height : info.width;
+  const int height = swaps ? info.width : info.height;
+  const AnnotatedSize& annotated = entry.annotated;
+  if (annotated.width != 0 && (annotated.width != width || annotated.height != height))
+    return std::vector<std::byte>();
+  return outlines_.mask(reference, decode_labels(entry.extra.at(kLabelsPlace)), width, height,
+                        annotated.is_relative);
+}
+
 Status AnnotatedPictures::add(std::vector<Part> parts, const Kinds& kinds,
                               std::vector<AnnotatedPicture> pictures, SourceListing& listing) {
   parts_ = std::move(parts);
+  outlines_.clear();
   listing.fields = fields_of(kinds);
+  const bool has_masks = takes_masks(pictures, listing);
+  if (has_masks) listing.fields.push_back({"mask", FieldKind::kMask, DType::kU8, {}});
   std::unordered_set<std::string> seen;
   for (AnnotatedPicture& picture : pictures) {
     const Part& part = parts_[picture.part];
@@ -64,6 +141,7 @@ Status AnnotatedPictures::add(std::vector<Part> parts, const Kinds& kinds,
     if (!seen.insert(entry.path).second)
       return Status(ErrorCode::kCorrupt, concat("[ingest] the picture ", printable(entry.path),
                                                 " is described twice; do it once"));
+    std::string mask = has_masks ? mask_reference(picture, part) : std::string();
     entry.problem = std::move(picture.problem);
     if (entry.problem.empty()) entry.problem = problem_of(picture.boxes);
     if (leads_out(picture.path)) {
@@ -79,6 +157,7 @@ Status AnnotatedPictures::add(std::vector<Part> parts, const Kinds& kinds,
     entry.extra = {bytes_of(picture.boxes), encode_labels(picture.labels)};
     if (!kinds.flag.empty()) entry.extra.push_back(bytes_of(picture.flags));
     if (kinds.points > 0) entry.extra.push_back(bytes_of(picture.points));
+    if (has_masks) entry.extra.push_back(std::move(mask));
     listing.entries.push_back(std::move(entry));
   }
   return {};

@@ -1,6 +1,7 @@
 // Pictures with objects in them, as COCO, Pascal VOC and YOLO describe them, as a listing: the field boxes, and of each
-// box its class (box_labels), a flag (crowd, difficult) and key points (points). The sources parse; this file looks at the
-// pictures' files, names their samples and reads them.
+// box its class (box_labels), a flag (crowd, difficult) and key points (points). Where objects have outlines, or pictures
+// files of masks, the field mask. The sources parse; this file looks at the pictures' files, names their samples and reads
+// them.
 //
 // Threads: as Source.
 #pragma once
@@ -8,10 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <unordered_map>
+#include <string_view>
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/io/data/sources/outlines.h"
 #include "dlpipe/io/data/sources/source.h"
 
 namespace dlpipe::data {
@@ -21,11 +23,13 @@ struct AnnotatedPicture {
   size_t part = 0;    // index into the parts
   int32_t width = 0;  // as its annotations say; 0: they don't
   int32_t height = 0;
-  std::string problem = {};          // not empty: why its annotations can't be taken
-  std::vector<float> boxes = {};     // x_min, y_min, x_max, y_max
-  std::vector<int64_t> labels = {};  // one for each box, as are the others
-  std::vector<float> flags = {};     // 0 or 1
-  std::vector<float> points = {};    // x, y, visible, Kinds::points of them
+  std::string problem = {};            // not empty: why its annotations can't be taken
+  std::vector<float> boxes = {};       // x_min, y_min, x_max, y_max
+  std::vector<int64_t> labels = {};    // one for each box, as are the others
+  std::vector<float> flags = {};       // 0 or 1
+  std::vector<float> points = {};      // x, y, visible, Kinds::points of them
+  std::vector<Outline> outlines = {};  // of its objects, or of some
+  std::string mask_file = {};          // or: the mask as a file below the part's folder of masks
 };
 
 class AnnotatedPictures {
@@ -35,6 +39,7 @@ class AnnotatedPictures {
     std::string folder;
     std::string prefix;  // of its samples' paths: "" or "NAME/", which no other part has
     std::string split = {};
+    std::string masks = {};  // the folder of the masks' files
   };
   struct Kinds {
     std::string flag = {};     // what the field of the flags is called; empty: none
@@ -48,12 +53,18 @@ class AnnotatedPictures {
              SourceListing& listing);
   /// The file of an entry of that listing.
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const;
+  /// The mask of an entry of that listing, which may have been numbered anew (Source::read_referred); no bytes where the
+  /// picture has not the size that its annotations say, which whoever reads it refuses.
+  Result<std::vector<std::byte>> read_mask(const SourceEntry& entry, std::string_view reference) const;
   Link where(const SourceEntry& entry) const { return {full(entry), 0, entry.size_bytes, true}; }
 
  private:
   std::string full(const SourceEntry& entry) const;
+  bool takes_masks(const std::vector<AnnotatedPicture>& pictures, SourceListing& listing) const;
+  std::string mask_reference(AnnotatedPicture& picture, const Part& part);
 
   std::vector<Part> parts_;
+  Outlines outlines_;
 };
 
 }  // namespace dlpipe::data

@@ -1,7 +1,8 @@
 // COCO's JSON: pictures, categories, and annotations with a box, a class, a crowd flag and key points. SRC is the JSON
 // itself, whose pictures lie in --images or beside it; a folder with annotations/ (instances_train2017.json and
 // instances_val2017.json become the splits train and val); or one with train/_annotations.coco.json and the like, or
-// one such file. Classes are in the order of their ids. Masks are left aside and counted.
+// one such file. Classes are in the order of their ids. Polygons and
+// runs of objects become one mask per picture.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -159,13 +160,17 @@ class CocoSource final : public Source {
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
     return pictures_.read(entry);
   }
+  Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
+                                               std::string_view reference) const override {
+    return pictures_.read_mask(entry, reference);
+  }
   Result<Link> where(const SourceEntry& entry) const override { return pictures_.where(entry); }
 
  private:
   Status add_categories(const Part& part, const Contents& contents);
   Status number_categories(const std::vector<Contents>& all, SourceListing& listing);
-  Status add_pictures(const Part& part, const Contents& contents);
-  void add_object(const Annotation& annotation, AnnotatedPicture& picture);
+  Status add_pictures(const Part& part, Contents& contents);
+  void add_object(Annotation& annotation, AnnotatedPicture& picture);
   void warn(SourceListing& listing) const;
 
   SourceOptions options_;
@@ -175,8 +180,9 @@ class CocoSource final : public Source {
   std::map<int64_t, Category> categories_;
   std::map<int64_t, int64_t> label_of_;
   size_t keypoints_ = 0;  // of each object; 0: none
-  int64_t masks_ = 0;     // annotations that have one
-  int64_t lost_ = 0;      // annotations of pictures that aren't listed
+  int64_t unfit_ = 0;     // outlines that can't be taken
+  std::string first_unfit_;
+  int64_t lost_ = 0;  // annotations of pictures that aren't listed
 };
 
 Status CocoSource::add_categories(const Part& part, const Contents& contents) {
@@ -216,11 +222,16 @@ Status CocoSource::number_categories(const std::vector<Contents>& all, SourceLis
   return {};
 }
 
-void CocoSource::add_object(const Annotation& annotation, AnnotatedPicture& picture) {
-  if (annotation.has_mask) ++masks_;
+void CocoSource::add_object(Annotation& annotation, AnnotatedPicture& picture) {
+  if (!annotation.problem.empty() && ++unfit_ == 1)
+    first_unfit_ = concat(printable(picture.path), ": ", annotation.problem);
   if (annotation.box.empty()) {
     if (picture.problem.empty()) picture.problem = "an annotation of it has no 'bbox'";
     return;
+  }
+  if (annotation.outline) {
+    picture.outlines.push_back(std::move(*annotation.outline));
+    picture.outlines.back().object = picture.labels.size();
   }
   const std::vector<float>& box = annotation.box;
   picture.boxes.insert(picture.boxes.end(), {box[0], box[1], box[0] + box[2], box[1] + box[3]});
@@ -234,14 +245,14 @@ void CocoSource::add_object(const Annotation& annotation, AnnotatedPicture& pict
   picture.points.insert(picture.points.end(), points.begin(), points.end());
 }
 
-Status CocoSource::add_pictures(const Part& part, const Contents& contents) {
+Status CocoSource::add_pictures(const Part& part, Contents& contents) {
   DLPIPE_ASSIGN_OR_RETURN(const std::string folder, picture_folder(options_, part, contents));
   std::unordered_map<std::string_view, size_t> by_id;
   for (const Picture& picture : contents.pictures) {
     by_id.emplace(picture.id, found_.size());
     found_.push_back({picture.file_name, folders_.size(), picture.width, picture.height});
   }
-  for (const Annotation& annotation : contents.annotations) {
+  for (Annotation& annotation : contents.annotations) {
     const auto picture = by_id.find(annotation.image);
     if (picture == by_id.end())
       ++lost_;
@@ -254,10 +265,10 @@ Status CocoSource::add_pictures(const Part& part, const Contents& contents) {
 
 void CocoSource::warn(SourceListing& listing) const {
   warn_of_no_class(options_.path, listing);
-  if (masks_ > 0)
-    listing.warnings.push_back(concat("[ingest] left aside: ", human_count(masks_),
-                                      masks_ == 1 ? " mask" : " masks",
-                                      " (polygons or RLE) of objects; dlpipe takes their boxes"));
+  if (unfit_ > 0)
+    listing.warnings.push_back(concat("[ingest] left aside: ", human_count(unfit_),
+                                      unfit_ == 1 ? " outline" : " outlines",
+                                      " that can't be read, the first one of ", first_unfit_));
   if (lost_ > 0)
     listing.warnings.push_back(concat("[ingest] left aside: ", human_count(lost_),
                                       lost_ == 1 ? " annotation of a picture" : " annotations of pictures",
@@ -270,7 +281,7 @@ Result<SourceListing> CocoSource::list() {
   categories_.clear();
   label_of_.clear();
   keypoints_ = 0;
-  masks_ = lost_ = 0;
+  unfit_ = lost_ = 0;
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<Part> parts, parts_of(options_));
   std::vector<Contents> all;
   for (const Part& part : parts) {

@@ -48,6 +48,67 @@ int32_t side_of(const Json& object, const char* key) {
   return static_cast<int32_t>(side);
 }
 
+std::vector<double> polygon_of(const Json& json) {
+  if (!json.is_array()) throw Unfit{"has a polygon that is no list of numbers"};
+  std::vector<double> numbers;
+  for (const Json& one : json) {
+    if (!one.is_number()) throw Unfit{"has a polygon that is no list of numbers"};
+    numbers.push_back(one.get<double>());
+  }
+  constexpr size_t kLeast = 6;
+  if (numbers.size() < kLeast || numbers.size() % 2 != 0)
+    throw Unfit{concat("has a polygon of ", numbers.size(), " numbers, not 6, 8, ...")};
+  return numbers;
+}
+
+/// COCO's run lengths: a list of them, or its text.
+Outline runs_of(const Json& json) {
+  const auto size = json.find("size");
+  const auto counts = json.find("counts");
+  if (size == json.end() || counts == json.end() || !size->is_array() || size->size() != 2)
+    throw Unfit{"has neither polygons nor 'size' and 'counts'"};
+  Outline outline;
+  const auto side = [&](size_t at) {
+    constexpr int64_t kMostSide = 1 << 30;
+    const Json& one = (*size)[at];
+    if (!one.is_number_integer() || one.get<int64_t>() < 1 || one.get<int64_t>() > kMostSide)
+      throw Unfit{"has a 'size' that no picture has"};
+    return one.get<int32_t>();
+  };
+  outline.runs_height = side(0);
+  outline.runs_width = side(1);
+  if (counts->is_string()) {
+    auto runs = unpack_runs(counts->get_ref<const std::string&>());
+    if (!runs.ok()) throw Unfit{concat("has 'counts' that are no runs: ", runs.status().message())};
+    outline.runs = std::move(*runs);
+  } else if (counts->is_array()) {
+    for (const Json& one : *counts) {
+      if (!one.is_number_unsigned() || one.get<uint64_t>() > UINT32_MAX)
+        throw Unfit{"has a run in 'counts' that is no length"};
+      outline.runs.push_back(one.get<uint32_t>());
+    }
+  }
+  if (outline.runs.empty()) throw Unfit{"has empty 'counts'"};
+  return outline;
+}
+
+void take_outline(const Json& annotation, Annotation& out) {
+  const auto json = annotation.find("segmentation");
+  if (json == annotation.end() || json->empty()) return;
+  try {
+    Outline outline;
+    if (json->is_object()) {
+      outline = runs_of(*json);
+    } else {
+      if (!json->is_array()) throw Unfit{"is neither polygons nor runs"};
+      for (const Json& polygon : *json) outline.polygons.push_back(polygon_of(polygon));
+    }
+    out.outline = std::move(outline);
+  } catch (const Unfit& unfit) {
+    out.problem = concat("its 'segmentation' ", unfit.what);
+  }
+}
+
 void take_picture(const Json& json, Contents& contents) {
   Picture picture;
   const auto id = json.find("id");
@@ -91,8 +152,7 @@ void take_annotation(const Json& json, Contents& contents) {
   }
   if (const auto points = json.find("keypoints"); points != json.end())
     annotation.keypoints = numbers_of(*points, "keypoints");
-  const auto mask = json.find("segmentation");
-  annotation.has_mask = mask != json.end() && !mask->empty();
+  take_outline(json, annotation);
   contents.annotations.push_back(std::move(annotation));
 }
 

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/io/data/sources/outlines.h"
 
 namespace dlpipe::data::coco {
 
@@ -16,9 +18,10 @@ struct Annotation {
   std::string image;  // its id, as text
   int64_t category = 0;
   bool is_crowd = false;
-  bool has_mask = false;
-  std::vector<float> box;        // x_min, y_min, width, height; empty: none
-  std::vector<float> keypoints;  // x, y, visible
+  std::optional<Outline> outline = {};  // but for its object
+  std::string problem = {};             // not empty: why its outline can't be taken
+  std::vector<float> box;               // x_min, y_min, width, height; empty: none
+  std::vector<float> keypoints;         // x, y, visible
 };
 struct Picture {
   std::string id;

@@ -73,11 +73,14 @@ class ManySources final : public Source {
     own.modified_ns = entry.modified_ns;
     own.label = entry.label;
     own.place = entry.place;
+    own.annotated = entry.annotated;
+    for (const size_t place : place_of_[entry.input])
+      own.extra.push_back(place < entry.extra.size() ? entry.extra[place] : std::string());
     return own;
   }
   Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
                                                std::string_view reference) const override {
-    return sources_[entry.input]->read_referred(entry, reference);
+    return sources_[entry.input]->read_referred(own_entry(entry), reference);
   }
 
   Status add(size_t input, SourceListing one, SourceListing& all);
@@ -87,9 +90,10 @@ class ManySources final : public Source {
   SourceInputs inputs_;
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<Source>> sources_;
-  std::vector<std::string> classes_;         // of all inputs, some many times
-  std::vector<std::string> class_of_entry_;  // "": none
-  std::vector<size_t> first_class_;          // of each input, in classes_
+  std::vector<std::string> classes_;           // of all inputs, some many times
+  std::vector<std::string> class_of_entry_;    // "": none
+  std::vector<size_t> first_class_;            // of each input, in classes_
+  std::vector<std::vector<size_t>> place_of_;  // of each input's fields among those of all
 };
 
 Status ManySources::take_fields(const std::string& path, const SourceListing& one, SourceListing& all) {
@@ -125,7 +129,7 @@ Status ManySources::add(size_t input, SourceListing one, SourceListing& all) {
                   " inputs; put texts together into one file");
   DLPIPE_RETURN_IF_ERROR(take_fields(path, one, all));
   const std::vector<std::string> names = field_names(all);
-  std::vector<size_t> place_of;
+  std::vector<size_t>& place_of = place_of_[input];
   for (const Field& field : one.fields)
     place_of.push_back(
         static_cast<size_t>(std::find(names.begin(), names.end(), field.name) - names.begin()));
@@ -163,6 +167,7 @@ Status ManySources::check_splits(const SourceListing& all) const {
 Result<SourceListing> ManySources::list() {
   classes_.clear();
   first_class_.assign(sources_.size(), 0);
+  place_of_.assign(sources_.size(), {});
   class_of_entry_.clear();
   SourceListing all;
   all.warnings = inputs_.notes;

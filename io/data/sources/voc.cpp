@@ -1,6 +1,7 @@
 // Pascal VOC: an XML for each picture. SRC is a folder as VOCdevkit/VOC2012 (Annotations, JPEGImages, and lists of names in
 // ImageSets/Main, which become splits), VOCdevkit with several years, a folder with annotations/ and images/, or one where
-// each picture has its XML beside it. Classes are in the order of their names.
+// each picture has its XML beside it. Classes are in the order of their names. PNGs in SegmentationClass are the masks of
+// their pictures, as they are: 0 background, 1 to 20 the published classes in the order of their names, 255 not known.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -41,6 +42,10 @@ std::map<std::string, std::string> files_by_stem(const fs::path& folder,
 
 bool is_xml(const std::string& name) {
   return lower_ending(name) == "xml";
+}
+
+bool is_png(const std::string& name) {
+  return lower_ending(name) == "png";
 }
 
 bool has_xml(const fs::path& folder) {
@@ -98,6 +103,10 @@ class VocSource final : public Source {
   Result<SourceListing> list() override;
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
     return pictures_.read(entry);
+  }
+  Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
+                                               std::string_view reference) const override {
+    return pictures_.read_mask(entry, reference);
   }
   Result<Link> where(const SourceEntry& entry) const override { return pictures_.where(entry); }
 
@@ -196,9 +205,12 @@ Status VocSource::add_picture(const Set& set, const std::string& name, const std
 Status VocSource::add_set(const Set& set) {
   const std::map<std::string, std::string> xmls = files_by_stem(set.root / set.annotations, is_xml);
   const std::map<std::string, std::string> pictures = files_by_stem(set.root / set.pictures, has_image_name);
+  const fs::path mask_folder = set.root / "SegmentationClass";
+  const std::map<std::string, std::string> masks = files_by_stem(mask_folder, is_png);
   DLPIPE_ASSIGN_OR_RETURN(const auto splits, names_of(set, xmls));
   for (const auto& [split, names] : splits) {
-    folders_.push_back({(set.root / set.pictures).lexically_normal().string(), set.prefix, split});
+    folders_.push_back({(set.root / set.pictures).lexically_normal().string(), set.prefix, split,
+                        mask_folder.lexically_normal().string()});
     for (const std::string& name : names) {
       if (options_.stop_requested && options_.stop_requested())
         return Status(ErrorCode::kCancelled,
@@ -208,6 +220,7 @@ Status VocSource::add_set(const Set& set) {
       AnnotatedPicture found;
       found.part = folders_.size() - 1;
       if (picture != pictures.end()) found.path = picture->second;
+      if (const auto mask = masks.find(name); mask != masks.end()) found.mask_file = mask->second;
       DLPIPE_RETURN_IF_ERROR(add_picture(set, name, xml == xmls.end() ? "" : xml->second, std::move(found)));
     }
   }

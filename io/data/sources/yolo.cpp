@@ -1,6 +1,7 @@
 // YOLO: a .txt of objects for each picture, at the picture's path with images/ instead of labels/, or beside it. SRC is a
 // data.yaml that names classes and splits, a folder with one, or a folder with images/ and labels/. Boxes are stored in
 // shares of the picture, of which ingest makes pixels. A picture without a .txt has no objects.
+// Polygons become one mask per picture, beside the boxes around them.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -91,6 +92,10 @@ class YoloSource final : public Source {
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
     return pictures_.read(entry);
   }
+  Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
+                                               std::string_view reference) const override {
+    return pictures_.read_mask(entry, reference);
+  }
   Result<Link> where(const SourceEntry& entry) const override { return pictures_.where(entry); }
 
  private:
@@ -112,7 +117,6 @@ class YoloSource final : public Source {
   std::vector<AnnotatedPictures::Part> folders_;
   std::vector<AnnotatedPicture> found_;
   int64_t without_labels_ = 0;
-  int64_t polygons_ = 0;
 };
 
 Status YoloSource::read_names(const fs::path& root) {
@@ -194,10 +198,10 @@ Status YoloSource::add_picture(std::string path) {
   if (!parsed.ok()) {
     picture.problem = concat(printable(labels), " ", parsed.status().message());
   } else {
-    polygons_ += parsed->polygons;
     picture.boxes = std::move(parsed->boxes);
     picture.labels = std::move(parsed->classes);
     picture.points = std::move(parsed->points);
+    picture.outlines = std::move(parsed->outlines);
   }
   found_.push_back(std::move(picture));
   return {};
@@ -263,15 +267,12 @@ void YoloSource::warn(SourceListing& listing) const {
   if (without_labels_ > 0)
     listing.warnings.push_back(concat("[ingest] ", human_count(without_labels_),
                                       " pictures have no label file and become samples without objects"));
-  if (polygons_ > 0)
-    listing.warnings.push_back(concat("[ingest] left aside: ", human_count(polygons_),
-                                      " polygons; dlpipe takes the boxes around them"));
 }
 
 Result<SourceListing> YoloSource::list() {
   folders_.clear();
   found_.clear();
-  without_labels_ = polygons_ = 0;
+  without_labels_ = 0;
   DLPIPE_RETURN_IF_ERROR(find_config());
   DLPIPE_RETURN_IF_ERROR(add_splits());
   if (found_.empty())

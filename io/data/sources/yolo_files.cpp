@@ -128,7 +128,10 @@ Status add_line(const std::vector<double>& numbers, const Config& config, Labels
       high[(i + 1) % 2] = std::max(high[(i + 1) % 2], numbers[i]);
     }
     add_box(low[0], low[1], high[0], high[1], labels);
-    ++labels.polygons;
+    Outline outline;
+    outline.object = labels.classes.size();
+    outline.polygons.emplace_back(numbers.begin() + 1, numbers.end());
+    labels.outlines.push_back(std::move(outline));
   } else {
     return wrong(concat(numbers.size(), " numbers; a class and a box are ", pose,
                         config.points == 0 ? ", a class and a polygon 7, 9, ..." : " with key points"));

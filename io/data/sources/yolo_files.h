@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/io/data/sources/outlines.h"
 
 namespace dlpipe::data::yolo {
 
@@ -26,8 +27,8 @@ Result<Config> parse_config(std::string_view text);
 struct Labels {
   std::vector<float> boxes;  // x_min, y_min, x_max, y_max, shares of the picture's width and height
   std::vector<int64_t> classes;
-  std::vector<float> points;  // x, y, visible
-  int64_t polygons = 0;       // objects that were outlined; their boxes are around them
+  std::vector<float> points;      // x, y, visible
+  std::vector<Outline> outlines;  // of objects that are polygons, in shares; their boxes are around them
 };
 
 /// `config` says how many classes (none: any) and key points there are. kCorrupt names the line.

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include "dlpipe/io/data/codec/mask.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
+#include "tests/io/data/codec/image_files.h"
 #include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/temp_dir.h"
 
@@ -47,7 +49,7 @@ TEST_F(CocoSource, ObjectsAreBoxesWithTheirClassesInTheOrderOfIds) {
                     {"image_id": 10, "category_id": 3, "bbox": [0, 0, 640, 480], "iscrowd": 1,
                      "segmentation": {"counts": [1, 2], "size": [480, 640]}})")));
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"car", "dog", "bottle"}));
-  EXPECT_EQ(field_names(listing), (std::vector<std::string>{"boxes", "box_labels", "crowd"}));
+  EXPECT_EQ(field_names(listing), (std::vector<std::string>{"boxes", "box_labels", "crowd", "mask"}));
   EXPECT_EQ(listing.fields[1].of, "boxes");
   ASSERT_EQ(listing.entries.size(), 2u);
   const SourceEntry& first = listing.entries[0];
@@ -57,9 +59,69 @@ TEST_F(CocoSource, ObjectsAreBoxesWithTheirClassesInTheOrderOfIds) {
   EXPECT_EQ(floats(first.extra[0]), (std::vector<float>{1.5f, 2, 11.5f, 22, 0, 0, 640, 480}));
   EXPECT_EQ(decode_labels(first.extra[1]), (std::vector<int64_t>{1, 0}));
   EXPECT_EQ(floats(first.extra[2]), (std::vector<float>{0, 1}));
-  EXPECT_EQ(listing.entries[1].extra, (std::vector<std::string>{"", "", ""})) << "a picture without objects";
+  EXPECT_EQ(listing.entries[1].extra, (std::vector<std::string>{"", "", "", ""}))
+      << "a picture without objects";
   EXPECT_EQ(value_or_throw(source_->read(first)).size(), 1u);
-  EXPECT_NE(warnings_of(listing).find("2 masks"), std::string::npos) << warnings_of(listing);
+}
+
+/// A picture's mask as its rows of digits; 255 as '?'.
+std::string mask_of(const Source& source, const SourceEntry& entry) {
+  const auto png = source.read_referred(entry, entry.extra.back());
+  if (!png.ok()) return png.status().message();
+  MaskDecoder decoder;
+  const ConstImageView mask = value_or_throw(decoder.decode(*png));
+  std::string text;
+  for (int y = 0; y < mask.height; ++y) {
+    for (int x = 0; x < mask.width; ++x)
+      text += mask.row(y)[x] == 255 ? '?' : static_cast<char>('0' + mask.row(y)[x]);
+    text += '\n';
+  }
+  return text;
+}
+
+TEST_F(CocoSource, PolygonsAndRunsBecomeAMask) {
+  for (const char* file : {"val2017/1.png", "val2017/2.png"}) {
+    Pixels pixels(6, 4, 3);
+    const auto png = value_or_throw(encode_png(pixels.view()));
+    write_text(dir / file, std::string(reinterpret_cast<const char*>(png.data()), png.size()));
+  }
+  const SourceListing listing = value_or_throw(list(json_of(
+      R"({"id": 1, "file_name": "1.png", "width": 6, "height": 4}, {"id": 2, "file_name": "2.png"})",
+      R"({"image_id": 1, "category_id": 18, "bbox": [1, 1, 3, 2], "segmentation": [[1, 1, 4, 1, 4, 3, 1, 3]]},
+                      {"image_id": 1, "category_id": 3, "bbox": [3, 0, 1, 4], "iscrowd": 1,
+                       "segmentation": {"counts": [12, 4, 8], "size": [4, 6]}},
+                      {"image_id": 1, "category_id": 44, "bbox": [5, 3, 9, 9]},
+                      {"image_id": 2, "category_id": 3, "bbox": [0, 0, 2, 4], "segmentation":
+                       {"counts": "08`0", "size": [4, 6]}})")));
+  EXPECT_EQ(mask_of(*source_, listing.entries[0]), "000100\n022?00\n022?00\n00010?\n");
+  EXPECT_EQ(mask_of(*source_, listing.entries[1]), "110000\n110000\n110000\n110000\n");
+  EXPECT_NE(warnings_of(listing).find("1 object has a box, but no outline: masks hold 255 in it"),
+            std::string::npos)
+      << warnings_of(listing);
+  EXPECT_EQ(listing.entries[0].extra.back(), value_or_throw(source_->list()).entries[0].extra.back());
+  // Classes that were numbered anew, as --classes-from and several inputs do, are those of the mask, too.
+  SourceEntry renumbered = listing.entries[1];
+  renumber_labels(listing.fields, renumbered, [](int64_t label) { return label + 5; });
+  EXPECT_EQ(mask_of(*source_, renumbered), "660000\n660000\n660000\n660000\n");
+}
+
+TEST_F(CocoSource, OutlinesThatCantBeReadAreLeftAsideAndCounted) {
+  const std::string good =
+      R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, 1, 1], "segmentation": [[0, 0, 1, 0, 1, 1]]}, )";
+  for (const char* outline :
+       {R"([[1, 2, 3, 4]])", R"([1, 2, 3, 4, 5, 6])", R"([["a", 2, 3, 4, 5, 6]])", R"("x")",
+        R"({"counts": [1]})", R"({"counts": [-1], "size": [480, 640]})",
+        R"({"counts": "o", "size": [480, 640]})", R"({"counts": [], "size": [480, 640]})",
+        R"({"counts": [1], "size": [0, 640]})"}) {
+    const SourceListing listing = value_or_throw(list(json_of(
+        kPictures, good + R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, 1, 1], "segmentation": )" +
+                       outline + "}")));
+    EXPECT_EQ(listing.entries[0].problem, "");
+    EXPECT_NE(warnings_of(listing).find(
+                  "1 outline that can't be read, the first one of 1.jpg: its 'segmentation' "),
+              std::string::npos)
+        << outline << warnings_of(listing);
+  }
 }
 
 TEST_F(CocoSource, KeyPointsAreOfTheirBoxes) {

@@ -65,6 +65,22 @@ TEST_F(VocSource, PixelsFromOneBecomeBoxesFromZero) {
   EXPECT_EQ(value_or_throw(source_->read(first)).size(), 1u);
 }
 
+TEST_F(VocSource, PngsOfClassesAreMasks) {
+  write_set("VOC2012");
+  write_text(dir / "VOC2012/SegmentationClass/2007_2.png", "mask");
+  write_text(dir / "VOC2012/SegmentationObject/2007_3.png", "objects");
+  write_text(dir / "VOC2012/SegmentationClass/2007_9.png", "of no picture");
+  const SourceListing listing = value_or_throw(list({dir / "VOC2012", ""}));
+  EXPECT_EQ(field_names(listing), (std::vector<std::string>{"boxes", "box_labels", "difficult", "mask"}));
+  EXPECT_EQ(listing.fields[3].kind, FieldKind::kMask);
+  EXPECT_EQ(listing.entries[0].extra[3], "");
+  EXPECT_EQ(value_or_throw(source_->read_referred(listing.entries[1], listing.entries[1].extra[3])).size(),
+            4u);
+  write_text(dir / "VOC2012/SegmentationClass/2007_2.png", "other");
+  EXPECT_EQ(source_->read_referred(listing.entries[1], listing.entries[1].extra[3]).status().code(),
+            ErrorCode::kChanged);
+}
+
 TEST_F(VocSource, ListsMakeSplitsOfEachYear) {
   write_set("VOCdevkit/VOC2007");
   write_set("VOCdevkit/VOC2012");
