@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
+#include <span>
 #include <vector>
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/data/schema.h"
 
 namespace dlpipe::run {
@@ -87,6 +88,18 @@ Result<ModelFields> model_fields(const std::string& dataset, bool takes_tokens) 
     }
   }
   return fields;
+}
+
+Status check_samples_have_classes(std::string_view command, const data::Dataset& dataset,
+                                  const std::string& unused) {
+  const std::span<const int64_t> counts = dataset.class_counts();
+  const int64_t without = dataset.size() - std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  if (without == 0) return {};
+  return misuse(
+      command, without, " of ", dataset.size(), " samples of ", dataset.directory(),
+      " have no class; one class per picture is what dlpipe trains on so far",
+      unused.empty() ? "" : concat(", not ", unused), "; ingest with class folders or --label COLUMN",
+      unused.empty() ? "" : ", or take the fields to a training of your own by dlpipe.Loader in Python");
 }
 
 Status check_input_kind(const std::string& model, bool takes_tokens, const std::string& dataset,

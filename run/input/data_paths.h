@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/io/data/dataset.h"
 
 namespace dlpipe::run {
 
@@ -30,6 +32,10 @@ struct ModelFields {
   std::string unused;
 };
 Result<ModelFields> model_fields(const std::string& dataset, bool takes_tokens);
+/// kMisuse, by `command`, where pictures have no class of their own: it names the fields that they have instead, ModelFields::unused,
+/// and what to do. Reads no record.
+Status check_samples_have_classes(std::string_view command, const data::Dataset& dataset,
+                                  const std::string& unused);
 /// kMisuse where `model` takes tokens and the dataset has pictures, or the other way round.
 Status check_input_kind(const std::string& model, bool takes_tokens, const std::string& dataset,
                         int channels);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
 
 #include "dlpipe/base/refuse.h"
@@ -71,23 +70,19 @@ std::string with_normalization_of(const WeightsSource& init, int channels, const
   return concat(config.augment, config.augment.empty() ? "" : " ", known.op);
 }
 
-void check_input(const SessionOptions& session, const pipeline::Loader& loader, const ModelState& model,
+void check_input(const SessionOptions& session, const pipeline::Loader& loader,
                  const std::string& unused_fields) {
+  const data::Dataset& dataset = loader.dataset();
   const bool wants_tokens = session.model->input == engine::ModelInput::kTokens;
   const bool has_input =
       wants_tokens ? token_field(loader.schema()) != nullptr
                    : image_field(loader.schema()) != nullptr && label_field(loader.schema()) != nullptr;
-  if (!has_input || model.classes.empty()) {
+  if (!has_input || (wants_tokens && dataset.classes().empty())) {
     refuse("train", session.config.model, " takes ",
-           wants_tokens ? "sequences of tokens" : "images with classes", ", and ",
-           loader.dataset().directory(), " has none");
+           wants_tokens ? "sequences of tokens" : "images with classes", ", and ", dataset.directory(),
+           " has none");
   }
-  const std::span<const int64_t> counts = loader.dataset().class_counts();
-  const int64_t with_class = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-  if (!wants_tokens && with_class < loader.dataset().size())
-    refuse("train", loader.dataset().size() - with_class, " samples of ", loader.dataset().directory(),
-           " have no class; dlpipe trains on one class per picture so far",
-           unused_fields.empty() ? "" : concat(", not on ", unused_fields));
+  if (!wants_tokens) throw_if_error(check_samples_have_classes("train", dataset, unused_fields));
   if (wants_tokens && session.eval.views != Views::kOne)
     refuse("train", "--tta is for pictures; ", session.config.model, " takes tokens");
 }
@@ -106,7 +101,7 @@ ModelState model_state_of(const SessionOptions& session, const pipeline::Loader&
   model.dtype = config.dtype;
   model.loss = config.loss;
   model.metrics = config.metrics;
-  check_input(session, loader, model, unused_fields);
+  check_input(session, loader, unused_fields);
   if (session.model->input == engine::ModelInput::kTokens) {
     model.arguments.length = token_field(loader.schema())->shape[0] - 1;
     return model;
@@ -192,10 +187,13 @@ void open_val(const SessionOptions& session, const Notes& notes, SessionData& da
   options.augment = data.model.val_augment;
   options.channels = static_cast<int>(data.model.arguments.channels);
   options.epochs = 1;
-  options.fields = fields_of(session, directory).names;
+  const ModelFields fields = fields_of(session, directory);
+  options.fields = fields.names;
   use_device(session, options);
   data.val = value_or_throw(pipeline::Loader::open(options));
   data.val_id = data.val->dataset().id();
+  if (session.model->input != engine::ModelInput::kTokens)
+    throw_if_error(check_samples_have_classes("train", data.val->dataset(), fields.unused));
   throw_if_error(check_dataset("val-id", directory, data.val_id, config));
   throw_if_error(check_classes(config.data, data.model.classes, directory, data.val->dataset().classes()));
 }

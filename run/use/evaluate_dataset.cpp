@@ -133,6 +133,9 @@ Evaluation evaluate_dataset(const EvaluateOptions& options, const Registries& re
   if (takes_tokens && (options.report || options.on_sample)) {
     refuse("eval", "--report and --predictions are for pictures; ", state.model, " takes tokens");
   }
+  if (!takes_tokens)
+    throw_if_error(check_samples_have_classes(
+        "eval", *dataset, value_or_throw(model_fields(data.directory, takes_tokens)).unused));
   throw_if_error(check_classes(evaluation.model.path, state.classes, data.directory, dataset->classes()));
   if (options.report) evaluation.classes = value_or_throw(ClassReport::make(state.arguments.classes));
 
