@@ -132,6 +132,11 @@ Result<std::shared_ptr<const Dataset>> Dataset::open(const std::string& director
   if (!fs::is_directory(directory, error)) {
     if (error && error != std::errc::no_such_file_or_directory)
       return status_from_errno("dataset", concat("cannot open ", directory), error.value());
+    if (fs::exists(directory, error))
+      return Status(
+          ErrorCode::kNotFound,
+          concat("[dataset] ", directory, " is no dataset but a file; make one of it with `dlpipe ingest ",
+                 directory, " DST`"));
     return Status(ErrorCode::kNotFound, concat("[dataset] no dataset ", directory,
                                                "; make one with `dlpipe ingest SRC ", directory, "`"));
   }
@@ -146,7 +151,7 @@ Result<std::shared_ptr<const Dataset>> Dataset::open(const std::string& director
   } else if (!fs::exists(directory + "/data.mdb", error)) {
     return Status(ErrorCode::kNotFound,
                   concat("[dataset] ", directory, " is no dataset: it has no data.mdb; make one with ",
-                         "`dlpipe ingest SRC DST`"));
+                         "`dlpipe ingest ", directory, " DST`"));
   }
   try {
     DLPIPE_RETURN_IF_ERROR(impl->open_tables());

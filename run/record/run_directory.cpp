@@ -47,8 +47,13 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::create(const std::string& pa
 Result<std::unique_ptr<RunDirectory>> RunDirectory::reopen(const std::string& path) {
   std::error_code error;
   if (!fs::exists(path + "/config.toml", error)) {
-    return Status(ErrorCode::kNotFound,
-                  concat("[run] ", path, " holds no run (no config.toml); give a run directory"));
+    const bool has_begun = fs::exists(path + "/checkpoints", error);
+    return Status(
+        ErrorCode::kNotFound,
+        concat("[run] ", path,
+               has_begun ? " holds no run yet: it was stopped before its first step; give the command "
+                           "that began it again"
+                         : " holds no run (no config.toml); give a run directory"));
   }
   std::unique_ptr<RunDirectory> directory(new RunDirectory(path));
   DLPIPE_RETURN_IF_ERROR(directory->lock());

@@ -1,12 +1,18 @@
 #include "dlpipe/run/train/linked_data.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <functional>
+#include <thread>
 
+#include "dlpipe/augment/chain.h"
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/base/threads.h"
 #include "dlpipe/engine/collective/collective.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/run/ingest/ingest.h"
@@ -68,11 +74,14 @@ std::string counts_text(const ingest::IngestReport& report) {
                 printable(first.path), ": ", printable(first.reason));
 }
 
+using Stop = std::function<bool()>;
+
 /// The dataset of links, `to`, to the pictures at `path`.
 void link(const SessionOptions& session, const std::string& path, const std::string& to,
-          const std::string& classes_from, const Notes& notes) {
+          const std::string& classes_from, const Stop& stop, const Notes& notes) {
   ingest::IngestOptions options = link_options(session, path, to);
   options.classes_from = classes_from;
+  options.stop_requested = stop;
   options.on_warning = [&](const std::string& warning) { tell(notes, warning); };
   tell(notes, concat(path, " is no dataset: its pictures are linked, each file is read once; `dlpipe ingest ",
                      path, " DST` makes a dataset that trains faster"));
@@ -83,11 +92,66 @@ void link(const SessionOptions& session, const std::string& path, const std::str
     told_ns = now_ns();
     tell(notes, concat("linked ", human_count(progress.done), " of ", human_count(progress.total), " files"));
   });
+  if (const Status& status = report.status();
+      status.code() == ErrorCode::kMisuse || status.code() == ErrorCode::kUnsupported)
+    throw Error(Status(status.code(), concat(status.message(), "; or make a dataset of it: dlpipe ingest ",
+                                             printable(path), " DST, and give that")));
   throw_if_error(report.status());
   tell(notes, concat("linked ", counts_text(*report), " in ", human_seconds(report->seconds), ": ", to));
 }
 
+/// Reading all files may take much longer than --peer-timeout: meanwhile the ranks hear of each other again and again.
+/// All of them throw where `work` fails; what went wrong is the first rank's to say.
+void first_rank_works(engine::Collective& ranks, const std::function<void(const Stop&)>& work) {
+  constexpr const char* kWhat = "the links to the pictures";
+  constexpr std::string_view kDone = "done";
+  constexpr std::string_view kFailed = "failed";
+  if (ranks.rank() != 0) {
+    while (true) {
+      const std::string heard = value_or_throw(ranks.gather({}, kWhat)).front();
+      if (heard == kDone) return;
+      if (heard == kFailed) throw Error(Status(ErrorCode::kCancelled, "[train] the first process failed"));
+    }
+  }
+  std::atomic<bool> stop = false;
+  Threads worker("train", 1, [&](int) { work([&] { return stop.load(); }); });
+  while (worker.running() > 0) {
+    constexpr std::chrono::milliseconds kInterval{50};
+    std::this_thread::sleep_for(kInterval);
+    const Status others = ranks.gather({}, kWhat).status();
+    if (others.ok()) continue;
+    stop = true;
+    (void)worker.join();  // what it says is that it was stopped
+    throw Error(others);
+  }
+  const Status worked = worker.join();
+  const Status others = ranks.gather(worked.ok() ? kDone : kFailed, kWhat).status();
+  throw_if_error(worked);
+  throw_if_error(others);
+}
+
+/// What is written wrong is said before all files are read.
+void check_chains(const SessionOptions& options) {
+  for (const std::string* chain : {&options.config.augment, &options.config.val_augment})
+    value_or_throw(augment::Chain::parse(*chain, options.registries.augmentations));
+}
+
+/// `option` becomes the dataset at `links`; the run remembers of which pictures.
+void use_links(TrainConfig& config, const PathOption& option, const std::string& links) {
+  config.record[pictures_key(option)] = config.*option.path;
+  config.*option.path = links;
+}
+
 }  // namespace
+
+std::string pictures_key(const PathOption& option) {
+  return concat(option.name, "-pictures");
+}
+
+std::string links_of(const std::string& run_directory, const PathOption& option) {
+  const std::string below = option.path == &TrainConfig::data ? "linked" : concat("linked-", option.name);
+  return (fs::absolute(run_directory) / below).lexically_normal().string();
+}
 
 void link_pictures(SessionOptions& options, const std::string& run_directory, const Notes& notes) {
   TrainConfig& config = options.config;
@@ -103,15 +167,23 @@ void link_pictures(SessionOptions& options, const std::string& run_directory, co
       refuse("train", "the run directory ", run_directory, " lies inside of the pictures' folder ", *raw,
              "; choose another --out");
   }
-  const std::string linked = run_directory + "/linked";
-  const std::string linked_val = run_directory + "/linked-val";
-  const bool is_first = options.rank() == 0;
-  if (data && is_first) link(options, config.data, linked, {}, notes);
-  if (data) config.data = linked;
-  if (val && is_first)
-    link(options, config.val, linked_val, value_or_throw(training_data(config.data)), notes);
-  if (val) config.val = linked_val;
-  if (options.ranks != nullptr) value_or_throw(options.ranks->gather({}, "the links to the pictures"));
+  check_chains(options);
+  const PathOption data_option{"data", &TrainConfig::data};
+  const PathOption val_option{"val", &TrainConfig::val};
+  const std::string linked = links_of(run_directory, data_option);
+  const std::string linked_val = links_of(run_directory, val_option);
+  const auto work = [&, pictures = config.data, val_pictures = config.val](const Stop& stop) {
+    if (data) link(options, pictures, linked, {}, stop, notes);
+    if (val)
+      link(options, val_pictures, linked_val, value_or_throw(training_data(data ? linked : pictures)), stop,
+           notes);
+  };
+  if (options.ranks != nullptr)
+    first_rank_works(*options.ranks, work);
+  else
+    work({});
+  if (data) use_links(config, data_option, linked);
+  if (val) use_links(config, val_option, linked_val);
 }
 
 }  // namespace dlpipe::run

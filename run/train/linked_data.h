@@ -2,13 +2,21 @@
 // leave where it is). A dataset of links to them is made beside the run, which from then on is the run's dataset.
 #pragma once
 
+#include <string>
+
+#include "dlpipe/run/config/config.h"
 #include "dlpipe/run/train/session_options.h"
 
 namespace dlpipe::run {
 
 /// Where --data or --val are no datasets but pictures: makes datasets of links to them, in `run_directory`, and sets the
-/// options to these. Of several ranks the first one makes them and the others wait. Tells what it does. Reads each file
-/// once, for sizes and checksums, and decodes a few hundred pictures for mean and standard deviation.
+/// options to these. Of several ranks the first one makes them and the others wait, however long it takes. Tells what it
+/// does. Reads each file once, for sizes and checksums, and decodes a few hundred pictures for mean and standard deviation.
 void link_pictures(SessionOptions& options, const std::string& run_directory, const Notes& notes);
+
+/// The run's own dataset of links to the pictures that `option`, --data or --val, names; absolute.
+std::string links_of(const std::string& run_directory, const PathOption& option);
+/// In TrainConfig::record: the pictures that `option` named, where it is links_of() the run now.
+std::string pictures_key(const PathOption& option);
 
 }  // namespace dlpipe::run

@@ -6,6 +6,7 @@
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/run/train/linked_data.h"
 
 namespace dlpipe::run {
 
@@ -60,6 +61,10 @@ Status change_for_resume(const std::string& directory,
   for (const PathOption& option : kPathOptions) {
     std::string& path = config.*option.path;
     if (path.empty()) continue;
+    if (config.record.contains(pictures_key(option))) {  // the run may have been moved since
+      path = links_of(directory, option);
+      continue;
+    }
     const auto typed = config.record.find(typed_key(option));
     if (!exists(path) && typed != config.record.end() && exists(typed->second)) path = typed->second;
     path = absolute(path);
@@ -76,6 +81,7 @@ Status change_for_resume(const std::string& directory,
     for (const PathOption& path : kPathOptions) {
       if (name != path.name) continue;
       config.record[typed_key(path)] = text;
+      config.record.erase(pictures_key(path));
       config.*path.path = absolute(text);
     }
   }

@@ -132,6 +132,27 @@ TEST_F(Launch, ProcessesThatDifferSayItOnce) {
   EXPECT_EQ(typo.err.find("--modle", typo.err.find("--modle") + 1), std::string::npos) << typo.err;
 }
 
+TEST_F(Launch, ProcessesTrainOnAFolderOfPictures) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "4"}).exit_code, 0);
+  const auto words = [&](const std::string& data, const std::string& out) {
+    return Words{
+        "train", "--data",   data, "--val",      folder / "pictures", "--model",  "lenet", "--batch",
+        "16",    "--grains", "8",  "--schedule", "constant",          "--epochs", "2",     "--peer-timeout",
+        "3",     "--out",    out};
+  };
+  ASSERT_EQ(run_dlpipe(words(folder / "pictures", folder / "one")).exit_code, 0);
+  const Outcome outcome = run_dlpipe(launched({"--np", "2"}, words(folder / "pictures", folder / "two")));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  expect_same_run(folder / "one", folder / "two");
+  // What the first process says, and the others only know to have happened.
+  ASSERT_EQ(std::system(("tar -C " + folder / "pictures" + " -czf " + folder / "a.tgz" + " .").c_str()), 0);
+  const Outcome packed = run_dlpipe(launched({"--np", "2"}, words(folder / "a.tgz", folder / "run")));
+  EXPECT_NE(packed.exit_code, 0);
+  EXPECT_NE(packed.err.find("make a dataset of it: dlpipe ingest "), std::string::npos) << packed.err;
+  EXPECT_EQ(packed.err.find("the first process failed"), std::string::npos) << packed.err;
+}
+
 TEST_F(Launch, ATermSavesAndExitsThree) {
   ScratchDirectory folder;
   const std::string run = folder / "run";

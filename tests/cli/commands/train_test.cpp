@@ -105,6 +105,91 @@ TEST(Train, PicturesAreTrainedOnWithoutAnIngest) {
   EXPECT_NE((verified.out + verified.err).find("disc/00003.jpg"), std::string::npos) << verified.out;
 }
 
+TEST(Train, ARunOnPicturesGoesOnFromAnywhereAndAfterItWasMoved) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "4"}).exit_code, 0);
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path());  // all paths are given from here
+  const Outcome began =
+      run_dlpipe({"train", "--data", "pictures", "--val", "pictures", "--model", "lenet", "--batch", "16",
+                  "--schedule", "constant", "--max-steps", "2", "--out", "run"});
+  fs::current_path(before);
+  ASSERT_EQ(began.exit_code, 0) << began.err;
+  const Outcome elsewhere =
+      run_dlpipe({"train", "--resume", folder / "run", "--max-steps", "3", "--epochs", "9"});
+  EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.err;
+  fs::rename(folder / "run", folder / "moved");
+  const Outcome moved = run_dlpipe({"train", "--resume", folder / "moved", "--max-steps", "4"});
+  EXPECT_EQ(moved.exit_code, 0) << moved.err;
+  EXPECT_EQ(moved.err.find("is no dataset"), std::string::npos) << "nothing is linked again: " << moved.err;
+  // Pictures may be named again, too: the same ones.
+  const Outcome named =
+      run_dlpipe({"train", "--resume", folder / "moved", "--max-steps", "5", "--data", folder / "pictures"});
+  EXPECT_EQ(named.exit_code, 0) << named.err;
+}
+
+TEST(Train, PicturesOfATarAreTrainedAndValidatedOn) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "4"}).exit_code, 0);
+  ASSERT_EQ(std::system(("tar -C " + folder / "pictures" + " -cf " + folder / "a.tar" + " .").c_str()), 0);
+  const Outcome outcome =
+      run_dlpipe({"train", "--data", folder / "a.tar", "--val", folder / "a.tar", "--model", "lenet",
+                  "--batch", "16", "--schedule", "constant", "--epochs", "1", "--out", folder / "run"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("(40 samples, "), std::string::npos) << outcome.err;
+}
+
+// What a wrong word costs: no reading of all files.
+TEST(Train, WrongChainsAreNamedBeforePicturesAreLinked) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "2"}).exit_code, 0);
+  for (const char* option : {"--augment", "--val-augment"}) {
+    const Outcome outcome = run_dlpipe({"train", "--data", folder / "pictures", "--model", "lenet", "--batch",
+                                        "4", option, "hflp", "--out", folder / "run"});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_NE(outcome.err.find("did you mean 'hflip'?"), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find("linked"), std::string::npos) << outcome.err;
+    EXPECT_FALSE(fs::exists(folder / "run"));
+  }
+}
+
+/// As Ctrl-C or a kill in the middle of linking leaves it: a run that holds no config yet.
+TEST(Train, ARunThatWasStoppedWhileItLinkedSaysHowToGoOn) {
+  ScratchDirectory folder;
+  fs::create_directories(folder / "run/checkpoints");
+  fs::create_directories(folder / "run/linked.partial");
+  const Outcome outcome = run_dlpipe({"train", "--resume", folder / "run"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find("stopped before its first step; give the command that began it again"),
+            std::string::npos)
+      << outcome.err;
+}
+
+TEST(Train, ControlCWhileItLinksLosesNothing) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "400", "--size", "24"}).exit_code, 0);
+  const std::string run = folder / "run";
+  const std::vector<std::string> words = {
+      "train",      "--data",   folder / "pictures", "--model", "lenet",       "--batch", "16",
+      "--schedule", "constant", "--max-steps",       "2",       "--val-every", "never",   "--out",
+      run};
+  bool was_interrupted = false;
+  for (int i = 0; i < 50 && !was_interrupted; ++i) {
+    fs::remove_all(run);
+    RunningProgram program(words);
+    while (!program.ended() && !fs::exists(run + "/linked.partial/ingest.list"))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    program.send(SIGINT);
+    program.wait();
+    was_interrupted = fs::exists(run + "/linked.partial");
+  }
+  ASSERT_TRUE(was_interrupted);
+  const Outcome again = run_dlpipe(words);
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_NE(again.err.find("linked 4,000 pictures"), std::string::npos) << again.err;
+  EXPECT_EQ(run_dlpipe({"verify", run + "/linked"}).exit_code, 0);
+}
+
 TEST(Train, PicturesThatCantBeLinkedAreNamed) {
   ScratchDirectory folder;
   ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "2"}).exit_code, 0);
@@ -122,6 +207,58 @@ TEST(Train, PicturesThatCantBeLinkedAreNamed) {
   EXPECT_NE(train(folder / "none", folder / "run").find("no dataset"), std::string::npos);
   std::ofstream(folder / "a.txt") << std::string(4000, 'a');
   EXPECT_NE(train(folder / "a.txt", folder / "run").find("is in none"), std::string::npos);
+  ASSERT_EQ(std::system(("tar -C " + folder / "pictures" + " -czf " + folder / "a.tgz" + " .").c_str()), 0);
+  EXPECT_NE(train(folder / "a.tgz", folder / "run")
+                .find("make a dataset of it: dlpipe ingest " + folder / "a.tgz DST"),
+            std::string::npos);
+}
+
+// A dataset of `lines` about the pictures of `folder`, trained on as it is.
+static Outcome train_on_list(const ScratchDirectory& folder, const std::string& name,
+                             const std::string& lines, const std::vector<std::string>& fields) {
+  std::ofstream(folder / ("pictures/" + name)) << lines;
+  std::vector<std::string> ingest = {"ingest", folder / ("pictures/" + name), folder / (name + ".data")};
+  for (const std::string& field : fields) ingest.insert(ingest.end(), {"--field", field});
+  const Outcome ingested = run_dlpipe(ingest);
+  EXPECT_EQ(ingested.exit_code, 0) << ingested.err;
+  return run_dlpipe({"train", "--data", folder / (name + ".data"), "--model", "lenet", "--batch", "2",
+                     "--max-steps", "1", "--out", folder / (name + ".run")});
+}
+
+TEST(Train, FieldsThatItCantTrainOnYetAreNamedWithWhatToDo) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "2"}).exit_code, 0);
+  const auto expect_refused = [&](const Outcome& outcome, const std::string& count,
+                                  const std::string& fields) {
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    for (const std::string& part : {count + " samples of ", " have no class; ", ", not " + fields + ";",
+                                    std::string("--label COLUMN"), std::string("dlpipe.Loader")})
+      EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " in " << outcome.err;
+  };
+  expect_refused(
+      train_on_list(folder, "boxes.jsonl", R"({"path": "bar/00000.jpg", "box": [[1, 2, 9, 9]], "kind": ["a"]}
+{"path": "bar/00001.jpg", "box": [], "kind": []}
+)",
+                    {"box:boxes", "kind:labels:box"}),
+      "2 of 2", "box (boxes), kind (labels)");
+  expect_refused(
+      train_on_list(folder, "tags.csv", "path,tags\nbar/00000.jpg,a|b\nbar/00001.jpg,b\n", {"tags:labels"}),
+      "2 of 2", "tags (labels)");
+  expect_refused(
+      train_on_list(folder, "age.csv", "path,age\nbar/00000.jpg,3.5\nbar/00001.jpg,4\n", {"age:number"}),
+      "2 of 2", "age (tensor)");
+  // Fields beside a class are left aside, and said to be.
+  const Outcome both = train_on_list(
+      folder, "both.csv", "path,label,age\nbar/00000.jpg,a,3\nbar/00001.jpg,b,4\n", {"age:number"});
+  EXPECT_EQ(both.exit_code, 0) << both.err;
+  EXPECT_NE(both.err.find("lenet is not trained on age (tensor)"), std::string::npos) << both.err;
+  // And so of what is validated and judged on: classes a and b, which no picture has itself.
+  const Outcome val =
+      run_dlpipe({"train", "--data", folder / "both.csv.data", "--val", folder / "tags.csv.data", "--model",
+                  "lenet", "--batch", "2", "--max-steps", "1", "--out", folder / "val"});
+  expect_refused(val, "2 of 2", "tags (labels)");
+  expect_refused(run_dlpipe({"eval", "--ckpt", folder / "both.csv.run", folder / "tags.csv.data"}), "2 of 2",
+                 "tags (labels)");
 }
 
 TEST(Train, ControlCSavesAndExitsThree) {

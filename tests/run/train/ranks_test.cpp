@@ -1,10 +1,13 @@
 // One run computed by several ranks, here threads of one process: it has the bits of the run of one.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -89,6 +92,45 @@ class RanksTest : public SessionTest {
     return messages;
   }
 };
+
+/// Holds up the rank that is about to link pictures.
+class SlowNotes : public run::TrainObserver {
+ public:
+  void on_note(std::string_view text) override {
+    if (text.find("its pictures are linked") == std::string_view::npos) return;
+    has_waited = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  }
+  bool has_waited = false;
+};
+
+// Linking reads every file, which may take longer than --peer-timeout.
+TEST_F(RanksTest, TheOthersWaitForLinksForAsLongAsTheyTake) {
+  ScratchFolder runs;
+  SimulatedNetwork network(2, {.seed = 5, .peer_timeout_s = 1});
+  SlowNotes observer;
+  on_ranks(network, 2, [&](Collective& ranks) {
+    run::TrainConfig config = small(runs / "run");
+    config.data = data_.jpegs;
+    const bool is_first = ranks.rank() == 0;
+    const run::Session session(config, {}, is_first ? &observer : nullptr, &ranks);
+    EXPECT_TRUE(session.config().data.ends_with("/run/linked")) << session.config().data;
+    EXPECT_TRUE(ranks.close().ok());
+  });
+  EXPECT_TRUE(observer.has_waited);
+}
+
+TEST_F(RanksTest, WhatTheFirstOneCantLinkItSaysForAll) {
+  ScratchFolder runs;
+  std::filesystem::create_directories(runs / "pictures/a");
+  formats::write_file(runs / "pictures/a/1.jpg", "no picture");
+  const auto messages = refusals([&](int, run::TrainConfig& config) {
+    config.data = runs / "pictures";
+    config.out = runs / "run";
+  });
+  EXPECT_NE(messages[0].find("1.jpg"), std::string::npos) << messages[0];
+  EXPECT_EQ(messages[1], "") << "one of them says it";
+}
 
 TEST_F(RanksTest, AnyNumberOfRanksComputesTheSameRun) {
   expect_same_run(small(""), {2, 4, 8});
