@@ -34,7 +34,7 @@ TEST(InspectCommand, ShowsCountsAndPrintsJson) {
 static std::string squeezed(const std::string& text) {
   std::string out;
   for (const char c : text) {
-    if (c != ' ' || (!out.empty() && out.back() != ' ')) out += c;
+    if (c != ' ' || (!out.empty() && out.back() != ' ' && out.back() != '\n')) out += c;
   }
   return out;
 }

@@ -231,8 +231,9 @@ TEST(Train, FieldsThatItCantTrainOnYetAreNamedWithWhatToDo) {
   const auto expect_refused = [&](const Outcome& outcome, const std::string& count,
                                   const std::string& fields) {
     EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
-    for (const std::string& part : {count + " samples of ", " have no class; ", ", not " + fields + ";",
-                                    std::string("--label COLUMN"), std::string("dlpipe.Loader")})
+    const std::vector<std::string> parts = {count + " samples of ", " have no class; ",
+                                            ", not " + fields + ";", "--label COLUMN", "dlpipe.Loader"};
+    for (const std::string& part : parts)
       EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " in " << outcome.err;
   };
   expect_refused(

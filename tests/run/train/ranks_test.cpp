@@ -123,7 +123,7 @@ TEST_F(RanksTest, TheOthersWaitForLinksForAsLongAsTheyTake) {
 TEST_F(RanksTest, WhatTheFirstOneCantLinkItSaysForAll) {
   ScratchFolder runs;
   std::filesystem::create_directories(runs / "pictures/a");
-  formats::write_file(runs / "pictures/a/1.jpg", "no picture");
+  throw_if_error(formats::write_file(runs / "pictures/a/1.jpg", "no picture"));
   const auto messages = refusals([&](int, run::TrainConfig& config) {
     config.data = runs / "pictures";
     config.out = runs / "run";
