@@ -98,7 +98,7 @@ Status check_samples_have_classes(std::string_view command, const data::Dataset&
   return misuse(
       command, without, " of ", dataset.size(), " samples of ", dataset.directory(),
       " have no class; one class per picture is what dlpipe trains on so far",
-      unused.empty() ? "" : concat(", not ", unused), "; ingest with class folders or --label COLUMN",
+      unused.empty() ? "" : concat(", not on ", unused), "; ingest with class folders or --label COLUMN",
       unused.empty() ? "" : ", or take the fields to a training of your own by dlpipe.Loader in Python");
 }
 

@@ -46,7 +46,7 @@ bool holds_something(const std::string& folder, const std::string& run_directory
 bool is_raw(const std::string& path, const std::string& run_directory) {
   std::error_code ignored;
   if (path.empty()) return false;
-  if (!fs::exists(path, ignored)) return path.find_first_of("{*?[") != std::string::npos;
+  if (!fs::exists(path, ignored)) return is_pattern(path);
   if (fs::is_directory(path, ignored) && !holds_something(path, run_directory)) return false;
   const auto splits = data::split_names(path);
   return !fs::exists(path + "/data.mdb", ignored) && (!splits.ok() || splits->empty());
@@ -74,6 +74,25 @@ std::string counts_text(const ingest::IngestReport& report) {
                 printable(first.path), ": ", printable(first.reason));
 }
 
+/// Whether a directory is what link() makes and nothing else.
+bool holds_only_links(const std::string& directory) {
+  auto splits = data::split_names(directory);
+  if (!splits.ok()) return false;
+  if (splits->empty()) splits->emplace_back();
+  return std::all_of(splits->begin(), splits->end(), [&](const std::string& split) {
+    const auto dataset = data::Dataset::open(directory, split, data::Dataset::IdCheck::kLater);
+    return dataset.ok() && (*dataset)->links().has_value();
+  });
+}
+
+/// The links of a start before, to other pictures or to where they lay then, give way to those of this one.
+void replace(const std::string& links, const std::string& by) {
+  std::error_code error;
+  fs::remove_all(links, error);
+  if (!error) fs::rename(by, links, error);
+  if (error) throw Error(status_from_errno("train", concat("cannot replace ", links), error.value()));
+}
+
 using Stop = std::function<bool()>;
 
 /// The dataset of links, `to`, to the pictures at `path`.
@@ -86,12 +105,18 @@ void link(const SessionOptions& session, const std::string& path, const std::str
   tell(notes, concat(path, " is no dataset: its pictures are linked, each file is read once; `dlpipe ingest ",
                      path, " DST` makes a dataset that trains faster"));
   int64_t told_ns = now_ns();
-  const auto report = ingest::ingest(options, [&](const ingest::IngestProgress& progress) {
+  const auto on_progress = [&](const ingest::IngestProgress& progress) {
     constexpr int64_t kInterval_ns = 5'000'000'000;
     if (now_ns() - told_ns < kInterval_ns) return;
     told_ns = now_ns();
     tell(notes, concat("linked ", human_count(progress.done), " of ", human_count(progress.total), " files"));
-  });
+  };
+  auto report = ingest::ingest(options, on_progress);
+  if (report.status().code() == ErrorCode::kMisuse && holds_only_links(to)) {
+    options.destination = to + ".new";
+    report = ingest::ingest(options, on_progress);
+    if (report.ok()) replace(to, options.destination);
+  }
   if (const Status& status = report.status();
       status.code() == ErrorCode::kMisuse || status.code() == ErrorCode::kUnsupported)
     throw Error(Status(status.code(), concat(status.message(), "; or make a dataset of it: dlpipe ingest ",
@@ -143,6 +168,10 @@ void use_links(TrainConfig& config, const PathOption& option, const std::string&
 }
 
 }  // namespace
+
+bool is_pattern(const std::string& path) {
+  return path.find_first_of("{*?[") != std::string::npos;
+}
 
 std::string pictures_key(const PathOption& option) {
   return concat(option.name, "-pictures");

@@ -85,7 +85,7 @@ Status change_for_resume(const std::string& directory,
       config.*path.path = absolute(text);
     }
   }
-  if (!exists(config.data)) {
+  if (!exists(config.data) && !is_pattern(config.data)) {
     return {ErrorCode::kNotFound, concat("[train] the run's dataset ", config.data,
                                          " is not there; say with --data where it is now")};
   }

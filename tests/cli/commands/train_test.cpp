@@ -122,10 +122,23 @@ TEST(Train, ARunOnPicturesGoesOnFromAnywhereAndAfterItWasMoved) {
   const Outcome moved = run_dlpipe({"train", "--resume", folder / "moved", "--max-steps", "4"});
   EXPECT_EQ(moved.exit_code, 0) << moved.err;
   EXPECT_EQ(moved.err.find("is no dataset"), std::string::npos) << "nothing is linked again: " << moved.err;
-  // Pictures may be named again, too: the same ones.
+  // Pictures may be named again, too, and where they are now: the same ones.
   const Outcome named =
       run_dlpipe({"train", "--resume", folder / "moved", "--max-steps", "5", "--data", folder / "pictures"});
   EXPECT_EQ(named.exit_code, 0) << named.err;
+  fs::rename(folder / "pictures", folder / "elsewhere");
+  const Outcome elsewhere_now = run_dlpipe({"train", "--resume", folder / "moved", "--max-steps", "6",
+                                            "--data", folder / "elsewhere", "--val", folder / "elsewhere"});
+  EXPECT_EQ(elsewhere_now.exit_code, 0) << elsewhere_now.err;
+  EXPECT_FALSE(fs::exists(folder / "moved/quarantine.txt"));
+  // Others are refused, and the links stay.
+  ASSERT_EQ(run_dlpipe({"synth", folder / "others", "--per-class", "4", "--seed", "9"}).exit_code, 0);
+  std::ofstream(folder / "others.tgz") << "no archive";
+  EXPECT_NE(run_dlpipe({"train", "--resume", folder / "moved", "--data", folder / "others.tgz"}).exit_code,
+            0);
+  EXPECT_EQ(run_dlpipe({"verify", folder / "moved/linked"}).exit_code, 0);
+  const Outcome others = run_dlpipe({"train", "--resume", folder / "moved", "--data", folder / "others"});
+  EXPECT_NE(others.err.find("and the run began with"), std::string::npos) << others.err;
 }
 
 TEST(Train, PicturesOfATarAreTrainedAndValidatedOn) {
@@ -137,6 +150,46 @@ TEST(Train, PicturesOfATarAreTrainedAndValidatedOn) {
                   "--batch", "16", "--schedule", "constant", "--epochs", "1", "--out", folder / "run"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("(40 samples, "), std::string::npos) << outcome.err;
+  const Outcome more =
+      run_dlpipe({"train", "--resume", folder / "run", "--data", folder / "?.tar", "--epochs", "2"});
+  EXPECT_EQ(more.exit_code, 0) << more.err;
+}
+
+TEST(Train, PicturesInterruptedInTheFirstEpochResumeBitForBit) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "40", "--size", "32"}).exit_code, 0);
+  const auto words = [&](const std::string& out) {
+    return std::vector<std::string>{"train",
+                                    "--data",
+                                    folder / "pictures",
+                                    "--val",
+                                    folder / "pictures",
+                                    "--model",
+                                    "lenet",
+                                    "--batch",
+                                    "4",
+                                    "--epochs",
+                                    "1",
+                                    "--augment",
+                                    "pad_crop(32,4) hflip",
+                                    "--checkpoint-every",
+                                    "never",
+                                    "--val-every",
+                                    "never",
+                                    "--out",
+                                    out};
+  };
+  ASSERT_EQ(run_dlpipe(words(folder / "whole")).exit_code, 0);
+  const std::string run = folder / "run";
+  RunningProgram program(words(run));
+  ASSERT_TRUE(wait_for_step(program, run, 2));
+  program.send(SIGINT);
+  const Outcome stopped = program.wait();
+  EXPECT_EQ(stopped.exit_code, 3) << stopped.err;
+  const Outcome resumed = run_dlpipe({"train", "--resume", run});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_EQ(resumed.err.find("is no dataset"), std::string::npos) << resumed.err;
+  expect_same_run(folder / "whole", run);
 }
 
 // What a wrong word costs: no reading of all files.
@@ -232,7 +285,7 @@ TEST(Train, FieldsThatItCantTrainOnYetAreNamedWithWhatToDo) {
                                   const std::string& fields) {
     EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
     const std::vector<std::string> parts = {count + " samples of ", " have no class; ",
-                                            ", not " + fields + ";", "--label COLUMN", "dlpipe.Loader"};
+                                            ", not on " + fields + ";", "--label COLUMN", "dlpipe.Loader"};
     for (const std::string& part : parts)
       EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " in " << outcome.err;
   };
