@@ -13,7 +13,7 @@ from conftest import run_program
 from dlpipe.storing import StoringOptions
 
 #: of the program alone, and of the function alone
-PROGRAM = {"help", "json"}
+PROGRAM = {"help", "json", "quiet", "color"}
 FUNCTION = {"src", "dst", "progress", "storing"}
 
 
@@ -39,7 +39,7 @@ def test_transparent_pixels_stand_on_the_background(tmp_path):
         dlpipe.ingest(tmp_path / "src", data, **background)
         for images, _ in dlpipe.Loader(data, batch=2, train=False, as_="numpy"):
             assert np.array_equal(np.unique(images.reshape(-1, 3), axis=0), [colour])
-    with pytest.raises(dlpipe.MisuseError, match="--background red; give white, black or a colour"):
+    with pytest.raises(dlpipe.MisuseError, match="background red; give white, black or a colour"):
         dlpipe.ingest(tmp_path / "src", tmp_path / "red", background="red")
 
 
