@@ -2,18 +2,25 @@
 
 #include <algorithm>
 
+// Transforms keep vectors in arrays, which those of SVE and RVV can't be in; handed on one by one, those of gradients took a
+// fifth longer.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "dlpipe/engine/cpu/conv/winograd_kernels.cpp"
 #include <hwy/foreach_target.h>  // NOLINT: includes this file once a target
 
 #include <hwy/highway.h>
 
-#include "dlpipe/engine/cpu/conv/winograd_transforms-inl.h"
-
 HWY_BEFORE_NAMESPACE();
 namespace dlpipe::engine::cpu {
 namespace HWY_NAMESPACE {
 
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Points +-kA and +-kB: kA * kB = 1, kA^2 = 1/2, kB^2 = 2.
+constexpr float kA = 0.70710678118654752440f;
+constexpr float kB = 1.41421356237309504880f;
 constexpr int64_t kFrequencies = kWinogradFrequencies;
 constexpr int64_t kAhead = 2;  // tiles whose pixels are asked for early
 
@@ -48,6 +55,76 @@ HWY_INLINE void store([[maybe_unused]] D d, hn::Vec<D> value, uint16_t* to) {
   const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(du32, 0x40));
   const auto chosen = hn::IfThenElse(hn::RebindMask(du32, hn::IsNaN(value)), quiet, rounded);
   hn::StoreU(hn::DemoteTo(du16, hn::BitCast(di32, chosen)), du16, to);
+}
+
+// B^T: six pixels to six frequencies.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void transform_input(D d, const V (&x)[6], V (&y)[6]) {
+  const V two = hn::Set(d, 2.0f), half = hn::Set(d, 0.5f), five_halves = hn::Set(d, 2.5f);
+  const V a = hn::Set(d, kA), b = hn::Set(d, kB);
+  y[0] = hn::NegMulAdd(five_halves, x[2], hn::Add(x[0], x[4]));
+  y[5] = hn::NegMulAdd(five_halves, x[3], hn::Add(x[1], x[5]));
+  const V even_a = hn::NegMulAdd(two, x[2], x[4]), odd_a = hn::NegMulAdd(two, x[1], x[3]);
+  y[1] = hn::MulAdd(a, odd_a, even_a);
+  y[2] = hn::NegMulAdd(a, odd_a, even_a);
+  const V even_b = hn::NegMulAdd(half, x[2], x[4]), odd_b = hn::NegMulAdd(half, x[1], x[3]);
+  y[3] = hn::MulAdd(b, odd_b, even_b);
+  y[4] = hn::NegMulAdd(b, odd_b, even_b);
+}
+
+// A^T: six frequencies to four pixels.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void transform_output(D d, const V (&m)[6], V (&y)[4]) {
+  const V sum_a = hn::Add(m[1], m[2]), difference_a = hn::Sub(m[1], m[2]);
+  const V sum_b = hn::Add(m[3], m[4]), difference_b = hn::Sub(m[3], m[4]);
+  y[0] = hn::Add(hn::Add(m[0], sum_a), sum_b);
+  y[1] = hn::MulAdd(hn::Set(d, kA), difference_a, hn::Mul(hn::Set(d, kB), difference_b));
+  y[2] = hn::MulAdd(hn::Set(d, 0.5f), sum_a, hn::Add(sum_b, sum_b));
+  y[3] =
+      hn::MulAdd(hn::Set(d, 0.5f * kA), difference_a, hn::MulAdd(hn::Set(d, 2.0f * kB), difference_b, m[5]));
+}
+
+// A: four pixels to six frequencies.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void transform_gradient(D d, const V (&y)[4], V (&z)[6]) {
+  const V two = hn::Set(d, 2.0f), half = hn::Set(d, 0.5f);
+  const V a = hn::Set(d, kA), b = hn::Set(d, kB);
+  const V even_a = hn::MulAdd(half, y[2], y[0]), odd_a = hn::MulAdd(half, y[3], y[1]);
+  const V even_b = hn::MulAdd(two, y[2], y[0]), odd_b = hn::MulAdd(two, y[3], y[1]);
+  z[0] = y[0];
+  z[1] = hn::MulAdd(a, odd_a, even_a);
+  z[2] = hn::NegMulAdd(a, odd_a, even_a);
+  z[3] = hn::MulAdd(b, odd_b, even_b);
+  z[4] = hn::NegMulAdd(b, odd_b, even_b);
+  z[5] = y[3];
+}
+
+// G: three taps to six frequencies.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void transform_taps(D d, const V (&g)[3], V (&u)[6]) {
+  const V scale_a = hn::Set(d, -2.0f / 3.0f), scale_b = hn::Set(d, 1.0f / 6.0f);
+  const V even_a = hn::Mul(scale_a, hn::MulAdd(hn::Set(d, 0.5f), g[2], g[0]));
+  const V odd_a = hn::Mul(hn::Set(d, -2.0f / 3.0f * kA), g[1]);
+  const V even_b = hn::Mul(scale_b, hn::MulAdd(hn::Set(d, 2.0f), g[2], g[0]));
+  const V odd_b = hn::Mul(hn::Set(d, kB / 6.0f), g[1]);
+  u[0] = g[0];
+  u[1] = hn::Add(even_a, odd_a);
+  u[2] = hn::Sub(even_a, odd_a);
+  u[3] = hn::Add(even_b, odd_b);
+  u[4] = hn::Sub(even_b, odd_b);
+  u[5] = g[2];
+}
+
+// G^T: six frequencies to three taps.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void transform_taps_gradient(D d, const V (&u)[6], V (&g)[3]) {
+  const V sum_a = hn::Add(u[1], u[2]), difference_a = hn::Sub(u[1], u[2]);
+  const V sum_b = hn::Add(u[3], u[4]), difference_b = hn::Sub(u[3], u[4]);
+  const V third = hn::Set(d, 1.0f / 3.0f);
+  g[0] = hn::MulAdd(hn::Set(d, -2.0f / 3.0f), sum_a, hn::MulAdd(hn::Set(d, 1.0f / 6.0f), sum_b, u[0]));
+  g[1] =
+      hn::MulAdd(hn::Set(d, -2.0f / 3.0f * kA), difference_a, hn::Mul(hn::Set(d, kB / 6.0f), difference_b));
+  g[2] = hn::MulAdd(third, hn::Sub(sum_b, sum_a), u[5]);
 }
 
 // Where a tile's pixels lie: (i, j) at first + (i * width + j) * pixel elements from a channel of its image,
@@ -145,14 +222,20 @@ HWY_INLINE void transform_tile(D d, const Transform& transform, const Pixel& pix
   using V = hn::Vec<D>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t j = 0; j < kFrom; ++j) {
-    transform(
-        d, [&](int64_t i) HWY_ATTR { return pixel(i, j); },
-        [&](int64_t i, V value) HWY_ATTR { hn::Store(value, d, columns + (i * kFrom + j) * lanes); });
+    V in[kFrom], out[kTo];
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < kFrom; ++i) in[i] = pixel(i, j);
+    transform(d, in, out);
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < kTo; ++i) hn::Store(out[i], d, columns + (i * kFrom + j) * lanes);
   }
   for (int64_t i = 0; i < kTo; ++i) {
-    transform(
-        d, [&](int64_t j) HWY_ATTR { return hn::Load(d, columns + (i * kFrom + j) * lanes); },
-        [&](int64_t j, V value) HWY_ATTR { take(i, j, value); });
+    V in[kFrom], out[kTo];
+#pragma GCC unroll 8
+    for (int64_t j = 0; j < kFrom; ++j) in[j] = hn::Load(d, columns + (i * kFrom + j) * lanes);
+    transform(d, in, out);
+#pragma GCC unroll 8
+    for (int64_t j = 0; j < kTo; ++j) take(i, j, out[j]);
   }
 }
 
@@ -184,8 +267,9 @@ HWY_INLINE void transform_images(D d, const WinogradImages& images, const Winogr
 
 template <class T, class D>
 void input_of(D d, const WinogradImages& x, const WinogradTiles& tiles, const WinogradRange& to) {
+  using V = hn::Vec<D>;
   transform_images<6, T>(
-      d, x, tiles, to, [](D dd, const auto& in, const auto& out) HWY_ATTR { transform_input(dd, in, out); },
+      d, x, tiles, to, [](D dd, const V(&in)[6], V(&out)[6]) HWY_ATTR { transform_input(dd, in, out); },
       [](int64_t, const auto&) HWY_ATTR {});
 }
 
@@ -194,8 +278,7 @@ void gradient_of(D d, const WinogradImages& dy, const WinogradTiles& tiles, cons
                  float* sums) {
   using V = hn::Vec<D>;
   transform_images<4, T>(
-      d, dy, tiles, to,
-      [](D dd, const auto& in, const auto& out) HWY_ATTR { transform_gradient(dd, in, out); },
+      d, dy, tiles, to, [](D dd, const V(&in)[4], V(&out)[6]) HWY_ATTR { transform_gradient(dd, in, out); },
       [=](int64_t channel, const auto& pixel) HWY_ATTR {
         if (sums == nullptr) return;
         V sum = hn::LoadU(d, sums + channel);
@@ -219,7 +302,7 @@ void output_of(D d, const WinogradRange& from, const WinogradImages& y, const Wi
         T* const to = channel_of<T>(y, place->image, from.first_channel + channel) + place->first;
         const float* const at = from.data + tile * from.row + channel;
         const V add = bias != nullptr ? hn::LoadU(d, bias + channel) : hn::Zero(d);
-        const auto transform = [](D dd, const auto& in, const auto& out)
+        const auto transform = [](D dd, const V(&in)[6], V(&out)[4])
                                    HWY_ATTR { transform_output(dd, in, out); };
         const auto frequency = [&](int64_t i, int64_t j)
                                    HWY_ATTR { return hn::LoadU(d, at + (i * 6 + j) * from.plane); };
@@ -278,7 +361,7 @@ void Weights(const WinogradWeights& weights, int64_t first, int64_t panel, float
     }
     for (int64_t lane = 0; lane < panel; lane += lanes) {
       transform_tile<3, 6>(
-          d, [](Wide dd, const auto& in, const auto& out) HWY_ATTR { transform_taps(dd, in, out); },
+          d, [](Wide dd, const V(&g)[3], V(&u)[6]) HWY_ATTR { transform_taps(dd, g, u); },
           [&](int64_t i, int64_t j) HWY_ATTR { return hn::Load(d, taps + (i * 3 + j) * panel + lane); },
           [&](int64_t i, int64_t j, V value)
               HWY_ATTR { hn::Store(value, d, transformed + (i * 6 + j) * panel + lane); });
@@ -295,7 +378,7 @@ void WeightsGradient(const float* from, int64_t plane, int64_t outs, float* to, 
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t out = 0; out < outs; out += lanes) {
     transform_tile<6, 3>(
-        d, [](Narrow dd, const auto& in, const auto& out) HWY_ATTR { transform_taps_gradient(dd, in, out); },
+        d, [](Narrow dd, const V(&u)[6], V(&g)[3]) HWY_ATTR { transform_taps_gradient(dd, u, g); },
         [&](int64_t i, int64_t j) HWY_ATTR { return hn::LoadU(d, from + (i * 6 + j) * plane + out); },
         [&](int64_t i, int64_t j, V value)
             HWY_ATTR { hn::StoreU(value, d, to + (i * 3 + j) * to_tap + out); });
