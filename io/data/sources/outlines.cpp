@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint8_t kUnknown = 255;
 
-Status wrong(std::string_view what) {
+Status wrong_outline(std::string_view what) {
   return Status(ErrorCode::kCorrupt, std::string(what));
 }
 
@@ -27,7 +27,7 @@ class Border {
   Status walk(std::span<const double> polygon, double x_scale, double y_scale) {
     const size_t count = polygon.size() / 2;
     if (polygon.size() % 2 != 0 || count < 3)
-      return wrong(concat("an outline has ", polygon.size(), " numbers; a polygon has 6, 8, ..."));
+      return wrong_outline(concat("an outline has ", polygon.size(), " numbers; a polygon has 6, 8, ..."));
     has_last_ = false;
     for (size_t i = 0; i < count; ++i) {
       const size_t next = (i + 1) % count;
@@ -57,7 +57,7 @@ class Border {
   /// What lies further outside than the picture is large belongs to another picture; it would be walked for long, too.
   Result<Point> fine(double x, double y) const {
     const bool is_near = x >= -width_ && x <= 2.0 * width_ && y >= -height_ && y <= 2.0 * height_;
-    if (!is_near) return wrong(concat("an outline goes to ", x, ",", y, ", far out of the picture"));
+    if (!is_near) return wrong_outline(concat("an outline goes to ", x, ",", y, ", far out of the picture"));
     return Point{static_cast<int>(kFine * x + 0.5), static_cast<int>(kFine * y + 0.5)};
   }
 
@@ -126,11 +126,11 @@ struct Drawing {
 
 Status draw_runs(const Outline& outline, uint8_t number, Drawing& drawing) {
   if (outline.runs_width != drawing.width || outline.runs_height != drawing.height)
-    return wrong(concat("an outline is of a picture of ", outline.runs_width, "x", outline.runs_height,
+    return wrong_outline(concat("an outline is of a picture of ", outline.runs_width, "x", outline.runs_height,
                         ", the file is one of ", drawing.width, "x", drawing.height));
   const uint64_t all = std::accumulate(outline.runs.begin(), outline.runs.end(), uint64_t{0});
   if (all != drawing.columns.size())
-    return wrong(concat("the runs of an outline are of ", all, " pixels, not of ", drawing.columns.size()));
+    return wrong_outline(concat("the runs of an outline are of ", all, " pixels, not of ", drawing.columns.size()));
   uint64_t at = 0;
   for (size_t i = 0; i < outline.runs.size(); ++i) {
     if (i % 2 == 1) drawing.fill(at, at + outline.runs[i], number);
@@ -164,15 +164,15 @@ Result<std::vector<uint32_t>> unpack_runs(std::string_view text) {
     int shift = 0;
     for (; has_more; shift += 5, ++at) {
       constexpr int kMostShift = 30;
-      if (at == text.size()) return wrong("its text ends within a number");
+      if (at == text.size()) return wrong_outline("its text ends within a number");
       const int group = text[at] - '0';
-      if (group < 0 || group > 63 || shift > kMostShift) return wrong("its text is none of COCO's");
+      if (group < 0 || group > 63 || shift > kMostShift) return wrong_outline("its text is none of COCO's");
       value |= int64_t{group & 0x1f} << shift;
       has_more = (group & 0x20) != 0;
       if (!has_more && (group & 0x10) != 0) value -= int64_t{1} << (shift + 5);  // the sign
     }
     if (runs.size() > 2) value += runs[runs.size() - 2];
-    if (value < 0 || value > UINT32_MAX) return wrong("its text gives a run that can't be");
+    if (value < 0 || value > UINT32_MAX) return wrong_outline("its text gives a run that can't be");
     runs.push_back(static_cast<uint32_t>(value));
   }
   return runs;
@@ -184,7 +184,7 @@ Result<std::vector<uint8_t>> draw_mask(std::span<const Outline> outlines, std::s
                   std::vector<uint8_t>(static_cast<size_t>(width) * static_cast<size_t>(height))};
   Border border(width, height);
   for (const Outline& outline : outlines) {
-    if (outline.object >= labels.size()) return wrong("an outline is of no object");
+    if (outline.object >= labels.size()) return wrong_outline("an outline is of no object");
     const int64_t label = labels[outline.object];
     if (label < 0 || label >= static_cast<int64_t>(kMostMaskClasses))
       return Status(ErrorCode::kUnsupported, concat("an outline is of class ", label, "; a mask holds ",
