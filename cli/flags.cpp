@@ -202,7 +202,7 @@ Flag Flags::add_setter(const std::string& name, std::function<void(const std::st
 Flag Flags::add_switch(const std::string& name, std::function<void()> set, const std::string& help) {
   OptionText& text = add_text(name, help, "");
   return {app_->add_flag_function(
-              all_names(text), [set](int64_t) { set(); }, help),
+              all_names(text), [set = std::move(set)](int64_t) { set(); }, help),
           &text};
 }
 

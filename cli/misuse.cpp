@@ -29,7 +29,7 @@ const CommandText& innermost(const CLI::App& app, const CommandText& program) {
 
 // CLI11's words for what a value isn't, said as everything else here.
 std::string plain_words(const CLI::ParseError& error, const CommandText& command) {
-  const std::string text = error.what();
+  std::string text = error.what();
   const std::string name = split(split(text, ':').front(), ' ').front();  // most begin with the option
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && command.find(name) != nullptr)
     return concat(name, " needs a value (", command.find(name)->value, ")");

@@ -45,7 +45,7 @@ std::vector<std::string> field_names(const pipeline::Setup& setup) {
 /// The loader. Its functions let go of the interpreter lock while they wait.
 class LoaderFeed {
  public:
-  LoaderFeed(std::unique_ptr<Feed> feed, BatchForm form) : form_(form), feed_(std::move(feed)) {
+  LoaderFeed(std::unique_ptr<Feed> feed, BatchForm form) : form_(std::move(form)), feed_(std::move(feed)) {
     form_.image_field = feed_->setup().image_field;
     form_.label_field = feed_->setup().label_field;
     form_.dataset = feed_->setup().dataset;

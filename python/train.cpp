@@ -280,6 +280,7 @@ void bind_train(nb::module_& module) {
           "predict",
           [](OpenPredictor& self, const std::vector<nb::bytes>& paths, const nb::object& progress) {
             std::vector<std::string> list;
+            list.reserve(paths.size());
             for (const nb::bytes& path : paths) list.push_back(to_path(path));
             return self.predict(list, progress);
           },

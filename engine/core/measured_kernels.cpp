@@ -128,7 +128,7 @@ void MeasuredKernels::write() {
 }
 
 std::optional<KernelChoice> MeasuredKernels::find(const std::string& key, const KernelTest& is_possible) {
-  const auto choice = known_.find(key);
+  auto choice = known_.find(key);
   if (!choice || is_possible(*choice)) return choice;
   log(LogLevel::kWarning, concat("'", choice->kernel, "' is no choice for '", key, "' in ", path_,
                                  ": the entry is damaged or another program's, and is measured anew"));

@@ -34,7 +34,8 @@ Tensor expanded_view(const Tensor& x, const Shape& shape) {
   const int added = shape.rank() - x.rank();
   for (int axis = 0; axis < x.rank(); ++axis) {
     if (x.size(axis) == shape[axis + added])
-      strides[static_cast<size_t>(axis + added)] = x.strides()[static_cast<size_t>(axis)];
+      strides[static_cast<size_t>(axis) + static_cast<size_t>(added)] =
+          x.strides()[static_cast<size_t>(axis)];
   }
   return x.view_as(shape, strides, 0);
 }

@@ -1,6 +1,7 @@
 #include "dlpipe/engine/ops/max.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "dlpipe/engine/ops/axis_split.h"
 #include "dlpipe/engine/reference/typed.h"
@@ -19,7 +20,7 @@ void forward(const ForwardArgs& args) {
       for (int64_t i = 1; i < s.count; ++i) {
         const T value = values[i * s.inner];
         const T former = values[best * s.inner];
-        if (value > former || (value != value && former == former)) best = i;
+        if (value > former || (std::isnan(value) && !std::isnan(former))) best = i;
       }
       args.outputs[0].data<T>()[row] = values[best * s.inner];
       args.outputs[1].data<int64_t>()[row] = best;
