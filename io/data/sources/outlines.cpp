@@ -126,11 +126,13 @@ struct Drawing {
 
 Status draw_runs(const Outline& outline, uint8_t number, Drawing& drawing) {
   if (outline.runs_width != drawing.width || outline.runs_height != drawing.height)
-    return wrong_outline(concat("an outline is of a picture of ", outline.runs_width, "x", outline.runs_height,
-                        ", the file is one of ", drawing.width, "x", drawing.height));
+    return wrong_outline(concat("an outline is of a picture of ", outline.runs_width, "x",
+                                outline.runs_height, ", the file is one of ", drawing.width, "x",
+                                drawing.height));
   const uint64_t all = std::accumulate(outline.runs.begin(), outline.runs.end(), uint64_t{0});
   if (all != drawing.columns.size())
-    return wrong_outline(concat("the runs of an outline are of ", all, " pixels, not of ", drawing.columns.size()));
+    return wrong_outline(
+        concat("the runs of an outline are of ", all, " pixels, not of ", drawing.columns.size()));
   uint64_t at = 0;
   for (size_t i = 0; i < outline.runs.size(); ++i) {
     if (i % 2 == 1) drawing.fill(at, at + outline.runs[i], number);
