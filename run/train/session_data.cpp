@@ -70,8 +70,7 @@ std::string with_normalization_of(const WeightsSource& init, int channels, const
   return concat(config.augment, config.augment.empty() ? "" : " ", known.op);
 }
 
-void check_input(const SessionOptions& session, const pipeline::Loader& loader,
-                 const std::string& unused_fields) {
+void check_input(const SessionOptions& session, const pipeline::Loader& loader) {
   const data::Dataset& dataset = loader.dataset();
   const bool wants_tokens = session.model->input == engine::ModelInput::kTokens;
   const bool has_input =
@@ -82,14 +81,13 @@ void check_input(const SessionOptions& session, const pipeline::Loader& loader,
            wants_tokens ? "sequences of tokens" : "images with classes", ", and ", dataset.directory(),
            " has none");
   }
-  if (!wants_tokens) throw_if_error(check_samples_have_classes("train", dataset, unused_fields));
   if (wants_tokens && session.eval.views != Views::kOne)
     refuse("train", "--tta is for pictures; ", session.config.model, " takes tokens");
 }
 
 /// The model's input as the data have it: pictures' sizes and how they are prepared, or a sequence's length.
 ModelState model_state_of(const SessionOptions& session, const pipeline::Loader& loader,
-                          const std::string& train_chain, const std::string& unused_fields) {
+                          const std::string& train_chain) {
   const TrainConfig& config = session.config;
   const data::Dataset& dataset = loader.dataset();
   ModelState model;
@@ -101,7 +99,7 @@ ModelState model_state_of(const SessionOptions& session, const pipeline::Loader&
   model.dtype = config.dtype;
   model.loss = config.loss;
   model.metrics = config.metrics;
-  check_input(session, loader, unused_fields);
+  check_input(session, loader);
   if (session.model->input == engine::ModelInput::kTokens) {
     model.arguments.length = token_field(loader.schema())->shape[0] - 1;
     return model;
@@ -137,6 +135,14 @@ ModelFields fields_of(const SessionOptions& session, const std::string& dataset)
   return value_or_throw(model_fields(dataset, session.model->input == engine::ModelInput::kTokens));
 }
 
+/// Before a loader is opened: what can't be trained on at all is said before what doesn't suit a batch or a chain of it.
+void check_classes_of_pictures(const SessionOptions& session, const std::string& directory,
+                               const ModelFields& fields) {
+  if (session.model->input == engine::ModelInput::kTokens) return;
+  const auto dataset = value_or_throw(data::Dataset::open(directory, {}, data::Dataset::IdCheck::kLater));
+  throw_if_error(check_samples_have_classes("train", *dataset, fields.unused));
+}
+
 void open_train(const SessionOptions& session, const WeightsSource* init, const std::string& quarantine_file,
                 const Notes& notes, SessionData& data) {
   const TrainConfig& config = session.config;
@@ -150,11 +156,12 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
                         : value_or_throw(training_chain(data.augment, session.registries.augmentations));
   const ModelFields fields = fields_of(session, options.data);
   options.fields = fields.names;
+  check_classes_of_pictures(session, options.data, fields);
   auto loader = value_or_throw(pipeline::Loader::open(options));
   if (!loader->decode_reason().empty())
     tell(notes, concat("images are decoded on the host: ", loader->decode_reason()));
   const data::Dataset& dataset = loader->dataset();
-  data.model = model_state_of(session, *loader, options.augment, fields.unused);
+  data.model = model_state_of(session, *loader, options.augment);
   if (!fields.unused.empty())
     tell(notes, concat(config.model, " is not trained on ", fields.unused, " of ", options.data));
   data.dataset_id = dataset.id();
@@ -189,11 +196,10 @@ void open_val(const SessionOptions& session, const Notes& notes, SessionData& da
   options.epochs = 1;
   const ModelFields fields = fields_of(session, directory);
   options.fields = fields.names;
+  check_classes_of_pictures(session, directory, fields);
   use_device(session, options);
   data.val = value_or_throw(pipeline::Loader::open(options));
   data.val_id = data.val->dataset().id();
-  if (session.model->input != engine::ModelInput::kTokens)
-    throw_if_error(check_samples_have_classes("train", data.val->dataset(), fields.unused));
   throw_if_error(check_dataset("val-id", directory, data.val_id, config));
   throw_if_error(check_classes(config.data, data.model.classes, directory, data.val->dataset().classes()));
 }

@@ -140,6 +140,24 @@ TEST_F(ErrorsTest, OfTrainsOptions) {
   EXPECT_FALSE(fs::exists(out)) << "a refused run leaves no directory";
 }
 
+// What can't be trained on at all is said before what doesn't suit a batch.
+TEST_F(ErrorsTest, OfPicturesWithoutAClassWhateverTheBatch) {
+  std::ofstream(data_.jpegs + "/boxes.jsonl") << R"({"path": "ring/00000.jpg", "box": [[1, 2, 9, 9]]}
+{"path": "ring/00001.jpg", "box": []}
+)";
+  const std::string boxes = *folder_ / "boxes";
+  ASSERT_EQ(run_dlpipe({"ingest", data_.jpegs + "/boxes.jsonl", boxes, "--field", "box:boxes"}).exit_code, 0);
+  fs::remove(data_.jpegs + "/boxes.jsonl");
+  const std::string out = *folder_ / "run-of-boxes";
+  expect_messages({
+      {{"train", "--data", boxes, "--model", "lenet", "--out", out}, 2, {"2 of 2 samples", "have no class"}},
+      {{"train", "--data", data_.train, "--batch", "8", "--val", boxes, "--model", "lenet", "--out", out},
+       2,
+       {"2 of 2 samples", "have no class"}},
+  });
+  EXPECT_FALSE(fs::exists(out));
+}
+
 TEST_F(ErrorsTest, OfConfigFiles) {
   const std::string file = *folder_ / "c.toml";
   const auto with = [&](const std::string& text) {
