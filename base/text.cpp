@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
+#include <utility>
 
 namespace dlpipe {
 
@@ -87,13 +89,22 @@ static size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+static std::string in_small_letters(std::string_view text) {
+  std::string small(text);
+  std::transform(small.begin(), small.end(), small.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return small;
+}
+
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {
   const size_t limit = std::max<size_t>(2, name.size() / 3);
+  const std::string small = in_small_letters(name);
   std::string best;
-  size_t best_distance = limit + 1;
+  std::pair<size_t, size_t> best_distance = {limit + 1, 0};  // in small letters, then as written
   for (const std::string& candidate : candidates) {
-    const size_t distance = edit_distance(name, candidate);
-    if (distance < best_distance && distance < std::max(name.size(), candidate.size())) {
+    const std::pair distance = {edit_distance(small, in_small_letters(candidate)),
+                                edit_distance(name, candidate)};
+    if (distance < best_distance && distance.first < std::max(name.size(), candidate.size())) {
       best = candidate;
       best_distance = distance;
     }

@@ -1,6 +1,7 @@
 #include "dlpipe/cli/option_names.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "dlpipe/base/text.h"
 
@@ -104,10 +105,12 @@ const std::vector<OptionName>& table() {
   return kNames;
 }
 
-std::string without_dashes(std::string_view name) {
+/// As the tables have it: "--Weight_Decay" is weight-decay.
+std::string plain_name(std::string_view name) {
   name.remove_prefix(std::min(name.find_first_not_of('-'), name.size()));
   std::string plain(name);
-  std::replace(plain.begin(), plain.end(), '_', '-');
+  std::transform(plain.begin(), plain.end(), plain.begin(),
+                 [](unsigned char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(c)); });
   return plain;
 }
 
@@ -135,7 +138,7 @@ std::vector<std::string> spelled_as_ours(std::vector<std::string> words) {
 }
 
 std::string option_suggestion(std::string_view typed, const CommandText& command) {
-  const std::string word = without_dashes(typed);
+  const std::string word = plain_name(typed);
   if (const OptionText* same = command.find(word); same != nullptr)
     return did_you_mean(*same);  // --weight_decay
   std::vector<std::string> names;

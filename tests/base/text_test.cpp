@@ -28,6 +28,17 @@ TEST(Text, SuggestsTheNearestNameOrListsAll) {
   EXPECT_EQ(suggestion("quantum", names), "; known: hflip, rrc, resize");
 }
 
+TEST(Text, TheNearestNameMayDifferByCaseAlone) {
+  const std::vector<std::string> names = {"adam", "adamw", "sgd", "Cat", "cat"};
+  for (const char* typed : {"AdamW", "adamW", "ADAMW"})
+    EXPECT_EQ(nearest_name(typed, names), "adamw") << typed;
+  EXPECT_EQ(nearest_name("SGD", names), "sgd");
+  EXPECT_EQ(nearest_name("Adma", names), "adam");
+  EXPECT_EQ(nearest_name("Catt", names), "Cat") << "of equals the one that is written alike";
+  EXPECT_EQ(nearest_name("catt", names), "cat");
+  EXPECT_EQ(nearest_name("X", names), "");
+}
+
 TEST(Text, ParsesWholeNumbersOnly) {
   int64_t i = 0;
   EXPECT_TRUE(parse_int("-42", &i));
