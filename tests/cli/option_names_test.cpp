@@ -20,6 +20,9 @@ TEST(OptionNames, WhatPeopleTypeIsAccepted) {
         {"verify", "--data", "/nonexistent"},
         {"eval", "--ckpt", "/nonexistent", "/nonexistent", "--batch-size", "3"},
         {"eval", "--checkpoint", "/nonexistent", "--data", "/nonexistent"},
+        {"run", "/nonexistent", "--input", "/nonexistent", "-o", "/nonexistent/out"},
+        {"compile", "--ckpt", "/nonexistent", "-o", "/nonexistent/out"},
+        {"compile", "--ckpt", "/nonexistent", "--output", "/nonexistent/out"},
         {"train", "/nonexistent", "--arch", "lenet", "--learning-rate", "0.1", "--wd", "0", "--batch-size",
          "4", "--workers", "1", "--output", "/nonexistent/out"}}) {
     const Outcome outcome = run_dlpipe(command);
