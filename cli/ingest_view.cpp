@@ -28,9 +28,9 @@ void print_skipped(const ingest::IngestReport& report) {
   for (const ingest::SkippedFile& file : report.skipped) {
     if (const std::string format = foreign_format(file.reason); !format.empty()) ++foreign[format];
   }
-  for (const auto& [format, count] : foreign)
-    text += concat("\n  ", human_count(count), " ", format,
-                   count == 1 ? " file: no decoder" : " files: no decoder");
+  for (const auto& [format, count] : foreign) {
+    if (count > 1) text += concat("\n  ", human_count(count), " ", format, " files: no decoder");
+  }
   size_t shown = 0;
   size_t others = 0;
   for (const ingest::SkippedFile& file : report.skipped) {

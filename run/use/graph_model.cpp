@@ -66,6 +66,7 @@ CompiledModel compile_model(const ModelOptions& options, PassChoice passes, cons
     (*loaded.model)(x);
   });
   const engine::graph::Runner runner(compiled.graph);
+  runner.run({&x, 1});  // packs the weights, which are no values
   compiled.graph_peak_bytes = peak_bytes_of([&] { runner.run({&x, 1}); });
   loaded.state.graph.clear();  // the file is the graph
   compiled.graph.metadata[kModelKey] = to_json(loaded.state).dump();
