@@ -90,6 +90,18 @@ Json value_json(const Field& field, std::span<const std::byte> bytes, std::span<
   return all;
 }
 
+/// The field as --field names it: what `value_json` writes of it is read back with that.
+std::string column_of(const Field& field) {
+  const char* kind = "text";
+  if (field.kind == FieldKind::kLabels) kind = "labels";
+  if (field.kind == FieldKind::kBoxes) kind = "boxes";
+  if (field.kind == FieldKind::kPoints) kind = "points";
+  if (field.kind == FieldKind::kMask) kind = "mask";
+  if (field.kind == FieldKind::kTensor && !is_low(field.dtype))
+    kind = field.of.empty() && field.shape.elements() == 1 ? "number" : "numbers";
+  return concat(field.name, ":", kind, field.of.empty() ? "" : ":", field.of);
+}
+
 class Exporter {
  public:
   Exporter(const Dataset& dataset, SampleReader& reader, const PartialDirectory& root)
@@ -158,6 +170,13 @@ class Exporter {
   Status list_fields(const std::string& name, const SampleReader::Sample& sample) {
     const std::span<const Field> fields = dataset_.fields();
     if (std::none_of(fields.begin(), fields.end(), is_listed)) return {};
+    if (lines_.empty()) {
+      Json columns = Json::array();
+      for (const Field& field : fields) {
+        if (is_listed(field)) columns.push_back(column_of(field));
+      }
+      lines_ = Json{{"fields", columns}}.dump() + "\n";
+    }
     Json line = {{"path", name}};
     const int64_t label = sample.header.label;
     if (label >= 0 && label < static_cast<int64_t>(dataset_.classes().size()))

@@ -7,6 +7,20 @@
 
 namespace dlpipe::data {
 
+std::optional<std::vector<std::string>> take_field_line(std::string_view& text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  const auto json = nlohmann::json::parse(line, nullptr, false);
+  if (!json.is_object() || json.size() != 1 || !json.contains("fields") || !json["fields"].is_array())
+    return std::nullopt;
+  std::vector<std::string> fields;
+  for (const auto& one : json["fields"]) {
+    if (!one.is_string()) return std::nullopt;
+    fields.push_back(one.get<std::string>());
+  }
+  text.remove_prefix(line.size());
+  return fields;
+}
+
 Result<JsonTable> read_json_lines(std::string_view text) {
   using Json = nlohmann::ordered_json;
   constexpr size_t kMostColumns = 4096;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,10 @@ struct JsonTable {
   std::vector<std::string> columns;
   std::vector<Row> rows;
 };
+
+/// What a first line {"fields": ["bbox:boxes", ...]} and nothing else says of the columns, as --field would; `dlpipe export`
+/// writes it. That line is taken off `text`, all but its end, so that lines keep their numbers. Nothing where there is none.
+std::optional<std::vector<std::string>> take_field_line(std::string_view& text);
 
 /// kCorrupt says which line is no object. Empty lines are none.
 Result<JsonTable> read_json_lines(std::string_view text);

@@ -86,6 +86,9 @@ Status ManifestSource::read_lines(std::string_view text, SourceListing& listing)
 }
 
 Status ManifestSource::read_json(std::string_view text, SourceListing& listing) {
+  if (const auto fields = take_field_line(text); fields && typed_.empty()) {
+    DLPIPE_ASSIGN_OR_RETURN(typed_, parse_typed_columns(*fields));
+  }
   const auto table = read_json_lines(text);
   if (!table.ok()) return table.status().with_context(concat("[ingest] ", printable(list_), " "));
   if (table->rows.empty()) return {};
@@ -113,6 +116,7 @@ Result<SourceListing> ManifestSource::list() {
     return Status(ErrorCode::kNotFound, concat("[ingest] ", printable(list_), " lists no file"));
   DLPIPE_RETURN_IF_ERROR(check_labels());
   DLPIPE_RETURN_IF_ERROR(check_one_hot(listing));
+  DLPIPE_RETURN_IF_ERROR(check_label_is_known());
   number(listing);
   warn_of_split_columns(listing);
   if (options_.alone && columns_.label) warn_of_classes(listing);

@@ -76,8 +76,7 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, in
   return true;
 }
 
-// The column that --label names, or that is called so; else the first one, unless other columns are what is to be
-// learnt.
+// The column that --label names, or that is called so; else the only one, unless other columns are what is to be learnt.
 Status ManifestSource::find_label(const std::vector<std::string>& cells, int64_t line) {
   const auto is_typed = [&](size_t i) {
     return std::any_of(typed_.begin(), typed_.end(),
@@ -95,9 +94,11 @@ Status ManifestSource::find_label(const std::vector<std::string>& cells, int64_t
   }
   columns_.label_is_named = columns_.label.has_value();
   if (columns_.label || !typed_.empty()) return {};
-  for (size_t i = 0; i < cells.size() && !columns_.label; ++i) {
-    if (i != columns_.path && i != columns_.split && !cells[i].empty() && lower_text(cells[i]) != "split")
-      columns_.label = i;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    if (i == columns_.path || i == columns_.split || cells[i].empty() || lower_text(cells[i]) == "split")
+      continue;
+    columns_.maybe_label.push_back(cells[i]);
+    if (!columns_.label) columns_.label = i;
   }
   return columns_.label ? Status() : wrong(line, "no column of labels; call it 'label'");
 }

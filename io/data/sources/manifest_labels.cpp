@@ -35,12 +35,29 @@ void ManifestSource::number(SourceListing& listing) const {
   }
 }
 
+Status ManifestSource::check_label_is_known() const {
+  const std::vector<std::string>& names = columns_.maybe_label;
+  if (names.size() < 2) return {};
+  return Status(
+      ErrorCode::kMisuse,
+      concat("[ingest] ", printable(list_), ": which column is the class? None of ", quoted_names(names),
+             " is called 'label'; name it with --label COLUMN, or say of those that are to be learnt what "
+             "they are, as --field ",
+             printable(names[0]), ":number"));
+}
+
 Status ManifestSource::check_labels() const {
   if (!columns_.label) return {};
   bool all_numbers = true;
   std::optional<size_t> fraction;
   for (size_t i = 0; i < class_of_entry_.size(); ++i) {
     const std::string& label = class_of_entry_[i];
+    if (label.starts_with('[') || label.starts_with('{'))
+      return wrong(
+          line_of_entry_[i],
+          concat("the label ", in_quotes(label.substr(0, 40)),
+                 " is a list or an object, and no class; make it a field (--field COLUMN:boxes-xywh, "
+                 "COLUMN:labels, COLUMN:numbers), or name the column of classes with --label"));
     if (label.find_first_of("|;") != std::string::npos) {
       return wrong(line_of_entry_[i],
                    concat("the label ", in_quotes(label),

@@ -43,6 +43,7 @@ class ManifestSource final : public Source {
     std::optional<size_t> split;
     std::vector<Extra> extra;
     bool label_is_named = false;
+    std::vector<std::string> maybe_label;  // where none is: the columns of which one might be the label
   };
 
   std::string full(const std::string& path) const {
@@ -76,6 +77,8 @@ class ManifestSource final : public Source {
   // What the labels mean, once all lines are read: manifest_labels.cpp.
   void number(SourceListing& listing) const;
   Status check_labels() const;
+  /// Of several columns none of which is called so nobody knows which is the class.
+  Status check_label_is_known() const;
   Status check_one_hot(const SourceListing& listing) const;
   void warn_of_split_columns(SourceListing& listing) const;
 

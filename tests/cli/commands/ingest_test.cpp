@@ -102,6 +102,9 @@ TEST(IngestCommand, FieldsAreStoredVerifiedAndNotTrainedOn) {
     return text;
   };
   EXPECT_EQ(text_of(dir / "again"), text_of(dir / "data")) << "what export lists is what ingest reads";
+  outcome = run_dlpipe({"ingest", dir / "out/fields.jsonl", dir / "once_more"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(text_of(dir / "once_more"), text_of(dir / "data")) << "its first line says what the fields are";
   outcome = run_dlpipe({"train", "--data", dir / "data", "--model", "lenet", "--out", dir / "run", "--batch",
                         "2", "--augment", "resize(32)"});
   EXPECT_EQ(outcome.exit_code, 2) << outcome.err;

@@ -168,6 +168,42 @@ TEST_F(ManifestSource, WhatIsNoClassIsRefusedByName) {
   EXPECT_TRUE(list("path,label,blurred\n3.png,1,0\np/1.jpg,0,1\n").ok()) << "the label is named";
 }
 
+TEST_F(ManifestSource, AColumnIsTakenForTheClassWhereItMustBe) {
+  EXPECT_EQ(value_or_throw(list("path,breed\n3.png,a\np/1.jpg,b\n")).classes,
+            (std::vector<std::string>{"a", "b"}));
+  EXPECT_NE(message("path,x1,y1,x2,y2\n3.png,1,2,3,4\np/1.jpg,1,2,3,5\n")
+                .find("which column is the class? None of 'x1', 'y1', 'x2', 'y2' is called 'label'; name it "
+                      "with --label"),
+            std::string::npos)
+      << message("path,x1,y1,x2,y2\n3.png,1,2,3,4\np/1.jpg,1,2,3,5\n");
+  const auto jsonl = [&](const std::string& text) { return list(text, "list.jsonl").status().message(); };
+  EXPECT_NE(jsonl("{\"file_name\": \"3.png\", \"bbox\": [[1, 2, 3, 4]]}\n")
+                .find("is a list or an object, and no class"),
+            std::string::npos);
+  EXPECT_NE(
+      jsonl("{\"file_name\": \"3.png\", \"objects\": {\"bbox\": [[1, 2, 3, 4]], \"categories\": [0]}}\n")
+          .find("is a list or an object, and no class"),
+      std::string::npos);
+}
+
+TEST_F(ManifestSource, AFirstLineOfJsonMaySayWhatColumnsAre) {
+  const SourceListing listing = value_or_throw(
+      list("{\"fields\": [\"boxes:boxes\", \"kinds:labels:boxes\", \"note:text\"]}\n"
+           "{\"path\": \"3.png\", \"boxes\": [[1, 2, 3, 4]], \"kinds\": [\"cat\"], \"note\": \"a\"}\n",
+           "list.jsonl"));
+  EXPECT_EQ(field_names(listing), (std::vector<std::string>{"boxes", "kinds", "note"}));
+  EXPECT_EQ(listing.fields[1].of, "boxes");
+  EXPECT_EQ(listing.classes, std::vector<std::string>{"cat"});
+  EXPECT_EQ(listing.entries[0].label, -1);
+  EXPECT_NE(list("{\"fields\": [\"boxes:bxes\"]}\n{\"path\": \"3.png\"}\n", "list.jsonl")
+                .status()
+                .message()
+                .find("boxes"),
+            std::string::npos);
+  EXPECT_NE(list("{\"fields\": []}\n{\"path\": 1,\n", "list.jsonl").status().message().find("line 2"),
+            std::string::npos);
+}
+
 std::vector<float> floats_of(const std::string& bytes) {
   std::vector<float> numbers(bytes.size() / sizeof(float));
   if (!numbers.empty()) std::memcpy(numbers.data(), bytes.data(), bytes.size());
