@@ -296,6 +296,11 @@ void bind_loader(nb::module_& module) {
                    [](LoaderFeed& self) { return self.feed().setup().sampler.samples_per_epoch(); })
       .def_prop_ro("batches_per_epoch",
                    [](LoaderFeed& self) { return self.feed().setup().sampler.batches_per_epoch(); })
+      .def_prop_ro("directory",
+                   [](LoaderFeed& self) {
+                     const std::string& path = self.feed().setup().options.data;
+                     return nb::bytes(path.data(), path.size());
+                   })
       .def_prop_ro("pipeline_id", [](LoaderFeed& self) { return self.feed().setup().pipeline_id; })
       .def_prop_ro("dataset_id", [](LoaderFeed& self) { return self.feed().setup().dataset->id(); })
       .def_prop_ro("threads", [](LoaderFeed& self) { return self.feed().setup().options.threads; })

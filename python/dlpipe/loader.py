@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 import atexit
+import difflib
+import functools
+import inspect
 import os
 import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dlpipe import _dlpipe
 from dlpipe.batch import batch_type, lend
 from dlpipe.errors import MisuseError
 from dlpipe.paths import Path
 from dlpipe.ranks import batch_of_rank, find_rank
+
+if TYPE_CHECKING:
+    from dlpipe.dataset import Dataset
+
+#: Options of torch.utils.data.DataLoader and its samplers, and what to do in their place.
+_PYTORCHS = {
+    "batch_size": "it is called batch",
+    "num_workers": "it is called threads",
+    "sampler": "shuffle, seed, rank and world choose the samples",
+    "batch_sampler": "batch, shuffle, seed, rank and world choose the samples",
+    "collate_fn": "batches come as arrays; a function over each batch is transform",
+    "prefetch_factor": "it is called slots",
+    "persistent_workers": "threads live as long as the loader",
+    "multiprocessing_context": "there are threads, no processes",
+    "worker_init_fn": "there are threads, no processes, and seed draws everything",
+    "generator": "seed draws everything",
+    "pin_memory_device": "it is called device",
+    "num_replicas": "it is called world",
+    "dataset": "it is called data, and is the directory of a dataset: dlpipe.from_dataset(...) makes one",
+}
 
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -34,12 +57,70 @@ def _imported_framework():
     return "numpy"
 
 
-def _normalize(mean, std):
+_Init = TypeVar("_Init", bound=Callable[..., None])
+
+
+def _advise_on_options(init: _Init) -> _Init:
+    """For an option that there isn't, Python's own error says what to do, where the name is PyTorch's or nearly one of ours."""
+    options = list(inspect.signature(init).parameters)[2:]
+
+    @functools.wraps(init)
+    def advised(self, *args, **given):
+        for name in given:
+            if name not in options and name != "data":
+                similar = difflib.get_close_matches(name, options, 1)
+                advice = _PYTORCHS.get(name, f"did you mean {similar[0]}?" if similar else "help(dlpipe.Loader) lists all")
+                raise TypeError(f"dlpipe.Loader has no option {name!r}: {advice}")
+        init(self, *args, **given)
+
+    return advised  # type: ignore[return-value]
+
+
+#: Options that are numbers, for which True or False would pass too.
+_WHOLE = ("batch", "seed", "epochs", "limit", "channels", "mask_fill", "threads", "slots", "slots_max", "max_bad", "max_pixels",
+          "memory")  # fmt: skip
+
+
+def _check_kinds(options):
+    """Values of another kind than an option has, told in Python's own words."""
+    for name in _WHOLE:
+        if isinstance(options[name], bool) or not hasattr(options[name], "__index__"):
+            raise MisuseError(f"[loader] {name} is {options[name]!r}; give a whole number")
+    if options["seed"] < 0:
+        raise MisuseError(f"[loader] seed is {options['seed']}; give a number from 0 on")
+    for name in ("augment", "device"):
+        if not isinstance(options[name], str):
+            example = 'a text, such as "rrc(224) hflip"' if name == "augment" else 'a text, such as "cpu"'
+            raise MisuseError(f"[loader] {name} is {options[name]!r}; give {example}")
+
+
+def _directory(data):
+    try:
+        return os.fsencode(data)
+    except TypeError:
+        raise MisuseError(f"[loader] data is {type(data).__name__}; give the directory of a dataset: dlpipe.ingest(...) makes "
+                          "one of files, dlpipe.from_dataset(...) of PyTorch's, Hugging Face's and others' datasets") from None
+
+
+def _dtype_name(dtype):
+    """"f32" of "float32", torch.float32 and NumPy's, too; what is none of these as it is."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
+    name = name.removeprefix("torch.")
+    return {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "uint8": "u8"}.get(name, name)
+
+
+def _normalize(mean, std, dtype):
     """The op that says so, for the end of an expression."""
     if mean is None and std is None:
         return ""
     if mean is None or std is None:
         raise MisuseError("[loader] mean and std belong together: give both or neither")
+    if dtype == "u8":
+        raise MisuseError("[loader] mean and std normalise, and dtype 'u8' leaves pixels as they are; give dtype='f32', 'f16' or "
+                          "'bf16'")  # fmt: skip
+    for name, values in (("mean", mean), ("std", std)):
+        if not hasattr(values, "__iter__"):
+            raise MisuseError(f"[loader] {name} is {values!r}; give a number for each channel, such as [0.5, 0.5, 0.5]")
     texts = [":".join(map(repr, map(float, values))) for values in (mean, std)]
     return f" normalize(mean={texts[0]},std={texts[1]})"
 
@@ -82,8 +163,10 @@ class Loader:
         channels: 3 for RGB, 1 for grey, 0 for what the pictures have.
         fields: names of what batches hold. Default: all that the dataset has but "path", which `batch.path` reads.
         mask_fill: what masks hold where the picture shows what is outside of the source, and where a sample has none.
-        dtype: of the pictures: "u8", or "f32", "f16" or "bf16" for (value / 255 - mean) / std, by channel.
-        mean, std: for `dtype`, three numbers each (one for grey) of values scaled to [0, 1]. Default: the dataset's.
+        dtype: of the pictures: "u8", or "f32", "f16" or "bf16" for (value / 255 - mean) / std, by channel. PyTorch's and
+            NumPy's names are taken too.
+        mean, std: for `dtype`, three numbers each (one for grey) of values scaled to [0, 1]. Default: the dataset's. For
+            validation give those of the training set: its `mean_std`.
         threads: that decode; 0: as many as the process may use.
         slots: batches in memory, the one in your hands included.
         slots_max: as many as there may become for whoever keeps batches. Default: 16.
@@ -111,6 +194,7 @@ class Loader:
             and dlpipe.NotFoundError (a FileNotFoundError).
     """
 
+    @_advise_on_options
     def __init__(
         self,
         data: Path,
@@ -129,7 +213,7 @@ class Loader:
         channels: int = 0,
         fields: Sequence[str] | None = None,
         mask_fill: int = 0,
-        dtype: str = "u8",
+        dtype: Any = "u8",
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
         threads: int = 0,
@@ -152,13 +236,16 @@ class Loader:
             raise MisuseError(f"[loader] layout {layout!r}; use 'NHWC' or 'NCHW'")
         rank, world = find_rank(rank, world)
         batch = batch_of_rank(batch, global_batch, world)
+        slots_max = max(slots, 16) if slots_max is None else slots_max
+        _check_kinds(locals())
+        dtype = _dtype_name(dtype)
         self._feed = _dlpipe.Feed(
-            data=os.fsencode(data),
-            augment=augment + _normalize(mean, std),
+            data=_directory(data),
+            augment=augment + _normalize(mean, std, dtype),
             batch=batch,
             threads=threads,
             slots=slots,
-            slots_max=max(slots, 16) if slots_max is None else slots_max,
+            slots_max=slots_max,
             seed=seed,
             train=train,
             shuffle=train if shuffle is None else shuffle,
@@ -260,6 +347,13 @@ class Loader:
     def classes(self) -> list[str]:
         """Names of the classes, by label."""
         return self._feed.classes
+
+    @property
+    def dataset(self) -> Dataset:
+        """The whole dataset, sample by sample: len(loader.dataset) is the number of its samples, on all ranks."""
+        from dlpipe.dataset import Dataset
+
+        return Dataset(os.fsdecode(self._feed.directory))
 
     @property
     def samples(self) -> int:

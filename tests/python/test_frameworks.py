@@ -2,6 +2,7 @@
 framework is installed."""
 
 import gc
+import pathlib
 import subprocess
 import sys
 
@@ -165,6 +166,35 @@ def test_ranks_come_from_torch_distributed(train, tmp_path):
     whole = [batch.sample_ids.tolist()
              for batch in dlpipe.Loader(train, augment="rrc(24)", batch=32, seed=1, as_="numpy", rank=0, world=1)]
     assert [one + other for one, other in zip(*parts)] == whole
+
+
+def guides_script(folder):
+    """The script of docs/guide/python.md, as a file."""
+    guide = pathlib.Path(__file__).parents[2] / "docs" / "guide" / "python.md"
+    part = guide.read_text().split("## From a DataLoader to a Loader")[1]
+    script = folder / "train.py"
+    script.write_text(part.split("```python\n")[1].split("```")[0])
+    return script
+
+
+def test_the_guides_script_learns_and_goes_on(splits, tmp_path):
+    pytest.importorskip("torch")
+    script = guides_script(tmp_path)
+
+    def run(name, *prefix):
+        return subprocess.run([*(prefix or [sys.executable]), str(script), str(splits), str(tmp_path / name)],
+                              capture_output=True, text=True, timeout=300)
+
+    whole = run("whole.pt")
+    assert whole.returncode == 0, whole.stderr
+    lines = whole.stdout.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["epoch 0", "epoch 1", "epoch 2"] and "of 80 right" in lines[0]
+    again = run("whole.pt")  # from the checkpoint in the middle of the last epoch: the same end
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.splitlines() == lines[2:]
+    ranks = run("ranks.pt", sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    assert ranks.returncode == 0, ranks.stderr
+    assert ranks.stdout.count("epoch 2: ") == 2
 
 
 # --- JAX

@@ -279,12 +279,42 @@ def test_torchruns_environment_says_the_rank(train, monkeypatch):
     ({"on_bad": "ignore"}, ValueError, "on_bad 'ignore'"),
     ({"rank": 1}, ValueError, "rank and world belong together"),
     ({"memory": 1 << 20}, MemoryError, "memory"),
+    ({"batch": "32"}, ValueError, "batch is '32'; give a whole number"),
+    ({"threads": True}, ValueError, "threads is True; give a whole number"),
+    ({"seed": -1}, ValueError, "seed is -1; give a number from 0 on"),
+    ({"seed": None}, ValueError, "seed is None; give a whole number"),
+    ({"augment": ["rrc(24)", "hflip"]}, ValueError, "give a text, such as"),
+    ({"data": [1, 2, 3]}, ValueError, "data is list; .*from_dataset"),
+    ({"mean": 0.5, "std": 0.5, "dtype": "f32"}, ValueError, "mean is 0.5; give a number for each channel"),
+    ({"mean": [0.5] * 3, "std": [0.5] * 3}, ValueError, "dtype 'u8' leaves pixels as they are"),
 ])
 def test_errors_are_pythons_own_and_say_what_is_wrong(train, options, kind, text):
     with pytest.raises(kind, match=text) as raised:
         Loader(**{"data": train, "augment": CROP, "batch": 32, **options})
     assert isinstance(raised.value, dlpipe.Error)
     assert "--" not in str(raised.value)  # options have their names in Python
+
+
+@pytest.mark.parametrize("option, text", [
+    ("batch_size", "no option 'batch_size': it is called batch"),
+    ("num_workers", "no option 'num_workers': it is called threads"),
+    ("augmnt", "did you mean augment"),
+    ("xyzzy", "help\\(dlpipe.Loader\\) lists all"),
+])
+def test_an_option_of_another_name_is_pythons_own_error_and_says_what_to_do(train, option, text):
+    with pytest.raises(TypeError, match=text):
+        Loader(train, augment=CROP, **{option: 4})
+
+
+@pytest.mark.parametrize("dtype", ["float32", np.float32, np.dtype("float32")])
+def test_dtypes_have_numpys_and_pytorchs_names_too(train, dtype):
+    assert next(iter(Loader(train, augment=CROP, dtype=dtype))).image.dtype == np.float32
+
+
+def test_the_dataset_of_a_loader(train):
+    loader = Loader(train, augment=CROP, batch=32, rank=0, world=2)
+    assert len(loader.dataset) == 320 and loader.samples == 160
+    assert loader.dataset.classes == loader.classes
 
 
 def test_paths_may_be_any_bytes(train, tmp_path):
