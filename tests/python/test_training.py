@@ -129,15 +129,18 @@ def test_a_predictor_takes_pictures_in_every_form(pictures, run):
     many = predictor([file.read_bytes() for file in files])
     assert many.shape == (5, 10) and many.dtype == np.float32
     assert np.allclose(many.sum(1), 1, atol=1e-5)
-    for row, file in zip(many, files):
-        assert predictor.top(file, 3) == [(predictor.classes[i], float(row[i])) for i in (-row).argsort()[:3]]
+    ones = [predictor(file) for file in files]
+    # a batch of another size may take another kernel, chosen by its speed, whose sums round otherwise
+    np.testing.assert_allclose(ones, many, rtol=0, atol=1e-6)
+    for one, row, file in zip(ones, many, files):
+        assert predictor.top(file, 3) == [(predictor.classes[i], float(one[i])) for i in (-one).argsort()[:3]]
         assert expected[str(file)]["class"] == predictor.classes[row.argmax()]
         assert abs(expected[str(file)]["probability"] - row.max()) < 1e-6
     image = pytest.importorskip("PIL.Image")
     picture = image.open(files[0])
-    assert np.array_equal(predictor(picture), many[0])
-    assert np.array_equal(predictor(np.asarray(picture)), many[0])
-    assert np.array_equal(predictor(np.stack([np.asarray(picture)] * 2)), many[[0, 0]])
+    assert np.array_equal(predictor(picture), ones[0])
+    assert np.array_equal(predictor(np.asarray(picture)), ones[0])
+    np.testing.assert_allclose(predictor(np.stack([np.asarray(picture)] * 2)), many[[0, 0]], rtol=0, atol=1e-6)
     assert predictor([]).shape == (0, 10)
 
 
