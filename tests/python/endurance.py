@@ -143,7 +143,7 @@ for batch in loader:
 
 def kills(data, long, draw):
     """kill -9 at a random moment, then load_state_dict in another process with another number of threads"""
-    turns, got, state, empty = (50 if long else 4), [], "", 0
+    turns, got, state, empty = (50 if long else 3), [], "", 0
     for turn in range(turns):
         process = child(KILLED, data, 1 + turn % 3, state)
         check(process.stdout.readline() == "begun\n", "it did not begin")
@@ -234,7 +234,7 @@ if "first" in globals() and int(first.image.sum()) != total: print("the first ba
 
 def limits(data, long, draw):
     """`ulimit -v` with so much to spare, from the beginning and after the first batch"""
-    steps, ends = (40 if long else 3), {"batches": 0, "MemoryError": 0}
+    steps, ends = (40 if long else 2), {"batches": 0, "MemoryError": 0}
     for step in range(steps):
         for when in ("begin", "later"):
             spare = int((4 << 20) * 2 ** (8 * (step + draw.random()) / steps))  # 4 MiB to 1 GiB
