@@ -1,5 +1,6 @@
 #include "dlpipe/io/data/record.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -19,32 +20,79 @@ void PixelSums::add(const PixelSums& other) {
   }
 }
 
+namespace {
+
+/// Sums of each of `kLanes` bytes in a row, which compilers turn into vectors; lane i is channel i % kChannels.
 template <int kChannels>
-static void add_row(const uint8_t* row, int width, PixelSums& sums) {
-  std::array<uint64_t, kChannels> sum{};
-  std::array<uint64_t, kChannels> squares{};
-  for (int x = 0; x < width; ++x, row += kChannels) {
-    for (int c = 0; c < kChannels; ++c) {
-      sum[c] += row[c];
-      squares[c] += uint32_t{row[c]} * row[c];
+class LaneSums {
+ public:
+  explicit LaneSums(PixelSums& sums) : sums_(sums) {}
+  ~LaneSums() { flush(); }
+  LaneSums(const LaneSums&) = delete;
+  LaneSums& operator=(const LaneSums&) = delete;
+
+  void add_row(const uint8_t* row, int width) {
+    for (auto left = static_cast<size_t>(width) * kChannels; left > 0;) {
+      const size_t piece = std::min(left, kLanes * (kMostAdded - 1));
+      add_piece(row, piece);
+      row += piece;
+      left -= piece;
     }
   }
-  for (int c = 0; c < 3; ++c) {
-    sums.sum[c] += sum[kChannels == 1 ? 0 : c];
-    sums.sum_of_squares[c] += squares[kChannels == 1 ? 0 : c];
+
+ private:
+  static constexpr size_t kLanes = 48;
+  static constexpr size_t kMostAdded =
+      1 << 15;  // values to a lane between flushes: twice as many squares would fit
+
+  void add_piece(const uint8_t* row, size_t count) {
+    const size_t added = count / kLanes + 1;
+    if (added_ + added > kMostAdded) flush();
+    added_ += added;
+    const size_t whole = count - count % kLanes;
+    for (size_t at = 0; at < whole; at += kLanes) {
+      for (size_t i = 0; i < kLanes; ++i) add(i, row[at + i]);
+    }
+    for (size_t i = 0; whole + i < count; ++i) add(i, row[whole + i]);
   }
+  void add(size_t lane, uint8_t value) {
+    sum_[lane] += value;
+    squares_[lane] += static_cast<uint16_t>(value * value);
+  }
+  void flush() {
+    for (size_t i = 0; i < kLanes; ++i) {
+      for (size_t c = 0; c < 3; ++c) {
+        if (kChannels == 3 && i % 3 != c) continue;
+        sums_.sum[c] += sum_[i];
+        sums_.sum_of_squares[c] += squares_[i];
+      }
+    }
+    sum_ = squares_ = {};
+    added_ = 0;
+  }
+
+  PixelSums& sums_;
+  std::array<uint32_t, kLanes> sum_{};
+  std::array<uint32_t, kLanes> squares_{};
+  size_t added_ = 0;
+};
+
+template <int kChannels>
+void add_rows(const ConstImageView& image, PixelSums& sums) {
+  LaneSums<kChannels> lanes(sums);
+  for (int y = 0; y < image.height; ++y) lanes.add_row(image.row(y), image.width);
 }
+
+}  // namespace
 
 void PixelSums::add_image(const ConstImageView& image) {
   const uint64_t count = static_cast<uint64_t>(image.width) * image.height;
   pixels += count;
   if (image.channels == 3) color_pixels += count;
-  for (int y = 0; y < image.height; ++y) {
-    if (image.channels == 3) {
-      add_row<3>(image.row(y), image.width, *this);
-    } else {
-      add_row<1>(image.row(y), image.width, *this);
-    }
+  if (image.channels == 3) {
+    add_rows<3>(image, *this);
+  } else {
+    add_rows<1>(image, *this);
   }
 }
 

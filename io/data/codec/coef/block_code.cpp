@@ -55,6 +55,83 @@ static void fill_portable(const int16_t* natural, ZigzagBlock& block) {
 }
 
 #if defined(__x86_64__)
+/// Where the bytes of a vector of rows i (lower half) and 7 - i (upper half) go in one of groups g and 7 - g, which
+/// mirror each other; 0x80: nowhere.
+struct MirroredShuffles {
+  alignas(32) std::array<std::array<std::array<uint8_t, 32>, 8>, 4> at;  // [g][i]
+};
+constexpr MirroredShuffles make_mirrored_shuffles() {
+  MirroredShuffles all{};
+  for (size_t group = 0; group < 4; ++group) {
+    for (size_t row = 0; row < 8; ++row) {
+      for (size_t half = 0; half < 2; ++half) {
+        for (size_t i = 0; i < 8; ++i) {
+          const size_t natural = kZigzag[8 * (half == 0 ? group : 7 - group) + i];
+          const bool is_here = natural / 8 == (half == 0 ? row : 7 - row);
+          for (size_t byte = 0; byte < 2; ++byte)
+            all.at[group][row][16 * half + 2 * i + byte] =
+                is_here ? static_cast<uint8_t>(2 * (natural % 8) + byte) : uint8_t{0x80};
+        }
+      }
+    }
+  }
+  return all;
+}
+
+/// Group `kGroup` and its mirror, of which values come from rows kFirst to kLast alone.
+template <size_t kGroup, size_t kFirst, size_t kLast>
+__attribute__((target("avx2"), always_inline)) static inline __m256i mirrored_groups(
+    const __m256i (&rows)[8]) {
+  static constexpr MirroredShuffles kShuffles = make_mirrored_shuffles();
+  __m256i groups = _mm256_setzero_si256();
+#pragma GCC unroll 8
+  for (size_t row = kFirst; row <= kLast; ++row) {
+    const auto* const shuffle = reinterpret_cast<const __m256i*>(kShuffles.at[kGroup][row].data());
+    groups = _mm256_or_si256(groups, _mm256_shuffle_epi8(rows[row], _mm256_load_si256(shuffle)));
+  }
+  return groups;
+}
+
+/// Stores a group and its mirror; answers which of them are zero, in words.
+__attribute__((target("avx2"), always_inline)) static inline __m256i put_mirrored(__m256i values,
+                                                                                  size_t group,
+                                                                                  ZigzagBlock& block) {
+  const __m256i zero = _mm256_cmpeq_epi16(values, _mm256_setzero_si256());
+  const __m256i minus = _mm256_srai_epi16(values, 15);
+  const __m256i one = _mm256_set1_epi16(1);
+  const __m256i size = _mm256_sub_epi16(_mm256_sub_epi16(_mm256_xor_si256(values, minus), minus), one);
+  const __m256i sign = _mm256_and_si256(minus, one);
+  const __m256i coded = _mm256_andnot_si256(zero, _mm256_or_si256(_mm256_slli_epi16(size, 1), sign));
+  const auto store = [](__m128i words, void* to) { _mm_store_si128(static_cast<__m128i*>(to), words); };
+  store(_mm256_castsi256_si128(values), block.values.data() + 8 * group);
+  store(_mm256_extracti128_si256(values, 1), block.values.data() + 8 * (7 - group));
+  store(_mm256_castsi256_si128(coded), block.coded.data() + 8 * group);
+  store(_mm256_extracti128_si256(coded, 1), block.coded.data() + 8 * (7 - group));
+  return zero;
+}
+
+/// The same with AVX2: rows of eight, shuffled and put together.
+__attribute__((target("avx2"))) static void fill_avx2(const int16_t* natural, ZigzagBlock& block) {
+  __m256i rows[8];
+#pragma GCC unroll 8
+  for (size_t i = 0; i < 8; ++i) {
+    const auto* const lower = reinterpret_cast<const __m128i*>(natural + 8 * i);
+    const auto* const upper = reinterpret_cast<const __m128i*>(natural + 8 * (7 - i));
+    rows[i] =
+        _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(lower)), _mm_loadu_si128(upper), 1);
+  }
+  const __m256i zero0 = put_mirrored(mirrored_groups<0, 0, 2>(rows), 0, block);
+  const __m256i zero1 = put_mirrored(mirrored_groups<1, 0, 4>(rows), 1, block);
+  const __m256i zero2 = put_mirrored(mirrored_groups<2, 1, 6>(rows), 2, block);
+  const __m256i zero3 = put_mirrored(mirrored_groups<3, 0, 3>(rows), 3, block);
+  // Groups 0, 1, 7, 6 and 2, 3, 5, 4: a byte each.
+  const auto outer = static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_packs_epi16(zero0, zero1)));
+  const auto inner = static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_packs_epi16(zero2, zero3)));
+  const uint32_t low = (outer & 0xffff) | inner << 16;
+  const uint32_t high = __builtin_bswap32(outer >> 16 | (inner & 0xffff0000));
+  block.nonzero = ~(uint64_t{high} << 32 | low);
+}
+
 /// The same with AVX-512's permutation of 64 words: a tenth of the time.
 __attribute__((target("avx512f,avx512bw"))) static void fill_avx512(const int16_t* natural,
                                                                     ZigzagBlock& block) {
@@ -80,13 +157,15 @@ __attribute__((target("avx512f,avx512bw"))) static void fill_avx512(const int16_
 }
 #endif
 
-ZigzagBlock::ZigzagBlock(const int16_t* natural) {
+void ZigzagBlock::fill(const int16_t* natural) {
 #if defined(__x86_64__)
-  static const auto fill = __builtin_cpu_supports("avx512bw") ? fill_avx512 : fill_portable;
+  static const auto best = __builtin_cpu_supports("avx512bw") ? fill_avx512
+                           : __builtin_cpu_supports("avx2")   ? fill_avx2
+                                                              : fill_portable;
 #else
-  constexpr auto fill = fill_portable;
+  constexpr auto best = fill_portable;
 #endif
-  fill(natural, *this);
+  best(natural, *this);
   coded[0] = 0;  // the DC is coded by itself
 }
 
@@ -148,13 +227,12 @@ void put_values(const ZigzagBlock& block, int group, uint32_t mask, int width, B
   out.put(bits, count);
 }
 
-void TileWriter::add(const int16_t* coefficients) {
+void TileWriter::add(const ZigzagBlock& zigzag) {
   const EncodeTables& codes = encode_tables();
-  const ZigzagBlock zigzag(coefficients);
   const BlockSymbols block = symbols_of(zigzag, dc_);
   out_.put(codes.dc[plane_][dc_context_][block.dc_class]);
   out_.put(block.dc_bits, block.dc_class);
-  dc_ = coefficients[0];
+  dc_ = zigzag.values[0];
   dc_context_ = block.dc_class;
   int before = kTokensBefore - 1;
   for (int group = 0; group < block.groups; ++group) {

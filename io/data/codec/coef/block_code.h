@@ -2,6 +2,7 @@
 // tile_reader.h, where every cycle counts.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 
 #include "dlpipe/base/coef_format.h"
 #include "dlpipe/io/data/bytes.h"
+#include "dlpipe/io/data/codec/coef/bit_deposit.h"
 #include "dlpipe/io/data/codec/coef/prefix_code.h"
 
 namespace dlpipe::data::coef {
@@ -19,20 +21,44 @@ using namespace dlpipe::coef;  // NOLINT: kZigzag, kGroups, ..., which a GPU's r
 /// take more bytes and less time (packed_code.h).
 enum class TileForm : uint8_t { kCoded, kPacked };
 
+/// Where bits go. Held apart from the memory that they go to: a store of bytes may change anything that memory holds,
+/// to the compiler, and a loop would load its own state anew for every value.
+struct BitCursor {
+  std::byte* to;
+  uint64_t held = 0;
+  int held_bits = 0;  // below 8 between calls
+
+  DLPIPE_COEF_INLINE void put(uint64_t bits, int count) {  // count <= 56
+    held |= bits << held_bits;
+    store_le(to, held);
+    held_bits += count;
+    const int whole = held_bits & ~7;
+    to += whole / 8;
+    held >>= whole;  // 63 at most: below 8 held, 56 put
+    held_bits -= whole;
+  }
+};
+
 /// Bits, from the least significant end of each byte.
 class BitWriter {
  public:
   void put(uint64_t bits, int count) {  // count <= 56
-    if (bytes_.size() < size_ + sizeof held_) bytes_.resize(2 * bytes_.size() + 4096);
-    held_ |= bits << held_bits_;
-    store_le(bytes_.data() + size_, held_);
-    held_bits_ += count;
-    const int whole = held_bits_ & ~7;
-    size_ += static_cast<size_t>(whole / 8);
-    held_ >>= whole;  // 63 at most: below 8 held, 56 put
-    held_bits_ -= whole;
+    BitCursor cursor = begin(sizeof bits);
+    cursor.put(bits, count);
+    end(cursor);
   }
   void put(Code code) { put(code.bits, code.length); }
+  /// For many puts in a row, of no more than `most_bytes`; end() takes them.
+  BitCursor begin(size_t most_bytes) {
+    const size_t needed = size_ + most_bytes + sizeof held_;
+    if (bytes_.size() < needed) bytes_.resize(std::max(needed, 2 * bytes_.size() + 4096));
+    return {bytes_.data() + size_, held_, held_bits_};
+  }
+  void end(const BitCursor& cursor) {
+    size_ = static_cast<size_t>(cursor.to - bytes_.data());
+    held_ = cursor.held;
+    held_bits_ = cursor.held_bits;
+  }
   /// Fills the last byte with zeros and appends what came since the last call; answers how many bytes.
   size_t take(std::vector<std::byte>& out);
 
@@ -45,7 +71,9 @@ class BitWriter {
 
 /// A block in zigzag order, and which of its coefficients are not zero (bit i: position i): most are.
 struct ZigzagBlock {
-  explicit ZigzagBlock(const int16_t* natural);
+  ZigzagBlock() = default;  // its values are left open
+  explicit ZigzagBlock(const int16_t* natural) { fill(natural); }
+  void fill(const int16_t* natural);
   alignas(64) std::array<int16_t, 64> values;
   /// The sign in the lowest bit, |value| - 1 above it; 0 where the value is.
   alignas(64) std::array<uint16_t, 64> coded;
@@ -72,8 +100,7 @@ void put_values(const ZigzagBlock& block, int group, uint32_t mask, int width, B
 class TileWriter {
  public:
   TileWriter(int plane_class, BitWriter& out) : plane_(plane_class), out_(out) {}
-  /// `coefficients` in natural order.
-  void add(const int16_t* coefficients);
+  void add(const ZigzagBlock& block);
 
  private:
   int plane_;

@@ -1,8 +1,8 @@
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
+#include <optional>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/coef/head.h"
@@ -11,6 +11,7 @@
 #include "dlpipe/io/data/codec/coef/packed_code.h"
 #include "dlpipe/io/data/codec/coef/record.h"
 #include "dlpipe/io/data/codec/coef/tile_reader.h"
+#include "dlpipe/io/data/codec/coef/zigzag_row.h"
 
 namespace dlpipe::data {
 
@@ -20,52 +21,33 @@ using Bytes = std::span<const std::byte>;
 using coef::Blocks;
 using coef::Frame;
 
-void put_tile(coef::TileForm form, int plane_class, std::span<const int16_t* const> blocks,
+void put_tile(coef::TileForm form, int plane_class, std::span<const coef::ZigzagBlock> blocks,
               coef::BitWriter& bits) {
   if (form == coef::TileForm::kPacked) {
     coef::put_packed_tile(blocks, bits);
     return;
   }
   coef::TileWriter writer(plane_class, bits);
-  for (const int16_t* block : blocks) writer.add(block);
+  for (const coef::ZigzagBlock& block : blocks) writer.add(block);
 }
 
-std::vector<std::byte> encode_row(const Frame& frame, int row, Blocks& blocks) {
+std::vector<std::byte> encode_row(const Frame& frame, int row, const coef::ZigzagRow& zigzag) {
   std::vector<std::byte> lengths;
   std::vector<std::byte> tiles;
   coef::BitWriter bits;
   for (int c = 0; c < frame.components; ++c) {
-    const coef::Component& component = frame.component[c];
-    for (int y = row * component.v; y < row * component.v + frame.block_rows(c, row); ++y) {
-      for (int first = 0; first < component.blocks_wide; first += frame.tile_blocks) {
-        const int count = std::min(frame.tile_blocks, component.blocks_wide - first);
-        std::array<const int16_t*, coef::kMaxTileBlocks> tile{};
-        for (int i = 0; i < count; ++i) tile[static_cast<size_t>(i)] = blocks.at(c, first + i, y);
-        put_tile(frame.tile_form, coef::plane_class_of(c), std::span(tile).first(static_cast<size_t>(count)),
-                 bits);
+    for (int y = 0; y < frame.block_rows(c, row); ++y) {
+      std::span<const coef::ZigzagBlock> left = zigzag.blocks(c, y);
+      while (!left.empty()) {
+        const size_t count = std::min(static_cast<size_t>(frame.tile_blocks), left.size());
+        put_tile(frame.tile_form, coef::plane_class_of(c), left.first(count), bits);
         coef::put_length(bits.take(tiles), lengths);
+        left = left.subspan(count);
       }
     }
   }
   lengths.insert(lengths.end(), tiles.begin(), tiles.end());
   return lengths;
-}
-
-/// The source's bytes around its scan, when the scan can be written again as it is.
-struct Around {
-  bool same = false;
-  Bytes head;
-  Bytes tail;
-};
-
-Around compare_scan(Bytes jpeg, const Frame& frame, Blocks& blocks) {
-  const std::optional<coef::SourceScan> scan = coef::find_scan(jpeg);
-  if (!scan) return {};
-  const Around around{true, jpeg.first(scan->head_bytes), jpeg.subspan(scan->tail_begin)};
-  const auto written = coef::write_scan(frame, around.head, Blocks::source, &blocks);
-  const Bytes was = jpeg.subspan(scan->head_bytes, scan->tail_begin - scan->head_bytes);
-  if (!written || !std::ranges::equal(*written, was)) return {};
-  return around;
 }
 
 Status read_all(const coef::Record& record, Blocks& blocks) {
@@ -100,6 +82,7 @@ Status read_all(const coef::Record& record, Blocks& blocks) {
 
 struct CoefficientEncoder::State {
   coef::JpegPicture picture;
+  coef::ZigzagRow zigzag;
 };
 CoefficientEncoder::CoefficientEncoder() : state_(std::make_unique<State>()) {}
 CoefficientEncoder::~CoefficientEncoder() = default;
@@ -113,20 +96,28 @@ Result<std::vector<std::byte>> CoefficientEncoder::encode(Bytes jpeg, const Tile
   Blocks& blocks = state_->picture.blocks;
   frame.tile_form = tiles.form;
   frame.tile_blocks = tiles.blocks;
+  // Written row by row with the tiles, while the blocks are in the cache.
+  const std::optional<coef::SourceScan> scan = coef::find_scan(jpeg);
+  std::optional<coef::SourceScanWriter> again;
+  if (scan) again = coef::SourceScanWriter::begin(frame, jpeg.first(scan->head_bytes));
   uint64_t size = 0;
   std::vector<std::vector<std::byte>> rows;
   for (int row = 0; row < frame.mcu_rows; ++row) {
-    rows.push_back(encode_row(frame, row, blocks));
+    state_->zigzag.fill(frame, row, Blocks::source, &blocks);
+    rows.push_back(encode_row(frame, row, state_->zigzag));
     size += rows.back().size();
+    if (again && !again->put(row, state_->zigzag)) again.reset();
   }
   if (size > UINT32_MAX)
     return Status(ErrorCode::kUnsupported, "[codec] JPEG of more than 4 GiB of coefficients");
-  const Around around = compare_scan(jpeg, frame, blocks);
-  if (around.same) return coef::build_record(frame, true, rows, around.head, around.tail);
+  if (again &&
+      std::ranges::equal(again->take(), jpeg.subspan(scan->head_bytes, scan->tail_begin - scan->head_bytes)))
+    return coef::build_record(frame, true, rows, jpeg.first(scan->head_bytes),
+                              jpeg.subspan(scan->tail_begin));
   // A damaged file may hold coefficients that no JPEG can be written with: it would never be exported.
   const std::vector<std::byte> metadata = coef::metadata_of(jpeg);
-  const auto again = coef::write_jpeg(frame, blocks, metadata, 0);
-  if (!again.ok()) return again.status();
+  const auto other = coef::write_jpeg(frame, blocks, metadata, 0);
+  if (!other.ok()) return other.status();
   return coef::build_record(frame, false, rows, metadata, {});
 }
 

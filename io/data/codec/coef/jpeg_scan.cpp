@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "dlpipe/io/data/bytes.h"
@@ -15,8 +16,8 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 struct HuffmanTable {
-  std::array<uint16_t, 256> code{};
-  std::array<uint8_t, 256> length{};  // 0: no code
+  /// Of a symbol: its code << 8 | the code's length; 0: no code.
+  std::array<uint32_t, 256> entry{};
 };
 
 /// What the segments before a scan declare.
@@ -47,9 +48,7 @@ bool read_huffman(Bytes segment, Head& head) {
     for (int length = 1; length <= 16; ++length, code <<= 1) {
       for (uint32_t i = 0; i < load_u8(segment, static_cast<size_t>(length)); ++i) {
         if (at >= segment.size() || code >= (1u << length)) return false;
-        const uint32_t symbol = load_u8(segment, at++);
-        table.code[symbol] = static_cast<uint16_t>(code++);
-        table.length[symbol] = static_cast<uint8_t>(length);
+        table.entry[load_u8(segment, at++)] = code++ << 8 | static_cast<uint32_t>(length);
       }
     }
     segment = segment.subspan(at);
@@ -114,7 +113,7 @@ std::optional<Head> read_head(Bytes jpeg) {
 /// Bits from the most significant end. Held apart from the memory that they go to: a store of bytes may
 /// change anything that memory holds, to the compiler, and a loop would load its own state anew for every
 /// value.
-struct BitCursor {
+struct ScanCursor {
   std::byte* to;
   uint64_t held = 0;  // the next bits, from the most significant end
   int held_bits = 0;  // below 8 between calls
@@ -128,25 +127,27 @@ struct BitCursor {
     held_bits &= 7;
   }
   DLPIPE_COEF_INLINE bool put(const HuffmanTable& table, uint32_t symbol) {
-    if (table.length[symbol] == 0) return false;
-    put(table.code[symbol], table.length[symbol]);
+    const uint32_t entry = table.entry[symbol];
+    if (entry == 0) return false;
+    put(entry >> 8, static_cast<int>(entry & 0xff));
     return true;
   }
   /// A symbol of a size class, then the value's bits.
   DLPIPE_COEF_INLINE bool put_value(const HuffmanTable& table, int run, int value) {
     const int size = static_cast<int>(std::bit_width(static_cast<unsigned>(std::abs(value))));
-    const auto symbol = static_cast<size_t>(run << 4 | size);
-    if (size > 15 || table.length[symbol] == 0) return false;
+    if (size > 15) return false;
+    const uint32_t entry = table.entry[static_cast<size_t>(run << 4 | size)];
+    if (entry == 0) return false;
     const uint32_t bits = static_cast<uint32_t>(value - (value < 0 ? 1 : 0)) & ((1u << size) - 1);
-    put(uint32_t{table.code[symbol]} << size | bits, table.length[symbol] + size);
+    put(entry >> 8 << size | bits, static_cast<int>(entry & 0xff) + size);
     return true;
   }
 };
 
 // Compiled twice: BMI2 shifts by a count in any register.
-DLPIPE_COEF_INLINE bool put_symbols(BitCursor& to, const HuffmanTable& dc, const HuffmanTable& ac,
+DLPIPE_COEF_INLINE bool put_symbols(ScanCursor& to, const HuffmanTable& dc, const HuffmanTable& ac,
                                     const ZigzagBlock& block, int dc_before) {
-  BitCursor out = to;
+  ScanCursor out = to;
   if (!out.put_value(dc, 0, block.values[0] - dc_before)) return false;
   int last = 0;
   for (uint64_t left = block.nonzero & ~uint64_t{1}; left != 0; left &= left - 1) {
@@ -163,11 +164,11 @@ DLPIPE_COEF_INLINE bool put_symbols(BitCursor& to, const HuffmanTable& dc, const
   return true;
 }
 
-bool put_block_portable(BitCursor& out, const HuffmanTable& dc, const HuffmanTable& ac,
+bool put_block_portable(ScanCursor& out, const HuffmanTable& dc, const HuffmanTable& ac,
                         const ZigzagBlock& block, int dc_before) {
   return put_symbols(out, dc, ac, block, dc_before);
 }
-DLPIPE_COEF_TARGET bool put_block_bmi2(BitCursor& out, const HuffmanTable& dc, const HuffmanTable& ac,
+DLPIPE_COEF_TARGET bool put_block_bmi2(ScanCursor& out, const HuffmanTable& dc, const HuffmanTable& ac,
                                        const ZigzagBlock& block, int dc_before) {
   return put_symbols(out, dc, ac, block, dc_before);
 }
@@ -219,52 +220,7 @@ class ScanWriter {
 
   std::vector<std::byte> bytes_;  // what is done
   std::vector<std::byte> raw_;    // of the interval in work, up to the cursor
-  BitCursor cursor_{raw_.data()};
-};
-
-/// The blocks of one MCU after one another.
-class McuWriter {
- public:
-  McuWriter(const Frame& frame, const Head& head, BlockSource block, void* context)
-      : frame_(frame), head_(head), block_(block), context_(context) {}
-
-  bool put(ScanWriter& out, int mcu_x, int mcu_y) {
-    const bool interleaved = head_.scan_components > 1;
-    for (int i = 0; i < head_.scan_components; ++i) {
-      const int c = head_.scan_component[i];
-      const int wide = interleaved ? frame_.component[c].h : 1;
-      const int high = interleaved ? frame_.component[c].v : 1;
-      for (int y = 0; y < high; ++y) {
-        for (int x = 0; x < wide; ++x) {
-          if (!put_one(out, i, mcu_x * wide + x, mcu_y * high + y)) return false;
-        }
-      }
-    }
-    return true;
-  }
-  void restart() { dc_before_ = {}; }
-
- private:
-  bool put_one(ScanWriter& out, int i, int x, int y) {
-    const int c = head_.scan_component[i];
-    const Component& component = frame_.component[c];
-    std::array<int16_t, 64> filling{};
-    const int16_t* block = filling.data();
-    if (x < component.blocks_wide && y < component.blocks_high) {
-      block = block_(context_, c, x, y);
-    } else {
-      filling[0] = static_cast<int16_t>(dc_before_[i]);
-    }
-    const int before = std::exchange(dc_before_[i], block[0]);
-    return out.put(head_.dc[head_.tables[i] >> 4], head_.ac[head_.tables[i] & 15], ZigzagBlock(block),
-                   before);
-  }
-
-  const Frame& frame_;
-  const Head& head_;
-  BlockSource block_;
-  void* context_;
-  std::array<int, kMaxComponents> dc_before_{};
+  ScanCursor cursor_{raw_.data()};
 };
 
 }  // namespace
@@ -272,38 +228,116 @@ class McuWriter {
 std::optional<SourceScan> find_scan(std::span<const std::byte> jpeg) {
   const std::optional<Head> head = read_head(jpeg);
   if (!head) return std::nullopt;
-  size_t at = head->end;
-  while (at + 1 < jpeg.size()) {
+  for (size_t at = head->end; at + 1 < jpeg.size(); ++at) {
+    const void* const found = std::memchr(jpeg.data() + at, 0xff, jpeg.size() - 1 - at);
+    if (found == nullptr) return std::nullopt;
+    at = static_cast<size_t>(static_cast<const std::byte*>(found) - jpeg.data());
     const uint32_t next = load_u8(jpeg, at + 1);
-    const bool marker = load_u8(jpeg, at) == 0xff && next != 0 && !(next >= 0xd0 && next <= 0xd7);
-    if (marker) break;
-    ++at;
+    const bool is_data = next == 0 || (next >= 0xd0 && next <= 0xd7);
+    if (is_data) continue;
+    if (next != 0xd9) return std::nullopt;
+    return SourceScan{head->end, at};
   }
-  if (at + 1 >= jpeg.size() || load_u8(jpeg, at + 1) != 0xd9) return std::nullopt;
-  return SourceScan{head->end, at};
+  return std::nullopt;
 }
 
-std::optional<std::vector<std::byte>> write_scan(const Frame& frame, std::span<const std::byte> head_bytes,
-                                                 BlockSource block, void* context) {
-  const std::optional<Head> head = read_head(head_bytes);
-  if (!head || head->components != frame.components) return std::nullopt;
-  const bool interleaved = head->scan_components > 1;
-  const Component& only = frame.component[0];
-  const int wide = interleaved ? (frame.width + 8 * frame.max_h - 1) / (8 * frame.max_h) : only.blocks_wide;
-  const int high = interleaved ? frame.mcu_rows : only.blocks_high;
+struct SourceScanWriter::State {
+  State(const Frame& frame_in, Head head_in) : frame(frame_in), head(std::move(head_in)) {}
+
+  bool is_interleaved() const { return head.scan_components > 1; }
+  void begin_mcu();
+  bool put(int i, const ZigzagBlock& block);
+  bool put_filling(int i);
+  bool put_mcu(int x, const ZigzagRow& blocks);
+
+  const Frame& frame;
+  const Head head;
   ScanWriter out;
-  McuWriter mcus(frame, *head, block, context);
-  uint32_t written = 0;
-  for (int y = 0; y < high; ++y) {
-    for (int x = 0; x < wide; ++x, ++written) {
-      if (head->restart_interval > 0 && written > 0 && written % head->restart_interval == 0) {
-        out.restart(written / head->restart_interval - 1);
-        mcus.restart();
+  std::array<int, kMaxComponents> dc_before{};
+  uint32_t written = 0;  // MCUs
+};
+
+void SourceScanWriter::State::begin_mcu() {
+  if (head.restart_interval > 0 && written > 0 && written % head.restart_interval == 0) {
+    out.restart(written / head.restart_interval - 1);
+    dc_before = {};
+  }
+  ++written;
+}
+
+/// A block of the scan's component `i`.
+bool SourceScanWriter::State::put(int i, const ZigzagBlock& block) {
+  const int before = std::exchange(dc_before[i], block.values[0]);
+  return out.put(head.dc[head.tables[i] >> 4], head.ac[head.tables[i] & 15], block, before);
+}
+
+bool SourceScanWriter::State::put_filling(int i) {
+  ZigzagBlock filling;
+  filling.values[0] = static_cast<int16_t>(dc_before[i]);
+  filling.nonzero = 0;
+  return put(i, filling);
+}
+
+bool SourceScanWriter::State::put_mcu(int x, const ZigzagRow& blocks) {
+  for (int i = 0; i < head.scan_components; ++i) {
+    const int c = head.scan_component[i];
+    const Component& component = frame.component[c];
+    for (int y = 0; y < component.v; ++y) {
+      const std::span<const ZigzagBlock> row = blocks.blocks(c, y);
+      for (int at = x * component.h; at < (x + 1) * component.h; ++at) {
+        const auto place = static_cast<size_t>(at);
+        if (!(place < row.size() ? put(i, row[place]) : put_filling(i))) return false;
       }
-      if (!mcus.put(out, x, y)) return std::nullopt;
     }
   }
-  return out.take();
+  return true;
+}
+
+SourceScanWriter::SourceScanWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
+SourceScanWriter::SourceScanWriter(SourceScanWriter&&) noexcept = default;
+SourceScanWriter& SourceScanWriter::operator=(SourceScanWriter&&) noexcept = default;
+SourceScanWriter::~SourceScanWriter() = default;
+
+std::optional<SourceScanWriter> SourceScanWriter::begin(const Frame& frame,
+                                                        std::span<const std::byte> head_bytes) {
+  std::optional<Head> head = read_head(head_bytes);
+  if (!head || head->components != frame.components) return std::nullopt;
+  return SourceScanWriter(std::make_unique<State>(frame, std::move(*head)));
+}
+
+bool SourceScanWriter::put(int row, const ZigzagRow& blocks) {
+  State& s = *state_;
+  if (s.is_interleaved()) {
+    const int wide = divide_up(s.frame.width, 8 * s.frame.max_h);
+    for (int x = 0; x < wide; ++x) {
+      s.begin_mcu();
+      if (!s.put_mcu(x, blocks)) return false;
+    }
+    return true;
+  }
+  for (int y = 0; y < s.frame.block_rows(0, row); ++y) {  // a block is an MCU
+    for (const ZigzagBlock& block : blocks.blocks(0, y)) {
+      s.begin_mcu();
+      if (!s.put(0, block)) return false;
+    }
+  }
+  return true;
+}
+
+std::vector<std::byte> SourceScanWriter::take() {
+  return state_->out.take();
+}
+
+std::optional<std::vector<std::byte>> write_scan(const Frame& frame, std::span<const std::byte> head,
+                                                 BlockSource block, void* context) {
+  std::optional<SourceScanWriter> writer = SourceScanWriter::begin(frame, head);
+  if (!writer) return std::nullopt;
+  ZigzagRow blocks;
+  for (int row = 0; row < frame.mcu_rows; ++row) {
+    blocks.fill(frame, row, block, context);
+    if (!writer->put(row, blocks)) return std::nullopt;
+  }
+  return writer->take();
 }
 
 }  // namespace dlpipe::data::coef

@@ -10,7 +10,10 @@
 
 namespace dlpipe::data::coef {
 
-/// Appends a tile's bits. `blocks`: the coefficients of each, natural order.
-void put_packed_tile(std::span<const int16_t* const> blocks, BitWriter& out);
+/// Appends a tile's bits.
+void put_packed_tile(std::span<const ZigzagBlock> blocks, BitWriter& out);
+
+/// The twin without BMI2, which the tests compare with.
+void put_packed_tile_portable(std::span<const ZigzagBlock> blocks, BitWriter& out);
 
 }  // namespace dlpipe::data::coef

@@ -77,8 +77,9 @@ TEST(CoefMath, PackedTilesReadAsTheReadersDo) {
       }
       pointers.push_back(block.data());
     }
+    const std::vector<coef::ZigzagBlock> zigzag(pointers.begin(), pointers.end());
     coef::BitWriter writer;
-    coef::put_packed_tile(pointers, writer);
+    coef::put_packed_tile(zigzag, writer);
     std::vector<std::byte> bytes;
     const size_t size = writer.take(bytes);
     ASSERT_LE(size, static_cast<size_t>(coef::kMaxPackedTileBytes));
@@ -96,7 +97,7 @@ TEST(CoefMath, PackedTilesReadAsTheReadersDo) {
 TEST(CoefMath, TheLargestTileHasNoMoreBytesThanItsBound) {
   Coefficients block;
   for (size_t i = 0; i < 64; ++i) block[i] = static_cast<int16_t>(i % 2 == 0 ? 32'767 : -32'767);
-  const std::vector<const int16_t*> blocks(coef::kMaxTileBlocks, block.data());
+  const std::vector<coef::ZigzagBlock> blocks(coef::kMaxTileBlocks, coef::ZigzagBlock(block.data()));
   coef::BitWriter writer;
   coef::put_packed_tile(blocks, writer);
   std::vector<std::byte> bytes;

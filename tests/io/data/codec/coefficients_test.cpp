@@ -293,6 +293,22 @@ std::vector<const coef::PackedReader*> packed_readers() {
   return readers;
 }
 
+TEST(Coefficients, ABlockIsTurnedIntoZigzagOrder) {
+  RandomStream random(15, 0);
+  for (int round = 0; round < 300; ++round) {
+    for (const auto& natural : rough_blocks(coef::kMaxTileBlocks, random)) {
+      const coef::ZigzagBlock block(natural.data());
+      for (size_t i = 0; i < 64; ++i) {
+        const int value = natural[coef::kZigzag[i]];
+        const int coded = value == 0 || i == 0 ? 0 : 2 * (std::abs(value) - 1) + (value < 0 ? 1 : 0);
+        ASSERT_EQ(block.values[i], value);
+        ASSERT_EQ(block.coded[i], static_cast<uint16_t>(coded));
+        ASSERT_EQ(block.nonzero >> i & 1, value != 0 ? 1u : 0u);
+      }
+    }
+  }
+}
+
 TEST(Coefficients, PackedTilesGiveTheirBlocksBack) {
   RandomStream random(13, 0);
   const auto read = std::make_unique<coef::TileBlocks>();
@@ -302,10 +318,15 @@ TEST(Coefficients, PackedTilesGiveTheirBlocksBack) {
     const auto blocks = rough_blocks(count, random);
     std::vector<const int16_t*> pointers;
     for (const auto& block : blocks) pointers.push_back(block.data());
+    const std::vector<coef::ZigzagBlock> zigzag(pointers.begin(), pointers.end());
     coef::BitWriter writer;
-    coef::put_packed_tile(pointers, writer);
+    coef::put_packed_tile(zigzag, writer);
     std::vector<std::byte> bytes;
     const size_t size = writer.take(bytes);
+    std::vector<std::byte> portable;
+    coef::put_packed_tile_portable(zigzag, writer);
+    writer.take(portable);
+    ASSERT_EQ(bytes, portable);
     bytes.resize(size + coef::kTilePadding);
     const coef::Tile whole{bytes.data(), size, coef::TileForm::kPacked, 0, count, 0, count};
     coef::Tile part = whole;
