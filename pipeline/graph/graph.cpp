@@ -15,7 +15,11 @@
 #include <tuple>
 #include <vector>
 
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/host_memory.h"
 #include "dlpipe/base/mutex.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/base/threads.h"
 
 namespace dlpipe::pipeline {
 
@@ -113,6 +117,18 @@ class WorkerNames : public tbb::task_scheduler_observer {
   }
 };
 
+/// Throws kOutOfMemory unless the system has what oneTBB takes where it begins: threads and some memory. Where it doesn't,
+/// oneTBB dereferences null (2021.8, task_scheduler_observer::observe).
+void check_room(int threads) {
+  throw_if_error(check_threads("loader", threads + 1));  // and the one that prefaults
+  constexpr size_t kRoomBytes = size_t{16} << 20;
+  void* const room = allocate_host(kRoomBytes);
+  if (room == nullptr)
+    throw Error(Status(ErrorCode::kOutOfMemory, concat("[loader] no memory for ", threads,
+                                                       " threads; raise ulimit -v, or use fewer threads")));
+  free_host(room);
+}
+
 }  // namespace
 
 struct Graph::Impl {
@@ -133,6 +149,15 @@ struct Graph::Impl {
 
   void build();
   void prefault_loop();
+  /// Whoever destroys a closed gate waits for ever.
+  void open_gates() {
+    pool.execute([this] {
+      for (Gate& gate : gates) {
+        if (!gate.is_open()) gate.open();
+        gate.wait();
+      }
+    });
+  }
   Gate& gate(int64_t sequence) { return gates[static_cast<size_t>(sequence) % gates.size()]; }
 
   SharedLimit limit;  // before the first use of TBB: the workers of this process
@@ -210,21 +235,22 @@ void Graph::Impl::prefault_loop() {
   }
 }
 
-Graph::Graph(int threads, int gates, GraphBodies& bodies, FlowMeter& meter)
-    : impl_(std::make_unique<Impl>(threads, gates, bodies, meter)) {
-  impl_->prefault_thread = std::thread([impl = impl_.get()] { impl->prefault_loop(); });
+Graph::Graph(int threads, int gates, GraphBodies& bodies, FlowMeter& meter) {
+  check_room(threads);
+  impl_ = std::make_unique<Impl>(threads, gates, bodies, meter);
+  try {
+    impl_->prefault_thread = std::thread([impl = impl_.get()] { impl->prefault_loop(); });
+  } catch (...) {
+    impl_->open_gates();
+    throw;
+  }
 }
 
 Graph::~Graph() {
   drain();
   impl_->to_prefault.close();
   impl_->prefault_thread.join();
-  impl_->pool.execute([this] {
-    for (Gate& gate : impl_->gates) {
-      if (!gate.is_open()) gate.open();
-      gate.wait();
-    }
-  });
+  impl_->open_gates();
 }
 
 void Graph::put(const Portion& whole, int32_t step) {
