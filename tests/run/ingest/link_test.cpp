@@ -200,5 +200,52 @@ TEST(Link, ExportWritesTheFilesAgain) {
   }
 }
 
+/// Each sample's record is the one of `expected`, or a damaged one.
+void expect_the_same_or_damaged(const std::string& directory, const std::vector<Sample>& expected,
+                                const std::string& what) {
+  const auto dataset = data::Dataset::open(directory);
+  if (!dataset.ok()) return;
+  const auto reader = value_or_throw((*dataset)->reader());
+  ASSERT_EQ((*dataset)->size(), static_cast<int64_t>(expected.size())) << what;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const auto record = reader->record(static_cast<int64_t>(i));
+    if (!record.ok()) continue;
+    const data::RecordView view = value_or_throw(data::parse_record(**dataset, *record));
+    ASSERT_EQ(to_text(view.image), expected[i].image) << what << ", sample " << i;
+    ASSERT_EQ(view.label, expected[i].label) << what << ", sample " << i;
+  }
+}
+
+TEST(Link, OneWrongBitOfAFileOrADatasetIsNoticed) {
+  TempDir dir;
+  for (uint64_t i = 0; i < 3; ++i)
+    write_text(dir / ("src/c0/" + std::to_string(i) + ".jpg"), jpeg_text(i, 20, 12));
+  value_or_throw(ingest(link_options(dir / "src", dir / "linked")));
+  const std::vector<Sample> samples = samples_of(dir / "linked");
+  const auto reader_of = value_or_throw(data::Dataset::open(dir / "linked"));
+  const auto reader = value_or_throw(reader_of->reader());
+  const auto with_flip = [](std::string text, size_t bit) {
+    text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << bit % 8));
+    return text;
+  };
+  const std::string picture = file_text(dir / "src/c0/1.jpg");
+  for (size_t bit = 0; bit < 8 * picture.size(); bit += 29) {
+    write_text(dir / "src/c0/1.jpg", with_flip(picture, bit));
+    ASSERT_EQ(reader->record(1).status().code(), ErrorCode::kCorrupt) << "bit " << bit;
+    ASSERT_TRUE(reader->record(0).ok());
+  }
+  write_text(dir / "src/c0/1.jpg", picture);
+  ASSERT_TRUE(reader->record(1).ok());
+  // The dataset itself, links among the rest: a flipped path may name another picture that is there.
+  const std::string data = file_text(dir / "linked/data.mdb");
+  fs::create_directory(dir / "flipped");
+  for (size_t bit = 0; bit < 8 * data.size(); bit += 151) {
+    if (data[bit / 8] == 0 && bit % 8 != 0) continue;  // mostly gaps
+    write_text(dir / "flipped/data.mdb", with_flip(data, bit));
+    expect_the_same_or_damaged(dir / "flipped", samples, "bit " + std::to_string(bit));
+    if (HasFatalFailure()) return;
+  }
+}
+
 }  // namespace
 }  // namespace dlpipe::ingest
