@@ -1,5 +1,5 @@
 """Ingests archives that servers give: one of Python with faults (cut connections, 503, slow bytes, a file that changes, no
-ranges), and moto's S3. What arrives is the file or nothing.
+ranges), nginx, which is killed meanwhile, and moto's S3. What arrives is the file or nothing.
 
     read_remote.py DLPIPE      (the program)
 """
@@ -9,6 +9,7 @@ import io
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
@@ -166,6 +167,92 @@ def test_faults(folder):
     print("http: no secret is kept")
 
 
+class Nginx:
+    """nginx with the files of `root`, 64 KB in each second and connection; on a port of its own."""
+
+    def __init__(self, program, folder, root):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.address = f"http://127.0.0.1:{port}"
+        config = os.path.join(folder, "nginx.conf")
+        temporary = "".join(f" {kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        with open(config, "w") as file:
+            file.write(f"daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/nginx.log; events {{}}\n"
+                       f"http {{ access_log off;{temporary} server {{ listen 127.0.0.1:{port}; root {root}; limit_rate 64k; }} }}\n")
+        self.command = [program, "-c", config, "-p", folder, "-e", f"{folder}/nginx.log"]
+        self.process, self.port = None, port
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(self.command)
+        for _ in range(100):
+            with socket.socket() as client:
+                if client.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.05)
+        raise AssertionError("nginx doesn't answer")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def is_connected(self):
+        with open("/proc/net/tcp") as file:
+            return any(line.split()[1].endswith(f":{self.port:04X}") and line.split()[3] == "01" for line in file)
+
+    def ingest_meanwhile(self, folder, meanwhile):
+        """Ingests s.tar, and does something once its first part has come."""
+        results = []
+        thread = threading.Thread(target=lambda: results.append(ingest(folder, self.address + "/s.tar")))
+        thread.start()
+        while thread.is_alive() and not self.is_connected():
+            time.sleep(0.02)
+        time.sleep(1)
+        meanwhile()
+        thread.join()
+        return results[0]
+
+
+def test_nginx(folder):
+    """A server that is killed and started again, with the same file and with another."""
+    program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+    if program is None:
+        print("nginx: skipped, it is not installed")
+        return
+    root = os.path.join(folder, "root")
+    os.mkdir(root)
+    os.chmod(folder, 0o755)  # a process of its own user reads the files
+    archive = os.path.join(root, "s.tar")
+
+    def put(content):
+        with open(archive + ".new", "wb") as file:
+            file.write(content)
+        os.replace(archive + ".new", archive)
+
+    put(shard(0, 60))
+    server = Nginx(program, folder, root)
+    try:
+        def restart(content=None):
+            server.kill()
+            if content is not None:
+                put(content)
+            time.sleep(0.5)
+            server.start()
+
+        destination, result = server.ingest_meanwhile(folder, restart)
+        assert result.returncode == 0, result.stderr
+        check(destination, 0, 60)
+        destination, result = server.ingest_meanwhile(folder, lambda: restart(shard(60, 121)))
+        assert result.returncode == 1 and "changed while it was read" in result.stderr, result.stderr
+        assert not os.path.exists(destination)
+        destination, result = ingest(folder, server.address + "/none.tar")
+        assert result.returncode == 1 and "no such file (404)" in result.stderr, result.stderr
+    finally:
+        server.kill()
+    print("nginx killed and started again: same; with another file: refused")
+
+
 def signature_of(request, url):
     """The signature that botocore computes for what was asked."""
     from botocore.auth import S3SigV4Auth
@@ -230,7 +317,7 @@ def test_s3(folder):
 
 
 def main():
-    for test in (test_faults, test_signature, test_s3):
+    for test in (test_faults, test_nginx, test_signature, test_s3):
         with tempfile.TemporaryDirectory() as folder:
             test(folder)
 
