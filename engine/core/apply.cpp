@@ -9,31 +9,18 @@
 // Conversions of inputs are no nodes of the graph: its edges go to the tensors as the caller gave them, and
 // backward gives every gradient the form of the tensor it belongs to.
 #include <algorithm>
-#include <array>
 
-#include "dlpipe/base/counter.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/call_observer.h"
 #include "dlpipe/engine/core/constant_cache.h"
 #include "dlpipe/engine/core/conversions.h"
-#include "dlpipe/engine/core/device_code.h"
-#include "dlpipe/engine/core/device_memory.h"
+#include "dlpipe/engine/core/kernel_call.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/op_node.h"
-#include "dlpipe/engine/core/op_profile.h"
 
 namespace dlpipe::engine {
 
 namespace {
-
-constexpr std::array<const char*, 3> kBackendNames = {"reference", "cpu", "cuda"};
-
-Device& device_of(std::span<const Tensor> inputs) {
-  for (const Tensor& input : inputs) {
-    if (input.defined()) return input.device();
-  }
-  return cpu_device();
-}
 
 Backend backend_of(std::span<const Tensor> inputs) {
   return device_of(inputs).is_host() ? thread_state::backend() : Backend::kCuda;
@@ -94,138 +81,12 @@ void apply_dtype_rule(const OpRecord& record, std::vector<Tensor>& inputs) {
   }
 }
 
-// Stage: layouts.
-
-// The choice of the cpu's kernels, or the record's; without one the layout that all images have, if the op
-// knows it.
-LayoutChoice choose_layout(const OpRow& row, std::span<const Tensor> inputs, const Attrs& attrs) {
-  const OpRecord& record = *row.record;
-  const Kernels* const kernels = row.kernels[static_cast<int>(Backend::kCpu)];
-  if (kernels != nullptr && kernels->choose_layout != nullptr) {
-    return kernels->choose_layout(specs_of(inputs), attrs);
-  }
-  if (record.choose_layout != nullptr) return record.choose_layout(specs_of(inputs), attrs);
-  Layout layout = Layout::kPlain;
-  const Shape* shape = nullptr;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].defined() || !(record.image_inputs & bit(static_cast<int>(i)))) continue;
-    if (inputs[i].dtype() != DType::kF32 || (shape != nullptr && !(*shape == inputs[i].shape()))) return {};
-    shape = &inputs[i].shape();
-    if (layout == Layout::kPlain) layout = inputs[i].layout();
-  }
-  if (!(record.layouts & bit(static_cast<int>(layout)))) return {};
-  return {layout, layout};
-}
-
-// Image inputs come into `layout`, all others become plain.
-void lay_out_inputs(const OpRecord& record, std::vector<Tensor>& inputs, Layout layout) {
-  const NoGrad no_grad;
-  const UseBackend fast(Backend::kCpu);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].defined()) continue;
-    const Layout wanted = record.image_inputs & bit(static_cast<int>(i)) ? layout : Layout::kPlain;
-    if (inputs[i].layout() != wanted) inputs[i] = reorder(inputs[i], wanted);
-  }
-}
-
-// Plain ones; blocked layouts have no strides.
-void make_contiguous(std::vector<Tensor>& inputs) {
-  for (Tensor& input : inputs) {
-    if (input.defined() && input.layout() == Layout::kPlain && !input.is_contiguous()) {
-      input = input.contiguous_copy();
-    }
-  }
-}
-
-// Stage: kernels.
-
-struct Chosen {
-  const Kernels* kernels;
-  bool is_reference;
-};
-
-// Those of the wanted backend, or the reference's where they don't take these inputs.
-Chosen choose_kernels(const OpRow& row, Backend backend, std::span<const Tensor> inputs, const Attrs& attrs) {
-  const Kernels* kernels = backend == Backend::kCuda ? device_code(device_of(inputs)).kernels(row)
-                                                     : row.kernels[static_cast<int>(backend)];
-  if (kernels != nullptr && (kernels->supports == nullptr || kernels->supports(specs_of(inputs), attrs))) {
-    return {kernels, backend == Backend::kReference};
-  }
-  kernels = row.kernels[static_cast<int>(Backend::kReference)];
-  if (backend == Backend::kCuda || kernels == nullptr) {
-    throw Error(Status(ErrorCode::kUnsupported,
-                       concat("[", row.record->name, "] no ", kBackendNames[static_cast<int>(backend)],
-                              " kernel for these inputs; use --device cpu")));
-  }
-  return {kernels, true};
-}
-
-std::vector<Tensor> allocate(const std::vector<TensorSpec>& specs, Device& device) {
-  std::vector<Tensor> outputs;
-  outputs.reserve(specs.size());
-  for (const TensorSpec& spec : specs) outputs.push_back(Tensor::empty(spec, device));
-  return outputs;
-}
-
-std::vector<TensorSpec> infer(const OpRecord& record, std::span<const Tensor> inputs, const Attrs& attrs,
-                              Layout image_layout) {
-  std::vector<TensorSpec> specs = specs_of(inputs);
-  for (TensorSpec& spec : specs) spec.layout = Layout::kPlain;
-  std::array<bool, OpRecord::kMostInputs> defined{};
-  for (size_t i = 0; i < inputs.size(); ++i) defined[i] = inputs[i].defined();
-  std::vector<TensorSpec> outputs =
-      record.infer(specs, std::span<const bool>(defined.data(), inputs.size()), attrs);
-  for (int i = 0; i < record.visible_outputs; ++i) {
-    if (record.image_outputs & bit(i)) outputs[i].layout = image_layout;
-  }
-  return outputs;
-}
-
-// A forward call that ran: what the graph keeps of it.
-struct Ran {
-  const Kernels* kernels = nullptr;
-  std::vector<Tensor> inputs;   // as the kernel saw them
-  std::vector<Tensor> outputs;  // hidden ones, too
-};
-
-Ran run_view(const OpRow& row, std::vector<Tensor> inputs, const Attrs& attrs) {
+ForwardCall run_view(const OpRow& row, std::vector<Tensor> inputs, const Attrs& attrs) {
   lay_out_inputs(*row.record, inputs, Layout::kPlain);
-  infer(*row.record, inputs, attrs, Layout::kPlain);  // for its errors
+  infer_outputs(*row.record, inputs, attrs, Layout::kPlain);  // for its errors
   Tensor view = row.record->view(inputs[0], attrs);
   if (!view.defined()) return {};
   return {row.kernels[static_cast<int>(Backend::kReference)], std::move(inputs), {std::move(view)}};
-}
-
-Ran run_kernels(const OpRow& row, std::vector<Tensor> inputs, const Attrs& attrs, Backend backend) {
-  const OpRecord& record = *row.record;
-  infer(record, inputs, attrs, Layout::kPlain);  // for its errors: what follows relies on sound inputs
-  LayoutChoice layout;
-  if (backend == Backend::kCpu)
-    layout = choose_layout(row, inputs, attrs);  // others have plain kernels alone
-  lay_out_inputs(record, inputs, layout.inputs);
-  const Chosen chosen = choose_kernels(row, backend, inputs, attrs);
-  const Kernels& kernels = *chosen.kernels;
-  if (chosen.is_reference) {
-    layout = {};
-    lay_out_inputs(record, inputs, Layout::kPlain);
-  }
-  make_contiguous(inputs);
-  Device& device = device_of(inputs);
-  Ran ran;
-  ran.kernels = &kernels;
-  ran.outputs = allocate(infer(record, inputs, attrs, layout.outputs), device);
-  const ForwardArgs args{inputs, ran.outputs, attrs};
-  if (OpProfile* const profile = OpProfile::current(); profile != nullptr) {
-    synchronize(device);
-    const int64_t begin = now_ns();
-    kernels.forward(args);
-    synchronize(device);
-    profile->add_forward(row, kernels, args, now_ns() - begin);
-  } else {
-    kernels.forward(args);
-  }
-  ran.inputs = std::move(inputs);
-  return ran;
 }
 
 // Stage: history.
@@ -246,9 +107,8 @@ std::shared_ptr<OpNode> node_of(const OpRecord& record, const Kernels& kernels, 
                                 std::span<const Tensor> given, std::span<const Tensor> inputs,
                                 std::span<const Tensor> outputs) {
   if (kernels.backward == nullptr) {
-    throw Error(Status(ErrorCode::kUnsupported,
-                       concat("[", record.name, "] has no gradient on ",
-                              kBackendNames[static_cast<int>(backend)], "; detach() its inputs")));
+    throw Error(Status(ErrorCode::kUnsupported, concat("[", record.name, "] has no gradient on ",
+                                                       backend_name(backend), "; detach() its inputs")));
   }
   auto node = std::make_shared<OpNode>(record, kernels, std::move(attrs));
   node->save(inputs, outputs);
@@ -271,7 +131,7 @@ void record_both(const std::shared_ptr<OpNode>& node, const OpRecord& second, co
 
 // Gives the visible outputs of a call their place in the graph, where one of the inputs wants a gradient.
 void record_call(const OpRecord& record, Backend backend, Attrs attrs, std::span<const Tensor> given,
-                 Ran& ran, std::span<Tensor> visible) {
+                 ForwardCall& ran, std::span<Tensor> visible) {
   if (!wants_gradient(record, given)) return;
   const OpRecord* const second = record.fused == nullptr ? nullptr : record.fused(attrs);
   const Kernels* const second_kernels = second == nullptr ? nullptr : ran.kernels->fused(attrs);
@@ -313,12 +173,12 @@ static std::vector<Tensor> run_op(const OpRow& row, std::vector<Tensor> inputs, 
   const Backend backend = backend_of(inputs);
   std::vector<Tensor> prepared = inputs;
   apply_dtype_rule(record, prepared);
-  Ran ran;
+  ForwardCall ran;
   if (record.view != nullptr && backend != Backend::kReference) ran = run_view(row, prepared, attrs);
   if (ran.kernels == nullptr) {
     const DType low = low_dtype(prepared);
     if (needs_widening(row, prepared, low, attrs, backend)) return apply_widened(row, inputs, low, attrs);
-    ran = run_kernels(row, std::move(prepared), attrs, backend);
+    ran = call_forward(row, std::move(prepared), attrs, backend);
   }
 
   std::vector<Tensor> visible(ran.outputs.begin(), ran.outputs.begin() + record.visible_outputs);
