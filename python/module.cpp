@@ -16,6 +16,7 @@ NB_MODULE(_dlpipe, module) {
   dlpipe::python::bind_augmentation(module);
   dlpipe::python::bind_dataset(module);
   dlpipe::python::bind_ingest(module);
+  dlpipe::python::bind_kernels(module);
   dlpipe::python::bind_train(module);
   dlpipe::python::bind_writer(module);
 }

@@ -7,6 +7,7 @@ namespace dlpipe::python {
 
 void bind_dataset(nanobind::module_& module);
 void bind_ingest(nanobind::module_& module);
+void bind_kernels(nanobind::module_& module);
 void bind_train(nanobind::module_& module);
 void bind_writer(nanobind::module_& module);
 

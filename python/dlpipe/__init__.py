@@ -8,6 +8,8 @@
 bit for bit, on any number of threads. Messages go to the logger "dlpipe"; errors are dlpipe.Error and its kinds.
 """
 
+import sys
+
 from dlpipe import _dlpipe
 from dlpipe.augmentation import AUGMENTATION_SIGNATURE, CFunction, add_augmentation
 from dlpipe.batch import Batch, Ragged
@@ -68,3 +70,10 @@ __all__ = [
     "predict",
     "train",
 ]
+
+# torch.compile finds an installed dlpipe by its entry point. Where it only lies on sys.path, and PyTorch's compiler is there
+# already (loading it takes seconds), the name is made known here.
+if "torch._dynamo" in sys.modules:
+    from dlpipe import torch_compile
+
+    torch_compile.register()

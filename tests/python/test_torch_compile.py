@@ -1,0 +1,276 @@
+"""torch.compile(model, backend="dlpipe"): the losses, gradients and buffers of eager, whatever PyTorch has to do itself."""
+
+import copy
+import importlib.metadata
+
+import pytest
+
+torch = pytest.importorskip("torch")
+torch_compile = pytest.importorskip("dlpipe.torch_compile")
+
+from torch import nn  # noqa: E402
+
+from dlpipe import torch_kernels  # noqa: E402
+from dlpipe._dlpipe import KernelTensor, kernel_threads  # noqa: E402
+
+# Sums in another order, over some thousand terms; batch norm divides by a small deviation.
+TOLERANCE = dict(rtol=2e-3, atol=2e-4)
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch):
+    """dlpipe's kernels wherever there is one: measurements would choose by chance."""
+    monkeypatch.setenv("DLPIPE_KERNELS", "rules")
+    torch._dynamo.reset()
+    torch.manual_seed(3)
+
+
+class Residual(nn.Module):
+    """ResNet's parts: a stem with pooling, a block with and one without a convolution beside it."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 7, 2, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
+        self.same = nn.Sequential(
+            nn.Conv2d(16, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(16),
+        )  # fmt: skip
+        self.wide = nn.Sequential(
+            nn.Conv2d(16, 32, 3, 2, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU(), nn.Conv2d(32, 32, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(32),
+        )  # fmt: skip
+        self.beside = nn.Sequential(nn.Conv2d(16, 32, 1, 2, bias=False), nn.BatchNorm2d(32))
+        self.pool, self.head = nn.AdaptiveAvgPool2d(1), nn.Linear(32, 10)
+
+    def forward(self, x):
+        x = self.stem(x)
+        x = torch.relu(self.same(x) + x)
+        x = torch.relu(self.wide(x) + self.beside(x))
+        return self.head(torch.flatten(self.pool(x), 1))
+
+
+def plain_convolutions():
+    """VGG's parts."""
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, 1, 1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 24, 3, 1, 1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.AdaptiveAvgPool2d((8, 8)), nn.Flatten(), nn.Linear(24 * 64, 32), nn.ReLU(), nn.Linear(32, 10),
+    )  # fmt: skip
+
+
+def depthwise():
+    """MobileNet's parts."""
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU6(inplace=True),
+        nn.Conv2d(16, 16, 3, 1, 1, groups=16, bias=False), nn.BatchNorm2d(16), nn.ReLU6(inplace=True),
+        nn.Conv2d(16, 24, 1, bias=False), nn.BatchNorm2d(24), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(24, 10),
+    )  # fmt: skip
+
+
+class Transformer(nn.Module):
+    """ViT's parts."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 32, 8, 8)
+        self.layer = nn.TransformerEncoderLayer(32, 4, 64, 0.0, "gelu", batch_first=True, norm_first=True)
+        self.norm, self.head = nn.LayerNorm(32), nn.Linear(32, 10)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        return self.head(self.norm(self.layer(x))[:, 0])
+
+
+class LeftToPyTorch(nn.Module):
+    """Ops that dlpipe has no kernel for, between ops for which it has."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 16, 3, 1, 1), nn.BatchNorm2d(16)
+        self.turned, self.head = nn.ConvTranspose2d(16, 8, 2, 2), nn.Linear(8, 10)
+
+    def forward(self, x):
+        x = nn.functional.leaky_relu(self.norm(self.first(x)))
+        x = self.turned(nn.functional.pad(x, (1, 1, 0, 0)) * torch.sigmoid(x.mean((2, 3), keepdim=True)))
+        return self.head(x.amax((2, 3)))
+
+
+MODELS = {
+    "residual": Residual, "plain": plain_convolutions, "depthwise": depthwise, "transformer": Transformer,
+    "left to PyTorch": LeftToPyTorch,
+}  # fmt: skip
+
+
+def batch(count=8, dtype=torch.float32):
+    return torch.randn(count, 3, 32, 32, dtype=dtype), torch.randint(0, 10, (count,))
+
+
+def step(call, optimizer, images, labels):
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(call(images), labels)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+@pytest.mark.parametrize("name", MODELS)
+def test_trains_as_eager(name, layout):
+    eager = MODELS[name]()
+    images, labels = batch()
+    if layout == "channels_last":
+        eager, images = eager.to(memory_format=torch.channels_last), images.to(memory_format=torch.channels_last)
+    ours = copy.deepcopy(eager)
+    compiled = torch.compile(ours, backend=torch_compile.backend)
+    for model, call in ((eager, eager), (ours, compiled)):
+        nn.functional.cross_entropy(call(images), labels).backward()
+    for (parameter_name, a), b in zip(eager.named_parameters(), ours.parameters()):
+        torch.testing.assert_close(b.grad, a.grad, **TOLERANCE, msg=lambda text: f"{parameter_name}: {text}")
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9) for model in (eager, ours)]
+    expected = [step(eager, optimizers[0], images, labels) for _ in range(10)]
+    losses = [step(compiled, optimizers[1], images, labels) for _ in range(10)]
+    torch.testing.assert_close(losses, expected, rtol=5e-3, atol=5e-3)
+    assert losses[-1] < losses[0]
+    for (buffer_name, a), b in zip(eager.named_buffers(), ours.buffers()):
+        torch.testing.assert_close(b, a, rtol=1e-2, atol=1e-2, msg=lambda text: f"{buffer_name}: {text}")
+
+
+def test_kernels_are_dlpipes(monkeypatch):
+    """Every convolution and batch norm of the net, forward and backward."""
+    calls = []
+    for name in ("convolution", "batch_norm_then", "convolution_backward", "_batch_norm_backward", "relu"):
+        kernel = getattr(torch_kernels, name)
+        counted = lambda *args, _kernel=kernel, _name=name: (calls.append(_name), _kernel(*args))[1]  # noqa: E731
+        monkeypatch.setattr(torch_kernels, name, counted)
+        for op, registered in list(torch_kernels.KERNELS.items()):
+            if registered is kernel:
+                monkeypatch.setitem(torch_kernels.KERNELS, op, counted)
+    model = Residual()
+    images, labels = batch()
+    step(torch.compile(model, backend=torch_compile.backend), torch.optim.SGD(model.parameters(), lr=0.1), images, labels)
+    assert {name: calls.count(name) for name in set(calls)} == {
+        "convolution": 6, "convolution_backward": 6, "batch_norm_then": 6, "_batch_norm_backward": 6,
+    }  # fmt: skip  # each relu is part of a batch norm
+
+
+def test_memory_is_handed_over_without_a_copy():
+    images = torch.randn(2, 16, 4, 4).to(memory_format=torch.channels_last)
+    assert torch_kernels.as_torch(torch_kernels.image(images)).data_ptr() == images.data_ptr()
+    weight = torch.randn(16, 16, 3, 3)
+    answer = torch_kernels.convolution(images, weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+    assert isinstance(answer, KernelTensor)
+    saved = torch_kernels.save(answer)
+    restored = torch_kernels.restore(saved, images)
+    if answer.block > 1:
+        assert saved.shape == (2, 16 // answer.block, 4, 4, answer.block)
+        assert restored.torch().data_ptr() == saved.data_ptr()
+    del answer
+    expected = nn.functional.conv2d(images, weight, padding=1)
+    torch.testing.assert_close(torch_kernels.as_torch(restored), expected, **TOLERANCE)
+
+
+def test_batches_of_other_sizes():
+    eager = Residual()
+    ours = copy.deepcopy(eager)
+    compiled = torch.compile(ours, backend=torch_compile.backend)
+    for count in (8, 5, 3, 8):
+        images, _ = batch(count)
+        expected, answer = eager(images), compiled(images)
+        torch.testing.assert_close(answer, expected, **TOLERANCE)
+        answer.sum().backward()
+        expected.sum().backward()
+    torch.testing.assert_close(ours.head.weight.grad, eager.head.weight.grad, **TOLERANCE)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_without_gradients(training):
+    model = Residual().train(training)
+    expected_model = copy.deepcopy(model)
+    images, _ = batch()
+    with torch.no_grad():
+        answer = torch.compile(model, backend=torch_compile.backend)(images)
+        torch.testing.assert_close(answer, expected_model(images), **TOLERANCE)
+
+
+def test_gradients_of_the_images():
+    model = Residual()
+    images, labels = batch()
+    grads = []
+    for call in (model, torch.compile(copy.deepcopy(model), backend=torch_compile.backend)):
+        leaf = images.clone().requires_grad_()
+        nn.functional.cross_entropy(call(leaf), labels).backward()
+        grads.append(leaf.grad)
+    torch.testing.assert_close(grads[1], grads[0], **TOLERANCE)
+
+
+def test_frozen_parts():
+    model = Residual()
+    for parameter in model.stem.parameters():
+        parameter.requires_grad_(False)
+    model.stem.eval()
+    ours = copy.deepcopy(model)
+    images, labels = batch()
+    for each, call in ((model, model), (ours, torch.compile(ours, backend=torch_compile.backend))):
+        nn.functional.cross_entropy(call(images), labels).backward()
+    for a, b in zip(model.parameters(), ours.parameters()):
+        torch.testing.assert_close(b.grad, a.grad, **TOLERANCE) if a.requires_grad else None
+        assert (b.grad is None) == (a.grad is None)
+
+
+def test_features_lie_as_eagers_do():
+    """An image that leaves the model has the strides that its user expects."""
+    model = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1), nn.ReLU())
+    images, _ = batch()
+    answer = torch.compile(model, backend=torch_compile.backend)(images)
+    assert answer.is_contiguous()
+    torch.testing.assert_close(answer.view(8, -1), model(images).view(8, -1), **TOLERANCE)
+
+
+def test_indices_of_a_pool_are_pytorchs_where_the_user_sees_them():
+    pool = nn.MaxPool2d(2, return_indices=True)
+    convolution = nn.Conv2d(3, 16, 3, 1, 1)
+    images, _ = batch()
+    values, indices = torch.compile(lambda x: pool(convolution(x)), backend=torch_compile.backend)(images)
+    expected_values, expected_indices = pool(convolution(images))
+    torch.testing.assert_close(values, expected_values, **TOLERANCE)
+    assert indices.dtype == torch.int64
+    assert (indices == expected_indices).float().mean() > 0.999  # near-equal neighbours may change places
+
+
+def test_other_dtypes_are_pytorchs():
+    model = Residual().double()
+    images, _ = batch(dtype=torch.float64)
+    expected = copy.deepcopy(model)(images)
+    torch.testing.assert_close(torch.compile(model, backend=torch_compile.backend)(images), expected)
+
+
+def test_threads_are_torchs():
+    model = plain_convolutions()
+    images, _ = batch()
+    former = torch.get_num_threads()
+    compiled = torch.compile(model, backend=torch_compile.backend)
+    try:
+        answers = []
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            answers.append(compiled(images))
+            assert kernel_threads() == threads
+            assert torch.get_num_threads() == threads
+        assert torch.equal(*answers)
+    finally:
+        torch.set_num_threads(former)
+
+
+def test_the_faster_of_both_is_taken(monkeypatch):
+    monkeypatch.delenv("DLPIPE_KERNELS")
+    model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 1024, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 10))
+    images, _ = batch()
+    expected = model(images)
+    torch.testing.assert_close(torch.compile(model, backend=torch_compile.backend)(images), expected, **TOLERANCE)
+
+
+def test_the_name_is_known():
+    if "dlpipe" not in [point.name for point in importlib.metadata.entry_points(group="torch_dynamo_backends")]:
+        torch_compile.register()
+    model = nn.Linear(4, 2)
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(torch.compile(model, backend="dlpipe")(x), model(x))
