@@ -46,15 +46,46 @@ bool is_power_of_two(int n) {
   return n > 0 && (n & (n - 1)) == 0;
 }
 
-/// Of `part`, what `rank` keeps when it shares with the rank that differs in `bit`; the other keeps the rest.
-Part half_of(Part part, int rank, int bit) {
-  const size_t middle = part.begin + (part.end - part.begin) / 2;
-  return (rank & bit) == 0 ? Part{part.begin, middle} : Part{middle, part.end};
+/// Numbers of parts, [begin, end) of as many as there are ranks.
+struct Parts {
+  int begin = 0;
+  int end = 0;
+};
+
+/// Of `parts`, what `rank` keeps when it shares with the rank that differs in `bit`; the other keeps the rest.
+Parts half_of(Parts parts, int rank, int bit) {
+  const int middle = (parts.begin + parts.end) / 2;
+  return (rank & bit) == 0 ? Parts{parts.begin, middle} : Parts{middle, parts.end};
 }
 
-std::span<float> values_of(std::span<float> values, Part part) {
-  return values.subspan(part.begin, part.end - part.begin);
+/// The one part that is `rank`'s of `world`: the bits of its number in reverse, as halves are taken lowest bit first.
+int part_number(int rank, int world) {
+  Parts parts{0, world};
+  for (int bit = 1; bit < world; bit <<= 1) parts = half_of(parts, rank, bit);
+  return parts.begin;
 }
+
+/// `count` values halved again and again.
+void cut_evenly(Collective::Cuts& cuts, Parts parts, size_t begin, size_t end) {
+  cuts[static_cast<size_t>(parts.begin)] = begin;
+  cuts[static_cast<size_t>(parts.end)] = end;
+  if (parts.end - parts.begin == 1) return;
+  const int middle_part = (parts.begin + parts.end) / 2;
+  const size_t middle = begin + (end - begin) / 2;
+  cut_evenly(cuts, {parts.begin, middle_part}, begin, middle);
+  cut_evenly(cuts, {middle_part, parts.end}, middle, end);
+}
+
+/// Values in parts.
+struct PartedValues {
+  std::span<float> values;
+  Collective::Cuts cuts;
+
+  std::span<float> of(Parts parts) const {
+    const size_t begin = cuts[static_cast<size_t>(parts.begin)], end = cuts[static_cast<size_t>(parts.end)];
+    return values.subspan(begin, end - begin);
+  }
+};
 
 /// Counts what it sends.
 class Line {
@@ -79,30 +110,35 @@ class Line {
 
 // Neighbours first, so that sums follow the tree over ranks: addition commutes, so both partners' halves are what the
 // rank with the smaller number, as the left child, would compute.
-Status reduce_scatter_on(Line& line, std::span<float> values, std::vector<float>& scratch) {
-  Part part{0, values.size()};
+Status reduce_scatter_on(Line& line, const PartedValues& values, std::vector<float>& scratch) {
+  Parts parts{0, line.world()};
   for (int bit = 1; bit < line.world(); bit <<= 1) {
     const int peer = line.rank() ^ bit;
-    const Part kept = half_of(part, line.rank(), bit);
-    const Part given = half_of(part, peer, bit);
-    const std::span<float> sum = values_of(values, kept);
+    const Parts kept = half_of(parts, line.rank(), bit);
+    const std::span<float> sum = values.of(kept);
     scratch.resize(sum.size());
-    DLPIPE_RETURN_IF_ERROR(line.exchange(peer, values_of(values, given), std::span(scratch)));
+    DLPIPE_RETURN_IF_ERROR(line.exchange(peer, values.of(half_of(parts, peer, bit)), std::span(scratch)));
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += scratch[i];
-    part = kept;
+    parts = kept;
   }
   return {};
 }
 
-Status all_gather_on(Line& line, std::span<float> values) {
-  std::vector<Part> parts = {{0, values.size()}};
-  for (int bit = 1; bit < line.world(); bit <<= 1) parts.push_back(half_of(parts.back(), line.rank(), bit));
+/// What a rank has after each round of halving, all parts first.
+std::vector<Parts> rounds_of(const Line& line) {
+  std::vector<Parts> rounds = {{0, line.world()}};
+  for (int bit = 1; bit < line.world(); bit <<= 1) rounds.push_back(half_of(rounds.back(), line.rank(), bit));
+  return rounds;
+}
+
+Status all_gather_on(Line& line, const PartedValues& values) {
+  std::vector<Parts> rounds = rounds_of(line);
   for (int bit = line.world() >> 1; bit > 0; bit >>= 1) {
     const int peer = line.rank() ^ bit;
-    const Part mine = parts.back();
-    parts.pop_back();
-    const Part its = half_of(parts.back(), peer, bit);
-    DLPIPE_RETURN_IF_ERROR(line.exchange(peer, values_of(values, mine), values_of(values, its)));
+    const Parts mine = rounds.back();
+    rounds.pop_back();
+    const Parts its = half_of(rounds.back(), peer, bit);
+    DLPIPE_RETURN_IF_ERROR(line.exchange(peer, values.of(mine), values.of(its)));
   }
   return {};
 }
@@ -113,31 +149,42 @@ std::vector<BFloat16> packed(std::span<const float> values) {
   return halves;
 }
 
-/// reduce_scatter_on and all_gather_on with bf16 on the line; every value is rounded already.
-Status all_reduce_rounded_on(Line& line, std::span<float> values) {
-  std::vector<Part> parts = {{0, values.size()}};
+/// reduce_scatter_on with bf16 on the line; every value is rounded already.
+Status reduce_scatter_rounded_on(Line& line, const PartedValues& values) {
+  Parts parts{0, line.world()};
   for (int bit = 1; bit < line.world(); bit <<= 1) {
     const int peer = line.rank() ^ bit;
-    const Part kept = half_of(parts.back(), line.rank(), bit);
-    const std::vector<BFloat16> out = packed(values_of(values, half_of(parts.back(), peer, bit)));
-    const std::span<float> sum = values_of(values, kept);
+    const Parts kept = half_of(parts, line.rank(), bit);
+    const std::vector<BFloat16> out = packed(values.of(half_of(parts, peer, bit)));
+    const std::span<float> sum = values.of(kept);
     std::vector<BFloat16> in(sum.size());
     DLPIPE_RETURN_IF_ERROR(
         line.exchange(peer, std::as_bytes(std::span(out)), std::as_writable_bytes(std::span(in))));
     for (size_t i = 0; i < sum.size(); ++i) sum[i] = rounded_to_bf16(sum[i] + static_cast<float>(in[i]));
-    parts.push_back(kept);
+    parts = kept;
   }
+  return {};
+}
+
+/// all_gather_on, the same.
+Status all_gather_rounded_on(Line& line, const PartedValues& values) {
+  std::vector<Parts> rounds = rounds_of(line);
   for (int bit = line.world() >> 1; bit > 0; bit >>= 1) {
     const int peer = line.rank() ^ bit;
-    const std::vector<BFloat16> out = packed(values_of(values, parts.back()));
-    parts.pop_back();
-    const std::span<float> its = values_of(values, half_of(parts.back(), peer, bit));
+    const std::vector<BFloat16> out = packed(values.of(rounds.back()));
+    rounds.pop_back();
+    const std::span<float> its = values.of(half_of(rounds.back(), peer, bit));
     std::vector<BFloat16> in(its.size());
     DLPIPE_RETURN_IF_ERROR(
         line.exchange(peer, std::as_bytes(std::span(out)), std::as_writable_bytes(std::span(in))));
     for (size_t i = 0; i < its.size(); ++i) its[i] = static_cast<float>(in[i]);
   }
   return {};
+}
+
+void round_to_wire(std::span<float> values, Wire wire) {
+  if (wire != Wire::kBf16) return;
+  for (float& value : values) value = rounded_to_bf16(value);
 }
 
 /// From `root` to twice as many in each round.
@@ -388,33 +435,49 @@ Status Collective::close() {
 }
 
 Part Collective::part_of(size_t count) const {
-  Part part{0, count};
-  for (int bit = 1; bit < world(); bit <<= 1) part = half_of(part, rank(), bit);
-  return part;
+  return part_of(even_cuts(count));
+}
+
+Part Collective::part_of(const Cuts& cuts) const {
+  const auto mine = static_cast<size_t>(part_number(rank(), world()));
+  return {cuts[mine], cuts[mine + 1]};
+}
+
+Collective::Cuts Collective::even_cuts(size_t count) const {
+  Cuts cuts(static_cast<size_t>(world()) + 1);
+  cut_evenly(cuts, {0, world()}, 0, count);
+  return cuts;
 }
 
 Collective::Handle Collective::all_reduce(std::span<float> values, std::string what, Wire wire) {
-  if (wire == Wire::kBf16) {
-    for (float& value : values) value = rounded_to_bf16(value);
-    return worker_->ask(std::move(what), [values](Line& line, std::vector<float>&) {
-      return all_reduce_rounded_on(line, values);
-    });
-  }
-  return worker_->ask(std::move(what), [values](Line& line, std::vector<float>& scratch) -> Status {
-    DLPIPE_RETURN_IF_ERROR(reduce_scatter_on(line, values, scratch));
-    return all_gather_on(line, values);
-  });
-}
-
-Collective::Handle Collective::reduce_scatter(std::span<float> values, std::string what) {
-  return worker_->ask(std::move(what), [values](Line& line, std::vector<float>& scratch) {
-    return reduce_scatter_on(line, values, scratch);
-  });
-}
-
-Collective::Handle Collective::all_gather(std::span<float> values, std::string what) {
+  round_to_wire(values, wire);
   return worker_->ask(std::move(what),
-                      [values](Line& line, std::vector<float>&) { return all_gather_on(line, values); });
+                      [parted = PartedValues{values, even_cuts(values.size())}, wire](
+                          Line& line, std::vector<float>& scratch) -> Status {
+                        if (wire == Wire::kBf16) {
+                          DLPIPE_RETURN_IF_ERROR(reduce_scatter_rounded_on(line, parted));
+                          return all_gather_rounded_on(line, parted);
+                        }
+                        DLPIPE_RETURN_IF_ERROR(reduce_scatter_on(line, parted, scratch));
+                        return all_gather_on(line, parted);
+                      });
+}
+
+Collective::Handle Collective::reduce_scatter(std::span<float> values, const Cuts& cuts, std::string what,
+                                              Wire wire) {
+  round_to_wire(values, wire);
+  return worker_->ask(std::move(what),
+                      [parted = PartedValues{values, cuts}, wire](Line& line, std::vector<float>& scratch) {
+                        return wire == Wire::kBf16 ? reduce_scatter_rounded_on(line, parted)
+                                                   : reduce_scatter_on(line, parted, scratch);
+                      });
+}
+
+Collective::Handle Collective::all_gather(std::span<float> values, const Cuts& cuts, std::string what) {
+  return worker_->ask(std::move(what),
+                      [parted = PartedValues{values, cuts}](Line& line, std::vector<float>&) {
+                        return all_gather_on(line, parted);
+                      });
 }
 
 Collective::Handle Collective::broadcast(std::span<std::byte> bytes, int root, std::string what) {

@@ -71,16 +71,21 @@ class Collective {
   /// value is rounded to bf16, and so is every sum of two along the tree, wherever its two are: the bits still don't
   /// depend on the number of ranks that hold subtrees whose sums are rounded likewise.
   Handle all_reduce(std::span<float> values, std::string what, Wire wire = Wire::kF32);
-  /// The first half of it: only part_of(values.size()) is the sum, the rest is undefined.
-  Handle reduce_scatter(std::span<float> values, std::string what);
-  /// The second half: each rank's part_of(values.size()) reaches all others.
-  Handle all_gather(std::span<float> values, std::string what);
+  /// Where the parts of some values begin, world() + 1 offsets that don't fall, the last one their number.
+  using Cuts = std::vector<size_t>;
+  /// Parts of as equal sizes as they can be.
+  Cuts even_cuts(size_t count) const;
   struct Part {
     size_t begin = 0;
     size_t end = 0;
   };
-  /// The part of `count` values that is this rank's.
+  /// The part that is this rank's. Ranks don't have theirs in the order of their numbers.
+  Part part_of(const Cuts& cuts) const;
   Part part_of(size_t count) const;
+  /// The first half of all_reduce: only part_of(cuts) is the sum, the rest is undefined.
+  Handle reduce_scatter(std::span<float> values, const Cuts& cuts, std::string what, Wire wire = Wire::kF32);
+  /// The second half: each rank's part_of(cuts) reaches all others.
+  Handle all_gather(std::span<float> values, const Cuts& cuts, std::string what);
   Handle broadcast(std::span<std::byte> bytes, int root, std::string what);
   Handle send(int peer, std::span<const std::byte> bytes, std::string what);
   Handle receive(int peer, std::span<std::byte> bytes, std::string what);

@@ -164,6 +164,6 @@ constexpr OptionDefault kOptions[] = {{"lr", "0.001"},      {"beta1", "0.9"},   
 
 extern const OptimizerRecord adam8bit_optimizer;
 const OptimizerRecord adam8bit_optimizer = {
-    "adam8bit", "Adam with moments of 8 bits: a quarter of its memory", build, kOptions};
+    "adam8bit", "Adam with moments of 8 bits: a quarter of its memory", build, kOptions, false, true};
 
 }  // namespace dlpipe::engine

@@ -14,6 +14,6 @@ constexpr OptionDefault kOptions[] = {
 
 extern const OptimizerRecord adamw_optimizer;
 const OptimizerRecord adamw_optimizer = {
-    "adamw", "Adam with decoupled weight decay (Loshchilov and Hutter, 2019)", build, kOptions, true};
+    "adamw", "Adam with decoupled weight decay (Loshchilov and Hutter, 2019)", build, kOptions, true, true};
 
 }  // namespace dlpipe::engine

@@ -10,9 +10,6 @@
 namespace dlpipe::engine {
 namespace {
 
-// Part of the definition of the norm: one partial sum per slice.
-constexpr int64_t kSlice = 16384;
-
 double sum_of_squares(const float* values, int64_t count) {
   return lane_sum(count, [values](int64_t i) { return double{values[i]} * values[i]; });
 }
@@ -20,42 +17,67 @@ double sum_of_squares(const float* values, int64_t count) {
 struct Slice {
   float* values;
   int64_t count;
+  bool is_own;
 };
 
-/// All gradients in slices; a gradient with gaps is first replaced by a copy without.
-std::vector<Slice> slice_gradients(std::span<const NamedTensor> parameters) {
+/// All gradients in slices; a gradient with gaps is first replaced by a copy without. The slices' sizes are part of the
+/// definition of the norm: one partial sum each.
+std::vector<Slice> slice_gradients(std::span<const NamedTensor> parameters, std::span<const Share> shares) {
   std::vector<Slice> slices;
-  for (const NamedTensor& parameter : parameters) {
-    Tensor grad = parameter.tensor.grad();
+  for (size_t p = 0; p < parameters.size(); ++p) {
+    Tensor grad = parameters[p].tensor.grad();
     if (!grad.defined()) continue;
     if (!grad.is_contiguous()) {
       grad = grad.contiguous_copy();
-      Tensor owner = parameter.tensor;
+      Tensor owner = parameters[p].tensor;
       owner.set_grad(grad);
     }
     float* const values = grad.data<float>();
-    for (int64_t begin = 0; begin < grad.elements(); begin += kSlice) {
-      slices.push_back({values + begin, std::min(kSlice, grad.elements() - begin)});
+    for (int64_t begin = 0; begin < grad.elements(); begin += kShareUnit) {
+      const bool is_own = shares.empty() || (begin >= shares[p].begin && begin < shares[p].end);
+      slices.push_back({values + begin, std::min(kShareUnit, grad.elements() - begin), is_own});
     }
   }
   return slices;
 }
 
-double norm_of(const std::vector<Slice>& slices) {
+std::vector<double> squares_of(const std::vector<Slice>& slices) {
   std::vector<double> partial(slices.size());
   parallel_slices(static_cast<int64_t>(slices.size()), [&](int64_t i) {
     const Slice& slice = slices[static_cast<size_t>(i)];
-    partial[static_cast<size_t>(i)] = sum_of_squares(slice.values, slice.count);
+    if (slice.is_own) partial[static_cast<size_t>(i)] = sum_of_squares(slice.values, slice.count);
   });
-  double total = 0.0;
-  for (const double sum : partial) total += sum;
-  return std::sqrt(total);
+  return partial;
+}
+
+void clip_slices(const std::vector<Slice>& slices, double max_norm, double norm) {
+  const auto factor = static_cast<float>(max_norm / (norm + 1e-6));
+  if (!std::isfinite(norm) || factor >= 1.0f) return;
+  parallel_slices(static_cast<int64_t>(slices.size()), [&](int64_t i) {
+    const Slice& slice = slices[static_cast<size_t>(i)];
+    for (int64_t k = 0; slice.is_own && k < slice.count; ++k) slice.values[k] *= factor;
+  });
 }
 
 }  // namespace
 
+std::vector<double> grad_squares(std::span<const NamedTensor> parameters, std::span<const Share> shares) {
+  return squares_of(slice_gradients(parameters, shares));
+}
+
+double norm_of_squares(std::span<const double> squares) {
+  double total = 0.0;
+  for (const double sum : squares) total += sum;
+  return std::sqrt(total);
+}
+
+void clip_to_norm(std::span<const NamedTensor> parameters, double max_norm, double norm,
+                  std::span<const Share> shares) {
+  clip_slices(slice_gradients(parameters, shares), max_norm, norm);
+}
+
 double grad_norm(std::span<const NamedTensor> parameters) {
-  return norm_of(slice_gradients(parameters));
+  return norm_of_squares(grad_squares(parameters));
 }
 
 double clip_grad_norm(std::span<const NamedTensor> parameters, double max_norm) {
@@ -63,14 +85,9 @@ double clip_grad_norm(std::span<const NamedTensor> parameters, double max_norm) 
     throw Error(Status(ErrorCode::kMisuse,
                        concat("[clip_grad_norm] expected a norm above 0, got ", max_norm, "; change it")));
   }
-  const std::vector<Slice> slices = slice_gradients(parameters);
-  const double norm = norm_of(slices);
-  const auto factor = static_cast<float>(max_norm / (norm + 1e-6));
-  if (!std::isfinite(norm) || factor >= 1.0f) return norm;
-  parallel_slices(static_cast<int64_t>(slices.size()), [&](int64_t i) {
-    const Slice& slice = slices[static_cast<size_t>(i)];
-    for (int64_t k = 0; k < slice.count; ++k) slice.values[k] *= factor;
-  });
+  const std::vector<Slice> slices = slice_gradients(parameters, {});
+  const double norm = norm_of_squares(squares_of(slices));
+  clip_slices(slices, max_norm, norm);
   return norm;
 }
 

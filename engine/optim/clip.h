@@ -1,11 +1,31 @@
 // The global norm of all gradients, and scaling by it. One thread; works in parallel inside.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <vector>
 
 #include "dlpipe/engine/layers/module.h"
 
 namespace dlpipe::engine {
+
+/// Elements [begin, end) of a parameter, of which one process takes care. A border within a parameter is a multiple of
+/// kShareUnit: sums over gradients and the blocks of states are cut there, too.
+struct Share {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t count() const { return end - begin; }
+};
+inline constexpr int64_t kShareUnit = 16384;
+
+/// The sums of squares that the norm is made of, one for every kShareUnit elements of each gradient. With `shares`, by
+/// parameter, those outside of them are 0: added up over all processes they are all.
+std::vector<double> grad_squares(std::span<const NamedTensor> parameters, std::span<const Share> shares = {});
+/// The norm that they stand for.
+double norm_of_squares(std::span<const double> squares);
+/// What clip_grad_norm does with gradients of that norm; with `shares`, to these elements alone.
+void clip_to_norm(std::span<const NamedTensor> parameters, double max_norm, double norm,
+                  std::span<const Share> shares = {});
 
 /// L2 norm over all gradients there are, in f64; the order of the sum is fixed by the sizes alone, so that
 /// the bits don't depend on threads or ISA.

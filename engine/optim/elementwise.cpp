@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <string_view>
 #include <unordered_map>
 
 #include "dlpipe/base/text.h"
@@ -12,7 +14,7 @@
 namespace dlpipe::engine {
 namespace {
 
-constexpr int64_t kRun = 16384;  // elements: four arrays of it fit in a core's L2
+constexpr int64_t kRun = kShareUnit;  // elements: four arrays of it fit in a core's L2
 constexpr const char* kSteps = "steps";
 
 [[noreturn]] void fail(const std::string& message) {
@@ -51,7 +53,7 @@ ElementwiseOptimizer::ElementwiseOptimizer(std::vector<NamedTensor> parameters,
     if (parameter.tensor.dtype() != DType::kF32 || !parameter.tensor.is_contiguous()) {
       fail(concat("'", parameter.name, "' is not a contiguous f32 tensor; optimize Module::parameters()"));
     }
-    Slot slot;
+    Slot slot = {};
     const std::string& name = parameter.name;
     const bool decays = arguments.decay_vectors || parameter.tensor.rank() > 1;
     slot.lr_scale = scale_of(name, "lr_scale", arguments.lr_scales);
@@ -63,22 +65,45 @@ ElementwiseOptimizer::ElementwiseOptimizer(std::vector<NamedTensor> parameters,
   }
 }
 
-void ElementwiseOptimizer::append_runs(Slot& slot, int64_t run_length, std::vector<ElementRun>* runs) {
+Shape ElementwiseOptimizer::Slot::state_shape(const StateForm& form) const {
+  return share ? Shape{divide_up(share->count(), form.block)} : form.shape;
+}
+
+void ElementwiseOptimizer::keep(const std::vector<Share>& shares) {
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    Slot& slot = slots_[s];
+    const Share& share = shares.at(s);
+    const int64_t elements = slot.parameter.tensor.elements();
+    const bool is_cut_well = share.begin % kRun == 0 && (share.end % kRun == 0 || share.end == elements);
+    if (slot.whole) fail(concat("'", slot.parameter.name, "' is taken whole; no share of it can be kept"));
+    if (share.begin < 0 || share.count() < 0 || share.end > elements || !is_cut_well)
+      fail(concat("the share ", share.begin, " to ", share.end, " of '", slot.parameter.name,
+                  "' begins in a block"));
+    slot.share = share;
+  }
+}
+
+// Runs are counted whoever's they are, so that a run's key is the same whoever takes it.
+void ElementwiseOptimizer::append_runs(Slot& slot, int64_t run_length, std::vector<ElementRun>* runs,
+                                       uint32_t* key) {
   const Tensor& weights = slot.parameter.tensor;
   for (size_t i = slot.states.size(); i < slot.forms.size(); ++i)
-    slot.states.push_back(Tensor::zeros(slot.forms[i].shape, slot.forms[i].dtype));
+    slot.states.push_back(Tensor::zeros(slot.state_shape(slot.forms[i]), slot.forms[i].dtype));
   ElementRun run;
   run.lr_scale = slot.lr_scale;
   run.decay_scale = slot.decay_scale;
+  const int64_t last = slot.share ? slot.share->end : weights.elements();
   for (int64_t begin = 0; begin < weights.elements(); begin += run_length) {
+    run.key = (*key)++;
+    if (begin < slot.begin() || begin >= last) continue;
     run.weights = weights.data<float>() + begin;
     run.gradients = weights.grad().data<float>() + begin;
     for (size_t i = 0; i < slot.states.size(); ++i) {
       const auto bytes = static_cast<int64_t>(dtype_size(slot.forms[i].dtype));
-      run.states[i] = static_cast<std::byte*>(slot.states[i].raw()) + begin / slot.forms[i].block * bytes;
+      const int64_t offset = (begin - slot.begin()) / slot.forms[i].block * bytes;
+      run.states[i] = static_cast<std::byte*>(slot.states[i].raw()) + offset;
     }
     run.count = std::min(run_length, weights.elements() - begin);
-    run.key = static_cast<uint32_t>(runs->size());
     runs->push_back(run);
   }
 }
@@ -123,14 +148,15 @@ void ElementwiseOptimizer::step(double lr) {
   std::vector<ElementRun> runs;
   std::vector<ElementRun> wholes;
   std::vector<int64_t> rows;
+  uint32_t run_key = 0, whole_key = 0;
   for (Slot& slot : slots_) {
     const Tensor grad = checked_gradient(slot.parameter);
     if (!grad.defined()) continue;
     slot.parameter.tensor.set_grad(grad);
     if (!slot.whole) {
-      append_runs(slot, kRun, &runs);
+      append_runs(slot, kRun, &runs, &run_key);
     } else if (grad.elements() > 0) {
-      append_runs(slot, grad.elements(), &wholes);
+      append_runs(slot, grad.elements(), &wholes, &whole_key);
       rows.push_back(grad.rank() > 0 ? grad.size(0) : 1);
     }
   }
@@ -147,10 +173,41 @@ std::vector<NamedTensor> ElementwiseOptimizer::state() const {
   const int64_t steps = this->steps();
   std::vector<NamedTensor> all = {{kSteps, Tensor::from<int64_t>({&steps, 1}, {1})}};
   for (const Slot& slot : slots_) {
+    if (slot.share && slot.share->count() == 0) continue;
+    const std::string end = slot.share ? concat("@", slot.share->begin) : "";
     for (size_t i = 0; i < slot.states.size(); ++i)
-      all.push_back({slot.parameter.name + "." + slot.forms[i].name, slot.states[i]});
+      all.push_back({slot.parameter.name + "." + slot.forms[i].name + end, slot.states[i]});
   }
   return all;
+}
+
+/// Copies what of `entry`, which begins at an element of the whole state, is in `slot`'s part of it.
+ElementwiseOptimizer::Loading ElementwiseOptimizer::load_entry(const Slot& slot, const StateForm& form,
+                                                               const NamedTensor& entry, Loading loading) {
+  const size_t at = entry.name.rfind('@');
+  int64_t begin = 0;
+  if (at != std::string::npos && !parse_int(std::string_view(entry.name).substr(at + 1), &begin))
+    fail(concat("the saved '", entry.name, "' has no number behind its @; it is damaged"));
+  begin /= form.block;
+  const int64_t all = form.shape.elements(), count = entry.tensor.elements();
+  const bool fits =
+      at == std::string::npos ? entry.tensor.shape() == form.shape : begin >= 0 && begin + count <= all;
+  if (!fits || entry.tensor.dtype() != form.dtype) {
+    fail(concat("the saved '", entry.name, "' is ", dtype_name(entry.tensor.dtype()), " ",
+                entry.tensor.shape().to_string(), ", expected ", dtype_name(form.dtype), " ",
+                form.shape.to_string(), "; resume with the same model"));
+  }
+  if (!loading.tensor.defined()) loading.tensor = Tensor::zeros(slot.state_shape(form), form.dtype);
+  const int64_t own_begin = slot.begin() / form.block, own_end = own_begin + loading.tensor.elements();
+  const int64_t from = std::max(begin, own_begin), to = std::min(begin + count, own_end);
+  if (from >= to) return loading;
+  const Tensor plain = entry.tensor.contiguous_copy();
+  const auto bytes = dtype_size(form.dtype);
+  std::memcpy(static_cast<std::byte*>(loading.tensor.raw()) + static_cast<size_t>(from - own_begin) * bytes,
+              static_cast<const std::byte*>(plain.raw()) + static_cast<size_t>(from - begin) * bytes,
+              static_cast<size_t>(to - from) * bytes);
+  loading.elements += to - from;
+  return loading;
 }
 
 void ElementwiseOptimizer::load_state(const std::vector<NamedTensor>& state) {
@@ -164,44 +221,46 @@ void ElementwiseOptimizer::load_state(const std::vector<NamedTensor>& state) {
       places[slots_[s].parameter.name + "." + slots_[s].forms[i].name] = {s, i};
   }
   int64_t steps = -1;
-  std::vector<std::vector<Tensor>> loaded(slots_.size());
+  std::vector<std::vector<Loading>> loaded(slots_.size());
   for (const NamedTensor& entry : state) {
     if (entry.name == kSteps && entry.tensor.elements() == 1) {
-      steps = static_cast<int64_t>(entry.tensor.item());
+      const auto its_steps = static_cast<int64_t>(entry.tensor.item());
+      if (steps >= 0 && its_steps != steps)
+        fail(concat("parts of the saved state are of step ", steps, " and of step ", its_steps,
+                    "; take another checkpoint"));
+      steps = its_steps;
       continue;
     }
-    const auto place = places.find(entry.name);
+    const auto place = places.find(entry.name.substr(0, entry.name.rfind('@')));
     if (place == places.end())
       fail(concat("the saved state has '", entry.name,
                   "', which this optimizer hasn't; resume with the same one"));
-    const std::vector<StateForm>& forms = slots_[place->second.slot].forms;
-    const StateForm& form = forms[place->second.state];
-    if (entry.tensor.shape() != form.shape || entry.tensor.dtype() != form.dtype) {
-      fail(concat("the saved '", entry.name, "' is ", dtype_name(entry.tensor.dtype()), " ",
-                  entry.tensor.shape().to_string(), ", expected ", dtype_name(form.dtype), " ",
-                  form.shape.to_string(), "; resume with the same model"));
-    }
-    loaded[place->second.slot].resize(forms.size());
-    loaded[place->second.slot][place->second.state] = entry.tensor.clone();
+    const Slot& slot = slots_[place->second.slot];
+    loaded[place->second.slot].resize(slot.forms.size());
+    Loading& loading = loaded[place->second.slot][place->second.state];
+    loading = load_entry(slot, slot.forms[place->second.state], entry, std::move(loading));
   }
   if (steps < 0) fail("the saved state has no number of steps; it is another file, or cut short");
   for (size_t s = 0; s < slots_.size(); ++s) {
     for (size_t i = 0; i < loaded[s].size(); ++i) {
-      if (loaded[s][i].defined()) continue;
+      if (loaded[s][i].tensor.defined() && loaded[s][i].elements == loaded[s][i].tensor.elements()) continue;
       fail(concat("the saved state lacks '", slots_[s].parameter.name, ".", slots_[s].forms[i].name,
-                  "'; resume with the same optimizer"));
+                  loaded[s][i].tensor.defined() ? "' in part" : "'", "; resume with the same optimizer"));
     }
   }
   steps_ = steps;
   if (slots_.empty() || slots_.front().parameter.tensor.device().is_host()) {
-    for (size_t s = 0; s < slots_.size(); ++s) slots_[s].states = std::move(loaded[s]);
+    for (size_t s = 0; s < slots_.size(); ++s) {
+      slots_[s].states.clear();
+      for (Loading& loading : loaded[s]) slots_[s].states.push_back(std::move(loading.tensor));
+    }
     return;
   }
   flat();
   for (size_t s = 0; s < slots_.size(); ++s) {
     for (size_t i = 0; i < std::min(loaded[s].size(), slots_[s].states.size()); ++i) {
-      const Tensor& state = slots_[s].states[i];
-      copy_memory(state.device(), state.raw(), loaded[s][i].device(), loaded[s][i].raw(), state.size_bytes());
+      const Tensor &to = slots_[s].states[i], &from = loaded[s][i].tensor;
+      copy_memory(to.device(), to.raw(), from.device(), from.raw(), to.size_bytes());
     }
   }
   flat_->set_steps(steps);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,7 @@ class ElementwiseOptimizer : public Optimizer {
   void step(double lr) final;
   void set_rate_on_device(double lr) final;
   DeviceStepFlags step_on_device(const DeviceStep& step) final;
+  void keep(const std::vector<Share>& shares) final;
   std::vector<NamedTensor> state() const final;
   void load_state(const std::vector<NamedTensor>& state) final;
   int64_t steps() const final { return flat_ != nullptr ? flat_->steps() : steps_; }
@@ -80,11 +82,23 @@ class ElementwiseOptimizer : public Optimizer {
     float lr_scale = 1.0f;
     float decay_scale = 1.0f;
     bool whole = false;
-    std::vector<StateForm> forms;
-    std::vector<Tensor> states;  // empty before the first gradient
+    std::optional<Share> share = {};  // none: all of it
+    std::vector<StateForm> forms = {};
+    std::vector<Tensor> states = {};  // empty before the first gradient
+
+    int64_t begin() const { return share ? share->begin : 0; }
+    /// What a state tensor is here.
+    Shape state_shape(const StateForm& form) const;
   };
+  /// A state that is being loaded, and how much of it has come.
+  struct Loading {
+    Tensor tensor;
+    int64_t elements = 0;
+  };
+  static Loading load_entry(const Slot& slot, const StateForm& form, const NamedTensor& entry,
+                            Loading loading);
   FlatGroups& flat();
-  static void append_runs(Slot& slot, int64_t run_length, std::vector<ElementRun>* runs);
+  static void append_runs(Slot& slot, int64_t run_length, std::vector<ElementRun>* runs, uint32_t* key);
 
   std::vector<Slot> slots_;
   int64_t steps_ = 0;

@@ -82,8 +82,14 @@ class Optimizer {
   /// a graph captured keeps its arguments); only optimizers whose record says `on_device`.
   virtual void set_rate_on_device(double lr) = 0;
   virtual DeviceStepFlags step_on_device(const DeviceStep& step) = 0;
-  /// Everything a resumed run needs. The tensors share storage with the optimizer's.
+  /// From now on step() changes only these elements, one Share for each of the parameters, and there is state for no
+  /// others: the rest is other processes'. Before the first step and load_state, on the host; only optimizers whose
+  /// record says `shares`.
+  virtual void keep(const std::vector<Share>& shares) = 0;
+  /// Everything a resumed run needs. The tensors share storage with the optimizer's. Of a share, names end in "@" and
+  /// the first element's number, and tensors are flat; the states of all processes together are the whole.
   virtual std::vector<NamedTensor> state() const = 0;
+  /// A whole state or those of all shares, whoever's they were; an optimizer that keeps shares takes what is its own.
   /// Error (kMisuse) naming the first entry that fits no parameter; then nothing has been changed.
   virtual void load_state(const std::vector<NamedTensor>& state) = 0;
   virtual int64_t steps() const = 0;
@@ -101,6 +107,7 @@ struct OptimizerRecord {
   /// The options that it looks at, beside those that every optimizer takes (factors by name, decay-vectors).
   std::span<const OptionDefault> options;
   bool on_device = false;  // has step_on_device
+  bool shares = false;     // has keep(): no element's step looks at others than its block of kShareUnit
 };
 std::span<const OptimizerRecord* const> optimizer_table();
 /// A value: copy builtin() and add to it.

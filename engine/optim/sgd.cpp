@@ -81,7 +81,8 @@ constexpr OptionDefault kOptions[] = {
 
 extern const OptimizerRecord sgd_optimizer;
 const OptimizerRecord sgd_optimizer = {
-    "sgd", "gradient descent with momentum; weight decay goes through the gradient unless --decoupled", build,
-    kOptions, true};
+    "sgd", "gradient descent with momentum; weight decay goes through the gradient unless --decoupled",
+    build, kOptions,
+    true,  true};
 
 }  // namespace dlpipe::engine

@@ -95,6 +95,7 @@ struct TrainConfig {
   std::string memory;  // "8GiB"; empty: no limit
   int64_t seed = 0;
   double bucket_mb = 25;
+  bool shard_optimizer = false;
   double peer_timeout = 60;
 
   /// No option, but kept with them in a run's config.toml: paths as they were typed ("data-typed"), and which

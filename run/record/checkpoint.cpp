@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
 #include <map>
 
 #include "dlpipe/base/log.h"
@@ -24,6 +25,7 @@ namespace {
 
 constexpr std::string_view kModelFile = "model.safetensors";
 constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
+constexpr std::string_view kOptimizerPart = "optimizer-";
 constexpr std::string_view kEmaFile = "ema.safetensors";
 constexpr std::string_view kStateFile = "state.json";
 constexpr std::string_view kStepPrefix = "step-";
@@ -78,18 +80,24 @@ Result<Json> describe_file(const std::string& path) {
       {{"bytes", static_cast<int64_t>(found.size_bytes)}, {"checksum", hex64(found.checksum)}});
 }
 
+Status write_tensors(const std::string& directory, std::string_view name,
+                     const std::vector<engine::NamedTensor>& values, Json& files) {
+  DLPIPE_RETURN_IF_ERROR(save_tensors(in(directory, name), values));
+  DLPIPE_ASSIGN_OR_RETURN(Json description, describe_file(in(directory, name)));
+  files.set(name, std::move(description));
+  return {};
+}
+
 Status write_files(const std::string& directory, const CheckpointState& state,
-                   const CheckpointTensors& tensors) {
+                   const CheckpointTensors& tensors, const OptimizerWriter& write_optimizer) {
   Json files = Json::object();
-  const auto write = [&](std::string_view name, const std::vector<engine::NamedTensor>& values) -> Status {
-    DLPIPE_RETURN_IF_ERROR(save_tensors(in(directory, name), values));
-    DLPIPE_ASSIGN_OR_RETURN(Json description, describe_file(in(directory, name)));
-    files.set(name, std::move(description));
-    return {};
-  };
-  DLPIPE_RETURN_IF_ERROR(write(kModelFile, tensors.model));
-  DLPIPE_RETURN_IF_ERROR(write(kOptimizerFile, tensors.optimizer));
-  if (!tensors.ema.empty()) DLPIPE_RETURN_IF_ERROR(write(kEmaFile, tensors.ema));
+  if (write_optimizer) {  // first: other processes wait for it
+    DLPIPE_ASSIGN_OR_RETURN(files, write_optimizer(directory));
+  } else {
+    DLPIPE_RETURN_IF_ERROR(write_tensors(directory, kOptimizerFile, tensors.optimizer, files));
+  }
+  DLPIPE_RETURN_IF_ERROR(write_tensors(directory, kModelFile, tensors.model, files));
+  if (!tensors.ema.empty()) DLPIPE_RETURN_IF_ERROR(write_tensors(directory, kEmaFile, tensors.ema, files));
   Json json = to_json(state);
   json.set("files", std::move(files));
   return formats::write_json(in(directory, kStateFile), with_checksum(std::move(json)));
@@ -171,6 +179,19 @@ Result<std::vector<engine::NamedTensor>> load_checked(const std::string& directo
   return load_tensors(path);
 }
 
+Result<std::vector<engine::NamedTensor>> load_optimizer(const std::string& directory, const Json& files) {
+  std::vector<engine::NamedTensor> all;
+  bool has_parts = false;
+  for (const auto& [name, description] : files.members()) {
+    if (!name.starts_with(kOptimizerPart)) continue;
+    has_parts = true;
+    DLPIPE_ASSIGN_OR_RETURN(std::vector<engine::NamedTensor> part, load_checked(directory, files, name));
+    std::move(part.begin(), part.end(), std::back_inserter(all));
+  }
+  if (has_parts) return all;
+  return load_checked(directory, files, kOptimizerFile);
+}
+
 Result<Json> read_state(const std::string& directory) {
   const std::string file = in(directory, kStateFile);
   DLPIPE_ASSIGN_OR_RETURN(Json json, formats::read_json(file));
@@ -209,18 +230,37 @@ Status point_links(const std::string& checkpoints, const TrainerState& trainer) 
   return formats::sync_directory(checkpoints);
 }
 
-Result<std::string> save_checkpoint(const std::string& checkpoints, const CheckpointState& state,
-                                    const CheckpointTensors& tensors, int64_t keep) {
-  const std::string name = step_name(state.trainer.step);
-  const std::string partial = concat(checkpoints, "/", name, kPartial);
-  const std::string final = in(checkpoints, name);
+Result<FileDescriptions> write_optimizer_part(const std::string& directory, int part, int parts,
+                                              const std::vector<engine::NamedTensor>& optimizer) {
+  Json files = Json::object();
+  DLPIPE_RETURN_IF_ERROR(write_tensors(
+      directory, concat(kOptimizerPart, part + 1, "-of-", parts, ".safetensors"), optimizer, files));
+  return files;
+}
+
+static Result<std::string> make_partial(const std::string& partial) {
   std::error_code error;
   fs::remove_all(partial, error);
   fs::create_directories(partial, error);
   if (error) return file_system_error(concat("cannot create ", partial), error);
-  Status written = write_files(partial, state, tensors);
+  return partial;
+}
+
+Result<std::string> save_checkpoint(const std::string& checkpoints, const CheckpointState& state,
+                                    const CheckpointTensors& tensors, int64_t keep,
+                                    const OptimizerWriter& write_optimizer) {
+  const std::string name = step_name(state.trainer.step);
+  const std::string partial = concat(checkpoints, "/", name, kPartial);
+  const std::string final = in(checkpoints, name);
+  const Result<std::string> made = make_partial(partial);
+  if (!made.ok()) {
+    if (write_optimizer) (void)write_optimizer(made);
+    return made;
+  }
+  Status written = write_files(partial, state, tensors, write_optimizer);
   if (written.ok()) written = formats::sync_directory(partial);
   if (!written.ok()) {
+    std::error_code error;
     fs::remove_all(partial, error);
     return written;
   }
@@ -238,7 +278,7 @@ Result<Checkpoint> load_checkpoint(const std::string& directory, bool with_optim
   const Json& files = json["files"];
   DLPIPE_ASSIGN_OR_RETURN(checkpoint.tensors.model, load_checked(directory, files, kModelFile));
   if (with_optimizer) {
-    DLPIPE_ASSIGN_OR_RETURN(checkpoint.tensors.optimizer, load_checked(directory, files, kOptimizerFile));
+    DLPIPE_ASSIGN_OR_RETURN(checkpoint.tensors.optimizer, load_optimizer(directory, files));
   }
   if (files.contains(kEmaFile)) {
     DLPIPE_ASSIGN_OR_RETURN(checkpoint.tensors.ema, load_checked(directory, files, kEmaFile));

@@ -3,6 +3,7 @@
 //   checkpoints/step-000000500/    appears by one rename, after everything in it is on disk
 //     model.safetensors            weights and buffers, PyTorch's names and shapes
 //     optimizer.safetensors        momentum, moments
+//     optimizer-3-of-4.safetensors instead of it: what one of four processes has of them (--shard-optimizer)
 //     ema.safetensors              with --ema: the averaged weights, which eval and predict take
 //     state.json                   CheckpointState, the size and checksum of each file beside it, and its own
 //   checkpoints/last, best         symbolic links, for people: which one is best stands in state.json
@@ -81,18 +82,28 @@ struct CheckpointTensors {
   std::vector<engine::NamedTensor> ema;  // empty: none
 };
 
+/// Files of one checkpoint as state.json describes them, by name.
+using FileDescriptions = formats::Json;
+/// Writes the optimizer's state into the directory of a checkpoint that is being written and answers its files; told the
+/// error where there is no directory. For processes that each write a part.
+using OptimizerWriter = std::function<Result<FileDescriptions>(const Result<std::string>& directory)>;
+/// Writes part number `part` (from 0) of `parts`.
+Result<FileDescriptions> write_optimizer_part(const std::string& directory, int part, int parts,
+                                              const std::vector<engine::NamedTensor>& optimizer);
+
 /// Writes `checkpoints`/step-N, points the links `last` and `best` as `state` says, and removes all earlier
 /// ones but `keep` - 1 and the best. Answers the directory. On an error what was there before stays as it
-/// was.
+/// was. With `write_optimizer` tensors.optimizer isn't looked at.
 Result<std::string> save_checkpoint(const std::string& checkpoints, const CheckpointState& state,
-                                    const CheckpointTensors& tensors, int64_t keep);
+                                    const CheckpointTensors& tensors, int64_t keep,
+                                    const OptimizerWriter& write_optimizer = nullptr);
 
 struct Checkpoint {
   std::string directory;
   CheckpointState state;
   CheckpointTensors tensors;
 };
-/// Reads one back, sizes and checksums verified. `with_optimizer` false leaves the optimizer's state out.
+/// Reads one back, sizes and checksums verified; the optimizer's parts one after another. `with_optimizer` false leaves the optimizer's state out.
 Result<Checkpoint> load_checkpoint(const std::string& directory, bool with_optimizer = true);
 
 /// For the one that goes on writing: the latest checkpoint that is whole; empty when there is none at all.

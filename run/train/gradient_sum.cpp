@@ -9,6 +9,7 @@
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/layers/recompute.h"
 #include "dlpipe/engine/optim/flat_groups.h"
+#include "dlpipe/run/train/gradient_layout.h"
 
 namespace dlpipe::run {
 
@@ -56,25 +57,26 @@ int trailing_ones(int64_t n) {
 
 class GradientSum::Sums {
  public:
-  Sums(const std::vector<NamedTensor>& parameters, const Form& form) : form_(form) {
-    for (size_t i = parameters.size(); i-- > 0;) {
-      if (parameters[i].tensor.requires_grad()) add_place(parameters[i]);
-    }
-    sum_ = Tensor::zeros({elements_});
+  Sums(const std::vector<NamedTensor>& parameters, const Form& form)
+      : form_(form), layout_(layout_of(parameters, form)), parameters_(parameters.size()) {
+    for (const GradientLayout::Bucket& bucket : layout_.buckets) travels_.push_back({bucket.places, {}});
+    taken_.resize(layout_.places.size());
+    const int64_t elements = layout_.elements;
+    sum_ = Tensor::zeros({elements});
     for (int level = 0; level < trailing_ones(form.grains - 1); ++level)
-      levels_.push_back(Tensor::zeros({elements_}));
+      levels_.push_back(Tensor::zeros({elements}));
     for (int64_t lane = 0; form.batches > 1 && lane < form.grains; ++lane)
-      lanes_.push_back(Tensor::zeros({elements_}));
+      lanes_.push_back(Tensor::zeros({elements}));
   }
   ~Sums() {
-    for (Bucket& bucket : buckets_) (void)bucket.handle.wait();
+    for (Travel& travel : travels_) (void)travel.handle.wait();
   }
   Sums(const Sums&) = delete;
   Sums& operator=(const Sums&) = delete;
 
   void watch(const std::shared_ptr<Sums>& self) {
-    for (size_t i = 0; i < places_.size(); ++i) {
-      places_[i].parameter.register_hook([weak = std::weak_ptr(self), i](const Tensor& grad) {
+    for (size_t i = 0; i < layout_.places.size(); ++i) {
+      layout_.places[i].parameter.register_hook([weak = std::weak_ptr(self), i](const Tensor& grad) {
         if (const auto sums = weak.lock()) sums->arrive(i, grad);
         return Tensor();
       });
@@ -84,74 +86,73 @@ class GradientSum::Sums {
   void begin_step(int64_t step) {
     step_ = step;
     next_bucket_ = 0;
-    for (Bucket& bucket : buckets_) bucket.left = bucket.places;
+    for (size_t b = 0; b < travels_.size(); ++b) travels_[b].left = layout_.buckets[b].places;
   }
 
   void begin(int64_t batch, int64_t grain) {
     batch_ = batch;
     grain_ = grain;
     if (open_++ > 0) return;
-    for (Place& place : places_) place.taken = grain;
+    std::ranges::fill(taken_, grain);
   }
 
   void resume(int64_t grain) { grain_ = grain; }
 
   void end(int64_t grain) {
     grain_ = grain;
-    for (Place& place : places_) {
-      if (place.taken <= grain) take(place, nullptr);
+    for (size_t i = 0; i < taken_.size(); ++i) {
+      if (taken_[i] <= grain) take(i, nullptr);
     }
     if (--open_ > 0) return;
-    for (Place& place : places_) place.parameter.zero_grad();  // it is in the sum
+    for (Place& place : layout_.places) place.parameter.zero_grad();  // it is in the sum
   }
 
   void finish() {
-    for (Bucket& bucket : buckets_) throw_if_error(bucket.handle.wait());
-    for (Place& place : places_) {
+    for (Travel& travel : travels_) throw_if_error(travel.handle.wait());
+    for (Place& place : layout_.places) {
       place.parameter.set_grad(engine::share_of(sum_, place.begin, place.parameter.shape()));
     }
   }
 
+  // The block of sums has done its work in this step, so weights travel in it.
+  void share_weights() {
+    for (Place& place : layout_.places) place.parameter.zero_grad();
+    const std::vector<engine::Share> shares = own_shares(layout_, parameters_, *form_.ranks);
+    for (const Place& place : layout_.places) {
+      const engine::Share share = shares[place.index];
+      copy_into(sum_.data<float>() + place.begin + share.begin, place.parameter.data<float>() + share.begin,
+                share.count());
+    }
+    for (size_t b = 0; b < travels_.size(); ++b)
+      travels_[b].handle = form_.ranks->all_gather(values_of(b), layout_.buckets[b].cuts, what("weights", b));
+    for (Place& place : layout_.places) {
+      throw_if_error(travels_[place.bucket].handle.wait());
+      copy_into(place.parameter.data<float>(), sum_.data<float>() + place.begin, place.count);
+      place.parameter.bump_version();
+    }
+  }
+
  private:
-  struct Place {
-    Tensor parameter;
-    int64_t begin = 0;  // in the flat blocks
-    int64_t count = 0;
-    size_t bucket = 0;
-    int64_t taken = 0;  // grains of the batch, the first ones
-  };
-  struct Bucket {
-    int64_t begin = 0, end = 0;
-    int64_t places = 0;
-    int64_t left = 0;  // places whose sum over this rank's grains isn't there yet
+  using Place = GradientLayout::Place;
+  struct Travel {
+    int64_t left = 0;  // places of the bucket whose sum over this rank's grains isn't there yet
     Collective::Handle handle = {};
   };
 
-  void add_place(const NamedTensor& named) {
-    if (named.tensor.dtype() != DType::kF32 || !named.tensor.device().is_host())
-      throw Error(Status(ErrorCode::kUnsupported,
-                         concat("[train] --grains: ", named.name, " is no f32 on the host")));
-    const int64_t count = named.tensor.elements();
-    const auto bytes = [](const Bucket& bucket) {
-      return (bucket.end - bucket.begin) * static_cast<int64_t>(sizeof(float));
-    };
-    if (buckets_.empty() || bytes(buckets_.back()) >= form_.bucket_bytes)
-      buckets_.push_back({.begin = elements_, .end = elements_});
-    places_.push_back({named.tensor, elements_, count, buckets_.size() - 1});
-    elements_ += count;
-    buckets_.back().end = elements_;
-    ++buckets_.back().places;
+  static GradientLayout layout_of(const std::vector<NamedTensor>& parameters, const Form& form) {
+    return lay_out_gradients(parameters, form.bucket_bytes, form.ranks != nullptr ? form.ranks->world() : 1);
   }
 
   void arrive(size_t index, const Tensor& grad) {
     if (open_ == 0 || engine::is_recomputing()) return;
     const Tensor plain = grad.is_contiguous() ? grad : grad.contiguous_copy();
-    take(places_[index], plain.data<float>());
+    take(index, plain.data<float>());
   }
 
   /// `grad` null: zeros.
-  void take(Place& place, const float* grad) {
-    place.taken = grain_ + 1;
+  void take(size_t index, const float* grad) {
+    const Place& place = layout_.places[index];
+    taken_[index] = grain_ + 1;
     const int64_t at = place.begin;
     const float* value = grad;
     if (!lanes_.empty()) {
@@ -185,24 +186,34 @@ class GradientSum::Sums {
 
   /// The sum over this rank's grains is there; buckets travel in the same order on all ranks.
   void leave(const Place& place) {
-    --buckets_[place.bucket].left;
+    --travels_[place.bucket].left;
     if (form_.ranks == nullptr) return;
-    for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].left == 0; ++next_bucket_) {
-      Bucket& bucket = buckets_[next_bucket_];
-      const std::span values(sum_.data<float>() + bucket.begin, sum_.data<float>() + bucket.end);
-      const std::string what =
-          concat("gradients of step ", step_ + 1, ", bucket ", next_bucket_ + 1, " of ", buckets_.size());
-      bucket.handle = form_.ranks->all_reduce(values, what, form_.wire);
+    for (; next_bucket_ < travels_.size() && travels_[next_bucket_].left == 0; ++next_bucket_) {
+      const std::span<float> values = values_of(next_bucket_);
+      const std::string text = what("gradients", next_bucket_);
+      travels_[next_bucket_].handle =
+          form_.shares
+              ? form_.ranks->reduce_scatter(values, layout_.buckets[next_bucket_].cuts, text, form_.wire)
+              : form_.ranks->all_reduce(values, text, form_.wire);
     }
   }
 
+  std::span<float> values_of(size_t bucket) {
+    float* const all = sum_.data<float>();
+    return {all + layout_.buckets[bucket].begin, all + layout_.buckets[bucket].end};
+  }
+  std::string what(const char* values, size_t bucket) const {
+    return concat(values, " of step ", step_ + 1, ", bucket ", bucket + 1, " of ", travels_.size());
+  }
+
   const Form form_;
-  std::vector<Place> places_;
-  std::vector<Bucket> buckets_;
-  int64_t elements_ = 0;
-  Tensor sum_;                  // [elements]
-  std::vector<Tensor> levels_;  // of the tree: what waits for its right neighbour
-  std::vector<Tensor> lanes_;   // a grain's sum over batches so far
+  GradientLayout layout_;
+  const size_t parameters_;
+  std::vector<Travel> travels_;  // by bucket
+  std::vector<int64_t> taken_;   // by place: grains of the batch, the first ones
+  Tensor sum_;                   // [elements]
+  std::vector<Tensor> levels_;   // of the tree: what waits for its right neighbour
+  std::vector<Tensor> lanes_;    // a grain's sum over batches so far
   size_t next_bucket_ = 0;
   int64_t step_ = 0;
   int64_t batch_ = 0;
@@ -211,7 +222,14 @@ class GradientSum::Sums {
 };
 
 GradientSum::Form gradient_form(const TrainStepOptions& options) {
-  return {options.own_grains(), options.accumulate, options.ranks, options.bucket_bytes, options.wire};
+  return {options.own_grains(), options.accumulate, options.ranks,
+          options.bucket_bytes, options.wire,       options.shares()};
+}
+
+std::vector<engine::Share> gradient_shares(const std::vector<NamedTensor>& parameters,
+                                           const TrainStepOptions& options) {
+  return own_shares(lay_out_gradients(parameters, options.bucket_bytes, options.world()), parameters.size(),
+                    *options.ranks);
 }
 
 int64_t GradientSum::blocks(const Form& form) {
@@ -241,6 +259,9 @@ void GradientSum::end(int64_t grain) {
 }
 void GradientSum::finish() {
   if (sums_ != nullptr) sums_->finish();
+}
+void GradientSum::share_weights() {
+  if (sums_ != nullptr) sums_->share_weights();
 }
 
 }  // namespace dlpipe::run

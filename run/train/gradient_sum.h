@@ -29,6 +29,7 @@ class GradientSum {
     engine::Collective* ranks = nullptr;  // null: this process is alone
     int64_t bucket_bytes = 25 << 20;
     engine::Wire wire = engine::Wire::kF32;  // kBf16: each grain's gradients and each sum of two are rounded
+    bool shares = false;  // each rank gets the sums of own_shares (gradient_layout.h) alone
   };
   /// How many blocks the size of all parameters it holds, beside the parameters' own gradients.
   static int64_t blocks(const Form& form);
@@ -46,8 +47,11 @@ class GradientSum {
   void begin(int64_t batch, int64_t grain);
   void resume(int64_t grain);
   void end(int64_t grain);
-  /// Puts the sums into the parameters. Throws where another rank doesn't answer.
+  /// Puts the sums into the parameters; with `shares`, what is not this rank's is undefined. Throws where another rank
+  /// doesn't answer.
   void finish();
+  /// With `shares`, after the update: each rank's own shares of the weights reach all others. Gradients go.
+  void share_weights();
 
  private:
   class Sums;
@@ -56,5 +60,8 @@ class GradientSum {
 };
 
 GradientSum::Form gradient_form(const TrainStepOptions& options);
+/// Of each of the parameters, what this process's optimizer takes care of where options.shares().
+std::vector<engine::Share> gradient_shares(const std::vector<engine::NamedTensor>& parameters,
+                                           const TrainStepOptions& options);
 
 }  // namespace dlpipe::run

@@ -25,6 +25,8 @@ HostTrainStep::HostTrainStep(engine::Module& model, engine::Optimizer& optimizer
       statistics_(pass_.buffers(), options.sync_bn ? 1 : options.own_grains(),
                   options.sync_bn ? nullptr : options.ranks),
       summary_(options.own_grains(), options.accumulate, options.ranks) {
+  if (options_.shares())
+    shared_.emplace(pass_.parameters(), gradient_shares(pass_.parameters(), options), *options.ranks);
   if (options_.sync_bn) {
     turns_ = std::make_unique<GrainTurns>(options.own_grains(), options.ranks);
     if (pass_.buffers().empty())
@@ -114,15 +116,19 @@ const StepOutcome* HostTrainStep::finish(StepOutcome outcome) {
   statistics_.finish();
   summary_.finish(outcome);
   const SpanScope span(Span::kOptimizer);
-  if (outcome.reason.empty()) outcome.reason = first_nonfinite_gradient(pass_.parameters());
-  if (outcome.reason.empty()) {
-    if (options_.clip > 0) engine::clip_grad_norm(pass_.parameters(), options_.clip);
-    optimizer_.step(outcome.lr);
-    if (ema_ != nullptr) ema_->update(model_);
-  } else {
-    refuse(outcome);
-  }
+  if (outcome.reason.empty())
+    outcome.reason =
+        shared_ ? shared_->first_nonfinite(outcome.step) : first_nonfinite_gradient(pass_.parameters());
+  outcome.reason.empty() ? update(outcome.lr) : refuse(outcome);
   return &outcomes_.emplace_back(std::move(outcome));
+}
+
+void HostTrainStep::update(double lr) {
+  if (options_.clip > 0)
+    shared_ ? shared_->clip(options_.clip) : (void)engine::clip_grad_norm(pass_.parameters(), options_.clip);
+  optimizer_.step(lr);
+  if (shared_) gradients_.share_weights();
+  if (ema_ != nullptr) ema_->update(model_);
 }
 
 void HostTrainStep::refuse(StepOutcome& outcome) {

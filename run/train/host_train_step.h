@@ -8,6 +8,7 @@
 #include "dlpipe/run/train/batch_pass.h"
 #include "dlpipe/run/train/gradient_sum.h"
 #include "dlpipe/run/train/grain_turns.h"
+#include "dlpipe/run/train/shared_gradients.h"
 #include "dlpipe/run/train/statistics_mean.h"
 #include "dlpipe/run/train/step_summary.h"
 #include "dlpipe/run/train/train_step.h"
@@ -33,6 +34,7 @@ class HostTrainStep final : public TrainStep {
   /// Whether a grain whose forward is over walks back: with shared statistics all grains do, or none.
   bool walks_back(bool is_good);
   const StepOutcome* finish(StepOutcome outcome) override;
+  void update(double lr);
   /// What the options say of a step that isn't finite.
   void refuse(StepOutcome& outcome);
 
@@ -44,8 +46,9 @@ class HostTrainStep final : public TrainStep {
   GradientSum gradients_;
   StatisticsMean statistics_;
   StepSummary summary_;
-  std::unique_ptr<GrainTurns> turns_;  // null: each batch norm looks at a grain
-  std::deque<StepOutcome> outcomes_;   // that weren't taken
+  std::optional<SharedGradients> shared_;  // none: every rank has all gradients
+  std::unique_ptr<GrainTurns> turns_;      // null: each batch norm looks at a grain
+  std::deque<StepOutcome> outcomes_;       // that weren't taken
 };
 
 }  // namespace dlpipe::run

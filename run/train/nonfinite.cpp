@@ -41,6 +41,11 @@ bool all_finite(const Tensor& tensor) {
   }
 }
 
+bool all_finite(std::span<const float> values) {
+  return bits_finite(reinterpret_cast<const uint32_t*>(values.data()), static_cast<int64_t>(values.size()),
+                     uint32_t{0x7f800000});
+}
+
 std::string first_nonfinite_layer(Module& model, const Tensor& pixels) {
   for (const NamedTensor& named : model.state_dict()) {
     if (!all_finite(named.tensor)) return concat(named.name, ": the weights");

@@ -11,6 +11,7 @@ namespace dlpipe::run {
 
 /// True when no element is NaN or infinite. f32, f64, bf16 and f16; other dtypes are finite.
 bool all_finite(const engine::Tensor& tensor);
+bool all_finite(std::span<const float> values);
 
 /// "layer1.0.conv1 (Conv2d): its output" or "fc.weight: the weights", of the first in forward order; "" when
 /// all is finite. Runs the model on `pixels` once more without recording a graph.

@@ -18,7 +18,7 @@ using formats::Json;
 namespace {
 
 /// Free on resume, and yet the same on all ranks of one session.
-constexpr std::array<std::string_view, 3> kShared = {"dtype", "device", "bucket-mb"};
+constexpr std::array<std::string_view, 4> kShared = {"dtype", "device", "bucket-mb", "shard-optimizer"};
 
 bool is_path(std::string_view name) {
   return name == "out" ||

@@ -183,6 +183,7 @@ TrainerSettings Session::trainer_settings() const {
   settings.checkpoint_every = options_.checkpoint_every;
   settings.early_stop = options_.config.early_stop;
   settings.keep = options_.config.keep;
+  settings.writes = !options_.config.out.empty() && !options_.overfits();
   settings.model_state = data_.model;
   settings.begin_ns = begin_ns_;
   return settings;

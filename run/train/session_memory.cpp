@@ -28,12 +28,14 @@ MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, c
   arguments.step.grains = 1;  // the probe is one grain, in this process alone
   arguments.step.ranks = nullptr;
   arguments.step.sync_bn = false;
+  arguments.step.shard_optimizer = false;
   arguments.batch = config.batch / parts_of(options);
   arguments.device = options.device;
   arguments.has_average = config.ema > 0;
   arguments.slot_bytes = static_cast<uint64_t>(data.train->stats().slot_bytes);
   MemoryPlan plan = plan_memory(arguments);
   plan.gradients += plan.gradients * static_cast<uint64_t>(GradientSum::blocks(gradient_form(options.step)));
+  if (options.step.shares()) plan.optimizer /= static_cast<uint64_t>(options.world());
   if (options.memory_limit == 0 || plan.total() <= options.memory_limit) return plan;
   const int64_t most = plan.largest_batch(options.memory_limit) * parts_of(options);
   refuse("train", "batch ", config.batch, " takes about ", human_bytes(plan.total()), ", more than --memory ",

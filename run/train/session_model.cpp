@@ -5,6 +5,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/run/input/preprocess.h"
+#include "dlpipe/run/train/gradient_sum.h"
 #include "dlpipe/run/train/initial_weights.h"
 
 namespace dlpipe::run {
@@ -128,6 +129,7 @@ Optimization build_optimizer(const SessionOptions& options, engine::Module& mode
                              const Checkpoint* checkpoint) {
   Optimization built;
   built.optimizer = options.optimizer->build(model.parameters(), optimizer_arguments(options, model));
+  if (options.step.shares()) built.optimizer->keep(gradient_shares(model.parameters(), options.step));
   if (options.config.ema > 0) built.ema = std::make_unique<engine::Ema>(model, options.config.ema);
   if (checkpoint == nullptr) return built;
   built.optimizer->load_state(checkpoint->tensors.optimizer);

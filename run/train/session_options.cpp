@@ -40,13 +40,16 @@ void note_what_overfitting_leaves_out(const TrainConfig& config, const Notes& no
 
 void note_what_one_process_leaves_out(const TrainConfig& config, const Notes& notes) {
   const TrainConfig defaults;
-  const bool has_buckets = config.bucket_mb != defaults.bucket_mb;
-  const bool has_timeout = config.peer_timeout != defaults.peer_timeout;
-  if (!has_buckets && !has_timeout) return;
-  const bool has_both = has_buckets && has_timeout;
-  tell(notes, concat(has_both      ? "--bucket-mb and --peer-timeout do"
-                     : has_buckets ? "--bucket-mb does"
-                                   : "--peer-timeout does",
+  std::string idle;
+  int count = 0;
+  const auto add = [&](bool is_given, const char* option) {
+    if (is_given) idle += concat(count++ > 0 ? " and " : "", option);
+  };
+  add(config.bucket_mb != defaults.bucket_mb, "--bucket-mb");
+  add(config.shard_optimizer, "--shard-optimizer");
+  add(config.peer_timeout != defaults.peer_timeout, "--peer-timeout");
+  if (count == 0) return;
+  tell(notes, concat(idle, count > 1 ? " do" : " does",
                      " nothing in one process; start several with: dlpipe launch --np N -- train ..."));
 }
 
@@ -55,6 +58,17 @@ void check_device(Device& device, const engine::OptimizerRecord& optimizer,
   if (device.is_host()) return;
   engine::device_code(device);  // for its error
   throw_if_error(engine::check_on_device("train", optimizer, optimizers, device));
+}
+
+void check_shares(const engine::OptimizerRecord& optimizer, const engine::OptimizerRegistry& optimizers,
+                  const TrainConfig& config, int world) {
+  if (!config.shard_optimizer || world == 1 || optimizer.shares) return;
+  std::string others;
+  for (const engine::OptimizerRecord* record : optimizers.records()) {
+    if (record->shares) others += concat(others.empty() ? "" : ", ", record->name);
+  }
+  refuse("train", "--shard-optimizer: ", config.optimizer, " looks at whole tensors; take one of ", others,
+         ", or leave it out");
 }
 
 bool is_power_of_two(int64_t n) {
@@ -123,6 +137,7 @@ TrainStepOptions step_options(const SessionOptions& options) {
   step.sync_bn = config.sync_bn;
   step.wire = value_or_throw(parse_compress(config.compress));
   step.bucket_bytes = static_cast<int64_t>(config.bucket_mb * 1e6);
+  step.shard_optimizer = config.shard_optimizer;
   step.clip = config.clip;
   step.dtype = value_or_throw(training_dtype(config.dtype, *options.device));
   step.tf32 = take_tf32(config.tf32, *options.device);
@@ -170,6 +185,7 @@ SessionOptions resolve_options(TrainConfig config, const Registries& registries,
   options.optimizer = value_or_throw(registries.optimizers.find(c.optimizer));
   options.device = value_or_throw(registries.find_device(c.device));
   check_device(*options.device, *options.optimizer, registries.optimizers);
+  check_shares(*options.optimizer, registries.optimizers, c, options.world());
   if (options.world() == 1) note_what_one_process_leaves_out(c, notes);
   resolve_grains(options.config, *options.device, options.world(), notes);
   check_grain_options(options.config);

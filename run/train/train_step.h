@@ -34,7 +34,8 @@ struct TrainStepOptions {
   bool sync_bn = false;                    // batch norm over all grains; on the host
   engine::Wire wire = engine::Wire::kF32;  // of gradients' sums
   int64_t bucket_bytes = 25 << 20;         // gradients that travel together
-  double clip = 0;                         // 0: don't
+  bool shard_optimizer = false;  // each rank keeps the optimizer's state of its share of the weights
+  double clip = 0;               // 0: don't
   DType dtype = DType::kF32;  // kF16: on a device alone, and the loss is scaled (engine/optim/grad_scaler.h)
   bool tf32 = false;          // forward and backward may take it (engine/core/op.h)
   uint64_t seed = 0;
@@ -46,6 +47,7 @@ struct TrainStepOptions {
   GraphUse graph = GraphUse::kAuto;
 
   int world() const { return ranks != nullptr ? ranks->world() : 1; }
+  bool shares() const { return shard_optimizer && world() > 1; }
   /// Grains of a batch that are this process's, and the first one's number.
   int64_t own_grains() const { return grains / world(); }
   int64_t first_grain() const { return ranks != nullptr ? ranks->rank() * own_grains() : 0; }

@@ -9,6 +9,7 @@
 #include "dlpipe/run/record/saved_kernels.h"
 #include "dlpipe/run/record/stage_report.h"
 #include "dlpipe/run/record/tensor_file.h"
+#include "dlpipe/run/train/checkpoint_parts.h"
 
 namespace dlpipe::run {
 
@@ -128,6 +129,20 @@ void Trainer::finish() {
   outcome_.device = step_->device_times();
   outcome_.stats = parts_.train->stats();
   if (parts_.ranks != nullptr) outcome_.collective = parts_.ranks->stats();
+  if (settings_.step.shares()) outcome_.optimizer_bytes = optimizer_bytes();
+}
+
+std::vector<int64_t> Trainer::optimizer_bytes() const {
+  int64_t bytes = 0;
+  for (const NamedTensor& state : parts_.optimizer->state())
+    bytes += static_cast<int64_t>(state.tensor.size_bytes());
+  std::vector<int64_t> all;
+  for (const std::string& text :
+       value_or_throw(parts_.ranks->gather(std::to_string(bytes), "the sizes of the optimizer's parts"))) {
+    all.emplace_back(0);
+    parse_int(text, &all.back());
+  }
+  return all;
 }
 
 std::string Trainer::nonfinite_advice() const {
@@ -269,8 +284,17 @@ void Trainer::save() {
   const SourceState source = agreement_.whole_state();
   saved_step_ = state_.step;
   last_checkpoint_ns_ = agreement_.time_ns();
-  if (parts_.directory == nullptr) return;
   const SpanScope span(Span::kCheckpoint);
+  OptimizerWriter write_optimizer;
+  if (settings_.step.shares() && settings_.writes) {
+    write_optimizer = [this](const Result<std::string>& directory) {
+      return write_optimizer_parts(*parts_.ranks, directory, parts_.optimizer->state());
+    };
+  }
+  if (parts_.directory == nullptr) {
+    if (write_optimizer) throw_if_error(write_optimizer(std::string()).status());
+    return;
+  }
   const RunDirectory::LogSizes sizes = value_or_throw(parts_.directory->sync_logs());
   state_.metrics_bytes = sizes.metrics_bytes;
   state_.quarantine_bytes = sizes.quarantine_bytes;
@@ -279,10 +303,12 @@ void Trainer::save() {
   state_.loss_scale = scaler.scale;
   state_.good_steps = scaler.good_steps;
   throw_if_error(save_kernels(parts_.directory->kernels_file()));
-  CheckpointTensors tensors{parts_.model->state_dict(), parts_.optimizer->state(), {}};
+  CheckpointTensors tensors{parts_.model->state_dict(), {}, {}};
+  if (!write_optimizer) tensors.optimizer = parts_.optimizer->state();
   if (parts_.ema != nullptr) tensors.ema = parts_.ema->state();
-  const std::string directory = value_or_throw(save_checkpoint(
-      parts_.directory->checkpoints(), {settings_.model_state, state_, source}, tensors, settings_.keep));
+  const std::string directory =
+      value_or_throw(save_checkpoint(parts_.directory->checkpoints(), {settings_.model_state, state_, source},
+                                     tensors, settings_.keep, write_optimizer));
   last_checkpoint_ns_ = agreement_.time_ns();
   parts_.observer->on_checkpoint(directory, state_.best_step == state_.step);
 }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dlpipe/base/batch_source.h"
 #include "dlpipe/base/ledger.h"
@@ -44,6 +45,7 @@ struct TrainerSettings {
   Interval checkpoint_every{Interval::Unit::kSeconds, 300};
   int64_t early_stop = 0;
   int64_t keep = 2;
+  bool writes = true;      // of several processes: whether the run has a directory, which is the first one's
   ModelState model_state;  // goes into checkpoints
   /// When the run began, as now_ns() counts; time before train() is the ledger's start. 0: at train().
   int64_t begin_ns = 0;
@@ -65,12 +67,13 @@ struct TrainOutcome {
   double loss_scale = 0;         // of the last step; 0: the loss isn't scaled
   uint64_t batches_chain = 0;
   uint64_t parameters_chain = 0;
-  LedgerEntry ledger;                  // from the run's begin to its last checkpoint
-  DeviceTimes device;                  // no steps: it was the host
-  SourceStats stats;                   // of the training source
-  engine::CollectiveStats collective;  // of this process; no operation: it is alone
-  MemoryPlan memory_plan;              // total() is 0 where none was made
-  uint64_t memory_bytes = 0;           // most that tensors, scratch and slots took
+  LedgerEntry ledger;                    // from the run's begin to its last checkpoint
+  DeviceTimes device;                    // no steps: it was the host
+  SourceStats stats;                     // of the training source
+  engine::CollectiveStats collective;    // of this process; no operation: it is alone
+  std::vector<int64_t> optimizer_bytes;  // of the optimizer's state, by process; empty: it isn't shared out
+  MemoryPlan memory_plan;                // total() is 0 where none was made
+  uint64_t memory_bytes = 0;             // most that tensors, scratch and slots took
 
   /// Share of the time that training waited for data: of the device's where there is one, else of the host's.
   double data_wait_share() const;
@@ -101,6 +104,7 @@ class Trainer {
   void run_steps();
   void finish();
   std::string nonfinite_advice() const;
+  std::vector<int64_t> optimizer_bytes() const;
   bool is_due(const Interval& interval, int64_t last_ns) const;
   bool stop_requested() const { return agreement_.is_stopped(); }
   double steps_per_epoch() const;

@@ -130,6 +130,7 @@ TEST_F(JsonKeys, AreDocumentedForEveryCommand) {
   const std::string picture = *folder_ / "jpegs/ring/00000.jpg";
   expect("dlpipe predict", {"predict", "--ckpt", run, picture, "--top", "2"});
   expect("dlpipe predict", {"predict", "--ckpt", run, *folder_ / "jpegs/ring/00001.jpg"}, 1);  // no picture
+  expect("dlpipe export-weights", {"export-weights", run, "-o", *folder_ / "weights.safetensors"});
   expect("dlpipe diff", {"diff", run, *folder_ / "run"}, 1);
   expect("dlpipe doctor", {"doctor", run});
   for (const std::vector<std::string>& part :

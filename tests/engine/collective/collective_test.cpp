@@ -90,14 +90,33 @@ TEST_P(CollectiveTest, EachRankKeepsItsPartAndGathersTheRest) {
   on_all([&](Collective& ranks) {
     std::vector<float> values = leaf_values(ranks.rank(), kCount);
     const Collective::Part part = ranks.part_of(kCount);
-    EXPECT_TRUE(ranks.reduce_scatter(values, "values").wait().ok());
+    EXPECT_TRUE(ranks.reduce_scatter(values, ranks.even_cuts(kCount), "values").wait().ok());
     const auto own = [&](std::span<const float> all) {
       return all.subspan(part.begin, part.end - part.begin);
     };
     EXPECT_TRUE(same_bits(own(values), own(expected)));
     std::fill(values.begin(), values.begin() + static_cast<int64_t>(part.begin), 0.0f);
     std::fill(values.begin() + static_cast<int64_t>(part.end), values.end(), 0.0f);
-    EXPECT_TRUE(ranks.all_gather(values, "values").wait().ok());
+    EXPECT_TRUE(ranks.all_gather(values, ranks.even_cuts(kCount), "values").wait().ok());
+    EXPECT_TRUE(same_bits(values, expected));
+  });
+}
+
+// Parts of any sizes, none among them.
+TEST_P(CollectiveTest, PartsMayBeOfAnySize) {
+  constexpr size_t kCount = 1003;
+  const std::vector<float> expected = tree_sum(0, GetParam(), kCount);
+  on_all([&](Collective& ranks) {
+    Collective::Cuts cuts(static_cast<size_t>(ranks.world()) + 1, 700);
+    cuts.front() = 0;
+    cuts.back() = kCount;
+    std::vector<float> values = leaf_values(ranks.rank(), kCount);
+    const Collective::Part part = ranks.part_of(cuts);
+    EXPECT_TRUE(ranks.reduce_scatter(values, cuts, "values").wait().ok());
+    for (size_t i = 0; i < kCount; ++i) {
+      if (i < part.begin || i >= part.end) values[i] = 0.0f;
+    }
+    EXPECT_TRUE(ranks.all_gather(values, cuts, "values").wait().ok());
     EXPECT_TRUE(same_bits(values, expected));
   });
 }

@@ -138,6 +138,49 @@ class Check {
     EXPECT_EQ(values_of(optimizer->state()), before);
   }
 
+  /// Three that share out the parameters, whose states then go on in two of other shares and in one without.
+  void shares_are_the_whole() const {
+    const auto sharing = [&](std::vector<NamedTensor>& parameters, const std::vector<Share>& of_matrix) {
+      std::vector<std::unique_ptr<Optimizer>> all;
+      for (size_t i = 0; i < of_matrix.size(); ++i) {
+        all.push_back(record_.build(parameters, arguments_));
+        const Share bias = i == 1 ? Share{0, 131} : Share{};
+        all.back()->keep({of_matrix[i], bias, {}});
+      }
+      return all;
+    };
+    const auto state_of = [](const std::vector<std::unique_ptr<Optimizer>>& all) {
+      std::vector<NamedTensor> state;
+      for (const auto& one : all) {
+        for (const NamedTensor& entry : copy_of(one->state())) state.push_back(entry);
+      }
+      return state;
+    };
+    constexpr int64_t kEnd = 131 * 257;
+    std::vector<NamedTensor> parameters = make_parameters();
+    auto all = sharing(parameters, {{kShareUnit, 2 * kShareUnit}, {0, kShareUnit}, {2 * kShareUnit, kEnd}});
+    for (uint64_t step = 0; step < 3; ++step) {
+      for (const auto& one : all) take_step(parameters, *one, step);
+    }
+    EXPECT_EQ(values_of(parameters), run(3));
+    const std::vector<NamedTensor> parts = state_of(all);
+
+    all = sharing(parameters, {{2 * kShareUnit, kEnd}, {0, 2 * kShareUnit}});
+    for (const auto& one : all) one->load_state(parts);
+    for (const auto& one : all) take_step(parameters, *one, 3);
+    EXPECT_EQ(values_of(parameters), run(4));
+
+    const auto whole = record_.build(parameters, arguments_);
+    whole->load_state(state_of(all));
+    take_step(parameters, *whole, 4);
+    EXPECT_EQ(values_of(parameters), run(5));
+
+    if (parts.size() > 3) {  // it has a state
+      const std::vector<NamedTensor> lacking(parts.begin(), parts.end() - 1);
+      EXPECT_NE(error_of([&] { whole->load_state(lacking); }).find("in part"), std::string::npos);
+    }
+  }
+
   void spares_vectors_when_told() const {
     OptimizerArguments decaying = arguments_;
     decaying.weight_decay = 0.5;
@@ -216,6 +259,7 @@ void check_optimizer(const std::string& name, const OptimizerArguments& argument
   check.same_on_every_isa();
   check.resumes_exactly();
   check.refuses_states_of_others();
+  if (record.shares) check.shares_are_the_whole();
   check.scales_the_rate_of_what_matches();
   check.refuses_a_gradient_of_another_shape();
   if (!takes(record, "weight-decay")) return;
