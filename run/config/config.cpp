@@ -167,6 +167,11 @@ const std::vector<ConfigOption>& table() {
        "built-in "
        "choices; auto: the environment's DLPIPE_KERNELS, else measured",
        &C::kernels, false, 0, 0, names_of(kKernelsByNames)},
+      {"isa", "run",
+       "Instruction set of the CPU's kernels, for machines of different CPUs that compute one run; auto: the "
+       "best that "
+       "this one has",
+       &C::isa, false, 0, 0, names_of(kIsaNames)},
       {"memory", "run", "Refuse a run whose batches, tensors and scratch would take more, as 8GiB",
        &C::memory, kFree},
       {"seed", "run", "Of the weights, the order and every random draw", &C::seed, false, 0, 9.2e18},

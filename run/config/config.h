@@ -92,6 +92,7 @@ struct TrainConfig {
   std::string receipt = "params";
   int64_t threads = 0;
   std::string kernels = "auto";
+  std::string isa = "auto";
   std::string memory;  // "8GiB"; empty: no limit
   int64_t seed = 0;
   double bucket_mb = 25;

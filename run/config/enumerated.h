@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "dlpipe/base/named_values.h"
 #include "dlpipe/engine/collective/wire.h"
+#include "dlpipe/engine/core/kernel_table.h"
 
 namespace dlpipe::run {
 
@@ -45,6 +47,18 @@ inline constexpr Named<engine::Wire> kCompressNames[] = {{"none", engine::Wire::
                                                          {"bf16", engine::Wire::kBf16}};
 inline Result<engine::Wire> parse_compress(std::string_view name) {
   return value_named(kCompressNames, name, "train", "--compress");
+}
+
+/// --isa: nothing is the best that the machine has.
+inline constexpr Named<std::optional<engine::KernelIsa>> kIsaNames[] = {
+    {"auto", std::nullopt},
+    {"sse41", engine::KernelIsa::kSse41},
+    {"avx2", engine::KernelIsa::kAvx2},
+    {"avx512", engine::KernelIsa::kAvx512},
+    {"avx512_bf16", engine::KernelIsa::kAvx512Bf16},
+    {"amx", engine::KernelIsa::kAmx}};
+inline Result<std::optional<engine::KernelIsa>> parse_isa(std::string_view name) {
+  return value_named(kIsaNames, name, "train", "--isa");
 }
 
 /// --kernels, and the environment's DLPIPE_KERNELS (record/kernel_measurements.h).

@@ -5,8 +5,10 @@
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/limit_isa.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/run/config/config_choices.h"
+#include "dlpipe/run/config/enumerated.h"
 #include "dlpipe/run/record/kernel_measurements.h"
 #include "dlpipe/run/record/saved_config.h"
 #include "dlpipe/run/train/linked_data.h"
@@ -108,6 +110,8 @@ static SessionOptions resolve_with_graph(TrainConfig config, std::shared_ptr<con
 
 void Session::prepare(const TrainConfig& config, const Registries& registries, engine::Collective* ranks,
                       const Place& place) {
+  // First: nothing may have looked at the CPU yet.
+  if (const auto isa = value_or_throw(parse_isa(config.isa))) throw_if_error(engine::limit_kernel_isa(*isa));
   const Checkpoint* checkpoint = place.checkpoint ? &*place.checkpoint : nullptr;
   std::optional<WeightsSource> init;
   if (checkpoint == nullptr) init = open_graph_weights(config.init);

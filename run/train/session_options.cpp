@@ -53,6 +53,12 @@ void note_what_one_process_leaves_out(const TrainConfig& config, const Notes& no
                      " nothing in one process; start several with: dlpipe launch --np N -- train ..."));
 }
 
+void check_isa(const TrainConfig& config, const Device& device) {
+  if (config.isa == "auto" || device.is_host()) return;
+  refuse("train", "--isa ", config.isa, " is about the CPU's kernels; leave it out with --device ",
+         config.device);
+}
+
 void check_device(Device& device, const engine::OptimizerRecord& optimizer,
                   const engine::OptimizerRegistry& optimizers) {
   if (device.is_host()) return;
@@ -184,6 +190,7 @@ SessionOptions resolve_options(TrainConfig config, const Registries& registries,
   options.model = value_or_throw(registries.models.find(c.model));
   options.optimizer = value_or_throw(registries.optimizers.find(c.optimizer));
   options.device = value_or_throw(registries.find_device(c.device));
+  check_isa(c, *options.device);
   check_device(*options.device, *options.optimizer, registries.optimizers);
   check_shares(*options.optimizer, registries.optimizers, c, options.world());
   if (options.world() == 1) note_what_one_process_leaves_out(c, notes);

@@ -4,7 +4,9 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/isa.h"
 #include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/limit_isa.h"
 
 namespace dlpipe::engine::onednn {
 
@@ -134,6 +136,36 @@ KernelIsa kernel_isa() {
     return KernelIsa::kSse41;
   }();
   return isa;
+}
+
+namespace {
+
+cpu::Isa loops_isa(KernelIsa isa) {
+  if (isa == KernelIsa::kSse41) return cpu::Isa::kBaseline;
+  return isa == KernelIsa::kAvx2 ? cpu::Isa::kAvx2 : cpu::Isa::kAvx512;
+}
+
+}  // namespace
+
+// oneDNN takes a limit until it has looked at the CPU, which kernel_isa() has it do. Loops of our own take theirs at any
+// time. Highway's kernels have the same bits on all sets with fused multiply-add, and no others run where it lacks.
+Status limit_kernel_isa(KernelIsa isa) {
+  static constexpr dnnl::cpu_isa kLimits[] = {dnnl::cpu_isa::sse41, dnnl::cpu_isa::avx2,
+                                              dnnl::cpu_isa::avx512_core, dnnl::cpu_isa::avx512_core_bf16,
+                                              dnnl::cpu_isa::avx512_core_amx};
+  (void)dnnl::set_max_cpu_isa(kLimits[static_cast<size_t>(isa)]);  // what came of it is seen next
+  const KernelIsa now = kernel_isa();
+  if (now > isa) {
+    return {ErrorCode::kMisuse, concat("[engine] this process has computed with ", isa_name(now),
+                                       " already and can't change to ", isa_name(isa), "; start another")};
+  }
+  if (now < isa) {
+    return {ErrorCode::kMisuse,
+            concat("[engine] this machine's instruction set is ", isa_name(now), ", less than ",
+                   isa_name(isa), "; take ", isa_name(now), " on all machines of a run")};
+  }
+  static const cpu::LimitIsa kept(loops_isa(isa));
+  return {};
 }
 
 std::string kernel_library() {

@@ -17,6 +17,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/record/receipt.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
 
@@ -668,6 +669,31 @@ TEST(Train, ANonfiniteLossStopsAndNamesTheLayer) {
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(outcome.err.find("is not finite; the first is in "), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("no checkpoint was saved yet"), std::string::npos) << outcome.err;
+}
+
+// As on a machine that has no more.
+TEST(Train, AnInstructionSetCanBePinned) {
+  ScratchDirectory folder;
+  const Outcome pinned = run_dlpipe(
+      train_arguments(folder / "pinned", {"--isa", "sse41", "--kernels", "rules", "--max-steps", "3"}));
+  ASSERT_EQ(pinned.exit_code, 0) << pinned.err;
+  ::setenv("DNNL_MAX_CPU_ISA", "SSE41", 1);
+  const Outcome lesser =
+      run_dlpipe(train_arguments(folder / "lesser", {"--kernels", "rules", "--max-steps", "3"}));
+  const Outcome refused = run_dlpipe(train_arguments(folder / "refused", {"--isa", "amx"}));
+  ::unsetenv("DNNL_MAX_CPU_ISA");
+  ASSERT_EQ(lesser.exit_code, 0) << lesser.err;
+  const auto difference = run::compare_runs(folder / "pinned", folder / "lesser");
+  ASSERT_TRUE(difference.ok()) << difference.status().message();
+  EXPECT_TRUE(difference->receipt.empty());
+  const auto receipt = run::read_receipt(folder / "pinned");
+  ASSERT_TRUE(receipt.ok());
+  EXPECT_EQ(receipt->isa, "sse41");
+  // What the machine lacks; the option counts more than the variable where it has it.
+  if (run_dlpipe({"info"}).out.find("engine: amx") == std::string::npos) {
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_NE(refused.err.find("less than amx; take "), std::string::npos) << refused.err;
+  }
 }
 
 }  // namespace dlpipe::test
