@@ -166,6 +166,24 @@ TEST_F(Launch, ATermSavesAndExitsThree) {
   EXPECT_EQ(ranks_of(run).size(), 0U);
 }
 
+// Four processes with a part of the optimizer each, then two of them with other parts.
+TEST_F(Launch, ProcessesShareTheOptimizerOutAndGoOnWithFewer) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe(train(folder / "one", {"--max-steps", "12"})).exit_code, 0);
+  const std::string run = folder / "run";
+  RunningProgram program(launched({"--np", "4"}, train(run, {"--max-steps", "12", "--shard-optimizer"})));
+  ASSERT_TRUE(wait_for_step(program, run, 2)) << program.wait().err;
+  program.send(SIGTERM);
+  const Outcome stopped = program.wait();
+  EXPECT_TRUE(stopped.exit_code == 3 || stopped.exit_code == 0)
+      << stopped.err;  // it may have been done already
+  EXPECT_TRUE(fs::exists(run + "/checkpoints/last/optimizer-4-of-4.safetensors"));
+  const Outcome outcome = run_dlpipe(launched({"--np", "2"}, {"train", "--resume", run}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  expect_same_run(folder / "one", run);
+  EXPECT_NE(outcome.out.find("in each of 2 processes"), std::string::npos) << outcome.out;
+}
+
 // A process that is stopped answers nobody: the others say which, and end.
 TEST_F(Launch, AProcessThatHangsIsNamed) {
   ScratchDirectory folder;
