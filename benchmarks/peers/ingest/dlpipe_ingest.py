@@ -7,14 +7,17 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import writing  # noqa: E402
 
-PROGRAM, LAYOUT = sys.argv[1:3]
+PROGRAM, OPTIONS = sys.argv[1:3]
 del sys.argv[1:3]
 
 
+CHECKS = "decodes every picture" if "--trust" in OPTIONS else "decodes and checks every picture"
+
+
 def write(args):
-    command = [PROGRAM, "ingest", str(args.folder), str(args.out), "--jpeg", LAYOUT, "--threads", str(args.threads)]
+    command = [PROGRAM, "ingest", str(args.folder), str(args.out), *OPTIONS.split(), "--threads", str(args.threads)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":
-    writing.main(write, about=f"--jpeg {LAYOUT}; decodes and checks every picture; threads", versions={})
+    writing.main(write, about=f"{OPTIONS}; {CHECKS}; threads", versions={})
