@@ -5,9 +5,12 @@ set(graph_sources
     graph/graph_file.cpp
     graph/matching.cpp
     graph/passes.cpp
+    graph/passes/affine.cpp
     graph/passes/fold_batch_norm.cpp
     graph/passes/fold_constants.cpp
+    graph/passes/fold_scale_and_shift.cpp
     graph/passes/fuse_activation.cpp
+    graph/passes/fuse_attention.cpp
     graph/passes/fuse_elementwise.cpp
     graph/passes/remove_dead_nodes.cpp
     graph/passes/share_equal_nodes.cpp

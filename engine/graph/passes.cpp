@@ -9,7 +9,8 @@ std::span<const Pass* const> passes() {
       &fold_constants,     // first: a constant's maker may be what a later pass would match
       &share_equal_nodes,  // before the pairs are fused, which could hide that they are equal
       &fold_batch_norm,    // before fuse_activation: the relu that it frees goes into the convolution
-      &fuse_written_out,   // before fuse_activation: a gelu written out may belong to a linear
+      &fold_scale_and_shift, &fuse_attention,
+      &fuse_written_out,  // before fuse_activation: a gelu written out may belong to a linear
       &fuse_activation,
       &fuse_add_relu,      // after it: a relu that a product can take is better there
       &remove_dead_nodes,  // last: the others leave nodes behind

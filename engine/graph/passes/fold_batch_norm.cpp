@@ -6,15 +6,12 @@
 
 #include "dlpipe/engine/graph/matching.h"
 #include "dlpipe/engine/graph/passes.h"
+#include "dlpipe/engine/graph/passes/affine.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine::graph {
 
 namespace {
-
-struct Affine {
-  std::vector<double> factor, offset;
-};
 
 Affine affine_of(const Graph& graph, const Node& norm, double epsilon) {
   const std::vector<double> gamma = graph.value(norm.inputs[1]).constant.to_doubles();
@@ -29,49 +26,14 @@ Affine affine_of(const Graph& graph, const Node& norm, double epsilon) {
   return affine;
 }
 
-// Row o of [O, ...] times factor[o].
-Tensor scaled_rows(const Tensor& weight, const std::vector<double>& factor) {
-  Tensor scaled = weight.contiguous_copy();
-  auto* const values = scaled.data<float>();
-  const int64_t row = weight.elements() / weight.size(0);
-  for (int64_t i = 0; i < weight.elements(); ++i)
-    values[i] = static_cast<float>(values[i] * factor[static_cast<size_t>(i / row)]);
-  return scaled;
-}
-
-Tensor folded_bias(const Graph& graph, const Node& product, const Affine& affine) {
-  std::vector<float> bias;
-  std::vector<double> old(affine.factor.size(), 0.0);
-  if (product.inputs.size() > 2 && product.inputs[2] != kNone)
-    old = graph.value(product.inputs[2]).constant.to_doubles();
-  for (size_t i = 0; i < old.size(); ++i)
-    bias.push_back(static_cast<float>(old[i] * affine.factor[i] + affine.offset[i]));
-  return Tensor::from<float>(bias, {static_cast<int64_t>(bias.size())});
-}
-
-bool has_activation(const Node& node) {
-  const AttrValue activation = attribute(node, "activation");
-  return activation != AttrValue(std::string("none"));
-}
-
 // The product that the batch norm `norm` can go into; -1: none.
 int product_before(const Graph& graph, const Node& norm, const std::vector<int>& uses,
                    const std::vector<int>& producers) {
   if (!is_op(norm, "batch_norm") || attribute(norm, "training") == AttrValue(true)) return -1;
-  const ValueId x = norm.inputs[0];
-  const int index = producers[static_cast<size_t>(x)];
-  if (index < 0 || uses[static_cast<size_t>(x)] != 1) return -1;
-  const Node& product = graph.nodes[static_cast<size_t>(index)];
-  if ((!is_op(product, "conv2d") && !is_op(product, "linear")) || has_activation(product)) return -1;
   for (size_t i = 1; i < 5; ++i) {
     if (norm.inputs[i] == kNone || !graph.value(norm.inputs[i]).is_constant()) return -1;
   }
-  for (size_t i = 1; i < product.inputs.size(); ++i) {
-    if (product.inputs[i] == kNone) continue;
-    const Value& weight = graph.value(product.inputs[i]);
-    if (!weight.is_constant() || weight.dtype != DType::kF32) return -1;
-  }
-  return index;
+  return product_behind(graph, norm.inputs[0], uses, producers);
 }
 
 int fold(Graph& graph) {
@@ -80,20 +42,14 @@ int fold(Graph& graph) {
     const int index = product_before(graph, graph.nodes[i], graph.uses(), graph.producers());
     if (index < 0) continue;
     const Node norm = graph.nodes[i];
-    Node& product = graph.nodes[static_cast<size_t>(index)];
-    const Affine affine = affine_of(graph, norm, std::get<double>(attribute(norm, "epsilon")));
-    const Value weight = graph.value(product.inputs[1]);
-    const Tensor bias = folded_bias(graph, product, affine);
-    const std::string bias_name = beside(weight.name, "bias");
-    product.inputs[1] = graph.add_constant(weight.name, scaled_rows(weight.constant, affine.factor));
-    product.inputs.resize(3);
-    product.inputs[2] = graph.add_constant(bias_name, bias);
+    put_into_weights(graph, static_cast<size_t>(index),
+                     affine_of(graph, norm, std::get<double>(attribute(norm, "epsilon"))));
     // What follows takes the norm's place.
     const bool relu = attribute(norm, "relu") == AttrValue(true);
     const bool residual = norm.inputs.size() > 5 && norm.inputs[5] != kNone;
     const ValueId y = norm.outputs[0];
     std::vector<Node> behind;
-    ValueId last = product.outputs[0];
+    ValueId last = norm.inputs[0];
     const auto follow = [&](const char* op, std::vector<ValueId> inputs, bool is_end) {
       ValueId made = y;
       if (!is_end) {

@@ -88,6 +88,69 @@ TEST(Passes, ShareEqualNodes) {
   EXPECT_EQ(largest_difference(before, graph), 0.0);
 }
 
+// Queries, keys and values of [T,B,3*H*D], as PyTorch's exporter cuts them.
+Tensor attention_written_out(const Tensor& qkv, double factor) {
+  const int64_t t = qkv.size(0), b = qkv.size(1), h = 2, d = qkv.size(2) / 6;
+  const Tensor parts = transpose(reshape(qkv, {1, t, b, 3, h * d}), {3, 1, 2, 0, 4});
+  const auto part = [&](int64_t i) {
+    const Tensor one = reshape(slice(reshape(parts, {3, t, b, h * d}), 0, i, i + 1), {t, b * h, d});
+    return reshape(transpose(one, {1, 0, 2}), {b, h, t, d});
+  };
+  const Tensor half = Tensor::full({1}, factor);
+  const Tensor pairs = softmax(matmul(part(0) * half, transpose(part(1), {0, 1, 3, 2}) * half), 3);
+  return reshape(transpose(matmul(pairs, part(2)), {2, 0, 1, 3}), {t, b, h * d});
+}
+
+TEST(Passes, FuseAttentionThatIsWrittenOut) {
+  const auto of_factor = [](double factor) {
+    return captured({{1, 5, 24}}, [factor](const std::vector<Tensor>& in) {
+      return std::vector<Tensor>{attention_written_out(relu(transpose(in[0], {1, 0, 2})), factor)};
+    });
+  };
+  const Graph before = of_factor(std::pow(4.0, -0.25));
+  Graph graph = before;
+  EXPECT_EQ(fuse_attention.run(graph), 1);
+  remove_dead_nodes.run(graph);
+  EXPECT_EQ(body(graph),
+            "  transpose = transpose(x) permutation=[1,0,2]  : f32 [5,N,24]\n"
+            "  relu = relu(transpose)  : f32 [5,N,24]\n"
+            "  matmul_2.qkv = transpose(relu) permutation=[1,0,2]  : f32 [N,5,24]\n"
+            "  matmul_2.attention = self_attention(matmul_2.qkv) heads=2 causal=false  : f32 [N,5,8]\n"
+            "  matmul_2.heads = reshape(matmul_2.attention) shape=[N,5,2,4]  : f32 [N,5,2,4]\n"
+            "  matmul_2 = transpose(matmul_2.heads) permutation=[0,2,1,3]  : f32 [N,2,5,4]\n"
+            "  transpose_7 = transpose(matmul_2) permutation=[2,0,1,3]  : f32 [5,N,2,4]\n"
+            "  reshape_11 = reshape(transpose_7) shape=[5,N,8]  : f32 [5,N,8]\n");
+  EXPECT_LT(largest_difference(before, graph), 1e-5);
+  Graph other = of_factor(0.3);
+  EXPECT_EQ(fuse_attention.run(other), 0);
+}
+
+TEST(Passes, FoldScalesAndShiftsOfChannelsIntoWeights) {
+  const Tensor weight = drawn({8, 4}, 1), bias = drawn({8}, 2), scale_of_layer = drawn({1, 1, 8}, 3);
+  const Tensor filters = drawn({6, 8, 1, 1}, 4), shift = drawn({6}, 5), scalar = drawn({1}, 6);
+  const Graph before = captured({{1, 3, 5, 4}},
+                                [&](const std::vector<Tensor>& in) {
+                                  const Tensor y = scale_of_layer * (bias + linear(in[0], weight, Tensor()));
+                                  const Tensor z = conv2d(relu(y), filters, Tensor(), {}) + shift;
+                                  return std::vector<Tensor>{z * scalar};  // no constant for each channel
+                                },
+                                {{"fc.weight", weight},
+                                 {"fc.bias", bias},
+                                 {"gamma", scale_of_layer},
+                                 {"conv.weight", filters},
+                                 {"shift", shift},
+                                 {"scalar", scalar}});
+  Graph graph = before;
+  EXPECT_EQ(fold_scale_and_shift.run(graph), 3);
+  EXPECT_EQ(body(graph),
+            "  fc = linear(x, %fc.weight, %fc.bias) activation=none  : f32 [N,3,5,8]\n"
+            "  relu = relu(fc)  : f32 [N,3,5,8]\n"
+            "  conv = conv2d(relu, %conv.weight, %conv.bias) stride=[1,1] padding=[0,0] dilation=[1,1] "
+            "groups=1 activation=none  : f32 [N,3,5,6]\n"
+            "  mul_2 = mul(conv, %scalar)  : f32 [N,3,5,6]\n");
+  EXPECT_LT(largest_difference(before, graph), 1e-5);
+}
+
 TEST(Passes, FoldBatchNormIntoConvolutionAndLinear) {
   const Tensor weight = drawn({16, 3, 3, 3}, 1), gamma = drawn({16}, 2, 2), beta = drawn({16}, 3);
   Tensor mean = drawn({16}, 4), variance = Tensor::full({16}, 0.7);
