@@ -51,6 +51,11 @@ float float_at(const TensorValue& tensor, size_t i) {
 }
 
 RunValue value_of(const TensorValue& tensor) {
+  if (tensor.dims.size() > static_cast<size_t>(Shape::kMaxRank)) {
+    throw Error(Status(ErrorCode::kUnsupported,
+                       dlpipe::concat("[onnx] tensor '", tensor.name, "' has ", tensor.dims.size(),
+                                      " axes; dlpipe takes ", Shape::kMaxRank)));
+  }
   RunValue value;
   const auto count = static_cast<size_t>(tensor.elements());
   if (is_integer(tensor.type)) {
@@ -58,11 +63,6 @@ RunValue value_of(const TensorValue& tensor) {
     for (size_t i = 0; i < count; ++i) ints.values.push_back(integer_at(tensor, i));
     value.ints = std::move(ints);
     return value;
-  }
-  if (tensor.dims.size() > static_cast<size_t>(Shape::kMaxRank)) {
-    throw Error(Status(ErrorCode::kUnsupported,
-                       dlpipe::concat("[onnx] tensor '", tensor.name, "' has ", tensor.dims.size(),
-                                      " axes; dlpipe takes ", Shape::kMaxRank)));
   }
   value.tensor = Tensor::empty(Shape(std::span<const int64_t>(tensor.dims)));
   for (size_t i = 0; i < count; ++i) value.tensor.data<float>()[i] = float_at(tensor, i);
@@ -270,6 +270,15 @@ void Run::set_like_input(const NodeEntry& node, Tensor tensor) {
 void Run::set_ints(const NodeEntry& node, KnownInts ints, size_t output) {
   constexpr size_t kMost = 1 << 24;
   if (ints.values.size() > kMost) refuse(node, "it makes more than ", kMost, " integers");
+  if (ints.dims.size() > static_cast<size_t>(Shape::kMaxRank))
+    refuse(node, "it makes integers of ", ints.dims.size(), " axes; dlpipe takes ", Shape::kMaxRank);
+  size_t elements = 1;
+  for (const int64_t size : ints.dims) {
+    if (size < 0 || (size > 0 && elements > kMost / static_cast<size_t>(size))) refuse(node, "impossible sizes");
+    elements *= static_cast<size_t>(size);
+  }
+  if (elements != ints.values.size())
+    refuse(node, "it makes ", ints.values.size(), " integers where its sizes say ", elements);
   set_value(node, {{}, false, std::move(ints)}, output);
 }
 

@@ -134,6 +134,7 @@ void split_op(Run& run, const NodeEntry& node) {
   const int axis = run.axis(node, run.attribute(node, "axis", int64_t{0}), from.rank());
   std::vector<int64_t> sizes = run.ints_or_attribute(node, 1, "split", {});
   const auto count = static_cast<int64_t>(node.outputs.size());
+  if (count == 0) run.refuse(node, "it has no outputs");
   if (sizes.empty()) {
     const int64_t each = (from[axis] + count - 1) / count;
     for (int64_t i = 0; i < count; ++i) sizes.push_back(std::min(each, from[axis] - i * each));
@@ -295,13 +296,17 @@ void expand_op(Run& run, const NodeEntry& node) {
   const size_t rank = std::max(sizes.values.size(), static_cast<size_t>(from.rank()));
   if (rank > static_cast<size_t>(Shape::kMaxRank)) run.refuse(node, "more than ", Shape::kMaxRank, " axes");
   Shape to;
+  int64_t elements = 1;
+  constexpr int64_t kMostElements = int64_t{1} << 40;
   for (size_t i = 0; i < rank; ++i) {
     const int64_t own = i + static_cast<size_t>(from.rank()) < rank
                             ? 1
                             : from[static_cast<int>(i + static_cast<size_t>(from.rank()) - rank)];
     const int64_t wanted = i + sizes.values.size() < rank ? 1 : sizes.values[i + sizes.values.size() - rank];
-    if (wanted < 1) run.refuse(node, "impossible sizes");
-    to.push_back(std::max(own, wanted));
+    const int64_t size = std::max(own, wanted);
+    if (wanted < 1 || (size > 0 && elements > kMostElements / size)) run.refuse(node, "impossible sizes");
+    elements *= size;
+    to.push_back(size);
   }
   if (to == from) return identity(run, node);
   if (run.is_known(node, 0)) {

@@ -92,8 +92,12 @@ void cast_op(Run& run, const NodeEntry& node) {
 }
 
 void range_op(Run& run, const NodeEntry& node) {
-  const int64_t begin = run.ints(node, 0).values.at(0), end = run.ints(node, 1).values.at(0),
-                step = run.ints(node, 2).values.at(0);
+  const auto one = [&](size_t i) {
+    const KnownInts& given = run.ints(node, i);
+    if (given.values.size() != 1) run.refuse(node, "input ", i, " is not one integer");
+    return given.values[0];
+  };
+  const int64_t begin = one(0), end = one(1), step = one(2);
   constexpr int64_t kMost = 1 << 24;
   if (step < 1 || begin < -kMost || end > kMost) run.refuse(node, "dlpipe counts upwards, to 2^24");
   KnownInts numbers;

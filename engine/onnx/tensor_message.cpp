@@ -1,9 +1,12 @@
 #include "dlpipe/engine/onnx/tensor_message.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
+#include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/protobuf.h"
 
@@ -67,20 +70,25 @@ Result<std::string> read_outside(const Outside& part, const std::string& folder,
     return Status(ErrorCode::kUnsupported,
                   concat("[onnx] tensor '", name, "' lies in '", part.location,
                          "', which is no file beside the model; export it as one file"));
-  const fs::path path = fs::path(folder) / location;
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file)
-    return Status(ErrorCode::kNotFound, concat("[onnx] tensor '", name, "' lies in ", path.string(),
-                                               ", which can't be read; move it beside the model"));
-  const auto size = static_cast<uint64_t>(file.tellg());
+  const std::string path = (fs::path(folder) / location).string();
+  const auto file = RegularFile::open("onnx", path);
+  if (!file.ok()) {
+    return Status(file.status().code(), concat(file.status().message(), "; tensor '", name,
+                                               "' lies in it: move it beside the model"));
+  }
+  const uint64_t size = file->stamp().size_bytes;
   if (part.offset < 0 || static_cast<uint64_t>(part.offset) > size ||
       size - static_cast<uint64_t>(part.offset) < expected ||
       (part.length >= 0 && static_cast<uint64_t>(part.length) != expected))
-    return corrupt(concat("tensor '", name, "' goes past the end of ", path.string()));
+    return corrupt(concat("tensor '", name, "' goes past the end of ", path));
   std::string bytes(expected, '\0');
-  file.seekg(part.offset);
-  file.read(bytes.data(), static_cast<std::streamsize>(expected));
-  if (!file) return corrupt(concat(path.string(), " can't be read"));
+  for (uint64_t done = 0; done < expected;) {
+    const ssize_t got = ::pread(file->fd(), bytes.data() + done, expected - done,
+                                static_cast<off_t>(part.offset + static_cast<int64_t>(done)));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return corrupt(concat(path, " can't be read"));
+    done += static_cast<uint64_t>(got);
+  }
   return bytes;
 }
 

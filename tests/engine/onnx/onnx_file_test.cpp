@@ -1,6 +1,7 @@
 #include "dlpipe/engine/onnx/onnx_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -94,6 +95,12 @@ TEST(OnnxFile, ReadsTensorsFromFilesBesideTheModelAlone) {
   EXPECT_EQ(parse_model(with_outside_tensor("none.bin"), folder).status().code(), ErrorCode::kNotFound);
   std::ofstream(folder / "short.bin", std::ios::binary) << "0123";
   EXPECT_EQ(parse_model(with_outside_tensor("short.bin"), folder).status().code(), ErrorCode::kCorrupt);
+  // Opening a pipe would wait for its writer.
+  ASSERT_EQ(::mkfifo((folder / "pipe.bin").c_str(), 0600), 0);
+  std::filesystem::create_directories(folder / "folder.bin");
+  for (const char* const location : {"pipe.bin", "folder.bin"})
+    EXPECT_EQ(parse_model(with_outside_tensor(location), folder).status().code(), ErrorCode::kUnsupported)
+        << location;
   std::filesystem::remove_all(folder);
 }
 
@@ -117,6 +124,26 @@ TEST(OnnxImport, NamesWhatItDoesNotKnow) {
   Attribute axis{.name = "axis", .type = Attribute::kInt};
   axis.i = 9;
   expect_refused(one_node("Softmax", {axis}), ErrorCode::kUnsupported, "axis 9");
+}
+
+TEST(OnnxImport, RefusesImpossibleIntegersAndNodes) {
+  Model model = one_node("Split");
+  model.nodes[0].outputs = {};
+  expect_refused(model, ErrorCode::kUnsupported, "it has no outputs");
+  model = one_node("Shape");
+  model.initializers = {{"w", ElementType::kInt8, {1, 1, 1, 1, 1, 1, 1, 1}, "a"}};
+  expect_refused(model, ErrorCode::kUnsupported, "tensor 'w' has 8 axes");
+  model = one_node("Range");
+  model.initializers = {{"none", ElementType::kInt64, {0}, ""}};
+  model.nodes[0].inputs = {"none", "none", "none"};
+  expect_refused(model, ErrorCode::kUnsupported, "input 0 is not one integer");
+  // 2^32 x 2^32 elements are none in 64 bits.
+  const int64_t sizes[] = {int64_t{1} << 32, int64_t{1} << 32};
+  model = one_node("Expand");
+  model.initializers = {{"one", ElementType::kInt8, {1}, "a"},
+                        {"sizes", ElementType::kInt64, {2}, {reinterpret_cast<const char*>(sizes), 16}}};
+  model.nodes[0].inputs = {"one", "sizes"};
+  expect_refused(model, ErrorCode::kUnsupported, "impossible sizes");
 }
 
 }  // namespace
