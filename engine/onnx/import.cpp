@@ -75,8 +75,8 @@ Tensor tensor_of(const KnownInts& ints) {
   return tensor;
 }
 
-std::array<std::span<const ImportedOp>, 5> all_ops() {
-  return {arithmetic_ops(), image_ops(), math_ops(), shape_ops(), size_ops()};
+std::array<std::span<const ImportedOp>, 7> all_ops() {
+  return {arithmetic_ops(), copy_ops(), image_ops(), math_ops(), norm_ops(), shape_ops(), size_ops()};
 }
 
 const ImportedOp* find_op(const std::string& name) {
@@ -274,7 +274,8 @@ void Run::set_ints(const NodeEntry& node, KnownInts ints, size_t output) {
     refuse(node, "it makes integers of ", ints.dims.size(), " axes; dlpipe takes ", Shape::kMaxRank);
   size_t elements = 1;
   for (const int64_t size : ints.dims) {
-    if (size < 0 || (size > 0 && elements > kMost / static_cast<size_t>(size))) refuse(node, "impossible sizes");
+    if (size < 0 || (size > 0 && elements > kMost / static_cast<size_t>(size)))
+      refuse(node, "impossible sizes");
     elements *= static_cast<size_t>(size);
   }
   if (elements != ints.values.size())

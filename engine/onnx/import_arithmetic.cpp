@@ -20,15 +20,38 @@ Tensor image_operand(Run& run, const NodeEntry& node, size_t i) {
   return image_of(reshape(plain, shape));
 }
 
-// Two operands in one order of axes.
-void binary(Run& run, const NodeEntry& node, Tensor (*op)(const Tensor&, const Tensor&)) {
-  const bool images = run.value(node, 0).is_image || run.value(node, 1).is_image;
-  const bool fits = run.shape(node, 0).rank() <= 4 && run.shape(node, 1).rank() <= 4;
-  if (images && fits) {
-    run.set_image(node, op(image_operand(run, node, 0), image_operand(run, node, 1)));
-  } else {
-    run.set(node, op(run.tensor(node, 0), run.tensor(node, 1)));
+// All operands in one order of axes, joined from left to right, times `factor`.
+template <class Function>
+void joined(Run& run, const NodeEntry& node, const Function& op, double factor = 1.0) {
+  bool images = false, fits = true;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    images = images || run.value(node, i).is_image;
+    fits = fits && run.shape(node, i).rank() <= 4;
   }
+  images = images && fits;
+  const auto operand = [&](size_t i) { return images ? image_operand(run, node, i) : run.tensor(node, i); };
+  Tensor y = operand(0);
+  for (size_t i = 1; i < node.inputs.size(); ++i) y = op(y, operand(i));
+  if (factor != 1.0) y = scale(y, factor);
+  if (images) return run.set_image(node, y);
+  run.set(node, y);
+}
+
+void binary(Run& run, const NodeEntry& node, Tensor (*op)(const Tensor&, const Tensor&)) {
+  if (node.inputs.size() != 2) run.refuse(node, "expected two inputs, got ", node.inputs.size());
+  joined(run, node, op);
+}
+
+Tensor prelu(const Tensor& x, const Tensor& slope) {  // of x below 0, slope x
+  return relu(x) - slope * relu(scale(x, -1.0));
+}
+
+void sum_op(Run& run, const NodeEntry& node) {
+  joined(run, node, add);
+}
+
+void mean_op(Run& run, const NodeEntry& node) {
+  joined(run, node, add, 1.0 / static_cast<double>(std::max<size_t>(1, node.inputs.size())));
 }
 
 Shape broadcast(const Run& run, const NodeEntry& node, const std::vector<int64_t>& a,
@@ -204,13 +227,16 @@ constexpr std::array kArithmeticOps = {
     ImportedOp{"Less", known_only<known_less>},
     ImportedOp{"LessOrEqual", known_only<known_less_or_equal>},
     ImportedOp{"Max", known_extreme<known_max>},
+    ImportedOp{"Mean", mean_op},
     ImportedOp{"Min", known_extreme<known_min>},
     ImportedOp{"Mod", known_only<known_mod>},
     ImportedOp{"Mul", arithmetic<mul, known_mul>},
     ImportedOp{"Neg", negative},
     ImportedOp{"Not", logical_not},
     ImportedOp{"Or", known_only<known_or>},
+    ImportedOp{"PRelu", [](Run& run, const NodeEntry& node) { binary(run, node, prelu); }},
     ImportedOp{"Sub", arithmetic<sub, known_sub>},
+    ImportedOp{"Sum", sum_op},
     ImportedOp{"Where", where},
 };
 

@@ -1,7 +1,9 @@
-// Convolutions, pools and batch norms: what wants [N,H,W,C].
+// Convolutions and pools: what wants [N,H,W,C].
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <string>
+#include <string_view>
 
 #include "dlpipe/engine/onnx/import_run.h"
 
@@ -19,53 +21,141 @@ std::array<int, 2> two(const Run& run, const NodeEntry& node, const std::vector<
   return {static_cast<int>(values[0]), static_cast<int>(values[1])};
 }
 
-// The padding, which has to be alike on both sides.
-std::array<int, 2> padding(const Run& run, const NodeEntry& node) {
-  const std::string automatic = run.attribute(node, "auto_pad", "NOTSET");
-  if (automatic == "VALID") return {0, 0};
-  if (automatic != "NOTSET") run.refuse(node, "auto_pad ", automatic, "; export it with explicit pads");
-  const std::vector<int64_t> pads = run.attribute(node, "pads", std::vector<int64_t>{0, 0, 0, 0});
-  if (pads.size() != 4) run.refuse(node, "dlpipe takes images, with four pads");
-  if (pads[0] != pads[2] || pads[1] != pads[3])
-    run.refuse(node, "pads differ from side to side, which dlpipe's ops don't know");
-  return two(run, node, {pads[0], pads[1]}, "pads");
+// A line [N,C,W] is an image of one row.
+struct Frame {
+  Tensor image;  // [N,H,W,C]
+  bool is_line = false;
+};
+
+Frame frame_of(Run& run, const NodeEntry& node) {
+  if (run.shape(node, 0).rank() != 3) return {run.image(node, 0)};
+  const Tensor line = run.tensor(node, 0);
+  return {image_of(reshape(line, {line.size(0), line.size(1), 1, line.size(2)})), true};
 }
 
+void set_frame(Run& run, const NodeEntry& node, const Frame& frame, const Tensor& y) {
+  if (!frame.is_line) return run.set_image(node, y);
+  run.set(node, transpose(reshape(y, {y.size(0), y.size(2), y.size(3)}), {0, 2, 1}));
+}
+
+// Two numbers from an attribute; of a line, one, and `otherwise` down.
+std::array<int, 2> two_of(const Run& run, const NodeEntry& node, const Frame& frame, std::string_view name,
+                          int64_t otherwise) {
+  std::vector<int64_t> values =
+      run.attribute(node, name, std::vector<int64_t>(frame.is_line ? 1 : 2, otherwise));
+  if (frame.is_line) values.insert(values.begin(), 1);
+  return two(run, node, values, std::string(name).c_str());
+}
+
+struct Window {
+  std::array<int, 2> kernel, stride, dilation;
+};
+
+// Pads before and behind, of height and of width.
+std::array<std::array<int, 2>, 2> window_pads(const Run& run, const NodeEntry& node, const Frame& frame,
+                                              const Window& window) {
+  const std::string automatic = run.attribute(node, "auto_pad", "NOTSET");
+  if (automatic == "VALID") return {};
+  if (automatic == "NOTSET") {
+    std::vector<int64_t> pads = run.attribute(node, "pads", std::vector<int64_t>(frame.is_line ? 2 : 4, 0));
+    if (frame.is_line && pads.size() == 2) pads = {0, pads[0], 0, pads[1]};
+    if (pads.size() != 4) run.refuse(node, "dlpipe takes images, with four pads");
+    const std::array<int, 2> before = two(run, node, {pads[0], pads[1]}, "pads"),
+                             behind = two(run, node, {pads[2], pads[3]}, "pads");
+    return {{{before[0], behind[0]}, {before[1], behind[1]}}};
+  }
+  if (automatic != "SAME_UPPER" && automatic != "SAME_LOWER") run.refuse(node, "auto_pad ", automatic);
+  // Outputs are inputs over stride, rounded up; an odd pad goes behind (upper) or before (lower).
+  std::array<std::array<int, 2>, 2> pads{};
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t size = frame.image.size(static_cast<int>(i) + 1), stride = std::max(1, window.stride[i]);
+    const int64_t reach = int64_t{window.kernel[i] - 1} * window.dilation[i] + 1;
+    const int64_t all = std::max<int64_t>(0, ((size + stride - 1) / stride - 1) * stride + reach - size);
+    const int64_t less = all / 2, more = all - less;
+    const bool is_upper = automatic == "SAME_UPPER";
+    pads[i] = two(run, node, {is_upper ? less : more, is_upper ? more : less}, "pads");
+  }
+  return pads;
+}
+
+Tensor padded_frame(const Tensor& image, const std::array<std::array<int, 2>, 2>& pads, double value) {
+  return padded(padded(image, 1, pads[0][0], pads[0][1], value), 2, pads[1][0], pads[1][1], value);
+}
+
+bool are_even(const std::array<std::array<int, 2>, 2>& pads) {
+  return pads[0][0] == pads[0][1] && pads[1][0] == pads[1][1];
+}
+
+// dlpipe's ops pad both sides alike: other pads are put on before.
 void conv(Run& run, const NodeEntry& node) {
+  Frame frame = frame_of(run, node);
+  Tensor weight = run.tensor(node, 1);
+  if (frame.is_line && weight.rank() == 3)
+    weight = reshape(weight, {weight.size(0), weight.size(1), 1, weight.size(2)});
+  if (weight.rank() != 4) run.refuse(node, "expected weights [O,C,H,W], got ", weight.shape().to_string());
   Conv2dAttrs attrs;
-  attrs.stride = two(run, node, run.attribute(node, "strides", std::vector<int64_t>{1, 1}), "strides");
-  attrs.dilation = two(run, node, run.attribute(node, "dilations", std::vector<int64_t>{1, 1}), "dilations");
-  attrs.padding = padding(run, node);
+  attrs.stride = two_of(run, node, frame, "strides", 1);
+  attrs.dilation = two_of(run, node, frame, "dilations", 1);
   const int64_t groups = run.attribute(node, "group", int64_t{1});
   if (groups < 1 || groups > std::numeric_limits<int>::max()) run.refuse(node, "group ", groups);
   attrs.groups = static_cast<int>(groups);
-  const Tensor x = run.image(node, 0);
-  run.set_image(node, conv2d(x, run.tensor(node, 1), run.optional_tensor(node, 2), attrs));
+  const std::array<int, 2> kernel = two(run, node, {weight.size(2), weight.size(3)}, "kernel sizes");
+  const auto pads = window_pads(run, node, frame, {kernel, attrs.stride, attrs.dilation});
+  if (are_even(pads)) {
+    attrs.padding = {pads[0][0], pads[1][0]};
+  } else {
+    frame.image = padded_frame(frame.image, pads, 0);
+  }
+  set_frame(run, node, frame, conv2d(frame.image, weight, run.optional_tensor(node, 2), attrs));
 }
 
-Pool2dAttrs pool_attrs(const Run& run, const NodeEntry& node) {
+struct Pool {
+  Frame frame;
   Pool2dAttrs attrs;
-  attrs.kernel = two(run, node, run.attribute(node, "kernel_shape", std::vector<int64_t>{}), "kernel sizes");
-  attrs.stride = two(run, node, run.attribute(node, "strides", std::vector<int64_t>{1, 1}), "strides");
-  attrs.padding = padding(run, node);
+  std::array<std::array<int, 2>, 2> outside{};  // pads that the op doesn't know
+  bool is_padded_before = false;
+};
+
+Pool pool_of(Run& run, const NodeEntry& node) {
+  Pool pool{frame_of(run, node), {}};
+  Pool2dAttrs& attrs = pool.attrs;
+  attrs.kernel = two_of(run, node, pool.frame, "kernel_shape", 0);
+  attrs.stride = two_of(run, node, pool.frame, "strides", 1);
   attrs.ceil_mode = run.attribute(node, "ceil_mode", int64_t{0}) != 0;
-  const std::vector<int64_t> dilations = run.attribute(node, "dilations", std::vector<int64_t>{1, 1});
-  if (std::any_of(dilations.begin(), dilations.end(), [](int64_t one) { return one != 1; }))
+  if (two_of(run, node, pool.frame, "dilations", 1) != std::array{1, 1})
     run.refuse(node, "dlpipe's pools have no dilation");
-  return attrs;
+  const auto pads = window_pads(run, node, pool.frame, {attrs.kernel, attrs.stride, {1, 1}});
+  pool.is_padded_before =
+      !are_even(pads) || pads[0][0] > attrs.kernel[0] / 2 || pads[1][0] > attrs.kernel[1] / 2;
+  if (!pool.is_padded_before) {
+    attrs.padding = {pads[0][0], pads[1][0]};
+    return pool;
+  }
+  if (attrs.ceil_mode) run.refuse(node, "dlpipe doesn't take ceil_mode with such pads");
+  pool.outside = pads;
+  return pool;
 }
 
 void max_pool(Run& run, const NodeEntry& node) {
   if (node.outputs.size() > 1) run.refuse(node, "dlpipe gives no indices of the largest values");
-  const Tensor x = run.image(node, 0);
-  run.set_image(node, max_pool2d(x, pool_attrs(run, node)));
+  const Pool pool = pool_of(run, node);
+  constexpr double kLowest = -std::numeric_limits<double>::infinity();
+  const Tensor x =
+      pool.is_padded_before ? padded_frame(pool.frame.image, pool.outside, kLowest) : pool.frame.image;
+  set_frame(run, node, pool.frame, max_pool2d(x, pool.attrs));
 }
 
 void average_pool(Run& run, const NodeEntry& node) {
-  Pool2dAttrs attrs = pool_attrs(run, node);
-  attrs.count_include_pad = run.attribute(node, "count_include_pad", int64_t{0}) != 0;
-  const Tensor x = run.image(node, 0);
-  run.set_image(node, avg_pool2d(x, attrs));
+  Pool pool = pool_of(run, node);
+  const Tensor& image = pool.frame.image;
+  pool.attrs.count_include_pad = run.attribute(node, "count_include_pad", int64_t{0}) != 0;
+  if (!pool.is_padded_before) return set_frame(run, node, pool.frame, avg_pool2d(image, pool.attrs));
+  Tensor y = avg_pool2d(padded_frame(image, pool.outside, 0), pool.attrs);
+  if (!pool.attrs.count_include_pad) {  // over the share of each window that isn't padding
+    const Tensor ones = Tensor::full({1, image.size(1), image.size(2), 1}, 1.0);
+    y = y / avg_pool2d(padded_frame(ones, pool.outside, 0), pool.attrs);
+  }
+  set_frame(run, node, pool.frame, y);
 }
 
 void global_average_pool(Run& run, const NodeEntry& node) {
@@ -78,26 +168,8 @@ void global_max_pool(Run& run, const NodeEntry& node) {
   run.set_image(node, max(max(x, 1, true), 2, true));
 }
 
-void batch_normalization(Run& run, const NodeEntry& node) {
-  if (run.attribute(node, "training_mode", int64_t{0}) != 0)
-    run.refuse(node, "it is in training mode; export the model in eval mode");
-  const BatchNormAttrs attrs = {.epsilon = run.attribute(node, "epsilon", 1e-5), .training = false};
-  const bool is_image = run.shape(node, 0).rank() == 4;
-  const Tensor x = is_image ? run.image(node, 0) : run.tensor(node, 0);
-  if (!is_image && x.rank() != 2)
-    run.refuse(node, "expected [N,C] or [N,C,H,W], got ", x.shape().to_string());
-  Tensor mean = run.tensor(node, 3), variance = run.tensor(node, 4);
-  const Tensor y = batch_norm(x, run.tensor(node, 1), run.tensor(node, 2), mean, variance, attrs);
-  if (is_image) {
-    run.set_image(node, y);
-  } else {
-    run.set(node, y);
-  }
-}
-
 constexpr std::array kImageOps = {
     ImportedOp{"AveragePool", average_pool},
-    ImportedOp{"BatchNormalization", batch_normalization},
     ImportedOp{"Conv", conv},
     ImportedOp{"GlobalAveragePool", global_average_pool},
     ImportedOp{"GlobalMaxPool", global_max_pool},

@@ -1,4 +1,4 @@
-// Functions of elements, products, reductions and norms of rows.
+// Functions of elements, products and reductions.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -34,6 +34,13 @@ Tensor softplus(const Tensor& x) {  // log(1 + e^x) = max(x, 0) + log(1 + e^-|x|
   return relu(x) + log(scale(exp(scale(absolute(x), -1.0)), 1.0, 1.0));
 }
 
+Tensor softsign(const Tensor& x) {
+  return x / scale(absolute(x), 1.0, 1.0);
+}
+Tensor mish(const Tensor& x) {
+  return x * tanh(softplus(x));
+}
+
 void gelu_op(Run& run, const NodeEntry& node) {
   const std::string kind = run.attribute(node, "approximate", "none");
   const Tensor x = float_input(run, node);
@@ -57,10 +64,22 @@ void leaky_relu(Run& run, const NodeEntry& node) {
   run.set_like_input(node, relu(x) + scale(relu(scale(x, -1.0)), -alpha));
 }
 
+Tensor elu_of(const Tensor& x, double alpha,
+              double width = 1.0) {  // max(x, 0) + alpha (e^(min(x, 0) / width) - 1)
+  const Tensor below = clip(x, -std::numeric_limits<double>::infinity(), 0);
+  return relu(x) + scale(exp(width == 1.0 ? below : scale(below, 1 / width)), alpha, -alpha);
+}
 void elu(Run& run, const NodeEntry& node) {
-  const Tensor x = float_input(run, node);
-  const Tensor below = scale(exp(clip(x, -std::numeric_limits<double>::infinity(), 0)), 1.0, -1.0);
-  run.set_like_input(node, relu(x) + scale(below, run.attribute(node, "alpha", 1.0)));
+  run.set_like_input(node, elu_of(float_input(run, node), run.attribute(node, "alpha", 1.0)));
+}
+void celu(Run& run, const NodeEntry& node) {
+  const double alpha = run.attribute(node, "alpha", 1.0);
+  run.set_like_input(node, elu_of(float_input(run, node), alpha, alpha));
+}
+void selu(Run& run, const NodeEntry& node) {  // Klambauer et al., 2017
+  const double alpha = run.attribute(node, "alpha", 1.67326319217681884765625),
+               gamma = run.attribute(node, "gamma", 1.05070102214813232421875);
+  run.set_like_input(node, scale(elu_of(float_input(run, node), alpha), gamma));
 }
 
 void clip_op(Run& run, const NodeEntry& node) {
@@ -71,26 +90,42 @@ void clip_op(Run& run, const NodeEntry& node) {
   run.set_like_input(node, clip(float_input(run, node), low, high));
 }
 
+// Of halves: products, a root, one division.
 void pow_op(Run& run, const NodeEntry& node) {
-  const double exponent = run.number(node, 1);
+  const double exponent = run.number(node, 1), halves = std::fabs(exponent) * 2;
+  constexpr double kMostHalves = 16;
+  if (halves != std::floor(halves) || halves < 1 || halves > kMostHalves)
+    run.refuse(node, "dlpipe takes exponents that are multiples of 0.5, from 0.5 to 8 or below 0, got ",
+               exponent);
   const Tensor x = float_input(run, node);
-  if (exponent == 1.0) return run.set_like_input(node, x);
-  if (exponent == 2.0) return run.set_like_input(node, x * x);
-  if (exponent == 3.0) return run.set_like_input(node, x * x * x);
-  if (exponent == 0.5) return run.set_like_input(node, sqrt(x));
-  if (exponent == -1.0) return run.set_like_input(node, reciprocal(x));
-  run.refuse(node, "dlpipe takes the exponents -1, 0.5, 1, 2 and 3, got ", exponent);
+  const int whole = static_cast<int>(halves) / 2;
+  Tensor y = whole == 0 ? sqrt(x) : x;
+  for (int i = 1; i < whole; ++i) y = y * x;
+  if (whole > 0 && static_cast<int>(halves) % 2 == 1) y = y * sqrt(x);
+  run.set_like_input(node, exponent < 0 ? reciprocal(y) : y);
 }
 
 // Products.
 
 void matmul_op(Run& run, const NodeEntry& node) {
-  const Tensor a = run.tensor(node, 0), b = run.tensor(node, 1);
-  if (a.rank() < 2 || b.rank() < 2)
-    run.refuse(node, "dlpipe multiplies matrices, got ", a.shape().to_string(), " and ",
+  Tensor a = run.tensor(node, 0), b = run.tensor(node, 1);
+  if (a.rank() < 1 || b.rank() < 1)
+    run.refuse(node, "expected matrices or vectors, got ", a.shape().to_string(), " and ",
                b.shape().to_string());
-  if (b.rank() == 2 && a.rank() > 2) return run.set(node, linear(a, transpose(b, {1, 0}), Tensor()));
-  run.set(node, matmul(a, b));
+  // A vector is a row on the left, a column on the right; its axis goes away again.
+  const bool is_row = a.rank() == 1, is_column = b.rank() == 1;
+  if (is_row) a = reshape(a, {1, a.size(0)});
+  if (is_column) b = reshape(b, {b.size(0), 1});
+  Tensor y = b.rank() == 2 && a.rank() > 2 ? linear(a, transpose(b, {1, 0}), Tensor()) : matmul(a, b);
+  if (is_row || is_column) {
+    Shape shape;
+    for (int axis = 0; axis < y.rank(); ++axis) {
+      const bool goes = (is_column && axis == y.rank() - 1) || (is_row && axis == y.rank() - 2);
+      if (!goes) shape.push_back(y.size(axis));
+    }
+    y = reshape(y, shape);
+  }
+  run.set(node, y);
 }
 
 void gemm(Run& run, const NodeEntry& node) {
@@ -111,14 +146,17 @@ void gemm(Run& run, const NodeEntry& node) {
 
 // Reductions, softmax, norms.
 
-template <Tensor (*kOp)(const Tensor&, const std::vector<int>&, bool)>
+// `kLeavesSingle`: of one element it is that element, so that no axes may mean nothing to do.
+template <Tensor (*kOp)(const Tensor&, const std::vector<int>&, bool), bool kLeavesSingle = true>
 void reduce(Run& run, const NodeEntry& node) {
   const Shape shape = run.shape(node, 0);
   const std::vector<int64_t> given = run.ints_or_attribute(node, 1, "axes", {});
   const bool keep = run.attribute(node, "keepdims", int64_t{1}) != 0;
   std::vector<int> axes = run.axes(node, given, shape.rank());
-  if (axes.empty() && run.attribute(node, "noop_with_empty_axes", int64_t{0}) != 0)
+  if (axes.empty() && run.attribute(node, "noop_with_empty_axes", int64_t{0}) != 0) {
+    if (!kLeavesSingle) run.refuse(node, "dlpipe doesn't take noop_with_empty_axes of it");
     return run.set_value(node, run.value(node, 0));
+  }
   const bool pixels_alone = axes == std::vector<int>{2, 3};
   if (run.value(node, 0).is_image && (keep || pixels_alone)) {
     for (int& axis : axes) axis = kImageAxis[static_cast<size_t>(axis)];
@@ -140,6 +178,26 @@ Tensor largest(const Tensor& x, const std::vector<int>& axes, bool keep) {
   return y;
 }
 
+Tensor smallest(const Tensor& x, const std::vector<int>& axes, bool keep) {
+  return scale(largest(scale(x, -1.0), axes, keep), -1.0);
+}
+Tensor sum_of_squares(const Tensor& x, const std::vector<int>& axes, bool keep) {
+  return sum(x * x, axes, keep);
+}
+Tensor norm_1(const Tensor& x, const std::vector<int>& axes, bool keep) {
+  return sum(absolute(x), axes, keep);
+}
+Tensor norm_2(const Tensor& x, const std::vector<int>& axes, bool keep) {
+  return sqrt(sum_of_squares(x, axes, keep));
+}
+Tensor log_sum(const Tensor& x, const std::vector<int>& axes, bool keep) {
+  return log(sum(x, axes, keep));
+}
+Tensor log_sum_exp(const Tensor& x, const std::vector<int>& axes,
+                   bool keep) {  // the largest kept from overflowing
+  return log(sum(exp(x - largest(x, axes, true)), axes, keep)) + largest(x, axes, keep);
+}
+
 template <Tensor (*kOp)(const Tensor&, int)>
 void softmax_op(Run& run, const NodeEntry& node) {
   const int rank = run.shape(node, 0).rank();
@@ -153,33 +211,6 @@ void softmax_op(Run& run, const NodeEntry& node) {
   run.set(node, kOp(run.tensor(node, 0), axis));
 }
 
-// Over all axes from `axis` on, which dlpipe's op sees as one.
-void layer_normalization(Run& run, const NodeEntry& node) {
-  const Tensor x = run.tensor(node, 0);
-  const int axis = run.axis(node, run.attribute(node, "axis", int64_t{-1}), x.rank());
-  const double epsilon = run.attribute(node, "epsilon", 1e-5);
-  int64_t width = 1;
-  Shape rows;
-  for (int i = 0; i < axis; ++i) rows.push_back(x.size(i));
-  for (int i = axis; i < x.rank(); ++i) width *= x.size(i);
-  rows.push_back(width);
-  const auto flat = [&](const Tensor& tensor) {
-    return tensor.rank() == 1 ? tensor : reshape(tensor, {width});
-  };
-  const Tensor gamma = flat(run.tensor(node, 1));
-  const Tensor beta = run.has(node, 2) ? flat(run.tensor(node, 2)) : Tensor::zeros({width});
-  const bool is_last = axis == x.rank() - 1;
-  const Tensor y = layer_norm(is_last ? x : reshape(x, rows), gamma, beta, epsilon);
-  run.set(node, is_last ? y : reshape(y, x.shape()));
-  if (node.outputs.size() < 2) return;
-  std::vector<int> axes;
-  for (int i = axis; i < x.rank(); ++i) axes.push_back(i);
-  const Tensor center = mean(x, axes, true);
-  const Tensor distance = x - center;
-  run.set(node, center, 1);
-  run.set(node, reciprocal(sqrt(scale(mean(distance * distance, axes, true), 1.0, epsilon))), 2);
-}
-
 void swish(Run& run, const NodeEntry& node) {
   const Tensor x = float_input(run, node);
   const double alpha = run.attribute(node, "alpha", 1.0);
@@ -188,6 +219,7 @@ void swish(Run& run, const NodeEntry& node) {
 
 constexpr std::array kMathOps = {
     ImportedOp{"Abs", unary<absolute>},
+    ImportedOp{"Celu", celu},
     ImportedOp{"Clip", clip_op},
     ImportedOp{"Elu", elu},
     ImportedOp{"Erf", unary<erf>},
@@ -196,20 +228,28 @@ constexpr std::array kMathOps = {
     ImportedOp{"Gemm", gemm},
     ImportedOp{"HardSigmoid", hard_sigmoid},
     ImportedOp{"HardSwish", unary<hard_swish>},
-    ImportedOp{"LayerNormalization", layer_normalization},
     ImportedOp{"LeakyRelu", leaky_relu},
     ImportedOp{"Log", unary<log>},
     ImportedOp{"LogSoftmax", softmax_op<log_softmax>},
     ImportedOp{"MatMul", matmul_op},
+    ImportedOp{"Mish", unary<mish>},
     ImportedOp{"Pow", pow_op},
     ImportedOp{"Reciprocal", unary<reciprocal>},
+    ImportedOp{"ReduceL1", reduce<norm_1, false>},
+    ImportedOp{"ReduceL2", reduce<norm_2, false>},
+    ImportedOp{"ReduceLogSum", reduce<log_sum, false>},
+    ImportedOp{"ReduceLogSumExp", reduce<log_sum_exp>},
     ImportedOp{"ReduceMax", reduce<largest>},
     ImportedOp{"ReduceMean", reduce<mean>},
+    ImportedOp{"ReduceMin", reduce<smallest>},
     ImportedOp{"ReduceSum", reduce<sum>},
+    ImportedOp{"ReduceSumSquare", reduce<sum_of_squares, false>},
     ImportedOp{"Relu", unary<relu>},
+    ImportedOp{"Selu", selu},
     ImportedOp{"Sigmoid", unary<sigmoid>},
     ImportedOp{"Softmax", softmax_op<softmax>},
     ImportedOp{"Softplus", unary<softplus>},
+    ImportedOp{"Softsign", unary<softsign>},
     ImportedOp{"Sqrt", unary<sqrt>},
     ImportedOp{"Swish", swish},
     ImportedOp{"Tanh", unary<tanh>},

@@ -125,13 +125,17 @@ struct ImportedOp {
   void (*call)(Run& run, const NodeEntry& node);
 };
 std::span<const ImportedOp> arithmetic_ops();
+std::span<const ImportedOp> copy_ops();
 std::span<const ImportedOp> image_ops();
 std::span<const ImportedOp> math_ops();
+std::span<const ImportedOp> norm_ops();
 std::span<const ImportedOp> shape_ops();
 std::span<const ImportedOp> size_ops();
 
 /// The plain tensor [N,C,H,W] of images.
 Tensor planes_of(const Tensor& image);
 Tensor image_of(const Tensor& planes);
+/// `x` between `before` and `behind` places of `value` along an axis.
+Tensor padded(const Tensor& x, int axis, int64_t before, int64_t behind, double value);
 
 }  // namespace dlpipe::engine::onnx

@@ -320,27 +320,13 @@ void expand_op(Run& run, const NodeEntry& node) {
   run.set(node, expand(run.tensor(node, 0), to));
 }
 
-void pad_op(Run& run, const NodeEntry& node) {
-  const std::vector<int64_t> pads = run.ints_or_attribute(node, 1, "pads", {});
-  if (std::any_of(pads.begin(), pads.end(), [](int64_t one) { return one != 0; }))
-    run.refuse(node, "dlpipe has no such op; give the convolution behind it the padding");
-  identity(run, node);
-}
-
 constexpr std::array kShapeOps = {
-    ImportedOp{"Concat", concat_op},
-    ImportedOp{"Dropout", dropout_op},
-    ImportedOp{"Expand", expand_op},
-    ImportedOp{"Flatten", flatten_op},
-    ImportedOp{"Gather", gather},
-    ImportedOp{"Identity", identity},
-    ImportedOp{"Pad", pad_op},
-    ImportedOp{"Reshape", reshape_op},
-    ImportedOp{"Slice", slice_op},
-    ImportedOp{"Split", split_op},
-    ImportedOp{"Squeeze", change_axes<without_axes>},
-    ImportedOp{"Transpose", transpose_op},
-    ImportedOp{"Unsqueeze", change_axes<with_axes>},
+    ImportedOp{"Concat", concat_op},       ImportedOp{"Dropout", dropout_op},
+    ImportedOp{"Expand", expand_op},       ImportedOp{"Flatten", flatten_op},
+    ImportedOp{"Gather", gather},          ImportedOp{"Identity", identity},
+    ImportedOp{"Reshape", reshape_op},     ImportedOp{"Slice", slice_op},
+    ImportedOp{"Split", split_op},         ImportedOp{"Squeeze", change_axes<without_axes>},
+    ImportedOp{"Transpose", transpose_op}, ImportedOp{"Unsqueeze", change_axes<with_axes>},
 };
 
 }  // namespace

@@ -1,0 +1,159 @@
+// Ops that surround a tensor with values, repeat it, or trade channels for pixels.
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "dlpipe/engine/onnx/import_run.h"
+
+namespace dlpipe::engine::onnx {
+
+namespace {
+
+// Copies of one tensor that are joined, at most: a graph of more is no longer read by anyone.
+constexpr int64_t kMostPieces = 64;
+
+Shape with_size(const Tensor& x, int axis, int64_t size) {
+  Shape shape;
+  for (int i = 0; i < x.rank(); ++i) shape.push_back(i == axis ? size : x.size(i));
+  return shape;
+}
+
+// One axis of Pad, before and behind at least 0.
+Tensor padded_by(const Run& run, const NodeEntry& node, const std::string& mode, const Tensor& x, int axis,
+                 int64_t before, int64_t behind) {
+  const int64_t size = x.size(axis);
+  const auto row = [&](int64_t at) { return slice(x, axis, at, at + 1); };
+  std::vector<Tensor> pieces;
+  if (size == 0) run.refuse(node, "nothing to repeat along axis ", axis);
+  if (mode == "edge") {
+    if (before > 0) pieces.push_back(expand(row(0), with_size(x, axis, before)));
+    pieces.push_back(x);
+    if (behind > 0) pieces.push_back(expand(row(size - 1), with_size(x, axis, behind)));
+  } else if (mode == "reflect") {
+    if (before >= size || behind >= size || before + behind > kMostPieces)
+      run.refuse(node, "dlpipe reflects less than the axis, at most ", kMostPieces, " places");
+    for (int64_t i = before; i > 0; --i) pieces.push_back(row(i));
+    pieces.push_back(x);
+    for (int64_t i = 1; i <= behind; ++i) pieces.push_back(row(size - 1 - i));
+  } else if (mode == "wrap") {
+    if (before > size || behind > size) run.refuse(node, "dlpipe wraps an axis once");
+    if (before > 0) pieces.push_back(slice(x, axis, size - before, size));
+    pieces.push_back(x);
+    if (behind > 0) pieces.push_back(slice(x, axis, 0, behind));
+  } else {
+    run.refuse(node, "mode ", mode);
+  }
+  return engine::concat(pieces, axis);
+}
+
+void pad_op(Run& run, const NodeEntry& node) {
+  const std::vector<int64_t> pads = run.ints_or_attribute(node, 1, "pads", {});
+  if (std::all_of(pads.begin(), pads.end(), [](int64_t one) { return one == 0; }))
+    return run.set_value(node, run.value(node, 0));
+  const RunValue value = run.value(node, 0);
+  if (value.ints) run.refuse(node, "dlpipe pads floats alone");
+  const int rank = run.shape(node, 0).rank();
+  std::vector<int64_t> all(static_cast<size_t>(rank));
+  std::iota(all.begin(), all.end(), 0);
+  const std::vector<int> axes = run.axes(node, run.has(node, 3) ? run.ints(node, 3).values : all, rank);
+  if (pads.size() != 2 * axes.size())
+    run.refuse(node, "it has ", pads.size(), " pads for ", axes.size(), " axes");
+  const std::string mode = run.attribute(node, "mode", "constant");
+  const double number = run.has(node, 2) ? run.number(node, 2) : run.attribute(node, "value", 0.0);
+  Tensor y = value.tensor;
+  constexpr int64_t kMost = 1 << 24;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int axis = value.is_image ? kImageAxis[static_cast<size_t>(axes[i])] : axes[i];
+    const int64_t before = pads[i], behind = pads[i + axes.size()], size = y.size(axis);
+    if (std::max(before, behind) > kMost || std::min(before, behind) < -size ||
+        std::min<int64_t>(before, 0) + std::min<int64_t>(behind, 0) < -size)
+      run.refuse(node, "impossible pads of axis ", axes[i]);
+    if (before < 0 || behind < 0)  // that much is cut away
+      y = slice(y, axis, std::max<int64_t>(0, -before), size - std::max<int64_t>(0, -behind));
+    const int64_t more = std::max<int64_t>(before, 0), last = std::max<int64_t>(behind, 0);
+    if (more + last == 0) continue;
+    y = mode == "constant" ? padded(y, axis, more, last, number)
+                           : padded_by(run, node, mode, y, axis, more, last);
+  }
+  run.set_like_input(node, y);
+}
+
+void tile(Run& run, const NodeEntry& node) {
+  const std::vector<int64_t> repeats = run.ints(node, 1).values;
+  const RunValue value = run.value(node, 0);
+  if (value.ints) run.refuse(node, "dlpipe repeats floats alone");
+  if (repeats.size() != static_cast<size_t>(run.shape(node, 0).rank()))
+    run.refuse(node, "expected a number per axis, got ", repeats.size());
+  Tensor y = value.tensor;
+  for (size_t i = 0; i < repeats.size(); ++i) {
+    if (repeats[i] < 1 || repeats[i] > kMostPieces)
+      run.refuse(node, "dlpipe repeats an axis 1 to ", kMostPieces, " times, got ", repeats[i]);
+    const int axis = value.is_image ? kImageAxis[i] : static_cast<int>(i);
+    if (repeats[i] > 1) y = engine::concat(std::vector<Tensor>(static_cast<size_t>(repeats[i]), y), axis);
+  }
+  run.set_like_input(node, y);
+}
+
+int64_t block_size(const Run& run, const NodeEntry& node) {
+  const int64_t block = run.attribute(node, "blocksize", int64_t{0});
+  constexpr int64_t kMost = 1 << 10;
+  if (block < 1 || block > kMost) run.refuse(node, "blocksize ", block);
+  return block;
+}
+
+// A block's channels are (row, column, channel), or (channel, row, column) in mode CRD.
+bool is_channel_first(const Run& run, const NodeEntry& node) {
+  const std::string mode = run.attribute(node, "mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") run.refuse(node, "mode ", mode);
+  return mode == "CRD";
+}
+
+void depth_to_space(Run& run, const NodeEntry& node) {
+  const int64_t block = block_size(run, node);
+  const Tensor x = run.image(node, 0);
+  const int64_t n = x.size(0), h = x.size(1), w = x.size(2), channels = x.size(3) / (block * block);
+  if (channels * block * block != x.size(3)) run.refuse(node, "its channels are no blocks of ", block);
+  const Tensor blocks = is_channel_first(run, node)
+                            ? transpose(reshape(x, {n, h, w, channels, block, block}), {0, 1, 4, 2, 5, 3})
+                            : transpose(reshape(x, {n, h, w, block, block, channels}), {0, 1, 3, 2, 4, 5});
+  run.set_image(node, reshape(blocks, {n, h * block, w * block, channels}));
+}
+
+void space_to_depth(Run& run, const NodeEntry& node) {
+  const int64_t block = block_size(run, node);
+  const Tensor x = run.image(node, 0);
+  const int64_t n = x.size(0), h = x.size(1) / block, w = x.size(2) / block, channels = x.size(3);
+  if (h * block != x.size(1) || w * block != x.size(2))
+    run.refuse(node, "its images are no blocks of ", block);
+  const Tensor blocks =
+      transpose(reshape(x, {n, h, block, w, block, channels}),
+                is_channel_first(run, node) ? std::vector{0, 1, 3, 5, 2, 4} : std::vector{0, 1, 3, 2, 4, 5});
+  run.set_image(node, reshape(blocks, {n, h, w, block * block * channels}));
+}
+
+constexpr std::array kCopyOps = {
+    ImportedOp{"DepthToSpace", depth_to_space},
+    ImportedOp{"Pad", pad_op},
+    ImportedOp{"SpaceToDepth", space_to_depth},
+    ImportedOp{"Tile", tile},
+};
+
+}  // namespace
+
+Tensor padded(const Tensor& x, int axis, int64_t before, int64_t behind, double value) {
+  if (before == 0 && behind == 0) return x;
+  const auto block = [&](int64_t size) { return expand(Tensor::full({}, value), with_size(x, axis, size)); };
+  std::vector<Tensor> pieces;
+  if (before > 0) pieces.push_back(block(before));
+  pieces.push_back(x);
+  if (behind > 0) pieces.push_back(block(behind));
+  return engine::concat(pieces, axis);
+}
+
+std::span<const ImportedOp> copy_ops() {
+  return kCopyOps;
+}
+
+}  // namespace dlpipe::engine::onnx
