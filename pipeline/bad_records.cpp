@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::pipeline {
@@ -37,17 +38,24 @@ Status BadRecords::book(int64_t epoch, std::span<const Substitution> substitutio
 }
 
 // A run that resumes an older checkpoint meets the same bad samples again; their lines are there already.
-void BadRecords::read_listed() {
-  read_listed_ = true;
+Status BadRecords::read_listed() {
+  const Status status = stamp_regular_file("loader", quarantine_file_).status();  // a pipe would never end
+  if (status.code() == ErrorCode::kNotFound) return {};
+  if (!status.ok()) {
+    return Status(status.code(),
+                  concat("[loader] cannot write the quarantine file: ", without_area(status.message())));
+  }
   std::ifstream file(quarantine_file_);
   for (std::string line; std::getline(file, line);) {
     int64_t sample = 0;
     if (parse_int(split(line, '\t').front(), &sample)) listed_.insert(sample);
   }
+  return {};
 }
 
 Status BadRecords::append(int64_t epoch, const Substitution& bad) {
-  if (!read_listed_) read_listed();
+  if (!read_listed_) DLPIPE_RETURN_IF_ERROR(read_listed());
+  read_listed_ = true;
   if (!listed_.insert(bad.bad_sample).second) return {};
   errno = 0;
   std::ofstream file(quarantine_file_, std::ios::app);

@@ -31,7 +31,7 @@ class BadRecords {
 
  private:
   Status append(int64_t epoch, const Substitution& bad);
-  void read_listed();
+  Status read_listed();
 
   int64_t max_bad_;
   std::string quarantine_file_;

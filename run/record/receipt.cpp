@@ -1,8 +1,10 @@
 #include "dlpipe/run/record/receipt.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 
+#include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/run/config/config.h"
 
@@ -78,8 +80,13 @@ bool RunDifference::same_weights() const {
 // Walks both files line by line; the first line that differs tells from which step on the runs went apart.
 static Status compare_metrics(const std::string& first, const std::string& second,
                               RunDifference& difference) {
-  std::ifstream a(first + "/metrics.jsonl");
-  std::ifstream b(second + "/metrics.jsonl");
+  const std::array<std::string, 2> paths = {first + "/metrics.jsonl", second + "/metrics.jsonl"};
+  for (const std::string& path : paths) {
+    const Status status = stamp_regular_file("receipt", path).status();
+    if (!status.ok() && status.code() != ErrorCode::kNotFound) return status;  // a pipe would never end
+  }
+  std::ifstream a(paths[0]);
+  std::ifstream b(paths[1]);
   while (true) {
     std::string line_a;
     std::string line_b;

@@ -3,6 +3,7 @@
 #include "dlpipe/pipeline/bad_records.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>  // mkfifo
 
 #include <atomic>
 #include <cstring>
@@ -177,6 +178,16 @@ TEST_F(BadRecordsTest, AQuarantineFileThatCantBeWrittenEndsTheRun) {
   const Status status = read_to_error(*open_loader(o));
   EXPECT_EQ(status.code(), ErrorCode::kNotFound);
   EXPECT_NE(status.message().find("quarantine"), std::string::npos);
+}
+
+TEST_F(BadRecordsTest, AQuarantineFileThatIsAPipeEndsTheRunInsteadOfWaiting) {
+  LoaderOptions o = options();
+  o.quarantine_file = *dir_ / "pipe.txt";
+  ASSERT_EQ(::mkfifo(o.quarantine_file.c_str(), 0600), 0);
+  const Status status = read_to_error(*open_loader(o));
+  EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
+  EXPECT_NE(status.message().find("quarantine file"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("is a pipe"), std::string::npos) << status.message();
 }
 
 TEST_F(BadRecordsTest, MaxBadCountsDistinctSamples) {

@@ -87,6 +87,9 @@ Status BetonFile::read_pieces(uint64_t begin) {
   const uint64_t size = bytes_.size_bytes() - std::min(begin, bytes_.size_bytes());
   if (begin > bytes_.size_bytes() || size % kPieceBytes != 0)
     return wrong("its table of pieces is cut short, or was never written");
+  // a field's value is in one piece at most
+  if (size / kPieceBytes > samples_ * fields_.size())
+    return wrong(concat("its table of pieces is longer than its ", samples_, " samples need"));
   ArchiveBytes::Scan scan = bytes_.scan();
   std::vector<std::byte> some;
   constexpr uint64_t kAtOnce = 65'536;

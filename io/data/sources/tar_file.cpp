@@ -224,9 +224,12 @@ Result<bool> Indexer::add(const Header& header, char type, uint64_t data, uint64
   return true;
 }
 
+// Archives are padded to whole tape records, of 10 KB by default. A file that was made larger than that, or that is nothing
+// but zeros, isn't read through.
 Status Indexer::look_behind(uint64_t at) {
+  constexpr uint64_t kMostPadding = uint64_t{64} << 20;
   std::array<std::byte, kBlock * 64> piece;
-  for (; at < end_; at += piece.size()) {
+  for (const uint64_t stop = std::min(end_, at + kMostPadding); at < stop; at += piece.size()) {
     const auto want = std::span(piece).first(std::min<uint64_t>(piece.size(), end_ - at));
     DLPIPE_ASSIGN_OR_RETURN(const size_t count, scan_.read(at, want));
     if (is_zero(want.first(count))) continue;

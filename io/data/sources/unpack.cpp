@@ -52,16 +52,22 @@ bool all_zero(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte one) { return one == std::byte{0}; });
 }
 
-// Members that follow each other are one stream, as gzip, bgzip and pigz write them; zeros may fill a tape's block.
+// Zeros behind a stream may fill a tape's block. More of them are a file of another kind, which isn't read through.
+constexpr uint64_t kMostPadding = uint64_t{64} << 20;
+
+// Members that follow each other are one stream, as gzip, bgzip and pigz write them.
 Status unpack_gzip(Input& input, const TakePiece& take, const std::string& name) {
   DLPIPE_ASSIGN_OR_RETURN(Inflater inflater, Inflater::begin(Inflater::Form::kGzip));
   std::vector<std::byte> out(kPieceBytes);
   bool between = false;  // members
+  uint64_t padding = 0;
   while (true) {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> in, input.left());
     if (in.empty()) return between ? Status() : damaged(name, "the gzip stream is cut short");
     if (between) {
       if (all_zero(in)) {
+        padding += in.size();
+        if (padding > kMostPadding) return damaged(name, "more than 64 MB of zeros follow the gzip stream");
         input.use(in.size());
         continue;
       }

@@ -1,6 +1,7 @@
 #include "dlpipe/run/record/receipt.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>  // mkfifo
 
 #include <filesystem>
 
@@ -38,6 +39,15 @@ TEST(CompareRuns, EqualRunsAreTheSame) {
   write_run(folder / "a", some_receipt(), "{\"step\":1}\n");
   write_run(folder / "b", some_receipt(), "{\"step\":1}\n");
   EXPECT_TRUE(compare_runs(folder / "a", folder / "b")->same());
+}
+
+TEST(CompareRuns, MetricsThatAreAPipeAreRefusedInsteadOfWaitedFor) {
+  ScratchFolder folder;
+  write_run(folder / "a", some_receipt(), "");
+  write_run(folder / "b", some_receipt(), "");
+  std::filesystem::remove(folder / "b/metrics.jsonl");
+  ASSERT_EQ(::mkfifo((folder / "b/metrics.jsonl").c_str(), 0600), 0);
+  EXPECT_EQ(compare_runs(folder / "a", folder / "b").status().code(), ErrorCode::kUnsupported);
 }
 
 TEST(CompareRuns, TellsWhichFieldsAndFromWhichStep) {

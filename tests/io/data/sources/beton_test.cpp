@@ -99,6 +99,8 @@ TEST_F(BetonSource, WhatDoesNotFitIsNamed) {
   EXPECT_NE(value_or_throw(list(Beton{.text_size = 9}.text())).entries[0].problem.find("another size"),
             std::string::npos);
   const std::string whole = Beton().text();
+  EXPECT_NE(message(whole + std::string(3 * 24, '\0')).find("longer than its 2 samples need"),
+            std::string::npos);
   for (size_t size = 0; size < whole.size(); size += size % 24 == 23 ? 1 : 7) {
     const auto listing = list(whole.substr(0, size));
     if (!listing.ok()) continue;
