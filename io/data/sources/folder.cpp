@@ -53,6 +53,7 @@ class FolderSource final : public Source {
   Status add_pictures(const ClassFolder& where, PictureFolder& folder, SourceListing& listing);
   Status check_found(const PictureFolder& folder, size_t folders, const SourceListing& listing) const;
   void warn_of_files_listed_twice(SourceListing& listing);
+  void warn_of_unlikely_classes(SourceListing& listing) const;
 
   SourceOptions options_;
   std::string root_;
@@ -190,6 +191,28 @@ void FolderSource::warn_of_files_listed_twice(SourceListing& listing) {
   }
 }
 
+// The folders of SRC are classes, but look as if they were something else.
+void FolderSource::warn_of_unlikely_classes(SourceListing& listing) const {
+  const std::vector<std::string>& classes = listing.classes;
+  if (classes.size() < 2) return;
+  if (std::none_of(classes.begin(), classes.end(),
+                   [](const std::string& name) { return split_in_words(name).empty(); })) {
+    listing.warnings.push_back(
+        concat("[ingest] the classes are called like splits: ", quoted_names(classes),
+               "; if a list gives the classes of the pictures, name it with --manifest"));
+  }
+  const auto is_deep = [](const SourceEntry& entry) {
+    return std::count(entry.path.begin(), entry.path.end(), '/') > 1;
+  };
+  if (std::all_of(listing.entries.begin(), listing.entries.end(), is_deep)) {
+    const SourceEntry& first = listing.entries.front();
+    listing.warnings.push_back(
+        concat("[ingest] all pictures lie in deeper folders: ", in_quotes(first.path), " is of the class ",
+               in_quotes(classes[static_cast<size_t>(first.label)]),
+               "; to take the deeper folders as classes: dlpipe ingest '", printable(root_), "/*' DST"));
+  }
+}
+
 Result<SourceListing> FolderSource::list() {
   files_.clear();
   SourceListing listing;
@@ -208,6 +231,7 @@ Result<SourceListing> FolderSource::list() {
     warn_of_classes(listing, nested ? concat("; did you mean ", printable(root_), "/",
                                              printable(first.begin()->string()), "?")
                                     : "; give the folder above its classes");
+  if (options_.splits && layout.parts.empty()) warn_of_unlikely_classes(listing);
   if (beside_ > 0)
     listing.warnings.push_back(concat(
         "[ingest] ", beside_, " pictures beside the class folders were left aside: they have no class"));

@@ -8,6 +8,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/source_file.h"
 
 namespace dlpipe::data {
 
@@ -74,6 +75,14 @@ Result<const SourceRecord*> find_source(const SourceOptions& options) {
                                                   ": of addresses, archives are read (.tar, .tar.gz, "
                                                   ".tar.zst, .tfrecord); download it, and ingest the file"));
   if (best != nullptr) return best;
+  const std::string ending = lower_ending(options.path);
+  if (ending == "zip" || ending == "7z" || ending == "rar")
+    return Status(ErrorCode::kUnsupported, concat("[ingest] ", printable(options.path), " is a .", ending,
+                                                  " archive; unpack it and ingest the folder"));
+  if (has_image_name(options.path))
+    return Status(ErrorCode::kUnsupported,
+                  concat("[ingest] ", printable(options.path),
+                         " is one picture; give a folder that holds one folder of pictures per class"));
   std::string known;
   for (const SourceRecord* record : sources.records())
     known += concat("\n  ", record->name, ": ", record->help);

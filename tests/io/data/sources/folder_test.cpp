@@ -92,6 +92,32 @@ TEST(FolderSource, OneClassIsAWarningThatGuessesWhatWasMeant) {
       std::string::npos);
 }
 
+TEST(FolderSource, FoldersThatLookLikeSplitsOrHoldTheClassesAreAWarning) {
+  TempDir dir;
+  for (const char* file : {"kaggle/train_images/1.jpg", "kaggle/test_images/1.jpg",
+                           "nested/plants/rose/1.jpg", "nested/animals/cat/1.jpg"})
+    write_text(dir / file, "x");
+  SourceListing listing = value_or_throw(list_folder(dir / "kaggle"));
+  ASSERT_EQ(listing.warnings.size(), 1u);
+  EXPECT_NE(listing.warnings[0].find("called like splits: 'test_images', 'train_images'"), std::string::npos)
+      << listing.warnings[0];
+  listing = value_or_throw(list_folder(dir / "nested"));
+  ASSERT_EQ(listing.warnings.size(), 1u);
+  EXPECT_NE(listing.warnings[0].find("'animals/cat/1.jpg' is of the class 'animals'"), std::string::npos)
+      << listing.warnings[0];
+  EXPECT_NE(listing.warnings[0].find("dlpipe ingest '" + (dir / "nested") + "/*' DST"), std::string::npos);
+  write_text(dir / "nested/plants/2.jpg", "x");
+  EXPECT_TRUE(value_or_throw(list_folder(dir / "nested")).warnings.empty());
+}
+
+TEST(FolderSource, AnArchiveOrAPictureInPlaceOfAFolderIsAnsweredWithWhatToDo) {
+  TempDir dir;
+  write_text(dir / "a.zip", "PK");
+  write_text(dir / "a.jpg", "x");
+  EXPECT_NE(list_folder(dir / "a.zip").status().message().find("unpack it"), std::string::npos);
+  EXPECT_NE(list_folder(dir / "a.jpg").status().message().find("is one picture"), std::string::npos);
+}
+
 TEST(FolderSource, LinksAreFollowedButLoopsAreErrors) {
   TempDir dir;
   TempDir elsewhere;
