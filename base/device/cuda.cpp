@@ -9,6 +9,7 @@
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/base/device/ranges.h"
 #include "dlpipe/base/mutex.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
@@ -284,7 +285,7 @@ void pop_range() {
 
 std::string cuda_summary() {
   auto device = cuda_device(0);
-  return device.ok() ? (*device)->name() : device.status().message();
+  return device.ok() ? (*device)->name() : std::string(without_area(device.status().message()));
 }
 
 }  // namespace dlpipe
