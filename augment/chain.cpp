@@ -78,7 +78,7 @@ Result<ImageSize> Chain::output(const ImageSize& source_or_any) const {
   const ImageSize size = size_after(source_or_any);
   if (size.width <= 0 || size.height <= 0) {
     return misuse("augment", "\"", canonical(),
-                  "\" gives images whose size follows each picture's, which can't stand in one batch; "
+                  "\" gives images of different sizes, which can't be in one batch; "
                   "add rrc(SIZE), resize(HxW), center_crop(SIZE) or pad_crop(SIZE,PAD)");
   }
   return size;

@@ -22,7 +22,8 @@ std::string foreign_format(const std::string& reason) {
 void print_skipped(const ingest::IngestReport& report) {
   if (report.skipped.empty()) return;
   constexpr size_t kShown = 20;
-  std::string text = concat(human_count(static_cast<int64_t>(report.skipped.size())), " files skipped:");
+  std::string text = concat(human_count(static_cast<int64_t>(report.skipped.size())),
+                            report.skipped.size() == 1 ? " file skipped:" : " files skipped:");
   // Many files of one foreign format are one line.
   std::map<std::string, int64_t> foreign;
   for (const ingest::SkippedFile& file : report.skipped) {

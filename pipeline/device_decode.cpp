@@ -131,7 +131,7 @@ Result<DeviceDecode> choose_decode(const Setup& setup) {
     DLPIPE_RETURN_IF_ERROR(measure(setup, chosen));
     chosen.decode = o.coef_decode;
   } else if (o.decode == Decode::kDevice) {
-    return misuse("loader", "--decode device can't be: ", chosen.reason, "; or use --decode auto");
+    return misuse("loader", "--decode device is not possible: ", chosen.reason, "; or use --decode auto");
   }
   return chosen;
 }

@@ -103,7 +103,7 @@ Result<std::vector<LabelCounts>> count_labels(const Dataset& dataset) {
         if (label >= all[f].counts.size())
           return Status(ErrorCode::kCorrupt,
                         concat("[inspect] sample ", sample, " of ", dataset.directory(), ": '", all[f].field,
-                               "' holds a class that there isn't; `dlpipe verify ", dataset.directory(),
+                               "' holds a number that is no class; `dlpipe verify ", dataset.directory(),
                                "` names all such samples"));
         ++all[f].counts[label];
       }

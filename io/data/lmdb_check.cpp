@@ -21,7 +21,7 @@ class LmdbFile::Checker {
     std::vector<Tree> trees;
     DLPIPE_RETURN_IF_ERROR(check_tree(file_.main_, [&](const Entry& entry, Bytes value) -> Status {
       if (entry.flags != kTree || value.size() != kTreeBytes)
-        return file_.damaged(file_.main_.root, "it holds something else than databases");
+        return file_.damaged(file_.main_.root, "it holds something other than databases");
       trees.push_back(parse_tree(value));
       return {};
     }));

@@ -190,7 +190,7 @@ Status PartialDirectory::publish() {
   if (result != 0 && (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP))
     result = ::rename(path_.c_str(), destination_.c_str());
   if (result != 0 && (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR)) {
-    return misuse(kind_, destination_, " has come into being meanwhile; ", path_, " holds what was made");
+    return misuse(kind_, destination_, " was created meanwhile; ", path_, " holds what was made");
   }
   if (result != 0) return error(concat("cannot rename ", path_, " to ", destination_), errno);
   forget(destination_);

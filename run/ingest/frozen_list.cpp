@@ -278,7 +278,7 @@ class SourceComparison {
     if (options_.split.empty() && is.split != split)
       return concat("moved from split '", printable(split), "' to '", printable(is.split), "'");
     if (label_in_list(is.label) != was.label)
-      return concat("became of another class, ", class_text(now_.classes, is.label), " instead of ",
+      return concat("changed its class: it is now ", class_text(now_.classes, is.label), " instead of ",
                     class_text(list_.schema.classes, was.label));
     data::SourceEntry renumbered;
     renumbered.extra = is.extra;

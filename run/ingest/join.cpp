@@ -93,7 +93,7 @@ Status compare_parts(const PartDirectory& first, const PartDirectory& other) {
     return differ("they were made of other files, or of files of other sizes");
   if (first.file.list != other.file.list)
     return differ(
-        "what a file takes was estimated differently; some of them could not be read on one machine");
+        "they estimated the size of some files differently, as one machine could not read these files");
   return {};
 }
 
@@ -300,8 +300,8 @@ Status join_split(JoinRun& run, size_t number, const Paths& paths) {
     if (writer == nullptr) {
       auto opened = data::DatasetWriter::open(directory, schema_of(reader.dataset()), map_bytes);
       if (!opened.ok())
-        return opened.status().with_context(concat("[join] ", directory, " can't be gone on with, remove ",
-                                                   paths.partial, " to begin again: "));
+        return opened.status().with_context(
+            concat("[join] ", directory, " can't be continued; remove ", paths.partial, " to begin again: "));
       writer = *std::move(opened);
       const uint64_t done = writer->finished() ? part.file.splits[number].entries : writer->position();
       run.progress.done += static_cast<int64_t>(done);

@@ -136,7 +136,9 @@ Result<std::unique_ptr<SampleWriter>> SampleWriter::open(const SampleWriterOptio
     options.ingest.sources = {"-"};  // what the options' check wants to see
     DLPIPE_RETURN_IF_ERROR(check_options(options.ingest));
     if (options.ingest.store == Store::kLink)
-      return misuse("writer", "pictures in memory lie in no file: a store of links is `dlpipe ingest`'s");
+      return misuse("writer",
+                    "pictures in memory are in no file that a link could lead to; choose another store, or "
+                    "link files with `dlpipe ingest --store link`");
     Paths paths(options.ingest.destination);
     std::error_code ignored;
     if (fs::exists(paths.destination, ignored))

@@ -129,7 +129,7 @@ Status SplitWriter::open_writer() {
   auto writer = data::DatasetWriter::open(directory_, run_.list.schema, map_bytes);
   if (writer.status().code() == ErrorCode::kCorrupt)  // this very command would meet it again
     return writer.status().with_context(
-        concat("[ingest] ", directory_, " can't be gone on with, remove it to begin again: "));
+        concat("[ingest] ", directory_, " can't be continued; remove it to begin again: "));
   DLPIPE_ASSIGN_OR_RETURN(writer_, std::move(writer));
   if (writer_->finished() || writer_->position() <= range_.end) return {};
   return Status(ErrorCode::kCorrupt, concat("[ingest] ", directory_, " holds more than its list; remove it"));

@@ -136,7 +136,7 @@ class Doctor {
   void look_at_the_rest() {
     const double unaccounted = number(ledger_["unaccounted_share"]);
     if (unaccounted >= LedgerReport::kMaxUnaccounted)
-      findings_.push_back({concat(percent(unaccounted), " of the time is accounted for by nothing"),
+      findings_.push_back({concat(percent(unaccounted), " of the time is unaccounted for"),
                            "please report it: the ledger should add up", unaccounted});
     if (facts_.quarantined_samples > 0)
       findings_.push_back(

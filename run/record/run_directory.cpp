@@ -51,8 +51,8 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::reopen(const std::string& pa
     return Status(
         ErrorCode::kNotFound,
         concat("[run] ", path,
-               has_begun ? " holds no run yet: it was stopped before its first step; give the command "
-                           "that began it again"
+               has_begun ? " holds no run yet: it was stopped before its first step; run the command "
+                           "that began it once more"
                          : " holds no run (no config.toml); give a run directory"));
   }
   std::unique_ptr<RunDirectory> directory(new RunDirectory(path));

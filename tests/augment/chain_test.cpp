@@ -24,8 +24,8 @@ TEST(Chain, OutputIsKnownOrSaysWhatToAdd) {
   ASSERT_FALSE(unknown.ok());
   EXPECT_EQ(unknown.status().code(), ErrorCode::kMisuse);
   EXPECT_EQ(unknown.status().message(),
-            "[augment] \"resize(size=256)@1 hflip(p=0.5)@1\" gives images whose size follows each picture's, "
-            "which can't stand in one batch; add rrc(SIZE), resize(HxW), center_crop(SIZE) or "
+            "[augment] \"resize(size=256)@1 hflip(p=0.5)@1\" gives images of different sizes, "
+            "which can't be in one batch; add rrc(SIZE), resize(HxW), center_crop(SIZE) or "
             "pad_crop(SIZE,PAD)");
 }
 

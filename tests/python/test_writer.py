@@ -122,7 +122,7 @@ def test_objects_that_make_no_sense(tmp_path):
             ({"bbox": [[1, 2, 3, -4], [5, 6, 7, 8]]}, "field 'bbox': box 1 ends before it begins; boxes-xywh takes x_min"),
             ({"corners": [[0, 0, 1, 1], [5, 0, 4, 1]]}, "'corners' holds box 2, which ends before it begins"),
             ({"corners": [0, 0, 1, 1]}, r"'corners' has the shape \(4,\), the dataset's is \(any, 4\)"),
-            ({"corners": [[0, 0, 1, float("nan")]]}, "'corners' holds what is no number"),
+            ({"corners": [[0, 0, 1, float("nan")]]}, "'corners' holds something that is no number"),
             ({"joints": [[1, 2, 1], [3, 4, 0]]}, r"'joints' has the shape \(2, 3\), the dataset's is \(any, 2, 3\)"),
             ({"id": [7, 0.5]}, "'id' is .*, which is no i64"),
             ({"lengths": 3}, r"'lengths' has the shape \(\)"),

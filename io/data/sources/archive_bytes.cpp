@@ -46,9 +46,10 @@ Status unpack_to(ScratchFile& scratch, int fd, const std::string& name, const So
 }
 
 Status changed(const std::string& path) {
-  return Status(ErrorCode::kChanged, concat("[ingest] ", printable(path),
-                                            " changed since it was listed; let the files rest, remove the "
-                                            ".partial directory and ingest again"));
+  return Status(ErrorCode::kChanged,
+                concat("[ingest] ", printable(path),
+                       " changed since it was listed; when nothing writes to it any more, remove "
+                       "the .partial directory and ingest again"));
 }
 
 }  // namespace

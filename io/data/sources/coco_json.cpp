@@ -33,7 +33,7 @@ std::vector<float> numbers_of(const Json& json, const char* key) {
   std::vector<float> numbers;
   if (!json.is_array()) throw Unfit{concat("'", key, "' is no list")};
   for (const Json& one : json) {
-    if (!one.is_number()) throw Unfit{concat("'", key, "' holds what is no number")};
+    if (!one.is_number()) throw Unfit{concat("'", key, "' holds something that is no number")};
     numbers.push_back(one.get<float>());
   }
   return numbers;
@@ -72,7 +72,7 @@ Outline runs_of(const Json& json) {
     constexpr int64_t kMostSide = 1 << 30;
     const Json& one = (*size)[at];
     if (!one.is_number_integer() || one.get<int64_t>() < 1 || one.get<int64_t>() > kMostSide)
-      throw Unfit{"has a 'size' that no picture has"};
+      throw Unfit{"has an impossible 'size'"};
     return one.get<int32_t>();
   };
   outline.runs_height = side(0);
@@ -84,7 +84,7 @@ Outline runs_of(const Json& json) {
   } else if (counts->is_array()) {
     for (const Json& one : *counts) {
       if (!one.is_number_unsigned() || one.get<uint64_t>() > UINT32_MAX)
-        throw Unfit{"has a run in 'counts' that is no length"};
+        throw Unfit{"has an impossible run in 'counts'"};
       outline.runs.push_back(one.get<uint32_t>());
     }
   }

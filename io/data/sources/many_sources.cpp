@@ -103,8 +103,8 @@ Status ManySources::take_fields(const std::string& path, const SourceListing& on
   const auto unfit = [&](const Field& field) {
     return Status(ErrorCode::kMisuse,
                   concat("[ingest] the field '", printable(field.name), "' of ", printable(path),
-                         " is another in the inputs before it, or not there; give all inputs "
-                         "the same --field columns"));
+                         " is missing in an input before it, or of another kind there; give all "
+                         "inputs the same --field columns"));
   };
   const bool is_first = all.entries.empty();
   for (const Field& field : all.fields) {

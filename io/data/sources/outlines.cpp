@@ -174,7 +174,7 @@ Result<std::vector<uint32_t>> unpack_runs(std::string_view text) {
       if (!has_more && (group & 0x10) != 0) value -= int64_t{1} << (shift + 5);  // the sign
     }
     if (runs.size() > 2) value += runs[runs.size() - 2];
-    if (value < 0 || value > UINT32_MAX) return wrong_outline("its text gives a run that can't be");
+    if (value < 0 || value > UINT32_MAX) return wrong_outline("its text has an impossible run");
     runs.push_back(static_cast<uint32_t>(value));
   }
   return runs;
@@ -222,7 +222,7 @@ std::string Outlines::keep(std::vector<Outline> outlines) {
 Result<std::vector<std::byte>> Outlines::mask(std::string_view reference, std::span<const int64_t> labels,
                                               int width, int height, bool is_relative) const {
   const auto found = by_reference_.find(std::string(reference));
-  if (found == by_reference_.end()) return Status(ErrorCode::kChanged, "its outlines are others now");
+  if (found == by_reference_.end()) return Status(ErrorCode::kChanged, "its outlines have changed");
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<uint8_t> pixels,
                           draw_mask(found->second, labels, width, height, is_relative));
   return encode_png({pixels.data(), width, height, 1, width});

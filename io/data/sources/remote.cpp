@@ -207,7 +207,7 @@ Status CurlStream::connect() {
 Status CurlStream::wait_for_another_try() {
   if (++attempts_ >= kMostAttempts)
     return fail(ErrorCode::kIo, concat(failure_, "; gave up after ", kMostAttempts,
-                                       " attempts. Try again later: what is stored stays"));
+                                       " attempts. Try again later; what is stored already is kept"));
   if (received_ > 0 && validator_.empty())
     return fail(
         ErrorCode::kIo,
@@ -243,12 +243,12 @@ Status CurlStream::transfer() {
   const long answer = answer_.code;
   disconnect();
   if (is_checked_ && code == CURLE_WRITE_ERROR) {
-    return fail(
-        ErrorCode::kChanged,
-        "changed while it was read, or the server gives no part of a file; let it rest and ingest again");
+    return fail(ErrorCode::kChanged,
+                "changed while it was read, or the server doesn't serve parts of files; ingest again when it "
+                "no longer changes");
   }
   if (answer == 412 || answer == 416)
-    return fail(ErrorCode::kChanged, "changed while it was read; let it rest and ingest again");
+    return fail(ErrorCode::kChanged, "changed while it was read; ingest again when it no longer changes");
   if (answer == 404 || answer == 410)
     return fail(ErrorCode::kNotFound, concat("there is no such file (", answer, ")"));
   if (answer == 401 || answer == 403)

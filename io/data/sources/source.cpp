@@ -127,10 +127,10 @@ void number_classes(const std::vector<std::string>& class_of_entry, SourceListin
 }
 
 void warn_of_no_class(const std::string& path, SourceListing& listing) {
-  listing.warnings.push_back(
-      concat("[ingest] ", printable(path),
-             " gives its pictures no class but fields; dlpipe stores them, and trains on "
-             "classes alone so far"));
+  listing.warnings.push_back(concat(
+      "[ingest] ", printable(path),
+      " gives its pictures fields, but no class; dlpipe stores the fields, and trains on classes alone so "
+      "far"));
 }
 
 void warn_of_classes(SourceListing& listing, const std::string& hint) {

@@ -16,9 +16,10 @@ namespace dlpipe::data {
 namespace {
 
 Status changed(const std::string& path, std::string_view how) {
-  return Status(ErrorCode::kChanged, concat("[ingest] ", printable(path), " ", how,
-                                            " since it was listed; let the files rest, remove the .partial "
-                                            "directory and ingest again"));
+  return Status(ErrorCode::kChanged,
+                concat("[ingest] ", printable(path), " ", how,
+                       " since it was listed; when nothing writes to it any more, remove the "
+                       ".partial directory and ingest again"));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ TEST(IngestCommand, MakesSplitsAndSaysSo) {
   const Outcome outcome = run_dlpipe(
       {"ingest", dir / "jpegs", dir / "data", "--split", "0.8,0.2", "--seed", "1", "--threads", "2"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  for (const char* part : {"200/200", "samples/s", "limit ", "1 files skipped", "bar/00003.jpg: "})
+  for (const char* part : {"200/200", "samples/s", "limit ", "1 file skipped", "bar/00003.jpg: "})
     EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " in\n" << outcome.err;
   for (const char* part : {"data/train", "data/val", "threads were busy with"})
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in\n" << outcome.out;

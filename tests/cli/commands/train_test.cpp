@@ -214,7 +214,7 @@ TEST(Train, ARunThatWasStoppedWhileItLinkedSaysHowToGoOn) {
   fs::create_directories(folder / "run/linked.partial");
   const Outcome outcome = run_dlpipe({"train", "--resume", folder / "run"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(outcome.err.find("stopped before its first step; give the command that began it again"),
+  EXPECT_NE(outcome.err.find("stopped before its first step; run the command that began it once more"),
             std::string::npos)
       << outcome.err;
 }

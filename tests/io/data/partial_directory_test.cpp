@@ -90,7 +90,7 @@ TEST(PartialDirectory, ADestinationThatCameMeanwhileIsNotReplaced) {
   fs::create_directories(dir / "out");
   const Status status = partial.publish();
   EXPECT_EQ(status.code(), ErrorCode::kMisuse);
-  EXPECT_NE(status.message().find("has come into being meanwhile"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("was created meanwhile"), std::string::npos) << status.message();
 }
 
 }  // namespace

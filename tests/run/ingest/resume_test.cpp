@@ -199,8 +199,8 @@ TEST(ResumedIngest, RefusesOtherLabelsBoxesAndSplitsAndNamesThem) {
   const auto expect_part = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  expect_part(refusal("dog,train,1 2 3 4,a|b"), file + "became of another class, 'dog' instead of 'cat'");
-  expect_part(refusal("ant,train,1 2 3 4,a|b"), file + "became of another class, 'ant' instead of 'cat'");
+  expect_part(refusal("dog,train,1 2 3 4,a|b"), file + "changed its class: it is now 'dog' instead of 'cat'");
+  expect_part(refusal("ant,train,1 2 3 4,a|b"), file + "changed its class: it is now 'ant' instead of 'cat'");
   expect_part(refusal("cat,val,1 2 3 4,a|b"), file + "moved from split 'train' to 'val'");
   expect_part(refusal("cat,train,1 2 3 5,a|b"), file + "got another value of 'box'");
   expect_part(refusal("cat,train,1 2 3 4,b"), file + "got another value of 'tags'");
@@ -252,7 +252,7 @@ TEST(ResumedIngest, ADamagedPartSaysWhatToRemove) {
   write_text(dir / "dst.partial/data.mdb", std::string(10'000, 'x'));
   const Status status = ingest(options).status();
   EXPECT_EQ(status.code(), ErrorCode::kCorrupt);
-  EXPECT_NE(status.message().find("dst.partial can't be gone on with, remove it"), std::string::npos)
+  EXPECT_NE(status.message().find("dst.partial can't be continued; remove it"), std::string::npos)
       << status.message();
 }
 

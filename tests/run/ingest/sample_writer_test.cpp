@@ -197,7 +197,11 @@ TEST(SampleWriter, RefusesObjectsThatDontFitAndTheirClassesToo) {
         s.values[2] = bytes_of_numbers({1, 2, 3, 4, 5, 6, 4, 8});
       },
       "'boxes' holds box 2, which ends before it begins");
-  refused([](NewSample& s) { s.values[4] = bytes_of_numbers({0, NAN}); }, "'weight' holds what is no number");
+  refused(
+      [](NewSample& s) {
+        s.values[4] = bytes_of_numbers({0, NAN});
+      },
+      "'weight' holds something that is no number");
   refused([](NewSample& s) { s.labels[0] = {"horse", int64_t{-1}}; }, "a label that is no class");
   refused([](NewSample& s) { s.labels[0] = {"horse", std::monostate()}; }, "a label that is no class");
   refused([](NewSample& s) { s.labels.pop_back(); }, "1 lists of labels for 2 fields");
