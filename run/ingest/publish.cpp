@@ -100,7 +100,8 @@ Status check_not_empty(data::PartialDirectory& partial, const IngestReport& repo
     return Status(ErrorCode::kCorrupt,
                   concat("[ingest] no usable picture",
                          split.name.empty() ? std::string() : concat(" for the split ", split.name), ": ",
-                         report.skipped.size(), " files were skipped", first));
+                         report.skipped.size(),
+                         report.skipped.size() == 1 ? " file was skipped" : " files were skipped", first));
   }
   return {};
 }

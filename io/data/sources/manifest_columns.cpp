@@ -16,6 +16,8 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 13> kPathNames = {
     "path",       "file",       "filename",   "file_name", "filepath", "file_path", "image",
     "image_path", "image_file", "image_name", "img",       "img_path", "picture"};
+// Where no column is called so: competitions' lists have names without an ending under these.
+constexpr std::array<std::string_view, 4> kIdNames = {"image_id", "imageid", "id", "id_code"};
 constexpr std::array<std::string_view, 8> kLabelNames = {"label",     "labels",   "class",  "class_name",
                                                          "classname", "category", "target", "targets"};
 
@@ -28,10 +30,15 @@ std::optional<size_t> find_column(const std::vector<std::string>& names,
   return std::nullopt;
 }
 
+std::optional<size_t> find_paths(const std::vector<std::string>& names) {
+  const std::optional<size_t> path = find_column(names, kPathNames);
+  return path ? path : find_column(names, kIdNames);
+}
+
 }  // namespace
 
 bool ManifestSource::names_paths(const std::vector<std::string>& cells) {
-  return find_column(cells, kPathNames).has_value();
+  return find_paths(cells).has_value();
 }
 
 Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, int64_t line,
@@ -44,7 +51,7 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, in
   }
   const bool has_picture =
       std::any_of(cells.begin(), cells.end(), has_image_name);  // a class may be called 'image'
-  const std::optional<size_t> path = has_picture ? std::nullopt : find_column(cells, kPathNames);
+  const std::optional<size_t> path = has_picture ? std::nullopt : find_paths(cells);
   if (!path) {
     if (std::error_code ignored;
         !has_picture && cells[0].find('/') == std::string::npos && !fs::exists(full(cells[0]), ignored)) {

@@ -57,11 +57,20 @@ std::string ManifestSource::problem_of(SourceEntry& entry, int64_t line) const {
                 is_gone && has_backslash ? "; write / between folders" : "");
 }
 
+std::string ManifestSource::with_ending(const std::string& path) const {
+  std::error_code ignored;
+  if (path.empty() || has_image_name(path) || fs::exists(full(path), ignored)) return path;
+  for (const std::string_view ending : {".jpg", ".png", ".jpeg", ".webp", ".bmp"}) {
+    if (std::string file = concat(path, ending); fs::exists(full(file), ignored)) return file;
+  }
+  return path;
+}
+
 Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t line, SourceListing& listing) {
   if (cells.size() != columns_.count)
     return wrong(line, concat(cells.size(), " columns, the first line has ", columns_.count,
                               "; write path,label[,...] on every line"));
-  const std::string& path = cells[columns_.path];
+  const std::string path = with_ending(cells[columns_.path]);
   const std::string label = columns_.label ? cells[*columns_.label] : std::string();
   if (path.empty() || (columns_.label && label.empty()))
     return wrong(line, "an empty path or label; fill it in");

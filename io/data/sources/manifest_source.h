@@ -66,6 +66,8 @@ class ManifestSource final : public Source {
   Status check_typed_columns() const;
 
   // The other lines: manifest_lines.cpp.
+  /// `path`, or the picture of that name with an ending where only that is there.
+  std::string with_ending(const std::string& path) const;
   Status add_line(const std::vector<std::string>& cells, int64_t line, SourceListing& listing);
   Status add_values(const std::vector<std::string>& cells, int64_t line, SourceEntry& entry);
   /// What read_referred() takes, of a mask in a cell; what is wrong with it becomes the entry's problem.

@@ -93,6 +93,17 @@ TEST_F(ManifestSource, AFileThatCannotBeReadIsOneEntryWithAProblem) {
   EXPECT_NE(all.find("class 'b' has no picture"), std::string::npos) << all;
 }
 
+TEST_F(ManifestSource, IdsAreNamesWithoutAnEnding) {
+  SourceListing listing = value_or_throw(list("\xef\xbb\xbfid,breed\r\n3,cat\r\np/1,dog\r\n"));
+  EXPECT_EQ(listing.entries[0].path, "3.png");
+  EXPECT_EQ(listing.entries[1].path, "p/1.jpg");
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"}));
+  listing = value_or_throw(list("id,path,label\n7,3.png,cat\n8,p/none,dog\n"));  // a path is a path
+  EXPECT_EQ(listing.entries[0].path, "3.png");
+  EXPECT_NE(listing.entries[1].problem.find("there is no file"), std::string::npos);
+  EXPECT_EQ(field_names(listing), std::vector<std::string>{"id"});
+}
+
 TEST_F(ManifestSource, AbsolutePathsAreTakenAndNamedBelowTheFolder) {
   TempDir elsewhere;
   write_text(elsewhere / "4.jpg", "four");
@@ -118,7 +129,7 @@ TEST_F(ManifestSource, AFirstLineMayNameTheColumnsInAnyOrder) {
   EXPECT_NE(listing.warnings[0].find("column 4 of"), std::string::npos) << listing.warnings[0];
   EXPECT_EQ(value_or_throw(list("3.png,image\np/1.jpg,file\n")).entries.size(), 2u)
       << "classes of these names";
-  EXPECT_NE(message("id,breed\n3.png,a\n").find("'id' is no file; if this line names the columns"),
+  EXPECT_NE(message("number,breed\n3.png,a\n").find("'number' is no file; if this line names the columns"),
             std::string::npos);
   EXPECT_NE(message("path,split\n3.png,train\n").find("no column of labels"), std::string::npos);
 }
