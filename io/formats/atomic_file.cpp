@@ -4,10 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 
+#include "dlpipe/base/machine.h"
 #include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/text.h"
 
@@ -67,11 +69,13 @@ Status write_file(const std::string& path, std::string_view text) {
 
 Result<std::string> read_file(const std::string& path, uint64_t max_bytes) {
   DLPIPE_ASSIGN_OR_RETURN(const RegularFile file, RegularFile::open("file", path));
+  const uint64_t size = file.stamp().size_bytes;
+  constexpr uint64_t kSmall = uint64_t{64} << 20;  // needs no look at the machine
+  if (size > kSmall) max_bytes = std::min(max_bytes, available_memory_bytes());
   const auto too_large = [&] {
     return Status(ErrorCode::kUnsupported, concat("[file] ", path, " is larger than ", human_bytes(max_bytes),
                                                   "; is it the right file?"));
   };
-  const uint64_t size = file.stamp().size_bytes;
   if (size > max_bytes) return too_large();
   std::string text;
   while (true) {

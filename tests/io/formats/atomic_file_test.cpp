@@ -6,6 +6,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "dlpipe/base/machine.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::formats {
@@ -78,6 +79,14 @@ TEST(ReadFile, RefusesAFileLargerThanTheLimit) {
   ASSERT_TRUE(write_file(folder / "a", std::string(100'000, 'x')).ok());
   EXPECT_EQ(read_file(folder / "a", 99'999).status().code(), ErrorCode::kUnsupported);
   EXPECT_EQ(read_file(folder / "a", 100'000)->size(), 100'000u);
+}
+
+TEST(ReadFile, AFileLargerThanTheMemoryIsRefusedBeforeItIsRead) {
+  ScratchFolder folder;
+  ASSERT_TRUE(write_file(folder / "sparse", "x").ok());
+  const uint64_t size = available_memory_bytes() + 1;
+  std::filesystem::resize_file(folder / "sparse", size);
+  EXPECT_EQ(read_file(folder / "sparse", 2 * size).status().code(), ErrorCode::kUnsupported);
 }
 
 }  // namespace dlpipe::formats
