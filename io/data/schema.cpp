@@ -178,7 +178,7 @@ static Status check_rows(const Field& field, std::span<const std::byte> value, i
   };
   if (value.size() % *field_row_bytes(field) != 0) return wrong("no whole number of rows");
   for (size_t at = 0; field.dtype == DType::kF32 && at < value.size(); at += sizeof(float)) {
-    if (!std::isfinite(load_le<float>(value, at))) return wrong("what is no number");
+    if (!std::isfinite(load_le<float>(value, at))) return wrong("something that is no number");
   }
   for (size_t at = 0; field.kind == FieldKind::kBoxes && at < value.size(); at += 4 * sizeof(float)) {
     const auto number = [&](size_t i) { return load_le<float>(value, at + i * sizeof(float)); };

@@ -80,7 +80,7 @@ TEST(IngestCommand, FieldsAreStoredVerifiedAndNotTrainedOn) {
   Outcome outcome = run_dlpipe({"ingest", dir / "src/list.jsonl", dir / "data", "--field", "tags:labels",
                                 "--field", "boxes:boxes", "--field", "age:number"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("no class but fields"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("fields, but no class"), std::string::npos) << outcome.err;
   EXPECT_NE(run_dlpipe({"inspect", dir / "data"}).out.find("image, label, path, tags, boxes, age"),
             std::string::npos);
   EXPECT_EQ(run_dlpipe({"verify", dir / "data"}).exit_code, 0);

@@ -248,7 +248,7 @@ TEST_F(ManifestSource, ColumnsMayHoldNumbersLabelsBoxesAndPoints) {
   EXPECT_EQ(floats_of(listing.entries[1].extra[5]), (std::vector<float>{10, 20, 1}));
   EXPECT_EQ(listing.entries[1].extra[2], "");
   ASSERT_EQ(listing.warnings.size(), 1u);
-  EXPECT_NE(listing.warnings[0].find("no class but fields"), std::string::npos);
+  EXPECT_NE(listing.warnings[0].find("fields, but no class"), std::string::npos);
 }
 
 TEST_F(ManifestSource, ColumnsMayBeOfBoxes) {
