@@ -81,7 +81,8 @@ Status compile(const Options& options) {
                       human_count(static_cast<int64_t>(compiled.graph.nodes.size())), " nodes"));
   if (compiled.model_peak_bytes > 0) {
     print_answer(concat("peak memory of values, batch of one: ",
-                        human_bytes(static_cast<uint64_t>(compiled.graph_peak_bytes)), "; before it was compiled ",
+                        human_bytes(static_cast<uint64_t>(compiled.graph_peak_bytes)),
+                        "; before it was compiled ",
                         human_bytes(static_cast<uint64_t>(compiled.model_peak_bytes))));
   }
   return {};
