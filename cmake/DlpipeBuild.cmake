@@ -13,10 +13,7 @@ endforeach()
 
 find_program(DLPIPE_CCACHE ccache)
 if(DLPIPE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # What ccache asks for before it keeps precompiled headers and what was compiled with them; and paths below the source
-  # tree taken as relative, so that every checkout finds what another one compiled (debug symbols then name the first's).
-  set(DLPIPE_CCACHE_SETTINGS CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env ${DLPIPE_CCACHE_SETTINGS} ${DLPIPE_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/through_ccache ${DLPIPE_CCACHE} ${PROJECT_SOURCE_DIR})
 endif()
 
 # A test program a folder, each linked with most of dlpipe: by the faster linker where there is one.
