@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dlpipe/engine/core/constant_cache.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/core/tensor.h"
 #include "dlpipe/engine/cpu/gemm/block_product.h"
@@ -24,13 +25,25 @@ int64_t even_step(int64_t size, int64_t most, int64_t unit) {
 }
 
 /// All of b as panels, block of terms after block: [block][panel][term][column of the panel], zeros behind
-/// the last column. Once for all slices.
+/// the last column. Once for all slices, and for all calls where b is a constant.
 class PackedPanels {
  public:
   PackedPanels(const GemmMatrix& b, int64_t n, int64_t k)
-      : panel_(block_product().panel),
-        panels_(divide_up(n, panel_)),
-        data_(Tensor::empty({panels_ * panel_ * k})) {
+      : panel_(block_product().panel), panels_(divide_up(n, panel_)) {
+    const auto pack = [&] {
+      data_ = Tensor::empty({panels_ * panel_ * k});
+      fill(b, n, k);
+      return data_;
+    };
+    const uint64_t form = static_cast<uint64_t>(ConstantForm::kPanels) + (b.transposed ? 1 : 0);
+    data_ = b.tensor == nullptr ? pack() : cached_or(*b.tensor, form, pack);
+  }
+  float* at(int64_t index, int64_t term, int64_t terms) const {
+    return data_.data<float>() + term * panels_ * panel_ + index * terms * panel_;
+  }
+
+ private:
+  void fill(const GemmMatrix& b, int64_t n, int64_t k) const {
     const auto* const from = static_cast<const float*>(b.data);
     parallel_ranges(panels_, kPanelsASlice, [&](int64_t begin, int64_t end) {
       for (int64_t index = begin; index < end; ++index) {
@@ -53,11 +66,7 @@ class PackedPanels {
       }
     });
   }
-  float* at(int64_t index, int64_t term, int64_t terms) const {
-    return data_.data<float>() + term * panels_ * panel_ + index * terms * panel_;
-  }
 
- private:
   static constexpr int64_t kPanelsASlice = 4;
   int64_t panel_, panels_;
   Tensor data_;

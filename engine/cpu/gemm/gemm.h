@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "dlpipe/base/dtype.h"
+#include "dlpipe/engine/core/tensor.h"
 
 namespace dlpipe::engine::cpu {
 
@@ -13,6 +14,8 @@ namespace dlpipe::engine::cpu {
 struct GemmMatrix {
   const void* data = nullptr;
   bool transposed = false;
+  const Tensor* tensor =
+      nullptr;  // whose whole memory `data` is: what is made of a constant is kept (constant_cache.h)
 };
 
 /// Called when rows [row, row + rows) and columns [column, column + columns) of c are done, by the worker

@@ -28,8 +28,8 @@ void forward(const ForwardArgs& args) {
     cpu::activate_rows(activation, y.dtype(), static_cast<const std::byte*>(product.raw()) + first,
                        static_cast<std::byte*>(y.raw()) + first, rows, columns, s.out);
   };
-  cpu::gemm(s.rows, s.out, s.in, {x.raw()}, {weight.raw(), true}, has_bias ? args.inputs[2].raw() : nullptr,
-            product.raw(), x.dtype(),
+  cpu::gemm(s.rows, s.out, s.in, {x.raw()}, {weight.raw(), true, &weight},
+            has_bias ? args.inputs[2].raw() : nullptr, product.raw(), x.dtype(),
             activation == Activation::kNone ? cpu::GemmPartDone() : cpu::GemmPartDone(activate));
 }
 
