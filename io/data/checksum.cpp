@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "dlpipe/base/regular_file.h"
@@ -15,6 +16,15 @@ namespace dlpipe::data {
 
 uint64_t checksum64(std::span<const std::byte> bytes, uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
+
+uint64_t checksum64_of_pieces(std::span<const std::span<const std::byte>> pieces) {
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), XXH3_freeState);
+  if (hash == nullptr) throw std::bad_alloc();
+  XXH3_64bits_reset(hash.get());
+  for (const std::span<const std::byte> piece : pieces)
+    XXH3_64bits_update(hash.get(), piece.data(), piece.size());
+  return XXH3_64bits_digest(hash.get());
 }
 
 Result<FileChecksum> checksum_file(const std::string& file) {

@@ -1,7 +1,9 @@
-// The checksum of a file's bytes, taken piece by piece: a file of any size costs one small buffer.
+// The checksum of bytes that do not lie in one piece: of a file of any size for one small buffer, and of pieces in memory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "dlpipe/base/error.h"
@@ -14,5 +16,8 @@ struct FileChecksum {
 };
 /// Reads `file` to its end. Errors of the system name it.
 Result<FileChecksum> checksum_file(const std::string& file);
+
+/// checksum64 of pieces that are one behind the other. Throws std::bad_alloc.
+uint64_t checksum64_of_pieces(std::span<const std::span<const std::byte>> pieces);
 
 }  // namespace dlpipe::data

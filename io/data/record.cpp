@@ -8,6 +8,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
+#include "dlpipe/io/data/checksum.h"
 
 namespace dlpipe::data {
 
@@ -124,31 +125,45 @@ RecordLayout::RecordLayout(std::span<const Field> fields) {
   }
 }
 
-Result<std::vector<std::byte>> RecordLayout::build(std::span<const std::span<const std::byte>> values) const {
+Result<RecordLayout::Head> RecordLayout::head(std::span<const std::span<const std::byte>> values) const {
   if (values.size() != places_.size())
     return misuse("dataset", "a record of ", values.size(), " fields for ", places_.size());
-  uint64_t size = fixed_bytes_ + 4 * varying_;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (places_[i].fixed && values[i].size() != places_[i].bytes)
-      return misuse("dataset", "field ", i, " has ", values[i].size(), " bytes, its schema says ",
-                    places_[i].bytes);
-    if (!places_[i].fixed) size += values[i].size();
-  }
-  if (size > std::numeric_limits<uint32_t>::max())
-    return Status(ErrorCode::kUnsupported, "[dataset] a record larger than 4 GB; split it");
-  std::vector<std::byte> record(size);
-  size_t end = fixed_bytes_ + 4 * varying_;
+  Head head{std::vector<std::byte>(least_bytes()), least_bytes()};
   for (size_t i = 0; i < values.size(); ++i) {
     const Place& place = places_[i];
+    if (place.fixed && values[i].size() != place.bytes)
+      return misuse("dataset", "field ", i, " has ", values[i].size(), " bytes, its schema says ",
+                    place.bytes);
     if (place.fixed) {
-      std::memcpy(record.data() + place.at, values[i].data(), values[i].size());
+      std::memcpy(head.bytes.data() + place.at, values[i].data(), values[i].size());
       continue;
     }
-    if (!values[i].empty()) std::memcpy(record.data() + end, values[i].data(), values[i].size());
-    end += values[i].size();
-    store_le(record.data() + fixed_bytes_ + 4 * place.index, static_cast<uint32_t>(end));
+    head.record_bytes += values[i].size();
+    if (head.record_bytes > std::numeric_limits<uint32_t>::max())
+      return Status(ErrorCode::kUnsupported, "[dataset] a record larger than 4 GB; split it");
+    store_le(head.bytes.data() + fixed_bytes_ + 4 * place.index, static_cast<uint32_t>(head.record_bytes));
+  }
+  return head;
+}
+
+Result<std::vector<std::byte>> RecordLayout::build(std::span<const std::span<const std::byte>> values) const {
+  DLPIPE_ASSIGN_OR_RETURN(Head head, this->head(values));
+  std::vector<std::byte> record = std::move(head.bytes);
+  record.reserve(head.record_bytes);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!places_[i].fixed) record.insert(record.end(), values[i].begin(), values[i].end());
   }
   return record;
+}
+
+Result<RecordLayout::Summary> RecordLayout::summary(
+    std::span<const std::span<const std::byte>> values) const {
+  DLPIPE_ASSIGN_OR_RETURN(const Head head, this->head(values));
+  std::vector<std::span<const std::byte>> pieces = {head.bytes};
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!places_[i].fixed) pieces.push_back(values[i]);
+  }
+  return Summary{static_cast<uint32_t>(head.record_bytes), checksum64_of_pieces(pieces)};
 }
 
 Result<std::span<const std::byte>> RecordLayout::field(std::span<const std::byte> record,
@@ -171,23 +186,28 @@ RecordPacker::RecordPacker(const Schema& schema)
 
 Result<PackedRecord> RecordPacker::pack(std::span<const std::span<const std::byte>> values,
                                         const RecordHeader& header, std::span<const std::byte> link) {
-  DLPIPE_ASSIGN_OR_RETURN(std::vector<std::byte> record, layout_.build(values));
-  DLPIPE_RETURN_IF_ERROR(check_values(fields_, values, -1));
   PackedRecord packed;
   packed.header = header;
-  packed.header.size_bytes = static_cast<uint32_t>(record.size());
-  packed.header.checksum = checksum64(record);
-  if (const int label = layout_.label_field(); label >= 0)
-    packed.header.label = load_le<int64_t>(values[static_cast<size_t>(label)], 0);
+  const int label = layout_.label_field();
+  RecordLayout::Summary summary;
   if (!link.empty()) {
+    DLPIPE_ASSIGN_OR_RETURN(summary, layout_.summary(values));
     std::vector<std::span<const std::byte>> linked(values.begin(), values.end());
     linked.at(static_cast<size_t>(layout_.image_field())) = link;
     DLPIPE_ASSIGN_OR_RETURN(packed.stored, layout_.build(linked));
-  } else if (zstd_) {
-    DLPIPE_RETURN_IF_ERROR(compressor_.compress(record, packed.stored));
   } else {
-    packed.stored = std::move(record);
+    DLPIPE_ASSIGN_OR_RETURN(std::vector<std::byte> record, layout_.build(values));
+    summary = {static_cast<uint32_t>(record.size()), checksum64(record)};
+    if (zstd_) {
+      DLPIPE_RETURN_IF_ERROR(compressor_.compress(record, packed.stored));
+    } else {
+      packed.stored = std::move(record);
+    }
   }
+  DLPIPE_RETURN_IF_ERROR(check_values(fields_, values, -1));
+  packed.header.size_bytes = summary.size_bytes;
+  packed.header.checksum = summary.checksum;
+  if (label >= 0) packed.header.label = load_le<int64_t>(values[static_cast<size_t>(label)], 0);
   return packed;
 }
 

@@ -44,6 +44,12 @@ class RecordLayout {
 
   /// `values` in schema order; kMisuse when one has not its fixed size. `label` is that of the label field.
   Result<std::vector<std::byte>> build(std::span<const std::span<const std::byte>> values) const;
+  /// What build() would answer, without building it: of a large picture that is copied nowhere else.
+  struct Summary {
+    uint32_t size_bytes = 0;
+    uint64_t checksum = 0;
+  };
+  Result<Summary> summary(std::span<const std::span<const std::byte>> values) const;
   /// The bytes of field `index`; kCorrupt when the record contradicts itself.
   Result<std::span<const std::byte>> field(std::span<const std::byte> record, size_t index) const;
   size_t field_count() const { return places_.size(); }
@@ -59,6 +65,13 @@ class RecordLayout {
     size_t bytes = 0;  // its size
     size_t index = 0;  // number among the fields of varying size
   };
+  /// A record up to its first field of varying size, and the size of all of it.
+  struct Head {
+    std::vector<std::byte> bytes;
+    uint64_t record_bytes = 0;
+  };
+  Result<Head> head(std::span<const std::span<const std::byte>> values) const;
+
   std::vector<Place> places_;
   size_t fixed_bytes_ = 0;
   size_t varying_ = 0;
