@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "dlpipe/augment/copy_kernels.h"
+#include "dlpipe/augment/turn_kernels.h"
 
 namespace dlpipe::augment {
 
@@ -55,10 +56,11 @@ void fill_row(uint8_t* to, int width, int channels, const Pixel& value) {
   }
 }
 
-void fill_image(const ImageView& out, const Pixel& value) {
-  if (out.stride == ptrdiff_t{out.width} * out.channels)
-    return fill_row(out.data, out.width * out.height, out.channels, value);
-  for (int y = 0; y < out.height; ++y) fill_row(out.row(y), out.width, out.channels, value);
+/// Rows [first, last) of `out`.
+void fill_rows(const ImageView& out, int first, int last, const Pixel& value) {
+  if (first < last && out.stride == ptrdiff_t{out.width} * out.channels)
+    return fill_row(out.row(first), out.width * (last - first), out.channels, value);
+  for (int y = first; y < last; ++y) fill_row(out.row(y), out.width, out.channels, value);
 }
 
 }  // namespace
@@ -75,6 +77,19 @@ void copy_alpha(const ConstImageView& in, int x, int y, const ImageView& out) {
 
 void copy_image(const ConstImageView& in, const ImageView& out, bool mirror) {
   copy_rows(in.data, in.stride, out.data, out.stride, out.width, out.height, out.channels, mirror);
+}
+
+void turn_image(const ConstImageView& stored, Orientation orientation, const ImageView& seen) {
+  const bool flip_x = mirrors_stored_x(orientation), flip_y = mirrors_stored_y(orientation);
+  if (stored.channels != 3 || (!swaps_axes(orientation) && !flip_x) || seen.empty())
+    return orient_image(stored, orientation, seen);
+  const uint8_t* const from = stored.row(flip_y ? stored.height - 1 : 0);
+  const ptrdiff_t stride = flip_y ? -stored.stride : stored.stride;
+  if (swaps_axes(orientation)) {
+    transpose_rgb()(from, stride, flip_x, seen.data, seen.stride, stored.width, stored.height);
+  } else {
+    mirror_rgb()(from, stride, seen.data, seen.stride, stored.width, stored.height);
+  }
 }
 
 void fill_region(const ImageView& out, const Region& region, const Pixel& value) {
@@ -95,11 +110,16 @@ void place_image(const ConstImageView& in, int x, int y, const Pixel& value, con
   const int right = std::clamp(x + in.width, left, out.width);
   const int top = std::clamp(y, 0, out.height);
   const int bottom = std::clamp(y + in.height, top, out.height);
-  const bool covers = left == 0 && right == out.width && top == 0 && bottom == out.height;
-  if (!covers) fill_image(out, value);
-  if (left == right) return;
+  if (left == right) return fill_rows(out, 0, out.height, value);
   // A mirrored frame has the covered columns on the other side.
   const int first = mirror ? out.width - right : left;
+  const int end = first + right - left;
+  fill_rows(out, 0, top, value);
+  fill_rows(out, bottom, out.height, value);
+  for (int row = top; row < bottom && right - left < out.width; ++row) {
+    fill_row(out.row(row), first, channels, value);
+    fill_row(out.row(row) + ptrdiff_t{end} * channels, out.width - end, channels, value);
+  }
   copy_rows(in.row(top - y) + ptrdiff_t{left - x} * channels, in.stride,
             out.row(top) + ptrdiff_t{first} * channels, out.stride, right - left, bottom - top, channels,
             mirror);

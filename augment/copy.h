@@ -19,6 +19,9 @@ inline int reflected(int i, int size) {
 /// Copies `in` to `out` (equal sizes and channels, no overlap), left and right swapped if `mirror`.
 void copy_image(const ConstImageView& in, const ImageView& out, bool mirror);
 
+/// Turns and mirrors a whole picture: orient_image of base/image.h, and faster where there are three channels.
+void turn_image(const ConstImageView& stored, Orientation orientation, const ImageView& seen);
+
 /// The alpha channel of pictures with 2 or 4 channels, of `out`'s size from (x, y) of `in` on; others have none.
 void copy_alpha(const ConstImageView& in, int x, int y, const ImageView& out);
 

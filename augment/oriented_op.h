@@ -2,6 +2,7 @@
 // drawn orientation is values[0]. They need only the part of the input that is shown.
 #pragma once
 
+#include "dlpipe/augment/copy.h"
 #include "dlpipe/augment/op.h"
 #include "dlpipe/base/image.h"
 
@@ -16,7 +17,7 @@ class OrientedOp : public Op {
   }
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                ChainScratch&) const override {
-    orient_image(in, orientation(draw), out);
+    turn_image(in, orientation(draw), out);
     return {};
   }
 

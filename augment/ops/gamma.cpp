@@ -1,5 +1,7 @@
 // gamma(gamma, gain): 255 gain (v / 255)^gamma, cut off to whole numbers as torchvision's adjust_gamma does for PIL
 // images: of (255 + 1 - 0.001) in place of 255.
+#include <array>
+
 #include "dlpipe/augment/kinds.h"
 #include "dlpipe/base/portable_math.h"
 
@@ -9,21 +11,23 @@ namespace {
 
 class Gamma : public LookupOp {
  public:
-  explicit Gamma(OpArguments& arguments)
-      : gamma_(arguments.drawn("gamma")), gain_(arguments.number("gain")) {}
+  explicit Gamma(OpArguments& arguments) : gamma_(arguments.drawn("gamma")), gain_(arguments.number("gain")) {
+    for (int value = 1; value < 256; ++value) logs_[static_cast<size_t>(value)] = portable_log(value / 255.0);
+  }
   Status plan(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
     draw.values[0] = static_cast<float>(gamma_.draw(rng));
     return {};
   }
   uint8_t value(const OpDraw& draw, int from) const override {
     if (from == 0) return 0;
-    const double power = portable_exp(static_cast<double>(draw.values[0]) * portable_log(from / 255.0));
+    const double power = portable_exp(static_cast<double>(draw.values[0]) * logs_[static_cast<size_t>(from)]);
     return static_cast<uint8_t>(std::min((255 + 1 - 1e-3) * gain_ * power, 255.0));
   }
 
  private:
   Drawn gamma_;
   double gain_;
+  std::array<double, 256> logs_{};  // of values, as shares of 255
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
 #include "dlpipe/base/rng.h"
@@ -87,6 +88,29 @@ TEST(PlaceImage, PutsThePictureIntoAFrameWhereverItLies) {
       }
     }
   }
+}
+
+TEST(Copy, TurnsAsOrientImageDoesOnEveryTarget) {
+  on_every_target([] {
+    for (const int channels : {1, 3, 4}) {
+      for (const auto& [width, height] : std::vector<std::pair<int, int>>{
+               {1, 1}, {5, 9}, {9, 5}, {6, 4}, {4, 6}, {7, 7}, {16, 16}, {17, 31}, {70, 133}, {133, 70}}) {
+        Framed stored(width, height, channels);
+        fill(stored);
+        for (int orientation = 1; orientation <= 8; ++orientation) {
+          const auto turn = static_cast<Orientation>(orientation);
+          const bool swaps = swaps_axes(turn);
+          Framed turned(swaps ? height : width, swaps ? width : height, channels);
+          Framed expected = turned;
+          expected.view.data = expected.bytes.data();
+          orient_image(stored.view, turn, expected.view);
+          turn_image(stored.view, turn, turned.view);
+          ASSERT_EQ(turned.bytes, expected.bytes)
+              << width << "x" << height << "x" << channels << ", " << orientation;
+        }
+      }
+    }
+  });
 }
 
 }  // namespace
