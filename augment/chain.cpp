@@ -91,30 +91,117 @@ struct Chain::Planning {
   ChainPlan& plan;
   ImageSize size;     // before the next op
   uint32_t next_key;  // of the next op that a policy chose
+  std::span<const PlannedPicture> pictures;
+
+  Planning(const SampleKey& key_in, uint64_t epoch_key_in, ChainPlan& plan_in,
+           std::span<const PlannedPicture> pictures_in)
+      : key(key_in),
+        epoch_key(epoch_key_in),
+        plan(plan_in),
+        size(pictures_in.front().size),
+        next_key(kChosenOps),
+        pictures(pictures_in) {
+    plan.source = size;
+    plan.draws.clear();
+    plan.links.clear();
+    plan.pictures.clear();
+    plan.hash = 0;
+  }
 };
 
 Status Chain::plan(const ImageSize& source, const SampleKey& key, ChainPlan& plan) const {
-  if (source.width <= 0 || source.height <= 0 || source.channels < 1 || source.channels > 4) {
+  const PlannedPicture own{source, key.sample};
+  return this->plan({&own, 1}, key, plan);
+}
+
+Status Chain::plan(std::span<const PlannedPicture> pictures, const SampleKey& key, ChainPlan& plan) const {
+  for (const PlannedPicture& picture : pictures) {
+    const ImageSize& source = picture.size;
+    if (source.width > 0 && source.height > 0 && source.channels >= 1 && source.channels <= 4) continue;
     return misuse("augment", "a source image of ", size_text(source),
                   " can't be planned for; give its width, height and 1 to 4 channels");
   }
-  plan.draws.clear();
-  plan.links.clear();
-  plan.hash = 0;
-  Planning planning{key, RandomStream::epoch_key(key), plan, source, kChosenOps};
+  Planning planning(key, RandomStream::epoch_key(key), plan, pictures);
   DLPIPE_RETURN_IF_ERROR(plan_links(planning, false));
   plan.out = planning.size;
-  fold(plan);
+  fold(plan, {0, 0, plan.out.width, plan.out.height});
+  if (plan.is_joined()) fold_joined(plan);
   return {};
 }
 
-Status Chain::plan_links(Planning& planning, bool is_chosen) const {
-  ChainPlan& plan = planning.plan;
+bool Chain::is_drawn(size_t place, RandomStream& rng) const {
+  return !links_[place]->takes_probability || rng.uniform_double() < links_[place]->probability;
+}
+
+int Chain::others(const SampleKey& key) const {
   for (size_t i = 0; i < links_.size(); ++i) {
+    if (links_[i]->join == nullptr) continue;
+    RandomStream rng(key, static_cast<uint32_t>(i));
+    if (is_drawn(i, rng)) return links_[i]->join->others();
+  }
+  return 0;
+}
+
+// The draws so far are those of the sample's own picture; the others' are made now, and the plan begins anew with the op.
+Status Chain::plan_joined(Planning& planning, size_t place) const {
+  ChainPlan& plan = planning.plan;
+  const ChainLink& link = *links_[place];
+  const auto count = static_cast<size_t>(link.join->others()) + 1;
+  if (planning.pictures.size() < count) {
+    return misuse("augment", link.record->name, " takes ", count,
+                  " pictures of a dataset, and here is one; leave it out");
+  }
+  std::vector<JoinedPicture> pictures(count);
+  std::vector<ImageSize> sizes(count);
+  pictures[0].plan = std::move(plan);
+  pictures[0].plan.out = sizes[0] = planning.size;
+  uint64_t hash = pictures[0].plan.hash;
+  for (size_t k = 1; k < count; ++k) {
+    const PlannedPicture& picture = planning.pictures[k];
+    SampleKey key = planning.key;
+    key.sample = picture.sample;
+    Planning own(key, philox_mix(planning.epoch_key, k), pictures[k].plan, {&picture, 1});
+    DLPIPE_RETURN_IF_ERROR(plan_links(own, false, 0, place));
+    pictures[k].plan.out = sizes[k] = own.size;
+    hash = mix(mix(hash, static_cast<uint64_t>(picture.sample)), pictures[k].plan.hash);
+  }
+  plan = ChainPlan();
+  plan.hash = hash;
+  OpDraw& draw = plan.draws.emplace_back();
+  plan.links.push_back(&link);
+  draw.in = planning.size;
+  draw.out = link.op->output(draw.in);
+  RandomStream rng(planning.epoch_key, planning.key, static_cast<uint32_t>(place));
+  is_drawn(place, rng);  // what plan_links has drawn
+  std::vector<JoinedPart> parts(count);
+  if (Status status = link.join->place(sizes, rng, draw, parts); !status.ok())
+    return status.with_context(concat("[augment] ", link.text, ": "));
+  for (size_t k = 0; k < count; ++k) {
+    pictures[k].from = parts[k].from;
+    pictures[k].x = parts[k].x;
+    pictures[k].y = parts[k].y;
+  }
+  // It moves nothing: it is where what stands behind it begins.
+  plan.source = draw.in = draw.out;
+  draw.region = draw.drawn_region = draw.window = {0, 0, draw.out.width, draw.out.height};
+  draw.crop_only = true;
+  plan.hash = hash_draw(plan.hash, draw);
+  planning.size = draw.out;
+  plan.pictures = std::move(pictures);
+  return {};
+}
+
+Status Chain::plan_links(Planning& planning, bool is_chosen, size_t begin, size_t end) const {
+  ChainPlan& plan = planning.plan;
+  for (size_t i = begin; i < std::min(end, links_.size()); ++i) {
     const ChainLink& link = *links_[i];
     const uint32_t place = is_chosen ? planning.next_key++ : static_cast<uint32_t>(i);
     RandomStream rng(planning.epoch_key, planning.key, place);
-    const bool active = !link.takes_probability || rng.uniform_double() < link.probability;
+    const bool active = is_drawn(i, rng);
+    if (link.join != nullptr && active) {
+      DLPIPE_RETURN_IF_ERROR(plan_joined(planning, i));
+      continue;
+    }
     if (link.policy != nullptr && active) {
       std::vector<int> chosen;
       link.policy->choose(rng, chosen);
@@ -151,9 +238,8 @@ Status Chain::plan_links(Planning& planning, bool is_chosen) const {
 
 // What an op writes is what the op behind it reads, so it goes from the last op to the first. A crop or a flip
 // is no step: it changes which part of the op before it is needed, and on which side that begins.
-void Chain::fold(ChainPlan& plan) {
+void Chain::fold(ChainPlan& plan, Region needed) {
   plan.steps.clear();
-  Region needed = {0, 0, plan.out.width, plan.out.height};
   bool mirror = false;  // what is needed has to be mirrored yet
   // Makes `input` of the image before what the step behind reads; a step that copies, where there is none or a flip is
   // left over.
@@ -198,6 +284,24 @@ void Chain::fold(ChainPlan& plan) {
   std::reverse(plan.steps.begin(), plan.steps.end());
 }
 
+void Chain::fold_joined(ChainPlan& plan) {
+  const Region& all = plan.source_region;
+  for (JoinedPicture& picture : plan.pictures) {
+    const int left = std::max(picture.x, all.x), top = std::max(picture.y, all.y);
+    const int right = std::min(picture.x + picture.from.width, all.x + all.width);
+    const int bottom = std::min(picture.y + picture.from.height, all.y + all.height);
+    const bool is_seen = left < right && top < bottom;
+    picture.needed = is_seen ? Region{left, top, right - left, bottom - top} : Region();
+    picture.plan.out.width = picture.needed.width;
+    picture.plan.out.height = picture.needed.height;
+    picture.plan.steps.clear();
+    picture.plan.source_region = {};
+    if (!is_seen) continue;
+    fold(picture.plan, {left - picture.x + picture.from.x, top - picture.y + picture.from.y,
+                        picture.needed.width, picture.needed.height});
+  }
+}
+
 Status Chain::apply(const ChainPlan& plan, const ConstImageView& source_region_pixels, const ImageView& out,
                     ChainScratch& scratch) const {
   const ConstImageView& source = source_region_pixels;
@@ -238,7 +342,42 @@ Status Chain::apply(const ChainPlan& plan, const ConstImageView& source_region_p
   return {};
 }
 
+Status Chain::apply_joined(const ChainPlan& plan, PictureSource& source, const ImageView& out,
+                           ChainScratch& scratch) const {
+  const Region& all = plan.source_region;
+  ImageView joined = out;
+  std::vector<uint8_t> memory = std::move(scratch.joined);  // apply has the rest of it
+  if (!plan.is_copy()) {
+    const ptrdiff_t row_bytes = ptrdiff_t{all.width} * plan.source.channels;
+    const size_t bytes = static_cast<size_t>(row_bytes * all.height) + kImagePadding;
+    if (memory.size() < bytes) memory.resize(bytes);
+    joined = {memory.data(), all.width, all.height, plan.source.channels, row_bytes};
+  }
+  const auto run = [&]() -> Status {
+    // Parts don't overlap: only what none covers has to be set.
+    int64_t uncovered = int64_t{all.width} * all.height;
+    for (const JoinedPicture& picture : plan.pictures)
+      uncovered -= int64_t{picture.needed.width} * picture.needed.height;
+    if (uncovered > 0)
+      fill_region(joined, {0, 0, all.width, all.height}, plan.links.front()->join->background());
+    for (size_t k = 0; k < plan.pictures.size(); ++k) {
+      const JoinedPicture& picture = plan.pictures[k];
+      const Region& at = picture.needed;
+      if (at.width == 0) continue;
+      const ImageView to = {joined.row(at.y - all.y) + ptrdiff_t{at.x - all.x} * joined.channels, at.width,
+                            at.height, joined.channels, joined.stride};
+      DLPIPE_ASSIGN_OR_RETURN(const ConstImageView pixels, source.pixels(k, picture.plan, to));
+      if (pixels.data != to.data) DLPIPE_RETURN_IF_ERROR(apply(picture.plan, pixels, to, scratch));
+    }
+    return plan.is_copy() ? Status() : apply(plan, joined, out, scratch);
+  };
+  const Status status = run();
+  scratch.joined = std::move(memory);
+  return status;
+}
+
 std::optional<PlannedResize> Chain::as_resize(const ChainPlan& plan) const {
+  if (plan.is_joined()) return std::nullopt;
   const Region& source = plan.source_region;
   const ResizeGeometry same = whole_resize(source.width, source.height, source.width, source.height);
   if (plan.steps.empty()) return PlannedResize{same};
@@ -261,6 +400,11 @@ Status Chain::fill_prep(BatchPrep& prep, const ChannelStats& dataset) const {
 
 std::string Chain::describe(const ChainPlan& plan) {
   std::string text;
+  for (const JoinedPicture& picture : plan.pictures) {
+    const std::string one = describe(picture.plan);
+    text += concat(text.empty() ? "(" : " | ", one.empty() ? "-" : one);
+  }
+  if (plan.is_joined()) text += ")";
   for (size_t i = 0; i < plan.draws.size(); ++i) {
     const OpDraw& draw = plan.draws[i];
     if (!draw.active) continue;

@@ -30,6 +30,7 @@ namespace dlpipe::augment {
 
 struct ChainLink;  // one op of a chain, built; chain_link.h
 struct ExpressionCall;
+struct JoinedPicture;
 
 /// One op that apply runs, and the part of the image before it that it reads.
 struct ChainStep {
@@ -41,15 +42,49 @@ struct ChainStep {
 
 /// Everything decided for one sample. Reused between samples; holds no pixels.
 struct ChainPlan {
+  ImageSize source;                     // the whole picture
   Region source_region;                 // what to decode, in the oriented source picture
   ImageSize out;                        // what apply writes
   std::vector<OpDraw> draws;            // one per op, in order; a policy's choice stands in its place
   std::vector<const ChainLink*> links;  // [draws] the ops, which belong to the chain
   std::vector<ChainStep> steps;  // what apply runs: crops, flips and inactive ops have been folded away
   uint64_t hash = 0;             // over all drawn parameters: goes into the batch chain
+  /// Where an op puts several pictures into one (join.h): each with a plan of its own. `source` is then what the op makes of
+  /// them, source_region the part of it that is needed, and draws and steps are the op's and of those behind it.
+  std::vector<JoinedPicture> pictures;
 
+  bool is_joined() const;
   /// True when source_region's pixels are the output: a caller may decode straight into the slot.
   bool is_copy() const { return steps.empty(); }
+};
+
+/// One picture of a joined plan.
+struct JoinedPicture {
+  ChainPlan
+      plan;     // plan.out is no more than the part that is needed; 0 x 0: nothing is, and there are no steps
+  Region from;  // of the picture as it comes to the op: what the op places
+  int x = 0;    // where the upper left corner of `from` stands in the op's output
+  int y = 0;
+  Region needed;  // what plan's steps write, in the op's output
+};
+
+inline bool ChainPlan::is_joined() const {
+  return !pictures.empty();
+}
+
+/// Where apply_joined gets pixels from.
+class PictureSource {
+ public:
+  virtual ~PictureSource() = default;
+  /// The part plan.source_region of picture `index` of the plan, valid until the next call; or, where plan.is_copy(), `out`
+  /// itself with the pixels in it.
+  virtual Result<ConstImageView> pixels(size_t index, const ChainPlan& plan, const ImageView& out) = 0;
+};
+
+/// A picture that a chain is planned for.
+struct PlannedPicture {
+  ImageSize size;
+  int64_t sample = 0;
 };
 
 /// Intermediate images of one thread; grows to the largest seen and stays.
@@ -58,10 +93,11 @@ class ChainScratch {
   std::array<std::vector<uint8_t>, 2> images;  // written in turns by all ops but the last
   std::vector<std::byte> work;                 // an op's own rows, weights, tables
   std::vector<std::byte> rows;                 // what stands between an op's passes
+  std::vector<uint8_t> joined;                 // several pictures put into one
   std::unique_ptr<ChainScratch> inner;         // of an op that runs chains of its own
   size_t bytes() const {
     return images[0].capacity() + images[1].capacity() + work.capacity() + rows.capacity() +
-           (inner ? inner->bytes() : 0);
+           joined.capacity() + (inner ? inner->bytes() : 0);
   }
 };
 
@@ -79,9 +115,16 @@ class Chain {
   ImageSize size_after(const ImageSize& in) const;
   /// Fails when the sample can't go through the chain (an image smaller than a crop).
   Status plan(const ImageSize& source, const SampleKey& key, ChainPlan& plan) const;
+  /// Pictures besides its own that this sample needs: 0, unless an op joins several and is drawn.
+  int others(const SampleKey& key) const;
+  /// The same of a sample with others(key) more pictures behind its own.
+  Status plan(std::span<const PlannedPicture> pictures, const SampleKey& key, ChainPlan& plan) const;
   /// `source_region_pixels` has plan.source_region's size, `out` plan.out's. They must not overlap.
   Status apply(const ChainPlan& plan, const ConstImageView& source_region_pixels, const ImageView& out,
                ChainScratch& scratch) const;
+  /// apply for a joined plan: makes the pictures, one after the other, and what comes of them.
+  Status apply_joined(const ChainPlan& plan, PictureSource& source, const ImageView& out,
+                      ChainScratch& scratch) const;
   /// The plan as one resize of plan.source_region (a part of what is resized, or all of it) and a flip, where
   /// it is no more than that. Nothing: apply has to do it.
   std::optional<PlannedResize> as_resize(const ChainPlan& plan) const;
@@ -105,9 +148,13 @@ class Chain {
   Status add_call(const ExpressionCall& call, std::string_view expression, const OpRegistry& registry,
                   int depth);
   static Result<Chain> parse_nested(std::string_view expression, const OpRegistry& registry, int depth);
-  Status plan_links(Planning& planning, bool is_chosen) const;
-  /// Turns the draws into steps: from the last to the first, each op is asked for what the one behind it reads.
-  static void fold(ChainPlan& plan);
+  Status plan_links(Planning& planning, bool is_chosen, size_t begin = 0, size_t end = SIZE_MAX) const;
+  Status plan_joined(Planning& planning, size_t place) const;
+  bool is_drawn(size_t place, RandomStream& rng) const;
+  /// Turns the draws into steps that write `needed` of the last op's output: from the last to the first, each op is asked for
+  /// what the one behind it reads.
+  static void fold(ChainPlan& plan, Region needed);
+  static void fold_joined(ChainPlan& plan);
 
   std::vector<std::shared_ptr<const ChainLink>> links_;
 };

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "dlpipe/augment/join.h"
 #include "dlpipe/augment/op.h"
 
 namespace dlpipe::augment {
@@ -17,6 +18,7 @@ struct ChainLink {
   std::shared_ptr<const PolicyOp> policy;
   std::vector<const Chain*> choices;  // policy's
   const ResizeOp* resize = nullptr;   // op, where it is one
+  const JoinOp* join = nullptr;       // the same
   double probability = 1;             // of its parameter p
   bool takes_probability = false;
   std::string text;  // name and all parameters, "hflip(p=0.5)"

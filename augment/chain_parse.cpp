@@ -59,6 +59,7 @@ Result<std::shared_ptr<const ChainLink>> build_link(const OpRecord& record, OpAr
   } else {
     DLPIPE_ASSIGN_OR_RETURN(link->op, record.build(arguments));
     link->resize = dynamic_cast<const ResizeOp*>(link->op.get());
+    link->join = dynamic_cast<const JoinOp*>(link->op.get());
   }
   if (!arguments.defect().ok()) return arguments.defect();
   return std::shared_ptr<const ChainLink>(std::move(link));
@@ -95,9 +96,14 @@ Status Chain::add_call(const ExpressionCall& call, std::string_view expression, 
     for (const std::string_view piece : alternatives(written)) {
       DLPIPE_ASSIGN_OR_RETURN(Chain inner, parse_nested(piece, registry, depth + 1));
       for (const auto& link : inner.links_) {
-        if (link->prep == nullptr) continue;
-        return misuse("augment", link->record->name, " stands inside ", record->name, where,
-                      ", but describes the whole batch; put it at the end of the chain");
+        if (link->prep != nullptr) {
+          return misuse("augment", link->record->name, " stands inside ", record->name, where,
+                        ", but describes the whole batch; put it at the end of the chain");
+        }
+        if (link->join != nullptr) {
+          return misuse("augment", link->record->name, " stands inside ", record->name, where,
+                        ", but puts several pictures into one; put it into the chain itself, with p");
+        }
       }
       canonical += (arguments.chains.empty() ? "" : " | ") + inner.canonical();
       arguments.chains.push_back(std::make_shared<const Chain>(std::move(inner)));
@@ -109,6 +115,10 @@ Status Chain::add_call(const ExpressionCall& call, std::string_view expression, 
     return {link.status().code(), concat("[augment] ", record->name, ": ", link.status().message(), where)};
   }
   for (const auto& before : links_) {
+    if (before->join != nullptr && (*link)->join != nullptr) {
+      return misuse("augment", record->name, where, " can't follow ", before->record->name,
+                    ", which has put several pictures into one already; leave one of them out");
+    }
     if (before->prep == nullptr) continue;
     if ((*link)->prep == nullptr) {
       return misuse("augment", record->name, where, " can't follow ", before->record->name,

@@ -11,8 +11,13 @@ namespace {
 /// Parts that a box's side is divided into where lines don't stay lines.
 constexpr int kSideParts = 8;
 
-bool is_inside(const Place& place, const ImageSize& size) {
-  return place.x >= 0 && place.y >= 0 && place.x <= size.width && place.y <= size.height;
+Region all_of(const ImageSize& size) {
+  return {0, 0, size.width, size.height};
+}
+
+bool is_inside(const Place& place, const Region& seen) {
+  return place.x >= seen.x && place.y >= seen.y && place.x <= seen.x + seen.width &&
+         place.y <= seen.y + seen.height;
 }
 
 /// Of the moved outline; what lies behind a horizon is left out.
@@ -40,21 +45,36 @@ MovedBox moved_box(const Movement& movement, const MovedBox& box) {
   return is_first ? MovedBox() : moved;
 }
 
-void clip(MovedBox& box, const ImageSize& size) {
-  box.left = std::clamp<double>(box.left, 0, size.width);
-  box.right = std::clamp<double>(box.right, 0, size.width);
-  box.top = std::clamp<double>(box.top, 0, size.height);
-  box.bottom = std::clamp<double>(box.bottom, 0, size.height);
+void clip(MovedBox& box, const Region& seen) {
+  box.left = std::clamp<double>(box.left, seen.x, seen.x + seen.width);
+  box.right = std::clamp<double>(box.right, seen.x, seen.x + seen.width);
+  box.top = std::clamp<double>(box.top, seen.y, seen.y + seen.height);
+  box.bottom = std::clamp<double>(box.bottom, seen.y, seen.y + seen.height);
 }
 
 }  // namespace
 
-Moving::Moving(const ChainPlan& plan) : source_(plan.draws.empty() ? plan.out : plan.draws.front().in) {
+Moving::Moving(const ChainPlan& plan) : source_(plan.source) {
+  add(plan);
+}
+
+Moving::Moving(const ChainPlan& plan, size_t picture) : source_(plan.pictures[picture].plan.source) {
+  const JoinedPicture& one = plan.pictures[picture];
+  add(one.plan);
+  const Region& from = one.from;
+  steps_.push_back({.movement = Movement::shifted(from.x - one.x, from.y - one.y),
+                    .in = from,
+                    .out = {one.x, one.y, from.width, from.height}});
+  add(plan);
+}
+
+void Moving::add(const ChainPlan& plan) {
   for (size_t i = 0; i < plan.draws.size(); ++i) {
     const OpDraw& draw = plan.draws[i];
     if (!draw.active) continue;
     const auto [op, traits] = Chain::op_of(plan, i);
-    Step step{op->movement(draw), draw.in, draw.out, traits->drops_boxes ? op : nullptr, &draw};
+    Step step{op->movement(draw), all_of(draw.in), all_of(draw.out), traits->drops_boxes ? op : nullptr,
+              &draw};
     if (!step.movement.is_none() || step.in != step.out || step.judge != nullptr)
       steps_.push_back(std::move(step));
   }
@@ -65,7 +85,7 @@ void Moving::boxes(std::span<float> rows, std::vector<uint8_t>& kept) const {
   for (size_t i = 0; i < kept.size(); ++i) {
     float* const row = rows.data() + 4 * i;
     MovedBox box{row[0], row[1], row[2], row[3]};
-    clip(box, source_);
+    clip(box, all_of(source_));
     for (const Step& step : steps_) {
       if (!(box.area() > 0)) break;
       box = moved_box(step.movement, box);
@@ -85,7 +105,7 @@ void Moving::boxes(std::span<float> rows, std::vector<uint8_t>& kept) const {
 void Moving::points(std::span<float> rows) const {
   for (size_t i = 0; i + 2 < rows.size(); i += 3) {
     Place place{rows[i], rows[i + 1]};
-    bool is_seen = is_inside(place, source_);
+    bool is_seen = is_inside(place, all_of(source_));
     for (const Step& step : steps_) {
       const std::optional<Place> to = step.movement.target(place);
       is_seen = is_seen && to.has_value() && is_inside(*to, step.out);
@@ -98,6 +118,11 @@ void Moving::points(std::span<float> rows) const {
 }
 
 void Moving::mask(const ConstImageView& source, const ImageView& out, uint8_t fill) const {
+  for (int y = 0; y < out.height; ++y) std::fill_n(out.row(y), out.width, fill);
+  paint_mask(source, out);
+}
+
+void Moving::paint_mask(const ConstImageView& source, const ImageView& out) const {
   std::vector<Place> places(static_cast<size_t>(out.width));
   constexpr double kOutside = -1;  // stays: of the next step nothing is asked
   for (int y = 0; y < out.height; ++y) {
@@ -107,15 +132,16 @@ void Moving::mask(const ConstImageView& source, const ImageView& out, uint8_t fi
       for (Place& place : places) {
         if (place.x < 0) continue;
         place = step.movement.source(place);
+        const Region& in = step.in;
         const bool is_seen =
-            place.x >= 0 && place.y >= 0 && place.x < step.in.width && place.y < step.in.height;
+            place.x >= in.x && place.y >= in.y && place.x < in.x + in.width && place.y < in.y + in.height;
         if (!is_seen) place.x = kOutside;
       }
     }
     uint8_t* const to = out.row(y);
     for (int x = 0; x < out.width; ++x) {
       const Place& place = places[static_cast<size_t>(x)];
-      to[x] = place.x < 0 ? fill : source.row(static_cast<int>(place.y))[static_cast<int>(place.x)];
+      if (place.x >= 0) to[x] = source.row(static_cast<int>(place.y))[static_cast<int>(place.x)];
     }
   }
 }

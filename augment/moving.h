@@ -27,6 +27,8 @@ namespace dlpipe::augment {
 class Moving {
  public:
   explicit Moving(const ChainPlan& plan);
+  /// Of one picture of a joined plan (join.h), to where it stands in the result.
+  Moving(const ChainPlan& plan, size_t picture);
 
   /// Rows of x_min, y_min, x_max, y_max; `kept` gets 1 or 0 for each. Those that are dropped hold anything.
   void boxes(std::span<float> rows, std::vector<uint8_t>& kept) const;
@@ -34,15 +36,19 @@ class Moving {
   void points(std::span<float> rows) const;
   /// Of a mask of the whole source picture, one channel; `out` has the plan's size.
   void mask(const ConstImageView& source, const ImageView& out, uint8_t fill) const;
+  /// The same, but leaves alone what comes from outside of the picture.
+  void paint_mask(const ConstImageView& source, const ImageView& out) const;
 
  private:
   struct Step {
     Movement movement;
-    ImageSize in;
-    ImageSize out;
+    Region in;  // what is seen of the input, and of the output
+    Region out;
     const Op* judge = nullptr;  // null: it drops no box
     const OpDraw* draw = nullptr;
   };
+
+  void add(const ChainPlan& plan);
 
   std::vector<Step> steps_;  // those that move or drop something
   ImageSize source_;

@@ -134,6 +134,7 @@ struct OpTraits {
   bool is_mirror = false;    // an active draw swaps left and right and does no more: the chain does it
   bool takes_turns = false;  // plan looks at draw.turn
   bool drops_boxes = false;  // Op::keeps is asked
+  bool joins = false;        // a JoinOp (join.h): puts several pictures into one
   bool blends = false;       // shows the picture at several places at once: nothing can move with it
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dlpipe/base/counter.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/pipeline/bench.h"
 #include "dlpipe/pipeline/plan.h"
 #include "dlpipe/pipeline/sample_worker.h"
@@ -62,15 +63,22 @@ class Bench {
   std::span<SamplePlan> plans() {
     return std::span(slot->plans).subspan(0, static_cast<size_t>(slot->meta.range.count));
   }
-  Status read(const SamplePlan& plan, std::span<const std::byte>* image) {
+  Status read(const PlannedRecord& plan, std::span<const std::byte>* image) {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_.read(plan));
     DLPIPE_ASSIGN_OR_RETURN(*image, data::image_bytes(*setup->dataset, record));
     return {};
   }
   Status decode(const SamplePlan& plan, std::span<const std::byte> image, const ImageView& out,
                 ConstImageView* pixels) {
-    DLPIPE_ASSIGN_OR_RETURN(*pixels, decoder_.decode(plan, image, out));
+    return decode(plan, plan.chain, image, out, pixels);
+  }
+  Status decode(const PlannedRecord& record, const augment::ChainPlan& chain,
+                std::span<const std::byte> image, const ImageView& out, ConstImageView* pixels) {
+    DLPIPE_ASSIGN_OR_RETURN(*pixels, decoder_.decode(record, chain, image, out));
     return {};
+  }
+  Status apply_joined(const SamplePlan& plan, augment::PictureSource& source, const ImageView& out) {
+    return augmenter_.apply_joined(plan, source, out);
   }
   Status apply(const SamplePlan& plan, const ConstImageView& pixels, const ImageView& out) {
     return augmenter_.apply(plan, pixels, out);
@@ -131,6 +139,46 @@ Status timed(Lap& lap, Work work) {
   return status;
 }
 
+/// Reads and decodes a joined plan's pictures, and times it.
+class TimedSource : public augment::PictureSource {
+ public:
+  TimedSource(Bench& bench, const SamplePlan& plan, Lap& reader, Lap& decoder)
+      : bench_(bench), plan_(plan), reader_(reader), decoder_(decoder) {}
+  Result<ConstImageView> pixels(size_t k, const augment::ChainPlan& chain, const ImageView& out) override {
+    const PlannedRecord& record = plan_.record(k);
+    std::span<const std::byte> image;
+    ConstImageView pixels;
+    DLPIPE_RETURN_IF_ERROR(timed(reader_, [&] { return bench_.read(record, &image); }));
+    DLPIPE_RETURN_IF_ERROR(
+        timed(decoder_, [&] { return bench_.decode(record, chain, image, out, &pixels); }));
+    decoded_ += int64_t{pixels.width} * pixels.height * pixels.channels;
+    return pixels;
+  }
+  int64_t decoded() const { return decoded_; }
+
+ private:
+  Bench& bench_;
+  const SamplePlan& plan_;
+  Lap& reader_;
+  Lap& decoder_;
+  int64_t decoded_ = 0;  // bytes
+};
+
+/// All three stages of a joined plan.
+Status run_joined(Bench& bench, const SamplePlan& plan, const ImageView& out, Lap& reader, Lap& decoder,
+                  Lap& augmenter) {
+  const int64_t before_ns = reader.ns + decoder.ns;
+  TimedSource source(bench, plan, reader, decoder);
+  const Status status = timed(augmenter, [&] { return bench.apply_joined(plan, source, out); });
+  augmenter.ns -= reader.ns + decoder.ns - before_ns;
+  if (!status.ok()) return status;
+  for (size_t k = 0; k < plan.records(); ++k) reader.bytes += plan.record(k).header.size_bytes;
+  ++reader.samples;
+  decoder.add(source.decoded());
+  augmenter.add(int64_t{out.width} * out.height * out.channels);
+  return status;
+}
+
 }  // namespace
 
 Result<std::vector<StageRate>> bench_stages(const LoaderOptions& options, double seconds) {
@@ -145,6 +193,11 @@ Result<std::vector<StageRate>> bench_stages(const LoaderOptions& options, double
     prefault.samples += std::ssize(plans);
     for (size_t i = 0; i < plans.size(); ++i) {
       const ImageView out = bench->slot->image(static_cast<int64_t>(i));
+      if (plans[i].chain.is_joined()) {
+        const Status status = run_joined(*bench, plans[i], out, reader, decoder, augmenter);
+        if (!status.ok() && !is_bad_record(status)) return status;
+        continue;
+      }
       std::span<const std::byte> image;
       ConstImageView pixels;
       Status status = timed(reader, [&] { return bench->read(plans[i], &image); });
@@ -164,6 +217,11 @@ Result<std::vector<StageRate>> bench_stages(const LoaderOptions& options, double
 
 Result<DecodeBench> bench_decode(const LoaderOptions& options, double seconds) {
   DLPIPE_ASSIGN_OR_RETURN(const std::unique_ptr<Bench> bench, Bench::open(options));
+  const augment::OpRecord* const join = bench->setup->chain.find(&augment::OpTraits::joins);
+  if (join != nullptr) {
+    return misuse("bench", "regions are decoded picture by picture, and ", join->name,
+                  " puts several into one; leave it out");
+  }
   DecodeBench result;
   Lap full, region;
   int64_t stored_bytes = 0;

@@ -1,8 +1,12 @@
 #include "dlpipe/pipeline/plan.h"
 
+#include <array>
+
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::pipeline {
+
+static constexpr size_t kMostPictures = 16;  // that one op joins
 
 Status Planner::plan_portion(const BatchRange& range, int64_t first, std::span<SamplePlan> plans) const {
   const Sampler::Order order = sampler_.order(range.epoch);
@@ -20,24 +24,55 @@ Status Planner::plan_portion(const BatchRange& range, int64_t first, std::span<S
   return {};
 }
 
-Status Planner::plan_substitute(const SamplePlan& bad, int32_t attempt, SamplePlan& out) const {
+Status Planner::plan_substitute(const SamplePlan& bad, int32_t attempt, bool keeps_own,
+                                SamplePlan& out) const {
   SampleKey key = bad.key;
   key.attempt = attempt;
-  return fill(sampler_.substitute(key.epoch, key.position, attempt), key, out);
+  const int64_t sample = keeps_own ? bad.sample : sampler_.substitute(key.epoch, key.position, attempt);
+  return fill(sample, key, out);
+}
+
+Status Planner::fill_record(int64_t sample, PlannedRecord& out) const {
+  out.sample = sample;
+  DLPIPE_ASSIGN_OR_RETURN(out.header, dataset_.header(sample));
+  out.has_bad_header =
+      channels_ > 0 && (out.header.width < 1 || out.header.height < 1 || out.header.orientation > 8);
+  return {};
 }
 
 Status Planner::fill(int64_t sample, const SampleKey& key, SamplePlan& out) const {
   out.key = key;
   out.key.sample = sample;
-  out.sample = sample;
-  DLPIPE_ASSIGN_OR_RETURN(out.header, dataset_.header(sample));
+  out.others.clear();
+  DLPIPE_RETURN_IF_ERROR(fill_record(sample, out));
   if (channels_ == 0) return {};
-  out.has_bad_header = out.header.width < 1 || out.header.height < 1 || out.header.orientation > 8;
-  if (out.has_bad_header) return {};
-  const Status planned = chain_.plan({out.header.width, out.header.height, channels_}, out.key, out.chain);
-  if (planned.ok()) return {};
-  return planned.with_context(concat("[loader] sample ", sample, " (", out.header.width, "x",
-                                     out.header.height, ") of ", dataset_.directory(), ": "));
+  std::array<augment::PlannedPicture, kMostPictures> pictures;
+  const auto others = static_cast<size_t>(chain_.others(out.key));
+  if (others > 0) {
+    if (others >= kMostPictures) {
+      return Status(ErrorCode::kUnsupported, concat("[loader] an op of the chain joins ", others + 1,
+                                                    " pictures; the most is ", kMostPictures));
+    }
+    std::array<int64_t, kMostPictures> samples{};
+    sampler_.companions(key.epoch, key.position, key.attempt, std::span(samples).first(others));
+    out.others.resize(others);
+    for (size_t k = 0; k < others; ++k) DLPIPE_RETURN_IF_ERROR(fill_record(samples[k], out.others[k]));
+  }
+  bool is_bad = false;
+  for (size_t k = 0; k <= others; ++k) {
+    const PlannedRecord& record = out.record(k);
+    pictures[k] = {{record.header.width, record.header.height, channels_}, record.sample};
+    is_bad = is_bad || record.has_bad_header;
+  }
+  if (is_bad) return {};
+  const Status planned = chain_.plan(std::span(pictures).first(others + 1), out.key, out.chain);
+  if (!planned.ok()) {
+    return planned.with_context(concat("[loader] sample ", sample, " (", out.header.width, "x",
+                                       out.header.height, ") of ", dataset_.directory(), ": "));
+  }
+  for (const PlannedRecord& other : out.others)  // the batch's chain covers the sample's own
+    out.chain.hash = philox_mix(out.chain.hash, other.header.checksum);
+  return {};
 }
 
 }  // namespace dlpipe::pipeline

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/base/error.h"
@@ -17,14 +18,25 @@
 
 namespace dlpipe::pipeline {
 
-struct SamplePlan {
-  SampleKey key;        // seed, epoch, position, attempt: names every draw
-  int64_t sample = -1;  // record of the dataset
+/// A record that is read.
+struct PlannedRecord {
+  int64_t sample = -1;  // of the dataset
   data::RecordHeader header;
-  bool has_bad_header = false;  // a picture that can't be: a bad record, without a plan
-  augment::ChainPlan chain;     // unused when the dataset has no image
+  bool has_bad_header = false;  // a picture that can't be: a bad record, and no chain is planned
   /// Where the record stands in the map; the prefault stage finds it.
   std::span<const std::byte> stored = {};
+};
+
+/// The record is the sample's own.
+struct SamplePlan : PlannedRecord {
+  SampleKey key;             // seed, epoch, position, attempt: names every draw
+  augment::ChainPlan chain;  // unused when the dataset has no image
+  /// Where an op joins several pictures (augment/join.h), the records of the others: of chain.pictures from the second on.
+  std::vector<PlannedRecord> others;
+
+  size_t records() const { return 1 + others.size(); }
+  const PlannedRecord& record(size_t i) const { return i == 0 ? *this : others[i - 1]; }
+  PlannedRecord& record(size_t i) { return i == 0 ? *this : others[i - 1]; }
 };
 
 class Planner {
@@ -35,11 +47,13 @@ class Planner {
 
   /// plans[i] for the positions range.first + first + i.
   Status plan_portion(const BatchRange& range, int64_t first, std::span<SamplePlan> plans) const;
-  /// The stand-in for `bad` at `attempt` (1, 2, ...): another sample at the same position.
-  Status plan_substitute(const SamplePlan& bad, int32_t attempt, SamplePlan& out) const;
+  /// The stand-in for `bad` at `attempt` (1, 2, ...): another sample at the same position, or the same one with other pictures
+  /// beside it where `keeps_own`.
+  Status plan_substitute(const SamplePlan& bad, int32_t attempt, bool keeps_own, SamplePlan& out) const;
 
  private:
   Status fill(int64_t sample, const SampleKey& key, SamplePlan& out) const;
+  Status fill_record(int64_t sample, PlannedRecord& out) const;
 
   const data::Dataset& dataset_;
   const augment::Chain& chain_;

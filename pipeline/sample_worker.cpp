@@ -80,7 +80,8 @@ int64_t SampleWorker::process(Slot& slot, const Portion& portion, double expecte
 Status SampleWorker::do_sample(Slot& slot, int64_t i) {
   clock_.begin_sample();
   const SamplePlan& plan = slot.plans[static_cast<size_t>(i)];
-  Status status = produce(plan, slot, i);
+  size_t at_fault = 0;
+  Status status = produce(plan, slot, i, &at_fault);
   if (status.ok()) {
     finish_sample(plan, slot, i);
     return status;
@@ -88,42 +89,92 @@ Status SampleWorker::do_sample(Slot& slot, int64_t i) {
   if (!is_bad_record(status)) return status;
   switch (slot.setup().options.on_bad) {
     case OnBadRecord::kSubstitute:
-      return replace(slot, i, std::move(status));
+      return replace(slot, i, at_fault, std::move(status));
     case OnBadRecord::kDrop:
-      drop(slot, i, status);
+      drop(slot, i, at_fault, status);
       return {};
     case OnBadRecord::kStop:
       break;
   }
   return status.with_context(
-      concat("[loader] bad sample ", plan.sample, " of ", slot.setup().options.data, ": "));
+      concat("[loader] bad sample ", plan.record(at_fault).sample, " of ", slot.setup().options.data, ": "));
 }
 
 // Reader, decoder, augmenter: one sample's way from the map into the slot. The picture is the last of it:
 // what goes to the device doesn't come back.
-Status SampleWorker::produce(const SamplePlan& plan, Slot& slot, int64_t i) {
+Status SampleWorker::produce(const SamplePlan& plan, Slot& slot, int64_t i, size_t* at_fault) {
   const Setup& setup = slot.setup();
-  DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_.read(plan));
-  read_bytes_ += plan.header.size_bytes;
-  clock_.lap(Stage::kReader);
-  if (setup.image_field >= 0 && plan.has_bad_header) {
-    return Status(ErrorCode::kCorrupt,
-                  concat("[loader] the header table gives sample ", plan.sample, " ", plan.header.width, "x",
-                         plan.header.height, " pixels and orientation ", int{plan.header.orientation}));
+  // A header that can't be comes behind its record: what is damaged is said first.
+  bool has_bad_header = false;
+  for (size_t k = 0; k < plan.records(); ++k)
+    has_bad_header = has_bad_header || plan.record(k).has_bad_header;
+  for (size_t k = 0; k < plan.records(); ++k) {
+    *at_fault = k;
+    const PlannedRecord& planned = plan.record(k);
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_.read(planned));
+    read_bytes_ += planned.header.size_bytes;
+    clock_.lap(Stage::kReader);
+    if (setup.image_field >= 0 && planned.has_bad_header) {
+      return Status(ErrorCode::kCorrupt, concat("[loader] the header table gives sample ", planned.sample,
+                                                " ", planned.header.width, "x", planned.header.height,
+                                                " pixels and orientation ", int{planned.header.orientation}));
+    }
+    if (has_bad_header) continue;  // it is another one's, and nothing is planned
+    DLPIPE_RETURN_IF_ERROR(fields_.put(plan, k, record, slot, i));
+    if (setup.image_field >= 0 && !plan.chain.is_joined())
+      DLPIPE_RETURN_IF_ERROR(produce_picture(plan, record, slot, i));
   }
-  DLPIPE_RETURN_IF_ERROR(fields_.put(plan, record, slot, i));
-  if (setup.image_field >= 0) {
-    const ImageView out = image(slot, i);
-    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> image,
-                            data::image_bytes(*setup.dataset, record));
-    if (sender_ != nullptr && send(plan, image, slot, i)) return {};
-    DLPIPE_ASSIGN_OR_RETURN(const ConstImageView pixels, decoder_.decode(plan, image, out));
-    decoded_bytes_ += int64_t{pixels.width} * pixels.height * pixels.channels;
-    clock_.lap(Stage::kDecoder);
-    DLPIPE_RETURN_IF_ERROR(augmenter_.apply(plan, pixels, out));
-    if (!bytes_.empty()) setup.floats->convert(out.data, slot.sample(setup.image_field, i));
-  }
+  if (setup.image_field >= 0 && plan.chain.is_joined())
+    DLPIPE_RETURN_IF_ERROR(produce_joined(plan, slot, i, at_fault));
   clock_.lap(Stage::kAugmenter);
+  return {};
+}
+
+Status SampleWorker::produce_picture(const SamplePlan& plan, std::span<const std::byte> record, Slot& slot,
+                                     int64_t i) {
+  const Setup& setup = slot.setup();
+  const ImageView out = image(slot, i);
+  DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> image, data::image_bytes(*setup.dataset, record));
+  if (sender_ != nullptr && send(plan, image, slot, i)) return {};
+  DLPIPE_ASSIGN_OR_RETURN(const ConstImageView pixels, decoder_.decode(plan, plan.chain, image, out));
+  decoded_bytes_ += int64_t{pixels.width} * pixels.height * pixels.channels;
+  clock_.lap(Stage::kDecoder);
+  DLPIPE_RETURN_IF_ERROR(augmenter_.apply(plan, pixels, out));
+  if (!bytes_.empty()) setup.floats->convert(out.data, slot.sample(setup.image_field, i));
+  return {};
+}
+
+// Records are read once more: what a compressed one gives is there until the next is read.
+Status SampleWorker::produce_joined(const SamplePlan& plan, Slot& slot, int64_t i, size_t* at_fault) {
+  class Source : public augment::PictureSource {
+   public:
+    Source(SampleWorker& worker, const SamplePlan& plan, size_t* at_fault)
+        : worker_(worker), plan_(plan), at_fault_(at_fault) {}
+    Result<ConstImageView> pixels(size_t k, const augment::ChainPlan& chain, const ImageView& out) override {
+      *at_fault_ = k;
+      worker_.clock_.lap(Stage::kAugmenter);  // of the picture before
+      const PlannedRecord& planned = plan_.record(k);
+      DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, worker_.reader_.read(planned));
+      DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> image,
+                              data::image_bytes(*worker_.shared_.setup.dataset, record));
+      worker_.clock_.lap(Stage::kReader);
+      DLPIPE_ASSIGN_OR_RETURN(const ConstImageView pixels,
+                              worker_.decoder_.decode(planned, chain, image, out));
+      worker_.decoded_bytes_ += int64_t{pixels.width} * pixels.height * pixels.channels;
+      worker_.clock_.lap(Stage::kDecoder);
+      return pixels;
+    }
+
+   private:
+    SampleWorker& worker_;
+    const SamplePlan& plan_;
+    size_t* at_fault_;
+  };
+  const Setup& setup = slot.setup();
+  const ImageView out = image(slot, i);
+  Source source(*this, plan, at_fault);
+  DLPIPE_RETURN_IF_ERROR(augmenter_.apply_joined(plan, source, out));
+  if (!bytes_.empty()) setup.floats->convert(out.data, slot.sample(setup.image_field, i));
   return {};
 }
 
@@ -166,25 +217,33 @@ void SampleWorker::finish_sample(const SamplePlan& plan, Slot& slot, int64_t i) 
   }
 }
 
-Status SampleWorker::replace(Slot& slot, int64_t i, Status reason) {
+// Where another picture is at fault than the sample's own, the sample stays and the pictures beside it are drawn anew.
+Status SampleWorker::replace(Slot& slot, int64_t i, size_t at_fault, Status reason) {
   const SamplePlan& first = slot.plans[static_cast<size_t>(i)];
-  std::vector<Substitution> bad = {{first.key.position, first.sample, -1, 0, reason.message()}};
+  bool keeps_own = at_fault > 0;
+  std::vector<Substitution> bad = {
+      {first.key.position, first.record(at_fault).sample, -1, 0, reason.message()}};
+  std::vector<size_t> places = {at_fault};  // of bad
   for (int32_t attempt = 1; attempt <= kMaxAttempts; ++attempt) {
-    DLPIPE_RETURN_IF_ERROR(shared_.planner.plan_substitute(first, attempt, substitute_));
+    DLPIPE_RETURN_IF_ERROR(shared_.planner.plan_substitute(first, attempt, keeps_own, substitute_));
     size_t failed = 0;
     DLPIPE_RETURN_IF_ERROR(prefault_.touch({&substitute_, 1}, &failed));
-    reason = produce(substitute_, slot, i);
+    reason = produce(substitute_, slot, i, &at_fault);
     if (reason.ok()) {
       finish_sample(substitute_, slot, i);
-      for (Substitution& one : bad) {
-        one.used_sample = substitute_.sample;
-        one.attempt = attempt;
-        slot.add_substitution(std::move(one));
+      for (size_t b = 0; b < bad.size(); ++b) {
+        const size_t place = std::min(places[b], substitute_.others.size());
+        bad[b].used_sample = substitute_.record(place).sample;
+        bad[b].attempt = attempt;
+        slot.add_substitution(std::move(bad[b]));
       }
       return {};
     }
     if (!is_bad_record(reason)) return reason;
-    bad.push_back({first.key.position, substitute_.sample, -1, 0, reason.message()});  // a bad stand-in
+    bad.push_back({first.key.position, substitute_.record(at_fault).sample, -1, 0,
+                   reason.message()});  // a bad stand-in
+    places.push_back(at_fault);
+    keeps_own = keeps_own && at_fault > 0;
   }
   return Status(
       ErrorCode::kCorrupt,
@@ -193,7 +252,7 @@ Status SampleWorker::replace(Slot& slot, int64_t i, Status reason) {
              " substitutes drawn for it; run `dlpipe verify --decode` on it: ", bad.front().reason));
 }
 
-void SampleWorker::drop(Slot& slot, int64_t i, const Status& reason) {
+void SampleWorker::drop(Slot& slot, int64_t i, size_t at_fault, const Status& reason) {
   const auto at = static_cast<size_t>(i);
   const SamplePlan& plan = slot.plans[at];
   const Setup& setup = slot.setup();
@@ -210,7 +269,7 @@ void SampleWorker::drop(Slot& slot, int64_t i, const Status& reason) {
   slot.meta.weight[at] = 0.0f;
   slot.meta.sample_ids[at] = plan.sample;
   slot.hashes[at] = {Slot::kDropped, static_cast<uint64_t>(plan.sample), 0};
-  slot.add_substitution({plan.key.position, plan.sample, -1, 0, reason.message()});
+  slot.add_substitution({plan.key.position, plan.record(at_fault).sample, -1, 0, reason.message()});
 }
 
 }  // namespace dlpipe::pipeline

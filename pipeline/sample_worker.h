@@ -51,11 +51,14 @@ class SampleWorker {
  private:
   SampleWorker(const WorkerShared& shared, std::unique_ptr<data::Dataset::Reader> reader);
   Status do_sample(Slot& slot, int64_t i);
-  Status produce(const SamplePlan& plan, Slot& slot, int64_t i);
+  /// *at_fault: which of the plan's records is bad, where one is.
+  Status produce(const SamplePlan& plan, Slot& slot, int64_t i, size_t* at_fault);
+  Status produce_picture(const SamplePlan& plan, std::span<const std::byte> record, Slot& slot, int64_t i);
+  Status produce_joined(const SamplePlan& plan, Slot& slot, int64_t i, size_t* at_fault);
   /// False: the host has to decode it.
   bool send(const SamplePlan& plan, std::span<const std::byte> image, Slot& slot, int64_t i);
-  Status replace(Slot& slot, int64_t i, Status reason);
-  void drop(Slot& slot, int64_t i, const Status& reason);
+  Status replace(Slot& slot, int64_t i, size_t at_fault, Status reason);
+  void drop(Slot& slot, int64_t i, size_t at_fault, const Status& reason);
   /// Where the picture's bytes are made: in the slot, or here.
   ImageView image(const Slot& slot, int64_t i);
   void finish_sample(const SamplePlan& plan, Slot& slot, int64_t i);

@@ -13,6 +13,7 @@ namespace {
 // Streams of the seed that are not drawn by an op: the permutation's keys and the substitutes. Ops are
 // numbered from 0, so these stay clear of them.
 constexpr uint32_t kSubstituteStream = 0xffff;
+constexpr uint32_t kCompanionStream = 0xfffd;                // 0xfffe is mixing.cpp's
 constexpr uint64_t kPermutationStream = 0x7065726d75746500;  // "permute"
 constexpr uint64_t kSubsetStream = 0x7375627365740000;       // "subset"
 
@@ -123,6 +124,11 @@ int64_t Sampler::consumed(int64_t epoch, int64_t index) const {
 int64_t Sampler::substitute(int64_t epoch, int64_t position, int32_t attempt) const {
   RandomStream rng({options_.seed, epoch, position, attempt}, kSubstituteStream);
   return options_.subset.sample(below(rng, options_.subset.count()));
+}
+
+void Sampler::companions(int64_t epoch, int64_t position, int32_t attempt, std::span<int64_t> others) const {
+  RandomStream rng({options_.seed, epoch, position, attempt}, kCompanionStream);
+  for (int64_t& other : others) other = options_.subset.sample(below(rng, options_.subset.count()));
 }
 
 }  // namespace dlpipe::pipeline

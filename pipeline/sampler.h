@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace dlpipe::pipeline {
@@ -112,6 +113,9 @@ class Sampler {
   /// What stands in for a bad sample at `position`: uniform over the subset, keyed by the attempt (1, 2,
   /// ...).
   int64_t substitute(int64_t epoch, int64_t position, int32_t attempt) const;
+  /// The samples whose pictures stand beside that of `position` where an op joins several: others[k - 1] is picture k's,
+  /// uniform over the subset.
+  void companions(int64_t epoch, int64_t position, int32_t attempt, std::span<int64_t> others) const;
 
  private:
   int64_t global_batch() const { return options_.batch * options_.world; }

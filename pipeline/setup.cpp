@@ -113,6 +113,7 @@ Status check_uses(const Setup& setup) {
                   " has no image field");
   using Kind = data::FieldKind;
   const augment::OpRecord* const blend = setup.chain.find(&augment::OpTraits::blends);
+  const augment::OpRecord* const join = setup.chain.find(&augment::OpTraits::joins);
   for (const data::Field& field : setup.fields) {
     const bool is_there = std::any_of(setup.fields.begin(), setup.fields.end(),
                                       [&](const data::Field& one) { return one.name == field.of; });
@@ -125,6 +126,13 @@ Status check_uses(const Setup& setup) {
                     ", which shows a picture at several places at once, and the field '", field.name,
                     "' of kind ", data::field_kind_name(field.kind),
                     " can't move with it; leave one of them out");
+    const bool is_single =
+        field.kind == Kind::kLabel || (field.of.empty() && !moves && field.kind != Kind::kImage &&
+                                       field.kind != Kind::kLabels && field.kind != Kind::kBytes);
+    if (join != nullptr && is_single)
+      return misuse("loader", "--augment has ", join->name,
+                    ", which puts several pictures into one, and of the field '", field.name, "' of kind ",
+                    data::field_kind_name(field.kind), " a picture has one; leave one of them out");
   }
   if (!setup.mixing.is_on()) return {};
   if (setup.image_field < 0) {

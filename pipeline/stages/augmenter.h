@@ -22,6 +22,10 @@ class Augmenter {
     if (pixels.data == out.data) return {};
     return chain_.apply(plan.chain, pixels, out, scratch_);
   }
+  /// The same of a joined plan.
+  Status apply_joined(const SamplePlan& plan, augment::PictureSource& source, const ImageView& out) {
+    return chain_.apply_joined(plan.chain, source, out, scratch_);
+  }
   size_t scratch_bytes() const { return scratch_.bytes(); }
 
  private:

@@ -29,12 +29,12 @@ bool inside(const Region& region, const data::ImageInfo& info) {
 
 }  // namespace
 
-Result<ConstImageView> RegionDecoder::decode(const SamplePlan& plan, std::span<const std::byte> image,
-                                             const ImageView& out) {
-  const Region& region = plan.chain.source_region;
-  const data::ImageInfo planned = info_of(plan.header);
+Result<ConstImageView> RegionDecoder::decode(const PlannedRecord& record, const augment::ChainPlan& chain,
+                                             std::span<const std::byte> image, const ImageView& out) {
+  const Region& region = chain.source_region;
+  const data::ImageInfo planned = info_of(record.header);
   DLPIPE_RETURN_IF_ERROR(data::check_pixels(planned, max_pixels_));  // before their memory is asked for
-  if (plan.header.layout == data::ImageLayout::kRaw && plan.header.orientation <= 1) {
+  if (record.header.layout == data::ImageLayout::kRaw && record.header.orientation <= 1) {
     DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_raw(image));
     if (info.channels == channels_ && inside(region, info)) {
       const ptrdiff_t stride = ptrdiff_t{info.width} * info.channels;
@@ -44,7 +44,7 @@ Result<ConstImageView> RegionDecoder::decode(const SamplePlan& plan, std::span<c
     }
   }
   ImageView pixels = out;
-  if (!plan.chain.is_copy()) {
+  if (!chain.is_copy()) {
     const size_t row_bytes = static_cast<size_t>(region.width) * static_cast<size_t>(channels_);
     const size_t bytes = row_bytes * static_cast<size_t>(region.height);
     if (pixels_.size() < bytes) pixels_.resize(bytes);
@@ -52,9 +52,9 @@ Result<ConstImageView> RegionDecoder::decode(const SamplePlan& plan, std::span<c
   }
   const Status decoded = decoder_.decode_oriented(image, planned, region, pixels);
   if (decoded.code() == ErrorCode::kMisuse)  // the region is right for the row, so the row is wrong
-    return Status(ErrorCode::kCorrupt,
-                  concat("[loader] the header table gives sample ", plan.sample, " ", plan.header.width, "x",
-                         plan.header.height, " pixels, which its image doesn't have: ", decoded.message()));
+    return Status(ErrorCode::kCorrupt, concat("[loader] the header table gives sample ", record.sample, " ",
+                                              record.header.width, "x", record.header.height,
+                                              " pixels, which its image doesn't have: ", decoded.message()));
   DLPIPE_RETURN_IF_ERROR(decoded);
   return ConstImageView(pixels);
 }

@@ -20,10 +20,10 @@ class RegionDecoder {
  public:
   explicit RegionDecoder(const Setup& setup);
 
-  /// plan.chain.source_region of `image`. The answer lies in this object's scratch, or in the record itself
+  /// chain.source_region of `image`, the picture of `record`. The answer lies in this object's scratch, or in the record itself
   /// where raw pixels can be used as they stand, or is `out` where the chain has nothing left to do.
-  Result<ConstImageView> decode(const SamplePlan& plan, std::span<const std::byte> image,
-                                const ImageView& out);
+  Result<ConstImageView> decode(const PlannedRecord& record, const augment::ChainPlan& chain,
+                                std::span<const std::byte> image, const ImageView& out);
   size_t scratch_bytes() const { return decoder_.scratch_bytes() + pixels_.capacity(); }
 
  private:

@@ -22,21 +22,26 @@ class FieldMover {
  public:
   explicit FieldMover(const Setup& setup);
 
-  /// kCorrupt where a field hasn't the size that its schema says.
-  Status put(const SamplePlan& plan, std::span<const std::byte> record, Slot& slot, int64_t i);
+  /// kCorrupt where a field hasn't the size that its schema says. Of a joined plan once for each picture, in order: boxes,
+  /// points, what is of them, masks and multi-labels come together, all else is the sample's own.
+  Status put(const SamplePlan& plan, size_t picture, std::span<const std::byte> record, Slot& slot,
+             int64_t i);
   size_t scratch_bytes() const { return masks_.scratch_bytes(); }
 
  private:
-  Status put_mask(size_t field, std::span<const std::byte> bytes, const SamplePlan& plan, Slot& slot,
-                  int64_t i);
-  Status put_ragged(size_t field, std::span<const std::byte> bytes, const SamplePlan& plan, Slot& slot,
-                    int64_t i);
+  Status put_mask(size_t field, std::span<const std::byte> bytes, const SamplePlan& plan, size_t picture,
+                  Slot& slot, int64_t i);
+  Status put_ragged(size_t field, std::span<const std::byte> bytes, const SamplePlan& plan, size_t picture,
+                    Slot& slot, int64_t i);
+  /// Whether a joined picture has it of all pictures.
+  bool is_gathered(size_t field) const;
 
   const Setup& setup_;
   std::vector<size_t> order_;               // of the schema's fields: boxes first, without image and label
   std::vector<int> boxes_of_;               // [schema] the field of boxes that it is of; -1: none
   bool moves_ = false;                      // there is a picture, and what moves with it
   std::vector<std::vector<uint8_t>> kept_;  // [schema] of a field of boxes: which are left
+  std::vector<std::byte> rows_;             // of one picture
   std::vector<float> numbers_;
   data::MaskDecoder masks_;
 };

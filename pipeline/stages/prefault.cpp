@@ -30,8 +30,10 @@ Prefault::Prefault(const Setup& setup, const MappedFile& file, data::Dataset::Re
 void Prefault::make_room(std::span<SamplePlan> plans, int64_t sequence, int64_t live, int64_t most_bytes) {
   if (!granule_touched_ns_.empty()) return;  // the whole file is small beside the ceiling
   for (const SamplePlan& plan : plans) {
-    const auto stored = reader_.stored(plan.sample);
-    if (stored.ok()) window_.enter(sequence, *stored);  // touch() tells what is wrong
+    for (size_t k = 0; k < plan.records(); ++k) {
+      const auto stored = reader_.stored(plan.record(k).sample);
+      if (stored.ok()) window_.enter(sequence, *stored);  // touch() tells what is wrong
+    }
   }
   window_.shrink(live, most_bytes);
 }
@@ -52,9 +54,11 @@ Status Prefault::touch(std::span<SamplePlan> plans, size_t* failed) {
   int64_t bytes = 0;
   for (size_t i = 0; i < plans.size(); ++i) {
     *failed = i;
-    keep_below_ceiling();
-    DLPIPE_RETURN_IF_ERROR(touch_one(plans[i]));
-    bytes += static_cast<int64_t>(plans[i].stored.size());
+    for (size_t k = 0; k < plans[i].records(); ++k) {
+      keep_below_ceiling();
+      DLPIPE_RETURN_IF_ERROR(touch_one(plans[i].record(k)));
+      bytes += static_cast<int64_t>(plans[i].record(k).stored.size());
+    }
   }
   counters_.bytes.add(bytes);
   return {};
@@ -64,20 +68,23 @@ Status Prefault::touch(std::span<SamplePlan> plans, size_t* failed) {
 Status Prefault::locate(std::span<SamplePlan> plans, size_t* failed) {
   for (size_t i = 0; i < plans.size(); ++i) {
     *failed = i;
-    DLPIPE_ASSIGN_OR_RETURN(plans[i].stored, reader_.stored(plans[i].sample));
-    if (granule_touched_ns_.empty()) file_.prefetch(plans[i].stored);
+    for (size_t k = 0; k < plans[i].records(); ++k) {
+      PlannedRecord& record = plans[i].record(k);
+      DLPIPE_ASSIGN_OR_RETURN(record.stored, reader_.stored(record.sample));
+      if (granule_touched_ns_.empty()) file_.prefetch(record.stored);
+    }
   }
   return {};
 }
 
-Status Prefault::touch_one(const SamplePlan& plan) {
+Status Prefault::touch_one(const PlannedRecord& record) {
   auto pause = std::chrono::milliseconds(10);
   for (int attempt = 1;; ++attempt) {
-    Status status = touch_once(plan);
+    Status status = touch_once(record);
     if (status.ok()) return status;
     if (attempt == kTries) {
-      return status.with_context(concat("[loader] sample ", plan.sample, " of ", setup_.dataset->directory(),
-                                        " could not be read in ", kTries,
+      return status.with_context(concat("[loader] sample ", record.sample, " of ",
+                                        setup_.dataset->directory(), " could not be read in ", kTries,
                                         " attempts; check the disk, then resume: "));
     }
     std::this_thread::sleep_for(pause);
@@ -85,11 +92,12 @@ Status Prefault::touch_one(const SamplePlan& plan) {
   }
 }
 
-Status Prefault::touch_once(const SamplePlan& plan) {
-  if (setup_.options.inject_read_error) DLPIPE_RETURN_IF_ERROR(setup_.options.inject_read_error(plan.sample));
-  DLPIPE_RETURN_IF_ERROR(granule_touched_ns_.empty() ? file_.populate(plan.stored)
-                                                     : touch_granules(plan.stored));
-  return reader_.load(plan.stored, plan.sample);
+Status Prefault::touch_once(const PlannedRecord& record) {
+  if (setup_.options.inject_read_error)
+    DLPIPE_RETURN_IF_ERROR(setup_.options.inject_read_error(record.sample));
+  DLPIPE_RETURN_IF_ERROR(granule_touched_ns_.empty() ? file_.populate(record.stored)
+                                                     : touch_granules(record.stored));
+  return reader_.load(record.stored, record.sample);
 }
 
 Status Prefault::touch_granules(std::span<const std::byte> stored) {

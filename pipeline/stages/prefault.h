@@ -35,8 +35,8 @@ class Prefault {
 
  private:
   Status locate(std::span<SamplePlan> plans, size_t* failed);
-  Status touch_one(const SamplePlan& plan);
-  Status touch_once(const SamplePlan& plan);
+  Status touch_one(const PlannedRecord& record);
+  Status touch_once(const PlannedRecord& record);
   void keep_below_ceiling();
   Status touch_granules(std::span<const std::byte> stored);
 

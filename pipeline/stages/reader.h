@@ -29,7 +29,7 @@ class RecordReader {
 
   /// The bytes of a prefaulted record: in the map, or for a compressed dataset in scratch until the next
   /// call. kCorrupt: the checksum or the record's form is wrong.
-  Result<std::span<const std::byte>> read(const SamplePlan& plan);
+  Result<std::span<const std::byte>> read(const PlannedRecord& planned);
 
  private:
   data::Dataset::Reader& reader_;

@@ -21,6 +21,7 @@ enum class Rule {
   kDrops,      // no pixel changes: boxes may be dropped
   kRefused,    // the picture stands at several places at once: OpTraits::blends
   kDescribes,  // of the whole batch: no op of one picture
+  kJoins,      // puts several pictures into one: its own test moves the fields of each
 };
 
 struct Row {
@@ -65,6 +66,7 @@ const std::map<std::string, Row>& rows() {
       {"iso_noise", {Rule::kStays, "iso_noise"}},
       {"jpeg", {Rule::kStays, "jpeg(40..90)"}},
       {"median_blur", {Rule::kStays, "median_blur"}},
+      {"mosaic", {Rule::kJoins, "mosaic(40)"}},
       {"motion_blur", {Rule::kStays, "motion_blur"}},
       {"normalize", {Rule::kDescribes, "normalize(0.5,0.5)"}},
       {"one_of", {Rule::kMoves, "one_of(hflip(1) | transpose(1) | rotate(20))"}},
@@ -224,7 +226,8 @@ TEST(Fields, EveryOpMovesThemAsItMovesPixels) {
     EXPECT_EQ(record.traits.blends, row.rule == Rule::kRefused);
     EXPECT_EQ(record.build_prep != nullptr, row.rule == Rule::kDescribes);
     EXPECT_EQ(record.traits.drops_boxes, row.rule == Rule::kDrops);
-    if (row.rule == Rule::kRefused) continue;
+    EXPECT_EQ(record.traits.joins, row.rule == Rule::kJoins);
+    if (row.rule == Rule::kRefused || row.rule == Rule::kJoins) continue;
     int judged = 0, moved = 0;
     for (int64_t epoch = 0; epoch < 12; ++epoch) {
       SCOPED_TRACE(epoch);

@@ -1,0 +1,254 @@
+// Pictures put together from several of the dataset (mosaic): the same bits however they are loaded, with the boxes, points,
+// labels and masks of all, and without the damaged ones.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dlpipe/augment/moving.h"
+#include "dlpipe/pipeline/sampler.h"
+#include "tests/base/device/simulated_device.h"
+#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/drawn_dataset.h"
+#include "tests/pipeline/loader_testing.h"
+
+namespace dlpipe::pipeline {
+namespace {
+
+constexpr int kSize = 48;
+constexpr int64_t kCount = 61;
+const std::set<int64_t> kDamaged = {3, 17, 22};
+
+class JoinedTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    dir_ = new data::TempDir;
+    const DrawnOptions drawn = {.count = kCount, .size = kSize, .object_fields = true, .mask_field = true};
+    write_drawn_dataset(*dir_ / "d", drawn);
+    DrawnOptions bad = drawn;
+    bad.truncated = kDamaged;
+    write_drawn_dataset(*dir_ / "bad", bad);
+    write_drawn_dataset(*dir_ / "sizes", {.count = kCount});
+    write_drawn_dataset(*dir_ / "packed",
+                        {.count = kCount, .records_per_value = 4, .zstd = true, .object_fields = true});
+    write_drawn_dataset(*dir_ / "coefficients",
+                        {.count = kCount, .layout = data::ImageLayout::kCoefficients});
+  }
+  static void TearDownTestSuite() { delete dir_; }
+  static LoaderOptions options(const std::string& name = "d") {
+    LoaderOptions options;
+    options.data = *dir_ / name;
+    options.augment = "hflip brightness(0.3) mosaic(40) rotate(10) center_crop(56)";
+    options.fields = {"image", "mask", "boxes", "kinds", "scores", "joints", "tags", "spots", "caption"};
+    options.batch = 8;
+    options.threads = 2;
+    options.seed = 3;
+    options.epochs = 2;
+    options.hash_pixels = true;
+    options.mask_fill = 255;
+    return options;
+  }
+  static LoaderOptions pictures_alone(const std::string& name) {
+    LoaderOptions o = options(name);
+    o.fields = {"image"};
+    return o;
+  }
+  static data::TempDir* dir_;
+};
+data::TempDir* JoinedTest::dir_ = nullptr;
+
+template <class T>
+std::vector<T> rows_of(const Batch& batch, const char* name, int64_t i) {
+  const BatchField& field = *batch.field(name);
+  const size_t row = field.spec->sample_bytes();
+  const auto begin = static_cast<size_t>(field.offsets[static_cast<size_t>(i)]) * row;
+  const auto end = static_cast<size_t>(field.offsets[static_cast<size_t>(i) + 1]) * row;
+  std::vector<T> rows((end - begin) / sizeof(T));
+  if (!rows.empty()) std::memcpy(rows.data(), field.data + begin, end - begin);
+  return rows;
+}
+
+void expect_same_everywhere(LoaderOptions o) {
+  o.threads = 1;
+  o.slots = 1;
+  const auto expected = read_hashes(*open_loader(o));
+  ASSERT_EQ(expected.size(), 14u);
+  EXPECT_NE(expected[0], expected[7]);
+  for (const int threads : {2, 3, 8}) {
+    o.threads = threads;
+    o.slots = threads;
+    EXPECT_EQ(read_hashes(*open_loader(o)), expected) << threads;
+  }
+  const auto first = open_loader(o);
+  read_hashes(*first, 5);
+  const SourceState state = first->state();
+  o.threads = 2;
+  const auto resumed = open_loader(o);
+  throw_if_error(resumed->seek(state));
+  EXPECT_EQ(read_hashes(*resumed), std::vector<uint64_t>(expected.begin() + 5, expected.end()));
+}
+
+TEST_F(JoinedTest, TheSameForAnyThreadsAndSlotsAndResumed) {
+  expect_same_everywhere(options());
+}
+
+TEST_F(JoinedTest, TheSameWhereSomeAreDamaged) {
+  expect_same_everywhere(options("bad"));
+}
+
+TEST_F(JoinedTest, TheSameForManySizesAndInEveryLayout) {
+  expect_same_everywhere(pictures_alone("sizes"));
+  expect_same_everywhere(pictures_alone("packed"));
+  LoaderOptions jpegs = pictures_alone("sizes"), coefficients = pictures_alone("coefficients");
+  const auto a = open_loader(jpegs);
+  const auto b = open_loader(coefficients);
+  while (const auto batch = value_or_throw(a->next())) {
+    const auto same = value_or_throw(b->next());
+    const size_t bytes = batch->field("image")->spec->sample_bytes() * 8;
+    EXPECT_EQ(std::memcmp(batch->field("image")->data, same->field("image")->data, bytes), 0);
+    throw_if_error(a->release(*batch));
+    throw_if_error(b->release(*same));
+  }
+}
+
+TEST_F(JoinedTest, BatchesHoldTheFieldsOfAllPictures) {
+  const LoaderOptions o = options();
+  const augment::Chain chain = value_or_throw(augment::Chain::parse(o.augment));
+  const Sampler sampler({.subset = Subset::all(kCount), .batch = 8, .seed = o.seed});
+  const auto loader = open_loader(o);
+  size_t boxes_of_others = 0;
+  while (const auto batch = value_or_throw(loader->next())) {
+    for (int64_t i = 0; i < batch->count; ++i) {
+      const int64_t position = batch->index * 8 + i;
+      std::array<int64_t, 4> samples = {batch->sample_ids[static_cast<size_t>(i)]};
+      sampler.companions(batch->epoch, position, 0, std::span(samples).last(3));
+      std::vector<augment::PlannedPicture> pictures;
+      for (const int64_t sample : samples) pictures.push_back({{kSize, kSize, 3}, sample});
+      augment::ChainPlan plan;
+      throw_if_error(chain.plan(pictures, {o.seed, batch->epoch, position, 0, samples[0]}, plan));
+      std::vector<float> boxes, scores, joints, spots;
+      std::vector<int64_t> kinds;
+      std::set<int64_t> tags;
+      std::vector<uint8_t> mask(56 * 56, 255);
+      for (size_t k = 0; k < samples.size(); ++k) {
+        const augment::Moving moving(plan, k);
+        DrawnObjects objects = drawn_objects(samples[k], kSize, kSize);
+        std::vector<uint8_t> kept;
+        moving.boxes(objects.boxes, kept);
+        moving.points(objects.joints);
+        moving.points(objects.spots);
+        spots.insert(spots.end(), objects.spots.begin(), objects.spots.end());
+        if (plan.pictures[k].needed.width > 0) tags.insert(objects.tags.begin(), objects.tags.end());
+        for (size_t b = 0; b < kept.size(); ++b) {
+          if (kept[b] == 0) continue;
+          boxes_of_others += k > 0 ? 1 : 0;
+          kinds.push_back(objects.kinds[b]);
+          scores.push_back(objects.scores[b]);
+          boxes.insert(boxes.end(), objects.boxes.begin() + 4 * b, objects.boxes.begin() + 4 * b + 4);
+          joints.insert(joints.end(), objects.joints.begin() + 6 * b, objects.joints.begin() + 6 * b + 6);
+        }
+        if (samples[k] % 10 == 4) continue;
+        const std::vector<uint8_t> drawn = drawn_mask(samples[k], kSize, kSize);
+        moving.paint_mask({drawn.data(), kSize, kSize, 1, kSize}, {mask.data(), 56, 56, 1, 56});
+      }
+      EXPECT_EQ(rows_of<float>(*batch, "boxes", i), boxes);
+      EXPECT_EQ(rows_of<int64_t>(*batch, "kinds", i), kinds);
+      EXPECT_EQ(rows_of<float>(*batch, "joints", i), joints);
+      EXPECT_EQ(rows_of<float>(*batch, "spots", i), spots);
+      const std::vector<int64_t> seen = rows_of<int64_t>(*batch, "tags", i);
+      EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()), tags);
+      EXPECT_EQ(seen.size(), tags.size());
+      const std::vector<char> caption = rows_of<char>(*batch, "caption", i);
+      EXPECT_EQ(std::string(caption.begin(), caption.end()), drawn_objects(samples[0], kSize, kSize).caption);
+      EXPECT_EQ(std::memcmp(batch->field("mask")->data + static_cast<size_t>(i) * mask.size(), mask.data(),
+                            mask.size()),
+                0);
+    }
+    throw_if_error(loader->release(*batch));
+  }
+  EXPECT_GT(boxes_of_others, 20u);
+}
+
+TEST_F(JoinedTest, WhereAnotherPictureIsDamagedTheSampleStays) {
+  const auto loader = open_loader(options("bad"));
+  const auto whole = open_loader(options());
+  std::set<int64_t> bad;
+  int kept = 0;
+  while (const auto batch = value_or_throw(loader->next())) {
+    const auto undamaged = value_or_throw(whole->next());
+    for (const Substitution& one : batch->substitutions) {
+      bad.insert(one.bad_sample);
+      EXPECT_TRUE(kDamaged.contains(one.bad_sample)) << one.bad_sample;
+      EXPECT_FALSE(kDamaged.contains(one.used_sample)) << one.used_sample;
+      const auto i = static_cast<size_t>(one.position - batch->index * 8);
+      const int64_t own = undamaged->sample_ids[i];
+      if (kDamaged.contains(own)) continue;
+      EXPECT_EQ(batch->sample_ids[i], own);
+      ++kept;
+    }
+    for (const int64_t sample : batch->sample_ids) EXPECT_FALSE(kDamaged.contains(sample));
+    throw_if_error(loader->release(*batch));
+    throw_if_error(whole->release(*undamaged));
+  }
+  EXPECT_EQ(bad, kDamaged);
+  EXPECT_GT(kept, 5);
+}
+
+TEST_F(JoinedTest, DroppedAndStoppedNameTheDamagedOne) {
+  LoaderOptions o = options("bad");
+  o.on_bad = OnBadRecord::kDrop;
+  const auto loader = open_loader(o);
+  int64_t dropped = 0;
+  while (const auto batch = value_or_throw(loader->next())) {
+    for (const Substitution& one : batch->substitutions) {
+      EXPECT_TRUE(kDamaged.contains(one.bad_sample)) << one.bad_sample;
+      EXPECT_EQ(batch->weight[static_cast<size_t>(one.position - batch->index * 8)], 0.0f);
+      ++dropped;
+    }
+    throw_if_error(loader->release(*batch));
+  }
+  EXPECT_GT(dropped, 5);
+  o.on_bad = OnBadRecord::kStop;
+  const std::string stopped = read_to_error(*open_loader(o)).message();
+  EXPECT_NE(stopped.find("bad sample"), std::string::npos) << stopped;
+  bool is_named = false;
+  for (const int64_t sample : kDamaged)
+    is_named = is_named || stopped.find("bad sample " + std::to_string(sample) + " of") != std::string::npos;
+  EXPECT_TRUE(is_named) << stopped;
+}
+
+TEST_F(JoinedTest, OnADeviceTheHostDecodes) {
+  const auto device = std::make_unique<SimulatedDevice>();
+  LoaderOptions o = pictures_alone("coefficients");
+  o.hash_pixels = false;
+  o.augment = "rrc(40) mosaic(20,p=0.5) center_crop(40)";
+  const auto here = open_loader(o);
+  o.device = device.get();
+  const auto there = open_loader(o);
+  EXPECT_FALSE(there->decode_reason().empty());
+  while (const auto batch = value_or_throw(here->next())) {
+    const auto moved = value_or_throw(there->next());
+    throw_if_error(device->synchronize(*moved->ready_event));
+    const size_t bytes = batch->field("image")->spec->sample_bytes() * 8;
+    EXPECT_EQ(std::memcmp(batch->field("image")->data, moved->field("image")->data, bytes), 0);
+    EXPECT_EQ(moved->chain, batch->chain);
+    throw_if_error(here->release(*batch));
+    throw_if_error(there->release(*moved));
+  }
+}
+
+TEST_F(JoinedTest, WhatAPictureHasOneOfIsRefusedByName) {
+  LoaderOptions o = options();
+  o.fields = {};
+  const std::string refused = Loader::open(o).status().message();
+  EXPECT_NE(
+      refused.find("--augment has mosaic, which puts several pictures into one, and of the field 'label'"),
+      std::string::npos)
+      << refused;
+}
+
+}  // namespace
+}  // namespace dlpipe::pipeline
