@@ -8,6 +8,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/pipeline/sampler.h"
 
 namespace dlpipe::run {
 
@@ -47,6 +48,13 @@ ImageView place(const ConstImageView& picture, const ImageView& cell, std::vecto
   return to;
 }
 
+/// A decoded picture of the dataset, and what is drawn over it.
+struct Shown {
+  int64_t sample = 0;
+  Picture picture;
+  SampleMarks marks;
+};
+
 /// Decodes pictures of one dataset.
 class Source {
  public:
@@ -68,6 +76,7 @@ class Source {
     if (!decoded.ok()) return decoded.with_context(concat("[preview] sample ", sample, ": "));
     return picture;
   }
+  Result<Shown> shown(int64_t sample, const MarkKinds& kinds);
   /// Of the picture that decode answered.
   Result<SampleMarks> marks(int64_t sample, const MarkKinds& kinds, const ImageView& picture) {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(sample));
@@ -86,22 +95,70 @@ class Source {
   data::ImageDecoder decoder_;
 };
 
+Result<Shown> Source::shown(int64_t sample, const MarkKinds& kinds) {
+  DLPIPE_ASSIGN_OR_RETURN(Picture picture, decode(sample));
+  DLPIPE_ASSIGN_OR_RETURN(SampleMarks marks, this->marks(sample, kinds, picture.view));
+  return Shown{sample, std::move(picture), std::move(marks)};
+}
+
+ConstImageView region_of(const ConstImageView& source, const Region& region) {
+  return {source.row(region.y) + ptrdiff_t{region.x} * source.channels, region.width, region.height,
+          source.channels, source.stride};
+}
+
+/// Hands out the parts of pictures that are decoded already.
+class Decoded : public augment::PictureSource {
+ public:
+  explicit Decoded(const std::vector<const Shown*>& pictures) : pictures_(pictures) {}
+  Result<ConstImageView> pixels(size_t index, const augment::ChainPlan& plan, const ImageView& out) override {
+    const ConstImageView part = region_of(pictures_[index]->picture.view, plan.source_region);
+    if (!plan.is_copy()) return part;
+    augment::copy_image(part, out, false);
+    return ConstImageView(out);
+  }
+
+ private:
+  const std::vector<const Shown*>& pictures_;
+};
+
 /// A chain, and what applying it keeps.
 struct Runner {
   augment::Chain chain;
   augment::ChainPlan plan = {};
   augment::ChainScratch scratch = {};
 
-  Result<Picture> run(const ConstImageView& source, const SampleKey& key) {
-    DLPIPE_RETURN_IF_ERROR(chain.plan({source.width, source.height, source.channels}, key, plan));
+  /// Of the sample's own picture and those that stand beside it.
+  Result<Picture> run(const std::vector<const Shown*>& pictures, const SampleKey& key) {
+    std::vector<augment::PlannedPicture> sizes;
+    for (const Shown* one : pictures) {
+      const ImageView& view = one->picture.view;
+      sizes.push_back({{view.width, view.height, view.channels}, one->sample});
+    }
+    DLPIPE_RETURN_IF_ERROR(chain.plan(sizes, key, plan));
     Picture out(plan.out.width, plan.out.height, plan.out.channels);
-    const Region& region = plan.source_region;
-    const ConstImageView pixels(source.row(region.y) + ptrdiff_t{region.x} * source.channels, region.width,
-                                region.height, source.channels, source.stride);
+    if (plan.is_joined()) {
+      Decoded source(pictures);
+      DLPIPE_RETURN_IF_ERROR(chain.apply_joined(plan, source, out.view, scratch));
+      return out;
+    }
+    const ConstImageView pixels = region_of(pictures.front()->picture.view, plan.source_region);
     DLPIPE_RETURN_IF_ERROR(chain.apply(plan, pixels, out.view, scratch));
     return out;
   }
 };
+
+/// The grid's one cell: the result of a chain with its marks.
+Status draw_result(Runner& runner, const std::vector<const Shown*>& pictures, const SampleKey& key,
+                   const ImageView& cell, std::vector<std::byte>& work) {
+  Result<Picture> result = runner.run(pictures, key);
+  if (!result.ok()) return result.status().with_context(concat("[preview] sample ", key.sample, ": "));
+  std::vector<SampleMarks> marks;
+  for (const Shown* one : pictures) marks.push_back(one->marks);
+  const SampleMarks moved = SampleMarks::moved(marks, runner.plan);
+  moved.tint(result->view);
+  moved.draw(place(result->view, cell, work));
+  return {};
+}
 
 }  // namespace
 
@@ -127,24 +184,31 @@ Result<PreviewReport> preview(const data::Dataset& dataset, const PreviewOptions
                 static_cast<int>(o.cell), static_cast<int>(o.cell));
   };
   DLPIPE_ASSIGN_OR_RETURN(Source source, Source::open(dataset, static_cast<int>(o.channels)));
+  // Pictures beside a sample's own are those of a run, too.
+  const pipeline::Sampler sampler({.subset = pipeline::Subset::all(dataset.size()), .seed = o.seed});
   std::vector<std::byte> work;
   int64_t row = 0;
   for (int64_t i = 0; i < samples; ++i) {
     const int64_t sample = i * dataset.size() / samples;
-    DLPIPE_ASSIGN_OR_RETURN(const Picture original, source.decode(sample));
-    DLPIPE_ASSIGN_OR_RETURN(const SampleMarks marks, source.marks(sample, o.marks, original.view));
-    Picture shown(original.view.width, original.view.height, static_cast<int>(o.channels));
-    augment::copy_image(original.view, shown.view, false);
-    marks.tint(shown.view);
+    DLPIPE_ASSIGN_OR_RETURN(const Shown own, source.shown(sample, o.marks));
+    const ImageView& original = own.picture.view;
+    Picture shown(original.width, original.height, static_cast<int>(o.channels));
+    augment::copy_image(original, shown.view, false);
+    own.marks.tint(shown.view);
     for (size_t c = 0; c < runners.size(); ++c, ++row) {
-      marks.draw(place(shown.view, cell(row, 0), work));
+      own.marks.draw(place(shown.view, cell(row, 0), work));
       for (int64_t time = 0; time < o.times; ++time) {
         const SampleKey key = {.seed = o.seed, .epoch = time, .position = sample, .sample = sample};
-        Result<Picture> result = runners[c].run(original.view, key);
-        if (!result.ok()) return result.status().with_context(concat("[preview] sample ", sample, ": "));
-        const SampleMarks moved = marks.moved(runners[c].plan);
-        moved.tint(result->view);
-        moved.draw(place(result->view, cell(row, time + 1), work));
+        std::vector<int64_t> samples(static_cast<size_t>(runners[c].chain.others(key)));
+        sampler.companions(key.epoch, key.position, key.attempt, samples);
+        std::vector<Shown> others;
+        for (const int64_t other : samples) {
+          DLPIPE_ASSIGN_OR_RETURN(Shown decoded, source.shown(other, o.marks));
+          others.push_back(std::move(decoded));
+        }
+        std::vector<const Shown*> pictures = {&own};
+        for (const Shown& other : others) pictures.push_back(&other);
+        DLPIPE_RETURN_IF_ERROR(draw_result(runners[c], pictures, key, cell(row, time + 1), work));
         report.cells.push_back(
             {sample, static_cast<int>(c), time, augment::Chain::describe(runners[c].plan)});
       }

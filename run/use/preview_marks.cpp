@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "dlpipe/augment/copy.h"
-#include "dlpipe/augment/moving.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/mask.h"
@@ -95,11 +94,12 @@ Result<SampleMarks> SampleMarks::read(const data::Dataset& dataset, std::span<co
         marks.points_.push_back(
             {numbers_of(bytes), points, of == boxes.end() ? -1 : static_cast<int>(of - boxes.begin())});
       }
-      if (kind != Kind::kMask || !kinds.masks || bytes.empty()) continue;
+      if (kind != Kind::kMask || !kinds.masks) continue;
+      Mask& kept = marks.masks_.emplace_back();
+      if (bytes.empty()) continue;
       DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_mask(bytes));
       DLPIPE_RETURN_IF_ERROR(data::check_mask_size(info, width, height));
       DLPIPE_ASSIGN_OR_RETURN(const ConstImageView mask, decoder.decode(bytes));
-      Mask& kept = marks.masks_.emplace_back();
       for (int y = 0; y < mask.height; ++y)
         kept.classes.insert(kept.classes.end(), mask.row(y), mask.row(y) + mask.width);
     }
@@ -107,42 +107,50 @@ Result<SampleMarks> SampleMarks::read(const data::Dataset& dataset, std::span<co
   return marks;
 }
 
-SampleMarks SampleMarks::moved(const augment::ChainPlan& plan) const {
-  const augment::Moving moving(plan);
-  SampleMarks result = *this;
-  result.width_ = plan.out.width;
-  result.height_ = plan.out.height;
+SampleMarks SampleMarks::moved(std::span<const SampleMarks> pictures, const augment::ChainPlan& plan) {
+  SampleMarks all = pictures.front();
+  all.width_ = plan.out.width;
+  all.height_ = plan.out.height;
+  for (Rows& boxes : all.boxes_) boxes.numbers.clear();
+  for (Rows& points : all.points_) points.numbers.clear();
+  const size_t pixels = static_cast<size_t>(plan.out.width) * static_cast<size_t>(plan.out.height);
+  for (Mask& mask : all.masks_) mask.classes.assign(pixels, kUnknown);
+  for (size_t k = 0; k < pictures.size(); ++k)
+    pictures[k].move_into(plan.is_joined() ? augment::Moving(plan, k) : augment::Moving(plan), all);
+  return all;
+}
+
+void SampleMarks::move_into(const augment::Moving& moving, SampleMarks& all) const {
   std::vector<std::vector<uint8_t>> kept(boxes_.size());
   for (size_t b = 0; b < boxes_.size(); ++b) {
-    moving.boxes(result.boxes_[b].numbers, kept[b]);
-    std::vector<float> left;
+    std::vector<float> rows = boxes_[b].numbers;
+    moving.boxes(rows, kept[b]);
     for (size_t i = 0; i < kept[b].size(); ++i) {
-      const float* const row = result.boxes_[b].numbers.data() + 4 * i;
-      if (kept[b][i] != 0) left.insert(left.end(), row, row + 4);
+      const float* const row = rows.data() + 4 * i;
+      if (kept[b][i] != 0) all.boxes_[b].numbers.insert(all.boxes_[b].numbers.end(), row, row + 4);
     }
-    result.boxes_[b].numbers = std::move(left);
   }
-  for (Rows& points : result.points_) {
+  for (size_t p = 0; p < points_.size(); ++p) {
+    Rows points = points_[p];
     moving.points(points.numbers);
-    if (points.of < 0) continue;
-    const std::vector<uint8_t>& owners = kept[static_cast<size_t>(points.of)];
-    for (size_t i = 0; i < points.numbers.size() / 3; ++i) {
+    for (size_t i = 0; points.of >= 0 && i < points.numbers.size() / 3; ++i) {
+      const std::vector<uint8_t>& owners = kept[static_cast<size_t>(points.of)];
       const size_t row = i / points.points_per_row;
       if (row < owners.size() && owners[row] == 0) points.numbers[3 * i + 2] = 0;
     }
+    std::vector<float>& to = all.points_[p].numbers;
+    to.insert(to.end(), points.numbers.begin(), points.numbers.end());
   }
   for (size_t m = 0; m < masks_.size(); ++m) {
-    std::vector<uint8_t>& out = result.masks_[m].classes;
-    out.assign(static_cast<size_t>(plan.out.width) * static_cast<size_t>(plan.out.height), kUnknown);
-    moving.mask({masks_[m].classes.data(), width_, height_, 1, width_},
-                {out.data(), plan.out.width, plan.out.height, 1, plan.out.width}, kUnknown);
+    if (masks_[m].classes.empty()) continue;
+    moving.paint_mask({masks_[m].classes.data(), width_, height_, 1, width_},
+                      {all.masks_[m].classes.data(), all.width_, all.height_, 1, all.width_});
   }
-  return result;
 }
 
 void SampleMarks::tint(const ImageView& picture) const {
   for (const Mask& mask : masks_) {
-    for (int y = 0; y < picture.height; ++y) {
+    for (int y = 0; y < picture.height && !mask.classes.empty(); ++y) {
       uint8_t* pixel = picture.row(y);
       for (int x = 0; x < picture.width; ++x, pixel += picture.channels) {
         const uint8_t value =

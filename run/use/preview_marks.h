@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dlpipe/augment/chain.h"
+#include "dlpipe/augment/moving.h"
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/image.h"
 #include "dlpipe/io/data/dataset.h"
@@ -30,8 +31,9 @@ class SampleMarks {
   static Result<SampleMarks> read(const data::Dataset& dataset, std::span<const std::byte> record,
                                   const MarkKinds& kinds, int width, int height);
 
-  /// Where the plan moves them to; dropped boxes are left out, and so are the points that belong to them.
-  SampleMarks moved(const augment::ChainPlan& plan) const;
+  /// Where the plan moves them to; dropped boxes are left out, and so are the points that belong to them. `pictures` has the
+  /// marks of the sample, and of the others where the plan joins several pictures.
+  static SampleMarks moved(std::span<const SampleMarks> pictures, const augment::ChainPlan& plan);
   /// Blends the masks' colours over `picture`, which has the size that the marks are for. Class 0 and 255, which stands for
   /// "nothing known", stay clear.
   void tint(const ImageView& picture) const;
@@ -45,8 +47,10 @@ class SampleMarks {
     int of = -1;  // of points: index of the boxes that they belong to
   };
   struct Mask {
-    std::vector<uint8_t> classes;  // [height, width]
+    std::vector<uint8_t> classes;  // [height, width]; empty: the sample has none
   };
+
+  void move_into(const augment::Moving& moving, SampleMarks& all) const;
 
   bool shows_boxes_ = false;  // else they are there for their points' sake
   int width_ = 0;

@@ -138,6 +138,47 @@ TEST(PreviewMarks, MoveWithThePicture) {
   }
 }
 
+// One picture of 24 x 24 beside, above and below itself.
+TEST(PreviewMarks, AMosaicShowsThoseOfAllItsPictures) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "src", "--per-class", "1", "--size", "24"}).exit_code, 0);
+  std::vector<uint8_t> mask(24 * 24);
+  for (int y = 12; y < 20; ++y) std::fill_n(&mask[static_cast<size_t>(y * 24 + 10)], 6, uint8_t{2});
+  const auto png = value_or_throw(data::encode_png({mask.data(), 24, 24, 1, 24}));
+  std::ofstream(dir / "src/mask.png", std::ios::binary)
+      .write(reinterpret_cast<const char*>(png.data()), static_cast<std::streamsize>(png.size()));
+  std::ofstream(dir / "src/list.jsonl")
+      << "{\"path\": \"bar/00000.jpg\", \"box\": [[1, 2, 9, 9]], \"mask\": \"mask.png\"}\n";
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "src/list.jsonl", dir / "data", "--field", "box:boxes", "--field",
+                        "mask:mask"})
+                .exit_code,
+            0);
+  const auto draw = [&](const std::string& name, const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments = {
+        "preview", "--data", dir / "data", "--augment", "mosaic(24,center=0.5)", "-o", dir / name,
+        "--times", "1",      "--cell",     "48"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Outcome drawn = run_dlpipe(arguments);
+    EXPECT_EQ(drawn.exit_code, 0) << drawn.err;
+    EXPECT_NE(drawn.out.find("(- | - | - | -) mosaic[24 24]"), std::string::npos) << drawn.out;
+    return read_grid(dir / name);
+  };
+  const Grid plain = draw("plain.png", {});
+  const Grid marked = draw("marked.png", {"--boxes", "--masks"});
+  constexpr int kLeft = 4 + 52, kTop = 4;
+  constexpr std::array<std::array<int, 3>, 4> kColors = {
+      {{230, 25, 75}, {60, 180, 75}, {255, 225, 25}, {0, 130, 200}}};
+  for (int k = 0; k < 4; ++k) {
+    const int left = kLeft + 24 * (k % 2), top = kTop + 24 * (k / 2);
+    EXPECT_EQ(plain.at(left + 3, top + 5), plain.at(kLeft + 3, kTop + 5)) << "the same picture";
+    for (int i = 1; i < 9; ++i) EXPECT_EQ(marked.at(left + i, top + 2), kColors[static_cast<size_t>(k)]) << k;
+    const auto [r, g, b] = plain.at(left + 12, top + 15);
+    EXPECT_EQ(marked.at(left + 12, top + 15), (std::array<int, 3>{(r + 60) / 2, (g + 180) / 2, (b + 75) / 2}))
+        << k;
+    EXPECT_EQ(marked.at(left + 20, top + 21), plain.at(left + 20, top + 21));
+  }
+}
+
 TEST_F(PreviewCommand, MarksThatTheDatasetHasNotAreNamed) {
   const Outcome outcome =
       run_dlpipe({"preview", "--data", dir_ / "data", "--augment", "hflip", "-o", dir_ / "x.png", "--boxes"});
