@@ -1,5 +1,6 @@
 #include "dlpipe/run/use/convert_augment.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "dlpipe/augment/chain.h"
@@ -40,10 +41,28 @@ std::string joined(const std::vector<std::string>& all, const char* between) {
 bool is_no_op(std::string_view name) {
   for (const std::string_view known :
        {"ToTensor", "ToTensorV2", "PILToTensor", "ToPILImage", "ToImage", "ToDtype", "ConvertImageDtype",
-        "ToFloat", "NoOp", "Identity", "ToPureTensor"}) {
+        "ToFloat", "NoOp", "Identity", "ToPureTensor", "ClampBoundingBoxes", "ClampBoundingBox",
+        "ConvertBoundingBoxFormat"}) {
     if (name == known) return true;
   }
   return false;
+}
+
+/// What Albumentations' bbox_params drop, behind all else; empty: nothing.
+std::string dropped_boxes(const TransformCall& t) {
+  const Json& given = t.get("bbox_params");
+  // Saved, its parameters; written in a program, the call A.BboxParams(...).
+  const Json& params = given["kwargs"].is_object() ? given["kwargs"] : given;
+  const auto number = [&](const char* name) {
+    return params[name].is_null() ? 0 : t.number(name, params[name]);
+  };
+  const double share = number("min_visibility"), area = number("min_area");
+  const double width = number("min_width"), height = number("min_height");
+  if (share == 0 && area == 0 && width == 0 && height == 0) return {};
+  if (width != height)
+    t.note("min_width and min_height of its boxes are one number here, the larger of the two");
+  return concat("drop_boxes(", number_text(share), ",", number_text(std::max(width, height)), ",",
+                number_text(area), ")");
 }
 
 /// Those that hold others. Nothing: it is none of them.
@@ -55,7 +74,7 @@ Result<std::optional<std::string>> convert_container(const TransformCall& t) {
   if (!is_sequence && !is_choice && name != "SomeOf" && name != "RandomOrder")
     return std::optional<std::string>();
   const bool was_normalized = !t.conversion.normalize.empty();
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> inner, convert_inner(t));
+  DLPIPE_ASSIGN_OR_RETURN(std::vector<std::string> inner, convert_inner(t));
   // Albumentations' Sequential runs half of the time, torch.nn's always.
   const bool is_half =
       name == "RandomApply" || name == "OneOf" || (name == "Sequential" && t.is_albumentations());
@@ -65,6 +84,10 @@ Result<std::optional<std::string>> convert_container(const TransformCall& t) {
   if (!is_certain && !was_normalized && !t.conversion.normalize.empty())
     t.conversion.result.no_equal.push_back(
         concat("Normalize: it stands in ", name, ", and pictures are always normalised here"));
+  if (name == "Compose" || name == "ReplayCompose") {
+    std::string dropped = dropped_boxes(t);
+    if (!dropped.empty()) inner.push_back(std::move(dropped));
+  }
   if (inner.empty()) return std::optional<std::string>("");
   if (is_sequence && p.empty()) return std::optional<std::string>(joined(inner, " "));
   if (is_sequence) return std::optional<std::string>(concat("one_of(", joined(inner, " "), p, ")"));

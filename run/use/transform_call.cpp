@@ -117,10 +117,15 @@ std::optional<std::string> TransformCall::size(std::string_view name, size_t pla
 }
 
 std::string TransformCall::list(std::string_view name, size_t place) const {
-  std::string values;
-  for (const Json& one : get(name, place).items())
-    values += concat(values.empty() ? "" : ":", number_text(number(name, one)));
+  const std::string values = list(name, get(name, place));
   return values.empty() ? number_text(value(name, place, 0.5)) : values;
+}
+
+std::string TransformCall::list(std::string_view name, const Json& given) const {
+  std::string values;
+  for (const Json& one : given.items())
+    values += concat(values.empty() ? "" : ":", number_text(number(name, one)));
+  return values;
 }
 
 std::string TransformCall::p(double fallback, size_t place) const {
@@ -157,10 +162,14 @@ std::string TransformCall::warp_filter(std::string_view fallback) const {
 }
 
 std::string TransformCall::fill(std::string_view name) const {
-  const Json& given = get(name);
+  const Json& written = get(name);
+  // torchvision prints a colour for each kind of input: {'others': 0}.
+  const Json& given = written.is_object() && written.members().size() == 1 && written["name"].is_null()
+                          ? written.members().front().second
+                          : written;
   if (given.is_null() || given.is_object() || (given.is_number() && given.as_double() == 0)) return {};
   if (given.is_array() && given.items().empty()) return {};
-  return concat(",fill=", given.is_array() ? list(name, 99) : number_text(number(name, given)));
+  return concat(",fill=", given.is_array() ? list(name, given) : number_text(number(name, given)));
 }
 
 }  // namespace dlpipe::run

@@ -56,6 +56,8 @@ struct TransformCall {
   std::optional<std::string> size(std::string_view name = "size", size_t place = 0) const;
   /// "a:b:c", or one number.
   std::string list(std::string_view name, size_t place) const;
+  /// Of the array `given`; empty: it has nothing in it.
+  std::string list(std::string_view name, const formats::Json& given) const;
   /// What follows other parameters begins with a comma, or is empty where it is what the op does anyway.
   std::string p(double fallback, size_t place = 99) const;
   std::string filter(size_t place = 99) const;               // of a resize

@@ -43,6 +43,42 @@ std::string border(const TransformCall& t) {
   return {};
 }
 
+/// One of several sizes, drawn.
+Text shortest_sizes(const TransformCall& t) {
+  const Json& given = t.get("min_size", 0);
+  if (!t.get("max_size", 1).is_null()) t.note("max_size is left out: a longer side may be longer");
+  const std::vector<Json> sizes = given.is_array() ? given.items() : std::vector<Json>{given};
+  std::string all;
+  for (const Json& size : sizes)
+    all += concat(all.empty() ? "" : " | ", "resize(", number_text(t.number("min_size", size)), t.filter(2),
+                  ")");
+  return sizes.size() == 1 ? all : concat("one_of(", all, ")");
+}
+
+/// Albumentations' Mosaic of two by two. Its cells meet at a point of the output, as here; pictures are cut at random there,
+/// here where they meet.
+Text mosaic(const TransformCall& t) {
+  const auto side = [&](const char* name, double fallback) {
+    const Json& given = t.get(name);
+    if (given.items().size() == 2 && !(given.items()[0] == given.items()[1]))
+      t.cannot_read(name, given, "a square");
+    return given.items().empty() ? fallback : t.number(name, given.items()[0]);
+  };
+  const Json& grid = t.get("grid_yx");
+  for (const Json& one : grid.items()) {
+    if (one.as_double() != 2) t.cannot_read("grid_yx", grid, "2 by 2");
+  }
+  const auto target = static_cast<int64_t>(side("target_size", 512)),
+             cell = static_cast<int64_t>(side("cell_shape", 512));
+  if (target % 2 != 0) t.cannot_read("target_size", t.get("target_size"), "an even number");
+  const bool is_contained = t.get("fit_mode").as_string() == "contain";
+  const std::string p = t.p(0.5), fill = t.fill();
+  t.note("pictures are cut where they meet, there at random; the others are drawn from the dataset");
+  return concat("resize(", cell, t.filter(), is_contained ? ",side=longer" : "", ") mosaic(", target / 2,
+                ",center=", t.range("center_range", 99, "0.3..0.7"), fill.empty() ? ",fill=0" : fill, p, ")",
+                p.empty() ? std::string() : concat(" pad_to(", target, ") center_crop(", target, ")"));
+}
+
 // sizes and places
 const Rules& sizes_and_places() {
   static const Rules all = {
@@ -88,6 +124,13 @@ const Rules& sizes_and_places() {
                          mode == "reflect" ? ",reflect)" : ")");
          return concat("pad(", t.list("padding", 1), ",", mode, fill, ") random_crop(", *size, ")");
        }},
+      {"FixedSizeCrop",
+       [](const TransformCall& t) -> Text {
+         const Text size = t.size();
+         return size ? Text(concat("pad_to(", *size, t.fill(), ") random_crop(", *size, ")")) : size;
+       }},
+      {"RandomShortestSize", shortest_sizes},
+      {"Mosaic", mosaic},
       {"PadIfNeeded",
        [](const TransformCall& t) -> Text {
          const std::string height = number_text(t.value("min_height", 0, 1)),
@@ -147,6 +190,25 @@ const Rules& turns_and_warps() {
                        of("translate_percent", "y", "0"), ",", of("scale", "x", "1"), ",",
                        of("shear", "x", "0"), ",", of("shear", "y", "0"), t.warp_filter("bilinear"), t.fill(),
                        t.p(0.5), ")");
+       }},
+      {"ShiftScaleRotate",
+       [](const TransformCall& t) -> Text {
+         const auto shift = [&](const char* axis) {
+           return t.range(axis, 99, t.range("shift_limit", 0, "-0.0625..0.0625"));
+         };
+         if (!border(t).empty()) t.note("what comes from outside is one colour, there the picture mirrored");
+         return concat("affine(", t.range("rotate_limit", 2, "-45..45"), ",", shift("shift_limit_x"), ",",
+                       shift("shift_limit_y"), ",", t.range("scale_limit", 1, "0.9..1.1", 1, 1),
+                       t.warp_filter("bilinear"), t.fill(), t.p(0.5), ")");
+       }},
+      {"D4",
+       [](const TransformCall& t) -> Text { return concat("one_of(rot90(0..3) hflip(0.5)", t.p(1), ")"); }},
+      {"SquareSymmetry",
+       [](const TransformCall& t) -> Text { return concat("one_of(rot90(0..3) hflip(0.5)", t.p(1), ")"); }},
+      {"SanitizeBoundingBoxes",
+       [](const TransformCall& t) -> Text {
+         return concat("drop_boxes(0,", number_text(t.value("min_size", 0, 1)), ",",
+                       number_text(t.value("min_area", 1, 1)), ")");
        }},
       {"RandomPerspective",
        [](const TransformCall& t) -> Text {
@@ -244,6 +306,16 @@ const Rules& colours() {
          return concat("clahe(", limit.is_number() ? "1.." : "", t.range("clip_limit", 0, "1..4"), ",", tiles,
                        t.p(0.5), ")");
        }},
+      {"RandomPhotometricDistort",
+       [](const TransformCall& t) -> Text {
+         const std::string p = t.p(0.5);
+         const std::string contrast = concat("contrast(", t.range("contrast", 1, "0.5..1.5"), p, ")");
+         const std::string colour = concat("saturation(", t.range("saturation", 2, "0.5..1.5"), p, ") hue(",
+                                           t.range("hue", 3, "-0.05..0.05"), p, ")");
+         return concat("brightness(", t.range("brightness", 0, "0.875..1.125"), p, ") one_of(", contrast, " ",
+                       colour, " | ", colour, " ", contrast, ") channel_shuffle(",
+                       number_text(t.value("p", 4, 0.5)), ")");
+       }},
       {"RandomChannelPermutation", [](const TransformCall&) -> Text { return "channel_shuffle"; }},
       {"ChannelDropout",
        [](const TransformCall& t) -> Text {
@@ -302,8 +374,18 @@ const Rules& blurs_and_noise() {
        }},
       {"UnsharpMask",
        [](const TransformCall& t) -> Text {
-         return concat("unsharp(", t.range("sigma_limit", 99, "1"), ",", t.range("alpha", 99, "0.2..0.5"),
-                       t.p(0.5), ")");
+         // No sigma: OpenCV takes the kernel's width for it, as 0.3 ((width - 1) / 2 - 1) + 0.8.
+         const auto of_width = [&](const Json& width) {
+           return (15 * t.number("blur_limit", width) + 35) / 100;
+         };
+         const Json& widths = t.get("blur_limit");
+         std::string sigma = t.range("sigma_limit", 99, "0..0");
+         if (sigma == "0..0" || sigma == "0") {
+           sigma = widths.items().size() == 2
+                       ? augment::range_text({of_width(widths.items()[0]), of_width(widths.items()[1])})
+                       : "0.8..1.4";
+         }
+         return concat("unsharp(", sigma, ",", t.range("alpha", 99, "0.2..0.5"), t.p(0.5), ")");
        }},
       {"Emboss",
        [](const TransformCall& t) -> Text {

@@ -148,11 +148,17 @@ class CallReader {
 
   Result<Json> list(char close, int depth) {
     Json items = Json::array();
+    Json pairs = Json::object();  // of a dictionary
     while (!take(close)) {
       DLPIPE_ASSIGN_OR_RETURN(Json item, value(depth + 1));
+      if (close == '}' && take(':')) {
+        DLPIPE_ASSIGN_OR_RETURN(Json of, value(depth + 1));
+        pairs.set(item.is_string() ? item.as_string() : item.dump(), std::move(of));
+        continue;
+      }
       items.push_back(std::move(item));
     }
-    return items;
+    return pairs.members().empty() ? items : pairs;
   }
 
   Result<Json> quoted(char mark) {

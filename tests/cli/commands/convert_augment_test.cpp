@@ -96,6 +96,62 @@ TEST(ConvertAugment, TakesItsYamlToo) {
             kSavedExpression);
 }
 
+// torchvision's references/detection, as print writes what its presets hold.
+TEST(ConvertAugment, TakesDetectionPresetsOfTorchvision) {
+  EXPECT_EQ(
+      expression(
+          "Compose(\n"
+          "      RandomPhotometricDistort(brightness=(0.875, 1.125), contrast=(0.5, 1.5), hue=(-0.05, 0.05), "
+          "saturation=(0.5, 1.5), p=0.5)\n"
+          "      RandomHorizontalFlip(p=0.5)\n"
+          "      FixedSizeCrop(size=(640, 640), fill={'others': (123, 117, 104)}, padding_mode=constant)\n"
+          "      SanitizeBoundingBoxes(min_size=1.0, min_area=1.0)\n"
+          "      ClampBoundingBoxes()\n"
+          ")"),
+      "brightness(0.875..1.125,p=0.5) one_of(contrast(0.5..1.5,p=0.5) saturation(0.5..1.5,p=0.5) "
+      "hue(-0.05..0.05,p=0.5) | saturation(0.5..1.5,p=0.5) hue(-0.05..0.05,p=0.5) contrast(0.5..1.5,p=0.5)) "
+      "channel_shuffle(0.5) hflip(0.5) pad_to(640x640,fill=123:117:104) random_crop(640x640) "
+      "drop_boxes(0,1,1)\n");
+  EXPECT_EQ(expression("[T.RandomShortestSize((480, 512)), T.RandomCrop(400)]"),
+            "one_of(resize(480) | resize(512)) random_crop(400)\n");
+}
+
+// What bbox_params drop is no property of a transform: it was left out without a word.
+TEST(ConvertAugment, TakesWhatHappensToBoxes) {
+  const char* const said = "resize(320x320) drop_boxes(0.3,4,16)\n";
+  EXPECT_EQ(expression(
+                "A.Compose([A.Resize(320, 320)], bbox_params=A.BboxParams(format='coco', min_visibility=0.3, "
+                "min_area=16, min_width=4, min_height=4, label_fields=['l']))"),
+            said);
+  EXPECT_EQ(expression(R"({"transform": {"__class_fullname__": "Compose", "p": 1.0, "transforms": [
+      {"__class_fullname__": "Resize", "p": 1, "height": 320, "width": 320, "interpolation": 1}],
+      "bbox_params": {"format": "pascal_voc", "label_fields": ["l"], "min_area": 16, "min_visibility": 0.3,
+      "min_width": 4, "min_height": 4, "clip": false}}})"),
+            said);
+  EXPECT_EQ(expression("A.Compose([A.Resize(32, 32)], bbox_params=A.BboxParams('coco'))"), "resize(32x32)\n");
+}
+
+TEST(ConvertAugment, TakesMosaicAndSymmetries) {
+  EXPECT_EQ(
+      expression(
+          "A.Compose([A.Mosaic(target_size=(640, 640), cell_shape=(512, 512), center_range=(0.3, 0.7), p=1), "
+          "A.D4(), A.ShiftScaleRotate(p=1)])"),
+      "resize(512) mosaic(320,center=0.3..0.7,fill=0) one_of(rot90(0..3) hflip(0.5)) "
+      "affine(-45..45,-0.0625..0.0625,-0.0625..0.0625,0.9..1.1,interpolation=bilinear)\n");
+  EXPECT_EQ(expression("A.Mosaic(target_size=(64, 64))"),
+            "resize(512) mosaic(32,center=0.3..0.7,fill=0,p=0.5) pad_to(64) center_crop(64)\n");
+  const Outcome outcome = convert("A.Mosaic(grid_yx=(3, 3))");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find("Mosaic: grid_yx is"), std::string::npos) << outcome.err;
+}
+
+TEST(ConvertAugment, AnUnsharpMaskWithoutSigmaHasItsKernels) {
+  EXPECT_EQ(expression("A.UnsharpMask(p=1)"), "unsharp(0.8..1.4,0.2..0.5)\n");
+  EXPECT_EQ(expression("A.UnsharpMask(blur_limit=(5, 9), sigma_limit=0, p=1)"),
+            "unsharp(1.1..1.7,0.2..0.5)\n");
+  EXPECT_EQ(expression("A.UnsharpMask(sigma_limit=(1, 2), p=1)"), "unsharp(1..2,0.2..0.5)\n");
+}
+
 TEST(ConvertAugment, KnowsClaheAndJpeg) {
   EXPECT_EQ(expression("Compose([CLAHE(), CLAHE(3, (4, 6), p=1), JPEG((5, 50)), JPEG(40), "
                        "ImageCompression(quality_range=(50, 90), p=1)])"),
