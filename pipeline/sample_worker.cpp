@@ -121,6 +121,7 @@ Status SampleWorker::produce(const SamplePlan& plan, Slot& slot, int64_t i, size
     }
     if (has_bad_header) continue;  // it is another one's, and nothing is planned
     DLPIPE_RETURN_IF_ERROR(fields_.put(plan, k, record, slot, i));
+    if (plan.chain.is_joined()) clock_.lap(Stage::kAugmenter);  // else it goes with the picture
     if (setup.image_field >= 0 && !plan.chain.is_joined())
       DLPIPE_RETURN_IF_ERROR(produce_picture(plan, record, slot, i));
   }

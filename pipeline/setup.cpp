@@ -105,6 +105,12 @@ Result<augment::ImageSize> find_image_size(const Setup& setup, const Subset& sub
   return setup.chain.output(any);
 }
 
+/// Whether samples have a class of their own; those of detection have a field for it, and nothing in it.
+bool has_classes(const data::Dataset& dataset) {
+  const std::span<const int64_t> counts = dataset.class_counts();
+  return std::any_of(counts.begin(), counts.end(), [](int64_t count) { return count > 0; });
+}
+
 /// What is asked of fields that aren't there, or that can't be mixed.
 Status check_uses(const Setup& setup) {
   const LoaderOptions& o = setup.options;
@@ -126,9 +132,10 @@ Status check_uses(const Setup& setup) {
                     ", which shows a picture at several places at once, and the field '", field.name,
                     "' of kind ", data::field_kind_name(field.kind),
                     " can't move with it; leave one of them out");
-    const bool is_single =
-        field.kind == Kind::kLabel || (field.of.empty() && !moves && field.kind != Kind::kImage &&
-                                       field.kind != Kind::kLabels && field.kind != Kind::kBytes);
+    const bool is_single = field.kind == Kind::kLabel
+                               ? has_classes(*setup.dataset)
+                               : field.of.empty() && !moves && field.kind != Kind::kImage &&
+                                     field.kind != Kind::kLabels && field.kind != Kind::kBytes;
     if (join != nullptr && is_single)
       return misuse("loader", "--augment has ", join->name,
                     ", which puts several pictures into one, and of the field '", field.name, "' of kind ",

@@ -207,8 +207,9 @@ void write_drawn_dataset(const std::string& directory, const DrawnOptions& optio
   auto writer = value_or_throw(data::DatasetWriter::open(directory, schema, uint64_t{1} << 30));
   data::RecordPacker packer(schema);
   for (int64_t sample = 0; sample < options.count; ++sample) {
-    const Encoded encoded = encode(sample, options);
-    const int64_t label = sample % 3;
+    Encoded encoded = encode(sample, options);
+    const int64_t label = options.unlabelled ? -1 : sample % 3;
+    encoded.header.label = label;
     const std::string path = "drawn/" + std::to_string(sample);
     const float meta[3] = {static_cast<float>(sample), 2.0f * static_cast<float>(sample), -1.0f};
     std::vector<std::span<const std::byte>> values = {encoded.bytes, std::as_bytes(std::span(&label, 1)),

@@ -19,6 +19,7 @@ struct DrawnOptions {
   int size = 0;
   int64_t records_per_value = 1;
   bool zstd = false;
+  bool unlabelled = false;    // no sample has a class: all labels are -1
   bool tensor_field = false;  // adds "meta", f32 [3]: sample, 2 * sample, -1
   /// Adds fields without a fixed size: "boxes", and of them "kinds" (labels), "scores" (numbers) and "joints" (two points
   /// each), and of the picture "tags" (labels), "spots" (points) and "caption" (bytes). See drawn_objects.

@@ -250,5 +250,21 @@ TEST_F(JoinedTest, WhatAPictureHasOneOfIsRefusedByName) {
       << refused;
 }
 
+// What COCO and the like are ingested to: a field for a class of the picture, and nothing in it.
+TEST_F(JoinedTest, WhereNoSampleHasAClassAllFieldsMayBeTaken) {
+  write_drawn_dataset(*dir_ / "unlabelled",
+                      {.count = 16, .size = kSize, .unlabelled = true, .object_fields = true});
+  LoaderOptions o = options("unlabelled");
+  o.fields = {};
+  const auto loader = open_loader(o);
+  const auto batch = value_or_throw(loader->next());
+  for (int64_t i = 0; i < 8; ++i) {
+    int64_t label = 0;
+    std::memcpy(&label, batch->field("label")->data + static_cast<size_t>(i) * sizeof label, sizeof label);
+    EXPECT_EQ(label, -1);
+  }
+  throw_if_error(loader->release(*batch));
+}
+
 }  // namespace
 }  // namespace dlpipe::pipeline
