@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <string_view>
 #include <unordered_map>
 
@@ -203,7 +202,9 @@ ElementwiseOptimizer::Loading ElementwiseOptimizer::load_entry(const Slot& slot,
   if (from >= to) return loading;
   const Tensor plain = entry.tensor.contiguous_copy();
   const auto bytes = dtype_size(form.dtype);
-  std::memcpy(static_cast<std::byte*>(loading.tensor.raw()) + static_cast<size_t>(from - own_begin) * bytes,
+  copy_memory(loading.tensor.device(),
+              static_cast<std::byte*>(loading.tensor.raw()) + static_cast<size_t>(from - own_begin) * bytes,
+              plain.device(),
               static_cast<const std::byte*>(plain.raw()) + static_cast<size_t>(from - begin) * bytes,
               static_cast<size_t>(to - from) * bytes);
   loading.elements += to - from;
