@@ -18,7 +18,7 @@
 namespace dlpipe::pipeline {
 namespace {
 
-constexpr int kSize = 48;
+constexpr int kSide = 48;
 constexpr int64_t kCount = 61;
 const std::set<int64_t> kDamaged = {3, 17, 22};
 
@@ -26,7 +26,7 @@ class JoinedTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     dir_ = new data::TempDir;
-    const DrawnOptions drawn = {.count = kCount, .size = kSize, .object_fields = true, .mask_field = true};
+    const DrawnOptions drawn = {.count = kCount, .size = kSide, .object_fields = true, .mask_field = true};
     write_drawn_dataset(*dir_ / "d", drawn);
     DrawnOptions bad = drawn;
     bad.truncated = kDamaged;
@@ -59,17 +59,6 @@ class JoinedTest : public testing::Test {
   static data::TempDir* dir_;
 };
 data::TempDir* JoinedTest::dir_ = nullptr;
-
-template <class T>
-std::vector<T> rows_of(const Batch& batch, const char* name, int64_t i) {
-  const BatchField& field = *batch.field(name);
-  const size_t row = field.spec->sample_bytes();
-  const auto begin = static_cast<size_t>(field.offsets[static_cast<size_t>(i)]) * row;
-  const auto end = static_cast<size_t>(field.offsets[static_cast<size_t>(i) + 1]) * row;
-  std::vector<T> rows((end - begin) / sizeof(T));
-  if (!rows.empty()) std::memcpy(rows.data(), field.data + begin, end - begin);
-  return rows;
-}
 
 void expect_same_everywhere(LoaderOptions o) {
   o.threads = 1;
@@ -126,7 +115,7 @@ TEST_F(JoinedTest, BatchesHoldTheFieldsOfAllPictures) {
       std::array<int64_t, 4> samples = {batch->sample_ids[static_cast<size_t>(i)]};
       sampler.companions(batch->epoch, position, 0, std::span(samples).last(3));
       std::vector<augment::PlannedPicture> pictures;
-      for (const int64_t sample : samples) pictures.push_back({{kSize, kSize, 3}, sample});
+      for (const int64_t sample : samples) pictures.push_back({{kSide, kSide, 3}, sample});
       augment::ChainPlan plan;
       throw_if_error(chain.plan(pictures, {o.seed, batch->epoch, position, 0, samples[0]}, plan));
       std::vector<float> boxes, scores, joints, spots;
@@ -135,7 +124,7 @@ TEST_F(JoinedTest, BatchesHoldTheFieldsOfAllPictures) {
       std::vector<uint8_t> mask(56 * 56, 255);
       for (size_t k = 0; k < samples.size(); ++k) {
         const augment::Moving moving(plan, k);
-        DrawnObjects objects = drawn_objects(samples[k], kSize, kSize);
+        DrawnObjects objects = drawn_objects(samples[k], kSide, kSide);
         std::vector<uint8_t> kept;
         moving.boxes(objects.boxes, kept);
         moving.points(objects.joints);
@@ -151,8 +140,8 @@ TEST_F(JoinedTest, BatchesHoldTheFieldsOfAllPictures) {
           joints.insert(joints.end(), objects.joints.begin() + 6 * b, objects.joints.begin() + 6 * b + 6);
         }
         if (samples[k] % 10 == 4) continue;
-        const std::vector<uint8_t> drawn = drawn_mask(samples[k], kSize, kSize);
-        moving.paint_mask({drawn.data(), kSize, kSize, 1, kSize}, {mask.data(), 56, 56, 1, 56});
+        const std::vector<uint8_t> drawn = drawn_mask(samples[k], kSide, kSide);
+        moving.paint_mask({drawn.data(), kSide, kSide, 1, kSide}, {mask.data(), 56, 56, 1, 56});
       }
       EXPECT_EQ(rows_of<float>(*batch, "boxes", i), boxes);
       EXPECT_EQ(rows_of<int64_t>(*batch, "kinds", i), kinds);
@@ -162,7 +151,7 @@ TEST_F(JoinedTest, BatchesHoldTheFieldsOfAllPictures) {
       EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()), tags);
       EXPECT_EQ(seen.size(), tags.size());
       const std::vector<char> caption = rows_of<char>(*batch, "caption", i);
-      EXPECT_EQ(std::string(caption.begin(), caption.end()), drawn_objects(samples[0], kSize, kSize).caption);
+      EXPECT_EQ(std::string(caption.begin(), caption.end()), drawn_objects(samples[0], kSide, kSide).caption);
       EXPECT_EQ(std::memcmp(batch->field("mask")->data + static_cast<size_t>(i) * mask.size(), mask.data(),
                             mask.size()),
                 0);
@@ -253,7 +242,7 @@ TEST_F(JoinedTest, WhatAPictureHasOneOfIsRefusedByName) {
 // What COCO and the like are ingested to: a field for a class of the picture, and nothing in it.
 TEST_F(JoinedTest, WhereNoSampleHasAClassAllFieldsMayBeTaken) {
   write_drawn_dataset(*dir_ / "unlabelled",
-                      {.count = 16, .size = kSize, .unlabelled = true, .object_fields = true});
+                      {.count = 16, .size = kSide, .unlabelled = true, .object_fields = true});
   LoaderOptions o = options("unlabelled");
   o.fields = {};
   const auto loader = open_loader(o);

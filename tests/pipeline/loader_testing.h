@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -55,6 +56,18 @@ inline Status read_to_error(Loader& loader) {
     if (!batch->has_value()) return {};
     throw_if_error(loader.release(**batch));
   }
+}
+
+/// The rows of sample `i` of a batch in a field without a fixed size.
+template <class T>
+std::vector<T> rows_of(const Batch& batch, const char* name, int64_t i) {
+  const BatchField& field = *batch.field(name);
+  const size_t row = field.spec->sample_bytes();
+  const auto begin = static_cast<size_t>(field.offsets[static_cast<size_t>(i)]) * row;
+  const auto end = static_cast<size_t>(field.offsets[static_cast<size_t>(i) + 1]) * row;
+  std::vector<T> rows((end - begin) / sizeof(T));
+  if (!rows.empty()) std::memcpy(rows.data(), field.data + begin, end - begin);
+  return rows;
 }
 
 }  // namespace dlpipe::pipeline

@@ -1,7 +1,6 @@
 // Fields without a fixed size in batches: each sample's own rows, in the batch's order, whatever happens to the batch.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -38,17 +37,6 @@ class RaggedTest : public testing::Test {
   static data::TempDir* dir_;
 };
 data::TempDir* RaggedTest::dir_ = nullptr;
-
-template <class T>
-std::vector<T> rows_of(const Batch& batch, const char* name, int64_t i) {
-  const BatchField& field = *batch.field(name);
-  const size_t row = field.spec->sample_bytes();
-  const auto begin = static_cast<size_t>(field.offsets[static_cast<size_t>(i)]) * row;
-  const auto end = static_cast<size_t>(field.offsets[static_cast<size_t>(i) + 1]) * row;
-  std::vector<T> rows((end - begin) / sizeof(T));
-  if (!rows.empty()) std::memcpy(rows.data(), field.data + begin, end - begin);
-  return rows;
-}
 
 void expect_objects_of(const Batch& batch, int64_t i, int64_t sample) {
   const DrawnObjects objects = drawn_objects(sample, kSize, kSize);
