@@ -1,6 +1,7 @@
 // Every --json has the keys that docs/json.md says, no more and no less.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
