@@ -5,6 +5,8 @@
 
 #include "dlpipe/augment/chain_link.h"
 #include "dlpipe/augment/copy.h"
+#include "dlpipe/augment/moving.h"
+#include "dlpipe/augment/paste.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
@@ -48,6 +50,14 @@ int64_t turn_of(const SampleKey& key) {
 
 std::string size_text(const ImageSize& size) {
   return concat(size.width, "x", size.height, "x", size.channels);
+}
+
+/// `memory` as a picture of the region's size.
+ImageView dense_view(std::vector<uint8_t>& memory, const Region& region, int channels) {
+  const ptrdiff_t row_bytes = ptrdiff_t{region.width} * channels;
+  const size_t bytes = static_cast<size_t>(row_bytes * region.height) + kImagePadding;
+  if (memory.size() < bytes) memory.resize(bytes);
+  return {memory.data(), region.width, region.height, channels, row_bytes};
 }
 
 ConstImageView part_of(const ConstImageView& image, const Region& region) {
@@ -105,7 +115,23 @@ struct Chain::Planning {
     plan.draws.clear();
     plan.links.clear();
     plan.pictures.clear();
+    plan.pastes = false;
     plan.hash = 0;
+  }
+
+  /// Those of all pictures, as they come to the next op.
+  std::vector<MovedBox> boxes() const {
+    std::vector<MovedBox> all;
+    const size_t count = plan.is_joined() ? plan.pictures.size() : 1;
+    for (size_t k = 0; k < count; ++k) {
+      const Moving moving = plan.is_joined() ? Moving(plan, k) : Moving(plan);
+      const std::span<const float> rows = pictures[k].boxes;
+      for (size_t i = 0; i + 3 < rows.size(); i += 4) {
+        const std::optional<MovedBox> box = moving.box(rows.subspan(i).first<4>(), i / 4);
+        if (box.has_value()) all.push_back(*box);
+      }
+    }
+    return all;
   }
 };
 
@@ -185,9 +211,11 @@ Status Chain::plan_joined(Planning& planning, size_t place) const {
   plan.source = draw.in = draw.out;
   draw.region = draw.drawn_region = draw.window = {0, 0, draw.out.width, draw.out.height};
   draw.crop_only = true;
-  plan.hash = hash_draw(plan.hash, draw);
   planning.size = draw.out;
   plan.pictures = std::move(pictures);
+  if (link.paste != nullptr)
+    plan.hash = mix(plan.hash, paste_objects(*link.paste, planning.pictures, rng, plan));
+  plan.hash = hash_draw(plan.hash, plan.draws.front());
   return {};
 }
 
@@ -215,6 +243,8 @@ Status Chain::plan_links(Planning& planning, bool is_chosen, size_t begin, size_
       return misuse("augment", "more than ", kMostDraws,
                     " ops for one picture; leave out some of those that repeat others");
     }
+    const std::vector<MovedBox> boxes =
+        link.boxed != nullptr && active ? planning.boxes() : std::vector<MovedBox>();
     OpDraw& draw = plan.draws.emplace_back();
     plan.links.push_back(&link);
     draw.in = planning.size;
@@ -224,8 +254,9 @@ Status Chain::plan_links(Planning& planning, bool is_chosen, size_t begin, size_
       draw.region = {0, 0, draw.in.width, draw.in.height};
       draw.out = link.op->output(draw.in);
       if (link.record->traits.takes_turns) draw.turn = turn_of(planning.key);
-      if (Status status = link.op->plan(draw.in, rng, draw); !status.ok())
-        return status.with_context(concat("[augment] ", link.text, ": "));
+      const Status status = link.boxed != nullptr ? link.boxed->plan_around(boxes, draw.in, rng, draw)
+                                                  : link.op->plan(draw.in, rng, draw);
+      if (!status.ok()) return status.with_context(concat("[augment] ", link.text, ": "));
     }
     plan.hash = hash_draw(plan.hash, draw);
     if (!draw.active) continue;
@@ -347,14 +378,10 @@ Status Chain::apply_joined(const ChainPlan& plan, PictureSource& source, const I
   const Region& all = plan.source_region;
   ImageView joined = out;
   std::vector<uint8_t> memory = std::move(scratch.joined);  // apply has the rest of it
-  if (!plan.is_copy()) {
-    const ptrdiff_t row_bytes = ptrdiff_t{all.width} * plan.source.channels;
-    const size_t bytes = static_cast<size_t>(row_bytes * all.height) + kImagePadding;
-    if (memory.size() < bytes) memory.resize(bytes);
-    joined = {memory.data(), all.width, all.height, plan.source.channels, row_bytes};
-  }
+  std::vector<uint8_t> over = std::move(scratch.pasted);
+  if (!plan.is_copy()) joined = dense_view(memory, all, plan.source.channels);
   const auto run = [&]() -> Status {
-    // Parts don't overlap: only what none covers has to be set.
+    // Parts don't overlap, unless the first covers all: only what none covers has to be set.
     int64_t uncovered = int64_t{all.width} * all.height;
     for (const JoinedPicture& picture : plan.pictures)
       uncovered -= int64_t{picture.needed.width} * picture.needed.height;
@@ -364,15 +391,19 @@ Status Chain::apply_joined(const ChainPlan& plan, PictureSource& source, const I
       const JoinedPicture& picture = plan.pictures[k];
       const Region& at = picture.needed;
       if (at.width == 0) continue;
-      const ImageView to = {joined.row(at.y - all.y) + ptrdiff_t{at.x - all.x} * joined.channels, at.width,
-                            at.height, joined.channels, joined.stride};
+      const ImageView place = {joined.row(at.y - all.y) + ptrdiff_t{at.x - all.x} * joined.channels, at.width,
+                               at.height, joined.channels, joined.stride};
+      const bool is_over = plan.pastes && k > 0;
+      const ImageView to = is_over ? dense_view(over, at, joined.channels) : place;
       DLPIPE_ASSIGN_OR_RETURN(const ConstImageView pixels, source.pixels(k, picture.plan, to));
       if (pixels.data != to.data) DLPIPE_RETURN_IF_ERROR(apply(picture.plan, pixels, to, scratch));
+      if (is_over) lay_over(plan.overlay, at, to, place);
     }
     return plan.is_copy() ? Status() : apply(plan, joined, out, scratch);
   };
   const Status status = run();
   scratch.joined = std::move(memory);
+  scratch.pasted = std::move(over);
   return status;
 }
 

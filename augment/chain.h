@@ -40,6 +40,17 @@ struct ChainStep {
   bool mirror = false;  // of a copy: left and right are swapped
 };
 
+/// Which pixels of a PasteOp's output are those of the other picture.
+struct Overlay {
+  Region region;                // around them, in the op's output; empty: there are none
+  std::vector<uint8_t> pasted;  // [region] 1: it is one
+  bool at(int x, int y) const {
+    x -= region.x, y -= region.y;
+    return x >= 0 && y >= 0 && x < region.width && y < region.height &&
+           pasted[static_cast<size_t>(y) * static_cast<size_t>(region.width) + static_cast<size_t>(x)] != 0;
+  }
+};
+
 /// Everything decided for one sample. Reused between samples; holds no pixels.
 struct ChainPlan {
   ImageSize source;                     // the whole picture
@@ -52,6 +63,8 @@ struct ChainPlan {
   /// Where an op puts several pictures into one (join.h): each with a plan of its own. `source` is then what the op makes of
   /// them, source_region the part of it that is needed, and draws and steps are the op's and of those behind it.
   std::vector<JoinedPicture> pictures;
+  bool pastes = false;  // the op lays the second picture's objects over the first
+  Overlay overlay;      // then
 
   bool is_joined() const;
   /// True when source_region's pixels are the output: a caller may decode straight into the slot.
@@ -66,6 +79,8 @@ struct JoinedPicture {
   int x = 0;    // where the upper left corner of `from` stands in the op's output
   int y = 0;
   Region needed;  // what plan's steps write, in the op's output
+  /// Where objects are pasted: its boxes as they leave the op, in the order of PlannedPicture::boxes; nothing: it was dropped.
+  std::vector<std::optional<MovedBox>> boxes;
 };
 
 inline bool ChainPlan::is_joined() const {
@@ -85,6 +100,11 @@ class PictureSource {
 struct PlannedPicture {
   ImageSize size;
   int64_t sample = 0;
+  /// Rows of x_min, y_min, x_max, y_max, in pixels of the picture: what ops with OpTraits::sees_boxes draw by.
+  std::span<const float> boxes = {};
+  /// What a PasteOp takes beside: a class per box (empty: it isn't known), and the mask of the whole picture (0 wide: none).
+  std::span<const int64_t> labels = {};
+  ConstImageView mask = {};
 };
 
 /// Intermediate images of one thread; grows to the largest seen and stays.
@@ -94,10 +114,11 @@ class ChainScratch {
   std::vector<std::byte> work;                 // an op's own rows, weights, tables
   std::vector<std::byte> rows;                 // what stands between an op's passes
   std::vector<uint8_t> joined;                 // several pictures put into one
+  std::vector<uint8_t> pasted;                 // one of them, where it is laid over another
   std::unique_ptr<ChainScratch> inner;         // of an op that runs chains of its own
   size_t bytes() const {
     return images[0].capacity() + images[1].capacity() + work.capacity() + rows.capacity() +
-           joined.capacity() + (inner ? inner->bytes() : 0);
+           joined.capacity() + pasted.capacity() + (inner ? inner->bytes() : 0);
   }
 };
 

@@ -19,6 +19,8 @@ struct ChainLink {
   std::vector<const Chain*> choices;  // policy's
   const ResizeOp* resize = nullptr;   // op, where it is one
   const JoinOp* join = nullptr;       // the same
+  const PasteOp* paste = nullptr;     // the same
+  const BoxedOp* boxed = nullptr;     // the same
   double probability = 1;             // of its parameter p
   bool takes_probability = false;
   std::string text;  // name and all parameters, "hflip(p=0.5)"

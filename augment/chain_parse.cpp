@@ -60,6 +60,8 @@ Result<std::shared_ptr<const ChainLink>> build_link(const OpRecord& record, OpAr
     DLPIPE_ASSIGN_OR_RETURN(link->op, record.build(arguments));
     link->resize = dynamic_cast<const ResizeOp*>(link->op.get());
     link->join = dynamic_cast<const JoinOp*>(link->op.get());
+    link->paste = dynamic_cast<const PasteOp*>(link->op.get());
+    link->boxed = dynamic_cast<const BoxedOp*>(link->op.get());
   }
   if (!arguments.defect().ok()) return arguments.defect();
   return std::shared_ptr<const ChainLink>(std::move(link));

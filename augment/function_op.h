@@ -2,7 +2,7 @@
 //
 //   void negative(uint8_t* pixels, int64_t height, int64_t width, int64_t channels, uint64_t key, const double* parameters);
 //
-// The function changes a picture in place: dense rows of `channels` bytes a pixel. `key` is the sample's own random
+// The function changes a picture in place: dense rows of `channels` bytes per pixel. `key` is the sample's own random
 // number; the same seed gives the same keys. It is called on many threads at once and must neither throw nor keep
 // the pointers.
 #pragma once

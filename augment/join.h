@@ -6,6 +6,8 @@
 // plans, and Chain::apply_joined runs them.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <span>
 
 #include "dlpipe/augment/copy.h"
@@ -27,7 +29,7 @@ class JoinOp : public Op {
   /// Pictures that it needs besides the sample's own.
   virtual int others() const = 0;
   /// `sizes` and `parts` are the pictures', the sample's own first. Draws where they stand; sets draw.out, draw.values and
-  /// parts, which don't overlap and lie within draw.out.
+  /// parts, which don't overlap (unless it pastes) and lie within draw.out.
   virtual Status place(std::span<const ImageSize> sizes, RandomStream& rng, OpDraw& draw,
                        std::span<JoinedPart> parts) const = 0;
   /// What no picture covers.
@@ -37,6 +39,27 @@ class JoinOp : public Op {
     return {ErrorCode::kInternal, "an op that joins pictures has none of its own"};
   }
   Movement movement(const OpDraw&) const final { return {}; }
+};
+
+/// Lays some objects of another picture over the sample's own, at the place that they have there. What is an object's follows
+/// from its box, its class and the picture's mask (paste.h).
+class PasteOp : public JoinOp {
+ public:
+  /// Sets chosen[i] to 1 where object i of the other picture is pasted.
+  virtual void choose(RandomStream& rng, std::span<uint8_t> chosen) const = 0;
+  /// The share of an object's pixels that must stay seen, else it is dropped.
+  virtual double least_seen() const = 0;
+
+  int others() const final { return 1; }
+  Pixel background() const final { return {}; }
+  Status place(std::span<const ImageSize> sizes, RandomStream&, OpDraw& draw,
+               std::span<JoinedPart> parts) const final {
+    draw.out = sizes[0];
+    parts[0].from = {0, 0, sizes[0].width, sizes[0].height};
+    parts[1].from = {0, 0, std::min(sizes[0].width, sizes[1].width),
+                     std::min(sizes[0].height, sizes[1].height)};
+    return {};
+  }
 };
 
 }  // namespace dlpipe::augment

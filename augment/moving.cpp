@@ -45,6 +45,10 @@ MovedBox moved_box(const Movement& movement, const MovedBox& box) {
   return is_first ? MovedBox() : moved;
 }
 
+Place middle_of(const MovedBox& box) {
+  return {(box.left + box.right) / 2, (box.top + box.bottom) / 2};
+}
+
 void clip(MovedBox& box, const Region& seen) {
   box.left = std::clamp<double>(box.left, seen.x, seen.x + seen.width);
   box.right = std::clamp<double>(box.right, seen.x, seen.x + seen.width);
@@ -65,6 +69,12 @@ Moving::Moving(const ChainPlan& plan, size_t picture) : source_(plan.pictures[pi
   steps_.push_back({.movement = Movement::shifted(from.x - one.x, from.y - one.y),
                     .in = from,
                     .out = {one.x, one.y, from.width, from.height}});
+  if (plan.pastes) {
+    steps_.back().overlay = &plan.overlay;
+    steps_.back().is_over = picture > 0;
+    placed_ = &one.boxes;
+  }
+  joined_steps_ = steps_.size();
   add(plan);
 }
 
@@ -80,25 +90,37 @@ void Moving::add(const ChainPlan& plan) {
   }
 }
 
+std::optional<MovedBox> Moving::box(std::span<const float, 4> row, size_t i) const {
+  MovedBox box{row[0], row[1], row[2], row[3]};
+  clip(box, all_of(source_));
+  box.middle = middle_of(box);
+  if (placed_ != nullptr) {
+    if (i >= placed_->size() || !(*placed_)[i].has_value()) return std::nullopt;
+    box = *(*placed_)[i];
+  }
+  for (const Step& step : std::span(steps_).subspan(placed_ != nullptr ? joined_steps_ : 0)) {
+    if (!(box.area() > 0)) return std::nullopt;
+    box = moved_box(step.movement, box);
+    const double whole = box.area();
+    box.middle = middle_of(box);
+    clip(box, step.out);
+    box.share *= whole > 0 ? box.area() / whole : 0;
+    if (step.judge != nullptr && !step.judge->keeps(*step.draw, box)) return std::nullopt;
+  }
+  return box.area() > 0 ? std::optional(box) : std::nullopt;
+}
+
 void Moving::boxes(std::span<float> rows, std::vector<uint8_t>& kept) const {
-  kept.assign(rows.size() / 4, 1);
+  kept.assign(rows.size() / 4, 0);
   for (size_t i = 0; i < kept.size(); ++i) {
-    float* const row = rows.data() + 4 * i;
-    MovedBox box{row[0], row[1], row[2], row[3]};
-    clip(box, all_of(source_));
-    for (const Step& step : steps_) {
-      if (!(box.area() > 0)) break;
-      box = moved_box(step.movement, box);
-      const double whole = box.area();
-      clip(box, step.out);
-      box.share *= whole > 0 ? box.area() / whole : 0;
-      if (step.judge != nullptr && !step.judge->keeps(*step.draw, box)) kept[i] = 0;
-    }
-    if (!(box.area() > 0)) kept[i] = 0;
-    row[0] = static_cast<float>(box.left);
-    row[1] = static_cast<float>(box.top);
-    row[2] = static_cast<float>(box.right);
-    row[3] = static_cast<float>(box.bottom);
+    const std::span<float, 4> row = rows.subspan(4 * i).first<4>();
+    const std::optional<MovedBox> moved = box(row, i);
+    if (!moved.has_value()) continue;
+    kept[i] = 1;
+    row[0] = static_cast<float>(moved->left);
+    row[1] = static_cast<float>(moved->top);
+    row[2] = static_cast<float>(moved->right);
+    row[3] = static_cast<float>(moved->bottom);
   }
 }
 
@@ -109,6 +131,8 @@ void Moving::points(std::span<float> rows) const {
     for (const Step& step : steps_) {
       const std::optional<Place> to = step.movement.target(place);
       is_seen = is_seen && to.has_value() && is_inside(*to, step.out);
+      if (is_seen && step.overlay != nullptr)
+        is_seen = step.overlay->at(static_cast<int>(to->x), static_cast<int>(to->y)) == step.is_over;
       if (to.has_value()) place = *to;
     }
     rows[i] = static_cast<float>(place.x);
@@ -122,15 +146,44 @@ void Moving::mask(const ConstImageView& source, const ImageView& out, uint8_t fi
   paint_mask(source, out);
 }
 
-void Moving::paint_mask(const ConstImageView& source, const ImageView& out) const {
-  std::vector<Place> places(static_cast<size_t>(out.width));
+Region Moving::reach(int width, int height) const {
+  const Region all = {0, 0, width, height};
+  if (joined_steps_ == 0) return all;
+  const Region& joined = steps_[joined_steps_ - 1].out;
+  if (joined.width == 0 || joined.height == 0) return {};
+  MovedBox box{static_cast<double>(joined.x), static_cast<double>(joined.y),
+               static_cast<double>(joined.x + joined.width), static_cast<double>(joined.y + joined.height)};
+  for (const Step& step : std::span(steps_).subspan(joined_steps_)) {
+    if (!step.movement.keeps_lines()) return all;
+    for (const Place& corner : {Place{box.left, box.top}, Place{box.right, box.top},
+                                Place{box.left, box.bottom}, Place{box.right, box.bottom}}) {
+      if (!step.movement.target(corner).has_value()) return all;
+    }
+    box = moved_box(step.movement, box);
+    clip(box, step.out);
+  }
+  constexpr int kMargin = 1;  // pixels, for what comes of rounding
+  const int left = std::max(static_cast<int>(std::floor(box.left)) - kMargin, 0);
+  const int top = std::max(static_cast<int>(std::floor(box.top)) - kMargin, 0);
+  const int right = std::min(static_cast<int>(std::ceil(box.right)) + kMargin, width);
+  const int bottom = std::min(static_cast<int>(std::ceil(box.bottom)) + kMargin, height);
+  return {left, top, std::max(right - left, 0), std::max(bottom - top, 0)};
+}
+
+void Moving::paint_mask(const ConstImageView& source, const ImageView& out, const Region& part) const {
+  std::vector<Place> places(static_cast<size_t>(part.width));
   constexpr double kOutside = -1;  // stays: of the next step nothing is asked
-  for (int y = 0; y < out.height; ++y) {
-    for (int x = 0; x < out.width; ++x) places[static_cast<size_t>(x)] = {x + 0.5, y + 0.5};
+  for (int y = part.y; y < part.y + part.height; ++y) {
+    for (int x = 0; x < part.width; ++x) places[static_cast<size_t>(x)] = {part.x + x + 0.5, y + 0.5};
     for (size_t s = steps_.size(); s-- > 0;) {
       const Step& step = steps_[s];
       for (Place& place : places) {
         if (place.x < 0) continue;
+        if (step.overlay != nullptr &&
+            step.overlay->at(static_cast<int>(place.x), static_cast<int>(place.y)) != step.is_over) {
+          place.x = kOutside;
+          continue;
+        }
         place = step.movement.source(place);
         const Region& in = step.in;
         const bool is_seen =
@@ -138,8 +191,8 @@ void Moving::paint_mask(const ConstImageView& source, const ImageView& out) cons
         if (!is_seen) place.x = kOutside;
       }
     }
-    uint8_t* const to = out.row(y);
-    for (int x = 0; x < out.width; ++x) {
+    uint8_t* const to = out.row(y) + part.x;
+    for (int x = 0; x < part.width; ++x) {
       const Place& place = places[static_cast<size_t>(x)];
       if (place.x >= 0) to[x] = source.row(static_cast<int>(place.y))[static_cast<int>(place.x)];
     }

@@ -9,12 +9,16 @@
 //   knows left eyes from right ones renames them.
 // - A pixel of a mask is the one nearest to where its centre comes from; what comes from outside of the picture is `fill`.
 //   Frames that mirror or repeat the border do so in the mask; boxes and points are not repeated there.
+// - Where objects of another picture are pasted (paste.h), boxes below lose the sides that are covered, or are dropped, and
+//   covered points are no longer visible. Of the other picture's boxes those of the pasted objects stay, and of its points
+//   those on their pixels are visible. Its boxes are the rows that the plan was made with.
 //
 // A Moving belongs to one thread and must not outlive the plan and its chain. Cost: some arithmetic per corner and op; a mask
 // takes that for each of its pixels.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,12 +36,18 @@ class Moving {
 
   /// Rows of x_min, y_min, x_max, y_max; `kept` gets 1 or 0 for each. Those that are dropped hold anything.
   void boxes(std::span<float> rows, std::vector<uint8_t>& kept) const;
+  /// Row `i` of these; nothing: it is dropped.
+  std::optional<MovedBox> box(std::span<const float, 4> row, size_t i) const;
   /// Rows of x, y, visible.
   void points(std::span<float> rows) const;
   /// Of a mask of the whole source picture, one channel; `out` has the plan's size.
   void mask(const ConstImageView& source, const ImageView& out, uint8_t fill) const;
   /// The same, but leaves alone what comes from outside of the picture.
-  void paint_mask(const ConstImageView& source, const ImageView& out) const;
+  void paint_mask(const ConstImageView& source, const ImageView& out) const {
+    paint_mask(source, out, reach(out.width, out.height));
+  }
+  /// Of a part of `out` alone.
+  void paint_mask(const ConstImageView& source, const ImageView& out, const Region& part) const;
 
  private:
   struct Step {
@@ -46,12 +56,19 @@ class Moving {
     Region out;
     const Op* judge = nullptr;  // null: it drops no box
     const OpDraw* draw = nullptr;
+    const Overlay* overlay = nullptr;  // where objects are pasted; null: they aren't
+    bool is_over = false;              // the picture is what is pasted, else it is below
   };
 
   void add(const ChainPlan& plan);
+  /// The part of an output of this size outside of which nothing of the picture is seen.
+  Region reach(int width, int height) const;
 
   std::vector<Step> steps_;  // those that move or drop something
   ImageSize source_;
+  size_t joined_steps_ = 0;  // steps_ to where the picture has joined others; 0: there are none
+  /// Where objects are pasted: the boxes as they leave these, in the order of the rows.
+  const std::vector<std::optional<MovedBox>>* placed_ = nullptr;
 };
 
 }  // namespace dlpipe::augment

@@ -63,7 +63,8 @@ struct MovedBox {
   double top = 0;
   double right = 0;
   double bottom = 0;
-  double share = 1;  // of its area that clipping to the pictures left
+  double share = 1;   // of its area that clipping to the pictures left
+  Place middle = {};  // before it was clipped to the picture at hand
   double area() const { return (right - left) * (bottom - top); }
 };
 
@@ -102,6 +103,18 @@ class Op {
   }
 };
 
+/// An op whose draw depends on the boxes of the picture. They are read from the record, so that the pipeline plans such a
+/// chain when the record is there.
+class BoxedOp : public Op {
+ public:
+  /// Op::plan; `boxes` as they come to the op: moved and clipped, without those that were dropped.
+  virtual Status plan_around(std::span<const MovedBox> boxes, const ImageSize& in, RandomStream& rng,
+                             OpDraw& draw) const = 0;
+  Status plan(const ImageSize& in, RandomStream& rng, OpDraw& draw) const final {
+    return plan_around({}, in, rng, draw);
+  }
+};
+
 /// An op that resizes what it reads: a device may do it in its place, and gives the same pixels.
 class ResizeOp : public Op {
  public:
@@ -134,7 +147,9 @@ struct OpTraits {
   bool is_mirror = false;    // an active draw swaps left and right and does no more: the chain does it
   bool takes_turns = false;  // plan looks at draw.turn
   bool drops_boxes = false;  // Op::keeps is asked
+  bool sees_boxes = false;   // a BoxedOp: what it draws depends on boxes
   bool joins = false;        // a JoinOp (join.h): puts several pictures into one
+  bool pastes = false;       // a PasteOp (join.h): lays objects of another picture over the picture
   bool blends = false;       // shows the picture at several places at once: nothing can move with it
 };
 

@@ -113,6 +113,13 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
 }
 
 std::string suggestion(std::string_view name, std::span<const std::string> candidates) {
+  constexpr size_t kBeginning = 3;  // letters that say enough
+  std::string longer;
+  for (const std::string& candidate : candidates) {
+    if (name.size() >= kBeginning && candidate.starts_with(name))
+      longer += concat(longer.empty() ? "'" : ", '", candidate, "'");
+  }
+  if (!longer.empty()) return concat("; did you mean ", longer, "?");
   if (const std::string near = nearest_name(name, candidates); !near.empty()) {
     return concat("; did you mean '", near, "'?");
   }

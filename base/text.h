@@ -40,7 +40,7 @@ bool matches_glob(const std::string& text, const std::string& glob);
 /// The candidate nearest to `name` by edit distance (at most a third of its length, at least 2 edits), or
 /// "".
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
-/// "; did you mean 'hflip'?" or, without a near one, "; known: a, b, c".
+/// "; did you mean 'hflip'?" of the candidates that begin so, else of the nearest; without one, "; known: a, b, c".
 std::string suggestion(std::string_view name, std::span<const std::string> candidates);
 
 /// Whole-text numbers: false unless all of `text` is one number in range.

@@ -51,7 +51,7 @@ Region draw_region(const Picture& picture, RandomStream& random) {
           static_cast<int>(random.below(static_cast<uint32_t>(picture.height - height + 1))), width, height};
 }
 
-/// Microseconds a picture. With `one_row` every row is written to and read from the same place.
+/// Microseconds per picture. With `one_row` every row is written to and read from the same place.
 double measure(const std::vector<Picture>& pictures, uint64_t round, bool one_row) {
   constexpr int kSize = 224;
   data::ImageDecoder decoder;
@@ -89,7 +89,7 @@ int run(const std::string& directory) {
   std::printf("%s, %zu pictures, %d rounds, one thread\n", cpu_model().c_str(), pictures.size(),
               int{kRounds});
   std::printf(
-      "decode and resize %.1f us a picture; with one row between them %.1f us; %.3f of it (%.3f to %.3f)\n",
+      "decode and resize %.1f us per picture; with one row between them %.1f us; %.3f of it (%.3f to %.3f)\n",
       as_it_is[kRounds / 2], bound[kRounds / 2], shares[kRounds / 2], shares.front(), shares.back());
   return 0;
 }

@@ -1,5 +1,7 @@
 #include "dlpipe/cli/config_flags.h"
 
+#include <cctype>
+
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/help_topics.h"
 #include "dlpipe/run/config/config.h"
@@ -26,6 +28,12 @@ std::vector<std::string> known_values(const ConfigOption& option) {
   return {};
 }
 
+/// "Decay of biases" -> "No decay of biases".
+std::string without(std::string help) {
+  help[0] = static_cast<char>(std::tolower(help[0]));
+  return "No " + help;
+}
+
 // Both directions can be given, because either may stand in a config file; the one that isn't the default is
 // shown.
 void add_switch(Flags& flags, const std::string& name, const std::string& help, bool is_on,
@@ -35,9 +43,7 @@ void add_switch(Flags& flags, const std::string& name, const std::string& help, 
   };
   const std::string yes = concat("--", name), no = concat("--no-", name);
   flags.add_switch(is_on ? yes : no, set(is_on ? "true" : "false"), "").hidden();
-  flags
-      .add_switch(is_on ? no : yes, set(is_on ? "false" : "true"),
-                  is_on ? concat("Switch this off: ", help) : help)
+  flags.add_switch(is_on ? no : yes, set(is_on ? "false" : "true"), is_on ? without(help) : help)
       .group(group);
 }
 

@@ -75,7 +75,7 @@ Flag& Flag::choices(const std::vector<std::string>& words) {
   text_->choices = words;
   option_->check([words](const std::string& given) {
     if (std::find(words.begin(), words.end(), given) != words.end()) return std::string();
-    return concat("'", given, "' is none of its words", suggestion(given, words));
+    return concat("'", given, "' is none of the words that it takes", suggestion(given, words));
   });
   return *this;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/help_topics.h"
@@ -142,7 +143,7 @@ std::string full_help(const OptionText& option) {
     add(words);
   }
   if (option.is_required) add("required");
-  if (!option.default_text.empty()) add(concat("default ", option.default_text));
+  if (!option.default_text.empty()) add(concat("default ", printable(option.default_text)));
   return more.empty() ? text : concat(text, " (", more, ")");
 }
 

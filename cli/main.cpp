@@ -88,8 +88,11 @@ static int run_program(int argc, char** argv) {
   }
   try {
     program->app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // from the end
-  } catch (const CLI::Success& done) {
-    return program->app.exit(done);
+  } catch (const CLI::CallForVersion& version) {
+    return run_guarded([&] {
+      print_answer(version.what());
+      return Status();
+    });
   } catch (const CLI::ParseError& error) {
     const Status misuse = misuse_from_parse_error(error, program->app, program->text);
     return is_first_process() ? fail(misuse) : exit_code(misuse);

@@ -8,7 +8,7 @@
 // drawn for each sample, which is `elem` in timm. Keys are (seed, epoch, batch) and (seed, epoch, position);
 // no draw goes through libm, so batches are the same bits on every machine.
 //
-// Pure functions: any thread. Cost: a few Philox blocks and two logarithms a sample.
+// Pure functions: any thread. Cost: a few Philox blocks and two logarithms per sample.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/pipeline/stages/box_planner.h"
 
 namespace dlpipe::pipeline {
 
@@ -46,7 +47,6 @@ Status Planner::fill(int64_t sample, const SampleKey& key, SamplePlan& out) cons
   out.others.clear();
   DLPIPE_RETURN_IF_ERROR(fill_record(sample, out));
   if (channels_ == 0) return {};
-  std::array<augment::PlannedPicture, kMostPictures> pictures;
   const auto others = static_cast<size_t>(chain_.others(out.key));
   if (others > 0) {
     if (others >= kMostPictures) {
@@ -59,15 +59,20 @@ Status Planner::fill(int64_t sample, const SampleKey& key, SamplePlan& out) cons
     for (size_t k = 0; k < others; ++k) DLPIPE_RETURN_IF_ERROR(fill_record(samples[k], out.others[k]));
   }
   bool is_bad = false;
-  for (size_t k = 0; k <= others; ++k) {
+  for (size_t k = 0; k <= others; ++k) is_bad = is_bad || out.record(k).has_bad_header;
+  return is_bad || plans_late_ ? Status() : plan_chain({}, out);
+}
+
+Status Planner::plan_chain(std::span<const std::unique_ptr<RecordObjects>> objects, SamplePlan& out) const {
+  std::array<augment::PlannedPicture, kMostPictures> pictures;
+  for (size_t k = 0; k < out.records(); ++k) {
     const PlannedRecord& record = out.record(k);
     pictures[k] = {{record.header.width, record.header.height, channels_}, record.sample};
-    is_bad = is_bad || record.has_bad_header;
+    if (!objects.empty()) objects[k]->give_to(pictures[k]);
   }
-  if (is_bad) return {};
-  const Status planned = chain_.plan(std::span(pictures).first(others + 1), out.key, out.chain);
+  const Status planned = chain_.plan(std::span(pictures).first(out.records()), out.key, out.chain);
   if (!planned.ok()) {
-    return planned.with_context(concat("[loader] sample ", sample, " (", out.header.width, "x",
+    return planned.with_context(concat("[loader] sample ", out.sample, " (", out.header.width, "x",
                                        out.header.height, ") of ", dataset_.directory(), ": "));
   }
   for (const PlannedRecord& other : out.others)  // the batch's chain covers the sample's own

@@ -33,6 +33,7 @@ SampleWorker::SampleWorker(const WorkerShared& shared, std::unique_ptr<data::Dat
       dataset_reader_(std::move(reader)),
       prefault_(shared.setup, shared.file, *dataset_reader_, shared.counters),
       reader_(*dataset_reader_, shared.checksums),
+      box_planner_(shared.setup, shared.planner, reader_),
       sender_(shared.setup.device_decode.is_on() ? std::make_unique<TileSender>(shared.setup) : nullptr),
       decoder_(shared.setup),
       augmenter_(shared.setup.chain),
@@ -79,7 +80,7 @@ int64_t SampleWorker::process(Slot& slot, const Portion& portion, double expecte
 
 Status SampleWorker::do_sample(Slot& slot, int64_t i) {
   clock_.begin_sample();
-  const SamplePlan& plan = slot.plans[static_cast<size_t>(i)];
+  SamplePlan& plan = slot.plans[static_cast<size_t>(i)];
   size_t at_fault = 0;
   Status status = produce(plan, slot, i, &at_fault);
   if (status.ok()) {
@@ -102,8 +103,9 @@ Status SampleWorker::do_sample(Slot& slot, int64_t i) {
 
 // Reader, decoder, augmenter: one sample's way from the map into the slot. The picture is the last of it:
 // what goes to the device doesn't come back.
-Status SampleWorker::produce(const SamplePlan& plan, Slot& slot, int64_t i, size_t* at_fault) {
+Status SampleWorker::produce(SamplePlan& plan, Slot& slot, int64_t i, size_t* at_fault) {
   const Setup& setup = slot.setup();
+  DLPIPE_RETURN_IF_ERROR(box_planner_.complete(plan, at_fault));
   // A header that can't be comes behind its record: what is damaged is said first.
   bool has_bad_header = false;
   for (size_t k = 0; k < plan.records(); ++k)

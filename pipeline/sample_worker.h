@@ -18,6 +18,7 @@
 #include "dlpipe/pipeline/slot.h"
 #include "dlpipe/pipeline/stage_counters.h"
 #include "dlpipe/pipeline/stages/augmenter.h"
+#include "dlpipe/pipeline/stages/box_planner.h"
 #include "dlpipe/pipeline/stages/decoder.h"
 #include "dlpipe/pipeline/stages/field_mover.h"
 #include "dlpipe/pipeline/stages/mapped_file.h"
@@ -52,7 +53,7 @@ class SampleWorker {
   SampleWorker(const WorkerShared& shared, std::unique_ptr<data::Dataset::Reader> reader);
   Status do_sample(Slot& slot, int64_t i);
   /// *at_fault: which of the plan's records is bad, where one is.
-  Status produce(const SamplePlan& plan, Slot& slot, int64_t i, size_t* at_fault);
+  Status produce(SamplePlan& plan, Slot& slot, int64_t i, size_t* at_fault);
   Status produce_picture(const SamplePlan& plan, std::span<const std::byte> record, Slot& slot, int64_t i);
   Status produce_joined(const SamplePlan& plan, Slot& slot, int64_t i, size_t* at_fault);
   /// False: the host has to decode it.
@@ -67,6 +68,7 @@ class SampleWorker {
   std::unique_ptr<data::Dataset::Reader> dataset_reader_;
   Prefault prefault_;
   RecordReader reader_;
+  BoxPlanner box_planner_;
   std::unique_ptr<TileSender> sender_;  // null: the host decodes everything
   RegionDecoder decoder_;
   Augmenter augmenter_;

@@ -10,6 +10,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/schema.h"
+#include "dlpipe/pipeline/stages/box_planner.h"
 
 namespace dlpipe::pipeline {
 
@@ -118,6 +119,7 @@ Status check_uses(const Setup& setup) {
     return misuse("loader", "--augment \"", o.augment, "\" needs pictures, and ", o.data,
                   " has no image field");
   using Kind = data::FieldKind;
+  DLPIPE_RETURN_IF_ERROR(check_objects("loader", setup.chain, *setup.dataset));
   const augment::OpRecord* const blend = setup.chain.find(&augment::OpTraits::blends);
   const augment::OpRecord* const join = setup.chain.find(&augment::OpTraits::joins);
   for (const data::Field& field : setup.fields) {
@@ -276,8 +278,9 @@ Result<std::shared_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
                             .fixed_parts = o.grains > 1,
                             .seed = o.seed});
   if (setup->sampler.batches_per_epoch() == 0) {
-    return misuse("loader", o.data, " gives ", subset.count(), " samples, fewer than one batch of ",
-                  o.batch * o.world, ", and an incomplete batch is dropped; use a smaller --batch");
+    return misuse("loader", o.data, " gives ", subset.count(), subset.count() == 1 ? " sample" : " samples",
+                  ", fewer than one batch of ", o.batch * o.world,
+                  ", and an incomplete batch is dropped; use a smaller --batch");
   }
   setup->pipeline_id = hash_pipeline(*setup);
   DLPIPE_ASSIGN_OR_RETURN(setup->device_decode, choose_decode(*setup));

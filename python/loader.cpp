@@ -10,8 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "dlpipe/base/log.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_code.h"
+#include "dlpipe/io/data/dataset.h"
 #include "dlpipe/pipeline/feed.h"
 #include "dlpipe/python/errors.h"
 #include "dlpipe/python/lent_batch.h"
@@ -146,17 +149,15 @@ nb::dict stats_dict(const SourceStats& stats) {
   return dict;
 }
 
-/// (rows, advice, cores for so many samples per second): rows are of name, samples, samples per second alone, busy, waiting.
+/// (rows, samples per second so far, cores for so many of them): rows are of name, samples, samples per second alone, busy,
+/// waiting.
 nb::tuple report(const SourceStats& stats, double samples_per_s) {
-  const double waited = stats.stages.empty() || stats.wall_ns <= 0
-                            ? 0
-                            : static_cast<double>(stats.stages.back().wait_input_ns) /
-                                  static_cast<double>(stats.wall_ns);  // the consumer stood at the stager
-  const run::StageReport made = run::report_stages(stats, waited);
+  constexpr double kNoTrainer = -1;  // the package has its own words for who waited
+  const run::StageReport made = run::report_stages(stats, kNoTrainer);
   nb::list rows;
   for (const run::StageRow& row : made.rows)
     rows.append(nb::make_tuple(row.name, row.items, row.alone_samples_per_s, row.busy_share, row.wait_share));
-  return nb::make_tuple(rows, made.advice, made.samples_per_s, run::cores_for(stats, samples_per_s));
+  return nb::make_tuple(rows, made.samples_per_s, run::cores_for(stats, samples_per_s));
 }
 
 pipeline::OnBadRecord parse_on_bad(const std::string& name) {
@@ -167,14 +168,33 @@ pipeline::OnBadRecord parse_on_bad(const std::string& name) {
       Status(ErrorCode::kMisuse, concat("[loader] on_bad '", name, "'; use 'substitute', 'drop' or 'stop'")));
 }
 
-/// Paths may name folders of splits; channels 0: as the pictures have them; numbers are normalised by the dataset where the
-/// expression doesn't say otherwise.
+/// The op that normalises validation pictures of `val` as those of the training set in the folder of splits `data`; where
+/// `data` is a dataset itself, by its own mean and std, which is warned of.
+Result<std::string> validation_normalization(const std::string& data, const std::string& val,
+                                             const augment::OpRegistry& ops) {
+  const auto training = val == data ? Result<std::string>(val) : run::training_data(data);
+  const std::string& known = training.ok() ? *training : val;  // a folder of splits need not have one
+  DLPIPE_ASSIGN_OR_RETURN(const auto opened, data::Dataset::open(known, {}, data::Dataset::IdCheck::kLater));
+  const data::PixelStats& stats = opened->pixel_stats();
+  if (stats.channels == 0) return std::string();  // it has no pictures
+  if (known == val) {
+    log(LogLevel::kWarning,
+        concat("[loader] the pictures of ", printable(val),
+               " are normalised by its own mean and std; if a model ",
+               "was trained on another dataset, give its loader's: mean, std = train.mean_std"));
+  }
+  return run::normalization_in("normalize", stats.channels, ops, {stats.channels, stats.mean, stats.std});
+}
+
+/// Paths may name folders of splits; channels 0: as the pictures have them; numbers are normalised by the training dataset
+/// where the expression doesn't say otherwise.
 Result<std::unique_ptr<Feed>> open_feed(pipeline::FeedOptions options, bool train) {
   pipeline::LoaderOptions& loader = options.loader;
+  const std::string given = loader.data;
   if (train) {
-    DLPIPE_ASSIGN_OR_RETURN(loader.data, run::training_data(loader.data));
+    DLPIPE_ASSIGN_OR_RETURN(loader.data, run::training_data(given));
   } else {
-    DLPIPE_ASSIGN_OR_RETURN(const run::EvaluationData found, run::evaluation_data(loader.data, ""));
+    DLPIPE_ASSIGN_OR_RETURN(const run::EvaluationData found, run::evaluation_data(given, ""));
     loader.data = found.directory;
   }
   if (loader.channels == 0) {
@@ -182,7 +202,14 @@ Result<std::unique_ptr<Feed>> open_feed(pipeline::FeedOptions options, bool trai
     loader.channels = channels == 1 ? 1 : 3;
   }
   if (loader.image_dtype != DType::kU8) {
-    DLPIPE_ASSIGN_OR_RETURN(loader.augment, run::training_chain(loader.augment, *loader.ops));
+    DLPIPE_ASSIGN_OR_RETURN(const std::string normalised, run::training_chain(loader.augment, *loader.ops));
+    if (train || normalised == loader.augment) {
+      loader.augment = normalised;
+    } else {
+      DLPIPE_ASSIGN_OR_RETURN(const std::string op,
+                              validation_normalization(given, loader.data, *loader.ops));
+      loader.augment += concat(loader.augment.empty() || op.empty() ? "" : " ", op);
+    }
   }
   return Feed::open(options);
 }

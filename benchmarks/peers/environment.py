@@ -125,8 +125,9 @@ def missing_packages(names):
 
 
 def freeze(python):
-    """Every package of the environment with its version, as pip prints it."""
-    listing = subprocess.run([str(python), "-m", "pip", "freeze"], capture_output=True, text=True)
+    """Every package of the environment with its version: "name==version"."""
+    # `pip freeze` would say from which file a wheel was installed instead of its version
+    listing = subprocess.run([str(python), "-m", "pip", "list", "--format=freeze"], capture_output=True, text=True)
     return listing.stdout.split()
 
 

@@ -49,7 +49,7 @@ Status run(const Options& options) {
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   flags.add_option("CKPT", options->checkpoint, "Checkpoint, or a run, whose best one is taken").required();
-  flags.add_option("-o,--out", options->file, "Safetensors file to write, with PyTorch's names and shapes")
+  flags.add_option("--out", options->file, "Safetensors file to write, with PyTorch's names and shapes")
       .type_name("FILE")
       .required();
   flags.add_flag("--json", options->json, "Print one JSON line");

@@ -183,11 +183,11 @@ Status info(const Options& options) {
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   flags.add_option("PATH", options->path,
-                   "Show what a safetensors file, checkpoint, run or compiled model holds instead");
+                   "Safetensors file, checkpoint, run or compiled model: show what it holds instead");
   flags.add_flag("--json", options->json, "Print one JSON line");
   flags.add_flag("--graph", options->graph, "Print the nodes of a compiled model");
   flags.add_flag("--profile", options->profile, "Run a compiled model (--batch) and print each node's time");
-  flags.add_flag("--dot", options->dot, "Print them for Graphviz (dot -Tsvg)");
+  flags.add_flag("--dot", options->dot, "Print the nodes of a compiled model for Graphviz (dot -Tsvg)");
   flags.add_option("--model", options->model, "Show this model's layers instead");
   flags
       .add_option("--size", options->arguments.height,

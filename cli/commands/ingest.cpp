@@ -132,14 +132,15 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--quality", ingest.quality, "Quality of JPEGs that are re-coded, 1 to 100");
   flags.add_flag("--zstd", ingest.zstd, "Compress each record; pays for raw pixels");
   flags.add_option("--limit", ingest.limit, "At most N files, chosen by --seed; -1: all");
-  flags.add_option("--split", options->split,
-                   "Fractions of train,val[,test], each class alike, texts in order: 0.9,0.1");
+  flags.add_option(
+      "--split", options->split,
+      "Fractions of train,val[,test], as 0.9,0.1; the same of each class; of a text, one after another");
   flags.add_option(
       "--part", options->part,
-      "Store this part of the files alone, as 3/16, here or on another machine; `dlpipe join` makes "
+      "Store only this part of the files, as 3/16, here or on another machine; `dlpipe join` makes "
       "one dataset of all parts");
   flags.add_flag("--no-splits", ingest.no_splits,
-                 "Folders, files and a column that are called train, val or test make no splits");
+                 "Make no splits of folders, files and a column that are called train, val or test");
   flags.add_option("--length", ingest.length, "Tokens per sequence, of texts");
   flags.add_option("--seed", ingest.seed, "Seed of --split and --limit");
   flags.add_option("--window", options->window, "Bytes read ahead of the writer");

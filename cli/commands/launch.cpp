@@ -20,7 +20,8 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--np", options->processes, "Processes, a power of two; -np is the same");
   flags.add_flag("--elastic", options->elastic,
                  "When a process is lost, go on from the last checkpoint with half as many");
-  flags.add_option("--min-np", options->fewest, "With --elastic: fewer processes than that give up");
+  flags.add_option("--min-np", options->fewest,
+                   "With --elastic: give up where fewer processes than this are left");
   flags.add_option("--mpirun", options->mpirun, "The launcher, Open MPI's mpirun").type_name("FILE");
   flags.add_option("--mpirun-args", *more, "Words for mpirun, as \"--hostfile hosts\"");
   flags.footer("Ctrl-C or SIGTERM: all processes save and stop, and the exit code is 3");

@@ -30,6 +30,16 @@ const data::Dataset& chosen(const std::vector<NamedDataset>& datasets) {
   return *datasets.front().dataset;
 }
 
+/// For people and, where there are some, for the exit code.
+Status damage_of(const run::PreviewReport& report, const Options& options) {
+  if (report.damaged.empty()) return {};
+  for (const auto& [sample, why] : report.damaged)
+    print_warning(concat("[preview] sample ", sample, ": ", why.message()));
+  return {ErrorCode::kCorrupt,
+          concat("[preview] ", report.damaged.size(), " samples can't be shown, named above; their cells in ",
+                 options.preview.out, " are empty")};
+}
+
 Status run(const Options& options) {
   run::PreviewOptions preview = options.preview;
   preview.chains = {options.augment};
@@ -42,12 +52,16 @@ Status run(const Options& options) {
       cells.push_back(formats::Json::object(
           {{"sample", cell.sample}, {"chain", cell.chain}, {"time", cell.time}, {"drawn", cell.drawn}}));
     }
+    formats::Json damaged = formats::Json::array();
+    for (const auto& [sample, why] : report.damaged)
+      damaged.push_back(formats::Json::object({{"sample", sample}, {"error", why.message()}}));
     print_answer(formats::Json::object({{"file", preview.out},
                                         {"width", report.width},
                                         {"height", report.height},
-                                        {"cells", std::move(cells)}})
+                                        {"cells", std::move(cells)},
+                                        {"damaged", std::move(damaged)}})
                      .dump());
-    return {};
+    return damage_of(report, options);
   }
   std::vector<std::vector<std::string>> rows = {{"sample", "time", "drawn"}};
   if (preview.chains.size() > 1) rows = {{"sample", "chain", "time", "drawn"}};
@@ -59,12 +73,12 @@ Status run(const Options& options) {
   print_answer(format_table(rows));
   print_note(concat("[preview] ", preview.out, ": ", report.width, "x", report.height,
                     " pixels, originals on the left"));
-  return {};
+  return damage_of(report, options);
 }
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  flags.add_option("--data", options->data, "Dataset, or directory of splits (train is taken)").required();
+  flags.add_option("DATA", options->data, "Dataset, or directory of splits (train is taken)").required();
   flags.add_option("--augment", options->augment, "Chain of augmentations; see dlpipe help ops").required();
   flags.add_option("--diff", options->diff, "A second chain, drawn below the first");
   flags.add_option("--out", options->preview.out, "PNG to write").required();
@@ -75,7 +89,8 @@ std::function<Status()> setup(Flags& flags) {
       .range(8, 1024);
   flags.add_flag("--boxes", options->preview.marks.boxes, "Draw the boxes, moved with the pictures");
   flags.add_flag("--points", options->preview.marks.points, "Draw the key points that are visible");
-  flags.add_flag("--masks", options->preview.marks.masks, "Tint what the masks say is of a class but 0");
+  flags.add_flag("--masks", options->preview.marks.masks,
+                 "Tint the pixels of the masks' classes, but for class 0");
   flags.add_option("--seed", options->preview.seed, "Seed of the draws");
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };

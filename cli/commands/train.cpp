@@ -198,10 +198,11 @@ std::function<Status()> setup(Flags& flags) {
                                       "TOML file of options by these names; flags override it")
                           .type_name("FILE");
   flags
-      .add_option("--resume", options->resume,
-                  concat("Go on with this run. --data and --val may change where they are the same dataset, "
-                         "--epochs and --max-steps where the schedule's past stays the same, and ",
-                         run::free_option_names()))
+      .add_option(
+          "--resume", options->resume,
+          concat("Go on with this run. With it go --data and --val (the same dataset elsewhere), --epochs "
+                 "and --max-steps (where the schedule's past stays the same), and ",
+                 run::free_option_names()))
       .type_name("RUN")
       .excludes(config);
   flags.add_flag("--json", options->json, "Print one JSON line at the end, instead of tables");

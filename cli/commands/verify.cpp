@@ -9,6 +9,7 @@
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/progress_line.h"
 #include "dlpipe/cli/stop_signal.h"
+#include "dlpipe/io/data/record.h"
 #include "dlpipe/io/data/verify.h"
 #include "dlpipe/io/formats/json.h"
 
@@ -33,6 +34,7 @@ Json json_of(const std::string& split, const data::Dataset& dataset, const data:
                        {"id", dataset.id()},
                        {"id_matches", report.id_matches},
                        {"samples", report.samples},
+                       {"known", report.known},
                        {"bytes", static_cast<int64_t>(report.bytes)},
                        {"ok", report.ok()},
                        {"bad", std::move(bad)}});
@@ -46,6 +48,12 @@ void print_text(const data::Dataset& dataset, const data::VerifyReport& report, 
   if (!report.id_matches)
     print_answer(concat("bad: the header table, classes, counts or statistics are not those of the id ",
                         dataset.id()));
+  if (report.known < report.samples)
+    print_note(concat("[verify] ", human_count(report.samples - report.known), " of the ",
+                      human_count(report.samples), " pictures that ", dataset.directory(),
+                      " links to were read for the first time: of these size, time and the first ",
+                      human_bytes(data::kLateBegin),
+                      " could be compared, and their checksums are noted now"));
   if (dataset.format_version() < 2)
     print_note(concat(
         "[verify] ", dataset.directory(),

@@ -2,6 +2,7 @@
 #include <queue>
 #include <unordered_map>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/node.h"
 #include "dlpipe/engine/core/op.h"
@@ -68,10 +69,8 @@ class BackwardWalk {
     if (!grads.empty()) {
       run_hooks(node, grads);
       if (node.released()) {
-        throw Error(
-            Status(ErrorCode::kMisuse,
-                   concat("[backward] the graph of ", node.name(),
-                          " was freed by an earlier backward; pass retain_graph = true to that one")));
+        refuse("backward", "the graph of ", node.name(),
+               " was freed by an earlier backward; pass retain_graph = true to that one");
       }
       grad_inputs = node.backward(std::move(grads));
       if (!retain_graph_) node.release();
@@ -109,13 +108,11 @@ class BackwardWalk {
 void Tensor::backward(const Tensor& seed, bool retain_graph) const {
   const Edge edge = gradient_edge(*this);
   if (edge.node == nullptr) {
-    throw Error(Status(ErrorCode::kMisuse,
-                       "[backward] this tensor has no history: nothing that made it requires gradients"));
+    refuse("backward", "this tensor has no history: nothing that made it requires gradients");
   }
   if (!seed.defined() && elements() != 1) {
-    throw Error(
-        Status(ErrorCode::kMisuse, concat("[backward] of a tensor of shape ", shape().to_string(),
-                                          " needs a seed gradient; pass one or reduce it to a scalar")));
+    refuse("backward", "of a tensor of shape ", shape().to_string(),
+           " needs a seed gradient; pass one or reduce it to a scalar");
   }
   const NoGrad no_grad;
   const Tensor start = seed.defined() ? seed : Tensor::full(shape(), 1.0, dtype(), device());

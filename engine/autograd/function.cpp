@@ -1,5 +1,6 @@
 #include "dlpipe/engine/autograd/function.h"
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/ops/ops.h"
 
@@ -19,10 +20,8 @@ class FunctionNode final : public Node {
     }
     std::vector<Tensor> grads = function_->backward(grad_outputs);
     if (grads.size() > edges.size()) {
-      throw Error(
-          Status(ErrorCode::kMisuse,
-                 concat("[", name(), "] backward answered ", grads.size(), " gradients for ", edges.size(),
-                        " inputs; answer one an input, undefined where there is none")));
+      refuse(name(), "backward answered ", grads.size(), " gradients for ", edges.size(),
+             " inputs; answer one an input, undefined where there is none");
     }
     return grads;
   }

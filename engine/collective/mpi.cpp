@@ -9,10 +9,10 @@
 #include <list>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/collective/late_ranks.h"
+#include "dlpipe/engine/collective/pause.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -30,22 +30,6 @@ Status mpi_error(int error) {
   MPI_Error_string(error, text.data(), &length);
   return {ErrorCode::kIo, concat("MPI: ", std::string_view(text.data(), static_cast<size_t>(length)))};
 }
-
-/// Between two looks: at first only a word to the scheduler, then longer and longer sleeps.
-class Pause {
- public:
-  void operator()() {
-    constexpr int kYields = 50;
-    constexpr std::chrono::microseconds kLongest{200};
-    if (looks_++ < kYields) return std::this_thread::yield();
-    std::this_thread::sleep_for(sleep_);
-    sleep_ = std::min(2 * sleep_, kLongest);
-  }
-
- private:
-  int looks_ = 0;
-  std::chrono::microseconds sleep_{10};
-};
 
 class MpiTransport final : public Transport {
  public:

@@ -1,5 +1,5 @@
 // What carries bytes between the ranks of a run: all that a backend of engine/collective has to do. One file per
-// backend: none.cpp (one rank), simulated.h (threads of one process, for tests), mpi.h.
+// backend: none.cpp (one rank), simulated.h (threads of one process, for tests), mpi.h, nccl.h.
 //
 // A Transport belongs to one thread, the communication thread of a Collective (collective.h): it is opened, used and
 // closed there. No type of a library that carries the bytes appears in a header.

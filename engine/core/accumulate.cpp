@@ -1,5 +1,6 @@
 // Where gradients end: at leaves, which add up what arrives.
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/conversions.h"
 #include "dlpipe/engine/core/node.h"
@@ -10,9 +11,8 @@ namespace dlpipe::engine {
 
 Tensor conform_gradient(const Tensor& grad, const TensorSpec& spec, const std::string& where) {
   if (!(grad.shape() == spec.shape)) {
-    throw Error(
-        Status(ErrorCode::kMisuse, concat("[", where, "] got a gradient of shape ", grad.shape().to_string(),
-                                          " for a tensor of shape ", spec.shape.to_string())));
+    refuse(where, "got a gradient of shape ", grad.shape().to_string(), " for a tensor of shape ",
+           spec.shape.to_string());
   }
   const UseBackend fast(Backend::kCpu);  // the reference has no layouts
   Tensor result = grad;

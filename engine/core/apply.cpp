@@ -10,6 +10,7 @@
 // backward gives every gradient the form of the tensor it belongs to.
 #include <algorithm>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/call_observer.h"
 #include "dlpipe/engine/core/constant_cache.h"
@@ -31,9 +32,8 @@ void check_inputs(const OpRow& row, std::span<const Tensor> inputs) {
   for (const Tensor& input : inputs) {
     if (!input.defined()) continue;
     if (device != nullptr && device != &input.device()) {
-      throw Error(
-          Status(ErrorCode::kMisuse, concat("[", row.record->name, "] inputs on ", device->name(), " and ",
-                                            input.device().name(), "; bring them to one device")));
+      refuse(row.record->name, "inputs on ", device->name(), " and ", input.device().name(),
+             "; bring them to one device");
     }
     device = &input.device();
   }

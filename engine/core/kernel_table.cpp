@@ -72,8 +72,9 @@ Status KernelTable::load(std::string_view text) {
   }
   const std::string library = json["library"].is_string() ? json["library"].as_string() : "another oneDNN";
   if (library != kernel_library()) {
-    return Status(ErrorCode::kUnsupported, concat("[kernels] kernels.json was made with ", library,
-                                                  ", this program runs ", kernel_library()));
+    return Status(ErrorCode::kUnsupported,
+                  concat("[kernels] kernels.json was made with ", library, ", this program runs ",
+                         kernel_library(), "; use the program that wrote it"));
   }
   std::map<std::string, KernelChoice> read;
   for (const auto& [key, value] : json["choices"].members()) {

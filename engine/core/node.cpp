@@ -1,5 +1,6 @@
 #include "dlpipe/engine/core/node.h"
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/tensor_impl.h"
 
@@ -62,9 +63,8 @@ SavedTensor::SavedTensor(const Tensor& tensor) {
 
 Tensor SavedTensor::unpack(const std::string& op) const {
   if (tensor_.defined() && tensor_.version() != version_) {
-    throw Error(Status(ErrorCode::kMisuse,
-                       concat("[", op, "] a tensor saved for backward was changed in place (version ",
-                              tensor_.version(), ", saved at ", version_, "); clone it before changing it")));
+    refuse(op, "a tensor saved for backward was changed in place (version ", tensor_.version(), ", saved at ",
+           version_, "); clone it before changing it");
   }
   return tensor_;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/core/call_observer.h"
@@ -17,7 +18,7 @@ namespace dlpipe::engine {
 namespace {
 
 [[noreturn]] void fail(const std::string& message) {
-  throw Error(Status(ErrorCode::kMisuse, "[tensor] " + message));
+  refuse("tensor", message);
 }
 
 // A capture (engine/graph) may not miss that somebody looked at values.

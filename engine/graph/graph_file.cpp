@@ -4,6 +4,7 @@
 #include <set>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/formats/crc32c.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/io/formats/safetensors.h"
 
@@ -15,6 +16,7 @@ using formats::Json;
 
 constexpr int kVersion = 1;
 constexpr std::string_view kKey = "dlpipe.graph";
+constexpr std::string_view kChecksumKey = "dlpipe.checksum";
 constexpr std::string_view kMetadataPrefix = "dlpipe.";
 constexpr int64_t kMostElements = int64_t{1} << 40;
 constexpr size_t kMostValues = 1 << 20;
@@ -253,15 +255,29 @@ Result<Graph> parse_graph(std::string_view json, const std::map<std::string, Ten
   }
 }
 
+// Of all that a file says but this: FORMAT.md.
+static std::string checksum_of(const std::map<std::string, std::string>& metadata,
+                               const std::map<std::string, Tensor>& tensors) {
+  std::string text;
+  for (const auto& [key, value] : metadata) {
+    if (key != kChecksumKey) text += concat(key, "=", value, "\n");
+  }
+  for (const auto& [name, tensor] : tensors) {
+    text += concat(name, " ", dtype_name(tensor.dtype()), " ", integers(tensor.shape().dims()).dump(), " ",
+                   formats::crc32c({static_cast<const std::byte*>(tensor.raw()), tensor.size_bytes()}), "\n");
+  }
+  return concat(formats::crc32c(std::as_bytes(std::span(text))));
+}
+
 Status write_graph(const std::string& path, const Graph& graph) {
   const std::vector<std::string> names = constant_names(graph);
-  std::vector<Tensor> kept;
+  std::map<std::string, Tensor> kept;
   std::vector<formats::SafetensorsTensor> tensors;
   for (size_t i = 0; i < graph.values.size(); ++i) {
     if (!graph.values[i].is_constant()) continue;
     const Tensor& constant = graph.values[i].constant;
-    kept.push_back((constant.is_contiguous() ? constant : constant.contiguous_copy()).to(cpu_device()));
-    const Tensor& tensor = kept.back();
+    const Tensor whole = constant.is_contiguous() ? constant : constant.contiguous_copy();
+    const Tensor& tensor = kept.emplace(names[i], whole.to(cpu_device())).first->second;
     tensors.push_back({names[i],
                        tensor.dtype(),
                        {tensor.shape().begin(), tensor.shape().end()},
@@ -269,6 +285,7 @@ Status write_graph(const std::string& path, const Graph& graph) {
   }
   std::map<std::string, std::string> metadata = {{"format", "pt"}, {std::string(kKey), graph_json(graph)}};
   for (const auto& [key, text] : graph.metadata) metadata[concat(kMetadataPrefix, key)] = text;
+  metadata[std::string(kChecksumKey)] = checksum_of(metadata, kept);
   return formats::write_safetensors(path, tensors, metadata).status();
 }
 
@@ -290,9 +307,16 @@ Result<Graph> read_graph(const std::string& path) {
     DLPIPE_RETURN_IF_ERROR(file.read(entry, {static_cast<std::byte*>(tensor.raw()), tensor.size_bytes()}));
     constants.emplace(entry.name, std::move(tensor));
   }
+  // Files of before it had one have none.
+  const auto checksum = file.metadata().find(std::string(kChecksumKey));
+  if (checksum != file.metadata().end() && checksum->second != checksum_of(file.metadata(), constants)) {
+    return Status(
+        ErrorCode::kCorrupt,
+        concat("[graph] ", path, " was changed or damaged since it was written; compile the model again"));
+  }
   DLPIPE_ASSIGN_OR_RETURN(Graph graph, parse_graph(text->second, constants, path));
   for (const auto& [key, value] : file.metadata()) {
-    if (key.starts_with(kMetadataPrefix) && key != kKey)
+    if (key.starts_with(kMetadataPrefix) && key != kKey && key != kChecksumKey)
       graph.metadata[key.substr(kMetadataPrefix.size())] = value;
   }
   return graph;

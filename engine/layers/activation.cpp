@@ -1,5 +1,6 @@
 #include "dlpipe/engine/layers/activation.h"
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/ops/ops.h"
 
@@ -19,8 +20,7 @@ double Flatten::flops(const TensorSpec& /*x*/, const TensorSpec& /*y*/) const {
 
 Dropout::Dropout(double p) : p_(p) {
   if (p >= 0.0 && p < 1.0) return;
-  throw Error(Status(ErrorCode::kMisuse,
-                     dlpipe::concat("[Dropout] expected a probability in [0, 1), got ", p, "; change it")));
+  refuse("Dropout", "expected a probability in [0, 1), got ", p, "; change it");
 }
 
 Tensor Dropout::forward(const Tensor& x) {

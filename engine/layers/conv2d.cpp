@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/layers/init.h"
 
@@ -11,11 +12,9 @@ Conv2d::Conv2d(int64_t in, int64_t out, Size2 kernel, const Conv2dArguments& arg
     : attrs_{arguments.stride, arguments.padding, arguments.dilation, arguments.groups, Activation::kNone} {
   if (in < 1 || out < 1 || kernel.height < 1 || kernel.width < 1 || arguments.groups < 1 ||
       in % arguments.groups != 0 || out % arguments.groups != 0) {
-    throw Error(
-        Status(ErrorCode::kMisuse,
-               dlpipe::concat("[Conv2d] expected positive sizes and channels that the groups divide, got ",
-                              in, " -> ", out, " channels, kernel ", kernel.height, "x", kernel.width, ", ",
-                              arguments.groups, " groups; change them")));
+    refuse("Conv2d", "expected positive sizes and channels that the groups divide, got ", in, " -> ", out,
+           " channels, kernel ", kernel.height, "x", kernel.width, ", ", arguments.groups,
+           " groups; change them");
   }
   constexpr double kUnset = std::numeric_limits<double>::quiet_NaN();
   weight_ = add_parameter("weight",

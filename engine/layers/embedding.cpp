@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/layers/init.h"
 #include "dlpipe/engine/ops/ops.h"
@@ -10,8 +11,7 @@ namespace dlpipe::engine {
 
 Embedding::Embedding(int64_t count, int64_t size) {
   if (count < 1 || size < 1) {
-    throw Error(Status(ErrorCode::kMisuse, dlpipe::concat("[Embedding] expected positive sizes, got ", count,
-                                                          " x ", size, "; change them")));
+    refuse("Embedding", "expected positive sizes, got ", count, " x ", size, "; change them");
   }
   weight_ = add_parameter("weight", Tensor::full({count, size}, std::numeric_limits<double>::quiet_NaN()));
 }

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/layers/init.h"
 #include "dlpipe/engine/ops/ops.h"
@@ -10,8 +11,7 @@ namespace dlpipe::engine {
 
 Linear::Linear(int64_t in, int64_t out, bool bias) {
   if (in < 1 || out < 1) {
-    throw Error(Status(ErrorCode::kMisuse, dlpipe::concat("[Linear] expected positive sizes, got ", in,
-                                                          " -> ", out, "; change them")));
+    refuse("Linear", "expected positive sizes, got ", in, " -> ", out, "; change them");
   }
   constexpr double kUnset = std::numeric_limits<double>::quiet_NaN();
   weight_ = add_parameter("weight", Tensor::full({out, in}, kUnset));

@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/layers/recompute.h"
@@ -107,9 +108,7 @@ double Module::flops(const TensorSpec& /*x*/, const TensorSpec& y) const {
 
 void Module::reset_parameters(uint64_t /*seed*/, const std::string& prefix) {
   if (parameters_.empty()) return;
-  throw Error(
-      Status(ErrorCode::kMisuse, dlpipe::concat("[", kind(), "] '", prefix, parameters_[0].name,
-                                                "' has no initialisation; override reset_parameters")));
+  refuse(kind(), "'", prefix, parameters_[0].name, "' has no initialisation; override reset_parameters");
 }
 
 std::vector<NamedTensor> Module::parameters() const {
@@ -197,9 +196,8 @@ std::vector<std::string> Module::load_state_dict(const std::vector<NamedTensor>&
   const std::vector<NamedTensor> own = state_dict();
   StateDifferences differences = compare(own, shapes);
   if (const std::string text = differences.text(); strict && !text.empty()) {
-    throw Error(
-        Status(ErrorCode::kMisuse, dlpipe::concat("[load_state_dict] the weights are another model's; ", text,
-                                                  "; name the right model, or load without strict")));
+    refuse("load_state_dict", "the weights are another model's; ", text,
+           "; name the right model, or load without strict");
   }
   for (NamedTensor entry : own) {
     const auto found = given.find(entry.name);

@@ -1,5 +1,6 @@
 #include "dlpipe/engine/layers/norm.h"
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/layers/init.h"
@@ -12,8 +13,7 @@ namespace {
 
 void check_size(const char* layer, int64_t size) {
   if (size >= 1) return;
-  throw Error(Status(ErrorCode::kMisuse,
-                     dlpipe::concat("[", layer, "] expected a positive size, got ", size, "; change it")));
+  refuse(layer, "expected a positive size, got ", size, "; change it");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/layers/init.h"
 #include "dlpipe/engine/ops/ops.h"
@@ -10,8 +11,7 @@ namespace dlpipe::engine {
 
 SelfAttention::SelfAttention(int64_t width, int heads, bool causal) : heads_(heads), causal_(causal) {
   if (heads < 1 || width < 1 || width % heads != 0) {
-    throw Error(Status(ErrorCode::kMisuse, dlpipe::concat("[SelfAttention] expected a width that ", heads,
-                                                          " heads divide, got ", width, "; change one")));
+    refuse("SelfAttention", "expected a width that ", heads, " heads divide, got ", width, "; change one");
   }
   qkv_ = add_module("qkv", std::make_shared<Linear>(width, 3 * width));
   proj_ = add_module("proj", std::make_shared<Linear>(width, width));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::engine {
@@ -86,11 +87,10 @@ void fill_whitening(Tensor& weight, const Tensor& images, double epsilon) {
   if (filter.rank() != 4 || images.rank() != 4 || images.size(3) != filter[1] || images.size(1) < filter[2] ||
       images.size(2) < filter[3] || images.size(0) < 1 || filter[0] % 2 != 0 ||
       filter[0] > 2 * filter[1] * filter[2] * filter[3]) {
-    throw Error(
-        Status(ErrorCode::kMisuse, concat("[engine] filters ", filter.to_string(),
-                                          " can't whiten the patches of images ", images.shape().to_string(),
-                                          "; expected an even number of filters, at most two "
-                                          "for each element of a patch")));
+    refuse("engine", "filters ", filter.to_string(), " can't whiten the patches of images ",
+           images.shape().to_string(),
+           "; expected an even number of filters, at most two "
+           "for each element of a patch");
   }
   Matrix moment = second_moment(images.contiguous_copy(), filter);
   Matrix vectors = diagonalize(moment);

@@ -4,13 +4,14 @@
 #include <array>
 #include <cmath>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::engine {
 namespace {
 
 [[noreturn]] void fail(const std::string& message) {
-  throw Error(Status(ErrorCode::kMisuse, "[metrics] " + message));
+  refuse("metrics", message);
 }
 
 constexpr std::array<MetricRecord, 3> kMetrics = {{

@@ -1,5 +1,6 @@
 #include "dlpipe/engine/models/gpt.h"
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/layers/init.h"
 #include "dlpipe/engine/layers/layers.h"
 #include "dlpipe/engine/ops/ops.h"
@@ -23,9 +24,7 @@ class Gpt final : public Module {
   Tensor forward(const Tensor& ids) override {
     const int64_t length = ids.size(1);
     if (length > positions_.size(0)) {
-      throw Error(
-          Status(ErrorCode::kMisuse, dlpipe::concat("[", name_, "] expected at most ", positions_.size(0),
-                                                    " tokens, got ", length, "; cut the sequence")));
+      refuse(name_, "expected at most ", positions_.size(0), " tokens, got ", length, "; cut the sequence");
     }
     Residual stream = {(*tokens_)(ids) + slice(positions_, 0, 0, length)};
     for (const auto& block : blocks_) stream = (*block)(std::move(stream));

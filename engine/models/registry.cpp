@@ -1,3 +1,4 @@
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/models/model.h"
 
@@ -13,19 +14,16 @@ std::span<const ModelRecord* const> ModelRecord::built_in() {
 void check_model_arguments(const char* model, const ModelArguments& arguments, int64_t min_size) {
   if (arguments.classes < 1 || arguments.channels < 1 || arguments.height < min_size ||
       arguments.width < min_size) {
-    throw Error(Status(
-        ErrorCode::kMisuse,
-        concat("[", model, "] expected images of at least ", min_size, "x", min_size,
-               " with a class or more, got ", arguments.height, "x", arguments.width, "x", arguments.channels,
-               " and ", arguments.classes, " classes; resize the images or choose another model")));
+    refuse(model, "expected images of at least ", min_size, "x", min_size, " with a class or more, got ",
+           arguments.height, "x", arguments.width, "x", arguments.channels, " and ", arguments.classes,
+           " classes; resize the images or choose another model");
   }
 }
 
 void check_token_model_arguments(const char* model, const ModelArguments& arguments) {
   if (arguments.classes < 1 || arguments.length < 1) {
-    throw Error(Status(ErrorCode::kMisuse,
-                       concat("[", model, "] expected a vocabulary and sequences of a token or more, got ",
-                              arguments.classes, " and ", arguments.length, "; set both")));
+    refuse(model, "expected a vocabulary and sequences of a token or more, got ", arguments.classes, " and ",
+           arguments.length, "; set both");
   }
 }
 

@@ -42,7 +42,7 @@ void binary(Run& run, const NodeEntry& node, Tensor (*op)(const Tensor&, const T
   joined(run, node, op);
 }
 
-Tensor prelu(const Tensor& x, const Tensor& slope) {  // of x below 0, slope x
+Tensor prelu_of(const Tensor& x, const Tensor& slope) {  // of x below 0, slope x
   return relu(x) - slope * relu(scale(x, -1.0));
 }
 
@@ -234,7 +234,7 @@ constexpr std::array kArithmeticOps = {
     ImportedOp{"Neg", negative},
     ImportedOp{"Not", logical_not},
     ImportedOp{"Or", known_only<known_or>},
-    ImportedOp{"PRelu", [](Run& run, const NodeEntry& node) { binary(run, node, prelu); }},
+    ImportedOp{"PRelu", [](Run& run, const NodeEntry& node) { binary(run, node, prelu_of); }},
     ImportedOp{"Sub", arithmetic<sub, known_sub>},
     ImportedOp{"Sum", sum_op},
     ImportedOp{"Where", where},

@@ -21,24 +21,25 @@ void unary(Run& run, const NodeEntry& node) {
   run.set_like_input(node, kOp(float_input(run, node)));
 }
 
-Tensor reciprocal(const Tensor& x) {
+// What is put together of other ops ends in _of: the engine may get an op of ONNX's name, and a call would then mean both.
+Tensor reciprocal_of(const Tensor& x) {
   return div(Tensor::full({}, 1.0), x);
 }
-Tensor hard_swish(const Tensor& x) {
+Tensor hard_swish_of(const Tensor& x) {
   return x * clip(scale(x, 1.0 / 6, 0.5), 0, 1);
 }
-Tensor absolute(const Tensor& x) {
+Tensor absolute_of(const Tensor& x) {
   return relu(x) + relu(scale(x, -1.0));
 }
-Tensor softplus(const Tensor& x) {  // log(1 + e^x) = max(x, 0) + log(1 + e^-|x|)
-  return relu(x) + log(scale(exp(scale(absolute(x), -1.0)), 1.0, 1.0));
+Tensor softplus_of(const Tensor& x) {  // log(1 + e^x) = max(x, 0) + log(1 + e^-|x|)
+  return relu(x) + log(scale(exp(scale(absolute_of(x), -1.0)), 1.0, 1.0));
 }
 
-Tensor softsign(const Tensor& x) {
-  return x / scale(absolute(x), 1.0, 1.0);
+Tensor softsign_of(const Tensor& x) {
+  return x / scale(absolute_of(x), 1.0, 1.0);
 }
-Tensor mish(const Tensor& x) {
-  return x * tanh(softplus(x));
+Tensor mish_of(const Tensor& x) {
+  return x * tanh(softplus_of(x));
 }
 
 void gelu_op(Run& run, const NodeEntry& node) {
@@ -102,7 +103,7 @@ void pow_op(Run& run, const NodeEntry& node) {
   Tensor y = whole == 0 ? sqrt(x) : x;
   for (int i = 1; i < whole; ++i) y = y * x;
   if (whole > 0 && static_cast<int>(halves) % 2 == 1) y = y * sqrt(x);
-  run.set_like_input(node, exponent < 0 ? reciprocal(y) : y);
+  run.set_like_input(node, exponent < 0 ? reciprocal_of(y) : y);
 }
 
 // Products.
@@ -185,7 +186,7 @@ Tensor sum_of_squares(const Tensor& x, const std::vector<int>& axes, bool keep) 
   return sum(x * x, axes, keep);
 }
 Tensor norm_1(const Tensor& x, const std::vector<int>& axes, bool keep) {
-  return sum(absolute(x), axes, keep);
+  return sum(absolute_of(x), axes, keep);
 }
 Tensor norm_2(const Tensor& x, const std::vector<int>& axes, bool keep) {
   return sqrt(sum_of_squares(x, axes, keep));
@@ -218,7 +219,7 @@ void swish(Run& run, const NodeEntry& node) {
 }
 
 constexpr std::array kMathOps = {
-    ImportedOp{"Abs", unary<absolute>},
+    ImportedOp{"Abs", unary<absolute_of>},
     ImportedOp{"Celu", celu},
     ImportedOp{"Clip", clip_op},
     ImportedOp{"Elu", elu},
@@ -227,14 +228,14 @@ constexpr std::array kMathOps = {
     ImportedOp{"Gelu", gelu_op},
     ImportedOp{"Gemm", gemm},
     ImportedOp{"HardSigmoid", hard_sigmoid},
-    ImportedOp{"HardSwish", unary<hard_swish>},
+    ImportedOp{"HardSwish", unary<hard_swish_of>},
     ImportedOp{"LeakyRelu", leaky_relu},
     ImportedOp{"Log", unary<log>},
     ImportedOp{"LogSoftmax", softmax_op<log_softmax>},
     ImportedOp{"MatMul", matmul_op},
-    ImportedOp{"Mish", unary<mish>},
+    ImportedOp{"Mish", unary<mish_of>},
     ImportedOp{"Pow", pow_op},
-    ImportedOp{"Reciprocal", unary<reciprocal>},
+    ImportedOp{"Reciprocal", unary<reciprocal_of>},
     ImportedOp{"ReduceL1", reduce<norm_1, false>},
     ImportedOp{"ReduceL2", reduce<norm_2, false>},
     ImportedOp{"ReduceLogSum", reduce<log_sum, false>},
@@ -248,8 +249,8 @@ constexpr std::array kMathOps = {
     ImportedOp{"Selu", selu},
     ImportedOp{"Sigmoid", unary<sigmoid>},
     ImportedOp{"Softmax", softmax_op<softmax>},
-    ImportedOp{"Softplus", unary<softplus>},
-    ImportedOp{"Softsign", unary<softsign>},
+    ImportedOp{"Softplus", unary<softplus_of>},
+    ImportedOp{"Softsign", unary<softsign_of>},
     ImportedOp{"Sqrt", unary<sqrt>},
     ImportedOp{"Swish", swish},
     ImportedOp{"Tanh", unary<tanh>},

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/onnx/tensor_message.h"
 #include "dlpipe/io/formats/atomic_file.h"
@@ -14,7 +15,7 @@ namespace {
 
 using formats::ProtobufField;
 
-Result<Attribute> parse_attribute(std::string_view message, const std::string& folder) {
+Result<Attribute> parse_attribute(std::string_view message, BesideModel& beside) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(message));
   Attribute attribute;
   for (const ProtobufField& field : fields) {
@@ -32,7 +33,7 @@ Result<Attribute> parse_attribute(std::string_view message, const std::string& f
         attribute.s = field.bytes;
         break;
       case 5: {
-        DLPIPE_ASSIGN_OR_RETURN(attribute.t, parse_tensor(field.bytes, folder));
+        DLPIPE_ASSIGN_OR_RETURN(attribute.t, parse_tensor(field.bytes, beside));
         break;
       }
       case 7:
@@ -51,7 +52,7 @@ Result<Attribute> parse_attribute(std::string_view message, const std::string& f
   return attribute;
 }
 
-Result<NodeEntry> parse_node(std::string_view message, const std::string& folder) {
+Result<NodeEntry> parse_node(std::string_view message, BesideModel& beside) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(message));
   NodeEntry node;
   for (const ProtobufField& field : fields) {
@@ -69,7 +70,7 @@ Result<NodeEntry> parse_node(std::string_view message, const std::string& folder
         node.op = field.bytes;
         break;
       case 5: {
-        DLPIPE_ASSIGN_OR_RETURN(Attribute attribute, parse_attribute(field.bytes, folder));
+        DLPIPE_ASSIGN_OR_RETURN(Attribute attribute, parse_attribute(field.bytes, beside));
         node.attributes.push_back(std::move(attribute));
         break;
       }
@@ -125,12 +126,12 @@ Result<ValueInfo> parse_value(std::string_view message) {
   return info;
 }
 
-Status parse_graph(std::string_view message, const std::string& folder, Model& model) {
+Status parse_graph(std::string_view message, BesideModel& beside, Model& model) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(message));
   for (const ProtobufField& field : fields) {
     switch (field.number) {
       case 1: {
-        DLPIPE_ASSIGN_OR_RETURN(NodeEntry node, parse_node(field.bytes, folder));
+        DLPIPE_ASSIGN_OR_RETURN(NodeEntry node, parse_node(field.bytes, beside));
         model.nodes.push_back(std::move(node));
         break;
       }
@@ -138,7 +139,7 @@ Status parse_graph(std::string_view message, const std::string& folder, Model& m
         model.graph_name = field.bytes;
         break;
       case 5: {
-        DLPIPE_ASSIGN_OR_RETURN(TensorValue tensor, parse_tensor(field.bytes, folder));
+        DLPIPE_ASSIGN_OR_RETURN(TensorValue tensor, parse_tensor(field.bytes, beside));
         model.initializers.push_back(std::move(tensor));
         break;
       }
@@ -171,7 +172,7 @@ Status parse_opset(std::string_view message, Model& model) {
 
 }  // namespace
 
-Result<Model> parse_model(std::string_view bytes, const std::string& folder) {
+static Result<Model> parse_whole(std::string_view bytes, BesideModel& beside) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(bytes));
   Model model;
   model.ir_version = 0;
@@ -188,7 +189,7 @@ Result<Model> parse_model(std::string_view bytes, const std::string& folder) {
         model.producer_version = field.bytes;
         break;
       case 7: {
-        DLPIPE_RETURN_IF_ERROR(parse_graph(field.bytes, folder, model));
+        DLPIPE_RETURN_IF_ERROR(parse_graph(field.bytes, beside, model));
         has_graph = true;
         break;
       }
@@ -208,13 +209,32 @@ Result<Model> parse_model(std::string_view bytes, const std::string& folder) {
   return model;
 }
 
+// Sizes are counted first: a file with holes may be larger than memory, and so may be tensors that name the same bytes.
+Result<Model> parse_model(std::string_view bytes, const std::string& folder, uint64_t most_bytes_beside) {
+  BesideModel beside = {.folder = folder, .is_counting = true};
+  Result<Model> model = parse_whole(bytes, beside);
+  if (!model.ok() || beside.bytes == 0) return model;
+  if (beside.bytes > most_bytes_beside) {
+    return Status(
+        ErrorCode::kUnsupported,
+        concat("[onnx] the weights beside the model take ", human_bytes(beside.bytes), ", more than the ",
+               human_bytes(most_bytes_beside), " that there are for them; use a machine with more memory"));
+  }
+  beside.is_counting = false;
+  return parse_whole(bytes, beside);
+}
+
 Result<Model> read_model(const std::string& path) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 31;
   DLPIPE_ASSIGN_OR_RETURN(const std::string bytes, formats::read_file(path, kMostBytes));
   const std::string folder = std::filesystem::path(path).parent_path().string();
-  Result<Model> model = parse_model(bytes, folder.empty() ? "." : folder);
+  // Once as they are read, once as tensors.
+  Result<Model> model = parse_model(bytes, folder.empty() ? "." : folder, available_memory_bytes() / 2);
   if (model.ok()) return model;
-  return Status(model.status().code(), concat("[onnx] ", path, ": ", model.status().message()));
+  std::string_view what = model.status().message();
+  if (what.starts_with('['))
+    what.remove_prefix(what.find(' ') + 1);  // the area is named once, before the path
+  return Status(model.status().code(), concat("[onnx] ", path, ": ", what));
 }
 
 }  // namespace dlpipe::engine::onnx

@@ -91,8 +91,10 @@ struct Model {
   std::vector<ValueInfo> outputs = {};
 };
 
-/// `folder`: where the files of tensors that lie outside are looked for; "" refuses those.
-Result<Model> parse_model(std::string_view bytes, const std::string& folder);
+/// `folder`: where the files of tensors that lie outside are looked for; "" refuses those. Together these tensors have at
+/// most `most_bytes_beside`, else kUnsupported before memory is asked for.
+Result<Model> parse_model(std::string_view bytes, const std::string& folder,
+                          uint64_t most_bytes_beside = uint64_t{1} << 36);
 Result<Model> read_model(const std::string& path);
 std::string serialize(const Model& model);
 /// Writes aside and renames. kUnsupported past the 2 GiB that a protocol buffer may have.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,7 +21,14 @@ Status corrupt(std::string_view what);
 /// StringStringEntryProto: a key and its value.
 Result<std::pair<std::string, std::string>> parse_entry(std::string_view message);
 
-/// TensorProto. `folder`: where files of elements lie; "" refuses those.
-Result<TensorValue> parse_tensor(std::string_view bytes, const std::string& folder);
+/// Files beside a model, in which elements of its tensors lie.
+struct BesideModel {
+  std::string folder;        // "" refuses such tensors
+  bool is_counting = false;  // then their bytes are counted, not read
+  uint64_t bytes = 0;        // of all such tensors; several of them may name the same ones
+};
+
+/// TensorProto.
+Result<TensorValue> parse_tensor(std::string_view bytes, BesideModel& beside);
 
 }  // namespace dlpipe::engine::onnx

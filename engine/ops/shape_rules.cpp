@@ -1,9 +1,11 @@
 #include "dlpipe/engine/ops/shape_rules.h"
 
+#include "dlpipe/base/refuse.h"
+
 namespace dlpipe::engine {
 
 void reject(std::string_view op, const std::string& message) {
-  throw Error(Status(ErrorCode::kMisuse, concat("[", op, "] ", message)));
+  refuse(op, message);
 }
 
 std::string describe(const TensorSpec& spec) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/optim/lane_sum.h"
@@ -82,8 +83,7 @@ double grad_norm(std::span<const NamedTensor> parameters) {
 
 double clip_grad_norm(std::span<const NamedTensor> parameters, double max_norm) {
   if (!(max_norm > 0.0)) {
-    throw Error(Status(ErrorCode::kMisuse,
-                       concat("[clip_grad_norm] expected a norm above 0, got ", max_norm, "; change it")));
+    refuse("clip_grad_norm", "expected a norm above 0, got ", max_norm, "; change it");
   }
   const std::vector<Slice> slices = slice_gradients(parameters, {});
   const double norm = norm_of_squares(squares_of(slices));

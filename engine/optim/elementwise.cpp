@@ -5,6 +5,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/core/parallel.h"
@@ -17,7 +18,7 @@ constexpr int64_t kRun = kShareUnit;  // elements: four arrays of it fit in a co
 constexpr const char* kSteps = "steps";
 
 [[noreturn]] void fail(const std::string& message) {
-  throw Error(Status(ErrorCode::kMisuse, "[optimizer] " + message));
+  refuse("optimizer", message);
 }
 
 /// The gradient in one piece, or undefined when there is none.
@@ -278,8 +279,7 @@ StateForms a_float_each(std::vector<std::string> names) {
 void check_optimizer_argument(bool valid, const char* optimizer, const char* argument, double value,
                               const char* expected) {
   if (valid) return;
-  throw Error(
-      Status(ErrorCode::kMisuse, concat("[", optimizer, "] ", argument, " is ", value, "; give ", expected)));
+  refuse(optimizer, argument, " is ", value, "; give ", expected);
 }
 
 }  // namespace dlpipe::engine

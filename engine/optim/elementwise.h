@@ -56,7 +56,7 @@ class ElementwiseOptimizer : public Optimizer {
   int64_t steps() const final { return flat_ != nullptr ? flat_->steps() : steps_; }
 
  protected:
-  /// At most ElementRun::kMaxStates states a parameter. Those for which `whole` answers yes go to
+  /// At most ElementRun::kMaxStates states per parameter. Those for which `whole` answers yes go to
   /// update_whole.
   ElementwiseOptimizer(std::vector<NamedTensor> parameters, const OptimizerArguments& arguments,
                        const StateForms& states,

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/engine/core/device_memory.h"
@@ -15,7 +16,7 @@ namespace dlpipe::engine {
 namespace {
 
 [[noreturn]] void fail_ema(const std::string& message) {
-  throw Error(Status(ErrorCode::kMisuse, "[ema] " + message));
+  refuse("ema", message);
 }
 
 void average(Tensor& mean, const Tensor& weight, double decay) {

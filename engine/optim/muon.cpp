@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/core/op.h"
@@ -157,9 +158,8 @@ std::unique_ptr<Optimizer> build(std::vector<NamedTensor> parameters, const Opti
                            muon.iterations, "a number in [1, 100]");
   for (const NamedTensor& parameter : parameters) {
     if (takes(muon, parameter.name) && parameter.tensor.rank() < 2) {
-      throw Error(Status(ErrorCode::kMisuse,
-                         concat("[muon] '", parameter.name, "' is ", parameter.tensor.shape().to_string(),
-                                ", which is no matrix; name weights alone, as in *.weight")));
+      refuse("muon", "'", parameter.name, "' is ", parameter.tensor.shape().to_string(),
+             ", which is no matrix; name weights alone, as in *.weight");
     }
   }
   return std::make_unique<Muon>(std::move(parameters), arguments);

@@ -40,6 +40,8 @@ Status Dataset::Impl::load_info(const LmdbFile::Tree& meta) {
   if (!parsed.ok()) return parsed.status().with_context(concat("[dataset] ", directory, ": "));
   info = *std::move(parsed);
   layout.emplace(info.schema.fields);
+  if (!info.schema.late_checksums) return {};
+  DLPIPE_ASSIGN_OR_RETURN(late, LateChecksums::open(directory, info.samples));
   return {};
 }
 
@@ -183,6 +185,12 @@ const PixelStats& Dataset::pixel_stats() const {
 }
 const std::optional<std::string>& Dataset::links() const {
   return impl_->info.schema.links;
+}
+bool Dataset::has_late_checksums() const {
+  return impl_->late != nullptr;
+}
+Result<int64_t> Dataset::known_checksums() const {
+  return impl_->late == nullptr ? Result<int64_t>(size()) : impl_->late->known();
 }
 int64_t Dataset::records_per_value() const {
   return impl_->info.schema.records_per_value;

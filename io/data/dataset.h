@@ -71,7 +71,7 @@ struct RecordHeader {
   ImageLayout layout = ImageLayout::kNone;
   uint32_t size_bytes = 0;  // of the record, as Reader::record answers it (decompressed)
   int64_t label = -1;
-  uint64_t checksum = 0;  // xxHash3-64 of those bytes
+  uint64_t checksum = 0;  // xxHash3-64 of those bytes; where checksums are late, of what they begin with
 };
 
 /// Statistics of all pixels at ingest, per channel, of values scaled to [0, 1].
@@ -109,6 +109,11 @@ class Dataset {
   /// The folder of the files that records' pictures lie in (`dlpipe ingest --store link`); nothing where they lie in the
   /// records.
   const std::optional<std::string>& links() const;
+  /// Whether header rows have checksums of what pictures begin with, and those of whole records are taken when these are
+  /// read for the first time (FORMAT.md, Late checksums).
+  bool has_late_checksums() const;
+  /// Records whose checksum is known: all, but where checksums are late.
+  Result<int64_t> known_checksums() const;
   /// Hash over header rows, schema, class counts and pixel statistics, hex; equal datasets have equal ids
   /// wherever they lie. (Of format version 1: header rows and schema alone.)
   const std::string& id() const;
@@ -133,8 +138,10 @@ class Dataset {
    public:
     virtual ~Reader() = default;
     /// The bytes of one record: in the map, or, if the dataset is compressed or linked, in this object's scratch
-    /// until the next call. No checksum is computed, but of a linked record: compare checksum64(bytes) with the row's.
+    /// until the next call. No checksum is computed, but of a linked record: ask is_intact().
     virtual Result<std::span<const std::byte>> record(int64_t sample) = 0;
+    /// Whether the bytes of a record have the checksum of their row.
+    virtual bool is_intact(std::span<const std::byte> record, const RecordHeader& header) = 0;
     /// Bytes in the map that record() will touch (for madvise), without touching them: the record, or, where
     /// records are packed and compressed or linked, the value that holds it.
     virtual Result<std::span<const std::byte>> stored(int64_t sample) = 0;

@@ -14,6 +14,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/data/header_table.h"
+#include "dlpipe/io/data/late_checksums.h"
 #include "dlpipe/io/data/lmdb_file.h"
 #include "dlpipe/io/data/record.h"
 #include "dlpipe/io/data/schema.h"
@@ -27,6 +28,7 @@ struct Dataset::Impl {
   std::optional<LmdbFile::Tree> skipped;
   DatasetInfo info;
   std::optional<RecordLayout> layout;
+  std::unique_ptr<const LateChecksums> late;    // null where checksums aren't late
   std::vector<const std::byte*> header_chunks;  // one a value, kRowsPerChunk rows each
 
   Status open_tables();

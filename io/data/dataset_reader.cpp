@@ -16,7 +16,7 @@ class LmdbReader final : public Dataset::Reader {
  public:
   explicit LmdbReader(const Dataset::Impl& dataset) : dataset_(dataset) {
     const Schema& schema = dataset.info.schema;
-    if (schema.links) linked_.emplace(*dataset.layout, *schema.links);
+    if (schema.links) linked_.emplace(*dataset.layout, *schema.links, dataset.late.get());
   }
 
   Result<std::span<const std::byte>> stored(int64_t sample) override {
@@ -44,7 +44,7 @@ class LmdbReader final : public Dataset::Reader {
       return dataset_.damaged(concat("sample ", sample, " has ", bytes.size(), " bytes of ", size));
     }
     DLPIPE_ASSIGN_OR_RETURN(bytes, own_bytes(bytes, sample));
-    if (linked_) return linked_->record(bytes, dataset_.row(sample));
+    if (linked_) return linked_->record(bytes, dataset_.row(sample), sample);
     if (!zstd_can_hold(bytes.size(), size))
       return dataset_.damaged(
           concat("sample ", sample, " claims ", size, " bytes in a frame of ", bytes.size()));
@@ -69,6 +69,12 @@ class LmdbReader final : public Dataset::Reader {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, stored(sample));
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> own, own_bytes(bytes, sample));
     return linked_->file(own);
+  }
+
+  bool is_intact(std::span<const std::byte> record, const RecordHeader& header) override {
+    if (dataset_.late == nullptr) return checksum64(record) == header.checksum;
+    const auto checksum = dataset_.layout->begin_checksum(record);
+    return checksum.ok() && *checksum == header.checksum;
   }
 
   Status check_packing(int64_t sample) override {

@@ -9,6 +9,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset_id.h"
 #include "dlpipe/io/data/header_table.h"
+#include "dlpipe/io/data/late_checksums.h"
 #include "dlpipe/io/data/lmdb_env.h"
 #include "dlpipe/io/data/lmdb_file.h"
 
@@ -313,6 +314,7 @@ Status DatasetWriter::finish(uint64_t position) {
   if (w.finished) return {};
   DLPIPE_RETURN_IF_ERROR(w.write_out(position));
   DLPIPE_RETURN_IF_ERROR(w.describe());
+  if (w.schema.late_checksums) DLPIPE_RETURN_IF_ERROR(LateChecksums::create(w.directory, samples()));
   Status status = w.check(mdb_txn_commit(w.txn.release()), "committing");
   w.env.reset();
   w.finished = status.ok();

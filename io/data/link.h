@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ struct Link {
   uint64_t offset = 0;
   uint64_t size_bytes = 0;
   bool is_whole = false;  // the file is the picture, and nothing else
+  /// When the file was written, where that is all that is known of most of the picture's bytes (FORMAT.md, Late checksums).
+  std::optional<int64_t> modified_ns = {};
 };
 
 std::vector<std::byte> encode_link(const Link& link);

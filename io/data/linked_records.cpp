@@ -34,7 +34,7 @@ Result<std::string> LinkedRecords::file(std::span<const std::byte> stored) const
   return link_path(link, root_);
 }
 
-// Into picture_. A size is believed only where the file has it.
+// A size is believed only where the file has it.
 Status LinkedRecords::read(const Link& link) {
   const std::string path = link_path(link, root_);
   const auto file = RegularFile::open("dataset", path);
@@ -55,11 +55,36 @@ Status LinkedRecords::read(const Link& link) {
     if (count == 0) return no_longer(path, "changed: it became shorter");
     done += static_cast<size_t>(count);
   }
+  if (late_ != nullptr && !file->is_unchanged()) return no_longer(path, "changed while it was read");
+  modified_ns_ = file->stamp().modified_ns;
   return {};
 }
 
+Status LinkedRecords::check(const Link& link, const RecordHeader& header, int64_t sample) const {
+  if (record_.size() == header.size_bytes) {
+    if (late_ != nullptr) return check_late(link, header, sample);
+    if (checksum64(record_) == header.checksum) return {};
+  }
+  return no_longer(link_path(link, root_), "changed, or what the dataset says of it is damaged");
+}
+
+Status LinkedRecords::check_late(const Link& link, const RecordHeader& header, int64_t sample) const {
+  const uint64_t checksum = checksum64(record_);
+  DLPIPE_ASSIGN_OR_RETURN(uint64_t known, late_->of(sample));
+  if (known == 0) {
+    DLPIPE_ASSIGN_OR_RETURN(const uint64_t begin, layout_.begin_checksum(record_));
+    if (link.modified_ns != modified_ns_ || begin != header.checksum)
+      return no_longer(link_path(link, root_),
+                       "was written since it was listed, or what the dataset says of it is damaged");
+    DLPIPE_ASSIGN_OR_RETURN(known, late_->note(sample, checksum));
+  }
+  if (known == checksum) return {};
+  return no_longer(link_path(link, root_),
+                   "changed since it was read first, or what the dataset says of it is damaged");
+}
+
 Result<std::span<const std::byte>> LinkedRecords::record(std::span<const std::byte> stored,
-                                                         const RecordHeader& header) {
+                                                         const RecordHeader& header, int64_t sample) {
   DLPIPE_ASSIGN_OR_RETURN(const Link link, link_of(stored));
   // A record is its picture and more: what claims to be larger is no link of this record.
   if (link.size_bytes > header.size_bytes)
@@ -75,8 +100,7 @@ Result<std::span<const std::byte>> LinkedRecords::record(std::span<const std::by
   } catch (...) {
     return status_from_current_exception("dataset");
   }
-  if (record_.size() != header.size_bytes || checksum64(record_) != header.checksum)
-    return no_longer(link_path(link, root_), "changed, or what the dataset says of it is damaged");
+  DLPIPE_RETURN_IF_ERROR(check(link, header, sample));
   return std::span<const std::byte>(record_);
 }
 

@@ -103,8 +103,7 @@ Status PartialDirectory::lock() {
   if (!is_locked && errno != EWOULDBLOCK) return error(concat("cannot lock ", path_), errno);
   // Renamed or removed between opening and locking: by another process that has just finished.
   if (is_locked && is_same_file(fd_, path_)) return {};
-  return {ErrorCode::kMisuse, concat("[", kind_, "] another process is writing ", path_,
-                                     "; wait for it, or choose another destination")};
+  return misuse(kind_, "another process is writing ", path_, "; wait for it, or choose another destination");
 }
 
 Status PartialDirectory::check_owner() const {

@@ -125,7 +125,8 @@ RecordLayout::RecordLayout(std::span<const Field> fields) {
   }
 }
 
-Result<RecordLayout::Head> RecordLayout::head(std::span<const std::span<const std::byte>> values) const {
+Result<RecordLayout::Head> RecordLayout::head(std::span<const std::span<const std::byte>> values,
+                                              std::optional<uint64_t> picture_bytes) const {
   if (values.size() != places_.size())
     return misuse("dataset", "a record of ", values.size(), " fields for ", places_.size());
   Head head{std::vector<std::byte>(least_bytes()), least_bytes()};
@@ -138,7 +139,8 @@ Result<RecordLayout::Head> RecordLayout::head(std::span<const std::span<const st
       std::memcpy(head.bytes.data() + place.at, values[i].data(), values[i].size());
       continue;
     }
-    head.record_bytes += values[i].size();
+    const bool is_picture = static_cast<int>(i) == image_field_;
+    head.record_bytes += is_picture ? picture_bytes.value_or(values[i].size()) : values[i].size();
     if (head.record_bytes > std::numeric_limits<uint32_t>::max())
       return Status(ErrorCode::kUnsupported, "[dataset] a record larger than 4 GB; split it");
     store_le(head.bytes.data() + fixed_bytes_ + 4 * place.index, static_cast<uint32_t>(head.record_bytes));
@@ -166,6 +168,27 @@ Result<RecordLayout::Summary> RecordLayout::summary(
   return Summary{static_cast<uint32_t>(head.record_bytes), checksum64_of_pieces(pieces)};
 }
 
+Result<RecordLayout::Summary> RecordLayout::late_summary(std::span<const std::span<const std::byte>> values,
+                                                         uint64_t picture_bytes) const {
+  DLPIPE_ASSIGN_OR_RETURN(const Head head, this->head(values, picture_bytes));
+  std::vector<std::span<const std::byte>> pieces = {head.bytes};
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (places_[i].fixed) continue;
+    const bool is_picture = static_cast<int>(i) == image_field_;
+    pieces.push_back(is_picture ? values[i].first(std::min(values[i].size(), kLateBegin)) : values[i]);
+  }
+  return Summary{static_cast<uint32_t>(head.record_bytes), checksum64_of_pieces(pieces)};
+}
+
+Result<uint64_t> RecordLayout::begin_checksum(std::span<const std::byte> record) const {
+  DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> picture,
+                          field(record, static_cast<size_t>(image_field_)));
+  const auto at = static_cast<size_t>(picture.data() - record.data());
+  const std::span<const std::byte> pieces[] = {record.first(at + std::min(picture.size(), kLateBegin)),
+                                               record.subspan(at + picture.size())};
+  return checksum64_of_pieces(pieces);
+}
+
 Result<std::span<const std::byte>> RecordLayout::field(std::span<const std::byte> record,
                                                        size_t index) const {
   const Place& place = places_[index];
@@ -182,16 +205,21 @@ Result<std::span<const std::byte>> RecordLayout::field(std::span<const std::byte
 }
 
 RecordPacker::RecordPacker(const Schema& schema)
-    : fields_(schema.fields), layout_(schema.fields), zstd_(schema.zstd) {}
+    : fields_(schema.fields),
+      layout_(schema.fields),
+      zstd_(schema.zstd),
+      late_checksums_(schema.late_checksums) {}
 
 Result<PackedRecord> RecordPacker::pack(std::span<const std::span<const std::byte>> values,
-                                        const RecordHeader& header, std::span<const std::byte> link) {
+                                        const RecordHeader& header, std::span<const std::byte> link,
+                                        uint64_t picture_bytes) {
   PackedRecord packed;
   packed.header = header;
   const int label = layout_.label_field();
   RecordLayout::Summary summary;
   if (!link.empty()) {
-    DLPIPE_ASSIGN_OR_RETURN(summary, layout_.summary(values));
+    DLPIPE_ASSIGN_OR_RETURN(
+        summary, late_checksums_ ? layout_.late_summary(values, picture_bytes) : layout_.summary(values));
     std::vector<std::span<const std::byte>> linked(values.begin(), values.end());
     linked.at(static_cast<size_t>(layout_.image_field())) = link;
     DLPIPE_ASSIGN_OR_RETURN(packed.stored, layout_.build(linked));

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,6 +38,9 @@ struct PackedRecord {
   std::vector<std::byte> stored;  // compressed where the dataset is
 };
 
+/// So much of each picture has a checksum from the start where checksums are late (FORMAT.md).
+inline constexpr size_t kLateBegin = 4096;
+
 /// Where the fields of one schema lie in its records.
 class RecordLayout {
  public:
@@ -50,6 +54,12 @@ class RecordLayout {
     uint64_t checksum = 0;
   };
   Result<Summary> summary(std::span<const std::span<const std::byte>> values) const;
+  /// The size of a record of which the image's value has the first bytes alone, at least kLateBegin of `picture_bytes`, and
+  /// its begin_checksum().
+  Result<Summary> late_summary(std::span<const std::span<const std::byte>> values,
+                               uint64_t picture_bytes) const;
+  /// The checksum of a record without the picture's bytes behind the first kLateBegin.
+  Result<uint64_t> begin_checksum(std::span<const std::byte> record) const;
   /// The bytes of field `index`; kCorrupt when the record contradicts itself.
   Result<std::span<const std::byte>> field(std::span<const std::byte> record, size_t index) const;
   size_t field_count() const { return places_.size(); }
@@ -70,7 +80,8 @@ class RecordLayout {
     std::vector<std::byte> bytes;
     uint64_t record_bytes = 0;
   };
-  Result<Head> head(std::span<const std::span<const std::byte>> values) const;
+  Result<Head> head(std::span<const std::span<const std::byte>> values,
+                    std::optional<uint64_t> picture_bytes = {}) const;
 
   std::vector<Place> places_;
   size_t fixed_bytes_ = 0;
@@ -84,14 +95,16 @@ class RecordPacker {
  public:
   explicit RecordPacker(const Schema& schema);
   /// kCorrupt where check_values finds something wrong. Fills header.size_bytes, checksum and label; the caller has filled
-  /// what describes the image. `link`: where datasets are linked, what is stored instead of the image (link.h).
+  /// what describes the image. `link`: where datasets are linked, what is stored instead of the image (link.h). Where
+  /// checksums are late, the image's value has its first bytes, and `picture_bytes` is the size of all of it.
   Result<PackedRecord> pack(std::span<const std::span<const std::byte>> values, const RecordHeader& header,
-                            std::span<const std::byte> link = {});
+                            std::span<const std::byte> link = {}, uint64_t picture_bytes = 0);
 
  private:
   std::vector<Field> fields_;
   RecordLayout layout_;
   bool zstd_;
+  bool late_checksums_;
   ZstdCompressor compressor_;
 };
 

@@ -49,7 +49,7 @@ Result<SampleReader::Sample> SampleReader::read(int64_t number) {
   sample.number = number;
   DLPIPE_ASSIGN_OR_RETURN(sample.header, dataset_.header(number));
   DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(number));
-  if (checksum64(record) != sample.header.checksum)
+  if (!reader_->is_intact(record, sample.header))
     return Status(ErrorCode::kCorrupt, concat("[dataset] sample ", number, " of ", dataset_.directory(),
                                               " is damaged; `dlpipe verify` lists all that are"));
   auto view = parse_record(dataset_, record);

@@ -101,6 +101,11 @@ Result<DatasetInfo> parse(const Json& json) {
                                          [](const Field& field) { return field.kind == FieldKind::kImage; });
     if (info.schema.zstd || !has_picture) return malformed("links");
   }
+  if (json.contains("checksums")) {
+    if (json.at("checksums").get<std::string>() != "late" || !info.schema.links)
+      return malformed("checksums");
+    info.schema.late_checksums = true;
+  }
   const Json& stats = json.at("pixel_stats");
   const auto mean = stats.at("mean").get<std::vector<double>>();
   const auto std = stats.at("std").get<std::vector<double>>();
@@ -216,6 +221,7 @@ Status check_values(std::span<const Field> fields, std::span<const std::span<con
 }
 
 int version_for(const Schema& schema, ImageLayout newest) {
+  if (schema.late_checksums) return 6;
   if (schema.links) return 5;
   const bool has_rows_of = std::any_of(schema.fields.begin(), schema.fields.end(), [](const Field& field) {
     return !field.of.empty() || field.kind == FieldKind::kMask ||
@@ -237,6 +243,7 @@ std::string to_json(const DatasetInfo& info) {
   json["records_per_value"] = info.schema.records_per_value;
   json["compression"] = info.schema.zstd ? "zstd" : "none";
   if (info.schema.links) json["links"] = *info.schema.links;
+  if (info.schema.late_checksums) json["checksums"] = "late";
   json["fields"] = fields_json(info.schema.fields);
   json["classes"] = info.schema.classes;
   json["class_counts"] = info.class_counts;
@@ -261,6 +268,7 @@ std::string identity_json(const DatasetInfo& info) {
   json["fields"] = fields_json(info.schema.fields);
   json["classes"] = info.schema.classes;
   if (info.version >= 2) json["class_counts"] = info.class_counts;
+  if (info.schema.late_checksums) json["checksums"] = "late";
   return dump(json);
 }
 

@@ -16,7 +16,7 @@
 namespace dlpipe::data {
 
 /// The newest version. Version 1 is read too: its id covers neither class counts nor pixel statistics.
-inline constexpr int kFormatVersion = 5;
+inline constexpr int kFormatVersion = 6;
 inline constexpr size_t kMostFields = 1024;
 
 // Named databases of a dataset's environment and keys of "meta" (FORMAT.md).
@@ -48,11 +48,14 @@ struct Schema {
   bool zstd = false;                 // each record is one zstd frame
   /// Pictures lie in files, and records have links to them (link.h): the folder that links begin at. Nothing: in records.
   std::optional<std::string> links = {};
+  /// Of links: header rows have checksums of what pictures begin with; those of whole records are taken when these are
+  /// read for the first time (late_checksums.h).
+  bool late_checksums = false;
   /// Whether the bytes of a record are stored as they are.
   bool is_plain() const { return !zstd && !links; }
 };
 
-/// The lowest version that can say it, which is what is written: 5 where pictures are linked, 4 where a field is `of` another or a mask or points stand in rows of
+/// The lowest version that can say it, which is what is written: 6 where checksums are late, 5 where pictures are linked, 4 where a field is `of` another or a mask or points stand in rows of
 /// several, 3 where fields are boxes or points or an image is WebP, BMP or PNM, else 2.
 int version_for(const Schema& schema, ImageLayout newest);
 

@@ -33,7 +33,7 @@ class RecordVerifier {
     DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset_.header(sample));
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(sample));
     DLPIPE_RETURN_IF_ERROR(reader_->check_packing(sample));
-    if (checksum64(record) != header.checksum)
+    if (!reader_->is_intact(record, header))
       return Status(ErrorCode::kCorrupt, "the checksum differs: the record's bytes are damaged");
     DLPIPE_ASSIGN_OR_RETURN(const RecordView view, parse_record(dataset_, record));
     if (view.label != header.label)
@@ -158,6 +158,7 @@ Result<VerifyReport> verify(const Dataset& dataset, const VerifyOptions& options
     report.bytes += header.size_bytes;
   }
   report.id_matches = dataset.check_id().ok();
+  DLPIPE_ASSIGN_OR_RETURN(report.known, dataset.known_checksums());
   Shared shared;
   DLPIPE_RETURN_IF_ERROR(run_threads(dataset, options, shared, progress));
   if (shared.stop)

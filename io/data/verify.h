@@ -28,6 +28,9 @@ struct VerifyReport {
     std::string reason;
   };
   int64_t samples = 0;
+  /// Samples whose whole contents could be compared. Where checksums are late, fewer: of the others size, time and what
+  /// their pictures begin with were, and from now on they are known.
+  int64_t known = 0;
   uint64_t bytes = 0;    // of records
   std::vector<Bad> bad;  // by sample
   bool id_matches = true;

@@ -126,7 +126,8 @@ Status FieldMover::put_ragged(size_t field, std::span<const std::byte> bytes, co
   const Kind kind = setup_.fields[field].kind;
   const int boxes = kind == Kind::kBoxes ? static_cast<int>(field) : boxes_of_[field];
   if (kind == Kind::kLabels && boxes < 0 && plan.chain.is_joined()) {
-    if (plan.chain.pictures[picture].needed.width > 0) add_labels(bytes, all);
+    const bool is_own = picture == 0 || !plan.chain.pastes;  // pasted objects needn't be all that it shows
+    if (is_own && plan.chain.pictures[picture].needed.width > 0) add_labels(bytes, all);
     return {};
   }
   rows_.assign(bytes.begin(), bytes.end());

@@ -166,7 +166,8 @@ class Loader:
         dtype: of the pictures: "u8", or "f32", "f16" or "bf16" for (value / 255 - mean) / std, by channel. PyTorch's and
             NumPy's names are taken too.
         mean, std: for `dtype`, three numbers each (one for grey) of values scaled to [0, 1]. Default: the dataset's. For
-            validation give those of the training set: its `mean_std`.
+            validation those of the training set, where `data` is a folder of splits that has one; else give them: its
+            loader's `mean_std`.
         threads: that decode; 0: as many as the process may use.
         slots: batches in memory, the one in your hands included.
         slots_max: as many as there may become for whoever keeps batches. Default: 16.
@@ -311,21 +312,27 @@ class Loader:
     def doctor(self, samples_per_s: float | None = None) -> str:
         """In words: the stage table, who waits for whom, and how many cores feed a consumer of `samples_per_s`. Default:
         as many as it took so far."""
-        rate = self._feed.report(0.0)[2] if samples_per_s is None else samples_per_s
-        rows, advice, now, cores = self._feed.report(float(rate))
+        stats = self._feed.stats()
+        rows, now, _ = self._feed.report(0.0)
+        rate = now if samples_per_s is None else float(samples_per_s)
+        cores, of_one = (self._feed.report(wanted)[2] for wanted in (rate, 1.0))
+        said = _who_waits(stats, rows, now, self._feed.threads / of_one if of_one > 0 else 0.0)
         if self._transform is not None:
-            rows.append(self._transform.row(self._feed.stats()["wall_s"]))
+            rows.append(self._transform.row(stats["wall_s"]))
         lines = [f"{'stage':<10} {'samples':>12} {'samples/s alone':>16} {'busy':>7} {'waiting':>8}"]
         lines += [f"{name:<10} {samples:>12,} {round(alone):>16,} {busy:>7.1%} {waiting:>8.1%}" if alone else
                   f"{name:<10} {samples:>12,} {'':>16} {busy:>7.1%} {waiting:>8.1%}"
                   for name, samples, alone, busy, waiting in rows]
-        lines.append(advice)
-        lines.append(f"{now:,.0f} samples/s so far; {rate:,.0f} samples/s take {cores:.2f} cores for decoding and augmenting.")
-        return "\n".join(lines)
+        return "\n".join([*lines, *said, f"{rate:,.0f} samples/s need {cores:.2f} cores for decoding and augmenting; this "
+                                         f"loader has {_counted(self._feed.threads, 'thread')}."])  # fmt: skip
 
     def close(self) -> None:
         """Stops all threads. Batches that you hold stay as they are."""
         self._feed.close()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a dlpipe.Loader has threads and can't be copied or pickled: open one in each process; its place is "
+                        "state_dict()")  # fmt: skip
 
     def __enter__(self) -> Loader:
         return self
@@ -370,6 +377,33 @@ def _lend_pinned(kind, lent):
     """A batch that PyTorch's current stream copies from."""
     lent.read_on(sys.modules["torch"].cuda.current_stream().cuda_stream)
     return lend(kind, lent)
+
+
+def _counted(number, what):
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+#: A loop that waits less than this share of its time is not what a faster loader would help; run/record/stage_report.h.
+_NEGLIGIBLE = 0.05
+
+
+def _who_waits(stats, rows, now, possible):
+    """Two sentences: how long the loop and the loader waited for each other, and which of them to speed up. `possible`:
+    samples per second of the loader's threads if they did nothing else."""
+    busiest = max((row for row in rows if row[2] > 0), key=lambda row: row[3], default=None)
+    if busiest is None or stats["samples"] == 0:
+        return ["Nothing was measured: take some batches first."]
+    stager = stats["stages"][-1]  # there the loop waits for a batch, or a finished batch for the loop
+    loop, batch = (stager[name] / stats["wall_s"] for name in ("wait_input_s", "wait_output_s"))
+    waited = (f"At {now:,.0f} samples/s your loop waited for the loader {loop:.1%} of the time, and a finished batch waited for "
+              f"your loop {batch:.1%} of it.")  # fmt: skip
+    work = f"most of its work is in the {busiest[0]}"
+    if loop < _NEGLIGIBLE:
+        return [waited, f"Your loop limits. The loader could give {possible:,.0f} samples/s; {work}."]
+    if possible > 3 * now:
+        return [waited, f"The loader's threads alone could give {possible:,.0f} samples/s: they and your loop share the cores, or "
+                        f"batches are few; {work}."]  # fmt: skip
+    return [waited, f"The loader limits: give it more threads or cores, or make samples cheaper; {work}."]
 
 
 class _Timed:

@@ -10,7 +10,7 @@ namespace dlpipe::run {
 
 struct CopyRate {
   int64_t bytes = 0;  // of one copy
-  // Bytes a second, the median of all copies, each waited for.
+  // Bytes per second, the median of all copies, each waited for.
   double pinned_to_device = 0;
   double pinned_to_host = 0;
   double pageable_to_device = 0;

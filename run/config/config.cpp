@@ -83,9 +83,10 @@ const std::vector<ConfigOption>& table() {
       {"accumulate", "optimisation", "Batches whose gradients are averaged into one step", &C::accumulate,
        false, 1, 1e6},
       {"grains", "optimisation",
-       "Parts of each batch that are computed by themselves and summed in a fixed order, a power of two: any "
-       "power of "
-       "two of processes up to it computes the same run; 0: 1 in one process, 8 in more",
+       "Equal parts of each batch whose gradients are computed one by one and summed in a fixed order, a "
+       "power "
+       "of two. As many processes compute the same run, and so does any smaller power of two; 0: 1 in one "
+       "process, 8 in several",
        &C::grains, false, 0, 1 << 20},
       {"sync-bn", "optimisation",
        "Batch norm takes its statistics over all grains of all processes, not over each grain", &C::sync_bn},
@@ -99,7 +100,8 @@ const std::vector<ConfigOption>& table() {
       {"nesterov", "optimisation", "Nesterov's momentum", &C::nesterov},
       {"weight-decay", "optimisation", "Weight decay", &C::weight_decay, false, 0, 1e6},
       {"decoupled", "optimisation", "Weight decay apart from the gradient (SGDW)", &C::decoupled},
-      {"decay-vectors", "optimisation", "Decay of biases and normalisation weights too", &C::decay_vectors},
+      {"decay-vectors", "optimisation", "Weight decay of biases and normalisation weights",
+       &C::decay_vectors},
       {"lr-scale", "optimisation", "Multiply the rate of parameters whose names match, e.g. \"*.bn.bias=64\"",
        &C::lr_scale},
       {"wd-scale", "optimisation", "The same for their weight decay", &C::wd_scale},
@@ -146,8 +148,9 @@ const std::vector<ConfigOption>& table() {
        0,
        0,
        {"stop", "skip"}},
-      {"overfit-batch", "judging", "Smoke test: N steps on one batch, which must be learnt by heart; 0: off",
-       &C::overfit_batch, false, 0, 1e9},
+      {"overfit-batch", "judging",
+       "Smoke test: N steps on one batch, whose loss must fall to a tenth; 0: off", &C::overfit_batch, false,
+       0, 1e9},
 
       {"out", "run", "Run directory; must not hold a run yet", &C::out},
       {"checkpoint-every", "run", "Save every 5min, 500steps, 1epoch, or never (the end always)",

@@ -202,6 +202,7 @@ Result<data::Schema> make_schema(const IngestOptions& options, const SourceListi
   schema.classes = listing.classes;
   schema.zstd = options.zstd;
   if (options.store == Store::kLink) schema.links = root_of_links(options);
+  schema.late_checksums = options.late_checksums;
   if (listing.tokens > 0) {
     schema.fields = {{"tokens", data::FieldKind::kTensor, DType::kU8, {listing.tokens}}};
     return schema;

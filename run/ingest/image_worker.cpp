@@ -10,6 +10,7 @@
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/codec/restart.h"
+#include "dlpipe/io/data/picture_head.h"
 
 namespace dlpipe::ingest {
 
@@ -251,12 +252,10 @@ Status ImageWorker::store_masks(const Region& seen, Values& values,
 Result<data::PackedRecord> ImageWorker::process_checked(const data::Source& source,
                                                         const data::SourceEntry& entry, uint64_t item) {
   if (!entry.problem.empty()) return Status(ErrorCode::kUnsupported, entry.problem);
-  std::vector<std::byte> bytes;
-  {
-    const ScopedTimer timer(counters_.read_ns);
-    DLPIPE_ASSIGN_OR_RETURN(bytes, source.read(entry));
-  }
-  if (!image_field_) return packer_.pack(Values{bytes}, {});  // what the source reads is the record: tokens
+  const bool decodes = !links_ || (!options_.trust && !options_.late_checksums) || item % decode_every_ == 0;
+  DLPIPE_ASSIGN_OR_RETURN(Read picture, read(source, entry, decodes));
+  if (!image_field_)
+    return packer_.pack(Values{picture.bytes}, {});  // what the source reads is the record: tokens
   Values values = {{}, std::as_bytes(std::span(&entry.label, 1)), std::as_bytes(std::span(entry.name()))};
   std::vector<std::vector<std::byte>> masks;
   masks.reserve(entry.extra.size());  // values point into them
@@ -270,25 +269,48 @@ Result<data::PackedRecord> ImageWorker::process_checked(const data::Source& sour
     DLPIPE_ASSIGN_OR_RETURN(masks.emplace_back(), source.read_referred(entry, extra));
     values.push_back(masks.back());
   }
-  if (!links_) return pack_checked(std::move(bytes), std::move(values), entry.annotated);
-  return link_checked(source, entry, bytes, std::move(values), !options_.trust || item % decode_every_ == 0);
+  if (!links_) return pack_checked(std::move(picture.bytes), std::move(values), entry.annotated);
+  return link_checked(source, entry, picture, std::move(values), decodes);
+}
+
+Result<ImageWorker::Read> ImageWorker::read(const data::Source& source, const data::SourceEntry& entry,
+                                            bool decodes) {
+  const ScopedTimer timer(counters_.read_ns);
+  Read read;
+  if (decodes || !options_.late_checksums) {
+    DLPIPE_ASSIGN_OR_RETURN(read.bytes, source.read(entry));
+    return read;
+  }
+  DLPIPE_ASSIGN_OR_RETURN(const data::Link link, source.where(entry));
+  DLPIPE_ASSIGN_OR_RETURN(data::PictureHead head, data::read_head(link, entry.modified_ns));
+  return Read{std::move(head.bytes), head.info};
+}
+
+Result<data::Link> ImageWorker::link_to(const data::Source& source, const data::SourceEntry& entry) const {
+  const Result<data::Link> found = source.where(entry);
+  DLPIPE_RETURN_IF_ERROR(found.status());
+  data::Link link{below(found->file, *links_), found->offset, found->size_bytes, found->is_whole, {}};
+  if (options_.late_checksums) link.modified_ns = entry.modified_ns;
+  return link;
 }
 
 Result<data::PackedRecord> ImageWorker::link_checked(const data::Source& source,
-                                                     const data::SourceEntry& entry,
-                                                     const std::vector<std::byte>& picture, Values values,
-                                                     bool decodes) {
-  DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_image(picture));
+                                                     const data::SourceEntry& entry, const Read& picture,
+                                                     Values values, bool decodes) {
+  data::ImageInfo info;
+  if (picture.info) {
+    info = *picture.info;
+  } else {
+    DLPIPE_ASSIGN_OR_RETURN(info, data::probe_image(picture.bytes));
+  }
   const Region seen = whole_as_seen(info);
   DLPIPE_RETURN_IF_ERROR(check_annotated(entry.annotated, seen, info));
   DLPIPE_RETURN_IF_ERROR(data::check_pixels(info, options_.max_pixels));
   set_picture(info);
-  if (decodes) DLPIPE_RETURN_IF_ERROR(decode(picture, info));
+  if (decodes) DLPIPE_RETURN_IF_ERROR(decode(picture.bytes, info));
   const ScopedTimer timer(counters_.encode_ns);
-  const Result<data::Link> found = source.where(entry);
-  DLPIPE_RETURN_IF_ERROR(found.status());
-  const data::Link link{below(found->file, *links_), found->offset, found->size_bytes, found->is_whole};
-  values.at(*image_field_) = picture;
+  DLPIPE_ASSIGN_OR_RETURN(const data::Link link, link_to(source, entry));
+  values.at(*image_field_) = picture.bytes;
   std::vector<std::vector<std::byte>> scaled;
   scale_places(entry.annotated, seen, values, scaled);
   DLPIPE_RETURN_IF_ERROR(store_masks(seen, values, scaled));
@@ -298,7 +320,8 @@ Result<data::PackedRecord> ImageWorker::link_checked(const data::Source& source,
   header.channels = static_cast<uint8_t>(picture_.channels);
   header.orientation = info.orientation;
   header.layout = info.layout;
-  DLPIPE_ASSIGN_OR_RETURN(data::PackedRecord record, packer_.pack(values, header, data::encode_link(link)));
+  DLPIPE_ASSIGN_OR_RETURN(data::PackedRecord record,
+                          packer_.pack(values, header, data::encode_link(link), link.size_bytes));
   if (decodes) record.pixel_sums.add_image(picture_);
   return record;
 }

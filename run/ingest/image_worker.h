@@ -49,8 +49,15 @@ class ImageWorker {
                                              uint64_t item);
   Result<data::PackedRecord> pack_checked(std::vector<std::byte> picture, Values values,
                                           const data::AnnotatedSize& annotated);
+  /// What is read of a file for its record: all of it, or of one that is linked with a late checksum mostly its head.
+  struct Read {
+    std::vector<std::byte> bytes;
+    std::optional<data::ImageInfo> info;  // where it is known already
+  };
+  Result<Read> read(const data::Source& source, const data::SourceEntry& entry, bool decodes);
+  Result<data::Link> link_to(const data::Source& source, const data::SourceEntry& entry) const;
   Result<data::PackedRecord> link_checked(const data::Source& source, const data::SourceEntry& entry,
-                                          const std::vector<std::byte>& picture, Values values, bool decodes);
+                                          const Read& picture, Values values, bool decodes);
   void set_picture(const data::ImageInfo& info);
   Status decode(const std::vector<std::byte>& bytes, const data::ImageInfo& info);
   Result<Stored> store(std::vector<std::byte> bytes, const data::ImageInfo& info);

@@ -57,6 +57,9 @@ struct IngestOptions {
   /// Don't compare the pixels of coefficient records with the JPEG's; of linked pictures decode a few only, so that damaged
   /// ones are found when they are used.
   bool trust = false;
+  /// Of linked pictures read what says what they are, and leave their checksums to who reads them first (FORMAT.md, Late
+  /// checksums); decode a few, as with `trust`. No option of `dlpipe ingest`: training on pictures links so.
+  bool late_checksums = false;
   std::optional<std::array<uint8_t, 3>> background;  // behind transparent pixels; nothing: alpha is left out
   bool zstd = false;
   std::optional<Part> part;   // --part: store this part alone, for join() (join.h); nothing: all
@@ -132,6 +135,9 @@ Result<OnError> parse_on_error(const std::string& name);        // skip, stop
 Result<std::array<uint8_t, 3>> parse_background(const std::string& text);
 /// "3/16"; kMisuse for parts that there can't be.
 Result<Part> parse_part(const std::string& text);
+/// So many pictures of a split of links, or up to twice as many, are decoded for mean and standard deviation, evenly spread
+/// over the list, where not all are.
+inline constexpr uint64_t kDecodedLinks = 512;
 inline constexpr int64_t kMostParts = 65536;
 /// "0.9,0.1" -> {0.9, 0.1}; two or three positive fractions that sum to 1.
 Result<std::vector<double>> parse_split(const std::string& text);

@@ -188,7 +188,7 @@ class PartReader {
     }
     const auto record = records_->record(next_sample_);
     if (!record.ok()) return damaged(record.status());
-    if (data::checksum64(*record) == header.checksum) return {};
+    if (records_->is_intact(*record, header)) return {};
     return damaged(concat("sample ", next_sample_, " is not what its checksum says"));
   }
   Status damaged(std::string_view how) const {
@@ -280,6 +280,7 @@ data::Schema schema_of(const data::Dataset& dataset) {
   schema.records_per_value = dataset.records_per_value();
   schema.zstd = dataset.compressed();
   schema.links = dataset.links();
+  schema.late_checksums = dataset.has_late_checksums();
   return schema;
 }
 

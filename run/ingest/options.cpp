@@ -70,7 +70,8 @@ Result<std::vector<double>> parse_split(const std::string& text) {
 
 // Linked pictures are used as they are.
 static Status check_link(const IngestOptions& options) {
-  if (options.store != Store::kLink) return {};
+  if (options.store != Store::kLink)
+    return options.late_checksums ? misuse("ingest", "late checksums are for linked pictures") : Status();
   const bool keeps_jpegs = options.jpeg == JpegLayout::kAuto || options.jpeg == JpegLayout::kStandard;
   const char* other = !keeps_jpegs             ? "--jpeg"
                       : options.resize_max > 0 ? "--resize-max"
@@ -152,9 +153,18 @@ std::string canonical_options(const IngestOptions& options) {
     const auto& [red, green, blue] = *options.background;
     json.set("--background", concat(int{red}, ",", int{green}, ",", int{blue}));
   }
+  if (options.late_checksums) json.set("late_checksums", true);
   if (!options.images.empty()) json.set("--images", absolute(options.images));
   if (options.part) json.set("--part", concat(options.part->number, "/", options.part->count));
   return json.dump();
+}
+
+// As it is typed: 0.9,0.1, not [0.9,0.1].
+static std::string typed(const Json& value) {
+  std::string text;
+  for (const Json& item : value.items()) text += concat(text.empty() ? "" : ",", item.dump());
+  if (value.is_array()) return text.empty() ? "not set" : text;
+  return value == Json("") ? "not set" : value.dump();
 }
 
 std::string first_difference(const std::string& was, const std::string& is) {
@@ -165,11 +175,11 @@ std::string first_difference(const std::string& was, const std::string& is) {
   for (const auto& [name, value] : after->members()) {
     const bool is_off = value == Json(false);  // flags that came later were off before
     if (!before->contains(name) && is_off) continue;
-    if (!before->contains(name)) return concat(name, " not set, now ", value.dump());
-    if ((*before)[name] != value) return concat(name, " ", (*before)[name].dump(), ", now ", value.dump());
+    if (!before->contains(name)) return concat(name, " not set, now ", typed(value));
+    if ((*before)[name] != value) return concat(name, " ", typed((*before)[name]), ", now ", typed(value));
   }
   for (const auto& [name, value] : before->members()) {
-    if (!after->contains(name)) return concat(name, " ", value.dump(), ", now not set");
+    if (!after->contains(name)) return concat(name, " ", typed(value), ", now not set");
   }
   return {};
 }

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "dlpipe/base/counter.h"
+
 namespace dlpipe::ingest {
 
 OrderedWorkers::OrderedWorkers(int workers, Job job) : job_(std::move(job)), next_item_(job_.begin) {
@@ -29,11 +31,9 @@ void OrderedWorkers::fail(const Status& status) {
 OrderedWorkers::Run* OrderedWorkers::claim(MutexLock& lock) {
   constexpr uint64_t kRunCost = 64 << 10;
   constexpr uint64_t kRunItems = 64;
-  const int64_t begin_ns = now_ns();
   while (!stopping_ && next_item_ != job_.end && !runs_.empty() &&
          cost_in_flight_ + job_.cost(next_item_) > job_.window)
     lock.wait(window_moved_);
-  window_wait_ns_.add(now_ns() - begin_ns);
   if (stopping_ || next_item_ == job_.end) return nullptr;
   Run& run = runs_.emplace_back();
   run.begin = run.end = next_item_;

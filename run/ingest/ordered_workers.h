@@ -13,7 +13,6 @@
 #include <memory>
 #include <vector>
 
-#include "dlpipe/base/counter.h"
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/mutex.h"
 #include "dlpipe/base/threads.h"
@@ -40,9 +39,8 @@ class OrderedWorkers {
   /// The outcome of the next item, waiting for it. Call exactly end - begin times, or until an error that is
   /// the threads' own (kOutOfMemory).
   Outcome next();
-  /// Time that next() waited, and that all workers together waited for the window.
+  /// Time that next() waited.
   int64_t taker_wait_ns() const { return taker_wait_ns_; }
-  int64_t window_wait_ns() const { return window_wait_ns_.value(); }
 
  private:
   // Tiny items travel many at once: a lock and a wake-up for each would cost more than their work.
@@ -70,7 +68,6 @@ class OrderedWorkers {
   Run taking_;  // the taker's own
   size_t taken_ = 0;
   int64_t taker_wait_ns_ = 0;
-  Counter window_wait_ns_;
   Status failure_ DLPIPE_GUARDED_BY(mutex_);  // of the threads themselves: next() answers it
   std::unique_ptr<Threads> threads_;
 };

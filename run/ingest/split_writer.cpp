@@ -51,7 +51,9 @@ class SplitWriter {
 
  private:
   uint64_t cost(uint64_t item) const {
-    const auto size = static_cast<double>(split_.entries[item].size_bytes);
+    uint64_t read_bytes = split_.entries[item].size_bytes;
+    if (run_.options.late_checksums) read_bytes = std::min(read_bytes, uint64_t{data::kLateBegin});
+    const auto size = static_cast<double>(read_bytes);
     return static_cast<uint64_t>(size * std::max(1.0, run_.list.stored_ratio)) + 512;
   }
   Status open_writer();
@@ -74,8 +76,7 @@ class SplitWriter {
 std::unique_ptr<OrderedWorkers> SplitWriter::start_workers(uint64_t begin) {
   const IngestOptions& options = run_.options;
   const int jobs = options.jobs > 0 ? options.jobs : available_threads();
-  constexpr uint64_t kDecoded = 512;  // enough for mean and standard deviation
-  const uint64_t decode_every = std::max<uint64_t>(1, split_.entries.size() / kDecoded);
+  const uint64_t decode_every = std::max<uint64_t>(1, split_.entries.size() / kDecodedLinks);
   for (int i = 0; i < jobs; ++i)
     image_workers_.push_back(
         std::make_unique<ImageWorker>(options, run_.list.schema, run_.counters, decode_every));

@@ -79,7 +79,8 @@ Result<ModelState> model_from(const Json& json, std::string_view file) {
   constexpr int64_t kMaxSide = 1 << 16, kMaxLength = 1 << 20;
   if (a.classes < 1 || a.classes > (int64_t{1} << 24) || a.channels < 1 || a.channels > 4 || a.height < 1 ||
       a.height > kMaxSide || a.width < 1 || a.width > kMaxSide || a.length < 0 || a.length > kMaxLength) {
-    return Status(ErrorCode::kCorrupt, concat("[checkpoint] impossible model sizes in ", file));
+    return Status(ErrorCode::kCorrupt,
+                  concat("[checkpoint] impossible model sizes in ", file, "; take another checkpoint"));
   }
   if (!model.classes.empty() && static_cast<int64_t>(model.classes.size()) != a.classes) {
     return Status(ErrorCode::kCorrupt,
@@ -124,7 +125,8 @@ Result<TrainerState> trainer_from(const Json& json, std::string_view file) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   if (!(trainer.loss_scale >= 0 && trainer.loss_scale <= std::numeric_limits<float>::max()) ||
       trainer.good_steps < 0 || trainer.good_steps > kMost) {
-    return Status(ErrorCode::kCorrupt, concat("[checkpoint] impossible loss scale in ", file));
+    return Status(ErrorCode::kCorrupt,
+                  concat("[checkpoint] impossible loss scale in ", file, "; take another checkpoint"));
   }
   return trainer;
 }

@@ -24,7 +24,7 @@ static Status cut_file(const std::string& path, int64_t bytes) {
   }
   if (info.st_size < bytes) {
     return {ErrorCode::kCorrupt, concat("[run] ", path, " has ", info.st_size, " bytes, its checkpoint knew ",
-                                        bytes, "; it was changed since")};
+                                        bytes, "; it was cut since: restore it, or begin another run")};
   }
   if (::truncate(path.c_str(), bytes) != 0)
     return status_from_errno("run", concat("cannot cut ", path), errno);

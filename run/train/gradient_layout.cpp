@@ -57,8 +57,8 @@ GradientLayout lay_out_gradients(const std::vector<NamedTensor>& parameters, int
     const engine::Tensor& tensor = parameters[i].tensor;
     if (!tensor.requires_grad()) continue;
     if (tensor.dtype() != DType::kF32 || !tensor.device().is_host())
-      throw Error(Status(ErrorCode::kUnsupported,
-                         concat("[train] --grains: ", parameters[i].name, " is no f32 on the host")));
+      throw Error(Status(ErrorCode::kUnsupported, concat("[train] --grains: ", parameters[i].name,
+                                                         " is not f32 on the CPU; leave --grains out")));
     std::vector<GradientLayout::Bucket>& buckets = layout.buckets;
     const auto bytes = [](const GradientLayout::Bucket& bucket) {
       return (bucket.end - bucket.begin) * static_cast<int64_t>(sizeof(float));

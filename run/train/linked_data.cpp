@@ -42,14 +42,14 @@ bool holds_something(const std::string& folder, const std::string& run_directory
 }
 
 /// Whether `path` is something else than a dataset or a folder of splits. What isn't there is nothing, unless it may be
-/// several: shards-{000..127}.tar.
+/// several: shards-{000..127}.tar. Throws where a folder can't be listed: it may be a dataset.
 bool is_raw(const std::string& path, const std::string& run_directory) {
   std::error_code ignored;
   if (path.empty()) return false;
   if (!fs::exists(path, ignored)) return is_pattern(path);
-  if (fs::is_directory(path, ignored) && !holds_something(path, run_directory)) return false;
-  const auto splits = data::split_names(path);
-  return !fs::exists(path + "/data.mdb", ignored) && (!splits.ok() || splits->empty());
+  if (fs::exists(path + "/data.mdb", ignored) || !value_or_throw(data::split_names(path)).empty())
+    return false;
+  return !fs::is_directory(path, ignored) || holds_something(path, run_directory);
 }
 
 ingest::IngestOptions link_options(const SessionOptions& session, const std::string& path,
@@ -58,7 +58,7 @@ ingest::IngestOptions link_options(const SessionOptions& session, const std::str
   options.sources = {path};
   options.destination = to;
   options.store = ingest::Store::kLink;
-  options.trust = true;
+  options.late_checksums = true;
   options.jobs = session.threads;
   options.max_pixels = session.config.max_pixels;
   return options;
@@ -72,6 +72,15 @@ std::string counts_text(const ingest::IngestReport& report) {
   const ingest::SkippedFile& first = report.skipped.front();
   return concat(text, "; ", report.skipped.size(), " files were skipped, the first one ",
                 printable(first.path), ": ", printable(first.reason));
+}
+
+/// Of which pictures mean and standard deviation are.
+std::string statistics_text(const ingest::IngestReport& report) {
+  const bool has_many =
+      std::any_of(report.splits.begin(), report.splits.end(), [](const ingest::IngestReport::Split& split) {
+        return split.samples >= static_cast<int64_t>(2 * ingest::kDecodedLinks);
+      });
+  return has_many ? concat("about ", ingest::kDecodedLinks, ", evenly spread over them") : "all of them";
 }
 
 /// Whether a directory is what link() makes and nothing else.
@@ -102,7 +111,9 @@ void link(const SessionOptions& session, const std::string& path, const std::str
   options.classes_from = classes_from;
   options.stop_requested = stop;
   options.on_warning = [&](const std::string& warning) { tell(notes, warning); };
-  tell(notes, concat(path, " is no dataset: its pictures are linked, each file is read once; `dlpipe ingest ",
+  tell(notes, concat(path,
+                     " is no dataset: its pictures are linked, and each file is read whole in the first "
+                     "epoch; `dlpipe ingest ",
                      path, " DST` makes a dataset that trains faster"));
   int64_t told_ns = now_ns();
   const auto on_progress = [&](const ingest::IngestProgress& progress) {
@@ -122,10 +133,11 @@ void link(const SessionOptions& session, const std::string& path, const std::str
     throw Error(Status(status.code(), concat(status.message(), "; or make a dataset of it: dlpipe ingest ",
                                              printable(path), " DST, and give that")));
   throw_if_error(report.status());
-  tell(notes, concat("linked ", counts_text(*report), " in ", human_seconds(report->seconds), ": ", to));
+  tell(notes, concat("linked ", counts_text(*report), " in ", human_seconds(report->seconds),
+                     "; mean and standard deviation are those of ", statistics_text(*report), ": ", to));
 }
 
-/// Reading all files may take much longer than --peer-timeout: meanwhile the ranks hear of each other again and again.
+/// Looking into all files may take much longer than --peer-timeout: meanwhile the ranks hear of each other again and again.
 /// All of them throw where `work` fails; what went wrong is the first rank's to say.
 void first_rank_works(engine::Collective& ranks, const std::function<void(const Stop&)>& work) {
   constexpr const char* kWhat = "the links to the pictures";

@@ -11,7 +11,8 @@ namespace dlpipe::run {
 
 /// Where --data or --val are no datasets but pictures: makes datasets of links to them, in `run_directory`, and sets the
 /// options to these. Of several ranks the first one makes them and the others wait, however long it takes. Tells what it
-/// does. Reads each file once, for sizes and checksums, and decodes a few hundred pictures for mean and standard deviation.
+/// does. Reads what each file begins with, for its size in pixels; the first epoch reads the rest, and from then on it must stay
+/// as it is (io/data/FORMAT.md, Late checksums). Decodes a few hundred pictures for mean and standard deviation.
 void link_pictures(SessionOptions& options, const std::string& run_directory, const Notes& notes);
 
 /// Whether a path may stand for several: shards-{000..127}.tar.

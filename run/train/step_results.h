@@ -1,5 +1,5 @@
 // What steps on a device say once they are over: the loss, whether it counted, where the time went. A few
-// scalars a step are copied to page-locked memory behind the step's own work, so that the host asks for steps
+// scalars per step are copied to page-locked memory behind the step's own work, so that the host asks for steps
 // ahead of the device and reads their losses late, in order.
 //
 // Belongs to the training thread.

@@ -1,14 +1,18 @@
 #include "dlpipe/run/use/preview.h"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <string_view>
 
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/augment/copy.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/pipeline/sampler.h"
+#include "dlpipe/pipeline/stages/box_planner.h"
 
 namespace dlpipe::run {
 
@@ -53,6 +57,7 @@ struct Shown {
   int64_t sample = 0;
   Picture picture;
   SampleMarks marks;
+  std::unique_ptr<pipeline::RecordObjects> objects;  // for ops that draw by them
 };
 
 /// Decodes pictures of one dataset.
@@ -62,30 +67,15 @@ class Source {
     DLPIPE_ASSIGN_OR_RETURN(auto reader, dataset.reader());
     return Source(dataset, std::move(reader), channels);
   }
-  Result<Picture> decode(int64_t sample) {
-    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(sample));
-    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, data::image_bytes(*dataset_, record));
-    if (bytes.empty())
-      return Status(ErrorCode::kMisuse, concat("[preview] ", dataset_->directory(), " holds no pictures"));
-    DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_image(bytes));
-    DLPIPE_RETURN_IF_ERROR(data::check_pixels(info, data::DecodeLimits().max_pixels));
-    const bool swap = swaps_axes(info.orientation);
-    Picture picture(swap ? info.height : info.width, swap ? info.width : info.height, channels_);
-    const Region all = {0, 0, picture.view.width, picture.view.height};
-    const Status decoded = decoder_.decode_oriented(bytes, info, all, picture.view);
-    if (!decoded.ok()) return decoded.with_context(concat("[preview] sample ", sample, ": "));
-    return picture;
-  }
-  Result<Shown> shown(int64_t sample, const MarkKinds& kinds);
-  /// Of the picture that decode answered.
-  Result<SampleMarks> marks(int64_t sample, const MarkKinds& kinds, const ImageView& picture) {
-    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(sample));
-    Result<SampleMarks> marks = SampleMarks::read(*dataset_, record, kinds, picture.width, picture.height);
-    if (!marks.ok()) return marks.status().with_context(concat("[preview] sample ", sample, ": "));
-    return marks;
-  }
+  /// Nothing where one of them can't be shown, which `damaged` then names.
+  std::optional<std::vector<Shown>> shown(std::span<const int64_t> samples, const MarkKinds& kinds,
+                                          bool pastes);
+  const std::map<int64_t, Status>& damaged() const { return damaged_; }
 
  private:
+  Result<Picture> decode(int64_t sample);
+  Result<Shown> shown(int64_t sample, const MarkKinds& kinds, bool pastes);
+
   Source(const data::Dataset& dataset, std::unique_ptr<data::Dataset::Reader> reader, int channels)
       : dataset_(&dataset), reader_(std::move(reader)), channels_(channels) {}
 
@@ -93,12 +83,44 @@ class Source {
   std::unique_ptr<data::Dataset::Reader> reader_;
   int channels_;
   data::ImageDecoder decoder_;
+  std::map<int64_t, Status> damaged_;
 };
 
-Result<Shown> Source::shown(int64_t sample, const MarkKinds& kinds) {
+Result<Picture> Source::decode(int64_t sample) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(sample));
+  DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, data::image_bytes(*dataset_, record));
+  if (bytes.empty()) return Status(ErrorCode::kMisuse, "it has no picture");
+  DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_image(bytes));
+  DLPIPE_RETURN_IF_ERROR(data::check_pixels(info, data::DecodeLimits().max_pixels));
+  const bool swap = swaps_axes(info.orientation);
+  Picture picture(swap ? info.height : info.width, swap ? info.width : info.height, channels_);
+  const Region all = {0, 0, picture.view.width, picture.view.height};
+  DLPIPE_RETURN_IF_ERROR(decoder_.decode_oriented(bytes, info, all, picture.view));
+  return picture;
+}
+
+Result<Shown> Source::shown(int64_t sample, const MarkKinds& kinds, bool pastes) {
   DLPIPE_ASSIGN_OR_RETURN(Picture picture, decode(sample));
-  DLPIPE_ASSIGN_OR_RETURN(SampleMarks marks, this->marks(sample, kinds, picture.view));
-  return Shown{sample, std::move(picture), std::move(marks)};
+  const auto [width, height] = std::pair(picture.view.width, picture.view.height);
+  DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(sample));
+  DLPIPE_ASSIGN_OR_RETURN(SampleMarks marks, SampleMarks::read(*dataset_, record, kinds, width, height));
+  auto objects = std::make_unique<pipeline::RecordObjects>();
+  DLPIPE_RETURN_IF_ERROR(objects->read(*dataset_, record, width, height, pastes));
+  return Shown{sample, std::move(picture), std::move(marks), std::move(objects)};
+}
+
+std::optional<std::vector<Shown>> Source::shown(std::span<const int64_t> samples, const MarkKinds& kinds,
+                                                bool pastes) {
+  std::vector<Shown> all;
+  for (const int64_t sample : samples) {
+    Result<Shown> one = shown(sample, kinds, pastes);
+    if (!one.ok()) {
+      damaged_.emplace(sample, one.status());
+      return std::nullopt;
+    }
+    all.push_back(*std::move(one));
+  }
+  return all;
 }
 
 ConstImageView region_of(const ConstImageView& source, const Region& region) {
@@ -132,7 +154,8 @@ struct Runner {
     std::vector<augment::PlannedPicture> sizes;
     for (const Shown* one : pictures) {
       const ImageView& view = one->picture.view;
-      sizes.push_back({{view.width, view.height, view.channels}, one->sample});
+      one->objects->give_to(
+          sizes.emplace_back(augment::PlannedPicture{{view.width, view.height, view.channels}, one->sample}));
     }
     DLPIPE_RETURN_IF_ERROR(chain.plan(sizes, key, plan));
     Picture out(plan.out.width, plan.out.height, plan.out.channels);
@@ -165,12 +188,14 @@ Status draw_result(Runner& runner, const std::vector<const Shown*>& pictures, co
 Result<PreviewReport> preview(const data::Dataset& dataset, const PreviewOptions& o,
                               const augment::OpRegistry& registry) {
   std::vector<Runner> runners;
+  bool pastes = false;
   for (const std::string& expression : o.chains) {
     DLPIPE_ASSIGN_OR_RETURN(augment::Chain chain, augment::Chain::parse(expression, registry));
+    DLPIPE_RETURN_IF_ERROR(pipeline::check_objects("preview", chain, dataset));
+    pastes = pastes || chain.find(&augment::OpTraits::pastes) != nullptr;
     runners.push_back({std::move(chain)});
   }
-  if (dataset.size() == 0)
-    return Status(ErrorCode::kMisuse, concat("[preview] ", dataset.directory(), " is empty"));
+  if (dataset.size() == 0) return misuse("preview", dataset.directory(), " is empty");
   DLPIPE_RETURN_IF_ERROR(SampleMarks::check(dataset, o.marks));
   const int64_t samples = std::min(o.samples, dataset.size());
   const int64_t step = o.cell + kGap;
@@ -190,7 +215,12 @@ Result<PreviewReport> preview(const data::Dataset& dataset, const PreviewOptions
   int64_t row = 0;
   for (int64_t i = 0; i < samples; ++i) {
     const int64_t sample = i * dataset.size() / samples;
-    DLPIPE_ASSIGN_OR_RETURN(const Shown own, source.shown(sample, o.marks));
+    const auto own_pictures = source.shown({&sample, 1}, o.marks, pastes);
+    if (!own_pictures) {
+      row += static_cast<int64_t>(runners.size());
+      continue;
+    }
+    const Shown& own = own_pictures->front();
     const ImageView& original = own.picture.view;
     Picture shown(original.width, original.height, static_cast<int>(o.channels));
     augment::copy_image(original, shown.view, false);
@@ -201,18 +231,20 @@ Result<PreviewReport> preview(const data::Dataset& dataset, const PreviewOptions
         const SampleKey key = {.seed = o.seed, .epoch = time, .position = sample, .sample = sample};
         std::vector<int64_t> samples(static_cast<size_t>(runners[c].chain.others(key)));
         sampler.companions(key.epoch, key.position, key.attempt, samples);
-        std::vector<Shown> others;
-        for (const int64_t other : samples) {
-          DLPIPE_ASSIGN_OR_RETURN(Shown decoded, source.shown(other, o.marks));
-          others.push_back(std::move(decoded));
-        }
+        const auto others = source.shown(samples, o.marks, pastes);
+        if (!others) continue;
         std::vector<const Shown*> pictures = {&own};
-        for (const Shown& other : others) pictures.push_back(&other);
+        for (const Shown& other : *others) pictures.push_back(&other);
         DLPIPE_RETURN_IF_ERROR(draw_result(runners[c], pictures, key, cell(row, time + 1), work));
         report.cells.push_back(
             {sample, static_cast<int>(c), time, augment::Chain::describe(runners[c].plan)});
       }
     }
+  }
+  report.damaged = source.damaged();
+  if (report.cells.empty()) {
+    const auto& [sample, why] = *report.damaged.begin();
+    return why.with_context(concat("[preview] sample ", sample, ": "));
   }
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> png, data::encode_png(grid.view));
   DLPIPE_RETURN_IF_ERROR(formats::write_file(o.out, {reinterpret_cast<const char*>(png.data()), png.size()}));

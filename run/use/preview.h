@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -37,10 +38,11 @@ struct PreviewCell {
 struct PreviewReport {
   int width = 0;
   int height = 0;
-  std::vector<PreviewCell> cells;  // in reading order, originals left out
+  std::vector<PreviewCell> cells;     // in reading order, originals left out
+  std::map<int64_t, Status> damaged;  // samples that can't be shown; their cells stay empty
 };
 
-/// Errors name the chain, the sample or the file.
+/// Errors name the chain, the sample or the file. A damaged sample is an error only where no other can be shown.
 Result<PreviewReport> preview(const data::Dataset& dataset, const PreviewOptions& options,
                               const augment::OpRegistry& registry = augment::OpRegistry::builtin());
 

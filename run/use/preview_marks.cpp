@@ -61,6 +61,7 @@ Status SampleMarks::check(const data::Dataset& dataset, const MarkKinds& kinds) 
   const std::pair<bool, std::pair<Kind, const char*>> asked[] = {{kinds.boxes, {Kind::kBoxes, "boxes"}},
                                                                  {kinds.points, {Kind::kPoints, "points"}},
                                                                  {kinds.masks, {Kind::kMask, "masks"}}};
+  if (!has(Kind::kImage)) return misuse("preview", dataset.directory(), " holds no pictures");
   for (const data::Field& field : dataset.fields()) names += concat(names.empty() ? "" : ", ", field.name);
   for (const auto& [is_asked, what] : asked) {
     if (is_asked && !has(what.first)) {

@@ -25,7 +25,7 @@ struct MarkKinds {
 
 class SampleMarks {
  public:
-  /// kMisuse names a kind of which the dataset has no field.
+  /// kMisuse where the dataset has no pictures, or no field of such a kind, which is named.
   static Status check(const data::Dataset& dataset, const MarkKinds& kinds);
   /// The marks of one record, as they lie in the whole picture of this size.
   static Result<SampleMarks> read(const data::Dataset& dataset, std::span<const std::byte> record,

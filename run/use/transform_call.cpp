@@ -161,6 +161,15 @@ std::string TransformCall::warp_filter(std::string_view fallback) const {
   return concat(",interpolation=", filter() == ",interpolation=nearest" ? "nearest" : "bilinear");
 }
 
+std::string TransformCall::border() const {
+  const Json& given = get("border_mode");
+  const std::string word = given.is_string() ? last_word(given.as_string()) : std::to_string(given.as_int());
+  if (word == "4" || word == "border_reflect_101" || word == "border_default") return ",reflect";
+  if (word != "0" && word != "border_constant")
+    cannot_read("border_mode", given, "one that dlpipe knows (constant, reflect_101)");
+  return {};
+}
+
 std::string TransformCall::fill(std::string_view name) const {
   const Json& written = get(name);
   // torchvision prints a colour for each kind of input: {'others': 0}.

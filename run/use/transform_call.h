@@ -63,6 +63,8 @@ struct TransformCall {
   std::string filter(size_t place = 99) const;               // of a resize
   std::string warp_filter(std::string_view fallback) const;  // of a warp, which knows two
   std::string fill(std::string_view name = "fill") const;
+  /// OpenCV's way to go on beyond an edge, its number or its name; empty where it is one colour.
+  std::string border() const;
 };
 
 /// In lower case, without what stands before its last dot: "InterpolationMode.BILINEAR" is "bilinear".

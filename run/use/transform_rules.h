@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,11 +11,24 @@
 
 namespace dlpipe::run {
 
-/// A transform's expression; nothing where a size that it needs is not given. Names that both libraries use take the
-/// parameters of either.
-using TransformRule = std::function<std::optional<std::string>(const TransformCall& t)>;
+/// A transform's expression; nothing where a size that it needs is not given.
+using TransformText = std::optional<std::string>;
+
+/// Names that both libraries use take the parameters of either.
+using TransformRule = std::function<TransformText(const TransformCall& t)>;
 
 /// Empty where dlpipe has no such op.
 TransformRule transform_rule(std::string_view name);
+
+// The rules, in a file per kind of op.
+using TransformRules = std::map<std::string, TransformRule, std::less<>>;
+const TransformRules& size_rules();    // sizes and places: transform_sizes.cpp
+const TransformRules& warp_rules();    // flips, turns and warps: transform_warps.cpp
+const TransformRules& colour_rules();  // transform_colours.cpp
+const TransformRules& noise_rules();   // blurs, noise, holes: transform_noise.cpp
+const TransformRules& policy_rules();  // transform_policies.cpp
+
+/// Of an op whose only parameter is its probability: op(p).
+TransformRule chance(const char* op, size_t place, double fallback);
 
 }  // namespace dlpipe::run

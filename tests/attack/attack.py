@@ -4,6 +4,7 @@ import argparse
 import os
 import pathlib
 import random
+import re
 import resource
 import shutil
 import signal
@@ -34,6 +35,8 @@ class Outcome:
             return f"an error of its own: {self.err.strip()[-200:]}"
         if self.exit_code != 0 and not self.err.strip():
             return "failed without a word"
+        if re.search(r"^dlpipe: \[([a-z-]+)\] .*\[\1\] ", self.err, re.MULTILINE):
+            return f"names the area twice: {self.err.strip()[-200:]}"
         if self.peak_mb > most_mb:
             return f"took {self.peak_mb} MB, more than {most_mb}"
         return ""

@@ -278,6 +278,13 @@ def attack_models(attack, root, good, count):
             tried(case, False)
         path.unlink()
         path.write_bytes(data)
+    # More weights beside a model than there is memory: by a file with holes, and by tensors that all name the same bytes.
+    for case, tensors, size in (("40 GB beside it", 1, HUGE), ("1 GB beside it, 100 times", 100, 1 << 30)):
+        beside = field(13, field(1, b"location") + field(2, b"w.bin"))
+        tensor = field(1, size // 4) + field(2, 1) + field(8, b"w") + beside + field(14, 1)
+        onnx.write_bytes(field(1, 8) + field(7, field(5, tensor) * tensors))
+        sparse(root / "w.bin", size=size)
+        judge(attack, ".onnx", case, attack.run("compile", "--onnx", onnx, "--out", root / "again.dlg"), "beside the model take")
     sparse(root / "array.npy", npy_bytes("<f4", (HUGE // 4,), b""))
     outcome = attack.run("run", dlg, "--input", root / "array.npy", "--out", root / "o.npy")
     judge(attack, ".npy", "40 GB", outcome, lambda o: "" if o.exit_code else "accepted")

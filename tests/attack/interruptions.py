@@ -33,6 +33,7 @@ import tempfile
 import time
 
 import commit
+import formats
 
 FAULTS = ("EIO", "ENOSPC", "EINTR", "short", "EMFILE", "ENOMEM")
 HANGS_AFTER_S = 300  # a round takes a second; this is for machines that are very busy
@@ -140,6 +141,44 @@ class Ingest(Synth):
         return digest_of_tree(folder / "out", {".dlpipe-partial", "provenance.json", "lock.mdb"})
 
 
+class IngestOf(Ingest):
+    """The same from what other programs write."""
+
+    def __init__(self, attack, form):
+        super().__init__(attack)
+        self.name = "ingest of " + form
+        self.source, _, files = formats.sources()[form]
+        self.pictures = attack.root / "sources" / form
+        formats.write(self.pictures, files)
+
+    def words(self, folder):
+        return ["ingest", str(self.pictures / self.source), str(folder / "out"), "--jobs", "1"]
+
+
+class IngestLinks(Ingest):
+    name = "ingest --store link"
+
+    def words(self, folder):
+        return [*super().words(folder), "--store", "link"]
+
+
+class IngestPart(Ingest):
+    name = "ingest --part"
+
+    def words(self, folder):
+        return ["ingest", str(self.attack.root / "pictures"), str(folder / "out"), "--part", "1/2", "--jobs", "1"]
+
+
+class Join(Ingest):
+    name = "join"
+
+    def words(self, folder):
+        return ["join", str(folder / "out"), *(str(self.attack.root / "parts" / part) for part in "12")]
+
+    def again(self, folder):
+        Synth.again(self, folder)
+
+
 class Train(Synth):
     name = "train"
 
@@ -203,6 +242,8 @@ class PlainResume(Resume):
 def prepare_shared(attack):
     attack.must(["synth", str(attack.root / "pictures"), "--per-class", "6", "--size", "16", "--jobs", "1"])
     attack.must(["ingest", str(attack.root / "pictures"), str(attack.root / "data"), "--split", "0.7,0.3"])
+    for part in "12":
+        attack.must(["ingest", str(attack.root / "pictures"), str(attack.root / "parts" / part), "--part", part + "/2"])
     train = Train(attack)
     stopped = attack.root / "shared"
     stopped.mkdir()
@@ -334,7 +375,8 @@ def main():
         attack = Attack(arguments.program, arguments.preload, pathlib.Path(name))
         version = subprocess.run([arguments.program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
         prepare_shared(attack)
-        scenarios = [kind(attack) for kind in (Ingest, Train, Export, Resume, Synth, PlainResume)]
+        scenarios = [kind(attack) for kind in (Ingest, Train, Export, Resume, Synth, PlainResume, IngestLinks, IngestPart, Join)]
+        scenarios += [IngestOf(attack, form) for form in formats.sources()]
         measured = {scenario.name: measure(attack, scenario) for scenario in scenarios}
         rounds = plan_rounds(scenarios, measured, arguments.count, arguments.count * 9 // 5, arguments.seed)
 

@@ -79,15 +79,17 @@ inline ChainPlan plan_or_die(const Chain& chain, const ImageSize& source, const 
   return plan;
 }
 
-/// Plans, cuts the source region out as a decoder would, and applies.
-inline OwnedImage run_chain(const Chain& chain, const OwnedImage& source, const SampleKey& key) {
-  const ChainPlan plan = plan_or_die(chain, {source.width, source.height, source.channels}, key);
+/// Cuts the source region out as a decoder would, and applies.
+inline OwnedImage apply_plan(const Chain& chain, const OwnedImage& source, const ChainPlan& plan) {
   OwnedImage out(plan.out.width, plan.out.height, plan.out.channels);
   const OwnedImage decoded = source.part(plan.source_region);
   ChainScratch scratch;
   const Status status = chain.apply(plan, decoded.view(), out.view(), scratch);
   EXPECT_TRUE(status.ok()) << status.message();
   return out;
+}
+inline OwnedImage run_chain(const Chain& chain, const OwnedImage& source, const SampleKey& key) {
+  return apply_plan(chain, source, plan_or_die(chain, {source.width, source.height, source.channels}, key));
 }
 inline OwnedImage run_chain(const std::string& expression, const OwnedImage& source, const SampleKey& key) {
   return run_chain(parse_or_die(expression), source, key);

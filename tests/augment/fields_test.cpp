@@ -5,7 +5,7 @@
 #include <map>
 
 #include "dlpipe/augment/moving.h"
-#include "tests/augment/chain_testing.h"
+#include "tests/augment/golden_crops.h"
 
 namespace dlpipe::augment {
 namespace {
@@ -21,6 +21,7 @@ enum class Rule {
   kDrops,      // no pixel changes: boxes may be dropped
   kRefused,    // the picture stands at several places at once: OpTraits::blends
   kDescribes,  // of the whole batch: no op of one picture
+  kSees,       // draws by the boxes, and may drop others
   kJoins,      // puts several pictures into one: its own test moves the fields of each
 };
 
@@ -47,6 +48,7 @@ const std::map<std::string, Row>& rows() {
       {"coarse_dropout", {Rule::kStays, "coarse_dropout"}},
       {"color_jitter", {Rule::kStays, "color_jitter(0.4,0.4,0.4,0.1)"}},
       {"contrast", {Rule::kStays, "contrast"}},
+      {"copy_paste", {Rule::kJoins, "copy_paste"}},
       {"cutout", {Rule::kStays, "cutout(20)"}},
       {"downscale", {Rule::kStays, "downscale"}},
       {"drop_boxes", {Rule::kDrops, "drop_boxes(0.5)"}},
@@ -84,11 +86,13 @@ const std::map<std::string, Row>& rows() {
       {"rot90", {Rule::kMoves, "rot90"}},
       {"rotate", {Rule::kMoves, "rotate(45)"}},
       {"rrc", {Rule::kMoves, "rrc(64,0.3..1)"}},
+      {"safe_crop", {Rule::kSees, "safe_crop"}},
       {"saturation", {Rule::kStays, "saturation"}},
       {"sharpness", {Rule::kStays, "sharpness"}},
       {"shear", {Rule::kMoves, "shear(20,10)"}},
       {"solarize", {Rule::kStays, "solarize"}},
       {"some_of", {Rule::kMoves, "some_of(2, vflip(1) | translate(0.2,0.2) | invert)"}},
+      {"ssd_crop", {Rule::kSees, "ssd_crop(overlaps=0.1:0.3)"}},
       {"three_augment", {Rule::kStays, "three_augment"}},
       {"translate", {Rule::kMoves, "translate(0.2,0.2)"}},
       {"transpose", {Rule::kMoves, "transpose(1)"}},
@@ -124,14 +128,14 @@ struct Outcome {
 };
 
 Outcome run(const Chain& chain, const SampleKey& key) {
-  const ChainPlan plan = plan_or_die(chain, {kSourceWidth, kSourceHeight, 3}, key);
+  Outcome outcome;
+  const ChainPlan plan = plan_with_boxes(chain, kSourceWidth, kSourceHeight, outcome.box, key);
   OwnedImage mask(kSourceWidth, kSourceHeight, 1);
   for (int y = 0; y < kSourceHeight; ++y) {
     for (int x = 0; x < kSourceWidth; ++x)
       mask.pixels[size_t(y * kSourceWidth + x)] = is_inside(x, y) ? 1 : 0;
   }
-  Outcome outcome;
-  outcome.pixels = run_chain(chain, marked_picture(), key);
+  outcome.pixels = apply_plan(chain, marked_picture(), plan);
   outcome.mask = OwnedImage(plan.out.width, plan.out.height, 1);
   for (size_t i = 0; i < plan.draws.size(); ++i) {
     if (plan.draws[i].active && !Chain::op_of(plan, i).first->movement(plan.draws[i]).is_none())
@@ -225,7 +229,8 @@ TEST(Fields, EveryOpMovesThemAsItMovesPixels) {
     const OpRecord& record = *OpRegistry::builtin().get(name);
     EXPECT_EQ(record.traits.blends, row.rule == Rule::kRefused);
     EXPECT_EQ(record.build_prep != nullptr, row.rule == Rule::kDescribes);
-    EXPECT_EQ(record.traits.drops_boxes, row.rule == Rule::kDrops);
+    EXPECT_EQ(record.traits.sees_boxes, row.rule == Rule::kSees || record.traits.pastes);
+    EXPECT_TRUE(row.rule == Rule::kSees || record.traits.drops_boxes == (row.rule == Rule::kDrops));
     EXPECT_EQ(record.traits.joins, row.rule == Rule::kJoins);
     if (row.rule == Rule::kRefused || row.rule == Rule::kJoins) continue;
     int judged = 0, moved = 0;
@@ -241,7 +246,8 @@ TEST(Fields, EveryOpMovesThemAsItMovesPixels) {
       EXPECT_GE(share, 0.9) << "of the pixels are where the mask says";
     }
     EXPECT_GT(judged, 4) << "times the rectangle could be told apart";
-    EXPECT_EQ(moved > 0, row.rule == Rule::kMoves) << "moved " << moved << " of 12";
+    EXPECT_EQ(moved > 0, row.rule == Rule::kMoves || row.rule == Rule::kSees)
+        << "moved " << moved << " of 12";
   }
 }
 

@@ -26,6 +26,8 @@ TEST(Text, SuggestsTheNearestNameOrListsAll) {
   EXPECT_EQ(nearest_name("quantum", names), "");
   EXPECT_EQ(suggestion("resise", names), "; did you mean 'resize'?");
   EXPECT_EQ(suggestion("quantum", names), "; known: hflip, rrc, resize");
+  const std::vector<std::string> models = {"lenet", "resnet18", "resnet50"};
+  EXPECT_EQ(suggestion("resnet", models), "; did you mean 'resnet18', 'resnet50'?");
 }
 
 TEST(Text, TheNearestNameMayDifferByCaseAlone) {

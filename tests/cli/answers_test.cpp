@@ -54,7 +54,9 @@ TEST(Answers, GoToStdoutAlone) {
 }
 
 TEST(Answers, ThatCannotBeWrittenAreFailures) {
-  for (const Answer& answer : answers()) {
+  std::vector<Answer> all = answers();
+  all.insert(all.end(), {{{"--version"}, ""}, {{"--help"}, ""}, {{"help", "ops"}, ""}});
+  for (const Answer& answer : all) {
     for (const Streams& streams : {Streams{.out = "/dev/full"}, Streams{.has_out = false}}) {
       const Outcome outcome = run_dlpipe(answer.command, streams);
       EXPECT_EQ(outcome.exit_code, 1) << typed(answer.command);

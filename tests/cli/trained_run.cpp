@@ -1,8 +1,13 @@
 #include "tests/cli/trained_run.h"
 
-#include <stdexcept>
+#include <gtest/gtest.h>
 
-#include "tests/cli/program.h"
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "dlpipe/io/formats/atomic_file.h"
 
 namespace dlpipe::test {
 
@@ -45,6 +50,27 @@ const TrainedRun& trained_run() {
     return made;
   }();
   return run;
+}
+
+bool wait_for_step(RunningProgram& program, const std::string& run, int64_t step) {
+  while (!program.ended()) {
+    const auto text = formats::read_file(run + "/metrics.jsonl");
+    if (text.ok() && std::count(text->begin(), text->end(), '\n') >= step) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+void expect_same_run(const std::string& a, const std::string& b) {
+  const Outcome diff = run_dlpipe({"diff", a, b});
+  EXPECT_EQ(diff.exit_code, 0) << diff.err;
+  EXPECT_EQ(file_text(a + "/metrics.jsonl"), file_text(b + "/metrics.jsonl"));
+  EXPECT_EQ(file_text(a + "/checkpoints/last/model.safetensors"),
+            file_text(b + "/checkpoints/last/model.safetensors"));
+}
+
+std::string file_text(const std::string& path) {
+  return *formats::read_file(path);
 }
 
 }  // namespace dlpipe::test

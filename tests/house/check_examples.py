@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Holds the examples in headers and READMEs to code that is compiled.
 
-A block of code in the comment of a public header (not of engine/cpu and engine/cuda) (lines that begin with `//   `, at least one of which ends in `;`) and a
-```cpp block of a README must stand, token by token, in a source file of tests/examples. Comments and white space don't count.
-Standard library of Python only.
+A block of code in the comment of a public header (lines that begin with `//   `, at least one of which ends in `;`; headers of
+engine/cpu and engine/cuda aside) and in a README (```cpp, or lines indented by four, one of which ends in `;`) must stand,
+token by token, in a source file of tests/examples. Comments and white space don't count. Standard library of Python only.
 Usage: check_examples.py SOURCE_DIR
 """
 import pathlib
@@ -37,8 +37,13 @@ def header_blocks(text):
 
 
 def readme_blocks(text):
+    """(line, code) of each ```cpp block, and of each indented one that holds code."""
     for match in re.finditer(r"^( *)```cpp\n(.*?)^\1```", text, re.M | re.S):
         yield text.count("\n", 0, match.start()) + 2, match.group(2)
+    unfenced = re.sub(r"^( *)```.*?^\1```", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.M | re.S)
+    for match in re.finditer(r"^ {4,}\S.*\n(?:(?: {4,}\S.*)?\n)*", unfenced + "\n", re.M):
+        if any(CODE_END.search(line) for line in match.group(0).splitlines()):
+            yield unfenced.count("\n", 0, match.start()) + 1, match.group(0)
 
 
 def contains(haystack, needle):

@@ -38,6 +38,15 @@ class CheckExamples(unittest.TestCase):
     def test_reports_a_string_that_differs(self):
         self.assertEqual(len(self.check("", f"```cpp\n{CODE}```\n", CODE.replace("a b", "ab"))[1]), 1)
 
+    def test_takes_indented_code_of_a_readme_for_an_example(self):
+        indented = "".join(f"    {line}\n" for line in CODE.splitlines())
+        self.assertEqual(self.check("", f"Text.\n\n{indented}\nMore.\n", CODE), (1, []))
+        self.assertEqual(self.check("", f"Text.\n\n{indented}", CODE.replace("use", "lose"))[1],
+                         ["base/README.md:3: this example stands in no file of tests/examples"])
+
+    def test_takes_commands_of_a_readme_for_no_code(self):
+        self.assertEqual(self.check("", "Text.\n\n    dlpipe train\n\n```\n    x;\n```\n", ""), (0, []))
+
     def test_takes_formulas_and_lists_for_no_code(self):
         self.assertEqual(self.check("//   y = 2 x,  x > 0\n//   a  {one}\n", "", ""), (0, []))
 

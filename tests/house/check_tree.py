@@ -8,7 +8,8 @@ Checks, over the real #include lines:
   2. a third-party library appears only where it is allowed, and in no public header outside those places;
   3. every folder has a README.md;
   4. every public header opens with a comment that says what it is;
-  5. a header of the standard library that a header of dlpipe stands for is included there alone.
+  5. a header of the standard library that a header of dlpipe stands for is included there alone;
+  6. "[area] what; what to do" of kMisuse is put together by base/refuse.h alone (python/ aside).
 The tables are read from the documents themselves, so document and code can't part. A table stands under a heading
 that contains "folder table" and has the columns `folder | may include` or `folder | may include | from outside`: folders
 are named from the room, cells are lists, `all`, `all but ...` or words that name no folder; `from outside` lists
@@ -146,6 +147,18 @@ def check_wrapped(header, where, errors, place):
         errors.append(f"{place}: include dlpipe/{wrapper} instead of <{header}>: {why}")
 
 
+# A status of kMisuse whose message brings its own "[area]".
+OWN_REFUSAL = re.compile(r'ErrorCode::kMisuse,\s*(?:(?:dlpipe::)?concat\()?\s*"\[')
+
+
+def check_refusals(text, where, errors):
+    if where.startswith("python/") or where == "base/refuse.h":
+        return
+    for match in OWN_REFUSAL.finditer(text):
+        place = f"{where}:{text.count(chr(10), 0, match.start()) + 1}"
+        errors.append(f"{place}: misuse() and refuse() of base/refuse.h put the area before a message")
+
+
 def check_third_party(header, where, errors, place):
     prefixes = [p for p in THIRD_PARTY if header.startswith(p)]
     if not prefixes:
@@ -197,6 +210,7 @@ def main(root):
                 check_wrapped(header, where, errors, place)
             elif not header.startswith("hwy/"):
                 errors.append(f'{place}: "{header}": include project headers as "dlpipe/..."')
+        check_refusals(text, where, errors)
         if path.suffix == ".h" and not text.lstrip().startswith("//"):
             errors.append(f"{where}: a header opens with a comment that says what it is")
     for directory in sorted({p.parent for p in files}):

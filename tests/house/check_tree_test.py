@@ -51,6 +51,11 @@ class CheckTree(unittest.TestCase):
         self.assertEqual(self.check({"engine/a.h": "// A.\n",
                                      "pipeline/a.cpp": '#include "dlpipe/engine/a.h"\n'}), 1)
 
+    def test_reports_a_refusal_that_brings_its_own_area(self):
+        code = '#include "dlpipe/base/error.h"\nthrow Error(Status(ErrorCode::kMisuse,\n    concat("[a] ", x)));\n'
+        self.assertEqual(self.check({"pipeline/a.cpp": code}), 1)
+        self.assertEqual(self.check({"pipeline/a.cpp": code.replace("[a] ", "")}), 0)
+
     def check_engine(self, extra):
         tree = {"engine/core/a.h": "// A.\n", "engine/cpu/b.h": "// B.\n",
                 "engine/cpu/gemm/roofline.h": "// C.\n", **extra, "engine/README.md": ENGINE}

@@ -128,6 +128,7 @@ class DeviceDecodeTest : public testing::Test {
     write("mixed", {.truncated = {9, 30}, .jpegs = {3, 4, 20}, .coded = {0, 7, 21}});
     write("damaged", {.jpegs = {5}, .damaged = {2, 11, 12, 40}});
     write("large", {.large = {13}});
+    write("boxes", {.object_fields = true});
     flip_bit(*dir_ / "mixed", 17);
   }
   static void TearDownTestSuite() { delete dir_; }
@@ -202,6 +203,17 @@ TEST_F(DeviceDecodeTest, EveryChainThatFitsAndThoseThatOftenDont) {
     EXPECT_LE(items(*loader, "selector"), one.most) << one.augment;
     EXPECT_EQ(items(*loader, "selector") + items(*loader, "decoder"), 90) << one.augment;
   }
+}
+
+/// What is planned when the record is there is sent all the same.
+TEST_F(DeviceDecodeTest, CropsByBoxesAreDecodedThereToo) {
+  LoaderOptions o = options("boxes", quick());
+  o.augment = "ssd_crop(overlaps=0:0.1) resize(24x24) hflip";
+  o.fields = {"image"};
+  const auto loader = open_loader(o);
+  EXPECT_EQ(loader->decode_reason(), "");
+  EXPECT_EQ(on_device(quick(), *loader), on_host(o));
+  EXPECT_EQ(items(*loader, "selector"), 80);
 }
 
 TEST_F(DeviceDecodeTest, WhatTheHostHasToDecodeStandsInTheSameBatches) {

@@ -2,6 +2,7 @@
 // labels and masks of all, and without the damaged ones.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <set>
@@ -39,15 +40,9 @@ class JoinedTest : public testing::Test {
   }
   static void TearDownTestSuite() { delete dir_; }
   static LoaderOptions options(const std::string& name = "d") {
-    LoaderOptions options;
-    options.data = *dir_ / name;
+    LoaderOptions options = two_epochs_of(*dir_ / name);
     options.augment = "hflip brightness(0.3) mosaic(40) rotate(10) center_crop(56)";
     options.fields = {"image", "mask", "boxes", "kinds", "scores", "joints", "tags", "spots", "caption"};
-    options.batch = 8;
-    options.threads = 2;
-    options.seed = 3;
-    options.epochs = 2;
-    options.hash_pixels = true;
     options.mask_fill = 255;
     return options;
   }
@@ -60,47 +55,25 @@ class JoinedTest : public testing::Test {
 };
 data::TempDir* JoinedTest::dir_ = nullptr;
 
-void expect_same_everywhere(LoaderOptions o) {
-  o.threads = 1;
-  o.slots = 1;
-  const auto expected = read_hashes(*open_loader(o));
-  ASSERT_EQ(expected.size(), 14u);
-  EXPECT_NE(expected[0], expected[7]);
-  for (const int threads : {2, 3, 8}) {
-    o.threads = threads;
-    o.slots = threads;
-    EXPECT_EQ(read_hashes(*open_loader(o)), expected) << threads;
-  }
-  const auto first = open_loader(o);
-  read_hashes(*first, 5);
-  const SourceState state = first->state();
-  o.threads = 2;
-  const auto resumed = open_loader(o);
-  throw_if_error(resumed->seek(state));
-  EXPECT_EQ(read_hashes(*resumed), std::vector<uint64_t>(expected.begin() + 5, expected.end()));
+void expect_same_images(const Batch& a, const Batch& b) {
+  for (int64_t i = 0; i < 8; ++i)
+    EXPECT_TRUE(std::ranges::equal(bytes_of_sample(a, "image", i), bytes_of_sample(b, "image", i))) << i;
 }
 
 TEST_F(JoinedTest, TheSameForAnyThreadsAndSlotsAndResumed) {
-  expect_same_everywhere(options());
+  expect_same_everywhere(options(), 14);
 }
 
 TEST_F(JoinedTest, TheSameWhereSomeAreDamaged) {
-  expect_same_everywhere(options("bad"));
+  expect_same_everywhere(options("bad"), 14);
 }
 
 TEST_F(JoinedTest, TheSameForManySizesAndInEveryLayout) {
-  expect_same_everywhere(pictures_alone("sizes"));
-  expect_same_everywhere(pictures_alone("packed"));
-  LoaderOptions jpegs = pictures_alone("sizes"), coefficients = pictures_alone("coefficients");
-  const auto a = open_loader(jpegs);
-  const auto b = open_loader(coefficients);
-  while (const auto batch = value_or_throw(a->next())) {
-    const auto same = value_or_throw(b->next());
-    const size_t bytes = batch->field("image")->spec->sample_bytes() * 8;
-    EXPECT_EQ(std::memcmp(batch->field("image")->data, same->field("image")->data, bytes), 0);
-    throw_if_error(a->release(*batch));
-    throw_if_error(b->release(*same));
-  }
+  expect_same_everywhere(pictures_alone("sizes"), 14);
+  expect_same_everywhere(pictures_alone("packed"), 14);
+  const auto jpegs = open_loader(pictures_alone("sizes"));
+  const auto coefficients = open_loader(pictures_alone("coefficients"));
+  read_side_by_side(*jpegs, *coefficients, expect_same_images);
 }
 
 TEST_F(JoinedTest, BatchesHoldTheFieldsOfAllPictures) {
@@ -166,22 +139,19 @@ TEST_F(JoinedTest, WhereAnotherPictureIsDamagedTheSampleStays) {
   const auto whole = open_loader(options());
   std::set<int64_t> bad;
   int kept = 0;
-  while (const auto batch = value_or_throw(loader->next())) {
-    const auto undamaged = value_or_throw(whole->next());
-    for (const Substitution& one : batch->substitutions) {
+  read_side_by_side(*loader, *whole, [&](const Batch& batch, const Batch& undamaged) {
+    for (const Substitution& one : batch.substitutions) {
       bad.insert(one.bad_sample);
       EXPECT_TRUE(kDamaged.contains(one.bad_sample)) << one.bad_sample;
       EXPECT_FALSE(kDamaged.contains(one.used_sample)) << one.used_sample;
-      const auto i = static_cast<size_t>(one.position - batch->index * 8);
-      const int64_t own = undamaged->sample_ids[i];
+      const auto i = static_cast<size_t>(one.position - batch.index * 8);
+      const int64_t own = undamaged.sample_ids[i];
       if (kDamaged.contains(own)) continue;
-      EXPECT_EQ(batch->sample_ids[i], own);
+      EXPECT_EQ(batch.sample_ids[i], own);
       ++kept;
     }
-    for (const int64_t sample : batch->sample_ids) EXPECT_FALSE(kDamaged.contains(sample));
-    throw_if_error(loader->release(*batch));
-    throw_if_error(whole->release(*undamaged));
-  }
+    for (const int64_t sample : batch.sample_ids) EXPECT_FALSE(kDamaged.contains(sample));
+  });
   EXPECT_EQ(bad, kDamaged);
   EXPECT_GT(kept, 5);
 }
@@ -218,15 +188,11 @@ TEST_F(JoinedTest, OnADeviceTheHostDecodes) {
   o.device = device.get();
   const auto there = open_loader(o);
   EXPECT_FALSE(there->decode_reason().empty());
-  while (const auto batch = value_or_throw(here->next())) {
-    const auto moved = value_or_throw(there->next());
-    throw_if_error(device->synchronize(*moved->ready_event));
-    const size_t bytes = batch->field("image")->spec->sample_bytes() * 8;
-    EXPECT_EQ(std::memcmp(batch->field("image")->data, moved->field("image")->data, bytes), 0);
-    EXPECT_EQ(moved->chain, batch->chain);
-    throw_if_error(here->release(*batch));
-    throw_if_error(there->release(*moved));
-  }
+  read_side_by_side(*here, *there, [&](const Batch& batch, const Batch& moved) {
+    throw_if_error(device->synchronize(*moved.ready_event));
+    expect_same_images(batch, moved);
+    EXPECT_EQ(moved.chain, batch.chain);
+  });
 }
 
 TEST_F(JoinedTest, WhatAPictureHasOneOfIsRefusedByName) {

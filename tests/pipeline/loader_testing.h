@@ -48,6 +48,27 @@ inline std::vector<uint64_t> read_hashes(Loader& loader, int64_t batches = -1) {
   return hashes;
 }
 
+/// The same `batches` batches with 1, 2, 3 and 8 threads, and where a run of them was resumed behind the fifth.
+inline void expect_same_everywhere(LoaderOptions options, size_t batches) {
+  options.threads = 1;
+  options.slots = 1;
+  const auto expected = read_hashes(*open_loader(options));
+  ASSERT_EQ(expected.size(), batches);
+  EXPECT_NE(expected[0], expected[batches / 2]);
+  for (const int threads : {2, 3, 8}) {
+    options.threads = threads;
+    options.slots = threads;
+    EXPECT_EQ(read_hashes(*open_loader(options)), expected) << threads;
+  }
+  const auto first = open_loader(options);
+  read_hashes(*first, 5);
+  const SourceState state = first->state();
+  options.threads = 2;
+  const auto resumed = open_loader(options);
+  throw_if_error(resumed->seek(state));
+  EXPECT_EQ(read_hashes(*resumed), std::vector<uint64_t>(expected.begin() + 5, expected.end()));
+}
+
 /// The error that ends the stream, or ok when it ends by itself.
 inline Status read_to_error(Loader& loader) {
   while (true) {
@@ -56,6 +77,37 @@ inline Status read_to_error(Loader& loader) {
     if (!batch->has_value()) return {};
     throw_if_error(loader.release(**batch));
   }
+}
+
+/// Two epochs in batches of 8 that read_hashes compares.
+inline LoaderOptions two_epochs_of(const std::string& data) {
+  LoaderOptions options;
+  options.data = data;
+  options.batch = 8;
+  options.threads = 2;
+  options.seed = 3;
+  options.epochs = 2;
+  options.hash_pixels = true;
+  return options;
+}
+
+/// Calls look(a, b) with the batches of two loaders, side by side, until the first one's end.
+template <class Look>
+void read_side_by_side(Loader& first, Loader& second, const Look& look) {
+  while (const auto a = value_or_throw(first.next())) {
+    const auto b = value_or_throw(second.next());
+    ASSERT_TRUE(b.has_value());
+    look(*a, *b);
+    throw_if_error(first.release(*a));
+    throw_if_error(second.release(*b));
+  }
+}
+
+/// The bytes of sample `i` of a batch in a field of a fixed size.
+inline std::span<const std::byte> bytes_of_sample(const Batch& batch, const char* name, int64_t i) {
+  const BatchField& field = *batch.field(name);
+  const size_t size = field.spec->sample_bytes();
+  return {field.data + static_cast<size_t>(i) * size, size};
 }
 
 /// The rows of sample `i` of a batch in a field without a fixed size.

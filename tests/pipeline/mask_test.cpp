@@ -22,21 +22,15 @@ class MaskTest : public testing::Test {
   }
   static void TearDownTestSuite() { delete dir_; }
   static LoaderOptions options(const std::string& name = "d") {
-    LoaderOptions options;
-    options.data = *dir_ / name;
+    LoaderOptions options = two_epochs_of(*dir_ / name);
     options.augment = "rrc(40x48,scale=0.2..1) hflip rotate(15) pad(3)";
-    options.batch = 8;
-    options.threads = 2;
-    options.seed = 3;
-    options.epochs = 2;
-    options.hash_pixels = true;
     options.mask_fill = 255;
     return options;
   }
   static std::vector<uint8_t> mask_of(const Batch& batch, int64_t i) {
-    const BatchField& field = *batch.field("mask");
-    std::vector<uint8_t> mask(field.spec->sample_bytes());
-    std::memcpy(mask.data(), field.data + static_cast<size_t>(i) * mask.size(), mask.size());
+    const auto bytes = bytes_of_sample(batch, "mask", i);
+    std::vector<uint8_t> mask(bytes.size());
+    std::memcpy(mask.data(), bytes.data(), bytes.size());
     return mask;
   }
   static data::TempDir* dir_;
@@ -77,14 +71,11 @@ TEST_F(MaskTest, TheSameForAnyThreadsAndOnADevice) {
   const auto device = std::make_unique<SimulatedDevice>();
   o.device = device.get();
   const auto there = open_loader(o);
-  while (const auto batch = value_or_throw(here->next())) {
-    const auto moved = value_or_throw(there->next());
-    throw_if_error(device->synchronize(*moved->ready_event));
-    for (int64_t i = 0; i < batch->count; ++i) EXPECT_EQ(mask_of(*moved, i), mask_of(*batch, i));
-    EXPECT_EQ(moved->chain, batch->chain);
-    throw_if_error(here->release(*batch));
-    throw_if_error(there->release(*moved));
-  }
+  read_side_by_side(*here, *there, [&](const Batch& batch, const Batch& moved) {
+    throw_if_error(device->synchronize(*moved.ready_event));
+    for (int64_t i = 0; i < batch.count; ++i) EXPECT_EQ(mask_of(moved, i), mask_of(batch, i));
+    EXPECT_EQ(moved.chain, batch.chain);
+  });
 }
 
 TEST_F(MaskTest, AMaskOfAnotherSizeIsABadRecord) {

@@ -273,16 +273,13 @@ TEST_F(MixedBatches, OnADeviceTheyLieBesideTheFields) {
   LoaderOptions o = options();
   o.device = &device;
   const auto there = open_loader(o), here = open_loader(options());
-  while (const auto batch = value_or_throw(there->next())) {
-    const auto expected = value_or_throw(here->next());
-    EXPECT_EQ(batch->chain, expected->chain);
-    ASSERT_EQ(batch->prep->mix.size(), 8u);
-    throw_if_error(device.synchronize(*batch->ready_event));
-    EXPECT_EQ(std::memcmp(batch->device_mixes, expected->prep->mix.data(), 8 * sizeof(SampleMix)), 0);
-    EXPECT_EQ(std::memcmp(batch->prep->mix.data(), expected->prep->mix.data(), 8 * sizeof(SampleMix)), 0);
-    throw_if_error(there->release(*batch));
-    throw_if_error(here->release(*expected));
-  }
+  read_side_by_side(*there, *here, [&](const Batch& batch, const Batch& expected) {
+    EXPECT_EQ(batch.chain, expected.chain);
+    ASSERT_EQ(batch.prep->mix.size(), 8u);
+    throw_if_error(device.synchronize(*batch.ready_event));
+    EXPECT_EQ(std::memcmp(batch.device_mixes, expected.prep->mix.data(), 8 * sizeof(SampleMix)), 0);
+    EXPECT_EQ(std::memcmp(batch.prep->mix.data(), expected.prep->mix.data(), 8 * sizeof(SampleMix)), 0);
+  });
 }
 
 TEST_F(MixedBatches, BadOptionsAreNamed) {

@@ -24,16 +24,7 @@ class RaggedTest : public testing::Test {
                         {.count = 61, .size = kSize, .object_fields = true, .truncated = {3, 17, 22}});
   }
   static void TearDownTestSuite() { delete dir_; }
-  static LoaderOptions options(const std::string& name = "d") {
-    LoaderOptions options;
-    options.data = *dir_ / name;
-    options.batch = 8;
-    options.threads = 2;
-    options.seed = 3;
-    options.epochs = 2;
-    options.hash_pixels = true;
-    return options;
-  }
+  static LoaderOptions options(const std::string& name = "d") { return two_epochs_of(*dir_ / name); }
   static data::TempDir* dir_;
 };
 data::TempDir* RaggedTest::dir_ = nullptr;
@@ -69,22 +60,7 @@ TEST_F(RaggedTest, BatchesHoldTheRowsOfTheirSamples) {
 }
 
 TEST_F(RaggedTest, TheSameForAnyThreadsAndSlotsAndResumed) {
-  LoaderOptions o = options();
-  o.threads = 1;
-  o.slots = 1;
-  const auto expected = read_hashes(*open_loader(o));
-  ASSERT_EQ(expected.size(), 14u);
-  for (const int threads : {2, 3, 8}) {
-    o.threads = threads;
-    o.slots = threads;
-    EXPECT_EQ(read_hashes(*open_loader(o)), expected) << threads;
-  }
-  const auto first = open_loader(o);
-  read_hashes(*first, 5);
-  const SourceState state = first->state();
-  const auto resumed = open_loader(o);
-  throw_if_error(resumed->seek(state));
-  EXPECT_EQ(read_hashes(*resumed), std::vector<uint64_t>(expected.begin() + 5, expected.end()));
+  expect_same_everywhere(options(), 14);
 }
 
 TEST_F(RaggedTest, BoxesAndPointsMoveWithThePictures) {

@@ -1,5 +1,6 @@
 """What a loader gives, in NumPy's arrays."""
 
+import copy
 import os
 import pickle
 import subprocess
@@ -261,6 +262,49 @@ def test_torchruns_environment_says_the_rank(train, monkeypatch):
         Loader(train, augment=CROP, batch=32)
 
 
+def test_jax_says_the_rank(train, monkeypatch):
+    class Jax:
+        class distributed:
+            is_initialized = staticmethod(lambda: True)
+
+        process_index = staticmethod(lambda: 1)
+        process_count = staticmethod(lambda: 2)
+
+    monkeypatch.setitem(sys.modules, "jax", Jax)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert_same(batches_of(Loader(train, augment=CROP, batch=32)), batches_of(Loader(train, augment=CROP, batch=32, rank=1, world=2)))
+
+
+# --- damaged samples
+
+
+@pytest.fixture
+def damaged(pictures, tmp_path):
+    """A dataset of 20 samples whose samples 3 and 11 are damaged."""
+    dlpipe.ingest(pictures, tmp_path / "d", limit=20)
+    file = tmp_path / "d" / "data.mdb"
+    data = bytearray(file.read_bytes())
+    for path in [dlpipe.Dataset(tmp_path / "d")[i].path for i in (3, 11)]:
+        data[data.find(path.encode())] ^= 1
+    file.write_bytes(data)
+    return tmp_path / "d"
+
+
+def test_damaged_samples_are_replaced_dropped_or_stop_it(damaged):
+    options = {"augment": CROP, "batch": 20, "shuffle": False}
+    batch = next(iter(Loader(damaged, **options)))
+    assert [one["bad_sample"] for one in batch.substitutions] == [3, 11]
+    assert all(one["used_sample"] not in (3, 11) and one["reason"] for one in batch.substitutions)
+    assert batch.weight.all()
+    dropped = next(iter(Loader(damaged, on_bad="drop", **options)))
+    assert np.flatnonzero(dropped.weight == 0).tolist() == [3, 11]
+    assert not dropped.image[[3, 11]].any() and dropped.image[4].any()
+    with pytest.raises(dlpipe.CorruptError, match="sample"):
+        next(iter(Loader(damaged, on_bad="stop", **options)))
+    with pytest.raises(dlpipe.Error, match="max.bad"):
+        list(Loader(damaged, max_bad=0, **options))
+
+
 # --- errors
 
 
@@ -328,6 +372,13 @@ def test_paths_may_be_any_bytes(train, tmp_path):
 def test_an_endless_loader_has_no_length(train):
     with pytest.raises(TypeError):
         len(Loader(train, augment=CROP, epochs=-1))
+
+
+def test_a_loader_is_not_pickled_and_says_what_to_do(train):
+    loader = Loader(train, augment=CROP)
+    for copy_of in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="open one in each process"):
+            copy_of(loader)
 
 
 def test_a_closed_loader_says_so(train):

@@ -1,5 +1,7 @@
 """Pixels as normalised numbers, mixed samples, and the user's own steps."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -82,6 +84,35 @@ def test_what_cannot_be_is_refused(train, options, text):
         loader_of(train, **options)
 
 
+def validation_of(data, **options):
+    return loader_of(data, train=False, augment="resize(24x24)", **options)
+
+
+def assert_normalised(loader, mean, std):
+    for batch, bytes_ in zip(loader, validation_of(loader.dataset.directory)):
+        expected = (bytes_.image / 255.0 - np.array(mean)) / np.array(std)
+        np.testing.assert_allclose(batch.image, expected, atol=TOLERANCE["f32"], rtol=TOLERANCE["f32"])
+
+
+def test_validation_in_a_folder_of_splits_is_normalised_as_training_was(splits, caplog):
+    training = loader_of(splits, dtype="f32")
+    validation = validation_of(splits, dtype="f32")
+    assert validation.mean_std != training.mean_std
+    assert_normalised(validation, *training.mean_std)
+    assert caplog.text == ""
+
+
+def test_validation_by_its_own_mean_and_std_is_warned_of(splits, caplog):
+    alone = validation_of(splits / "val", dtype="f32")
+    assert_normalised(alone, *alone.mean_std)
+    assert "val are normalised by its own mean and std" in caplog.text
+    caplog.clear()
+    given = validation_of(splits / "val", dtype="f32", mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
+    assert_normalised(given, (0.5,) * 3, (0.25,) * 3)
+    validation_of(splits / "val")
+    assert caplog.text == ""
+
+
 # --- the user's own steps
 
 
@@ -108,15 +139,31 @@ def test_a_transform_that_raises_loses_nothing(train):
 def test_the_doctor_says_who_waits_for_whom_and_how_many_cores_it_takes(train):
     import re
 
-    loader = loader_of(train, epochs=5)
+    loader = loader_of(train, epochs=5, threads=2)
+    assert "Nothing was measured" in loader.doctor()
     for _ in loader:
         pass
     said = loader.doctor(1000)
     for name in ("plan", "prefault", "reader", "decoder", "augmenter", "stager"):
         assert re.search(rf"^{name} +1,6", said, re.M), said
-    assert "Speed up the" in said
-    assert re.search(r"1,000 samples/s take \d+\.\d+ cores", said)
-    assert "samples/s so far" in loader.doctor()
+    assert re.search(r"^At [\d,]+ samples/s your loop waited for the loader [\d.]+% of the time, and a finished batch waited "
+                     r"for your loop [\d.]+% of it\.$", said, re.M), said
+    assert re.search(r"^1,000 samples/s need \d+\.\d\d cores for decoding and augmenting; this loader has 2 threads\.$", said, re.M)
+    assert "most of its work is in the" in said
+
+
+def test_the_doctor_names_a_loop_that_limits(train):
+    loader = loader_of(train, epochs=2)
+    for _ in loader:
+        time.sleep(0.03)
+    assert "Your loop limits. The loader could give" in loader.doctor(), loader.doctor()
+
+
+def test_the_doctor_names_a_loader_that_limits(train):
+    loader = loader_of(train, augment="resize(512x512) gaussian_blur rrc(224) hflip", epochs=1, threads=1)
+    for _ in loader:
+        pass
+    assert "The loader limits: give it more threads" in loader.doctor(), loader.doctor()
 
 
 def test_paths_are_those_of_the_samples(train):

@@ -265,7 +265,7 @@ ConvPlan make_plan(ConvPass pass, const Conv2dShape& shape, DType dtype, LayoutC
 
 std::shared_ptr<const ConvPlan> conv_plan(ConvPass pass, const Conv2dShape& shape, DType dtype,
                                           LayoutChoice held, bool bias) {
-  // Never destroyed: kernels may run until the end. A ResNet-152 has some 170 plans a batch size.
+  // Never destroyed: kernels may run until the end. A ResNet-152 has some 170 plans per batch size.
   static auto* plans = new onednn::LruCache<PlanKey, ConvPlan>(1024);
   return plans->find_or_make(plan_key(pass, shape, dtype, held, bias),
                              [&] { return make_plan(pass, shape, dtype, held, bias); });

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/isa.h"
 #include "dlpipe/engine/core/kernel_table.h"
@@ -156,13 +157,12 @@ Status limit_kernel_isa(KernelIsa isa) {
   (void)dnnl::set_max_cpu_isa(kLimits[static_cast<size_t>(isa)]);  // what came of it is seen next
   const KernelIsa now = kernel_isa();
   if (now > isa) {
-    return {ErrorCode::kMisuse, concat("[engine] this process has computed with ", isa_name(now),
-                                       " already and can't change to ", isa_name(isa), "; start another")};
+    return misuse("engine", "this process has computed with ", isa_name(now), " already and can't change to ",
+                  isa_name(isa), "; start another");
   }
   if (now < isa) {
-    return {ErrorCode::kMisuse,
-            concat("[engine] this machine's instruction set is ", isa_name(now), ", less than ",
-                   isa_name(isa), "; take ", isa_name(now), " on all machines of a run")};
+    return misuse("engine", "this machine's instruction set is ", isa_name(now), ", less than ",
+                  isa_name(isa), "; take ", isa_name(now), " on all machines of a run");
   }
   static const cpu::LimitIsa kept(loops_isa(isa));
   return {};

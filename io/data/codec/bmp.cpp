@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/pixels.h"
@@ -146,7 +147,7 @@ Result<ImageInfo> probe_bmp(Bytes bytes) {
 Status decode_bmp(Bytes bytes, const Region& region, const ImageView& out) {
   DLPIPE_ASSIGN_OR_RETURN(const Bmp bmp, parse(bytes));
   if (region.x > bmp.width - region.width || region.y > bmp.height - region.height)
-    return Status(ErrorCode::kMisuse, "[codec] region outside the picture");
+    return misuse("codec", "region outside the picture");
   std::vector<uint8_t> rgb;
   try {
     rgb.resize(3 * static_cast<size_t>(region.width));

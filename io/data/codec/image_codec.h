@@ -46,6 +46,8 @@ struct DecodeLimits {
 /// Reads the header alone. kCorrupt / kUnsupported say why; a size that so few bytes can't hold is kCorrupt.
 /// `bytes` may hold anything.
 Result<ImageInfo> probe_image(std::span<const std::byte> bytes);
+/// The same, given the first bytes of a file of `file_bytes`: also kCorrupt where these are too few to tell.
+Result<ImageInfo> probe_begin(std::span<const std::byte> begin, uint64_t file_bytes);
 /// kUnsupported for more pixels than `max_pixels`. Comes before the pixels' memory is asked for.
 Status check_pixels(const ImageInfo& info, int64_t max_pixels);
 

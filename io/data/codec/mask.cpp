@@ -27,7 +27,7 @@ Result<ImageInfo> probe_mask(std::span<const std::byte> bytes) {
   if (layout != ImageLayout::kPng)
     return no_mask(layout == ImageLayout::kNone ? std::string("no picture")
                                                 : concat("a picture of format ", image_layout_name(layout)));
-  DLPIPE_ASSIGN_OR_RETURN(ImageInfo info, probe_png(bytes));
+  DLPIPE_ASSIGN_OR_RETURN(ImageInfo info, probe_png(bytes, bytes.size()));
   // PNG, 11.2.2: behind signature, length and type of IHDR stand width and height, then the bit depth and the colour type.
   const auto depth = static_cast<uint8_t>(bytes[24]);
   const auto color_type = static_cast<uint8_t>(bytes[25]);

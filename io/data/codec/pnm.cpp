@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/pixels.h"
@@ -101,7 +102,7 @@ Result<ImageInfo> probe_pnm(Bytes bytes) {
 Status decode_pnm(Bytes bytes, const Region& region, const ImageView& out) {
   DLPIPE_ASSIGN_OR_RETURN(const Pnm pnm, parse(bytes));
   if (region.x > pnm.width - region.width || region.y > pnm.height - region.height)
-    return Status(ErrorCode::kMisuse, "[codec] region outside the picture");
+    return misuse("codec", "region outside the picture");
   const auto channels = static_cast<size_t>(pnm.channels);
   std::vector<uint8_t> samples;
   try {

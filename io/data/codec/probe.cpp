@@ -74,12 +74,12 @@ int64_t least_scan_bytes(Bytes frame, uint32_t marker, int width, int height, in
   return all * (marker == kProgressive ? 1 : 2) / 8;
 }
 
-Status claims_too_much(std::string_view format, const ImageInfo& info, size_t bytes) {
+Status claims_too_much(std::string_view format, const ImageInfo& info, uint64_t bytes) {
   return corrupt(concat(format, " claims ", info.width, "x", info.height, " pixels, more than its ", bytes,
                         " bytes can hold"));
 }
 
-Result<ImageInfo> parse_frame(Bytes segment, uint32_t marker, size_t file_bytes, Orientation orientation) {
+Result<ImageInfo> parse_frame(Bytes segment, uint32_t marker, uint64_t file_bytes, Orientation orientation) {
   if (segment.size() < 6) return corrupt("JPEG frame header is cut short");
   const bool decodable =
       marker == 0xc0 || marker == 0xc1 || marker == 0xc2 || marker == 0xc9 || marker == 0xca;
@@ -90,7 +90,7 @@ Result<ImageInfo> parse_frame(Bytes segment, uint32_t marker, size_t file_bytes,
   }
   if (load_u8(segment, 0) != 8) {
     return Status(ErrorCode::kUnsupported, concat("[codec] JPEG with ", int{load_u8(segment, 0)},
-                                                  " bits a sample is not supported; convert it to 8 bits"));
+                                                  " bits per sample is not supported; convert it to 8 bits"));
   }
   ImageInfo info;
   info.height = static_cast<int>(load_be16(segment, 1));
@@ -145,7 +145,7 @@ Orientation exif_orientation(Bytes tiff) {
   return 1;
 }
 
-Result<ImageInfo> probe_jpeg(Bytes bytes) {
+Result<ImageInfo> probe_jpeg(Bytes bytes, uint64_t file_bytes) {
   Orientation orientation = 1;
   bool seen_exif = false;
   JpegSegments segments(bytes);
@@ -154,7 +154,7 @@ Result<ImageInfo> probe_jpeg(Bytes bytes) {
       return corrupt("JPEG has no frame header before its data");
     if (is_frame_header(segment.marker)) {
       DLPIPE_ASSIGN_OR_RETURN(ImageInfo info,
-                              parse_frame(segment.body, segment.marker, bytes.size(), orientation));
+                              parse_frame(segment.body, segment.marker, file_bytes, orientation));
       info.layout = sniff_layout(bytes);
       return info;
     }
@@ -166,7 +166,7 @@ Result<ImageInfo> probe_jpeg(Bytes bytes) {
   return corrupt(segments.cut_short() ? "JPEG segment is cut short" : "JPEG ends before its frame header");
 }
 
-Result<ImageInfo> probe_png(Bytes bytes) {
+Result<ImageInfo> probe_png(Bytes bytes, uint64_t file_bytes) {
   constexpr size_t kFirstChunk = 8;
   if (bytes.size() < kFirstChunk + 25 || !starts_with(bytes.subspan(kFirstChunk + 4), "IHDR"))
     return corrupt("PNG is cut short or has no IHDR");
@@ -185,16 +185,20 @@ Result<ImageInfo> probe_png(Bytes bytes) {
   info.has_alpha = color_type == 4 || color_type == 6;
   constexpr double kMostShrinking = 1032;  // of deflate: 258 bytes in two bits
   const double pixel_bytes = static_cast<double>(width) * height * samples * bits / 8;
-  if (pixel_bytes > kMostShrinking * static_cast<double>(bytes.size()))
-    return claims_too_much("PNG", info, bytes.size());
+  if (pixel_bytes > kMostShrinking * static_cast<double>(file_bytes))
+    return claims_too_much("PNG", info, file_bytes);
+  bool found_pixels = false;
   for (size_t at = kFirstChunk; at + 12 <= bytes.size();) {
     const size_t length = load_be32(bytes, at);
-    if (length > bytes.size() - at - 12 || starts_with(bytes.subspan(at + 4), "IDAT")) break;
+    found_pixels = starts_with(bytes.subspan(at + 4), "IDAT");
+    if (found_pixels || length > bytes.size() - at - 12) break;
     if (starts_with(bytes.subspan(at + 4), "eXIf"))
       info.orientation = exif_orientation(bytes.subspan(at + 8, length));
     if (starts_with(bytes.subspan(at + 4), "tRNS")) info.has_alpha = true;
     at += 12 + length;
   }
+  // Only before the pixels stands what turns the picture.
+  if (!found_pixels && bytes.size() < file_bytes) return corrupt("PNG is cut short before its pixels");
   return info;
 }
 
@@ -214,9 +218,9 @@ Result<ImageInfo> probe_image(Bytes bytes) {
   switch (sniff_layout(bytes)) {
     case ImageLayout::kJpeg:
     case ImageLayout::kRestart:
-      return probe_jpeg(bytes);
+      return probe_jpeg(bytes, bytes.size());
     case ImageLayout::kPng:
-      return probe_png(bytes);
+      return probe_png(bytes, bytes.size());
     case ImageLayout::kRaw:
       return probe_raw(bytes);
     case ImageLayout::kCoefficients:
@@ -237,6 +241,14 @@ Result<ImageInfo> probe_image(Bytes bytes) {
   }
   return Status(ErrorCode::kCorrupt,
                 "[codec] neither JPEG, PNG, WebP, BMP nor PNM; fetch or convert the file again");
+}
+
+Result<ImageInfo> probe_begin(Bytes begin, uint64_t file_bytes) {
+  if (begin.size() == file_bytes) return probe_image(begin);
+  const ImageLayout layout = sniff_layout(begin);
+  if (layout == ImageLayout::kJpeg || layout == ImageLayout::kRestart) return probe_jpeg(begin, file_bytes);
+  if (layout == ImageLayout::kPng) return probe_png(begin, file_bytes);
+  return corrupt("the picture is cut short");
 }
 
 }  // namespace dlpipe::data

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "dlpipe/base/error.h"
@@ -12,8 +13,9 @@ namespace dlpipe::data {
 
 /// The layout that the first bytes announce; kNone for anything else.
 ImageLayout sniff_layout(std::span<const std::byte> bytes);
-Result<ImageInfo> probe_jpeg(std::span<const std::byte> bytes);
-Result<ImageInfo> probe_png(std::span<const std::byte> bytes);
+/// `bytes` are the first ones of a file of `file_bytes`; kCorrupt where they are too few to tell.
+Result<ImageInfo> probe_jpeg(std::span<const std::byte> bytes, uint64_t file_bytes);
+Result<ImageInfo> probe_png(std::span<const std::byte> bytes, uint64_t file_bytes);
 /// Orientation in a TIFF block (EXIF: CIPA DC-008, tag 0x0112 of IFD 0); 1 when there is none or it makes no
 /// sense.
 Orientation exif_orientation(std::span<const std::byte> tiff);

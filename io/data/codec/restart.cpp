@@ -19,7 +19,7 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::string_view kName = "dlrst1";
 constexpr size_t kSegmentBegin = 4;  // SOI and the marker
-// Behind the segment's length and name: u16 MCUs an interval, u16 intervals a row of MCUs, u32 where the
+// Behind the segment's length and name: u16 MCUs per interval, u16 intervals per row of MCUs, u32 where the
 // scan's data begin and u32 where the frame's height stands, both counted from the segment's end; then for
 // each row of MCUs a u32, where it begins in the scan's data, and the lengths of its intervals
 // (coef::put_length).
@@ -32,7 +32,7 @@ Status bad_index(std::string_view what) {
   return Status(ErrorCode::kCorrupt, concat("[codec] restart index: ", what, "; ingest the file again"));
 }
 
-/// MCUs an interval: divides a row, so that every interval lies in one.
+/// MCUs per interval: divides a row, so that every interval lies in one.
 int choose_interval(int mcus_a_row, int rows) {
   for (int interval = 1; interval <= mcus_a_row; ++interval) {
     const bool divides = mcus_a_row % interval == 0;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/pixels.h"
@@ -83,7 +84,7 @@ Status WebpDecoder::decode(Bytes bytes, const Region& region, const ImageView& o
   DLPIPE_ASSIGN_OR_RETURN(const ImageInfo info, probe_webp(bytes));
   DLPIPE_RETURN_IF_ERROR(check_pixels(info, limits_.max_pixels));
   if (region.x > info.width - region.width || region.y > info.height - region.height)
-    return Status(ErrorCode::kMisuse, "[codec] region outside the picture");
+    return misuse("codec", "region outside the picture");
   // libwebp crops at even places, and its upsampling looks at neighbours: two more on each side, and they are trimmed.
   constexpr int kMargin = 2;
   const int left = std::max(0, region.x - kMargin) & ~1;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dlpipe/base/error.h"
@@ -65,6 +66,23 @@ class AnnotatedPictures {
 
   std::vector<Part> parts_;
   Outlines outlines_;
+};
+
+/// A source of such pictures: its list() fills `pictures_`, which reads them.
+class AnnotatedSource : public Source {
+ public:
+  explicit AnnotatedSource(SourceOptions options) : options_(std::move(options)) {}
+
+  Result<std::vector<std::byte>> read(const SourceEntry& entry) const final { return pictures_.read(entry); }
+  Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
+                                               std::string_view reference) const final {
+    return pictures_.read_mask(entry, reference);
+  }
+  Result<Link> where(const SourceEntry& entry) const final { return pictures_.where(entry); }
+
+ protected:
+  SourceOptions options_;
+  AnnotatedPictures pictures_;
 };
 
 }  // namespace dlpipe::data

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/lmdb_file.h"
@@ -78,9 +79,8 @@ Result<SourceListing> CaffeLmdbSource::list() {
   DLPIPE_ASSIGN_OR_RETURN(file_, LmdbFile::open(options_.path));
   DLPIPE_ASSIGN_OR_RETURN(const std::optional<LmdbFile::Tree> own, file_->tree(kMetaDb));
   if (own)
-    return Status(ErrorCode::kMisuse,
-                  concat("[ingest] ", printable(options_.path),
-                         " is a dataset of dlpipe already; `dlpipe export` makes files of it"));
+    return misuse("ingest", printable(options_.path),
+                  " is a dataset of dlpipe already; `dlpipe export` makes files of it");
   DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(options_.path + "/data.mdb"));
   SourceListing listing;
   std::vector<std::string> class_of_entry;

@@ -152,19 +152,11 @@ Result<std::string> picture_folder(const SourceOptions& options, const Part& par
              "; name the folder of its pictures with --images"));
 }
 
-class CocoSource final : public Source {
+class CocoSource final : public AnnotatedSource {
  public:
-  explicit CocoSource(SourceOptions options) : options_(std::move(options)) {}
+  using AnnotatedSource::AnnotatedSource;
 
   Result<SourceListing> list() override;
-  Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
-    return pictures_.read(entry);
-  }
-  Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
-                                               std::string_view reference) const override {
-    return pictures_.read_mask(entry, reference);
-  }
-  Result<Link> where(const SourceEntry& entry) const override { return pictures_.where(entry); }
 
  private:
   Status add_categories(const Part& part, const Contents& contents);
@@ -173,8 +165,6 @@ class CocoSource final : public Source {
   void add_object(Annotation& annotation, AnnotatedPicture& picture);
   void warn(SourceListing& listing) const;
 
-  SourceOptions options_;
-  AnnotatedPictures pictures_;
   std::vector<AnnotatedPictures::Part> folders_;
   std::vector<AnnotatedPicture> found_;
   std::map<int64_t, Category> categories_;

@@ -156,17 +156,19 @@ Status FolderSource::check_found(const PictureFolder& folder, size_t folders,
                                             : concat(" holds no pictures; there is ", rest);
     return Status(ErrorCode::kNotFound,
                   concat("[ingest] ", printable(root_), what,
-                         "; make one folder for each class, or name a manifest with --manifest",
+                         beside_ > 0 ? "; if it is one class, give the folder above it; else" : ";",
+                         " make one folder for each class, or name a manifest with --manifest",
                          beside_ > 0 ? ", or a list of their classes with --labels" : ""));
   }
   if (!listing.entries.empty()) return {};
-  return Status(
-      ErrorCode::kNotFound,
-      concat("[ingest] no picture in the ", folders, " folders of ", printable(root_),
-             "; looked for .jpg, .jpeg, .png, ...", rest.empty() ? "" : ", there is ", rest,
-             rest.find(".tar") == std::string::npos && rest.find(".tgz") == std::string::npos
-                 ? std::string()
-                 : concat("; archives in folders are given by name, as '", printable(root_), "/*/*.tar'")));
+  std::string hint;
+  if (rest.find(".tar") != std::string::npos || rest.find(".tgz") != std::string::npos)
+    hint = concat("; archives in folders are given by name, as '", printable(root_), "/*/*.tar'");
+  else if (rest.find("no ending") != std::string::npos)
+    hint = "; a manifest may name pictures without an ending: --manifest LIST.csv with lines of PATH,LABEL";
+  return Status(ErrorCode::kNotFound,
+                concat("[ingest] no picture in the ", folders, " folders of ", printable(root_),
+                       "; looked for .jpg, .jpeg, .png, ...", rest.empty() ? "" : ", there is ", rest, hint));
 }
 
 void FolderSource::warn_of_files_listed_twice(SourceListing& listing) {

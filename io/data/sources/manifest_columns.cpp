@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/io/data/sources/manifest_source.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
@@ -128,10 +129,9 @@ Status ManifestSource::check_typed_columns() const {
   for (const Columns::Extra& extra : columns_.extra) names.push_back(extra.column.name);
   for (const TypedColumn& typed : typed_) {
     if (std::find(names.begin(), names.end(), typed.name) == names.end())
-      return Status(ErrorCode::kMisuse,
-                    concat("[ingest] --field ", printable(typed.name), ": ", printable(list_),
-                           " has no such column beside path, label and split",
-                           printable(suggestion(typed.name, names))));
+      return misuse("ingest", "--field ", printable(typed.name), ": ", printable(list_),
+                    " has no such column beside path, label and split",
+                    printable(suggestion(typed.name, names)));
   }
   return {};
 }

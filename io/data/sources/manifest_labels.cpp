@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/io/data/sources/manifest_source.h"
 #include "dlpipe/io/data/sources/split_layout.h"
 
@@ -38,12 +39,10 @@ void ManifestSource::number(SourceListing& listing) const {
 Status ManifestSource::check_label_is_known() const {
   const std::vector<std::string>& names = columns_.maybe_label;
   if (names.size() < 2) return {};
-  return Status(
-      ErrorCode::kMisuse,
-      concat("[ingest] ", printable(list_), ": which column is the class? None of ", quoted_names(names),
-             " is called 'label'; name it with --label COLUMN, or say of those that are to be learnt what "
-             "they are, as --field ",
-             printable(names[0]), ":number"));
+  return misuse("ingest", printable(list_), ": which column is the class? None of ", quoted_names(names),
+                " is called 'label'; name it with --label COLUMN, or say of those that are to be learnt what "
+                "they are, as --field ",
+                printable(names[0]), ":number");
 }
 
 Status ManifestSource::check_labels() const {

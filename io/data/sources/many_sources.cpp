@@ -101,10 +101,9 @@ Status ManySources::take_fields(const std::string& path, const SourceListing& on
     return std::none_of(in.begin(), in.end(), [&](const Field& other) { return other.name == field.name; });
   };
   const auto unfit = [&](const Field& field) {
-    return Status(ErrorCode::kMisuse,
-                  concat("[ingest] the field '", printable(field.name), "' of ", printable(path),
-                         " is missing in an input before it, or of another kind there; give all "
-                         "inputs the same --field columns"));
+    return misuse("ingest", "the field '", printable(field.name), "' of ", printable(path),
+                  " is missing in an input before it, or of another kind there; give all "
+                  "inputs the same --field columns");
   };
   const bool is_first = all.entries.empty();
   for (const Field& field : all.fields) {

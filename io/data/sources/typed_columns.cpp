@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::data {
@@ -65,8 +66,8 @@ static Result<TypedColumn> parse_typed_column(const std::string& text) {
   if (name.empty() || kind == nullptr) {
     std::vector<std::string> known;
     for (const KindName& one : kKinds) known.emplace_back(one.name);
-    return Status(ErrorCode::kMisuse, concat("[ingest] --field ", printable(text), ": give COLUMN:KIND",
-                                             printable(suggestion(last, known))));
+    return misuse("ingest", "--field ", printable(text), ": give COLUMN:KIND",
+                  printable(suggestion(last, known)));
   }
   column.name = name;
   column.kind = kind->kind;
@@ -80,12 +81,11 @@ static Status check_link(const TypedColumn& column, std::span<const TypedColumn>
     return one.name == column.of && (one.kind == ColumnKind::kBoxes || one.kind == ColumnKind::kBoxesXywh);
   });
   if (!is_known)
-    return Status(ErrorCode::kMisuse,
-                  concat("[ingest] --field ", printable(column.name), ": ", printable(column.of),
-                         " is no column of boxes; add --field ", printable(column.of), ":boxes"));
+    return misuse("ingest", "--field ", printable(column.name), ": ", printable(column.of),
+                  " is no column of boxes; add --field ", printable(column.of), ":boxes");
   if (column.kind != ColumnKind::kLabels && column.kind != ColumnKind::kNumbers)
-    return Status(ErrorCode::kMisuse, concat("[ingest] --field ", printable(column.name),
-                                             ": labels and numbers may be of boxes, other kinds not"));
+    return misuse("ingest", "--field ", printable(column.name),
+                  ": labels and numbers may be of boxes, other kinds not");
   return {};
 }
 
@@ -95,8 +95,7 @@ Result<std::vector<TypedColumn>> parse_typed_columns(std::span<const std::string
     DLPIPE_ASSIGN_OR_RETURN(const TypedColumn column, parse_typed_column(text));
     const std::string& name = column.name;
     if (std::any_of(columns.begin(), columns.end(), [&](const TypedColumn& one) { return one.name == name; }))
-      return Status(ErrorCode::kMisuse,
-                    concat("[ingest] --field names the column ", printable(name), " twice"));
+      return misuse("ingest", "--field names the column ", printable(name), " twice");
     columns.push_back(column);
   }
   for (const TypedColumn& column : columns) DLPIPE_RETURN_IF_ERROR(check_link(column, columns));

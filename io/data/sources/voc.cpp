@@ -96,19 +96,11 @@ std::vector<Set> sets_in(const fs::path& root) {
              : sets;
 }
 
-class VocSource final : public Source {
+class VocSource final : public AnnotatedSource {
  public:
-  explicit VocSource(SourceOptions options) : options_(std::move(options)) {}
+  using AnnotatedSource::AnnotatedSource;
 
   Result<SourceListing> list() override;
-  Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
-    return pictures_.read(entry);
-  }
-  Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
-                                               std::string_view reference) const override {
-    return pictures_.read_mask(entry, reference);
-  }
-  Result<Link> where(const SourceEntry& entry) const override { return pictures_.where(entry); }
 
  private:
   /// The names that a split of `set` has; all of them where there are no lists.
@@ -120,8 +112,6 @@ class VocSource final : public Source {
                      AnnotatedPicture picture);
   void number(SourceListing& listing);
 
-  SourceOptions options_;
-  AnnotatedPictures pictures_;
   std::vector<AnnotatedPictures::Part> folders_;
   std::vector<AnnotatedPicture> found_;
   std::vector<std::vector<std::string>> classes_of_;  // of the objects of each picture found

@@ -84,19 +84,11 @@ std::string label_path(const std::string& picture) {
   return fs::path(path).replace_extension(".txt").string();
 }
 
-class YoloSource final : public Source {
+class YoloSource final : public AnnotatedSource {
  public:
-  explicit YoloSource(SourceOptions options) : options_(std::move(options)) {}
+  using AnnotatedSource::AnnotatedSource;
 
   Result<SourceListing> list() override;
-  Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
-    return pictures_.read(entry);
-  }
-  Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
-                                               std::string_view reference) const override {
-    return pictures_.read_mask(entry, reference);
-  }
-  Result<Link> where(const SourceEntry& entry) const override { return pictures_.where(entry); }
 
  private:
   Status find_config();
@@ -109,8 +101,6 @@ class YoloSource final : public Source {
   void number(SourceListing& listing);
   void warn(SourceListing& listing) const;
 
-  SourceOptions options_;
-  AnnotatedPictures pictures_;
   Config config_;
   fs::path root_;         // of the dataset
   fs::path config_file_;  // "": none

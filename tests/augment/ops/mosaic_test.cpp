@@ -2,7 +2,7 @@
 #include <array>
 
 #include "dlpipe/augment/moving.h"
-#include "tests/augment/chain_testing.h"
+#include "tests/augment/joined_testing.h"
 
 namespace dlpipe::augment {
 namespace {
@@ -12,27 +12,6 @@ std::vector<OwnedImage> four_pictures(int channels = 3) {
   return {noise_image(50, 40, channels, 1), noise_image(30, 70, channels, 2),
           noise_image(64, 64, channels, 3), noise_image(21, 90, channels, 4)};
 }
-
-/// Hands regions of whole pictures out, as a decoder would.
-class Pictures : public PictureSource {
- public:
-  explicit Pictures(const std::vector<OwnedImage>& whole) : whole_(whole) {}
-  Result<ConstImageView> pixels(size_t index, const ChainPlan& plan, const ImageView& out) override {
-    part_ = std::make_unique<OwnedImage>(whole_[index].part(plan.source_region));
-    read_ += int64_t{plan.source_region.width} * plan.source_region.height;
-    if (!plan.is_copy()) return std::as_const(*part_).view();
-    for (int y = 0; y < out.height; ++y)
-      std::copy_n(part_->view().row(y), static_cast<size_t>(out.width) * static_cast<size_t>(out.channels),
-                  out.row(y));
-    return ConstImageView(out);
-  }
-  int64_t read() const { return read_; }
-
- private:
-  const std::vector<OwnedImage>& whole_;
-  std::unique_ptr<OwnedImage> part_;
-  int64_t read_ = 0;
-};
 
 ChainPlan plan_four(const Chain& chain, const std::vector<OwnedImage>& pictures, const SampleKey& key) {
   std::vector<PlannedPicture> planned;
@@ -239,6 +218,27 @@ TEST(Mosaic, WithAProbabilityTheSampleMayStayAlone) {
     EXPECT_TRUE(plan.is_joined() || plan.is_copy());
   }
   EXPECT_NEAR(joined, 300, 50);  // 3.4 standard deviations
+}
+
+/// A mask is painted where its picture can be seen alone: the same as looking at every pixel.
+TEST(Mosaic, MasksArePaintedWhereTheirPictureIs) {
+  for (const char* const behind :
+       {"", "center_crop(44)", "rotate(30) hflip", "affine(-20..20,0.1,0.1,0.5..1.5,10) random_crop(40)",
+        "perspective(0.6,p=1)", "elastic(6,24)", "rot90 pad(5) transpose(1) resize(31x57)"}) {
+    const Chain chain = parse_or_die(std::string("mosaic(40) ") + behind);
+    const std::vector<OwnedImage> pictures = four_pictures();
+    for (int64_t position = 0; position < 40; ++position) {
+      const ChainPlan plan = plan_four(chain, pictures, {.seed = 9, .position = position});
+      for (size_t k = 0; k < 4; ++k) {
+        const OwnedImage classes = noise_image(pictures[k].width, pictures[k].height, 1, k + 1);
+        OwnedImage fast(plan.out.width, plan.out.height, 1), plain = fast;
+        const Moving moving(plan, k);
+        moving.paint_mask(classes.view(), fast.view());
+        moving.paint_mask(classes.view(), plain.view(), {0, 0, plan.out.width, plan.out.height});
+        ASSERT_EQ(fast, plain) << behind << " " << position << " " << k;
+      }
+    }
+  }
 }
 
 TEST(Mosaic, IsRefusedWhereItCannotBe) {

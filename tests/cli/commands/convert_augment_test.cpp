@@ -145,6 +145,17 @@ TEST(ConvertAugment, TakesMosaicAndSymmetries) {
   EXPECT_NE(outcome.err.find("Mosaic: grid_yx is"), std::string::npos) << outcome.err;
 }
 
+TEST(ConvertAugment, TakesCropsThatKeepBoxes) {
+  EXPECT_EQ(expression("T.Compose([T.RandomIoUCrop(), T.Resize((300, 300))])"),
+            "ssd_crop(0.3..1,0.5..2) resize(300x300)\n");
+  EXPECT_EQ(expression("T.RandomIoUCrop(0.5, 0.9, 0.7, 1.5, sampler_options=[0.5, 1.0], trials=10)"),
+            "ssd_crop(0.5..0.9,0.7..1.5,overlaps=0.5:1,trials=10)\n");
+  EXPECT_EQ(expression("A.Compose([A.BBoxSafeRandomCrop(erosion_rate=0.2), A.Resize(64, 48)])"),
+            "safe_crop(0.2) resize(64x48)\n");
+  EXPECT_EQ(expression("A.RandomSizedBBoxSafeCrop(height=320, width=480, erosion_rate=0.1, p=0.5)"),
+            "one_of(safe_crop(0.1) resize(320x480),p=0.5)\n");
+}
+
 TEST(ConvertAugment, AnUnsharpMaskWithoutSigmaHasItsKernels) {
   EXPECT_EQ(expression("A.UnsharpMask(p=1)"), "unsharp(0.8..1.4,0.2..0.5)\n");
   EXPECT_EQ(expression("A.UnsharpMask(blur_limit=(5, 9), sigma_limit=0, p=1)"),

@@ -48,6 +48,18 @@ std::string misuse_of(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+TEST(Help, SaysDefaultsAndSwitchesInOneLine) {
+  EXPECT_NE(text_of({"generate", "--help"}).find("Text to continue (default \\n)"), std::string::npos);
+  EXPECT_NE(text_of({"train", "--help-all"}).find("No weight decay of biases"), std::string::npos);
+}
+
+// Shells complete names as they are declared; other names of an option are lines of cli/option_names.cpp.
+TEST(Help, EveryOptionIsDeclaredByOneName) {
+  const std::string script = text_of({"completion", "bash"});
+  EXPECT_NE(script.find("--out"), std::string::npos);
+  EXPECT_EQ(script.find(",--"), std::string::npos) << script.substr(script.find(",--") - 80, 100);
+}
+
 TEST(Help, WrapsAtTheTerminalsWidthWithWordsWhole) {
   for (const std::vector<std::string>& command : {std::vector<std::string>{"--help"},
                                                   {"train", "--help-all"},

@@ -95,14 +95,6 @@ class Launch : public testing::Test {
     std::sort(found.begin(), found.end());
     return found;
   }
-  static bool wait_for_step(RunningProgram& program, const std::string& run, int64_t steps) {
-    while (!program.ended()) {
-      const auto text = formats::read_file(run + "/metrics.jsonl");
-      if (text.ok() && std::count(text->begin(), text->end(), '\n') >= steps) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return false;
-  }
 };
 
 TEST_F(Launch, ProcessesOfMpirunComputeTheRunOfOne) {

@@ -34,9 +34,8 @@ class PreviewCommand : public testing::Test {
 };
 
 TEST_F(PreviewCommand, DrawsOriginalsBesideResultsAndSaysWhatWasDrawn) {
-  const Outcome outcome =
-      run_dlpipe({"preview", "--data", dir_ / "data", "--augment", "rrc(32) rotate(20) hflip", "-o",
-                  dir_ / "grid.png", "--samples", "3", "--times", "4", "--cell", "50"});
+  const Outcome outcome = run_dlpipe({"preview", dir_ / "data", "--augment", "rrc(32) rotate(20) hflip", "-o",
+                                      dir_ / "grid.png", "--samples", "3", "--times", "4", "--cell", "50"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(png_size(dir_ / "grid.png"), (std::pair{5 * 54 + 4, 3 * 54 + 4}));
   EXPECT_NE(outcome.out.find("rotate["), std::string::npos) << outcome.out;
@@ -138,9 +137,8 @@ TEST(PreviewMarks, MoveWithThePicture) {
   }
 }
 
-// One picture of 24 x 24 beside, above and below itself.
-TEST(PreviewMarks, AMosaicShowsThoseOfAllItsPictures) {
-  const ScratchDirectory dir;
+/// A dataset in dir / "data" of one picture of 24 x 24 with a box and a mask, which holds something from 10, 12 to 16, 20.
+void write_marked_picture(const ScratchDirectory& dir, const std::string& box = "[1, 2, 9, 9]") {
   ASSERT_EQ(run_dlpipe({"synth", dir / "src", "--per-class", "1", "--size", "24"}).exit_code, 0);
   std::vector<uint8_t> mask(24 * 24);
   for (int y = 12; y < 20; ++y) std::fill_n(&mask[static_cast<size_t>(y * 24 + 10)], 6, uint8_t{2});
@@ -148,11 +146,59 @@ TEST(PreviewMarks, AMosaicShowsThoseOfAllItsPictures) {
   std::ofstream(dir / "src/mask.png", std::ios::binary)
       .write(reinterpret_cast<const char*>(png.data()), static_cast<std::streamsize>(png.size()));
   std::ofstream(dir / "src/list.jsonl")
-      << "{\"path\": \"bar/00000.jpg\", \"box\": [[1, 2, 9, 9]], \"mask\": \"mask.png\"}\n";
+      << "{\"path\": \"bar/00000.jpg\", \"box\": [" << box << "], \"mask\": \"mask.png\"}\n";
   ASSERT_EQ(run_dlpipe({"ingest", dir / "src/list.jsonl", dir / "data", "--field", "box:boxes", "--field",
                         "mask:mask"})
                 .exit_code,
             0);
+}
+
+TEST(PreviewMarks, CropsAreDrawnByTheBoxes) {
+  const ScratchDirectory dir;
+  write_marked_picture(dir);
+  const Outcome drawn =
+      run_dlpipe({"preview", "--data", dir / "data", "--augment", "ssd_crop(0.5..0.9,overlaps=0)", "-o",
+                  dir / "grid.png", "--times", "3", "--cell", "48", "--boxes"});
+  EXPECT_EQ(drawn.exit_code, 0) << drawn.err;
+  EXPECT_NE(drawn.out.find("ssd_crop["), std::string::npos) << drawn.out;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "plain", "--per-class", "1", "--size", "24"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "plain", dir / "none"}).exit_code, 0);
+  const Outcome refused =
+      run_dlpipe({"preview", "--data", dir / "none", "--augment", "ssd_crop", "-o", dir / "none.png"});
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_NE(refused.err.find("ssd_crop, which draws by boxes"), std::string::npos) << refused.err;
+}
+
+// The one picture's object over itself: that below is covered and dropped.
+TEST(PreviewMarks, PastedObjectsShow) {
+  const ScratchDirectory dir;
+  write_marked_picture(dir, "[10, 12, 16, 20]");
+  const auto draw = [&](const std::string& name, const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments = {"preview", "--data",   dir / "data", "--augment", "copy_paste(1)",
+                                          "-o",      dir / name, "--times",    "1",         "--cell",
+                                          "48"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Outcome drawn = run_dlpipe(arguments);
+    EXPECT_EQ(drawn.exit_code, 0) << drawn.err;
+    EXPECT_NE(drawn.out.find("(- | -) copy_paste[1]"), std::string::npos) << drawn.out;
+    return read_grid(dir / name);
+  };
+  const Grid plain = draw("plain.png", {});
+  const Grid marked = draw("marked.png", {"--boxes", "--masks"});
+  constexpr int kOriginal = 4 + 12, kResult = kOriginal + 52, kTop = 4 + 12;
+  for (int y = 0; y < 24; ++y) {
+    for (int x = 0; x < 24; ++x) {
+      EXPECT_EQ(plain.at(kResult + x, kTop + y), plain.at(kOriginal + x, kTop + y));
+      EXPECT_EQ(marked.at(kResult + x, kTop + y), marked.at(kOriginal + x, kTop + y)) << x << " " << y;
+    }
+  }
+  EXPECT_NE(marked.at(kResult + 10, kTop + 15), plain.at(kResult + 10, kTop + 15)) << "the frame";
+}
+
+// One picture of 24 x 24 beside, above and below itself.
+TEST(PreviewMarks, AMosaicShowsThoseOfAllItsPictures) {
+  const ScratchDirectory dir;
+  write_marked_picture(dir);
   const auto draw = [&](const std::string& name, const std::vector<std::string>& flags) {
     std::vector<std::string> arguments = {
         "preview", "--data", dir / "data", "--augment", "mosaic(24,center=0.5)", "-o", dir / name,
@@ -186,7 +232,44 @@ TEST_F(PreviewCommand, MarksThatTheDatasetHasNotAreNamed) {
   EXPECT_NE(outcome.err.find("has no boxes: its fields are image, label"), std::string::npos) << outcome.err;
 }
 
+// Links: what a sample's picture is may change after ingest.
+TEST_F(PreviewCommand, ADamagedPictureIsNamedAndTheOthersAreDrawn) {
+  ASSERT_EQ(run_dlpipe({"ingest", dir_ / "jpegs", dir_ / "links", "--store", "link"}).exit_code, 0);
+  std::ofstream(dir_ / "jpegs/bar/00001.jpg") << "no picture";
+  const auto draw = [&](const std::string& chain) {
+    std::filesystem::remove(dir_ / "grid.png");
+    return run_dlpipe({"preview", "--data", dir_ / "links", "--augment", chain, "-o", dir_ / "grid.png",
+                       "--samples", "1000", "--times", "2", "--cell", "24", "--json"});
+  };
+  const Outcome outcome = draw("hflip");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find("[preview] sample 1: "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("bar/00001.jpg changed"), std::string::npos) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  ASSERT_EQ(json["damaged"].size(), 1u);
+  EXPECT_EQ(json["damaged"][0]["sample"], 1);
+  const size_t samples = json["cells"].back()["sample"].get<size_t>() + 1;
+  EXPECT_EQ(json["cells"].size(), (samples - 1) * 2);
+  const Grid grid = read_grid(dir_ / "grid.png");
+  EXPECT_EQ(grid.at(4 + 12, 4 + 28 + 12), (std::array{255, 255, 255})) << "its row is empty";
+  EXPECT_NE(grid.at(4 + 12, 4 + 2 * 28 + 12), (std::array{255, 255, 255}));
+  // Beside other pictures, too.
+  EXPECT_EQ(nlohmann::json::parse(draw("mosaic(24)").out)["damaged"][0]["sample"], 1);
+  for (const auto& file : std::filesystem::recursive_directory_iterator(dir_ / "jpegs"))
+    if (file.is_regular_file()) std::ofstream(file.path()) << "no picture";
+  const Outcome none = draw("hflip");
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_NE(none.err.find("[preview] sample 0: "), std::string::npos) << none.err;
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "grid.png"));
+}
+
 TEST_F(PreviewCommand, MistakesAreNamedAndWriteNothing) {
+  std::ofstream(dir_ / "a.txt") << std::string(1000, 'a');
+  ASSERT_EQ(run_dlpipe({"ingest", dir_ / "a.txt", dir_ / "text"}).exit_code, 0);
+  const Outcome text = run_dlpipe({"preview", dir_ / "text", "--augment", "hflip", "-o", dir_ / "x.png"});
+  EXPECT_EQ(text.exit_code, 2);
+  EXPECT_NE(text.err.find("[preview] " + (dir_ / "text") + " holds no pictures"), std::string::npos)
+      << text.err;
   const Outcome wrong =
       run_dlpipe({"preview", "--data", dir_ / "data", "--augment", "hflp", "-o", dir_ / "x.png"});
   EXPECT_EQ(wrong.exit_code, 2);

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/ops/ops.h"
 
@@ -38,6 +41,24 @@ TEST(GraphFile, ReadsWhatItWrote) {
             "  softmax = softmax(scale) axis=1  : f32 [2*N,2]\n"
             "-> softmax\n");
   EXPECT_EQ(graph_json(graph), good_json());
+}
+
+TEST(GraphFile, ADamagedWeightIsFoundByTheChecksum) {
+  const CaptureInput input = {"x", {{1, 2}}, bit(0)};
+  const Tensor weight = Tensor::full({2, 2}, 0.25);
+  const std::pair<std::string, Tensor> named = {"w", weight};
+  const std::string path = testing::TempDir() + "/checksum.dlg";
+  throw_if_error(
+      write_graph(path, capture("test", {&input, 1}, {&named, 1}, [&](const std::vector<Tensor>& in) {
+                    return std::vector<Tensor>{matmul(in[0], weight)};
+                  })));
+  EXPECT_TRUE(read_graph(path).ok());
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(-1, std::ios::end).put(0x40);
+  const Status status = read_graph(path).status();
+  EXPECT_EQ(status.code(), ErrorCode::kCorrupt);
+  EXPECT_NE(status.message().find("was changed or damaged since it was written"), std::string::npos)
+      << status.message();
+  std::filesystem::remove(path);
 }
 
 TEST(GraphFile, RefusesWhatIsNoGraph) {

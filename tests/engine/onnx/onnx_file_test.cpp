@@ -63,19 +63,19 @@ TEST(OnnxFile, RefusesDamagedFiles) {
   EXPECT_EQ(parse_model(serialize(model), "").status().code(), ErrorCode::kUnsupported);
 }
 
-// A tensor {dims 2, type float, name w, external_data {location}, data_location EXTERNAL}.
-std::string with_outside_tensor(const std::string& location) {
+// Tensors {dims size, type float, name w, external_data {location}, data_location EXTERNAL}.
+std::string with_outside_tensor(const std::string& location, int64_t size = 2, int tensors = 1) {
   formats::ProtobufWriter entry;
   entry.add_bytes(1, "location");
   entry.add_bytes(2, location);
   formats::ProtobufWriter tensor;
-  tensor.add_int(1, 2);
+  tensor.add_int(1, size);
   tensor.add_int(2, 1);
   tensor.add_bytes(8, "w");
   tensor.add_message(13, entry);
   tensor.add_int(14, 1);
   formats::ProtobufWriter graph;
-  graph.add_message(5, tensor);
+  for (int i = 0; i < tensors; ++i) graph.add_message(5, tensor);
   formats::ProtobufWriter model;
   model.add_int(1, 8);
   model.add_message(7, graph);
@@ -102,6 +102,31 @@ TEST(OnnxFile, ReadsTensorsFromFilesBesideTheModelAlone) {
     EXPECT_EQ(parse_model(with_outside_tensor(location), folder).status().code(), ErrorCode::kUnsupported)
         << location;
   std::filesystem::remove_all(folder);
+}
+
+// Larger than memory by holes alone, or by tensors that all name the same bytes.
+TEST(OnnxFile, TensorsBesideTheModelMustFitIntoMemory) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "onnx_large";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "w.bin", std::ios::binary) << "01234567";
+  EXPECT_TRUE(parse_model(with_outside_tensor("w.bin", 2, 3), folder, 24).ok());
+  const Status shared = parse_model(with_outside_tensor("w.bin", 2, 3), folder, 23).status();
+  EXPECT_EQ(shared.code(), ErrorCode::kUnsupported) << shared.message();
+  EXPECT_NE(shared.message().find("beside the model take 24 B, more than the 23 B"), std::string::npos)
+      << shared.message();
+  constexpr int64_t kElements = int64_t{1} << 33;
+  std::filesystem::resize_file(folder / "w.bin", kElements * sizeof(float));
+  EXPECT_EQ(parse_model(with_outside_tensor("w.bin", kElements), folder, 1 << 30).status().code(),
+            ErrorCode::kUnsupported);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(OnnxFile, SaysItsAreaOnce) {
+  const std::string path = testing::TempDir() + "/none.onnx";
+  std::ofstream(path, std::ios::binary) << "\x08\x08";
+  EXPECT_EQ(read_model(path).status().message(),
+            "[onnx] " + path + ": there is no ONNX model in it; export the model again");
+  std::filesystem::remove(path);
 }
 
 TEST(OnnxImport, NamesWhatItDoesNotKnow) {

@@ -186,11 +186,11 @@ TEST(DamagedDataset, Version1StillOpensAndItsRowsAndCountsAreChecked) {
   write_text(dir / "d/data.mdb", file);
   EXPECT_FALSE(Dataset::open(dir / "d").ok());
   file = whole;
-  file[file.find("\"version\":1") + 10] = '6';
+  file[file.find("\"version\":1") + 10] = '7';
   write_text(dir / "d/data.mdb", file);
   const Status newer = Dataset::open(dir / "d").status();
   EXPECT_EQ(newer.code(), ErrorCode::kUnsupported);
-  EXPECT_NE(newer.message().find("reads versions 1 to 5"), std::string::npos) << newer.message();
+  EXPECT_NE(newer.message().find("reads versions 1 to 6"), std::string::npos) << newer.message();
 }
 
 TEST(DamagedDataset, AnUnfinishedFileCutShortOrDamagedIsRefusedByTheWriter) {

@@ -244,5 +244,31 @@ TEST(DatasetWriter, AFullMapIsAMessageAndTheLastCommitStays) {
   EXPECT_EQ(value_or_throw(Dataset::open(dir / "d"))->size(), 300);
 }
 
+TEST(RecordLayout, ALateSummaryIsThatOfTheWholeRecordsBegin) {
+  const RecordLayout layout(image_schema(1).fields);
+  const int64_t label = 4;
+  const std::string path = "a/1.jpg";
+  for (const size_t size :
+       {size_t{0}, size_t{1}, kLateBegin - 1, kLateBegin, kLateBegin + 1, 3 * kLateBegin}) {
+    std::vector<std::byte> picture(size, std::byte{7});
+    std::vector<std::span<const std::byte>> values = {picture, std::as_bytes(std::span(&label, 1)),
+                                                      std::as_bytes(std::span(path))};
+    std::vector<std::byte> record = value_or_throw(layout.build(values));
+    const uint64_t begin = value_or_throw(layout.begin_checksum(record));
+    for (const size_t known : {std::min(size, kLateBegin), size}) {
+      values[0] = std::span(picture).first(known);
+      const RecordLayout::Summary late = value_or_throw(layout.late_summary(values, size));
+      EXPECT_EQ(late.size_bytes, record.size()) << size;
+      EXPECT_EQ(late.checksum, begin) << size;
+    }
+    if (size <= kLateBegin) continue;
+    const size_t picture_end = record.size() - path.size();
+    record[picture_end - 1] ^= std::byte{1};
+    EXPECT_EQ(value_or_throw(layout.begin_checksum(record)), begin);
+    record[picture_end] ^= std::byte{1};  // of what follows the picture
+    EXPECT_NE(value_or_throw(layout.begin_checksum(record)), begin);
+  }
+}
+
 }  // namespace
 }  // namespace dlpipe::data

@@ -25,7 +25,7 @@ std::string id_of(const std::string& directory) {
 }
 
 /// "" where nothing is wrong; else path and reason of each bad record.
-std::string verified(const std::string& directory) {
+std::string what_verify_finds(const std::string& directory) {
   const auto dataset = value_or_throw(data::Dataset::open(directory));
   std::string text;
   for (const auto& bad :
@@ -45,10 +45,6 @@ pipeline::LoaderOptions loader_options(const std::string& data) {
   return options;
 }
 
-void expect_part(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text;
-}
-
 TEST(Link, IsTheDatasetThatStoresTheFiles) {
   TempDir dir;
   write_pictures(dir / "src", 60, 3, 40);  // some are damaged, and skipped by both
@@ -65,7 +61,7 @@ TEST(Link, IsTheDatasetThatStoresTheFiles) {
     EXPECT_EQ(stored[i].label, linked[i].label);
     EXPECT_EQ(stored[i].header.checksum, linked[i].header.checksum);
   }
-  EXPECT_EQ(verified(dir / "linked"), "");
+  EXPECT_EQ(what_verify_finds(dir / "linked"), "");
   const auto dataset = value_or_throw(data::Dataset::open(dir / "linked"));
   EXPECT_EQ(dataset->links(), dir / "src");
   EXPECT_EQ(dataset->format_version(), 5);
@@ -96,7 +92,7 @@ TEST(Link, OfATarArchiveGoesIntoTheArchive) {
   std::string changed = file_text(dir / "a.tar");
   changed[changed.find(jpeg_text(4, 20, 12)) + 300] ^= 1;
   write_text(dir / "a.tar", changed);
-  const std::string bad = verified(dir / "linked");
+  const std::string bad = what_verify_finds(dir / "linked");
   expect_part(bad, dir / "a.tar");
   EXPECT_EQ(std::count(bad.begin(), bad.end(), '\n'), 1) << bad;
 }
@@ -111,7 +107,7 @@ TEST(Link, VerifyNamesFilesThatChangedOrAreGone) {
   fs::remove(dir / "src/c0/3.jpg");
   fs::remove(dir / "src/c0/4.jpg");
   fs::create_directory(dir / "src/c0/4.jpg");
-  const std::string bad = verified(dir / "linked");
+  const std::string bad = what_verify_finds(dir / "linked");
   EXPECT_EQ(std::count(bad.begin(), bad.end(), '\n'), 4) << bad;
   for (const char* name : {"1.jpg changed", "2.jpg changed", "3.jpg can't be read (cannot open",
                            "4.jpg can't be read (", "a folder"})
@@ -170,7 +166,7 @@ TEST(Link, TrustedPicturesAreNotAllDecoded) {
   EXPECT_EQ(value_or_throw(ingest(options)).splits[0].samples, 1030);
   const auto dataset = value_or_throw(data::Dataset::open(dir / "trusted"));
   EXPECT_EQ(dataset->pixel_stats().channels, 3);
-  expect_part(verified(dir / "trusted"), "10001.jpg");
+  expect_part(what_verify_finds(dir / "trusted"), "10001.jpg");
 }
 
 TEST(Link, IsRefusedWhereThereIsNothingToLinkTo) {

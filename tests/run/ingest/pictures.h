@@ -21,6 +21,11 @@ using data::file_text;
 using data::TempDir;
 using data::write_text;
 
+/// Says all of `text` where `part` isn't in it.
+inline void expect_part(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
 inline std::string to_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }

@@ -196,9 +196,6 @@ TEST(ResumedIngest, RefusesOtherLabelsBoxesAndSplitsAndNamesThem) {
     return status.message();
   };
   const std::string file = "c2/1002.jpg ";
-  const auto expect_part = [](const std::string& text, const std::string& part) {
-    EXPECT_NE(text.find(part), std::string::npos) << text;
-  };
   expect_part(refusal("dog,train,1 2 3 4,a|b"), file + "changed its class: it is now 'dog' instead of 'cat'");
   expect_part(refusal("ant,train,1 2 3 4,a|b"), file + "changed its class: it is now 'ant' instead of 'cat'");
   expect_part(refusal("cat,val,1 2 3 4,a|b"), file + "moved from split 'train' to 'val'");
@@ -270,6 +267,9 @@ TEST(ResumedIngest, AFinishedDatasetIsRecognized) {
   EXPECT_EQ(status.code(), ErrorCode::kMisuse);
   EXPECT_NE(status.message().find("exists already (--zstd false, now true)"), std::string::npos)
       << status.message();
+  options.zstd = false;
+  options.split = {0.5, 0.5};
+  EXPECT_NE(ingest(options).status().message().find("(--split not set, now 0.5,0.5)"), std::string::npos);
 }
 
 TEST(ResumedIngest, AFinishedDatasetOfOtherFilesIsRefused) {

@@ -108,7 +108,7 @@ class SlowNotes : public run::TrainObserver {
   bool has_waited = false;
 };
 
-// Linking reads every file, which may take longer than --peer-timeout.
+// Linking looks into every file, which may take longer than --peer-timeout.
 TEST_F(RanksTest, TheOthersWaitForLinksForAsLongAsTheyTake) {
   ScratchFolder runs;
   SimulatedNetwork network(2, {.seed = 5, .peer_timeout_s = 1});

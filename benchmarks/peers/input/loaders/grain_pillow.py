@@ -3,7 +3,7 @@
 # [tool.dlpipe]
 # venv = "torch"
 # ///
-"""Grain, the loader of JAX's users: Pillow and torchvision's transforms, one worker process a thread."""
+"""Grain, the loader of JAX's users: Pillow and torchvision's transforms, one worker process per thread."""
 
 import importlib.metadata
 import pathlib

@@ -3,7 +3,7 @@
 # [tool.dlpipe]
 # venv = "torch"
 # ///
-"""LitData: the files in its chunks (written at the set-up), Pillow and torchvision, one worker process a thread."""
+"""LitData: the files in its chunks (written at the set-up), Pillow and torchvision, one worker process per thread."""
 
 import importlib.metadata
 import io

@@ -4,7 +4,7 @@
 # venv = "mosaic"
 # ///
 """MosaicML's StreamingDataset: the files in MDS shards (written at the set-up), Pillow and torchvision, one worker
-process a thread."""
+process per thread."""
 
 import importlib.metadata
 import io

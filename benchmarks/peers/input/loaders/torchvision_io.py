@@ -3,7 +3,7 @@
 # [tool.dlpipe]
 # venv = "torch"
 # ///
-"""torchvision.io's decoder and the tensor path of transforms v2, in a DataLoader with one worker process a thread."""
+"""torchvision.io's decoder and the tensor path of transforms v2, in a DataLoader with one worker process per thread."""
 
 import pathlib
 import sys

@@ -3,7 +3,7 @@
 # [tool.dlpipe]
 # venv = "torch"
 # ///
-"""torchvision's RandomResizedCrop on Pillow images, in a DataLoader with one worker process a thread."""
+"""torchvision's RandomResizedCrop on Pillow images, in a DataLoader with one worker process per thread."""
 
 import pathlib
 import sys

@@ -3,7 +3,7 @@
 # [tool.dlpipe]
 # venv = "torch"
 # ///
-"""WebDataset: the files in tar shards (written at the set-up), Pillow and torchvision, one worker process a thread."""
+"""WebDataset: the files in tar shards (written at the set-up), Pillow and torchvision, one worker process per thread."""
 
 import importlib.metadata
 import pathlib

@@ -25,7 +25,7 @@ inline constexpr TileKind kDenseTiles = {coef::TileForm::kCoded, 16};
 /// picture, whose tables weigh as much as its blocks.
 inline constexpr double kMostBytesByDefault = 1.25;
 
-/// A coefficient record of a baseline, extended or progressive JPEG with 8 bits a sample. kUnsupported says
+/// A coefficient record of a baseline, extended or progressive JPEG with 8 bits per sample. kUnsupported says
 /// why a picture has to stay as it is; kCorrupt as the JPEG decoder. The caller compares pixels where it
 /// wants to be sure (run/ingest does). Thread-safe.
 Result<std::vector<std::byte>> encode_coefficients(std::span<const std::byte> jpeg,

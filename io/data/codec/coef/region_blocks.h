@@ -9,7 +9,7 @@
 namespace dlpipe::data::coef {
 
 struct RegionBlocks {
-  int fx = 1;  // pixels a sample
+  int fx = 1;  // pixels per sample
   int fy = 1;
   Upsampling upsampling = Upsampling::kNone;
   int first_block = 0;  // columns of blocks: [first_block, end_block)

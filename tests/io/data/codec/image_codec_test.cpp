@@ -117,6 +117,25 @@ TEST(ImageCodec, TruncatedFilesAreBad) {
   }
 }
 
+TEST(ImageCodec, ABeginSaysTheSameAsTheWholeFileOrNothing) {
+  for (const Golden& golden : golden_pictures()) {
+    const std::vector<std::byte> bytes = read_picture(golden.name);
+    const auto whole = probe_image(bytes);
+    if (!whole.ok()) continue;
+    for (size_t size = 0; size <= bytes.size(); size += size < 2048 ? 1 : 97) {
+      const auto begin = probe_begin(std::span(bytes).first(size), bytes.size());
+      if (!begin.ok()) continue;
+      ASSERT_EQ(begin->layout, whole->layout) << golden.name << ", " << size << " bytes";
+      ASSERT_EQ(begin->width, whole->width) << golden.name << ", " << size << " bytes";
+      ASSERT_EQ(begin->height, whole->height) << golden.name << ", " << size << " bytes";
+      ASSERT_EQ(begin->channels, whole->channels) << golden.name << ", " << size << " bytes";
+      ASSERT_EQ(begin->orientation, whole->orientation) << golden.name << ", " << size << " bytes";
+      ASSERT_EQ(begin->has_alpha, whole->has_alpha) << golden.name << ", " << size << " bytes";
+    }
+    EXPECT_TRUE(probe_begin(bytes, bytes.size()).ok()) << golden.name;
+  }
+}
+
 TEST(ImageCodec, AWarningOfLibjpegIsAnError) {
   // Bytes that the Huffman decoder can read, but not to the picture's end: libjpeg only warns.
   std::vector<std::byte> bytes = read_picture("rgb_420.jpg");

@@ -74,8 +74,13 @@ TEST(FolderSource, EmptyAndClasslessFoldersAreErrors) {
   EXPECT_NE(list_folder(dir.path()).status().message().find("is empty"), std::string::npos);
   write_text(dir / "1.jpg", "x");
   EXPECT_NE(list_folder(dir.path()).status().message().find("no folders"), std::string::npos);
+  EXPECT_NE(list_folder(dir.path()).status().message().find("if it is one class, give the folder above it"),
+            std::string::npos);
   std::filesystem::create_directories(dir / "a");
   EXPECT_NE(list_folder(dir.path()).status().message().find("no picture in the 1 folders"),
+            std::string::npos);
+  write_text(dir / "a/picture", "x");
+  EXPECT_NE(list_folder(dir.path()).status().message().find("a manifest may name pictures without an ending"),
             std::string::npos);
   EXPECT_EQ(list_folder(dir / "none").status().code(), ErrorCode::kNotFound);
 }

@@ -1,0 +1,202 @@
+// dlpipe train on pictures that no ingest has seen: they are linked first.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/cli/program.h"
+#include "tests/cli/trained_run.h"
+
+namespace dlpipe::test {
+
+namespace fs = std::filesystem;
+
+TEST(Train, PicturesAreTrainedOnWithoutAnIngest) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "8"}).exit_code, 0);
+  const std::string run = folder / "run";
+  const Outcome outcome =
+      run_dlpipe({"train", "--data", folder / "pictures", "--model", "lenet", "--batch", "16", "--schedule",
+                  "constant", "--max-steps", "3", "--checkpoint-every", "never", "--out", run});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("linked 80 pictures"), std::string::npos) << outcome.err;
+  EXPECT_EQ(run_dlpipe({"verify", run + "/linked"}).exit_code, 0);
+  // Goes on with the links that it has; a picture that changed in between is replaced, and named.
+  const std::string one = folder / "pictures/disc/00003.jpg";
+  ASSERT_TRUE(fs::exists(one));
+  fs::remove(one);
+  const Outcome more = run_dlpipe({"train", "--resume", run, "--max-steps", "20", "--epochs", "4"});
+  ASSERT_EQ(more.exit_code, 0) << more.err;
+  EXPECT_EQ(more.err.find("linked 80 pictures"), std::string::npos) << more.err;
+  EXPECT_NE(file_text(run + "/quarantine.txt").find("disc/00003.jpg"), std::string::npos);
+  const Outcome verified = run_dlpipe({"verify", run + "/linked"});
+  EXPECT_EQ(verified.exit_code, 1);
+  EXPECT_NE((verified.out + verified.err).find("disc/00003.jpg"), std::string::npos) << verified.out;
+}
+
+TEST(Train, ARunOnPicturesGoesOnFromAnywhereAndAfterItWasMoved) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "4"}).exit_code, 0);
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path());  // all paths are given from here
+  const Outcome began =
+      run_dlpipe({"train", "--data", "pictures", "--val", "pictures", "--model", "lenet", "--batch", "16",
+                  "--schedule", "constant", "--max-steps", "2", "--out", "run"});
+  fs::current_path(before);
+  ASSERT_EQ(began.exit_code, 0) << began.err;
+  const Outcome elsewhere =
+      run_dlpipe({"train", "--resume", folder / "run", "--max-steps", "3", "--epochs", "9"});
+  EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.err;
+  fs::rename(folder / "run", folder / "moved");
+  const Outcome moved = run_dlpipe({"train", "--resume", folder / "moved", "--max-steps", "4"});
+  EXPECT_EQ(moved.exit_code, 0) << moved.err;
+  EXPECT_EQ(moved.err.find("is no dataset"), std::string::npos) << "nothing is linked again: " << moved.err;
+  // Pictures may be named again, too, and where they are now: the same ones.
+  const Outcome named =
+      run_dlpipe({"train", "--resume", folder / "moved", "--max-steps", "5", "--data", folder / "pictures"});
+  EXPECT_EQ(named.exit_code, 0) << named.err;
+  fs::rename(folder / "pictures", folder / "elsewhere");
+  const Outcome elsewhere_now = run_dlpipe({"train", "--resume", folder / "moved", "--max-steps", "6",
+                                            "--data", folder / "elsewhere", "--val", folder / "elsewhere"});
+  EXPECT_EQ(elsewhere_now.exit_code, 0) << elsewhere_now.err;
+  EXPECT_FALSE(fs::exists(folder / "moved/quarantine.txt"));
+  // Others are refused, and the links stay.
+  ASSERT_EQ(run_dlpipe({"synth", folder / "others", "--per-class", "4", "--seed", "9"}).exit_code, 0);
+  std::ofstream(folder / "others.tgz") << "no archive";
+  EXPECT_NE(run_dlpipe({"train", "--resume", folder / "moved", "--data", folder / "others.tgz"}).exit_code,
+            0);
+  EXPECT_EQ(run_dlpipe({"verify", folder / "moved/linked"}).exit_code, 0);
+  const Outcome others = run_dlpipe({"train", "--resume", folder / "moved", "--data", folder / "others"});
+  EXPECT_NE(others.err.find("and the run began with"), std::string::npos) << others.err;
+}
+
+TEST(Train, PicturesOfATarAreTrainedAndValidatedOn) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "4"}).exit_code, 0);
+  ASSERT_EQ(std::system(("tar -C " + folder / "pictures" + " -cf " + folder / "a.tar" + " .").c_str()), 0);
+  const Outcome outcome =
+      run_dlpipe({"train", "--data", folder / "a.tar", "--val", folder / "a.tar", "--model", "lenet",
+                  "--batch", "16", "--schedule", "constant", "--epochs", "1", "--out", folder / "run"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("(40 samples, "), std::string::npos) << outcome.err;
+  const Outcome more =
+      run_dlpipe({"train", "--resume", folder / "run", "--data", folder / "?.tar", "--epochs", "2"});
+  EXPECT_EQ(more.exit_code, 0) << more.err;
+}
+
+TEST(Train, PicturesInterruptedInTheFirstEpochResumeBitForBit) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "40", "--size", "32"}).exit_code, 0);
+  const auto words = [&](const std::string& out) {
+    return std::vector<std::string>{"train",
+                                    "--data",
+                                    folder / "pictures",
+                                    "--val",
+                                    folder / "pictures",
+                                    "--model",
+                                    "lenet",
+                                    "--batch",
+                                    "4",
+                                    "--epochs",
+                                    "1",
+                                    "--augment",
+                                    "pad_crop(32,4) hflip",
+                                    "--checkpoint-every",
+                                    "never",
+                                    "--val-every",
+                                    "never",
+                                    "--out",
+                                    out};
+  };
+  ASSERT_EQ(run_dlpipe(words(folder / "whole")).exit_code, 0);
+  const std::string run = folder / "run";
+  RunningProgram program(words(run));
+  ASSERT_TRUE(wait_for_step(program, run, 2));
+  program.send(SIGINT);
+  const Outcome stopped = program.wait();
+  EXPECT_EQ(stopped.exit_code, 3) << stopped.err;
+  const Outcome resumed = run_dlpipe({"train", "--resume", run});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_EQ(resumed.err.find("is no dataset"), std::string::npos) << resumed.err;
+  expect_same_run(folder / "whole", run);
+}
+
+// What a wrong word costs: no reading of all files.
+TEST(Train, WrongChainsAreNamedBeforePicturesAreLinked) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "2"}).exit_code, 0);
+  for (const char* option : {"--augment", "--val-augment"}) {
+    const Outcome outcome = run_dlpipe({"train", "--data", folder / "pictures", "--model", "lenet", "--batch",
+                                        "4", option, "hflp", "--out", folder / "run"});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_NE(outcome.err.find("did you mean 'hflip'?"), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find("linked"), std::string::npos) << outcome.err;
+    EXPECT_FALSE(fs::exists(folder / "run"));
+  }
+}
+
+/// As Ctrl-C or a kill in the middle of linking leaves it: a run that holds no config yet.
+TEST(Train, ARunThatWasStoppedWhileItLinkedSaysHowToGoOn) {
+  ScratchDirectory folder;
+  fs::create_directories(folder / "run/checkpoints");
+  fs::create_directories(folder / "run/linked.partial");
+  const Outcome outcome = run_dlpipe({"train", "--resume", folder / "run"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find("stopped before its first step; run the command that began it once more"),
+            std::string::npos)
+      << outcome.err;
+}
+
+TEST(Train, ControlCWhileItLinksLosesNothing) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "400", "--size", "24"}).exit_code, 0);
+  const std::string run = folder / "run";
+  const std::vector<std::string> words = {
+      "train",      "--data",   folder / "pictures", "--model", "lenet",       "--batch", "16",
+      "--schedule", "constant", "--max-steps",       "2",       "--val-every", "never",   "--out",
+      run};
+  bool was_interrupted = false;
+  for (int i = 0; i < 50 && !was_interrupted; ++i) {
+    fs::remove_all(run);
+    RunningProgram program(words);
+    while (!program.ended() && !fs::exists(run + "/linked.partial/ingest.list"))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    program.send(SIGINT);
+    program.wait();
+    was_interrupted = fs::exists(run + "/linked.partial");
+  }
+  ASSERT_TRUE(was_interrupted);
+  const Outcome again = run_dlpipe(words);
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_NE(again.err.find("linked 4,000 pictures"), std::string::npos) << again.err;
+  EXPECT_EQ(run_dlpipe({"verify", run + "/linked"}).exit_code, 0);
+}
+
+TEST(Train, PicturesThatCantBeLinkedAreNamed) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "2"}).exit_code, 0);
+  const auto train = [&](const std::string& data, const std::string& out) {
+    const Outcome outcome =
+        run_dlpipe({"train", "--data", data, "--model", "lenet", "--batch", "16", "--out", out});
+    EXPECT_NE(outcome.exit_code, 0);
+    EXPECT_FALSE(fs::exists(out)) << out;
+    return outcome.err;
+  };
+  EXPECT_NE(train(folder / "pictures", folder / "pictures/run").find("choose another --out"),
+            std::string::npos);
+  fs::create_directory(folder / "empty");
+  EXPECT_NE(train(folder / "empty", folder / "run").find("is no dataset"), std::string::npos);
+  EXPECT_NE(train(folder / "none", folder / "run").find("no dataset"), std::string::npos);
+  std::ofstream(folder / "a.txt") << std::string(4000, 'a');
+  EXPECT_NE(train(folder / "a.txt", folder / "run").find("is in none"), std::string::npos);
+  ASSERT_EQ(std::system(("tar -C " + folder / "pictures" + " -czf " + folder / "a.tgz" + " .").c_str()), 0);
+  EXPECT_NE(train(folder / "a.tgz", folder / "run")
+                .find("make a dataset of it: dlpipe ingest " + folder / "a.tgz DST"),
+            std::string::npos);
+}
+
+}  // namespace dlpipe::test

@@ -1,0 +1,201 @@
+// dlpipe train: what ends a run, and how it goes on.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
+#include <sstream>
+#include <thread>
+
+#include "dlpipe/base/rng.h"
+#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/io/formats/json.h"
+#include "tests/cli/program.h"
+#include "tests/cli/trained_run.h"
+
+namespace dlpipe::test {
+
+namespace fs = std::filesystem;
+
+/// Trains with kills at random moments and resumes on other thread counts, until the run is whole; answers
+/// the kills.
+static int64_t train_with_kills(const std::string& run, RandomStream& random) {
+  std::vector<std::string> arguments = train_arguments(run, {"--checkpoint-every", "3steps"});
+  int64_t killed = 0;
+  for (int round = 0; round < 60; ++round) {
+    RunningProgram program(arguments);
+    if (killed < 6 && wait_for_step(program, run, static_cast<int64_t>(random.below(38)))) {
+      std::this_thread::sleep_for(std::chrono::microseconds(random.below(30'000)));
+      program.send(SIGKILL);
+    }
+    const Outcome outcome = program.wait();
+    if (outcome.exit_code == 0) return killed;
+    EXPECT_EQ(outcome.signal, SIGKILL) << outcome.err;
+    ++killed;
+    if (!fs::exists(run + "/config.toml")) continue;  // killed before the run began
+    arguments = {"train", "--resume", run, "--threads", std::to_string(1 + killed % 3)};
+  }
+  ADD_FAILURE() << "the run makes no progress";
+  return killed;
+}
+
+TEST(Train, KilledAtRandomMomentsItResumesBitForBitOnOtherThreadCounts) {
+  const char* const more = std::getenv("DLPIPE_KILL_ROUNDS");  // to look for rare moments by hand
+  const int runs = more != nullptr ? std::atoi(more) : 1;
+  RandomStream random(7, 0);
+  int64_t killed = 0;
+  for (int i = 0; i < runs; ++i) {
+    ScratchDirectory folder;
+    killed += train_with_kills(folder / "run", random);
+    expect_same_run(trained_run().run, folder / "run");
+  }
+  EXPECT_GE(killed, 3 * runs);
+  RecordProperty("killed", std::to_string(killed));
+}
+
+TEST(Train, ControlCSavesAndExitsThree) {
+  ScratchDirectory folder;
+  const std::string run = folder / "run";
+  RunningProgram program(
+      train_arguments(run, {"--epochs", "1000", "--checkpoint-every", "never", "--val-every", "never"}));
+  ASSERT_TRUE(wait_for_step(program, run, 5));
+  program.send(SIGINT);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
+  EXPECT_NE(outcome.err.find("--resume " + run), std::string::npos) << outcome.err;
+  EXPECT_TRUE(fs::exists(run + "/checkpoints/last/state.json"));
+  const auto receipt = formats::read_json(run + "/receipt.json");
+  ASSERT_TRUE(receipt.ok());
+  EXPECT_FALSE((*receipt)["finished"].as_bool(true));
+}
+
+// As when an ssh connection drops: the terminal hangs up, and nothing can be written to it any more.
+TEST(Train, ATerminalThatClosesSavesTheRun) {
+  ScratchDirectory folder;
+  const std::string run = folder / "run";
+  Terminal terminal;
+  Streams streams;
+  streams.terminal = terminal.device();
+  RunningProgram program(
+      train_arguments(run, {"--checkpoint-every", "never", "--val-every", "never", "--epochs", "1000"}),
+      streams);
+  while (!program.ended()) {
+    terminal.take_shown();  // else the program waits for a reader
+    const auto text = formats::read_file(run + "/metrics.jsonl");
+    if (text.ok() && std::count(text->begin(), text->end(), '\n') >= 5) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ASSERT_FALSE(program.ended()) << "before its fifth step";
+  terminal.close();
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.signal, 0);
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_TRUE(fs::exists(run + "/checkpoints/last/state.json"));
+  const auto receipt = formats::read_json(run + "/receipt.json");
+  ASSERT_TRUE(receipt.ok());
+  EXPECT_FALSE((*receipt)["finished"].as_bool(true));
+}
+
+// `nohup dlpipe train`
+TEST(Train, AHangUpThatIsIgnoredStaysIgnored) {
+  ScratchDirectory folder;
+  const std::string run = folder / "run";
+  const auto former = ::signal(SIGHUP, SIG_IGN);
+  RunningProgram program(train_arguments(run));
+  ::signal(SIGHUP, former);
+  while (!program.ended()) {
+    program.send(SIGHUP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
+TEST(Train, NoEpochsSaveAndValidateTheInitialWeights) {
+  ScratchDirectory folder;
+  const Outcome outcome =
+      run_dlpipe(train_arguments(folder / "run", {"--epochs", "0", "--schedule", "constant"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("validation after epoch 0.00"), std::string::npos) << outcome.err;
+  EXPECT_EQ(run_dlpipe({"eval", "--ckpt", folder / "run", "--data", trained_run().data.val}).exit_code, 0);
+  const Outcome longer = run_dlpipe({"train", "--resume", folder / "run", "--epochs", "1"});
+  EXPECT_EQ(longer.exit_code, 0) << longer.err;
+  EXPECT_NE(longer.out.find("20 steps"), std::string::npos) << longer.out << longer.err;
+}
+
+TEST(Train, ARunCanBeMadeLongerWhereItsScheduleAllowsIt) {
+  ScratchDirectory folder;
+  const auto train = [&](const std::string& name, const std::string& epochs) {
+    return run_dlpipe(
+        train_arguments(folder / name, {"--epochs", epochs, "--schedule", "step", "--milestones", "1,3"}));
+  };
+  ASSERT_EQ(train("straight", "3").exit_code, 0);
+  ASSERT_EQ(train("longer", "2").exit_code, 0);
+  const Outcome outcome = run_dlpipe({"train", "--resume", folder / "longer", "--epochs", "3"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  expect_same_run(folder / "straight", folder / "longer");
+
+  const Outcome less = run_dlpipe({"train", "--resume", folder / "longer", "--epochs", "1"});
+  EXPECT_EQ(less.exit_code, 2);
+  EXPECT_NE(less.err.find("has done 60 steps already"), std::string::npos) << less.err;
+
+  // A cosine's rates depend on the whole length; the message's command works.
+  ASSERT_EQ(run_dlpipe(train_arguments(folder / "cosine")).exit_code, 0);
+  const Outcome refused = run_dlpipe({"train", "--resume", folder / "cosine", "--epochs", "3"});
+  EXPECT_EQ(refused.exit_code, 2);
+  const size_t begin = refused.err.find("dlpipe train --config ");
+  ASSERT_NE(begin, std::string::npos) << refused.err;
+  std::istringstream words(refused.err.substr(begin));
+  std::vector<std::string> command(std::istream_iterator<std::string>(words), {});
+  command.erase(command.begin());
+  const Outcome from_weights = run_dlpipe(command);
+  EXPECT_EQ(from_weights.exit_code, 0) << from_weights.err;
+  EXPECT_TRUE(fs::exists(folder / "cosine-longer/checkpoints/last"));
+}
+
+TEST(Train, ResumesFromAnyDirectoryAndWithTheSameDataElsewhere) {
+  ScratchDirectory folder;
+  fs::copy(trained_run().data.split, folder / "data", fs::copy_options::recursive);
+  const fs::path home = fs::current_path();
+  fs::current_path(folder.path());
+  const Outcome first = run_dlpipe(train_arguments(
+      folder / "run", {"--data", "data", "--schedule", "constant", "--epochs", "1", "--out", "run"}));
+  fs::current_path(home);
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  const std::string config = file_text(folder / "run/config.toml");
+  EXPECT_NE(config.find("data-typed = \"data\""), std::string::npos) << config;
+  EXPECT_NE(config.find("data = \"" + folder / "data\""), std::string::npos) << config;
+  const Outcome elsewhere = run_dlpipe({"train", "--resume", folder / "run", "--epochs", "2"});
+  EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.err;
+
+  fs::rename(folder / "data", folder / "moved");
+  const Outcome gone = run_dlpipe({"train", "--resume", folder / "run", "--epochs", "3"});
+  EXPECT_EQ(gone.exit_code, 1);
+  EXPECT_NE(gone.err.find("is not there; say with --data where it is now"), std::string::npos) << gone.err;
+  const Outcome moved =
+      run_dlpipe({"train", "--resume", folder / "run", "--epochs", "3", "--data", folder / "moved"});
+  EXPECT_EQ(moved.exit_code, 0) << moved.err;
+
+  const Outcome other =
+      run_dlpipe({"train", "--resume", folder / "run", "--epochs", "4", "--data", folder / "moved/val"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.err.find("holds dataset "), std::string::npos) << other.err;
+  EXPECT_NE(other.err.find(", and the run began with "), std::string::npos) << other.err;
+}
+
+TEST(Train, ResumingARunThatHasEndedSaysSoAndKeepsItsLedger) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe(train_arguments(folder / "run")).exit_code, 0);
+  const std::string ledger = file_text(folder / "run/ledger.json");
+  const Outcome outcome = run_dlpipe({"train", "--resume", folder / "run"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("nothing was left to train: the run is at step 40"), std::string::npos)
+      << outcome.out;
+  EXPECT_EQ(outcome.out.find("memory: "), std::string::npos) << "no step has measured any";
+  EXPECT_EQ(file_text(folder / "run/ledger.json"), ledger);
+}
+
+}  // namespace dlpipe::test

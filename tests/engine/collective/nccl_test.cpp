@@ -1,0 +1,132 @@
+// NCCL's transport over a library with NCCL's and the driver's functions whose devices are memory (fake_nccl.cpp). No GPU
+// ran it.
+#include "dlpipe/engine/collective/nccl.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dlpipe/engine/collective/collective.h"
+#include "dlpipe/engine/collective/simulated.h"
+
+namespace dlpipe::test {
+namespace {
+
+using engine::Collective;
+using engine::NcclOptions;
+using engine::SimulatedNetwork;
+using engine::Transport;
+
+NcclOptions fake(double peer_timeout_s = 20) {
+  return {.peer_timeout_s = peer_timeout_s,
+          .piece_bytes = 1000,  // so that messages are of several
+          .nccl_library = DLPIPE_FAKE_NCCL,
+          .driver_library = DLPIPE_FAKE_NCCL};
+}
+
+Result<std::unique_ptr<Transport>> open(SimulatedNetwork& network, int rank, const NcclOptions& options) {
+  auto meeting = network.transport(rank);
+  if (!meeting.ok()) return meeting.status();
+  return engine::open_nccl_transport(std::move(*meeting), options);
+}
+
+void on_threads(int world, const std::function<void(int rank)>& body) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world; ++rank) threads.emplace_back([&body, rank] { body(rank); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// Of very different sizes, so that another order of sums gives other bits.
+std::vector<float> values_of(int rank) {
+  std::vector<float> values(3001);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] =
+        std::ldexp(1.0F + 0.001F * static_cast<float>(i), static_cast<int>((i * 7 + 5 * rank) % 23) - 11);
+  }
+  return values;
+}
+
+/// The sums over all ranks, from rank 0.
+std::vector<float> sums(int world,
+                        const std::function<Result<std::unique_ptr<Transport>>(int rank)>& transport) {
+  std::vector<std::vector<float>> values;
+  for (int rank = 0; rank < world; ++rank) values.push_back(values_of(rank));
+  on_threads(world, [&](int rank) {
+    auto ranks = Collective::create([&] { return transport(rank); });
+    ASSERT_TRUE(ranks.ok()) << ranks.status().message();
+    EXPECT_EQ((*ranks)->world(), world);
+    const Status summed = (*ranks)->all_reduce(values[static_cast<size_t>(rank)], "values").wait();
+    EXPECT_TRUE(summed.ok()) << summed.message();
+    const Status closed = (*ranks)->close();
+    EXPECT_TRUE(closed.ok()) << closed.message();
+  });
+  for (const std::vector<float>& each : values) EXPECT_EQ(each, values[0]);
+  return values[0];
+}
+
+class NcclTest : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, NcclTest, testing::Values(2, 4, 8),
+                         [](const auto& info) { return std::to_string(info.param); });
+
+TEST_P(NcclTest, SumsHaveTheBitsOfAnyOtherTransport) {
+  SimulatedNetwork meeting(GetParam(), {}), other(GetParam(), {});
+  const std::vector<float> mine = sums(GetParam(), [&](int rank) { return open(meeting, rank, fake()); });
+  const std::vector<float> theirs = sums(GetParam(), [&](int rank) { return other.transport(rank); });
+  ASSERT_EQ(mine.size(), theirs.size());
+  EXPECT_EQ(std::memcmp(mine.data(), theirs.data(), mine.size() * sizeof(float)), 0);
+}
+
+TEST(Nccl, APeerThatDoesNotAnswerIsNamedAndItsLateBytesTouchNothing) {
+  SimulatedNetwork meeting(2, {});
+  std::vector<std::unique_ptr<Transport>> ranks(2);
+  on_threads(2, [&](int rank) {
+    auto opened = open(meeting, rank, fake(0.2));
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    ranks[static_cast<size_t>(rank)] = std::move(*opened);
+  });
+  std::vector<std::byte> in(500);
+  const Status status = ranks[0]->exchange(1, {}, in);
+  EXPECT_EQ(status.message(), "rank 1 has not answered for 0.2 s (--peer-timeout)");
+  in.assign(in.size(), std::byte{7});
+  const std::vector<std::byte> out(500);
+  (void)ranks[1]->exchange(0, out, {});
+  EXPECT_FALSE(ranks[0]->exchange(1, {}, in).ok());
+  EXPECT_EQ(in, std::vector<std::byte>(500, std::byte{7}));
+}
+
+TEST(Nccl, ARankThatLeavesEndsTheOthersWait) {
+  SimulatedNetwork meeting(2, {});
+  on_threads(2, [&](int rank) {
+    auto opened = open(meeting, rank, fake());
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    if (rank == 1) return;  // its destructor leaves at once
+    std::vector<std::byte> in(500);
+    const Status status = (*opened)->exchange(1, {}, in);
+    EXPECT_EQ(status.message(), "NCCL: exchange with rank 1: remote error");
+  });
+}
+
+TEST(Nccl, SaysWhichLibraryFunctionOrDeviceIsMissing) {
+  SimulatedNetwork meeting(1, {});
+  NcclOptions options = fake();
+  options.nccl_library = "libno_such_nccl.so.2";
+  const auto no_library = open(meeting, 0, options);
+  EXPECT_EQ(no_library.status().code(), ErrorCode::kUnsupported);
+  EXPECT_NE(no_library.status().message().find("libno_such_nccl.so.2"), std::string::npos);
+  options.nccl_library = "libc.so.6";
+  const auto no_function = open(meeting, 0, options);
+  EXPECT_EQ(no_function.status().message(), "[ranks] NCCL: libc.so.6 has no ncclGetUniqueId");
+  options = fake();
+  options.device = 8;
+  const auto no_device = open(meeting, 0, options);
+  EXPECT_EQ(no_device.status().message(), "[ranks] NCCL: cuDeviceGet answers CUDA error 101");
+}
+
+}  // namespace
+}  // namespace dlpipe::test
