@@ -47,22 +47,24 @@ Json values_json(const Graph& graph, const std::vector<ValueId>& ids) {
 
 }  // namespace
 
-std::string graph_summary(const std::string& path, const Graph& graph) {
+std::string graph_summary(const std::string& path, const Graph& graph, bool is_compiled) {
   std::string ops;
   for (const auto& [name, count] : nodes_by_op(graph))
     ops += concat(ops.empty() ? "" : ", ", count, " ", name);
-  return concat("path        ", printable(path), "\nmodel       ", printable(graph.name),
-                ", compiled\ninputs      ", values_text(graph, graph.inputs), "\noutputs     ",
-                values_text(graph, graph.outputs), "\nparameters  ", human_count(parameters_of(graph)),
-                "\nnodes       ", human_count(static_cast<int64_t>(graph.nodes.size())), ": ", ops,
-                "\n            --graph prints them, --profile times them");
+  return concat(
+      "path        ", printable(path), "\nmodel       ", printable(graph.name),
+      is_compiled ? ", compiled" : ", ONNX", "\ninputs      ", values_text(graph, graph.inputs),
+      "\noutputs     ", values_text(graph, graph.outputs), "\nparameters  ",
+      human_count(parameters_of(graph)), "\nnodes       ",
+      human_count(static_cast<int64_t>(graph.nodes.size())), ": ", ops, "\n            --graph prints them, ",
+      is_compiled ? "--profile times them" : "`dlpipe compile --onnx` makes a file of them that runs");
 }
 
-Json graph_summary_json(const std::string& path, const Graph& graph) {
+Json graph_summary_json(const std::string& path, const Graph& graph, bool is_compiled) {
   Json ops = Json::object();
   for (const auto& [name, count] : nodes_by_op(graph)) ops.set(name, count);
   return Json::object({{"path", path},
-                       {"kind", "graph"},
+                       {"kind", is_compiled ? "graph" : "onnx"},
                        {"model", graph.name},
                        {"inputs", values_json(graph, graph.inputs)},
                        {"outputs", values_json(graph, graph.outputs)},

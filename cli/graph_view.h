@@ -1,4 +1,4 @@
-// What `dlpipe info FILE` says of a compiled model.
+// What `dlpipe info FILE` says of a compiled model or an ONNX file.
 #pragma once
 
 #include <string>
@@ -8,7 +8,9 @@
 
 namespace dlpipe::cli {
 
-std::string graph_summary(const std::string& path, const engine::graph::Graph& graph);
-formats::Json graph_summary_json(const std::string& path, const engine::graph::Graph& graph);
+/// `is_compiled`: the file runs as it is; else it is ONNX's.
+std::string graph_summary(const std::string& path, const engine::graph::Graph& graph, bool is_compiled);
+formats::Json graph_summary_json(const std::string& path, const engine::graph::Graph& graph,
+                                 bool is_compiled);
 
 }  // namespace dlpipe::cli

@@ -127,11 +127,12 @@ function(dlpipe_test_library name)
   dlpipe_precompile(${name} REUSE dlpipe_base)
 endfunction()
 
-# dlpipe_test(NAME SOURCES a_test.cpp ... [LIBS targets...] [LABELS pipeline ...] [ENV VAR=VALUE ...] [TIMEOUT s])
-# One GoogleTest program; each TEST in it becomes one ctest test, or with DLPIPE_TEST_SHARDS=n the program becomes n of
-# them, NAME.1 to NAME.n, which share its TESTs (TIMEOUT is then a shard's).
+# dlpipe_test(NAME SOURCES a_test.cpp ... [LIBS targets...] [LABELS pipeline ...] [ENV VAR=VALUE ...] [TIMEOUT s] [SHARDS n])
+# One GoogleTest program; each TEST in it becomes one ctest test. With SHARDS n (for tests that look at something costly,
+# which a program makes once) or DLPIPE_TEST_SHARDS=n, which goes before it, the program becomes n of them, NAME.1 to
+# NAME.n, which share its TESTs (TIMEOUT is then a shard's).
 function(dlpipe_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;LABELS;ENV" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;SHARDS" "SOURCES;LIBS;LABELS;ENV" ${ARGN})
   if(NOT DLPIPE_TESTS)
     return()
   endif()
@@ -165,7 +166,10 @@ function(dlpipe_test name)
   endforeach()
   # the same kernels on every machine, nothing in anybody's ~/.cache
   set(properties LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT_MODIFICATION DLPIPE_KERNELS=set:rules)
-  if(NOT DLPIPE_TEST_SHARDS)
+  if(DLPIPE_TEST_SHARDS)
+    set(ARG_SHARDS ${DLPIPE_TEST_SHARDS})
+  endif()
+  if(NOT ARG_SHARDS)
     set(environment "") # an empty value would be dropped on the way and shift the properties after it
     if(ARG_ENV)
       set(environment ENVIRONMENT "${ARG_ENV}")
@@ -175,11 +179,11 @@ function(dlpipe_test name)
                          PROPERTIES ${environment} ${properties})
     return()
   endif()
-  foreach(shard RANGE 1 ${DLPIPE_TEST_SHARDS})
+  foreach(shard RANGE 1 ${ARG_SHARDS})
     math(EXPR index "${shard} - 1")
     add_test(NAME ${name}.${shard} COMMAND ${name})
     set_tests_properties(
-      ${name}.${shard} PROPERTIES ENVIRONMENT "GTEST_TOTAL_SHARDS=${DLPIPE_TEST_SHARDS};GTEST_SHARD_INDEX=${index};${ARG_ENV}"
+      ${name}.${shard} PROPERTIES ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index};${ARG_ENV}"
                                   ${properties})
   endforeach()
 endfunction()

@@ -1,6 +1,7 @@
 // `dlpipe info`: the build and what this process may use of the machine.
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/base/machine.h"
@@ -23,6 +24,7 @@
 #include "dlpipe/run/bench/bench_ops.h"
 #include "dlpipe/run/bench/bench_run.h"
 #include "dlpipe/run/record/build_info.h"
+#include "dlpipe/run/use/graph_weights.h"
 
 namespace dlpipe::cli {
 
@@ -118,11 +120,13 @@ Status print_model(const Options& options) {
   return {};
 }
 
-// A compiled model: its nodes as text, or for Graphviz.
+// A compiled model or an ONNX file: its nodes as text, or for Graphviz.
 Status print_graph(const Options& options) {
-  if (options.path.empty()) return misuse("info", "--graph and --dot show a compiled model; give its file");
-  DLPIPE_ASSIGN_OR_RETURN(const engine::graph::Graph graph, engine::graph::read_graph(options.path));
-  std::string text = options.dot ? engine::graph::to_dot(graph) : engine::graph::to_text(graph);
+  if (options.path.empty())
+    return misuse("info", "--graph and --dot show a compiled model or an ONNX file; give its path");
+  std::optional<engine::graph::Graph> graph = run::open_graph(options.path);
+  if (!graph) DLPIPE_ASSIGN_OR_RETURN(graph, engine::graph::read_graph(options.path));  // for its error
+  std::string text = options.dot ? engine::graph::to_dot(*graph) : engine::graph::to_text(*graph);
   text.pop_back();  // print_answer ends the line
   print_answer(text);
   return {};
@@ -160,10 +164,10 @@ Status info(const Options& options) {
   if (options.graph || options.dot) return print_graph(options);
   if (!options.path.empty() && !options.model.empty())
     return misuse("info", "--model shows a model by its name alone; leave it out with a path");
-  if (!options.path.empty() && engine::graph::is_graph_file(options.path)) {
-    DLPIPE_ASSIGN_OR_RETURN(const engine::graph::Graph graph, engine::graph::read_graph(options.path));
-    print_answer(options.json ? graph_summary_json(options.path, graph).dump()
-                              : graph_summary(options.path, graph));
+  if (const auto graph = run::open_graph(options.path)) {
+    const bool is_compiled = engine::graph::is_graph_file(options.path);
+    print_answer(options.json ? graph_summary_json(options.path, *graph, is_compiled).dump()
+                              : graph_summary(options.path, *graph, is_compiled));
     return {};
   }
   if (!options.path.empty()) {
@@ -182,12 +186,13 @@ Status info(const Options& options) {
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  flags.add_option("PATH", options->path,
-                   "Safetensors file, checkpoint, run or compiled model: show what it holds instead");
+  flags.add_option(
+      "PATH", options->path,
+      "Safetensors file, checkpoint, run, compiled model or ONNX file: show what it holds instead");
   flags.add_flag("--json", options->json, "Print one JSON line");
-  flags.add_flag("--graph", options->graph, "Print the nodes of a compiled model");
+  flags.add_flag("--graph", options->graph, "Print the nodes of a compiled model or an ONNX file");
   flags.add_flag("--profile", options->profile, "Run a compiled model (--batch) and print each node's time");
-  flags.add_flag("--dot", options->dot, "Print the nodes of a compiled model for Graphviz (dot -Tsvg)");
+  flags.add_flag("--dot", options->dot, "Print the same nodes for Graphviz (dot -Tsvg)");
   flags.add_option("--model", options->model, "Show this model's layers instead");
   flags
       .add_option("--size", options->arguments.height,

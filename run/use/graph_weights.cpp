@@ -19,18 +19,18 @@ static bool is_onnx_file(const std::string& path) {
   return formats::begins_as_onnx({begin.data(), static_cast<size_t>(file.gcount())});
 }
 
-std::optional<WeightsSource> open_graph_weights(const std::string& path) {
+std::optional<engine::graph::Graph> open_graph(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
-  engine::graph::Graph graph;
-  if (engine::graph::is_graph_file(path)) {
-    graph = value_or_throw(engine::graph::read_graph(path));
-  } else if (is_onnx_file(path)) {
-    graph = engine::onnx::import_model(value_or_throw(engine::onnx::read_model(path)));
-  } else {
-    return std::nullopt;
-  }
-  engine::TrainableGraph trainable = engine::trainable_graph(std::move(graph));
+  if (engine::graph::is_graph_file(path)) return value_or_throw(engine::graph::read_graph(path));
+  if (is_onnx_file(path)) return engine::onnx::import_model(value_or_throw(engine::onnx::read_model(path)));
+  return std::nullopt;
+}
+
+std::optional<WeightsSource> open_graph_weights(const std::string& path) {
+  std::optional<engine::graph::Graph> graph = open_graph(path);
+  if (!graph) return std::nullopt;
+  engine::TrainableGraph trainable = engine::trainable_graph(std::move(*graph));
   WeightsSource source;
   source.path = path;
   source.graph = std::move(trainable.record);

@@ -6,11 +6,15 @@
 #include <optional>
 #include <string>
 
+#include "dlpipe/engine/graph/graph.h"
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/run/record/checkpoint.h"
 #include "dlpipe/run/use/weights_source.h"
 
 namespace dlpipe::run {
+
+/// The graph of a compiled model or of an ONNX file. Nothing where `path` is neither.
+std::optional<engine::graph::Graph> open_graph(const std::string& path);
 
 /// The file's graph as a model with its weights (WeightsSource::graph), to begin a training with. Nothing where `path` is
 /// neither a compiled model nor an ONNX file. Error where the graph can't be trained (engine/models/graph_module.h).

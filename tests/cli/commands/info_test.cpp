@@ -51,7 +51,7 @@ TEST(Info, ShowsWhatACheckpointARunAndABareFileHold) {
   EXPECT_NE(pickle.err.find("weights_only=True"), std::string::npos) << pickle.err;
 }
 
-TEST(Info, ShowsACompiledModelAndNamesAnOnnxFile) {
+TEST(Info, ShowsACompiledModelAndAnOnnxFile) {
   ScratchDirectory folder;
   for (const std::string& file : {folder / "m.dlg", folder / "m.onnx"})
     ASSERT_EQ(run_dlpipe({"compile", "--ckpt", trained_run().run, "-o", file}).exit_code, 0);
@@ -59,13 +59,22 @@ TEST(Info, ShowsACompiledModelAndNamesAnOnnxFile) {
   EXPECT_EQ(text.exit_code, 0) << text.err;
   for (const char* word : {"lenet, compiled", "f32 [N,32,32,3]", "f32 [N,10]", "conv2d", "--profile"})
     EXPECT_NE(text.out.find(word), std::string::npos) << text.out;
-  for (const std::vector<std::string>& command :
-       {std::vector<std::string>{"info", folder / "m.onnx"},
-        {"eval", "--ckpt", folder / "m.onnx", trained_run().data.val}}) {
-    const Outcome onnx = run_dlpipe(command);
-    EXPECT_EQ(onnx.exit_code, 1);
-    EXPECT_NE(onnx.err.find("dlpipe compile --onnx"), std::string::npos) << onnx.err;
-  }
+  const Outcome onnx = run_dlpipe({"info", folder / "m.onnx"});
+  EXPECT_EQ(onnx.exit_code, 0) << onnx.err;
+  for (const char* word : {", ONNX", "f32 [N,3,32,32]", "f32 [N,10]", "conv2d", "dlpipe compile --onnx"})
+    EXPECT_NE(onnx.out.find(word), std::string::npos) << onnx.out;
+  const auto json = formats::Json::parse(run_dlpipe({"info", folder / "m.onnx", "--json"}).out);
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ((*json)["kind"].as_string(), "onnx");
+  const Outcome nodes = run_dlpipe({"info", folder / "m.onnx", "--graph"});
+  EXPECT_NE(nodes.out.find("conv2d"), std::string::npos) << nodes.out << nodes.err;
+  const Outcome none =
+      run_dlpipe({"info", DLPIPE_TEST_DATA "/io/formats/golden/reference.safetensors", "--graph"});
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_NE(none.err.find("holds tensors and no graph"), std::string::npos) << none.err;
+  const Outcome eval = run_dlpipe({"eval", "--ckpt", folder / "m.onnx", trained_run().data.val});
+  EXPECT_EQ(eval.exit_code, 1);
+  EXPECT_NE(eval.err.find("dlpipe compile --onnx"), std::string::npos) << eval.err;
 }
 
 TEST(Info, ShowsAModelsLayers) {

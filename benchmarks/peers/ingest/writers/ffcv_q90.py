@@ -8,6 +8,7 @@
 # venv = "torch"
 # no-deps = ["ffcv==1.0.2"]
 # apt = ["libopencv-imgproc-dev", "libturbojpeg0-dev", "pkg-config"]
+# build-env = { PKG_CONFIG_PATH = "{here}/../../input/loaders/ffcv_build" }
 # ///
 """FFCV's DatasetWriter: every picture decoded by OpenCV and encoded again at quality 90."""
 
