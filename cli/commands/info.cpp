@@ -125,7 +125,7 @@ Status print_graph(const Options& options) {
   if (options.path.empty())
     return misuse("info", "--graph and --dot show a compiled model or an ONNX file; give its path");
   std::optional<engine::graph::Graph> graph = run::open_graph(options.path);
-  if (!graph) DLPIPE_ASSIGN_OR_RETURN(graph, engine::graph::read_graph(options.path));  // for its error
+  if (!graph) return engine::graph::read_graph(options.path).status();  // says what it is instead
   std::string text = options.dot ? engine::graph::to_dot(*graph) : engine::graph::to_text(*graph);
   text.pop_back();  // print_answer ends the line
   print_answer(text);
