@@ -25,7 +25,7 @@ void turn_image(const ConstImageView& stored, Orientation orientation, const Ima
 /// The alpha channel of pictures with 2 or 4 channels, of `out`'s size from (x, y) of `in` on; others have none.
 void copy_alpha(const ConstImageView& in, int x, int y, const ImageView& out);
 
-/// One pixel's value, a byte a channel.
+/// One pixel's value, a byte per channel.
 using Pixel = std::array<uint8_t, 4>;
 /// Sets the part of `out` inside `region` (clipped to `out`).
 void fill_region(const ImageView& out, const Region& region, const Pixel& value);

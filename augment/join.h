@@ -47,7 +47,7 @@ class PasteOp : public JoinOp {
  public:
   /// Sets chosen[i] to 1 where object i of the other picture is pasted.
   virtual void choose(RandomStream& rng, std::span<uint8_t> chosen) const = 0;
-  /// The share of an object's pixels that must stay seen, else it is dropped.
+  /// The share of an object's pixels that must stay visible, else it is dropped.
   virtual double least_seen() const = 0;
 
   int others() const final { return 1; }

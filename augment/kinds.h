@@ -109,7 +109,7 @@ class NeighbourhoodOp : public Op {
   }
 };
 
-/// Every pixel is made of a square around it, whose drawn width is `size`; of even numbers the next odd one.
+/// Every pixel is made of a square around it, whose drawn width is `size`; an even number becomes the next odd one.
 class SquareOp : public NeighbourhoodOp {
  public:
   explicit SquareOp(OpArguments& arguments) : size_(arguments.drawn("size")) {}

@@ -36,7 +36,7 @@ class Layout {
 /// missing ones zero.
 struct AxisTable {
   int size = 0;                   // output pixels
-  int pairs = 0;                  // pairs of weights an output pixel
+  int pairs = 0;                  // pairs of weights per output pixel
   int32_t* begin = nullptr;       // [size + 3] first source pixel, relative to the support
   int32_t* taps = nullptr;        // [size + 3] source pixels with a weight
   WeightPair* weights = nullptr;  // [size + 3][pairs]

@@ -9,7 +9,7 @@
 // pass gives is rounded to 8 bits before the second, so the order of the passes shows in the result. The
 // order is Pillow 13's: horizontal first, unless the height shrinks, and by more than twice as many pixels as
 // the width. (Pillow 11 and older always go horizontally first: other results by one level there.
-// tests/augment/ golden/ says how this was found.)
+// tests/augment/golden/ says how this was found.)
 //
 // Pure functions; `work` belongs to one thread, grows and is kept: no allocation when it is warm. Cost at
 // 350x350x3 -> 224x224x3: benchmarks/resize.cpp prints it.

@@ -223,7 +223,7 @@ struct PixelTables<4> {
                                                       0,     2,     4,     6,     8,     10,    12,    14};
 };
 
-/// One output pixel of kRowGroup rows: `result[v]` holds kBlocks rows, a lane a channel. kPairs 0: any
+/// One output pixel of kRowGroup rows: `result[v]` holds kBlocks rows, a lane per channel. kPairs 0: any
 /// number.
 template <int kChannels, int kPairs>
 HWY_INLINE void ResizePixel(const uint8_t* const* rows, ptrdiff_t offset, const WeightPair* weights,

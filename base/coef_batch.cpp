@@ -52,7 +52,8 @@ Result<CoefWork> number_coef_blocks(const CoefHead& head) {
   for (size_t step = 0; step < size_t{kCoefSteps}; ++step) {
     head.begins[step * (count + 1) + count] = static_cast<uint32_t>(work.blocks[step]);
     if (work.blocks[step] > std::numeric_limits<int32_t>::max())
-      return Status(ErrorCode::kUnsupported, "[coef] the batch's crops are too large; take fewer at once");
+      return Status(ErrorCode::kUnsupported,
+                    "[coef] the batch's crops are too large together; use a smaller --batch");
   }
   return work;
 }

@@ -69,7 +69,7 @@ DLPIPE_HOST_DEVICE bool read_packed_dc(const TileBits& bits, uint32_t& at, int b
 /// A block's bits, but for its values. No initializers: it stands in shared memory.
 struct PackedBlock {
   uint64_t present;  // bit i: zigzag position i isn't zero
-  uint32_t widths;   // four bits a group: its field
+  uint32_t widths;   // four bits per group: its field
   uint32_t values;   // the bit where the values begin
   uint32_t end;      // the bit behind them
   bool wide;         // some group's values don't fit bytes
@@ -207,7 +207,7 @@ struct Sampling {
   Upsampling upsampling;
   int width;
   int height;
-  int fx;  // pixels a sample
+  int fx;  // pixels per sample
   int fy;
 };
 

@@ -105,6 +105,9 @@ Status status_from_errno(std::string_view area, std::string_view what, int error
       code = ErrorCode::kNoSpace;
       advice = "; raise ulimit -f, or choose another file system";
       break;
+    case EIO:
+      advice = "; look for disk errors (dmesg)";
+      break;
     case EMFILE:
       advice = "; raise ulimit -n";
       break;

@@ -41,7 +41,7 @@ struct ResizeAxis {
   int source_size;
   int box_begin;
   int out_size;
-  double scale;    // source pixels an output pixel
+  double scale;    // source pixels per output pixel
   double support;  // half the width of the triangle, in source pixels
 
   DLPIPE_HOST_DEVICE ResizeAxis(int source_size_in, int box_begin_in, int box_size, int out_size_in)

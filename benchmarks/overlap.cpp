@@ -7,7 +7,7 @@
 //   over cached  pipeline wall time / cached wall time
 // The first tells how much is lost where decoding costs as much as training, the second where it is cheap.
 //
-//   overlap_benchmark [ROUNDS]     draws its own JPEGs into a temporary folder; about half a minute a round
+//   overlap_benchmark [ROUNDS]     draws its own JPEGs into a temporary folder; about half a minute per round
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// What commands that take a dataset or a split directory share.
+// What commands that take a dataset or a folder of splits share.
 #pragma once
 
 #include <memory>

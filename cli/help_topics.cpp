@@ -42,10 +42,10 @@ std::string describe_ops() {
            "order or by name, hflip(p=0.3); those with a default may be left out.",
            width, 0),
       "\n",
-      wrap("Kinds: drawn and ints are a number, or a range LO..HI to draw from; of spread one number is the "
-           "distance from the value that changes nothing, brightness(0.4) draws from 0.6..1.4; ops are other "
-           "ops, "
-           "with '|' between alternatives: one_of(hflip(1) | rot90 | invert).",
+      wrap("Kinds: drawn and ints are a number, or a range LO..HI to draw from. One number of kind spread is "
+           "a distance from the value that changes nothing: brightness(0.4) draws from 0.6..1.4. ops are "
+           "other "
+           "ops, with '|' between alternatives: one_of(hflip(1) | rot90 | invert).",
            width, 0),
       "\n\n");
   for (const augment::OpRecord* record : augment::OpRegistry::builtin().records()) {
@@ -96,7 +96,7 @@ std::string describe_losses() {
 std::string describe_optimizers() {
   return concat(
       "Optimizers, and the options that each takes, with their defaults. All take --lr-scale, "
-      "--wd-scale and --decay-vectors, too.\n\n",
+      "--wd-scale and --no-decay-vectors, too.\n\n",
       describe(engine::OptimizerRegistry::builtin()));
 }
 

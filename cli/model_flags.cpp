@@ -10,12 +10,10 @@ void add_model_flags(Flags& flags, run::ModelOptions& model) {
                   "Checkpoint, run directory (its best), or safetensors file with PyTorch's names")
       .type_name("PATH")
       .required();
-  flags.add_option("--model", model.model, "Of a bare safetensors file: which model it holds")
-      .type_name("NAME");
+  flags.add_option("--model", model.model, "Which model a bare safetensors file holds").type_name("NAME");
   flags
-      .add_option(
-          "--classes", model.classes,
-          "Of a bare safetensors file: names of its classes, a text file with one per line, or a dataset")
+      .add_option("--classes", model.classes,
+                  "Class names of a bare safetensors file: a text file with one per line, or a dataset")
       .type_name("PATH");
   flags
       .add_option(

@@ -27,8 +27,7 @@ class TrainView : public run::TrainObserver {
   ProgressLine line_;
 };
 
-/// "epoch 1.50/10  step 1,170/7,800  loss 0.8123  lr 0.0921  1,204 samples/s  data 2.1 %  eta 1m20s  limit
-/// model"
+/// "epoch 1.50/10  step 1,170/7,800  loss 0.8123  lr 0.0921  1,204 samples/s  data 2.1 %  eta 1m20s  limit model"
 std::string progress_line(const run::ProgressReport& report);
 /// The stage table and its sentence.
 std::string stage_table(const run::StageReport& report);

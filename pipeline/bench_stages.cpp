@@ -32,7 +32,9 @@ class Bench {
   static Result<std::unique_ptr<Bench>> open(const LoaderOptions& options) {
     DLPIPE_ASSIGN_OR_RETURN(auto setup, Setup::make(options));
     if (setup->image_field < 0)
-      return Status(ErrorCode::kUnsupported, "[bench] the dataset has no pictures to decode");
+      return Status(
+          ErrorCode::kUnsupported,
+          concat("[bench] ", options.data, " has no pictures to decode; give a dataset of pictures"));
     DLPIPE_ASSIGN_OR_RETURN(auto reader, setup->dataset->reader());
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> first, reader->stored(0));
     DLPIPE_ASSIGN_OR_RETURN(auto file,

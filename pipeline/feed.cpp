@@ -34,9 +34,9 @@ Status check_first_process() {
 Status Feed::Impl::check(int64_t of_pass) const {
   if (is_closed) return misuse("loader", "the loader was closed; open another one");
   if (of_pass != pass) {
-    return misuse(
-        "loader",
-        "this iterator ended when another one was begun, or when the loader was sent to another place");
+    return misuse("loader",
+                  "this iterator ended when another one was begun, or when the loader was sent to another "
+                  "place; go on with a new one");
   }
   return {};
 }

@@ -1,6 +1,6 @@
 // Mixup (Zhang et al., "mixup: Beyond Empirical Risk Minimization", ICLR 2018) and CutMix (Yun et al.,
 // "CutMix: Regularization Strategy to Train Strong Classifiers with Localizable Features", ICCV 2019): who is
-// mixed with whom and by how much, drawn once a batch's samples are known. The engine mixes
+// mixed with whom and by how much, drawn once the batch's samples are known. The engine mixes
 // (BatchPrep::mix).
 //
 // A batch takes one of the two; where both are on, half of the batches each. Of the samples that count, each

@@ -183,10 +183,11 @@ Status describe_fields(Setup& setup, const Subset& subset) {
     switch (field.kind) {
       case data::FieldKind::kImage: {
         if (setup.image_field >= 0) {
-          return Status(ErrorCode::kUnsupported,
-                        concat("[loader] ", setup.options.data, " has two image fields, '",
-                               setup.schema[static_cast<size_t>(setup.image_field)].name, "' and '",
-                               spec.name, "'; one is supported"));
+          return Status(
+              ErrorCode::kUnsupported,
+              concat("[loader] ", setup.options.data, " has two image fields, '",
+                     setup.schema[static_cast<size_t>(setup.image_field)].name, "' and '", spec.name,
+                     "'; load it by dlpipe.Loader in Python with fields= that has one of them"));
         }
         DLPIPE_ASSIGN_OR_RETURN(setup.image_size, find_image_size(setup, subset));
         spec.dtype = setup.options.image_dtype;
@@ -217,7 +218,9 @@ Status describe_fields(Setup& setup, const Subset& subset) {
     setup.schema[f].shape = {setup.image_size.height, setup.image_size.width};
   }
   if (setup.schema.empty()) {
-    return Status(ErrorCode::kUnsupported, concat("[loader] ", setup.options.data, " has no field to load"));
+    return Status(ErrorCode::kUnsupported,
+                  concat("[loader] ", setup.options.data,
+                         " has no field to load; ingest samples with pictures, labels or fields"));
   }
   return check_uses(setup);
 }

@@ -58,12 +58,15 @@ Status BatchStream::check_state(const SourceState& state) const {
   const int64_t batches = batches_per_epoch();
   if (state.epoch < 0 || state.batch_index < 0 || state.batch_index > batches ||
       state.epoch > std::numeric_limits<int64_t>::max() / (batches + 1) - 1) {
-    return refuse(
-        concat("batch ", state.batch_index, " of epoch ", state.epoch, " of ", batches, " batches each"));
+    return refuse(concat("it is at batch ", state.batch_index, " of epoch ", state.epoch,
+                         ", and this one has ", batches,
+                         " batches per epoch; keep the dataset, the global batch and --limit"));
   }
   if (state.samples_consumed != setup_->sampler.consumed(state.epoch, state.batch_index)) {
-    return refuse(concat(state.samples_consumed, " samples consumed, where this one would have consumed ",
-                         setup_->sampler.consumed(state.epoch, state.batch_index)));
+    return refuse(concat("it has consumed ", state.samples_consumed,
+                         " samples, and this one would have consumed ",
+                         setup_->sampler.consumed(state.epoch, state.batch_index),
+                         "; keep the dataset, the global batch and --limit"));
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// Which records have been checked since the loader was opened: a bit a sample, so that each record's checksum
+// Which records have been checked since the loader was opened: one bit per sample, so that each record's checksum
 // is computed once per run. Any thread, no lock.
 #pragma once
 

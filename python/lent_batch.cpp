@@ -58,7 +58,7 @@ class StreamedArray {
     if (stream && *stream < 1)
       throw nb::buffer_error(concat("stream ", *stream, "; give the stream that reads the batch").c_str());
     if (stream && batch.form().device == nullptr)
-      throw nb::buffer_error("a stream, and the batch is the CPU's");
+      throw nb::buffer_error("a stream was given, and the batch is the CPU's; leave it out");
     if (batch.form().device != nullptr) batch.read_on(static_cast<uintptr_t>(stream.value_or(1)));
     return nb::borrow<nb::any>(array_.attr("__dlpack__")(**rest));
   }

@@ -126,7 +126,7 @@ extern const OpRecord augmix_augmentation = {
     .params = {{.name = "severity",
                 .kind = "int",
                 .default_value = "3",
-                .help = "magnitudes drawn from: the lowest of ten",
+                .help = "how many of ten magnitudes are drawn from, the lowest first",
                 .low = 1,
                 .high = kBins},
                {.name = "width",

@@ -26,7 +26,7 @@ extern const OpRecord box_blur_augmentation = {
     .params = {{.name = "size",
                 .kind = "ints",
                 .default_value = "3..7",
-                .help = "width of the square; of even numbers the next odd one",
+                .help = "width of the square; an even number becomes the next odd one",
                 .low = 1,
                 .high = 99,
                 .unit = "pixels"},

@@ -30,9 +30,10 @@ extern const OpRecord copy_paste_augmentation = {
     .name = "copy_paste",
     .help = "objects of another picture, cut out by its mask, over this one (simple copy-paste)",
     .version = 1,
-    .params = {{"share", "float", "0.5", "of the other picture's objects that is pasted, each drawn", 0, 1},
-               {"seen", "float", "0.1", "of an object's pixels that must stay seen, else it is dropped", 0,
-                1},
+    .params = {{"share", "float", "0.5",
+                "share of the other picture's objects that are pasted; each is drawn", 0, 1},
+               {"seen", "float", "0.1",
+                "share of an object's pixels that must stay visible, else it is dropped", 0, 1},
                probability()},
     .build = build_op<CopyPaste>,
     .traits = {.sees_boxes = true, .joins = true, .pastes = true}};

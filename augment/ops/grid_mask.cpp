@@ -53,7 +53,7 @@ extern const OpRecord grid_mask_augmentation = {
                {.name = "ratio",
                 .kind = "drawn",
                 .default_value = "0.5",
-                .help = "of a unit's side that is masked",
+                .help = "share of a unit's side that is masked",
                 .low = 0.01,
                 .high = 0.99},
                fill_parameter(),

@@ -46,7 +46,7 @@ extern const OpRecord motion_blur_augmentation = {
     .params = {{.name = "size",
                 .kind = "ints",
                 .default_value = "3..7",
-                .help = "length of the line; of even numbers the next odd one",
+                .help = "length of the line; an even number becomes the next odd one",
                 .low = 1,
                 .high = 99,
                 .unit = "pixels"},

@@ -48,7 +48,7 @@ Result<std::shared_ptr<const PrepOp>> build(OpArguments& arguments) {
   for (const std::vector<double>* values : {&mean, &deviation}) {
     if (values->size() > size_t{BatchPrep::kMaxChannels}) {
       return Status(ErrorCode::kMisuse,
-                    concat("mean and std take one value, or one a channel, got ", values->size()));
+                    concat("mean and std take one value, or one per channel, got ", values->size()));
     }
   }
   if (mean.size() > 1 && deviation.size() > 1 && mean.size() != deviation.size()) {
@@ -56,7 +56,7 @@ Result<std::shared_ptr<const PrepOp>> build(OpArguments& arguments) {
                                              "; give as many of each"));
   }
   if (mean.size() == 2 || deviation.size() == 2) {  // no picture has two channels
-    return Status(ErrorCode::kMisuse, "mean and std take one value, or one a channel, got 2");
+    return Status(ErrorCode::kMisuse, "mean and std take one value, or one per channel, got 2");
   }
   for (double value : mean) {
     if (value < 0 || value > 1) {
@@ -79,8 +79,8 @@ extern const OpRecord normalize_augmentation = {
     .name = "normalize",
     .help = "per channel, minus mean over std; without arguments the data set's own",
     .version = 1,
-    .params = {{"mean", "list", "none", "of pixels in 0..1, one a channel"},
-               {"std", "list", "none", "of pixels in 0..1, one a channel"}},
+    .params = {{"mean", "list", "none", "of pixels in 0..1, one per channel"},
+               {"std", "list", "none", "of pixels in 0..1, one per channel"}},
     .build = nullptr,
     .build_prep = build};
 

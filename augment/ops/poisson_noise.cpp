@@ -41,7 +41,7 @@ extern const OpRecord poisson_noise_augmentation = {
     .params = {{.name = "photons",
                 .kind = "drawn",
                 .default_value = "100..1000",
-                .help = "that the brightest value stands for; fewer make more noise",
+                .help = "photons that the brightest value stands for; fewer make more noise",
                 .low = 1,
                 .high = 100000},
                probability()},

@@ -49,7 +49,7 @@ extern const OpRecord randaugment_augmentation = {
          {.name = "bins",
           .kind = "int",
           .default_value = "31",
-          .help = "magnitudes that there are",
+          .help = "how many magnitudes there are",
           .low = 2,
           .high = 1000},
          interpolation_parameter("nearest"),

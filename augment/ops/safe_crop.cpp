@@ -84,7 +84,8 @@ extern const OpRecord safe_crop_augmentation = {
     .name = "safe_crop",
     .help = "a crop with all boxes in it (BBoxSafeRandomCrop)",
     .version = 1,
-    .params = {{"erosion", "float", "0", "of several boxes' common rectangle, that may be cut off", 0, 1},
+    .params = {{"erosion", "float", "0",
+                "share of the width and height of the rectangle around all boxes that may be cut off", 0, 1},
                probability()},
     .build = build_op<SafeCrop>,
     .traits = {.sees_boxes = true}};

@@ -56,7 +56,7 @@ extern const OpRecord trivial_augment_augmentation = {
     .params = {{.name = "bins",
                 .kind = "int",
                 .default_value = "31",
-                .help = "magnitudes that there are",
+                .help = "how many magnitudes there are",
                 .low = 2,
                 .high = 100},
                interpolation_parameter("nearest"),

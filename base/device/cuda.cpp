@@ -132,7 +132,7 @@ class CudaDevice final : public Device {
       cudaMemGetInfo(&free, &total);
       return cuda_status("cudaMalloc", error)
           .with_context(concat("[device] ", human_bytes(bytes), " asked, ", human_bytes(free), " of ",
-                               human_bytes(total), " free: "));
+                               human_bytes(total), " free; use a smaller batch: "));
     }
     return memory;
   }

@@ -18,7 +18,7 @@ CASES = [
 ]
 HOST_DTYPES = {"f16": "f32"}  # what the host takes for a dtype that it has not
 QUICK_CASES = CASES[:2]
-LARGE_PICTURES = ("350..500", 90)  # sizes, and how many of a class, as end_to_end.py draws them
+LARGE_PICTURES = ("350..500", 90)  # sizes, and how many per class, as end_to_end.py draws them
 
 
 def run(context, part):
@@ -56,7 +56,7 @@ def check_case(context, part, data, model, dtype, first_apart, mean_apart):
     if not (host and device):
         return
     compare_with_host(part, name, host, device, first_apart, mean_apart)
-    for title, graph in (("the same run again", "auto"), ("one graph a step", "on"), ("kernel by kernel", "off")):
+    for title, graph in (("the same run again", "auto"), ("one graph per step", "on"), ("kernel by kernel", "off")):
         other = runs.train(graph if graph != "auto" else "again", context.device, graph)
         if other:
             same_bits(context, part, f"{name}, {title}", device, other)

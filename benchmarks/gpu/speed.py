@@ -167,7 +167,7 @@ def show(context, part, cases, peers, results, left_out):
             times = median_ratio(ours, results.get((case, name)))
             row += [cell(results.get((case, name))), f"{times:.2f} x" if times else "-"]
         rows.append(row)
-    part.table("samples a second, median (min-max) over rounds", heads, rows)
+    part.table("samples per second, median (min-max) over rounds", heads, rows)
     for (case, name), runs in results.items():
         label = f"{' '.join(map(str, case))}, {name}"
         seconds = QUICK_SECONDS if context.quick else SECONDS
@@ -191,8 +191,8 @@ def judge(part, label, name, runs, seconds):
     elif name == DLPIPE:
         one = runs[-1]
         reason = one.get("graph_reason")
-        how = "one graph a step" if one.get("graph") else f"no graph: {reason}" if reason else "no device"
-        text = f"{one['step_ms']:.2f} ms a step, {how}, peak {one['peak_memory_bytes'] / 2**30:.2f} GiB"
+        how = "one graph per step" if one.get("graph") else f"no graph: {reason}" if reason else "no device"
+        text = f"{one['step_ms']:.2f} ms per step, {how}, peak {one['peak_memory_bytes'] / 2**30:.2f} GiB"
         # Its rate is the median step's. Were that less than what a step takes, fewer steps would have fitted in.
         is_counted = one["steps"] < FEW_STEPS or one["samples_per_s"] <= COUNTED_APART * counted_rate(one, seconds)
         if not is_counted:

@@ -7,7 +7,7 @@ BATCH, QUICK_BATCH = 16, 2
 QUICK_MODELS = ["lenet", "airbench"]
 # Those that others publish such tables of, before the rest.
 FIRST = ["resnet18", "resnet50", "vgg16", "vgg19", "resnet200"]
-TOO_LARGE = ["gpt2_small"]  # minutes a step, and much memory, on a host
+TOO_LARGE = ["gpt2_small"]  # minutes per step, and much memory, on a host
 
 
 def run(context, part):
@@ -50,7 +50,7 @@ def steps(context, part, models):
             continue
         host_ms, device_ms = (one["step_ms"] for one in found)
         rows.append([name, found[1]["size"], f"{host_ms:.2f}", f"{device_ms:.2f}", f"{host_ms / device_ms:.1f}"])
-    heads = ["model", "size", "host, ms a step", f"{context.device}, ms a step", "times as fast"]
+    heads = ["model", "size", "host, ms per step", f"{context.device}, ms per step", "times as fast"]
     if rows:
         part.table(f"training step, f32, batch {batch}, the host with {context.cores} threads", heads, rows)
         part.check("the models' steps", True, f"{len(rows)} models on both")

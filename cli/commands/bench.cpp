@@ -230,7 +230,7 @@ Flags add_part(Flags& flags, const std::string& name, const std::string& help, O
 }
 
 void add_loader_options(Flags& part, pipeline::LoaderOptions& loader) {
-  part.add_option("DATA", loader.data, "Dataset, or a split (its train)").required();
+  part.add_option("DATA", loader.data, "Dataset, or a folder of splits (its train)").required();
   part.add_option("--augment", loader.augment, "Augmentations, e.g. \"rrc(224) hflip\"");
   part.add_option("--batch", loader.batch, "Images per batch");
   part.add_option("--slots", loader.slots, "Batches in flight");
@@ -293,7 +293,8 @@ std::function<Status()> setup(Flags& flags) {
   add_loader_options(decode_part, options->loader);
 
   Flags storage_part = add_part(flags, "storage", "Finding and touching records", *options);
-  storage_part.add_option("DATA", options->loader.data, "Dataset, or a split (its train)").required();
+  storage_part.add_option("DATA", options->loader.data, "Dataset, or a folder of splits (its train)")
+      .required();
 
   Flags train_part = add_part(flags, "train", "The training step on one cached batch", *options);
   add_train_options(train_part, options->train);

@@ -115,7 +115,8 @@ std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   add_model_flags(flags, options->evaluate.model);
   flags.add_option("DATA", options->evaluate.data, "Dataset, or a folder of splits (its val)").required();
-  flags.add_option("--split", options->evaluate.split, "Of a folder of splits: this one").type_name("NAME");
+  flags.add_option("--split", options->evaluate.split, "Which split of a folder of splits (default val)")
+      .type_name("NAME");
   flags.add_option("--batch", options->evaluate.batch, "Images per batch").range(1, 1'000'000);
   flags.add_option("--threads", options->evaluate.threads, "Threads; 0: what the process may use")
       .range(0, 4096);

@@ -72,7 +72,7 @@ Status run(const Options& options) {
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  flags.add_option("DATA", options->directory, "Dataset, or directory of splits").required();
+  flags.add_option("DATA", options->directory, "Dataset, or a folder of splits").required();
   flags.add_option("OUT", options->files.directory, "Folder to make: OUT/CLASS/FILE, or OUT/SPLIT/CLASS/FILE")
       .required();
   flags.add_option("--limit", options->files.limit, "Only the first N samples; -1: all");

@@ -188,7 +188,7 @@ Status run(const Options& options) {
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  flags.add_option("DATA", options->directory, "Dataset, or directory of splits").required();
+  flags.add_option("DATA", options->directory, "Dataset, or a folder of splits").required();
   flags.add_flag("--json", options->json, "Print one JSON line");
   flags.add_flag("--skipped", options->skipped, "List the files that ingest left out, and why");
   return [options] { return run(*options); };

@@ -78,7 +78,7 @@ Status run(const Options& options) {
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  flags.add_option("DATA", options->data, "Dataset, or directory of splits (train is taken)").required();
+  flags.add_option("DATA", options->data, "Dataset, or a folder of splits (its train)").required();
   flags.add_option("--augment", options->augment, "Chain of augmentations; see dlpipe help ops").required();
   flags.add_option("--diff", options->diff, "A second chain, drawn below the first");
   flags.add_option("--out", options->preview.out, "PNG to write").required();

@@ -96,7 +96,7 @@ Status run(Options options) {
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  flags.add_option("DATA", options->directory, "Dataset, or directory of splits").required();
+  flags.add_option("DATA", options->directory, "Dataset, or a folder of splits").required();
   flags.add_flag("--decode", options->verify.decode, "Decode every image, too");
   flags.add_option("--threads", options->verify.jobs, "Threads; 0: as many as the process may use")
       .range(0, 4096);

@@ -21,7 +21,7 @@ class FunctionNode final : public Node {
     std::vector<Tensor> grads = function_->backward(grad_outputs);
     if (grads.size() > edges.size()) {
       refuse(name(), "backward answered ", grads.size(), " gradients for ", edges.size(),
-             " inputs; answer one an input, undefined where there is none");
+             " inputs; answer one per input, undefined where there is none");
     }
     return grads;
   }

@@ -35,7 +35,7 @@ class LateRanks {
   /// The error of who waited for `peer`.
   Status gone(int peer, double timeout_s) const {
     return {ErrorCode::kIo, concat("rank ", culprit(peer), " has not answered for ", fixed(timeout_s, 1),
-                                   " s (--peer-timeout)")};
+                                   " s (--peer-timeout); see what it printed last, and go on with --resume")};
   }
 
  private:

@@ -1,10 +1,10 @@
 // How an op runs: the only way. In stages, each of which gets what the one before it answered:
 //
-//   dtypes   what the record and autocast say; a low dtype that only the reference could take goes through
-//   f32 view     ops that look at the same memory otherwise run no kernel layouts  image inputs come into the
-//   layout that the kernels like, all others are made plain and contiguous kernels  the backend's, or the
-//   reference's where it has none that takes these inputs history  a node in the graph where a gradient is
-//   wanted
+//   dtypes     what the record and autocast say; a low dtype that only the reference could take goes through f32
+//   view       ops that look at the same memory otherwise run no kernel
+//   layouts    image inputs come into the layout that the kernels like, all others are made plain and contiguous
+//   kernels    the backend's, or the reference's where it has none that takes these inputs
+//   history    a node in the graph where a gradient is wanted
 //
 // Conversions of inputs are no nodes of the graph: its edges go to the tensors as the caller gave them, and
 // backward gives every gradient the form of the tensor it belongs to.

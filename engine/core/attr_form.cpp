@@ -15,7 +15,7 @@ namespace {
 
 [[noreturn]] void refuse_value(const Place& place, std::string_view expected) {
   throw Error(Status(ErrorCode::kCorrupt, concat("[", place.op, "] expected ", expected, " as attribute '",
-                                                 place.name, "'; write the graph again")));
+                                                 place.name, "'; compile the model again")));
 }
 
 template <class T>
@@ -44,7 +44,7 @@ const AttrValue& value_of(std::string_view op, std::span<const NamedAttr> list, 
     if (attr.name == name) return attr.value;
   }
   throw Error(Status(ErrorCode::kCorrupt,
-                     concat("[", op, "] attribute '", name, "' is missing; write the graph again")));
+                     concat("[", op, "] attribute '", name, "' is missing; compile the model again")));
 }
 
 void refuse_unknown(std::string_view op, std::span<const NamedAttr> list,

@@ -139,7 +139,7 @@ struct FlatSteps {
 extern const FlatSteps flat_steps_cuda;
 extern const FlatSteps flat_steps_cuda_simulated;
 
-inline constexpr int64_t kFlatChunk = 4096;  // elements a block; part of the definition of sums
+inline constexpr int64_t kFlatChunk = 4096;  // elements per block; part of the definition of sums
 
 /// How many partial sums sum_squares writes.
 constexpr int64_t norm_parts(int64_t count) {

@@ -56,7 +56,7 @@ struct SavedCall {
   /// The layouts that forward ran in, where a hidden output lies in memory as that did; else the op's choice.
   std::optional<LayoutChoice> layouts = {};
 };
-/// The gradients of those inputs whose bit is in `wanted`, on the CPU. `grad_outputs`: one a visible output.
+/// The gradients of those inputs whose bit is in `wanted`, on the CPU. `grad_outputs`: one per visible output.
 std::vector<Tensor> call_backward(const OpRow& row, SavedCall saved, std::vector<Tensor> grad_outputs,
                                   uint32_t wanted, const Attrs& attrs);
 

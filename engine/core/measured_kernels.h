@@ -1,5 +1,5 @@
 // Which of several kernels is fastest for a shape on this machine: measured by the op that first meets it, on
-// its own tensors, and kept in a file that all processes share. A key has one answer a file, whoever asks and
+// its own tensors, and kept in a file that all processes share. A key has one answer per file, whoever asks and
 // whenever: two runs of one seed take the same kernels, also side by side.
 //
 // kernel_table() asks, where it was told to (KernelTable::measure_with). Internal to engine.

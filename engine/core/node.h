@@ -43,7 +43,7 @@ class Node {
   virtual bool released() const = 0;
 
   const uint64_t sequence;  // order of creation within the thread: backward walks from the latest
-  std::vector<Edge> edges;  // one an input of the op
+  std::vector<Edge> edges;  // one per input of the op
   int outputs = 1;
   /// Specs of the outputs, so that a gradient takes its tensor's layout before it is accumulated.
   std::vector<TensorSpec> output_specs;

@@ -1,5 +1,5 @@
 // One op: its shape rule, what autocast does with it, what it saves, and its sample inputs, in one record;
-// its kernels, one file of the same name a backend. `apply` is the only way an op runs.
+// its kernels, one file of the same name per backend. `apply` is the only way an op runs.
 //
 // Adding one: ops/NAME.cpp defines `extern const OpRecord NAME_op;` and the public function declared in
 // ops/ops.h. An elementwise op has its formula in ops/NAME.h, and `dlpipe_register(op NAME ELEMENTWISE)`

@@ -280,7 +280,7 @@ Tensor Tensor::view_as(const Shape& shape, std::span<const int64_t> strides, int
   if (impl.spec.layout != Layout::kPlain) {
     fail(concat("view of a tensor in layout ", layout_name(impl.spec.layout), "; convert it with plain()"));
   }
-  if (static_cast<int>(strides.size()) != shape.rank()) fail("view_as needs one stride an axis");
+  if (static_cast<int>(strides.size()) != shape.rank()) fail("view_as needs one stride per axis");
   auto view = std::make_shared<TensorImpl>();
   view->storage = impl.storage;
   view->data = impl.data + offset_elements * static_cast<int64_t>(dtype_size(impl.spec.dtype));

@@ -18,8 +18,8 @@ Shape scaled(Shape shape, uint32_t axes, int64_t batch) {
 }
 
 [[noreturn]] void corrupt(const Graph& graph, const auto&... parts) {
-  throw Error(
-      Status(ErrorCode::kCorrupt, concat("[graph] ", graph.name.empty() ? "it" : graph.name, " ", parts...)));
+  throw Error(Status(ErrorCode::kCorrupt, concat("[graph] ", graph.name.empty() ? "it" : graph.name, " ",
+                                                 parts..., "; compile the model again")));
 }
 
 // "node 7 (conv2d)"

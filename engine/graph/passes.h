@@ -24,7 +24,7 @@ struct Pass {
 extern const Pass fold_constants;     // nodes of constants alone are run once
 extern const Pass share_equal_nodes;  // nodes of one op, inputs and attributes are one
 extern const Pass fold_batch_norm;  // a batch norm by running statistics goes into the convolution's weights
-extern const Pass fold_scale_and_shift;  // so do a product with, and a sum of, one constant a channel
+extern const Pass fold_scale_and_shift;  // so do a product with, and a sum of, one constant per channel
 extern const Pass fuse_activation;       // relu and gelu run in the pass of their convolution or linear
 extern const Pass fuse_attention;        // attention that exporters write out becomes that op
 extern const Pass fuse_written_out;      // gelu and silu that exporters write out become those ops

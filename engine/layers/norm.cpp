@@ -48,7 +48,7 @@ Tensor BatchNorm2d::forward_relu(const Tensor& x, const Tensor& residual) {
 }
 
 double BatchNorm2d::flops(const TensorSpec& /*x*/, const TensorSpec& y) const {
-  // By the running statistics: one multiplication and one addition an element.
+  // By the running statistics: one multiplication and one addition per element.
   return 2.0 * static_cast<double>(y.shape.elements());
 }
 
@@ -86,7 +86,7 @@ Tensor LayerNorm::forward_residual(Residual& stream) {
 }
 
 double LayerNorm::flops(const TensorSpec& /*x*/, const TensorSpec& y) const {
-  // Mean, squared distances, scaling by the deviation, weight and bias: about eight an element.
+  // Mean, squared distances, scaling by the deviation, weight and bias: about eight per element.
   return 8.0 * static_cast<double>(y.shape.elements());
 }
 

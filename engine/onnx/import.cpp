@@ -109,7 +109,8 @@ std::vector<graph::CaptureInput> inputs_of(const Model& model) {
     graph::CaptureInput input{info.name, {{}, input_dtype(info)}, 0};
     if (info.dims.size() > static_cast<size_t>(Shape::kMaxRank))
       throw Error(Status(ErrorCode::kUnsupported,
-                         dlpipe::concat("[onnx] input '", info.name, "' has ", info.dims.size(), " axes")));
+                         dlpipe::concat("[onnx] input '", info.name, "' has ", info.dims.size(),
+                                        " axes; dlpipe takes ", Shape::kMaxRank)));
     int64_t elements = 1;
     for (size_t axis = 0; axis < info.dims.size(); ++axis) {
       const bool is_batch = axis == 0 && info.dims[0].size < 0;
@@ -122,8 +123,9 @@ std::vector<graph::CaptureInput> inputs_of(const Model& model) {
                                           "the others fixed")));
       }
       if (size > 0 && elements > kMostElements / size)
-        throw Error(Status(ErrorCode::kCorrupt,
-                           dlpipe::concat("[onnx] input '", info.name, "' has impossible sizes")));
+        throw Error(Status(
+            ErrorCode::kCorrupt,
+            dlpipe::concat("[onnx] input '", info.name, "' has impossible sizes; export the model again")));
       elements *= std::max<int64_t>(size, 1);
       input.sample.shape.push_back(size);
       if (is_batch) input.batch_axes = bit(0);
@@ -186,15 +188,16 @@ std::vector<Tensor> Run::run() {
   for (const NodeEntry& node : model_.nodes) {
     const ImportedOp* const op = node.domain.empty() || node.domain == "ai.onnx" ? find_op(node.op) : nullptr;
     if (op == nullptr)
-      refuse(node, "dlpipe has no such op", node.domain.empty() ? "" : dlpipe::concat(" of ", node.domain));
+      refuse(node, "dlpipe has no such op", node.domain.empty() ? "" : dlpipe::concat(" of ", node.domain),
+             "; dlpipe compile --list-onnx-ops lists those that it has");
     op->call(*this, node);
   }
   std::vector<Tensor> outputs;
   for (const ValueInfo& info : model_.outputs) {
     const auto found = values_.find(info.name);
     if (found == values_.end())
-      throw Error(
-          Status(ErrorCode::kCorrupt, dlpipe::concat("[onnx] no node makes the output '", info.name, "'")));
+      throw Error(Status(ErrorCode::kCorrupt, dlpipe::concat("[onnx] no node makes the output '", info.name,
+                                                             "'; export the model again")));
     const RunValue& value = found->second;
     outputs.push_back(value.ints       ? tensor_of(*value.ints)
                       : value.is_image ? planes_of(value.tensor)
@@ -206,13 +209,15 @@ std::vector<Tensor> Run::run() {
 const RunValue& Run::value(const NodeEntry& node, size_t i) const {
   if (!has(node, i))
     throw Error(
-        Status(ErrorCode::kCorrupt, dlpipe::concat("[onnx] node '", node_name(node), "' (", node.op, ") has ",
-                                                   node.inputs.size(), " inputs; it needs number ", i)));
+        Status(ErrorCode::kCorrupt,
+               dlpipe::concat("[onnx] node '", node_name(node), "' (", node.op, ") has ", node.inputs.size(),
+                              " inputs; it needs number ", i, "; export the model again")));
   const auto found = values_.find(node.inputs[i]);
   if (found == values_.end())
-    throw Error(Status(ErrorCode::kCorrupt,
-                       dlpipe::concat("[onnx] node '", node_name(node), "' (", node.op, ") reads '",
-                                      node.inputs[i], "', which no node before it makes")));
+    throw Error(
+        Status(ErrorCode::kCorrupt,
+               dlpipe::concat("[onnx] node '", node_name(node), "' (", node.op, ") reads '", node.inputs[i],
+                              "', which no node before it makes; export the model again")));
   return found->second;
 }
 
@@ -312,7 +317,8 @@ std::vector<int64_t> Run::ints_or_attribute(const NodeEntry& node, size_t i, std
 }
 
 int Run::axis(const NodeEntry& node, int64_t axis, int rank) const {
-  if (axis < -rank || axis >= rank) refuse(node, "axis ", axis, " is none of a tensor of rank ", rank);
+  if (axis < -rank || axis >= rank)
+    refuse(node, "axis ", axis, " of a tensor with ", rank, " axes; export the model again");
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 std::vector<int> Run::axes(const NodeEntry& node, std::span<const int64_t> axes, int rank) const {
@@ -329,7 +335,8 @@ const RunValue& Run::constant(const NodeEntry& node, const TensorValue& tensor) 
 graph::Graph import_model(const Model& model) {
   Constants constants(model);
   const std::vector<graph::CaptureInput> inputs = inputs_of(model);
-  if (model.outputs.empty()) throw Error(Status(ErrorCode::kCorrupt, "[onnx] the model has no output"));
+  if (model.outputs.empty())
+    throw Error(Status(ErrorCode::kCorrupt, "[onnx] the model has no output; export it again"));
   std::vector<std::pair<std::string, Tensor>> weights = constants.named_tensors();
   graph::Graph graph =
       graph::capture(model.graph_name, inputs, weights,

@@ -43,7 +43,7 @@ Tensor padded_by(const Run& run, const NodeEntry& node, const std::string& mode,
     pieces.push_back(x);
     if (behind > 0) pieces.push_back(slice(x, axis, 0, behind));
   } else {
-    run.refuse(node, "mode ", mode);
+    run.refuse(node, "its mode is '", mode, "'; dlpipe takes constant, edge, reflect and wrap");
   }
   return engine::concat(pieces, axis);
 }
@@ -99,14 +99,14 @@ void tile(Run& run, const NodeEntry& node) {
 int64_t block_size(const Run& run, const NodeEntry& node) {
   const int64_t block = run.attribute(node, "blocksize", int64_t{0});
   constexpr int64_t kMost = 1 << 10;
-  if (block < 1 || block > kMost) run.refuse(node, "blocksize ", block);
+  if (block < 1 || block > kMost) run.refuse(node, "its blocksize is ", block, "; expected 1 to ", kMost);
   return block;
 }
 
 // A block's channels are (row, column, channel), or (channel, row, column) in mode CRD.
 bool is_channel_first(const Run& run, const NodeEntry& node) {
   const std::string mode = run.attribute(node, "mode", "DCR");
-  if (mode != "DCR" && mode != "CRD") run.refuse(node, "mode ", mode);
+  if (mode != "DCR" && mode != "CRD") run.refuse(node, "its mode is '", mode, "'; expected DCR or CRD");
   return mode == "CRD";
 }
 
@@ -114,7 +114,8 @@ void depth_to_space(Run& run, const NodeEntry& node) {
   const int64_t block = block_size(run, node);
   const Tensor x = run.image(node, 0);
   const int64_t n = x.size(0), h = x.size(1), w = x.size(2), channels = x.size(3) / (block * block);
-  if (channels * block * block != x.size(3)) run.refuse(node, "its channels are no blocks of ", block);
+  if (channels * block * block != x.size(3))
+    run.refuse(node, "expected channels that ", block, " x ", block, " divides, got ", x.size(3));
   const Tensor blocks = is_channel_first(run, node)
                             ? transpose(reshape(x, {n, h, w, channels, block, block}), {0, 1, 4, 2, 5, 3})
                             : transpose(reshape(x, {n, h, w, block, block, channels}), {0, 1, 3, 2, 4, 5});
@@ -126,7 +127,7 @@ void space_to_depth(Run& run, const NodeEntry& node) {
   const Tensor x = run.image(node, 0);
   const int64_t n = x.size(0), h = x.size(1) / block, w = x.size(2) / block, channels = x.size(3);
   if (h * block != x.size(1) || w * block != x.size(2))
-    run.refuse(node, "its images are no blocks of ", block);
+    run.refuse(node, "expected a height and width that ", block, " divides, got ", x.size(1), "x", x.size(2));
   const Tensor blocks =
       transpose(reshape(x, {n, h, block, w, block, channels}),
                 is_channel_first(run, node) ? std::vector{0, 1, 3, 5, 2, 4} : std::vector{0, 1, 3, 2, 4, 5});

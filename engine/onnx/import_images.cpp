@@ -64,7 +64,8 @@ std::array<std::array<int, 2>, 2> window_pads(const Run& run, const NodeEntry& n
                              behind = two(run, node, {pads[2], pads[3]}, "pads");
     return {{{before[0], behind[0]}, {before[1], behind[1]}}};
   }
-  if (automatic != "SAME_UPPER" && automatic != "SAME_LOWER") run.refuse(node, "auto_pad ", automatic);
+  if (automatic != "SAME_UPPER" && automatic != "SAME_LOWER")
+    run.refuse(node, "its auto_pad is '", automatic, "'; expected NOTSET, VALID, SAME_UPPER or SAME_LOWER");
   // Outputs are inputs over stride, rounded up; an odd pad goes behind (upper) or before (lower).
   std::array<std::array<int, 2>, 2> pads{};
   for (size_t i = 0; i < 2; ++i) {
@@ -97,7 +98,8 @@ void conv(Run& run, const NodeEntry& node) {
   attrs.stride = two_of(run, node, frame, "strides", 1);
   attrs.dilation = two_of(run, node, frame, "dilations", 1);
   const int64_t groups = run.attribute(node, "group", int64_t{1});
-  if (groups < 1 || groups > std::numeric_limits<int>::max()) run.refuse(node, "group ", groups);
+  if (groups < 1 || groups > std::numeric_limits<int>::max())
+    run.refuse(node, "its group is ", groups, "; expected 1 or more");
   attrs.groups = static_cast<int>(groups);
   const std::array<int, 2> kernel = two(run, node, {weight.size(2), weight.size(3)}, "kernel sizes");
   const auto pads = window_pads(run, node, frame, {kernel, attrs.stride, attrs.dilation});

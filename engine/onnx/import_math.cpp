@@ -46,7 +46,7 @@ void gelu_op(Run& run, const NodeEntry& node) {
   const std::string kind = run.attribute(node, "approximate", "none");
   const Tensor x = float_input(run, node);
   if (kind == "none") return run.set_like_input(node, gelu(x));
-  if (kind != "tanh") run.refuse(node, "approximate ", kind);
+  if (kind != "tanh") run.refuse(node, "its approximate is '", kind, "'; expected none or tanh");
   // Hendrycks and Gimpel, 2016: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
   const Tensor inner = x * scale(x * x, 0.044715, 1.0);
   const Tensor curve = tanh(scale(inner, std::sqrt(2.0 / std::numbers::pi)));

@@ -225,7 +225,8 @@ Shape without_axes(const Run& run, const NodeEntry& node, const Shape& from,
   Shape to;
   for (int i = 0; i < from.rank(); ++i) {
     const bool leaves = axes.empty() ? from[i] == 1 : goes[static_cast<size_t>(i)];
-    if (leaves && from[i] != 1) run.refuse(node, "axis ", i, " of ", from.to_string(), " is no single one");
+    if (leaves && from[i] != 1)
+      run.refuse(node, "axis ", i, " of ", from.to_string(), " can't be squeezed: its size isn't 1");
     if (!leaves) to.push_back(from[i]);
   }
   return to;
@@ -264,7 +265,8 @@ void gather(Run& run, const NodeEntry& node) {
   std::vector<int64_t> places;
   for (const int64_t one : which.values) {
     if (one < -from[axis] || one >= from[axis])
-      run.refuse(node, "index ", one, " is none of axis ", axis, " of ", from.to_string());
+      run.refuse(node, "index ", one, " is outside axis ", axis, " of ", from.to_string(),
+                 "; export the model again");
     places.push_back(one < 0 ? one + from[axis] : one);
   }
   if (run.is_known(node, 0)) {

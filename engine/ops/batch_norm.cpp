@@ -38,7 +38,7 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
            ", got ", dtype_name(inputs[5].dtype), " ", inputs[5].shape.to_string());
   }
   if (attrs.training && x.shape.elements() == channels) {
-    refuse("batch_norm", "expected more than one value a channel in training, got ", x.shape.to_string(),
+    refuse("batch_norm", "expected more than one value per channel in training, got ", x.shape.to_string(),
            "; take a larger batch or eval mode");
   }
   return {{x.shape, x.dtype, Layout::kPlain}, {{channels}, parameters}, {{channels}, parameters}};

@@ -51,7 +51,7 @@ int checked_axis(std::string_view op, int axis, int rank) {
 
 void expect_axis(std::string_view op, int axis, int rank) {
   if (axis >= 0 && axis < rank) return;
-  reject(op, concat("axis ", axis, " is none of a tensor of rank ", rank, "; it has 0 to ", rank - 1));
+  reject(op, concat("axis ", axis, " of a tensor with ", rank, " axes; give one from 0 to ", rank - 1));
 }
 
 }  // namespace dlpipe::engine

@@ -23,7 +23,7 @@ class FlatGroups {
     float decay_scale = 1.0f;
     bool whole = false;  // a flat group of its own, for a rule that looks at all of it
   };
-  /// The parameters' memory moves into the flat groups. Each gets `states` (at most two) f32 an element, zeros;
+  /// The parameters' memory moves into the flat groups. Each gets `states` (at most two) f32 per element, zeros;
   /// with `segments`, flat groups know where their tensors begin.
   FlatGroups(Device& device, std::vector<Member> members, int states, bool segments);
 
@@ -95,7 +95,7 @@ class FlatGroups {
   Device& device_;
   const cuda::FlatSteps& code_;
   std::vector<Member> members_;
-  std::vector<Place> places_;  // one a member
+  std::vector<Place> places_;  // one per member
   std::vector<Group> groups_;
   Tensor scalars_;  // u8, holds Scalars
   Tensor parts_;    // f64, the partial sums of the gradients' norm

@@ -29,7 +29,7 @@ struct Dataset::Impl {
   DatasetInfo info;
   std::optional<RecordLayout> layout;
   std::unique_ptr<const LateChecksums> late;    // null where checksums aren't late
-  std::vector<const std::byte*> header_chunks;  // one a value, kRowsPerChunk rows each
+  std::vector<const std::byte*> header_chunks;  // one per value, kRowsPerChunk rows each
 
   Status open_tables();
   Status load_info(const LmdbFile::Tree& meta);

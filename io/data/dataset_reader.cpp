@@ -1,6 +1,7 @@
 // Records of a dataset: where they lie in a value, and what they are unpacked to.
 #include <algorithm>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/dataset_impl.h"
@@ -54,6 +55,8 @@ class LmdbReader final : public Dataset::Reader {
       return status_from_current_exception("dataset");
     }
     const Status status = zstd_.decompress(bytes, scratch_);
+    if (status.code() == ErrorCode::kCorrupt)
+      return dataset_.damaged(concat("sample ", sample, ": ", without_area(status.message())));
     if (!status.ok()) return status.with_context(where(sample));
     return std::span<const std::byte>(scratch_);
   }

@@ -41,7 +41,10 @@ Status read_at(int fd, std::span<std::byte> bytes, off_t at, const std::string& 
     const ssize_t count = ::pread(fd, bytes.data(), bytes.size(), at);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return status_from_errno("dataset", concat("cannot read ", path), errno);
-    if (count == 0) return Status(ErrorCode::kCorrupt, concat("[dataset] ", path, " became shorter"));
+    if (count == 0)
+      return Status(
+          ErrorCode::kCorrupt,
+          concat("[dataset] ", path, " became shorter; remove it, and pictures count as never read"));
     bytes = bytes.subspan(static_cast<size_t>(count));
     at += count;
   }

@@ -26,7 +26,9 @@ std::vector<std::byte> encode_link(const Link& link) {
 }
 
 Result<Link> parse_link(std::span<const std::byte> bytes) {
-  const auto malformed = [] { return Status(ErrorCode::kCorrupt, "[dataset] a link is malformed"); };
+  const auto malformed = [] {
+    return Status(ErrorCode::kCorrupt, "[dataset] a link is malformed; ingest anew");
+  };
   if (bytes.size() <= kLinkHead) return malformed();
   const uint8_t flags = load_u8(bytes, 16);
   const size_t head = kLinkHead + ((flags & kHasTime) != 0 ? kTimeBytes : 0);

@@ -88,7 +88,7 @@ Result<std::span<const std::byte>> LinkedRecords::record(std::span<const std::by
   DLPIPE_ASSIGN_OR_RETURN(const Link link, link_of(stored));
   // A record is its picture and more: what claims to be larger is no link of this record.
   if (link.size_bytes > header.size_bytes)
-    return Status(ErrorCode::kCorrupt, "[dataset] a link is of more bytes than its record");
+    return Status(ErrorCode::kCorrupt, "[dataset] a link is of more bytes than its record; ingest anew");
   try {
     DLPIPE_RETURN_IF_ERROR(read(link));
     std::vector<std::span<const std::byte>> values(layout_.field_count());

@@ -10,14 +10,11 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/record.h"
 #include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/io/data/sources/source_file.h"
 
 namespace dlpipe::data {
 
 namespace {
-
-Status changed(const std::string& path, std::string_view how) {
-  return Status(ErrorCode::kChanged, concat("[ingest] ", printable(path), " ", how, " since it was listed"));
-}
 
 /// Reads on until `bytes` has `size` of the picture's.
 Status read_on(const RegularFile& file, const Link& link, size_t size, std::vector<std::byte>& bytes) {
@@ -28,7 +25,7 @@ Status read_on(const RegularFile& file, const Link& link, size_t size, std::vect
         ::pread(file.fd(), bytes.data() + done, size - done, static_cast<off_t>(link.offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return status_from_errno("ingest", concat("cannot read ", link.file), errno);
-    if (count == 0) return changed(link.file, "became shorter");
+    if (count == 0) return changed_since_listed(link.file, "became shorter");
     done += static_cast<size_t>(count);
   }
   return {};
@@ -38,12 +35,12 @@ Status read_on(const RegularFile& file, const Link& link, size_t size, std::vect
 
 Result<PictureHead> read_head(const Link& link, int64_t modified_ns) {
   const auto file = RegularFile::open("ingest", link.file);
-  if (file.status().code() == ErrorCode::kNotFound) return changed(link.file, "was removed");
+  if (file.status().code() == ErrorCode::kNotFound) return changed_since_listed(link.file, "was removed");
   if (!file.ok()) return file.status();
   const uint64_t end = link.offset + link.size_bytes;
   const FileStamp& stamp = file->stamp();
   if (stamp.modified_ns != modified_ns || (link.is_whole ? stamp.size_bytes != end : stamp.size_bytes < end))
-    return changed(link.file, "changed");
+    return changed_since_listed(link.file, "changed");
   if (link.size_bytes > kMostPictureBytes)
     return Status(ErrorCode::kUnsupported,
                   concat("[ingest] ", printable(link.file), " has ", human_bytes(link.size_bytes),
@@ -54,7 +51,7 @@ Result<PictureHead> read_head(const Link& link, int64_t modified_ns) {
     DLPIPE_RETURN_IF_ERROR(read_on(*file, link, std::min(size, link.size_bytes), head.bytes));
     auto info = probe_begin(head.bytes, link.size_bytes);
     if (!info.ok() && head.bytes.size() < link.size_bytes) continue;
-    if (!file->is_unchanged()) return changed(link.file, "changed");
+    if (!file->is_unchanged()) return changed_since_listed(link.file, "changed");
     DLPIPE_ASSIGN_OR_RETURN(head.info, std::move(info));
     break;
   }

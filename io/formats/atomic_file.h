@@ -3,7 +3,7 @@
 // place that does so.
 //
 // An AtomicFile owns its descriptor and belongs to one thread; without commit() the aside file is removed and
-// PATH stays as it was. Cost: two fsyncs a file.
+// PATH stays as it was. Cost: two fsyncs per file.
 #pragma once
 
 #include <cstddef>

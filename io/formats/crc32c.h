@@ -1,5 +1,5 @@
 // CRC-32C (Castagnoli; RFC 3720, appendix B.4): the checksum of tfevents and TFRecord files. Pure function,
-// one table look-up a byte.
+// one table look-up per byte.
 #pragma once
 
 #include <cstddef>

@@ -51,7 +51,7 @@ std::string describe_foreign_weights(const std::string& path, std::string_view b
       return concat("a TorchScript archive, not safetensors", conversion(path, kLoadScript));
     if (holds("data.pkl"))
       return concat("PyTorch's pickled weights, not safetensors", conversion(path, kLoad));
-    return "a zip archive without PyTorch's data.pkl, not safetensors";
+    return "a zip archive without PyTorch's data.pkl, not safetensors; give the weights' own file";
   }
   // A pickle begins with its protocol. The length of a safetensors header can look the same, and a '{'
   // follows.
@@ -65,8 +65,10 @@ std::string describe_foreign_weights(const std::string& path, std::string_view b
   }
   if (begin.starts_with("version https://git-lfs"))
     return "a pointer of Git LFS, not the file itself; fetch it with: git lfs pull";
-  if (begin.starts_with("\x89HDF\r\n"sv)) return "an HDF5 file, as Keras writes, not safetensors";
-  if (begin.starts_with("GGUF")) return "a GGUF file, not safetensors";
+  if (begin.starts_with("\x89HDF\r\n"sv))
+    return "an HDF5 file, as Keras writes, not safetensors; export the model to ONNX, and give that to "
+           "dlpipe compile --onnx";
+  if (begin.starts_with("GGUF")) return "a GGUF file, not safetensors; get the weights as safetensors";
   return {};
 }
 

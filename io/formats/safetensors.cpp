@@ -136,7 +136,7 @@ static Status read_at(int fd, const std::string& path, uint64_t offset, std::spa
     const ssize_t got = ::pread(fd, to.data(), to.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return status_from_errno("safetensors", concat("cannot read ", path), errno);
-    if (got == 0) return corrupt(concat(path, " ends early; it may have been truncated while it was read"));
+    if (got == 0) return corrupt(concat(path, " became shorter while it was read; get it anew"));
     to = to.subspan(static_cast<size_t>(got));
     offset += static_cast<uint64_t>(got);
   }
@@ -152,7 +152,7 @@ static Status or_foreign(int fd, const std::string& path, uint64_t file_bytes, c
   DLPIPE_RETURN_IF_ERROR(read_at(fd, path, 0, std::as_writable_bytes(std::span(begin))));
   DLPIPE_RETURN_IF_ERROR(read_at(fd, path, file_bytes - count, std::as_writable_bytes(std::span(end))));
   const std::string foreign = describe_foreign_weights(path, begin, end);
-  return foreign.empty() ? problem
+  return foreign.empty() ? Status(problem.code(), concat(problem.message(), "; get it anew"))
                          : Status(ErrorCode::kUnsupported, concat("[safetensors] ", path, " is ", foreign));
 }
 

@@ -7,7 +7,7 @@
 // storage. Messages are Portions: handles. The bodies are noexcept, so that no exception cancels the graph.
 //
 // A gate is what the consumer waits for: wait(sequence) joins the pool and works until open(sequence) was
-// called. ([M] with one thread a condition variable would hang, with two it costs up to a third.) A gate
+// called. (A condition variable would hang with one thread, and with two it costs up to a third.) A gate
 // serves every gates-th sequence and is closed again as soon as the consumer has passed, so that the next
 // batch can be waited for before a slot was free to begin it.
 #pragma once

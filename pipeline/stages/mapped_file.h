@@ -1,7 +1,7 @@
 // A dataset's file in memory, and the one safe way to touch it first: asking the kernel for pages and getting
 // an error as a value. Reading a mapped page that the disk can't give is SIGBUS instead.
 //
-// Thread-safe. Cost: one system call a range, and the reading where pages aren't in memory yet.
+// Thread-safe. Cost: one system call per range, and the reading where pages aren't in memory yet.
 #pragma once
 
 #include <cstddef>

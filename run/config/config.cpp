@@ -22,22 +22,23 @@ const std::vector<ConfigOption>& table() {
   using C = TrainConfig;
   static const std::vector<ConfigOption> kOptions = {
       {"data", "data",
-       "Dataset to train on (made by `dlpipe ingest`); DST/train, or DST where DST is a split; or pictures, "
+       "Dataset to train on (made by `dlpipe ingest`), or a folder of splits (its train); or pictures, "
        "as a "
        "folder by class or tar archives, which are linked first",
        &C::data},
-      {"val", "data", "Dataset to validate on; default: DATA/val when DATA is a split", &C::val},
+      {"val", "data", "Dataset to validate on; default: the val of a folder of splits", &C::val},
       {"augment", "data", "Augmentations of training images, e.g. \"rrc(224) hflip\" (--help ops lists them)",
        &C::augment},
       {"val-augment", "data",
        "The same for validation; default: resize and center_crop to the model's input size", &C::val_augment},
       {"mixup", "data",
-       "Mixup: average each training image with another of its batch, lambda drawn for each from Beta(ALPHA, "
-       "ALPHA), and their losses alike; 0: off",
+       "Mixup: average each training image with another of its batch, and their losses in the same shares; "
+       "each lambda is drawn from Beta(X, X); 0: off",
        &C::mixup, false, 0, 1e6},
       {"cutmix", "data",
-       "CutMix: put a box of the other image, 1 - lambda of the area, into each; with --mixup, half of the "
-       "batches take each; 0: off",
+       "CutMix: replace a box of each training image, 1 - lambda of its area, by that of another of its "
+       "batch; "
+       "with --mixup, half of the batches take the one and half the other; 0: off",
        &C::cutmix, false, 0, 1e6},
       {"batch", "data", "Samples per batch", &C::batch, false, 1, 1e7},
       {"limit", "data", "Train on N samples, a subset drawn by --seed from the whole dataset; -1: all",
@@ -84,9 +85,9 @@ const std::vector<ConfigOption>& table() {
        false, 1, 1e6},
       {"grains", "optimisation",
        "Equal parts of each batch whose gradients are computed one by one and summed in a fixed order, a "
-       "power "
-       "of two. As many processes compute the same run, and so does any smaller power of two; 0: 1 in one "
-       "process, 8 in several",
+       "power of two. Any power of two of processes up to it computes the same run; 0: 1 in one process, 8 "
+       "in "
+       "several",
        &C::grains, false, 0, 1 << 20},
       {"sync-bn", "optimisation",
        "Batch norm takes its statistics over all grains of all processes, not over each grain", &C::sync_bn},
@@ -175,9 +176,9 @@ const std::vector<ConfigOption>& table() {
        "best that "
        "this one has",
        &C::isa, false, 0, 0, names_of(kIsaNames)},
-      {"memory", "run", "Refuse a run whose batches, tensors and scratch would take more, as 8GiB",
+      {"memory", "run", "Refuse a run whose batches, tensors and scratch would take more than this, as 8GiB",
        &C::memory, kFree},
-      {"seed", "run", "Of the weights, the order and every random draw", &C::seed, false, 0, 9.2e18},
+      {"seed", "run", "Seed of the weights, the order and every random draw", &C::seed, false, 0, 9.2e18},
       {"bucket-mb", "run",
        "With several processes: gradients travel in parts of so many MB while backward goes on",
        &C::bucket_mb, kFree, 0.001, 1e6},

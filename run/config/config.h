@@ -23,7 +23,7 @@ namespace dlpipe::run {
 struct TrainConfig {
   // Data.
   std::string data;
-  std::string val;  // empty: DATA/val when DATA is a split, else no validation
+  std::string val;  // empty: the val of a folder of splits, else no validation
   std::string augment;
   std::string val_augment;  // empty: resize and center_crop to the model's input size
   double mixup = 0;

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "dlpipe/augment/resize.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "dlpipe/io/data/codec/raw.h"
@@ -17,6 +18,11 @@ namespace dlpipe::ingest {
 bool is_bad_file(const Status& status) {
   return status.code() == ErrorCode::kCorrupt || status.code() == ErrorCode::kUnsupported ||
          status.code() == ErrorCode::kPermission;
+}
+
+Status bad_file_error(std::string_view area, std::string_view item, const Status& reason) {
+  return Status(reason.code(), concat("[", area, "] ", item, ": ", without_area(reason.message()),
+                                      "; mend it, or leave it out with --on-error skip"));
 }
 
 static data::DecodeLimits limits_of(const IngestOptions& options) {

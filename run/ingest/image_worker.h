@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "dlpipe/base/counter.h"
@@ -97,5 +98,7 @@ class ImageWorker {
 
 /// True for errors that are one file's fault and fall under --on-error.
 bool is_bad_file(const Status& status);
+/// What --on-error stop ends with at `item`, which is bad for that reason.
+Status bad_file_error(std::string_view area, std::string_view item, const Status& reason);
 
 }  // namespace dlpipe::ingest

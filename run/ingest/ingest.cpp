@@ -16,6 +16,7 @@
 #include "dlpipe/run/ingest/files.h"
 #include "dlpipe/run/ingest/freeze.h"
 #include "dlpipe/run/ingest/frozen_list.h"
+#include "dlpipe/run/ingest/image_worker.h"
 #include "dlpipe/run/ingest/options.h"
 #include "dlpipe/run/ingest/part.h"
 #include "dlpipe/run/ingest/publish.h"
@@ -113,8 +114,7 @@ Status check_readable(const IngestOptions& options, const data::SourceListing& l
   if (options.on_error != OnError::kStop) return {};
   for (const data::SourceEntry& entry : listing.entries) {
     if (!entry.problem.empty())
-      return Status(ErrorCode::kUnsupported,
-                    concat("[ingest] ", printable(entry.path), ": ", entry.problem, "; or --on-error skip"));
+      return bad_file_error("ingest", printable(entry.path), Status(ErrorCode::kUnsupported, entry.problem));
   }
   return {};
 }

@@ -7,7 +7,7 @@
 //
 // Threads: one call is one ingest; it starts `jobs` workers and calls `progress` on the calling thread. A
 // second ingest into the same DST is refused. Memory: `window_bytes` of files ahead of the writer, one
-// transaction, and one decoded picture a worker.
+// transaction, and one decoded picture per worker.
 #pragma once
 
 #include <array>

@@ -125,7 +125,7 @@ Result<std::vector<PartDirectory>> open_parts(const std::vector<std::string>& di
   }
   if (!missing.empty())
     return misuse("join", missing.size() == 1 ? "a part is" : concat(missing.size(), " parts are"),
-                  " missing: ", quoted_names(missing));
+                  " missing: ", quoted_names(missing), "; give all of one ingest");
   return parts;
 }
 
@@ -314,8 +314,8 @@ Status join_split(JoinRun& run, size_t number, const Paths& paths) {
     if (begin < range.end) DLPIPE_RETURN_IF_ERROR(append_part(run, reader, begin, *writer));
   }
   if (writer->finished()) return sync_directory(directory);
-  return {ErrorCode::kCorrupt,
-          concat("[join] the parts of ", run.parts.front().name(), " don't reach the end of their list")};
+  return {ErrorCode::kCorrupt, concat("[join] the parts of ", run.parts.front().name(),
+                                      " don't reach the end of their list; ingest them again")};
 }
 
 /// What DST.partial was begun with; made where there is none.

@@ -27,7 +27,8 @@ Result<int64_t> SampleWriter::Impl::number_of(const NewSample::Label& label) {
       return misuse("writer", "sample ", next, " has the label '", printable(*name), "', which is no class",
                     printable(suggestion(*name, classes)));
     if (static_cast<int64_t>(classes.size()) == kMostClasses)
-      return misuse("writer", "sample ", next, ": more than ", kMostClasses, " classes");
+      return misuse("writer", "sample ", next, ": more than ", kMostClasses,
+                    " classes; give labels as numbers, or fewer names");
     state.labels = Labels::kNames;
     classes.push_back(*name);
     return static_cast<int64_t>(classes.size()) - 1;

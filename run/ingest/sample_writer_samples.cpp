@@ -184,8 +184,8 @@ Status SampleWriter::Impl::take(const Item& item, const OrderedWorkers::Outcome&
   if (!is_bad_file(outcome.status())) return outcome.status();
   const std::string name = name_of(item);
   if (options.ingest.on_error == OnError::kStop)
-    return outcome.status().with_context(
-        concat("[writer] sample ", item.number, " (", printable(name), "): "));
+    return bad_file_error("writer", concat("sample ", item.number, " (", printable(name), ")"),
+                          outcome.status());
   return split.writer->skip(item.number, name, outcome.status().message());
 }
 

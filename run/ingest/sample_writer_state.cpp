@@ -31,7 +31,8 @@ Result<SampleWriterState> load_state(const std::string& file) {
   state.schema = std::move(info.schema);
   DLPIPE_ASSIGN_OR_RETURN(const int64_t labels, formats::require_int(json, "labels", file));
   if (labels < 0 || labels > static_cast<int64_t>(Labels::kNumbers))
-    return Status(ErrorCode::kCorrupt, concat("[writer] ", file, " is malformed; remove its directory"));
+    return Status(ErrorCode::kCorrupt,
+                  concat("[writer] ", file, " is malformed; remove its directory and begin again"));
   state.labels = static_cast<Labels>(labels);
   for (const Json& split : json["splits"].items()) state.splits.push_back(split.as_string());
   DLPIPE_ASSIGN_OR_RETURN(state.total, formats::require_int(json, "total", file));

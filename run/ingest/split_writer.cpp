@@ -100,7 +100,7 @@ Status SplitWriter::take(uint64_t item, OrderedWorkers::Outcome outcome) {
   } else if (!is_bad_file(outcome.status())) {
     return outcome.status();
   } else if (run_.options.on_error == OnError::kStop) {
-    return outcome.status().with_context(concat("[ingest] ", printable(entry.path), ": "));
+    return bad_file_error("ingest", printable(entry.path), outcome.status());
   } else {
     DLPIPE_RETURN_IF_ERROR(writer_->skip(item, entry.path, outcome.status().message()));
     ++run_.progress.skipped;
@@ -133,7 +133,8 @@ Status SplitWriter::open_writer() {
         concat("[ingest] ", directory_, " can't be continued; remove it to begin again: "));
   DLPIPE_ASSIGN_OR_RETURN(writer_, std::move(writer));
   if (writer_->finished() || writer_->position() <= range_.end) return {};
-  return Status(ErrorCode::kCorrupt, concat("[ingest] ", directory_, " holds more than its list; remove it"));
+  return Status(ErrorCode::kCorrupt,
+                concat("[ingest] ", directory_, " holds more than its list; remove it and ingest again"));
 }
 
 /// Where transactions end: where those of all entries do, and at the range's end.

@@ -6,7 +6,7 @@
 // may be lighter or darker than its ground, so no weighted sum of pixels tells the classes apart, while a
 // small convolutional net does. A picture is a pure function of (seed, class, number, size).
 //
-// Threads: one call starts `jobs` threads and joins them. Memory: one picture a thread.
+// Threads: one call starts `jobs` threads and joins them. Memory: one picture per thread.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which dataset a path means: DST/train, or DST where DST is a split. Reads directories; keeps nothing open.
+// Which dataset a path means: the dataset itself, or of a folder of splits DST the split DST/train. Reads directories; keeps nothing open.
 #pragma once
 
 #include <string>

@@ -8,10 +8,10 @@
 //     state.json                   CheckpointState, the size and checksum of each file beside it, and its own
 //   checkpoints/last, best         symbolic links, for people: which one is best stands in state.json
 //   checkpoints/step-N.partial     being written, or left by a killed writer
-//   checkpoints/step-N.replaced    the same step's former checkpoint, where the file system can't exchange
-//   two checkpoints/step-N.damaged     what a resumed run couldn't read and went on without
+//   checkpoints/step-N.replaced    the same step's former checkpoint, where the file system can't exchange two folders
+//   checkpoints/step-N.damaged     what a resumed run couldn't read and went on without
 //
-// One writer a run directory (the run's lock sees to it); readers may come at any time.
+// One writer per run directory (the run's lock sees to it); readers may come at any time.
 #pragma once
 
 #include <cstdint>

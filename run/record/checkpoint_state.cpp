@@ -28,8 +28,8 @@ Result<uint64_t> hex_value(std::string_view text, std::string_view key, std::str
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
   if (error != std::errc() || end != text.data() + text.size()) {
-    return Status(ErrorCode::kCorrupt,
-                  concat("[checkpoint] '", key, "' in ", file, " is not a hexadecimal number"));
+    return Status(ErrorCode::kCorrupt, concat("[checkpoint] '", key, "' in ", file,
+                                              " is not a hexadecimal number; take another checkpoint"));
   }
   return value;
 }
@@ -204,8 +204,9 @@ Status check_checksum(const Json& json, const std::string& file, std::string_vie
 Result<CheckpointState> checkpoint_state_from_json(const Json& json, const std::string& file) {
   DLPIPE_ASSIGN_OR_RETURN(const int64_t version, formats::require_int(json, "version", file));
   if (version < 1 || version > kVersion) {
-    return Status(ErrorCode::kUnsupported, concat("[checkpoint] ", file, " has version ", version,
-                                                  "; this dlpipe reads 1 to ", kVersion));
+    return Status(ErrorCode::kUnsupported,
+                  concat("[checkpoint] ", file, " has version ", version, "; this dlpipe reads 1 to ",
+                         kVersion, ": use the one that wrote it, or a later one"));
   }
   CheckpointState state;
   DLPIPE_ASSIGN_OR_RETURN(state.model, model_from(json["model"], file));

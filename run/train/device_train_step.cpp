@@ -62,7 +62,8 @@ void DeviceTrainStep::take(BatchInput input, int64_t micro, StepOutcome& outcome
     if (micro + 1 == options_.accumulate) update();
   });
   if (options_.graph == GraphUse::kOn && !graph_->reason().empty())
-    throw Error(Status(ErrorCode::kUnsupported, concat("[train] --graph on: ", graph_->reason())));
+    throw Error(Status(ErrorCode::kUnsupported,
+                       concat("[train] --graph on: ", graph_->reason(), "; --graph auto goes without")));
   last_input_ = std::move(input);
 }
 

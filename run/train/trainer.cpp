@@ -146,7 +146,8 @@ std::vector<int64_t> Trainer::optimizer_bytes() const {
 }
 
 std::string Trainer::nonfinite_advice() const {
-  std::string advice = "; try a lower --lr, --clip 1, or --on-nonfinite skip";
+  std::string advice = settings_.step.skip_nonfinite ? "; try a lower --lr or --clip 1"
+                                                     : "; try a lower --lr, --clip 1, or --on-nonfinite skip";
   if (step_->scaler() != nullptr) advice = "; f16 ends at 65504: try --dtype bf16" + advice;
   if (parts_.directory == nullptr) return advice;
   const std::vector<std::string> saved = list_checkpoints(parts_.directory->checkpoints());

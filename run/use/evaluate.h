@@ -1,7 +1,7 @@
 // Judging a model on one pass over a source: mean loss and metrics over the rows that count.
 //
 // A row counts when its weight isn't 0: padding of the last batch and records that could not be read are left
-// out and the latter are told. Runs on the calling thread, without a graph, with the model in eval mode
+// out, and the records are reported. Runs on the calling thread, without a graph, with the model in eval mode
 // (restored after).
 #pragma once
 

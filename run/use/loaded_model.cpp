@@ -108,7 +108,7 @@ class BareModel {
     if (static_cast<int64_t>(state_.classes.size()) == state_.arguments.classes) return;
     refuse("classes", source_.path, " tells ", human_count(state_.arguments.classes), " classes apart (",
            classifier, "), and ", from, " has ", human_count(static_cast<int64_t>(state_.classes.size())),
-           ": ", quoted_names(state_.classes));
+           ": ", quoted_names(state_.classes), "; give the classes that it was trained on with --classes");
   }
 
   const ModelOptions& options_;

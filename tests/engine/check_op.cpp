@@ -73,7 +73,7 @@ struct Values {
 
 struct Answer {
   std::vector<Tensor> outputs;
-  std::vector<Tensor> grads;  // one an input, undefined where there is none
+  std::vector<Tensor> grads;  // one per input, undefined where there is none
 };
 
 // Runs one sample. Nothing is shared with the caller's tensors: ops may change state in place.

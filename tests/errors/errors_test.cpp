@@ -62,6 +62,10 @@ SampleData ErrorsTest::data_;
 TEST_F(ErrorsTest, OfTrainsOptions) {
   const std::string out = *folder_ / "run";
   const std::string alone = *folder_ / "alone";  // without a val beside it
+  const std::string keras = *folder_ / "weights.h5";
+  const std::string torn = *folder_ / "torn.safetensors";
+  std::ofstream(keras) << "\x89HDF\r\n\x1a\n and the rest";
+  std::ofstream(torn) << "abc";
   fs::copy(data_.train, alone, fs::copy_options::recursive);
   const auto train = [&](std::vector<std::string> more) {
     std::vector<std::string> arguments = {"train",   "--data", data_.train, "--model", "lenet",
@@ -131,6 +135,8 @@ TEST_F(ErrorsTest, OfTrainsOptions) {
        1,
        {"zip.pth", "torch.load", "save_file"}},
       {train({"--init", DLPIPE_TEST_DATA "/io/formats/golden/legacy.pth"}), 1, {"legacy.pth", "torch.load"}},
+      {train({"--init", keras}), 1, {keras, "HDF5", "dlpipe compile --onnx"}},
+      {train({"--init", torn}), 1, {torn, "too short", "get it anew"}},
       {train({"--init", DLPIPE_TEST_DATA "/io/formats/golden/reference.safetensors"}),
        2,
        {"reference.safetensors", "not those of this lenet", "missing: conv1.weight", "3 unexpected: "}},
@@ -198,7 +204,11 @@ TEST_F(ErrorsTest, OfWhatIsToBeIngested) {
       {ingest(source + "/flat"), 2, {"no class folders", "--manifest", "--no-splits"}},
       {ingest(source + "/good", {"--split", "0.9,0.1"}), 2, {"--split", "'train', 'val'"}},
       {ingest(source + "/bad"), 1, {"no usable picture", "a/1.jpg"}},
-      {ingest(source + "/bad", {"--on-error", "stop"}), 1, {"a/1.jpg"}},
+      {ingest(source + "/bad", {"--on-error", "stop"}), 1, {"a/1.jpg", "leave it out with --on-error skip"}},
+      {ingest(write("odd.npy", "no array")), 1, {"odd.npy", "numpy.save"}},
+      {ingest(write("names.jsonl", "{\"path\": \"a.jpg\"}\n[1]\n")),
+       1,
+       {"line 2", "{\"path\": ..., \"label\": ...}"}},
       {ingest(write("many.csv", "a.jpg,x|y\n")), 1, {"line 1", "'x|y' names several classes"}},
       {ingest(write("floats.csv", "path,label\na.jpg,0.5\n")), 1, {"line 2", "'0.5'", "whole numbers"}},
       {ingest(write("split.csv", "path,label,split\na.jpg,x,holdout\n")),
@@ -235,7 +245,9 @@ TEST_F(ErrorsTest, OfFilesThatCannotBeIngested) {
   fs::copy_file(data_.jpegs + "/ring/00000.jpg", source + "/dog/1.jpg");
   fs::resize_file(source + "/dog/1.jpg", 150);
   expect_messages({
-      {{"ingest", source, *folder_ / "d1", "--on-error", "stop"}, 1, {"dog/1.jpg"}},
+      {{"ingest", source, *folder_ / "d1", "--on-error", "stop"},
+       1,
+       {"dog/1.jpg", "mend it, or leave it out with --on-error skip"}},
       {{"ingest", source, *folder_ / "d2", "--window", "256"}, 2, {"--window 256", "unit"}},
       {{"ingest", source, *folder_ / "d3", "--threads", "-1"}, 2, {"--threads", "-1"}},
   });

@@ -1,4 +1,4 @@
-// Golden files: one entry a line, `key value value ...`; `#` begins a comment.
+// Golden files: one entry per line, `key value value ...`; `#` begins a comment.
 #pragma once
 
 #include <map>

@@ -8,7 +8,7 @@ Weights, images, labels and gradients come from noise(), which formula.h repeats
 only results. Every number is given twice, from a run in f32 and from one in f64: how far the two are apart says how
 much rounding alone does, and the tests' tolerances are multiples of that.
 
-Format: one entry a line, `key value value ...`; `#` begins a comment.
+Format: one entry per line, `key value value ...`; `#` begins a comment.
 """
 import math
 import pathlib

@@ -316,7 +316,7 @@ TEST_F(DeviceDecodeTest, WhatTheTileMemoryDoesNotHoldTheHostDecodes) {
   o.augment = "resize(24x24)";
   const auto loader = open_loader(o);
   EXPECT_EQ(on_device(quick(), *loader), on_host(o));
-  EXPECT_EQ(items(*loader, "decoder"), 2) << "the large one, once an epoch";
+  EXPECT_EQ(items(*loader, "decoder"), 2) << "the large one, once per epoch";
 }
 
 TEST_F(DeviceDecodeTest, WhyTheHostDecodesIsSaid) {

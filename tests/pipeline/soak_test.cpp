@@ -31,7 +31,7 @@ TEST(Soak, ResidentMemoryStaysFlatOverTwentyEpochs) {
     read_hashes(*loader, epoch);
     most = std::max(most, resident_bytes());
   }
-  // A leak of a kilobyte a sample would be 3 MB here.
+  // A leak of a kilobyte per sample would be 3 MB here.
   EXPECT_LE(most, warm + (uint64_t{1} << 20)) << "grew by " << most - warm;
   const SourceStats stats = loader->stats();
   const uint64_t dataset_pages = loader->dataset().file_bytes();

@@ -181,7 +181,7 @@ HWY_INLINE T* channel_of(const WinogradImages& images, int64_t image, int64_t ch
 template <int kSide, class T>
 HWY_INLINE void prefetch_pixels(const WinogradImages& images, const Place& place, int64_t channel) {
   const T* const from = channel_of<const T>(images, place.image, channel) + place.first;
-  const int64_t step = images.pixel * static_cast<int64_t>(sizeof(T)) < 64 ? 2 : 1;  // pixels a line
+  const int64_t step = images.pixel * static_cast<int64_t>(sizeof(T)) < 64 ? 2 : 1;  // pixels per line
   for (int64_t i = place.top; i < place.bottom; ++i) {
     for (int64_t j = kSide - kWinogradTile; j < kSide; j += step) {
       __builtin_prefetch(from + (i * images.width + j) * images.pixel);

@@ -2,7 +2,7 @@
 // at run time for the CPU. conv2d_winograd.cpp puts them around the 36 products.
 //
 // A tile is 4x4 pixels of the output and the 6x6 of the input that they need. Transformed, a convolution is
-// one product of matrices a frequency, 36 of them: 2.25 multiplications an output pixel and pair of channels
+// one product of matrices per frequency, 36 of them: 2.25 multiplications per output pixel and pair of channels
 // where the plain loop has 9. The points are 0, +-1/sqrt(2), +-sqrt(2) and infinity, whose transforms round
 // about half as much as those of 0, +-1, +-2 (which most libraries take); the formulas follow from
 // Y = A^T [(G g G^T) * (B^T d B)] A (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks").

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kBlocks = 64;  // Philox blocks drawn side by side
 
-// The words of kBlocks blocks from `first` on, in order: philox4x32 of base/rng.h, one vector lane a block.
+// The words of kBlocks blocks from `first` on, in order: philox4x32 of base/rng.h, one vector lane per block.
 // The rounds must be straight code before the compiler looks for vectors.
 DLPIPE_FORMULA void draw(uint64_t first, const PhiloxBlock& start, std::array<uint32_t, 2> key,
                          uint32_t* words) {

@@ -20,7 +20,7 @@ namespace {
 
 using cpu::Chunk;
 
-// Blocks of channels from which one slice a block keeps the usual number of cores busy.
+// Blocks of channels from which one slice per block keeps the usual number of cores busy.
 constexpr int64_t kEnoughGroups = 8;
 // Chunks of plain rows: this many when there is work for them.
 constexpr int64_t kPlainChunks = 32;

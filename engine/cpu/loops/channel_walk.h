@@ -6,7 +6,7 @@
 // A visitor gets strips of a chunk:
 //
 //   struct Visitor {
-//     // kVectors vectors of 8 a row; vector v holds channels channel + (v % kPixel) * 8 ...: below kVectors,
+//     // kVectors vectors of 8 per row; vector v holds channels channel + (v % kPixel) * 8 ...: below kVectors,
 //     // kPixel vectors are a pixel, and a row of the strip several pixels.
 //     template <int kVectors, int kPixel, class Io>
 //     DLPIPE_INLINE void strip(const Io& io, int64_t channel, int64_t offset, int64_t rows, int64_t stride) const;

@@ -13,7 +13,7 @@ struct AddDoubles {
   DLPIPE_DEVICE double operator()(double a, double b) const { return a + b; }
 };
 
-/// In f64, where no sum of squares of finite f32 overflows. One block a chunk.
+/// In f64, where no sum of squares of finite f32 overflows. One block per chunk.
 struct SquaresOfChunk {
   static constexpr const char* kName = "sum of squares";
   static constexpr int kThreads = kFlatThreads;

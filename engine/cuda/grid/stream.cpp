@@ -28,8 +28,11 @@ void check_grid(const char* kernel, int64_t blocks) {
 void check_launch(const char* kernel) {
   const cudaError_t error = cudaGetLastError();
   if (error == cudaSuccess) return;
+  const char* const advice = error == cudaErrorNoKernelImageForDevice
+                                 ? "; build for this GPU, with -DCMAKE_CUDA_ARCHITECTURES=native"
+                                 : "";
   throw Error(Status(ErrorCode::kInternal, concat("[cuda] ", kernel, ": ", cudaGetErrorName(error), ": ",
-                                                  cudaGetErrorString(error))));
+                                                  cudaGetErrorString(error), advice)));
 }
 
 }  // namespace dlpipe::engine::cuda

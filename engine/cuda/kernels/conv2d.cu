@@ -1,5 +1,5 @@
 // conv2d on CUDA: cuDNN's where it is there and has a plan for the shape (cudnn_conv.h), else the windows of
-// a chunk of images as a matrix (im2col), times the weights as rows (kh, kw, c): one product a group. Filters
+// a chunk of images as a matrix (im2col), times the weights as rows (kh, kw, c): one product per group. Filters
 // that see one channel each (depthwise) have kernels of their own.
 #include "dlpipe/engine/cuda/cudnn/cudnn_conv.h"
 #include "dlpipe/engine/cuda/gemm/gemm.h"
@@ -94,7 +94,7 @@ struct DepthwiseImageGradient {
   }
 };
 
-/// One block a chunk of images, filter position and tile of output channels; `to` holds [chunks, O, KH*KW].
+/// One block per chunk of images, filter position and tile of output channels; `to` holds [chunks, O, KH*KW].
 template <class T>
 struct DepthwiseWeightGradient {
   static constexpr const char* kName = "depthwise conv2d, gradient of weights";

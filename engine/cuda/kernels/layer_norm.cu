@@ -158,7 +158,7 @@ struct NormalizeRows {
 };
 
 /// With n = (x - mean) / std and g = dy gamma: dx = (g - mean(g) - n mean(g n)) / std, and what came for x
-/// itself. One block a chunk of rows, whose share of gamma's and beta's gradients its threads keep.
+/// itself. One block per chunk of rows, whose share of gamma's and beta's gradients its threads keep.
 template <int kThreads_>
 struct NormalizeRowsGradient {
   static constexpr const char* kName = "layer_norm gradient";
@@ -244,7 +244,7 @@ struct NormalizeRowsGradient {
   }
 };
 
-/// The gradients of gamma and beta: sums of the chunks' shares, of 32 channels a block.
+/// The gradients of gamma and beta: sums of the chunks' shares, of 32 channels per block.
 struct SumShares {
   static constexpr const char* kName = "layer_norm parameters' gradients";
   static constexpr int kTile = 32;

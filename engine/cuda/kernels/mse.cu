@@ -4,7 +4,7 @@
 namespace dlpipe::engine {
 namespace {
 
-/// Squares of differences, one block a chunk.
+/// Squares of differences, one block per chunk.
 struct SquaresOfChunk {
   static constexpr const char* kName = "mse";
   static constexpr int kThreads = cuda::kRowThreads;

@@ -76,7 +76,7 @@ struct DigitCounts {
 };
 static_assert(kSortThreads == kDigits * kDigits);
 
-/// One block a chunk: to[digit * chunks + chunk].
+/// One block per chunk: to[digit * chunks + chunk].
 struct CountDigits {
   static constexpr const char* kName = "digits of ids";
   static constexpr int kThreads = kSortThreads;
@@ -139,7 +139,7 @@ struct ScanCounts {
   }
 };
 
-/// Items go to the places of their digits, in their order. One block a chunk.
+/// Items go to the places of their digits, in their order. One block per chunk.
 struct ScatterByDigit {
   static constexpr const char* kName = "ids by digit";
   static constexpr int kThreads = kSortThreads;

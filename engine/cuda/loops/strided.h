@@ -105,7 +105,7 @@ bool transpose_tiles(void* to, const void* from, const CopyAxes& axes) {
   return true;
 }
 
-/// As many neighbours a unit as both sides have and lie aligned to: axes then count in units. Bytes of one.
+/// As many neighbours per unit as both sides have and lie aligned to: axes then count in units. Bytes of one.
 inline size_t widen_units(const void* to, const void* from, CopyAxes& axes, size_t element_bytes) {
   if (axes.count == 0 || axes.stride[0][0] != 1 || axes.stride[1][0] != 1) return element_bytes;
   auto step = static_cast<uint64_t>(axes.size[0]) * element_bytes;
@@ -155,7 +155,7 @@ inline void strided_copy(void* to, std::span<const int64_t> to_strides, const vo
   }
 }
 
-/// `bytes` of `to` become repetitions of the eight of `pattern`, sixteen a thread.
+/// `bytes` of `to` become repetitions of the eight of `pattern`, sixteen per thread.
 struct Fill {
   static constexpr const char* kName = "fill";
   static constexpr int kThreads = 256;

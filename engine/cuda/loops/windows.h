@@ -136,7 +136,7 @@ struct RowTile {
 };
 
 /// Sums of every channel of [rows, channels] over chunks of rows, in an order that only the shape decides;
-/// one block a chunk and a tile of channels. `Terms` is a struct with
+/// one block per chunk and tile of channels. `Terms` is a struct with
 ///   kName, kWidth, kSums; struct Factors, what it keeps of its channels;
 ///   Factors factors(first row of the chunk, channel); add(element, factors, sums[kSums][kWidth]);
 ///   store(chunk, sum's number, channel, sum).

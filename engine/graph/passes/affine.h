@@ -9,7 +9,7 @@
 namespace dlpipe::engine::graph {
 
 struct Affine {
-  std::vector<double> factor, offset;  // one a channel
+  std::vector<double> factor, offset;  // one per channel
 };
 
 /// The node that makes `id`, where it can take an affine: a convolution or linear without activation, of constant f32

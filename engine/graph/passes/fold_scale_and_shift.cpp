@@ -8,7 +8,7 @@ namespace dlpipe::engine::graph {
 
 namespace {
 
-// One f32 a channel of `to`, whose last axis channels are.
+// One f32 per channel of `to`, whose last axis channels are.
 bool is_channels(const Value& value, const Value& to) {
   if (!value.is_constant() || value.dtype != DType::kF32 || to.shape.rank() == 0) return false;
   const int64_t channels = to.shape[-1];

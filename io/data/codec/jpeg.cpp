@@ -75,7 +75,7 @@ void on_libjpeg_message(j_common_ptr jpeg, int level) {
 void on_libjpeg_progress(j_common_ptr jpeg) {
   JpegDecoder::State* state = state_of(jpeg);
   if (reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number > state->limits.max_scans)
-    state->fail(ErrorCode::kUnsupported, "more progressive scans than the limit");
+    state->fail(ErrorCode::kUnsupported, "more progressive scans than the limit; save it as a baseline JPEG");
 }
 
 // From a picture's begin on, libjpeg asks for memory that outlives the picture for tables alone.
@@ -125,7 +125,8 @@ void check_memory(JpegDecoder::State& s) {
         int64_t{component.width_in_blocks} * component.height_in_blocks * int64_t{sizeof(JBLOCK)};
   }
   if (coefficients_bytes > s.limits.max_memory_bytes)
-    s.fail(ErrorCode::kUnsupported, "its coefficients take more than the decoder's memory limit");
+    s.fail(ErrorCode::kUnsupported,
+           "its coefficients take more than the decoder's memory limit; save it as a baseline JPEG");
 }
 
 void start(JpegDecoder::State& s) {

@@ -100,7 +100,8 @@ void read_pixels(PngCall& call) {
   const size_t row_bytes = png_get_rowbytes(call.png, call.info);
   const bool whole = passes > 1;
   if (whole && static_cast<int64_t>(row_bytes) * height > call.limits.max_memory_bytes)
-    call.fail(ErrorCode::kUnsupported, "interlaced and larger than the decoder's memory limit");
+    call.fail(ErrorCode::kUnsupported,
+              "interlaced and larger than the decoder's memory limit; save it without interlacing");
   if (!resize_nothrow(call, whole ? row_bytes * height : row_bytes, whole ? height : 0))
     call.fail(ErrorCode::kOutOfMemory, "out of memory");
   uint8_t* const pixels = call.pixels->data();

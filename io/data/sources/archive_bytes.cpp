@@ -45,13 +45,6 @@ Status unpack_to(ScratchFile& scratch, int fd, const std::string& name, const So
       read, [&](std::span<const std::byte> bytes) { return scratch.append(bytes); }, name);
 }
 
-Status changed(const std::string& path) {
-  return Status(ErrorCode::kChanged,
-                concat("[ingest] ", printable(path),
-                       " changed since it was listed; when nothing writes to it any more, remove "
-                       "the .partial directory and ingest again"));
-}
-
 }  // namespace
 
 Result<ArchiveBytes> ArchiveBytes::open(const std::string& path, const SourceOptions& options) {
@@ -84,7 +77,7 @@ Result<ArchiveBytes> ArchiveBytes::open(const std::string& path, const SourceOpt
       is_remote ? unpack_remote(*archive.scratch_, archive.path_, options, &archive.stamp_.modified_ns)
                 : unpack_to(*archive.scratch_, fd, archive.path_, options));
   archive.size_ = archive.scratch_->size_bytes() - archive.begin_;
-  if (!file.empty() && !file.front().is_unchanged()) return changed(path);
+  if (!file.empty() && !file.front().is_unchanged()) return changed_since_listed(path, "changed");
   return archive;
 }
 
@@ -114,21 +107,21 @@ ArchiveBytes ArchiveBytes::rewritten(std::shared_ptr<ScratchFile> scratch, uint6
 
 Status ArchiveBytes::read(uint64_t at, std::span<std::byte> to) const {
   if (at > size_ || to.size() > size_ - at)
-    return Status(ErrorCode::kCorrupt,
-                  concat("[ingest] ", printable(path_), " ends before byte ", at + to.size()));
+    return Status(ErrorCode::kCorrupt, concat("[ingest] ", printable(path_), " ends before byte ",
+                                              at + to.size(), "; download or make it again"));
   if (scratch_ != nullptr) return scratch_->read(begin_ + at, to);
   const auto file = RegularFile::open("ingest", path_);
-  if (file.status().code() == ErrorCode::kNotFound) return changed(path_);
+  if (file.status().code() == ErrorCode::kNotFound) return changed_since_listed(path_, "changed");
   if (!file.ok()) return file.status();
-  if (file->stamp() != stamp_) return changed(path_);
+  if (file->stamp() != stamp_) return changed_since_listed(path_, "changed");
   DLPIPE_ASSIGN_OR_RETURN(const size_t count, read_at(file->fd(), begin_ + at, to, path_));
-  return count == to.size() && file->is_unchanged() ? Status() : changed(path_);
+  return count == to.size() && file->is_unchanged() ? Status() : changed_since_listed(path_, "changed");
 }
 
 Result<std::vector<std::byte>> ArchiveBytes::read(uint64_t at, uint64_t size) const {
   if (at > size_ || size > size_ - at)
-    return Status(ErrorCode::kCorrupt,
-                  concat("[ingest] ", printable(path_), " ends before byte ", at + size));
+    return Status(ErrorCode::kCorrupt, concat("[ingest] ", printable(path_), " ends before byte ", at + size,
+                                              "; download or make it again"));
   if (size > kMostPictureBytes)
     return Status(ErrorCode::kUnsupported, concat("[ingest] it has ", human_bytes(size), "; at most ",
                                                   human_bytes(kMostPictureBytes), " are read as one"));
@@ -151,7 +144,7 @@ Result<size_t> ArchiveBytes::Scan::read(uint64_t at, std::span<std::byte> to) {
     constexpr size_t kLeast = 4096;  // a header and what is small behind it
     if (archive_.scratch_ == nullptr && file_.empty()) {
       DLPIPE_ASSIGN_OR_RETURN(RegularFile opened, RegularFile::open("ingest", archive_.path_));
-      if (opened.stamp() != archive_.stamp_) return changed(archive_.path_);
+      if (opened.stamp() != archive_.stamp_) return changed_since_listed(archive_.path_, "changed");
       file_.push_back(std::move(opened));
     }
     buffer_.resize(std::max(kLeast, to.size()));
@@ -164,7 +157,7 @@ Result<size_t> ArchiveBytes::Scan::read(uint64_t at, std::span<std::byte> to) {
     } else {
       DLPIPE_ASSIGN_OR_RETURN(filled_,
                               read_at(file_.front().fd(), archive_.begin_ + at, into, archive_.path_));
-      if (filled_ < into.size()) return changed(archive_.path_);
+      if (filled_ < into.size()) return changed_since_listed(archive_.path_, "changed");
     }
   }
   std::copy_n(buffer_.begin() + static_cast<ptrdiff_t>(at - begin_), to.size(), to.begin());

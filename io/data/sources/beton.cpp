@@ -121,7 +121,8 @@ Status BetonSource::choose_fields(SourceListing& listing) {
   }
   if (!picture)
     return Status(ErrorCode::kNotFound,
-                  concat("[ingest] ", printable(options_.path), " has no field of RGB pictures"));
+                  concat("[ingest] ", printable(options_.path),
+                         " has no field of RGB pictures; write it with an RGBImageField"));
   picture_ = *picture;
   if (!left_aside.empty())
     listing.warnings.push_back(concat("[ingest] left aside: the fields ", quoted_names(left_aside), " of ",

@@ -66,8 +66,9 @@ Status BetonFile::read_fields(uint64_t count) {
     field.name = field.name.substr(0, field.name.find('\0'));
     const int kind = load_u8(one, 0);
     if (kind > static_cast<int>(BetonKind::kTensor))
-      return Status(ErrorCode::kUnsupported, concat("its field '", printable(field.name),
-                                                    "' is of a program's own kind (", kind, ")"));
+      return Status(ErrorCode::kUnsupported,
+                    concat("its field '", printable(field.name), "' is of a program's own kind (", kind,
+                           "); write the file again without it"));
     field.kind = static_cast<BetonKind>(kind);
     if (field.kind == BetonKind::kArray)
       DLPIPE_RETURN_IF_ERROR(read_array_form(one.subspan(1 + kNameBytes), field));
@@ -126,7 +127,9 @@ Result<BetonFile> BetonFile::open(const std::string& path) {
   const int version = load_le<uint16_t>(header, 0);
   constexpr int kVersion = 2;
   if (version != kVersion)
-    return in_file(Status(ErrorCode::kUnsupported, concat("version ", version, " of .beton; 2 is read")));
+    return in_file(
+        Status(ErrorCode::kUnsupported,
+               concat("version ", version, " of .beton; 2 is read, so write it again with a current FFCV")));
   file.samples_ = load_le<uint64_t>(header, 8);
   if (const Status read = file.read_fields(load_le<uint16_t>(header, 2)); !read.ok()) return in_file(read);
   const uint64_t left = file.bytes_.size_bytes() - std::min(file.bytes_.size_bytes(), file.rows_begin_);
@@ -160,7 +163,9 @@ Result<BetonPiece> BetonFile::piece(const BetonField& field, std::span<const std
 Result<BetonPicture> BetonFile::picture(const BetonField& field, std::span<const std::byte> row) const {
   BetonPicture picture;
   const int mode = load_u8(row, field.begin);
-  if (mode > 1) return Status(ErrorCode::kUnsupported, concat("its picture is stored in mode ", mode));
+  if (mode > 1)
+    return Status(ErrorCode::kUnsupported,
+                  concat("its picture is stored in mode ", mode, "; jpg (0) and raw (1) are read"));
   picture.is_raw = mode == 1;
   picture.width = load_le<uint16_t>(row, field.begin + 1);
   picture.height = load_le<uint16_t>(row, field.begin + 3);

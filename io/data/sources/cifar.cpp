@@ -161,7 +161,8 @@ Status CifarSource::add_file(size_t number, SourceListing& listing) {
     DLPIPE_ASSIGN_OR_RETURN(const size_t count,
                             scan.read(i * record_bytes(), std::span(labels).first(kind_->labels)));
     if (count < kind_->labels)
-      return Status(ErrorCode::kIo, concat("[ingest] cannot read ", printable(file.name)));
+      return Status(ErrorCode::kIo,
+                    concat("[ingest] ", printable(file.name), " became shorter; download it again"));
     SourceEntry entry;
     entry.path = numbered_path(stem, i, 5);
     entry.size_bytes = kRawHeaderBytes + 3 * kPlane;

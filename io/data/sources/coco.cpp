@@ -184,7 +184,8 @@ Status CocoSource::add_categories(const Part& part, const Contents& contents) {
     if (category.keypoints == 0) continue;
     if (keypoints_ != 0 && keypoints_ != category.keypoints)
       return misuse("ingest", printable(part.file), " has categories of ", keypoints_, " and of ",
-                    category.keypoints, " key points; a dataset holds one number of them");
+                    category.keypoints,
+                    " key points; a dataset holds one number of them, so leave the others' key points out");
     keypoints_ = category.keypoints;
   }
   return {};

@@ -231,7 +231,8 @@ Result<std::vector<std::string>> expand_braces(const std::string& text) {
     const std::string before = text.substr(at, (choices ? open : end) - at);
     const std::vector<std::string> pieces = choices ? *choices : std::vector<std::string>{""};
     if (done.size() * pieces.size() > kMostInputs)
-      return misuse("ingest", printable(text), " stands for more than ", human_count(kMostInputs), " files");
+      return misuse("ingest", printable(text), " stands for more than ", human_count(kMostInputs),
+                    " files; name fewer, or the folder that they are in");
     std::vector<std::string> next;
     for (const std::string& head : done) {
       for (const std::string& piece : pieces) next.push_back(concat(head, before, piece));

@@ -44,7 +44,7 @@ Result<JsonTable> read_json_lines(std::string_view text) {
       if (fresh) table.columns.push_back(key);
       if (table.columns.size() > kMostColumns)
         return Status(ErrorCode::kUnsupported,
-                      concat("line ", line, ": more than ", kMostColumns, " different keys"));
+                      concat("line ", line, ": more than ", kMostColumns, " different keys; leave some out"));
       row.cells.resize(std::max(row.cells.size(), it->second + 1));
       if (!value.is_null())
         row.cells[it->second] = value.is_string()

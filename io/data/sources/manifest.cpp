@@ -96,7 +96,9 @@ Status ManifestSource::read_json(std::string_view text, SourceListing& listing) 
   if (!names_paths(table->columns))
     return wrong(first, concat("no key 'path'", printable(suggestion("path", table->columns))));
   DLPIPE_ASSIGN_OR_RETURN(const bool is_head, read_head(table->columns, first, listing));
-  if (!is_head) return wrong(first, "its keys are names of pictures");
+  if (!is_head)
+    return wrong(first,
+                 "its keys are names of pictures; write {\"path\": ..., \"label\": ...} on every line");
   for (const JsonTable::Row& row : table->rows)
     DLPIPE_RETURN_IF_ERROR(add_line(row.cells, row.line, listing));
   return {};

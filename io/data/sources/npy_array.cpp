@@ -85,7 +85,8 @@ Result<NpyArray> NpyArray::open(const ArchiveBytes& file, const std::string& nam
 // all places.
 Status NpyArray::reorder(const SourceOptions& options) {
   if (options.scratch == nullptr)
-    return Status(ErrorCode::kUnsupported, concat("[ingest] ", printable(name_), " is in Fortran's order"));
+    return Status(ErrorCode::kUnsupported, concat("[ingest] ", printable(name_),
+                                                  " is in Fortran's order; save numpy.ascontiguousarray(x)"));
   DLPIPE_ASSIGN_OR_RETURN(auto scratch, options.scratch->file());
   const uint64_t begin = scratch->size_bytes();
   const uint64_t places = sample_elements();
@@ -106,7 +107,9 @@ Status NpyArray::reorder(const SourceOptions& options) {
         return Status(ErrorCode::kCancelled,
                       concat("[ingest] stopped while ", printable(name_), " was read"));
       DLPIPE_ASSIGN_OR_RETURN(const size_t got, scan.read((p * samples() + first) * item, row));
-      if (got < row.size()) return Status(ErrorCode::kIo, concat("[ingest] cannot read ", printable(name_)));
+      if (got < row.size())
+        return Status(ErrorCode::kIo,
+                      concat("[ingest] ", printable(name_), " became shorter; download or make it again"));
       uint64_t to = 0;
       for (size_t d = 0; d < sizes.size(); ++d) to = to * sizes[d] + at[d];
       for (uint64_t n = 0; n < count; ++n)
@@ -136,8 +139,9 @@ Result<std::vector<std::byte>> NpyArray::read(uint64_t sample) const {
 
 Result<std::vector<std::byte>> NpyArray::all() const {
   if (data_.size_bytes() > kMostLabelBytes)
-    return Status(ErrorCode::kUnsupported, concat("[ingest] ", printable(name_), " has ",
-                                                  human_bytes(data_.size_bytes()), ", too many for labels"));
+    return Status(ErrorCode::kUnsupported,
+                  concat("[ingest] ", printable(name_), " has ", human_bytes(data_.size_bytes()),
+                         ", too many for labels; name the array of labels with --label"));
   return data_.read(0, data_.size_bytes());
 }
 

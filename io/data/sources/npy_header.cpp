@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kMagic = "\x93NUMPY";
 
 Status wrong(std::string_view what) {
-  return Status(ErrorCode::kCorrupt, std::string(what));
+  return Status(ErrorCode::kCorrupt, concat(what, "; write it again with numpy.save"));
 }
 
 /// The header is a dict as Python writes it: {'descr': '<f4', 'fortran_order': False, 'shape': (10, 3), }
@@ -82,7 +82,8 @@ Status read_shape(Literal& text, NpyHeader& header) {
 Status read_dtype(NpyHeader& header) {
   const std::string& dtype = header.dtype;
   const auto no = [&](std::string_view why) {
-    return Status(ErrorCode::kUnsupported, concat("its dtype is '", printable(dtype), "': ", why));
+    return Status(ErrorCode::kUnsupported,
+                  concat("its dtype is '", printable(dtype), "': ", why, "; save it with another dtype"));
   };
   if (dtype.size() < 3 || std::string_view("<>|=").find(dtype[0]) == std::string_view::npos)
     return dtype == "O" || dtype.ends_with("O")
@@ -152,7 +153,9 @@ Result<NpyHeader> parse_npy_header(std::span<const std::byte> begin, uint64_t fi
   if (!text.starts_with(kMagic) || begin.size() < 12) return wrong("no .npy file");
   const int version = load_u8(begin, 6);
   if (version < 1 || version > 3)
-    return Status(ErrorCode::kUnsupported, concat("version ", version, " of .npy; 1 to 3 are read"));
+    return Status(
+        ErrorCode::kUnsupported,
+        concat("version ", version, " of .npy; 1 to 3 are read, so write it again with numpy.save"));
   const size_t dict_begin = version == 1 ? 10 : 12;
   const size_t dict_bytes = version == 1 ? load_le<uint16_t>(begin, 8) : load_le<uint32_t>(begin, 8);
   if (dict_bytes > begin.size() - std::min(begin.size(), dict_begin)) return wrong("its header is cut short");

@@ -152,6 +152,7 @@ class NumpySource final : public Source {
   };
   Status open_arrays();
   Status open_file(const fs::path& file);
+  Status add_array(const ArchiveBytes& bytes, const fs::path& file, const std::string& name);
   Status open_zip(const fs::path& file);
   Status pair_up();
   void add_entries(size_t number, SourceListing& listing);
@@ -166,8 +167,13 @@ class NumpySource final : public Source {
 
 Status NumpySource::open_file(const fs::path& file) {
   DLPIPE_ASSIGN_OR_RETURN(const ArchiveBytes bytes, ArchiveBytes::open_unpacked(file.string()));
-  DLPIPE_ASSIGN_OR_RETURN(NpyArray array, NpyArray::open(bytes, file.stem().string(), options_));
-  arrays_.push_back(std::move(array));
+  return add_array(bytes, file, file.stem().string());
+}
+
+Status NumpySource::add_array(const ArchiveBytes& bytes, const fs::path& file, const std::string& name) {
+  auto array = NpyArray::open(bytes, name, options_);
+  if (!array.ok()) return array.status().with_context(concat("[ingest] ", printable(file.string()), ": "));
+  arrays_.push_back(std::move(*array));
   return {};
 }
 
@@ -180,9 +186,7 @@ Status NumpySource::open_zip(const fs::path& file) {
       continue;
     }
     DLPIPE_ASSIGN_OR_RETURN(const ArchiveBytes inside, member_bytes(bytes, member, file.string(), options_));
-    DLPIPE_ASSIGN_OR_RETURN(NpyArray array,
-                            NpyArray::open(inside, member.name.substr(0, member.name.size() - 4), options_));
-    arrays_.push_back(std::move(array));
+    DLPIPE_RETURN_IF_ERROR(add_array(inside, file, member.name.substr(0, member.name.size() - 4)));
   }
   return {};
 }

@@ -168,7 +168,8 @@ Result<std::vector<uint32_t>> unpack_runs(std::string_view text) {
       constexpr int kMostShift = 30;
       if (at == text.size()) return wrong_outline("its text ends within a number");
       const int group = text[at] - '0';
-      if (group < 0 || group > 63 || shift > kMostShift) return wrong_outline("its text is none of COCO's");
+      if (group < 0 || group > 63 || shift > kMostShift)
+        return wrong_outline("its text isn't COCO's form of runs");
       value |= int64_t{group & 0x1f} << shift;
       has_more = (group & 0x20) != 0;
       if (!has_more && (group & 0x10) != 0) value -= int64_t{1} << (shift + 5);  // the sign

@@ -72,6 +72,12 @@ class CurlStream final : public RemoteStream {
   /// Moves bytes until some are there, the transfer ended, or something is wrong for good. Sets failure_ for another try.
   Status transfer();
   Status wait_for_another_try();
+  std::string_view how_to_be_let_in() const {
+    if (!request_.shown.starts_with("s3://"))
+      return "fetch it with what the server asks for, and pipe it: `curl ... | dlpipe ingest - DST`";
+    return request_.key_id.empty() ? "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+                                   : "use a key that may read it";
+  }
   Status fail(ErrorCode code, std::string_view what) const {
     return Status(code, concat("[ingest] ", printable(request_.shown), ": ", what));
   }
@@ -252,10 +258,7 @@ Status CurlStream::transfer() {
   if (answer == 404 || answer == 410)
     return fail(ErrorCode::kNotFound, concat("there is no such file (", answer, ")"));
   if (answer == 401 || answer == 403)
-    return fail(ErrorCode::kPermission, concat("the server refuses it (", answer, ")",
-                                               request_.shown.starts_with("s3://") && request_.key_id.empty()
-                                                   ? "; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-                                                   : ""));
+    return fail(ErrorCode::kPermission, concat("the server refuses it (", answer, "); ", how_to_be_let_in()));
   if (code == CURLE_OK && (answer == 200 || answer == 206)) {
     ended_ = true;
     return {};

@@ -13,19 +13,15 @@
 
 namespace dlpipe::data {
 
-namespace {
+FileId id_of(const struct stat& stat) {
+  return {static_cast<uint64_t>(stat.st_dev), static_cast<uint64_t>(stat.st_ino)};
+}
 
-Status changed(const std::string& path, std::string_view how) {
+Status changed_since_listed(const std::string& path, std::string_view how) {
   return Status(ErrorCode::kChanged,
                 concat("[ingest] ", printable(path), " ", how,
                        " since it was listed; when nothing writes to it any more, remove the "
                        ".partial directory and ingest again"));
-}
-
-}  // namespace
-
-FileId id_of(const struct stat& stat) {
-  return {static_cast<uint64_t>(stat.st_dev), static_cast<uint64_t>(stat.st_ino)};
 }
 
 Result<FileStamp> stamp_file(const std::string& path) {
@@ -35,9 +31,9 @@ Result<FileStamp> stamp_file(const std::string& path) {
 Result<std::vector<std::byte>> read_stamped_file(const std::string& path, const FileStamp& stamp,
                                                  uint64_t most_bytes) {
   const auto file = RegularFile::open("ingest", path);
-  if (file.status().code() == ErrorCode::kNotFound) return changed(path, "was removed");
+  if (file.status().code() == ErrorCode::kNotFound) return changed_since_listed(path, "was removed");
   if (!file.ok()) return file.status();
-  if (file->stamp() != stamp) return changed(path, "changed");
+  if (file->stamp() != stamp) return changed_since_listed(path, "changed");
   if (stamp.size_bytes > most_bytes)
     return Status(ErrorCode::kUnsupported,
                   concat("[ingest] ", printable(path), " has ", human_bytes(stamp.size_bytes), "; at most ",
@@ -48,10 +44,10 @@ Result<std::vector<std::byte>> read_stamped_file(const std::string& path, const 
     const ssize_t count = ::read(file->fd(), bytes.data() + done, bytes.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return status_from_errno("ingest", concat("cannot read ", path), errno);
-    if (count == 0) return changed(path, "became shorter");
+    if (count == 0) return changed_since_listed(path, "became shorter");
     done += static_cast<size_t>(count);
   }
-  if (!file->is_unchanged()) return changed(path, "changed");
+  if (!file->is_unchanged()) return changed_since_listed(path, "changed");
   return bytes;
 }
 

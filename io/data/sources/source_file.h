@@ -25,6 +25,8 @@ struct FileId {
 };
 
 FileId id_of(const struct stat& stat);
+/// kChanged: `path` is no longer what was listed. `how`: "changed", "was removed", "became shorter".
+Status changed_since_listed(const std::string& path, std::string_view how);
 /// kUnsupported for anything but a regular file (links are followed).
 Result<FileStamp> stamp_file(const std::string& path);
 /// The whole file; kChanged when it isn't, or doesn't stay, what `stamp` says; kUnsupported for more than

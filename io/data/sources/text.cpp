@@ -94,7 +94,7 @@ Result<SourceListing> TextSource::list() {
   const int64_t count = (static_cast<int64_t>(tokens_.size()) - 1) / length_;
   if (count < 1) {
     return misuse("ingest", path_, " has ", tokens_.size(), " tokens, --length asks for ", length_ + 1,
-                  " a sequence; give a smaller --length");
+                  " per sequence; give a smaller --length");
   }
   const std::string name = std::filesystem::path(path_).filename().string();
   for (int64_t i = 0; i < count; ++i) {
@@ -124,7 +124,7 @@ int recognizes_text(const SourceOptions& options) {
 
 Result<std::unique_ptr<Source>> open_text(const SourceOptions& options) {
   if (options.length < 1 || options.length > 1'000'000) {
-    return misuse("ingest", "--length ", options.length, "; give the tokens a sequence, 1 to 1000000");
+    return misuse("ingest", "--length ", options.length, "; give the tokens per sequence, 1 to 1000000");
   }
   return std::unique_ptr<Source>(std::make_unique<TextSource>(options.path, options.length));
 }

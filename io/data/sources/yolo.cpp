@@ -165,9 +165,9 @@ Result<fs::path> YoloSource::resolve(const std::string& given) const {
     std::error_code ignored;
     if (fs::exists(path, ignored)) return path.lexically_normal();
   }
-  return Status(ErrorCode::kNotFound,
-                concat("[ingest] ", printable(config_file_.string()), " names ", printable(given),
-                       ", which is neither in ", printable(root_.string()), " nor beside it"));
+  return Status(ErrorCode::kNotFound, concat("[ingest] ", printable(config_file_.string()), " names ",
+                                             printable(given), ", which is neither in ",
+                                             printable(root_.string()), " nor beside it; correct that path"));
 }
 
 Status YoloSource::add_picture(std::string path) {

@@ -104,7 +104,7 @@ Status add_line(const std::vector<double>& numbers, const Config& config, Labels
   const double number = numbers[0];
   const auto most = static_cast<double>(config.names.empty() ? kMostClasses : config.names.size());
   if (number != std::floor(number) || number < 0 || number >= most)
-    return wrong(concat("class ", number, " is none of ", most));
+    return wrong(concat("class ", number, ", and classes are 0 to ", most - 1));
   const size_t pose = 5 + static_cast<size_t>(config.points * config.numbers_per_point);
   if (numbers.size() == pose) {
     DLPIPE_RETURN_IF_ERROR(check_shares(numbers, 1, 5));

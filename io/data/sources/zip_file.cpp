@@ -160,7 +160,8 @@ Result<std::vector<ZipMember>> zip_members(const ArchiveBytes& file, const std::
     DLPIPE_RETURN_IF_ERROR(take_zip64(left.subspan(kCentralBytes + name_bytes, extra_bytes), member, name));
     if ((load_le<uint16_t>(left, 8) & 1) != 0)
       return Status(ErrorCode::kUnsupported,
-                    concat("[ingest] ", printable(name), ": ", printable(member.name), " is encrypted"));
+                    concat("[ingest] ", printable(name), ": ", printable(member.name),
+                           " is encrypted; save it without a password"));
     members.push_back(std::move(member));
     at += kCentralBytes + name_bytes + extra_bytes + comment_bytes;
   }

@@ -57,7 +57,7 @@ TEST(Normalize, RefusesValuesOnTheScaleOfBytes) {
   EXPECT_NE(parse_error("normalize(0.5, 58)").find("divide it by 255"), std::string::npos);
   EXPECT_NE(parse_error("normalize(0.5, 0)").find("must be positive"), std::string::npos);
   EXPECT_NE(parse_error("normalize(0.5:0.5:0.5, 0.2:0.2)").find("give as many of each"), std::string::npos);
-  EXPECT_NE(parse_error("normalize(1:1:1:1:1)").find("one a channel"), std::string::npos);
+  EXPECT_NE(parse_error("normalize(1:1:1:1:1)").find("one per channel"), std::string::npos);
 }
 
 }  // namespace

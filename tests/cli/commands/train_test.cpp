@@ -274,6 +274,7 @@ TEST(Train, ANonfiniteLossStopsAndNamesTheLayer) {
       run_dlpipe(train_arguments(folder / "run", {"--lr", "1e6", "--schedule", "constant"}));
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(outcome.err.find("is not finite; the first is in "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("--on-nonfinite skip"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("no checkpoint was saved yet"), std::string::npos) << outcome.err;
 }
 

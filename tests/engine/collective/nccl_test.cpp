@@ -92,7 +92,9 @@ TEST(Nccl, APeerThatDoesNotAnswerIsNamedAndItsLateBytesTouchNothing) {
   });
   std::vector<std::byte> in(500);
   const Status status = ranks[0]->exchange(1, {}, in);
-  EXPECT_EQ(status.message(), "rank 1 has not answered for 0.2 s (--peer-timeout)");
+  EXPECT_EQ(status.message(),
+            "rank 1 has not answered for 0.2 s (--peer-timeout); see what it printed last, and go on "
+            "with --resume");
   in.assign(in.size(), std::byte{7});
   const std::vector<std::byte> out(500);
   (void)ranks[1]->exchange(0, out, {});

@@ -44,8 +44,8 @@ std::vector<OpSample> pool_samples() {
   const Pool2dAttrs uneven{.kernel = {2, 3}, .stride = {1, 1}, .padding = {1, 1}, .count_include_pad = false};
   const Pool2dAttrs large{.kernel = {17, 17}, .stride = {3, 2}, .padding = {4, 8}, .ceil_mode = true};
   return {
-      {"several blocks a row", {{{2, 9, 70, 32}}}, usual, -1, 1, 0},
-      {"several blocks a row of odd channels", {{{3, 5, 70, 5}}}, uneven, -1, 1, 0},
+      {"several blocks per row", {{{2, 9, 70, 32}}}, usual, -1, 1, 0},
+      {"several blocks per row of odd channels", {{{3, 5, 70, 5}}}, uneven, -1, 1, 0},
       {"channels of f32 packs alone", {{{2, 6, 50, 12}}}, uneven, -1, 1, 0},
       {"large windows of whole packs", {{{1, 20, 22, 8}}}, large, -1, 1, 0},
   };

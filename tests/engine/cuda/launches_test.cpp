@@ -40,14 +40,14 @@ struct Exception {
   bool alone = false;  // few blocks, and nothing else
 };
 constexpr Exception kExceptions[] = {
-    {"cross_entropy mean", 2, true, "two numbers a row"},
+    {"cross_entropy mean", 2, true, "two numbers per row"},
     {"sums", 2, true, "the second pass: what a thousand blocks left"},
     {"batch_norm statistics", 2, true, "channels"},
     {"batch_norm parameters' gradients", 2, true, "channels"},
     {"layer_norm parameters' gradients", 2, true, "channels"},
     {"ids with their places", 2, true, "as many threads as ids"},
     {"digits of ids", 2, true, "a block has 2048 ids"},
-    {"scan of digits", 2, true, "sixteen numbers a block of ids"},
+    {"scan of digits", 2, true, "sixteen numbers per block of ids"},
     {"ids by digit", 2, true, "a block has 2048 ids"},
     {"sums of spans of a row", 2, true, "a span has 128 ids"},
     {"transposed matrices", 2, true, "weights"},
@@ -74,7 +74,7 @@ struct Budget {
 constexpr size_t kLaunches = 4;
 constexpr double kScratch = 0.1;
 constexpr Budget kBudgets[] = {
-    {"embedding", true, 16, 0.1, "a radix sort of four bits a pass"},
+    {"embedding", true, 16, 0.1, "a radix sort of four bits per pass"},
     {"conv2d", false, 24, 9, "im2col; cuDNN needs none"},
     {"conv2d", true, 48, 9, "as forward"},
 };
@@ -140,7 +140,7 @@ std::vector<OpSample> more_samples(std::string_view op) {
   if (op == "linear")
     return {{"tokens", {tokens, f32({3072, 768}), f32({3072})}, LinearAttrs{Activation::kGelu}}};
   if (op == "conv2d")
-    return {{"a filter a channel",
+    return {{"a filter per channel",
              {f32({64, 56, 56, 128}), f32({128, 1, 3, 3}), f32({128})},
              Conv2dAttrs{.padding = {1, 1}, .groups = 128}}};
   if (op == "global_avg_pool") return {{"ResNet's", {f32({64, 7, 7, 2048})}, Attrs{}}};

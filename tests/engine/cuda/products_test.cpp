@@ -1,5 +1,5 @@
 // The ops made of matrix products over the simulated grid, on what their records' samples leave out: every
-// width of tiles, several blocks, tiles and chunks, packs, filters a channel, stretched operands.
+// width of tiles, several blocks, tiles and chunks, packs, filters per channel, stretched operands.
 #include <gtest/gtest.h>
 
 #include "dlpipe/engine/ops/attention.h"
@@ -39,13 +39,13 @@ TEST(Products, OfConv2d) {
          Conv2dAttrs{.stride = {2, 1}, .padding = {1, 2}, .groups = 2}},
         {"1x1, padded", {{{2, 3, 3, 4}}, {{5, 4, 1, 1}}, {{5}}}, Conv2dAttrs{.padding = {1, 1}}},
         {"one channel", {{{3, 6, 6, 1}}, {{4, 1, 3, 3}}, {{4}}}, Conv2dAttrs{}},
-        {"filters a channel",
+        {"filters per channel",
          {{{2, 6, 5, 3}}, {{6, 1, 3, 2}}, {{6}}},
          Conv2dAttrs{.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}, .groups = 3}},
         {"tiles of channels",
          {{{2, 4, 5, 40}}, {{40, 1, 3, 3}}, {{40}}},
          Conv2dAttrs{.padding = {1, 1}, .groups = 40}},
-        {"many images, a filter a channel", {{{130, 3, 3, 2}}, {{2, 1, 2, 2}}}, Conv2dAttrs{.groups = 2}}};
+        {"many images, a filter per channel", {{{130, 3, 3, 2}}, {{2, 1, 2, 2}}}, Conv2dAttrs{.groups = 2}}};
   });
 }
 

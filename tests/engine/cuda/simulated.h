@@ -14,7 +14,7 @@ struct SimulatedRow {
   const Kernels* kernels;
 };
 
-/// One row an op that has a CUDA backend.
+/// One row per op that has a CUDA backend.
 std::span<const SimulatedRow> simulated_table();
 
 /// While one lives, simulated devices run these kernels on this device, each thread's in its stream.

@@ -57,7 +57,7 @@ TEST(Init, DoesNotDependOnOtherLayers) {
 }
 
 TEST(Init, NeighbouringStreamsDiffer) {
-  // 4096 elements a stream: an element and the one a stream later are not the same.
+  // 4096 elements per stream: an element and the one a stream later are not the same.
   const std::vector<double> values = drawn(1, "weight", 3 * 4096);
   int equal = 0;
   for (size_t i = 0; i + 4096 < values.size(); ++i) equal += values[i] == values[i + 4096] ? 1 : 0;

@@ -300,7 +300,7 @@ TEST(BatchNormOp, SaysWhatIsWrongWithItsInputs) {
   };
   EXPECT_NE(message(noise({2, 3}, 1), Tensor()).find("[batch_norm] expected f32 gamma [3], got f32 [4]"),
             std::string::npos);
-  EXPECT_NE(message(noise({1, 4}, 1), Tensor()).find("more than one value a channel"), std::string::npos);
+  EXPECT_NE(message(noise({1, 4}, 1), Tensor()).find("more than one value per channel"), std::string::npos);
   EXPECT_NE(message(noise({2, 4}, 1), noise({3, 4}, 1)).find("expected a residual like x"),
             std::string::npos);
 }

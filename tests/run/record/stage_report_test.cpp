@@ -21,7 +21,7 @@ TEST(StageReport, CoresForARateAreTheWorkOfItsSamples) {
   stats.stages = {{.name = "prefault", .items = 100, .busy_ns = 900'000'000},
                   {.name = "decoder", .items = 100, .busy_ns = 200'000'000, .threads = 2},
                   {.name = "augmenter", .items = 50, .busy_ns = 50'000'000, .threads = 2}};
-  EXPECT_NEAR(cores_for(stats, 1000), 3.0, 1e-9);  // 2 ms and 1 ms a sample
+  EXPECT_NEAR(cores_for(stats, 1000), 3.0, 1e-9);  // 2 ms and 1 ms per sample
   EXPECT_EQ(cores_for(SourceStats(), 1000), 0);
 }
 

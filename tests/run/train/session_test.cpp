@@ -23,7 +23,7 @@ TEST_F(SessionTest, TrainsAndLeavesACompleteRunDirectory) {
   ScratchFolder runs;
   Session session(config(runs / "a"));
   const TrainOutcome outcome = session.train();
-  EXPECT_EQ(outcome.steps, 40);  // 320 images, 16 a batch, 2 epochs
+  EXPECT_EQ(outcome.steps, 40);  // 320 images, 16 per batch, 2 epochs
   EXPECT_TRUE(outcome.last_validation.has_value());
   for (const char* file : {"config.toml", "metrics.jsonl", "ledger.json", "kernels.json", "receipt.json",
                            "checkpoints/last/model.safetensors", "checkpoints/best/state.json"}) {

@@ -3,7 +3,7 @@
 # [tool.dlpipe]
 # venv = "torch"
 # ///
-"""WebDataset's TarWriter: the files as they are, in one tar a thread."""
+"""WebDataset's TarWriter: the files as they are, in one tar per thread."""
 
 import concurrent.futures
 import importlib.metadata

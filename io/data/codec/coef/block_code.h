@@ -86,7 +86,7 @@ struct BlockSymbols {
   uint32_t dc_bits = 0;  // dc_class of them: the difference, or the difference - 1 + 2^dc_class below zero
   int groups = 0;        // up to the last that isn't empty
   std::array<uint8_t, kGroups> token{};
-  std::array<uint8_t, kGroups> width{};  // bits a value, 0: empty
+  std::array<uint8_t, kGroups> width{};  // bits per value, 0: empty
   std::array<uint8_t, kGroups> mask{};
 };
 

@@ -48,7 +48,7 @@ void on_coefficient_message(j_common_ptr jpeg, int level) {
 void on_coefficient_progress(j_common_ptr jpeg) {
   auto* call = static_cast<Call*>(jpeg->client_data);
   if (reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number > call->max_scans)
-    call->fail(ErrorCode::kUnsupported, "more progressive scans than the limit");
+    call->fail(ErrorCode::kUnsupported, "more progressive scans than the limit; save it as a baseline JPEG");
 }
 
 struct Reading : Call {
@@ -106,7 +106,8 @@ bool read_coefficients(Reading& r, Bytes bytes, const DecodeLimits& limits, cons
     r.fail(ErrorCode::kUnsupported, "more pixels than the limit (--max-pixels)");
   if (int64_t{r.jpeg.image_width} * r.jpeg.image_height * 3 * int64_t{sizeof(JCOEF)} >
       limits.max_memory_bytes)
-    r.fail(ErrorCode::kUnsupported, "its coefficients take more than the decoder's memory limit");
+    r.fail(ErrorCode::kUnsupported,
+           "its coefficients take more than the decoder's memory limit; save it as a baseline JPEG");
   if (pixels != nullptr) show_pixels(r, *pixels);
   r.arrays = jpeg_read_coefficients(&r.jpeg);
   return true;

@@ -140,7 +140,9 @@ Result<std::vector<std::byte>> coefficients_to_jpeg(Bytes bytes, const DecodeLim
   const Bytes head = Bytes(around).first(record.head_bytes);
   if (record.source_bytes) {
     const auto scan = coef::write_scan(record.frame, head, Blocks::source, &blocks);
-    if (!scan) return Status(ErrorCode::kCorrupt, "[codec] coefficient record: its JPEG head is damaged");
+    if (!scan)
+      return Status(ErrorCode::kCorrupt,
+                    "[codec] coefficient record: its JPEG head is damaged; ingest the file again");
     std::vector<std::byte> jpeg(head.begin(), head.end());
     jpeg.insert(jpeg.end(), scan->begin(), scan->end());
     jpeg.insert(jpeg.end(), around.begin() + record.head_bytes, around.end());

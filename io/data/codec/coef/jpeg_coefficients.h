@@ -12,7 +12,7 @@
 
 namespace dlpipe::data {
 
-/// How a record's tiles are made. A crop passes over half a tile a row of blocks on average; a tile
+/// How a record's tiles are made. A crop passes over half a tile per row of blocks on average; a tile
 /// costs about three bytes, four if packed.
 struct TileKind {
   coef::TileForm form;

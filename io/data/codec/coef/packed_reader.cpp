@@ -15,7 +15,7 @@ namespace {
 
 /// What a block's kind says.
 struct Kind {
-  uint64_t width_fields = 0;  // where the fields of widths go, a byte a group
+  uint64_t width_fields = 0;  // where the fields of widths go, a byte per group
   uint8_t bits = 0;           // of the kind and the widths
   uint8_t groups = 0;
 };
@@ -52,7 +52,7 @@ DLPIPE_COEF_INLINE uint64_t all_bits_at(const std::byte* bytes, size_t at) {
 
 /// What stands before a block's values.
 struct BlockHead {
-  uint64_t widths;   // a byte a group: its field
+  uint64_t widths;   // a byte per group: its field
   uint64_t present;  // bit i: zigzag position i isn't zero
   uint32_t groups;
 };

@@ -23,7 +23,7 @@ inline constexpr int kDcMaxLength = 8;
 
 /// What a group of eight coefficients is, by plane, group and what the group before it was.
 enum Token : uint8_t {
-  kEmpty = 0,  // 1..8: that many bits a value, its sign included; 8 for at most 7 values within +-127
+  kEmpty = 0,  // 1..8: that many bits per value, its sign included; 8 for at most 7 values within +-127
   kWide = 9,   // the number of bits follows: 4 bits, plus 8
   kEnd = 10,   // this group and all later ones are empty
   kTokens = 11,
@@ -33,7 +33,7 @@ inline constexpr int kTokenGroups = 3;    // the last: third group and later
 inline constexpr int kTokenContexts = kPlaneClasses * kTokenGroups * kTokensBefore;
 inline constexpr int kTokenMaxLength = 7;
 
-/// Which of a group's eight coefficients are not zero, by plane, group and bits a value.
+/// Which of a group's eight coefficients are not zero, by plane, group and bits per value.
 inline constexpr int kMaskGroups = 4;  // the last: fourth group and later
 inline constexpr int kMaskWidths = 3;  // the last: three bits and more
 inline constexpr int kMaskContexts = kPlaneClasses * kMaskGroups * kMaskWidths;

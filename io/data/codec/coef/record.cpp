@@ -27,7 +27,7 @@ Status corrupt(std::string_view what) {
 void put_bytes(std::vector<std::byte>& out, std::span<const std::byte> bytes) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
-// Tables in zigzag order, one byte a value where all fit.
+// Tables in zigzag order, one byte per value where all fit.
 void put_table(const std::array<uint16_t, 64>& quant, std::vector<std::byte>& out) {
   const bool wide = *std::max_element(quant.begin(), quant.end()) > 255;
   append_le<uint8_t>(out, wide ? 16 : 8);

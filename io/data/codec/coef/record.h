@@ -78,7 +78,7 @@ Result<Record> parse_record(std::span<const std::byte> bytes);
 /// Just the picture's description.
 Result<Frame> parse_frame(std::span<const std::byte> bytes);
 
-/// Lengths of tiles: seven bits a byte, least significant first, the top bit set where more follow.
+/// Lengths of tiles: seven bits per byte, least significant first, the top bit set where more follow.
 void put_length(uint64_t length, std::vector<std::byte>& out);
 /// Moves `at` behind it; false when it is cut short or takes more than four bytes.
 inline bool read_length(std::span<const std::byte> bytes, size_t* at, uint32_t* length) {

@@ -102,8 +102,8 @@ TEST_F(YoloSource, PolygonsAndKeyPoints) {
 TEST_F(YoloSource, WhatIsWrongIsNamed) {
   EXPECT_EQ(problem("0 0.5 0.5 1 1"), "");
   EXPECT_NE(problem("0 0.5 0.5 1 1\n0 0.5 0.5 1\n").find("1.txt line 2: 4 numbers"), std::string::npos);
-  EXPECT_NE(problem("2 0.5 0.5 1 1").find("class 2 is none of 2"), std::string::npos);
-  EXPECT_NE(problem("-1 0.5 0.5 1 1").find("class -1 is none of"), std::string::npos);
+  EXPECT_NE(problem("2 0.5 0.5 1 1").find("class 2, and classes are 0 to 1"), std::string::npos);
+  EXPECT_NE(problem("-1 0.5 0.5 1 1").find("class -1, and classes are 0 to"), std::string::npos);
   EXPECT_NE(problem("0 320 240 64 64").find("320 is no share"), std::string::npos);
   EXPECT_NE(problem("0 0.5 0.5 nan 1").find("no number"), std::string::npos);
   EXPECT_NE(problem("cat 0.5 0.5 1 1").find("'cat' is no number"), std::string::npos);
