@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "dlpipe/base/log.h"
+#include "dlpipe/base/text.h"
 #include "dlpipe/io/data/cache_coder.h"
 #include "dlpipe/pipeline/loader.h"
 #include "tests/pipeline/loader_testing.h"
@@ -24,8 +25,8 @@ void write_all_kinds(const std::string& root) {
   for (const auto& entry : fs::directory_iterator(from)) {
     if (entry.path().extension() == ".txt") continue;
     const std::string name = entry.path().filename().string();
-    write_text(root + "/c0/a_" + name, file_text(entry.path().string()));
-    write_text(root + "/c1/b_" + name, file_text(entry.path().string()));
+    write_text(concat(root, "/c0/a_", name), file_text(entry.path().string()));
+    write_text(concat(root, "/c1/b_", name), file_text(entry.path().string()));
   }
   for (uint64_t i = 0; i < 20; ++i)
     write_text(root + "/c2/" + std::to_string(100 + i) + ".jpg", jpeg_text(i, 200, 150));
