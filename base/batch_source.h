@@ -49,6 +49,19 @@ struct EdgeStats {
   int64_t capacity = 0;
 };
 
+/// Of a source that reads pictures from files and keeps coefficient records of them (pipeline/cache_filler.h).
+struct CacheStats {
+  std::string directory;  // empty: there is no cache
+  int64_t samples = 0;    // of the dataset
+  int64_t records = 0;    // in the cache
+  int64_t bytes = 0;
+  int64_t taken = 0;      // records read from it since the source began
+  int64_t unfit = 0;      // pictures that it couldn't take
+  int64_t withdrawn = 0;  // records that were found damaged, or their file changed
+  int64_t busy_ns = 0;    // of the threads that make records
+  bool is_full = false;   // it may not grow
+};
+
 struct SourceStats {
   std::vector<StageStats> stages;
   std::vector<EdgeStats> edges;
@@ -59,6 +72,7 @@ struct SourceStats {
   int64_t scratch_bytes = 0;  // decode scratch held by all threads
   int64_t slot_bytes = 0;     // all slots
   std::string bottleneck;     // the stage that limited the last window; empty: the consumer
+  CacheStats cache = {};
 };
 
 class BatchSource {

@@ -107,6 +107,7 @@ std::string stage_table(const run::StageReport& report) {
                     percent(row.busy_share), percent(row.wait_share)});
   }
   std::string text = concat(format_table(rows), report.advice, "\n");
+  if (const std::string cache = run::cache_text(report.cache); !cache.empty()) text += cache + "\n";
   if (report.communication) {
     const run::StageReport::Communication& c = *report.communication;
     text += concat("The communication thread was at work or waited for other processes ",

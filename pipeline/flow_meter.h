@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "dlpipe/base/counter.h"
@@ -27,6 +28,10 @@ class FlowMeter {
     int64_t trainer_wait_ns = 0;  // wall time in next()
     int64_t finished_any_ns = 0;  // wall time outside next() with a finished batch standing ready
   };
+
+  /// Threads that have nothing to decode now, as any thread sees it without the lock: that of a consumer who trains isn't one
+  /// of them, unless the loader has nothing to do at all.
+  int spare_threads() const { return spare_threads_.load(std::memory_order_relaxed); }
 
   explicit FlowMeter(int threads) : workers_(threads - 1), begin_ns_(now_ns()), last_ns_(begin_ns_) {}
 
@@ -96,6 +101,12 @@ class FlowMeter {
     const MutexLock lock(mutex_);
     advance(now_ns());
     apply(levels_);
+    const bool is_idle = levels_.active == 0;
+    const int spare = levels_.ready_queue > 0 ? 0 : std::max(idle_threads(), is_idle ? 1 : 0);
+    spare_threads_.store(spare, std::memory_order_relaxed);
+  }
+  int idle_threads() const DLPIPE_REQUIRES(mutex_) {
+    return std::max(0, workers_ + (levels_.joined ? 1 : 0) - levels_.active);
   }
   void advance(int64_t now) DLPIPE_REQUIRES(mutex_) {
     const int64_t dt = now - last_ns_;
@@ -108,8 +119,7 @@ class FlowMeter {
     totals_.finished_any_ns += levels_.finished > 0 && !levels_.trainer_waits ? dt : 0;
     totals_.trainer_wait_ns += levels_.trainer_waits ? dt : 0;
     if (levels_.ready_queue > 0) return;
-    const int idle = std::max(0, workers_ + (levels_.joined ? 1 : 0) - levels_.active);
-    (levels_.on_way > 0 ? totals_.starved_ns : totals_.blocked_ns) += dt * idle;
+    (levels_.on_way > 0 ? totals_.starved_ns : totals_.blocked_ns) += dt * idle_threads();
   }
 
   Mutex mutex_;
@@ -118,6 +128,7 @@ class FlowMeter {
   int64_t last_ns_ DLPIPE_GUARDED_BY(mutex_);
   Totals totals_ DLPIPE_GUARDED_BY(mutex_);
   Levels levels_ DLPIPE_GUARDED_BY(mutex_);
+  std::atomic<int> spare_threads_{0};
 };
 
 }  // namespace dlpipe::pipeline

@@ -72,7 +72,11 @@ struct LoaderOptions {
   /// its own. The page cache counts: pages of batches that are over leave it.
   int64_t memory_bytes = 0;
   std::string quarantine_file =
-      {};                    // bad samples are appended here when their batch is lent; empty: not written
+      {};  // bad samples are appended here when their batch is lent; empty: not written
+  /// Of a linked dataset: a folder of its own in which coefficient records of its JPEGs are kept, made in time that the loader's
+  /// threads don't use and read in place of the files from then on (cache_filler.h); empty: none is. Batches are the same.
+  std::string cache = {};
+  uint64_t cache_bytes = 0;  // the most that it may take; 0: what leaves 1 GiB of its disk free
   bool hash_pixels = false;  // the chain covers pixels too (--receipt pixels, tests)
   Device* device = nullptr;  // null: the CPU, batches handed over as they are
   /// Page-locks the slots, for a consumer that copies batches of the CPU to this device itself; null: they aren't.

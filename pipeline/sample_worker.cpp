@@ -24,7 +24,7 @@ static void fetch_ahead(std::span<const std::byte> stored) {
 }
 
 Result<std::unique_ptr<SampleWorker>> SampleWorker::create(const WorkerShared& shared) {
-  DLPIPE_ASSIGN_OR_RETURN(auto reader, shared.setup.dataset->reader());
+  DLPIPE_ASSIGN_OR_RETURN(auto reader, shared.setup.dataset->reader(shared.cache));
   return std::unique_ptr<SampleWorker>(new SampleWorker(shared, std::move(reader)));
 }
 
@@ -62,6 +62,8 @@ int64_t SampleWorker::process(Slot& slot, const Portion& portion, double expecte
   PipelineCounters& counters = shared_.counters;
   counters[Stage::kReader].items.add(portion.count);
   counters[Stage::kReader].bytes.add(read_bytes_);
+  counters.from_cache.add(dataset_reader_->from_cache() -
+                          std::exchange(from_cache_, dataset_reader_->from_cache()));
   counters[Stage::kSelector].items.add(sent_);
   counters[Stage::kSelector].bytes.add(sent_bytes_);
   const int64_t decoded = portion.count - sent_;

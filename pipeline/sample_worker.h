@@ -35,6 +35,7 @@ struct WorkerShared {
   const MappedFile& file;
   ChecksumState& checksums;
   PipelineCounters& counters;
+  data::CoefficientCache* cache = nullptr;
 };
 
 class SampleWorker {
@@ -79,7 +80,8 @@ class SampleWorker {
   // Of the portion at hand:
   bool on_host_ = false;
   int64_t read_bytes_ = 0;
-  int64_t sent_ = 0;  // samples
+  int64_t from_cache_ = 0;  // records, of all portions
+  int64_t sent_ = 0;        // samples
   int64_t sent_bytes_ = 0;
   int64_t decoded_bytes_ = 0;
   std::atomic<int64_t> scratch_bytes_{0};

@@ -19,6 +19,7 @@ std::string_view stage_name(Stage stage);
 class PipelineCounters {
  public:
   StageCounters& operator[](Stage stage) { return stages_[static_cast<size_t>(stage)]; }
+  Counter from_cache;  // records that the reader took from a cache
 
  private:
   std::array<StageCounters, kStageCount> stages_;

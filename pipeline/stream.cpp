@@ -45,7 +45,8 @@ BatchStream::BatchStream(std::shared_ptr<const Setup> setup)
 Status BatchStream::prepare() {
   const LoaderOptions& options = setup_->options;
   const data::Dataset& dataset = *setup_->dataset;
-  DLPIPE_ASSIGN_OR_RETURN(prefault_reader_, dataset.reader());
+  DLPIPE_ASSIGN_OR_RETURN(cache_, CacheFiller::open_cache(*setup_));
+  DLPIPE_ASSIGN_OR_RETURN(prefault_reader_, dataset.reader(cache_.get()));
   DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> first, prefault_reader_->stored(0));
   DLPIPE_ASSIGN_OR_RETURN(file_, MappedFile::open(dataset.directory() + "/data.mdb", first.data()));
   prefault_ = std::make_unique<Prefault>(*setup_, *file_, *prefault_reader_, counters_);
@@ -53,7 +54,7 @@ Status BatchStream::prepare() {
     DLPIPE_ASSIGN_OR_RETURN(auto slot, Slot::create(setup_, i));
     slots_.add(std::move(slot));
   }
-  const WorkerShared shared{*setup_, planner_, *file_, checksums_, counters_};
+  const WorkerShared shared{*setup_, planner_, *file_, checksums_, counters_, cache_.get()};
   for (int i = 0; i < Graph::worker_count(options.threads); ++i) {
     DLPIPE_ASSIGN_OR_RETURN(auto worker, SampleWorker::create(shared));
     workers_.push_back(std::move(worker));
@@ -69,6 +70,9 @@ Status BatchStream::prepare() {
   sample_ns_ = 10.0 * static_cast<double>(dataset.file_bytes()) / static_cast<double>(dataset.size());
   graph_ = std::make_unique<Graph>(options.threads, stager_gates(*setup_), static_cast<GraphBodies&>(*this),
                                    meter_);
+  if (cache_ != nullptr) {
+    DLPIPE_ASSIGN_OR_RETURN(filler_, CacheFiller::start(*setup_, *cache_, meter_));
+  }
   restart(0);
   return {};
 }
@@ -301,6 +305,7 @@ void BatchStream::prefault(Portion& portion) noexcept {
     if (const int64_t ceiling = setup_->options.memory_bytes; ceiling > 0) {
       int64_t taken = resident_before_ + slots_.size_bytes();
       for (const auto& worker : workers_) taken += worker->scratch_bytes();
+      if (filler_ != nullptr) taken += filler_->scratch_bytes();
       prefault_->make_room(
           plans.subspan(static_cast<size_t>(portion.first), static_cast<size_t>(portion.count)),
           portion.sequence, portion.sequence - slots_.count() + 1, ceiling - taken);

@@ -21,6 +21,7 @@
 #include "dlpipe/base/mutex.h"
 #include "dlpipe/pipeline/bad_records.h"
 #include "dlpipe/pipeline/bottleneck.h"
+#include "dlpipe/pipeline/cache_filler.h"
 #include "dlpipe/pipeline/flow_meter.h"
 #include "dlpipe/pipeline/graph/graph.h"
 #include "dlpipe/pipeline/loader.h"
@@ -98,6 +99,7 @@ class BatchStream final : public Loader, private GraphBodies {
   mutable FlowMeter meter_;
   mutable Bottleneck bottleneck_;
   BadRecords bad_;
+  std::unique_ptr<data::CoefficientCache> cache_;  // null: there is none
   std::unique_ptr<MappedFile> file_;
   std::unique_ptr<data::Dataset::Reader> prefault_reader_;
   std::unique_ptr<Prefault> prefault_;  // the prefault thread's
@@ -106,6 +108,7 @@ class BatchStream final : public Loader, private GraphBodies {
   std::vector<std::unique_ptr<SampleWorker>> workers_;
   std::unique_ptr<Stager> stager_;
   std::unique_ptr<Graph> graph_;
+  std::unique_ptr<CacheFiller> filler_;  // where there is a cache
 
   std::atomic<bool> stopping_{true};      // bodies pass portions on without work; set under inject_mutex_
   std::atomic<bool> interrupted_{false};  // the same, but batches still arrive, so that nobody waits in vain

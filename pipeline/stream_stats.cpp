@@ -49,6 +49,11 @@ SourceStats BatchStream::stats() const {
   stats.samples = lent_samples_.load(std::memory_order_relaxed);
   stats.substituted = bad_count_.load(std::memory_order_relaxed);
   for (const auto& worker : workers_) stats.scratch_bytes += worker->scratch_bytes();
+  if (filler_ != nullptr) {
+    stats.cache = filler_->stats();
+    stats.cache.taken = counters_.from_cache.value();
+    stats.scratch_bytes += filler_->scratch_bytes();
+  }
   const std::lock_guard lock(lend_mutex_);
   stats.slot_bytes = slots_.size_bytes() + stager_->device_bytes();
   stats.bottleneck = bottleneck_.last(counters_, meter_);

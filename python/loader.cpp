@@ -146,6 +146,19 @@ nb::dict stats_dict(const SourceStats& stats) {
   dict["slot_bytes"] = stats.slot_bytes;
   dict["scratch_bytes"] = stats.scratch_bytes;
   dict["bottleneck"] = stats.bottleneck;
+  if (const CacheStats& cache = stats.cache; !cache.directory.empty()) {
+    nb::dict kept;
+    kept["taken"] = cache.taken;
+    kept["records"] = cache.records;
+    kept["samples"] = cache.samples;
+    kept["bytes"] = cache.bytes;
+    kept["unfit"] = cache.unfit;
+    kept["withdrawn"] = cache.withdrawn;
+    kept["busy_s"] = 1e-9 * static_cast<double>(cache.busy_ns);
+    kept["full"] = cache.is_full;
+    kept["text"] = run::cache_text(cache);
+    dict["cache"] = kept;
+  }
   return dict;
 }
 
@@ -241,8 +254,9 @@ void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, i
           int slots, int slots_max, uint64_t seed, bool train, bool shuffle, bool drop_last, int64_t epochs,
           int64_t limit, int rank, int world, int channels, std::vector<std::string> fields, int mask_fill,
           const std::string& dtype, double mixup, double cutmix, const std::string& on_bad, int64_t max_bad,
-          int64_t max_pixels, int64_t memory, const nb::bytes& quarantine, const std::string& framework,
-          bool channels_first, const std::string& device, bool pin_memory) {
+          int64_t max_pixels, int64_t memory, const nb::bytes& quarantine, const nb::bytes& cache,
+          uint64_t cache_size, const std::string& framework, bool channels_first, const std::string& device,
+          bool pin_memory) {
   pipeline::FeedOptions options;
   options.epochs_per_pass = epochs;
   options.loader = {.data = to_path(data),
@@ -268,6 +282,8 @@ void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, i
                     .max_pixels = max_pixels,
                     .memory_bytes = memory,
                     .quarantine_file = to_path(quarantine),
+                    .cache = to_path(cache),
+                    .cache_bytes = cache_size,
                     .ops = &known_ops()};
   BatchForm form;
   form.framework = parse_framework(framework);
@@ -293,8 +309,8 @@ void bind_loader(nb::module_& module) {
            nb::arg("shuffle"), nb::arg("drop_last"), nb::arg("epochs"), nb::arg("limit"), nb::arg("rank"),
            nb::arg("world"), nb::arg("channels"), nb::arg("fields"), nb::arg("mask_fill"), nb::arg("dtype"),
            nb::arg("mixup"), nb::arg("cutmix"), nb::arg("on_bad"), nb::arg("max_bad"), nb::arg("max_pixels"),
-           nb::arg("memory"), nb::arg("quarantine"), nb::arg("framework"), nb::arg("channels_first"),
-           nb::arg("device"), nb::arg("pin_memory"))
+           nb::arg("memory"), nb::arg("quarantine"), nb::arg("cache"), nb::arg("cache_size"),
+           nb::arg("framework"), nb::arg("channels_first"), nb::arg("device"), nb::arg("pin_memory"))
       .def("begin_pass", [](LoaderFeed& self) { return unlocked([&] { return self.feed().begin_pass(); }); })
       .def("next", &LoaderFeed::next, nb::arg("of_pass"))
       .def("batches_per_pass", [](LoaderFeed& self) { return self.feed().batches_per_pass(); })

@@ -81,6 +81,8 @@ struct PixelStats {
   std::array<double, 4> std{};
 };
 
+class CoefficientCache;  // coefficient_cache.h
+
 class Dataset {
  public:
   /// What open() does about header rows, classes, counts or statistics that are not those of the id.
@@ -140,7 +142,8 @@ class Dataset {
     /// The bytes of one record: in the map, or, if the dataset is compressed or linked, in this object's scratch
     /// until the next call. No checksum is computed, but of a linked record: ask is_intact().
     virtual Result<std::span<const std::byte>> record(int64_t sample) = 0;
-    /// Whether the bytes of a record have the checksum of their row.
+    /// Whether the bytes of the record that record() just answered have the checksum of their row; of a linked one record()
+    /// has seen to that.
     virtual bool is_intact(std::span<const std::byte> record, const RecordHeader& header) = 0;
     /// Bytes in the map that record() will touch (for madvise), without touching them: the record, or, where
     /// records are packed and compressed or linked, the value that holds it.
@@ -158,8 +161,12 @@ class Dataset {
     virtual Status load(std::span<const std::byte> stored, int64_t sample) = 0;
     /// The file that the record's picture lies in; "" where it lies in the record.
     virtual Result<std::string> linked_file(int64_t sample) = 0;
+    /// How many records this reader took from a cache.
+    virtual int64_t from_cache() const = 0;
   };
-  Result<std::unique_ptr<Reader>> reader() const;
+  /// Of a linked dataset, `cache` may have pictures as coefficient records, which its reader takes in their files' place
+  /// (coefficient_cache.h); it outlives the reader.
+  Result<std::unique_ptr<Reader>> reader(CoefficientCache* cache = nullptr) const;
 
   struct Impl;
   explicit Dataset(std::unique_ptr<Impl> impl);

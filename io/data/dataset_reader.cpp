@@ -15,9 +15,9 @@ using Bytes = LmdbFile::Bytes;
 
 class LmdbReader final : public Dataset::Reader {
  public:
-  explicit LmdbReader(const Dataset::Impl& dataset) : dataset_(dataset) {
+  LmdbReader(const Dataset::Impl& dataset, CoefficientCache* cache) : dataset_(dataset) {
     const Schema& schema = dataset.info.schema;
-    if (schema.links) linked_.emplace(*dataset.layout, *schema.links, dataset.late.get());
+    if (schema.links) linked_.emplace(*dataset.layout, *schema.links, dataset.late.get(), cache);
   }
 
   Result<std::span<const std::byte>> stored(int64_t sample) override {
@@ -64,7 +64,7 @@ class LmdbReader final : public Dataset::Reader {
   Status load(std::span<const std::byte> bytes, int64_t sample) override {
     if (!linked_) return {};
     const auto own = own_bytes(bytes, sample);
-    return own.ok() ? linked_->load(*own) : Status();  // what is damaged is the record's affair
+    return own.ok() ? linked_->load(*own, sample) : Status();  // what is damaged is the record's affair
   }
 
   Result<std::string> linked_file(int64_t sample) override {
@@ -75,10 +75,10 @@ class LmdbReader final : public Dataset::Reader {
   }
 
   bool is_intact(std::span<const std::byte> record, const RecordHeader& header) override {
-    if (dataset_.late == nullptr) return checksum64(record) == header.checksum;
-    const auto checksum = dataset_.layout->begin_checksum(record);
-    return checksum.ok() && *checksum == header.checksum;
+    return linked_ || checksum64(record) == header.checksum;
   }
+
+  int64_t from_cache() const override { return linked_ ? linked_->from_cache() : 0; }
 
   Status check_packing(int64_t sample) override {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, value(sample));
@@ -167,8 +167,8 @@ class LmdbReader final : public Dataset::Reader {
 
 }  // namespace
 
-Result<std::unique_ptr<Dataset::Reader>> Dataset::reader() const {
-  return std::unique_ptr<Reader>(std::make_unique<LmdbReader>(*impl_));
+Result<std::unique_ptr<Dataset::Reader>> Dataset::reader(CoefficientCache* cache) const {
+  return std::unique_ptr<Reader>(std::make_unique<LmdbReader>(*impl_, cache));
 }
 
 }  // namespace dlpipe::data

@@ -1,8 +1,12 @@
 #include "dlpipe/io/data/linked_records.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <chrono>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/regular_file.h"
@@ -32,6 +36,35 @@ Result<Link> LinkedRecords::link_of(std::span<const std::byte> stored) const {
 Result<std::string> LinkedRecords::file(std::span<const std::byte> stored) const {
   DLPIPE_ASSIGN_OR_RETURN(const Link link, link_of(stored));
   return link_path(link, root_);
+}
+
+// The time of a file's last change of any kind can't be set, so who gives a changed file its old time is found, too.
+Result<RecordStamp> LinkedRecords::stamp(std::span<const std::byte> stored) const {
+  DLPIPE_ASSIGN_OR_RETURN(const std::string path, file(stored));
+  struct stat stat {};
+  if (::stat(path.c_str(), &stat) != 0) return no_longer(path, "can't be read");
+  const auto ns_of = [](const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; };
+  const std::array<int64_t, 4> numbers = {static_cast<int64_t>(stat.st_ino), int64_t{stat.st_size},
+                                          ns_of(stat.st_mtim), ns_of(stat.st_ctim)};
+  const int64_t now_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                             std::chrono::system_clock::now().time_since_epoch())
+                             .count();
+  return RecordStamp{checksum64(stored, checksum64(std::as_bytes(std::span(numbers)))),
+                     now_ns - std::max(numbers[2], numbers[3])};
+}
+
+bool LinkedRecords::read_cached(std::span<const std::byte> stored, int64_t sample) {
+  if (cache_ == nullptr) return false;
+  const auto found = cache_->find(sample);
+  if (!found) return false;
+  const auto now = stamp(stored);
+  if (!now.ok()) return false;  // reading the file says what is wrong
+  Status status = now->value == found->stamp
+                      ? cache_->read(*found, picture_)
+                      : Status(ErrorCode::kCorrupt, "its file was written, or given other times, since");
+  if (status.ok()) return true;
+  cache_->withdraw(sample, status.message());
+  return false;
 }
 
 // A size is believed only where the file has it.
@@ -90,24 +123,36 @@ Result<std::span<const std::byte>> LinkedRecords::record(std::span<const std::by
   if (link.size_bytes > header.size_bytes)
     return Status(ErrorCode::kCorrupt, "[dataset] a link is of more bytes than its record; ingest anew");
   try {
-    DLPIPE_RETURN_IF_ERROR(read(link));
-    std::vector<std::span<const std::byte>> values(layout_.field_count());
-    for (size_t i = 0; i < values.size(); ++i) {
-      DLPIPE_ASSIGN_OR_RETURN(values[i], layout_.field(stored, i));
+    if (read_cached(stored, sample)) {
+      DLPIPE_RETURN_IF_ERROR(build(stored));
+      ++from_cache_;
+      return std::span<const std::byte>(record_);
     }
-    values[static_cast<size_t>(layout_.image_field())] = picture_;
-    DLPIPE_ASSIGN_OR_RETURN(record_, layout_.build(values));
+    DLPIPE_RETURN_IF_ERROR(read(link));
+    DLPIPE_RETURN_IF_ERROR(build(stored));
   } catch (...) {
     return status_from_current_exception("dataset");
   }
   DLPIPE_RETURN_IF_ERROR(check(link, header, sample));
+  if (cache_ != nullptr && header.layout == ImageLayout::kJpeg) cache_->offer(sample);
   return std::span<const std::byte>(record_);
 }
 
-Status LinkedRecords::load(std::span<const std::byte> stored) {
+Status LinkedRecords::build(std::span<const std::byte> stored) {
+  std::vector<std::span<const std::byte>> values(layout_.field_count());
+  for (size_t i = 0; i < values.size(); ++i) {
+    DLPIPE_ASSIGN_OR_RETURN(values[i], layout_.field(stored, i));
+  }
+  values[static_cast<size_t>(layout_.image_field())] = picture_;
+  DLPIPE_ASSIGN_OR_RETURN(record_, layout_.build(values));
+  return {};
+}
+
+Status LinkedRecords::load(std::span<const std::byte> stored, int64_t sample) {
   const auto link = link_of(stored);
   if (!link.ok()) return {};
   try {
+    if (read_cached(stored, sample)) return {};
     Status status = read(*link);
     return status.code() == ErrorCode::kIo ? status : Status();
   } catch (...) {

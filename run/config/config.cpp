@@ -47,6 +47,20 @@ const std::vector<ConfigOption>& table() {
        -1, kMany},
       {"max-pixels", "data", "Refuse to decode images with more pixels", &C::max_pixels, false, 1, kMany},
       {"slots", "data", "Batches in flight: how far the pipeline reads ahead", &C::slots, kFree, 1, 4096},
+      {"cache",
+       "data",
+       "Of linked pictures: coefficients keeps JPEGs in the run directory as coefficient records, made in "
+       "time "
+       "that the loader's threads would have waited, and reads these from the next epoch on; batches are the "
+       "same",
+       &C::cache,
+       kFree,
+       0,
+       0,
+       {"none", "coefficients"}},
+      {"cache-size", "data",
+       "The most that --cache may take, as 50GiB; default: what leaves 1 GiB of its disk free",
+       &C::cache_size, kFree},
 
       {"model", "model", "Model by name (--help models lists them)", &C::model},
       {"init", "model",

@@ -33,6 +33,8 @@ struct TrainConfig {
   int64_t max_bad = -1;
   int64_t max_pixels = 178'956'970;
   int64_t slots = 3;
+  std::string cache = "none";
+  std::string cache_size;  // "50GiB"; empty: what leaves 1 GiB of the disk free
   // Model.
   std::string model;
   std::string init;

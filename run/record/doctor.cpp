@@ -1,6 +1,7 @@
 #include "dlpipe/run/record/doctor.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/run/record/stage_report.h"
@@ -35,6 +36,8 @@ class Doctor {
     look_at_the_rest();
     Diagnosis diagnosis;
     diagnosis.verdict = verdict();
+    if (const std::string text = cache(); !text.empty())
+      diagnosis.verdict += concat(diagnosis.verdict.ends_with('.') ? " " : ". ", text);
     std::stable_sort(findings_.begin(), findings_.end(),
                      [](const Finding& a, const Finding& b) { return a.share > b.share; });
     diagnosis.findings = std::move(findings_);
@@ -71,6 +74,21 @@ class Doctor {
                     ledger_["advice"].as_string());
     }
     return concat(trainer(), " hardly waited for data (", percent(wait_share_), "): the model is the limit");
+  }
+
+  /// What the coefficient cache did, where there was one, behind a verdict.
+  std::string cache() const {
+    const Json& stats = ledger_["cache"];
+    if (!stats.is_object()) return {};
+    const auto count = [&](const char* name) { return std::llround(number(stats[name])); };
+    return cache_text({.directory = "cache",
+                       .samples = count("samples"),
+                       .records = count("records"),
+                       .bytes = count("bytes"),
+                       .taken = count("taken"),
+                       .unfit = count("unfit"),
+                       .withdrawn = count("withdrawn"),
+                       .is_full = stats["full"].as_bool()});
   }
 
   void look_at_data() {

@@ -81,7 +81,22 @@ StageReport report_stages(const SourceStats& stats, double data_wait_share) {
   report.samples_per_s =
       ratio(static_cast<double>(stats.samples), static_cast<double>(stats.wall_ns) / kSecond);
   report.advice = advise(stats, report, data_wait_share);
+  report.cache = stats.cache;
   return report;
+}
+
+std::string cache_text(const CacheStats& cache) {
+  if (cache.directory.empty()) return {};
+  std::string text =
+      concat(human_count(cache.taken), cache.taken == 1 ? " sample" : " samples",
+             " came from the coefficient cache, which holds ", human_count(cache.records), " of ",
+             human_count(cache.samples), " pictures in ", human_bytes(static_cast<uint64_t>(cache.bytes)),
+             cache.is_full ? " and is full" : "");
+  if (cache.unfit > 0) text += concat("; ", human_count(cache.unfit), " could not be taken into it");
+  if (cache.withdrawn > 0)
+    text += concat("; ", human_count(cache.withdrawn),
+                   " of its records were damaged, or their files had changed");
+  return text + ".";
 }
 
 double StageReport::Communication::hidden_share() const {
@@ -178,6 +193,16 @@ Json to_json(const LedgerReport& ledger, const StageReport& stages, const Device
                                             {"waited_seconds", c.waited_seconds},
                                             {"hidden_share", c.hidden_share()},
                                             {"bytes_sent", c.bytes_sent}}));
+  }
+  if (const CacheStats& cache = stages.cache; !cache.directory.empty()) {
+    json.set("cache", Json::object({{"taken", cache.taken},
+                                    {"records", cache.records},
+                                    {"samples", cache.samples},
+                                    {"bytes", cache.bytes},
+                                    {"unfit", cache.unfit},
+                                    {"withdrawn", cache.withdrawn},
+                                    {"busy_seconds", static_cast<double>(cache.busy_ns) / kSecond},
+                                    {"full", cache.is_full}}));
   }
   if (device.steps > 0) json.set("device", to_json(device));
   return json;

@@ -39,6 +39,7 @@ struct StageReport {
     double hidden_share() const;
   };
   std::optional<Communication> communication = std::nullopt;
+  CacheStats cache = {};  // without a directory: there is none
 };
 /// `data_wait_share` is the share of the training steps' wall time that went to data; negative: no trainer
 /// (bench).
@@ -48,6 +49,9 @@ void add_communication(const engine::CollectiveStats& collective, const LedgerEn
                        StageReport& report);
 /// Cores that decode and augment so many samples per second, by what they took so far; 0: nothing was measured.
 double cores_for(const SourceStats& stats, double samples_per_s);
+
+/// What a cache of coefficient records did, in one sentence; "" where there is none.
+std::string cache_text(const CacheStats& cache);
 
 /// 0.123 -> "12.3 %".
 std::string percent(double share);

@@ -114,6 +114,11 @@ ModelState model_state_of(const SessionOptions& session, const pipeline::Loader&
 }
 
 /// The options of the training loader, all but its augmentation.
+/// Of --cache coefficients. Processes of a run read other pictures every epoch, and each keeps a cache of its own.
+std::string cache_of(const std::string& run_directory, int rank) {
+  return concat(run_directory, "/cache", rank > 0 ? concat("-", rank) : "");
+}
+
 pipeline::LoaderOptions train_options(const SessionOptions& session, const std::string& quarantine_file) {
   const TrainConfig& config = session.config;
   pipeline::LoaderOptions options = loader_options(session);
@@ -123,6 +128,10 @@ pipeline::LoaderOptions train_options(const SessionOptions& session, const std::
   options.hash_pixels = config.receipt == "pixels";
   options.quarantine_file = quarantine_file;
   if (session.overfits()) return options;
+  if (config.cache != "none") {
+    options.cache = cache_of(config.out, session.rank());
+    options.cache_bytes = session.cache_bytes;
+  }
   options.mixup = config.mixup;
   options.cutmix = config.cutmix;
   use_device(session, options);

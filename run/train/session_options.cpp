@@ -22,6 +22,10 @@ void check_what_goes_together(const TrainConfig& config) {
   if (config.reset_head && config.init.empty()) refuse("train", "--reset-head goes with --init FILE");
   if (config.early_stop > 0 && config.val_every == "never")
     refuse("train", "--early-stop counts validations, and there are none with --val-every never");
+  if (config.cache != "none" && config.out.empty() && config.overfit_batch == 0)
+    refuse("train", "--cache ", config.cache, " keeps records in the run directory; give --out RUN, too");
+  if (config.cache == "none" && !config.cache_size.empty())
+    refuse("train", "--cache-size is of a cache, and there is none; give --cache coefficients, too");
 }
 
 void note_what_overfitting_leaves_out(const TrainConfig& config, const Notes& notes) {
@@ -32,6 +36,7 @@ void note_what_overfitting_leaves_out(const TrainConfig& config, const Notes& no
   add(config.mixup > 0, "--mixup");
   add(config.cutmix > 0, "--cutmix");
   add(config.label_smoothing.value_or(0) > 0, "--label-smoothing");
+  add(config.cache != "none", "--cache");
   add(!config.val.empty(), "--val");
   add(config.early_stop > 0, "--early-stop");
   add(!config.out.empty(), "--out");
@@ -167,12 +172,12 @@ EvalOptions eval_options(const SessionOptions& options) {
   return eval;
 }
 
-uint64_t memory_limit(const TrainConfig& config) {
-  uint64_t limit = 0;
-  if (!config.memory.empty() && (!parse_bytes(config.memory, &limit) || limit == 0)) {
-    refuse("train", "--memory ", config.memory, "; give an amount above 0 with its unit, as 8GiB");
-  }
-  return limit;
+/// 0 where none is given.
+uint64_t bytes_of(const char* option, const std::string& text) {
+  uint64_t bytes = 0;
+  if (!text.empty() && (!parse_bytes(text, &bytes) || bytes == 0))
+    refuse("train", option, " ", text, "; give an amount above 0 with its unit, as 8GiB");
+  return bytes;
 }
 
 }  // namespace
@@ -201,7 +206,8 @@ SessionOptions resolve_options(TrainConfig config, const Registries& registries,
   options.eval = eval_options(options);
   options.val_every = value_or_throw(parse_interval(c.val_every, "val-every"));
   options.checkpoint_every = value_or_throw(parse_interval(c.checkpoint_every, "checkpoint-every"));
-  options.memory_limit = memory_limit(c);
+  options.memory_limit = bytes_of("--memory", c.memory);
+  options.cache_bytes = bytes_of("--cache-size", c.cache_size);
   return options;
 }
 

@@ -53,6 +53,7 @@ struct SessionOptions {
   Interval val_every;
   Interval checkpoint_every;
   uint64_t memory_limit = 0;            // bytes; 0: none
+  uint64_t cache_bytes = 0;             // of --cache; 0: no limit of its own
   engine::Collective* ranks = nullptr;  // null: this process is alone
   int rank() const { return ranks != nullptr ? ranks->rank() : 0; }
   int world() const { return ranks != nullptr ? ranks->world() : 1; }

@@ -8,6 +8,7 @@ import http.server
 import io
 import os
 import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -45,10 +46,11 @@ def shard(begin, end, mode="w"):
 
 
 class Server:
-    """Gives `files`; `faults` are taken one for each request, None for none."""
+    """Gives `files`; `faults` are taken one for each request, None for none. With `parts`, of which the first byte's is one, a
+    file is read where it is."""
 
-    def __init__(self, files, tags=True):
-        self.files, self.tags, self.faults, self.requests, self.versions = files, tags, [], [], {}
+    def __init__(self, files, tags=True, parts=False):
+        self.files, self.tags, self.parts, self.faults, self.requests, self.versions = files, tags, parts, [], [], {}
         server = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -61,6 +63,7 @@ class Server:
                 server.answer(self)
 
         self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.handle_error = lambda *_: None  # clients hang up, which is theirs to do
         self.address = f"http://127.0.0.1:{self.http.server_address[1]}"
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
 
@@ -77,18 +80,24 @@ class Server:
             request.end_headers()
             request.wfile.write(b"busy")
             return
+        if fault == "late":
+            time.sleep(0.2)
         if fault == "changed":
             self.versions[name] = 2
         data = self.files[name]
-        begin = int(re.match("bytes=([0-9]+)-", span).group(1)) if span and fault != "no ranges" else 0
-        request.send_response(206 if begin else 200)
-        if begin:
-            request.send_header("Content-Range", f"bytes {begin}-{len(data) - 1}/{len(data)}")
-        request.send_header("Content-Length", str(len(data) - begin))
+        begin, end = 0, len(data)
+        asked = re.fullmatch("bytes=([0-9]+)-([0-9]*)", span) if span and fault != "no ranges" else None
+        if asked and (self.parts or asked.group(1) != "0"):
+            begin, end = int(asked.group(1)), min(end, int(asked.group(2) or end - 1) + 1)
+            request.send_response(206)
+            request.send_header("Content-Range", f"bytes {begin}-{end - 1}/{len(data)}")
+        else:
+            request.send_response(200)
+        request.send_header("Content-Length", str(end - begin))
         if self.tags:
             request.send_header("ETag", f'"{name}-{self.versions.get(name, 1)}"')
         request.end_headers()
-        rest = data[begin:]
+        rest = data[begin:end]
         if fault == "cut":
             request.wfile.write(rest[: len(rest) // 2])
             request.wfile.flush()
@@ -165,6 +174,121 @@ def test_faults(folder):
     check(destination, 0, 30)
     no_secrets(destination, result, "hidden-password", "hidden-query")
     print("http: no secret is kept")
+
+
+def ingest_on_small_disk(folder, most_bytes, *arguments):
+    """As where no file may have more bytes than that."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+    destination = os.path.join(folder, "dst")
+    for left in (destination, destination + ".partial"):
+        shutil.rmtree(left, ignore_errors=True)
+    command = [DLPIPE, "ingest", *arguments, destination, "--jpeg", "standard"]
+    return destination, subprocess.run(command, capture_output=True, text=True, timeout=120, preexec_fn=limit)
+
+
+def shuffled_shard(begin, end):
+    """A tar of class folders whose pictures lie in no order of their names."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for i in map(int, begin + np.random.default_rng(begin).permutation(end - begin)):
+            info = tarfile.TarInfo(f"c{i % 2}/{i:05d}.jpg")
+            info.size = len(picture(i))
+            archive.addfile(info, io.BytesIO(picture(i)))
+    return out.getvalue()
+
+
+def large_shard(begin, end, filler_bytes, places):
+    """A shard with something at some places that no dataset takes."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for i in range(begin, end):
+            members = {f"{i:05d}.jpg": picture(i), f"{i:05d}.cls": str(i % 3).encode()}
+            if i in places:
+                members[f"filler{i}.bin"] = os.urandom(filler_bytes)
+            for name, data in members.items():
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+# Six archives: the streams of four are open at once, so those listed first are asked for again.
+SIX = 6
+
+
+def test_parts(folder):
+    """Plain archives are read where they are: nothing of them is stored but what is committed."""
+    files = {"p.tar.gz": shard(0, 30, "w:gz"), "large.tar": large_shard(0, 30, 12 << 20, [15])}
+    files["long.tar"] = large_shard(0, 60, 700 << 10, range(60))  # more than what stays in memory behind a stream
+    files.update({f"s-{n}.tar": shard(10 * n, 10 * n + 10) for n in range(SIX)})
+    files.update({f"u-{n}.tar": shuffled_shard(20 * n, 20 * n + 20) for n in range(SIX)})
+    server = Server(files, parts=True)
+    for name, faults in (("plain", []), ("cut", ["cut", "cut", "cut"]), ("busy", [503, None, 503]), ("slow", ["slow"]),
+                         ("cut while read", [None] * SIX + ["cut", 503, "cut", "cut"])):
+        server.faults, server.requests = list(faults), []
+        destination, result = ingest(folder, server.address + "/s-{0..5}.tar")
+        assert result.returncode == 0, (name, result.stderr)
+        check(destination, 0, 10 * SIX)
+        assert not server.faults and len(server.requests) > SIX, (name, server.requests)
+        print(f"parts {name}: same, {len(server.requests)} requests")
+    most = 6 << 20
+    destination, result = ingest_on_small_disk(folder, most, server.address + "/large.tar")
+    assert result.returncode == 0, result.stderr
+    check(destination, 0, 30)
+    server.requests = []
+    destination, result = ingest_on_small_disk(folder, most, server.address + "/long.tar")
+    assert result.returncode == 0, result.stderr
+    check(destination, 0, 60)
+    assert len(server.requests) < 20, server.requests
+    whole = Server(files)  # whose files are fetched whole
+    _, result = ingest_on_small_disk(folder, most, whole.address + "/large.tar")
+    assert result.returncode == 1 and "no space" in result.stderr, result.stderr
+    print(f"parts: archives of {len(files['large.tar']) >> 20} and {len(files['long.tar']) >> 20} MB where no file may have more than {most >> 20} MB")
+    destination, result = ingest(folder, server.address + "/u-{0..5}.tar")
+    assert result.returncode == 0, result.stderr
+    dataset = Dataset(destination)
+    found = {bytes(dataset.fields(i)["path"])[-8:]: bytes(dataset.fields(i)["image"]) for i in range(dataset.info["samples"])}
+    assert found == {f"{i:05d}.jpg".encode()[-8:]: picture(i) for i in range(20 * SIX)}
+    destination, result = ingest(folder, server.address + "/p.tar.gz")
+    assert result.returncode == 0, result.stderr
+    check(destination, 0, 30)
+    print("parts out of order, and of a packed archive: same")
+    for name, faults in (("after it was listed", [None] * SIX + ["changed"]), ("while it was listed", ["cut", "changed"])):
+        server.versions, server.faults = {}, list(faults)
+        destination, result = ingest(folder, server.address + "/u-{0..5}.tar")
+        assert result.returncode == 1 and "changed while it was read" in result.stderr, (name, result.stderr)
+        assert not os.path.exists(destination), name
+    print("parts of a file that changes: refused")
+
+
+def test_resumed_parts(folder):
+    """An ingest that was killed goes on, and not with another file of the same sizes."""
+    files = {f"u-{n}.tar": shuffled_shard(20 * n, 20 * n + 20) for n in range(SIX)}
+    server = Server(files, parts=True)
+    destination = os.path.join(folder, "killed")
+    command = [DLPIPE, "ingest", server.address + "/u-{0..5}.tar", destination, "--jpeg", "standard"]
+    for is_other in (False, True):
+        shutil.rmtree(destination, ignore_errors=True)
+        server.versions, server.faults = {}, [None] * SIX + ["late"] * 1000
+        killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not os.path.exists(destination + ".partial/ingest.list"):
+            assert killed.poll() is None
+            time.sleep(0.01)
+        killed.kill()
+        killed.wait()
+        assert not os.path.exists(destination), "killed too late"
+        server.faults = []
+        if is_other:
+            server.versions["u-3.tar"] = 2
+        result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        if is_other:
+            assert result.returncode == 1 and "changed" in result.stderr, result.stderr
+        else:
+            assert result.returncode == 0, result.stderr
+            assert Dataset(destination).info["samples"] == 20 * SIX
+    print("parts after a kill: same; with another file: refused")
 
 
 class Nginx:
@@ -317,7 +441,7 @@ def test_s3(folder):
 
 
 def main():
-    for test in (test_faults, test_nginx, test_signature, test_s3):
+    for test in (test_faults, test_parts, test_resumed_parts, test_nginx, test_signature, test_s3):
         with tempfile.TemporaryDirectory() as folder:
             test(folder)
 

@@ -4,6 +4,7 @@ import inspect
 import re
 import shutil
 import struct
+import time
 import zlib
 
 import dlpipe
@@ -68,3 +69,24 @@ def test_linked_pictures_make_the_same_batches(pictures, tmp_path):
     report = tmp_path / "bad.txt"
     list(dlpipe.Loader(tmp_path / "1", augment="rrc(16)", batch=8, quarantine=report, as_="numpy"))
     assert "ring/00003.jpg changed" in report.read_text()
+
+
+def test_a_cache_of_linked_pictures_changes_no_batch(pictures, tmp_path):
+    dlpipe.ingest(pictures, tmp_path / "linked", store="link")
+    options = {"augment": "rrc(16) hflip", "batch": 8, "seed": 1, "threads": 2, "as_": "numpy"}
+    plain = dlpipe.Loader(tmp_path / "linked", **options)
+    loader = dlpipe.Loader(tmp_path / "linked", cache=tmp_path / "cache", **options)
+    for epoch in range(2):
+        for expected, batch in zip(plain, loader):
+            assert np.array_equal(expected.image, batch.image) and np.array_equal(expected.label, batch.label)
+        end = time.monotonic() + 60
+        while epoch == 0 and loader.stats()["cache"]["records"] < 300 and time.monotonic() < end:
+            time.sleep(0.01)
+    stats = loader.stats()["cache"]
+    assert stats["records"] >= 300 and stats["taken"] >= 250
+    assert "came from the coefficient cache, which holds" in loader.doctor()
+    with pytest.raises(dlpipe.MisuseError, match="in use by another loader"):
+        dlpipe.Loader(tmp_path / "linked", cache=tmp_path / "cache", **options)
+    with pytest.raises(dlpipe.MisuseError, match="stores its records"):
+        dlpipe.ingest(pictures, tmp_path / "stored")
+        dlpipe.Loader(tmp_path / "stored", cache=tmp_path / "other", **options)

@@ -25,14 +25,23 @@ Result<size_t> read_piece(int fd, std::span<std::byte> to, const std::string& na
   }
 }
 
-Status unpack_remote(ScratchFile& scratch, const std::string& name, const SourceOptions& options,
-                     int64_t* modified_ns) {
-  DLPIPE_ASSIGN_OR_RETURN(const auto stream, RemoteStream::open(options.address, options.stop_requested));
-  DLPIPE_RETURN_IF_ERROR(unpack([&](std::span<std::byte> to) { return stream->read(to); },
-                                [&](std::span<const std::byte> bytes) { return scratch.append(bytes); },
-                                name));
-  *modified_ns = stream->modified_ns();
-  return {};
+/// Fewer than `to` holds only at the end.
+Result<size_t> fill_from(RemoteStream& stream, std::span<std::byte> to) {
+  size_t filled = 0;
+  while (filled < to.size()) {
+    DLPIPE_ASSIGN_OR_RETURN(const size_t count, stream.read(to.subspan(filled)));
+    if (count == 0) break;
+    filled += count;
+  }
+  return filled;
+}
+
+// A time of HTTP's is in whole seconds. A hash of what tells one content from another stands in the rest of it, so that a
+// resumed ingest sees that the file is another one.
+int64_t marked_time(const RemoteStream& stream) {
+  constexpr uint64_t kSecond = 1'000'000'000;
+  const uint64_t mark = checksum64(std::as_bytes(std::span(stream.validator()))) % kSecond;
+  return stream.modified_ns() + static_cast<int64_t>(stream.validator().empty() ? 0 : mark);
 }
 
 Status unpack_to(ScratchFile& scratch, int fd, const std::string& name, const SourceOptions& options) {
@@ -54,7 +63,11 @@ Result<ArchiveBytes> ArchiveBytes::open(const std::string& path, const SourceOpt
   int fd = STDIN_FILENO;
   std::vector<RegularFile> file;
   const bool is_remote = !options.address.empty();
-  if (!is_stream && !is_remote) {
+  if (is_remote) {
+    DLPIPE_RETURN_IF_ERROR(archive.open_remote(options));
+    return archive;
+  }
+  if (!is_stream) {
     DLPIPE_ASSIGN_OR_RETURN(RegularFile opened, RegularFile::open("ingest", path));
     archive.stamp_ = opened.stamp();
     archive.size_ = opened.stamp().size_bytes;
@@ -73,12 +86,42 @@ Result<ArchiveBytes> ArchiveBytes::open(const std::string& path, const SourceOpt
   if (options.scratch == nullptr) return misuse("ingest", "no scratch file to unpack ", archive.path_, " to");
   DLPIPE_ASSIGN_OR_RETURN(archive.scratch_, options.scratch->file());
   archive.begin_ = archive.scratch_->size_bytes();
-  DLPIPE_RETURN_IF_ERROR(
-      is_remote ? unpack_remote(*archive.scratch_, archive.path_, options, &archive.stamp_.modified_ns)
-                : unpack_to(*archive.scratch_, fd, archive.path_, options));
+  DLPIPE_RETURN_IF_ERROR(unpack_to(*archive.scratch_, fd, archive.path_, options));
   archive.size_ = archive.scratch_->size_bytes() - archive.begin_;
   if (!file.empty() && !file.front().is_unchanged()) return changed_since_listed(path, "changed");
   return archive;
+}
+
+// A plain archive stays where it is, if the server gives parts of it and says which content they are of. All others are
+// fetched whole.
+Status ArchiveBytes::open_remote(const SourceOptions& options) {
+  if (options.scratch == nullptr) return misuse("ingest", "no scratch file to unpack ", path_, " to");
+  DLPIPE_ASSIGN_OR_RETURN(auto stream, RemoteStream::open(options.address, options.stop_requested));
+  std::vector<std::byte> begin(512);
+  DLPIPE_ASSIGN_OR_RETURN(const size_t filled, fill_from(*stream, begin));
+  begin.resize(filled);
+  stamp_.modified_ns = marked_time(*stream);
+  DLPIPE_ASSIGN_OR_RETURN(const Packing packing, packing_of(begin, path_));
+  if (packing == Packing::kNone && stream->parted_bytes() > 0 && !stream->validator().empty()) {
+    remote_ = std::make_shared<RemoteFile>(options.address, options.stop_requested, std::move(stream),
+                                           std::move(begin), options.scratch->windows());
+    size_ = remote_->size_bytes();
+    return {};
+  }
+  DLPIPE_ASSIGN_OR_RETURN(scratch_, options.scratch->file());
+  begin_ = scratch_->size_bytes();
+  std::span<const std::byte> first = begin;
+  const auto read = [&](std::span<std::byte> to) -> Result<size_t> {
+    if (first.empty()) return stream->read(to);
+    const size_t count = std::min(first.size(), to.size());
+    std::copy_n(first.begin(), count, to.begin());
+    first = first.subspan(count);
+    return count;
+  };
+  DLPIPE_RETURN_IF_ERROR(unpack(
+      read, [&](std::span<const std::byte> bytes) { return scratch_->append(bytes); }, path_));
+  size_ = scratch_->size_bytes() - begin_;
+  return {};
 }
 
 Result<ArchiveBytes> ArchiveBytes::open_unpacked(const std::string& path) {
@@ -102,6 +145,7 @@ ArchiveBytes ArchiveBytes::rewritten(std::shared_ptr<ScratchFile> scratch, uint6
   made.begin_ = begin;
   made.size_ = scratch->size_bytes() - begin;
   made.scratch_ = std::move(scratch);
+  made.remote_ = nullptr;
   return made;
 }
 
@@ -110,6 +154,7 @@ Status ArchiveBytes::read(uint64_t at, std::span<std::byte> to) const {
     return Status(ErrorCode::kCorrupt, concat("[ingest] ", printable(path_), " ends before byte ",
                                               at + to.size(), "; download or make it again"));
   if (scratch_ != nullptr) return scratch_->read(begin_ + at, to);
+  if (remote_ != nullptr) return remote_->read(begin_ + at, to);
   const auto file = RegularFile::open("ingest", path_);
   if (file.status().code() == ErrorCode::kNotFound) return changed_since_listed(path_, "changed");
   if (!file.ok()) return file.status();
@@ -131,7 +176,7 @@ Result<std::vector<std::byte>> ArchiveBytes::read(uint64_t at, uint64_t size) co
 }
 
 Result<Link> ArchiveBytes::where(uint64_t at, uint64_t size) const {
-  if (scratch_ == nullptr) return Link{path_, begin_ + at, size, false};
+  if (scratch_ == nullptr && remote_ == nullptr) return Link{path_, begin_ + at, size, false};
   return misuse("ingest", "--store link leaves pictures where they are, and ", printable(path_),
                 " is packed or not on this disk; unpack it, or leave --store link out");
 }
@@ -142,7 +187,8 @@ Result<size_t> ArchiveBytes::Scan::read(uint64_t at, std::span<std::byte> to) {
   if (to.empty()) return size_t{0};
   if (at < begin_ || at + to.size() > begin_ + filled_) {
     constexpr size_t kLeast = 4096;  // a header and what is small behind it
-    if (archive_.scratch_ == nullptr && file_.empty()) {
+    const bool is_file = archive_.scratch_ == nullptr && archive_.remote_ == nullptr;
+    if (is_file && file_.empty()) {
       DLPIPE_ASSIGN_OR_RETURN(RegularFile opened, RegularFile::open("ingest", archive_.path_));
       if (opened.stamp() != archive_.stamp_) return changed_since_listed(archive_.path_, "changed");
       file_.push_back(std::move(opened));
@@ -151,8 +197,8 @@ Result<size_t> ArchiveBytes::Scan::read(uint64_t at, std::span<std::byte> to) {
     const auto into = std::span(buffer_).first(std::min<uint64_t>(buffer_.size(), left));
     begin_ = at;
     filled_ = 0;
-    if (archive_.scratch_ != nullptr) {
-      DLPIPE_RETURN_IF_ERROR(archive_.scratch_->read(archive_.begin_ + at, into));
+    if (!is_file) {
+      DLPIPE_RETURN_IF_ERROR(archive_.read(at, into));
       filled_ = into.size();
     } else {
       DLPIPE_ASSIGN_OR_RETURN(filled_,
@@ -162,6 +208,15 @@ Result<size_t> ArchiveBytes::Scan::read(uint64_t at, std::span<std::byte> to) {
   }
   std::copy_n(buffer_.begin() + static_cast<ptrdiff_t>(at - begin_), to.size(), to.begin());
   return to.size();
+}
+
+void ArchiveBytes::drop_kept() const {
+  if (remote_ != nullptr) remote_->drop_kept();
+}
+
+Status ArchiveBytes::Scan::keep(uint64_t at, uint64_t size) {
+  return archive_.remote_ != nullptr && size > 0 ? archive_.remote_->keep(archive_.begin_ + at, size)
+                                                 : Status();
 }
 
 }  // namespace dlpipe::data

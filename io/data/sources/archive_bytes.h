@@ -1,5 +1,5 @@
-// An archive's bytes, to be read at any place: of the file itself, or of what a packed one (.gz, .zst) or a stream ("-")
-// unpacks to in a scratch file. read() may be called from any number of threads.
+// An archive's bytes, to be read at any place: of the file itself, here or at an address whose server gives parts of it, or of
+// what a packed one (.gz, .zst) or a stream ("-") unpacks to in a scratch file. read() may be called from any number of threads.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/regular_file.h"
+#include "dlpipe/io/data/sources/remote_file.h"
 #include "dlpipe/io/data/sources/scratch_file.h"
 #include "dlpipe/io/data/sources/source.h"
 
@@ -37,11 +38,17 @@ class ArchiveBytes {
   /// Where in the file itself that is; kMisuse where it is in a scratch file.
   Result<Link> where(uint64_t at, uint64_t size) const;
 
+  /// What a Scan was asked to keep isn't wanted any more.
+  void drop_kept() const;
+
   /// Many small reads in order, without opening the file for each. Belongs to one thread.
   class Scan {
    public:
     /// Fewer than `to` holds only at the end.
     Result<size_t> read(uint64_t at, std::span<std::byte> to);
+    /// Of an archive at an address: has these bytes in memory from now on, for who will ask for them out of order. Else
+    /// nothing.
+    Status keep(uint64_t at, uint64_t size);
 
    private:
     friend class ArchiveBytes;
@@ -58,7 +65,10 @@ class ArchiveBytes {
   std::string path_;
   FileStamp stamp_;
   uint64_t size_ = 0;
+  Status open_remote(const SourceOptions& options);
+
   std::shared_ptr<ScratchFile> scratch_;  // null: the file itself
+  std::shared_ptr<RemoteFile> remote_;    // the file itself, at an address
   uint64_t begin_ = 0;                    // in the scratch file or the file itself
 };
 

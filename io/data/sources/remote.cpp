@@ -56,14 +56,23 @@ struct Answer {
 
 class CurlStream final : public RemoteStream {
  public:
-  CurlStream(RemoteRequest request, std::function<bool()> stop_requested)
-      : request_(std::move(request)), stop_requested_(std::move(stop_requested)) {}
+  CurlStream(RemoteRequest request, std::function<bool()> stop_requested, RemotePart part)
+      : request_(std::move(request)),
+        stop_requested_(std::move(stop_requested)),
+        part_(std::move(part)),
+        validator_(part_.validator) {}
   ~CurlStream() override { disconnect(); }
 
   Result<size_t> read(std::span<std::byte> to) override;
   int64_t modified_ns() const override { return modified_ns_; }
+  const std::string& validator() const override { return validator_; }
+  uint64_t parted_bytes() const override { return parted_bytes_; }
 
  private:
+  /// Where in the file the next byte is.
+  uint64_t position() const { return part_.begin + received_; }
+  /// Whether what is read must be of a file that is known already.
+  bool is_bound() const { return position() > 0 || !part_.validator.empty(); }
   static size_t on_bytes(char* bytes, size_t one, size_t count, void* self);
   static size_t on_header(char* bytes, size_t one, size_t count, void* self);
   Status connect();
@@ -88,6 +97,7 @@ class CurlStream final : public RemoteStream {
 
   RemoteRequest request_;
   std::function<bool()> stop_requested_;
+  const RemotePart part_;
   std::unique_ptr<CURLM, FreeMulti> multi_;
   std::unique_ptr<CURL, FreeEasy> easy_;
   std::unique_ptr<curl_slist, FreeList> headers_;
@@ -97,7 +107,8 @@ class CurlStream final : public RemoteStream {
   std::string validator_;    // of the file, once known
   std::vector<std::byte> buffer_;
   size_t taken_ = 0;       // of the buffer
-  uint64_t received_ = 0;  // of the file, over all connections
+  uint64_t received_ = 0;  // of the part, over all connections
+  uint64_t parted_bytes_ = 0;
   int64_t modified_ns_ = 0;
   int attempts_ = 0;
   std::string failure_;  // of the last attempt; "": none
@@ -141,14 +152,20 @@ size_t CurlStream::on_header(char* bytes, size_t one, size_t count, void* self) 
 Status CurlStream::check_answer() {
   is_checked_ = true;
   const std::string validator = answer_.validator();
-  if (received_ == 0) {
+  const bool is_part = answer_.code == 206 && answer_.range.starts_with(concat("bytes ", position(), "-"));
+  if (!is_bound()) {
     validator_ = validator;
     const time_t time = answer_.modified.empty() ? -1 : curl_getdate(answer_.modified.c_str(), nullptr);
     modified_ns_ = time > 0 ? int64_t{time} * 1'000'000'000 : 0;
+    int64_t bytes = 0;
+    const size_t slash = answer_.range.find('/');
+    if (is_part && slash != std::string::npos && parse_int(answer_.range.substr(slash + 1), &bytes) &&
+        bytes > 0)
+      parted_bytes_ = static_cast<uint64_t>(bytes);
+    if (answer_.code == 200 || is_part) return {};
+  } else if (validator == validator_ && is_part) {
     return {};
   }
-  const bool is_rest = answer_.code == 206 && answer_.range.starts_with(concat("bytes ", received_, "-"));
-  if (validator == validator_ && is_rest) return {};
   return fail(ErrorCode::kChanged, "changed");
 }
 
@@ -194,10 +211,10 @@ Status CurlStream::connect() {
       headers_.reset(longer);
     }
   };
-  if (received_ > 0) {
-    curl_easy_setopt(easy, CURLOPT_RANGE, concat(received_, "-").c_str());
-    if (request_.signature.empty()) add_header(concat("If-Range: ", validator_));
-  }
+  // From the first byte on, too: the answer says whether the server gives parts, and how large the file is.
+  curl_easy_setopt(easy, CURLOPT_RANGE,
+                   concat(position(), "-", part_.end > 0 ? concat(part_.end - 1) : "").c_str());
+  if (is_bound() && request_.signature.empty()) add_header(concat("If-Range: ", validator_));
   if (!request_.signature.empty()) {
     curl_easy_setopt(easy, CURLOPT_AWS_SIGV4, request_.signature.c_str());
     curl_easy_setopt(easy, CURLOPT_USERNAME, request_.key_id.c_str());
@@ -253,6 +270,10 @@ Status CurlStream::transfer() {
                 "changed while it was read, or the server doesn't serve parts of files; ingest again when it "
                 "no longer changes");
   }
+  if (answer == 416 && !is_bound()) {  // an empty file has no first byte
+    ended_ = true;
+    return {};
+  }
   if (answer == 412 || answer == 416)
     return fail(ErrorCode::kChanged, "changed while it was read; ingest again when it no longer changes");
   if (answer == 404 || answer == 410)
@@ -292,18 +313,20 @@ Result<size_t> CurlStream::read(std::span<std::byte> to) {
 }  // namespace
 
 Result<std::unique_ptr<RemoteStream>> RemoteStream::open(const std::string& address,
-                                                         std::function<bool()> stop_requested) {
+                                                         std::function<bool()> stop_requested,
+                                                         RemotePart part) {
   DLPIPE_ASSIGN_OR_RETURN(RemoteRequest request, request_for(address, [](const char* name) {
                             const char* const value = std::getenv(name);
                             return std::string(value != nullptr ? value : "");
                           }));
   return std::unique_ptr<RemoteStream>(
-      std::make_unique<CurlStream>(std::move(request), std::move(stop_requested)));
+      std::make_unique<CurlStream>(std::move(request), std::move(stop_requested), std::move(part)));
 }
 
 #else
 
-Result<std::unique_ptr<RemoteStream>> RemoteStream::open(const std::string& address, std::function<bool()>) {
+Result<std::unique_ptr<RemoteStream>> RemoteStream::open(const std::string& address, std::function<bool()>,
+                                                         RemotePart) {
   return Status(
       ErrorCode::kUnsupported,
       concat("[ingest] ", printable(shown_address(address)),

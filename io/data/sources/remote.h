@@ -26,17 +26,29 @@ bool is_address(std::string_view path);
 /// Without user, password and query: "https://host/data/shard-0.tar".
 std::string shown_address(std::string_view address);
 
+/// A part of a file, of which it must be.
+struct RemotePart {
+  uint64_t begin = 0;
+  uint64_t end = 0;            // 0: the file's end
+  std::string validator = {};  // RemoteStream::validator() of the file; "": whatever it is
+};
+
 class RemoteStream {
  public:
   /// Asks for nothing yet. kMisuse for other schemes, and an address without a file.
   static Result<std::unique_ptr<RemoteStream>> open(const std::string& address,
-                                                    std::function<bool()> stop_requested);
+                                                    std::function<bool()> stop_requested,
+                                                    RemotePart part = {});
   virtual ~RemoteStream() = default;
   /// Fills `to` with the next bytes: how many; 0 at the end. kNotFound, kPermission as the server says; kIo after the
   /// last attempt; kChanged; kCancelled.
   virtual Result<size_t> read(std::span<std::byte> to) = 0;
-  /// What the server says of the file's time; 0 before the first read and where it doesn't.
+  /// What the server says of the file, once the first bytes were read. Its time; 0 where it doesn't.
   virtual int64_t modified_ns() const = 0;
+  /// What tells one content of the file from another: a strong ETag, or the time as a text; "" where it says neither.
+  virtual const std::string& validator() const = 0;
+  /// Bytes of the whole file, where the server gives parts of it; else 0.
+  virtual uint64_t parted_bytes() const = 0;
 };
 
 }  // namespace dlpipe::data

@@ -8,6 +8,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/remote_file.h"
 
 namespace dlpipe::data {
 
@@ -49,6 +50,9 @@ Status ScratchFile::read(uint64_t at, std::span<std::byte> to) const {
   return Status(ErrorCode::kIo,
                 concat("[ingest] the scratch file in ", printable(folder_), " became shorter"));
 }
+
+ScratchSpace::ScratchSpace(std::string folder)
+    : folder_(std::move(folder)), windows_(std::make_shared<RemoteWindows>()) {}
 
 Result<std::shared_ptr<ScratchFile>> ScratchSpace::file() {
   if (file_ == nullptr) {

@@ -35,15 +35,20 @@ class ScratchFile {
   uint64_t size_ = 0;
 };
 
+class RemoteWindows;  // remote_file.h
+
 /// Where scratch files may be made. The file is made when it is first asked for, and all archives share it. One thread.
 class ScratchSpace {
  public:
-  explicit ScratchSpace(std::string folder) : folder_(std::move(folder)) {}
+  explicit ScratchSpace(std::string folder);
   Result<std::shared_ptr<ScratchFile>> file();
+  /// What archives at addresses share.
+  const std::shared_ptr<RemoteWindows>& windows() const { return windows_; }
 
  private:
   std::string folder_;
   std::shared_ptr<ScratchFile> file_;
+  std::shared_ptr<RemoteWindows> windows_;
 };
 
 /// Fills `to` with the bytes behind `at`: how many there were. Errors as the system says, naming `name`.

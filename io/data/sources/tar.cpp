@@ -98,6 +98,7 @@ Result<SourceListing> TarSource::list() {
     return Status(ErrorCode::kCorrupt, concat("[ingest] ", printable(shown), ": ", tar.index.problem));
   DLPIPE_ASSIGN_OR_RETURN(SourceListing listing, list_files(tar));
   note_damage(tar.index, listing);
+  archive_->drop_kept();
   return listing;
 }
 

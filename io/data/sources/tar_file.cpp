@@ -11,6 +11,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
+#include "dlpipe/io/data/sources/source_file.h"
 
 namespace dlpipe::data {
 
@@ -131,6 +132,13 @@ bool is_hidden(const std::string& name) {
                      [](const std::string& part) { return part[0] == '.' || is_system_folder(part); });
 }
 
+/// What a listing looks into when it knows all names: classes and texts of WebDataset's samples.
+bool says_of_samples(const std::string& name, uint64_t size) {
+  constexpr uint64_t kMost = 1 << 20;
+  const std::string ending = lower_ending(name);
+  return size <= kMost && (ending == "cls" || ending == "json" || ending == "txt");
+}
+
 void Indexer::add_file(std::string name, uint64_t data, uint64_t size) {
   const auto [it, fresh] = place_of_.emplace(name, index_.members.size());
   if (fresh) {
@@ -213,6 +221,7 @@ Result<bool> Indexer::add(const Header& header, char type, uint64_t data, uint64
   } else if (extended.sparse || type == 'S') {
     leave("sparse file");
   } else if (type == '0' || type == '\0' || type == '7') {
+    if (says_of_samples(name, size)) DLPIPE_RETURN_IF_ERROR(scan_.keep(data, size));
     add_file(name, data, size);
   } else if (type == '1') {
     add_link(name, extended.link ? *extended.link : std::string(text_at(header, 157, 100)));

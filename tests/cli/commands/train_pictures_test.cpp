@@ -199,4 +199,80 @@ TEST(Train, PicturesThatCantBeLinkedAreNamed) {
             std::string::npos);
 }
 
+static int64_t files_in(const std::string& folder) {
+  std::error_code error;
+  int64_t files = 0;
+  for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator(); ++it)
+    ++files;
+  return files;
+}
+
+// Killed while records are made, and resumed with what is there: the run is the one without a cache.
+TEST(Train, WithACoefficientCacheARunOnPicturesIsTheSameThroughKills) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "8"}).exit_code, 0);
+  const auto arguments = [&](const std::string& run, std::vector<std::string> more) {
+    std::vector<std::string> all = {"train",
+                                    "--data",
+                                    folder / "pictures",
+                                    "--model",
+                                    "lenet",
+                                    "--batch",
+                                    "16",
+                                    "--epochs",
+                                    "12",
+                                    "--threads",
+                                    "2",
+                                    "--receipt",
+                                    "pixels",
+                                    "--checkpoint-every",
+                                    "3steps",
+                                    "--out",
+                                    run};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const std::string plain = folder / "plain";
+  const std::string cached = folder / "cached";
+  ASSERT_EQ(run_dlpipe(arguments(plain, {})).exit_code, 0);
+  std::vector<std::string> next = arguments(cached, {"--cache", "coefficients"});
+  for (int64_t step = 7; step <= 47; step += 20) {
+    RunningProgram program(next);
+    if (wait_for_step(program, cached, step)) program.send(SIGKILL);
+    const Outcome outcome = program.wait();
+    ASSERT_TRUE(outcome.signal == SIGKILL || outcome.exit_code == 0) << outcome.err;
+    next = {"train", "--resume", cached};
+  }
+  const Outcome ended = run_dlpipe(next);
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_EQ(files_in(cached + "/cache"), 2);
+  EXPECT_NE(ended.out.find("came from the coefficient cache, which holds "), std::string::npos) << ended.out;
+  expect_same_run(plain, cached);
+  const std::string ledger = file_text(cached + "/ledger.json");
+  for (const char* key :
+       {"taken", "records", "samples", "bytes", "unfit", "withdrawn", "busy_seconds", "full"})
+    EXPECT_NE(ledger.find(std::string("\"") + key + "\""), std::string::npos) << ledger;
+  const Outcome doctor = run_dlpipe({"doctor", cached});
+  EXPECT_NE(doctor.out.find("came from the coefficient cache"), std::string::npos) << doctor.out;
+}
+
+TEST(Train, ACoefficientCacheIsOfLinkedPicturesAndOfARun) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "4"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", folder / "pictures", folder / "stored"}).exit_code, 0);
+  const auto refused = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = {"train", "--model", "lenet", "--batch", "16", "--max-steps", "1"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run_dlpipe(all);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    return outcome.err;
+  };
+  const std::string stored =
+      refused({"--data", folder / "stored", "--cache", "coefficients", "--out", folder / "a"});
+  EXPECT_NE(stored.find("stores its records"), std::string::npos) << stored;
+  const std::string size =
+      refused({"--data", folder / "pictures", "--cache-size", "1GiB", "--out", folder / "b"});
+  EXPECT_NE(size.find("give --cache coefficients"), std::string::npos) << size;
+}
+
 }  // namespace dlpipe::test

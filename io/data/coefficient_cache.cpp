@@ -1,0 +1,261 @@
+#include "dlpipe/io/data/coefficient_cache.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include "dlpipe/base/log.h"
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/bytes.h"
+#include "dlpipe/io/data/dataset.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+// Head and rows of the index have one size: what is written torn damages one of them.
+constexpr size_t kRow = 48;
+constexpr size_t kRowSum = 40;
+using RowBytes = std::array<std::byte, kRow>;
+constexpr std::string_view kIndexMagic = "dlpcach1";
+constexpr size_t kIdBytes = 16;
+
+Status write_fully(int fd, std::span<const std::byte> bytes, uint64_t at) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return status_from_errno("cache", "it can't be written", errno);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+    at += static_cast<uint64_t>(count);
+  }
+  return {};
+}
+
+/// False where the file ends before, or can't be read.
+Status read_fully(int fd, std::span<std::byte> bytes, uint64_t at) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return status_from_errno("cache", "it can't be read", errno);
+    if (count == 0) return Status(ErrorCode::kCorrupt, "[cache] it became shorter");
+    bytes = bytes.subspan(static_cast<size_t>(count));
+    at += static_cast<uint64_t>(count);
+  }
+  return {};
+}
+
+uint64_t size_of(int fd) {
+  struct stat stat {};
+  return ::fstat(fd, &stat) == 0 ? static_cast<uint64_t>(stat.st_size) : 0;
+}
+
+void close_row(RowBytes& row) {
+  store_le(row.data() + kRowSum, checksum64(std::span(row).first(kRowSum)));
+}
+bool is_whole(std::span<const std::byte> row) {
+  return load_le<uint64_t>(row, kRowSum) == checksum64(row.first(kRowSum));
+}
+
+RowBytes head_of(const CacheOptions& options) {
+  RowBytes head{};
+  std::memcpy(head.data(), kIndexMagic.data(), kIndexMagic.size());
+  std::memcpy(head.data() + kIndexMagic.size(), options.dataset_id.data(),
+              std::min(kIdBytes, options.dataset_id.size()));
+  store_le(head.data() + kIndexMagic.size() + kIdBytes, static_cast<uint64_t>(options.samples));
+  close_row(head);
+  return head;
+}
+
+Result<int> open_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return status_from_errno("cache", concat("cannot open ", path), errno);
+  return fd;
+}
+
+}  // namespace
+
+CoefficientCache::CoefficientCache(CacheOptions options, int records_fd, int index_fd)
+    : options_(std::move(options)),
+      records_fd_(records_fd),
+      index_fd_(index_fd),
+      entries_(static_cast<size_t>(options_.samples)) {
+  for (std::atomic<int64_t>& offer : offers_) offer.store(-1, std::memory_order_relaxed);
+}
+
+CoefficientCache::~CoefficientCache() {
+  ::close(records_fd_);
+  ::close(index_fd_);  // and with it the lock
+}
+
+Result<std::unique_ptr<CoefficientCache>> CoefficientCache::open(CacheOptions options) {
+  std::error_code error;
+  std::filesystem::create_directories(options.directory, error);
+  if (error)
+    return status_from_errno("cache", concat("cannot make the folder ", options.directory), error.value());
+  DLPIPE_ASSIGN_OR_RETURN(const int index, open_file(options.directory + "/index"));
+  if (::flock(index, LOCK_EX | LOCK_NB) != 0) {
+    ::close(index);
+    return misuse("cache", options.directory,
+                  " is in use by another loader or run; give each one a folder of its own");
+  }
+  const auto records = open_file(options.directory + "/records");
+  if (!records.ok()) {
+    ::close(index);
+    return records.status();
+  }
+  std::unique_ptr<CoefficientCache> cache(new CoefficientCache(std::move(options), *records, index));
+  DLPIPE_RETURN_IF_ERROR(cache->load());
+  return cache;
+}
+
+// A row that isn't whole is one whose writing a kill or a full disk cut off. Later rows of a sample count.
+Status CoefficientCache::load() {
+  std::vector<std::byte> index(size_of(index_fd_));
+  DLPIPE_RETURN_IF_ERROR(read_fully(index_fd_, index, 0).with_context(index_path() + ": "));
+  const RowBytes head = head_of(options_);
+  if (index.size() < kRow || std::memcmp(index.data(), head.data(), kRow) != 0) {
+    if (!index.empty())
+      log(LogLevel::kWarning, concat("[cache] ", options_.directory,
+                                     " holds records of another dataset, or its index is damaged; it begins "
+                                     "anew"));
+    return begin_anew();
+  }
+  end_ = size_of(records_fd_);
+  rows_ = (index.size() + kRow - 1) / kRow - 1;
+  for (size_t at = kRow; at + kRow <= index.size(); at += kRow) {
+    const std::span<const std::byte> row = std::span(index).subspan(at, kRow);
+    if (!is_whole(row)) continue;
+    const auto sample = load_le<uint64_t>(row, 0);
+    const auto begin = load_le<uint64_t>(row, 8);
+    const auto size = load_le<uint64_t>(row, 16);
+    if (sample >= entries_.size()) continue;
+    Entry& entry = entries_[sample];
+    entry.place = kNothing;
+    if (size == 0 || size > UINT32_MAX || begin > end_ || size > end_ - begin) continue;
+    entry.size_bytes = static_cast<uint32_t>(size);
+    entry.stamp = load_le<uint64_t>(row, 24);
+    entry.checksum = load_le<uint64_t>(row, 32);
+    entry.place = kFirst + begin;
+  }
+  for (const Entry& entry : entries_) records_ += entry.place >= kFirst ? 1 : 0;
+  return {};
+}
+
+Status CoefficientCache::begin_anew() {
+  if (::ftruncate(records_fd_, 0) != 0 || ::ftruncate(index_fd_, 0) != 0)
+    return status_from_errno("cache", concat("cannot empty ", options_.directory), errno);
+  return write_fully(index_fd_, head_of(options_), 0).with_context(index_path() + ": ");
+}
+
+std::optional<CoefficientCache::Found> CoefficientCache::find(int64_t sample) const {
+  const Entry& entry = entries_[static_cast<size_t>(sample)];
+  const uint64_t place = entry.place.load(std::memory_order_acquire);
+  if (place < kFirst) return std::nullopt;
+  return Found{place - kFirst, entry.size_bytes, entry.checksum, entry.stamp};
+}
+
+Status CoefficientCache::read(const Found& found, std::vector<std::byte>& to) const {
+  to.resize(found.size_bytes);
+  DLPIPE_RETURN_IF_ERROR(read_fully(records_fd_, to, found.begin));
+  if (checksum64(to) == found.checksum) return {};
+  return Status(ErrorCode::kCorrupt, "[cache] its bytes aren't those that were written");
+}
+
+void CoefficientCache::withdraw(int64_t sample, const std::string& why) {
+  const uint64_t place = entries_[static_cast<size_t>(sample)].place.exchange(kClaimed);
+  if (place < kFirst) return;  // another thread was first
+  records_.fetch_sub(1, std::memory_order_relaxed);
+  if (withdrawn_.fetch_add(1, std::memory_order_relaxed) == 0)
+    log(LogLevel::kWarning,
+        concat("[cache] the record of sample ", sample, " in ", options_.directory,
+               " is not used, its file is read: ", why, "; of others the stage table has the number"));
+  (void)write_row({.sample = static_cast<uint64_t>(sample)});  // unwritten, it is found wrong again
+}
+
+bool CoefficientCache::claim(int64_t sample) {
+  uint64_t nothing = kNothing;
+  return entries_[static_cast<size_t>(sample)].place.compare_exchange_strong(nothing, kClaimed);
+}
+
+// First the bytes, then the row that says so, then the entry.
+void CoefficientCache::append(int64_t sample, uint64_t stamp, std::span<const std::byte> record) {
+  if (record.empty() || record.size() > UINT32_MAX || is_full() || !has_room(record.size() + kRow)) return;
+  const uint64_t begin = end_.fetch_add(record.size());
+  const Row row{static_cast<uint64_t>(sample), begin, record.size(), stamp, checksum64(record)};
+  Status written = write_fully(records_fd_, record, begin);
+  if (written.ok()) written = write_row(row);
+  if (!written.ok()) {
+    fill_up(written.message());
+    return;
+  }
+  Entry& entry = entries_[static_cast<size_t>(sample)];
+  entry.size_bytes = static_cast<uint32_t>(record.size());
+  entry.stamp = stamp;
+  entry.checksum = row.checksum;
+  entry.place.store(kFirst + begin, std::memory_order_release);
+  records_.fetch_add(1, std::memory_order_relaxed);
+}
+
+Status CoefficientCache::write_row(const Row& row) {
+  RowBytes bytes{};
+  size_t at = 0;
+  for (const uint64_t value : {row.sample, row.begin, row.size_bytes, row.stamp, row.checksum}) {
+    store_le(bytes.data() + at, value);
+    at += sizeof value;
+  }
+  close_row(bytes);
+  return write_fully(index_fd_, bytes, kRow * (1 + rows_.fetch_add(1)));
+}
+
+uint64_t CoefficientCache::bytes() const {
+  return end_.load(std::memory_order_relaxed) + kRow * (1 + rows_.load(std::memory_order_relaxed));
+}
+
+bool CoefficientCache::has_room(uint64_t more) {
+  if (options_.most_bytes > 0 && bytes() + more > options_.most_bytes) {
+    fill_up(concat("it may take ", human_bytes(options_.most_bytes), " (--cache-size)"));
+    return false;
+  }
+  struct statvfs disk {};
+  if (::fstatvfs(records_fd_, &disk) != 0) return true;  // writing tells
+  if (uint64_t{disk.f_bavail} * disk.f_frsize >= options_.keep_free_bytes + more) return true;
+  fill_up(concat("less than ", human_bytes(options_.keep_free_bytes), " would be left of its disk"));
+  return false;
+}
+
+void CoefficientCache::fill_up(const std::string& why) {
+  if (full_.exchange(true)) return;
+  log(LogLevel::kWarning,
+      concat("[cache] ", options_.directory, " stops growing at ", human_bytes(bytes()), ", ",
+             human_count(records()), " of ", human_count(options_.samples), " pictures: ", why,
+             "; what it holds is used, other pictures are read from "
+             "their files"));
+}
+
+void CoefficientCache::offer(int64_t sample) {
+  if (is_full()) return;
+  const uint64_t number = offered_.fetch_add(1, std::memory_order_relaxed);
+  offers_[number % kOffers].store(sample, std::memory_order_relaxed);
+}
+
+int64_t CoefficientCache::take_offer() {
+  const uint64_t end = offered_.load(std::memory_order_relaxed);
+  const uint64_t count = std::min<uint64_t>(end, kOffers);
+  for (uint64_t i = 1; i <= count; ++i) {
+    std::atomic<int64_t>& offer = offers_[(end - i) % kOffers];
+    if (offer.load(std::memory_order_relaxed) < 0) continue;
+    const int64_t sample = offer.exchange(-1, std::memory_order_relaxed);
+    if (sample >= 0) return sample;
+  }
+  return -1;
+}
+
+}  // namespace dlpipe::data
