@@ -115,7 +115,8 @@ class Trainer {
   TrainerState state_;
   std::unique_ptr<TrainStep> step_;
   Agreement agreement_;
-  std::string graph_reason_;  // as last told
+  std::string graph_reason_;   // as last told
+  std::string replay_reason_;  // likewise
   SourceState val_begin_;     // every validation begins here, so that all see the same draws
   Ledger ledger_;
   TrainOutcome outcome_;
