@@ -37,13 +37,7 @@ size_t tightest_gap(std::span<const Lifetime> blocks, const std::vector<Placed>&
   return best_bytes == std::numeric_limits<size_t>::max() ? free_from : best;
 }
 
-}  // namespace
-
-ArenaPlan plan_arena(std::span<const Lifetime> blocks) {
-  std::vector<size_t> order(blocks.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
+ArenaPlan place_in(const std::vector<size_t>& order, std::span<const Lifetime> blocks) {
   ArenaPlan plan;
   plan.offsets.resize(blocks.size());
   std::vector<Placed> placed;
@@ -57,6 +51,20 @@ ArenaPlan plan_arena(std::span<const Lifetime> blocks) {
     plan.bytes = std::max(plan.bytes, place.end);
   }
   return plan;
+}
+
+}  // namespace
+
+ArenaPlan plan_arena(std::span<const Lifetime> blocks) {
+  std::vector<size_t> order(blocks.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
+  ArenaPlan by_size = place_in(order, blocks);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return blocks[a].last > blocks[b].last; });
+  ArenaPlan by_end = place_in(order, blocks);
+  return by_end.bytes < by_size.bytes ? by_end : by_size;
 }
 
 }  // namespace dlpipe::engine::replay

@@ -1,8 +1,9 @@
 // Where blocks of memory lie in one arena, when it is known beforehand when each of them is needed.
 //
-// Largest first, each into the tightest gap that is free as long as it lives; behind all others where there is none
-// (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020: greedy by size). A pure function.
-// Cost: each block is compared with all before it.
+// One after another, each into the tightest gap that is free as long as it lives; behind all others where there is none.
+// Two orders are tried, and the smaller arena is taken: largest first (Pisarchyk and Lee, "Efficient Memory Management for
+// Deep Neural Net Inference", 2020: greedy by size), and those needed longest first, which suits passes whose gradients stay
+// to the end. A pure function. Cost: each block is compared with all before it, twice.
 #pragma once
 
 #include <cstddef>
