@@ -150,17 +150,15 @@ void run_kernel(void (*kernel)(const Args&), const Args& args, Device& device, c
 }  // namespace
 
 void run_forward(const OpRecord& record, const Kernels& kernels, const ForwardArgs& args) {
-  run_kernel(kernels.forward, args, args.outputs[0].device(), [&](OpProfile& profile, int64_t ns) {
-    profile.add_forward(record, kernels, args, ns);
-  });
+  run_kernel(kernels.forward, args, args.outputs[0].device(),
+             [&](OpProfile& profile, int64_t ns) { profile.add_forward(record, kernels, args, ns); });
   if (KernelObserver* const observer = thread_state::kernel_observer(); observer != nullptr)
     observer->on_forward(record, kernels, args);
 }
 
 void run_backward(const OpRecord& record, const Kernels& kernels, const BackwardArgs& args) {
-  run_kernel(kernels.backward, args, device_of(args.grad_outputs), [&](OpProfile& profile, int64_t ns) {
-    profile.add_backward(record, kernels, args, ns);
-  });
+  run_kernel(kernels.backward, args, device_of(args.grad_outputs),
+             [&](OpProfile& profile, int64_t ns) { profile.add_backward(record, kernels, args, ns); });
   if (KernelObserver* const observer = thread_state::kernel_observer(); observer != nullptr)
     observer->on_backward(record, kernels, args);
 }

@@ -59,7 +59,8 @@ OpCost& OpProfile::cost_of(const OpRecord& record, const Kernels& kernels, std::
   return cost;
 }
 
-void OpProfile::add_forward(const OpRecord& record, const Kernels& kernels, const ForwardArgs& args, int64_t ns) {
+void OpProfile::add_forward(const OpRecord& record, const Kernels& kernels, const ForwardArgs& args,
+                            int64_t ns) {
   const std::vector<TensorSpec> specs = specs_of(args.inputs);
   OpCost& cost = cost_of(record, kernels, specs, args.attrs, false);
   cost.ns += ns;

@@ -22,7 +22,8 @@ size_t aligned(size_t bytes) {
 }
 
 /// `placed` is in the order of begins.
-size_t tightest_gap(std::span<const Lifetime> blocks, const std::vector<Placed>& placed, const Lifetime& block) {
+size_t tightest_gap(std::span<const Lifetime> blocks, const std::vector<Placed>& placed,
+                    const Lifetime& block) {
   size_t best = 0, best_bytes = std::numeric_limits<size_t>::max();
   size_t free_from = 0;
   for (const Placed& other : placed) {

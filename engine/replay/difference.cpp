@@ -30,11 +30,13 @@ std::string call_difference(const Call& first, const Call& second) {
   const std::string name = first.name();
   if (first.kind != second.kind || first.record != second.record || first.kernels != second.kernels)
     return concat("one pass runs ", name, " where the next runs ", second.name());
-  if (!can_compare(first)) return concat("the attributes of ", name, " can't be compared: its op has no attr_form");
+  if (!can_compare(first))
+    return concat("the attributes of ", name, " can't be compared: its op has no attr_form");
   if (first.record != nullptr && !same_attrs(*first.record, first.attrs, second.attrs))
     return concat("the attributes of ", name, " change from pass to pass");
   const bool same_tensors = first.inputs == second.inputs && first.outputs == second.outputs &&
-                            first.grad_outputs == second.grad_outputs && first.grad_inputs == second.grad_inputs;
+                            first.grad_outputs == second.grad_outputs &&
+                            first.grad_inputs == second.grad_inputs;
   if (!same_tensors || first.input_specs != second.input_specs || first.leaf.impl() != second.leaf.impl())
     return concat("the tensors of ", name, " change from pass to pass");
   return "";

@@ -163,7 +163,8 @@ void Recording::on_gradient(const Tensor& leaf, const Tensor& grad) {
 void Recording::on_values(const Tensor& tensor) {
   const auto known = known_.find(tensor.impl()->storage.get());
   if (known == known_.end()) return;
-  on_refusal(concat("the host looks at values of ", owner_of(blocks_[known->second.block]), " in the middle of the pass"));
+  on_refusal(concat("the host looks at values of ", owner_of(blocks_[known->second.block]),
+                    " in the middle of the pass"));
 }
 
 void Recording::on_refusal(const std::string& reason) {

@@ -30,7 +30,8 @@ std::vector<Lifetime> lifetimes_of(const Recording& recording) {
   };
   const std::vector<Call>& calls = recording.calls();
   for (size_t i = 0; i < calls.size(); ++i) {
-    for (const auto* ids : {&calls[i].inputs, &calls[i].outputs, &calls[i].grad_outputs, &calls[i].grad_inputs})
+    for (const auto* ids :
+         {&calls[i].inputs, &calls[i].outputs, &calls[i].grad_outputs, &calls[i].grad_inputs})
       touch(*ids, i);
     if (calls[i].kind == Call::Kind::kGradient) touch(calls[i].inputs, calls.size());  // the leaf may keep it
   }
@@ -104,7 +105,8 @@ void Replay::plan(const Recording& recording) {
   // Memory that one leaf takes whole, and nobody reads afterwards, is the leaf's own.
   std::vector<size_t> uses(lifetimes.size(), 0);
   for (const Call& call : recording.calls()) {
-    if (call.kind == Call::Kind::kGradient) ++uses[recording.values()[static_cast<size_t>(call.inputs[0])].block];
+    if (call.kind == Call::Kind::kGradient)
+      ++uses[recording.values()[static_cast<size_t>(call.inputs[0])].block];
   }
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (steps_[i].call.kind != Call::Kind::kGradient) continue;
@@ -118,8 +120,8 @@ void Replay::plan(const Recording& recording) {
           is_read_later |= id != kNoValue && recording.values()[static_cast<size_t>(id)].block == value.block;
       }
     }
-    steps_[i].is_own = block.kind == MemoryBlock::Kind::kTemporary && uses[value.block] == 1 && !is_read_later &&
-                       value.contiguous;
+    steps_[i].is_own = block.kind == MemoryBlock::Kind::kTemporary && uses[value.block] == 1 &&
+                       !is_read_later && value.contiguous;
   }
 }
 
@@ -140,8 +142,7 @@ void Replay::bind_arena() {
 }
 
 void Replay::bind_inputs(std::span<const Tensor> inputs) {
-  for (const InputBlock& input : inputs_)
-    bind(input.block, inputs[input.input].impl()->data - input.offset);
+  for (const InputBlock& input : inputs_) bind(input.block, inputs[input.input].impl()->data - input.offset);
 }
 
 const Tensor& Replay::run_first_part(std::span<const Tensor> inputs) {
@@ -174,8 +175,9 @@ void Replay::run(Step& step) {
 
 void Replay::run_backward(Step& step) {
   const Call& call = step.call;
-  engine::run_backward(*call.record, *call.kernels,
-                       {step.inputs, step.outputs, step.grad_outputs, step.grad_inputs, call.attrs, call.input_specs});
+  engine::run_backward(
+      *call.record, *call.kernels,
+      {step.inputs, step.outputs, step.grad_outputs, step.grad_inputs, call.attrs, call.input_specs});
   for (size_t i = 0; i < step.grad_inputs.size(); ++i) {
     if (step.grad_inputs[i].impl() == step.planned[i].impl()) continue;
     // Of the same form; in memory of its own, unless it is that of the gradient it was made from.

@@ -42,7 +42,7 @@ class Replay {
     Call call;
     std::vector<Tensor> inputs = {}, outputs = {}, grad_outputs = {}, grad_inputs = {};
     std::vector<Tensor> planned = {};  // grad_inputs again: a kernel may put others in their place
-    bool is_own = false;          // kGradient: nobody else uses the memory
+    bool is_own = false;               // kGradient: nobody else uses the memory
   };
   struct Placed {
     TensorImpl* tensor;

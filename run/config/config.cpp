@@ -73,7 +73,8 @@ const std::vector<ConfigOption>& table() {
       {"graph", "model", "On a device: launch each step as one graph; auto: where it can be captured",
        &C::graph, kFree, 0, 0, names_of(kGraphNames)},
       {"compile", "model",
-       "On the CPU: record what a step runs, and replay it from the third step on, to the same bits; what can't be "
+       "On the CPU: record what a step runs, and replay it from the third step on, to the same bits; what "
+       "can't be "
        "replayed is named and runs as ever",
        &C::compile, kFree},
       {"decode", "model",

@@ -29,7 +29,8 @@ DeviceTrainStep::DeviceTrainStep(engine::Module& model, engine::Optimizer& optim
   graph_ = std::make_unique<StepGraph>(device_, model_, results_.ledger(), options_.accumulate,
                                        options_.graph == GraphUse::kOff ? "--graph off" : "");
   if (options_.compile)  // perhaps a run of the CPU that goes on here
-    log(LogLevel::kWarning, concat("--compile changes nothing on ", device_.name(), ": --graph says how steps run there"));
+    log(LogLevel::kWarning,
+        concat("--compile changes nothing on ", device_.name(), ": --graph says how steps run there"));
 }
 
 void DeviceTrainStep::begin(int64_t, double lr) {

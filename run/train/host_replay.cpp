@@ -31,7 +31,8 @@ HostReplay::Sight HostReplay::look() const {
     sight.memory.push_back(tensor.raw());
     sight.states.push_back(tensor.requires_grad());
   }
-  for (const engine::Module::Named& module : model_.modules()) sight.states.push_back(module.module->is_training());
+  for (const engine::Module::Named& module : model_.modules())
+    sight.states.push_back(module.module->is_training());
   return sight;
 }
 
@@ -54,7 +55,8 @@ void HostReplay::begin_step() {
   if (!reason_.empty()) return;
   for (const engine::Module::Named& module : model_.modules()) {
     if (module.module->has_forward_hooks())
-      return give_up(concat("a hook watches each forward call of ", module.name.empty() ? "the model" : module.name));
+      return give_up(
+          concat("a hook watches each forward call of ", module.name.empty() ? "the model" : module.name));
   }
   // Weights that were moved or frozen, a module that was put to eval(): recorded anew.
   Sight sight = look();
@@ -77,8 +79,8 @@ Tensor HostReplay::forward(const BatchInput& input, const std::function<Tensor()
   recording_.reset();
   if (!reason_.empty()) return work();
   const Inputs inputs = tensors_of(input);
-  const bool is_plain =
-      std::all_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return !t.defined() || t.is_contiguous(); });
+  const bool is_plain = std::all_of(inputs.begin(), inputs.end(),
+                                    [](const Tensor& t) { return !t.defined() || t.is_contiguous(); });
   form_ = is_plain ? form_of(inputs) : nullptr;
   if (form_ == nullptr) return work();
   if (form_->replay == nullptr) return form_->recorded_step == step_ ? work() : record(inputs, work);

@@ -33,7 +33,8 @@ HostTrainStep::HostTrainStep(engine::Module& model, engine::Optimizer& optimizer
       log(LogLevel::kWarning, "--sync-bn changes nothing: this model has no batch norm");
   }
   if (options_.compile)
-    replay_.emplace(model, options_.sync_bn ? "--sync-bn has the grains of a batch take turns within a pass" : "");
+    replay_.emplace(model,
+                    options_.sync_bn ? "--sync-bn has the grains of a batch take turns within a pass" : "");
   if (options_.graph == GraphUse::kOn)  // perhaps a device's run that goes on here
     log(LogLevel::kWarning,
         concat("--graph on changes nothing on ", model.device().name(), ": it goes with --device cuda"));

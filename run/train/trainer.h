@@ -117,7 +117,7 @@ class Trainer {
   Agreement agreement_;
   std::string graph_reason_;   // as last told
   std::string replay_reason_;  // likewise
-  SourceState val_begin_;     // every validation begins here, so that all see the same draws
+  SourceState val_begin_;      // every validation begins here, so that all see the same draws
   Ledger ledger_;
   TrainOutcome outcome_;
   const std::atomic<bool>* stop_ = nullptr;

@@ -40,7 +40,8 @@ TEST(ArenaPlan, ABlockTakesThePlaceOfOneThatIsOver) {
 
 TEST(ArenaPlan, TakesTheTightestGap) {
   // After call 3 there are gaps of 640 and of 192 bytes.
-  const std::vector<Lifetime> blocks = {{1280, 0, 9}, {640, 0, 3}, {320, 0, 9}, {192, 0, 3}, {192, 0, 9}, {192, 4, 9}};
+  const std::vector<Lifetime> blocks = {{1280, 0, 9}, {640, 0, 3}, {320, 0, 9},
+                                        {192, 0, 3},  {192, 0, 9}, {192, 4, 9}};
   const ArenaPlan plan = plan_arena(blocks);
   expect_sound(blocks, plan);
   EXPECT_EQ(plan.offsets[5], plan.offsets[3]);
@@ -63,7 +64,8 @@ TEST(ArenaPlan, HoldsForBlocksDrawnAtRandom) {
     expect_sound(blocks, plan);
     for (size_t call = 0; call < 64; ++call) {
       size_t bytes = 0;
-      for (const Lifetime& block : blocks) bytes += block.first <= call && call <= block.last ? block.bytes : 0;
+      for (const Lifetime& block : blocks)
+        bytes += block.first <= call && call <= block.last ? block.bytes : 0;
       most = std::max(most, bytes);
     }
     EXPECT_GE(plan.bytes, most);

@@ -25,7 +25,8 @@ using Loss = std::function<Tensor(const Inputs&)>;
 Inputs inputs(uint64_t seed) {
   std::vector<float> values;
   std::vector<int64_t> labels;
-  for (uint64_t i = 0; i < 48; ++i) values.push_back(static_cast<float>(philox_mix(seed, i) % 2001) / 1000 - 1);
+  for (uint64_t i = 0; i < 48; ++i)
+    values.push_back(static_cast<float>(philox_mix(seed, i) % 2001) / 1000 - 1);
   for (uint64_t i = 0; i < 6; ++i) labels.push_back(static_cast<int64_t>(philox_mix(seed + 100, i) % 4));
   return {Tensor::from<float>(values, {6, 8}), Tensor::from<int64_t>(labels, {6})};
 }
@@ -89,7 +90,8 @@ class Pass {
     std::vector<std::string> all;
     for (const NamedTensor& parameter : module_->parameters()) {
       const Tensor grad = parameter.tensor.grad();
-      all.emplace_back(grad.defined() ? static_cast<const char*>(grad.raw()) : "", grad.defined() ? grad.size_bytes() : 0);
+      all.emplace_back(grad.defined() ? static_cast<const char*>(grad.raw()) : "",
+                       grad.defined() ? grad.size_bytes() : 0);
     }
     return all;
   }
@@ -119,6 +121,163 @@ Pass mlp_pass(double dropout = 0) {
 
 TEST(Replay, OfAnMlpGivesTheBitsOfThePass) {
   mlp_pass().expect_same_bits();
+}
+
+TEST(Replay, DrawsRandomNumbersAnew) {
+  Pass pass = mlp_pass(0.5);
+  random_state() = {.seed = 1, .step = 1};
+  const auto first = pass.record(inputs(1));
+  random_state() = {.seed = 1, .step = 2};
+  const auto second = pass.record(inputs(1));
+  ASSERT_EQ(difference(*first, *second), "");
+  Replay replay(*second);
+  for (const int64_t step : {3, 4}) {
+    random_state() = {.seed = 1, .step = step};
+    const double eager = pass.run(inputs(1));
+    random_state() = {.seed = 1, .step = step};
+    EXPECT_EQ(pass.run(replay, inputs(1)), eager);
+  }
+}
+
+TEST(Replay, AddsToGradientsThatAreThere) {
+  Pass pass = mlp_pass();
+  const auto recording = pass.record(inputs(1));
+  Replay replay(*recording);
+  pass.module().zero_grad();
+  pass.run(inputs(1));
+  pass.run(inputs(2));
+  const std::vector<std::string> wanted = pass.gradients();
+  pass.module().zero_grad();
+  pass.run(replay, inputs(1));
+  pass.run(replay, inputs(2));
+  EXPECT_EQ(pass.gradients(), wanted);
+  // And to those of an eager pass.
+  pass.module().zero_grad();
+  pass.run(inputs(1));
+  pass.run(replay, inputs(2));
+  EXPECT_EQ(pass.gradients(), wanted);
+}
+
+TEST(Replay, TakesInputsFromTheMiddleOfTheirMemory) {
+  Pass pass = mlp_pass();
+  const auto recording = pass.record(inputs(1));
+  Replay replay(*recording);
+  const Inputs given = inputs(2);
+  const double eager = pass.run(given);
+  const Tensor rows = concat({Tensor::zeros({3, 8}), given[0]}, 0);
+  EXPECT_EQ(pass.run(replay, {rows.view_as({6, 8}, given[0].strides(), 24), given[1]}), eager);
+}
+
+TEST(Replay, GivesOneGradientToTwoLeavesAsTwo) {
+  // The gradient of a sum is the same memory for both sides.
+  struct Sum final : Module {
+    Sum()
+        : a(add_parameter("a", Tensor::full({6, 4}, 0.5))),
+          b(add_parameter("b", Tensor::full({6, 4}, 0.25))) {}
+    Tensor forward(const Tensor&) override { return add(a, b); }
+    std::string kind() const override { return "Sum"; }
+    Tensor a, b;
+  };
+  const auto sum = std::make_shared<Sum>();
+  Pass pass(sum, [sum](const Inputs& in) { return cross_entropy((*sum)(in[0]), in[1], Tensor(), 0.0); });
+  pass.expect_same_bits();
+  EXPECT_NE(sum->a.grad().raw(), sum->b.grad().raw());
+}
+
+TEST(Replay, TakesMemoryAnewAfterItWasReleased) {
+  Pass pass = mlp_pass();
+  const auto recording = pass.record(inputs(1));
+  Replay replay(*recording);
+  const double first = pass.run(replay, inputs(2));
+  const std::vector<std::string> kept = pass.gradients();
+  replay.release_memory();
+  EXPECT_EQ(pass.gradients(), kept);
+  pass.module().zero_grad();
+  EXPECT_EQ(pass.run(replay, inputs(2)), first);
+  EXPECT_EQ(pass.gradients(), kept);
+}
+
+TEST(Replay, CountsWritesInPlaceOfRunningStatistics) {
+  auto net = std::make_shared<Sequential>();
+  net->append("bn", std::make_shared<BatchNorm2d>(8));
+  net->append("fc", std::make_shared<Linear>(8, 4));
+  initialize(*net, 1);
+  Pass pass(net, [net](const Inputs& in) {
+    return cross_entropy(reshape((*net)(reshape(in[0], {6, 1, 1, 8})), {6, 4}), in[1], Tensor(), 0.0);
+  });
+  const auto recording = pass.record(inputs(1));
+  Replay replay(*recording);
+  const Tensor mean = net->buffers()[0].tensor;
+  const uint32_t version = mean.version();
+  pass.run(inputs(2));
+  EXPECT_EQ(mean.version(), version + 1);
+  pass.run(replay, inputs(2));
+  EXPECT_EQ(mean.version(), version + 2);
+}
+
+// What a program's own op may do: attributes that can't be written down.
+TEST(Difference, NamesAnOpWhoseAttributesCannotBeCompared) {
+  struct Factor {
+    double factor = 1;
+  };
+  static const auto forward = [](const ForwardArgs& args) {
+    for (int64_t i = 0; i < args.inputs[0].elements(); ++i)
+      args.outputs[0].data<float>()[i] =
+          args.inputs[0].data<float>()[i] * static_cast<float>(args.attrs.as<Factor>().factor);
+  };
+  static const auto backward = [](const BackwardArgs& args) {
+    for (int64_t i = 0; i < args.grad_inputs[0].elements(); ++i)
+      args.grad_inputs[0].data<float>()[i] =
+          args.grad_outputs[0].data<float>()[i] * static_cast<float>(args.attrs.as<Factor>().factor);
+  };
+  static const Kernels kernels = {.forward = forward, .backward = backward};
+  static const OpRecord record = {.name = "times", .infer = [](auto inputs, auto, const Attrs&) {
+                                    return std::vector<TensorSpec>{inputs[0]};
+                                  }};
+  static const OpRow row = {&record, {&kernels, nullptr, nullptr}};
+  const auto mlp = small_mlp();
+  Pass pass(mlp, [mlp](const Inputs& in) {
+    return cross_entropy(apply(row, {(*mlp)(in[0])}, Factor{2})[0], in[1], Tensor(), 0.0);
+  });
+  EXPECT_EQ(pass.difference(), "the attributes of times can't be compared: its op has no attr_form");
+}
+
+TEST(Difference, NamesFunctionsAndHooksWithCodeOfTheirOwn) {
+  struct Twice final : Function {
+    std::string name() const override { return "twice"; }
+    std::vector<Tensor> forward(std::span<const Tensor> given) override { return {scale(given[0], 2)}; }
+    std::vector<Tensor> backward(std::span<const Tensor> grads) override { return {scale(grads[0], 2)}; }
+  };
+  const auto mlp = small_mlp();
+  Pass function(mlp, [mlp](const Inputs& in) {
+    return cross_entropy(run_function(std::make_shared<Twice>(), {(*mlp)(in[0])})[0], in[1], Tensor(), 0.0);
+  });
+  EXPECT_EQ(function.difference(), "twice has code of its own between its kernels");
+  Pass hook(mlp, [mlp](const Inputs& in) {
+    Tensor y = (*mlp)(in[0]);
+    y.register_hook([](const Tensor&) { return Tensor(); });
+    return cross_entropy(y, in[1], Tensor(), 0.0);
+  });
+  EXPECT_EQ(hook.difference(), "a hook watches the gradient of what linear made");
+}
+
+TEST(Difference, NamesWeightsThatTheHostLooksAt) {
+  const auto mlp = small_mlp();
+  Pass pass(mlp, [mlp](const Inputs& in) {
+    const double first = mlp->parameters()[0].tensor.to_doubles()[0];
+    return cross_entropy(scale((*mlp)(in[0]), first), in[1], Tensor(), 0.0);
+  });
+  EXPECT_EQ(pass.difference(), "the host looks at values of weights or buffers in the middle of the pass");
+}
+
+// All others can be replayed; those two prepare batches before any pass, or are compared by their layout.
+TEST(Difference, EveryOpOfTheTableCanBeCompared) {
+  for (const OpRow& row : op_table()) {
+    const bool takes_attrs = !row.record->samples().front().attrs.is<NoAttrs>();
+    const std::string name = row.record->name;
+    EXPECT_TRUE(!takes_attrs || row.record->attr_form != nullptr || name == "reorder" || name == "batch_prep")
+        << name;
+  }
 }
 
 }  // namespace

@@ -126,8 +126,8 @@ TEST_P(HostReplayOfModel, GivesTheBitsOfStepsInBf16) {
   expect_replayed([] { return model_run(GetParam(), {.dtype = DType::kBF16}); }, 4);
 }
 INSTANTIATE_TEST_SUITE_P(Models, HostReplayOfModel,
-                         testing::Values("mlp", "lenet", "cifarnet", "airbench", "resnet18_cifar", "vit_small_cifar",
-                                         "gpt_char_tiny"),
+                         testing::Values("mlp", "lenet", "cifarnet", "airbench", "resnet18_cifar",
+                                         "vit_small_cifar", "gpt_char_tiny"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(HostReplay, DrawsDropoutAnewInEveryStep) {
@@ -169,7 +169,8 @@ TEST(HostReplay, KeepsTheLastFormsOfItsInputs) {
           BatchInput input = images(step % 5 == 4 ? 2 : 4, 32, step);
           if (step % 2 == 0 || step % 5 == 4) return input;
           input.labels = engine::concat({input.labels, input.labels}, 0);
-          input.weight = engine::concat({engine::scale(input.weight, 0.25), engine::scale(input.weight, 0.75)}, 0);
+          input.weight =
+              engine::concat({engine::scale(input.weight, 0.25), engine::scale(input.weight, 0.75)}, 0);
           input.is_mixed = true;
           return input;
         };
@@ -197,7 +198,8 @@ TEST(HostReplay, BeginsAnewWhereTheModelChanges) {
           if (step == 3) model.freeze("fc1.*");
           if (step == 6) model.modules()[1].module->eval();
           if (step == 9) {
-            for (engine::NamedTensor& parameter : model.parameters()) parameter.tensor.set_data(parameter.tensor.clone());
+            for (engine::NamedTensor& parameter : model.parameters())
+              parameter.tensor.set_data(parameter.tensor.clone());
           }
         };
         return run;
@@ -232,11 +234,13 @@ TEST(HostReplay, OfAStepThatIsNotFiniteIsSkippedAsThatStepIs) {
     };
     return run;
   };
-  const Answer compiled = run_steps([&] {
-    Trial run = make();
-    run.options.compile = true;
-    return run;
-  }(), 8);
+  const Answer compiled = run_steps(
+      [&] {
+        Trial run = make();
+        run.options.compile = true;
+        return run;
+      }(),
+      8);
   const Answer eager = run_steps(make(), 8);
   EXPECT_FALSE(std::isfinite(eager.losses[4]));
   EXPECT_EQ(compiled.weights, eager.weights);
@@ -280,7 +284,8 @@ TEST(HostReplay, NamesAHookOfAModule) {
   expect_refused(
       [] {
         Trial run = small_run();
-        run.model->modules()[3].module->register_forward_hook([](engine::Module&, const Tensor&, const Tensor&) {});
+        run.model->modules()[3].module->register_forward_hook(
+            [](engine::Module&, const Tensor&, const Tensor&) {});
         return run;
       },
       "a hook watches each forward call of fc1");
@@ -315,20 +320,24 @@ std::function<Trial()> working_run(const Working::Work& work) {
 }
 
 TEST(HostReplay, NamesWhatChangesFromPassToPass) {
-  expect_refused(working_run([](const Tensor& y, int64_t call) { return engine::scale(y, 1.0 + 0.1 * call); }),
-                 "the attributes of scale change from pass to pass");
-  expect_refused(working_run([](const Tensor& y, int64_t call) { return call % 2 == 0 ? engine::relu(y) : y; }),
-                 "one pass runs relu where the next runs cross_entropy");
+  expect_refused(
+      working_run([](const Tensor& y, int64_t call) { return engine::scale(y, 1.0 + 0.1 * call); }),
+      "the attributes of scale change from pass to pass");
+  expect_refused(
+      working_run([](const Tensor& y, int64_t call) { return call % 2 == 0 ? engine::relu(y) : y; }),
+      "one pass runs relu where the next runs cross_entropy");
   expect_refused(working_run([](const Tensor& y, int64_t call) {
                    return engine::mul(y, Tensor::full(y.shape(), 1.0 + 0.1 * static_cast<double>(call)));
                  }),
                  "the host computes values that change from pass to pass");
-  expect_refused(working_run([](const Tensor& y, int64_t) { return engine::scale(y, y.to_doubles()[0] > 0 ? 1 : 2); }),
-                 "the host looks at values of what linear made in the middle of the pass");
+  expect_refused(
+      working_run([](const Tensor& y, int64_t) { return engine::scale(y, y.to_doubles()[0] > 0 ? 1 : 2); }),
+      "the host looks at values of what linear made in the middle of the pass");
 }
 
 TEST(HostReplay, TakesConstantsOfTheHost) {
-  expect_replayed(working_run([](const Tensor& y, int64_t) { return engine::mul(y, Tensor::full(y.shape(), 2.0)); }));
+  expect_replayed(
+      working_run([](const Tensor& y, int64_t) { return engine::mul(y, Tensor::full(y.shape(), 2.0)); }));
 }
 
 TEST(HostReplay, LeavesGradientsThatAHookKeepsAlone) {
