@@ -16,26 +16,27 @@ namespace {
 
 constexpr size_t kNever = std::numeric_limits<size_t>::max();
 
-/// By block: from which call to which it is needed.
+size_t block_of(const Recording& recording, ValueId id) {
+  return recording.values()[static_cast<size_t>(id)].block;
+}
+
+/// By block: from which call to which the pass needs it.
 std::vector<Lifetime> lifetimes_of(const Recording& recording) {
   std::vector<Lifetime> lifetimes;
   for (const MemoryBlock& block : recording.blocks()) lifetimes.push_back({block.bytes, kNever, 0});
-  const auto touch = [&](const std::vector<ValueId>& ids, size_t call) {
-    for (const ValueId id : ids) {
-      if (id == kNoValue) continue;
-      Lifetime& lifetime = lifetimes[recording.values()[static_cast<size_t>(id)].block];
-      lifetime.first = std::min(lifetime.first, call);
-      lifetime.last = std::max(lifetime.last, call);
-    }
+  const auto touch = [&](ValueId id, size_t call) {
+    if (id == kNoValue) return;
+    Lifetime& lifetime = lifetimes[block_of(recording, id)];
+    lifetime.first = std::min(lifetime.first, call);
+    lifetime.last = std::max(lifetime.last, call);
   };
-  const std::vector<Call>& calls = recording.calls();
-  for (size_t i = 0; i < calls.size(); ++i) {
-    for (const auto* ids :
-         {&calls[i].inputs, &calls[i].outputs, &calls[i].grad_outputs, &calls[i].grad_inputs})
-      touch(*ids, i);
-    if (calls[i].kind == Call::Kind::kGradient) touch(calls[i].inputs, calls.size());  // the leaf may keep it
+  for (size_t i = 0; i < recording.calls().size(); ++i) {
+    const Call& call = recording.calls()[i];
+    for (const auto* ids : {&call.inputs, &call.outputs, &call.grad_outputs, &call.grad_inputs}) {
+      for (const ValueId id : *ids) touch(id, i);
+    }
   }
-  touch({recording.answer()}, recording.first_part());
+  touch(recording.answer(), recording.first_part());
   return lifetimes;
 }
 
@@ -92,7 +93,15 @@ void Replay::make_steps(const Recording& recording) {
 }
 
 void Replay::plan(const Recording& recording) {
-  const std::vector<Lifetime> lifetimes = lifetimes_of(recording);
+  std::vector<Lifetime> lifetimes = lifetimes_of(recording);
+  // Memory that the pass needs no more when a leaf gets it may be the leaf's: it stays to the end.
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i].call.kind != Call::Kind::kGradient) continue;
+    const size_t block = block_of(recording, steps_[i].call.inputs[0]);
+    steps_[i].is_own = recording.blocks()[block].kind == MemoryBlock::Kind::kTemporary &&
+                       lifetimes[block].last == i && steps_[i].inputs[0].is_contiguous();
+    if (steps_[i].is_own) lifetimes[block].last = steps_.size();
+  }
   std::vector<Lifetime> temporary;
   for (size_t i = 0; i < lifetimes.size(); ++i) {
     if (recording.blocks()[i].kind != MemoryBlock::Kind::kTemporary) continue;
@@ -102,27 +111,6 @@ void Replay::plan(const Recording& recording) {
   const ArenaPlan plan = plan_arena(temporary);
   for (size_t i = 0; i < temporaries_.size(); ++i) temporaries_[i].offset = plan.offsets[i];
   arena_bytes_ = plan.bytes;
-  // Memory that one leaf takes whole, and nobody reads afterwards, is the leaf's own.
-  std::vector<size_t> uses(lifetimes.size(), 0);
-  for (const Call& call : recording.calls()) {
-    if (call.kind == Call::Kind::kGradient)
-      ++uses[recording.values()[static_cast<size_t>(call.inputs[0])].block];
-  }
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    if (steps_[i].call.kind != Call::Kind::kGradient) continue;
-    const Value& value = recording.values()[static_cast<size_t>(steps_[i].call.inputs[0])];
-    const MemoryBlock& block = recording.blocks()[value.block];
-    bool is_read_later = false;
-    for (size_t later = i + 1; later < steps_.size() && !is_read_later; ++later) {
-      const Call& call = recording.calls()[later];
-      for (const auto* ids : {&call.inputs, &call.outputs, &call.grad_outputs, &call.grad_inputs}) {
-        for (const ValueId id : *ids)
-          is_read_later |= id != kNoValue && recording.values()[static_cast<size_t>(id)].block == value.block;
-      }
-    }
-    steps_[i].is_own = block.kind == MemoryBlock::Kind::kTemporary && uses[value.block] == 1 &&
-                       !is_read_later && value.contiguous;
-  }
 }
 
 void Replay::bind(size_t block, std::byte* base) {

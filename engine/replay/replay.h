@@ -4,7 +4,8 @@
 // those of the pass.
 //
 // Owns the arena from its first run on; gradients that leaves take lie there too, and are moved out when they are still
-// wanted at the next run. Holds the weights and constants of the recording. One thread, the one of the recording.
+// wanted at the next run. Holds the weights and constants of the recording; ops of a program's own outlive it. One thread,
+// the one of the recording.
 // Cost of a run: its kernels.
 #pragma once
 

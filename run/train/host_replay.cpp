@@ -25,14 +25,13 @@ HostReplay::HostReplay(engine::Module& model, std::string reason)
   }
 }
 
-HostReplay::Sight HostReplay::look() const {
+HostReplay::Sight HostReplay::look(const std::vector<engine::Module::Named>& modules) const {
   Sight sight;
   for (const Tensor& tensor : lasting_) {
     sight.memory.push_back(tensor.raw());
     sight.states.push_back(tensor.requires_grad());
   }
-  for (const engine::Module::Named& module : model_.modules())
-    sight.states.push_back(module.module->is_training());
+  for (const engine::Module::Named& module : modules) sight.states.push_back(module.module->is_training());
   return sight;
 }
 
@@ -53,13 +52,14 @@ void HostReplay::begin_step() {
   recording_.reset();
   ++step_;
   if (!reason_.empty()) return;
-  for (const engine::Module::Named& module : model_.modules()) {
+  const std::vector<engine::Module::Named> modules = model_.modules();
+  for (const engine::Module::Named& module : modules) {
     if (module.module->has_forward_hooks())
       return give_up(
           concat("a hook watches each forward call of ", module.name.empty() ? "the model" : module.name));
   }
   // Weights that were moved or frozen, a module that was put to eval(): recorded anew.
-  Sight sight = look();
+  Sight sight = look(modules);
   if (sight != sight_) forget_forms();
   sight_ = std::move(sight);
 }

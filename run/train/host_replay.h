@@ -59,7 +59,7 @@ class HostReplay {
     friend bool operator==(const Sight&, const Sight&) = default;
   };
 
-  Sight look() const;
+  Sight look(const std::vector<engine::Module::Named>& modules) const;
   void give_up(std::string reason);
   void forget_forms();
   Form* form_of(const Inputs& inputs);

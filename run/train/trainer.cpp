@@ -171,7 +171,7 @@ void Trainer::one_step() {
   }
   if (const std::string reason = step_->replay_reason(); reason != replay_reason_) {
     replay_reason_ = reason;
-    parts_.observer->on_note(concat("--compile replays nothing: ", reason));
+    parts_.observer->on_note(concat("--compile: steps run as they are: ", reason));
   }
   ++state_.step;
   take_outcomes(epoch_ended);
