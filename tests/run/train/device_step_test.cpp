@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iostream>
 
+#include "dlpipe/base/log.h"
 #include "dlpipe/run/train/step_graph.h"
 #include "tests/run/device_step_fixture.h"
 
