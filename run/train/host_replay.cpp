@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/replay/difference.h"
 
 namespace dlpipe::run {
@@ -132,6 +133,7 @@ void HostReplay::end_recording() {
   form.replay = std::make_unique<Replay>(*recording_);
   form.eager_bytes = recording_->peak_bytes();
   form.recording.reset();
+  engine::release_cached_blocks();  // what passes that are no more run as they are had, the arena has now
 }
 
 }  // namespace dlpipe::run
