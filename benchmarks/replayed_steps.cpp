@@ -64,7 +64,7 @@ void measure(const Case& c, double seconds, int threads, const run::Registries& 
   std::fflush(stdout);
 }
 
-int run(double seconds, int threads) {
+int compare_all(double seconds, int threads) {
   run::Registries registries;
   registries.models.add(kSmallMlp);
   std::printf("%s, %d threads, f32, sgd; medians of steps, %g s each way, in turns\n", cpu_model().c_str(),
@@ -80,7 +80,7 @@ int run(double seconds, int threads) {
 
 int main(int count, char** arguments) {
   try {
-    return dlpipe::run(count > 1 ? std::atof(arguments[1]) : 5, count > 2 ? std::atoi(arguments[2]) : 0);
+    return dlpipe::compare_all(count > 1 ? std::atof(arguments[1]) : 5, count > 2 ? std::atoi(arguments[2]) : 0);
   } catch (const dlpipe::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
