@@ -67,6 +67,23 @@ std::string rate_line(const run::BenchTrainReport& bench) {
                        human_bytes(bench.peak_memory_bytes));
 }
 
+Json to_json(const run::ReplayedSteps& replayed) {
+  const run::StepTimes& times = replayed.times;
+  return Json::object({{"reason", replayed.reason},
+                       {"samples_per_s", times.samples_per_s},
+                       {"low_samples_per_s", times.low_samples_per_s},
+                       {"high_samples_per_s", times.high_samples_per_s},
+                       {"steps", times.steps},
+                       {"step_ms", times.step_ms},
+                       {"forward_ms", times.forward_ms},
+                       {"backward_ms", times.backward_ms},
+                       {"optimizer_ms", times.optimizer_ms},
+                       {"cpu_seconds_per_step", times.cpu_seconds_per_step},
+                       {"kernels", static_cast<int64_t>(replayed.memory.kernels)},
+                       {"arena_bytes", static_cast<int64_t>(replayed.memory.arena_bytes)},
+                       {"eager_bytes", static_cast<int64_t>(replayed.memory.eager_bytes)}});
+}
+
 Json to_json(const run::BenchTrainReport& bench) {
   const run::BenchTrainOptions& o = bench.options;
   Json json = Json::object({{"samples_per_s", bench.samples_per_s},
@@ -88,19 +105,38 @@ Json to_json(const run::BenchTrainReport& bench) {
                             {"forward_gflop", bench.forward_gflop},
                             {"cpu_seconds_per_step", bench.cpu_seconds_per_step},
                             {"peak_memory_bytes", static_cast<int64_t>(bench.peak_memory_bytes)},
+                            {"replayed", Json()},
                             {"device_times", Json()}});
+  if (bench.replayed) json.set("replayed", to_json(*bench.replayed));
   if (bench.device.steps > 0) json.set("device_times", run::to_json(bench.device));
   return json;
 }
 
 std::string parts_table(const run::BenchTrainReport& bench) {
-  const double other_ms = bench.step_ms - bench.forward_ms - bench.backward_ms - bench.optimizer_ms;
-  return format_table({{"one step", "ms"},
-                       {"forward", fixed(bench.forward_ms, 2)},
-                       {"backward", fixed(bench.backward_ms, 2)},
-                       {"optimizer", fixed(bench.optimizer_ms, 2)},
-                       {"between", fixed(std::max(other_ms, 0.0), 2)},
-                       {"median step", fixed(bench.step_ms, 2)}});
+  std::vector<std::vector<std::string>> rows = {{"one step", "ms"}, {"forward"}, {"backward"},
+                                                {"optimizer"},      {"between"}, {"median step"}};
+  const auto add_column = [&](const run::StepTimes& times) {
+    const double other_ms = times.step_ms - times.forward_ms - times.backward_ms - times.optimizer_ms;
+    const double column[] = {times.forward_ms, times.backward_ms, times.optimizer_ms, std::max(other_ms, 0.0),
+                             times.step_ms};
+    // Steps of some microseconds are compared, too.
+    const int digits = bench.replayed ? 3 : 2;
+    for (size_t i = 0; i < std::size(column); ++i) rows[i + 1].push_back(fixed(column[i], digits));
+  };
+  add_column(bench);
+  if (bench.replayed) {
+    rows[0].emplace_back("replayed");
+    add_column(bench.replayed->times);
+  }
+  return format_table(rows);
+}
+
+std::string replay_line(const run::ReplayedSteps& replayed) {
+  if (!replayed.reason.empty()) return concat("nothing was replayed: ", replayed.reason);
+  const run::ReplayMemory& memory = replayed.memory;
+  return concat(memory.kernels, " calls per pass; what they compute takes ", human_bytes(memory.arena_bytes),
+                " in one arena, and at most ", human_bytes(memory.eager_bytes),
+                " at once where it comes and goes");
 }
 
 double ns_of(const engine::OpCost& cost) {
@@ -161,6 +197,7 @@ void print_bench(const run::BenchTrainReport& bench, bool json) {
   print_answer(parts_table(bench));
   if (bench.device.steps > 0) print_answer(device_table(bench.device));
   print_answer(rate_line(bench));
+  if (bench.replayed) print_answer(replay_line(*bench.replayed));
   if (bench.options.device != "cpu")
     print_answer(bench.graph_reason.empty() ? std::string("each step was one graph")
                                             : "launched kernel by kernel: " + bench.graph_reason);

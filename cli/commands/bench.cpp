@@ -260,6 +260,8 @@ void add_train_options(Flags& part, run::BenchTrainOptions& train) {
   part.add_option("--device", train.device, "cpu, cuda");
   part.add_option("--graph", train.graph, "On a device, each step as one graph")
       .completes(names_of(run::kGraphNames));
+  part.add_flag("--compile", train.compile,
+                "On the CPU: measure replayed steps, too, in turns with the others; --seconds each");
   part.add_option("--warmup", train.warmup, "Steps before measuring").range(0, 1'000'000);
 }
 

@@ -4,6 +4,7 @@
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/kernel_observer.h"
 #include "dlpipe/engine/core/node.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/tensor_impl.h"
@@ -87,6 +88,7 @@ class BackwardWalk {
   static void run_hooks(Node& node, std::vector<Tensor>& grads) {
     for (size_t output = 0; output < node.hooks.size(); ++output) {
       if (node.hooks[output].empty() || !grads[output].defined()) continue;
+      refuse_recording(concat("a hook watches the gradient of what ", node.name(), " made"));
       TensorSpec spec = node.output_specs[output];
       spec.layout = Layout::kPlain;
       Tensor grad = conform_gradient(grads[output], spec, "hook");

@@ -2,6 +2,7 @@
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/kernel_observer.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
@@ -37,6 +38,7 @@ class FunctionNode final : public Node {
 };
 
 std::vector<Tensor> run_function(std::shared_ptr<Function> function, std::vector<Tensor> inputs) {
+  refuse_recording(concat(function->name(), " has code of its own between its kernels"));
   std::vector<Tensor> outputs;
   {
     const NoGrad no_grad;

@@ -3,6 +3,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/conversions.h"
+#include "dlpipe/engine/core/kernel_observer.h"
 #include "dlpipe/engine/core/node.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/tensor_impl.h"
@@ -23,6 +24,25 @@ Tensor conform_gradient(const Tensor& grad, const TensorSpec& spec, const std::s
   return result;
 }
 
+void accumulate_gradient(const Tensor& to, Tensor grad, bool is_own) {
+  TensorImpl& leaf = *to.impl();
+  if (KernelObserver* const observer = thread_state::kernel_observer(); observer != nullptr)
+    observer->on_gradient(to, grad);
+  const UseKernelObserver nobody(nullptr);
+  for (const Tensor::Hook& hook : leaf.hooks) {
+    if (Tensor replaced = hook(grad); replaced.defined()) {
+      grad = conform_gradient(replaced, {to.shape(), to.dtype(), Layout::kPlain}, "hook");
+      is_own = false;
+    }
+  }
+  // The leaf's own memory: what arrived may be somebody else's too (a hook's, a view's).
+  if (leaf.grad.defined()) {
+    leaf.grad = add(leaf.grad, grad);
+  } else {
+    leaf.grad = is_own || TensorImpl::is_exclusive(grad) ? std::move(grad) : grad.clone();
+  }
+}
+
 namespace {
 
 // The end of a path: adds what arrives to its leaf's gradient.
@@ -33,19 +53,9 @@ class AccumulateGrad final : public Node {
   }
   std::string name() const override { return "gradient"; }
   std::vector<Tensor> backward(std::vector<Tensor> grad_outputs) override {
-    Tensor grad = grad_outputs[0];
-    TensorImpl& leaf = *leaf_.impl();
-    for (const Tensor::Hook& hook : leaf.hooks) {
-      if (Tensor replaced = hook(grad); replaced.defined())
-        grad = conform_gradient(replaced, output_specs[0], "hook");
-    }
-    // The leaf's own memory: what arrived may be somebody else's too (a hook's, a view's).
+    Tensor grad = std::move(grad_outputs[0]);
     grad_outputs.clear();
-    if (leaf.grad.defined()) {
-      leaf.grad = add(leaf.grad, grad);
-    } else {
-      leaf.grad = TensorImpl::is_exclusive(grad) ? std::move(grad) : grad.clone();
-    }
+    accumulate_gradient(leaf_, std::move(grad), false);
     return {};
   }
   void release() override {}

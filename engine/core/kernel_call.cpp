@@ -8,6 +8,7 @@
 #include "dlpipe/engine/core/conversions.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/engine/core/device_memory.h"
+#include "dlpipe/engine/core/kernel_observer.h"
 #include "dlpipe/engine/core/op_profile.h"
 #include "dlpipe/engine/core/tensor_impl.h"
 
@@ -129,6 +130,39 @@ std::vector<TensorSpec> infer_outputs(const OpRecord& record, std::span<const Te
   return outputs;
 }
 
+namespace {
+
+// Calls `kernel`, which is a part of an op: nobody is told of what it does by itself.
+template <class Args, class Add>
+void run_kernel(void (*kernel)(const Args&), const Args& args, Device& device, const Add& add_to_profile) {
+  const UseKernelObserver nobody(nullptr);
+  if (OpProfile* const profile = OpProfile::current(); profile != nullptr) {
+    synchronize(device);
+    const int64_t begin = now_ns();
+    kernel(args);
+    synchronize(device);
+    add_to_profile(*profile, now_ns() - begin);
+  } else {
+    kernel(args);
+  }
+}
+
+}  // namespace
+
+void run_forward(const OpRecord& record, const Kernels& kernels, const ForwardArgs& args) {
+  run_kernel(kernels.forward, args, args.outputs[0].device(),
+             [&](OpProfile& profile, int64_t ns) { profile.add_forward(record, kernels, args, ns); });
+  if (KernelObserver* const observer = thread_state::kernel_observer(); observer != nullptr)
+    observer->on_forward(record, kernels, args);
+}
+
+void run_backward(const OpRecord& record, const Kernels& kernels, const BackwardArgs& args) {
+  run_kernel(kernels.backward, args, device_of(args.grad_outputs),
+             [&](OpProfile& profile, int64_t ns) { profile.add_backward(record, kernels, args, ns); });
+  if (KernelObserver* const observer = thread_state::kernel_observer(); observer != nullptr)
+    observer->on_backward(record, kernels, args);
+}
+
 ForwardCall call_forward(const OpRow& row, std::vector<Tensor> inputs, const Attrs& attrs, Backend backend) {
   const OpRecord& record = *row.record;
   infer_outputs(record, inputs, attrs,
@@ -148,16 +182,7 @@ ForwardCall call_forward(const OpRow& row, std::vector<Tensor> inputs, const Att
   ForwardCall call;
   call.kernels = &kernels;
   call.outputs = allocate(infer_outputs(record, inputs, attrs, layout.outputs), device);
-  const ForwardArgs args{inputs, call.outputs, attrs};
-  if (OpProfile* const profile = OpProfile::current(); profile != nullptr) {
-    synchronize(device);
-    const int64_t begin = now_ns();
-    kernels.forward(args);
-    synchronize(device);
-    profile->add_forward(row, kernels, args, now_ns() - begin);
-  } else {
-    kernels.forward(args);
-  }
+  run_forward(record, kernels, {inputs, call.outputs, attrs});
   call.inputs = std::move(inputs);
   return call;
 }
@@ -213,8 +238,8 @@ std::vector<Tensor> call_backward(const OpRow& row, SavedCall saved, std::vector
     if (wanted & record.differentiable & bit(static_cast<int>(i)))
       gradients[i] = Tensor::empty(saved.input_specs[i]);
   }
-  kernels.backward(
-      BackwardArgs{saved.inputs, saved.outputs, grad_outputs, gradients, attrs, saved.input_specs});
+  run_backward(record, kernels,
+               {saved.inputs, saved.outputs, grad_outputs, gradients, attrs, saved.input_specs});
   return gradients;
 }
 

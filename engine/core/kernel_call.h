@@ -39,6 +39,10 @@ void lay_out_inputs(const OpRecord& record, std::vector<Tensor>& inputs, Layout 
 std::vector<TensorSpec> infer_outputs(const OpRecord& record, std::span<const Tensor> inputs,
                                       const Attrs& attrs, Layout image_layout);
 
+/// The kernels alone, on memory that is there. A profile that lives times them, who observes is told.
+void run_forward(const OpRecord& record, const Kernels& kernels, const ForwardArgs& args);
+void run_backward(const OpRecord& record, const Kernels& kernels, const BackwardArgs& args);
+
 /// A forward call that ran.
 struct ForwardCall {
   const Kernels* kernels = nullptr;

@@ -75,6 +75,10 @@ Edge gradient_edge(const Tensor& tensor);
 /// `grad` in the shape, dtype and layout of `spec`, contiguous. Error names `where` when the shape differs.
 Tensor conform_gradient(const Tensor& grad, const TensorSpec& spec, const std::string& where);
 
+/// Adds `grad`, of the leaf's form, to the gradient of `leaf`, after its hooks. `is_own`: nobody else will use the memory
+/// of `grad`, whatever handles there are.
+void accumulate_gradient(const Tensor& leaf, Tensor grad, bool is_own);
+
 /// Lets go of a node without recursion, however long the chain behind it.
 void bury(std::shared_ptr<Node> node) noexcept;
 

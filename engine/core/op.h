@@ -177,6 +177,9 @@ struct OpRecord {
   Tolerance f32 = {1e-4, 1e-5, "f32 against f64, sums of up to some thousand terms"};
   Tolerance bf16 = {2e-2, 2e-2, "bf16 has 8 bits of significand"};
   Tolerance f16 = {2.5e-3, 2.5e-3, "f16 has 11 bits of significand"};
+  /// Sets those attributes that are others in every pass (a random number's key) to what a call at this moment has.
+  /// Null: there are none.
+  void (*renew)(Attrs& attrs) = nullptr;
   /// Extra FLOPs per call for summaries and rooflines; null: elements of the first output.
   double (*flops)(std::span<const TensorSpec> inputs, const Attrs& attrs) = nullptr;
 };

@@ -1,8 +1,6 @@
 #include "dlpipe/engine/core/op_node.h"
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/engine/core/op_profile.h"
+#include "dlpipe/engine/core/kernel_call.h"
 
 namespace dlpipe::engine {
 
@@ -38,16 +36,7 @@ std::vector<Tensor> OpNode::backward(std::vector<Tensor> grad_outputs) {
   std::vector<Tensor> outputs;
   for (const SavedTensor& saved : inputs_) inputs.push_back(saved.unpack(record_.name));
   for (const SavedTensor& saved : outputs_) outputs.push_back(saved.unpack(record_.name));
-  const BackwardArgs args{inputs, outputs, grad_outputs, grad_inputs, attrs_, input_specs_};
-  if (OpProfile* const profile = OpProfile::current(); profile != nullptr) {
-    synchronize(*device_);
-    const int64_t begin = now_ns();
-    kernels_.backward(args);
-    synchronize(*device_);
-    profile->add_backward(record_, kernels_, args, now_ns() - begin);
-  } else {
-    kernels_.backward(args);
-  }
+  run_backward(record_, kernels_, {inputs, outputs, grad_outputs, grad_inputs, attrs_, input_specs_});
   for (size_t i = 0; i < edges.size(); ++i) {
     if (views[i].defined()) grad_inputs[i] = std::move(views[i]);
   }

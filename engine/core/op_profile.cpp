@@ -59,11 +59,12 @@ OpCost& OpProfile::cost_of(const OpRecord& record, const Kernels& kernels, std::
   return cost;
 }
 
-void OpProfile::add_forward(const OpRow& row, const Kernels& kernels, const ForwardArgs& args, int64_t ns) {
+void OpProfile::add_forward(const OpRecord& record, const Kernels& kernels, const ForwardArgs& args,
+                            int64_t ns) {
   const std::vector<TensorSpec> specs = specs_of(args.inputs);
-  OpCost& cost = cost_of(*row.record, kernels, specs, args.attrs, false);
+  OpCost& cost = cost_of(record, kernels, specs, args.attrs, false);
   cost.ns += ns;
-  if (row.record->flops != nullptr) cost.flops += row.record->flops(specs, args.attrs);
+  if (record.flops != nullptr) cost.flops += record.flops(specs, args.attrs);
   cost.bytes += bytes_of(args.inputs) + bytes_of(args.outputs);
 }
 

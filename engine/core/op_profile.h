@@ -36,7 +36,7 @@ class OpProfile {
   /// The calling thread's, or null.
   static OpProfile* current();
 
-  void add_forward(const OpRow& row, const Kernels& kernels, const ForwardArgs& args, int64_t ns);
+  void add_forward(const OpRecord& record, const Kernels& kernels, const ForwardArgs& args, int64_t ns);
   void add_backward(const OpRecord& record, const Kernels& kernels, const BackwardArgs& args, int64_t ns);
 
   /// Dearest first.

@@ -9,6 +9,7 @@
 #include "dlpipe/engine/core/call_observer.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/engine/core/device_memory.h"
+#include "dlpipe/engine/core/kernel_observer.h"
 #include "dlpipe/engine/core/node.h"
 #include "dlpipe/engine/core/strided_copy.h"
 #include "dlpipe/engine/core/tensor_impl.h"
@@ -21,10 +22,25 @@ namespace {
   refuse("tensor", message);
 }
 
-// A capture (engine/graph) may not miss that somebody looked at values.
+// A recording (engine/replay) may not miss that the host looked at values or wrote them.
+void tell_of_values(const Tensor& tensor) {
+  if (KernelObserver* const observer = thread_state::kernel_observer(); observer != nullptr)
+    observer->on_values(tensor);
+}
+
+// Nor may a capture (engine/graph) miss that somebody looked at them.
 void tell_of_read(const Tensor& tensor) {
   if (CallObserver* const observer = thread_state::call_observer(); observer != nullptr)
     observer->on_read(tensor);
+  tell_of_values(tensor);
+}
+
+// To a capture a copy is a look at values; a recording takes it as what it is.
+void tell_of_copy(const Tensor& to, const Tensor& from) {
+  if (CallObserver* const observer = thread_state::call_observer(); observer != nullptr)
+    observer->on_read(from);
+  if (KernelObserver* const observer = thread_state::kernel_observer(); observer != nullptr)
+    observer->on_copy(to, from);
 }
 
 std::array<int64_t, Shape::kMaxRank> row_major_strides(const Shape& shape) {
@@ -257,6 +273,7 @@ void Tensor::copy_from_host(const void* source, size_t bytes) {
     fail(concat("copy_from_host of ", bytes, " bytes into ", is_contiguous() ? "" : "strided or blocked ",
                 dtype_name(dtype()), " ", shape().to_string(), ", which takes ", size_bytes()));
   }
+  tell_of_values(*this);
   copy_memory(device(), raw(), cpu_device(), source, bytes);
   bump_version();
 }
@@ -298,25 +315,25 @@ Tensor Tensor::to(Device& to) const {
   return copy;
 }
 
-Tensor Tensor::contiguous_copy() const {
-  const TensorImpl& impl = defined_impl();
-  tell_of_read(*this);
-  Tensor copy = empty({impl.spec.shape, impl.spec.dtype, Layout::kPlain}, device());
-  if (impl.contiguous) {
-    copy_memory(device(), copy.raw(), device(), raw(), size_bytes());
-    return copy;
-  }
+void copy_values(const Tensor& to, const Tensor& from) {
+  const TensorImpl& impl = *from.impl();
+  if (impl.contiguous) return copy_memory(to.device(), to.raw(), from.device(), impl.data, from.size_bytes());
   const size_t element = dtype_size(impl.spec.dtype);
-  if (impl.spec.layout == Layout::kPlain) {
-    copy_strided_on(device(), copy.raw(), impl.data, impl.spec.shape, strides(), element);
-    return copy;
-  }
+  if (impl.spec.layout == Layout::kPlain)
+    return copy_strided_on(from.device(), to.raw(), impl.data, impl.spec.shape, from.strides(), element);
   // Blocked [N, C/b, H, W, b] read as [N, H, W, C/b, b] is plain NHWC.
   const Shape& s = impl.spec.shape;
   const int64_t block = layout_block(impl.spec.layout);
   const int64_t pixels = s[1] * s[2];
   const std::array<int64_t, 4> source = {s[3] * pixels, block, pixels * block, 1};
-  copy_strided(copy.raw(), impl.data, {s[0], pixels, s[3] / block, block}, source, element);
+  copy_strided(to.raw(), impl.data, {s[0], pixels, s[3] / block, block}, source, element);
+}
+
+Tensor Tensor::contiguous_copy() const {
+  const TensorImpl& impl = defined_impl();
+  Tensor copy = empty({impl.spec.shape, impl.spec.dtype, Layout::kPlain}, device());
+  copy_values(copy, *this);
+  tell_of_copy(copy, *this);
   return copy;
 }
 

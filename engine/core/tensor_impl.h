@@ -51,4 +51,7 @@ struct TensorImpl {
   static bool is_exclusive(const Tensor& tensor);
 };
 
+/// The values of `from`, whatever its strides and layout, into `to`: plain, contiguous, of its shape and dtype.
+void copy_values(const Tensor& to, const Tensor& from);
+
 }  // namespace dlpipe::engine

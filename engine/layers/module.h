@@ -103,6 +103,7 @@ class Module {
   using ForwardHook = std::function<void(Module& module, const Tensor& x, const Tensor& y)>;
   void register_forward_hook(ForwardHook hook) { forward_hooks_.push_back(std::move(hook)); }
   void clear_forward_hooks() { forward_hooks_.clear(); }
+  bool has_forward_hooks() const { return !forward_hooks_.empty(); }
 
  protected:
   Tensor add_parameter(std::string name, Tensor tensor);

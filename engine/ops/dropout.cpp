@@ -19,6 +19,13 @@ const OpRecord dropout_op = {
         [] {
           return unary_samples(-1, 1, DropoutAttrs{0.3, 7, 11, 2});
         },
+    .renew =
+        [](Attrs& attrs) {
+          auto renewed = attrs.as<DropoutAttrs>();
+          renewed.seed = random_state().seed;
+          renewed.step = random_state().step;
+          attrs = std::move(renewed);
+        },
 };
 
 RandomState& random_state() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "dlpipe/base/counter.h"
@@ -20,7 +21,6 @@
 #include "dlpipe/run/config/precision.h"
 #include "dlpipe/run/input/cached_batch.h"
 #include "dlpipe/run/record/kernel_measurements.h"
-#include "dlpipe/run/train/train_step.h"
 
 namespace dlpipe::run {
 namespace {
@@ -102,67 +102,101 @@ void take_all_outcomes(TrainStep& step) {
   while (step.take_outcome(true)) continue;
 }
 
-/// What the steps after the warm-up took.
+/// A step that is measured, and what its steps after the warm-up took.
 struct MeasuredSteps {
-  std::vector<double> wall_ns;  // of each, ascending
-  LedgerEntry sum;
+  TrainStep* step = nullptr;
+  int64_t next = 0;                  // number of its next step
+  std::vector<double> wall_ns = {};  // of each
+  LedgerEntry sum = {};
   double cpu_seconds = 0;
   DeviceTimes device = {};
 };
 
-MeasuredSteps measure_steps(const BenchTrainOptions& options, TrainStep& step, CachedInput& input) {
-  MeasuredSteps measured;
-  Ledger ledger;
-  ledger.make_current();
-  DeviceTimes warmup_times;
-  double cpu_begin = 0;
-  int64_t begin_ns = 0;
-  for (int64_t i = 0;; ++i) {
-    if (i == options.warmup) {
-      take_all_outcomes(step);
-      warmup_times = step.device_times();
-      begin_ns = now_ns();
-      cpu_begin = process_cpu_seconds();
-    }
-    const bool is_measured = i >= options.warmup;
-    if (is_measured && !measured.wall_ns.empty() &&
-        static_cast<double>(now_ns() - begin_ns) * 1e-9 >= options.seconds)
-      break;
-    ledger.begin_step();
-    input.run(step, i);
-    while (step.take_outcome()) continue;
-    const LedgerEntry entry = ledger.end_step();
-    if (!is_measured) continue;
-    measured.wall_ns.push_back(static_cast<double>(entry.wall_ns));
-    measured.sum += entry;
-  }
-  measured.cpu_seconds = process_cpu_seconds() - cpu_begin;
-  std::sort(measured.wall_ns.begin(), measured.wall_ns.end());
-  take_all_outcomes(step);
-  measured.device = step.device_times();
-  measured.device.entry -= warmup_times.entry;
-  measured.device.steps -= warmup_times.steps;
-  return measured;
+LedgerEntry run_step(MeasuredSteps& measured, CachedInput& input, Ledger& ledger) {
+  ledger.begin_step();
+  input.run(*measured.step, measured.next++);
+  while (measured.step->take_outcome()) continue;
+  return ledger.end_step();
 }
 
-void report_steps(const MeasuredSteps& measured, BenchTrainReport& report) {
+/// At least one step.
+void measure_for(double seconds, MeasuredSteps& measured, CachedInput& input, Ledger& ledger) {
+  const double cpu_begin = process_cpu_seconds();
+  const int64_t begin_ns = now_ns();
+  do {
+    const LedgerEntry entry = run_step(measured, input, ledger);
+    measured.wall_ns.push_back(static_cast<double>(entry.wall_ns));
+    measured.sum += entry;
+  } while (static_cast<double>(now_ns() - begin_ns) * 1e-9 < seconds);
+  measured.cpu_seconds += process_cpu_seconds() - cpu_begin;
+}
+
+/// `seconds` each; several take turns, so that what else the machine does slows them all.
+void measure_steps(const BenchTrainOptions& options, std::span<MeasuredSteps> all, CachedInput& input) {
+  constexpr double kTurnSeconds = 0.25;
+  constexpr int64_t kLeastWarmup = 3;  // of replays: two steps are recorded
+  Ledger ledger;
+  ledger.make_current();
+  for (MeasuredSteps& measured : all) {
+    const int64_t warmup = all.size() > 1 ? std::max(options.warmup, kLeastWarmup) : options.warmup;
+    while (measured.next < warmup) run_step(measured, input, ledger);
+    take_all_outcomes(*measured.step);
+    measured.device = measured.step->device_times();
+  }
+  const double turn = all.size() > 1 ? std::min(kTurnSeconds, options.seconds) : options.seconds;
+  for (double measured_seconds = 0; measured_seconds < options.seconds; measured_seconds += turn) {
+    for (MeasuredSteps& measured : all) measure_for(turn, measured, input, ledger);
+  }
+  for (MeasuredSteps& measured : all) {
+    take_all_outcomes(*measured.step);
+    DeviceTimes device = measured.step->device_times();
+    device.entry -= measured.device.entry;
+    device.steps -= measured.device.steps;
+    measured.device = device;
+  }
+}
+
+StepTimes times_of(MeasuredSteps& measured, const BenchTrainOptions& options) {
+  std::sort(measured.wall_ns.begin(), measured.wall_ns.end());
   const auto steps = static_cast<double>(measured.wall_ns.size());
   const auto mean_ms = [&](Span span) {
     return static_cast<double>(measured.sum.span_ns[static_cast<size_t>(span)]) * 1e-6 / steps;
   };
   const auto at = [&](double share) { return measured.wall_ns[static_cast<size_t>(share * (steps - 1))]; };
-  const auto samples = static_cast<double>(report.options.batch * report.options.accumulate);
+  const auto samples = static_cast<double>(options.batch * options.accumulate);
   const auto rate = [&](double ns) { return samples / (ns * 1e-9); };
-  report.steps = static_cast<int64_t>(measured.wall_ns.size());
-  report.cpu_seconds_per_step = measured.cpu_seconds / steps;
-  report.forward_ms = mean_ms(Span::kForward);
-  report.backward_ms = mean_ms(Span::kBackward);
-  report.optimizer_ms = mean_ms(Span::kOptimizer);
-  report.step_ms = at(0.5) * 1e-6;
-  report.samples_per_s = rate(at(0.5));
-  report.low_samples_per_s = rate(at(0.9));
-  report.high_samples_per_s = rate(at(0.1));
-  report.device = measured.device;
+  StepTimes times;
+  times.steps = static_cast<int64_t>(measured.wall_ns.size());
+  times.cpu_seconds_per_step = measured.cpu_seconds / steps;
+  times.forward_ms = mean_ms(Span::kForward);
+  times.backward_ms = mean_ms(Span::kBackward);
+  times.optimizer_ms = mean_ms(Span::kOptimizer);
+  times.step_ms = at(0.5) * 1e-6;
+  times.samples_per_s = rate(at(0.5));
+  times.low_samples_per_s = rate(at(0.9));
+  times.high_samples_per_s = rate(at(0.1));
+  return times;
+}
+
+/// Steps as they are and, with `compile`, replayed ones.
+void measure(engine::Module& model, engine::Optimizer& optimizer, const TrainStepOptions& settings,
+             CachedInput& input, BenchTrainReport& report) {
+  const auto step = TrainStep::create(model, optimizer, nullptr, settings);
+  std::vector<MeasuredSteps> all = {{.step = step.get()}};
+  std::unique_ptr<TrainStep> replayed;
+  if (report.options.compile) {
+    TrainStepOptions compiled = settings;
+    compiled.compile = true;
+    replayed = TrainStep::create(model, optimizer, nullptr, compiled);
+    all.push_back({.step = replayed.get()});
+  }
+  measure_steps(report.options, all, input);
+  static_cast<StepTimes&>(report) = times_of(all[0], report.options);
+  report.device = all[0].device;
+  report.graph_reason = step->graph_reason();
+  if (replayed != nullptr)
+    report.replayed = {times_of(all[1], report.options), replayed->replay_memory(),
+                       replayed->replay_reason()};
 }
 
 /// Some more steps, op by op.
@@ -203,6 +237,9 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   engine::set_engine_threads(options.threads);
   use_kernels(options.kernels);
   Device& device = *value_or_throw(registries.find_device(options.device));
+  if (options.compile && !device.is_host())
+    refuse("bench", "--compile is about steps on the CPU, and ", device.name(),
+           " launches whole steps with --graph");
   const engine::UseCudnn cudnn(value_or_throw(take_cudnn(options.no_cudnn, device)));
 
   const std::shared_ptr<engine::Module> model = build_model(options, record);
@@ -211,14 +248,12 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   model->to(device);
   const auto optimizer = build_optimizer(*optimizer_record, *model, registries);
   TrainStepOptions settings = step_options(options, device);
-  const auto step = TrainStep::create(*model, *optimizer, nullptr, settings);
   report.tokens = takes_tokens(record) ? options.size : 0;
   model->train();
   CachedInput input(options, takes_tokens(record), device);
-  report_steps(measure_steps(options, *step, input), report);
+  measure(*model, *optimizer, settings, input, report);
   report.peak_memory_bytes =
       device.is_host() ? peak_resident_bytes() : engine::allocator_statistics(device).peak_used_bytes;
-  report.graph_reason = step->graph_reason();
   if (!options.explain) return report;
   settings.graph = GraphUse::kOff;  // a graph's ops can't be told apart
   const auto eager = TrainStep::create(*model, *optimizer, nullptr, settings);

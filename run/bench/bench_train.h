@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "dlpipe/engine/cpu/gemm/roofline.h"
 #include "dlpipe/run/config/registries.h"
 #include "dlpipe/run/record/device_ledger.h"
+#include "dlpipe/run/train/train_step.h"
 
 namespace dlpipe::run {
 
@@ -31,13 +33,12 @@ struct BenchTrainOptions {
   std::string kernels = "auto";        // measured, rules, auto
   std::string device = "cpu";
   std::string graph = "auto";  // on a device: auto, on, off
+  bool compile = false;        // on the host: measure replayed steps, too, in turns with the others
   bool explain = false;        // measure each op, and the machine, after the rest
 };
 
-struct BenchTrainReport {
-  BenchTrainOptions options;  // as run: defaults filled in
+struct StepTimes {
   int64_t steps = 0;
-  int64_t tokens = 0;             // of a sample; 0: they are images
   double samples_per_s = 0;       // from the median step
   double low_samples_per_s = 0;   // from the 90th percentile of step times
   double high_samples_per_s = 0;  // from the 10th
@@ -45,11 +46,25 @@ struct BenchTrainReport {
   double forward_ms = 0;          // means over the measured steps
   double backward_ms = 0;
   double optimizer_ms = 0;
-  double forward_gflop = 0;  // of the model's forward pass on the batch
   double cpu_seconds_per_step = 0;
+};
+
+/// With `compile`: steps whose forward and backward passes are replayed (train/host_replay.h).
+struct ReplayedSteps {
+  StepTimes times = {};
+  ReplayMemory memory = {};
+  std::string reason = {};  // why they weren't replayed; empty where they were
+};
+
+/// Its own times are of steps as they are.
+struct BenchTrainReport : StepTimes {
+  BenchTrainOptions options;       // as run: defaults filled in
+  int64_t tokens = 0;              // of a sample; 0: they are images
+  double forward_gflop = 0;        // of the model's forward pass on the batch
   uint64_t peak_memory_bytes = 0;  // of the process; of a device, what the engine took there
   DeviceTimes device = {};         // of the measured steps, by its own clock; no steps on the host
   std::string graph_reason;        // why a device's steps weren't one graph; empty where they were
+  std::optional<ReplayedSteps> replayed = {};
   /// explain: of explained_steps more steps, dearest first.
   std::vector<engine::OpCost> costs = {};
   int64_t explained_steps = 0;

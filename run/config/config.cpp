@@ -87,6 +87,11 @@ const std::vector<ConfigOption>& table() {
        &C::device, kFree},
       {"graph", "model", "On a device: launch each step as one graph; auto: where it can be captured",
        &C::graph, kFree, 0, 0, names_of(kGraphNames)},
+      {"compile", "model",
+       "On the CPU: record what a step runs, and replay it from the third step on, to the same bits; what "
+       "can't be "
+       "replayed is named and runs as ever",
+       &C::compile, kFree},
       {"decode", "model",
        "With a device: where stored coefficients are decoded, to the same pixels; auto: there where it can "
        "be",

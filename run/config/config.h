@@ -45,6 +45,7 @@ struct TrainConfig {
   bool tf32 = false;
   std::string device = "cpu";
   std::string graph = "auto";
+  bool compile = false;
   std::string decode = "auto";
   // Optimisation.
   double epochs = 10;

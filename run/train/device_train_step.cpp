@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "dlpipe/base/ledger.h"
+#include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/engine/core/device_memory.h"
@@ -27,6 +28,9 @@ DeviceTrainStep::DeviceTrainStep(engine::Module& model, engine::Optimizer& optim
   if (options_.dtype == DType::kF16) scaler_ = std::make_unique<engine::GradScaler>(device_);
   graph_ = std::make_unique<StepGraph>(device_, model_, results_.ledger(), options_.accumulate,
                                        options_.graph == GraphUse::kOff ? "--graph off" : "");
+  if (options_.compile)  // perhaps a run of the CPU that goes on here
+    log(LogLevel::kWarning,
+        concat("--compile changes nothing on ", device_.name(), ": --graph says how steps run there"));
 }
 
 void DeviceTrainStep::begin(int64_t, double lr) {

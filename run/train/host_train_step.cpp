@@ -32,6 +32,9 @@ HostTrainStep::HostTrainStep(engine::Module& model, engine::Optimizer& optimizer
     if (pass_.buffers().empty())
       log(LogLevel::kWarning, "--sync-bn changes nothing: this model has no batch norm");
   }
+  if (options_.compile)
+    replay_.emplace(model,
+                    options_.sync_bn ? "--sync-bn has the grains of a batch take turns within a pass" : "");
   if (options_.graph == GraphUse::kOn)  // perhaps a device's run that goes on here
     log(LogLevel::kWarning,
         concat("--graph on changes nothing on ", model.device().name(), ": it goes with --device cuda"));
@@ -47,6 +50,7 @@ void HostTrainStep::take(BatchInput input, int64_t micro, StepOutcome& outcome) 
     gradients_.begin_step(outcome.step);
     statistics_.begin_step(outcome.step);
     summary_.begin_step();
+    if (replay_) replay_->begin_step();
   }
   if (turns_ != nullptr) return take_together(std::move(input), micro, outcome);
   const int64_t grains = options_.own_grains();
@@ -79,13 +83,18 @@ void HostTrainStep::take_grain(BatchInput input, int64_t micro, int64_t grain, c
   Tensor loss = loss_of(input, micro, grain, outcome.step);
   const SpanScope span(Span::kBackward);
   if (walks_back(loss.defined() && summary_.is_finite())) {
-    const engine::UseTf32 tf32(options_.tf32);
-    loss.backward();
+    walk_back(loss, input.total_weight != 0);
   }
   loss = Tensor();  // the graph and the input go here, inside the span
   input = BatchInput();
   gradients_.end(grain);
   statistics_.end(grain);
+}
+
+void HostTrainStep::walk_back(const Tensor& loss, bool counts) {
+  const engine::UseTf32 tf32(options_.tf32);
+  const auto walk = [&] { (counts ? pass_.share(loss) : loss).backward(); };
+  replay_ ? replay_->backward(walk) : walk();
 }
 
 // Nothing but dropped rows has no gradient, but its statistics may be others' too.
@@ -97,11 +106,13 @@ Tensor HostTrainStep::loss_of(const BatchInput& input, int64_t micro, int64_t gr
   const engine::UseAutocast autocast(options_.dtype);
   const int64_t part = micro * options_.grains + options_.first_grain() + grain;
   if (!counts) return pass_.no_loss(input, step, part);
-  const Tensor loss = pass_.loss(input, step, part);
+  const auto forward = [&] { return pass_.loss(input, step, part); };
+  pass_.seed(step, part);  // a replay draws dropout's numbers anew, too
+  Tensor loss = replay_ ? replay_->forward(input, forward) : forward();
   const double value = loss.item();
   const bool is_bad = !std::isfinite(value) && summary_.is_finite();
   summary_.add(micro, grain, value, is_bad ? pass_.find_layer(input, step, part) : "");
-  return pass_.share(loss);
+  return loss;
 }
 
 bool HostTrainStep::walks_back(bool is_good) {

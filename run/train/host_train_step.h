@@ -8,6 +8,7 @@
 #include "dlpipe/run/train/batch_pass.h"
 #include "dlpipe/run/train/gradient_sum.h"
 #include "dlpipe/run/train/grain_turns.h"
+#include "dlpipe/run/train/host_replay.h"
 #include "dlpipe/run/train/shared_gradients.h"
 #include "dlpipe/run/train/statistics_mean.h"
 #include "dlpipe/run/train/step_summary.h"
@@ -21,6 +22,8 @@ class HostTrainStep final : public TrainStep {
                 const TrainStepOptions& options);
 
   std::optional<StepOutcome> take_outcome(bool wait) override;
+  std::string replay_reason() const override { return replay_ ? replay_->reason() : ""; }
+  ReplayMemory replay_memory() const override { return replay_ ? replay_->memory() : ReplayMemory(); }
 
  private:
   void begin(int64_t, double) override {}
@@ -31,6 +34,7 @@ class HostTrainStep final : public TrainStep {
   void take_together(BatchInput input, int64_t micro, const StepOutcome& outcome);
   void take_grain(BatchInput input, int64_t micro, int64_t grain, const StepOutcome& outcome);
   engine::Tensor loss_of(const BatchInput& input, int64_t micro, int64_t grain, int64_t step);
+  void walk_back(const engine::Tensor& loss, bool counts);
   /// Whether a grain whose forward is over walks back: with shared statistics all grains do, or none.
   bool walks_back(bool is_good);
   const StepOutcome* finish(StepOutcome outcome) override;
@@ -48,6 +52,7 @@ class HostTrainStep final : public TrainStep {
   StepSummary summary_;
   std::optional<SharedGradients> shared_;  // none: every rank has all gradients
   std::unique_ptr<GrainTurns> turns_;      // null: each batch norm looks at a grain
+  std::optional<HostReplay> replay_;       // with --compile
   std::deque<StepOutcome> outcomes_;       // that weren't taken
 };
 

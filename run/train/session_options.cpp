@@ -155,6 +155,7 @@ TrainStepOptions step_options(const SessionOptions& options) {
   step.seed = static_cast<uint64_t>(config.seed);
   step.skip_nonfinite = config.on_nonfinite == "skip";
   step.graph = value_or_throw(parse_graph(config.graph));
+  step.compile = config.compile;
   return step;
 }
 

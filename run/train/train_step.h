@@ -45,6 +45,8 @@ struct TrainStepOptions {
   bool skip_nonfinite = false;
   /// On the host a warning says that it changes nothing.
   GraphUse graph = GraphUse::kAuto;
+  /// On the host: passes are recorded and replayed (host_replay.h). On a device a warning says that it changes nothing.
+  bool compile = false;
 
   int world() const { return ranks != nullptr ? ranks->world() : 1; }
   bool shares() const { return shard_optimizer && world() > 1; }
@@ -74,6 +76,14 @@ struct StepOutcome {
   std::vector<BadSample> bad = {};
 };
 
+/// Of a pass that is replayed.
+struct ReplayMemory {
+  size_t arena_bytes = 0;  // what it computes, gradients included
+  size_t eager_bytes = 0;  // the most that the same pass had at once when it was recorded
+  size_t kernels = 0;      // calls, copies included
+  int64_t passes = 0;      // that were replayed so far
+};
+
 class TrainStep {
  public:
   /// The one for the model's device. All referred to live longer; `ema` may be null.
@@ -97,6 +107,10 @@ class TrainStep {
   virtual DeviceTimes device_times() const { return {}; }
   /// Why a device's steps aren't one graph; empty where they are or may come to be, and on the host.
   virtual std::string graph_reason() const { return ""; }
+  /// With `compile`: why passes aren't replayed; empty where they are or may come to be.
+  virtual std::string replay_reason() const { return ""; }
+  /// What the passes replayed take; zeros where none was.
+  virtual ReplayMemory replay_memory() const { return {}; }
   /// Null where the loss isn't scaled. Its state is that after the last step asked for.
   virtual engine::GradScaler* scaler() const { return nullptr; }
 

@@ -170,6 +170,10 @@ void Trainer::one_step() {
     graph_reason_ = reason;
     parts_.observer->on_note(concat("steps are launched kernel by kernel: ", reason));
   }
+  if (const std::string reason = step_->replay_reason(); reason != replay_reason_) {
+    replay_reason_ = reason;
+    parts_.observer->on_note(concat("--compile: steps run as they are: ", reason));
+  }
   ++state_.step;
   take_outcomes(epoch_ended);
   if (epoch_ended) chain_parameters();

@@ -115,8 +115,9 @@ class Trainer {
   TrainerState state_;
   std::unique_ptr<TrainStep> step_;
   Agreement agreement_;
-  std::string graph_reason_;  // as last told
-  SourceState val_begin_;     // every validation begins here, so that all see the same draws
+  std::string graph_reason_;   // as last told
+  std::string replay_reason_;  // likewise
+  SourceState val_begin_;      // every validation begins here, so that all see the same draws
   Ledger ledger_;
   TrainOutcome outcome_;
   const std::atomic<bool>* stop_ = nullptr;

@@ -140,6 +140,7 @@ TEST_F(JsonKeys, AreDocumentedForEveryCommand) {
         {"decode", data},
         {"storage", data},
         {"train", "--model", "mlp", "--batch", "4", "--size", "8"},
+        {"train", "--model", "mlp", "--batch", "4", "--size", "8", "--compile"},
         {"ops", "--quick", "--ops", "soft*"},
         {"h2d", "--device", "cpu"}}) {
     std::vector<std::string> command = {"bench"};

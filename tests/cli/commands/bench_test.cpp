@@ -139,6 +139,16 @@ TEST(Bench, WithoutJsonATableIsForPeople) {
   EXPECT_NE(outcome.out.find("backward"), std::string::npos) << outcome.out;
 }
 
+TEST(Bench, ReplayedStepsStandBesideThoseAsTheyAre) {
+  const std::vector<std::string> command = {"bench",  "train", "--model",   "mlp", "--batch",  "4",
+                                            "--size", "8",     "--seconds", "0.1", "--compile"};
+  const Outcome outcome = run_dlpipe(command);
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_NE(outcome.out.find("replayed"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find(" in one arena, and at most "), std::string::npos) << outcome.out;
+}
+
 TEST(Bench, NoOrAnUnknownPartIsMisuse) {
   EXPECT_EQ(run_dlpipe({"bench"}).exit_code, 2);
   const Outcome outcome = run_dlpipe({"bench", "trian"});

@@ -15,6 +15,27 @@ TEST(Diff, ARunEqualsItselfOnOtherThreads) {
   EXPECT_NE(outcome.out.find("the same run"), std::string::npos) << outcome.out;
 }
 
+TEST(Diff, ACompiledRunIsTheSameRunAndSaysNothing) {
+  ScratchDirectory folder;
+  const Outcome trained = run_dlpipe(train_arguments(folder / "b", {"--compile"}));
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_EQ(trained.err.find("--compile"), std::string::npos) << trained.err;
+  const Outcome outcome = run_dlpipe({"diff", trained_run().run, folder / "b"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+  expect_same_run(trained_run().run, folder / "b");
+}
+
+TEST(Diff, ARunThatCannotBeCompiledSaysWhyOnceAndGoesOn) {
+  ScratchDirectory folder;
+  const Outcome trained = run_dlpipe(train_arguments(folder / "b", {"--compile", "--loss", "mse"}));
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  const std::string reason =
+      "--compile: steps run as they are: the host looks at values of the batch in the middle of the pass";
+  const size_t said = trained.err.find(reason);
+  EXPECT_NE(said, std::string::npos) << trained.err;
+  EXPECT_EQ(trained.err.find(reason, said + 1), std::string::npos) << trained.err;
+}
+
 TEST(Diff, AnotherSeedIsToldFieldByField) {
   ScratchDirectory folder;
   ASSERT_EQ(run_dlpipe(train_arguments(folder / "b", {"--seed", "4"})).exit_code, 0);

@@ -30,6 +30,24 @@ TEST_F(DeviceBench, StepsOnABatchThatIsThere) {
   EXPECT_GT(report.forward_gflop, 0);
 }
 
+TEST_F(DeviceBench, ReplayedStepsAreTheHosts) {
+  run::Registries registries;
+  registries.devices = {&simulated()};
+  run::BenchTrainOptions options;
+  options.model = "mlp";
+  options.device = "simulated";
+  options.compile = true;
+  options.no_cudnn = true;
+  try {
+    run::bench_train(options, registries);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "[bench] --compile is about steps on the CPU, and simulated launches whole steps with --graph");
+  }
+}
+
 // By what the records say of a step there, a program's own too.
 TEST_F(DeviceBench, AnOptimizerWithoutAStepThereIsRefusedAndTheOthersAreNamed) {
   const engine::OptimizerRecord& sgd = **engine::find_optimizer("sgd");

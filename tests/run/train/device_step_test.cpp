@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iostream>
 
+#include "dlpipe/base/log.h"
 #include "dlpipe/run/train/step_graph.h"
 #include "tests/run/device_step_fixture.h"
 
@@ -166,6 +167,18 @@ TEST_F(DeviceStep, AsOneGraphItIsTheSameBits) {
 
 // Every launch draws the step's masks: the host's, and those of a step that runs by itself, also where a part
 // of the forward runs again in backward.
+TEST_F(DeviceStep, CompilingIsTheHostsAndSaysSo) {
+  static std::vector<std::string> said;
+  said.clear();
+  const LogFunction former =
+      set_log_function([](LogLevel, std::string_view message) { said.emplace_back(message); });
+  Rig compiled(simulated(), {.options = {.compile = true}});
+  set_log_function(former);
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0], "--compile changes nothing on simulated: --graph says how steps run there");
+  EXPECT_EQ(compiled.step->replay_reason(), "");
+}
+
 TEST_F(DeviceStep, AGraphDrawsDropoutAnew) {
   for (const char* recomputed : {"", "drop", "*"}) {
     SCOPED_TRACE(recomputed);

@@ -141,6 +141,19 @@ TEST_F(RanksTest, AnyNumberOfRanksComputesTheSameRun) {
 }
 
 // Batch norm, mixing, average, clipping, several batches per step, a last batch of validation that isn't whole.
+TEST_F(RanksTest, ReplayedPassesOfSeveralRanksComputeTheRunOfOneAsItIs) {
+  ScratchFolder runs;
+  run::TrainConfig config = small(runs / "alone");
+  train(config, 1);
+  config.compile = true;
+  for (const int world : {1, 2, 4}) {
+    SCOPED_TRACE(world);
+    config.out = runs / std::to_string(world);
+    train(config, world);
+    expect_same_files(runs / "alone", config.out);
+  }
+}
+
 TEST_F(RanksTest, SoDoesARunWithEverythingThatLooksAtMoreThanOneSample) {
   run::TrainConfig config = small("");
   config.model = "cifarnet";

@@ -53,6 +53,46 @@ TEST_F(SessionTest, AStoppedRunResumesBitForBitWithOtherThreadCounts) {
             text_of(runs / "parts/checkpoints/last/optimizer.safetensors"));
 }
 
+// Part of it replayed, part as it is: nothing tells the two apart.
+TEST_F(SessionTest, ACompiledRunIsTheRunAndResumesInTheMiddleOfAnEpoch) {
+  ScratchFolder runs;
+  const auto varied = [&](const std::string& out) {
+    TrainConfig config = this->config(out);
+    config.mixup = 0.4;
+    config.cutmix = 1;
+    config.accumulate = 2;
+    config.ema = 0.9;
+    config.clip = 1;
+    return config;
+  };
+  Session(varied(runs / "whole")).train();
+  TrainConfig compiled = varied(runs / "compiled");
+  compiled.compile = true;
+  Session(compiled).train();
+  compiled.out = runs / "parts";
+  {
+    StopAfter observer(7);
+    Session session(compiled, {}, &observer);
+    EXPECT_TRUE(session.train(&observer.stop).stopped);
+  }
+  {
+    StopAfter observer(11);
+    const auto session = Session::resume(runs / "parts", {{"compile", "false"}}, {}, &observer);
+    EXPECT_TRUE(session->train(&observer.stop).stopped);
+  }
+  Session::resume(runs / "parts", {{"compile", "true"}, {"threads", "1"}})->train();
+  for (const char* run : {"compiled", "parts"}) {
+    const auto difference = compare_runs(runs / "whole", runs / run);
+    ASSERT_TRUE(difference.ok());
+    EXPECT_TRUE(difference->same()) << run;
+    for (const auto& field : difference->receipt)
+      ADD_FAILURE() << run << ": " << field.field << " " << field.first << " " << field.second;
+    for (const char* file :
+         {"/metrics.jsonl", "/checkpoints/last/model.safetensors", "/checkpoints/last/optimizer.safetensors"})
+      EXPECT_EQ(text_of(runs / "whole" + file), text_of(std::string(runs / run) + file)) << run << file;
+  }
+}
+
 // A run begun with another release of oneDNN: its choices may name kernels that this one lacks.
 TEST_F(SessionTest, ARunOfAnotherOneDnnResumesWithKernelsChosenAnew) {
   ScratchFolder runs;

@@ -1,0 +1,51 @@
+// `bench train` on the host; no test here holds a time.
+#include "dlpipe/run/bench/bench_train.h"
+
+#include <gtest/gtest.h>
+
+namespace dlpipe::run {
+namespace {
+
+BenchTrainOptions small_bench() {
+  BenchTrainOptions options;
+  options.model = "mlp";
+  options.kernels = "rules";
+  options.batch = 4;
+  options.size = 8;
+  options.seconds = 0.05;
+  return options;
+}
+
+TEST(BenchTrain, MeasuresStepsAsTheyAre) {
+  const BenchTrainReport report = bench_train(small_bench());
+  EXPECT_GT(report.steps, 0);
+  EXPECT_LE(report.low_samples_per_s, report.high_samples_per_s);
+  EXPECT_FALSE(report.replayed.has_value());
+}
+
+TEST(BenchTrain, MeasuresReplayedStepsBesideThem) {
+  BenchTrainOptions options = small_bench();
+  options.compile = true;
+  options.warmup = 0;
+  const BenchTrainReport report = bench_train(options);
+  ASSERT_TRUE(report.replayed.has_value());
+  EXPECT_EQ(report.replayed->reason, "");
+  EXPECT_GT(report.replayed->times.steps, 0);
+  EXPECT_EQ(report.replayed->memory.passes, report.replayed->times.steps + 1);  // the third of the warm-up
+  EXPECT_GT(report.replayed->memory.kernels, 0u);
+  EXPECT_GT(report.replayed->memory.arena_bytes, 0u);
+  EXPECT_GT(report.replayed->memory.eager_bytes, 0u);
+}
+
+TEST(BenchTrain, SaysWhyNothingWasReplayed) {
+  BenchTrainOptions options = small_bench();
+  options.compile = true;
+  options.checkpoint_activations = "fc1";
+  const BenchTrainReport report = bench_train(options);
+  ASSERT_TRUE(report.replayed.has_value());
+  EXPECT_NE(report.replayed->reason.find("Linear (recomputed)"), std::string::npos)
+      << report.replayed->reason;
+}
+
+}  // namespace
+}  // namespace dlpipe::run
