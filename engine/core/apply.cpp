@@ -146,7 +146,8 @@ void record_call(const OpRecord& record, Backend backend, Attrs attrs, std::span
 // Only the reference can do this, and low dtypes are not for it: in f32, and the outputs back to `low`.
 bool needs_widening(const OpRow& row, std::span<const Tensor> inputs, DType low, const Attrs& attrs,
                     Backend backend) {
-  if (row.record->autocast == Autocast::kAsIs || !is_low(low)) return false;
+  const Autocast rule = row.record->autocast;
+  if (rule == Autocast::kAsIs || rule == Autocast::kWidest || !is_low(low)) return false;
   return choose_kernels(row, backend, inputs, attrs).is_reference;
 }
 

@@ -57,6 +57,7 @@ enum class Autocast : uint8_t {
   kLow,     // runs in the low dtype (convolution, matmul)
   kF32,     // runs in f32 (losses, softmax, norms' statistics)
   kFollow,  // takes what comes; mixed inputs go to the widest, bf16 beside f16 to f32
+  kWidest,  // as kFollow, and its kernels copy bytes: the reference takes low dtypes, too (concat)
   kAsIs,    // takes what comes and mixes it on purpose (batch_norm: low images beside f32 parameters)
 };
 

@@ -1,8 +1,6 @@
 // concat: tensors one after another along an axis.
 #include "dlpipe/engine/ops/concat.h"
 
-#include <algorithm>
-
 #include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
@@ -43,7 +41,7 @@ const OpRecord concat_op = {
     .attr_form = &attr_form<ConcatAttrs>,
     .input_count = {1, OpRecord::kMostInputs},
     .infer = infer,
-    .autocast = Autocast::kAsIs,  // bytes are copied; concat() makes dtypes equal
+    .autocast = Autocast::kWidest,
     .samples = samples,
     .bench =
         [] {
@@ -56,17 +54,7 @@ Tensor concat(const std::vector<Tensor>& xs, int axis) {
   if (xs.empty()) reject("concat", "expected at least one tensor, got none");
   if (xs.size() > OpRecord::kMostInputs)
     reject("concat", concat("at most ", OpRecord::kMostInputs, " tensors, got ", xs.size()));
-  const auto has = [&](DType dtype) {
-    return std::any_of(xs.begin(), xs.end(), [&](const Tensor& x) { return x.dtype() == dtype; });
-  };
-  const bool has_f64 = has(DType::kF64);
-  const bool has_f32 = has(DType::kF32) || (has(DType::kBF16) && has(DType::kF16));
-  std::vector<Tensor> parts = xs;
-  for (Tensor& part : parts) {
-    if ((has_f64 || has_f32) && is_floating(part.dtype()))
-      part = cast(part, has_f64 ? DType::kF64 : DType::kF32);
-  }
-  return apply_one(concat_op, parts, ConcatAttrs{checked_axis("concat", axis, xs[0].rank())});
+  return apply_one(concat_op, xs, ConcatAttrs{checked_axis("concat", axis, xs[0].rank())});
 }
 
 }  // namespace dlpipe::engine

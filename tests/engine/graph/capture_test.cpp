@@ -111,6 +111,19 @@ TEST(Runner, PacksWeightsOnceToTheSameBits) {
   }
 }
 
+TEST(Runner, PutsF32BesideWhatAutocastMadeLow) {
+  const Tensor weight = Tensor::full({3, 4}, 0.5);
+  const auto beside = [&](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{concat({in[0], linear(in[0], weight, Tensor())}, 1)};
+  };
+  const Runner runner(capture_rows(beside));
+  const Tensor x = Tensor::full({2, 4}, 1.25);
+  const UseAutocast autocast(DType::kBF16);
+  const Tensor answer = runner.run({&x, 1})[0];
+  EXPECT_EQ(answer.dtype(), DType::kF32);
+  EXPECT_EQ(answer.to_doubles(), beside({x})[0].to_doubles());
+}
+
 TEST(Runner, RefusesInputsOfOtherShapes) {
   const Runner runner(
       capture_rows([](const std::vector<Tensor>& in) { return std::vector<Tensor>{relu(in[0])}; }));
