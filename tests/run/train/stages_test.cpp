@@ -31,6 +31,20 @@ TEST_F(SessionTest, OptionsResolveWithoutADataset) {
   EXPECT_THROW(resolve_options(c), Error);
 }
 
+TEST_F(SessionTest, ACacheNeedsARunDirectoryAndASizeNeedsACache) {
+  TrainConfig c = config("/nowhere/run");
+  c.cache_size = "2GiB";
+  EXPECT_THROW(resolve_options(c), Error);
+  c.cache = "coefficients";
+  EXPECT_EQ(resolve_options(c).cache_bytes, uint64_t{2} << 30);
+  c.cache_size = "little";
+  EXPECT_THROW(resolve_options(c), Error);
+  c.cache_size.clear();
+  EXPECT_EQ(resolve_options(c).cache_bytes, 0u);
+  c.out.clear();
+  EXPECT_THROW(resolve_options(c), Error);
+}
+
 TEST_F(SessionTest, DataOpenWithoutAModel) {
   std::vector<std::string> notes;
   const SessionOptions options = resolve_options(config(""));
