@@ -80,7 +80,8 @@ int compare_all(double seconds, int threads) {
 
 int main(int count, char** arguments) {
   try {
-    return dlpipe::compare_all(count > 1 ? std::atof(arguments[1]) : 5, count > 2 ? std::atoi(arguments[2]) : 0);
+    return dlpipe::compare_all(count > 1 ? std::atof(arguments[1]) : 5,
+                               count > 2 ? std::atoi(arguments[2]) : 0);
   } catch (const dlpipe::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
