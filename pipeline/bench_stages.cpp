@@ -68,7 +68,7 @@ class Bench {
   Status plan_late() {
     for (SamplePlan& plan : plans()) {
       size_t at_fault = 0;
-      const Status status = box_planner_.complete(plan, &at_fault);
+      Status status = box_planner_.complete(plan, &at_fault);
       if (!status.ok() && !is_bad_record(status)) return status;
       if (!status.ok()) plan.has_bad_header = true;  // passed over
     }
@@ -184,7 +184,7 @@ Status run_joined(Bench& bench, const SamplePlan& plan, const ImageView& out, La
                   Lap& augmenter) {
   const int64_t before_ns = reader.ns + decoder.ns;
   TimedSource source(bench, plan, reader, decoder);
-  const Status status = timed(augmenter, [&] { return bench.apply_joined(plan, source, out); });
+  Status status = timed(augmenter, [&] { return bench.apply_joined(plan, source, out); });
   augmenter.ns -= reader.ns + decoder.ns - before_ns;
   if (!status.ok()) return status;
   for (size_t k = 0; k < plan.records(); ++k) reader.bytes += plan.record(k).header.size_bytes;

@@ -140,7 +140,7 @@ Status SampleWriter::Impl::drain() {
   outcomes.reserve(working.items.size());
   for (size_t i = 0; i < working.items.size(); ++i) {
     outcomes.push_back(workers->next());
-    const Status status = outcomes.back().status();
+    Status status = outcomes.back().status();
     if (status.code() == ErrorCode::kOutOfMemory) return status;
   }
   workers.reset();

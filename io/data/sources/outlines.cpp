@@ -58,6 +58,7 @@ class Border {
   Result<Point> fine(double x, double y) const {
     const bool is_near = x >= -width_ && x <= 2.0 * width_ && y >= -height_ && y <= 2.0 * height_;
     if (!is_near) return wrong_outline(concat("an outline goes to ", x, ",", y, ", far out of the picture"));
+    // NOLINTNEXTLINE(bugprone-incorrect-roundings): as pycocotools
     return Point{static_cast<int>(kFine * x + 0.5), static_cast<int>(kFine * y + 0.5)};
   }
 
@@ -73,6 +74,7 @@ class Border {
     const Point high = is_backward ? from : to;
     const double slope =
         is_flat ? static_cast<double>(high.y - low.y) / dx : static_cast<double>(high.x - low.x) / dy;
+    // NOLINTBEGIN(bugprone-incorrect-roundings): as pycocotools
     for (int step = 0; step <= steps; ++step) {
       const int t = is_backward ? steps - step : step;
       if (is_flat)
@@ -80,6 +82,7 @@ class Border {
       else
         visit({static_cast<int>(low.x + slope * t + 0.5), low.y + t});
     }
+    // NOLINTEND(bugprone-incorrect-roundings)
   }
 
   void visit(Point point) {

@@ -21,6 +21,7 @@ namespace dlpipe::data {
 struct FileId {
   uint64_t device = 0;
   uint64_t inode = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): what clang-tidy 14 makes of a defaulted comparison
   friend auto operator<=>(const FileId&, const FileId&) = default;
 };
 
