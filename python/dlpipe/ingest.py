@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+def _fractions(split):
+    """What --split takes."""
+    if isinstance(split, str):
+        return split
+    if not isinstance(split, Iterable):
+        raise TypeError(f"split={split!r}; give the fractions of train, val and test, as (0.9, 0.1)")
+    return ",".join(map(str, split))
+
+
 def _paths(given):
     if isinstance(given, (str, bytes, os.PathLike)):
         given = [given]
@@ -95,7 +104,7 @@ def ingest(
             images=os.fsencode(images),
             classes_from=os.fsencode(classes_from),
             limit=limit,
-            split=split if isinstance(split, str) else ",".join(map(str, split)),
+            split=_fractions(split),
             part=part,
             no_splits=no_splits,
             length=length,

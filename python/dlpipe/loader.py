@@ -284,7 +284,12 @@ class Loader:
         self._batch_type = batch_type(tuple(self._feed.fields))
         self.batch_size = batch
         self._transform = None if transform is None else _Timed(transform)
+        self._data = data
         _open.add(self)
+
+    def __repr__(self) -> str:
+        data = os.fsdecode(self._data) if isinstance(self._data, (str, bytes, os.PathLike)) else self._data
+        return f"dlpipe.Loader({data!r}): {self.samples} samples in batches of {self.batch_size}"
 
     def __iter__(self) -> Iterator[Any]:
         """A new pass over the data. One that was left early is not gone on with: the next epoch begins."""

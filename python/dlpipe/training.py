@@ -169,6 +169,10 @@ class Predictor:
             max_pixels=max_pixels, top=_top,
         )  # fmt: skip
         self.classes: list[str] = self._predictor.classes
+        self._ckpt = os.fsdecode(ckpt)
+
+    def __repr__(self) -> str:
+        return f"dlpipe.Predictor({self._ckpt!r}): {len(self.classes)} classes"
 
     def __call__(self, pictures: Path | Picture | Sequence[Path | Picture]) -> npt.NDArray[np.float32]:
         """Probabilities, numpy float32: [classes] of one picture, [n, classes] of a list, or of an array of four axes."""

@@ -3,6 +3,7 @@
 import collections
 import functools
 import keyword
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +35,24 @@ class Named(tuple[Any, ...]):
                 raise KeyError(f"no field {key!r}; there are {', '.join(self._names)}") from None
         return tuple.__getitem__(self, key)
 
+    def __repr__(self) -> str:
+        values = (f"{name}={_shown(value)}" for name, value in zip(self._names, self))
+        return f"{type(self).__name__}({', '.join(values)})"
+
     def _asdict(self) -> dict[str, Any]:
         """A dict of the fields, by the dataset's names."""
         return dict(zip(self._names, self))
 
     def __reduce__(self) -> Any:
         return _make, (self._base, self._names, tuple(self))
+
+
+def _shown(value):
+    """A value in a repr; of an array with many elements, as a picture's, dtype and shape."""
+    shape = getattr(value, "shape", None)
+    if shape is None or math.prod(shape) <= 16:
+        return repr(value)
+    return f"<{value.dtype} {' x '.join(map(str, shape))}>"
 
 
 def _make(base, names, values):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,10 @@ class Writer:
             for name in names:
                 writer.write(image=open(name, "rb").read(), label="cat", path=name)
 
-    Leaving the block makes "data" appear, by one rename; an exception in it, or a kill, leaves "data.partial", from which a
-    writer with interrupted="resume" goes on: it has `position` samples, yours go on behind them, in the same order, and the
-    dataset is the same, byte for byte. Every picture is decoded before it is stored, by threads of the writer: what is
-    wrong with one is raised by a later write or at the block's end, with the sample's number and path.
+    Leaving the block, as close(), makes "data" appear, by one rename; an exception in it, or a kill, leaves "data.partial",
+    from which a writer with interrupted="resume" goes on: it has `position` samples, yours go on behind them, in the same
+    order, and the dataset is the same, byte for byte. Every picture is decoded before it is stored, by threads of the
+    writer: what is wrong with one is raised by a later write or at the block's end, with the sample's number and path.
 
     A value of each field:
 
@@ -68,6 +69,7 @@ class Writer:
         interrupted: str = "refuse",
         **storing: Unpack[StoringOptions],
     ) -> None:
+        self._is_open = False
         fields = DEFAULT_FIELDS if fields is None else fields
         if not fields:
             refuse("no fields; give {name: kind}, or leave them out for image, label and path")
@@ -83,6 +85,7 @@ class Writer:
             storing={**storing},
         )
         self._report: dict[str, Any] | None = None
+        self._is_open = True
 
     def write(self, sample: Mapping[str, Any] | None = None, /, *, split: str = "", **values: Any) -> None:
         """Adds one sample: a dict of its values, or keyword arguments. A missing label is None; what has any number of
@@ -104,16 +107,30 @@ class Writer:
         return self._writer.position
 
     def finish(self) -> dict[str, Any]:
-        """Makes the dataset. Called at the end of a `with` block that raised nothing.
+        """Makes the dataset. Called by close() and at the end of a `with` block that raised nothing.
 
         Returns:
             What `dlpipe ingest --json` prints, as a dict; also `report` afterwards.
         """
         self._report = self._writer.finish()
+        self._is_open = False
         return self._report
 
     def close(self) -> None:
-        """Stops. What is committed stays for interrupted="resume"; where nothing is, nothing stays."""
+        """Makes the dataset, as finish() does; nothing where finish(), close() or abandon() came before. Where it can't be
+        made, this raises why and leaves what abandon() leaves.
+        """
+        try:
+            if self._is_open:
+                self.finish()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Stops without making the dataset. What is committed stays for interrupted="resume"; where nothing is, nothing
+        stays.
+        """
+        self._is_open = False
         self._writer.close()
 
     @property
@@ -125,8 +142,20 @@ class Writer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None and self._report is None:
-                self.finish()
-        finally:
+        if kind is None:
             self.close()
+        else:
+            self.abandon()
+
+    def __del__(self) -> None:
+        if not self._is_open:
+            return
+        if self._writer.position > 0:
+            warnings.warn(
+                f"a dlpipe.Writer goes with {self._writer.position} samples and no dataset; call close(), or abandon() to drop"
+                " them",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
+        self.abandon()

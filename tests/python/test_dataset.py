@@ -71,6 +71,13 @@ def test_other_indices_are_type_errors(train):
             dlpipe.Dataset(train)[index]
 
 
+def test_a_printed_sample_does_not_hold_the_picture(train):
+    sample = dlpipe.Dataset(train)[0]
+    height, width, channels = sample.image.shape
+    image = f"<uint8 {height} x {width} x {channels}>"
+    assert repr(sample) == f"Sample(image={image}, label={sample.label!r}, path={sample.path!r})"
+
+
 def test_a_sample_outlives_its_dataset_and_may_be_written(train):
     image = dlpipe.Dataset(train)[3].image
     image += 1
@@ -159,6 +166,11 @@ def test_ingest_is_the_programs(pictures, tmp_path):
     assert report.keys() == printed.keys()
     assert [d["id"] for d in report["datasets"]] == [d["id"] for d in printed["datasets"]]
     assert dlpipe.ingest(pictures, tmp_path / "cli", split="0.75,0.25", seed=3, quality=80, resize_max=40)["already_complete"]
+
+
+def test_a_split_of_one_number_is_told_what_split_takes(pictures, tmp_path):
+    with pytest.raises(TypeError, match=r"split=0.9; give the fractions of train, val and test, as \(0.9, 0.1\)"):
+        dlpipe.ingest(pictures, tmp_path / "d", split=0.9)
 
 
 def test_ingest_takes_several_sources(pictures, tmp_path):

@@ -36,6 +36,14 @@ def assert_same(left, right):
             np.testing.assert_array_equal(a, b)
 
 
+def test_a_printed_loader_says_what_it_reads(train):
+    loader = dlpipe.Loader(train, augment="rrc(16)", batch=40)
+    said = f"dlpipe.Loader({str(train)!r}): 320 samples in batches of 40"
+    assert repr(loader) == said
+    loader.close()
+    assert repr(loader) == said
+
+
 def test_batches_are_named_tuples_of_arrays(train):
     loader = Loader(train, augment=CROP, batch=32, seed=1)
     assert len(loader) == 10

@@ -146,6 +146,7 @@ def test_a_predictor_takes_pictures_in_every_form(pictures, run):
 
 def test_a_predictor_says_which_picture_is_bad(pictures, run):
     predictor = dlpipe.Predictor(run)
+    assert repr(predictor) == f"dlpipe.Predictor({str(run)!r}): 10 classes"
     good = np.zeros((30, 30, 3), np.uint8)
     with pytest.raises(dlpipe.CorruptError, match="picture 1"):
         predictor([good, b"no picture", good])

@@ -1,5 +1,6 @@
 """dlpipe.Writer."""
 
+import gc
 import io
 import json
 import pathlib
@@ -216,6 +217,56 @@ def test_an_exception_leaves_nothing_where_nothing_was_committed(tmp_path):
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(dlpipe.MisuseError, match="finished or abandoned"):
         writer.write(image=pixels_of(1), label=0)
+
+
+def test_close_makes_the_dataset(tmp_path):
+    writer = dlpipe.Writer(tmp_path / "d", classes=["a"])
+    writer.write(image=pixels_of(1), label="a")
+    writer.close()
+    writer.close()
+    assert len(dlpipe.Dataset(tmp_path / "d")) == 1 and writer.report["datasets"][0]["samples"] == 1
+    with dlpipe.Writer(tmp_path / "e") as writer:
+        writer.write(image=pixels_of(1), label=0)
+        writer.close()
+    assert len(dlpipe.Dataset(tmp_path / "e")) == 1
+
+
+def test_close_says_why_there_is_no_dataset(pictures, tmp_path):
+    data = (pictures / "disc" / "00001.jpg").read_bytes()
+    writer = dlpipe.Writer(tmp_path / "d")
+    writer.write(image=data[: len(data) // 2], label=0, path="half.jpg")
+    with pytest.raises(dlpipe.CorruptError, match=r"sample 0 \(half.jpg\)"):
+        writer.close()
+    writer.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_abandon_drops_the_samples(tmp_path):
+    with dlpipe.Writer(tmp_path / "d") as writer:
+        writer.write(image=pixels_of(1), label=0)
+        writer.abandon()
+    assert list(tmp_path.iterdir()) == [] and writer.report is None
+
+
+def test_a_forgotten_writer_warns(tmp_path):
+    writer = dlpipe.Writer(tmp_path / "d")
+    writer.write(image=pixels_of(1), label=0)
+    with pytest.warns(ResourceWarning, match="1 samples and no dataset; call close"):
+        del writer
+        gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("error")
+def test_writers_that_are_done_or_never_began_do_not_warn(tmp_path):
+    with dlpipe.Writer(tmp_path / "d") as writer:
+        writer.write(image=pixels_of(1), label=0)
+    del writer
+    with pytest.raises(dlpipe.MisuseError):
+        dlpipe.Writer(tmp_path / "e", quality=101)
+    del_me = dlpipe.Writer(tmp_path / "f")
+    del del_me
+    gc.collect()
 
 
 def test_what_is_there_is_not_written_over(train, tmp_path):
