@@ -19,6 +19,7 @@ namespace {
 
 struct Options {
   std::string file;
+  std::string recipe;
   bool json = false;
 };
 
@@ -40,7 +41,8 @@ formats::Json list(const std::vector<std::string>& lines) {
 
 Status run(const Options& options) {
   DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_recipe(options.file));
-  DLPIPE_ASSIGN_OR_RETURN(const run::ConvertedAugment converted, run::convert_augment(text, options.file));
+  DLPIPE_ASSIGN_OR_RETURN(const run::ConvertedAugment converted,
+                          run::convert_augment(text, options.file, options.recipe));
   if (options.json) {
     print_answer(formats::Json::object({{"augment", converted.expression},
                                         {"no_equal", list(converted.no_equal)},
@@ -65,6 +67,8 @@ std::function<Status()> setup(Flags& flags) {
                   "printed; '-': "
                   "standard input")
       .required();
+  flags.add_option("--recipe", options->recipe,
+                   "Name of the recipe, where a program's text has several: train_transform");
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/base/printable.h"
@@ -16,24 +17,75 @@ namespace {
 using formats::Json;
 
 Result<std::string> convert_one(const Json& call, Conversion& conversion);
+bool is_no_op(std::string_view name);
 
-/// The transforms inside, each converted; empty ones (left out) are dropped unless `keep` says that they count.
-Result<std::vector<std::string>> convert_inner(const TransformCall& t) {
-  std::vector<std::string> all;
+/// A transform that is held by another, and how often it is chosen in proportion.
+struct Alternative {
+  std::string expression;  // "": it is left out, or does nothing here
+  double weight = 1;
+  bool is_no_op = false;
+};
+
+/// What Albumentations' choices take for a weight: the transform's p.
+double chance_of(const Json& call) {
+  static const std::set<std::string_view> certain = {"Resize",
+                                                     "RandomCrop",
+                                                     "CenterCrop",
+                                                     "RandomResizedCrop",
+                                                     "SmallestMaxSize",
+                                                     "LongestMaxSize",
+                                                     "PadIfNeeded",
+                                                     "Normalize",
+                                                     "D4",
+                                                     "BBoxSafeRandomCrop",
+                                                     "RandomSizedBBoxSafeCrop",
+                                                     "SquareSymmetry",
+                                                     "Compose",
+                                                     "ReplayCompose",
+                                                     "SomeOf",
+                                                     "RandomOrder"};
+  const Json& p = call["kwargs"]["p"];
+  if (p.is_number()) return p.as_double();
+  return certain.contains(call["name"].as_string()) ? 1 : 0.5;
+}
+
+/// The transform as a choice of Albumentations runs it: whatever its p is.
+Json forced(const Json& call) {
+  const std::string& name = call["name"].as_string();
+  // These don't ask whether they are forced: their p is kept, or means something else.
+  if (name == "SomeOf" || name == "RandomOrder" || name == "OneOrOther") return call;
+  Json kwargs = call["kwargs"];
+  kwargs.set("p", 1);
+  Json one = call;
+  one.set("kwargs", std::move(kwargs));
+  return one;
+}
+
+/// The transforms inside, each converted. `is_forced`: whatever their p is; `is_choice`: each takes the picture that comes to all.
+Result<std::vector<Alternative>> convert_inner(const TransformCall& t, bool is_forced, bool is_choice) {
+  std::vector<Alternative> all;
   const Json& given = t.get("transforms", 0);
   std::vector<Json> inner = given.items();
   if (given.is_object()) inner = {given};
-  if (!given.is_array() && inner.size() == 1) inner = t.call["args"].items();  // as torchvision prints them
+  if (!given.is_array() && (inner.size() == 1 || given["name"].is_string()))
+    inner = t.call["args"].items();              // as torchvision prints them
+  for (const char* one : {"first", "second"}) {  // OneOrOther's
+    if (t.name() == "OneOrOther" && t.get(one).is_object()) inner.push_back(t.get(one));
+  }
+  const augment::ImageSize before = t.conversion.size;
   for (const Json& one : inner) {
-    DLPIPE_ASSIGN_OR_RETURN(std::string expression, convert_one(one, t.conversion));
-    if (!expression.empty()) all.push_back(std::move(expression));
+    if (is_choice) t.conversion.size = before;
+    DLPIPE_ASSIGN_OR_RETURN(std::string expression, convert_one(is_forced ? forced(one) : one, t.conversion));
+    all.push_back({std::move(expression), chance_of(one), is_no_op(one["name"].as_string())});
   }
   return all;
 }
 
-std::string joined(const std::vector<std::string>& all, const char* between) {
+std::string joined(const std::vector<Alternative>& all, const char* between) {
   std::string text;
-  for (const std::string& one : all) text += concat(text.empty() ? "" : between, one);
+  for (const Alternative& one : all) {
+    if (!one.expression.empty()) text += concat(text.empty() ? "" : between, one.expression);
+  }
   return text;
 }
 
@@ -65,37 +117,91 @@ std::string dropped_boxes(const TransformCall& t) {
                 number_text(area), ")");
 }
 
+/// one_of(...) of those that are left, with weights where they differ. What does nothing keeps its share, as a lower p.
+std::string choice(std::vector<Alternative> all, double p) {
+  double total = 0, idle = 0;
+  for (const Alternative& one : all) {
+    if (one.is_no_op) idle += one.weight;
+    if (one.is_no_op || !one.expression.empty()) total += one.weight;
+  }
+  std::erase_if(all, [](const Alternative& one) { return one.expression.empty(); });
+  if (all.empty()) return {};
+  if (idle > 0) p *= 1 - idle / total;
+  std::string weights;
+  bool differ = false;
+  for (const Alternative& one : all) {
+    weights += concat(weights.empty() ? ",weights=" : ":", number_text(one.weight));
+    differ |= one.weight != all[0].weight;
+  }
+  return concat("one_of(", joined(all, " | "), p == 1 ? std::string() : concat(",p=", number_text(p)),
+                differ ? weights : std::string(), ")");
+}
+
+/// Albumentations' SomeOf and RandomOrder, and torchvision's RandomOrder, which runs all.
+std::string several(const TransformCall& t, const std::vector<Alternative>& all) {
+  const auto count = static_cast<double>(
+      std::ranges::count_if(all, [](const Alternative& one) { return !one.expression.empty(); }));
+  const bool is_order = t.name() == "RandomOrder";
+  const bool runs_all = is_order && !t.is_saved() && !t.is_albumentations();
+  const double n = runs_all ? count : std::min(t.value("n", 1, 1), count);
+  const std::string p = t.p(1);
+  if (is_order && n == count) return concat("any_order(", joined(all, " | "), p, ")");
+  if (is_order && n > 1) t.note("those that are drawn run in the order in which they are written");
+  const bool are_weighted =
+      t.conversion.is_first_albumentations &&
+      std::ranges::any_of(all, [&](const Alternative& one) { return one.weight != all[0].weight; });
+  if (are_weighted) t.note("all are drawn equally often, there by their p as weights");
+  return concat("some_of(", number_text(n), ", ", joined(all, " | "), p, ")");
+}
+
 /// Those that hold others. Nothing: it is none of them.
 Result<std::optional<std::string>> convert_container(const TransformCall& t) {
   const std::string name = t.name();
-  const bool is_sequence =
-      name == "Compose" || name == "Sequential" || name == "ReplayCompose" || name == "RandomApply";
-  const bool is_choice = name == "OneOf" || name == "RandomChoice";
-  if (!is_sequence && !is_choice && name != "SomeOf" && name != "RandomOrder")
-    return std::optional<std::string>();
+  const bool is_compose = name == "Compose" || name == "ReplayCompose";
+  const bool is_sequence = is_compose || name == "Sequential" || name == "RandomApply";
+  const bool is_one = name == "OneOf" || name == "OneOrOther";
+  const bool is_choice = is_one || name == "RandomChoice";
+  const bool is_several = name == "SomeOf" || name == "RandomOrder";
+  if (!is_sequence && !is_choice && !is_several) return std::optional<std::string>();
   const bool was_normalized = !t.conversion.normalize.empty();
-  DLPIPE_ASSIGN_OR_RETURN(std::vector<std::string> inner, convert_inner(t));
+  // SomeOf of releases 1.x ran what it drew, as OneOf does; later ones ask each for its p.
+  const bool is_forced = is_one || (name == "SomeOf" && t.conversion.is_first_albumentations);
+  DLPIPE_ASSIGN_OR_RETURN(std::vector<Alternative> inner, convert_inner(t, is_forced, is_choice));
+  const size_t without = t.conversion.result.no_equal.size();
   // Albumentations' Sequential runs half of the time, torch.nn's always.
   const bool is_half =
-      name == "RandomApply" || name == "OneOf" || (name == "Sequential" && t.is_albumentations());
-  const double fallback = is_half ? 0.5 : 1;
-  const std::string p = t.p(fallback, name == "RandomApply" ? 1 : 99);
-  const bool is_certain = is_sequence && p.empty();
+      name == "RandomApply" || is_one || (name == "Sequential" && (t.is_albumentations() || t.is_saved()));
+  double p = 1;
+  if (name == "RandomChoice") {  // its p are weights
+    const Json& given = t.get("p", 1);
+    for (size_t i = 0; i < inner.size(); ++i)
+      inner[i].weight = i < given.items().size() ? t.number("p", given.items()[i]) : 1;
+    if (!given.is_null() && given.items().size() != inner.size())
+      t.cannot_read("p", given, "a number for each transform");
+  } else {
+    p = t.value("p", name == "RandomApply" ? 1 : 99, is_half ? 0.5 : 1);
+  }
+  if (name == "OneOrOther") {  // the first with p, else the last
+    for (size_t i = 0; i < inner.size(); ++i)
+      inner[i].weight = i == 0 ? p : (i + 1 == inner.size() ? 1 - p : 0);
+    std::erase_if(inner, [](const Alternative& one) { return one.weight <= 0; });
+    p = 1;
+  }
+  std::string text = joined(inner, " ");
+  if (is_compose) {
+    const std::string dropped = dropped_boxes(t);
+    text += concat(text.empty() || dropped.empty() ? "" : " ", dropped);
+  }
+  if (is_sequence && p != 1 && !text.empty()) text = concat("one_of(", text, ",p=", number_text(p), ")");
+  if (is_choice) text = choice(inner, p);
+  if (is_several && !text.empty()) text = several(t, inner);
+  t.note_unread();
+  if (t.conversion.result.no_equal.size() > without) text.clear();
+  const bool is_certain = is_sequence && p == 1;
   if (!is_certain && !was_normalized && !t.conversion.normalize.empty())
     t.conversion.result.no_equal.push_back(
         concat("Normalize: it stands in ", name, ", and pictures are always normalised here"));
-  if (name == "Compose" || name == "ReplayCompose") {
-    std::string dropped = dropped_boxes(t);
-    if (!dropped.empty()) inner.push_back(std::move(dropped));
-  }
-  if (inner.empty()) return std::optional<std::string>("");
-  if (is_sequence && p.empty()) return std::optional<std::string>(joined(inner, " "));
-  if (is_sequence) return std::optional<std::string>(concat("one_of(", joined(inner, " "), p, ")"));
-  if (is_choice) return std::optional<std::string>(concat("one_of(", joined(inner, " | "), p, ")"));
-  if (name == "RandomOrder")
-    return std::optional<std::string>(concat("any_order(", joined(inner, " | "), ")"));
-  return std::optional<std::string>(
-      concat("some_of(", number_text(t.value("n", 1, 1)), ", ", joined(inner, " | "), t.p(1), ")"));
+  return std::optional<std::string>(text);
 }
 
 /// albumentations' A.Resize(height, width, ...) as A.Resize((height, width), ...), which has torchvision's places.
@@ -113,7 +219,7 @@ Json with_one_size(const Json& call) {
   return one;
 }
 
-Result<std::string> convert_one(const Json& written, Conversion& conversion) {
+Result<std::string> convert_call(const Json& written, Conversion& conversion) {
   const bool is_albumentations = TransformCall{written, conversion}.is_albumentations();
   const Json call = is_albumentations ? with_one_size(written) : written;
   const TransformCall t{call, conversion};
@@ -134,7 +240,7 @@ Result<std::string> convert_one(const Json& written, Conversion& conversion) {
   if (result.no_equal.size() > without) return std::string();
   if (is_normalized && t.name() != "RandomErasing")
     t.note("it stands behind Normalize, and goes before it here; its numbers are those of pixels");
-  if (!call["module"].is_null()) t.note_unread();
+  t.note_unread();
   if (!expression) {
     result.no_equal.push_back(concat(t.name(), ": its size is not given"));
     return std::string();
@@ -145,6 +251,19 @@ Result<std::string> convert_one(const Json& written, Conversion& conversion) {
     return std::string();
   }
   return *expression;
+}
+
+/// Keeps what is known of the picture's size.
+Result<std::string> convert_one(const Json& written, Conversion& conversion) {
+  const augment::ImageSize before = conversion.size;
+  DLPIPE_ASSIGN_OR_RETURN(std::string expression, convert_call(written, conversion));
+  conversion.size = before;
+  if (expression.empty()) return expression;
+  if (const auto chain = augment::Chain::parse(expression); chain.ok()) {
+    const Result<augment::ImageSize> size = chain->output(before);
+    conversion.size = size.ok() ? *size : augment::ImageSize{};
+  }
+  return expression;
 }
 
 /// Albumentations' tree in the form of calls.
@@ -168,32 +287,38 @@ Json as_call(const Json& saved) {
 
 }  // namespace
 
-Result<ConvertedAugment> convert_augment(std::string_view text, std::string_view source) {
+Result<ConvertedAugment> convert_augment(std::string_view text, std::string_view source,
+                                         std::string_view recipe) {
   const auto in_source = [&](const Status& status) {
     return Status(ErrorCode::kCorrupt, concat("[convert-augment] ", source, ": ", status.message()));
   };
   const bool is_json = trim(text).starts_with("{");
   const bool is_saved = text.find("__class_fullname__") != std::string_view::npos;
   Result<Json> tree =
-      is_json ? Json::parse(text) : (is_saved ? parse_block_yaml(text) : parse_transform_calls(text));
+      is_json ? Json::parse(text) : (is_saved ? parse_block_yaml(text) : parse_transform_calls(text, recipe));
   if (!tree.ok()) return in_source(tree.status());
+  if (!recipe.empty() && (is_json || is_saved))
+    return in_source({ErrorCode::kMisuse, "it holds one recipe, without a name; leave --recipe out"});
+  Conversion conversion;
   std::vector<Json> calls;
   if (is_json || is_saved) {
     const Json& saved = (*tree)["transform"];
     if (!saved.is_object())
       return in_source({ErrorCode::kCorrupt, "no 'transform' in it; save it with albumentations.save"});
+    const Json& release = (*tree)["__version__"];
+    conversion.is_first_albumentations =
+        (release.is_string() ? release.as_string() : release.dump()).starts_with("1.");
     calls.push_back(as_call(saved));
   } else {
     calls = tree->items();
   }
-  Conversion conversion;
-  std::vector<std::string> all;
+  std::vector<Alternative> all;
   for (const Json& call : calls) {
     const Result<std::string> one = convert_one(call, conversion);
     if (!one.ok()) return in_source(one.status());
-    if (!one->empty()) all.push_back(*one);
+    all.push_back({*one});
   }
-  if (!conversion.normalize.empty()) all.push_back(conversion.normalize);
+  all.push_back({conversion.normalize});
   ConvertedAugment& result = conversion.result;
   result.expression = joined(all, " ");
   if (const auto parsed = augment::Chain::parse(result.expression); !parsed.ok())

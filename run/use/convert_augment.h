@@ -16,7 +16,9 @@ struct ConvertedAugment {
   std::vector<std::string> notes;     // what works in another way
 };
 
-/// kCorrupt says what can't be read and where; `source` names the text in messages.
-Result<ConvertedAugment> convert_augment(std::string_view text, std::string_view source);
+/// kCorrupt says what can't be read and where; `source` names the text in messages. `recipe` is the name of the one that is meant
+/// in a program's text that gives names to several; "": there is one.
+Result<ConvertedAugment> convert_augment(std::string_view text, std::string_view source,
+                                         std::string_view recipe = {});
 
 }  // namespace dlpipe::run

@@ -1,5 +1,6 @@
 #include "dlpipe/run/use/transform_call.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -57,17 +58,72 @@ void TransformCall::normalize(const std::string& mean, const std::string& std) c
   conversion.std.resize(conversion.mean.size(), conversion.std.empty() ? 1.0 : conversion.std[0]);
 }
 
+namespace {
+
+/// Null, zero or empty, and lists and objects of such.
+bool is_nothing(const Json& given) {
+  if (given.is_array()) return std::ranges::all_of(given.items(), is_nothing);
+  if (given.is_object())
+    return std::ranges::all_of(given.members(), [](const auto& one) { return is_nothing(one.second); });
+  return given.is_null() || given == Json(false) || (given.is_number() && given.as_double() == 0) ||
+         (given.is_string() && given.as_string().empty());
+}
+
+/// What Albumentations saves of every transform, changed or not, and the ops here do too.
+bool is_usual(std::string_view key, const Json& given) {
+  static const std::map<std::string_view, std::string_view> usual = {{"p", "1"},
+                                                                     {"per_channel", "true"},
+                                                                     {"noise_scale_factor", "1"},
+                                                                     {"brightness_by_max", "true"},
+                                                                     {"position", "center"},
+                                                                     {"pad_position", "center"},
+                                                                     {"by_channels", "true"},
+                                                                     {"mode", "cv"},
+                                                                     {"max_pixel_value", "255"},
+                                                                     {"normalization", "standard"},
+                                                                     {"method", "weighted_average"},
+                                                                     {"num_output_channels", "3"},
+                                                                     {"normalized", "true"},
+                                                                     {"allow_shifted", "true"},
+                                                                     {"direction_range", "[-1,1]"},
+                                                                     {"threshold", "10"}};
+  const auto found = usual.find(key);
+  if (found == usual.end()) return false;
+  if (given.is_number()) return number_text(given.as_double()) == found->second;
+  if (given.is_string()) return last_word(given.as_string()) == found->second;
+  if (!given.is_array()) return given.dump() == found->second;
+  std::string text;
+  for (const Json& one : given.items()) text += concat(text.empty() ? "" : ",", number_text(one.as_double()));
+  return concat("[", text, "]") == found->second;
+}
+
+}  // namespace
+
 void TransformCall::note_unread() const {
   // Without effect on a picture's pixels, or how the library goes about it.
-  static const std::set<std::string_view> idle = {"antialias",          "inplace",   "always_apply",
-                                                  "mask_interpolation", "fill_mask", "mask_fill"};
-  const auto is_nothing = [](const Json& given) {
-    return given.is_null() || given == Json(false) || (given.is_number() && given.as_double() == 0) ||
-           (given.is_array() && given.items().empty());
-  };
+  static const std::set<std::string_view> idle = {"antialias",
+                                                  "inplace",
+                                                  "always_apply",
+                                                  "mask_interpolation",
+                                                  "fill_mask",
+                                                  "mask_fill",
+                                                  "mask_value",
+                                                  "mask_fill_value",
+                                                  "mask_fill_values",
+                                                  "cval_mask",
+                                                  "rotate_method",
+                                                  "keypoint_remapping_method",
+                                                  "transpose_mask",
+                                                  "seed",
+                                                  "strict",
+                                                  "is_check_shapes",
+                                                  "is_check_args",
+                                                  "additional_targets",
+                                                  "keypoint_params",
+                                                  "save_key",
+                                                  "save_applied_params"};
   for (const auto& [key, given] : call["kwargs"].members()) {
-    const bool is_default = key == "p" && given.as_double() == 1;
-    if (!read.contains(key) && !is_nothing(given) && !is_default && !idle.contains(key))
+    if (!read.contains(key) && !is_nothing(given) && !idle.contains(key) && !is_usual(key, given))
       note(concat(key, "=", given.is_string() ? given.as_string() : given.dump(), " is left out"));
   }
   const auto& args = call["args"].items();
@@ -80,6 +136,9 @@ void TransformCall::note_unread() const {
 const Json& TransformCall::get(std::string_view name, size_t place) const {
   read.emplace(name);
   read_places.insert(place);
+  // Albumentations 1.x: whatever p is.
+  static const Json always(1);
+  if (name == "p" && call["kwargs"]["always_apply"].as_bool(false)) return always;
   const Json& named = call["kwargs"][name];
   if (!named.is_null() || place >= call["args"].items().size()) return named;
   return call["args"].items()[place];
@@ -96,7 +155,11 @@ std::string TransformCall::range(std::string_view name, size_t place, const std:
   const Json& given = get(name, place);
   const Json& range = given.is_object() ? given["x"] : given;
   if (range.is_null()) return fallback;
-  if (!range.is_array()) return number_text(scaled(range));
+  if (!range.is_array()) {
+    if (add == 0) return number_text(scaled(range));
+    const double far = number(name, range) * scale;
+    return augment::range_text({add - far, add + far});
+  }
   if (range.items().size() == 1) return number_text(scaled(range.items()[0]));
   if (range.items().empty()) return fallback;
   return augment::range_text({scaled(range.items()[0]), scaled(range.items()[1])});
@@ -170,8 +233,26 @@ std::string TransformCall::border() const {
   return {};
 }
 
+std::string TransformCall::outside() const {
+  if (!border().empty()) note("what comes from outside is one colour, there the picture mirrored");
+  return fill();
+}
+
+std::string TransformCall::widths(std::string_view fallback) const {
+  const Json& given = get("blur_limit", 0);
+  if (given.is_null()) return std::string(fallback);
+  const std::string text = range("blur_limit", 0, "");
+  return given.is_number() && given.as_double() > 3 ? concat("3..", text) : text;
+}
+
 std::string TransformCall::fill(std::string_view name) const {
-  const Json& written = get(name);
+  const Json* found = &get(name);
+  if (name == "fill") {
+    for (const char* older : {"fill_value", "value", "cval"}) {
+      if (found->is_null()) found = &get(older);
+    }
+  }
+  const Json& written = *found;
   // torchvision prints a colour for each kind of input: {'others': 0}.
   const Json& given = written.is_object() && written.members().size() == 1 && written["name"].is_null()
                           ? written.members().front().second

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dlpipe/augment/arguments.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/use/convert_augment.h"
 
@@ -21,6 +22,8 @@ struct Conversion {
   std::string normalize;     // it comes last here, wherever it stands there; "": none so far
   std::vector<double> mean;  // its, for ops behind it
   std::vector<double> std;
+  bool is_first_albumentations = false;  // saved by a release 1.x, some of whose rules are others
+  augment::ImageSize size = {};  // of the picture that comes to the transform at hand, where it is known
 };
 
 /// The parameters by name, or by place as the library's signature has them. Refers to both for its lifetime. A value of
@@ -37,6 +40,8 @@ struct TransformCall {
     const std::string& module = call["module"].as_string();
     return module == "A" || module.starts_with("alb");
   }
+  /// From a file of Albumentations', which gives all parameters by name.
+  bool is_saved() const { return call["module"].is_null(); }
   void note(const std::string& text) const;
   /// Has no equal: `given` of the parameter `name` is not what it should be.
   void cannot_read(std::string_view name, const formats::Json& given,
@@ -44,12 +49,12 @@ struct TransformCall {
   double number(std::string_view name, const formats::Json& given) const;
   /// Keeps normalize(mean,std) for the end, each "a:b:c" or one number.
   void normalize(const std::string& mean, const std::string& std) const;
-  /// Notes for what the program gives and no rule asked for, where it isn't nothing.
+  /// Notes for what is given and no rule asked for, where it isn't nothing and isn't what the op does anyway.
   void note_unread() const;
   /// Null where it isn't given. A parameter at place 99 has no place.
   const formats::Json& get(std::string_view name, size_t place = 99) const;
   double value(std::string_view name, size_t place, double fallback) const;
-  /// "0.5..1.5", or one number; `fallback` where it isn't given.
+  /// "0.5..1.5", or one number; `fallback` where it isn't given. With `add`, one number x stands for -x..x.
   std::string range(std::string_view name, size_t place, const std::string& fallback, double scale = 1,
                     double add = 0) const;
   /// "HxW", or one number; nothing where it isn't given.
@@ -63,6 +68,10 @@ struct TransformCall {
   std::string filter(size_t place = 99) const;               // of a resize
   std::string warp_filter(std::string_view fallback) const;  // of a warp, which knows two
   std::string fill(std::string_view name = "fill") const;
+  /// What a warp shows from outside the picture: fill(), with a note where it is the picture mirrored there.
+  std::string outside() const;
+  /// Widths of a blur in pixels: Albumentations takes one number for the largest of them.
+  std::string widths(std::string_view fallback) const;
   /// OpenCV's way to go on beyond an edge, its number or its name; empty where it is one colour.
   std::string border() const;
 };

@@ -56,7 +56,9 @@ const TransformRules& colour_rules() {
        }},
       {"Solarize",
        [](const TransformCall& t) -> TransformText {
-         return concat("solarize(", t.range("threshold_range", 0, "128", 255), t.p(0.5), ")");
+         // 1.x: in steps of a pixel
+         const std::string older = t.range("threshold", 99, "128");
+         return concat("solarize(", t.range("threshold_range", 0, older, 255), t.p(0.5), ")");
        }},
       {"RandomAdjustSharpness",
        [](const TransformCall& t) -> TransformText {

@@ -34,6 +34,89 @@ std::string erased(const TransformCall& t) {
   return fill;
 }
 
+/// OpenCV takes a kernel's width for sigma, as 0.3 ((width - 1) / 2 - 1) + 0.8.
+std::string sigma_of_widths(const TransformCall& t) {
+  std::vector<double> widths = {3, 7};
+  const Json& given = t.get("blur_limit");
+  if (given.is_number()) widths[1] = given.as_double();
+  for (size_t i = 0; i < 2 && given.items().size() == 2; ++i)
+    widths[i] = t.number("blur_limit", given.items()[i]);
+  const auto of_width = [](double width) { return (15 * width + 35) / 100; };
+  return augment::range_text({of_width(widths[0]), of_width(widths[1])});
+}
+
+/// Releases 1.x gave the ends of some ranges by themselves.
+std::string older_range(const TransformCall& t, const char* low, const char* high, const char* fallback) {
+  const Json& from = t.get(low);
+  const Json& to = t.get(high);
+  if (from.is_null() && to.is_null()) return fallback;
+  return augment::range_text(
+      {t.number(low, from.is_null() ? to : from), t.number(high, to.is_null() ? from : to)});
+}
+
+/// GaussNoise's var_limit of releases 1.x: variances of pixels in 0..255; one number is the largest.
+std::string older_deviation(const TransformCall& t, const char* fallback) {
+  const Json& given = t.get("var_limit");
+  if (given.is_null()) return fallback;
+  const bool has_two = given.items().size() == 2;
+  const auto deviation = [&](const Json& variance) {
+    return std::round(std::sqrt(std::max(t.number("var_limit", variance), 0.0)) / 255 * 1e5) / 1e5;
+  };
+  return augment::range_text(
+      {has_two ? deviation(given.items()[0]) : 0, deviation(has_two ? given.items()[1] : given)});
+}
+
+/// A side of CoarseDropout's holes as a share of the picture's. Whole numbers are pixels there; nothing where the picture's side
+/// isn't known.
+TransformText hole_side(const TransformCall& t, const char* name, const Json& least, const Json& most,
+                        int side) {
+  const double low = t.number(name, least), high = t.number(name, most);
+  if (!most.is_integer()) return augment::range_text({low, high});
+  if (side == 0) {
+    t.conversion.result.no_equal.push_back(concat(
+        t.name(), ": its holes are in pixels, here shares of the picture, whose size isn't known before it"));
+    return std::nullopt;
+  }
+  // As many whole pixels, each equally often.
+  const auto share = [&](double pixels) { return std::min(std::round(pixels / side * 1e5) / 1e5, 1.0); };
+  if (low == high) return number_text(share(low + 0.5));
+  return augment::range_text({share(low), share(high + 1)});
+}
+
+/// CoarseDropout, by its parameters or by those of releases 1.x, where a least that isn't given is the most; and Cutout.
+TransformText holes(const TransformCall& t) {
+  struct Parameter {
+    const char* name;
+    const char* least;
+    const char* most;
+    const char* cutout;
+  };
+  const bool is_cutout = t.name() == "Cutout";
+  bool is_older = is_cutout;
+  for (const char* key : {"max_holes", "max_height", "max_width"}) is_older |= !t.get(key).is_null();
+  static const Json eight(8), one(1), two(2), tenth(0.1), fifth(0.2);
+  const auto ends = [&](const Parameter& parameter, const Json& low, const Json& high) {
+    const Json& range = t.get(parameter.name);
+    if (range.items().size() == 2) return std::pair(&range.items()[0], &range.items()[1]);
+    if (!range.is_null()) return std::pair(&range, &range);
+    if (!is_older) return std::pair(&low, &high);
+    const Json& most = t.get(is_cutout ? parameter.cutout : parameter.most);
+    const Json& least = t.get(parameter.least);
+    const Json* const upper = most.is_null() ? &eight : &most;
+    return std::pair(least.is_null() ? upper : &least, upper);
+  };
+  const auto count = ends({"num_holes_range", "min_holes", "max_holes", "num_holes"}, one, two);
+  const auto height = ends({"hole_height_range", "min_height", "max_height", "max_h_size"}, tenth, fifth);
+  const auto width = ends({"hole_width_range", "min_width", "max_width", "max_w_size"}, tenth, fifth);
+  const TransformText tall = hole_side(t, "height", *height.first, *height.second, t.conversion.size.height);
+  if (!tall) return tall;
+  const TransformText wide = hole_side(t, "width", *width.first, *width.second, t.conversion.size.width);
+  if (!wide) return wide;
+  return concat("coarse_dropout(",
+                augment::range_text({t.number("holes", *count.first), t.number("holes", *count.second)}), ",",
+                *tall, ",", *wide, t.fill(), t.p(0.5), ")");
+}
+
 }  // namespace
 
 const TransformRules& noise_rules() {
@@ -41,7 +124,9 @@ const TransformRules& noise_rules() {
       {"GaussianBlur",
        [](const TransformCall& t) -> TransformText {
          const Json& kernel = t.get("kernel_size", 0);
-         const std::string sigma = t.range("sigma_limit", 99, t.range("sigma", 1, "0.1..2"));
+         std::string sigma = t.range("sigma_limit", 99, t.range("sigma", 1, "0.1..2"));
+         // No sigma: the kernel's width tells it.
+         if (sigma == "0..0" || sigma == "0") sigma = sigma_of_widths(t);
          const Json& side = kernel.is_array() && !kernel.items().empty() ? kernel.items()[0] : kernel;
          const auto size = side.is_null() ? 0 : static_cast<int64_t>(t.number("kernel_size", side));
          return concat("gaussian_blur(", size > 0 ? concat("size=", size, ",") : std::string(),
@@ -49,30 +134,21 @@ const TransformRules& noise_rules() {
        }},
       {"Blur",
        [](const TransformCall& t) -> TransformText {
-         return concat("box_blur(", t.range("blur_limit", 99, "3..7"), t.p(0.5), ")");
+         return concat("box_blur(", t.widths("3..7"), t.p(0.5), ")");
        }},
       {"MedianBlur",
        [](const TransformCall& t) -> TransformText {
-         return concat("median_blur(", t.range("blur_limit", 99, "3..7"), t.p(0.5), ")");
+         return concat("median_blur(", t.widths("3..7"), t.p(0.5), ")");
        }},
       {"MotionBlur",
        [](const TransformCall& t) -> TransformText {
-         return concat("motion_blur(", t.range("blur_limit", 99, "3..7"), ",",
-                       t.range("angle_range", 99, "0..360"), t.p(0.5), ")");
+         return concat("motion_blur(", t.widths("3..7"), ",", t.range("angle_range", 99, "0..360"), t.p(0.5),
+                       ")");
        }},
       {"UnsharpMask",
        [](const TransformCall& t) -> TransformText {
-         // No sigma: OpenCV takes the kernel's width for it, as 0.3 ((width - 1) / 2 - 1) + 0.8.
-         const auto of_width = [&](const Json& width) {
-           return (15 * t.number("blur_limit", width) + 35) / 100;
-         };
-         const Json& widths = t.get("blur_limit");
          std::string sigma = t.range("sigma_limit", 99, "0..0");
-         if (sigma == "0..0" || sigma == "0") {
-           sigma = widths.items().size() == 2
-                       ? augment::range_text({of_width(widths.items()[0]), of_width(widths.items()[1])})
-                       : "0.8..1.4";
-         }
+         if (sigma == "0..0" || sigma == "0") sigma = sigma_of_widths(t);
          return concat("unsharp(", sigma, ",", t.range("alpha", 99, "0.2..0.5"), t.p(0.5), ")");
        }},
       {"Emboss",
@@ -82,7 +158,9 @@ const TransformRules& noise_rules() {
        }},
       {"Downscale",
        [](const TransformCall& t) -> TransformText {
-         return concat("downscale(", t.range("scale_range", 0, "0.25"), t.p(0.5), ")");
+         return concat("downscale(",
+                       t.range("scale_range", 0, older_range(t, "scale_min", "scale_max", "0.25")), t.p(0.5),
+                       ")");
        }},
       {"JPEG",
        [](const TransformCall& t) -> TransformText {
@@ -90,14 +168,19 @@ const TransformRules& noise_rules() {
        }},
       {"ImageCompression",
        [](const TransformCall& t) -> TransformText {
-         if (t.get("compression_type", 0).as_string() == "webp")
+         const Json& type = t.get("compression_type", 0);  // 1.x saves its number
+         if (last_word(type.as_string()) == "webp" || type.as_int() == 1)
            t.note("what is lost is JPEG's, there WebP's");
-         return concat("jpeg(", t.range("quality_range", 1, "99..100"), t.p(0.5), ")");
+         return concat(
+             "jpeg(",
+             t.range("quality_range", 1, older_range(t, "quality_lower", "quality_upper", "99..100")),
+             t.p(0.5), ")");
        }},
       {"GaussNoise",
        [](const TransformCall& t) -> TransformText {
-         return concat("gaussian_noise(", t.range("std_range", 0, "0.2..0.44"), ",",
-                       t.range("mean_range", 1, "0"), t.p(0.5), ")");
+         const std::string mean = t.range("mean_range", 1, t.range("mean", 99, "0", 1.0 / 255));
+         return concat("gaussian_noise(", t.range("std_range", 0, older_deviation(t, "0.2..0.44")), ",", mean,
+                       t.p(0.5), ")");
        }},
       {"GaussianNoise",
        [](const TransformCall& t) -> TransformText {
@@ -110,12 +193,8 @@ const TransformRules& noise_rules() {
          return concat("iso_noise(", t.range("color_shift", 0, "0.01..0.05"), ",",
                        t.range("intensity", 1, "0.1..0.5"), t.p(0.5), ")");
        }},
-      {"CoarseDropout",
-       [](const TransformCall& t) -> TransformText {
-         return concat("coarse_dropout(", t.range("num_holes_range", 99, "1..2"), ",",
-                       t.range("hole_height_range", 99, "0.1..0.2"), ",",
-                       t.range("hole_width_range", 99, "0.1..0.2"), t.fill(), t.p(0.5), ")");
-       }},
+      {"CoarseDropout", holes},
+      {"Cutout", holes},  // of releases 1.x
       {"RandomErasing",
        [](const TransformCall& t) -> TransformText {
          return concat("random_erasing(", t.range("scale", 1, "0.02..0.33"), ",",

@@ -33,7 +33,7 @@ class CallReader {
  public:
   explicit CallReader(std::string_view text) : text_(text) {}
 
-  Result<Json> all() {
+  Result<Json> all(std::string_view recipe) {
     Json calls = Json::array();
     std::vector<std::string> recipes;  // names that were given to transforms
     for (skip(); at_ < text_.size(); skip()) {
@@ -51,18 +51,33 @@ class CallReader {
         calls.push_back(std::move(one));
       }
     }
+    if (!recipe.empty()) return named(recipe, recipes);
     std::erase_if(recipes, [&](const std::string& name) { return used_.contains(name); });
     if (calls.items().empty() && recipes.size() == 1) calls.push_back(known_.find(recipes[0])->second);
     if (calls.items().empty() && recipes.size() > 1) {
-      std::string names = recipes[0];
-      for (size_t i = 1; i < recipes.size(); ++i) names += concat(", ", recipes[i]);
-      return Status(ErrorCode::kCorrupt,
-                    concat("there are ", recipes.size(), " recipes, ", names, "; keep the one you mean"));
+      return Status(ErrorCode::kCorrupt, concat("there are ", recipes.size(), " recipes, ", joined(recipes),
+                                                "; choose one with --recipe NAME"));
     }
     return calls;
   }
 
  private:
+  static std::string joined(const std::vector<std::string>& names) {
+    std::string all;
+    for (const std::string& name : names) all += concat(all.empty() ? "" : ", ", name);
+    return all;
+  }
+
+  /// The recipe of that name.
+  Result<Json> named(std::string_view recipe, const std::vector<std::string>& recipes) const {
+    const auto found = known_.find(recipe);
+    if (found != known_.end() && found->second.is_array()) return found->second;
+    if (found != known_.end() && found->second.is_object()) return Json(Json::Array{found->second});
+    return Status(ErrorCode::kCorrupt,
+                  concat("there is no recipe ", recipe,
+                         recipes.empty() ? "; none has a name" : concat("; there are ", joined(recipes))));
+  }
+
   /// Blanks, commas between values, and comments.
   void skip() {
     while (at_ < text_.size()) {
@@ -283,8 +298,8 @@ class BlockReader {
 
 }  // namespace
 
-Result<Json> parse_transform_calls(std::string_view text) {
-  return CallReader(text).all();
+Result<Json> parse_transform_calls(std::string_view text, std::string_view recipe) {
+  return CallReader(text).all(recipe);
 }
 
 Result<Json> parse_block_yaml(std::string_view text) {

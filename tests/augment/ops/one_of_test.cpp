@@ -18,6 +18,25 @@ TEST(OneOf, RunsOneAlternativeAndEachEquallyOften) {
   for (int count : seen) EXPECT_NEAR(count, 1000, 130);  // five times sqrt(3000 * 1/3 * 2/3)
 }
 
+TEST(OneOf, WeightsSayHowOften) {
+  const Chain chain = parse_or_die("one_of(invert | brightness(0..0) | hflip(1), weights=3:0:1)");
+  const OwnedImage image = picture(3, 20, 12);
+  const OwnedImage inverted = run_chain("invert", image, {}), mirrored = image.mirrored();
+  int first = 0;
+  for (int position = 0; position < 3000; ++position) {
+    const OwnedImage out = run_chain(chain, image, {.seed = 4, .position = position});
+    ASSERT_TRUE(out == inverted || out == mirrored) << position;
+    first += out == inverted ? 1 : 0;
+  }
+  EXPECT_NEAR(first, 2250, 120);  // five times sqrt(3000 * 3/4 * 1/4)
+  EXPECT_EQ(parse_or_die("one_of(invert | equalize)").canonical().find("weights"), std::string::npos);
+  EXPECT_NE(parse_error("one_of(invert | equalize, weights=1:2:3)").find("3 weights, but 2 alternatives"),
+            std::string::npos);
+  EXPECT_NE(parse_error("one_of(invert | equalize, weights=0:0)").find("all weights are 0"),
+            std::string::npos);
+  EXPECT_FALSE(parse_error("one_of(invert | equalize, weights=-1:2)").empty());
+}
+
 TEST(OneOf, AlternativesAreChainsAndNest) {
   const OwnedImage image = picture(3, 20, 12);
   EXPECT_EQ(run_chain("one_of(invert hflip(1))", image, {}), run_chain("invert hflip(1)", image, {}));

@@ -216,7 +216,15 @@ TEST(ConvertAugment, ReadsWhatStandsAroundARecipe) {
             "center_crop(64) normalize(0.485:0.456:0.406,0.229:0.224:0.225)\n");
   const Outcome two = convert("train = T.Compose([T.CenterCrop(3)])\nval = T.Compose([T.CenterCrop(4)])\n");
   EXPECT_EQ(two.exit_code, 1);
-  EXPECT_NE(two.err.find("2 recipes, train, val; keep the one you mean"), std::string::npos) << two.err;
+  EXPECT_NE(two.err.find("2 recipes, train, val; choose one with --recipe NAME"), std::string::npos)
+      << two.err;
+  const std::string script =
+      "train = T.Compose([T.CenterCrop(3)])\nval = T.Compose([T.CenterCrop(4)])\nsteps = [T.CenterCrop(5)]\n";
+  EXPECT_EQ(convert(script, {"--recipe", "val"}).out, "center_crop(4)\n");
+  EXPECT_EQ(convert(script, {"--recipe", "steps"}).out, "center_crop(5)\n");
+  EXPECT_NE(convert(script, {"--recipe", "test"}).err.find("there is no recipe test; there are train, val"),
+            std::string::npos);
+  EXPECT_NE(convert(kSaved, {"--recipe", "val"}).err.find("leave --recipe out"), std::string::npos);
   const Outcome program =
       convert("import torch\n\ndef build(size):\n    return T.Compose([T.Resize(size)])\n");
   EXPECT_EQ(program.exit_code, 1);
@@ -249,6 +257,126 @@ TEST(ConvertAugment, SaysWhatItLeavesOutOfATransform) {
             "affine(-15..15,0,0,0.9..1.1,0,0,interpolation=bilinear)\n");
   EXPECT_EQ(expression("A.Compose([A.Resize(256, 240), A.RandomCrop(32, 24)])"),
             "resize(256x240) random_crop(32x24)\n");
+}
+
+/// A recipe of one transform as Albumentations 1.3.1 saves it.
+std::string saved(const std::string& transform) {
+  return R"({"__version__": "1.3.1", "transform": {"__class_fullname__": "Compose", "p": 1.0, "transforms": [)" +
+         transform +
+         R"(], "bbox_params": null, "keypoint_params": null, "additional_targets": {}, "is_check_shapes": true}})";
+}
+
+// Their newer defaults were taken without a word.
+TEST(ConvertAugment, KnowsTheParametersOfAlbumentationsFirstReleases) {
+  const std::string resize =
+      R"({"__class_fullname__": "Resize", "always_apply": false, "p": 1, "height": 200, "width": 400,
+      "interpolation": 1}, )";
+  for (
+      const auto& [transform, converted, said] : std::vector<std::array<std::string, 3>>{
+          {R"({"__class_fullname__": "GaussNoise", "always_apply": false, "p": 0.5, "var_limit": [10.0, 50.0],
+             "per_channel": true, "mean": 51})",
+           "gaussian_noise(0.0124..0.02773,0.2,p=0.5)\n", ""},
+          {R"({"__class_fullname__": "GaussNoise", "always_apply": true, "p": 0.5, "var_limit": [10.0, 50.0],
+             "per_channel": false, "mean": 0})",
+           "gaussian_noise(0.0124..0.02773,0)\n", ""},
+          {resize +
+               R"({"__class_fullname__": "CoarseDropout", "always_apply": false, "p": 0.5, "max_holes": 8,
+             "max_height": 8, "max_width": 8, "min_holes": 2, "min_height": 4, "min_width": null,
+             "fill_value": 7, "mask_fill_value": null})",
+           "resize(200x400) coarse_dropout(2..8,0.02..0.045,0.02125,fill=7,p=0.5)\n", ""},
+          {R"({"__class_fullname__": "CoarseDropout", "p": 1, "max_holes": 3, "max_height": 0.2,
+             "max_width": 0.25, "min_holes": null, "min_height": 0.1, "min_width": null, "fill_value": 0})",
+           "coarse_dropout(3..3,0.1..0.2,0.25..0.25)\n", ""},
+          {resize + R"({"__class_fullname__": "Cutout", "p": 0.5, "num_holes": 4, "max_h_size": 8,
+             "max_w_size": 8, "fill_value": 0})",
+           "resize(200x400) coarse_dropout(4..4,0.0425,0.02125,p=0.5)\n", ""},
+          {R"({"__class_fullname__": "ImageCompression", "p": 0.5, "quality_lower": 60, "quality_upper": 90,
+             "compression_type": 0})",
+           "jpeg(60..90,p=0.5)\n", ""},
+          {R"({"__class_fullname__": "ImageCompression", "p": 1, "quality_lower": 60, "quality_upper": 90,
+             "compression_type": 1})",
+           "jpeg(60..90)\n", "WebP"},
+          {R"({"__class_fullname__": "Downscale", "p": 0.5, "scale_min": 0.25, "scale_max": 0.5})",
+           "downscale(0.25..0.5,p=0.5)\n", ""},
+          {R"({"__class_fullname__": "Solarize", "p": 0.5, "threshold": [64, 100]})",
+           "solarize(64..100,p=0.5)\n", ""},
+          {R"({"__class_fullname__": "GaussianBlur", "p": 0.5, "blur_limit": [3, 7], "sigma_limit": [0, 0]})",
+           "gaussian_blur(sigma=0.8..1.4,p=0.5)\n", ""},
+          {R"({"__class_fullname__": "ElasticTransform", "p": 1, "alpha": 120, "sigma": 6, "alpha_affine": 3.6,
+             "interpolation": 1, "border_mode": 4, "value": null, "mask_value": null, "approximate": false})",
+           "elastic(11.78,10,interpolation=bilinear)\n", "alpha_affine=3.6 is left out"},
+          {R"({"__class_fullname__": "Rotate", "p": 0.5, "limit": [-15, 15], "interpolation": 1, "border_mode": 4,
+             "value": null, "mask_value": null, "rotate_method": "largest_box", "crop_border": false})",
+           "rotate(-15..15,interpolation=bilinear,p=0.5)\n", "Rotate: what comes from outside is one colour"},
+          {R"({"__class_fullname__": "ShiftScaleRotate", "p": 0.5, "shift_limit_x": [-0.1, 0.1],
+             "shift_limit_y": [-0.1, 0.1], "scale_limit": [-0.25, 0.25], "rotate_limit": [-30, 30],
+             "interpolation": 1, "border_mode": 0, "value": [1, 2, 3], "mask_value": null})",
+           "affine(-30..30,-0.1..0.1,-0.1..0.1,0.75..1.25,interpolation=bilinear,fill=1:2:3,p=0.5)\n", ""},
+          {R"({"__class_fullname__": "PadIfNeeded", "p": 1, "min_height": 64, "min_width": 48,
+             "pad_height_divisor": null, "position": "PositionType.CENTER", "border_mode": 0, "value": 9})",
+           "pad_to(64x48,fill=9)\n", ""},
+          {R"({"__class_fullname__": "HorizontalFlip", "p": 0.5, "banana": 3})", "hflip(0.5)\n",
+           "HorizontalFlip: banana=3 is left out"}}) {
+    const Outcome outcome = convert(saved(transform));
+    EXPECT_EQ(outcome.out, converted) << transform;
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    if (said.empty()) {
+      EXPECT_EQ(outcome.err, "") << transform;
+    } else {
+      EXPECT_NE(outcome.err.find(said), std::string::npos) << outcome.err;
+    }
+  }
+  const Outcome pixels =
+      convert(saved(R"({"__class_fullname__": "CoarseDropout", "p": 0.5, "max_holes": 8, "max_height": 8,
+          "max_width": 8, "min_holes": 8, "min_height": 8, "min_width": 8, "fill_value": 0})"));
+  EXPECT_EQ(pixels.exit_code, 1);
+  EXPECT_NE(pixels.err.find("CoarseDropout: its holes are in pixels"), std::string::npos) << pixels.err;
+}
+
+TEST(ConvertAugment, OneNumberIsARangeWhereAlbumentationsTakesItForOne) {
+  EXPECT_EQ(expression("A.RandomBrightnessContrast(brightness_limit=0.25, contrast_limit=0.5, p=1)"),
+            "one_of(brightness(0.75..1.25) contrast(0.5..1.5))\n");
+  EXPECT_EQ(expression("A.ShiftScaleRotate(scale_limit=0.25, rotate_limit=30, p=1)"),
+            "affine(30,-0.0625..0.0625,-0.0625..0.0625,0.75..1.25,interpolation=bilinear)\n");
+  EXPECT_EQ(expression("A.Blur(blur_limit=5, p=1)"), "box_blur(3..5)\n");
+}
+
+// albumentations/core/composition.py: what OneOf draws runs whatever its p is, which is its weight.
+TEST(ConvertAugment, ChoicesOfAlbumentationsTakePForAWeight) {
+  for (const auto& [recipe, converted] : std::vector<std::pair<std::string, std::string>>{
+           {"A.OneOf([A.HorizontalFlip(), A.VerticalFlip(p=0.5)], p=1)", "one_of(hflip(1) | vflip(1))\n"},
+           {"A.OneOf([A.HorizontalFlip(p=0.2), A.VerticalFlip(p=0.6)], p=0.3)",
+            "one_of(hflip(1) | vflip(1),p=0.3,weights=0.2:0.6)\n"},
+           {"A.OneOf([A.Sequential([A.HorizontalFlip(p=0.2), A.CenterCrop(8, 8)]), A.VerticalFlip()], p=1)",
+            "one_of(hflip(0.2) center_crop(8x8) | vflip(1))\n"},
+           {"A.OneOf([A.HorizontalFlip(), A.NoOp()], p=1)", "one_of(hflip(1),p=0.5)\n"},
+           {"A.OneOrOther(A.HorizontalFlip(), A.VerticalFlip(), p=0.25)",
+            "one_of(hflip(1) | vflip(1),weights=0.25:0.75)\n"},
+           {"A.OneOrOther(first=A.HorizontalFlip(), second=A.VerticalFlip())",
+            "one_of(hflip(1) | vflip(1))\n"},
+           {"A.SomeOf([A.HorizontalFlip(p=0.2), A.VerticalFlip(p=1)], n=1)",
+            "some_of(1, hflip(0.2) | vflip(1))\n"},
+           {"A.RandomOrder([A.HorizontalFlip(p=0.2), A.VerticalFlip(p=1)], n=2)",
+            "any_order(hflip(0.2) | vflip(1))\n"},
+           {"T.RandomChoice([T.RandomHorizontalFlip(1), T.RandomVerticalFlip(1)], p=[0.9, 0.1])",
+            "one_of(hflip(1) | vflip(1),weights=0.9:0.1)\n"},
+           {saved(R"({"__class_fullname__": "SomeOf", "p": 1, "n": 1, "replace": false, "transforms": [
+             {"__class_fullname__": "HorizontalFlip", "p": 0.5}, {"__class_fullname__": "VerticalFlip", "p": 0.5}]})"),
+            "some_of(1, hflip(1) | vflip(1))\n"},
+           {saved(R"({"__class_fullname__": "OneOf", "p": 1, "transforms": [
+             {"__class_fullname__": "HorizontalFlip", "p": 0.5}, {"__class_fullname__": "VerticalFlip", "p": 0.5}]})"),
+            "one_of(hflip(1) | vflip(1))\n"}})
+    EXPECT_EQ(expression(recipe), converted) << recipe;
+}
+
+TEST(ConvertAugment, WhatIsLeftOutIsNotInTheChain) {
+  for (const char* recipe :
+       {"T.RandomChoice([T.RandomHorizontalFlip(1), T.RandomVerticalFlip(1)], p=WEIGHTS)",
+        "T.RandomApply([T.RandomHorizontalFlip(1)], p=P)", "A.SomeOf([A.HorizontalFlip()], n=N)"}) {
+    const Outcome outcome = convert(recipe);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.out, "\n") << outcome.err;
+  }
 }
 
 // torchvision's own order: RandomErasing takes tensors.
