@@ -137,9 +137,11 @@ void measure_steps(const BenchTrainOptions& options, std::span<MeasuredSteps> al
   constexpr int64_t kLeastWarmup = 3;  // of replays: two steps are recorded
   Ledger ledger;
   ledger.make_current();
+  const int64_t warmup = all.size() > 1 ? std::max(options.warmup, kLeastWarmup) : options.warmup;
+  for (int64_t i = 0; i < warmup; ++i) {
+    for (MeasuredSteps& measured : all) run_step(measured, input, ledger);
+  }
   for (MeasuredSteps& measured : all) {
-    const int64_t warmup = all.size() > 1 ? std::max(options.warmup, kLeastWarmup) : options.warmup;
-    while (measured.next < warmup) run_step(measured, input, ledger);
     take_all_outcomes(*measured.step);
     measured.device = measured.step->device_times();
   }
