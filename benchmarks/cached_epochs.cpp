@@ -49,7 +49,7 @@ void take(pipeline::Loader& loader) {
   throw_if_error(loader.release(*batch));
 }
 
-Rows three_epochs(pipeline::LoaderOptions options, const Consumer& consume) {
+Rows three_epochs(const pipeline::LoaderOptions& options, const Consumer& consume) {
   const auto loader = value_or_throw(pipeline::Loader::open(options));
   const int64_t batches = loader->batches_per_epoch();
   const auto samples = static_cast<double>(batches * options.batch);
@@ -68,6 +68,7 @@ Rows three_epochs(pipeline::LoaderOptions options, const Consumer& consume) {
 
 double median_of(const std::vector<Rows>& rounds, size_t epoch, double Row::*number) {
   std::vector<double> values;
+  values.reserve(rounds.size());
   for (const Rows& rows : rounds) values.push_back(rows[epoch].*number);
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];

@@ -16,6 +16,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/data/file_bytes.h"
 
 namespace dlpipe::data {
 
@@ -28,30 +29,6 @@ using RowBytes = std::array<std::byte, kRow>;
 constexpr std::string_view kIndexMagic = "dlpcach1";
 constexpr size_t kIdBytes = 16;
 
-Status write_fully(int fd, std::span<const std::byte> bytes, uint64_t at) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return status_from_errno("cache", "it can't be written", errno);
-    bytes = bytes.subspan(static_cast<size_t>(count));
-    at += static_cast<uint64_t>(count);
-  }
-  return {};
-}
-
-/// False where the file ends before, or can't be read.
-Status read_fully(int fd, std::span<std::byte> bytes, uint64_t at) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return status_from_errno("cache", "it can't be read", errno);
-    if (count == 0) return Status(ErrorCode::kCorrupt, "[cache] it became shorter");
-    bytes = bytes.subspan(static_cast<size_t>(count));
-    at += static_cast<uint64_t>(count);
-  }
-  return {};
-}
-
 uint64_t size_of(int fd) {
   struct stat stat {};
   return ::fstat(fd, &stat) == 0 ? static_cast<uint64_t>(stat.st_size) : 0;
@@ -60,7 +37,7 @@ uint64_t size_of(int fd) {
 void close_row(RowBytes& row) {
   store_le(row.data() + kRowSum, checksum64(std::span(row).first(kRowSum)));
 }
-bool is_whole(std::span<const std::byte> row) {
+bool is_whole_row(std::span<const std::byte> row) {
   return load_le<uint64_t>(row, kRowSum) == checksum64(row.first(kRowSum));
 }
 
@@ -74,7 +51,7 @@ RowBytes head_of(const CacheOptions& options) {
   return head;
 }
 
-Result<int> open_file(const std::string& path) {
+Result<int> open_to_grow(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return status_from_errno("cache", concat("cannot open ", path), errno);
   return fd;
@@ -100,13 +77,13 @@ Result<std::unique_ptr<CoefficientCache>> CoefficientCache::open(CacheOptions op
   std::filesystem::create_directories(options.directory, error);
   if (error)
     return status_from_errno("cache", concat("cannot make the folder ", options.directory), error.value());
-  DLPIPE_ASSIGN_OR_RETURN(const int index, open_file(options.directory + "/index"));
+  DLPIPE_ASSIGN_OR_RETURN(const int index, open_to_grow(options.directory + "/index"));
   if (::flock(index, LOCK_EX | LOCK_NB) != 0) {
     ::close(index);
     return misuse("cache", options.directory,
                   " is in use by another loader or run; give each one a folder of its own");
   }
-  const auto records = open_file(options.directory + "/records");
+  const auto records = open_to_grow(options.directory + "/records");
   if (!records.ok()) {
     ::close(index);
     return records.status();
@@ -119,7 +96,7 @@ Result<std::unique_ptr<CoefficientCache>> CoefficientCache::open(CacheOptions op
 // A row that isn't whole is one whose writing a kill or a full disk cut off. Later rows of a sample count.
 Status CoefficientCache::load() {
   std::vector<std::byte> index(size_of(index_fd_));
-  DLPIPE_RETURN_IF_ERROR(read_fully(index_fd_, index, 0).with_context(index_path() + ": "));
+  DLPIPE_RETURN_IF_ERROR(read_bytes_at("cache", index_fd_, index, 0, index_path()));
   const RowBytes head = head_of(options_);
   if (index.size() < kRow || std::memcmp(index.data(), head.data(), kRow) != 0) {
     if (!index.empty())
@@ -132,7 +109,7 @@ Status CoefficientCache::load() {
   rows_ = (index.size() + kRow - 1) / kRow - 1;
   for (size_t at = kRow; at + kRow <= index.size(); at += kRow) {
     const std::span<const std::byte> row = std::span(index).subspan(at, kRow);
-    if (!is_whole(row)) continue;
+    if (!is_whole_row(row)) continue;
     const auto sample = load_le<uint64_t>(row, 0);
     const auto begin = load_le<uint64_t>(row, 8);
     const auto size = load_le<uint64_t>(row, 16);
@@ -152,7 +129,7 @@ Status CoefficientCache::load() {
 Status CoefficientCache::begin_anew() {
   if (::ftruncate(records_fd_, 0) != 0 || ::ftruncate(index_fd_, 0) != 0)
     return status_from_errno("cache", concat("cannot empty ", options_.directory), errno);
-  return write_fully(index_fd_, head_of(options_), 0).with_context(index_path() + ": ");
+  return write_bytes_at("cache", index_fd_, head_of(options_), 0, index_path());
 }
 
 std::optional<CoefficientCache::Found> CoefficientCache::find(int64_t sample) const {
@@ -164,7 +141,7 @@ std::optional<CoefficientCache::Found> CoefficientCache::find(int64_t sample) co
 
 Status CoefficientCache::read(const Found& found, std::vector<std::byte>& to) const {
   to.resize(found.size_bytes);
-  DLPIPE_RETURN_IF_ERROR(read_fully(records_fd_, to, found.begin));
+  DLPIPE_RETURN_IF_ERROR(read_bytes_at("cache", records_fd_, to, found.begin, records_path()));
   if (checksum64(to) == found.checksum) return {};
   return Status(ErrorCode::kCorrupt, "[cache] its bytes aren't those that were written");
 }
@@ -190,7 +167,7 @@ void CoefficientCache::append(int64_t sample, uint64_t stamp, std::span<const st
   if (record.empty() || record.size() > UINT32_MAX || is_full() || !has_room(record.size() + kRow)) return;
   const uint64_t begin = end_.fetch_add(record.size());
   const Row row{static_cast<uint64_t>(sample), begin, record.size(), stamp, checksum64(record)};
-  Status written = write_fully(records_fd_, record, begin);
+  Status written = write_bytes_at("cache", records_fd_, record, begin, records_path());
   if (written.ok()) written = write_row(row);
   if (!written.ok()) {
     fill_up(written.message());
@@ -212,7 +189,7 @@ Status CoefficientCache::write_row(const Row& row) {
     at += sizeof value;
   }
   close_row(bytes);
-  return write_fully(index_fd_, bytes, kRow * (1 + rows_.fetch_add(1)));
+  return write_bytes_at("cache", index_fd_, bytes, kRow * (1 + rows_.fetch_add(1)), index_path());
 }
 
 uint64_t CoefficientCache::bytes() const {

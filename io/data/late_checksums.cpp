@@ -14,6 +14,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
+#include "dlpipe/io/data/file_bytes.h"
 
 namespace dlpipe::data {
 
@@ -25,32 +26,6 @@ std::string path_in(const std::string& directory) {
   return directory + "/late.sums";
 }
 
-Status write_at(int fd, std::span<const std::byte> bytes, off_t at, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::pwrite(fd, bytes.data(), bytes.size(), at);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return status_from_errno("dataset", concat("cannot write ", path), errno);
-    bytes = bytes.subspan(static_cast<size_t>(count));
-    at += count;
-  }
-  return {};
-}
-
-Status read_at(int fd, std::span<std::byte> bytes, off_t at, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::pread(fd, bytes.data(), bytes.size(), at);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return status_from_errno("dataset", concat("cannot read ", path), errno);
-    if (count == 0)
-      return Status(
-          ErrorCode::kCorrupt,
-          concat("[dataset] ", path, " became shorter; remove it, and pictures count as never read"));
-    bytes = bytes.subspan(static_cast<size_t>(count));
-    at += count;
-  }
-  return {};
-}
-
 }  // namespace
 
 // Zeros are written, not left out, so that there is room on the disk for what is noted later.
@@ -59,7 +34,7 @@ Status LateChecksums::create(const std::string& directory, int64_t samples) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return status_from_errno("dataset", concat("cannot make ", path), errno);
   const std::vector<std::byte> zeros(static_cast<size_t>(samples) * kBytes);
-  Status status = write_at(fd, zeros, 0, path);
+  Status status = write_bytes_at("dataset", fd, zeros, 0, path);
   if (status.ok() && ::fdatasync(fd) != 0)
     status = status_from_errno("dataset", concat("cannot sync ", path), errno);
   ::close(fd);
@@ -89,7 +64,7 @@ LateChecksums::~LateChecksums() {
 Result<uint64_t> LateChecksums::of(int64_t sample) const {
   if (fd_ < 0) return uint64_t{0};
   std::array<std::byte, kBytes> bytes{};
-  DLPIPE_RETURN_IF_ERROR(read_at(fd_, bytes, static_cast<off_t>(kBytes) * sample, path_));
+  DLPIPE_RETURN_IF_ERROR(read_bytes_at("dataset", fd_, bytes, kBytes * static_cast<uint64_t>(sample), path_));
   return load_le<uint64_t>(bytes, 0);
 }
 
@@ -99,14 +74,15 @@ Result<uint64_t> LateChecksums::note(int64_t sample, uint64_t checksum) const {
   if (!writes_) return checksum;
   std::array<std::byte, kBytes> bytes{};
   store_le(bytes.data(), checksum);
-  DLPIPE_RETURN_IF_ERROR(write_at(fd_, bytes, static_cast<off_t>(kBytes) * sample, path_));
+  DLPIPE_RETURN_IF_ERROR(
+      write_bytes_at("dataset", fd_, bytes, kBytes * static_cast<uint64_t>(sample), path_));
   return checksum;
 }
 
 Result<int64_t> LateChecksums::known() const {
   if (fd_ < 0) return int64_t{0};
   std::vector<std::byte> bytes(static_cast<size_t>(samples_) * kBytes);
-  DLPIPE_RETURN_IF_ERROR(read_at(fd_, bytes, 0, path_));
+  DLPIPE_RETURN_IF_ERROR(read_bytes_at("dataset", fd_, bytes, 0, path_));
   int64_t known = 0;
   for (size_t at = 0; at < bytes.size(); at += kBytes) known += load_le<uint64_t>(bytes, at) != 0 ? 1 : 0;
   return known;

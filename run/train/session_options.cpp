@@ -174,7 +174,7 @@ EvalOptions eval_options(const SessionOptions& options) {
 }
 
 /// 0 where none is given.
-uint64_t bytes_of(const char* option, const std::string& text) {
+uint64_t given_bytes(const char* option, const std::string& text) {
   uint64_t bytes = 0;
   if (!text.empty() && (!parse_bytes(text, &bytes) || bytes == 0))
     refuse("train", option, " ", text, "; give an amount above 0 with its unit, as 8GiB");
@@ -207,8 +207,8 @@ SessionOptions resolve_options(TrainConfig config, const Registries& registries,
   options.eval = eval_options(options);
   options.val_every = value_or_throw(parse_interval(c.val_every, "val-every"));
   options.checkpoint_every = value_or_throw(parse_interval(c.checkpoint_every, "checkpoint-every"));
-  options.memory_limit = bytes_of("--memory", c.memory);
-  options.cache_bytes = bytes_of("--cache-size", c.cache_size);
+  options.memory_limit = given_bytes("--memory", c.memory);
+  options.cache_bytes = given_bytes("--cache-size", c.cache_size);
   return options;
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 // Of a read behind another one that is taken for the beginning of many.
 constexpr uint64_t kNearBytes = uint64_t{1} << 20;
-constexpr size_t kPieceBytes = size_t{256} << 10;
+constexpr size_t kPullBytes = size_t{256} << 10;
 
 Status became_shorter(const std::string& address) {
   return {ErrorCode::kChanged,
@@ -109,7 +109,7 @@ Status RemoteFile::pull(uint64_t end) {
   while (window_end() < end) {
     const size_t filled = window_.size();
     const uint64_t left = end - window_end();
-    window_.resize(filled + std::min<uint64_t>(left, kPieceBytes));
+    window_.resize(filled + std::min<uint64_t>(left, kPullBytes));
     const auto count = stream_->read(std::span(window_).subspan(filled));
     window_.resize(filled + (count.ok() ? *count : 0));
     if (!count.ok()) stream_.reset();
