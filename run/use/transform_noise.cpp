@@ -108,9 +108,9 @@ TransformText holes(const TransformCall& t) {
   const auto count = ends({"num_holes_range", "min_holes", "max_holes", "num_holes"}, one, two);
   const auto height = ends({"hole_height_range", "min_height", "max_height", "max_h_size"}, tenth, fifth);
   const auto width = ends({"hole_width_range", "min_width", "max_width", "max_w_size"}, tenth, fifth);
-  const TransformText tall = hole_side(t, "height", *height.first, *height.second, t.conversion.size.height);
+  TransformText tall = hole_side(t, "height", *height.first, *height.second, t.conversion.size.height);
   if (!tall) return tall;
-  const TransformText wide = hole_side(t, "width", *width.first, *width.second, t.conversion.size.width);
+  TransformText wide = hole_side(t, "width", *width.first, *width.second, t.conversion.size.width);
   if (!wide) return wide;
   return concat("coarse_dropout(",
                 augment::range_text({t.number("holes", *count.first), t.number("holes", *count.second)}), ",",

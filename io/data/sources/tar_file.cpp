@@ -297,7 +297,7 @@ bool has_tar_name(const std::string& path) {
 }
 
 std::string tar_stem(const std::string& path) {
-  const std::string name = std::filesystem::path(path).filename().string();
+  std::string name = std::filesystem::path(path).filename().string();
   for (const std::string_view ending : kEndings) {
     if (lower_text(name).ends_with(ending)) return name.substr(0, name.size() - ending.size());
   }
