@@ -1,5 +1,6 @@
 #include "dlpipe/cli/help_topics.h"
 
+#include <algorithm>
 #include <array>
 
 #include "dlpipe/augment/op.h"
@@ -23,6 +24,27 @@ using Rows = std::vector<std::vector<std::string>>;
 /// `text` behind `indent` blanks, broken at the terminal's width; what follows stands four blanks further in.
 std::string paragraph(const std::string& text, size_t indent) {
   return concat(std::string(indent, ' '), wrap(text, text_width() - indent - 4, indent + 4), "\n");
+}
+
+/// A table whose last column is broken where the terminal ends.
+std::string table(const Rows& rows) {
+  constexpr size_t kLeast = 20;  // columns for words
+  size_t before = 0;             // the columns left of it
+  for (size_t c = 0; c + 1 < rows.front().size(); ++c) {
+    size_t widest = 0;
+    for (const std::vector<std::string>& row : rows) widest = std::max(widest, columns(row[c]));
+    before += widest + 2;
+  }
+  const size_t width = std::max(text_width(), before + kLeast) - before;
+  Rows broken;
+  for (std::vector<std::string> row : rows) {
+    for (const std::string& line : split(wrap(row.back(), width, 0), '\n')) {
+      row.back() = line;
+      broken.push_back(row);
+      std::fill(row.begin(), row.end(), "");
+    }
+  }
+  return format_table(broken);
 }
 
 std::string describe_op_parameter(const augment::OpParam& param) {
@@ -59,19 +81,21 @@ std::string describe_ops() {
 }
 
 std::string describe_models() {
-  Rows rows = {{"model", "image size or tokens", "what"}};
+  Rows rows = {{"model", "size", "what"}};
   for (const engine::ModelRecord* record : engine::ModelRegistry::builtin().records()) {
     rows.push_back({record->name, record->default_size > 0 ? std::to_string(record->default_size) : "any",
                     record->help});
   }
-  return format_table(rows);
+  return concat(
+      wrap("Models. Their size is the height and width of their pictures, or their tokens.", text_width(), 0),
+      "\n\n", table(rows));
 }
 
 /// A record of a choice: what it is, and below it the options that it takes, with their defaults.
 std::string describe_choice(std::string_view name, std::string_view help,
                             std::span<const engine::OptionDefault> options) {
   const std::string taken = run::option_list(options);
-  return concat(name, "  ", help, "\n", taken.empty() ? "" : concat("    ", taken, "\n"));
+  return paragraph(concat(name, "  ", help), 0) + (taken.empty() ? "" : paragraph(taken, 4));
 }
 
 template <class Record>
@@ -86,7 +110,7 @@ std::string describe_metrics() {
   Rows rows = {{"metric", "what"}};
   for (const engine::MetricRecord* record : engine::MetricRegistry::builtin().records())
     rows.push_back({record->name, record->help});
-  return format_table(rows);
+  return table(rows);
 }
 
 std::string describe_losses() {
@@ -94,30 +118,31 @@ std::string describe_losses() {
 }
 
 std::string describe_optimizers() {
-  return concat(
-      "Optimizers, and the options that each takes, with their defaults. All take --lr-scale, "
-      "--wd-scale and --no-decay-vectors, too.\n\n",
-      describe(engine::OptimizerRegistry::builtin()));
+  return concat(wrap("Optimizers, and the options that each takes, with their defaults. All take --lr-scale, "
+                     "--wd-scale and --no-decay-vectors, too.",
+                     text_width(), 0),
+                "\n\n", describe(engine::OptimizerRegistry::builtin()));
 }
 
 std::string describe_schedules() {
   return concat(
-      "Schedules of the learning rate, and the options that each takes, with their defaults. --warmup is in "
-      "epochs.\n\n",
-      describe(engine::ScheduleRegistry::builtin()));
+      wrap("Schedules of the learning rate, and the options that each takes, with their defaults. --warmup "
+           "is in epochs.",
+           text_width(), 0),
+      "\n\n", describe(engine::ScheduleRegistry::builtin()));
 }
 
 std::string describe_sources() {
-  std::string text =
-      "What `dlpipe ingest SRC... DST` reads. SRC may be several, of one kind or of many: their classes are "
-      "put "
-      "together by\nname. 'shards-{000..127}.tar' and wildcards in quotes are expanded; --list FILE names "
-      "further "
-      "ones.\n\n";
   Rows rows = {{"source", "SRC"}};
   for (const data::SourceRecord* record : data::SourceRegistry::builtin().records())
     rows.push_back({record->name, record->help});
-  return text + format_table(rows);
+  return concat(
+      wrap("What `dlpipe ingest SRC... DST` reads. SRC may be several, of one kind or of many: their classes "
+           "are "
+           "put together by name. 'shards-{000..127}.tar' and wildcards in quotes are expanded; --list FILE "
+           "names further ones.",
+           text_width(), 0),
+      "\n\n", table(rows));
 }
 
 constexpr std::array<HelpTopic, 7> kTopics = {

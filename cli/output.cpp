@@ -144,9 +144,19 @@ bool StdoutText::finish() {
   return write_stdout(printable_lines(std::exchange(held_, {})) + "\n");
 }
 
+// An id is a word, whichever of its digits comes first.
+static bool is_hexadecimal_word(std::string_view cell) {
+  const auto all = [&](auto is) {
+    return std::all_of(cell.begin(), cell.end(), [&](unsigned char c) { return is(c) != 0; });
+  };
+  return all([](unsigned char c) { return std::isxdigit(c); }) &&
+         !all([](unsigned char c) { return std::isdigit(c); });
+}
+
 static bool looks_numeric(std::string_view cell) {
-  return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell[0])) ||
-                           ((cell[0] == '-' || cell[0] == '+') && cell.size() > 1));
+  if (cell.empty() || is_hexadecimal_word(cell)) return false;
+  return std::isdigit(static_cast<unsigned char>(cell[0])) ||
+         ((cell[0] == '-' || cell[0] == '+') && cell.size() > 1);
 }
 
 std::string format_table(const std::vector<std::vector<std::string>>& rows) {

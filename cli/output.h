@@ -57,8 +57,8 @@ class StdoutText {
   std::string held_;  // the first bytes of a character
 };
 
-/// Columns padded to their widest cell. Numbers (cells that begin with a digit, '-' or '+') are set to the
-/// right. The first row is the head; a rule is drawn under it.
+/// Columns padded to their widest cell. Numbers (cells that begin with a digit, '-' or '+', and are no hexadecimal
+/// ids) are set to the right. The first row is the head; a rule is drawn under it.
 std::string format_table(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace dlpipe::cli

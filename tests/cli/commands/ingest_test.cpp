@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/dataset.h"
 #include "tests/cli/program.h"
@@ -32,6 +33,23 @@ TEST(IngestCommand, MakesSplitsAndSaysSo) {
       run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--split", "0.8,0.2", "--seed", "1"});
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_NE(again.out.find("it was there already"), std::string::npos) << again.out;
+}
+
+// An id is no number, whichever of its digits comes first: of these seeds' some begin with a digit, some with a letter.
+TEST(IngestCommand, IdsStandUnderTheirHead) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "5", "--size", "24"}).exit_code, 0);
+  for (const char* seed : {"1", "2", "3", "4", "5", "6"}) {
+    const Outcome outcome =
+        run_dlpipe({"ingest", dir / "jpegs", dir / seed, "--split", "0.8,0.2", "--seed", seed});
+    const std::vector<std::string> lines = split(outcome.out, '\n');
+    ASSERT_GE(lines.size(), 4u) << outcome.out;
+    const size_t id = lines[0].rfind("id");
+    for (const size_t row : {2, 3}) {
+      EXPECT_EQ(lines[row].rfind(' ') + 1, id) << outcome.out;
+      EXPECT_EQ(lines[row].size(), id + 16) << outcome.out;
+    }
+  }
 }
 
 TEST(IngestCommand, MistakesExitWithTwoAndFailuresWithOne) {
