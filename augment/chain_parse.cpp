@@ -1,4 +1,7 @@
 // From an expression to a chain's links, and back to text.
+#include <algorithm>
+#include <cctype>
+
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/augment/chain_link.h"
 #include "dlpipe/augment/expression.h"
@@ -21,10 +24,41 @@ std::string call_text(const OpRecord& record, const OpArguments& arguments) {
   return values.empty() ? std::string(record.name) : concat(record.name, "(", values, ")");
 }
 
+/// A name in small letters, without what libraries write differently: "RandomResizedCrop" and "resized_crop" are one.
+std::string bare_name(std::string_view name) {
+  std::string bare;
+  for (const char c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      bare += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  constexpr std::string_view kRandom = "random";
+  return bare.starts_with(kRandom) ? bare.substr(kRandom.size()) : bare;
+}
+
+/// The op that other libraries call so: helps name it in brackets, "(RandomResizedCrop)". Empty: none.
+std::string op_named_elsewhere(std::string_view name, const OpRegistry& registry) {
+  const std::string wanted = bare_name(name);
+  for (const OpRecord* record : registry.records()) {
+    const std::string_view help = record->help;
+    const size_t open = help.find('('), close = help.find(')');
+    std::vector<std::string> names;
+    if (open < close && close != std::string_view::npos)
+      names = split(help.substr(open + 1, close - open - 1), ',');
+    names.emplace_back(record->name);
+    if (std::ranges::any_of(names, [&](std::string_view one) { return bare_name(one) == wanted; }))
+      return std::string(record->name);
+  }
+  return {};
+}
+
 Status find_record(const ExpressionCall& call, const OpRegistry& registry, std::string_view text,
                    const OpRecord** record) {
   *record = registry.get(call.name);
   if (*record != nullptr) return {};
+  if (const std::string other = op_named_elsewhere(call.name, registry); !other.empty()) {
+    return misuse("augment", "unknown op '", call.name, "'", at_position(call.position, text),
+                  "; here it is '", other, "'");
+  }
   return misuse("augment", "unknown op '", call.name, "'", at_position(call.position, text),
                 suggestion(call.name, registry.names()));
 }

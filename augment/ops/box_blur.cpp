@@ -21,7 +21,7 @@ class BoxBlur : public SquareOp {
 
 extern const OpRecord box_blur_augmentation = {
     .name = "box_blur",
-    .help = "the mean of a square around every pixel",
+    .help = "the mean of a square around every pixel (Blur)",
     .version = 1,
     .params = {{.name = "size",
                 .kind = "ints",

@@ -32,11 +32,12 @@ Result<std::shared_ptr<const PrepOp>> build(OpArguments& arguments) {
 
 }  // namespace
 
-extern const OpRecord cast_augmentation = {.name = "cast",
-                                           .help = "the element type of the training input",
-                                           .version = 1,
-                                           .params = {{"dtype", "string", "", "f32, bf16, f16 or f64"}},
-                                           .build = nullptr,
-                                           .build_prep = build};
+extern const OpRecord cast_augmentation = {
+    .name = "cast",
+    .help = "the element type of the training input (ConvertImageDtype)",
+    .version = 1,
+    .params = {{"dtype", "string", "", "f32, bf16, f16 or f64"}},
+    .build = nullptr,
+    .build_prep = build};
 
 }  // namespace dlpipe::augment

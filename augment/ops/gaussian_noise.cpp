@@ -35,7 +35,7 @@ class GaussianNoise : public Op {
 
 extern const OpRecord gaussian_noise_augmentation = {
     .name = "gaussian_noise",
-    .help = "normally distributed noise added to every value",
+    .help = "normally distributed noise added to every value (GaussNoise)",
     .version = 1,
     .params = {{.name = "sigma",
                 .kind = "drawn",

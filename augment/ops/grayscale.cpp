@@ -17,7 +17,7 @@ class Grayscale : public ColorOp {
 }  // namespace
 
 extern const OpRecord grayscale_augmentation = {.name = "grayscale",
-                                                .help = "no colours; the picture keeps its channels",
+                                                .help = "no colours; the picture keeps its channels (ToGray)",
                                                 .version = 1,
                                                 .params = {probability()},
                                                 .build = build_op<Grayscale>};

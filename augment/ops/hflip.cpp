@@ -19,7 +19,7 @@ class HorizontalFlip : public Op {
 }  // namespace
 
 extern const OpRecord hflip_augmentation = {.name = "hflip",
-                                            .help = "left and right swapped",
+                                            .help = "left and right swapped (RandomHorizontalFlip)",
                                             .version = 1,
                                             .params = {probability("0.5")},
                                             .build = build_op<HorizontalFlip>,

@@ -22,7 +22,7 @@ class Rotate90 : public OrientedOp {
 }  // namespace
 
 extern const OpRecord rot90_augmentation = {.name = "rot90",
-                                            .help = "turned by quarters, counterclockwise",
+                                            .help = "turned by quarters, counterclockwise (RandomRotate90)",
                                             .version = 1,
                                             .params = {{.name = "times",
                                                         .kind = "ints",

@@ -24,19 +24,20 @@ class Rotate : public ProjectiveOp {
 
 }  // namespace
 
-extern const OpRecord rotate_augmentation = {.name = "rotate",
-                                             .help = "turned about its middle; the size stays",
-                                             .version = 1,
-                                             .params = {{.name = "angle",
-                                                         .kind = "spread",
-                                                         .default_value = "",
-                                                         .help = "positive is counterclockwise",
-                                                         .low = -360,
-                                                         .high = 360,
-                                                         .unit = "degrees"},
-                                                        interpolation_parameter(),
-                                                        fill_parameter(),
-                                                        probability()},
-                                             .build = build_op<Rotate>};
+extern const OpRecord rotate_augmentation = {
+    .name = "rotate",
+    .help = "turned about its middle; the size stays (RandomRotation)",
+    .version = 1,
+    .params = {{.name = "angle",
+                .kind = "spread",
+                .default_value = "",
+                .help = "positive is counterclockwise",
+                .low = -360,
+                .high = 360,
+                .unit = "degrees"},
+               interpolation_parameter(),
+               fill_parameter(),
+               probability()},
+    .build = build_op<Rotate>};
 
 }  // namespace dlpipe::augment

@@ -55,7 +55,7 @@ class Sharpness : public NeighbourhoodOp {
 
 extern const OpRecord sharpness_augmentation = {
     .name = "sharpness",
-    .help = "every pixel's distance from its smoothed neighbourhood times a factor",
+    .help = "every pixel's distance from its smoothed neighbourhood times a factor (RandomAdjustSharpness)",
     .version = 1,
     .params = {factor_parameter("factor", "0.5", "0 is smoothed, 1 changes nothing"), probability()},
     .build = build_op<Sharpness>};

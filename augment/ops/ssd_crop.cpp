@@ -96,7 +96,7 @@ class SsdCrop : public BoxedOp {
 
 extern const OpRecord ssd_crop_augmentation = {
     .name = "ssd_crop",
-    .help = "a crop with the middle of a box in it, other boxes dropped (SSD's; RandomIoUCrop)",
+    .help = "a crop with the middle of a box in it, other boxes dropped (SSD's, RandomIoUCrop)",
     .version = 1,
     .params = {{.name = "scale",
                 .kind = "range",

@@ -17,7 +17,7 @@ class VerticalFlip : public OrientedOp {
 }  // namespace
 
 extern const OpRecord vflip_augmentation = {.name = "vflip",
-                                            .help = "top and bottom swapped",
+                                            .help = "top and bottom swapped (RandomVerticalFlip)",
                                             .version = 1,
                                             .params = {probability("0.5")},
                                             .build = build_op<VerticalFlip>};

@@ -1,6 +1,7 @@
 // One wrong input a kind of mistake; the messages are what a user sees, so they are compared whole.
 #include "dlpipe/augment/expression.h"
 
+#include "dlpipe/base/text.h"
 #include "tests/augment/chain_testing.h"
 
 namespace dlpipe::augment {
@@ -38,6 +39,20 @@ TEST(ExpressionError, UnknownOp) {
       0u);
   for (const OpRecord* record : OpRegistry::builtin().records())
     EXPECT_NE(unknown.find(record->name), std::string::npos) << record->name;
+}
+
+TEST(ExpressionError, NamesOfOtherLibrariesNameTheOp) {
+  for (const auto& [name, op] : {std::pair("RandomResizedCrop(224)", "rrc"),
+                                 {"random_resized_crop(224)", "rrc"},
+                                 {"RandomHorizontalFlip", "hflip"},
+                                 {"HorizontalFlip(p=0.5)", "hflip"},
+                                 {"RandomRotation(30)", "rotate"},
+                                 {"RandomInvert", "invert"},
+                                 {"CoarseDropout", "coarse_dropout"},
+                                 {"ISONoise", "iso_noise"}}) {
+    const std::string message = parse_error(name);
+    EXPECT_TRUE(message.ends_with(concat("; here it is '", op, "'"))) << message;
+  }
 }
 
 TEST(ExpressionError, UnknownParameter) {
