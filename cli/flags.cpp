@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <stdexcept>
 #include <type_traits>
 
@@ -76,6 +77,18 @@ Flag& Flag::choices(const std::vector<std::string>& words) {
   option_->check([words](const std::string& given) {
     if (std::find(words.begin(), words.end(), given) != words.end()) return std::string();
     return concat("'", given, "' is none of the words that it takes", suggestion(given, words));
+  });
+  return *this;
+}
+
+Flag& Flag::endings(const std::vector<std::string>& allowed) {
+  option_->check([allowed](const std::string& given) {
+    const std::string ending = std::filesystem::path(given).extension().string();
+    if (ending.empty() || std::find(allowed.begin(), allowed.end(), ending) != allowed.end())
+      return std::string();
+    std::string all;
+    for (const std::string& one : allowed) all += concat(all.empty() ? "" : " or ", one);
+    return concat("'", given, "' would not hold what its ending says; end it in ", all);
   });
   return *this;
 }

@@ -29,6 +29,9 @@ class Flag {
   Flag& range(double low, double high);
   /// Misuse for any other word. --help lists them behind the help text.
   Flag& choices(const std::vector<std::string>& words);
+  /// Misuse for a file's name with another ending, which would say that it holds what it doesn't. A name without any is
+  /// taken.
+  Flag& endings(const std::vector<std::string>& allowed);
   /// What stands for the value in --help; by default N, X or TEXT.
   Flag& type_name(const std::string& name);
   /// Heading in --help-all.

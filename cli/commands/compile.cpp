@@ -93,7 +93,8 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--ckpt", options->model.weights,
                    "Checkpoint, run directory, safetensors file or compiled model");
   flags.add_option("--onnx", options->onnx, "ONNX model, in place of --ckpt");
-  flags.add_option("--out", options->out, "File to write: model.dlg, or model.onnx for ONNX (opset 17)");
+  flags.add_option("--out", options->out, "File to write: model.dlg, or model.onnx for ONNX (opset 17)")
+      .endings({".dlg", ".onnx"});
   flags.add_option("--model", options->model.model, "Model by name, for a safetensors file");
   flags.add_option("--classes", options->model.classes,
                    "Class names for a safetensors file: a text file, or a dataset");

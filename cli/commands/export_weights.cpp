@@ -51,6 +51,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("CKPT", options->checkpoint, "Checkpoint, or a run, whose best one is taken").required();
   flags.add_option("--out", options->file, "Safetensors file to write, with PyTorch's names and shapes")
       .type_name("FILE")
+      .endings({".safetensors"})
       .required();
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };

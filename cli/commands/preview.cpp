@@ -81,7 +81,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("DATA", options->data, "Dataset, or a folder of splits (its train)").required();
   flags.add_option("--augment", options->augment, "Chain of augmentations; see dlpipe help ops").required();
   flags.add_option("--diff", options->diff, "A second chain, drawn below the first");
-  flags.add_option("--out", options->preview.out, "PNG to write").required();
+  flags.add_option("--out", options->preview.out, "PNG to write").endings({".png"}).required();
   flags.add_option("--samples", options->preview.samples, "Samples, spread over the dataset").range(1, 1000);
   flags.add_option("--times", options->preview.times, "Results per sample: of epochs 0, 1, ...")
       .range(1, 100);

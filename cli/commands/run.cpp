@@ -89,7 +89,9 @@ std::function<Status()> setup(Flags& flags) {
       .add_option("--input", options->inputs,
                   "Array of NumPy's (.npy), one for each input; images are [N,H,W,C]")
       .required();
-  flags.add_option("--out", options->outputs, "Array to write, one for each output").required();
+  flags.add_option("--out", options->outputs, "Array to write (.npy), one for each output")
+      .endings({".npy"})
+      .required();
   flags.add_option("--dtype", options->dtype, "f32 or bf16");
   flags.add_option("--threads", options->threads, "Threads; 0: what the process may use").range(0, 4096);
   flags.add_flag("--json", options->json, "Print one JSON line");

@@ -60,6 +60,11 @@ TEST(Compile, OnnxGoesOutAndComesBack) {
   EXPECT_EQ(damaged.exit_code, 1);
   EXPECT_NE(damaged.err.find("m.onnx"), std::string::npos) << damaged.err;
   EXPECT_EQ(run_dlpipe({"compile", "--onnx", onnx, "--ckpt", file, "-o", again}).exit_code, 2);
+  const Outcome foreign = run_dlpipe({"compile", "--ckpt", file, "-o", folder / "m.pt"});
+  EXPECT_EQ(foreign.exit_code, 2);
+  EXPECT_NE(foreign.err.find("m.pt' would not hold what its ending says; end it in .dlg or .onnx"),
+            std::string::npos)
+      << foreign.err;
 }
 
 TEST(Compile, RefusesWhatIsNoModel) {

@@ -27,6 +27,9 @@ TEST(ExportWeights, RefusesToReplaceAFileAndSaysWhatIsNoCheckpoint) {
   const std::string file = folder / "weights.safetensors";
   ASSERT_EQ(run_dlpipe({"export-weights", trained_run().run, "-o", file}).exit_code, 0);
   const auto size = std::filesystem::file_size(file);
+  const Outcome foreign = run_dlpipe({"export-weights", trained_run().run, "-o", folder / "w.pt"});
+  EXPECT_EQ(foreign.exit_code, 2);
+  EXPECT_NE(foreign.err.find("end it in .safetensors"), std::string::npos) << foreign.err;
   const Outcome again = run_dlpipe({"export-weights", trained_run().run, "-o", file});
   EXPECT_EQ(again.exit_code, 2);
   EXPECT_NE(again.err.find("exists already"), std::string::npos) << again.err;

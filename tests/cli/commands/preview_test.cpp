@@ -270,6 +270,10 @@ TEST_F(PreviewCommand, MistakesAreNamedAndWriteNothing) {
   EXPECT_EQ(text.exit_code, 2);
   EXPECT_NE(text.err.find("[preview] " + (dir_ / "text") + " holds no pictures"), std::string::npos)
       << text.err;
+  const Outcome foreign =
+      run_dlpipe({"preview", "--data", dir_ / "data", "--augment", "hflip", "-o", dir_ / "x.jpg"});
+  EXPECT_EQ(foreign.exit_code, 2);
+  EXPECT_NE(foreign.err.find("end it in .png"), std::string::npos) << foreign.err;
   const Outcome wrong =
       run_dlpipe({"preview", "--data", dir_ / "data", "--augment", "hflp", "-o", dir_ / "x.png"});
   EXPECT_EQ(wrong.exit_code, 2);
