@@ -68,11 +68,8 @@ class Doctor {
                     " of its time: for data ", percent(wait_share_), ", for copies to it ",
                     percent(copy_share_), ", for the host to ask for the next step ", percent(gap_share_));
     }
-    if (wait_share_ >= kNegligibleWait) {
-      return concat(trainer(), " waited for data ", percent(wait_share_),
-                    " of its time; most of the pipeline's work is in the ", busiest_stage(), ". ",
-                    ledger_["advice"].as_string());
-    }
+    if (wait_share_ >= kNegligibleWait)
+      return concat(trainer(), " waited for data ", percent(wait_share_), " of its time");
     return concat(trainer(), " hardly waited for data (", percent(wait_share_), "): the model is the limit");
   }
 
@@ -93,6 +90,12 @@ class Doctor {
 
   void look_at_data() {
     if (wait_share_ < kNegligibleWait) return;
+    if (!has_device_ && ledger_["limit"].as_string() == "model") {
+      findings_.push_back(
+          {"the pipeline alone could give several times what training took: the two share the cores",
+           "speed up the model, or give the run more cores", wait_share_});
+      return;
+    }
     const std::string stage = busiest_stage();
     std::string advice = "give the pipeline more threads (--threads), or smaller crops";
     if (stage == "decoder" && (facts_.dataset_layout == "jpeg" || facts_.dataset_layout == "restart"))
@@ -104,9 +107,7 @@ class Doctor {
           "cache";
     if (stage == "augmenter")
       advice = "`dlpipe bench pipeline` with fewer augmentations says which one costs";
-    findings_.push_back({concat(trainer(), " waited for data ", percent(wait_share_), " of its time, the ",
-                                stage, " works most"),
-                         advice, wait_share_});
+    findings_.push_back({concat("most of the pipeline's work is in the ", stage), advice, wait_share_});
   }
 
   void look_at_copies() {

@@ -33,32 +33,40 @@ double pipeline_rate(const SourceStats& stats) {
   return ratio(1, busy_s_per_item);
 }
 
-std::string advise(const SourceStats& stats, const StageReport& report, double data_wait_share) {
+/// Sets what limits, and the sentence about it.
+void advise(const SourceStats& stats, double data_wait_share, StageReport& report) {
   const StageRow* slowest = nullptr;
   for (const StageRow& row : report.rows) {
     if (row.alone_samples_per_s > 0 && (slowest == nullptr || row.busy_share > slowest->busy_share))
       slowest = &row;
   }
-  if (slowest == nullptr) return "Nothing was measured.";
+  if (slowest == nullptr) {
+    report.advice = "Nothing was measured.";
+    return;
+  }
   const auto rate = [](double samples_per_s) {
     return human_count(std::llround(samples_per_s)) + " samples/s";
   };
-  std::string name = slowest->name;
+  report.limit = slowest->name;
   for (const StageRow& row : report.rows) {
-    if (row.name == stats.bottleneck) name = row.name;
+    if (row.name == stats.bottleneck) report.limit = row.name;
   }
-  if (data_wait_share < 0)
-    return concat("Speed up the ", name, ": it is the stage that limits the pipeline.");
+  if (data_wait_share < 0) {
+    report.advice = concat("Speed up the ", report.limit, ": it is the stage that limits the pipeline.");
+    return;
+  }
   const std::string waited = concat("training waited for data ", percent(data_wait_share), " of the time");
   // A pipeline that could give several times what training takes is not what limits it, whoever waits for
   // whom: the wait comes from sharing the cores.
   constexpr double kPlenty = 3;
   const double possible = pipeline_rate(stats);
   if (data_wait_share < kNegligibleWait || possible > kPlenty * report.samples_per_s) {
-    return concat("Speed up the model: ", waited, ", and the pipeline alone could give ", rate(possible),
-                  ", most of its work in the ", slowest->name, ".");
+    report.limit = "model";
+    report.advice = concat("Speed up the model: ", waited, ", and the pipeline alone could give ",
+                           rate(possible), ", most of its work in the ", slowest->name, ".");
+    return;
   }
-  return concat("Speed up the ", name, ": ", waited, ", and this stage limits it.");
+  report.advice = concat("Speed up the ", report.limit, ": ", waited, ", and this stage limits it.");
 }
 
 }  // namespace
@@ -80,7 +88,7 @@ StageReport report_stages(const SourceStats& stats, double data_wait_share) {
   }
   report.samples_per_s =
       ratio(static_cast<double>(stats.samples), static_cast<double>(stats.wall_ns) / kSecond);
-  report.advice = advise(stats, report, data_wait_share);
+  advise(stats, data_wait_share, report);
   report.cache = stats.cache;
   return report;
 }
@@ -186,6 +194,7 @@ Json to_json(const LedgerReport& ledger, const StageReport& stages, const Device
                             {"adds_up", ledger.adds_up()},
                             {"data_wait_share", ledger.data_wait_share},
                             {"stages", std::move(rows)},
+                            {"limit", stages.limit},
                             {"advice", stages.advice}});
   if (stages.communication) {
     const StageReport::Communication& c = *stages.communication;

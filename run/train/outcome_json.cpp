@@ -36,13 +36,14 @@ Json outcome_json(const TrainOutcome& outcome, const TrainConfig& config) {
        {"seconds", outcome.seconds},
        {"samples_per_s", static_cast<double>(outcome.samples) / outcome.seconds},
        {"wall_seconds", static_cast<double>(outcome.ledger.wall_ns) * 1e-9},
-       {"loss", outcome.loss},
+       {"loss", Json()},
        {"validation", validation_json(outcome)},
        {"best", Json()},
        {"best_step", Json()},
        {"bad_samples", outcome.stats.substituted},
        {"stopped", outcome.stopped},
        {"ledger", to_json(report_ledger(outcome.ledger), stages, outcome.device, outcome.steps)}});
+  if (outcome.samples > 0) json.set("loss", outcome.loss);  // else no step has one
   if (outcome.best_step >= 0) json.set("best", outcome.best).set("best_step", outcome.best_step);
   return json;
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/record/doctor.h"
 #include "tests/cli/program.h"
@@ -28,11 +29,27 @@ static Json ledger(double wait, double validation, double unaccounted, const cha
 TEST(Doctor, NamesTheStageThatIsWaitedFor) {
   const auto found = *run::diagnose(ledger(0.4, 0, 0, "decoder"), {}, {.dataset_layout = "jpeg"});
   EXPECT_NE(found.verdict.find("40.0 %"), std::string::npos) << found.verdict;
-  EXPECT_NE(found.verdict.find("decoder"), std::string::npos) << found.verdict;
   ASSERT_EQ(found.findings.size(), 1u);
+  EXPECT_NE(found.findings[0].what.find("decoder"), std::string::npos) << found.findings[0].what;
   EXPECT_NE(found.findings[0].advice.find("--jpeg coefficients"), std::string::npos);
   const auto fast = *run::diagnose(ledger(0.4, 0, 0, "decoder"), {}, {.dataset_layout = "coefficients"});
   EXPECT_NE(fast.findings[0].advice.find("--threads"), std::string::npos);
+}
+
+TEST(Doctor, SaysNothingTwice) {
+  const auto found = *run::diagnose(ledger(0.4, 0, 0, "decoder"), {}, {.dataset_layout = "jpeg"});
+  const std::string all = concat(found.verdict, found.findings[0].what, found.findings[0].advice);
+  for (const char* once : {"waited", "decoder", "40.0 %"})
+    EXPECT_EQ(all.find(once), all.rfind(once)) << once << " in " << all;
+}
+
+TEST(Doctor, AWaitForSharedCoresIsNoFaultOfThePipeline) {
+  Json shared = ledger(0.4, 0, 0, "decoder");
+  shared.set("limit", "model");
+  const auto found = *run::diagnose(shared, {}, {.dataset_layout = "jpeg"});
+  ASSERT_EQ(found.findings.size(), 1u);
+  EXPECT_NE(found.findings[0].what.find("share the cores"), std::string::npos) << found.findings[0].what;
+  EXPECT_EQ(found.findings[0].advice.find("coefficients"), std::string::npos);
 }
 
 TEST(Doctor, ALimitOfTheModelIsSaidAsSuch) {

@@ -196,6 +196,10 @@ TEST(Train, ResumingARunThatHasEndedSaysSoAndKeepsItsLedger) {
       << outcome.out;
   EXPECT_EQ(outcome.out.find("memory: "), std::string::npos) << "no step has measured any";
   EXPECT_EQ(file_text(folder / "run/ledger.json"), ledger);
+  const auto json = formats::Json::parse(run_dlpipe({"train", "--resume", folder / "run", "--json"}).out);
+  ASSERT_TRUE(json.ok());
+  EXPECT_TRUE((*json)["loss"].is_null()) << "no step has a loss";
+  EXPECT_EQ((*json)["steps"].as_int(), 40);
 }
 
 }  // namespace dlpipe::test

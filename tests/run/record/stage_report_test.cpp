@@ -39,6 +39,8 @@ TEST(StageReport, NamesTheStageWhenTrainingWaitsAndTheModelWhenNot) {
   EXPECT_EQ(report_stages(two_stages(), 0.5).advice.rfind("Speed up the decoder", 0), 0u);
   EXPECT_EQ(report_stages(two_stages(), 0.01).advice.rfind("Speed up the model", 0), 0u);
   EXPECT_EQ(report_stages(two_stages(), -1).advice.rfind("Speed up the decoder", 0), 0u);
+  EXPECT_EQ(report_stages(two_stages(), 0.5).limit, "decoder");
+  EXPECT_EQ(report_stages(two_stages(), 0.01).limit, "model");
 }
 
 TEST(StageReport, APipelineWithPlentyToSpareIsNotWhatLimits) {
