@@ -27,6 +27,18 @@ const CommandText& innermost(const CLI::App& app, const CommandText& program) {
   return found != nullptr ? *found : program;
 }
 
+// What a command takes by its place, for who gives one word too many: "; dlpipe eval takes DATA, and the model by --ckpt".
+std::string words_text(const CommandText& command) {
+  std::string words;
+  for (const OptionText& option : command.options) {
+    if (option.is_word() && !option.is_hidden) words += concat(words.empty() ? "" : " and ", option.name);
+  }
+  if (words.empty()) return "";
+  const OptionText* const model = command.find("--ckpt");
+  const bool is_by_name = model != nullptr && !model->is_word();
+  return concat(": it takes ", words, is_by_name ? ", and the model or run by --ckpt" : "");
+}
+
 // CLI11's words for what a value isn't, said as everything else here.
 std::string plain_words(const CLI::ParseError& error, const CommandText& command) {
   std::string text = error.what();
@@ -73,7 +85,7 @@ Status misuse_from_parse_error(const CLI::ParseError& error, const CLI::App& app
               concat(area, "there is no option '", extra, "'", option_suggestion(extra, command), help)};
     }
     const std::vector<std::string> parts = part_names(command);
-    const std::string near = parts.empty() ? "" : suggestion(extra, parts);
+    const std::string near = parts.empty() ? words_text(command) : suggestion(extra, parts);
     return {ErrorCode::kMisuse, concat(area, "unexpected argument '", extra, "'", near, help)};
   }
   return {ErrorCode::kMisuse, concat(area, plain_words(error, command), help)};

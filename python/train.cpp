@@ -234,10 +234,6 @@ class OpenPredictor {
     task.run([&] {
       const run::PictureList list = value_or_throw(run::list_pictures(paths));
       if (!list.left_aside.empty()) tell(concat("[predict] left aside, no pictures: ", list.left_aside));
-      if (list.files.empty())
-        throw Error(
-            Status(ErrorCode::kNotFound,
-                   "[predict] no picture in what was given; looked for .jpg, .jpeg, .png, ... in folders"));
       const MutexLock lock(mutex_);
       const auto total = static_cast<int64_t>(list.files.size());
       predictor_->predict(list.files, [&](const run::Prediction& prediction) {

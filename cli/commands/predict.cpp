@@ -33,10 +33,6 @@ Status predict(const Options& options) {
   const run::PictureList list = value_or_throw(run::list_pictures(options.paths, run::read_standard_input));
   const std::vector<run::PictureFile>& files = list.files;
   if (!list.left_aside.empty()) print_note(concat("[predict] left aside, no pictures: ", list.left_aside));
-  if (files.empty()) {
-    return {ErrorCode::kNotFound,
-            "[predict] no picture in what was given; looked for .jpg, .jpeg, .png, ... in folders"};
-  }
   run::Predictor predictor(options.predict);
   for (const std::string& note : predictor.model().notes) print_note(printable(note));
   int64_t unusable = 0;

@@ -125,6 +125,13 @@ Result<std::vector<std::string>> split_names(const std::string& directory) {
   return names;
 }
 
+Result<bool> holds_dataset(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path + "/data.mdb", ignored)) return true;
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> splits, split_names(path));
+  return !splits.empty();
+}
+
 Result<std::shared_ptr<const Dataset>> Dataset::open(const std::string& directory, std::string_view split,
                                                      IdCheck check) {
   namespace fs = std::filesystem;
@@ -152,8 +159,8 @@ Result<std::shared_ptr<const Dataset>> Dataset::open(const std::string& director
     impl->directory += concat("/", split);
   } else if (!fs::exists(directory + "/data.mdb", error)) {
     return Status(ErrorCode::kNotFound,
-                  concat("[dataset] ", directory, " is no dataset: it has no data.mdb; make one with ",
-                         "`dlpipe ingest ", directory, " DST`"));
+                  concat("[dataset] ", directory, " is no dataset: it has no data.mdb; give the DST of a ",
+                         "`dlpipe ingest SRC DST`"));
   }
   try {
     DLPIPE_RETURN_IF_ERROR(impl->open_tables());

@@ -193,6 +193,8 @@ Result<std::span<const std::byte>> field_bytes(const Dataset& dataset, std::span
 /// Names of the datasets directly in `directory` ("train", "val"), sorted; empty when it is one itself or no
 /// directory. An error when it can't be looked into: then nobody knows whether there is a "val".
 Result<std::vector<std::string>> split_names(const std::string& directory);
+/// Whether `path` is a dataset or a folder of them. Errors as split_names.
+Result<bool> holds_dataset(const std::string& path);
 
 /// xxHash3-64 of `bytes`, the checksum of records and, chained through `seed`, of larger things.
 uint64_t checksum64(std::span<const std::byte> bytes, uint64_t seed = 0);

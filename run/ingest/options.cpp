@@ -164,7 +164,7 @@ static std::string typed(const Json& value) {
   std::string text;
   for (const Json& item : value.items()) text += concat(text.empty() ? "" : ",", item.dump());
   if (value.is_array()) return text.empty() ? "not set" : text;
-  return value == Json("") ? "not set" : value.dump();
+  return value == Json("") || value == Json(int64_t{-1}) ? "not set" : value.dump();  // -1: all
 }
 
 std::string first_difference(const std::string& was, const std::string& is) {

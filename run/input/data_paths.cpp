@@ -58,7 +58,7 @@ Result<EvaluationData> evaluation_data(const std::string& data, const std::strin
   const std::string chosen = split.empty() ? "val" : split;
   if (!contains(names, chosen)) {
     return misuse("data", data, " holds ", list(names), " and no '", chosen, "'; give --split ",
-                  names.front());
+                  names.size() > 1 ? "one of them" : names.front());
   }
   std::string note;
   if (split.empty()) note = concat(data, " holds ", list(names), ": val is taken; --split takes another");

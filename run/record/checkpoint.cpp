@@ -13,6 +13,7 @@
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/checksum.h"
+#include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/record/tensor_file.h"
 
@@ -339,9 +340,12 @@ Result<std::string> find_checkpoint(const std::string& path) {
   for (const std::string& checkpoints : {in(directory, "checkpoints"), directory}) {
     if (std::string best = best_of(checkpoints); !best.empty()) return best;
   }
+  const auto is_dataset = data::holds_dataset(path);
   return Status(ErrorCode::kNotFound, concat("[checkpoint] ", path,
-                                             " is no checkpoint and no run with one; give runs/NAME or "
-                                             "runs/NAME/checkpoints/best"));
+                                             is_dataset.ok() && *is_dataset
+                                                 ? " is a dataset (dlpipe inspect shows it) and no checkpoint"
+                                                 : " is no checkpoint and no run with one",
+                                             "; give runs/NAME or runs/NAME/checkpoints/best"));
 }
 
 }  // namespace dlpipe::run

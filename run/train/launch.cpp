@@ -92,9 +92,8 @@ Status check(const LaunchOptions& options) {
     return misuse("launch", "--np ", options.processes, "; give 1, 2, 4, 8 or another power of two");
   if (options.fewest < 1 || options.fewest > options.processes)
     return misuse("launch", "--min-np ", options.fewest, "; give 1 to ", options.processes, " (--np)");
-  if (options.elastic && option_of(options.arguments, "--out").empty() &&
-      option_of(options.arguments, "--resume").empty())
-    return misuse("launch", "--elastic goes on in the run's directory; give --out RUN behind --");
+  if (option_of(options.arguments, "--out").empty() && option_of(options.arguments, "--resume").empty())
+    return misuse("launch", "no run directory; give --out RUN or --resume RUN behind --");
   return {};
 }
 

@@ -47,8 +47,7 @@ bool is_raw(const std::string& path, const std::string& run_directory) {
   std::error_code ignored;
   if (path.empty()) return false;
   if (!fs::exists(path, ignored)) return is_pattern(path);
-  if (fs::exists(path + "/data.mdb", ignored) || !value_or_throw(data::split_names(path)).empty())
-    return false;
+  if (value_or_throw(data::holds_dataset(path))) return false;
   return !fs::is_directory(path, ignored) || holds_something(path, run_directory);
 }
 

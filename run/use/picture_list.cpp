@@ -13,6 +13,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
 
 namespace dlpipe::run {
@@ -63,6 +64,19 @@ Status add_lines(std::string_view text, PictureList& list) {
   return {};
 }
 
+Status no_picture(std::span<const std::string> paths, const PictureList& list) {
+  std::string text =
+      concat("[predict] no picture in what was given; looked for .jpg, .jpeg, .png, ... in folders",
+             list.left_aside.empty() ? "" : ", and left aside ", list.left_aside);
+  for (const std::string& path : paths) {
+    if (const auto is_dataset = data::holds_dataset(path); is_dataset.ok() && *is_dataset) {
+      text += concat("; ", printable(path),
+                     " is a dataset: `dlpipe eval --predictions -` answers for each of its samples");
+    }
+  }
+  return {ErrorCode::kNotFound, text};
+}
+
 }  // namespace
 
 Result<PictureList> list_pictures(std::span<const std::string> paths,
@@ -85,6 +99,7 @@ Result<PictureList> list_pictures(std::span<const std::string> paths,
     if (!is_there)
       return Status(ErrorCode::kNotFound, concat("[predict] there is no file or folder ", printable(path)));
   }
+  if (list.files.empty()) return no_picture(paths, list);
   return list;
 }
 

@@ -24,7 +24,7 @@ struct PictureList {
 };
 
 /// Files as given, whatever their names; of folders the pictures below them, sorted by bytes. kNotFound for a path that
-/// is neither; paths from standard input that are neither are files with a problem. `standard_input` is asked for at
+/// is neither, and where there is no picture at all; paths from standard input that are neither are files with a problem. `standard_input` is asked for at
 /// most once.
 Result<PictureList> list_pictures(std::span<const std::string> paths,
                                   Result<std::string> (*standard_input)() = nullptr);

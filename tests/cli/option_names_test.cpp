@@ -61,6 +61,9 @@ TEST(OptionNames, OfOtherProgramsAreAnsweredByMeaning) {
 TEST(OptionNames, AWordGivenTwiceOrNotAtAllIsMisuse) {
   EXPECT_NE(misuse_of({"eval", "--ckpt", "a", "--data", "b", "c"}).find("[eval] unexpected argument 'c'"),
             std::string::npos);
+  EXPECT_NE(misuse_of({"eval", "run", "data"})
+                .find("[eval] unexpected argument 'data': it takes DATA, and the model or run by --ckpt"),
+            std::string::npos);
   EXPECT_NE(misuse_of({"eval", "--ckpt", "a"}).find("[eval] DATA is missing"), std::string::npos);
   EXPECT_NE(misuse_of({"train", "a", "b"}).find("[train] unexpected argument 'b'"), std::string::npos);
   EXPECT_NE(misuse_of({"eval", "--ckpt", "a", "b", "--batch"}).find("[eval] --batch needs a value (N)"),

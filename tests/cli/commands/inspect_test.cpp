@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
+#include "tests/cli/trained_run.h"
 
 namespace dlpipe::test {
 
@@ -28,6 +29,13 @@ TEST(InspectCommand, ShowsCountsAndPrintsJson) {
   EXPECT_EQ(json["skipped"], 1);
   const Outcome skipped = run_dlpipe({"inspect", dir / "data", "--skipped"});
   EXPECT_NE(skipped.out.find("ring/00001.jpg: "), std::string::npos) << skipped.out;
+}
+
+TEST(InspectCommand, ARunIsNamedWithTheCommandsThatTakeIt) {
+  const Outcome outcome = run_dlpipe({"inspect", trained_run().run});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find(" is a run and no dataset; `dlpipe info "), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("ingest"), std::string::npos) << outcome.err;
 }
 
 /// A table's columns, blanks put together.

@@ -270,6 +270,13 @@ TEST(ResumedIngest, AFinishedDatasetIsRecognized) {
   options.zstd = false;
   options.split = {0.5, 0.5};
   EXPECT_NE(ingest(options).status().message().find("(--split not set, now 0.5,0.5)"), std::string::npos);
+  options.limit = 3;
+  options.split.clear();
+  options.destination = dir / "few";
+  ASSERT_TRUE(ingest(options).ok());
+  options.limit = -1;
+  EXPECT_NE(ingest(options).status().message().find("(--limit 3, now not set)"), std::string::npos)
+      << ingest(options).status().message();
 }
 
 TEST(ResumedIngest, AFinishedDatasetOfOtherFilesIsRefused) {
