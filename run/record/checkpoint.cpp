@@ -253,7 +253,7 @@ Result<std::string> save_checkpoint(const std::string& checkpoints, const Checkp
   const std::string name = step_name(state.trainer.step);
   const std::string partial = concat(checkpoints, "/", name, kPartial);
   const std::string final = in(checkpoints, name);
-  const Result<std::string> made = make_partial(partial);
+  Result<std::string> made = make_partial(partial);
   if (!made.ok()) {
     if (write_optimizer) (void)write_optimizer(made);
     return made;
