@@ -1,4 +1,4 @@
-// One op of a chain, built: what chain_parse.cpp makes and chain.cpp plans and applies. Internal to augment.
+// One op of a chain, built: what chain_parse.cpp makes, chain_plan.cpp plans and chain_apply.cpp applies. Internal to augment.
 #pragma once
 
 #include <memory>
@@ -25,5 +25,8 @@ struct ChainLink {
   bool takes_probability = false;
   std::string text;  // name and all parameters, "hflip(p=0.5)"
 };
+
+/// "500x375x3", for messages.
+std::string size_text(const ImageSize& size);
 
 }  // namespace dlpipe::augment

@@ -2,17 +2,17 @@
 // the same boxes, and with the damaged records found.
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "dlpipe/augment/moving.h"
 #include "dlpipe/pipeline/bench.h"
 #include "dlpipe/pipeline/sampler.h"
 #include "tests/io/data/temp_dir.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
+#include "tests/pipeline/moved_objects.h"
 
 namespace dlpipe::pipeline {
 namespace {
@@ -67,16 +67,9 @@ TEST_F(BoxedTest, TheSameBehindAMosaicAndInEveryLayout) {
   o.fields = {"image", "boxes"};
   o.augment = "safe_crop mosaic(40) ssd_crop resize(40x40)";
   expect_same_everywhere(o, 14);
-  LoaderOptions jpegs = pictures_alone("d"), coefficients = pictures_alone("coefficients");
-  const auto a = open_loader(jpegs);
-  const auto b = open_loader(coefficients);
-  while (const auto batch = value_or_throw(a->next())) {
-    const auto same = value_or_throw(b->next());
-    const size_t bytes = batch->field("image")->spec->sample_bytes() * 8;
-    EXPECT_EQ(std::memcmp(batch->field("image")->data, same->field("image")->data, bytes), 0);
-    throw_if_error(a->release(*batch));
-    throw_if_error(b->release(*same));
-  }
+  const auto jpegs = open_loader(pictures_alone("d"));
+  const auto coefficients = open_loader(pictures_alone("coefficients"));
+  read_side_by_side(*jpegs, *coefficients, expect_same_images);
 }
 
 TEST_F(BoxedTest, BatchesHoldWhatTheChainMakesOfTheBoxes) {
@@ -85,74 +78,42 @@ TEST_F(BoxedTest, BatchesHoldWhatTheChainMakesOfTheBoxes) {
   const auto dataset = value_or_throw(data::Dataset::open(o.data));
   const auto loader = open_loader(o);
   size_t cropped = 0, dropped = 0;
-  while (const auto batch = value_or_throw(loader->next())) {
-    for (int64_t i = 0; i < 8; ++i) {
-      const int64_t sample = batch->sample_ids[static_cast<size_t>(i)];
+  read_all(*loader, [&](const Batch& batch) {
+    for (int64_t i = 0; i < batch.count; ++i) {
+      const int64_t sample = batch.sample_ids[static_cast<size_t>(i)];
       const data::RecordHeader header = value_or_throw(dataset->header(sample));
-      DrawnObjects objects = drawn_objects(sample, header.width, header.height);
+      const DrawnObjects objects = drawn_objects(sample, header.width, header.height);
       const augment::PlannedPicture picture = {{header.width, header.height, 3}, sample, objects.boxes};
       augment::ChainPlan plan;
-      throw_if_error(
-          chain.plan({&picture, 1}, {o.seed, batch->epoch, batch->index * 8 + i, 0, sample}, plan));
+      throw_if_error(chain.plan({&picture, 1}, {o.seed, batch.epoch, batch.index * 8 + i, 0, sample}, plan));
       cropped += plan.draws[2].active ? 1u : 0u;
       const augment::Moving moving(plan);
-      std::vector<uint8_t> kept;
-      const std::vector<float> before = objects.boxes;
-      moving.boxes(objects.boxes, kept);
-      moving.points(objects.joints);
-      moving.points(objects.spots);
-      std::vector<float> boxes, joints;
-      std::vector<int64_t> kinds;
-      for (size_t b = 0; b < kept.size(); ++b) {
-        dropped += kept[b] == 0 ? 1u : 0u;
-        if (kept[b] == 0) continue;
-        kinds.push_back(objects.kinds[b]);
-        boxes.insert(boxes.end(), objects.boxes.begin() + 4 * b, objects.boxes.begin() + 4 * b + 4);
-        joints.insert(joints.end(), objects.joints.begin() + 6 * b, objects.joints.begin() + 6 * b + 6);
-      }
-      EXPECT_TRUE(before.empty() || !plan.draws[2].active || !kinds.empty()) << "one box is kept at least";
-      EXPECT_EQ(rows_of<float>(*batch, "boxes", i), boxes);
-      EXPECT_EQ(rows_of<int64_t>(*batch, "kinds", i), kinds);
-      EXPECT_EQ(rows_of<float>(*batch, "joints", i), joints);
-      EXPECT_EQ(rows_of<float>(*batch, "spots", i), objects.spots);
+      MovedObjects moved;
+      const size_t kept = moved.add(moving, objects);
+      dropped += moved.dropped;
+      EXPECT_TRUE(objects.boxes.empty() || !plan.draws[2].active || kept > 0) << "one box is kept at least";
+      moved.expect_in(batch, i);
       if (sample % 10 == 4) continue;
       std::vector<uint8_t> mask(40 * 40);
       const std::vector<uint8_t> drawn = drawn_mask(sample, header.width, header.height);
       moving.mask({drawn.data(), header.width, header.height, 1, header.width}, {mask.data(), 40, 40, 1, 40},
                   0);
-      EXPECT_EQ(std::memcmp(batch->field("mask")->data + static_cast<size_t>(i) * mask.size(), mask.data(),
-                            mask.size()),
-                0);
+      EXPECT_TRUE(std::ranges::equal(bytes_of_sample(batch, "mask", i), std::as_bytes(std::span(mask))));
     }
-    throw_if_error(loader->release(*batch));
-  }
+  });
   EXPECT_GT(cropped, 30u);
   EXPECT_GT(dropped, 10u);
 }
 
 /// Which of its fields a batch holds changes no pixel.
 TEST_F(BoxedTest, PicturesAloneAreCroppedByTheirBoxesToo) {
-  LoaderOptions all = options(), alone = pictures_alone("d");
-  const auto a = open_loader(all);
-  const auto b = open_loader(alone);
-  while (const auto batch = value_or_throw(a->next())) {
-    const auto same = value_or_throw(b->next());
-    const size_t bytes = batch->field("image")->spec->sample_bytes() * 8;
-    EXPECT_EQ(std::memcmp(batch->field("image")->data, same->field("image")->data, bytes), 0);
-    throw_if_error(a->release(*batch));
-    throw_if_error(b->release(*same));
-  }
+  const auto all = open_loader(options());
+  const auto alone = open_loader(pictures_alone("d"));
+  read_side_by_side(*all, *alone, expect_same_images);
 }
 
 TEST_F(BoxedTest, TheDamagedAreReplaced) {
-  const auto loader = open_loader(options("bad"));
-  std::set<int64_t> bad;
-  while (const auto batch = value_or_throw(loader->next())) {
-    for (const Substitution& one : batch->substitutions) bad.insert(one.bad_sample);
-    for (const int64_t sample : batch->sample_ids) EXPECT_FALSE(kBoxedDamaged.contains(sample));
-    throw_if_error(loader->release(*batch));
-  }
-  EXPECT_EQ(bad, kBoxedDamaged);
+  EXPECT_EQ(replaced_samples(*open_loader(options("bad"))), kBoxedDamaged);
 }
 
 TEST_F(BoxedTest, ItsStagesAreTimed) {
@@ -184,10 +145,10 @@ TEST_F(BoxedTest, BatchesHoldThePastedObjects) {
   const Sampler sampler({.subset = Subset::all(kBoxedCount), .batch = 8, .seed = o.seed});
   const auto loader = open_loader(o);
   size_t pasted = 0, alone = 0;
-  while (const auto batch = value_or_throw(loader->next())) {
-    for (int64_t i = 0; i < 8; ++i) {
-      const SampleKey key = {o.seed, batch->epoch, batch->index * 8 + i, 0,
-                             batch->sample_ids[static_cast<size_t>(i)]};
+  read_all(*loader, [&](const Batch& batch) {
+    for (int64_t i = 0; i < batch.count; ++i) {
+      const SampleKey key = {o.seed, batch.epoch, batch.index * 8 + i, 0,
+                             batch.sample_ids[static_cast<size_t>(i)]};
       std::vector<int64_t> samples(static_cast<size_t>(chain.others(key)));
       sampler.companions(key.epoch, key.position, 0, samples);
       samples.insert(samples.begin(), key.sample);
@@ -209,29 +170,17 @@ TEST_F(BoxedTest, BatchesHoldThePastedObjects) {
       }
       augment::ChainPlan plan;
       throw_if_error(chain.plan(pictures, key, plan));
-      std::vector<float> boxes;
-      std::vector<int64_t> kinds;
+      MovedObjects moved;
       std::vector<uint8_t> mask(40 * 40, 255);
       for (size_t k = 0; k < samples.size(); ++k) {
         const augment::Moving moving = plan.is_joined() ? augment::Moving(plan, k) : augment::Moving(plan);
-        std::vector<uint8_t> kept;
-        moving.boxes(objects[k].boxes, kept);
-        for (size_t b = 0; b < kept.size(); ++b) {
-          if (kept[b] == 0) continue;
-          pasted += k > 0 ? 1u : 0u;
-          kinds.push_back(objects[k].kinds[b]);
-          boxes.insert(boxes.end(), objects[k].boxes.begin() + 4 * b, objects[k].boxes.begin() + 4 * b + 4);
-        }
+        pasted += moved.add(moving, objects[k]) * (k > 0 ? 1u : 0u);
         if (pictures[k].mask.width > 0) moving.paint_mask(pictures[k].mask, {mask.data(), 40, 40, 1, 40});
       }
-      EXPECT_EQ(rows_of<float>(*batch, "boxes", i), boxes);
-      EXPECT_EQ(rows_of<int64_t>(*batch, "kinds", i), kinds);
-      EXPECT_EQ(std::memcmp(batch->field("mask")->data + static_cast<size_t>(i) * mask.size(), mask.data(),
-                            mask.size()),
-                0);
+      moved.expect_in(batch, i);
+      EXPECT_TRUE(std::ranges::equal(bytes_of_sample(batch, "mask", i), std::as_bytes(std::span(mask))));
     }
-    throw_if_error(loader->release(*batch));
-  }
+  });
   EXPECT_GT(pasted, 20u);
   EXPECT_GT(alone, 2u);
 }
@@ -241,13 +190,7 @@ TEST_F(BoxedTest, APictureWithAWrongMaskIsReplaced) {
   write_drawn_dataset(
       *dir_ / "wrong",
       {.count = kBoxedCount, .object_fields = true, .mask_field = true, .wrong_masks = kBoxedDamaged});
-  const auto loader = open_loader(pasting(options("wrong")));
-  std::set<int64_t> bad;
-  while (const auto batch = value_or_throw(loader->next())) {
-    for (const Substitution& one : batch->substitutions) bad.insert(one.bad_sample);
-    throw_if_error(loader->release(*batch));
-  }
-  EXPECT_EQ(bad, kBoxedDamaged);
+  EXPECT_EQ(replaced_samples(*open_loader(pasting(options("wrong")))), kBoxedDamaged);
 }
 
 TEST_F(BoxedTest, PastingWithoutAMaskIsRefusedByName) {

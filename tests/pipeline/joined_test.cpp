@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/augment/moving.h"
 #include "dlpipe/pipeline/sampler.h"
 #include "tests/base/device/simulated_device.h"
 #include "tests/io/data/temp_dir.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
+#include "tests/pipeline/moved_objects.h"
 
 namespace dlpipe::pipeline {
 namespace {
@@ -55,11 +55,6 @@ class JoinedTest : public testing::Test {
 };
 data::TempDir* JoinedTest::dir_ = nullptr;
 
-void expect_same_images(const Batch& a, const Batch& b) {
-  for (int64_t i = 0; i < 8; ++i)
-    EXPECT_TRUE(std::ranges::equal(bytes_of_sample(a, "image", i), bytes_of_sample(b, "image", i))) << i;
-}
-
 TEST_F(JoinedTest, TheSameForAnyThreadsAndSlotsAndResumed) {
   expect_same_everywhere(options(), 14);
 }
@@ -82,55 +77,36 @@ TEST_F(JoinedTest, BatchesHoldTheFieldsOfAllPictures) {
   const Sampler sampler({.subset = Subset::all(kCount), .batch = 8, .seed = o.seed});
   const auto loader = open_loader(o);
   size_t boxes_of_others = 0;
-  while (const auto batch = value_or_throw(loader->next())) {
-    for (int64_t i = 0; i < batch->count; ++i) {
-      const int64_t position = batch->index * 8 + i;
-      std::array<int64_t, 4> samples = {batch->sample_ids[static_cast<size_t>(i)]};
-      sampler.companions(batch->epoch, position, 0, std::span(samples).last(3));
+  read_all(*loader, [&](const Batch& batch) {
+    for (int64_t i = 0; i < batch.count; ++i) {
+      const int64_t position = batch.index * 8 + i;
+      std::array<int64_t, 4> samples = {batch.sample_ids[static_cast<size_t>(i)]};
+      sampler.companions(batch.epoch, position, 0, std::span(samples).last(3));
       std::vector<augment::PlannedPicture> pictures;
       for (const int64_t sample : samples) pictures.push_back({{kSide, kSide, 3}, sample});
       augment::ChainPlan plan;
-      throw_if_error(chain.plan(pictures, {o.seed, batch->epoch, position, 0, samples[0]}, plan));
-      std::vector<float> boxes, scores, joints, spots;
-      std::vector<int64_t> kinds;
+      throw_if_error(chain.plan(pictures, {o.seed, batch.epoch, position, 0, samples[0]}, plan));
+      MovedObjects moved;
       std::set<int64_t> tags;
       std::vector<uint8_t> mask(56 * 56, 255);
       for (size_t k = 0; k < samples.size(); ++k) {
         const augment::Moving moving(plan, k);
-        DrawnObjects objects = drawn_objects(samples[k], kSide, kSide);
-        std::vector<uint8_t> kept;
-        moving.boxes(objects.boxes, kept);
-        moving.points(objects.joints);
-        moving.points(objects.spots);
-        spots.insert(spots.end(), objects.spots.begin(), objects.spots.end());
+        const DrawnObjects objects = drawn_objects(samples[k], kSide, kSide);
+        boxes_of_others += moved.add(moving, objects) * (k > 0 ? 1u : 0u);
         if (plan.pictures[k].needed.width > 0) tags.insert(objects.tags.begin(), objects.tags.end());
-        for (size_t b = 0; b < kept.size(); ++b) {
-          if (kept[b] == 0) continue;
-          boxes_of_others += k > 0 ? 1 : 0;
-          kinds.push_back(objects.kinds[b]);
-          scores.push_back(objects.scores[b]);
-          boxes.insert(boxes.end(), objects.boxes.begin() + 4 * b, objects.boxes.begin() + 4 * b + 4);
-          joints.insert(joints.end(), objects.joints.begin() + 6 * b, objects.joints.begin() + 6 * b + 6);
-        }
         if (samples[k] % 10 == 4) continue;
         const std::vector<uint8_t> drawn = drawn_mask(samples[k], kSide, kSide);
         moving.paint_mask({drawn.data(), kSide, kSide, 1, kSide}, {mask.data(), 56, 56, 1, 56});
       }
-      EXPECT_EQ(rows_of<float>(*batch, "boxes", i), boxes);
-      EXPECT_EQ(rows_of<int64_t>(*batch, "kinds", i), kinds);
-      EXPECT_EQ(rows_of<float>(*batch, "joints", i), joints);
-      EXPECT_EQ(rows_of<float>(*batch, "spots", i), spots);
-      const std::vector<int64_t> seen = rows_of<int64_t>(*batch, "tags", i);
+      moved.expect_in(batch, i);
+      const std::vector<int64_t> seen = rows_of<int64_t>(batch, "tags", i);
       EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()), tags);
       EXPECT_EQ(seen.size(), tags.size());
-      const std::vector<char> caption = rows_of<char>(*batch, "caption", i);
+      const std::vector<char> caption = rows_of<char>(batch, "caption", i);
       EXPECT_EQ(std::string(caption.begin(), caption.end()), drawn_objects(samples[0], kSide, kSide).caption);
-      EXPECT_EQ(std::memcmp(batch->field("mask")->data + static_cast<size_t>(i) * mask.size(), mask.data(),
-                            mask.size()),
-                0);
+      EXPECT_TRUE(std::ranges::equal(bytes_of_sample(batch, "mask", i), std::as_bytes(std::span(mask))));
     }
-    throw_if_error(loader->release(*batch));
-  }
+  });
   EXPECT_GT(boxes_of_others, 20u);
 }
 
@@ -161,14 +137,13 @@ TEST_F(JoinedTest, DroppedAndStoppedNameTheDamagedOne) {
   o.on_bad = OnBadRecord::kDrop;
   const auto loader = open_loader(o);
   int64_t dropped = 0;
-  while (const auto batch = value_or_throw(loader->next())) {
-    for (const Substitution& one : batch->substitutions) {
+  read_all(*loader, [&](const Batch& batch) {
+    for (const Substitution& one : batch.substitutions) {
       EXPECT_TRUE(kDamaged.contains(one.bad_sample)) << one.bad_sample;
-      EXPECT_EQ(batch->weight[static_cast<size_t>(one.position - batch->index * 8)], 0.0f);
+      EXPECT_EQ(batch.weight[static_cast<size_t>(one.position - batch.index * 8)], 0.0f);
       ++dropped;
     }
-    throw_if_error(loader->release(*batch));
-  }
+  });
   EXPECT_GT(dropped, 5);
   o.on_bad = OnBadRecord::kStop;
   const std::string stopped = read_to_error(*open_loader(o)).message();

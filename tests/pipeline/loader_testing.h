@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -103,11 +105,36 @@ void read_side_by_side(Loader& first, Loader& second, const Look& look) {
   }
 }
 
+/// Calls look(batch) with all batches until the loader's end.
+template <class Look>
+void read_all(Loader& loader, const Look& look) {
+  while (const auto batch = value_or_throw(loader.next())) {
+    look(*batch);
+    throw_if_error(loader.release(*batch));
+  }
+}
+
+/// The damaged samples that a loader met; none of them is in a batch.
+inline std::set<int64_t> replaced_samples(Loader& loader) {
+  std::set<int64_t> bad, used;
+  read_all(loader, [&](const Batch& batch) {
+    for (const Substitution& one : batch.substitutions) bad.insert(one.bad_sample);
+    used.insert(batch.sample_ids.begin(), batch.sample_ids.end());
+  });
+  for (const int64_t sample : bad) EXPECT_FALSE(used.contains(sample)) << sample;
+  return bad;
+}
+
 /// The bytes of sample `i` of a batch in a field of a fixed size.
 inline std::span<const std::byte> bytes_of_sample(const Batch& batch, const char* name, int64_t i) {
   const BatchField& field = *batch.field(name);
   const size_t size = field.spec->sample_bytes();
   return {field.data + static_cast<size_t>(i) * size, size};
+}
+
+inline void expect_same_images(const Batch& a, const Batch& b) {
+  for (int64_t i = 0; i < a.capacity; ++i)
+    EXPECT_TRUE(std::ranges::equal(bytes_of_sample(a, "image", i), bytes_of_sample(b, "image", i))) << i;
 }
 
 /// The rows of sample `i` of a batch in a field without a fixed size.

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/augment/moving.h"
 #include "tests/base/device/simulated_device.h"
 #include "tests/io/data/temp_dir.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
+#include "tests/pipeline/moved_objects.h"
 
 namespace dlpipe::pipeline {
 namespace {
@@ -72,38 +72,22 @@ TEST_F(RaggedTest, BoxesAndPointsMoveWithThePictures) {
   EXPECT_EQ(read_hashes(*open_loader(o)), expected);
   const augment::Chain chain = value_or_throw(augment::Chain::parse(o.augment));
   const auto loader = open_loader(o);
-  int64_t boxes_before = 0, boxes_after = 0;
-  while (const auto batch = value_or_throw(loader->next())) {
-    for (int64_t i = 0; i < batch->count; ++i) {
-      const int64_t sample = batch->sample_ids[static_cast<size_t>(i)];
+  size_t kept = 0, dropped = 0;
+  read_all(*loader, [&](const Batch& batch) {
+    for (int64_t i = 0; i < batch.count; ++i) {
+      const int64_t sample = batch.sample_ids[static_cast<size_t>(i)];
       augment::ChainPlan plan;
-      throw_if_error(chain.plan({kSize, kSize, 3}, {3, batch->epoch, batch->index * 8 + i, 0, sample}, plan));
-      const augment::Moving moving(plan);
-      DrawnObjects objects = drawn_objects(sample, kSize, kSize);
-      std::vector<uint8_t> kept;
-      moving.boxes(objects.boxes, kept);
-      moving.points(objects.joints);
-      moving.points(objects.spots);
-      std::vector<float> boxes, joints;
-      std::vector<int64_t> kinds;
-      for (size_t b = 0; b < kept.size(); ++b) {
-        if (kept[b] == 0) continue;
-        kinds.push_back(objects.kinds[b]);
-        boxes.insert(boxes.end(), objects.boxes.begin() + 4 * b, objects.boxes.begin() + 4 * b + 4);
-        joints.insert(joints.end(), objects.joints.begin() + 6 * b, objects.joints.begin() + 6 * b + 6);
-      }
-      EXPECT_EQ(rows_of<float>(*batch, "boxes", i), boxes);
-      EXPECT_EQ(rows_of<float>(*batch, "joints", i), joints);
-      EXPECT_EQ(rows_of<int64_t>(*batch, "kinds", i), kinds);
-      EXPECT_EQ(rows_of<float>(*batch, "spots", i), objects.spots);
-      EXPECT_EQ(rows_of<int64_t>(*batch, "tags", i), objects.tags);
-      boxes_before += static_cast<int64_t>(kept.size());
-      boxes_after += static_cast<int64_t>(kinds.size());
+      throw_if_error(chain.plan({kSize, kSize, 3}, {3, batch.epoch, batch.index * 8 + i, 0, sample}, plan));
+      const DrawnObjects objects = drawn_objects(sample, kSize, kSize);
+      MovedObjects moved;
+      kept += moved.add(augment::Moving(plan), objects);
+      dropped += moved.dropped;
+      moved.expect_in(batch, i);
+      EXPECT_EQ(rows_of<int64_t>(batch, "tags", i), objects.tags);
     }
-    throw_if_error(loader->release(*batch));
-  }
-  EXPECT_GT(boxes_after, boxes_before / 10);
-  EXPECT_LT(boxes_after, boxes_before);
+  });
+  EXPECT_GT(kept, (kept + dropped) / 10);
+  EXPECT_GT(dropped, 0u);
 }
 
 TEST_F(RaggedTest, WhatCannotMoveIsRefusedByName) {
