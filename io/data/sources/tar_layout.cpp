@@ -76,6 +76,11 @@ SourceEntry entry_of(const TarMember& member, const ArchiveBytes& archive) {
   entry.size_bytes = member.size_bytes;
   entry.modified_ns = archive.modified_ns();
   entry.place = member.begin;
+  if (member.is_link)
+    entry.problem =
+        "is a link in the archive, which holds no bytes of it; tar -h and --hard-dereference store the "
+        "pictures "
+        "themselves";
   return entry;
 }
 
