@@ -63,6 +63,7 @@ std::vector<TopFolder> top_folders(const TarIndex& index, std::string_view root)
       found[std::string(top)].first.insert(std::string(rest));
   }
   std::vector<TopFolder> tops;
+  tops.reserve(found.size());
   for (auto& [name, inside] : found)
     tops.push_back({name, {inside.first.begin(), inside.first.end()}, inside.second});
   return tops;
