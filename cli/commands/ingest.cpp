@@ -86,7 +86,8 @@ std::function<Status()> setup(Flags& flags) {
       "SRC", ingest.sources,
       "What to read, one or several: a folder with one folder per class, or with train, val and test "
       "folders of these; a .tar, .tar.gz or .tar.zst (WebDataset shards, class folders), a folder of "
-      "them, or - for one on the standard input; .csv or .tsv list of path,label; IDX file or folder "
+      "them, or - for one on the standard input; .csv or .tsv list of path,label; Hugging Face's folder "
+      "with metadata.csv or .jsonl; IDX file or folder "
       "(.gz too); .txt; COCO's .json or root folder, VOCdevkit, YOLO's data.yaml; NumPy's .npz or .npy; "
       "archives at https:// or s3://. "
       "'shards-{000..127}.tar' "

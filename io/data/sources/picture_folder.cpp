@@ -89,6 +89,8 @@ Status PictureFolder::look_at(const std::string& relative, const std::string& na
     }
   } else if (!S_ISREG(stat.st_mode)) {
     ++left_aside_["pipe, socket or device"];
+  } else if (std::find(noted_names_.begin(), noted_names_.end(), name) != noted_names_.end()) {
+    noted_.push_back(path);
   } else if (!has_image_name(name)) {
     const std::string ending = std::filesystem::path(name).extension().string();
     ++left_aside_[ending.empty() ? "no ending" : ending];

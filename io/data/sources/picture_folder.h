@@ -34,6 +34,11 @@ class PictureFolder {
  public:
   explicit PictureFolder(std::string root);
 
+  /// Files of this name aren't left aside, but found by noted().
+  void note(std::string name) { noted_names_.push_back(std::move(name)); }
+  /// The paths of those so far, below the root.
+  const std::vector<std::string>& noted() const { return noted_; }
+
   struct Names {
     std::vector<std::string> folders;  // sorted by bytes, as are the pictures
     std::vector<FoundPicture> pictures;
@@ -67,6 +72,8 @@ class PictureFolder {
   std::vector<OpenFolder> open_;  // from the root to the folder being read: a link back to one is a loop
   std::map<std::string, int64_t> left_aside_;  // ending or kind -> how many
   std::vector<std::string> dead_links_;
+  std::vector<std::string> noted_names_;
+  std::vector<std::string> noted_;
 };
 
 }  // namespace dlpipe::data
