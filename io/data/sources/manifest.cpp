@@ -4,7 +4,9 @@
 // for each picture: several classes and numbers with fractions are fields.
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
+#include "dlpipe/io/data/sources/caffe_list.h"
 #include "dlpipe/io/data/sources/csv.h"
 #include "dlpipe/io/data/sources/json_lines.h"
 #include "dlpipe/io/data/sources/manifest_source.h"
@@ -29,8 +31,24 @@ int recognizes_manifest(const SourceOptions& options) {
   return is_list && fs::is_regular_file(options.path) ? 2 : 0;
 }
 
+/// Whether --manifest is a list of Caffe's without commas or tabs, which make columns here.
+bool has_blanks_between(const SourceOptions& options) {
+  if (kind_of_picture_list(options.manifest, options.path) != PictureListKind::kLabelled) return false;
+  std::ifstream file(options.manifest);
+  std::string line;
+  std::getline(file, line);
+  return line.find_first_of(",\t") == std::string::npos;
+}
+
 Result<std::unique_ptr<Source>> open_manifest(const SourceOptions& options) {
   const bool alone = options.manifest.empty();
+  if (!alone && options.label.empty() && options.fields.empty() && has_blanks_between(options)) {
+    SourceOptions list = options;
+    list.path = options.manifest;
+    list.images = options.path;
+    list.manifest.clear();
+    return open_caffe_list(list);
+  }
   std::string list = alone ? options.path : options.manifest;
   std::string root = alone ? fs::path(options.path).parent_path().string() : options.path;
   if (root.empty()) root = ".";
