@@ -137,7 +137,7 @@ FolderContents look_into(const std::string& folder) {
     if (name[0] == '.' || is_system_folder(name)) continue;
     if (entry.is_directory(ignored)) {
       contents.folders.push_back(name);
-    } else if (entry.is_regular_file(ignored) && is_archive(name)) {
+    } else if (is_archive(name) && (entry.is_regular_file(ignored) || is_dead_link(entry.path().string()))) {
       (lower_text(name).find("devkit") == std::string::npos ? contents.archives : contents.devkits)
           .push_back(name);
     } else if (has_image_name(name)) {
