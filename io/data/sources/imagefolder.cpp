@@ -79,6 +79,14 @@ bool is_root(const fs::path& root) {
   return false;
 }
 
+/// SRC, or its folder data, in which published repositories have their splits; "" where neither is meant.
+std::string root_in(const std::string& path) {
+  if (is_root(path)) return path;
+  const std::string data = (fs::path(path) / "data").string();
+  std::error_code ignored;
+  return fs::is_directory(data, ignored) && is_root(data) ? data : std::string();
+}
+
 /// "train" of "train/cat/1.jpg"; "" of what lies in no folder.
 std::string_view top_of(std::string_view path) {
   const size_t slash = path.find('/');
@@ -88,7 +96,7 @@ std::string_view top_of(std::string_view path) {
 class ImageFolderSource final : public Source {
  public:
   explicit ImageFolderSource(SourceOptions options)
-      : options_(std::move(options)), root_(PictureFolder(options_.path).root()) {}
+      : options_(std::move(options)), root_(PictureFolder(root_in(options_.path)).root()) {}
 
   Result<SourceListing> list() override;
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override { return rows_->read(entry); }
@@ -427,7 +435,7 @@ Result<SourceListing> ImageFolderSource::list() {
 int recognizes_imagefolder(const SourceOptions& options) {
   std::error_code ignored;
   if (!options.manifest.empty() || options.path == "-" || !fs::is_directory(options.path, ignored)) return 0;
-  return is_root(options.path) ? 2 : 0;
+  return root_in(options.path).empty() ? 0 : 2;
 }
 
 Result<std::unique_ptr<Source>> open_imagefolder(const SourceOptions& options) {

@@ -237,6 +237,18 @@ TEST_F(ImageFolderSource, AFolderWhoseMetadataNameNoFilesStaysAFolderOfClasses) 
   EXPECT_NE(warnings_of(listing).find("1 x .csv"), std::string::npos) << warnings_of(listing);
 }
 
+TEST_F(ImageFolderSource, ARepositoryWithItsSplitsInAFolderDataIsReadFromThere) {
+  write_pictures({"data/train/1.jpg", "data/test/1.jpg"});
+  write_text(dir / "README.md", "# a dataset");
+  for (const char* split : {"train", "test"})
+    write_text(dir / ("data/" + std::string(split) + "/metadata.csv"), "file_name,label\n1.jpg,x\n");
+  const SourceListing listing = value_or_throw(list());
+  EXPECT_EQ(classes_of(listing), (Found{{"train 1.jpg", "x"}, {"test 1.jpg", "x"}}));
+  EXPECT_EQ(value_or_throw(source_->read(listing.entries[0])).size(), listing.entries[0].path.size() + 5);
+  EXPECT_NE(warnings_of(listing).find(dir / "data is read as Hugging Face's imagefolder"), std::string::npos)
+      << warnings_of(listing);
+}
+
 TEST_F(ImageFolderSource, ParquetIsAnsweredWithWhatToDo) {
   write_pictures({"train/1.jpg"});
   write_text(dir / "train/metadata.parquet", "PAR1");
