@@ -86,8 +86,10 @@ std::function<Status()> setup(Flags& flags) {
       "SRC", ingest.sources,
       "What to read, one or several: a folder with one folder per class, or with train, val and test "
       "folders of these; a .tar, .tar.gz or .tar.zst (WebDataset shards, class folders), a folder of "
-      "them, or - for one on the standard input; .csv or .tsv list of path,label; IDX file or folder "
-      "(.gz too); .txt; COCO's .json or root folder, VOCdevkit, YOLO's data.yaml; NumPy's .npz or .npy; "
+      "them, or - for one on the standard input; .csv or .tsv list of path,label; Hugging Face's folder "
+      "with metadata.csv or .jsonl; IDX file or folder "
+      "(.gz too); a .txt of PATH LABEL as Caffe has it, or of text; COCO's .json or root folder, VOCdevkit, "
+      "YOLO's data.yaml; NumPy's .npz or .npy; "
       "archives at https:// or s3://. "
       "'shards-{000..127}.tar' "
       "and wildcards are expanded");
@@ -107,9 +109,10 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option(
       "--labels", ingest.labels,
       "File with a class per line, for pictures without class folders, in the order of their names");
-  flags.add_option(
-      "--images", ingest.images,
-      "Folder of the pictures that SRC, a COCO .json, describes; found by itself where it lies beside it");
+  flags.add_option("--images", ingest.images,
+                   "Folder of the pictures that SRC, a COCO .json or a .txt of PATH LABEL, describes; found "
+                   "by itself where it "
+                   "lies beside it");
   flags.add_option("--classes-from", ingest.classes_from, "Dataset whose class order to take");
   flags.add_option("--on-error", options->on_error, "What to do about a bad file: skip (and list it), stop");
   flags.add_option("--store", options->store,

@@ -42,13 +42,17 @@ Result<bool> add_path(const std::string& path, PictureList& list) {
   data::PictureFolder folder(path);
   std::vector<PictureFile> found;
   DLPIPE_RETURN_IF_ERROR(folder.walk("", [&](const data::FoundPicture& picture) {
-    found.push_back({concat(folder.root() == "/" ? "" : folder.root(), "/", picture.path)});
+    found.push_back({concat(folder.root() == "/" ? "" : folder.root(), "/", picture.path),
+                     {},
+                     picture.problem.empty() ? "" : concat("[predict] it ", picture.problem)});
   }));
   std::sort(found.begin(), found.end(),
             [](const PictureFile& a, const PictureFile& b) { return a.path < b.path; });
   std::move(found.begin(), found.end(), std::back_inserter(list.files));
   if (const std::string rest = folder.left_aside(); !rest.empty())
     list.left_aside += concat(list.left_aside.empty() ? "" : ", ", rest);
+  if (const std::string links = folder.dead_links(); !links.empty())
+    list.left_aside += concat(list.left_aside.empty() ? "" : ", ", "links to nothing: ", links);
   return true;
 }
 

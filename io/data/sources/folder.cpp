@@ -108,7 +108,7 @@ Result<std::vector<FolderSource::ClassFolder>> FolderSource::class_folders(const
 }
 
 void FolderSource::add(FoundPicture picture, const ClassFolder& where, SourceListing& listing) {
-  files_.push_back({picture.id, listing.entries.size()});
+  if (picture.problem.empty()) files_.push_back({picture.id, listing.entries.size()});
   SourceEntry entry;
   entry.path = std::move(picture.path);
   entry.size_bytes = picture.stamp.size_bytes;
@@ -116,6 +116,7 @@ void FolderSource::add(FoundPicture picture, const ClassFolder& where, SourceLis
   entry.label = where.label;
   entry.split = where.split;
   entry.name_begin = where.name_begin;
+  entry.problem = std::move(picture.problem);
   listing.entries.push_back(std::move(entry));
 }
 
@@ -240,6 +241,9 @@ Result<SourceListing> FolderSource::list() {
   warn_of_files_listed_twice(listing);
   if (const std::string rest = folder.left_aside(); !rest.empty())
     listing.warnings.push_back(concat("[ingest] left aside, no pictures: ", rest));
+  if (const std::string links = folder.dead_links(); !links.empty())
+    listing.warnings.push_back(
+        concat("[ingest] left aside, links to nothing, which may have been folders of pictures: ", links));
   return listing;
 }
 

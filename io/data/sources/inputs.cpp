@@ -13,6 +13,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/caffe_list.h"
 #include "dlpipe/io/data/sources/many_sources.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
 #include "dlpipe/io/data/sources/remote.h"
@@ -99,6 +100,9 @@ Result<std::vector<std::string>> expand_one(const std::string& given) {
 }
 
 Result<std::vector<std::string>> lines_of(const std::string& list) {
+  if (kind_of_picture_list(list, {}) != PictureListKind::kNone)
+    return misuse("ingest", "--list takes a file that lists folders, archives and manifests, and ",
+                  printable(list), " lists pictures; give it as SRC");
   DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(list));
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(list, stamp));
   const fs::path folder = fs::path(list).parent_path();
@@ -133,7 +137,7 @@ FolderContents look_into(const std::string& folder) {
     if (name[0] == '.' || is_system_folder(name)) continue;
     if (entry.is_directory(ignored)) {
       contents.folders.push_back(name);
-    } else if (entry.is_regular_file(ignored) && is_archive(name)) {
+    } else if (is_archive(name) && (entry.is_regular_file(ignored) || is_dead_link(entry.path().string()))) {
       (lower_text(name).find("devkit") == std::string::npos ? contents.archives : contents.devkits)
           .push_back(name);
     } else if (has_image_name(name)) {
@@ -181,17 +185,26 @@ Result<bool> add_archives(const std::string& folder, bool splits, SourceInputs& 
   return found;
 }
 
+/// Whether a file's name says which split it is.
+bool tells_split(const std::string& path) {
+  return is_archive(path) || kind_of_picture_list(path, {}) != PictureListKind::kNone;
+}
+
 void split_by_names(SourceInputs& all) {
   std::map<std::string, size_t> counts;
   for (const SourceInput& input : all.inputs)
-    ++counts[is_archive(input.path) ? split_in_words(tar_stem(input.path)) : ""];
+    ++counts[tells_split(input.path) ? split_in_words(tar_stem(input.path)) : ""];
   if (counts.size() < 2 || counts.contains("")) return;
+  const bool are_archives = std::all_of(all.inputs.begin(), all.inputs.end(),
+                                        [](const SourceInput& input) { return is_archive(input.path); });
+  const std::string one = are_archives ? " archive of " : " file of ";
+  const std::string many = are_archives ? " archives of " : " files of ";
   std::string text;
   for (const auto& [name, count] : counts)
-    text += concat(text.empty() ? "" : ", ", count, count == 1 ? " archive of " : " archives of ", name);
+    text += concat(text.empty() ? "" : ", ", count, count == 1 ? one : many, name);
   for (SourceInput& input : all.inputs) input.split = split_in_words(tar_stem(input.path));
-  all.notes.push_back(concat("[ingest] the archives' names tell the splits: ", text,
-                             "; --no-splits makes one dataset of all"));
+  all.notes.push_back(concat("[ingest] the ", are_archives ? "archives'" : "files'",
+                             " names tell the splits: ", text, "; --no-splits makes one dataset of all"));
 }
 
 Status check_each_once(const std::vector<SourceInput>& inputs) {

@@ -2,8 +2,11 @@
 // is SRC), or absolute. A first line that names the columns (path, label, split, others) may give them in any order; the
 // column split makes splits, others become fields of the records: text, or what --field says. The label is one class
 // for each picture: several classes and numbers with fractions are fields.
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 
+#include "dlpipe/io/data/sources/caffe_list.h"
 #include "dlpipe/io/data/sources/csv.h"
 #include "dlpipe/io/data/sources/json_lines.h"
 #include "dlpipe/io/data/sources/manifest_source.h"
@@ -28,8 +31,24 @@ int recognizes_manifest(const SourceOptions& options) {
   return is_list && fs::is_regular_file(options.path) ? 2 : 0;
 }
 
+/// Whether --manifest is a list of Caffe's without commas or tabs, which make columns here.
+bool has_blanks_between(const SourceOptions& options) {
+  if (kind_of_picture_list(options.manifest, options.path) != PictureListKind::kLabelled) return false;
+  std::ifstream file(options.manifest);
+  std::string line;
+  std::getline(file, line);
+  return line.find_first_of(",\t") == std::string::npos;
+}
+
 Result<std::unique_ptr<Source>> open_manifest(const SourceOptions& options) {
   const bool alone = options.manifest.empty();
+  if (!alone && options.label.empty() && options.fields.empty() && has_blanks_between(options)) {
+    SourceOptions list = options;
+    list.path = options.manifest;
+    list.images = options.path;
+    list.manifest.clear();
+    return open_caffe_list(list);
+  }
   std::string list = alone ? options.path : options.manifest;
   std::string root = alone ? fs::path(options.path).parent_path().string() : options.path;
   if (root.empty()) root = ".";
@@ -38,8 +57,19 @@ Result<std::unique_ptr<Source>> open_manifest(const SourceOptions& options) {
 
 }  // namespace
 
+std::string ReadList::place_of(int64_t line) const {
+  const auto behind = std::find_if(files.begin() + 1, files.end(),
+                                   [&](const File& file) { return file.lines_before >= line; });
+  const File& file = *(behind - 1);
+  return concat(printable(file.path), " line ", line - file.lines_before);
+}
+
+std::string ManifestSource::place_of(int64_t line) const {
+  return read_ ? read_->place_of(line) : concat(printable(list_), " line ", line);
+}
+
 Status ManifestSource::wrong(int64_t line, std::string_view what) const {
-  return Status(ErrorCode::kCorrupt, concat("[ingest] ", printable(list_), " line ", line, ": ", what));
+  return Status(ErrorCode::kCorrupt, concat("[ingest] ", place_of(line), ": ", what));
 }
 
 Result<std::vector<std::byte>> ManifestSource::read(const SourceEntry& entry) const {
@@ -50,15 +80,15 @@ Result<Link> ManifestSource::where(const SourceEntry& entry) const {
   return Link{full(entry.path), 0, entry.size_bytes, true};
 }
 
-Result<std::string> ManifestSource::read_text() const {
-  DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(list_));
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(list_, stamp));
+Result<std::string> read_list_text(const std::string& path) {
+  DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(path));
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(path, stamp));
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // UTF-8's byte order mark
   const bool is_utf16 = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
   if (is_utf16 || text.find('\0') != std::string::npos) {
     return Status(ErrorCode::kUnsupported,
-                  concat("[ingest] ", printable(list_), is_utf16 ? " is UTF-16" : " holds zero bytes",
+                  concat("[ingest] ", printable(path), is_utf16 ? " is UTF-16" : " holds zero bytes",
                          "; save it as UTF-8 text"));
   }
   return text;
@@ -104,16 +134,32 @@ Status ManifestSource::read_json(std::string_view text, SourceListing& listing) 
   return {};
 }
 
+Status ManifestSource::take_read(SourceListing& listing) {
+  const JsonTable& table = read_->table;
+  columns_ = {};
+  columns_.count = table.columns.size();
+  columns_.path = read_->path;
+  columns_.label = read_->label;
+  columns_.split = read_->split;
+  columns_.label_is_named = true;
+  DLPIPE_RETURN_IF_ERROR(add_extras(table.columns, listing));
+  for (const JsonTable::Row& row : table.rows) DLPIPE_RETURN_IF_ERROR(add_line(row.cells, row.line, listing));
+  return {};
+}
+
 Result<SourceListing> ManifestSource::list() {
   DLPIPE_ASSIGN_OR_RETURN(typed_, parse_typed_columns(options_.fields));
   names_.clear();
   class_of_entry_.clear();
   line_of_entry_.clear();
   line_of_path_.clear();
-  DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_text());
   SourceListing listing;
-  const bool is_json = is_json_lines(list_);
-  DLPIPE_RETURN_IF_ERROR(is_json ? read_json(text, listing) : read_lines(text, listing));
+  if (read_) {
+    DLPIPE_RETURN_IF_ERROR(take_read(listing));
+  } else {
+    DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_list_text(list_));
+    DLPIPE_RETURN_IF_ERROR(is_json_lines(list_) ? read_json(text, listing) : read_lines(text, listing));
+  }
   if (listing.entries.empty())
     return Status(ErrorCode::kNotFound, concat("[ingest] ", printable(list_), " lists no file"));
   DLPIPE_RETURN_IF_ERROR(check_labels());

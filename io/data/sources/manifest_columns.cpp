@@ -38,6 +38,10 @@ std::optional<size_t> find_paths(const std::vector<std::string>& names) {
 
 }  // namespace
 
+std::optional<size_t> find_label_column(const std::vector<std::string>& names) {
+  return find_column(names, kLabelNames);
+}
+
 bool ManifestSource::names_paths(const std::vector<std::string>& cells) {
   return find_paths(cells).has_value();
 }
@@ -71,8 +75,13 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, in
   const std::optional<size_t> split = find_column(cells, std::array<std::string_view, 1>{"split"});
   if (options_.splits) columns_.split = split;
   DLPIPE_RETURN_IF_ERROR(find_label(cells, line));
+  DLPIPE_RETURN_IF_ERROR(add_extras(cells, listing));
+  return true;
+}
+
+Status ManifestSource::add_extras(const std::vector<std::string>& cells, SourceListing& listing) {
   for (size_t i = 0; i < cells.size(); ++i) {
-    if (i == *path || i == columns_.label || i == columns_.split) continue;
+    if (i == columns_.path || i == columns_.label || i == columns_.split) continue;
     if (cells[i].empty()) {
       listing.warnings.push_back(
           concat("[ingest] column ", i + 1, " of ", printable(list_), " has no name and is left out"));
@@ -80,8 +89,7 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, in
     }
     add_extra(i, cells[i], listing);
   }
-  DLPIPE_RETURN_IF_ERROR(check_typed_columns());
-  return true;
+  return check_typed_columns();
 }
 
 // The column that --label names, or that is called so; else the only one, unless other columns are what is to be learnt.
@@ -97,7 +105,7 @@ Status ManifestSource::find_label(const std::vector<std::string>& cells, int64_t
       return wrong(line, concat("no column ", in_quotes(options_.label), ", which --label names",
                                 printable(suggestion(options_.label, cells))));
     columns_.label = static_cast<size_t>(it - cells.begin());
-  } else if (const auto named = find_column(cells, kLabelNames); named && !is_typed(*named)) {
+  } else if (const auto named = find_label_column(cells); named && !is_typed(*named)) {
     columns_.label = named;
   }
   columns_.label_is_named = columns_.label.has_value();

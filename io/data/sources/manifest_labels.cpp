@@ -51,6 +51,7 @@ Status ManifestSource::check_labels() const {
   std::optional<size_t> fraction;
   for (size_t i = 0; i < class_of_entry_.size(); ++i) {
     const std::string& label = class_of_entry_[i];
+    if (label.empty()) continue;
     if (label.starts_with('[') || label.starts_with('{'))
       return wrong(
           line_of_entry_[i],

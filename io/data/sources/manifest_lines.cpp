@@ -51,7 +51,7 @@ std::string ManifestSource::problem_of(SourceEntry& entry, int64_t line) const {
   }
   const bool is_gone = stamp.status().code() == ErrorCode::kNotFound;
   const bool has_backslash = entry.path.find('\\') != std::string::npos;
-  return concat(printable(list_), " line ", line, ": ",
+  return concat(place_of(line), ": ",
                 is_gone ? "there is no file " + printable(full(entry.path))
                         : std::string(without_area(stamp.status().message())),
                 is_gone && has_backslash ? "; write / between folders" : "");
@@ -72,15 +72,17 @@ Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t l
                               "; write path,label[,...] on every line"));
   const std::string path = with_ending(cells[columns_.path]);
   const std::string label = columns_.label ? cells[*columns_.label] : std::string();
-  if (path.empty() || (columns_.label && label.empty()))
+  if (path.empty() || (columns_.label && label.empty() && !read_))
     return wrong(line, "an empty path or label; fill it in");
   if (leads_out(path))
     return wrong(line, concat(printable(path), " leads out of ", printable(root_),
                               "; give paths below it, or absolute ones"));
   const auto [former, fresh] = line_of_path_.emplace(fs::path(full(path)).lexically_normal().string(), line);
   if (!fresh)
-    return wrong(line,
-                 concat(printable(path), " was listed on line ", former->second, " already; list it once"));
+    return wrong(line, concat(printable(path), " was listed on ",
+                              read_ && read_->files.size() > 1 ? place_of(former->second)
+                                                               : concat("line ", former->second),
+                              " already; list it once"));
   SourceEntry entry;
   entry.path = path;
   entry.name_begin = name_begin(path);

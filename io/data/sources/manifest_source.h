@@ -1,4 +1,4 @@
-// The source of lists: its columns, its lines and its labels, a file of code for each. Internal to io/data; manifest.cpp says
+// The source of lists, of those that other sources read, too: its columns, its lines and its labels, a file of code for each. Internal to io/data; manifest.cpp says
 // what a list may hold.
 #pragma once
 
@@ -13,15 +13,41 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/json_lines.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 
 namespace dlpipe::data {
 
+/// A list that is read already, of one file or of several, and whose columns are known.
+struct ReadList {
+  struct File {
+    std::string path;
+    int64_t lines_before = 0;  // of the files before it; a row's line counts on from there
+  };
+  std::vector<File> files;
+  JsonTable table;
+  size_t path = 0;                             // columns
+  std::optional<size_t> label = std::nullopt;  // a cell may be empty: no class
+  std::optional<size_t> split = std::nullopt;
+
+  /// "FILE line 3".
+  std::string place_of(int64_t line) const;
+};
+
+/// A list's text, without UTF-8's mark. kUnsupported for UTF-16 and for zero bytes.
+Result<std::string> read_list_text(const std::string& path);
+
+/// The column that is called as labels are: label, class, category, ...
+std::optional<size_t> find_label_column(const std::vector<std::string>& names);
+
 class ManifestSource final : public Source {
  public:
   ManifestSource(std::string list, std::string root, const SourceOptions& options)
       : list_(std::move(list)), root_(std::move(root)), options_(options) {}
+  /// `list` is what messages call all of it.
+  ManifestSource(std::string list, std::string root, const SourceOptions& options, ReadList read)
+      : list_(std::move(list)), root_(std::move(root)), options_(options), read_(std::move(read)) {}
 
   Result<SourceListing> list() override;
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override;
@@ -49,18 +75,22 @@ class ManifestSource final : public Source {
   std::string full(const std::string& path) const {
     return path.starts_with('/') ? path : root_ + "/" + path;
   }
+  /// "LIST line 3".
+  std::string place_of(int64_t line) const;
   Status wrong(int64_t line, std::string_view what) const;
 
   // The file: manifest.cpp.
-  Result<std::string> read_text() const;
   Status read_lines(std::string_view text, SourceListing& listing);
   Status read_json(std::string_view text, SourceListing& listing);
+  Status take_read(SourceListing& listing);
 
   // The first line: manifest_columns.cpp.
   static bool names_paths(const std::vector<std::string>& cells);
   /// Finds the columns by it. Answers whether it names them, else it is a picture's.
   Result<bool> read_head(const std::vector<std::string>& cells, int64_t line, SourceListing& listing);
   Status find_label(const std::vector<std::string>& cells, int64_t line);
+  /// The fields of all columns that aren't path, label or split.
+  Status add_extras(const std::vector<std::string>& cells, SourceListing& listing);
   /// Of the column in cell `i`, of that name.
   void add_extra(size_t i, const std::string& name, SourceListing& listing);
   Status check_typed_columns() const;
@@ -87,6 +117,7 @@ class ManifestSource final : public Source {
   std::string list_;
   std::string root_;
   SourceOptions options_;
+  std::optional<ReadList> read_;
   std::vector<TypedColumn> typed_;
   Columns columns_;
   std::vector<std::string> class_of_entry_;

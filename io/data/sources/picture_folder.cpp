@@ -26,6 +26,23 @@ Status loop_at(const std::string& path, const std::string& back_to) {
                  back_to.empty() ? "" : concat(" leads back to ", printable(back_to)), "; remove the link")};
 }
 
+/// What is wrong with a link that stat() answered `error` for; "" for what says nothing of the link: a failing disk, say.
+std::string problem_of_link(const std::string& path, int error) {
+  std::error_code ignored;
+  const std::string target = printable(std::filesystem::read_symlink(path, ignored).string());
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return concat("is a link to ", target, ", which isn't there");
+    case ELOOP:
+      return concat("is a link to ", target, ", which leads back to itself");
+    case EACCES:
+      return concat("is a link to ", target, ", which can't be looked at: no permission");
+    default:
+      return {};
+  }
+}
+
 }  // namespace
 
 bool is_system_folder(const std::string& name) {
@@ -39,6 +56,23 @@ PictureFolder::PictureFolder(std::string root) : root_(std::move(root)) {
   while (root_.size() > 1 && root_.back() == '/') root_.pop_back();
 }
 
+Status PictureFolder::take_unseen(const std::string& path, const std::string& name, int error, Names& names) {
+  struct stat own {};
+  const bool is_there = ::lstat(full(path).c_str(), &own) == 0;
+  if (!is_there && error == ENOENT) return {};  // it was removed since the folder was read
+  std::string problem = is_there && S_ISLNK(own.st_mode) ? problem_of_link(full(path), error) : "";
+  if (!problem.empty() && has_image_name(name)) {
+    names.pictures.push_back({path, {}, {}, std::move(problem)});
+  } else if (error == ELOOP) {
+    return loop_at(full(path), "");
+  } else if (!problem.empty() && error != EACCES) {
+    dead_links_.push_back(path);
+  } else {
+    return status_from_errno("files", concat("cannot look at ", full(path)), error);
+  }
+  return {};
+}
+
 Status PictureFolder::look_at(const std::string& relative, const std::string& name, Names& names) {
   if (name[0] == '.') {
     ++left_aside_["hidden"];
@@ -46,16 +80,7 @@ Status PictureFolder::look_at(const std::string& relative, const std::string& na
   }
   const std::string path = joined(relative, name);
   struct stat stat {};
-  if (::stat(full(path).c_str(), &stat) != 0) {
-    const int error = errno;
-    if (error == ELOOP) return loop_at(full(path), "");
-    if (error == ENOENT && ::lstat(full(path).c_str(), &stat) == 0) {
-      ++left_aside_["link to nothing"];
-    } else if (error != ENOENT) {  // else it was removed since the folder was read
-      return status_from_errno("files", concat("cannot look at ", full(path)), error);
-    }
-    return {};
-  }
+  if (::stat(full(path).c_str(), &stat) != 0) return take_unseen(path, name, errno, names);
   if (S_ISDIR(stat.st_mode)) {
     if (is_system_folder(name)) {
       ++left_aside_[name];
@@ -64,6 +89,8 @@ Status PictureFolder::look_at(const std::string& relative, const std::string& na
     }
   } else if (!S_ISREG(stat.st_mode)) {
     ++left_aside_["pipe, socket or device"];
+  } else if (std::find(noted_names_.begin(), noted_names_.end(), name) != noted_names_.end()) {
+    noted_.push_back(path);
   } else if (!has_image_name(name)) {
     const std::string ending = std::filesystem::path(name).extension().string();
     ++left_aside_[ending.empty() ? "no ending" : ending];
@@ -133,6 +160,12 @@ std::string kinds_text(const std::map<std::string, int64_t>& counts) {
 
 std::string PictureFolder::left_aside() const {
   return kinds_text(left_aside_);
+}
+
+std::string PictureFolder::dead_links() const {
+  std::vector<std::string> sorted = dead_links_;  // a folder's names come in any order
+  std::sort(sorted.begin(), sorted.end());
+  return sorted.empty() ? std::string() : quoted_names(sorted);
 }
 
 }  // namespace dlpipe::data

@@ -1,7 +1,8 @@
 // Which files of a folder are pictures: the one selection of `ingest` and `predict`. A picture is a regular file with
-// a picture's ending (links are followed); its bytes decide later what it is. Left aside and counted: hidden names,
-// folders that systems make (__MACOSX, @eaDir, ...), other files, pipes and devices, links to nothing. A loop of
-// links is an error.
+// a picture's ending (links are followed); its bytes decide later what it is. A link with such an ending that leads to
+// nothing is a picture that can't be read. Left aside and counted: hidden names, folders that systems make (__MACOSX,
+// @eaDir, ...), other files, pipes and devices; left aside and named: other links to nothing. A loop of folders, and a
+// folder that can't be listed, is an error.
 //
 // A PictureFolder belongs to one thread. It looks at names and at stat; it opens no file.
 #pragma once
@@ -25,12 +26,18 @@ std::string kinds_text(const std::map<std::string, int64_t>& kinds);
 struct FoundPicture {
   std::string path;  // below the root; bytes as the file system has them
   FileStamp stamp;
-  FileId id;
+  FileId id;                 // of one with a problem nobody's
+  std::string problem = {};  // not empty: why it can't be read, known already
 };
 
 class PictureFolder {
  public:
   explicit PictureFolder(std::string root);
+
+  /// Files of this name aren't left aside, but found by noted().
+  void note(std::string name) { noted_names_.push_back(std::move(name)); }
+  /// The paths of those so far, below the root.
+  const std::vector<std::string>& noted() const { return noted_; }
 
   struct Names {
     std::vector<std::string> folders;  // sorted by bytes, as are the pictures
@@ -43,6 +50,8 @@ class PictureFolder {
   Status walk(const std::string& relative, const std::function<void(FoundPicture)>& found);
   /// "2 x hidden, 1 x .txt": what was left aside so far, the most frequent first; "" if nothing was.
   std::string left_aside() const;
+  /// "'cat', 'a/notes'": links to nothing that aren't called as pictures; "" if there are none.
+  std::string dead_links() const;
   const std::string& root() const { return root_; }
 
  private:
@@ -50,6 +59,8 @@ class PictureFolder {
     FileId id;
     std::string path;
   };
+  /// What stat() said of `path` was `error`.
+  Status take_unseen(const std::string& path, const std::string& name, int error, Names& names);
   Status look_at(const std::string& relative, const std::string& name, Names& names);
   Status enter(const std::string& path, const FileId& id);
 
@@ -60,6 +71,9 @@ class PictureFolder {
   std::string root_;
   std::vector<OpenFolder> open_;  // from the root to the folder being read: a link back to one is a loop
   std::map<std::string, int64_t> left_aside_;  // ending or kind -> how many
+  std::vector<std::string> dead_links_;
+  std::vector<std::string> noted_names_;
+  std::vector<std::string> noted_;
 };
 
 }  // namespace dlpipe::data

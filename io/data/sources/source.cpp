@@ -60,7 +60,11 @@ Result<const SourceRecord*> find_source(const SourceOptions& options) {
   if (error && error != std::errc::no_such_file_or_directory)
     return status_from_errno("ingest", concat("cannot look at ", options.path), error.value());
   if (!std::filesystem::exists(status) && options.path != "-" && options.address.empty())
-    return Status(ErrorCode::kNotFound, concat("[ingest] no file or folder ", printable(options.path)));
+    return Status(ErrorCode::kNotFound,
+                  is_dead_link(options.path)
+                      ? concat("[ingest] ", printable(options.path),
+                               " is a link to nothing; bring back what it led to, or remove it")
+                      : concat("[ingest] no file or folder ", printable(options.path)));
   const SourceRecord* best = nullptr;
   int surest = 0;
   for (const SourceRecord* record : sources.records()) {

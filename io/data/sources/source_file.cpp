@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <string_view>
 
 #include "dlpipe/base/printable.h"
@@ -77,6 +78,11 @@ Result<Referred> referred(std::string_view reference) {
 std::string lasting_reference(const std::string& reference) {
   Referred found;
   return parse_reference(reference, &found) ? concat(found.stamp.size_bytes, " ", found.path) : reference;
+}
+
+bool is_dead_link(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_symlink(path, ignored) && !std::filesystem::exists(path, ignored);
 }
 
 std::string lower_text(std::string_view text) {

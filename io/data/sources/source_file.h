@@ -44,6 +44,8 @@ struct Referred {
 Result<Referred> referred(std::string_view reference);
 /// The same without the time, which a copy of the file may have its own of; other texts as they are.
 std::string lasting_reference(const std::string& reference);
+/// Whether `path` is a link that leads to nothing: what it should have led to is missing, and is not nothing.
+bool is_dead_link(const std::string& path);
 /// ASCII letters in lower case.
 std::string lower_text(std::string_view text);
 /// The letters behind the last dot of a name, in lower case: "jpg".

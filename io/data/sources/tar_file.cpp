@@ -106,6 +106,8 @@ class Indexer {
                             " bytes; download or make it again");
     return false;
   }
+  /// A link whose target's bytes aren't known here.
+  void leave_link(const std::string& name, std::string_view kind);
   void leave(std::string_view kind) { ++index_.left_aside[std::string(kind)]; }
 
   ArchiveBytes::Scan& scan_;
@@ -149,10 +151,17 @@ void Indexer::add_file(std::string name, uint64_t data, uint64_t size) {
   index_.members[it->second] = {std::move(name), data, size};
 }
 
+void Indexer::leave_link(const std::string& name, std::string_view kind) {
+  if (!has_image_name(name)) return leave(kind);
+  add_file(name, 0, 0);
+  index_.members[place_of_.at(name)].is_link = true;
+}
+
 void Indexer::add_link(const std::string& name, const std::string& target) {
   const auto it = place_of_.find(plain(target));
-  if (it == place_of_.end()) return leave("link to nothing in the archive");
+  if (it == place_of_.end()) return leave_link(name, "link to nothing in the archive");
   const TarMember other = index_.members[it->second];
+  if (other.is_link) return leave_link(name, "link to a link in the archive");
   add_file(name, other.begin, other.size_bytes);
 }
 
@@ -226,7 +235,7 @@ Result<bool> Indexer::add(const Header& header, char type, uint64_t data, uint64
   } else if (type == '1') {
     add_link(name, extended.link ? *extended.link : std::string(text_at(header, 157, 100)));
   } else if (type == '2') {
-    leave("symbolic link");
+    leave_link(name, "symbolic link");
   } else {
     leave("device, pipe or unknown kind");
   }

@@ -16,13 +16,14 @@ struct TarMember {
   std::string name;  // without ./ and / before it, never with '..' in it
   uint64_t begin = 0;
   uint64_t size_bytes = 0;
+  bool is_link = false;  // a picture's name alone: its bytes are elsewhere, and nowhere in the archive
 };
 
 struct TarIndex {
-  std::vector<TarMember> members;  // regular files, as they follow each other; of files of one name the last
+  std::vector<TarMember>
+      members;  // files and links called as pictures, as they follow each other; of files of one name the last
   std::vector<std::string> folders;
-  std::map<std::string, int64_t>
-      left_aside;  // kind -> how many: links to nothing, devices, hidden names, ...
+  std::map<std::string, int64_t> left_aside;  // kind -> how many: other links, devices, hidden names, ...
   /// Not empty: the archive is damaged or cut short here, and what stood behind is lost. A whole sentence.
   std::string problem;
   int64_t replaced = 0;           // members that a later one of the same name replaces

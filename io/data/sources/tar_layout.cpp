@@ -63,6 +63,7 @@ std::vector<TopFolder> top_folders(const TarIndex& index, std::string_view root)
       found[std::string(top)].first.insert(std::string(rest));
   }
   std::vector<TopFolder> tops;
+  tops.reserve(found.size());
   for (auto& [name, inside] : found)
     tops.push_back({name, {inside.first.begin(), inside.first.end()}, inside.second});
   return tops;
@@ -76,6 +77,11 @@ SourceEntry entry_of(const TarMember& member, const ArchiveBytes& archive) {
   entry.size_bytes = member.size_bytes;
   entry.modified_ns = archive.modified_ns();
   entry.place = member.begin;
+  if (member.is_link)
+    entry.problem =
+        "is a link in the archive, which holds no bytes of it; tar -h and --hard-dereference store the "
+        "pictures "
+        "themselves";
   return entry;
 }
 

@@ -178,6 +178,11 @@ Status YoloSource::add_picture(std::string path) {
   AnnotatedPicture picture;
   picture.path = std::move(path);
   picture.part = folders_.size() - 1;
+  if (is_dead_link(labels)) {
+    picture.problem = concat("its labels, ", printable(labels), ", are a link to nothing");
+    found_.push_back(std::move(picture));
+    return {};
+  }
   if (std::error_code ignored; !fs::exists(labels, ignored)) {
     ++without_labels_;
     found_.push_back(std::move(picture));

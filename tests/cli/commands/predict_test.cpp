@@ -167,16 +167,18 @@ TEST(Predict, TakesThePicturesThatIngestTakes) {
   std::filesystem::create_symlink("gone.jpg", dir / "src/a/dead.jpg");
   ASSERT_EQ(mkfifo((dir / "src/b/pipe.jpg").c_str(), 0600), 0);
   const Outcome predicted = run_dlpipe({"predict", "--ckpt", trained_run().run, dir / "src", "--json"});
-  ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+  EXPECT_EQ(predicted.exit_code, 1) << "a link to nothing is a picture that can't be used";
   std::vector<std::string> names;
   for (const Json& line : json_lines(predicted.out))
-    names.push_back(line["path"].as_string().substr((dir / "src/").size()));
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"a/1.jpe", "a/2.JFIF", "a/deep/3.png", "b/5.jpg", "linked/4.jpeg"}));
+    names.push_back(line["path"].as_string().substr((dir / "src/").size()) +
+                    (line["error"].is_null() ? "" : " unusable"));
+  EXPECT_EQ(names, (std::vector<std::string>{"a/1.jpe", "a/2.JFIF", "a/dead.jpg unusable", "a/deep/3.png",
+                                             "b/5.jpg", "linked/4.jpeg"}));
   EXPECT_NE(predicted.err.find("1 x .txt"), std::string::npos) << predicted.err;
   const Outcome made = run_dlpipe({"ingest", dir / "src", dir / "data"});
   ASSERT_EQ(made.exit_code, 0) << made.err;
   EXPECT_NE(made.out.find(" 5 "), std::string::npos) << made.out;
+  EXPECT_NE(made.err.find("a/dead.jpg: is a link to gone.jpg"), std::string::npos) << made.err;
 }
 
 TEST(Predict, StandardInputHoldsPathsOrOnePicture) {

@@ -48,5 +48,29 @@ TEST(Annotated, AnnotationsOfAPictureOfAnotherSizeAreNotStored) {
   EXPECT_EQ(report.skipped[0].reason, "its annotations are of a picture of 80x40, the file is one of 40x20");
 }
 
+TEST(Annotated, MetadataOfHuggingFaceBringBoxesIntoEachSplit) {
+  TempDir dir;
+  for (const char* file : {"train/1.jpg", "train/2.jpg", "validation/1.jpg"})
+    write_text(dir / ("src/" + std::string(file)), jpeg_text(1, 40, 20));
+  write_text(dir / "src/train/metadata.jsonl",
+             R"({"file_name": "1.jpg", "objects": {"bbox": [[4, 6, 8, 10]], "categories": ["cat"]}})"
+             "\n"
+             R"({"file_name": "2.jpg", "objects": {"bbox": [[4, 6, 8, 10]], "categories": ["cat", "dog"]}})"
+             "\n");
+  write_text(dir / "src/validation/metadata.jsonl",
+             R"({"file_name": "1.jpg", "objects": {"bbox": [[0, 0, 40, 20]], "categories": ["dog"]}})"
+             "\n");
+  const IngestReport report = value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
+  ASSERT_EQ(report.skipped.size(), 1u);
+  EXPECT_EQ(report.skipped[0].path, "train/2.jpg");
+  expect_part(report.skipped[0].reason, "has 2 rows for 1 boxes");
+  const auto train = value_or_throw(data::Dataset::open(dir / "dst", "train"));
+  EXPECT_EQ(floats_of(*train, 0, "objects.bbox"), (std::vector<float>{4, 6, 12, 16}));
+  const auto val = value_or_throw(data::Dataset::open(dir / "dst", "val"));
+  EXPECT_EQ(floats_of(*val, 0, "objects.bbox"), (std::vector<float>{0, 0, 40, 20}));
+  EXPECT_EQ(std::vector<std::string>(val->classes().begin(), val->classes().end()),
+            (std::vector<std::string>{"cat", "dog"}));
+}
+
 }  // namespace
 }  // namespace dlpipe::ingest

@@ -84,6 +84,26 @@ TEST_P(DamagedPictures, AreListedExactly) {
     EXPECT_EQ(pixels_of(sample.image), pixels_of(files.at(sample.path))) << sample.path;
 }
 
+TEST(DeadLinks, AreSkippedAndNamedOrStopAsFilesThatCannotBeReadDo) {
+  TempDir dir;
+  for (int i = 0; i < 4; ++i)
+    write_text(dir / ("src/c" + std::to_string(i % 2) + "/" + std::to_string(i) + ".jpg"),
+               jpeg_text(static_cast<uint64_t>(i), 16, 16));
+  std::filesystem::create_symlink("gone.jpg", dir / "src/c1/9.jpg");
+  for (const Store store : {Store::kAuto, Store::kLink}) {
+    IngestOptions options = options_for(dir / "src", dir / ("dst" + std::to_string(store == Store::kLink)));
+    options.store = store;
+    const IngestReport report = value_or_throw(ingest(options));
+    ASSERT_EQ(report.skipped.size(), 1u);
+    EXPECT_EQ(report.skipped[0].path, "c1/9.jpg");
+    expect_part(report.skipped[0].reason, "is a link to gone.jpg, which isn't there");
+    EXPECT_EQ(report.splits[0].samples, 4);
+  }
+  IngestOptions options = options_for(dir / "src", dir / "stopped");
+  options.on_error = OnError::kStop;
+  expect_part(ingest(options).status().message(), "c1/9.jpg: is a link to gone.jpg, which isn't there");
+}
+
 INSTANTIATE_TEST_SUITE_P(Layouts, DamagedPictures,
                          testing::Values(JpegLayout::kAuto, JpegLayout::kStandard, JpegLayout::kRestart,
                                          JpegLayout::kCoefficients));

@@ -198,6 +198,27 @@ TEST(IngestFailure, UnreadableFilesAreSkippedAndUnreadableFoldersStop) {
   expect_error(status, ErrorCode::kPermission, "c1: Permission denied; check the owner and mode");
 }
 
+TEST(IngestFailure, ALinkToWhatMayNotBeLookedAtIsSkipped) {
+  TempDir dir;
+  write_pictures(dir / "src", 8, 2, 20);
+  write_text(dir / "away/1.jpg", jpeg_text(1, 8, 8));
+  std::filesystem::create_symlink("../../away/1.jpg", dir / "src/c0/link.jpg");
+  for (const char* open : {"", "/src", "/src/c0", "/src/c1"}) chmod((dir.path() + open).c_str(), 0777);
+  chmod((dir / "away").c_str(), 0);
+  const Status status = in_child([&] {
+    if (!become_nobody()) return Status(static_cast<ErrorCode>(kCannot), "x");
+    umask(0);
+    const auto report = ingest(options_for(dir / "src", dir / "dst"));
+    if (!report.ok()) return report.status();
+    return Status(ErrorCode::kInternal, report->skipped.at(0).path + " " + report->skipped.at(0).reason);
+  });
+  chmod((dir / "away").c_str(), 0755);
+  EXPECT_NE(status.message().find("c0/link.jpg is a link to ../../away/1.jpg, which can't be looked at: no "
+                                  "permission"),
+            std::string::npos)
+      << status.message();
+}
+
 TEST(IngestFailure, ADestinationThatMayNotBeWrittenIsNamed) {
   TempDir dir;
   write_pictures(dir / "src", 8, 2, 20);

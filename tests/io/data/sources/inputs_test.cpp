@@ -75,6 +75,19 @@ TEST(Inputs, AFolderOfArchivesIsTheArchivesAndOneWithBothIsRefused) {
   EXPECT_NE(message({dir / "p"}).find("1 pictures"), std::string::npos);
 }
 
+TEST(Inputs, AnArchiveOfAFolderThatIsALinkToNothingIsNoFewerArchive) {
+  TempDir dir;
+  write_text(dir / "s/a.tar", tar_file("cat/1.jpg", "x") + tar_file("dog/1.jpg", "x") + tar_end());
+  std::filesystem::create_symlink("gone.tar", dir / "s/b.tar");
+  const SourceInputs inputs = value_or_throw(expand({dir / "s"}));
+  ASSERT_EQ(inputs.inputs.size(), 2u);
+  EXPECT_EQ(inputs.inputs[1].path, dir / "s/b.tar");
+  const std::vector<std::string> given = {dir / "s"};
+  EXPECT_NE(open_sources(given, "", {}).status().message().find("s/b.tar is a link to nothing"),
+            std::string::npos)
+      << open_sources(given, "", {}).status().message();
+}
+
 TEST(Inputs, SplitsComeFromFoldersOrNamesOfArchives) {
   TempDir dir;
   write_text(dir / "f/train/0.tar", tar_end());

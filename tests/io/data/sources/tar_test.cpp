@@ -192,7 +192,7 @@ TEST(TarSource, LongNamesOfEveryKindAreWhole) {
 TEST(TarSource, LinksDevicesAndLaterVersionsAreAsTarTakesThem) {
   TempDir dir;
   write_text(dir / "a.tar", tar_file("cat/1.jpg", "old") + tar_header("dog/1.jpg", 0, '1', "cat/1.jpg") +
-                                tar_header("dog/2.jpg", 0, '2', "../cat/1.jpg") +
+                                tar_header("dog/link", 0, '2', "../cat/1.jpg") +
                                 tar_header("dog/3.jpg", 0, '3') + tar_header("../dog/4.jpg", 0) +
                                 tar_file("cat/1.jpg", "new") + tar_end() + tar_file("cat/9.jpg", "appended") +
                                 tar_end());
@@ -203,6 +203,26 @@ TEST(TarSource, LinksDevicesAndLaterVersionsAreAsTarTakesThem) {
   for (const char* part : {"1 x symbolic link", "1 x device", "1 x name that leads out", "stand in it twice",
                            "behind the archive's end mark"})
     EXPECT_NE(warnings.find(part), std::string::npos) << part << " in " << warnings;
+}
+
+TEST(TarSource, APictureThatIsALinkWithoutBytesInTheArchiveIsAnEntryThatCannotBeRead) {
+  TempDir dir;
+  write_text(dir / "a.tar", tar_file("cat/1.jpg", "a") + tar_file("dog/1.jpg", "b") +
+                                tar_header("dog/2.jpg", 0, '2', "../cat/1.jpg") +
+                                tar_header("dog/3.jpg", 0, '1', "dog/none.jpg") + tar_end());
+  const SourceListing listing = value_or_throw(list(dir, dir / "a.tar"));
+  std::map<std::string, std::string> problems;
+  for (const SourceEntry& entry : listing.entries)
+    if (!entry.problem.empty()) problems[entry.path] = entry.problem;
+  EXPECT_EQ(problems,
+            (std::map<std::string, std::string>{
+                {"dog/2.jpg",
+                 "is a link in the archive, which holds no bytes of it; tar -h and --hard-dereference "
+                 "store the pictures themselves"},
+                {"dog/3.jpg",
+                 "is a link in the archive, which holds no bytes of it; tar -h and --hard-dereference "
+                 "store the pictures themselves"}}));
+  EXPECT_EQ(listing.entries.size(), 4u);
 }
 
 TEST(TarSource, PackedArchivesAndShardsInSeveralFilesAreOneSource) {

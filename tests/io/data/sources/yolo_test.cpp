@@ -54,6 +54,16 @@ TEST_F(YoloSource, BoxesAreSharesOfTheirPicture) {
   EXPECT_EQ(value_or_throw(source_->read(first)).size(), 1u);
 }
 
+TEST_F(YoloSource, LabelsThatAreALinkToNothingAreNotNoLabels) {
+  std::filesystem::create_symlink("gone.txt", dir / "labels/train/2.txt");
+  const SourceListing listing = value_or_throw(with_config("train: images/train\nnames: [a, b]\n"));
+  ASSERT_EQ(listing.entries.size(), 2u);
+  EXPECT_EQ(listing.entries[0].problem, "");
+  EXPECT_EQ(listing.entries[1].problem,
+            "its labels, " + dir.path() + "/labels/train/2.txt, are a link to nothing");
+  EXPECT_EQ(warnings_of(listing).find("have no label file"), std::string::npos) << warnings_of(listing);
+}
+
 TEST_F(YoloSource, PathsOfOtherMachinesAndLists) {
   EXPECT_EQ(
       value_or_throw(with_config("train: ../images/train\nval: ../images/val\nnc: 2\nnames: ['a', 'b']\n"))

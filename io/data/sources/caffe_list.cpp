@@ -1,0 +1,271 @@
+// A list of pictures as Caffe has it (train.txt and val.txt of ImageNet): PATH LABEL on every line, with blanks, a tab or a
+// comma between. The label is behind the last of them, so a path may hold blanks. Paths are below --images, or below the
+// folder of the list, or one beside it that holds the pictures. The lines are read as a manifest's (manifest_source.h).
+#include "dlpipe/io/data/sources/caffe_list.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <set>
+
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/manifest_source.h"
+#include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/data/sources/split_layout.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kBetween = " \t,";
+constexpr std::string_view kIfText = "; if it is a text, change its ending to .text";
+constexpr size_t kLooked = 32;  // lines that decide what a file is
+
+std::string_view without_end(std::string_view text) {
+  const size_t last = text.find_last_not_of(kBetween);
+  return last == std::string_view::npos ? std::string_view() : text.substr(0, last + 1);
+}
+
+struct PictureLine {
+  std::string path;
+  std::vector<std::string> numbers;  // whole ones, as they stand there
+  bool has_other = false;            // something else stands behind the path
+};
+
+/// Nothing where the line doesn't begin with a picture's path.
+std::optional<PictureLine> parse(std::string_view line) {
+  PictureLine parsed;
+  std::string_view rest = trim(line);
+  while (!has_image_name(std::string(rest))) {
+    const size_t before = rest.find_last_of(kBetween);
+    int64_t number = 0;
+    if (before == std::string_view::npos || !parse_int(rest.substr(before + 1), &number)) break;
+    parsed.numbers.insert(parsed.numbers.begin(), std::string(rest.substr(before + 1)));
+    rest = without_end(rest.substr(0, before));
+  }
+  if (has_image_name(std::string(rest))) {
+    parsed.path = rest;
+    return parsed;
+  }
+  rest = trim(line);
+  for (size_t end = rest.find_first_of(kBetween); end != std::string_view::npos;
+       end = rest.find_first_of(kBetween, end + 1)) {
+    if (!has_image_name(std::string(rest.substr(0, end)))) continue;
+    return PictureLine{std::string(rest.substr(0, end)), {}, true};
+  }
+  return std::nullopt;
+}
+
+/// Where a list's pictures are.
+struct Root {
+  std::string folder;
+  bool drops_slash = false;  // paths begin with a slash, but at this folder
+};
+
+/// The folder below which most of the first pictures are: --images, or what people have beside the list.
+std::optional<Root> find_root(const std::string& list, const std::string& images,
+                              const std::vector<std::string>& paths) {
+  const fs::path beside = fs::path(list).parent_path().empty() ? "." : fs::path(list).parent_path();
+  const std::string stem = fs::path(list).stem().string();
+  std::vector<fs::path> folders;
+  for (const fs::path& root :
+       images.empty() ? std::vector<fs::path>{beside, beside / ".."} : std::vector<fs::path>{images})
+    for (const char* below : {"", "images"})
+      for (const std::string& name : {std::string(), stem, split_in_words(stem)})
+        folders.push_back(root / below / name);
+  size_t most = 0;
+  std::optional<Root> best;
+  for (const fs::path& folder : folders) {
+    for (const bool drops_slash : {false, true}) {
+      size_t found = 0;
+      for (size_t i = 0; i < std::min(kLooked, paths.size()); ++i) {
+        const std::string& path = paths[i];
+        const size_t begin = drops_slash ? std::min(path.find_first_not_of('/'), path.size()) : 0;
+        std::error_code ignored;
+        found += fs::is_regular_file(folder / path.substr(begin), ignored) ? 1 : 0;
+      }
+      if (found <= most) continue;
+      most = found;
+      best = Root{folder.lexically_normal().string(), drops_slash};
+    }
+  }
+  if (best && best->folder.size() > 1 && best->folder.ends_with('/')) best->folder.pop_back();
+  return best;
+}
+
+/// The first lines with something in them; what the last one lacks where it is cut isn't known.
+std::vector<std::string> first_lines(const std::string& path) {
+  constexpr size_t kMostBytes = 1 << 16;
+  std::string text(kMostBytes, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  const auto count = static_cast<size_t>(file.gcount());
+  text.resize(count < kMostBytes ? count : text.rfind('\n') + 1);
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
+  std::vector<std::string> lines;
+  for (std::string& line : split(text, '\n')) {
+    if (!trim(line).empty()) lines.push_back(std::move(line));
+    if (lines.size() == kLooked) break;
+  }
+  return lines;
+}
+
+class CaffeListSource final : public Source {
+ public:
+  explicit CaffeListSource(SourceOptions options) : options_(std::move(options)) {}
+
+  Result<SourceListing> list() override;
+  Result<std::vector<std::byte>> read(const SourceEntry& entry) const override { return rows_->read(entry); }
+  Result<Link> where(const SourceEntry& entry) const override { return rows_->where(entry); }
+
+ private:
+  struct Lines {
+    std::vector<PictureLine> pictures;
+    std::vector<int64_t> numbers;  // of the lines
+    size_t least = 0;              // labels on a line
+    size_t most = 0;
+  };
+  Result<Lines> read_lines(std::string_view text) const;
+  Result<Root> root_of(const Lines& lines) const;
+  Status refuse_kind() const;
+
+  SourceOptions options_;
+  std::unique_ptr<ManifestSource> rows_;
+};
+
+Status CaffeListSource::refuse_kind() const {
+  const PictureListKind kind = kind_of_picture_list(options_.path, options_.images);
+  const std::vector<std::string> lines = first_lines(options_.path);
+  const std::string shown = lines.empty() ? std::string() : concat(" (", in_quotes(trim(lines.front())), ")");
+  if (kind == PictureListKind::kPlain)
+    return misuse(
+        "ingest", printable(options_.path), " looks like a list of pictures without labels", shown,
+        "; write each one's class behind it, as PATH 17, or ingest the folder that holds one folder per "
+        "class",
+        kIfText);
+  if (kind == PictureListKind::kOther)
+    return misuse(
+        "ingest", printable(options_.path), " looks like a list of pictures", shown,
+        ", but not with a whole number behind each; with PATH,LABEL on every line: dlpipe ingest FOLDER "
+        "DST --manifest ",
+        printable(options_.path), kIfText);
+  return {};
+}
+
+Result<CaffeListSource::Lines> CaffeListSource::read_lines(std::string_view text) const {
+  Lines lines;
+  int64_t number = 0;
+  for (const std::string& line : split(text, '\n')) {
+    ++number;
+    if (trim(line).empty()) continue;
+    std::optional<PictureLine> parsed = parse(line);
+    if (!parsed || parsed->numbers.empty())
+      return Status(ErrorCode::kCorrupt,
+                    concat("[ingest] ", printable(options_.path), " line ", number,
+                           ": no whole number behind a picture's path; write PATH LABEL on every line"));
+    const size_t count = parsed->numbers.size();
+    lines.least = lines.pictures.empty() ? count : std::min(lines.least, count);
+    lines.most = std::max(lines.most, count);
+    lines.pictures.push_back(std::move(*parsed));
+    lines.numbers.push_back(number);
+  }
+  return lines;
+}
+
+Result<Root> CaffeListSource::root_of(const Lines& lines) const {
+  std::vector<std::string> paths;
+  for (size_t i = 0; i < std::min(kLooked, lines.pictures.size()); ++i)
+    paths.push_back(lines.pictures[i].path);
+  if (std::optional<Root> root = find_root(options_.path, options_.images, paths)) return *root;
+  return Status(ErrorCode::kNotFound,
+                concat("[ingest] ", printable(options_.path), " looks like a list of pictures with labels (",
+                       in_quotes(trim(first_lines(options_.path).front())),
+                       "), but neither this picture nor the next ones are in ",
+                       options_.images.empty() ? "its folder or those beside it" : printable(options_.images),
+                       "; name the folder of its pictures with --images", kIfText));
+}
+
+Result<SourceListing> CaffeListSource::list() {
+  DLPIPE_RETURN_IF_ERROR(refuse_kind());
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_list_text(options_.path));
+  DLPIPE_ASSIGN_OR_RETURN(const Lines lines, read_lines(text));
+  DLPIPE_ASSIGN_OR_RETURN(const Root root, root_of(lines));
+  const bool has_class = lines.most == 1;
+  const bool as_many = lines.least == lines.most;
+  const std::string field = as_many ? "target" : "labels";
+  ReadList read;
+  read.files = {{options_.path}};
+  read.table.columns = {"path", has_class ? "label" : field};
+  if (has_class) read.label = 1;
+  for (size_t i = 0; i < lines.pictures.size(); ++i) {
+    const std::string& given = lines.pictures[i].path;
+    const size_t begin = root.drops_slash ? std::min(given.find_first_not_of('/'), given.size()) : 0;
+    std::string labels;
+    for (const std::string& label : lines.pictures[i].numbers)
+      labels += concat(labels.empty() ? "" : "|", label);
+    read.table.rows.push_back(
+        {lines.numbers[i], {fs::path(given.substr(begin)).lexically_normal().string(), std::move(labels)}});
+  }
+  SourceOptions options = options_;
+  if (!has_class) options.fields = {field + (as_many ? ":numbers" : ":labels")};
+  rows_ = std::make_unique<ManifestSource>(options_.path, root.folder, options, std::move(read));
+  DLPIPE_ASSIGN_OR_RETURN(SourceListing listing, rows_->list());
+  const std::string labels = has_class ? std::string("each with its label")
+                             : as_many ? concat("with ", lines.most, " numbers each, in the field 'target'")
+                                       : std::string("with several labels each, in the field 'labels'");
+  listing.warnings.insert(
+      listing.warnings.begin(),
+      concat("[ingest] ", printable(options_.path), " is read as a list of ",
+             human_count(lines.pictures.size()), " pictures, ", labels, ", below ", printable(root.folder)));
+  return listing;
+}
+
+int recognizes_caffe_list(const SourceOptions& options) {
+  if (!options.manifest.empty() || !options.address.empty()) return 0;
+  return kind_of_picture_list(options.path, options.images) != PictureListKind::kNone ? 3 : 0;
+}
+
+}  // namespace
+
+PictureListKind kind_of_picture_list(const std::string& path, const std::string& images) {
+  constexpr std::array<std::string_view, 3> kEndings = {"txt", "lst", "list"};
+  std::error_code ignored;
+  if (std::find(kEndings.begin(), kEndings.end(), lower_ending(path)) == kEndings.end() ||
+      !fs::is_regular_file(path, ignored))
+    return PictureListKind::kNone;
+  const std::vector<std::string> lines = first_lines(path);
+  std::vector<std::string> paths;
+  bool any_labelled = false;
+  bool any_other = false;
+  for (const std::string& line : lines) {
+    const std::optional<PictureLine> parsed = parse(line);
+    if (!parsed) return PictureListKind::kNone;
+    any_labelled = any_labelled || !parsed->numbers.empty();
+    any_other = any_other || parsed->has_other;
+    paths.push_back(parsed->path);
+  }
+  // What stands behind a name may be a sentence, and a single line chance.
+  const bool is_sure = lines.size() > 1 && !any_other;
+  if (lines.empty() || (!is_sure && !find_root(path, images, paths))) return PictureListKind::kNone;
+  if (any_other) return PictureListKind::kOther;
+  return any_labelled ? PictureListKind::kLabelled : PictureListKind::kPlain;
+}
+
+Result<std::unique_ptr<Source>> open_caffe_list(const SourceOptions& options) {
+  return std::unique_ptr<Source>(std::make_unique<CaffeListSource>(options));
+}
+
+extern const SourceRecord caffe_list_source;
+const SourceRecord caffe_list_source = {"caffe_list",
+                                        "a .txt (.lst, .list) with a picture's path and a whole number on "
+                                        "every line, as Caffe's train.txt, with --images "
+                                        "FOLDER or the pictures beside it",
+                                        recognizes_caffe_list, open_caffe_list, "--images"};
+
+}  // namespace dlpipe::data

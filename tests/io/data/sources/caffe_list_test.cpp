@@ -1,0 +1,145 @@
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "dlpipe/io/data/sources/inputs.h"
+#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/io/data/sources/typed_columns.h"
+#include "tests/io/data/sources/annotated_values.h"
+#include "tests/io/data/temp_dir.h"
+
+namespace dlpipe::data {
+namespace {
+
+class CaffeListSource : public testing::Test {
+ protected:
+  CaffeListSource() {
+    for (const char* file : {"a/1.JPEG", "a/with blanks 3.jpg", "b/2.png", "top.jpg"})
+      write_text(dir / file, "x");
+  }
+  Result<SourceListing> list(const std::string& text, SourceOptions options = {}) {
+    if (options.path.empty()) options.path = dir / "train.txt";
+    write_text(dir / "train.txt", text);
+    auto source = open_source(options);
+    if (!source.ok()) return source.status();
+    source_ = std::move(*source);
+    return source_->list();
+  }
+  std::string message(const std::string& text) { return list(text).status().message(); }
+  /// Path -> its class; of what can't be read "!".
+  static std::map<std::string, std::string> classes_of(const SourceListing& listing) {
+    std::map<std::string, std::string> found;
+    for (const SourceEntry& entry : listing.entries)
+      found[entry.path] = !entry.problem.empty() ? "!"
+                          : entry.label < 0      ? "-"
+                                                 : listing.classes.at(static_cast<size_t>(entry.label));
+    return found;
+  }
+  TempDir dir;
+  std::unique_ptr<Source> source_;
+};
+
+using Found = std::map<std::string, std::string>;
+
+TEST_F(CaffeListSource, EachLineIsAPictureAndItsLabel) {
+  const Found expected = {
+      {"a/1.JPEG", "2"}, {"a/with blanks 3.jpg", "10"}, {"b/2.png", "0"}, {"top.jpg", "2"}};
+  const SourceListing listing =
+      value_or_throw(list("a/1.JPEG 2\na/with blanks 3.jpg 10\r\n\nb/2.png  0 \n./top.jpg 2"));
+  EXPECT_EQ(classes_of(listing), expected);
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"0", "2", "10"})) << "in the order of the numbers";
+  EXPECT_EQ(listing.tokens, 0);
+  EXPECT_EQ(value_or_throw(source_->read(listing.entries[0])).size(), 1u);
+  EXPECT_NE(
+      warnings_of(listing).find("is read as a list of 4 pictures, each with its label, below " + dir.path()),
+      std::string::npos)
+      << warnings_of(listing);
+  for (const char* between : {"\t", ",", ", ", " ,\t"}) {
+    std::string text;
+    for (const auto& [path, label] : expected) text += path + between + label + "\n";
+    EXPECT_EQ(classes_of(value_or_throw(list(text))), expected) << "'" << between << "'";
+  }
+}
+
+TEST_F(CaffeListSource, PicturesAreFoundBesideOrBelowImagesOrInTheSplitsFolder) {
+  write_text(dir / "train/c/5.jpg", "x");
+  write_text(dir / "elsewhere/d/6.jpg", "xx");
+  EXPECT_EQ(classes_of(value_or_throw(list("c/5.jpg 1\nc/none.jpg 0\n"))),
+            (Found{{"c/5.jpg", "1"}, {"c/none.jpg", "!"}}));
+  EXPECT_EQ(classes_of(value_or_throw(
+                list("/d/6.jpg 1\n", {.path = dir / "train.txt", .images = dir / "elsewhere"}))),
+            (Found{{"d/6.jpg", "1"}}))
+      << "Caffe puts the root folder before a path as it is";
+  EXPECT_EQ(classes_of(value_or_throw(list(dir / "b/2.png" + " 4\n"))), (Found{{dir / "b/2.png", "4"}}));
+  EXPECT_NE(
+      message("d/6.jpg 1\nd/7.jpg 1\n")
+          .find("looks like a list of pictures with labels ('d/6.jpg 1'), but neither this picture nor the "
+                "next ones are in its folder or those beside it; name the folder of its pictures with "
+                "--images"),
+      std::string::npos)
+      << message("d/6.jpg 1\nd/7.jpg 1\n");
+}
+
+TEST_F(CaffeListSource, SeveralNumbersAreAFieldInTheLabelsPlace) {
+  const SourceListing several = value_or_throw(list("a/1.JPEG 2 10\nb/2.png 2\n"));
+  EXPECT_EQ(field_names(several), std::vector<std::string>{"labels"});
+  EXPECT_EQ(several.classes, (std::vector<std::string>{"2", "10"}));
+  EXPECT_EQ(decode_labels(several.entries[0].extra[0]), (std::vector<int64_t>{0, 1}));
+  EXPECT_NE(warnings_of(several).find("several labels each, in the field 'labels'"), std::string::npos);
+  const SourceListing as_many = value_or_throw(list("a/1.JPEG -1 1 1\nb/2.png 1 1 -1\n"));
+  EXPECT_EQ(field_names(as_many), std::vector<std::string>{"target"});
+  EXPECT_EQ(floats(as_many.entries[1].extra[0]), (std::vector<float>{1, 1, -1}));
+  EXPECT_NE(warnings_of(as_many).find("3 numbers each, in the field 'target'"), std::string::npos);
+}
+
+TEST_F(CaffeListSource, AListWithoutLabelsIsNoTextAndSaysWhatToDo) {
+  const std::string plain = message("a/1.JPEG\nb/2.png\n");
+  EXPECT_NE(plain.find("looks like a list of pictures without labels ('a/1.JPEG')"), std::string::npos)
+      << plain;
+  EXPECT_NE(plain.find("write each one's class behind it"), std::string::npos) << plain;
+  const std::string named = message("a/1.JPEG,cat\nb/2.png,dog\n");
+  EXPECT_NE(named.find("looks like a list of pictures ('a/1.JPEG,cat'), but not with a whole number"),
+            std::string::npos)
+      << named;
+  EXPECT_NE(named.find("--manifest " + dir.path() + "/train.txt"), std::string::npos) << named;
+  EXPECT_NE(message("a/1.JPEG 1\nb/2.png 2\nb/2.png\n").find("train.txt line 3: no whole number behind"),
+            std::string::npos);
+}
+
+TEST_F(CaffeListSource, ATextStaysAText) {
+  for (const char* text :
+       {"It was the year 1984\nand the clocks struck 13\n", "see top.jpg 3\nor not, in 1984\n",
+        "a.jpg is a picture\nof a cat\n", "not there.jpg 17"}) {
+    const SourceListing listing = value_or_throw(list(text, {.path = dir / "train.txt", .length = 5}));
+    EXPECT_EQ(listing.tokens, 6) << text;
+  }
+  write_text(dir / "list.text", "top.jpg 1\nb/2.png 2\n");
+  EXPECT_EQ(
+      value_or_throw(value_or_throw(open_source({.path = dir / "list.text", .length = 5}))->list()).tokens, 6)
+      << "as the message says";
+}
+
+TEST_F(CaffeListSource, ListsCalledAsSplitsMakeSplitsOfOneClassTable) {
+  write_text(dir / "train.txt", "a/1.JPEG 3\nb/2.png 1\n");
+  write_text(dir / "val.txt", "top.jpg 3\n");
+  const std::vector<std::string> both = {dir / "train.txt", dir / "val.txt"};
+  const SourceListing listing = value_or_throw(value_or_throw(open_sources(both, "", {}))->list());
+  Found found;
+  for (const SourceEntry& entry : listing.entries)
+    found[entry.path] = entry.split + " " + listing.classes.at(static_cast<size_t>(entry.label));
+  EXPECT_EQ(found, (Found{{"train.txt/a/1.JPEG", "train 3"},
+                          {"train.txt/b/2.png", "train 1"},
+                          {"val.txt/top.jpg", "val 3"}}));
+}
+
+TEST_F(CaffeListSource, OptionsForOtherListsSayOrReadWhatItIs) {
+  write_text(dir / "train.txt", "1.JPEG 3\nwith blanks 3.jpg 1\n");
+  const SourceListing beside =
+      value_or_throw(value_or_throw(open_source({.path = dir / "a", .manifest = dir / "train.txt"}))->list());
+  EXPECT_EQ(classes_of(beside), (Found{{"1.JPEG", "3"}, {"with blanks 3.jpg", "1"}}));
+  const std::string given = open_sources({}, dir / "train.txt", {}).status().message();
+  EXPECT_NE(given.find("lists pictures; give it as SRC"), std::string::npos) << given;
+}
+
+}  // namespace
+}  // namespace dlpipe::data
