@@ -134,6 +134,11 @@ std::vector<std::string> spelled_as_ours(std::vector<std::string> words) {
     if (word == "--") break;
     if (word == "-np") word = "--np";
   }
+  // `launch --np 2 train --data D`: what follows the command is the command's.
+  const auto command = std::ranges::find(words, "train");
+  const bool is_launch = !words.empty() && words.front() == "launch";
+  if (is_launch && command != words.end() && std::find(words.begin(), command, "--") == command)
+    words.insert(command, "--");
   return words;
 }
 

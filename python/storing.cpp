@@ -63,12 +63,6 @@ constexpr std::array kOptions = {
     StoringOption{"max_pixels", set_number<&IngestOptions::max_pixels, int64_t>},
 };
 
-[[noreturn]] void refuse_name(const std::string& name) {
-  std::vector<std::string> names;
-  for (const StoringOption& option : kOptions) names.emplace_back(option.name);
-  throw nb::type_error(concat("no option '", name, "'", suggestion(name, names)).c_str());
-}
-
 }  // namespace
 
 uint64_t bytes_option(const char* name, nb::handle value) {
@@ -86,7 +80,7 @@ void set_storing_options(const nb::dict& given, IngestOptions& options) {
     const auto name = nb::cast<std::string>(key);
     const auto* option = std::find_if(kOptions.begin(), kOptions.end(),
                                       [&](const StoringOption& one) { return one.name == name; });
-    if (option == kOptions.end()) refuse_name(name);
+    if (option == kOptions.end()) throw nb::type_error(name.c_str());  // storing.py has looked
     option->set(options, option->name, value);
   }
 }

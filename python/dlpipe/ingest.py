@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dlpipe import _dlpipe
 from dlpipe.paths import Path
 from dlpipe.progress import Progress, Reporter
-from dlpipe.storing import StoringOptions, documented
+from dlpipe.storing import StoringOptions, check_names, documented
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -92,6 +92,7 @@ def ingest(
     Raises:
         dlpipe.Error: of the kind that fits. Ctrl-C: dlpipe.CancelledError, which is a KeyboardInterrupt.
     """
+    check_names(storing, ingest)
     with Reporter(progress, _show) as call:
         return _dlpipe.ingest(
             sources=_paths(src),

@@ -89,6 +89,11 @@ def _check_kinds(options):
     for name in ("seed", "cache_size"):
         if options[name] < 0:
             raise MisuseError(f"[loader] {name} is {options[name]}; give a number from 0 on")
+    if options["seed"] >= 2**64:
+        raise MisuseError(f"[loader] seed is {options['seed']}; give a number below 2**64")
+    fields = options["fields"]
+    if isinstance(fields, (str, bytes)) or (fields is not None and not fields):
+        raise MisuseError(f"[loader] fields is {fields!r}; give a list of names, such as {[fields or 'image']!r}, or leave it out")
     for name in ("augment", "device"):
         if not isinstance(options[name], str):
             example = 'a text, such as "rrc(224) hflip"' if name == "augment" else 'a text, such as "cpu"'
@@ -309,6 +314,8 @@ class Loader:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on behind a state_dict(): the next `for` gives the batches that would have followed, bit for bit, in
         mid-epoch too, on any number of threads. Needs the same dataset, options and seed."""
+        if not isinstance(state, dict):
+            raise MisuseError(f"[loader] the state is {type(state).__name__}; give what state_dict() answered")
         self._feed.seek(state)
 
     def set_epoch(self, epoch: int) -> None:

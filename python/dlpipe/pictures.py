@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
@@ -38,7 +39,11 @@ def _of_pillow(image):
     if image.mode not in ("L", "RGB"):
         if image.mode[0] in "IF":
             _refuse(f"the image is a PIL.Image of mode {image.mode}, more than 8 bits; convert it to 'L' or 'RGB'")
-        image = image.convert("L" if image.mode in ("1", "LA", "La") else "RGB")
+        if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
+            file = io.BytesIO()  # what `background` says about alpha is said of files
+            image.save(file, "PNG", compress_level=1)
+            return file.getvalue()
+        image = image.convert("L" if image.mode == "1" else "RGB")
     return _pixels(np.asarray(image), "a PIL.Image")
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypedDict, TypeVar
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict, TypeVar
 
 _Documented = TypeVar("_Documented")
 
@@ -38,6 +41,16 @@ class StoringOptions(TypedDict, total=False):
     threads: int
     map_size: int | str
     max_pixels: int
+
+
+def check_names(storing: Mapping[str, Any], function: Callable[..., Any]) -> None:
+    """Raises TypeError for what is no option, with the nearest of all that `function` takes."""
+    known = [*(name for name, one in inspect.signature(function).parameters.items() if one.kind is one.KEYWORD_ONLY),
+             *StoringOptions.__annotations__]  # fmt: skip
+    for name in storing:
+        if name not in StoringOptions.__annotations__:
+            near = difflib.get_close_matches(name, known, 1)
+            raise TypeError(f"no option {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"))
 
 
 def documented(what: _Documented) -> _Documented:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dlpipe import _dlpipe
 from dlpipe.fields import Field, FieldKind, refuse
 from dlpipe.paths import Path
-from dlpipe.storing import StoringOptions, documented
+from dlpipe.storing import StoringOptions, check_names, documented
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -26,9 +26,10 @@ class Writer:
             for name in names:
                 writer.write(image=open(name, "rb").read(), label="cat", path=name)
 
-    Leaving the block, as close(), makes "data" appear, by one rename; an exception in it, or a kill, leaves "data.partial",
-    from which a writer with interrupted="resume" goes on: it has `position` samples, yours go on behind them, in the same
-    order, and the dataset is the same, byte for byte. Every picture is decoded before it is stored, by threads of the
+    Leaving the block, as close(), makes "data" appear, by one rename. Samples are committed every 16,384 or 32 MiB: an
+    exception in the block, or a kill, leaves those in "data.partial", and nothing where none were. A writer with
+    interrupted="resume" goes on behind them: it has `position` samples, yours go on from that number, in the same order, and the
+    dataset is the same, byte for byte. Every picture is decoded before it is stored, by threads of the
     writer: what is wrong with one is raised by a later write or at the block's end, with the sample's number and path.
 
     A value of each field:
@@ -70,7 +71,10 @@ class Writer:
         **storing: Unpack[StoringOptions],
     ) -> None:
         self._is_open = False
+        check_names(storing, Writer.__init__)
         fields = DEFAULT_FIELDS if fields is None else fields
+        if isinstance(classes, (str, bytes)):
+            refuse(f"classes is {classes!r}; give a list of names, such as [{classes!r}]")
         if not fields:
             refuse("no fields; give {name: kind}, or leave them out for image, label and path")
         self._fields = [Field(name, kind) for name, kind in fields.items()]

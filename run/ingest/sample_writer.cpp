@@ -48,6 +48,16 @@ Status check_fields(const std::vector<Field>& fields) {
   return {};
 }
 
+Status check_classes(const std::vector<std::string>& classes) {
+  std::set<std::string_view> seen;
+  for (const std::string& name : classes) {
+    if (name.empty()) return misuse("writer", "a class has an empty name; give each a name");
+    if (!seen.insert(name).second)
+      return misuse("writer", "two classes are called '", printable(name), "'; give each a name of its own");
+  }
+  return {};
+}
+
 std::optional<size_t> find_kind(const std::vector<Field>& fields, FieldKind kind) {
   for (size_t i = 0; i < fields.size(); ++i) {
     if (fields[i].kind == kind) return i;
@@ -135,6 +145,7 @@ Result<std::unique_ptr<SampleWriter>> SampleWriter::open(const SampleWriterOptio
     if (options.ingest.destination.empty()) return misuse("writer", "give a destination");
     options.ingest.sources = {"-"};  // what the options' check wants to see
     DLPIPE_RETURN_IF_ERROR(check_options(options.ingest));
+    DLPIPE_RETURN_IF_ERROR(check_classes(options.classes));
     if (options.ingest.store == Store::kLink)
       return misuse("writer",
                     "pictures in memory are in no file that a link could lead to; choose another store, or "
@@ -203,6 +214,7 @@ void SampleWriter::abandon() {
   impl_->workers.reset();
   for (Impl::Split& split : impl_->splits) split.writer.reset();
   if (!impl_->is_saved && !impl_->is_sealed) (void)impl_->partial.remove();
+  const data::PartialDirectory let_go(std::move(impl_->partial));  // another writer may go on with it
 }
 
 }  // namespace dlpipe::ingest

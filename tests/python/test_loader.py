@@ -337,6 +337,9 @@ def test_damaged_samples_are_replaced_dropped_or_stop_it(damaged):
     ({"seed": None}, ValueError, "seed is None; give a whole number"),
     ({"augment": ["rrc(24)", "hflip"]}, ValueError, "give a text, such as"),
     ({"data": [1, 2, 3]}, ValueError, "data is list; .*from_dataset"),
+    ({"fields": "image"}, ValueError, r"fields is 'image'; give a list of names, such as \['image'\]"),
+    ({"fields": []}, ValueError, "or leave it out"),
+    ({"seed": 2**64}, ValueError, "give a number below 2"),
     ({"mean": 0.5, "std": 0.5, "dtype": "f32"}, ValueError, "mean is 0.5; give a number for each channel"),
     ({"mean": [0.5] * 3, "std": [0.5] * 3}, ValueError, "dtype 'u8' leaves pixels as they are"),
 ])
@@ -375,6 +378,11 @@ def test_paths_may_be_any_bytes(train, tmp_path):
     assert Loader(folder, augment=CROP).samples == 320
     with pytest.raises(FileNotFoundError, match="no dataset"):
         Loader(folder + "x")
+
+
+def test_a_state_is_what_state_dict_answered(train):
+    with pytest.raises(dlpipe.MisuseError, match="the state is NoneType; give what state_dict"):
+        Loader(train, augment=CROP).load_state_dict(None)
 
 
 def test_an_endless_loader_has_no_length(train):

@@ -327,6 +327,48 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path):
     assert json.loads((pathlib.Path(tmp_path) / "killed" / "provenance.json").read_text())["files"] == 3000
 
 
+def test_after_an_exception_another_writer_goes_on(tmp_path):
+    image = pixels_of(1)
+    with pytest.raises(KeyError):
+        with dlpipe.Writer(tmp_path / "d", classes=["a"]) as first:
+            for _ in range(17_000):
+                first.write(image=image, label=0)
+            raise KeyError
+    second = dlpipe.Writer(tmp_path / "d", classes=["a"], interrupted="resume")  # while `first` is still there
+    assert 16_000 < second.position < 17_000
+    second.abandon()
+    third = dlpipe.Writer(tmp_path / "d", classes=["a"], interrupted="restart")
+    assert third.position == 0
+    third.abandon()
+    assert first.position > 0 and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("classes, words", [
+    ("cat", r"classes is 'cat'; give a list of names, such as \['cat'\]"),
+    (["a", "b", "a"], "two classes are called 'a'"),
+    (["a", ""], "a class has an empty name"),
+])  # fmt: skip
+def test_classes_are_names_of_their_own(tmp_path, classes, words):
+    with pytest.raises(dlpipe.MisuseError, match=words):
+        dlpipe.Writer(tmp_path / "d", classes=classes)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pictures_with_alpha_lie_over_the_background(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    picture = image.fromarray(pixels_of(3, channels=4), "RGBA")
+    for background, expected in ((None, pixels_of(3, channels=4)[:, :, :3]), ("white", None)):
+        with dlpipe.Writer(tmp_path / f"{background}", **({"background": background} if background else {})) as writer:
+            writer.write(image=picture, label="a")
+        got = np.asarray(dlpipe.Dataset(tmp_path / f"{background}")[0].image)
+        if expected is None:
+            white = image.new("RGBA", picture.size, "white")
+            white.alpha_composite(picture)
+            assert np.abs(np.asarray(white.convert("RGB")).astype(int) - got).max() <= 1
+        else:
+            np.testing.assert_array_equal(got, expected)
+
+
 @pytest.mark.parametrize("make", [
     lambda d, options: dlpipe.Writer(d, **options),
     lambda d, options: dlpipe.ingest(d.parent / "none", d, **options),
@@ -335,6 +377,7 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path):
 def test_the_options_of_storing_are_the_same_everywhere(tmp_path, make):
     for options, kind, words in [
         ({"qualty": 3}, TypeError, "no option 'qualty'; did you mean 'quality'"),
+        ({"zzz": 3}, TypeError, "no option 'zzz'; known: .*on_error, store"),
         ({"quality": "3"}, TypeError, "quality='3'; give an int"),
         ({"quality": 0}, dlpipe.MisuseError, "quality 0"),
         ({"trust": 1}, TypeError, "trust=1; give True or False"),
