@@ -1,7 +1,7 @@
 """What every loader of the recipes shares: the recipes' numbers, the command line, the clock and the check.
 
     python loaders/NAME.py RECIPE --pictures FILE --threads T --seconds S      times batches, prints one JSON line
-    python loaders/NAME.py RECIPE --pictures FILE --threads T --check N        prints statistics of N samples
+    python loaders/NAME.py RECIPE --pictures FILE --threads T --check N        prints statistics of N pictures
 
 A loader hands `main` a function that makes an endless iterator of batches. A batch is a dict of arrays (NumPy's or
 PyTorch's), of the recipe's fields:
@@ -27,6 +27,7 @@ sys.path[:0] = [str(here.parent), str(here.parent / "input")]
 import measure  # noqa: E402
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of pixels in 0..1
+PICTURES_PER_MOSAIC = 4
 FILL = 114  # YOLO's grey
 UNKNOWN = 255  # of a mask, where the picture shows nothing
 SIZES = (260, 390, 520, 650, 780, 910, 1040)  # DeepLab's scales, 0.5 to 2 in steps of 0.25, of 520
@@ -76,7 +77,7 @@ def arguments(argv=None):
     parser.add_argument("--pictures", type=pathlib.Path, required=True, help="the list that annotate.py wrote")
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--check", type=int, metavar="N", help="statistics of N samples in place of the time")
+    parser.add_argument("--check", type=int, metavar="N", help="statistics of N pictures in place of the time")
     parser.add_argument("--data", help="for dlpipe: the same pictures, ingested")
     args = parser.parse_args(argv)
     args.recipe = RECIPES[args.name]
@@ -116,7 +117,7 @@ def refuse_other_batches(recipe, batch):
 
 
 def statistics(recipe, batches, samples):
-    """Means over at least `samples` samples (after the first batch) of what a recipe's ops decide: brightness, contrast and detail of the pictures,
+    """Means over at least `samples` pictures (after the first batch) of what a recipe's ops decide: brightness, contrast and detail of the pictures,
     places and sizes of the boxes, shares of the classes of the mask, and how both lie on the pixels."""
     import numpy
 
@@ -125,7 +126,7 @@ def statistics(recipe, batches, samples):
         batch = {name: numpy.asarray(array) for name, array in next(batches).items()}
         for name, value in of_batch(recipe, batch, numpy).items():
             sums.setdefault(name, []).append(value)
-        taken += recipe.samples
+        taken += recipe.samples * (PICTURES_PER_MOSAIC if "boxes" in recipe.fields else 1)
     return {name: float(numpy.mean(values)) for name, values in sums.items()}
 
 
@@ -161,7 +162,7 @@ def of_batch(recipe, batch, numpy):
     return found
 
 
-# Of statistics over 512 samples: several times what two runs of the same loader differ by, so that nobody differs by chance.
+# Of statistics over 512 pictures: several times what two runs of the same loader differ by, so that nobody differs by chance.
 TOLERANCE = {
     "mean red": 0.15, "mean green": 0.15, "mean blue": 0.15, "deviation": 0.08, "detail": 0.03, "colour": 0.08,
     "boxes per picture": 1.5, "box width": 0.02, "box height": 0.02, "box x": 0.02, "box y": 0.02, "outside": 0.0,
