@@ -44,6 +44,33 @@ Place Movement::source(Place out) const {
   return free_ != nullptr ? free_->source(out) : mapped(source_, out);
 }
 
+bool Movement::keeps_axes() const {
+  if (free_ != nullptr || source_[6] != 0 || source_[7] != 0 || source_[8] != 1) return false;
+  const bool keeps = source_[1] == 0 && source_[3] == 0 && source_[0] != 0 && source_[4] != 0;
+  const bool swaps = source_[0] == 0 && source_[4] == 0 && source_[1] != 0 && source_[3] != 0;
+  return keeps || swaps;
+}
+
+void Movement::sources(std::span<double> xs, std::span<double> ys) const {
+  const Matrix m = source_;
+  const size_t count = xs.size();
+  double* const x = xs.data();
+  double* const y = ys.data();
+  if (m[6] == 0 && m[7] == 0 && m[8] == 1) {  // without the division by 1
+    for (size_t i = 0; i < count; ++i) {
+      const double from = x[i];
+      x[i] = m[0] * from + m[1] * y[i] + m[2];
+      y[i] = m[3] * from + m[4] * y[i] + m[5];
+    }
+  } else {
+    for (size_t i = 0; i < count; ++i) {
+      const Place in = mapped(m, {x[i], y[i]});
+      x[i] = in.x;
+      y[i] = in.y;
+    }
+  }
+}
+
 std::optional<Place> Movement::target(Place in) const {
   if (free_ != nullptr) return free_->target(in);
   if (!(weight(target_, in) > 0)) return std::nullopt;

@@ -8,6 +8,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
 
 namespace dlpipe::augment {
 
@@ -42,7 +43,14 @@ class Movement {
   bool is_none() const { return free_ == nullptr && source_ == kNone; }
   /// True when lines stay lines, so that a box's outline is moved with its corners.
   bool keeps_lines() const { return free_ == nullptr; }
+  /// True when rows and columns stay straight along the axes: columns of the output come from columns of the input, or from
+  /// rows where `swaps_axes`, whatever the row.
+  bool keeps_axes() const;
+  /// Of a movement that keeps axes.
+  bool swaps_axes() const { return source_[0] == 0; }
   Place source(Place out) const;
+  /// Of a movement that keeps lines, in place: `source` of each (xs[i], ys[i]), to the same bits.
+  void sources(std::span<double> xs, std::span<double> ys) const;
   /// Nothing: it lies behind the horizon of a perspective.
   std::optional<Place> target(Place in) const;
 

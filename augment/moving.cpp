@@ -8,6 +8,9 @@ namespace dlpipe::augment {
 
 namespace {
 
+/// In place of a row or column: outside of the picture.
+constexpr int kNowhere = -1;
+
 /// Parts that a box's side is divided into where lines don't stay lines.
 constexpr int kSideParts = 8;
 
@@ -170,31 +173,89 @@ Region Moving::reach(int width, int height) const {
   return {left, top, std::max(right - left, 0), std::max(bottom - top, 0)};
 }
 
+bool Moving::keeps_axes() const {
+  return std::all_of(steps_.begin(), steps_.end(),
+                     [](const Step& step) { return step.overlay == nullptr && step.movement.keeps_axes(); });
+}
+
+bool Moving::trace_axes(const Region& part, std::vector<int>& columns, std::vector<int>& rows) const {
+  bool swapped = false;
+  // `is_x`: what stands in the vector so far is x of the picture, else y. A matrix that keeps axes leaves the other one out.
+  const auto trace = [&](int begin, int length, bool is_x, std::vector<int>& traced) {
+    traced.resize(static_cast<size_t>(length));
+    for (int i = 0; i < length; ++i) {
+      double at = begin + i + 0.5;
+      bool x = is_x;
+      bool is_seen = true;
+      for (size_t s = steps_.size(); is_seen && s-- > 0;) {
+        const Step& step = steps_[s];
+        const Place in = step.movement.source(x ? Place{at, 0} : Place{0, at});
+        x = x != step.movement.swaps_axes();
+        at = x ? in.x : in.y;
+        is_seen = x ? at >= step.in.x && at < step.in.x + step.in.width
+                    : at >= step.in.y && at < step.in.y + step.in.height;
+      }
+      traced[static_cast<size_t>(i)] = is_seen ? static_cast<int>(at) : kNowhere;
+    }
+  };
+  for (const Step& step : steps_) swapped = swapped != step.movement.swaps_axes();
+  trace(part.x, part.width, true, columns);
+  trace(part.y, part.height, false, rows);
+  return swapped;
+}
+
 void Moving::paint_mask(const ConstImageView& source, const ImageView& out, const Region& part) const {
-  std::vector<Place> places(static_cast<size_t>(part.width));
-  constexpr double kOutside = -1;  // stays: of the next step nothing is asked
+  if (!keeps_axes()) return paint_mask_by_pixels(source, out, part);
+  std::vector<int> columns, rows;
+  const bool swapped = trace_axes(part, columns, rows);
+  for (int y = 0; y < part.height; ++y) {
+    const int row = rows[static_cast<size_t>(y)];
+    if (row == kNowhere) continue;
+    uint8_t* const to = out.row(part.y + y) + part.x;
+    const uint8_t* const from = swapped ? source.row(0) + row : source.row(row);
+    const ptrdiff_t step = swapped ? source.stride : 1;
+    for (size_t x = 0; x < columns.size(); ++x) {
+      if (columns[x] != kNowhere) to[x] = from[columns[x] * step];
+    }
+  }
+}
+
+void Moving::paint_mask_by_pixels(const ConstImageView& source, const ImageView& out,
+                                  const Region& part) const {
+  const auto width = static_cast<size_t>(part.width);
+  std::vector<double> xs(width), ys(width);
+  std::vector<uint8_t> seen(width);
   for (int y = part.y; y < part.y + part.height; ++y) {
-    for (int x = 0; x < part.width; ++x) places[static_cast<size_t>(x)] = {part.x + x + 0.5, y + 0.5};
+    for (size_t x = 0; x < width; ++x) xs[x] = part.x + static_cast<int>(x) + 0.5;
+    std::fill(ys.begin(), ys.end(), y + 0.5);
+    std::fill(seen.begin(), seen.end(), uint8_t{1});
     for (size_t s = steps_.size(); s-- > 0;) {
       const Step& step = steps_[s];
-      for (Place& place : places) {
-        if (place.x < 0) continue;
-        if (step.overlay != nullptr &&
-            step.overlay->at(static_cast<int>(place.x), static_cast<int>(place.y)) != step.is_over) {
-          place.x = kOutside;
-          continue;
+      if (step.overlay != nullptr) {
+        for (size_t x = 0; x < width; ++x) {
+          if (seen[x] == 0) continue;
+          if (step.overlay->at(static_cast<int>(xs[x]), static_cast<int>(ys[x])) != step.is_over) seen[x] = 0;
         }
-        place = step.movement.source(place);
-        const Region& in = step.in;
-        const bool is_seen =
-            place.x >= in.x && place.y >= in.y && place.x < in.x + in.width && place.y < in.y + in.height;
-        if (!is_seen) place.x = kOutside;
       }
+      if (step.movement.keeps_lines()) {
+        step.movement.sources(xs, ys);  // of what isn't seen, too: numbers that nobody asks for
+      } else {
+        for (size_t x = 0; x < width; ++x) {
+          if (seen[x] == 0) continue;
+          const Place in = step.movement.source({xs[x], ys[x]});
+          xs[x] = in.x;
+          ys[x] = in.y;
+        }
+      }
+      const double left = step.in.x, right = step.in.x + step.in.width;
+      const double top = step.in.y, bottom = step.in.y + step.in.height;
+      for (size_t x = 0; x < width; ++x)
+        seen[x] &=
+            static_cast<uint8_t>((xs[x] >= left) & (xs[x] < right) & (ys[x] >= top) & (ys[x] < bottom));
     }
     uint8_t* const to = out.row(y) + part.x;
-    for (int x = 0; x < part.width; ++x) {
-      const Place& place = places[static_cast<size_t>(x)];
-      if (place.x >= 0) to[x] = source.row(static_cast<int>(place.y))[static_cast<int>(place.x)];
+    for (size_t x = 0; x < width; ++x) {
+      if (seen[x] != 0) to[x] = source.row(static_cast<int>(ys[x]))[static_cast<int>(xs[x])];
     }
   }
 }

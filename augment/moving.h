@@ -14,7 +14,7 @@
 //   those on their pixels are visible. Its boxes are the rows that the plan was made with.
 //
 // A Moving belongs to one thread and must not outlive the plan and its chain. Cost: some arithmetic per corner and op; a mask
-// takes that for each of its pixels.
+// takes that for each of its rows and columns where crops, resizes, flips and quarter turns move it, else for each pixel.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +48,8 @@ class Moving {
   }
   /// Of a part of `out` alone.
   void paint_mask(const ConstImageView& source, const ImageView& out, const Region& part) const;
+  /// The slow twin of paint_mask, for any movement: what paint_mask does where it can't go by rows and columns.
+  void paint_mask_by_pixels(const ConstImageView& source, const ImageView& out, const Region& part) const;
 
  private:
   struct Step {
@@ -61,6 +63,12 @@ class Moving {
   };
 
   void add(const ChainPlan& plan);
+  /// Whether each row and column of the output comes from one row or column of the source, nothing else deciding.
+  bool keeps_axes() const;
+  /// Where keeps_axes(): the source's column from which each column of `part` comes, and the row from which each row comes; -1:
+  /// from outside. True: columns come from the source's rows, and rows from its columns.
+  bool trace_axes(const Region& part, std::vector<int>& columns, std::vector<int>& rows) const;
+
   /// The part of an output of this size outside of which nothing of the picture is seen.
   Region reach(int width, int height) const;
 

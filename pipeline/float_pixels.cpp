@@ -1,5 +1,7 @@
 #include "dlpipe/pipeline/float_pixels.h"
 
+#include <type_traits>
+
 namespace dlpipe::pipeline {
 
 template <class Work>
@@ -19,6 +21,11 @@ FloatPixels::FloatPixels(const BatchPrep& prep, DType dtype, const augment::Imag
       dtype_(dtype),
       size_(size),
       tables_(static_cast<size_t>(size.channels) * 256 * dtype_size(dtype)) {
+  for (size_t i = 0; i < kPiece; ++i) {
+    const size_t channel = i % static_cast<size_t>(size.channels);
+    scales_[i] = prep.scale[channel];
+    biases_[i] = prep.bias[channel];
+  }
   visit([&]<class T>(T) {
     T* out = reinterpret_cast<T*>(tables_.data());
     for (size_t c = 0; c < static_cast<size_t>(size.channels); ++c) {
@@ -28,8 +35,27 @@ FloatPixels::FloatPixels(const BatchPrep& prep, DType dtype, const augment::Imag
   });
 }
 
+template <class T, class Value>
+void FloatPixels::scale(size_t count, Value value, T* __restrict out) const {
+  const float* const scales = scales_.data();
+  const float* const biases = biases_.data();
+  size_t i = 0;
+  for (; i + kPiece <= count; i += kPiece) {
+    std::array<float, kPiece> piece;
+    for (size_t j = 0; j < kPiece; ++j) piece[j] = scales[j] * value(i + j) + biases[j];
+    for (size_t j = 0; j < kPiece; ++j) out[i + j] = T(piece[j]);
+  }
+  for (size_t j = 0; i < count; ++i, ++j) out[i] = T(scales[j] * value(i) + biases[j]);
+}
+
 template <class T>
 void FloatPixels::convert_as(const uint8_t* pixels, size_t count, T* out) const {
+  if constexpr (std::is_same_v<T, float>) {
+    const uint8_t* const __restrict from = pixels;
+    return scale(
+        count * static_cast<size_t>(size_.channels), [from](size_t i) { return static_cast<float>(from[i]); },
+        out);
+  }
   if (size_.channels == 3) {
     const T* const red = table<T>(0);
     const T* const green = table<T>(1);
@@ -64,14 +90,13 @@ void FloatPixels::mix_as(const uint8_t* pixels, const uint8_t* partner, const Sa
     }
     return;
   }
-  const size_t count = width * static_cast<size_t>(size_.height);
-  const float other = 1.0f - mix.lambda;
-  for (size_t i = 0; i < count; ++i) {
-    for (size_t c = 0; c < channels; ++c, ++pixels, ++partner) {
-      const float averaged = mix.lambda * static_cast<float>(*pixels) + other * static_cast<float>(*partner);
-      *out++ = T(prep_.scale[c] * averaged + prep_.bias[c]);
-    }
-  }
+  const uint8_t* const __restrict own = pixels;
+  const uint8_t* const __restrict others = partner;
+  const float lambda = mix.lambda, other = 1.0f - mix.lambda;
+  const auto averaged = [=](size_t i) {
+    return lambda * static_cast<float>(own[i]) + other * static_cast<float>(others[i]);
+  };
+  scale(width * static_cast<size_t>(size_.height) * channels, averaged, out);
 }
 
 void FloatPixels::convert_mixed(const uint8_t* pixels, const uint8_t* partner, const SampleMix& mix,

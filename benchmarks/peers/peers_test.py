@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import random
 import sys
 import tempfile
 import types
@@ -9,13 +10,14 @@ import unittest
 import unittest.mock
 
 here = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(here), str(here / "input"), str(here / "train")]
+sys.path[:0] = [str(here), str(here / "input"), str(here / "train"), str(here / "recipes")]
 import contest  # noqa: E402
 import environment  # noqa: E402
 import loading  # noqa: E402
 import machine  # noqa: E402
 import measure  # noqa: E402
 import recipe  # noqa: E402
+import work  # noqa: E402
 
 
 def program(source):
@@ -147,7 +149,7 @@ class Summary(unittest.TestCase):
 
 class Environment(unittest.TestCase):
     def test_reads_every_peer_with_each_version_pinned(self):
-        for folder in (here / "input" / "loaders", here / "train" / "trainers"):
+        for folder in (here / "input" / "loaders", here / "train" / "trainers", here / "recipes" / "loaders"):
             for peer in environment.find_peers(folder, None):
                 pins = peer.dependencies + peer.no_deps
                 self.assertTrue(pins, peer.name)
@@ -194,6 +196,63 @@ class Recipe(unittest.TestCase):
     def test_goes_straight_up_and_straight_down(self):
         self.assertEqual([recipe.rate(step, 8, 2) for step in (0, 1, 2, 5, 8)], [0, 0.5, 1, 0.5, 0])
         self.assertEqual([recipe.rate(step, 4, 0) for step in (0, 1, 3)], [1, 0.75, 0.25])
+
+
+class Recipes(unittest.TestCase):
+    """benchmarks/peers/recipes: what its loaders share."""
+
+    def picture(self, width, height, boxes):
+        return work.Picture("a.jpg", 0, width, height, boxes, list(range(len(boxes))), "a.png")
+
+    def test_puts_the_parts_of_a_mosaic_side_by_side(self):
+        rng = random.Random(3)
+        pictures = [self.picture(rng.randint(50, 900), rng.randint(50, 900), []) for _ in range(4)]
+        for _ in range(100):
+            plan = work.draw_mosaic(pictures, 64, rng)
+            corners = set()
+            for i, part in enumerate(plan.parts):
+                self.assertEqual(max(part.width, part.height), 64)
+                for axis, whole in enumerate((part.width, part.height)):
+                    self.assertTrue(0 <= part.source[axis] <= part.source[axis] + part.shape[axis] <= whole)
+                    self.assertTrue(0 <= part.target[axis] <= part.target[axis] + part.shape[axis] <= 128)
+                corners.add((part.target[0] + (part.shape[0] if i % 2 == 0 else 0), part.target[1] + (part.shape[1] if i < 2 else 0)))
+            self.assertEqual(len(corners), 1)  # they meet in one point
+
+    def test_moves_boxes_as_the_matrix_says_and_cuts_them_off(self):
+        whole = self.picture(100, 50, [[0, 0, 100, 50], [0, 0, 0.001, 0.001]])
+        part = work.Part(whole, 64, 32, (0, 0), (64, 64), (64, 32))
+        plan = work.Mosaic(64, [part], 1.0, (-32.0, -32.0))
+        self.assertEqual(plan.on_canvas()[0][0], (64, 64, 128, 96))
+        self.assertEqual(plan.seen(), ([[32.0, 32.0, 64.0, 64.0]], [0]))  # nothing is left of the other one
+        enlarged = work.Mosaic(64, [part], 1.5, (-80.0, -80.0))
+        self.assertEqual(enlarged.seen()[0], [[16.0, 16.0, 64.0, 64.0]])
+
+    def test_keeps_boxes_inside_of_the_picture(self):
+        rng = random.Random(4)
+        pictures = [self.picture(500, 375, [[0, 0, 500, 375], [10, 20, 60, 300]])] * 4
+        for _ in range(100):
+            for box in work.draw_mosaic(pictures, 64, rng).seen()[0]:
+                self.assertTrue(0 <= box[0] <= box[2] - 1 and box[2] <= 64 and 0 <= box[1] <= box[3] - 1 and box[3] <= 64)
+
+    def test_says_what_differs_and_by_how_much(self):
+        ours = {"mean red": 0.1, "detail": 0.1}
+        self.assertEqual(work.differences(ours, {"mean red": 0.15, "detail": 0.11}), [])
+        self.assertEqual(work.differences(ours, {"detail": 0.2}), ["mean red is missing", "detail is 0.200, not 0.100"])
+
+    def test_refuses_batches_of_another_kind(self):
+        def array(shape, dtype, contiguous=True):
+            return types.SimpleNamespace(shape=shape, dtype=dtype, flags=types.SimpleNamespace(c_contiguous=contiguous))
+
+        masks = work.Recipe("", 8, 2, "float32", ("image", "mask"))
+        good = {"image": array((2, 8, 8, 3), "torch.float32"), "mask": array((2, 8, 8), "uint8")}
+        work.refuse_other_batches(masks, good)
+        for name, other, said in (
+            ("image", array((2, 3, 8, 8), "float32"), "image is float32"),
+            ("image", array((2, 8, 8, 3), "float32", contiguous=False), "order in memory"),
+            ("mask", array((2, 8, 8), "int64"), "mask is int64"),
+        ):
+            with self.assertRaisesRegex(SystemExit, said):
+                work.refuse_other_batches(masks, good | {name: other})
 
 
 class Inside(unittest.TestCase):

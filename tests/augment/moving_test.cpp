@@ -1,6 +1,7 @@
 // Boxes, points and masks move as the pixels do.
 #include "dlpipe/augment/moving.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -61,6 +62,7 @@ const char* const kExpressions[] = {
     "elastic(6,24,nearest)",
     "grid_distortion(5,0.4,nearest)",
     "rrc(64,interpolation=nearest) hflip(1) rotate(30,nearest) pad(5) vflip",
+    "resize(140) pad_to(170) random_crop(150) hflip transpose rot90",
     "saturation(1..1) rrc(64,interpolation=nearest) gaussian_blur(p=0) one_of(hflip(1)|transpose(1))",
 };
 
@@ -94,6 +96,24 @@ TEST(Moving, MasksHoldWhereThePixelsComeFrom) {
       const int64_t all = int64_t{plan.out.width} * plan.out.height;
       EXPECT_LE(others * (is_single ? 100 : 20), all)
           << expression << " epoch " << epoch << ": " << others << " of " << all;
+    }
+  }
+}
+
+// By rows and columns as by pixels: the same ones.
+TEST(Moving, MasksByRowsAndColumnsAreThoseByPixels) {
+  OwnedImage mask(kWidth, kHeight, 1);
+  for (size_t i = 0; i < mask.pixels.size(); ++i) mask.pixels[i] = static_cast<uint8_t>(i * 7 % 199);
+  for (const char* const expression : kExpressions) {
+    const Chain chain = parse_or_die(expression);
+    for (int64_t epoch = 0; epoch < 8; ++epoch) {
+      const ChainPlan plan = plan_or_die(chain, {kWidth, kHeight, 3}, {.seed = 6, .epoch = epoch});
+      const OwnedImage by_axes = moved_mask(plan, mask, 200);
+      OwnedImage by_pixels(plan.out.width, plan.out.height, 1);
+      std::fill(by_pixels.pixels.begin(), by_pixels.pixels.end(), uint8_t{200});
+      const Moving moving(plan);
+      moving.paint_mask_by_pixels(mask.view(), by_pixels.view(), {0, 0, plan.out.width, plan.out.height});
+      EXPECT_EQ(by_axes.pixels, by_pixels.pixels) << expression << " epoch " << epoch;
     }
   }
 }
