@@ -13,6 +13,7 @@ set(cpu_sources
     cpu/onednn/onednn.cpp
     cpu/loops/reduce.cpp
     cpu/gemm/roofline.cpp
+    cpu/conv/unit_kernels.cpp
     cpu/conv/winograd_kernels.cpp)
 set(cpu_sources_without_traps
     cpu/elementwise/activation.cpp

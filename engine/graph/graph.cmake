@@ -1,5 +1,6 @@
 # Captured graphs; one file for each pass.
 set(graph_sources
+    graph/by_sample.cpp
     graph/capture.cpp
     graph/graph.cpp
     graph/graph_file.cpp
@@ -11,6 +12,7 @@ set(graph_sources
     graph/passes/fold_scale_and_shift.cpp
     graph/passes/fuse_activation.cpp
     graph/passes/fuse_attention.cpp
+    graph/passes/fuse_conv_units.cpp
     graph/passes/fuse_elementwise.cpp
     graph/passes/remove_dead_nodes.cpp
     graph/passes/share_equal_nodes.cpp

@@ -1,5 +1,6 @@
 // Convolutions, pooling and batch normalisation: images are planes there.
 #include "dlpipe/engine/onnx/export_run.h"
+#include "dlpipe/engine/ops/conv_unit.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine::onnx {
@@ -16,19 +17,37 @@ std::vector<int64_t> pads_of(const std::array<int, 2>& padding) {
 
 }  // namespace
 
+std::string Exporter::convolve(const Node& node, const Conv2dAttrs& attrs, const std::string& out) {
+  const Shape& weight = value(node.inputs[1]).shape;
+  const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != graph::kNone;
+  std::vector<std::string> inputs = {planes(node.inputs[0]), plain(node.inputs[1]),
+                                     has_bias ? plain(node.inputs[2]) : ""};
+  return emit("Conv", std::move(inputs), out,
+              {ints("kernel_shape", {weight[2], weight[3]}), ints("strides", pair_of(attrs.stride)),
+               ints("pads", pads_of(attrs.padding)), ints("dilations", pair_of(attrs.dilation)),
+               integer("group", attrs.groups)});
+}
+
 void Exporter::convolution(const Node& node) {
   const auto& attrs = node.attrs.as<Conv2dAttrs>();
-  const Shape& weight = value(node.inputs[1]).shape;
-  const std::string x = planes(node.inputs[0]);
   const std::string out = new_planes(node.outputs[0]);
   const bool relu = attrs.activation == Activation::kRelu;
-  std::vector<std::string> inputs = {x, plain(node.inputs[1]),
-                                     node.inputs.size() > 2 ? plain(node.inputs[2]) : ""};
-  const std::string y = emit("Conv", std::move(inputs), relu ? temporary(out) : out,
-                             {ints("kernel_shape", {weight[2], weight[3]}),
-                              ints("strides", pair_of(attrs.stride)), ints("pads", pads_of(attrs.padding)),
-                              ints("dilations", pair_of(attrs.dilation)), integer("group", attrs.groups)});
+  const std::string y = convolve(node, attrs, relu ? temporary(out) : out);
   if (relu) emit("Relu", {y}, out);
+}
+
+void Exporter::convolution_unit(const Node& node) {
+  const auto& attrs = node.attrs.as<ConvUnitAttrs>();
+  const bool has_residual = node.inputs.size() > 3 && node.inputs[3] != graph::kNone;
+  const std::string residual = has_residual ? planes(node.inputs[3]) : "";
+  const std::string out = new_planes(node.outputs[0]);
+  const std::string activated = has_residual ? temporary(out) : out;
+  std::string y =
+      convolve(node, attrs.conv2d(), attrs.tail == ConvTail::kNone ? activated : temporary(out));
+  if (attrs.tail == ConvTail::kClip) y = emit("Clip", {y, scalar(attrs.low), scalar(attrs.high)}, activated);
+  if (attrs.tail == ConvTail::kSilu)
+    y = emit("Mul", {y, emit("Sigmoid", {y}, temporary(out))}, activated);
+  if (has_residual) emit("Add", {y, residual}, out);
 }
 
 std::vector<Attribute> Exporter::window_of(const Pool2dAttrs& attrs) {

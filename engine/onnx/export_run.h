@@ -73,7 +73,9 @@ class Exporter {
   static Attribute number(std::string name, double value);
 
   // Images.
+  std::string convolve(const Node& node, const Conv2dAttrs& attrs, const std::string& out);
   void convolution(const Node& node);
+  void convolution_unit(const Node& node);
   std::vector<Attribute> window_of(const Pool2dAttrs& attrs);
   void max_pool(const Node& node);
   void avg_pool(const Node& node);
