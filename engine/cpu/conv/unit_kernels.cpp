@@ -51,8 +51,7 @@ HWY_INLINE V silu_of(D d, V x) {
   const V t = hn::Min(hn::Set(d, 87.0f), hn::Max(hn::Set(d, -87.0f), hn::Neg(x)));
   const V n = hn::Sub(hn::MulAdd(t, hn::Set(d, 1.44269504f), round), round);
   const V r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), hn::NegMulAdd(n, hn::Set(d, 0.693359375f), t));
-  V p = hn::Set(d, 1.0f / 5040);
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 720));
+  V p = hn::Set(d, 1.0f / 720);  // the next term is r^7 / 5040 < 1.2e-7
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 120));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 24));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 6));
@@ -70,17 +69,24 @@ HWY_INLINE V clipped(V low, V high, V x) {
   return hn::Min(high, hn::Max(low, x));
 }
 
-// What lies in y gets silu and residual, while it lies in the first-level cache.
-HWY_NOINLINE void silu_rows(float* y, int64_t y_row, int64_t rows, int64_t columns, const float* residual) {
+// silu of `rows` rows of sums, each of whole vectors, and the residual, to y. The sums lie on the stack: in y they would have
+// to wait for its lines.
+HWY_NOINLINE void silu_rows(const float* sums, int64_t rows, int64_t columns, float* y, int64_t y_row,
+                            const float* residual) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t j = 0; j < columns; j += lanes) {
-      const auto count = static_cast<size_t>(std::min(lanes, columns - j));
-      float* const to = y + r * y_row + j;
-      V value = silu_of(d, load_some(d, to, count));
-      if (residual != nullptr) value = hn::Add(value, load_some(d, residual + r * y_row + j, count));
-      store_some(value, d, to, count);
+    for (int64_t j = 0; j < columns; j += lanes, sums += lanes) {
+      const int64_t at = r * y_row + j;
+      V value = silu_of(d, hn::Load(d, sums));
+      if (columns - j >= lanes) {
+        if (residual != nullptr) value = hn::Add(value, hn::LoadU(d, residual + at));
+        hn::StoreU(value, d, y + at);
+      } else {
+        const auto count = static_cast<size_t>(columns - j);
+        if (residual != nullptr) value = hn::Add(value, load_some(d, residual + at, count));
+        store_some(value, d, y + at, count);
+      }
     }
   }
 }
@@ -108,6 +114,18 @@ HWY_INLINE void product_tile(const UnitProduct& p, const float* a, const float* 
 #pragma GCC unroll 16
       for (int w = 0; w < W; ++w) sums[r][w] = hn::MulAdd(factor, columns_of_b[w], sums[r][w]);
     }
+  }
+  if (p.tail.silu) {
+    // Vectors behind the last column are left out.
+    HWY_ALIGN float stored[R * W * hn::MaxLanes(D())];
+    const int64_t vectors = std::min<int64_t>(W, (columns + lanes - 1) / lanes);
+#pragma GCC unroll 16
+    for (int w = 0; w < W; ++w) {
+      if (w >= vectors) break;
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) hn::Store(sums[r][w], d, stored + (r * vectors + w) * lanes);
+    }
+    return silu_rows(stored, R, columns, y, p.y_row, residual);
   }
   const V low = hn::Set(d, p.tail.low), high = hn::Set(d, p.tail.high);
 #pragma GCC unroll 16
@@ -169,8 +187,7 @@ HWY_NOINLINE void product_panel(const UnitProduct& p, int64_t vector) {
     float* const y = p.y + row * p.y_row + offset;
     const float* const to_add = residual == nullptr ? nullptr : residual + row * p.y_row;
     product_of_rows<kRows[W], W>(static_cast<int>(rows), p, p.a + row * p.a_row, b, p.tail.bias + column, y,
-                                 p.tail.silu ? nullptr : to_add, columns);
-    if (p.tail.silu) silu_rows(y, p.y_row, rows, columns, to_add);
+                                 to_add, columns);
     row = next;
   }
 }
@@ -278,16 +295,23 @@ class DepthwiseChannels {
         add_row<R, kColumns, kStride>(from, weights, sums);
       }
     }
+    const float* const residual =
+        p_.tail.residual == nullptr ? nullptr : p_.tail.residual + channel_ + piece.y;
+    float* const y = p_.y + channel_ + piece.y;
+    if (p_.tail.silu) {
+      HWY_ALIGN float stored[R * hn::MaxLanes(D())];
+      const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) hn::Store(sums[r], d, stored + r * lanes);
+      return silu_rows(stored, R, std::min(lanes, p_.last_channel - channel_), y, piece.y_step, residual);
+    }
     const V low = hn::Set(d, p_.tail.low), high = hn::Set(d, p_.tail.high);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) sums[r] = clipped(low, high, sums[r]);
-    const float* const residual =
-        p_.tail.residual == nullptr ? nullptr : p_.tail.residual + channel_ + piece.y;
-    if (residual != nullptr && !p_.tail.silu) {
+    if (residual != nullptr) {
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) sums[r] = hn::Add(sums[r], load(residual + r * piece.y_step));
     }
-    float* const y = p_.y + channel_ + piece.y;
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
       if constexpr (kWhole) {
@@ -296,9 +320,6 @@ class DepthwiseChannels {
         store_some(sums[r], d, y + r * piece.y_step, count_);
       }
     }
-    if (p_.tail.silu)
-      silu_rows(y, piece.y_step, R, std::min(static_cast<int64_t>(hn::Lanes(d)), p_.last_channel - channel_),
-                residual);
   }
 
   const UnitDepthwise& p_;
