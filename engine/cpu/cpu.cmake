@@ -14,6 +14,7 @@ set(cpu_sources
     cpu/loops/reduce.cpp
     cpu/gemm/roofline.cpp
     cpu/conv/unit_kernels.cpp
+    cpu/conv/unit_parts.cpp
     cpu/conv/winograd_kernels.cpp)
 set(cpu_sources_without_traps
     cpu/elementwise/activation.cpp

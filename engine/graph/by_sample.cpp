@@ -16,7 +16,7 @@ constexpr int64_t kPartBytes = int64_t{12} << 20;
 
 // Ops that compute each row of axis 0 by itself, whatever their attributes.
 constexpr std::array kRowwise = std::to_array<std::string_view>(
-    {"add",     "add_relu",   "avg_pool2d", "cast",       "clip",           "conv2d", "conv_unit", "div",  "embedding",
+    {"add",     "add_relu",   "avg_pool2d", "cast",       "clip",           "conv2d", "conv_pair", "conv_unit", "div",  "embedding",
      "erf",     "exp",        "flatten",    "gelu",       "global_avg_pool", "linear", "log",       "max_pool2d",
      "mul",     "relu",       "reshape",    "scale",      "self_attention", "sigmoid", "silu",     "sqrt", "sub",
      "tanh"});
@@ -66,7 +66,7 @@ bool is_by_sample(const Graph& graph) {
 
 int64_t samples_at_a_time(const Graph& graph) {
   const bool has_units = std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                                     [](const Node& node) { return is_op(node, "conv_unit"); });
+                                     [](const Node& node) { return is_op(node, "conv_unit") || is_op(node, "conv_pair"); });
   if (!has_units || !is_by_sample(graph)) return 0;
   int64_t most = 1;
   for (const Node& node : graph.nodes) {

@@ -14,8 +14,10 @@ std::span<const Pass* const> passes() {
       &fuse_activation,
       &remove_dead_nodes,  // what the others leave behind reads values, too, and only one reader's goes with a convolution
       &fuse_conv_units,    // after what changes weights or an activation's op; before fuse_add_relu, which takes sums
-      &fuse_add_relu,      // after it: a relu that a product can take is better there
-      &remove_dead_nodes,  // last, for the same reason
+      &remove_dead_nodes,  // for the same reason
+      &fuse_conv_pairs,
+      &fuse_add_relu,      // after fuse_activation: a relu that a product can take is better there
+      &remove_dead_nodes,  // last
   };
   return kPasses;
 }

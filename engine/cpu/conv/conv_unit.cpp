@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/constant_cache.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/core/measured_kernels.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/conv/conv2d_choice.h"
-#include "dlpipe/engine/cpu/conv/conv2d_winograd.h"
 #include "dlpipe/engine/cpu/conv/unit_kernels.h"
+#include "dlpipe/engine/cpu/conv/unit_parts.h"
 #include "dlpipe/engine/cpu/loops/supports.h"
 #include "dlpipe/engine/ops/window.h"
 
@@ -58,149 +57,6 @@ KernelChoice rule(const Conv2dShape& s) {
   return {copies && s.c > kMostCopiedChannels && s.kh * s.kw > 1 ? kConv2d : kUnit};
 }
 
-int64_t vectors_of(int64_t channels) {
-  return divide_up(channels, cpu::unit_kernels().lanes);
-}
-int64_t padded(int64_t channels) {
-  return vectors_of(channels) * cpu::unit_kernels().lanes;
-}
-
-Tensor packed_bias(const Tensor& bias, int64_t channels) {
-  Tensor packed = Tensor::zeros({padded(channels)});
-  if (bias.defined()) std::copy_n(bias.data<float>(), channels, packed.data<float>());
-  return packed;
-}
-
-/// Where panels begin, and the end.
-std::vector<int64_t> panels_of(int64_t channels) {
-  std::vector<int64_t> begins = {0};
-  for (const int64_t vectors = vectors_of(channels); begins.back() < vectors;)
-    begins.push_back(begins.back() + cpu::unit_panel(vectors - begins.back()));
-  return begins;
-}
-
-/// OIHW weights as a product's panels, the terms in the order of a window's memory: rows, columns, channels.
-Tensor packed_panels(const Tensor& weight, const Conv2dShape& s) {
-  const int64_t lanes = cpu::unit_kernels().lanes, taps = s.kh * s.kw, terms = taps * s.c;
-  Tensor packed = Tensor::zeros({padded(s.o) * terms});
-  const std::vector<int64_t> begins = panels_of(s.o);
-  for (size_t i = 0; i + 1 < begins.size(); ++i) {
-    const int64_t first = begins[i] * lanes, width = (begins[i + 1] - begins[i]) * lanes;
-    float* const to = packed.data<float>() + first * terms;
-    for (int64_t o = 0; o < std::min(width, s.o - first); ++o) {
-      const float* const from = weight.data<float>() + (first + o) * terms;
-      for (int64_t c = 0; c < s.c; ++c) {
-        for (int64_t tap = 0; tap < taps; ++tap) to[(tap * s.c + c) * width + o] = from[c * taps + tap];
-      }
-    }
-  }
-  return packed;
-}
-
-/// Depthwise weights, tap after tap.
-Tensor packed_taps(const Tensor& weight, const Conv2dShape& s) {
-  const int64_t taps = s.kh * s.kw, row = padded(s.c);
-  Tensor packed = Tensor::zeros({taps * row});
-  for (int64_t c = 0; c < s.c; ++c) {
-    for (int64_t tap = 0; tap < taps; ++tap)
-      packed.data<float>()[tap * row + c] = weight.data<float>()[c * taps + tap];
-  }
-  return packed;
-}
-
-uint64_t panels_form() {
-  static const uint64_t form = next_constant_form();
-  return form;
-}
-uint64_t taps_form() {
-  static const uint64_t form = next_constant_form();
-  return form;
-}
-uint64_t bias_form() {
-  static const uint64_t form = next_constant_form();
-  return form;
-}
-
-/// Some output rows of a depthwise convolution as pieces. A group's rows lie beneath one another, so that channel after
-/// channel, row after row its input comes from memory once, in as many streams as there are rows.
-class DepthwisePieces {
- public:
-  DepthwisePieces(const Conv2dShape& s, int64_t first_row, int64_t last_row) : s_(s) {
-    const Range all = {first_row, last_row};
-    const Range rows = whole(0, s.kh, s.h, all), columns = whole(1, s.kw, s.w, {0, s.ow});
-    const int64_t width = columns.to - columns.from;
-    const int64_t groups = std::max<int64_t>(1, divide_up(width, cpu::kUnitPixels));
-    for (int64_t g = 0; g < groups; ++g) {
-      groups_.emplace_back();
-      const int64_t from = columns.from + g * width / groups, to = columns.from + (g + 1) * width / groups;
-      for (int64_t y = first_row; from < to && y < last_row; ++y)
-        add(y, from, to - from, Direction::kRight, taps(y, 0, s.kh, s.h), {0, s.kw});
-      if (g == 0) add_border({0, columns.from}, rows, all);
-      if (g + 1 == groups) add_border({columns.to, s.ow}, rows, all);
-    }
-  }
-
-  const std::vector<std::vector<cpu::UnitPiece>>& groups() const { return groups_; }
-
- private:
-  struct Range {
-    int64_t from, to;
-  };
-  enum class Direction : uint8_t { kRight, kDown };
-
-  cpu::UnitTaps taps(int64_t o, size_t axis, int64_t count, int64_t size) const {
-    const int64_t begin = o * s_.stride[axis] - s_.padding[axis], step = s_.dilation[axis];
-    const int64_t from = begin >= 0 ? 0 : std::min(count, divide_up(-begin, step));
-    const int64_t to = begin >= size ? 0 : (size - 1 - begin) / step + 1;
-    return {from, std::clamp(to, from, count)};
-  }
-
-  /// Those of `range` whose taps all lie inside the image.
-  Range whole(size_t axis, int64_t count, int64_t size, Range range) const {
-    const int64_t stride = s_.stride[axis], padding = s_.padding[axis];
-    const int64_t last = size - 1 - (count - 1) * s_.dilation[axis] + padding;  // where a filter may begin
-    const int64_t from = std::clamp(divide_up(padding, stride), range.from, range.to);
-    return {from, std::clamp(last < 0 ? 0 : last / stride + 1, from, range.to)};
-  }
-
-  /// Columns at the side, whose taps are the same from row to row.
-  void add_border(Range columns, Range rows, Range all) {
-    for (int64_t x = columns.from; x < columns.to; ++x) {
-      const cpu::UnitTaps across = taps(x, 1, s_.kw, s_.w);
-      for (int64_t y = all.from; y < all.to; ++y) {
-        if (y < rows.from || y >= rows.to) {
-          add(y, x, 1, Direction::kDown, taps(y, 0, s_.kh, s_.h), across);
-          continue;
-        }
-        const int64_t count = std::min(cpu::kUnitPixels, rows.to - y);
-        add(y, x, count, Direction::kDown, {0, s_.kh}, across);
-        y += count - 1;
-      }
-    }
-  }
-
-  void add(int64_t oy, int64_t ox, int64_t count, Direction direction, cpu::UnitTaps rows,
-           cpu::UnitTaps columns) {
-    const bool down = direction == Direction::kDown;
-    cpu::UnitPiece piece;
-    piece.x = ((oy * s_.stride[0] - s_.padding[0]) * s_.w + ox * s_.stride[1] - s_.padding[1]) * s_.c;
-    piece.x_step = (down ? s_.stride[0] * s_.w : s_.stride[1]) * s_.c;
-    piece.y = (oy * s_.ow + ox) * s_.c;
-    piece.y_step = (down ? s_.ow : 1) * s_.c;
-    piece.count = count;
-    piece.rows = rows;
-    piece.columns = columns;
-    const int64_t taps_apart = piece.x_step / (s_.dilation[1] * s_.c);
-    const bool shares = !down && (s_.kw == 3 || s_.kw == 5 || (s_.kw == 7 && taps_apart == 1)) && taps_apart <= 2 &&
-                        s_.stride[1] % s_.dilation[1] == 0;
-    piece.stride = shares ? static_cast<int>(taps_apart) : 0;
-    groups_.back().push_back(piece);
-  }
-
-  const Conv2dShape& s_;
-  std::vector<std::vector<cpu::UnitPiece>> groups_;
-};
-
 /// A call on plain f32 images, by our loops.
 class UnitCall {
  public:
@@ -210,15 +66,9 @@ class UnitCall {
         y_(args.outputs[0].data<float>()),
         weight_(args.inputs[1]) {
     const Tensor bias = has_input(args.inputs, 2) ? args.inputs[2] : Tensor();
-    bias_ = bias.defined() ? cached_or(bias, bias_form(), [&] { return packed_bias(bias, s_.o); })
-                           : packed_bias(bias, s_.o);
+    bias_ = cpu::vectors_of_bias(bias, s_.o);
     const auto& attrs = args.attrs.as<ConvUnitAttrs>();
-    const bool clips = attrs.tail == ConvTail::kClip;
-    const float infinity = std::numeric_limits<float>::infinity();
-    tail_.bias = bias_.data<float>();
-    tail_.low = clips ? static_cast<float>(attrs.low) : -infinity;
-    tail_.high = clips ? static_cast<float>(attrs.high) : infinity;
-    tail_.silu = attrs.tail == ConvTail::kSilu;
+    tail_ = cpu::tail_of(attrs.tail, attrs.low, attrs.high, bias_);
     if (has_input(args.inputs, 3)) tail_.residual = args.inputs[3].data<float>();
   }
 
@@ -227,8 +77,8 @@ class UnitCall {
  private:
   void product() const {
     const int64_t rows = s_.n * s_.oh * s_.ow, terms = s_.kh * s_.kw * s_.c;
-    const Tensor panels = cached_or(weight_, panels_form(), [&] { return packed_panels(weight_, s_); });
-    const std::vector<int64_t> begins = panels_of(s_.o);
+    const Tensor panels = cpu::panels_of_weights(weight_);
+    const std::vector<int64_t> begins = cpu::panels_of(s_.o);
     const auto most_columns = static_cast<int64_t>(begins.size()) - 1;
     const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(s_.flops() / kSliceFlops), 1, kFewSlices);
     int64_t down = divide_up(rows, std::clamp(kSliceFloats / terms, kFewestRows, kMostRows));
@@ -305,8 +155,8 @@ class UnitCall {
   }
 
   void depthwise() const {
-    const Tensor taps = cached_or(weight_, taps_form(), [&] { return packed_taps(weight_, s_); });
-    const int64_t vectors = vectors_of(s_.c), lanes = cpu::unit_kernels().lanes;
+    const Tensor taps = cpu::taps_of_weights(weight_);
+    const int64_t vectors = cpu::vectors_of(s_.c), lanes = cpu::unit_kernels().lanes;
     const int64_t wanted =
         std::clamp<int64_t>(static_cast<int64_t>(s_.flops() / kDepthwiseSliceFlops), 1, kFewSlices);
     const int64_t parts = divide_up(wanted, s_.n);  // of an image
@@ -318,7 +168,7 @@ class UnitCall {
       p.x = x_ + n * s_.h * s_.w * s_.c;
       p.y = y_ + n * s_.oh * s_.ow * s_.c;
       p.weights = taps.data<float>();
-      p.weights_row = padded(s_.c);
+      p.weights_row = cpu::padded(s_.c);
       p.tap_row = s_.dilation[0] * s_.w * s_.c;
       p.tap_column = s_.dilation[1] * s_.c;
       p.filter_columns = s_.kw;
@@ -326,7 +176,7 @@ class UnitCall {
       p.last_channel = std::min(s_.c, (piece + 1) * vectors / across * lanes);
       p.tail = tail_;
       if (tail_.residual != nullptr) p.tail.residual += n * s_.oh * s_.ow * s_.c;
-      const DepthwisePieces pieces(s_, part * s_.oh / down, (part + 1) * s_.oh / down);
+      const cpu::DepthwisePieces pieces(s_, {s_.c, 0}, part * s_.oh / down, (part + 1) * s_.oh / down);
       for (const std::vector<cpu::UnitPiece>& group : pieces.groups()) {
         p.pieces = group.data();
         p.piece_count = static_cast<int64_t>(group.size());

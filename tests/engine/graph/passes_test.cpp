@@ -296,6 +296,19 @@ TEST(Passes, FuseConvolutionsWithWhatFollowsInNetworksWithDepthwiseOnes) {
   EXPECT_EQ(fuse_conv_units.run(other), 0);
 }
 
+TEST(Passes, FusePairsOfWideAndDepthwiseConvolutions) {
+  const Graph before = bottleneck(8);
+  Graph graph = before;
+  fuse_conv_units.run(graph);
+  remove_dead_nodes.run(graph);
+  EXPECT_EQ(fuse_conv_pairs.run(graph), 1);
+  EXPECT_EQ(remove_dead_nodes.run(graph), 1);
+  EXPECT_EQ(body(graph).substr(0, body(graph).find('\n')),
+            "  silu = conv_pair(x, %wide, %middle, %bias, -) inner_tail=clip inner_low=0 inner_high=6 stride=[1,1] "
+            "padding=[1,1] dilation=[1,1] tail=silu low=-inf high=inf  : f32 [N,6,5,8]");
+  EXPECT_LT(largest_difference(before, graph), 2e-5);
+}
+
 TEST(BySample, IsWhatLooksAtNoOtherSample) {
   const Tensor weight = drawn({3, 4}, 1);
   const auto by_sample = [&](const Function& function) {
