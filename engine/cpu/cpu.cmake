@@ -8,6 +8,7 @@ set(cpu_sources
     cpu/conv/conv2d_plan.cpp
     cpu/conv/conv2d_primitive.cpp
     cpu/conv/conv2d_winograd.cpp
+    cpu/gemm/few_rows.cpp
     cpu/gemm/gemm.cpp
     cpu/images/image_copy.cpp
     cpu/onednn/onednn.cpp
