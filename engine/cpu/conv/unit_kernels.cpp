@@ -43,25 +43,35 @@ HWY_INLINE void store_some(V value, D d, float* to, size_t count) {
 #endif
 }
 
-// x / (1 + e^-x), e^-x as ops/vector_math.h has it.
+// 1 / x for x >= 1, rounded nearly as a division.
+HWY_INLINE V reciprocal(D d, V x) {
+#if HWY_ARCH_X86
+  const V guess = hn::ApproximateReciprocal(x);  // 11 bits or more; a step of Newton's doubles them
+  return hn::Mul(guess, hn::NegMulAdd(x, guess, hn::Set(d, 2.0f)));
+#else
+  return hn::Div(hn::Set(d, 1.0f), x);
+#endif
+}
+
+// x / (1 + e^-x). Of the exponential's argument no more is kept than f32 needs where the answer isn't x or nothing.
 HWY_INLINE V silu_of(D d, V x) {
-  const hn::RebindToSigned<D> di;
-  const V round = hn::Set(d, 12582912.0f);  // 1.5 * 2^23: what is added to it becomes an integer
-  // Beyond these bounds the answer is x, or less than 1e-35.
-  const V t = hn::Min(hn::Set(d, 87.0f), hn::Max(hn::Set(d, -87.0f), hn::Neg(x)));
-  const V n = hn::Sub(hn::MulAdd(t, hn::Set(d, 1.44269504f), round), round);
-  const V r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), hn::NegMulAdd(n, hn::Set(d, 0.693359375f), t));
-  V p = hn::Set(d, 1.0f / 720);  // the next term is r^7 / 5040 < 1.2e-7
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 120));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 24));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 6));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
-  p = hn::MulAdd(hn::Mul(p, r), r, r);
-  const auto exponent = hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127)));
-  const V scale = hn::BitCast(d, exponent);
   const V one = hn::Set(d, 1.0f);
-  const V answer = hn::Div(x, hn::Add(one, hn::MulAdd(p, scale, scale)));
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0f)), answer);
+  const V c = hn::Max(hn::Set(d, -87.0f), x);  // below the answer is less than 1e-35; NaN comes out
+  const V t = hn::Min(hn::Set(d, 87.0f), c);   // above it is x
+  // -t = n ln 2 - r with an integer n, which 1.5 * 2^23 + 127 puts into the low bits, where exponents have it.
+  const V round = hn::Set(d, 12583039.0f);
+  const V shifted = hn::MulAdd(t, hn::Set(d, -1.44269504f), round);
+  const V r = hn::MulAdd(hn::Sub(shifted, round), hn::Set(d, 0.69314718f), t);
+  const hn::RebindToUnsigned<D> du;
+  const V scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, shifted)));
+  // e^-r by Taylor's series; the next term is r^7 / 5040 < 1.2e-7.
+  V e = hn::MulAdd(hn::Set(d, 1.0f / 720), r, hn::Set(d, -1.0f / 120));
+  e = hn::MulAdd(e, r, hn::Set(d, 1.0f / 24));
+  e = hn::MulAdd(e, r, hn::Set(d, -1.0f / 6));
+  e = hn::MulAdd(e, r, hn::Set(d, 0.5f));
+  e = hn::MulAdd(e, r, hn::Set(d, -1.0f));
+  e = hn::MulAdd(e, r, one);
+  return hn::Mul(c, reciprocal(d, hn::MulAdd(e, scale, one)));
 }
 
 // The bounds stand first: where x is NaN, x comes out.
@@ -70,24 +80,28 @@ HWY_INLINE V clipped(V low, V high, V x) {
 }
 
 // silu of `rows` rows of sums, each of whole vectors, and the residual, to y. The sums lie on the stack: in y they would have
-// to wait for its lines.
+// to wait for its lines. One loop: rows are often one vector, and constants would be loaded anew for each.
 HWY_NOINLINE void silu_rows(const float* sums, int64_t rows, int64_t columns, float* y, int64_t y_row,
                             const float* residual) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t j = 0; j < columns; j += lanes, sums += lanes) {
-      const int64_t at = r * y_row + j;
-      V value = silu_of(d, hn::Load(d, sums));
-      if (columns - j >= lanes) {
-        if (residual != nullptr) value = hn::Add(value, hn::LoadU(d, residual + at));
-        hn::StoreU(value, d, y + at);
-      } else {
-        const auto count = static_cast<size_t>(columns - j);
-        if (residual != nullptr) value = hn::Add(value, load_some(d, residual + at, count));
-        store_some(value, d, y + at, count);
-      }
+  const int64_t vectors = (columns + lanes - 1) / lanes;
+  int64_t at = 0;  // of y
+  for (int64_t i = 0, j = 0; i < rows * vectors; ++i, sums += lanes) {
+    V value = silu_of(d, hn::Load(d, sums));
+    if (columns - j >= lanes) {
+      if (residual != nullptr) value = hn::Add(value, hn::LoadU(d, residual + at));
+      hn::StoreU(value, d, y + at);
+    } else {
+      const auto count = static_cast<size_t>(columns - j);
+      if (residual != nullptr) value = hn::Add(value, load_some(d, residual + at, count));
+      store_some(value, d, y + at, count);
     }
+    j += lanes;
+    at += lanes;
+    if (j < columns) continue;
+    at += y_row - vectors * lanes;
+    j = 0;
   }
 }
 

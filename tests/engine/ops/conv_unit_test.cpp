@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -45,6 +46,19 @@ TEST(ConvUnit, SiluOfLargeNumbersIsFinite) {
     const double expected = value < -700 ? 0 : value / (1 + std::exp(-value));
     EXPECT_NEAR(y.data<float>()[i], expected, 1e-6 + 1e-6 * std::abs(expected)) << value;
   }
+}
+
+TEST(ConvUnit, SiluIsNearTheDefinitionEverywhere) {
+  constexpr int64_t kCount = 40000;
+  Tensor x = Tensor::empty({1, kCount, 1, 1});
+  for (int64_t i = 0; i < kCount; ++i) x.data<float>()[i] = (static_cast<float>(i) - kCount / 2) * 0.0023f;
+  const Tensor y = conv_unit(x, filled({1, 1, 1, 1}, 1), Tensor(), Tensor(), {.tail = ConvTail::kSilu});
+  double worst = 0;
+  for (int64_t i = 0; i < kCount; ++i) {
+    const double value = x.data<float>()[i], expected = value / (1 + std::exp(-value));
+    worst = std::max(worst, std::abs(y.data<float>()[i] - expected) / (std::abs(expected) + 1e-30));
+  }
+  EXPECT_LT(worst, 5e-6);
 }
 
 TEST(ConvUnit, RefusesAResidualOfAnotherShape) {
