@@ -16,12 +16,13 @@ constexpr int64_t kPartBytes = int64_t{12} << 20;
 
 // Ops that compute each row of axis 0 by itself, whatever their attributes.
 constexpr std::array kRowwise = std::to_array<std::string_view>(
-    {"add",     "add_relu",   "avg_pool2d", "cast",       "clip",           "conv2d", "conv_pair", "conv_unit", "div",  "embedding",
-     "erf",     "exp",        "flatten",    "gelu",       "global_avg_pool", "linear", "log",       "max_pool2d",
-     "mul",     "relu",       "reshape",    "scale",      "self_attention", "sigmoid", "silu",     "sqrt", "sub",
-     "tanh"});
+    {"add",  "add_relu",   "avg_pool2d", "cast", "clip",    "conv2d", "conv_pair",       "conv_unit",
+     "div",  "embedding",  "erf",        "exp",  "flatten", "gelu",   "global_avg_pool", "linear",
+     "log",  "max_pool2d", "mul",        "relu", "reshape", "scale",  "self_attention",  "sigmoid",
+     "silu", "sqrt",       "sub",        "tanh"});
 // Those that do where they don't work along axis 0.
-constexpr std::array kAlongAxis = std::to_array<std::string_view>({"concat", "log_softmax", "slice", "softmax"});
+constexpr std::array kAlongAxis =
+    std::to_array<std::string_view>({"concat", "log_softmax", "slice", "softmax"});
 
 bool depends_on_inputs(const Value& value) {
   return value.batch_axes != 0;
@@ -59,14 +60,15 @@ bool is_by_sample(const Graph& graph) {
       if (!is_batch(id)) return false;
     }
     // What doesn't depend on the inputs is made anew for each part; an answer without a batch was summed over it.
-    return !depends || (is_rowwise(graph, node) &&
-                        std::all_of(node.outputs.begin(), node.outputs.end(), is_batch));
+    return !depends ||
+           (is_rowwise(graph, node) && std::all_of(node.outputs.begin(), node.outputs.end(), is_batch));
   });
 }
 
 int64_t samples_at_a_time(const Graph& graph) {
-  const bool has_units = std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                                     [](const Node& node) { return is_op(node, "conv_unit") || is_op(node, "conv_pair"); });
+  const bool has_units = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+    return is_op(node, "conv_unit") || is_op(node, "conv_pair");
+  });
   if (!has_units || !is_by_sample(graph)) return 0;
   int64_t most = 1;
   for (const Node& node : graph.nodes) {

@@ -57,7 +57,8 @@ std::vector<Tensor> Runner::run(std::span<const Tensor> inputs) const {
 std::vector<Tensor> Runner::run(std::span<const Tensor> inputs, const Observer& observer) const {
   const NoGrad no_grad;
   const UseConstantCache packed_once(&cache_);
-  const bool in_parts = part_ > 0 && !inputs.empty() && inputs[0].device().is_host() && batch_of(inputs) > part_;
+  const bool in_parts =
+      part_ > 0 && !inputs.empty() && inputs[0].device().is_host() && batch_of(inputs) > part_;
   return in_parts ? run_by_parts(inputs, batch_of(inputs), observer) : run_nodes(inputs, observer);
 }
 
@@ -78,8 +79,8 @@ std::vector<Tensor> Runner::run_by_parts(std::span<const Tensor> inputs, int64_t
       const Shape shape = graph_.value(graph_.outputs[i]).shape_at(batch);
       if (!outputs[i].defined()) outputs[i] = Tensor::empty(shape, answer.dtype());  // autocast may say which
       const size_t sample = outputs[i].size_bytes() / static_cast<size_t>(batch);
-      std::memcpy(static_cast<std::byte*>(outputs[i].raw()) + static_cast<size_t>(first) * sample, answer.raw(),
-                  answer.size_bytes());
+      std::memcpy(static_cast<std::byte*>(outputs[i].raw()) + static_cast<size_t>(first) * sample,
+                  answer.raw(), answer.size_bytes());
     }
   }
   return outputs;

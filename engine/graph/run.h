@@ -35,7 +35,8 @@ class Runner {
 
  private:
   std::vector<Tensor> run_nodes(std::span<const Tensor> inputs, const Observer& observer) const;
-  std::vector<Tensor> run_by_parts(std::span<const Tensor> inputs, int64_t batch, const Observer& observer) const;
+  std::vector<Tensor> run_by_parts(std::span<const Tensor> inputs, int64_t batch,
+                                   const Observer& observer) const;
 
   Graph graph_;
   int64_t part_;                                  // samples that run() takes at a time; 0: all

@@ -33,8 +33,8 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
 OpSample sample(const char* name, Shape x, int64_t middle, int64_t side, ConvPairAttrs attrs) {
   OpSample sample;
   sample.name = name;
-  sample.inputs = {{x}, {Shape{middle, x[3], 1, 1}}, {Shape{middle, 1, side, side}}, {Shape{middle}},
-                   {Shape{middle}}};
+  sample.inputs = {
+      {x}, {Shape{middle, x[3], 1, 1}}, {Shape{middle, 1, side, side}}, {Shape{middle}}, {Shape{middle}}};
   sample.attrs = attrs;
   return sample;
 }
@@ -86,8 +86,8 @@ void run_as_units(const Kernels& conv_unit, const ForwardArgs& args) {
   const auto& attrs = args.attrs.as<ConvPairAttrs>();
   const Tensor& x = args.inputs[0];
   const int64_t middle = args.inputs[1].size(0);
-  Tensor between = Tensor::empty(
-      {{x.size(0), x.size(1), x.size(2), middle}, x.dtype(), Layout::kPlain}, x.device());
+  Tensor between =
+      Tensor::empty({{x.size(0), x.size(1), x.size(2), middle}, x.dtype(), Layout::kPlain}, x.device());
   const std::array<Tensor, 3> inner = {x, args.inputs[1], input_or_none(args.inputs, kInnerBias)};
   conv_unit.forward({inner, {&between, 1}, attrs.inner()});
   const std::array<Tensor, 3> outer = {between, args.inputs[2], input_or_none(args.inputs, kOuterBias)};

@@ -61,13 +61,13 @@ class PairCall {
       const int64_t n = index / (down * across), band = index / across % down, part = index % across;
       const int64_t first = band * s_.oh / down, last = (band + 1) * s_.oh / down;
       const int64_t in_first = std::clamp<int64_t>(first * s_.stride[0] - s_.padding[0], 0, s_.h);
-      const int64_t in_last =
-          std::clamp((last - 1) * s_.stride[0] - s_.padding[0] + reach(), in_first, s_.h);
+      const int64_t in_last = std::clamp((last - 1) * s_.stride[0] - s_.padding[0] + reach(), in_first, s_.h);
       const int64_t pixels = (in_last - in_first) * s_.w;
       auto* const between = reinterpret_cast<float*>(
           worker_scratch(kBetweenSlot, static_cast<size_t>(pixels * widest) * sizeof(float)));
       for (int64_t panel = part * panels / across; panel < (part + 1) * panels / across; ++panel) {
-        const int64_t begin = begins_[static_cast<size_t>(panel)], end = begins_[static_cast<size_t>(panel) + 1];
+        const int64_t begin = begins_[static_cast<size_t>(panel)],
+                      end = begins_[static_cast<size_t>(panel) + 1];
         const int64_t width = (end - begin) * lanes;
         cpu::UnitProduct product;
         product.a = x_ + (n * s_.h + in_first) * s_.w * c_;
@@ -147,7 +147,12 @@ void forward(const ForwardArgs& args) {
   const auto run = [&] {
     choice_of(key).kernel == kPair ? PairCall(args).run() : run_as_units(conv_unit_cpu, args);
   };
-  cpu::measure_choices(key, [] { return std::vector<KernelChoice>{{kPair}, {kUnits}}; }, run);
+  cpu::measure_choices(
+      key,
+      [] {
+        return std::vector<KernelChoice>{{kPair}, {kUnits}};
+      },
+      run);
   run();
 }
 

@@ -102,9 +102,9 @@ class UnitCall {
         p.a = x_ + first * s_.c;
         p.a_row = s_.c;
       } else {
-        const auto floats = static_cast<size_t>(p.rows * terms + kChunk);  // what the last chunk writes too much
-        auto* const windows =
-            reinterpret_cast<float*>(worker_scratch(kWindowsSlot, floats * sizeof(float)));
+        const auto floats =
+            static_cast<size_t>(p.rows * terms + kChunk);  // what the last chunk writes too much
+        auto* const windows = reinterpret_cast<float*>(worker_scratch(kWindowsSlot, floats * sizeof(float)));
         copy_windows(first, p.rows, windows);
         p.a = windows;
         p.a_row = terms;
@@ -160,7 +160,8 @@ class UnitCall {
     const int64_t wanted =
         std::clamp<int64_t>(static_cast<int64_t>(s_.flops() / kDepthwiseSliceFlops), 1, kFewSlices);
     const int64_t parts = divide_up(wanted, s_.n);  // of an image
-    const int64_t down = std::max(divide_up(s_.oh, kMostImageRows), std::clamp<int64_t>(s_.oh / kFewestImageRows, 1, parts));
+    const int64_t down =
+        std::max(divide_up(s_.oh, kMostImageRows), std::clamp<int64_t>(s_.oh / kFewestImageRows, 1, parts));
     const int64_t across = std::min(vectors, divide_up(parts, down));
     parallel_slices(s_.n * down * across, [&](int64_t index) {
       const int64_t n = index / (down * across), part = index / across % down, piece = index % across;
@@ -221,8 +222,7 @@ void forward(const ForwardArgs& args) {
 }
 
 std::string explain(std::span<const TensorSpec> inputs, const Attrs& attrs, bool /*backward*/) {
-  const Conv2dShape s =
-      conv2d_shape(inputs[0].shape, inputs[1].shape, attrs.as<ConvUnitAttrs>().conv2d());
+  const Conv2dShape s = conv2d_shape(inputs[0].shape, inputs[1].shape, attrs.as<ConvUnitAttrs>().conv2d());
   if (s.n == 0) return "nothing to do";
   return fits(s, inputs[0].dtype) ? choice_of(key_of(s, inputs[0].dtype), s).kernel : kConv2d;
 }

@@ -140,10 +140,11 @@ void DepthwisePieces::add_border(Range columns, Range rows, Range all) {
 }
 
 void DepthwisePieces::add(int64_t oy, int64_t ox, int64_t count, Direction direction, UnitTaps rows,
-         UnitTaps columns) {
+                          UnitTaps columns) {
   const bool down = direction == Direction::kDown;
   UnitPiece piece;
-  piece.x = ((oy * s_.stride[0] - s_.padding[0] - x_.first_row) * s_.w + ox * s_.stride[1] - s_.padding[1]) * x_.pixel;
+  piece.x = ((oy * s_.stride[0] - s_.padding[0] - x_.first_row) * s_.w + ox * s_.stride[1] - s_.padding[1]) *
+            x_.pixel;
   piece.x_step = (down ? s_.stride[0] * s_.w : s_.stride[1]) * x_.pixel;
   piece.y = (oy * s_.ow + ox) * s_.c;
   piece.y_step = (down ? s_.ow : 1) * s_.c;
@@ -151,8 +152,8 @@ void DepthwisePieces::add(int64_t oy, int64_t ox, int64_t count, Direction direc
   piece.rows = rows;
   piece.columns = columns;
   const int64_t taps_apart = piece.x_step / (s_.dilation[1] * x_.pixel);
-  const bool shares = !down && (s_.kw == 3 || s_.kw == 5 || (s_.kw == 7 && taps_apart == 1)) && taps_apart <= 2 &&
-                      s_.stride[1] % s_.dilation[1] == 0;
+  const bool shares = !down && (s_.kw == 3 || s_.kw == 5 || (s_.kw == 7 && taps_apart == 1)) &&
+                      taps_apart <= 2 && s_.stride[1] % s_.dilation[1] == 0;
   piece.stride = shares ? static_cast<int>(taps_apart) : 0;
   groups_.back().push_back(piece);
 }

@@ -14,7 +14,8 @@ constexpr int64_t kVectors = 4;            // sums of one element that run besid
 
 // M elements of one column of c: M products of a row of a and one of b's, in 32 lanes, added up in order.
 template <int M>
-DLPIPE_INLINE inline void column(const float* a, const float* b, int64_t k, float start, float* c, int64_t n) {
+DLPIPE_INLINE inline void column(const float* a, const float* b, int64_t k, float start, float* c,
+                                 int64_t n) {
   F32x8 sums[M][kVectors] = {};
   int64_t i = 0;
   for (; i + kVectors * kLanes <= k; i += kVectors * kLanes) {

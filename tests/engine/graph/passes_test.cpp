@@ -284,11 +284,14 @@ TEST(Passes, FuseConvolutionsWithWhatFollowsInNetworksWithDepthwiseOnes) {
                 "  silu = conv_unit(clip, %middle, -) stride=[1,1] padding=[1,1] dilation=[1,1] groups=8 "
                 "tail=silu low=-inf high=inf  : f32 [N,6,5,8]\n"
                 "  add = conv_unit(silu, %narrow, -, x) " +
-                plain + "tail=none low=-inf high=inf  : f32 [N,6,5,4]\n"
-                "  conv2d_5 = conv_unit(add, %wide, %bias) " + plain +
+                plain +
+                "tail=none low=-inf high=inf  : f32 [N,6,5,4]\n"
+                "  conv2d_5 = conv_unit(add, %wide, %bias) " +
+                plain +
                 "tail=none low=-inf high=inf  : f32 [N,6,5,8]\n"
                 "  relu = relu(conv2d_5)  : f32 [N,6,5,8]\n"
-                "  add_2 = conv_unit(add, %wide, %bias, relu) " + plain +
+                "  add_2 = conv_unit(add, %wide, %bias, relu) " +
+                plain +
                 "tail=clip low=0 high=inf  : f32 [N,6,5,8]\n"
                 "  add_3 = add(add_2, conv2d_5)  : f32 [N,6,5,8]\n");
   EXPECT_LT(largest_difference(before, graph), 2e-5);
@@ -303,9 +306,10 @@ TEST(Passes, FusePairsOfWideAndDepthwiseConvolutions) {
   remove_dead_nodes.run(graph);
   EXPECT_EQ(fuse_conv_pairs.run(graph), 1);
   EXPECT_EQ(remove_dead_nodes.run(graph), 1);
-  EXPECT_EQ(body(graph).substr(0, body(graph).find('\n')),
-            "  silu = conv_pair(x, %wide, %middle, %bias, -) inner_tail=clip inner_low=0 inner_high=6 stride=[1,1] "
-            "padding=[1,1] dilation=[1,1] tail=silu low=-inf high=inf  : f32 [N,6,5,8]");
+  EXPECT_EQ(
+      body(graph).substr(0, body(graph).find('\n')),
+      "  silu = conv_pair(x, %wide, %middle, %bias, -) inner_tail=clip inner_low=0 inner_high=6 stride=[1,1] "
+      "padding=[1,1] dilation=[1,1] tail=silu low=-inf high=inf  : f32 [N,6,5,8]");
   EXPECT_LT(largest_difference(before, graph), 2e-5);
 }
 
@@ -326,13 +330,14 @@ TEST(BySample, IsWhatLooksAtNoOtherSample) {
 
 TEST(BySample, PartsAnswerTheBitsOfTheBatch) {
   const Tensor filter = drawn({64, 1, 3, 3}, 1), narrow = drawn({5, 64, 1, 1}, 2), weight = drawn({3, 5}, 3);
-  Graph graph = captured({{1, 200, 150, 64}},
-                         [&](const std::vector<Tensor>& in) {
-                           const Tensor y = conv2d(in[0], filter, Tensor(), {.padding = {1, 1}, .groups = 64});
-                           const Tensor z = global_avg_pool(conv2d(clip(y, 0, 6), narrow, Tensor()));
-                           return std::vector<Tensor>{linear(z, weight, Tensor()), z};
-                         },
-                         {{"filter", filter}, {"narrow", narrow}, {"weight", weight}});
+  Graph graph =
+      captured({{1, 200, 150, 64}},
+               [&](const std::vector<Tensor>& in) {
+                 const Tensor y = conv2d(in[0], filter, Tensor(), {.padding = {1, 1}, .groups = 64});
+                 const Tensor z = global_avg_pool(conv2d(clip(y, 0, 6), narrow, Tensor()));
+                 return std::vector<Tensor>{linear(z, weight, Tensor()), z};
+               },
+               {{"filter", filter}, {"narrow", narrow}, {"weight", weight}});
   EXPECT_EQ(samples_at_a_time(graph), 0);
   fuse_conv_units.run(graph);
   remove_dead_nodes.run(graph);

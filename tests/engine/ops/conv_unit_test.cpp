@@ -27,8 +27,8 @@ TEST(ConvUnit, NanStaysNan) {
       Tensor x = filled({1, 4, 5, 16}, 1.0f);
       x.data<float>()[7 * 16 + 3] = kNan;  // pixel 7, channel 3
       const Tensor weight = filled({16, 16 / groups, 1, 1}, 0.5f);
-      const Tensor y = conv_unit(x, weight, Tensor(), Tensor(),
-                                 {.groups = groups, .tail = tail, .low = 0, .high = 6});
+      const Tensor y =
+          conv_unit(x, weight, Tensor(), Tensor(), {.groups = groups, .tail = tail, .low = 0, .high = 6});
       for (int64_t i = 0; i < y.elements(); ++i) {
         const bool reads_it = i / 16 == 7 && (groups == 1 || i % 16 == 3);
         EXPECT_EQ(std::isnan(y.data<float>()[i]), reads_it) << i << ", groups " << groups;
