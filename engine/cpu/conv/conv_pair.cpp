@@ -130,7 +130,7 @@ std::string key_of(std::span<const TensorSpec> inputs, const ConvPairAttrs& attr
 }
 
 KernelChoice choice_of(const std::string& key) {
-  const KernelChoice choice = kernel_table().find_or_add(key, [] { return KernelChoice{kPair}; });
+  KernelChoice choice = kernel_table().find_or_add(key, [] { return KernelChoice{kPair}; });
   if (choice.kernel == kPair || choice.kernel == kUnits) return choice;
   throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is no kernel for '", key,
                                                  "' in kernels.json; use ", kPair, " or ", kUnits)));

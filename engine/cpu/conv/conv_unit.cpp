@@ -198,7 +198,7 @@ std::string key_of(const Conv2dShape& s, DType dtype) {
 }
 
 KernelChoice choice_of(const std::string& key, const Conv2dShape& s) {
-  const KernelChoice choice = kernel_table().find_or_add(key, [&] { return rule(s); });
+  KernelChoice choice = kernel_table().find_or_add(key, [&] { return rule(s); });
   if (choice.kernel == kUnit || choice.kernel == kConv2d) return choice;
   throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is no kernel for '", key,
                                                  "' in kernels.json; use ", kUnit, " or ", kConv2d)));
