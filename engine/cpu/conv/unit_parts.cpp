@@ -99,8 +99,10 @@ DepthwisePieces::DepthwisePieces(const Conv2dShape& s, const UnitImage& x, int64
   const Range rows = whole(0, s.kh, s.h, all), columns = whole(1, s.kw, s.w, {0, s.ow});
   const int64_t width = columns.to - columns.from;
   const int64_t groups = std::max<int64_t>(1, divide_up(width, kUnitPixels));
+  groups_.reserve(static_cast<size_t>(groups));
   for (int64_t g = 0; g < groups; ++g) {
     groups_.emplace_back();
+    groups_.back().reserve(static_cast<size_t>(2 * (last_row - first_row)));
     const int64_t from = columns.from + g * width / groups, to = columns.from + (g + 1) * width / groups;
     for (int64_t y = first_row; from < to && y < last_row; ++y)
       add(y, from, to - from, Direction::kRight,
