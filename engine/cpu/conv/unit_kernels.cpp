@@ -249,7 +249,11 @@ class DepthwiseChannels {
   // Of R pixels with kColumns taps a row, kStride taps apart; kColumns = 0: as the piece says.
   template <int R, int kColumns, int kStride>
   HWY_INLINE void some(const UnitPiece& piece) const {
-    if (piece.count == R) return sums_of<R, kColumns, kStride>(piece);
+    if (piece.count == R) {
+      for (int64_t i = 0; i < piece.repeats; ++i)
+        sums_of<R, kColumns, kStride>(piece, piece.x + i * piece.x_repeat, piece.y + i * piece.y_repeat);
+      return;
+    }
     if constexpr (R > 1) some<R - 1, kColumns, kStride>(piece);
   }
 
@@ -294,14 +298,14 @@ class DepthwiseChannels {
   }
 
   template <int R, int kColumns, int kStride>
-  HWY_INLINE void sums_of(const UnitPiece& piece) const {
+  HWY_INLINE void sums_of(const UnitPiece& piece, int64_t x_at, int64_t y_at) const {
     const D d;
     V sums[R];
     const V bias = hn::LoadU(d, p_.tail.bias + channel_);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) sums[r] = bias;
     for (int64_t ky = piece.rows.from; ky < piece.rows.to; ++ky) {
-      const float* const from = p_.x + channel_ + piece.x + ky * p_.tap_row;
+      const float* const from = p_.x + channel_ + x_at + ky * p_.tap_row;
       const float* const weights = p_.weights + channel_ + ky * p_.filter_columns * p_.weights_row;
       if constexpr (kColumns == 0) {
         add_taps<R>(piece, from, weights, sums);
@@ -309,9 +313,8 @@ class DepthwiseChannels {
         add_row<R, kColumns, kStride>(from, weights, sums);
       }
     }
-    const float* const residual =
-        p_.tail.residual == nullptr ? nullptr : p_.tail.residual + channel_ + piece.y;
-    float* const y = p_.y + channel_ + piece.y;
+    const float* const residual = p_.tail.residual == nullptr ? nullptr : p_.tail.residual + channel_ + y_at;
+    float* const y = p_.y + channel_ + y_at;
     if (p_.tail.silu) {
       HWY_ALIGN float stored[R * hn::MaxLanes(D())];
       const auto lanes = static_cast<int64_t>(hn::Lanes(d));

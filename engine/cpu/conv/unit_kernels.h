@@ -50,6 +50,8 @@ struct UnitPiece {
   int64_t x = 0, x_step = 0;
   int64_t y = 0, y_step = 0;
   int64_t count = 0;
+  /// So many times, each time so much further.
+  int64_t repeats = 1, x_repeat = 0, y_repeat = 0;
   UnitTaps rows, columns;
   /// What a pixel shares with the next one stays in registers where all taps of a row are there and pixels lie one or two
   /// taps apart, in filters of 3, 5 or 7 columns: how many taps.

@@ -95,6 +95,9 @@ UnitTail tail_of(ConvTail tail, double low, double high, const Tensor& bias) {
 DepthwisePieces::DepthwisePieces(const Conv2dShape& s, const UnitImage& x, int64_t first_row,
                                  int64_t last_row)
     : s_(s), x_(x) {
+  const int taps_apart = s.stride[1] % s.dilation[1] == 0 ? s.stride[1] / s.dilation[1] : 0;
+  const bool shares = s.kw == 3 || s.kw == 5 || (s.kw == 7 && taps_apart == 1);
+  shared_stride_ = shares && taps_apart <= 2 ? taps_apart : 0;
   const Range all = {first_row, last_row};
   const Range rows = whole(0, s.kh, s.h, all), columns = whole(1, s.kw, s.w, {0, s.ow});
   const int64_t width = columns.to - columns.from;
@@ -102,11 +105,20 @@ DepthwisePieces::DepthwisePieces(const Conv2dShape& s, const UnitImage& x, int64
   groups_.reserve(static_cast<size_t>(groups));
   for (int64_t g = 0; g < groups; ++g) {
     groups_.emplace_back();
-    groups_.back().reserve(static_cast<size_t>(2 * (last_row - first_row)));
     const int64_t from = columns.from + g * width / groups, to = columns.from + (g + 1) * width / groups;
-    for (int64_t y = first_row; from < to && y < last_row; ++y)
-      add(y, from, to - from, Direction::kRight,
-          y >= rows.from && y < rows.to ? UnitTaps{0, s.kh} : taps(y, 0, s.kh, s.h), {0, s.kw});
+    const auto add_rows = [&](int64_t begin, int64_t end) {
+      for (int64_t y = begin; from < to && y < end; ++y)
+        add(y, from, to - from, Direction::kRight, taps(y, 0, s.kh, s.h), {0, s.kw});
+    };
+    add_rows(first_row, rows.from);
+    if (from < to && rows.from < rows.to) {
+      add(rows.from, from, to - from, Direction::kRight, {0, s.kh}, {0, s.kw});
+      UnitPiece& same = groups_.back().back();
+      same.repeats = rows.to - rows.from;
+      same.x_repeat = s.stride[0] * s.w * x.pixel;
+      same.y_repeat = s.ow * s.c;
+    }
+    add_rows(rows.to, last_row);
     if (g == 0) add_border({0, columns.from}, rows, all);
     if (g + 1 == groups) add_border({columns.to, s.ow}, rows, all);
   }
@@ -153,10 +165,7 @@ void DepthwisePieces::add(int64_t oy, int64_t ox, int64_t count, Direction direc
   piece.count = count;
   piece.rows = rows;
   piece.columns = columns;
-  const int64_t taps_apart = piece.x_step / (s_.dilation[1] * x_.pixel);
-  const bool shares = !down && (s_.kw == 3 || s_.kw == 5 || (s_.kw == 7 && taps_apart == 1)) &&
-                      taps_apart <= 2 && s_.stride[1] % s_.dilation[1] == 0;
-  piece.stride = shares ? static_cast<int>(taps_apart) : 0;
+  piece.stride = down ? 0 : shared_stride_;
   groups_.back().push_back(piece);
 }
 

@@ -54,6 +54,7 @@ class DepthwisePieces {
 
   const Conv2dShape& s_;
   UnitImage x_;
+  int shared_stride_ = 0;  // UnitPiece::stride of pieces to the right
   std::vector<std::vector<UnitPiece>> groups_;
 };
 
