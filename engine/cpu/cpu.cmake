@@ -8,11 +8,14 @@ set(cpu_sources
     cpu/conv/conv2d_plan.cpp
     cpu/conv/conv2d_primitive.cpp
     cpu/conv/conv2d_winograd.cpp
+    cpu/gemm/few_rows.cpp
     cpu/gemm/gemm.cpp
     cpu/images/image_copy.cpp
     cpu/onednn/onednn.cpp
     cpu/loops/reduce.cpp
     cpu/gemm/roofline.cpp
+    cpu/conv/unit_kernels.cpp
+    cpu/conv/unit_parts.cpp
     cpu/conv/winograd_kernels.cpp)
 set(cpu_sources_without_traps
     cpu/elementwise/activation.cpp

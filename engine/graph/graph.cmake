@@ -1,5 +1,6 @@
 # Captured graphs; one file for each pass.
 set(graph_sources
+    graph/by_sample.cpp
     graph/capture.cpp
     graph/graph.cpp
     graph/graph_file.cpp
@@ -11,8 +12,10 @@ set(graph_sources
     graph/passes/fold_scale_and_shift.cpp
     graph/passes/fuse_activation.cpp
     graph/passes/fuse_attention.cpp
+    graph/passes/fuse_conv_pairs.cpp
+    graph/passes/fuse_conv_units.cpp
     graph/passes/fuse_elementwise.cpp
     graph/passes/remove_dead_nodes.cpp
     graph/passes/share_equal_nodes.cpp
     graph/run.cpp)
-set_source_files_properties(graph/passes/fold_batch_norm.cpp graph/passes/fold_constants.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+set_source_files_properties(graph/passes/fold_batch_norm.cpp graph/passes/fold_constants.cpp graph/passes/fuse_conv_pairs.cpp graph/passes/fuse_conv_units.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

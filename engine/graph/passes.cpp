@@ -12,8 +12,12 @@ std::span<const Pass* const> passes() {
       &fold_scale_and_shift, &fuse_attention,
       &fuse_written_out,  // before fuse_activation: a gelu written out may belong to a linear
       &fuse_activation,
-      &fuse_add_relu,      // after it: a relu that a product can take is better there
-      &remove_dead_nodes,  // last: the others leave nodes behind
+      &remove_dead_nodes,  // what the others leave behind reads values, too, and only one reader's goes with a convolution
+      &fuse_conv_units,  // after what changes weights or an activation's op; before fuse_add_relu, which takes sums
+      &remove_dead_nodes,  // for the same reason
+      &fuse_conv_pairs,
+      &fuse_add_relu,      // after fuse_activation: a relu that a product can take is better there
+      &remove_dead_nodes,  // last
   };
   return kPasses;
 }

@@ -29,6 +29,8 @@ extern const Pass fuse_activation;       // relu and gelu run in the pass of the
 extern const Pass fuse_attention;        // attention that exporters write out becomes that op
 extern const Pass fuse_written_out;      // gelu and silu that exporters write out become those ops
 extern const Pass fuse_add_relu;         // an add and the relu behind it are one pass
+extern const Pass fuse_conv_units;       // convolutions with what follows, in networks with depthwise ones
+extern const Pass fuse_conv_pairs;       // of these, a 1x1 one and the depthwise one behind it
 extern const Pass remove_dead_nodes;     // what no output depends on
 
 /// All of them, in the order of optimize().

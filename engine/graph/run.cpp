@@ -1,12 +1,18 @@
 #include "dlpipe/engine/graph/run.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/core/conversions.h"
+#include "dlpipe/engine/graph/by_sample.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine::graph {
 
-Runner::Runner(Graph graph) : graph_(std::move(graph)), dead_after_(graph_.nodes.size()) {
+Runner::Runner(Graph graph)
+    : graph_(std::move(graph)), part_(samples_at_a_time(graph_)), dead_after_(graph_.nodes.size()) {
   check(graph_);
   for (const Value& value : graph_.values) {
     if (value.is_constant()) cache_.add_constant(value.constant);
@@ -51,7 +57,33 @@ std::vector<Tensor> Runner::run(std::span<const Tensor> inputs) const {
 std::vector<Tensor> Runner::run(std::span<const Tensor> inputs, const Observer& observer) const {
   const NoGrad no_grad;
   const UseConstantCache packed_once(&cache_);
-  return run_nodes(inputs, observer);
+  const bool in_parts =
+      part_ > 0 && !inputs.empty() && inputs[0].device().is_host() && batch_of(inputs) > part_;
+  return in_parts ? run_by_parts(inputs, batch_of(inputs), observer) : run_nodes(inputs, observer);
+}
+
+std::vector<Tensor> Runner::run_by_parts(std::span<const Tensor> inputs, int64_t batch,
+                                         const Observer& observer) const {
+  std::vector<Tensor> outputs(graph_.outputs.size());
+  for (int64_t first = 0; first < batch; first += part_) {
+    const int64_t last = std::min(batch, first + part_);
+    std::vector<Tensor> part;
+    part.reserve(inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const int64_t rows = graph_.value(graph_.inputs[i]).shape[0];  // of a sample
+      part.push_back(slice(inputs[i], 0, first * rows, last * rows));
+    }
+    const std::vector<Tensor> answers = run_nodes(part, observer);
+    for (size_t i = 0; i < answers.size(); ++i) {
+      const Tensor answer = answers[i].is_contiguous() ? answers[i] : answers[i].contiguous_copy();
+      const Shape shape = graph_.value(graph_.outputs[i]).shape_at(batch);
+      if (!outputs[i].defined()) outputs[i] = Tensor::empty(shape, answer.dtype());  // autocast may say which
+      const size_t sample = outputs[i].size_bytes() / static_cast<size_t>(batch);
+      std::memcpy(static_cast<std::byte*>(outputs[i].raw()) + static_cast<size_t>(first) * sample,
+                  answer.raw(), answer.size_bytes());
+    }
+  }
+  return outputs;
 }
 
 std::vector<Tensor> Runner::forward(std::span<const Tensor> inputs) const {

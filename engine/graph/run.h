@@ -24,7 +24,8 @@ class Runner {
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
   /// The same with history, for a training step: constants may have changed since the last call.
   std::vector<Tensor> forward(std::span<const Tensor> inputs) const;
-  /// Called after every node of a run, with its place in the graph and how long it took.
+  /// Called after every node of a run (of each part of the batch, where it runs in parts: by_sample.h), with its place in
+  /// the graph and how long it took.
   using Observer = std::function<void(size_t node, int64_t ns)>;
   std::vector<Tensor> run(std::span<const Tensor> inputs, const Observer& observer) const;
   /// The batch that inputs of these shapes are; kMisuse where they are none.
@@ -34,8 +35,11 @@ class Runner {
 
  private:
   std::vector<Tensor> run_nodes(std::span<const Tensor> inputs, const Observer& observer) const;
+  std::vector<Tensor> run_by_parts(std::span<const Tensor> inputs, int64_t batch,
+                                   const Observer& observer) const;
 
   Graph graph_;
+  int64_t part_;                                  // samples that run() takes at a time; 0: all
   mutable ConstantCache cache_;                   // packed weights
   std::vector<std::vector<ValueId>> dead_after_;  // a node: values that nobody reads later
 };

@@ -75,6 +75,8 @@ void Exporter::export_node(const Node& node) {
       {"cast", &Exporter::cast_to},
       {"concat", &Exporter::concatenate},
       {"conv2d", &Exporter::convolution},
+      {"conv_pair", &Exporter::convolution_pair},
+      {"conv_unit", &Exporter::convolution_unit},
       {"clip", &Exporter::unary},
       {"div", &Exporter::binary},
       {"embedding", &Exporter::gather},

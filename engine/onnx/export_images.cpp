@@ -1,5 +1,6 @@
 // Convolutions, pooling and batch normalisation: images are planes there.
 #include "dlpipe/engine/onnx/export_run.h"
+#include "dlpipe/engine/ops/conv_pair.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine::onnx {
@@ -16,19 +17,59 @@ std::vector<int64_t> pads_of(const std::array<int, 2>& padding) {
 
 }  // namespace
 
+void Exporter::convolve(const std::string& x, ValueId weight, ValueId bias, const Conv2dAttrs& attrs,
+                        const std::string& out) {
+  const Shape& filter = value(weight).shape;
+  emit("Conv", {x, plain(weight), bias == graph::kNone ? "" : plain(bias)}, out,
+       {ints("kernel_shape", {filter[2], filter[3]}), ints("strides", pair_of(attrs.stride)),
+        ints("pads", pads_of(attrs.padding)), ints("dilations", pair_of(attrs.dilation)),
+        integer("group", attrs.groups)});
+}
+
+void Exporter::convolve_unit(const std::string& x, ValueId weight, ValueId bias, const ConvUnitAttrs& attrs,
+                             const std::string& out) {
+  const std::string sums = attrs.tail == ConvTail::kNone ? out : temporary(out);
+  convolve(x, weight, bias, attrs.conv2d(), sums);
+  if (attrs.tail == ConvTail::kClip) emit("Clip", {sums, scalar(attrs.low), scalar(attrs.high)}, out);
+  if (attrs.tail == ConvTail::kSilu) emit("Mul", {sums, emit("Sigmoid", {sums}, temporary(out))}, out);
+}
+
+namespace {
+
+// An optional input that may have been left out.
+graph::ValueId input_of(const graph::Node& node, size_t i) {
+  return i < node.inputs.size() ? node.inputs[i] : graph::kNone;
+}
+
+}  // namespace
+
 void Exporter::convolution(const Node& node) {
   const auto& attrs = node.attrs.as<Conv2dAttrs>();
-  const Shape& weight = value(node.inputs[1]).shape;
   const std::string x = planes(node.inputs[0]);
   const std::string out = new_planes(node.outputs[0]);
   const bool relu = attrs.activation == Activation::kRelu;
-  std::vector<std::string> inputs = {x, plain(node.inputs[1]),
-                                     node.inputs.size() > 2 ? plain(node.inputs[2]) : ""};
-  const std::string y = emit("Conv", std::move(inputs), relu ? temporary(out) : out,
-                             {ints("kernel_shape", {weight[2], weight[3]}),
-                              ints("strides", pair_of(attrs.stride)), ints("pads", pads_of(attrs.padding)),
-                              ints("dilations", pair_of(attrs.dilation)), integer("group", attrs.groups)});
-  if (relu) emit("Relu", {y}, out);
+  const std::string sums = relu ? temporary(out) : out;
+  convolve(x, node.inputs[1], input_of(node, 2), attrs, sums);
+  if (relu) emit("Relu", {sums}, out);
+}
+
+void Exporter::convolution_unit(const Node& node) {
+  const std::string x = planes(node.inputs[0]);
+  const ValueId residual = input_of(node, 3);
+  const std::string added = residual == graph::kNone ? "" : planes(residual);
+  const std::string out = new_planes(node.outputs[0]);
+  const std::string activated = residual == graph::kNone ? out : temporary(out);
+  convolve_unit(x, node.inputs[1], input_of(node, 2), node.attrs.as<ConvUnitAttrs>(), activated);
+  if (residual != graph::kNone) emit("Add", {activated, added}, out);
+}
+
+void Exporter::convolution_pair(const Node& node) {
+  const auto& attrs = node.attrs.as<ConvPairAttrs>();
+  const std::string x = planes(node.inputs[0]);
+  const std::string out = new_planes(node.outputs[0]);
+  const std::string between = temporary(out);
+  convolve_unit(x, node.inputs[1], input_of(node, 3), attrs.inner(), between);
+  convolve_unit(between, node.inputs[2], input_of(node, 4), attrs.outer(value(node.inputs[1]).shape[0]), out);
 }
 
 std::vector<Attribute> Exporter::window_of(const Pool2dAttrs& attrs) {

@@ -16,6 +16,7 @@
 
 #include "dlpipe/engine/graph/graph.h"
 #include "dlpipe/engine/onnx/onnx_file.h"
+#include "dlpipe/engine/ops/conv_unit.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine::onnx {
@@ -73,7 +74,15 @@ class Exporter {
   static Attribute number(std::string name, double value);
 
   // Images.
+  /// `bias` may be kNone. `x` and `out` are planes.
+  void convolve(const std::string& x, ValueId weight, ValueId bias, const Conv2dAttrs& attrs,
+                const std::string& out);
+  /// The same and what follows it.
+  void convolve_unit(const std::string& x, ValueId weight, ValueId bias, const ConvUnitAttrs& attrs,
+                     const std::string& out);
   void convolution(const Node& node);
+  void convolution_unit(const Node& node);
+  void convolution_pair(const Node& node);
   std::vector<Attribute> window_of(const Pool2dAttrs& attrs);
   void max_pool(const Node& node);
   void avg_pool(const Node& node);

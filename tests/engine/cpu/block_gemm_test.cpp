@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/engine/core/isa.h"
 #include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/cpu/gemm/few_rows.h"
 
 namespace dlpipe::engine::cpu {
 namespace {
@@ -56,6 +59,32 @@ TEST(BlockGemm, EqualsPlainLoopsForEveryTransposition) {
       }
       EXPECT_LE(worst, 2e-7 * static_cast<double>(s.k) + 1e-6)
           << s.m << "x" << s.n << "x" << s.k << ", kind " << kind;
+    }
+  }
+}
+
+TEST(FewRowsGemm, EqualsPlainLoopsOnEveryInstructionSetAndSaysWhatIsDone) {
+  for (const Product& s : {Product{1, 5, 3}, {1, 70, 1000}, {2, 300, 257}, {3, 1, 64}, {4, 129, 515}}) {
+    const Problem p(s);
+    std::vector<float> first;
+    for (const Isa limit : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+      const LimitIsa limited(limit);
+      std::vector<float> c(p.c.size(), NAN);
+      std::atomic<int64_t> done{0};
+      few_rows_gemm(s.m, s.n, s.k, p.a.data(), p.b.data(), p.bias.data(), c.data(),
+                    [&](int64_t, int64_t rows, int64_t, int64_t columns) { done += rows * columns; });
+      EXPECT_EQ(done, s.m * s.n);
+      if (first.empty()) first = c;
+      EXPECT_EQ(c, first);
+    }
+    for (int64_t i = 0; i < s.m; ++i) {
+      for (int64_t j = 0; j < s.n; ++j) {
+        double sum = p.bias[static_cast<size_t>(j)];
+        for (int64_t t = 0; t < s.k; ++t)
+          sum += double{p.a[static_cast<size_t>(i * s.k + t)]} * p.b[static_cast<size_t>(j * s.k + t)];
+        EXPECT_NEAR(first[static_cast<size_t>(i * s.n + j)], sum, 2e-7 * static_cast<double>(s.k) + 1e-6)
+            << s.m << "x" << s.n << "x" << s.k << ", " << i << ", " << j;
+      }
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/engine/graph/by_sample.h"
 #include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/graph/run.h"
 #include "dlpipe/engine/ops/ops.h"
@@ -253,6 +254,103 @@ TEST(Passes, KnowGeluAndSiluThatAreWrittenOut) {
             "  mul_3 = silu(mul_2)  : f32 [N,40]\n");
   // A few roundings of values up to 4.
   EXPECT_LT(largest_difference(before, graph), 4e-6);
+}
+
+// An inverted bottleneck: wide by 1x1, depthwise, narrow by 1x1, and the input added.
+Graph bottleneck(int groups) {
+  const Tensor wide = drawn({8, 4, 1, 1}, 1), bias = drawn({8}, 2), narrow = drawn({4, 8, 1, 1}, 4);
+  const Tensor middle = drawn({8, 8 / groups, 3, 3}, 3);
+  return captured({{1, 6, 5, 4}},
+                  [&](const std::vector<Tensor>& in) {
+                    const Tensor a = clip(conv2d(in[0], wide, bias), 0, 6);
+                    const Tensor b = conv2d(a, middle, Tensor(), {.padding = {1, 1}, .groups = groups});
+                    const Tensor c = conv2d(silu(b), narrow, Tensor()) + in[0];
+                    const Tensor d = conv2d(c, wide, bias, {.activation = Activation::kRelu});
+                    const Tensor e = conv2d(c, wide, bias);  // read twice: nothing goes with it
+                    return std::vector<Tensor>{add(add(d, relu(e)), e)};
+                  },
+                  {{"wide", wide}, {"bias", bias}, {"middle", middle}, {"narrow", narrow}});
+}
+
+TEST(Passes, FuseConvolutionsWithWhatFollowsInNetworksWithDepthwiseOnes) {
+  const Graph before = bottleneck(8);
+  Graph graph = before;
+  EXPECT_EQ(fuse_conv_units.run(graph), 5);
+  remove_dead_nodes.run(graph);
+  const std::string plain = "stride=[1,1] padding=[0,0] dilation=[1,1] groups=1 ";
+  EXPECT_EQ(body(graph),
+            "  clip = conv_unit(x, %wide, %bias) " + plain +
+                "tail=clip low=0 high=6  : f32 [N,6,5,8]\n"
+                "  silu = conv_unit(clip, %middle, -) stride=[1,1] padding=[1,1] dilation=[1,1] groups=8 "
+                "tail=silu low=-inf high=inf  : f32 [N,6,5,8]\n"
+                "  add = conv_unit(silu, %narrow, -, x) " +
+                plain +
+                "tail=none low=-inf high=inf  : f32 [N,6,5,4]\n"
+                "  conv2d_5 = conv_unit(add, %wide, %bias) " +
+                plain +
+                "tail=none low=-inf high=inf  : f32 [N,6,5,8]\n"
+                "  relu = relu(conv2d_5)  : f32 [N,6,5,8]\n"
+                "  add_2 = conv_unit(add, %wide, %bias, relu) " +
+                plain +
+                "tail=clip low=0 high=inf  : f32 [N,6,5,8]\n"
+                "  add_3 = add(add_2, conv2d_5)  : f32 [N,6,5,8]\n");
+  EXPECT_LT(largest_difference(before, graph), 2e-5);
+  Graph other = bottleneck(1);
+  EXPECT_EQ(fuse_conv_units.run(other), 0);
+}
+
+TEST(Passes, FusePairsOfWideAndDepthwiseConvolutions) {
+  const Graph before = bottleneck(8);
+  Graph graph = before;
+  fuse_conv_units.run(graph);
+  remove_dead_nodes.run(graph);
+  EXPECT_EQ(fuse_conv_pairs.run(graph), 1);
+  EXPECT_EQ(remove_dead_nodes.run(graph), 1);
+  EXPECT_EQ(
+      body(graph).substr(0, body(graph).find('\n')),
+      "  silu = conv_pair(x, %wide, %middle, %bias, -) inner_tail=clip inner_low=0 inner_high=6 stride=[1,1] "
+      "padding=[1,1] dilation=[1,1] tail=silu low=-inf high=inf  : f32 [N,6,5,8]");
+  EXPECT_LT(largest_difference(before, graph), 2e-5);
+}
+
+TEST(BySample, IsWhatLooksAtNoOtherSample) {
+  const Tensor weight = drawn({3, 4}, 1);
+  const auto by_sample = [&](const Function& function) {
+    return is_by_sample(captured({{1, 6, 4}}, function, {{"weight", weight}}));
+  };
+  using In = std::vector<Tensor>;
+  EXPECT_TRUE(by_sample([&](const In& in) { return In{softmax(linear(relu(in[0]), weight, Tensor()), 2)}; }));
+  EXPECT_TRUE(by_sample([&](const In& in) { return In{slice(in[0], 1, 0, 3)}; }));
+  EXPECT_TRUE(by_sample([&](const In& in) { return In{concat({in[0], transpose(in[0], {0, 1, 2})}, 2)}; }));
+  EXPECT_FALSE(by_sample([&](const In& in) { return In{softmax(in[0], 0)}; }));
+  EXPECT_FALSE(by_sample([&](const In& in) { return In{transpose(in[0], {1, 0, 2})}; }));
+  EXPECT_FALSE(by_sample([&](const In& in) { return In{relu(in[0]) * mean(in[0], {0}, true)}; }));
+  EXPECT_FALSE(by_sample([&](const In& in) { return In{mean(in[0], {0}, false)}; }));
+}
+
+TEST(BySample, PartsAnswerTheBitsOfTheBatch) {
+  const Tensor filter = drawn({64, 1, 3, 3}, 1), narrow = drawn({5, 64, 1, 1}, 2), weight = drawn({3, 5}, 3);
+  Graph graph =
+      captured({{1, 200, 150, 64}},
+               [&](const std::vector<Tensor>& in) {
+                 const Tensor y = conv2d(in[0], filter, Tensor(), {.padding = {1, 1}, .groups = 64});
+                 const Tensor z = global_avg_pool(conv2d(clip(y, 0, 6), narrow, Tensor()));
+                 return std::vector<Tensor>{linear(z, weight, Tensor()), z};
+               },
+               {{"filter", filter}, {"narrow", narrow}, {"weight", weight}});
+  EXPECT_EQ(samples_at_a_time(graph), 0);
+  fuse_conv_units.run(graph);
+  remove_dead_nodes.run(graph);
+  ASSERT_EQ(samples_at_a_time(graph), 1);  // 15 MB a sample
+  const Runner runner(graph);
+  const Tensor x = drawn({3, 200, 150, 64}, 5);
+  const std::vector<Tensor> all = runner.run({&x, 1});
+  for (int64_t i = 0; i < 3; ++i) {
+    const Tensor one = slice(x, 0, i, i + 1);
+    const std::vector<Tensor> answers = runner.run({&one, 1});
+    for (size_t k = 0; k < 2; ++k)
+      EXPECT_EQ(slice(all[k], 0, i, i + 1).to_doubles(), answers[k].to_doubles()) << i << ", output " << k;
+  }
 }
 
 TEST(Passes, SayWhatTheyDid) {

@@ -5,10 +5,13 @@
 #include <cmath>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/engine/graph/capture.h"
+#include "dlpipe/engine/graph/passes.h"
 #include "dlpipe/engine/graph/run.h"
 #include "dlpipe/engine/models/capture_model.h"
 #include "dlpipe/engine/onnx/export.h"
 #include "dlpipe/engine/onnx/import.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -50,6 +53,42 @@ TEST(OnnxModels, GoThereAndBack) {
     // Attention and gelu come back as the ops that they are made of.
     EXPECT_LT(difference / size, 1e-4);
   }
+}
+
+Tensor noise(const Shape& shape, uint64_t key) {
+  RandomStream random(20261125, key);
+  Tensor tensor = Tensor::empty(shape);
+  for (int64_t i = 0; i < tensor.elements(); ++i)
+    tensor.data<float>()[i] = static_cast<float>(random.normal() * 0.3);
+  return tensor;
+}
+
+// What passes make of a network with depthwise convolutions goes out as the ops that it was.
+TEST(OnnxModels, UnitsOfConvolutionsGoOutAsTheirParts) {
+  const Tensor stem = noise({8, 3, 3, 3}, 1), wide = noise({24, 8, 1, 1}, 2), bias = noise({24}, 3);
+  const Tensor filter = noise({24, 1, 3, 3}, 4), narrow = noise({8, 24, 1, 1}, 5);
+  const std::vector<std::pair<std::string, Tensor>> weights = {
+      {"stem", stem}, {"wide", wide}, {"bias", bias}, {"filter", filter}, {"narrow", narrow}};
+  const graph::CaptureInput input = {"x", {{1, 9, 8, 3}}, bit(0)};
+  graph::Graph optimized =
+      graph::capture("bottleneck", {&input, 1}, weights, [&](const std::vector<Tensor>& in) {
+        const Tensor x = relu(conv2d(in[0], stem, Tensor(), {.stride = {2, 2}, .padding = {1, 1}}));
+        const Tensor y = silu(
+            conv2d(clip(conv2d(x, wide, bias), -0.5, 6), filter, bias, {.padding = {1, 1}, .groups = 24}));
+        return std::vector<Tensor>{conv2d(y, narrow, Tensor()) + x};
+      });
+  const graph::Graph captured = optimized;
+  graph::optimize(optimized);
+  const std::string text = graph::to_text(optimized);
+  EXPECT_NE(text.find("conv_pair("), std::string::npos) << text;
+  EXPECT_NE(text.find("conv_unit("), std::string::npos) << text;
+  const std::string bytes = onnx::serialize(onnx::export_graph(optimized));
+  const graph::Graph back = onnx::import_model(value_or_throw(onnx::parse_model(bytes, "")));
+  const Tensor x = noise({2, 9, 8, 3}, 6);
+  const std::vector<double> wanted = graph::Runner(captured).run({&x, 1})[0].to_doubles();
+  const std::vector<double> got = graph::Runner(back).run({&x, 1})[0].to_doubles();
+  ASSERT_EQ(got.size(), wanted.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-5) << i;
 }
 
 }  // namespace

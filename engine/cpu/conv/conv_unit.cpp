@@ -1,0 +1,240 @@
+// conv_unit on the CPU: our loops (unit_kernels.h) on plain f32 images, or conv2d's kernels and what follows, one after
+// another.
+#include "dlpipe/engine/ops/conv_unit.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/measured_kernels.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/cpu/conv/conv2d_choice.h"
+#include "dlpipe/engine/cpu/conv/unit_kernels.h"
+#include "dlpipe/engine/cpu/conv/unit_parts.h"
+#include "dlpipe/engine/cpu/loops/supports.h"
+#include "dlpipe/engine/ops/window.h"
+
+namespace dlpipe::engine {
+
+extern const Kernels add_cpu;
+extern const Kernels clip_cpu;
+extern const Kernels conv2d_cpu;
+extern const Kernels silu_cpu;
+
+namespace {
+
+constexpr const char* kUnit = "unit";      // our loops
+constexpr const char* kConv2d = "conv2d";  // conv2d's choice
+constexpr int kWindowsSlot = 1;            // of worker_scratch
+
+// Work of one slice, at least: some tens of microseconds of a core. A slice's memory is read once more for each panel of
+// the weights, so that it shall stay in the second-level cache.
+constexpr double kSliceFlops = 1.5e6;
+constexpr double kDepthwiseSliceFlops = 3e5;  // which run at a third of the rate
+constexpr int64_t kFewSlices = 8;
+constexpr int64_t kSliceFloats = 1 << 15;
+constexpr int64_t kFewestRows = 48, kMostRows = 512;
+constexpr int64_t kFewestImageRows = 7, kMostImageRows = 16;  // streams that a core can follow
+
+bool is_depthwise(const Conv2dShape& s) {
+  return s.groups > 1 && s.groups == s.c && s.c == s.o;
+}
+// The product reads the image as it lies.
+bool is_pointwise(const Conv2dShape& s) {
+  return s.kh == 1 && s.kw == 1 && s.stride == std::array{1, 1} && s.padding == std::array{0, 0};
+}
+
+bool fits(const Conv2dShape& s, DType dtype) {
+  return dtype == DType::kF32 && kernel_isa() >= KernelIsa::kAvx2 && (s.groups == 1 || is_depthwise(s));
+}
+
+// Windows of many channels cost a copy of each for each tap, and Winograd saves multiplications.
+KernelChoice rule(const Conv2dShape& s) {
+  constexpr int64_t kMostCopiedChannels = 32;
+  const bool copies = s.groups == 1 && !is_pointwise(s);
+  return {copies && s.c > kMostCopiedChannels && s.kh * s.kw > 1 ? kConv2d : kUnit};
+}
+
+/// A call on plain f32 images, by our loops.
+class UnitCall {
+ public:
+  UnitCall(const Conv2dShape& shape, const ForwardArgs& args)
+      : s_(shape),
+        x_(args.inputs[0].data<float>()),
+        y_(args.outputs[0].data<float>()),
+        weight_(args.inputs[1]) {
+    const Tensor bias = has_input(args.inputs, 2) ? args.inputs[2] : Tensor();
+    bias_ = cpu::vectors_of_bias(bias, s_.o);
+    const auto& attrs = args.attrs.as<ConvUnitAttrs>();
+    tail_ = cpu::tail_of(attrs.tail, attrs.low, attrs.high, bias_);
+    if (has_input(args.inputs, 3)) tail_.residual = args.inputs[3].data<float>();
+  }
+
+  void run() const { is_depthwise(s_) ? depthwise() : product(); }
+
+ private:
+  void product() const {
+    const int64_t rows = s_.n * s_.oh * s_.ow, terms = s_.kh * s_.kw * s_.c;
+    const Tensor panels = cpu::panels_of_weights(weight_);
+    const std::vector<int64_t> begins = cpu::panels_of(s_.o);
+    const auto most_columns = static_cast<int64_t>(begins.size()) - 1;
+    const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(s_.flops() / kSliceFlops), 1, kFewSlices);
+    int64_t down = divide_up(rows, std::clamp(kSliceFloats / terms, kFewestRows, kMostRows));
+    if (down < wanted) down = std::clamp<int64_t>(rows / kFewestRows, 1, wanted);
+    const int64_t across = std::min(most_columns, divide_up(wanted, down));
+    parallel_slices(down * across, [&](int64_t index) {
+      const int64_t part = index % across, first = index / across * rows / down;
+      cpu::UnitProduct p;
+      p.rows = (index / across + 1) * rows / down - first;
+      p.terms = terms;
+      p.b = panels.data<float>();
+      p.first_vector = begins[static_cast<size_t>(part * most_columns / across)];
+      p.last_vector = begins[static_cast<size_t>((part + 1) * most_columns / across)];
+      p.columns = s_.o;
+      const int64_t offset = first * s_.o + p.first_vector * cpu::unit_kernels().lanes;
+      p.y = y_ + offset;
+      p.y_row = s_.o;
+      p.tail = tail_;
+      if (tail_.residual != nullptr) p.tail.residual += offset;
+      if (is_pointwise(s_)) {
+        p.a = x_ + first * s_.c;
+        p.a_row = s_.c;
+      } else {
+        const auto floats =
+            static_cast<size_t>(p.rows * terms + kChunk);  // what the last chunk writes too much
+        auto* const windows = reinterpret_cast<float*>(worker_scratch(kWindowsSlot, floats * sizeof(float)));
+        copy_windows(first, p.rows, windows);
+        p.a = windows;
+        p.a_row = terms;
+      }
+      cpu::unit_kernels().product(p);
+    });
+  }
+
+  static constexpr int64_t kChunk = 16;
+
+  /// The windows of `count` output pixels, one a row, and up to a chunk of anything; zeros outside the image.
+  void copy_windows(int64_t first, int64_t count, float* to) const {
+    const float* const end = x_ + s_.n * s_.h * s_.w * s_.c;
+    int64_t n = first / (s_.oh * s_.ow), oy = first / s_.ow % s_.oh, ox = first % s_.ow;
+    for (int64_t i = 0; i < count; ++i) {
+      to = copy_window(n, oy, ox, to, end);
+      if (++ox < s_.ow) continue;
+      ox = 0;
+      if (++oy < s_.oh) continue;
+      oy = 0;
+      ++n;
+    }
+  }
+
+  float* copy_window(int64_t n, int64_t oy, int64_t ox, float* to, const float* end) const {
+    const int64_t x = ox * s_.stride[1] - s_.padding[1], last = x + (s_.kw - 1) * s_.dilation[1];
+    const bool is_run = x >= 0 && last < s_.w && s_.dilation[1] == 1;  // a row of taps lies together
+    const int64_t floats = s_.kw * s_.c;
+    for (int64_t ky = 0; ky < s_.kh; ++ky) {
+      const int64_t y = oy * s_.stride[0] - s_.padding[0] + ky * s_.dilation[0];
+      const bool is_inside = y >= 0 && y < s_.h;
+      const float* const row = x_ + (n * s_.h + y) * s_.w * s_.c;
+      if (!is_inside) {
+        to = std::fill_n(to, floats, 0.0f);
+      } else if (is_run && floats <= kChunk && row + x * s_.c + kChunk <= end) {
+        std::memcpy(to, row + x * s_.c, kChunk * sizeof(float));  // a call costs more than the floats
+        to += floats;
+      } else if (is_run) {
+        to = std::copy_n(row + x * s_.c, floats, to);
+      } else {
+        for (int64_t column = x; column <= last; column += s_.dilation[1]) {
+          to = column >= 0 && column < s_.w ? std::copy_n(row + column * s_.c, s_.c, to)
+                                            : std::fill_n(to, s_.c, 0.0f);
+        }
+      }
+    }
+    return to;
+  }
+
+  void depthwise() const {
+    const Tensor taps = cpu::taps_of_weights(weight_);
+    const int64_t vectors = cpu::vectors_of(s_.c), lanes = cpu::unit_kernels().lanes;
+    const int64_t wanted =
+        std::clamp<int64_t>(static_cast<int64_t>(s_.flops() / kDepthwiseSliceFlops), 1, kFewSlices);
+    const int64_t parts = divide_up(wanted, s_.n);  // of an image
+    const int64_t down =
+        std::max(divide_up(s_.oh, kMostImageRows), std::clamp<int64_t>(s_.oh / kFewestImageRows, 1, parts));
+    const int64_t across = std::min(vectors, divide_up(parts, down));
+    parallel_slices(s_.n * down * across, [&](int64_t index) {
+      const int64_t n = index / (down * across), part = index / across % down, piece = index % across;
+      cpu::UnitDepthwise p;
+      p.x = x_ + n * s_.h * s_.w * s_.c;
+      p.y = y_ + n * s_.oh * s_.ow * s_.c;
+      p.weights = taps.data<float>();
+      p.weights_row = cpu::padded(s_.c);
+      p.tap_row = s_.dilation[0] * s_.w * s_.c;
+      p.tap_column = s_.dilation[1] * s_.c;
+      p.filter_columns = s_.kw;
+      p.first_channel = piece * vectors / across * lanes;
+      p.last_channel = std::min(s_.c, (piece + 1) * vectors / across * lanes);
+      p.tail = tail_;
+      if (tail_.residual != nullptr) p.tail.residual += n * s_.oh * s_.ow * s_.c;
+      const cpu::DepthwisePieces pieces(s_, {s_.c, 0}, part * s_.oh / down, (part + 1) * s_.oh / down);
+      for (const std::vector<cpu::UnitPiece>& group : pieces.groups()) {
+        p.pieces = group.data();
+        p.piece_count = static_cast<int64_t>(group.size());
+        cpu::unit_kernels().depthwise(p);
+      }
+    });
+  }
+
+  Conv2dShape s_;
+  const float* x_;
+  float* y_;
+  Tensor weight_, bias_;
+  cpu::UnitTail tail_;
+};
+
+std::string key_of(const Conv2dShape& s, DType dtype) {
+  return concat("conv_unit ", cpu::conv_key(s, dtype));
+}
+
+KernelChoice choice_of(const std::string& key, const Conv2dShape& s) {
+  KernelChoice choice = kernel_table().find_or_add(key, [&] { return rule(s); });
+  if (choice.kernel == kUnit || choice.kernel == kConv2d) return choice;
+  throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is no kernel for '", key,
+                                                 "' in kernels.json; use ", kUnit, " or ", kConv2d)));
+}
+
+void forward(const ForwardArgs& args) {
+  const Tensor& x = args.inputs[0];
+  const Conv2dShape s =
+      conv2d_shape(x.shape(), args.inputs[1].shape(), args.attrs.as<ConvUnitAttrs>().conv2d());
+  if (s.n == 0) return;
+  const auto by_parts = [&] { run_in_parts({conv2d_cpu, clip_cpu, silu_cpu, add_cpu}, args); };
+  if (!fits(s, x.dtype())) return by_parts();
+  const std::string key = key_of(s, x.dtype());
+  const auto run = [&] { choice_of(key, s).kernel == kUnit ? UnitCall(s, args).run() : by_parts(); };
+  const auto candidates = [&] {
+    const KernelChoice first = rule(s);
+    return std::vector<KernelChoice>{first, {first.kernel == kUnit ? kConv2d : kUnit}};
+  };
+  cpu::measure_choices(key, candidates, run);
+  run();
+}
+
+std::string explain(std::span<const TensorSpec> inputs, const Attrs& attrs, bool /*backward*/) {
+  const Conv2dShape s = conv2d_shape(inputs[0].shape, inputs[1].shape, attrs.as<ConvUnitAttrs>().conv2d());
+  if (s.n == 0) return "nothing to do";
+  return fits(s, inputs[0].dtype) ? choice_of(key_of(s, inputs[0].dtype), s).kernel : kConv2d;
+}
+
+}  // namespace
+
+extern const Kernels conv_unit_cpu;
+const Kernels conv_unit_cpu{
+    .forward = forward,
+    .supports = cpu::supports_first_f32_bf16,
+    .explain = explain,
+    .same_bits_on_every_isa = false,  // conv2d's kernels
+};
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,172 @@
+#include "dlpipe/engine/cpu/conv/unit_parts.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "dlpipe/engine/core/constant_cache.h"
+#include "dlpipe/engine/core/parallel.h"
+
+namespace dlpipe::engine::cpu {
+
+int64_t vectors_of(int64_t channels) {
+  return divide_up(channels, unit_kernels().lanes);
+}
+int64_t padded(int64_t channels) {
+  return vectors_of(channels) * unit_kernels().lanes;
+}
+std::vector<int64_t> panels_of(int64_t channels) {
+  std::vector<int64_t> begins = {0};
+  for (const int64_t vectors = vectors_of(channels); begins.back() < vectors;)
+    begins.push_back(begins.back() + unit_panel(vectors - begins.back()));
+  return begins;
+}
+
+namespace {
+
+uint64_t panels_form() {
+  static const uint64_t form = next_constant_form();
+  return form;
+}
+uint64_t taps_form() {
+  static const uint64_t form = next_constant_form();
+  return form;
+}
+uint64_t bias_form() {
+  static const uint64_t form = next_constant_form();
+  return form;
+}
+
+Tensor packed_bias(const Tensor& bias, int64_t channels) {
+  Tensor packed = Tensor::zeros({padded(channels)});
+  if (bias.defined()) std::copy_n(bias.data<float>(), channels, packed.data<float>());
+  return packed;
+}
+
+Tensor packed_panels(const Tensor& weight) {
+  const int64_t outs = weight.size(0), channels = weight.size(1);
+  const int64_t lanes = unit_kernels().lanes, taps = weight.size(2) * weight.size(3), terms = taps * channels;
+  Tensor packed = Tensor::zeros({padded(outs) * terms});
+  const std::vector<int64_t> begins = panels_of(outs);
+  for (size_t i = 0; i + 1 < begins.size(); ++i) {
+    const int64_t first = begins[i] * lanes, width = (begins[i + 1] - begins[i]) * lanes;
+    float* const to = packed.data<float>() + first * terms;
+    for (int64_t o = 0; o < std::min(width, outs - first); ++o) {
+      const float* const from = weight.data<float>() + (first + o) * terms;
+      for (int64_t c = 0; c < channels; ++c) {
+        for (int64_t tap = 0; tap < taps; ++tap) to[(tap * channels + c) * width + o] = from[c * taps + tap];
+      }
+    }
+  }
+  return packed;
+}
+
+Tensor packed_taps(const Tensor& weight) {
+  const int64_t channels = weight.size(0), taps = weight.size(2) * weight.size(3), row = padded(channels);
+  Tensor packed = Tensor::zeros({taps * row});
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t tap = 0; tap < taps; ++tap)
+      packed.data<float>()[tap * row + c] = weight.data<float>()[c * taps + tap];
+  }
+  return packed;
+}
+
+}  // namespace
+
+Tensor panels_of_weights(const Tensor& weight) {
+  return cached_or(weight, panels_form(), [&] { return packed_panels(weight); });
+}
+
+Tensor taps_of_weights(const Tensor& weight) {
+  return cached_or(weight, taps_form(), [&] { return packed_taps(weight); });
+}
+
+Tensor vectors_of_bias(const Tensor& bias, int64_t channels) {
+  if (!bias.defined()) return packed_bias(bias, channels);
+  return cached_or(bias, bias_form(), [&] { return packed_bias(bias, channels); });
+}
+
+UnitTail tail_of(ConvTail tail, double low, double high, const Tensor& bias) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const bool clips = tail == ConvTail::kClip;
+  return {bias.data<float>(), clips ? static_cast<float>(low) : -kInfinity,
+          clips ? static_cast<float>(high) : kInfinity, tail == ConvTail::kSilu, nullptr};
+}
+
+DepthwisePieces::DepthwisePieces(const Conv2dShape& s, const UnitImage& x, int64_t first_row,
+                                 int64_t last_row)
+    : s_(s), x_(x) {
+  const int taps_apart = s.stride[1] % s.dilation[1] == 0 ? s.stride[1] / s.dilation[1] : 0;
+  const bool shares = s.kw == 3 || s.kw == 5 || (s.kw == 7 && taps_apart == 1);
+  shared_stride_ = shares && taps_apart <= 2 ? taps_apart : 0;
+  const Range all = {first_row, last_row};
+  const Range rows = whole(0, s.kh, s.h, all), columns = whole(1, s.kw, s.w, {0, s.ow});
+  const int64_t width = columns.to - columns.from;
+  const int64_t groups = std::max<int64_t>(1, divide_up(width, kUnitPixels));
+  groups_.reserve(static_cast<size_t>(groups));
+  for (int64_t g = 0; g < groups; ++g) {
+    groups_.emplace_back();
+    const int64_t from = columns.from + g * width / groups, to = columns.from + (g + 1) * width / groups;
+    const auto add_rows = [&](int64_t begin, int64_t end) {
+      for (int64_t y = begin; from < to && y < end; ++y)
+        add(y, from, to - from, Direction::kRight, taps(y, 0, s.kh, s.h), {0, s.kw});
+    };
+    add_rows(first_row, rows.from);
+    if (from < to && rows.from < rows.to) {
+      add(rows.from, from, to - from, Direction::kRight, {0, s.kh}, {0, s.kw});
+      UnitPiece& same = groups_.back().back();
+      same.repeats = rows.to - rows.from;
+      same.x_repeat = s.stride[0] * s.w * x.pixel;
+      same.y_repeat = s.ow * s.c;
+    }
+    add_rows(rows.to, last_row);
+    if (g == 0) add_border({0, columns.from}, rows, all);
+    if (g + 1 == groups) add_border({columns.to, s.ow}, rows, all);
+  }
+}
+
+UnitTaps DepthwisePieces::taps(int64_t o, size_t axis, int64_t count, int64_t size) const {
+  const int64_t begin = o * s_.stride[axis] - s_.padding[axis], step = s_.dilation[axis];
+  const int64_t from = begin >= 0 ? 0 : std::min(count, divide_up(-begin, step));
+  const int64_t to = begin >= size ? 0 : (size - 1 - begin) / step + 1;
+  return {from, std::clamp(to, from, count)};
+}
+
+DepthwisePieces::Range DepthwisePieces::whole(size_t axis, int64_t count, int64_t size, Range range) const {
+  const int64_t stride = s_.stride[axis], padding = s_.padding[axis];
+  const int64_t last = size - 1 - (count - 1) * s_.dilation[axis] + padding;  // where a filter may begin
+  const int64_t from = std::clamp(divide_up(padding, stride), range.from, range.to);
+  return {from, std::clamp(last < 0 ? 0 : last / stride + 1, from, range.to)};
+}
+
+void DepthwisePieces::add_border(Range columns, Range rows, Range all) {
+  for (int64_t x = columns.from; x < columns.to; ++x) {
+    const UnitTaps across = taps(x, 1, s_.kw, s_.w);
+    for (int64_t y = all.from; y < all.to; ++y) {
+      if (y < rows.from || y >= rows.to) {
+        add(y, x, 1, Direction::kDown, taps(y, 0, s_.kh, s_.h), across);
+        continue;
+      }
+      const int64_t count = std::min(kUnitPixels, rows.to - y);
+      add(y, x, count, Direction::kDown, {0, s_.kh}, across);
+      y += count - 1;
+    }
+  }
+}
+
+void DepthwisePieces::add(int64_t oy, int64_t ox, int64_t count, Direction direction, UnitTaps rows,
+                          UnitTaps columns) {
+  const bool down = direction == Direction::kDown;
+  UnitPiece piece;
+  piece.x = ((oy * s_.stride[0] - s_.padding[0] - x_.first_row) * s_.w + ox * s_.stride[1] - s_.padding[1]) *
+            x_.pixel;
+  piece.x_step = (down ? s_.stride[0] * s_.w : s_.stride[1]) * x_.pixel;
+  piece.y = (oy * s_.ow + ox) * s_.c;
+  piece.y_step = (down ? s_.ow : 1) * s_.c;
+  piece.count = count;
+  piece.rows = rows;
+  piece.columns = columns;
+  piece.stride = down ? 0 : shared_stride_;
+  groups_.back().push_back(piece);
+}
+
+}  // namespace dlpipe::engine::cpu
