@@ -28,7 +28,8 @@ formats::Json json_of(const std::string& split, const data::ExportReport& report
                                 {"directory", report.directory},
                                 {"files", report.files},
                                 {"bytes", static_cast<int64_t>(report.bytes)},
-                                {"rewritten", report.rewritten}});
+                                {"rewritten", report.rewritten},
+                                {"list", report.list}});
 }
 
 std::string text_of(const data::ExportReport& report) {
@@ -38,6 +39,11 @@ std::string text_of(const data::ExportReport& report) {
     text +=
         concat("; ", human_count(report.rewritten),
                " of them with the source's pixels in other bytes: their JPEGs were no single baseline scan");
+  }
+  if (!report.list.empty()) {
+    text += concat("; ", report.list,
+                   " says what the folders don't (fields, classes in their order): `dlpipe ingest ",
+                   report.directory, "/", report.list, " DATA` reads all back");
   }
   return text;
 }

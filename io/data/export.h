@@ -1,7 +1,9 @@
 // What `dlpipe export` does: a dataset back to files, OUT/CLASS/..., named as they were. JPEG and PNG bytes
 // are written as they stand, so what ingest did not re-code comes back byte for byte; raw pixels become PNG.
 // JPEGs stored as coefficients come back byte for byte, too, but for those that were no single baseline scan
-// (progressive ones): they come back as one, with the same pixels.
+// (progressive ones): they come back as one, with the same pixels. What class folders can't say stands in
+// OUT/fields.jsonl, a list that ingest reads back: further fields, the order of the classes, samples without a
+// class, what a sample is called where its file isn't.
 //
 // Runs on the calling thread.
 #pragma once
@@ -26,14 +28,15 @@ struct ExportReport {
   int64_t rewritten = 0;  // of these, JPEGs with the source's pixels in other bytes
   uint64_t bytes = 0;
   std::string directory;
+  std::string list;  // in it: the list that says what class folders don't; empty: they say all
 };
 
 /// Every record's checksum is compared on the way: kCorrupt names the first that differs, and nothing stays.
 Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& options,
                                   const std::function<void(int64_t done, int64_t total)>& progress = {});
 
-/// Where a record's file goes, below OUT: its path if that begins with its class, else class/path; the ending
-/// that fits its layout. kUnsupported for a path that would leave OUT.
+/// Where a record's file goes, below OUT: its path if that begins with its class or it has none (""), else class/path;
+/// the ending that fits its layout. kUnsupported for a path that would leave OUT.
 Result<std::string> export_name(const std::string& path, const std::string& class_name, ImageLayout layout);
 
 }  // namespace dlpipe::data

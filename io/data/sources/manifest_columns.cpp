@@ -50,7 +50,7 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, in
                                        SourceListing& listing) {
   columns_ = {};
   columns_.count = cells.size();
-  if (cells.size() < 2) {
+  if (cells.size() < 2 && !head_) {
     return wrong(line, concat("no label; write path,label[,...] on every line",
                               cells[0].find(';') == std::string::npos ? "" : ", with commas instead of ';'"));
   }
@@ -74,6 +74,10 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, in
   columns_.path = *path;
   const std::optional<size_t> split = find_column(cells, std::array<std::string_view, 1>{"split"});
   if (options_.splits) columns_.split = split;
+  if (head_) {
+    const auto name = std::find(cells.begin(), cells.end(), head_->names);
+    if (name != cells.end()) columns_.name = static_cast<size_t>(name - cells.begin());
+  }
   DLPIPE_RETURN_IF_ERROR(find_label(cells, line));
   DLPIPE_RETURN_IF_ERROR(add_extras(cells, listing));
   return true;
@@ -81,7 +85,7 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, in
 
 Status ManifestSource::add_extras(const std::vector<std::string>& cells, SourceListing& listing) {
   for (size_t i = 0; i < cells.size(); ++i) {
-    if (i == columns_.path || i == columns_.label || i == columns_.split) continue;
+    if (i == columns_.path || i == columns_.label || i == columns_.split || i == columns_.name) continue;
     if (cells[i].empty()) {
       listing.warnings.push_back(
           concat("[ingest] column ", i + 1, " of ", printable(list_), " has no name and is left out"));
@@ -109,7 +113,7 @@ Status ManifestSource::find_label(const std::vector<std::string>& cells, int64_t
     columns_.label = named;
   }
   columns_.label_is_named = columns_.label.has_value();
-  if (columns_.label || !typed_.empty()) return {};
+  if (columns_.label || !typed_.empty() || head_) return {};
   for (size_t i = 0; i < cells.size(); ++i) {
     if (i == columns_.path || i == columns_.split || cells[i].empty() || lower_text(cells[i]) == "split")
       continue;

@@ -9,13 +9,25 @@
 namespace dlpipe::data {
 
 // One table of classes for the label and for all columns of labels.
-void ManifestSource::number(SourceListing& listing) const {
+Status ManifestSource::number(SourceListing& listing) const {
   std::vector<std::string> all;
   for (const std::string& name : class_of_entry_) {
     if (!name.empty()) all.push_back(name);
   }
   for (const std::vector<std::string>& names : names_) all.insert(all.end(), names.begin(), names.end());
   listing.classes = sorted_class_names(std::move(all));
+  if (head_ && !head_->classes.empty()) {
+    for (const std::string& name : listing.classes) {
+      if (std::find(head_->classes.begin(), head_->classes.end(), name) == head_->classes.end())
+        return wrong(1, concat("\"classes\" has no ", in_quotes(name),
+                               ", which a line below calls its class; add it at the end"));
+    }
+    listing.classes = head_->classes;
+    listing.has_class_order = true;
+    listing.warnings.push_back(concat("[ingest] the order of the ", listing.classes.size(),
+                                      listing.classes.size() == 1 ? " class" : " classes",
+                                      " is that of the first line of ", printable(list_)));
+  }
   std::unordered_map<std::string_view, int64_t> label_of;
   for (size_t i = 0; i < listing.classes.size(); ++i) label_of[listing.classes[i]] = static_cast<int64_t>(i);
   auto names = names_.begin();
@@ -34,6 +46,7 @@ void ManifestSource::number(SourceListing& listing) const {
     if (columns_.extra[i].column.kind == ColumnKind::kNumbers && listing.fields[i].of.empty())
       listing.fields[i].shape = {std::max<int64_t>(1, columns_.extra[i].numbers)};
   }
+  return {};
 }
 
 Status ManifestSource::check_label_is_known() const {

@@ -65,6 +65,7 @@ class ManifestSource final : public Source {
     };
     size_t count = 0;
     size_t path = 0;
+    std::optional<size_t> name;  // of the sample, where its file lies elsewhere
     std::optional<size_t> label = 1;
     std::optional<size_t> split;
     std::vector<Extra> extra;
@@ -105,9 +106,11 @@ class ManifestSource final : public Source {
   std::string problem_of(SourceEntry& entry, int64_t line) const;
   /// Where the name of a sample begins in its path: absolute ones lose what leads to SRC, or at least the slash.
   uint64_t name_begin(const std::string& path) const;
+  /// The same, where the line says that the sample is called `name`.
+  uint64_t name_begin(const std::string& path, const std::string& name) const;
 
   // What the labels mean, once all lines are read: manifest_labels.cpp.
-  void number(SourceListing& listing) const;
+  Status number(SourceListing& listing) const;
   Status check_labels() const;
   /// Of several columns none of which is called so nobody knows which is the class.
   Status check_label_is_known() const;
@@ -118,6 +121,7 @@ class ManifestSource final : public Source {
   std::string root_;
   SourceOptions options_;
   std::optional<ReadList> read_;
+  std::optional<FieldLine> head_;  // what `dlpipe export` says of its list
   std::vector<TypedColumn> typed_;
   Columns columns_;
   std::vector<std::string> class_of_entry_;

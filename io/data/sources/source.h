@@ -53,12 +53,13 @@ struct SourceEntry {
 };
 
 struct SourceListing {
-  std::vector<std::string> classes;   // sorted
+  std::vector<std::string> classes;   // sorted, but for has_class_order
   std::vector<Field> fields;          // behind image, label and path: further columns of a manifest
   std::vector<SourceEntry> entries;   // any order; ingest sorts them
   std::vector<std::string> warnings;  // whole messages: what was left aside or decided
   int64_t tokens = 0;        // above 0: entries are no images, but u8 tokens, so many each; classes name them
   bool in_sequence = false;  // splits are runs of entries by path, not drawn
+  bool has_class_order = false;  // the source says which class has which number, and masks may rely on it
 };
 
 class Source {
