@@ -23,7 +23,7 @@ std::string shell_word(std::string_view text) {
     for (const char c : text) {
       const auto byte = static_cast<unsigned char>(c);
       quoted += byte < 0x20 || byte >= 0x7f || c == '\'' || c == '\\' ? "\\x" + hex64(byte).substr(14)
-                                                                       : std::string(1, c);
+                                                                      : std::string(1, c);
     }
     return quoted + "'";
   }

@@ -56,7 +56,8 @@ Result<bool> needs_class_list(const Dataset& dataset, int64_t total) {
   for (int64_t sample = 0; sample < total; ++sample) {
     DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset.header(sample));
     if (header.label < 0) return true;
-    if (static_cast<size_t>(header.label) < classes.size()) is_there[static_cast<size_t>(header.label)] = true;
+    if (static_cast<size_t>(header.label) < classes.size())
+      is_there[static_cast<size_t>(header.label)] = true;
   }
   return std::find(is_there.begin(), is_there.end(), false) != is_there.end() ||
          std::any_of(classes.begin(), classes.end(),
@@ -125,7 +126,8 @@ class Exporter {
       : dataset_(dataset), reader_(reader), root_(root) {
     const std::span<const Field> fields = dataset.fields();
     const auto is_field = [&](const std::string& name) {
-      return std::any_of(fields.begin(), fields.end(), [&](const Field& field) { return field.name == name; });
+      return std::any_of(fields.begin(), fields.end(),
+                         [&](const Field& field) { return field.name == name; });
     };
     while (is_field(name_column_)) name_column_ += "_";
     if (lists_classes || std::any_of(fields.begin(), fields.end(), is_listed)) lines_ = first_line();
@@ -164,10 +166,9 @@ class Exporter {
   Result<std::string> file_name(const SampleReader::Sample& sample, const std::string& path) {
     const RecordHeader& header = sample.header;
     const bool known = header.label >= 0 && header.label < static_cast<int64_t>(dataset_.classes().size());
-    const std::string class_name =
-        known               ? dataset_.classes()[static_cast<size_t>(header.label)]
-        : header.label >= 0 ? concat("label-", header.label)
-                            : std::string();
+    const std::string class_name = known               ? dataset_.classes()[static_cast<size_t>(header.label)]
+                                   : header.label >= 0 ? concat("label-", header.label)
+                                                       : std::string();
     DLPIPE_ASSIGN_OR_RETURN(std::string name, export_name(path, class_name, header.layout));
     // a.png and a.jpg, both re-coded, want one name: the later one gets its number, once more where that is
     // taken too.

@@ -167,8 +167,10 @@ Result<SourceListing> ManifestSource::list() {
   DLPIPE_RETURN_IF_ERROR(check_labels());
   DLPIPE_RETURN_IF_ERROR(check_one_hot(listing));
   DLPIPE_RETURN_IF_ERROR(check_label_is_known());
+  DLPIPE_RETURN_IF_ERROR(check_labels_repeat());
   DLPIPE_RETURN_IF_ERROR(number(listing));
   warn_of_split_columns(listing);
+  warn_of_pictures_as_text(listing);
   if (options_.alone && columns_.label) warn_of_classes(listing);
   if (!columns_.label) warn_of_no_class(list_, listing);
   return listing;

@@ -21,6 +21,29 @@ constexpr std::array<std::string_view, 13> kPathNames = {
 constexpr std::array<std::string_view, 4> kIdNames = {"image_id", "imageid", "id", "id_code"};
 constexpr std::array<std::string_view, 8> kLabelNames = {"label",     "labels",   "class",  "class_name",
                                                          "classname", "category", "target", "targets"};
+// Of these it is clear only where nothing else could be meant: y may stand beside x.
+constexpr std::array<std::string_view, 22> kLoneLabelNames = {"y",
+                                                              "class_id",
+                                                              "classid",
+                                                              "class_index",
+                                                              "class_label",
+                                                              "category_id",
+                                                              "category_name",
+                                                              "label_id",
+                                                              "labelid",
+                                                              "label_name",
+                                                              "labelname",
+                                                              "target_id",
+                                                              "breed",
+                                                              "species",
+                                                              "diagnosis",
+                                                              "emotion",
+                                                              "digit",
+                                                              "kind",
+                                                              "type",
+                                                              "truth",
+                                                              "ground_truth",
+                                                              "individual_id"};
 
 template <size_t N>
 std::optional<size_t> find_column(const std::vector<std::string>& names,
@@ -40,6 +63,10 @@ std::optional<size_t> find_paths(const std::vector<std::string>& names) {
 
 std::optional<size_t> find_label_column(const std::vector<std::string>& names) {
   return find_column(names, kLabelNames);
+}
+
+bool is_class_name_alone(const std::string& name) {
+  return find_column({name}, kLoneLabelNames) || find_column({name}, kLabelNames);
 }
 
 bool ManifestSource::names_paths(const std::vector<std::string>& cells) {
@@ -64,6 +91,7 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, in
                                 " is no file; if this line names the columns, call that of the "
                                 "files 'path' and that of the classes 'label'"));
     }
+    columns_.has_names = false;
     for (size_t i = 2; i < cells.size(); ++i) add_extra(i, concat("column", i + 1), listing);
     if (!options_.label.empty())
       return wrong(line,
@@ -120,6 +148,8 @@ Status ManifestSource::find_label(const std::vector<std::string>& cells, int64_t
     columns_.maybe_label.push_back(cells[i]);
     if (!columns_.label) columns_.label = i;
   }
+  columns_.is_question = columns_.maybe_label.size() > 1 ||
+                         (columns_.label && !is_class_name_alone(columns_.maybe_label.front()));
   return columns_.label ? Status() : wrong(line, "no column of labels; call it 'label'");
 }
 

@@ -78,7 +78,7 @@ Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t l
                               "; write path,label[,...] on every line"));
   const std::string path = with_ending(cells[columns_.path]);
   const std::string label = columns_.label ? cells[*columns_.label] : std::string();
-  if (path.empty() || (columns_.label && label.empty() && !read_ && !head_))
+  if (path.empty() || (columns_.label && label.empty() && !columns_.is_question && !read_ && !head_))
     return wrong(line, "an empty path or label; fill it in");
   if (leads_out(path))
     return wrong(line, concat(printable(path), " leads out of ", printable(root_),

@@ -40,6 +40,8 @@ Result<std::string> read_list_text(const std::string& path);
 
 /// The column that is called as labels are: label, class, category, ...
 std::optional<size_t> find_label_column(const std::vector<std::string>& names);
+/// Whether a list's only column beside the paths is a class where it is called so: y, breed, class_id, ...
+bool is_class_name_alone(const std::string& name);
 
 class ManifestSource final : public Source {
  public:
@@ -70,7 +72,9 @@ class ManifestSource final : public Source {
     std::optional<size_t> split;
     std::vector<Extra> extra;
     bool label_is_named = false;
+    bool has_names = true;                 // the first line names the columns
     std::vector<std::string> maybe_label;  // where none is: the columns of which one might be the label
+    bool is_question = false;              // nobody knows whether `label` is one
   };
 
   std::string full(const std::string& path) const {
@@ -112,10 +116,15 @@ class ManifestSource final : public Source {
   // What the labels mean, once all lines are read: manifest_labels.cpp.
   Status number(SourceListing& listing) const;
   Status check_labels() const;
-  /// Of several columns none of which is called so nobody knows which is the class.
+  /// Columns none of which is called so may be captions, masks or anything.
   Status check_label_is_known() const;
+  /// A list without names of columns, each of whose lines has another text: these are no classes.
+  Status check_labels_repeat() const;
+  /// Whether all of the first values of a column are pictures that are there.
+  bool holds_pictures(const std::vector<std::string>& values) const;
   Status check_one_hot(const SourceListing& listing) const;
   void warn_of_split_columns(SourceListing& listing) const;
+  void warn_of_pictures_as_text(SourceListing& listing) const;
 
   std::string list_;
   std::string root_;
