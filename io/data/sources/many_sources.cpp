@@ -183,6 +183,7 @@ Result<SourceListing> ManySources::list() {
       SourceEntry lost;
       lost.path = names_[i];
       lost.problem = without_area(one.status().message());
+      lost.is_rest = true;
       lost.split = inputs_.inputs[i].split;
       lost.input = static_cast<uint32_t>(i);
       lost.extra.resize(all.fields.size());

@@ -49,6 +49,8 @@ struct SourceEntry {
   std::string problem;      // not empty: why it can't be read, known already; --on-error decides
   uint32_t input = 0;       // of several inputs (inputs.h), the one that it is read from
   AnnotatedSize annotated;
+  bool is_rest =
+      false;  // with a problem: it stands for all samples that a damaged archive lost, nobody knows how many
   std::string_view name() const { return std::string_view(path).substr(name_begin); }
 };
 
