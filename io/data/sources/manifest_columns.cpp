@@ -163,6 +163,12 @@ void ManifestSource::add_extra(size_t i, const std::string& name, SourceListing&
   if (column.kind != ColumnKind::kText && name == "label")
     column.name = column.kind == ColumnKind::kLabels ? "labels" : "target";
   if (column.of == "label") column.of = "target";
+  if (column.kind == ColumnKind::kText && (name == "label" || name == "path" || name == "image")) {
+    column.name += "_text";
+    listing.warnings.push_back(concat("[ingest] the column ", in_quotes(name), " of ", printable(list_),
+                                      " is not what a record calls so, and becomes the field ",
+                                      in_quotes(column.name)));
+  }
   listing.fields.push_back(field_of(column, 0));
 }
 

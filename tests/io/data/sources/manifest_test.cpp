@@ -322,6 +322,17 @@ TEST_F(ManifestSource, ALabelAndLabelsShareOneTableOfClasses) {
   EXPECT_EQ(decode_labels(listing.entries[0].extra[0]), (std::vector<int64_t>{1, 2}));
 }
 
+TEST_F(ManifestSource, TheNamedLabelWinsOverAColumnOfThatName) {
+  SourceOptions options{.path = dir / "list.csv"};
+  options.label = "label2";
+  write_text(dir / "list.csv", "path,label,label2,image\n3.png,b,x,i\np/1.jpg,a,y,j\n");
+  const SourceListing listing = value_or_throw(value_or_throw(open_source(options))->list());
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(field_names(listing), (std::vector<std::string>{"label_text", "image_text"}));
+  EXPECT_EQ(listing.entries[1].extra, (std::vector<std::string>{"a", "j"}));
+  EXPECT_NE(listing.warnings.at(0).find("the column 'label' of"), std::string::npos);
+}
+
 TEST_F(ManifestSource, JsonLinesAreReadByTheirKeys) {
   SourceOptions options{.path = dir / "list.jsonl"};
   options.fields = {"boxes:boxes", "tags:labels"};
