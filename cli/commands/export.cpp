@@ -57,6 +57,7 @@ Status run(const Options& options) {
     return misuse("export", options.files.directory, " exists already; remove it or choose another");
   const std::atomic<bool>* stop = catch_stop_signals();
   formats::Json all = formats::Json::array();
+  Status unwritten;  // of the first dataset that has a sample of an impossible name
   for (const NamedDataset& one : datasets) {
     data::ExportOptions files = options.files;
     if (!one.split.empty()) files.directory += "/" + one.split;
@@ -67,13 +68,14 @@ Status run(const Options& options) {
     });
     line.end();
     if (!report.ok()) return report.status();
+    if (unwritten.ok()) unwritten = data::unwritten_error(*report);
     if (options.json)
       all.push_back(json_of(one.split, *report));
     else
       print_answer(text_of(*report));
   }
   if (options.json) print_answer(formats::Json::object({{"datasets", std::move(all)}}).dump());
-  return {};
+  return unwritten;
 }
 
 std::function<Status()> setup(Flags& flags) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <unordered_set>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
@@ -133,15 +135,21 @@ class Exporter {
     if (lists_classes || std::any_of(fields.begin(), fields.end(), is_listed)) lines_ = first_line();
   }
 
-  Result<uint64_t> write(int64_t number) {
+  /// The bytes written; nothing where the sample's name would leave the output folder.
+  Result<std::optional<uint64_t>> write(int64_t number) {
     DLPIPE_ASSIGN_OR_RETURN(const SampleReader::Sample sample, reader_.read(number));
     const std::string path = path_of(sample);
-    DLPIPE_ASSIGN_OR_RETURN(const std::string name, file_name(sample, path));
+    const auto named = file_name(sample, path);
+    if (named.status().code() == ErrorCode::kUnsupported) {
+      unwritten_.push_back({number, path});
+      return std::optional<uint64_t>();
+    }
+    DLPIPE_ASSIGN_OR_RETURN(const std::string name, named);
     DLPIPE_ASSIGN_OR_RETURN(const SampleReader::File file, reader_.file(sample));
     rewritten_ += file.is_rewritten ? 1 : 0;
     DLPIPE_RETURN_IF_ERROR(root_.write(name, file.bytes));
     DLPIPE_RETURN_IF_ERROR(list_fields(name, path, sample));
-    return file.bytes.size();
+    return std::optional<uint64_t>(file.bytes.size());
   }
   /// What the files don't hold, as fields.jsonl beside the class folders; nothing where they hold all.
   Status write_fields() const {
@@ -149,6 +157,7 @@ class Exporter {
   }
   std::string list_name() const { return lines_.empty() ? "" : "fields.jsonl"; }
   int64_t rewritten() const { return rewritten_; }
+  const std::vector<ExportReport::Unwritten>& unwritten() const { return unwritten_; }
 
  private:
   std::string path_of(const SampleReader::Sample& sample) const {
@@ -234,6 +243,7 @@ class Exporter {
   const PartialDirectory& root_;
   std::unordered_set<std::string> names_;
   int64_t rewritten_ = 0;
+  std::vector<ExportReport::Unwritten> unwritten_;
   std::string name_column_ = "name";  // of fields.jsonl: what the sample is called where its file isn't
   std::string lines_;                 // of fields.jsonl; empty: there is none
 };
@@ -257,6 +267,20 @@ Result<std::string> export_name(const std::string& path, const std::string& clas
   const bool below = name.size() > folder.size() && name.compare(0, folder.size(), folder) == 0 &&
                      name[folder.size()] == '/';
   return below ? name : folder + "/" + name;
+}
+
+Status unwritten_error(const ExportReport& report) {
+  const size_t count = report.unwritten.size();
+  if (count == 0) return {};
+  std::vector<std::string> names;
+  for (const ExportReport::Unwritten& one : report.unwritten) names.push_back(one.path);
+  return Status(
+      ErrorCode::kUnsupported,
+      concat("[export] ", count, " of ", report.files + static_cast<int64_t>(count),
+             count == 1 ? " samples is" : " samples are", " not in ", printable(report.directory),
+             count == 1 ? ", because its name would lead out of it: "
+                        : ", because their names would lead out of it: ",
+             quoted_names(names), "; the others are there. Make the dataset again with other names"));
 }
 
 Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& options,
@@ -284,11 +308,12 @@ Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& o
       return Status(ErrorCode::kCancelled,
                     concat("[export] stopped after ", sample + 1, " of ", total, " files"));
     }
-    report.bytes += *bytes;
-    ++report.files;
-    if (progress) progress(report.files, total);
+    report.bytes += bytes->value_or(0);
+    report.files += bytes->has_value() ? 1 : 0;
+    if (progress) progress(sample + 1, total);
   }
   report.rewritten = exporter.rewritten();
+  report.unwritten = exporter.unwritten();
   report.list = exporter.list_name();
   DLPIPE_RETURN_IF_ERROR(exporter.write_fields());
   DLPIPE_RETURN_IF_ERROR(partial.publish());

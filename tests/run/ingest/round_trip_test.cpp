@@ -191,6 +191,33 @@ TEST(RoundTrip, ClassesKeepTheirNumbersAndSamplesTheirNames) {
   EXPECT_EQ(value_or_throw(ingest(both)).classes, again.classes);
 }
 
+TEST(RoundTrip, ANameThatWouldLeaveTheOutputKeepsNoOtherFromIt) {
+  TempDir dir;
+  SampleWriterOptions options;
+  options.ingest.destination = dir / "data";
+  options.classes = {"cat"};
+  auto writer = value_or_throw(SampleWriter::open(options));
+  for (const std::string path : {"1.jpg", "a/../../evil.jpg", "2.jpg"}) {
+    const std::string picture = jpeg_text(path.size(), 16, 12);
+    const auto bytes = [](const std::string& text) {
+      const auto raw = std::as_bytes(std::span(text));
+      return std::vector<std::byte>(raw.begin(), raw.end());
+    };
+    throw_if_error(writer->add({{bytes(picture), {}, bytes(path)}, int64_t{0}, ""}));
+  }
+  value_or_throw(writer->finish());
+  auto dataset = value_or_throw(data::Dataset::open(dir / "data"));
+  const auto report =
+      value_or_throw(data::export_files(*dataset, {.directory = dir / "out", .stop_requested = {}}));
+  EXPECT_EQ(report.files, 2);
+  ASSERT_EQ(report.unwritten.size(), 1u);
+  EXPECT_EQ(report.unwritten[0].sample, 1);
+  EXPECT_EQ(tree(dir / "out").size(), 2u);
+  EXPECT_TRUE(std::filesystem::exists(dir / "out/cat/2.jpg"));
+  expect_part(data::unwritten_error(report).message(), "1 of 3 samples is not in ");
+  expect_part(data::unwritten_error(report).message(), "'a/../../evil.jpg'");
+}
+
 // Without further fields a list is written all the same where folders would number the classes anew.
 TEST(RoundTrip, AListSaysWhatFoldersDoNot) {
   TempDir dir;
