@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/dataset_arguments.h"
@@ -43,7 +44,7 @@ std::string text_of(const data::ExportReport& report) {
   if (!report.list.empty()) {
     text += concat("; ", report.list,
                    " says what the folders don't (fields, classes in their order): `dlpipe ingest ",
-                   report.directory, "/", report.list, " DATA` reads all back");
+                   shell_word(concat(report.directory, "/", report.list)), " DATA` reads all back");
   }
   return text;
 }

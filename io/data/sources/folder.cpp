@@ -7,6 +7,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/label_list.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
@@ -209,10 +210,10 @@ void FolderSource::warn_of_unlikely_classes(SourceListing& listing) const {
   };
   if (std::all_of(listing.entries.begin(), listing.entries.end(), is_deep)) {
     const SourceEntry& first = listing.entries.front();
-    listing.warnings.push_back(
-        concat("[ingest] all pictures lie in deeper folders: ", in_quotes(first.path), " is of the class ",
-               in_quotes(classes[static_cast<size_t>(first.label)]),
-               "; to take the deeper folders as classes: dlpipe ingest '", printable(root_), "/*' DST"));
+    listing.warnings.push_back(concat(
+        "[ingest] all pictures lie in deeper folders: ", in_quotes(first.path), " is of the class ",
+        in_quotes(classes[static_cast<size_t>(first.label)]),
+        "; to take the deeper folders as classes: dlpipe ingest ", shell_word(concat(root_, "/*")), " DST"));
   }
 }
 
