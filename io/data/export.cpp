@@ -15,7 +15,6 @@
 #include "dlpipe/io/data/partial_directory.h"
 #include "dlpipe/io/data/sample.h"
 #include "dlpipe/io/data/schema.h"
-#include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"
 
 namespace dlpipe::data {
@@ -52,8 +51,9 @@ std::string with_fitting_ending(const std::string& path, ImageLayout layout) {
 /// Whether a list must say what classes the samples have: folders called as the classes would give other numbers, or
 /// none.
 Result<bool> needs_class_list(const Dataset& dataset, int64_t total) {
-  const std::vector<std::string> classes(dataset.classes().begin(), dataset.classes().end());
-  if (sorted_class_names(classes) != classes) return true;
+  const std::span<const std::string> classes = dataset.classes();
+  if (!std::is_sorted(classes.begin(), classes.end()))
+    return true;  // folders are classes in the order of their bytes
   std::vector<bool> is_there(classes.size());
   for (int64_t sample = 0; sample < total; ++sample) {
     DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset.header(sample));

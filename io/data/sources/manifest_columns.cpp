@@ -102,7 +102,7 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, in
   columns_.path = *path;
   const std::optional<size_t> split = find_column(cells, std::array<std::string_view, 1>{"split"});
   if (options_.splits) columns_.split = split;
-  if (head_) {
+  if (head_ && !head_->names.empty()) {
     const auto name = std::find(cells.begin(), cells.end(), head_->names);
     if (name != cells.end()) columns_.name = static_cast<size_t>(name - cells.begin());
   }
