@@ -3,6 +3,7 @@
 #include <map>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/io/data/codec/image_codec.h"
@@ -43,7 +44,7 @@ void print_skipped(const ingest::IngestReport& report) {
     }
   }
   if (shown < report.skipped.size())
-    text += concat("\n  ... all of them: dlpipe inspect --skipped ", printable(report.splits[0].directory));
+    text += concat("\n  ... all of them: dlpipe inspect --skipped ", shell_word(report.splits[0].directory));
   print_warning(text);
 }
 

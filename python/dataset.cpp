@@ -221,6 +221,7 @@ nb::dict export_files(const OpenDataset& self, const nb::bytes& directory, int64
   }
   data::ExportReport report;
   task.run([&] { report = value_or_throw(data::export_files(self.dataset(), options, on_progress)); });
+  throw_if_error(data::unwritten_error(report));  // the others are there
   nb::dict dict;
   dict["files"] = report.files;
   dict["rewritten"] = report.rewritten;

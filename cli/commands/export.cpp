@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/dataset_arguments.h"
@@ -28,7 +29,8 @@ formats::Json json_of(const std::string& split, const data::ExportReport& report
                                 {"directory", report.directory},
                                 {"files", report.files},
                                 {"bytes", static_cast<int64_t>(report.bytes)},
-                                {"rewritten", report.rewritten}});
+                                {"rewritten", report.rewritten},
+                                {"list", report.list}});
 }
 
 std::string text_of(const data::ExportReport& report) {
@@ -38,6 +40,11 @@ std::string text_of(const data::ExportReport& report) {
     text +=
         concat("; ", human_count(report.rewritten),
                " of them with the source's pixels in other bytes: their JPEGs were no single baseline scan");
+  }
+  if (!report.list.empty()) {
+    text += concat("; ", report.list,
+                   " says what the folders don't (fields, classes in their order): `dlpipe ingest ",
+                   shell_word(concat(report.directory, "/", report.list)), " DATA` reads all back");
   }
   return text;
 }
@@ -51,6 +58,7 @@ Status run(const Options& options) {
     return misuse("export", options.files.directory, " exists already; remove it or choose another");
   const std::atomic<bool>* stop = catch_stop_signals();
   formats::Json all = formats::Json::array();
+  Status unwritten;  // of the first dataset that has a sample of an impossible name
   for (const NamedDataset& one : datasets) {
     data::ExportOptions files = options.files;
     if (!one.split.empty()) files.directory += "/" + one.split;
@@ -61,13 +69,14 @@ Status run(const Options& options) {
     });
     line.end();
     if (!report.ok()) return report.status();
+    if (unwritten.ok()) unwritten = data::unwritten_error(*report);
     if (options.json)
       all.push_back(json_of(one.split, *report));
     else
       print_answer(text_of(*report));
   }
   if (options.json) print_answer(formats::Json::object({{"datasets", std::move(all)}}).dump());
-  return {};
+  return unwritten;
 }
 
 std::function<Status()> setup(Flags& flags) {

@@ -18,7 +18,7 @@ namespace {
 
 struct Options {
   ingest::IngestOptions ingest;
-  std::string on_error = "skip";
+  std::string on_error = "auto";
   std::string store = "auto";
   std::string jpeg = "auto";
   std::string split;
@@ -114,7 +114,9 @@ std::function<Status()> setup(Flags& flags) {
                    "by itself where it "
                    "lies beside it");
   flags.add_option("--classes-from", ingest.classes_from, "Dataset whose class order to take");
-  flags.add_option("--on-error", options->on_error, "What to do about a bad file: skip (and list it), stop");
+  flags.add_option("--on-error", options->on_error,
+                   "What to do about bad files: auto (skip and list them, but stop at an archive that is cut "
+                   "short), skip, stop");
   flags.add_option("--store", options->store,
                    "auto (the file's own bytes; raw for IDX), jpeg, raw, link (pictures stay in their files "
                    "or tar archives, and are "

@@ -5,6 +5,7 @@
 
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/config_flags.h"
@@ -160,8 +161,9 @@ Status train_on(const Options& options, engine::Collective* ranks) {
   else
     print_result(outcome, config);
   if (!outcome.stopped) return {};
-  return {ErrorCode::kCancelled, concat("[train] stopped by a signal after step ", outcome.steps,
-                                        "; saved; go on with: dlpipe train --resume ", config.out)};
+  return {ErrorCode::kCancelled,
+          concat("[train] stopped by a signal after step ", outcome.steps,
+                 "; saved; go on with: dlpipe train --resume ", shell_word(config.out))};
 }
 
 /// For the first rank to say what happened, before the launcher sees that another has failed and ends it. The launcher

@@ -1,5 +1,7 @@
 // `dlpipe verify DST`: every record against its checksum.
+#include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
@@ -65,13 +67,32 @@ void print_text(const data::Dataset& dataset, const data::VerifyReport& report, 
                       report.ok() ? std::string("all good") : concat(report.bad.size(), " bad")));
 }
 
+/// What to do about what was found; `bad` are all samples that aren't good, of all datasets.
+Status advice(const std::string& directory, const std::vector<data::VerifyReport::Bad>& bad, bool ids_match) {
+  const auto gone = std::count_if(bad.begin(), bad.end(), [](const auto& one) { return !one.gone.empty(); });
+  const bool is_damaged = !ids_match || gone != static_cast<int64_t>(bad.size());
+  std::string text = concat("[verify] ", printable(directory));
+  if (is_damaged) text += " is damaged; copy it again, or ingest its files again";
+  if (gone > 0) {
+    const auto first =
+        std::find_if(bad.begin(), bad.end(), [](const auto& one) { return !one.gone.empty(); });
+    text += concat(is_damaged ? ". And it" : "", " links to ", human_count(gone),
+                   gone == 1 ? " picture whose file isn't" : " pictures whose files aren't",
+                   " there any more: they are expected where they were, such as ", printable(first->gone),
+                   "; bring them back there, or link them where they are now: dlpipe ingest PICTURES DATA "
+                   "--store link");
+  }
+  return Status(ErrorCode::kCorrupt, text);
+}
+
 Status run(Options options) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets,
                           open_all(options.directory, data::Dataset::IdCheck::kLater));
   const std::atomic<bool>* stop = catch_stop_signals();
   options.verify.stop_requested = [stop] { return stop->load(); };
   Json all = Json::array();
-  bool good = true;
+  bool ids_match = true;
+  std::vector<data::VerifyReport::Bad> bad;
   for (const NamedDataset& one : datasets) {
     ProgressLine line;
     const auto report = data::verify(*one.dataset, options.verify, [&](int64_t done, int64_t total) {
@@ -79,19 +100,19 @@ Status run(Options options) {
     });
     line.end();
     if (!report.ok()) return report.status();
-    good = good && report->ok();
+    ids_match = ids_match && report->id_matches;
+    bad.insert(bad.end(), report->bad.begin(), report->bad.end());
     if (options.json)
       all.push_back(json_of(one.split, *one.dataset, *report));
     else
       print_text(*one.dataset, *report, options.verify.decode);
   }
+  const bool good = ids_match && bad.empty();
   if (options.json) {
     print_answer(
         Json::object({{"directory", options.directory}, {"ok", good}, {"datasets", std::move(all)}}).dump());
   }
-  if (good) return {};
-  return Status(ErrorCode::kCorrupt, concat("[verify] ", options.directory,
-                                            " is damaged; copy it again, or ingest its files again"));
+  return good ? Status() : advice(options.directory, bad, ids_match);
 }
 
 std::function<Status()> setup(Flags& flags) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset_id.h"
 #include "dlpipe/io/data/dataset_impl.h"
@@ -102,7 +103,7 @@ Status Dataset::check_id() const {
                 concat("[dataset] ", directory(),
                        " is damaged: its header table, classes, counts or statistics are "
                        "not those of its id ",
-                       id(), "; `dlpipe verify ", directory(),
+                       id(), "; `dlpipe verify ", shell_word(directory()),
                        "` names the samples; copy or ingest the dataset again"));
 }
 
@@ -145,9 +146,10 @@ Result<std::shared_ptr<const Dataset>> Dataset::open(const std::string& director
       return Status(
           ErrorCode::kNotFound,
           concat("[dataset] ", directory, " is no dataset but a file; make one of it with `dlpipe ingest ",
-                 directory, " DST`"));
-    return Status(ErrorCode::kNotFound, concat("[dataset] no dataset ", directory,
-                                               "; make one with `dlpipe ingest SRC ", directory, "`"));
+                 shell_word(directory), " DST`"));
+    return Status(ErrorCode::kNotFound,
+                  concat("[dataset] no dataset ", directory, "; make one with `dlpipe ingest SRC ",
+                         shell_word(directory), "`"));
   }
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> splits, split_names(directory));
   if (!splits.empty()) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <unordered_set>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
@@ -44,6 +46,24 @@ std::string with_fitting_ending(const std::string& path, ImageLayout layout) {
                                                       : ".png";
   if (is_jpeg ? has_jpeg : is_pnm ? has_pnm : ending == wanted) return path;
   return has_image_name(path) ? fs::path(path).replace_extension(wanted).string() : path + wanted;
+}
+
+/// Whether a list must say what classes the samples have: folders called as the classes would give other numbers, or
+/// none.
+Result<bool> needs_class_list(const Dataset& dataset, int64_t total) {
+  const std::span<const std::string> classes = dataset.classes();
+  if (!std::is_sorted(classes.begin(), classes.end()))
+    return true;  // folders are classes in the order of their bytes
+  std::vector<bool> is_there(classes.size());
+  for (int64_t sample = 0; sample < total; ++sample) {
+    DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset.header(sample));
+    if (header.label < 0) return true;
+    if (static_cast<size_t>(header.label) < classes.size())
+      is_there[static_cast<size_t>(header.label)] = true;
+  }
+  return std::find(is_there.begin(), is_there.end(), false) != is_there.end() ||
+         std::any_of(classes.begin(), classes.end(),
+                     [](const std::string& name) { return name.find('/') != std::string::npos; });
 }
 
 bool is_listed(const Field& field) {
@@ -104,27 +124,43 @@ std::string column_of(const Field& field) {
 
 class Exporter {
  public:
-  Exporter(const Dataset& dataset, SampleReader& reader, const PartialDirectory& root)
-      : dataset_(dataset), reader_(reader), root_(root) {}
+  Exporter(const Dataset& dataset, SampleReader& reader, const PartialDirectory& root, bool lists_classes)
+      : dataset_(dataset), reader_(reader), root_(root) {
+    const std::span<const Field> fields = dataset.fields();
+    const auto is_field = [&](const std::string& name) {
+      return std::any_of(fields.begin(), fields.end(),
+                         [&](const Field& field) { return field.name == name; });
+    };
+    while (is_field(name_column_)) name_column_ += "_";
+    if (lists_classes || std::any_of(fields.begin(), fields.end(), is_listed)) lines_ = first_line();
+  }
 
-  Result<uint64_t> write(int64_t number) {
+  /// The bytes written; nothing where the sample's name would leave the output folder.
+  Result<std::optional<uint64_t>> write(int64_t number) {
     DLPIPE_ASSIGN_OR_RETURN(const SampleReader::Sample sample, reader_.read(number));
-    DLPIPE_ASSIGN_OR_RETURN(const std::string name, file_name(sample));
+    const std::string path = path_of(sample);
+    const auto named = file_name(sample, path);
+    if (named.status().code() == ErrorCode::kUnsupported) {
+      unwritten_.push_back({number, path});
+      return std::optional<uint64_t>();
+    }
+    DLPIPE_ASSIGN_OR_RETURN(const std::string name, named);
     DLPIPE_ASSIGN_OR_RETURN(const SampleReader::File file, reader_.file(sample));
     rewritten_ += file.is_rewritten ? 1 : 0;
     DLPIPE_RETURN_IF_ERROR(root_.write(name, file.bytes));
-    DLPIPE_RETURN_IF_ERROR(list_fields(name, sample));
-    return file.bytes.size();
+    DLPIPE_RETURN_IF_ERROR(list_fields(name, path, sample));
+    return std::optional<uint64_t>(file.bytes.size());
   }
-  /// What the files don't hold, as fields.jsonl beside the class folders; nothing where records have no more.
+  /// What the files don't hold, as fields.jsonl beside the class folders; nothing where they hold all.
   Status write_fields() const {
     return lines_.empty() ? Status() : root_.write("fields.jsonl", std::as_bytes(std::span(lines_)));
   }
+  std::string list_name() const { return lines_.empty() ? "" : "fields.jsonl"; }
   int64_t rewritten() const { return rewritten_; }
+  const std::vector<ExportReport::Unwritten>& unwritten() const { return unwritten_; }
 
  private:
-  Result<std::string> file_name(const SampleReader::Sample& sample) {
-    const RecordHeader& header = sample.header;
+  std::string path_of(const SampleReader::Sample& sample) const {
     std::string path = concat("sample-", sample.number);
     const std::span<const Field> fields = dataset_.fields();
     const auto field =
@@ -133,9 +169,15 @@ class Exporter {
       const auto bytes = sample.view.fields[static_cast<size_t>(field - fields.begin())];
       if (!bytes.empty()) path.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     }
+    return path;
+  }
+
+  Result<std::string> file_name(const SampleReader::Sample& sample, const std::string& path) {
+    const RecordHeader& header = sample.header;
     const bool known = header.label >= 0 && header.label < static_cast<int64_t>(dataset_.classes().size());
-    const std::string class_name =
-        known ? dataset_.classes()[static_cast<size_t>(header.label)] : concat("label-", header.label);
+    const std::string class_name = known               ? dataset_.classes()[static_cast<size_t>(header.label)]
+                                   : header.label >= 0 ? concat("label-", header.label)
+                                                       : std::string();
     DLPIPE_ASSIGN_OR_RETURN(std::string name, export_name(path, class_name, header.layout));
     // a.png and a.jpg, both re-coded, want one name: the later one gets its number, once more where that is
     // taken too.
@@ -167,17 +209,21 @@ class Exporter {
     return file;
   }
 
-  Status list_fields(const std::string& name, const SampleReader::Sample& sample) {
-    const std::span<const Field> fields = dataset_.fields();
-    if (std::none_of(fields.begin(), fields.end(), is_listed)) return {};
-    if (lines_.empty()) {
-      Json columns = Json::array();
-      for (const Field& field : fields) {
-        if (is_listed(field)) columns.push_back(column_of(field));
-      }
-      lines_ = Json{{"fields", columns}}.dump() + "\n";
+  std::string first_line() const {
+    Json line = {{"fields", Json::array()}};
+    for (const Field& field : dataset_.fields()) {
+      if (is_listed(field)) line["fields"].push_back(column_of(field));
     }
+    if (!dataset_.classes().empty()) line["classes"] = dataset_.classes();
+    line["names"] = name_column_;
+    return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+
+  Status list_fields(const std::string& name, const std::string& path, const SampleReader::Sample& sample) {
+    if (lines_.empty()) return {};
+    const std::span<const Field> fields = dataset_.fields();
     Json line = {{"path", name}};
+    if (name != path) line[name_column_] = path;
     const int64_t label = sample.header.label;
     if (label >= 0 && label < static_cast<int64_t>(dataset_.classes().size()))
       line["label"] = dataset_.classes()[static_cast<size_t>(label)];
@@ -197,7 +243,9 @@ class Exporter {
   const PartialDirectory& root_;
   std::unordered_set<std::string> names_;
   int64_t rewritten_ = 0;
-  std::string lines_;  // of fields.jsonl
+  std::vector<ExportReport::Unwritten> unwritten_;
+  std::string name_column_ = "name";  // of fields.jsonl: what the sample is called where its file isn't
+  std::string lines_;                 // of fields.jsonl; empty: there is none
 };
 
 }  // namespace
@@ -207,16 +255,32 @@ Result<std::string> export_name(const std::string& path, const std::string& clas
     const fs::path parts(name);
     return parts.is_absolute() || std::find(parts.begin(), parts.end(), "..") != parts.end();
   };
-  // A class name is one folder, whatever it holds.
+  // A class name is one folder, whatever it holds; without a class the path is all.
   std::string folder = class_name;
   std::replace(folder.begin(), folder.end(), '/', '_');
-  if (leaves(path) || leaves(folder) || folder.empty() || path.find('\0') != std::string::npos)
-    return Status(ErrorCode::kUnsupported, concat("[export] the name '", folder, "/", path,
-                                                  "' would leave the output folder; it is not written"));
+  if (leaves(path) || leaves(folder) || path.find('\0') != std::string::npos)
+    return Status(ErrorCode::kUnsupported,
+                  concat("[export] the name '", folder, folder.empty() ? "" : "/", path,
+                         "' would leave the output folder; it is not written"));
   const std::string name = with_fitting_ending(path, layout);
+  if (folder.empty()) return name;
   const bool below = name.size() > folder.size() && name.compare(0, folder.size(), folder) == 0 &&
                      name[folder.size()] == '/';
   return below ? name : folder + "/" + name;
+}
+
+Status unwritten_error(const ExportReport& report) {
+  const size_t count = report.unwritten.size();
+  if (count == 0) return {};
+  std::vector<std::string> names;
+  for (const ExportReport::Unwritten& one : report.unwritten) names.push_back(one.path);
+  return Status(
+      ErrorCode::kUnsupported,
+      concat("[export] ", count, " of ", report.files + static_cast<int64_t>(count),
+             count == 1 ? " samples is" : " samples are", " not in ", printable(report.directory),
+             count == 1 ? ", because its name would lead out of it: "
+                        : ", because their names would lead out of it: ",
+             quoted_names(names), "; the others are there. Make the dataset again with other names"));
 }
 
 Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& options,
@@ -229,10 +293,11 @@ Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& o
   DLPIPE_ASSIGN_OR_RETURN(auto partial, PartialDirectory::claim("export", directory));
   DLPIPE_RETURN_IF_ERROR(partial.clear());
   DLPIPE_ASSIGN_OR_RETURN(const auto reader, SampleReader::open(dataset));
-  Exporter exporter(dataset, *reader, partial);
+  const int64_t total = options.limit < 0 ? dataset.size() : std::min(options.limit, dataset.size());
+  DLPIPE_ASSIGN_OR_RETURN(const bool lists_classes, needs_class_list(dataset, total));
+  Exporter exporter(dataset, *reader, partial, lists_classes);
   ExportReport report;
   report.directory = directory;
-  const int64_t total = options.limit < 0 ? dataset.size() : std::min(options.limit, dataset.size());
   for (int64_t sample = 0; sample < total; ++sample) {
     auto bytes = exporter.write(sample);
     const bool stopped = options.stop_requested && options.stop_requested();
@@ -243,11 +308,13 @@ Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& o
       return Status(ErrorCode::kCancelled,
                     concat("[export] stopped after ", sample + 1, " of ", total, " files"));
     }
-    report.bytes += *bytes;
-    ++report.files;
-    if (progress) progress(report.files, total);
+    report.bytes += bytes->value_or(0);
+    report.files += bytes->has_value() ? 1 : 0;
+    if (progress) progress(sample + 1, total);
   }
   report.rewritten = exporter.rewritten();
+  report.unwritten = exporter.unwritten();
+  report.list = exporter.list_name();
   DLPIPE_RETURN_IF_ERROR(exporter.write_fields());
   DLPIPE_RETURN_IF_ERROR(partial.publish());
   return report;

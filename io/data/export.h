@@ -1,7 +1,9 @@
 // What `dlpipe export` does: a dataset back to files, OUT/CLASS/..., named as they were. JPEG and PNG bytes
 // are written as they stand, so what ingest did not re-code comes back byte for byte; raw pixels become PNG.
 // JPEGs stored as coefficients come back byte for byte, too, but for those that were no single baseline scan
-// (progressive ones): they come back as one, with the same pixels.
+// (progressive ones): they come back as one, with the same pixels. What class folders can't say stands in
+// OUT/fields.jsonl, a list that ingest reads back: further fields, the order of the classes, samples without a
+// class, what a sample is called where its file isn't.
 //
 // Runs on the calling thread.
 #pragma once
@@ -9,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/data/dataset.h"
@@ -26,14 +29,24 @@ struct ExportReport {
   int64_t rewritten = 0;  // of these, JPEGs with the source's pixels in other bytes
   uint64_t bytes = 0;
   std::string directory;
+  struct Unwritten {
+    int64_t sample = 0;
+    std::string path;
+  };
+  std::vector<Unwritten> unwritten;  // samples whose names would leave the directory, in their order
+  std::string list;  // in it: the list that says what class folders don't; empty: they say all
 };
 
-/// Every record's checksum is compared on the way: kCorrupt names the first that differs, and nothing stays.
+/// Every record's checksum is compared on the way: kCorrupt names the first that differs, and nothing stays. A sample whose
+/// name would leave OUT is left out, and the others are written: who calls answers unwritten_error() at the end.
 Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& options,
                                   const std::function<void(int64_t done, int64_t total)>& progress = {});
 
-/// Where a record's file goes, below OUT: its path if that begins with its class, else class/path; the ending
-/// that fits its layout. kUnsupported for a path that would leave OUT.
+/// kUnsupported names the samples that a report says were left out; good where it says of none.
+Status unwritten_error(const ExportReport& report);
+
+/// Where a record's file goes, below OUT: its path if that begins with its class or it has none (""), else class/path;
+/// the ending that fits its layout. kUnsupported for a path that would leave OUT.
 Result<std::string> export_name(const std::string& path, const std::string& class_name, ImageLayout layout);
 
 }  // namespace dlpipe::data

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
@@ -103,8 +104,8 @@ Result<std::vector<LabelCounts>> count_labels(const Dataset& dataset) {
         if (label >= all[f].counts.size())
           return Status(ErrorCode::kCorrupt,
                         concat("[inspect] sample ", sample, " of ", dataset.directory(), ": '", all[f].field,
-                               "' holds a number that is no class; `dlpipe verify ", dataset.directory(),
-                               "` names all such samples"));
+                               "' holds a number that is no class; `dlpipe verify ",
+                               shell_word(dataset.directory()), "` names all such samples"));
         ++all[f].counts[label];
       }
     }

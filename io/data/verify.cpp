@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 #include "dlpipe/base/counter.h"
@@ -46,6 +47,16 @@ class RecordVerifier {
         check_values(dataset_.fields(), view.fields, static_cast<int64_t>(dataset_.classes().size())));
     DLPIPE_RETURN_IF_ERROR(check_masks(header, view));
     return header.layout == ImageLayout::kNone ? Status() : check_image(header, view.image);
+  }
+
+  /// The file that the sample's picture should lie in, where it isn't there; else "".
+  std::string gone_file(int64_t sample) {
+    if (!dataset_.links()) return {};
+    const auto file = reader_->linked_file(sample);
+    std::error_code error;
+    const bool is_gone =
+        file.ok() && std::filesystem::status(*file, error).type() == std::filesystem::file_type::not_found;
+    return is_gone ? *file : std::string();
   }
 
   std::string path_of(int64_t sample) {
@@ -121,7 +132,7 @@ void verify_samples(RecordVerifier& verifier, int64_t total, Shared& shared) {
       const Status status = verifier.check(sample);
       if (status.ok()) continue;
       const MutexLock lock(shared.mutex);
-      shared.bad.push_back({sample, verifier.path_of(sample), status.message()});
+      shared.bad.push_back({sample, verifier.path_of(sample), status.message(), verifier.gone_file(sample)});
     }
     shared.done += end - begin;
   }

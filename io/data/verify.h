@@ -26,6 +26,7 @@ struct VerifyReport {
     int64_t sample = 0;
     std::string path;  // "" when the record can't be parsed
     std::string reason;
+    std::string gone = {};  // the linked file that isn't there; "" where that isn't what is wrong
   };
   int64_t samples = 0;
   /// Samples whose whole contents could be compared. Where checksums are late, fewer: of the others size, time and what

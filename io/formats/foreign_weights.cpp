@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::formats {
@@ -9,13 +10,6 @@ namespace dlpipe::formats {
 namespace {
 
 using namespace std::string_view_literals;
-
-// As one word of a shell's command line.
-std::string shell_word(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
 
 // A file may hold the tensors themselves or, beside an optimizer's state, under "state_dict" or "model".
 // Copies: safetensors refuses tensors that share memory.

@@ -10,8 +10,8 @@ from typing import Any, TypedDict, TypeVar
 _Documented = TypeVar("_Documented")
 
 _DOCUMENTATION = """\
-on_error: what to do about a bad picture: "skip" (and list it in the report) or "stop". Default: "skip"; of samples
-            that Python code makes "stop".
+on_error: what to do about a bad picture: "auto" (skip it and list it in the report, but stop at an archive that is cut
+            short), "skip" or "stop". Default: "auto"; of samples that Python code makes "stop".
         store: "auto" (the file's own bytes; pixels stay raw), "jpeg", "raw", or, of ingest, "link": pictures stay in their
             files or tar archives, and are read from there.
         jpeg: layout of JPEGs: "auto", "coefficients", "coefficients-dense", "restart" or "standard".

@@ -109,10 +109,16 @@ Status check_same_options(const Paths& paths, const std::string& was, const std:
                 "; use those, or remove it to begin again");
 }
 
-// With --on-error stop, what is known to fail is said before anything is stored.
+// What is known to end the ingest is said before anything is stored: a bad file with --on-error stop, and without a word
+// about it an archive that ends too early, which may have lost nearly everything.
 Status check_readable(const IngestOptions& options, const data::SourceListing& listing) {
-  if (options.on_error != OnError::kStop) return {};
+  if (options.on_error == OnError::kSkip) return {};
   for (const data::SourceEntry& entry : listing.entries) {
+    if (entry.is_rest && !entry.problem.empty())
+      return Status(ErrorCode::kCorrupt,
+                    concat("[ingest] ", printable(entry.path), ": ", entry.problem,
+                           "; to do without what is lost: `dlpipe ingest --on-error skip`"));
+    if (options.on_error == OnError::kAuto) continue;
     if (!entry.problem.empty())
       return bad_file_error("ingest", printable(entry.path), Status(ErrorCode::kUnsupported, entry.problem));
   }

@@ -22,7 +22,8 @@
 
 namespace dlpipe::ingest {
 
-enum class OnError : uint8_t { kSkip, kStop };
+/// kAuto skips bad files, but ends where an archive lost nobody knows how many of them.
+enum class OnError : uint8_t { kAuto, kSkip, kStop };
 /// What stands in a record: the file's own bytes (raw pixels for IDX), always JPEG, always raw pixels, or a link to the
 /// picture, which stays in its file or tar archive.
 enum class Store : uint8_t { kAuto, kJpeg, kRaw, kLink };
@@ -49,7 +50,7 @@ struct IngestOptions {
   std::string labels;        // --labels: file with a class per line, for pictures in the order of their names
   std::string images;        // --images: folder of the pictures that SRC, a COCO .json, describes
   std::string classes_from;  // --classes-from: dataset whose class table this one takes
-  OnError on_error = OnError::kSkip;
+  OnError on_error = OnError::kAuto;
   int resize_max = 0;  // longer sides are scaled down to this; 0: no
   int quality = 90;    // of the JPEGs that are re-coded
   Store store = Store::kAuto;
@@ -130,7 +131,7 @@ std::string to_json(const IngestReport& report);
 
 Result<Store> parse_store(const std::string& name);             // auto, jpeg, raw, link
 Result<JpegLayout> parse_jpeg_layout(const std::string& name);  // auto, standard, restart, coefficients...
-Result<OnError> parse_on_error(const std::string& name);        // skip, stop
+Result<OnError> parse_on_error(const std::string& name);        // auto, skip, stop
 /// "white", "black", "#ffcc00": red, green, blue.
 Result<std::array<uint8_t, 3>> parse_background(const std::string& text);
 /// "3/16"; kMisuse for parts that there can't be.

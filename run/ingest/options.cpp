@@ -23,7 +23,8 @@ static constexpr Named<JpegLayout> kJpegNames[] = {{"auto", JpegLayout::kAuto},
                                                    {"restart", JpegLayout::kRestart},
                                                    {"coefficients", JpegLayout::kCoefficients},
                                                    {"coefficients-dense", JpegLayout::kDenseCoefficients}};
-static constexpr Named<OnError> kOnErrorNames[] = {{"skip", OnError::kSkip}, {"stop", OnError::kStop}};
+static constexpr Named<OnError> kOnErrorNames[] = {
+    {"auto", OnError::kAuto}, {"skip", OnError::kSkip}, {"stop", OnError::kStop}};
 
 Result<Store> parse_store(const std::string& name) {
   return value_named(kStoreNames, name, "ingest", "--store");

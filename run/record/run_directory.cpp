@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
 
@@ -34,7 +35,8 @@ static Status cut_file(const std::string& path, int64_t bytes) {
 Result<std::unique_ptr<RunDirectory>> RunDirectory::create(const std::string& path) {
   std::error_code error;
   if (fs::exists(path + "/config.toml", error)) {
-    return misuse("run", path, " already holds a run; go on with --resume ", path, " or give another --out");
+    return misuse("run", path, " already holds a run; go on with --resume ", shell_word(path),
+                  " or give another --out");
   }
   fs::create_directories(path + "/checkpoints", error);
   if (error) return status_from_errno("run", concat("cannot create ", path), error.value());

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/atomic_file.h"
@@ -65,8 +66,9 @@ Result<TrainConfig> load_config(const std::string& run) {
     return config;
   }
   const std::string how_to_go_on =
-      concat(has_copy ? concat("; to go on, put it back: cp ", copy, " ", file) : std::string(),
-             "; to train with other options, begin another run: --config ", file, " --out NEW");
+      concat(has_copy ? concat("; to go on, put it back: cp ", shell_word(copy), " ", shell_word(file))
+                      : std::string(),
+             "; to train with other options, begin another run: --config ", shell_word(file), " --out NEW");
   if (!readable.ok()) return Status(ErrorCode::kChanged, concat(readable.message(), how_to_go_on));
   if (!has_copy) {
     return Status(ErrorCode::kChanged,

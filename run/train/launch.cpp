@@ -12,6 +12,7 @@
 
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/collective/launched.h"
 
@@ -121,14 +122,14 @@ Status launch(const LaunchOptions& options, const std::atomic<bool>* stop,
     if (code == kStopped || is_stopped) {
       return {code == kStopped ? ErrorCode::kCancelled : ErrorCode::kIo,
               concat("[launch] stopped", code == kStopped ? "" : " before all was saved",
-                     "; go on with: dlpipe launch --np ", processes, " -- train --resume ", run)};
+                     "; go on with: dlpipe launch --np ", processes, " -- train --resume ", shell_word(run))};
     }
     if (!options.elastic || processes / 2 < options.fewest) {
       return {ErrorCode::kIo,
               concat("[launch] the run failed with ", processes, processes == 1 ? " process" : " processes",
                      " (mpirun's exit code is ", code, ")",
                      options.elastic ? ", and --min-np wants no fewer" : "",
-                     "; go on with: dlpipe launch --np ", processes, " -- train --resume ", run)};
+                     "; go on with: dlpipe launch --np ", processes, " -- train --resume ", shell_word(run))};
     }
     note(concat("a process was lost (mpirun's exit code is ", code, "); going on with ", processes / 2));
   }

@@ -11,6 +11,7 @@
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/base/threads.h"
 #include "dlpipe/engine/collective/collective.h"
@@ -113,7 +114,7 @@ void link(const SessionOptions& session, const std::string& path, const std::str
   tell(notes, concat(path,
                      " is no dataset: its pictures are linked, and each file is read whole in the first "
                      "epoch; `dlpipe ingest ",
-                     path, " DST` makes a dataset that trains faster"));
+                     shell_word(path), " DST` makes a dataset that trains faster"));
   int64_t told_ns = now_ns();
   const auto on_progress = [&](const ingest::IngestProgress& progress) {
     constexpr int64_t kInterval_ns = 5'000'000'000;
@@ -130,7 +131,7 @@ void link(const SessionOptions& session, const std::string& path, const std::str
   if (const Status& status = report.status();
       status.code() == ErrorCode::kMisuse || status.code() == ErrorCode::kUnsupported)
     throw Error(Status(status.code(), concat(status.message(), "; or make a dataset of it: dlpipe ingest ",
-                                             printable(path), " DST, and give that")));
+                                             shell_word(path), " DST, and give that")));
   throw_if_error(report.status());
   tell(notes, concat("linked ", counts_text(*report), " in ", human_seconds(report->seconds),
                      "; mean and standard deviation are those of ", statistics_text(*report), ": ", to));

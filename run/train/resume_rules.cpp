@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/run/train/linked_data.h"
 
@@ -75,7 +76,7 @@ Status change_for_resume(const std::string& directory,
       return misuse("train", "--", name,
                     " can't be changed on --resume: the run would not be the same; start "
                     "another with --config ",
-                    directory, "/config.toml --out NEW");
+                    shell_word(concat(directory, "/config.toml")), " --out NEW");
     }
     DLPIPE_RETURN_IF_ERROR(set_option(*option, text, config));
     for (const PathOption& path : kPathOptions) {
@@ -115,11 +116,12 @@ Status check_same_past(const engine::ScheduleArguments& former, const engine::Sc
     if (was == is) continue;
     const ConfigOption& epochs = *find_config_option("epochs");
     const std::string steps = config.max_steps < 0 ? "" : concat(" --max-steps ", config.max_steps);
-    return misuse(
-        "train", "the schedule ", now.name, " spreads over the whole run: with another length, step ", s + 1,
-        " would have had another rate (", is, ", it had ", was,
-        "). Begin another run from its weights: dlpipe train --config ", run, "/config.toml --init ", run,
-        " --epochs ", option_text(epochs, config), steps, " --out ", run, "-longer");
+    return misuse("train", "the schedule ", now.name,
+                  " spreads over the whole run: with another length, step ", s + 1,
+                  " would have had another rate (", is, ", it had ", was,
+                  "). Begin another run from its weights: dlpipe train --config ",
+                  shell_word(concat(run, "/config.toml")), " --init ", shell_word(run), " --epochs ",
+                  option_text(epochs, config), steps, " --out ", shell_word(concat(run, "-longer")));
   }
   return {};
 }

@@ -18,6 +18,7 @@ namespace {
 constexpr size_t kLabelsPlace = 1;  // of box_labels among the fields
 
 std::vector<Field> fields_of(const AnnotatedPictures::Kinds& kinds) {
+  if (!kinds.has_objects) return {};
   std::vector<Field> fields = {{"boxes", FieldKind::kBoxes, DType::kF32, {4}},
                                {"box_labels", FieldKind::kLabels, DType::kI64, {}, "boxes"}};
   if (!kinds.flag.empty()) fields.push_back({kinds.flag, FieldKind::kTensor, DType::kF32, {}, "boxes"});
@@ -154,7 +155,7 @@ Status AnnotatedPictures::add(std::vector<Part> parts, const Kinds& kinds,
                           ? "there is no file " + printable(full(entry))
                           : std::string(without_area(stamp.status().message()));
     }
-    entry.extra = {bytes_of(picture.boxes), encode_labels(picture.labels)};
+    if (kinds.has_objects) entry.extra = {bytes_of(picture.boxes), encode_labels(picture.labels)};
     if (!kinds.flag.empty()) entry.extra.push_back(bytes_of(picture.flags));
     if (kinds.points > 0) entry.extra.push_back(bytes_of(picture.points));
     if (has_masks) entry.extra.push_back(std::move(mask));

@@ -46,6 +46,7 @@ class AnnotatedPictures {
     std::string flag = {};     // what the field of the flags is called; empty: none
     int64_t points = 0;        // of each box; 0: none
     bool is_relative = false;  // boxes and points are shares of the picture's width and height
+    bool has_objects = true;   // false: pictures have masks alone, and none of the fields of objects
   };
 
   /// Adds `pictures` to the listing, whose classes are set. A picture that isn't there, or whose path leads out of its

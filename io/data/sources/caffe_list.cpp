@@ -12,6 +12,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/manifest_source.h"
 #include "dlpipe/io/data/sources/source_file.h"
@@ -154,7 +155,7 @@ Status CaffeListSource::refuse_kind() const {
         "ingest", printable(options_.path), " looks like a list of pictures", shown,
         ", but not with a whole number behind each; with PATH,LABEL on every line: dlpipe ingest FOLDER "
         "DST --manifest ",
-        printable(options_.path), kIfText);
+        shell_word(options_.path), kIfText);
   return {};
 }
 

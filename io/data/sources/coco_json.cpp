@@ -1,5 +1,7 @@
 #include "dlpipe/io/data/sources/coco_json.h"
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
@@ -17,16 +19,27 @@ struct Unfit {
   std::string what;
 };
 
+// Of whole numbers programs that keep their tables in floats write 7.0.
+std::optional<int64_t> whole_value(const Json& json) {
+  if (json.is_number_integer()) return json.get<int64_t>();
+  if (!json.is_number_float()) return std::nullopt;
+  constexpr double kExact = 9007199254740992;  // 2^53: every whole number below is one double
+  const auto value = json.get<double>();
+  if (value != std::floor(value) || std::fabs(value) > kExact) return std::nullopt;
+  return static_cast<int64_t>(value);
+}
+
 std::string id_text(const Json& json) {
   if (json.is_string()) return json.get<std::string>();
-  if (json.is_number_integer()) return json.dump();
+  if (const auto value = whole_value(json)) return std::to_string(*value);
   throw Unfit{"an id is neither a whole number nor a text"};
 }
 
 int64_t whole_number(const Json& object, const char* key) {
   const auto it = object.find(key);
-  if (it == object.end() || !it->is_number_integer()) throw Unfit{concat("'", key, "' is no whole number")};
-  return it->get<int64_t>();
+  const auto value = it == object.end() ? std::nullopt : whole_value(*it);
+  if (!value) throw Unfit{concat("'", key, "' is no whole number")};
+  return *value;
 }
 
 std::vector<float> numbers_of(const Json& json, const char* key) {
@@ -145,7 +158,7 @@ void take_annotation(const Json& json, Contents& contents) {
   if (json.contains("caption")) throw Unfit{"it is a caption, and this file no list of objects"};
   annotation.category = whole_number(json, "category_id");
   const auto crowd = json.find("iscrowd");
-  annotation.is_crowd = crowd != json.end() && (*crowd == 1 || *crowd == true);
+  annotation.is_crowd = crowd != json.end() && (crowd->is_boolean() ? crowd->get<bool>() : *crowd == 1);
   if (const auto box = json.find("bbox"); box != json.end() && !box->empty()) {
     annotation.box = numbers_of(*box, "bbox");
     if (annotation.box.size() != 4) throw Unfit{concat("'bbox' has ", annotation.box.size(), " numbers")};
@@ -166,6 +179,17 @@ std::string problem_of(const Contents& contents) {
     if (!contents.categories.contains(annotation.category))
       return concat("an annotation of picture ", printable(annotation.image), " is of category ",
                     annotation.category, ", which 'categories' doesn't list");
+  }
+  return {};
+}
+
+/// "NaN", "Infinity" or "-Infinity" where the text breaks at `byte`, counted from 1, in such a word; else "". Python writes
+/// them, and JSON has none of them.
+std::string_view non_number_at(std::string_view text, size_t byte) {
+  const size_t last = text.find_last_of(" \t\r\n,:[{", std::min(byte, text.size()) - 1);
+  const std::string_view rest = text.substr(last == std::string_view::npos ? 0 : last + 1);
+  for (const std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
+    if (rest.starts_with(word)) return word;
   }
   return {};
 }
@@ -201,6 +225,15 @@ Result<Contents> parse(std::string_view text, const std::string& file) {
   } catch (const Unfit& unfit) {
     return wrong(unfit.what);
   } catch (const Json::parse_error& error) {
+    if (const std::string_view word = text.empty() ? "" : non_number_at(text, error.byte); !word.empty()) {
+      const std::string_view before = text.substr(0, error.byte);
+      const bool is_listed = section == "images" || section == "annotations" || section == "categories";
+      return wrong(
+          concat(is_listed ? concat("'", section, "' element ", counts[section], ", ") : "", "line ",
+                 1 + std::count(before.begin(), before.end(), '\n'), ", byte ", error.byte, ": ", word,
+                 " is no JSON, though Python's json writes it; write a number in its place, or leave "
+                 "that element out"));
+    }
     return wrong(concat("no whole JSON, it breaks at byte ", error.byte, "; download or make it again"));
   } catch (const Json::exception& error) {
     return wrong(concat("a value can't be taken: ", printable(error.what())));

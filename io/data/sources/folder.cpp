@@ -7,6 +7,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/label_list.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
@@ -54,6 +55,7 @@ class FolderSource final : public Source {
   Status check_found(const PictureFolder& folder, size_t folders, const SourceListing& listing) const;
   void warn_of_files_listed_twice(SourceListing& listing);
   void warn_of_unlikely_classes(SourceListing& listing) const;
+  void warn_of_lists(const SplitLayout& layout, SourceListing& listing) const;
 
   SourceOptions options_;
   std::string root_;
@@ -155,6 +157,11 @@ Status FolderSource::check_found(const PictureFolder& folder, size_t folders,
     const std::string what = beside_ > 0    ? std::string(" holds pictures but no folders")
                              : rest.empty() ? std::string(" is empty")
                                             : concat(" holds no pictures; there is ", rest);
+    std::error_code ignored;
+    if (const std::string list = root_ + "/fields.jsonl"; std::filesystem::is_regular_file(list, ignored))
+      return Status(ErrorCode::kNotFound,
+                    concat("[ingest] ", printable(root_), what,
+                           "; its list says what they are: dlpipe ingest ", shell_word(list), " DST"));
     return Status(ErrorCode::kNotFound,
                   concat("[ingest] ", printable(root_), what,
                          beside_ > 0 ? "; if it is one class, give the folder above it; else" : ";",
@@ -209,10 +216,25 @@ void FolderSource::warn_of_unlikely_classes(SourceListing& listing) const {
   };
   if (std::all_of(listing.entries.begin(), listing.entries.end(), is_deep)) {
     const SourceEntry& first = listing.entries.front();
-    listing.warnings.push_back(
-        concat("[ingest] all pictures lie in deeper folders: ", in_quotes(first.path), " is of the class ",
-               in_quotes(classes[static_cast<size_t>(first.label)]),
-               "; to take the deeper folders as classes: dlpipe ingest '", printable(root_), "/*' DST"));
+    listing.warnings.push_back(concat(
+        "[ingest] all pictures lie in deeper folders: ", in_quotes(first.path), " is of the class ",
+        in_quotes(classes[static_cast<size_t>(first.label)]),
+        "; to take the deeper folders as classes: dlpipe ingest ", shell_word(concat(root_, "/*")), " DST"));
+  }
+}
+
+// What `dlpipe export` wrote for samples that folders alone don't describe: read as a folder, its masks become a class.
+void FolderSource::warn_of_lists(const SplitLayout& layout, SourceListing& listing) const {
+  std::vector<std::string> folders = {root_};
+  for (const SplitLayout::Part& part : layout.parts) folders.push_back(concat(root_, "/", part.folder));
+  for (const std::string& folder : folders) {
+    const std::string list = folder + "/fields.jsonl";
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(list, ignored))
+      listing.warnings.push_back(concat("[ingest] ", printable(list),
+                                        " says more than the folders beside it, and is not read; to read it: "
+                                        "dlpipe ingest ",
+                                        shell_word(list), " DST"));
   }
 }
 
@@ -234,6 +256,7 @@ Result<SourceListing> FolderSource::list() {
     warn_of_classes(listing, nested ? concat("; did you mean ", printable(root_), "/",
                                              printable(first.begin()->string()), "?")
                                     : "; give the folder above its classes");
+  warn_of_lists(layout, listing);
   if (options_.splits && layout.parts.empty()) warn_of_unlikely_classes(listing);
   if (beside_ > 0)
     listing.warnings.push_back(concat(

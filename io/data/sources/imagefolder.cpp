@@ -12,6 +12,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/csv.h"
 #include "dlpipe/io/data/sources/json_lines.h"
@@ -251,7 +252,7 @@ void ImageFolderSource::choose_picture_column() {
         concat("[ingest] the column ", in_quotes(columns[i]),
                " names further files and is kept as text; where these are masks of class numbers: "
                "--field ",
-               printable(columns[i]), ":mask"));
+               shell_word(concat(columns[i], ":mask"))));
     for (const JsonTable::Row& row : list_.table.rows) referred_.insert(row.cells[i]);
   }
 }

@@ -7,18 +7,32 @@
 
 namespace dlpipe::data {
 
-std::optional<std::vector<std::string>> take_field_line(std::string_view& text) {
+static std::optional<std::vector<std::string>> texts_in(const nlohmann::json& list) {
+  if (!list.is_array()) return std::nullopt;
+  std::vector<std::string> texts;
+  for (const auto& one : list) {
+    if (!one.is_string()) return std::nullopt;
+    texts.push_back(one.get<std::string>());
+  }
+  return texts;
+}
+
+std::optional<FieldLine> take_field_line(std::string_view& text) {
   const std::string_view line = text.substr(0, text.find('\n'));
   const auto json = nlohmann::json::parse(line, nullptr, false);
-  if (!json.is_object() || json.size() != 1 || !json.contains("fields") || !json["fields"].is_array())
-    return std::nullopt;
-  std::vector<std::string> fields;
-  for (const auto& one : json["fields"]) {
-    if (!one.is_string()) return std::nullopt;
-    fields.push_back(one.get<std::string>());
+  if (!json.is_object() || !json.contains("fields")) return std::nullopt;
+  FieldLine head;
+  for (const auto& [key, value] : json.items()) {
+    if (key == "names" && value.is_string()) {
+      head.names = value.get<std::string>();
+      continue;
+    }
+    auto texts = key == "fields" || key == "classes" ? texts_in(value) : std::nullopt;
+    if (!texts) return std::nullopt;
+    (key == "fields" ? head.fields : head.classes) = std::move(*texts);
   }
   text.remove_prefix(line.size());
-  return fields;
+  return head;
 }
 
 Result<JsonTable> read_json_lines(std::string_view text) {

@@ -21,9 +21,15 @@ struct JsonTable {
   std::vector<Row> rows;
 };
 
-/// What a first line {"fields": ["bbox:boxes", ...]} and nothing else says of the columns, as --field would; `dlpipe export`
-/// writes it. That line is taken off `text`, all but its end, so that lines keep their numbers. Nothing where there is none.
-std::optional<std::vector<std::string>> take_field_line(std::string_view& text);
+/// What a first line {"fields": ["bbox:boxes", ...], "classes": ["dog", ...], "names": "name"} says, which `dlpipe export`
+/// writes. The second and third may be missing; another key makes it a line as others.
+struct FieldLine {
+  std::vector<std::string> fields;   // of the columns, as --field would
+  std::vector<std::string> classes;  // in the order of their numbers; empty: by name
+  std::string names;                 // the column that says what a sample is called; empty: none
+};
+/// That line is taken off `text`, all but its end, so that lines keep their numbers. Nothing where there is none.
+std::optional<FieldLine> take_field_line(std::string_view& text);
 
 /// kCorrupt says which line is no object. Empty lines are none.
 Result<JsonTable> read_json_lines(std::string_view text);

@@ -116,8 +116,9 @@ Status ManifestSource::read_lines(std::string_view text, SourceListing& listing)
 }
 
 Status ManifestSource::read_json(std::string_view text, SourceListing& listing) {
-  if (const auto fields = take_field_line(text); fields && typed_.empty()) {
-    DLPIPE_ASSIGN_OR_RETURN(typed_, parse_typed_columns(*fields));
+  head_ = take_field_line(text);
+  if (head_ && typed_.empty()) {
+    DLPIPE_ASSIGN_OR_RETURN(typed_, parse_typed_columns(head_->fields));
   }
   const auto table = read_json_lines(text);
   if (!table.ok()) return table.status().with_context(concat("[ingest] ", printable(list_), " "));
@@ -149,6 +150,7 @@ Status ManifestSource::take_read(SourceListing& listing) {
 
 Result<SourceListing> ManifestSource::list() {
   DLPIPE_ASSIGN_OR_RETURN(typed_, parse_typed_columns(options_.fields));
+  head_.reset();
   names_.clear();
   class_of_entry_.clear();
   line_of_entry_.clear();
@@ -165,8 +167,10 @@ Result<SourceListing> ManifestSource::list() {
   DLPIPE_RETURN_IF_ERROR(check_labels());
   DLPIPE_RETURN_IF_ERROR(check_one_hot(listing));
   DLPIPE_RETURN_IF_ERROR(check_label_is_known());
-  number(listing);
+  DLPIPE_RETURN_IF_ERROR(check_labels_repeat());
+  DLPIPE_RETURN_IF_ERROR(number(listing));
   warn_of_split_columns(listing);
+  warn_of_pictures_as_text(listing);
   if (options_.alone && columns_.label) warn_of_classes(listing);
   if (!columns_.label) warn_of_no_class(list_, listing);
   return listing;

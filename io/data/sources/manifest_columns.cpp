@@ -21,6 +21,29 @@ constexpr std::array<std::string_view, 13> kPathNames = {
 constexpr std::array<std::string_view, 4> kIdNames = {"image_id", "imageid", "id", "id_code"};
 constexpr std::array<std::string_view, 8> kLabelNames = {"label",     "labels",   "class",  "class_name",
                                                          "classname", "category", "target", "targets"};
+// Of these it is clear only where nothing else could be meant: y may stand beside x.
+constexpr std::array<std::string_view, 22> kLoneLabelNames = {"y",
+                                                              "class_id",
+                                                              "classid",
+                                                              "class_index",
+                                                              "class_label",
+                                                              "category_id",
+                                                              "category_name",
+                                                              "label_id",
+                                                              "labelid",
+                                                              "label_name",
+                                                              "labelname",
+                                                              "target_id",
+                                                              "breed",
+                                                              "species",
+                                                              "diagnosis",
+                                                              "emotion",
+                                                              "digit",
+                                                              "kind",
+                                                              "type",
+                                                              "truth",
+                                                              "ground_truth",
+                                                              "individual_id"};
 
 template <size_t N>
 std::optional<size_t> find_column(const std::vector<std::string>& names,
@@ -42,6 +65,10 @@ std::optional<size_t> find_label_column(const std::vector<std::string>& names) {
   return find_column(names, kLabelNames);
 }
 
+bool is_class_name_alone(const std::string& name) {
+  return find_column({name}, kLoneLabelNames) || find_column({name}, kLabelNames);
+}
+
 bool ManifestSource::names_paths(const std::vector<std::string>& cells) {
   return find_paths(cells).has_value();
 }
@@ -50,7 +77,7 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, in
                                        SourceListing& listing) {
   columns_ = {};
   columns_.count = cells.size();
-  if (cells.size() < 2) {
+  if (cells.size() < 2 && !head_) {
     return wrong(line, concat("no label; write path,label[,...] on every line",
                               cells[0].find(';') == std::string::npos ? "" : ", with commas instead of ';'"));
   }
@@ -64,6 +91,7 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, in
                                 " is no file; if this line names the columns, call that of the "
                                 "files 'path' and that of the classes 'label'"));
     }
+    columns_.has_names = false;
     for (size_t i = 2; i < cells.size(); ++i) add_extra(i, concat("column", i + 1), listing);
     if (!options_.label.empty())
       return wrong(line,
@@ -74,6 +102,10 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, in
   columns_.path = *path;
   const std::optional<size_t> split = find_column(cells, std::array<std::string_view, 1>{"split"});
   if (options_.splits) columns_.split = split;
+  if (head_ && !head_->names.empty()) {
+    const auto name = std::find(cells.begin(), cells.end(), head_->names);
+    if (name != cells.end()) columns_.name = static_cast<size_t>(name - cells.begin());
+  }
   DLPIPE_RETURN_IF_ERROR(find_label(cells, line));
   DLPIPE_RETURN_IF_ERROR(add_extras(cells, listing));
   return true;
@@ -81,7 +113,7 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, in
 
 Status ManifestSource::add_extras(const std::vector<std::string>& cells, SourceListing& listing) {
   for (size_t i = 0; i < cells.size(); ++i) {
-    if (i == columns_.path || i == columns_.label || i == columns_.split) continue;
+    if (i == columns_.path || i == columns_.label || i == columns_.split || i == columns_.name) continue;
     if (cells[i].empty()) {
       listing.warnings.push_back(
           concat("[ingest] column ", i + 1, " of ", printable(list_), " has no name and is left out"));
@@ -109,13 +141,15 @@ Status ManifestSource::find_label(const std::vector<std::string>& cells, int64_t
     columns_.label = named;
   }
   columns_.label_is_named = columns_.label.has_value();
-  if (columns_.label || !typed_.empty()) return {};
+  if (columns_.label || !typed_.empty() || head_) return {};
   for (size_t i = 0; i < cells.size(); ++i) {
     if (i == columns_.path || i == columns_.split || cells[i].empty() || lower_text(cells[i]) == "split")
       continue;
     columns_.maybe_label.push_back(cells[i]);
     if (!columns_.label) columns_.label = i;
   }
+  columns_.is_question = columns_.maybe_label.size() > 1 ||
+                         (columns_.label && !is_class_name_alone(columns_.maybe_label.front()));
   return columns_.label ? Status() : wrong(line, "no column of labels; call it 'label'");
 }
 
@@ -129,6 +163,12 @@ void ManifestSource::add_extra(size_t i, const std::string& name, SourceListing&
   if (column.kind != ColumnKind::kText && name == "label")
     column.name = column.kind == ColumnKind::kLabels ? "labels" : "target";
   if (column.of == "label") column.of = "target";
+  if (column.kind == ColumnKind::kText && (name == "label" || name == "path" || name == "image")) {
+    column.name += "_text";
+    listing.warnings.push_back(concat("[ingest] the column ", in_quotes(name), " of ", printable(list_),
+                                      " is not what a record calls so, and becomes the field ",
+                                      in_quotes(column.name)));
+  }
   listing.fields.push_back(field_of(column, 0));
 }
 

@@ -1,21 +1,37 @@
 // What the labels of a list mean: numbers of classes; and what can't be meant.
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
+#include <unordered_set>
 
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/io/data/sources/manifest_source.h"
+#include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
 
 namespace dlpipe::data {
 
 // One table of classes for the label and for all columns of labels.
-void ManifestSource::number(SourceListing& listing) const {
+Status ManifestSource::number(SourceListing& listing) const {
   std::vector<std::string> all;
   for (const std::string& name : class_of_entry_) {
     if (!name.empty()) all.push_back(name);
   }
   for (const std::vector<std::string>& names : names_) all.insert(all.end(), names.begin(), names.end());
   listing.classes = sorted_class_names(std::move(all));
+  if (head_ && !head_->classes.empty()) {
+    for (const std::string& name : listing.classes) {
+      if (std::find(head_->classes.begin(), head_->classes.end(), name) == head_->classes.end())
+        return wrong(1, concat("\"classes\" has no ", in_quotes(name),
+                               ", which a line below calls its class; add it at the end"));
+    }
+    listing.classes = head_->classes;
+    listing.has_class_order = true;
+    listing.warnings.push_back(concat("[ingest] the order of the ", listing.classes.size(),
+                                      listing.classes.size() == 1 ? " class" : " classes",
+                                      " is that of the first line of ", printable(list_)));
+  }
   std::unordered_map<std::string_view, int64_t> label_of;
   for (size_t i = 0; i < listing.classes.size(); ++i) label_of[listing.classes[i]] = static_cast<int64_t>(i);
   auto names = names_.begin();
@@ -34,15 +50,52 @@ void ManifestSource::number(SourceListing& listing) const {
     if (columns_.extra[i].column.kind == ColumnKind::kNumbers && listing.fields[i].of.empty())
       listing.fields[i].shape = {std::max<int64_t>(1, columns_.extra[i].numbers)};
   }
+  return {};
+}
+
+bool ManifestSource::holds_pictures(const std::vector<std::string>& values) const {
+  constexpr size_t kLooked = 8;
+  std::error_code ignored;
+  size_t found = 0;
+  for (size_t i = 0; i < std::min(values.size(), kLooked); ++i) {
+    if (values[i].empty()) continue;
+    if (!has_image_name(values[i]) || !std::filesystem::is_regular_file(full(values[i]), ignored))
+      return false;
+    ++found;
+  }
+  return found > 0;
 }
 
 Status ManifestSource::check_label_is_known() const {
   const std::vector<std::string>& names = columns_.maybe_label;
-  if (names.size() < 2) return {};
+  if (!columns_.is_question) return {};
+  if (holds_pictures(class_of_entry_)) {  // of the first of them
+    return misuse("ingest", printable(list_), ": the column ", in_quotes(names[0]),
+                  " names pictures and no classes; if these are masks: --field ",
+                  shell_word(concat(names[0], ":mask")));
+  }
+  const std::string field =
+      concat("--field ", shell_word(concat(names[0], names.size() == 1 ? ":text" : ":number")));
+  if (names.size() == 1)
+    return misuse("ingest", printable(list_), ": which column is the class? ", in_quotes(names[0]),
+                  " isn't called as one (label, class, category, target, ...); if it is, --label ",
+                  shell_word(names[0]), "; else say what it holds, as ", field);
   return misuse("ingest", printable(list_), ": which column is the class? None of ", quoted_names(names),
                 " is called 'label'; name it with --label COLUMN, or say of those that are to be learnt what "
-                "they are, as --field ",
-                printable(names[0]), ":number");
+                "they are, as ",
+                field);
+}
+
+Status ManifestSource::check_labels_repeat() const {
+  constexpr size_t kFew = 5;  // a short list may show one picture of each class
+  if (columns_.has_names || read_ || class_of_entry_.size() < kFew) return {};
+  const std::unordered_set<std::string_view> different(class_of_entry_.begin(), class_of_entry_.end());
+  if (different.size() < class_of_entry_.size()) return {};
+  return misuse("ingest", printable(list_), ": which column is the class? Each of its ",
+                class_of_entry_.size(), " lines has another text behind the path, such as ",
+                in_quotes(class_of_entry_.front().substr(0, 40)),
+                "; if these are classes, write 'path,label' as the first line; else 'path,text', and give "
+                "--field text:text");
 }
 
 Status ManifestSource::check_labels() const {
@@ -58,7 +111,7 @@ Status ManifestSource::check_labels() const {
           concat("the label ", in_quotes(label.substr(0, 40)),
                  " is a list or an object, and no class; make it a field (--field COLUMN:boxes-xywh, "
                  "COLUMN:labels, COLUMN:numbers), or name the column of classes with --label"));
-    if (label.find_first_of("|;") != std::string::npos) {
+    if (!columns_.is_question && label.find_first_of("|;") != std::string::npos) {
       return wrong(line_of_entry_[i],
                    concat("the label ", in_quotes(label),
                           " names several classes; give each picture one, or make it a field with "
@@ -89,6 +142,24 @@ Status ManifestSource::check_one_hot(const SourceListing& listing) const {
       1,
       "the columns hold nothing but 0 and 1, as if each were a class; write the class's name in one column "
       "'label'");
+}
+
+// The paths alone are of no use to whoever trains.
+void ManifestSource::warn_of_pictures_as_text(SourceListing& listing) const {
+  if (read_) return;  // whoever read it says so
+  for (size_t i = 0; i < columns_.extra.size(); ++i) {
+    const TypedColumn& column = columns_.extra[i].column;
+    const bool is_asked_for = std::any_of(
+        typed_.begin(), typed_.end(), [&](const TypedColumn& typed) { return typed.name == column.name; });
+    if (column.kind != ColumnKind::kText || is_asked_for) continue;
+    std::vector<std::string> values;
+    for (const SourceEntry& entry : listing.entries) values.push_back(entry.extra[i]);
+    if (holds_pictures(values))
+      listing.warnings.push_back(concat("[ingest] the column ", in_quotes(column.name),
+                                        " names pictures, and only their names are stored; if these are "
+                                        "masks: --field ",
+                                        shell_word(concat(column.name, ":mask"))));
+  }
 }
 
 void ManifestSource::warn_of_split_columns(SourceListing& listing) const {

@@ -27,6 +27,12 @@ uint64_t ManifestSource::name_begin(const std::string& path) const {
   return std::min(path.find_first_not_of('/'), path.size());
 }
 
+uint64_t ManifestSource::name_begin(const std::string& path, const std::string& name) const {
+  // Where the ending had to change, or a number was added, the file's own name is the right one.
+  const bool is_end = !name.empty() && path.size() > name.size() && path.ends_with(concat("/", name));
+  return is_end ? path.size() - name.size() : name_begin(path);
+}
+
 std::string ManifestSource::refer_to(const std::string& file, int64_t line, SourceEntry& entry) const {
   if (file.empty()) return {};
   SourceEntry mask;
@@ -72,7 +78,7 @@ Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t l
                               "; write path,label[,...] on every line"));
   const std::string path = with_ending(cells[columns_.path]);
   const std::string label = columns_.label ? cells[*columns_.label] : std::string();
-  if (path.empty() || (columns_.label && label.empty() && !read_))
+  if (path.empty() || (columns_.label && label.empty() && !columns_.is_question && !read_ && !head_))
     return wrong(line, "an empty path or label; fill it in");
   if (leads_out(path))
     return wrong(line, concat(printable(path), " leads out of ", printable(root_),
@@ -85,7 +91,7 @@ Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t l
                               " already; list it once"));
   SourceEntry entry;
   entry.path = path;
-  entry.name_begin = name_begin(path);
+  entry.name_begin = name_begin(path, columns_.name ? cells[*columns_.name] : std::string());
   entry.problem = problem_of(entry, line);
   if (columns_.split) {
     const std::string& split = cells[*columns_.split];

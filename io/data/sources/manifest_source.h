@@ -40,6 +40,8 @@ Result<std::string> read_list_text(const std::string& path);
 
 /// The column that is called as labels are: label, class, category, ...
 std::optional<size_t> find_label_column(const std::vector<std::string>& names);
+/// Whether a list's only column beside the paths is a class where it is called so: y, breed, class_id, ...
+bool is_class_name_alone(const std::string& name);
 
 class ManifestSource final : public Source {
  public:
@@ -65,11 +67,14 @@ class ManifestSource final : public Source {
     };
     size_t count = 0;
     size_t path = 0;
+    std::optional<size_t> name;  // of the sample, where its file lies elsewhere
     std::optional<size_t> label = 1;
     std::optional<size_t> split;
     std::vector<Extra> extra;
     bool label_is_named = false;
+    bool has_names = true;                 // the first line names the columns
     std::vector<std::string> maybe_label;  // where none is: the columns of which one might be the label
+    bool is_question = false;              // nobody knows whether `label` is one
   };
 
   std::string full(const std::string& path) const {
@@ -105,19 +110,27 @@ class ManifestSource final : public Source {
   std::string problem_of(SourceEntry& entry, int64_t line) const;
   /// Where the name of a sample begins in its path: absolute ones lose what leads to SRC, or at least the slash.
   uint64_t name_begin(const std::string& path) const;
+  /// The same, where the line says that the sample is called `name`.
+  uint64_t name_begin(const std::string& path, const std::string& name) const;
 
   // What the labels mean, once all lines are read: manifest_labels.cpp.
-  void number(SourceListing& listing) const;
+  Status number(SourceListing& listing) const;
   Status check_labels() const;
-  /// Of several columns none of which is called so nobody knows which is the class.
+  /// Columns none of which is called so may be captions, masks or anything.
   Status check_label_is_known() const;
+  /// A list without names of columns, each of whose lines has another text: these are no classes.
+  Status check_labels_repeat() const;
+  /// Whether all of the first values of a column are pictures that are there.
+  bool holds_pictures(const std::vector<std::string>& values) const;
   Status check_one_hot(const SourceListing& listing) const;
   void warn_of_split_columns(SourceListing& listing) const;
+  void warn_of_pictures_as_text(SourceListing& listing) const;
 
   std::string list_;
   std::string root_;
   SourceOptions options_;
   std::optional<ReadList> read_;
+  std::optional<FieldLine> head_;  // what `dlpipe export` says of its list
   std::vector<TypedColumn> typed_;
   Columns columns_;
   std::vector<std::string> class_of_entry_;

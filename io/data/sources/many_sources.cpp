@@ -144,6 +144,10 @@ Status ManySources::add(size_t input, SourceListing one, SourceListing& all) {
     class_of_entry_.push_back(entry.label < 0 ? "" : one.classes[static_cast<size_t>(entry.label)]);
     all.entries.push_back(std::move(entry));
   }
+  const bool is_first = input == 0;
+  all.has_class_order =
+      one.has_class_order && (is_first || (all.has_class_order && all.classes == one.classes));
+  if (is_first) all.classes = one.classes;
   first_class_[input] = classes_.size();
   classes_.insert(classes_.end(), one.classes.begin(), one.classes.end());
   for (std::string& warning : one.warnings) {
@@ -179,6 +183,7 @@ Result<SourceListing> ManySources::list() {
       SourceEntry lost;
       lost.path = names_[i];
       lost.problem = without_area(one.status().message());
+      lost.is_rest = true;
       lost.split = inputs_.inputs[i].split;
       lost.input = static_cast<uint32_t>(i);
       lost.extra.resize(all.fields.size());
@@ -189,7 +194,7 @@ Result<SourceListing> ManySources::list() {
     DLPIPE_RETURN_IF_ERROR(add(i, std::move(*one), all));
   }
   if (classes_.empty() && !first_failure.ok()) return first_failure;
-  all.classes = sorted_class_names(classes_);
+  if (!all.has_class_order) all.classes = sorted_class_names(classes_);
   std::unordered_map<std::string_view, int64_t> label_of;
   for (size_t i = 0; i < all.classes.size(); ++i) label_of[all.classes[i]] = static_cast<int64_t>(i);
   for (size_t i = 0; i < all.entries.size(); ++i) {

@@ -1,5 +1,6 @@
 // Parquet and Arrow files: read by the Python package, whose pyarrow knows them. This says so.
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"
@@ -18,7 +19,7 @@ Result<std::unique_ptr<Source>> open_parquet(const SourceOptions& options) {
                 concat("[ingest] ", printable(options.path),
                        " is read by the Python package: `pip install pyarrow` beside dlpipe's, then "
                        "`python -m dlpipe ingest ",
-                       printable(options.path), " DST`"));
+                       shell_word(options.path), " DST`"));
 }
 
 }  // namespace

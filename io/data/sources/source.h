@@ -49,16 +49,19 @@ struct SourceEntry {
   std::string problem;      // not empty: why it can't be read, known already; --on-error decides
   uint32_t input = 0;       // of several inputs (inputs.h), the one that it is read from
   AnnotatedSize annotated;
+  bool is_rest =
+      false;  // with a problem: it stands for all samples that a damaged archive lost, nobody knows how many
   std::string_view name() const { return std::string_view(path).substr(name_begin); }
 };
 
 struct SourceListing {
-  std::vector<std::string> classes;   // sorted
+  std::vector<std::string> classes;   // sorted, but for has_class_order
   std::vector<Field> fields;          // behind image, label and path: further columns of a manifest
   std::vector<SourceEntry> entries;   // any order; ingest sorts them
   std::vector<std::string> warnings;  // whole messages: what was left aside or decided
   int64_t tokens = 0;        // above 0: entries are no images, but u8 tokens, so many each; classes name them
   bool in_sequence = false;  // splits are runs of entries by path, not drawn
+  bool has_class_order = false;  // the source says which class has which number, and masks may rely on it
 };
 
 class Source {

@@ -8,6 +8,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::data {
@@ -52,6 +53,7 @@ std::vector<Named> named_splits(std::span<const TopFolder> top) {
 
 std::string names_of(const std::vector<Named>& found) {
   std::vector<std::string> names;
+  names.reserve(found.size());
   for (const Named& one : found) names.push_back(one.folder->name);
   return quoted_names(names);
 }
@@ -79,12 +81,11 @@ Status add_part(const std::string& source, const Named& one, const TopFolder& re
     return {};
   }
   if (!is_reference && folder.folders.empty()) {
-    return unclear(
-        source, concat(": the folder ", in_quotes(folder.name), " holds pictures, but no class folders as ",
-                       in_quotes(reference.name),
-                       " does; name a list of their "
-                       "classes with --labels, sort them into folders, or ingest ",
-                       printable(source), "/", printable(reference.name), " with --split 0.9,0.1"));
+    return unclear(source, concat(": the folder ", in_quotes(folder.name),
+                                  " holds pictures, but no class folders as ", in_quotes(reference.name),
+                                  " does; name a list of their "
+                                  "classes with --labels, sort them into folders, or ingest ",
+                                  shell_word(concat(source, "/", reference.name)), " with --split 0.9,0.1"));
   }
   const std::vector<std::string> unknown = missing_in(reference.folders, folder.folders);
   if (!unknown.empty()) {

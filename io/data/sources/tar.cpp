@@ -63,7 +63,7 @@ Result<SourceListing> TarSource::list_files(const TarContents& tar) const {
   return has_folders ? list_class_folders(tar) : list_flat_pictures(tar);
 }
 
-// A damaged end is an entry that can't be read: --on-error decides about what was before it.
+// A damaged end is an entry that can't be read: --on-error decides whether what was before it is taken.
 void TarSource::note_damage(const TarIndex& index, SourceListing& listing) const {
   if (index.replaced > 0)
     listing.warnings.push_back(concat("[ingest] ", printable(name()), ": ", index.replaced,
@@ -79,6 +79,7 @@ void TarSource::note_damage(const TarIndex& index, SourceListing& listing) const
   SourceEntry lost;
   lost.path = concat(std::filesystem::path(name()).filename().string(), " (its end)");
   lost.problem = index.problem;
+  lost.is_rest = true;
   lost.extra.resize(listing.fields.size());
   if (!listing.entries.empty()) lost.split = listing.entries.front().split;
   listing.entries.push_back(std::move(lost));

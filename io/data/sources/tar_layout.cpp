@@ -177,6 +177,7 @@ Result<SourceListing> list_class_archives(const TarContents& tar) {
       SourceEntry lost;
       lost.path = concat(one.name, " (its end)");
       lost.problem = inner.problem;
+      lost.is_rest = true;
       listing.entries.push_back(std::move(lost));
       class_of_entry.push_back(name);
     }

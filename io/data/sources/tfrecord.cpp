@@ -138,6 +138,7 @@ class TfrecordSource final : public Source {
 void TfrecordSource::lose_rest(const std::string& why, SourceListing& listing) {
   SourceEntry lost;
   lost.path = concat(std::filesystem::path(options_.path).filename().string(), " (its end)");
+  lost.is_rest = true;
   lost.problem = concat("the file is damaged: ", why, "; what follows is lost, so download or make it again");
   listing.entries.push_back(std::move(lost));
   class_of_entry_.emplace_back();

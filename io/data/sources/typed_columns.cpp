@@ -8,6 +8,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::data {
@@ -65,6 +66,7 @@ static Result<TypedColumn> parse_typed_column(const std::string& text) {
   }
   if (name.empty() || kind == nullptr) {
     std::vector<std::string> known;
+    known.reserve(kKinds.size());
     for (const KindName& one : kKinds) known.emplace_back(one.name);
     return misuse("ingest", "--field ", printable(text), ": give COLUMN:KIND",
                   printable(suggestion(last, known)));
@@ -82,7 +84,7 @@ static Status check_link(const TypedColumn& column, std::span<const TypedColumn>
   });
   if (!is_known)
     return misuse("ingest", "--field ", printable(column.name), ": ", printable(column.of),
-                  " is no column of boxes; add --field ", printable(column.of), ":boxes");
+                  " is no column of boxes; add --field ", shell_word(concat(column.of, ":boxes")));
   if (column.kind != ColumnKind::kLabels && column.kind != ColumnKind::kNumbers)
     return misuse("ingest", "--field ", printable(column.name),
                   ": labels and numbers may be of boxes, other kinds not");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/inflater.h"
 
@@ -137,7 +138,7 @@ Result<Packing> packing_of(std::span<const std::byte> begin, const std::string& 
     if (!magic.unpacker.empty())
       return Status(ErrorCode::kUnsupported,
                     concat("[ingest] ", printable(name), " is packed in a way that isn't read here; `",
-                           magic.unpacker, " ", printable(name), " | dlpipe ingest - DST` reads it"));
+                           magic.unpacker, " ", shell_word(name), " | dlpipe ingest - DST` reads it"));
     return magic.packing;
   }
   return Packing::kNone;

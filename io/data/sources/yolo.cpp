@@ -107,6 +107,7 @@ class YoloSource final : public AnnotatedSource {
   std::vector<AnnotatedPictures::Part> folders_;
   std::vector<AnnotatedPicture> found_;
   int64_t without_labels_ = 0;
+  int64_t confidences_ = 0;  // lines that end with one
 };
 
 Status YoloSource::read_names(const fs::path& root) {
@@ -193,6 +194,7 @@ Status YoloSource::add_picture(std::string path) {
   if (!parsed.ok()) {
     picture.problem = concat(printable(labels), " ", parsed.status().message());
   } else {
+    confidences_ += parsed->confidences;
     picture.boxes = std::move(parsed->boxes);
     picture.labels = std::move(parsed->classes);
     picture.points = std::move(parsed->points);
@@ -259,6 +261,11 @@ void YoloSource::number(SourceListing& listing) {
 
 void YoloSource::warn(SourceListing& listing) const {
   warn_of_no_class(options_.path, listing);
+  if (confidences_ > 0)
+    listing.warnings.push_back(concat(
+        "[ingest] ", human_count(confidences_),
+        confidences_ == 1 ? " line of labels ends" : " lines of labels end",
+        " with one number more, the confidence of a prediction; it is left aside, the objects are taken"));
   if (without_labels_ > 0)
     listing.warnings.push_back(concat("[ingest] ", human_count(without_labels_),
                                       " pictures have no label file and become samples without objects"));
@@ -268,6 +275,7 @@ Result<SourceListing> YoloSource::list() {
   folders_.clear();
   found_.clear();
   without_labels_ = 0;
+  confidences_ = 0;
   DLPIPE_RETURN_IF_ERROR(find_config());
   DLPIPE_RETURN_IF_ERROR(add_splits());
   if (found_.empty())

@@ -100,6 +100,15 @@ void add_box(double left, double top, double right, double bottom, Labels& label
   for (const double side : {left, top, right, bottom}) labels.boxes.push_back(static_cast<float>(side));
 }
 
+/// Whether a line of so many numbers ends with a confidence, as `save_conf` of a prediction writes it.
+bool ends_with_confidence(const std::vector<double>& numbers, const Config& config) {
+  const size_t pose = 5 + static_cast<size_t>(config.points * config.numbers_per_point);
+  constexpr size_t kShortestPolygon = 7;
+  const bool is_longer = numbers.size() == pose + 1 ||
+                         (config.points == 0 && numbers.size() > kShortestPolygon && numbers.size() % 2 == 0);
+  return is_longer && numbers.back() >= 0 && numbers.back() <= 1;
+}
+
 Status add_line(const std::vector<double>& numbers, const Config& config, Labels& labels) {
   const double number = numbers[0];
   const auto most = static_cast<double>(config.names.empty() ? kMostClasses : config.names.size());
@@ -159,7 +168,11 @@ Result<Labels> parse_labels(std::string_view text, const Config& config) {
     at = end + 1;
     ++line_number;
     if (line.empty()) continue;
-    const auto numbers = numbers_of(line);
+    auto numbers = numbers_of(line);
+    if (numbers.ok() && ends_with_confidence(*numbers, config)) {
+      numbers->pop_back();
+      ++labels.confidences;
+    }
     const Status added = numbers.ok() ? add_line(*numbers, config, labels) : numbers.status();
     if (!added.ok()) return added.with_context(concat("line ", line_number, ": "));
   }

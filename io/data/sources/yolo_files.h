@@ -29,6 +29,7 @@ struct Labels {
   std::vector<int64_t> classes;
   std::vector<float> points;      // x, y, visible
   std::vector<Outline> outlines;  // of objects that are polygons, in shares; their boxes are around them
+  int64_t confidences = 0;        // lines with one more number, of a prediction, which is left aside
 };
 
 /// `config` says how many classes (none: any) and key points there are. kCorrupt names the line.

@@ -118,6 +118,9 @@ TEST(InspectCommand, WhatIsNoDatasetIsNamed) {
   const Outcome outcome = run_dlpipe({"inspect", dir / "none"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(outcome.err.find("no dataset"), std::string::npos) << outcome.err;
+  const Outcome quoted = run_dlpipe({"inspect", dir / "out dir \u00fc"});
+  EXPECT_NE(quoted.err.find("`dlpipe ingest SRC '" + (dir / "out dir \u00fc") + "'`"), std::string::npos)
+      << quoted.err;
 }
 
 }  // namespace dlpipe::test

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -33,6 +34,21 @@ TEST(VerifyCommand, TellsGoodFromDamaged) {
   const auto json = nlohmann::json::parse(run_dlpipe({"verify", dir / "data", "--json"}).out);
   EXPECT_EQ(json["ok"], false);
   EXPECT_EQ(json["datasets"][0]["bad"][0]["sample"], 50);
+}
+
+TEST(VerifyCommand, SaysWhereLinkedPicturesThatMovedAreExpected) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "2", "--size", "24"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--store", "link"}).exit_code, 0);
+  std::filesystem::rename(dir / "jpegs", dir / "elsewhere");
+  const Outcome moved = run_dlpipe({"verify", dir / "data"});
+  EXPECT_EQ(moved.exit_code, 1);
+  EXPECT_NE(moved.err.find("links to 20 pictures whose files aren't there any more: they are expected where "
+                           "they were, such as " +
+                           (dir / "jpegs/")),
+            std::string::npos)
+      << moved.err;
+  EXPECT_EQ(moved.err.find("is damaged"), std::string::npos) << moved.err;
 }
 
 }  // namespace dlpipe::test

@@ -10,6 +10,8 @@
 
 #include <functional>
 
+#include "dlpipe/base/text.h"
+#include "tests/io/data/sources/tar_writing.h"
 #include "tests/run/ingest/pictures.h"
 
 namespace dlpipe::ingest {
@@ -124,6 +126,31 @@ TEST(IngestFailure, OnErrorStopNamesTheFileAndCanBeResumedWithSkip) {
   EXPECT_FALSE(std::filesystem::exists(dir / "dst"));
   options.on_error = OnError::kSkip;
   EXPECT_EQ(value_or_throw(ingest(options)).skipped.size(), 1u);
+}
+
+// A plain archive that lost its second half must not look like a smaller one; a packed one never did.
+TEST(IngestFailure, AnArchiveThatIsCutShortIsAnErrorUnlessItMayBeSkipped) {
+  TempDir dir;
+  std::string tar;
+  for (uint64_t i = 0; i < 6; ++i)
+    tar += data::tar_file(concat("s/c", i % 2, "/", i, ".jpg"), jpeg_text(i, 30, 30));
+  write_text(dir / "whole/b.tar", tar + data::tar_end());
+  write_text(dir / "cut.tar", tar.substr(0, tar.size() / 2));
+  write_text(dir / "two/a.tar.gz", "\x1f\x8b and no more");
+  write_text(dir / "two/b.tar", tar + data::tar_end());
+  for (const char* name : {"cut.tar", "two"}) {
+    SCOPED_TRACE(name);
+    IngestOptions options = options_for(dir / name, dir / "dst");
+    expect_error(ingest(options).status(), ErrorCode::kCorrupt, "--on-error skip");
+    EXPECT_FALSE(std::filesystem::exists(dir / "dst"));
+    EXPECT_FALSE(std::filesystem::exists(dir / "dst.partial"));
+    options.on_error = OnError::kSkip;
+    const IngestReport report = value_or_throw(ingest(options));
+    EXPECT_EQ(report.skipped.size(), 1u);
+    EXPECT_GT(report.splits[0].samples, 0);
+    std::filesystem::remove_all(dir / "dst");
+  }
+  EXPECT_EQ(value_or_throw(ingest(options_for(dir / "whole", dir / "dst"))).splits[0].samples, 6);
 }
 
 TEST(IngestFailure, OnlyBadFilesMakeNoDataset) {

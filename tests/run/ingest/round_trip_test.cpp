@@ -1,10 +1,13 @@
 // From files to a dataset and back, and what inspect and verify say on the way.
 #include <algorithm>
 
+#include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bench_storage.h"
 #include "dlpipe/io/data/export.h"
 #include "dlpipe/io/data/inspect.h"
+#include "dlpipe/io/data/sample.h"
 #include "dlpipe/io/data/verify.h"
+#include "dlpipe/run/ingest/sample_writer.h"
 #include "dlpipe/run/ingest/synth.h"
 #include "tests/run/ingest/pictures.h"
 
@@ -120,9 +123,128 @@ TEST(RoundTrip, ExportNamesStayBelowTheOutput) {
   EXPECT_EQ(value_or_throw(export_name("cat/1.jpg", "cat", kPng)), "cat/1.png");
   EXPECT_EQ(value_or_throw(export_name("category/1.jpg", "cat", kJpeg)), "cat/category/1.jpg");
   EXPECT_EQ(value_or_throw(export_name("1.jpg", "a/b", kJpeg)), "a_b/1.jpg");
+  EXPECT_EQ(value_or_throw(export_name("p/1.jpg", "", kJpeg)), "p/1.jpg");
   EXPECT_FALSE(export_name("../1.jpg", "cat", kJpeg).ok());
   EXPECT_FALSE(export_name("/etc/1.jpg", "cat", kJpeg).ok());
   EXPECT_FALSE(export_name("1.jpg", "..", kJpeg).ok());
+}
+
+/// Pictures with boxes, their classes and a mask, whose classes aren't in the order of their names, one of them without
+/// a sample; some pictures have no class. The pixels of a mask are label + 1.
+void write_annotated(const TempDir& dir, const std::string& destination) {
+  std::string list = R"({"fields": ["boxes:boxes", "box_labels:labels:boxes", "mask:mask"], )"
+                     R"("classes": ["zebra", "none of them", "ape"]})"
+                     "\n";
+  const std::vector<std::string> classes = {"zebra", "none of them", "ape"};
+  const std::vector<std::pair<std::string, int64_t>> samples = {
+      {"000003.jpg", -1}, {"ape/1.jpg", 2}, {"p/2.jpg", 0}, {"p/4.jpg", -1}};
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto& [path, label] = samples[i];
+    const int64_t object = label < 0 ? 2 : label;
+    data::Pixels mask(16, 12, 1);
+    for (size_t p = 0; p < mask.bytes.size(); ++p)
+      mask.bytes[p] = static_cast<uint8_t>(p % 2 == 0 ? 0 : object + 1);
+    write_text(dir / "src/" + path, jpeg_text(i, 16, 12));
+    write_text(dir / concat("src/m/", i, ".png"), to_text(value_or_throw(data::encode_png(mask.view()))));
+    list += concat(R"({"path": ")", path, R"(", "boxes": [[0, 0, 9, 9], [1, 1, 4, 4]], "mask": "m/)", i,
+                   R"(.png", "box_labels": [")", classes[static_cast<size_t>(object)], R"(", "zebra"])",
+                   label < 0 ? "" : concat(R"(, "label": ")", classes[static_cast<size_t>(label)], R"(")"),
+                   "}\n");
+  }
+  write_text(dir / "src/list.jsonl", list);
+  value_or_throw(ingest(options_for(dir / "src/list.jsonl", destination)));
+}
+
+/// A line for each sample: its name, and all that is stored of it.
+std::vector<std::string> contents_of(const std::string& directory) {
+  auto dataset = value_or_throw(data::Dataset::open(directory));
+  auto reader = value_or_throw(data::SampleReader::open(*dataset));
+  std::vector<std::string> all;
+  for (int64_t i = 0; i < dataset->size(); ++i) {
+    const auto sample = value_or_throw(reader->read(i));
+    std::string text = concat(to_text(sample.view.fields[2]), " of ", sample.header.label, "|");
+    for (const auto& field : sample.view.fields) text += to_text(field) + "|";
+    all.push_back(text + to_text(sample.view.image));
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+TEST(RoundTrip, ClassesKeepTheirNumbersAndSamplesTheirNames) {
+  TempDir dir;
+  write_annotated(dir, dir / "data");
+  auto dataset = value_or_throw(data::Dataset::open(dir / "data"));
+  const auto exported =
+      value_or_throw(data::export_files(*dataset, {.directory = dir / "out", .stop_requested = {}}));
+  EXPECT_EQ(exported.list, "fields.jsonl");
+  for (const char* file : {"000003.jpg", "ape/1.jpg", "zebra/p/2.jpg", "p/4.jpg"})
+    EXPECT_TRUE(std::filesystem::exists(dir / "out/" + file)) << file;
+  const IngestReport again = value_or_throw(ingest(options_for(dir / "out/fields.jsonl", dir / "again")));
+  EXPECT_EQ(again.classes, (std::vector<std::string>{"zebra", "none of them", "ape"}));
+  EXPECT_TRUE(contents_of(dir / "again") == contents_of(dir / "data"));
+  // Two lists of the same classes keep them, too; of others, nobody knows the order of all.
+  std::filesystem::create_directory(dir / "both");
+  for (const char* half : {"a", "b"})
+    std::filesystem::copy(dir / "out", dir / "both/" + half, std::filesystem::copy_options::recursive);
+  IngestOptions both = options_for(dir / "both/a/fields.jsonl", dir / "twice");
+  both.sources.push_back(dir / "both/b/fields.jsonl");
+  EXPECT_EQ(value_or_throw(ingest(both)).classes, again.classes);
+}
+
+TEST(RoundTrip, ANameThatWouldLeaveTheOutputKeepsNoOtherFromIt) {
+  TempDir dir;
+  SampleWriterOptions options;
+  options.ingest.destination = dir / "data";
+  options.classes = {"cat"};
+  auto writer = value_or_throw(SampleWriter::open(options));
+  for (const std::string path : {"1.jpg", "a/../../evil.jpg", "2.jpg"}) {
+    const std::string picture = jpeg_text(path.size(), 16, 12);
+    const auto bytes = [](const std::string& text) {
+      const auto raw = std::as_bytes(std::span(text));
+      return std::vector<std::byte>(raw.begin(), raw.end());
+    };
+    throw_if_error(writer->add({{bytes(picture), {}, bytes(path)}, int64_t{0}, ""}));
+  }
+  value_or_throw(writer->finish());
+  auto dataset = value_or_throw(data::Dataset::open(dir / "data"));
+  const auto report =
+      value_or_throw(data::export_files(*dataset, {.directory = dir / "out", .stop_requested = {}}));
+  EXPECT_EQ(report.files, 2);
+  ASSERT_EQ(report.unwritten.size(), 1u);
+  EXPECT_EQ(report.unwritten[0].sample, 1);
+  EXPECT_EQ(tree(dir / "out").size(), 2u);
+  EXPECT_TRUE(std::filesystem::exists(dir / "out/cat/2.jpg"));
+  expect_part(data::unwritten_error(report).message(), "1 of 3 samples is not in ");
+  expect_part(data::unwritten_error(report).message(), "'a/../../evil.jpg'");
+}
+
+// Without further fields a list is written all the same where folders would number the classes anew.
+TEST(RoundTrip, AListSaysWhatFoldersDoNot) {
+  // Of numbers the bytes are in another order, too.
+  for (const std::vector<std::string>& classes : {std::vector<std::string>{"dog", "cat"}, {"9", "10"}}) {
+    SCOPED_TRACE(classes[0]);
+    TempDir dir;
+    SampleWriterOptions options;
+    options.ingest.destination = dir / "data";
+    options.classes = classes;
+    options.ingest.jpeg = JpegLayout::kStandard;
+    auto writer = value_or_throw(SampleWriter::open(options));
+    for (const int64_t label : {0, 1, -1}) {
+      const std::string picture = jpeg_text(static_cast<uint64_t>(label + 1), 16, 12);
+      const std::string path = concat("p/", label, ".jpg");
+      const auto bytes = [](const std::string& text) {
+        const auto raw = std::as_bytes(std::span(text));
+        return std::vector<std::byte>(raw.begin(), raw.end());
+      };
+      throw_if_error(writer->add({{bytes(picture), {}, bytes(path)}, label, ""}));
+    }
+    value_or_throw(writer->finish());
+    auto dataset = value_or_throw(data::Dataset::open(dir / "data"));
+    value_or_throw(data::export_files(*dataset, {.directory = dir / "out", .stop_requested = {}}));
+    const IngestReport again = value_or_throw(ingest(options_for(dir / "out/fields.jsonl", dir / "again")));
+    EXPECT_EQ(again.classes, classes);
+    EXPECT_TRUE(contents_of(dir / "again") == contents_of(dir / "data"));
+  }
 }
 
 TEST(RoundTrip, ExportLeavesNothingHalfDone) {

@@ -217,6 +217,29 @@ TEST_F(CocoSource, WhatIsWrongIsNamed) {
             std::string::npos);
 }
 
+TEST_F(CocoSource, WhatIsNoNumberIsNamedWithItsPlace) {
+  const std::string good = R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, 1, 1]},)";
+  for (const std::string word : {"NaN", "Infinity", "-Infinity"}) {
+    const std::string text = message(json_of(
+        kPictures, good + "\n" + R"({"image_id": 10, "category_id": 3, "bbox": [0, )" + word + ", 1, 1]}"));
+    EXPECT_NE(text.find("'annotations' element 1, line 2, byte "), std::string::npos) << text;
+    EXPECT_NE(text.find(": " + word + " is no JSON, though Python's json writes it"), std::string::npos)
+        << text;
+  }
+}
+
+TEST_F(CocoSource, WholeNumbersMayBeWrittenAsFloats) {
+  const SourceListing listing = value_or_throw(list(json_of(
+      R"({"id": 10.0, "file_name": "1.jpg", "width": 640.0, "height": 480}, {"id": 11, "file_name": "2.jpg"})",
+      R"({"image_id": 10, "category_id": 3.0, "bbox": [0, 0, 1, 1]},
+                      {"image_id": 11.0, "category_id": 18, "bbox": [0, 0, 1, 1]})")));
+  EXPECT_EQ(listing.entries[0].annotated.width, 640);
+  EXPECT_EQ(decode_labels(listing.entries[0].extra[1]), std::vector<int64_t>{0});
+  EXPECT_EQ(decode_labels(listing.entries[1].extra[1]), std::vector<int64_t>{1});
+  EXPECT_NE(message(json_of(R"({"id": 10.5, "file_name": "1.jpg"})", "")).find("neither a whole number"),
+            std::string::npos);
+}
+
 TEST_F(CocoSource, AnObjectThatCannotBeStoredIsItsPicturesProblem) {
   const SourceListing listing =
       value_or_throw(list(json_of(kPictures, R"({"image_id": 10, "category_id": 3, "bbox": [5, 5, -1, 1]},

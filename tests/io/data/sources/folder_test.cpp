@@ -242,6 +242,20 @@ TEST(FolderSource, PublishedSplitsBecomeSplitsWithOneClassOrder) {
   EXPECT_EQ(literal.entries.front().split, "");
 }
 
+TEST(FolderSource, TheListOfAnExportIsNamed) {
+  TempDir dir;
+  write_text(dir / "my out/1.jpg", "x");
+  write_text(dir / "my out/fields.jsonl", "{\"fields\": []}\n");
+  const std::string command = "dlpipe ingest '" + (dir / "my out/fields.jsonl") + "' DST";
+  EXPECT_NE(list_folder(dir / "my out").status().message().find(command), std::string::npos);
+  write_text(dir / "my out/cat/1.jpg", "x");
+  write_text(dir / "my out/dog/2.jpg", "x");
+  const std::vector<std::string> warnings = value_or_throw(list_folder(dir / "my out")).warnings;
+  EXPECT_TRUE(std::any_of(warnings.begin(), warnings.end(), [&](const std::string& warning) {
+    return warning.find(command) != std::string::npos;
+  }));
+}
+
 TEST(FolderSource, NamesMayHoldAnyByte) {
   TempDir dir;
   write_text(dir / "a/\xff\xfe \n\t%.jpg", "x");

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 #include "tests/io/data/temp_dir.h"
@@ -187,6 +188,40 @@ TEST_F(ManifestSource, AColumnIsTakenForTheClassWhereItMustBe) {
                       "with --label"),
             std::string::npos)
       << message("path,x1,y1,x2,y2\n3.png,1,2,3,4\np/1.jpg,1,2,3,5\n");
+  EXPECT_EQ(value_or_throw(list("path,y\n3.png,a\np/1.jpg,b\n")).classes.size(), 2u);
+  for (const std::string name : {"text", "caption", "fold", "my column"}) {
+    const std::string column = name == "my column" ? "'my column" : name;
+    EXPECT_NE(message("path," + name + "\n3.png,a\np/1.jpg,b\np/2.jpg,b\n")
+                  .find("which column is the class? '" + name +
+                        "' isn't called as one (label, class, "
+                        "category, target, ...); if it is, --label " +
+                        column),
+              std::string::npos)
+        << message("path," + name + "\n3.png,a\np/1.jpg,b\n");
+  }
+  EXPECT_NE(message("file_name,text\n3.png,a cat; a dog\np/1.jpg,\n").find("--field text:text"),
+            std::string::npos);
+  EXPECT_NE(message("path,seg mask\np/1.jpg,3.png\np/2.jpg,\n")
+                .find("the column 'seg mask' names pictures and no classes; if these are masks: --field "
+                      "'seg mask:mask'"),
+            std::string::npos)
+      << message("path,seg mask\np/1.jpg,3.png\np/2.jpg,\n");
+  const SourceListing beside = value_or_throw(list("path,label,mask\np/1.jpg,a,3.png\np/2.jpg,b,3.png\n"));
+  ASSERT_EQ(beside.warnings.size(), 1u);
+  EXPECT_NE(beside.warnings[0].find("--field mask:mask"), std::string::npos) << beside.warnings[0];
+  SourceOptions caption{.path = dir / "list.csv"};
+  caption.label = "text";
+  write_text(dir / "list.csv", "path,text\n3.png,a\np/1.jpg,b\n");
+  EXPECT_EQ(value_or_throw(value_or_throw(open_source(caption))->list()).classes.size(), 2u);
+  std::string lines;
+  for (int i = 0; i < 5; ++i) {
+    write_text(dir / concat("q/", i, ".png"), "x");
+    lines += concat("q/", i, ".png,a picture ", i, "\n");
+  }
+  EXPECT_NE(message(lines).find("which column is the class? Each of its 5 lines has another text"),
+            std::string::npos)
+      << message(lines);
+  EXPECT_TRUE(list(lines + "3.png,a picture 0\n").ok()) << "a value repeats";
   const auto jsonl = [&](const std::string& text) { return list(text, "list.jsonl").status().message(); };
   EXPECT_NE(jsonl("{\"file_name\": \"3.png\", \"bbox\": [[1, 2, 3, 4]]}\n")
                 .find("is a list or an object, and no class"),
@@ -285,6 +320,17 @@ TEST_F(ManifestSource, ALabelAndLabelsShareOneTableOfClasses) {
   EXPECT_EQ(field_names(listing), std::vector<std::string>{"labels"}) << "'label' is the record's own";
   EXPECT_EQ(listing.entries[0].label, 2);
   EXPECT_EQ(decode_labels(listing.entries[0].extra[0]), (std::vector<int64_t>{1, 2}));
+}
+
+TEST_F(ManifestSource, TheNamedLabelWinsOverAColumnOfThatName) {
+  SourceOptions options{.path = dir / "list.csv"};
+  options.label = "label2";
+  write_text(dir / "list.csv", "path,label,label2,image\n3.png,b,x,i\np/1.jpg,a,y,j\n");
+  const SourceListing listing = value_or_throw(value_or_throw(open_source(options))->list());
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(field_names(listing), (std::vector<std::string>{"label_text", "image_text"}));
+  EXPECT_EQ(listing.entries[1].extra, (std::vector<std::string>{"a", "j"}));
+  EXPECT_NE(listing.warnings.at(0).find("the column 'label' of"), std::string::npos);
 }
 
 TEST_F(ManifestSource, JsonLinesAreReadByTheirKeys) {

@@ -109,6 +109,18 @@ TEST_F(YoloSource, PolygonsAndKeyPoints) {
   EXPECT_EQ(floats(listing.entries[0].extra[2]), (std::vector<float>{0.1f, 0.2f, 2, 0, 0, 0}));
 }
 
+TEST_F(YoloSource, ConfidencesOfPredictionsAreLeftAsideWithANote) {
+  write_text(dir / "labels/train/1.txt",
+             "0 0.5 0.5 1 1 0.93\n0 0.1 0.5 0.3 0.25 0.2 0.75 0.5\n0 0.5 0.5 1 1\n");
+  const SourceListing listing = value_or_throw(with_config("train: images/train\nnames: [a]\n"));
+  EXPECT_EQ(listing.entries[0].problem, "");
+  EXPECT_EQ(floats(listing.entries[0].extra[0]).size(), 12u);
+  EXPECT_NE(warnings_of(listing).find("2 lines of labels end with one number more, the confidence"),
+            std::string::npos)
+      << warnings_of(listing);
+  EXPECT_NE(problem("0 0.5 0.5 1 1 7").find("6 numbers"), std::string::npos) << "no confidence";
+}
+
 TEST_F(YoloSource, WhatIsWrongIsNamed) {
   EXPECT_EQ(problem("0 0.5 0.5 1 1"), "");
   EXPECT_NE(problem("0 0.5 0.5 1 1\n0 0.5 0.5 1\n").find("1.txt line 2: 4 numbers"), std::string::npos);

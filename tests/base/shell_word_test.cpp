@@ -1,0 +1,41 @@
+#include "dlpipe/base/shell_word.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe {
+namespace {
+
+std::string answer_of(const std::string& command) {
+  std::string text;
+  std::FILE* const pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return "popen failed";
+  std::array<char, 256> part;
+  while (const size_t count = std::fread(part.data(), 1, part.size(), pipe)) text.append(part.data(), count);
+  pclose(pipe);
+  return text;
+}
+
+TEST(ShellWord, IsPlainWhereItCanBe) {
+  EXPECT_EQ(shell_word("runs/a-1.b_c"), "runs/a-1.b_c");
+  EXPECT_EQ(shell_word("https://host:8080/a=b"), "https://host:8080/a=b");
+  EXPECT_EQ(shell_word("out dir \xc3\xbc"), "'out dir \xc3\xbc'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(shell_word("-rf"), "./-rf") << "no option";
+  EXPECT_EQ(shell_word("-"), "-") << "the standard input";
+  EXPECT_EQ(shell_word("a\nb"), "$'a\\x0ab'");
+}
+
+TEST(ShellWord, AShellReadsTheSameBack) {
+  for (const std::string& text : {std::string("out dir \xc3\xbc"), std::string("it's $HOME `x` \"y\" *?[a]"),
+                                  std::string("~/a;b&c|d<e>f(g)#h!{i}\\")})
+    EXPECT_EQ(answer_of(concat("printf %s ", shell_word(text))), text);
+}
+
+}  // namespace
+}  // namespace dlpipe

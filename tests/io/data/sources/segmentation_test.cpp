@@ -1,0 +1,118 @@
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "dlpipe/io/data/sources/source.h"
+#include "tests/io/data/sources/annotated_values.h"
+#include "tests/io/data/temp_dir.h"
+
+namespace dlpipe::data {
+namespace {
+
+class SegmentationSource : public testing::Test {
+ protected:
+  void write_pairs(const std::string& pictures, const std::string& masks, const std::string& end = ".png") {
+    for (const char* name : {"1", "2", "3"}) {
+      write_text(dir / (pictures + "/" + name + ".jpg"), "x");
+      write_text(dir / (masks + "/" + name + end), "mask");
+    }
+  }
+  Result<SourceListing> list(const SourceOptions& options) {
+    auto source = open_source(options);
+    if (!source.ok()) return source.status();
+    source_ = std::move(*source);
+    return source_->list();
+  }
+  bool is_segmentation() {
+    return value_or_throw(find_source({dir.path(), ""}))->name == std::string("segmentation");
+  }
+  TempDir dir;
+  std::unique_ptr<Source> source_;
+};
+
+TEST_F(SegmentationSource, EachPictureHasTheMaskOfItsName) {
+  write_pairs("images", "masks");
+  write_text(dir / "images/4.jpg", "x");
+  write_text(dir / "masks/9.png", "mask");
+  ASSERT_TRUE(is_segmentation());
+  const SourceListing listing = value_or_throw(list({dir.path(), ""}));
+  EXPECT_TRUE(listing.classes.empty());
+  EXPECT_EQ(field_names(listing), std::vector<std::string>{"mask"});
+  EXPECT_EQ(listing.fields[0].kind, FieldKind::kMask);
+  ASSERT_EQ(listing.entries.size(), 4u);
+  for (const SourceEntry& entry : listing.entries) {
+    EXPECT_EQ(entry.label, -1);
+    EXPECT_EQ(entry.problem, "");
+    EXPECT_EQ(value_or_throw(source_->read(entry)).size(), 1u);
+    if (entry.path == "4.jpg") {
+      EXPECT_EQ(entry.extra, std::vector<std::string>{""});
+      continue;
+    }
+    EXPECT_EQ(value_or_throw(source_->read_referred(entry, entry.extra.at(0))).size(), 4u);
+  }
+  const std::string warnings = warnings_of(listing);
+  for (const char* part :
+       {"is read as pictures with masks: pictures in 'images', the mask of each in 'masks' by the same name",
+        "1 picture has no mask", "masks without a picture: '9.png'", "fields, but no class"})
+    EXPECT_NE(warnings.find(part), std::string::npos) << part << " in " << warnings;
+}
+
+TEST_F(SegmentationSource, FoldersAreKnownByManyNames) {
+  for (const auto& [pictures, masks] : std::map<std::string, std::string>{{"JPEGImages", "SegmentationClass"},
+                                                                          {"imgs", "labels"},
+                                                                          {"img", "annotations"},
+                                                                          {"image", "GT"}}) {
+    write_pairs("of " + pictures + "/" + pictures, "of " + pictures + "/" + masks, "_mask.png");
+    const SourceListing listing = value_or_throw(list({dir / ("of " + pictures), ""}));
+    ASSERT_EQ(field_names(listing), std::vector<std::string>{"mask"}) << pictures;
+    for (const SourceEntry& entry : listing.entries) EXPECT_NE(entry.extra.at(0), "") << pictures;
+  }
+}
+
+TEST_F(SegmentationSource, SplitsLieOutsideOrInside) {
+  write_pairs("outside/train/images", "outside/train/masks");
+  write_pairs("outside/valid/images", "outside/valid/masks");
+  write_text(dir / "outside/test/images/1.jpg", "x");
+  write_pairs("inside/images/train", "inside/masks/train");
+  write_pairs("inside/images/val", "inside/masks/val");
+  for (const std::string& root : {dir / "outside", dir / "inside"}) {
+    const SourceListing listing = value_or_throw(list({root, ""}));
+    std::map<std::string, int> of_split;
+    for (const SourceEntry& entry : listing.entries) {
+      ++of_split[entry.split];
+      EXPECT_EQ(entry.name(), entry.path.substr(entry.path.find('/') + 1));
+      EXPECT_EQ(entry.extra.at(0).empty(), entry.split == "test") << entry.path;
+    }
+    EXPECT_EQ(of_split["train"], 3) << root;
+    EXPECT_EQ(of_split["val"], 3) << root;
+    EXPECT_EQ(of_split["test"], root == dir / "outside" ? 1 : 0);
+    const SourceListing whole = value_or_throw(list({.path = root, .splits = false}));
+    for (const SourceEntry& entry : whole.entries) EXPECT_EQ(entry.split, "");
+  }
+}
+
+TEST_F(SegmentationSource, WhatIsNoMaskIsNamed) {
+  write_pairs("images", "masks");
+  write_text(dir / "images/4.jpg", "x");
+  write_text(dir / "masks/4.jpg", "x");
+  const SourceListing listing = value_or_throw(list({dir.path(), ""}));
+  for (const SourceEntry& entry : listing.entries)
+    EXPECT_EQ(entry.problem.find("masks/4.jpg is no PNG of class numbers") != std::string::npos,
+              entry.path == "4.jpg")
+        << entry.problem;
+}
+
+TEST_F(SegmentationSource, OtherFoldersAreWhatTheyWere) {
+  write_text(dir / "images/1.jpg", "x");
+  write_text(dir / "masks/2.jpg", "x");
+  EXPECT_FALSE(is_segmentation()) << "no mask has a picture: two classes of these names";
+  write_pairs("labels", "photos/more");
+  EXPECT_FALSE(is_segmentation());
+  TempDir yolo;
+  write_text(yolo / "images/1.jpg", "x");
+  write_text(yolo / "labels/1.txt", "0 0.5 0.5 0.1 0.1");
+  EXPECT_EQ(value_or_throw(find_source({yolo.path(), ""}))->name, std::string("yolo"));
+}
+
+}  // namespace
+}  // namespace dlpipe::data
