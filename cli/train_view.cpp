@@ -70,7 +70,14 @@ int64_t TrainView::progress_interval_ns() const {
 }
 
 void TrainView::on_progress(const run::ProgressReport& report) {
-  line_.show(progress_line(report));
+  // On a narrow terminal what a glance looks for stays: how fast, how long, and what limits.
+  constexpr int kMostLeftOut = 4;
+  std::string line;
+  for (int left_out = 0; left_out <= kMostLeftOut; ++left_out) {
+    line = progress_line(report, left_out);
+    if (fit_terminal(line) == line) break;
+  }
+  line_.show(line);
   if (report.epoch_ended) line_.end();
 }
 
@@ -90,12 +97,16 @@ void TrainView::on_note(std::string_view text) {
   print(std::string(text));
 }
 
-std::string progress_line(const run::ProgressReport& r) {
+std::string progress_line(const run::ProgressReport& r, int left_out) {
+  const auto part = [&](int place, const std::string& text) {
+    return left_out < place ? text : std::string();
+  };
   return concat("epoch ", fixed(r.epoch, 2), "/", fixed(r.epochs, r.epochs == std::floor(r.epochs) ? 0 : 2),
-                "  step ", human_count(r.step), "/", human_count(r.total_steps), "  loss ", fixed(r.loss, 4),
-                r.epoch_ended ? concat(" (epoch's mean ", fixed(r.epoch_loss, 4), ")") : "", "  lr ",
-                rate_text(r.lr), "  ", count(r.samples_per_s), " samples/s  data ",
-                percent(r.data_wait_share), "  eta ", human_seconds(r.eta_seconds), "  limit ",
+                part(3, concat("  step ", human_count(r.step), "/", human_count(r.total_steps))), "  loss ",
+                fixed(r.loss, 4),
+                part(1, r.epoch_ended ? concat(" (epoch's mean ", fixed(r.epoch_loss, 4), ")") : ""),
+                part(2, concat("  lr ", rate_text(r.lr))), "  ", count(r.samples_per_s), part(4, " samples"),
+                "/s  data ", percent(r.data_wait_share), "  eta ", human_seconds(r.eta_seconds), "  limit ",
                 r.limiting_stage);
 }
 

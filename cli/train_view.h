@@ -28,7 +28,8 @@ class TrainView : public run::TrainObserver {
 };
 
 /// "epoch 1.50/10  step 1,170/7,800  loss 0.8123  lr 0.0921  1,204 samples/s  data 2.1 %  eta 1m20s  limit model"
-std::string progress_line(const run::ProgressReport& report);
+/// `left_out`, 0 to 4, makes it shorter: without the epoch's mean, the rate of learning, the step, a word.
+std::string progress_line(const run::ProgressReport& report, int left_out = 0);
 /// The stage table and its sentence.
 std::string stage_table(const run::StageReport& report);
 /// The ledger table, headed by what it is of; what no span covers stands by itself.

@@ -242,6 +242,27 @@ TEST(Train, TheProgressLineFitsTheTerminal) {
   EXPECT_EQ(end - begin - 1, 39u) << shown.substr(begin, 200);
 }
 
+TEST(Train, EightyColumnsShowHowLongItTakesAndWhatLimits) {
+  Terminal terminal(80);
+  ScratchDirectory folder;
+  std::string shown;
+  {
+    RunningProgram program(train_arguments(folder / "run"), {.err = terminal.device()});
+    shown = terminal.wait_for_end();
+    EXPECT_EQ(program.wait().exit_code, 0) << shown;
+  }
+  int lines = 0;
+  for (size_t begin = shown.find("\repoch "); begin != std::string::npos;
+       begin = shown.find("\repoch ", begin + 1)) {
+    const std::string line = shown.substr(begin + 1, shown.find("\x1b[K", begin) - begin - 1);
+    EXPECT_LT(line.size(), 80u) << line;
+    for (const char* part : {"  loss ", "/s  data ", "  eta ", "  limit "})
+      EXPECT_NE(line.find(part), std::string::npos) << line;
+    ++lines;
+  }
+  EXPECT_GT(lines, 0) << shown;
+}
+
 TEST(Train, HelpShowsEveryOptionWithItsDefaultAndTheTopics) {
   const Outcome help = run_dlpipe({"train", "--help-all"});
   EXPECT_EQ(help.exit_code, 0);
