@@ -95,7 +95,7 @@ Status Chain::apply_joined(const ChainPlan& plan, PictureSource& source, const I
     }
     return plan.is_copy() ? Status() : apply(plan, joined, out, scratch);
   };
-  const Status status = run();
+  Status status = run();
   scratch.joined = std::move(memory);
   scratch.pasted = std::move(over);
   return status;

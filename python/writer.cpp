@@ -77,6 +77,8 @@ void add_value(const std::string& kind, const nb::handle& value, NewSample& samp
   std::vector<std::byte>& bytes = sample.values.emplace_back();
   if (kind == "image") {
     bytes = picture_bytes(value);
+  } else if (kind == "mask") {
+    bytes = mask_bytes(value);
   } else if (kind == "label") {
     sample.label = label_of(value);
   } else if (kind == "labels") {

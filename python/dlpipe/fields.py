@@ -7,7 +7,7 @@ from typing import Any, Union
 
 from dlpipe import _dlpipe
 from dlpipe.errors import MisuseError
-from dlpipe.pictures import picture
+from dlpipe.pictures import mask, picture
 
 #: What a field holds, as dlpipe.Writer lists it.
 FieldKind = Union[str, type, "tuple[Any, Any]", Any]
@@ -20,6 +20,7 @@ _KINDS: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "boxes": ("boxes", "f32", (4,)),
     "boxes-xywh": ("boxes", "f32", (4,)),
     "points": ("points", "f32", (3,)),
+    "mask": ("mask", "u8", ()),
     "number": ("tensor", "f32", (1,)),
     "numbers": ("tensor", "f32", ()),
     "text": ("bytes", "u8", ()),
@@ -105,6 +106,8 @@ class Field:
             return [] if self.kind == "labels" else b""
         if self.kind == "image":
             return picture(value)
+        if self.kind == "mask":
+            return mask(self.name, value)
         if self.kind == "labels":
             if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
                 refuse(f"field {self.name!r} is {value!r}; give a list of classes")

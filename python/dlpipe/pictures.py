@@ -64,3 +64,27 @@ def picture(value):
         return _pixels(np.asarray(value), "an array")
     _refuse(f"the image is {type(value).__name__}; give bytes of a JPEG or PNG, a uint8 array [height, width, channels], a "
             "PIL.Image, or a torch.Tensor [channels, height, width]")
+
+
+def mask(name, value):
+    """Class numbers in one of their forms as a PNG's bytes or as uint8 [height, width, 1]."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    import numpy as np
+
+    pillow = sys.modules.get("PIL.Image")
+    if pillow is not None and isinstance(value, pillow.Image) and value.mode not in ("L", "P", "1"):
+        _refuse(f"field {name!r} is a PIL.Image of mode {value.mode}; a mask has mode 'L', 'P' or '1'")
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        value = value.detach().cpu().numpy()
+        value = value[0] if value.ndim == 3 and value.shape[0] == 1 else value
+    array = np.asarray(value)
+    numbers = array.astype(np.uint8) if array.dtype.kind in "bui" else array
+    if array.dtype.kind not in "bui" or not np.array_equal(numbers, array):
+        _refuse(f"field {name!r} holds {array.dtype} numbers that are no classes; give uint8, 0 to 255")
+    if array.ndim == 3 and array.shape[2] == 1:
+        numbers = numbers[:, :, 0]
+    if numbers.ndim != 2 or 0 in numbers.shape:
+        _refuse(f"field {name!r} is a mask of shape {array.shape}; give [height, width]")
+    return np.ascontiguousarray(numbers[:, :, None])

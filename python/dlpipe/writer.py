@@ -40,6 +40,8 @@ class Writer:
     - "label": an int, the class' name, or None. "labels": a list of these, of any length; classes are shared by all fields
     - "boxes": any number of [x_min, y_min, x_max, y_max], "boxes-xywh" of [x_min, y_min, width, height] (stored as "boxes"),
       in pixels of the picture as seen
+    - "mask": a class number for each pixel of the picture: a uint8 array [height, width] (numpy, torch), a PIL.Image of mode "L",
+      "P" (the palette's numbers) or "1", or bytes of such a PNG. None: the sample has none
     - "points": any number of [x, y, visible], visible 1 or 0
     - "number" or "f32" (or "f64", "f16", "u8", "i32", "i64" or a numpy dtype): a number. ("i32", shape): an array of this
       shape. "numbers", ("i32", None): any number of them

@@ -26,20 +26,23 @@ std::vector<Field> default_fields() {
 
 Status check_fields(const std::vector<Field>& fields) {
   std::set<std::string> names;
-  int images = 0, labels = 0;
+  int images = 0, labels = 0, masks = 0;
   for (const Field& field : fields) {
     if (field.name.empty() || !names.insert(field.name).second)
       return misuse("writer", "a field's name is empty or there twice: '", printable(field.name), "'");
     images += field.kind == FieldKind::kImage ? 1 : 0;
     labels += field.kind == FieldKind::kLabel ? 1 : 0;
     const bool known = field.kind == FieldKind::kImage || field.kind == FieldKind::kLabel ||
-                       field.kind == FieldKind::kBytes || data::fixed_field_bytes(field).has_value() ||
-                       data::field_row_bytes(field).has_value();
+                       field.kind == FieldKind::kBytes || field.kind == FieldKind::kMask ||
+                       data::fixed_field_bytes(field).has_value() || data::field_row_bytes(field).has_value();
     if (!known)
       return misuse("writer", "field '", printable(field.name),
                     "' is of a kind that is not written: ", data::field_kind_name(field.kind),
-                    "; use image, label, bytes, labels, boxes, points or a tensor");
+                    "; use image, label, bytes, labels, boxes, points, mask or a tensor");
+    masks += field.kind == FieldKind::kMask ? 1 : 0;
   }
+  if (masks > 0 && images == 0)
+    return misuse("writer", "a mask is of a picture, and no field is an image; add one");
   if (const Status forms = data::check_forms(fields); !forms.ok()) return misuse("writer", forms.message());
   if (images > 1 || labels > 1)
     return misuse("writer", "more than one image or label field; one is supported");

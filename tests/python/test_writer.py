@@ -343,6 +343,45 @@ def test_after_an_exception_another_writer_goes_on(tmp_path):
     assert first.position > 0 and list(tmp_path.iterdir()) == []
 
 
+def test_masks_move_with_their_pictures(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    numbers = [np.random.default_rng(i).integers(0, 9, (20, 30), np.uint8) for i in range(5)]
+    palette = image.fromarray(numbers[2], "L").convert("P")
+    palette.putdata(numbers[2].ravel().tolist())
+    file = io.BytesIO()
+    image.fromarray(numbers[3], "L").save(file, "PNG")
+    forms = [numbers[0], numbers[1].astype(np.int64)[:, :, None], palette, file.getvalue(), None]
+    with dlpipe.Writer(tmp_path / "d", fields={"image": "image", "mask": "mask"}) as writer:
+        for i, mask in enumerate(forms):
+            writer.write(image=pixels_of(i), mask=mask)
+    samples = dlpipe.Dataset(tmp_path / "d")
+    for i in range(4):
+        np.testing.assert_array_equal(samples[i].mask, numbers[i])
+    batch = next(iter(dlpipe.Loader(tmp_path / "d", augment="hflip(1)", batch=5, train=False, mask_fill=255, as_="numpy")))
+    for i in range(4):
+        np.testing.assert_array_equal(batch.mask[i], numbers[i][:, ::-1])
+        np.testing.assert_array_equal(batch.image[i], pixels_of(i)[:, ::-1])
+    assert (batch.mask[4] == 255).all()
+
+
+@pytest.mark.parametrize("mask, words", [
+    (np.zeros((20, 30, 3), np.uint8), r"field 'mask' is a mask of shape \(20, 30, 3\); give \[height, width\]"),
+    (np.full((20, 30), 256), "holds int64 numbers that are no classes; give uint8, 0 to 255"),
+    (np.zeros((20, 30), np.float32), "holds float32 numbers that are no classes"),
+    (np.zeros((19, 30), np.uint8), "field 'mask'.*30x19"),
+    (b"no picture", "field 'mask'"),
+])  # fmt: skip
+def test_what_is_no_mask_is_named(tmp_path, mask, words):
+    with pytest.raises(dlpipe.Error, match=words):
+        with dlpipe.Writer(tmp_path / "d", fields={"image": "image", "mask": "mask"}) as writer:
+            writer.write(image=pixels_of(1), mask=mask)
+
+
+def test_a_mask_is_of_a_picture(tmp_path):
+    with pytest.raises(dlpipe.MisuseError, match="no field is an image"):
+        dlpipe.Writer(tmp_path / "d", fields={"mask": "mask", "label": "label"})
+
+
 @pytest.mark.parametrize("classes, words", [
     ("cat", r"classes is 'cat'; give a list of names, such as \['cat'\]"),
     (["a", "b", "a"], "two classes are called 'a'"),
