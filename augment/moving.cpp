@@ -250,8 +250,8 @@ void Moving::paint_mask_by_pixels(const ConstImageView& source, const ImageView&
       const double left = step.in.x, right = step.in.x + step.in.width;
       const double top = step.in.y, bottom = step.in.y + step.in.height;
       for (size_t x = 0; x < width; ++x)
-        seen[x] &=
-            static_cast<uint8_t>((xs[x] >= left) & (xs[x] < right) & (ys[x] >= top) & (ys[x] < bottom));
+        seen[x] &= static_cast<uint8_t>(int{xs[x] >= left} & int{xs[x] < right} & int{ys[x] >= top} &
+                                        int{ys[x] < bottom});
     }
     uint8_t* const to = out.row(y) + part.x;
     for (size_t x = 0; x < width; ++x) {
