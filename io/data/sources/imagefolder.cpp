@@ -303,11 +303,9 @@ Status ImageFolderSource::find_splits() {
     list_.split = static_cast<size_t>(own - list_.table.columns.begin());
   }
   if (splits_.empty()) return {};
-  std::string text;
-  for (const auto& [folder, split] : splits_)
-    text += concat(text.empty() ? "" : ", ", in_quotes(folder), folder == split ? "" : concat(" as ", split));
-  warnings_.push_back(concat("[ingest] the folders of ", printable(root_), " are splits: ", text,
-                             "; --no-splits makes one dataset of all"));
+  const std::vector<std::pair<std::string, std::string>> found(splits_.begin(), splits_.end());
+  warnings_.push_back(concat("[ingest] the folders of ", printable(root_),
+                             " are splits: ", splits_text(found), "; --no-splits makes one dataset of all"));
   return {};
 }
 

@@ -143,18 +143,20 @@ Layout layout_of(const fs::path& root) {
     return layout;
   }
   const std::vector<std::string> splits = split_folders(folders_in(root));
+  std::vector<std::optional<Pair>> pairs;
   std::optional<Pair> first;
   for (const std::string& split : splits) {
-    const auto pair = pair_in(root / split);
-    if (pair && !first) first = pair;
+    pairs.push_back(pair_in(root / split));
+    if (!first) first = pairs.back();
   }
   if (!first) return layout;
   std::error_code ignored;
-  for (const std::string& split : splits) {
+  for (size_t i = 0; i < splits.size(); ++i) {
     // A test's masks are often not handed out.
-    const Pair pair = pair_in(root / split).value_or(*first);
-    if (fs::is_directory(root / split / pair.pictures, ignored))
-      add(split, root / split / pair.pictures, root / split / pair.masks);
+    const Pair pair = pairs[i].value_or(*first);
+    const fs::path folder = root / splits[i];
+    if (fs::is_directory(folder / pair.pictures, ignored))
+      add(splits[i], folder / pair.pictures, folder / pair.masks);
   }
   layout.text = concat("in each split pictures in ", in_quotes(first->pictures), ", the mask of each in ",
                        in_quotes(first->masks), " by the same name");
@@ -206,15 +208,13 @@ void SegmentationSource::say_what_was_found(const Layout& layout, SourceListing&
   std::vector<std::string> notes = {concat("[ingest] ", printable(options_.path),
                                            " is read as pictures with masks: ", layout.text,
                                            "; --manifest takes a list of them otherwise")};
-  std::string splits;
+  std::vector<std::pair<std::string, std::string>> splits;
   for (const AnnotatedPictures::Part& part : layout.parts) {
-    if (part.split.empty()) continue;
-    const std::string name = part.prefix.substr(0, part.prefix.size() - 1);
-    splits += concat(splits.empty() ? "" : ", ", in_quotes(name),
-                     name == part.split ? "" : concat(" as ", part.split));
+    if (!part.split.empty()) splits.emplace_back(part.prefix.substr(0, part.prefix.size() - 1), part.split);
   }
   if (!splits.empty() && options_.splits)
-    notes.push_back(concat("[ingest] its splits: ", splits, "; --no-splits makes one dataset of all"));
+    notes.push_back(
+        concat("[ingest] its splits: ", splits_text(splits), "; --no-splits makes one dataset of all"));
   if (without_mask_ > 0)
     notes.push_back(concat("[ingest] ", human_count(without_mask_),
                            without_mask_ == 1 ? " picture has no mask and becomes a sample without one"

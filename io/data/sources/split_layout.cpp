@@ -144,6 +144,13 @@ std::string split_in_words(std::string_view text) {
   return found;
 }
 
+std::string splits_text(std::span<const std::pair<std::string, std::string>> folders_and_splits) {
+  std::string text;
+  for (const auto& [folder, split] : folders_and_splits)
+    text += concat(text.empty() ? "" : ", ", in_quotes(folder), folder == split ? "" : concat(" as ", split));
+  return text;
+}
+
 Result<SplitLayout> find_split_layout(const std::string& source, std::span<const TopFolder> top,
                                       bool has_labels) {
   SplitLayout layout;
@@ -176,12 +183,10 @@ Result<SplitLayout> find_split_layout(const std::string& source, std::span<const
   for (const Named& one : found)
     DLPIPE_RETURN_IF_ERROR(add_part(source, one, *first->folder, has_labels, layout));
   layout.classes = first->folder->folders;
-  std::string parts;
-  for (const SplitLayout::Part& part : layout.parts)
-    parts += concat(parts.empty() ? "" : ", ", in_quotes(part.folder),
-                    part.folder == part.split ? "" : concat(" as ", part.split));
+  std::vector<std::pair<std::string, std::string>> parts;
+  for (const SplitLayout::Part& part : layout.parts) parts.emplace_back(part.folder, part.split);
   layout.notes.insert(layout.notes.begin(), concat("[ingest] the folders of ", printable(source),
-                                                   " are splits: ", parts, "; ", kLiterally));
+                                                   " are splits: ", splits_text(parts), "; ", kLiterally));
   const bool has_val = std::any_of(layout.parts.begin(), layout.parts.end(),
                                    [](const SplitLayout::Part& part) { return part.split == "val"; });
   if (!has_val)

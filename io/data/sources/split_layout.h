@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dlpipe/base/error.h"
@@ -17,6 +18,9 @@ std::string_view split_of_name(std::string_view name);
 
 /// The split that one word of a name is called by: "imagenet-train-000000" is of "train". "" where none is, or two are.
 std::string split_in_words(std::string_view text);
+
+/// Folders and the splits that they are, for people: "'train', 'validation' as val".
+std::string splits_text(std::span<const std::pair<std::string, std::string>> folders_and_splits);
 
 /// A folder of SRC, with what lies directly in it.
 struct TopFolder {
