@@ -105,9 +105,10 @@ HWY_NOINLINE void silu_rows(const float* sums, int64_t rows, int64_t columns, fl
   }
 }
 
-// R rows of W vectors of columns, of which `columns` are there.
+// R rows of W vectors of columns, of which `columns` are there. Not inlined: a function of all tiles takes compilers with
+// sanitizers hours.
 template <int R, int W>
-HWY_INLINE void product_tile(const UnitProduct& p, const float* a, const float* b, const float* bias,
+HWY_NOINLINE void product_tile(const UnitProduct& p, const float* a, const float* b, const float* bias,
                              float* y, const float* residual, int64_t columns) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -249,12 +250,15 @@ class DepthwiseChannels {
   // Of R pixels with kColumns taps a row, kStride taps apart; kColumns = 0: as the piece says.
   template <int R, int kColumns, int kStride>
   HWY_INLINE void some(const UnitPiece& piece) const {
-    if (piece.count == R) {
-      for (int64_t i = 0; i < piece.repeats; ++i)
-        sums_of<R, kColumns, kStride>(piece, piece.x + i * piece.x_repeat, piece.y + i * piece.y_repeat);
-      return;
-    }
+    if (piece.count == R) return repeated<R, kColumns, kStride>(piece);
     if constexpr (R > 1) some<R - 1, kColumns, kStride>(piece);
+  }
+
+  // Not inlined, as product_tile isn't.
+  template <int R, int kColumns, int kStride>
+  HWY_NOINLINE void repeated(const UnitPiece& piece) const {
+    for (int64_t i = 0; i < piece.repeats; ++i)
+      sums_of<R, kColumns, kStride>(piece, piece.x + i * piece.x_repeat, piece.y + i * piece.y_repeat);
   }
 
   HWY_INLINE V load(const float* from) const {
