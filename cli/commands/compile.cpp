@@ -59,8 +59,10 @@ Status compile(const Options& options) {
   if (options.model.weights.empty() == options.onnx.empty())
     return misuse("compile", "give --ckpt or --onnx, one of them, for what is to be compiled");
   const PassChoice passes = choice_of(options.passes);
-  const run::CompiledModel compiled = options.onnx.empty() ? run::compile_model(options.model, passes)
-                                                           : run::compile_onnx(options.onnx, passes);
+  run::ModelOptions model = options.model;
+  if (model.weights.empty()) model.weights = options.onnx;
+  const run::CompiledModel compiled =
+      options.onnx.empty() ? run::compile_model(model, passes) : run::compile_onnx(model, passes);
   for (const std::string& note : compiled.notes) print_note(printable(note));
   DLPIPE_RETURN_IF_ERROR(
       options.out.ends_with(".onnx")
@@ -97,9 +99,11 @@ std::function<Status()> setup(Flags& flags) {
       .endings({".dlg", ".onnx"});
   flags.add_option("--model", options->model.model, "Model by name, for a safetensors file");
   flags.add_option("--classes", options->model.classes,
-                   "Class names for a safetensors file: a text file, or a dataset");
-  flags.add_option("--val-augment", options->model.val_augment,
-                   "How pictures are prepared, in place of the checkpoint's");
+                   "Class names for a safetensors file or an ONNX model: a text file, or a dataset");
+  flags.add_option(
+      "--val-augment", options->model.val_augment,
+      "How pictures are prepared, in place of the checkpoint's. With it predict and eval take an ONNX "
+      "model, too");
   flags
       .add_option("--passes", options->passes, "Which optimisations: all, those that keep every bit, or none")
       .choices({"all", "same-bits", "none"});

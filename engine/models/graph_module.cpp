@@ -7,6 +7,7 @@
 #include "dlpipe/engine/core/conversions.h"
 #include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/layers/init.h"
+#include "dlpipe/engine/models/picture_graph.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
@@ -19,31 +20,13 @@ using graph::Node;
 using graph::Value;
 using graph::ValueId;
 
-constexpr int64_t kMostChannels = 4;  // of pictures
-
 bool has_gradient(const OpRow& op) {
   const Kernels* const reference = op.kernels[static_cast<size_t>(Backend::kReference)];
   return op.record->view_gradient != nullptr || (reference != nullptr && reference->backward != nullptr);
 }
 
-bool channels_first(const Shape& shape) {
-  return shape[1] <= kMostChannels && shape[3] > kMostChannels;
-}
-
 void check_trainable(const Graph& graph) {
-  if (graph.inputs.size() != 1 || graph.outputs.size() != 1)
-    refuse("model", graph.name, " has ", graph.inputs.size(), " inputs and ", graph.outputs.size(),
-           " outputs; a model that is trained has one of each");
-  const Value& x = graph.value(graph.inputs[0]);
-  const bool pictures = x.dtype == DType::kF32 && x.shape.rank() == 4 && x.batch_axes == bit(0) &&
-                        x.shape[0] == 1 && (channels_first(x.shape) || x.shape[3] <= kMostChannels);
-  if (!pictures)
-    refuse("model", graph.name, " takes ", x.type_text(), " as '", x.name,
-           "'; a model that is trained takes pictures, f32 [N,C,H,W] or [N,H,W,C]");
-  const Value& y = graph.value(graph.outputs[0]);
-  if (y.dtype != DType::kF32 || y.shape.rank() != 2 || y.batch_axes != bit(0) || y.shape[0] != 1)
-    refuse("model", graph.name, " answers ", y.type_text(),
-           "; a model that is trained answers f32 [N,classes]");
+  picture_graph(graph);
   for (const Node& node : graph.nodes) {
     if (node.op->record->differentiable == 0 || has_gradient(*node.op)) continue;
     refuse("model", graph.name, " has a ", node.op->record->name,
@@ -128,17 +111,13 @@ class GraphRecord {
     check_trainable(graph_);
     head_ = head_of(graph_);
     if (head_) prefix_ = name_head(graph_, *head_);
-    const Shape& x = graph_.value(graph_.inputs[0]).shape;
-    const bool first = channels_first(x);
-    channels_ = x[first ? 1 : 3];
-    height_ = x[first ? 2 : 1];
-    width_ = x[first ? 3 : 2];
+    pictures_ = picture_graph(graph_);
     record_.name = "graph";
     record_.help = "a captured graph";
-    record_.default_size = height_ == width_ ? height_ : 0;
+    record_.default_size = pictures_.height == pictures_.width ? pictures_.height : 0;
     record_.build = [this](const ModelArguments& arguments) { return build(arguments); };
     record_.head = prefix_.c_str();
-    record_.default_classes = classes();
+    record_.default_classes = pictures_.classes;
   }
   GraphRecord(const GraphRecord&) = delete;
   GraphRecord& operator=(const GraphRecord&) = delete;
@@ -159,12 +138,11 @@ class GraphRecord {
   }
 
  private:
-  int64_t classes() const { return graph_.value(graph_.outputs[0]).shape[1]; }
-
   std::shared_ptr<Module> build(const ModelArguments& arguments) const {
-    if (arguments.channels != channels_ || arguments.height != height_ || arguments.width != width_)
-      refuse("model", graph_.name, " takes pictures of ", height_, "x", width_, "x", channels_, ", got ",
-             arguments.height, "x", arguments.width, "x", arguments.channels,
+    if (arguments.channels != pictures_.channels || arguments.height != pictures_.height ||
+        arguments.width != pictures_.width)
+      refuse("model", graph_.name, " takes pictures of ", pictures_.height, "x", pictures_.width, "x",
+             pictures_.channels, ", got ", arguments.height, "x", arguments.width, "x", arguments.channels,
              "; let --augment and --val-augment end with that size");
     Graph own = graph_;
     for (Value& value : own.values) {
@@ -172,8 +150,9 @@ class GraphRecord {
     }
     if (head_) {
       draw_head(own, *head_, prefix_, arguments.classes, arguments.seed);
-    } else if (arguments.classes != classes()) {
-      refuse("model", graph_.name, " tells ", classes(), " classes apart, the data has ", arguments.classes,
+    } else if (arguments.classes != pictures_.classes) {
+      refuse("model", graph_.name, " tells ", pictures_.classes, " classes apart, the data has ",
+             arguments.classes,
              ", and it doesn't end with a linear product that could be drawn anew; export it with ",
              arguments.classes, " classes");
     }
@@ -183,7 +162,7 @@ class GraphRecord {
   Graph graph_;
   std::optional<Head> head_;
   std::string prefix_;
-  int64_t channels_ = 0, height_ = 0, width_ = 0;
+  PictureGraph pictures_;
   ModelRecord record_{};
 };
 
@@ -205,9 +184,8 @@ GraphModule::GraphModule(Graph graph) : runner_(std::move(graph)) {
 }
 
 Tensor GraphModule::forward(const Tensor& x) {
-  const Value& input = runner_.graph().value(runner_.graph().inputs[0]);
   Tensor pictures = cast(plain(x), DType::kF32);
-  if (channels_first(input.shape)) pictures = transpose(pictures, {0, 3, 1, 2});
+  if (picture_graph(runner_.graph()).channels_first) pictures = transpose(pictures, {0, 3, 1, 2});
   return runner_.forward({&pictures, 1})[0];
 }
 

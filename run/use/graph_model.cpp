@@ -3,9 +3,14 @@
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/graph/graph_file.h"
+#include "dlpipe/engine/graph/matching.h"
 #include "dlpipe/engine/models/capture_model.h"
+#include "dlpipe/engine/models/picture_graph.h"
 #include "dlpipe/engine/onnx/import.h"
+#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/run/use/class_names.h"
 
 namespace dlpipe::run {
 
@@ -34,6 +39,62 @@ int64_t peak_bytes_of(const Function& function) {
 void run_passes(CompiledModel& compiled, PassChoice passes) {
   if (passes != PassChoice::kNone)
     compiled.passes = engine::graph::optimize(compiled.graph, passes == PassChoice::kSameBits);
+}
+
+// What a checkpoint would say of the model.
+ModelState state_of_pictures(const engine::graph::Graph& graph, const ModelOptions& options,
+                             const Registries& registries, std::vector<std::string>& notes) {
+  const engine::PictureGraph pictures = engine::picture_graph(graph);
+  ModelState state;
+  state.model = graph.name;
+  state.arguments.classes = pictures.classes;
+  state.arguments.channels = pictures.channels;
+  state.arguments.height = pictures.height;
+  state.arguments.width = pictures.width;
+  state.loss = "cross_entropy";
+  state.metrics = {"top1", "top5"};
+  state.val_augment = options.val_augment;
+  const augment::Chain chain =
+      value_or_throw(augment::Chain::parse(options.val_augment, registries.augmentations));
+  if (!chain.contains("normalize"))
+    refuse("compile", options.weights,
+           " doesn't say how its pictures are normalised; let --val-augment end with "
+           "normalize(mean=r:g:b,std=r:g:b)");
+  const augment::ImageSize size = value_or_throw(chain.output({0, 0, static_cast<int>(pictures.channels)}));
+  if (size.height != pictures.height || size.width != pictures.width)
+    refuse("compile", options.weights, " takes pictures of ", pictures.height, "x", pictures.width,
+           ", and --val-augment makes them ", size.height, "x", size.width, "; let it end with ",
+           "center_crop(", pictures.height, "x", pictures.width, ")");
+  state.classes = class_names(options.classes, options.weights, pictures.classes, notes);
+  return state;
+}
+
+// `graph` for pictures [N,H,W,C], answering logits: of a softmax at its end they are what enters it.
+engine::graph::Graph of_pictures(engine::graph::Graph graph) {
+  const int producer = graph.producers()[static_cast<size_t>(graph.outputs[0])];
+  if (producer >= 0) {
+    const engine::graph::Node& last = graph.nodes[static_cast<size_t>(producer)];
+    if (engine::graph::is_op(last, "softmax") || engine::graph::is_op(last, "log_softmax"))
+      graph.outputs[0] = last.inputs[0];
+  }
+  const engine::PictureGraph pictures = engine::picture_graph(graph);
+  if (!pictures.channels_first) return graph;
+  std::vector<std::pair<std::string, engine::Tensor>> weights;
+  const std::vector<std::string> names = engine::graph::constant_names(graph);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (graph.values[i].is_constant()) weights.emplace_back(names[i], graph.values[i].constant);
+  }
+  const engine::graph::Runner runner(graph);
+  const engine::graph::CaptureInput input = {
+      graph.value(graph.inputs[0]).name,
+      engine::Tensor::zeros({1, pictures.height, pictures.width, pictures.channels}).spec(), engine::bit(0)};
+  engine::graph::Graph turned = engine::graph::capture(
+      graph.name, {&input, 1}, weights, [&](const std::vector<engine::Tensor>& inputs) {
+        const engine::Tensor x = engine::transpose(inputs[0], {0, 3, 1, 2});
+        return runner.forward({&x, 1});
+      });
+  turned.metadata = std::move(graph.metadata);
+  return turned;
 }
 
 }  // namespace
@@ -73,10 +134,20 @@ CompiledModel compile_model(const ModelOptions& options, PassChoice passes, cons
   return compiled;
 }
 
-CompiledModel compile_onnx(const std::string& path, PassChoice passes) {
+CompiledModel compile_onnx(const ModelOptions& options, PassChoice passes, const Registries& registries) {
+  const std::string& path = options.weights;
+  if (!options.model.empty()) refuse("compile", path, " is a model by itself; leave --model out");
+  if (!options.classes.empty() && options.val_augment.empty())
+    refuse("compile", "--classes names what a model of pictures answers; say with --val-augment how ", path,
+           "'s pictures are prepared, too");
   CompiledModel compiled;
   compiled.graph = engine::onnx::import_model(value_or_throw(engine::onnx::read_model(path)));
   compiled.captured_nodes = compiled.graph.nodes.size();
+  if (!options.val_augment.empty()) {
+    const ModelState state = state_of_pictures(compiled.graph, options, registries, compiled.notes);
+    compiled.graph = of_pictures(std::move(compiled.graph));
+    compiled.graph.metadata[kModelKey] = to_json(state).dump();
+  }
   run_passes(compiled, passes);
   return compiled;
 }
@@ -86,9 +157,9 @@ LoadedModel load_graph_model(const ModelOptions& options, const Registries& regi
   engine::graph::Graph graph = value_or_throw(engine::graph::read_graph(options.weights));
   const auto state = graph.metadata.find(kModelKey);
   if (state == graph.metadata.end()) {
-    refuse(
-        "weights", options.weights,
-        " doesn't say what its numbers stand for, as it wasn't compiled from a checkpoint; take dlpipe run");
+    refuse("weights", options.weights,
+           " doesn't say what its numbers stand for; compile it anew with --val-augment (and --classes), or "
+           "take dlpipe run");
   }
   LoadedModel loaded;
   loaded.path = options.weights;

@@ -41,8 +41,10 @@ struct CompiledModel {
 CompiledModel compile_model(const ModelOptions& options, PassChoice passes,
                             const Registries& registries = {});
 
-/// The ONNX model in the file `path`; it says nothing of pictures and classes.
-CompiledModel compile_onnx(const std::string& path, PassChoice passes);
+/// The ONNX model in the file `options.weights`. It says nothing of pictures and classes: where `options.val_augment` does (with
+/// normalize), the graph takes pictures [N,H,W,C] and answers logits, and eval and predict take it; classes that
+/// `options.classes` doesn't name are numbers.
+CompiledModel compile_onnx(const ModelOptions& options, PassChoice passes, const Registries& registries = {});
 
 /// What a compiled model's file holds, as load_model answers it. kMisuse where options are given that only other
 /// weights take, or where the graph was compiled from something that says nothing of pictures and classes.

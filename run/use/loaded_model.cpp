@@ -18,6 +18,7 @@
 #include "dlpipe/run/config/precision.h"
 #include "dlpipe/run/input/preprocess.h"
 #include "dlpipe/run/record/saved_kernels.h"
+#include "dlpipe/run/use/class_names.h"
 #include "dlpipe/run/use/graph_model.h"
 #include "dlpipe/run/use/views.h"
 #include "dlpipe/run/use/weights_source.h"
@@ -35,15 +36,6 @@ void take_kernels_of_run(const std::string& checkpoint) {
   if (!fs::exists(file)) return;
   const Status status = load_kernels(file.string());
   if (!status.ok()) log(LogLevel::kWarning, concat(status.message(), "; ", file.string(), " is not used"));
-}
-
-/// A name on each line; a last line without a newline counts.
-std::vector<std::string> read_names(const std::string& path) {
-  constexpr uint64_t kMostBytes = 64 << 20;
-  std::vector<std::string> names = split(value_or_throw(formats::read_file(path, kMostBytes)), '\n');
-  if (!names.empty() && names.back().empty()) names.pop_back();
-  for (std::string& name : names) name = std::string(trim(name));
-  return names;
 }
 
 // What a bare file doesn't say, gathered from the options, the shapes, the dataset and the model's record.
@@ -86,29 +78,9 @@ class BareModel {
   }
 
   void take_classes() {
-    const std::string classifier = concat(record_->head, "weight");
-    std::string from;
-    if (!options_.classes.empty()) {
-      from = options_.classes;
-      if (fs::is_directory(from)) {
-        const auto named = value_or_throw(data::Dataset::open(from));
-        state_.classes.assign(named->classes().begin(), named->classes().end());
-      } else {
-        state_.classes = read_names(from);
-      }
-    } else if (dataset_ != nullptr) {
-      from = dataset_->directory();
-      state_.classes.assign(dataset_->classes().begin(), dataset_->classes().end());
-    } else {
-      for (int64_t i = 0; i < state_.arguments.classes; ++i) state_.classes.push_back(std::to_string(i));
-      notes.push_back(
-          concat(source_.path, " has no class names: classes are numbers; --classes FILE names them"));
-      return;
-    }
-    if (static_cast<int64_t>(state_.classes.size()) == state_.arguments.classes) return;
-    refuse("classes", source_.path, " tells ", human_count(state_.arguments.classes), " classes apart (",
-           classifier, "), and ", from, " has ", human_count(static_cast<int64_t>(state_.classes.size())),
-           ": ", quoted_names(state_.classes), "; give the classes that it was trained on with --classes");
+    std::string from = options_.classes;
+    if (from.empty() && dataset_ != nullptr) from = dataset_->directory();
+    state_.classes = class_names(from, source_.path, state_.arguments.classes, notes);
   }
 
   const ModelOptions& options_;

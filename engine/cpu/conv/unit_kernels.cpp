@@ -109,7 +109,7 @@ HWY_NOINLINE void silu_rows(const float* sums, int64_t rows, int64_t columns, fl
 // sanitizers hours.
 template <int R, int W>
 HWY_NOINLINE void product_tile(const UnitProduct& p, const float* a, const float* b, const float* bias,
-                             float* y, const float* residual, int64_t columns) {
+                               float* y, const float* residual, int64_t columns) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   V sums[R][W];

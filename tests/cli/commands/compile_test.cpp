@@ -67,6 +67,41 @@ TEST(Compile, OnnxGoesOutAndComesBack) {
       << foreign.err;
 }
 
+TEST(Compile, AnOnnxModelWithItsPreparationPredictsAndIsJudged) {
+  ScratchDirectory folder;
+  const std::string onnx = folder / "m.onnx", file = folder / "m.dlg";
+  const std::string val = trained_run().data.val;
+  ASSERT_EQ(run_dlpipe({"compile", "--ckpt", trained_run().run, "-o", onnx}).exit_code, 0);
+  const auto state = formats::read_json(trained_run().run + "/checkpoints/best/state.json");
+  ASSERT_TRUE(state.ok());
+  const std::string chain = (*state)["model"]["val_augment"].as_string();
+  const auto compile = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"compile", "--onnx", onnx, "-o", file};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_dlpipe(words);
+  };
+  const Outcome done = compile({"--val-augment", chain, "--classes", val});
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  const auto top1 = [&](const std::string& model) {
+    const auto said = Json::parse(run_dlpipe({"eval", "--ckpt", model, val, "--json", "--quiet"}).out);
+    return (*said)["metrics"]["top1"].as_double(-1);
+  };
+  EXPECT_NEAR(top1(file), top1(trained_run().run), 1e-9);
+
+  const Outcome numbered = compile({"--val-augment", chain});
+  EXPECT_EQ(numbered.exit_code, 0);
+  EXPECT_NE(numbered.err.find("classes are numbers"), std::string::npos) << numbered.err;
+  const Outcome half = compile({"--classes", val});
+  EXPECT_NE(half.exit_code, 0);
+  EXPECT_NE(half.err.find("--val-augment"), std::string::npos) << half.err;
+  const Outcome not_normalised = compile({"--val-augment", "resize(32x32)"});
+  EXPECT_NE(not_normalised.err.find("normalize(mean"), std::string::npos) << not_normalised.err;
+  const Outcome other_size =
+      compile({"--val-augment", "resize(40x40) normalize(mean=0.5:0.5:0.5,std=0.5:0.5:0.5)"});
+  EXPECT_NE(other_size.exit_code, 0);
+  EXPECT_NE(other_size.err.find("40x40"), std::string::npos) << other_size.err;
+}
+
 TEST(Compile, RefusesWhatIsNoModel) {
   ScratchDirectory folder;
   const Outcome missing = run_dlpipe({"compile", "--ckpt", folder / "nothing", "-o", folder / "m.dlg"});

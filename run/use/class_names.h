@@ -1,0 +1,15 @@
+// The names of what a model tells apart, where its own file doesn't say them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dlpipe::run {
+
+/// `count` names from `from`, a text file with a name on each line or a dataset. Where `from` is empty they are numbers, and
+/// `notes` says so. kMisuse, naming `weights`, where there are more or fewer; throws what reading throws.
+std::vector<std::string> class_names(const std::string& from, const std::string& weights, int64_t count,
+                                     std::vector<std::string>& notes);
+
+}  // namespace dlpipe::run

@@ -1,0 +1,77 @@
+// Models that no code builds, where pictures go through them: ONNX files as PyTorch writes them, channels first.
+#include "dlpipe/run/use/graph_model.h"
+
+#include <gtest/gtest.h>
+
+#include "dlpipe/engine/graph/capture.h"
+#include "dlpipe/engine/graph/graph_file.h"
+#include "dlpipe/engine/models/model.h"
+#include "dlpipe/engine/onnx/export.h"
+#include "dlpipe/engine/ops/ops.h"
+#include "tests/io/formats/scratch.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+constexpr const char* kChain = "resize(32x32) normalize(mean=0.5:0.5:0.5,std=0.2:0.2:0.2)";
+
+class GraphModelTest : public testing::Test {
+ protected:
+  GraphModelTest()
+      : lenet_(value_or_throw(engine::ModelRegistry::builtin().find("lenet"))
+                   ->build({.classes = 7, .seed = 5})) {
+    lenet_->eval();
+  }
+
+  /// An ONNX file of lenet for pictures [N,C,H,W], probabilities in place of logits where `softmax` says so.
+  std::string channels_first_onnx(bool softmax) {
+    const engine::graph::CaptureInput input = {"x", engine::Tensor::zeros({1, 3, 32, 32}).spec(),
+                                               engine::bit(0)};
+    const engine::graph::Graph graph =
+        engine::graph::capture("lenet", {&input, 1}, {}, [&](const std::vector<engine::Tensor>& inputs) {
+          const engine::Tensor logits = (*lenet_)(engine::transpose(inputs[0], {0, 2, 3, 1}));
+          return std::vector{softmax ? engine::softmax(logits, 1) : logits};
+        });
+    throw_if_error(engine::onnx::write_model(folder_ / "m.onnx", engine::onnx::export_graph(graph)));
+    return folder_ / "m.onnx";
+  }
+
+  test::ScratchFolder folder_;
+  std::shared_ptr<engine::Module> lenet_;
+};
+
+TEST_F(GraphModelTest, PicturesGoIntoAnOnnxModelWhoseChannelsStandFirst) {
+  const engine::Tensor x = engine::Tensor::full({2, 32, 32, 3}, 0.25);
+  const engine::Tensor expected = (*lenet_)(x);
+  for (const bool softmax : {false, true}) {
+    const CompiledModel compiled =
+        compile_onnx({.weights = channels_first_onnx(softmax), .val_augment = kChain}, PassChoice::kAll);
+    ASSERT_EQ(compiled.notes.size(), 1U);
+    EXPECT_NE(compiled.notes[0].find("classes are numbers"), std::string::npos) << compiled.notes[0];
+    throw_if_error(engine::graph::write_graph(folder_ / "m.dlg", compiled.graph));
+    const LoadedModel loaded = load_graph_model({.weights = folder_ / "m.dlg"}, {});
+    EXPECT_EQ(loaded.state.classes, (std::vector<std::string>{"0", "1", "2", "3", "4", "5", "6"}));
+    EXPECT_EQ(loaded.state.val_augment, kChain);
+    EXPECT_EQ(loaded.state.arguments.height, 32);
+    const engine::Tensor logits = (*loaded.model)(x);
+    ASSERT_EQ(logits.shape(), expected.shape());
+    for (int64_t i = 0; i < 14; ++i)
+      EXPECT_NEAR(logits.data<float>()[i], expected.data<float>()[i], 1e-5) << i << " softmax " << softmax;
+  }
+}
+
+TEST_F(GraphModelTest, WithoutItsPreparationAnOnnxModelIsNoModelOfPictures) {
+  const CompiledModel compiled = compile_onnx({.weights = channels_first_onnx(false)}, PassChoice::kAll);
+  throw_if_error(engine::graph::write_graph(folder_ / "m.dlg", compiled.graph));
+  try {
+    load_graph_model({.weights = folder_ / "m.dlg"}, {});
+    FAIL() << "taken";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("--val-augment"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+
+}  // namespace dlpipe::run
