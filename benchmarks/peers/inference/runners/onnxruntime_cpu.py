@@ -1,5 +1,5 @@
 # /// script
-# dependencies = ["onnxruntime==1.32.0", "numpy==2.4.6"]
+# dependencies = ["onnxruntime==1.32.0", "numpy==2.4.6", "pillow==13.0.0", "opencv-python-headless==5.0.0.93"]
 # [tool.dlpipe]
 # venv = "onnxruntime"
 # ///
@@ -8,7 +8,6 @@
 import pathlib
 import sys
 
-import numpy
 import onnxruntime
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -23,8 +22,7 @@ def make_step(args):
     options.inter_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     session = onnxruntime.InferenceSession(str(args.model), options, providers=["CPUExecutionProvider"])
-    x = numpy.zeros((args.batch, 3, 224, 224), dtype="f4")
-    return lambda: session.run(None, {"x": x})
+    return lambda x: session.run(None, {"x": x})
 
 
 if __name__ == "__main__":

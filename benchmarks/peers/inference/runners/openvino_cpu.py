@@ -1,5 +1,5 @@
 # /// script
-# dependencies = ["openvino==2026.4.0", "numpy==2.4.6"]
+# dependencies = ["openvino==2026.4.0", "numpy==2.4.6", "pillow==13.0.0", "opencv-python-headless==5.0.0.93"]
 # [tool.dlpipe]
 # venv = "openvino"
 # ///
@@ -8,7 +8,6 @@
 import pathlib
 import sys
 
-import numpy
 import openvino
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -28,9 +27,8 @@ def make_step(args):
             "INFERENCE_PRECISION_HINT": args.dtype,
         },
     )
-    x = numpy.zeros((args.batch, 3, 224, 224), dtype="f4")
     request = compiled.create_infer_request()
-    return lambda: request.infer({0: x})
+    return lambda x: request.infer({0: x})
 
 
 if __name__ == "__main__":
