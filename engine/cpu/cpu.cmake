@@ -14,6 +14,8 @@ set(cpu_sources
     cpu/onednn/onednn.cpp
     cpu/loops/reduce.cpp
     cpu/gemm/roofline.cpp
+    cpu/conv/unit_bands.cpp
+    cpu/conv/unit_bf16.cpp
     cpu/conv/unit_kernels.cpp
     cpu/conv/unit_parts.cpp
     cpu/conv/winograd_kernels.cpp)

@@ -1,9 +1,10 @@
-// conv_unit on the CPU: our loops (unit_kernels.h) on plain f32 images, or conv2d's kernels and what follows, one after
+// conv_unit on the CPU: our loops (unit_kernels.h, unit_bf16.h) on plain images, or conv2d's kernels and what follows, one after
 // another.
 #include "dlpipe/engine/ops/conv_unit.h"
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "dlpipe/base/text.h"
@@ -11,6 +12,8 @@
 #include "dlpipe/engine/core/measured_kernels.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/conv/conv2d_choice.h"
+#include "dlpipe/engine/cpu/conv/unit_bands.h"
+#include "dlpipe/engine/cpu/conv/unit_bf16.h"
 #include "dlpipe/engine/cpu/conv/unit_kernels.h"
 #include "dlpipe/engine/cpu/conv/unit_parts.h"
 #include "dlpipe/engine/cpu/loops/supports.h"
@@ -47,7 +50,9 @@ bool is_pointwise(const Conv2dShape& s) {
 }
 
 bool fits(const Conv2dShape& s, DType dtype) {
-  return dtype == DType::kF32 && kernel_isa() >= KernelIsa::kAvx2 && (s.groups == 1 || is_depthwise(s));
+  if (s.groups != 1 && !is_depthwise(s)) return false;
+  if (dtype == DType::kBF16) return cpu::has_unit_bf16() && (s.c % 2 == 0 || !is_pointwise(s));
+  return dtype == DType::kF32 && kernel_isa() >= KernelIsa::kAvx2;
 }
 
 // Windows of many channels cost a copy of each for each tap, and Winograd saves multiplications.
@@ -57,26 +62,35 @@ KernelChoice rule(const Conv2dShape& s) {
   return {copies && s.c > kMostCopiedChannels && s.kh * s.kw > 1 ? kConv2d : kUnit};
 }
 
-/// A call on plain f32 images, by our loops.
+/// A call on plain images of T (f32, bf16), by our loops.
+template <class T>
 class UnitCall {
  public:
   UnitCall(const Conv2dShape& shape, const ForwardArgs& args)
-      : s_(shape),
-        x_(args.inputs[0].data<float>()),
-        y_(args.outputs[0].data<float>()),
-        weight_(args.inputs[1]) {
+      : s_(shape), x_(args.inputs[0].data<T>()), y_(args.outputs[0]), weight_(args.inputs[1]) {
     const Tensor bias = has_input(args.inputs, 2) ? args.inputs[2] : Tensor();
     bias_ = cpu::vectors_of_bias(bias, s_.o);
     const auto& attrs = args.attrs.as<ConvUnitAttrs>();
     tail_ = cpu::tail_of(attrs.tail, attrs.low, attrs.high, bias_);
-    if (has_input(args.inputs, 3)) tail_.residual = args.inputs[3].data<float>();
+    if (has_input(args.inputs, 3)) residual_ = args.inputs[3];
   }
 
-  void run() const { is_depthwise(s_) ? depthwise() : product(); }
+  void run() const {
+    if (!is_depthwise(s_)) return product();
+    if constexpr (kLow) {
+      widened_depthwise();
+    } else {
+      depthwise();
+    }
+  }
 
  private:
+  static constexpr bool kLow = std::is_same_v<T, BFloat16>;
+  static constexpr int64_t kTogether = kLow ? 2 : 1;  // terms
+  using Product = std::conditional_t<kLow, cpu::UnitProductBf16, cpu::UnitProduct>;
+
   void product() const {
-    const int64_t rows = s_.n * s_.oh * s_.ow, terms = s_.kh * s_.kw * s_.c;
+    const int64_t rows = s_.n * s_.oh * s_.ow, terms = divide_up(s_.kh * s_.kw * s_.c, kTogether) * kTogether;
     const Tensor panels = cpu::panels_of_weights(weight_);
     const std::vector<int64_t> begins = cpu::panels_of(s_.o);
     const auto most_columns = static_cast<int64_t>(begins.size()) - 1;
@@ -86,41 +100,51 @@ class UnitCall {
     const int64_t across = std::min(most_columns, divide_up(wanted, down));
     parallel_slices(down * across, [&](int64_t index) {
       const int64_t part = index % across, first = index / across * rows / down;
-      cpu::UnitProduct p;
+      Product p;
       p.rows = (index / across + 1) * rows / down - first;
       p.terms = terms;
-      p.b = panels.data<float>();
+      p.b = panels.data<T>();
       p.first_vector = begins[static_cast<size_t>(part * most_columns / across)];
       p.last_vector = begins[static_cast<size_t>((part + 1) * most_columns / across)];
       p.columns = s_.o;
       const int64_t offset = first * s_.o + p.first_vector * cpu::unit_kernels().lanes;
-      p.y = y_ + offset;
+      p.y = y_.data<T>() + offset;
       p.y_row = s_.o;
       p.tail = tail_;
-      if (tail_.residual != nullptr) p.tail.residual += offset;
+      const T* const residual = residual_.defined() ? residual_.data<T>() + offset : nullptr;
+      if constexpr (kLow) {
+        p.residual = residual;
+      } else {
+        p.tail.residual = residual;
+      }
       if (is_pointwise(s_)) {
         p.a = x_ + first * s_.c;
         p.a_row = s_.c;
       } else {
-        const auto floats =
+        const auto values =
             static_cast<size_t>(p.rows * terms + kChunk);  // what the last chunk writes too much
-        auto* const windows = reinterpret_cast<float*>(worker_scratch(kWindowsSlot, floats * sizeof(float)));
-        copy_windows(first, p.rows, windows);
+        auto* const windows = reinterpret_cast<T*>(worker_scratch(kWindowsSlot, values * sizeof(T)));
+        copy_windows(first, p.rows, terms, windows);
         p.a = windows;
         p.a_row = terms;
       }
-      cpu::unit_kernels().product(p);
+      if constexpr (kLow) {
+        cpu::unit_product_bf16(p);
+      } else {
+        cpu::unit_kernels().product(p);
+      }
     });
   }
 
   static constexpr int64_t kChunk = 16;
 
-  /// The windows of `count` output pixels, one a row, and up to a chunk of anything; zeros outside the image.
-  void copy_windows(int64_t first, int64_t count, float* to) const {
-    const float* const end = x_ + s_.n * s_.h * s_.w * s_.c;
+  /// The windows of `count` output pixels, one a row of `terms`, and up to a chunk of anything; zeros outside the image.
+  void copy_windows(int64_t first, int64_t count, int64_t terms, T* to) const {
+    const T* const end = x_ + s_.n * s_.h * s_.w * s_.c;
     int64_t n = first / (s_.oh * s_.ow), oy = first / s_.ow % s_.oh, ox = first % s_.ow;
     for (int64_t i = 0; i < count; ++i) {
-      to = copy_window(n, oy, ox, to, end);
+      std::fill(copy_window(n, oy, ox, to, end), to + terms, T());
+      to += terms;
       if (++ox < s_.ow) continue;
       ox = 0;
       if (++oy < s_.oh) continue;
@@ -129,25 +153,25 @@ class UnitCall {
     }
   }
 
-  float* copy_window(int64_t n, int64_t oy, int64_t ox, float* to, const float* end) const {
+  T* copy_window(int64_t n, int64_t oy, int64_t ox, T* to, const T* end) const {
     const int64_t x = ox * s_.stride[1] - s_.padding[1], last = x + (s_.kw - 1) * s_.dilation[1];
     const bool is_run = x >= 0 && last < s_.w && s_.dilation[1] == 1;  // a row of taps lies together
-    const int64_t floats = s_.kw * s_.c;
+    const int64_t values = s_.kw * s_.c;
     for (int64_t ky = 0; ky < s_.kh; ++ky) {
       const int64_t y = oy * s_.stride[0] - s_.padding[0] + ky * s_.dilation[0];
       const bool is_inside = y >= 0 && y < s_.h;
-      const float* const row = x_ + (n * s_.h + y) * s_.w * s_.c;
+      const T* const row = x_ + (n * s_.h + y) * s_.w * s_.c;
       if (!is_inside) {
-        to = std::fill_n(to, floats, 0.0f);
-      } else if (is_run && floats <= kChunk && row + x * s_.c + kChunk <= end) {
-        std::memcpy(to, row + x * s_.c, kChunk * sizeof(float));  // a call costs more than the floats
-        to += floats;
+        to = std::fill_n(to, values, T());
+      } else if (is_run && values <= kChunk && row + x * s_.c + kChunk <= end) {
+        std::memcpy(to, row + x * s_.c, kChunk * sizeof(T));  // a call costs more than the values
+        to += values;
       } else if (is_run) {
-        to = std::copy_n(row + x * s_.c, floats, to);
+        to = std::copy_n(row + x * s_.c, values, to);
       } else {
         for (int64_t column = x; column <= last; column += s_.dilation[1]) {
           to = column >= 0 && column < s_.w ? std::copy_n(row + column * s_.c, s_.c, to)
-                                            : std::fill_n(to, s_.c, 0.0f);
+                                            : std::fill_n(to, s_.c, T());
         }
       }
     }
@@ -167,7 +191,7 @@ class UnitCall {
       const int64_t n = index / (down * across), part = index / across % down, piece = index % across;
       cpu::UnitDepthwise p;
       p.x = x_ + n * s_.h * s_.w * s_.c;
-      p.y = y_ + n * s_.oh * s_.ow * s_.c;
+      p.y = y_.data<T>() + n * s_.oh * s_.ow * s_.c;
       p.weights = taps.data<float>();
       p.weights_row = cpu::padded(s_.c);
       p.tap_row = s_.dilation[0] * s_.w * s_.c;
@@ -176,7 +200,7 @@ class UnitCall {
       p.first_channel = piece * vectors / across * lanes;
       p.last_channel = std::min(s_.c, (piece + 1) * vectors / across * lanes);
       p.tail = tail_;
-      if (tail_.residual != nullptr) p.tail.residual += n * s_.oh * s_.ow * s_.c;
+      if (residual_.defined()) p.tail.residual = residual_.data<T>() + n * s_.oh * s_.ow * s_.c;
       const cpu::DepthwisePieces pieces(s_, {s_.c, 0}, part * s_.oh / down, (part + 1) * s_.oh / down);
       for (const std::vector<cpu::UnitPiece>& group : pieces.groups()) {
         p.pieces = group.data();
@@ -186,10 +210,19 @@ class UnitCall {
     });
   }
 
+  void widened_depthwise() const {
+    cpu::run_in_bands(
+        s_, cpu::taps_of_weights(weight_), tail_, residual_, y_, [&](const cpu::UnitBand& band) {
+          const int64_t channel = band.begin * cpu::unit_kernels().lanes;
+          cpu::widen_rows(
+              {(band.last - band.first) * s_.w, std::min(band.width, s_.c - channel), s_.c, band.width},
+              x_ + (band.n * s_.h + band.first) * s_.w * s_.c + channel, band.x);
+        });
+  }
+
   Conv2dShape s_;
-  const float* x_;
-  float* y_;
-  Tensor weight_, bias_;
+  const T* x_;
+  Tensor y_, weight_, bias_, residual_;
   cpu::UnitTail tail_;
 };
 
@@ -212,7 +245,10 @@ void forward(const ForwardArgs& args) {
   const auto by_parts = [&] { run_in_parts({conv2d_cpu, clip_cpu, silu_cpu, add_cpu}, args); };
   if (!fits(s, x.dtype())) return by_parts();
   const std::string key = key_of(s, x.dtype());
-  const auto run = [&] { choice_of(key, s).kernel == kUnit ? UnitCall(s, args).run() : by_parts(); };
+  const auto run = [&] {
+    if (choice_of(key, s).kernel != kUnit) return by_parts();
+    x.dtype() == DType::kBF16 ? UnitCall<BFloat16>(s, args).run() : UnitCall<float>(s, args).run();
+  };
   const auto candidates = [&] {
     const KernelChoice first = rule(s);
     return std::vector<KernelChoice>{first, {first.kernel == kUnit ? kConv2d : kUnit}};

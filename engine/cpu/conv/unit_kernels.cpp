@@ -356,7 +356,8 @@ void UnitDepthwises(const UnitDepthwise& p) {
 }
 
 const UnitKernels* KernelsOfUnits() {
-  static const UnitKernels kernels = {static_cast<int64_t>(hn::Lanes(D())), UnitProducts, UnitDepthwises};
+  static const UnitKernels kernels = {static_cast<int64_t>(hn::Lanes(D())), UnitProducts, UnitDepthwises,
+                                      silu_rows};
   return &kernels;
 }
 

@@ -77,6 +77,9 @@ struct UnitKernels {
   int64_t lanes;  // of a vector
   void (*product)(const UnitProduct& product);
   void (*depthwise)(const UnitDepthwise& depthwise);
+  /// silu of `rows` rows of sums, each whole vectors of its columns, and the residual, to y; y may be the sums.
+  void (*silu)(const float* sums, int64_t rows, int64_t columns, float* y, int64_t y_row,
+               const float* residual);
 };
 
 /// For the best instruction set of this machine.

@@ -36,24 +36,36 @@ uint64_t bias_form() {
   return form;
 }
 
+float value_at(const Tensor& tensor, int64_t i) {
+  return tensor.dtype() == DType::kBF16 ? static_cast<float>(tensor.data<BFloat16>()[i])
+                                        : tensor.data<float>()[i];
+}
+
 Tensor packed_bias(const Tensor& bias, int64_t channels) {
   Tensor packed = Tensor::zeros({padded(channels)});
-  if (bias.defined()) std::copy_n(bias.data<float>(), channels, packed.data<float>());
+  if (!bias.defined()) return packed;
+  for (int64_t c = 0; c < channels; ++c) packed.data<float>()[c] = value_at(bias, c);
   return packed;
 }
 
+// kTogether terms of a column stand side by side.
+template <class T, int kTogether>
 Tensor packed_panels(const Tensor& weight) {
   const int64_t outs = weight.size(0), channels = weight.size(1);
   const int64_t lanes = unit_kernels().lanes, taps = weight.size(2) * weight.size(3), terms = taps * channels;
-  Tensor packed = Tensor::zeros({padded(outs) * terms});
+  const int64_t padded_terms = divide_up(terms, kTogether) * kTogether;
+  Tensor packed = Tensor::zeros({padded(outs) * padded_terms}, weight.dtype());
   const std::vector<int64_t> begins = panels_of(outs);
   for (size_t i = 0; i + 1 < begins.size(); ++i) {
     const int64_t first = begins[i] * lanes, width = (begins[i + 1] - begins[i]) * lanes;
-    float* const to = packed.data<float>() + first * terms;
+    T* const to = packed.data<T>() + first * padded_terms;
     for (int64_t o = 0; o < std::min(width, outs - first); ++o) {
-      const float* const from = weight.data<float>() + (first + o) * terms;
+      const T* const from = weight.data<T>() + (first + o) * terms;
       for (int64_t c = 0; c < channels; ++c) {
-        for (int64_t tap = 0; tap < taps; ++tap) to[(tap * channels + c) * width + o] = from[c * taps + tap];
+        for (int64_t tap = 0; tap < taps; ++tap) {
+          const int64_t term = tap * channels + c;
+          to[(term / kTogether * width + o) * kTogether + term % kTogether] = from[c * taps + tap];
+        }
       }
     }
   }
@@ -65,7 +77,7 @@ Tensor packed_taps(const Tensor& weight) {
   Tensor packed = Tensor::zeros({taps * row});
   for (int64_t c = 0; c < channels; ++c) {
     for (int64_t tap = 0; tap < taps; ++tap)
-      packed.data<float>()[tap * row + c] = weight.data<float>()[c * taps + tap];
+      packed.data<float>()[tap * row + c] = value_at(weight, c * taps + tap);
   }
   return packed;
 }
@@ -73,7 +85,10 @@ Tensor packed_taps(const Tensor& weight) {
 }  // namespace
 
 Tensor panels_of_weights(const Tensor& weight) {
-  return cached_or(weight, panels_form(), [&] { return packed_panels(weight); });
+  return cached_or(weight, panels_form(), [&] {
+    return weight.dtype() == DType::kBF16 ? packed_panels<BFloat16, 2>(weight)
+                                          : packed_panels<float, 1>(weight);
+  });
 }
 
 Tensor taps_of_weights(const Tensor& weight) {

@@ -17,11 +17,12 @@ int64_t padded(int64_t channels);
 /// Vectors where panels begin, and the end.
 std::vector<int64_t> panels_of(int64_t channels);
 
-/// OIHW weights as a product's panels, the terms in the order of a window's memory: rows, columns, channels.
+/// OIHW weights, f32 or bf16, as a product's panels of the same dtype, the terms in the order of a window's memory: rows,
+/// columns, channels. In bf16 an even number of terms, the last of an odd number zero.
 Tensor panels_of_weights(const Tensor& weight);
-/// Depthwise weights, tap after tap.
+/// Depthwise weights, f32 or bf16, tap after tap, f32.
 Tensor taps_of_weights(const Tensor& weight);
-/// Whole vectors of it; zeros where it is undefined.
+/// Whole vectors of it, f32; zeros where it is undefined.
 Tensor vectors_of_bias(const Tensor& bias, int64_t channels);
 UnitTail tail_of(ConvTail tail, double low, double high, const Tensor& bias);
 
