@@ -340,6 +340,11 @@ Result<std::string> find_checkpoint(const std::string& path) {
   for (const std::string& checkpoints : {in(directory, "checkpoints"), directory}) {
     if (std::string best = best_of(checkpoints); !best.empty()) return best;
   }
+  if (!fs::exists(path, error)) {
+    return Status(ErrorCode::kNotFound,
+                  concat("[checkpoint] there is no ", path,
+                         "; give runs/NAME, runs/NAME/checkpoints/best or a file of weights"));
+  }
   const auto is_dataset = data::holds_dataset(path);
   return Status(ErrorCode::kNotFound, concat("[checkpoint] ", path,
                                              is_dataset.ok() && *is_dataset

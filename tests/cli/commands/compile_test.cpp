@@ -106,6 +106,7 @@ TEST(Compile, RefusesWhatIsNoModel) {
   ScratchDirectory folder;
   const Outcome missing = run_dlpipe({"compile", "--ckpt", folder / "nothing", "-o", folder / "m.dlg"});
   EXPECT_EQ(missing.exit_code, 1) << missing.err;
+  EXPECT_NE(missing.err.find("there is no "), std::string::npos) << missing.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "m.dlg"));
   EXPECT_EQ(run_dlpipe({"compile", "--ckpt", trained_run().run}).exit_code, 2);
 }
