@@ -39,7 +39,7 @@ Status predict(const Options& options) {
   predictor.predict(files, [&](const run::Prediction& prediction) {
     if (!prediction.error.empty()) {
       ++unusable;
-      print_note(concat("dlpipe: ", printable(prediction.path), ": ", printable(prediction.error)));
+      print_warning(concat("dlpipe: ", printable(prediction.path), ": ", printable(prediction.error)));
       if (!options.json) return true;
     }
     return print_answer(options.json ? run::to_json(prediction).dump() : text_line(prediction));
@@ -63,6 +63,10 @@ std::function<Status()> setup(Flags& flags) {
       .range(0, 4096);
   flags.add_option("--max-pixels", options->predict.max_pixels, "Refuse to decode images with more pixels");
   flags.add_flag("--json", options->json, "Print a JSON line for each file");
+  flags.footer(
+      "A file that is missing or can't be read or decoded is named on stderr (with --json its line has an "
+      "\"error\") and the "
+      "others go on; the exit code is then 1.");
   return [options] { return predict(*options); };
 }
 
