@@ -5,6 +5,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
 #include "dlpipe/cli/help_topics.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/program.h"
@@ -89,7 +90,7 @@ std::string footer_text(const CommandText& command, bool all, size_t width) {
   const auto line = [&](const std::string& words) { text += "\n" + wrap(words, width, 0) + "\n"; };
   if (command.name.empty()) {
     line("'dlpipe COMMAND --help' shows a command's options and their defaults.");
-    line("Exit codes: 0 done, 1 failed, 2 misuse, 3 stopped by a signal after saving.");
+    line(concat("Exit codes: ", kExitCodes));
     return text;
   }
   if (!command.first.empty() && !all)
