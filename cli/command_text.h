@@ -14,7 +14,7 @@ inline constexpr const char* kEveryCommand = "Every command";
 /// An option, or a word that has its meaning by its place.
 struct OptionText {
   std::string name;                  // "--threads", or "DATA" for a word by its place
-  std::vector<std::string> aliases;  // other names that are accepted and not listed: "--jobs"
+  std::vector<std::string> aliases;  // other names that are accepted: "--jobs", not listed, and "-o", which is
   std::string value;                 // what stands for its value: "N"; "" for a switch and for a word
   std::string default_text;          // "" for none
   std::string help;
