@@ -6,6 +6,7 @@
 #include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/models/capture_model.h"
 #include "dlpipe/engine/onnx/import.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::run {
 
@@ -38,6 +39,12 @@ void run_passes(CompiledModel& compiled, PassChoice passes) {
 
 }  // namespace
 
+/// Of pictures: [N,C,H,W].
+static bool is_channels_first(const engine::graph::Value& input) {
+  constexpr int64_t kMostChannels = 4;
+  return input.shape.rank() == 4 && input.shape[1] <= kMostChannels && input.shape[3] > kMostChannels;
+}
+
 GraphModel::GraphModel(engine::graph::Graph graph) : runner_(std::move(graph)) {
   if (runner_.graph().inputs.size() != 1 || runner_.graph().outputs.size() != 1) {
     refuse("graph", runner_.graph().name, " has ", runner_.graph().inputs.size(), " inputs and ",
@@ -46,11 +53,14 @@ GraphModel::GraphModel(engine::graph::Graph graph) : runner_(std::move(graph)) {
   for (const engine::graph::Value& value : runner_.graph().values) {
     if (value.is_constant()) add_buffer(value.name, value.constant);
   }
+  takes_channels_first_ = is_channels_first(runner_.graph().value(runner_.graph().inputs[0]));
   eval();
 }
 
 engine::Tensor GraphModel::forward(const engine::Tensor& x) {
-  return runner_.run({&x, 1})[0];
+  if (!takes_channels_first_) return runner_.run({&x, 1})[0];
+  const engine::Tensor pictures = engine::transpose(x, {0, 3, 1, 2});
+  return runner_.run({&pictures, 1})[0];
 }
 
 CompiledModel compile_model(const ModelOptions& options, PassChoice passes, const Registries& registries) {
@@ -79,6 +89,39 @@ CompiledModel compile_onnx(const std::string& path, PassChoice passes) {
   compiled.captured_nodes = compiled.graph.nodes.size();
   run_passes(compiled, passes);
   return compiled;
+}
+
+engine::graph::Graph classifier_graph(const std::string& onnx_path) {
+  engine::graph::Graph graph = compile_onnx(onnx_path, PassChoice::kAll).graph;
+  if (!graph.nodes.empty() && graph.outputs.size() == 1) {
+    const engine::graph::Node& last = graph.nodes.back();
+    const bool is_softmax = std::string_view(last.op->record->name) == "softmax" &&
+                            last.outputs.size() == 1 && last.outputs.front() == graph.outputs.front();
+    if (is_softmax) {
+      graph.outputs.front() = last.inputs.front();
+      graph.nodes.pop_back();
+    }
+  }
+  return graph;
+}
+
+engine::ModelArguments picture_arguments(const engine::graph::Graph& graph) {
+  const engine::graph::Value& x = graph.value(graph.inputs[0]);
+  const engine::graph::Value& y = graph.value(graph.outputs[0]);
+  const bool is_first = is_channels_first(x);
+  if (x.dtype != DType::kF32 || x.shape.rank() != 4 || x.shape[0] != 1 || (!is_first && x.shape[3] > 4) ||
+      y.shape.rank() != 2 || y.shape[0] != 1) {
+    refuse("weights", graph.name, " takes ", x.type_text(), " and answers ", y.type_text(),
+           "; pictures are f32 [N,C,H,W] or [N,H,W,C], and answers [N,classes]. For other graphs: dlpipe "
+           "compile --onnx, then "
+           "dlpipe run");
+  }
+  engine::ModelArguments arguments;
+  arguments.classes = y.shape[1];
+  arguments.channels = x.shape[is_first ? 1 : 3];
+  arguments.height = x.shape[is_first ? 2 : 1];
+  arguments.width = x.shape[is_first ? 3 : 2];
+  return arguments;
 }
 
 LoadedModel load_graph_model(const ModelOptions& options, const Registries& registries) {

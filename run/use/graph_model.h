@@ -13,7 +13,8 @@
 
 namespace dlpipe::run {
 
-/// A graph of one input and one output as a module in eval mode; its weights are the module's parameters.
+/// A graph of one input and one output as a module in eval mode; its weights are the module's parameters. Pictures come as
+/// [N,H,W,C] also where the graph takes [N,C,H,W].
 class GraphModel final : public engine::Module {
  public:
   explicit GraphModel(engine::graph::Graph graph);
@@ -23,6 +24,7 @@ class GraphModel final : public engine::Module {
 
  private:
   engine::graph::Runner runner_;
+  bool takes_channels_first_ = false;
 };
 
 /// Which passes `dlpipe compile` runs.
@@ -43,6 +45,12 @@ CompiledModel compile_model(const ModelOptions& options, PassChoice passes,
 
 /// The ONNX model in the file `path`; it says nothing of pictures and classes.
 CompiledModel compile_onnx(const std::string& path, PassChoice passes);
+
+/// The same with all passes, as a model of classes: it answers logits, without a softmax at its end.
+engine::graph::Graph classifier_graph(const std::string& onnx_path);
+/// Channels, height, width and classes of such a graph. kMisuse where it takes no pictures, f32 [N,C,H,W] or [N,H,W,C] of a
+/// known size, or answers no [N,classes].
+engine::ModelArguments picture_arguments(const engine::graph::Graph& graph);
 
 /// What a compiled model's file holds, as load_model answers it. kMisuse where options are given that only other
 /// weights take, or where the graph was compiled from something that says nothing of pictures and classes.

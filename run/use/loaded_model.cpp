@@ -19,6 +19,7 @@
 #include "dlpipe/run/input/preprocess.h"
 #include "dlpipe/run/record/saved_kernels.h"
 #include "dlpipe/run/use/graph_model.h"
+#include "dlpipe/run/use/graph_weights.h"
 #include "dlpipe/run/use/views.h"
 #include "dlpipe/run/use/weights_source.h"
 
@@ -46,6 +47,32 @@ std::vector<std::string> read_names(const std::string& path) {
   return names;
 }
 
+/// The names of state.arguments.classes classes, which `path` doesn't hold; `classifier` is what says how many there are.
+void take_classes(const ModelOptions& options, const std::string& path, const std::string& classifier,
+                  const data::Dataset* dataset, ModelState& state, std::vector<std::string>& notes) {
+  std::string from;
+  if (!options.classes.empty()) {
+    from = options.classes;
+    if (fs::is_directory(from)) {
+      const auto named = value_or_throw(data::Dataset::open(from));
+      state.classes.assign(named->classes().begin(), named->classes().end());
+    } else {
+      state.classes = read_names(from);
+    }
+  } else if (dataset != nullptr) {
+    from = dataset->directory();
+    state.classes.assign(dataset->classes().begin(), dataset->classes().end());
+  } else {
+    for (int64_t i = 0; i < state.arguments.classes; ++i) state.classes.push_back(std::to_string(i));
+    notes.push_back(concat(path, " has no class names: classes are numbers; --classes FILE names them"));
+    return;
+  }
+  if (static_cast<int64_t>(state.classes.size()) == state.arguments.classes) return;
+  refuse("classes", path, " tells ", human_count(state.arguments.classes), " classes apart (", classifier,
+         "), and ", from, " has ", human_count(static_cast<int64_t>(state.classes.size())), ": ",
+         quoted_names(state.classes), "; give the classes that it was trained on with --classes");
+}
+
 // What a bare file doesn't say, gathered from the options, the shapes, the dataset and the model's record.
 class BareModel {
  public:
@@ -65,7 +92,7 @@ class BareModel {
     state_.arguments = *arguments;
     state_.loss = "cross_entropy";
     state_.metrics = {"top1", "top5"};
-    take_classes();
+    take_classes(options_, source_.path, concat(record_->head, "weight"), dataset_, state_, notes);
     return state_;
   }
   const engine::ModelRecord& record() const { return *record_; }
@@ -83,32 +110,6 @@ class BareModel {
     if (record_->input == engine::ModelInput::kImages) return;
     refuse("weights", record_->name, " takes tokens, and ", source_.path,
            " doesn't say what they stand for; give the checkpoint or the run that it is from");
-  }
-
-  void take_classes() {
-    const std::string classifier = concat(record_->head, "weight");
-    std::string from;
-    if (!options_.classes.empty()) {
-      from = options_.classes;
-      if (fs::is_directory(from)) {
-        const auto named = value_or_throw(data::Dataset::open(from));
-        state_.classes.assign(named->classes().begin(), named->classes().end());
-      } else {
-        state_.classes = read_names(from);
-      }
-    } else if (dataset_ != nullptr) {
-      from = dataset_->directory();
-      state_.classes.assign(dataset_->classes().begin(), dataset_->classes().end());
-    } else {
-      for (int64_t i = 0; i < state_.arguments.classes; ++i) state_.classes.push_back(std::to_string(i));
-      notes.push_back(
-          concat(source_.path, " has no class names: classes are numbers; --classes FILE names them"));
-      return;
-    }
-    if (static_cast<int64_t>(state_.classes.size()) == state_.arguments.classes) return;
-    refuse("classes", source_.path, " tells ", human_count(state_.arguments.classes), " classes apart (",
-           classifier, "), and ", from, " has ", human_count(static_cast<int64_t>(state_.classes.size())),
-           ": ", quoted_names(state_.classes), "; give the classes that it was trained on with --classes");
   }
 
   const ModelOptions& options_;
@@ -151,11 +152,44 @@ void take_chain(const ModelOptions& options, const WeightsSource& source, const 
   loaded.notes.push_back(concat("pictures go through ", chain, "; the normalisation is ", origin));
 }
 
+/// An ONNX file as `compile --onnx` makes it, in memory. It says nothing of classes, and of pictures only their size.
+LoadedModel load_onnx_model(const ModelOptions& options, const Registries& registries,
+                            const data::Dataset* dataset) {
+  if (!options.model.empty())
+    refuse("weights", options.weights, " is a model itself; leave --model ", options.model, " out");
+  const auto model = std::make_shared<GraphModel>(classifier_graph(options.weights));
+  LoadedModel loaded;
+  loaded.path = options.weights;
+  loaded.state.model = model->graph().name;
+  loaded.state.arguments = picture_arguments(model->graph());
+  loaded.state.loss = "cross_entropy";
+  loaded.state.metrics = {"top1", "top5"};
+  loaded.state.tta = options.tta.empty() ? loaded.state.tta : options.tta;
+  value_or_throw(parse_views(loaded.state.tta));
+  const engine::ModelArguments takes = loaded.state.arguments;
+  take_classes(options, loaded.path, "its output", dataset, loaded.state, loaded.notes);
+  WeightsSource source;
+  source.path = options.weights;
+  engine::ModelRecord record{};
+  record.name = loaded.state.model.c_str();
+  record.default_size = takes.height == takes.width ? takes.height : 0;
+  take_chain(options, source, record, registries, dataset, loaded);
+  const engine::ModelArguments& made = loaded.state.arguments;
+  if (made.height != takes.height || made.width != takes.width) {
+    refuse("weights", loaded.path, " takes pictures of ", takes.height, "x", takes.width,
+           ", and --val-augment \"", loaded.state.val_augment, "\" makes ", made.height, "x", made.width);
+  }
+  loaded.model = model;
+  return loaded;
+}
+
 }  // namespace
 
 LoadedModel load_model(const ModelOptions& options, const Registries& registries,
                        const data::Dataset* dataset, BareFiles bare_files) {
   if (engine::graph::is_graph_file(options.weights)) return load_graph_model(options, registries);
+  if (bare_files == BareFiles::kTaken && is_onnx_file(options.weights))
+    return load_onnx_model(options, registries, dataset);
   const WeightsSource source = open_weights(options.weights);
   if (!source.state && bare_files == BareFiles::kRefused) {
     refuse("weights", source.path,
