@@ -43,7 +43,11 @@ struct CommandRecord {
 std::span<const CommandRecord* const> command_table();
 using CommandRegistry = Registry<CommandRecord>;
 
-/// 0 done, 1 failed, 2 misuse, 3 stopped by a signal after saving.
+/// Of the program, and in words for --help and the man page.
+inline constexpr const char* kExitCodes =
+    "0 done, 1 failed or done in part, 2 misuse, 3 stopped by a signal after saving; 130 and 143: ended at "
+    "once by Ctrl-C "
+    "(SIGINT) or by SIGTERM.";
 int exit_code(const Status& status);
 
 }  // namespace dlpipe::cli

@@ -5,6 +5,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
 #include "dlpipe/cli/help_topics.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/program.h"
@@ -17,6 +18,17 @@ struct Row {
   std::string left;
   std::string right;
 };
+
+/// "-o"; "" where there is none.
+std::string short_name(const OptionText& option) {
+  const auto is_short = [](const std::string& alias) { return !alias.starts_with("--"); };
+  const auto found = std::ranges::find_if(option.aliases, is_short);
+  return found != option.aliases.end() ? *found : "";
+}
+
+std::string with_value(const std::string& name, const OptionText& option) {
+  return concat(name, option.value.empty() ? "" : " ", option.value);
+}
 
 // Two columns; where the left one has no room beside a readable right one, the right one begins on the next
 // line.
@@ -89,7 +101,7 @@ std::string footer_text(const CommandText& command, bool all, size_t width) {
   const auto line = [&](const std::string& words) { text += "\n" + wrap(words, width, 0) + "\n"; };
   if (command.name.empty()) {
     line("'dlpipe COMMAND --help' shows a command's options and their defaults.");
-    line("Exit codes: 0 done, 1 failed, 2 misuse, 3 stopped by a signal after saving.");
+    line(concat("Exit codes: ", kExitCodes));
     return text;
   }
   if (!command.first.empty() && !all)
@@ -118,7 +130,7 @@ std::string usage(const CommandText& command) {
   std::string text = concat("dlpipe", command.name.empty() ? "" : " ", command.name);
   if (!command.parts.empty()) return text + (command.name.empty() ? " COMMAND ..." : " PART ...");
   for (const OptionText& option : command.options) {
-    if (option.is_required && !option.is_word()) text += " " + signature(option);
+    if (option.is_required && !option.is_word()) text += " " + with_value(option.name, option);
   }
   text += " [OPTIONS]";
   for (const OptionText& option : command.options) {
@@ -129,7 +141,8 @@ std::string usage(const CommandText& command) {
 
 std::string signature(const OptionText& option) {
   if (option.is_word()) return concat(option.name, option.is_list ? "..." : "");
-  return concat(option.name, option.value.empty() ? "" : " ", option.value);
+  const std::string letter = short_name(option);
+  return with_value(letter.empty() ? option.name : concat(letter, ", ", option.name), option);
 }
 
 std::string full_help(const OptionText& option) {
@@ -142,6 +155,8 @@ std::string full_help(const OptionText& option) {
     for (const std::string& choice : option.choices) words += (words.empty() ? "" : ", ") + choice;
     add(words);
   }
+  if (option.is_word() && !short_name(option).empty())
+    add(concat("or ", short_name(option), " ", option.name));
   if (option.is_required) add("required");
   if (!option.default_text.empty()) add(concat("default ", printable(option.default_text)));
   return more.empty() ? text : concat(text, " (", more, ")");

@@ -34,7 +34,7 @@ std::string wrap(const std::string& text, size_t width, size_t indent);
 
 /// "dlpipe eval --ckpt TEXT [OPTIONS] DATA"
 std::string usage(const CommandText& command);
-/// How an option stands in help and man page: "--batch N", "DATA", "--freeze LIST".
+/// How an option stands in help and man page: "--batch N", "-o, --out TEXT", "DATA", "--freeze LIST".
 std::string signature(const OptionText& option);
 /// Its help with default, choices and whether it must be given.
 std::string full_help(const OptionText& option);

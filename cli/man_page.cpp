@@ -1,6 +1,7 @@
 #include "dlpipe/cli/man_page.h"
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/cli/command.h"
 #include "dlpipe/cli/help_text.h"
 #include "dlpipe/cli/help_topics.h"
 #include "dlpipe/run/record/build_info.h"
@@ -57,8 +58,7 @@ std::string man_page(const CommandText& program) {
   page += ".SH LISTS\nShown by\n.B dlpipe \\-\\-help\n.IR NAME .\n";
   for (const HelpTopic& topic : help_topics())
     page += concat(".TP\n.B ", topic.name, "\n", roff(topic.help), "\n");
-  page += concat(".SH EXIT STATUS\n", roff("0 done, 1 failed, 2 misuse, 3 stopped by a signal after saving."),
-                 "\n");
+  page += concat(".SH EXIT STATUS\n", roff(kExitCodes), "\n");
   page += ".SH ENVIRONMENT\n";
   for (const auto& [name, what] :
        {std::pair("COLUMNS", "Width of --help."),

@@ -7,13 +7,15 @@ namespace dlpipe::cli {
 void add_model_flags(Flags& flags, run::ModelOptions& model) {
   flags
       .add_option("--ckpt", model.weights,
-                  "Checkpoint, run directory (its best), or safetensors file with PyTorch's names")
+                  "Checkpoint, run directory (its best), compiled model, ONNX file, or safetensors file with "
+                  "PyTorch's names")
       .type_name("PATH")
       .required();
   flags.add_option("--model", model.model, "Which model a bare safetensors file holds").type_name("NAME");
   flags
       .add_option("--classes", model.classes,
-                  "Class names of a bare safetensors file: a text file with one per line, or a dataset")
+                  "Class names of a bare safetensors file or an ONNX file: a text file with one per line, or "
+                  "a dataset")
       .type_name("PATH");
   flags
       .add_option(

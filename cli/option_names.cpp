@@ -96,6 +96,7 @@ const std::vector<OptionName>& table() {
       {"--memory", {}, {"max-memory", "mem", "memory-limit", "ram"}},
       {"--checkpoint-activations", {}, {"gradient-checkpointing", "grad-checkpointing", "recompute"}, "'*'"},
       {"--config", {}, {"cfg", "config-file", "recipe", "yaml", "c"}},
+      {"--help", {"-h"}, {}},
       {"--quiet", {}, {"q", "silent", "no-progress"}},
       {"--color", {}, {"colour", "colors"}},
       {"--color", {}, {"no-color", "no-colour"}, "never"},

@@ -4,10 +4,22 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace dlpipe::cli {
 
+/// Two, so that a handler on another thread reads the one that isn't being written.
+struct KeptText {
+  char text[900];
+  size_t size = 0;
+  std::string_view view() const { return {text, size}; }
+};
+static KeptText kept_texts[2];
+static std::atomic<int> kept_index{0};
+static bool begins_line = false;
+static std::atomic<bool> is_ending{false};
+static std::atomic<bool> was_sent[NSIG];
 static std::atomic<bool> stop_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may set it");
 
@@ -31,11 +43,47 @@ using Preinit = void (*)(int, char**, char**);
 __attribute__((section(".preinit_array"), used)) static const Preinit note_ignored_signals_first =
     note_ignored_signals;
 
-static void request_stop(int) {
+// One line, then what the signal does by itself. Only what a handler may call.
+static void end_by(int signal) {
+  const bool is_first = !is_ending.exchange(true);
+  if (is_first) {
+    const std::string_view kept = kept_texts[kept_index.load()].view();
+    for (const std::string_view part :
+         {std::string_view(begins_line ? "\n" : ""), std::string_view("dlpipe: stopped by "),
+          std::string_view(signal == SIGINT ? "SIGINT" : "SIGTERM"), kept, std::string_view("\n")}) {
+      [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, part.data(), part.size());
+    }
+  }
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);  // waits for the handler's end, where the signal is let through again
+}
+
+static void request_stop(int signal) {
+  // Of HUP the shell and the system send one each.
+  const bool is_second = was_sent[signal].exchange(true) && (signal == SIGINT || signal == SIGTERM);
+  if (is_second) return end_by(signal);
   stop_requested.store(true);
   constexpr std::string_view kText = "\nstopping as soon as all is saved; once more to stop at once\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
 }
+}
+
+void StopText::set(std::string_view kept) {
+  if (is_ending) return;
+  const int other = 1 - kept_index.load();
+  kept_texts[other].size = std::min(kept.size(), sizeof KeptText::text);
+  std::copy_n(kept.data(), kept_texts[other].size, kept_texts[other].text);
+  kept_index.store(other);
+}
+
+void explain_stop_signals() {
+  begins_line = ::isatty(STDERR_FILENO) == 1;  // behind ^C and a line of progress
+  for (const int signal : {SIGINT, SIGTERM}) {
+    if (ignored_at_start[signal]) continue;
+    struct sigaction action {};
+    action.sa_handler = end_by;
+    ::sigaction(signal, &action, nullptr);
+  }
 }
 
 const std::atomic<bool>* catch_stop_signals(bool launched) {
@@ -49,9 +97,6 @@ const std::atomic<bool>* catch_stop_signals(bool launched) {
     }
     action.sa_handler = request_stop;
     action.sa_flags = SA_RESTART;
-    // Of the others the second one has the default action. A terminal that goes sends several HUPs: the
-    // shell's and the system's own.
-    if (signal != SIGHUP && signal != SIGUSR1) action.sa_flags |= static_cast<int>(SA_RESETHAND);
     ::sigaction(signal, &action, nullptr);
   }
   return &stop_requested;

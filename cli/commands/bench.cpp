@@ -7,6 +7,7 @@
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
+#include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/cli/train_view.h"
 #include "dlpipe/io/data/bench_storage.h"
 #include "dlpipe/io/formats/json.h"
@@ -318,6 +319,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.require_part();
 
   return [=]() -> Status {
+    const StopText kept("; nothing was measured to its end");
     if (pipeline_part.parsed()) return bench_pipeline(*options);
     if (decode_part.parsed()) return bench_decode(*options);
     if (storage_part.parsed()) return bench_storage(*options);

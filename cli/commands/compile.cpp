@@ -1,5 +1,7 @@
 // `dlpipe compile`: a trained model as a graph, optimised, in one file that needs none of the model's code.
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
@@ -7,6 +9,7 @@
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
+#include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/onnx/export.h"
 #include "dlpipe/engine/onnx/import.h"
@@ -58,6 +61,7 @@ Status compile(const Options& options) {
   if (options.out.empty()) return misuse("compile", "give the file to write, e.g. -o model.dlg");
   if (options.model.weights.empty() == options.onnx.empty())
     return misuse("compile", "give --ckpt or --onnx, one of them, for what is to be compiled");
+  std::optional<StopText> kept(std::in_place, concat("; ", options.out, " was not written"));
   const PassChoice passes = choice_of(options.passes);
   run::ModelOptions model = options.model;
   if (model.weights.empty()) model.weights = options.onnx;
@@ -68,6 +72,7 @@ Status compile(const Options& options) {
       options.out.ends_with(".onnx")
           ? engine::onnx::write_model(options.out, engine::onnx::export_graph(compiled.graph))
           : engine::graph::write_graph(options.out, compiled.graph));
+  kept.reset();
   if (options.json) {
     print_answer(report_json(options, compiled).dump());
     return {};

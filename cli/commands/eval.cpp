@@ -1,6 +1,7 @@
 // `dlpipe eval`: loss and metrics of a trained model on a dataset.
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -14,6 +15,7 @@
 #include "dlpipe/cli/progress_line.h"
 #include "dlpipe/cli/report_view.h"
 #include "dlpipe/cli/stop_signal.h"
+#include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/use/answers_json.h"
 #include "dlpipe/run/use/evaluate_dataset.h"
 
@@ -30,13 +32,18 @@ struct Options {
 /// Whoever read the predictions on stdout has gone: the rest is work for nothing.
 struct NobodyReads {};
 
-// JSON lines, in a file or on stdout.
+// JSON lines, in a file that appears when it is whole, on stdout, or into what is there and no file: a pipe.
 class Predictions {
  public:
   explicit Predictions(const std::string& path) : path_(path) {
     if (path == "-") return;
-    file_.open(path, std::ios::binary | std::ios::trunc);
-    check("open");
+    std::error_code error;
+    if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
+      pipe_.open(path, std::ios::binary);
+      check("open");
+      return;
+    }
+    file_.emplace(value_or_throw(formats::AtomicFile::create(path)));
   }
 
   void write(const run::SampleAnswer& answer, const std::vector<std::string>& classes) {
@@ -45,22 +52,28 @@ class Predictions {
       if (!write_stdout(line)) throw NobodyReads();
       return;
     }
-    file_ << line;
+    if (file_) return throw_if_error(file_->append(line));
+    pipe_ << line;
     check("write");
   }
 
   void close() {
     if (path_ == "-") return;
-    file_.close();
+    if (file_) return throw_if_error(file_->commit());
+    pipe_.close();
     check("write");
   }
 
+  /// For a person, of an evaluation that was stopped.
+  std::string when_stopped() const { return file_ ? concat("; ", path_, " was not written") : std::string(); }
+
  private:
   void check(std::string_view what) {
-    if (!file_) throw Error(status_from_errno("eval", concat("cannot ", what, " ", path_), errno));
+    if (!pipe_) throw Error(status_from_errno("eval", concat("cannot ", what, " ", path_), errno));
   }
   std::string path_;
-  std::ofstream file_;
+  std::optional<formats::AtomicFile> file_;
+  std::ofstream pipe_;
 };
 
 std::string text(const run::Evaluation& evaluation) {
@@ -107,6 +120,9 @@ Status evaluate(Options options) {
       print_answer(text(evaluation));
     }
   } catch (const NobodyReads&) {
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCancelled || !predictions) throw;
+    return {error.code(), concat(error.status().message(), predictions->when_stopped())};
   }
   return {};
 }
@@ -127,8 +143,9 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_flag("--report", options->evaluate.report,
                  "Also precision, recall and F1 of each class, and the confusion matrix");
   flags
-      .add_option("--predictions", options->predictions,
-                  "Write a JSON line for each sample to this file; - for stdout")
+      .add_option(
+          "--predictions", options->predictions,
+          "Write a JSON line for each sample to this file, which appears when all are in it; - for stdout")
       .type_name("FILE");
   flags.add_option("--top", options->evaluate.top, "Classes in each of those lines").range(1, 1'000'000);
   flags.add_flag("--json", options->json, "Print one JSON line");

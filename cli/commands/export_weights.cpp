@@ -1,12 +1,15 @@
 // `dlpipe export-weights CKPT -o FILE`: the weights of a checkpoint as one safetensors file, for other programs.
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
+#include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/record/checkpoint.h"
 #include "dlpipe/run/record/tensor_file.h"
@@ -25,11 +28,13 @@ Status run(const Options& options) {
   std::error_code ignored;
   if (std::filesystem::exists(options.file, ignored))
     return misuse("export-weights", options.file, " exists already; remove it or choose another");
+  std::optional<StopText> kept(std::in_place, concat("; ", options.file, " was not written"));
   DLPIPE_ASSIGN_OR_RETURN(const std::string directory, run::find_checkpoint(options.checkpoint));
   DLPIPE_ASSIGN_OR_RETURN(const run::Checkpoint checkpoint, run::load_checkpoint(directory, false));
   const bool is_averaged = !checkpoint.tensors.ema.empty();
   const auto& tensors = is_averaged ? checkpoint.tensors.ema : checkpoint.tensors.model;
   DLPIPE_RETURN_IF_ERROR(run::save_tensors(options.file, tensors));
+  kept.reset();
   const auto count = static_cast<int64_t>(tensors.size());
   const int64_t step = checkpoint.state.trainer.step;
   if (options.json) {

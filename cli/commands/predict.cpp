@@ -6,6 +6,7 @@
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/model_flags.h"
 #include "dlpipe/cli/output.h"
+#include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/run/use/answers_json.h"
 #include "dlpipe/run/use/picture_list.h"
 #include "dlpipe/run/use/predictor.h"
@@ -35,14 +36,19 @@ Status predict(const Options& options) {
   if (!list.left_aside.empty()) print_note(concat("[predict] left aside, no pictures: ", list.left_aside));
   run::Predictor predictor(options.predict);
   for (const std::string& note : predictor.model().notes) print_note(printable(note));
-  int64_t unusable = 0;
+  int64_t unusable = 0, done = 0;
+  StopText kept("; no file was looked at yet");
   predictor.predict(files, [&](const run::Prediction& prediction) {
+    bool is_read = true;
     if (!prediction.error.empty()) {
       ++unusable;
-      print_note(concat("dlpipe: ", printable(prediction.path), ": ", printable(prediction.error)));
-      if (!options.json) return true;
+      print_warning(concat("dlpipe: ", printable(prediction.path), ": ", printable(prediction.error)));
     }
-    return print_answer(options.json ? run::to_json(prediction).dump() : text_line(prediction));
+    if (prediction.error.empty() || options.json)
+      is_read = print_answer(options.json ? run::to_json(prediction).dump() : text_line(prediction));
+    kept.set(concat(" after ", human_count(++done), " of ", human_count(static_cast<int64_t>(files.size())),
+                    " files, which are printed whole"));
+    return is_read;
   });
   if (unusable == 0) return {};
   return {ErrorCode::kCorrupt, concat("[predict] ", unusable, " of ", files.size(),
@@ -63,6 +69,10 @@ std::function<Status()> setup(Flags& flags) {
       .range(0, 4096);
   flags.add_option("--max-pixels", options->predict.max_pixels, "Refuse to decode images with more pixels");
   flags.add_flag("--json", options->json, "Print a JSON line for each file");
+  flags.footer(
+      "A file that is missing or can't be read or decoded is named on stderr (with --json its line has an "
+      "\"error\") and the "
+      "others go on; the exit code is then 1.");
   return [options] { return predict(*options); };
 }
 

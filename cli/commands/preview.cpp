@@ -7,6 +7,7 @@
 #include "dlpipe/cli/dataset_arguments.h"
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
+#include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/use/preview.h"
 
@@ -45,7 +46,11 @@ Status run(const Options& options) {
   preview.chains = {options.augment};
   if (!options.diff.empty()) preview.chains.push_back(options.diff);
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets, open_all(options.data));
-  DLPIPE_ASSIGN_OR_RETURN(const run::PreviewReport report, run::preview(chosen(datasets), preview));
+  const auto draw = [&] {
+    const StopText kept(concat("; ", preview.out, " was not written"));
+    return run::preview(chosen(datasets), preview);
+  };
+  DLPIPE_ASSIGN_OR_RETURN(const run::PreviewReport report, draw());
   if (options.json) {
     formats::Json cells = formats::Json::array();
     for (const run::PreviewCell& cell : report.cells) {

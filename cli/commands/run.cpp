@@ -8,6 +8,7 @@
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
+#include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/graph/run.h"
@@ -61,6 +62,7 @@ Status run(const Options& options) {
   for (const std::string& path : options.inputs) inputs.push_back(read_input(path));
   std::vector<Tensor> outputs;
   {
+    const StopText kept("; no output was written");
     const engine::UseAutocast autocast(dtype);
     outputs = runner.run(inputs);
   }

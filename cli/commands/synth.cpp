@@ -6,6 +6,7 @@
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
+#include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/ingest/synth.h"
 
@@ -35,7 +36,13 @@ Status parse_size(const std::string& text, ingest::SynthOptions& synth) {
 
 Status run(Options options) {
   DLPIPE_RETURN_IF_ERROR(parse_size(options.size, options.synth));
-  DLPIPE_ASSIGN_OR_RETURN(const ingest::SynthReport report, ingest::synth(options.synth));
+  const auto draw = [&] {
+    const std::string& out = options.synth.directory;
+    const StopText kept(concat("; ", out, " was not made; the same command begins anew, and what is in ", out,
+                               ".partial may be removed"));
+    return ingest::synth(options.synth);
+  };
+  DLPIPE_ASSIGN_OR_RETURN(const ingest::SynthReport report, draw());
   if (options.json) {
     using formats::Json;
     print_answer(Json::object({{"directory", options.synth.directory},

@@ -195,10 +195,12 @@ Status train(const Options& options) {
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  const Flag config = flags
-                          .add_option("--config", options->config_file,
-                                      "TOML file of options by these names; flags override it")
-                          .type_name("FILE");
+  const Flag config =
+      flags
+          .add_option("--config", options->config_file,
+                      "TOML file of options by these names; flags override it. Its paths are relative to the "
+                      "current folder, as those of flags")
+          .type_name("FILE");
   flags
       .add_option(
           "--resume", options->resume,

@@ -58,7 +58,7 @@ def train(
     Args:
         data: the dataset, or a folder of splits.
         resume: a run to go on with, the same bits as if it had never stopped.
-        config: a TOML file of options; those given here go before it.
+        config: a TOML file of options; those given here go before it. Its paths are relative to the current folder.
         on_step: called after every step as on_step(step, loss).
         on_validation: called after every validation with a dict: step, epoch, samples, loss, metrics, is_best.
         progress: called with a dict of step, total_steps, epoch, loss, lr, samples_per_s, limit and more, a few times per

@@ -136,6 +136,11 @@ struct PathOption {
 inline constexpr PathOption kPathOptions[] = {
     {"data", &TrainConfig::data}, {"val", &TrainConfig::val}, {"init", &TrainConfig::init}};
 
+/// Whether a path may stand for several: shards-{000..127}.tar.
+inline bool is_pattern(std::string_view path) {
+  return path.find_first_of("{*?[") != std::string_view::npos;
+}
+
 std::span<const ConfigOption> config_options();
 /// "--threads, --keep, ...": those that may change on resume whatever else there is.
 std::string free_option_names();

@@ -12,7 +12,8 @@ namespace dlpipe::run {
 
 using GivenOptions = std::vector<std::pair<std::string, std::string>>;  // name and text
 
-/// The defaults, over them the file's options ("": no file), over these what is given. What the file says for another
+/// Paths are relative to the current folder, those of the file too: kNotFound for one of the file's that isn't there says which
+/// folder that was. The defaults, over them the file's options ("": no file), over these what is given. What the file says for another
 /// choice (of optimizer, schedule, loss) than that which is given is dropped, and told to `note`.
 TrainConfig read_options(const std::string& file, const GivenOptions& given,
                          const std::function<void(const std::string&)>& note);

@@ -181,10 +181,6 @@ void use_links(TrainConfig& config, const PathOption& option, const std::string&
 
 }  // namespace
 
-bool is_pattern(const std::string& path) {
-  return path.find_first_of("{*?[") != std::string::npos;
-}
-
 std::string pictures_key(const PathOption& option) {
   return concat(option.name, "-pictures");
 }

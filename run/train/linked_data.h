@@ -15,8 +15,6 @@ namespace dlpipe::run {
 /// as it is (io/data/FORMAT.md, Late checksums). Decodes a few hundred pictures for mean and standard deviation.
 void link_pictures(SessionOptions& options, const std::string& run_directory, const Notes& notes);
 
-/// Whether a path may stand for several: shards-{000..127}.tar.
-bool is_pattern(const std::string& path);
 /// The run's own dataset of links to the pictures that `option`, --data or --val, names; absolute.
 std::string links_of(const std::string& run_directory, const PathOption& option);
 /// In TrainConfig::record: the pictures that `option` named, where it is links_of() the run now.

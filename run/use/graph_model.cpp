@@ -10,7 +10,6 @@
 #include "dlpipe/engine/models/picture_graph.h"
 #include "dlpipe/engine/onnx/import.h"
 #include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/run/use/class_names.h"
 
 namespace dlpipe::run {
 
@@ -41,34 +40,6 @@ void run_passes(CompiledModel& compiled, PassChoice passes) {
     compiled.passes = engine::graph::optimize(compiled.graph, passes == PassChoice::kSameBits);
 }
 
-// What a checkpoint would say of the model.
-ModelState state_of_pictures(const engine::graph::Graph& graph, const ModelOptions& options,
-                             const Registries& registries, std::vector<std::string>& notes) {
-  const engine::PictureGraph pictures = engine::picture_graph(graph);
-  ModelState state;
-  state.model = graph.name;
-  state.arguments.classes = pictures.classes;
-  state.arguments.channels = pictures.channels;
-  state.arguments.height = pictures.height;
-  state.arguments.width = pictures.width;
-  state.loss = "cross_entropy";
-  state.metrics = {"top1", "top5"};
-  state.val_augment = options.val_augment;
-  const augment::Chain chain =
-      value_or_throw(augment::Chain::parse(options.val_augment, registries.augmentations));
-  if (!chain.contains("normalize"))
-    refuse("compile", options.weights,
-           " doesn't say how its pictures are normalised; let --val-augment end with "
-           "normalize(mean=r:g:b,std=r:g:b)");
-  const augment::ImageSize size = value_or_throw(chain.output({0, 0, static_cast<int>(pictures.channels)}));
-  if (size.height != pictures.height || size.width != pictures.width)
-    refuse("compile", options.weights, " takes pictures of ", pictures.height, "x", pictures.width,
-           ", and --val-augment makes them ", size.height, "x", size.width, "; let it end with ",
-           "center_crop(", pictures.height, "x", pictures.width, ")");
-  state.classes = class_names(options.classes, options.weights, pictures.classes, notes);
-  return state;
-}
-
 // `graph` for pictures [N,H,W,C], answering logits: of a softmax at its end they are what enters it.
 engine::graph::Graph of_pictures(engine::graph::Graph graph) {
   const int producer = graph.producers()[static_cast<size_t>(graph.outputs[0])];
@@ -95,6 +66,34 @@ engine::graph::Graph of_pictures(engine::graph::Graph graph) {
       });
   turned.metadata = std::move(graph.metadata);
   return turned;
+}
+
+CompiledModel import_onnx(const std::string& path) {
+  CompiledModel compiled;
+  compiled.graph = engine::onnx::import_model(value_or_throw(engine::onnx::read_model(path)));
+  compiled.captured_nodes = compiled.graph.nodes.size();
+  return compiled;
+}
+
+void refuse_model(const ModelOptions& options) {
+  refuse("weights", options.weights, " is a model itself; leave --model ", options.model, " out");
+}
+
+struct OnnxPictures {
+  CompiledModel compiled;
+  ModelState state;
+};
+
+OnnxPictures compile_pictures(const ModelOptions& options, PassChoice passes, const Registries& registries,
+                              const data::Dataset* dataset) {
+  if (!options.model.empty()) refuse_model(options);
+  OnnxPictures made = {import_onnx(options.weights), {}};
+  CompiledModel& compiled = made.compiled;
+  made.state = state_of_pictures(compiled.graph, options, registries, dataset, compiled.notes);
+  compiled.graph = of_pictures(std::move(compiled.graph));
+  compiled.graph.metadata[kModelKey] = to_json(made.state).dump();
+  run_passes(compiled, passes);
+  return made;
 }
 
 }  // namespace
@@ -135,21 +134,23 @@ CompiledModel compile_model(const ModelOptions& options, PassChoice passes, cons
 }
 
 CompiledModel compile_onnx(const ModelOptions& options, PassChoice passes, const Registries& registries) {
-  const std::string& path = options.weights;
-  if (!options.model.empty()) refuse("compile", path, " is a model by itself; leave --model out");
-  if (!options.classes.empty() && options.val_augment.empty())
-    refuse("compile", "--classes names what a model of pictures answers; say with --val-augment how ", path,
-           "'s pictures are prepared, too");
-  CompiledModel compiled;
-  compiled.graph = engine::onnx::import_model(value_or_throw(engine::onnx::read_model(path)));
-  compiled.captured_nodes = compiled.graph.nodes.size();
-  if (!options.val_augment.empty()) {
-    const ModelState state = state_of_pictures(compiled.graph, options, registries, compiled.notes);
-    compiled.graph = of_pictures(std::move(compiled.graph));
-    compiled.graph.metadata[kModelKey] = to_json(state).dump();
-  }
+  const bool says_pictures = !options.classes.empty() || !options.val_augment.empty();
+  if (says_pictures) return compile_pictures(options, passes, registries, nullptr).compiled;
+  if (!options.model.empty()) refuse_model(options);
+  CompiledModel compiled = import_onnx(options.weights);
   run_passes(compiled, passes);
   return compiled;
+}
+
+LoadedModel load_onnx_model(const ModelOptions& options, const Registries& registries,
+                            const data::Dataset* dataset) {
+  OnnxPictures pictures = compile_pictures(options, PassChoice::kAll, registries, dataset);
+  LoadedModel loaded;
+  loaded.path = options.weights;
+  loaded.state = std::move(pictures.state);
+  loaded.notes = std::move(pictures.compiled.notes);
+  loaded.model = std::make_shared<GraphModel>(std::move(pictures.compiled.graph));
+  return loaded;
 }
 
 LoadedModel load_graph_model(const ModelOptions& options, const Registries& registries) {

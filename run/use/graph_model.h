@@ -46,6 +46,10 @@ CompiledModel compile_model(const ModelOptions& options, PassChoice passes,
 /// `options.classes` doesn't name are numbers.
 CompiledModel compile_onnx(const ModelOptions& options, PassChoice passes, const Registries& registries = {});
 
+/// The same in memory, for eval and predict: pictures are prepared as `options` or `dataset`, which may be null, says.
+LoadedModel load_onnx_model(const ModelOptions& options, const Registries& registries,
+                            const data::Dataset* dataset);
+
 /// What a compiled model's file holds, as load_model answers it. kMisuse where options are given that only other
 /// weights take, or where the graph was compiled from something that says nothing of pictures and classes.
 LoadedModel load_graph_model(const ModelOptions& options, const Registries& registries);

@@ -12,7 +12,7 @@
 
 namespace dlpipe::run {
 
-static bool is_onnx_file(const std::string& path) {
+bool is_onnx_file(const std::string& path) {
   std::array<char, 64> begin{};
   std::ifstream file(path, std::ios::binary);
   file.read(begin.data(), begin.size());

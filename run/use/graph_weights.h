@@ -13,6 +13,9 @@
 
 namespace dlpipe::run {
 
+/// By what it begins with.
+bool is_onnx_file(const std::string& path);
+
 /// The graph of a compiled model or of an ONNX file. Nothing where `path` is neither.
 std::optional<engine::graph::Graph> open_graph(const std::string& path);
 

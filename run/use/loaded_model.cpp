@@ -13,6 +13,7 @@
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/layers/uninitialized.h"
+#include "dlpipe/engine/models/picture_graph.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/config/precision.h"
@@ -20,6 +21,7 @@
 #include "dlpipe/run/record/saved_kernels.h"
 #include "dlpipe/run/use/class_names.h"
 #include "dlpipe/run/use/graph_model.h"
+#include "dlpipe/run/use/graph_weights.h"
 #include "dlpipe/run/use/views.h"
 #include "dlpipe/run/use/weights_source.h"
 
@@ -36,6 +38,14 @@ void take_kernels_of_run(const std::string& checkpoint) {
   if (!fs::exists(file)) return;
   const Status status = load_kernels(file.string());
   if (!status.ok()) log(LogLevel::kWarning, concat(status.message(), "; ", file.string(), " is not used"));
+}
+
+std::vector<std::string> names_of_classes(const ModelOptions& options, const std::string& path,
+                                          const data::Dataset* dataset, int64_t count,
+                                          std::vector<std::string>& notes) {
+  std::string from = options.classes;
+  if (from.empty() && dataset != nullptr) from = dataset->directory();
+  return class_names(from, path, count, notes);
 }
 
 // What a bare file doesn't say, gathered from the options, the shapes, the dataset and the model's record.
@@ -78,9 +88,7 @@ class BareModel {
   }
 
   void take_classes() {
-    std::string from = options_.classes;
-    if (from.empty() && dataset_ != nullptr) from = dataset_->directory();
-    state_.classes = class_names(from, source_.path, state_.arguments.classes, notes);
+    state_.classes = names_of_classes(options_, source_.path, dataset_, state_.arguments.classes, notes);
   }
 
   const ModelOptions& options_;
@@ -93,8 +101,8 @@ class BareModel {
 
 // The whole chain, normalisation with its numbers included.
 void take_chain(const ModelOptions& options, const WeightsSource& source, const engine::ModelRecord& record,
-                const Registries& registries, const data::Dataset* dataset, LoadedModel& loaded) {
-  ModelState& state = loaded.state;
+                const Registries& registries, const data::Dataset* dataset, ModelState& state,
+                std::vector<std::string>& notes) {
   const augment::OpRegistry& ops = registries.augmentations;
   if (source.state && options.val_augment.empty()) return;
   std::string chain = options.val_augment.empty() ? default_cut(record, dataset) : options.val_augment;
@@ -120,14 +128,42 @@ void take_chain(const ModelOptions& options, const WeightsSource& source, const 
   state.val_augment = chain;
   state.arguments.height = size.height;
   state.arguments.width = size.width;
-  loaded.notes.push_back(concat("pictures go through ", chain, "; the normalisation is ", origin));
+  notes.push_back(concat("pictures go through ", chain, "; the normalisation is ", origin));
 }
 
 }  // namespace
 
+ModelState state_of_pictures(const engine::graph::Graph& graph, const ModelOptions& options,
+                             const Registries& registries, const data::Dataset* dataset,
+                             std::vector<std::string>& notes) {
+  const engine::PictureGraph pictures = engine::picture_graph(graph);
+  ModelState state;
+  state.model = graph.name;
+  state.arguments.classes = pictures.classes;
+  state.arguments.channels = pictures.channels;
+  state.loss = "cross_entropy";
+  state.metrics = {"top1", "top5"};
+  state.classes = names_of_classes(options, options.weights, dataset, pictures.classes, notes);
+  WeightsSource source;
+  source.path = options.weights;
+  engine::ModelRecord record{};
+  record.name = state.model.c_str();
+  record.default_size = pictures.height == pictures.width ? pictures.height : 0;
+  take_chain(options, source, record, registries, dataset, state, notes);
+  if (state.arguments.height != pictures.height || state.arguments.width != pictures.width)
+    refuse("weights", options.weights, " takes pictures of ", pictures.height, "x", pictures.width,
+           ", and --val-augment \"", state.val_augment, "\" makes ", state.arguments.height, "x",
+           state.arguments.width);
+  if (!options.tta.empty()) state.tta = options.tta;
+  value_or_throw(parse_views(state.tta));
+  return state;
+}
+
 LoadedModel load_model(const ModelOptions& options, const Registries& registries,
                        const data::Dataset* dataset, BareFiles bare_files) {
   if (engine::graph::is_graph_file(options.weights)) return load_graph_model(options, registries);
+  if (bare_files == BareFiles::kTaken && is_onnx_file(options.weights))
+    return load_onnx_model(options, registries, dataset);
   const WeightsSource source = open_weights(options.weights);
   if (!source.state && bare_files == BareFiles::kRefused) {
     refuse("weights", source.path,
@@ -158,7 +194,7 @@ LoadedModel load_model(const ModelOptions& options, const Registries& registries
   const engine::ModelRecord& record =
       source.graph ? *source.graph : *value_or_throw(registries.models.find(loaded.state.model));
   if (record.input == engine::ModelInput::kImages) {
-    take_chain(options, source, record, registries, dataset, loaded);
+    take_chain(options, source, record, registries, dataset, loaded.state, loaded.notes);
     if (!options.tta.empty()) loaded.state.tta = options.tta;
   } else if (!options.val_augment.empty() || !options.tta.empty()) {
     refuse("weights", "--val-augment and --tta are for pictures; ", record.name, " takes tokens");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dlpipe/engine/core/constant_cache.h"
+#include "dlpipe/engine/graph/graph.h"
 #include "dlpipe/engine/layers/module.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/run/config/registries.h"
@@ -40,6 +41,13 @@ struct LoadedModel {
 /// pixels ask for. `dataset` may be null.
 LoadedModel load_model(const ModelOptions& options, const Registries& registries = {},
                        const data::Dataset* dataset = nullptr, BareFiles bare_files = BareFiles::kTaken);
+
+/// What a checkpoint would say of a graph that takes pictures, from an ONNX file `options.weights`: their size and the number of
+/// classes by the graph, names and preparation as load_model finds them for a bare file. kMisuse where it is no such graph
+/// (engine/models/picture_graph.h), and where the chain makes pictures of another size.
+ModelState state_of_pictures(const engine::graph::Graph& graph, const ModelOptions& options,
+                             const Registries& registries, const data::Dataset* dataset,
+                             std::vector<std::string>& notes);
 
 /// A cache of what kernels make of the model's weights: packed, transformed, in a low dtype. For who has it stand while the
 /// model runs (UseConstantCache) and leaves its weights where and as they are meanwhile. It takes memory, most often once

@@ -31,23 +31,28 @@ bool begins_as_picture(std::string_view bytes) {
                      [&](std::string_view begin) { return bytes.starts_with(begin); });
 }
 
-/// Adds a file, or the pictures of a folder; false where there is neither.
-Result<bool> add_path(const std::string& path, PictureList& list) {
+/// Adds a file, or the pictures of a folder. Where there is neither, or a folder can't be listed, that path is itself a
+/// file with a problem: the others that were given don't wait for it. False where there is neither.
+bool add_path(const std::string& path, PictureList& list) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    if (!fs::exists(path, error)) return false;
-    list.files.push_back({path});
-    return true;
+    const bool is_there = fs::exists(path, error);
+    list.files.push_back({path, {}, is_there ? "" : "[predict] there is no such file or folder"});
+    return is_there;
   }
   data::PictureFolder folder(path);
   std::vector<PictureFile> found;
-  DLPIPE_RETURN_IF_ERROR(folder.walk("", [&](const data::FoundPicture& picture) {
+  const Status walked = folder.walk("", [&](const data::FoundPicture& picture) {
     found.push_back({concat(folder.root() == "/" ? "" : folder.root(), "/", picture.path),
                      {},
                      picture.problem.empty() ? "" : concat("[predict] it ", picture.problem)});
-  }));
+  });
   std::sort(found.begin(), found.end(),
             [](const PictureFile& a, const PictureFile& b) { return a.path < b.path; });
+  if (!walked.ok()) {
+    found.push_back(
+        {path, {}, concat("[predict] not all of this folder can be read: ", without_area(walked.message()))});
+  }
   std::move(found.begin(), found.end(), std::back_inserter(list.files));
   if (const std::string rest = folder.left_aside(); !rest.empty())
     list.left_aside += concat(list.left_aside.empty() ? "" : ", ", rest);
@@ -57,15 +62,13 @@ Result<bool> add_path(const std::string& path, PictureList& list) {
 }
 
 /// Paths, one per line, or each ended by a zero byte (as `find -print0` writes them).
-Status add_lines(std::string_view text, PictureList& list) {
+void add_lines(std::string_view text, PictureList& list, std::vector<std::string>& missing) {
   const char separator = text.find('\0') != std::string_view::npos ? '\0' : '\n';
   for (std::string& path : split(text, separator)) {
     if (separator == '\n' && path.ends_with('\r')) path.pop_back();
     if (path.empty()) continue;
-    DLPIPE_ASSIGN_OR_RETURN(const bool is_there, add_path(path, list));
-    if (!is_there) list.files.push_back({path, {}, "[predict] there is no such file or folder"});
+    if (!add_path(path, list)) missing.push_back(path);
   }
-  return {};
 }
 
 Status no_picture(std::span<const std::string> paths, const PictureList& list) {
@@ -86,6 +89,7 @@ Status no_picture(std::span<const std::string> paths, const PictureList& list) {
 Result<PictureList> list_pictures(std::span<const std::string> paths,
                                   Result<std::string> (*standard_input)()) {
   PictureList list;
+  std::vector<std::string> missing;
   bool has_read = false;
   for (const std::string& path : paths) {
     if (path == "-" && standard_input != nullptr) {
@@ -95,14 +99,15 @@ Result<PictureList> list_pictures(std::span<const std::string> paths,
       if (begins_as_picture(text)) {
         list.files.push_back({path, std::move(text)});
       } else {
-        DLPIPE_RETURN_IF_ERROR(add_lines(text, list));
+        add_lines(text, list, missing);
       }
       continue;
     }
-    DLPIPE_ASSIGN_OR_RETURN(const bool is_there, add_path(path, list));
-    if (!is_there)
-      return Status(ErrorCode::kNotFound, concat("[predict] there is no file or folder ", printable(path)));
+    if (!add_path(path, list)) missing.push_back(path);
   }
+  if (!missing.empty() && missing.size() == list.files.size())
+    return Status(ErrorCode::kNotFound,
+                  concat("[predict] there is no file or folder ", quoted_names(missing)));
   if (list.files.empty()) return no_picture(paths, list);
   return list;
 }

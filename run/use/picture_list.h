@@ -23,9 +23,9 @@ struct PictureList {
   std::string left_aside;  // what folders hold besides: "2 x .txt"; "" if nothing
 };
 
-/// Files as given, whatever their names; of folders the pictures below them, sorted by bytes. kNotFound for a path that
-/// is neither, and where there is no picture at all; paths from standard input that are neither are files with a problem. `standard_input` is asked for at
-/// most once.
+/// Files as given, whatever their names; of folders the pictures below them, sorted by bytes. A path that is neither, and a
+/// folder of which something can't be listed, is a file with a problem. kNotFound where no path is there, and where there is
+/// no picture at all. `standard_input` is asked for at most once.
 Result<PictureList> list_pictures(std::span<const std::string> paths,
                                   Result<std::string> (*standard_input)() = nullptr);
 /// All of standard input; kUnsupported above 1 GiB.

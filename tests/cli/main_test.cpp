@@ -19,6 +19,7 @@ TEST(Program, HelpListsCommandsAndExitCodes) {
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_NE(outcome.out.find("info"), std::string::npos);
   EXPECT_NE(outcome.out.find("3 stopped by a signal"), std::string::npos);
+  EXPECT_NE(outcome.out.find("130 and 143"), std::string::npos) << outcome.out;
 }
 
 // What the terminal shows of `dlpipe ARGUMENTS...` on stderr.

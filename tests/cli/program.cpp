@@ -9,11 +9,14 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
+#include <thread>
 #include <utility>
 
 extern char** environ;
@@ -120,6 +123,20 @@ RunningProgram::~RunningProgram() {
 
 void RunningProgram::send(int signal) {
   if (!ended_) ::kill(pid_, signal);
+}
+
+bool RunningProgram::wait_until_it_catches(int signal) {
+  constexpr std::string_view kMask = "SigCgt:\t";
+  while (!ended()) {
+    std::istringstream status(read_all("/proc/" + std::to_string(pid_) + "/status"));
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with(kMask) &&
+          (std::stoull(line.substr(kMask.size()), nullptr, 16) >> (signal - 1) & 1) != 0)
+        return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
 }
 
 void RunningProgram::finish(int wait_status) {

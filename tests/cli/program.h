@@ -35,6 +35,8 @@ class RunningProgram {
   RunningProgram& operator=(const RunningProgram&) = delete;
 
   void send(int signal);
+  /// Waits until it has a handler for `signal`; false when it ends before.
+  bool wait_until_it_catches(int signal);
   /// True when it has ended (its Outcome is then in outcome()).
   bool ended();
   Outcome wait();

@@ -180,6 +180,18 @@ TEST_F(ErrorsTest, OfConfigFiles) {
       {with("batch = 3\nlr = \"x\""), 2, {"'lr'", "line 2", "a number"}},
       {with("= 3"), 2, {"not valid TOML", "line 1"}},
   });
+  // Which folder a path was looked for in, which file names it, and what to give instead.
+  std::ofstream(*folder_ / "paths.toml") << "data = \"beside\"\nmodel = \"lenet\"\nout = \"o\"\n";
+  const std::string here = fs::current_path().string();
+  const std::vector<std::string> train = {"train", "--config", *folder_ / "paths.toml"};
+  expect_messages(
+      {{train, 1, {"data = 'beside'", *folder_ / "paths.toml", "below " + here, "give --data PATH"}}});
+  fs::create_directories(*folder_ / "beside");
+  expect_messages({{train, 1, {"below " + here, "give --data " + (*folder_ / "beside")}}});
+  expect_messages({{with("init = \"/nonexistent/w\"\nmodel = \"lenet\"\nout = \"o\""),
+                    1,
+                    {"init = '/nonexistent/w'", ".toml"}}});
+  EXPECT_FALSE(fs::exists("o"));
 }
 
 TEST_F(ErrorsTest, OfWhatIsToBeIngested) {

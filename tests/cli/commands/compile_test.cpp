@@ -39,6 +39,49 @@ TEST(Compile, MakesAFileThatEvalAndPredictTake) {
   }
 }
 
+TEST(Compile, AnOnnxFileIsAModelForPredictAndEvalOnceItsPreparationIsGiven) {
+  ScratchDirectory folder;
+  const std::string onnx = folder / "m.onnx", run = trained_run().run;
+  const SampleData& data = trained_run().data;
+  ASSERT_EQ(run_dlpipe({"compile", "--ckpt", run, "-o", onnx, "--passes", "same-bits"}).exit_code, 0);
+  const std::string picture = data.jpegs + "/ring/00000.jpg";
+  // It says neither classes nor how pictures are normalised: what to give is named.
+  const Outcome refused = run_dlpipe({"predict", "--ckpt", onnx, picture});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("give --val-augment \"resize(32) center_crop(32) normalize(mean="),
+            std::string::npos)
+      << refused.err;
+  const Json checkpoint = *Json::parse(run_dlpipe({"info", run, "--json"}).out);
+  const std::string chain = checkpoint["val_augment"].as_string();
+  const auto json = [](const Outcome& outcome) {
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return *Json::parse(outcome.out);
+  };
+  const Json whole = json(run_dlpipe({"predict", "--ckpt", run, picture, "--json"}));
+  const Json one = json(run_dlpipe(
+      {"predict", "--ckpt", onnx, "--val-augment", chain, "--classes", data.val, picture, "--json"}));
+  EXPECT_EQ(one["class"], whole["class"]);
+  EXPECT_NEAR(one["probability"].as_double(), whole["probability"].as_double(), 1e-5);
+  const Json judged = json(run_dlpipe({"eval", "--ckpt", onnx, "--val-augment", chain, data.val, "--json"}));
+  EXPECT_EQ(judged["metrics"], json(run_dlpipe({"eval", "--ckpt", run, data.val, "--json"}))["metrics"]);
+  for (const auto& [more, part] :
+       {std::pair<std::vector<std::string>, std::string>{{"--model", "lenet"}, "leave --model"},
+        {{"--val-augment", "resize(8x8) normalize(mean=0.5,std=0.5)"}, "makes 8x8"}}) {
+    std::vector<std::string> words = {"predict", "--ckpt", onnx, picture};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome wrong = run_dlpipe(words);
+    EXPECT_EQ(wrong.exit_code, 2);
+    EXPECT_NE(wrong.err.find(part), std::string::npos) << wrong.err;
+  }
+  // Once prepared, it compiles to a file that says it itself.
+  ASSERT_EQ(run_dlpipe({"compile", "--ckpt", onnx, "--val-augment", chain, "--classes", data.val, "-o",
+                        folder / "p.dlg"})
+                .exit_code,
+            0);
+  EXPECT_EQ(json(run_dlpipe({"predict", "--ckpt", folder / "p.dlg", picture, "--json"}))["class"],
+            whole["class"]);
+}
+
 TEST(Compile, SaysWhatEachPassDid) {
   ScratchDirectory folder;
   const Outcome outcome = run_dlpipe({"compile", "--ckpt", trained_run().run, "--out", folder / "m.dlg"});

@@ -56,6 +56,18 @@ TEST(Help, SaysDefaultsAndSwitchesInOneLine) {
   EXPECT_NE(text_of({"train", "--help-all"}).find("No weight decay of biases"), std::string::npos);
 }
 
+// The guides write -o and --help lists --out: both stand beside each other, in every command that has them.
+TEST(Help, AShortNameStandsBesideTheLongOne) {
+  for (const char* command : {"train", "preview", "compile", "run", "export-weights"}) {
+    const std::string text = text_of({command, "--help-all"});
+    EXPECT_NE(text.find("\n  -o, --out "), std::string::npos) << text;
+    EXPECT_NE(text.find("  -h, --help "), std::string::npos) << text;
+  }
+  EXPECT_NE(text_of({"synth", "--help"}).find("or -o OUT"), std::string::npos);
+  EXPECT_NE(text_of({"preview", "--help"}).find("Usage: dlpipe preview --augment TEXT --out TEXT ["),
+            std::string::npos);
+}
+
 // Shells complete names as they are declared; other names of an option are lines of cli/option_names.cpp.
 TEST(Help, EveryOptionIsDeclaredByOneName) {
   const std::string script = text_of({"completion", "bash"});
@@ -110,7 +122,7 @@ TEST(Help, OfTrainShowsFifteenOptionsAndAllOfThemInGroups) {
   const auto count = [](const std::string& text) {
     std::istringstream lines(text);
     int options = 0;
-    for (std::string line; std::getline(lines, line);) options += line.starts_with("  --") ? 1 : 0;
+    for (std::string line; std::getline(lines, line);) options += line.starts_with("  -") ? 1 : 0;
     return options;
   };
   const std::string usual = text_of({"train", "--help"});

@@ -213,10 +213,51 @@ TEST(Predict, StandardInputHoldsPathsOrOnePicture) {
   EXPECT_EQ(run(dir / "empty").exit_code, 1);
 }
 
-TEST(Predict, APathThatIsNotThereIsNamed) {
-  const Outcome outcome = run_dlpipe({"predict", "--ckpt", trained_run().run, "/nonexistent.jpg"});
+TEST(Predict, APathThatIsNotThereIsNamedAndTheOthersGoOn) {
+  const std::string picture = trained_run().data.jpegs + "/ring/00000.jpg";
+  const Outcome json = run_dlpipe(
+      {"predict", "--ckpt", trained_run().run, "/nonexistent.jpg", picture, "/nor/this", "--json"});
+  EXPECT_EQ(json.exit_code, 1);
+  const std::vector<Json> lines = json_lines(json.out);
+  ASSERT_EQ(lines.size(), 3u) << json.out << json.err;
+  EXPECT_EQ(lines[0]["path"].as_string(), "/nonexistent.jpg");
+  EXPECT_NE(lines[0]["error"].as_string().find("no such file"), std::string::npos);
+  EXPECT_TRUE(lines[1]["error"].is_null());
+  EXPECT_FALSE(lines[2]["error"].is_null());
+  // --quiet leaves out notes, not what could not be used.
+  const Outcome text =
+      run_dlpipe({"predict", "--ckpt", trained_run().run, "/nonexistent.jpg", picture, "--quiet"});
+  EXPECT_EQ(text.exit_code, 1);
+  EXPECT_TRUE(text.out.starts_with(picture)) << text.out;
+  EXPECT_NE(text.err.find("/nonexistent.jpg: [predict] there is no such file"), std::string::npos)
+      << text.err;
+  EXPECT_NE(text.err.find("1 of 2 files"), std::string::npos) << text.err;
+}
+
+TEST(Predict, WhereNoPathIsThereNothingIsDone) {
+  const Outcome outcome =
+      run_dlpipe({"predict", "--ckpt", trained_run().run, "/nonexistent.jpg", "/nor/this"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(outcome.err.find("/nonexistent.jpg"), std::string::npos);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_NE(outcome.err.find("there is no file or folder '/nonexistent.jpg', '/nor/this'"), std::string::npos)
+      << outcome.err;
+}
+
+TEST(Predict, AFolderThatCannotBeListedIsNamedAndTheOthersGoOn) {
+  const ScratchDirectory dir;
+  const std::string picture = trained_run().data.jpegs + "/ring/00000.jpg";
+  std::filesystem::create_directories(dir / "loop/b");
+  std::filesystem::copy_file(picture, dir / "loop/a.jpg");
+  std::filesystem::create_directory_symlink(dir / "loop", dir / "loop/b/back");
+  const Outcome outcome =
+      run_dlpipe({"predict", "--ckpt", trained_run().run, dir / "loop", picture, "--json"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  const std::vector<Json> lines = json_lines(outcome.out);
+  ASSERT_EQ(lines.size(), 3u) << outcome.out << outcome.err;
+  EXPECT_EQ(lines[0]["path"].as_string(), dir / "loop/a.jpg");
+  EXPECT_EQ(lines[1]["path"].as_string(), dir / "loop");
+  EXPECT_NE(lines[1]["error"].as_string().find("symbolic link loop"), std::string::npos);
+  EXPECT_EQ(lines[2]["path"].as_string(), picture);
 }
 
 TEST(Predict, ADatasetIsNamedWithTheCommandThatTakesIt) {

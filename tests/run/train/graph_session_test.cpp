@@ -3,9 +3,11 @@
 
 #include <filesystem>
 
+#include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/models/capture_model.h"
 #include "dlpipe/engine/onnx/export.h"
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/run/record/receipt.h"
 #include "dlpipe/run/use/evaluate_dataset.h"
 #include "dlpipe/run/use/graph_model.h"
@@ -106,6 +108,35 @@ TEST_F(GraphSessionTest, OtherClassesNeedANewHead) {
       EXPECT_EQ(tensor.shape(), (Shape{10, 84}));
     }
   }
+}
+
+// As PyTorch exports with a softmax at the end: channels first, and probabilities.
+TEST_F(GraphSessionTest, AnOnnxFileOfProbabilitiesWithChannelsFirstIsJudgedByItsLogits) {
+  const engine::ModelArguments arguments{.classes = 10, .seed = 5};
+  const auto model = value_or_throw(engine::ModelRegistry::builtin().find("lenet"))->build(arguments);
+  model->eval();
+  std::vector<std::pair<std::string, engine::Tensor>> weights;
+  for (const engine::NamedTensor& tensor : model->state_dict())
+    weights.emplace_back(tensor.name, tensor.tensor);
+  const engine::graph::CaptureInput input = {"x", engine::Tensor::zeros({1, 3, 32, 32}).spec(), 1};
+  const engine::graph::Graph graph =
+      engine::graph::capture("lenet", {&input, 1}, weights, [&](const std::vector<engine::Tensor>& inputs) {
+        return std::vector{engine::softmax((*model)(engine::transpose(inputs[0], {0, 2, 3, 1})))};
+      });
+  throw_if_error(engine::onnx::write_model(runs_ / "p.onnx", engine::onnx::export_graph(graph)));
+  const LoadedModel loaded =
+      load_model({.weights = runs_ / "p.onnx",
+                  .val_augment = "resize(32x32) normalize(mean=0.5:0.5:0.5,std=0.2:0.2:0.2)"});
+  EXPECT_EQ(loaded.state.arguments.classes, 10);
+  EXPECT_EQ(loaded.state.classes.size(), 10u);
+  std::vector<float> pixels(size_t{2} * 32 * 32 * 3);
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i % 17) * 0.1f;
+  engine::Tensor x = engine::Tensor::empty({2, 32, 32, 3});
+  x.copy_from_host(pixels.data(), pixels.size() * sizeof(float));
+  const engine::NoGrad no_grad;
+  const std::vector<double> logits = (*loaded.model)(x).to_doubles(), wanted = (*model)(x).to_doubles();
+  ASSERT_EQ(logits.size(), wanted.size());
+  for (size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(logits[i], wanted[i], 1e-4) << i;
 }
 
 TEST_F(GraphSessionTest, WhatDoesNotFitIsNamed) {

@@ -47,7 +47,7 @@ TEST_F(GraphModelTest, PicturesGoIntoAnOnnxModelWhoseChannelsStandFirst) {
   for (const bool softmax : {false, true}) {
     const CompiledModel compiled =
         compile_onnx({.weights = channels_first_onnx(softmax), .val_augment = kChain}, PassChoice::kAll);
-    ASSERT_EQ(compiled.notes.size(), 1U);
+    ASSERT_FALSE(compiled.notes.empty());
     EXPECT_NE(compiled.notes[0].find("classes are numbers"), std::string::npos) << compiled.notes[0];
     throw_if_error(engine::graph::write_graph(folder_ / "m.dlg", compiled.graph));
     const LoadedModel loaded = load_graph_model({.weights = folder_ / "m.dlg"}, {});
