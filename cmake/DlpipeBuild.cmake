@@ -47,6 +47,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 if(CMAKE_UNITY_BUILD) # the sanitizers' builds: one compilation for several files
   add_compile_options(-Wno-subobject-linkage) # an Impl with local types, where GCC takes the unity source for a header
+  # Unity sources include by whole paths, and GoogleTest's macros write them into objects: no checkout would find in ccache
+  # the tests that another one compiled.
+  add_compile_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 endif()
 if(DLPIPE_SANITIZE)
   add_compile_definitions(DLPIPE_ONE_ISA)
