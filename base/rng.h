@@ -11,17 +11,22 @@ namespace dlpipe {
 
 using PhiloxBlock = std::array<uint32_t, 4>;
 
-/// One block of four 32-bit words.
+/// One block of four 32-bit words. In numbers of its own: builds that inline nothing (tests with sanitizers) would call
+/// std::array for each of them.
 constexpr PhiloxBlock philox4x32(PhiloxBlock counter, std::array<uint32_t, 2> key) {
+  uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+  uint32_t k0 = key[0], k1 = key[1];
   for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{0xD2511F53u} * counter[0];
-    const uint64_t p1 = uint64_t{0xCD9E8D57u} * counter[2];
-    counter = {static_cast<uint32_t>(p1 >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(p1),
-               static_cast<uint32_t>(p0 >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(p0)};
-    key[0] += 0x9E3779B9u;
-    key[1] += 0xBB67AE85u;
+    const uint64_t p0 = uint64_t{0xD2511F53u} * c0;
+    const uint64_t p1 = uint64_t{0xCD9E8D57u} * c2;
+    c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
+    c1 = static_cast<uint32_t>(p1);
+    c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
+    c3 = static_cast<uint32_t>(p0);
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
   }
-  return counter;
+  return {c0, c1, c2, c3};
 }
 
 /// Mixes two 64-bit words into one (two Philox blocks' worth of avalanche is not needed for keys; one is

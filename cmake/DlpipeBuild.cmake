@@ -47,6 +47,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 if(CMAKE_UNITY_BUILD) # the sanitizers' builds: one compilation for several files
   add_compile_options(-Wno-subobject-linkage) # an Impl with local types, where GCC takes the unity source for a header
+  # Unity sources include by whole paths, and GoogleTest's macros write them into objects: no checkout would find in ccache
+  # the tests that another one compiled.
+  add_compile_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 endif()
 if(DLPIPE_SANITIZE)
   add_compile_definitions(DLPIPE_ONE_ISA)
@@ -57,7 +60,12 @@ if(DLPIPE_SANITIZE)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU") # unity sources are large: collecting the compiler's garbage took a tenth
     add_compile_options(--param=ggc-min-expand=400)
   endif()
-  add_link_options(-fsanitize=${DLPIPE_SANITIZE})
+  add_link_options(-fsanitize=${DLPIPE_SANITIZE}
+                   # what the checks know of the source, 95 MB in the program, is all written to again at each start where
+                   # a program may lie anywhere: a third of a start
+                   $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-no-pie>
+                   # compressing it (-gz, for objects in ccache) takes longer than linking
+                   -Wl,--compress-debug-sections=none)
 endif()
 
 # Reading the standard library is most of a small compilation, and precompiling it takes as long as ten of those: it is

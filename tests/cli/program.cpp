@@ -58,10 +58,12 @@ RunningProgram::RunningProgram(const std::vector<std::string>& arguments, Stream
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY, 0);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  // What a script starts with & ignores Ctrl-C: the program must not take that over from its test.
+  // What a script starts with & ignores Ctrl-C: the program must not take that over from its test. Nor, on a terminal of its
+  // own that hangs up, what nohup ignores.
   sigset_t interrupts;
   sigemptyset(&interrupts);
   sigaddset(&interrupts, SIGINT);
+  if (!streams_.terminal.empty()) sigaddset(&interrupts, SIGHUP);
   posix_spawnattr_setsigdefault(&attributes, &interrupts);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   if (!streams_.terminal.empty()) {

@@ -147,8 +147,10 @@ class Runner {
       if (!is_floating(outputs[i].dtype())) continue;
       if (!seeds[i].defined()) seeds[i] = cast(seed_of(outputs[i], i), DType::kF64);
       const Tensor values = cast(outputs[i], DType::kF64);
-      for (int64_t k = 0; k < values.elements(); ++k)
-        sum += values.data<double>()[k] * seeds[i].data<double>()[k];
+      const auto* const value = values.data<double>();
+      const auto* const seed = seeds[i].data<double>();
+      const int64_t count = values.elements();
+      for (int64_t k = 0; k < count; ++k) sum += value[k] * seed[k];
     }
     return sum;
   }

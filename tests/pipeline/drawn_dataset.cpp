@@ -51,13 +51,14 @@ Picture draw(int64_t sample, int width, int height, int channels) {
   size_t at = 0;
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
+      const Disc* top = nullptr;
+      for (const Disc& disc : discs) {
+        const int dx = x - disc.x;
+        const int dy = y - disc.y;
+        if (dx * dx + dy * dy < disc.r * disc.r) top = &disc;
+      }
       for (int c = 0; c < channels; ++c) {
-        int value = (x * 255 / width + y * (c + 1) * 120 / height) / 2;
-        for (const Disc& disc : discs) {
-          const int dx = x - disc.x;
-          const int dy = y - disc.y;
-          if (dx * dx + dy * dy < disc.r * disc.r) value = disc.color[c];
-        }
+        int value = top != nullptr ? top->color[c] : (x * 255 / width + y * (c + 1) * 120 / height) / 2;
         value += static_cast<int>(rng.below(17)) - 8;
         picture.pixels[at++] = static_cast<uint8_t>(std::clamp(value, 0, 255));
       }

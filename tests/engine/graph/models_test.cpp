@@ -53,29 +53,32 @@ double relative_difference(const Tensor& a, const Tensor& b) {
   return most / size;
 }
 
-TEST(Graphs, OfEveryModelAnswerItsBits) {
-  for (const ModelRecord* record : model_table()) {
-    SCOPED_TRACE(record->name);
-    const ModelArguments arguments = small_arguments(*record);
-    const auto model = record->build(arguments);
-    const graph::Graph captured = capture_model(*model, arguments, record->name);
-    EXPECT_TRUE(model->is_training());
-    model->eval();
-    const graph::Runner runner(captured);
-    graph::Graph fast = captured;
-    const auto reports = graph::optimize(fast);
-    EXPECT_LE(fast.nodes.size(), captured.nodes.size());
-    const graph::Runner fast_runner(fast);
-    for (const int64_t batch : {1, 3}) {
-      const NoGrad no_grad;
-      const Tensor x = drawn_input(arguments, batch);
-      const Tensor eager = (*model)(x);
-      EXPECT_TRUE(same_bits(runner.run({&x, 1})[0], eager)) << "batch " << batch;
-      // Batch norms in the weights: another order of rounding in up to 200 layers.
-      EXPECT_LT(relative_difference(eager, fast_runner.run({&x, 1})[0]), 1e-3) << "batch " << batch;
-    }
+class GraphOfModel : public testing::TestWithParam<const ModelRecord*> {};
+
+TEST_P(GraphOfModel, AnswersItsBits) {
+  const ModelRecord& record = *GetParam();
+  const ModelArguments arguments = small_arguments(record);
+  const auto model = record.build(arguments);
+  const graph::Graph captured = capture_model(*model, arguments, record.name);
+  EXPECT_TRUE(model->is_training());
+  model->eval();
+  const graph::Runner runner(captured);
+  graph::Graph fast = captured;
+  const auto reports = graph::optimize(fast);
+  EXPECT_LE(fast.nodes.size(), captured.nodes.size());
+  const graph::Runner fast_runner(fast);
+  for (const int64_t batch : {1, 3}) {
+    const NoGrad no_grad;
+    const Tensor x = drawn_input(arguments, batch);
+    const Tensor eager = (*model)(x);
+    EXPECT_TRUE(same_bits(runner.run({&x, 1})[0], eager)) << "batch " << batch;
+    // Batch norms in the weights: another order of rounding in up to 200 layers.
+    EXPECT_LT(relative_difference(eager, fast_runner.run({&x, 1})[0]), 1e-3) << "batch " << batch;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, GraphOfModel, testing::ValuesIn(model_table()),
+                         [](const auto& info) { return std::string(info.param->name); });
 
 TEST(Graphs, GoToAFileAndBack) {
   const ModelRecord& record = *value_or_throw(ModelRegistry::builtin().find("resnet18_cifar"));

@@ -29,31 +29,35 @@ Tensor drawn(const ModelArguments& arguments, int64_t batch) {
   return x;
 }
 
-TEST(OnnxModels, GoThereAndBack) {
-  for (const char* const name : {"airbench", "gpt_char_tiny", "lenet", "resnet18_cifar", "vit_small_cifar"}) {
-    const ModelRecord* const record = value_or_throw(ModelRegistry::builtin().find(name));
-    SCOPED_TRACE(record->name);
-    ModelArguments arguments = {.classes = 7, .channels = 3, .height = 32, .width = 32, .seed = 3};
-    if (record->input == ModelInput::kTokens) arguments.length = 9;
-    const auto model = record->build(arguments);
-    const graph::Graph captured = capture_model(*model, arguments, record->name);
-    const std::string bytes = onnx::serialize(onnx::export_graph(captured));
-    const graph::Graph back = onnx::import_model(value_or_throw(onnx::parse_model(bytes, "")));
-    EXPECT_EQ(back.value(back.inputs[0]).name, "x");
-    EXPECT_EQ(back.value(back.inputs[0]).type_text(), captured.value(captured.inputs[0]).type_text());
-    const Tensor x = drawn(arguments, 2);
-    const std::vector<double> wanted = graph::Runner(captured).run({&x, 1})[0].to_doubles();
-    const std::vector<double> got = graph::Runner(back).run({&x, 1})[0].to_doubles();
-    ASSERT_EQ(got.size(), wanted.size());
-    double difference = 0, size = 0;
-    for (size_t i = 0; i < got.size(); ++i) {
-      difference = std::max(difference, std::fabs(got[i] - wanted[i]));
-      size = std::max(size, std::fabs(wanted[i]));
-    }
-    // Attention and gelu come back as the ops that they are made of.
-    EXPECT_LT(difference / size, 1e-4);
+class OnnxModel : public testing::TestWithParam<const char*> {};
+
+TEST_P(OnnxModel, GoesThereAndBack) {
+  const ModelRecord* const record = value_or_throw(ModelRegistry::builtin().find(GetParam()));
+  ModelArguments arguments = {.classes = 7, .channels = 3, .height = 32, .width = 32, .seed = 3};
+  if (record->input == ModelInput::kTokens) arguments.length = 9;
+  const auto model = record->build(arguments);
+  const graph::Graph captured = capture_model(*model, arguments, record->name);
+  const std::string bytes = onnx::serialize(onnx::export_graph(captured));
+  const graph::Graph back = onnx::import_model(value_or_throw(onnx::parse_model(bytes, "")));
+  EXPECT_EQ(back.value(back.inputs[0]).name, "x");
+  EXPECT_EQ(back.value(back.inputs[0]).type_text(), captured.value(captured.inputs[0]).type_text());
+  const Tensor x = drawn(arguments, 2);
+  const std::vector<double> wanted = graph::Runner(captured).run({&x, 1})[0].to_doubles();
+  const std::vector<double> got = graph::Runner(back).run({&x, 1})[0].to_doubles();
+  ASSERT_EQ(got.size(), wanted.size());
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    difference = std::max(difference, std::fabs(got[i] - wanted[i]));
+    size = std::max(size, std::fabs(wanted[i]));
   }
+  // Attention and gelu come back as the ops that they are made of.
+  EXPECT_LT(difference / size, 1e-4);
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, OnnxModel,
+                         testing::Values("airbench", "gpt_char_tiny", "lenet", "resnet18_cifar",
+                                         "vit_small_cifar"),
+                         [](const auto& info) { return std::string(info.param); });
 
 Tensor noise(const Shape& shape, uint64_t key) {
   RandomStream random(20261125, key);
