@@ -191,7 +191,10 @@ class Loader:
             "substitute", for validation "drop".
         max_bad: so many distinct damaged samples are too many; -1: the larger of 10 and 0.1 %.
         max_pixels: larger pictures count as damaged.
-        memory: bytes that the process may take; 0: no ceiling.
+        memory: bytes that the whole process may take; 0: no ceiling. They count what it took before (Python, PyTorch, other
+            loaders), `slots` batches, each as large as its arrays, the pages of the dataset's file that are being read,
+            and what each thread decodes into; pages that were read go in time to stay below. Too few for this are
+            refused, part by part. stats() says slot_bytes and scratch_bytes.
         quarantine: file to list damaged samples in. str or os.PathLike.
         cache: of a dataset that links to its pictures (`dlpipe ingest --store link`), a folder of this loader's own in which
             JPEGs are kept as coefficient records, made in time that its threads would have waited and decoded several times
