@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import sys
 import weakref
@@ -16,6 +17,7 @@ from dlpipe.loader_options import advise_on_options, check_kinds, directory_byte
 from dlpipe.loader_report import Timed, doctor_text
 from dlpipe.paths import Path
 from dlpipe.ranks import batch_of_rank, find_rank
+from dlpipe.views import lend_views
 
 if TYPE_CHECKING:
     from dlpipe.dataset import Dataset
@@ -56,6 +58,10 @@ class Loader:
         batch: samples of a batch, on this rank. Default: 64.
         global_batch: in its place, samples of a batch of all ranks together, a multiple of `world`: the same batches for
             every world size, and a state goes on with another one.
+        views: of each picture, so many augmented views, each by draws of its own, as SimCLR, BYOL and DINO train on. The image,
+            and masks, are then lists: `for (one, two), labels in loader` with views=2. All are parts of one array in the
+            batch's memory, in which the views of a picture stand behind each other (JAX copies them). stats() and doctor()
+            count views. Fields with any number of rows have to be left out of `fields`.
         seed: of the order and of every draw of the augmentations.
         train: False for validation: the dataset's own order, every sample once, and nothing stands in for damaged
             ones. Sets the defaults of shuffle, drop_last and on_bad.
@@ -116,6 +122,7 @@ class Loader:
         augment: str = "",
         batch: int | None = None,
         global_batch: int | None = None,
+        views: int = 1,
         seed: int = 0,
         train: bool = True,
         shuffle: bool | None = None,
@@ -159,6 +166,7 @@ class Loader:
             data=directory_bytes(data),
             augment=augment + normalize_op(mean, std, dtype),
             batch=batch,
+            views=views,
             threads=threads,
             slots=slots,
             slots_max=slots_max,
@@ -188,7 +196,9 @@ class Loader:
             device=device,
             pin_memory=pin_memory,
         )
-        self._lend = _lend_pinned if pin_memory else lend
+        lend_one = lend if views == 1 else functools.partial(lend_views, views, set(self._feed.moved))
+        self._lend = functools.partial(_lend_pinned, lend_one) if pin_memory else lend_one
+        self._views = views
         self._batch_type = batch_type(tuple(self._feed.fields))
         self.batch_size = batch
         self._transform = None if transform is None else Timed(transform)
@@ -277,7 +287,7 @@ class Loader:
     @property
     def samples(self) -> int:
         """Samples that an epoch has on this rank."""
-        return self._feed.samples
+        return self._feed.samples // self._views
 
     @property
     def mean_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -285,10 +295,10 @@ class Loader:
         return self._feed.mean_std
 
 
-def _lend_pinned(kind, lent):
+def _lend_pinned(lend_one, kind, lent):
     """A batch that PyTorch's current stream copies from."""
     lent.read_on(sys.modules["torch"].cuda.current_stream().cuda_stream)
-    return lend(kind, lent)
+    return lend_one(kind, lent)
 
 
 class _Pass:

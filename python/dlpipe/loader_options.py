@@ -56,7 +56,7 @@ def advise_on_options(init: _Init) -> _Init:
 
 
 #: Options that are numbers, for which True or False would pass too.
-_WHOLE = ("batch", "seed", "epochs", "limit", "channels", "mask_fill", "threads", "slots", "slots_max", "max_bad", "max_pixels",
+_WHOLE = ("batch", "views", "seed", "epochs", "limit", "channels", "mask_fill", "threads", "slots", "slots_max", "max_bad", "max_pixels",
           "memory", "cache_size")  # fmt: skip
 
 
