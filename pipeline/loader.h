@@ -50,6 +50,9 @@ struct LoaderOptions {
   int64_t limit = -1;   // use `limit` samples, a subset by `seed` (sampler.h); -1: all
   int rank = 0;
   int world = 1;
+  /// Of each sample so many in a batch, one behind the other, each augmented by draws of its own: `batch` samples become
+  /// batch x views places, and all that counts samples counts these. Not with mixup, cutmix and grains.
+  int64_t views = 1;
   /// Equal parts of a global batch (batch x world) that ranks own whole, a multiple of `world`; 1: there are none.
   /// With them partners of mixup, borders of an incomplete batch and the chain are a grain's, so that any number of
   /// ranks up to the grains sees the same ones.

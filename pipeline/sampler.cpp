@@ -95,7 +95,7 @@ int64_t Sampler::samples_used_per_epoch() const {
 
 int64_t Sampler::samples_per_epoch() const {
   const int64_t batches = batches_per_epoch();
-  return batches == 0 ? 0 : (batches - 1) * options_.batch + range(batches - 1).count;
+  return batches == 0 ? 0 : (batches - 1) * options_.batch * options_.views + range(batches - 1).count;
 }
 
 BatchRange Sampler::range(int64_t sequence) const {
@@ -110,19 +110,22 @@ BatchRange Sampler::range(int64_t sequence) const {
     const int64_t before = std::min(options_.rank * options_.batch, there);
     range.first = begin + before;
     range.count = std::min(options_.batch, there - before);
-    return range;
+  } else {
+    range.first = begin + there * options_.rank / options_.world;
+    range.count = begin + there * (options_.rank + 1) / options_.world - range.first;
   }
-  range.first = begin + there * options_.rank / options_.world;
-  range.count = begin + there * (options_.rank + 1) / options_.world - range.first;
+  range.first *= options_.views;
+  range.count *= options_.views;
   return range;
 }
 
 int64_t Sampler::consumed(int64_t epoch, int64_t index) const {
-  return epoch * samples_used_per_epoch() + std::min(index * global_batch(), samples_used_per_epoch());
+  const int64_t samples = samples_used_per_epoch();
+  return options_.views * (epoch * samples + std::min(index * global_batch(), samples));
 }
 
 int64_t Sampler::substitute(int64_t epoch, int64_t position, int32_t attempt) const {
-  RandomStream rng({options_.seed, epoch, position, attempt}, kSubstituteStream);
+  RandomStream rng({options_.seed, epoch, position / options_.views, attempt}, kSubstituteStream);
   return options_.subset.sample(below(rng, options_.subset.count()));
 }
 

@@ -3,7 +3,8 @@
 //
 // All types are small values and pure functions of their arguments; any thread may use them. A position is a
 // place in an epoch's global order, 0 .. subset.count()-1; a global batch is a run of `batch * world`
-// positions, and a rank's batch is its contiguous part of it.
+// positions, and a rank's batch is its contiguous part of it. With `views` each sample stands at so many positions, one
+// behind the other: 0 .. views*subset.count()-1, and batches are of samples with all their views.
 #pragma once
 
 #include <array>
@@ -66,6 +67,7 @@ struct SamplerOptions {
   bool keep_last = false;  // the epoch's last, smaller global batch: kept or dropped
   /// A rank's part of such a batch ends where its part of a whole one does, and may so be empty; else all have alike.
   bool fixed_parts = false;
+  int64_t views = 1;  // of each sample
   uint64_t seed = 0;
 };
 
@@ -84,19 +86,20 @@ class Sampler {
 
   const SamplerOptions& options() const { return options_; }
   int64_t batches_per_epoch() const;
-  /// Samples this rank sees in an epoch.
+  /// Positions of this rank in an epoch: samples, each as often as it has views.
   int64_t samples_per_epoch() const;
   /// The batch with the number `sequence` counted over all epochs (epoch * batches_per_epoch + index). An
   /// incomplete last global batch is shared out, every sample to exactly one rank.
   BatchRange range(int64_t sequence) const;
-  /// Samples of all ranks before `index` of `epoch`, counted from the start of epoch 0.
+  /// Positions of all ranks before `index` of `epoch`, counted from the start of epoch 0.
   int64_t consumed(int64_t epoch, int64_t index) const;
   /// The order of an epoch: position to sample. Costs some dozen Philox blocks; make one per portion, not one a
   /// sample.
   class Order {
    public:
     int64_t sample(int64_t position) const {
-      return subset_.sample(shuffle_ ? permutation_(position) : position);
+      const int64_t place = position / views_;
+      return subset_.sample(shuffle_ ? permutation_(place) : place);
     }
 
    private:
@@ -104,14 +107,16 @@ class Sampler {
     Order(const SamplerOptions& options, int64_t epoch)
         : subset_(options.subset),
           shuffle_(options.shuffle),
+          views_(options.views),
           permutation_(options.subset.count(), options.seed, static_cast<uint64_t>(epoch)) {}
     Subset subset_;
     bool shuffle_;
+    int64_t views_;
     Permutation permutation_;
   };
   Order order(int64_t epoch) const { return Order(options_, epoch); }
-  /// What stands in for a bad sample at `position`: uniform over the subset, keyed by the attempt (1, 2,
-  /// ...).
+  /// What stands in for a bad sample at `position`: uniform over the subset, keyed by the attempt (1, 2, ...), the same for
+  /// all its views.
   int64_t substitute(int64_t epoch, int64_t position, int32_t attempt) const;
   /// The samples whose pictures stand beside that of `position` where an op joins several: others[k - 1] is picture k's,
   /// uniform over the subset.

@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxSlots = 1024;
+constexpr int64_t kMostViews = 64;
 
 Status check_alpha(const char* option, double alpha, int64_t batch) {
   if (!(alpha >= 0) || std::isinf(alpha)) {
@@ -34,8 +35,13 @@ Status check_options(const LoaderOptions& o) {
   if (o.data.empty())
     return misuse("loader", "no dataset given; set --data to a directory made by `dlpipe ingest`");
   if (o.batch < 1) return misuse("loader", "--batch ", o.batch, "; a batch holds at least 1 sample");
-  if (o.batch > std::numeric_limits<int32_t>::max() / 2)
+  if (o.views < 1 || o.views > kMostViews)
+    return misuse("loader", "--views ", o.views, "; use 1 to ", kMostViews);
+  if (o.batch > std::numeric_limits<int32_t>::max() / (2 * o.views))
     return misuse("loader", "--batch ", o.batch, " is too large");
+  if (o.views > 1 && (o.mixup > 0 || o.cutmix > 0 || o.grains > 1))
+    return misuse("loader", "--views ", o.views,
+                  " does not go with --mixup, --cutmix and --grains; leave these out");
   if (o.threads < 0 || o.threads > kMaxThreads) {
     return misuse("loader", "--threads ", o.threads, "; use 1 to ", kMaxThreads,
                   ", or 0 for all that may be used");
@@ -234,6 +240,7 @@ std::string hash_pipeline(const Setup& setup) {
                             subset.count(), "\non_bad ", static_cast<int>(o.on_bad), "\n");
   if (!subset.is_all()) text += concat("subset ", subset.to_string(), "\n");
   if (o.grains > 1) text += concat("grains ", o.grains, "\n");
+  if (o.views > 1) text += concat("views ", o.views, "\n");
   if (setup.mixing.is_on()) {  // partners are of one rank's batch, or of one grain
     text += concat("mixup ", hex64(std::bit_cast<uint64_t>(o.mixup)), "\ncutmix ",
                    hex64(std::bit_cast<uint64_t>(o.cutmix)), "\nbatch ",
@@ -257,6 +264,7 @@ Result<std::shared_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
   if (o.threads == 0) o.threads = available_threads();
   if (o.device == nullptr) o.device = &cpu_device();
   if (o.slots_max == 0) o.slots_max = o.slots;
+  o.batch *= o.views;
   setup->mixing = {o.mixup, o.cutmix};
   DLPIPE_ASSIGN_OR_RETURN(setup->dataset, data::Dataset::open(o.data));
   const int64_t size = setup->dataset->size();
@@ -273,16 +281,17 @@ Result<std::shared_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
     setup->prep = BatchPrep();
   }
   setup->sampler = Sampler({.subset = subset,
-                            .batch = o.batch,
+                            .batch = options.batch,
                             .rank = o.rank,
                             .world = o.world,
                             .shuffle = o.shuffle,
                             .keep_last = o.last == LastBatch::kKeep,
                             .fixed_parts = o.grains > 1,
+                            .views = o.views,
                             .seed = o.seed});
   if (setup->sampler.batches_per_epoch() == 0) {
     return misuse("loader", o.data, " gives ", subset.count(), subset.count() == 1 ? " sample" : " samples",
-                  ", fewer than one batch of ", o.batch * o.world,
+                  ", fewer than one batch of ", options.batch * o.world,
                   ", and an incomplete batch is dropped; use a smaller --batch");
   }
   setup->pipeline_id = hash_pipeline(*setup);

@@ -28,7 +28,8 @@ struct Setup {
   /// Checks every option and answers kMisuse with the option's name and what it may be.
   static Result<std::shared_ptr<const Setup>> make(const LoaderOptions& options);
 
-  LoaderOptions options;  // defaults filled in: threads, limit, max_bad, device, slots_max
+  LoaderOptions
+      options;  // defaults filled in: threads, limit, max_bad, device, slots_max; `batch` is of views
   std::shared_ptr<const data::Dataset> dataset;
   augment::Chain chain;
   /// Of a picture in a batch, as bytes.

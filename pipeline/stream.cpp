@@ -77,24 +77,27 @@ Status BatchStream::prepare() {
   return {};
 }
 
-// What slots and decoding take beside the pages must fit a ceiling with room for some of these.
+// What the process takes already, the slots and the pages of their records must fit the ceiling. What decoding takes in
+// each thread isn't known before pictures are decoded; it makes the window of pages smaller then (prefault()).
 Status BatchStream::check_memory(int64_t slots) const {
   const int64_t ceiling = setup_->options.memory_bytes;
   if (ceiling == 0) return {};
-  const int64_t slot_bytes = slots * (slots_.size_bytes() / slots_.count());
+  const int64_t of_slot = slots_.size_bytes() / slots_.count();
   const dlpipe::data::Dataset& dataset = *setup_->dataset;
-  const auto mean_record = static_cast<int64_t>(dataset.file_bytes()) / std::max<int64_t>(1, dataset.size());
-  const int64_t live_pages = slots * setup_->options.batch *
-                             std::min<int64_t>(static_cast<int64_t>(dataset.file_bytes()),
-                                               mean_record + static_cast<int64_t>(PageWindow::kBlockBytes));
-  const int64_t needed =
-      resident_before_ + slot_bytes + std::min(live_pages, static_cast<int64_t>(dataset.file_bytes()));
+  const auto file = static_cast<int64_t>(dataset.file_bytes());
+  const int64_t of_record = std::min(
+      file, file / std::max<int64_t>(1, dataset.size()) + static_cast<int64_t>(PageWindow::kBlockBytes));
+  const int64_t pages = std::min(file, slots * setup_->options.batch * of_record);
+  const int64_t needed = resident_before_ + slots * of_slot + pages;
   if (needed <= ceiling) return {};
-  return Status(ErrorCode::kOutOfMemory,
-                concat("[loader] --memory ", human_bytes(static_cast<uint64_t>(ceiling)), " is less than ",
-                       human_bytes(static_cast<uint64_t>(needed)), ", which ", slots, " batches of ",
-                       setup_->options.batch,
-                       " samples and their records take; use a smaller --batch or fewer --slots"));
+  const auto bytes = [](int64_t count) { return human_bytes(static_cast<uint64_t>(count)); };
+  return Status(
+      ErrorCode::kOutOfMemory,
+      concat("[loader] --memory ", bytes(ceiling), " is less than ", bytes(needed),
+             ", what the whole process needs: ", bytes(resident_before_), " that it takes already, ",
+             bytes(slots * of_slot), " for ", slots, " batches (--slots) of ", bytes(of_slot), ", ",
+             bytes(pages), " for the pages of their records, and in each of ", setup_->options.threads,
+             " threads what it decodes into; give more, or use a smaller --batch or fewer --slots"));
 }
 
 BatchStream::~BatchStream() {

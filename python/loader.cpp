@@ -12,6 +12,7 @@
 
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/io/data/dataset.h"
@@ -250,13 +251,39 @@ void use_device(const std::string& name, bool pin_memory, pipeline::LoaderOption
   options.coef_decode = engine::device_code(*device).decode_coefficients;
 }
 
-void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, int64_t batch, int threads,
-          int slots, int slots_max, uint64_t seed, bool train, bool shuffle, bool drop_last, int64_t epochs,
-          int64_t limit, int rank, int world, int channels, std::vector<std::string> fields, int mask_fill,
-          const std::string& dtype, double mixup, double cutmix, const std::string& on_bad, int64_t max_bad,
-          int64_t max_pixels, int64_t memory, const nb::bytes& quarantine, const nb::bytes& cache,
-          uint64_t cache_size, const std::string& framework, bool channels_first, const std::string& device,
-          bool pin_memory) {
+/// Arrays of each view are every views-th row of an array, which a field with any number of rows doesn't have.
+Status check_views(const pipeline::Setup& setup, Framework framework) {
+  const int64_t views = setup.options.views;
+  if (views == 1) return {};
+  if (framework == Framework::kDlpack)
+    return misuse("loader", "views=", views,
+                  " gives parts of an array, which as_='dlpack' can't; use as_='torch', 'jax' or 'numpy'");
+  for (const FieldSpec& spec : setup.schema) {
+    if (spec.ragged)
+      return misuse("loader", "views=", views, " gives pictures, masks and fields of one size, and '",
+                    printable(spec.name),
+                    "' has any number of rows in each sample; leave it out of fields=[...]");
+  }
+  return {};
+}
+
+/// Names of the fields in which the views of a sample differ.
+std::vector<std::string> moved_fields(const pipeline::Setup& setup) {
+  std::vector<std::string> moved;
+  for (const data::Field& field : setup.fields) {
+    if (field.kind == data::FieldKind::kImage || field.kind == data::FieldKind::kMask)
+      moved.push_back(field.name);
+  }
+  return moved;
+}
+
+void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, int64_t batch, int64_t views,
+          int threads, int slots, int slots_max, uint64_t seed, bool train, bool shuffle, bool drop_last,
+          int64_t epochs, int64_t limit, int rank, int world, int channels, std::vector<std::string> fields,
+          int mask_fill, const std::string& dtype, double mixup, double cutmix, const std::string& on_bad,
+          int64_t max_bad, int64_t max_pixels, int64_t memory, const nb::bytes& quarantine,
+          const nb::bytes& cache, uint64_t cache_size, const std::string& framework, bool channels_first,
+          const std::string& device, bool pin_memory) {
   pipeline::FeedOptions options;
   options.epochs_per_pass = epochs;
   options.loader = {.data = to_path(data),
@@ -271,6 +298,7 @@ void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, i
                     .limit = limit,
                     .rank = rank,
                     .world = world,
+                    .views = views,
                     .channels = channels,
                     .fields = std::move(fields),
                     .mask_fill = mask_fill,
@@ -296,7 +324,12 @@ void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, i
   if (image_dtype == DType::kBF16 && form.framework == Framework::kNumpy)
     throw Error(Status(ErrorCode::kMisuse,
                        "[loader] NumPy has no bf16; use --dtype f16 or f32, or as_='torch' or 'jax'"));
-  new (self) LoaderFeed(unlocked([&] { return open_feed(options, train); }), form);
+  auto feed = unlocked([&]() -> Result<std::unique_ptr<Feed>> {
+    DLPIPE_ASSIGN_OR_RETURN(auto opened, open_feed(options, train));
+    DLPIPE_RETURN_IF_ERROR(check_views(opened->setup(), form.framework));
+    return opened;
+  });
+  new (self) LoaderFeed(std::move(feed), form);
 }
 
 }  // namespace
@@ -305,12 +338,13 @@ void bind_loader(nb::module_& module) {
   bind_lent_batch(module);
   nb::class_<LoaderFeed>(module, "Feed")
       .def("__init__", open, nb::kw_only(), nb::arg("data"), nb::arg("augment"), nb::arg("batch"),
-           nb::arg("threads"), nb::arg("slots"), nb::arg("slots_max"), nb::arg("seed"), nb::arg("train"),
-           nb::arg("shuffle"), nb::arg("drop_last"), nb::arg("epochs"), nb::arg("limit"), nb::arg("rank"),
-           nb::arg("world"), nb::arg("channels"), nb::arg("fields"), nb::arg("mask_fill"), nb::arg("dtype"),
-           nb::arg("mixup"), nb::arg("cutmix"), nb::arg("on_bad"), nb::arg("max_bad"), nb::arg("max_pixels"),
-           nb::arg("memory"), nb::arg("quarantine"), nb::arg("cache"), nb::arg("cache_size"),
-           nb::arg("framework"), nb::arg("channels_first"), nb::arg("device"), nb::arg("pin_memory"))
+           nb::arg("views"), nb::arg("threads"), nb::arg("slots"), nb::arg("slots_max"), nb::arg("seed"),
+           nb::arg("train"), nb::arg("shuffle"), nb::arg("drop_last"), nb::arg("epochs"), nb::arg("limit"),
+           nb::arg("rank"), nb::arg("world"), nb::arg("channels"), nb::arg("fields"), nb::arg("mask_fill"),
+           nb::arg("dtype"), nb::arg("mixup"), nb::arg("cutmix"), nb::arg("on_bad"), nb::arg("max_bad"),
+           nb::arg("max_pixels"), nb::arg("memory"), nb::arg("quarantine"), nb::arg("cache"),
+           nb::arg("cache_size"), nb::arg("framework"), nb::arg("channels_first"), nb::arg("device"),
+           nb::arg("pin_memory"))
       .def("begin_pass", [](LoaderFeed& self) { return unlocked([&] { return self.feed().begin_pass(); }); })
       .def("next", &LoaderFeed::next, nb::arg("of_pass"))
       .def("batches_per_pass", [](LoaderFeed& self) { return self.feed().batches_per_pass(); })
@@ -330,6 +364,7 @@ void bind_loader(nb::module_& module) {
            [](LoaderFeed& self, double samples_per_s) { return report(self.feed().stats(), samples_per_s); })
       .def_prop_ro("is_closed", [](LoaderFeed& self) { return self.feed().is_closed(); })
       .def_prop_ro("fields", [](LoaderFeed& self) { return field_names(self.feed().setup()); })
+      .def_prop_ro("moved", [](LoaderFeed& self) { return moved_fields(self.feed().setup()); })
       .def_prop_ro("classes",
                    [](LoaderFeed& self) {
                      const auto classes = self.feed().setup().dataset->classes();

@@ -285,8 +285,13 @@ std::function<Status()> setup(Flags& flags) {
   add_loader_options(pipeline_part, options->loader);
   pipeline_part.add_option("--threads", options->loader.threads,
                            "Threads; 0: as many as the process may use");
-  pipeline_part.add_option("--memory", options->memory,
-                           "Most memory for batches and dataset pages, as 1GiB; 0: no limit");
+  pipeline_part.add_option(
+      "--views", options->loader.views,
+      "Views of each picture in a batch, each augmented by draws of its own; rates are of views");
+  pipeline_part.add_option(
+      "--memory", options->memory,
+      "Most memory of the process, with batches and the dataset pages being read, as 1GiB; 0: no "
+      "limit");
   pipeline_part.add_option("--limit", options->loader.limit,
                            "Only N samples, a subset from the whole dataset by --seed; -1: all");
   pipeline_part.add_flag("--sequential", options->sequential,

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
@@ -41,12 +42,17 @@ std::string text_of(const data::ExportReport& report) {
         concat("; ", human_count(report.rewritten),
                " of them with the source's pixels in other bytes: their JPEGs were no single baseline scan");
   }
-  if (!report.list.empty()) {
-    text += concat("; ", report.list,
-                   " says what the folders don't (fields, classes in their order): `dlpipe ingest ",
-                   shell_word(concat(report.directory, "/", report.list)), " DATA` reads all back");
-  }
   return text;
+}
+
+/// How to read back what the folders alone don't say; "" where they say all.
+std::string text_of_lists(const std::vector<std::string>& lists) {
+  if (lists.empty()) return "";
+  std::string words;
+  for (const std::string& list : lists) words += concat(shell_word(list), " ");
+  return concat(quoted_names(lists), lists.size() == 1 ? " says" : " say",
+                " what the folders don't (fields, classes in their order): `dlpipe ingest ", words,
+                "DATA` reads all back");
 }
 
 Status run(const Options& options) {
@@ -58,6 +64,7 @@ Status run(const Options& options) {
     return misuse("export", options.files.directory, " exists already; remove it or choose another");
   const std::atomic<bool>* stop = catch_stop_signals();
   formats::Json all = formats::Json::array();
+  std::vector<std::string> lists;
   Status unwritten;  // of the first dataset that has a sample of an impossible name
   for (const NamedDataset& one : datasets) {
     data::ExportOptions files = options.files;
@@ -70,12 +77,16 @@ Status run(const Options& options) {
     line.end();
     if (!report.ok()) return report.status();
     if (unwritten.ok()) unwritten = data::unwritten_error(*report);
+    if (!report->list.empty()) lists.push_back(concat(report->directory, "/", report->list));
     if (options.json)
       all.push_back(json_of(one.split, *report));
     else
       print_answer(text_of(*report));
   }
-  if (options.json) print_answer(formats::Json::object({{"datasets", std::move(all)}}).dump());
+  if (options.json)
+    print_answer(formats::Json::object({{"datasets", std::move(all)}}).dump());
+  else if (!lists.empty())
+    print_answer(text_of_lists(lists));
   return unwritten;
 }
 

@@ -16,7 +16,7 @@ def _ingest_arrow(arguments):
 
     parser = argparse.ArgumentParser(
         prog="dlpipe ingest", allow_abbrev=False,
-        description="Makes a dataset of Parquet or Arrow files, by pyarrow. Names with train, val and test make splits.")  # fmt: skip
+        description="Makes a dataset of Parquet or Arrow files, by pyarrow. Files or folders called train, val and test make splits.")  # fmt: skip
     parser.add_argument("SRC", nargs="+")
     parser.add_argument("DST")
     for name in ("--on-error", "--store", "--jpeg", "--map-size", "--background"):

@@ -1,5 +1,5 @@
 """Parquet and Arrow files as from_dataset reads them, by pyarrow: Hugging Face's layout (image columns of bytes and path, class
-names in the schema's metadata), or columns by their types. Files called train, val or test make splits."""
+names in the schema's metadata), or columns by their types. Files, or folders of them, called train, val or test make splits."""
 
 from __future__ import annotations
 
@@ -49,21 +49,29 @@ def files(given):
     return all_found
 
 
-def _split_of(path):
-    words = re.split("[^a-z]+", os.path.basename(path).lower())
+def _split_of(name):
+    words = re.split("[^a-z]+", name.lower())
     named = {_SPLITS[word] for word in words if word in _SPLITS}
     return named.pop() if len(named) == 1 else ""
 
 
-def parts(given, no_splits=False):
-    """{split: Table} of one path or several."""
-    found = files(given)
+def _by_split(found, name_of):
+    """{split: files} where each file's name says one of two or more; else nothing."""
     by_split: dict[str, list[str]] = {}
     for file in found:
-        by_split.setdefault(_split_of(file), []).append(file)
-    if no_splits or "" in by_split or len(by_split) == 1:
-        by_split = {"": found}
-    return {split: Table(some) for split, some in by_split.items()}
+        by_split.setdefault(_split_of(name_of(file)), []).append(file)
+    return {} if "" in by_split or len(by_split) == 1 else by_split
+
+
+def _folder(path):
+    return os.path.basename(os.path.dirname(path))
+
+
+def parts(given, no_splits=False):
+    """{split: Table} of one path or several, by the files' names or those of the folders that they lie in."""
+    found = files(given)
+    by_split = {} if no_splits else _by_split(found, os.path.basename) or _by_split(found, _folder)
+    return {split: Table(some) for split, some in (by_split or {"": found}).items()}
 
 
 class _File:

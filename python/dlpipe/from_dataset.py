@@ -301,8 +301,8 @@ def from_dataset(
     Args:
         dataset: one of Hugging Face's `datasets` (a DatasetDict too, and streams), a torch dataset (by number or iterable),
             a WebDataset, anything else with samples by number or an iterator; or a dict of several, by split. A path of
-            Parquet or Arrow files, a pattern, a folder or several: names with train, val and test make splits. Leave
-            transforms out: they belong to training, where dlpipe.Loader's `augment` is.
+            Parquet or Arrow files, a pattern, a folder or several: files, or their folders, called train, val and test make
+            splits. Leave transforms out: they belong to training, where dlpipe.Loader's `augment` is.
         dst: the dataset to make.
         fields: {name: kind} as in dlpipe.Writer. Default: told by the columns, or by the first sample.
         classes: names by label. Default: what the dataset says, or as in dlpipe.Writer.

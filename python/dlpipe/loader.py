@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 import atexit
-import difflib
 import functools
-import inspect
 import os
 import sys
-import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from dlpipe import _dlpipe
 from dlpipe.batch import batch_type, lend
 from dlpipe.errors import MisuseError
+from dlpipe.loader_options import advise_on_options, check_kinds, directory_bytes, dtype_name, imported_framework, normalize_op
+from dlpipe.loader_report import Timed, doctor_text
 from dlpipe.paths import Path
 from dlpipe.ranks import batch_of_rank, find_rank
+from dlpipe.views import lend_views
 
 if TYPE_CHECKING:
     from dlpipe.dataset import Dataset
-
-#: Options of torch.utils.data.DataLoader and its samplers, and what to do in their place.
-_PYTORCHS = {
-    "batch_size": "it is called batch",
-    "num_workers": "it is called threads",
-    "sampler": "shuffle, seed, rank and world choose the samples",
-    "batch_sampler": "batch, shuffle, seed, rank and world choose the samples",
-    "collate_fn": "batches come as arrays; a function over each batch is transform",
-    "prefetch_factor": "it is called slots",
-    "persistent_workers": "threads live as long as the loader",
-    "multiprocessing_context": "there are threads, no processes",
-    "worker_init_fn": "there are threads, no processes, and seed draws everything",
-    "generator": "seed draws everything",
-    "pin_memory_device": "it is called device",
-    "num_replicas": "it is called world",
-    "dataset": "it is called data, and is the directory of a dataset: dlpipe.from_dataset(...) makes one",
-}
 
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -48,87 +31,6 @@ def _close_all():
 
 
 atexit.register(_dlpipe.end, _close_all)
-
-
-def _imported_framework():
-    for name in ("torch", "jax"):
-        if name in sys.modules:
-            return name
-    return "numpy"
-
-
-_Init = TypeVar("_Init", bound=Callable[..., None])
-
-
-def _advise_on_options(init: _Init) -> _Init:
-    """For an option that there isn't, Python's own error says what to do, where the name is PyTorch's or nearly one of ours."""
-    options = list(inspect.signature(init).parameters)[2:]
-
-    @functools.wraps(init)
-    def advised(self, *args, **given):
-        for name in given:
-            if name not in options and name != "data":
-                similar = difflib.get_close_matches(name, options, 1)
-                advice = _PYTORCHS.get(name, f"did you mean {similar[0]}?" if similar else "help(dlpipe.Loader) lists all")
-                raise TypeError(f"dlpipe.Loader has no option {name!r}: {advice}")
-        init(self, *args, **given)
-
-    return advised  # type: ignore[return-value]
-
-
-#: Options that are numbers, for which True or False would pass too.
-_WHOLE = ("batch", "seed", "epochs", "limit", "channels", "mask_fill", "threads", "slots", "slots_max", "max_bad", "max_pixels",
-          "memory", "cache_size")  # fmt: skip
-
-
-def _check_kinds(options):
-    """Values of another kind than an option has, told in Python's own words."""
-    for name in _WHOLE:
-        if isinstance(options[name], bool) or not hasattr(options[name], "__index__"):
-            raise MisuseError(f"[loader] {name} is {options[name]!r}; give a whole number")
-    for name in ("seed", "cache_size"):
-        if options[name] < 0:
-            raise MisuseError(f"[loader] {name} is {options[name]}; give a number from 0 on")
-    if options["seed"] >= 2**64:
-        raise MisuseError(f"[loader] seed is {options['seed']}; give a number below 2**64")
-    fields = options["fields"]
-    if isinstance(fields, (str, bytes)) or (fields is not None and not fields):
-        raise MisuseError(f"[loader] fields is {fields!r}; give a list of names, such as {[fields or 'image']!r}, or leave it out")
-    for name in ("augment", "device"):
-        if not isinstance(options[name], str):
-            example = 'a text, such as "rrc(224) hflip"' if name == "augment" else 'a text, such as "cpu"'
-            raise MisuseError(f"[loader] {name} is {options[name]!r}; give {example}")
-
-
-def _directory(data):
-    try:
-        return os.fsencode(data)
-    except TypeError:
-        raise MisuseError(f"[loader] data is {type(data).__name__}; give the directory of a dataset: dlpipe.ingest(...) makes "
-                          "one of files, dlpipe.from_dataset(...) of PyTorch's, Hugging Face's and others' datasets") from None
-
-
-def _dtype_name(dtype):
-    """"f32" of "float32", torch.float32 and NumPy's, too; what is none of these as it is."""
-    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
-    name = name.removeprefix("torch.")
-    return {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "uint8": "u8"}.get(name, name)
-
-
-def _normalize(mean, std, dtype):
-    """The op that says so, for the end of an expression."""
-    if mean is None and std is None:
-        return ""
-    if mean is None or std is None:
-        raise MisuseError("[loader] mean and std belong together: give both or neither")
-    if dtype == "u8":
-        raise MisuseError("[loader] mean and std normalise, and dtype 'u8' leaves pixels as they are; give dtype='f32', 'f16' or "
-                          "'bf16'")  # fmt: skip
-    for name, values in (("mean", mean), ("std", std)):
-        if not hasattr(values, "__iter__"):
-            raise MisuseError(f"[loader] {name} is {values!r}; give a number for each channel, such as [0.5, 0.5, 0.5]")
-    texts = [":".join(map(repr, map(float, values))) for values in (mean, std)]
-    return f" normalize(mean={texts[0]},std={texts[1]})"
 
 
 class Loader:
@@ -156,6 +58,10 @@ class Loader:
         batch: samples of a batch, on this rank. Default: 64.
         global_batch: in its place, samples of a batch of all ranks together, a multiple of `world`: the same batches for
             every world size, and a state goes on with another one.
+        views: of each picture, so many augmented views, each by draws of its own, as SimCLR, BYOL and DINO train on. The image,
+            and masks, are then lists: `for (one, two), labels in loader` with views=2. All are parts of one array in the
+            batch's memory, in which the views of a picture stand behind each other (JAX copies them). stats() and doctor()
+            count views. Fields with any number of rows have to be left out of `fields`.
         seed: of the order and of every draw of the augmentations.
         train: False for validation: the dataset's own order, every sample once, and nothing stands in for damaged
             ones. Sets the defaults of shuffle, drop_last and on_bad.
@@ -191,7 +97,10 @@ class Loader:
             "substitute", for validation "drop".
         max_bad: so many distinct damaged samples are too many; -1: the larger of 10 and 0.1 %.
         max_pixels: larger pictures count as damaged.
-        memory: bytes that the process may take; 0: no ceiling.
+        memory: bytes that the whole process may take; 0: no ceiling. They count what it took before (Python, PyTorch, other
+            loaders), `slots` batches, each as large as its arrays, the pages of the dataset's file that are being read,
+            and what each thread decodes into; pages that were read go in time to stay below. Too few for this are
+            refused, part by part. stats() says slot_bytes and scratch_bytes.
         quarantine: file to list damaged samples in. str or os.PathLike.
         cache: of a dataset that links to its pictures (`dlpipe ingest --store link`), a folder of this loader's own in which
             JPEGs are kept as coefficient records, made in time that its threads would have waited and decoded several times
@@ -205,7 +114,7 @@ class Loader:
             and dlpipe.NotFoundError (a FileNotFoundError).
     """
 
-    @_advise_on_options
+    @advise_on_options
     def __init__(
         self,
         data: Path,
@@ -213,6 +122,7 @@ class Loader:
         augment: str = "",
         batch: int | None = None,
         global_batch: int | None = None,
+        views: int = 1,
         seed: int = 0,
         train: bool = True,
         shuffle: bool | None = None,
@@ -250,12 +160,13 @@ class Loader:
         rank, world = find_rank(rank, world)
         batch = batch_of_rank(batch, global_batch, world)
         slots_max = max(slots, 16) if slots_max is None else slots_max
-        _check_kinds(locals())
-        dtype = _dtype_name(dtype)
+        check_kinds(locals())
+        dtype = dtype_name(dtype)
         self._feed = _dlpipe.Feed(
-            data=_directory(data),
-            augment=augment + _normalize(mean, std, dtype),
+            data=directory_bytes(data),
+            augment=augment + normalize_op(mean, std, dtype),
             batch=batch,
+            views=views,
             threads=threads,
             slots=slots,
             slots_max=slots_max,
@@ -280,15 +191,17 @@ class Loader:
             quarantine=os.fsencode(quarantine),
             cache=os.fsencode(cache),
             cache_size=cache_size,
-            framework=as_ or _imported_framework(),
+            framework=as_ or imported_framework(),
             channels_first=layout == "NCHW",
             device=device,
             pin_memory=pin_memory,
         )
-        self._lend = _lend_pinned if pin_memory else lend
+        lend_one = lend if views == 1 else functools.partial(lend_views, views, set(self._feed.moved))
+        self._lend = functools.partial(_lend_pinned, lend_one) if pin_memory else lend_one
+        self._views = views
         self._batch_type = batch_type(tuple(self._feed.fields))
         self.batch_size = batch
-        self._transform = None if transform is None else _Timed(transform)
+        self._transform = None if transform is None else Timed(transform)
         self._data = data
         _open.add(self)
 
@@ -333,21 +246,7 @@ class Loader:
     def doctor(self, samples_per_s: float | None = None) -> str:
         """In words: the stage table, who waits for whom, and how many cores feed a consumer of `samples_per_s`. Default:
         as many as it took so far."""
-        stats = self._feed.stats()
-        rows, now, _ = self._feed.report(0.0)
-        rate = now if samples_per_s is None else float(samples_per_s)
-        cores, of_one = (self._feed.report(wanted)[2] for wanted in (rate, 1.0))
-        said = _who_waits(stats, rows, now, self._feed.threads / of_one if of_one > 0 else 0.0)
-        if self._transform is not None:
-            rows.append(self._transform.row(stats["wall_s"]))
-        lines = [f"{'stage':<10} {'samples':>12} {'samples/s alone':>16} {'busy':>7} {'waiting':>8}"]
-        lines += [f"{name:<10} {samples:>12,} {round(alone):>16,} {busy:>7.1%} {waiting:>8.1%}" if alone else
-                  f"{name:<10} {samples:>12,} {'':>16} {busy:>7.1%} {waiting:>8.1%}"
-                  for name, samples, alone, busy, waiting in rows]
-        if "cache" in stats:
-            said.append(stats["cache"]["text"])
-        return "\n".join([*lines, *said, f"{rate:,.0f} samples/s need {cores:.2f} cores for decoding and augmenting; this "
-                                         f"loader has {_counted(self._feed.threads, 'thread')}."])  # fmt: skip
+        return doctor_text(self._feed, self._transform, samples_per_s)
 
     def close(self) -> None:
         """Stops all threads. Batches that you hold stay as they are."""
@@ -388,7 +287,7 @@ class Loader:
     @property
     def samples(self) -> int:
         """Samples that an epoch has on this rank."""
-        return self._feed.samples
+        return self._feed.samples // self._views
 
     @property
     def mean_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -396,57 +295,10 @@ class Loader:
         return self._feed.mean_std
 
 
-def _lend_pinned(kind, lent):
+def _lend_pinned(lend_one, kind, lent):
     """A batch that PyTorch's current stream copies from."""
     lent.read_on(sys.modules["torch"].cuda.current_stream().cuda_stream)
-    return lend(kind, lent)
-
-
-def _counted(number, what):
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-#: A loop that waits less than this share of its time is not what a faster loader would help; run/record/stage_report.h.
-_NEGLIGIBLE = 0.05
-
-
-def _who_waits(stats, rows, now, possible):
-    """Two sentences: how long the loop and the loader waited for each other, and which of them to speed up. `possible`:
-    samples per second of the loader's threads if they did nothing else."""
-    busiest = max((row for row in rows if row[2] > 0), key=lambda row: row[3], default=None)
-    if busiest is None or stats["samples"] == 0:
-        return ["Nothing was measured: take some batches first."]
-    stager = stats["stages"][-1]  # there the loop waits for a batch, or a finished batch for the loop
-    loop, batch = (stager[name] / stats["wall_s"] for name in ("wait_input_s", "wait_output_s"))
-    waited = (f"At {now:,.0f} samples/s your loop waited for the loader {loop:.1%} of the time, and a finished batch waited for "
-              f"your loop {batch:.1%} of it.")  # fmt: skip
-    work = f"most of its work is in the {busiest[0]}"
-    if loop < _NEGLIGIBLE:
-        return [waited, f"Your loop limits. The loader could give {possible:,.0f} samples/s; {work}."]
-    if possible > 3 * now:
-        return [waited, f"The loader's threads alone could give {possible:,.0f} samples/s: they and your loop share the cores, or "
-                        f"batches are few; {work}."]  # fmt: skip
-    return [waited, f"The loader limits: give it more threads or cores, or make samples cheaper; {work}."]
-
-
-class _Timed:
-    """The user's function over a batch, and how long it takes."""
-
-    def __init__(self, function):
-        self._function = function
-        self.samples = 0
-        self.seconds = 0.0
-
-    def __call__(self, batch):
-        begin = time.perf_counter()
-        made = self._function(batch)
-        self.seconds += time.perf_counter() - begin
-        self.samples += batch._lent.count
-        return made
-
-    def row(self, wall_s):
-        alone = self.samples / self.seconds if self.seconds > 0 else 0.0
-        return ("transform", self.samples, alone, self.seconds / wall_s if wall_s > 0 else 0.0, 0.0)
+    return lend_one(kind, lent)
 
 
 class _Pass:

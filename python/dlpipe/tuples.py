@@ -49,6 +49,8 @@ class Named(tuple[Any, ...]):
 
 def _shown(value):
     """A value in a repr; of an array with many elements, as a picture's, dtype and shape."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
     shape = getattr(value, "shape", None)
     if shape is None or math.prod(shape) <= 16:
         return repr(value)

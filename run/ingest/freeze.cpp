@@ -14,7 +14,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/dataset.h"
-#include "dlpipe/io/data/sources/typed_columns.h"
+#include "dlpipe/io/data/sources/class_numbers.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/ingest/files.h"
 #include "dlpipe/run/ingest/options.h"
@@ -32,26 +32,19 @@ uint64_t draw(uint64_t seed, const std::string& path) {
   return data::checksum64(std::as_bytes(std::span(path)), seed);
 }
 
-Status take_class_table(const std::string& directory, SourceListing& listing) {
+Status take_class_table(const IngestOptions& options, SourceListing& listing) {
+  const std::string& directory = options.classes_from;
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> splits, data::split_names(directory));
   DLPIPE_ASSIGN_OR_RETURN(const auto dataset,
                           data::Dataset::open(directory, splits.empty() ? std::string() : splits.front()));
   const std::vector<std::string> classes(dataset->classes().begin(), dataset->classes().end());
-  std::vector<int64_t> label_of;
   for (const std::string& name : listing.classes) {
-    const auto it = std::find(classes.begin(), classes.end(), name);
-    if (it == classes.end())
+    if (std::find(classes.begin(), classes.end(), name) == classes.end())
       return misuse("ingest", "class '", printable(name), "' is not in --classes-from ", directory,
                     printable(suggestion(name, classes)));
-    label_of.push_back(it - classes.begin());
   }
-  for (SourceEntry& entry : listing.entries) {
-    if (entry.label >= 0) entry.label = label_of[static_cast<size_t>(entry.label)];
-    data::renumber_labels(listing.fields, entry,
-                          [&](int64_t label) { return label_of[static_cast<size_t>(label)]; });
-  }
-  listing.classes = classes;
-  return {};
+  return data::take_class_numbers(sources_text(options), classes,
+                                  "masks are stored as they are, so leave --classes-from out", listing);
 }
 
 // Classes that are called by numbers, but not by those that become their labels: what was trained with the numbers
@@ -296,7 +289,7 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   if (options.classes_from.empty())
     warn_of_other_numbers(listing, list);
   else
-    DLPIPE_RETURN_IF_ERROR(take_class_table(options.classes_from, listing));
+    DLPIPE_RETURN_IF_ERROR(take_class_table(options, listing));
   DLPIPE_RETURN_IF_ERROR(check_class_names(listing.classes));
   DLPIPE_ASSIGN_OR_RETURN(list.schema, make_schema(options, listing));
   DLPIPE_RETURN_IF_ERROR(check_split_once(options, listing));

@@ -50,6 +50,14 @@ TEST_F(Determinism, BatchesAreTheSameForAnyThreadCountAndSlots) {
   }
 }
 
+TEST_F(Determinism, ViewsAreTheSameForAnyThreadCountAndAfterResuming) {
+  LoaderOptions two = options();
+  two.epochs = 1;
+  two.views = 2;
+  two.last = LastBatch::kKeep;
+  expect_same_everywhere(two, 8);
+}
+
 // Each decoder meets other pictures before a bare one: which, depends on the threads.
 TEST_F(Determinism, JpegsWithoutTablesGiveTheSameBatchesForAnyThreadCount) {
   data::TempDir dir;

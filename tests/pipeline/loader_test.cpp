@@ -214,6 +214,29 @@ TEST_F(LoaderTest, GreyChannelsAndNormalisationComeThrough) {
   EXPECT_FLOAT_EQ(batch->prep->bias[0], -2.0f);
 }
 
+TEST_F(LoaderTest, ViewsAreOfOneSampleAndAugmentedEachByItself) {
+  LoaderOptions o = options();
+  o.views = 2;
+  const auto loader = open_loader(o);
+  EXPECT_EQ(loader->batches_per_epoch(), 7) << "of the samples, not of their views";
+  std::set<int64_t> seen;
+  int64_t equal = 0;
+  while (const auto batch = value_or_throw(loader->next())) {
+    ASSERT_EQ(batch->count, 8);
+    const BatchField& image = *batch->field("image");
+    const size_t bytes = image.spec->sample_bytes();
+    for (size_t i = 0; i < 8; i += 2) {
+      EXPECT_EQ(batch->sample_ids[i], batch->sample_ids[i + 1]);
+      EXPECT_TRUE(seen.insert(batch->sample_ids[i]).second);
+      equal += std::memcmp(image.data + i * bytes, image.data + (i + 1) * bytes, bytes) == 0 ? 1 : 0;
+    }
+    throw_if_error(loader->release(*batch));
+  }
+  EXPECT_EQ(seen.size(), 28u);
+  EXPECT_EQ(equal, 0) << "two crops of one picture";
+  EXPECT_NE(loader->pipeline_id(), open_loader(options())->pipeline_id());
+}
+
 TEST_F(LoaderTest, RefusesOptionsByName) {
   const auto with = [](auto change) {
     LoaderOptions o = options();
@@ -235,6 +258,12 @@ TEST_F(LoaderTest, RefusesOptionsByName) {
   expect(with([](auto& o) { o.channels = 2; }), "--channels 2");
   expect(with([](auto& o) { o.max_bad = -2; }), "--max-bad -2");
   expect(with([](auto& o) { o.max_pixels = 0; }), "--max-pixels 0");
+  expect(with([](auto& o) { o.views = 0; }), "--views 0");
+  expect(with([](auto& o) {
+           o.views = 2;
+           o.mixup = 0.5;
+         }),
+         "--views 2 does not go with --mixup");
   expect(with([](auto& o) { o.augment = "rcc(32)"; }), "did you mean 'rrc'");
   expect(with([](auto& o) { o.augment = "hflip"; }), "many sizes");
 }

@@ -11,6 +11,36 @@
 namespace dlpipe::pipeline {
 namespace {
 
+// Views of a sample stay together: in the order, on a rank, and where another sample stands in.
+TEST(Sampler, ViewsOfASampleStandBehindEachOther) {
+  SamplerOptions options;
+  options.subset = Subset::all(23);
+  options.batch = 4;
+  options.world = 2;
+  options.keep_last = true;
+  options.seed = 5;
+  SamplerOptions of_three = options;
+  of_three.views = 3;
+  for (const int rank : {0, 1}) {
+    options.rank = of_three.rank = rank;
+    const Sampler one(options);
+    const Sampler three(of_three);
+    ASSERT_EQ(three.batches_per_epoch(), one.batches_per_epoch());
+    EXPECT_EQ(three.samples_per_epoch(), 3 * one.samples_per_epoch());
+    for (int64_t sequence = 0; sequence < 2 * one.batches_per_epoch(); ++sequence) {
+      const BatchRange range = three.range(sequence);
+      EXPECT_EQ(range.first, 3 * one.range(sequence).first);
+      EXPECT_EQ(range.count, 3 * one.range(sequence).count);
+      EXPECT_EQ(three.consumed(range.epoch, range.index), 3 * one.consumed(range.epoch, range.index));
+      for (int64_t i = 0; i < range.count; ++i) {
+        const int64_t position = range.first + i;
+        EXPECT_EQ(three.order(range.epoch).sample(position), one.order(range.epoch).sample(position / 3));
+        EXPECT_EQ(three.substitute(range.epoch, position, 1), one.substitute(range.epoch, position / 3, 1));
+      }
+    }
+  }
+}
+
 TEST(Permutation, IsAPermutationOfEverySize) {
   for (const int64_t size : {1, 2, 3, 4, 5, 7, 8, 9, 31, 33, 1000, 1024, 1025, 50000}) {
     const Permutation permutation(size, 17, 3);

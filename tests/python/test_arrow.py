@@ -54,6 +54,15 @@ def test_parquet_in_hugging_faces_layout(tmp_path, workers):
     check(tmp_path / "d/val", 30, 40)
 
 
+def test_folders_called_like_splits_are_splits(tmp_path):
+    for split, begin, end in (("train", 0, 8), ("validation", 8, 12)):
+        (tmp_path / "data" / split).mkdir(parents=True)
+        parquet.write_table(hugging_face_table(begin, end), tmp_path / "data" / split / "0000.parquet")
+    dlpipe.from_dataset(tmp_path / "data", tmp_path / "d", jpeg="standard")
+    check(tmp_path / "d" / "train", 0, 8)
+    check(tmp_path / "d" / "val", 8, 12)
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_arrow_files(tmp_path, stream):
     table = hugging_face_table(0, 10)

@@ -44,6 +44,53 @@ def test_a_printed_loader_says_what_it_reads(train):
     assert repr(loader) == said
 
 
+def test_views_are_lists_of_pictures_of_the_same_samples(train):
+    loader = Loader(train, augment=CROP, batch=32, seed=1, views=2)
+    single = Loader(train, augment=CROP, batch=32, seed=1)
+    assert (len(loader), loader.samples, loader.batch_size) == (len(single), single.samples, 32)
+    for batch, alone in zip(loader, single):
+        (one, two), labels = batch
+        assert one.shape == two.shape == (32, 24, 24, 3)
+        assert sum(np.array_equal(a, b) for a, b in zip(one, two)) < 4, "each view has draws of its own"
+        assert one.base is not None and np.shares_memory(one, one.base), "over the batch's own memory"
+        np.testing.assert_array_equal(labels, alone.label)
+        np.testing.assert_array_equal(batch.sample_ids, alone.sample_ids)
+        assert batch.weight.tolist() == [1.0] * 32
+        assert batch.path == alone.path
+        assert repr(batch).startswith("Batch(image=[<uint8 32 x 24 x 24 x 3>, <uint8 32 x 24 x 24 x 3>], label=")
+    assert batch.last_in_epoch
+
+
+def test_views_keep_their_memory_and_resume(train):
+    options = {"augment": CROP, "batch": 32, "seed": 1, "views": 3}
+    loader = Loader(train, **options)
+    batches = iter(loader)
+    view = next(batches).image[2]
+    copy_of_view = view.copy()
+    state = loader.state_dict()
+    rest = [[image.copy() for image in batch.image] for batch in batches]
+    np.testing.assert_array_equal(view, copy_of_view)
+    resumed = Loader(train, **options, threads=1)
+    resumed.load_state_dict(state)
+    for batch, images in zip(resumed, rest):
+        for mine, other in zip(batch.image, images):
+            np.testing.assert_array_equal(mine, other)
+    with pytest.raises(dlpipe.MisuseError, match="another"):
+        Loader(train, **{**options, "views": 2}).load_state_dict(state)
+
+
+def test_views_that_make_no_sense_are_refused(train):
+    for options, message in (
+        ({"views": 0}, "views 0; use 1 to 64"),
+        ({"views": 2, "mixup": 0.5, "dtype": "f32"}, "views 2 does not go with mixup, cutmix and grains"),
+        ({"views": 2, "fields": ["image", "path"]}, "'path' has any number of rows"),
+        ({"views": 2, "as_": "dlpack"}, "as_='dlpack'"),
+        ({"views": True}, "views is True"),
+    ):
+        with pytest.raises(dlpipe.MisuseError, match=message):
+            Loader(train, augment=CROP, **options)
+
+
 def test_batches_are_named_tuples_of_arrays(train):
     loader = Loader(train, augment=CROP, batch=32, seed=1)
     assert len(loader) == 10

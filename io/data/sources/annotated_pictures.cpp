@@ -130,6 +130,8 @@ Status AnnotatedPictures::add(std::vector<Part> parts, const Kinds& kinds,
   listing.fields = fields_of(kinds);
   const bool has_masks = takes_masks(pictures, listing);
   if (has_masks) listing.fields.push_back({"mask", FieldKind::kMask, DType::kU8, {}});
+  if (std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.masks.empty(); }))
+    listing.mask_numbers = MaskNumbers::kDrawn;
   std::unordered_set<std::string> seen;
   for (AnnotatedPicture& picture : pictures) {
     const Part& part = parts_[picture.part];

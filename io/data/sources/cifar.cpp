@@ -209,6 +209,7 @@ Result<SourceListing> CifarSource::list() {
   } else {
     DLPIPE_ASSIGN_OR_RETURN(listing.classes, classes_of(folder, kind_->classes, is_100 ? 100 : 10));
   }
+  listing.has_class_order = true;
   for (size_t i = 0; i < files_.size(); ++i) DLPIPE_RETURN_IF_ERROR(add_file(i, listing));
   if (is_folder && !is_100 && files_.size() != 6)
     listing.warnings.push_back(concat("[ingest] ", printable(options_.path), " holds ", files_.size(),

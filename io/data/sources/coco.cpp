@@ -286,6 +286,7 @@ Result<SourceListing> CocoSource::list() {
   }
   SourceListing listing;
   DLPIPE_RETURN_IF_ERROR(number_categories(all, listing));
+  listing.has_class_order = true;
   for (size_t i = 0; i < parts.size(); ++i) DLPIPE_RETURN_IF_ERROR(add_pictures(parts[i], all[i]));
   DLPIPE_RETURN_IF_ERROR(pictures_.add(std::move(folders_), {"crowd", static_cast<int64_t>(keypoints_)},
                                        std::move(found_), listing));

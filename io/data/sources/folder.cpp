@@ -227,15 +227,19 @@ void FolderSource::warn_of_unlikely_classes(SourceListing& listing) const {
 void FolderSource::warn_of_lists(const SplitLayout& layout, SourceListing& listing) const {
   std::vector<std::string> folders = {root_};
   for (const SplitLayout::Part& part : layout.parts) folders.push_back(concat(root_, "/", part.folder));
+  std::string lists;
+  size_t count = 0;
   for (const std::string& folder : folders) {
     const std::string list = folder + "/fields.jsonl";
     std::error_code ignored;
-    if (std::filesystem::is_regular_file(list, ignored))
-      listing.warnings.push_back(concat("[ingest] ", printable(list),
-                                        " says more than the folders beside it, and is not read; to read it: "
-                                        "dlpipe ingest ",
-                                        shell_word(list), " DST"));
+    if (!std::filesystem::is_regular_file(list, ignored)) continue;
+    lists += concat(count++ == 0 ? "" : " ", shell_word(list));
   }
+  if (count > 0)
+    listing.warnings.push_back(concat("[ingest] ", lists, count == 1 ? " says" : " say",
+                                      " more than the folders beside, and ",
+                                      count == 1 ? "is not read; to read it" : "are not read; to read them",
+                                      ": dlpipe ingest ", lists, " DST"));
 }
 
 Result<SourceListing> FolderSource::list() {

@@ -4,7 +4,6 @@
 // says. Folders called train, val and test make splits. The rows of all metadata files are one list (manifest_source.h).
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,7 +13,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/sources/csv.h"
+#include "dlpipe/io/data/sources/imagefolder_metadata.h"
 #include "dlpipe/io/data/sources/json_lines.h"
 #include "dlpipe/io/data/sources/manifest_source.h"
 #include "dlpipe/io/data/sources/object_columns.h"
@@ -30,63 +29,6 @@ namespace imagefolder {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kCsv = "metadata.csv";
-constexpr const char* kJsonLines = "metadata.jsonl";
-constexpr const char* kParquet = "metadata.parquet";
-constexpr std::string_view kFileName = "file_name";
-
-bool names_files(std::string_view column) {
-  return column == kFileName || column.ends_with("_file_name");
-}
-
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
-
-/// Whether the first line has a column of files. (Others call their lists metadata.csv, too.)
-bool names_pictures(const fs::path& file) {
-  if (!is_file(file)) return false;
-  std::ifstream stream(file);
-  std::string line;
-  std::getline(stream, line);
-  if (file.filename() == kJsonLines) return line.find("file_name\"") != std::string::npos;
-  if (line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
-  std::vector<std::string> cells;
-  int64_t number = 0;
-  const auto more = CsvReader(line, ',').next(cells, number);
-  return more.ok() && *more && std::any_of(cells.begin(), cells.end(), names_files);
-}
-
-bool has_metadata(const fs::path& folder) {
-  return names_pictures(folder / kCsv) || names_pictures(folder / kJsonLines) || is_file(folder / kParquet);
-}
-
-/// Whether a metadata file lies in the folder, in one directly below it, or in a class folder of a split.
-bool is_root(const fs::path& root) {
-  if (has_metadata(root)) return true;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(root, error)) {
-    const std::string name = entry.path().filename().string();
-    std::error_code ignored;
-    if (name[0] == '.' || is_system_folder(name) || !entry.is_directory(ignored)) continue;
-    if (has_metadata(entry.path())) return true;
-    if (split_of_name(name).empty()) continue;
-    for (const auto& below : fs::directory_iterator(entry.path(), ignored)) {
-      if (has_metadata(below.path())) return true;
-    }
-  }
-  return false;
-}
-
-/// SRC, or its folder data, in which published repositories have their splits; "" where neither is meant.
-std::string root_in(const std::string& path) {
-  if (is_root(path)) return path;
-  const std::string data = (fs::path(path) / "data").string();
-  std::error_code ignored;
-  return fs::is_directory(data, ignored) && is_root(data) ? data : std::string();
-}
 
 /// "train" of "train/cat/1.jpg"; "" of what lies in no folder.
 std::string_view top_of(std::string_view path) {
@@ -110,11 +52,6 @@ class ImageFolderSource final : public Source {
  private:
   /// All pictures below the root, and the metadata files that name pictures.
   Status look();
-  Status check_metadata();
-  /// Puts the rows of one metadata file behind the others.
-  Status add_file(const std::string& file);
-  Result<JsonTable> read_table(const std::string& file) const;
-  void append(JsonTable one, const std::string& folder);
   void choose_picture_column();
   Status choose_label();
   void take_class_folders();
@@ -145,7 +82,7 @@ class ImageFolderSource final : public Source {
 
 Status ImageFolderSource::look() {
   PictureFolder folder(root_);
-  for (const char* name : {kCsv, kJsonLines, kParquet}) folder.note(name);
+  for (const char* name : kMetadataNames) folder.note(name);
   DLPIPE_RETURN_IF_ERROR(
       folder.walk("", [&](FoundPicture picture) { pictures_.push_back(std::move(picture)); }));
   metadata_ = folder.noted();
@@ -155,86 +92,7 @@ Status ImageFolderSource::look() {
   if (const std::string links = folder.dead_links(); !links.empty())
     warnings_.push_back(
         concat("[ingest] left aside, links to nothing, which may have been folders of pictures: ", links));
-  return check_metadata();
-}
-
-Status ImageFolderSource::check_metadata() {
-  for (size_t i = 0; i < metadata_.size(); ++i) {
-    const fs::path file(metadata_[i]);
-    const fs::path folder = file.parent_path();
-    if (file.filename() == kParquet)
-      return Status(
-          ErrorCode::kUnsupported,
-          concat("[ingest] ", printable(root_), "/", printable(file.string()),
-                 " isn't read here; write it as metadata.jsonl, or let Hugging Face's library read it: "
-                 "dlpipe.from_dataset(datasets.load_dataset(\"imagefolder\", data_dir=...), DST)"));
-    if (i > 0 && fs::path(metadata_[i - 1]).parent_path() == folder)
-      return misuse("ingest", printable((root_ / folder).lexically_normal().string()), " holds both ", kCsv,
-                    " and ", kJsonLines, "; keep one of them");
-  }
-  std::erase_if(metadata_, [&](const std::string& file) {
-    if (names_pictures(fs::path(root_) / file)) return false;
-    warnings_.push_back(
-        concat("[ingest] left aside: ", printable(file), ", which has no column 'file_name'"));
-    return true;
-  });
-  return {};
-}
-
-Result<JsonTable> ImageFolderSource::read_table(const std::string& file) const {
-  const std::string path = concat(root_, "/", file);
-  DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_list_text(path));
-  if (lower_ending(file) == "jsonl") {
-    auto table = read_json_lines(text);
-    if (!table.ok()) return table.status().with_context(concat("[ingest] ", printable(path), " "));
-    return table;
-  }
-  JsonTable table;
-  CsvReader reader(text, ',');
-  while (true) {
-    JsonTable::Row row;
-    const auto more = reader.next(row.cells, row.line);
-    if (!more.ok()) return more.status().with_context(concat("[ingest] ", printable(path), " "));
-    if (!*more) return table;
-    if (table.columns.empty()) {
-      table.columns = std::move(row.cells);
-      continue;
-    }
-    if (row.cells.size() != table.columns.size())
-      return Status(ErrorCode::kCorrupt,
-                    concat("[ingest] ", printable(path), " line ", row.line, ": ", row.cells.size(),
-                           " columns, the first line has ", table.columns.size()));
-    table.rows.push_back(std::move(row));
-  }
-}
-
-void ImageFolderSource::append(JsonTable one, const std::string& folder) {
-  std::vector<size_t> place_of;
-  std::vector<std::string>& columns = list_.table.columns;
-  for (const std::string& column : one.columns) {
-    const auto it = std::find(columns.begin(), columns.end(), column);
-    place_of.push_back(static_cast<size_t>(it - columns.begin()));
-    if (it == columns.end()) columns.push_back(column);
-  }
-  const int64_t before = list_.files.back().lines_before;
-  for (JsonTable::Row& row : one.rows) {
-    JsonTable::Row all{before + row.line, std::vector<std::string>(columns.size())};
-    for (size_t i = 0; i < row.cells.size(); ++i) {
-      std::string& cell = row.cells[i];
-      if (names_files(one.columns[i]) && !cell.empty())
-        cell = (fs::path(folder) / cell).lexically_normal().string();
-      all.cells[place_of[i]] = std::move(cell);
-    }
-    list_.table.rows.push_back(std::move(all));
-  }
-}
-
-Status ImageFolderSource::add_file(const std::string& file) {
-  DLPIPE_ASSIGN_OR_RETURN(JsonTable table, read_table(file));
-  const int64_t before = list_.table.rows.empty() ? 0 : list_.table.rows.back().line;
-  list_.files.push_back({concat(root_, "/", file), before});
-  append(std::move(table), fs::path(file).parent_path().string());
-  return {};
+  return check_metadata_files(root_, metadata_, warnings_);
 }
 
 void ImageFolderSource::choose_picture_column() {
@@ -396,7 +254,7 @@ void ImageFolderSource::add_pictures_without_rows(SourceListing& listing) {
 Result<SourceListing> ImageFolderSource::list() {
   *this = ImageFolderSource(options_);
   DLPIPE_RETURN_IF_ERROR(look());
-  for (const std::string& file : metadata_) DLPIPE_RETURN_IF_ERROR(add_file(file));
+  for (const std::string& file : metadata_) DLPIPE_RETURN_IF_ERROR(add_metadata_file(root_, file, list_));
   if (list_.table.rows.empty())
     return Status(ErrorCode::kNotFound,
                   concat("[ingest] the metadata files of ", printable(root_), " name no picture"));

@@ -185,26 +185,71 @@ Result<bool> add_archives(const std::string& folder, bool splits, SourceInputs& 
   return found;
 }
 
-/// Whether a file's name says which split it is.
-bool tells_split(const std::string& path) {
-  return is_archive(path) || kind_of_picture_list(path, {}) != PictureListKind::kNone;
+/// "file", "archive", "folder", or "input" where they are of several kinds.
+std::string kind_of_inputs(const std::vector<SourceInput>& inputs) {
+  std::set<std::string> kinds;
+  for (const SourceInput& input : inputs) {
+    std::error_code ignored;
+    kinds.insert(is_archive(input.path)                  ? "archive"
+                 : fs::is_directory(input.path, ignored) ? "folder"
+                                                         : "file");
+  }
+  return kinds.size() == 1 ? *kinds.begin() : "input";
 }
 
+/// Of each input the split that its own name says, or that of the folder which it lies in; "" for none.
+std::vector<std::string> splits_by_names(const std::vector<SourceInput>& inputs, bool of_folders) {
+  std::vector<std::string> splits;
+  for (const SourceInput& input : inputs) {
+    fs::path path(input.path);
+    if (!path.has_filename()) path = path.parent_path();  // FOLDER/
+    splits.push_back(
+        split_in_words(of_folders ? path.parent_path().filename().string() : tar_stem(path.string())));
+  }
+  return splits;
+}
+
+std::map<std::string, int64_t> counts_of(const std::vector<std::string>& splits) {
+  std::map<std::string, int64_t> counts;
+  for (const std::string& split : splits) ++counts[split];
+  return counts;
+}
+
+bool tell_splits(const std::vector<std::string>& splits) {
+  const std::map<std::string, int64_t> counts = counts_of(splits);
+  return counts.size() > 1 && !counts.contains("");
+}
+
+/// Where some inputs are called like two splits or more, and others aren't.
+void note_half_splits(const std::vector<std::string>& splits, SourceInputs& all) {
+  std::vector<std::string> called;
+  for (const auto& [split, count] : counts_of(splits)) {
+    if (!split.empty()) called.push_back(split);
+  }
+  if (called.size() < 2) return;
+  const SourceInput& other = all.inputs[std::find(splits.begin(), splits.end(), "") - splits.begin()];
+  all.notes.push_back(concat("[ingest] one dataset is made of all: some are called like the splits ",
+                             quoted_names(called), ", but ", printable(other.path),
+                             " isn't; name all of them so, or ingest each split alone"));
+}
+
+/// Splits where all inputs, or all folders that these lie in, are called so, by two or more.
 void split_by_names(SourceInputs& all) {
-  std::map<std::string, size_t> counts;
-  for (const SourceInput& input : all.inputs)
-    ++counts[tells_split(input.path) ? split_in_words(tar_stem(input.path)) : ""];
-  if (counts.size() < 2 || counts.contains("")) return;
-  const bool are_archives = std::all_of(all.inputs.begin(), all.inputs.end(),
-                                        [](const SourceInput& input) { return is_archive(input.path); });
-  const std::string one = are_archives ? " archive of " : " file of ";
-  const std::string many = are_archives ? " archives of " : " files of ";
+  const std::string kind = kind_of_inputs(all.inputs);
+  std::vector<std::string> splits = splits_by_names(all.inputs, false);
+  std::string what = concat("the ", kind, "s' names tell");
+  if (!tell_splits(splits)) {
+    const std::vector<std::string> of_folders = splits_by_names(all.inputs, true);
+    if (!tell_splits(of_folders)) return note_half_splits(splits, all);
+    splits = of_folders;
+    what = concat("the folders of the ", kind, "s tell");
+  }
   std::string text;
-  for (const auto& [name, count] : counts)
-    text += concat(text.empty() ? "" : ", ", count, count == 1 ? one : many, name);
-  for (SourceInput& input : all.inputs) input.split = split_in_words(tar_stem(input.path));
-  all.notes.push_back(concat("[ingest] the ", are_archives ? "archives'" : "files'",
-                             " names tell the splits: ", text, "; --no-splits makes one dataset of all"));
+  for (const auto& [split, count] : counts_of(splits))
+    text += concat(text.empty() ? "" : ", ", count, " ", kind, count == 1 ? " of " : "s of ", split);
+  all.notes.push_back(
+      concat("[ingest] ", what, " the splits: ", text, "; --no-splits makes one dataset of all"));
+  for (size_t i = 0; i < splits.size(); ++i) all.inputs[i].split = std::move(splits[i]);
 }
 
 Status check_each_once(const std::vector<SourceInput>& inputs) {

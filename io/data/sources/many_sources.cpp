@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
-#include <unordered_map>
+#include <span>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/schema.h"
-#include "dlpipe/io/data/sources/typed_columns.h"
+#include "dlpipe/io/data/sources/class_numbers.h"
 
 namespace dlpipe::data {
 
@@ -83,16 +82,21 @@ class ManySources final : public Source {
     return sources_[entry.input]->read_referred(own_entry(entry), reference);
   }
 
+  Status number_classes(std::vector<SourceListing>& listings, SourceListing& all) const;
+  void say_class_order(std::span<const SourceListing> listings, SourceListing& all) const;
+  void warn_of_numbers_and_names(std::span<const SourceListing> listings, SourceListing& all) const;
   Status add(size_t input, SourceListing one, SourceListing& all);
+  /// An entry that can't be read, for a damaged input among others.
+  void add_lost(size_t input, std::string_view problem, SourceListing& all) const;
   static Status take_fields(const std::string& path, const SourceListing& one, SourceListing& all);
   Status check_splits(const SourceListing& all) const;
+  std::string path_of(size_t input) const { return printable(inputs_.inputs[input].path); }
+  /// Whether names of samples needn't say the input: no other makes its split.
+  bool is_split_alone(size_t input) const;
 
   SourceInputs inputs_;
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<Source>> sources_;
-  std::vector<std::string> classes_;           // of all inputs, some many times
-  std::vector<std::string> class_of_entry_;    // "": none
-  std::vector<size_t> first_class_;            // of each input, in classes_
   std::vector<std::vector<size_t>> place_of_;  // of each input's fields among those of all
 };
 
@@ -105,7 +109,8 @@ Status ManySources::take_fields(const std::string& path, const SourceListing& on
                   " is missing in an input before it, or of another kind there; give all "
                   "inputs the same --field columns");
   };
-  const bool is_first = all.entries.empty();
+  const bool is_first = std::all_of(all.entries.begin(), all.entries.end(),
+                                    [](const SourceEntry& entry) { return entry.is_rest; });
   for (const Field& field : all.fields) {
     if (missing(field, one.fields) && fixed_field_bytes(field)) return unfit(field);
   }
@@ -121,40 +126,47 @@ Status ManySources::take_fields(const std::string& path, const SourceListing& on
   return {};
 }
 
+bool ManySources::is_split_alone(size_t input) const {
+  const std::string& split = inputs_.inputs[input].split;
+  return !split.empty() && std::count_if(inputs_.inputs.begin(), inputs_.inputs.end(),
+                                         [&](const SourceInput& other) { return other.split == split; }) == 1;
+}
+
 Status ManySources::add(size_t input, SourceListing one, SourceListing& all) {
-  const std::string& path = inputs_.inputs[input].path;
-  if (one.tokens > 0)
-    return misuse("ingest", printable(path), " is a text among ", sources_.size(),
-                  " inputs; put texts together into one file");
-  DLPIPE_RETURN_IF_ERROR(take_fields(path, one, all));
+  DLPIPE_RETURN_IF_ERROR(take_fields(inputs_.inputs[input].path, one, all));
   const std::vector<std::string> names = field_names(all);
   std::vector<size_t>& place_of = place_of_[input];
   for (const Field& field : one.fields)
     place_of.push_back(
         static_cast<size_t>(std::find(names.begin(), names.end(), field.name) - names.begin()));
+  const size_t shift = names_[input].size() + 1;
+  const bool is_alone = is_split_alone(input);
   for (SourceEntry& entry : one.entries) {
-    const size_t shift = names_[input].size() + 1;
     entry.path.insert(0, names_[input] + "/");
-    if (entry.name_begin > 0) entry.name_begin += shift;
+    if (entry.name_begin > 0 || is_alone) entry.name_begin += shift;
     entry.input = static_cast<uint32_t>(input);
     if (entry.split.empty()) entry.split = inputs_.inputs[input].split;
     std::vector<std::string> extra(all.fields.size());
     for (size_t i = 0; i < entry.extra.size(); ++i) extra[place_of[i]] = std::move(entry.extra[i]);
     entry.extra = std::move(extra);
-    class_of_entry_.push_back(entry.label < 0 ? "" : one.classes[static_cast<size_t>(entry.label)]);
     all.entries.push_back(std::move(entry));
   }
-  const bool is_first = input == 0;
-  all.has_class_order =
-      one.has_class_order && (is_first || (all.has_class_order && all.classes == one.classes));
-  if (is_first) all.classes = one.classes;
-  first_class_[input] = classes_.size();
-  classes_.insert(classes_.end(), one.classes.begin(), one.classes.end());
   for (std::string& warning : one.warnings) {
     if (std::find(all.warnings.begin(), all.warnings.end(), warning) == all.warnings.end())
       all.warnings.push_back(std::move(warning));
   }
   return {};
+}
+
+void ManySources::add_lost(size_t input, std::string_view problem, SourceListing& all) const {
+  SourceEntry lost;
+  lost.path = names_[input];
+  lost.problem = without_area(problem);
+  lost.is_rest = true;
+  lost.split = inputs_.inputs[input].split;
+  lost.input = static_cast<uint32_t>(input);
+  lost.extra.resize(all.fields.size());
+  all.entries.push_back(std::move(lost));
 }
 
 Status ManySources::check_splits(const SourceListing& all) const {
@@ -167,42 +179,106 @@ Status ManySources::check_splits(const SourceListing& all) const {
                 " does not; ingest them apart, or --no-splits makes one dataset of all");
 }
 
+// Names of classes from a list of numbers (Caffe's, IDX) are numbers; another input may call the same classes by words.
+void ManySources::warn_of_numbers_and_names(std::span<const SourceListing> listings,
+                                            SourceListing& all) const {
+  const auto are_numbers = [](const SourceListing& listing) {
+    int64_t number = 0;
+    return std::all_of(listing.classes.begin(), listing.classes.end(),
+                       [&](const std::string& name) { return parse_int(name, &number); });
+  };
+  const SourceListing* numbers = nullptr;
+  const SourceListing* names = nullptr;
+  for (const SourceListing& listing : listings) {
+    if (!listing.classes.empty()) (are_numbers(listing) ? numbers : names) = &listing;
+  }
+  if (numbers == nullptr || names == nullptr) return;
+  const auto text = [&](const SourceListing* listing) {
+    return concat(path_of(static_cast<size_t>(listing - listings.data())), " calls its classes ",
+                  quoted_names(listing->classes, 2));
+  };
+  all.warnings.push_back(concat("[ingest] ", text(numbers), ", and ", text(names),
+                                ": they become different classes; where they are the same, call them by one "
+                                "name in all inputs"));
+}
+
+void ManySources::say_class_order(std::span<const SourceListing> listings, SourceListing& all) const {
+  size_t ordered = 0;
+  size_t same = 0;
+  const SourceListing* first = nullptr;
+  for (const SourceListing& listing : listings) {
+    if (!listing.has_class_order || listing.classes.empty()) continue;
+    if (first == nullptr) first = &listing;
+    ++ordered;
+    same += listing.classes == all.classes ? 1 : 0;
+  }
+  if (first == nullptr || listings.size() < 2) return;
+  const std::string count = concat(all.classes.size(), all.classes.size() == 1 ? " class" : " classes");
+  if (same == listings.size()) {
+    all.warnings.push_back(
+        concat("[ingest] all ", same, " inputs give the ", count, " in one order, which they keep"));
+    return;
+  }
+  const std::vector<std::string> added(
+      all.classes.begin() + static_cast<std::ptrdiff_t>(first->classes.size()), all.classes.end());
+  all.warnings.push_back(concat("[ingest] the order of the ", count, " is that of ",
+                                path_of(static_cast<size_t>(first - listings.data())),
+                                added.empty() ? std::string() : concat(", behind them ", quoted_names(added)),
+                                "; labels of the other inputs follow by the names of their classes"));
+}
+
+Status ManySources::number_classes(std::vector<SourceListing>& listings, SourceListing& all) const {
+  std::vector<const SourceListing*> each;
+  std::vector<std::string> unknown;  // inputs whose masks hold numbers that nobody names
+  size_t with_masks = 0;
+  for (size_t i = 0; i < listings.size(); ++i) {
+    const SourceListing& listing = listings[i];
+    each.push_back(&listing);
+    const bool has_mask = std::any_of(listing.fields.begin(), listing.fields.end(),
+                                      [](const Field& field) { return field.kind == FieldKind::kMask; });
+    with_masks += has_mask ? 1 : 0;
+    if (has_mask && listing.mask_numbers == MaskNumbers::kOwn) unknown.push_back(inputs_.inputs[i].path);
+  }
+  all.classes = merged_classes(each);
+  say_class_order(listings, all);
+  warn_of_numbers_and_names(listings, all);
+  if (with_masks > 1 && !unknown.empty())
+    all.warnings.push_back(
+        concat("[ingest] masks are taken as they are, and the numbers in those of ", quoted_names(unknown, 3),
+               " have no names: see that they mean the same in all ", with_masks, " inputs with masks"));
+  for (size_t i = 0; i < listings.size(); ++i)
+    DLPIPE_RETURN_IF_ERROR(take_class_numbers(path_of(i), all.classes,
+                                              "inputs with masks must have the same classes in the same "
+                                              "order; ingest this one apart, or give it first "
+                                              "where the others have no masks",
+                                              listings[i]));
+  return {};
+}
+
 Result<SourceListing> ManySources::list() {
-  classes_.clear();
-  first_class_.assign(sources_.size(), 0);
   place_of_.assign(sources_.size(), {});
-  class_of_entry_.clear();
-  SourceListing all;
-  all.warnings = inputs_.notes;
-  Status first_failure;
+  std::vector<SourceListing> listings(sources_.size());
+  std::vector<Status> failures(sources_.size());
   for (size_t i = 0; i < sources_.size(); ++i) {
     auto one = sources_[i]->list();
     if (!one.ok() && one.status().code() != ErrorCode::kCorrupt) return one.status();
-    if (!one.ok()) {
-      if (first_failure.ok()) first_failure = one.status();
-      SourceEntry lost;
-      lost.path = names_[i];
-      lost.problem = without_area(one.status().message());
-      lost.is_rest = true;
-      lost.split = inputs_.inputs[i].split;
-      lost.input = static_cast<uint32_t>(i);
-      lost.extra.resize(all.fields.size());
-      all.entries.push_back(std::move(lost));
-      class_of_entry_.emplace_back();
-      continue;
-    }
-    DLPIPE_RETURN_IF_ERROR(add(i, std::move(*one), all));
+    failures[i] = one.status();
+    if (one.ok()) listings[i] = std::move(*one);
+    if (listings[i].tokens > 0)
+      return misuse("ingest", path_of(i), " is a text among ", sources_.size(),
+                    " inputs; put texts together into one file");
   }
-  if (classes_.empty() && !first_failure.ok()) return first_failure;
-  if (!all.has_class_order) all.classes = sorted_class_names(classes_);
-  std::unordered_map<std::string_view, int64_t> label_of;
-  for (size_t i = 0; i < all.classes.size(); ++i) label_of[all.classes[i]] = static_cast<int64_t>(i);
-  for (size_t i = 0; i < all.entries.size(); ++i) {
-    SourceEntry& entry = all.entries[i];
-    entry.label = class_of_entry_[i].empty() ? -1 : label_of.at(class_of_entry_[i]);
-    renumber_labels(all.fields, entry, [&](int64_t label) {
-      return label_of.at(classes_[first_class_[entry.input] + static_cast<size_t>(label)]);
-    });
+  SourceListing all;
+  all.warnings = inputs_.notes;
+  DLPIPE_RETURN_IF_ERROR(number_classes(listings, all));
+  const auto failure =
+      std::find_if(failures.begin(), failures.end(), [](const Status& status) { return !status.ok(); });
+  if (all.classes.empty() && failure != failures.end()) return *failure;
+  for (size_t i = 0; i < listings.size(); ++i) {
+    if (!failures[i].ok())
+      add_lost(i, failures[i].message(), all);
+    else
+      DLPIPE_RETURN_IF_ERROR(add(i, std::move(listings[i]), all));
   }
   DLPIPE_RETURN_IF_ERROR(check_splits(all));
   if (sources_.size() > 1) warn_of_classes(all);

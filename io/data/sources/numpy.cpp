@@ -348,6 +348,7 @@ Result<SourceListing> NumpySource::list() {
       for (const auto& row : one.labels.several) most = row.empty() ? most : std::max(most, row.back());
     }
     for (int64_t c = 0; c <= most; ++c) listing.classes.push_back(std::to_string(c));
+    listing.has_class_order = true;
   } else {
     number_classes(class_of_entry_, listing);
   }

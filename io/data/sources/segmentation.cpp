@@ -1,9 +1,11 @@
 // Pictures with a mask for each: a folder of pictures (images, img, JPEGImages, ...) and beside it one of masks (masks,
 // labels, SegmentationClass, ...) whose files are called as the pictures are. Both may hold folders train, val and test, or
-// lie in such folders. Masks are PNGs of class numbers, as they are; ingest refuses those of colours, with their pictures.
+// lie in such folders, or be such folders (train, trainannot). ADE20K and Cityscapes as published are among these. Masks are
+// PNGs of class numbers, as they are; ingest refuses those of colours, with their pictures.
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,23 +26,45 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 7> kPictureFolders = {"images",     "image",  "imgs",    "img",
-                                                             "jpegimages", "photos", "pictures"};
-constexpr std::array<std::string_view, 12> kMaskFolders = {
-    "masks",        "mask",       "segmentationclass", "segmentation", "segmentations",
-    "annotations",  "labels",     "annotation",        "label",        "gt",
-    "ground_truth", "groundtruth"};
-// What a mask's name may have behind the picture's.
-constexpr std::array<std::string_view, 8> kMaskEnds = {"_mask",  "-mask",   "_seg", "_segmentation",
-                                                       "_label", "_labels", "_gt",  "_groundtruth"};
+// How people call folders and files. A picture's name without `picture_end` and with one of `mask_ends` is its mask's.
+struct Naming {
+  std::vector<std::string_view> pictures;  // of folders, in small letters
+  std::vector<std::string_view> masks;
+  std::string_view picture_end;
+  std::vector<std::string_view> mask_ends;
+  bool has_others;  // beside the masks lie files with other ends: their colours, numbers of objects
+};
+
+const std::array<Naming, 2>& namings() {
+  static const std::array<Naming, 2> kNamings = {
+      {{{"images", "image", "imgs", "img", "img_dir", "jpegimages", "photos", "pictures"},
+        {"masks", "mask", "segmentationclass", "segmentation", "segmentations", "annotations", "labels",
+         "annotation", "label", "ann_dir", "gt", "ground_truth", "groundtruth"},
+        "",
+        {"", "_mask", "-mask", "_seg", "_segmentation", "_label", "_labels", "_labelTrainIds", "_gt",
+         "_groundtruth"},
+        false},
+       // Cityscapes. Masks that its scripts make for training go before the published ones.
+       {{"leftimg8bit"},
+        {"gtfine", "gtcoarse"},
+        "_leftImg8bit",
+        {"_gtFine_labelTrainIds", "_gtFine_labelIds", "_gtCoarse_labelTrainIds", "_gtCoarse_labelIds"},
+        true}}};
+  return kNamings;
+}
+
+// What folders of masks beside the pictures' train, val and test are called behind these: CamVid's trainannot, ...
+constexpr std::array<std::string_view, 5> kBesideSplits = {"annot", "_annot", "_masks", "_mask", "_labels"};
 
 std::string without_ending(const std::string& path) {
   return fs::path(path).replace_extension().string();
 }
 
-/// Names without ending -> the files below `folder` that are called as pictures.
-std::map<std::string, std::string> names_below(const fs::path& folder) {
-  std::map<std::string, std::string> names;
+/// Names without ending -> the files below a folder that are called as pictures.
+using Files = std::map<std::string, std::string>;
+
+Files names_below(const fs::path& folder) {
+  Files names;
   std::error_code error;
   for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
@@ -50,11 +74,21 @@ std::map<std::string, std::string> names_below(const fs::path& folder) {
   return names;
 }
 
+Files masks_below(const fs::path& folder, const Naming& naming) {
+  Files masks = names_below(folder);
+  const auto is_other = [&](const auto& file) {
+    return std::none_of(naming.mask_ends.begin(), naming.mask_ends.end(),
+                        [&](std::string_view end) { return file.first.ends_with(end); });
+  };
+  if (naming.has_others) std::erase_if(masks, is_other);
+  return masks;
+}
+
 /// What the mask of `picture` is called among `masks`; "" for none.
-std::string mask_of(const std::string& picture, const std::map<std::string, std::string>& masks) {
-  const std::string stem = without_ending(picture);
-  if (const auto it = masks.find(stem); it != masks.end()) return it->second;
-  for (const std::string_view end : kMaskEnds) {
+std::string mask_of(const std::string& picture, const Files& masks, const Naming& naming) {
+  std::string stem = without_ending(picture);
+  if (stem.ends_with(naming.picture_end)) stem.resize(stem.size() - naming.picture_end.size());
+  for (const std::string_view end : naming.mask_ends) {
     if (const auto it = masks.find(concat(stem, end)); it != masks.end()) return it->second;
   }
   return {};
@@ -64,15 +98,17 @@ std::string mask_of(const std::string& picture, const std::map<std::string, std:
 struct Pair {
   std::string pictures;
   std::string masks;
+  const Naming* naming;
 };
 
 /// At least half of the masks have a picture: two classes whose names happen to be these hold other files.
-bool belong_together(const fs::path& pictures, const fs::path& masks) {
-  const std::map<std::string, std::string> all = names_below(masks);
+bool belong_together(const fs::path& pictures, const fs::path& masks, const Naming& naming) {
+  const Files all = masks_below(masks, naming);
   if (all.empty()) return false;
-  size_t found = 0;
-  for (const auto& [stem, file] : names_below(pictures)) found += mask_of(file, all).empty() ? 0 : 1;
-  return 2 * found >= all.size();
+  std::set<std::string> found;
+  for (const auto& [stem, file] : names_below(pictures)) found.insert(mask_of(file, all, naming));
+  found.erase("");
+  return (naming.has_others ? 4 : 2) * found.size() >= all.size();
 }
 
 std::vector<std::string> folders_in(const fs::path& root) {
@@ -93,74 +129,118 @@ std::optional<Pair> pair_in(const fs::path& root) {
                                  [&](const std::string& name) { return lower_text(name) == wanted; });
     return it == folders.end() ? std::string() : *it;
   };
-  for (const std::string_view pictures : kPictureFolders) {
-    for (const std::string_view masks : kMaskFolders) {
-      const Pair pair{called(pictures), called(masks)};
-      if (!pair.pictures.empty() && !pair.masks.empty() &&
-          belong_together(root / pair.pictures, root / pair.masks))
-        return pair;
+  for (const Naming& naming : namings()) {
+    for (const std::string_view pictures : naming.pictures) {
+      for (const std::string_view masks : naming.masks) {
+        const Pair pair{called(pictures), called(masks), &naming};
+        if (!pair.pictures.empty() && !pair.masks.empty() &&
+            belong_together(root / pair.pictures, root / pair.masks, naming))
+          return pair;
+      }
     }
   }
   return std::nullopt;
 }
 
-/// A folder of each of the splits train, val and test that `names` are called by, where these are two or more.
-std::vector<std::string> split_folders(const std::vector<std::string>& names) {
-  std::vector<std::string> found;
-  std::set<std::string_view> splits;
-  for (const std::string& name : names) {
-    if (split_of_name(name).empty()) continue;
-    found.push_back(name);
-    splits.insert(split_of_name(name));
+/// Folders by their names, and the splits that these say; none where these are fewer than two.
+using Splits = std::vector<std::pair<std::string, std::string>>;
+
+Splits splits_in(const fs::path& root, const std::function<std::string(std::string_view)>& split_of) {
+  Splits found;
+  std::set<std::string> splits;
+  for (const std::string& name : folders_in(root)) {
+    const std::string split = split_of(name);
+    if (split.empty()) continue;
+    found.emplace_back(name, split);
+    splits.insert(split);
   }
-  return splits.size() < 2 ? std::vector<std::string>() : found;
+  return splits.size() < 2 ? Splits() : found;
 }
 
 /// What SRC holds: one pair, or one in each of several folders.
 struct Layout {
   std::vector<AnnotatedPictures::Part> parts;
-  std::string text;  // what was found, for people
+  const Naming* naming = nullptr;  // of all
+  std::string text;                // what was found, for people
 };
 
 std::string folder_of(const fs::path& path) {
   return path.lexically_normal().string();
 }
 
-Layout layout_of(const fs::path& root) {
+void add_part(const std::string& folder, const std::string& split, const fs::path& pictures,
+              const fs::path& masks, Layout& layout) {
+  layout.parts.push_back({folder_of(pictures), folder.empty() ? "" : folder + "/", split, folder_of(masks)});
+}
+
+/// Pictures in one folder and masks in another, both with folders of splits in them or without.
+Layout outer_pair(const fs::path& root) {
   Layout layout;
-  const auto add = [&](const std::string& split, const fs::path& pictures, const fs::path& masks) {
-    layout.parts.push_back({folder_of(pictures), split.empty() ? "" : split + "/",
-                            std::string(split_of_name(split)), folder_of(masks)});
-  };
-  if (const auto pair = pair_in(root)) {
-    const fs::path pictures = root / pair->pictures;
-    const fs::path masks = root / pair->masks;
-    layout.text = concat("pictures in ", in_quotes(pair->pictures), ", the mask of each in ",
-                         in_quotes(pair->masks), " by the same name");
-    const std::vector<std::string> splits = split_folders(folders_in(pictures));
-    for (const std::string& split : splits) add(split, pictures / split, masks / split);
-    if (splits.empty()) add("", pictures, masks);
-    return layout;
-  }
-  const std::vector<std::string> splits = split_folders(folders_in(root));
+  const auto pair = pair_in(root);
+  if (!pair) return layout;
+  layout.naming = pair->naming;
+  layout.text = concat("pictures in ", in_quotes(pair->pictures), ", the mask of each in ",
+                       in_quotes(pair->masks), " by the same name");
+  const fs::path pictures = root / pair->pictures;
+  const fs::path masks = root / pair->masks;
+  // train2017, train_extra
+  const Splits splits = splits_in(pictures, [](std::string_view name) { return split_in_words(name); });
+  for (const auto& [folder, split] : splits)
+    add_part(folder, split, pictures / folder, masks / folder, layout);
+  if (splits.empty()) add_part("", "", pictures, masks, layout);
+  return layout;
+}
+
+/// Such a pair in each of the folders of splits.
+Layout inner_pairs(const fs::path& root, const Splits& splits) {
+  Layout layout;
   std::vector<std::optional<Pair>> pairs;
   std::optional<Pair> first;
-  for (const std::string& split : splits) {
-    pairs.push_back(pair_in(root / split));
+  for (const auto& [folder, split] : splits) {
+    pairs.push_back(pair_in(root / folder));
     if (!first) first = pairs.back();
   }
   if (!first) return layout;
+  layout.naming = first->naming;
+  layout.text = concat("in each split pictures in ", in_quotes(first->pictures), ", the mask of each in ",
+                       in_quotes(first->masks), " by the same name");
   std::error_code ignored;
   for (size_t i = 0; i < splits.size(); ++i) {
     // A test's masks are often not handed out.
     const Pair pair = pairs[i].value_or(*first);
-    const fs::path folder = root / splits[i];
+    const fs::path folder = root / splits[i].first;
     if (fs::is_directory(folder / pair.pictures, ignored))
-      add(splits[i], folder / pair.pictures, folder / pair.masks);
+      add_part(splits[i].first, splits[i].second, folder / pair.pictures, folder / pair.masks, layout);
   }
-  layout.text = concat("in each split pictures in ", in_quotes(first->pictures), ", the mask of each in ",
-                       in_quotes(first->masks), " by the same name");
   return layout;
+}
+
+/// Pictures in folders of splits, masks in others beside them.
+Layout pairs_of_splits(const fs::path& root, const Splits& splits) {
+  Layout layout;
+  for (const std::string_view end : kBesideSplits) {
+    const auto is_pair = [&](const auto& split) {
+      return belong_together(root / split.first, root / concat(split.first, end), namings()[0]);
+    };
+    const auto first = std::find_if(splits.begin(), splits.end(), is_pair);
+    if (first == splits.end()) continue;
+    layout.naming = &namings()[0];
+    layout.text = concat("pictures in ", in_quotes(first->first), " and so on, the mask of each in ",
+                         in_quotes(concat(first->first, end)), " by the same name");
+    for (const auto& [folder, split] : splits)
+      add_part(folder, split, root / folder, root / concat(folder, end), layout);
+    return layout;
+  }
+  return layout;
+}
+
+Layout layout_of(const fs::path& root) {
+  Layout layout = outer_pair(root);
+  if (!layout.parts.empty()) return layout;
+  const Splits splits =
+      splits_in(root, [](std::string_view name) { return std::string(split_of_name(name)); });
+  layout = inner_pairs(root, splits);
+  return layout.parts.empty() ? pairs_of_splits(root, splits) : layout;
 }
 
 class SegmentationSource final : public AnnotatedSource {
@@ -170,7 +250,7 @@ class SegmentationSource final : public AnnotatedSource {
   Result<SourceListing> list() override;
 
  private:
-  Status add_part(const AnnotatedPictures::Part& part, size_t number);
+  Status add_pictures(const Layout& layout, size_t number);
   void say_what_was_found(const Layout& layout, SourceListing& listing) const;
 
   std::vector<AnnotatedPicture> found_;
@@ -178,8 +258,9 @@ class SegmentationSource final : public AnnotatedSource {
   std::vector<std::string> lonely_masks_;  // without a picture
 };
 
-Status SegmentationSource::add_part(const AnnotatedPictures::Part& part, size_t number) {
-  const std::map<std::string, std::string> masks = names_below(part.masks);
+Status SegmentationSource::add_pictures(const Layout& layout, size_t number) {
+  const AnnotatedPictures::Part& part = layout.parts[number];
+  const Files masks = masks_below(part.masks, *layout.naming);
   std::set<std::string> taken;
   PictureFolder folder(part.folder);
   DLPIPE_RETURN_IF_ERROR(folder.walk("", [&](FoundPicture found) {
@@ -187,7 +268,7 @@ Status SegmentationSource::add_part(const AnnotatedPictures::Part& part, size_t 
     picture.path = std::move(found.path);
     picture.part = number;
     picture.problem = std::move(found.problem);
-    const std::string mask = mask_of(picture.path, masks);
+    const std::string mask = mask_of(picture.path, masks, *layout.naming);
     without_mask_ += mask.empty() ? 1 : 0;
     taken.insert(mask);
     if (mask.empty() || lower_ending(mask) == "png") {
@@ -229,7 +310,7 @@ Result<SourceListing> SegmentationSource::list() {
   without_mask_ = 0;
   lonely_masks_.clear();
   Layout layout = layout_of(options_.path);
-  for (size_t i = 0; i < layout.parts.size(); ++i) DLPIPE_RETURN_IF_ERROR(add_part(layout.parts[i], i));
+  for (size_t i = 0; i < layout.parts.size(); ++i) DLPIPE_RETURN_IF_ERROR(add_pictures(layout, i));
   if (found_.empty())
     return Status(ErrorCode::kNotFound, concat("[ingest] no picture in ", printable(options_.path)));
   std::vector<AnnotatedPictures::Part> parts = layout.parts;
@@ -274,7 +355,7 @@ extern const SourceRecord segmentation_source;
 const SourceRecord segmentation_source = {
     "segmentation",
     "a folder of pictures beside one of masks (images and masks, JPEGImages and SegmentationClass, img and "
-    "labels, ...), also in train and val",
+    "labels, ADE20K's, Cityscapes', ...), also in train and val",
     segmentation::recognizes_segmentation, segmentation::open_segmentation};
 
 }  // namespace dlpipe::data

@@ -54,6 +54,13 @@ struct SourceEntry {
   std::string_view name() const { return std::string_view(path).substr(name_begin); }
 };
 
+/// What the pixels of an entry's mask are.
+enum class MaskNumbers {
+  kOwn,      // numbers that nobody names
+  kClasses,  // in files, those of SourceListing::classes, mostly label + 1; they stay as they are
+  kDrawn,    // label + 1, by the labels that the entry has when read_referred() draws it
+};
+
 struct SourceListing {
   std::vector<std::string> classes;   // sorted, but for has_class_order
   std::vector<Field> fields;          // behind image, label and path: further columns of a manifest
@@ -61,7 +68,8 @@ struct SourceListing {
   std::vector<std::string> warnings;  // whole messages: what was left aside or decided
   int64_t tokens = 0;        // above 0: entries are no images, but u8 tokens, so many each; classes name them
   bool in_sequence = false;  // splits are runs of entries by path, not drawn
-  bool has_class_order = false;  // the source says which class has which number, and masks may rely on it
+  bool has_class_order = false;  // the source says which class has which number
+  MaskNumbers mask_numbers = MaskNumbers::kOwn;
 };
 
 class Source {

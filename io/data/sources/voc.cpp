@@ -3,6 +3,7 @@
 // each picture has its XML beside it. Classes are in the order of their names. PNGs in SegmentationClass are the masks of
 // their pictures, as they are: 0 background, 1 to 20 the published classes in the order of their names, 255 not known.
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -217,10 +218,28 @@ Status VocSource::add_set(const Set& set) {
   return {};
 }
 
+// What SegmentationClass calls 1 to 20.
+constexpr std::array<std::string_view, 20> kPublishedClasses = {
+    "aeroplane", "bicycle",     "bird",  "boat",        "bottle", "bus",      "car",
+    "cat",       "chair",       "cow",   "diningtable", "dog",    "horse",    "motorbike",
+    "person",    "pottedplant", "sheep", "sofa",        "train",  "tvmonitor"};
+
+// Beside masks the published classes keep their numbers, whichever of them occur.
 void VocSource::number(SourceListing& listing) {
   std::vector<std::string> all;
   for (const std::vector<std::string>& classes : classes_of_)
     all.insert(all.end(), classes.begin(), classes.end());
+  const bool has_masks = std::any_of(found_.begin(), found_.end(), [](const AnnotatedPicture& picture) {
+    return !picture.mask_file.empty();
+  });
+  listing.has_class_order =
+      has_masks && std::all_of(all.begin(), all.end(), [](const std::string& name) {
+        return std::binary_search(kPublishedClasses.begin(), kPublishedClasses.end(), name);
+      });
+  if (listing.has_class_order) {
+    listing.mask_numbers = MaskNumbers::kClasses;
+    all.assign(kPublishedClasses.begin(), kPublishedClasses.end());
+  }
   listing.classes = sorted_class_names(std::move(all));
   std::unordered_map<std::string_view, int64_t> label_of;
   for (size_t i = 0; i < listing.classes.size(); ++i) label_of[listing.classes[i]] = static_cast<int64_t>(i);

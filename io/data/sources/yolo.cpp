@@ -288,6 +288,7 @@ Result<SourceListing> YoloSource::list() {
                          printable(label_path(folders_[0].folder + "/" + found_[0].path)), " and so on"));
   SourceListing listing;
   number(listing);
+  listing.has_class_order = true;
   AnnotatedPictures::Kinds kinds;
   kinds.points = config_.points;
   kinds.is_relative = true;

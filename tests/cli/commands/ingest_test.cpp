@@ -89,6 +89,40 @@ TEST(IngestCommand, TakesSeveralSourcesAndAList) {
   EXPECT_FALSE(std::filesystem::exists(dir / "twice.partial"));
 }
 
+TEST(IngestCommand, ListsInFoldersOfSplitsMakeSplits) {
+  const ScratchDirectory dir;
+  for (const char* split : {"train", "val"}) {
+    ASSERT_EQ(run_dlpipe({"synth", dir / split, "--per-class", "1", "--size", "24"}).exit_code, 0);
+    std::ofstream(dir / split + "/fields.jsonl")
+        << "{\"fields\": [\"age:number\"], \"classes\": [\"old\", \"new\"]}\n"
+        << "{\"path\": \"bar/00000.jpg\", \"label\": \"old\", \"age\": 3}\n"
+        << "{\"path\": \"disc/00000.jpg\", \"label\": \"new\", \"age\": 1}\n";
+  }
+  Outcome outcome =
+      run_dlpipe({"ingest", dir / "train/fields.jsonl", dir / "val/fields.jsonl", dir / "data"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("the folders of the files tell the splits: 1 file of train, 1 file of val"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("all 2 inputs give the 2 classes in one order"), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.out.find("data/val"), std::string::npos) << outcome.out;
+  outcome = run_dlpipe({"export", dir / "data", dir / "out"});
+  EXPECT_NE(outcome.out.find("dlpipe ingest " + (dir / "out/train/fields.jsonl") + " " +
+                             (dir / "out/val/fields.jsonl") + " DATA` reads all back"),
+            std::string::npos)
+      << outcome.out;
+  outcome = run_dlpipe({"ingest", dir / "out", dir / "folders"});
+  EXPECT_NE(outcome.err.find("are not read; to read them: dlpipe ingest " + (dir / "out/train/fields.jsonl") +
+                             " " + (dir / "out/val/fields.jsonl") + " DST"),
+            std::string::npos)
+      << outcome.err;
+  outcome = run_dlpipe(
+      {"ingest", dir / "train/fields.jsonl", dir / "val/fields.jsonl", dir / "whole", "--no-splits"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(value_or_throw(data::Dataset::open(dir / "whole"))->size(), 4);
+}
+
 TEST(IngestCommand, FieldsAreStoredVerifiedAndNotTrainedOn) {
   const ScratchDirectory dir;
   ASSERT_EQ(run_dlpipe({"synth", dir / "src", "--per-class", "2", "--size", "24"}).exit_code, 0);

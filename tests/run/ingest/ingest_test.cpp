@@ -297,6 +297,27 @@ TEST(Ingest, ClassOrderCanComeFromAnotherDataset) {
   EXPECT_NE(status.message().find("did you mean 'cat'"), std::string::npos) << status.message();
 }
 
+TEST(Ingest, ClassOrderOfAnotherDatasetIsRefusedWhereMasksHoldTheirOwn) {
+  TempDir dir;
+  for (const char* file : {"one/ant/1.jpg", "one/zebra/1.jpg", "two/1.jpg"})
+    write_text(dir / file, jpeg_text(7, 9, 9));
+  value_or_throw(ingest(options_for(dir / "one", dir / "d1")));
+  std::vector<uint8_t> pixels(9 * 9, 1);
+  write_text(dir / "two/m.png", to_text(value_or_throw(data::encode_png({pixels.data(), 9, 9, 1, 9}))));
+  const std::string rest = "\n{\"path\": \"1.jpg\", \"label\": \"ant\", \"mask\": \"m.png\"}\n";
+  write_text(dir / "two/list.jsonl", R"({"fields": ["mask:mask"], "classes": ["zebra", "ant"]})" + rest);
+  IngestOptions options = options_for(dir / "two/list.jsonl", dir / "d2");
+  options.classes_from = dir / "d1";
+  const Status status = ingest(options).status();
+  EXPECT_NE(status.message().find(
+                "list.jsonl has masks, whose pixels hold the numbers of its classes, and its class "
+                "'zebra' would become number 1 in place of 0; "),
+            std::string::npos)
+      << status.message();
+  write_text(dir / "two/list.jsonl", R"({"fields": ["mask:mask"], "classes": ["ant"]})" + rest);
+  value_or_throw(ingest(options));
+}
+
 TEST(Ingest, ClassesCalledByOtherNumbersThanTheirLabelsAreWarnedOf) {
   TempDir dir;
   for (const char* file : {"gap/0/1.jpg", "gap/10/1.jpg", "gap/2/1.jpg", "whole/0/1.jpg", "whole/1/1.jpg"})

@@ -182,13 +182,30 @@ TEST(RoundTrip, ClassesKeepTheirNumbersAndSamplesTheirNames) {
   const IngestReport again = value_or_throw(ingest(options_for(dir / "out/fields.jsonl", dir / "again")));
   EXPECT_EQ(again.classes, (std::vector<std::string>{"zebra", "none of them", "ape"}));
   EXPECT_TRUE(contents_of(dir / "again") == contents_of(dir / "data"));
-  // Two lists of the same classes keep them, too; of others, nobody knows the order of all.
+  // Two lists of the same classes keep them, too.
   std::filesystem::create_directory(dir / "both");
   for (const char* half : {"a", "b"})
     std::filesystem::copy(dir / "out", dir / "both/" + half, std::filesystem::copy_options::recursive);
   IngestOptions both = options_for(dir / "both/a/fields.jsonl", dir / "twice");
   both.sources.push_back(dir / "both/b/fields.jsonl");
   EXPECT_EQ(value_or_throw(ingest(both)).classes, again.classes);
+}
+
+TEST(RoundTrip, ListsOfSplitsGiveTheSplitsBack) {
+  TempDir dir;
+  for (const char* split : {"train", "val"}) {
+    write_annotated(dir, dir / concat("data/", split));
+    auto dataset = value_or_throw(data::Dataset::open(dir / concat("data/", split)));
+    value_or_throw(
+        data::export_files(*dataset, {.directory = dir / concat("out/", split), .stop_requested = {}}));
+  }
+  IngestOptions options = options_for(dir / "out/train/fields.jsonl", dir / "again");
+  options.sources.push_back(dir / "out/val/fields.jsonl");
+  EXPECT_EQ(value_or_throw(ingest(options)).classes,
+            (std::vector<std::string>{"zebra", "none of them", "ape"}));
+  for (const char* split : {"train", "val"})
+    EXPECT_TRUE(contents_of(dir / concat("again/", split)) == contents_of(dir / concat("data/", split)))
+        << split;
 }
 
 TEST(RoundTrip, ANameThatWouldLeaveTheOutputKeepsNoOtherFromIt) {

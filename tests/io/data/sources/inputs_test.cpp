@@ -106,7 +106,67 @@ TEST(Inputs, SplitsComeFromFoldersOrNamesOfArchives) {
   EXPECT_NE(inputs.notes[0].find("2 archives of train, 1 archive of val"), std::string::npos)
       << inputs.notes[0];
   write_text(dir / "n/more.tar", tar_end());
-  for (const SourceInput& input : value_or_throw(expand({dir / "n"})).inputs) EXPECT_EQ(input.split, "");
+  inputs = value_or_throw(expand({dir / "n"}));
+  for (const SourceInput& input : inputs.inputs) EXPECT_EQ(input.split, "");
+  ASSERT_EQ(inputs.notes.size(), 1u);
+  EXPECT_NE(inputs.notes[0].find(
+                "one dataset is made of all: some are called like the splits 'train', 'val', but "),
+            std::string::npos)
+      << inputs.notes[0];
+  EXPECT_NE(inputs.notes[0].find("n/more.tar isn't"), std::string::npos) << inputs.notes[0];
+}
+
+TEST(Inputs, SplitsComeFromTheFoldersThatListsLieIn) {
+  TempDir dir;
+  for (const char* split : {"train", "validation"}) {
+    const std::string folder = dir / split;
+    write_text(folder + "/fields.jsonl",
+               "{\"fields\": [], \"classes\": [\"b\", \"a\"]}\n"
+               "{\"path\": \"1.jpg\", \"label\": \"a\"}\n"
+               "{\"path\": \"2.jpg\", \"label\": \"b\"}\n");
+    write_text(folder + "/1.jpg", split);
+    write_text(folder + "/2.jpg", split);
+  }
+  const std::vector<std::string> given = {dir / "train/fields.jsonl", dir / "validation/fields.jsonl"};
+  auto source = value_or_throw(open_sources(given, "", {}));
+  const SourceListing listing = value_or_throw(source->list());
+  ASSERT_EQ(listing.entries.size(), 4u);
+  EXPECT_EQ(listing.entries[1].split, "train");
+  EXPECT_EQ(listing.entries[2].split, "val");
+  for (const SourceEntry& entry : listing.entries) {
+    EXPECT_EQ(entry.name().size(), 5u) << entry.name() << ": as of a split's folder";
+    EXPECT_FALSE(value_or_throw(source->read(entry)).empty());
+  }
+  EXPECT_EQ(listing.classes, (Names{"b", "a"}));
+  EXPECT_EQ(listing.warnings,
+            (Names{"[ingest] the folders of the files tell the splits: 1 file of train, 1 file of val; "
+                   "--no-splits makes one dataset of all",
+                   "[ingest] all 2 inputs give the 2 classes in one order, which they keep"}));
+  SourceOptions whole;
+  whole.splits = false;
+  for (const SourceEntry& entry :
+       value_or_throw(value_or_throw(open_sources(given, "", whole))->list()).entries)
+    EXPECT_EQ(entry.split, "");
+}
+
+TEST(Inputs, FilesAndFoldersOfEveryKindTellTheirSplit) {
+  TempDir dir;
+  for (const char* name : {"train/cat/1.jpg", "val/cat/1.jpg", "train_labels.csv", "val_labels.csv",
+                           "a/train.json", "a/test.json", "train/shapes/1/1.jpg", "val/shapes/1/1.jpg"})
+    write_text(dir / name, "path,label\n");
+  const auto splits = [&](const Names& names) {
+    std::vector<std::string> given;
+    for (const std::string& name : names) given.push_back(dir / name);
+    Names found;
+    for (const SourceInput& input : value_or_throw(expand(given)).inputs) found.push_back(input.split);
+    return found;
+  };
+  EXPECT_EQ(splits({"train", "val"}), (Names{"train", "val"}));
+  EXPECT_EQ(splits({"train_labels.csv", "val_labels.csv"}), (Names{"train", "val"}));
+  EXPECT_EQ(splits({"a/train.json", "a/test.json"}), (Names{"train", "test"}));
+  EXPECT_EQ(splits({"train/", "val/"}), (Names{"train", "val"})) << "as the shell completes them";
+  EXPECT_EQ(splits({"train/shapes", "val/shapes"}), (Names{"train", "val"}));
+  EXPECT_EQ(splits({"train_labels.csv", "a/train.json"}), (Names{"", ""})) << "one split alone is none";
 }
 
 TEST(Inputs, ClassesOfSeveralInputsArePutTogetherByName) {

@@ -91,6 +91,66 @@ TEST_F(SegmentationSource, SplitsLieOutsideOrInside) {
   }
 }
 
+TEST_F(SegmentationSource, Ade20kIsReadAsPublished) {
+  for (const char* split : {"training", "validation"})
+    write_pairs(std::string("ADE/images/") + split, std::string("ADE/annotations/") + split);
+  write_text(dir / "ADE/objectInfo150.txt", "Idx Ratio Train Val Stuff Name");
+  const SourceListing listing = value_or_throw(list({dir / "ADE", ""}));
+  ASSERT_EQ(listing.entries.size(), 6u);
+  for (const SourceEntry& entry : listing.entries) {
+    EXPECT_EQ(entry.split, entry.path.starts_with("training/") ? "train" : "val") << entry.path;
+    EXPECT_NE(entry.extra.at(0), "") << entry.path;
+  }
+}
+
+TEST_F(SegmentationSource, FoldersOfSplitsMayHaveAYear) {
+  write_pairs("images/train2017", "annotations/train2017", "_labelTrainIds.png");
+  write_pairs("images/val2017", "annotations/val2017", "_labelTrainIds.png");
+  for (const SourceEntry& entry : value_or_throw(list({dir.path(), ""})).entries) {
+    EXPECT_EQ(entry.split, entry.path.starts_with("train2017/") ? "train" : "val") << entry.path;
+    EXPECT_NE(entry.extra.at(0), "") << entry.path;
+  }
+}
+
+TEST_F(SegmentationSource, CityscapesIsReadAsPublished) {
+  for (const char* split : {"train", "val"}) {
+    const std::string picture = dir / (std::string("leftImg8bit/") + split + "/ulm/ulm_000000_000019");
+    const std::string mask = dir / (std::string("gtFine/") + split + "/ulm/ulm_000000_000019");
+    write_text(picture + "_leftImg8bit.png", "x");
+    for (const char* end : {"_gtFine_color.png", "_gtFine_instanceIds.png", "_gtFine_polygons.json"})
+      write_text(mask + end, "other");
+    write_text(mask + "_gtFine_labelIds.png", "ids");
+  }
+  ASSERT_TRUE(is_segmentation());
+  SourceListing listing = value_or_throw(list({dir.path(), ""}));
+  ASSERT_EQ(listing.entries.size(), 2u);
+  for (const SourceEntry& entry : listing.entries) {
+    EXPECT_EQ(entry.split, entry.path.substr(0, entry.path.find('/')));
+    EXPECT_EQ(value_or_throw(source_->read_referred(entry, entry.extra.at(0))).size(), 3u);
+  }
+  EXPECT_EQ(warnings_of(listing).find("left aside"), std::string::npos) << warnings_of(listing);
+  write_text(dir / "gtFine/train/ulm/ulm_000000_000019_gtFine_labelTrainIds.png", "train");
+  listing = value_or_throw(list({dir.path(), ""}));
+  for (const SourceEntry& entry : listing.entries)
+    EXPECT_EQ(value_or_throw(source_->read_referred(entry, entry.extra.at(0))).size(),
+              entry.split == "train" ? 5u : 3u);
+}
+
+TEST_F(SegmentationSource, MasksMayLieBesideTheFoldersOfSplits) {
+  for (const char* end : {"annot", "_masks"}) {
+    TempDir other;
+    for (const char* split : {"train", "val", "test"}) {
+      write_text(other / (std::string(split) + "/1.png"), "x");
+      if (split != std::string("test")) write_text(other / (std::string(split) + end + "/1.png"), "mask");
+    }
+    const SourceListing listing = value_or_throw(list({other.path(), ""}));
+    ASSERT_EQ(field_names(listing), std::vector<std::string>{"mask"}) << end;
+    ASSERT_EQ(listing.entries.size(), 3u) << end;
+    for (const SourceEntry& entry : listing.entries)
+      EXPECT_EQ(entry.extra.at(0).empty(), entry.split == "test") << entry.path;
+  }
+}
+
 TEST_F(SegmentationSource, WhatIsNoMaskIsNamed) {
   write_pairs("images", "masks");
   write_text(dir / "images/4.jpg", "x");

@@ -73,6 +73,9 @@ TEST_F(VocSource, PngsOfClassesAreMasks) {
   const SourceListing listing = value_or_throw(list({dir / "VOC2012", ""}));
   EXPECT_EQ(field_names(listing), (std::vector<std::string>{"boxes", "box_labels", "difficult", "mask"}));
   EXPECT_EQ(listing.fields[3].kind, FieldKind::kMask);
+  ASSERT_EQ(listing.classes.size(), 20u) << "a mask's 1 to 20, whichever classes occur";
+  EXPECT_EQ(listing.classes[7], "cat");
+  EXPECT_EQ(decode_labels(listing.entries[0].extra[1]), (std::vector<int64_t>{11, 7}));
   EXPECT_EQ(listing.entries[0].extra[3], "");
   EXPECT_EQ(value_or_throw(source_->read_referred(listing.entries[1], listing.entries[1].extra[3])).size(),
             4u);

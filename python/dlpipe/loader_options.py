@@ -1,0 +1,110 @@
+"""The options of a loader: what they may be, and what to do in place of those that there aren't."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+from dlpipe.errors import MisuseError
+
+#: Options of torch.utils.data.DataLoader and its samplers, and what to do in their place.
+_PYTORCHS = {
+    "batch_size": "it is called batch",
+    "num_workers": "it is called threads",
+    "sampler": "shuffle, seed, rank and world choose the samples",
+    "batch_sampler": "batch, shuffle, seed, rank and world choose the samples",
+    "collate_fn": "batches come as arrays; a function over each batch is transform",
+    "prefetch_factor": "it is called slots",
+    "persistent_workers": "threads live as long as the loader",
+    "multiprocessing_context": "there are threads, no processes",
+    "worker_init_fn": "there are threads, no processes, and seed draws everything",
+    "generator": "seed draws everything",
+    "pin_memory_device": "it is called device",
+    "num_replicas": "it is called world",
+    "dataset": "it is called data, and is the directory of a dataset: dlpipe.from_dataset(...) makes one",
+}
+
+def imported_framework():
+    for name in ("torch", "jax"):
+        if name in sys.modules:
+            return name
+    return "numpy"
+
+
+_Init = TypeVar("_Init", bound=Callable[..., None])
+
+
+def advise_on_options(init: _Init) -> _Init:
+    """For an option that there isn't, Python's own error says what to do, where the name is PyTorch's or nearly one of ours."""
+    options = list(inspect.signature(init).parameters)[2:]
+
+    @functools.wraps(init)
+    def advised(self, *args, **given):
+        for name in given:
+            if name not in options and name != "data":
+                similar = difflib.get_close_matches(name, options, 1)
+                advice = _PYTORCHS.get(name, f"did you mean {similar[0]}?" if similar else "help(dlpipe.Loader) lists all")
+                raise TypeError(f"dlpipe.Loader has no option {name!r}: {advice}")
+        init(self, *args, **given)
+
+    return advised  # type: ignore[return-value]
+
+
+#: Options that are numbers, for which True or False would pass too.
+_WHOLE = ("batch", "views", "seed", "epochs", "limit", "channels", "mask_fill", "threads", "slots", "slots_max", "max_bad", "max_pixels",
+          "memory", "cache_size")  # fmt: skip
+
+
+def check_kinds(options):
+    """Values of another kind than an option has, told in Python's own words."""
+    for name in _WHOLE:
+        if isinstance(options[name], bool) or not hasattr(options[name], "__index__"):
+            raise MisuseError(f"[loader] {name} is {options[name]!r}; give a whole number")
+    for name in ("seed", "cache_size"):
+        if options[name] < 0:
+            raise MisuseError(f"[loader] {name} is {options[name]}; give a number from 0 on")
+    if options["seed"] >= 2**64:
+        raise MisuseError(f"[loader] seed is {options['seed']}; give a number below 2**64")
+    fields = options["fields"]
+    if isinstance(fields, (str, bytes)) or (fields is not None and not fields):
+        raise MisuseError(f"[loader] fields is {fields!r}; give a list of names, such as {[fields or 'image']!r}, or leave it out")
+    for name in ("augment", "device"):
+        if not isinstance(options[name], str):
+            example = 'a text, such as "rrc(224) hflip"' if name == "augment" else 'a text, such as "cpu"'
+            raise MisuseError(f"[loader] {name} is {options[name]!r}; give {example}")
+
+
+def directory_bytes(data):
+    try:
+        return os.fsencode(data)
+    except TypeError:
+        raise MisuseError(f"[loader] data is {type(data).__name__}; give the directory of a dataset: dlpipe.ingest(...) makes "
+                          "one of files, dlpipe.from_dataset(...) of PyTorch's, Hugging Face's and others' datasets") from None
+
+
+def dtype_name(dtype):
+    """"f32" of "float32", torch.float32 and NumPy's, too; what is none of these as it is."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
+    name = name.removeprefix("torch.")
+    return {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "uint8": "u8"}.get(name, name)
+
+
+def normalize_op(mean, std, dtype):
+    """The op that says so, for the end of an expression."""
+    if mean is None and std is None:
+        return ""
+    if mean is None or std is None:
+        raise MisuseError("[loader] mean and std belong together: give both or neither")
+    if dtype == "u8":
+        raise MisuseError("[loader] mean and std normalise, and dtype 'u8' leaves pixels as they are; give dtype='f32', 'f16' or "
+                          "'bf16'")  # fmt: skip
+    for name, values in (("mean", mean), ("std", std)):
+        if not hasattr(values, "__iter__"):
+            raise MisuseError(f"[loader] {name} is {values!r}; give a number for each channel, such as [0.5, 0.5, 0.5]")
+    texts = [":".join(map(repr, map(float, values))) for values in (mean, std)]
+    return f" normalize(mean={texts[0]},std={texts[1]})"

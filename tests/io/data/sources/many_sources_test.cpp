@@ -1,0 +1,134 @@
+// Several inputs as one: what becomes of the numbers of their classes.
+#include <gtest/gtest.h>
+
+#include "dlpipe/io/data/sources/inputs.h"
+#include "dlpipe/io/data/sources/typed_columns.h"
+#include "tests/io/data/sources/annotated_values.h"
+#include "tests/io/data/temp_dir.h"
+
+namespace dlpipe::data {
+namespace {
+
+using Names = std::vector<std::string>;
+using Labels = std::vector<int64_t>;
+
+class ManySources : public testing::Test {
+ protected:
+  Result<SourceListing> list(const Names& names) {
+    Names given;
+    for (const std::string& name : names) given.push_back(dir / name);
+    return value_or_throw(open_sources(given, "", {}))->list();
+  }
+  /// What `dlpipe export` writes: classes in an order, and a mask for each picture.
+  void write_list(const std::string& name, const std::string& classes, const std::string& label,
+                  const std::string& fields = R"("mask:mask")",
+                  const std::string& mask = R"(, "mask": "m.png")") {
+    write_text(dir / (name + "/1.jpg"), "x");
+    write_text(dir / (name + "/m.png"), "mask");
+    write_text(dir / (name + "/fields.jsonl"), "{\"fields\": [" + fields + "], \"classes\": [" + classes +
+                                                   "]}\n{\"path\": \"1.jpg\", \"label\": \"" + label + "\"" +
+                                                   mask + "}\n");
+  }
+  void write_coco(const std::string& name, const std::string& categories, int category) {
+    write_text(dir / (name + "/images/" + name + ".jpg"), "x");
+    write_text(dir / (name + "/" + name + ".json"), R"({"images": [{"id": 1, "file_name": ")" + name +
+                                                        R"(.jpg"}], "annotations": [{"image_id": 1,
+                  "category_id": )" + std::to_string(category) +
+                                                        R"(, "bbox": [1, 2, 3, 4]}], "categories": [)" +
+                                                        categories + "]}");
+  }
+  void write_yolo(const std::string& name, const std::string& names) {
+    write_text(dir / (name + "/images/1.jpg"), "x");
+    write_text(dir / (name + "/labels/1.txt"), "1 0.5 0.5 0.1 0.1\n0 0.5 0.5 0.1 0.1\n");
+    write_text(dir / (name + "/classes.txt"), names);
+  }
+  TempDir dir;
+};
+
+TEST_F(ManySources, AnOrderOfClassesStaysAndOthersFollowByName) {
+  write_coco("a", R"({"id": 1, "name": "zebra"}, {"id": 2, "name": "ant"})", 2);
+  write_coco("b", R"({"id": 1, "name": "ant"}, {"id": 7, "name": "moth"})", 7);
+  const SourceListing listing = value_or_throw(list({"a/a.json", "b/b.json"}));
+  EXPECT_EQ(listing.classes, (Names{"zebra", "ant", "moth"}));
+  ASSERT_EQ(listing.entries.size(), 2u);
+  EXPECT_EQ(decode_labels(listing.entries[0].extra.at(1)), (Labels{1}));
+  EXPECT_EQ(decode_labels(listing.entries[1].extra.at(1)), (Labels{2}));
+  const std::string warnings = warnings_of(listing);
+  EXPECT_NE(warnings.find("the order of the 3 classes is that of " + (dir / "a/a.json") +
+                          ", behind them 'moth'; labels"),
+            std::string::npos)
+      << warnings;
+}
+
+TEST_F(ManySources, YoloNumbersAreThoseOfItsNames) {
+  write_yolo("a", "zebra\nant\n");
+  write_yolo("b", "ant\nzebra\n");
+  write_text(dir / "c/moth/1.jpg", "x");
+  const SourceListing listing = value_or_throw(list({"a", "b"}));
+  EXPECT_EQ(listing.classes, (Names{"zebra", "ant"}));
+  EXPECT_EQ(decode_labels(listing.entries[0].extra.at(1)), (Labels{1, 0}));
+  EXPECT_EQ(decode_labels(listing.entries[1].extra.at(1)), (Labels{0, 1}));
+}
+
+TEST_F(ManySources, MasksOfFilesNeedTheClassesOfAllInputsInOneOrder) {
+  write_list("a", R"("zebra", "ant")", "ant");
+  write_list("b", R"("ant", "zebra")", "ant");
+  write_list("c", R"("zebra", "ant", "moth")", "moth");
+  write_list("d", R"("zebra", "ant")", "zebra");
+  const std::string refused = list({"a/fields.jsonl", "b/fields.jsonl"}).status().message();
+  EXPECT_NE(refused.find(
+                (dir / "b/fields.jsonl") +
+                " has masks, whose pixels hold the numbers of its classes, and its class 'ant' would become "
+                "number 1 in place of 0; inputs with masks must have the same classes in the same order"),
+            std::string::npos)
+      << refused;
+  EXPECT_FALSE(list({"c/fields.jsonl", "b/fields.jsonl"}).ok());
+  const SourceListing longer = value_or_throw(list({"a/fields.jsonl", "c/fields.jsonl"}));
+  EXPECT_EQ(longer.classes, (Names{"zebra", "ant", "moth"}));
+  EXPECT_EQ(longer.entries[1].label, 2);
+  const SourceListing same = value_or_throw(list({"a/fields.jsonl", "d/fields.jsonl"}));
+  EXPECT_NE(warnings_of(same).find("all 2 inputs give the 2 classes in one order, which they keep"),
+            std::string::npos)
+      << warnings_of(same);
+  write_list("e", R"("ant", "zebra")", "ant", "", "");
+  EXPECT_EQ(value_or_throw(list({"a/fields.jsonl", "e/fields.jsonl"})).entries[1].label, 1)
+      << "no masks, no refusal";
+}
+
+TEST_F(ManySources, MasksWhoseNumbersNobodyNamesAreSaid) {
+  for (const char* name : {"a", "b"}) {
+    write_text(dir / (std::string(name) + "/images/1.jpg"), "x");
+    write_text(dir / (std::string(name) + "/masks/1.png"), "mask");
+  }
+  const std::string warnings = warnings_of(value_or_throw(list({"a", "b"})));
+  EXPECT_NE(warnings.find("masks are taken as they are, and the numbers in those of"), std::string::npos)
+      << warnings;
+  EXPECT_NE(warnings.find("mean the same in all 2 inputs with masks"), std::string::npos) << warnings;
+}
+
+TEST_F(ManySources, ClassesCalledByNumbersAmongNamesAreSaid) {
+  write_text(dir / "a/cat/1.jpg", "x");
+  write_text(dir / "a/dog/1.jpg", "x");
+  write_text(dir / "list/1.jpg", "x");
+  write_text(dir / "list/all.txt", "1.jpg 0\n");
+  const SourceListing listing = value_or_throw(list({"a", "list/all.txt"}));
+  EXPECT_EQ(listing.classes, (Names{"0", "cat", "dog"}));
+  const std::string warnings = warnings_of(listing);
+  EXPECT_NE(warnings.find("list/all.txt calls its classes '0', and "), std::string::npos) << warnings;
+  EXPECT_NE(
+      warnings.find("calls its classes 'cat', 'dog': they become different classes; where they are the same"),
+      std::string::npos)
+      << warnings;
+}
+
+TEST_F(ManySources, ADamagedInputBeforeOthersKeepsTheirFields) {
+  write_text(dir / "a.tar", std::string(512, 'x'));
+  write_coco("b", R"({"id": 1, "name": "ant"})", 1);
+  const SourceListing listing = value_or_throw(list({"a.tar", "b/b.json"}));
+  ASSERT_EQ(listing.entries.size(), 2u);
+  EXPECT_TRUE(listing.entries[0].is_rest);
+  EXPECT_EQ(listing.entries[1].extra.size(), listing.fields.size());
+}
+
+}  // namespace
+}  // namespace dlpipe::data
