@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "dlpipe/augment/chain.h"
+#include "dlpipe/augment/copy.h"
 #include "dlpipe/augment/neighbourhood_kernels.h"
 #include "dlpipe/augment/op.h"
 #include "dlpipe/augment/pixel_kernels.h"
@@ -16,6 +17,16 @@ class PixelOp : public Op {
   bool narrow(const Region& needed, OpDraw& draw) const override {
     draw.region = draw.window = needed;
     return true;
+  }
+};
+
+/// Chooses pixels and changes none: crops, and what looks at boxes alone. Base is Op or BoxedOp.
+template <class Base>
+class CopyingOp : public Base {
+ public:
+  Status apply(const OpDraw&, const ConstImageView& in, const ImageView& out, ChainScratch&) const override {
+    copy_image(in, out, false);
+    return {};
   }
 };
 

@@ -152,21 +152,6 @@ void BlendImages(const ConstImageView& other, const ConstImageView& in, float al
   }
 }
 
-void MixChannels(const ColorMatrix& matrix, const ConstImageView& in, const ImageView& out) {
-  ForBlocks(in, out, [&](Planes& planes) HWY_ATTR {
-    Planes mixed;
-    for (size_t c = 0; c < 3; ++c) {
-      const auto [r, g, b, offset] = matrix[c];
-      for (int i = 0; i < kBlock; ++i) {
-        const int32_t sum =
-            (planes.of[0][i] * r + planes.of[1][i] * g + planes.of[2][i] * b + offset + 0x8000) >> 16;
-        mixed.of[c][i] = static_cast<uint8_t>(std::min(std::max(sum, 0), 255));
-      }
-    }
-    std::memcpy(planes.of[0], mixed.of[0], sizeof planes.of[0] * 3);
-  });
-}
-
 uint64_t LumaSum(const ConstImageView& in) {
   uint64_t sum = 0;
   for (int y = 0; y < in.height; ++y) {
@@ -202,7 +187,6 @@ HWY_EXPORT(ToLuma);
 HWY_EXPORT(FoldValues);
 HWY_EXPORT(BlendLuma);
 HWY_EXPORT(BlendImages);
-HWY_EXPORT(MixChannels);
 HWY_EXPORT(LumaSum);
 
 void blend_luma(const ConstImageView& in, float alpha, const ImageView& out) {
@@ -210,9 +194,6 @@ void blend_luma(const ConstImageView& in, float alpha, const ImageView& out) {
 }
 void blend_images(const ConstImageView& other, const ConstImageView& in, float alpha, const ImageView& out) {
   HWY_DYNAMIC_DISPATCH(BlendImages)(other, in, alpha, out);
-}
-void mix_channels(const ColorMatrix& matrix, const ConstImageView& in, const ImageView& out) {
-  HWY_DYNAMIC_DISPATCH(MixChannels)(matrix, in, out);
 }
 uint64_t luma_sum(const ConstImageView& in) {
   return HWY_DYNAMIC_DISPATCH(LumaSum)(in);

@@ -45,9 +45,4 @@ void blend_luma(const ConstImageView& in, float alpha, const ImageView& out);
 /// out = blend(other, in, alpha), value by value.
 void blend_images(const ConstImageView& other, const ConstImageView& in, float alpha, const ImageView& out);
 
-/// out = (sum of m[c][k] in[k] + m[c][3]) for the first three channels, m with 16 bits after the point, rounded and
-/// clipped.
-using ColorMatrix = std::array<std::array<int32_t, 4>, 3>;
-void mix_channels(const ColorMatrix& matrix, const ConstImageView& in, const ImageView& out);
-
 }  // namespace dlpipe::augment

@@ -2,23 +2,18 @@
 // small here, are dropped (Albumentations' min_visibility and min_area; torchvision's SanitizeBoundingBoxes). No pixel changes.
 #include <algorithm>
 
-#include "dlpipe/augment/copy.h"
-#include "dlpipe/augment/op.h"
+#include "dlpipe/augment/kinds.h"
 
 namespace dlpipe::augment {
 
 namespace {
 
-class DropBoxes : public Op {
+class DropBoxes : public CopyingOp<Op> {
  public:
   explicit DropBoxes(OpArguments& arguments)
       : share_(arguments.number("share")), side_(arguments.number("side")), area_(arguments.number("area")) {}
   Status plan(const ImageSize&, RandomStream&, OpDraw& draw) const override {
     draw.crop_only = true;
-    return {};
-  }
-  Status apply(const OpDraw&, const ConstImageView& in, const ImageView& out, ChainScratch&) const override {
-    copy_image(in, out, false);
     return {};
   }
   bool keeps(const OpDraw&, const MovedBox& box) const override {

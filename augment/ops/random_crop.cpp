@@ -1,13 +1,12 @@
 // random_crop(size): a crop at a random place, all places equally often (torchvision's RandomCrop).
-#include "dlpipe/augment/copy.h"
-#include "dlpipe/augment/op.h"
+#include "dlpipe/augment/kinds.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::augment {
 
 namespace {
 
-class RandomCrop : public Op {
+class RandomCrop : public CopyingOp<Op> {
  public:
   explicit RandomCrop(OpArguments& arguments) : size_(arguments.size("size")) {}
   ImageSize output(const ImageSize& in) const override { return {size_.width, size_.height, in.channels}; }
@@ -21,10 +20,6 @@ class RandomCrop : public Op {
     const auto x = static_cast<int>(rng.below(static_cast<uint32_t>(in.width - size_.width + 1)));
     draw.region = {x, y, size_.width, size_.height};
     draw.crop_only = true;
-    return {};
-  }
-  Status apply(const OpDraw&, const ConstImageView& in, const ImageView& out, ChainScratch&) const override {
-    copy_image(in, out, false);
     return {};
   }
 

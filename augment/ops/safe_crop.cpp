@@ -8,8 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dlpipe/augment/copy.h"
-#include "dlpipe/augment/op.h"
+#include "dlpipe/augment/kinds.h"
 
 namespace dlpipe::augment {
 
@@ -17,7 +16,7 @@ namespace {
 
 constexpr double kNothing = 1e-6;  // of the picture's width or height
 
-class SafeCrop : public BoxedOp {
+class SafeCrop : public CopyingOp<BoxedOp> {
  public:
   explicit SafeCrop(OpArguments& arguments) : erosion_(arguments.number("erosion")) {}
 
@@ -30,10 +29,6 @@ class SafeCrop : public BoxedOp {
     draw.region = is_empty ? any_crop(in, rng) : crop_around(all, in, rng);
     draw.out = {draw.region.width, draw.region.height, in.channels};
     draw.crop_only = true;
-    return {};
-  }
-  Status apply(const OpDraw&, const ConstImageView& in, const ImageView& out, ChainScratch&) const override {
-    copy_image(in, out, false);
     return {};
   }
 

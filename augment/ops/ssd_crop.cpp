@@ -7,8 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "dlpipe/augment/copy.h"
-#include "dlpipe/augment/op.h"
+#include "dlpipe/augment/kinds.h"
 
 namespace dlpipe::augment {
 
@@ -30,7 +29,7 @@ double overlap(const Region& crop, const MovedBox& box) {
   return both / (box.area() + static_cast<double>(crop.width) * crop.height - both);
 }
 
-class SsdCrop : public BoxedOp {
+class SsdCrop : public CopyingOp<BoxedOp> {
  public:
   explicit SsdCrop(OpArguments& arguments)
       : scale_(arguments.drawn("scale")),
@@ -60,10 +59,6 @@ class SsdCrop : public BoxedOp {
         return {};
       }
     }
-    return {};
-  }
-  Status apply(const OpDraw&, const ConstImageView& in, const ImageView& out, ChainScratch&) const override {
-    copy_image(in, out, false);
     return {};
   }
   bool keeps(const OpDraw& draw, const MovedBox& box) const override {

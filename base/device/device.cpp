@@ -1,7 +1,5 @@
 #include "dlpipe/base/device/device.h"
 
-#include <array>
-
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
@@ -35,11 +33,6 @@ Status Device::launch(const Graph&, Stream&) {
 }
 Status Device::set_event(Graph&, const Event&, Event&) {
   return no_graphs(*this);
-}
-
-std::string_view device_kind_name(DeviceKind kind) {
-  static constexpr std::array<std::string_view, 3> kNames = {"cpu", "cuda", "simulated"};
-  return kNames[static_cast<size_t>(kind)];
 }
 
 Result<Device*> find_device(std::string_view name) {

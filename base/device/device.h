@@ -18,7 +18,6 @@
 namespace dlpipe {
 
 enum class DeviceKind : uint8_t { kCpu = 0, kCuda = 1, kSimulated = 2 };
-std::string_view device_kind_name(DeviceKind kind);
 
 enum class CopyKind : uint8_t { kHostToDevice, kDeviceToHost, kDeviceToDevice, kHostToHost };
 

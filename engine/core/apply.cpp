@@ -143,11 +143,15 @@ void record_call(const OpRecord& record, Backend backend, Attrs attrs, std::span
   }
 }
 
+// Whether the reference's kernels take low dtypes: those that copy bytes, and those that mix dtypes on purpose.
+bool reference_takes_low(Autocast rule) {
+  return rule == Autocast::kAsIs || rule == Autocast::kWidest;
+}
+
 // Only the reference can do this, and low dtypes are not for it: in f32, and the outputs back to `low`.
 bool needs_widening(const OpRow& row, std::span<const Tensor> inputs, DType low, const Attrs& attrs,
                     Backend backend) {
-  const Autocast rule = row.record->autocast;
-  if (rule == Autocast::kAsIs || rule == Autocast::kWidest || !is_low(low)) return false;
+  if (reference_takes_low(row.record->autocast) || !is_low(low)) return false;
   return choose_kernels(row, backend, inputs, attrs).is_reference;
 }
 

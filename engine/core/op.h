@@ -155,6 +155,12 @@ struct OpRecord {
   /// bit(i): inputs[i] (visible outputs[i]) is an image that takes the op's layout; all others are plain.
   uint32_t image_inputs = 1;
   uint32_t image_outputs = 1;
+  /// bit(i): axis 0 of inputs[i] may be the batch. Where it is of some of these, and of no other input, each part of the batch
+  /// can be computed by itself: the outputs are those of the parts, one after another. 0: not so, or not known.
+  /// tests/engine/graph/by_sample_test.cpp holds the record's samples to it.
+  uint32_t batch_inputs = 0;
+  /// Whether that is so with these attributes; null: with all.
+  bool (*by_sample)(const Attrs& attrs) = nullptr;
   /// The layouts to run in where the kernels have no choice of their own. Null: the first layout that an
   /// image input has and `layouts` lists, if every image input has one shape and dtype f32, else plain. Not
   /// asked on the reference backend, which sees plain tensors only. infer() ignores layouts.

@@ -8,7 +8,7 @@
 namespace dlpipe::engine::graph {
 
 /// Whether an answer for a batch is the answers for its parts, one after another: axis 0 of everything that depends on the
-/// inputs is the batch, and no node looks along it. False also where that isn't known of an op.
+/// inputs is the batch, and no node looks along it: the ops' records say so (OpRecord::batch_inputs), and no other op counts.
 bool is_by_sample(const Graph& graph);
 
 /// How many samples to run at a time so that what flows from node to node stays in the last-level cache; 0: the whole

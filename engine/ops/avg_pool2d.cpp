@@ -37,6 +37,7 @@ const OpRecord avg_pool2d_op{
     .attr_form = &attr_form<Pool2dAttrs>,
     .infer = infer,
     .layouts = kAllLayouts,
+    .batch_inputs = bit(0),
     .samples = samples,
     .bench =
         [] {

@@ -1,9 +1,10 @@
-// A shape seen as [outer, count, inner] around one axis.
+// What ops along one axis share: a shape seen as [outer, count, inner] around it.
 #pragma once
 
 #include <cstdint>
 
 #include "dlpipe/base/shape.h"
+#include "dlpipe/engine/core/op.h"
 
 namespace dlpipe::engine {
 
@@ -17,5 +18,11 @@ struct AxisSplit {
     for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
   }
 };
+
+/// OpRecord::by_sample of an op that works along the attributes' `axis`.
+template <class A>
+bool is_off_axis_0(const Attrs& attrs) {
+  return attrs.as<A>().axis != 0;
+}
 
 }  // namespace dlpipe::engine

@@ -16,6 +16,7 @@ const OpRecord cast_op = {
           return std::vector<TensorSpec>{{inputs[0].shape, attrs.as<CastAttrs>().dtype}};
         },
     .autocast = Autocast::kAsIs,
+    .batch_inputs = bit(0),
     // Rounding has no derivative to compare with: narrower targets are tested by themselves.
     .samples =
         [] {

@@ -2,6 +2,7 @@
 #include "dlpipe/engine/ops/concat.h"
 
 #include "dlpipe/engine/core/attr_form.h"
+#include "dlpipe/engine/ops/axis_split.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
@@ -42,6 +43,8 @@ const OpRecord concat_op = {
     .input_count = {1, OpRecord::kMostInputs},
     .infer = infer,
     .autocast = Autocast::kWidest,
+    .batch_inputs = ~0u,
+    .by_sample = is_off_axis_0<ConcatAttrs>,
     .samples = samples,
     .bench =
         [] {

@@ -106,6 +106,7 @@ const OpRecord conv2d_op{
     .save_inputs = bit(0) | bit(1),
     .autocast = Autocast::kLow,
     .layouts = kAllLayouts,
+    .batch_inputs = bit(0),
     .fused = fused_op<Conv2dAttrs>,
     .samples = samples,
     .bench =

@@ -102,6 +102,7 @@ const OpRecord conv_pair_op{
     .infer = infer,
     .differentiable = 0,
     .autocast = Autocast::kLow,
+    .batch_inputs = bit(0),
     .samples = samples,
     .bench =
         [] {

@@ -126,6 +126,7 @@ const OpRecord conv_unit_op{
     .infer = infer,
     .differentiable = 0,
     .autocast = Autocast::kLow,
+    .batch_inputs = bit(0) | bit(kResidual),
     .samples = samples,
     .bench =
         [] {

@@ -76,9 +76,11 @@ constexpr OpRecord elementwise_record(std::vector<OpSample> (*samples)()) {
     record.infer = [](auto inputs, auto, const Attrs&) { return binary_rule(kName.text, inputs); };
     record.save_inputs = F::kSaves ? bit(0) | bit(1) : 0;
     record.image_inputs = bit(0) | bit(1);
+    record.batch_inputs = bit(0) | bit(1);
   } else {
     if constexpr (ListedAttrs<typename F::Attrs>) record.attr_form = &attr_form<typename F::Attrs>;
     record.infer = [](auto inputs, auto, const Attrs&) { return unary_rule(kName.text, inputs); };
+    record.batch_inputs = bit(0);
     record.save_inputs = F::kSaved == Saved::kInput ? bit(0) : 0;
     record.save_outputs = F::kSaved == Saved::kOutput ? bit(0) : 0;
   }

@@ -50,6 +50,7 @@ const OpRecord embedding_op = {
     .infer = infer,
     .save_inputs = bit(1),
     .differentiable = bit(0),
+    .batch_inputs = bit(1),
     .samples = samples,
     .bench =
         [] {

@@ -39,6 +39,7 @@ const OpRecord flatten_op = {
     .name = "flatten",
     .infer = infer,
     .autocast = Autocast::kAsIs,
+    .batch_inputs = bit(0),
     .view =
         [](const Tensor& x, const Attrs&) {
           return keeps_order(x.shape()) ? reshaped_view(x, flat_shape(x.shape())) : Tensor();

@@ -40,6 +40,7 @@ const OpRecord global_avg_pool_op{
     .infer = infer,
     .layouts = kAllLayouts,
     .image_outputs = 0,
+    .batch_inputs = bit(0),
     .samples = samples,
     .bench =
         [] {

@@ -55,6 +55,7 @@ const OpRecord linear_op = {
     .infer = infer,
     .save_inputs = bit(0) | bit(1),
     .autocast = Autocast::kLow,
+    .batch_inputs = bit(0),
     .fused = fused_op<LinearAttrs>,
     .samples = samples,
     .bench =

@@ -1,5 +1,6 @@
 // log_softmax: x - log sum e^x along an axis, computed from the largest value so that nothing overflows.
 #include "dlpipe/engine/core/attr_form.h"
+#include "dlpipe/engine/ops/axis_split.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 #include "dlpipe/engine/ops/softmax.h"
@@ -13,6 +14,8 @@ const OpRecord log_softmax_op = {
     .infer = [](auto inputs, auto, const Attrs& attrs) { return softmax_rule("log_softmax", inputs, attrs); },
     .save_outputs = bit(0),
     .autocast = Autocast::kF32,
+    .batch_inputs = bit(0),
+    .by_sample = is_off_axis_0<SoftmaxAttrs>,
     .samples = softmax_samples,
     .bench =
         [] {

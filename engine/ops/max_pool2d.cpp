@@ -44,6 +44,7 @@ const OpRecord max_pool2d_op{
     .infer = infer,
     .save_outputs = bit(1),
     .layouts = kAllLayouts,
+    .batch_inputs = bit(0),
     .samples = samples,
     .bench =
         [] {

@@ -22,9 +22,6 @@ Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
 Tensor scale(const Tensor& x, double factor, double offset = 0.0);  // x * factor + offset
-inline Tensor neg(const Tensor& x) {
-  return scale(x, -1.0);
-}
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor sqrt(const Tensor& x);

@@ -55,6 +55,7 @@ const OpRecord reshape_op = {
     .attr_form = &attr_form<ReshapeAttrs>,
     .infer = infer,
     .autocast = Autocast::kAsIs,
+    .batch_inputs = bit(0),
     .view = [](const Tensor& x,
                const Attrs& attrs) { return reshaped_view(x, attrs.as<ReshapeAttrs>().shape); },
     .view_gradient = [](size_t, const Tensor& grad, const Shape& input,

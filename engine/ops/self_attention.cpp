@@ -59,6 +59,7 @@ const OpRecord self_attention_op = {
     .infer = infer,
     .save_inputs = bit(0),
     .save_outputs = bit(0) | bit(1),
+    .batch_inputs = bit(0),
     .samples = samples,
     .bench =
         [] {

@@ -2,6 +2,7 @@
 #include "dlpipe/engine/ops/slice.h"
 
 #include "dlpipe/engine/core/attr_form.h"
+#include "dlpipe/engine/ops/axis_split.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
@@ -48,6 +49,8 @@ const OpRecord slice_op = {
     .attr_form = &attr_form<SliceAttrs>,
     .infer = infer,
     .autocast = Autocast::kAsIs,
+    .batch_inputs = bit(0),
+    .by_sample = is_off_axis_0<SliceAttrs>,
     .view = [](const Tensor& x, const Attrs& attrs) { return sliced_view(x, attrs.as<SliceAttrs>()); },
     .samples = samples,
 };

@@ -2,6 +2,7 @@
 #include "dlpipe/engine/ops/softmax.h"
 
 #include "dlpipe/engine/core/attr_form.h"
+#include "dlpipe/engine/ops/axis_split.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
@@ -32,6 +33,8 @@ const OpRecord softmax_op = {
     .infer = [](auto inputs, auto, const Attrs& attrs) { return softmax_rule("softmax", inputs, attrs); },
     .save_outputs = bit(0),
     .autocast = Autocast::kF32,
+    .batch_inputs = bit(0),
+    .by_sample = is_off_axis_0<SoftmaxAttrs>,
     .samples = softmax_samples,
     .bench =
         [] {

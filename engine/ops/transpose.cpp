@@ -46,6 +46,12 @@ const OpRecord transpose_op = {
     .attr_form = &attr_form<TransposeAttrs>,
     .infer = infer,
     .autocast = Autocast::kAsIs,
+    .batch_inputs = bit(0),
+    .by_sample =
+        [](const Attrs& attrs) {
+          const std::vector<int>& permutation = attrs.as<TransposeAttrs>().permutation;
+          return !permutation.empty() && permutation.front() == 0;
+        },
     .view = [](const Tensor& x,
                const Attrs& attrs) { return permuted_view(x, attrs.as<TransposeAttrs>().permutation); },
     .view_gradient =

@@ -7,6 +7,7 @@
 #include "dlpipe/engine/layers/init.h"
 #include "dlpipe/engine/layers/layers.h"
 #include "dlpipe/engine/models/model.h"
+#include "dlpipe/engine/ops/axis_split.h"
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/slice.h"
@@ -98,6 +99,8 @@ const OpRecord slice_op = {
     .attr_form = &attr_form<SliceAttrs>,  // the attributes by name, for files of graphs
     .infer = infer,               // throws "[slice] range 2..9 ... of [5]; it must lie within the axis"
     .autocast = Autocast::kAsIs,  // any dtype passes through
+    .batch_inputs = bit(0),       // of a batch along axis 0 each part can be computed by itself ...
+    .by_sample = is_off_axis_0<SliceAttrs>,  // ... but where rows are taken away
     .view = [](const Tensor& x, const Attrs& attrs) { return sliced_view(x, attrs.as<SliceAttrs>()); },
     .samples = samples,  // every case that its kernels tell apart
 };

@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
 
@@ -21,16 +21,16 @@ const std::set<int64_t> kTruncated = {3, 17};
 const std::set<int64_t> kFlipped = {5, 22, 30};
 const std::set<int64_t> kBad = {3, 5, 17, 22, 30};
 
-class BadRecordsTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    dir_ = new data::TempDir;
+class BadRecordsTest : public DatasetTest<BadRecordsTest> {
+ public:
+  static void write_datasets() {
     write_drawn_dataset(*dir_ / "bad", {.count = 40, .truncated = kTruncated});
     for (const int64_t sample : kFlipped) flip_bit(*dir_ / "bad", sample);
     write_drawn_dataset(*dir_ / "good", {.count = 40});
     write_drawn_dataset(*dir_ / "hopeless", {.count = 1, .truncated = {0}});
   }
-  static void TearDownTestSuite() { delete dir_; }
+
+ protected:
   static LoaderOptions options(const std::string& name = "bad") {
     LoaderOptions options;
     options.data = *dir_ / name;
@@ -47,9 +47,7 @@ class BadRecordsTest : public testing::Test {
     for (std::string line; std::getline(file, line);) lines.push_back(line);
     return lines;
   }
-  static data::TempDir* dir_;
 };
-data::TempDir* BadRecordsTest::dir_ = nullptr;
 
 TEST_F(BadRecordsTest, SubstitutesAreTheSameForAnyThreadCount) {
   LoaderOptions o = options();

@@ -9,7 +9,7 @@
 
 #include "dlpipe/pipeline/bench.h"
 #include "dlpipe/pipeline/sampler.h"
-#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
 #include "tests/pipeline/moved_objects.h"
@@ -20,10 +20,9 @@ namespace {
 constexpr int64_t kBoxedCount = 61;
 const std::set<int64_t> kBoxedDamaged = {3, 17, 22};
 
-class BoxedTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    dir_ = new data::TempDir;
+class BoxedTest : public DatasetTest<BoxedTest> {
+ public:
+  static void write_datasets() {
     const DrawnOptions drawn = {.count = kBoxedCount, .object_fields = true, .mask_field = true};
     write_drawn_dataset(*dir_ / "d", drawn);
     write_drawn_dataset(*dir_ / "bad", drawn);
@@ -35,21 +34,15 @@ class BoxedTest : public testing::Test {
         {.count = kBoxedCount, .layout = data::ImageLayout::kCoefficients, .object_fields = true});
     write_drawn_dataset(*dir_ / "plain", {.count = 16});
   }
-  static void TearDownTestSuite() { delete dir_; }
+
+ protected:
   static LoaderOptions options(const std::string& name = "d") {
     LoaderOptions options = two_epochs_of(*dir_ / name);
     options.augment = "hflip brightness(0.3) ssd_crop(overlaps=0:0.1:0.3:1) resize(40x40)";
     options.fields = {"image", "mask", "boxes", "kinds", "joints", "spots"};
     return options;
   }
-  static LoaderOptions pictures_alone(const std::string& name) {
-    LoaderOptions o = options(name);
-    o.fields = {"image"};
-    return o;
-  }
-  static data::TempDir* dir_;
 };
-data::TempDir* BoxedTest::dir_ = nullptr;
 
 TEST_F(BoxedTest, TheSameForAnyThreadsAndSlotsAndResumed) {
   expect_same_everywhere(options(), 14);
@@ -67,9 +60,7 @@ TEST_F(BoxedTest, TheSameBehindAMosaicAndInEveryLayout) {
   o.fields = {"image", "boxes"};
   o.augment = "safe_crop mosaic(40) ssd_crop resize(40x40)";
   expect_same_everywhere(o, 14);
-  const auto jpegs = open_loader(pictures_alone("d"));
-  const auto coefficients = open_loader(pictures_alone("coefficients"));
-  read_side_by_side(*jpegs, *coefficients, expect_same_images);
+  expect_same_images(pictures_alone(options()), pictures_alone(options("coefficients")));
 }
 
 TEST_F(BoxedTest, BatchesHoldWhatTheChainMakesOfTheBoxes) {
@@ -85,7 +76,7 @@ TEST_F(BoxedTest, BatchesHoldWhatTheChainMakesOfTheBoxes) {
       const DrawnObjects objects = drawn_objects(sample, header.width, header.height);
       const augment::PlannedPicture picture = {{header.width, header.height, 3}, sample, objects.boxes};
       augment::ChainPlan plan;
-      throw_if_error(chain.plan({&picture, 1}, {o.seed, batch.epoch, batch.index * 8 + i, 0, sample}, plan));
+      throw_if_error(chain.plan({&picture, 1}, key_of(o, batch, i), plan));
       cropped += plan.draws[2].active ? 1u : 0u;
       const augment::Moving moving(plan);
       MovedObjects moved;
@@ -107,9 +98,7 @@ TEST_F(BoxedTest, BatchesHoldWhatTheChainMakesOfTheBoxes) {
 
 /// Which of its fields a batch holds changes no pixel.
 TEST_F(BoxedTest, PicturesAloneAreCroppedByTheirBoxesToo) {
-  const auto all = open_loader(options());
-  const auto alone = open_loader(pictures_alone("d"));
-  read_side_by_side(*all, *alone, expect_same_images);
+  expect_same_images(options(), pictures_alone(options()));
 }
 
 TEST_F(BoxedTest, TheDamagedAreReplaced) {
@@ -147,8 +136,7 @@ TEST_F(BoxedTest, BatchesHoldThePastedObjects) {
   size_t pasted = 0, alone = 0;
   read_all(*loader, [&](const Batch& batch) {
     for (int64_t i = 0; i < batch.count; ++i) {
-      const SampleKey key = {o.seed, batch.epoch, batch.index * 8 + i, 0,
-                             batch.sample_ids[static_cast<size_t>(i)]};
+      const SampleKey key = key_of(o, batch, i);
       std::vector<int64_t> samples(static_cast<size_t>(chain.others(key)));
       sampler.companions(key.epoch, key.position, 0, samples);
       samples.insert(samples.begin(), key.sample);
@@ -194,7 +182,7 @@ TEST_F(BoxedTest, APictureWithAWrongMaskIsReplaced) {
 }
 
 TEST_F(BoxedTest, PastingWithoutAMaskIsRefusedByName) {
-  const std::string refused = Loader::open(pasting(pictures_alone("packed"))).status().message();
+  const std::string refused = Loader::open(pasting(pictures_alone(options("packed")))).status().message();
   EXPECT_NE(refused.find("copy_paste, which takes one field of boxes and one mask, and"), std::string::npos)
       << refused;
 }

@@ -2,20 +2,18 @@
 #include <gtest/gtest.h>
 
 #include "dlpipe/base/rng.h"
-#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
 
 namespace dlpipe::pipeline {
 namespace {
 
-class Determinism : public testing::Test {
+class Determinism : public DatasetTest<Determinism> {
+ public:
+  static void write_datasets() { write_drawn_dataset(*dir_ / "jpeg", {.count = 61}); }
+
  protected:
-  static void SetUpTestSuite() {
-    dir_ = new data::TempDir;
-    write_drawn_dataset(*dir_ / "jpeg", {.count = 61});
-  }
-  static void TearDownTestSuite() { delete dir_; }
   static LoaderOptions options() {
     LoaderOptions options;
     options.data = *dir_ / "jpeg";
@@ -29,9 +27,7 @@ class Determinism : public testing::Test {
   static std::vector<uint64_t> hashes(const LoaderOptions& options) {
     return read_hashes(*open_loader(options));
   }
-  static data::TempDir* dir_;
 };
-data::TempDir* Determinism::dir_ = nullptr;
 
 TEST_F(Determinism, BatchesAreTheSameForAnyThreadCountAndSlots) {
   LoaderOptions one = options();

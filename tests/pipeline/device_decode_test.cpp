@@ -14,7 +14,7 @@
 #include "dlpipe/engine/cuda/coef/coef_kernels.h"
 #include "tests/base/device/simulated_device.h"
 #include "tests/base/device/violations.h"
-#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
 
@@ -115,10 +115,9 @@ void decode_on(const coef::CoefBatch& batch, Stream& stream) {
                    [batch] { engine::cuda::decode_coefficients(batch); });
 }
 
-class DeviceDecodeTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    dir_ = new data::TempDir;
+class DeviceDecodeTest : public DatasetTest<DeviceDecodeTest> {
+ public:
+  static void write_datasets() {
     const auto write = [](const char* name, DrawnOptions options) {
       options.count = 45;
       options.layout = data::ImageLayout::kCoefficients;
@@ -131,7 +130,8 @@ class DeviceDecodeTest : public testing::Test {
     write("boxes", {.object_fields = true});
     flip_bit(*dir_ / "mixed", 17);
   }
-  static void TearDownTestSuite() { delete dir_; }
+
+ protected:
   void TearDown() override {
     for (SimulatedDevice* device : {&quick(), &slow()}) expect_no_violations(*device);
   }
@@ -154,9 +154,7 @@ class DeviceDecodeTest : public testing::Test {
     }
     return -1;
   }
-  static data::TempDir* dir_;
 };
-data::TempDir* DeviceDecodeTest::dir_ = nullptr;
 
 TEST_F(DeviceDecodeTest, BatchesEqualTheHostsWhoeverIsSlow) {
   for (SimulatedDevice* device : {&quick(), &slow()}) {

@@ -9,20 +9,18 @@
 #include "dlpipe/base/buffer.h"
 #include "tests/base/device/simulated_device.h"
 #include "tests/base/device/violations.h"
-#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
 
 namespace dlpipe::pipeline {
 namespace {
 
-class DeviceTest : public testing::Test {
+class DeviceTest : public DatasetTest<DeviceTest> {
+ public:
+  static void write_datasets() { write_drawn_dataset(*dir_ / "d", {.count = 61, .truncated = {9}}); }
+
  protected:
-  static void SetUpTestSuite() {
-    dir_ = new data::TempDir;
-    write_drawn_dataset(*dir_ / "d", {.count = 61, .truncated = {9}});
-  }
-  static void TearDownTestSuite() { delete dir_; }
   static LoaderOptions options(Device* device) {
     LoaderOptions options;
     options.data = *dir_ / "d";
@@ -67,9 +65,7 @@ class DeviceTest : public testing::Test {
     expect_no_violations(device);
     return hashes;
   }
-  static data::TempDir* dir_;
 };
-data::TempDir* DeviceTest::dir_ = nullptr;
 
 TEST_F(DeviceTest, BatchesEqualTheCpusWhoeverIsSlow) {
   const auto expected = cpu_hashes();

@@ -14,7 +14,7 @@
 
 #include "tests/base/device/simulated_device.h"
 #include "tests/base/device/violations.h"
-#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
 
@@ -24,13 +24,11 @@ namespace {
 using std::chrono::milliseconds;
 using Held = std::shared_ptr<Feed::Lent>;
 
-class FeedTest : public testing::Test {
+class FeedTest : public DatasetTest<FeedTest> {
+ public:
+  static void write_datasets() { write_drawn_dataset(*dir_ / "d", {.count = 43, .truncated = {9}}); }
+
  protected:
-  static void SetUpTestSuite() {
-    dir_ = new data::TempDir;
-    write_drawn_dataset(*dir_ / "d", {.count = 43, .truncated = {9}});
-  }
-  static void TearDownTestSuite() { delete dir_; }
   /// Eight batches of an epoch.
   static FeedOptions options() {
     FeedOptions options;
@@ -73,9 +71,7 @@ class FeedTest : public testing::Test {
   static std::vector<uint64_t> read_pass(Feed& feed) {
     return read_pass(feed, value_or_throw(feed.begin_pass()));
   }
-  static data::TempDir* dir_;
 };
-data::TempDir* FeedTest::dir_ = nullptr;
 
 template <class T>
 std::vector<T> part(const std::vector<T>& all, size_t from, size_t to) {

@@ -3,20 +3,18 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
 
 namespace dlpipe::pipeline {
 namespace {
 
-class FloatPixelsTest : public testing::Test {
+class FloatPixelsTest : public DatasetTest<FloatPixelsTest> {
+ public:
+  static void write_datasets() { write_drawn_dataset(*dir_ / "d", {.count = 43, .truncated = {9}}); }
+
  protected:
-  static void SetUpTestSuite() {
-    dir_ = new data::TempDir;
-    write_drawn_dataset(*dir_ / "d", {.count = 43, .truncated = {9}});
-  }
-  static void TearDownTestSuite() { delete dir_; }
   static LoaderOptions options() {
     LoaderOptions options;
     options.data = *dir_ / "d";
@@ -78,9 +76,7 @@ class FloatPixelsTest : public testing::Test {
     }
     EXPECT_FALSE(value_or_throw(numbers->next()).has_value());
   }
-  static data::TempDir* dir_;
 };
-data::TempDir* FloatPixelsTest::dir_ = nullptr;
 
 TEST_F(FloatPixelsTest, EveryNumberIsWhatPrepSaysOfTheByte) {
   expect_numbers<float>(options(), DType::kF32);

@@ -11,7 +11,7 @@
 
 #include "dlpipe/pipeline/sampler.h"
 #include "tests/base/device/simulated_device.h"
-#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
 #include "tests/pipeline/moved_objects.h"
@@ -23,10 +23,9 @@ constexpr int kSide = 48;
 constexpr int64_t kCount = 61;
 const std::set<int64_t> kDamaged = {3, 17, 22};
 
-class JoinedTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    dir_ = new data::TempDir;
+class JoinedTest : public DatasetTest<JoinedTest> {
+ public:
+  static void write_datasets() {
     const DrawnOptions drawn = {.count = kCount, .size = kSide, .object_fields = true, .mask_field = true};
     write_drawn_dataset(*dir_ / "d", drawn);
     DrawnOptions bad = drawn;
@@ -38,7 +37,8 @@ class JoinedTest : public testing::Test {
     write_drawn_dataset(*dir_ / "coefficients",
                         {.count = kCount, .layout = data::ImageLayout::kCoefficients});
   }
-  static void TearDownTestSuite() { delete dir_; }
+
+ protected:
   static LoaderOptions options(const std::string& name = "d") {
     LoaderOptions options = two_epochs_of(*dir_ / name);
     options.augment = "hflip brightness(0.3) mosaic(40) rotate(10) center_crop(56)";
@@ -46,14 +46,7 @@ class JoinedTest : public testing::Test {
     options.mask_fill = 255;
     return options;
   }
-  static LoaderOptions pictures_alone(const std::string& name) {
-    LoaderOptions o = options(name);
-    o.fields = {"image"};
-    return o;
-  }
-  static data::TempDir* dir_;
 };
-data::TempDir* JoinedTest::dir_ = nullptr;
 
 TEST_F(JoinedTest, TheSameForAnyThreadsAndSlotsAndResumed) {
   expect_same_everywhere(options(), 14);
@@ -64,11 +57,9 @@ TEST_F(JoinedTest, TheSameWhereSomeAreDamaged) {
 }
 
 TEST_F(JoinedTest, TheSameForManySizesAndInEveryLayout) {
-  expect_same_everywhere(pictures_alone("sizes"), 14);
-  expect_same_everywhere(pictures_alone("packed"), 14);
-  const auto jpegs = open_loader(pictures_alone("sizes"));
-  const auto coefficients = open_loader(pictures_alone("coefficients"));
-  read_side_by_side(*jpegs, *coefficients, expect_same_images);
+  expect_same_everywhere(pictures_alone(options("sizes")), 14);
+  expect_same_everywhere(pictures_alone(options("packed")), 14);
+  expect_same_images(pictures_alone(options("sizes")), pictures_alone(options("coefficients")));
 }
 
 TEST_F(JoinedTest, BatchesHoldTheFieldsOfAllPictures) {
@@ -79,13 +70,13 @@ TEST_F(JoinedTest, BatchesHoldTheFieldsOfAllPictures) {
   size_t boxes_of_others = 0;
   read_all(*loader, [&](const Batch& batch) {
     for (int64_t i = 0; i < batch.count; ++i) {
-      const int64_t position = batch.index * 8 + i;
-      std::array<int64_t, 4> samples = {batch.sample_ids[static_cast<size_t>(i)]};
-      sampler.companions(batch.epoch, position, 0, std::span(samples).last(3));
+      const SampleKey key = key_of(o, batch, i);
+      std::array<int64_t, 4> samples = {key.sample};
+      sampler.companions(key.epoch, key.position, 0, std::span(samples).last(3));
       std::vector<augment::PlannedPicture> pictures;
       for (const int64_t sample : samples) pictures.push_back({{kSide, kSide, 3}, sample});
       augment::ChainPlan plan;
-      throw_if_error(chain.plan(pictures, {o.seed, batch.epoch, position, 0, samples[0]}, plan));
+      throw_if_error(chain.plan(pictures, key, plan));
       MovedObjects moved;
       std::set<int64_t> tags;
       std::vector<uint8_t> mask(56 * 56, 255);
@@ -156,7 +147,7 @@ TEST_F(JoinedTest, DroppedAndStoppedNameTheDamagedOne) {
 
 TEST_F(JoinedTest, OnADeviceTheHostDecodes) {
   const auto device = std::make_unique<SimulatedDevice>();
-  LoaderOptions o = pictures_alone("coefficients");
+  LoaderOptions o = pictures_alone(options("coefficients"));
   o.hash_pixels = false;
   o.augment = "rrc(40) mosaic(20,p=0.5) center_crop(40)";
   const auto here = open_loader(o);

@@ -137,6 +137,24 @@ inline void expect_same_images(const Batch& a, const Batch& b) {
     EXPECT_TRUE(std::ranges::equal(bytes_of_sample(a, "image", i), bytes_of_sample(b, "image", i))) << i;
 }
 
+inline LoaderOptions pictures_alone(LoaderOptions options) {
+  options.fields = {"image"};
+  return options;
+}
+
+/// Two loaders' batches hold the same pictures.
+inline void expect_same_images(const LoaderOptions& first, const LoaderOptions& second) {
+  const auto one = open_loader(first);
+  const auto other = open_loader(second);
+  read_side_by_side(*one, *other, [](const Batch& a, const Batch& b) { expect_same_images(a, b); });
+}
+
+/// What the chain draws sample `i` of a batch by.
+inline SampleKey key_of(const LoaderOptions& options, const Batch& batch, int64_t i) {
+  const int64_t position = batch.index * options.batch + i;
+  return {options.seed, batch.epoch, position, 0, batch.sample_ids[static_cast<size_t>(i)]};
+}
+
 /// The rows of sample `i` of a batch in a field without a fixed size.
 template <class T>
 std::vector<T> rows_of(const Batch& batch, const char* name, int64_t i) {

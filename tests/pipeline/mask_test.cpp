@@ -6,21 +6,21 @@
 
 #include "dlpipe/augment/moving.h"
 #include "tests/base/device/simulated_device.h"
-#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
 
 namespace dlpipe::pipeline {
 namespace {
 
-class MaskTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    dir_ = new data::TempDir;
+class MaskTest : public DatasetTest<MaskTest> {
+ public:
+  static void write_datasets() {
     write_drawn_dataset(*dir_ / "d", {.count = 45, .mask_field = true});
     write_drawn_dataset(*dir_ / "bad", {.count = 45, .mask_field = true, .wrong_masks = {5, 20}});
   }
-  static void TearDownTestSuite() { delete dir_; }
+
+ protected:
   static LoaderOptions options(const std::string& name = "d") {
     LoaderOptions options = two_epochs_of(*dir_ / name);
     options.augment = "rrc(40x48,scale=0.2..1) hflip rotate(15) pad(3)";
@@ -33,32 +33,28 @@ class MaskTest : public testing::Test {
     std::memcpy(mask.data(), bytes.data(), bytes.size());
     return mask;
   }
-  static data::TempDir* dir_;
 };
-data::TempDir* MaskTest::dir_ = nullptr;
 
 TEST_F(MaskTest, MasksMoveWithTheirPictures) {
   const LoaderOptions o = options();
   const augment::Chain chain = value_or_throw(augment::Chain::parse(o.augment));
   const auto loader = open_loader(o);
-  while (const auto batch = value_or_throw(loader->next())) {
-    EXPECT_EQ(batch->field("mask")->spec->shape, (Shape{46, 54}));
-    EXPECT_FALSE(batch->field("mask")->spec->ragged);
-    for (int64_t i = 0; i < batch->count; ++i) {
-      const int64_t sample = batch->sample_ids[static_cast<size_t>(i)];
+  read_all(*loader, [&](const Batch& batch) {
+    EXPECT_EQ(batch.field("mask")->spec->shape, (Shape{46, 54}));
+    EXPECT_FALSE(batch.field("mask")->spec->ragged);
+    for (int64_t i = 0; i < batch.count; ++i) {
+      const int64_t sample = batch.sample_ids[static_cast<size_t>(i)];
       const data::RecordHeader header = value_or_throw(loader->dataset().header(sample));
       augment::ChainPlan plan;
-      throw_if_error(chain.plan({header.width, header.height, 3},
-                                {3, batch->epoch, batch->index * 8 + i, 0, sample}, plan));
+      throw_if_error(chain.plan({header.width, header.height, 3}, key_of(o, batch, i), plan));
       std::vector<uint8_t> expected(46 * 54, 255);
       const std::vector<uint8_t> mask = drawn_mask(sample, header.width, header.height);
       if (sample % 10 != 4)
         augment::Moving(plan).mask({mask.data(), header.width, header.height, 1, header.width},
                                    {expected.data(), 54, 46, 1, 54}, 255);
-      EXPECT_EQ(mask_of(*batch, i), expected) << sample;
+      EXPECT_EQ(mask_of(batch, i), expected) << sample;
     }
-    throw_if_error(loader->release(*batch));
-  }
+  });
 }
 
 TEST_F(MaskTest, TheSameForAnyThreadsAndOnADevice) {
@@ -81,15 +77,14 @@ TEST_F(MaskTest, TheSameForAnyThreadsAndOnADevice) {
 TEST_F(MaskTest, AMaskOfAnotherSizeIsABadRecord) {
   const auto loader = open_loader(options("bad"));
   int64_t substituted = 0;
-  while (const auto batch = value_or_throw(loader->next())) {
-    for (const Substitution& one : batch->substitutions) {
+  read_all(*loader, [&](const Batch& batch) {
+    for (const Substitution& one : batch.substitutions) {
       EXPECT_TRUE(one.bad_sample == 5 || one.bad_sample == 20) << one.bad_sample;
       EXPECT_NE(one.reason.find("field 'mask' of sample"), std::string::npos) << one.reason;
       EXPECT_NE(one.reason.find("its picture as seen"), std::string::npos) << one.reason;
       ++substituted;
     }
-    throw_if_error(loader->release(*batch));
-  }
+  });
   EXPECT_GT(substituted, 0);
 }
 

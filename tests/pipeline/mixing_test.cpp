@@ -9,7 +9,7 @@
 #include <set>
 
 #include "tests/base/device/simulated_device.h"
-#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
 
@@ -165,14 +165,14 @@ TEST(Mixing, DrawsAreTheseBits) {
   EXPECT_EQ(hash, 10936437718091728808u);
 }
 
-class MixedBatches : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    dir_ = new data::TempDir;
+class MixedBatches : public DatasetTest<MixedBatches> {
+ public:
+  static void write_datasets() {
     write_drawn_dataset(*dir_ / "d", {.count = 61});
     write_drawn_dataset(*dir_ / "bad", {.count = 21, .truncated = {3, 17}});
   }
-  static void TearDownTestSuite() { delete dir_; }
+
+ protected:
   static LoaderOptions options() {
     LoaderOptions options;
     options.data = *dir_ / "d";
@@ -188,9 +188,7 @@ class MixedBatches : public testing::Test {
   static std::vector<uint64_t> hashes(const LoaderOptions& options) {
     return read_hashes(*open_loader(options));
   }
-  static data::TempDir* dir_;
 };
-data::TempDir* MixedBatches::dir_ = nullptr;
 
 TEST_F(MixedBatches, AreTheSameForAnyThreadCountAndSlots) {
   const auto expected = hashes(options());

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/base/device/simulated_device.h"
-#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
 #include "tests/pipeline/moved_objects.h"
@@ -15,19 +15,17 @@ namespace {
 
 constexpr int kSize = 48;
 
-class RaggedTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    dir_ = new data::TempDir;
+class RaggedTest : public DatasetTest<RaggedTest> {
+ public:
+  static void write_datasets() {
     write_drawn_dataset(*dir_ / "d", {.count = 61, .size = kSize, .object_fields = true});
     write_drawn_dataset(*dir_ / "bad",
                         {.count = 61, .size = kSize, .object_fields = true, .truncated = {3, 17, 22}});
   }
-  static void TearDownTestSuite() { delete dir_; }
+
+ protected:
   static LoaderOptions options(const std::string& name = "d") { return two_epochs_of(*dir_ / name); }
-  static data::TempDir* dir_;
 };
-data::TempDir* RaggedTest::dir_ = nullptr;
 
 void expect_objects_of(const Batch& batch, int64_t i, int64_t sample) {
   const DrawnObjects objects = drawn_objects(sample, kSize, kSize);
@@ -46,16 +44,15 @@ TEST_F(RaggedTest, BatchesHoldTheRowsOfTheirSamples) {
   o.epochs = 1;
   const auto loader = open_loader(o);
   int64_t seen = 0;
-  while (const auto batch = value_or_throw(loader->next())) {
-    EXPECT_EQ(batch->field("path"), nullptr);
-    const BatchField& joints = *batch->field("joints");
+  read_all(*loader, [&](const Batch& batch) {
+    EXPECT_EQ(batch.field("path"), nullptr);
+    const BatchField& joints = *batch.field("joints");
     EXPECT_TRUE(joints.spec->ragged);
     EXPECT_EQ(joints.spec->shape, (Shape{2, 3}));
     ASSERT_EQ(joints.offsets.size(), 9u);
-    for (int64_t i = 0; i < batch->count; ++i) expect_objects_of(*batch, i, seen++);
-    for (int64_t i = batch->count; i < 8; ++i) EXPECT_TRUE(rows_of<float>(*batch, "boxes", i).empty());
-    throw_if_error(loader->release(*batch));
-  }
+    for (int64_t i = 0; i < batch.count; ++i) expect_objects_of(batch, i, seen++);
+    for (int64_t i = batch.count; i < 8; ++i) EXPECT_TRUE(rows_of<float>(batch, "boxes", i).empty());
+  });
   EXPECT_EQ(seen, 61);
 }
 
@@ -77,7 +74,7 @@ TEST_F(RaggedTest, BoxesAndPointsMoveWithThePictures) {
     for (int64_t i = 0; i < batch.count; ++i) {
       const int64_t sample = batch.sample_ids[static_cast<size_t>(i)];
       augment::ChainPlan plan;
-      throw_if_error(chain.plan({kSize, kSize, 3}, {3, batch.epoch, batch.index * 8 + i, 0, sample}, plan));
+      throw_if_error(chain.plan({kSize, kSize, 3}, key_of(o, batch, i), plan));
       const DrawnObjects objects = drawn_objects(sample, kSize, kSize);
       MovedObjects moved;
       kept += moved.add(augment::Moving(plan), objects);
@@ -113,25 +110,23 @@ TEST_F(RaggedTest, SubstitutesBringTheirOwnRowsAndDroppedSamplesHaveNone) {
   o.epochs = 3;
   const auto loader = open_loader(o);
   int64_t substituted = 0;
-  while (const auto batch = value_or_throw(loader->next())) {
-    substituted += static_cast<int64_t>(batch->substitutions.size());
-    for (int64_t i = 0; i < batch->count; ++i)
-      expect_objects_of(*batch, i, batch->sample_ids[static_cast<size_t>(i)]);
-    throw_if_error(loader->release(*batch));
-  }
+  read_all(*loader, [&](const Batch& batch) {
+    substituted += static_cast<int64_t>(batch.substitutions.size());
+    for (int64_t i = 0; i < batch.count; ++i)
+      expect_objects_of(batch, i, batch.sample_ids[static_cast<size_t>(i)]);
+  });
   EXPECT_GE(substituted, 6);
   o = validation_options(o);
   o.epochs = 1;
   const auto validation = open_loader(o);
-  while (const auto batch = value_or_throw(validation->next())) {
-    for (int64_t i = 0; i < batch->count; ++i) {
-      if (batch->weight[static_cast<size_t>(i)] == 0) {
-        EXPECT_TRUE(rows_of<float>(*batch, "boxes", i).empty());
-        EXPECT_TRUE(rows_of<char>(*batch, "caption", i).empty());
+  read_all(*validation, [&](const Batch& batch) {
+    for (int64_t i = 0; i < batch.count; ++i) {
+      if (batch.weight[static_cast<size_t>(i)] == 0) {
+        EXPECT_TRUE(rows_of<float>(batch, "boxes", i).empty());
+        EXPECT_TRUE(rows_of<char>(batch, "caption", i).empty());
       }
     }
-    throw_if_error(validation->release(*batch));
-  }
+  });
 }
 
 TEST_F(RaggedTest, OnADeviceTheRowsStayInHostMemory) {
@@ -139,11 +134,10 @@ TEST_F(RaggedTest, OnADeviceTheRowsStayInHostMemory) {
   LoaderOptions o = options();
   o.device = device.get();
   const auto loader = open_loader(o);
-  while (const auto batch = value_or_throw(loader->next())) {
-    for (int64_t i = 0; i < batch->count; ++i)
-      expect_objects_of(*batch, i, batch->sample_ids[static_cast<size_t>(i)]);
-    throw_if_error(loader->release(*batch));
-  }
+  read_all(*loader, [&](const Batch& batch) {
+    for (int64_t i = 0; i < batch.count; ++i)
+      expect_objects_of(batch, i, batch.sample_ids[static_cast<size_t>(i)]);
+  });
 }
 
 TEST_F(RaggedTest, HeldBatchesKeepTheirRows) {

@@ -9,21 +9,21 @@
 #include "dlpipe/base/machine.h"
 #include "dlpipe/pipeline/bench.h"
 #include "dlpipe/pipeline/bottleneck.h"
-#include "tests/io/data/temp_dir.h"
+#include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
 
 namespace dlpipe::pipeline {
 namespace {
 
-class StatsTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    dir_ = new data::TempDir;
+class StatsTest : public DatasetTest<StatsTest> {
+ public:
+  static void write_datasets() {
     write_drawn_dataset(*dir_ / "d", {.count = 64});
     write_drawn_dataset(*dir_ / "small", {.count = 200, .layout = data::ImageLayout::kRaw, .size = 16});
   }
-  static void TearDownTestSuite() { delete dir_; }
+
+ protected:
   static LoaderOptions options() {
     LoaderOptions options;
     options.data = *dir_ / "d";
@@ -38,9 +38,7 @@ class StatsTest : public testing::Test {
     for (const StageStats& stage : stats.stages) stages[stage.name] = stage;
     return stages;
   }
-  static data::TempDir* dir_;
 };
-data::TempDir* StatsTest::dir_ = nullptr;
 
 TEST_F(StatsTest, EveryStageCountsEverySampleOnce) {
   for (const bool small : {false, true}) {

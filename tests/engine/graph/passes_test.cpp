@@ -5,28 +5,12 @@
 #include <cmath>
 #include <cstring>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/graph/by_sample.h"
-#include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/graph/run.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "tests/engine/graph/graph_testing.h"
 
 namespace dlpipe::engine::graph {
 namespace {
-
-Tensor drawn(const Shape& shape, uint64_t seed, double offset = 0.0) {
-  Tensor tensor = Tensor::empty(shape);
-  RandomStream random(seed, 1);
-  for (int64_t i = 0; i < tensor.elements(); ++i)
-    tensor.data<float>()[i] = static_cast<float>(random.normal() + offset);
-  return tensor;
-}
-
-Graph captured(const TensorSpec& sample, const Function& function,
-               const std::vector<std::pair<std::string, Tensor>>& weights = {}) {
-  const CaptureInput input = {"x", sample, bit(0)};
-  return capture("test", {&input, 1}, weights, function);
-}
 
 // What is between the first and the last line.
 std::string body(const Graph& graph) {
@@ -311,46 +295,6 @@ TEST(Passes, FusePairsOfWideAndDepthwiseConvolutions) {
       "  silu = conv_pair(x, %wide, %middle, %bias, -) inner_tail=clip inner_low=0 inner_high=6 stride=[1,1] "
       "padding=[1,1] dilation=[1,1] tail=silu low=-inf high=inf  : f32 [N,6,5,8]");
   EXPECT_LT(largest_difference(before, graph), 2e-5);
-}
-
-TEST(BySample, IsWhatLooksAtNoOtherSample) {
-  const Tensor weight = drawn({3, 4}, 1);
-  const auto by_sample = [&](const Function& function) {
-    return is_by_sample(captured({{1, 6, 4}}, function, {{"weight", weight}}));
-  };
-  using In = std::vector<Tensor>;
-  EXPECT_TRUE(by_sample([&](const In& in) { return In{softmax(linear(relu(in[0]), weight, Tensor()), 2)}; }));
-  EXPECT_TRUE(by_sample([&](const In& in) { return In{slice(in[0], 1, 0, 3)}; }));
-  EXPECT_TRUE(by_sample([&](const In& in) { return In{concat({in[0], transpose(in[0], {0, 1, 2})}, 2)}; }));
-  EXPECT_FALSE(by_sample([&](const In& in) { return In{softmax(in[0], 0)}; }));
-  EXPECT_FALSE(by_sample([&](const In& in) { return In{transpose(in[0], {1, 0, 2})}; }));
-  EXPECT_FALSE(by_sample([&](const In& in) { return In{relu(in[0]) * mean(in[0], {0}, true)}; }));
-  EXPECT_FALSE(by_sample([&](const In& in) { return In{mean(in[0], {0}, false)}; }));
-}
-
-TEST(BySample, PartsAnswerTheBitsOfTheBatch) {
-  const Tensor filter = drawn({64, 1, 3, 3}, 1), narrow = drawn({5, 64, 1, 1}, 2), weight = drawn({3, 5}, 3);
-  Graph graph =
-      captured({{1, 200, 150, 64}},
-               [&](const std::vector<Tensor>& in) {
-                 const Tensor y = conv2d(in[0], filter, Tensor(), {.padding = {1, 1}, .groups = 64});
-                 const Tensor z = global_avg_pool(conv2d(clip(y, 0, 6), narrow, Tensor()));
-                 return std::vector<Tensor>{linear(z, weight, Tensor()), z};
-               },
-               {{"filter", filter}, {"narrow", narrow}, {"weight", weight}});
-  EXPECT_EQ(samples_at_a_time(graph), 0);
-  fuse_conv_units.run(graph);
-  remove_dead_nodes.run(graph);
-  ASSERT_EQ(samples_at_a_time(graph), 1);  // 15 MB a sample
-  const Runner runner(graph);
-  const Tensor x = drawn({3, 200, 150, 64}, 5);
-  const std::vector<Tensor> all = runner.run({&x, 1});
-  for (int64_t i = 0; i < 3; ++i) {
-    const Tensor one = slice(x, 0, i, i + 1);
-    const std::vector<Tensor> answers = runner.run({&one, 1});
-    for (size_t k = 0; k < 2; ++k)
-      EXPECT_EQ(slice(all[k], 0, i, i + 1).to_doubles(), answers[k].to_doubles()) << i << ", output " << k;
-  }
 }
 
 TEST(Passes, SayWhatTheyDid) {
