@@ -1,6 +1,8 @@
 """The ONNX project's own backend node tests (package onnx) against dlpipe's importer.
 
-    onnx_nodes.py DLPIPE [--verbose] [OP ...]       # with names: the tests of these ops alone
+    onnx_nodes.py DLPIPE SERVE [--verbose] [OP ...]     # with names: the tests of these ops alone
+
+SERVE is the module of serve_commands.cpp, which gives the program one command after another.
 
 Each test is a model of one op with inputs and outputs. dlpipe compiles and runs it, or refuses it by the name of what it
 doesn't know: anything else, and a wrong answer, fails. Prints the pass rate of every op that the importer knows.
@@ -8,6 +10,7 @@ dlpipe wants sizes, axes and bounds before a model runs: inputs that are lists o
 tensor become the model's constants.
 """
 import collections
+import os
 import pathlib
 import subprocess
 import sys
@@ -24,8 +27,24 @@ LEAST_RATE = 0.9
 FLOATS = {TensorProto.FLOAT, TensorProto.INT64}
 
 
-def run(program, *arguments):
-    return subprocess.run([program, *arguments], capture_output=True, text=True)
+class Program:
+    """dlpipe, asked for one command after another."""
+
+    def __init__(self, program, serve, scratch):
+        self.errors = scratch / "stderr"
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env={**os.environ, "LD_PRELOAD": serve})
+
+    def run(self, *arguments):
+        """The exit code, negative for a signal, and what was said on stderr."""
+        lines = [str(self.errors), str(len(arguments)), *map(str, arguments)]
+        self.process.stdin.write("".join(line + "\n" for line in lines))
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline()), self.errors.read_text(errors="replace")
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
 
 
 def with_constants(case):
@@ -51,11 +70,11 @@ def check(program, case, scratch):
     """'passed', or why not: 'refused: ...', 'wrong: ...'."""
     model, inputs = with_constants(case)
     onnx.save(model, scratch / "model.onnx")
-    compiled = run(program, "compile", "--onnx", scratch / "model.onnx", "-o", scratch / "m.dlg", "--quiet")
-    if compiled.returncode != 0:
-        line = compiled.stderr.strip().splitlines()[-1] if compiled.stderr.strip() else ""
-        if compiled.returncode not in (1, 2) or "[" not in line:
-            return f"wrong: exit code {compiled.returncode}: {line}"
+    code, errors = program.run("compile", "--onnx", scratch / "model.onnx", "-o", scratch / "m.dlg", "--quiet")
+    if code != 0:
+        line = errors.strip().splitlines()[-1] if errors.strip() else ""
+        if code not in (1, 2) or "[" not in line:
+            return f"wrong: exit code {code}: {line}"
         return f"refused: {line}"
     wanted = case.data_sets[0][1]
     arguments = []
@@ -64,10 +83,10 @@ def check(program, case, scratch):
         arguments += ["--input", scratch / f"x{i}.npy"]
     for i in range(len(wanted)):
         arguments += ["--output", scratch / f"y{i}.npy"]
-    outcome = run(program, "run", scratch / "m.dlg", *arguments, "--quiet")
-    if outcome.returncode != 0:
-        line = outcome.stderr.strip().splitlines()[-1] if outcome.stderr.strip() else ""
-        return f"refused: {line}" if outcome.returncode in (1, 2) and "[" in line else f"wrong: {outcome.returncode} {line}"
+    code, errors = program.run("run", scratch / "m.dlg", *arguments, "--quiet")
+    if code != 0:
+        line = errors.strip().splitlines()[-1] if errors.strip() else ""
+        return f"refused: {line}" if code in (1, 2) and "[" in line else f"wrong: {code} {line}"
     for i, array in enumerate(wanted):
         got = numpy.load(scratch / f"y{i}.npy")
         if got.shape != array.shape:
@@ -80,9 +99,9 @@ def check(program, case, scratch):
 def refusal(program, case, scratch):
     """Of a model with ops or elements that dlpipe doesn't know: it is refused, or compiled where only some are unknown."""
     onnx.save(case.model, scratch / "model.onnx")
-    compiled = run(program, "compile", "--onnx", scratch / "model.onnx", "-o", scratch / "m.dlg", "--quiet")
-    is_answer = compiled.returncode == 0 or compiled.returncode in (1, 2) and "[" in compiled.stderr
-    return ("compiled" if compiled.returncode == 0 else "refused") if is_answer else f"crashed in {case.name}"
+    code, errors = program.run("compile", "--onnx", scratch / "model.onnx", "-o", scratch / "m.dlg", "--quiet")
+    is_answer = code == 0 or code in (1, 2) and "[" in errors
+    return ("compiled" if code == 0 else "refused") if is_answer else f"crashed in {case.name}"
 
 
 def is_of_floats(model):
@@ -92,13 +111,14 @@ def is_of_floats(model):
 
 
 def main():
-    program, verbose = sys.argv[1], "--verbose" in sys.argv
-    asked = set(sys.argv[2:]) - {"--verbose"}
-    known = set(run(program, "compile", "--list-onnx-ops").stdout.split())
+    path, serve, verbose = sys.argv[1], sys.argv[2], "--verbose" in sys.argv
+    asked = set(sys.argv[3:]) - {"--verbose"}
+    known = set(subprocess.run([path, "compile", "--list-onnx-ops"], capture_output=True, text=True).stdout.split())
     cases = onnx.backend.test.case.node.collect_testcases(None)
     rates = collections.defaultdict(collections.Counter)
     wrong, others = [], collections.Counter()
     with tempfile.TemporaryDirectory() as name:
+        program = Program(path, serve, pathlib.Path(name))
         for case in sorted(cases, key=lambda case: case.name):
             model = case.model
             ops = {node.op_type for node in model.graph.node}
@@ -115,6 +135,7 @@ def main():
                 print(f"{case.name}: {outcome}")
             for op in ops:
                 rates[op][outcome.split(":")[0]] += 1
+        program.close()
     total = sum(rates.values(), collections.Counter())
     for op, counts in sorted(rates.items()):
         print(f"{op:24} {counts['passed']:4} of {sum(counts.values()):4}")
