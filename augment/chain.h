@@ -116,6 +116,12 @@ class ChainScratch {
   std::vector<uint8_t> joined;                 // several pictures put into one
   std::vector<uint8_t> pasted;                 // one of them, where it is laid over another
   std::unique_ptr<ChainScratch> inner;         // of an op that runs chains of its own
+  /// At least `bytes` of one of them. What was in it is lost, and no more is taken than is asked for.
+  static void grow(std::vector<uint8_t>& memory, size_t bytes) {
+    if (memory.size() >= bytes) return;
+    std::vector<uint8_t>().swap(memory);
+    memory.resize(bytes);
+  }
   size_t bytes() const {
     return images[0].capacity() + images[1].capacity() + work.capacity() + rows.capacity() +
            joined.capacity() + pasted.capacity() + (inner ? inner->bytes() : 0);
@@ -146,6 +152,8 @@ class Chain {
   /// apply for a joined plan: makes the pictures, one after the other, and what comes of them.
   Status apply_joined(const ChainPlan& plan, PictureSource& source, const ImageView& out,
                       ChainScratch& scratch) const;
+  /// Bytes of ChainScratch that apply, or apply_joined, takes for this plan: no fewer than it does.
+  static size_t scratch_bytes(const ChainPlan& plan);
   /// The plan as one resize of plan.source_region (a part of what is resized, or all of it) and a flip, where
   /// it is no more than that. Nothing: apply has to do it.
   std::optional<PlannedResize> as_resize(const ChainPlan& plan) const;

@@ -1,5 +1,8 @@
 // Pixels through the steps of a plan.
 #include "dlpipe/augment/chain.h"
+
+#include <algorithm>
+
 #include "dlpipe/augment/chain_link.h"
 #include "dlpipe/augment/copy.h"
 #include "dlpipe/augment/paste.h"
@@ -16,8 +19,19 @@ constexpr size_t kImagePadding = 64;  // behind an image between two ops, for ke
 ImageView dense_view(std::vector<uint8_t>& memory, const Region& region, int channels) {
   const ptrdiff_t row_bytes = ptrdiff_t{region.width} * channels;
   const size_t bytes = static_cast<size_t>(row_bytes * region.height) + kImagePadding;
-  if (memory.size() < bytes) memory.resize(bytes);
+  ChainScratch::grow(memory, bytes);
   return {memory.data(), region.width, region.height, channels, row_bytes};
+}
+
+/// The pixels that a step writes.
+const Region& written_by(const ChainPlan& plan, const ChainStep& step) {
+  return step.op == ChainStep::kCopy ? step.input : plan.draws[static_cast<size_t>(step.op)].window;
+}
+
+size_t dense_bytes(const Region& region, int channels) {
+  return static_cast<size_t>(region.width) * static_cast<size_t>(region.height) *
+             static_cast<size_t>(channels) +
+         kImagePadding;
 }
 
 ConstImageView part_of(const ConstImageView& image, const Region& region) {
@@ -45,13 +59,13 @@ Status Chain::apply(const ChainPlan& plan, const ConstImageView& source_region_p
   for (size_t k = 0; k < plan.steps.size(); ++k) {
     const ChainStep& step = plan.steps[k];
     const bool is_copy = step.op == ChainStep::kCopy;
-    const Region& written = is_copy ? step.input : plan.draws[static_cast<size_t>(step.op)].window;
+    const Region& written = written_by(plan, step);
     ImageView to = out;
     if (k + 1 < plan.steps.size()) {
       const size_t row_bytes = size_t(written.width) * size_t(out.channels);
       const size_t bytes = row_bytes * size_t(written.height) + kImagePadding;
       std::vector<uint8_t>& memory = scratch.images[k % 2];
-      if (memory.size() < bytes) memory.resize(bytes);
+      ChainScratch::grow(memory, bytes);
       to = {memory.data(), written.width, written.height, out.channels, static_cast<ptrdiff_t>(row_bytes)};
     }
     const ConstImageView from = part_of(image, step.input);
@@ -65,6 +79,28 @@ Status Chain::apply(const ChainPlan& plan, const ConstImageView& source_region_p
     image = to;
   }
   return {};
+}
+
+size_t Chain::scratch_bytes(const ChainPlan& plan) {
+  const int channels = plan.out.channels;
+  size_t images[2] = {0, 0};
+  size_t of_ops = 0;
+  for (size_t k = 0; k < plan.steps.size(); ++k) {
+    const ChainStep& step = plan.steps[k];
+    if (k + 1 < plan.steps.size())
+      images[k % 2] = std::max(images[k % 2], dense_bytes(written_by(plan, step), channels));
+    if (step.op == ChainStep::kCopy) continue;
+    const auto at = static_cast<size_t>(step.op);
+    of_ops += plan.links[at]->op->scratch_bytes(plan.draws[at], channels);
+  }
+  size_t joined = plan.is_joined() ? dense_bytes(plan.source_region, channels) : 0;
+  size_t of_pictures = 0, pasted = 0;
+  for (const JoinedPicture& picture : plan.pictures) {
+    if (picture.needed.width == 0) continue;
+    of_pictures = std::max(of_pictures, scratch_bytes(picture.plan));
+    if (plan.pastes) pasted = std::max(pasted, dense_bytes(picture.needed, channels));
+  }
+  return images[0] + images[1] + of_ops + joined + pasted + of_pictures;
 }
 
 Status Chain::apply_joined(const ChainPlan& plan, PictureSource& source, const ImageView& out,

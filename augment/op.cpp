@@ -2,6 +2,19 @@
 
 namespace dlpipe::augment {
 
+size_t Op::scratch_bytes(const OpDraw& draw, int channels) const {
+  constexpr size_t kTables = size_t{64} << 10;
+  const auto bytes = [&](const Region& r) {
+    return static_cast<size_t>(r.width) * static_cast<size_t>(r.height) * static_cast<size_t>(channels);
+  };
+  return bytes(draw.region) + bytes(draw.window) + kTables;
+}
+
+size_t ResizeOp::scratch_bytes(const OpDraw& draw, int channels) const {
+  const std::optional<PlannedResize> planned = as_resize(draw);
+  return planned ? resize_work_bytes(planned->geometry, channels) : Op::scratch_bytes(draw, channels);
+}
+
 std::span<const OpRecord* const> OpRecord::built_in() {
   return augmentation_table();
 }

@@ -93,6 +93,9 @@ class Op {
   /// draw.mirror. An op that neither narrows nor says can_mirror need look at neither.
   virtual Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                        ChainScratch& scratch) const = 0;
+  /// Bytes of ChainScratch's work, rows and inner that apply takes for this draw, no fewer than it does: memory is planned by
+  /// it (Chain::scratch_bytes). By default as much as is read and written, and some rows; who takes more says so.
+  virtual size_t scratch_bytes(const OpDraw& draw, int channels) const;
   /// Where the whole output comes from in the whole input: boxes, points and masks move by it (moving.h). By default
   /// draw.drawn_region is stretched over the output: crops, resizes, and ops that move nothing.
   virtual Movement movement(const OpDraw& draw) const;
@@ -120,6 +123,8 @@ class ResizeOp : public Op {
  public:
   /// What apply does to draw.region's pixels; nothing where it is more than such a resize.
   virtual std::optional<PlannedResize> as_resize(const OpDraw& draw) const = 0;
+  /// A resize goes row by row: it takes rows, no picture.
+  size_t scratch_bytes(const OpDraw& draw, int channels) const override;
 };
 
 /// What touches no pixel and only describes the batch (normalize, cast): it stands at the end of a chain.

@@ -267,6 +267,23 @@ Region resize_support(const ResizeGeometry& g) {
           down.end(g.window.y + g.window.height - 1) - y};
 }
 
+/// Whether resize() has neither the whole picture to copy nor channels that only the plain loops take.
+static bool takes_work(const ResizeGeometry& geometry, int channels) {
+  const bool is_copy = horizontal_axis(geometry).is_identity() && vertical_axis(geometry).is_identity();
+  return !is_copy && (channels == 1 || channels == 3 || channels == 4);
+}
+
+size_t resize_work_bytes(const ResizeGeometry& geometry, int channels) {
+  if (!takes_work(geometry, channels)) return 0;
+  const Region support = resize_support(geometry);
+  const ptrdiff_t in_row = ptrdiff_t{support.width} * channels,
+                  out_row = ptrdiff_t{geometry.window.width} * channels;
+  Layout measure(nullptr);
+  Resizer(geometry, ConstImageView(nullptr, support.width, support.height, channels, in_row),
+          {nullptr, geometry.window.width, geometry.window.height, channels, out_row}, measure);
+  return measure.needed();
+}
+
 void resize(const ResizeGeometry& geometry, const ConstImageView& source, const ImageView& out, bool mirror,
             std::vector<std::byte>& work) {
   if (horizontal_axis(geometry).is_identity() && vertical_axis(geometry).is_identity()) {

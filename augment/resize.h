@@ -52,6 +52,9 @@ Region resize_support(const ResizeGeometry& geometry);
 void resize(const ResizeGeometry& geometry, const ConstImageView& source, const ImageView& out, bool mirror,
             std::vector<std::byte>& work);
 
+/// What resize() takes of `work`, for pictures of `channels`.
+size_t resize_work_bytes(const ResizeGeometry& geometry, int channels);
+
 /// The same by plain loops: the twin that tests hold `resize` to.
 void resize_scalar(const ResizeGeometry& geometry, const ConstImageView& source, const ImageView& out,
                    bool mirror);

@@ -43,7 +43,8 @@ static std::string memory_table(const run::MemoryPlan& plan) {
                                                 row("optimizer", plan.optimizer),
                                                 row("activations", plan.activations),
                                                 row("workspace", plan.workspace),
-                                                row("batch slots", plan.slots)};
+                                                row("batch slots", plan.slots),
+                                                row("decode, augment", plan.scratch)};
   if (plan.average > 0) rows.push_back(row("average (--ema)", plan.average));
   rows.push_back(row("all", plan.total()));
   return format_table(rows);

@@ -113,6 +113,9 @@ class Loader : public BatchSource {
   /// What `limit` left, as a text ("300 of 1,280 samples, by seed 3"); empty: all samples.
   virtual std::string subset() const = 0;
   virtual int threads() const = 0;
+  /// What all threads together hold at most beside the slots, to decode and to augment: foretold from plans of the
+  /// dataset's largest picture, while SourceStats::scratch_bytes says what they hold now. Reads the header table.
+  virtual int64_t planned_scratch_bytes() const = 0;
 
   /// Memory for one more batch in flight, for a consumer who keeps batches. kMisuse where there are slots_max
   /// already, kOutOfMemory where there is none; then all is as before.

@@ -27,6 +27,7 @@
 #include "dlpipe/pipeline/loader.h"
 #include "dlpipe/pipeline/plan.h"
 #include "dlpipe/pipeline/sample_worker.h"
+#include "dlpipe/pipeline/scratch_plan.h"
 #include "dlpipe/pipeline/setup.h"
 #include "dlpipe/pipeline/slot.h"
 #include "dlpipe/pipeline/stage_counters.h"
@@ -55,6 +56,7 @@ class BatchStream final : public Loader, private GraphBodies {
   const std::string& pipeline_id() const override { return setup_->pipeline_id; }
   std::string subset() const override { return setup_->sampler.options().subset.to_string(); }
   int threads() const override { return setup_->options.threads; }
+  int64_t planned_scratch_bytes() const override { return pipeline::planned_scratch_bytes(*setup_); }
   const std::string& decode_reason() const override { return setup_->device_decode.reason; }
   Status grow() override;
   int64_t lendable() const override;

@@ -103,6 +103,18 @@ class AugMix : public Op {
     return {};
   }
 
+  size_t scratch_bytes(const OpDraw& draw, int channels) const override {
+    const size_t size = static_cast<size_t>(draw.window.width) * static_cast<size_t>(draw.window.height) *
+                        static_cast<size_t>(channels);
+    size_t bytes = size * (sizeof(uint32_t) + 1);
+    ChainPlan plan;  // the chains grow one scratch by turns
+    for (int i = 0; i < width_; ++i) {
+      if (chain_.plan(draw.in, {.seed = draw.key, .position = i}, plan).ok())
+        bytes += Chain::scratch_bytes(plan);
+    }
+    return bytes;
+  }
+
  private:
   static void add(const ConstImageView& image, float weight, uint32_t* sums) {
     const auto fixed = static_cast<uint32_t>(std::floor(static_cast<double>(weight) * 65536 + 0.5));

@@ -124,9 +124,10 @@ Status print_model(const Options& options) {
 Status print_graph(const Options& options) {
   if (options.path.empty())
     return misuse("info", "--graph and --dot show a compiled model or an ONNX file; give its path");
-  std::optional<engine::graph::Graph> graph = run::open_graph(options.path);
-  if (!graph) return engine::graph::read_graph(options.path).status();  // says what it is instead
-  std::string text = options.dot ? engine::graph::to_dot(*graph) : engine::graph::to_text(*graph);
+  const std::optional<run::OpenedGraph> opened = run::open_graph(options.path);
+  if (!opened) return engine::graph::read_graph(options.path).status();  // says what it is instead
+  std::string text =
+      options.dot ? engine::graph::to_dot(opened->graph) : engine::graph::to_text(opened->graph);
   text.pop_back();  // print_answer ends the line
   print_answer(text);
   return {};
@@ -164,10 +165,9 @@ Status info(const Options& options) {
   if (options.graph || options.dot) return print_graph(options);
   if (!options.path.empty() && !options.model.empty())
     return misuse("info", "--model shows a model by its name alone; leave it out with a path");
-  if (const auto graph = run::open_graph(options.path)) {
-    const bool is_compiled = engine::graph::is_graph_file(options.path);
-    print_answer(options.json ? graph_summary_json(options.path, *graph, is_compiled).dump()
-                              : graph_summary(options.path, *graph, is_compiled));
+  if (const auto opened = run::open_graph(options.path)) {
+    print_answer(options.json ? graph_summary_json(options.path, opened->graph, opened->is_compiled).dump()
+                              : graph_summary(options.path, opened->graph, opened->is_compiled));
     return {};
   }
   if (!options.path.empty()) {

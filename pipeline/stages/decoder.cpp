@@ -47,7 +47,7 @@ Result<ConstImageView> RegionDecoder::decode(const PlannedRecord& record, const 
   if (!chain.is_copy()) {
     const size_t row_bytes = static_cast<size_t>(region.width) * static_cast<size_t>(channels_);
     const size_t bytes = row_bytes * static_cast<size_t>(region.height);
-    if (pixels_.size() < bytes) pixels_.resize(bytes);
+    augment::ChainScratch::grow(pixels_, bytes);
     pixels = {pixels_.data(), region.width, region.height, channels_, static_cast<ptrdiff_t>(row_bytes)};
   }
   const Status decoded = decoder_.decode_oriented(image, planned, region, pixels);

@@ -97,6 +97,7 @@ MemoryPlan plan_memory(const MemoryPlanArguments& arguments) {
   plan.activations = static_cast<uint64_t>(std::max(0.0, activations));
   plan.batch = arguments.batch;
   plan.slots = arguments.slot_bytes;
+  plan.scratch = arguments.scratch_bytes;
   plan.average = arguments.has_average ? plan.parameters : 0;
   plan.bytes_a_sample = slope + static_cast<double>(arguments.slot_bytes) /
                                     static_cast<double>(std::max<int64_t>(1, arguments.batch));

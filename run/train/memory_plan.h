@@ -22,12 +22,13 @@ struct MemoryPlan {
   uint64_t activations = 0;  // what a step holds at most beside these
   uint64_t workspace = 0;    // kernels' scratch, of all threads
   uint64_t slots = 0;        // batches in flight
+  uint64_t scratch = 0;      // what the loaders' threads decode and augment in
   uint64_t average = 0;      // --ema's averaged weights
   /// What another sample in the batch takes, slots included.
   double bytes_a_sample = 0;
 
   uint64_t total() const {
-    return parameters + gradients + optimizer + activations + workspace + slots + average;
+    return parameters + gradients + optimizer + activations + workspace + slots + scratch + average;
   }
   /// The largest batch within `limit` bytes; 0 where not even one sample fits.
   int64_t largest_batch(uint64_t limit) const;
@@ -44,6 +45,7 @@ struct MemoryPlanArguments {
   Device* device = &cpu_device();
   int64_t batch = 1;
   uint64_t slot_bytes = 0;
+  uint64_t scratch_bytes = 0;
   bool has_average = false;  // --ema
 };
 

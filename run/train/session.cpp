@@ -216,8 +216,8 @@ TrainOutcome Session::train(const std::atomic<bool>* stop) {
     throw Error(Status(error.code(), error.what() + memory_advice(options_, memory_)));
   }
   outcome.memory_plan = memory_;
-  outcome.memory_bytes =
-      measured_engine_bytes(*options_.device) + static_cast<uint64_t>(outcome.stats.slot_bytes);
+  outcome.memory_bytes = measured_engine_bytes(*options_.device) +
+                         static_cast<uint64_t>(outcome.stats.slot_bytes + outcome.stats.scratch_bytes);
   if (directory_ != nullptr)
     write_results(*directory_, outcome, receipt_of(options_, data_, outcome, kernels_.save()));
   return outcome;

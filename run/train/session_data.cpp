@@ -182,6 +182,7 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
   if (!data.subset.empty()) tell(notes, concat("--limit: training takes ", data.subset));
   throw_if_error(check_dataset("data-id", config.data, data.dataset_id, config));
   data.schedule = schedule_of(config, loader->batches_per_epoch());
+  data.scratch_bytes += static_cast<uint64_t>(loader->planned_scratch_bytes());
   data.train = std::move(loader);
 }
 
@@ -208,6 +209,7 @@ void open_val(const SessionOptions& session, const Notes& notes, SessionData& da
   check_classes_of_pictures(session, directory, fields);
   use_device(session, options);
   data.val = value_or_throw(pipeline::Loader::open(options));
+  data.scratch_bytes += static_cast<uint64_t>(data.val->planned_scratch_bytes());
   data.val_id = data.val->dataset().id();
   throw_if_error(check_dataset("val-id", directory, data.val_id, config));
   throw_if_error(check_classes(config.data, data.model.classes, directory, data.val->dataset().classes()));

@@ -24,9 +24,10 @@ struct SessionData {
   std::string dataset_id;
   std::string val_id;
   std::string pipeline_id;
-  std::string subset;         // of --limit
-  int64_t train_samples = 0;  // that an epoch takes, on all ranks
-  int64_t left_out = 0;       // samples that each epoch leaves out
+  std::string subset;          // of --limit
+  int64_t train_samples = 0;   // that an epoch takes, on all ranks
+  uint64_t scratch_bytes = 0;  // of both loaders, foretold: to decode and to augment
+  int64_t left_out = 0;        // samples that each epoch leaves out
 };
 
 /// `init`: the weights that a run begins with, for their normalisation. `quarantine_file`: where bad records

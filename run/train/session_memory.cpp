@@ -33,6 +33,7 @@ MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, c
   arguments.device = options.device;
   arguments.has_average = config.ema > 0;
   arguments.slot_bytes = static_cast<uint64_t>(data.train->stats().slot_bytes);
+  arguments.scratch_bytes = data.scratch_bytes;
   MemoryPlan plan = plan_memory(arguments);
   plan.gradients += plan.gradients * static_cast<uint64_t>(GradientSum::blocks(gradient_form(options.step)));
   if (options.step.shares()) plan.optimizer /= static_cast<uint64_t>(options.world());
@@ -40,8 +41,11 @@ MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, c
   const int64_t most = plan.largest_batch(options.memory_limit) * parts_of(options);
   refuse("train", "batch ", config.batch, " takes about ", human_bytes(plan.total()), ", more than --memory ",
          config.memory, "; ",
-         most > 0 ? concat("the largest batch that fits is ", most)
-                  : std::string("not even one sample fits: take a smaller model"));
+         most > 0
+             ? concat("the largest batch that fits is ", most)
+             : concat("not even one sample fits: take a smaller model, or, as ", human_bytes(plan.scratch),
+                      " of it are for decoding and --augment, smaller pictures between its ops, or fewer "
+                      "--threads"));
 }
 
 // What was held when there was no more is taken for all there is.
@@ -49,7 +53,7 @@ std::string memory_advice(const SessionOptions& options, const MemoryPlan& plan)
   const int64_t batch = options.config.batch;
   std::string advice = "; take a smaller --batch, --checkpoint-activations, or --dtype bf16";
   if (plan.total() == 0) return advice;
-  const uint64_t held = measured_engine_bytes(*options.device) + plan.slots;
+  const uint64_t held = measured_engine_bytes(*options.device) + plan.slots + plan.scratch;
   const int64_t fits = std::min(plan.largest_batch(held) * parts_of(options), batch - 1);
   advice += concat("; planned were ", human_bytes(plan.total()), " for --batch ", batch);
   return fits > 0 ? concat(advice, ", and ", fits, " should fit") : advice;

@@ -19,18 +19,20 @@ bool is_onnx_file(const std::string& path) {
   return formats::begins_as_onnx({begin.data(), static_cast<size_t>(file.gcount())});
 }
 
-std::optional<engine::graph::Graph> open_graph(const std::string& path) {
+std::optional<OpenedGraph> open_graph(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
-  if (engine::graph::is_graph_file(path)) return value_or_throw(engine::graph::read_graph(path));
-  if (is_onnx_file(path)) return engine::onnx::import_model(value_or_throw(engine::onnx::read_model(path)));
+  if (engine::graph::is_graph_file(path))
+    return OpenedGraph{value_or_throw(engine::graph::read_graph(path)), true};
+  if (is_onnx_file(path))
+    return OpenedGraph{engine::onnx::import_model(value_or_throw(engine::onnx::read_model(path))), false};
   return std::nullopt;
 }
 
 std::optional<WeightsSource> open_graph_weights(const std::string& path) {
-  std::optional<engine::graph::Graph> graph = open_graph(path);
-  if (!graph) return std::nullopt;
-  engine::TrainableGraph trainable = engine::trainable_graph(std::move(*graph));
+  std::optional<OpenedGraph> opened = open_graph(path);
+  if (!opened) return std::nullopt;
+  engine::TrainableGraph trainable = engine::trainable_graph(std::move(opened->graph));
   WeightsSource source;
   source.path = path;
   source.graph = std::move(trainable.record);

@@ -16,8 +16,12 @@ namespace dlpipe::run {
 /// By what it begins with.
 bool is_onnx_file(const std::string& path);
 
-/// The graph of a compiled model or of an ONNX file. Nothing where `path` is neither.
-std::optional<engine::graph::Graph> open_graph(const std::string& path);
+/// The graph of a compiled model or of an ONNX file, and which of them it is. Nothing where `path` is neither.
+struct OpenedGraph {
+  engine::graph::Graph graph;
+  bool is_compiled = false;
+};
+std::optional<OpenedGraph> open_graph(const std::string& path);
 
 /// The file's graph as a model with its weights (WeightsSource::graph), to begin a training with. Nothing where `path` is
 /// neither a compiled model nor an ONNX file. Error where the graph can't be trained (engine/models/graph_module.h).
