@@ -89,9 +89,9 @@ Grid read_grid(const std::string& path) {
   return grid;
 }
 
-// One picture of 24 x 24 in cells of that size: a box, a point of it and one that can't be seen, a mask.
-TEST(PreviewMarks, MoveWithThePicture) {
-  const ScratchDirectory dir;
+/// A dataset in dir / "data" of one picture of 24 x 24: a box, a point of it and one that can't be seen, and a mask, which
+/// holds something from 10, 12 to 16, 20.
+void write_marked_picture(const ScratchDirectory& dir, const std::string& box = "[1, 2, 9, 9]") {
   ASSERT_EQ(run_dlpipe({"synth", dir / "src", "--per-class", "1", "--size", "24"}).exit_code, 0);
   std::vector<uint8_t> mask(24 * 24);
   for (int y = 12; y < 20; ++y) std::fill_n(&mask[static_cast<size_t>(y * 24 + 10)], 6, uint8_t{2});
@@ -99,21 +99,31 @@ TEST(PreviewMarks, MoveWithThePicture) {
   std::ofstream(dir / "src/mask.png", std::ios::binary)
       .write(reinterpret_cast<const char*>(png.data()), static_cast<std::streamsize>(png.size()));
   std::ofstream(dir / "src/list.jsonl")
-      << "{\"path\": \"bar/00000.jpg\", \"box\": [[1, 2, 9, 9]], "
-         "\"point\": [[5.5, 5.5, 1], [20, 20, 0]], \"mask\": \"mask.png\"}\n";
-  Outcome outcome = run_dlpipe({"ingest", dir / "src/list.jsonl", dir / "data", "--field", "box:boxes",
-                                "--field", "point:points", "--field", "mask:mask"});
+      << "{\"path\": \"bar/00000.jpg\", \"box\": [" << box
+      << "], \"point\": [[5.5, 5.5, 1], [20, 20, 0]], \"mask\": \"mask.png\"}\n";
+  const Outcome outcome = run_dlpipe({"ingest", dir / "src/list.jsonl", dir / "data", "--field", "box:boxes",
+                                      "--field", "point:points", "--field", "mask:mask"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  const auto draw = [&](const std::string& name, const std::vector<std::string>& flags) {
-    std::vector<std::string> arguments = {"preview",  "--data",  dir / "data", "--augment", "hflip(1)", "-o",
-                                          dir / name, "--times", "1",          "--cell",    "24"};
-    arguments.insert(arguments.end(), flags.begin(), flags.end());
-    const Outcome drawn = run_dlpipe(arguments);
-    EXPECT_EQ(drawn.exit_code, 0) << drawn.err;
-    return read_grid(dir / name);
-  };
-  const Grid plain = draw("plain.png", {});
-  const Grid marked = draw("marked.png", {"--boxes", "--points", "--masks"});
+}
+
+/// The one picture and what `chain` makes of it, in cells of `cell` pixels; what was drawn is listed with `said` in it.
+Grid draw(const ScratchDirectory& dir, const std::string& chain, int cell, const std::string& said,
+          const std::vector<std::string>& marks = {}) {
+  std::vector<std::string> arguments = {"preview", "--data", dir / "data",        "--augment",
+                                        chain,     "-o",     dir / "grid.png",    "--times",
+                                        "1",       "--cell", std::to_string(cell)};
+  arguments.insert(arguments.end(), marks.begin(), marks.end());
+  const Outcome outcome = run_dlpipe(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find(said), std::string::npos) << outcome.out;
+  return read_grid(dir / "grid.png");
+}
+
+TEST(PreviewMarks, MoveWithThePicture) {
+  const ScratchDirectory dir;
+  write_marked_picture(dir);
+  const Grid plain = draw(dir, "hflip(1)", 24, "hflip");
+  const Grid marked = draw(dir, "hflip(1)", 24, "hflip", {"--boxes", "--points", "--masks"});
   constexpr int kLeft = 4, kRight = 4 + 28, kTop = 4;
   constexpr std::array<int, 3> kRed = {230, 25, 75};
   const auto changed = [&](int x, int y) { return plain.at(x, y) != marked.at(x, y); };
@@ -137,22 +147,6 @@ TEST(PreviewMarks, MoveWithThePicture) {
   }
 }
 
-/// A dataset in dir / "data" of one picture of 24 x 24 with a box and a mask, which holds something from 10, 12 to 16, 20.
-void write_marked_picture(const ScratchDirectory& dir, const std::string& box = "[1, 2, 9, 9]") {
-  ASSERT_EQ(run_dlpipe({"synth", dir / "src", "--per-class", "1", "--size", "24"}).exit_code, 0);
-  std::vector<uint8_t> mask(24 * 24);
-  for (int y = 12; y < 20; ++y) std::fill_n(&mask[static_cast<size_t>(y * 24 + 10)], 6, uint8_t{2});
-  const auto png = value_or_throw(data::encode_png({mask.data(), 24, 24, 1, 24}));
-  std::ofstream(dir / "src/mask.png", std::ios::binary)
-      .write(reinterpret_cast<const char*>(png.data()), static_cast<std::streamsize>(png.size()));
-  std::ofstream(dir / "src/list.jsonl")
-      << "{\"path\": \"bar/00000.jpg\", \"box\": [" << box << "], \"mask\": \"mask.png\"}\n";
-  ASSERT_EQ(run_dlpipe({"ingest", dir / "src/list.jsonl", dir / "data", "--field", "box:boxes", "--field",
-                        "mask:mask"})
-                .exit_code,
-            0);
-}
-
 TEST(PreviewMarks, CropsAreDrawnByTheBoxes) {
   const ScratchDirectory dir;
   write_marked_picture(dir);
@@ -173,18 +167,8 @@ TEST(PreviewMarks, CropsAreDrawnByTheBoxes) {
 TEST(PreviewMarks, PastedObjectsShow) {
   const ScratchDirectory dir;
   write_marked_picture(dir, "[10, 12, 16, 20]");
-  const auto draw = [&](const std::string& name, const std::vector<std::string>& flags) {
-    std::vector<std::string> arguments = {"preview", "--data",   dir / "data", "--augment", "copy_paste(1)",
-                                          "-o",      dir / name, "--times",    "1",         "--cell",
-                                          "48"};
-    arguments.insert(arguments.end(), flags.begin(), flags.end());
-    const Outcome drawn = run_dlpipe(arguments);
-    EXPECT_EQ(drawn.exit_code, 0) << drawn.err;
-    EXPECT_NE(drawn.out.find("(- | -) copy_paste[1]"), std::string::npos) << drawn.out;
-    return read_grid(dir / name);
-  };
-  const Grid plain = draw("plain.png", {});
-  const Grid marked = draw("marked.png", {"--boxes", "--masks"});
+  const Grid plain = draw(dir, "copy_paste(1)", 48, "(- | -) copy_paste[1]");
+  const Grid marked = draw(dir, "copy_paste(1)", 48, "(- | -) copy_paste[1]", {"--boxes", "--masks"});
   constexpr int kOriginal = 4 + 12, kResult = kOriginal + 52, kTop = 4 + 12;
   for (int y = 0; y < 24; ++y) {
     for (int x = 0; x < 24; ++x) {
@@ -199,18 +183,9 @@ TEST(PreviewMarks, PastedObjectsShow) {
 TEST(PreviewMarks, AMosaicShowsThoseOfAllItsPictures) {
   const ScratchDirectory dir;
   write_marked_picture(dir);
-  const auto draw = [&](const std::string& name, const std::vector<std::string>& flags) {
-    std::vector<std::string> arguments = {
-        "preview", "--data", dir / "data", "--augment", "mosaic(24,center=0.5)", "-o", dir / name,
-        "--times", "1",      "--cell",     "48"};
-    arguments.insert(arguments.end(), flags.begin(), flags.end());
-    const Outcome drawn = run_dlpipe(arguments);
-    EXPECT_EQ(drawn.exit_code, 0) << drawn.err;
-    EXPECT_NE(drawn.out.find("(- | - | - | -) mosaic[24 24]"), std::string::npos) << drawn.out;
-    return read_grid(dir / name);
-  };
-  const Grid plain = draw("plain.png", {});
-  const Grid marked = draw("marked.png", {"--boxes", "--masks"});
+  const Grid plain = draw(dir, "mosaic(24,center=0.5)", 48, "(- | - | - | -) mosaic[24 24]");
+  const Grid marked =
+      draw(dir, "mosaic(24,center=0.5)", 48, "(- | - | - | -) mosaic[24 24]", {"--boxes", "--masks"});
   constexpr int kLeft = 4 + 52, kTop = 4;
   constexpr std::array<std::array<int, 3>, 4> kColors = {
       {{230, 25, 75}, {60, 180, 75}, {255, 225, 25}, {0, 130, 200}}};

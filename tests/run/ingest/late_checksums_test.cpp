@@ -58,6 +58,18 @@ void write_large(const std::string& root, uint64_t count) {
     write_text(root + "/c0/" + std::to_string(10'000 + i) + ".jpg", large_jpeg(i));
 }
 
+/// `count` large pictures in dir / "src", ingested to dir / "late".
+void write_late(const TempDir& dir, uint64_t count) {
+  write_large(dir / "src", count);
+  value_or_throw(ingest(late_options(dir / "src", dir / "late")));
+}
+
+pipeline::LoaderOptions two_epochs_of_late(const TempDir& dir) {
+  pipeline::LoaderOptions options = pipeline::two_epochs_of(dir / "late");
+  options.augment = "rrc(16x16) hflip";
+  return options;
+}
+
 TEST(LateChecksums, RecordsAreThoseOfTheStoredDataset) {
   TempDir dir;
   write_pictures(dir / "src", 60, 3, 40);
@@ -100,8 +112,7 @@ TEST(LateChecksums, TheIdIsOfSizesAndOfWhatPicturesBeginWith) {
 
 TEST(LateChecksums, WhatWasReadOnceMustStayAsItIs) {
   TempDir dir;
-  write_large(dir / "src", 4);
-  value_or_throw(ingest(late_options(dir / "src", dir / "late")));
+  write_late(dir, 4);
   EXPECT_EQ(known(dir / "late"), 0);
   EXPECT_TRUE(read_one(dir / "late", 1).ok());
   EXPECT_EQ(known(dir / "late"), 1);
@@ -116,8 +127,7 @@ TEST(LateChecksums, WhatWasReadOnceMustStayAsItIs) {
 
 TEST(LateChecksums, WhatWasNeverReadMustLookAsWhenItWasListed) {
   TempDir dir;
-  write_large(dir / "src", 6);
-  value_or_throw(ingest(late_options(dir / "src", dir / "late")));
+  write_late(dir, 6);
   const auto file = [&](int number) { return dir / ("src/c0/1000" + std::to_string(number) + ".jpg"); };
   write_unnoticed(file(1), large_jpeg(1) + "more");
   std::string other_begin = large_jpeg(2);
@@ -137,14 +147,8 @@ TEST(LateChecksums, WhatWasNeverReadMustLookAsWhenItWasListed) {
 
 TEST(LateChecksums, ChangesBetweenEpochsAreNeverTrainedOn) {
   TempDir dir;
-  write_large(dir / "src", 24);
-  value_or_throw(ingest(late_options(dir / "src", dir / "late")));
-  pipeline::LoaderOptions options;
-  options.data = dir / "late";
-  options.augment = "rrc(16x16)";
-  options.batch = 8;
-  options.threads = 2;
-  options.epochs = 2;
+  write_late(dir, 24);
+  pipeline::LoaderOptions options = two_epochs_of_late(dir);
   options.max_bad = 10;
   options.quarantine_file = dir / "quarantine.txt";
   {
@@ -165,14 +169,8 @@ TEST(LateChecksums, ChangesBetweenEpochsAreNeverTrainedOn) {
 
 TEST(LateChecksums, BatchesAreTheSameBeforeAndAfterTheFirstReading) {
   TempDir dir;
-  write_large(dir / "src", 24);
-  value_or_throw(ingest(late_options(dir / "src", dir / "late")));
-  pipeline::LoaderOptions options;
-  options.data = dir / "late";
-  options.augment = "rrc(16x16) hflip";
-  options.batch = 8;
-  options.epochs = 2;
-  options.hash_pixels = true;
+  write_late(dir, 24);
+  const pipeline::LoaderOptions options = two_epochs_of_late(dir);
   const auto first = pipeline::read_hashes(*pipeline::open_loader(options));
   EXPECT_EQ(pipeline::read_hashes(*pipeline::open_loader(options)), first);
 }
@@ -230,8 +228,7 @@ TEST(LateChecksums, OnlyHeadsAreReadAndSayWhatPicturesAre) {
 
 TEST(LateChecksums, AFileOfThemThatIsDamagedNeverMakesARecordWrong) {
   TempDir dir;
-  write_large(dir / "src", 3);
-  value_or_throw(ingest(late_options(dir / "src", dir / "late")));
+  write_late(dir, 3);
   for (int64_t sample = 0; sample < 2; ++sample) throw_if_error(read_one(dir / "late", sample));
   const std::string sums = file_text(dir / "late/late.sums");
   ASSERT_EQ(sums.size(), 24u);

@@ -1,0 +1,93 @@
+// One run computed by several ranks, here threads of one process.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dlpipe/run/config/registries.h"
+#include "dlpipe/run/record/receipt.h"
+#include "tests/engine/collective/simulated_ranks.h"
+#include "tests/run/session_fixture.h"
+
+namespace dlpipe::test {
+
+using engine::Collective;
+using engine::SimulatedNetwork;
+
+class RanksTest : public SessionTest {
+ protected:
+  static run::TrainConfig small(const std::string& out) {
+    run::TrainConfig config = RanksTest::config(out);
+    config.grains = 8;
+    config.epochs = 1;
+    config.kernels = "rules";  // threads that measure at once don't wait for one another, as processes do
+    return config;
+  }
+
+  /// Rank 0's outcome. `config` may differ by rank; `on_first` is called with rank 0's session before it trains.
+  template <class Open>
+  static run::TrainOutcome train_on(int world, const Open& open, const std::atomic<bool>* stop = nullptr) {
+    run::TrainOutcome first;
+    if (world == 1) return open(nullptr)->train(stop);
+    SimulatedNetwork network(world, {.seed = 5, .most_delay_us = 100});
+    on_ranks(network, world, [&](Collective& ranks) {
+      const std::unique_ptr<run::Session> session = open(&ranks);
+      const run::TrainOutcome outcome = session->train(ranks.rank() == 0 ? stop : nullptr);
+      if (ranks.rank() == 0) first = outcome;
+      EXPECT_TRUE(ranks.close().ok());
+    });
+    return first;
+  }
+  static run::TrainOutcome train(const run::TrainConfig& config, int world) {
+    return train_on(world, [&](Collective* ranks) {
+      return std::make_unique<run::Session>(config, run::Registries{}, nullptr, ranks);
+    });
+  }
+
+  static void expect_same_files(const std::string& first, const std::string& second) {
+    const auto difference = run::compare_runs(first, second);
+    ASSERT_TRUE(difference.ok()) << difference.status().message();
+    EXPECT_TRUE(difference->same());
+    for (const auto& field : difference->receipt)
+      ADD_FAILURE() << field.field << " " << field.first << " " << field.second;
+    for (const char* file : {"/metrics.jsonl", "/checkpoints/last/model.safetensors"})
+      EXPECT_EQ(text_of(first + file), text_of(second + file)) << file;
+  }
+
+  static void expect_same_run(const run::TrainConfig& config, std::initializer_list<int> worlds) {
+    ScratchFolder runs;
+    run::TrainConfig alone = config;
+    alone.out = runs / "alone";
+    train(alone, 1);
+    for (const int world : worlds) {
+      SCOPED_TRACE(world);
+      run::TrainConfig together = config;
+      together.out = runs / std::to_string(world);
+      train(together, world);
+      expect_same_files(alone.out, together.out);
+    }
+  }
+
+  /// What each rank's Session, of a config that `change` makes its own, fails with.
+  static std::vector<std::string> refusals(
+      const std::function<void(int rank, run::TrainConfig& config)>& change) {
+    SimulatedNetwork network(2, {});
+    std::vector<std::string> messages(2);
+    on_ranks(network, 2, [&](Collective& ranks) {
+      run::TrainConfig config = small("");
+      change(ranks.rank(), config);
+      try {
+        run::Session(config, {}, nullptr, &ranks);
+      } catch (const Error& error) {
+        messages[static_cast<size_t>(ranks.rank())] = error.what();
+      }
+    });
+    return messages;
+  }
+};
+
+}  // namespace dlpipe::test
