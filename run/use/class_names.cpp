@@ -29,7 +29,8 @@ std::vector<std::string> names_of(const std::string& from) {
 
 }  // namespace
 
-std::vector<std::string> class_names(const std::string& from, const std::string& weights, int64_t count,
+std::vector<std::string> class_names(const std::string& from, const std::string& weights,
+                                     const std::string& counted_by, int64_t count,
                                      std::vector<std::string>& notes) {
   std::vector<std::string> names;
   if (from.empty()) {
@@ -39,8 +40,8 @@ std::vector<std::string> class_names(const std::string& from, const std::string&
   }
   names = names_of(from);
   if (static_cast<int64_t>(names.size()) == count) return names;
-  refuse("classes", weights, " tells ", human_count(count), " classes apart, and ", from, " has ",
-         human_count(static_cast<int64_t>(names.size())), ": ", quoted_names(names),
+  refuse("classes", weights, " tells ", human_count(count), " classes apart (", counted_by, "), and ", from,
+         " has ", human_count(static_cast<int64_t>(names.size())), ": ", quoted_names(names),
          "; give the classes that it was trained on with --classes");
 }
 

@@ -8,8 +8,10 @@
 namespace dlpipe::run {
 
 /// `count` names from `from`, a text file with a name on each line or a dataset. Where `from` is empty they are numbers, and
-/// `notes` says so. kMisuse, naming `weights`, where there are more or fewer; throws what reading throws.
-std::vector<std::string> class_names(const std::string& from, const std::string& weights, int64_t count,
+/// `notes` says so. kMisuse, naming `weights` and what in it counts its classes, where there are more or fewer; throws what
+/// reading throws.
+std::vector<std::string> class_names(const std::string& from, const std::string& weights,
+                                     const std::string& counted_by, int64_t count,
                                      std::vector<std::string>& notes);
 
 }  // namespace dlpipe::run

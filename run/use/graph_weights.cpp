@@ -13,6 +13,8 @@
 namespace dlpipe::run {
 
 bool is_onnx_file(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;  // a pipe's bytes are read once
   std::array<char, 64> begin{};
   std::ifstream file(path, std::ios::binary);
   file.read(begin.data(), begin.size());

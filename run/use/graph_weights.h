@@ -13,7 +13,7 @@
 
 namespace dlpipe::run {
 
-/// By what it begins with.
+/// A regular file that begins as one.
 bool is_onnx_file(const std::string& path);
 
 /// The graph of a compiled model or of an ONNX file, and which of them it is. Nothing where `path` is neither.

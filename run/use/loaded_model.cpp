@@ -41,11 +41,11 @@ void take_kernels_of_run(const std::string& checkpoint) {
 }
 
 std::vector<std::string> names_of_classes(const ModelOptions& options, const std::string& path,
-                                          const data::Dataset* dataset, int64_t count,
-                                          std::vector<std::string>& notes) {
+                                          const data::Dataset* dataset, const std::string& counted_by,
+                                          int64_t count, std::vector<std::string>& notes) {
   std::string from = options.classes;
   if (from.empty() && dataset != nullptr) from = dataset->directory();
-  return class_names(from, path, count, notes);
+  return class_names(from, path, counted_by, count, notes);
 }
 
 // What a bare file doesn't say, gathered from the options, the shapes, the dataset and the model's record.
@@ -88,7 +88,8 @@ class BareModel {
   }
 
   void take_classes() {
-    state_.classes = names_of_classes(options_, source_.path, dataset_, state_.arguments.classes, notes);
+    state_.classes = names_of_classes(options_, source_.path, dataset_, concat(record_->head, "weight"),
+                                      state_.arguments.classes, notes);
   }
 
   const ModelOptions& options_;
@@ -143,7 +144,7 @@ ModelState state_of_pictures(const engine::graph::Graph& graph, const ModelOptio
   state.arguments.channels = pictures.channels;
   state.loss = "cross_entropy";
   state.metrics = {"top1", "top5"};
-  state.classes = names_of_classes(options, options.weights, dataset, pictures.classes, notes);
+  state.classes = names_of_classes(options, options.weights, dataset, "its output", pictures.classes, notes);
   WeightsSource source;
   source.path = options.weights;
   engine::ModelRecord record{};

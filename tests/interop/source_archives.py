@@ -108,7 +108,7 @@ def case_imagenet(folder):
                 info = tarfile.TarInfo(f"{name}_{i}.JPEG")
                 info.size = len(data)
                 archive.addfile(info, io.BytesIO(data))
-                samples[f"train:ILSVRC2012_img_train.tar/{name}/{name}_{i}.JPEG"] = (name, data, {})
+                samples[f"train:{name}/{name}_{i}.JPEG"] = (name, data, {})
         train[f"{name}.tar"] = inner.getvalue()
     val = {f"ILSVRC2012_val_{i:08d}.JPEG": picture(50 + i) for i in range(1, 5)}
     labels = ["n01443537", "n01440764", "n01440764", "n01443537"]
@@ -117,7 +117,7 @@ def case_imagenet(folder):
     with open(os.path.join(folder, "synsets.txt"), "w") as file:
         file.write("\n".join(labels) + "\n")
     for (name, data), label in zip(val.items(), labels):
-        samples[f"val:ILSVRC2012_img_val.tar/{name}"] = (label, data, {})
+        samples[f"val:{name}"] = (label, data, {})
     arguments = [folder, "--labels", os.path.join(folder, "synsets.txt")]
     yield "archives", Case(arguments, samples, [os.path.join(folder, "ILSVRC2012_img_train.tar")],
                            splits=("train", "val"))

@@ -44,9 +44,11 @@ TEST(Eval, ABatchIsNoLargerThanTheData) {  // rows without a sample would be com
 }
 
 TEST(Eval, ACheckpointThatIsNotThereIsNamed) {
-  const Outcome outcome = run_dlpipe({"eval", "--ckpt", "/nonexistent", "--data", trained_run().data.val});
+  ScratchDirectory folder;
+  const std::string missing = folder / "nowhere";
+  const Outcome outcome = run_dlpipe({"eval", "--ckpt", missing, "--data", trained_run().data.val});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(outcome.err.find("there is no /nonexistent"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("there is no " + missing), std::string::npos) << outcome.err;
 }
 
 using formats::Json;
