@@ -45,7 +45,9 @@ def case_tfrecord(folder):
             data = picture(10 * len(paths) + i, size=(40, 30))
             writer.write({"image/encoded": (data, "byte"), "image/class/label": (i % 2, "int"),
                           "image/height": (30, "int"), "weights": ([0.5, 0.25], "float")})
-            samples[f"{'val' if split == 'validation' else split}:{name}/{name}-{i:06d}"] = (str(i % 2), data, {})
+            # The file stands in front where several make a split.
+            sample = f"val:{name}-{i:06d}" if split == "validation" else f"train:{name}/{name}-{i:06d}"
+            samples[sample] = (str(i % 2), data, {})
         writer.close()
     yield "folder", Case([folder], samples, paths[:1], splits=("train", "val"))
 
