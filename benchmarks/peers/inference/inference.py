@@ -1,6 +1,7 @@
 """What the runners share: their command line, where batches come from, and one JSON line at the end."""
 
 import argparse
+import itertools
 import json
 import pathlib
 import sys
@@ -28,7 +29,6 @@ def main(make_step, versions):
     if args.files:
         batches = pictures.batches(args.files, args.batch, args.threads, args.decoder)
     else:
-        cached = numpy.zeros((args.batch, 3, pictures.SIZE, pictures.SIZE), dtype="f4")
-        batches = iter(lambda: cached, None)
+        batches = itertools.repeat(numpy.zeros((args.batch, 3, pictures.SIZE, pictures.SIZE), dtype="f4"))
     result = measure.timed(lambda: run(next(batches)), args.batch, args.seconds, warm_up_steps=2, min_steps=3)
     print(json.dumps({**result, "versions": versions}))
