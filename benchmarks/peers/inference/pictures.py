@@ -6,6 +6,7 @@ import concurrent.futures
 import itertools
 
 import numpy
+from jpegs import jpegs
 
 SIZE, SHORTER = 224, 256
 MEAN = numpy.array([0.485, 0.456, 0.406], dtype="f4")
@@ -40,13 +41,6 @@ def with_opencv(path):
 
 
 DECODERS = {"pillow": with_pillow, "opencv": with_opencv}
-
-
-def jpegs(folder):
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))
-    if not found:
-        raise SystemExit(f"[peers] no JPEGs in {folder}")
-    return found
 
 
 def batches(folder, batch, threads, decoder):

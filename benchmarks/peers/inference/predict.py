@@ -10,8 +10,9 @@ import sys
 import tempfile
 
 here = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(here.parent))
+sys.path[:0] = [str(here), str(here.parent)]
 import measure  # noqa: E402
+from jpegs import jpegs  # noqa: E402
 
 MOST_PER_S = 4000  # the list must not end while it is timed
 
@@ -26,7 +27,7 @@ def main():
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--dtype", required=True)
     args = parser.parse_args()
-    paths = sorted(str(path) for path in args.files.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))
+    paths = [str(path) for path in jpegs(args.files)]
     command = [args.dlpipe, "predict", "--ckpt", args.model, "--top", "1", "--quiet", "--batch", str(args.batch),
                "--threads", str(args.threads), "--dtype", args.dtype, "-"]  # fmt: skip
     with tempfile.TemporaryFile("w+") as listing:
