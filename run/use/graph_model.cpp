@@ -68,15 +68,13 @@ engine::graph::Graph of_pictures(engine::graph::Graph graph) {
   return turned;
 }
 
-CompiledModel import_onnx(const std::string& path) {
+CompiledModel import_onnx(const ModelOptions& options) {
+  if (!options.model.empty())
+    refuse("weights", options.weights, " is a model itself; leave --model ", options.model, " out");
   CompiledModel compiled;
-  compiled.graph = engine::onnx::import_model(value_or_throw(engine::onnx::read_model(path)));
+  compiled.graph = engine::onnx::import_model(value_or_throw(engine::onnx::read_model(options.weights)));
   compiled.captured_nodes = compiled.graph.nodes.size();
   return compiled;
-}
-
-void refuse_model(const ModelOptions& options) {
-  refuse("weights", options.weights, " is a model itself; leave --model ", options.model, " out");
 }
 
 struct OnnxPictures {
@@ -86,8 +84,7 @@ struct OnnxPictures {
 
 OnnxPictures compile_pictures(const ModelOptions& options, PassChoice passes, const Registries& registries,
                               const data::Dataset* dataset) {
-  if (!options.model.empty()) refuse_model(options);
-  OnnxPictures made = {import_onnx(options.weights), {}};
+  OnnxPictures made = {import_onnx(options), {}};
   CompiledModel& compiled = made.compiled;
   made.state = state_of_pictures(compiled.graph, options, registries, dataset, compiled.notes);
   compiled.graph = of_pictures(std::move(compiled.graph));
@@ -136,8 +133,7 @@ CompiledModel compile_model(const ModelOptions& options, PassChoice passes, cons
 CompiledModel compile_onnx(const ModelOptions& options, PassChoice passes, const Registries& registries) {
   const bool says_pictures = !options.classes.empty() || !options.val_augment.empty();
   if (says_pictures) return compile_pictures(options, passes, registries, nullptr).compiled;
-  if (!options.model.empty()) refuse_model(options);
-  CompiledModel compiled = import_onnx(options.weights);
+  CompiledModel compiled = import_onnx(options);
   run_passes(compiled, passes);
   return compiled;
 }

@@ -2,16 +2,15 @@
 // second-level cache; or both as conv_units.
 #include "dlpipe/engine/ops/conv_pair.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/core/measured_kernels.h"
-#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/conv/conv2d_choice.h"
 #include "dlpipe/engine/cpu/conv/unit_bands.h"
 #include "dlpipe/engine/cpu/conv/unit_bf16.h"
+#include "dlpipe/engine/cpu/conv/unit_kernels.h"
 #include "dlpipe/engine/cpu/conv/unit_parts.h"
 #include "dlpipe/engine/cpu/loops/supports.h"
 
@@ -79,9 +78,9 @@ KernelChoice choice_of(const std::string& key) {
                                                  "' in kernels.json; use ", kPair, " or ", kUnits)));
 }
 
+// Terms of bf16 come in pairs.
 bool fits(const TensorSpec& x) {
-  if (x.dtype == DType::kBF16) return cpu::has_unit_bf16() && x.shape[3] % 2 == 0;
-  return x.dtype == DType::kF32 && kernel_isa() >= KernelIsa::kAvx2;
+  return cpu::has_units(x.dtype) && (x.dtype == DType::kF32 || x.shape[3] % 2 == 0);
 }
 
 void forward(const ForwardArgs& args) {

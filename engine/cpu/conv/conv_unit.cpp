@@ -49,10 +49,10 @@ bool is_pointwise(const Conv2dShape& s) {
   return s.kh == 1 && s.kw == 1 && s.stride == std::array{1, 1} && s.padding == std::array{0, 0};
 }
 
+// Terms of bf16 come in pairs; windows are copied to an even number of them.
 bool fits(const Conv2dShape& s, DType dtype) {
-  if (s.groups != 1 && !is_depthwise(s)) return false;
-  if (dtype == DType::kBF16) return cpu::has_unit_bf16() && (s.c % 2 == 0 || !is_pointwise(s));
-  return dtype == DType::kF32 && kernel_isa() >= KernelIsa::kAvx2;
+  if (!cpu::has_units(dtype) || (s.groups != 1 && !is_depthwise(s))) return false;
+  return dtype == DType::kF32 || s.c % 2 == 0 || !is_pointwise(s);
 }
 
 // Windows of many channels cost a copy of each for each tap, and Winograd saves multiplications.

@@ -4,9 +4,16 @@
 #include <limits>
 
 #include "dlpipe/engine/core/constant_cache.h"
+#include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/cpu/conv/unit_bf16.h"
 
 namespace dlpipe::engine::cpu {
+
+bool has_units(DType dtype) {
+  if (dtype == DType::kBF16) return has_unit_bf16();
+  return dtype == DType::kF32 && kernel_isa() >= KernelIsa::kAvx2;
+}
 
 int64_t vectors_of(int64_t channels) {
   return divide_up(channels, unit_kernels().lanes);

@@ -11,6 +11,9 @@
 
 namespace dlpipe::engine::cpu {
 
+/// Whether this machine's kernels (unit_kernels.h, unit_bf16.h) take images of `dtype`.
+bool has_units(DType dtype);
+
 /// How many vectors hold the channels, and how many channels these are.
 int64_t vectors_of(int64_t channels);
 int64_t padded(int64_t channels);
