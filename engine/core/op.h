@@ -155,9 +155,9 @@ struct OpRecord {
   /// bit(i): inputs[i] (visible outputs[i]) is an image that takes the op's layout; all others are plain.
   uint32_t image_inputs = 1;
   uint32_t image_outputs = 1;
-  /// bit(i): axis 0 of inputs[i] may be the batch. Where it is of some of these, and of no other input, each part of the batch
-  /// can be computed by itself: the outputs are those of the parts, one after another. 0: not so, or not known.
-  /// tests/engine/graph/by_sample_test.cpp holds the record's samples to it.
+  /// bit(i): axis 0 of inputs[i] may be the batch. Where it is of some of these, and of no other input, the outputs are those of
+  /// the batch's parts, one after another: the same bits, or within the tolerances where kernels don't have the same bits on
+  /// every ISA. 0: not so, or not known. tests/engine/graph/by_sample_test.cpp holds the record's samples to it.
   uint32_t batch_inputs = 0;
   /// Whether that is so with these attributes; null: with all.
   bool (*by_sample)(const Attrs& attrs) = nullptr;

@@ -22,20 +22,25 @@
 namespace dlpipe::engine {
 namespace {
 
-thread_local int omp_threads_outside = 0;  // of a thread inside the pool: what it had before
-thread_local int pool_depth = 0;           // entries of this thread into pools
+thread_local int omp_threads_outside = 0;  // of a caller's thread inside the pool: what it had before
+thread_local int pool_depth = 0;           // entries of a caller's thread into pools
+thread_local bool single_worker = false;   // a worker whose OpenMP has one thread
 thread_local int body_depth = 0;           // bodies on this thread's stack
 
+// A TBB worker stays single-threaded: it may still leave the pool while the process ends, when clang's OpenMP is gone and a
+// call of it aborts.
 class SingleThreadedOpenMp : public tbb::task_scheduler_observer {
  public:
   explicit SingleThreadedOpenMp(tbb::task_arena& pool) : tbb::task_scheduler_observer(pool) { observe(true); }
   ~SingleThreadedOpenMp() override { observe(false); }
-  void on_scheduler_entry(bool /*is_worker*/) override {
-    if (pool_depth++ == 0) omp_threads_outside = omp_get_max_threads();
+  void on_scheduler_entry(bool is_worker) override {
+    if (is_worker && single_worker) return;
+    single_worker = is_worker;
+    if (!is_worker && pool_depth++ == 0) omp_threads_outside = omp_get_max_threads();
     omp_set_num_threads(1);
   }
-  void on_scheduler_exit(bool /*is_worker*/) override {
-    if (--pool_depth == 0) omp_set_num_threads(omp_threads_outside);
+  void on_scheduler_exit(bool is_worker) override {
+    if (!is_worker && --pool_depth == 0) omp_set_num_threads(omp_threads_outside);
   }
 };
 
