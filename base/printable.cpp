@@ -23,6 +23,15 @@ size_t utf8_bytes(std::string_view text, size_t at) {
   return overlong || surrogate || too_large ? 0 : count;
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t count = utf8_bytes(text, 0);
+    if (count == 0) return false;
+    text.remove_prefix(count);
+  }
+  return true;
+}
+
 // Of a character of up to three bytes; 0 of longer ones, all of which are harmless.
 static uint32_t code_point(std::string_view character) {
   const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(character[i])); };

@@ -10,6 +10,7 @@ namespace dlpipe {
 
 /// The bytes of the UTF-8 character (RFC 3629) that begins at `at`; 0 where none does.
 size_t utf8_bytes(std::string_view text, size_t at);
+bool is_utf8(std::string_view text);
 /// A name or other text from data, as one line that is safe to print: control characters, characters that
 /// turn the direction of writing and bytes that are no UTF-8 stand as \n, \u001b, \u202e or \xff.
 std::string printable(std::string_view text);

@@ -154,8 +154,9 @@ Result<std::string> skipped_json(const std::vector<NamedDataset>& datasets) {
   for (const NamedDataset& one : datasets) {
     DLPIPE_ASSIGN_OR_RETURN(const auto skipped, one.dataset->skipped());
     for (const auto& file : skipped)
-      files.push_back(
-          formats::Json::object({{"split", one.split}, {"path", file.path}, {"reason", file.reason}}));
+      files.push_back(formats::Json::object({{"split", one.split}})
+                          .set_path("path", file.path)
+                          .set("reason", file.reason));
   }
   return formats::Json::object({{"skipped", std::move(files)}}).dump();
 }

@@ -30,7 +30,8 @@ using formats::Json;
 Json json_of(const std::string& split, const data::Dataset& dataset, const data::VerifyReport& report) {
   Json bad = Json::array();
   for (const auto& one : report.bad)
-    bad.push_back(Json::object({{"sample", one.sample}, {"path", one.path}, {"reason", one.reason}}));
+    bad.push_back(
+        Json::object({{"sample", one.sample}}).set_path("path", one.path).set("reason", one.reason));
   return Json::object({{"split", split},
                        {"directory", dataset.directory()},
                        {"id", dataset.id()},

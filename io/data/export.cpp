@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "dlpipe/base/base64.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
@@ -223,6 +224,7 @@ class Exporter {
     if (lines_.empty()) return {};
     const std::span<const Field> fields = dataset_.fields();
     Json line = {{"path", name}};
+    if (!is_utf8(name)) line["path_bytes"] = to_base64(name);
     if (name != path) line[name_column_] = path;
     const int64_t label = sample.header.label;
     if (label >= 0 && label < static_cast<int64_t>(dataset_.classes().size()))

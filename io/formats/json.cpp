@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "dlpipe/base/base64.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
 
@@ -61,6 +63,10 @@ Json& Json::set(std::string_view key, Json value) {
   }
   object.emplace_back(std::string(key), std::move(value));
   return *this;
+}
+Json& Json::set_path(std::string_view key, std::string_view path) {
+  set(key, path);
+  return is_utf8(path) ? *this : set(concat(key, "_bytes"), to_base64(path));
 }
 Json& Json::push_back(Json value) {
   if (is_null()) value_ = Array();

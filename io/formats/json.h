@@ -57,6 +57,9 @@ class Json {
   bool contains(std::string_view key) const;
   /// Sets or replaces a member; a null value becomes an object first.
   Json& set(std::string_view key, Json value);
+  /// Sets member `key` to a file's path. Where that isn't UTF-8, which is all that JSON can hold, `key`_bytes is its bytes in
+  /// base64.
+  Json& set_path(std::string_view key, std::string_view path);
   /// Appends to an array; a null value becomes an array first.
   Json& push_back(Json value);
 

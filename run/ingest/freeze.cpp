@@ -186,8 +186,7 @@ std::string root_of_links(const IngestOptions& options) {
   std::error_code ignored;
   fs::path root = fs::absolute(options.sources[0], ignored).lexically_normal();
   if (!root.has_filename() || !fs::is_directory(root, ignored)) root = root.parent_path();
-  const auto again = formats::Json::parse(formats::Json(root.string()).dump());
-  return again.ok() && again->as_string() == root.string() ? root.string() : std::string();
+  return is_utf8(root.string()) ? root.string() : std::string();
 }
 
 Result<data::Schema> make_schema(const IngestOptions& options, const SourceListing& listing) {

@@ -15,7 +15,7 @@ std::string to_json(const IngestReport& report) {
                                      {"bytes", static_cast<int64_t>(split.file_bytes)}}));
   }
   for (const SkippedFile& file : report.skipped)
-    skipped.push_back(Json::object({{"path", file.path}, {"reason", file.reason}}));
+    skipped.push_back(Json::object().set_path("path", file.path).set("reason", file.reason));
   for (const std::string& warning : report.warnings) warnings.push_back(warning);
   for (const auto& stage : report.stages) busy.set(stage.name, stage.busy_s);
   return Json::object({{"datasets", std::move(datasets)},

@@ -34,21 +34,22 @@ Json to_json(const SampleAnswer& answer, const std::vector<std::string>& classes
     top.push_back(
         Json::object({{"class", classes[answer.top[i]]}, {"probability", answer.probabilities[i]}}));
   }
-  return Json::object({{"id", answer.id},
-                       {"path", answer.path},
-                       {"label", classes[static_cast<size_t>(answer.label)]},
-                       {"predicted", classes[answer.top.front()]},
-                       {"probability", answer.probabilities.front()},
-                       {"top", std::move(top)},
-                       {"loss", answer.loss}});
+  return Json::object({{"id", answer.id}})
+      .set_path("path", answer.path)
+      .set("label", classes[static_cast<size_t>(answer.label)])
+      .set("predicted", classes[answer.top.front()])
+      .set("probability", answer.probabilities.front())
+      .set("top", std::move(top))
+      .set("loss", answer.loss);
 }
 
 Json to_json(const Prediction& prediction) {
-  Json json = Json::object({{"path", prediction.path},
-                            {"error", Json()},
-                            {"class", Json()},
-                            {"probability", Json()},
-                            {"top", Json::array()}});
+  Json json = Json::object();
+  json.set_path("path", prediction.path)
+      .set("error", Json())
+      .set("class", Json())
+      .set("probability", Json())
+      .set("top", Json::array());
   if (!prediction.error.empty()) return json.set("error", prediction.error);
   Json top = Json::array();
   for (const auto& [name, probability] : prediction.top) {

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "dlpipe/base/base64.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::data {
@@ -15,6 +17,15 @@ static std::optional<std::vector<std::string>> texts_in(const nlohmann::json& li
     texts.push_back(one.get<std::string>());
   }
   return texts;
+}
+
+// The path that stands in base64 beside one that JSON could not hold.
+static std::optional<std::string> path_of_bytes(const nlohmann::ordered_json& line) {
+  const auto path = line.find("path"), bytes = line.find("path_bytes");
+  if (path == line.end() || bytes == line.end() || !path->is_string() || !bytes->is_string())
+    return std::nullopt;
+  auto decoded = from_base64(bytes->get_ref<const std::string&>());
+  return decoded && !is_utf8(*decoded) ? decoded : std::nullopt;
 }
 
 std::optional<FieldLine> take_field_line(std::string_view& text) {
@@ -53,7 +64,9 @@ Result<JsonTable> read_json_lines(std::string_view text) {
                     concat("line ", line, ": no JSON object; write {\"path\": ..., \"label\": ...}"));
     JsonTable::Row row;
     row.line = line;
+    const std::optional<std::string> odd_path = path_of_bytes(json);
     for (const auto& [key, value] : json.items()) {
+      if (odd_path && key == "path_bytes") continue;
       const auto [it, fresh] = place_of.emplace(key, table.columns.size());
       if (fresh) table.columns.push_back(key);
       if (table.columns.size() > kMostColumns)
@@ -64,6 +77,7 @@ Result<JsonTable> read_json_lines(std::string_view text) {
         row.cells[it->second] = value.is_string()
                                     ? value.get<std::string>()
                                     : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+      if (odd_path && key == "path") row.cells[it->second] = *odd_path;
     }
     table.rows.push_back(std::move(row));
   }

@@ -280,6 +280,35 @@ TEST(IngestCommand, PublishedTrainAndValFoldersTrainAndEvaluate) {
   EXPECT_TRUE(std::filesystem::exists(dir / "back/train/bar/00000.jpg"));
 }
 
+// What is no UTF-8 has no place in JSON's strings: it stands beside them, and is read from there.
+TEST(IngestCommand, NamesThatAreNotUtf8AreWholeInJson) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "3", "--size", "24"}).exit_code, 0);
+  std::filesystem::rename(dir / "jpegs/bar/00000.jpg", dir / "jpegs/bar/caf\xe9.jpg");
+  std::filesystem::rename(dir / "jpegs/bar/00001.jpg", dir / "jpegs/bar/\xff.jpg");
+  std::filesystem::resize_file(dir / "jpegs/bar/\xff.jpg", 200);
+  const auto skipped =
+      nlohmann::json::parse(run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--json"}).out)["skipped"];
+  ASSERT_EQ(skipped.size(), 1u);
+  EXPECT_EQ(skipped[0]["path"], "bar/\ufffd.jpg");
+  EXPECT_EQ(skipped[0]["path_bytes"], "YmFyL/8uanBn");
+  const auto listed =
+      nlohmann::json::parse(run_dlpipe({"inspect", dir / "data", "--skipped", "--json"}).out)["skipped"];
+  EXPECT_EQ(listed[0]["path_bytes"], "YmFyL/8uanBn");
+
+  std::ofstream(dir / "jpegs/list.jsonl")
+      << "{\"path\": \"bar/caf\\ufffd.jpg\", \"path_bytes\": \"YmFyL2NhZukuanBn\", \"label\": \"bar\", "
+         "\"size\": 7}\n"
+      << "{\"path\": \"bar/00002.jpg\", \"label\": \"bar\", \"size\": 8}\n";
+  const Outcome made = run_dlpipe({"ingest", dir / "jpegs/list.jsonl", dir / "listed"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  ASSERT_EQ(run_dlpipe({"export", dir / "listed", dir / "back"}).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(dir / "back/bar/caf\xe9.jpg"));
+  const Outcome again = run_dlpipe({"ingest", dir / "back/fields.jsonl", dir / "again"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_NE(again.out.find("again        2        1"), std::string::npos) << again.out;
+}
+
 // Names of folders and files may hold any byte; none of them may reach the terminal as it is.
 TEST(IngestCommand, NamesThatHoldEscapeSequencesAreEscapedByEveryCommand) {
   const ScratchDirectory dir;

@@ -64,6 +64,12 @@ TEST(Json, BytesThatAreNotUtf8AreReplacedNotThrown) {
   EXPECT_EQ(Json("a\xff").dump(), "\"a\xEF\xBF\xBD\"");
 }
 
+TEST(Json, APathThatIsNotUtf8StandsBesideItselfInBase64) {
+  EXPECT_EQ(Json().set_path("path", "a/caf\xc3\xa9").dump(), "{\"path\":\"a/caf\xc3\xa9\"}");
+  EXPECT_EQ(Json().set_path("path", "a/\xe9").set("label", 1).dump(),
+            "{\"path\":\"a/\xef\xbf\xbd\",\"path_bytes\":\"YS/p\",\"label\":1}");
+}
+
 TEST(Json, AnyBytesParseOrAnswerAnError) {
   RandomStream random(2, 0);
   const std::string seed = R"({"a":[1,2.5,{"b":null}],"c":"\u00e9\n","d":-1e3})";
