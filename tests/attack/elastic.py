@@ -2,8 +2,9 @@
 """Kills ranks of `dlpipe launch --elastic` at random moments, and compares the run with an undisturbed one of one process.
 
 One run all along: it is launched with 8 ranks; whenever one of them was killed the launcher goes on with half as many, and
-when the last one was killed the run is launched again with 8. A moment is drawn from the time that an undisturbed launch
-takes: starting, training, validating, in a checkpoint, ending. What has to hold:
+when the last one was killed the run is launched again with 8. A moment is drawn from the seconds after a launch: starting,
+training, validating, in a checkpoint. A kill comes at the latest when its share of the run's steps is done, so that a fast
+machine's run isn't over before the last one. What has to hold:
 
   - the launcher ends by itself, with exit code 0, or 1 where no rank is left, and says how the run goes on;
   - the run ends with the weights, the losses and the receipt of the undisturbed run of one process, bit for bit.
@@ -94,14 +95,14 @@ def steps_of(run):
         return 0
 
 
-def wait_until(runs, launcher, gone=None, seconds=0.0):
-    """Until the time is over, none of the processes `gone` is left or the launcher has ended; false: it has."""
+def wait_until(runs, launcher, gone=None, seconds=0.0, is_late=lambda: False):
+    """Until the time is over or it is late, none of the processes `gone` is left, or the launcher has ended; false: it has."""
     until = time.monotonic() + seconds
     hung = time.monotonic() + HANGS_AFTER_S
     while launcher.poll() is None:
         if gone is not None and not gone & runs.ranks_of(launcher.pid).keys():
             return True
-        if gone is None and time.monotonic() >= until:
+        if gone is None and (time.monotonic() >= until or is_late()):
             return True
         if time.monotonic() > hung:
             raise Finding(f"the launcher has not noticed a kill for {HANGS_AFTER_S} s")
@@ -109,14 +110,14 @@ def wait_until(runs, launcher, gone=None, seconds=0.0):
     return False
 
 
-def kill_one(runs, launcher, rng, longest_s, kills, run):
-    """Kills a rank of those that run, at a random moment; false: the launcher has ended."""
+def kill_one(runs, launcher, rng, longest_s, last_step, kills, run):
+    """Kills a rank of those that run, at a random moment, or when `last_step` is done; false: the launcher has ended."""
     ranks = {}
     while not ranks:  # mpirun starts them
         if not wait_until(runs, launcher, seconds=0.01):
             return False
         ranks = runs.ranks_of(launcher.pid)
-    if not wait_until(runs, launcher, seconds=rng.uniform(0, longest_s)):
+    if not wait_until(runs, launcher, seconds=rng.uniform(0, longest_s), is_late=lambda: steps_of(run) >= last_step):
         return False
     ranks = runs.ranks_of(launcher.pid)
     if not ranks:
@@ -130,7 +131,7 @@ def kill_one(runs, launcher, rng, longest_s, kills, run):
     return wait_until(runs, launcher, gone=set(ranks))  # mpirun ends the others
 
 
-def disturbed_run(runs, count, seed, epochs, longest_s):
+def disturbed_run(runs, count, seed, epochs, steps, longest_s):
     """The kills, and how often it was launched."""
     rng = random.Random(seed)
     run = runs.root / "killed"
@@ -141,8 +142,10 @@ def disturbed_run(runs, count, seed, epochs, longest_s):
         log, launcher = runs.launch(["train", "--resume", str(run)] if goes_on else runs.train(run, epochs))
         with log:
             try:
-                while len(kills) < count and kill_one(runs, launcher, rng, longest_s, kills, run):
-                    pass
+                while len(kills) < count:
+                    last_step = steps * (len(kills) + 1) * 9 // (count * 10)
+                    if not kill_one(runs, launcher, rng, longest_s, last_step, kills, run):
+                        break
                 code = launcher.wait(HANGS_AFTER_S)
             except subprocess.TimeoutExpired:
                 raise Finding(f"the launcher did not end in {HANGS_AFTER_S} s") from None
@@ -178,12 +181,13 @@ def main():
         try:
             runs.must("synth", str(runs.root / "pictures"), "--per-class", "20", "--size", "32")
             runs.must("ingest", str(runs.root / "pictures"), str(runs.root / "data"), "--split", "0.8,0.2")
-            epochs = 20 + 15 * arguments.count  # so long that the last kill still finds it at work
+            epochs = 20 + 15 * arguments.count
             runs.must(*runs.train(runs.root / "one", epochs))
             expected = digest_of_run(runs.root / "one")
-            run, kills, launches = disturbed_run(runs, arguments.count, arguments.seed, epochs, longest_s=4)
+            steps = steps_of(runs.root / "one")
+            run, kills, launches = disturbed_run(runs, arguments.count, arguments.seed, epochs, steps, longest_s=4)
             if len(kills) < arguments.count:
-                raise Finding(f"the run was over after {len(kills)} kills; give it more epochs")
+                raise Finding(f"the run was over after {len(kills)} kills")
             if digest_of_run(run) != expected:
                 raise Finding("the run is another than that of one process")
         except Finding as finding:
