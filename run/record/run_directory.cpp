@@ -38,11 +38,14 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::create(const std::string& pa
     return misuse("run", path, " already holds a run; go on with --resume ", shell_word(path),
                   " or give another --out");
   }
-  fs::create_directories(path + "/checkpoints", error);
-  if (error) return status_from_errno("run", concat("cannot create ", path), error.value());
   std::unique_ptr<RunDirectory> directory(new RunDirectory(path));
-  DLPIPE_RETURN_IF_ERROR(directory->lock());
   directory->is_new_ = true;
+  for (fs::path folder = directory->checkpoints(); !folder.empty() && !fs::exists(folder, error);
+       folder = folder.parent_path())
+    directory->made_folders_.push_back(folder);
+  fs::create_directories(directory->checkpoints(), error);
+  if (error) return status_from_errno("run", concat("cannot create ", path), error.value());
+  DLPIPE_RETURN_IF_ERROR(directory->lock());
   return directory;
 }
 
@@ -78,10 +81,9 @@ RunDirectory::~RunDirectory() {
   if (metrics_fd_ >= 0) ::close(metrics_fd_);
   if (lock_fd_ >= 0) ::close(lock_fd_);
   if (!is_new_) return;
-  std::error_code ignored;  // what isn't empty was there before, and stays
+  std::error_code ignored;  // what isn't empty by now is somebody else's, and stays
   if (made_lock_) fs::remove(file("lock"), ignored);
-  fs::remove(checkpoints(), ignored);
-  fs::remove(path_, ignored);
+  for (const fs::path& folder : made_folders_) fs::remove(folder, ignored);
 }
 
 Status RunDirectory::cut_logs(int64_t metrics_bytes, int64_t quarantine_bytes) {

@@ -10,11 +10,13 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/formats/json.h"
@@ -68,6 +70,7 @@ class RunDirectory {
   std::string path_;
   bool is_new_ = false;  // made by create() and without a log yet: the destructor takes it away again
   bool made_lock_ = false;
+  std::vector<std::filesystem::path> made_folders_;  // by create(), the innermost first
   int lock_fd_ = -1;
   int metrics_fd_ = -1;
   int64_t metrics_bytes_ = 0;

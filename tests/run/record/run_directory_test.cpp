@@ -20,6 +20,15 @@ TEST(RunDirectory, ANewOneIsTakenAwayAgainWhenNothingWasStarted) {
   EXPECT_FALSE(fs::exists(folder / "run"));
 }
 
+TEST(RunDirectory, FoldersAboveItGoTooAndThoseThatWereThereStay) {
+  ScratchFolder folder;
+  { ASSERT_TRUE(RunDirectory::create(folder / "runs/today/first/").ok()); }
+  EXPECT_FALSE(fs::exists(folder / "runs"));
+  fs::create_directories(folder / "empty/run");
+  { ASSERT_TRUE(RunDirectory::create(folder / "empty/run").ok()); }
+  EXPECT_TRUE(fs::is_empty(folder / "empty/run"));
+}
+
 TEST(RunDirectory, RefusesToOverwriteARun) {
   ScratchFolder folder;
   fs::create_directories(folder / "run");
