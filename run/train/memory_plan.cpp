@@ -4,7 +4,9 @@
 
 #include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/run/input/batch_input.h"
 #include "dlpipe/run/input/cached_batch.h"
 
 namespace dlpipe::run {
@@ -26,6 +28,15 @@ uint64_t bytes_of(const std::vector<engine::NamedTensor>& tensors) {
   uint64_t bytes = 0;
   for (const engine::NamedTensor& entry : tensors) bytes += entry.tensor.size_bytes();
   return bytes;
+}
+
+/// What validation does with one batch.
+void judge_batch(engine::Module& model, BatchSource& source, const EvalOptions& options) {
+  const engine::NoGrad no_grad;
+  const engine::UseAutocast autocast(options.dtype);
+  model.eval();
+  const Batch batch = *value_or_throw(source.next());
+  view_logits(model, batch_input(batch, model.device()).pixels, options.views);
 }
 
 /// A plan as measured on steps of `batch` samples.
@@ -54,6 +65,8 @@ MemoryPlan probe(const MemoryPlanArguments& arguments, int64_t batch) {
   engine::reset_peak(device);
   step->run(*source, 1, 0.0);
   step->take_outcome(true);
+  if (arguments.val_image.rank() > 0)  // larger pictures than training's, several views
+    judge_batch(*model, *CachedBatch::random(batch, arguments.val_image, m.classes, 2), arguments.eval);
 
   MemoryPlan plan;
   plan.batch = batch;

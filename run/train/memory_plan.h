@@ -1,5 +1,6 @@
 // How much memory a training run will take, known before its first step: two small steps on a copy of the
-// model are measured, and the rest is a straight line, since all that grows grows with the batch.
+// model, and a validation of as many samples, are measured; the rest is a straight line, since all that grows grows with the
+// batch.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/run/train/train_step.h"
+#include "dlpipe/run/use/evaluate.h"
 
 namespace dlpipe::run {
 
@@ -19,7 +21,7 @@ struct MemoryPlan {
   uint64_t parameters = 0;  // weights and buffers
   uint64_t gradients = 0;
   uint64_t optimizer = 0;    // its state
-  uint64_t activations = 0;  // what a step holds at most beside these
+  uint64_t activations = 0;  // what a step, or a validation, holds at most beside these
   uint64_t workspace = 0;    // kernels' scratch, of all threads
   uint64_t slots = 0;        // batches in flight
   uint64_t scratch = 0;      // what the loaders' threads decode and augment in
@@ -42,6 +44,9 @@ struct MemoryPlanArguments {
   const engine::OptimizerRecord* optimizer = nullptr;
   engine::OptimizerArguments optimizer_arguments;
   TrainStepOptions step;
+  /// [H,W,C] of the pictures of validation, which are judged as `eval` says; rank 0: none are, or none that hold more than training's.
+  Shape val_image;
+  EvalOptions eval;
   Device* device = &cpu_device();
   int64_t batch = 1;
   uint64_t slot_bytes = 0;

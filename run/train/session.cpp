@@ -218,6 +218,10 @@ TrainOutcome Session::train(const std::atomic<bool>* stop) {
   outcome.memory_plan = memory_;
   outcome.memory_bytes = measured_engine_bytes(*options_.device) +
                          static_cast<uint64_t>(outcome.stats.slot_bytes + outcome.stats.scratch_bytes);
+  if (data_.val != nullptr) {
+    const SourceStats stats = data_.val->stats();
+    outcome.memory_bytes += static_cast<uint64_t>(stats.slot_bytes + stats.scratch_bytes);
+  }
   if (directory_ != nullptr)
     write_results(*directory_, outcome, receipt_of(options_, data_, outcome, kernels_.save()));
   return outcome;

@@ -4,6 +4,7 @@
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/run/input/batch_input.h"
 #include "dlpipe/run/train/gradient_sum.h"
 #include "dlpipe/run/train/session_model.h"
 
@@ -29,10 +30,15 @@ MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, c
   arguments.step.ranks = nullptr;
   arguments.step.sync_bn = false;
   arguments.step.shard_optimizer = false;
+  if (data.val != nullptr && options.val_every.unit != Interval::Unit::kNever) {
+    if (const FieldSpec* image = image_field(data.val->schema())) arguments.val_image = image->shape;
+    arguments.eval = options.eval;
+  }
   arguments.batch = config.batch / parts_of(options);
   arguments.device = options.device;
   arguments.has_average = config.ema > 0;
   arguments.slot_bytes = static_cast<uint64_t>(data.train->stats().slot_bytes);
+  if (data.val != nullptr) arguments.slot_bytes += static_cast<uint64_t>(data.val->stats().slot_bytes);
   arguments.scratch_bytes = data.scratch_bytes;
   MemoryPlan plan = plan_memory(arguments);
   plan.gradients += plan.gradients * static_cast<uint64_t>(GradientSum::blocks(gradient_form(options.step)));

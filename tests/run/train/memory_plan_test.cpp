@@ -4,6 +4,7 @@
 
 #include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/run/input/batch_input.h"
 #include "dlpipe/run/input/cached_batch.h"
 
 namespace dlpipe::run {
@@ -49,6 +50,31 @@ TEST(MemoryPlan, ForetellsAStepsPeakToATenth) {
     const auto peak = static_cast<double>(measured(arguments));
     EXPECT_NEAR(static_cast<double>(plan.total()), peak, 0.1 * peak);
   }
+}
+
+// As with --val-augment "resize(256) center_crop(224)" beside small crops, or --tta ten_crop.
+TEST(MemoryPlan, CountsAValidationOfLargerPictures) {
+  MemoryPlanArguments arguments = arguments_for("resnet18_cifar", 8, 32);
+  const MemoryPlan without = plan_memory(arguments);
+  arguments.val_image = {96, 96, 3};
+  const MemoryPlan plan = plan_memory(arguments);
+  EXPECT_GT(plan.activations, without.activations);
+
+  const size_t before = engine::allocator_statistics().used_bytes;
+  const auto model = arguments.model->build(arguments.model_arguments);
+  const auto optimizer = arguments.optimizer->build(model->parameters(), arguments.optimizer_arguments);
+  const auto step = TrainStep::create(*model, *optimizer, nullptr, arguments.step);
+  step->run(*CachedBatch::random(arguments.batch, {32, 32, 3}, 10, 2), 0, 1e-3);
+  start_memory_measurement();
+  {
+    const engine::NoGrad no_grad;
+    model->eval();
+    const auto source = CachedBatch::random(arguments.batch, arguments.val_image, 10, 3);
+    view_logits(*model, batch_input(*value_or_throw(source->next()), cpu_device()).pixels, Views::kOne);
+  }
+  // of tensors; how many of the threads come to need scratch for so few pictures is open
+  const auto peak = static_cast<double>(engine::allocator_statistics().peak_used_bytes - before);
+  EXPECT_NEAR(static_cast<double>(plan.total() - plan.workspace), peak, 0.1 * peak);
 }
 
 TEST(MemoryPlan, LeavesNoTrace) {
