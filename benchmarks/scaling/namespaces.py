@@ -136,7 +136,7 @@ class Nodes:
         raise Impossible("eth0 is gone")
 
     def measured(self):
-        """{round_trip_ms, mbit_s} between nodes 1 and 2: medians of a few tries by TCP."""
+        """{round_trip_ms, mbit_s, both_ways_mbit_s} between nodes 1 and 2: medians of a few tries by TCP."""
         peer = here / "tcp_peer.py"
         server = subprocess.Popen([*self.inside(2), sys.executable, peer, "serve"], stdout=subprocess.PIPE, text=True)
         try:
@@ -145,4 +145,4 @@ class Nodes:
         finally:
             server.kill()
             server.wait()
-        return {"round_trip_ms": float(answer[0]), "mbit_s": float(answer[1])}
+        return {"round_trip_ms": float(answer[0]), "mbit_s": float(answer[1]), "both_ways_mbit_s": float(answer[2])}
