@@ -2,8 +2,8 @@
 
 A rank computes forward, then backward; each bucket of gradients may travel once backward has finished its layers and the
 bucket before it has arrived (one communication thread, as engine/collective has). An all-reduce by halving and doubling takes
-log2(n) exchanges each way, so 2 log2(n) alpha + 2 (n-1)/n bytes beta. Its own work on a core, `core_s_per_byte`, makes
-computing longer where ranks have no core to spare.
+log2(n) exchanges each way, so 2 log2(n) alpha + 2 (n-1)/n bytes beta. Its own work on a core, `core_s_per_byte`, comes on
+top: bytes wait for it, and it makes computing longer where ranks have no core to spare.
 """
 
 import dataclasses
@@ -44,10 +44,11 @@ def bucket_up(layers, bucket_bytes):
     return buckets
 
 
-def all_reduce_s(machine, ranks, size):
+def all_reduce_s(machine, ranks, size, ranks_per_core=1.0):
     if ranks == 1:
         return 0.0
-    return 2 * math.log2(ranks) * machine.alpha_s + least_bytes(ranks, size) * machine.beta_s_per_byte
+    per_byte = machine.beta_s_per_byte + machine.core_s_per_byte * ranks_per_core
+    return 2 * math.log2(ranks) * machine.alpha_s + least_bytes(ranks, size) * per_byte
 
 
 def step(machine, ranks, samples, buckets, ranks_per_core=1.0):
@@ -59,7 +60,7 @@ def step(machine, ranks, samples, buckets, ranks_per_core=1.0):
     beside = machine.beside_s * ranks_per_core
     arrived = communication = 0.0
     for size, share in buckets:
-        takes = all_reduce_s(machine, ranks, size)
+        takes = all_reduce_s(machine, ranks, size, ranks_per_core)
         arrived = max(arrived, forward + backward * share) + takes
         communication += takes
     computed = forward + backward + own_work
