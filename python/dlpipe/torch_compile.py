@@ -46,8 +46,10 @@ def backend(module: GraphModule, example_inputs: Sequence[torch.Tensor]) -> Call
 
 
 def register() -> None:
-    """Makes the name known where dlpipe isn't installed but lies on sys.path. Any number of times."""
+    """Makes the name known where dlpipe isn't installed but lies on sys.path. Any number of times.
+
+    Where PyTorch has found the entry point, it registers what it loads from there itself, and twice is an error."""
     from torch._dynamo.backends import registry
 
-    if registry._COMPILER_FNS.get("dlpipe") is None:
+    if registry._COMPILER_FNS.get("dlpipe") is None and registry._BACKENDS.get("dlpipe") is None:
         register_backend(compiler_fn=backend, name="dlpipe")

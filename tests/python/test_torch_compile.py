@@ -2,6 +2,9 @@
 
 import copy
 import importlib.metadata
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -266,6 +269,21 @@ def test_the_faster_of_both_is_taken(monkeypatch):
     images, _ = batch()
     expected = model(images)
     torch.testing.assert_close(torch.compile(model, backend=torch_compile.backend)(images), expected, **TOLERANCE)
+
+
+def test_the_name_is_known_to_a_program_that_does_not_import_dlpipe(tmp_path):
+    """PyTorch finds the entry point, as of an installed dlpipe, and loads it."""
+    installed = tmp_path / "dlpipe_entry-0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: dlpipe-entry\nVersion: 0\n")
+    (installed / "entry_points.txt").write_text("[torch_dynamo_backends]\ndlpipe = dlpipe.torch_compile:backend\n")
+    program = (
+        "import torch; model, x = torch.nn.Linear(4, 2), torch.ones(3, 4); "
+        "assert torch.allclose(torch.compile(model, backend='dlpipe')(x), model(x))"
+    )
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_name_is_known():
