@@ -24,11 +24,19 @@ static std::string list(const std::vector<std::string>& names) {
   return text;
 }
 
+// As --data, an argument or Python's Loader takes them.
+static Status no_such_part(const std::string& directory, const std::vector<std::string>& names,
+                           std::string_view part) {
+  std::string paths;
+  for (const std::string& name : names) paths += concat(paths.empty() ? "" : " or ", directory, "/", name);
+  return misuse("data", directory, " holds ", list(names), " and no '", part, "'; give ", paths);
+}
+
 static Result<std::string> part_of(const std::string& directory, std::string_view part) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, data::split_names(directory));
   if (names.empty()) return directory;
   if (contains(names, part)) return concat(directory, "/", part);
-  return misuse("data", directory, " holds ", list(names), " and no '", part, "'; give one of them");
+  return no_such_part(directory, names, part);
 }
 
 Result<std::string> training_data(const std::string& data) {
@@ -56,10 +64,7 @@ Result<EvaluationData> evaluation_data(const std::string& data, const std::strin
     return misuse("data", data, " is no folder of splits; leave --split ", split, " out");
   }
   const std::string chosen = split.empty() ? "val" : split;
-  if (!contains(names, chosen)) {
-    return misuse("data", data, " holds ", list(names), " and no '", chosen, "'; give --split ",
-                  names.size() > 1 ? "one of them" : names.front());
-  }
+  if (!contains(names, chosen)) return no_such_part(data, names, chosen);
   std::string note;
   if (split.empty()) note = concat(data, " holds ", list(names), ": val is taken; --split takes another");
   return EvaluationData{concat(data, "/", chosen), note};

@@ -49,7 +49,7 @@ TEST_F(DataPathsTest, AFolderOfOtherDatasetsNamesThem) {
   fs::copy(data_.val, parts + "/val", fs::copy_options::recursive);
   const auto train = training_data(parts);
   ASSERT_FALSE(train.ok());
-  EXPECT_NE(train.status().message().find("holds val and no 'train'"), std::string::npos)
+  EXPECT_NE(train.status().message().find("holds val and no 'train'; give "), std::string::npos)
       << train.status().message();
 }
 
