@@ -83,11 +83,11 @@ double training_rate(const run::TrainOutcome& outcome) {
   return static_cast<double>(outcome.samples) / (static_cast<double>(outcome.ledger.training_ns()) * 1e-9);
 }
 
-std::string optimizer_line(const std::vector<int64_t>& by_process) {
+std::string shares_line(const char* what, const std::vector<int64_t>& by_process) {
   int64_t all = 0;
   for (const int64_t bytes : by_process) all += bytes;
   const auto [least, most] = std::minmax_element(by_process.begin(), by_process.end());
-  return concat("optimizer's state: ", human_bytes(static_cast<uint64_t>(*least)), " to ",
+  return concat(what, ": ", human_bytes(static_cast<uint64_t>(*least)), " to ",
                 human_bytes(static_cast<uint64_t>(*most)), " in each of ", by_process.size(), " processes, ",
                 human_bytes(static_cast<uint64_t>(all)), " in all\n");
 }
@@ -119,7 +119,9 @@ std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfi
   if (outcome.memory_plan.total() > 0 && outcome.samples > 0) {
     text += memory_line(outcome.memory_bytes, outcome.memory_plan.total());
   }
-  if (!outcome.optimizer_bytes.empty()) text += optimizer_line(outcome.optimizer_bytes);
+  if (!outcome.optimizer_bytes.empty()) text += shares_line("optimizer's state", outcome.optimizer_bytes);
+  if (!outcome.gradient_bytes.empty() && outcome.samples > 0)
+    text += shares_line("summed gradients", outcome.gradient_bytes);
   if (!config.out.empty()) text += concat("run directory ", config.out, "\n");
   return text;
 }

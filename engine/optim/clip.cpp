@@ -1,5 +1,6 @@
 #include "dlpipe/engine/optim/clip.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -16,28 +17,42 @@ double sum_of_squares(const float* values, int64_t count) {
 }
 
 struct Slice {
-  float* values;
+  float* values;  // null: another process has them
   int64_t count;
-  bool is_own;
 };
 
-/// All gradients in slices; a gradient with gaps is first replaced by a copy without. The slices' sizes are part of the
-/// definition of the norm: one partial sum each.
-std::vector<Slice> slice_gradients(std::span<const NamedTensor> parameters, std::span<const Share> shares) {
+/// A tensor in slices, whose sizes are part of the definition of the norm: one partial sum each. `own` of its elements are
+/// at `values`.
+void append_slices(float* values, Share own, int64_t elements, std::vector<Slice>* slices) {
+  for (int64_t begin = 0; begin < elements; begin += kShareUnit) {
+    const bool is_own = begin >= own.begin && begin < own.end;
+    slices->push_back(
+        {is_own ? values + (begin - own.begin) : nullptr, std::min(kShareUnit, elements - begin)});
+  }
+}
+
+/// All gradients; one with gaps is first replaced by a copy without.
+std::vector<Slice> slice_gradients(std::span<const NamedTensor> parameters) {
   std::vector<Slice> slices;
-  for (size_t p = 0; p < parameters.size(); ++p) {
-    Tensor grad = parameters[p].tensor.grad();
+  for (const NamedTensor& parameter : parameters) {
+    Tensor grad = parameter.tensor.grad();
     if (!grad.defined()) continue;
     if (!grad.is_contiguous()) {
       grad = grad.contiguous_copy();
-      Tensor owner = parameters[p].tensor;
+      Tensor owner = parameter.tensor;
       owner.set_grad(grad);
     }
-    float* const values = grad.data<float>();
-    for (int64_t begin = 0; begin < grad.elements(); begin += kShareUnit) {
-      const bool is_own = shares.empty() || (begin >= shares[p].begin && begin < shares[p].end);
-      slices.push_back({values + begin, std::min(kShareUnit, grad.elements() - begin), is_own});
-    }
+    append_slices(grad.data<float>(), {0, grad.elements()}, grad.elements(), &slices);
+  }
+  return slices;
+}
+
+std::vector<Slice> slice_gradients(const OwnGradients& own) {
+  std::vector<Slice> slices;
+  for (size_t p = 0; p < own.parameters.size(); ++p) {
+    Tensor grad = own.gradients[p];
+    if (!grad.defined()) continue;
+    append_slices(grad.data<float>(), own.shares[p], own.parameters[p].tensor.elements(), &slices);
   }
   return slices;
 }
@@ -46,7 +61,7 @@ std::vector<double> squares_of(const std::vector<Slice>& slices) {
   std::vector<double> partial(slices.size());
   parallel_slices(static_cast<int64_t>(slices.size()), [&](int64_t i) {
     const Slice& slice = slices[static_cast<size_t>(i)];
-    if (slice.is_own) partial[static_cast<size_t>(i)] = sum_of_squares(slice.values, slice.count);
+    if (slice.values != nullptr) partial[static_cast<size_t>(i)] = sum_of_squares(slice.values, slice.count);
   });
   return partial;
 }
@@ -56,14 +71,15 @@ void clip_slices(const std::vector<Slice>& slices, double max_norm, double norm)
   if (!std::isfinite(norm) || factor >= 1.0f) return;
   parallel_slices(static_cast<int64_t>(slices.size()), [&](int64_t i) {
     const Slice& slice = slices[static_cast<size_t>(i)];
-    for (int64_t k = 0; slice.is_own && k < slice.count; ++k) slice.values[k] *= factor;
+    if (slice.values == nullptr) return;
+    for (int64_t k = 0; k < slice.count; ++k) slice.values[k] *= factor;
   });
 }
 
 }  // namespace
 
-std::vector<double> grad_squares(std::span<const NamedTensor> parameters, std::span<const Share> shares) {
-  return squares_of(slice_gradients(parameters, shares));
+std::vector<double> grad_squares(const OwnGradients& own) {
+  return squares_of(slice_gradients(own));
 }
 
 double norm_of_squares(std::span<const double> squares) {
@@ -72,20 +88,19 @@ double norm_of_squares(std::span<const double> squares) {
   return std::sqrt(total);
 }
 
-void clip_to_norm(std::span<const NamedTensor> parameters, double max_norm, double norm,
-                  std::span<const Share> shares) {
-  clip_slices(slice_gradients(parameters, shares), max_norm, norm);
+void clip_to_norm(const OwnGradients& own, double max_norm, double norm) {
+  clip_slices(slice_gradients(own), max_norm, norm);
 }
 
 double grad_norm(std::span<const NamedTensor> parameters) {
-  return norm_of_squares(grad_squares(parameters));
+  return norm_of_squares(squares_of(slice_gradients(parameters)));
 }
 
 double clip_grad_norm(std::span<const NamedTensor> parameters, double max_norm) {
   if (!(max_norm > 0.0)) {
     refuse("clip_grad_norm", "expected a norm above 0, got ", max_norm, "; change it");
   }
-  const std::vector<Slice> slices = slice_gradients(parameters, {});
+  const std::vector<Slice> slices = slice_gradients(parameters);
   const double norm = norm_of_squares(squares_of(slices));
   clip_slices(slices, max_norm, norm);
   return norm;

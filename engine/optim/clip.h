@@ -18,14 +18,19 @@ struct Share {
 };
 inline constexpr int64_t kShareUnit = 16384;
 
-/// The sums of squares that the norm is made of, one for every kShareUnit elements of each gradient. With `shares`, by
-/// parameter, those outside of them are 0: added up over all processes they are all.
-std::vector<double> grad_squares(std::span<const NamedTensor> parameters, std::span<const Share> shares = {});
+/// Where a process has the gradients of its shares alone, those, by parameter: flat, undefined where there are none.
+struct OwnGradients {
+  std::span<const NamedTensor> parameters;
+  std::span<const Share> shares;
+  std::span<const Tensor> gradients;
+};
+/// The sums of squares that the norm is made of, one for every kShareUnit elements of each parameter. Those outside of the
+/// shares are 0: added up over all processes they are all.
+std::vector<double> grad_squares(const OwnGradients& own);
 /// The norm that they stand for.
 double norm_of_squares(std::span<const double> squares);
-/// What clip_grad_norm does with gradients of that norm; with `shares`, to these elements alone.
-void clip_to_norm(std::span<const NamedTensor> parameters, double max_norm, double norm,
-                  std::span<const Share> shares = {});
+/// What clip_grad_norm does with gradients of that norm.
+void clip_to_norm(const OwnGradients& own, double max_norm, double norm);
 
 /// L2 norm over all gradients there are, in f64; the order of the sum is fixed by the sizes alone, so that
 /// the bits don't depend on threads or ISA.

@@ -84,8 +84,8 @@ void ElementwiseOptimizer::keep(const std::vector<Share>& shares) {
 }
 
 // Runs are counted whoever's they are, so that a run's key is the same whoever takes it.
-void ElementwiseOptimizer::append_runs(Slot& slot, int64_t run_length, std::vector<ElementRun>* runs,
-                                       uint32_t* key) {
+void ElementwiseOptimizer::append_runs(Slot& slot, const float* gradients, int64_t first, int64_t run_length,
+                                       std::vector<ElementRun>* runs, uint32_t* key) {
   const Tensor& weights = slot.parameter.tensor;
   for (size_t i = slot.states.size(); i < slot.forms.size(); ++i)
     slot.states.push_back(Tensor::zeros(slot.state_shape(slot.forms[i]), slot.forms[i].dtype));
@@ -97,7 +97,7 @@ void ElementwiseOptimizer::append_runs(Slot& slot, int64_t run_length, std::vect
     run.key = (*key)++;
     if (begin < slot.begin() || begin >= last) continue;
     run.weights = weights.data<float>() + begin;
-    run.gradients = weights.grad().data<float>() + begin;
+    run.gradients = gradients + (begin - first);
     for (size_t i = 0; i < slot.states.size(); ++i) {
       const auto bytes = static_cast<int64_t>(dtype_size(slot.forms[i].dtype));
       const int64_t offset = (begin - slot.begin()) / slot.forms[i].block * bytes;
@@ -145,18 +145,45 @@ DeviceStepFlags ElementwiseOptimizer::step_on_device(const DeviceStep& step) {
 }
 
 void ElementwiseOptimizer::step(double lr) {
+  std::vector<Tensor> gradients;
+  for (Slot& slot : slots_) {
+    gradients.push_back(checked_gradient(slot.parameter));
+    if (gradients.back().defined()) slot.parameter.tensor.set_grad(gradients.back());
+  }
+  step_with(lr, gradients, false);
+}
+
+void ElementwiseOptimizer::step_shares(double lr, std::span<const Tensor> gradients) {
+  if (gradients.size() != slots_.size())
+    fail(concat("there are ", gradients.size(), " gradients of shares, and ", slots_.size(), " parameters"));
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    const Tensor& grad = gradients[s];
+    if (!grad.defined()) continue;
+    const std::string& name = slots_[s].parameter.name;
+    if (!slots_[s].share) fail(concat("no share of '", name, "' is kept; call keep() first"));
+    const int64_t count = slots_[s].share->count();
+    if (grad.dtype() != DType::kF32 || grad.shape() != Shape{count} || !grad.is_contiguous()) {
+      fail(concat("the gradient of the share of '", name, "' is ", dtype_name(grad.dtype()), " ",
+                  grad.shape().to_string(), ", expected f32 [", count, "]"));
+    }
+  }
+  step_with(lr, gradients, true);
+}
+
+void ElementwiseOptimizer::step_with(double lr, std::span<const Tensor> gradients, bool are_shares) {
   std::vector<ElementRun> runs;
   std::vector<ElementRun> wholes;
   std::vector<int64_t> rows;
   uint32_t run_key = 0, whole_key = 0;
-  for (Slot& slot : slots_) {
-    const Tensor grad = checked_gradient(slot.parameter);
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    Slot& slot = slots_[s];
+    const Tensor& grad = gradients[s];
     if (!grad.defined()) continue;
-    slot.parameter.tensor.set_grad(grad);
+    const float* const values = grad.data<float>();
     if (!slot.whole) {
-      append_runs(slot, kRun, &runs, &run_key);
+      append_runs(slot, values, are_shares ? slot.begin() : 0, kRun, &runs, &run_key);
     } else if (grad.elements() > 0) {
-      append_runs(slot, grad.elements(), &wholes, &whole_key);
+      append_runs(slot, values, 0, grad.elements(), &wholes, &whole_key);
       rows.push_back(grad.rank() > 0 ? grad.size(0) : 1);
     }
   }
@@ -164,8 +191,8 @@ void ElementwiseOptimizer::step(double lr) {
   parallel_slices(static_cast<int64_t>(runs.size()),
                   [&](int64_t i) { update(runs[static_cast<size_t>(i)]); });
   for (size_t i = 0; i < wholes.size(); ++i) update_whole(wholes[i], rows[i]);
-  for (Slot& slot : slots_) {
-    if (slot.parameter.tensor.grad().defined()) slot.parameter.tensor.bump_version();
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    if (gradients[s].defined()) slots_[s].parameter.tensor.bump_version();
   }
 }
 

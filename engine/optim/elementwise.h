@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,7 @@ class ElementwiseOptimizer : public Optimizer {
   void set_rate_on_device(double lr) final;
   DeviceStepFlags step_on_device(const DeviceStep& step) final;
   void keep(const std::vector<Share>& shares) final;
+  void step_shares(double lr, std::span<const Tensor> gradients) final;
   std::vector<NamedTensor> state() const final;
   void load_state(const std::vector<NamedTensor>& state) final;
   int64_t steps() const final { return flat_ != nullptr ? flat_->steps() : steps_; }
@@ -98,7 +100,11 @@ class ElementwiseOptimizer : public Optimizer {
   static Loading load_entry(const Slot& slot, const StateForm& form, const NamedTensor& entry,
                             Loading loading);
   FlatGroups& flat();
-  static void append_runs(Slot& slot, int64_t run_length, std::vector<ElementRun>* runs, uint32_t* key);
+  /// A step with these gradients, one for each slot; whole ones, or those of the slots' shares.
+  void step_with(double lr, std::span<const Tensor> gradients, bool are_shares);
+  /// `gradients` begins with that of the element `first`.
+  static void append_runs(Slot& slot, const float* gradients, int64_t first, int64_t run_length,
+                          std::vector<ElementRun>* runs, uint32_t* key);
 
   std::vector<Slot> slots_;
   int64_t steps_ = 0;

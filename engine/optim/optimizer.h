@@ -86,6 +86,9 @@ class Optimizer {
   /// others: the rest is other processes'. Before the first step and load_state, on the host; only optimizers whose
   /// record says `shares`.
   virtual void keep(const std::vector<Share>& shares) = 0;
+  /// step() of an optimizer that keeps shares, with their gradients alone instead of those in the parameters: flat, of
+  /// as many elements as the share; undefined where a parameter has none.
+  virtual void step_shares(double lr, std::span<const Tensor> gradients) = 0;
   /// Everything a resumed run needs. The tensors share storage with the optimizer's. Of a share, names end in "@" and
   /// the first element's number, and tensors are flat; the states of all processes together are the whole.
   virtual std::vector<NamedTensor> state() const = 0;

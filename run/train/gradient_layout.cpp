@@ -61,10 +61,12 @@ GradientLayout lay_out_gradients(const std::vector<NamedTensor>& parameters, int
                                                          " is not f32 on the CPU; leave --grains out")));
     std::vector<GradientLayout::Bucket>& buckets = layout.buckets;
     const auto bytes = [](const GradientLayout::Bucket& bucket) {
-      return (bucket.end - bucket.begin) * static_cast<int64_t>(sizeof(float));
+      return bucket.elements() * static_cast<int64_t>(sizeof(float));
     };
     if (buckets.empty() || bytes(buckets.back()) >= bucket_bytes)
-      buckets.push_back({.begin = layout.elements, .end = layout.elements});
+      buckets.push_back({.begin = layout.elements,
+                         .end = layout.elements,
+                         .first_place = static_cast<int64_t>(layout.places.size())});
     layout.places.push_back({tensor, i, layout.elements, tensor.elements(), buckets.size() - 1});
     layout.elements += tensor.elements();
     buckets.back().end = layout.elements;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "dlpipe/engine/collective/collective.h"
@@ -24,12 +25,18 @@ struct GradientLayout {
   };
   struct Bucket {
     int64_t begin = 0, end = 0;
-    int64_t places = 0;
+    int64_t first_place = 0, places = 0;
     engine::Collective::Cuts cuts = {};  // from the bucket's begin
+    int64_t elements() const { return end - begin; }
   };
   std::vector<Place> places;
   std::vector<Bucket> buckets;
   int64_t elements = 0;
+
+  std::span<Place> places_of(size_t bucket) {
+    return std::span(places).subspan(static_cast<size_t>(buckets[bucket].first_place),
+                                     static_cast<size_t>(buckets[bucket].places));
+  }
 };
 
 /// `parameters` that take part are those that require a gradient; kUnsupported unless they are f32 on the host. Buckets

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/layers/recompute.h"
 #include "dlpipe/engine/optim/flat_groups.h"
+#include "dlpipe/run/train/gradient_block.h"
 #include "dlpipe/run/train/gradient_layout.h"
 
 namespace dlpipe::run {
@@ -40,6 +43,7 @@ void add_rounded_into(float* to, const float* left, const float* right, int64_t 
 }
 
 void copy_into(float* to, const float* from, int64_t count) {
+  if (count == 0) return;
   if (from == nullptr) {
     std::fill(to, to + count, 0.0f);
   } else {
@@ -58,15 +62,11 @@ int trailing_ones(int64_t n) {
 class GradientSum::Sums {
  public:
   Sums(const std::vector<NamedTensor>& parameters, const Form& form)
-      : form_(form), layout_(layout_of(parameters, form)), parameters_(parameters.size()) {
-    for (const GradientLayout::Bucket& bucket : layout_.buckets) travels_.push_back({bucket.places, {}});
+      : form_(form), layout_(layout_of(parameters, form)), travels_(layout_.buckets.size()) {
     taken_.resize(layout_.places.size());
-    const int64_t elements = layout_.elements;
-    sum_ = Tensor::zeros({elements});
-    for (int level = 0; level < trailing_ones(form.grains - 1); ++level)
-      levels_.push_back(Tensor::zeros({elements}));
-    for (int64_t lane = 0; form.batches > 1 && lane < form.grains; ++lane)
-      lanes_.push_back(Tensor::zeros({elements}));
+    for (int level = 0; level < trailing_ones(form.grains - 1); ++level) levels_.emplace_back(layout_);
+    for (int64_t lane = 0; form.batches > 1 && lane < form.grains; ++lane) lanes_.emplace_back(layout_);
+    if (form.shares) shares_ = own_shares(layout_, parameters.size(), *form.ranks);
   }
   ~Sums() {
     for (Travel& travel : travels_) (void)travel.handle.wait();
@@ -86,6 +86,9 @@ class GradientSum::Sums {
   void begin_step(int64_t step) {
     step_ = step;
     next_bucket_ = 0;
+    own_.clear();
+    for (GradientBlock& level : levels_) level.let_go();  // where a step had no end
+    for (GradientBlock& lane : lanes_) lane.let_go();
     for (size_t b = 0; b < travels_.size(); ++b) travels_[b].left = layout_.buckets[b].places;
   }
 
@@ -108,34 +111,38 @@ class GradientSum::Sums {
   }
 
   void finish() {
+    if (form_.shares) return keep_shares();
     for (Travel& travel : travels_) throw_if_error(travel.handle.wait());
     for (Place& place : layout_.places) {
-      place.parameter.set_grad(engine::share_of(sum_, place.begin, place.parameter.shape()));
+      const int64_t at = place.begin - layout_.buckets[place.bucket].begin;
+      place.parameter.set_grad(engine::share_of(travels_[place.bucket].values, at, place.parameter.shape()));
     }
   }
 
-  // The block of sums has done its work in this step, so weights travel in it.
   void share_weights() {
-    for (Place& place : layout_.places) place.parameter.zero_grad();
-    const std::vector<engine::Share> shares = own_shares(layout_, parameters_, *form_.ranks);
-    for (const Place& place : layout_.places) {
-      const engine::Share share = shares[place.index];
-      copy_into(sum_.data<float>() + place.begin + share.begin, place.parameter.data<float>() + share.begin,
-                share.count());
-    }
-    for (size_t b = 0; b < travels_.size(); ++b)
+    own_.clear();
+    for (size_t b = 0; b < travels_.size(); ++b) {
+      if (b >= kUnderWay) take_weights(b - kUnderWay);
+      for (Place& place : layout_.places_of(b)) {
+        const engine::Share share = shares_[place.index];
+        copy_into(sum_of(place) + share.begin, place.parameter.data<float>() + share.begin, share.count());
+      }
       travels_[b].handle = form_.ranks->all_gather(values_of(b), layout_.buckets[b].cuts, what("weights", b));
-    for (Place& place : layout_.places) {
-      throw_if_error(travels_[place.bucket].handle.wait());
-      copy_into(place.parameter.data<float>(), sum_.data<float>() + place.begin, place.count);
-      place.parameter.bump_version();
     }
+    for (size_t b = travels_.size() - std::min(travels_.size(), kUnderWay); b < travels_.size(); ++b)
+      take_weights(b);
   }
+
+  const std::vector<Tensor>& own() const { return own_; }
 
  private:
   using Place = GradientLayout::Place;
+  /// Buckets that travel while another fills: one on the line, and one that waits for it.
+  static constexpr size_t kUnderWay = GradientSum::kBucketsAtOnce - 1;
   struct Travel {
-    int64_t left = 0;  // places of the bucket whose sum over this rank's grains isn't there yet
+    int64_t left = 0;    // places of the bucket whose sum over this rank's grains isn't there yet
+    Tensor values = {};  // [elements]: sums, later weights; with shares while they are needed
+    Tensor part = {};    // with shares: what is this rank's of the sums
     Collective::Handle handle = {};
   };
 
@@ -147,41 +154,43 @@ class GradientSum::Sums {
     if (open_ == 0 || engine::is_recomputing()) return;
     const Tensor plain = grad.is_contiguous() ? grad : grad.contiguous_copy();
     take(index, plain.data<float>());
+    // The parameter gets it after this; what the one before it got is in the sum.
+    layout_.places[last_].parameter.zero_grad();
+    layout_.places[index].parameter.zero_grad();
+    last_ = index;
   }
 
   /// `grad` null: zeros.
   void take(size_t index, const float* grad) {
     const Place& place = layout_.places[index];
     taken_[index] = grain_ + 1;
-    const int64_t at = place.begin;
-    const float* value = grad;
-    if (!lanes_.empty()) {
-      float* const lane = lanes_[static_cast<size_t>(grain_)].data<float>() + at;
-      if (batch_ == 0) {
-        copy_into(lane, grad, place.count);
-      } else {
-        add_into(lane, lane, grad, place.count);
-      }
-      if (batch_ + 1 < form_.batches) return;
-      value = lane;
+    if (lanes_.empty()) return climb(place, grad);
+    GradientBlock& lane = lanes_[static_cast<size_t>(grain_)];
+    if (batch_ == 0) {
+      copy_into(lane.take(place), grad, place.count);
+    } else {
+      add_into(lane.at(place), lane.at(place), grad, place.count);
     }
-    climb(at, value, place.count);
-    if (grain_ + 1 == form_.grains) leave(place);
+    if (batch_ + 1 < form_.batches) return;
+    climb(place, lane.at(place));
+    lane.let_go(place);
   }
 
   /// A leaf's value goes up the tree as far as its left neighbours are there.
-  void climb(int64_t at, const float* value, int64_t count) {
+  void climb(const Place& place, const float* value) {
     const auto height = static_cast<size_t>(trailing_ones(grain_));
-    float* const to = height == levels_.size() ? sum_.data<float>() + at : levels_[height].data<float>() + at;
+    float* const to = height == levels_.size() ? sum_of(place) : levels_[height].take(place);
     const bool is_rounded = form_.wire == engine::Wire::kBf16;
     if (height == 0)
-      return is_rounded ? add_rounded_into(to, nullptr, value, count) : copy_into(to, value, count);
+      is_rounded ? add_rounded_into(to, nullptr, value, place.count) : copy_into(to, value, place.count);
     const float* right = value;
     for (size_t level = 0; level < height; ++level) {
-      const float* const left = levels_[level].data<float>() + at;
-      is_rounded ? add_rounded_into(to, left, right, count) : add_into(to, left, right, count);
+      const float* const left = levels_[level].at(place);
+      is_rounded ? add_rounded_into(to, left, right, place.count) : add_into(to, left, right, place.count);
+      levels_[level].let_go(place);
       right = to;
     }
+    if (grain_ + 1 == form_.grains) leave(place);
   }
 
   /// The sum over this rank's grains is there; buckets travel in the same order on all ranks.
@@ -191,16 +200,66 @@ class GradientSum::Sums {
     for (; next_bucket_ < travels_.size() && travels_[next_bucket_].left == 0; ++next_bucket_) {
       const std::span<float> values = values_of(next_bucket_);
       const std::string text = what("gradients", next_bucket_);
+      if (!form_.shares) {
+        travels_[next_bucket_].handle = form_.ranks->all_reduce(values, text, form_.wire);
+        continue;
+      }
+      if (next_bucket_ >= kUnderWay) keep_part(next_bucket_ - kUnderWay);
       travels_[next_bucket_].handle =
-          form_.shares
-              ? form_.ranks->reduce_scatter(values, layout_.buckets[next_bucket_].cuts, text, form_.wire)
-              : form_.ranks->all_reduce(values, text, form_.wire);
+          form_.ranks->reduce_scatter(values, layout_.buckets[next_bucket_].cuts, text, form_.wire);
     }
   }
 
+  /// Waits for a bucket's sums; what isn't this rank's goes.
+  void keep_part(size_t bucket) {
+    Travel& travel = travels_[bucket];
+    if (!travel.values.defined()) return;
+    throw_if_error(travel.handle.wait());
+    const Collective::Part part = form_.ranks->part_of(layout_.buckets[bucket].cuts);
+    const auto count = static_cast<int64_t>(part.end - part.begin);
+    travel.part = Tensor::empty({count});
+    copy_into(travel.part.data<float>(), travel.values.data<float>() + part.begin, count);
+    travel.values = Tensor();
+  }
+
+  void keep_shares() {
+    own_.resize(shares_.size());
+    for (size_t b = 0; b < travels_.size(); ++b) {
+      keep_part(b);
+      const GradientLayout::Bucket& bucket = layout_.buckets[b];
+      const auto first = bucket.begin + static_cast<int64_t>(form_.ranks->part_of(bucket.cuts).begin);
+      for (const Place& place : layout_.places_of(b)) {
+        const engine::Share share = shares_[place.index];
+        own_[place.index] =
+            share.count() == 0
+                ? Tensor::empty({0})
+                : engine::share_of(travels_[b].part, place.begin + share.begin - first, {share.count()});
+      }
+      travels_[b].part = Tensor();
+    }
+  }
+
+  /// Waits for all ranks' weights of a bucket.
+  void take_weights(size_t bucket) {
+    throw_if_error(travels_[bucket].handle.wait());
+    for (Place& place : layout_.places_of(bucket)) {
+      copy_into(place.parameter.data<float>(), sum_of(place), place.count);
+      place.parameter.bump_version();
+    }
+    travels_[bucket].values = Tensor();
+  }
+
+  /// Where a place's sums are, or will be.
+  float* sum_of(const Place& place) {
+    Tensor& values = travels_[place.bucket].values;
+    const GradientLayout::Bucket& bucket = layout_.buckets[place.bucket];
+    if (!values.defined()) values = Tensor::empty({bucket.elements()});
+    return values.data<float>() + (place.begin - bucket.begin);
+  }
+
   std::span<float> values_of(size_t bucket) {
-    float* const all = sum_.data<float>();
-    return {all + layout_.buckets[bucket].begin, all + layout_.buckets[bucket].end};
+    Tensor& values = travels_[bucket].values;
+    return {values.data<float>(), static_cast<size_t>(values.elements())};
   }
   std::string what(const char* values, size_t bucket) const {
     return concat(values, " of step ", step_ + 1, ", bucket ", bucket + 1, " of ", travels_.size());
@@ -208,13 +267,14 @@ class GradientSum::Sums {
 
   const Form form_;
   GradientLayout layout_;
-  const size_t parameters_;
-  std::vector<Travel> travels_;  // by bucket
-  std::vector<int64_t> taken_;   // by place: grains of the batch, the first ones
-  Tensor sum_;                   // [elements]
-  std::vector<Tensor> levels_;   // of the tree: what waits for its right neighbour
-  std::vector<Tensor> lanes_;    // a grain's sum over batches so far
+  std::vector<Travel> travels_;        // by bucket
+  std::vector<int64_t> taken_;         // by place: grains of the batch, the first ones
+  std::vector<GradientBlock> levels_;  // of the tree: what waits for its right neighbour
+  std::vector<GradientBlock> lanes_;   // a grain's sum over batches so far
+  std::vector<engine::Share> shares_;  // by parameter; none: every rank gets all sums
+  std::vector<Tensor> own_;            // their sums
   size_t next_bucket_ = 0;
+  size_t last_ = 0;  // the place whose gradient arrived last
   int64_t step_ = 0;
   int64_t batch_ = 0;
   int64_t grain_ = 0;
@@ -232,13 +292,29 @@ std::vector<engine::Share> gradient_shares(const std::vector<NamedTensor>& param
                     *options.ranks);
 }
 
-int64_t GradientSum::blocks(const Form& form) {
-  if (form.grains == 1 && form.ranks == nullptr) return 0;
-  return 1 + trailing_ones(form.grains - 1) + (form.batches > 1 ? form.grains : 0);
+bool GradientSum::is_needed(const Form& form) {
+  return form.grains > 1 || form.ranks != nullptr;
+}
+
+uint64_t GradientSum::bytes(const Form& form, const std::vector<NamedTensor>& parameters) {
+  uint64_t all = 0;
+  for (const NamedTensor& parameter : parameters)
+    all += parameter.tensor.requires_grad() ? parameter.tensor.size_bytes() : 0;
+  if (!is_needed(form)) return all;
+  const int64_t partial = trailing_ones(form.grains - 1) + (form.batches > 1 ? form.grains : 0);
+  const uint64_t before_sums = static_cast<uint64_t>(partial) * all;
+  if (!form.shares) return before_sums + all;
+  std::vector<uint64_t> buckets;
+  for (const GradientLayout::Bucket& bucket : lay_out_gradients(parameters, form.bucket_bytes, 1).buckets)
+    buckets.push_back(static_cast<uint64_t>(bucket.elements()) * sizeof(float));
+  std::ranges::sort(buckets, std::greater());
+  buckets.resize(std::min(buckets.size(), kBucketsAtOnce));
+  const uint64_t part = all / static_cast<uint64_t>(form.ranks->world());
+  return before_sums + std::min(all, std::accumulate(buckets.begin(), buckets.end(), part));
 }
 
 GradientSum::GradientSum(const std::vector<NamedTensor>& parameters, const Form& form) {
-  if (blocks(form) == 0) return;
+  if (!is_needed(form)) return;
   sums_ = std::make_shared<Sums>(parameters, form);
   sums_->watch(sums_);
 }
@@ -259,6 +335,9 @@ void GradientSum::end(int64_t grain) {
 }
 void GradientSum::finish() {
   if (sums_ != nullptr) sums_->finish();
+}
+const std::vector<Tensor>& GradientSum::own() const {
+  return sums_->own();
 }
 void GradientSum::share_weights() {
   if (sums_ != nullptr) sums_->share_weights();

@@ -128,18 +128,28 @@ const StepOutcome* HostTrainStep::finish(StepOutcome outcome) {
   summary_.finish(outcome);
   const SpanScope span(Span::kOptimizer);
   if (outcome.reason.empty())
-    outcome.reason =
-        shared_ ? shared_->first_nonfinite(outcome.step) : first_nonfinite_gradient(pass_.parameters());
+    outcome.reason = shared_ ? shared_->first_nonfinite(outcome.step, gradients_.own())
+                             : first_nonfinite_gradient(pass_.parameters());
   outcome.reason.empty() ? update(outcome.lr) : refuse(outcome);
   return &outcomes_.emplace_back(std::move(outcome));
 }
 
 void HostTrainStep::update(double lr) {
-  if (options_.clip > 0)
-    shared_ ? shared_->clip(options_.clip) : (void)engine::clip_grad_norm(pass_.parameters(), options_.clip);
-  optimizer_.step(lr);
-  if (shared_) gradients_.share_weights();
+  if (shared_) {
+    update_shares(lr);
+  } else {
+    if (options_.clip > 0) engine::clip_grad_norm(pass_.parameters(), options_.clip);
+    optimizer_.step(lr);
+  }
   if (ema_ != nullptr) ema_->update(model_);
+}
+
+void HostTrainStep::update_shares(double lr) {
+  gradient_bytes_ = 0;
+  for (const Tensor& own : gradients_.own()) gradient_bytes_ += own.defined() ? own.size_bytes() : 0;
+  if (options_.clip > 0) shared_->clip(options_.clip, gradients_.own());
+  optimizer_.step_shares(lr, gradients_.own());
+  gradients_.share_weights();
 }
 
 void HostTrainStep::refuse(StepOutcome& outcome) {

@@ -24,6 +24,7 @@ class HostTrainStep final : public TrainStep {
   std::optional<StepOutcome> take_outcome(bool wait) override;
   std::string replay_reason() const override { return replay_ ? replay_->reason() : ""; }
   ReplayMemory replay_memory() const override { return replay_ ? replay_->memory() : ReplayMemory(); }
+  size_t gradient_bytes() const override { return gradient_bytes_; }
 
  private:
   void begin(int64_t, double) override {}
@@ -39,6 +40,7 @@ class HostTrainStep final : public TrainStep {
   bool walks_back(bool is_good);
   const StepOutcome* finish(StepOutcome outcome) override;
   void update(double lr);
+  void update_shares(double lr);
   /// What the options say of a step that isn't finite.
   void refuse(StepOutcome& outcome);
 
@@ -54,6 +56,7 @@ class HostTrainStep final : public TrainStep {
   std::unique_ptr<GrainTurns> turns_;      // null: each batch norm looks at a grain
   std::optional<HostReplay> replay_;       // with --compile
   std::deque<StepOutcome> outcomes_;       // that weren't taken
+  size_t gradient_bytes_ = 0;
 };
 
 }  // namespace dlpipe::run

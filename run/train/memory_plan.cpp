@@ -1,11 +1,14 @@
 #include "dlpipe/run/train/memory_plan.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/layers/recompute.h"
 #include "dlpipe/run/input/batch_input.h"
 #include "dlpipe/run/input/cached_batch.h"
 
@@ -39,6 +42,29 @@ void judge_batch(engine::Module& model, BatchSource& source, const EvalOptions& 
   view_logits(model, batch_input(batch, model.device()).pixels, options.views);
 }
 
+/// Has gradients go as a GradientSum does, as long as it lives.
+class PassingGradients {
+ public:
+  explicit PassingGradients(engine::Module& model)
+      : parameters_(std::make_shared<std::vector<engine::NamedTensor>>(model.parameters())) {
+    for (size_t i = 0; i < parameters_->size(); ++i) {
+      engine::Tensor& parameter = (*parameters_)[i].tensor;
+      if (parameter.requires_grad())
+        parameter.register_hook(
+            [this_one = std::weak_ptr(parameters_), last = last_, i](const engine::Tensor&) {
+              const auto all = this_one.lock();
+              if (all != nullptr && !engine::is_recomputing())
+                (*all)[std::exchange(*last, i)].tensor.zero_grad();
+              return engine::Tensor();
+            });
+    }
+  }
+
+ private:
+  std::shared_ptr<std::vector<engine::NamedTensor>> parameters_;
+  std::shared_ptr<size_t> last_ = std::make_shared<size_t>(0);  // whose arrived last
+};
+
 /// A plan as measured on steps of `batch` samples.
 MemoryPlan probe(const MemoryPlanArguments& arguments, int64_t batch) {
   Device& device = *arguments.device;
@@ -62,6 +88,8 @@ MemoryPlan probe(const MemoryPlanArguments& arguments, int64_t batch) {
   const auto step = TrainStep::create(*model, *optimizer, nullptr, options);
   step->run(*source, 0, 0.0);  // makes the optimizer's state
   step->take_outcome(true);
+  std::optional<PassingGradients> passing;
+  if (arguments.gradients_go) passing.emplace(*model);
   engine::reset_peak(device);
   step->run(*source, 1, 0.0);
   step->take_outcome(true);
@@ -76,7 +104,8 @@ MemoryPlan probe(const MemoryPlanArguments& arguments, int64_t batch) {
   }
   plan.optimizer = bytes_of(optimizer->state());
   const uint64_t peak = engine::allocator_statistics(device).peak_used_bytes - before;
-  plan.activations = peak - std::min(peak, plan.parameters + plan.gradients + plan.optimizer);
+  const uint64_t gradients = arguments.gradients_go ? 0 : plan.gradients;
+  plan.activations = peak - std::min(peak, plan.parameters + gradients + plan.optimizer);
   // A probe's few slices may all have run on one worker.
   if (is_host)
     plan.workspace = engine::largest_worker_scratch_bytes() * static_cast<uint64_t>(engine::engine_threads());

@@ -52,6 +52,8 @@ struct MemoryPlanArguments {
   uint64_t slot_bytes = 0;
   uint64_t scratch_bytes = 0;
   bool has_average = false;  // --ema
+  /// A parameter's gradient goes as soon as others arrive, as into a GradientSum: `activations` are then without them.
+  bool gradients_go = false;
 };
 
 /// Takes about as long as two steps. Leaves no trace: the allocator's cache is emptied and the kernel table is

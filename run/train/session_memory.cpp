@@ -40,8 +40,12 @@ MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, c
   arguments.slot_bytes = static_cast<uint64_t>(data.train->stats().slot_bytes);
   if (data.val != nullptr) arguments.slot_bytes += static_cast<uint64_t>(data.val->stats().slot_bytes);
   arguments.scratch_bytes = data.scratch_bytes;
+  const GradientSum::Form form = gradient_form(options.step);
+  const bool are_summed = GradientSum::is_needed(form);
+  arguments.gradients_go = are_summed && !config.compile;  // an arena has room for those of a whole pass
   MemoryPlan plan = plan_memory(arguments);
-  plan.gradients += plan.gradients * static_cast<uint64_t>(GradientSum::blocks(gradient_form(options.step)));
+  plan.gradients =
+      GradientSum::bytes(form, model.parameters()) + (are_summed && config.compile ? plan.gradients : 0);
   if (options.step.shares()) plan.optimizer /= static_cast<uint64_t>(options.world());
   if (options.memory_limit == 0 || plan.total() <= options.memory_limit) return plan;
   const int64_t most = plan.largest_batch(options.memory_limit) * parts_of(options);

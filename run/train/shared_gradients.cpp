@@ -14,14 +14,9 @@ namespace {
 constexpr double kNone = -1;
 
 /// The number of the last parameter whose share isn't finite; kNone.
-double last_bad(const std::vector<engine::NamedTensor>& parameters,
-                const std::vector<engine::Share>& shares) {
-  for (size_t i = parameters.size(); i-- > 0;) {
-    const engine::Tensor grad = parameters[i].tensor.grad();
-    if (!grad.defined() || shares[i].count() == 0) continue;
-    const std::span<const float> values(grad.data<float>() + shares[i].begin,
-                                        static_cast<size_t>(shares[i].count()));
-    if (!all_finite(values)) return static_cast<double>(i);
+double last_bad(std::span<const engine::Tensor> gradients) {
+  for (size_t i = gradients.size(); i-- > 0;) {
+    if (!all_finite(gradients[i])) return static_cast<double>(i);
   }
   return kNone;
 }
@@ -33,9 +28,9 @@ SharedGradients::SharedGradients(std::vector<engine::NamedTensor> parameters,
     : parameters_(std::move(parameters)), shares_(std::move(shares)), ranks_(ranks) {}
 
 // Each sum of squares is one rank's and 0 on all others, so adding them up changes no bit.
-std::string SharedGradients::first_nonfinite(int64_t step) {
-  std::vector<double> mine = engine::grad_squares(parameters_, shares_);
-  mine.push_back(last_bad(parameters_, shares_));
+std::string SharedGradients::first_nonfinite(int64_t step, std::span<const engine::Tensor> gradients) {
+  std::vector<double> mine = engine::grad_squares({parameters_, shares_, gradients});
+  mine.push_back(last_bad(gradients));
   const std::string_view bytes(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(double));
   const std::vector<std::string> all =
       value_or_throw(ranks_.gather(bytes, concat("the norm of the gradients of step ", step + 1)));
@@ -53,8 +48,8 @@ std::string SharedGradients::first_nonfinite(int64_t step) {
   return bad == kNone ? "" : concat(parameters_[static_cast<size_t>(bad)].name, ": its gradient");
 }
 
-void SharedGradients::clip(double max_norm) {
-  engine::clip_to_norm(parameters_, max_norm, norm_, shares_);
+void SharedGradients::clip(double max_norm, std::span<const engine::Tensor> gradients) {
+  engine::clip_to_norm({parameters_, shares_, gradients}, max_norm, norm_);
 }
 
 }  // namespace dlpipe::run

@@ -4,6 +4,7 @@
 // Belongs to the training thread; refers to the parameters.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,14 +16,14 @@ namespace dlpipe::run {
 
 class SharedGradients {
  public:
-  /// `shares`, one for each of the parameters, are this rank's.
+  /// `shares`, one for each of the parameters, are this rank's; so are the gradients below (GradientSum::own).
   SharedGradients(std::vector<engine::NamedTensor> parameters, std::vector<engine::Share> shares,
                   engine::Collective& ranks);
 
   /// As first_nonfinite_gradient (nonfinite.h), of all shares. Asks the other ranks; throws where one doesn't answer.
-  std::string first_nonfinite(int64_t step);
+  std::string first_nonfinite(int64_t step, std::span<const engine::Tensor> gradients);
   /// As engine::clip_grad_norm, of the gradients that were last looked at.
-  void clip(double max_norm);
+  void clip(double max_norm, std::span<const engine::Tensor> gradients);
 
  private:
   std::vector<engine::NamedTensor> parameters_;

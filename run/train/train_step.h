@@ -34,8 +34,9 @@ struct TrainStepOptions {
   bool sync_bn = false;                    // batch norm over all grains; on the host
   engine::Wire wire = engine::Wire::kF32;  // of gradients' sums
   int64_t bucket_bytes = 25 << 20;         // gradients that travel together
-  bool shard_optimizer = false;  // each rank keeps the optimizer's state of its share of the weights
-  double clip = 0;               // 0: don't
+  bool shard_optimizer =
+      false;        // each rank keeps the optimizer's state and gradients' sums of its share of the weights
+  double clip = 0;  // 0: don't
   DType dtype = DType::kF32;  // kF16: on a device alone, and the loss is scaled (engine/optim/grad_scaler.h)
   bool tf32 = false;          // forward and backward may take it (engine/core/op.h)
   uint64_t seed = 0;
@@ -111,6 +112,8 @@ class TrainStep {
   virtual std::string replay_reason() const { return ""; }
   /// What the passes replayed take; zeros where none was.
   virtual ReplayMemory replay_memory() const { return {}; }
+  /// With shares, of the last update: the sums of gradients that this rank had, all that there were of it.
+  virtual size_t gradient_bytes() const { return 0; }
   /// Null where the loss isn't scaled. Its state is that after the last step asked for.
   virtual engine::GradScaler* scaler() const { return nullptr; }
 

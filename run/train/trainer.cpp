@@ -129,16 +129,21 @@ void Trainer::finish() {
   outcome_.device = step_->device_times();
   outcome_.stats = parts_.train->stats();
   if (parts_.ranks != nullptr) outcome_.collective = parts_.ranks->stats();
-  if (settings_.step.shares()) outcome_.optimizer_bytes = optimizer_bytes();
+  if (settings_.step.shares()) note_shares();
 }
 
-std::vector<int64_t> Trainer::optimizer_bytes() const {
-  int64_t bytes = 0;
+void Trainer::note_shares() {
+  int64_t state_bytes = 0;
   for (const NamedTensor& state : parts_.optimizer->state())
-    bytes += static_cast<int64_t>(state.tensor.size_bytes());
+    state_bytes += static_cast<int64_t>(state.tensor.size_bytes());
+  outcome_.optimizer_bytes = of_all_processes(state_bytes, "the sizes of the optimizer's parts");
+  outcome_.gradient_bytes =
+      of_all_processes(static_cast<int64_t>(step_->gradient_bytes()), "the sizes of the gradients' parts");
+}
+
+std::vector<int64_t> Trainer::of_all_processes(int64_t mine, const char* what) const {
   std::vector<int64_t> all;
-  for (const std::string& text :
-       value_or_throw(parts_.ranks->gather(std::to_string(bytes), "the sizes of the optimizer's parts"))) {
+  for (const std::string& text : value_or_throw(parts_.ranks->gather(std::to_string(mine), what))) {
     all.emplace_back(0);
     parse_int(text, &all.back());
   }

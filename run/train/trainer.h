@@ -72,6 +72,7 @@ struct TrainOutcome {
   SourceStats stats;                     // of the training source
   engine::CollectiveStats collective;    // of this process; no operation: it is alone
   std::vector<int64_t> optimizer_bytes;  // of the optimizer's state, by process; empty: it isn't shared out
+  std::vector<int64_t> gradient_bytes;   // and of the gradients' sums that the last update took
   MemoryPlan memory_plan;                // total() is 0 where none was made
   uint64_t memory_bytes = 0;             // most that tensors, scratch and slots took
 
@@ -104,7 +105,9 @@ class Trainer {
   void run_steps();
   void finish();
   std::string nonfinite_advice() const;
-  std::vector<int64_t> optimizer_bytes() const;
+  /// With shares: what each process has of them.
+  void note_shares();
+  std::vector<int64_t> of_all_processes(int64_t mine, const char* what) const;
   bool is_due(const Interval& interval, int64_t last_ns) const;
   bool stop_requested() const { return agreement_.is_stopped(); }
   double steps_per_epoch() const;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 
 #include "dlpipe/base/rng.h"
@@ -29,10 +30,31 @@ std::vector<NamedTensor> make_parameters() {
   return all;
 }
 
+Tensor gradient_of(const std::vector<NamedTensor>& parameters, size_t i, uint64_t step) {
+  return random_tensor(parameters[i].tensor.shape(), 100 + 2 * step + i);
+}
+
+double rate_of(uint64_t step) {
+  return 0.1 / static_cast<double>(1 + step);
+}
+
 void take_step(std::vector<NamedTensor>& parameters, Optimizer& optimizer, uint64_t step) {
-  for (size_t i = 0; i < 2; ++i)
-    parameters[i].tensor.set_grad(random_tensor(parameters[i].tensor.shape(), 100 + 2 * step + i));
-  optimizer.step(0.1 / static_cast<double>(1 + step));
+  for (size_t i = 0; i < 2; ++i) parameters[i].tensor.set_grad(gradient_of(parameters, i, step));
+  optimizer.step(rate_of(step));
+}
+
+/// The same with the gradients of these shares alone.
+void take_step_of_shares(std::vector<NamedTensor>& parameters, Optimizer& optimizer, uint64_t step,
+                         const std::vector<Share>& shares) {
+  std::vector<Tensor> gradients(parameters.size());
+  for (size_t i = 0; i < 2; ++i) {
+    parameters[i].tensor.zero_grad();
+    const Tensor all = gradient_of(parameters, i, step);
+    const std::span<const float> values(all.data<float>() + shares[i].begin,
+                                        static_cast<size_t>(shares[i].count()));
+    gradients[i] = Tensor::from<float>(values, {shares[i].count()});
+  }
+  optimizer.step_shares(rate_of(step), gradients);
 }
 
 std::vector<std::vector<double>> values_of(const std::vector<NamedTensor>& tensors) {
@@ -140,12 +162,12 @@ class Check {
 
   /// Three that share out the parameters, whose states then go on in two of other shares and in one without.
   void shares_are_the_whole() const {
+    const auto bias_share = [](size_t i) { return i == 1 ? Share{0, 131} : Share{}; };
     const auto sharing = [&](std::vector<NamedTensor>& parameters, const std::vector<Share>& of_matrix) {
       std::vector<std::unique_ptr<Optimizer>> all;
       for (size_t i = 0; i < of_matrix.size(); ++i) {
         all.push_back(record_.build(parameters, arguments_));
-        const Share bias = i == 1 ? Share{0, 131} : Share{};
-        all.back()->keep({of_matrix[i], bias, {}});
+        all.back()->keep({of_matrix[i], bias_share(i), {}});
       }
       return all;
     };
@@ -165,9 +187,13 @@ class Check {
     EXPECT_EQ(values_of(parameters), run(3));
     const std::vector<NamedTensor> parts = state_of(all);
 
-    all = sharing(parameters, {{2 * kShareUnit, kEnd}, {0, 2 * kShareUnit}});
+    const std::vector<Share> of_matrix = {{2 * kShareUnit, kEnd}, {0, 2 * kShareUnit}};
+    all = sharing(parameters, of_matrix);
     for (const auto& one : all) one->load_state(parts);
-    for (const auto& one : all) take_step(parameters, *one, 3);
+    const std::vector<Tensor> none = {Tensor::zeros({3}), {}, {}};
+    EXPECT_NE(error_of([&] { all[0]->step_shares(0.1, none); }).find("of the share"), std::string::npos);
+    for (size_t i = 0; i < all.size(); ++i)
+      take_step_of_shares(parameters, *all[i], 3, {of_matrix[i], bias_share(i), {}});
     EXPECT_EQ(values_of(parameters), run(4));
 
     const auto whole = record_.build(parameters, arguments_);

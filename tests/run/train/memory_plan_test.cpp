@@ -6,6 +6,7 @@
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/run/input/batch_input.h"
 #include "dlpipe/run/input/cached_batch.h"
+#include "dlpipe/run/train/gradient_sum.h"
 
 namespace dlpipe::run {
 namespace {
@@ -75,6 +76,27 @@ TEST(MemoryPlan, CountsAValidationOfLargerPictures) {
   // of tensors; how many of the threads come to need scratch for so few pictures is open
   const auto peak = static_cast<double>(engine::allocator_statistics().peak_used_bytes - before);
   EXPECT_NEAR(static_cast<double>(plan.total() - plan.workspace), peak, 0.1 * peak);
+}
+
+// A grain's gradients go into the sums as backward goes on, and are never there together.
+TEST(MemoryPlan, ForetellsThePeakOfAStepInGrains) {
+  for (const auto& [model, batch, size] : {std::tuple("airbench", 64, 32), std::tuple("cifarnet", 64, 32),
+                                           std::tuple("mlp", 128, 28), std::tuple("gpt_char", 8, 48)}) {
+    SCOPED_TRACE(model);
+    MemoryPlanArguments arguments = arguments_for(model, batch, size);
+    arguments.step.grains = 4;
+    const size_t before = engine::allocator_statistics().used_bytes;
+    measured(arguments);
+    const auto peak = static_cast<double>(engine::allocator_statistics().peak_used_bytes - before);
+    arguments.step.grains = 1;
+    arguments.batch /= 4;
+    arguments.gradients_go = true;
+    MemoryPlan plan = plan_memory(arguments);
+    const auto model_of_it = arguments.model->build(arguments.model_arguments);
+    plan.gradients = GradientSum::bytes({.grains = 4}, model_of_it->parameters());
+    // of tensors: scratch is the threads', and what they came to need in other tests they keep
+    EXPECT_NEAR(static_cast<double>(plan.total() - plan.workspace), peak, 0.1 * peak);
+  }
 }
 
 TEST(MemoryPlan, LeavesNoTrace) {
