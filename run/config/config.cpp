@@ -203,8 +203,7 @@ const std::vector<ConfigOption>& table() {
        &C::bucket_mb, kFree, 0.001, 1e6},
       {"shard-optimizer", "run",
        "With several processes: each keeps the optimizer's state and the summed gradients of its share of "
-       "the "
-       "weights alone (ZeRO-2), and checkpoints are written by all; the weights' bits stay the same",
+       "the weights alone (ZeRO-2), and checkpoints are written by all; the weights' bits stay the same",
        &C::shard_optimizer, kFree},
       {"peer-timeout", "run",
        "With several processes: seconds after which one that doesn't answer ends the run", &C::peer_timeout,
