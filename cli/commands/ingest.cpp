@@ -110,9 +110,8 @@ std::function<Status()> setup(Flags& flags) {
       "--labels", ingest.labels,
       "File with a class per line, for pictures without class folders, in the order of their names");
   flags.add_option("--images", ingest.images,
-                   "Folder of the pictures that SRC, a COCO .json or a .txt of PATH LABEL, describes; found "
-                   "by itself where it "
-                   "lies beside it");
+                   "Folder of the pictures that SRC, a list or a COCO .json, describes; found by itself "
+                   "where it lies beside it");
   flags.add_option("--classes-from", ingest.classes_from, "Dataset whose class order to take");
   flags.add_option("--on-error", options->on_error,
                    "What to do about bad files: auto (skip and list them, but stop at an archive that is cut "

@@ -51,6 +51,7 @@ Result<std::unique_ptr<Source>> open_manifest(const SourceOptions& options) {
   }
   std::string list = alone ? options.path : options.manifest;
   std::string root = alone ? fs::path(options.path).parent_path().string() : options.path;
+  if (alone && !options.images.empty()) root = options.images;
   if (root.empty()) root = ".";
   return std::unique_ptr<Source>(std::make_unique<ManifestSource>(std::move(list), std::move(root), options));
 }
@@ -149,6 +150,26 @@ Status ManifestSource::take_read(SourceListing& listing) {
 }
 
 Result<SourceListing> ManifestSource::list() {
+  DLPIPE_ASSIGN_OR_RETURN(SourceListing listing, list_below_root());
+  const bool is_lost = std::all_of(listing.entries.begin(), listing.entries.end(),
+                                   [](const SourceEntry& entry) { return !entry.problem.empty(); });
+  if (!is_lost || read_ || !options_.images.empty()) return listing;
+  const std::optional<std::string> root = find_root(listing);
+  if (!root) {
+    listing.warnings.insert(
+        listing.warnings.begin(),
+        concat("[ingest] ", printable(list_), ": none of its files is below ", printable(root_),
+               ", nor in just one of the folders there; name their folder with --images"));
+    return listing;
+  }
+  root_ = *root;
+  DLPIPE_ASSIGN_OR_RETURN(listing, list_below_root());
+  listing.warnings.insert(listing.warnings.begin(),
+                          concat("[ingest] ", printable(list_), ": its files are below ", printable(root_)));
+  return listing;
+}
+
+Result<SourceListing> ManifestSource::list_below_root() {
   DLPIPE_ASSIGN_OR_RETURN(typed_, parse_typed_columns(options_.fields));
   head_.reset();
   names_.clear();
@@ -180,6 +201,6 @@ extern const SourceRecord manifest_source;
 const SourceRecord manifest_source = {"manifest",
                                       "a .csv, .tsv or .jsonl list with path, label[, split, ...] on every "
                                       "line, or --manifest LIST beside a folder",
-                                      recognizes_manifest, open_manifest, "--label --field"};
+                                      recognizes_manifest, open_manifest, "--label --field --images"};
 
 }  // namespace dlpipe::data

@@ -63,11 +63,11 @@ std::string ManifestSource::problem_of(SourceEntry& entry, int64_t line) const {
                 is_gone && has_backslash ? "; write / between folders" : "");
 }
 
-std::string ManifestSource::with_ending(const std::string& path) const {
+std::string ManifestSource::with_ending(const std::string& path, const std::string& root) {
   std::error_code ignored;
-  if (path.empty() || has_image_name(path) || fs::exists(full(path), ignored)) return path;
+  if (path.empty() || has_image_name(path) || fs::exists(full(path, root), ignored)) return path;
   for (const std::string_view ending : {".jpg", ".png", ".jpeg", ".webp", ".bmp"}) {
-    if (std::string file = concat(path, ending); fs::exists(full(file), ignored)) return file;
+    if (std::string file = concat(path, ending); fs::exists(full(file, root), ignored)) return file;
   }
   return path;
 }

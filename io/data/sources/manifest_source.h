@@ -77,14 +77,16 @@ class ManifestSource final : public Source {
     bool is_question = false;              // nobody knows whether `label` is one
   };
 
-  std::string full(const std::string& path) const {
-    return path.starts_with('/') ? path : root_ + "/" + path;
+  std::string full(const std::string& path) const { return full(path, root_); }
+  static std::string full(const std::string& path, const std::string& root) {
+    return path.starts_with('/') ? path : root + "/" + path;
   }
   /// "LIST line 3".
   std::string place_of(int64_t line) const;
   Status wrong(int64_t line, std::string_view what) const;
 
   // The file: manifest.cpp.
+  Result<SourceListing> list_below_root();
   Status read_lines(std::string_view text, SourceListing& listing);
   Status read_json(std::string_view text, SourceListing& listing);
   Status take_read(SourceListing& listing);
@@ -100,9 +102,15 @@ class ManifestSource final : public Source {
   void add_extra(size_t i, const std::string& name, SourceListing& listing);
   Status check_typed_columns() const;
 
+  // Where its files are: manifest_root.cpp.
+  /// The folder in root_, or in one there, that has most of the first files of the list; of several the one that is called as the
+  /// list is. None where that says nothing.
+  std::optional<std::string> find_root(const SourceListing& listing) const;
+
   // The other lines: manifest_lines.cpp.
   /// `path`, or the picture of that name with an ending where only that is there.
-  std::string with_ending(const std::string& path) const;
+  std::string with_ending(const std::string& path) const { return with_ending(path, root_); }
+  static std::string with_ending(const std::string& path, const std::string& root);
   Status add_line(const std::vector<std::string>& cells, int64_t line, SourceListing& listing);
   Status add_values(const std::vector<std::string>& cells, int64_t line, SourceEntry& entry);
   /// What read_referred() takes, of a mask in a cell; what is wrong with it becomes the entry's problem.

@@ -48,6 +48,33 @@ TEST_F(ManifestSource, AHeaderNamesFurtherColumns) {
             (std::vector<std::string>{"column3", "column4"}));
 }
 
+// images/ beside labels.csv, train/ and test/ beside train.csv: bare names, or ids without an ending.
+TEST_F(ManifestSource, FindsItsFilesInAFolderBesideIt) {
+  for (const char* file : {"all/images/a.jpg", "all/images/b.png", "all/.hidden/a.jpg", "two/train/a.jpg",
+                           "two/train/b.png", "two/test/a.jpg", "two/test/b.png"})
+    write_text(dir / file, "x");
+  for (const char* name : {"all/labels.csv", "two/train.csv", "two/Train_labels.csv"}) {
+    write_text(dir / name, "id,label\na,cat\nb,dog\n");
+    auto source = value_or_throw(open_source({dir / name, ""}));
+    const SourceListing listing = value_or_throw(source->list());
+    ASSERT_EQ(listing.entries.size(), 2u) << name;
+    EXPECT_EQ(listing.entries[1].path, "b.png") << name;
+    EXPECT_EQ(listing.entries[1].problem, "") << name;
+    EXPECT_EQ(value_or_throw(source->read(listing.entries[1])).size(), 1u) << name;
+    EXPECT_NE(listing.warnings.at(0).find(": its files are below "), std::string::npos)
+        << listing.warnings[0];
+  }
+  write_text(dir / "two/labels.csv", "a.jpg,cat\nb.png,dog\n");
+  SourceOptions options = {dir / "two/labels.csv", ""};
+  const SourceListing lost = value_or_throw(value_or_throw(open_source(options))->list());
+  EXPECT_NE(lost.entries[0].problem, "");
+  EXPECT_NE(lost.warnings.at(0).find("nor in just one of the folders there; name their folder with --images"),
+            std::string::npos)
+      << lost.warnings[0];
+  options.images = dir / "two/test";
+  EXPECT_EQ(value_or_throw(value_or_throw(open_source(options))->list()).entries[0].problem, "");
+}
+
 TEST_F(ManifestSource, StandsBesideAFolder) {
   TempDir elsewhere;
   write_text(elsewhere / "labels.txt", "\xef\xbb\xbfp/1.jpg,a\np/2.jpg,b\n");
