@@ -10,6 +10,8 @@
 
 namespace dlpipe::run {
 
+/// kMisuse where `directory` is a run of train: the commands that use runs, instead. All below ask it first.
+Status refuse_run(const std::string& directory);
 /// The training dataset of `data`: itself, or its "train".
 Result<std::string> training_data(const std::string& data);
 /// The dataset to validate on: `val` (itself, or its "val"), else the "val" beside or below the training

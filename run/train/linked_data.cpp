@@ -107,6 +107,7 @@ using Stop = std::function<bool()>;
 /// The dataset of links, `to`, to the pictures at `path`.
 void link(const SessionOptions& session, const std::string& path, const std::string& to,
           const std::string& classes_from, const Stop& stop, const Notes& notes) {
+  throw_if_error(refuse_run(path));
   ingest::IngestOptions options = link_options(session, path, to);
   options.classes_from = classes_from;
   options.stop_requested = stop;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "tests/io/formats/scratch.h"
 #include "tests/run/sample_data.h"
@@ -51,6 +52,18 @@ TEST_F(DataPathsTest, AFolderOfOtherDatasetsNamesThem) {
   ASSERT_FALSE(train.ok());
   EXPECT_NE(train.status().message().find("holds val and no 'train'; give "), std::string::npos)
       << train.status().message();
+}
+
+TEST_F(DataPathsTest, ARunIsNoDataset) {
+  const std::string run = fs::path(data_.train).parent_path() / "a_run";
+  fs::create_directories(run + "/checkpoints");
+  std::ofstream(run + "/config.toml") << "";
+  for (const Status& status :
+       {training_data(run).status(), evaluation_data(run, "").status(), validation_data("", run).status()}) {
+    EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+    EXPECT_NE(status.message().find(" is a run and no dataset; `dlpipe info "), std::string::npos)
+        << status.message();
+  }
 }
 
 TEST_F(DataPathsTest, ColourPicturesHaveThreeChannels) {
