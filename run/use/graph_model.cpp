@@ -1,5 +1,7 @@
 #include "dlpipe/run/use/graph_model.h"
 
+#include <optional>
+
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/core/allocator.h"
@@ -77,6 +79,30 @@ CompiledModel import_onnx(const ModelOptions& options) {
   return compiled;
 }
 
+/// What compile wrote into an ONNX file of the model behind it; none where another program wrote the file.
+std::optional<ModelState> state_in(const engine::graph::Graph& graph, const std::string& file) {
+  const auto text = graph.metadata.find(kModelKey);
+  if (text == graph.metadata.end()) return std::nullopt;
+  const auto json = formats::Json::parse(text->second);
+  if (!json.ok()) return std::nullopt;
+  auto state = model_state_from_json(*json, file);
+  return state.ok() ? std::optional(std::move(*state)) : std::nullopt;
+}
+
+/// What the file's numbers stand for: as `options` say, else as it says itself.
+ModelState state_of_file(const engine::graph::Graph& graph, ModelOptions options,
+                         const Registries& registries, const data::Dataset* dataset,
+                         std::vector<std::string>& notes) {
+  const std::optional<ModelState> own = state_in(graph, options.weights);
+  if (!own) return state_of_pictures(graph, options, registries, dataset, notes);
+  if (options.val_augment.empty()) options.val_augment = own->val_augment;
+  if (options.tta.empty()) options.tta = own->tta;
+  std::vector<std::string> of_others;  // notes on what it doesn't say
+  ModelState state = state_of_pictures(graph, options, registries, dataset, of_others);
+  if (options.classes.empty() && own->classes.size() == state.classes.size()) state.classes = own->classes;
+  return state;
+}
+
 struct OnnxPictures {
   CompiledModel compiled;
   ModelState state;
@@ -86,7 +112,7 @@ OnnxPictures compile_pictures(const ModelOptions& options, PassChoice passes, co
                               const data::Dataset* dataset) {
   OnnxPictures made = {import_onnx(options), {}};
   CompiledModel& compiled = made.compiled;
-  made.state = state_of_pictures(compiled.graph, options, registries, dataset, compiled.notes);
+  made.state = state_of_file(compiled.graph, options, registries, dataset, compiled.notes);
   compiled.graph = of_pictures(std::move(compiled.graph));
   compiled.graph.metadata[kModelKey] = to_json(made.state).dump();
   run_passes(compiled, passes);

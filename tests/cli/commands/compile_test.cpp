@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "dlpipe/engine/onnx/onnx_file.h"
 #include "dlpipe/io/formats/json.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
@@ -39,11 +40,40 @@ TEST(Compile, MakesAFileThatEvalAndPredictTake) {
   }
 }
 
+/// As another program would have written the file.
+void forget_metadata(const std::string& onnx) {
+  engine::onnx::Model model = value_or_throw(engine::onnx::read_model(onnx));
+  model.metadata.clear();
+  throw_if_error(engine::onnx::write_model(onnx, model));
+}
+
+TEST(Compile, ItsOnnxFileSaysHowPicturesArePreparedAndWhatTheClassesAre) {
+  ScratchDirectory folder;
+  const std::string onnx = folder / "m.onnx", run = trained_run().run;
+  const SampleData& data = trained_run().data;
+  ASSERT_EQ(run_dlpipe({"compile", "--ckpt", run, "-o", onnx, "--passes", "same-bits"}).exit_code, 0);
+  const auto json = [](const Outcome& outcome) {
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return *Json::parse(outcome.out);
+  };
+  const std::string picture = data.jpegs + "/ring/00000.jpg";
+  const Outcome predicted = run_dlpipe({"predict", "--ckpt", onnx, picture, "--json"});
+  EXPECT_EQ(predicted.err.find("class names"), std::string::npos) << predicted.err;
+  const Json one = json(predicted), whole = json(run_dlpipe({"predict", "--ckpt", run, picture, "--json"}));
+  EXPECT_EQ(one["class"], whole["class"]);
+  EXPECT_NEAR(one["probability"].as_double(), whole["probability"].as_double(), 1e-5);
+  const auto metrics = [&](const std::string& model) {
+    return json(run_dlpipe({"eval", "--ckpt", model, data.val, "--json"}))["metrics"];
+  };
+  EXPECT_EQ(metrics(onnx), metrics(run));
+}
+
 TEST(Compile, AnOnnxFileIsAModelForPredictAndEvalOnceItsPreparationIsGiven) {
   ScratchDirectory folder;
   const std::string onnx = folder / "m.onnx", run = trained_run().run;
   const SampleData& data = trained_run().data;
   ASSERT_EQ(run_dlpipe({"compile", "--ckpt", run, "-o", onnx, "--passes", "same-bits"}).exit_code, 0);
+  forget_metadata(onnx);
   const std::string picture = data.jpegs + "/ring/00000.jpg";
   // It says neither classes nor how pictures are normalised: what to give is named.
   const Outcome refused = run_dlpipe({"predict", "--ckpt", onnx, picture});
@@ -115,6 +145,7 @@ TEST(Compile, AnOnnxModelWithItsPreparationPredictsAndIsJudged) {
   const std::string onnx = folder / "m.onnx", file = folder / "m.dlg";
   const std::string val = trained_run().data.val;
   ASSERT_EQ(run_dlpipe({"compile", "--ckpt", trained_run().run, "-o", onnx}).exit_code, 0);
+  forget_metadata(onnx);
   const auto state = formats::read_json(trained_run().run + "/checkpoints/best/state.json");
   ASSERT_TRUE(state.ok());
   const std::string chain = (*state)["model"]["val_augment"].as_string();
