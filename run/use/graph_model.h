@@ -46,7 +46,8 @@ CompiledModel compile_model(const ModelOptions& options, PassChoice passes,
 /// `options.classes` doesn't name are numbers.
 CompiledModel compile_onnx(const ModelOptions& options, PassChoice passes, const Registries& registries = {});
 
-/// The same in memory, for eval and predict: pictures are prepared as `options` or `dataset`, which may be null, says.
+/// The same in memory, for eval and predict: pictures are prepared as `options`, the file, where compile wrote it, or `dataset`,
+/// which may be null, says.
 LoadedModel load_onnx_model(const ModelOptions& options, const Registries& registries,
                             const data::Dataset* dataset);
 
