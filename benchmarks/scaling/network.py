@@ -75,7 +75,8 @@ def main():
     print(f"{options.model} at {options.size}, {options.batch} samples and one thread per rank, {options.steps} steps; "
           f"gradients {gradients / 1e6:.3f} MB")  # fmt: skip
     for ranks, link in zip(options.ranks, links):
-        print(f"{ranks} nodes: a TCP round trip took {link['round_trip_ms']:.2f} ms, one stream {link['mbit_s']:.0f} Mbit/s")
+        print(f"{ranks} nodes: a TCP round trip took {link['round_trip_ms']:.2f} ms, one stream {link['mbit_s']:.0f} Mbit/s, "
+              f"two that go both ways {link['both_ways_mbit_s']:.0f} Mbit/s each")  # fmt: skip
     print("\n" + "\n".join(contest.markdown(HEADS, rows)))
 
 

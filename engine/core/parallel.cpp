@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "dlpipe/base/host_memory.h"
 #include "dlpipe/base/machine.h"
@@ -34,9 +35,11 @@ class SingleThreadedOpenMp : public tbb::task_scheduler_observer {
   explicit SingleThreadedOpenMp(tbb::task_arena& pool) : tbb::task_scheduler_observer(pool) { observe(true); }
   ~SingleThreadedOpenMp() override { observe(false); }
   void on_scheduler_entry(bool is_worker) override {
-    if (is_worker && single_worker) return;
-    single_worker = is_worker;
-    if (!is_worker && pool_depth++ == 0) omp_threads_outside = omp_get_max_threads();
+    if (is_worker) {
+      if (std::exchange(single_worker, true)) return;
+    } else if (pool_depth++ == 0) {
+      omp_threads_outside = omp_get_max_threads();
+    }
     omp_set_num_threads(1);
   }
   void on_scheduler_exit(bool is_worker) override {

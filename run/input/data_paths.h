@@ -10,7 +10,8 @@
 
 namespace dlpipe::run {
 
-/// kMisuse where `directory` is a run of train: the commands that use runs, instead. All below ask it first.
+/// kMisuse where `directory` is a run of train: it names the commands that take one. Asked of every path below that may be a
+/// folder of splits and was given by a person.
 Status refuse_run(const std::string& directory);
 /// The training dataset of `data`: itself, or its "train".
 Result<std::string> training_data(const std::string& data);

@@ -34,9 +34,8 @@ struct TrainStepOptions {
   bool sync_bn = false;                    // batch norm over all grains; on the host
   engine::Wire wire = engine::Wire::kF32;  // of gradients' sums
   int64_t bucket_bytes = 25 << 20;         // gradients that travel together
-  bool shard_optimizer =
-      false;        // each rank keeps the optimizer's state and gradients' sums of its share of the weights
-  double clip = 0;  // 0: don't
+  bool shard_optimizer = false;  // each rank keeps optimizer's state and gradients' sums of its share alone
+  double clip = 0;               // 0: don't
   DType dtype = DType::kF32;  // kF16: on a device alone, and the loss is scaled (engine/optim/grad_scaler.h)
   bool tf32 = false;          // forward and backward may take it (engine/core/op.h)
   uint64_t seed = 0;

@@ -41,9 +41,9 @@ struct CompiledModel {
 CompiledModel compile_model(const ModelOptions& options, PassChoice passes,
                             const Registries& registries = {});
 
-/// The ONNX model in the file `options.weights`. It says nothing of pictures and classes: where `options.val_augment` does (with
-/// normalize), the graph takes pictures [N,H,W,C] and answers logits, and eval and predict take it; classes that
-/// `options.classes` doesn't name are numbers.
+/// The ONNX model in the file `options.weights`. That of another program says nothing of pictures and classes: where
+/// `options.val_augment` does (with normalize), the graph takes pictures [N,H,W,C] and answers logits, and eval and predict take
+/// it; classes that `options.classes` doesn't name are numbers.
 CompiledModel compile_onnx(const ModelOptions& options, PassChoice passes, const Registries& registries = {});
 
 /// The same in memory, for eval and predict: pictures are prepared as `options`, the file, where compile wrote it, or `dataset`,

@@ -26,7 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kBetween = " \t,";
 constexpr std::string_view kIfText = "; if it is a text, change its ending to .text";
-constexpr size_t kLooked = 32;  // lines that decide what a file is
 
 std::string_view without_end(std::string_view text) {
   const size_t last = text.find_last_not_of(kBetween);
@@ -82,15 +81,12 @@ std::optional<Root> find_root(const std::string& list, const std::string& images
         folders.push_back(root / below / name);
   size_t most = 0;
   std::optional<Root> best;
+  std::vector<std::string> without_slash;
+  for (const std::string& path : paths)
+    without_slash.push_back(path.substr(std::min(path.find_first_not_of('/'), path.size())));
   for (const fs::path& folder : folders) {
     for (const bool drops_slash : {false, true}) {
-      size_t found = 0;
-      for (size_t i = 0; i < std::min(kLooked, paths.size()); ++i) {
-        const std::string& path = paths[i];
-        const size_t begin = drops_slash ? std::min(path.find_first_not_of('/'), path.size()) : 0;
-        std::error_code ignored;
-        found += fs::is_regular_file(folder / path.substr(begin), ignored) ? 1 : 0;
-      }
+      const size_t found = count_files(folder, drops_slash ? without_slash : paths);
       if (found <= most) continue;
       most = found;
       best = Root{folder.lexically_normal().string(), drops_slash};
@@ -112,7 +108,7 @@ std::vector<std::string> first_lines(const std::string& path) {
   std::vector<std::string> lines;
   for (std::string& line : split(text, '\n')) {
     if (!trim(line).empty()) lines.push_back(std::move(line));
-    if (lines.size() == kLooked) break;
+    if (lines.size() == kFilesThatDecide) break;  // and what the list is
   }
   return lines;
 }
@@ -181,7 +177,7 @@ Result<CaffeListSource::Lines> CaffeListSource::read_lines(std::string_view text
 
 Result<Root> CaffeListSource::root_of(const Lines& lines) const {
   std::vector<std::string> paths;
-  for (size_t i = 0; i < std::min(kLooked, lines.pictures.size()); ++i)
+  for (size_t i = 0; i < std::min(kFilesThatDecide, lines.pictures.size()); ++i)
     paths.push_back(lines.pictures[i].path);
   if (std::optional<Root> root = find_root(options_.path, options_.images, paths)) return *root;
   return Status(ErrorCode::kNotFound,

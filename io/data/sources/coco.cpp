@@ -131,13 +131,13 @@ Result<std::string> picture_folder(const SourceOptions& options, const Part& par
       for (const char* below : {"", "images"})
         for (const std::string& name : {std::string(), part.name}) folders.push_back(root / below / name);
   }
-  constexpr size_t kLooked = 32;
-  const size_t looked = std::min(kLooked, contents.pictures.size());
+  std::vector<std::string> first;
+  for (size_t i = 0; i < std::min(kFilesThatDecide, contents.pictures.size()); ++i)
+    first.push_back(contents.pictures[i].file_name);
   size_t most = 0;
   fs::path best;
   for (const fs::path& folder : folders) {
-    size_t found = 0;
-    for (size_t i = 0; i < looked; ++i) found += is_file(folder / contents.pictures[i].file_name) ? 1 : 0;
+    const size_t found = count_files(folder, first);
     if (found > most) {
       most = found;
       best = folder;

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "dlpipe/io/data/sources/manifest_source.h"
+#include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
 
 namespace dlpipe::data {
@@ -12,7 +13,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMostFolders = 256;
-constexpr size_t kLooked = 32;  // files that decide
 
 /// Those in `root` and those in them, in the order of their names; not the hidden ones.
 std::vector<fs::path> folders_in(const fs::path& root) {
@@ -33,17 +33,17 @@ std::vector<fs::path> folders_in(const fs::path& root) {
 
 std::optional<std::string> ManifestSource::find_root(const SourceListing& listing) const {
   const std::string stem = fs::path(list_).stem().string();
+  const size_t looked = std::min(kFilesThatDecide, listing.entries.size());
   size_t most = 0;
   std::vector<fs::path> best;  // that have as many
   for (const fs::path& folder : folders_in(root_)) {
-    size_t found = 0;
-    for (size_t i = 0; i < std::min(kLooked, listing.entries.size()); ++i) {
+    std::vector<std::string> first;
+    for (size_t i = 0; i < looked; ++i) {
       const std::string& path = listing.entries[i].path;
-      std::error_code ignored;
-      if (!path.starts_with('/'))
-        found += fs::is_regular_file(full(with_ending(path, folder), folder), ignored) ? 1 : 0;
+      if (!path.starts_with('/')) first.push_back(with_ending(path, folder.string()));
     }
-    if (2 * found <= std::min(kLooked, listing.entries.size()) || found < most) continue;
+    const size_t found = count_files(folder, first);
+    if (2 * found <= looked || found < most) continue;
     if (found > most) best.clear();
     most = found;
     best.push_back(folder);

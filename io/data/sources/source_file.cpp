@@ -85,6 +85,13 @@ bool is_dead_link(const std::string& path) {
   return std::filesystem::is_symlink(path, ignored) && !std::filesystem::exists(path, ignored);
 }
 
+size_t count_files(const std::filesystem::path& folder, std::span<const std::string> paths) {
+  return static_cast<size_t>(std::count_if(paths.begin(), paths.end(), [&](const std::string& path) {
+    std::error_code ignored;
+    return std::filesystem::is_regular_file(folder / path, ignored);
+  }));
+}
+
 std::string lower_text(std::string_view text) {
   std::string out(text);
   std::transform(out.begin(), out.end(), out.begin(),

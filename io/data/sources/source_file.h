@@ -5,6 +5,8 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +48,10 @@ Result<Referred> referred(std::string_view reference);
 std::string lasting_reference(const std::string& reference);
 /// Whether `path` is a link that leads to nothing: what it should have led to is missing, and is not nothing.
 bool is_dead_link(const std::string& path);
+/// The first files of a list decide in which folder they all are.
+inline constexpr size_t kFilesThatDecide = 32;
+/// How many of `paths` are files below `folder`.
+size_t count_files(const std::filesystem::path& folder, std::span<const std::string> paths);
 /// ASCII letters in lower case.
 std::string lower_text(std::string_view text);
 /// The letters behind the last dot of a name, in lower case: "jpg".

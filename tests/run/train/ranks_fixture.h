@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -70,6 +71,43 @@ class RanksTest : public SessionTest {
       train(together, world);
       expect_same_files(alone.out, together.out);
     }
+  }
+
+  /// What rank 0 of four says when rank 2 answers nobody from its exchange of that number on; checks that it names rank 2 and
+  /// that the run keeps its checkpoint.
+  static std::string message_when_a_rank_dies(run::TrainConfig config, int64_t exchange) {
+    ScratchFolder runs;
+    SimulatedNetwork network(4, {.peer_timeout_s = 0.5});
+    network.add_fault(2, SimulatedNetwork::Fault::kHangs, exchange);
+    config.out = runs / "run";
+    config.epochs = 1000;
+    config.checkpoint_every = "5steps";
+    config.val_every = "never";
+    std::atomic<int> said{0};
+    std::string message;
+    on_ranks(network, 4, [&](Collective& ranks) {
+      try {
+        run::Session(config, {}, nullptr, &ranks).train();
+      } catch (const Error& error) {
+        if (ranks.rank() == 0) message = error.what();
+        if (ranks.rank() != 2) ++said;
+      }
+      if (said == 3) network.end();
+    });
+    EXPECT_NE(message.find("rank 2 has not answered for 0.5 s"), std::string::npos) << message;
+    EXPECT_TRUE(std::filesystem::exists(config.out + "/checkpoints/last/state.json"));
+    return message;
+  }
+
+  /// Of one step of four ranks that share the optimizer out, adamw's.
+  static run::TrainOutcome one_shared_step() {
+    run::TrainConfig config = small("");
+    config.model = "cifarnet";
+    config.optimizer = "adamw";
+    config.shard_optimizer = true;
+    config.max_steps = 1;
+    config.val_every = "never";
+    return train(config, 4);
   }
 
   /// What each rank's Session, of a config that `change` makes its own, fails with.

@@ -2,8 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -185,38 +183,14 @@ TEST_F(SharedGradientsTest, SoDoActivationsThatAreMadeAgain) {
 
 // The others find it out in the middle of a backward that waits for the bucket before last.
 TEST_F(SharedGradientsTest, ARankThatDiesEndsTheRunAndKeepsTheCheckpoint) {
-  ScratchFolder runs;
-  SimulatedNetwork network(4, {.peer_timeout_s = 0.5});
-  network.add_fault(2, SimulatedNetwork::Fault::kHangs, 1000);
-  run::TrainConfig config = small(runs / "run");
+  run::TrainConfig config = small("");
   config.shard_optimizer = true;
   config.bucket_mb = 0.01;
-  config.epochs = 1000;
-  config.checkpoint_every = "5steps";
-  config.val_every = "never";
-  std::atomic<int> said{0};
-  std::string message;
-  on_ranks(network, 4, [&](Collective& ranks) {
-    try {
-      run::Session(config, {}, nullptr, &ranks).train();
-    } catch (const Error& error) {
-      if (ranks.rank() == 0) message = error.what();
-      if (ranks.rank() != 2) ++said;
-    }
-    if (said == 3) network.end();
-  });
-  EXPECT_NE(message.find("rank 2 has not answered for 0.5 s"), std::string::npos) << message;
-  EXPECT_TRUE(std::filesystem::exists(config.out + "/checkpoints/last/state.json"));
+  message_when_a_rank_dies(config, 1000);
 }
 
 TEST_F(SharedGradientsTest, TheOutcomeSaysWhatEachRankHeld) {
-  run::TrainConfig config = small("");
-  config.model = "cifarnet";
-  config.optimizer = "adamw";
-  config.shard_optimizer = true;
-  config.max_steps = 1;
-  config.val_every = "never";
-  const run::TrainOutcome outcome = train(config, 4);
+  const run::TrainOutcome outcome = one_shared_step();
   ASSERT_EQ(outcome.gradient_bytes.size(), 4U);
   for (size_t rank = 0; rank < 4; ++rank) {
     EXPECT_GT(outcome.gradient_bytes[rank], 0);

@@ -119,13 +119,7 @@ TEST_F(SharedOptimizerTest, APartOfACheckpointThatOneRankCannotWriteIsAnErrorOfA
 }
 
 TEST_F(SharedOptimizerTest, TheOutcomeSaysWhatEachRankKept) {
-  run::TrainConfig config = small("");
-  config.model = "cifarnet";
-  config.optimizer = "adamw";
-  config.shard_optimizer = true;
-  config.max_steps = 1;
-  config.val_every = "never";
-  const run::TrainOutcome outcome = train(config, 4);
+  const run::TrainOutcome outcome = one_shared_step();
   ASSERT_EQ(outcome.optimizer_bytes.size(), 4U);
   const int64_t all =
       std::accumulate(outcome.optimizer_bytes.begin(), outcome.optimizer_bytes.end(), int64_t{0});
