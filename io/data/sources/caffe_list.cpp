@@ -82,6 +82,7 @@ std::optional<Root> find_root(const std::string& list, const std::string& images
   size_t most = 0;
   std::optional<Root> best;
   std::vector<std::string> without_slash;
+  without_slash.reserve(paths.size());
   for (const std::string& path : paths)
     without_slash.push_back(path.substr(std::min(path.find_first_not_of('/'), path.size())));
   for (const fs::path& folder : folders) {
