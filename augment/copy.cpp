@@ -44,10 +44,12 @@ void copy_rows(const uint8_t* from, ptrdiff_t from_stride, uint8_t* to, ptrdiff_
   }
 }
 
+bool is_even(const Pixel& value, int channels) {
+  return std::all_of(value.begin(), value.begin() + channels, [&](uint8_t v) { return v == value[0]; });
+}
+
 void fill_row(uint8_t* to, int width, int channels, const Pixel& value) {
-  const bool even =
-      std::all_of(value.begin(), value.begin() + channels, [&](uint8_t v) { return v == value[0]; });
-  if (even) {
+  if (is_even(value, channels)) {
     std::memset(to, value[0], size_t(width) * size_t(channels));
     return;
   }
@@ -61,6 +63,26 @@ void fill_rows(const ImageView& out, int first, int last, const Pixel& value) {
   if (first < last && out.stride == ptrdiff_t{out.width} * out.channels)
     return fill_row(out.row(first), out.width * (last - first), out.channels, value);
   for (int y = first; y < last; ++y) fill_row(out.row(y), out.width, out.channels, value);
+}
+
+/// The columns before `first` and from `end` on of rows [top, bottom). What lies between is written afterwards: a frame of few
+/// bytes may reach into it, which saves calls that take longer than their stores.
+void frame_rows(const ImageView& out, int top, int bottom, int first, int end, const Pixel& value) {
+  constexpr int kPiece = 16;
+  const int row_bytes = out.width * out.channels;
+  const int left_bytes = first * out.channels;
+  const int right_bytes = row_bytes - end * out.channels;
+  if (std::max(left_bytes, right_bytes) <= kPiece && row_bytes >= kPiece && is_even(value, out.channels)) {
+    for (int row = top; row < bottom; ++row) {
+      if (left_bytes > 0) std::memset(out.row(row), value[0], kPiece);
+      if (right_bytes > 0) std::memset(out.row(row) + row_bytes - kPiece, value[0], kPiece);
+    }
+    return;
+  }
+  for (int row = top; row < bottom; ++row) {
+    fill_row(out.row(row), first, out.channels, value);
+    fill_row(out.row(row) + ptrdiff_t{end} * out.channels, out.width - end, out.channels, value);
+  }
 }
 
 }  // namespace
@@ -116,10 +138,7 @@ void place_image(const ConstImageView& in, int x, int y, const Pixel& value, con
   const int end = first + right - left;
   fill_rows(out, 0, top, value);
   fill_rows(out, bottom, out.height, value);
-  for (int row = top; row < bottom && right - left < out.width; ++row) {
-    fill_row(out.row(row), first, channels, value);
-    fill_row(out.row(row) + ptrdiff_t{end} * channels, out.width - end, channels, value);
-  }
+  if (right - left < out.width) frame_rows(out, top, bottom, first, end, value);
   copy_rows(in.row(top - y) + ptrdiff_t{left - x} * channels, in.stride,
             out.row(top) + ptrdiff_t{first} * channels, out.stride, right - left, bottom - top, channels,
             mirror);

@@ -15,11 +15,11 @@ void rgb_to_grey_row(const uint8_t* rgb, uint8_t* grey, int count);
 /// CMYK as JPEG files store it (Adobe's convention: 255 is no ink), to RGB. `cmyk` and `rgb` may start at the
 /// same address.
 void inverted_cmyk_to_rgb_row(const uint8_t* cmyk, uint8_t* rgb, int count);
-/// From `from_channels` to `to_channels` (each 1 or 3).
 /// Pixels of grey or RGB with an alpha behind them (2 or 4 channels) over `background`, rounded as Pillow's paste does;
 /// grey (1) where `to_channels` is that.
 void composite_row(const uint8_t* from, int from_channels, uint8_t* to, int to_channels, int count,
                    const std::array<uint8_t, 3>& background);
+/// From `from_channels` to `to_channels` (each 1 or 3).
 void convert_row(const uint8_t* from, int from_channels, uint8_t* to, int to_channels, int count);
 
 }  // namespace dlpipe::data

@@ -24,6 +24,9 @@ struct PngCall {
   ImageView out;
   DecodeLimits limits;
   bool keeps_indices = false;
+  // Of a picture of indices that becomes colours: what each is in `out`, of four bytes. libpng's own expansion is slower.
+  bool has_palette = false;
+  std::array<std::array<uint8_t, 4>, PNG_MAX_PALETTE_LENGTH> palette{};
   std::vector<uint8_t>* pixels = nullptr;
   std::vector<png_bytep>* rows = nullptr;
   bool in_pixels = false;  // warnings from here on are about picture data
@@ -65,6 +68,29 @@ bool resize_nothrow(PngCall& call, size_t pixel_bytes, size_t row_count) {
   }
 }
 
+// Indices behind the palette's end are black, as libpng has them.
+void take_palette(PngCall& call) {
+  png_colorp colors = nullptr;
+  int count = 0;
+  png_get_PLTE(call.png, call.info, &colors, &count);
+  for (int i = 0; i < count; ++i) {
+    const std::array<uint8_t, 3> rgb = {colors[i].red, colors[i].green, colors[i].blue};
+    convert_row(rgb.data(), 3, call.palette[i].data(), call.out.channels, 1);
+  }
+  call.has_palette = true;
+}
+
+void palette_row(const PngCall& call, const uint8_t* indices, uint8_t* to) {
+  const int last = call.region.width - 1;
+  if (call.out.channels == 1) {
+    for (int i = 0; i <= last; ++i) to[i] = call.palette[indices[i]][0];
+    return;
+  }
+  // the fourth byte is the next pixel's, which comes after
+  for (int i = 0; i < last; ++i) std::memcpy(to + ptrdiff_t{3} * i, call.palette[indices[i]].data(), 4);
+  std::memcpy(to + ptrdiff_t{3} * last, call.palette[indices[last]].data(), 3);
+}
+
 void start(PngCall& call) {
   png_set_read_fn(call.png, &call, read_bytes);
   png_set_user_limits(call.png, 0x7fffffff, 0x7fffffff);
@@ -82,6 +108,11 @@ void start(PngCall& call) {
     return;
   }
   const int color_type = png_get_color_type(call.png, call.info);
+  if (color_type == PNG_COLOR_TYPE_PALETTE && !call.limits.background) {
+    png_set_packing(call.png);
+    png_set_check_for_invalid_index(call.png, -1);
+    return take_palette(call);
+  }
   if (color_type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(call.png);
   if (color_type == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(call.png);
   png_set_strip_16(call.png);
@@ -108,7 +139,9 @@ void read_pixels(PngCall& call) {
   auto store = [&](const uint8_t* row, int y) {
     const uint8_t* const from = row + static_cast<ptrdiff_t>(call.region.x) * channels;
     uint8_t* const to = call.out.row(y - call.region.y);
-    if (channels == 2 || channels == 4)
+    if (call.has_palette)
+      palette_row(call, from, to);
+    else if (channels == 2 || channels == 4)
       composite_row(from, channels, to, call.out.channels, call.region.width, *call.limits.background);
     else
       convert_row(from, channels, to, call.out.channels, call.region.width);
