@@ -7,6 +7,7 @@
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/run/use/script_recipes.h"
 #include "dlpipe/run/use/transform_rules.h"
 #include "dlpipe/run/use/transform_text.h"
 
@@ -17,7 +18,6 @@ namespace {
 using formats::Json;
 
 Result<std::string> convert_one(const Json& call, Conversion& conversion);
-bool is_no_op(std::string_view name);
 
 /// A transform that is held by another, and how often it is chosen in proportion.
 struct Alternative {
@@ -67,6 +67,7 @@ Result<std::vector<Alternative>> convert_inner(const TransformCall& t, bool is_f
   const Json& given = t.get("transforms", 0);
   std::vector<Json> inner = given.items();
   if (given.is_object()) inner = {given};
+  if (given.is_string()) t.cannot_read("transforms", given, "a list of transforms");
   if (!given.is_array() && (inner.size() == 1 || given["name"].is_string()))
     inner = t.call["args"].items();              // as torchvision prints them
   for (const char* one : {"first", "second"}) {  // OneOrOther's
@@ -87,17 +88,6 @@ std::string joined(const std::vector<Alternative>& all, const char* between) {
     if (!one.expression.empty()) text += concat(text.empty() ? "" : between, one.expression);
   }
   return text;
-}
-
-/// What dlpipe does anyway, or nothing.
-bool is_no_op(std::string_view name) {
-  for (const std::string_view known :
-       {"ToTensor", "ToTensorV2", "PILToTensor", "ToPILImage", "ToImage", "ToDtype", "ConvertImageDtype",
-        "ToFloat", "NoOp", "Identity", "ToPureTensor", "ClampBoundingBoxes", "ClampBoundingBox",
-        "ConvertBoundingBoxFormat"}) {
-    if (name == known) return true;
-  }
-  return false;
 }
 
 /// What Albumentations' bbox_params drop, behind all else; empty: nothing.
@@ -224,14 +214,24 @@ Result<std::string> convert_call(const Json& written, Conversion& conversion) {
   const Json call = is_albumentations ? with_one_size(written) : written;
   const TransformCall t{call, conversion};
   ConvertedAugment& result = conversion.result;
-  if (!call.is_object() || t.name().empty())
-    return Status(ErrorCode::kCorrupt, concat("no transform, but ", printable(call.dump()).substr(0, 60)));
+  if (t.name().empty()) {  // not written as a call
+    const std::string& text = call["text"].as_string();
+    const std::string shown = !text.empty() ? text : (call.is_string() ? call.as_string() : call.dump());
+    result.no_equal.push_back(
+        concat(printable(shown).substr(0, 200), ": it is known only when the program runs"));
+    return std::string();
+  }
   if (is_no_op(t.name())) return std::string();
   DLPIPE_ASSIGN_OR_RETURN(const std::optional<std::string> container, convert_container(t));
   if (container) return *container;
   const TransformRule rule = transform_rule(t.name());
   if (!rule) {
-    result.no_equal.push_back(concat(printable(t.name()), ": dlpipe has no such op"));
+    const bool is_code = t.name() == "Lambda";
+    result.no_equal.push_back(
+        concat(printable(t.name()), is_code ? ": Python code of your own; dlpipe.Loader runs such over "
+                                              "batches, with transform=, or compiled ("
+                                              "dlpipe.add_augmentation)"
+                                            : ": dlpipe has no such op"));
     return std::string();
   }
   const size_t without = result.no_equal.size();
@@ -253,10 +253,20 @@ Result<std::string> convert_call(const Json& written, Conversion& conversion) {
   return *expression;
 }
 
+/// Says of each message that has come since `from` where in a text of several lines the call stands.
+void place(std::vector<std::string>& messages, size_t& from, const Json& call) {
+  for (; from < messages.size(); ++from) {
+    if (call["line"].is_integer())
+      messages[from] = concat("line ", call["line"].as_int(), ": ", messages[from]);
+  }
+}
+
 /// Keeps what is known of the picture's size.
 Result<std::string> convert_one(const Json& written, Conversion& conversion) {
   const augment::ImageSize before = conversion.size;
   DLPIPE_ASSIGN_OR_RETURN(std::string expression, convert_call(written, conversion));
+  place(conversion.result.no_equal, conversion.placed_no_equal, written);
+  place(conversion.result.notes, conversion.placed_notes, written);
   conversion.size = before;
   if (expression.empty()) return expression;
   if (const auto chain = augment::Chain::parse(expression); chain.ok()) {
@@ -285,45 +295,78 @@ Json as_call(const Json& saved) {
                        {"kwargs", std::move(kwargs)}});
 }
 
-}  // namespace
-
-Result<ConvertedAugment> convert_augment(std::string_view text, std::string_view source,
-                                         std::string_view recipe) {
-  const auto in_source = [&](const Status& status) {
-    return Status(ErrorCode::kCorrupt, concat("[convert-augment] ", source, ": ", status.message()));
-  };
-  const bool is_json = trim(text).starts_with("{");
-  const bool is_saved = text.find("__class_fullname__") != std::string_view::npos;
-  Result<Json> tree =
-      is_json ? Json::parse(text) : (is_saved ? parse_block_yaml(text) : parse_transform_calls(text, recipe));
-  if (!tree.ok()) return in_source(tree.status());
-  if (!recipe.empty() && (is_json || is_saved))
-    return in_source({ErrorCode::kMisuse, "it holds one recipe, without a name; leave --recipe out"});
-  Conversion conversion;
-  std::vector<Json> calls;
-  if (is_json || is_saved) {
-    const Json& saved = (*tree)["transform"];
-    if (!saved.is_object())
-      return in_source({ErrorCode::kCorrupt, "no 'transform' in it; save it with albumentations.save"});
-    const Json& release = (*tree)["__version__"];
-    conversion.is_first_albumentations =
-        (release.is_string() ? release.as_string() : release.dump()).starts_with("1.");
-    calls.push_back(as_call(saved));
-  } else {
-    calls = tree->items();
-  }
+/// All transforms of a recipe. What its expression is refused for stands among what has no equal.
+Result<ConvertedAugment> convert_all(const std::vector<Json>& calls, Conversion conversion) {
   std::vector<Alternative> all;
   for (const Json& call : calls) {
-    const Result<std::string> one = convert_one(call, conversion);
-    if (!one.ok()) return in_source(one.status());
-    all.push_back({*one});
+    DLPIPE_ASSIGN_OR_RETURN(std::string one, convert_one(call, conversion));
+    all.push_back({std::move(one)});
   }
   all.push_back({conversion.normalize});
   ConvertedAugment& result = conversion.result;
   result.expression = joined(all, " ");
-  if (const auto parsed = augment::Chain::parse(result.expression); !parsed.ok())
-    return in_source(parsed.status());
+  if (const auto parsed = augment::Chain::parse(result.expression); !parsed.ok()) {
+    result.no_equal.push_back(
+        concat("all together: as ", result.expression, " it is refused: ", parsed.status().message()));
+    result.expression.clear();
+  }
   return std::move(result);
+}
+
+/// What albumentations.save wrote.
+Result<ConvertedAugment> convert_saved(const Json& tree) {
+  const Json& saved = tree["transform"];
+  if (tree["cells"].is_array()) {
+    return Status(ErrorCode::kCorrupt,
+                  "a notebook; make its program with `jupyter nbconvert --to script` and give that");
+  }
+  if (!saved.is_object())
+    return Status(ErrorCode::kCorrupt, "no 'transform' in it; save it with albumentations.save");
+  const Json& release = tree["__version__"];
+  Conversion conversion;
+  conversion.is_first_albumentations =
+      (release.is_string() ? release.as_string() : release.dump()).starts_with("1.");
+  return convert_all({as_call(saved)}, std::move(conversion));
+}
+
+Result<std::vector<ConvertedAugment>> convert_text(std::string_view text, std::string_view recipe) {
+  // A dictionary of transforms may be all of a program.
+  Result<Json> json = Json::parse(text);
+  const bool is_json = json.ok() && json->is_object();
+  const bool is_yaml = !is_json && text.find("__class_fullname__: ") != std::string_view::npos;
+  if (is_json || is_yaml) {
+    if (!recipe.empty())
+      return Status(ErrorCode::kMisuse, "it holds one recipe, without a name; leave --recipe out");
+    if (is_yaml) json = parse_block_yaml(text);
+    if (!json.ok()) return json.status();
+    DLPIPE_ASSIGN_OR_RETURN(ConvertedAugment one, convert_saved(*json));
+    return std::vector<ConvertedAugment>{std::move(one)};
+  }
+  if (text.find("\"__class_fullname__\"") != std::string_view::npos)
+    return json.status();  // it was cut off, perhaps
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<ScriptRecipe> found, script_recipes(text, recipe));
+  std::vector<ConvertedAugment> all;
+  for (const ScriptRecipe& one : found) {
+    Conversion conversion;
+    conversion.result.notes = one.notes;
+    conversion.placed_notes = one.notes.size();
+    DLPIPE_ASSIGN_OR_RETURN(ConvertedAugment converted,
+                            convert_all(one.calls.items(), std::move(conversion)));
+    converted.name = one.name;
+    converted.line = one.line;
+    all.push_back(std::move(converted));
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<std::vector<ConvertedAugment>> convert_augments(std::string_view text, std::string_view source,
+                                                       std::string_view recipe) {
+  Result<std::vector<ConvertedAugment>> all = convert_text(text, recipe);
+  if (!all.ok())
+    return Status(ErrorCode::kCorrupt, concat("[convert-augment] ", source, ": ", all.status().message()));
+  return all;
 }
 
 }  // namespace dlpipe::run

@@ -23,6 +23,8 @@ struct Conversion {
   std::vector<double> mean;  // its, for ops behind it
   std::vector<double> std;
   bool is_first_albumentations = false;  // saved by a release 1.x, some of whose rules are others
+  size_t placed_no_equal = 0;            // messages of the result that say their line, where there is one
+  size_t placed_notes = 0;
   augment::ImageSize size = {};  // of the picture that comes to the transform at hand, where it is known
 };
 

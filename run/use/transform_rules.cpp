@@ -10,6 +10,24 @@ TransformRule chance(const char* op, size_t place, double fallback) {
   };
 }
 
+bool is_no_op(std::string_view name) {
+  for (const std::string_view known :
+       {"ToTensor", "ToTensorV2", "PILToTensor", "ToPILImage", "ToImage", "ToDtype", "ConvertImageDtype",
+        "ToFloat", "NoOp", "Identity", "ToPureTensor", "ClampBoundingBoxes", "ClampBoundingBox",
+        "ConvertBoundingBoxFormat"}) {
+    if (name == known) return true;
+  }
+  return false;
+}
+
+bool is_container(std::string_view name) {
+  for (const std::string_view known : {"Compose", "ReplayCompose", "Sequential", "RandomApply", "OneOf",
+                                       "OneOrOther", "RandomChoice", "SomeOf", "RandomOrder"}) {
+    if (name == known) return true;
+  }
+  return false;
+}
+
 TransformRule transform_rule(std::string_view name) {
   for (const TransformRules* rules :
        {&size_rules(), &warp_rules(), &colour_rules(), &noise_rules(), &policy_rules()}) {

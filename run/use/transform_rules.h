@@ -17,6 +17,10 @@ using TransformText = std::optional<std::string>;
 /// Names that both libraries use take the parameters of either.
 using TransformRule = std::function<TransformText(const TransformCall& t)>;
 
+/// What dlpipe does anyway, or nothing.
+bool is_no_op(std::string_view name);
+/// Whether it holds others: Compose, OneOf, ...
+bool is_container(std::string_view name);
 /// Empty where dlpipe has no such op.
 TransformRule transform_rule(std::string_view name);
 

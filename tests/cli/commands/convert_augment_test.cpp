@@ -265,9 +265,31 @@ TEST(ConvertAugment, ReadsWhatStandsAroundARecipe) {
             std::string::npos);
   EXPECT_NE(convert(kSaved, {"--recipe", "val"}).err.find("leave --recipe out"), std::string::npos);
   const Outcome program =
-      convert("import torch\n\ndef build(size):\n    return T.Compose([T.Resize(size)])\n");
+      convert("import torch\n\ndef build(size):\n    return T.Compose([T.CenterCrop(9), T.Resize(size)])\n");
   EXPECT_EQ(program.exit_code, 1);
-  EXPECT_NE(program.err.find("in line 3; give the transforms alone"), std::string::npos) << program.err;
+  EXPECT_EQ(program.out, "center_crop(9)\n");
+  EXPECT_NE(program.err.find("line 4: Resize: size is size, and not a number"), std::string::npos)
+      << program.err;
+}
+
+TEST(ConvertAugment, SeveralRecipesOfAProgramArePrintedByName) {
+  const std::string program =
+      "data_transforms = {\n"
+      "    'train': T.Compose([T.CenterCrop(3), T.Resize(9, max_size=9)]),\n"
+      "    'val': T.Compose([T.CenterCrop(4), Rain()])}\n";
+  const Outcome all = convert(program);
+  EXPECT_EQ(all.exit_code, 1);  // a chain was asked for, and nobody said which
+  EXPECT_EQ(all.out, "train: center_crop(3) resize(9)\nval: center_crop(4)\n");
+  EXPECT_NE(all.err.find("train: line 2: Resize: max_size=9 is left out"), std::string::npos) << all.err;
+  EXPECT_NE(all.err.find("val: left out, it has no equal: line 3: Rain"), std::string::npos) << all.err;
+  EXPECT_NE(all.err.find("there are 2 recipes, train, val; choose one with --recipe NAME"),
+            std::string::npos);
+  const auto json = nlohmann::json::parse(convert(program, {"--json"}).out);
+  EXPECT_EQ(json["recipes"][0]["recipe"], "train");
+  EXPECT_EQ(json["recipes"][1]["augment"], "center_crop(4)");
+  EXPECT_EQ(json["recipes"][1]["line"], 3);
+  EXPECT_EQ(nlohmann::json::parse(convert(program, {"--json", "--recipe", "val"}).out)["augment"],
+            "center_crop(4)");
 }
 
 TEST(ConvertAugment, TorchsSequentialAlwaysRuns) {
