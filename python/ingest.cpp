@@ -14,6 +14,7 @@
 #include "dlpipe/python/storing.h"
 #include "dlpipe/python/subjects.h"
 #include "dlpipe/python/task.h"
+#include "dlpipe/run/input/data_paths.h"
 
 namespace nb = nanobind;
 
@@ -43,7 +44,10 @@ nb::any run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& desti
                    int64_t length, uint64_t seed, const nb::object& window, const nb::dict& storing,
                    const nb::object& progress) {
   ingest::IngestOptions options;
-  for (const nb::bytes& source : sources) options.sources.push_back(to_path(source));
+  for (const nb::bytes& source : sources) {
+    options.sources.push_back(to_path(source));
+    throw_if_error(run::refuse_run(options.sources.back()));
+  }
   options.destination = to_path(destination);
   options.list = to_path(list);
   options.manifest = to_path(manifest);

@@ -11,6 +11,7 @@
 #include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 #include "dlpipe/run/ingest/ingest.h"
+#include "dlpipe/run/input/data_paths.h"
 
 namespace dlpipe::cli {
 
@@ -66,6 +67,7 @@ Status parse_texts(Options& options) {
 
 Status run(Options options) {
   DLPIPE_RETURN_IF_ERROR(parse_texts(options));
+  for (const std::string& source : options.ingest.sources) DLPIPE_RETURN_IF_ERROR(run::refuse_run(source));
   const std::atomic<bool>* stop = catch_stop_signals();
   options.ingest.stop_requested = [stop] { return stop->load(); };
   options.ingest.on_warning = [](const std::string& warning) { print_warning(warning); };

@@ -6,6 +6,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/lmdb_file.h"
@@ -126,14 +127,48 @@ Result<std::vector<std::byte>> CaffeLmdbSource::read(const SourceEntry& entry) c
       {pixels.data(), width, static_cast<int>(datum.height), channels, ptrdiff_t{width} * channels});
 }
 
-int recognizes_caffe_lmdb(const SourceOptions& options) {
+bool is_database(const std::filesystem::path& folder) {
   std::error_code ignored;
-  return options.manifest.empty() && std::filesystem::is_regular_file(options.path + "/data.mdb", ignored)
-             ? 2
-             : 0;
+  return std::filesystem::is_regular_file(folder / "data.mdb", ignored);
+}
+
+/// The folders in `folder`, where all of them are databases; else none.
+std::vector<std::string> databases_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (auto it = std::filesystem::directory_iterator(folder, error); !error && it != decltype(it)();
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    std::error_code ignored;
+    if (name[0] == '.' || !it->is_directory(ignored)) continue;
+    if (!is_database(it->path())) return {};
+    names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+int recognizes_caffe_lmdb(const SourceOptions& options) {
+  if (!options.manifest.empty()) return 0;
+  return is_database(options.path) || !databases_in(options.path).empty() ? 2 : 0;
+}
+
+Status refuse_several(const std::string& folder) {
+  const std::vector<std::string> names = databases_in(folder);
+  const std::string first = concat(folder, "/", names.front());
+  if (Dataset::open(first, {}, Dataset::IdCheck::kLater).ok()) {
+    return misuse("ingest", printable(folder), " holds datasets of dlpipe already: ", quoted_names(names),
+                  "; `dlpipe inspect ", shell_word(folder), "` shows them, and `dlpipe export ",
+                  shell_word(first), " FILES` makes files of one");
+  }
+  std::string all;
+  for (const std::string& name : names) all += concat(shell_word(concat(folder, "/", name)), " ");
+  return misuse("ingest", printable(folder), " holds the LMDBs ", quoted_names(names),
+                "; give them by name: dlpipe ingest ", all, "DST");
 }
 
 Result<std::unique_ptr<Source>> open_caffe_lmdb(const SourceOptions& options) {
+  if (!is_database(options.path)) return refuse_several(options.path);
   return std::unique_ptr<Source>(std::make_unique<CaffeLmdbSource>(options));
 }
 

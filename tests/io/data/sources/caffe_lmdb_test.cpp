@@ -56,6 +56,24 @@ TEST(CaffeLmdbSource, RawAndEncodedRecordsAreRead) {
   for (size_t i = 3; i < 7; ++i) EXPECT_FALSE(listing.entries[i].problem.empty()) << i;
 }
 
+TEST(CaffeLmdbSource, SeveralInAFolderAreNamed) {
+  TempDir dir;
+  for (const char* name : {"root/train_lmdb", "root/val_lmdb"})
+    write_lmdb(dir / name, {{"0_a", raw_datum("abcdef", 1, 3)}});
+  const auto source = open_source({dir / "root", ""});
+  ASSERT_FALSE(source.ok());
+  EXPECT_NE(source.status().message().find(
+                "holds the LMDBs 'train_lmdb', 'val_lmdb'; give them by name: dlpipe ingest " +
+                (dir / "root/train_lmdb")),
+            std::string::npos)
+      << source.status().message();
+  // A folder of pictures in which somebody made one is a folder of pictures.
+  write_lmdb(dir / "pictures/made", {{"0_a", raw_datum("abcdef", 1, 3)}});
+  write_text(dir / "pictures/cat/1.jpg", "x");
+  auto pictures = value_or_throw(open_source({dir / "pictures", ""}));
+  EXPECT_EQ(value_or_throw(pictures->list()).entries.size(), 1u);
+}
+
 TEST(CaffeLmdbSource, DamagedFilesAreValues) {
   TempDir dir;
   std::map<std::string, std::string> records;
