@@ -1,5 +1,5 @@
-// A list of pictures as Caffe has it (train.txt and val.txt of ImageNet): PATH LABEL on every line, with blanks, a tab or a
-// comma between. The label is behind the last of them, so a path may hold blanks. Paths are below --images, or below the
+// A list of pictures as Caffe has it (train.txt and val.txt of ImageNet): PATH LABEL on every line, with blanks, a tab, a
+// comma or a semicolon between. The label is behind the last of them, so a path may hold blanks. Paths are below --images, or below the
 // folder of the list, or one beside it that holds the pictures. The lines are read as a manifest's (manifest_source.h).
 #include "dlpipe/io/data/sources/caffe_list.h"
 
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kBetween = " \t,";
+constexpr std::string_view kBetween = " \t,;";
 constexpr std::string_view kIfText = "; if it is a text, change its ending to .text";
 
 std::string_view without_end(std::string_view text) {

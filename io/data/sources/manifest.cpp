@@ -1,4 +1,4 @@
-// A CSV or TSV list, path,label[,...], or one of JSON lines. Paths are relative to SRC (or to the list itself, when it
+// A CSV or TSV list, path,label[,...] or path;label[;...], or one of JSON lines. Paths are relative to SRC (or to the list itself, when it
 // is SRC), or absolute. A first line that names the columns (path, label, split, others) may give them in any order; the
 // column split makes splits, others become fields of the records: text, or what --field says. The label is one class
 // for each picture: several classes and numbers with fractions are fields.
@@ -31,13 +31,13 @@ int recognizes_manifest(const SourceOptions& options) {
   return is_list && fs::is_regular_file(options.path) ? 2 : 0;
 }
 
-/// Whether --manifest is a list of Caffe's without commas or tabs, which make columns here.
+/// Whether --manifest is a list of Caffe's without commas, semicolons or tabs, which make columns here.
 bool has_blanks_between(const SourceOptions& options) {
   if (kind_of_picture_list(options.manifest, options.path) != PictureListKind::kLabelled) return false;
   std::ifstream file(options.manifest);
   std::string line;
   std::getline(file, line);
-  return line.find_first_of(",\t") == std::string::npos;
+  return line.find_first_of(",;\t") == std::string::npos;
 }
 
 Result<std::unique_ptr<Source>> open_manifest(const SourceOptions& options) {
@@ -95,11 +95,17 @@ Result<std::string> read_list_text(const std::string& path) {
   return text;
 }
 
-Status ManifestSource::read_lines(std::string_view text, SourceListing& listing) {
+char ManifestSource::separator_of(std::string_view text) const {
   const std::string_view first = text.substr(0, text.find_first_of("\r\n"));
-  const bool has_tabs =
-      first.find('\t') != std::string_view::npos && first.find(',') == std::string_view::npos;
-  CsvReader reader(text, has_tabs || lower_ending(list_) == "tsv" ? '\t' : ',');
+  const auto has = [&](char c) { return first.find(c) != std::string_view::npos; };
+  if (lower_ending(list_) == "tsv" || (has('\t') && !has(','))) return '\t';
+  if (!has(';')) return ',';
+  // As spreadsheets write it where the comma stands in numbers. Cells may hold the other one.
+  return !has(',') || (names_paths(split(first, ';')) && !names_paths(split(first, ','))) ? ';' : ',';
+}
+
+Status ManifestSource::read_lines(std::string_view text, SourceListing& listing) {
+  CsvReader reader(text, separator_of(text));
   std::vector<std::string> cells;
   int64_t line = 0;
   bool is_first = true;
@@ -151,8 +157,10 @@ Status ManifestSource::take_read(SourceListing& listing) {
 
 Result<SourceListing> ManifestSource::list() {
   DLPIPE_ASSIGN_OR_RETURN(SourceListing listing, list_below_root());
-  const bool is_lost = std::all_of(listing.entries.begin(), listing.entries.end(),
-                                   [](const SourceEntry& entry) { return !entry.problem.empty(); });
+  const bool is_lost =
+      std::all_of(listing.entries.begin(), listing.entries.end(), [](const SourceEntry& entry) {
+        return !entry.problem.empty() && entry.modified_ns == 0;  // there is no such file
+      });
   if (!is_lost || read_ || !options_.images.empty()) return listing;
   const std::optional<std::string> root = find_root(listing);
   if (!root) {

@@ -78,8 +78,7 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, in
   columns_ = {};
   columns_.count = cells.size();
   if (cells.size() < 2 && !head_) {
-    return wrong(line, concat("no label; write path,label[,...] on every line",
-                              cells[0].find(';') == std::string::npos ? "" : ", with commas instead of ';'"));
+    return wrong(line, "no label; write path,label[,...] on every line");
   }
   const bool has_picture =
       std::any_of(cells.begin(), cells.end(), has_image_name);  // a class may be called 'image'

@@ -136,7 +136,10 @@ Status ManifestSource::check_labels() const {
 Status ManifestSource::check_one_hot(const SourceListing& listing) const {
   if (columns_.label_is_named || !columns_.label || listing.fields.empty() || columns_.split) return {};
   const auto is_bit = [](const std::string& cell) { return cell == "0" || cell == "1"; };
-  if (!std::all_of(class_of_entry_.begin(), class_of_entry_.end(), is_bit)) return {};
+  const auto is_bit_or_lost = [&](const std::string& cell) { return cell.empty() || is_bit(cell); };
+  if (std::none_of(class_of_entry_.begin(), class_of_entry_.end(), is_bit) ||
+      !std::all_of(class_of_entry_.begin(), class_of_entry_.end(), is_bit_or_lost))
+    return {};
   for (const SourceEntry& entry : listing.entries) {
     if (!std::all_of(entry.extra.begin(), entry.extra.end(), is_bit)) return {};
   }

@@ -78,8 +78,7 @@ Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t l
                               "; write path,label[,...] on every line"));
   const std::string path = with_ending(cells[columns_.path]);
   const std::string label = columns_.label ? cells[*columns_.label] : std::string();
-  if (path.empty() || (columns_.label && label.empty() && !columns_.is_question && !read_ && !head_))
-    return wrong(line, "an empty path or label; fill it in");
+  if (path.empty()) return wrong(line, "an empty path; fill it in");
   if (leads_out(path))
     return wrong(line, concat(printable(path), " leads out of ", printable(root_),
                               "; give paths below it, or absolute ones"));
@@ -93,6 +92,9 @@ Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t l
   entry.path = path;
   entry.name_begin = name_begin(path, columns_.name ? cells[*columns_.name] : std::string());
   entry.problem = problem_of(entry, line);
+  const bool has_no_label = columns_.label && label.empty() && !columns_.is_question && !read_ && !head_;
+  if (has_no_label && entry.problem.empty())
+    entry.problem = concat(place_of(line), ": its label is empty; write its class");
   if (columns_.split) {
     const std::string& split = cells[*columns_.split];
     entry.split = split_of_name(split);

@@ -87,6 +87,8 @@ class ManifestSource final : public Source {
 
   // The file: manifest.cpp.
   Result<SourceListing> list_below_root();
+  /// Between cells, by the first line.
+  char separator_of(std::string_view text) const;
   Status read_lines(std::string_view text, SourceListing& listing);
   Status read_json(std::string_view text, SourceListing& listing);
   Status take_read(SourceListing& listing);

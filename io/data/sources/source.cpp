@@ -138,6 +138,10 @@ void warn_of_no_class(const std::string& path, SourceListing& listing) {
 }
 
 void warn_of_classes(SourceListing& listing, const std::string& hint) {
+  // Where nothing can be read, that is what is said.
+  if (std::none_of(listing.entries.begin(), listing.entries.end(),
+                   [](const SourceEntry& entry) { return entry.problem.empty(); }))
+    return;
   std::vector<int64_t> counts(listing.classes.size());
   for (const SourceEntry& entry : listing.entries) {
     if (entry.problem.empty() && entry.label >= 0) ++counts[static_cast<size_t>(entry.label)];

@@ -9,6 +9,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/annotated_pictures.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
@@ -40,9 +41,9 @@ bool is_yaml(const std::string& path) {
   return ending == "yaml" || ending == "yml";
 }
 
-bool has_labels(const fs::path& folder) {
+bool holds_labels(const fs::path& folder) {
   std::error_code error;
-  for (const auto& entry : fs::recursive_directory_iterator(folder / "labels", error)) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
     if (lower_ending(entry.path().filename().string()) == "txt") return true;
   }
   return false;
@@ -84,11 +85,40 @@ std::string label_path(const std::string& picture) {
   return fs::path(path).replace_extension(".txt").string();
 }
 
+/// A dataset by the folder of its pictures: x/images, or x/images/train, beside x/labels.
+struct Around {
+  std::string root;          // x
+  bool is_of_split = false;  // the folder holds one split's
+};
+
+/// Nothing where the folder may be another one: class folders in it, or no labels beside it.
+std::optional<Around> dataset_around(const std::string& given) {
+  fs::path folder = full_path(given);
+  if (!folder.has_filename()) folder = folder.parent_path();  // x/images/
+  Around around;
+  around.is_of_split = folder.filename() != "images";
+  const fs::path images = around.is_of_split ? folder.parent_path() : folder;
+  if (images.filename() != "images" || !is_folder(folder)) return std::nullopt;
+  const fs::path labels = images.parent_path() / "labels" / (around.is_of_split ? folder.filename() : "");
+  if (!holds_labels(labels)) return std::nullopt;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    std::error_code ignored;
+    if (name[0] == '.' || !entry.is_directory(ignored)) continue;
+    if (around.is_of_split || split_in_words(name).empty()) return std::nullopt;
+  }
+  around.root = (fs::path(given) / (around.is_of_split ? "../.." : "..")).lexically_normal().string();
+  if (around.root.size() > 1 && around.root.ends_with('/')) around.root.pop_back();
+  return around;
+}
+
 class YoloSource final : public AnnotatedSource {
  public:
   using AnnotatedSource::AnnotatedSource;
 
   Result<SourceListing> list() override;
+  void add_note(std::string note) { note_ = std::move(note); }
 
  private:
   Status find_config();
@@ -108,6 +138,7 @@ class YoloSource final : public AnnotatedSource {
   std::vector<AnnotatedPicture> found_;
   int64_t without_labels_ = 0;
   int64_t confidences_ = 0;  // lines that end with one
+  std::string note_;         // a warning of its own
 };
 
 Status YoloSource::read_names(const fs::path& root) {
@@ -294,6 +325,7 @@ Result<SourceListing> YoloSource::list() {
   kinds.is_relative = true;
   DLPIPE_RETURN_IF_ERROR(pictures_.add(std::move(folders_), kinds, std::move(found_), listing));
   warn(listing);
+  if (!note_.empty()) listing.warnings.insert(listing.warnings.begin(), note_);
   return listing;
 }
 
@@ -301,12 +333,27 @@ int recognizes_yolo(const SourceOptions& options) {
   if (!options.manifest.empty() || options.path == "-") return 0;
   if (!is_folder(options.path)) return is_yaml(options.path) ? 2 : 0;
   const fs::path folder(options.path);
-  const bool has_both = is_folder(folder / "images") && has_labels(folder);
-  return has_both || config_in(folder) ? 2 : 0;
+  const bool has_both = is_folder(folder / "images") && holds_labels(folder / "labels");
+  if (has_both || config_in(folder)) return 2;
+  return options.labels.empty() && dataset_around(options.path) ? 2 : 0;
 }
 
 Result<std::unique_ptr<Source>> open_yolo(const SourceOptions& options) {
-  return std::unique_ptr<Source>(std::make_unique<YoloSource>(options));
+  const fs::path folder(options.path);
+  const bool is_root = !is_folder(folder) || is_folder(folder / "images") || config_in(folder);
+  const std::optional<Around> around = is_root ? std::nullopt : dataset_around(options.path);
+  if (!around) return std::unique_ptr<Source>(std::make_unique<YoloSource>(options));
+  if (around->is_of_split) {
+    return misuse("ingest", printable(options.path), " holds the pictures of one split of the YOLO dataset ",
+                  printable(around->root), "; ingest all of it: dlpipe ingest ", shell_word(around->root),
+                  " DST");
+  }
+  SourceOptions whole = options;
+  whole.path = around->root;
+  auto source = std::make_unique<YoloSource>(whole);
+  source->add_note(concat("[ingest] ", printable(options.path), " holds the pictures of the YOLO dataset ",
+                          printable(around->root), ", which is read"));
+  return std::unique_ptr<Source>(std::move(source));
 }
 
 }  // namespace
@@ -314,9 +361,10 @@ Result<std::unique_ptr<Source>> open_yolo(const SourceOptions& options) {
 }  // namespace yolo
 
 extern const SourceRecord yolo_source;
-const SourceRecord yolo_source = {"yolo",
-                                  "YOLO's data.yaml, a folder with it, or a folder with images/ and labels/ "
-                                  "(classes.txt names the classes)",
-                                  yolo::recognizes_yolo, yolo::open_yolo};
+const SourceRecord yolo_source = {
+    "yolo",
+    "YOLO's data.yaml, a folder with it, a folder with images/ and labels/, or these images/ "
+    "(classes.txt names the classes)",
+    yolo::recognizes_yolo, yolo::open_yolo};
 
 }  // namespace dlpipe::data

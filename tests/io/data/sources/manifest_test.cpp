@@ -91,7 +91,6 @@ TEST_F(ManifestSource, MistakesAreNamedWithTheirLine) {
             std::string::npos);
   EXPECT_NE(message("3.png,a\np/1.jpg\n").find("line 2: 1 columns, the first line has 2"), std::string::npos);
   EXPECT_NE(message("3.png\n").find("line 1: no label"), std::string::npos);
-  EXPECT_NE(message("3.png;a\n").find("with commas instead of ';'"), std::string::npos);
   EXPECT_NE(message("3.png,a\n,b\n").find("line 2: an empty path"), std::string::npos);
   EXPECT_NE(message("3.png,a\n\"p/1.jpg,b\n").find("line 2: a quote is never closed"), std::string::npos);
   EXPECT_NE(message("3.png,a\n\"p/1.jpg\"x,b\n").find("line 2: text behind a closing quote"),
@@ -101,6 +100,40 @@ TEST_F(ManifestSource, MistakesAreNamedWithTheirLine) {
   EXPECT_NE(message("").find("lists no file"), std::string::npos);
   EXPECT_NE(message(std::string("3.png,a\0\n", 9)).find("holds zero bytes"), std::string::npos);
   EXPECT_NE(message("\xff\xfe,").find("is UTF-16; save it as UTF-8"), std::string::npos);
+}
+
+// As spreadsheets write lists where a comma stands in numbers.
+TEST_F(ManifestSource, SemicolonsDivideCellsWhereCommasDoNot) {
+  for (const auto& [text, name] : std::vector<std::pair<std::string, std::string>>{
+           {"3.png;b\np/1.jpg;a\n", "list.csv"},
+           {"path;label\n3.png;b\np/1.jpg;a\n", "list.csv"},
+           {"path;label;a, b\n3.png;b;1\np/1.jpg;a;2\n", "list.csv"},
+           {"3.png;2\np/1.jpg;1\n", "list.txt"}}) {
+    const SourceListing listing = value_or_throw(list(text, name));
+    ASSERT_EQ(listing.entries.size(), 2u) << text;
+    EXPECT_EQ(listing.entries[0].path, "3.png");
+    EXPECT_EQ(listing.classes.size(), 2u);
+    EXPECT_EQ(listing.entries[0].label, 1);
+    EXPECT_EQ(listing.entries[1].label, 0);
+  }
+}
+
+TEST_F(ManifestSource, AnEmptyLabelIsOneEntryWithAProblem) {
+  const SourceListing listing = value_or_throw(list("path,label\n3.png,a\np/1.jpg,\np/2.jpg,b\n"));
+  ASSERT_EQ(listing.entries.size(), 3u);
+  EXPECT_EQ(listing.entries[0].problem, "");
+  EXPECT_NE(listing.entries[1].problem.find("line 3: its label is empty; write its class"), std::string::npos)
+      << listing.entries[1].problem;
+  EXPECT_EQ(listing.entries[1].label, -1);
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b"}));
+}
+
+TEST_F(ManifestSource, WhereNoFileIsThereTheClassesAreNotNamedOneByOne) {
+  for (const char* text : {"none/1.jpg,a\nnone/2.jpg,b\n", "path,label\n3.png,\np/1.jpg,\n"}) {
+    const SourceListing listing = value_or_throw(list(text));
+    for (const std::string& warning : listing.warnings)
+      EXPECT_EQ(warning.find("has no picture"), std::string::npos) << warning;
+  }
 }
 
 TEST_F(ManifestSource, AFileThatCannotBeReadIsOneEntryWithAProblem) {

@@ -93,6 +93,31 @@ TEST_F(YoloSource, AFolderNeedsNoYaml) {
   EXPECT_EQ(value_or_throw(list({dir.path(), ""})).classes.size(), 3u);
 }
 
+// People give what the pictures lie in.
+TEST_F(YoloSource, TheFolderOfItsPicturesStandsForIt) {
+  write_text(dir / "data.yaml", "train: images/train\nval: images/val\nnames: [cat, dog]\n");
+  for (const char* end : {"images", "images/"}) {
+    const SourceListing listing = value_or_throw(list({dir / end, ""}));
+    EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"}));
+    ASSERT_EQ(listing.entries.size(), 3u);
+    EXPECT_EQ(listing.entries[2].split, "val");
+    EXPECT_NE(listing.warnings.at(0).find("holds the pictures of the YOLO dataset " + dir.path() +
+                                          ", which is read"),
+              std::string::npos)
+        << listing.warnings[0];
+  }
+  const Status split = list({dir / "images/train", ""}).status();
+  EXPECT_NE(split.message().find("of one split of the YOLO dataset " + dir.path() + "; ingest all of it"),
+            std::string::npos)
+      << split.message();
+  // Class folders, or no labels beside them: pictures of classes.
+  write_text(dir / "other/images/cat/1.jpg", "x");
+  write_text(dir / "other/labels/1.txt", "0 0.5 0.5 1 1\n");
+  EXPECT_EQ(value_or_throw(list({dir / "other/images", ""})).classes, std::vector<std::string>{"cat"});
+  write_text(dir / "plain/images/dog/1.jpg", "x");
+  EXPECT_EQ(value_or_throw(list({dir / "plain/images", ""})).classes, std::vector<std::string>{"dog"});
+}
+
 TEST_F(YoloSource, PolygonsAndKeyPoints) {
   write_text(dir / "labels/train/1.txt", "0 0.1 0.5 0.3 0.25 0.2 0.75\n");
   SourceListing listing = value_or_throw(with_config("train: images/train\nnames: [a]\n"));
