@@ -15,5 +15,24 @@ TEST(ParquetSource, NamesTheProgramThatReadsIt) {
             std::string::npos);
 }
 
+// As the Hugging Face hub gives them.
+TEST(ParquetSource, NamesItForFoldersOfThemToo) {
+  TempDir dir;
+  write_text(dir / "hub/README.md", "---");
+  write_text(dir / "hub/data/train-00000-of-00001.parquet", "PAR1");
+  write_text(dir / "flat/dataset_info.json", "{}");
+  write_text(dir / "flat/data-00000-of-00001.arrow", "ARROW1");
+  write_text(dir / "splits/validation/0000.parquet", "PAR1");
+  for (const std::string name : {"hub", "flat", "splits"}) {
+    const auto source = open_source({dir / name, ""});
+    ASSERT_FALSE(source.ok()) << name;
+    EXPECT_NE(source.status().message().find("python -m dlpipe ingest " + (dir / name)), std::string::npos)
+        << source.status().message();
+  }
+  write_text(dir / "pictures/data/1.jpg", "");
+  const auto source = open_source({dir / "pictures", ""});
+  EXPECT_TRUE(source.ok()) << source.status().message();
+}
+
 }  // namespace
 }  // namespace dlpipe::data
