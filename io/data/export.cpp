@@ -49,6 +49,11 @@ std::string with_fitting_ending(const std::string& path, ImageLayout layout) {
   return has_image_name(path) ? fs::path(path).replace_extension(wanted).string() : path + wanted;
 }
 
+/// A class's name as the class table has it, which is UTF-8, of a folder's bytes.
+std::string as_stored(const std::string& name) {
+  return Json::parse(Json(name).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
+}
+
 /// Whether a list must say what classes the samples have: folders called as the classes would give other numbers, or
 /// none.
 Result<bool> needs_class_list(const Dataset& dataset, int64_t total) {
@@ -266,8 +271,9 @@ Result<std::string> export_name(const std::string& path, const std::string& clas
                          "' would leave the output folder; it is not written"));
   const std::string name = with_fitting_ending(path, layout);
   if (folder.empty()) return name;
-  const bool below = name.size() > folder.size() && name.compare(0, folder.size(), folder) == 0 &&
-                     name[folder.size()] == '/';
+  const size_t slash = name.find('/');
+  const bool below = name.starts_with(folder + "/") ||
+                     (slash != std::string::npos && as_stored(name.substr(0, slash)) == folder);
   return below ? name : folder + "/" + name;
 }
 

@@ -42,6 +42,19 @@ TEST(RoundTrip, FolderToDatasetToFolderGivesTheSameBytes) {
   EXPECT_EQ(value_or_throw(data::Dataset::open(dir / "again"))->id(), dataset->id());
 }
 
+// The class table is UTF-8, names of folders are bytes: written below the class's name, such folders would be there twice.
+TEST(RoundTrip, FoldersOfNamesThatAreNotUtf8ComeBackAsTheyWere) {
+  TempDir dir;
+  write_text(dir / "src/caf\xe9/1.jpg", jpeg_text(1, 20, 16));
+  write_text(dir / "src/tea/2.jpg", jpeg_text(2, 20, 16));
+  value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
+  auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+  value_or_throw(data::export_files(*dataset, {.directory = dir / "out", .stop_requested = {}}));
+  EXPECT_TRUE(tree(dir / "out") == tree(dir / "src")) << tree(dir / "out").begin()->first;
+  value_or_throw(ingest(options_for(dir / "out", dir / "again")));
+  EXPECT_EQ(value_or_throw(data::Dataset::open(dir / "again"))->id(), dataset->id());
+}
+
 TEST(RoundTrip, CoefficientRecordsGiveTheSameBytesBack) {
   TempDir dir;
   write_pictures(dir / "src", 20, 2, 30);
