@@ -7,6 +7,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/input/data_paths.h"
 
 namespace dlpipe::run {
 
@@ -23,7 +24,7 @@ std::vector<std::string> read_names(const std::string& path) {
 
 std::vector<std::string> names_of(const std::string& from) {
   if (!std::filesystem::is_directory(from)) return read_names(from);
-  const auto dataset = value_or_throw(data::Dataset::open(from));
+  const auto dataset = value_or_throw(data::Dataset::open(value_or_throw(training_data(from))));
   return {dataset->classes().begin(), dataset->classes().end()};
 }
 

@@ -7,7 +7,7 @@
 
 namespace dlpipe::run {
 
-/// `count` names from `from`, a text file with a name on each line or a dataset. Where `from` is empty they are numbers, and
+/// `count` names from `from`, a text file with a name on each line, a dataset or a folder of splits. Where `from` is empty they are numbers, and
 /// `notes` says so. kMisuse, naming `weights` and what in it counts its classes, where there are more or fewer; throws what
 /// reading throws.
 std::vector<std::string> class_names(const std::string& from, const std::string& weights,

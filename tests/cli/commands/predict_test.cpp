@@ -133,7 +133,7 @@ TEST(Predict, BareWeightsHaveNumbersForClassesUntilAFileNamesThem) {
   std::ofstream names(folder / "names.txt");
   for (const Json& name : model["classes"].items()) names << name.as_string() << "\r\n";
   names.close();
-  for (const std::string& from : {folder / "names.txt", data.val}) {
+  for (const std::string& from : {folder / "names.txt", data.val, data.split}) {
     std::vector<std::string> named = bare;
     named.insert(named.end(), {"--classes", from});
     EXPECT_EQ(json_lines(run_dlpipe(named).out).at(0)["class"].as_string(), whole["class"].as_string())
