@@ -78,8 +78,10 @@ std::string weights_text(const run::WeightsSource& source) {
   for (const std::string& note : source.notes) text += concat("note        ", printable(note), "\n");
   if (facts.model.empty()) return text + "model       none of dlpipe's has these names and shapes\n";
   text += concat("model       ", facts.model,
-                 source.state ? concat(", step ", source.step) : ", by names and shapes", "\nclasses     ",
-                 human_count(facts.classes));
+                 !source.state      ? ", by names and shapes"
+                 : source.step >= 0 ? concat(", step ", source.step)
+                                    : ", as the file says",
+                 "\nclasses     ", human_count(facts.classes));
   if (source.state && !source.state->classes.empty()) text += ": " + quoted_names(source.state->classes);
   if (source.state && source.state->arguments.length == 0) {
     const auto& a = source.state->arguments;
@@ -99,7 +101,7 @@ Json weights_json(const run::WeightsSource& source) {
   Json dtypes = Json::object();
   for (const auto& [name, count] : facts.dtypes) dtypes.set(name, count);
   Json json = Json::object({{"path", source.path},
-                            {"kind", source.state ? "checkpoint" : "safetensors"},
+                            {"kind", source.state && source.step >= 0 ? "checkpoint" : "safetensors"},
                             {"tensors", static_cast<int64_t>(source.shapes.size())},
                             {"dtypes", std::move(dtypes)},
                             {"parameters", facts.parameters},
@@ -112,7 +114,7 @@ Json weights_json(const run::WeightsSource& source) {
   Json classes = Json::array();
   if (source.state) {
     for (const std::string& name : source.state->classes) classes.push_back(name);
-    json.set("step", source.step);
+    if (source.step >= 0) json.set("step", source.step);
     json.set("tta", source.state->tta);
     json.set("dtype", source.state->dtype);
   }

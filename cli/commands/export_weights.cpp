@@ -13,6 +13,7 @@
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/record/checkpoint.h"
 #include "dlpipe/run/record/tensor_file.h"
+#include "dlpipe/run/use/weights_source.h"
 
 namespace dlpipe::cli {
 
@@ -33,7 +34,8 @@ Status run(const Options& options) {
   DLPIPE_ASSIGN_OR_RETURN(const run::Checkpoint checkpoint, run::load_checkpoint(directory, false));
   const bool is_averaged = !checkpoint.tensors.ema.empty();
   const auto& tensors = is_averaged ? checkpoint.tensors.ema : checkpoint.tensors.model;
-  DLPIPE_RETURN_IF_ERROR(run::save_tensors(options.file, tensors));
+  DLPIPE_RETURN_IF_ERROR(
+      run::save_tensors(options.file, tensors, run::weights_metadata(checkpoint.state.model)));
   kept.reset();
   const auto count = static_cast<int64_t>(tensors.size());
   const int64_t step = checkpoint.state.trainer.step;

@@ -40,7 +40,8 @@ Result<Tensor> read_tensor(const formats::SafetensorsFile& file, const formats::
 
 }  // namespace
 
-Status save_tensors(const std::string& path, std::span<const NamedTensor> tensors) {
+Status save_tensors(const std::string& path, std::span<const NamedTensor> tensors,
+                    std::map<std::string, std::string> metadata) {
   std::vector<Tensor> kept;  // copies of what isn't contiguous live until the file is written
   std::vector<formats::SafetensorsTensor> entries;
   for (const NamedTensor& named : tensors) {
@@ -49,8 +50,13 @@ Status save_tensors(const std::string& path, std::span<const NamedTensor> tensor
     entries.push_back(
         {named.name, tensor.dtype(), {tensor.shape().begin(), tensor.shape().end()}, bytes_of(tensor)});
   }
-  const auto written = formats::write_safetensors(path, entries, {{"format", "pt"}});
-  return written.status();
+  metadata.emplace("format", "pt");
+  return formats::write_safetensors(path, entries, metadata).status();
+}
+
+Result<std::map<std::string, std::string>> read_metadata(const std::string& path) {
+  DLPIPE_ASSIGN_OR_RETURN(const formats::SafetensorsFile file, formats::SafetensorsFile::open(path));
+  return file.metadata();
 }
 
 Result<std::vector<engine::NamedShape>> list_tensors(const std::string& path) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,8 +12,12 @@
 
 namespace dlpipe::run {
 
-/// Writes aside and renames; tensors are stored plain and row-major, in PyTorch's names and shapes.
-Status save_tensors(const std::string& path, std::span<const engine::NamedTensor> tensors);
+/// Writes aside and renames; tensors are stored plain and row-major, in PyTorch's names and shapes. `metadata` is what the
+/// file says of them.
+Status save_tensors(const std::string& path, std::span<const engine::NamedTensor> tensors,
+                    std::map<std::string, std::string> metadata = {});
+/// What a file says of its tensors.
+Result<std::map<std::string, std::string>> read_metadata(const std::string& path);
 /// Names and shapes of a file's tensors; their bytes are not read.
 Result<std::vector<engine::NamedShape>> list_tensors(const std::string& path);
 /// All tensors of a file. Element types that dlpipe lacks are kUnsupported, by name.

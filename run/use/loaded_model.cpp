@@ -177,12 +177,16 @@ LoadedModel load_model(const ModelOptions& options, const Registries& registries
   if (source.state) {
     loaded.state = *source.state;
     loaded.step = source.step;
-    take_kernels_of_run(loaded.path);
+    const bool is_checkpoint = source.step >= 0;
+    if (is_checkpoint) take_kernels_of_run(loaded.path);
     if (!options.model.empty() && options.model != loaded.state.model) {
-      refuse("weights", source.path, " is a checkpoint of ", loaded.state.model, ", not of ", options.model,
-             "; leave --model out");
+      refuse("weights", source.path, is_checkpoint ? " is a checkpoint of " : " holds weights of ",
+             loaded.state.model, ", not of ", options.model, "; leave --model out");
     }
-    if (!options.classes.empty()) {
+    if (!options.classes.empty() && !is_checkpoint) {
+      loaded.state.classes = class_names(options.classes, source.path, "its metadata",
+                                         loaded.state.arguments.classes, loaded.notes);
+    } else if (!options.classes.empty()) {
       refuse("weights", source.path,
              " is a checkpoint with class names of its own; leave "
              "--classes out");

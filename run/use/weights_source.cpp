@@ -47,11 +47,21 @@ void leave_out_prefixes(WeightsSource& source) {
   }
 }
 
+constexpr const char* kStateKey = "dlpipe";
+
 WeightsSource open_file(const std::string& path) {
   WeightsSource source;
   source.path = path;
+  source.step = -1;
   source.shapes = value_or_throw(list_tensors(path));
   leave_out_prefixes(source);
+  const auto metadata = value_or_throw(read_metadata(path));
+  if (const auto found = metadata.find(kStateKey); found != metadata.end()) {
+    const std::string what = concat("the metadata of ", path);
+    const auto json = formats::Json::parse(found->second);
+    if (!json.ok()) throw Error(json.status().with_context(concat("[weights] ", what, ": ")));
+    source.state = value_or_throw(model_state_from_json(*json, what));
+  }
   return source;
 }
 
@@ -82,6 +92,11 @@ std::vector<int64_t> sizes_of(const engine::ModelRecord& record) {
 
 }  // namespace
 
+std::map<std::string, std::string> weights_metadata(const ModelState& state) {
+  if (!state.graph.empty()) return {};
+  return {{kStateKey, to_json(state).dump()}};
+}
+
 WeightsSource open_weights(const std::string& path) {
   if (!fs::is_regular_file(path)) return open_checkpoint(value_or_throw(find_checkpoint(path)), true);
   const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
@@ -93,7 +108,9 @@ WeightsSource open_weights(const std::string& path) {
   WeightsSource source = open_file(path);
   const formats::Json state = value_or_throw(formats::read_json(state_file));
   throw_if_error(check_checksum(state, state_file, "move the weights away from it"));
-  source.state = value_or_throw(checkpoint_state_from_json(state, state_file)).model;
+  CheckpointState checkpoint = value_or_throw(checkpoint_state_from_json(state, state_file));
+  source.state = std::move(checkpoint.model);
+  source.step = checkpoint.trainer.step;
   return source;
 }
 

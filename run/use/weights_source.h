@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,9 +21,10 @@ namespace dlpipe::run {
 
 /// Where weights are and what is known about them. A value; keeps no file open.
 struct WeightsSource {
-  std::string path;                 // the file, or the checkpoint's directory
-  std::optional<ModelState> state;  // of the checkpoint that it is or lies in; nothing: a bare file
-  int64_t step = 0;                 // of that checkpoint
+  std::string path;  // the file, or the checkpoint's directory
+  std::optional<ModelState>
+      state;         // of the checkpoint that it is, lies in or was exported from; nothing: a bare file
+  int64_t step = 0;  // of that checkpoint; -1: a file's, which doesn't say
   /// Names and shapes; without the prefixes that torch.nn.DataParallel ("module.") and torch.compile
   /// ("_orig_mod.") put before every name.
   std::vector<engine::NamedShape> shapes;
@@ -34,6 +36,10 @@ struct WeightsSource {
   std::string prefix;
   std::vector<engine::NamedTensor> checkpoint_tensors;
 };
+
+/// What `dlpipe export-weights` says in a file of the model whose weights it holds, for open_weights: a JSON object under "dlpipe".
+/// Empty for a model that no code builds.
+std::map<std::string, std::string> weights_metadata(const ModelState& state);
 
 /// A checkpoint or a run gives its averaged weights where it has some, else its weights; sizes and checksums
 /// are compared. A safetensors file gives its own tensors, of which only names and shapes are read. Error for

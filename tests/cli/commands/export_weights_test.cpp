@@ -22,6 +22,29 @@ TEST(ExportWeights, WritesOneFileThatOthersRead) {
   EXPECT_EQ(run_dlpipe({"info", file}).exit_code, 0);
 }
 
+// What a checkpoint knows stays with the file.
+TEST(ExportWeights, TheFileSaysWhichModelAndClassesItIsOf) {
+  ScratchDirectory folder;
+  const std::string run = trained_run().run, file = folder / "weights.safetensors";
+  const std::string picture = trained_run().data.jpegs + "/ring/00000.jpg";
+  ASSERT_EQ(run_dlpipe({"export-weights", run, "-o", file}).exit_code, 0);
+  const Outcome own = run_dlpipe({"predict", "--ckpt", run, picture, "--json"});
+  const Outcome exported = run_dlpipe({"predict", "--ckpt", file, picture, "--json"});
+  EXPECT_EQ(exported.exit_code, 0) << exported.err;
+  EXPECT_EQ(exported.out, own.out);
+  const Outcome info = run_dlpipe({"info", file});
+  EXPECT_NE(info.out.find("lenet, as the file says"), std::string::npos) << info.out;
+  EXPECT_NE(info.out.find("'ring'"), std::string::npos) << info.out;
+  EXPECT_NE(run_dlpipe({"info", file, "--json"}).out.find("\"kind\":\"safetensors\""), std::string::npos);
+  const Outcome other = run_dlpipe({"predict", "--ckpt", file, "--model", "mlp", picture});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.err.find("holds weights of lenet, not of mlp"), std::string::npos) << other.err;
+  // Names that are given go before the file's, and a folder of splits names them too.
+  const Outcome named = run_dlpipe({"predict", "--ckpt", file, "--model", "lenet", "--classes",
+                                    trained_run().data.val, picture, "--json"});
+  EXPECT_EQ(named.out, own.out) << named.err;
+}
+
 TEST(ExportWeights, RefusesToReplaceAFileAndSaysWhatIsNoCheckpoint) {
   ScratchDirectory folder;
   const std::string file = folder / "weights.safetensors";
