@@ -10,9 +10,8 @@ def _ingest_arrow(arguments):
     import argparse
     import json
 
-    from dlpipe import arrow
     from dlpipe.errors import CancelledError, Error, MisuseError
-    from dlpipe.from_dataset import from_dataset
+    from dlpipe.ingest import ingest
 
     parser = argparse.ArgumentParser(
         prog="dlpipe ingest", allow_abbrev=False,
@@ -29,7 +28,7 @@ def _ingest_arrow(arguments):
     sources, destination = options.pop("SRC"), options.pop("DST")
     as_json = options.pop("json", False)
     try:
-        report = from_dataset(arrow.parts(sources, options.pop("no_splits", False)), destination, **options)
+        report = ingest(sources, destination, **options)
     except Error as error:
         print(f"dlpipe: {error}", file=sys.stderr)
         return 2 if isinstance(error, MisuseError) else 3 if isinstance(error, CancelledError) else 1
@@ -46,7 +45,7 @@ def main():
     from dlpipe import arrow
 
     arguments = sys.argv[1:]
-    if arguments[:1] == ["ingest"] and any(arrow.has_name(word) for word in arguments[1:]):
+    if arguments[:1] == ["ingest"] and any(arrow.has_name(word) or arrow.holds(word) for word in arguments[1:]):
         sys.exit(_ingest_arrow(arguments[1:]))
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "dlpipe")
     os.execv(program, ["dlpipe", *sys.argv[1:]])

@@ -14,6 +14,7 @@ from typing import Any
 from dlpipe.errors import Error, MisuseError
 
 _ENDINGS = (".parquet", ".arrow")
+_PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tar")
 _SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "test": "test",
            "testing": "test"}  # fmt: skip
 _IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "picture")
@@ -35,10 +36,27 @@ def fits(given):
     return all(isinstance(one, (str, os.PathLike)) for one in several)
 
 
+def holds(folder):
+    """Whether it is a folder with such files in it, as downloaded from the Hugging Face hub, and no pictures beside them."""
+    found = False
+    for _, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name[:1] not in (".", b"."))
+        if any(os.fsdecode(name).lower().endswith(_PICTURES) for name in names):
+            return False
+        found = found or any(map(has_name, names))
+    return found
+
+
+def is_source(given):
+    """Whether all that is given, a path or several, is such files, a pattern of them, or folders of them."""
+    several = [given] if isinstance(given, (str, bytes, os.PathLike)) else [*given]
+    return bool(several) and all(has_name(one) or holds(one) for one in several)
+
+
 def files(given):
     """All files that paths stand for: themselves, a pattern's matches, a folder's."""
     all_found = []
-    for path in map(os.fspath, given if isinstance(given, (list, tuple)) else [given]):
+    for path in map(os.fsdecode, given if isinstance(given, (list, tuple)) else [given]):
         if os.path.isdir(path):
             found = sorted(p for ending in _ENDINGS for p in glob.glob(f"{glob.escape(path)}/**/*{ending}", recursive=True))
         else:
@@ -154,17 +172,16 @@ class Table:
         if self.image is not None:
             image = row[self.image]
             path = image.get("path") if isinstance(image, dict) else None
-            return {"path": os.path.basename(path or "") or f"{i:08d}", **values, self.image: self._bytes(image, i)}
+            return {"path": os.path.basename(path or "") or f"{i:08d}", **values, self.image: self._bytes(image)}
         return values
 
-    def _bytes(self, image, i):
+    @staticmethod
+    def _bytes(image):
         data = image.get("bytes") if isinstance(image, dict) else image
         if data is None and isinstance(image, dict) and image.get("path"):
             with open(image["path"], "rb") as file:
                 return file.read()
-        if data is None:
-            _refuse(f"row {i} of {self.paths[0]} has no image; filter such rows out")
-        return data
+        return b"" if data is None else data  # a picture that can't be decoded, as on_error takes it
 
     @property
     def fields(self):

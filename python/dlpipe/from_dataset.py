@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dlpipe import arrow, hugging_face
 from dlpipe.errors import Error, MisuseError
 from dlpipe.fields import FieldKind
+from dlpipe.kinds import kinds_checked
 from dlpipe.paths import Path
 from dlpipe.pictures import picture
 from dlpipe.progress import Progress, Reporter
@@ -268,6 +269,7 @@ def _first(source):
 
 
 @documented
+@kinds_checked("from_dataset")
 def from_dataset(
     dataset: Any,
     dst: Path,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from dlpipe import _dlpipe
+from dlpipe import _dlpipe, arrow
+from dlpipe.errors import MisuseError
+from dlpipe.from_dataset import from_dataset
+from dlpipe.kinds import kinds_checked
 from dlpipe.paths import Path
-from dlpipe.progress import Progress, Reporter
+from dlpipe.progress import Progress, Reporter, TqdmProgress
 from dlpipe.storing import StoringOptions, check_names, documented
 
 if TYPE_CHECKING:
@@ -37,7 +42,33 @@ def _show(bar, now):
     bar.update(now["done"], now["total"], "img", **shown)
 
 
+def _as_dicts(progress: Callable[..., object]) -> Callable[[int, int], None]:
+    """Calls `progress` with a dict, as ingest does, for (done, total)."""
+    begin = time.monotonic()
+
+    def call(done, total):
+        seconds = max(time.monotonic() - begin, 1e-9)
+        progress({"split": "", "done": done, "total": total, "skipped": 0, "seconds": seconds, "samples_per_s": done / seconds,
+                  "remaining_s": seconds / max(done, 1) * (total - done), "limit": ""})  # fmt: skip
+
+    return call
+
+
+def _ingest_arrow(src, dst, no_splits, progress, storing, others):
+    options = inspect.signature(ingest).parameters
+    for name, value in others.items():
+        if value != options[name].default:
+            advice = "files or folders called train and val make splits" if name == "split" else "leave it out"
+            raise MisuseError(f"[ingest] {name} does nothing for Parquet and Arrow files; {advice}, or see dlpipe.from_dataset")
+    if callable(progress) and not isinstance(progress, TqdmProgress):
+        progress = _as_dicts(progress)
+    several = [src] if isinstance(src, (str, bytes, os.PathLike)) else [*src]
+    # Bad pictures are skipped here, as those of all files.
+    return from_dataset(arrow.parts(several, no_splits), dst, progress=progress, **{"on_error": "auto", **storing})
+
+
 @documented
+@kinds_checked("ingest")
 def ingest(
     src: Path | Iterable[Path],
     dst: Path,
@@ -65,7 +96,8 @@ def ingest(
     Args:
         src: what to read, a path or several: a folder with one folder per class, or with train, val and test folders of
             these; archives, WebDataset shards, lists of path,label, IDX files, texts ("shards-{000..127}.tar" and
-            wildcards are expanded). `dlpipe help sources` lists all kinds.
+            wildcards are expanded). `dlpipe help sources` lists all kinds. Parquet and Arrow files, or a folder of them as
+            downloaded from the Hugging Face hub, are read by pyarrow; they take no_splits, progress and the options of storing.
         dst: the dataset to make.
         list: a file with further sources, one per line.
         manifest: a list of path,label[,split,...], paths below src or absolute.
@@ -93,6 +125,13 @@ def ingest(
         dlpipe.Error: of the kind that fits. Ctrl-C: dlpipe.CancelledError, which is a KeyboardInterrupt.
     """
     check_names(storing, ingest)
+    if not isinstance(src, (str, bytes, os.PathLike)):
+        src = [*src]
+    if arrow.is_source(src):
+        others = {"list": list, "manifest": manifest, "label": label, "field": field, "labels": labels, "images": images,
+                  "classes_from": classes_from, "limit": limit, "split": split, "part": part, "length": length, "seed": seed,
+                  "window": window}  # fmt: skip
+        return _ingest_arrow(src, dst, no_splits, progress, storing, others)
     with Reporter(progress, _show) as call:
         return _dlpipe.ingest(
             sources=_paths(src),

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -52,6 +53,51 @@ def test_parquet_in_hugging_faces_layout(tmp_path, workers):
     dlpipe.from_dataset(tmp_path, tmp_path / "d", workers=workers)
     check(tmp_path / "d/train", 0, 30)
     check(tmp_path / "d/val", 30, 40)
+
+
+def test_ingest_takes_them_too(tmp_path):
+    hub = tmp_path / "hub" / "data"
+    hub.mkdir(parents=True)
+    (tmp_path / "hub" / "README.md").write_text("---\nlicense: mit\n---\n")
+    parquet.write_table(hugging_face_table(0, 20), hub / "train-00000-of-00002.parquet")
+    parquet.write_table(hugging_face_table(20, 30), hub / "train-00001-of-00002.parquet")
+    parquet.write_table(hugging_face_table(30, 40), hub / "validation-00000-of-00001.parquet")
+    parquet.write_table(hugging_face_table(40, 44), hub / "test-00000-of-00001.parquet")
+    seen = []
+    report = dlpipe.ingest(tmp_path / "hub", tmp_path / "d", progress=seen.append)
+    assert sorted(one["samples"] for one in report["datasets"]) == [4, 10, 30]
+    check(tmp_path / "d/train", 0, 30)
+    check(tmp_path / "d/val", 30, 40)
+    check(tmp_path / "d/test", 40, 44)
+    assert seen[-1]["done"] == seen[-1]["total"] == 44 and {"skipped", "samples_per_s", "remaining_s", "limit"} <= {*seen[-1]}
+    dlpipe.ingest([hub / "train-00000-of-00002.parquet", hub / "train-00001-of-00002.parquet"], tmp_path / "e", jpeg="standard")
+    check(tmp_path / "e", 0, 30)
+    assert dlpipe.Dataset(tmp_path / "e").file(3) == picture(3)  # not encoded again
+    dlpipe.ingest(str(hub / "*.parquet"), tmp_path / "f", no_splits=True)
+    assert len(dlpipe.Dataset(tmp_path / "f")) == 44
+    for options, words in (({"split": (0.9, 0.1)}, "split does nothing for Parquet.*called train and val"),
+                           ({"limit": 3}, "limit does nothing")):  # fmt: skip
+        with pytest.raises(dlpipe.MisuseError, match=words):
+            dlpipe.ingest(tmp_path / "hub", tmp_path / "g", **options)
+
+
+def test_rows_without_a_picture_are_skipped_as_bad_files_are(tmp_path):
+    images = [{"bytes": picture(0), "path": "0.jpg"}, None, {"bytes": b"no picture", "path": "2.jpg"}, {"bytes": None, "path": None}]
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    parquet.write_table(pa.table({"image": pa.array(images, kind), "label": [0, 1, 0, 1]}), tmp_path / "a.parquet")
+    dlpipe.ingest(tmp_path / "a.parquet", tmp_path / "d")
+    assert len(dlpipe.Dataset(tmp_path / "d")) == 1
+    assert [path for path, _ in dlpipe.Dataset(tmp_path / "d").skipped] == ["00000001", "2.jpg", "00000003"]
+    with pytest.raises(dlpipe.Error, match="00000001"):
+        dlpipe.ingest(tmp_path / "a.parquet", tmp_path / "e", on_error="stop")
+
+
+def test_a_folder_of_pictures_beside_such_files_is_one_of_pictures(pictures, tmp_path):
+    shutil.copytree(pictures / "disc", tmp_path / "src" / "disc")
+    shutil.copytree(pictures / "ring", tmp_path / "src" / "ring")
+    parquet.write_table(hugging_face_table(0, 4), tmp_path / "src" / "index.parquet")
+    dlpipe.ingest(tmp_path / "src", tmp_path / "d")
+    assert len(dlpipe.Dataset(tmp_path / "d")) == 80
 
 
 def test_folders_called_like_splits_are_splits(tmp_path):
@@ -105,6 +151,10 @@ def test_the_program_of_the_package(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "10 samples" in done.stdout
     check(tmp_path / "d", 0, 10)
+    folder = [*words[:-2], str(tmp_path), str(tmp_path / "of_folder")]
+    (tmp_path / "d").rename(tmp_path.parent / "made")  # the folder holds the file alone
+    done = subprocess.run(folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "10 samples" in done.stdout, done.stderr
     refused = subprocess.run([*words[:-1], str(tmp_path / "e"), "--window", "1GiB"], capture_output=True, text=True, check=False)
     assert refused.returncode == 2
     assert "--window" in refused.stderr

@@ -31,19 +31,26 @@ bool holds_parquet(const std::filesystem::path& folder) {
   return false;
 }
 
-/// As downloaded from the Hugging Face hub: the files in it, or in data/ or in folders called as splits are.
+/// As downloaded from the Hugging Face hub: the files in it, or in data/ or in folders called as splits are. Where other folders
+/// or pictures lie beside them, the folder is one of these.
 bool is_folder_of_parquet(const std::string& path) {
-  if (holds_parquet(path)) return true;
+  bool found = false;
   std::error_code error;
   for (auto it = std::filesystem::directory_iterator(path, error); !error && it != decltype(it)();
        it.increment(error)) {
     const std::string name = it->path().filename().string();
     std::error_code ignored;
-    if ((name == "data" || !split_of_name(name).empty()) && it->is_directory(ignored) &&
-        holds_parquet(it->path()))
-      return true;
+    if (name[0] == '.') continue;
+    if (!it->is_directory(ignored)) {
+      if (has_image_name(name)) return false;
+      found = found || has_parquet_name(name);
+    } else if (name == "data" || !split_of_name(name).empty()) {
+      found = found || holds_parquet(it->path());
+    } else {
+      return false;
+    }
   }
-  return false;
+  return found;
 }
 
 int recognizes_parquet(const SourceOptions& options) {

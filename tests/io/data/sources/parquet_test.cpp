@@ -30,8 +30,12 @@ TEST(ParquetSource, NamesItForFoldersOfThemToo) {
         << source.status().message();
   }
   write_text(dir / "pictures/data/1.jpg", "");
-  const auto source = open_source({dir / "pictures", ""});
-  EXPECT_TRUE(source.ok()) << source.status().message();
+  write_text(dir / "beside/cat/1.jpg", "");
+  write_text(dir / "beside/index.parquet", "PAR1");
+  for (const std::string name : {"pictures", "beside"}) {
+    const auto source = open_source({dir / name, ""});
+    EXPECT_TRUE(source.ok()) << source.status().message();
+  }
 }
 
 }  // namespace
