@@ -58,6 +58,7 @@ class Batch(Named):
     """
 
     __slots__ = ()
+    _advice = ("take them by name (batch.image), or give dlpipe.Loader fields=[...] with the names of those that the loop takes")
 
     if not TYPE_CHECKING:
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from dlpipe import _dlpipe
 from dlpipe.errors import MisuseError
+from dlpipe.kinds import kinds_checked
 from dlpipe.paths import Path
 from dlpipe.progress import Progress, Reporter
 from dlpipe.tuples import Named, named_type
@@ -24,6 +25,7 @@ class Sample(Named):
     """A sample: the dataset's fields."""
 
     __slots__ = ()
+    _advice = "take them by name: sample.image"
 
     def to_pil(self) -> Image:
         """The picture as a PIL.Image (needs Pillow)."""
@@ -65,6 +67,7 @@ class Dataset:
         dlpipe.Error: of the kind that fits; dlpipe.CorruptError where a sample read is damaged.
     """
 
+    @kinds_checked("dataset")
     def __init__(self, data: Path, *, split: str = "", max_pixels: int = 178_956_970) -> None:
         self._arguments = (data, split, max_pixels)
         self._opened = _dlpipe.Dataset(os.fsencode(data), split, max_pixels)
@@ -124,6 +127,7 @@ class Dataset:
         """The name of a label; None for -1."""
         return self.classes[label] if label >= 0 else None
 
+    @kinds_checked("dataset")
     def export(self, directory: Path, *, limit: int = -1, progress: Progress = None) -> dict[str, Any]:
         """Writes all samples (or the first `limit`; not those of a slice) back to files, DIRECTORY/CLASS/..., as `dlpipe export`
         does; `directory` appears when it is whole. `progress(done, total)`, or True for a tqdm bar.

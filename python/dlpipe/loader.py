@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from dlpipe import _dlpipe
 from dlpipe.batch import batch_type, lend
 from dlpipe.errors import MisuseError
-from dlpipe.loader_options import advise_on_options, check_kinds, directory_bytes, dtype_name, imported_framework, normalize_op
+from dlpipe.kinds import kinds_checked
+from dlpipe.loader_options import advise_on_options, check_fields, directory_bytes, dtype_name, imported_framework, normalize_op
 from dlpipe.loader_report import Timed, doctor_text
 from dlpipe.paths import Path
 from dlpipe.ranks import batch_of_rank, find_rank
@@ -115,6 +116,7 @@ class Loader:
     """
 
     @advise_on_options
+    @kinds_checked("loader", augment=', such as "rrc(224) hflip"', device=', such as "cpu"')
     def __init__(
         self,
         data: Path,
@@ -160,7 +162,7 @@ class Loader:
         rank, world = find_rank(rank, world)
         batch = batch_of_rank(batch, global_batch, world)
         slots_max = max(slots, 16) if slots_max is None else slots_max
-        check_kinds(locals())
+        check_fields(fields)
         dtype = dtype_name(dtype)
         self._feed = _dlpipe.Feed(
             data=directory_bytes(data),

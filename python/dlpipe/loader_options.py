@@ -55,28 +55,10 @@ def advise_on_options(init: _Init) -> _Init:
     return advised  # type: ignore[return-value]
 
 
-#: Options that are numbers, for which True or False would pass too.
-_WHOLE = ("batch", "views", "seed", "epochs", "limit", "channels", "mask_fill", "threads", "slots", "slots_max", "max_bad", "max_pixels",
-          "memory", "cache_size")  # fmt: skip
-
-
-def check_kinds(options):
-    """Values of another kind than an option has, told in Python's own words."""
-    for name in _WHOLE:
-        if isinstance(options[name], bool) or not hasattr(options[name], "__index__"):
-            raise MisuseError(f"[loader] {name} is {options[name]!r}; give a whole number")
-    for name in ("seed", "cache_size"):
-        if options[name] < 0:
-            raise MisuseError(f"[loader] {name} is {options[name]}; give a number from 0 on")
-    if options["seed"] >= 2**64:
-        raise MisuseError(f"[loader] seed is {options['seed']}; give a number below 2**64")
-    fields = options["fields"]
+def check_fields(fields):
+    """Refuses what is no list of names."""
     if isinstance(fields, (str, bytes)) or (fields is not None and not fields):
         raise MisuseError(f"[loader] fields is {fields!r}; give a list of names, such as {[fields or 'image']!r}, or leave it out")
-    for name in ("augment", "device"):
-        if not isinstance(options[name], str):
-            example = 'a text, such as "rrc(224) hflip"' if name == "augment" else 'a text, such as "cpu"'
-            raise MisuseError(f"[loader] {name} is {options[name]!r}; give {example}")
 
 
 def directory_bytes(data):

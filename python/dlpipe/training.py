@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dlpipe import _dlpipe
+from dlpipe.kinds import kinds_checked
 from dlpipe.paths import Path
 from dlpipe.pictures import picture
 from dlpipe.progress import Progress, Reporter
@@ -82,6 +83,7 @@ def _model(weights, model, classes, val_augment, tta, dtype):
             "tta": tta, "dtype": dtype}  # fmt: skip
 
 
+@kinds_checked("eval")
 def evaluate(
     ckpt: Path,
     data: Path,
@@ -149,6 +151,7 @@ class Predictor:
         max_pixels: larger pictures are an error.
     """
 
+    @kinds_checked("predict")
     def __init__(
         self,
         ckpt: Path,
@@ -204,6 +207,7 @@ def _load(one):
     return picture(one)
 
 
+@kinds_checked("predict")
 def predict(
     ckpt: Path, paths: Path | Iterable[Path], *, top: int = 5, progress: Progress = None, **options: Any
 ) -> list[dict[str, Any]]:

@@ -1,10 +1,13 @@
 """Named tuples whose fields have a dataset's names, whatever these are."""
 
 import collections
+import dis
 import functools
 import keyword
 import math
 import re
+import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from dlpipe.errors import MisuseError
@@ -22,6 +25,7 @@ class Named(tuple[Any, ...]):
     _base: type
     _names: tuple[str, ...] = ()
     _fields: tuple[str, ...] = ()
+    _advice: str = ""  # where a `for` or an assignment takes another number of fields
 
     if TYPE_CHECKING:  # the fields
 
@@ -35,6 +39,14 @@ class Named(tuple[Any, ...]):
                 raise KeyError(f"no field {key!r}; there are {', '.join(self._names)}") from None
         return tuple.__getitem__(self, key)
 
+    def __iter__(self) -> Iterator[Any]:
+        names = _names_unpacked_into(sys._getframe(1))
+        if names is not None and names != len(self):
+            pythons = f"too many values to unpack (expected {names})" if names < len(self) else \
+                f"not enough values to unpack (expected {names}, got {len(self)})"  # fmt: skip
+            raise ValueError(f"{pythons}: a {type(self).__name__} here has {', '.join(self._names)}; {self._advice}")
+        return tuple.__iter__(self)
+
     def __repr__(self) -> str:
         values = (f"{name}={_shown(value)}" for name, value in zip(self._names, self))
         return f"{type(self).__name__}({', '.join(values)})"
@@ -45,6 +57,14 @@ class Named(tuple[Any, ...]):
 
     def __reduce__(self) -> Any:
         return _make, (self._base, self._names, tuple(self))
+
+
+def _names_unpacked_into(frame):
+    """How many names stand on the left of the `a, b = ...` or `for a, b in ...` that the frame is at; None: it is at none.
+    Python's own error there says nothing of the fields."""
+    code = frame.f_code.co_code
+    at = frame.f_lasti
+    return code[at + 1] if 0 <= at < len(code) - 1 and code[at] == dis.opmap["UNPACK_SEQUENCE"] else None
 
 
 def _shown(value):

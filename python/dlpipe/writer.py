@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlpipe import _dlpipe
 from dlpipe.fields import Field, FieldKind, refuse
+from dlpipe.kinds import kinds_checked
 from dlpipe.paths import Path
 from dlpipe.storing import StoringOptions, check_names, documented
 
@@ -62,6 +63,9 @@ class Writer:
         dlpipe.Error: of the kind that fits. After dlpipe.MisuseError of one write() the writer takes other samples.
     """
 
+    _is_open = False  # where __init__ raises, too
+
+    @kinds_checked("writer")
     def __init__(
         self,
         dst: Path,
@@ -72,7 +76,6 @@ class Writer:
         interrupted: str = "refuse",
         **storing: Unpack[StoringOptions],
     ) -> None:
-        self._is_open = False
         check_names(storing, Writer.__init__)
         fields = DEFAULT_FIELDS if fields is None else fields
         if isinstance(classes, (str, bytes)):

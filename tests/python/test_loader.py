@@ -388,6 +388,18 @@ def test_damaged_samples_are_replaced_dropped_or_stop_it(damaged):
     ({"fields": []}, ValueError, "or leave it out"),
     ({"seed": 2**64}, ValueError, "give a number below 2"),
     ({"mean": 0.5, "std": 0.5, "dtype": "f32"}, ValueError, "mean is 0.5; give a number for each channel"),
+    ({"drop_last": 1}, ValueError, "drop_last is 1; give True or False"),
+    ({"shuffle": "no"}, ValueError, "shuffle is 'no'; give True or False"),
+    ({"train": None}, ValueError, "train is None; give True or False"),
+    ({"pin_memory": "yes"}, ValueError, "pin_memory is 'yes'; give True or False"),
+    ({"mixup": "0.2"}, ValueError, "mixup is '0.2'; give a number"),
+    ({"threads": 2**40}, ValueError, r"threads is 1099511627776; give a number below 2\*\*31"),
+    ({"batch": 2**70}, ValueError, r"give a number below 2\*\*63"),
+    ({"rank": "0", "world": 1}, ValueError, "rank is '0'; give a whole number"),
+    ({"slots_max": 2.5}, ValueError, "slots_max is 2.5; give a whole number"),
+    ({"on_bad": 3}, ValueError, "on_bad is 3; give a text"),
+    ({"quarantine": 3}, ValueError, "quarantine is 3; give a path"),
+    ({"device": 0}, ValueError, 'device is 0; give a text, such as "cpu"'),
     ({"mean": [0.5] * 3, "std": [0.5] * 3}, ValueError, "dtype 'u8' leaves pixels as they are"),
 ])
 def test_errors_are_pythons_own_and_say_what_is_wrong(train, options, kind, text):
@@ -395,6 +407,29 @@ def test_errors_are_pythons_own_and_say_what_is_wrong(train, options, kind, text
         Loader(**{"data": train, "augment": CROP, "batch": 32, **options})
     assert isinstance(raised.value, dlpipe.Error)
     assert "--" not in str(raised.value)  # options have their names in Python
+
+
+def test_numpys_numbers_are_taken(train):
+    loader = Loader(train, augment=CROP, batch=np.int32(32), drop_last=np.bool_(True), mixup=np.float32(0), seed=np.uint8(3))
+    assert len(loader) == 10
+
+
+def test_options_of_other_functions_are_looked_at_likewise(train, tmp_path):
+    for function, given, options, text in [
+        (dlpipe.ingest, ("x", tmp_path / "d"), {"no_splits": 1}, r"\[ingest\] no_splits is 1; give True or False"),
+        (dlpipe.ingest, ("x", tmp_path / "d"), {"limit": "3"}, "limit is '3'; give a whole number"),
+        (dlpipe.ingest, ("x", tmp_path / "d"), {"seed": -1}, "seed is -1; give a number from 0 on"),
+        (dlpipe.ingest, ("x", tmp_path / "d"), {"manifest": 3}, "manifest is 3; give a path"),
+        (dlpipe.from_dataset, ([], tmp_path / "d"), {"workers": "2"}, "workers is '2'; give a whole number"),
+        (dlpipe.Writer, (tmp_path / "d",), {"source": 3}, "source is 3; give a text"),
+        (dlpipe.Dataset, (train,), {"split": 3}, "split is 3; give a text"),
+        (dlpipe.Dataset, (train,), {"max_pixels": 1e9}, "max_pixels is 1000000000.0; give a whole number"),
+        (dlpipe.evaluate, ("run", train), {"tf32": 1}, r"\[eval\] tf32 is 1; give True or False"),
+        (dlpipe.Predictor, ("run",), {"batch": 1.5}, "batch is 1.5; give a whole number"),
+        (dlpipe.predict, ("run", "x.jpg"), {"top": "3"}, "top is '3'; give a whole number"),
+    ]:
+        with pytest.raises(dlpipe.MisuseError, match=text):
+            function(*given, **options)
 
 
 @pytest.mark.parametrize("option, text", [

@@ -60,3 +60,21 @@ def test_a_field_that_is_called_as_what_mixing_adds(tmp_path):
             writer.write(image=np.full((4, 4, 3), i, np.uint8), label=i % 2, lam=str(i))
     with pytest.raises(dlpipe.MisuseError, match="two fields are called 'lam'"):
         dlpipe.Loader(tmp_path / "d", batch=4, dtype="f32", mixup=0.2, as_="numpy")
+
+
+def test_unpacking_another_number_of_fields_names_them(odd):
+    batch = next(iter(dlpipe.Loader(odd, batch=4, as_="numpy", fields=["image", "class", "a_b"])))
+    with pytest.raises(ValueError, match=r"too many values to unpack \(expected 2\): a Batch here has image, class, a_b; .*fields="):
+        for _images, _labels in [batch]:
+            pass
+    with pytest.raises(ValueError, match=r"not enough values to unpack \(expected 4, got 3\): a Batch here has image, class"):
+        _one, _two, _three, _four = batch
+    images, labels, numbers = batch
+    assert images is batch.image and labels is batch["class"] and numbers is batch.a_b
+    images, *others = batch
+    assert len(others) == 2
+    assert list(batch)[0] is batch.image and tuple(batch)[1] is labels and [one for one in batch][2] is numbers
+    for images, labels in dlpipe.Loader(odd, batch=4, as_="numpy", fields=["image", "class"]):
+        assert images.shape == (4, 4, 4, 3) and labels.shape == (4,)
+    with pytest.raises(ValueError, match="too many values .*a Sample here has image, class, weight, .*; take them by name: sample.image"):
+        _image, _label = dlpipe.Dataset(odd)[0]
