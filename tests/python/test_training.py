@@ -2,6 +2,7 @@
 
 import json
 import logging
+import pathlib
 import signal
 import subprocess
 import sys
@@ -142,6 +143,26 @@ def test_a_predictor_takes_pictures_in_every_form(pictures, run):
     assert np.array_equal(predictor(np.asarray(picture)), ones[0])
     np.testing.assert_allclose(predictor(np.stack([np.asarray(picture)] * 2)), many[[0, 0]], rtol=0, atol=1e-6)
     assert predictor([]).shape == (0, 10)
+
+
+def test_the_guides_example_trains_and_judges(splits, pictures, tmp_path):
+    guide = pathlib.Path(__file__).parents[2] / "docs" / "guide" / "python.md"
+    part = guide.read_text().split("## Training and judging without a loop")[1]
+    script = tmp_path / "example.py"
+    script.write_text(part.split("```python\n")[1].split("```")[0])
+    picture = sorted((pictures / "ring").iterdir())[0]
+    done = subprocess.run([sys.executable, str(script), str(splits), str(picture), str(tmp_path / "run")], capture_output=True,
+                          text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    steps, top1, top, answer = done.stdout.splitlines()
+    assert steps.startswith("20 steps, loss ") and top1.endswith("% of 80")
+    assert len(eval(top)) == 3 and answer.startswith(f"{picture} ")
+
+
+def test_exported_weights_know_their_model_and_classes(run, pictures, tmp_path):
+    run_program("export-weights", run, "-o", tmp_path / "w.safetensors")
+    picture = sorted((pictures / "ring").iterdir())[0]
+    assert dlpipe.Predictor(tmp_path / "w.safetensors").top(picture) == dlpipe.Predictor(run).top(picture)
 
 
 def test_a_predictor_says_which_picture_is_bad(pictures, run):
