@@ -11,8 +11,10 @@
 #include <filesystem>
 #include <limits>
 #include <thread>
+#include <utility>
 
 #include "dlpipe/base/counter.h"
+#include "dlpipe/base/lock_holder.h"
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
@@ -29,14 +31,23 @@ constexpr double kClearly = 0.97;         // of the rule's time
 /// An exclusive lock that processes share through a file. Where there can be none, it locks nothing.
 class FileLock {
  public:
-  FileLock(const std::string& path, int64_t most_wait_ns)
+  /// A wait of more than `quiet_wait_ns` is said in the log: who is waited for, and how to do without.
+  FileLock(const std::string& path, int64_t most_wait_ns, int64_t quiet_wait_ns)
       : fd_(path.empty() ? -1 : ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
-    const int64_t end_ns = now_ns() + most_wait_ns;
+    const int64_t begin_ns = now_ns();
+    bool is_said = false;
     while (fd_ >= 0 && ::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
       if (errno != EWOULDBLOCK) return;
-      is_held_by_another_ = now_ns() >= end_ns;
+      const int64_t waited_ns = now_ns() - begin_ns;
+      is_held_by_another_ = waited_ns >= most_wait_ns;
       if (is_held_by_another_) return;
+      if (!std::exchange(is_said, is_said || waited_ns >= quiet_wait_ns) && is_said) {
+        log(LogLevel::kWarning,
+            concat(lock_holder(fd_), " holds ", path, ", as it measures kernels: waiting for it, at most ",
+                   human_seconds(1e-9 * static_cast<double>(most_wait_ns)),
+                   "; if it is stopped, end it, or do without what is measured: --kernels rules"));
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }
@@ -146,7 +157,7 @@ KernelChoice MeasuredKernels::find_or_measure(const std::string& key,
   }
   read();  // files appear whole: what is known needs no lock
   if (const auto choice = known_.find(key); choice && is_possible(*choice)) return *choice;
-  const FileLock file_lock(path_.empty() ? "" : path_ + ".lock", most_wait_ns_);
+  const FileLock file_lock(path_.empty() ? "" : path_ + ".lock", most_wait_ns_, quiet_wait_ns_);
   if (file_lock.is_held_by_another()) {
     log(LogLevel::kWarning, concat("another process holds ", path_, ".lock for ",
                                    human_seconds(1e-9 * static_cast<double>(most_wait_ns_)),

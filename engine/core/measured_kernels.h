@@ -23,13 +23,16 @@ using KernelTest = std::function<bool(const KernelChoice&)>;
 class MeasuredKernels {
  public:
   static constexpr int64_t kMostWait_ns = 60'000'000'000;  // no op takes as long to measure
+  static constexpr int64_t kQuietWait_ns = 2'000'000'000;  // most ops take less
 
   /// Kept at `path` (a file like kernels.json, made when there is something to keep); empty: in memory only.
   /// A file that can't be read is replaced; one that can't be written is said once in the log, and choices
   /// stay in memory.
-  /// `most_wait_ns`: how long to wait for another process that measures; then the file is left to it.
-  explicit MeasuredKernels(std::string path, int64_t most_wait_ns = kMostWait_ns)
-      : path_(std::move(path)), most_wait_ns_(most_wait_ns) {}
+  /// `most_wait_ns`: how long to wait for another process that measures; then the file is left to it. A wait of
+  /// more than `quiet_wait_ns` is said in the log, with who is waited for.
+  explicit MeasuredKernels(std::string path, int64_t most_wait_ns = kMostWait_ns,
+                           int64_t quiet_wait_ns = kQuietWait_ns)
+      : path_(std::move(path)), most_wait_ns_(most_wait_ns), quiet_wait_ns_(quiet_wait_ns) {}
 
   /// The file's choice for `key`, or, where there is none or it isn't possible (then with a warning), what
   /// `measure` finds, which is kept. Holds a lock that keeps other processes from measuring at the same time.
@@ -46,6 +49,7 @@ class MeasuredKernels {
   Mutex mutex_;
   std::string path_ DLPIPE_GUARDED_BY(mutex_);
   const int64_t most_wait_ns_;
+  const int64_t quiet_wait_ns_;
   KernelTable known_ DLPIPE_GUARDED_BY(mutex_);
   bool has_said_ DLPIPE_GUARDED_BY(mutex_) = false;
 };

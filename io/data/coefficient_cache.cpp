@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "dlpipe/base/lock_holder.h"
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
@@ -79,9 +80,10 @@ Result<std::unique_ptr<CoefficientCache>> CoefficientCache::open(CacheOptions op
     return status_from_errno("cache", concat("cannot make the folder ", options.directory), error.value());
   DLPIPE_ASSIGN_OR_RETURN(const int index, open_to_grow(options.directory + "/index"));
   if (::flock(index, LOCK_EX | LOCK_NB) != 0) {
+    const std::string holder = lock_holder(index);
     ::close(index);
-    return misuse("cache", options.directory,
-                  " is in use by another loader or run; give each one a folder of its own");
+    return misuse("cache", options.directory, " is in use by another loader or run, of ", holder,
+                  "; give each one a folder of its own");
   }
   const auto records = open_to_grow(options.directory + "/records");
   if (!records.ok()) {

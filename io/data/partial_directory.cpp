@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "dlpipe/base/lock_holder.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
@@ -103,7 +104,8 @@ Status PartialDirectory::lock() {
   if (!is_locked && errno != EWOULDBLOCK) return error(concat("cannot lock ", path_), errno);
   // Renamed or removed between opening and locking: by another process that has just finished.
   if (is_locked && is_same_file(fd_, path_)) return {};
-  return misuse(kind_, "another process is writing ", path_, "; wait for it, or choose another destination");
+  const std::string writer = is_locked ? "another process" : lock_holder(fd_);
+  return misuse(kind_, writer, " is writing ", path_, "; wait for it, or choose another destination");
 }
 
 Status PartialDirectory::check_owner() const {

@@ -101,6 +101,29 @@ TEST_F(MeasuredKernelsTest, AStoppedProcessThatHoldsTheLockIsNotWaitedForForEver
   EXPECT_EQ(MeasuredKernels(file()).find_or_measure("a", [&] { return known; }), known) << "a was kept";
 }
 
+TEST_F(MeasuredKernelsTest, AWaitForAnotherProcessIsSaidOnceWithWhoAndWhat) {
+  std::filesystem::create_directories(std::filesystem::path(file()).parent_path());
+  const int holder = ::open((file() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  ASSERT_EQ(::flock(holder, LOCK_EX), 0);
+  testing::internal::CaptureStderr();
+  MeasuredKernels(file(), 100'000'000, 0).find_or_measure("a", [] { return KernelChoice{"direct", 4, 1}; });
+  std::string said = testing::internal::GetCapturedStderr();
+  const size_t waits = said.find(" holds " + file() + ".lock, as it measures kernels: waiting for it");
+  EXPECT_NE(waits, std::string::npos) << said;
+  EXPECT_EQ(said.find("waiting for it", waits + 1), said.rfind("waiting for it")) << said;
+  EXPECT_NE(said.find("--kernels rules"), std::string::npos) << said;
+  if (std::filesystem::exists("/proc/locks")) {
+    EXPECT_NE(said.find("process " + std::to_string(::getpid())), std::string::npos) << said;
+  }
+  testing::internal::CaptureStderr();
+  MeasuredKernels(file(), 40'000'000, 1'000'000'000).find_or_measure("a", [] {
+    return KernelChoice{"direct", 4, 1};
+  });
+  said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.find("waiting for it"), std::string::npos) << "a short wait is not worth a word: " << said;
+  ::close(holder);
+}
+
 TEST_F(MeasuredKernelsTest, ADamagedNameIsMeasuredAnewAndItsFileNamed) {
   MeasuredKernels(file()).find_or_measure("a", [] { return KernelChoice{"dirvct", 2, 1}; });
   const KernelChoice good{"direct", 2, 1};
