@@ -19,43 +19,60 @@ static Status write_error(std::string_view what, int error_number) {
   return status_from_errno("file", what, error_number);
 }
 
+// /dev/stdout is a link to what may well be a file. It stays where it is: nothing can be made beside it or renamed to it.
+bool is_stream(const std::string& path) {
+  struct stat stat {};
+  if (::stat(path.c_str(), &stat) != 0) return false;
+  const bool is_open_already = path == "/dev/stdout" || path == "/dev/stderr" ||
+                               path.starts_with("/dev/fd/") || path.starts_with("/proc/");
+  return is_open_already || !(S_ISREG(stat.st_mode) || S_ISDIR(stat.st_mode));
+}
+
 Result<AtomicFile> AtomicFile::create(const std::string& path) {
-  AtomicFile file(path, -1);
-  file.fd_ = ::open(file.partial().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file.fd_ < 0) return write_error(concat("cannot create ", file.partial()), errno);
+  AtomicFile file(path, formats::is_stream(path));
+  // What the shell appends to (>> FILE) keeps what it has.
+  const int how = file.is_stream_ ? O_APPEND : O_CREAT | O_TRUNC;
+  file.fd_ = ::open(file.written().c_str(), O_WRONLY | O_CLOEXEC | how, 0666);
+  if (file.fd_ < 0)
+    return write_error(concat(file.is_stream_ ? "cannot open " : "cannot create ", file.written()), errno);
   return file;
 }
 
 AtomicFile::~AtomicFile() {
   if (fd_ < 0) return;
   ::close(fd_);
-  ::unlink(partial().c_str());
+  if (!is_stream_) ::unlink(written().c_str());
 }
 
 Status AtomicFile::append(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
-    if (written < 0) {
+    const ssize_t count = ::write(fd_, bytes.data(), bytes.size());
+    if (count < 0) {
       if (errno == EINTR) continue;
-      return write_error(concat("cannot write ", partial()), errno);
+      return write_error(concat("cannot write ", written()), errno);
     }
-    bytes = bytes.subspan(static_cast<size_t>(written));
+    bytes = bytes.subspan(static_cast<size_t>(count));
   }
   return {};
 }
 
 Status AtomicFile::commit() {
-  if (::fsync(fd_) != 0) return write_error(concat("cannot sync ", partial()), errno);
+  if (is_stream_) {
+    if (::close(std::exchange(fd_, -1)) != 0) return write_error(concat("cannot close ", path_), errno);
+    return {};
+  }
+  const std::string partial = written();
+  if (::fsync(fd_) != 0) return write_error(concat("cannot sync ", partial), errno);
   const int fd = std::exchange(fd_, -1);
   if (::close(fd) != 0) {
     const int error_number = errno;
-    ::unlink(partial().c_str());
-    return write_error(concat("cannot close ", partial()), error_number);
+    ::unlink(partial.c_str());
+    return write_error(concat("cannot close ", partial), error_number);
   }
-  if (::rename(partial().c_str(), path_.c_str()) != 0) {
+  if (::rename(partial.c_str(), path_.c_str()) != 0) {
     const int error_number = errno;
-    ::unlink(partial().c_str());
-    return write_error(concat("cannot rename ", partial(), " to ", path_), error_number);
+    ::unlink(partial.c_str());
+    return write_error(concat("cannot rename ", partial, " to ", path_), error_number);
   }
   const std::string parent = std::filesystem::path(path_).parent_path().string();
   return sync_directory(parent.empty() ? "." : parent);

@@ -1,8 +1,12 @@
 #include "dlpipe/io/formats/atomic_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <filesystem>
 
@@ -27,6 +31,38 @@ TEST(AtomicFile, AppearsWholeAtCommitOnly) {
   }
   EXPECT_EQ(*read_file(path), "new content");
   EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
+}
+
+// `-o /dev/stdout` behind `>> FILE`: nothing can lie beside it or be renamed to it, and the file keeps what it has.
+TEST(AtomicFile, WhatIsOpenAlreadyIsWrittenStraightInto) {
+  ScratchFolder folder;
+  ASSERT_TRUE(write_file(folder / "a.txt", "old ").ok());
+  const int fd = ::open((folder / "a.txt").c_str(), O_WRONLY | O_CLOEXEC);
+  const std::string name = "/dev/fd/" + std::to_string(fd);
+  EXPECT_TRUE(is_stream(name));
+  EXPECT_TRUE(is_stream("/dev/stdout"));
+  EXPECT_FALSE(is_stream(folder / "a.txt"));
+  EXPECT_FALSE(is_stream(folder / "not there"));
+  EXPECT_FALSE(is_stream(folder.path()));
+  const Status written = write_file(name, "new");
+  EXPECT_TRUE(written.ok()) << written.message();
+  ::close(fd);
+  EXPECT_EQ(*read_file(folder / "a.txt"), "old new");
+}
+
+TEST(AtomicFile, APipeIsWrittenStraightIntoAndStays) {
+  ScratchFolder folder;
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  const Status written = write_file(pipe, "text");
+  EXPECT_TRUE(written.ok()) << written.message();
+  std::array<char, 16> got{};
+  EXPECT_EQ(::read(reader, got.data(), got.size()), 4);
+  EXPECT_STREQ(got.data(), "text");
+  ::close(reader);
+  EXPECT_TRUE(is_stream(pipe));
+  EXPECT_FALSE(std::filesystem::exists(pipe + ".partial"));
 }
 
 TEST(AtomicFile, WithoutCommitTheOldContentStaysAndNothingIsLeftBehind) {
