@@ -11,6 +11,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/dataset.h"
@@ -146,6 +147,20 @@ void warn_of_lost_splits(const std::set<std::string>& before, FrozenList& list) 
       list.warnings.push_back(
           concat("[ingest] --limit left no file for ", name, ": there will be no such split"));
   }
+}
+
+// Published with a train and a test: training would validate on nothing without a word.
+void warn_of_no_validation(const IngestOptions& options, FrozenList& list) {
+  std::vector<std::string> names;
+  for (const FrozenSplit& split : list.splits) names.push_back(split.name);
+  const auto is_there = [&](const char* name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (!options.split.empty() || !is_there("train") || !is_there("test") || is_there("val")) return;
+  list.warnings.push_back(concat("[ingest] the splits are ", quoted_names(names),
+                                 " and no 'val': `dlpipe train` validates on another one with --val ",
+                                 shell_word(options.destination + "/test"),
+                                 "; --no-splits --split 0.8,0.1,0.1 draws splits of all samples anew"));
 }
 
 Result<std::vector<FrozenSplit>> make_splits(const IngestOptions& options, SourceListing& listing) {
@@ -298,6 +313,7 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   DLPIPE_ASSIGN_OR_RETURN(list.splits, make_splits(options, listing));
   if (options.split.empty()) warn_of_lost_splits(given, list);
   warn_of_missing_classes(options, list);
+  if (options.store != Store::kLink) warn_of_no_validation(options, list);
   if (options.store == Store::kLink) DLPIPE_RETURN_IF_ERROR(check_can_be_linked(source, list.splits));
   list.stored_ratio = estimate_stored_ratio(options, source, list.splits);
 

@@ -19,6 +19,22 @@ void expect_misuse(const Status& status, std::initializer_list<const char*> part
     EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
 }
 
+TEST(PublishedSplits, ThatHaveATestAndNoValAreToldHowToValidate) {
+  TempDir dir;
+  write_pictures(dir / "src/train", 12, 2, 24);
+  write_pictures(dir / "src/test", 4, 2, 24);
+  const std::string said = all_warnings(value_or_throw(ingest(options_for(dir / "src", dir / "dst"))));
+  EXPECT_NE(
+      said.find("the splits are 'test', 'train' and no 'val': `dlpipe train` validates on another one with "
+                "--val " +
+                (dir / "dst") + "/test"),
+      std::string::npos)
+      << said;
+  write_pictures(dir / "src/val", 4, 2, 24);
+  const std::string whole = all_warnings(value_or_throw(ingest(options_for(dir / "src", dir / "all"))));
+  EXPECT_EQ(whole.find("no 'val'"), std::string::npos) << whole;
+}
+
 TEST(PublishedSplits, AreTheSameDatasetsAsTheirFoldersAlone) {
   TempDir dir;
   write_pictures(dir / "src/train", 60, 3, 24);
