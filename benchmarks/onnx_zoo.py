@@ -4,7 +4,7 @@
     onnx_zoo.py DLPIPE [--models NAME ...] [--folder FOLDER] [--bench SECONDS]
 
 Needs torch, torchvision, onnx, onnxscript and onnxruntime, in no particular version. Weights, running statistics and
-pictures are drawn (seeded). Each file goes through `dlpipe compile --onnx`, `run` at batch 1 and 32 with 1 and 2 threads.
+pictures are drawn (seeded). Each file goes through `dlpipe compile`, `run` at batch 1 and 32 with 1 and 2 threads.
 Prints a row per file: the largest difference from ONNX Runtime's logits, over the largest logit; with --bench also
 pictures per second of `dlpipe bench run` at batch 1. Exits with 1 if a difference is above the tolerance or a file is refused.
 """
@@ -81,7 +81,7 @@ def difference(program, folder, file, size, batch, threads):
 def row(args, folder, file, size):
     """The cells behind a file's name, and whether it is right."""
     try:
-        dlpipe(args.dlpipe, "compile", "--onnx", file, "-o", folder / "m.dlg")
+        dlpipe(args.dlpipe, "compile", file, "-o", folder / "m.dlg")
         cases = [(batch, threads) for batch in BATCHES for threads in THREADS]
         differences = [difference(args.dlpipe, folder, file, size, *case) for case in cases]
         cells = [f"{one:.1e}" for one in differences]

@@ -47,10 +47,11 @@ void print_costs(const run::BenchTrainReport& bench) {
                   fixed(100 * (1 - total_ms / bench.explained_ms), 1) + " %"});
   for (auto& row : rows) row.resize(rows[0].size());
   print_answer(format_table(rows));
-  print_answer(concat("roofline: ", fixed(roof.flops_per_s * 1e-9, 0), " GFLOP/s of f32 multiply-adds and ",
-                      fixed(roof.bytes_per_s * 1e-9, 1), " GB/s of memory, measured on ",
-                      bench.options.threads, bench.options.threads == 1 ? " thread" : " threads",
-                      "; GFLOP/s count the plain algorithm, so Winograd may be above"));
+  print_answer(
+      prose(concat("roofline: ", fixed(roof.flops_per_s * 1e-9, 0), " GFLOP/s of f32 multiply-adds and ",
+                   fixed(roof.bytes_per_s * 1e-9, 1), " GB/s of memory, measured on ", bench.options.threads,
+                   bench.options.threads == 1 ? " thread" : " threads",
+                   "; GFLOP/s count the plain algorithm, so Winograd may be above")));
 }
 
 std::string rate_line(const run::BenchTrainReport& bench) {
@@ -196,8 +197,8 @@ void print_bench(const run::BenchTrainReport& bench, bool json) {
   }
   print_answer(parts_table(bench));
   if (bench.device.steps > 0) print_answer(device_table(bench.device));
-  print_answer(rate_line(bench));
-  if (bench.replayed) print_answer(replay_line(*bench.replayed));
+  print_answer(prose(rate_line(bench)));
+  if (bench.replayed) print_answer(prose(replay_line(*bench.replayed)));
   if (bench.options.device != "cpu")
     print_answer(bench.graph_reason.empty() ? std::string("each step was one graph")
                                             : "launched kernel by kernel: " + bench.graph_reason);
@@ -213,10 +214,10 @@ void print_bench(const run::BenchOpsReport& bench, bool json) {
       {"op", "sample", "inputs", "kernel", "us", "GFLOP/s", "GB/s", "roofline"}};
   for (const run::OpRate& rate : bench.rates) rows.push_back(table_row(rate, bench.roofline));
   print_answer(format_table(rows));
-  print_answer(
+  print_answer(prose(
       concat("roofline of ", bench.device, ": ", fixed(bench.roofline.flops_per_s * 1e-9, 0), " GFLOP/s and ",
              fixed(bench.roofline.bytes_per_s * 1e-9, 1),
-             " GB/s of memory; GFLOP/s count the plain algorithm, and what stays in a cache may be above"));
+             " GB/s of memory; GFLOP/s count the plain algorithm, and what stays in a cache may be above")));
 }
 
 }  // namespace dlpipe::cli

@@ -22,8 +22,9 @@ struct OptionText {
   std::string group;                 // heading in --help-all; "" for the command's own
   std::vector<std::string> choices;  // the words that the value may be; empty: any
   bool is_required = false;
-  bool is_list = false;    // may be given several times
-  bool is_hidden = false;  // accepted, listed nowhere: the other direction of a switch
+  bool is_optional = false;  // of a word: the command does something without it
+  bool is_list = false;      // may be given several times
+  bool is_hidden = false;    // accepted, listed nowhere: the other direction of a switch
 
   bool is_word() const { return !name.starts_with("-"); }
   /// A word that may be given by a name instead: "DATA" by "--data".

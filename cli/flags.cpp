@@ -11,6 +11,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/help_topics.h"
 #include "dlpipe/cli/option_names.h"
+#include "dlpipe/cli/output.h"
 
 namespace dlpipe::cli {
 
@@ -54,6 +55,11 @@ Flag& Flag::required() {
   return *this;
 }
 
+Flag& Flag::optional() {
+  text_->is_optional = true;
+  return *this;
+}
+
 Flag& Flag::range(int low, int high) {
   option_->check([low, high](const std::string& given) {
     int64_t value = 0;
@@ -81,7 +87,9 @@ Flag& Flag::choices(const std::vector<std::string>& words) {
   return *this;
 }
 
-Flag& Flag::endings(const std::vector<std::string>& allowed) {
+Flag& Flag::writes_file(const std::vector<std::string>& allowed) {
+  text_->help += "; -: stdout";
+  option_->transform([](const std::string& given) { return given == "-" ? std::string(kStdout) : given; });
   option_->check([allowed](const std::string& given) {
     const std::string ending = std::filesystem::path(given).extension().string();
     if (ending.empty() || std::find(allowed.begin(), allowed.end(), ending) != allowed.end())

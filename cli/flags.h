@@ -24,14 +24,16 @@ class Flag {
  public:
   Flag(CLI::Option* option, OptionText* text) : option_(option), text_(text) {}
   Flag& required();
+  /// Of a word: usage shows that the command does something without it.
+  Flag& optional();
   /// Misuse outside of it.
   Flag& range(int low, int high);
   Flag& range(double low, double high);
   /// Misuse for any other word. --help lists them behind the help text.
   Flag& choices(const std::vector<std::string>& words);
-  /// Misuse for a file's name with another ending, which would say that it holds what it doesn't. A name without any is
-  /// taken.
-  Flag& endings(const std::vector<std::string>& allowed);
+  /// The value is a file to write. "-" is stdout and becomes kStdout (output.h). Misuse for a name with another ending, which
+  /// would say that the file holds what it doesn't. A name without any is taken.
+  Flag& writes_file(const std::vector<std::string>& allowed);
   /// What stands for the value in --help; by default N, X or TEXT.
   Flag& type_name(const std::string& name);
   /// Heading in --help-all.

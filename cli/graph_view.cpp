@@ -4,6 +4,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/cli/output.h"
 
 namespace dlpipe::cli {
 
@@ -51,13 +52,16 @@ std::string graph_summary(const std::string& path, const Graph& graph, bool is_c
   std::string ops;
   for (const auto& [name, count] : nodes_by_op(graph))
     ops += concat(ops.empty() ? "" : ", ", count, " ", name);
-  return concat(
-      "path        ", printable(path), "\nmodel       ", printable(graph.name),
-      is_compiled ? ", compiled" : ", ONNX", "\ninputs      ", values_text(graph, graph.inputs),
-      "\noutputs     ", values_text(graph, graph.outputs), "\nparameters  ",
-      human_count(parameters_of(graph)), "\nnodes       ",
-      human_count(static_cast<int64_t>(graph.nodes.size())), ": ", ops, "\n            --graph prints them, ",
-      is_compiled ? "--profile times them" : "`dlpipe compile --onnx` makes a file of them that runs");
+  constexpr size_t kColumn = 12;
+  return prose(
+      concat("path        ", printable(path), "\nmodel       ", printable(graph.name),
+             is_compiled ? ", compiled" : ", ONNX", "\ninputs      ", values_text(graph, graph.inputs),
+             "\noutputs     ", values_text(graph, graph.outputs), "\nparameters  ",
+             human_count(parameters_of(graph)), "\nnodes       ",
+             human_count(static_cast<int64_t>(graph.nodes.size())), ": ", ops,
+             "\n            --graph prints them, ",
+             is_compiled ? "--profile times them" : "`dlpipe compile` makes a file of them that runs"),
+      kColumn);
 }
 
 Json graph_summary_json(const std::string& path, const Graph& graph, bool is_compiled) {

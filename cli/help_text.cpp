@@ -113,19 +113,6 @@ std::string footer_text(const CommandText& command, bool all, size_t width) {
 
 }  // namespace
 
-std::string wrap(const std::string& text, size_t width, size_t indent) {
-  std::string wrapped, line;
-  const std::string gap = "\n" + std::string(indent, ' ');
-  for (const std::string& word : split(text, ' ')) {
-    if (!line.empty() && line.size() + 1 + word.size() > width) {
-      wrapped += line + gap;
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-  }
-  return wrapped + line;
-}
-
 std::string usage(const CommandText& command) {
   std::string text = concat("dlpipe", command.name.empty() ? "" : " ", command.name);
   if (!command.parts.empty()) return text + (command.name.empty() ? " COMMAND ..." : " PART ...");
@@ -134,7 +121,9 @@ std::string usage(const CommandText& command) {
   }
   text += " [OPTIONS]";
   for (const OptionText& option : command.options) {
-    if (option.is_word()) text += concat(" ", option.name, option.is_list ? "..." : "");
+    if (!option.is_word()) continue;
+    const std::string word = concat(option.name, option.is_list ? "..." : "");
+    text += option.is_optional ? concat(" [", word, "]") : concat(" ", word);
   }
   return text;
 }

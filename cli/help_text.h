@@ -28,10 +28,6 @@ Result<std::string> answer_help(const CommandText& program, const HelpRequest& r
 /// Help of a command, or of the program where it has no name.
 std::string help_text(const CommandText& command, bool all, size_t width);
 
-/// `text` broken at blanks into lines of at most `width` columns, words whole; all but the first are
-/// indented.
-std::string wrap(const std::string& text, size_t width, size_t indent);
-
 /// "dlpipe eval --ckpt TEXT [OPTIONS] DATA"
 std::string usage(const CommandText& command);
 /// How an option stands in help and man page: "--batch N", "-o, --out TEXT", "DATA", "--freeze LIST".

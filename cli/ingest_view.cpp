@@ -66,8 +66,9 @@ void print_tables(const ingest::IngestReport& report) {
   if (report.stages.empty()) return;
   std::string stages;
   for (const auto& stage : report.stages) stages += concat(stage.name, " ", fixed(stage.busy_s, 1), " s  ");
-  print_answer(concat(human_seconds(report.seconds), report.resumed ? " (gone on from an earlier run)" : "",
-                      "; threads were busy with: ", stages, "limit: ", report.limiting));
+  print_answer(
+      prose(concat(human_seconds(report.seconds), report.resumed ? " (gone on from an earlier run)" : "",
+                   "; threads were busy with: ", stages, "limit: ", report.limiting)));
 }
 
 }  // namespace

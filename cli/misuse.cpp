@@ -1,11 +1,14 @@
 #include "dlpipe/cli/misuse.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/option_names.h"
 #include "dlpipe/cli/program.h"
+#include "dlpipe/run/input/path_kind.h"
 
 namespace dlpipe::cli {
 
@@ -39,6 +42,42 @@ std::string words_text(const CommandText& command) {
   return concat(": it takes ", words, is_by_name ? ", and the model or run by --ckpt" : "");
 }
 
+/// The command that `app` was asked for, and its options as they were parsed.
+const CLI::App& innermost_app(const CLI::App& app) {
+  const CLI::App* current = &app;
+  while (!current->get_subcommands().empty()) current = current->get_subcommands().front();
+  return *current;
+}
+
+// `predict RUN PICTURE`: a model among the words of a command that takes it by --ckpt, which wasn't given. "" where there is
+// none.
+std::string misplaced_model(const CLI::App& app, const CommandText& command,
+                            const std::vector<std::string>& extras) {
+  const OptionText* const model = command.find("--ckpt");
+  if (model == nullptr || model->is_word()) return "";
+  std::vector<std::string> words;
+  for (const CLI::Option* option : innermost_app(app).get_options()) {
+    if (option->check_lname("ckpt") && option->count() > 0) return "";
+    if (option->get_positional())
+      words.insert(words.end(), option->results().begin(), option->results().end());
+  }
+  words.insert(words.end(), extras.begin(), extras.end());
+  const auto found = std::find_if(words.begin(), words.end(), [](const std::string& word) {
+    return !word.starts_with('-') && run::is_kind(word, run::Wanted::kModel);
+  });
+  if (found == words.end()) return "";
+  constexpr size_t kShown = 3;  // of many pictures
+  std::string meant = concat("dlpipe ", command.name, " --ckpt ", shell_word(*found));
+  size_t others = 0;
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    if (word == found || word->starts_with('-')) continue;
+    if (++others <= kShown) meant += concat(" ", shell_word(*word));
+  }
+  if (others > kShown) meant += " ...";
+  return concat("'", *found, "' is ", run::kind_of(*found)->name, ", and ", command.name,
+                " takes the model by --ckpt: ", meant);
+}
+
 // CLI11's words for what a value isn't, said as everything else here.
 std::string plain_words(const CLI::ParseError& error, const CommandText& command) {
   std::string text = error.what();
@@ -65,6 +104,8 @@ std::string plain_words(const CLI::ParseError& error, const CommandText& command
 Status find_unknown_command(std::span<const std::string> arguments, const CommandText& program) {
   if (arguments.empty() || arguments[0].starts_with('-')) return {};
   if (find_command(program, arguments.first(1)) != nullptr) return {};
+  if (const auto kind = run::kind_of(arguments[0]))  // `dlpipe PICTURES`
+    return misuse("cli", "there is no command '", arguments[0], "'; it is ", kind->name, ": ", kind->advice);
   return misuse("cli", "there is no command '", arguments[0], "'",
                 suggestion(arguments[0], part_names(program)));
 }
@@ -76,6 +117,8 @@ Status misuse_from_parse_error(const CLI::ParseError& error, const CLI::App& app
   const std::string area = concat("[", command.name.empty() ? "cli" : command.name, "] ");
   const std::string help = concat("; see '", where, " --help'");
   const std::vector<std::string> extras = app.remaining(true);
+  if (const std::string meant = misplaced_model(app, command, extras); !meant.empty())
+    return {ErrorCode::kMisuse, concat(area, meant)};
   // A mistyped part (`bench trian`) is told as a part that is missing; what was typed is what matters.
   const bool is_mistyped_part = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !extras.empty();
   if (is_mistyped_part || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {

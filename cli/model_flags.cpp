@@ -7,8 +7,8 @@ namespace dlpipe::cli {
 void add_model_flags(Flags& flags, run::ModelOptions& model) {
   flags
       .add_option("--ckpt", model.weights,
-                  "Checkpoint, run directory (its best), compiled model, ONNX file, or safetensors file with "
-                  "PyTorch's names")
+                  "The trained model: a run (its best checkpoint), a checkpoint, a compiled model, an ONNX "
+                  "file, or a safetensors file with PyTorch's names")
       .type_name("PATH")
       .required();
   flags.add_option("--model", model.model, "Which model a bare safetensors file holds").type_name("NAME");
@@ -20,8 +20,8 @@ void add_model_flags(Flags& flags, run::ModelOptions& model) {
   flags
       .add_option(
           "--val-augment", model.val_augment,
-          "How pictures are prepared; by default as the checkpoint says, or for torchvision's weights "
-          "\"resize(256) center_crop(224)\". The weights' normalisation is added unless it has one")
+          "How pictures are prepared. Default: as the checkpoint says; for torchvision's weights "
+          "\"resize(256) center_crop(224)\". To a chain without normalize that of the weights is added")
       .type_name("CHAIN");
   flags.add_option("--tta", model.tta, "Average over views of a picture; by default as the checkpoint says")
       .completes(names_of(run::kViewNames))

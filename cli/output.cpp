@@ -15,6 +15,7 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::cli {
@@ -52,6 +53,20 @@ bool print_answer(std::string_view text) {
   return write_stdout(concat(printable_lines(text), text.ends_with('\n') ? "" : "\n"));
 }
 
+bool is_stdout(std::string_view file) {
+  return file == "-" || file == kStdout || file == "/dev/fd/1" || file == "/proc/self/fd/1";
+}
+
+void print_beside(std::string_view file, std::string_view text) {
+  is_stdout(file) ? print_note(text) : static_cast<void>(print_answer(text));
+}
+
+Status check_stdout_is_free(std::string_view area, std::string_view option, std::string_view file,
+                            bool json) {
+  if (!json || !is_stdout(file)) return {};
+  return misuse(area, option, " - and --json both write to stdout; give ", option, " a file");
+}
+
 bool write_stdout(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
     return true;
@@ -83,6 +98,31 @@ size_t text_width() {
     columns = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
   }
   return static_cast<size_t>(std::clamp(columns, kLeast, kMost));
+}
+
+std::string wrap(const std::string& text, size_t width, size_t indent) {
+  std::string wrapped, line;
+  const std::string gap = "\n" + std::string(indent, ' ');
+  for (const std::string& word : split(text, ' ')) {
+    if (!line.empty() && line.size() + 1 + word.size() > width) {
+      wrapped += line + gap;
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return wrapped + line;
+}
+
+bool fits_stdout(std::string_view line) {
+  return ::isatty(STDOUT_FILENO) != 1 || columns(line) <= text_width();
+}
+
+std::string prose(const std::string& text, size_t indent) {
+  std::string all;
+  for (const std::string& line : split(text, '\n'))
+    all += (fits_stdout(line) ? line : wrap(line, text_width() - indent, indent)) + "\n";
+  all.pop_back();  // that of the last line
+  return all;
 }
 
 // The character that begins at `at`, or the byte where none does.
@@ -172,17 +212,20 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows) {
       if (r > 0 && !rows[r][c].empty() && !looks_numeric(rows[r][c])) numeric[c] = false;
     }
   }
+  size_t wide = 2 * (widths.empty() ? 0 : widths.size() - 1);
+  for (const size_t width : widths) wide += width;
+  const std::string gap = fits_stdout(std::string(wide, ' ')) ? "  " : " ";
   std::string text;
   for (size_t r = 0; r < rows.size(); ++r) {
     std::string line;
     for (size_t c = 0; c < rows[r].size(); ++c) {
       const std::string pad(widths[c] - columns(rows[r][c]), ' ');
-      line += (c ? "  " : "") + (numeric[c] ? pad + rows[r][c] : rows[r][c] + pad);
+      line += (c ? gap : "") + (numeric[c] ? pad + rows[r][c] : rows[r][c] + pad);
     }
     while (!line.empty() && line.back() == ' ') line.pop_back();
     text += line + "\n";
     if (r == 0) {
-      for (size_t c = 0; c < widths.size(); ++c) text += (c ? "  " : "") + std::string(widths[c], '-');
+      for (size_t c = 0; c < widths.size(); ++c) text += (c ? gap : "") + std::string(widths[c], '-');
       text += "\n";
     }
   }

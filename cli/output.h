@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "dlpipe/base/error.h"
+
 namespace dlpipe::cli {
 
 /// What every command's --quiet and --color say.
@@ -20,6 +22,13 @@ void set_output(const OutputOptions& options);
 /// Text that the command was asked for (stdout): a table, a report, a JSON document. Adds the newline if
 /// there is none. As write_stdout.
 bool print_answer(std::string_view text);
+/// What "-" stands for where a file is to be written.
+inline constexpr const char* kStdout = "/dev/stdout";
+bool is_stdout(std::string_view file);
+/// What is said of a `file` that a command has written: an answer, or, where the file itself is stdout, a note.
+void print_beside(std::string_view file, std::string_view text);
+/// kMisuse where `option` names stdout as the file to write and --json is given, too.
+Status check_stdout_is_free(std::string_view area, std::string_view option, std::string_view file, bool json);
 /// A line about the work (stderr): progress, what is done by itself. --quiet leaves it out. Adds the newline.
 void print_note(std::string_view text);
 /// What the user should see even with --quiet (stderr): files left out, results to be careful with.
@@ -39,6 +48,14 @@ bool stderr_has_color();
 /// Columns for text on stdout: $COLUMNS, else the terminal's, else 80; at least 40 and at most 120, as longer
 /// lines read badly.
 size_t text_width();
+/// `text` broken at blanks into lines of at most `width` columns, words whole; all but the first are
+/// indented.
+std::string wrap(const std::string& text, size_t width, size_t indent);
+/// Sentences of an answer. On a terminal a line that is too long for it breaks between words and goes on under `indent`
+/// blanks; elsewhere it stays one line, for grep.
+std::string prose(const std::string& text, size_t indent = 0);
+/// Whether `line` fits where stdout goes: a terminal's width; anything fits a file.
+bool fits_stdout(std::string_view line);
 /// The columns that `text` takes on a terminal: two for a wide character (CJK), none for a combining one.
 size_t columns(std::string_view text);
 /// As much of `line` as one line of the terminal on stderr holds: what wraps can't be overwritten.
@@ -58,7 +75,8 @@ class StdoutText {
 };
 
 /// Columns padded to their widest cell. Numbers (cells that begin with a digit, '-' or '+', and are no hexadecimal
-/// ids) are set to the right. The first row is the head; a rule is drawn under it.
+/// ids) are set to the right. The first row is the head; a rule is drawn under it. Where the table is too wide for the terminal
+/// on stdout, its columns stand closer.
 std::string format_table(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace dlpipe::cli

@@ -66,9 +66,11 @@ std::string most_frequent(const run::ClassReport& report, std::span<const std::s
 }  // namespace
 
 std::string report_text(const run::ClassReport& report, std::span<const std::string> names) {
-  constexpr int64_t kWholeMatrix = 12;  // columns that fit a terminal
+  constexpr int64_t kWholeMatrix = 12;  // more columns than these are no picture any more
   std::string text = class_table(report, names) + "\n";
-  text += report.classes() <= kWholeMatrix ? matrix(report, names) : most_frequent(report, names);
+  const std::string whole = report.classes() <= kWholeMatrix ? matrix(report, names) : std::string();
+  const bool is_shown = !whole.empty() && fits_stdout(split(whole, '\n').front());
+  text += is_shown ? whole : most_frequent(report, names);
   if (report.undecided() > 0) {
     text += concat(human_count(report.undecided()),
                    " samples have no finite logits and are taken for no class\n");

@@ -118,14 +118,14 @@ std::string stage_table(const run::StageReport& report) {
                     row.alone_samples_per_s > 0 ? count(row.alone_samples_per_s) : "",
                     percent(row.busy_share), percent(row.wait_share)});
   }
-  std::string text = concat(format_table(rows), report.advice, "\n");
-  if (const std::string cache = run::cache_text(report.cache); !cache.empty()) text += cache + "\n";
+  std::string text = concat(format_table(rows), prose(report.advice), "\n");
+  if (const std::string cache = run::cache_text(report.cache); !cache.empty()) text += prose(cache) + "\n";
   if (report.communication) {
     const run::StageReport::Communication& c = *report.communication;
-    text += concat("The communication thread was at work or waited for other processes ",
-                   fixed(c.busy_seconds, 2), " s, ", percent(c.hidden_share()),
-                   " of it hidden behind training, and sent ",
-                   human_bytes(static_cast<uint64_t>(c.bytes_sent)), ".\n");
+    text += prose(concat("The communication thread was at work or waited for other processes ",
+                         fixed(c.busy_seconds, 2), " s, ", percent(c.hidden_share()),
+                         " of it hidden behind training, and sent ",
+                         human_bytes(static_cast<uint64_t>(c.bytes_sent)), ".\n"));
   }
   return text;
 }

@@ -7,6 +7,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/cli/output.h"
 #include "dlpipe/io/formats/safetensors.h"
 
 namespace dlpipe::cli {
@@ -93,7 +94,8 @@ std::string weights_text(const run::WeightsSource& source) {
   if (source.state)
     text +=
         concat("\ntta         ", source.state->tta, "\ndtype       ", source.state->dtype, " in training");
-  return text + "\n";
+  constexpr size_t kColumn = 12;
+  return prose(text, kColumn) + "\n";
 }
 
 Json weights_json(const run::WeightsSource& source) {

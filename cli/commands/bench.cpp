@@ -96,11 +96,11 @@ Status bench_pipeline(Options options) {
     return {};
   }
   print_answer(stage_table(report));
-  print_answer(concat(fixed(bench.samples_per_s, 1), " samples/s (", fixed(bench.slowest_samples_per_s, 1),
-                      " to ", fixed(bench.fastest_samples_per_s, 1), ") with ", bench.threads,
-                      bench.threads == 1 ? " thread; " : " threads; ",
-                      fixed(bench.cpu_ns_per_sample * 1e-3, 1), " us CPU per sample; peak memory ",
-                      human_bytes(bench.peak_resident_bytes)));
+  print_answer(
+      prose(concat(fixed(bench.samples_per_s, 1), " samples/s (", fixed(bench.slowest_samples_per_s, 1),
+                   " to ", fixed(bench.fastest_samples_per_s, 1), ") with ", bench.threads,
+                   bench.threads == 1 ? " thread; " : " threads; ", fixed(bench.cpu_ns_per_sample * 1e-3, 1),
+                   " us CPU per sample; peak memory ", human_bytes(bench.peak_resident_bytes))));
   return {};
 }
 
@@ -152,9 +152,9 @@ Status bench_storage(Options options) {
                              {"header, random order", fixed(bench.header_ns, 0)},
                              {"record, random order", fixed(bench.random_record_ns, 0)},
                              {"record, in order", fixed(bench.sequential_record_ns, 0)}}));
-  print_answer(concat(count(bench.samples_per_s), " records/s in random order; checksums ",
-                      human_bytes(static_cast<uint64_t>(bench.checksum_bytes_per_s)), "/s; ",
-                      human_count(bench.samples), " records, ", human_bytes(bench.file_bytes)));
+  print_answer(prose(concat(count(bench.samples_per_s), " records/s in random order; checksums ",
+                            human_bytes(static_cast<uint64_t>(bench.checksum_bytes_per_s)), "/s; ",
+                            human_count(bench.samples), " records, ", human_bytes(bench.file_bytes))));
   return {};
 }
 
@@ -186,11 +186,12 @@ Status bench_run(Options options) {
                      .dump());
     return {};
   }
-  print_answer(concat(fixed(bench.samples_per_s, 1), " samples/s: ", fixed(bench.median_ms, 2),
-                      " ms for a batch of ", bench.options.batch, " in ", bench.options.dtype, " (median of ",
-                      human_count(bench.runs), " runs, fastest ", fixed(bench.fastest_ms, 2), " ms) with ",
-                      bench.options.threads, bench.options.threads == 1 ? " thread; " : " threads; ",
-                      "peak memory of values ", human_bytes(static_cast<uint64_t>(bench.peak_bytes))));
+  print_answer(
+      prose(concat(fixed(bench.samples_per_s, 1), " samples/s: ", fixed(bench.median_ms, 2),
+                   " ms for a batch of ", bench.options.batch, " in ", bench.options.dtype, " (median of ",
+                   human_count(bench.runs), " runs, fastest ", fixed(bench.fastest_ms, 2), " ms) with ",
+                   bench.options.threads, bench.options.threads == 1 ? " thread; " : " threads; ",
+                   "peak memory of values ", human_bytes(static_cast<uint64_t>(bench.peak_bytes)))));
   return {};
 }
 
@@ -280,8 +281,8 @@ void add_ops_options(Flags& part, run::BenchOpsOptions& ops) {
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  Flags pipeline_part =
-      add_part(flags, "pipeline", "Reading, decoding, augmenting, without a trainer", *options);
+  Flags pipeline_part = add_part(
+      flags, "pipeline", "The input pipeline: reading, decoding and augmenting, without training", *options);
   add_loader_options(pipeline_part, options->loader);
   pipeline_part.add_option("--threads", options->loader.threads,
                            "Threads; 0: as many as the process may use");
@@ -300,7 +301,8 @@ std::function<Status()> setup(Flags& flags) {
   Flags decode_part = add_part(flags, "decode", "Decoding alone, on one thread", *options);
   add_loader_options(decode_part, options->loader);
 
-  Flags storage_part = add_part(flags, "storage", "Finding and touching records", *options);
+  Flags storage_part =
+      add_part(flags, "storage", "Reading records of a dataset, in order and at random", *options);
   storage_part.add_option("DATA", options->loader.data, "Dataset, or a folder of splits (its train)")
       .required();
 
@@ -313,8 +315,9 @@ std::function<Status()> setup(Flags& flags) {
   Flags copies_part = add_part(flags, "h2d", "Copies between host and device, by size", *options);
   copies_part.add_option("--device", options->device, "cuda, cuda:1, cpu");
 
-  Flags run_part = add_part(flags, "run", "A compiled model", *options);
-  run_part.add_option("MODEL", options->run.model, "File of dlpipe compile").required();
+  Flags run_part = add_part(flags, "run", "The forward pass of a compiled model", *options);
+  run_part.add_option("MODEL", options->run.model, "Compiled model (.dlg), made by dlpipe compile")
+      .required();
   run_part.add_option("--batch", options->run.batch, "Samples per batch").range(1, 1'000'000);
   run_part.add_option("--threads", options->run.threads, "Threads; 0: as many as the process may use")
       .range(0, 4096);
@@ -338,8 +341,9 @@ std::function<Status()> setup(Flags& flags) {
 }  // namespace
 
 extern const CommandRecord bench_command;
-const CommandRecord bench_command = {
-    "bench", "Measure pipeline, decoding, storage, training, ops, copies to a device or a compiled model",
-    setup};
+const CommandRecord bench_command = {"bench",
+                                     "Measure the input pipeline, decoding, storage, training steps, ops, "
+                                     "copies to a device, or a compiled model",
+                                     setup};
 
 }  // namespace dlpipe::cli

@@ -59,14 +59,16 @@ Status compile(const Options& options) {
     return {};
   }
   if (options.out.empty()) return misuse("compile", "give the file to write, e.g. -o model.dlg");
-  if (options.model.weights.empty() == options.onnx.empty())
-    return misuse("compile", "give --ckpt or --onnx, one of them, for what is to be compiled");
-  std::optional<StopText> kept(std::in_place, concat("; ", options.out, " was not written"));
-  const PassChoice passes = choice_of(options.passes);
   run::ModelOptions model = options.model;
   if (model.weights.empty()) model.weights = options.onnx;
-  const run::CompiledModel compiled =
-      options.onnx.empty() ? run::compile_model(model, passes) : run::compile_onnx(model, passes);
+  if (model.weights.empty())
+    return misuse("compile", "give what is to be compiled: a run, a checkpoint, or a file with a model");
+  if (!options.model.weights.empty() && !options.onnx.empty())
+    return misuse("compile", "CKPT and --onnx both name a model; give one");
+  DLPIPE_RETURN_IF_ERROR(check_stdout_is_free("compile", "--out", options.out, options.json));
+  std::optional<StopText> kept(std::in_place, concat("; ", options.out, " was not written"));
+  const PassChoice passes = choice_of(options.passes);
+  const run::CompiledModel compiled = run::compile_model(model, passes);
   for (const std::string& note : compiled.notes) print_note(printable(note));
   DLPIPE_RETURN_IF_ERROR(
       options.out.ends_with(".onnx")
@@ -83,36 +85,41 @@ Status compile(const Options& options) {
   for (const engine::graph::PassReport& report : compiled.passes)
     rows.push_back(
         {report.pass->name, human_count(report.changes), human_count(static_cast<int64_t>(report.nodes))});
-  print_answer(format_table(rows));
-  print_answer(concat(printable(options.out), ": ", compiled.graph.name, ", ",
-                      human_count(static_cast<int64_t>(compiled.graph.nodes.size())), " nodes"));
+  print_beside(options.out, format_table(rows));
+  print_beside(options.out, concat(printable(options.out), ": ", compiled.graph.name, ", ",
+                                   human_count(static_cast<int64_t>(compiled.graph.nodes.size())), " nodes"));
   if (compiled.model_peak_bytes > 0) {
-    print_answer(concat("peak memory of values, batch of one: ",
-                        human_bytes(static_cast<uint64_t>(compiled.graph_peak_bytes)),
-                        "; before it was compiled ",
-                        human_bytes(static_cast<uint64_t>(compiled.model_peak_bytes))));
+    print_beside(options.out, concat("peak memory of values, batch of one: ",
+                                     human_bytes(static_cast<uint64_t>(compiled.graph_peak_bytes)),
+                                     "; before it was compiled ",
+                                     human_bytes(static_cast<uint64_t>(compiled.model_peak_bytes))));
   }
   return {};
 }
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  flags.add_option("--ckpt", options->model.weights,
-                   "Checkpoint, run directory, safetensors file or compiled model");
-  flags.add_option("--onnx", options->onnx, "ONNX model, in place of --ckpt");
+  flags
+      .add_option("CKPT", options->model.weights,
+                  "What to compile: a run (its best checkpoint), a checkpoint, an ONNX file, a safetensors "
+                  "file, or a compiled model")
+      .optional();
+  flags.add_option("--onnx", options->onnx, "An ONNX file by this name, as CKPT").hidden();
   flags.add_option("--out", options->out, "File to write: model.dlg, or model.onnx for ONNX (opset 17)")
-      .endings({".dlg", ".onnx"});
+      .writes_file({".dlg", ".onnx"});
   flags.add_option("--model", options->model.model, "Model by name, for a safetensors file");
-  flags.add_option("--classes", options->model.classes,
-                   "Class names for a safetensors file or an ONNX model: a text file, or a dataset");
+  flags.add_option(
+      "--classes", options->model.classes,
+      "Class names for a safetensors file or an ONNX file: a text file with one per line, or a dataset");
   flags.add_option(
       "--val-augment", options->model.val_augment,
-      "How pictures are prepared, in place of the checkpoint's. With it predict and eval take an ONNX "
-      "model, too");
+      "How pictures are prepared; by default as the checkpoint says. An ONNX file of another program doesn't "
+      "say it: without this option only dlpipe run takes what is compiled, with it predict and eval, too");
   flags
       .add_option("--passes", options->passes, "Which optimisations: all, those that keep every bit, or none")
       .choices({"all", "same-bits", "none"});
-  flags.add_flag("--list-onnx-ops", options->list_onnx_ops, "Print the ops of ONNX that --onnx takes");
+  flags.add_flag("--list-onnx-ops", options->list_onnx_ops,
+                 "Print the ops that an ONNX file may have, and no more");
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return compile(*options); };
 }
@@ -120,7 +127,7 @@ std::function<Status()> setup(Flags& flags) {
 }  // namespace
 
 extern const CommandRecord compile_command;
-const CommandRecord compile_command = {"compile",
-                                       "Make one optimised file of a trained model, for dlpipe run", setup};
+const CommandRecord compile_command = {
+    "compile", "Compile a trained model into one file, for predict, eval and run", setup};
 
 }  // namespace dlpipe::cli

@@ -14,6 +14,7 @@
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/config/config.h"
 #include "dlpipe/run/input/data_paths.h"
+#include "dlpipe/run/input/path_kind.h"
 
 namespace dlpipe::cli {
 
@@ -57,6 +58,7 @@ std::string diagnosis_json(const run::Diagnosis& diagnosis) {
 Status examine(const Options& options) {
   const auto ledger = formats::read_json(options.run + "/ledger.json");
   if (!ledger.ok()) {
+    DLPIPE_RETURN_IF_ERROR(run::refuse_other_kind("doctor", options.run, run::Wanted::kRun));
     return ledger.status().with_context(concat(
         "[doctor] ", options.run, " has no ledger: give the --out of a `dlpipe train` that has ended: "));
   }
@@ -68,11 +70,11 @@ Status examine(const Options& options) {
     print_answer(diagnosis_json(diagnosis));
     return {};
   }
-  print_answer(diagnosis.verdict);
+  print_answer(prose(diagnosis.verdict));
   for (const run::Finding& finding : diagnosis.findings)
-    print_answer(concat("- ", finding.what, "\n  ", finding.advice));
+    print_answer(prose(concat("- ", finding.what, "\n  ", finding.advice), 2));
   if (diagnosis.findings.empty())
-    print_answer("nothing else stands out; `dlpipe bench train --explain` looks at each op");
+    print_answer(prose("nothing else stands out; `dlpipe bench train --explain` looks at each op"));
   return {};
 }
 

@@ -1,12 +1,8 @@
 // `dlpipe eval`: loss and metrics of a trained model on a dataset.
 
-#include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 
 #include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
@@ -32,48 +28,31 @@ struct Options {
 /// Whoever read the predictions on stdout has gone: the rest is work for nothing.
 struct NobodyReads {};
 
-// JSON lines, in a file that appears when it is whole, on stdout, or into what is there and no file: a pipe.
+// JSON lines, in a file that appears when it is whole, or as they come into stdout or a pipe.
 class Predictions {
  public:
   explicit Predictions(const std::string& path) : path_(path) {
-    if (path == "-") return;
-    std::error_code error;
-    if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
-      pipe_.open(path, std::ios::binary);
-      check("open");
-      return;
-    }
-    file_.emplace(value_or_throw(formats::AtomicFile::create(path)));
+    if (!is_stdout(path)) file_.emplace(value_or_throw(formats::AtomicFile::create(path)));
   }
 
   void write(const run::SampleAnswer& answer, const std::vector<std::string>& classes) {
     const std::string line = run::to_json(answer, classes).dump() + "\n";
-    if (path_ == "-") {
-      if (!write_stdout(line)) throw NobodyReads();
-      return;
-    }
     if (file_) return throw_if_error(file_->append(line));
-    pipe_ << line;
-    check("write");
+    if (!write_stdout(line)) throw NobodyReads();
   }
 
   void close() {
-    if (path_ == "-") return;
-    if (file_) return throw_if_error(file_->commit());
-    pipe_.close();
-    check("write");
+    if (file_) throw_if_error(file_->commit());
   }
 
   /// For a person, of an evaluation that was stopped.
-  std::string when_stopped() const { return file_ ? concat("; ", path_, " was not written") : std::string(); }
+  std::string when_stopped() const {
+    return file_ && !file_->is_stream() ? concat("; ", path_, " was not written") : std::string();
+  }
 
  private:
-  void check(std::string_view what) {
-    if (!pipe_) throw Error(status_from_errno("eval", concat("cannot ", what, " ", path_), errno));
-  }
   std::string path_;
   std::optional<formats::AtomicFile> file_;
-  std::ofstream pipe_;
 };
 
 std::string text(const run::Evaluation& evaluation) {
@@ -93,9 +72,7 @@ std::string text(const run::Evaluation& evaluation) {
 }
 
 Status evaluate(Options options) {
-  if (options.predictions == "-" && options.json) {
-    return misuse("eval", "--predictions - and --json both write to stdout; give --predictions a file");
-  }
+  DLPIPE_RETURN_IF_ERROR(check_stdout_is_free("eval", "--predictions", options.predictions, options.json));
   options.evaluate.stop = catch_stop_signals();
   ProgressLine line;
   options.evaluate.on_note = [](const std::string& note) { print_note(printable(note)); };
@@ -114,10 +91,8 @@ Status evaluate(Options options) {
     if (predictions) predictions->close();
     if (options.json) {
       print_answer(run::to_json(evaluation).dump());
-    } else if (options.predictions == "-") {
-      print_note(text(evaluation));
     } else {
-      print_answer(text(evaluation));
+      print_beside(options.predictions, text(evaluation));
     }
   } catch (const NobodyReads&) {
   } catch (const Error& error) {

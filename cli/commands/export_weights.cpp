@@ -10,6 +10,7 @@
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/stop_signal.h"
+#include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/record/checkpoint.h"
 #include "dlpipe/run/record/tensor_file.h"
@@ -26,8 +27,9 @@ struct Options {
 };
 
 Status run(const Options& options) {
+  DLPIPE_RETURN_IF_ERROR(check_stdout_is_free("export-weights", "--out", options.file, options.json));
   std::error_code ignored;
-  if (std::filesystem::exists(options.file, ignored))
+  if (std::filesystem::exists(options.file, ignored) && !formats::is_stream(options.file))
     return misuse("export-weights", options.file, " exists already; remove it or choose another");
   std::optional<StopText> kept(std::in_place, concat("; ", options.file, " was not written"));
   DLPIPE_ASSIGN_OR_RETURN(const std::string directory, run::find_checkpoint(options.checkpoint));
@@ -47,7 +49,8 @@ Status run(const Options& options) {
                                         {"averaged", is_averaged}})
                      .dump());
   } else {
-    print_answer(concat(options.file, ": ", count, " tensors of ", checkpoint.state.model.model, " at step ",
+    print_beside(options.file,
+                 concat(options.file, ": ", count, " tensors of ", checkpoint.state.model.model, " at step ",
                         human_count(step), is_averaged ? ", averaged (--ema)" : "", ", from ", directory));
   }
   return {};
@@ -55,10 +58,10 @@ Status run(const Options& options) {
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  flags.add_option("CKPT", options->checkpoint, "Checkpoint, or a run, whose best one is taken").required();
+  flags.add_option("CKPT", options->checkpoint, "Checkpoint, or a run (its best checkpoint)").required();
   flags.add_option("--out", options->file, "Safetensors file to write, with PyTorch's names and shapes")
       .type_name("FILE")
-      .endings({".safetensors"})
+      .writes_file({".safetensors"})
       .required();
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };

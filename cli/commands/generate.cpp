@@ -42,7 +42,7 @@ Status generate(const Options& given) {
 std::function<Status()> setup(Flags& flags) {
   auto all = std::make_shared<Options>();
   run::GenerateOptions* const options = &all->generate;
-  flags.add_option("--ckpt", options->checkpoint, "Checkpoint, or run directory (its best)").required();
+  flags.add_option("CKPT", options->checkpoint, "Checkpoint, or a run (its best checkpoint)").required();
   flags.add_option("--prompt", options->prompt, "Text to continue").type_name("TEXT");
   flags.add_option("--tokens", options->tokens, "Characters to add").range(0, 100'000'000);
   flags

@@ -32,7 +32,9 @@ std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   std::vector<std::string> known = CommandRegistry::builtin().names();
   for (const HelpTopic& topic : help_topics()) known.emplace_back(topic.name);
-  flags.add_option("WORD", options->words, "A command, its part, or a list such as ops").completes(known);
+  flags.add_option("WORD", options->words, "A command, its part, or a list such as ops")
+      .completes(known)
+      .optional();
   flags.add_flag("--all", options->all, "Every option, as --help-all");
   flags.add_flag("--man", options->man, "The man page of all commands, for man -l");
   return [options] { return help(*options); };

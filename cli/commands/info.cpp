@@ -23,6 +23,7 @@
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/bench/bench_ops.h"
 #include "dlpipe/run/bench/bench_run.h"
+#include "dlpipe/run/input/path_kind.h"
 #include "dlpipe/run/record/build_info.h"
 #include "dlpipe/run/use/graph_weights.h"
 
@@ -44,11 +45,13 @@ void print_info() {
     libraries += concat(libraries.empty() ? "" : ", ", name, " ", version);
   }
   const std::string cudnn = convolution_library();
-  print_answer(concat("build      ", run::build_line(), "\ncpu        ", cpu_model(), "\nisa        ",
-                      cpu_isa(), " (engine: ", engine::isa_name(engine::kernel_isa()), ")\nthreads    ",
-                      available_threads(), "\nmemory     ", human_bytes(available_memory_bytes()),
-                      "\ngpu        ", cuda_summary(), cudnn.empty() ? "" : "\ncudnn      ", cudnn,
-                      "\nranks      ", engine::ranks_library(), "\nlibraries  ", libraries));
+  constexpr size_t kColumn = 11;
+  print_answer(prose(concat("build      ", run::build_line(), "\ncpu        ", cpu_model(), "\nisa        ",
+                            cpu_isa(), " (engine: ", engine::isa_name(engine::kernel_isa()), ")\nthreads    ",
+                            available_threads(), "\nmemory     ", human_bytes(available_memory_bytes()),
+                            "\ngpu        ", cuda_summary(), cudnn.empty() ? "" : "\ncudnn      ", cudnn,
+                            "\nranks      ", engine::ranks_library(), "\nlibraries  ", libraries),
+                     kColumn));
 }
 
 void print_info_json() {
@@ -80,7 +83,7 @@ struct Options {
   run::BenchRunOptions run = {};
 };
 
-std::string model_json(const Options& options, const engine::ModelSummary& summary) {
+std::string model_json(const std::string& name, int64_t batch, const engine::ModelSummary& summary) {
   using formats::Json;
   Json layers = Json::array();
   for (const engine::LayerSummary& layer : summary.layers) {
@@ -91,8 +94,8 @@ std::string model_json(const Options& options, const engine::ModelSummary& summa
                                    {"flops", layer.flops},
                                    {"output_bytes", layer.output_bytes}}));
   }
-  return Json::object({{"model", options.model},
-                       {"batch", options.batch},
+  return Json::object({{"model", name},
+                       {"batch", batch},
                        {"parameters", summary.parameters},
                        {"trainable_parameters", summary.trainable_parameters},
                        {"state_bytes", summary.state_bytes},
@@ -103,20 +106,35 @@ std::string model_json(const Options& options, const engine::ModelSummary& summa
       .dump();
 }
 
+std::string layers_table(const engine::ModelSummary& totals) {
+  std::vector<std::vector<std::string>> rows = {{"layer", "kind", "output", "parameters", "MFLOP", "memory"}};
+  for (const engine::LayerSummary& layer : totals.layers) {
+    rows.push_back({layer.name, layer.kind, layer.output.to_string(), human_count(layer.parameters),
+                    fixed(layer.flops * 1e-6, 2), human_bytes(static_cast<uint64_t>(layer.output_bytes))});
+  }
+  rows.push_back({"total", "", "", human_count(totals.parameters), fixed(totals.flops * 1e-6, 2),
+                  human_bytes(static_cast<uint64_t>(totals.activation_bytes))});
+  return format_table(rows);
+}
+
 // Layers, shapes, parameters, FLOPs and memory of a model.
-Status print_model(const Options& options) {
-  DLPIPE_ASSIGN_OR_RETURN(const engine::ModelRecord* record,
-                          engine::ModelRegistry::builtin().find(options.model));
+Status print_model(const Options& options, const std::string& name) {
+  DLPIPE_ASSIGN_OR_RETURN(const engine::ModelRecord* record, engine::ModelRegistry::builtin().find(name));
   engine::ModelArguments arguments = options.arguments;
   if (arguments.height == 0) arguments.height = record->default_size > 0 ? record->default_size : 32;
   arguments.width = arguments.height;
   if (record->input == engine::ModelInput::kTokens) arguments.length = arguments.height;
   const auto model = record->build(arguments);
   if (options.json) {
-    print_answer(model_json(options, engine::summarize(*model, arguments, options.batch)));
+    print_answer(model_json(name, options.batch, engine::summarize(*model, arguments, options.batch)));
     return {};
   }
-  print_answer(engine::summary(*model, arguments, options.batch));
+  const engine::ModelSummary totals = engine::summarize(*model, arguments, options.batch);
+  print_answer(layers_table(totals));
+  print_answer(prose(concat(
+      "batch ", options.batch, ", forward pass; ", human_count(totals.trainable_parameters),
+      " parameters are trained; weights and buffers ", human_bytes(static_cast<uint64_t>(totals.state_bytes)),
+      ", gradients ", human_bytes(static_cast<uint64_t>(totals.gradient_bytes)))));
   return {};
 }
 
@@ -125,6 +143,7 @@ Status print_graph(const Options& options) {
   if (options.path.empty())
     return misuse("info", "--graph and --dot show a compiled model or an ONNX file; give its path");
   const std::optional<run::OpenedGraph> opened = run::open_graph(options.path);
+  if (!opened) throw_if_error(run::refuse_other_kind("info", options.path, run::Wanted::kCompiledModel));
   if (!opened) return engine::graph::read_graph(options.path).status();  // says what it is instead
   std::string text =
       options.dot ? engine::graph::to_dot(opened->graph) : engine::graph::to_text(opened->graph);
@@ -153,10 +172,10 @@ Status print_profile(const Options& options) {
                     concat(fixed(100 * run::roofline_share(node.cost, profile.roofline), 0), " %")});
   }
   print_answer(format_table(rows));
-  print_answer(concat(fixed(static_cast<double>(total) * 1e-6, 2), " ms for a batch of ",
-                      profile.options.batch, " with ", profile.options.threads,
-                      profile.options.threads == 1 ? " thread" : " threads", "; peak memory of values ",
-                      human_bytes(static_cast<uint64_t>(profile.peak_bytes))));
+  print_answer(
+      prose(concat(fixed(static_cast<double>(total) * 1e-6, 2), " ms for a batch of ", profile.options.batch,
+                   " with ", profile.options.threads, profile.options.threads == 1 ? " thread" : " threads",
+                   "; peak memory of values ", human_bytes(static_cast<uint64_t>(profile.peak_bytes)))));
   return {};
 }
 
@@ -165,6 +184,7 @@ Status info(const Options& options) {
   if (options.graph || options.dot) return print_graph(options);
   if (!options.path.empty() && !options.model.empty())
     return misuse("info", "--model shows a model by its name alone; leave it out with a path");
+  if (run::is_kind(options.path, run::Wanted::kModelName)) return print_model(options, options.path);
   if (const auto opened = run::open_graph(options.path)) {
     print_answer(options.json ? graph_summary_json(options.path, opened->graph, opened->is_compiled).dump()
                               : graph_summary(options.path, opened->graph, opened->is_compiled));
@@ -175,7 +195,7 @@ Status info(const Options& options) {
     print_answer(options.json ? weights_json(source).dump() : weights_text(source));
     return {};
   }
-  if (!options.model.empty()) return print_model(options);
+  if (!options.model.empty()) return print_model(options, options.model);
   if (options.json) {
     print_info_json();
   } else {
@@ -186,14 +206,17 @@ Status info(const Options& options) {
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  flags.add_option(
-      "PATH", options->path,
-      "Safetensors file, checkpoint, run, compiled model or ONNX file: show what it holds instead");
+  flags
+      .add_option(
+          "PATH", options->path,
+          "Run, checkpoint, compiled model, ONNX or safetensors file: show what it holds; or a model's name: "
+          "show its layers. Without it: the build and the machine")
+      .optional();
   flags.add_flag("--json", options->json, "Print one JSON line");
   flags.add_flag("--graph", options->graph, "Print the nodes of a compiled model or an ONNX file");
   flags.add_flag("--profile", options->profile, "Run a compiled model (--batch) and print each node's time");
   flags.add_flag("--dot", options->dot, "Print the same nodes for Graphviz (dot -Tsvg)");
-  flags.add_option("--model", options->model, "Show this model's layers instead");
+  flags.add_option("--model", options->model, "Show the layers of the model of this name, as PATH does");
   flags
       .add_option("--size", options->arguments.height,
                   "Height and width of the model's images, or its tokens; 0: the model's own")

@@ -11,7 +11,7 @@
 #include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 #include "dlpipe/run/ingest/ingest.h"
-#include "dlpipe/run/input/data_paths.h"
+#include "dlpipe/run/input/path_kind.h"
 
 namespace dlpipe::cli {
 
@@ -67,10 +67,11 @@ Status parse_texts(Options& options) {
 
 Status run(Options options) {
   DLPIPE_RETURN_IF_ERROR(parse_texts(options));
-  for (const std::string& source : options.ingest.sources) DLPIPE_RETURN_IF_ERROR(run::refuse_run(source));
   const std::atomic<bool>* stop = catch_stop_signals();
   options.ingest.stop_requested = [stop] { return stop->load(); };
   options.ingest.on_warning = [](const std::string& warning) { print_warning(warning); };
+  for (const std::string& source : options.ingest.sources)
+    DLPIPE_RETURN_IF_ERROR(run::refuse_other_kind("ingest", source, run::Wanted::kRawData));
   ProgressLine line;
   const auto report = ingest::ingest(options.ingest, [&](const ingest::IngestProgress& progress) {
     line.show("ingest", ingest_progress(progress));
@@ -108,13 +109,13 @@ std::function<Status()> setup(Flags& flags) {
       "--field", ingest.fields,
       concat("COLUMN:KIND, once for each column of a list that is more than text. KIND: ",
              data::column_kinds_text(), ". Labels or numbers of each box: COLUMN:KIND:COLUMN_OF_BOXES"));
-  flags.add_option(
-      "--labels", ingest.labels,
-      "File with a class per line, for pictures without class folders, in the order of their names");
+  flags.add_option("--labels", ingest.labels,
+                   "File with one class per line, for pictures without class folders: line N is the class of "
+                   "the Nth picture by name");
   flags.add_option("--images", ingest.images,
                    "Folder of the pictures that SRC, a list or a COCO .json, describes; found by itself "
                    "where it lies beside it");
-  flags.add_option("--classes-from", ingest.classes_from, "Dataset whose class order to take");
+  flags.add_option("--classes-from", ingest.classes_from, "Dataset whose numbers of the classes to take");
   flags.add_option("--on-error", options->on_error,
                    "What to do about bad files: auto (skip and list them, but stop at an archive that is cut "
                    "short), skip, stop");
@@ -128,8 +129,8 @@ std::function<Status()> setup(Flags& flags) {
                    "standard (the file); auto: coefficients, but for tiny pictures that would grow by over "
                    "25 %");
   flags.add_flag("--trust", ingest.trust,
-                 "Don't compare the pixels of --jpeg's layout with the file's; with --store link, don't "
-                 "decode all pictures");
+                 "Leave out checks: the pixels of --jpeg's layout are not compared with the file's, and with "
+                 "--store link not every picture is decoded");
   flags.add_option("--resize-max", ingest.resize_max, "Scale longer sides down to N pixels; 0: don't");
   flags.add_option(
       "--background", options->background,
@@ -138,9 +139,9 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--quality", ingest.quality, "Quality of JPEGs that are re-coded, 1 to 100");
   flags.add_flag("--zstd", ingest.zstd, "Compress each record; pays for raw pixels");
   flags.add_option("--limit", ingest.limit, "At most N files, chosen by --seed; -1: all");
-  flags.add_option(
-      "--split", options->split,
-      "Fractions of train,val[,test], as 0.9,0.1; the same of each class; of a text, one after another");
+  flags.add_option("--split", options->split,
+                   "Fractions of train,val[,test], as 0.9,0.1. Each class is divided by them; a text is cut "
+                   "into consecutive parts");
   flags.add_option(
       "--part", options->part,
       "Store only this part of the files, as 3/16, here or on another machine; `dlpipe join` makes "

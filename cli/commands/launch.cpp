@@ -15,13 +15,15 @@ namespace {
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<run::LaunchOptions>();
   auto more = std::make_shared<std::string>();
-  flags.add_option("COMMAND", options->arguments, "Behind --: train and its options, with --out or --resume")
+  flags
+      .add_option("COMMAND", options->arguments,
+                  "After --: train and its options, --out or --resume among them")
       .required();
   flags.add_option("--np", options->processes, "Processes, a power of two; -np is the same");
   flags.add_flag("--elastic", options->elastic,
-                 "When a process is lost, go on from the last checkpoint with half as many");
+                 "When a process is lost, go on from the last checkpoint with half as many processes");
   flags.add_option("--min-np", options->fewest,
-                   "With --elastic: give up where fewer processes than this are left");
+                   "With --elastic: give up when fewer processes than this are left");
   flags.add_option("--mpirun", options->mpirun, "The launcher, Open MPI's mpirun").type_name("FILE");
   flags.add_option("--mpirun-args", *more, "Words for mpirun, as \"--hostfile hosts\"");
   flags.footer("Ctrl-C or SIGTERM: all processes save and stop, and the exit code is 3");

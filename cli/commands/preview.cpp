@@ -43,6 +43,7 @@ Status damage_of(const run::PreviewReport& report, const Options& options) {
 
 Status run(const Options& options) {
   run::PreviewOptions preview = options.preview;
+  DLPIPE_RETURN_IF_ERROR(check_stdout_is_free("preview", "--out", preview.out, options.json));
   preview.chains = {options.augment};
   if (!options.diff.empty()) preview.chains.push_back(options.diff);
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets, open_all(options.data));
@@ -75,7 +76,7 @@ Status run(const Options& options) {
     if (preview.chains.size() > 1) row.insert(row.begin() + 1, cell.chain == 0 ? "--augment" : "--diff");
     rows.push_back(std::move(row));
   }
-  print_answer(format_table(rows));
+  print_beside(preview.out, format_table(rows));
   print_note(concat("[preview] ", preview.out, ": ", report.width, "x", report.height,
                     " pixels, originals on the left"));
   return damage_of(report, options);
@@ -86,16 +87,16 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("DATA", options->data, "Dataset, or a folder of splits (its train)").required();
   flags.add_option("--augment", options->augment, "Chain of augmentations; see dlpipe help ops").required();
   flags.add_option("--diff", options->diff, "A second chain, drawn below the first");
-  flags.add_option("--out", options->preview.out, "PNG to write").endings({".png"}).required();
+  flags.add_option("--out", options->preview.out, "PNG to write").writes_file({".png"}).required();
   flags.add_option("--samples", options->preview.samples, "Samples, spread over the dataset").range(1, 1000);
-  flags.add_option("--times", options->preview.times, "Results per sample: of epochs 0, 1, ...")
+  flags.add_option("--times", options->preview.times, "Results per sample: what epochs 0, 1, ... would draw")
       .range(1, 100);
   flags.add_option("--cell", options->preview.cell, "Width and height of one picture, in pixels")
       .range(8, 1024);
   flags.add_flag("--boxes", options->preview.marks.boxes, "Draw the boxes, moved with the pictures");
   flags.add_flag("--points", options->preview.marks.points, "Draw the key points that are visible");
   flags.add_flag("--masks", options->preview.marks.masks,
-                 "Tint the pixels of the masks' classes, but for class 0");
+                 "Tint the pixels of each class of the masks, except class 0");
   flags.add_option("--seed", options->preview.seed, "Seed of the draws");
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };

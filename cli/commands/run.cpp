@@ -16,6 +16,7 @@
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/io/formats/npy.h"
 #include "dlpipe/run/config/precision.h"
+#include "dlpipe/run/input/path_kind.h"
 
 namespace dlpipe::cli {
 
@@ -50,8 +51,11 @@ Status write_output(const std::string& path, const Tensor& output) {
 }
 
 Status run(const Options& options) {
+  for (const std::string& output : options.outputs)
+    DLPIPE_RETURN_IF_ERROR(check_stdout_is_free("run", "--out", output, options.json));
   engine::set_engine_threads(options.threads > 0 ? options.threads : available_threads());
   const DType dtype = value_or_throw(run::training_dtype(options.dtype, cpu_device()));
+  throw_if_error(run::refuse_other_kind("run", options.model, run::Wanted::kCompiledModel));
   const engine::graph::Runner runner(value_or_throw(engine::graph::read_graph(options.model)));
   const engine::graph::Graph& graph = runner.graph();
   if (options.inputs.size() != graph.inputs.size() || options.outputs.size() != graph.outputs.size()) {
@@ -76,7 +80,8 @@ Status run(const Options& options) {
                                      {"shape", outputs[i].shape().to_string()},
                                      {"dtype", dtype_name(outputs[i].dtype())}}));
     } else {
-      print_answer(concat(printable(options.outputs[i]), ": ", value.name, " ",
+      print_beside(options.outputs[i],
+                   concat(printable(options.outputs[i]), ": ", value.name, " ",
                           dtype_name(outputs[i].dtype()), " ", outputs[i].shape().to_string()));
     }
   }
@@ -86,13 +91,13 @@ Status run(const Options& options) {
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  flags.add_option("MODEL", options->model, "File of dlpipe compile").required();
+  flags.add_option("MODEL", options->model, "Compiled model (.dlg), made by dlpipe compile").required();
   flags
       .add_option("--input", options->inputs,
                   "Array of NumPy's (.npy), one for each input; images are [N,H,W,C]")
       .required();
   flags.add_option("--out", options->outputs, "Array to write (.npy), one for each output")
-      .endings({".npy"})
+      .writes_file({".npy"})
       .required();
   flags.add_option("--dtype", options->dtype, "f32 or bf16");
   flags.add_option("--threads", options->threads, "Threads; 0: what the process may use").range(0, 4096);

@@ -16,6 +16,7 @@
 #include "dlpipe/engine/collective/collective.h"
 #include "dlpipe/engine/collective/launched.h"
 #include "dlpipe/run/config/given_options.h"
+#include "dlpipe/run/input/path_kind.h"
 #include "dlpipe/run/train/outcome_json.h"
 #include "dlpipe/run/train/session.h"
 
@@ -178,6 +179,8 @@ bool is_said_by_another(const Error& error, const engine::Collective& ranks) {
 }
 
 Status train(const Options& options) {
+  if (!run::is_kind(options.config_file, run::Wanted::kRawData))  // a name may end in anything
+    DLPIPE_RETURN_IF_ERROR(run::refuse_other_kind("train", options.config_file, run::Wanted::kOptions));
   const std::unique_ptr<engine::Collective> ranks = open_ranks(options);
   if (ranks == nullptr) return train_on(options, nullptr);
   try {
@@ -197,18 +200,17 @@ Status train(const Options& options) {
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
-  const Flag config =
-      flags
-          .add_option("--config", options->config_file,
-                      "TOML file of options by these names; flags override it. Its paths are relative to the "
-                      "current folder, as those of flags")
-          .type_name("FILE");
+  const Flag config = flags
+                          .add_option("--config", options->config_file,
+                                      "TOML file with options by these names. Flags override it. Its paths "
+                                      "are relative to the current folder, as on the command line")
+                          .type_name("FILE");
   flags
-      .add_option(
-          "--resume", options->resume,
-          concat("Go on with this run. With it go --data and --val (the same dataset elsewhere), --epochs "
-                 "and --max-steps (where the schedule's past stays the same), and ",
-                 run::free_option_names()))
+      .add_option("--resume", options->resume,
+                  concat("Go on with this run, with the options that it was begun with. These may change: "
+                         "--data and --val (where the same dataset lies now), --epochs and --max-steps (if "
+                         "the schedule's past stays the same), ",
+                         run::free_option_names()))
       .type_name("RUN")
       .excludes(config);
   flags.add_flag("--json", options->json, "Print one JSON line at the end, instead of tables");

@@ -100,7 +100,5 @@ struct ModelSummary {
 };
 /// Runs one blank input through `model` (eval mode, no graph; the mode is put back) and scales to `batch`.
 ModelSummary summarize(Module& model, const ModelArguments& arguments, int64_t batch);
-/// The same as a table for people.
-std::string summary(Module& model, const ModelArguments& arguments, int64_t batch);
 
 }  // namespace dlpipe::engine

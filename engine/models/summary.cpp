@@ -1,7 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <iomanip>
-#include <sstream>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/models/model.h"
@@ -29,25 +26,6 @@ int64_t own_parameters(const Module& layer) {
   int64_t count = 0;
   for (const NamedTensor& parameter : layer.parameters()) count += parameter.tensor.elements();
   return count;
-}
-
-using Row = std::array<std::string, 6>;
-
-std::string format_table(const std::vector<Row>& rows) {
-  std::array<size_t, 6> widths{};
-  for (const Row& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::ostringstream out;
-  for (const Row& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      const bool is_text = i < 3;
-      out << (i > 0 ? "  " : "") << (is_text ? std::left : std::right)
-          << std::setw(static_cast<int>(widths[i])) << row[i];
-    }
-    out << '\n';
-  }
-  return std::move(out).str();
 }
 
 }  // namespace
@@ -83,22 +61,6 @@ ModelSummary summarize(Module& model, const ModelArguments& arguments, int64_t b
     result.gradient_bytes += static_cast<int64_t>(parameter.tensor.size_bytes());
   }
   return result;
-}
-
-std::string summary(Module& model, const ModelArguments& arguments, int64_t batch) {
-  const ModelSummary totals = summarize(model, arguments, batch);
-  std::vector<Row> rows = {{"layer", "kind", "output", "parameters", "MFLOP", "memory"}};
-  for (const LayerSummary& layer : totals.layers) {
-    rows.push_back({layer.name, layer.kind, layer.output.to_string(), human_count(layer.parameters),
-                    fixed(layer.flops * 1e-6, 2), human_bytes(static_cast<uint64_t>(layer.output_bytes))});
-  }
-  rows.push_back({"total", "", "", human_count(totals.parameters), fixed(totals.flops * 1e-6, 2),
-                  human_bytes(static_cast<uint64_t>(totals.activation_bytes))});
-  return format_table(rows) + concat("batch ", batch, ", forward pass; ",
-                                     human_count(totals.trainable_parameters),
-                                     " parameters are trained; weights and buffers ",
-                                     human_bytes(static_cast<uint64_t>(totals.state_bytes)), ", gradients ",
-                                     human_bytes(static_cast<uint64_t>(totals.gradient_bytes)), "\n");
 }
 
 }  // namespace dlpipe::engine

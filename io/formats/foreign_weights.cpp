@@ -54,7 +54,7 @@ std::string describe_foreign_weights(const std::string& path, std::string_view b
                   conversion(path, kLoad));
   if (begins_as_onnx(begin)) {
     const std::string to = std::filesystem::path(path).replace_extension(".dlg").string();
-    return concat("an ONNX model, not safetensors; compile it with: dlpipe compile --onnx ", shell_word(path),
+    return concat("an ONNX model, not safetensors; compile it with: dlpipe compile ", shell_word(path),
                   " -o ", shell_word(to),
                   " --val-augment \"resize(..) center_crop(..) normalize(..)\" --classes FILE");
   }
@@ -62,7 +62,7 @@ std::string describe_foreign_weights(const std::string& path, std::string_view b
     return "a pointer of Git LFS, not the file itself; fetch it with: git lfs pull";
   if (begin.starts_with("\x89HDF\r\n"sv))
     return "an HDF5 file, as Keras writes, not safetensors; export the model to ONNX, and give that to "
-           "dlpipe compile --onnx";
+           "dlpipe compile";
   if (begin.starts_with("GGUF")) return "a GGUF file, not safetensors; get the weights as safetensors";
   return {};
 }

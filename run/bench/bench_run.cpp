@@ -10,6 +10,7 @@
 #include "dlpipe/engine/graph/run.h"
 #include "dlpipe/run/bench/device_roofline.h"
 #include "dlpipe/run/config/precision.h"
+#include "dlpipe/run/input/path_kind.h"
 #include "dlpipe/run/record/kernel_measurements.h"
 
 namespace dlpipe::run {
@@ -22,8 +23,7 @@ using engine::graph::Value;
 
 class Bench {
  public:
-  explicit Bench(BenchRunOptions& options)
-      : options_(options), runner_(value_or_throw(engine::graph::read_graph(options.model))) {
+  explicit Bench(BenchRunOptions& options) : options_(options), runner_(read(options.model)) {
     if (options.threads == 0) options.threads = available_threads();
     engine::set_engine_threads(options.threads);
     use_kernels(options.kernels);
@@ -52,6 +52,11 @@ class Bench {
   }
 
  private:
+  static engine::graph::Graph read(const std::string& model) {
+    throw_if_error(refuse_other_kind("bench", model, Wanted::kCompiledModel));
+    return value_or_throw(engine::graph::read_graph(model));
+  }
+
   const BenchRunOptions& options_;
   Runner runner_;
   DType dtype_ = DType::kF32;

@@ -43,16 +43,17 @@ const std::vector<ConfigOption>& table() {
       {"batch", "data", "Samples per batch", &C::batch, false, 1, 1e7},
       {"limit", "data", "Train on N samples, a subset drawn by --seed from the whole dataset; -1: all",
        &C::limit, false, -1, kMany},
-      {"max-bad", "data", "Distinct bad samples before the run ends; -1: max(10, 0.1 %)", &C::max_bad, kFree,
-       -1, kMany},
+      {"max-bad", "data",
+       "End the run when more than N samples can't be used; -1: 10, or 0.1 % of the samples where that is "
+       "more",
+       &C::max_bad, kFree, -1, kMany},
       {"max-pixels", "data", "Refuse to decode images with more pixels", &C::max_pixels, false, 1, kMany},
       {"slots", "data", "Batches in flight: how far the pipeline reads ahead", &C::slots, kFree, 1, 4096},
       {"cache",
        "data",
-       "Of linked pictures: coefficients keeps JPEGs in the run directory as coefficient records, made in "
-       "time "
-       "that the loader's threads would have waited, and reads these from the next epoch on; batches are the "
-       "same",
+       "For linked pictures. coefficients: JPEGs are kept in the run directory as coefficient records, too, "
+       "which are written while the loader's threads would wait and read from the next epoch on. Batches "
+       "stay the same",
        &C::cache,
        kFree,
        0,
@@ -64,13 +65,14 @@ const std::vector<ConfigOption>& table() {
 
       {"model", "model", "Model by name (--help models lists them)", &C::model},
       {"init", "model",
-       "Start from these weights: a safetensors file (PyTorch's names), a checkpoint, or, without --model, "
-       "an ONNX file",
+       "Start from these weights: a run or checkpoint, a safetensors file (PyTorch's names), or, without "
+       "--model, an ONNX file or a compiled model",
        &C::init},
       {"freeze", "model", "Don't train parameters whose names match, e.g. \"layer1.*\"", &C::freeze},
       {"reset-head", "model", "With --init: keep the classifier's fresh weights", &C::reset_head},
       {"checkpoint-activations", "model",
-       "Run modules whose names match again in backward instead of keeping what they made, e.g. \"layer?.*\"",
+       "Modules whose names match run a second time in backward instead of keeping their activations, e.g. "
+       "\"layer?.*\"",
        &C::checkpoint_activations, kFree},
       {"dtype",
        "model",
@@ -81,7 +83,7 @@ const std::vector<ConfigOption>& table() {
        0,
        {"f32", "bf16", "f16"}},
       {"tf32", "model",
-       "On CUDA: products and convolutions of f32 may round factors to TF32 (10 bits), for tensor cores",
+       "On CUDA: f32 products and convolutions may round their inputs to TF32 (10 bits), to use tensor cores",
        &C::tf32},
       {"device", "model", "Where to train: cpu, cuda (the first GPU; CUDA_VISIBLE_DEVICES says which)",
        &C::device, kFree},
@@ -93,8 +95,8 @@ const std::vector<ConfigOption>& table() {
        "replayed is named and runs as ever",
        &C::compile, kFree},
       {"decode", "model",
-       "With a device: where stored coefficients are decoded, to the same pixels; auto: there where it can "
-       "be",
+       "On a GPU: whether it (device) or the CPU (host) decodes stored coefficients, to the same pixels; "
+       "auto: the GPU where it can",
        &C::decode, kFree, 0, 0, names_of(pipeline::kDecodeNames)},
 
       {"epochs", "optimisation", "Passes over the training data", &C::epochs, false, 0, 1e9},
@@ -147,13 +149,14 @@ const std::vector<ConfigOption>& table() {
       {"final-ratio", "optimisation", "Rate at the end over the peak", &C::final_ratio, false, 0, 1},
       {"peak-at", "optimisation", "Share of the steps before the peak", &C::peak_at, false, 0, 1},
       {"clip", "optimisation", "Scale gradients to at most this L2 norm; 0: don't", &C::clip, false, 0, 1e9},
-      {"ema", "optimisation", "Keep an exponential moving average of the weights and validate it; 0: don't",
+      {"ema", "optimisation",
+       "Keep an exponential moving average of the weights with this decay, and validate it; 0: don't",
        &C::ema, false, 0, 1},
       {"loss", "optimisation", "Loss by name (--help losses lists them)", &C::loss},
       {"label-smoothing", "optimisation", "Share of the target spread over all classes", &C::label_smoothing,
        false, 0, 1},
 
-      {"metrics", "judging", "What validation reports, the first one decides which checkpoint is best",
+      {"metrics", "judging", "What validation reports; the first one decides which checkpoint is best",
        &C::metrics},
       {"tta", "judging", "Test-time augmentation: validation averages over these views of a picture", &C::tta,
        false, 0, 0, names_of(kViewNames)},
@@ -178,7 +181,8 @@ const std::vector<ConfigOption>& table() {
       {"keep", "run", "Latest checkpoints to keep, beside the best", &C::keep, kFree, 1, 1e6},
       {"receipt",
        "run",
-       "What the batch chain hashes: record checksums and drawn parameters, or pixels too",
+       "What the hash over all batches (batches_chain) takes in: record checksums and drawn parameters, or "
+       "the pixels, too",
        &C::receipt,
        false,
        0,

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "dlpipe/base/refuse.h"
-#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/schema.h"
+#include "dlpipe/run/input/path_kind.h"
 
 namespace dlpipe::run {
 
@@ -33,19 +33,8 @@ static Status no_such_part(const std::string& directory, const std::vector<std::
   return misuse("data", directory, " holds ", list(names), " and no '", part, "'; give ", paths);
 }
 
-Status refuse_run(const std::string& directory) {
-  std::error_code ignored;
-  const fs::path path = directory;
-  if (!fs::exists(path / "config.toml", ignored) || !fs::is_directory(path / "checkpoints", ignored))
-    return {};
-  const std::string word = shell_word(directory);
-  return misuse("dataset", directory, " is a run and no dataset; `dlpipe info ", word,
-                "` shows its model, `dlpipe doctor ", word,
-                "` who waited for whom, and `dlpipe train --resume ", word, "` goes on with it");
-}
-
 static Result<std::string> part_of(const std::string& directory, std::string_view part) {
-  DLPIPE_RETURN_IF_ERROR(refuse_run(directory));
+  DLPIPE_RETURN_IF_ERROR(refuse_other_kind("dataset", directory, Wanted::kDataset));
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, data::split_names(directory));
   if (names.empty()) return directory;
   if (contains(names, part)) return concat(directory, "/", part);
@@ -71,7 +60,7 @@ Result<std::string> validation_data(const std::string& data, const std::string& 
 }
 
 Result<EvaluationData> evaluation_data(const std::string& data, const std::string& split) {
-  DLPIPE_RETURN_IF_ERROR(refuse_run(data));
+  DLPIPE_RETURN_IF_ERROR(refuse_other_kind("dataset", data, Wanted::kDataset));
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, data::split_names(data));
   if (names.empty()) {
     if (split.empty()) return EvaluationData{data, ""};

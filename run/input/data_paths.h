@@ -1,4 +1,6 @@
 // Which dataset a path means: the dataset itself, or of a folder of splits DST the split DST/train. Reads directories; keeps nothing open.
+//
+// A path that is known as another kind of thing (path_kind.h) is kMisuse.
 #pragma once
 
 #include <string>
@@ -10,9 +12,6 @@
 
 namespace dlpipe::run {
 
-/// kMisuse where `directory` is a run of train: it names the commands that take one. Asked of every path below that may be a
-/// folder of splits and was given by a person.
-Status refuse_run(const std::string& directory);
 /// The training dataset of `data`: itself, or its "train".
 Result<std::string> training_data(const std::string& data);
 /// The dataset to validate on: `val` (itself, or its "val"), else the "val" beside or below the training

@@ -13,8 +13,8 @@
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/checksum.h"
-#include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/input/path_kind.h"
 #include "dlpipe/run/record/tensor_file.h"
 
 namespace dlpipe::run {
@@ -341,16 +341,15 @@ Result<std::string> find_checkpoint(const std::string& path) {
     if (std::string best = best_of(checkpoints); !best.empty()) return best;
   }
   if (!fs::exists(path, error)) {
+    DLPIPE_RETURN_IF_ERROR(refuse_other_kind("checkpoint", path, Wanted::kModel));  // a model's name
     return Status(ErrorCode::kNotFound,
                   concat("[checkpoint] there is no ", path,
                          "; give runs/NAME, runs/NAME/checkpoints/best or a file of weights"));
   }
-  const auto is_dataset = data::holds_dataset(path);
+  DLPIPE_RETURN_IF_ERROR(refuse_other_kind("checkpoint", path, Wanted::kModel));
   return Status(ErrorCode::kNotFound, concat("[checkpoint] ", path,
-                                             is_dataset.ok() && *is_dataset
-                                                 ? " is a dataset (dlpipe inspect shows it) and no checkpoint"
-                                                 : " is no checkpoint and no run with one",
-                                             "; give runs/NAME or runs/NAME/checkpoints/best"));
+                                             " is no checkpoint and no run with one; give runs/NAME or "
+                                             "runs/NAME/checkpoints/best"));
 }
 
 }  // namespace dlpipe::run

@@ -7,6 +7,7 @@
 #include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/run/config/config.h"
+#include "dlpipe/run/input/path_kind.h"
 
 namespace dlpipe::run {
 
@@ -37,6 +38,7 @@ Result<Receipt> read_receipt(const std::string& run_directory) {
   const std::string file = run_directory + "/receipt.json";
   Result<Json> json = formats::read_json(file);
   if (!json.ok()) {
+    DLPIPE_RETURN_IF_ERROR(refuse_other_kind("diff", run_directory, Wanted::kRun));
     return json.status().with_context(concat("[diff] ", run_directory,
                                              " has no readable receipt (it is written when a "
                                              "run ends): "));

@@ -8,10 +8,12 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "dlpipe/base/lock_holder.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/input/path_kind.h"
 
 namespace dlpipe::run {
 
@@ -52,6 +54,7 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::create(const std::string& pa
 Result<std::unique_ptr<RunDirectory>> RunDirectory::reopen(const std::string& path) {
   std::error_code error;
   if (!fs::exists(path + "/config.toml", error)) {
+    DLPIPE_RETURN_IF_ERROR(refuse_other_kind("run", path, Wanted::kRun));
     const bool has_begun = fs::exists(path + "/checkpoints", error);
     return Status(
         ErrorCode::kNotFound,
@@ -72,7 +75,7 @@ Status RunDirectory::lock() {
   if (!made_lock_) lock_fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (lock_fd_ < 0) return status_from_errno("run", concat("cannot create ", name), errno);
   if (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
-    return misuse("run", "another process trains in ", path_, "; stop it first");
+    return misuse("run", lock_holder(lock_fd_), " trains in ", path_, "; stop it first");
   }
   return {};
 }

@@ -18,6 +18,7 @@
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/run/ingest/ingest.h"
 #include "dlpipe/run/input/data_paths.h"
+#include "dlpipe/run/input/path_kind.h"
 
 namespace dlpipe::run {
 
@@ -107,7 +108,7 @@ using Stop = std::function<bool()>;
 /// The dataset of links, `to`, to the pictures at `path`.
 void link(const SessionOptions& session, const std::string& path, const std::string& to,
           const std::string& classes_from, const Stop& stop, const Notes& notes) {
-  throw_if_error(refuse_run(path));
+  if (!is_kind(path, Wanted::kRawData)) throw_if_error(refuse_other_kind("dataset", path, Wanted::kDataset));
   ingest::IngestOptions options = link_options(session, path, to);
   options.classes_from = classes_from;
   options.stop_requested = stop;

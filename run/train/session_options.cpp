@@ -11,6 +11,7 @@
 #include "dlpipe/run/config/config_choices.h"
 #include "dlpipe/run/config/enumerated.h"
 #include "dlpipe/run/config/precision.h"
+#include "dlpipe/run/input/path_kind.h"
 
 namespace dlpipe::run {
 
@@ -18,6 +19,9 @@ namespace {
 
 void check_what_goes_together(const TrainConfig& config) {
   if (config.data.empty()) refuse("train", "no dataset; give --data DIR, made by `dlpipe ingest`");
+  if (!is_kind(config.data, Wanted::kRawData))
+    throw_if_error(refuse_other_kind("dataset", config.data, Wanted::kDataset));
+  throw_if_error(refuse_other_kind("weights", config.init, Wanted::kModel));
   if (config.model.empty()) refuse("train", "no model; give --model NAME (--help models lists them)");
   if (config.reset_head && config.init.empty()) refuse("train", "--reset-head goes with --init FILE");
   if (config.early_stop > 0 && config.val_every == "never")
@@ -193,7 +197,9 @@ SessionOptions resolve_options(TrainConfig config, const Registries& registries,
   options.registries = registries;
   options.ranks = ranks;
   const TrainConfig& c = options.config;
-  options.model = value_or_throw(registries.models.find(c.model));
+  const auto model = registries.models.find(c.model);
+  if (!model.ok()) throw_if_error(refuse_other_kind("model", c.model, Wanted::kModelName));
+  options.model = value_or_throw(model);
   options.optimizer = value_or_throw(registries.optimizers.find(c.optimizer));
   options.device = value_or_throw(registries.find_device(c.device));
   check_isa(c, *options.device);

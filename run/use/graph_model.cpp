@@ -12,6 +12,7 @@
 #include "dlpipe/engine/models/picture_graph.h"
 #include "dlpipe/engine/onnx/import.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/run/use/graph_weights.h"
 
 namespace dlpipe::run {
 
@@ -119,6 +120,14 @@ OnnxPictures compile_pictures(const ModelOptions& options, PassChoice passes, co
   return made;
 }
 
+CompiledModel compile_onnx(const ModelOptions& options, PassChoice passes, const Registries& registries) {
+  const bool says_pictures = !options.classes.empty() || !options.val_augment.empty();
+  if (says_pictures) return compile_pictures(options, passes, registries, nullptr).compiled;
+  CompiledModel compiled = import_onnx(options);  // what compile wrote of a model stands in its metadata
+  run_passes(compiled, passes);
+  return compiled;
+}
+
 }  // namespace
 
 GraphModel::GraphModel(engine::graph::Graph graph) : runner_(std::move(graph)) {
@@ -137,6 +146,7 @@ engine::Tensor GraphModel::forward(const engine::Tensor& x) {
 }
 
 CompiledModel compile_model(const ModelOptions& options, PassChoice passes, const Registries& registries) {
+  if (is_onnx_file(options.weights)) return compile_onnx(options, passes, registries);
   LoadedModel loaded = load_model(options, registries);
   CompiledModel compiled;
   compiled.notes = std::move(loaded.notes);
@@ -153,14 +163,6 @@ CompiledModel compile_model(const ModelOptions& options, PassChoice passes, cons
   compiled.graph_peak_bytes = peak_bytes_of([&] { runner.run({&x, 1}); });
   loaded.state.graph.clear();  // the file is the graph
   compiled.graph.metadata[kModelKey] = to_json(loaded.state).dump();
-  return compiled;
-}
-
-CompiledModel compile_onnx(const ModelOptions& options, PassChoice passes, const Registries& registries) {
-  const bool says_pictures = !options.classes.empty() || !options.val_augment.empty();
-  if (says_pictures) return compile_pictures(options, passes, registries, nullptr).compiled;
-  CompiledModel compiled = import_onnx(options);
-  run_passes(compiled, passes);
   return compiled;
 }
 

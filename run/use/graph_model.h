@@ -37,16 +37,15 @@ struct CompiledModel {
   int64_t model_peak_bytes = 0;
   int64_t graph_peak_bytes = 0;
 };
-/// The forward pass of the weights that `options` name.
+/// The forward pass of the model that `options.weights` names: weights of a model that dlpipe builds, a compiled model, or an
+/// ONNX file. An ONNX file that compile wrote says how pictures are prepared and what the classes are. One of another program
+/// doesn't: where `options.val_augment` (with normalize) says it, the graph takes pictures [N,H,W,C] and answers logits, and
+/// eval and predict take it, with numbers for the classes that `options.classes` doesn't name. Else it is compiled as it is,
+/// for dlpipe run.
 CompiledModel compile_model(const ModelOptions& options, PassChoice passes,
                             const Registries& registries = {});
 
-/// The ONNX model in the file `options.weights`. That of another program says nothing of pictures and classes: where
-/// `options.val_augment` does (with normalize), the graph takes pictures [N,H,W,C] and answers logits, and eval and predict take
-/// it; classes that `options.classes` doesn't name are numbers.
-CompiledModel compile_onnx(const ModelOptions& options, PassChoice passes, const Registries& registries = {});
-
-/// The same in memory, for eval and predict: pictures are prepared as `options`, the file, where compile wrote it, or `dataset`,
+/// An ONNX file as such a model, for eval and predict: pictures are prepared as `options`, the file, where compile wrote it, or `dataset`,
 /// which may be null, says.
 LoadedModel load_onnx_model(const ModelOptions& options, const Registries& registries,
                             const data::Dataset* dataset);

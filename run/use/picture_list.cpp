@@ -13,8 +13,9 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
+#include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/run/input/path_kind.h"
 
 namespace dlpipe::run {
 
@@ -22,13 +23,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether the bytes begin as a picture's do, decodable here or not.
-bool begins_as_picture(std::string_view bytes) {
-  using namespace std::string_view_literals;
-  static constexpr std::array kBegins = {"\xff\xd8"sv, "\x89PNG"sv, "DLPRAW1\n"sv, "GIF8"sv,
-                                         "RIFF"sv,     "II*\0"sv,   "MM\0*"sv};
-  return std::any_of(kBegins.begin(), kBegins.end(),
-                     [&](std::string_view begin) { return bytes.starts_with(begin); });
+/// What a file is that neither its name nor its first bytes call a picture: "[predict] it is a compiled model ..."; "" where
+/// nobody knows.
+std::string other_kind(const std::string& path) {
+  if (data::has_image_name(path)) return "";
+  const std::optional<PathKind> kind = kind_of(path);
+  if (!kind || kind->is(Wanted::kPicture)) return "";
+  return concat("[predict] it is ", kind->name, " and no picture; ", kind->advice);
 }
 
 /// Adds a file, or the pictures of a folder. Where there is neither, or a folder can't be listed, that path is itself a
@@ -37,7 +38,8 @@ bool add_path(const std::string& path, PictureList& list) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     const bool is_there = fs::exists(path, error);
-    list.files.push_back({path, {}, is_there ? "" : "[predict] there is no such file or folder"});
+    list.files.push_back(
+        {path, {}, is_there ? other_kind(path) : "[predict] there is no such file or folder"});
     return is_there;
   }
   data::PictureFolder folder(path);
@@ -76,10 +78,8 @@ Status no_picture(std::span<const std::string> paths, const PictureList& list) {
       concat("[predict] no picture in what was given; looked for .jpg, .jpeg, .png, ... in folders",
              list.left_aside.empty() ? "" : ", and left aside ", list.left_aside);
   for (const std::string& path : paths) {
-    if (const auto is_dataset = data::holds_dataset(path); is_dataset.ok() && *is_dataset) {
-      text += concat("; ", printable(path),
-                     " is a dataset: `dlpipe eval --predictions -` answers for each of its samples");
-    }
+    if (const Status other = refuse_other_kind("predict", path, Wanted::kPicture); !other.ok())
+      text += concat("; ", printable(without_area(other.message())));
   }
   return {ErrorCode::kNotFound, text};
 }

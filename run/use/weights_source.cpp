@@ -8,6 +8,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/layers/uninitialized.h"
 #include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/input/path_kind.h"
 #include "dlpipe/run/input/preprocess.h"
 #include "dlpipe/run/record/tensor_file.h"
 #include "dlpipe/run/use/graph_weights.h"
@@ -98,6 +99,7 @@ std::map<std::string, std::string> weights_metadata(const ModelState& state) {
 }
 
 WeightsSource open_weights(const std::string& path) {
+  throw_if_error(refuse_other_kind("weights", path, Wanted::kModel));
   if (!fs::is_regular_file(path)) return open_checkpoint(value_or_throw(find_checkpoint(path)), true);
   const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
   const std::string name = fs::path(path).filename().string();

@@ -258,7 +258,7 @@ def attack_models(attack, root, good, count):
         kind = path.suffix
         commands = {"info": ("info", path), "predict": ("predict", "--json", "--ckpt", path, picture)}
         if path == onnx:
-            commands["predict"] = ("compile", "--onnx", path, "--out", root / "again.dlg")
+            commands["predict"] = ("compile", path, "--out", root / "again.dlg")
 
         def tried(case, keep):
             for name, command in commands.items():
@@ -284,7 +284,7 @@ def attack_models(attack, root, good, count):
         tensor = field(1, size // 4) + field(2, 1) + field(8, b"w") + beside + field(14, 1)
         onnx.write_bytes(field(1, 8) + field(7, field(5, tensor) * tensors))
         sparse(root / "w.bin", size=size)
-        judge(attack, ".onnx", case, attack.run("compile", "--onnx", onnx, "--out", root / "again.dlg"), "beside the model take")
+        judge(attack, ".onnx", case, attack.run("compile", onnx, "--out", root / "again.dlg"), "beside the model take")
     sparse(root / "array.npy", npy_bytes("<f4", (HUGE // 4,), b""))
     outcome = attack.run("run", dlg, "--input", root / "array.npy", "--out", root / "o.npy")
     judge(attack, ".npy", "40 GB", outcome, lambda o: "" if o.exit_code else "accepted")

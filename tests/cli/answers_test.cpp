@@ -5,6 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+#include "dlpipe/base/text.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
 
@@ -50,6 +55,34 @@ TEST(Answers, GoToStdoutAlone) {
     EXPECT_EQ(outcome.err.find(answer.part), std::string::npos) << typed(answer.command) << "\n"
                                                                 << outcome.err;
     EXPECT_EQ(outcome.out.back(), '\n') << typed(answer.command);
+  }
+}
+
+// Tables whose columns are no names from data, and sentences. What names a path may be longer.
+TEST(Answers, FitATerminalOf80Columns) {
+  std::vector<Answer> all = answers();
+  const std::string& run = trained_run().run;
+  const std::string& data = trained_run().data.val;
+  all.insert(all.end(),
+             {{{"info", "resnet50"}, "layer4.2.conv3"},
+              {{"eval", "--ckpt", run, "--data", data, "--report"}, "taken for"},
+              {{"info", run}, "parameters"},
+              {{"bench", "train", "--model", "lenet", "--batch", "4", "--seconds", "0.1"}, "median step"}});
+  ::unsetenv("COLUMNS");
+  for (const Answer& answer : all) {
+    Terminal terminal(80);
+    RunningProgram program(answer.command, {.out = terminal.device()});
+    const std::string shown = terminal.wait_for_end();
+    EXPECT_EQ(program.wait().exit_code, 0) << typed(answer.command);
+    EXPECT_NE(shown.find(answer.part), std::string::npos) << typed(answer.command) << "\n" << shown;
+    std::istringstream lines(shown);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.ends_with('\r')) line.pop_back();
+      const std::vector<std::string> words = split(line, ' ');
+      const auto is_name = [](const std::string& word) { return word.size() > 40; };  // or a chain's numbers
+      if (std::ranges::any_of(words, is_name)) continue;
+      EXPECT_LE(line.size(), 80U) << typed(answer.command) << "\n" << line;
+    }
   }
 }
 

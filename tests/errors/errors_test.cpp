@@ -135,7 +135,7 @@ TEST_F(ErrorsTest, OfTrainsOptions) {
        1,
        {"zip.pth", "torch.load", "save_file"}},
       {train({"--init", DLPIPE_TEST_DATA "/io/formats/golden/legacy.pth"}), 1, {"legacy.pth", "torch.load"}},
-      {train({"--init", keras}), 1, {keras, "HDF5", "dlpipe compile --onnx"}},
+      {train({"--init", keras}), 1, {keras, "HDF5", "dlpipe compile"}},
       {train({"--init", torn}), 1, {torn, "too short", "get it anew"}},
       {train({"--init", DLPIPE_TEST_DATA "/io/formats/golden/reference.safetensors"}),
        2,

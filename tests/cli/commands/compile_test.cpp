@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "dlpipe/engine/onnx/onnx_file.h"
 #include "dlpipe/io/formats/json.h"
@@ -138,6 +139,22 @@ TEST(Compile, OnnxGoesOutAndComesBack) {
   EXPECT_NE(foreign.err.find("m.pt' would not hold what its ending says; end it in .dlg or .onnx"),
             std::string::npos)
       << foreign.err;
+}
+
+TEST(Compile, WritesToStdoutAndSaysTheRestOnStderr) {
+  ScratchDirectory folder;
+  const std::string file = folder / "m.dlg", streamed = folder / "streamed";
+  ASSERT_EQ(run_dlpipe({"compile", trained_run().run, "-o", file}).exit_code, 0);
+  for (const char* out : {"-", "/dev/stdout"}) {
+    std::ofstream(streamed) << "";
+    const Outcome outcome = run_dlpipe({"compile", trained_run().run, "-o", out}, {.out = streamed});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(file_text(streamed), file_text(file)) << out;
+    EXPECT_NE(outcome.err.find("capture"), std::string::npos) << outcome.err;
+  }
+  const Outcome both = run_dlpipe({"compile", trained_run().run, "-o", "-", "--json"});
+  EXPECT_EQ(both.exit_code, 2);
+  EXPECT_NE(both.err.find("--out - and --json both write to stdout"), std::string::npos) << both.err;
 }
 
 TEST(Compile, AnOnnxModelWithItsPreparationPredictsAndIsJudged) {

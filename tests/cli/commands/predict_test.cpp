@@ -263,11 +263,12 @@ TEST(Predict, AFolderThatCannotBeListedIsNamedAndTheOthersGoOn) {
 TEST(Predict, ADatasetIsNamedWithTheCommandThatTakesIt) {
   const Outcome outcome = run_dlpipe({"predict", "--ckpt", trained_run().run, trained_run().data.split});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(outcome.err.find(" is a dataset: `dlpipe eval --predictions -`"), std::string::npos)
+  EXPECT_NE(outcome.err.find(" is a folder of datasets and no picture; `dlpipe eval --ckpt RUN "),
+            std::string::npos)
       << outcome.err;
   const Outcome swapped =
       run_dlpipe({"predict", "--ckpt", trained_run().data.val, trained_run().run + "/config.toml"});
-  EXPECT_NE(swapped.err.find(" is a dataset (dlpipe inspect shows it) and no checkpoint"), std::string::npos)
+  EXPECT_NE(swapped.err.find(" is a dataset and no trained model; `dlpipe inspect "), std::string::npos)
       << swapped.err;
 }
 

@@ -62,7 +62,8 @@ TEST(Run, RefusesInputsThatTheModelDoesNotTake) {
   EXPECT_NE(bad.err.find("no .npy file"), std::string::npos) << bad.err;
   const Outcome other = run_dlpipe({"run", model.folder / "bad.npy", "--input", model.folder / "bad.npy",
                                     "--output", model.folder / "y.npy"});
-  EXPECT_EQ(other.exit_code, 1) << other.err;
+  EXPECT_EQ(other.exit_code, 2) << other.err;
+  EXPECT_NE(other.err.find("bad.npy is raw data and no compiled model"), std::string::npos) << other.err;
 }
 
 }  // namespace dlpipe::test

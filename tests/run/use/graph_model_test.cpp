@@ -46,7 +46,7 @@ TEST_F(GraphModelTest, PicturesGoIntoAnOnnxModelWhoseChannelsStandFirst) {
   const engine::Tensor expected = (*lenet_)(x);
   for (const bool softmax : {false, true}) {
     const CompiledModel compiled =
-        compile_onnx({.weights = channels_first_onnx(softmax), .val_augment = kChain}, PassChoice::kAll);
+        compile_model({.weights = channels_first_onnx(softmax), .val_augment = kChain}, PassChoice::kAll);
     ASSERT_FALSE(compiled.notes.empty());
     EXPECT_NE(compiled.notes[0].find("classes are numbers"), std::string::npos) << compiled.notes[0];
     throw_if_error(engine::graph::write_graph(folder_ / "m.dlg", compiled.graph));
@@ -62,7 +62,7 @@ TEST_F(GraphModelTest, PicturesGoIntoAnOnnxModelWhoseChannelsStandFirst) {
 }
 
 TEST_F(GraphModelTest, WithoutItsPreparationAnOnnxModelIsNoModelOfPictures) {
-  const CompiledModel compiled = compile_onnx({.weights = channels_first_onnx(false)}, PassChoice::kAll);
+  const CompiledModel compiled = compile_model({.weights = channels_first_onnx(false)}, PassChoice::kAll);
   throw_if_error(engine::graph::write_graph(folder_ / "m.dlg", compiled.graph));
   try {
     load_graph_model({.weights = folder_ / "m.dlg"}, {});

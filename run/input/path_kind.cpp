@@ -1,0 +1,263 @@
+#include "dlpipe/run/input/path_kind.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <utility>
+
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/graph/graph_file.h"
+#include "dlpipe/engine/models/model.h"
+#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/data/sources/picture_folder.h"
+#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/formats/foreign_weights.h"
+
+namespace dlpipe::run {
+
+namespace fs = std::filesystem;
+using namespace std::string_view_literals;
+
+namespace {
+
+/// A path, and what every kind is told by.
+struct Given {
+  std::string path;
+  bool is_there = false;
+  bool is_folder = false;
+  std::string begin;  // the first bytes of a file
+
+  bool holds(const char* name) const {
+    std::error_code ignored;
+    return is_folder && fs::exists(fs::path(path) / name, ignored);
+  }
+};
+
+Given look_at(const std::string& path) {
+  Given given{path, false, false, {}};
+  std::error_code ignored;
+  given.is_there = fs::exists(path, ignored);
+  given.is_folder = fs::is_directory(path, ignored);
+  if (!fs::is_regular_file(path, ignored)) return given;  // a pipe's bytes are read once
+  std::array<char, 64> begin{};
+  std::ifstream file(path, std::ios::binary);
+  file.read(begin.data(), begin.size());
+  given.begin.assign(begin.data(), static_cast<size_t>(file.gcount()));
+  return given;
+}
+
+bool is_safetensors(const Given& given) {
+  return given.begin.size() > 9 && given.begin[8] == '{' && given.begin.find("\":{"sv) != std::string::npos;
+}
+
+// PyTorch's pickles, HDF5 and the like: open_weights says how they are converted.
+bool is_foreign_weights(const Given& given) {
+  const std::string ending = data::lower_ending(given.path);
+  static constexpr std::array kEndings = {"pt"sv, "pth"sv, "ckpt"sv, "bin"sv, "h5"sv, "hdf5"sv, "gguf"sv};
+  return !given.begin.empty() && std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end() &&
+         !formats::describe_foreign_weights(given.path, given.begin, {}).empty();
+}
+
+// Of a large tree the first names are enough: a folder of pictures has them everywhere.
+bool holds_pictures(const Given& given) {
+  if (!given.is_folder) return false;
+  constexpr int kMostLookedAt = 2000;
+  int looked_at = 0;
+  std::error_code error;
+  for (auto it =
+           fs::recursive_directory_iterator(given.path, fs::directory_options::skip_permission_denied, error);
+       !error && it != fs::recursive_directory_iterator() && looked_at < kMostLookedAt;
+       it.increment(error), ++looked_at) {
+    if (data::has_image_name(it->path().string())) return true;
+  }
+  return false;
+}
+
+const data::SourceRecord* source_of(const Given& given) {
+  data::SourceOptions options;
+  options.path = given.path;
+  const auto found = data::find_source(options);
+  return found.ok() ? *found : nullptr;
+}
+
+bool is_packed_folder(const Given& given) {
+  const std::string ending = data::lower_ending(given.path);
+  return ending == "zip" || ending == "7z" || ending == "rar";
+}
+
+bool is_model_name(const Given& given) {
+  return !given.is_there && engine::ModelRegistry::builtin().find(given.path).ok();
+}
+
+struct Row {
+  std::string_view name;
+  std::vector<Wanted> uses;
+  bool (*is)(const Given&);
+  std::string_view advice;  // % stands for the path
+  /// Other advice where one of these was wanted.
+  std::vector<std::pair<Wanted, std::string_view>> advice_for = {};
+};
+
+// The order matters: the first row that fits is the kind. A run holds checkpoints, a compiled model is a safetensors file, and
+// a folder that is nothing else may hold pictures.
+const std::vector<Row>& rows() {
+  using enum Wanted;
+  static const std::vector<Row> kRows = {
+      {"a run",
+       {kRun, kModel},
+       [](const Given& given) { return given.holds("config.toml") && given.holds("checkpoints"); },
+       "`dlpipe info %` shows its model, `dlpipe doctor %` who waited for whom, and `dlpipe train --resume "
+       "%` "
+       "goes on with it",
+       {{kCompiledModel, "`dlpipe compile % -o model.dlg` makes one of its model"},
+        {kPicture, "`dlpipe predict --ckpt % PICTURE` takes its model"},
+        {kOptions, "`dlpipe train --config %/config.toml` runs the same again"},
+        {kModelName, "`dlpipe train --init %` begins with its weights"}}},
+      {"a checkpoint",
+       {kModel},
+       [](const Given& given) {
+         return given.holds("state.json") || given.holds("best/state.json") ||
+                given.holds("last/state.json") ||
+                (given.is_there && fs::path(given.path).filename() == "state.json");
+       },
+       "`dlpipe info %` shows it, and `dlpipe eval --ckpt % DATA` judges its model",
+       {{kCompiledModel, "`dlpipe compile % -o model.dlg` makes one of it"},
+        {kRun, "give the folder of the run that it lies in"},
+        {kModelName, "`dlpipe train --init %` begins with its weights"}}},
+      {"a dataset",
+       {kDataset, kRawData},  // Caffe's LMDBs look the same from outside; ingest tells
+       [](const Given& given) { return given.holds("data.mdb"); },
+       "`dlpipe inspect %` shows it, and `dlpipe train %` trains on it",
+       {{kPicture, "`dlpipe eval --ckpt RUN % --predictions -` answers for each of its samples"}}},
+      {"a folder of datasets",
+       {kDataset},
+       [](const Given& given) {
+         const auto splits = data::split_names(given.path);
+         return given.is_folder && splits.ok() && !splits->empty();
+       },
+       "`dlpipe inspect %` shows them, and `dlpipe train %` trains on its train",
+       {{kPicture, "`dlpipe eval --ckpt RUN % --predictions -` answers for each sample of its val"},
+        {kRawData, "`dlpipe export % FOLDER` makes files of it"}}},
+      {"a compiled model",
+       {kModel, kCompiledModel},
+       [](const Given& given) { return is_safetensors(given) && engine::graph::is_graph_file(given.path); },
+       "`dlpipe info %` shows it, and `dlpipe predict --ckpt % PICTURE` and `dlpipe run %` run it",
+       {{kModelName, "`dlpipe train --init %` begins with its weights"}}},
+      {"a file of weights",
+       {kModel},
+       is_safetensors,
+       "`dlpipe info %` shows what it holds",
+       {{kCompiledModel, "`dlpipe compile % -o model.dlg` makes one of it"},
+        {kModelName, "`dlpipe train --init %` begins with it"}}},
+      {"a file of another program's weights",
+       {kModel},
+       is_foreign_weights,
+       "`dlpipe info %` says how to convert it",
+       {}},
+      {"an ONNX model",
+       {kModel},
+       [](const Given& given) { return formats::begins_as_onnx(given.begin); },
+       "`dlpipe info %` shows it, and `dlpipe compile % -o model.dlg` makes a compiled model of it",
+       {{kCompiledModel, "`dlpipe compile % -o model.dlg` makes one of it"},
+        {kModelName, "`dlpipe train --init %` begins with it"}}},
+      {"a picture",
+       {kPicture},
+       [](const Given& given) { return begins_as_picture(given.begin); },
+       "`dlpipe predict --ckpt RUN %` classifies it",
+       {{kDataset, "a dataset is made of a folder that holds one folder of pictures per class"},
+        {kRawData, "give a folder that holds one folder of pictures per class"}}},
+      {"an array",
+       {kRawData},
+       [](const Given& given) { return given.begin.starts_with("\x93NUMPY"sv); },
+       "`dlpipe run MODEL.dlg --input % -o OUT.npy` runs a compiled model on it",
+       {{kDataset, "`dlpipe ingest % DATA` makes a dataset of an array of pictures"}}},
+      {"a file of options",
+       {kOptions},
+       [](const Given& given) { return data::lower_ending(given.path) == "toml" && given.is_there; },
+       "`dlpipe train --config %` takes them",
+       {}},
+      {"a packed folder", {}, is_packed_folder, "unpack it, and give the folder", {}},
+      {"a folder of pictures",
+       {kPicture, kRawData},
+       holds_pictures,
+       "`dlpipe ingest % DATA` makes a dataset of them",
+       {}},
+      {"raw data",
+       {kRawData},
+       [](const Given& given) { return given.is_there && !given.is_folder && source_of(given) != nullptr; },
+       "`dlpipe ingest % DATA` makes a dataset of it",
+       {}},
+      {"the name of a model",
+       {kModelName},
+       is_model_name,
+       "`dlpipe info %` shows its layers, and `dlpipe train --model % --data DATA` trains one",
+       {}},
+  };
+  return kRows;
+}
+
+std::string with_path(std::string_view advice, const std::string& path) {
+  std::string text;
+  for (const char c : advice) c == '%' ? text += shell_word(path) : text += c;
+  return text;
+}
+
+std::string_view words_of(Wanted wanted) {
+  static constexpr std::array kWords = {
+      "dataset"sv, "trained model"sv, "compiled model"sv,  "run"sv,
+      "picture"sv, "raw data"sv,      "file of options"sv, "name of a model"sv};
+  return kWords.at(static_cast<size_t>(wanted));
+}
+
+const Row* row_of(const Given& given) {
+  const auto found =
+      std::find_if(rows().begin(), rows().end(), [&](const Row& row) { return row.is(given); });
+  return found == rows().end() ? nullptr : &*found;
+}
+
+bool contains(const std::vector<Wanted>& uses, Wanted wanted) {
+  return std::find(uses.begin(), uses.end(), wanted) != uses.end();
+}
+
+}  // namespace
+
+bool PathKind::is(Wanted wanted) const {
+  return contains(uses, wanted);
+}
+
+std::optional<PathKind> kind_of(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  const Row* const row = row_of(look_at(path));
+  if (row == nullptr) return std::nullopt;
+  return PathKind{std::string(row->name), row->uses, with_path(row->advice, path)};
+}
+
+bool is_kind(const std::string& path, Wanted wanted) {
+  const std::optional<PathKind> kind = kind_of(path);
+  return kind && kind->is(wanted);
+}
+
+Status refuse_other_kind(std::string_view area, const std::string& path, Wanted wanted) {
+  if (path.empty()) return {};
+  const Row* const row = row_of(look_at(path));
+  if (row == nullptr || contains(row->uses, wanted)) return {};
+  std::string_view advice = row->advice;
+  for (const auto& [of, other] : row->advice_for) {
+    if (of == wanted) advice = other;
+  }
+  return misuse(area, path, " is ", row->name, " and no ", words_of(wanted), "; ", with_path(advice, path));
+}
+
+bool begins_as_picture(std::string_view bytes) {
+  static constexpr std::array kBegins = {"\xff\xd8"sv, "\x89PNG"sv, "DLPRAW1\n"sv, "GIF8"sv,
+                                         "RIFF"sv,     "II*\0"sv,   "MM\0*"sv};
+  return std::any_of(kBegins.begin(), kBegins.end(),
+                     [&](std::string_view begin) { return bytes.starts_with(begin); });
+}
+
+}  // namespace dlpipe::run

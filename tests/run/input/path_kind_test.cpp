@@ -1,0 +1,98 @@
+// What a path is said to be, and what is answered where another kind was wanted.
+#include "dlpipe/run/input/path_kind.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/io/formats/scratch.h"
+#include "tests/run/sample_data.h"
+
+namespace dlpipe::run {
+
+namespace fs = std::filesystem;
+
+class PathKindTest : public testing::Test {
+ protected:
+  std::string file(const std::string& name, const std::string& bytes) const {
+    fs::create_directories(fs::path(folder_ / name).parent_path());
+    std::ofstream(folder_ / name, std::ios::binary) << bytes;
+    return folder_ / name;
+  }
+  std::string refused(const std::string& path, Wanted wanted) const {
+    const Status status = refuse_other_kind("area", path, wanted);
+    EXPECT_EQ(status.code(), ErrorCode::kMisuse) << path;
+    return status.message();
+  }
+
+  test::ScratchFolder folder_;
+};
+
+TEST_F(PathKindTest, KindsAreToldByWhatIsThere) {
+  file("a_run/config.toml", "");
+  fs::create_directories(folder_ / "a_run/checkpoints/best");
+  file("a_run/checkpoints/best/state.json", "{}");
+  file("set/train/data.mdb", "");
+  file("set/val/data.mdb", "");
+  file("pictures/ring/1.JPG", "");
+  const std::pair<std::string, std::string> kinds[] = {
+      {folder_ / "a_run", "a run"},
+      {folder_ / "a_run/", "a run"},
+      {folder_ / "a_run/checkpoints", "a checkpoint"},
+      {folder_ / "a_run/checkpoints/best", "a checkpoint"},
+      {folder_ / "a_run/checkpoints/best/state.json", "a checkpoint"},
+      {folder_ / "set/train", "a dataset"},
+      {folder_ / "set", "a folder of datasets"},
+      {folder_ / "pictures", "a folder of pictures"},
+      {file("m.onnx", "\x08\x0a\x12\x07pytorch"), "an ONNX model"},
+      {file("w.safetensors", std::string("\x20\0\0\0\0\0\0\0{\"a\":{\"dtype\"", 22)), "a file of weights"},
+      {file("w.pth", "PK\3\4......archive/data.pkl"), "a file of another program's weights"},
+      {file("p", "\xff\xd8\xff\xe0"), "a picture"},
+      {file("recipe.toml", "epochs = 3"), "a file of options"},
+      {file("pictures.zip", "PK\3\4"), "a packed folder"},
+      {file("shards.tar", ""), "raw data"},
+      {file("a.npz", "PK\3\4"), "raw data"},
+      {file("a.npy", "\x93NUMPY"), "an array"},
+      {"resnet18", "the name of a model"},
+  };
+  for (const auto& [path, name] : kinds) {
+    const auto kind = kind_of(path);
+    ASSERT_TRUE(kind) << path;
+    EXPECT_EQ(kind->name, name) << path;
+  }
+  fs::create_directories(folder_ / "empty");
+  for (const std::string& unknown : {folder_ / "empty", folder_ / "not there", file("notes.odt", "PK\3\4"),
+                                     std::string(), std::string("-")})
+    EXPECT_FALSE(kind_of(unknown)) << unknown << " is " << kind_of(unknown)->name;
+}
+
+TEST_F(PathKindTest, AnotherKindIsAnsweredWithTheCommandThatTakesIt) {
+  file("a run/config.toml", "");
+  fs::create_directories(folder_ / "a run/checkpoints");
+  const std::string run = folder_ / "a run", word = "'" + run + "'";
+  const std::string no_dataset = refused(run, Wanted::kDataset);
+  EXPECT_EQ(no_dataset.find("[area] " + run + " is a run and no dataset; `dlpipe info " + word + "` shows"),
+            0U)
+      << no_dataset;
+  const std::string no_compiled = refused(run, Wanted::kCompiledModel);
+  EXPECT_NE(no_compiled.find("a run and no compiled model; `dlpipe compile " + word + " -o model.dlg`"),
+            std::string::npos)
+      << no_compiled;
+  EXPECT_TRUE(refuse_other_kind("area", run, Wanted::kModel).ok());
+  EXPECT_TRUE(refuse_other_kind("area", run, Wanted::kRun).ok());
+  EXPECT_TRUE(refuse_other_kind("area", folder_ / "not there", Wanted::kRun).ok()) << "who opens it says it";
+}
+
+TEST_F(PathKindTest, WhatAnIngestMakesIsADatasetAndItsPicturesAreNot) {
+  const test::SampleData data = test::make_sample_data(folder_.path(), 10);
+  EXPECT_TRUE(is_kind(data.train, Wanted::kDataset));
+  EXPECT_TRUE(is_kind(data.split, Wanted::kDataset));
+  EXPECT_TRUE(is_kind(data.jpegs, Wanted::kRawData));
+  EXPECT_FALSE(is_kind(data.jpegs, Wanted::kDataset));
+  EXPECT_NE(
+      refused(data.jpegs, Wanted::kModel).find("a folder of pictures and no trained model; `dlpipe ingest "),
+      std::string::npos);
+}
+
+}  // namespace dlpipe::run
