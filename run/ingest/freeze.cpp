@@ -233,10 +233,14 @@ Result<data::Schema> make_schema(const IngestOptions& options, const SourceListi
 }
 
 // Before anything is stored. (Each picture is asked again when it is read.)
-Status check_can_be_linked(const data::Source& source, const std::vector<FrozenSplit>& splits) {
+Status check_can_be_linked(const IngestOptions& options, const data::Source& source,
+                           const std::vector<FrozenSplit>& splits) {
   for (const FrozenSplit& split : splits) {
     for (const SourceEntry& entry : split.entries) {
-      if (entry.problem.empty()) return source.where(entry).status();
+      if (!entry.problem.empty()) continue;
+      const Status status = source.where(entry).status();
+      if (status.ok() || options.late_checksums) return status;  // training says what else to do
+      return {status.code(), concat(status.message(), "; leave --store link out")};
     }
   }
   return {};
@@ -314,7 +318,8 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   if (options.split.empty()) warn_of_lost_splits(given, list);
   warn_of_missing_classes(options, list);
   if (options.store != Store::kLink) warn_of_no_validation(options, list);
-  if (options.store == Store::kLink) DLPIPE_RETURN_IF_ERROR(check_can_be_linked(source, list.splits));
+  if (options.store == Store::kLink)
+    DLPIPE_RETURN_IF_ERROR(check_can_be_linked(options, source, list.splits));
   list.stored_ratio = estimate_stored_ratio(options, source, list.splits);
 
   double bytes = 0;

@@ -131,9 +131,10 @@ void link(const SessionOptions& session, const std::string& path, const std::str
     if (report.ok()) replace(to, options.destination);
   }
   if (const Status& status = report.status();
-      status.code() == ErrorCode::kMisuse || status.code() == ErrorCode::kUnsupported)
-    throw Error(Status(status.code(), concat(status.message(), "; or make a dataset of it: dlpipe ingest ",
-                                             shell_word(path), " DST, and give that")));
+      (status.code() == ErrorCode::kMisuse || status.code() == ErrorCode::kUnsupported) &&
+      status.message().find("dlpipe ingest") == std::string::npos)
+    throw Error(Status(status.code(), concat(status.message(), "; `dlpipe ingest ", shell_word(path),
+                                             " DST` makes a dataset of it, which can be trained on")));
   throw_if_error(report.status());
   tell(notes, concat("linked ", counts_text(*report), " in ", human_seconds(report->seconds),
                      "; mean and standard deviation are those of ", statistics_text(*report), ": ", to));

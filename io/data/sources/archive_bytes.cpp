@@ -177,8 +177,8 @@ Result<std::vector<std::byte>> ArchiveBytes::read(uint64_t at, uint64_t size) co
 
 Result<Link> ArchiveBytes::where(uint64_t at, uint64_t size) const {
   if (scratch_ == nullptr && remote_ == nullptr) return Link{path_, begin_ + at, size, false};
-  return misuse("ingest", "--store link leaves pictures where they are, and ", printable(path_),
-                " is packed or not on this disk; unpack it, or leave --store link out");
+  return misuse("ingest", "only pictures in files and tar archives of this disk can be linked, and ",
+                printable(path_), " is packed or elsewhere; unpack it there");
 }
 
 Result<size_t> ArchiveBytes::Scan::read(uint64_t at, std::span<std::byte> to) {

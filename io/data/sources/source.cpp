@@ -13,8 +13,8 @@
 namespace dlpipe::data {
 
 Result<Link> Source::where(const SourceEntry& entry) const {
-  return misuse("ingest", "--store link leaves pictures in files and tar archives as they are, and ",
-                printable(entry.path), " is in none; leave --store link out");
+  return misuse("ingest", "only pictures in files and tar archives can be linked, and ",
+                printable(entry.path), " is in none");
 }
 
 std::span<const SourceRecord* const> SourceRecord::built_in() {

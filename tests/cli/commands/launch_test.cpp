@@ -141,7 +141,7 @@ TEST_F(Launch, ProcessesTrainOnAFolderOfPictures) {
   ASSERT_EQ(std::system(("tar -C " + folder / "pictures" + " -czf " + folder / "a.tgz" + " .").c_str()), 0);
   const Outcome packed = run_dlpipe(launched({"--np", "2"}, words(folder / "a.tgz", folder / "run")));
   EXPECT_NE(packed.exit_code, 0);
-  EXPECT_NE(packed.err.find("make a dataset of it: dlpipe ingest "), std::string::npos) << packed.err;
+  EXPECT_NE(packed.err.find("unpack it there; `dlpipe ingest "), std::string::npos) << packed.err;
   EXPECT_EQ(packed.err.find("the first process failed"), std::string::npos) << packed.err;
 }
 

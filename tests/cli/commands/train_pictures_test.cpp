@@ -192,11 +192,17 @@ TEST(Train, PicturesThatCantBeLinkedAreNamed) {
   EXPECT_NE(train(folder / "empty", folder / "run").find("is no dataset"), std::string::npos);
   EXPECT_NE(train(folder / "none", folder / "run").find("no dataset"), std::string::npos);
   std::ofstream(folder / "a.txt") << std::string(4000, 'a');
-  EXPECT_NE(train(folder / "a.txt", folder / "run").find("is in none"), std::string::npos);
+  const std::string text = train(folder / "a.txt", folder / "run");
+  EXPECT_NE(text.find("is in none; `dlpipe ingest " + (folder / "a.txt") + " DST` makes a dataset of it"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("--store"), std::string::npos) << "nobody gave it: " << text;
   ASSERT_EQ(std::system(("tar -C " + folder / "pictures" + " -czf " + folder / "a.tgz" + " .").c_str()), 0);
-  EXPECT_NE(train(folder / "a.tgz", folder / "run")
-                .find("make a dataset of it: dlpipe ingest " + folder / "a.tgz DST"),
-            std::string::npos);
+  const std::string packed = train(folder / "a.tgz", folder / "run");
+  EXPECT_NE(
+      packed.find("unpack it there; `dlpipe ingest " + (folder / "a.tgz") + " DST` makes a dataset of it"),
+      std::string::npos)
+      << packed;
 }
 
 static int64_t files_in(const std::string& folder) {
