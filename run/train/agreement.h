@@ -26,6 +26,8 @@ class Agreement {
            const std::string& what);
   /// Whether any rank was told to stop, when last asked; alone: now.
   bool is_stopped() const { return ranks_ == nullptr ? stop_ != nullptr && stop_->load() : stopped_; }
+  /// All ranks know otherwise that one of them was told to stop.
+  void note_stop() { stopped_ = true; }
   /// As now_ns() counts: the first rank's time when last asked; alone: now.
   int64_t time_ns() const;
   /// What the source's state is with all ranks': their grains' chains and bad samples.

@@ -244,9 +244,9 @@ void Trainer::validate() {
     try {
       result = evaluate(*parts_.model, *parts_.val, settings_.eval);
     } catch (const Error& error) {
-      if (error.code() == ErrorCode::kCancelled)
-        return;  // comes again after --resume: validated_step is behind
-      throw;
+      if (error.code() != ErrorCode::kCancelled) throw;
+      agreement_.note_stop();
+      return;  // comes again after --resume: validated_step is behind
     }
   }
   last_validation_ns_ = agreement_.time_ns();

@@ -184,6 +184,26 @@ TEST_F(RanksTest, ARunGoesOnWithAnotherNumberOfRanks) {
   expect_same_files(runs / "whole", runs / "parts");
 }
 
+// The stop comes after the ranks have agreed about the step, and ends its validation.
+TEST_F(RanksTest, AValidationThatAStopEndsComesAgain) {
+  ScratchFolder runs;
+  run::TrainConfig config = small(runs / "whole");
+  config.max_steps = 6;
+  config.val_every = "3steps";
+  train(config, 2);
+  config.out = runs / "parts";
+  StopAfter stop(3);
+  train_on(
+      2,
+      [&](Collective* ranks) {
+        return std::make_unique<run::Session>(config, run::Registries{}, ranks->rank() == 0 ? &stop : nullptr,
+                                              ranks);
+      },
+      &stop.stop);
+  train_on(2, [&](Collective* ranks) { return run::Session::resume(config.out, {}, {}, nullptr, ranks); });
+  expect_same_files(runs / "whole", runs / "parts");
+}
+
 TEST_F(RanksTest, BadRecordsOfAllRanksAreCountedAndListed) {
   ScratchFolder runs;
   const SampleData damaged = make_sample_data(runs / "damaged", 40);
