@@ -1,7 +1,12 @@
 #include "dlpipe/engine/collective/collective.h"
 
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
 #include "dlpipe/base/dtype.h"
 #include "dlpipe/base/ledger.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/collective/rounds.h"
 #include "dlpipe/engine/collective/worker.h"
 
@@ -23,19 +28,32 @@ static void round_to_wire(std::span<float> values, Wire wire) {
 }
 
 Result<std::unique_ptr<Collective>> Collective::create(const Open& open) {
-  auto worker = std::make_unique<Worker>();
+  auto worker = std::make_shared<Worker>();
   DLPIPE_RETURN_IF_ERROR(worker->start(open));
-  return std::unique_ptr<Collective>(new Collective(std::move(worker)));
+  RankGroup all{std::vector<int>(static_cast<size_t>(worker->world())), worker->rank()};
+  std::iota(all.members.begin(), all.members.end(), 0);
+  return std::unique_ptr<Collective>(new Collective(std::move(worker), std::move(all)));
 }
 
-Collective::Collective(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}
+Collective::Collective(std::shared_ptr<Worker> worker, RankGroup group)
+    : worker_(std::move(worker)), group_(std::move(group)) {}
 Collective::~Collective() = default;
 
 int Collective::rank() const {
-  return worker_->rank();
+  return group_.rank;
 }
 int Collective::world() const {
-  return worker_->world();
+  return group_.world();
+}
+std::unique_ptr<Collective> Collective::group(std::span<const int> members) const {
+  RankGroup some;
+  for (const int member : members) {
+    if (member == rank()) some.rank = some.world();
+    some.members.push_back(group_.members.at(static_cast<size_t>(member)));
+  }
+  if (!std::has_single_bit(members.size()) || std::ranges::find(members, rank()) == members.end())
+    refuse("ranks", "a group of ", members.size(), " ranks; give a power of two, this one among them");
+  return std::unique_ptr<Collective>(new Collective(worker_, std::move(some)));
 }
 CollectiveStats Collective::stats() const {
   return worker_->stats();
@@ -65,7 +83,7 @@ Collective::Cuts Collective::even_cuts(size_t count) const {
 
 Collective::Handle Collective::all_reduce(std::span<float> values, std::string what, Wire wire) {
   round_to_wire(values, wire);
-  return worker_->ask(std::move(what),
+  return worker_->ask(group_, std::move(what),
                       [parted = PartedValues{values, even_cuts(values.size())}, wire](
                           Line& line, std::vector<float>& scratch) -> Status {
                         if (wire == Wire::kBf16) {
@@ -80,7 +98,7 @@ Collective::Handle Collective::all_reduce(std::span<float> values, std::string w
 Collective::Handle Collective::reduce_scatter(std::span<float> values, const Cuts& cuts, std::string what,
                                               Wire wire) {
   round_to_wire(values, wire);
-  return worker_->ask(std::move(what),
+  return worker_->ask(group_, std::move(what),
                       [parted = PartedValues{values, cuts}, wire](Line& line, std::vector<float>& scratch) {
                         return wire == Wire::kBf16 ? reduce_scatter_rounded_on(line, parted)
                                                    : reduce_scatter_on(line, parted, scratch);
@@ -88,39 +106,41 @@ Collective::Handle Collective::reduce_scatter(std::span<float> values, const Cut
 }
 
 Collective::Handle Collective::all_gather(std::span<float> values, const Cuts& cuts, std::string what) {
-  return worker_->ask(std::move(what),
+  return worker_->ask(group_, std::move(what),
                       [parted = PartedValues{values, cuts}](Line& line, std::vector<float>&) {
                         return all_gather_on(line, parted);
                       });
 }
 
 Collective::Handle Collective::broadcast(std::span<std::byte> bytes, int root, std::string what) {
-  return worker_->ask(std::move(what), [bytes, root](Line& line, std::vector<float>&) {
+  return worker_->ask(group_, std::move(what), [bytes, root](Line& line, std::vector<float>&) {
     return broadcast_on(line, bytes, root);
   });
 }
 
 Collective::Handle Collective::send(int peer, std::span<const std::byte> bytes, std::string what) {
-  return worker_->ask(std::move(what), [bytes, peer](Line& line, std::vector<float>&) {
+  return worker_->ask(group_, std::move(what), [bytes, peer](Line& line, std::vector<float>&) {
     return line.exchange(peer, bytes, std::span<std::byte>());
   });
 }
 
 Collective::Handle Collective::receive(int peer, std::span<std::byte> bytes, std::string what) {
-  return worker_->ask(std::move(what), [bytes, peer](Line& line, std::vector<float>&) {
+  return worker_->ask(group_, std::move(what), [bytes, peer](Line& line, std::vector<float>&) {
     return line.exchange(peer, std::span<const std::byte>(), bytes);
   });
 }
 
 Collective::Handle Collective::barrier(std::string what) {
-  return worker_->ask(std::move(what), [](Line& line, std::vector<float>&) { return barrier_on(line); });
+  return worker_->ask(group_, std::move(what),
+                      [](Line& line, std::vector<float>&) { return barrier_on(line); });
 }
 
 Result<std::vector<std::string>> Collective::gather(std::string_view mine, std::string what) {
   if (world() == 1) return std::vector<std::string>{std::string(mine)};
   std::vector<std::string> all;
-  Handle handle = worker_->ask(
-      std::move(what), [mine, &all](Line& line, std::vector<float>&) { return gather_on(line, mine, all); });
+  Handle handle = worker_->ask(group_, std::move(what), [mine, &all](Line& line, std::vector<float>&) {
+    return gather_on(line, mine, all);
+  });
   DLPIPE_RETURN_IF_ERROR(handle.wait());
   return all;
 }

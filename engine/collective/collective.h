@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/engine/collective/rank_group.h"
 #include "dlpipe/engine/collective/transport.h"
 #include "dlpipe/engine/collective/wire.h"
 
@@ -52,6 +53,11 @@ class Collective {
 
   int rank() const;
   int world() const;
+  /// Some of these ranks among themselves, numbered in the order of `members`, a power of two of which this rank is one.
+  /// They share the communication thread and its transport: operations of all groups run in the order in which this rank
+  /// asked for them, so ranks that are in several groups ask in an order that all of these can follow. abort(), was_told(),
+  /// close() and stats() are those of all ranks, whichever group they are called on.
+  std::unique_ptr<Collective> group(std::span<const int> members) const;
 
   class Handle {
    public:
@@ -104,8 +110,9 @@ class Collective {
 
  private:
   class Worker;
-  explicit Collective(std::unique_ptr<Worker> worker);
-  std::unique_ptr<Worker> worker_;
+  Collective(std::shared_ptr<Worker> worker, RankGroup group);
+  std::shared_ptr<Worker> worker_;
+  RankGroup group_;
 };
 
 }  // namespace dlpipe::engine

@@ -11,18 +11,19 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/engine/collective/rank_group.h"
 #include "dlpipe/engine/collective/transport.h"
 
 namespace dlpipe::engine {
 
-/// A transport that counts what it sends.
+/// A transport as a group of its ranks sees it: numbers are the group's. Counts what it sends.
 class Line {
  public:
-  explicit Line(Transport& transport) : transport_(transport) {}
-  int rank() const { return transport_.rank(); }
-  int world() const { return transport_.world(); }
+  Line(Transport& transport, const RankGroup& group) : transport_(transport), group_(group) {}
+  int rank() const { return group_.rank; }
+  int world() const { return group_.world(); }
   Status exchange(int peer, std::span<const std::byte> out, std::span<std::byte> in) {
-    DLPIPE_RETURN_IF_ERROR(transport_.exchange(peer, out, in));
+    DLPIPE_RETURN_IF_ERROR(transport_.exchange(group_.members[static_cast<size_t>(peer)], out, in));
     bytes_sent_ += static_cast<int64_t>(out.size());
     return {};
   }
@@ -33,6 +34,7 @@ class Line {
 
  private:
   Transport& transport_;
+  const RankGroup& group_;
   int64_t bytes_sent_ = 0;
 };
 

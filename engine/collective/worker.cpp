@@ -27,14 +27,14 @@ Status Collective::Worker::start(const Open& open) {
   return status;
 }
 
-Collective::Handle Collective::Worker::ask(std::string what, Operation operation) {
+Collective::Handle Collective::Worker::ask(const RankGroup& group, std::string what, Operation operation) {
   auto state = std::make_shared<Handle::State>();
-  if (world_ == 1) {
+  if (group.world() == 1) {
     state->finish({});
     return Handle(std::move(state));
   }
   const MutexLock lock(mutex_);
-  jobs_.push_back({std::move(what), std::move(operation), state});
+  jobs_.push_back({group, std::move(what), std::move(operation), state});
   changed_.notify_all();
   return Handle(std::move(state));
 }
@@ -109,7 +109,7 @@ void Collective::Worker::serve(Transport& transport) {
 void Collective::Worker::work(Transport& transport, Job& job) {
   if (!failed_.ok()) return job.state->finish(failed_);
   const int64_t begin_ns = now_ns();
-  Line line(transport);
+  Line line(transport, job.group);
   Status status;
   try {
     status = job.operation(line, scratch_);

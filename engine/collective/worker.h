@@ -40,7 +40,8 @@ class Collective::Worker {
   ~Worker();
 
   Status start(const Open& open);
-  Handle ask(std::string what, Operation operation);
+  /// Has `group` do it, of which this rank is one.
+  Handle ask(const RankGroup& group, std::string what, Operation operation);
   void abort(std::string_view reason) noexcept;
   Status close();
 
@@ -54,6 +55,7 @@ class Collective::Worker {
 
  private:
   struct Job {
+    RankGroup group;
     std::string what;
     Operation operation;
     std::shared_ptr<Handle::State> state;

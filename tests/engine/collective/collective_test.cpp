@@ -12,6 +12,7 @@
 
 #include "dlpipe/base/dtype.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/collective/rank_grid.h"
 #include "tests/engine/collective/simulated_ranks.h"
 
 namespace dlpipe::test {
@@ -197,6 +198,60 @@ TEST_P(CollectiveTest, OperationsGoOnWhileTheCallerDoes) {
     for (const auto& each : values) EXPECT_EQ(each[99], static_cast<float>(ranks.world()));
     EXPECT_TRUE(ranks.barrier("the end").wait().ok());
     EXPECT_TRUE(ranks.close().ok());
+  });
+}
+
+// Ranks in rows and columns, asked for in turn and waited for at the end: each sum is of its group alone.
+TEST_P(CollectiveTest, GroupsOfRanksSumAmongThemselves) {
+  for (int row = 1; row <= GetParam(); row *= 2) {
+    on_all([&](Collective& ranks) {
+      const engine::RankGrid grid = engine::make_rank_grid(&ranks, row);
+      EXPECT_EQ(grid.tensor_world(), row);
+      EXPECT_EQ(grid.data_world(), GetParam() / row);
+      EXPECT_EQ(grid.data_rank(), grid.data_rank_of(ranks.rank()));
+      std::vector<std::vector<float>> in_row(4), in_column(4);
+      std::vector<Collective::Handle> handles;
+      const auto ask = [&](const std::shared_ptr<Collective>& group, std::vector<float>& values) {
+        values.assign(101, static_cast<float>(1 << ranks.rank()));
+        if (group != nullptr) handles.push_back(group->all_reduce(values, "values"));
+      };
+      for (size_t i = 0; i < in_row.size(); ++i) {
+        ask(grid.tensor, in_row[i]);
+        ask(grid.data, in_column[i]);
+      }
+      for (Collective::Handle& handle : handles) EXPECT_TRUE(handle.wait().ok());
+      int row_sum = 0, column_sum = 0;
+      for (int rank = 0; rank < ranks.world(); ++rank) {
+        if (grid.data_rank_of(rank) == grid.data_rank()) row_sum += 1 << rank;
+        if (grid.tensor_rank_of(rank) == grid.tensor_rank_of(ranks.rank())) column_sum += 1 << rank;
+      }
+      for (const auto& values : in_row)
+        EXPECT_EQ(values, std::vector<float>(101, static_cast<float>(row_sum)));
+      for (const auto& values : in_column)
+        EXPECT_EQ(values, std::vector<float>(101, static_cast<float>(column_sum)));
+      EXPECT_TRUE(ranks.barrier("the end").wait().ok());
+    });
+  }
+}
+
+TEST(CollectiveFaultTest, ARankThatHangsIsNamedByItsNumberAmongAllInAGroup) {
+  SimulatedNetwork network(4, {.peer_timeout_s = 0.3});
+  network.add_fault(3, SimulatedNetwork::Fault::kHangs, 0);
+  on_ranks(network, 4, [&](Collective& ranks) {
+    const engine::RankGrid grid = engine::make_rank_grid(&ranks, 2);
+    if (ranks.rank() != 2) return;
+    const Status status = grid.tensor->barrier("a row").wait();
+    EXPECT_NE(status.message().find("rank 2 of 4 waited for a row"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("rank 3 has not answered"), std::string::npos) << status.message();
+  });
+}
+
+TEST(CollectiveFaultTest, AGroupWithoutThisRankIsRefused) {
+  SimulatedNetwork network(4, {});
+  on_ranks(network, 4, [&](Collective& ranks) {
+    const std::vector<int> others = {(ranks.rank() + 1) % 4, (ranks.rank() + 2) % 4};
+    EXPECT_THROW((void)ranks.group(others), Error);
+    EXPECT_THROW((void)ranks.group(std::vector<int>{0, 1, 2}), Error);
   });
 }
 

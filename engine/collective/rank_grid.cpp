@@ -1,0 +1,24 @@
+#include "dlpipe/engine/collective/rank_grid.h"
+
+#include <vector>
+
+namespace dlpipe::engine {
+
+/// Those of `all` that are at `first`, `first` + `stride`, ...; null for one.
+static std::shared_ptr<Collective> group_of(const Collective& all, int first, int stride, int count) {
+  if (count == 1) return nullptr;
+  std::vector<int> members;
+  for (int i = 0; i < count; ++i) members.push_back(first + i * stride);
+  return all.group(members);
+}
+
+RankGrid make_rank_grid(Collective* all, int tensor) {
+  RankGrid grid{.all = all};
+  if (all == nullptr) return grid;
+  const int column = all->rank() % tensor;
+  grid.data = group_of(*all, column, tensor, all->world() / tensor);
+  grid.tensor = group_of(*all, all->rank() - column, 1, tensor);
+  return grid;
+}
+
+}  // namespace dlpipe::engine
