@@ -9,5 +9,6 @@ set(layer_sources
     layers/pool.cpp
     layers/recompute.cpp
     layers/sequential.cpp
+    layers/split.cpp
     layers/transformer.cpp
     layers/whiten.cpp)

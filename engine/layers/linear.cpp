@@ -18,12 +18,30 @@ Linear::Linear(int64_t in, int64_t out, bool bias) {
   if (bias) bias_ = add_parameter("bias", Tensor::full({out}, kUnset));
 }
 
+void Linear::split_outputs(Collective& ranks, int64_t blocks) {
+  split_parameter(weight_, {.axis = 0, .blocks = blocks}, ranks);
+  split_parameter(bias_, {.axis = 0, .blocks = blocks}, ranks);
+  outputs_over_ = &ranks;
+}
+
+void Linear::split_inputs(Collective& ranks) {
+  split_parameter(weight_, {.axis = 1}, ranks);
+  inputs_over_ = &ranks;
+}
+
 Tensor Linear::forward(const Tensor& x) {
-  return linear(x, weight_, bias_);
+  if (inputs_over_ != nullptr) return forward_summed(x);
+  return linear(outputs_over_ != nullptr ? sum_gradient(x, *outputs_over_) : x, weight_, bias_);
+}
+
+Tensor Linear::forward_summed(const Tensor& x) {
+  const Tensor y = sum_over_ranks(linear(x, weight_, Tensor()), *inputs_over_);
+  return bias_.defined() ? y + bias_ : y;
 }
 
 Tensor Linear::forward_activated(const Tensor& x, Activation activation) {
-  return linear(x, weight_, bias_, activation);
+  if (inputs_over_ != nullptr) return {};
+  return linear(outputs_over_ != nullptr ? sum_gradient(x, *outputs_over_) : x, weight_, bias_, activation);
 }
 
 double Linear::flops(const TensorSpec& /*x*/, const TensorSpec& y) const {

@@ -238,6 +238,29 @@ void Module::zero_grad() {
   for (NamedTensor& parameter : parameters()) parameter.tensor.zero_grad();
 }
 
+void Module::split_over(Collective& ranks) {
+  for (const auto& [name, child] : children_) child->split_over(ranks);
+}
+
+std::vector<NamedSplit> Module::splits() const {
+  std::vector<NamedSplit> all;
+  visit("", [&](const std::string& prefix, const Module& module) {
+    for (const NamedSplit& one : module.splits_) all.push_back({prefix + one.name, one.split, one.size});
+  });
+  return all;
+}
+
+void Module::split_parameter(Tensor& parameter, const Split& split, const Collective& ranks) {
+  if (!parameter.defined()) return;
+  for (NamedTensor& own : parameters_) {
+    if (!same_tensor(own.tensor, parameter)) continue;
+    splits_.push_back({own.name, split, parameter.size(split.axis)});
+    own.tensor = own_part(parameter, split, ranks).set_requires_grad(parameter.requires_grad());
+    parameter = own.tensor;
+    return;
+  }
+}
+
 std::vector<Module::Named> Module::modules() {
   std::vector<Named> all;
   visit("", [&](const std::string& prefix, Module& module) {

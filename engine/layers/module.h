@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "dlpipe/engine/core/tensor.h"
+#include "dlpipe/engine/layers/split.h"
 #include "dlpipe/engine/ops/activation_kind.h"
 
 namespace dlpipe::engine {
@@ -23,6 +24,13 @@ namespace dlpipe::engine {
 struct NamedTensor {
   std::string name;
   Tensor tensor;
+};
+
+/// A parameter of which this rank has a part, and the whole's size along the cut axis.
+struct NamedSplit {
+  std::string name;
+  Split split;
+  int64_t size = 0;
 };
 
 /// A tensor of a file that hasn't been read.
@@ -90,6 +98,14 @@ class Module {
   /// activations; answers how many. Of nested ones the outermost counts.
   int checkpoint_activations(std::string_view pattern);
 
+  /// Keeps this rank's part of the weights of every layer below that can be cut; all `ranks` do so alike, and together they
+  /// compute what the whole module does. Inputs and outputs stay whole. For a module on the host that has its weights, before
+  /// anybody takes its parameters; once. Layers that can't be cut stay whole on every rank; kMisuse where one can be cut,
+  /// but not among so many ranks.
+  virtual void split_over(Collective& ranks);
+  /// The parameters that were cut, by full name.
+  std::vector<NamedSplit> splits() const;
+
   struct Named {
     std::string name;  // "" for the root
     Module* module;
@@ -108,6 +124,8 @@ class Module {
  protected:
   Tensor add_parameter(std::string name, Tensor tensor);
   Tensor add_buffer(std::string name, Tensor tensor);
+  /// A parameter becomes this rank's part of it; undefined: there is none.
+  void split_parameter(Tensor& parameter, const Split& split, const Collective& ranks);
   template <class M>
   std::shared_ptr<M> add_module(std::string name, std::shared_ptr<M> module) {
     children_.emplace_back(std::move(name), module);
@@ -129,6 +147,7 @@ class Module {
   void visit(const std::string& prefix, const Visit& visitor) const;
   std::vector<NamedTensor> parameters_;
   std::vector<NamedTensor> buffers_;
+  std::vector<NamedSplit> splits_;  // of its own parameters
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
   std::vector<ForwardHook> forward_hooks_;
   bool training_ = true;

@@ -17,6 +17,15 @@ SelfAttention::SelfAttention(int64_t width, int heads, bool causal) : heads_(hea
   proj_ = add_module("proj", std::make_shared<Linear>(width, width));
 }
 
+void SelfAttention::split_over(Collective& ranks) {
+  if (heads_ % ranks.world() != 0)
+    refuse("SelfAttention", heads_, " heads can't be split over ", ranks.world(),
+           " ranks; take a number that divides them");
+  qkv_->split_outputs(ranks, 3);
+  proj_->split_inputs(ranks);
+  heads_ /= ranks.world();
+}
+
 Tensor SelfAttention::forward(const Tensor& x) {
   return (*proj_)(self_attention((*qkv_)(x), heads_, causal_));
 }
@@ -34,6 +43,12 @@ Residual TransformerBlock::run(Residual stream) {
   normal = norm2_->forward_residual(stream);
   stream.branch = (*fc2_)((*fc1_)(normal, Activation::kGelu));
   return stream;
+}
+
+void TransformerBlock::split_over(Collective& ranks) {
+  attn_->split_over(ranks);
+  fc1_->split_outputs(ranks);
+  fc2_->split_inputs(ranks);
 }
 
 Tensor TransformerBlock::forward(const Tensor& x) {

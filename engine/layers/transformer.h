@@ -19,6 +19,8 @@ class SelfAttention final : public Module {
   SelfAttention(int64_t width, int heads, bool causal);
   Tensor forward(const Tensor& x) override;
   std::string kind() const override { return "SelfAttention"; }
+  /// Each rank has some of the heads.
+  void split_over(Collective& ranks) override;
 
  private:
   int heads_;
@@ -38,6 +40,8 @@ class TransformerBlock final : public Module {
   Residual operator()(Residual stream);
   using Module::operator();
   std::string kind() const override { return "TransformerBlock"; }
+  /// Each rank has some of the heads and some of fc1's outputs; norms stay whole.
+  void split_over(Collective& ranks) override;
 
  private:
   Residual run(Residual stream);

@@ -29,7 +29,7 @@ class Gpt final : public Module {
     Residual stream = {(*tokens_)(ids) + slice(positions_, 0, 0, length)};
     for (const auto& block : blocks_) stream = (*block)(std::move(stream));
     const Tensor rows = reshape(norm_->forward_residual(stream), {ids.elements(), positions_.size(1)});
-    return linear(rows, tokens_->parameters()[0].tensor, Tensor());
+    return tokens_->logits(rows);
   }
   std::string kind() const override { return "Gpt"; }
   void reset_parameters(uint64_t seed, const std::string& prefix) override {

@@ -14,6 +14,7 @@ constexpr OptionDefault kOptions[] = {
 
 extern const OptimizerRecord adamw_optimizer;
 const OptimizerRecord adamw_optimizer = {
-    "adamw", "Adam with decoupled weight decay (Loshchilov and Hutter, 2019)", build, kOptions, true, true};
+    "adamw", "Adam with decoupled weight decay (Loshchilov and Hutter, 2019)", build, kOptions, true, true,
+    true};
 
 }  // namespace dlpipe::engine

@@ -96,6 +96,10 @@ double grad_norm(std::span<const NamedTensor> parameters) {
   return norm_of_squares(squares_of(slice_gradients(parameters)));
 }
 
+void clip_to_norm(std::span<const NamedTensor> parameters, double max_norm, double norm) {
+  clip_slices(slice_gradients(parameters), max_norm, norm);
+}
+
 double clip_grad_norm(std::span<const NamedTensor> parameters, double max_norm) {
   if (!(max_norm > 0.0)) {
     refuse("clip_grad_norm", "expected a norm above 0, got ", max_norm, "; change it");

@@ -40,5 +40,7 @@ double grad_norm(std::span<const NamedTensor> parameters);
 /// that is below 1, as PyTorch does); answers the norm before. A norm that isn't finite scales nothing: the
 /// caller decides (--on-nonfinite). Error (kMisuse) unless max_norm > 0.
 double clip_grad_norm(std::span<const NamedTensor> parameters, double max_norm);
+/// The same with a norm that is known: some of these gradients are parts of larger ones.
+void clip_to_norm(std::span<const NamedTensor> parameters, double max_norm, double norm);
 
 }  // namespace dlpipe::engine

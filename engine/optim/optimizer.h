@@ -111,6 +111,8 @@ struct OptimizerRecord {
   std::span<const OptionDefault> options;
   bool on_device = false;  // has step_on_device
   bool shares = false;     // has keep(): no element's step looks at others than its block of kShareUnit
+  bool splits =
+      false;  // each element's step looks at that one alone, and its state is an f32: parameters may be parts
 };
 std::span<const OptimizerRecord* const> optimizer_table();
 /// A value: copy builtin() and add to it.

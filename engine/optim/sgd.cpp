@@ -83,6 +83,7 @@ extern const OptimizerRecord sgd_optimizer;
 const OptimizerRecord sgd_optimizer = {
     "sgd", "gradient descent with momentum; weight decay goes through the gradient unless --decoupled",
     build, kOptions,
-    true,  true};
+    true,  true,
+    true};
 
 }  // namespace dlpipe::engine

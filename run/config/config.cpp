@@ -209,6 +209,13 @@ const std::vector<ConfigOption>& table() {
        "With several processes: each keeps the optimizer's state and the summed gradients of its share of "
        "the weights alone (ZeRO-2), and checkpoints are written by all; the weights' bits stay the same",
        &C::shard_optimizer, kFree},
+      {"tensor-parallel", "run",
+       "With several processes: every so many of them, a power of two, compute the same samples, each with "
+       "its part of the "
+       "weights: attention by heads, linear layers by outputs and inputs, embeddings by rows. For "
+       "transformers; sums are in "
+       "another order than in one process, so the bits differ from its run",
+       &C::tensor_parallel, kFree, 1, 1 << 20},
       {"peer-timeout", "run",
        "With several processes: seconds after which one that doesn't answer ends the run", &C::peer_timeout,
        kFree, 0.1, 1e9},

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "dlpipe/base/counter.h"
+#include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/pipeline/loader.h"
 
@@ -47,30 +48,38 @@ std::string_view bytes_of(const std::vector<uint64_t>& chains) {
 void Agreement::ask(const std::atomic<bool>* stop, std::span<const StepOutcome::BadSample> bad,
                     const std::string& what) {
   stop_ = stop;
-  if (ranks_ == nullptr) return;
+  if (ranks_.all == nullptr) return;
   const Json mine = Json::object(
       {{"stop", stop != nullptr && stop->load()}, {"time_ns", now_ns()}, {"bad", bad_json(bad)}});
-  const std::vector<std::string> texts = value_or_throw(ranks_->gather(mine.dump(), what));
-  for (size_t rank = 0; rank < texts.size(); ++rank) {
-    const Json one = value_or_throw(Json::parse(texts[rank]));
-    if (rank == 0) {
-      stopped_ = false;
-      time_ns_ = one["time_ns"].as_int();
-    }
+  const std::vector<std::string> texts = value_or_throw(ranks_.all->gather(mine.dump(), what));
+  Json bad_of_row;
+  stopped_ = false;
+  for (size_t r = 0; r < texts.size(); ++r) {
+    const Json one = value_or_throw(Json::parse(texts[r]));
+    const int rank = static_cast<int>(r);
+    if (rank == 0) time_ns_ = one["time_ns"].as_int();
     stopped_ |= one["stop"].as_bool();
-    if (static_cast<int>(rank) != ranks_->rank()) throw_if_error(book(source_, one["bad"]));
+    if (ranks_.tensor_rank_of(rank) == 0) {
+      bad_of_row = one["bad"];
+      if (ranks_.data_rank_of(rank) != ranks_.data_rank()) throw_if_error(book(source_, bad_of_row));
+    } else if (!(one["bad"] == bad_of_row)) {
+      throw Error(Status(ErrorCode::kIo,
+                         concat("[train] ranks ", rank - ranks_.tensor_rank_of(rank), " and ", rank,
+                                " compute the same samples, and one could not read what the other could; "
+                                "go on with --resume")));
+    }
   }
 }
 
 int64_t Agreement::time_ns() const {
-  return ranks_ == nullptr ? now_ns() : time_ns_;
+  return ranks_.all == nullptr ? now_ns() : time_ns_;
 }
 
 SourceState Agreement::whole_state() const {
   SourceState state = source_.state();
-  if (ranks_ == nullptr || state.grain_chains.empty()) return state;
+  if (ranks_.data == nullptr || state.grain_chains.empty()) return state;
   const std::vector<std::string> all =
-      value_or_throw(ranks_->gather(bytes_of(state.grain_chains), "the chains of the batches"));
+      value_or_throw(ranks_.data->gather(bytes_of(state.grain_chains), "the chains of the batches"));
   const size_t own = state.grain_chains.size() / all.size();  // a rank's grains stand together
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const size_t first = rank * own;

@@ -72,8 +72,19 @@ std::string BatchPass::find_layer(const BatchInput& input, int64_t step, int64_t
   const engine::UseAutocast autocast(options_.dtype);
   const engine::UseStatisticsPeers alone(nullptr);
   seed(step, part);
-  const std::string layer = first_nonfinite_layer(model_, input.pixels);
+  std::string layer = first_word(first_nonfinite_input(model_, input.pixels));
+  if (layer.empty()) layer = first_word(first_nonfinite_output(model_, input.pixels));
   return layer.empty() ? "the loss itself" : layer;
+}
+
+// Ranks that have parts of the weights find something in different ones, and go through the model together or not at all.
+std::string BatchPass::first_word(std::string mine) const {
+  if (options_.tensor_ranks == nullptr) return mine;
+  for (std::string& word :
+       value_or_throw(options_.tensor_ranks->gather(mine, "where a number is not finite"))) {
+    if (!word.empty()) return std::move(word);
+  }
+  return "";
 }
 
 }  // namespace dlpipe::run

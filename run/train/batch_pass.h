@@ -39,6 +39,8 @@ class BatchPass {
  private:
   void save_buffers();
   void seed_host(int64_t step, int64_t part) const;
+  /// What the first of the ranks with parts of the weights says that says something.
+  std::string first_word(std::string mine) const;
 
   engine::Module& model_;
   const TrainStepOptions options_;

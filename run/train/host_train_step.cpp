@@ -7,7 +7,6 @@
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/op.h"
-#include "dlpipe/run/train/nonfinite.h"
 
 namespace dlpipe::run {
 
@@ -24,7 +23,8 @@ HostTrainStep::HostTrainStep(engine::Module& model, engine::Optimizer& optimizer
       gradients_(pass_.parameters(), gradient_form(options)),
       statistics_(pass_.buffers(), options.sync_bn ? 1 : options.own_grains(),
                   options.sync_bn ? nullptr : options.ranks),
-      summary_(options.own_grains(), options.accumulate, options.ranks) {
+      summary_(options.own_grains(), options.accumulate, options.ranks),
+      whole_gradients_(pass_.parameters(), model, options.tensor_ranks) {
   if (options_.shares())
     shared_.emplace(pass_.parameters(), gradient_shares(pass_.parameters(), options), *options.ranks);
   if (options_.sync_bn) {
@@ -129,7 +129,7 @@ const StepOutcome* HostTrainStep::finish(StepOutcome outcome) {
   const SpanScope span(Span::kOptimizer);
   if (outcome.reason.empty())
     outcome.reason = shared_ ? shared_->first_nonfinite(outcome.step, gradients_.own())
-                             : first_nonfinite_gradient(pass_.parameters());
+                             : whole_gradients_.first_nonfinite(outcome.step);
   outcome.reason.empty() ? update(outcome.lr) : refuse(outcome);
   return &outcomes_.emplace_back(std::move(outcome));
 }
@@ -138,7 +138,7 @@ void HostTrainStep::update(double lr) {
   if (shared_) {
     update_shares(lr);
   } else {
-    if (options_.clip > 0) engine::clip_grad_norm(pass_.parameters(), options_.clip);
+    if (options_.clip > 0) whole_gradients_.clip(options_.clip);
     optimizer_.step(lr);
   }
   if (ema_ != nullptr) ema_->update(model_);

@@ -10,6 +10,7 @@
 #include "dlpipe/run/train/grain_turns.h"
 #include "dlpipe/run/train/host_replay.h"
 #include "dlpipe/run/train/shared_gradients.h"
+#include "dlpipe/run/train/split_gradients.h"
 #include "dlpipe/run/train/statistics_mean.h"
 #include "dlpipe/run/train/step_summary.h"
 #include "dlpipe/run/train/train_step.h"
@@ -52,6 +53,7 @@ class HostTrainStep final : public TrainStep {
   GradientSum gradients_;
   StatisticsMean statistics_;
   StepSummary summary_;
+  SplitGradients whole_gradients_;
   std::optional<SharedGradients> shared_;  // none: every rank has all gradients
   std::unique_ptr<GrainTurns> turns_;      // null: each batch norm looks at a grain
   std::optional<HostReplay> replay_;       // with --compile

@@ -218,8 +218,8 @@ void link_pictures(SessionOptions& options, const std::string& run_directory, co
       link(options, val_pictures, linked_val, value_or_throw(training_data(data ? linked : pictures)), stop,
            notes);
   };
-  if (options.ranks != nullptr)
-    first_rank_works(*options.ranks, work);
+  if (options.ranks.all != nullptr)
+    first_rank_works(*options.ranks.all, work);
   else
     work({});
   if (data) use_links(config, data_option, linked);

@@ -46,11 +46,14 @@ bool all_finite(std::span<const float> values) {
                      uint32_t{0x7f800000});
 }
 
-std::string first_nonfinite_layer(Module& model, const Tensor& pixels) {
+std::string first_nonfinite_input(Module& model, const Tensor& pixels) {
   for (const NamedTensor& named : model.state_dict()) {
     if (!all_finite(named.tensor)) return concat(named.name, ": the weights");
   }
-  if (!all_finite(pixels)) return "the model's input";
+  return all_finite(pixels) ? "" : "the model's input";
+}
+
+std::string first_nonfinite_output(Module& model, const Tensor& pixels) {
   std::string found;
   for (const Module::Named& named : model.modules()) {
     const std::string name = named.name;

@@ -13,9 +13,10 @@ namespace dlpipe::run {
 bool all_finite(const engine::Tensor& tensor);
 bool all_finite(std::span<const float> values);
 
-/// "layer1.0.conv1 (Conv2d): its output" or "fc.weight: the weights", of the first in forward order; "" when
-/// all is finite. Runs the model on `pixels` once more without recording a graph.
-std::string first_nonfinite_layer(engine::Module& model, const engine::Tensor& pixels);
+/// "fc.weight: the weights", of the first in forward order, or "the model's input"; "" when all is finite.
+std::string first_nonfinite_input(engine::Module& model, const engine::Tensor& pixels);
+/// "layer1.0.conv1 (Conv2d): its output", likewise. Runs the model on `pixels` once more without recording a graph.
+std::string first_nonfinite_output(engine::Module& model, const engine::Tensor& pixels);
 /// "fc.weight: its gradient", of the first that backward reached (the last in forward order); "".
 std::string first_nonfinite_gradient(std::span<const engine::NamedTensor> parameters);
 

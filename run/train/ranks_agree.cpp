@@ -9,7 +9,6 @@
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/record/build_info.h"
-#include "dlpipe/run/record/tensor_file.h"
 
 namespace dlpipe::run {
 
@@ -18,7 +17,8 @@ using formats::Json;
 namespace {
 
 /// Free on resume, and yet the same on all ranks of one session.
-constexpr std::array<std::string_view, 4> kShared = {"dtype", "device", "bucket-mb", "shard-optimizer"};
+constexpr std::array<std::string_view, 5> kShared = {"dtype", "device", "bucket-mb", "shard-optimizer",
+                                                     "tensor-parallel"};
 
 bool is_path(std::string_view name) {
   return name == "out" ||
@@ -26,7 +26,7 @@ bool is_path(std::string_view name) {
 }
 
 /// What has to be equal, by the name under which a difference is told.
-Json facts_of(const SessionOptions& options, const SessionData& data, const engine::Module& model) {
+Json facts_of(const SessionOptions& options, const SessionData& data, uint64_t weights_hash) {
   Json facts = Json::object();
   for (const ConfigOption& option : config_options()) {
     const std::string_view name = option.name;
@@ -38,7 +38,7 @@ Json facts_of(const SessionOptions& options, const SessionData& data, const engi
   facts.set("the pipeline", data.pipeline_id);
   facts.set("the build", build_line());
   facts.set("the instruction set", std::string(engine::isa_name(engine::kernel_isa())));
-  facts.set("the hash of the first weights", hex64(hash_tensors(model.state_dict(), 0)));
+  facts.set("the hash of the first weights", hex64(weights_hash));
   return facts;
 }
 
@@ -57,12 +57,12 @@ std::string first_difference(const std::vector<Json>& all) {
 
 }  // namespace
 
-void check_ranks_agree(const SessionOptions& options, const SessionData& data, const engine::Module* model,
+void check_ranks_agree(const SessionOptions& options, const SessionData& data, uint64_t weights_hash,
                        const Status& prepared, engine::Collective& ranks) {
   Json mine = Json::object({{"code", static_cast<int64_t>(prepared.code())},
                             {"error", prepared.message()},
                             {"facts", Json::object()}});
-  if (prepared.ok()) mine.set("facts", facts_of(options, data, *model));
+  if (prepared.ok()) mine.set("facts", facts_of(options, data, weights_hash));
   std::vector<Json> all;
   for (const std::string& text : value_or_throw(ranks.gather(mine.dump(), "the beginning of the run")))
     all.push_back(value_or_throw(Json::parse(text)));

@@ -11,6 +11,7 @@
 #include "dlpipe/run/config/enumerated.h"
 #include "dlpipe/run/record/kernel_measurements.h"
 #include "dlpipe/run/record/saved_config.h"
+#include "dlpipe/run/record/tensor_file.h"
 #include "dlpipe/run/train/linked_data.h"
 #include "dlpipe/run/train/ranks_agree.h"
 #include "dlpipe/run/train/resume_rules.h"
@@ -86,7 +87,7 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
   } catch (...) {
     prepared = status_from_current_exception("train");
   }
-  if (ranks != nullptr) check_ranks_agree(options_, data_, model_.get(), prepared, *ranks);
+  if (ranks != nullptr) check_ranks_agree(options_, data_, first_weights_hash_, prepared, *ranks);
   throw_if_error(prepared);
   if (directory_ != nullptr) {
     throw_if_error(directory_->start_logs(state_.step));
@@ -124,8 +125,7 @@ void Session::prepare(const TrainConfig& config, const Registries& registries, e
   if (checkpoint == nullptr && !init && !config.init.empty()) init = open_weights(config.init);
   const FirstWeights weights{checkpoint, init ? &*init : nullptr};
   open_data(place, weights.init);
-  model_ = build_model(options_, data_, weights, notes());
-  data_.model.graph = model_->graph_json();
+  make_model(weights);
   init.reset();  // the model has its tensors now
   optimization_ = build_optimizer(options_, *model_, checkpoint);
   if (options_.memory_limit > 0 || observer_ != nullptr) memory_ = plan_memory(options_, data_, *model_);
@@ -163,6 +163,15 @@ void Session::open_data(const Place& place, const WeightsSource* init) {
   throw_if_error(check_same_past(former, data_.schedule, state_.step, config));
 }
 
+void Session::make_model(const FirstWeights& weights) {
+  model_ = build_model(options_, data_, weights, notes());
+  data_.model.graph = model_->graph_json();
+  for (const engine::NamedTensor& parameter : model_->parameters())
+    parameters_ += parameter.tensor.elements();
+  if (options_.ranks.all != nullptr) first_weights_hash_ = hash_tensors(model_->state_dict(), 0);
+  split_model(options_, *model_);
+}
+
 StartReport Session::start_report() const {
   StartReport start;
   start.first_step = state_.step;
@@ -171,8 +180,7 @@ StartReport Session::start_report() const {
   start.train_samples = options_.overfits() ? data_.train->samples_per_epoch() : data_.train_samples;
   start.left_out = data_.left_out;
   start.val_samples = data_.val != nullptr ? data_.val->dataset().size() : 0;
-  for (const engine::NamedTensor& parameter : model_->parameters())
-    start.parameters += parameter.tensor.elements();
+  start.parameters = parameters_;
   start.threads = options_.threads;
   start.memory = memory_;
   return start;
@@ -210,8 +218,8 @@ TrainOutcome Session::train(const std::atomic<bool>* stop) {
   try {
     outcome = trainer.train(stop);
   } catch (const Error& error) {
-    if (options_.ranks != nullptr)
-      options_.ranks->abort(error.what());  // before the trainer waits for the others
+    if (options_.ranks.all != nullptr)
+      options_.ranks.all->abort(error.what());  // before the trainer waits for the others
     if (error.code() != ErrorCode::kOutOfMemory) throw;
     throw Error(Status(error.code(), error.what() + memory_advice(options_, memory_)));
   }

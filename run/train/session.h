@@ -60,6 +60,7 @@ class Session {
 
   /// As the run was asked for, with all that its stages found out.
   const TrainConfig& config() const { return options_.config; }
+  /// With --tensor-parallel, this rank's part of it.
   engine::Module& model() { return *model_; }
   const std::vector<std::string>& classes() const { return data_.model.classes; }
   /// The chain that validation images go through, normalisation included.
@@ -82,6 +83,7 @@ class Session {
   Notes notes() const;
   void enter(const Place& place);
   void open_data(const Place& place, const WeightsSource* init);
+  void make_model(const FirstWeights& weights);
   StartReport start_report() const;
   TrainerSettings trainer_settings() const;
 
@@ -93,6 +95,8 @@ class Session {
   TrainerState state_;
   SessionData data_;
   std::shared_ptr<engine::Module> model_;
+  int64_t parameters_ = 0;           // elements of all of them
+  uint64_t first_weights_hash_ = 0;  // of several ranks: what the model began with, before it was split
   Optimization optimization_;
   MemoryPlan memory_;
 };

@@ -20,9 +20,9 @@ namespace {
 pipeline::LoaderOptions loader_options(const SessionOptions& session) {
   const TrainConfig& config = session.config;
   pipeline::LoaderOptions options;
-  options.batch = config.batch / session.world();
-  options.rank = session.rank();
-  options.world = session.world();
+  options.batch = config.batch / session.ranks.data_world();
+  options.rank = session.ranks.data_rank();
+  options.world = session.ranks.data_world();
   options.grains = config.grains;
   options.threads = session.threads;
   options.slots = static_cast<int>(config.slots);
@@ -129,7 +129,7 @@ pipeline::LoaderOptions train_options(const SessionOptions& session, const std::
   options.quarantine_file = quarantine_file;
   if (session.overfits()) return options;
   if (config.cache != "none") {
-    options.cache = cache_of(config.out, session.rank());
+    options.cache = cache_of(config.out, session.ranks.rank());
     options.cache_bytes = session.cache_bytes;
   }
   options.mixup = config.mixup;

@@ -12,7 +12,7 @@ namespace dlpipe::run {
 
 /// Parts of a batch of which one is in memory at a time: grains, or where they go on together those of a process.
 static int64_t parts_of(const SessionOptions& options) {
-  return options.config.sync_bn ? options.world() : options.config.grains;
+  return options.config.sync_bn ? options.ranks.data_world() : options.config.grains;
 }
 
 MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, const engine::Module& model) {
@@ -28,6 +28,7 @@ MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, c
   arguments.step.accumulate = 1;
   arguments.step.grains = 1;  // the probe is one grain, in this process alone
   arguments.step.ranks = nullptr;
+  arguments.step.tensor_ranks = nullptr;
   arguments.step.sync_bn = false;
   arguments.step.shard_optimizer = false;
   if (data.val != nullptr && options.val_every.unit != Interval::Unit::kNever) {
@@ -46,7 +47,7 @@ MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, c
   MemoryPlan plan = plan_memory(arguments);
   plan.gradients =
       GradientSum::bytes(form, model.parameters()) + (are_summed && config.compile ? plan.gradients : 0);
-  if (options.step.shares()) plan.optimizer /= static_cast<uint64_t>(options.world());
+  if (options.step.shares()) plan.optimizer /= static_cast<uint64_t>(options.ranks.data_world());
   if (options.memory_limit == 0 || plan.total() <= options.memory_limit) return plan;
   const int64_t most = plan.largest_batch(options.memory_limit) * parts_of(options);
   refuse("train", "batch ", config.batch, " takes about ", human_bytes(plan.total()), ", more than --memory ",

@@ -7,6 +7,7 @@
 #include "dlpipe/run/input/preprocess.h"
 #include "dlpipe/run/train/gradient_sum.h"
 #include "dlpipe/run/train/initial_weights.h"
+#include "dlpipe/run/train/split_weights.h"
 
 namespace dlpipe::run {
 
@@ -102,6 +103,20 @@ std::shared_ptr<engine::Module> build_model(const SessionOptions& options, const
   return model;
 }
 
+void split_model(const SessionOptions& options, engine::Module& model) {
+  engine::Collective* const ranks = options.ranks.tensor.get();
+  if (ranks == nullptr) return;
+  const std::string given = concat("--tensor-parallel ", ranks->world());
+  try {
+    model.split_over(*ranks);
+  } catch (const Error& error) {
+    throw Error(error.status().with_context(concat("[train] ", given, ": ")));
+  }
+  if (model.splits().empty())
+    refuse("train", given, ": ", options.config.model,
+           " has no layer that can be split; take a transformer, or leave it out");
+}
+
 engine::OptimizerArguments optimizer_arguments(const SessionOptions& options, const engine::Module& model) {
   const TrainConfig& config = options.config;
   engine::OptimizerArguments arguments;
@@ -132,8 +147,9 @@ Optimization build_optimizer(const SessionOptions& options, engine::Module& mode
   if (options.step.shares()) built.optimizer->keep(gradient_shares(model.parameters(), options.step));
   if (options.config.ema > 0) built.ema = std::make_unique<engine::Ema>(model, options.config.ema);
   if (checkpoint == nullptr) return built;
-  built.optimizer->load_state(checkpoint->tensors.optimizer);
-  if (built.ema != nullptr) built.ema->load_state(checkpoint->tensors.ema);
+  const SplitWeights weights(model, options.ranks.tensor.get());
+  built.optimizer->load_state(weights.parts_of(checkpoint->tensors.optimizer));
+  if (built.ema != nullptr) built.ema->load_state(weights.parts_of(checkpoint->tensors.ema));
   return built;
 }
 

@@ -21,11 +21,14 @@ struct FirstWeights {
 std::shared_ptr<engine::Module> build_model(const SessionOptions& options, const SessionData& data,
                                             const FirstWeights& weights = {}, const Notes& notes = {});
 
+/// With --tensor-parallel: leaves this rank its part of the weights. kMisuse where the model can't be split so.
+void split_model(const SessionOptions& options, engine::Module& model);
+
 struct Optimization {
   std::unique_ptr<engine::Optimizer> optimizer;
   std::unique_ptr<engine::Ema> ema;  // null: no --ema
 };
-/// Refers to the model. With `checkpoint`, where that stood.
+/// Refers to the model, which is split if it is to be. With `checkpoint`, where that stood.
 Optimization build_optimizer(const SessionOptions& options, engine::Module& model,
                              const Checkpoint* checkpoint = nullptr);
 engine::OptimizerArguments optimizer_arguments(const SessionOptions& options, const engine::Module& model);

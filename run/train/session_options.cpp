@@ -56,6 +56,7 @@ void note_what_one_process_leaves_out(const TrainConfig& config, const Notes& no
   };
   add(config.bucket_mb != defaults.bucket_mb, "--bucket-mb");
   add(config.shard_optimizer, "--shard-optimizer");
+  add(config.tensor_parallel != defaults.tensor_parallel, "--tensor-parallel");
   add(config.peer_timeout != defaults.peer_timeout, "--peer-timeout");
   if (count == 0) return;
   tell(notes, concat(idle, count > 1 ? " do" : " does",
@@ -75,44 +76,72 @@ void check_device(Device& device, const engine::OptimizerRecord& optimizer,
   throw_if_error(engine::check_on_device("train", optimizer, optimizers, device));
 }
 
+/// Names of the optimizers that can do something: "adam, sgd".
+std::string optimizers_that(bool engine::OptimizerRecord::*can, const engine::OptimizerRegistry& optimizers) {
+  std::string names;
+  for (const engine::OptimizerRecord* record : optimizers.records()) {
+    if (record->*can) names += concat(names.empty() ? "" : ", ", record->name);
+  }
+  return names;
+}
+
 void check_shares(const engine::OptimizerRecord& optimizer, const engine::OptimizerRegistry& optimizers,
                   const TrainConfig& config, int world) {
   if (!config.shard_optimizer || world == 1 || optimizer.shares) return;
-  std::string others;
-  for (const engine::OptimizerRecord* record : optimizers.records()) {
-    if (record->shares) others += concat(others.empty() ? "" : ", ", record->name);
-  }
-  refuse("train", "--shard-optimizer: ", config.optimizer, " looks at whole tensors; take one of ", others,
-         ", or leave it out");
+  refuse("train", "--shard-optimizer: ", config.optimizer, " looks at whole tensors; take one of ",
+         optimizers_that(&engine::OptimizerRecord::shares, optimizers), ", or leave it out");
 }
 
 bool is_power_of_two(int64_t n) {
   return n > 0 && (n & (n - 1)) == 0;
 }
 
+/// The processes as a grid, where --tensor-parallel goes with the rest.
+engine::RankGrid grid_of(const SessionOptions& options, engine::Collective* ranks) {
+  const TrainConfig& config = options.config;
+  const int64_t parts = config.tensor_parallel;
+  if (ranks == nullptr || parts == 1) return engine::make_rank_grid(ranks, 1);
+  const auto given = concat("--tensor-parallel ", parts);
+  if (!is_power_of_two(parts)) refuse("train", given, "; give a power of two");
+  if (parts > ranks->world())
+    refuse("train", given, " needs as many processes, and there are ", ranks->world(),
+           "; start more, or give less");
+  if (!options.is_on_host()) refuse("train", given, " needs --device cpu so far");
+  if (config.shard_optimizer)
+    refuse("train", given, " does not go with --shard-optimizer so far; leave one of them out");
+  if (!options.optimizer->splits) {
+    refuse("train", given, ": the state of ", config.optimizer,
+           " is not one number for each weight; take one of ",
+           optimizers_that(&engine::OptimizerRecord::splits, options.registries.optimizers));
+  }
+  return engine::make_rank_grid(ranks, static_cast<int>(parts));
+}
+
 /// --grains, where it is left to us, and whether it goes with the rest.
-void resolve_grains(TrainConfig& config, const Device& device, int world, const Notes& notes) {
+void resolve_grains(TrainConfig& config, const Device& device, const engine::RankGrid& ranks,
+                    const Notes& notes) {
   constexpr int64_t kDefaultGrains = 8;
+  const int world = ranks.data_world();
+  const std::string takers = concat(world, ranks.tensor_world() > 1 ? " groups of processes" : " processes");
   const bool is_given = config.grains > 0;
   if (!is_given) config.grains = world == 1 ? 1 : std::max<int64_t>(kDefaultGrains, world);
   if (config.grains == 1 && world == 1) return;
   const auto given = concat(is_given ? "--grains " : "the default, --grains ", config.grains);
   if (!is_power_of_two(config.grains)) refuse("train", given, "; give a power of two");
   if (config.grains < world) {
-    refuse("train", given, " is less than the ", world, " processes, and each takes one at least; start ",
-           config.grains, " processes", is_given ? ", or begin another run with more grains" : "");
+    refuse("train", given, " is less than the ", takers, ", and each takes one at least; start ",
+           config.grains * ranks.tensor_world(), " processes",
+           is_given ? ", or begin another run with more grains" : "");
   }
   if (config.batch % config.grains != 0) {
     refuse("train", given, " does not divide --batch ", config.batch,
            "; give a multiple of it, or other --grains");
   }
   if (!device.is_host()) refuse("train", given, " needs --device cpu so far");
-  if (world > 1 && config.overfit_batch > 0)
-    refuse("train", "--overfit-batch trains in one process; start it without mpirun");
   if (!is_given) {
-    tell(notes,
-         concat(world, " processes compute --grains ", config.grains, " of ", config.batch / config.grains,
-                " samples; one process computes the same run with --grains ", config.grains));
+    tell(notes, concat(takers, " compute --grains ", config.grains, " of ", config.batch / config.grains,
+                       " samples; one ", ranks.tensor_world() > 1 ? "group" : "process",
+                       " computes the same run with --grains ", config.grains));
   }
 }
 
@@ -148,7 +177,8 @@ TrainStepOptions step_options(const SessionOptions& options) {
   step.loss_arguments.label_smoothing = options.overfits() ? 0 : config.label_smoothing.value_or(0);
   step.accumulate = config.accumulate;
   step.grains = config.grains;
-  step.ranks = options.ranks;
+  step.ranks = options.ranks.data.get();
+  step.tensor_ranks = options.ranks.tensor.get();
   step.sync_bn = config.sync_bn;
   step.wire = value_or_throw(parse_compress(config.compress));
   step.bucket_bytes = static_cast<int64_t>(config.bucket_mb * 1e6);
@@ -169,7 +199,8 @@ EvalOptions eval_options(const SessionOptions& options) {
   eval.dtype = options.step.dtype;
   eval.tf32 = options.step.tf32;
   eval.grains = options.config.grains;
-  eval.ranks = options.ranks;
+  eval.ranks = options.ranks.data.get();
+  eval.all_ranks = options.ranks.all;
   eval.views = value_or_throw(parse_views(options.config.tta));
   for (const std::string& metric : options.config.metrics) {
     eval.metrics.push_back(value_or_throw(options.registries.metrics.find(metric)));
@@ -195,7 +226,6 @@ SessionOptions resolve_options(TrainConfig config, const Registries& registries,
   SessionOptions options;
   options.config = std::move(config);
   options.registries = registries;
-  options.ranks = ranks;
   const TrainConfig& c = options.config;
   const auto model = registries.models.find(c.model);
   if (!model.ok()) throw_if_error(refuse_other_kind("model", c.model, Wanted::kModelName));
@@ -204,9 +234,12 @@ SessionOptions resolve_options(TrainConfig config, const Registries& registries,
   options.device = value_or_throw(registries.find_device(c.device));
   check_isa(c, *options.device);
   check_device(*options.device, *options.optimizer, registries.optimizers);
-  check_shares(*options.optimizer, registries.optimizers, c, options.world());
-  if (options.world() == 1) note_what_one_process_leaves_out(c, notes);
-  resolve_grains(options.config, *options.device, options.world(), notes);
+  options.ranks = grid_of(options, ranks);
+  check_shares(*options.optimizer, registries.optimizers, c, options.ranks.world());
+  if (options.ranks.world() == 1) note_what_one_process_leaves_out(c, notes);
+  if (options.ranks.world() > 1 && c.overfit_batch > 0)
+    refuse("train", "--overfit-batch trains in one process; start it without mpirun");
+  resolve_grains(options.config, *options.device, options.ranks, notes);
   check_grain_options(options.config);
   options.threads = c.threads > 0 ? static_cast<int>(c.threads) : own_threads();
   options.step = step_options(options);

@@ -22,6 +22,7 @@
 #include <memory>
 #include <string>
 
+#include "dlpipe/engine/collective/rank_grid.h"
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/run/config/config.h"
@@ -52,11 +53,9 @@ struct SessionOptions {
   EvalOptions eval;
   Interval val_every;
   Interval checkpoint_every;
-  uint64_t memory_limit = 0;            // bytes; 0: none
-  uint64_t cache_bytes = 0;             // of --cache; 0: no limit of its own
-  engine::Collective* ranks = nullptr;  // null: this process is alone
-  int rank() const { return ranks != nullptr ? ranks->rank() : 0; }
-  int world() const { return ranks != nullptr ? ranks->world() : 1; }
+  uint64_t memory_limit = 0;  // bytes; 0: none
+  uint64_t cache_bytes = 0;   // of --cache; 0: no limit of its own
+  engine::RankGrid ranks;
 
   bool is_on_host() const { return device->is_host(); }
   /// --overfit-batch: one batch again and again, nothing else.

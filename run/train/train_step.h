@@ -28,9 +28,11 @@ namespace dlpipe::run {
 
 struct TrainStepOptions {
   int64_t accumulate = 1;
-  /// Equal parts of every batch that are computed by themselves (decision 041); of all ranks together.
+  /// Equal parts of every batch that are computed by themselves (decision 041); of all `ranks` together.
   int64_t grains = 1;
-  engine::Collective* ranks = nullptr;     // null: this process is alone
+  engine::Collective* ranks = nullptr;  // that compute other grains; null: none do
+  engine::Collective* tensor_ranks =
+      nullptr;                             // that have other parts of the weights; null: weights are whole
   bool sync_bn = false;                    // batch norm over all grains; on the host
   engine::Wire wire = engine::Wire::kF32;  // of gradients' sums
   int64_t bucket_bytes = 25 << 20;         // gradients that travel together

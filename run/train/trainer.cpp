@@ -58,7 +58,8 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerSettings& settings, con
       settings_(settings),
       state_(state),
       step_(TrainStep::create(*parts.model, *parts.optimizer, parts.ema, settings.step)),
-      agreement_(parts.ranks, *parts.train) {
+      agreement_(parts.ranks, *parts.train),
+      weights_(*parts.model, parts.ranks.tensor.get()) {
   static TrainObserver silent;
   if (parts_.observer == nullptr) parts_.observer = &silent;
   if (parts_.val != nullptr) val_begin_ = parts_.val->state();
@@ -128,7 +129,7 @@ void Trainer::finish() {
   outcome_.ledger = ledger_.total();
   outcome_.device = step_->device_times();
   outcome_.stats = parts_.train->stats();
-  if (parts_.ranks != nullptr) outcome_.collective = parts_.ranks->stats();
+  if (parts_.ranks.all != nullptr) outcome_.collective = parts_.ranks.all->stats();
   if (settings_.step.shares()) note_shares();
 }
 
@@ -143,7 +144,7 @@ void Trainer::note_shares() {
 
 std::vector<int64_t> Trainer::of_all_processes(int64_t mine, const char* what) const {
   std::vector<int64_t> all;
-  for (const std::string& text : value_or_throw(parts_.ranks->gather(std::to_string(mine), what))) {
+  for (const std::string& text : value_or_throw(parts_.ranks.all->gather(std::to_string(mine), what))) {
     all.emplace_back(0);
     parse_int(text, &all.back());
   }
@@ -206,7 +207,8 @@ void Trainer::validate_and_save() {
 void Trainer::chain_parameters() {
   if (state_.chained_step == state_.step) return;
   const SpanScope span(Span::kMetrics);
-  state_.parameters_chain = hash_tensors(parts_.model->state_dict(), state_.parameters_chain);
+  state_.parameters_chain =
+      hash_tensors(weights_.whole_of(parts_.model->state_dict()), state_.parameters_chain);
   state_.chained_step = state_.step;
 }
 
@@ -289,6 +291,13 @@ void Trainer::judge(const EvalReport& result) {
   if (is_best) save();
 }
 
+CheckpointTensors Trainer::checkpoint_tensors() const {
+  CheckpointTensors tensors{weights_.whole_of(parts_.model->state_dict()), {}, {}};
+  if (!settings_.step.shares()) tensors.optimizer = weights_.whole_of(parts_.optimizer->state());
+  if (parts_.ema != nullptr) tensors.ema = weights_.whole_of(parts_.ema->state());
+  return tensors;
+}
+
 void Trainer::save() {
   take_outcomes(true);
   const SourceState source = agreement_.whole_state();
@@ -298,9 +307,12 @@ void Trainer::save() {
   OptimizerWriter write_optimizer;
   if (settings_.step.shares() && settings_.writes) {
     write_optimizer = [this](const Result<std::string>& directory) {
-      return write_optimizer_parts(*parts_.ranks, directory, parts_.optimizer->state());
+      return write_optimizer_parts(*parts_.ranks.all, directory, parts_.optimizer->state());
     };
   }
+  // Of ranks with parts of the weights one row puts them together; its first one writes.
+  const bool has_tensors = settings_.writes && parts_.ranks.data_rank() == 0;
+  const CheckpointTensors tensors = has_tensors ? checkpoint_tensors() : CheckpointTensors{};
   if (parts_.directory == nullptr) {
     if (write_optimizer) throw_if_error(write_optimizer(std::string()).status());
     return;
@@ -313,9 +325,6 @@ void Trainer::save() {
   state_.loss_scale = scaler.scale;
   state_.good_steps = scaler.good_steps;
   throw_if_error(save_kernels(parts_.directory->kernels_file()));
-  CheckpointTensors tensors{parts_.model->state_dict(), {}, {}};
-  if (!write_optimizer) tensors.optimizer = parts_.optimizer->state();
-  if (parts_.ema != nullptr) tensors.ema = parts_.ema->state();
   const std::string directory =
       value_or_throw(save_checkpoint(parts_.directory->checkpoints(), {settings_.model_state, state_, source},
                                      tensors, settings_.keep, write_optimizer));

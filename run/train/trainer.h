@@ -21,6 +21,7 @@
 #include "dlpipe/run/record/stage_report.h"
 #include "dlpipe/run/train/agreement.h"
 #include "dlpipe/run/train/observer.h"
+#include "dlpipe/run/train/split_weights.h"
 #include "dlpipe/run/train/train_step.h"
 #include "dlpipe/run/use/evaluate.h"
 
@@ -31,10 +32,10 @@ struct TrainerParts {
   engine::Optimizer* optimizer = nullptr;
   engine::Ema* ema = nullptr;  // may be null
   BatchSource* train = nullptr;
-  BatchSource* val = nullptr;           // may be null
-  RunDirectory* directory = nullptr;    // null: nothing is written
-  engine::Collective* ranks = nullptr;  // null: this process is alone
-  TrainObserver* observer = nullptr;    // may be null
+  BatchSource* val = nullptr;         // may be null
+  RunDirectory* directory = nullptr;  // null: nothing is written
+  engine::RankGrid ranks = {};
+  TrainObserver* observer = nullptr;  // may be null
 };
 
 struct TrainerSettings {
@@ -100,6 +101,8 @@ class Trainer {
   void validate();
   void judge(const EvalReport& result);
   void save();
+  /// What a checkpoint holds, whole; of the optimizer's state nothing where ranks write their shares of it.
+  CheckpointTensors checkpoint_tensors() const;
   void report_progress(const StepOutcome& outcome);
   void validate_and_save();
   void run_steps();
@@ -118,6 +121,7 @@ class Trainer {
   TrainerState state_;
   std::unique_ptr<TrainStep> step_;
   Agreement agreement_;
+  SplitWeights weights_;
   std::string graph_reason_;   // as last told
   std::string replay_reason_;  // likewise
   SourceState val_begin_;      // every validation begins here, so that all see the same draws

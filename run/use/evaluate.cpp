@@ -154,9 +154,9 @@ class Pass {
 /// Whether evaluation is to end here: all ranks do at the same batch.
 bool is_stopped(const EvalOptions& options) {
   const bool mine = options.stop != nullptr && options.stop->load();
-  if (options.ranks == nullptr) return mine;
+  if (options.all_ranks == nullptr) return mine;
   const std::vector<std::string> all =
-      value_or_throw(options.ranks->gather(mine ? "1" : "0", "a batch of validation"));
+      value_or_throw(options.all_ranks->gather(mine ? "1" : "0", "a batch of validation"));
   return std::any_of(all.begin(), all.end(), [](const std::string& text) { return text == "1"; });
 }
 

@@ -31,9 +31,10 @@ struct EvalOptions {
   /// Set by a signal: evaluation ends at the next batch with kCancelled. May be null. With ranks, of any of them.
   const std::atomic<bool>* stop = nullptr;
   /// Equal parts of every batch that are judged by themselves and added up in their order, so that the report is the
-  /// same bits however many ranks share them; of all ranks together, as `source` was opened with.
+  /// same bits however many ranks share them; of all `ranks` together, as `source` was opened with.
   int64_t grains = 1;
-  engine::Collective* ranks = nullptr;  // null: this process is alone
+  engine::Collective* ranks = nullptr;      // that judge other grains; null: none do
+  engine::Collective* all_ranks = nullptr;  // that stop together; null: this process is alone
 };
 
 struct EvalReport {

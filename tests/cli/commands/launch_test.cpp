@@ -176,6 +176,62 @@ TEST_F(Launch, ProcessesShareTheOptimizerOutAndGoOnWithFewer) {
   EXPECT_NE(outcome.out.find("in each of 2 processes"), std::string::npos) << outcome.out;
 }
 
+// Two processes with a part of a GPT's weights each, and one that reads their checkpoint.
+TEST_F(Launch, ProcessesSplitTheWeightsAndOneReadsThem) {
+  ScratchDirectory folder;
+  std::ofstream text(folder / "verse.txt");
+  for (int i = 0; i < 150; ++i) text << "abc de, fg\n";
+  text.close();
+  ASSERT_EQ(
+      run_dlpipe({"ingest", folder / "verse.txt", folder / "data", "--length", "10", "--split", "0.9,0.1"})
+          .exit_code,
+      0);
+  const auto words = [&](const std::string& out) {
+    return Words{"train",
+                 "--data",
+                 folder / "data",
+                 "--model",
+                 "gpt_char_tiny",
+                 "--optimizer",
+                 "adamw",
+                 "--lr",
+                 "0.003",
+                 "--batch",
+                 "16",
+                 "--grains",
+                 "2",
+                 "--epochs",
+                 "3",
+                 "--schedule",
+                 "constant",
+                 "--out",
+                 out,
+                 "--tensor-parallel",
+                 "2"};
+  };
+  const std::string run = folder / "run";
+  const Outcome outcome = run_dlpipe(launched({"--np", "2"}, words(run)));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(file_text(run + "/receipt.json").find("\"tensor_parallel\": 2"), std::string::npos)
+      << file_text(run + "/receipt.json");
+  ASSERT_EQ(run_dlpipe(words(folder / "one")).exit_code, 0);
+  const auto loss_of = [&](const std::string& of) {
+    const Outcome eval = run_dlpipe({"eval", "--ckpt", of, "--data", folder / "data/val", "--json"});
+    EXPECT_EQ(eval.exit_code, 0) << eval.err;
+    return (*formats::Json::parse(eval.out))["loss"].as_double();
+  };
+  EXPECT_NEAR(loss_of(run), loss_of(folder / "one"),
+              1e-3);  // sums in another order, over some dozens of steps
+  const Outcome longer = run_dlpipe({"train", "--resume", run, "--epochs", "4"});
+  EXPECT_EQ(longer.exit_code, 0) << longer.err;
+  EXPECT_NE(longer.err.find("--tensor-parallel does nothing in one process"), std::string::npos)
+      << longer.err;
+  const Outcome refused =
+      run_dlpipe(launched({"--np", "2"}, train(folder / "no", {"--tensor-parallel", "2"})));
+  EXPECT_EQ(refused.exit_code, 2) << refused.err;
+  EXPECT_NE(refused.err.find("lenet has no layer that can be split"), std::string::npos) << refused.err;
+}
+
 // A process that is stopped answers nobody: the others say which, and end.
 TEST_F(Launch, AProcessThatHangsIsNamed) {
   ScratchDirectory folder;

@@ -1,0 +1,121 @@
+// Weights in parts: cut and put together, and layers that have parts of theirs.
+#include "dlpipe/engine/layers/split.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "dlpipe/engine/layers/embedding.h"
+#include "dlpipe/engine/layers/init.h"
+#include "dlpipe/engine/layers/linear.h"
+#include "dlpipe/engine/layers/transformer.h"
+#include "dlpipe/engine/ops/ops.h"
+#include "tests/engine/collective/simulated_ranks.h"
+
+namespace dlpipe::engine {
+namespace {
+
+using test::on_ranks;
+
+Tensor counted(const Shape& shape) {
+  std::vector<float> values(static_cast<size_t>(shape.elements()));
+  std::iota(values.begin(), values.end(), 1.0f);
+  return Tensor::from<float>(values, shape);
+}
+
+void expect_same_bits(const Tensor& got, const Tensor& expected) {
+  ASSERT_EQ(got.spec(), expected.spec());
+  EXPECT_EQ(std::memcmp(got.raw(), expected.raw(), got.size_bytes()), 0);
+}
+
+// Axes that ranks don't divide, and blocks of an axis.
+TEST(Split, PartsPutTogetherAreTheWhole) {
+  struct Case {
+    Shape shape;
+    Split split;
+  };
+  for (const int world : {1, 2, 4}) {
+    SimulatedNetwork network(world, {.seed = 3, .most_delay_us = 100});
+    for (const Case& one :
+         {Case{{13, 6}, {.axis = 0}}, Case{{5, 7}, {.axis = 1}}, Case{{24}, {.axis = 0, .blocks = 3}},
+          Case{{2, 30, 3}, {.axis = 1, .blocks = 3}}}) {
+      on_ranks(network, world, [&](Collective& ranks) {
+        const Tensor whole = counted(one.shape);
+        const Tensor part = own_part(whole, one.split, ranks);
+        if (world > 1) {
+          EXPECT_LT(part.elements(), whole.elements());
+        }
+        expect_same_bits(whole_of(part, one.split, one.shape[one.split.axis], ranks, "a tensor"), whole);
+      });
+    }
+  }
+}
+
+TEST(Split, EachRankHasTheSameHeadsOfQueriesKeysAndValues) {
+  SimulatedNetwork network(2, {});
+  on_ranks(network, 2, [](Collective& ranks) {
+    const Tensor part = own_part(counted({12}), {.axis = 0, .blocks = 3}, ranks);
+    const auto expected =
+        ranks.rank() == 0 ? std::vector<double>{1, 2, 5, 6, 9, 10} : std::vector<double>{3, 4, 7, 8, 11, 12};
+    EXPECT_EQ(part.to_doubles(), expected);
+  });
+}
+
+// 13 rows: ranks have 6 and 7, or 3, 3, 3 and 4. Rows are one rank's and zeros of the others, so their sum has the same bits.
+TEST(Split, AnEmbeddingInPartsHasTheBitsOfAWholeOne) {
+  const std::vector<int64_t> ids = {0, 12, 5, 6, 7, 3, 3, 9};
+  const Tensor given = Tensor::from<int64_t>(ids, {2, 4});
+  Embedding whole(13, 8);
+  initialize(whole, 4);
+  const Tensor expected = whole(given);
+  const Tensor expected_logits = whole.logits(expected);
+  for (const int world : {2, 4}) {
+    SimulatedNetwork network(world, {});
+    on_ranks(network, world, [&](Collective& ranks) {
+      Embedding layer(13, 8);
+      initialize(layer, 4);
+      layer.split_over(ranks);
+      ASSERT_EQ(layer.splits().size(), 1U);
+      EXPECT_EQ(layer.splits()[0].size, 13);
+      const Tensor rows = layer(given);
+      expect_same_bits(rows, expected);
+      expect_same_bits(layer.logits(rows), expected_logits);
+      EXPECT_THROW(layer(Tensor::from<int64_t>(std::vector<int64_t>{13}, {1})), Error);
+    });
+  }
+}
+
+TEST(Split, AFrozenWeightStaysFrozen) {
+  SimulatedNetwork network(2, {});
+  on_ranks(network, 2, [](Collective& ranks) {
+    Linear layer(4, 6);
+    initialize(layer, 1);
+    layer.freeze("weight");
+    layer.split_outputs(ranks);
+    EXPECT_FALSE(layer.parameters()[0].tensor.requires_grad());
+    EXPECT_TRUE(layer.parameters()[1].tensor.requires_grad());
+    EXPECT_EQ(layer.parameters()[0].tensor.shape(), (Shape{3, 4}));
+  });
+}
+
+TEST(Split, WhatRanksDontDivideIsRefused) {
+  SimulatedNetwork network(4, {});
+  on_ranks(network, 4, [](Collective& ranks) {
+    SelfAttention attention(24, 6, false);
+    try {
+      attention.split_over(ranks);
+      ADD_FAILURE() << "6 heads over 4 ranks";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("6 heads can't be split over 4 ranks"), std::string::npos)
+          << error.what();
+    }
+    Embedding table(3, 8);
+    EXPECT_THROW(table.split_over(ranks), Error);
+  });
+}
+
+}  // namespace
+}  // namespace dlpipe::engine

@@ -1,0 +1,114 @@
+// Runs whose ranks split the model, beside that of one rank.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/ingest/ingest.h"
+#include "dlpipe/run/record/tensor_file.h"
+#include "tests/run/train/ranks_fixture.h"
+
+namespace dlpipe::test {
+
+class SplitRunTest : public RanksTest {
+ protected:
+  static void SetUpTestSuite() {
+    RanksTest::SetUpTestSuite();
+    const std::string verse = *folder_ / "verse.txt";
+    std::ofstream text(verse);
+    for (int i = 0; i < 200; ++i) text << "one two three; four five six.\n";
+    text.close();
+    ingest::IngestOptions options;
+    options.sources = {verse};
+    options.destination = *folder_ / "text";
+    options.split = {0.9, 0.1};
+    options.length = 16;
+    value_or_throw(ingest::ingest(options));
+  }
+
+  // adamw moves a weight by about its rate, 0.003, whatever its gradient's size. Where a gradient is little but rounding, which
+  // differs, so does the step: over six steps weights may be off by a few hundredths of one.
+  static constexpr double kLoss = 1e-4, kWeights = 3e-4;
+
+  /// Everything that looks at all weights or gradients at once.
+  static run::TrainConfig gpt(const std::string& out) {
+    run::TrainConfig config = small(out);
+    config.data = *folder_ / "text";
+    config.model = "gpt_char_tiny";
+    config.augment = "";
+    config.optimizer = "adamw";
+    config.lr = 0.003;
+    config.schedule = "constant";
+    config.grains = 4;
+    config.clip = 0.5;
+    config.ema = 0.9;
+    config.accumulate = 2;
+    config.max_steps = 6;
+    config.val_every = "3steps";
+    return config;
+  }
+
+  static run::TrainConfig vit(const std::string& out) {
+    run::TrainConfig config = small(out);
+    config.model = "vit_small_cifar";
+    config.batch = 8;
+    config.grains = 2;
+    config.limit = 16;
+    config.val_every = "never";
+    config.max_steps = 2;
+    return config;
+  }
+
+  /// Numbers of metrics.jsonl by key, in order.
+  static std::vector<std::pair<std::string, double>> numbers(const std::string& run) {
+    std::vector<std::pair<std::string, double>> all;
+    for (const std::string& line : split(text_of(run + "/metrics.jsonl"), '\n')) {
+      if (line.empty()) continue;
+      const formats::Json json = value_or_throw(formats::Json::parse(line));
+      for (const auto& [key, value] : json.members()) all.emplace_back(key, value.as_double());
+    }
+    return all;
+  }
+
+  static void expect_near_tensors(const std::string& first, const std::string& second, double tolerance) {
+    const auto a = value_or_throw(run::load_tensors(first)), b = value_or_throw(run::load_tensors(second));
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(a[i].name, b[i].name);
+      ASSERT_EQ(a[i].tensor.spec(), b[i].tensor.spec()) << a[i].name;
+      const std::vector<double> x = a[i].tensor.to_doubles(), y = b[i].tensor.to_doubles();
+      double most = 0;
+      for (size_t k = 0; k < x.size(); ++k) most = std::max(most, std::abs(x[k] - y[k]));
+      EXPECT_LE(most, tolerance) << a[i].name;
+    }
+  }
+
+  /// Losses and metrics within `loss` of each other, weights, average and optimizer's state within `weights`.
+  static void expect_near_runs(const std::string& first, const std::string& second, double loss,
+                               double weights) {
+    const auto a = numbers(first), b = numbers(second);
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(a[i].first, b[i].first);
+      EXPECT_NEAR(a[i].second, b[i].second, loss) << a[i].first << " " << i;
+    }
+    for (const char* file : {"model", "optimizer", "ema"}) {
+      const std::string path = concat("/checkpoints/last/", file, ".safetensors");
+      if (std::filesystem::exists(first + path)) expect_near_tensors(first + path, second + path, weights);
+    }
+    const run::Receipt x = value_or_throw(run::read_receipt(first)),
+                       y = value_or_throw(run::read_receipt(second));
+    EXPECT_EQ(x.batches_chain, y.batches_chain);
+    EXPECT_EQ(x.samples, y.samples);
+  }
+};
+
+}  // namespace dlpipe::test

@@ -1,0 +1,139 @@
+// Runs whose ranks have parts of the weights: losses and weights of one rank's run, within rounding, in the same files.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "tests/run/train/split_fixture.h"
+
+namespace dlpipe::test {
+namespace {
+
+class TensorParallelTest : public SplitRunTest {
+ protected:
+  static run::TrainConfig gpt(const std::string& out, int64_t tensor) {
+    run::TrainConfig config = SplitRunTest::gpt(out);
+    config.tensor_parallel = tensor;
+    return config;
+  }
+};
+
+TEST_F(TensorParallelTest, AGptSplitOverRanksIsTheRunOfOne) {
+  ScratchFolder runs;
+  train(gpt(runs / "alone", 1), 1);
+  for (const auto& [world, tensor] : {std::pair{2, 2}, std::pair{4, 4}, std::pair{4, 2}, std::pair{8, 2}}) {
+    SCOPED_TRACE(concat(world, " ranks, ", tensor, " to a row"));
+    const std::string out = runs / concat(world, "-", tensor);
+    train(gpt(out, tensor), world);
+    expect_near_runs(runs / "alone", out, kLoss, kWeights);
+    EXPECT_EQ(value_or_throw(run::read_receipt(out)).tensor_parallel, tensor);
+  }
+}
+
+TEST_F(TensorParallelTest, RowsOfRanksHaveTheBitsOfOneRow) {
+  ScratchFolder runs;
+  for (const int world : {2, 4, 8}) train(gpt(runs / std::to_string(world), 2), world);
+  expect_same_files(runs / "2", runs / "4");
+  expect_same_files(runs / "2", runs / "8");
+}
+
+TEST_F(TensorParallelTest, AVitSplitOverRanksIsTheRunOfOne) {
+  ScratchFolder runs;
+  train(vit(runs / "alone"), 1);
+  run::TrainConfig config = vit(runs / "split");
+  config.tensor_parallel = 2;
+  train(config, 2);
+  expect_near_runs(runs / "alone", runs / "split", 1e-4, 1e-4);
+}
+
+// Ranks in rows of two begin, one goes on by itself, rows of four finish.
+TEST_F(TensorParallelTest, ARunGoesOnWithItsWeightsSplitOtherwise) {
+  ScratchFolder runs;
+  train(gpt(runs / "whole", 1), 1);
+  const std::string out = runs / "parts";
+  for (const auto& [world, steps, tensor] :
+       {std::tuple{4, 2, "2"}, std::tuple{1, 4, "1"}, std::tuple{4, 1000, "4"}}) {
+    StopAfter stop(steps);
+    train_on(
+        world,
+        [&, tensor = tensor](Collective* ranks) {
+          run::TrainObserver* const observer = ranks == nullptr || ranks->rank() == 0 ? &stop : nullptr;
+          return std::filesystem::exists(out + "/config.toml")
+                     ? run::Session::resume(out, {{"tensor-parallel", tensor}}, {}, observer, ranks)
+                     : std::make_unique<run::Session>(gpt(out, 2), run::Registries{}, observer, ranks);
+        },
+        &stop.stop);
+  }
+  expect_near_runs(runs / "whole", out, kLoss, kWeights);
+}
+
+// Its rows stop and go on at the same bits as rows that don't stop.
+TEST_F(TensorParallelTest, ARunThatStopsGoesOnBitForBit) {
+  ScratchFolder runs;
+  train(gpt(runs / "whole", 2), 2);
+  StopAfter stop(3);
+  train_on(
+      2,
+      [&](Collective* ranks) {
+        return std::make_unique<run::Session>(gpt(runs / "parts", 2), run::Registries{},
+                                              ranks->rank() == 0 ? &stop : nullptr, ranks);
+      },
+      &stop.stop);
+  train_on(2,
+           [&](Collective* ranks) { return run::Session::resume(runs / "parts", {}, {}, nullptr, ranks); });
+  expect_same_files(runs / "whole", runs / "parts");
+}
+
+TEST_F(TensorParallelTest, AStepThatIsNotFiniteInOnePartIsSkippedByAll) {
+  ScratchFolder runs;
+  run::TrainConfig config = gpt(runs / "run", 2);
+  config.optimizer = "sgd";
+  config.lr = 1e30;
+  config.clip = 0;
+  config.ema = 0;
+  config.on_nonfinite = "skip";
+  config.val_every = "never";
+  const run::TrainOutcome outcome = train(config, 4);
+  EXPECT_EQ(outcome.steps, 6);
+  EXPECT_GT(outcome.skipped_steps, 0);
+}
+
+TEST_F(TensorParallelTest, WhatCannotBeSplitIsRefused) {
+  const auto refused = [](const std::function<void(run::TrainConfig&)>& change, const std::string& part) {
+    const std::string message = refusals([&](int, run::TrainConfig& config) {
+      config = gpt("", 2);
+      change(config);
+    })[0];
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  refused([](auto& c) { c.tensor_parallel = 3; }, "--tensor-parallel 3; give a power of two");
+  refused([](auto& c) { c.tensor_parallel = 4; },
+          "--tensor-parallel 4 needs as many processes, and there are 2");
+  refused([](auto& c) { c.shard_optimizer = true; },
+          "--tensor-parallel 2 does not go with --shard-optimizer");
+  refused([](auto& c) { c.optimizer = "adam8bit", c.lr.reset(); },
+          "the state of adam8bit is not one number for each weight; take one of adam, adamw, sgd");
+  refused([](auto& c) { c = small(""), c.tensor_parallel = 2; },
+          "--tensor-parallel 2: lenet has no layer that can be split");
+  refused([](auto& c) { c.grains = 6; }, "--grains 6; give a power of two");
+}
+
+TEST_F(TensorParallelTest, OneProcessSaysThatItChangesNothing) {
+  ScratchFolder runs;
+  class Notes : public run::TrainObserver {
+   public:
+    void on_note(std::string_view text) override { all += text; }
+    std::string all;
+  } notes;
+  run::TrainConfig config = gpt(runs / "run", 2);
+  config.max_steps = 1;
+  run::Session(config, {}, &notes).train();
+  EXPECT_NE(notes.all.find("--tensor-parallel does nothing in one process"), std::string::npos) << notes.all;
+}
+
+}  // namespace
+}  // namespace dlpipe::test
