@@ -10,6 +10,7 @@ import unittest
 
 here = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(here))
+import bubble  # noqa: E402
 import chains  # noqa: E402
 import delay_line  # noqa: E402
 import launch  # noqa: E402
@@ -105,6 +106,17 @@ class Ledger(unittest.TestCase):
     def test_summary_is_of_one_step(self):
         done = launch.summary(LEDGER, {"batches_chain": "b", "parameters_chain": "p"}, 32)
         self.assertEqual((done["samples_per_s"], done["bytes_sent_per_step"], done["communication_ms"]), (32, 100, 500))
+
+
+class Bubble(unittest.TestCase):
+    def test_is_what_the_first_and_the_last_grain_leave_idle(self):
+        self.assertEqual([bubble.bubble(2, grains) for grains in (1, 3)], [1 / 2, 1 / 4])
+        self.assertEqual(bubble.bubble(1, 8), 0)
+
+    def test_waited_is_the_ledgers_and_lost_is_beside_one_process(self):
+        piped = {"steps": 2, "spans": {"forward": {"seconds": 3.0}, "collective": {"seconds": 1.0}}}
+        alone = {"steps": 2, "spans": {"forward": {"seconds": 6.0}, "start": {"seconds": 9.0}}}
+        self.assertEqual(bubble.shares(alone, piped, 2), (0.25, 0.25))
 
 
 class Tables(unittest.TestCase):

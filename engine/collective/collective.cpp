@@ -119,14 +119,17 @@ Collective::Handle Collective::broadcast(std::span<std::byte> bytes, int root, s
 }
 
 Collective::Handle Collective::send(int peer, std::span<const std::byte> bytes, std::string what) {
-  return worker_->ask(group_, std::move(what), [bytes, peer](Line& line, std::vector<float>&) {
-    return line.exchange(peer, bytes, std::span<std::byte>());
-  });
+  return exchange(peer, bytes, {}, std::move(what));
 }
 
 Collective::Handle Collective::receive(int peer, std::span<std::byte> bytes, std::string what) {
-  return worker_->ask(group_, std::move(what), [bytes, peer](Line& line, std::vector<float>&) {
-    return line.exchange(peer, std::span<const std::byte>(), bytes);
+  return exchange(peer, {}, bytes, std::move(what));
+}
+
+Collective::Handle Collective::exchange(int peer, std::span<const std::byte> out, std::span<std::byte> in,
+                                        std::string what) {
+  return worker_->ask(group_, std::move(what), [out, in, peer](Line& line, std::vector<float>&) {
+    return line.exchange(peer, out, in);
   });
 }
 

@@ -95,6 +95,9 @@ class Collective {
   Handle broadcast(std::span<std::byte> bytes, int root, std::string what);
   Handle send(int peer, std::span<const std::byte> bytes, std::string what);
   Handle receive(int peer, std::span<std::byte> bytes, std::string what);
+  /// Both at once; either may be empty. The peer asks for the same with the sizes the other way round, or for the one of
+  /// send and receive that is left.
+  Handle exchange(int peer, std::span<const std::byte> out, std::span<std::byte> in, std::string what);
   Handle barrier(std::string what);
   /// Every rank's bytes, by rank, whatever their sizes. Waits.
   Result<std::vector<std::string>> gather(std::string_view mine, std::string what);

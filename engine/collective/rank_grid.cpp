@@ -12,12 +12,15 @@ static std::shared_ptr<Collective> group_of(const Collective& all, int first, in
   return all.group(members);
 }
 
-RankGrid make_rank_grid(Collective* all, int tensor) {
+RankGrid make_rank_grid(Collective* all, int stages, int tensor) {
   RankGrid grid{.all = all};
   if (all == nullptr) return grid;
-  const int column = all->rank() % tensor;
-  grid.data = group_of(*all, column, tensor, all->world() / tensor);
-  grid.tensor = group_of(*all, all->rank() - column, 1, tensor);
+  const int replica = stages * tensor;
+  const int place = all->rank() % replica, part = all->rank() % tensor;
+  grid.data = group_of(*all, place, replica, all->world() / replica);
+  grid.replica = group_of(*all, all->rank() - place, 1, replica);
+  grid.stages = group_of(*all, all->rank() - place + part, tensor, stages);
+  grid.tensor = group_of(*all, all->rank() - part, 1, tensor);
   return grid;
 }
 

@@ -3,6 +3,7 @@ set(layer_sources
     layers/conv2d.cpp
     layers/embedding.cpp
     layers/init.cpp
+    layers/layer_chain.cpp
     layers/linear.cpp
     layers/module.cpp
     layers/norm.cpp
@@ -10,5 +11,6 @@ set(layer_sources
     layers/recompute.cpp
     layers/sequential.cpp
     layers/split.cpp
+    layers/stage_line.cpp
     layers/transformer.cpp
     layers/whiten.cpp)

@@ -242,6 +242,16 @@ void Module::split_over(Collective& ranks) {
   for (const auto& [name, child] : children_) child->split_over(ranks);
 }
 
+void Module::keep_stage(Collective& stages) {
+  refuse("stage", kind(), " is no chain of sections that ", stages.world(),
+         " stages could share; take a transformer, or leave it out");
+}
+
+void Module::keep_only(const std::unordered_set<std::string>& names) {
+  std::erase_if(children_, [&](const auto& child) { return !names.contains(child.first); });
+  std::erase_if(parameters_, [&](const NamedTensor& parameter) { return !names.contains(parameter.name); });
+}
+
 std::vector<NamedSplit> Module::splits() const {
   std::vector<NamedSplit> all;
   visit("", [&](const std::string& prefix, const Module& module) {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,14 @@ struct NamedSplit {
   Split split;
   int64_t size = 0;
 };
+
+/// A parameter that several stages of a pipeline have, and the ranks that do: its gradient is the sum of theirs.
+struct Tie {
+  NamedTensor parameter;
+  Collective* ranks = nullptr;
+};
+
+class StageLine;
 
 /// A tensor of a file that hasn't been read.
 struct NamedShape {
@@ -106,6 +115,13 @@ class Module {
   /// The parameters that were cut, by full name.
   std::vector<NamedSplit> splits() const;
 
+  /// Keeps the layers, and the parameters, of one stage of a pipeline, whose ranks are `stages` in order (layer_chain.h).
+  /// Before split_over(), else as that. kMisuse for a module that is no chain of sections, or has too few.
+  virtual void keep_stage(Collective& stages);
+  /// What a stage exchanges with its neighbours; null: this is the whole.
+  virtual StageLine* stage_line() { return nullptr; }
+  virtual std::vector<Tie> ties() const { return {}; }
+
   struct Named {
     std::string name;  // "" for the root
     Module* module;
@@ -124,6 +140,8 @@ class Module {
  protected:
   Tensor add_parameter(std::string name, Tensor tensor);
   Tensor add_buffer(std::string name, Tensor tensor);
+  /// Lets go of all children and own parameters but those of these names.
+  void keep_only(const std::unordered_set<std::string>& names);
   /// A parameter becomes this rank's part of it; undefined: there is none.
   void split_parameter(Tensor& parameter, const Split& split, const Collective& ranks);
   template <class M>

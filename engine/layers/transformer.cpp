@@ -51,6 +51,10 @@ void TransformerBlock::split_over(Collective& ranks) {
   fc2_->split_inputs(ranks);
 }
 
+double TransformerBlock::cost(int64_t width, int64_t length) {
+  return static_cast<double>(12 * width * width + 2 * width * length);
+}
+
 Tensor TransformerBlock::forward(const Tensor& x) {
   return run({x}).value();
 }

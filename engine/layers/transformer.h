@@ -38,6 +38,8 @@ class TransformerBlock final : public Module {
   /// The same of a stream, whose last branch is left to be added by whoever comes next: block after block,
   /// the stream is read and written once a branch.
   Residual operator()(Residual stream);
+  /// Multiplications of one position of a sequence.
+  static double cost(int64_t width, int64_t length);
   using Module::operator();
   std::string kind() const override { return "TransformerBlock"; }
   /// Each rank has some of the heads and some of fc1's outputs; norms stay whole.

@@ -8,40 +8,49 @@
 namespace dlpipe::engine {
 namespace {
 
-class Gpt final : public Module {
+class Gpt final : public LayerChain {
  public:
   Gpt(const char* name, const GptSizes& sizes, int64_t vocabulary, int64_t length)
-      : name_(name),
-        tokens_(add_module("tokens", std::make_shared<Embedding>(vocabulary, sizes.width))),
-        positions_(add_parameter("positions", Tensor::zeros({length, sizes.width}))) {
+      : name_(name), positions_(add_parameter("positions", Tensor::zeros({length, sizes.width}))) {
+    const auto tokens = add_module("tokens", std::make_shared<Embedding>(vocabulary, sizes.width));
+    add_section({"tokens", "positions"}, 0,
+                [this, tokens](const Residual& ids) { return embed(*tokens, ids.x); });
     for (int i = 0; i < sizes.blocks; ++i) {
-      blocks_.push_back(add_module(dlpipe::concat("blocks.", i),
-                                   std::make_shared<TransformerBlock>(sizes.width, sizes.heads, true)));
+      const std::string block_name = dlpipe::concat("blocks.", i);
+      const auto block =
+          add_module(block_name, std::make_shared<TransformerBlock>(sizes.width, sizes.heads, true));
+      add_section({block_name}, TransformerBlock::cost(sizes.width, length),
+                  [block](Residual stream) { return (*block)(std::move(stream)); });
     }
-    norm_ = add_module("norm", std::make_shared<LayerNorm>(sizes.width));
+    const auto norm = add_module("norm", std::make_shared<LayerNorm>(sizes.width));
+    add_section({"norm", "tokens"}, static_cast<double>(vocabulary * sizes.width),
+                [norm, tokens](Residual stream) {
+                  const Tensor rows = norm->forward_residual(stream);
+                  return Residual{tokens->logits(reshape(rows, {rows.size(0) * rows.size(1), rows.size(2)}))};
+                });
   }
 
-  Tensor forward(const Tensor& ids) override {
-    const int64_t length = ids.size(1);
-    if (length > positions_.size(0)) {
-      refuse(name_, "expected at most ", positions_.size(0), " tokens, got ", length, "; cut the sequence");
-    }
-    Residual stream = {(*tokens_)(ids) + slice(positions_, 0, 0, length)};
-    for (const auto& block : blocks_) stream = (*block)(std::move(stream));
-    const Tensor rows = reshape(norm_->forward_residual(stream), {ids.elements(), positions_.size(1)});
-    return tokens_->logits(rows);
-  }
   std::string kind() const override { return "Gpt"; }
   void reset_parameters(uint64_t seed, const std::string& prefix) override {
     fill_normal(positions_, {seed, prefix + "positions"}, 0.0, 0.02);
   }
 
+ protected:
+  Shape stream_shape(const Tensor& ids) const override {
+    return {ids.size(0), ids.size(1), positions_.size(1)};
+  }
+
  private:
+  Residual embed(Embedding& tokens, const Tensor& ids) const {
+    const int64_t length = ids.size(1);
+    if (length > positions_.size(0)) {
+      refuse(name_, "expected at most ", positions_.size(0), " tokens, got ", length, "; cut the sequence");
+    }
+    return {tokens(ids) + slice(positions_, 0, 0, length)};
+  }
+
   const char* name_;
-  std::shared_ptr<Embedding> tokens_;
   Tensor positions_;
-  std::vector<std::shared_ptr<TransformerBlock>> blocks_;
-  std::shared_ptr<LayerNorm> norm_;
 };
 
 }  // namespace

@@ -15,38 +15,43 @@ constexpr int kPatch = 4;
 /// data-efficient image transformers", 2021) with patches of 4x4 for small pictures, and the mean over
 /// patches instead of a class token (Beyer, Zhai and Kolesnikov, "Better plain ViT baselines for
 /// ImageNet-1k", 2022).
-class VitSmall final : public Module {
+class VitSmall final : public LayerChain {
  public:
   explicit VitSmall(const ModelArguments& arguments)
-      : patches_(add_module("patches", std::make_shared<Conv2d>(arguments.channels, kWidth, kPatch,
-                                                                Conv2dArguments{.stride = kPatch}))),
-        positions_(add_parameter(
+      : positions_(add_parameter(
             "positions", Tensor::zeros({(arguments.height / kPatch) * (arguments.width / kPatch), kWidth}))) {
+    const auto patches = add_module("patches", std::make_shared<Conv2d>(arguments.channels, kWidth, kPatch,
+                                                                        Conv2dArguments{.stride = kPatch}));
+    const double pixels = static_cast<double>(arguments.channels * kPatch * kPatch);
+    add_section({"patches", "positions"}, pixels * kWidth, [this, patches](const Residual& images) {
+      const Tensor rows = reshape(plain((*patches)(images.x)), {images.x.size(0), -1, kWidth});
+      return Residual{rows + positions_};
+    });
     for (int i = 0; i < kBlocks; ++i) {
-      blocks_.push_back(add_module(dlpipe::concat("blocks.", i),
-                                   std::make_shared<TransformerBlock>(kWidth, kHeads, false)));
+      const std::string name = dlpipe::concat("blocks.", i);
+      const auto block = add_module(name, std::make_shared<TransformerBlock>(kWidth, kHeads, false));
+      add_section({name}, TransformerBlock::cost(kWidth, positions_.size(0)),
+                  [block](Residual stream) { return (*block)(std::move(stream)); });
     }
-    norm_ = add_module("norm", std::make_shared<LayerNorm>(kWidth));
-    head_ = add_module("head", std::make_shared<Linear>(kWidth, arguments.classes));
+    const auto norm = add_module("norm", std::make_shared<LayerNorm>(kWidth));
+    const auto head = add_module("head", std::make_shared<Linear>(kWidth, arguments.classes));
+    add_section({"norm", "head"}, kWidth, [norm, head](const Residual& stream) {
+      return Residual{(*head)(mean((*norm)(stream.value()), {1}))};
+    });
   }
 
-  Tensor forward(const Tensor& images) override {
-    const Tensor patches = plain((*patches_)(images));
-    Residual stream = {reshape(patches, {images.size(0), -1, kWidth}) + positions_};
-    for (const auto& block : blocks_) stream = (*block)(std::move(stream));
-    return (*head_)(mean((*norm_)(stream.value()), {1}));
-  }
   std::string kind() const override { return "VitSmall"; }
   void reset_parameters(uint64_t seed, const std::string& prefix) override {
     fill_normal(positions_, {seed, prefix + "positions"}, 0.0, 0.02);
   }
 
+ protected:
+  Shape stream_shape(const Tensor& images) const override {
+    return {images.size(0), positions_.size(0), positions_.size(1)};
+  }
+
  private:
-  std::shared_ptr<Conv2d> patches_;
   Tensor positions_;
-  std::vector<std::shared_ptr<TransformerBlock>> blocks_;
-  std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> head_;
 };
 
 std::shared_ptr<Module> build(const ModelArguments& arguments) {

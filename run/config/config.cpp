@@ -210,12 +210,14 @@ const std::vector<ConfigOption>& table() {
        "the weights alone (ZeRO-2), and checkpoints are written by all; the weights' bits stay the same",
        &C::shard_optimizer, kFree},
       {"tensor-parallel", "run",
-       "With several processes: every so many of them, a power of two, compute the same samples, each with "
-       "its part of the "
-       "weights: attention by heads, linear layers by outputs and inputs, embeddings by rows. For "
-       "transformers; sums are in "
-       "another order than in one process, so the bits differ from its run",
+       "With several processes: every N of them compute the same samples, each with its part of a "
+       "transformer's "
+       "weights; sums are in another order than in one process, so the bits differ",
        &C::tensor_parallel, kFree, 1, 1 << 20},
+      {"pipeline-parallel", "run",
+       "With several processes: every N of them compute the same samples, each with some of a transformer's "
+       "layers; grains go through these in turn (1F1B), so give several times as many --grains",
+       &C::pipeline_parallel, kFree, 1, 1 << 20},
       {"peer-timeout", "run",
        "With several processes: seconds after which one that doesn't answer ends the run", &C::peer_timeout,
        kFree, 0.1, 1e9},

@@ -101,6 +101,7 @@ struct TrainConfig {
   double bucket_mb = 25;
   bool shard_optimizer = false;
   int64_t tensor_parallel = 1;
+  int64_t pipeline_parallel = 1;
   double peer_timeout = 60;
 
   /// No option, but kept with them in a run's config.toml: paths as they were typed ("data-typed"), and which

@@ -22,6 +22,7 @@ Json to_json(const Receipt& r) {
                        {"sync_bn", r.sync_bn},
                        {"compress", r.compress},
                        {"tensor_parallel", r.tensor_parallel},
+                       {"pipeline_parallel", r.pipeline_parallel},
                        {"build", r.build},
                        {"isa", r.isa},
                        {"kernels_hash", r.kernels_hash},
@@ -64,6 +65,7 @@ Result<Receipt> read_receipt(const std::string& run_directory) {
   if ((*json)["subset"].is_string()) receipt.subset = (*json)["subset"].as_string();  // not in older ones
   receipt.grains = (*json)["grains"].as_int(1);                                       // not in older ones
   receipt.tensor_parallel = (*json)["tensor_parallel"].as_int(1);
+  receipt.pipeline_parallel = (*json)["pipeline_parallel"].as_int(1);
   receipt.sync_bn = (*json)["sync_bn"].as_bool();
   if ((*json)["compress"].is_string()) receipt.compress = (*json)["compress"].as_string();
   receipt.tf32 = (*json)["tf32"].as_bool();  // false where a former version wrote none

@@ -35,6 +35,7 @@ struct Receipt {
   bool sync_bn = false;           // batch norm over all of them
   std::string compress = "none";  // what their gradients were rounded to
   int64_t tensor_parallel = 1;    // processes among which the weights were split
+  int64_t pipeline_parallel = 1;  // and the layers
 
   friend bool operator==(const Receipt&, const Receipt&) = default;
 };

@@ -52,19 +52,19 @@ void Agreement::ask(const std::atomic<bool>* stop, std::span<const StepOutcome::
   const Json mine = Json::object(
       {{"stop", stop != nullptr && stop->load()}, {"time_ns", now_ns()}, {"bad", bad_json(bad)}});
   const std::vector<std::string> texts = value_or_throw(ranks_.all->gather(mine.dump(), what));
-  Json bad_of_row;
+  Json bad_of_replica;
   stopped_ = false;
   for (size_t r = 0; r < texts.size(); ++r) {
     const Json one = value_or_throw(Json::parse(texts[r]));
     const int rank = static_cast<int>(r);
     if (rank == 0) time_ns_ = one["time_ns"].as_int();
     stopped_ |= one["stop"].as_bool();
-    if (ranks_.tensor_rank_of(rank) == 0) {
-      bad_of_row = one["bad"];
-      if (ranks_.data_rank_of(rank) != ranks_.data_rank()) throw_if_error(book(source_, bad_of_row));
-    } else if (!(one["bad"] == bad_of_row)) {
+    if (ranks_.replica_rank_of(rank) == 0) {
+      bad_of_replica = one["bad"];
+      if (ranks_.data_rank_of(rank) != ranks_.data_rank()) throw_if_error(book(source_, bad_of_replica));
+    } else if (!(one["bad"] == bad_of_replica)) {
       throw Error(Status(ErrorCode::kIo,
-                         concat("[train] ranks ", rank - ranks_.tensor_rank_of(rank), " and ", rank,
+                         concat("[train] ranks ", rank - ranks_.replica_rank_of(rank), " and ", rank,
                                 " compute the same samples, and one could not read what the other could; "
                                 "go on with --resume")));
     }

@@ -3,6 +3,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/layers/stage_line.h"
 #include "dlpipe/engine/ops/batch_statistics.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/run/train/nonfinite.h"
@@ -54,8 +55,9 @@ void BatchPass::seed(int64_t step, int64_t part) const {
 // The device's key isn't written here: in a graph that would be the captured step's.
 Tensor BatchPass::loss(const BatchInput& input, int64_t step, int64_t part) {
   seed_host(step, part);
-  const Tensor logits = input.rows(model_(input.pixels));
-  return options_.loss->compute(logits, input.labels, input.weight, options_.loss_arguments);
+  const Tensor y = model_(input.pixels);
+  if (const engine::StageLine* line = model_.stage_line(); line != nullptr && !line->is_last()) return y;
+  return options_.loss->compute(input.rows(y), input.labels, input.weight, options_.loss_arguments);
 }
 
 Tensor BatchPass::no_loss(const BatchInput& input, int64_t step, int64_t part) {
@@ -69,6 +71,8 @@ Tensor BatchPass::share(const Tensor& loss) const {
 }
 
 std::string BatchPass::find_layer(const BatchInput& input, int64_t step, int64_t part) {
+  if (model_.stage_line() != nullptr)
+    return "the loss itself";  // the other stages are elsewhere in the batch
   const engine::UseAutocast autocast(options_.dtype);
   const engine::UseStatisticsPeers alone(nullptr);
   seed(step, part);

@@ -19,12 +19,13 @@ HostTrainStep::HostTrainStep(engine::Module& model, engine::Optimizer& optimizer
       optimizer_(optimizer),
       ema_(ema),
       options_(options),
+      line_(model.stage_line()),
       pass_(model, options),
       gradients_(pass_.parameters(), gradient_form(options)),
       statistics_(pass_.buffers(), options.sync_bn ? 1 : options.own_grains(),
                   options.sync_bn ? nullptr : options.ranks),
-      summary_(options.own_grains(), options.accumulate, options.ranks),
-      whole_gradients_(pass_.parameters(), model, options.tensor_ranks) {
+      summary_(options.own_grains(), options.accumulate, options.ranks, options.stage_ranks),
+      whole_gradients_(model, options) {
   if (options_.shares())
     shared_.emplace(pass_.parameters(), gradient_shares(pass_.parameters(), options), *options.ranks);
   if (options_.sync_bn) {
@@ -32,9 +33,12 @@ HostTrainStep::HostTrainStep(engine::Module& model, engine::Optimizer& optimizer
     if (pass_.buffers().empty())
       log(LogLevel::kWarning, "--sync-bn changes nothing: this model has no batch norm");
   }
-  if (options_.compile)
-    replay_.emplace(model,
-                    options_.sync_bn ? "--sync-bn has the grains of a batch take turns within a pass" : "");
+  if (options_.compile) {
+    const bool overlap = options_.sync_bn || line_ != nullptr;
+    replay_.emplace(model, overlap ? concat(options_.sync_bn ? "--sync-bn" : "--pipeline-parallel",
+                                            " has the grains of a batch take turns within a pass")
+                                   : "");
+  }
   if (options_.graph == GraphUse::kOn)  // perhaps a device's run that goes on here
     log(LogLevel::kWarning,
         concat("--graph on changes nothing on ", model.device().name(), ": it goes with --device cuda"));
@@ -53,15 +57,27 @@ void HostTrainStep::take(BatchInput input, int64_t micro, StepOutcome& outcome) 
     if (replay_) replay_->begin_step();
   }
   if (turns_ != nullptr) return take_together(std::move(input), micro, outcome);
+  take_in_turn(std::move(input), micro, outcome);
+}
+
+void HostTrainStep::take_in_turn(BatchInput input, int64_t micro, const StepOutcome& outcome) {
   const int64_t grains = options_.own_grains();
-  for (int64_t grain = 0; grain < grains; ++grain) {
-    BatchInput part;
-    {
-      const SpanScope span(Span::kForward);
-      part = input.part(grain, grains);
-      if (grain + 1 == grains) input = BatchInput();
+  const int64_t ahead = line_ != nullptr ? line_->ahead(grains) : 0;
+  if (line_ != nullptr) line_->begin(grains);
+  std::deque<Passing> passing;
+  for (int64_t turn = 0; turn < grains + ahead; ++turn) {
+    if (turn < grains) {
+      BatchInput part;
+      {
+        const SpanScope span(Span::kForward);
+        part = input.part(turn, grains);
+        if (turn + 1 == grains) input = BatchInput();
+      }
+      passing.push_back(go_forward(std::move(part), micro, turn, outcome));
     }
-    take_grain(std::move(part), micro, grain, outcome);
+    if (turn < ahead) continue;
+    go_back(std::move(passing.front()), micro, turn - ahead);
+    passing.pop_front();
   }
 }
 
@@ -72,21 +88,27 @@ void HostTrainStep::take_together(BatchInput input, int64_t micro, const StepOut
   for (int64_t grain = 0; grain < grains; ++grain) parts.push_back(input.part(grain, grains));
   input = BatchInput();
   turns_->run(
-      [&](int64_t grain) { take_grain(std::move(parts[static_cast<size_t>(grain)]), micro, grain, outcome); },
+      [&](int64_t grain) {
+        go_back(go_forward(std::move(parts[static_cast<size_t>(grain)]), micro, grain, outcome), micro,
+                grain);
+      },
       [&](int64_t grain) { gradients_.resume(grain); },
       concat("batch norm's statistics of step ", outcome.step + 1));
 }
 
-void HostTrainStep::take_grain(BatchInput input, int64_t micro, int64_t grain, const StepOutcome& outcome) {
-  gradients_.begin(micro, grain);
+HostTrainStep::Passing HostTrainStep::go_forward(BatchInput input, int64_t micro, int64_t grain,
+                                                 const StepOutcome& outcome) {
   statistics_.begin(grain);
   Tensor loss = loss_of(input, micro, grain, outcome.step);
+  return {std::move(input), std::move(loss)};
+}
+
+void HostTrainStep::go_back(Passing passing, int64_t micro, int64_t grain) {
   const SpanScope span(Span::kBackward);
-  if (walks_back(loss.defined() && summary_.is_finite())) {
-    walk_back(loss, input.total_weight != 0);
-  }
-  loss = Tensor();  // the graph and the input go here, inside the span
-  input = BatchInput();
+  gradients_.begin(micro, grain);
+  if (walks_back(passing.loss.defined() && summary_.is_finite()))
+    walk_back(passing.loss, passing.input.total_weight != 0);
+  passing = {};  // the graph and the input go here, inside the span
   gradients_.end(grain);
   statistics_.end(grain);
 }
@@ -97,10 +119,10 @@ void HostTrainStep::walk_back(const Tensor& loss, bool counts) {
   replay_ ? replay_->backward(walk) : walk();
 }
 
-// Nothing but dropped rows has no gradient, but its statistics may be others' too.
+// Nothing but dropped rows has no gradient, but its statistics may be others' too, and other stages wait for it.
 Tensor HostTrainStep::loss_of(const BatchInput& input, int64_t micro, int64_t grain, int64_t step) {
   const bool counts = input.total_weight != 0;
-  if (!counts && turns_ == nullptr) return {};
+  if (!counts && turns_ == nullptr && line_ == nullptr) return {};
   const SpanScope span(Span::kForward);
   const engine::UseTf32 tf32(options_.tf32);
   const engine::UseAutocast autocast(options_.dtype);
@@ -116,6 +138,7 @@ Tensor HostTrainStep::loss_of(const BatchInput& input, int64_t micro, int64_t gr
 }
 
 bool HostTrainStep::walks_back(bool is_good) {
+  if (line_ != nullptr) return true;  // other stages do; the step is skipped in the end
   if (turns_ == nullptr) return is_good;
   float bad_grains = is_good ? 0.0f : 1.0f;
   turns_->sum(std::span(&bad_grains, 1));
@@ -127,6 +150,7 @@ const StepOutcome* HostTrainStep::finish(StepOutcome outcome) {
   statistics_.finish();
   summary_.finish(outcome);
   const SpanScope span(Span::kOptimizer);
+  whole_gradients_.add_up_ties(outcome.step);
   if (outcome.reason.empty())
     outcome.reason = shared_ ? shared_->first_nonfinite(outcome.step, gradients_.own())
                              : whole_gradients_.first_nonfinite(outcome.step);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "dlpipe/engine/layers/stage_line.h"
 #include "dlpipe/run/train/batch_pass.h"
 #include "dlpipe/run/train/gradient_sum.h"
 #include "dlpipe/run/train/grain_turns.h"
@@ -34,7 +35,15 @@ class HostTrainStep final : public TrainStep {
   void take(BatchInput input, int64_t micro, StepOutcome& outcome) override;
   /// The same of a batch whose grains share batch norm's statistics.
   void take_together(BatchInput input, int64_t micro, const StepOutcome& outcome);
-  void take_grain(BatchInput input, int64_t micro, int64_t grain, const StepOutcome& outcome);
+  /// The grains of a batch one behind the other, or as a stage of a pipeline: a few ahead (1F1B).
+  void take_in_turn(BatchInput input, int64_t micro, const StepOutcome& outcome);
+  /// A grain between its forward and its backward.
+  struct Passing {
+    BatchInput input;
+    engine::Tensor loss;  // undefined: it has none
+  };
+  Passing go_forward(BatchInput input, int64_t micro, int64_t grain, const StepOutcome& outcome);
+  void go_back(Passing passing, int64_t micro, int64_t grain);
   engine::Tensor loss_of(const BatchInput& input, int64_t micro, int64_t grain, int64_t step);
   void walk_back(const engine::Tensor& loss, bool counts);
   /// Whether a grain whose forward is over walks back: with shared statistics all grains do, or none.
@@ -49,6 +58,7 @@ class HostTrainStep final : public TrainStep {
   engine::Optimizer& optimizer_;
   engine::Ema* ema_;
   const TrainStepOptions options_;
+  engine::StageLine* const line_;  // null: this rank has all layers
   BatchPass pass_;
   GradientSum gradients_;
   StatisticsMean statistics_;

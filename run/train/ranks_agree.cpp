@@ -17,8 +17,8 @@ using formats::Json;
 namespace {
 
 /// Free on resume, and yet the same on all ranks of one session.
-constexpr std::array<std::string_view, 5> kShared = {"dtype", "device", "bucket-mb", "shard-optimizer",
-                                                     "tensor-parallel"};
+constexpr std::array<std::string_view, 6> kShared = {
+    "dtype", "device", "bucket-mb", "shard-optimizer", "tensor-parallel", "pipeline-parallel"};
 
 bool is_path(std::string_view name) {
   return name == "out" ||

@@ -127,7 +127,7 @@ void Session::prepare(const TrainConfig& config, const Registries& registries, e
   open_data(place, weights.init);
   make_model(weights);
   init.reset();  // the model has its tensors now
-  optimization_ = build_optimizer(options_, *model_, checkpoint);
+  optimization_ = build_optimizer(options_, *model_, checkpoint, weights_);
   if (options_.memory_limit > 0 || observer_ != nullptr) memory_ = plan_memory(options_, data_, *model_);
   use_kernels(options_.config.kernels);  // after the plan, whose batches no run has
   if (checkpoint != nullptr) throw_if_error(data_.train->seek(checkpoint->state.source));
@@ -169,7 +169,7 @@ void Session::make_model(const FirstWeights& weights) {
   for (const engine::NamedTensor& parameter : model_->parameters())
     parameters_ += parameter.tensor.elements();
   if (options_.ranks.all != nullptr) first_weights_hash_ = hash_tensors(model_->state_dict(), 0);
-  split_model(options_, *model_);
+  weights_ = split_model(options_, *model_);
 }
 
 StartReport Session::start_report() const {
@@ -210,6 +210,7 @@ TrainOutcome Session::train(const std::atomic<bool>* stop) {
                            .train = data_.train.get(),
                            .val = data_.val.get(),
                            .directory = directory_.get(),
+                           .weights = &weights_,
                            .ranks = options_.ranks,
                            .observer = observer_};
   start_memory_measurement(*options_.device);

@@ -60,7 +60,7 @@ class Session {
 
   /// As the run was asked for, with all that its stages found out.
   const TrainConfig& config() const { return options_.config; }
-  /// With --tensor-parallel, this rank's part of it.
+  /// With --tensor-parallel and --pipeline-parallel, this rank's part of it.
   engine::Module& model() { return *model_; }
   const std::vector<std::string>& classes() const { return data_.model.classes; }
   /// The chain that validation images go through, normalisation included.
@@ -97,6 +97,7 @@ class Session {
   std::shared_ptr<engine::Module> model_;
   int64_t parameters_ = 0;           // elements of all of them
   uint64_t first_weights_hash_ = 0;  // of several ranks: what the model began with, before it was split
+  SplitWeights weights_;
   Optimization optimization_;
   MemoryPlan memory_;
 };

@@ -29,6 +29,8 @@ MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, c
   arguments.step.grains = 1;  // the probe is one grain, in this process alone
   arguments.step.ranks = nullptr;
   arguments.step.tensor_ranks = nullptr;
+  arguments.step.stage_ranks = nullptr;
+  arguments.step.replica_ranks = nullptr;
   arguments.step.sync_bn = false;
   arguments.step.shard_optimizer = false;
   if (data.val != nullptr && options.val_every.unit != Interval::Unit::kNever) {

@@ -7,7 +7,6 @@
 #include "dlpipe/run/input/preprocess.h"
 #include "dlpipe/run/train/gradient_sum.h"
 #include "dlpipe/run/train/initial_weights.h"
-#include "dlpipe/run/train/split_weights.h"
 
 namespace dlpipe::run {
 
@@ -103,18 +102,17 @@ std::shared_ptr<engine::Module> build_model(const SessionOptions& options, const
   return model;
 }
 
-void split_model(const SessionOptions& options, engine::Module& model) {
-  engine::Collective* const ranks = options.ranks.tensor.get();
-  if (ranks == nullptr) return;
-  const std::string given = concat("--tensor-parallel ", ranks->world());
+SplitWeights split_model(const SessionOptions& options, engine::Module& model) {
+  if (options.ranks.replica == nullptr) return {};
   try {
-    model.split_over(*ranks);
+    SplitWeights weights(model, options.ranks);
+    if (options.ranks.tensor != nullptr && model.splits().empty())
+      refuse("split", "no layer of it can be split; take a transformer, or leave it out");
+    return weights;
   } catch (const Error& error) {
-    throw Error(error.status().with_context(concat("[train] ", given, ": ")));
+    throw Error(error.status().with_context(
+        concat("[train] ", replica_options(options.config), " of ", options.config.model, ": ")));
   }
-  if (model.splits().empty())
-    refuse("train", given, ": ", options.config.model,
-           " has no layer that can be split; take a transformer, or leave it out");
 }
 
 engine::OptimizerArguments optimizer_arguments(const SessionOptions& options, const engine::Module& model) {
@@ -141,15 +139,14 @@ engine::OptimizerArguments optimizer_arguments(const SessionOptions& options, co
 }
 
 Optimization build_optimizer(const SessionOptions& options, engine::Module& model,
-                             const Checkpoint* checkpoint) {
+                             const Checkpoint* checkpoint, const SplitWeights& weights) {
   Optimization built;
   built.optimizer = options.optimizer->build(model.parameters(), optimizer_arguments(options, model));
   if (options.step.shares()) built.optimizer->keep(gradient_shares(model.parameters(), options.step));
   if (options.config.ema > 0) built.ema = std::make_unique<engine::Ema>(model, options.config.ema);
   if (checkpoint == nullptr) return built;
-  const SplitWeights weights(model, options.ranks.tensor.get());
-  built.optimizer->load_state(weights.parts_of(checkpoint->tensors.optimizer));
-  if (built.ema != nullptr) built.ema->load_state(weights.parts_of(checkpoint->tensors.ema));
+  built.optimizer->load_state(weights.own(checkpoint->tensors.optimizer));
+  if (built.ema != nullptr) built.ema->load_state(weights.own(checkpoint->tensors.ema));
   return built;
 }
 

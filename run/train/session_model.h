@@ -7,6 +7,7 @@
 #include "dlpipe/run/record/checkpoint.h"
 #include "dlpipe/run/train/session_data.h"
 #include "dlpipe/run/train/session_options.h"
+#include "dlpipe/run/train/split_weights.h"
 #include "dlpipe/run/use/weights_source.h"
 
 namespace dlpipe::run {
@@ -21,16 +22,17 @@ struct FirstWeights {
 std::shared_ptr<engine::Module> build_model(const SessionOptions& options, const SessionData& data,
                                             const FirstWeights& weights = {}, const Notes& notes = {});
 
-/// With --tensor-parallel: leaves this rank its part of the weights. kMisuse where the model can't be split so.
-void split_model(const SessionOptions& options, engine::Module& model);
+/// With --tensor-parallel and --pipeline-parallel: leaves this rank its part of `model`. kMisuse where that can't be split so.
+SplitWeights split_model(const SessionOptions& options, engine::Module& model);
 
 struct Optimization {
   std::unique_ptr<engine::Optimizer> optimizer;
   std::unique_ptr<engine::Ema> ema;  // null: no --ema
 };
-/// Refers to the model, which is split if it is to be. With `checkpoint`, where that stood.
+/// Refers to the model, which is split if it is to be. With `checkpoint`, where that stood; `weights` say what of it is this
+/// rank's.
 Optimization build_optimizer(const SessionOptions& options, engine::Module& model,
-                             const Checkpoint* checkpoint = nullptr);
+                             const Checkpoint* checkpoint = nullptr, const SplitWeights& weights = {});
 engine::OptimizerArguments optimizer_arguments(const SessionOptions& options, const engine::Module& model);
 
 }  // namespace dlpipe::run

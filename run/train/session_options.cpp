@@ -57,6 +57,7 @@ void note_what_one_process_leaves_out(const TrainConfig& config, const Notes& no
   add(config.bucket_mb != defaults.bucket_mb, "--bucket-mb");
   add(config.shard_optimizer, "--shard-optimizer");
   add(config.tensor_parallel != defaults.tensor_parallel, "--tensor-parallel");
+  add(config.pipeline_parallel != defaults.pipeline_parallel, "--pipeline-parallel");
   add(config.peer_timeout != defaults.peer_timeout, "--peer-timeout");
   if (count == 0) return;
   tell(notes, concat(idle, count > 1 ? " do" : " does",
@@ -96,25 +97,27 @@ bool is_power_of_two(int64_t n) {
   return n > 0 && (n & (n - 1)) == 0;
 }
 
-/// The processes as a grid, where --tensor-parallel goes with the rest.
+/// The processes as a grid, where --tensor-parallel and --pipeline-parallel go with the rest.
 engine::RankGrid grid_of(const SessionOptions& options, engine::Collective* ranks) {
   const TrainConfig& config = options.config;
-  const int64_t parts = config.tensor_parallel;
-  if (ranks == nullptr || parts == 1) return engine::make_rank_grid(ranks, 1);
-  const auto given = concat("--tensor-parallel ", parts);
-  if (!is_power_of_two(parts)) refuse("train", given, "; give a power of two");
-  if (parts > ranks->world())
-    refuse("train", given, " needs as many processes, and there are ", ranks->world(),
+  const int64_t parts = config.tensor_parallel, stages = config.pipeline_parallel;
+  if (ranks == nullptr || parts * stages == 1) return engine::make_rank_grid(ranks, 1, 1);
+  const std::string given = replica_options(config);
+  if (!is_power_of_two(parts) || !is_power_of_two(stages)) refuse("train", given, "; give powers of two");
+  if (parts * stages > ranks->world())
+    refuse("train", given, " needs ", parts * stages, " processes, and there are ", ranks->world(),
            "; start more, or give less");
+  if (stages > 1 && config.sync_bn)
+    refuse("train", given, " does not go with --sync-bn; leave one of them out");
   if (!options.is_on_host()) refuse("train", given, " needs --device cpu so far");
   if (config.shard_optimizer)
     refuse("train", given, " does not go with --shard-optimizer so far; leave one of them out");
-  if (!options.optimizer->splits) {
+  if (parts > 1 && !options.optimizer->splits) {
     refuse("train", given, ": the state of ", config.optimizer,
            " is not one number for each weight; take one of ",
            optimizers_that(&engine::OptimizerRecord::splits, options.registries.optimizers));
   }
-  return engine::make_rank_grid(ranks, static_cast<int>(parts));
+  return engine::make_rank_grid(ranks, static_cast<int>(stages), static_cast<int>(parts));
 }
 
 /// --grains, where it is left to us, and whether it goes with the rest.
@@ -122,15 +125,16 @@ void resolve_grains(TrainConfig& config, const Device& device, const engine::Ran
                     const Notes& notes) {
   constexpr int64_t kDefaultGrains = 8;
   const int world = ranks.data_world();
-  const std::string takers = concat(world, ranks.tensor_world() > 1 ? " groups of processes" : " processes");
+  const std::string takers = concat(world, ranks.replica_world() > 1 ? " groups of processes" : " processes");
   const bool is_given = config.grains > 0;
-  if (!is_given) config.grains = world == 1 ? 1 : std::max<int64_t>(kDefaultGrains, world);
+  const bool is_one = world == 1 && ranks.stage_world() == 1;
+  if (!is_given) config.grains = is_one ? 1 : std::max<int64_t>(kDefaultGrains, world);
   if (config.grains == 1 && world == 1) return;
   const auto given = concat(is_given ? "--grains " : "the default, --grains ", config.grains);
   if (!is_power_of_two(config.grains)) refuse("train", given, "; give a power of two");
   if (config.grains < world) {
     refuse("train", given, " is less than the ", takers, ", and each takes one at least; start ",
-           config.grains * ranks.tensor_world(), " processes",
+           config.grains * ranks.replica_world(), " processes",
            is_given ? ", or begin another run with more grains" : "");
   }
   if (config.batch % config.grains != 0) {
@@ -140,7 +144,7 @@ void resolve_grains(TrainConfig& config, const Device& device, const engine::Ran
   if (!device.is_host()) refuse("train", given, " needs --device cpu so far");
   if (!is_given) {
     tell(notes, concat(takers, " compute --grains ", config.grains, " of ", config.batch / config.grains,
-                       " samples; one ", ranks.tensor_world() > 1 ? "group" : "process",
+                       " samples; one ", ranks.replica_world() > 1 ? "group" : "process",
                        " computes the same run with --grains ", config.grains));
   }
 }
@@ -179,6 +183,8 @@ TrainStepOptions step_options(const SessionOptions& options) {
   step.grains = config.grains;
   step.ranks = options.ranks.data.get();
   step.tensor_ranks = options.ranks.tensor.get();
+  step.stage_ranks = options.ranks.stages.get();
+  step.replica_ranks = options.ranks.replica.get();
   step.sync_bn = config.sync_bn;
   step.wire = value_or_throw(parse_compress(config.compress));
   step.bucket_bytes = static_cast<int64_t>(config.bucket_mb * 1e6);
@@ -217,6 +223,14 @@ uint64_t given_bytes(const char* option, const std::string& text) {
 }
 
 }  // namespace
+
+std::string replica_options(const TrainConfig& config) {
+  std::string given;
+  if (config.pipeline_parallel > 1) given = concat("--pipeline-parallel ", config.pipeline_parallel);
+  if (config.tensor_parallel > 1)
+    given += concat(given.empty() ? "" : " ", "--tensor-parallel ", config.tensor_parallel);
+  return given;
+}
 
 SessionOptions resolve_options(TrainConfig config, const Registries& registries, const Notes& notes,
                                engine::Collective* ranks) {

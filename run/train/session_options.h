@@ -62,6 +62,9 @@ struct SessionOptions {
   bool overfits() const { return config.overfit_batch > 0; }
 };
 
+/// "--pipeline-parallel 2 --tensor-parallel 4", of those that are given.
+std::string replica_options(const TrainConfig& config);
+
 /// Opens and writes nothing. kMisuse names the option.
 SessionOptions resolve_options(TrainConfig config, const Registries& registries = {}, const Notes& notes = {},
                                engine::Collective* ranks = nullptr);

@@ -22,6 +22,7 @@ Receipt receipt_of(const SessionOptions& options, const SessionData& data, const
   receipt.sync_bn = options.config.sync_bn;
   receipt.compress = options.config.compress;
   receipt.tensor_parallel = options.ranks.tensor_world();
+  receipt.pipeline_parallel = options.ranks.stage_world();
   receipt.build = build_line();
   receipt.isa = options.is_on_host() ? std::string(engine::isa_name(engine::kernel_isa()))
                                      : std::string(options.device->name());

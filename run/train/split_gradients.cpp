@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <string_view>
+#include <span>
 #include <utility>
 
 #include "dlpipe/base/text.h"
@@ -14,49 +14,53 @@ namespace dlpipe::run {
 
 using engine::NamedSplit;
 using engine::NamedTensor;
+using engine::Tensor;
+using engine::Tie;
 
-namespace {
-
-/// What a rank tells the others.
-struct Word {
-  double norm_of_whole = 0;  // of gradients that all have
-  double norm_of_parts = 0;  // of its own parts
-  int64_t last_bad = -1;     // the number of the last parameter whose gradient isn't finite
-};
-
-}  // namespace
-
-SplitGradients::SplitGradients(std::vector<NamedTensor> parameters, const engine::Module& model,
-                               engine::Collective* ranks)
-    : parameters_(std::move(parameters)), ranks_(ranks) {
+SplitGradients::SplitGradients(const engine::Module& model, const TrainStepOptions& options)
+    : parameters_(model.parameters()), ties_(model.ties()), ranks_(options.replica_ranks) {
   const std::vector<NamedSplit> splits = model.splits();
+  const bool is_first_part = options.tensor_ranks == nullptr || options.tensor_ranks->rank() == 0;
   for (const NamedTensor& parameter : parameters_) {
+    const std::string& name = parameter.name;
     const bool is_split =
-        std::ranges::any_of(splits, [&](const NamedSplit& split) { return split.name == parameter.name; });
-    (is_split ? parts_ : whole_).push_back(parameter);
+        std::ranges::any_of(splits, [&](const NamedSplit& split) { return split.name == name; });
+    const bool is_an_others = std::ranges::any_of(
+        ties_, [&](const Tie& tie) { return tie.parameter.name == name && tie.ranks->rank() > 0; });
+    if ((is_split || is_first_part) && !is_an_others) counted_.push_back(parameter);
+  }
+}
+
+void SplitGradients::add_up_ties(int64_t step) {
+  for (Tie& tie : ties_) {
+    Tensor& parameter = tie.parameter.tensor;
+    if (!parameter.requires_grad()) continue;
+    const Tensor own = parameter.grad();
+    Tensor sum = own.defined() ? own.contiguous_copy() : Tensor::zeros(parameter.shape());
+    const std::span<float> values(sum.data<float>(), static_cast<size_t>(sum.elements()));
+    throw_if_error(
+        tie.ranks->all_reduce(values, concat("gradients of step ", step + 1, ": ", tie.parameter.name))
+            .wait());
+    parameter.set_grad(sum);
   }
 }
 
 std::string SplitGradients::first_nonfinite(int64_t step) {
-  if (ranks_ == nullptr) return first_nonfinite_gradient(parameters_);
-  Word mine{engine::grad_norm(whole_), engine::grad_norm(parts_)};
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (!all_finite(parameters_[i].tensor.grad())) mine.last_bad = static_cast<int64_t>(i);
-  }
-  const std::string_view bytes(reinterpret_cast<const char*>(&mine), sizeof mine);
-  const std::vector<std::string> all =
-      value_or_throw(ranks_->gather(bytes, concat("the norm of the gradients of step ", step + 1)));
-  Word first;
-  std::memcpy(&first, all.front().data(), sizeof first);
-  norm_ = first.norm_of_whole;
-  int64_t last_bad = -1;
-  for (const std::string& text : all) {
-    Word its;
+  const std::string own = first_nonfinite_gradient(parameters_);
+  if (ranks_ == nullptr) return own;
+  const double norm = engine::grad_norm(counted_);
+  std::string mine(reinterpret_cast<const char*>(&norm), sizeof norm);
+  mine += own;
+  std::string reason;
+  norm_ = 0;
+  for (const std::string& text :
+       value_or_throw(ranks_->gather(mine, concat("the norm of the gradients of step ", step + 1)))) {
+    double its = 0;
     std::memcpy(&its, text.data(), sizeof its);
-    norm_ = std::hypot(norm_, its.norm_of_parts);
-    last_bad = std::max(last_bad, its.last_bad);
+    norm_ = std::hypot(norm_, its);
+    if (text.size() > sizeof its) reason = text.substr(sizeof its);  // backward reached later stages first
   }
-  return last_bad < 0 ? "" : concat(parameters_[static_cast<size_t>(last_bad)].name, ": its gradient");
+  return reason;
 }
 
 void SplitGradients::clip(double max_norm) {

@@ -1,5 +1,5 @@
-// The gradients of a step where ranks may have parts of some weights (--tensor-parallel): what all of them together say, as one
-// rank says it that has all weights whole.
+// The gradients of a step where ranks may have parts of the weights (--tensor-parallel) and stages of the layers
+// (--pipeline-parallel): what all of them together say, as one rank says it that has all weights whole.
 //
 // Belongs to the training thread; refers to the parameters.
 #pragma once
@@ -9,15 +9,17 @@
 
 #include "dlpipe/engine/collective/collective.h"
 #include "dlpipe/engine/layers/module.h"
+#include "dlpipe/run/train/train_step.h"
 
 namespace dlpipe::run {
 
 class SplitGradients {
  public:
-  /// `parameters` are the model's; `ranks`, over which it is split, null: all are whole.
-  SplitGradients(std::vector<engine::NamedTensor> parameters, const engine::Module& model,
-                 engine::Collective* ranks);
+  /// Of `model` as this rank has it, among options.replica_ranks; null: it has it whole.
+  SplitGradients(const engine::Module& model, const TrainStepOptions& options);
 
+  /// Gradients of what several stages have become the sum of theirs. Asks these; throws where one doesn't answer.
+  void add_up_ties(int64_t step);
   /// As first_nonfinite_gradient (nonfinite.h). Asks the other ranks; throws where one doesn't answer.
   std::string first_nonfinite(int64_t step);
   /// As engine::clip_grad_norm, of the gradients that were last looked at.
@@ -25,8 +27,8 @@ class SplitGradients {
 
  private:
   std::vector<engine::NamedTensor> parameters_;
-  std::vector<engine::NamedTensor> whole_;  // on every rank
-  std::vector<engine::NamedTensor> parts_;
+  std::vector<engine::NamedTensor> counted_;  // of all ranks that have the same gradient, this one's counts
+  std::vector<engine::Tie> ties_;
   engine::Collective* ranks_;
   double norm_ = 0;
 };

@@ -13,8 +13,10 @@ namespace dlpipe::run {
 
 class StepSummary {
  public:
-  /// `grains` of this rank; `ranks` null: this process is alone.
-  StepSummary(int64_t grains, int64_t batches, engine::Collective* ranks);
+  /// `grains` of this rank; `ranks` compute the others, and `stages` other layers of these, of which the last has the losses.
+  /// Null: there are none.
+  StepSummary(int64_t grains, int64_t batches, engine::Collective* ranks,
+              engine::Collective* stages = nullptr);
 
   void begin_step();
   /// The loss of a grain of a batch, and the layer where a number wasn't finite, if one wasn't.
@@ -27,10 +29,12 @@ class StepSummary {
 
  private:
   std::string write(int64_t samples) const;
+  void take_from_last_stage(StepOutcome& outcome) const;
 
   int64_t grains_;
   int64_t batches_;
   engine::Collective* ranks_;
+  engine::Collective* stages_;
   std::vector<double> losses_;  // [batch][grain]
   std::string reason_;
   int64_t reason_place_ = 0;  // batch and grain where it was first

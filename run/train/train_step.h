@@ -31,11 +31,13 @@ struct TrainStepOptions {
   /// Equal parts of every batch that are computed by themselves (decision 041); of all `ranks` together.
   int64_t grains = 1;
   engine::Collective* ranks = nullptr;  // that compute other grains; null: none do
-  engine::Collective* tensor_ranks =
-      nullptr;                             // that have other parts of the weights; null: weights are whole
-  bool sync_bn = false;                    // batch norm over all grains; on the host
-  engine::Wire wire = engine::Wire::kF32;  // of gradients' sums
-  int64_t bucket_bytes = 25 << 20;         // gradients that travel together
+  // Of the grains that this rank computes; null: there is no other.
+  engine::Collective* tensor_ranks = nullptr;   // have other parts of its weights
+  engine::Collective* stage_ranks = nullptr;    // have other layers
+  engine::Collective* replica_ranks = nullptr;  // both: all that compute these grains
+  bool sync_bn = false;                         // batch norm over all grains; on the host
+  engine::Wire wire = engine::Wire::kF32;       // of gradients' sums
+  int64_t bucket_bytes = 25 << 20;              // gradients that travel together
   bool shard_optimizer = false;  // each rank keeps optimizer's state and gradients' sums of its share alone
   double clip = 0;               // 0: don't
   DType dtype = DType::kF32;  // kF16: on a device alone, and the loss is scaled (engine/optim/grad_scaler.h)

@@ -58,10 +58,11 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerSettings& settings, con
       settings_(settings),
       state_(state),
       step_(TrainStep::create(*parts.model, *parts.optimizer, parts.ema, settings.step)),
-      agreement_(parts.ranks, *parts.train),
-      weights_(*parts.model, parts.ranks.tensor.get()) {
+      agreement_(parts.ranks, *parts.train) {
   static TrainObserver silent;
+  static const SplitWeights whole;
   if (parts_.observer == nullptr) parts_.observer = &silent;
+  if (parts_.weights == nullptr) parts_.weights = &whole;
   if (parts_.val != nullptr) val_begin_ = parts_.val->state();
   if (step_->scaler() != nullptr && state_.loss_scale > 0)
     step_->scaler()->set_state(
@@ -208,7 +209,7 @@ void Trainer::chain_parameters() {
   if (state_.chained_step == state_.step) return;
   const SpanScope span(Span::kMetrics);
   state_.parameters_chain =
-      hash_tensors(weights_.whole_of(parts_.model->state_dict()), state_.parameters_chain);
+      hash_tensors(parts_.weights->whole(parts_.model->state_dict()), state_.parameters_chain);
   state_.chained_step = state_.step;
 }
 
@@ -292,9 +293,9 @@ void Trainer::judge(const EvalReport& result) {
 }
 
 CheckpointTensors Trainer::checkpoint_tensors() const {
-  CheckpointTensors tensors{weights_.whole_of(parts_.model->state_dict()), {}, {}};
-  if (!settings_.step.shares()) tensors.optimizer = weights_.whole_of(parts_.optimizer->state());
-  if (parts_.ema != nullptr) tensors.ema = weights_.whole_of(parts_.ema->state());
+  CheckpointTensors tensors{parts_.weights->whole(parts_.model->state_dict()), {}, {}};
+  if (!settings_.step.shares()) tensors.optimizer = parts_.weights->whole(parts_.optimizer->state());
+  if (parts_.ema != nullptr) tensors.ema = parts_.weights->whole(parts_.ema->state());
   return tensors;
 }
 
@@ -310,7 +311,7 @@ void Trainer::save() {
       return write_optimizer_parts(*parts_.ranks.all, directory, parts_.optimizer->state());
     };
   }
-  // Of ranks with parts of the weights one row puts them together; its first one writes.
+  // One replica puts its ranks' parts of the weights together; its first one writes.
   const bool has_tensors = settings_.writes && parts_.ranks.data_rank() == 0;
   const CheckpointTensors tensors = has_tensors ? checkpoint_tensors() : CheckpointTensors{};
   if (parts_.directory == nullptr) {

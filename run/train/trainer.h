@@ -32,8 +32,9 @@ struct TrainerParts {
   engine::Optimizer* optimizer = nullptr;
   engine::Ema* ema = nullptr;  // may be null
   BatchSource* train = nullptr;
-  BatchSource* val = nullptr;         // may be null
-  RunDirectory* directory = nullptr;  // null: nothing is written
+  BatchSource* val = nullptr;             // may be null
+  RunDirectory* directory = nullptr;      // null: nothing is written
+  const SplitWeights* weights = nullptr;  // may be null: the model is whole
   engine::RankGrid ranks = {};
   TrainObserver* observer = nullptr;  // may be null
 };
@@ -121,7 +122,6 @@ class Trainer {
   TrainerState state_;
   std::unique_ptr<TrainStep> step_;
   Agreement agreement_;
-  SplitWeights weights_;
   std::string graph_reason_;   // as last told
   std::string replay_reason_;  // likewise
   SourceState val_begin_;      // every validation begins here, so that all see the same draws

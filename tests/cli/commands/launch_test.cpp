@@ -9,6 +9,7 @@
 #include <fstream>
 #include <optional>
 #include <thread>
+#include <tuple>
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/io/formats/atomic_file.h"
@@ -176,8 +177,9 @@ TEST_F(Launch, ProcessesShareTheOptimizerOutAndGoOnWithFewer) {
   EXPECT_NE(outcome.out.find("in each of 2 processes"), std::string::npos) << outcome.out;
 }
 
-// Two processes with a part of a GPT's weights each, and one that reads their checkpoint.
-TEST_F(Launch, ProcessesSplitTheWeightsAndOneReadsThem) {
+// Processes with a part of a GPT's weights each, or of its layers, or both, and one that reads their checkpoint. What they exchange
+// is larger than MPI sends without a receiver.
+TEST_F(Launch, ProcessesSplitTheModelAndOneReadsIt) {
   ScratchDirectory folder;
   std::ofstream text(folder / "verse.txt");
   for (int i = 0; i < 150; ++i) text << "abc de, fg\n";
@@ -186,8 +188,8 @@ TEST_F(Launch, ProcessesSplitTheWeightsAndOneReadsThem) {
       run_dlpipe({"ingest", folder / "verse.txt", folder / "data", "--length", "10", "--split", "0.9,0.1"})
           .exit_code,
       0);
-  const auto words = [&](const std::string& out) {
-    return Words{"train",
+  const auto words = [&](const std::string& out, const Words& more) {
+    Words all = {"train",
                  "--data",
                  folder / "data",
                  "--model",
@@ -199,37 +201,44 @@ TEST_F(Launch, ProcessesSplitTheWeightsAndOneReadsThem) {
                  "--batch",
                  "16",
                  "--grains",
-                 "2",
-                 "--epochs",
-                 "3",
+                 "4",
                  "--schedule",
                  "constant",
+                 "--epochs",
+                 "2",
                  "--out",
                  out,
-                 "--tensor-parallel",
-                 "2"};
+                 "--peer-timeout",
+                 "20"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
   };
-  const std::string run = folder / "run";
-  const Outcome outcome = run_dlpipe(launched({"--np", "2"}, words(run)));
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(file_text(run + "/receipt.json").find("\"tensor_parallel\": 2"), std::string::npos)
-      << file_text(run + "/receipt.json");
-  ASSERT_EQ(run_dlpipe(words(folder / "one")).exit_code, 0);
-  const auto loss_of = [&](const std::string& of) {
-    const Outcome eval = run_dlpipe({"eval", "--ckpt", of, "--data", folder / "data/val", "--json"});
+  const auto loss_of = [&](const std::string& run) {
+    const Outcome eval = run_dlpipe({"eval", "--ckpt", run, "--data", folder / "data/val", "--json"});
     EXPECT_EQ(eval.exit_code, 0) << eval.err;
     return (*formats::Json::parse(eval.out))["loss"].as_double();
   };
-  EXPECT_NEAR(loss_of(run), loss_of(folder / "one"),
-              1e-3);  // sums in another order, over some dozens of steps
-  const Outcome longer = run_dlpipe({"train", "--resume", run, "--epochs", "4"});
+  ASSERT_EQ(run_dlpipe(words(folder / "one", {})).exit_code, 0);
+  const double loss = loss_of(folder / "one");
+  const std::string run = folder / "both";
+  for (const auto& [np, out, options] :
+       {std::tuple{"2", folder / "parts", Words{"--tensor-parallel", "2"}},
+        std::tuple{"2", folder / "stages", Words{"--pipeline-parallel", "2"}},
+        std::tuple{"4", run, Words{"--tensor-parallel", "2", "--pipeline-parallel", "2"}}}) {
+    const Outcome outcome = run_dlpipe(launched({"--np", np}, words(out, options)));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_NEAR(loss_of(out), loss, 1e-3) << out;  // sums in another order, over some dozens of steps
+  }
+  EXPECT_NE(file_text(run + "/receipt.json").find("\"pipeline_parallel\": 2"), std::string::npos)
+      << file_text(run + "/receipt.json");
+  const Outcome longer = run_dlpipe({"train", "--resume", run, "--epochs", "3"});
   EXPECT_EQ(longer.exit_code, 0) << longer.err;
-  EXPECT_NE(longer.err.find("--tensor-parallel does nothing in one process"), std::string::npos)
-      << longer.err;
+  EXPECT_NE(longer.err.find("--tensor-parallel and --pipeline-parallel"), std::string::npos) << longer.err;
   const Outcome refused =
       run_dlpipe(launched({"--np", "2"}, train(folder / "no", {"--tensor-parallel", "2"})));
   EXPECT_EQ(refused.exit_code, 2) << refused.err;
-  EXPECT_NE(refused.err.find("lenet has no layer that can be split"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("--tensor-parallel 2 of lenet: no layer of it can be split"), std::string::npos)
+      << refused.err;
 }
 
 // A process that is stopped answers nobody: the others say which, and end.

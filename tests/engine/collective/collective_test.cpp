@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <random>
 #include <span>
@@ -201,44 +202,64 @@ TEST_P(CollectiveTest, OperationsGoOnWhileTheCallerDoes) {
   });
 }
 
-// Ranks in rows and columns, asked for in turn and waited for at the end: each sum is of its group alone.
+// Ranks in a grid, asked for in turn and waited for at the end: each sum is of its group alone.
 TEST_P(CollectiveTest, GroupsOfRanksSumAmongThemselves) {
-  for (int row = 1; row <= GetParam(); row *= 2) {
-    on_all([&](Collective& ranks) {
-      const engine::RankGrid grid = engine::make_rank_grid(&ranks, row);
-      EXPECT_EQ(grid.tensor_world(), row);
-      EXPECT_EQ(grid.data_world(), GetParam() / row);
-      EXPECT_EQ(grid.data_rank(), grid.data_rank_of(ranks.rank()));
-      std::vector<std::vector<float>> in_row(4), in_column(4);
-      std::vector<Collective::Handle> handles;
-      const auto ask = [&](const std::shared_ptr<Collective>& group, std::vector<float>& values) {
-        values.assign(101, static_cast<float>(1 << ranks.rank()));
-        if (group != nullptr) handles.push_back(group->all_reduce(values, "values"));
-      };
-      for (size_t i = 0; i < in_row.size(); ++i) {
-        ask(grid.tensor, in_row[i]);
-        ask(grid.data, in_column[i]);
-      }
-      for (Collective::Handle& handle : handles) EXPECT_TRUE(handle.wait().ok());
-      int row_sum = 0, column_sum = 0;
-      for (int rank = 0; rank < ranks.world(); ++rank) {
-        if (grid.data_rank_of(rank) == grid.data_rank()) row_sum += 1 << rank;
-        if (grid.tensor_rank_of(rank) == grid.tensor_rank_of(ranks.rank())) column_sum += 1 << rank;
-      }
-      for (const auto& values : in_row)
-        EXPECT_EQ(values, std::vector<float>(101, static_cast<float>(row_sum)));
-      for (const auto& values : in_column)
-        EXPECT_EQ(values, std::vector<float>(101, static_cast<float>(column_sum)));
-      EXPECT_TRUE(ranks.barrier("the end").wait().ok());
-    });
+  for (int stages = 1; stages <= GetParam(); stages *= 2) {
+    for (int parts = 1; stages * parts <= GetParam(); parts *= 2) {
+      on_all([&](Collective& ranks) {
+        const engine::RankGrid grid = engine::make_rank_grid(&ranks, stages, parts);
+        EXPECT_EQ(grid.data_world() * stages * parts, ranks.world());
+        EXPECT_EQ(grid.data_rank(), grid.data_rank_of(ranks.rank()));
+        const auto place = [&](int rank) {
+          return std::array{rank / (stages * parts), rank / parts % stages, rank % parts};
+        };
+        const std::array own = place(ranks.rank());
+        const std::array groups = {grid.data, grid.stages, grid.tensor, grid.replica};
+        std::array<std::vector<float>, 4> values;
+        std::array<int, 4> expected = {0, 0, 0, 0};
+        std::vector<Collective::Handle> handles;
+        for (size_t g = 0; g < groups.size(); ++g) {
+          values[g].assign(101, static_cast<float>(1 << ranks.rank()));
+          if (groups[g] != nullptr) handles.push_back(groups[g]->all_reduce(values[g], "values"));
+        }
+        for (Collective::Handle& handle : handles) EXPECT_TRUE(handle.wait().ok());
+        for (int rank = 0; rank < ranks.world(); ++rank) {
+          const std::array its = place(rank);
+          for (size_t g = 0; g < 3; ++g) {
+            bool differs_in_this_alone = true;
+            for (size_t axis = 0; axis < 3; ++axis)
+              differs_in_this_alone &= axis == g || its[axis] == own[axis];
+            if (differs_in_this_alone) expected[g] += 1 << rank;
+          }
+          if (its[0] == own[0]) expected[3] += 1 << rank;
+        }
+        for (size_t g = 0; g < groups.size(); ++g)
+          EXPECT_EQ(values[g], std::vector<float>(101, static_cast<float>(expected[g]))) << g;
+        EXPECT_TRUE(ranks.barrier("the end").wait().ok());
+      });
+    }
   }
+}
+
+// Messages that a rank sends and takes at once; the last one only goes one way.
+TEST_P(CollectiveTest, ExchangesBothWaysAtOnce) {
+  if (GetParam() == 1) return;  // a rank alone has no peer
+  on_all([&](Collective& ranks) {
+    const int peer = ranks.rank() ^ 1;
+    std::vector<std::byte> mine(1 << 16, static_cast<std::byte>(ranks.rank())), its(1 << 16);
+    EXPECT_TRUE(ranks.exchange(peer, mine, its, "bytes").wait().ok());
+    EXPECT_EQ(its, std::vector<std::byte>(1 << 16, static_cast<std::byte>(peer)));
+    const bool sends = ranks.rank() < peer;
+    EXPECT_TRUE(
+        (sends ? ranks.exchange(peer, mine, {}, "bytes") : ranks.receive(peer, its, "bytes")).wait().ok());
+  });
 }
 
 TEST(CollectiveFaultTest, ARankThatHangsIsNamedByItsNumberAmongAllInAGroup) {
   SimulatedNetwork network(4, {.peer_timeout_s = 0.3});
   network.add_fault(3, SimulatedNetwork::Fault::kHangs, 0);
   on_ranks(network, 4, [&](Collective& ranks) {
-    const engine::RankGrid grid = engine::make_rank_grid(&ranks, 2);
+    const engine::RankGrid grid = engine::make_rank_grid(&ranks, 1, 2);
     if (ranks.rank() != 2) return;
     const Status status = grid.tensor->barrier("a row").wait();
     EXPECT_NE(status.message().find("rank 2 of 4 waited for a row"), std::string::npos) << status.message();

@@ -110,15 +110,14 @@ TEST_F(TensorParallelTest, WhatCannotBeSplitIsRefused) {
     })[0];
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
-  refused([](auto& c) { c.tensor_parallel = 3; }, "--tensor-parallel 3; give a power of two");
-  refused([](auto& c) { c.tensor_parallel = 4; },
-          "--tensor-parallel 4 needs as many processes, and there are 2");
+  refused([](auto& c) { c.tensor_parallel = 3; }, "--tensor-parallel 3; give powers of two");
+  refused([](auto& c) { c.tensor_parallel = 4; }, "--tensor-parallel 4 needs 4 processes, and there are 2");
   refused([](auto& c) { c.shard_optimizer = true; },
           "--tensor-parallel 2 does not go with --shard-optimizer");
   refused([](auto& c) { c.optimizer = "adam8bit", c.lr.reset(); },
           "the state of adam8bit is not one number for each weight; take one of adam, adamw, sgd");
   refused([](auto& c) { c = small(""), c.tensor_parallel = 2; },
-          "--tensor-parallel 2: lenet has no layer that can be split");
+          "--tensor-parallel 2 of lenet: no layer of it can be split");
   refused([](auto& c) { c.grains = 6; }, "--grains 6; give a power of two");
 }
 

@@ -1,0 +1,149 @@
+// Runs whose ranks have stages of the model, and parts of these: losses and weights of one rank's run, within rounding, in the same
+// files.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tests/run/train/split_fixture.h"
+
+namespace dlpipe::test {
+namespace {
+
+struct Replica {
+  int64_t stages = 1;
+  int64_t parts = 1;
+};
+
+class PipelineParallelTest : public SplitRunTest {
+ protected:
+  static run::TrainConfig gpt(const std::string& out, Replica replica) {
+    run::TrainConfig config = SplitRunTest::gpt(out);
+    config.pipeline_parallel = replica.stages;
+    config.tensor_parallel = replica.parts;
+    return config;
+  }
+};
+
+TEST_F(PipelineParallelTest, AGptInStagesIsTheRunOfOne) {
+  ScratchFolder runs;
+  train(gpt(runs / "alone", {}), 1);
+  for (const auto& [world, replica] :
+       {std::pair{2, Replica{2, 1}}, std::pair{4, Replica{4, 1}}, std::pair{4, Replica{2, 1}},
+        std::pair{4, Replica{2, 2}}, std::pair{8, Replica{2, 2}}}) {
+    SCOPED_TRACE(concat(world, " ranks, ", replica.stages, " stages, ", replica.parts, " parts"));
+    const std::string out = runs / concat(world, "-", replica.stages, "-", replica.parts);
+    train(gpt(out, replica), world);
+    expect_near_runs(runs / "alone", out, kLoss, kWeights);
+    EXPECT_EQ(value_or_throw(run::read_receipt(out)).pipeline_parallel, replica.stages);
+  }
+}
+
+// Fewer grains than stages, as many, and more.
+TEST_F(PipelineParallelTest, AnyNumberOfGrainsGoesThroughTheStages) {
+  for (const int64_t grains : {1, 2, 4, 8}) {
+    SCOPED_TRACE(grains);
+    ScratchFolder runs;
+    for (const int64_t stages : {1, 4}) {
+      run::TrainConfig config = gpt(runs / std::to_string(stages), {stages, 1});
+      config.grains = grains;
+      config.max_steps = 2;
+      config.val_every = "never";
+      train(config, static_cast<int>(stages));
+    }
+    expect_near_runs(runs / "1", runs / "4", kLoss, kWeights);
+  }
+}
+
+TEST_F(PipelineParallelTest, AVitInStagesIsTheRunOfOne) {
+  ScratchFolder runs;
+  train(vit(runs / "alone"), 1);
+  run::TrainConfig config = vit(runs / "stages");
+  config.pipeline_parallel = 2;
+  train(config, 2);
+  expect_near_runs(runs / "alone", runs / "stages", 1e-4, 1e-4);
+}
+
+TEST_F(PipelineParallelTest, ReplicasHaveTheBitsOfOne) {
+  ScratchFolder runs;
+  for (const int world : {4, 8}) train(gpt(runs / std::to_string(world), {2, 2}), world);
+  expect_same_files(runs / "4", runs / "8");
+}
+
+// Two replicas of two stages begin, one goes on by itself, stages of two parts finish.
+TEST_F(PipelineParallelTest, ARunGoesOnInOtherStages) {
+  ScratchFolder runs;
+  train(gpt(runs / "whole", {}), 1);
+  const std::string out = runs / "parts";
+  using Changes = std::vector<std::pair<std::string, std::string>>;
+  for (const auto& [world, steps, changes] :
+       {std::tuple{4, 2, Changes{}}, std::tuple{1, 4, Changes{{"pipeline-parallel", "1"}}},
+        std::tuple{4, 1000, Changes{{"pipeline-parallel", "2"}, {"tensor-parallel", "2"}}}}) {
+    StopAfter stop(steps);
+    train_on(
+        world,
+        [&, changes = changes](Collective* ranks) {
+          run::TrainObserver* const observer = ranks == nullptr || ranks->rank() == 0 ? &stop : nullptr;
+          return std::filesystem::exists(out + "/config.toml")
+                     ? run::Session::resume(out, changes, {}, observer, ranks)
+                     : std::make_unique<run::Session>(gpt(out, {2, 1}), run::Registries{}, observer, ranks);
+        },
+        &stop.stop);
+  }
+  expect_near_runs(runs / "whole", out, kLoss, kWeights);
+}
+
+TEST_F(PipelineParallelTest, AStepThatIsNotFiniteInOneStageIsSkippedByAll) {
+  ScratchFolder runs;
+  run::TrainConfig config = gpt(runs / "run", {2, 2});
+  config.optimizer = "sgd";
+  config.lr = 1e30;
+  config.clip = 0;
+  config.ema = 0;
+  config.on_nonfinite = "skip";
+  config.val_every = "never";
+  const run::TrainOutcome outcome = train(config, 4);
+  EXPECT_EQ(outcome.steps, 6);
+  EXPECT_GT(outcome.skipped_steps, 0);
+}
+
+TEST_F(PipelineParallelTest, FrozenLayersOfAWholeStageStopNobody) {
+  ScratchFolder runs;
+  for (const int64_t stages : {1, 4}) {
+    run::TrainConfig config = gpt(runs / std::to_string(stages), {stages, 1});
+    config.freeze = {"blocks.0.*", "blocks.1.*", "tokens.*", "positions"};
+    config.max_steps = 2;
+    train(config, static_cast<int>(stages));
+  }
+  expect_near_runs(runs / "1", runs / "4", kLoss, kWeights);
+}
+
+TEST_F(PipelineParallelTest, ARankThatDiesEndsTheRunAndIsNamed) {
+  run::TrainConfig config = gpt("", {2, 2});
+  config.max_steps = 1000;
+  const std::string message = message_when_a_rank_dies(config, 3000);
+  EXPECT_NE(message.find("[ranks] rank 0 of 4 waited for "), std::string::npos) << message;
+}
+
+TEST_F(PipelineParallelTest, WhatHasNoStagesIsRefused) {
+  const auto refused = [](const std::function<void(run::TrainConfig&)>& change, const std::string& part) {
+    const std::string message = refusals([&](int, run::TrainConfig& config) {
+      config = gpt("", {2, 1});
+      change(config);
+    })[0];
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  refused([](auto& c) { c.pipeline_parallel = 3; }, "--pipeline-parallel 3; give powers of two");
+  refused([](auto& c) { c.tensor_parallel = 2; },
+          "--pipeline-parallel 2 --tensor-parallel 2 needs 4 processes, and there are 2");
+  refused([](auto& c) { c.sync_bn = true; }, "--pipeline-parallel 2 does not go with --sync-bn");
+  refused([](auto& c) { c = small(""), c.pipeline_parallel = 2; },
+          "--pipeline-parallel 2 of lenet: Sequential is no chain of sections that 2 stages could share");
+}
+
+}  // namespace
+}  // namespace dlpipe::test
