@@ -14,7 +14,7 @@
 #include "dlpipe/python/storing.h"
 #include "dlpipe/python/subjects.h"
 #include "dlpipe/python/task.h"
-#include "dlpipe/run/input/data_paths.h"
+#include "dlpipe/run/input/path_kind.h"
 
 namespace nb = nanobind;
 
@@ -46,7 +46,7 @@ nb::any run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& desti
   ingest::IngestOptions options;
   for (const nb::bytes& source : sources) {
     options.sources.push_back(to_path(source));
-    throw_if_error(run::refuse_run(options.sources.back()));
+    throw_if_error(run::refuse_other_kind("ingest", options.sources.back(), run::Wanted::kRawData));
   }
   options.destination = to_path(destination);
   options.list = to_path(list);
