@@ -75,6 +75,11 @@ void ScriptNames::set(const std::string& name, Value value) {
                     (wanted == Kind::kClass && scopes_[at].kind != Kind::kClass)))
     --at;
   value.blocks = blocks_;
+  if (const auto former = scopes_[at].values.find(own);
+      former != scopes_[at].values.end() && is_conditional(former->second)) {
+    value.other_lines = former->second.other_lines;
+    value.other_lines.push_back(former->second.expression.line);
+  }
   scopes_[at].values.insert_or_assign(std::string(own), std::move(value));
 }
 
@@ -97,15 +102,20 @@ ScriptExpression ScriptNames::resolve(const ScriptExpression& given, std::set<si
                                       std::vector<std::string>& notes) {
   if (given.kind == ScriptExpression::Kind::kName) {
     const Value* known = find(given.name);
-    if (known == nullptr || known->expression.kind == ScriptExpression::Kind::kName) return given;
+    if (known == nullptr || known->expression.name == given.name)
+      return given;  // a parameter without a default
     size_ += expressions_in(known->expression);
     if (size_ > kMostResolved || depth_of(known->expression) > kMostDepth) return given;
     used.insert(known->recipes.begin(), known->recipes.end());
-    if (!known->parameter_of.empty()) {
-      std::string note =
-          concat(given.name, " is ", known->expression.text, ", its default in ", known->parameter_of);
+    const auto add_note = [&](std::string note) {
       if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
-    }
+    };
+    if (!known->parameter_of.empty())
+      add_note(concat(given.name, " is ", known->expression.text, ", its default in ", known->parameter_of));
+    for (const std::string& note : known->notes) add_note(note);
+    for (const int line : known->other_lines)
+      add_note(concat(given.name, " is what line ", known->expression.line,
+                      " says; by a condition it may be that of line ", line));
     ScriptExpression value = known->expression;
     value.is_spread = given.is_spread;
     return value;

@@ -16,9 +16,11 @@ class ScriptNames {
  public:
   struct Value {
     ScriptExpression expression;
-    std::string parameter_of = {};     // the function whose default it is; "": of none
-    std::vector<size_t> recipes = {};  // that stand in it
-    size_t blocks = 0;                 // how many had begun when it got its name
+    std::string parameter_of = {};        // the function whose default it is; "": of none
+    std::vector<size_t> recipes = {};     // that stand in it
+    std::vector<std::string> notes = {};  // of what it was resolved with
+    size_t blocks = 0;                    // how many had begun when it got its name
+    std::vector<int> other_lines = {};    // which may give the name another value, by a condition
   };
 
   /// Blocks are if, for and the like: what stands in one may not happen.

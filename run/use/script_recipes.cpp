@@ -110,8 +110,9 @@ class RecipeReader {
         if (depth == 0) break;
       }
       const ScriptExpression parameters = script_parameters(tokens.subspan(3, end - 3));
+      const std::vector<std::string> of = names_.path();  // of __init__ the class
       for (size_t i = 0; i < parameters.items.size(); ++i)
-        names_.set(parameters.keys[i], {parameters.items[i], name});
+        names_.set(parameters.keys[i], {parameters.items[i], of.empty() ? name : of.back()});
     }
     rest(tokens, colon, indent);
   }
@@ -168,6 +169,7 @@ class RecipeReader {
     std::vector<std::string> notes;
     ScriptNames::Value made = {names_.resolved(value, used, notes), "", {used.begin(), used.end()}};
     for (size_t i = first_found; i < found_.size(); ++i) made.recipes.push_back(i);
+    made.notes = std::move(notes);
     names_.set(target.name, std::move(made));
   }
 
@@ -189,6 +191,7 @@ class RecipeReader {
       items = std::move(added.items);
     }
     for (const size_t i : used) found_[i].is_used = true;
+    if (!is_conditional) std::ranges::move(notes, std::back_inserter(known->notes));
     std::ranges::move(items, std::back_inserter(known->expression.items));
     known->expression.keys.resize(known->expression.items.size());
     const auto own =
@@ -215,7 +218,7 @@ class RecipeReader {
       list.kind = method == ".append" ? ExpressionKind::kList : ExpressionKind::kOther;
       list.items = {one.items[0]};
       list.keys = {""};
-      list.text = one.text;
+      list.text = one.items.back().text;
       return extend(name, list, one.line);
     }
     const bool is_bare = is_transform(one) || is_class_call(one);
@@ -343,10 +346,10 @@ Result<std::vector<ScriptRecipe>> script_recipes(std::string_view text, std::str
     if (name.empty()) recipes.push_back(recipe(i));
   }
   if (shown.empty()) {
-    return Status(
-        ErrorCode::kCorrupt,
-        "no transforms in it: neither a Compose([...]) nor a transform of torchvision or Albumentations; "
-        "give the program that has them, or what print(transform) writes");
+    return Status(ErrorCode::kCorrupt,
+                  "no transforms in it: no Compose([...]), and none of torchvision or Albumentations that "
+                  "does more than make "
+                  "a tensor; give the program that has them, or what print(transform) writes");
   }
   if (name.empty()) return recipes;
   const size_t at = meant(found, names, name);

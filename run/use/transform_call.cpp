@@ -30,9 +30,13 @@ void TransformCall::note(const std::string& text) const {
 void TransformCall::cannot_read(std::string_view parameter, const Json& given,
                                 std::string_view expected) const {
   const bool is_word = given.is_string();
-  conversion.result.no_equal.push_back(
+  const std::string text =
       concat(name(), ": ", parameter, " is ", is_word ? given.as_string() : given.dump(), ", and not ",
-             expected, is_word && expected == "a number" ? "; write its value" : ""));
+             expected, is_word && expected == "a number" ? "; write its value" : "");
+  std::vector<std::string>& said = conversion.result.no_equal;
+  const bool is_said =
+      said.size() > conversion.placed_no_equal && said.back() == text;  // a rule may ask twice
+  if (!is_said) said.push_back(text);
 }
 
 double TransformCall::number(std::string_view parameter, const Json& given) const {

@@ -160,6 +160,38 @@ TEST(ConvertProgram, ListsThatGrowAreFollowed) {
                    "known only when the program runs"}));
 }
 
+// The form of torchvision's presets of classification.
+TEST(ConvertProgram, PresetsTakeTheirDefaults) {
+  EXPECT_EQ(
+      converted("class Preset:\n"
+                "    def __init__(self, *, crop_size, mean=(0.5, 0.5, 0.5), "
+                "interpolation=InterpolationMode.BICUBIC, flip=0.5):\n"
+                "        trans = [transforms.RandomResizedCrop(9, interpolation=interpolation)]\n"
+                "        if flip > 0:\n"
+                "            trans.append(transforms.RandomHorizontalFlip(flip))\n"
+                "        trans.extend([transforms.CenterCrop(crop_size), transforms.Normalize(mean, mean)])\n"
+                "        self.transforms = transforms.Compose(trans)\n"),
+      (Lines{"transforms: rrc(9,0.08..1,3/4..4/3,interpolation=bicubic) normalize(0.5:0.5:0.5,0.5:0.5:0.5)",
+             "note interpolation is InterpolationMode.BICUBIC, its default in Preset",
+             "note mean is (0.5, 0.5, 0.5), its default in Preset",
+             "without line 5: transforms.RandomHorizontalFlip(flip), which is added to trans under a "
+             "condition: it is "
+             "known only when the program runs",
+             "without line 6: CenterCrop: size is crop_size, and not a number; write its value"}));
+  EXPECT_EQ(converted("T.CenterCrop(S), T.CenterCrop(S)"),
+            (Lines{": ", "without CenterCrop: size is S, and not a number; write its value",
+                   "without CenterCrop: size is S, and not a number; write its value"}));
+}
+
+TEST(ConvertProgram, ANameWithAValueForEachBranchIsNoted) {
+  EXPECT_EQ(converted("if plus:\n    steps = [T.CenterCrop(1)]\nelse:\n    steps = [T.CenterCrop(2)]\n"
+                      "data = ImageFolder('x', TwoCrops(T.Compose(steps)))\n"),
+            (Lines{"steps:2: center_crop(1)", "data: center_crop(2)",
+                   "note steps is what line 4 says; by a condition it may be that of line 2"}));
+  EXPECT_EQ(converted("size = 5\nsize = 6\ntf = T.Compose([T.CenterCrop(size)])\n"),
+            Lines{"tf: center_crop(6)"});
+}
+
 TEST(ConvertProgram, AlbumentationsIsToldByItsImport) {
   const Lines made = {"tf: center_crop(20x24)"};
   EXPECT_EQ(converted("import albumentations as AA\ntf = AA.Compose([AA.CenterCrop(20, 24)])\n"), made);
