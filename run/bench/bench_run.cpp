@@ -23,7 +23,7 @@ using engine::graph::Value;
 
 class Bench {
  public:
-  explicit Bench(BenchRunOptions& options) : options_(options), runner_(read(options.model)) {
+  explicit Bench(BenchRunOptions& options) : runner_(read(options.model)) {
     if (options.threads == 0) options.threads = available_threads();
     engine::set_engine_threads(options.threads);
     use_kernels(options.kernels);
@@ -57,7 +57,6 @@ class Bench {
     return value_or_throw(engine::graph::read_graph(model));
   }
 
-  const BenchRunOptions& options_;
   Runner runner_;
   DType dtype_ = DType::kF32;
   std::vector<Tensor> inputs_;

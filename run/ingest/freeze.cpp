@@ -238,7 +238,7 @@ Status check_can_be_linked(const IngestOptions& options, const data::Source& sou
   for (const FrozenSplit& split : splits) {
     for (const SourceEntry& entry : split.entries) {
       if (!entry.problem.empty()) continue;
-      const Status status = source.where(entry).status();
+      Status status = source.where(entry).status();
       if (status.ok() || options.late_checksums) return status;  // training says what else to do
       return {status.code(), concat(status.message(), "; leave --store link out")};
     }

@@ -88,7 +88,7 @@ static Status compare_metrics(const std::string& first, const std::string& secon
                               RunDifference& difference) {
   const std::array<std::string, 2> paths = {first + "/metrics.jsonl", second + "/metrics.jsonl"};
   for (const std::string& path : paths) {
-    const Status status = stamp_regular_file("receipt", path).status();
+    Status status = stamp_regular_file("receipt", path).status();
     if (!status.ok() && status.code() != ErrorCode::kNotFound) return status;  // a pipe would never end
   }
   std::ifstream a(paths[0]);
