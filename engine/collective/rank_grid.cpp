@@ -1,5 +1,6 @@
 #include "dlpipe/engine/collective/rank_grid.h"
 
+#include <cstddef>
 #include <vector>
 
 namespace dlpipe::engine {
@@ -7,8 +8,8 @@ namespace dlpipe::engine {
 /// Those of `all` that are at `first`, `first` + `stride`, ...; null for one.
 static std::shared_ptr<Collective> group_of(const Collective& all, int first, int stride, int count) {
   if (count == 1) return nullptr;
-  std::vector<int> members;
-  for (int i = 0; i < count; ++i) members.push_back(first + i * stride);
+  std::vector<int> members(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) members[static_cast<size_t>(i)] = first + i * stride;
   return all.group(members);
 }
 

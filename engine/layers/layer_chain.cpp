@@ -85,7 +85,7 @@ Tensor LayerChain::run(const Tensor& x) const {
 
 Tensor LayerChain::run_with_gradients(const Tensor& x) {
   const Shape shape = stream_shape(x);
-  const Tensor y = run(
+  Tensor y = run(
       line_->is_first() ? x : run_function(std::make_shared<StageInput>(*line_, shape), {graph_begin()})[0]);
   if (line_->is_last()) return y;
   expect_stream(y, shape);

@@ -55,7 +55,7 @@ void BatchPass::seed(int64_t step, int64_t part) const {
 // The device's key isn't written here: in a graph that would be the captured step's.
 Tensor BatchPass::loss(const BatchInput& input, int64_t step, int64_t part) {
   seed_host(step, part);
-  const Tensor y = model_(input.pixels);
+  Tensor y = model_(input.pixels);
   if (const engine::StageLine* line = model_.stage_line(); line != nullptr && !line->is_last()) return y;
   return options_.loss->compute(input.rows(y), input.labels, input.weight, options_.loss_arguments);
 }

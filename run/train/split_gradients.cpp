@@ -46,7 +46,7 @@ void SplitGradients::add_up_ties(int64_t step) {
 }
 
 std::string SplitGradients::first_nonfinite(int64_t step) {
-  const std::string own = first_nonfinite_gradient(parameters_);
+  std::string own = first_nonfinite_gradient(parameters_);
   if (ranks_ == nullptr) return own;
   const double norm = engine::grad_norm(counted_);
   std::string mine(reinterpret_cast<const char*>(&norm), sizeof norm);

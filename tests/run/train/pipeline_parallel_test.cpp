@@ -129,6 +129,17 @@ TEST_F(PipelineParallelTest, ARankThatDiesEndsTheRunAndIsNamed) {
   EXPECT_NE(message.find("[ranks] rank 0 of 4 waited for "), std::string::npos) << message;
 }
 
+TEST_F(PipelineParallelTest, PassesThatCantBeReplayedRunAsEver) {
+  ScratchFolder runs;
+  for (const bool compile : {false, true}) {
+    run::TrainConfig config = gpt(runs / (compile ? "compiled" : "plain"), {2, 1});
+    config.compile = compile;
+    config.val_every = "never";
+    train(config, 2);
+  }
+  expect_same_files(runs / "plain", runs / "compiled");
+}
+
 TEST_F(PipelineParallelTest, WhatHasNoStagesIsRefused) {
   const auto refused = [](const std::function<void(run::TrainConfig&)>& change, const std::string& part) {
     const std::string message = refusals([&](int, run::TrainConfig& config) {

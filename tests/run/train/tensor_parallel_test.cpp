@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "dlpipe/run/train/split_weights.h"
 #include "tests/run/train/split_fixture.h"
 
 namespace dlpipe::test {
@@ -100,6 +101,39 @@ TEST_F(TensorParallelTest, AStepThatIsNotFiniteInOnePartIsSkippedByAll) {
   const run::TrainOutcome outcome = train(config, 4);
   EXPECT_EQ(outcome.steps, 6);
   EXPECT_GT(outcome.skipped_steps, 0);
+}
+
+// Sums over ranks are no kernels; such passes run as they are, to the same bits.
+TEST_F(TensorParallelTest, PassesThatCantBeReplayedRunAsEver) {
+  ScratchFolder runs;
+  for (const bool compile : {false, true}) {
+    run::TrainConfig config = gpt(runs / (compile ? "compiled" : "plain"), 2);
+    config.compile = compile;
+    config.val_every = "never";
+    train(config, 2);
+  }
+  expect_same_files(runs / "plain", runs / "compiled");
+}
+
+// Each rank computes these weights by itself; where one has others, no file is written.
+TEST_F(TensorParallelTest, RanksThatDifferInWhatTheyHaveWholeAreAnError) {
+  SimulatedNetwork network(2, {});
+  on_ranks(network, 2, [](Collective& ranks) {
+    const auto model =
+        value_or_throw(run::Registries{}.models.find("gpt_char_tiny"))->build({.classes = 13, .length = 12});
+    const run::SplitWeights weights(*model, engine::make_rank_grid(&ranks, 1, 2));
+    EXPECT_EQ(weights.whole(model->state_dict()).size(), model->state_dict().size());
+    for (engine::NamedTensor& one : model->parameters()) {
+      if (one.name == "blocks.2.norm1.bias" && ranks.rank() == 1) one.tensor.data<float>()[5] = 1e-7f;
+    }
+    try {
+      (void)weights.whole(model->state_dict());
+      ADD_FAILURE() << "ranks differ";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("differ in blocks.2.norm1.bias"), std::string::npos)
+          << error.what();
+    }
+  });
 }
 
 TEST_F(TensorParallelTest, WhatCannotBeSplitIsRefused) {
