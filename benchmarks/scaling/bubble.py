@@ -4,11 +4,11 @@
     benchmarks/scaling/bubble.py DLPIPE [--model vit_small_cifar] [--stages 2] [--grains 1 2 4 8 16] [--out FILE]
 
 Trains one model in p processes of one thread each (--pipeline-parallel p), with m grains of the same size per step, and in one
-process of one thread with the same grains. Runs are interleaved in rounds. Two measures, medians over rounds:
+process of p threads with the same grains. Runs are interleaved in rounds. Two measures, medians over rounds:
 
 - waited: the share of a step that the first stage waits for others, by its ledger. The time that bytes take is in it.
-- lost: 1 - t1 / (p tp), t1 and tp being the step of one process and of p: what p cores compute less than p times one. Stages
-  of unequal work and all that processes do beside computing are in it, too.
+- lost: how much shorter the step of the one process is, as a share of the other's. Stages of unequal work are in it, and what
+  threads of one process lose is taken off.
 
 1F1B leaves each stage (p-1)/(m+p-1) of a step without work, where stages take equally long.
 """
@@ -32,15 +32,15 @@ def bubble(stages, grains):
     return (stages - 1) / (grains + stages - 1)
 
 
-def shares(alone, piped, stages):
-    """(waited, lost) of one round; `alone` and `piped` are ledgers of one process and of all stages."""
+def shares(alone, piped):
+    """(waited, lost) of one round; `alone` and `piped` are ledgers of one process and of the first stage."""
     step = launch.step_seconds(piped)
     waited = piped["spans"].get("collective", {"seconds": 0.0})["seconds"] / piped["steps"]
-    return waited / step, 1 - launch.step_seconds(alone) / (stages * step)
+    return waited / step, 1 - launch.step_seconds(alone) / step
 
 
 def row_of(stages, grains, rounds):
-    waited, lost = zip(*(shares(alone, piped, stages) for alone, piped in rounds))
+    waited, lost = zip(*(shares(alone, piped) for alone, piped in rounds))
     steps = [1e3 * launch.step_seconds(piped) for _, piped in rounds]
     percent = [f"{100 * value:.1f} %" for value in (bubble(stages, grains), statistics.median(waited), statistics.median(lost))]
     return [str(grains), f"{statistics.median(steps):.0f}", *percent]
@@ -69,11 +69,11 @@ def main():
                 print(f"[scaling] round {turn + 1}, {grains} grains", file=sys.stderr, flush=True)
                 common = {
                     "model": options.model, "size": options.size, "batch": grains * options.samples,
-                    "steps": options.steps, "grains": grains, "threads": 1,
+                    "steps": options.steps, "grains": grains,
                 }  # fmt: skip
-                alone, receipt = launch.train(options.dlpipe, data, ranks=1, **common)
+                alone, receipt = launch.train(options.dlpipe, data, ranks=1, threads=options.stages, **common)
                 split = ["--pipeline-parallel", options.stages]
-                piped, _ = launch.train(options.dlpipe, data, ranks=options.stages, more=split, **common)
+                piped, _ = launch.train(options.dlpipe, data, ranks=options.stages, threads=1, more=split, **common)
                 ledgers[grains].append((alone, piped))
     about = machine.describe()
     heads = ["grains m", "step, ms", "(p-1)/(m+p-1)", "waited", "lost"]
@@ -83,7 +83,7 @@ def main():
         f"Machine: {machine.line(about)}",
         f"{receipt['build']}; scripts at commit {contest.commit()}",
         f"{options.model} at {options.size}, grains of {options.samples} samples, {options.steps} steps, medians of "
-        f"{options.rounds} interleaved rounds; one thread per process.",
+        f"{options.rounds} interleaved rounds.",
         "",
         *contest.markdown(heads, [row_of(options.stages, grains, rounds) for grains, rounds in ledgers.items()]),
     ]

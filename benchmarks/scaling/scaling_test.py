@@ -115,8 +115,8 @@ class Bubble(unittest.TestCase):
 
     def test_waited_is_the_ledgers_and_lost_is_beside_one_process(self):
         piped = {"steps": 2, "spans": {"forward": {"seconds": 3.0}, "collective": {"seconds": 1.0}}}
-        alone = {"steps": 2, "spans": {"forward": {"seconds": 6.0}, "start": {"seconds": 9.0}}}
-        self.assertEqual(bubble.shares(alone, piped, 2), (0.25, 0.25))
+        alone = {"steps": 2, "spans": {"forward": {"seconds": 3.0}, "start": {"seconds": 9.0}}}
+        self.assertEqual(bubble.shares(alone, piped), (0.25, 0.25))
 
 
 class Tables(unittest.TestCase):

@@ -59,7 +59,7 @@ class SplitRunTest : public RanksTest {
   static run::TrainConfig vit(const std::string& out) {
     run::TrainConfig config = small(out);
     config.model = "vit_small_cifar";
-    config.batch = 8;
+    config.batch = 4;
     config.grains = 2;
     config.limit = 16;
     config.val_every = "never";
