@@ -155,12 +155,6 @@ int recognizes_caffe_lmdb(const SourceOptions& options) {
 
 Status refuse_several(const std::string& folder) {
   const std::vector<std::string> names = databases_in(folder);
-  const std::string first = concat(folder, "/", names.front());
-  if (Dataset::open(first, {}, Dataset::IdCheck::kLater).ok()) {
-    return misuse("ingest", printable(folder), " holds datasets of dlpipe already: ", quoted_names(names),
-                  "; `dlpipe inspect ", shell_word(folder), "` shows them, and `dlpipe export ",
-                  shell_word(first), " FILES` makes files of one");
-  }
   std::string all;
   for (const std::string& name : names) all += concat(shell_word(concat(folder, "/", name)), " ");
   return misuse("ingest", printable(folder), " holds the LMDBs ", quoted_names(names),

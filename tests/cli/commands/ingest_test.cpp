@@ -70,22 +70,6 @@ TEST(IngestCommand, MistakesExitWithTwoAndFailuresWithOne) {
   expect({"ingest", dir / "empty", dir / "d", "--quality", "0"}, 2, "--quality 0");
 }
 
-TEST(IngestCommand, WhatDlpipeMadeIsNamedAndNotIngested) {
-  const ScratchDirectory dir;
-  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "5", "--size", "24"}).exit_code, 0);
-  ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--split", "0.8,0.2"}).exit_code, 0);
-  const Outcome splits = run_dlpipe({"ingest", dir / "data", dir / "again"});
-  EXPECT_EQ(splits.exit_code, 2);
-  EXPECT_NE(splits.err.find("holds datasets of dlpipe already: 'train', 'val'"), std::string::npos)
-      << splits.err;
-  EXPECT_NE(splits.err.find("dlpipe export "), std::string::npos) << splits.err;
-  std::filesystem::create_directories(dir / "run/checkpoints");
-  std::ofstream(dir / "run/config.toml") << "";
-  const Outcome run = run_dlpipe({"ingest", dir / "run", dir / "again"});
-  EXPECT_EQ(run.exit_code, 2);
-  EXPECT_NE(run.err.find("is a run and no dataset"), std::string::npos) << run.err;
-}
-
 // A line without a label is as bad as one without a file.
 TEST(IngestCommand, ALineWithoutALabelIsSkippedOrStopsAsOneWithoutAFile) {
   const ScratchDirectory dir;
