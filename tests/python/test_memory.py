@@ -222,7 +222,7 @@ def run_python(program, *arguments, **options):
 @pytest.mark.parametrize("end", [
     "",
     "sys.exit(0)",
-    "threading.Thread(target=lambda: [list(loader) for _ in range(99)], daemon=True).start()",
+    "threading.Thread(target=lambda: [len(list(loader)) for _ in range(99)], daemon=True).start()",
     "cycle = [batch]; cycle.append(cycle); cycle.append(loader); del loader, iterator, batch",
     "import builtins; builtins.kept = (loader, batch)",
     "loader.close()",
