@@ -57,6 +57,10 @@ class Dlpipe:
         answer = self.child.stdout.readline().strip()
         return float(answer), np.fromfile(self.pixels, np.uint8).reshape(shape)
 
+    def end(self):  # so that who measures what other programs took counts this one as ours
+        self.child.stdin.close()
+        self.child.wait()
+
 
 def measure(name, files, dlpipe, rounds):
     ratios, rates, difference = [], [], 0
@@ -98,6 +102,7 @@ def main():
                 picture = Image.open(photo).convert("RGB")
                 picture.convert(mode, **({"palette": Image.Palette.ADAPTIVE} if mode == "P" else {})).save(files[-1], **how)
             measure(name, files, dlpipe, options.rounds)
+        dlpipe.end()
 
 
 if __name__ == "__main__":
