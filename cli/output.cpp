@@ -89,15 +89,20 @@ bool stderr_has_color() {
   return stderr_is_terminal() && value("NO_COLOR").empty() && value("TERM") != "dumb";
 }
 
-size_t text_width() {
-  constexpr int64_t kLeast = 40, kUsual = 80, kMost = 120;
+// Of the terminal that stdout is; 0: nobody says, as where mpirun gives its processes a terminal of its own and hands on what
+// they print to a file or a pipe.
+static int64_t known_width() {
   int64_t columns = 0;
   const char* const wanted = std::getenv("COLUMNS");
-  if (wanted == nullptr || !parse_int(wanted, &columns) || columns <= 0) {
-    winsize size{};
-    columns = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
-  }
-  return static_cast<size_t>(std::clamp(columns, kLeast, kMost));
+  if (wanted != nullptr && parse_int(wanted, &columns) && columns > 0) return columns;
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+size_t text_width() {
+  constexpr int64_t kLeast = 40, kUsual = 80, kMost = 120;
+  const int64_t known = known_width();
+  return static_cast<size_t>(std::clamp(known > 0 ? known : kUsual, kLeast, kMost));
 }
 
 std::string wrap(const std::string& text, size_t width, size_t indent) {
@@ -114,7 +119,7 @@ std::string wrap(const std::string& text, size_t width, size_t indent) {
 }
 
 bool fits_stdout(std::string_view line) {
-  return ::isatty(STDOUT_FILENO) != 1 || columns(line) <= text_width();
+  return ::isatty(STDOUT_FILENO) != 1 || known_width() == 0 || columns(line) <= text_width();
 }
 
 std::string prose(const std::string& text, size_t indent) {

@@ -23,8 +23,7 @@ Collective::Worker::~Worker() {
 Status Collective::Worker::start(const Open& open) {
   auto opened = std::make_shared<Handle::State>();
   thread_ = std::thread([this, open, opened] { run(open, *opened); });
-  const Status status = Handle(opened).wait();
-  return status;
+  return Handle(opened).wait();
 }
 
 Collective::Handle Collective::Worker::ask(const RankGroup& group, std::string what, Operation operation) {

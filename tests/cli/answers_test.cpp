@@ -86,6 +86,23 @@ TEST(Answers, FitATerminalOf80Columns) {
   }
 }
 
+// As mpirun's, which hands on what its processes print.
+TEST(Answers, StayWholeOnATerminalThatSaysNoWidth) {
+  ::unsetenv("COLUMNS");
+  const std::vector<std::string> command = {"doctor", trained_run().run};
+  const std::string whole = run_dlpipe(command).out;
+  std::istringstream lines(whole);
+  bool has_long_line = false;
+  for (std::string line; std::getline(lines, line);) has_long_line |= line.size() > 80;
+  ASSERT_TRUE(has_long_line) << whole;
+  Terminal terminal(0);
+  RunningProgram program(command, {.out = terminal.device()});
+  std::string shown = terminal.wait_for_end();
+  EXPECT_EQ(program.wait().exit_code, 0);
+  std::erase(shown, '\r');
+  EXPECT_EQ(shown, whole);
+}
+
 TEST(Answers, ThatCannotBeWrittenAreFailures) {
   std::vector<Answer> all = answers();
   all.insert(all.end(), {{{"--version"}, ""}, {{"--help"}, ""}, {{"help", "ops"}, ""}});
