@@ -64,8 +64,15 @@ TEST(Split, EachRankHasTheSameHeadsOfQueriesKeysAndValues) {
   });
 }
 
+// A product of fewer outputs may be another kernel's, which adds up in another order.
+void expect_near(const Tensor& got, const Tensor& expected) {
+  ASSERT_EQ(got.spec(), expected.spec());
+  const std::vector<double> values = got.to_doubles(), wanted = expected.to_doubles();
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], wanted[i], 1e-5) << i;
+}
+
 // 13 rows: ranks have 6 and 7, or 3, 3, 3 and 4. Rows are one rank's and zeros of the others, so their sum has the same bits.
-TEST(Split, AnEmbeddingInPartsHasTheBitsOfAWholeOne) {
+TEST(Split, AnEmbeddingInPartsHasTheRowsOfAWholeOneAndItsLogits) {
   const std::vector<int64_t> ids = {0, 12, 5, 6, 7, 3, 3, 9};
   const Tensor given = Tensor::from<int64_t>(ids, {2, 4});
   Embedding whole(13, 8);
@@ -82,7 +89,7 @@ TEST(Split, AnEmbeddingInPartsHasTheBitsOfAWholeOne) {
       EXPECT_EQ(layer.splits()[0].size, 13);
       const Tensor rows = layer(given);
       expect_same_bits(rows, expected);
-      expect_same_bits(layer.logits(rows), expected_logits);
+      expect_near(layer.logits(rows), expected_logits);
       EXPECT_THROW(layer(Tensor::from<int64_t>(std::vector<int64_t>{13}, {1})), Error);
     });
   }
