@@ -135,14 +135,13 @@ const std::vector<Row>& rows() {
        "`dlpipe inspect %` shows it, and `dlpipe train %` trains on it",
        {{kPicture, "`dlpipe eval --ckpt RUN % --predictions -` answers for each of its samples"}}},
       {"a folder of datasets",
-       {kDataset},
+       {kDataset, kRawData},  // as one; pictures may lie beside it
        [](const Given& given) {
          const auto splits = data::split_names(given.path);
          return given.is_folder && splits.ok() && !splits->empty();
        },
        "`dlpipe inspect %` shows them, and `dlpipe train %` trains on its train",
-       {{kPicture, "`dlpipe eval --ckpt RUN % --predictions -` answers for each sample of its val"},
-        {kRawData, "`dlpipe export % FOLDER` makes files of it"}}},
+       {{kPicture, "`dlpipe eval --ckpt RUN % --predictions -` answers for each sample of its val"}}},
       {"a compiled model",
        {kModel, kCompiledModel},
        [](const Given& given) { return is_safetensors(given) && engine::graph::is_graph_file(given.path); },

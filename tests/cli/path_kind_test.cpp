@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
@@ -126,6 +127,22 @@ TEST(PathKinds, WhereARunIsWanted) {
     expect_answer({"diff", things.run, given}, given + part);
     expect_answer({"train", "--resume", given}, given + part);
   }
+}
+
+// Caffe's databases look as datasets do, and somebody may have made a dataset among class folders.
+TEST(PathKinds, WhatLooksAsDatasetsAndIsRawDataIsIngested) {
+  const Things things;
+  const std::string folder = things.folder / "caffe";
+  for (const char* name : {"train_lmdb", "val_lmdb"}) {
+    std::filesystem::create_directories(folder + "/" + name);
+    std::ofstream(folder + "/" + name + "/data.mdb") << "no LMDB";
+  }
+  const Outcome caffe = run_dlpipe({"ingest", folder, things.folder / "c"});
+  EXPECT_NE(caffe.exit_code, 0);
+  EXPECT_EQ(caffe.err.find("is a folder of datasets"), std::string::npos) << caffe.err;
+  std::filesystem::create_directories(folder + "/cat");
+  std::filesystem::copy(things.picture, folder + "/cat");
+  EXPECT_EQ(run_dlpipe({"ingest", folder, things.folder / "p"}).exit_code, 0);
 }
 
 TEST(PathKinds, WhereRawDataOrOptionsOrANameAreWanted) {

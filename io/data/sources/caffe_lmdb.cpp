@@ -75,11 +75,17 @@ class CaffeLmdbSource final : public Source {
   std::vector<Bytes> values_;  // in the map
 };
 
+/// Whether dlpipe made it.
+Result<bool> is_dataset(const LmdbFile& file) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::optional<LmdbFile::Tree> own, file.tree(kMetaDb));
+  return own.has_value();
+}
+
 Result<SourceListing> CaffeLmdbSource::list() {
   values_.clear();
   DLPIPE_ASSIGN_OR_RETURN(file_, LmdbFile::open(options_.path));
-  DLPIPE_ASSIGN_OR_RETURN(const std::optional<LmdbFile::Tree> own, file_->tree(kMetaDb));
-  if (own)
+  DLPIPE_ASSIGN_OR_RETURN(const bool is_own, is_dataset(*file_));
+  if (is_own)
     return misuse("ingest", printable(options_.path),
                   " is a dataset of dlpipe already; `dlpipe export` makes files of it");
   DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(options_.path + "/data.mdb"));
@@ -155,6 +161,12 @@ int recognizes_caffe_lmdb(const SourceOptions& options) {
 
 Status refuse_several(const std::string& folder) {
   const std::vector<std::string> names = databases_in(folder);
+  DLPIPE_ASSIGN_OR_RETURN(const auto first, LmdbFile::open(concat(folder, "/", names.front())));
+  DLPIPE_ASSIGN_OR_RETURN(const bool is_own, is_dataset(*first));
+  if (is_own) {
+    return misuse("ingest", printable(folder), " is a folder of datasets and no raw data; `dlpipe export ",
+                  shell_word(folder), " FOLDER` makes files of it");
+  }
   std::string all;
   for (const std::string& name : names) all += concat(shell_word(concat(folder, "/", name)), " ");
   return misuse("ingest", printable(folder), " holds the LMDBs ", quoted_names(names),

@@ -330,11 +330,7 @@ Result<SourceListing> SegmentationSource::list() {
 bool is_yolo(const fs::path& root) {
   std::error_code ignored;
   if (fs::exists(root / "data.yaml", ignored) || fs::exists(root / "dataset.yaml", ignored)) return true;
-  std::error_code error;
-  for (const auto& entry : fs::recursive_directory_iterator(root / "labels", error)) {
-    if (lower_ending(entry.path().filename().string()) == "txt") return true;
-  }
-  return false;
+  return holds_ending(root / "labels", "txt");
 }
 
 int recognizes_segmentation(const SourceOptions& options) {

@@ -112,4 +112,12 @@ bool has_image_name(const std::string& path) {
   return std::find(kEndings.begin(), kEndings.end(), lower_ending(path)) != kEndings.end();
 }
 
+bool holds_ending(const std::filesystem::path& folder, std::string_view ending) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, error)) {
+    if (lower_ending(entry.path().filename().string()) == ending) return true;
+  }
+  return false;
+}
+
 }  // namespace dlpipe::data

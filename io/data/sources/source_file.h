@@ -58,5 +58,7 @@ std::string lower_text(std::string_view text);
 std::string lower_ending(std::string_view path);
 /// True for names that end like a picture's (.jpg, .png, .bmp, ...), decodable here or not.
 bool has_image_name(const std::string& path);
+/// Whether any file below `folder`, at any depth, has the ending ("txt"); false where there is no such folder.
+bool holds_ending(const std::filesystem::path& folder, std::string_view ending);
 
 }  // namespace dlpipe::data

@@ -41,14 +41,6 @@ bool is_yaml(const std::string& path) {
   return ending == "yaml" || ending == "yml";
 }
 
-bool holds_labels(const fs::path& folder) {
-  std::error_code error;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
-    if (lower_ending(entry.path().filename().string()) == "txt") return true;
-  }
-  return false;
-}
-
 /// The YAML of a folder: data.yaml, dataset.yaml, or the only one beside images/ and labels/.
 std::optional<fs::path> config_in(const fs::path& folder) {
   std::vector<fs::path> found;
@@ -100,7 +92,7 @@ std::optional<Around> dataset_around(const std::string& given) {
   const fs::path images = around.is_of_split ? folder.parent_path() : folder;
   if (images.filename() != "images" || !is_folder(folder)) return std::nullopt;
   const fs::path labels = images.parent_path() / "labels" / (around.is_of_split ? folder.filename() : "");
-  if (!holds_labels(labels)) return std::nullopt;
+  if (!holds_ending(labels, "txt")) return std::nullopt;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
@@ -333,7 +325,7 @@ int recognizes_yolo(const SourceOptions& options) {
   if (!options.manifest.empty() || options.path == "-") return 0;
   if (!is_folder(options.path)) return is_yaml(options.path) ? 2 : 0;
   const fs::path folder(options.path);
-  const bool has_both = is_folder(folder / "images") && holds_labels(folder / "labels");
+  const bool has_both = is_folder(folder / "images") && holds_ending(folder / "labels", "txt");
   if (has_both || config_in(folder)) return 2;
   return options.labels.empty() && dataset_around(options.path) ? 2 : 0;
 }

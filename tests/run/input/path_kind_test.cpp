@@ -88,6 +88,7 @@ TEST_F(PathKindTest, WhatAnIngestMakesIsADatasetAndItsPicturesAreNot) {
   const test::SampleData data = test::make_sample_data(folder_.path(), 10);
   EXPECT_TRUE(is_kind(data.train, Wanted::kDataset));
   EXPECT_TRUE(is_kind(data.split, Wanted::kDataset));
+  EXPECT_TRUE(is_kind(data.split, Wanted::kRawData)) << "Caffe's look the same; ingest tells";
   EXPECT_TRUE(is_kind(data.jpegs, Wanted::kRawData));
   EXPECT_FALSE(is_kind(data.jpegs, Wanted::kDataset));
   EXPECT_NE(
