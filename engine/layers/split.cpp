@@ -61,12 +61,11 @@ Collective::Cuts cuts_of(const SplitView& view, const Collective& ranks) {
 
 /// Ranks sum f32 numbers; what bf16 holds may be rounded on the way, as the sum is in the end.
 Tensor summed(const Tensor& x, Collective& ranks, const char* what) {
-  Tensor sum =
-      x.dtype() == DType::kF32 ? plain(x).contiguous_copy() : cast(plain(x), DType::kF32).contiguous_copy();
+  Tensor sum = cast(plain(x), DType::kF32).contiguous_copy();
   const Wire wire = x.dtype() == DType::kBF16 ? Wire::kBf16 : Wire::kF32;
   const std::span<float> values(sum.data<float>(), static_cast<size_t>(sum.elements()));
   throw_if_error(ranks.all_reduce(values, what, wire).wait());
-  return sum.dtype() == x.dtype() ? sum : cast(sum, x.dtype());
+  return cast(sum, x.dtype());
 }
 
 class SumGradient final : public Function {

@@ -18,7 +18,10 @@ using engine::Tensor;
 using engine::Tie;
 
 SplitGradients::SplitGradients(const engine::Module& model, const TrainStepOptions& options)
-    : parameters_(model.parameters()), ties_(model.ties()), ranks_(options.replica_ranks) {
+    : parameters_(model.parameters()),
+      ties_(model.ties()),
+      ranks_(options.replica_ranks),
+      clips_(options.clip > 0) {
   const std::vector<NamedSplit> splits = model.splits();
   const bool is_first_part = options.tensor_ranks == nullptr || options.tensor_ranks->rank() == 0;
   for (const NamedTensor& parameter : parameters_) {
@@ -48,7 +51,7 @@ void SplitGradients::add_up_ties(int64_t step) {
 std::string SplitGradients::first_nonfinite(int64_t step) {
   std::string own = first_nonfinite_gradient(parameters_);
   if (ranks_ == nullptr) return own;
-  const double norm = engine::grad_norm(counted_);
+  const double norm = clips_ ? engine::grad_norm(counted_) : 0;
   std::string mine(reinterpret_cast<const char*>(&norm), sizeof norm);
   mine += own;
   std::string reason;

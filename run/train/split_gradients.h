@@ -30,7 +30,8 @@ class SplitGradients {
   std::vector<engine::NamedTensor> counted_;  // of all ranks that have the same gradient, this one's counts
   std::vector<engine::Tie> ties_;
   engine::Collective* ranks_;
-  double norm_ = 0;
+  bool clips_;
+  double norm_ = 0;  // where clips_
 };
 
 }  // namespace dlpipe::run

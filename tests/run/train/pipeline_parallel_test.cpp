@@ -2,12 +2,8 @@
 // files.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <functional>
 #include <string>
-#include <tuple>
 #include <utility>
-#include <vector>
 
 #include "tests/run/train/split_fixture.h"
 
@@ -78,37 +74,15 @@ TEST_F(PipelineParallelTest, ReplicasHaveTheBitsOfOne) {
 TEST_F(PipelineParallelTest, ARunGoesOnInOtherStages) {
   ScratchFolder runs;
   train(gpt(runs / "whole", {}), 1);
-  const std::string out = runs / "parts";
-  using Changes = std::vector<std::pair<std::string, std::string>>;
-  for (const auto& [world, steps, changes] :
-       {std::tuple{4, 2, Changes{}}, std::tuple{1, 4, Changes{{"pipeline-parallel", "1"}}},
-        std::tuple{4, 1000, Changes{{"pipeline-parallel", "2"}, {"tensor-parallel", "2"}}}}) {
-    StopAfter stop(steps);
-    train_on(
-        world,
-        [&, changes = changes](Collective* ranks) {
-          run::TrainObserver* const observer = ranks == nullptr || ranks->rank() == 0 ? &stop : nullptr;
-          return std::filesystem::exists(out + "/config.toml")
-                     ? run::Session::resume(out, changes, {}, observer, ranks)
-                     : std::make_unique<run::Session>(gpt(out, {2, 1}), run::Registries{}, observer, ranks);
-        },
-        &stop.stop);
-  }
-  expect_near_runs(runs / "whole", out, kLoss, kWeights);
+  train_in_legs(gpt(runs / "parts", {2, 1}),
+                {{4, 2},
+                 {1, 4, {{"pipeline-parallel", "1"}}},
+                 {4, 1000, {{"pipeline-parallel", "2"}, {"tensor-parallel", "2"}}}});
+  expect_near_runs(runs / "whole", runs / "parts", kLoss, kWeights);
 }
 
 TEST_F(PipelineParallelTest, AStepThatIsNotFiniteInOneStageIsSkippedByAll) {
-  ScratchFolder runs;
-  run::TrainConfig config = gpt(runs / "run", {2, 2});
-  config.optimizer = "sgd";
-  config.lr = 1e30;
-  config.clip = 0;
-  config.ema = 0;
-  config.on_nonfinite = "skip";
-  config.val_every = "never";
-  const run::TrainOutcome outcome = train(config, 4);
-  EXPECT_EQ(outcome.steps, 6);
-  EXPECT_GT(outcome.skipped_steps, 0);
+  expect_skips_nonfinite_steps(gpt("", {2, 2}), 4);
 }
 
 TEST_F(PipelineParallelTest, FrozenLayersOfAWholeStageStopNobody) {
@@ -130,23 +104,12 @@ TEST_F(PipelineParallelTest, ARankThatDiesEndsTheRunAndIsNamed) {
 }
 
 TEST_F(PipelineParallelTest, PassesThatCantBeReplayedRunAsEver) {
-  ScratchFolder runs;
-  for (const bool compile : {false, true}) {
-    run::TrainConfig config = gpt(runs / (compile ? "compiled" : "plain"), {2, 1});
-    config.compile = compile;
-    config.val_every = "never";
-    train(config, 2);
-  }
-  expect_same_files(runs / "plain", runs / "compiled");
+  expect_compile_changes_nothing(gpt("", {2, 1}), 2);
 }
 
 TEST_F(PipelineParallelTest, WhatHasNoStagesIsRefused) {
-  const auto refused = [](const std::function<void(run::TrainConfig&)>& change, const std::string& part) {
-    const std::string message = refusals([&](int, run::TrainConfig& config) {
-      config = gpt("", {2, 1});
-      change(config);
-    })[0];
-    EXPECT_NE(message.find(part), std::string::npos) << message;
+  const auto refused = [](const auto& change, const std::string& part) {
+    expect_refused(gpt("", {2, 1}), change, part);
   };
   refused([](auto& c) { c.pipeline_parallel = 3; }, "--pipeline-parallel 3; give powers of two");
   refused([](auto& c) { c.tensor_parallel = 2; },

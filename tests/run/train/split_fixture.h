@@ -109,6 +109,63 @@ class SplitRunTest : public RanksTest {
     EXPECT_EQ(x.batches_chain, y.batches_chain);
     EXPECT_EQ(x.samples, y.samples);
   }
+
+  /// A part of a run: in so many ranks, up to so many steps, with options changed where it goes on.
+  struct Leg {
+    int world = 1;
+    int64_t steps = 0;
+    std::vector<std::pair<std::string, std::string>> changes = {};
+  };
+  /// A run that begins with `config` in the first leg, and goes on in the others.
+  static void train_in_legs(const run::TrainConfig& config, const std::vector<Leg>& legs) {
+    for (const Leg& leg : legs) {
+      StopAfter stop(leg.steps);
+      train_on(
+          leg.world,
+          [&](Collective* ranks) {
+            run::TrainObserver* const observer = ranks == nullptr || ranks->rank() == 0 ? &stop : nullptr;
+            return std::filesystem::exists(config.out + "/config.toml")
+                       ? run::Session::resume(config.out, leg.changes, {}, observer, ranks)
+                       : std::make_unique<run::Session>(config, run::Registries{}, observer, ranks);
+          },
+          &stop.stop);
+    }
+  }
+
+  /// Steps of numbers too large are skipped by all of `world` ranks, and the run goes to its end.
+  static void expect_skips_nonfinite_steps(run::TrainConfig config, int world) {
+    ScratchFolder runs;
+    config.out = runs / "run";
+    config.optimizer = "sgd";
+    config.lr = 1e30;
+    config.clip = 0;
+    config.ema = 0;
+    config.on_nonfinite = "skip";
+    config.val_every = "never";
+    const run::TrainOutcome outcome = train(config, world);
+    EXPECT_EQ(outcome.steps, 6);
+    EXPECT_GT(outcome.skipped_steps, 0);
+  }
+
+  /// --compile gives the same bits.
+  static void expect_compile_changes_nothing(run::TrainConfig config, int world) {
+    ScratchFolder runs;
+    config.val_every = "never";
+    for (const bool compile : {false, true}) {
+      config.out = runs / (compile ? "compiled" : "plain");
+      config.compile = compile;
+      train(config, world);
+    }
+    expect_same_files(runs / "plain", runs / "compiled");
+  }
+
+  /// Two ranks of such a run refuse it, and say `part`.
+  static void expect_refused(run::TrainConfig config, const std::function<void(run::TrainConfig&)>& change,
+                             const std::string& part) {
+    change(config);
+    const std::string message = refusals([&](int, run::TrainConfig& own) { own = config; })[0];
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
 };
 
 }  // namespace dlpipe::test

@@ -1,11 +1,8 @@
 // Runs whose ranks have parts of the weights: losses and weights of one rank's run, within rounding, in the same files.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <functional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "dlpipe/run/train/split_weights.h"
@@ -55,64 +52,26 @@ TEST_F(TensorParallelTest, AVitSplitOverRanksIsTheRunOfOne) {
 TEST_F(TensorParallelTest, ARunGoesOnWithItsWeightsSplitOtherwise) {
   ScratchFolder runs;
   train(gpt(runs / "whole", 1), 1);
-  const std::string out = runs / "parts";
-  for (const auto& [world, steps, tensor] :
-       {std::tuple{4, 2, "2"}, std::tuple{1, 4, "1"}, std::tuple{4, 1000, "4"}}) {
-    StopAfter stop(steps);
-    train_on(
-        world,
-        [&, tensor = tensor](Collective* ranks) {
-          run::TrainObserver* const observer = ranks == nullptr || ranks->rank() == 0 ? &stop : nullptr;
-          return std::filesystem::exists(out + "/config.toml")
-                     ? run::Session::resume(out, {{"tensor-parallel", tensor}}, {}, observer, ranks)
-                     : std::make_unique<run::Session>(gpt(out, 2), run::Registries{}, observer, ranks);
-        },
-        &stop.stop);
-  }
-  expect_near_runs(runs / "whole", out, kLoss, kWeights);
+  train_in_legs(gpt(runs / "parts", 2),
+                {{4, 2}, {1, 4, {{"tensor-parallel", "1"}}}, {4, 1000, {{"tensor-parallel", "4"}}}});
+  expect_near_runs(runs / "whole", runs / "parts", kLoss, kWeights);
 }
 
 // Its rows stop and go on at the same bits as rows that don't stop.
 TEST_F(TensorParallelTest, ARunThatStopsGoesOnBitForBit) {
   ScratchFolder runs;
   train(gpt(runs / "whole", 2), 2);
-  StopAfter stop(3);
-  train_on(
-      2,
-      [&](Collective* ranks) {
-        return std::make_unique<run::Session>(gpt(runs / "parts", 2), run::Registries{},
-                                              ranks->rank() == 0 ? &stop : nullptr, ranks);
-      },
-      &stop.stop);
-  train_on(2,
-           [&](Collective* ranks) { return run::Session::resume(runs / "parts", {}, {}, nullptr, ranks); });
+  train_in_legs(gpt(runs / "parts", 2), {{2, 3}, {2, 1000}});
   expect_same_files(runs / "whole", runs / "parts");
 }
 
 TEST_F(TensorParallelTest, AStepThatIsNotFiniteInOnePartIsSkippedByAll) {
-  ScratchFolder runs;
-  run::TrainConfig config = gpt(runs / "run", 2);
-  config.optimizer = "sgd";
-  config.lr = 1e30;
-  config.clip = 0;
-  config.ema = 0;
-  config.on_nonfinite = "skip";
-  config.val_every = "never";
-  const run::TrainOutcome outcome = train(config, 4);
-  EXPECT_EQ(outcome.steps, 6);
-  EXPECT_GT(outcome.skipped_steps, 0);
+  expect_skips_nonfinite_steps(gpt("", 2), 4);
 }
 
 // Sums over ranks are no kernels; such passes run as they are, to the same bits.
 TEST_F(TensorParallelTest, PassesThatCantBeReplayedRunAsEver) {
-  ScratchFolder runs;
-  for (const bool compile : {false, true}) {
-    run::TrainConfig config = gpt(runs / (compile ? "compiled" : "plain"), 2);
-    config.compile = compile;
-    config.val_every = "never";
-    train(config, 2);
-  }
-  expect_same_files(runs / "plain", runs / "compiled");
+  expect_compile_changes_nothing(gpt("", 2), 2);
 }
 
 // Each rank computes these weights by itself; where one has others, no file is written.
@@ -137,12 +96,8 @@ TEST_F(TensorParallelTest, RanksThatDifferInWhatTheyHaveWholeAreAnError) {
 }
 
 TEST_F(TensorParallelTest, WhatCannotBeSplitIsRefused) {
-  const auto refused = [](const std::function<void(run::TrainConfig&)>& change, const std::string& part) {
-    const std::string message = refusals([&](int, run::TrainConfig& config) {
-      config = gpt("", 2);
-      change(config);
-    })[0];
-    EXPECT_NE(message.find(part), std::string::npos) << message;
+  const auto refused = [](const auto& change, const std::string& part) {
+    expect_refused(gpt("", 2), change, part);
   };
   refused([](auto& c) { c.tensor_parallel = 3; }, "--tensor-parallel 3; give powers of two");
   refused([](auto& c) { c.tensor_parallel = 4; }, "--tensor-parallel 4 needs 4 processes, and there are 2");
