@@ -1,8 +1,8 @@
 // What kernels and conversions make of constants, made once: packed and transformed weights, weights in a low dtype.
 //
-// Who runs the same constants many times (engine/graph) owns a cache and has it stand while ops run. A kernel asks
-// cached_or(); for tensors that are no constants, and where no cache stands, that makes the thing anew. Asked by the
-// thread that calls ops, outside slices. Bits are those without.
+// Who runs the same constants many times (engine/graph; the parts of a training step) owns a cache and has it stand while
+// ops run. A kernel asks cached_or(); for tensors that are no constants, and where no cache stands, that makes the thing
+// anew. Asked by the thread that calls ops, outside slices. Bits are those without.
 #pragma once
 
 #include <cstddef>

@@ -5,6 +5,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/core/constant_cache.h"
 #include "dlpipe/engine/replay/difference.h"
 
 namespace dlpipe::run {
@@ -98,6 +99,7 @@ Tensor HostReplay::record(const Inputs& inputs, const std::function<Tensor()>& w
   counts_before_ = counters_.values();
   recording_ = std::make_unique<Recording>(inputs, lasting_);
   const engine::UseKernelObserver use(recording_.get());
+  const engine::UseConstantCache none(nullptr);  // what is taken from one would not be recorded
   Tensor loss = work();
   recording_->end_first_part(loss);
   return loss;
@@ -112,6 +114,7 @@ void HostReplay::backward(const std::function<void()>& work) {
   if (pass_ == Pass::kEager) return work();
   {
     const engine::UseKernelObserver use(recording_.get());
+    const engine::UseConstantCache none(nullptr);
     work();
   }
   end_recording();

@@ -25,7 +25,8 @@ HostTrainStep::HostTrainStep(engine::Module& model, engine::Optimizer& optimizer
       statistics_(pass_.buffers(), options.sync_bn ? 1 : options.own_grains(),
                   options.sync_bn ? nullptr : options.ranks),
       summary_(options.own_grains(), options.accumulate, options.ranks, options.stage_ranks),
-      whole_gradients_(model, options) {
+      whole_gradients_(model, options),
+      keeps_packed_(options.keep_packed || options.accumulate * options.own_grains() > 1) {
   if (options_.shares())
     shared_.emplace(pass_.parameters(), gradient_shares(pass_.parameters(), options), *options.ranks);
   if (options_.sync_bn) {
@@ -55,6 +56,7 @@ void HostTrainStep::take(BatchInput input, int64_t micro, StepOutcome& outcome) 
     statistics_.begin_step(outcome.step);
     summary_.begin_step();
     if (replay_) replay_->begin_step();
+    if (keeps_packed_) begin_packed();
   }
   if (turns_ != nullptr) return take_together(std::move(input), micro, outcome);
   take_in_turn(std::move(input), micro, outcome);
@@ -115,6 +117,7 @@ void HostTrainStep::go_back(Passing passing, int64_t micro, int64_t grain) {
 
 void HostTrainStep::walk_back(const Tensor& loss, bool counts) {
   const engine::UseTf32 tf32(options_.tf32);
+  const engine::UseConstantCache packed_once(packed());
   const auto walk = [&] { (counts ? pass_.share(loss) : loss).backward(); };
   replay_ ? replay_->backward(walk) : walk();
 }
@@ -126,6 +129,7 @@ Tensor HostTrainStep::loss_of(const BatchInput& input, int64_t micro, int64_t gr
   const SpanScope span(Span::kForward);
   const engine::UseTf32 tf32(options_.tf32);
   const engine::UseAutocast autocast(options_.dtype);
+  const engine::UseConstantCache packed_once(packed());
   const int64_t part = micro * options_.grains + options_.first_grain() + grain;
   if (!counts) return pass_.no_loss(input, step, part);
   const auto forward = [&] { return pass_.loss(input, step, part); };
@@ -145,7 +149,14 @@ bool HostTrainStep::walks_back(bool is_good) {
   return bad_grains == 0.0f;
 }
 
+void HostTrainStep::begin_packed() {
+  packed_.emplace();
+  for (const engine::NamedTensor& parameter : pass_.parameters()) packed_->add_constant(parameter.tensor);
+}
+
 const StepOutcome* HostTrainStep::finish(StepOutcome outcome) {
+  packed_bytes_ = packed_ ? packed_->size_bytes() : 0;
+  packed_.reset();
   gradients_.finish();
   statistics_.finish();
   summary_.finish(outcome);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "dlpipe/engine/core/constant_cache.h"
 #include "dlpipe/engine/layers/stage_line.h"
 #include "dlpipe/run/train/batch_pass.h"
 #include "dlpipe/run/train/gradient_sum.h"
@@ -27,6 +28,7 @@ class HostTrainStep final : public TrainStep {
   std::string replay_reason() const override { return replay_ ? replay_->reason() : ""; }
   ReplayMemory replay_memory() const override { return replay_ ? replay_->memory() : ReplayMemory(); }
   size_t gradient_bytes() const override { return gradient_bytes_; }
+  size_t packed_bytes() const override { return packed_bytes_; }
 
  private:
   void begin(int64_t, double) override {}
@@ -48,6 +50,9 @@ class HostTrainStep final : public TrainStep {
   void walk_back(const engine::Tensor& loss, bool counts);
   /// Whether a grain whose forward is over walks back: with shared statistics all grains do, or none.
   bool walks_back(bool is_good);
+  void begin_packed();
+  /// For ops of the step's parts; null: nothing is kept.
+  engine::ConstantCache* packed() { return packed_ ? &*packed_ : nullptr; }
   const StepOutcome* finish(StepOutcome outcome) override;
   void update(double lr);
   void update_shares(double lr);
@@ -67,8 +72,11 @@ class HostTrainStep final : public TrainStep {
   std::optional<SharedGradients> shared_;  // none: every rank has all gradients
   std::unique_ptr<GrainTurns> turns_;      // null: each batch norm looks at a grain
   std::optional<HostReplay> replay_;       // with --compile
-  std::deque<StepOutcome> outcomes_;       // that weren't taken
+  const bool keeps_packed_;
+  std::optional<engine::ConstantCache> packed_;  // from a step's first part to its update
+  std::deque<StepOutcome> outcomes_;             // that weren't taken
   size_t gradient_bytes_ = 0;
+  size_t packed_bytes_ = 0;
 };
 
 }  // namespace dlpipe::run

@@ -65,8 +65,15 @@ class PassingGradients {
   std::shared_ptr<size_t> last_ = std::make_shared<size_t>(0);  // whose arrived last
 };
 
-/// A plan as measured on steps of `batch` samples.
-MemoryPlan probe(const MemoryPlanArguments& arguments, int64_t batch) {
+/// What steps and a validation of some samples took.
+struct Probe {
+  MemoryPlan fixed;     // what doesn't grow with the batch
+  uint64_t packed = 0;  // of weights, kept during a step: the same for all batches that run the same kernels
+  uint64_t step = 0;    // at most, beside these
+  uint64_t validation = 0;  // 0: there is none
+};
+
+Probe probe(const MemoryPlanArguments& arguments, int64_t batch) {
   Device& device = *arguments.device;
   const bool is_host = device.is_host();
   const size_t before = engine::allocator_statistics(device).used_bytes;
@@ -90,27 +97,48 @@ MemoryPlan probe(const MemoryPlanArguments& arguments, int64_t batch) {
   step->take_outcome(true);
   std::optional<PassingGradients> passing;
   if (arguments.gradients_go) passing.emplace(*model);
-  engine::reset_peak(device);
-  step->run(*source, 1, 0.0);
-  step->take_outcome(true);
-  if (arguments.val_image.rank() > 0)  // larger pictures than training's, several views
-    judge_batch(*model, *CachedBatch::random(batch, arguments.val_image, m.classes, 2), arguments.eval);
-
-  MemoryPlan plan;
-  plan.batch = batch;
+  Probe found;
+  MemoryPlan& plan = found.fixed;
   plan.parameters = bytes_of(model->state_dict());
   for (const engine::NamedTensor& parameter : model->parameters()) {
     if (parameter.tensor.requires_grad()) plan.gradients += parameter.tensor.size_bytes();
   }
   plan.optimizer = bytes_of(optimizer->state());
-  const uint64_t peak = engine::allocator_statistics(device).peak_used_bytes - before;
-  const uint64_t gradients = arguments.gradients_go ? 0 : plan.gradients;
-  plan.activations = peak - std::min(peak, plan.parameters + gradients + plan.optimizer);
+  const uint64_t lasting = plan.parameters + (arguments.gradients_go ? 0 : plan.gradients) + plan.optimizer;
+  const auto most_beside = [&](const auto& work) {
+    engine::reset_peak(device);
+    work();
+    const uint64_t peak = engine::allocator_statistics(device).peak_used_bytes - before;
+    return peak - std::min(peak, lasting);
+  };
+  found.step = most_beside([&] {
+    step->run(*source, 1, 0.0);
+    step->take_outcome(true);
+  });
+  found.packed = step->packed_bytes();
+  found.step -= std::min(found.step, found.packed);
+  if (arguments.val_image.rank() > 0) {  // larger pictures than training's, several views
+    found.validation = most_beside([&] {
+      judge_batch(*model, *CachedBatch::random(batch, arguments.val_image, m.classes, 2), arguments.eval);
+    });
+  }
   // A probe's few slices may all have run on one worker.
   if (is_host)
     plan.workspace = engine::largest_worker_scratch_bytes() * static_cast<uint64_t>(engine::engine_threads());
-  return plan;
+  return found;
 }
+
+/// A straight line through what two batches took.
+struct Line {
+  Line(int64_t small, uint64_t less, int64_t large, uint64_t more)
+      : large(large),
+        more(static_cast<double>(more)),
+        slope((static_cast<double>(more) - static_cast<double>(less)) / static_cast<double>(large - small)) {}
+  double at(int64_t batch) const { return std::max(0.0, more + slope * static_cast<double>(batch - large)); }
+
+  int64_t large;
+  double more, slope;
+};
 
 }  // namespace
 
@@ -123,20 +151,23 @@ int64_t MemoryPlan::largest_batch(uint64_t limit) const {
 
 MemoryPlan plan_memory(const MemoryPlanArguments& arguments) {
   const KernelTableScope kernels;
-  // Below a few samples the peak may lie in the optimizer's step, which does not grow: no line begins there.
-  // Half and a quarter of the batch, because kernels cut batches in slices of some samples, and each slice
-  // has partial sums of its own: less than a slice does not show them.
-  constexpr int64_t kFewest = 4;
+  // Below a few samples the peak may lie in the optimizer's step, which does not grow, and convolutions of small pictures
+  // run other kernels: no line begins there. Half and a quarter of the batch, because kernels cut batches in slices of some
+  // samples, and each slice has partial sums of its own: less than a slice does not show them.
+  constexpr int64_t kFewest = 16;
   const int64_t large =
       std::max<int64_t>(2, std::min(arguments.batch, std::max(kFewest, arguments.batch / 2)));
   const int64_t small = std::max<int64_t>(1, large / 2);
-  const MemoryPlan less = probe(arguments, small);
-  MemoryPlan plan = probe(arguments, large);
-  const double slope = (static_cast<double>(plan.activations) - static_cast<double>(less.activations)) /
-                       static_cast<double>(large - small);
-  const double activations =
-      static_cast<double>(plan.activations) + slope * static_cast<double>(arguments.batch - large);
-  plan.activations = static_cast<uint64_t>(std::max(0.0, activations));
+  const Probe less = probe(arguments, small);
+  const Probe more = probe(arguments, large);
+  // Each by itself: the larger one of two lines is none.
+  const Line step(small, less.step, large, more.step);
+  const Line validation(small, less.validation, large, more.validation);
+  const double of_step = step.at(arguments.batch) + static_cast<double>(more.packed);
+  const double of_validation = validation.at(arguments.batch);
+  const double slope = of_step >= of_validation ? step.slope : validation.slope;
+  MemoryPlan plan = more.fixed;
+  plan.activations = static_cast<uint64_t>(std::max(of_step, of_validation));
   plan.batch = arguments.batch;
   plan.slots = arguments.slot_bytes;
   plan.scratch = arguments.scratch_bytes;

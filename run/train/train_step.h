@@ -47,6 +47,9 @@ struct TrainStepOptions {
   LossArguments loss_arguments = {};
   /// Else the step ends in kNonfinite, unless its loss scale may be why: such a step is always skipped.
   bool skip_nonfinite = false;
+  /// On the host: what kernels make of weights (packed, transformed, cast) is kept until the update, as it is where
+  /// a step has several parts.
+  bool keep_packed = false;
   /// On the host a warning says that it changes nothing.
   GraphUse graph = GraphUse::kAuto;
   /// On the host: passes are recorded and replayed (host_replay.h). On a device a warning says that it changes nothing.
@@ -117,6 +120,8 @@ class TrainStep {
   virtual ReplayMemory replay_memory() const { return {}; }
   /// With shares, of the last update: the sums of gradients that this rank had, all that there were of it.
   virtual size_t gradient_bytes() const { return 0; }
+  /// What kernels made of weights and was kept during the last step.
+  virtual size_t packed_bytes() const { return 0; }
   /// Null where the loss isn't scaled. Its state is that after the last step asked for.
   virtual engine::GradScaler* scaler() const { return nullptr; }
 

@@ -1,7 +1,7 @@
 // What differs between oneDNN 2 (2.6: Debian 12) and oneDNN 3 (3.7: Debian 13): how a primitive is described
 // and how a memory descriptor is read. Only this header asks for the major version. Internal to engine/cpu.
 //
-// oneDNN 3 is without Winograd (kHasWinograd): our own takes its place, on AVX-512 as on AVX2.
+// oneDNN 3 is without Winograd (kHasWinograd).
 #pragma once
 
 #include <dnnl.hpp>

@@ -89,6 +89,7 @@ TEST(MemoryPlan, ForetellsThePeakOfAStepInGrains) {
     measured(arguments);
     const auto peak = static_cast<double>(engine::allocator_statistics().peak_used_bytes - before);
     arguments.step.grains = 1;
+    arguments.step.keep_packed = true;
     arguments.batch /= 4;
     arguments.gradients_go = true;
     MemoryPlan plan = plan_memory(arguments);

@@ -6,6 +6,7 @@
 
 #include "dlpipe/base/ledger.h"
 #include "dlpipe/base/log.h"
+#include "dlpipe/engine/core/constant_cache.h"
 #include "dlpipe/run/input/cached_batch.h"
 #include "dlpipe/run/record/tensor_file.h"
 #include "tests/run/fake_source.h"
@@ -66,6 +67,56 @@ TEST(TrainStep, AccumulationAveragesTheGradientsOfItsBatches) {
     const auto x = a[i].tensor.to_doubles();
     const auto y = b[i].tensor.to_doubles();
     for (size_t k = 0; k < x.size(); ++k) ASSERT_NEAR(x[k], y[k], 1e-5) << a[i].name;
+  }
+}
+
+// What kernels made of weights before an update is never taken after it.
+TEST(TrainStep, WhatWasMadeOfWeightsEndsWithTheStep) {
+  for (const TrainStepOptions& options : {TrainStepOptions{.accumulate = 2}, TrainStepOptions{.grains = 2},
+                                          TrainStepOptions{.accumulate = 2, .dtype = DType::kBF16},
+                                          TrainStepOptions{.accumulate = 2, .compile = true}}) {
+    Rig one(options);
+    Rig anew(options);
+    FakeSource of_one({.samples = 64, .batch = 16});
+    FakeSource of_anew({.samples = 64, .batch = 16});
+    for (int64_t i = 0; i < 5; ++i) {
+      TrainStepOptions first = options;
+      first.loss = *find_loss("cross_entropy");
+      anew.step = TrainStep::create(*anew.net, *anew.optimizer, nullptr, first);
+      EXPECT_EQ(one.run(of_one, i, 0.1).loss, anew.run(of_anew, i, 0.1).loss) << "step " << i;
+    }
+    EXPECT_EQ(one.weights(), anew.weights());
+  }
+}
+
+// A loss that looks whether what is made of weights is kept: one more with each part of a step.
+TEST(TrainStep, PartsOfAStepShareWhatIsMadeOfWeights) {
+  static std::vector<size_t> kept;
+  const LossRecord looks{.name = "looks",
+                         .help = "",
+                         .compute = [](const engine::Tensor& logits, const engine::Tensor& target,
+                                       const engine::Tensor& weight, const LossArguments& arguments) {
+                           const engine::ConstantCache* const cache = engine::thread_state::constant_cache();
+                           kept.push_back(cache != nullptr ? cache->size_bytes() : 0);
+                           return (*find_loss("cross_entropy"))->compute(logits, target, weight, arguments);
+                         }};
+  const auto kept_by = [&](TrainStepOptions options) {
+    kept.clear();
+    options.dtype = DType::kBF16;  // weights are cast
+    Rig rig(options);
+    options.loss = &looks;
+    rig.step = TrainStep::create(*rig.net, *rig.optimizer, nullptr, options);
+    FakeSource source({.samples = 64, .batch = 16});
+    rig.run(source, 0, 0.1);
+    EXPECT_EQ(engine::thread_state::constant_cache(), nullptr);
+    return kept;
+  };
+  EXPECT_EQ(kept_by({}), std::vector<size_t>{0});
+  for (const TrainStepOptions& parts : {TrainStepOptions{.accumulate = 2}, TrainStepOptions{.grains = 2}}) {
+    const std::vector<size_t> seen = kept_by(parts);
+    ASSERT_EQ(seen.size(), 2u);
+    EXPECT_GT(seen[0], 0u);
+    EXPECT_GE(seen[1], seen[0]);
   }
 }
 
