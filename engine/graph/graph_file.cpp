@@ -4,6 +4,7 @@
 #include <set>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/tensor_bytes.h"
 #include "dlpipe/io/formats/crc32c.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/io/formats/safetensors.h"
@@ -264,7 +265,7 @@ static std::string checksum_of(const std::map<std::string, std::string>& metadat
   }
   for (const auto& [name, tensor] : tensors) {
     text += concat(name, " ", dtype_name(tensor.dtype()), " ", integers(tensor.shape().dims()).dump(), " ",
-                   formats::crc32c({static_cast<const std::byte*>(tensor.raw()), tensor.size_bytes()}), "\n");
+                   formats::crc32c(bytes_of(tensor)), "\n");
   }
   return concat(formats::crc32c(std::as_bytes(std::span(text))));
 }
@@ -278,10 +279,8 @@ Status write_graph(const std::string& path, const Graph& graph) {
     const Tensor& constant = graph.values[i].constant;
     const Tensor whole = constant.is_contiguous() ? constant : constant.contiguous_copy();
     const Tensor& tensor = kept.emplace(names[i], whole.to(cpu_device())).first->second;
-    tensors.push_back({names[i],
-                       tensor.dtype(),
-                       {tensor.shape().begin(), tensor.shape().end()},
-                       {static_cast<const std::byte*>(tensor.raw()), tensor.size_bytes()}});
+    tensors.push_back(
+        {names[i], tensor.dtype(), {tensor.shape().begin(), tensor.shape().end()}, bytes_of(tensor)});
   }
   std::map<std::string, std::string> metadata = {{"format", "pt"}, {std::string(kKey), graph_json(graph)}};
   for (const auto& [key, text] : graph.metadata) metadata[concat(kMetadataPrefix, key)] = text;
@@ -304,7 +303,7 @@ Result<Graph> read_graph(const std::string& path) {
                            entry.shape.size(), " axes, which no op takes; compile the model again"));
     }
     Tensor tensor = Tensor::empty(Shape(std::span<const int64_t>(entry.shape)), *entry.dtype);
-    DLPIPE_RETURN_IF_ERROR(file.read(entry, {static_cast<std::byte*>(tensor.raw()), tensor.size_bytes()}));
+    DLPIPE_RETURN_IF_ERROR(file.read(entry, bytes_of(tensor)));
     constants.emplace(entry.name, std::move(tensor));
   }
   // Files of before it had one have none.

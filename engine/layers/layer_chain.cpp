@@ -11,6 +11,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/autograd/function.h"
+#include "dlpipe/engine/core/tensor_bytes.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
@@ -111,8 +112,7 @@ Tensor LayerChain::shared_logits(const Tensor& own) {
   std::vector<int64_t> sizes(last.size() / sizeof(int64_t));
   std::memcpy(sizes.data(), last.data(), last.size());
   Tensor logits = line_->is_last() ? cast(own, DType::kF32).contiguous_copy() : Tensor::empty(Shape(sizes));
-  const std::span<std::byte> bytes(static_cast<std::byte*>(logits.raw()), logits.size_bytes());
-  throw_if_error(stages.broadcast(bytes, stages.world() - 1, "logits").wait());
+  throw_if_error(stages.broadcast(bytes_of(logits), stages.world() - 1, "logits").wait());
   return logits;
 }
 

@@ -1,20 +1,11 @@
 #include "dlpipe/engine/layers/stage_line.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <span>
 #include <utility>
 
+#include "dlpipe/engine/core/tensor_bytes.h"
+
 namespace dlpipe::engine {
-
-namespace {
-
-std::span<std::byte> bytes_of(const Tensor& tensor) {
-  if (!tensor.defined()) return {};
-  return {static_cast<std::byte*>(tensor.raw()), tensor.size_bytes()};
-}
-
-}  // namespace
 
 StageLine::~StageLine() {
   (void)before_.handle.wait();

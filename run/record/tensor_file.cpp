@@ -1,6 +1,7 @@
 #include "dlpipe/run/record/tensor_file.h"
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/tensor_bytes.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/safetensors.h"
 
@@ -13,9 +14,6 @@ using engine::Tensor;
 
 Tensor plain_contiguous(const Tensor& tensor) {
   return (tensor.is_contiguous() ? tensor : tensor.contiguous_copy()).to(cpu_device());
-}
-std::span<const std::byte> bytes_of(const Tensor& contiguous) {
-  return {static_cast<const std::byte*>(contiguous.raw()), contiguous.size_bytes()};
 }
 
 Result<Shape> shape_of(const formats::SafetensorsFile& file, const formats::SafetensorsEntry& entry) {
@@ -34,7 +32,7 @@ Result<Tensor> read_tensor(const formats::SafetensorsFile& file, const formats::
                                                   " is ", entry.dtype_text, "; convert it to F32"));
   }
   Tensor tensor = Tensor::empty(shape, *entry.dtype);
-  DLPIPE_RETURN_IF_ERROR(file.read(entry, {static_cast<std::byte*>(tensor.raw()), tensor.size_bytes()}));
+  DLPIPE_RETURN_IF_ERROR(file.read(entry, bytes_of(tensor)));
   return tensor;
 }
 

@@ -7,6 +7,7 @@
 
 #include "dlpipe/base/dtype.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/tensor_bytes.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/record/tensor_file.h"
 
@@ -124,8 +125,8 @@ std::vector<NamedTensor> SplitWeights::of_all_stages(const std::vector<NamedTens
       if (!names.insert(form["name"].as_string()).second) continue;
       NamedTensor& one = all.emplace_back(is_own ? NamedTensor{own[i].name, own[i].tensor.contiguous_copy()}
                                                  : empty_of(form));
-      const std::span<std::byte> bytes(static_cast<std::byte*>(one.tensor.raw()), one.tensor.size_bytes());
-      throw_if_error(stages.broadcast(bytes, static_cast<int>(stage), one.name).wait());
+      throw_if_error(
+          stages.broadcast(engine::bytes_of(one.tensor), static_cast<int>(stage), one.name).wait());
     }
   }
   return all;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/tensor_bytes.h"
 
 namespace dlpipe::run {
 
@@ -24,8 +25,8 @@ void StatisticsMean::read(Values& to) const {
     if (tensor.dtype() == DType::kF32) {
       to.numbers.insert(to.numbers.end(), tensor.data<float>(), tensor.data<float>() + tensor.elements());
     } else {
-      const auto* const bytes = static_cast<const std::byte*>(tensor.raw());
-      to.others.insert(to.others.end(), bytes, bytes + tensor.size_bytes());
+      const std::span<const std::byte> bytes = bytes_of(tensor);
+      to.others.insert(to.others.end(), bytes.begin(), bytes.end());
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/engine/core/tensor_bytes.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -16,6 +17,16 @@ std::string message_of(const std::function<void()>& body) {
     return error.what();
   }
   return "no error";
+}
+
+TEST(Tensor, BytesAreThoseOfRowsWithoutGaps) {
+  const Tensor x = Tensor::from<float>(std::array<float, 6>{0, 1, 2, 3, 4, 5}, {2, 3});
+  EXPECT_EQ(bytes_of(x).size(), 24u);
+  EXPECT_EQ(static_cast<void*>(bytes_of(x).data()), x.raw());
+  EXPECT_TRUE(bytes_of(Tensor()).empty());
+  const std::array<int64_t, 2> strides = {1, 3};
+  const Tensor transposed = x.view_as({3, 2}, strides, 0);
+  EXPECT_NE(message_of([&] { bytes_of(transposed); }).find("contiguous"), std::string::npos);
 }
 
 TEST(Tensor, ViewsShareStorageAndVersion) {
