@@ -15,6 +15,7 @@
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/manifest_source.h"
+#include "dlpipe/io/data/sources/pictures_beside.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
 
@@ -71,30 +72,16 @@ struct Root {
 /// The folder below which most of the first pictures are: --images, or what people have beside the list.
 std::optional<Root> find_root(const std::string& list, const std::string& images,
                               const std::vector<std::string>& paths) {
-  const fs::path beside = fs::path(list).parent_path().empty() ? "." : fs::path(list).parent_path();
   const std::string stem = fs::path(list).stem().string();
-  std::vector<fs::path> folders;
-  for (const fs::path& root :
-       images.empty() ? std::vector<fs::path>{beside, beside / ".."} : std::vector<fs::path>{images})
-    for (const char* below : {"", "images"})
-      for (const std::string& name : {std::string(), stem, split_in_words(stem)})
-        folders.push_back(root / below / name);
-  size_t most = 0;
-  std::optional<Root> best;
+  const std::array<std::string, 2> names = {stem, split_in_words(stem)};
+  const std::vector<fs::path> folders = folders_of_pictures(list, images, names);
   std::vector<std::string> without_slash;
-  without_slash.reserve(paths.size());
   for (const std::string& path : paths)
     without_slash.push_back(path.substr(std::min(path.find_first_not_of('/'), path.size())));
-  for (const fs::path& folder : folders) {
-    for (const bool drops_slash : {false, true}) {
-      const size_t found = count_files(folder, drops_slash ? without_slash : paths);
-      if (found <= most) continue;
-      most = found;
-      best = Root{folder.lexically_normal().string(), drops_slash};
-    }
-  }
-  if (best && best->folder.size() > 1 && best->folder.ends_with('/')) best->folder.pop_back();
-  return best;
+  const FolderWithMost as_given = folder_with_most(folders, paths);
+  const FolderWithMost below = folder_with_most(folders, without_slash);
+  if (below.found > as_given.found) return Root{below.folder, true};
+  return as_given.found > 0 ? std::optional(Root{as_given.folder, false}) : std::nullopt;
 }
 
 /// The first lines with something in them; what the last one lacks where it is cut isn't known.

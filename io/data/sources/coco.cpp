@@ -13,6 +13,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/annotated_pictures.h"
 #include "dlpipe/io/data/sources/coco_json.h"
+#include "dlpipe/io/data/sources/pictures_beside.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
@@ -122,28 +123,12 @@ Result<std::vector<Part>> parts_of(const SourceOptions& options) {
 
 /// The folder that holds the most of the first pictures; --images, or what people lay beside the JSON.
 Result<std::string> picture_folder(const SourceOptions& options, const Part& part, const Contents& contents) {
-  const fs::path beside = fs::path(part.file).parent_path().empty() ? "." : fs::path(part.file).parent_path();
-  std::vector<fs::path> folders;
-  if (!options.images.empty()) {
-    folders = {options.images, fs::path(options.images) / part.name};
-  } else {
-    for (const fs::path& root : {beside, beside / ".."})
-      for (const char* below : {"", "images"})
-        for (const std::string& name : {std::string(), part.name}) folders.push_back(root / below / name);
-  }
   std::vector<std::string> first;
   for (size_t i = 0; i < std::min(kFilesThatDecide, contents.pictures.size()); ++i)
     first.push_back(contents.pictures[i].file_name);
-  size_t most = 0;
-  fs::path best;
-  for (const fs::path& folder : folders) {
-    const size_t found = count_files(folder, first);
-    if (found > most) {
-      most = found;
-      best = folder;
-    }
-  }
-  if (most > 0) return best.lexically_normal().string();
+  const FolderWithMost best =
+      folder_with_most(folders_of_pictures(part.file, options.images, {&part.name, 1}), first);
+  if (best.found > 0) return best.folder;
   return Status(
       ErrorCode::kNotFound,
       concat("[ingest] ", printable(part.file), " lists ", printable(contents.pictures[0].file_name),

@@ -70,6 +70,10 @@ TEST_F(CaffeListSource, PicturesAreFoundBesideOrBelowImagesOrInTheSplitsFolder) 
                 list("/d/6.jpg 1\n", {.path = dir / "train.txt", .images = dir / "elsewhere"}))),
             (Found{{"d/6.jpg", "1"}}))
       << "Caffe puts the root folder before a path as it is";
+  write_text(dir / "elsewhere/images/train/e/7.jpg", "x");
+  EXPECT_EQ(classes_of(value_or_throw(
+                list("e/7.jpg 1\n", {.path = dir / "train.txt", .images = dir / "elsewhere"}))),
+            (Found{{"e/7.jpg", "1"}}));
   EXPECT_EQ(classes_of(value_or_throw(list(dir / "b/2.png" + " 4\n"))), (Found{{dir / "b/2.png", "4"}}));
   EXPECT_NE(
       message("d/6.jpg 1\nd/7.jpg 1\n")

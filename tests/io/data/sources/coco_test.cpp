@@ -172,6 +172,12 @@ TEST_F(CocoSource, PicturesAreFoundBesideTheJsonOrWhereImagesSays) {
   EXPECT_EQ(
       value_or_throw(open({.path = elsewhere / "list.json", .images = dir / "val2017"})).entries[0].problem,
       "");
+  write_text(elsewhere / "pictures/images/list/1.jpg", "x");
+  EXPECT_EQ(value_or_throw(open({.path = elsewhere / "list.json", .images = elsewhere / "pictures"}))
+                .entries[0]
+                .problem,
+            "")
+      << "below --images as beside the JSON";
   const std::string lost = open({elsewhere / "list.json", ""}).status().message();
   EXPECT_NE(lost.find("lists 1.jpg, but neither it nor"), std::string::npos) << lost;
   EXPECT_NE(lost.find("--images"), std::string::npos);
