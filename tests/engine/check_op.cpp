@@ -161,25 +161,6 @@ class Runner {
   int number_;
 };
 
-void expect_near(const Tensor& got, const Tensor& expected, const Tolerance& tolerance,
-                 const std::string& what) {
-  ASSERT_EQ(got.defined(), expected.defined()) << what;
-  if (!got.defined()) return;
-  ASSERT_EQ(got.shape().to_string(), expected.shape().to_string()) << what;
-  const std::vector<double> a = got.to_doubles();
-  const std::vector<double> b = expected.to_doubles();
-  int reported = 0;
-  for (size_t i = 0; i < a.size() && reported < 3; ++i) {
-    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
-    if (a[i] == b[i]) continue;  // infinities
-    const double allowed = tolerance.absolute + tolerance.relative * std::abs(b[i]);
-    if (std::abs(a[i] - b[i]) <= allowed) continue;
-    ++reported;
-    ADD_FAILURE() << what << ": element " << i << " of " << expected.shape().to_string() << " is " << a[i]
-                  << ", expected " << b[i] << ", tolerance " << allowed << " (" << tolerance.reason << ")";
-  }
-}
-
 void expect_near(const Answer& got, const Answer& expected, const Tolerance& tolerance,
                  const std::string& what) {
   ASSERT_EQ(got.outputs.size(), expected.outputs.size()) << what;
@@ -357,6 +338,25 @@ void check_cpu_kernels_run(const OpRow& row, const std::vector<OpSample>& sample
 }
 
 }  // namespace
+
+void expect_near(const Tensor& got, const Tensor& expected, const Tolerance& tolerance,
+                 const std::string& what) {
+  ASSERT_EQ(got.defined(), expected.defined()) << what;
+  if (!got.defined()) return;
+  ASSERT_EQ(got.shape().to_string(), expected.shape().to_string()) << what;
+  const std::vector<double> a = got.to_doubles();
+  const std::vector<double> b = expected.to_doubles();
+  int reported = 0;
+  for (size_t i = 0; i < a.size() && reported < 3; ++i) {
+    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
+    if (a[i] == b[i]) continue;  // infinities
+    const double allowed = tolerance.absolute + tolerance.relative * std::abs(b[i]);
+    if (std::abs(a[i] - b[i]) <= allowed) continue;
+    ++reported;
+    ADD_FAILURE() << what << ": element " << i << " of " << expected.shape().to_string() << " is " << a[i]
+                  << ", expected " << b[i] << ", tolerance " << allowed << " (" << tolerance.reason << ")";
+  }
+}
 
 const Tolerance& tolerance_of(const OpRecord& record, DType dtype) {
   return dtype == DType::kBF16 ? record.bf16 : dtype == DType::kF16 ? record.f16 : record.f32;

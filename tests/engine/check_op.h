@@ -26,6 +26,11 @@ void check_kernels(const char* name, const Kernels& kernels);
 /// The same for a built-in op's kernels on a CUDA device, tensors there.
 void check_on_device(const char* name, Device& device);
 
+/// gtest failures, `what` in them, unless shapes are equal and elements within the tolerance of `expected`'s: NaN where
+/// that is NaN, equal infinities.
+void expect_near(const Tensor& got, const Tensor& expected, const Tolerance& tolerance,
+                 const std::string& what);
+
 /// Of the record, for inputs of `dtype`.
 const Tolerance& tolerance_of(const OpRecord& record, DType dtype);
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <cmath>
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/rng.h"
@@ -12,6 +11,7 @@
 #include "dlpipe/engine/graph/run.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/reshape.h"
+#include "tests/engine/check_op.h"
 #include "tests/engine/graph/graph_testing.h"
 
 namespace dlpipe::engine::graph {
@@ -122,15 +122,6 @@ Graph one_op(const OpRow& row, const OpSample& sample, uint32_t batched, int64_t
 Tensor part_of(const Tensor& batch, int64_t k) {
   const int64_t rows = batch.size(0) / kBatch;
   return slice(batch, 0, k * rows, (k + 1) * rows);
-}
-
-void expect_near(const Tensor& got, const Tensor& expected, const Tolerance& tolerance,
-                 const std::string& what) {
-  const std::vector<double> a = got.to_doubles(), b = expected.to_doubles();
-  ASSERT_EQ(a.size(), b.size()) << what;
-  for (size_t i = 0; i < a.size(); ++i)
-    ASSERT_NEAR(a[i], b[i], tolerance.absolute + tolerance.relative * std::abs(b[i]))
-        << what << ", element " << i;
 }
 
 // A library chooses kernels by the whole shape, the batch in it: oneDNN's Winograd for one picture, its direct convolution
