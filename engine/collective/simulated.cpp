@@ -26,15 +26,15 @@ class SimulatedNetwork::Shared {
         options_(options),
         random_(options.seed),
         boxes_(static_cast<size_t>(world * world)),
-        faults_(static_cast<size_t>(world)),
+        hangs_from_(static_cast<size_t>(world)),
         stopped_(static_cast<size_t>(world)),
         late_(world) {}
 
   int world() const { return world_; }
 
-  void add_fault(int rank, Fault fault, int64_t exchange) {
+  void hang(int rank, int64_t exchange) {
     const MutexLock lock(mutex_);
-    faults_[static_cast<size_t>(rank)] = PlannedFault{fault, exchange};
+    hangs_from_[static_cast<size_t>(rank)] = exchange;
   }
 
   void end() {
@@ -59,10 +59,9 @@ class SimulatedNetwork::Shared {
   };
   Status exchange(const Call& call, std::span<const std::byte> out, std::span<std::byte> in) {
     MutexLock lock(mutex_);
-    if (const auto& fault = faults_[static_cast<size_t>(call.rank)];
-        fault && call.number >= fault->exchange) {
-      while (fault->kind == Fault::kHangs && !ended_) lock.wait(changed_);
-      return {ErrorCode::kIo, "this rank died: a simulated fault"};
+    if (const auto& from = hangs_from_[static_cast<size_t>(call.rank)]; from && call.number >= *from) {
+      while (!ended_) lock.wait(changed_);
+      return {ErrorCode::kIo, "this rank hung: a simulated fault"};
     }
     if (!out.empty()) {
       box(call.rank, call.peer).push_back({due(), {out.begin(), out.end()}});
@@ -76,10 +75,6 @@ class SimulatedNetwork::Shared {
   struct Message {
     Clock::time_point due;
     std::vector<std::byte> bytes;
-  };
-  struct PlannedFault {
-    Fault kind;
-    int64_t exchange;
   };
 
   std::deque<Message>& box(int from, int to) DLPIPE_REQUIRES(mutex_) {
@@ -132,7 +127,7 @@ class SimulatedNetwork::Shared {
   std::condition_variable changed_;
   std::mt19937_64 random_ DLPIPE_GUARDED_BY(mutex_);
   std::vector<std::deque<Message>> boxes_ DLPIPE_GUARDED_BY(mutex_);
-  std::vector<std::optional<PlannedFault>> faults_ DLPIPE_GUARDED_BY(mutex_);
+  std::vector<std::optional<int64_t>> hangs_from_ DLPIPE_GUARDED_BY(mutex_);
   std::vector<std::optional<std::string>> stopped_ DLPIPE_GUARDED_BY(mutex_);
   LateRanks late_ DLPIPE_GUARDED_BY(mutex_);
   bool ended_ DLPIPE_GUARDED_BY(mutex_) = false;
@@ -168,8 +163,8 @@ Result<std::unique_ptr<Transport>> SimulatedNetwork::transport(int rank) {
   return std::unique_ptr<Transport>(std::make_unique<RankTransport>(shared_, rank));
 }
 
-void SimulatedNetwork::add_fault(int rank, Fault fault, int64_t exchange) {
-  shared_->add_fault(rank, fault, exchange);
+void SimulatedNetwork::hang(int rank, int64_t exchange) {
+  shared_->hang(rank, exchange);
 }
 
 void SimulatedNetwork::end() {

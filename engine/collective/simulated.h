@@ -23,19 +23,14 @@ struct SimulatedOptions {
 /// Outlives its transports. Thread-safe.
 class SimulatedNetwork {
  public:
-  enum class Fault : uint8_t {
-    kDies,   // its own exchange answers an error; the others hear nothing
-    kHangs,  // it answers nobody until the network ends
-  };
-
   SimulatedNetwork(int world, const SimulatedOptions& options);
   ~SimulatedNetwork();
   SimulatedNetwork(const SimulatedNetwork&) = delete;
   SimulatedNetwork& operator=(const SimulatedNetwork&) = delete;
 
   Result<std::unique_ptr<Transport>> transport(int rank);
-  /// From its exchange number `exchange` (from 0) on.
-  void add_fault(int rank, Fault fault, int64_t exchange);
+  /// From its exchange number `exchange` (from 0) on the rank answers nobody, until the network ends.
+  void hang(int rank, int64_t exchange);
   /// Wakes up ranks that hang: their exchange answers an error.
   void end();
 

@@ -181,10 +181,4 @@ uint32_t stretched_axes(const Shape& shape, const Shape& narrow) {
   return axes;
 }
 
-float sum_lanes(const float* x, int64_t count) {
-  float sum = 0;
-  on_best_isa([&]() DLPIPE_INLINE { sum = lanes_sum(x, count); });
-  return sum;
-}
-
 }  // namespace dlpipe::engine::cpu

@@ -14,7 +14,4 @@ void reduce_sum(const Tensor& from, uint32_t reduced, double factor, const Tenso
 /// The axes of `shape` along which a tensor of shape `narrow` was stretched to it (numpy's rule), as bits.
 uint32_t stretched_axes(const Shape& shape, const Shape& narrow);
 
-/// Sum of x[0 .. count): sixteen lanes, added in order.
-float sum_lanes(const float* x, int64_t count);
-
 }  // namespace dlpipe::engine::cpu

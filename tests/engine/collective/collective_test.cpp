@@ -257,7 +257,7 @@ TEST_P(CollectiveTest, ExchangesBothWaysAtOnce) {
 
 TEST(CollectiveFaultTest, ARankThatHangsIsNamedByItsNumberAmongAllInAGroup) {
   SimulatedNetwork network(4, {.peer_timeout_s = 0.3});
-  network.add_fault(3, SimulatedNetwork::Fault::kHangs, 0);
+  network.hang(3, 0);
   on_ranks(network, 4, [&](Collective& ranks) {
     const engine::RankGrid grid = engine::make_rank_grid(&ranks, 1, 2);
     if (ranks.rank() != 2) return;
@@ -278,7 +278,7 @@ TEST(CollectiveFaultTest, AGroupWithoutThisRankIsRefused) {
 
 TEST(CollectiveFaultTest, ARankThatHangsIsNamedWithWhatWasWaitedFor) {
   SimulatedNetwork network(4, {.peer_timeout_s = 0.3});
-  network.add_fault(2, SimulatedNetwork::Fault::kHangs, 1);
+  network.hang(2, 1);
   std::mutex mutex;
   std::vector<std::string> messages(4);
   on_ranks(network, 4, [&](Collective& ranks) {

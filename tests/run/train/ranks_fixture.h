@@ -78,7 +78,7 @@ class RanksTest : public SessionTest {
   static std::string message_when_a_rank_dies(run::TrainConfig config, int64_t exchange) {
     ScratchFolder runs;
     SimulatedNetwork network(4, {.peer_timeout_s = 0.5});
-    network.add_fault(2, SimulatedNetwork::Fault::kHangs, exchange);
+    network.hang(2, exchange);
     config.out = runs / "run";
     config.epochs = 1000;
     config.checkpoint_every = "5steps";
