@@ -157,6 +157,8 @@ bool has_value(const ConfigOption& option, const TrainConfig& config);
 std::string option_text(const ConfigOption& option, const TrainConfig& config);
 /// Sets from such a text. kMisuse names the option, what was given and what is expected.
 Status set_option(const ConfigOption& option, std::string_view text, TrainConfig& config);
+/// Every value as set_option() would take it, for members that a program set.
+Status check_options(const TrainConfig& config);
 
 /// Begins the last line of the config.toml of a run: run/record/saved_config.h.
 inline constexpr std::string_view kConfigChecksum = "# checksum ";

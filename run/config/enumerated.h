@@ -66,4 +66,22 @@ enum class KernelsBy : uint8_t { kAuto, kMeasured, kRules };
 inline constexpr Named<KernelsBy> kKernelsByNames[] = {
     {"auto", KernelsBy::kAuto}, {"measured", KernelsBy::kMeasured}, {"rules", KernelsBy::kRules}};
 
+/// --cache: whether linked JPEGs are kept as coefficient records.
+inline constexpr Named<bool> kCacheNames[] = {{"none", false}, {"coefficients", true}};
+inline Result<bool> parse_cache(std::string_view name) {
+  return value_named(kCacheNames, name, "train", "--cache");
+}
+
+/// --receipt: whether the hash over all batches takes in their pixels.
+inline constexpr Named<bool> kReceiptNames[] = {{"params", false}, {"pixels", true}};
+inline Result<bool> parse_receipt(std::string_view name) {
+  return value_named(kReceiptNames, name, "train", "--receipt");
+}
+
+/// --on-nonfinite: whether a step whose loss or gradient isn't finite is skipped.
+inline constexpr Named<bool> kNonfiniteNames[] = {{"stop", false}, {"skip", true}};
+inline Result<bool> parse_on_nonfinite(std::string_view name) {
+  return value_named(kNonfiniteNames, name, "train", "--on-nonfinite");
+}
+
 }  // namespace dlpipe::run

@@ -7,6 +7,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_code.h"
+#include "dlpipe/run/config/enumerated.h"
 #include "dlpipe/run/input/batch_input.h"
 #include "dlpipe/run/input/cached_batch.h"
 #include "dlpipe/run/input/data_paths.h"
@@ -125,10 +126,10 @@ pipeline::LoaderOptions train_options(const SessionOptions& session, const std::
   options.data = value_or_throw(training_data(config.data));
   options.channels = value_or_throw(image_channels(options.data));
   options.limit = config.limit;
-  options.hash_pixels = config.receipt == "pixels";
+  options.hash_pixels = value_or_throw(parse_receipt(config.receipt));
   options.quarantine_file = quarantine_file;
   if (session.overfits()) return options;
-  if (config.cache != "none") {
+  if (value_or_throw(parse_cache(config.cache))) {
     options.cache = cache_of(config.out, session.ranks.rank());
     options.cache_bytes = session.cache_bytes;
   }

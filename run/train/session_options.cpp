@@ -26,9 +26,10 @@ void check_what_goes_together(const TrainConfig& config) {
   if (config.reset_head && config.init.empty()) refuse("train", "--reset-head goes with --init FILE");
   if (config.early_stop > 0 && config.val_every == "never")
     refuse("train", "--early-stop counts validations, and there are none with --val-every never");
-  if (config.cache != "none" && config.out.empty() && config.overfit_batch == 0)
+  const bool caches = value_or_throw(parse_cache(config.cache));
+  if (caches && config.out.empty() && config.overfit_batch == 0)
     refuse("train", "--cache ", config.cache, " keeps records in the run directory; give --out RUN, too");
-  if (config.cache == "none" && !config.cache_size.empty())
+  if (!caches && !config.cache_size.empty())
     refuse("train", "--cache-size is of a cache, and there is none; give --cache coefficients, too");
 }
 
@@ -40,7 +41,7 @@ void note_what_overfitting_leaves_out(const TrainConfig& config, const Notes& no
   add(config.mixup > 0, "--mixup");
   add(config.cutmix > 0, "--cutmix");
   add(config.label_smoothing.value_or(0) > 0, "--label-smoothing");
-  add(config.cache != "none", "--cache");
+  add(value_or_throw(parse_cache(config.cache)), "--cache");
   add(!config.val.empty(), "--val");
   add(config.early_stop > 0, "--early-stop");
   add(!config.out.empty(), "--out");
@@ -193,7 +194,7 @@ TrainStepOptions step_options(const SessionOptions& options) {
   step.dtype = value_or_throw(training_dtype(config.dtype, *options.device));
   step.tf32 = take_tf32(config.tf32, *options.device);
   step.seed = static_cast<uint64_t>(config.seed);
-  step.skip_nonfinite = config.on_nonfinite == "skip";
+  step.skip_nonfinite = value_or_throw(parse_on_nonfinite(config.on_nonfinite));
   step.graph = value_or_throw(parse_graph(config.graph));
   step.compile = config.compile;
   return step;
@@ -234,6 +235,7 @@ std::string replica_options(const TrainConfig& config) {
 
 SessionOptions resolve_options(TrainConfig config, const Registries& registries, const Notes& notes,
                                engine::Collective* ranks) {
+  throw_if_error(check_options(config));
   throw_if_error(resolve_choices(config, registries));
   check_what_goes_together(config);
   if (config.overfit_batch > 0) note_what_overfitting_leaves_out(config, notes);

@@ -1,6 +1,8 @@
 // The stages of a session, each used alone by a program.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/run/record/kernel_measurements.h"
@@ -29,6 +31,28 @@ TEST_F(SessionTest, OptionsResolveWithoutADataset) {
   EXPECT_THROW(open_data(options), Error);
   c.memory = "little";
   EXPECT_THROW(resolve_options(c), Error);
+}
+
+// A program sets members, which no flag has checked.
+TEST_F(SessionTest, EveryOptionIsCheckedWhoeverSetIt) {
+  const auto message = [](const TrainConfig& c) {
+    try {
+      resolve_options(c);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  TrainConfig c = config("");
+  EXPECT_EQ(message(c), "");
+  c.batch = 0;
+  EXPECT_NE(message(c).find("--batch is '0'; expected at least 1"), std::string::npos) << message(c);
+  c = config("");
+  c.cache = "coeficients";
+  EXPECT_NE(message(c).find("did you mean 'coefficients'?"), std::string::npos) << message(c);
+  c = config("");
+  c.momentum = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_NE(message(c).find("--momentum"), std::string::npos) << message(c);
 }
 
 TEST_F(SessionTest, ACacheNeedsARunDirectoryAndASizeNeedsACache) {
