@@ -170,84 +170,115 @@ struct Runner {
   }
 };
 
-/// The grid's one cell: the result of a chain with its marks.
-Status draw_result(Runner& runner, const std::vector<const Shown*>& pictures, const SampleKey& key,
-                   const ImageView& cell, std::vector<std::byte>& work) {
+/// Draws the rows of a grid: per sample and chain one, in it the picture as it is and what the chain makes of it each time.
+class Grid {
+ public:
+  Grid(const data::Dataset& dataset, const PreviewOptions& options, std::vector<Runner> runners,
+       Source source)
+      : options_(options),
+        runners_(std::move(runners)),
+        source_(std::move(source)),
+        // Pictures beside a sample's own are those of a run, too.
+        sampler_({.subset = pipeline::Subset::all(dataset.size()), .seed = options.seed}),
+        samples_(std::min(options.samples, dataset.size())),
+        picture_(static_cast<int>(step() * (1 + options.times) + kGap),
+                 static_cast<int>(step() * samples_ * static_cast<int64_t>(runners_.size()) + kGap),
+                 static_cast<int>(options.channels)) {
+    for (const Runner& runner : runners_)
+      pastes_ = pastes_ || runner.chain.find(&augment::OpTraits::pastes) != nullptr;
+    augment::fill_region(view(), {0, 0, view().width, view().height}, kPaper);
+  }
+
+  int64_t samples() const { return samples_; }
+  const ImageView& view() const { return picture_.view; }
+  const std::map<int64_t, Status>& damaged() const { return source_.damaged(); }
+  /// The rows of `sample`, the `number`th one; what was drawn goes into `cells`.
+  Status draw(int64_t sample, int64_t number, std::vector<PreviewCell>& cells);
+
+ private:
+  int64_t step() const { return options_.cell + kGap; }
+  ImageView cell(int64_t row, int64_t column) const {
+    return part(view(), static_cast<int>(kGap + column * step()), static_cast<int>(kGap + row * step()),
+                static_cast<int>(options_.cell), static_cast<int>(options_.cell));
+  }
+  Result<bool> draw_result(Runner& runner, const Shown& own, const SampleKey& key, const ImageView& to);
+
+  const PreviewOptions& options_;
+  std::vector<Runner> runners_;
+  Source source_;
+  pipeline::Sampler sampler_;
+  int64_t samples_;
+  bool pastes_ = false;
+  Picture picture_;
+  std::vector<std::byte> work_;
+};
+
+Status Grid::draw(int64_t sample, int64_t number, std::vector<PreviewCell>& cells) {
+  const auto own_pictures = source_.shown({&sample, 1}, options_.marks, pastes_);
+  if (!own_pictures) return {};
+  const Shown& own = own_pictures->front();
+  const ImageView& original = own.picture.view;
+  Picture shown(original.width, original.height, static_cast<int>(options_.channels));
+  augment::copy_image(original, shown.view, false);
+  own.marks.tint(shown.view);
+  for (size_t c = 0; c < runners_.size(); ++c) {
+    const int64_t row = number * static_cast<int64_t>(runners_.size()) + static_cast<int64_t>(c);
+    own.marks.draw(place(shown.view, cell(row, 0), work_));
+    for (int64_t time = 0; time < options_.times; ++time) {
+      const SampleKey key = {.seed = options_.seed, .epoch = time, .position = sample, .sample = sample};
+      DLPIPE_ASSIGN_OR_RETURN(const bool is_drawn, draw_result(runners_[c], own, key, cell(row, time + 1)));
+      if (is_drawn)
+        cells.push_back({sample, static_cast<int>(c), time, augment::Chain::describe(runners_[c].plan)});
+    }
+  }
+  return {};
+}
+
+/// The result of a chain with its marks; false where a picture beside the sample's own can't be shown.
+Result<bool> Grid::draw_result(Runner& runner, const Shown& own, const SampleKey& key, const ImageView& to) {
+  std::vector<int64_t> companions(static_cast<size_t>(runner.chain.others(key)));
+  sampler_.companions(key.epoch, key.position, key.attempt, companions);
+  const auto others = source_.shown(companions, options_.marks, pastes_);
+  if (!others) return false;
+  std::vector<const Shown*> pictures = {&own};
+  for (const Shown& other : *others) pictures.push_back(&other);
   Result<Picture> result = runner.run(pictures, key);
   if (!result.ok()) return result.status().with_context(concat("[preview] sample ", key.sample, ": "));
   std::vector<SampleMarks> marks;
   for (const Shown* one : pictures) marks.push_back(one->marks);
   const SampleMarks moved = SampleMarks::moved(marks, runner.plan);
   moved.tint(result->view);
-  moved.draw(place(result->view, cell, work));
-  return {};
+  moved.draw(place(result->view, to, work_));
+  return true;
 }
 
 }  // namespace
 
-Result<PreviewReport> preview(const data::Dataset& dataset, const PreviewOptions& o,
+Result<PreviewReport> preview(const data::Dataset& dataset, const PreviewOptions& options,
                               const augment::OpRegistry& registry) {
   std::vector<Runner> runners;
-  bool pastes = false;
-  for (const std::string& expression : o.chains) {
+  for (const std::string& expression : options.chains) {
     DLPIPE_ASSIGN_OR_RETURN(augment::Chain chain, augment::Chain::parse(expression, registry));
     DLPIPE_RETURN_IF_ERROR(pipeline::check_objects("preview", chain, dataset));
-    pastes = pastes || chain.find(&augment::OpTraits::pastes) != nullptr;
     runners.push_back({std::move(chain)});
   }
   if (dataset.size() == 0) return misuse("preview", dataset.directory(), " is empty");
-  DLPIPE_RETURN_IF_ERROR(SampleMarks::check(dataset, o.marks));
-  const int64_t samples = std::min(o.samples, dataset.size());
-  const int64_t step = o.cell + kGap;
+  DLPIPE_RETURN_IF_ERROR(SampleMarks::check(dataset, options.marks));
+  DLPIPE_ASSIGN_OR_RETURN(Source source, Source::open(dataset, static_cast<int>(options.channels)));
+  Grid grid(dataset, options, std::move(runners), std::move(source));
   PreviewReport report;
-  report.width = static_cast<int>(step * (1 + o.times) + kGap);
-  report.height = static_cast<int>(step * samples * static_cast<int64_t>(runners.size()) + kGap);
-  Picture grid(report.width, report.height, static_cast<int>(o.channels));
-  augment::fill_region(grid.view, {0, 0, report.width, report.height}, kPaper);
-  const auto cell = [&](int64_t row, int64_t column) {
-    return part(grid.view, static_cast<int>(kGap + column * step), static_cast<int>(kGap + row * step),
-                static_cast<int>(o.cell), static_cast<int>(o.cell));
-  };
-  DLPIPE_ASSIGN_OR_RETURN(Source source, Source::open(dataset, static_cast<int>(o.channels)));
-  // Pictures beside a sample's own are those of a run, too.
-  const pipeline::Sampler sampler({.subset = pipeline::Subset::all(dataset.size()), .seed = o.seed});
-  std::vector<std::byte> work;
-  int64_t row = 0;
-  for (int64_t i = 0; i < samples; ++i) {
-    const int64_t sample = i * dataset.size() / samples;
-    const auto own_pictures = source.shown({&sample, 1}, o.marks, pastes);
-    if (!own_pictures) {
-      row += static_cast<int64_t>(runners.size());
-      continue;
-    }
-    const Shown& own = own_pictures->front();
-    const ImageView& original = own.picture.view;
-    Picture shown(original.width, original.height, static_cast<int>(o.channels));
-    augment::copy_image(original, shown.view, false);
-    own.marks.tint(shown.view);
-    for (size_t c = 0; c < runners.size(); ++c, ++row) {
-      own.marks.draw(place(shown.view, cell(row, 0), work));
-      for (int64_t time = 0; time < o.times; ++time) {
-        const SampleKey key = {.seed = o.seed, .epoch = time, .position = sample, .sample = sample};
-        std::vector<int64_t> samples(static_cast<size_t>(runners[c].chain.others(key)));
-        sampler.companions(key.epoch, key.position, key.attempt, samples);
-        const auto others = source.shown(samples, o.marks, pastes);
-        if (!others) continue;
-        std::vector<const Shown*> pictures = {&own};
-        for (const Shown& other : *others) pictures.push_back(&other);
-        DLPIPE_RETURN_IF_ERROR(draw_result(runners[c], pictures, key, cell(row, time + 1), work));
-        report.cells.push_back(
-            {sample, static_cast<int>(c), time, augment::Chain::describe(runners[c].plan)});
-      }
-    }
-  }
-  report.damaged = source.damaged();
+  report.width = grid.view().width;
+  report.height = grid.view().height;
+  for (int64_t i = 0; i < grid.samples(); ++i)
+    DLPIPE_RETURN_IF_ERROR(grid.draw(i * dataset.size() / grid.samples(), i, report.cells));
+  report.damaged = grid.damaged();
   if (report.cells.empty()) {
     const auto& [sample, why] = *report.damaged.begin();
     return why.with_context(concat("[preview] sample ", sample, ": "));
   }
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> png, data::encode_png(grid.view));
-  DLPIPE_RETURN_IF_ERROR(formats::write_file(o.out, {reinterpret_cast<const char*>(png.data()), png.size()}));
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> png, data::encode_png(grid.view()));
+  DLPIPE_RETURN_IF_ERROR(
+      formats::write_file(options.out, {reinterpret_cast<const char*>(png.data()), png.size()}));
   return report;
 }
 
