@@ -6,6 +6,7 @@
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/output.h"
+#include "dlpipe/cli/progress_line.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 
 namespace dlpipe::cli {
@@ -71,8 +72,6 @@ void print_tables(const ingest::IngestReport& report) {
                    "; threads were busy with: ", stages, "limit: ", report.limiting)));
 }
 
-}  // namespace
-
 Progress ingest_progress(const ingest::IngestProgress& progress) {
   return {
       progress.done, progress.total, progress.samples_per_s, progress.remaining_s,
@@ -80,11 +79,19 @@ Progress ingest_progress(const ingest::IngestProgress& progress) {
              "limit ", progress.limiting)};
 }
 
-void print_ingest(const ingest::IngestReport& report, bool json) {
+}  // namespace
+
+Status show_ingest(std::string_view verb, bool json, const IngestWork& work) {
+  ProgressLine line;
+  const auto report =
+      work([&](const ingest::IngestProgress& progress) { line.show(verb, ingest_progress(progress)); });
+  line.end();
+  if (!report.ok()) return report.status();
   if (json)
-    print_answer(ingest::to_json(report));
+    print_answer(ingest::to_json(*report));
   else
-    print_tables(report);
+    print_tables(*report);
+  return {};
 }
 
 }  // namespace dlpipe::cli

@@ -1,12 +1,17 @@
 // What `ingest` and `join` show: the progress line, and what came out as tables or JSON. Main thread.
 #pragma once
 
-#include "dlpipe/cli/progress_line.h"
+#include <functional>
+#include <string_view>
+
 #include "dlpipe/run/ingest/ingest.h"
 
 namespace dlpipe::cli {
 
-Progress ingest_progress(const ingest::IngestProgress& progress);
-void print_ingest(const ingest::IngestReport& report, bool json);
+using IngestWork =
+    std::function<Result<ingest::IngestReport>(const std::function<void(const ingest::IngestProgress&)>&)>;
+
+/// Does `work` under a progress line that begins with `verb`, and prints its report.
+Status show_ingest(std::string_view verb, bool json, const IngestWork& work);
 
 }  // namespace dlpipe::cli

@@ -7,7 +7,6 @@
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/ingest_view.h"
 #include "dlpipe/cli/output.h"
-#include "dlpipe/cli/progress_line.h"
 #include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 #include "dlpipe/run/ingest/ingest.h"
@@ -72,14 +71,8 @@ Status run(Options options) {
   options.ingest.on_warning = [](const std::string& warning) { print_warning(warning); };
   for (const std::string& source : options.ingest.sources)
     DLPIPE_RETURN_IF_ERROR(run::refuse_other_kind("ingest", source, run::Wanted::kRawData));
-  ProgressLine line;
-  const auto report = ingest::ingest(options.ingest, [&](const ingest::IngestProgress& progress) {
-    line.show("ingest", ingest_progress(progress));
-  });
-  line.end();
-  if (!report.ok()) return report.status();
-  print_ingest(*report, options.json);
-  return {};
+  return show_ingest("ingest", options.json,
+                     [&](const auto& progress) { return ingest::ingest(options.ingest, progress); });
 }
 
 std::function<Status()> setup(Flags& flags) {

@@ -22,14 +22,8 @@ Status run(Options options) {
     return misuse("join", "DST is empty; give the dataset to make");
   const std::atomic<bool>* stop = catch_stop_signals();
   options.join.stop_requested = [stop] { return stop->load(); };
-  ProgressLine line;
-  const auto report = ingest::join(options.join, [&](const ingest::IngestProgress& progress) {
-    line.show("join", ingest_progress(progress));
-  });
-  line.end();
-  if (!report.ok()) return report.status();
-  print_ingest(*report, options.json);
-  return {};
+  return show_ingest("join", options.json,
+                     [&](const auto& progress) { return ingest::join(options.join, progress); });
 }
 
 std::function<Status()> setup(Flags& flags) {
